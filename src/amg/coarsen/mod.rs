@@ -1,0 +1,1 @@
+pub const NAMES: &[&str] = &["pmis", "mis2"];

@@ -1,0 +1,1 @@
+pub const NAMES: &[&str] = &["extended_i", "smoothed", "tentative"];

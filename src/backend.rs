@@ -1,0 +1,57 @@
+//! The contract between mathematics and hardware. Cycle and Krylov methods are written once over it; each backend
+//! says where vectors live and how operators act on them.
+
+use crate::error::Result;
+use crate::scalar::{Precision, Scalar};
+use std::ops::DerefMut;
+
+/// A place where vectors live, and what can be done with them there.
+pub trait Backend: Clone + Send + Sync + 'static {
+    /// A borrowed vector; a caller's array can be used as one without a copy.
+    type Slice<T: Scalar>: ?Sized + Send + Sync;
+    /// A vector owned by the library.
+    type Buffer<T: Scalar>: DerefMut<Target = Self::Slice<T>> + Send + Sync;
+
+    /// A vector of `n` zeros.
+    fn zeros<T: Scalar>(&self, n: usize) -> Result<Self::Buffer<T>>;
+    /// Number of elements.
+    fn len<T: Scalar>(&self, x: &Self::Slice<T>) -> usize;
+    /// x = value.
+    fn fill<T: Scalar>(&self, value: T, x: &mut Self::Slice<T>);
+    /// y = x, in the precision of y.
+    fn copy<T: Scalar, U: Scalar>(&self, x: &Self::Slice<T>, y: &mut Self::Slice<U>);
+    /// y = alpha x + beta y; y is not read when beta is 0.
+    fn axpby<T: Scalar>(&self, alpha: T, x: &Self::Slice<T>, beta: T, y: &mut Self::Slice<T>);
+    /// y += d * x, element by element, with d in any storage format.
+    fn add_scaled_by<T: Scalar, S: Scalar>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
+    /// y = d * x, element by element, with d in any storage format.
+    fn scale_by<T: Scalar, S: Scalar>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
+    /// The inner product, accumulated in f64 in a fixed order.
+    fn dot<T: Scalar>(&self, x: &Self::Slice<T>, y: &Self::Slice<T>) -> f64;
+    /// The Euclidean norm.
+    fn norm<T: Scalar>(&self, x: &Self::Slice<T>) -> f64 {
+        self.dot(x, x).sqrt()
+    }
+}
+
+/// A linear map from vectors of precision `X` to vectors of precision `Y`.
+pub trait Operator<B: Backend, X: Scalar, Y: Scalar = X>: Send + Sync {
+    /// Length of the result.
+    fn rows(&self) -> usize;
+    /// y = alpha A x + beta y; y is not read when beta is 0. Fails only when a caller's callback does.
+    fn apply(&self, alpha: Y, x: &B::Slice<X>, beta: Y, y: &mut B::Slice<Y>) -> Result<()>;
+    /// Bytes that the library holds for it.
+    fn bytes(&self) -> usize;
+    /// Storage format, for reports.
+    fn format(&self) -> String;
+    /// Storage precision, for reports.
+    fn precision(&self) -> Precision;
+}
+
+/// An approximate inverse.
+pub trait Preconditioner<B: Backend, T: Scalar>: Send {
+    /// z = M r.
+    fn apply(&mut self, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<()>;
+    /// Whether M is the same symmetric operator in every application, to rounding in `T`.
+    fn is_constant_symmetric(&self) -> bool;
+}

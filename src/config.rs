@@ -1,0 +1,336 @@
+//! A set of option values, checked against the options table when they are set.
+
+use crate::error::{Result, fail};
+use crate::options::{self, Kind, OPTIONS, OptionRow};
+use crate::scalar::Precision;
+use serde_json::{Map, Value as Json};
+use std::collections::BTreeMap;
+
+/// Part of a level whose precision can be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LevelPart {
+    /// The level's matrix.
+    Matrix,
+    /// Working vectors of the cycle.
+    Vector,
+    /// The smoother's data.
+    Smoother,
+    /// Interpolation to and restriction from the next finer level's point of view: entry i is the step from i to i + 1.
+    Transfer,
+}
+
+impl LevelPart {
+    /// The option that holds this part's list.
+    pub fn key(self) -> &'static str {
+        match self {
+            LevelPart::Matrix => "precision.matrix",
+            LevelPart::Vector => "precision.vector",
+            LevelPart::Smoother => "precision.smoother",
+            LevelPart::Transfer => "precision.transfer",
+        }
+    }
+}
+
+/// Level number that stands for all levels below the last one named.
+pub const LAST_LEVEL: i32 = -1;
+
+#[derive(Clone, Debug, PartialEq)]
+enum Value {
+    Int(i64),
+    Real(f64),
+    Text(String),
+}
+
+/// Option values; what was not set has the table's default.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    values: BTreeMap<&'static str, Value>,
+}
+
+impl Config {
+    /// All defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets any option from text, written as in the reference.
+    pub fn set_str(&mut self, key: &str, text: &str) -> Result<()> {
+        let row = known(key)?;
+        self.values.insert(row.key, parse(row, text.trim())?);
+        Ok(())
+    }
+
+    /// Sets an option that accepts whole numbers or real numbers.
+    pub fn set_int(&mut self, key: &str, value: i64) -> Result<()> {
+        let row = known(key)?;
+        let value = match row.kind {
+            Kind::Real { .. } => in_range(row, Value::Real(value as f64))?,
+            Kind::Int { .. } => in_range(row, Value::Int(value))?,
+            _ => return rejected(row, &value.to_string()),
+        };
+        self.values.insert(row.key, value);
+        Ok(())
+    }
+
+    /// Sets an option that accepts real numbers.
+    pub fn set_real(&mut self, key: &str, value: f64) -> Result<()> {
+        let row = known(key)?;
+        let value = match row.kind {
+            Kind::Real { .. } => in_range(row, Value::Real(value))?,
+            _ => return rejected(row, &value.to_string()),
+        };
+        self.values.insert(row.key, value);
+        Ok(())
+    }
+
+    /// Sets the precision of one part of one level. [`LAST_LEVEL`] sets all levels below the last one named. `None` is the format
+    /// of the matrix that will be handed over.
+    pub fn set_level(&mut self, level: i32, part: LevelPart, precision: Option<Precision>) -> Result<()> {
+        let name = precision.map_or("input", Precision::name);
+        let explicit = matches!(self.values.get(part.key()), Some(Value::Text(_)));
+        let mut list: Vec<String> = self.text(part.key()).split(',').map(str::to_string).collect();
+        match level {
+            LAST_LEVEL if explicit => list.push(name.to_string()),
+            LAST_LEVEL => list = vec![name.to_string()],
+            0..64 => {
+                let last = list.last().cloned().unwrap_or_default();
+                list.resize(list.len().max(level as usize + 1), last);
+                list[level as usize] = name.to_string();
+            }
+            _ => return fail!(InvalidArgument, "level is {level}; accepted: 0 to 63, or TERRACE_LAST (-1)"),
+        }
+        self.values.insert(part.key(), Value::Text(list.join(",")));
+        Ok(())
+    }
+
+    /// Sets every option of a JSON object. Keys may be dotted or nested. Nothing is changed when any of them is refused.
+    pub fn load_json(&mut self, text: &str) -> Result<()> {
+        let json: Json = match serde_json::from_str(text) {
+            Ok(json) => json,
+            Err(error) => return fail!(Parse, "the configuration is not JSON: {error}"),
+        };
+        let Json::Object(map) = json else {
+            return fail!(Parse, "the configuration must be a JSON object, like {{\"solver.tolerance\": 1e-8}}");
+        };
+        let mut changed = self.clone();
+        changed.load_object("", &map)?;
+        *self = changed;
+        Ok(())
+    }
+
+    fn load_object(&mut self, prefix: &str, map: &Map<String, Json>) -> Result<()> {
+        for (name, value) in map {
+            let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+            match value {
+                Json::Object(inner) => self.load_object(&key, inner)?,
+                Json::String(text) => self.set_str(&key, text)?,
+                Json::Number(number) => match number.as_i64() {
+                    Some(whole) => self.set_int(&key, whole)?,
+                    None => self.set_real(&key, number.as_f64().unwrap_or(f64::NAN))?,
+                },
+                other => return rejected(known(&key)?, &other.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The values that were set, as one JSON object with dotted keys; [`Config::load_json`] reads it back.
+    pub fn to_json(&self) -> String {
+        let object: Map<String, Json> = self
+            .values
+            .iter()
+            .map(|(&key, value)| {
+                let json = match value {
+                    Value::Int(v) => Json::from(*v),
+                    Value::Real(v) => Json::from(*v),
+                    Value::Text(v) => Json::from(v.as_str()),
+                };
+                (key.to_string(), json)
+            })
+            .collect();
+        Json::Object(object).to_string()
+    }
+
+    /// A real option; `None` is `auto`.
+    pub(crate) fn real_or_auto(&self, key: &str) -> Option<f64> {
+        match self.value(key) {
+            Value::Real(v) => Some(v),
+            Value::Text(_) => None,
+            Value::Int(_) => unreachable!("{key} is not a real option"),
+        }
+    }
+
+    /// A real option that has no `auto`.
+    pub(crate) fn real(&self, key: &str) -> f64 {
+        self.real_or_auto(key).expect("the option has no auto")
+    }
+
+    /// A whole-number option.
+    pub(crate) fn int(&self, key: &str) -> usize {
+        match self.value(key) {
+            Value::Int(v) => v as usize,
+            _ => unreachable!("{key} is not a whole-number option"),
+        }
+    }
+
+    /// A choice or precision list, as text.
+    pub(crate) fn text(&self, key: &str) -> String {
+        match self.value(key) {
+            Value::Text(v) => v,
+            _ => unreachable!("{key} is not a text option"),
+        }
+    }
+
+    /// A choice; `None` is `auto`.
+    pub(crate) fn choice(&self, key: &str) -> Option<String> {
+        Some(self.text(key)).filter(|v| v != "auto")
+    }
+
+    /// The precision of a part on a level, for a matrix whose values have format `input`.
+    pub(crate) fn level_precision(&self, part: LevelPart, level: usize, input: Precision) -> Precision {
+        let list = self.text(part.key());
+        let name = list.split(',').nth(level).or(list.split(',').next_back()).unwrap_or("input");
+        Precision::from_name(name).unwrap_or(input)
+    }
+
+    fn value(&self, key: &str) -> Value {
+        let row = options::find(key).unwrap_or_else(|| panic!("{key} is not in the options table"));
+        match self.values.get(key) {
+            Some(value) => value.clone(),
+            None => parse(row, row.default).unwrap_or_else(|e| panic!("default of {key}: {e}")),
+        }
+    }
+}
+
+fn known(key: &str) -> Result<&'static OptionRow> {
+    match options::find(key) {
+        Some(row) => Ok(row),
+        None => fail!(UnknownOption, "no option is called \"{key}\"; the nearest is \"{}\"", options::nearest(key)),
+    }
+}
+
+fn rejected<T>(row: &OptionRow, value: &str) -> Result<T> {
+    fail!(OptionValue, "option \"{}\" does not accept {value:?}; accepted: {}", row.key, row.kind.accepted())
+}
+
+fn parse(row: &OptionRow, text: &str) -> Result<Value> {
+    match row.kind {
+        Kind::Int { .. } => match text.parse() {
+            Ok(v) => in_range(row, Value::Int(v)),
+            Err(_) => rejected(row, text),
+        },
+        Kind::Real { auto: true, .. } if text == "auto" => Ok(Value::Text(text.to_string())),
+        Kind::Real { .. } => match text.parse() {
+            Ok(v) => in_range(row, Value::Real(v)),
+            Err(_) => rejected(row, text),
+        },
+        Kind::Choice { names, auto } => {
+            if (auto && text == "auto") || names.contains(&text) {
+                Ok(Value::Text(text.to_string()))
+            } else {
+                rejected(row, text)
+            }
+        }
+        Kind::Precisions => {
+            let names: Vec<&str> = text.split(',').map(str::trim).collect();
+            match names.iter().find(|n| **n != "input" && Precision::from_name(n).is_none()) {
+                None => Ok(Value::Text(names.join(","))),
+                Some(name @ (&"f16" | &"bf16" | &"auto")) => {
+                    fail!(
+                        Unsupported,
+                        "option \"{}\": this version does not store {name}; accepted: {}",
+                        row.key,
+                        row.kind.accepted()
+                    )
+                }
+                Some(_) => rejected(row, text),
+            }
+        }
+    }
+}
+
+fn in_range(row: &OptionRow, value: Value) -> Result<Value> {
+    let accepted = match (row.kind, &value) {
+        (Kind::Int { min, max }, Value::Int(v)) => (min..=max).contains(v),
+        (Kind::Real { min, max, .. }, Value::Real(v)) => (min..=max).contains(v),
+        _ => false,
+    };
+    match (accepted, &value) {
+        (true, _) => Ok(value),
+        (false, Value::Int(v)) => rejected(row, &v.to_string()),
+        (false, Value::Real(v)) => rejected(row, &v.to_string()),
+        (false, Value::Text(v)) => rejected(row, v),
+    }
+}
+
+/// Every key with its current value as text, for `terrace options` and logs.
+pub fn describe(config: &Config) -> Vec<(&'static str, String)> {
+    OPTIONS
+        .iter()
+        .map(|row| {
+            let text = match config.value(row.key) {
+                Value::Int(v) => v.to_string(),
+                Value::Real(v) => v.to_string(),
+                Value::Text(v) => v,
+            };
+            (row.key, text)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Status;
+
+    #[test]
+    fn every_default_is_accepted_by_its_own_row() {
+        assert_eq!(describe(&Config::new()).len(), OPTIONS.len());
+    }
+
+    #[test]
+    fn bad_keys_and_values_are_named_with_what_would_be_accepted() {
+        let mut config = Config::new();
+
+        let unknown = config.set_real("solver.tolerence", 1e-6).unwrap_err();
+        assert_eq!(unknown.status, Status::UnknownOption);
+        assert!(unknown.message.contains("solver.tolerance"));
+
+        let range = config.set_int("amg.max_levels", 0).unwrap_err();
+        assert_eq!(range.status, Status::OptionValue);
+        assert!(range.message.contains("1 to 64"), "{}", range.message);
+
+        assert_eq!(config.set_str("solver.type", "sor").unwrap_err().status, Status::OptionValue);
+        assert_eq!(config.set_real("solver.tolerance", f64::NAN).unwrap_err().status, Status::OptionValue);
+        assert_eq!(config.set_str("precision.matrix", "f64,f16").unwrap_err().status, Status::Unsupported);
+        assert_eq!(config.to_json(), "{}");
+    }
+
+    #[test]
+    fn json_is_read_nested_or_dotted_and_refused_as_a_whole() {
+        let mut config = Config::new();
+        config.load_json(r#"{"solver": {"tolerance": 1e-6, "max_iterations": 7}, "solver.type": "fcg"}"#).unwrap();
+        assert_eq!(config.real("solver.tolerance"), 1e-6);
+        assert_eq!(config.int("solver.max_iterations"), 7);
+
+        let before = config.to_json();
+        assert!(config.load_json(r#"{"solver.restart": 5, "solver.nonsense": 1}"#).is_err());
+        assert_eq!(config.to_json(), before);
+
+        let mut copy = Config::new();
+        copy.load_json(&before).unwrap();
+        assert_eq!(copy.to_json(), before);
+    }
+
+    #[test]
+    fn level_precisions_repeat_downward() {
+        let mut config = Config::new();
+        config.set_level(0, LevelPart::Matrix, Some(Precision::F64)).unwrap();
+        config.set_level(LAST_LEVEL, LevelPart::Matrix, Some(Precision::F32)).unwrap();
+        assert_eq!(config.text("precision.matrix"), "f64,f32");
+        assert_eq!(config.level_precision(LevelPart::Matrix, 0, Precision::F32), Precision::F64);
+        assert_eq!(config.level_precision(LevelPart::Matrix, 9, Precision::F64), Precision::F32);
+        assert_eq!(config.level_precision(LevelPart::Vector, 3, Precision::F32), Precision::F32);
+        assert!(config.set_level(99, LevelPart::Vector, None).is_err());
+    }
+}

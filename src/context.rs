@@ -1,0 +1,170 @@
+//! A context: the device, its threads, the log, and nothing global.
+
+use crate::error::{Result, fail};
+use rayon::ThreadPool;
+use std::cell::Cell;
+use std::sync::{Arc, Mutex, RwLock};
+
+/// A kind of device that matrices and vectors can live on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// The CPU.
+    Host,
+}
+
+impl DeviceKind {
+    /// Name in device strings, options and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceKind::Host => "host",
+        }
+    }
+}
+
+/// How much a context reports; each level includes the ones before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(i32)]
+pub enum LogLevel {
+    /// Nothing.
+    Off = 0,
+    /// Something a caller should look at, though the call succeeds.
+    Warning = 1,
+    /// One line for each phase.
+    Info = 2,
+    /// One line for each level and iteration.
+    Debug = 3,
+}
+
+/// Receives log lines; called on the thread that called the library.
+pub type LogSink = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
+
+struct Inner {
+    /// `None` runs everything on the calling thread.
+    pool: RwLock<Option<Arc<ThreadPool>>>,
+    threads: Mutex<usize>,
+    log: RwLock<Option<(LogLevel, Arc<LogSink>)>>,
+}
+
+/// A handle to a device, its threads and its log. Clones share them.
+#[derive(Clone)]
+pub struct Context {
+    inner: Arc<Inner>,
+}
+
+thread_local! {
+    static WORKER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread belongs to the pool of a context.
+pub(crate) fn is_worker() -> bool {
+    WORKER.with(Cell::get)
+}
+
+impl Context {
+    /// A context on a device: `"host"`, or `"host:N"` for N threads. The default is every core this process may use.
+    pub fn new(device: &str) -> Result<Context> {
+        let threads = match device.split_once(':') {
+            None if device == "host" => std::thread::available_parallelism().map_or(1, usize::from),
+            Some(("host", count)) => match count.parse() {
+                Ok(n) => n,
+                Err(_) => return fail!(Device, "device \"{device}\": \"{count}\" is not a number of threads"),
+            },
+            _ => {
+                return fail!(Device, "device \"{device}\" is unknown; accepted: \"host\", or \"host:N\" for N threads");
+            }
+        };
+        let inner = Inner { pool: RwLock::new(None), threads: Mutex::new(1), log: RwLock::new(None) };
+        let context = Context { inner: Arc::new(inner) };
+        context.set_threads(threads)?;
+        Ok(context)
+    }
+
+    /// Where this context's matrices and vectors live.
+    pub fn device(&self) -> DeviceKind {
+        DeviceKind::Host
+    }
+
+    /// Changes the number of threads. Results do not depend on it.
+    pub fn set_threads(&self, threads: usize) -> Result<()> {
+        if !(1..=4096).contains(&threads) {
+            return fail!(InvalidArgument, "threads is {threads}; accepted: 1 to 4096");
+        }
+        let pool = if threads == 1 {
+            None
+        } else {
+            let built = rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .thread_name(|i| format!("terrace-{i}"))
+                .start_handler(|_| WORKER.with(|w| w.set(true)))
+                .build();
+            match built {
+                Ok(pool) => Some(Arc::new(pool)),
+                Err(error) => return fail!(OutOfMemory, "{threads} threads could not be started: {error}"),
+            }
+        };
+        *lock(self.inner.pool.write()) = pool;
+        *lock(self.inner.threads.lock()) = threads;
+        Ok(())
+    }
+
+    /// Number of threads.
+    pub fn threads(&self) -> usize {
+        *lock(self.inner.threads.lock())
+    }
+
+    /// Sends log lines up to `level` to `sink`; `None` is silence.
+    pub fn set_log(&self, level: LogLevel, sink: Option<LogSink>) {
+        *lock(self.inner.log.write()) = sink.map(|sink| (level, Arc::new(sink)));
+    }
+
+    /// Sends one line to the log; the text is only made when someone listens.
+    pub(crate) fn log(&self, level: LogLevel, line: impl FnOnce() -> String) {
+        let sink = match &*lock(self.inner.log.read()) {
+            Some((limit, sink)) if level <= *limit => Arc::clone(sink),
+            _ => return,
+        };
+        sink(level, &line());
+    }
+
+    /// Runs `work` on this context's threads. Work below `SMALL` operations stays on the calling thread: waking a
+    /// worker costs more than it saves.
+    pub(crate) fn run<R: Send>(&self, operations: usize, work: impl FnOnce() -> R + Send) -> R {
+        const SMALL: usize = 20_000;
+        let pool = if operations < SMALL { None } else { lock(self.inner.pool.read()).clone() };
+        match pool {
+            Some(pool) => pool.install(work),
+            None => work(),
+        }
+    }
+}
+
+/// The guard of a lock, whether or not a panicking thread held it: the data behind every lock here is replaced as a whole.
+fn lock<G>(result: std::result::Result<G, std::sync::PoisonError<G>>) -> G {
+    result.unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Status;
+
+    #[test]
+    fn device_strings_are_checked() {
+        assert_eq!(Context::new("host:3").unwrap().threads(), 3);
+        assert_eq!(Context::new("host:0").err().map(|e| e.status), Some(Status::InvalidArgument));
+        for bad in ["", "host:x", "cuda:0", "hostess"] {
+            assert_eq!(Context::new(bad).err().map(|e| e.status), Some(Status::Device), "{bad}");
+        }
+    }
+
+    #[test]
+    fn log_lines_above_the_level_are_not_made() {
+        let context = Context::new("host:1").unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&seen);
+        context.set_log(LogLevel::Info, Some(Box::new(move |_, line| sink.lock().unwrap().push(line.to_string()))));
+        context.log(LogLevel::Info, || "kept".to_string());
+        context.log(LogLevel::Debug, || unreachable!("nobody listens"));
+        assert_eq!(*seen.lock().unwrap(), ["kept"]);
+    }
+}

@@ -1,0 +1,193 @@
+//! Parallel loops whose results do not depend on the number of threads.
+//!
+//! Every loop cuts its range in halves down to a fixed grain, so the pieces, and the order in which partial sums are
+//! added, follow from the length alone. Nothing here allocates in the loops used by a solve. Outside of a thread pool the
+//! same pieces run one after the other, so that small work never touches rayon, and no global pool is ever started.
+
+use std::ops::Range;
+
+/// Elements of a vector that one task handles.
+pub const GRAIN: usize = 8192;
+
+/// Rows of a matrix that one task handles.
+pub const ROW_GRAIN: usize = 1024;
+
+/// Both halves, at once where there are threads for it.
+fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+    if rayon::current_thread_index().is_some() { rayon::join(a, b) } else { (a(), b()) }
+}
+
+/// Where a range of length `n` is cut: a multiple of the grain near the middle.
+fn cut(n: usize, grain: usize) -> usize {
+    (n / 2).div_ceil(grain) * grain
+}
+
+/// Runs `work` on pieces of `data`; it gets the index of the piece's first element.
+pub fn for_each_mut<T: Send>(data: &mut [T], grain: usize, work: impl Fn(usize, &mut [T]) + Sync) {
+    fn go<T: Send>(start: usize, data: &mut [T], grain: usize, work: &(impl Fn(usize, &mut [T]) + Sync)) {
+        if data.len() <= grain {
+            if !data.is_empty() {
+                work(start, data);
+            }
+            return;
+        }
+        let mid = cut(data.len(), grain);
+        let (left, right) = data.split_at_mut(mid);
+        join(|| go(start, left, grain, work), || go(start + mid, right, grain, work));
+    }
+    go(0, data, grain, &work);
+}
+
+/// Runs `work` on pieces of two vectors of the same length.
+pub fn for_each_mut2<T: Send, U: Send>(
+    a: &mut [T],
+    b: &mut [U],
+    grain: usize,
+    work: impl Fn(usize, &mut [T], &mut [U]) + Sync,
+) {
+    fn go<T: Send, U: Send>(
+        start: usize,
+        a: &mut [T],
+        b: &mut [U],
+        grain: usize,
+        work: &(impl Fn(usize, &mut [T], &mut [U]) + Sync),
+    ) {
+        if a.len() <= grain {
+            if !a.is_empty() {
+                work(start, a, b);
+            }
+            return;
+        }
+        let mid = cut(a.len(), grain);
+        let (a0, a1) = a.split_at_mut(mid);
+        let (b0, b1) = b.split_at_mut(mid);
+        join(|| go(start, a0, b0, grain, work), || go(start + mid, a1, b1, grain, work));
+    }
+    assert_eq!(a.len(), b.len());
+    go(0, a, b, grain, &work);
+}
+
+/// Runs `work` on rows: `data` holds `width` elements for each row, and pieces hold whole rows. `work` gets the first row.
+pub fn for_each_row_mut<T: Send>(data: &mut [T], width: usize, grain: usize, work: impl Fn(usize, &mut [T]) + Sync) {
+    for_each_mut(data, grain * width, |start, piece| work(start / width, piece));
+}
+
+/// Runs `work` on segments of `data` cut by ascending `offsets` (`segments + 1` of them, each times `width` elements); it gets
+/// the range of segments and their elements. For filling the rows of a matrix whose pattern is known.
+pub fn for_each_segment_mut<T: Send>(
+    data: &mut [T],
+    offsets: &[i64],
+    width: usize,
+    grain: usize,
+    work: impl Fn(Range<usize>, &mut [T]) + Sync,
+) {
+    fn go<T: Send>(
+        rows: Range<usize>,
+        data: &mut [T],
+        offsets: &[i64],
+        width: usize,
+        grain: usize,
+        work: &(impl Fn(Range<usize>, &mut [T]) + Sync),
+    ) {
+        if rows.len() <= grain {
+            if !rows.is_empty() {
+                work(rows, data);
+            }
+            return;
+        }
+        let mid = rows.start + cut(rows.len(), grain);
+        let (left, right) = data.split_at_mut((offsets[mid] - offsets[rows.start]) as usize * width);
+        join(
+            || go(rows.start..mid, left, offsets, width, grain, work),
+            || go(mid..rows.end, right, offsets, width, grain, work),
+        );
+    }
+    go(0..offsets.len() - 1, data, offsets, width, grain, &work);
+}
+
+/// The results of `work` on pieces of `0..n`, in order.
+pub fn map_ranges<R: Send>(n: usize, grain: usize, work: impl Fn(Range<usize>) -> R + Sync) -> Vec<R> {
+    let mut out: Vec<Option<R>> = (0..n.div_ceil(grain)).map(|_| None).collect();
+    for_each_mut(&mut out, 1, |piece, slot| {
+        slot[0] = Some(work(piece * grain..((piece + 1) * grain).min(n)));
+    });
+    out.into_iter().flatten().collect()
+}
+
+/// The sum of `work` over pieces of `0..n`, added in an order that depends on `n` alone.
+pub fn sum(n: usize, grain: usize, work: impl Fn(Range<usize>) -> f64 + Sync) -> f64 {
+    fn go(range: Range<usize>, grain: usize, work: &(impl Fn(Range<usize>) -> f64 + Sync)) -> f64 {
+        if range.len() <= grain {
+            return if range.is_empty() { 0.0 } else { work(range) };
+        }
+        let mid = range.start + cut(range.len(), grain);
+        let (a, b) = join(|| go(range.start..mid, grain, work), || go(mid..range.end, grain, work));
+        a + b
+    }
+    go(0..n, grain, &work)
+}
+
+/// Turns counts into offsets: `counts[i]` becomes the sum of all before it, and the total is appended.
+pub fn offsets_from_counts(mut counts: Vec<i64>) -> Vec<i64> {
+    let mut total = 0;
+    for c in &mut counts {
+        total += std::mem::replace(c, total);
+    }
+    counts.push(total);
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pools() -> Vec<rayon::ThreadPool> {
+        [1, 2, 7].iter().map(|n| rayon::ThreadPoolBuilder::new().num_threads(*n).build().unwrap()).collect()
+    }
+
+    #[test]
+    fn sums_have_the_same_bits_for_any_number_of_threads() {
+        for n in [0, 1, 7, 8, 9, 100_003] {
+            let x: Vec<f64> = (0..n).map(|i| ((i * 7919) as f64).sin()).collect();
+            let total = || sum(n, 8, |r| x[r].iter().sum());
+            let alone = total();
+            for pool in pools() {
+                assert_eq!(pool.install(total).to_bits(), alone.to_bits());
+            }
+        }
+    }
+
+    #[test]
+    fn every_element_is_visited_once() {
+        for n in [0, 1, 9, 10, 11, 1000] {
+            let visit = || {
+                let mut x = vec![0; n];
+                for_each_mut(&mut x, 10, |start, piece| {
+                    for (k, v) in piece.iter_mut().enumerate() {
+                        *v += start + k;
+                    }
+                });
+                x
+            };
+            let expected: Vec<usize> = (0..n).collect();
+            assert_eq!(visit(), expected);
+            for pool in pools() {
+                assert_eq!(pool.install(visit), expected);
+            }
+            assert_eq!(map_ranges(n, 3, |r| r.len()).iter().sum::<usize>(), n);
+        }
+    }
+
+    #[test]
+    fn segments_follow_their_offsets() {
+        let offsets = [0, 2, 2, 5, 6];
+        let mut data = vec![0; 12];
+        for_each_segment_mut(&mut data, &offsets, 2, 1, |rows, piece| {
+            for v in piece {
+                *v = rows.start;
+            }
+        });
+        assert_eq!(data, [0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 3, 3]);
+        assert_eq!(offsets_from_counts(vec![2, 0, 3, 1]), offsets);
+    }
+}

@@ -1,0 +1,1 @@
+pub const NAMES: &[&str] = &["cg", "fcg", "gmres"];

@@ -1,0 +1,47 @@
+//! Terrace: algebraic multigrid whose every level chooses its own precision, format and smoother.
+//!
+//! The library is meant to be called from C, C++ and Fortran through `include/terrace.h` and `fortran/terrace.f90`; the modules here
+//! are the same things for Rust. `docs/architecture.md` follows a matrix from its creation to a finished solve.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use terrace::{Config, Context, Guess, Matrix, Solver, gallery};
+//!
+//! let context = Context::new("host")?;
+//! let matrix = Arc::new(Matrix::from_csr(gallery::poisson7(16, 16, 16)?)?);
+//! let mut solver = Solver::new(&context, &Config::new());
+//! solver.setup(Some(&matrix))?;
+//! let b = vec![1.0; matrix.rows()];
+//! let mut x = vec![0.0; matrix.rows()];
+//! let status = solver.solve(&b, &mut x, Guess::Zero)?;
+//! assert_eq!(status, terrace::Status::Success);
+//! # Ok::<(), terrace::Error>(())
+//! ```
+
+#![warn(missing_docs)]
+
+pub mod amg;
+pub mod backend;
+mod capi;
+pub mod config;
+pub mod context;
+pub mod error;
+pub mod gallery;
+pub mod host;
+pub mod krylov;
+pub mod matrix;
+pub mod options;
+pub mod report;
+pub mod scalar;
+pub mod smooth;
+pub mod solver;
+pub mod sparse;
+
+pub use amg::Amg;
+pub use config::Config;
+pub use context::Context;
+pub use error::{Error, Result, Status};
+pub use matrix::Matrix;
+pub use report::Report;
+pub use scalar::{Precision, Scalar};
+pub use solver::{Guess, Solver};

@@ -1,0 +1,237 @@
+//! The options table: every key with its type, default, the reason for the default, legal values, backends and the
+//! names that hypre and AmgX users know it by. The reference in `docs/options.md`, the error sentences and the command-line
+//! help are all made from it. [`crate::config::Config`] holds the values.
+
+use crate::context::DeviceKind::{self, Host};
+use crate::{amg, krylov, smooth};
+use std::fmt::Write;
+
+/// What an option accepts.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A whole number in a closed range.
+    Int { min: i64, max: i64 },
+    /// A real number in a closed range; `auto` also lets the library choose.
+    Real { min: f64, max: f64, auto: bool },
+    /// One of the names of a registry; `auto` also lets the library choose.
+    Choice { names: &'static [&'static str], auto: bool },
+    /// Names of number formats from the finest level downward, separated by commas; the last repeats. `input` is the format of
+    /// the matrix that was handed over.
+    Precisions,
+}
+
+impl Kind {
+    /// What is accepted, for error sentences and the reference.
+    pub fn accepted(&self) -> String {
+        let or_auto = |auto: bool| if auto { "auto, " } else { "" };
+        match *self {
+            Kind::Int { min, max } => format!("whole number from {min} to {max}"),
+            Kind::Real { min, max, auto } => format!("{}number from {min} to {max}", or_auto(auto)),
+            Kind::Choice { names, auto } => format!("{}{}", or_auto(auto), names.join(", ")),
+            Kind::Precisions => "list of input, f64, f32".to_string(),
+        }
+    }
+}
+
+/// One row of the table.
+pub struct OptionRow {
+    /// Key, dotted; no key is a prefix of another's path.
+    pub key: &'static str,
+    /// What it accepts.
+    pub kind: Kind,
+    /// The default, written as a user would.
+    pub default: &'static str,
+    /// What it does.
+    pub help: &'static str,
+    /// Why the default is what it is.
+    pub reason: &'static str,
+    /// Backends that honour it.
+    pub backends: &'static [DeviceKind],
+    /// The hypre setter that does the same, or "-".
+    pub hypre: &'static str,
+    /// The AmgX key that does the same, or "-".
+    pub amgx: &'static str,
+}
+
+const fn choice(names: &'static [&'static str]) -> Kind {
+    Kind::Choice { names, auto: false }
+}
+
+const fn auto_choice(names: &'static [&'static str]) -> Kind {
+    Kind::Choice { names, auto: true }
+}
+
+/// Formats that a whole phase can run in.
+const PHASE_PRECISIONS: &[&str] = &["f64", "f32"];
+
+#[rustfmt::skip]
+macro_rules! rows {
+    ($($key:literal, $kind:expr, $default:literal, $hypre:literal, $amgx:literal, $help:literal, $reason:literal;)*) => {
+        /// Every option.
+        pub const OPTIONS: &[OptionRow] = &[
+            $(OptionRow {
+                key: $key, kind: $kind, default: $default, help: $help, reason: $reason, backends: &[Host],
+                hypre: $hypre, amgx: $amgx,
+            },)*
+        ];
+    };
+}
+
+// key, kind, default, hypre, AmgX,
+//     help,
+//     reason;
+rows! {
+    "solver.type", auto_choice(krylov::NAMES), "auto", "-", "solver",
+        "Krylov method. auto: cg when the preconditioner is symmetric and constant (AMG in the solver's precision, or none), otherwise fcg. Use gmres for nonsymmetric matrices.",
+        "Flexible CG costs one more vector and is safe whenever the preconditioner is not an exactly symmetric, constant operator.";
+    "solver.preconditioner", choice(&["amg", "none"]), "amg", "-", "preconditioner",
+        "Preconditioner built by set-up; a preconditioner callback replaces it.",
+        "AMG is what the library is for.";
+    "solver.precision", auto_choice(PHASE_PRECISIONS), "auto", "-", "-",
+        "Precision of the Krylov method and of the vectors given to solve. auto: that of the matrix; f64 with an operator callback.",
+        "The outer iteration keeps the caller's precision.";
+    "solver.tolerance", Kind::Real { min: 0.0, max: 1.0, auto: false }, "1e-8", "SetTol", "tolerance",
+        "Stop when the residual norm is at most this times the norm of the right-hand side.",
+        "What published comparisons use; half the digits of f64.";
+    "solver.absolute_tolerance", Kind::Real { min: 0.0, max: f64::MAX, auto: false }, "0", "SetAbsoluteTol", "tolerance",
+        "Also stop when the residual norm is at most this.",
+        "Off: an absolute bound only makes sense in the caller's units.";
+    "solver.max_iterations", Kind::Int { min: 0, max: 1_000_000_000 }, "1000", "SetMaxIter", "max_iters",
+        "Iteration limit of the Krylov method.",
+        "Far above what a working preconditioner needs, low enough to end a hopeless solve.";
+    "solver.restart", Kind::Int { min: 1, max: 1000 }, "30", "SetKDim", "gmres_n_restart",
+        "Basis vectors that gmres keeps between restarts.",
+        "The usual balance of memory against stalls; hypre's 5 stalls on convection.";
+    "amg.max_levels", Kind::Int { min: 1, max: 64 }, "25", "SetMaxLevels", "max_levels",
+        "Most levels in the hierarchy, the finest included.",
+        "hypre's; coarsening ends by size long before.";
+    "amg.coarsest.max_rows", Kind::Int { min: 1, max: 5000 }, "200", "SetMaxCoarseSize", "min_coarse_rows",
+        "Coarsening stops at this many rows, and the level is solved by a dense factorisation.",
+        "A dense solve of 200 rows costs less than two more levels.";
+    "amg.coarsest.sweeps", Kind::Int { min: 1, max: 1000 }, "4", "SetCycleNumSweeps", "coarsest_sweeps",
+        "Smoothing sweeps on the coarsest level when it is too large to factorise (more than 5000 rows).",
+        "Enough to damp what coarsening could not reduce; such levels are strongly diagonally dominant.";
+    "amg.strength.type", auto_choice(amg::strength::NAMES), "auto", "-", "strength",
+        "Which couplings count as strong. auto: classical for pmis, symmetric for mis2.",
+        "Each coarsening was designed with this measure.";
+    "amg.strength.threshold", Kind::Real { min: 0.0, max: 1.0, auto: true }, "auto", "SetStrongThreshold", "strength_threshold",
+        "Coupling is strong from this share of the row's strongest (classical) or of the geometric mean of the diagonals (symmetric). auto: 0.25 classical; symmetric 0.08 for scalar problems, 0.01 for blocks.",
+        "0.25 is hypre's; 0.08 keeps axis couplings of Laplacians and drops noise; block norms vary more within one material.";
+    "amg.coarsening.type", auto_choice(amg::coarsen::NAMES), "auto", "SetCoarsenType (8 PMIS)", "selector",
+        "How coarse unknowns are chosen. auto: mis2 for block matrices and when a near-null space is given, otherwise pmis.",
+        "Classical AMG needs the fewest iterations on scalar problems, aggregation carries several near-null-space vectors.";
+    "amg.interpolation.type", auto_choice(amg::interp::NAMES), "auto", "SetInterpType (6 ext+i)", "interpolator",
+        "Interpolation formula. auto: extended_i after pmis, smoothed after mis2.",
+        "extended_i repairs PMIS's missing common coarse neighbours; smoothing is what makes aggregation converge independently of size.";
+    "amg.interpolation.max_entries", Kind::Int { min: 0, max: 1000 }, "4", "SetPMaxElmts", "interp_max_elements",
+        "Most entries in a row of a classical interpolation; the largest are kept and rescaled. 0 keeps all.",
+        "hypre's; keeps the operator complexity of 3D problems under 3.";
+    "amg.interpolation.truncation", Kind::Real { min: 0.0, max: 0.99, auto: false }, "0", "SetTruncFactor", "interp_truncation_factor",
+        "Entries below this share of the largest of a classical interpolation row are dropped, the rest rescaled.",
+        "Off: max_entries bounds the complexity already.";
+    "amg.interpolation.weight", Kind::Real { min: 0.0, max: 2.0, auto: false }, "1.3333333333333333", "-", "-",
+        "smoothed: the prolongator is smoothed by one Jacobi step with this weight over the largest eigenvalue of the scaled matrix.",
+        "4/3 minimises the energy bound of the smoothed basis functions.";
+    "amg.smoother.type", choice(smooth::NAMES), "l1_jacobi", "SetRelaxType (18)", "smoother",
+        "Smoother of every level.",
+        "Converges for every SPD matrix with no eigenvalue estimate, and is the same on all backends.";
+    "amg.smoother.pre_sweeps", Kind::Int { min: 0, max: 100 }, "1", "SetCycleNumSweeps (down)", "presweeps",
+        "Sweeps before the coarse correction.",
+        "V(1,1) has the least time to solution with a Krylov method around it.";
+    "amg.smoother.post_sweeps", Kind::Int { min: 0, max: 100 }, "1", "SetCycleNumSweeps (up)", "postsweeps",
+        "Sweeps after the coarse correction.",
+        "Equal to pre_sweeps, so that the cycle is symmetric.";
+    "amg.smoother.jacobi.weight", Kind::Real { min: 0.01, max: 2.0, auto: false }, "0.6666666666666666", "SetRelaxWt", "relaxation_factor",
+        "jacobi: damping of the point Jacobi sweep.",
+        "2/3 damps the upper half of a Laplacian's spectrum evenly.";
+    "precision.setup", choice(PHASE_PRECISIONS), "f64", "-", "-",
+        "Precision in which the hierarchy is computed before it is stored.",
+        "Interpolation and Galerkin products lose digits from level to level.";
+    "precision.matrix", Kind::Precisions, "input", "-", "-",
+        "Storage of the level matrices, finest first.",
+        "A borrowed matrix is then used as it lies in the caller's memory, without a copy.";
+    "precision.vector", Kind::Precisions, "input", "-", "-",
+        "Working vectors of the cycle, finest first.",
+        "Working precision matters more for convergence than matrix precision.";
+    "precision.transfer", Kind::Precisions, "input", "-", "-",
+        "Storage of interpolation and restriction; entry i belongs to the step from level i to i + 1.",
+        "Follows the matrix.";
+    "precision.smoother", Kind::Precisions, "input", "-", "-",
+        "Storage of the smoothers' data, finest first.",
+        "Follows the matrix.";
+}
+
+/// The row of a key.
+pub fn find(key: &str) -> Option<&'static OptionRow> {
+    OPTIONS.iter().find(|row| row.key == key)
+}
+
+/// The key nearest to an unknown one, by edit distance; ties go to the first of the table.
+pub fn nearest(key: &str) -> &'static str {
+    OPTIONS.iter().map(|row| row.key).min_by_key(|k| edit_distance(k, key)).expect("the table is not empty")
+}
+
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &cb) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(ca != cb);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// The reference as a Markdown page.
+pub fn reference() -> String {
+    let mut out = String::from(
+        "# Options\n\nGenerated from the table in `src/options.rs`; the same text is printed by `terrace options`. Keys are set with \
+         `terrace_config_set_str`, `_int` and `_real`, as JSON, or as `key=value` on the command line. An unknown key is an error \
+         that names the nearest one; a value outside of what is accepted is an error that says what is.\n\n\
+         | key | accepts | default | what it does | why this default | backends | hypre | AmgX |\n\
+         | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for row in OPTIONS {
+        let backends: Vec<&str> = row.backends.iter().map(|b| b.name()).collect();
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | `{}` | {} | {} | {} | {} | {} |",
+            row.key,
+            row.kind.accepted(),
+            row.default,
+            row.help,
+            row.reason,
+            backends.join(", "),
+            row.hypre,
+            row.amgx
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_unique_and_none_is_a_prefix_of_another() {
+        for (i, row) in OPTIONS.iter().enumerate() {
+            for other in &OPTIONS[i + 1..] {
+                assert_ne!(row.key, other.key);
+                assert!(!other.key.starts_with(&format!("{}.", row.key)), "{} {}", row.key, other.key);
+                assert!(!row.key.starts_with(&format!("{}.", other.key)), "{} {}", row.key, other.key);
+            }
+        }
+    }
+
+    #[test]
+    fn the_nearest_key_is_a_plausible_correction() {
+        assert_eq!(nearest("solver.tolerence"), "solver.tolerance");
+        assert_eq!(nearest("amg.strength.treshold"), "amg.strength.threshold");
+        assert_eq!(nearest("precision.matrices"), "precision.matrix");
+    }
+}

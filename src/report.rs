@@ -1,0 +1,306 @@
+//! What a set-up and a solve did: a snapshot, read by key. One table of facts feeds the C ABI, JSON and the printed summary.
+
+use crate::scalar::Precision;
+use serde_json::{Map, Value as Json};
+use std::fmt::Write;
+
+/// One level of a hierarchy.
+#[derive(Clone, Debug)]
+pub struct LevelReport {
+    /// Scalar rows.
+    pub rows: usize,
+    /// Stored scalar values of the matrix.
+    pub nonzeros: usize,
+    /// Bytes that the library holds for the level: matrix, transfers to the next level, smoother, vectors.
+    pub bytes: usize,
+    /// Format of the matrix, like `csr` or `bsr3x3`.
+    pub format: String,
+    /// Storage of the matrix.
+    pub matrix_precision: Precision,
+    /// Working vectors.
+    pub vector_precision: Precision,
+    /// Storage of interpolation and restriction to the next level; the matrix's on the coarsest.
+    pub transfer_precision: Precision,
+    /// Storage of the smoother's data.
+    pub smoother_precision: Precision,
+    /// Smoother, or the solver of the coarsest level.
+    pub smoother: String,
+}
+
+/// One right-hand side of a solve.
+#[derive(Clone, Debug, Default)]
+pub struct SolveReport {
+    /// Iterations done.
+    pub iterations: usize,
+    /// Whether the tolerance was reached.
+    pub converged: bool,
+    /// Norm of the residual recomputed from the solution, over the norm of the right-hand side (or absolute when that is zero).
+    pub true_residual: f64,
+    /// Residual norms over the same, from the initial guess on.
+    pub history: Vec<f64>,
+}
+
+/// Seconds spent in the named phases.
+#[derive(Clone, Debug, Default)]
+pub struct Phases {
+    /// Phase and seconds, in order of first appearance.
+    pub seconds: Vec<(&'static str, f64)>,
+}
+
+impl Phases {
+    /// Adds to a phase.
+    pub fn add(&mut self, phase: &'static str, seconds: f64) {
+        match self.seconds.iter_mut().find(|(name, _)| *name == phase) {
+            Some((_, total)) => *total += seconds,
+            None => self.seconds.push((phase, seconds)),
+        }
+    }
+
+    /// Runs `work` and adds its time to a phase.
+    pub fn time<R>(&mut self, phase: &'static str, work: impl FnOnce() -> R) -> R {
+        let start = std::time::Instant::now();
+        let result = work();
+        self.add(phase, start.elapsed().as_secs_f64());
+        result
+    }
+
+    /// Seconds of a phase, 0 when it did not happen.
+    pub fn get(&self, phase: &str) -> f64 {
+        self.seconds.iter().find(|(name, _)| *name == phase).map_or(0.0, |(_, s)| *s)
+    }
+}
+
+/// A snapshot of what was done.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Levels, finest first; empty without AMG.
+    pub levels: Vec<LevelReport>,
+    /// Phases of set-up: `total` and its parts.
+    pub setup: Phases,
+    /// Phases of the last solve: `total` and its parts.
+    pub solve: Phases,
+    /// Krylov method of the last solve, with its precision; empty for a hierarchy alone.
+    pub solver: String,
+    /// The right-hand sides of the last solve.
+    pub solves: Vec<SolveReport>,
+    /// Device of the context.
+    pub device: &'static str,
+    /// Threads of the context.
+    pub threads: usize,
+    /// Bytes that the library holds for hierarchy and solver together.
+    pub bytes: usize,
+}
+
+/// What the index of a fact counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The index is ignored.
+    Whole,
+    /// Levels, 0 the finest.
+    Level,
+    /// Right-hand sides of the last solve.
+    RightHandSide,
+}
+
+/// A value of a report.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fact {
+    /// Whole number.
+    Int(i64),
+    /// Real number.
+    Real(f64),
+    /// Text.
+    Text(String),
+}
+
+/// One row of the table of facts.
+pub struct FactRow {
+    /// Key.
+    pub key: &'static str,
+    /// What its index counts.
+    pub scope: Scope,
+    /// Meaning and unit.
+    pub help: &'static str,
+    get: fn(&Report, usize) -> Fact,
+}
+
+macro_rules! facts {
+    ($($key:literal, $scope:ident, $help:literal, |$r:ident, $i:ident| $kind:ident($value:expr);)*) => {
+        /// Everything that a report can be asked for.
+        pub const FACTS: &[FactRow] = &[
+            $(FactRow {
+                key: $key, scope: Scope::$scope, help: $help, get: |$r, $i| { let _ = $i; Fact::$kind($value) },
+            },)*
+        ];
+    };
+}
+
+#[rustfmt::skip]
+facts! {
+    "levels", Whole, "number of levels", |r, i| Int(r.levels.len() as i64);
+    "operator_complexity", Whole, "stored values of all level matrices over those of the finest", |r, i| Real(r.operator_complexity());
+    "grid_complexity", Whole, "rows of all levels over those of the finest", |r, i| Real(r.grid_complexity());
+    "bytes", Whole, "bytes that the library holds for hierarchy and solver; lent arrays do not count", |r, i| Int(r.bytes as i64);
+    "device", Whole, "device of the context", |r, i| Text(r.device.to_string());
+    "threads", Whole, "threads of the context", |r, i| Int(r.threads as i64);
+    "solver", Whole, "Krylov method and its precision", |r, i| Text(r.solver.clone());
+    "right_hand_sides", Whole, "right-hand sides of the last solve", |r, i| Int(r.solves.len() as i64);
+    "setup_seconds", Whole, "whole set-up or update", |r, i| Real(r.setup.get("total"));
+    "setup_strength_seconds", Whole, "strength of connection", |r, i| Real(r.setup.get("strength"));
+    "setup_coarsen_seconds", Whole, "choice of coarse unknowns", |r, i| Real(r.setup.get("coarsen"));
+    "setup_interpolation_seconds", Whole, "interpolation and its transpose", |r, i| Real(r.setup.get("interpolation"));
+    "setup_galerkin_seconds", Whole, "coarse matrices", |r, i| Real(r.setup.get("galerkin"));
+    "setup_smoother_seconds", Whole, "smoothers", |r, i| Real(r.setup.get("smoother"));
+    "setup_coarsest_seconds", Whole, "factorisation of the coarsest level", |r, i| Real(r.setup.get("coarsest"));
+    "solve_seconds", Whole, "whole last solve", |r, i| Real(r.solve.get("total"));
+    "solve_operator_seconds", Whole, "products with the matrix in the Krylov method", |r, i| Real(r.solve.get("operator"));
+    "solve_preconditioner_seconds", Whole, "preconditioner applications", |r, i| Real(r.solve.get("preconditioner"));
+    "iterations", RightHandSide, "iterations of the Krylov method", |r, i| Int(r.solves[i].iterations as i64);
+    "converged", RightHandSide, "1 when the tolerance was reached, else 0", |r, i| Int(i64::from(r.solves[i].converged));
+    "true_residual", RightHandSide, "norm of b - A x, recomputed, over the norm of b", |r, i| Real(r.solves[i].true_residual);
+    "rows", Level, "rows", |r, i| Int(r.levels[i].rows as i64);
+    "nonzeros", Level, "stored values of the matrix", |r, i| Int(r.levels[i].nonzeros as i64);
+    "level_bytes", Level, "bytes that the library holds for the level", |r, i| Int(r.levels[i].bytes as i64);
+    "format", Level, "storage format of the matrix", |r, i| Text(r.levels[i].format.clone());
+    "matrix_precision", Level, "storage of the matrix", |r, i| Text(r.levels[i].matrix_precision.name().to_string());
+    "vector_precision", Level, "working vectors", |r, i| Text(r.levels[i].vector_precision.name().to_string());
+    "transfer_precision", Level, "storage of interpolation and restriction to the next level", |r, i| Text(r.levels[i].transfer_precision.name().to_string());
+    "smoother_precision", Level, "storage of the smoother's data", |r, i| Text(r.levels[i].smoother_precision.name().to_string());
+    "smoother", Level, "smoother, or solver of the coarsest level", |r, i| Text(r.levels[i].smoother.clone());
+}
+
+impl Report {
+    /// A fact, or `None` when the key is unknown or the index is out of range.
+    pub fn fact(&self, key: &str, index: usize) -> Option<Fact> {
+        let row = FACTS.iter().find(|row| row.key == key)?;
+        (index < self.count(row.scope)).then(|| (row.get)(self, index))
+    }
+
+    /// How many indices a scope has here.
+    pub fn count(&self, scope: Scope) -> usize {
+        match scope {
+            Scope::Whole => 1,
+            Scope::Level => self.levels.len(),
+            Scope::RightHandSide => self.solves.len(),
+        }
+    }
+
+    /// Stored values of all level matrices over those of the finest.
+    pub fn operator_complexity(&self) -> f64 {
+        ratio_to_first(self.levels.iter().map(|l| l.nonzeros))
+    }
+
+    /// Rows of all levels over those of the finest.
+    pub fn grid_complexity(&self) -> f64 {
+        ratio_to_first(self.levels.iter().map(|l| l.rows))
+    }
+
+    /// All facts and histories as one JSON object.
+    pub fn to_json(&self) -> String {
+        let json = |fact: Fact| match fact {
+            Fact::Int(v) => Json::from(v),
+            Fact::Real(v) => Json::from(v),
+            Fact::Text(v) => Json::from(v),
+        };
+        let object = |scope: Scope, index: usize| -> Map<String, Json> {
+            let rows = FACTS.iter().filter(|row| row.scope == scope);
+            rows.map(|row| (row.key.to_string(), json((row.get)(self, index)))).collect()
+        };
+        let mut out = object(Scope::Whole, 0);
+        let levels: Vec<Json> = (0..self.levels.len()).map(|i| Json::Object(object(Scope::Level, i))).collect();
+        let solves: Vec<Json> = (0..self.solves.len())
+            .map(|i| {
+                let mut solve = object(Scope::RightHandSide, i);
+                solve.insert("history".to_string(), Json::from(self.solves[i].history.clone()));
+                Json::Object(solve)
+            })
+            .collect();
+        out.insert("level".to_string(), Json::from(levels));
+        out.insert("right_hand_side".to_string(), Json::from(solves));
+        Json::Object(out).to_string()
+    }
+
+    /// A summary for people: levels, complexities, iterations, times.
+    pub fn to_text(&self) -> String {
+        let mut out = String::new();
+        if !self.levels.is_empty() {
+            let _ = writeln!(
+                out,
+                "{:>5} {:>12} {:>14} {:>9} {:>7} {:>22} {:>10}  smoother",
+                "level", "rows", "nonzeros", "per row", "format", "precision A/v/P/S", "MiB"
+            );
+        }
+        for (i, l) in self.levels.iter().enumerate() {
+            let precision = [l.matrix_precision, l.vector_precision, l.transfer_precision, l.smoother_precision];
+            let _ = writeln!(
+                out,
+                "{:>5} {:>12} {:>14} {:>9.1} {:>7} {:>22} {:>10.2}  {}",
+                i,
+                l.rows,
+                l.nonzeros,
+                l.nonzeros as f64 / l.rows.max(1) as f64,
+                l.format,
+                precision.map(Precision::name).join("/"),
+                mebibytes(l.bytes),
+                l.smoother
+            );
+        }
+        if !self.levels.is_empty() {
+            let _ = writeln!(
+                out,
+                "operator complexity {:.3}, grid complexity {:.3}",
+                self.operator_complexity(),
+                self.grid_complexity()
+            );
+        }
+        for (i, s) in self.solves.iter().enumerate() {
+            let _ = writeln!(
+                out,
+                "{} right-hand side {i}: {} iterations, {}, true relative residual {:.3e}",
+                self.solver,
+                s.iterations,
+                if s.converged { "converged" } else { "not converged" },
+                s.true_residual
+            );
+        }
+        let _ = write!(out, "set-up {:.4} s", self.setup.get("total"));
+        if !self.solves.is_empty() {
+            let _ = write!(out, ", solve {:.4} s", self.solve.get("total"));
+        }
+        let _ = writeln!(out, ", {:.2} MiB, {} with {} threads", mebibytes(self.bytes), self.device, self.threads);
+        out
+    }
+}
+
+fn mebibytes(bytes: usize) -> f64 {
+    bytes as f64 / (1 << 20) as f64
+}
+
+fn ratio_to_first(counts: impl Iterator<Item = usize>) -> f64 {
+    let counts: Vec<usize> = counts.collect();
+    match counts.first() {
+        Some(&first) if first > 0 => counts.iter().sum::<usize>() as f64 / first as f64,
+        _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_keys_and_indices_have_no_fact() {
+        let report = Report { solves: vec![SolveReport { iterations: 3, ..Default::default() }], ..Default::default() };
+        assert_eq!(report.fact("iterations", 0), Some(Fact::Int(3)));
+        assert_eq!(report.fact("iterations", 1), None);
+        assert_eq!(report.fact("rows", 0), None);
+        assert_eq!(report.fact("nonsense", 0), None);
+    }
+
+    #[test]
+    fn keys_are_unique() {
+        for (i, row) in FACTS.iter().enumerate() {
+            assert!(FACTS[..i].iter().all(|other| other.key != row.key), "{}", row.key);
+        }
+    }
+}

@@ -1,0 +1,1 @@
+pub const NAMES: &[&str] = &["jacobi", "l1_jacobi"];

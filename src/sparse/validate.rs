@@ -1,0 +1,143 @@
+//! Checks of a matrix that a caller hands over. Every complaint names the row, counted in the caller's base.
+
+use super::CsrView;
+use crate::error::{Error, Result, fail};
+use crate::host::par;
+use crate::scalar::Scalar;
+
+/// Checks offsets, columns, values and diagonal. `sorted` is the caller's promise that columns ascend in each row. With several
+/// defects the one in the lowest row is reported.
+pub fn validate<T: Scalar>(a: &CsrView<'_, T>, sorted: bool) -> Result<()> {
+    offsets(a)?;
+    let first = par::map_ranges(a.rows, 4096, |range| {
+        let mut scratch = Vec::new();
+        range.map(|i| row(a, i, sorted, &mut scratch)).find_map(Result::err)
+    });
+    first.into_iter().flatten().next().map_or(Ok(()), Err)
+}
+
+/// Checks only that the values are finite and the diagonal is not zero, for a matrix whose structure was checked before.
+pub fn validate_values<T: Scalar>(a: &CsrView<'_, T>) -> Result<()> {
+    let first = par::map_ranges(a.rows, 4096, |range| range.map(|i| row_values(a, i)).find_map(Result::err));
+    first.into_iter().flatten().next().map_or(Ok(()), Err)
+}
+
+fn offsets<T: Scalar>(a: &CsrView<'_, T>) -> Result<()> {
+    let base = i64::from(a.base);
+    let first = a.offsets.raw(0);
+    if first != base {
+        return fail!(MatrixStructure, "row_offsets[0] is {first}; it must be the base, {base}");
+    }
+    for i in 0..a.rows {
+        let (start, end) = (a.offsets.raw(i), a.offsets.raw(i + 1));
+        if end < start {
+            return fail!(
+                MatrixStructure,
+                "row_offsets decrease at row {}: from {start} to {end}; they must not decrease",
+                i as i64 + base
+            );
+        }
+    }
+    Ok(())
+}
+
+fn row<T: Scalar>(a: &CsrView<'_, T>, i: usize, sorted: bool, scratch: &mut Vec<i32>) -> Result<()> {
+    let base = i64::from(a.base);
+    let name = i as i64 + base;
+    let columns = &a.columns[a.row_range(i)];
+    let limit = base + a.cols as i64;
+    if let Some(c) = columns.iter().find(|c| i64::from(**c) < base || i64::from(**c) >= limit) {
+        let last = limit - 1;
+        return fail!(MatrixStructure, "row {name} has column {c}; accepted with base {base}: {base} to {last}");
+    }
+    let ascending = columns.windows(2).all(|w| w[0] < w[1]);
+    if !ascending {
+        scratch.clear();
+        scratch.extend_from_slice(columns);
+        scratch.sort_unstable();
+        if let Some(w) = scratch.windows(2).find(|w| w[0] == w[1]) {
+            return fail!(MatrixStructure, "row {name} has column {} twice; every column may appear once", w[0]);
+        }
+        if sorted {
+            return fail!(
+                MatrixStructure,
+                "the columns of row {name} do not ascend, though TERRACE_SORTED promises it; sort them or drop the flag"
+            );
+        }
+    }
+    row_values(a, i)
+}
+
+fn row_values<T: Scalar>(a: &CsrView<'_, T>, i: usize) -> Result<()> {
+    let name = i as i64 + i64::from(a.base);
+    let len = a.block.len();
+    let mut diagonal = None;
+    for k in a.row_range(i) {
+        if let Some(at) = a.block_at(k).iter().position(|v| !v.is_finite()) {
+            let column = a.columns[k];
+            let value = a.values[k * len + at];
+            return fail!(MatrixValues, "row {name}, column {column} holds {value}; every value must be finite");
+        }
+        if a.col(k) == i {
+            diagonal = Some(k);
+        }
+    }
+    if a.rows != a.cols || a.block.rows != a.block.cols {
+        return Ok(());
+    }
+    let error = |what: &str| -> Error {
+        let wanted = "every row of a square matrix needs a non-zero diagonal entry";
+        Error::new(crate::error::Status::MatrixValues, format!("row {name} has {what}; {wanted}"))
+    };
+    match diagonal {
+        None => Err(error("no diagonal entry")),
+        Some(k) => {
+            let block = a.block_at(k);
+            match (0..a.block.rows).find(|r| block[r * a.block.cols + r] == T::ZERO) {
+                None => Ok(()),
+                Some(_) if a.block.rows == 1 => Err(error("a zero diagonal entry")),
+                Some(r) => Err(error(&format!("a zero diagonal entry at position {r} of its diagonal block"))),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Status;
+    use crate::sparse::{Block, Offsets};
+
+    fn check(offsets: &[i32], columns: &[i32], values: &[f64], base: i32, sorted: bool) -> Result<()> {
+        let rows = offsets.len() - 1;
+        let block = Block::SCALAR;
+        validate(&CsrView { rows, cols: rows, block, offsets: Offsets::I32(offsets), columns, values, base }, sorted)
+    }
+
+    #[test]
+    fn each_defect_is_named_with_its_row() {
+        let nan = f64::NAN;
+        let cases: &[(&[i32], &[i32], &[f64], i32, Status, &str)] = &[
+            (&[1, 1, 2], &[0, 1], &[1.0, 1.0], 0, Status::MatrixStructure, "row_offsets[0] is 1"),
+            (&[0, 2, 1], &[0, 1], &[1.0, 1.0], 0, Status::MatrixStructure, "decrease at row 1"),
+            (&[0, 1, 2], &[0, 2], &[1.0, 1.0], 0, Status::MatrixStructure, "row 1 has column 2"),
+            (&[1, 2, 3], &[1, 0], &[1.0, 1.0], 1, Status::MatrixStructure, "row 2 has column 0"),
+            (&[0, 3, 4], &[0, 1, 1, 1], &[1.0; 4], 0, Status::MatrixStructure, "row 0 has column 1 twice"),
+            (&[0, 2, 3], &[1, 0, 1], &[1.0; 3], 0, Status::MatrixStructure, "row 0 do not ascend"),
+            (&[0, 1, 2], &[0, 1], &[1.0, nan], 0, Status::MatrixValues, "row 1, column 1 holds NaN"),
+            (&[0, 1, 2], &[0, 0], &[1.0, 1.0], 0, Status::MatrixValues, "row 1 has no diagonal"),
+            (&[0, 1, 2], &[0, 1], &[0.0, 1.0], 0, Status::MatrixValues, "row 0 has a zero diagonal"),
+        ];
+        for (offsets, columns, values, base, status, text) in cases {
+            let error = check(offsets, columns, values, *base, true).unwrap_err();
+            assert_eq!(error.status, *status, "{error}");
+            assert!(error.message.contains(text), "{error} should contain {text}");
+        }
+    }
+
+    #[test]
+    fn unsorted_rows_are_accepted_when_nothing_was_promised() {
+        assert!(check(&[0, 2, 3], &[1, 0, 1], &[1.0; 3], 0, false).is_ok());
+        assert!(check(&[0], &[], &[], 0, true).is_ok());
+    }
+}
