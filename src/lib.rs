@@ -31,6 +31,7 @@ pub mod host;
 pub mod krylov;
 pub mod matrix;
 pub mod options;
+mod registry;
 pub mod report;
 pub mod scalar;
 pub mod smooth;
