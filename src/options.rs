@@ -171,7 +171,8 @@ pub fn nearest(key: &str) -> &'static str {
     OPTIONS.iter().map(|row| row.key).min_by_key(|k| edit_distance(k, key)).expect("the table is not empty")
 }
 
-fn edit_distance(a: &str, b: &str) -> usize {
+/// Insertions, deletions and substitutions that turn one text into the other.
+pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, ca) in a.chars().enumerate() {
