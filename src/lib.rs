@@ -28,6 +28,7 @@ pub mod context;
 pub mod error;
 pub mod gallery;
 pub mod host;
+pub mod io;
 pub mod krylov;
 pub mod matrix;
 pub mod options;
