@@ -26,6 +26,7 @@ impl Kind {
         let or_auto = |auto: bool| if auto { "auto, " } else { "" };
         match *self {
             Kind::Int { min, max } => format!("whole number from {min} to {max}"),
+            Kind::Real { min, max: f64::MAX, auto } => format!("{}number from {min} upward", or_auto(auto)),
             Kind::Real { min, max, auto } => format!("{}number from {min} to {max}", or_auto(auto)),
             Kind::Choice { names, auto } => format!("{}{}", or_auto(auto), names.join(", ")),
             Kind::Precisions => "list of input, f64, f32".to_string(),
