@@ -34,6 +34,7 @@ pub mod io;
 pub mod krylov;
 pub mod matrix;
 pub mod options;
+mod registry;
 pub mod report;
 pub mod scalar;
 pub mod smooth;
