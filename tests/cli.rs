@@ -138,3 +138,113 @@ fn bad_files_are_named_with_their_line() {
     let config = written("config.json", r#"{"solver": {"tolerance": 1e-6, "restarts": 3}}"#);
     fails(&["solve", "-p", "poisson5:2", "--config", &config], &["config.json", "nearest is \"solver.restart\""]);
 }
+
+fn solved(arguments: &[&str]) -> Json {
+    let arguments = [&["solve", "--json"], arguments].concat();
+    serde_json::from_str(&succeeds(&arguments)).unwrap()
+}
+
+#[test]
+fn solve_prints_levels_history_times_and_memory() {
+    let plot = scratch("solve.svg");
+    let text = succeeds(&["solve", "--problem", "poisson7:12", "--plot", plot.to_str().unwrap()]);
+    for part in ["poisson7:12: 1728 rows", "operator complexity", "residual history", "galerkin", "peak resident set"] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+
+    let svg = std::fs::read_to_string(plot).unwrap();
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+    assert!(["Residual history", "iteration", "rows", "nonzeros", "bytes"].iter().all(|part| svg.contains(part)));
+}
+
+#[test]
+fn json_holds_the_report_and_the_problem() {
+    let json = solved(&["-p", "poisson7:12", "--threads", "2"]);
+    assert_eq!(json["problem"]["name"], "poisson7:12");
+    assert_eq!(json["problem"]["rows"], 1728);
+    assert_eq!(json["status"], "TERRACE_SUCCESS");
+    assert_eq!(json["threads"], 2);
+    assert_eq!(json["level"][0]["rows"], 1728);
+    let solve = &json["right_hand_side"][0];
+    let history = solve["history"].as_array().unwrap();
+    assert_eq!(history.len() as u64, solve["iterations"].as_u64().unwrap() + 1);
+    assert!(solve["true_residual"].as_f64().unwrap() <= 1e-8);
+    assert!(json["peak_resident_bytes"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_solve_that_does_not_converge_exits_with_1() {
+    let run = terrace(&["solve", "-p", "poisson7:12", "solver.max_iterations=2"]);
+    assert_eq!((run.code, run.err.as_str()), (1, ""));
+    assert!(run.out.contains("not converged"));
+}
+
+#[test]
+fn options_come_from_a_file_and_then_from_arguments() {
+    let config = written("two_iterations.json", r#"{"solver": {"max_iterations": 2, "type": "gmres"}}"#);
+    let json = solved(&["-p", "poisson7:12", "--config", &config, "solver.max_iterations=100"]);
+    assert!(json["solver"].as_str().unwrap().contains("gmres"));
+    assert!(json["right_hand_side"][0]["iterations"].as_u64().unwrap() > 2);
+
+    let single = solved(&["-p", "poisson7:12", "solver.precision=f32", "solver.tolerance=1e-4"]);
+    assert!(single["solver"].as_str().unwrap().contains("f32"));
+}
+
+#[test]
+fn right_hand_sides_are_read_and_solutions_written() {
+    let matrix = scratch("system.mtx.gz");
+    succeeds(&["gallery", "poisson5:6x5", "-o", matrix.to_str().unwrap()]);
+    let b: Vec<f64> = (0..60).map(|i| f64::from(i % 7) - 2.5).collect();
+    let lines: Vec<String> = b.iter().map(f64::to_string).collect();
+    let rhs = written("rhs.mtx", &format!("%%MatrixMarket matrix array real general\n30 2\n{}\n", lines.join("\n")));
+    let solution = scratch("solution.mtx");
+
+    let json = solved(&[matrix.to_str().unwrap(), "--rhs", &rhs, "-o", solution.to_str().unwrap()]);
+
+    assert_eq!(json["right_hand_sides"], 2);
+    let (a, x) = (read_matrix(&matrix).unwrap(), read_dense(&solution).unwrap());
+    assert_eq!((x.rows, x.cols), (30, 2));
+    for column in 0..2 {
+        for i in 0..30 {
+            let ax: f64 = a.view().row(i).map(|(j, v)| v[0] * x.values[30 * column + j]).sum();
+            assert!((ax - b[30 * column + i]).abs() < 1e-6);
+        }
+    }
+}
+
+#[test]
+fn near_null_spaces_from_files_act_like_the_generated_ones() {
+    let (matrix, xyz) = (scratch("bar.mtx"), scratch("bar_xyz.mtx"));
+    let (matrix, xyz) = (matrix.to_str().unwrap(), xyz.to_str().unwrap());
+    succeeds(&["gallery", "elasticity:8", "-o", matrix, "--coordinates", xyz]);
+    let history = |json: &Json| json["right_hand_side"][0]["history"].clone();
+
+    let generated = solved(&["-p", "elasticity:8"]);
+    let read = solved(&[matrix, "--block-size", "3", "--coordinates", xyz]);
+    assert_eq!(read["problem"]["block_size"], 3);
+    assert_eq!(history(&read), history(&generated));
+
+    // Translations alone are a poorer near-null space than all rigid-body modes.
+    let rows = read["problem"]["rows"].as_u64().unwrap();
+    let translations: Vec<String> =
+        (0..3).flat_map(|c| (0..rows).map(move |i| u64::from(i % 3 == c).to_string())).collect();
+    let text = format!("%%MatrixMarket matrix array integer general\n{rows} 3\n{}\n", translations.join("\n"));
+    let modes = written("translations.mtx", &text);
+    let poorer = solved(&[matrix, "--block-size", "3", "--near-null-space", &modes]);
+    let iterations = |json: &Json| json["right_hand_side"][0]["iterations"].as_u64().unwrap();
+    assert!(iterations(&poorer) > iterations(&generated), "{} {}", iterations(&poorer), iterations(&generated));
+}
+
+#[test]
+fn bench_prints_a_table_and_one_line_for_machines() {
+    let text = succeeds(&["bench", "solve", "-p", "poisson7:10", "--repeat", "2", "--threads", "2"]);
+    assert!(text.contains("1 thread ") && text.contains("2 threads") && text.contains("speed-up"), "{text}");
+    let json: Json = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!((&json["bench"], &json["repeat"]), (&Json::from("solve"), &Json::from(2)));
+    for (run, threads) in json["runs"].as_array().unwrap().iter().zip([1, 2]) {
+        assert_eq!(run["threads"], threads);
+        for phase in ["setup", "solve", "update", "apply"] {
+            assert!(run["median_seconds"][phase].as_f64().unwrap() > 0.0, "{phase}");
+        }
+    }
+}

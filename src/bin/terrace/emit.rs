@@ -35,6 +35,15 @@ pub fn seconds(seconds: f64) -> String {
     if seconds < 1.0 { scaled(seconds * 1e6, 1000.0, &["us", "ms"]) } else { format!("{seconds:.3} s") }
 }
 
+/// A number in scientific notation whose exponent has a sign and two digits, so that columns align.
+pub fn scientific(value: f64) -> String {
+    let text = format!("{value:.3e}");
+    match text.split_once('e').map(|(mantissa, exponent)| (mantissa, exponent.parse::<i32>())) {
+        Some((mantissa, Ok(exponent))) => format!("{mantissa}e{exponent:+03}"),
+        _ => text,
+    }
+}
+
 fn scaled(value: f64, step: f64, units: &[&str]) -> String {
     let mut scaled = value;
     let mut unit = 0;
@@ -66,5 +75,8 @@ mod tests {
         assert_eq!(seconds(0.0123), "12.3 ms");
         assert_eq!(seconds(2.5e-6), "2.50 us");
         assert_eq!(seconds(12.3456), "12.346 s");
+        assert_eq!(scientific(1.0), "1.000e+00");
+        assert_eq!(scientific(2.5e-9), "2.500e-09");
+        assert_eq!(scientific(f64::NAN), "NaN");
     }
 }
