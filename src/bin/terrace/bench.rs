@@ -1,4 +1,4 @@
-//! `terrace bench`: medians of set-up, solve, update and one preconditioner application, all threads against one in the same run.
+//! `terrace bench`: medians of set-up, solve, update and one application of the AMG hierarchy, all threads against one in the same run.
 
 use crate::emit::{emit, seconds, threads};
 use crate::input::{Input, Loaded};
@@ -19,7 +19,7 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum What {
-    /// Set-up, solve, update and one preconditioner application, against the same with one thread
+    /// Set-up, solve and update of the solver and one application of the AMG hierarchy, against the same with one thread
     Solve(SolveArguments),
 }
 
