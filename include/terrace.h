@@ -695,7 +695,7 @@ terrace_status terrace_config_to_json(const terrace_config *config, char *buf, s
  *
  * - `context`: not NULL.
  * - `matrix`: not NULL; it may be destroyed afterwards, arrays that it borrowed must stay.
- * - `config`: options that are copied; NULL for all defaults. Options of the Krylov method are ignored here: they belong to
+ * - `config`: options that are copied; NULL for all defaults. Options of the Krylov method concern only
  *   `terrace_solver`.
  * - `amg`: host, written on success; destroy it with `terrace_amg_destroy`.
  *

@@ -292,3 +292,48 @@ pub(super) unsafe fn destroy<H>(handle: *mut H) -> terrace_status {
         Ok(())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        let mut buf = [1 as c_char; 4];
+        let mut needed = 0;
+        // SAFETY: a buffer of this length and a local.
+        unsafe { text_out("aé€", buf.as_mut_ptr(), 3, &mut needed) }.unwrap();
+        assert_eq!((buf.map(|c| c as u8), needed), ([b'a', 0, 1, 1], 7));
+        // SAFETY: as above.
+        unsafe { text_out("aé€", buf.as_mut_ptr(), 4, std::ptr::null_mut()) }.unwrap();
+        assert_eq!(&buf.map(|c| c as u8), "aé\0".as_bytes());
+    }
+
+    #[test]
+    fn state_is_entered_once_at_a_time_and_never_after_a_panic() {
+        let state = Exclusive::new(0);
+        let entered = state.enter("solver").unwrap();
+        let again = state.enter("solver").map(|_| ()).unwrap_err();
+        assert_eq!((again.status, again.message.contains("solver is in use")), (Status::InvalidArgument, true));
+        drop(entered);
+
+        let status = guard(None, || -> Result<()> {
+            let _entered = state.enter("solver")?;
+            panic!("half done")
+        });
+        assert_eq!(status, Status::Internal.code());
+        assert!(last_error(None).ends_with("half done"), "{}", last_error(None));
+        assert_eq!(state.enter("solver").map(|_| ()).unwrap_err().status, Status::Internal);
+    }
+
+    // Miri does not accept the memory reclamation of rayon's queues.
+    #[cfg_attr(miri, ignore)]
+    #[test]
+    fn a_panic_of_a_pool_worker_reaches_the_caller() {
+        let context = Context::new("host:2").unwrap();
+        let home = Home::new(context.clone());
+        let status = guard(Some(&home), || -> Result<()> { context.run(usize::MAX, || panic!("worker {}", 7)) });
+        assert_eq!(status, Status::Internal.code());
+        assert_eq!(last_error(Some(&home)), "internal error: worker 7");
+    }
+}

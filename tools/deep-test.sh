@@ -1,0 +1,107 @@
+#!/bin/sh
+# The slow checks of memory and threads:
+#   Miri on the unit tests of the C ABI (undefined behaviour in the unsafe code),
+#   ThreadSanitizer on the stress test (the thread rule),
+#   valgrind on every C, C++ and Fortran example and test program (reads, writes, leaks).
+# With names as arguments (miri, tsan, valgrind) only those run.
+set -eu
+cd "$(dirname "$0")/.."
+
+checks=${*:-"miri tsan valgrind"}
+target=$(rustc -vV | sed -n 's/^host: //p')
+folder=${CARGO_TARGET_DIR:-target}
+
+fail() {
+    echo "deep-test: $*" >&2
+    exit 1
+}
+
+need_nightly() {
+    rustc +nightly --version >/dev/null 2>&1 ||
+        fail "Rust nightly is missing: rustup toolchain install nightly --profile minimal --component miri,rust-src"
+    [ -d "$(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library" ] ||
+        fail "the sources of the standard library are missing: rustup +nightly component add rust-src"
+}
+
+miri() {
+    need_nightly
+    cargo +nightly miri --version >/dev/null 2>&1 || fail "Miri is missing: rustup +nightly component add miri"
+    # The time of day is read from the host; everything else stays interpreted.
+    MIRIFLAGS="-Zmiri-disable-isolation" cargo +nightly miri test --locked --no-default-features --lib capi
+}
+
+tsan() {
+    need_nightly
+    # The standard library is built with the sanitizer, too: otherwise its locks would look like races.
+    RUSTFLAGS="-Zsanitizer=thread" TSAN_OPTIONS="halt_on_error=1" CARGO_TARGET_DIR="$folder/tsan" \
+        cargo +nightly test --locked --no-default-features -Zbuild-std --target "$target" --test stress
+}
+
+# Arguments that keep an example small: valgrind is some thirty times slower.
+arguments() {
+    case $1 in
+    poisson) echo 12 ;;
+    elasticity) echo 4 ;;
+    time_stepping) echo 24 3 ;;
+    callback) echo 16 ;;
+    esac
+}
+
+check() { # check EXECUTABLE NAME
+    echo "valgrind $1 $(arguments "$2")"
+    # shellcheck disable=SC2046 # a list of arguments
+    valgrind --quiet --leak-check=full --errors-for-leak-kinds=definite,possible --error-exitcode=9 \
+        "$1" $(arguments "$2") >"$1.out" 2>"$1.err" || {
+        cat "$1.out" "$1.err" >&2
+        fail "valgrind found something in $1"
+    }
+}
+
+valgrind_all() {
+    command -v valgrind >/dev/null 2>&1 || fail "valgrind is missing: apt-get install valgrind"
+    command -v "${FC:-gfortran}" >/dev/null 2>&1 || fail "${FC:-gfortran} is missing: apt-get install gfortran"
+    cargo build --locked --no-default-features --lib
+    library=$(cd "$folder/debug" && pwd)
+    programs=$folder/valgrind
+    mkdir -p "$programs/c" "$programs/cpp" "$programs/fortran" "$programs/tests"
+    ln -sf "$library/libterrace.so" "$programs/libterrace.so.0"
+    link="-Iinclude $library/libterrace.so -lm -lpthread -Wl,-rpath,$(cd "$programs" && pwd)"
+
+    for source in c_examples/*.c; do
+        name=$(basename "$source" .c)
+        # shellcheck disable=SC2086 # a list of options
+        "${CC:-cc}" -std=c99 -g -O1 "$source" -o "$programs/c/$name" $link
+        check "$programs/c/$name" "$name"
+    done
+    for source in c_examples/*.cpp; do
+        name=$(basename "$source" .cpp)
+        # shellcheck disable=SC2086
+        "${CXX:-c++}" -std=c++17 -g -O1 "$source" -o "$programs/cpp/$name" $link
+        check "$programs/cpp/$name" "$name"
+    done
+    for source in fortran/*.f90; do
+        name=$(basename "$source" .f90)
+        [ "$name" != terrace ] || continue
+        # shellcheck disable=SC2086
+        "${FC:-gfortran}" -g -O1 -J "$programs/fortran" fortran/terrace.f90 "$source" -o "$programs/fortran/$name" $link
+        check "$programs/fortran/$name" "$name"
+    done
+    for source in tests/c/*.c; do
+        name=$(basename "$source" .c)
+        # no_memory limits the address space, in which valgrind has its own share.
+        case $name in check | no_memory) continue ;; esac
+        # shellcheck disable=SC2086
+        "${CC:-cc}" -std=c99 -g -O1 "$source" tests/c/check.c -o "$programs/tests/$name" $link
+        check "$programs/tests/$name" "$name"
+    done
+}
+
+for name in $checks; do
+    case $name in
+    miri) miri ;;
+    tsan) tsan ;;
+    valgrind) valgrind_all ;;
+    *) fail "unknown check $name; accepted: miri, tsan, valgrind" ;;
+    esac
+done
+echo "deep-test: $checks passed"
