@@ -244,7 +244,7 @@ impl Solver {
         guess: Guess,
     ) -> Result<Status> {
         let start = Instant::now();
-        let count = if n == 0 { 0 } else { b.len() / n };
+        let count = b.len().checked_div(n).unwrap_or(0);
         while self.solves.len() < count {
             self.solves.push(SolveReport { history: try_capacity(self.history_room())?, ..SolveReport::default() });
         }
