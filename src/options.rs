@@ -162,6 +162,12 @@ rows! {
     "amg.smoother.jacobi.weight", Kind::Real { min: 0.01, max: 2.0, auto: true }, "auto", "SetRelaxWt", "relaxation_factor",
         "jacobi: damping of the point Jacobi sweep. auto: 4/3 over the estimated largest eigenvalue of the scaled matrix.",
         "That is 2/3 for Laplacians, which damps the upper half of the spectrum evenly, and is stable where 2/3 is not, as in elasticity.";
+    "amg.smoother.chebyshev.degree", Kind::Int { min: 1, max: 20 }, "2", "SetChebyOrder", "chebyshev_polynomial_order",
+        "chebyshev: degree of the polynomial, which is the number of products with the matrix in a sweep.",
+        "hypre's; more work per sweep only pays where the matrix is hard.";
+    "amg.smoother.chebyshev.eigenvalue_ratio", Kind::Real { min: 1.0, max: 1000.0, auto: false }, "8", "SetChebyFraction (inverse)", "-",
+        "chebyshev: the polynomial damps eigenvalues from the largest down to the largest over this.",
+        "What coarsening by a factor of about 8 leaves to the smoother.";
     "precision.setup", choice(PHASE_PRECISIONS), "f64", "-", "-",
         "Precision in which the hierarchy is computed before it is stored.",
         "Interpolation and Galerkin products lose digits from level to level.";
