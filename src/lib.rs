@@ -22,12 +22,14 @@
 
 pub mod amg;
 pub mod backend;
-mod capi;
+#[doc(hidden)]
+pub mod capi;
 pub mod config;
 pub mod context;
 pub mod error;
 pub mod gallery;
 pub mod host;
+pub mod info;
 pub mod krylov;
 pub mod matrix;
 pub mod options;

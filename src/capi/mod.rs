@@ -1,1 +1,31 @@
-//! The C ABI.
+//! The C ABI: one file for each C type. A function checks its arguments, converts them, calls the library and turns the result into
+//! a status; there is no mathematics here. The doc comments of these files are the documentation in `include/terrace.h`, which a
+//! test generates from them.
+//!
+//! `boundary` is the one way in: it catches panics and stores the sentence of a failure. `borrow` is the one place that reads a
+//! caller's arrays.
+
+// The names are those of C; what a caller must guarantee is said for C, once, at the top of the header.
+#![allow(non_camel_case_types, clippy::missing_safety_doc)]
+
+mod amg;
+mod borrow;
+mod boundary;
+mod config;
+mod context;
+mod library;
+mod matrix;
+mod report;
+mod solver;
+#[cfg(test)]
+mod testing;
+mod types;
+
+pub use amg::*;
+pub use config::*;
+pub use context::*;
+pub use library::*;
+pub use matrix::*;
+pub use report::*;
+pub use solver::*;
+pub use types::*;

@@ -1,0 +1,969 @@
+/*
+ * terrace.h: the C interface of Terrace, algebraic multigrid. Generated from src/capi; do not edit.
+ *
+ * Memory: every pointer is to host memory. Handles are made by the library and destroyed by the function that ends in _destroy; objects may
+ * be destroyed in any order. An argument that must not be NULL and is gives TERRACE_ERROR_NULL_ARGUMENT. Any other pointer must be valid
+ * during the call, and aligned as C aligns its type.
+ *
+ * Errors: every function returns a terrace_status. terrace_last_error has the sentence of the last call of a context that did not succeed.
+ * When a call fails, nothing that was passed to it has changed, but for the vectors of a solve. The library does not abort, exit, print or
+ * install signal handlers; panics inside become TERRACE_ERROR_INTERNAL.
+ *
+ * Blocking: every call returns when its work is done.
+ *
+ * Threads: a context, and the objects made from it, are used by one thread at a time; different contexts are used freely at the same time. A
+ * matrix may be used through several contexts at the same time, as long as nobody changes it meanwhile.
+ *
+ * Text out: functions that give a text take (char *buf, size_t len, size_t *needed). needed, which may be NULL, gets the bytes that the text
+ * takes with its final NUL. At most len bytes are written, always with a final NUL when len is not 0; a text that does not fit is cut, and
+ * the call still succeeds. buf may be NULL when len is 0. Text is UTF-8.
+ */
+
+/*
+ * Keys of a report, for terrace_report_get_int, _real and _str:
+ *
+ *   index not used:
+ *   levels                         number of levels
+ *   operator_complexity            stored values of all level matrices over those of the finest
+ *   grid_complexity                rows of all levels over those of the finest
+ *   bytes                          bytes that the library holds for hierarchy and solver; lent arrays do not count
+ *   device                         device of the context
+ *   threads                        threads of the context
+ *   solver                         Krylov method and its precision
+ *   right_hand_sides               right-hand sides of the last solve
+ *   setup_seconds                  whole set-up or update
+ *   setup_strength_seconds         strength of connection
+ *   setup_coarsen_seconds          choice of coarse unknowns
+ *   setup_interpolation_seconds    interpolation and its transpose
+ *   setup_galerkin_seconds         coarse matrices
+ *   setup_smoother_seconds         smoothers
+ *   setup_coarsest_seconds         factorisation of the coarsest level
+ *   solve_seconds                  whole last solve
+ *   solve_operator_seconds         products with the matrix in the Krylov method
+ *   solve_preconditioner_seconds   preconditioner applications
+ *
+ *   index is the level, 0 the finest:
+ *   rows                           rows
+ *   nonzeros                       stored values of the matrix
+ *   level_bytes                    bytes that the library holds for the level
+ *   format                         storage format of the matrix
+ *   matrix_precision               storage of the matrix
+ *   vector_precision               working vectors
+ *   transfer_precision             storage of interpolation and restriction to the next level
+ *   smoother_precision             storage of the smoother's data
+ *   smoother                       smoother, or solver of the coarsest level
+ *
+ *   index is the right-hand side of the last solve:
+ *   iterations                     iterations of the Krylov method
+ *   converged                      1 when the tolerance was reached, else 0
+ *   true_residual                  norm of b - A x, recomputed, over the norm of b
+ */
+
+#ifndef TERRACE_H
+#define TERRACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** Version of this header; terrace_version gives that of the loaded library. */
+#define TERRACE_VERSION_STRING "0.1.0"
+#define TERRACE_VERSION_MAJOR 0
+#define TERRACE_VERSION_MINOR 1
+#define TERRACE_VERSION_PATCH 0
+
+/** the call succeeded */
+#define TERRACE_SUCCESS 0
+
+/** the iteration limit was reached before the tolerance; the best iterate was returned */
+#define TERRACE_NOT_CONVERGED 1
+
+/** argument error: an argument that must not be null is null */
+#define TERRACE_ERROR_NULL_ARGUMENT (-1)
+
+/** argument error: an argument has a value outside of what is accepted */
+#define TERRACE_ERROR_INVALID_ARGUMENT (-2)
+
+/** argument error: sizes that must agree do not */
+#define TERRACE_ERROR_SIZE_MISMATCH (-3)
+
+/** argument error: no option has this key */
+#define TERRACE_ERROR_UNKNOWN_OPTION (-4)
+
+/** argument error: the option does not accept this value */
+#define TERRACE_ERROR_OPTION_VALUE (-5)
+
+/** argument error: the chosen backend or this version cannot do this */
+#define TERRACE_ERROR_UNSUPPORTED (-6)
+
+/** argument error: the object has not been set up yet */
+#define TERRACE_ERROR_NOT_SET_UP (-7)
+
+/** matrix error: the row offsets or columns of the matrix are malformed */
+#define TERRACE_ERROR_MATRIX_STRUCTURE (-8)
+
+/** matrix error: a value of the matrix is not finite, or a diagonal entry is missing or zero */
+#define TERRACE_ERROR_MATRIX_VALUES (-9)
+
+/** numeric error: the Krylov method broke down; the matrix or the preconditioner lacks a property that the method needs */
+#define TERRACE_ERROR_BREAKDOWN (-10)
+
+/** numeric error: a non-finite number appeared in the solve */
+#define TERRACE_ERROR_NON_FINITE (-11)
+
+/** resource error: memory could not be allocated */
+#define TERRACE_ERROR_OUT_OF_MEMORY (-12)
+
+/** resource error: the device string names no device that this library can use */
+#define TERRACE_ERROR_DEVICE (-13)
+
+/** resource error: a file could not be read or written */
+#define TERRACE_ERROR_IO (-14)
+
+/** argument error: a text is not in the expected format */
+#define TERRACE_ERROR_PARSE (-15)
+
+/** internal error: a callback of the caller returned a non-zero value */
+#define TERRACE_ERROR_CALLBACK (-16)
+
+/** internal error: an internal error was caught at the boundary of the library */
+#define TERRACE_ERROR_INTERNAL (-17)
+
+
+
+/**
+ * As the level of `terrace_config_set_level`: all levels below the last one named.
+ */
+#define TERRACE_LAST (-1)
+
+/**
+ * An algebraic multigrid hierarchy that is set up for a matrix. It uses the threads and the log of its context.
+ */
+typedef struct terrace_amg terrace_amg;
+
+/**
+ * A set of option values; what was not set has its default. Keys, accepted values and defaults are in `docs/options.md` and printed by
+ * `terrace options`. Solvers and hierarchies take a copy, so a change does not reach those that exist.
+ */
+typedef struct terrace_config terrace_config;
+
+/**
+ * A device with its threads, its log and the sentence of its last error. One thread at a time uses a context and the objects made from
+ * it; different contexts are independent. Objects made from a context stay valid when it is destroyed.
+ */
+typedef struct terrace_context terrace_context;
+
+/**
+ * A sparse matrix. It does not belong to a context: any number of contexts, solvers and threads may use it at once, as long as nobody
+ * changes or destroys it meanwhile. What was set up with it keeps what it needs when it is destroyed; borrowed arrays must stay.
+ */
+typedef struct terrace_matrix terrace_matrix;
+
+/**
+ * A snapshot of what a set-up and the last solve did; it does not change when the solver goes on. Its keys are listed at the
+ * top of this file.
+ */
+typedef struct terrace_report terrace_report;
+
+/**
+ * A Krylov method with its preconditioner. It uses the threads and the log of its context.
+ */
+typedef struct terrace_solver terrace_solver;
+
+/**
+ * Result of every function: 0 (`TERRACE_SUCCESS`) is success, positive a condition that a caller may accept, negative an error. The
+ * sentence that names the argument and what would be accepted is in `terrace_last_error`.
+ */
+typedef int32_t terrace_status;
+
+/**
+ * How much a context reports to its log callback; each level includes the ones before it.
+ */
+typedef int32_t terrace_log_level;
+
+/**
+ * Receives log lines, one call for each, without a line end. `message` is valid during the call only. Called on the thread that called
+ * the library. It must return normally: no `longjmp`, no C++ exception, no call that uses the same object.
+ */
+typedef void (*terrace_log_callback)(terrace_log_level level, const char *message, void *user);
+
+/**
+ * Number format of an array: `TERRACE_F64`, `TERRACE_F32` for values, `TERRACE_I32`, `TERRACE_I64` for indices; for
+ * `terrace_config_set_level` also `TERRACE_INPUT`.
+ */
+typedef int32_t terrace_type;
+
+/**
+ * How a matrix takes its arrays: bits of `TERRACE_COPY`, `TERRACE_BORROW` and `TERRACE_SORTED`, joined with `|`.
+ */
+typedef uint32_t terrace_matrix_flags;
+
+/**
+ * Part of a level whose precision can be chosen: one of the `TERRACE_LEVEL_` constants.
+ */
+typedef int32_t terrace_level_part;
+
+/**
+ * y = A x (operator) or y = M x (preconditioner) of the caller. x and y are host arrays of n elements in the precision of the solver
+ * (option `solver.precision`); y is overwritten and not initialised. A result other than 0 ends the solve with
+ * `TERRACE_ERROR_CALLBACK`. Called on the thread that called `terrace_solver_solve`. It must return normally: no `longjmp`, no C++
+ * exception, no call that uses the same solver.
+ */
+typedef int32_t (*terrace_apply_callback)(int64_t n, const void *x, void *y, void *user);
+
+/**
+ * Where a solve starts.
+ */
+typedef int32_t terrace_guess;
+
+/**
+ * IEEE 754 binary64, `double`.
+ */
+#define TERRACE_F64 0
+
+/**
+ * IEEE 754 binary32, `float`.
+ */
+#define TERRACE_F32 1
+
+/**
+ * IEEE 754 binary16. This version answers it with `TERRACE_ERROR_UNSUPPORTED`.
+ */
+#define TERRACE_F16 2
+
+/**
+ * bfloat16. This version answers it with `TERRACE_ERROR_UNSUPPORTED`.
+ */
+#define TERRACE_BF16 3
+
+/**
+ * `int32_t`.
+ */
+#define TERRACE_I32 16
+
+/**
+ * `int64_t`.
+ */
+#define TERRACE_I64 17
+
+/**
+ * Precision of a level: chosen by the library. This version answers it with `TERRACE_ERROR_UNSUPPORTED`.
+ */
+#define TERRACE_AUTO (-1)
+
+/**
+ * Precision of a level: that of the matrix that is handed over.
+ */
+#define TERRACE_INPUT (-2)
+
+/**
+ * The level's matrix.
+ */
+#define TERRACE_LEVEL_MATRIX 0
+
+/**
+ * The working vectors of the cycle.
+ */
+#define TERRACE_LEVEL_VECTOR 1
+
+/**
+ * The smoother's data.
+ */
+#define TERRACE_LEVEL_SMOOTHER 2
+
+/**
+ * Interpolation to and restriction from this level and the next coarser one.
+ */
+#define TERRACE_LEVEL_TRANSFER 3
+
+/**
+ * Nothing.
+ */
+#define TERRACE_LOG_OFF 0
+
+/**
+ * What a caller should look at, though the call succeeds.
+ */
+#define TERRACE_LOG_WARNING 1
+
+/**
+ * One line for each phase.
+ */
+#define TERRACE_LOG_INFO 2
+
+/**
+ * One line for each level and iteration.
+ */
+#define TERRACE_LOG_DEBUG 3
+
+/**
+ * The arrays are copied; they may be changed or freed when the call returns.
+ */
+#define TERRACE_COPY 0
+
+/**
+ * The arrays are used where they are. They must stay allocated until the matrix and everything set up with it are destroyed. Values
+ * may be changed between calls (see `terrace_matrix_update_values`), offsets and columns not.
+ */
+#define TERRACE_BORROW 1
+
+/**
+ * Promise that the columns ascend in each row; it is checked.
+ */
+#define TERRACE_SORTED 2
+
+/**
+ * From zero; the content of x is not read.
+ */
+#define TERRACE_ZERO_GUESS 0
+
+/**
+ * From the content of x.
+ */
+#define TERRACE_GIVEN_GUESS 1
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * The version of the library that is loaded; compare it with `TERRACE_VERSION_MAJOR` and its siblings, which are those of the header.
+ *
+ * - `major`, `minor`, `patch`: host, written; each may be NULL.
+ *
+ * Does not fail. May be called from any thread at any time.
+ */
+terrace_status terrace_version(int32_t *major,
+                               int32_t *minor,
+                               int32_t *patch);
+
+/**
+ * The name of a status, like "TERRACE_ERROR_NULL_ARGUMENT".
+ *
+ * Returns a static text, never NULL; "TERRACE_ERROR_UNKNOWN" for a number that is no status. Do not free it. May be called from any
+ * thread at any time.
+ */
+const char *terrace_status_name(terrace_status status);
+
+/**
+ * What a status means in general; the details of a failure are in `terrace_last_error`.
+ *
+ * Returns a static text, never NULL. Do not free it. May be called from any thread at any time.
+ */
+const char *terrace_status_sentence(terrace_status status);
+
+/**
+ * Makes a context.
+ *
+ * - `device`: NUL-terminated text, host: "host" for the CPU with every core that the process may use, "host:N" for N threads. NULL is
+ *   "host".
+ * - `context`: host, written on success; destroy it with `terrace_context_destroy`.
+ *
+ * Returns when its threads are started. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_DEVICE`,
+ * `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`; as there is no context yet, their sentence is read with
+ * `terrace_last_error(NULL, ...)` on the same thread. May be called from any thread.
+ */
+terrace_status terrace_context_create(const char *device,
+                                      terrace_context **context);
+
+/**
+ * Destroys a context.
+ *
+ * - `context`: NULL is fine. Objects made from it stay valid and keep its threads, its log and its last error until they are destroyed.
+ *
+ * Does not fail. One thread at a time for each context.
+ */
+terrace_status terrace_context_destroy(terrace_context *context);
+
+/**
+ * Changes the number of threads. Results do not depend on it, to the bit.
+ *
+ * - `context`: not NULL.
+ * - `threads`: 1 to 4096; 1 runs everything on the calling thread.
+ *
+ * Returns when the threads are started. Errors: `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time
+ * for each context.
+ */
+terrace_status terrace_context_set_threads(terrace_context *context,
+                                           int32_t threads);
+
+/**
+ * The number of threads.
+ *
+ * - `context`: not NULL.
+ * - `threads`: host, written.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+ */
+terrace_status terrace_context_get_threads(const terrace_context *context, int32_t *threads);
+
+/**
+ * Sends log lines to a callback. A new context has no log, and the library never writes to stdout or stderr.
+ *
+ * - `context`: not NULL.
+ * - `level`: `TERRACE_LOG_OFF`, `TERRACE_LOG_WARNING`, `TERRACE_LOG_INFO` or `TERRACE_LOG_DEBUG`.
+ * - `callback`: receives the lines, see `terrace_log_callback`; NULL is silence.
+ * - `user`: handed to the callback as it is; it must stay valid until another log is set or the context and all objects made from it
+ *   are destroyed.
+ *
+ * Errors: `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
+ */
+terrace_status terrace_context_set_log(terrace_context *context,
+                                       terrace_log_level level,
+                                       terrace_log_callback callback,
+                                       void *user);
+
+/**
+ * Describes the library and the context as a JSON object: version, device, threads, architecture, SIMD instruction sets, devices.
+ *
+ * - `context`: not NULL.
+ * - `buf`, `len`, `needed`: text out, see the top of this file.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+ */
+terrace_status terrace_context_info(const terrace_context *context,
+                                    char *buf,
+                                    size_t len,
+                                    size_t *needed);
+
+/**
+ * The sentence of the last call that did not return `TERRACE_SUCCESS`: which argument, which value, what would be accepted. A
+ * successful call leaves it as it is, and so does this function. It is empty when there was no such call.
+ *
+ * - `context`: the context that was passed to that call, or that the object of the call was made from. NULL asks for the calls of this
+ *   thread that had no context: `terrace_context_create`, and calls whose first argument was NULL.
+ * - `buf`, `len`, `needed`: text out, see the top of this file.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT` for a NULL `buf` with a `len` other than 0. One thread at a time for each context; it may be
+ * called from a callback.
+ */
+terrace_status terrace_last_error(const terrace_context *context,
+                                  char *buf,
+                                  size_t len,
+                                  size_t *needed);
+
+/**
+ * Panics inside the library, to check that a build turns panics into errors: returns `TERRACE_ERROR_INTERNAL`, prints nothing, and the
+ * context works as before.
+ *
+ * - `context`: not NULL.
+ *
+ * One thread at a time for each context.
+ */
+terrace_status terrace_context_raise_panic(terrace_context *context);
+
+/**
+ * Makes a matrix from compressed sparse rows.
+ *
+ * - `context`: not NULL; its threads check and copy the arrays. The matrix does not belong to it.
+ * - `rows`, `cols`: 0 to 2147483647.
+ * - `offset_type`: `TERRACE_I32` or `TERRACE_I64`.
+ * - `row_offsets`: host, `rows + 1` elements that begin with `base` and do not decrease; row i has the entries from `row_offsets[i]` to
+ *   `row_offsets[i + 1] - 1`, counted from `base`.
+ * - `column_type`: `TERRACE_I32` or `TERRACE_I64`.
+ * - `columns`: host, the column of each entry, counted from `base`, each at most once in a row. NULL is accepted when there are none.
+ * - `value_type`: `TERRACE_F64` or `TERRACE_F32`.
+ * - `values`: host, the value of each entry; finite, and not zero on the diagonal of a square matrix. NULL is accepted when there are
+ *   none.
+ * - `base`: 0 or 1.
+ * - `flags`: `TERRACE_COPY` or `TERRACE_BORROW`, with `| TERRACE_SORTED` as a promise that columns ascend in each row. With
+ *   `TERRACE_BORROW` nothing is copied, but for columns of `TERRACE_I64`: they are 32-bit inside, so those are narrowed into a copy
+ *   while offsets and values stay borrowed.
+ * - `matrix`: host, written on success; destroy it with `terrace_matrix_destroy`.
+ *
+ * Returns when the matrix is checked. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
+ * `TERRACE_ERROR_MATRIX_STRUCTURE` and `TERRACE_ERROR_MATRIX_VALUES` (the sentence names the row, counted from `base`),
+ * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
+ */
+terrace_status terrace_matrix_create_csr(terrace_context *context,
+                                         int64_t rows,
+                                         int64_t cols,
+                                         terrace_type offset_type,
+                                         const void *row_offsets,
+                                         terrace_type column_type,
+                                         const void *columns,
+                                         terrace_type value_type,
+                                         const void *values,
+                                         int32_t base,
+                                         terrace_matrix_flags flags,
+                                         terrace_matrix **matrix);
+
+/**
+ * Makes a matrix from compressed sparse rows of square dense blocks.
+ *
+ * - `context`: not NULL; its threads check and copy the arrays. The matrix does not belong to it.
+ * - `block_rows`, `block_cols`: rows and columns of blocks; times `block_size` at most 2147483647.
+ * - `block_size`: rows and columns of a block, 1 to 8.
+ * - `row_offsets`, `columns`, `base`, `flags`, `matrix` and the types: as in `terrace_matrix_create_csr`, counting blocks.
+ * - `values`: host, `block_size * block_size` values for each block, row by row.
+ *
+ * Blocking, errors and threads: as `terrace_matrix_create_csr`; rows in sentences are block rows.
+ */
+terrace_status terrace_matrix_create_bsr(terrace_context *context,
+                                         int64_t block_rows,
+                                         int64_t block_cols,
+                                         int32_t block_size,
+                                         terrace_type offset_type,
+                                         const void *row_offsets,
+                                         terrace_type column_type,
+                                         const void *columns,
+                                         terrace_type value_type,
+                                         const void *values,
+                                         int32_t base,
+                                         terrace_matrix_flags flags,
+                                         terrace_matrix **matrix);
+
+/**
+ * Destroys a matrix.
+ *
+ * - `matrix`: NULL is fine. Hierarchies and solvers that were set up with it keep what they need of it; arrays that it borrowed must
+ *   stay until those are destroyed, too.
+ *
+ * Does not fail. No other thread may use the matrix meanwhile.
+ */
+terrace_status terrace_matrix_destroy(terrace_matrix *matrix);
+
+/**
+ * The size of a matrix in scalars, whatever its blocks.
+ *
+ * - `context`: not NULL; receives the sentence of an error.
+ * - `matrix`: not NULL.
+ * - `rows`, `cols`, `nonzeros` (stored values), `block_size`: host, written; each may be NULL.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context; the matrix may be shared.
+ */
+terrace_status terrace_matrix_get_size(terrace_context *context,
+                                       const terrace_matrix *matrix,
+                                       int64_t *rows,
+                                       int64_t *cols,
+                                       int64_t *nonzeros,
+                                       int32_t *block_size);
+
+/**
+ * Replaces the values and keeps the structure. Hierarchies and solvers that were set up with the matrix take the new values over with
+ * `terrace_amg_update` and `terrace_solver_update`. Nothing is changed on failure.
+ *
+ * - `context`: not NULL; its threads check and copy the values.
+ * - `matrix`: not NULL.
+ * - `value_type`: as at creation.
+ * - `values`: host, in the order of creation; copied or borrowed as at creation. For values that were borrowed and changed in place, pass
+ *   the same array: this checks them.
+ * - `count`: number of values, all that the matrix stores.
+ *
+ * Returns when the values are checked. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
+ * `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (the sentence names the row), `TERRACE_ERROR_OUT_OF_MEMORY`. One thread
+ * at a time for each context; no other call may use the matrix meanwhile.
+ */
+terrace_status terrace_matrix_update_values(terrace_context *context,
+                                            terrace_matrix *matrix,
+                                            terrace_type value_type,
+                                            const void *values,
+                                            int64_t count);
+
+/**
+ * Tells which vectors the matrix maps to almost nothing, for problems whose near-null space is more than the constant. Aggregation
+ * represents them exactly on every level. They take effect at the next set-up.
+ *
+ * - `context`: not NULL; receives the sentence of an error.
+ * - `matrix`: not NULL.
+ * - `dofs_per_node`: unknowns of a node, which are consecutive rows: 1 to 8, the block size when that is more than 1.
+ * - `count`: number of vectors, 1 to 8.
+ * - `vectors`: host, `count` vectors one after the other, each with an element for every scalar row; copied.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`,
+ * `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context; no other call may use the matrix meanwhile.
+ */
+terrace_status terrace_matrix_set_near_null_space(terrace_context *context,
+                                                  terrace_matrix *matrix,
+                                                  int32_t dofs_per_node,
+                                                  int32_t count,
+                                                  const double *vectors);
+
+/**
+ * Gives the coordinates of the nodes of an elasticity problem with one displacement for each dimension, in the order of the coordinates:
+ * the near-null space is then made of the rigid-body modes. It takes effect at the next set-up.
+ *
+ * - `context`: not NULL; receives the sentence of an error.
+ * - `matrix`: not NULL.
+ * - `dimension`: 2 or 3; the block size when that is more than 1.
+ * - `nodes`: number of nodes; times `dimension` the number of scalar rows.
+ * - `coordinates`: host, `dimension` for each node one after the other: x0 y0 z0 x1 y1 z1 ...; copied.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`,
+ * `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context; no other call may use the matrix meanwhile.
+ */
+terrace_status terrace_matrix_set_coordinates(terrace_context *context,
+                                              terrace_matrix *matrix,
+                                              int32_t dimension,
+                                              int64_t nodes,
+                                              const double *coordinates);
+
+/**
+ * Makes a set of option values with all defaults.
+ *
+ * - `context`: not NULL; receives the sentences of errors of the calls with `config`.
+ * - `config`: host, written on success; destroy it with `terrace_config_destroy`.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+ */
+terrace_status terrace_config_create(terrace_context *context, terrace_config **config);
+
+/**
+ * Destroys a set of option values.
+ *
+ * - `config`: NULL is fine.
+ *
+ * Does not fail. One thread at a time for each context.
+ */
+terrace_status terrace_config_destroy(terrace_config *config);
+
+/**
+ * Sets any option from text, written as in the reference: numbers, names and lists.
+ *
+ * - `config`: not NULL.
+ * - `key`, `value`: host, NUL-terminated.
+ *
+ * Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION` (the sentence names the nearest
+ * key), `TERRACE_ERROR_OPTION_VALUE` (it names what is accepted), `TERRACE_ERROR_UNSUPPORTED`. One thread at a time for each context.
+ */
+terrace_status terrace_config_set_str(terrace_config *config,
+                                      const char *key,
+                                      const char *value);
+
+/**
+ * Sets an option that accepts whole numbers or real numbers.
+ *
+ * - `config`: not NULL.
+ * - `key`: host, NUL-terminated.
+ * - `value`: in the range of the option.
+ *
+ * Failure, errors and threads: as `terrace_config_set_str`.
+ */
+terrace_status terrace_config_set_int(terrace_config *config, const char *key, int64_t value);
+
+/**
+ * Sets an option that accepts real numbers.
+ *
+ * - `config`: not NULL.
+ * - `key`: host, NUL-terminated.
+ * - `value`: in the range of the option.
+ *
+ * Failure, errors and threads: as `terrace_config_set_str`.
+ */
+terrace_status terrace_config_set_real(terrace_config *config, const char *key, double value);
+
+/**
+ * Sets the precision of one part of one level; the same as the options "precision.matrix", "precision.vector", "precision.smoother" and
+ * "precision.transfer".
+ *
+ * - `config`: not NULL.
+ * - `level`: 0 (the finest) to 63, or `TERRACE_LAST` for all levels below the last one named.
+ * - `part`: `TERRACE_LEVEL_MATRIX`, `TERRACE_LEVEL_VECTOR`, `TERRACE_LEVEL_SMOOTHER` or `TERRACE_LEVEL_TRANSFER`.
+ * - `precision`: `TERRACE_F64`, `TERRACE_F32`, or `TERRACE_INPUT` for that of the matrix that is handed over.
+ *
+ * Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`
+ * (`TERRACE_F16`, `TERRACE_BF16`, `TERRACE_AUTO`). One thread at a time for each context.
+ */
+terrace_status terrace_config_set_level(terrace_config *config,
+                                        int32_t level,
+                                        terrace_level_part part,
+                                        terrace_type precision);
+
+/**
+ * Sets every option of a JSON object. Keys may be dotted or nested: {"solver.tolerance": 1e-6} or {"solver": {"tolerance": 1e-6}}.
+ *
+ * - `config`: not NULL.
+ * - `json`: the text itself, host, NUL-terminated.
+ *
+ * Nothing is changed when any of it is refused. Errors: those of `terrace_config_set_str`, and `TERRACE_ERROR_PARSE`. One thread at a
+ * time for each context.
+ */
+terrace_status terrace_config_load_json(terrace_config *config,
+                                        const char *json);
+
+/**
+ * The values that were set, as one JSON object that `terrace_config_load_json` reads back.
+ *
+ * - `config`: not NULL.
+ * - `buf`, `len`, `needed`: text out, see the top of this file.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+ */
+terrace_status terrace_config_to_json(const terrace_config *config, char *buf, size_t len, size_t *needed);
+
+/**
+ * Builds the hierarchy of a square matrix.
+ *
+ * - `context`: not NULL.
+ * - `matrix`: not NULL; it may be destroyed afterwards, arrays that it borrowed must stay.
+ * - `config`: options that are copied; NULL for all defaults. Options of the Krylov method are ignored here: they belong to
+ *   `terrace_solver`.
+ * - `amg`: host, written on success; destroy it with `terrace_amg_destroy`.
+ *
+ * Returns when the hierarchy is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not square),
+ * `TERRACE_ERROR_OPTION_VALUE`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context; the
+ * matrix may be shared.
+ */
+terrace_status terrace_amg_setup(terrace_context *context,
+                                 const terrace_matrix *matrix,
+                                 const terrace_config *config,
+                                 terrace_amg **amg);
+
+/**
+ * Takes over changed values of the matrix: numeric work only; coarse unknowns and patterns stay.
+ *
+ * - `amg`: not NULL.
+ *
+ * Returns when the hierarchy is updated. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were
+ * changed in place are checked again), `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
+ */
+terrace_status terrace_amg_update(terrace_amg *amg);
+
+/**
+ * One preconditioner application x = M b: one cycle that starts from zero. Allocates nothing.
+ *
+ * - `amg`: not NULL.
+ * - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; any, whatever the precision of the matrix.
+ * - `b`: host, an element for every scalar row.
+ * - `x`: host, as long as `b`, not overlapping it; overwritten, its content is not read.
+ *
+ * Returns when x is written. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`. One
+ * thread at a time for each context.
+ */
+terrace_status terrace_amg_apply(terrace_amg *amg,
+                                 terrace_type vector_type,
+                                 const void *b,
+                                 void *x);
+
+/**
+ * Bytes that `terrace_amg_setup` of this matrix with these options would hold, estimated from the pattern without building anything.
+ *
+ * - `context`: not NULL.
+ * - `matrix`: not NULL.
+ * - `config`: NULL for all defaults.
+ * - `bytes`: host, written.
+ *
+ * Returns when the estimate is made. Errors: as `terrace_amg_setup`. One thread at a time for each context; the matrix may be shared.
+ */
+terrace_status terrace_amg_memory_estimate(terrace_context *context,
+                                           const terrace_matrix *matrix,
+                                           const terrace_config *config,
+                                           int64_t *bytes);
+
+/**
+ * A snapshot of what set-up did.
+ *
+ * - `amg`: not NULL.
+ * - `report`: host, written on success; destroy it with `terrace_report_destroy`.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+ */
+terrace_status terrace_amg_report(const terrace_amg *amg, terrace_report **report);
+
+/**
+ * Destroys a hierarchy.
+ *
+ * - `amg`: NULL is fine.
+ *
+ * Does not fail. One thread at a time for each context.
+ */
+terrace_status terrace_amg_destroy(terrace_amg *amg);
+
+/**
+ * Makes a solver; nothing is computed yet.
+ *
+ * - `context`: not NULL.
+ * - `config`: options that are copied; NULL for all defaults.
+ * - `solver`: host, written on success; destroy it with `terrace_solver_destroy`.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+ */
+terrace_status terrace_solver_create(terrace_context *context, const terrace_config *config, terrace_solver **solver);
+
+/**
+ * Replaces the matrix in the Krylov method by y = A x of the caller. The matrix given to `terrace_solver_setup` then only builds the
+ * preconditioner. Takes effect at the next set-up.
+ *
+ * - `solver`: not NULL.
+ * - `rows`: length of x and y, 0 to 2147483647.
+ * - `callback`: not NULL; see `terrace_apply_callback`.
+ * - `user`: handed to the callback as it is; it must stay valid until the solver is destroyed or another operator is set.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
+ */
+terrace_status terrace_solver_set_operator(terrace_solver *solver,
+                                           int64_t rows,
+                                           terrace_apply_callback callback,
+                                           void *user);
+
+/**
+ * Replaces the preconditioner by y = M x of the caller; `solver.preconditioner` is then not used. Takes effect at the next set-up.
+ *
+ * - `solver`: not NULL.
+ * - `callback`: not NULL; see `terrace_apply_callback`.
+ * - `user`: handed to the callback as it is; it must stay valid until the solver is destroyed or another preconditioner is set.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+ */
+terrace_status terrace_solver_set_preconditioner(terrace_solver *solver,
+                                                 terrace_apply_callback callback,
+                                                 void *user);
+
+/**
+ * Builds the preconditioner and the workspace.
+ *
+ * - `solver`: not NULL.
+ * - `matrix`: the matrix; it may be destroyed afterwards, arrays that it borrowed must stay. NULL is accepted only with an operator
+ *   callback and either a preconditioner callback or the option "solver.preconditioner" = "none".
+ *
+ * Returns when everything is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_OPTION_VALUE`,
+ * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context; the matrix may be shared.
+ */
+terrace_status terrace_solver_setup(terrace_solver *solver,
+                                    const terrace_matrix *matrix);
+
+/**
+ * Takes over changed values of the matrix: numeric work only.
+ *
+ * - `solver`: not NULL.
+ *
+ * Returns when the preconditioner is updated. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
+ * `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_OUT_OF_MEMORY`. One
+ * thread at a time for each context.
+ */
+terrace_status terrace_solver_update(terrace_solver *solver);
+
+/**
+ * Solves A x = b for one or several right-hand sides. Allocates nothing.
+ *
+ * - `solver`: not NULL, set up.
+ * - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; that of the solver, see the option "solver.precision".
+ * - `count`: number of right-hand sides, 1 or more.
+ * - `b`: host, `count` right-hand sides one after the other, each with an element for every scalar row.
+ * - `x`: host, as long as `b`, not overlapping it; the solutions.
+ * - `guess`: `TERRACE_ZERO_GUESS`, which does not read x, or `TERRACE_GIVEN_GUESS`, which starts from the content of x.
+ *
+ * Returns when x is written. `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the
+ * iteration limit: x is the best that was found. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
+ * `TERRACE_ERROR_NOT_SET_UP`, `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_CALLBACK`. One thread at a time for
+ * each context.
+ */
+terrace_status terrace_solver_solve(terrace_solver *solver,
+                                    terrace_type vector_type,
+                                    int64_t count,
+                                    const void *b,
+                                    void *x,
+                                    terrace_guess guess);
+
+/**
+ * A snapshot of what set-up and the last solve did.
+ *
+ * - `solver`: not NULL.
+ * - `report`: host, written on success; destroy it with `terrace_report_destroy`.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+ */
+terrace_status terrace_solver_report(const terrace_solver *solver, terrace_report **report);
+
+/**
+ * Destroys a solver.
+ *
+ * - `solver`: NULL is fine.
+ *
+ * Does not fail. One thread at a time for each context.
+ */
+terrace_status terrace_solver_destroy(terrace_solver *solver);
+
+/**
+ * A whole number of a report.
+ *
+ * - `report`: not NULL.
+ * - `key`: host, NUL-terminated, like "levels", "iterations", "rows"; the top of this file lists them.
+ * - `index`: the level (0 the finest) for keys of levels, the right-hand side for keys of those; not used for the others.
+ * - `value`: host, written on success.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (unknown key, index out of range, or a key of another type;
+ * the sentence says which and what is accepted). One thread at a time for each context.
+ */
+terrace_status terrace_report_get_int(const terrace_report *report,
+                                      const char *key,
+                                      int64_t index,
+                                      int64_t *value);
+
+/**
+ * A number of a report, whole or real. Times are in seconds.
+ *
+ * - `report`: not NULL.
+ * - `key`, `index`: as in `terrace_report_get_int`.
+ * - `value`: host, written on success.
+ *
+ * Errors and threads: as `terrace_report_get_int`.
+ */
+terrace_status terrace_report_get_real(const terrace_report *report, const char *key, int64_t index, double *value);
+
+/**
+ * A text of a report.
+ *
+ * - `report`: not NULL.
+ * - `key`, `index`: as in `terrace_report_get_int`.
+ * - `buf`, `len`, `needed`: text out, see the top of this file.
+ *
+ * Errors and threads: as `terrace_report_get_int`.
+ */
+terrace_status terrace_report_get_str(const terrace_report *report,
+                                      const char *key,
+                                      int64_t index,
+                                      char *buf,
+                                      size_t len,
+                                      size_t *needed);
+
+/**
+ * The residual norms of one right-hand side of the last solve, relative to the norm of the right-hand side: one before the first
+ * iteration and one after each.
+ *
+ * - `report`: not NULL.
+ * - `index`: the right-hand side.
+ * - `history`: host, room for `len` numbers; NULL is accepted when `len` is 0. A short array gets the beginning.
+ * - `needed`: host, gets the number of norms; may be NULL.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
+ */
+terrace_status terrace_report_get_history(const terrace_report *report,
+                                          int64_t index,
+                                          double *history,
+                                          int64_t len,
+                                          int64_t *needed);
+
+/**
+ * A summary for people: table of levels, complexities, iterations, times, memory.
+ *
+ * - `report`: not NULL.
+ * - `buf`, `len`, `needed`: text out, see the top of this file.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+ */
+terrace_status terrace_report_to_text(const terrace_report *report, char *buf, size_t len, size_t *needed);
+
+/**
+ * Everything in the report as one JSON object.
+ *
+ * - `report`: not NULL.
+ * - `buf`, `len`, `needed`: text out, see the top of this file.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+ */
+terrace_status terrace_report_to_json(const terrace_report *report, char *buf, size_t len, size_t *needed);
+
+/**
+ * Destroys a report.
+ *
+ * - `report`: NULL is fine.
+ *
+ * Does not fail. One thread at a time for each context.
+ */
+terrace_status terrace_report_destroy(terrace_report *report);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* TERRACE_H */

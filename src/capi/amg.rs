@@ -1,0 +1,161 @@
+//! `terrace_amg`: a hierarchy that is set up; one apply is one preconditioner application.
+
+use super::borrow::vectors;
+use super::boundary::{self, Exclusive, Handle, Home, call, out, required};
+use super::types::{precision, terrace_type};
+use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, terrace_status};
+use crate::amg::Amg;
+use crate::config::Config;
+use crate::error::Result;
+use crate::scalar::with_precision;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// An algebraic multigrid hierarchy that is set up for a matrix. It uses the threads and the log of its context.
+pub struct terrace_amg {
+    home: Arc<Home>,
+    /// Length of a vector.
+    rows: usize,
+    amg: Exclusive<Amg>,
+}
+
+impl Handle for terrace_amg {
+    fn home(&self) -> &Home {
+        &self.home
+    }
+}
+
+/// Builds the hierarchy of a square matrix.
+///
+/// - `context`: not NULL.
+/// - `matrix`: not NULL; it may be destroyed afterwards, arrays that it borrowed must stay.
+/// - `config`: options that are copied; NULL for all defaults. Options of the Krylov method are ignored here: they belong to
+///   `terrace_solver`.
+/// - `amg`: host, written on success; destroy it with `terrace_amg_destroy`.
+///
+/// Returns when the hierarchy is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not square),
+/// `TERRACE_ERROR_OPTION_VALUE`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context; the
+/// matrix may be shared.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_amg_setup(
+    context: *mut terrace_context,
+    matrix: *const terrace_matrix,
+    config: *const terrace_config,
+    amg: *mut *mut terrace_amg,
+) -> terrace_status {
+    call!(context, |context| {
+        let matrix = &required!(matrix).matrix;
+        let out = out!(amg);
+        // SAFETY: null or alive, as the documentation asks.
+        let config = unsafe { config_or_defaults(config) }?;
+        let amg = Amg::setup(&context.home.context, matrix, &config)?;
+        let amg = terrace_amg { home: Arc::clone(&context.home), rows: matrix.rows(), amg: Exclusive::new(amg) };
+        // SAFETY: not null, and valid for a write as the documentation asks.
+        unsafe { out.set(Box::into_raw(Box::new(amg))) };
+        Ok(())
+    })
+}
+
+/// Takes over changed values of the matrix: numeric work only; coarse unknowns and patterns stay.
+///
+/// - `amg`: not NULL.
+///
+/// Returns when the hierarchy is updated. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were
+/// changed in place are checked again), `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_amg_update(amg: *mut terrace_amg) -> terrace_status {
+    call!(amg, |amg| amg.amg.enter("amg")?.update())
+}
+
+/// One preconditioner application x = M b: one cycle that starts from zero. Allocates nothing.
+///
+/// - `amg`: not NULL.
+/// - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; any, whatever the precision of the matrix.
+/// - `b`: host, an element for every scalar row.
+/// - `x`: host, as long as `b`, not overlapping it; overwritten, its content is not read.
+///
+/// Returns when x is written. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`. One
+/// thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_amg_apply(
+    amg: *mut terrace_amg,
+    vector_type: terrace_type,
+    b: *const c_void,
+    x: *mut c_void,
+) -> terrace_status {
+    call!(amg, |amg| {
+        let mut state = amg.amg.enter("amg")?;
+        with_precision!(precision("vector_type", vector_type)?, T => {
+            // SAFETY: arrays of `rows` elements, as the documentation asks.
+            let (b, x) = unsafe { vectors::<T>(b, x, amg.rows) }?;
+            state.apply(b, x)
+        })
+    })
+}
+
+/// Bytes that `terrace_amg_setup` of this matrix with these options would hold, estimated from the pattern without building anything.
+///
+/// - `context`: not NULL.
+/// - `matrix`: not NULL.
+/// - `config`: NULL for all defaults.
+/// - `bytes`: host, written.
+///
+/// Returns when the estimate is made. Errors: as `terrace_amg_setup`. One thread at a time for each context; the matrix may be shared.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_amg_memory_estimate(
+    context: *mut terrace_context,
+    matrix: *const terrace_matrix,
+    config: *const terrace_config,
+    bytes: *mut i64,
+) -> terrace_status {
+    call!(context, |context| {
+        let matrix = &required!(matrix).matrix;
+        let out = out!(bytes);
+        // SAFETY: null or alive, as the documentation asks.
+        let config = unsafe { config_or_defaults(config) }?;
+        let estimate = Amg::memory_estimate(&context.home.context, matrix, &config)?;
+        // SAFETY: not null, and valid for a write as the documentation asks.
+        unsafe { out.set(i64::try_from(estimate).unwrap_or(i64::MAX)) };
+        Ok(())
+    })
+}
+
+/// A snapshot of what set-up did.
+///
+/// - `amg`: not NULL.
+/// - `report`: host, written on success; destroy it with `terrace_report_destroy`.
+///
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_amg_report(
+    amg: *const terrace_amg,
+    report: *mut *mut terrace_report,
+) -> terrace_status {
+    call!(amg, |amg| {
+        let out = out!(report);
+        let report = terrace_report::new(&amg.home, amg.amg.enter("amg")?.report());
+        // SAFETY: not null, and valid for a write as the documentation asks.
+        unsafe { out.set(Box::into_raw(Box::new(report))) };
+        Ok(())
+    })
+}
+
+/// Destroys a hierarchy.
+///
+/// - `amg`: NULL is fine.
+///
+/// Does not fail. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_amg_destroy(amg: *mut terrace_amg) -> terrace_status {
+    // SAFETY: made by `terrace_amg_setup`, and not used again as the documentation asks.
+    unsafe { boundary::destroy(amg) }
+}
+
+/// A copy of the options, or all defaults.
+///
+/// # Safety
+/// `config` is null or alive.
+pub(super) unsafe fn config_or_defaults(config: *const terrace_config) -> Result<Config> {
+    // SAFETY: by this function's contract.
+    unsafe { config.as_ref() }.map_or(Ok(Config::new()), terrace_config::get)
+}

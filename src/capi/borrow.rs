@@ -1,0 +1,147 @@
+//! Arrays of the caller. Everything that reads memory which a caller keeps goes through [`Borrowed`].
+
+use super::boundary::null;
+use crate::error::{Result, fail, try_capacity};
+use crate::host::par;
+use crate::sparse::Storage;
+use std::ffi::c_void;
+
+/// An array that the caller lent. Only the address is kept; each use makes a new slice, so a caller may change elements between calls.
+#[derive(Clone, Copy)]
+pub(super) struct Borrowed<T> {
+    pointer: *const T,
+    len: usize,
+}
+
+// SAFETY: the array is only read, and who made it promised that nobody writes to it during a call that uses it.
+unsafe impl<T: Sync> Send for Borrowed<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Borrowed<T> {}
+
+impl<T> Borrowed<T> {
+    /// An array of `len` elements; a null pointer is accepted when there are none.
+    ///
+    /// # Safety
+    /// The array is valid for reads as long as the result or what is made of it is used, and unchanged during each use.
+    pub unsafe fn new(pointer: *const c_void, len: usize, argument: &str) -> Result<Borrowed<T>> {
+        Ok(Borrowed { pointer: checked(pointer, len, argument)?, len })
+    }
+}
+
+impl<T: Send + Sync> Storage<T> for Borrowed<T> {
+    fn as_slice(&self) -> &[T] {
+        if self.len == 0 {
+            return &[];
+        }
+        // SAFETY: `new` checked for null, alignment and size; validity is its caller's promise.
+        unsafe { std::slice::from_raw_parts(self.pointer, self.len) }
+    }
+
+    fn owned_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// An array that is read during one call.
+///
+/// # Safety
+/// The array is null or valid for reads and unchanged as long as the slice is used.
+pub(super) unsafe fn slice<'a, T>(pointer: *const c_void, len: usize, argument: &str) -> Result<&'a [T]> {
+    let pointer = checked(pointer, len, argument)?;
+    // SAFETY: `checked` looked at null, alignment and size; validity is this function's contract.
+    Ok(if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(pointer, len) } })
+}
+
+/// An array that is written during one call.
+///
+/// # Safety
+/// The array is null or valid for reads and writes, and nothing else uses it as long as the slice is used.
+pub(super) unsafe fn slice_mut<'a, T>(pointer: *mut c_void, len: usize, argument: &str) -> Result<&'a mut [T]> {
+    let pointer = checked::<T>(pointer, len, argument)?.cast_mut();
+    // SAFETY: `checked` looked at null, alignment and size; validity is this function's contract.
+    Ok(if len == 0 { &mut [] } else { unsafe { std::slice::from_raw_parts_mut(pointer, len) } })
+}
+
+/// The vectors of a solve or an application: `b` to read, `x` to write. They must not overlap.
+///
+/// # Safety
+/// As for [`slice`] and [`slice_mut`].
+pub(super) unsafe fn vectors<'a, T>(b: *const c_void, x: *mut c_void, len: usize) -> Result<(&'a [T], &'a mut [T])> {
+    let bytes = len.saturating_mul(size_of::<T>());
+    if !b.is_null() && !x.is_null() && b.addr().abs_diff(x.addr()) < bytes {
+        return fail!(InvalidArgument, "x overlaps b; they must be separate arrays");
+    }
+    // SAFETY: by this function's contract; that they are apart was just checked.
+    unsafe { Ok((slice(b, len, "b")?, slice_mut(x, len, "x")?)) }
+}
+
+fn checked<T>(pointer: *const c_void, len: usize, argument: &str) -> Result<*const T> {
+    let pointer: *const T = pointer.cast();
+    if len == 0 {
+        return Ok(pointer);
+    }
+    if pointer.is_null() {
+        return null(argument);
+    }
+    if !pointer.is_aligned() {
+        let bytes = align_of::<T>();
+        return fail!(InvalidArgument, "{argument} is not aligned to the {bytes} bytes of its elements");
+    }
+    if len > isize::MAX as usize / size_of::<T>() {
+        return fail!(SizeMismatch, "{argument} would have {len} elements, more than memory can hold");
+    }
+    Ok(pointer)
+}
+
+/// A copy with each element converted. Its pages are first touched by the threads that fill them.
+pub(super) fn copy<T: Copy + Sync, U: Copy + Send>(from: &[T], convert: impl Fn(T) -> U + Sync) -> Result<Vec<U>> {
+    let mut to = try_capacity(from.len())?;
+    par::for_each_mut(&mut to.spare_capacity_mut()[..from.len()], par::GRAIN, |start, piece| {
+        for (to, from) in piece.iter_mut().zip(&from[start..]) {
+            to.write(convert(*from));
+        }
+    });
+    // SAFETY: the loop above wrote each of these elements, which have no destructor to run should it have panicked.
+    unsafe { to.set_len(from.len()) };
+    Ok(to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Status;
+
+    #[test]
+    fn a_change_by_the_owner_between_two_uses_is_seen() {
+        let mut array = [1.0, 2.0];
+        let pointer = array.as_mut_ptr();
+        // SAFETY: the array outlives its borrower.
+        let lent: Borrowed<f64> = unsafe { Borrowed::new(pointer.cast(), 2, "values") }.unwrap();
+        assert_eq!(lent.as_slice(), [1.0, 2.0]);
+        // SAFETY: no slice of the array is alive.
+        unsafe { pointer.write(3.0) };
+        assert_eq!(lent.as_slice(), [3.0, 2.0]);
+        assert_eq!(lent.owned_bytes(), 0);
+    }
+
+    #[test]
+    fn bad_arrays_are_refused_before_they_are_read() {
+        let array = [0.0_f64; 4];
+        let start: *const c_void = array.as_ptr().cast();
+        let status = |pointer, len| checked::<f64>(pointer, len, "b").err().map(|e| e.status);
+        assert_eq!(status(std::ptr::null(), 1), Some(Status::NullArgument));
+        assert_eq!(status(std::ptr::null(), 0), None);
+        assert_eq!(status(start.wrapping_byte_add(4), 1), Some(Status::InvalidArgument));
+        assert_eq!(status(start, usize::MAX / 8), Some(Status::SizeMismatch));
+        // SAFETY: the arrays are valid; the overlap is found before references are made.
+        let overlap =
+            unsafe { vectors::<f64>(start, start.wrapping_byte_add(8).cast_mut(), 2) }.map(|_| ()).unwrap_err();
+        assert!(overlap.message.contains("overlaps"));
+    }
+
+    #[test]
+    fn copies_convert_each_element() {
+        let from: Vec<i64> = (0..20_000).collect();
+        assert_eq!(copy(&from, |v| v as i32).unwrap(), (0..20_000).collect::<Vec<i32>>());
+    }
+}

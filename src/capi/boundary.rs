@@ -1,0 +1,294 @@
+//! The way in and out: catches panics, stores the sentence of a failure, checks pointers and moves text.
+
+use super::terrace_status;
+use crate::context::{self, Context};
+use crate::error::{Error, Result, Status, fail};
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
+
+/// What a context shares with the objects made from it. It lives as long as the last of them.
+pub(super) struct Home {
+    pub context: Context,
+    last_error: Mutex<String>,
+}
+
+impl Home {
+    pub fn new(context: Context) -> Home {
+        // Room for every sentence of the status table, so that a solve that does not converge reports it without an allocation.
+        Home { context, last_error: Mutex::new(String::with_capacity(256)) }
+    }
+
+    fn last_error(&self) -> MutexGuard<'_, String> {
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An object of the C ABI that knows its context.
+pub(super) trait Handle {
+    fn home(&self) -> &Home;
+}
+
+/// What the body of an exported function returns on success.
+pub(super) trait Outcome {
+    fn status(self) -> Status;
+}
+
+impl Outcome for () {
+    fn status(self) -> Status {
+        Status::Success
+    }
+}
+
+impl Outcome for Status {
+    fn status(self) -> Status {
+        self
+    }
+}
+
+thread_local! {
+    /// How many exported functions this thread is inside of; more than one when a callback calls the library.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// Where the last panic inside an exported function happened.
+    static PANICKED_AT: RefCell<String> = const { RefCell::new(String::new()) };
+    /// Sentence of the last failure of a call that had no context.
+    static NO_CONTEXT_ERROR: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Runs the body of an exported function on a handle. A panic becomes `TERRACE_ERROR_INTERNAL`; the sentence of any result but success
+/// is stored in the handle's context, or, when the handle is null, in the thread's text for calls without a context.
+pub(super) fn call_on<H: Handle, S: Outcome>(
+    handle: Option<&H>,
+    name: &str,
+    body: impl FnOnce(&H) -> Result<S>,
+) -> terrace_status {
+    guard(handle.map(H::home), || match handle {
+        Some(handle) => body(handle),
+        None => null(name),
+    })
+}
+
+/// [`call_on`] for functions that have no handle.
+pub(super) fn guard<S: Outcome>(home: Option<&Home>, body: impl FnOnce() -> Result<S>) -> terrace_status {
+    install_hook();
+    DEPTH.with(|depth| depth.set(depth.get() + 1));
+    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(internal(&*payload)));
+    DEPTH.with(|depth| depth.set(depth.get() - 1));
+    match result.map(S::status) {
+        Ok(Status::Success) => Status::Success.code(),
+        Ok(condition) => {
+            remember(home, condition.row().sentence);
+            condition.code()
+        }
+        Err(error) => {
+            remember(home, &error.message);
+            error.status.code()
+        }
+    }
+}
+
+fn remember(home: Option<&Home>, sentence: &str) {
+    let store = |text: &mut String| {
+        text.clear();
+        text.push_str(sentence);
+    };
+    match home {
+        Some(home) => store(&mut home.last_error()),
+        // A thread that is ending has no texts any more; the status alone is returned.
+        None => drop(NO_CONTEXT_ERROR.try_with(|text| store(&mut text.borrow_mut()))),
+    }
+}
+
+/// The sentence of the last result that was not success, of a context or of this thread's calls without one.
+pub(super) fn last_error(home: Option<&Home>) -> String {
+    match home {
+        Some(home) => home.last_error().clone(),
+        None => NO_CONTEXT_ERROR.try_with(|text| text.borrow().clone()).unwrap_or_default(),
+    }
+}
+
+fn internal(payload: &(dyn Any + Send)) -> Error {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    let at = PANICKED_AT.try_with(RefCell::take).unwrap_or_default();
+    Error::new(Status::Internal, format!("internal error{at}: {text}"))
+}
+
+/// Rust prints every panic to stderr before it unwinds; a library must not. The hook is silent for panics that end at this boundary:
+/// those on a thread inside an exported function and those of pool workers, which rayon carries to the caller.
+fn install_hook() {
+    static HOOK: Once = Once::new();
+    // The hook cannot be changed while this thread unwinds, as when a destructor of a Rust caller destroys a handle.
+    if HOOK.is_completed() || std::thread::panicking() {
+        return;
+    }
+    HOOK.call_once(|| {
+        let previous = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if DEPTH.try_with(Cell::get).unwrap_or(0) > 0 {
+                if let Some(at) = info.location() {
+                    let _ =
+                        PANICKED_AT.try_with(|text| *text.borrow_mut() = format!(" at {}:{}", at.file(), at.line()));
+                }
+            } else if !context::is_worker() {
+                previous(info);
+            }
+        }));
+    });
+}
+
+pub(super) fn null<T>(argument: &str) -> Result<T> {
+    fail!(NullArgument, "{argument} is null")
+}
+
+/// An object behind a pointer that must not be null.
+///
+/// # Safety
+/// `pointer` is null or valid for reads as long as the reference is used.
+pub(super) unsafe fn object<'a, T>(pointer: *const T, argument: &str) -> Result<&'a T> {
+    // SAFETY: by this function's contract.
+    match unsafe { pointer.as_ref() } {
+        Some(object) => Ok(object),
+        None => null(argument),
+    }
+}
+
+/// A place for a result. It is checked before any work is done and written only on success.
+pub(super) struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    pub fn required(pointer: *mut T, argument: &str) -> Result<Out<T>> {
+        if pointer.is_null() { null(argument) } else { Ok(Out(pointer)) }
+    }
+
+    pub fn optional(pointer: *mut T) -> Out<T> {
+        Out(pointer)
+    }
+
+    /// # Safety
+    /// The pointer is null or valid for a write.
+    pub unsafe fn set(self, value: T) {
+        if !self.0.is_null() {
+            // SAFETY: by this function's contract; `write` does not read or drop what C left there.
+            unsafe { self.0.write(value) };
+        }
+    }
+}
+
+/// A text argument.
+///
+/// # Safety
+/// `pointer` is null or points to a NUL-terminated string that stays as it is while the reference is used.
+pub(super) unsafe fn text_in<'a>(pointer: *const c_char, argument: &str) -> Result<&'a str> {
+    if pointer.is_null() {
+        return null(argument);
+    }
+    // SAFETY: by this function's contract.
+    match unsafe { CStr::from_ptr(pointer) }.to_str() {
+        Ok(text) => Ok(text),
+        Err(error) => fail!(InvalidArgument, "{argument} is not UTF-8 after byte {}", error.valid_up_to()),
+    }
+}
+
+/// Writes a text with its final NUL. A buffer that is too short gets the beginning, cut between characters.
+///
+/// # Safety
+/// `buf` is null or valid for writes of `len` bytes; `needed` is null or valid for a write.
+pub(super) unsafe fn text_out(text: &str, buf: *mut c_char, len: usize, needed: *mut usize) -> Result<()> {
+    if buf.is_null() && len > 0 {
+        return fail!(NullArgument, "buf is null though len is {len}; a null buf is accepted with len 0");
+    }
+    // A text with a NUL inside ends there for C.
+    let text = text.split('\0').next().unwrap_or_default();
+    if len > 0 {
+        let mut end = text.len().min(len - 1);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        // SAFETY: `end` is less than `len`, so the text and its NUL fit into the `len` bytes of this function's contract.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr().cast(), buf, end);
+            buf.add(end).write(0);
+        }
+    }
+    // SAFETY: by this function's contract.
+    unsafe { Out::optional(needed).set(text.len() + 1) };
+    Ok(())
+}
+
+/// State that one call at a time may use. C cannot promise that to the compiler, so it is checked: a second thread, or a callback that
+/// comes back to the object it was called from, gets an error.
+pub(super) struct Exclusive<T>(Mutex<T>);
+
+impl<T> Exclusive<T> {
+    pub fn new(state: T) -> Exclusive<T> {
+        Exclusive(Mutex::new(state))
+    }
+
+    pub fn enter(&self, argument: &str) -> Result<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(state) => Ok(state),
+            Err(TryLockError::WouldBlock) => fail!(
+                InvalidArgument,
+                "{argument} is in use by another call; it is used by one thread at a time and not from its own callbacks"
+            ),
+            Err(TryLockError::Poisoned(_)) => {
+                fail!(
+                    Internal,
+                    "an internal error interrupted an earlier call on {argument}; destroy it and make a new one"
+                )
+            }
+        }
+    }
+}
+
+/// [`call_on`] with the argument's name.
+macro_rules! call {
+    ($handle:ident, $body:expr) => {{
+        // SAFETY: the documentation of every exported function asks for handles that are null or alive; they are only ever borrowed
+        // shared.
+        let handle = unsafe { $handle.as_ref() };
+        $crate::capi::boundary::call_on(handle, stringify!($handle), $body)
+    }};
+}
+
+/// [`object`] with the argument's name.
+macro_rules! required {
+    ($pointer:ident) => {
+        // SAFETY: the documentation of every exported function asks for pointers that are null or valid during the call.
+        unsafe { $crate::capi::boundary::object($pointer, stringify!($pointer)) }?
+    };
+}
+
+/// [`text_in`] with the argument's name.
+macro_rules! text {
+    ($pointer:ident) => {
+        // SAFETY: the documentation of every exported function asks for text that is null or NUL-terminated.
+        unsafe { $crate::capi::boundary::text_in($pointer, stringify!($pointer)) }?
+    };
+}
+
+/// [`Out::required`] with the argument's name.
+macro_rules! out {
+    ($pointer:ident) => {
+        $crate::capi::boundary::Out::required($pointer, stringify!($pointer))?
+    };
+}
+
+pub(super) use {call, out, required, text};
+
+/// Destroys an object; null is fine.
+///
+/// # Safety
+/// `handle` is null or came from `Box::into_raw` and is not used again.
+pub(super) unsafe fn destroy<H>(handle: *mut H) -> terrace_status {
+    guard(None, || {
+        if !handle.is_null() {
+            // SAFETY: by this function's contract.
+            drop(unsafe { Box::from_raw(handle) });
+        }
+        Ok(())
+    })
+}

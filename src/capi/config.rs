@@ -1,0 +1,162 @@
+//! `terrace_config`: option values by key.
+
+use super::boundary::{self, Exclusive, Handle, Home, call, out, text, text_out};
+use super::types::{level_part, level_precision, terrace_level_part, terrace_type};
+use super::{terrace_context, terrace_status};
+use crate::config::Config;
+use std::ffi::c_char;
+use std::sync::Arc;
+
+/// A set of option values; what was not set has its default. Keys, accepted values and defaults are in `docs/options.md` and printed by
+/// `terrace options`. Solvers and hierarchies take a copy, so a change does not reach those that exist.
+pub struct terrace_config {
+    home: Arc<Home>,
+    config: Exclusive<Config>,
+}
+
+impl terrace_config {
+    /// The values now.
+    pub(super) fn get(&self) -> crate::error::Result<Config> {
+        Ok(self.config.enter("config")?.clone())
+    }
+}
+
+impl Handle for terrace_config {
+    fn home(&self) -> &Home {
+        &self.home
+    }
+}
+
+/// Makes a set of option values with all defaults.
+///
+/// - `context`: not NULL; receives the sentences of errors of the calls with `config`.
+/// - `config`: host, written on success; destroy it with `terrace_config_destroy`.
+///
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_config_create(
+    context: *mut terrace_context,
+    config: *mut *mut terrace_config,
+) -> terrace_status {
+    call!(context, |context| {
+        let out = out!(config);
+        let config = terrace_config { home: Arc::clone(&context.home), config: Exclusive::new(Config::new()) };
+        // SAFETY: not null, and valid for a write as the documentation asks.
+        unsafe { out.set(Box::into_raw(Box::new(config))) };
+        Ok(())
+    })
+}
+
+/// Destroys a set of option values.
+///
+/// - `config`: NULL is fine.
+///
+/// Does not fail. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_config_destroy(config: *mut terrace_config) -> terrace_status {
+    // SAFETY: made by `terrace_config_create`, and not used again as the documentation asks.
+    unsafe { boundary::destroy(config) }
+}
+
+/// Sets any option from text, written as in the reference: numbers, names and lists.
+///
+/// - `config`: not NULL.
+/// - `key`, `value`: host, NUL-terminated.
+///
+/// Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION` (the sentence names the nearest
+/// key), `TERRACE_ERROR_OPTION_VALUE` (it names what is accepted), `TERRACE_ERROR_UNSUPPORTED`. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_config_set_str(
+    config: *mut terrace_config,
+    key: *const c_char,
+    value: *const c_char,
+) -> terrace_status {
+    call!(config, |config| config.config.enter("config")?.set_str(text!(key), text!(value)))
+}
+
+/// Sets an option that accepts whole numbers or real numbers.
+///
+/// - `config`: not NULL.
+/// - `key`: host, NUL-terminated.
+/// - `value`: in the range of the option.
+///
+/// Failure, errors and threads: as `terrace_config_set_str`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_config_set_int(
+    config: *mut terrace_config,
+    key: *const c_char,
+    value: i64,
+) -> terrace_status {
+    call!(config, |config| config.config.enter("config")?.set_int(text!(key), value))
+}
+
+/// Sets an option that accepts real numbers.
+///
+/// - `config`: not NULL.
+/// - `key`: host, NUL-terminated.
+/// - `value`: in the range of the option.
+///
+/// Failure, errors and threads: as `terrace_config_set_str`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_config_set_real(
+    config: *mut terrace_config,
+    key: *const c_char,
+    value: f64,
+) -> terrace_status {
+    call!(config, |config| config.config.enter("config")?.set_real(text!(key), value))
+}
+
+/// Sets the precision of one part of one level; the same as the options "precision.matrix", "precision.vector", "precision.smoother" and
+/// "precision.transfer".
+///
+/// - `config`: not NULL.
+/// - `level`: 0 (the finest) to 63, or `TERRACE_LAST` for all levels below the last one named.
+/// - `part`: `TERRACE_LEVEL_MATRIX`, `TERRACE_LEVEL_VECTOR`, `TERRACE_LEVEL_SMOOTHER` or `TERRACE_LEVEL_TRANSFER`.
+/// - `precision`: `TERRACE_F64`, `TERRACE_F32`, or `TERRACE_INPUT` for that of the matrix that is handed over.
+///
+/// Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`
+/// (`TERRACE_F16`, `TERRACE_BF16`, `TERRACE_AUTO`). One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_config_set_level(
+    config: *mut terrace_config,
+    level: i32,
+    part: terrace_level_part,
+    precision: terrace_type,
+) -> terrace_status {
+    call!(config, |config| {
+        let (part, precision) = (level_part(part)?, level_precision(precision)?);
+        config.config.enter("config")?.set_level(level, part, precision)
+    })
+}
+
+/// Sets every option of a JSON object. Keys may be dotted or nested: {"solver.tolerance": 1e-6} or {"solver": {"tolerance": 1e-6}}.
+///
+/// - `config`: not NULL.
+/// - `json`: the text itself, host, NUL-terminated.
+///
+/// Nothing is changed when any of it is refused. Errors: those of `terrace_config_set_str`, and `TERRACE_ERROR_PARSE`. One thread at a
+/// time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_config_load_json(config: *mut terrace_config, json: *const c_char) -> terrace_status {
+    call!(config, |config| config.config.enter("config")?.load_json(text!(json)))
+}
+
+/// The values that were set, as one JSON object that `terrace_config_load_json` reads back.
+///
+/// - `config`: not NULL.
+/// - `buf`, `len`, `needed`: text out, see the top of this file.
+///
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_config_to_json(
+    config: *const terrace_config,
+    buf: *mut c_char,
+    len: usize,
+    needed: *mut usize,
+) -> terrace_status {
+    call!(config, |config| {
+        let json = config.config.enter("config")?.to_json();
+        // SAFETY: a buffer of `len` bytes and a place for the need, or null, as the documentation asks.
+        unsafe { text_out(&json, buf, len, needed) }
+    })
+}

@@ -1,0 +1,247 @@
+//! `terrace_solver`: a Krylov method with its preconditioner.
+
+use super::amg::config_or_defaults;
+use super::borrow::vectors;
+use super::boundary::{self, Exclusive, Handle, Home, call, null, out};
+use super::types::{self, precision, terrace_apply_callback, terrace_guess, terrace_type};
+use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, terrace_status};
+use crate::error::fail;
+use crate::scalar::with_precision;
+use crate::solver::{SliceMut, SliceRef, Solver, UserApply};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// A Krylov method with its preconditioner. It uses the threads and the log of its context.
+pub struct terrace_solver {
+    home: Arc<Home>,
+    state: Exclusive<State>,
+}
+
+struct State {
+    solver: Solver,
+    /// Length of the operator callback's vectors, when there is one.
+    operator_rows: Option<usize>,
+    /// Length of a vector, when set up.
+    rows: Option<usize>,
+}
+
+impl Handle for terrace_solver {
+    fn home(&self) -> &Home {
+        &self.home
+    }
+}
+
+/// Makes a solver; nothing is computed yet.
+///
+/// - `context`: not NULL.
+/// - `config`: options that are copied; NULL for all defaults.
+/// - `solver`: host, written on success; destroy it with `terrace_solver_destroy`.
+///
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_solver_create(
+    context: *mut terrace_context,
+    config: *const terrace_config,
+    solver: *mut *mut terrace_solver,
+) -> terrace_status {
+    call!(context, |context| {
+        let out = out!(solver);
+        // SAFETY: null or alive, as the documentation asks.
+        let config = unsafe { config_or_defaults(config) }?;
+        let solver = Solver::new(&context.home.context, &config);
+        let state = Exclusive::new(State { solver, operator_rows: None, rows: None });
+        // SAFETY: not null, and valid for a write as the documentation asks.
+        unsafe { out.set(Box::into_raw(Box::new(terrace_solver { home: Arc::clone(&context.home), state }))) };
+        Ok(())
+    })
+}
+
+/// Replaces the matrix in the Krylov method by y = A x of the caller. The matrix given to `terrace_solver_setup` then only builds the
+/// preconditioner. Takes effect at the next set-up.
+///
+/// - `solver`: not NULL.
+/// - `rows`: length of x and y, 0 to 2147483647.
+/// - `callback`: not NULL; see `terrace_apply_callback`.
+/// - `user`: handed to the callback as it is; it must stay valid until the solver is destroyed or another operator is set.
+///
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_solver_set_operator(
+    solver: *mut terrace_solver,
+    rows: i64,
+    callback: terrace_apply_callback,
+    user: *mut c_void,
+) -> terrace_status {
+    call!(solver, |solver| {
+        let Some(function) = callback else { return null("callback") };
+        if !(0..=i64::from(i32::MAX)).contains(&rows) {
+            return fail!(InvalidArgument, "rows is {rows}; accepted: 0 to {}", i32::MAX);
+        }
+        let mut state = solver.state.enter("solver")?;
+        state.solver.set_operator(rows as usize, Callback { function, user }.into_apply());
+        state.operator_rows = Some(rows as usize);
+        state.rows = None;
+        Ok(())
+    })
+}
+
+/// Replaces the preconditioner by y = M x of the caller; `solver.preconditioner` is then not used. Takes effect at the next set-up.
+///
+/// - `solver`: not NULL.
+/// - `callback`: not NULL; see `terrace_apply_callback`.
+/// - `user`: handed to the callback as it is; it must stay valid until the solver is destroyed or another preconditioner is set.
+///
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_solver_set_preconditioner(
+    solver: *mut terrace_solver,
+    callback: terrace_apply_callback,
+    user: *mut c_void,
+) -> terrace_status {
+    call!(solver, |solver| {
+        let Some(function) = callback else { return null("callback") };
+        let mut state = solver.state.enter("solver")?;
+        state.solver.set_preconditioner(Callback { function, user }.into_apply());
+        state.rows = None;
+        Ok(())
+    })
+}
+
+/// Builds the preconditioner and the workspace.
+///
+/// - `solver`: not NULL.
+/// - `matrix`: the matrix; it may be destroyed afterwards, arrays that it borrowed must stay. NULL is accepted only with an operator
+///   callback and either a preconditioner callback or the option "solver.preconditioner" = "none".
+///
+/// Returns when everything is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_OPTION_VALUE`,
+/// `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context; the matrix may be shared.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_solver_setup(
+    solver: *mut terrace_solver,
+    matrix: *const terrace_matrix,
+) -> terrace_status {
+    call!(solver, |solver| {
+        let mut state = solver.state.enter("solver")?;
+        // SAFETY: null or alive, as the documentation asks.
+        let matrix = unsafe { matrix.as_ref() }.map(|matrix| &matrix.matrix);
+        state.rows = None;
+        state.solver.setup(matrix)?;
+        state.rows = state.operator_rows.or(matrix.map(|matrix| matrix.rows()));
+        Ok(())
+    })
+}
+
+/// Takes over changed values of the matrix: numeric work only.
+///
+/// - `solver`: not NULL.
+///
+/// Returns when the preconditioner is updated. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
+/// `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_OUT_OF_MEMORY`. One
+/// thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> terrace_status {
+    call!(solver, |solver| solver.state.enter("solver")?.solver.update())
+}
+
+/// Solves A x = b for one or several right-hand sides. Allocates nothing.
+///
+/// - `solver`: not NULL, set up.
+/// - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; that of the solver, see the option "solver.precision".
+/// - `count`: number of right-hand sides, 1 or more.
+/// - `b`: host, `count` right-hand sides one after the other, each with an element for every scalar row.
+/// - `x`: host, as long as `b`, not overlapping it; the solutions.
+/// - `guess`: `TERRACE_ZERO_GUESS`, which does not read x, or `TERRACE_GIVEN_GUESS`, which starts from the content of x.
+///
+/// Returns when x is written. `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the
+/// iteration limit: x is the best that was found. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
+/// `TERRACE_ERROR_NOT_SET_UP`, `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_CALLBACK`. One thread at a time for
+/// each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_solver_solve(
+    solver: *mut terrace_solver,
+    vector_type: terrace_type,
+    count: i64,
+    b: *const c_void,
+    x: *mut c_void,
+    guess: terrace_guess,
+) -> terrace_status {
+    call!(solver, |solver| {
+        let mut state = solver.state.enter("solver")?;
+        let Some(rows) = state.rows else {
+            return fail!(NotSetUp, "solver is not set up; call terrace_solver_setup first");
+        };
+        let guess = types::guess(guess)?;
+        let len = usize::try_from(count).ok().filter(|count| *count > 0).and_then(|count| count.checked_mul(rows));
+        let Some(len) = len else {
+            return fail!(
+                InvalidArgument,
+                "count is {count}; accepted: 1 or more right-hand sides that memory can hold"
+            );
+        };
+        with_precision!(precision("vector_type", vector_type)?, T => {
+            // SAFETY: arrays of `count` times `rows` elements, as the documentation asks.
+            let (b, x) = unsafe { vectors::<T>(b, x, len) }?;
+            state.solver.solve(b, x, guess)
+        })
+    })
+}
+
+/// A snapshot of what set-up and the last solve did.
+///
+/// - `solver`: not NULL.
+/// - `report`: host, written on success; destroy it with `terrace_report_destroy`.
+///
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_solver_report(
+    solver: *const terrace_solver,
+    report: *mut *mut terrace_report,
+) -> terrace_status {
+    call!(solver, |solver| {
+        let out = out!(report);
+        let report = terrace_report::new(&solver.home, solver.state.enter("solver")?.solver.report());
+        // SAFETY: not null, and valid for a write as the documentation asks.
+        unsafe { out.set(Box::into_raw(Box::new(report))) };
+        Ok(())
+    })
+}
+
+/// Destroys a solver.
+///
+/// - `solver`: NULL is fine.
+///
+/// Does not fail. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_solver_destroy(solver: *mut terrace_solver) -> terrace_status {
+    // SAFETY: made by `terrace_solver_create`, and not used again as the documentation asks.
+    unsafe { boundary::destroy(solver) }
+}
+
+struct Callback {
+    function: unsafe extern "C" fn(i64, *const c_void, *mut c_void, *mut c_void) -> i32,
+    user: *mut c_void,
+}
+
+// SAFETY: called on the thread that called solve, where the caller promised that `user` may be used.
+unsafe impl Send for Callback {}
+// SAFETY: as above.
+unsafe impl Sync for Callback {}
+
+impl Callback {
+    fn call(&self, x: SliceRef<'_>, y: SliceMut<'_>) -> i32 {
+        let (n, x): (usize, *const c_void) = match x {
+            SliceRef::F64(x) => (x.len(), x.as_ptr().cast()),
+            SliceRef::F32(x) => (x.len(), x.as_ptr().cast()),
+        };
+        let y: *mut c_void = match y {
+            SliceMut::F64(y) => y.as_mut_ptr().cast(),
+            SliceMut::F32(y) => y.as_mut_ptr().cast(),
+        };
+        // SAFETY: both arrays have n elements and live through the call; the rest is the caller's promise when it set the callback.
+        unsafe { (self.function)(n as i64, x, y, self.user) }
+    }
+
+    fn into_apply(self) -> UserApply {
+        Box::new(move |x, y| self.call(x, y))
+    }
+}

@@ -1,0 +1,106 @@
+//! Compiles C and C++ programs against the header and the shared library of this build.
+
+// Each test file uses its own part of this module.
+#![allow(dead_code)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Folder of the package.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Folder that holds `libterrace.so` of this build: cargo puts it above the folder of the test executables.
+pub fn library_folder() -> PathBuf {
+    let test = std::env::current_exe().expect("the test has a path");
+    let folder = test.ancestors().nth(2).expect("tests are in <profile>/deps").to_path_buf();
+    assert!(library_in(&folder).exists(), "{} has no libterrace.so", folder.display());
+    folder
+}
+
+/// The shared library of this build.
+pub fn library() -> PathBuf {
+    library_in(&library_folder())
+}
+
+fn library_in(folder: &Path) -> PathBuf {
+    folder.join("libterrace.so")
+}
+
+/// A compiler with the strict flags of its language.
+pub struct Compiler {
+    command: String,
+    extension: &'static str,
+    standard: &'static str,
+}
+
+impl Compiler {
+    /// `$CC`, or cc.
+    pub fn c() -> Compiler {
+        let command = std::env::var("CC").unwrap_or_else(|_| "cc".to_string());
+        Compiler { command, extension: "c", standard: "-std=c99" }
+    }
+
+    /// `$CXX`, or c++.
+    pub fn cpp() -> Compiler {
+        let command = std::env::var("CXX").unwrap_or_else(|_| "c++".to_string());
+        Compiler { command, extension: "cpp", standard: "-std=c++17" }
+    }
+
+    /// Compiles and links a program text without the library.
+    pub fn check(&self, program: &str) {
+        let folder = scratch(&format!("check-{}", self.extension));
+        let source = folder.join("program").with_extension(self.extension);
+        fs::write(&source, program).expect("the program can be written");
+        succeed(self.command(&source, &folder.join("program")));
+    }
+
+    /// Compiles a source file and links it with the library; the executable finds the library where this build put it.
+    pub fn build(&self, source: &Path) -> PathBuf {
+        let name = source.file_stem().expect("a source has a name");
+        let folder = scratch("programs");
+        let executable = folder.join(name);
+        let library = library_folder();
+        // The SONAME is what the program will look for.
+        let link = folder.join("libterrace.so.0");
+        if fs::read_link(&link).ok() != Some(self::library()) {
+            let _ = fs::remove_file(&link);
+            let made = std::os::unix::fs::symlink(self::library(), &link);
+            assert!(made.is_ok() || link.exists(), "{made:?}");
+        }
+        let mut command = self.command(source, &executable);
+        command.arg("-L").arg(&library).args(["-lterrace", "-lm", "-lpthread"]);
+        command.arg(format!("-Wl,-rpath,{}", folder.display()));
+        succeed(command);
+        executable
+    }
+
+    fn command(&self, source: &Path, executable: &Path) -> Command {
+        let mut command = Command::new(&self.command);
+        command.arg(self.standard).args(["-pedantic", "-Wall", "-Wextra", "-Werror", "-O1", "-g"]);
+        command.arg("-I").arg(root().join("include")).arg(source).arg("-o").arg(executable);
+        command
+    }
+}
+
+/// A folder below cargo's folder for test files.
+fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).expect("a folder for test files can be made");
+    folder
+}
+
+/// Runs a command that must succeed.
+pub fn succeed(mut command: Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
