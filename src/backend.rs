@@ -40,6 +40,8 @@ pub trait Operator<B: Backend, X: Scalar, Y: Scalar = X>: Send + Sync {
     fn rows(&self) -> usize;
     /// y = alpha A x + beta y; y is not read when beta is 0. Fails only when a caller's callback does.
     fn apply(&self, alpha: Y, x: &B::Slice<X>, beta: Y, y: &mut B::Slice<Y>) -> Result<()>;
+    /// r = b - A x.
+    fn residual(&self, b: &B::Slice<Y>, x: &B::Slice<X>, r: &mut B::Slice<Y>) -> Result<()>;
     /// Bytes that the library holds for it.
     fn bytes(&self) -> usize;
     /// Storage format, for reports.

@@ -70,7 +70,10 @@ impl Context {
                 Err(_) => return fail!(Device, "device \"{device}\": \"{count}\" is not a number of threads"),
             },
             _ => {
-                return fail!(Device, "device \"{device}\" is unknown; accepted: \"host\", or \"host:N\" for N threads");
+                return fail!(
+                    Device,
+                    "device \"{device}\" is unknown; accepted: \"host\", or \"host:N\" for N threads"
+                );
             }
         };
         let inner = Inner { pool: RwLock::new(None), threads: Mutex::new(1), log: RwLock::new(None) };
@@ -138,8 +141,8 @@ impl Context {
     }
 }
 
-/// The guard of a lock, whether or not a panicking thread held it: the data behind every lock here is replaced as a whole.
-fn lock<G>(result: std::result::Result<G, std::sync::PoisonError<G>>) -> G {
+/// The guard of a lock, whether or not a panicking thread held it: the data behind every lock of this crate is replaced as a whole.
+pub(crate) fn lock<G>(result: std::result::Result<G, std::sync::PoisonError<G>>) -> G {
     result.unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

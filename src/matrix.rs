@@ -1,6 +1,7 @@
 //! The matrix that a caller hands over: checked once, shared freely, its values replaceable.
 
 use crate::amg::null_space::NearNullSpace;
+use crate::context::lock;
 use crate::error::{Result, fail};
 use crate::scalar::{Precision, Scalar};
 use crate::sparse::{self, Csr, SharedCsr, Storage, Structure};
@@ -115,7 +116,7 @@ impl Matrix {
 
     /// The values now.
     pub fn values(&self) -> Values {
-        self.values.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        lock(self.values.read()).clone()
     }
 
     /// Replaces the values; pattern and format stay. Nothing is changed when they are refused.
@@ -128,7 +129,7 @@ impl Matrix {
             return fail!(SizeMismatch, "{} values were given; the matrix has {}", values.len(), self.entries());
         }
         values.check(&self.structure)?;
-        *self.values.write().unwrap_or_else(std::sync::PoisonError::into_inner) = values;
+        *lock(self.values.write()) = values;
         Ok(())
     }
 
@@ -142,7 +143,7 @@ impl Matrix {
     pub fn set_near_null_space(&self, dofs_per_node: usize, count: usize, vectors: Vec<f64>) -> Result<()> {
         self.check_nodes(dofs_per_node)?;
         let space = NearNullSpace::from_vectors(self.rows(), dofs_per_node, count, vectors)?;
-        *self.near_null_space.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(Arc::new(space));
+        *lock(self.near_null_space.write()) = Some(Arc::new(space));
         Ok(())
     }
 
@@ -151,7 +152,7 @@ impl Matrix {
     pub fn set_coordinates(&self, dimension: usize, coordinates: &[f64]) -> Result<()> {
         self.check_nodes(dimension)?;
         let space = NearNullSpace::rigid_body_modes(self.rows(), dimension, coordinates)?;
-        *self.near_null_space.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(Arc::new(space));
+        *lock(self.near_null_space.write()) = Some(Arc::new(space));
         Ok(())
     }
 
@@ -178,7 +179,7 @@ impl Matrix {
 
     /// The near-null space that was given, if any.
     pub(crate) fn near_null_space(&self) -> Option<Arc<NearNullSpace>> {
-        self.near_null_space.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        lock(self.near_null_space.read()).clone()
     }
 
     /// The matrix in the format `T`; shared with the caller's arrays when that is their format.

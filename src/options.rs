@@ -26,6 +26,7 @@ impl Kind {
         let or_auto = |auto: bool| if auto { "auto, " } else { "" };
         match *self {
             Kind::Int { min, max } => format!("whole number from {min} to {max}"),
+            Kind::Real { min, max: f64::MAX, auto } => format!("{}number from {min} upward", or_auto(auto)),
             Kind::Real { min, max, auto } => format!("{}number from {min} to {max}", or_auto(auto)),
             Kind::Choice { names, auto } => format!("{}{}", or_auto(auto), names.join(", ")),
             Kind::Precisions => "list of input, f64, f32".to_string(),
@@ -171,7 +172,8 @@ pub fn nearest(key: &str) -> &'static str {
     OPTIONS.iter().map(|row| row.key).min_by_key(|k| edit_distance(k, key)).expect("the table is not empty")
 }
 
-fn edit_distance(a: &str, b: &str) -> usize {
+/// Insertions, deletions and substitutions that turn one text into the other.
+pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, ca) in a.chars().enumerate() {

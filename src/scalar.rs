@@ -39,6 +39,22 @@ impl Precision {
     }
 }
 
+/// A vector of either type, to read.
+pub enum SliceRef<'a> {
+    /// f64.
+    F64(&'a [f64]),
+    /// f32.
+    F32(&'a [f32]),
+}
+
+/// A vector of either type, to fill.
+pub enum SliceMut<'a> {
+    /// f64.
+    F64(&'a mut [f64]),
+    /// f32.
+    F32(&'a mut [f32]),
+}
+
 /// A real number type that vectors and matrices hold.
 pub trait Scalar:
     Copy
@@ -76,6 +92,10 @@ pub trait Scalar:
     fn abs(self) -> Self;
     /// Neither infinite nor NaN.
     fn is_finite(self) -> bool;
+    /// A vector of this type as one of any type.
+    fn slice_ref(x: &[Self]) -> SliceRef<'_>;
+    /// A vector of this type as one of any type.
+    fn slice_mut(x: &mut [Self]) -> SliceMut<'_>;
     /// Conversion in registers; the identity when the types are equal.
     #[inline(always)]
     fn cast<U: Scalar>(self) -> U {
@@ -106,6 +126,12 @@ macro_rules! scalar {
             #[inline(always)]
             fn is_finite(self) -> bool {
                 $t::is_finite(self)
+            }
+            fn slice_ref(x: &[Self]) -> SliceRef<'_> {
+                SliceRef::$precision(x)
+            }
+            fn slice_mut(x: &mut [Self]) -> SliceMut<'_> {
+                SliceMut::$precision(x)
             }
         }
     };

@@ -1,12 +1,19 @@
 //! A Krylov method with its preconditioner: what a simulator calls in every step.
 
+use crate::amg::Amg;
+use crate::backend::{Backend, Operator, Preconditioner};
 use crate::config::Config;
-use crate::context::Context;
-use crate::error::{Result, Status, fail};
+use crate::context::{Context, LogLevel};
+use crate::error::{Result, Status, fail, try_capacity, try_vec};
+use crate::host::Host;
+use crate::host::operator::Stored;
+use crate::krylov::{self, Krylov, Run};
 use crate::matrix::Matrix;
-use crate::report::Report;
-use crate::scalar::Scalar;
+use crate::report::{Phases, Report, SolveReport};
+use crate::scalar::{Precision, Scalar};
+pub use crate::scalar::{SliceMut, SliceRef};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Where a solve starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,70 +24,420 @@ pub enum Guess {
     Given,
 }
 
-/// A vector handed to a callback.
-pub enum SliceRef<'a> {
-    /// f64.
-    F64(&'a [f64]),
-    /// f32.
-    F32(&'a [f32]),
-}
-
-/// A vector that a callback fills.
-pub enum SliceMut<'a> {
-    /// f64.
-    F64(&'a mut [f64]),
-    /// f32.
-    F32(&'a mut [f32]),
-}
-
 /// y = A x or z = M r of the caller; a result other than 0 ends the solve with `Status::Callback`. Called on the thread that called
-/// `solve`.
+/// `solve`, with vectors of the solver's precision.
 pub type UserApply = Box<dyn Fn(SliceRef<'_>, SliceMut<'_>) -> i32 + Send + Sync>;
+
+/// Most residual norms for which room is made before a solve.
+const HISTORY_ROOM: usize = 1 << 20;
 
 /// A Krylov method with its preconditioner.
 pub struct Solver {
     context: Context,
     config: Config,
+    operator: Option<User>,
+    preconditioner: Option<User>,
+    state: Option<State>,
+    solves: Vec<SolveReport>,
+    phases: Phases,
+}
+
+/// What set-up made.
+struct State {
+    matrix: Option<Arc<Matrix>>,
+    amg: Option<Amg>,
+    engine: Engine,
+    rows: usize,
+}
+
+enum Engine {
+    F64(Parts<f64>),
+    F32(Parts<f32>),
+}
+
+struct Parts<T: Scalar> {
+    name: String,
+    method: Box<dyn Krylov<Host, T>>,
+    operator: Box<dyn Operator<Host, T>>,
+    /// For the recomputed residual.
+    r: Vec<T>,
 }
 
 impl Solver {
     /// A solver with these options; nothing is computed yet.
     pub fn new(context: &Context, config: &Config) -> Solver {
-        Solver { context: context.clone(), config: config.clone() }
+        Solver {
+            context: context.clone(),
+            config: config.clone(),
+            operator: None,
+            preconditioner: None,
+            state: None,
+            solves: Vec::new(),
+            phases: Phases::default(),
+        }
     }
 
     /// Replaces the matrix in the Krylov method by y = A x of the caller, for vectors of `rows` elements. The matrix given to
-    /// `setup` then only builds the preconditioner.
+    /// `setup` then only builds the preconditioner. Takes effect at the next `setup`.
     pub fn set_operator(&mut self, rows: usize, apply: UserApply) {
-        let _ = (rows, apply);
+        self.operator = Some(User { what: "operator", rows, apply: Arc::new(apply) });
+        self.state = None;
     }
 
-    /// Replaces the preconditioner by z = M r of the caller.
+    /// Replaces the preconditioner by z = M r of the caller. Takes effect at the next `setup`.
     pub fn set_preconditioner(&mut self, apply: UserApply) {
-        let _ = apply;
+        self.preconditioner = Some(User { what: "preconditioner", rows: 0, apply: Arc::new(apply) });
+        self.state = None;
     }
 
     /// Builds the preconditioner and the workspace. The matrix may be absent when an operator was given.
     pub fn setup(&mut self, matrix: Option<&Arc<Matrix>>) -> Result<()> {
-        let _ = matrix;
-        fail!(Unsupported, "not built yet")
+        let rows = match (&self.operator, matrix) {
+            (Some(user), None) => user.rows,
+            (Some(user), Some(matrix)) if user.rows != matrix.rows() => {
+                return fail!(
+                    SizeMismatch,
+                    "the operator has {} rows, the matrix {}; they must agree",
+                    user.rows,
+                    matrix.rows()
+                );
+            }
+            (_, Some(matrix)) if matrix.rows() != matrix.cols() => {
+                let (rows, cols) = (matrix.rows(), matrix.cols());
+                return fail!(
+                    SizeMismatch,
+                    "a solver needs a square matrix; this one has {rows} rows and {cols} columns"
+                );
+            }
+            (_, Some(matrix)) => matrix.rows(),
+            (None, None) => return fail!(NotSetUp, "neither a matrix nor an operator callback was given"),
+        };
+        let wants_amg = self.preconditioner.is_none() && self.config.text("solver.preconditioner") == "amg";
+        let mut amg = match (wants_amg, matrix) {
+            (true, Some(matrix)) => Some(Amg::setup(&self.context, matrix, &self.config)?),
+            (true, None) => {
+                return fail!(
+                    NotSetUp,
+                    "the preconditioner is \"amg\", which needs a matrix; give one, or set solver.preconditioner to \
+                     \"none\", or set a preconditioner callback"
+                );
+            }
+            (false, _) => None,
+        };
+        let native = match (&self.operator, matrix) {
+            (None, Some(matrix)) => matrix.precision(),
+            _ => Precision::F64,
+        };
+        let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p)).unwrap_or(native);
+        let engine = match precision {
+            Precision::F64 => Engine::F64(self.parts(matrix, &mut amg, rows)?),
+            Precision::F32 => Engine::F32(self.parts(matrix, &mut amg, rows)?),
+        };
+        self.solves.clear();
+        self.solves.push(SolveReport { history: try_capacity(self.history_room())?, ..SolveReport::default() });
+        self.state = Some(State { matrix: matrix.cloned(), amg, engine, rows });
+        Ok(())
+    }
+
+    fn history_room(&self) -> usize {
+        (self.config.int("solver.max_iterations") + 1).min(HISTORY_ROOM)
+    }
+
+    fn parts<T: Scalar>(&self, matrix: Option<&Arc<Matrix>>, amg: &mut Option<Amg>, rows: usize) -> Result<Parts<T>> {
+        let host = Host::new(&self.context);
+        let symmetric = match amg {
+            Some(amg) => {
+                amg.prepare::<T>()?;
+                Preconditioner::<Host, T>::is_constant_symmetric(amg)
+            }
+            None => self.preconditioner.is_none(),
+        };
+        let default = if symmetric { "cg" } else { "fcg" };
+        let name = self.config.choice("solver.type").unwrap_or(default.to_string());
+        let method = krylov::make(&name, &host, rows, &self.config)?;
+        let operator = self.operator(&host, matrix)?;
+        Ok(Parts { name, method, operator, r: try_vec(rows, T::ZERO)? })
+    }
+
+    fn operator<T: Scalar>(&self, host: &Host, matrix: Option<&Arc<Matrix>>) -> Result<Box<dyn Operator<Host, T>>> {
+        match (&self.operator, matrix) {
+            (Some(user), _) => Ok(Box::new(user.clone())),
+            (None, Some(matrix)) => match matrix.precision() {
+                Precision::F64 => Ok(Box::new(Stored::new(host, matrix.shared::<f64>()?))),
+                Precision::F32 => Ok(Box::new(Stored::new(host, matrix.shared::<f32>()?))),
+            },
+            (None, None) => fail!(NotSetUp, "neither a matrix nor an operator callback was given"),
+        }
     }
 
     /// Takes over changed values of the matrix: numeric work only.
     pub fn update(&mut self) -> Result<()> {
-        fail!(Unsupported, "not built yet")
+        let Some(mut state) = self.state.take() else {
+            return fail!(NotSetUp, "the solver has not been set up; call setup before update");
+        };
+        let host = Host::new(&self.context);
+        let renewed = (|| {
+            match (&mut state.amg, &state.matrix) {
+                (Some(amg), _) => amg.update()?,
+                (None, Some(matrix)) => self.context.run(matrix.entries(), || matrix.recheck_values())?,
+                (None, None) => {}
+            }
+            match &mut state.engine {
+                Engine::F64(parts) => parts.operator = self.operator(&host, state.matrix.as_ref())?,
+                Engine::F32(parts) => parts.operator = self.operator(&host, state.matrix.as_ref())?,
+            }
+            Ok(())
+        })();
+        self.state = Some(state);
+        renewed
+    }
+
+    /// Rows of the system, once set up.
+    pub fn rows(&self) -> Option<usize> {
+        self.state.as_ref().map(|state| state.rows)
     }
 
     /// Solves for one or several right-hand sides, one after the other in `b` and `x`: their number follows from the length.
-    /// `Ok` is `Success`, or `NotConverged` when at least one of them was not solved to the tolerance.
+    /// `Ok` is `Success`, or `NotConverged` when at least one of them was not solved to the tolerance. After an error x holds
+    /// the last iterate, which may not be finite.
     pub fn solve<T: Scalar>(&mut self, b: &[T], x: &mut [T], guess: Guess) -> Result<Status> {
-        let _ = (b, x, guess);
-        fail!(Unsupported, "not built yet")
+        let Some(mut state) = self.state.take() else {
+            return fail!(NotSetUp, "the solver has not been set up; call setup before solve");
+        };
+        let result = self.solve_with(&mut state, b, x, guess);
+        self.state = Some(state);
+        result
+    }
+
+    fn solve_with<T: Scalar>(&mut self, state: &mut State, b: &[T], x: &mut [T], guess: Guess) -> Result<Status> {
+        let n = state.rows;
+        if b.len() != x.len() || (n > 0 && b.len() % n != 0) {
+            let (b, x) = (b.len(), x.len());
+            return fail!(SizeMismatch, "b has {b} and x {x} elements; each must have {n} for every right-hand side");
+        }
+        match (&mut state.engine, T::slice_ref(b), T::slice_mut(x)) {
+            (Engine::F64(parts), SliceRef::F64(b), SliceMut::F64(x)) => {
+                self.solve_all(parts, &mut state.amg, n, b, x, guess)
+            }
+            (Engine::F32(parts), SliceRef::F32(b), SliceMut::F32(x)) => {
+                self.solve_all(parts, &mut state.amg, n, b, x, guess)
+            }
+            (engine, ..) => {
+                let works = if matches!(engine, Engine::F64(_)) { Precision::F64 } else { Precision::F32 };
+                fail!(
+                    InvalidArgument,
+                    "the vectors are {}; this solver works in {} (option solver.precision)",
+                    T::PRECISION.name(),
+                    works.name()
+                )
+            }
+        }
+    }
+
+    fn solve_all<T: Scalar>(
+        &mut self,
+        parts: &mut Parts<T>,
+        amg: &mut Option<Amg>,
+        n: usize,
+        b: &[T],
+        x: &mut [T],
+        guess: Guess,
+    ) -> Result<Status> {
+        let start = Instant::now();
+        let count = if n == 0 { 0 } else { b.len() / n };
+        while self.solves.len() < count {
+            self.solves.push(SolveReport { history: try_capacity(self.history_room())?, ..SolveReport::default() });
+        }
+        self.solves.truncate(count.max(1));
+        for phase in &mut self.phases.seconds {
+            phase.1 = 0.0;
+        }
+        let mut status = Status::Success;
+        for (i, (b, x)) in b.chunks_exact(n.max(1)).zip(x.chunks_exact_mut(n.max(1))).enumerate() {
+            let mut report = std::mem::take(&mut self.solves[i]);
+            let result = if self.operator.is_some() || self.preconditioner.is_some() {
+                // Callbacks belong on the caller's thread; each operation finds its own way to the pool.
+                self.solve_one(parts, amg, b, x, guess, &mut report)
+            } else {
+                let context = self.context.clone();
+                context.run(n, || self.solve_one(parts, amg, b, x, guess, &mut report))
+            };
+            self.solves[i] = report;
+            if result? == Status::NotConverged {
+                status = Status::NotConverged;
+            }
+        }
+        self.phases.add("total", start.elapsed().as_secs_f64());
+        Ok(status)
+    }
+
+    fn solve_one<T: Scalar>(
+        &mut self,
+        parts: &mut Parts<T>,
+        amg: &mut Option<Amg>,
+        b: &[T],
+        x: &mut [T],
+        guess: Guess,
+        report: &mut SolveReport,
+    ) -> Result<Status> {
+        let host = Host::new(&self.context);
+        report.history.clear();
+        (report.iterations, report.converged, report.true_residual) = (0, false, f64::NAN);
+        let norm_b = host.norm(b);
+        if !norm_b.is_finite() {
+            return fail!(NonFinite, "the norm of the right-hand side is {norm_b}; b must be finite");
+        }
+        if norm_b == 0.0 {
+            host.fill(T::ZERO, x);
+            (report.converged, report.true_residual) = (true, 0.0);
+            report.history.push(0.0);
+            return Ok(Status::Success);
+        }
+        if guess == Guess::Zero {
+            host.fill(T::ZERO, x);
+        }
+        let absolute = self.config.real("solver.absolute_tolerance");
+        let target = (self.config.real("solver.tolerance") * norm_b).max(absolute);
+        let mut user = self.preconditioner.clone();
+        let m: Option<&mut dyn Preconditioner<Host, T>> = match (&mut user, amg) {
+            (Some(user), _) => Some(user),
+            (None, Some(amg)) => Some(amg),
+            (None, None) => None,
+        };
+        let mut run = Run {
+            backend: &host,
+            a: &*parts.operator,
+            m,
+            context: &self.context,
+            target,
+            scale: norm_b,
+            limit: self.config.int("solver.max_iterations"),
+            iterations: 0,
+            history: &mut report.history,
+            phases: &mut self.phases,
+        };
+        let mut zero_guess = guess == Guess::Zero;
+        let mut before = f64::INFINITY;
+        let converged = loop {
+            let result = parts.method.solve(&mut run, b, x, zero_guess);
+            report.iterations = run.iterations;
+            let claimed = result?;
+            run.residual(b, x, &mut parts.r)?;
+            let norm = host.norm(&parts.r);
+            report.true_residual = norm / norm_b;
+            // The residual that a method carries along drifts from the true one: when the claim does not hold, start again from
+            // x, as long as that still helps.
+            if !claimed || norm <= target || norm > 0.5 * before {
+                break claimed && norm <= target;
+            }
+            before = norm;
+            zero_guess = false;
+        };
+        report.converged = converged;
+        let (name, iterations, residual) = (&parts.name, report.iterations, report.true_residual);
+        self.context
+            .log(LogLevel::Info, || format!("{name}: {iterations} iterations, true relative residual {residual:.3e}"));
+        Ok(if converged { Status::Success } else { Status::NotConverged })
     }
 
     /// What set-up and the last solve did.
     pub fn report(&self) -> Report {
-        let _ = (&self.context, &self.config);
-        Report::default()
+        let Some(state) = &self.state else {
+            let (device, threads) = (self.context.device().name(), self.context.threads());
+            return Report { device, threads, ..Report::default() };
+        };
+        let mut report = match &state.amg {
+            Some(amg) => amg.report(),
+            None => {
+                Report { device: self.context.device().name(), threads: self.context.threads(), ..Report::default() }
+            }
+        };
+        let (name, precision, bytes) = match &state.engine {
+            Engine::F64(parts) => (&parts.name, Precision::F64, parts.bytes()),
+            Engine::F32(parts) => (&parts.name, Precision::F32, parts.bytes()),
+        };
+        report.solver = format!("{name} {}", precision.name());
+        report.bytes += bytes;
+        report.solve = self.phases.clone();
+        // Before the first solve there is room for one report, but nothing in it.
+        report.solves = self.solves.iter().filter(|s| !s.history.is_empty()).cloned().collect();
+        report
+    }
+}
+
+impl<T: Scalar> Parts<T> {
+    fn bytes(&self) -> usize {
+        self.method.bytes() + size_of_val(self.r.as_slice())
+    }
+}
+
+/// A callback as operator and as preconditioner.
+#[derive(Clone)]
+struct User {
+    what: &'static str,
+    rows: usize,
+    apply: Arc<UserApply>,
+}
+
+impl User {
+    fn call<T: Scalar>(&self, x: &[T], y: &mut [T]) -> Result<()> {
+        match (self.apply)(T::slice_ref(x), T::slice_mut(y)) {
+            0 => Ok(()),
+            code => fail!(Callback, "the {} callback returned {code}; 0 is success", self.what),
+        }
+    }
+}
+
+impl<T: Scalar> Operator<Host, T> for User {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn apply(&self, alpha: T, x: &[T], beta: T, y: &mut [T]) -> Result<()> {
+        if beta != T::ZERO {
+            let mut product = try_vec(y.len(), T::ZERO)?;
+            self.call(x, &mut product)?;
+            for (y, p) in y.iter_mut().zip(&product) {
+                *y = alpha * *p + beta * *y;
+            }
+            return Ok(());
+        }
+        self.call(x, y)?;
+        if alpha != T::ONE {
+            for y in y {
+                *y *= alpha;
+            }
+        }
+        Ok(())
+    }
+
+    fn residual(&self, b: &[T], x: &[T], r: &mut [T]) -> Result<()> {
+        self.call(x, r)?;
+        for (r, b) in r.iter_mut().zip(b) {
+            *r = *b - *r;
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    fn format(&self) -> String {
+        "callback".to_string()
+    }
+
+    fn precision(&self) -> Precision {
+        T::PRECISION
+    }
+}
+
+impl<T: Scalar> Preconditioner<Host, T> for User {
+    fn apply(&mut self, r: &[T], z: &mut [T]) -> Result<()> {
+        self.call(r, z)
+    }
+
+    fn is_constant_symmetric(&self) -> bool {
+        false
     }
 }

@@ -1,1 +1,70 @@
+//! Which couplings of a matrix count as strong: the graph that coarsening and interpolation walk on.
+
+use crate::config::Config;
+use crate::error::{Result, fail};
+use crate::host;
+use crate::scalar::Scalar;
+use crate::sparse::{Block, CsrView, Offsets};
+
+/// Names of the measures.
 pub const NAMES: &[&str] = &["classical", "symmetric"];
+
+/// For each row (of blocks) the columns it depends on strongly, without itself, in the order of the matrix's row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Graph {
+    /// Row offsets.
+    pub offsets: Vec<i64>,
+    /// Columns.
+    pub columns: Vec<i32>,
+}
+
+impl Graph {
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Strong columns of row `i`.
+    #[inline]
+    pub fn row(&self, i: usize) -> &[i32] {
+        &self.columns[self.offsets[i] as usize..self.offsets[i + 1] as usize]
+    }
+
+    /// The graph with all edges turned round.
+    pub fn transpose(&self) -> Result<Graph> {
+        let n = self.rows();
+        // A pattern needs no values; blocks of one byte each would cost memory, so the view has none.
+        let view = CsrView::<f64> {
+            rows: n,
+            cols: n,
+            block: Block::SCALAR,
+            offsets: Offsets::I64(&self.offsets),
+            columns: &self.columns,
+            values: &[],
+            base: 0,
+        };
+        let t = host::transpose::pattern(&view)?;
+        Ok(Graph { offsets: t.offsets, columns: t.columns })
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.offsets.as_slice()) + size_of_val(self.columns.as_slice())
+    }
+}
+
+/// The graph of `a` by the measure that the options name, or else by `default`.
+pub(crate) fn build<T: Scalar>(config: &Config, default: &str, a: &CsrView<'_, T>) -> Result<Graph> {
+    let name = config.choice("amg.strength.type").unwrap_or(default.to_string());
+    let threshold = config.real_or_auto("amg.strength.threshold");
+    match name.as_str() {
+        "classical" if a.block != Block::SCALAR => {
+            fail!(Unsupported, "amg.strength.type \"classical\" needs a scalar matrix; use \"symmetric\" for blocks")
+        }
+        "classical" => host::strength::classical(a, threshold.unwrap_or(0.25)),
+        _ => {
+            let default = if a.block == Block::SCALAR { 0.08 } else { 0.01 };
+            host::strength::symmetric(a, threshold.unwrap_or(default))
+        }
+    }
+}

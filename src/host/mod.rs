@@ -1,1 +1,47 @@
+//! The host backend: vectors are slices, loops run on the context's threads. It is the oracle for every other backend, so each
+//! kernel here gives the same bits whatever the number of threads.
+
+pub mod dense;
+pub mod eigenvalue;
+pub mod extended_i;
+pub mod mis2;
+pub mod operator;
 pub mod par;
+pub mod pmis;
+pub mod rows;
+pub mod smoothed;
+pub mod spgemm;
+pub mod spmv;
+pub mod strength;
+pub mod tentative;
+pub mod transpose;
+pub mod vector;
+
+use crate::context::Context;
+
+/// The CPU, with the threads of a context.
+#[derive(Clone)]
+pub struct Host {
+    context: Context,
+}
+
+impl Host {
+    /// The threads of this context.
+    pub fn new(context: &Context) -> Host {
+        Host { context: context.clone() }
+    }
+
+    /// Runs `work` on the threads; inline when already there, or when it is too little.
+    pub(crate) fn run<R: Send>(&self, operations: usize, work: impl FnOnce() -> R + Send) -> R {
+        self.context.run(operations, work)
+    }
+}
+
+/// A hash that orders unknowns at random, the same on every backend: the finaliser of SplitMix64 over index and seed.
+pub(crate) fn hash(index: usize, seed: u64) -> u64 {
+    let mut z =
+        (index as u64).wrapping_add(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

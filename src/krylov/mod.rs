@@ -1,1 +1,146 @@
-pub const NAMES: &[&str] = &["cg", "fcg", "gmres"];
+//! Krylov methods, written once for all backends.
+
+mod cg;
+mod fcg;
+mod gmres;
+
+use crate::backend::{Backend, Operator, Preconditioner};
+use crate::config::Config;
+use crate::context::{Context, LogLevel};
+use crate::error::{Result, fail};
+use crate::registry::registry;
+use crate::report::Phases;
+use crate::scalar::Scalar;
+
+/// A method with its workspace.
+pub trait Krylov<B: Backend, T: Scalar>: Send {
+    /// Iterates on A x = b until the run says so; `true` when the tolerance was reached. With `zero_guess` x holds zeros.
+    fn solve(
+        &mut self,
+        run: &mut Run<'_, B, T>,
+        b: &B::Slice<T>,
+        x: &mut B::Slice<T>,
+        zero_guess: bool,
+    ) -> Result<bool>;
+    /// Bytes of the workspace.
+    fn bytes(&self) -> usize;
+}
+
+registry! {
+    /// The method of this name, with workspace for vectors of `n` elements.
+    fn make<B: Backend, T: Scalar>(backend: &B, n: usize, config: &Config) -> Result<Box<dyn Krylov<B, T>>>;
+    "cg" => Ok(Box::new(cg::Cg::<B, T>::new(backend, n)?));
+    "fcg" => Ok(Box::new(fcg::Fcg::<B, T>::new(backend, n)?));
+    "gmres" => Ok(Box::new(gmres::Gmres::<B, T>::new(backend, n, config.int("solver.restart"))?));
+}
+
+/// One solve as the methods see it: operator, preconditioner, when to stop, and what is written down.
+pub struct Run<'a, B: Backend, T: Scalar> {
+    /// Where vectors live.
+    pub backend: &'a B,
+    /// A.
+    pub a: &'a dyn Operator<B, T>,
+    /// M; `None` is the identity.
+    pub m: Option<&'a mut dyn Preconditioner<B, T>>,
+    /// For the log.
+    pub context: &'a Context,
+    /// Residual norm at which to stop.
+    pub target: f64,
+    /// Norm of the right-hand side, which histories are relative to.
+    pub scale: f64,
+    /// Iteration limit.
+    pub limit: usize,
+    /// Iterations done.
+    pub iterations: usize,
+    /// Relative residual norms, from the initial guess on.
+    pub history: &'a mut Vec<f64>,
+    /// Seconds of operator and preconditioner.
+    pub phases: &'a mut Phases,
+}
+
+/// What a method does after it has recorded a residual norm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Iterate.
+    Continue,
+    /// The tolerance is reached.
+    Converged,
+    /// The iteration limit is reached.
+    Limit,
+}
+
+impl<B: Backend, T: Scalar> Run<'_, B, T> {
+    /// y = A x.
+    pub fn operator(&mut self, x: &B::Slice<T>, y: &mut B::Slice<T>) -> Result<()> {
+        let a = self.a;
+        self.phases.time("operator", || a.apply(T::ONE, x, T::ZERO, y))
+    }
+
+    /// r = b - A x.
+    pub fn residual(&mut self, b: &B::Slice<T>, x: &B::Slice<T>, r: &mut B::Slice<T>) -> Result<()> {
+        let a = self.a;
+        self.phases.time("operator", || a.residual(b, x, r))
+    }
+
+    /// The residual of the initial guess.
+    pub fn initial_residual(
+        &mut self,
+        b: &B::Slice<T>,
+        x: &B::Slice<T>,
+        r: &mut B::Slice<T>,
+        zero_guess: bool,
+    ) -> Result<()> {
+        if zero_guess {
+            self.backend.copy(b, r);
+            Ok(())
+        } else {
+            self.residual(b, x, r)
+        }
+    }
+
+    /// z = M r.
+    pub fn precondition(&mut self, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<()> {
+        match &mut self.m {
+            Some(m) => self.phases.time("preconditioner", || m.apply(r, z)),
+            None => {
+                self.backend.copy(r, z);
+                Ok(())
+            }
+        }
+    }
+
+    /// Records the norm of the initial residual.
+    pub fn start(&mut self, norm: f64) -> Result<Next> {
+        if self.history.is_empty() {
+            self.history.push(norm / self.scale);
+        }
+        self.judge(norm)
+    }
+
+    /// Counts an iteration and records the residual norm after it.
+    pub fn step(&mut self, norm: f64) -> Result<Next> {
+        self.iterations += 1;
+        self.history.push(norm / self.scale);
+        let (iteration, relative) = (self.iterations, norm / self.scale);
+        self.context.log(LogLevel::Debug, || format!("iteration {iteration}: relative residual {relative:.3e}"));
+        self.judge(norm)
+    }
+
+    fn judge(&self, norm: f64) -> Result<Next> {
+        if !norm.is_finite() {
+            return fail!(NonFinite, "the residual norm is {norm} after iteration {}", self.iterations);
+        }
+        Ok(if norm <= self.target {
+            Next::Converged
+        } else if self.iterations >= self.limit {
+            Next::Limit
+        } else {
+            Next::Continue
+        })
+    }
+
+    /// An error that tells which property is missing.
+    pub fn breakdown<R>(&self, what: &str) -> Result<R> {
+        fail!(Breakdown, "in iteration {}: {what}", self.iterations + 1)
+    }
+}

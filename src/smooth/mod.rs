@@ -1,1 +1,56 @@
-pub const NAMES: &[&str] = &["jacobi", "l1_jacobi"];
+//! Smoothers: cheap iterations that remove the part of an error which coarse levels cannot see.
+
+mod jacobi;
+mod l1_jacobi;
+
+use crate::backend::{Backend, Operator};
+use crate::config::Config;
+use crate::error::Result;
+use crate::host::Host;
+use crate::registry::registry;
+use crate::scalar::{Precision, Scalar, with_precision};
+use crate::sparse::CsrView;
+
+/// A smoother of one level, for vectors of precision `V`.
+pub trait Smoother<B: Backend, V: Scalar>: Send + Sync {
+    /// One sweep on A x = b. With `zero_guess` the content of x is not read. `scratch` holds [`Smoother::scratch`] vectors.
+    fn sweep(
+        &self,
+        backend: &B,
+        a: &dyn Operator<B, V>,
+        b: &B::Slice<V>,
+        x: &mut B::Slice<V>,
+        scratch: &mut [B::Buffer<V>],
+        zero_guess: bool,
+    ) -> Result<()>;
+    /// Vectors of scratch space that a sweep needs.
+    fn scratch(&self) -> usize;
+    /// Bytes that the library holds for its data.
+    fn bytes(&self) -> usize;
+}
+
+/// What a smoother is made from.
+pub struct Setup<'a, T> {
+    /// Where the work runs.
+    pub host: &'a Host,
+    /// Options.
+    pub config: &'a Config,
+    /// The matrix of the level.
+    pub a: CsrView<'a, T>,
+}
+
+registry! {
+    /// The smoother of this name, its data stored as `S`.
+    fn make<T: Scalar, S: Scalar, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>>;
+    "jacobi" => jacobi::build::<T, S, V>(setup);
+    "l1_jacobi" => l1_jacobi::build::<T, S, V>(setup);
+}
+
+/// The smoother that the options name, its data stored in `storage`.
+pub(crate) fn build<T: Scalar, V: Scalar>(
+    setup: &Setup<'_, T>,
+    storage: Precision,
+) -> Result<Box<dyn Smoother<Host, V>>> {
+    let name = setup.config.text("amg.smoother.type");
+    with_precision!(storage, S => make::<T, S, V>(&name, setup))
+}

@@ -1,1 +1,79 @@
-pub const NAMES: &[&str] = &["extended_i", "smoothed", "tentative"];
+//! Interpolation from coarse unknowns to all.
+
+mod extended_i;
+mod smoothed;
+mod tentative;
+
+use super::coarsen::Coarse;
+use super::null_space::NearNullSpace;
+use super::strength::Graph;
+use crate::config::Config;
+use crate::error::{Result, fail};
+use crate::host::Host;
+use crate::registry::registry;
+use crate::scalar::Scalar;
+use crate::sparse::{Csr, CsrView, Structure};
+
+/// What an interpolation is made from.
+pub struct Input<'a, T> {
+    /// Where the work runs.
+    pub host: &'a Host,
+    /// Options.
+    pub config: &'a Config,
+    /// The matrix of the level.
+    pub a: CsrView<'a, T>,
+    /// Its strong couplings.
+    pub graph: &'a Graph,
+    /// The coarse unknowns.
+    pub coarse: &'a Coarse,
+    /// What aggregation must represent.
+    pub near_null_space: &'a NearNullSpace,
+    /// Pattern of an earlier result for the same graph and coarse unknowns, which the new one must have.
+    pub pattern: Option<&'a Structure>,
+}
+
+/// An interpolation.
+pub struct Output<T> {
+    /// The prolongator.
+    pub p: Csr<T>,
+    /// The near-null space of the coarse level, where there is one.
+    pub near_null_space: Option<NearNullSpace>,
+}
+
+/// A formula for the prolongator.
+pub trait Interpolation<T: Scalar>: Sync {
+    /// Computes it.
+    fn interpolate(&self, input: &Input<'_, T>) -> Result<Output<T>>;
+}
+
+registry! {
+    /// The interpolation of this name.
+    fn find<T: Scalar>() -> &'static dyn Interpolation<T>;
+    "extended_i" => &extended_i::ExtendedI;
+    "smoothed" => &smoothed::Smoothed;
+    "tentative" => &tentative::Tentative;
+}
+
+impl<T> Input<'_, T> {
+    /// The splitting, or an error that names the interpolation that wants one.
+    fn splitting(&self, name: &str) -> Result<&[bool]> {
+        match self.coarse {
+            Coarse::Splitting(coarse) => Ok(coarse),
+            Coarse::Aggregates(..) => fail!(
+                OptionValue,
+                "amg.interpolation.type \"{name}\" needs a C/F splitting; use amg.coarsening.type \"pmis\" with it"
+            ),
+        }
+    }
+
+    /// The aggregates and their number, or an error that names the interpolation that wants them.
+    fn aggregates(&self, name: &str) -> Result<(&[i32], usize)> {
+        match self.coarse {
+            Coarse::Aggregates(of, count) => Ok((of, *count)),
+            Coarse::Splitting(_) => fail!(
+                OptionValue,
+                "amg.interpolation.type \"{name}\" needs aggregates; use amg.coarsening.type \"mis2\" with it"
+            ),
+        }
+    }
+}

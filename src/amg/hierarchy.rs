@@ -1,0 +1,275 @@
+//! Set-up: from a matrix to a hierarchy of levels, each in the precisions that the options name.
+//!
+//! All levels are first computed in the precision of set-up (`Raw`), then stored in their own (`wrap`). What a renewal with new
+//! values needs is kept with them: strong couplings, coarse unknowns, patterns.
+
+use super::coarsen::{self, Coarse, Coarsening};
+use super::cycle::{self, Below, CoarseGrid, Level};
+use super::galerkin;
+use super::interp::{self, Input};
+use super::null_space::NearNullSpace;
+use super::strength::{self, Graph};
+use crate::backend::{Backend, Operator};
+use crate::config::{Config, LevelPart};
+use crate::context::{Context, LogLevel};
+use crate::error::{Result, fail};
+use crate::host::dense::Inverse;
+use crate::host::operator::Stored;
+use crate::host::{Host, transpose};
+use crate::matrix::Matrix;
+use crate::report::Phases;
+use crate::scalar::{Precision, Scalar, with_precision};
+use crate::smooth;
+use crate::sparse::{Block, SharedCsr, Structure};
+use std::sync::Arc;
+
+/// A coarsest level of more rows than this is not factorised, unless the options ask for more.
+const DENSE_LIMIT: usize = 2000;
+
+/// Coarsening that leaves more than this share of the rows has stalled.
+const STALLED: f64 = 0.95;
+
+/// What is kept of a step from one level to the next, to renew it with other values.
+#[derive(Clone)]
+pub(super) struct Kept {
+    graph: Arc<Graph>,
+    coarse: Arc<Coarse>,
+    p: Arc<Structure>,
+    coarse_matrix: Arc<Structure>,
+}
+
+impl Kept {
+    /// Bytes held beyond what the levels share.
+    pub fn bytes(&self) -> usize {
+        self.graph.bytes() + self.coarse.bytes()
+    }
+}
+
+/// A level as computed.
+struct Raw<T> {
+    a: SharedCsr<T>,
+    /// Prolongator and restriction to the next level; none on the coarsest.
+    transfer: Option<(SharedCsr<T>, SharedCsr<T>)>,
+}
+
+/// The finest level, in the precision of its vectors.
+pub(super) enum Top {
+    F64(Level<Host, f64>),
+    F32(Level<Host, f32>),
+}
+
+/// Everything that set-up made.
+pub(super) struct Built {
+    pub top: Top,
+    pub kept: Vec<Kept>,
+    pub phases: Phases,
+}
+
+/// Set-up of one matrix with one set of options.
+pub(super) struct Builder<'a> {
+    pub context: &'a Context,
+    pub config: &'a Config,
+    pub matrix: &'a Matrix,
+}
+
+impl Builder<'_> {
+    /// The hierarchy; with what was kept of an earlier one for the same structure, only its values are computed.
+    pub fn build(&self, kept: Option<Vec<Kept>>) -> Result<Built> {
+        let setup = self.config.text("precision.setup");
+        let setup = Precision::from_name(&setup).unwrap_or(Precision::F64);
+        with_precision!(setup, T => self.build_in::<T>(kept))
+    }
+
+    fn build_in<T: Scalar>(&self, kept: Option<Vec<Kept>>) -> Result<Built> {
+        if self.matrix.rows() != self.matrix.cols() {
+            return fail!(
+                SizeMismatch,
+                "AMG needs a square matrix; this one has {} rows and {} columns",
+                self.matrix.rows(),
+                self.matrix.cols()
+            );
+        }
+        let host = Host::new(self.context);
+        let mut phases = Phases::default();
+        let coarsening = self.coarsening();
+        let fine = self.fine_matrix::<T>(coarsening)?;
+        let (raw, kept) = self.coarsen_all(&host, coarsening, fine, kept, &mut phases)?;
+        let precision = self.precision(LevelPart::Vector, 0);
+        let top = match precision {
+            Precision::F64 => Top::F64(self.wrap(&host, &raw, 0, &mut phases)?),
+            Precision::F32 => Top::F32(self.wrap(&host, &raw, 0, &mut phases)?),
+        };
+        Ok(Built { top, kept, phases })
+    }
+
+    fn precision(&self, part: LevelPart, level: usize) -> Precision {
+        self.config.level_precision(part, level, self.matrix.precision())
+    }
+
+    fn coarsening(&self) -> &'static dyn Coarsening {
+        let blocks = self.matrix.structure().block != Block::SCALAR || self.matrix.near_null_space().is_some();
+        let default = if blocks { "mis2" } else { "pmis" };
+        coarsen::find(&self.config.choice("amg.coarsening.type").unwrap_or(default.to_string()))
+    }
+
+    /// The finest matrix as set-up wants it: blocks taken apart for scalar methods, nodes put together for the others.
+    fn fine_matrix<T: Scalar>(&self, coarsening: &dyn Coarsening) -> Result<SharedCsr<T>> {
+        let a = self.matrix.shared::<T>()?;
+        let block = a.structure.block;
+        let dofs = self.matrix.near_null_space().map_or(block.rows, |s| s.dofs_per_node);
+        if !coarsening.keeps_blocks() && block != Block::SCALAR {
+            return Ok(a.view().to_scalar()?.into_shared());
+        }
+        if coarsening.keeps_blocks() && block == Block::SCALAR && dofs > 1 {
+            return Ok(a.view().to_blocks(dofs)?.into_shared());
+        }
+        Ok(a)
+    }
+
+    fn coarsen_all<T: Scalar>(
+        &self,
+        host: &Host,
+        coarsening: &dyn Coarsening,
+        fine: SharedCsr<T>,
+        kept: Option<Vec<Kept>>,
+        phases: &mut Phases,
+    ) -> Result<(Vec<Raw<T>>, Vec<Kept>)> {
+        let default = coarsening.interpolation().to_string();
+        let interpolation = interp::find::<T>(&self.config.choice("amg.interpolation.type").unwrap_or(default));
+        let mut space = match self.matrix.near_null_space() {
+            Some(space) => NearNullSpace::clone(&space),
+            None => NearNullSpace::constants(fine.view().scalar_rows(), fine.structure.block.rows)?,
+        };
+        let max_levels = self.config.int("amg.max_levels");
+        let max_rows = self.config.int("amg.coarsest.max_rows");
+        let renewing = kept.is_some();
+        let mut earlier = kept.into_iter().flatten();
+        let mut levels = Vec::new();
+        let mut all_kept = Vec::new();
+        let mut a = fine;
+        loop {
+            let view = a.view();
+            let level = levels.len();
+            let rows = view.scalar_rows();
+            self.context.log(LogLevel::Debug, || format!("level {level}: {rows} rows, {} nonzeros", view.entries()));
+            let old = earlier.next();
+            let last = if renewing { old.is_none() } else { rows <= max_rows || level + 1 >= max_levels };
+            if last {
+                break;
+            }
+            let (graph, coarse, patterns) = match old {
+                Some(Kept { graph, coarse, p, coarse_matrix }) => (graph, coarse, Some((p, coarse_matrix))),
+                None => {
+                    let measure = coarsening.strength();
+                    let graph = phases.time("strength", || strength::build(self.config, measure, &view))?;
+                    let coarse = phases.time("coarsen", || coarsening.coarsen(&graph, level as u64))?;
+                    (Arc::new(graph), Arc::new(coarse), None)
+                }
+            };
+            let input = Input {
+                host,
+                config: self.config,
+                a: view,
+                graph: &graph,
+                coarse: &coarse,
+                near_null_space: &space,
+                pattern: patterns.as_ref().map(|(p, _)| &**p),
+            };
+            let width = if matches!(*coarse, Coarse::Splitting(_)) { 1 } else { space.count };
+            let coarse_rows = coarse.count() * width;
+            if !renewing && (coarse_rows == 0 || coarse_rows as f64 > STALLED * rows as f64) {
+                break;
+            }
+            let (p, r, next_space) = phases.time("interpolation", || {
+                let output = interpolation.interpolate(&input)?;
+                let r = transpose::transpose(&output.p.view())?;
+                Ok((output.p.into_shared(), r.into_shared(), output.near_null_space))
+            })?;
+            let pattern = patterns.as_ref().map(|(_, coarse_matrix)| coarse_matrix);
+            let coarse_matrix = phases.time("galerkin", || galerkin::product(&r.view(), &view, &p.view(), pattern))?;
+            if let Some(next) = next_space {
+                space = next;
+            }
+            all_kept.push(Kept {
+                graph,
+                coarse,
+                p: Arc::clone(&p.structure),
+                coarse_matrix: Arc::clone(&coarse_matrix.structure),
+            });
+            levels.push(Raw { a, transfer: Some((p, r)) });
+            a = coarse_matrix;
+        }
+        levels.push(Raw { a, transfer: None });
+        Ok((levels, all_kept))
+    }
+
+    /// Level `i` and all below, stored in their own precisions.
+    fn wrap<T: Scalar, V: Scalar>(
+        &self,
+        host: &Host,
+        raw: &[Raw<T>],
+        i: usize,
+        phases: &mut Phases,
+    ) -> Result<Level<Host, V>> {
+        let config = self.config;
+        let level = &raw[i];
+        let view = level.a.view();
+        let rows = view.scalar_rows();
+        let storage = self.precision(LevelPart::Matrix, i);
+        // The finest level reads the caller's own arrays, in their own format, whatever set-up made of them.
+        let a: Box<dyn Operator<Host, V>> = with_precision!(storage, S => {
+            let stored = if i == 0 { self.matrix.shared::<S>()? } else { level.a.cast::<S>()? };
+            Box::new(Stored::new(host, stored))
+        });
+        let smoother_precision = self.precision(LevelPart::Smoother, i);
+        let setup = smooth::Setup { host, config, a: view };
+        let smoother = phases.time("smoother", || smooth::build::<T, V>(&setup, smoother_precision))?;
+        let below = match &level.transfer {
+            Some((p, r)) => {
+                let vector = self.precision(LevelPart::Vector, i + 1);
+                let transfer = self.precision(LevelPart::Transfer, i);
+                Below::Coarser(with_precision!(vector, W => {
+                    let coarse = self.wrap::<T, W>(host, raw, i + 1, phases)?;
+                    coarser::<T, V, W>(host, transfer, p, r, coarse)?
+                }))
+            }
+            None if rows <= DENSE_LIMIT.max(config.int("amg.coarsest.max_rows")) => {
+                let inverse = phases.time("coarsest", || -> Result<Box<dyn Operator<Host, V>>> {
+                    with_precision!(storage, S => Ok(Box::new(Inverse::<S>::new(host, &view)?)))
+                });
+                Below::Inverse(inverse?)
+            }
+            None => Below::Sweeps(config.int("amg.coarsest.sweeps")),
+        };
+        let scratch = (0..smoother.scratch().max(1)).map(|_| host.zeros(rows)).collect::<Result<_>>()?;
+        Ok(Level {
+            backend: host.clone(),
+            a,
+            smoother,
+            smoother_name: config.text("amg.smoother.type"),
+            smoother_precision,
+            pre_sweeps: config.int("amg.smoother.pre_sweeps"),
+            post_sweeps: config.int("amg.smoother.post_sweeps"),
+            scratch,
+            below,
+            nonzeros: view.entries(),
+        })
+    }
+}
+
+fn coarser<T: Scalar, V: Scalar, W: Scalar>(
+    host: &Host,
+    transfer: Precision,
+    p: &SharedCsr<T>,
+    r: &SharedCsr<T>,
+    level: Level<Host, W>,
+) -> Result<Box<dyn CoarseGrid<Host, V>>> {
+    let n = level.a.rows();
+    with_precision!(transfer, S => Ok(Box::new(cycle::Coarse::<Host, V, W> {
+        restriction: Box::new(Stored::new(host, r.cast::<S>()?)),
+        interpolation: Box::new(Stored::new(host, p.cast::<S>()?)),
+        b: host.zeros(n)?,
+        x: host.zeros(n)?,
+        level,
+    })))
+}

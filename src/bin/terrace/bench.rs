@@ -1,0 +1,183 @@
+//! `terrace bench`: medians of set-up, solve, update and one preconditioner application, all threads against one in the same run.
+
+use crate::emit::{emit, seconds};
+use crate::input::{Input, Loaded};
+use crate::progress::Progress;
+use crate::{Outcome, memory};
+use clap::{Args, Subcommand};
+use serde_json::json;
+use std::fmt::Write;
+use std::time::Instant;
+use terrace::{Amg, Context, Error, Guess, Result, Scalar, Solver, Status};
+
+/// Measure; prints a table and one line of JSON
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Set-up, solve, update and one preconditioner application, against the same with one thread
+    Solve(SolveArguments),
+}
+
+#[derive(Args)]
+struct SolveArguments {
+    #[command(flatten)]
+    input: Input,
+
+    /// Times that everything is measured, after one warm-up
+    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+}
+
+/// Phases that are measured, in the order of the table.
+const PHASES: [&str; 4] = ["setup", "solve", "update", "apply"];
+
+/// Seconds of each phase in one round, and the iterations of its solve.
+struct Round {
+    seconds: [f64; 4],
+    iterations: usize,
+    converged: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<Outcome> {
+    let What::Solve(arguments) = &arguments.what;
+    let progress = Progress::new(false);
+    let loaded = arguments.input.load(progress)?;
+    let threads = loaded.context.threads();
+    let counts: Vec<usize> = if threads == 1 { vec![1] } else { vec![1, threads] };
+    let contexts = counts.iter().map(|n| Context::new(&format!("host:{n}"))).collect::<Result<Vec<_>>>()?;
+
+    // Rounds of the thread counts take turns, so that a slow moment of the machine meets both.
+    let mut rounds: Vec<Vec<Round>> = contexts.iter().map(|_| Vec::new()).collect();
+    for repeat in 0..=arguments.repeat {
+        for (context, rounds) in contexts.iter().zip(&mut rounds) {
+            let title = format!("round {repeat} of {}, {} threads", arguments.repeat, context.threads());
+            let round = progress.follow(context, &title, || {
+                if loaded.single_precision() {
+                    measure::<f32>(&loaded, context)
+                } else {
+                    measure::<f64>(&loaded, context)
+                }
+            })?;
+            if repeat > 0 {
+                rounds.push(round);
+            }
+        }
+    }
+
+    let medians: Vec<[f64; 4]> = rounds
+        .iter()
+        .map(|rounds| std::array::from_fn(|p| median(rounds.iter().map(|r| r.seconds[p]).collect())))
+        .collect();
+    let Some(last) = rounds.last().and_then(|rounds| rounds.last()) else {
+        return Err(Error::new(Status::Internal, "no round was measured"));
+    };
+    emit(&table(&loaded, &counts, &medians, last, arguments.repeat))?;
+    emit(&line(&loaded, &counts, &medians, last, arguments.repeat))?;
+    Ok(if last.converged { Outcome::Done } else { Outcome::NotConverged })
+}
+
+/// One fresh set-up, a solve from zero, an update with the same values, and single applications of the hierarchy.
+fn measure<T: Scalar>(loaded: &Loaded, context: &Context) -> Result<Round> {
+    let b = vec![T::ONE; loaded.matrix.rows()];
+    let mut x = vec![T::ZERO; loaded.matrix.rows()];
+    let mut solver = Solver::new(context, &loaded.config);
+    let (setup, ()) = timed(|| solver.setup(Some(&loaded.matrix)))?;
+    let (solve, status) = timed(|| solver.solve(&b, &mut x, Guess::Zero))?;
+    let iterations = solver.report().solves.first().map_or(0, |solve| solve.iterations);
+    let (update, ()) = timed(|| solver.update())?;
+    drop(solver);
+
+    let mut amg = Amg::setup(context, &loaded.matrix, &loaded.config)?;
+    let mut applications = Vec::new();
+    for _ in 0..5 {
+        applications.push(timed(|| amg.apply(&b, &mut x))?.0);
+    }
+    let apply = median(applications);
+    Ok(Round { seconds: [setup, solve, update, apply], iterations, converged: status == Status::Success })
+}
+
+fn timed<R>(work: impl FnOnce() -> Result<R>) -> Result<(f64, R)> {
+    let start = Instant::now();
+    let result = work()?;
+    Ok((start.elapsed().as_secs_f64(), result))
+}
+
+/// The middle one, or the mean of the two in the middle.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => values[n / 2],
+        n => 0.5 * (values[n / 2 - 1] + values[n / 2]),
+    }
+}
+
+fn table(loaded: &Loaded, counts: &[usize], medians: &[[f64; 4]], last: &Round, repeat: u32) -> String {
+    let mut out = format!(
+        "{}: {} rows, {} nonzeros, {} iterations, {}, medians of {repeat}\n\n{:<8}",
+        loaded.name,
+        loaded.matrix.rows(),
+        loaded.matrix.entries(),
+        last.iterations,
+        if last.converged { "converged" } else { "not converged" },
+        "phase"
+    );
+    for count in counts {
+        let _ = write!(out, " {:>14}", format!("{count} thread{}", if *count == 1 { "" } else { "s" }));
+    }
+    out.push_str(if counts.len() > 1 { "  speed-up\n" } else { "\n" });
+    for (p, phase) in PHASES.iter().enumerate() {
+        let _ = write!(out, "{phase:<8}");
+        for median in medians {
+            let _ = write!(out, " {:>14}", seconds(median[p]));
+        }
+        if let [one, .., all] = medians {
+            let _ = write!(out, " {:>9.2}", one[p] / all[p]);
+        }
+        out.push('\n');
+    }
+    out.push('\n');
+    out
+}
+
+fn line(loaded: &Loaded, counts: &[usize], medians: &[[f64; 4]], last: &Round, repeat: u32) -> String {
+    let object = |values: &dyn Fn(usize) -> f64| -> serde_json::Map<String, serde_json::Value> {
+        PHASES.iter().enumerate().map(|(p, phase)| (phase.to_string(), json!(values(p)))).collect()
+    };
+    let runs: Vec<_> = counts
+        .iter()
+        .zip(medians)
+        .map(|(count, median)| json!({ "threads": count, "median_seconds": object(&|p| median[p]) }))
+        .collect();
+    let json = json!({
+        "bench": "solve",
+        "version": env!("CARGO_PKG_VERSION"),
+        "problem": loaded.name,
+        "rows": loaded.matrix.rows(),
+        "nonzeros": loaded.matrix.entries(),
+        "iterations": last.iterations,
+        "converged": last.converged,
+        "repeat": repeat,
+        "runs": runs,
+        "speed_up": object(&|p| medians[0][p] / medians[medians.len() - 1][p]),
+        "peak_resident_bytes": memory::peak_resident_bytes(),
+    });
+    format!("{json}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+}

@@ -1,0 +1,202 @@
+//! What `solve` and `bench` work on: a matrix with its near-null space, the options and the threads.
+
+use crate::progress::Progress;
+use clap::Args;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+use terrace::io::matrix_market::{self, Contents, Dense};
+use terrace::sparse::{Block, Csr};
+use terrace::{Config, Context, Error, Matrix, Result, Status, config, gallery};
+
+/// Arguments that say what to solve and how.
+#[derive(Args)]
+pub struct Input {
+    /// A Matrix Market file (may be gzip-compressed), and options like solver.tolerance=1e-6 (see `terrace options`)
+    #[arg(value_name = "FILE | KEY=VALUE")]
+    arguments: Vec<String>,
+
+    /// A generated problem instead of a file, like poisson7:128 (see `terrace gallery`)
+    #[arg(short, long, value_name = "FAMILY:SIZES")]
+    problem: Option<String>,
+
+    /// Options as a JSON object; key=value arguments are set after it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Store the matrix in blocks of this many rows and columns, 1 to 8
+    #[arg(long, value_name = "N")]
+    block_size: Option<usize>,
+
+    /// Near-null-space vectors, one in each column of a Matrix Market array
+    #[arg(long, value_name = "FILE", conflicts_with = "coordinates")]
+    near_null_space: Option<PathBuf>,
+
+    /// Node coordinates of a displacement problem, one node in each row of a Matrix Market array (or all in one column)
+    #[arg(long, value_name = "FILE")]
+    coordinates: Option<PathBuf>,
+
+    /// Coordinates of a node, 2 or 3; needed when they are all in one column
+    #[arg(long, value_name = "N", requires = "coordinates")]
+    dimension: Option<usize>,
+
+    /// Threads; every core when not given
+    #[arg(short, long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+/// What the arguments mean.
+pub struct Loaded {
+    /// File or problem.
+    pub name: String,
+    /// The matrix.
+    pub matrix: Arc<Matrix>,
+    /// The options.
+    pub config: Config,
+    /// Device and threads.
+    pub context: Context,
+    /// Seconds spent reading or generating.
+    pub load_seconds: f64,
+}
+
+impl Loaded {
+    /// Whether the Krylov method works in f32, by the option or by the matrix.
+    pub fn single_precision(&self) -> bool {
+        let described = config::describe(&self.config);
+        described.iter().any(|(key, value)| *key == "solver.precision" && value == "f32")
+    }
+}
+
+impl Input {
+    /// Checks options and threads, then reads or generates the matrix.
+    pub fn load(&self, progress: Progress) -> Result<Loaded> {
+        let config = self.config()?;
+        let context = match self.threads {
+            None => Context::new("host")?,
+            Some(threads) => Context::new(&format!("host:{threads}"))?,
+        };
+        let start = Instant::now();
+        let (name, a, mut coordinates) = self.source(progress)?;
+        let matrix = Matrix::from_csr(in_blocks(a, self.block_size)?)?;
+        if let Some(path) = &self.coordinates {
+            coordinates = Some(read_coordinates(path, self.dimension, progress)?);
+        }
+        if let Some(path) = &self.near_null_space {
+            let vectors = read_vectors(path, matrix.rows(), progress)?;
+            matrix.set_near_null_space(matrix.structure().block.rows, vectors.cols, vectors.values)?;
+        } else if let Some((dimension, coordinates)) = coordinates {
+            matrix.set_coordinates(dimension, &coordinates)?;
+        }
+        let load_seconds = start.elapsed().as_secs_f64();
+        Ok(Loaded { name, matrix: Arc::new(matrix), config, context, load_seconds })
+    }
+
+    fn config(&self) -> Result<Config> {
+        let mut config = Config::new();
+        if let Some(path) = &self.config {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| bad(Status::Io, format!("{} could not be read: {error}", path.display())))?;
+            config
+                .load_json(&text)
+                .map_err(|error| bad(error.status, format!("{}: {}", path.display(), error.message)))?;
+        }
+        for (key, value) in self.arguments.iter().filter_map(|argument| as_option(argument)) {
+            config.set_str(key, value)?;
+        }
+        Ok(config)
+    }
+
+    /// Name, matrix and coordinates with their dimension.
+    #[allow(clippy::type_complexity)]
+    fn source(&self, progress: Progress) -> Result<(String, Csr<f64>, Option<(usize, Vec<f64>)>)> {
+        let files: Vec<&String> = self.arguments.iter().filter(|argument| as_option(argument).is_none()).collect();
+        match (&self.problem, &files[..]) {
+            (Some(description), []) => {
+                let problem = progress.spin(&format!("generating {description}"), || gallery::parse(description))?;
+                let coordinates = problem.coordinates.map(|c| (problem.dimension, c));
+                Ok((problem.name, problem.matrix, coordinates))
+            }
+            (None, [file]) => {
+                let a = read(Path::new(file), progress)?.into_matrix(file)?;
+                Ok((file.to_string(), a, None))
+            }
+            (None, []) => Err(bad(Status::InvalidArgument, "give a Matrix Market file, or --problem like poisson7:64")),
+            (Some(_), [file, ..]) | (None, [_, file, ..]) => Err(bad(
+                Status::InvalidArgument,
+                format!("\"{file}\" is one matrix too many; give one file or --problem, and options as key=value"),
+            )),
+        }
+    }
+}
+
+/// A `key=value`; keys hold no path separator, so a file in a folder may have an equals sign in its name.
+fn as_option(argument: &str) -> Option<(&str, &str)> {
+    argument.split_once('=').filter(|(key, _)| !key.contains('/'))
+}
+
+fn in_blocks(a: Csr<f64>, size: Option<usize>) -> Result<Csr<f64>> {
+    let size = match size {
+        None => return Ok(a),
+        Some(size) if a.block == Block::square(size) => return Ok(a),
+        Some(size) if !(1..=8).contains(&size) => {
+            return Err(bad(Status::InvalidArgument, format!("--block-size is {size}; accepted: 1 to 8")));
+        }
+        Some(size) => size,
+    };
+    let scalar = if a.block == Block::SCALAR { a } else { a.view().to_scalar()? };
+    if scalar.rows % size != 0 || scalar.cols % size != 0 {
+        let (rows, cols) = (scalar.rows, scalar.cols);
+        return Err(bad(
+            Status::SizeMismatch,
+            format!("--block-size {size} does not divide the {rows} rows and {cols} columns of the matrix"),
+        ));
+    }
+    if size == 1 { Ok(scalar) } else { scalar.view().to_blocks(size) }
+}
+
+/// Reads a file behind a progress bar.
+pub fn read(path: &Path, progress: Progress) -> Result<Contents> {
+    let name = path.display().to_string();
+    let opened = File::open(path).and_then(|file| file.metadata().map(|data| (file, data.len())));
+    match opened {
+        Ok((file, length)) => matrix_market::read(progress.read(&format!("reading {name}"), length, file), &name),
+        Err(error) => Err(bad(Status::Io, format!("{name} could not be opened: {error}"))),
+    }
+}
+
+/// Vectors of `rows` rows, one in each column.
+pub fn read_vectors(path: &Path, rows: usize, progress: Progress) -> Result<Dense> {
+    let name = path.display().to_string();
+    let vectors = read(path, progress)?.into_dense(&name)?;
+    if vectors.rows != rows || vectors.cols == 0 {
+        let (given, cols) = (vectors.rows, vectors.cols);
+        return Err(bad(
+            Status::SizeMismatch,
+            format!("{name} holds {given} rows and {cols} columns; {rows} rows and at least one column are needed"),
+        ));
+    }
+    Ok(vectors)
+}
+
+/// Dimension and coordinates, one node after the other.
+fn read_coordinates(path: &Path, dimension: Option<usize>, progress: Progress) -> Result<(usize, Vec<f64>)> {
+    let name = path.display().to_string();
+    let Dense { rows, cols, values } = read(path, progress)?.into_dense(&name)?;
+    match (cols, dimension) {
+        (1, Some(dimension)) => Ok((dimension, values)),
+        (1, None) => Err(bad(Status::InvalidArgument, format!("{name} has one column; --dimension 2 or 3 is needed"))),
+        (_, Some(dimension)) if dimension != cols => Err(bad(
+            Status::SizeMismatch,
+            format!("{name} has {cols} columns, one for each coordinate; --dimension is {dimension}"),
+        )),
+        _ => Ok((
+            cols,
+            (0..rows).flat_map(|node| (0..cols).map(move |c| (c, node))).map(|(c, n)| values[c * rows + n]).collect(),
+        )),
+    }
+}
+
+fn bad(status: Status, message: impl Into<String>) -> Error {
+    Error::new(status, message)
+}

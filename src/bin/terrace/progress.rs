@@ -1,0 +1,72 @@
+//! Progress on standard error, for people only: nothing appears when it is not a terminal or when the output is for a program.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{IsTerminal, Read};
+use std::time::Duration;
+use terrace::Context;
+use terrace::context::LogLevel;
+
+/// Whether and where progress is shown.
+#[derive(Clone, Copy)]
+pub struct Progress {
+    visible: bool,
+}
+
+impl Progress {
+    /// Progress for a person at a terminal; `quiet` hides it there too.
+    pub fn new(quiet: bool) -> Progress {
+        Progress { visible: !quiet && std::io::stderr().is_terminal() }
+    }
+
+    /// Runs work of unknown length behind a spinner.
+    pub fn spin<R>(self, message: &str, work: impl FnOnce() -> R) -> R {
+        let bar = self.spinner(message);
+        let result = work();
+        bar.finish_and_clear();
+        result
+    }
+
+    /// Runs work on a context behind a spinner that shows the context's log lines.
+    pub fn follow<R>(self, context: &Context, message: &str, work: impl FnOnce() -> R) -> R {
+        if !self.visible {
+            return work();
+        }
+        let bar = self.spinner(message);
+        let (listener, message) = (bar.clone(), message.to_string());
+        let sink = move |_: LogLevel, line: &str| listener.set_message(format!("{message}: {line}"));
+        context.set_log(LogLevel::Debug, Some(Box::new(sink)));
+        let result = work();
+        context.set_log(LogLevel::Off, None);
+        bar.finish_and_clear();
+        result
+    }
+
+    /// Wraps a source of known length in bytes.
+    pub fn read<R: Read>(self, message: &str, length: u64, source: R) -> impl Read {
+        let bar = self.draw(ProgressBar::with_draw_target(Some(length), self.target()), message);
+        if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:30}] {bytes}/{total_bytes} {eta}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.wrap_read(source)
+    }
+
+    fn spinner(self, message: &str) -> ProgressBar {
+        let bar = self.draw(ProgressBar::with_draw_target(None, self.target()), message);
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {
+            bar.set_style(style);
+        }
+        if self.visible {
+            bar.enable_steady_tick(Duration::from_millis(100));
+        }
+        bar
+    }
+
+    fn draw(self, bar: ProgressBar, message: &str) -> ProgressBar {
+        bar.set_message(message.to_string());
+        bar
+    }
+
+    fn target(self) -> ProgressDrawTarget {
+        if self.visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() }
+    }
+}

@@ -1,0 +1,218 @@
+//! The coarsest level: a dense inverse, applied as one dense product.
+
+use super::{Host, par};
+use crate::backend::Operator;
+use crate::error::{Result, try_vec};
+use crate::scalar::{Precision, Scalar};
+use crate::sparse::CsrView;
+
+/// The inverse of a small matrix in storage format `S`.
+pub struct Inverse<S> {
+    host: Host,
+    n: usize,
+    values: Vec<S>,
+}
+
+impl<S: Scalar> Inverse<S> {
+    /// Computes the inverse in f64. Directions that the matrix maps to nothing (to rounding) are left out: the result is then
+    /// a generalised inverse, which solves consistent singular systems.
+    pub fn new<T: Scalar>(host: &Host, a: &CsrView<'_, T>) -> Result<Inverse<S>> {
+        let n = a.scalar_rows();
+        let mut dense = try_vec(n * n, 0.0)?;
+        let (br, bc) = (a.block.rows, a.block.cols);
+        for i in 0..a.rows {
+            for (j, block) in a.row(i) {
+                for (e, v) in block.iter().enumerate() {
+                    dense[(i * br + e / bc) * n + j * bc + e % bc] += v.to_f64();
+                }
+            }
+        }
+        let inverse = match sweep(&dense, n)? {
+            Some(inverse) => inverse,
+            None => gauss_jordan(dense, n)?,
+        };
+        let mut values = try_vec(n * n, S::ZERO)?;
+        for (to, from) in values.iter_mut().zip(&inverse) {
+            *to = S::from_f64(*from);
+        }
+        Ok(Inverse { host: host.clone(), n, values })
+    }
+
+    fn product<X: Scalar, Y: Scalar>(&self, x: &[X], y: &mut [Y], finish: impl Fn(usize, Y, Y) -> Y + Sync + Send) {
+        let n = self.n;
+        assert!(x.len() == n && y.len() == n);
+        self.host.run(n * n, || {
+            par::for_each_mut(y, 64, |start, y| {
+                for (k, y) in y.iter_mut().enumerate() {
+                    let row = &self.values[(start + k) * n..][..n];
+                    let sum: Y = row.iter().zip(x).map(|(v, x)| v.cast::<Y>() * x.cast()).sum();
+                    *y = finish(start + k, sum, *y);
+                }
+            });
+        });
+    }
+}
+
+impl<S: Scalar, X: Scalar, Y: Scalar> Operator<Host, X, Y> for Inverse<S> {
+    fn rows(&self) -> usize {
+        self.n
+    }
+
+    fn apply(&self, alpha: Y, x: &[X], beta: Y, y: &mut [Y]) -> Result<()> {
+        if beta == Y::ZERO {
+            self.product(x, y, |_, ax, _| alpha * ax);
+        } else {
+            self.product(x, y, |_, ax, y| alpha * ax + beta * y);
+        }
+        Ok(())
+    }
+
+    fn residual(&self, b: &[Y], x: &[X], r: &mut [Y]) -> Result<()> {
+        self.product(x, r, |i, ax, _| b[i] - ax);
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(self.values.as_slice())
+    }
+
+    fn format(&self) -> String {
+        "dense".to_string()
+    }
+
+    fn precision(&self) -> Precision {
+        S::PRECISION
+    }
+}
+
+/// Pivots at or below this share of the largest entry, times n, are rounding.
+const TINY: f64 = f64::EPSILON;
+
+/// The inverse of a symmetric positive semidefinite matrix by the sweep operator, exactly symmetric; `None` when the matrix
+/// is not symmetric or a pivot is negative.
+fn sweep(a: &[f64], n: usize) -> Result<Option<Vec<f64>>> {
+    let largest = a.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
+    let symmetric = |i: usize, j: usize| (a[i * n + j] - a[j * n + i]).abs() <= 1e-10 * largest;
+    if !(0..n).all(|i| (0..i).all(|j| symmetric(i, j))) {
+        return Ok(None);
+    }
+    let mut m = try_vec(n * n, 0.0)?;
+    for i in 0..n {
+        for j in 0..n {
+            m[i * n + j] = 0.5 * (a[i * n + j] + a[j * n + i]);
+        }
+    }
+    let bound = TINY * n as f64 * largest;
+    let mut swept = vec![false; n];
+    let mut pivot_row = vec![0.0; n];
+    for k in 0..n {
+        let pivot = m[k * n + k];
+        if pivot < -bound {
+            return Ok(None);
+        }
+        if pivot <= bound {
+            continue;
+        }
+        swept[k] = true;
+        pivot_row.copy_from_slice(&m[k * n..(k + 1) * n]);
+        par::for_each_row_mut(&mut m, n, 64, |start, piece| {
+            for (r, row) in piece.chunks_exact_mut(n).enumerate() {
+                if start + r == k {
+                    for v in row.iter_mut() {
+                        *v /= pivot;
+                    }
+                    row[k] = -1.0 / pivot;
+                } else {
+                    let factor = row[k] / pivot;
+                    for (v, p) in row.iter_mut().zip(&pivot_row) {
+                        *v -= factor * p;
+                    }
+                    row[k] = factor;
+                }
+            }
+        });
+    }
+    for i in 0..n {
+        for j in 0..n {
+            m[i * n + j] = if swept[i] && swept[j] { -m[i * n + j] } else { 0.0 };
+        }
+    }
+    Ok(Some(m))
+}
+
+/// The inverse by Gauss-Jordan elimination with row pivoting; columns without a usable pivot are left out.
+fn gauss_jordan(mut a: Vec<f64>, n: usize) -> Result<Vec<f64>> {
+    let largest = a.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
+    let bound = TINY * n as f64 * largest;
+    let mut inverse = try_vec(n * n, 0.0)?;
+    for i in 0..n {
+        inverse[i * n + i] = 1.0;
+    }
+    for k in 0..n {
+        let best = (k..n).max_by(|i, j| a[i * n + k].abs().total_cmp(&a[j * n + k].abs())).unwrap_or(k);
+        if a[best * n + k].abs() <= bound {
+            inverse[k * n..(k + 1) * n].fill(0.0);
+            continue;
+        }
+        for j in 0..n {
+            a.swap(k * n + j, best * n + j);
+            inverse.swap(k * n + j, best * n + j);
+        }
+        let pivot = a[k * n + k];
+        for j in 0..n {
+            a[k * n + j] /= pivot;
+            inverse[k * n + j] /= pivot;
+        }
+        let (a_row, inverse_row) = (a[k * n..(k + 1) * n].to_vec(), inverse[k * n..(k + 1) * n].to_vec());
+        par::for_each_mut2(&mut a, &mut inverse, 64 * n, |start, a, inverse| {
+            for (r, (a, inverse)) in a.chunks_exact_mut(n).zip(inverse.chunks_exact_mut(n)).enumerate() {
+                let factor = a[k];
+                if start / n + r != k && factor != 0.0 {
+                    for j in 0..n {
+                        a[j] -= factor * a_row[j];
+                        inverse[j] -= factor * inverse_row[j];
+                    }
+                }
+            }
+        });
+    }
+    Ok(inverse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::Context;
+    use crate::sparse::Csr;
+
+    fn solve(t: &[(usize, usize, f64)], b: &[f64]) -> Vec<f64> {
+        let a = Csr::from_triplets(b.len(), b.len(), t).unwrap();
+        let host = Host::new(&Context::new("host:1").unwrap());
+        let inverse = Inverse::<f64>::new(&host, &a.view()).unwrap();
+        let mut x = vec![f64::NAN; b.len()];
+        inverse.apply(1.0, b, 0.0, &mut x).unwrap();
+        x
+    }
+
+    fn close(x: &[f64], y: &[f64]) -> bool {
+        x.iter().zip(y).all(|(x, y)| (x - y).abs() < 1e-13)
+    }
+
+    #[test]
+    fn symmetric_and_other_systems_are_solved() {
+        let spd = [(0, 0, 4.0), (0, 1, 1.0), (1, 0, 1.0), (1, 1, 3.0)];
+        assert!(close(&solve(&spd, &[1.0, 2.0]), &[1.0 / 11.0, 7.0 / 11.0]));
+        // Needs a row exchange, and is not symmetric.
+        let general = [(0, 1, 2.0), (1, 0, 1.0), (1, 1, 1.0), (2, 2, -5.0), (2, 0, 1.0)];
+        assert!(close(&solve(&general, &[2.0, 3.0, -3.0]), &[2.0, 1.0, 1.0]));
+        let indefinite = [(0, 0, 1.0), (0, 1, 2.0), (1, 0, 2.0), (1, 1, 1.0)];
+        assert!(close(&solve(&indefinite, &[3.0, 3.0]), &[1.0, 1.0]));
+    }
+
+    #[test]
+    fn a_consistent_singular_system_is_solved() {
+        let neumann = [(0, 0, 1.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 2.0), (1, 2, -1.0), (2, 1, -1.0), (2, 2, 1.0)];
+        let x = solve(&neumann, &[1.0, 0.0, -1.0]);
+        assert!(((x[0] - x[1]) - 1.0).abs() < 1e-13 && ((x[1] - x[2]) - 1.0).abs() < 1e-13);
+    }
+}

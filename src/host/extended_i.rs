@@ -1,0 +1,263 @@
+//! Extended+i interpolation (De Sterck, Falgout, Nolting and Yang, 2008) with truncation.
+//!
+//! For a fine unknown i, C_i are its strong coarse neighbours, F_i its strong fine ones, and Ĉ_i adds to C_i the strong coarse neighbours
+//! of F_i. With ā_kl = a_kl where its sign differs from that of a_kk, and 0 elsewhere,
+//!
+//! w_ij = -1/ã_ii (a_ij + Σ_{k∈F_i} a_ik ā_kj / b_ik),    b_ik = Σ_{l∈Ĉ_i∪{i}} ā_kl,
+//! ã_ii = a_ii + Σ_{weak n∉Ĉ_i} a_in + Σ_{k∈F_i} a_ik ā_ki / b_ik.
+
+use super::rows;
+use crate::amg::strength::Graph;
+use crate::error::{Result, try_vec};
+use crate::scalar::Scalar;
+use crate::sparse::{Block, Csr, CsrView, Structure};
+
+/// What is kept of a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Truncation {
+    /// Most entries; 0 keeps all.
+    pub max_entries: usize,
+    /// Entries below this share of the largest are dropped.
+    pub factor: f64,
+}
+
+/// Interpolation from the coarse unknowns to all. With `pattern` (a result of the same graph and splitting), each row keeps the
+/// columns that it has there, whatever the size of the new weights.
+pub fn interpolate<T: Scalar>(
+    a: &CsrView<'_, T>,
+    s: &Graph,
+    coarse: &[bool],
+    truncation: Truncation,
+    pattern: Option<&Structure>,
+) -> Result<Csr<T>> {
+    assert_eq!(a.block, Block::SCALAR);
+    let (number, coarse_count) = coarse_numbers(coarse)?;
+    let pattern = pattern.map(|p| p.view::<T>(&[]));
+    let (offsets, columns, values) = rows::build(a.rows, |range, out| {
+        let mut row = Row { place: rows::scratch(a.rows)?, members: Vec::new(), weights: Vec::new(), kept: Vec::new() };
+        for i in range {
+            let start = out.columns.len();
+            if coarse[i] {
+                out.columns.push(number[i]);
+                out.values.push(T::ONE);
+            } else {
+                row.compute(a, s, coarse, i);
+                match &pattern {
+                    Some(p) => row.keep_columns(p.row_range(i).map(|k| p.col(k) as i32), &number),
+                    None => row.truncate(truncation, &number),
+                }
+                out.columns.extend(row.kept.iter().map(|k| k.0));
+                out.values.extend(row.kept.iter().map(|k| k.1));
+            }
+            out.end_row(start);
+        }
+        Ok(())
+    })?;
+    Ok(Csr { rows: a.rows, cols: coarse_count, block: Block::SCALAR, offsets, columns, values })
+}
+
+/// Number of each coarse unknown on the coarse level (unspecified for fine ones), and how many there are.
+pub fn coarse_numbers(coarse: &[bool]) -> Result<(Vec<i32>, usize)> {
+    let mut number = try_vec(coarse.len(), 0)?;
+    let mut count = 0;
+    for (n, c) in number.iter_mut().zip(coarse) {
+        *n = count;
+        count += i32::from(*c);
+    }
+    Ok((number, count as usize))
+}
+
+/// Scratch space for one row.
+struct Row<T> {
+    /// Position in `members` plus one, 0 outside of Ĉ_i.
+    place: Vec<u32>,
+    /// Ĉ_i.
+    members: Vec<u32>,
+    weights: Vec<T>,
+    /// Coarse column and weight of what stays, ascending.
+    kept: Vec<(i32, T)>,
+}
+
+impl<T: Scalar> Row<T> {
+    fn compute(&mut self, a: &CsrView<'_, T>, s: &Graph, coarse: &[bool], i: usize) {
+        for m in self.members.drain(..) {
+            self.place[m as usize] = 0;
+        }
+        for &j in s.row(i) {
+            if coarse[j as usize] {
+                self.add(j as usize);
+            } else {
+                for &l in s.row(j as usize) {
+                    if coarse[l as usize] {
+                        self.add(l as usize);
+                    }
+                }
+            }
+        }
+        self.weights.clear();
+        self.weights.resize(self.members.len(), T::ZERO);
+        if self.members.is_empty() {
+            return;
+        }
+
+        let mut diagonal = T::ZERO;
+        // The strong columns stand in the order of the matrix's row, so one pass over both tells which entries are strong.
+        let mut strong = s.row(i).iter().peekable();
+        for k in a.row_range(i) {
+            let j = a.col(k);
+            let value = a.values[k];
+            let is_strong = strong.next_if(|next| **next as usize == j).is_some();
+            if j == i {
+                diagonal += value;
+            } else if self.place[j] != 0 {
+                self.weights[self.place[j] as usize - 1] += value;
+            } else if is_strong {
+                diagonal += self.distribute(a, i, j, value);
+            } else {
+                diagonal += value;
+            }
+        }
+        let scale = if diagonal == T::ZERO { T::ZERO } else { -T::ONE / diagonal };
+        for w in &mut self.weights {
+            *w *= scale;
+        }
+    }
+
+    fn add(&mut self, j: usize) {
+        if self.place[j] == 0 {
+            self.members.push(j as u32);
+            self.place[j] = self.members.len() as u32;
+        }
+    }
+
+    /// Spreads a_ik over Ĉ_i and i in proportion to ā_kl; returns what falls to i.
+    fn distribute(&mut self, a: &CsrView<'_, T>, i: usize, k: usize, a_ik: T) -> T {
+        let row = a.row_range(k);
+        let positive = row.clone().any(|p| a.col(p) == k && a.values[p] > T::ZERO);
+        let opposite = |p: usize| (a.values[p] < T::ZERO) == positive;
+        let mut sum = T::ZERO;
+        for p in row.clone() {
+            let l = a.col(p);
+            if l != k && (self.place[l] != 0 || l == i) && opposite(p) {
+                sum += a.values[p];
+            }
+        }
+        if sum == T::ZERO {
+            return a_ik;
+        }
+        let share = a_ik / sum;
+        let mut own = T::ZERO;
+        for p in row {
+            let l = a.col(p);
+            if l == i && opposite(p) {
+                own += share * a.values[p];
+            } else if l != k && self.place[l] != 0 && opposite(p) {
+                self.weights[self.place[l] as usize - 1] += share * a.values[p];
+            }
+        }
+        own
+    }
+
+    /// Keeps the largest weights and scales them so that the row sum stays.
+    fn truncate(&mut self, truncation: Truncation, number: &[i32]) {
+        self.kept.clear();
+        let members = self.members.iter().zip(&self.weights);
+        self.kept.extend(members.filter(|(_, w)| **w != T::ZERO).map(|(m, w)| (number[*m as usize], *w)));
+        let total: T = self.kept.iter().map(|k| k.1).sum();
+        let largest = self.kept.iter().map(|k| k.1.abs()).fold(T::ZERO, |m, w| if w > m { w } else { m });
+        let before = self.kept.len();
+        let bound = T::from_f64(truncation.factor) * largest;
+        self.kept.retain(|k| k.1.abs() >= bound);
+        if truncation.max_entries > 0 && self.kept.len() > truncation.max_entries {
+            // Larger weights first, equal ones by column.
+            let order = |x: &(i32, T), y: &(i32, T)| {
+                let by_size = y.1.abs().partial_cmp(&x.1.abs()).unwrap_or(std::cmp::Ordering::Equal);
+                by_size.then(x.0.cmp(&y.0))
+            };
+            self.kept.select_nth_unstable_by(truncation.max_entries - 1, order);
+            self.kept.truncate(truncation.max_entries);
+        }
+        self.kept.sort_unstable_by_key(|k| k.0);
+        if self.kept.len() < before {
+            self.rescale(total);
+        }
+    }
+
+    fn keep_columns(&mut self, columns: impl Iterator<Item = i32>, number: &[i32]) {
+        self.kept.clear();
+        self.kept.extend(columns.map(|c| (c, T::ZERO)));
+        let mut total = T::ZERO;
+        let mut dropped = false;
+        for (m, w) in self.members.iter().zip(&self.weights) {
+            total += *w;
+            match self.kept.binary_search_by_key(&number[*m as usize], |k| k.0) {
+                Ok(at) => self.kept[at].1 = *w,
+                Err(_) => dropped |= *w != T::ZERO,
+            }
+        }
+        if dropped {
+            self.rescale(total);
+        }
+    }
+
+    fn rescale(&mut self, total: T) {
+        let sum: T = self.kept.iter().map(|k| k.1).sum();
+        if sum != T::ZERO && total != T::ZERO {
+            let scale = total / sum;
+            for k in &mut self.kept {
+                k.1 *= scale;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::strength;
+
+    const ALL: Truncation = Truncation { max_entries: 0, factor: 0.0 };
+
+    /// [-1 2 -1] on five unknowns, the outer ones coupled to the boundary.
+    fn line() -> Csr<f64> {
+        let mut t = Vec::new();
+        for i in 0..5_usize {
+            t.push((i, i, 2.0));
+            if i > 0 {
+                t.push((i, i - 1, -1.0));
+                t.push((i - 1, i, -1.0));
+            }
+        }
+        Csr::from_triplets(5, 5, &t).unwrap()
+    }
+
+    #[test]
+    fn a_line_is_interpolated_linearly_across_two_fine_unknowns() {
+        let a = line();
+        let s = strength::classical(&a.view(), 0.25).unwrap();
+        let p = interpolate(&a.view(), &s, &[true, false, false, true, false], ALL, None).unwrap();
+        let row = |i: usize| p.view().row(i).map(|(j, v)| (j, v[0])).collect::<Vec<_>>();
+        assert_eq!(row(0), [(0, 1.0)]);
+        // Unknown 1 sees 0 directly and 3 through 2: the "+i" part makes it exact for the linear function.
+        let close = |got: Vec<(usize, f64)>, want: [(usize, f64); 2]| {
+            got.iter().zip(want).all(|(g, w)| g.0 == w.0 && (g.1 - w.1).abs() < 1e-15) && got.len() == 2
+        };
+        assert!(close(row(1), [(0, 2.0 / 3.0), (1, 1.0 / 3.0)]), "{:?}", row(1));
+        assert!(close(row(2), [(0, 1.0 / 3.0), (1, 2.0 / 3.0)]), "{:?}", row(2));
+        assert_eq!(row(4), [(1, 0.5)]);
+    }
+
+    #[test]
+    fn truncation_keeps_the_row_sum_and_a_kept_pattern_gives_the_same_weights() {
+        let a = line();
+        let s = strength::classical(&a.view(), 0.25).unwrap();
+        let coarse = [true, false, false, true, false];
+        let one = Truncation { max_entries: 1, factor: 0.0 };
+        let p = interpolate(&a.view(), &s, &coarse, one, None).unwrap();
+        assert_eq!(p.offsets, [0, 1, 2, 3, 4, 5]);
+        assert!((p.values[1] - 1.0).abs() < 1e-15 && (p.values[2] - 1.0).abs() < 1e-15);
+        let shared = p.clone().into_shared();
+        let again = interpolate(&a.view(), &s, &coarse, ALL, Some(&shared.structure)).unwrap();
+        assert_eq!(again, p);
+    }
+}

@@ -1,0 +1,124 @@
+//! Aggregation from a distance-2 maximal independent set.
+//!
+//! Roots are unknowns of which no two are within two edges. In each round an undecided unknown becomes a root when its key
+//! is the largest within two edges; the maximum travels one edge at a time. A root takes its neighbours, and what is left joins the
+//! aggregate of its first neighbour that has one. Every step reads the state before it, so the result depends on neither
+//! threads nor order.
+
+use super::{hash, par};
+use crate::amg::strength::Graph;
+use crate::error::{Result, try_vec};
+
+/// Marks an unknown that belongs to no aggregate: it has no strong couplings.
+pub const NONE: i32 = -1;
+
+/// Number of the aggregate of each unknown, or [`NONE`], and how many there are.
+pub fn aggregate(s: &Graph, seed: u64) -> Result<(Vec<i32>, usize)> {
+    let n = s.rows();
+    let roots = independent_set(s, seed)?;
+    let mut aggregates = try_vec(n, NONE)?;
+    let mut count = 0;
+    for i in 0..n {
+        if roots[i] {
+            aggregates[i] = count;
+            count += 1;
+        }
+    }
+    // Distance 1, then 2; a third step only matters where the graph is not symmetric.
+    for _ in 0..3 {
+        let before = aggregates.clone();
+        par::for_each_mut(&mut aggregates, par::ROW_GRAIN, |start, piece| {
+            for (k, own) in piece.iter_mut().enumerate() {
+                if *own == NONE {
+                    let taken = s.row(start + k).iter().map(|j| before[*j as usize]).find(|a| *a != NONE);
+                    *own = taken.unwrap_or(NONE);
+                }
+            }
+        });
+    }
+    // What still has couplings but no aggregate forms its own.
+    for i in 0..n {
+        if aggregates[i] == NONE && !s.row(i).is_empty() {
+            aggregates[i] = count;
+            count += 1;
+        }
+    }
+    Ok((aggregates, count as usize))
+}
+
+/// Keys order unknowns: undecided by hash, then index; decided ones below or above all others.
+const OUT: u64 = 0;
+const IN: u64 = u64::MAX;
+
+fn independent_set(s: &Graph, seed: u64) -> Result<Vec<bool>> {
+    let n = s.rows();
+    let mut key = try_vec(n, OUT)?;
+    par::for_each_mut(&mut key, par::GRAIN, |start, piece| {
+        for (k, key) in piece.iter_mut().enumerate() {
+            let i = start + k;
+            if !s.row(i).is_empty() {
+                // The low half holds the index, so that keys differ; neither extreme can occur.
+                *key = ((hash(i, seed) >> 33) << 32) | (i as u64 + 1);
+            }
+        }
+    });
+    let mut near = try_vec(n, OUT)?;
+    let mut nearby = try_vec(n, OUT)?;
+    loop {
+        let spread = |from: &[u64], to: &mut [u64]| {
+            par::for_each_mut(to, par::ROW_GRAIN, |start, piece| {
+                for (k, to) in piece.iter_mut().enumerate() {
+                    let i = start + k;
+                    *to = s.row(i).iter().map(|j| from[*j as usize]).fold(from[i], u64::max);
+                }
+            });
+        };
+        spread(&key, &mut near);
+        spread(&near, &mut nearby);
+        let undecided =
+            par::sum(n, par::GRAIN, |range| range.filter(|i| key[*i] != OUT && key[*i] != IN).count() as f64);
+        if undecided == 0.0 {
+            return Ok(key.into_iter().map(|k| k == IN).collect());
+        }
+        par::for_each_mut(&mut key, par::GRAIN, |start, piece| {
+            for (k, key) in piece.iter_mut().enumerate() {
+                if *key != OUT && *key != IN {
+                    *key = match nearby[start + k] {
+                        IN => OUT,
+                        largest if largest == *key => IN,
+                        _ => *key,
+                    };
+                }
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_coupled_unknown_has_an_aggregate_of_connected_unknowns(
+            n in 1_usize..80, edges in prop::collection::vec((0_usize..80, 0_usize..80), 0..160), seed in 0_u64..50
+        ) {
+            let both = edges.iter().flat_map(|&(i, j)| [(i % n, j % n, 1.0), (j % n, i % n, 1.0)]);
+            let triplets: Vec<_> = both.filter(|(i, j, _)| i != j).collect();
+            let a = crate::sparse::Csr::from_triplets(n, n, &triplets).unwrap();
+            let s = Graph { offsets: a.offsets, columns: a.columns };
+            let (aggregates, count) = aggregate(&s, seed).unwrap();
+            let mut sizes = vec![0; count];
+            for i in 0..n {
+                prop_assert_eq!(aggregates[i] == NONE, s.row(i).is_empty());
+                if aggregates[i] != NONE {
+                    sizes[aggregates[i] as usize] += 1;
+                    // On a symmetric graph every aggregate has at least two members, joined by an edge.
+                    prop_assert!(s.row(i).iter().any(|j| aggregates[*j as usize] == aggregates[i]));
+                }
+            }
+            prop_assert!(sizes.iter().all(|s| *s >= 2));
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! A stored matrix as an operator of the host backend.
+
+use super::{Host, spmv};
+use crate::backend::Operator;
+use crate::error::Result;
+use crate::scalar::{Precision, Scalar};
+use crate::sparse::SharedCsr;
+
+/// A matrix in storage format `S`, applied to vectors of any precision.
+pub struct Stored<S> {
+    host: Host,
+    matrix: SharedCsr<S>,
+}
+
+impl<S: Scalar> Stored<S> {
+    /// Acts on the threads of `host`.
+    pub fn new(host: &Host, matrix: SharedCsr<S>) -> Stored<S> {
+        Stored { host: host.clone(), matrix }
+    }
+}
+
+impl<S: Scalar, X: Scalar, Y: Scalar> Operator<Host, X, Y> for Stored<S> {
+    fn rows(&self) -> usize {
+        self.matrix.view().scalar_rows()
+    }
+
+    fn apply(&self, alpha: Y, x: &[X], beta: Y, y: &mut [Y]) -> Result<()> {
+        let a = self.matrix.view();
+        self.host.run(a.entries(), || spmv::apply(&a, alpha, x, beta, y));
+        Ok(())
+    }
+
+    fn residual(&self, b: &[Y], x: &[X], r: &mut [Y]) -> Result<()> {
+        let a = self.matrix.view();
+        self.host.run(a.entries(), || spmv::residual(&a, b, x, r));
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.matrix.owned_bytes()
+    }
+
+    fn format(&self) -> String {
+        self.matrix.structure.block.format()
+    }
+
+    fn precision(&self) -> Precision {
+        S::PRECISION
+    }
+}

@@ -1,0 +1,100 @@
+//! Preconditioned conjugate gradients, for symmetric positive definite A and M.
+
+use super::{Krylov, Next, Run};
+use crate::backend::Backend;
+use crate::error::Result;
+use crate::scalar::Scalar;
+
+/// Workspace: residual r, preconditioned residual z, direction p, q = A p.
+pub struct Cg<B: Backend, T: Scalar> {
+    r: B::Buffer<T>,
+    z: B::Buffer<T>,
+    p: B::Buffer<T>,
+    q: B::Buffer<T>,
+    n: usize,
+}
+
+impl<B: Backend, T: Scalar> Cg<B, T> {
+    /// For vectors of `n` elements.
+    pub fn new(backend: &B, n: usize) -> Result<Self> {
+        Ok(Cg { r: backend.zeros(n)?, z: backend.zeros(n)?, p: backend.zeros(n)?, q: backend.zeros(n)?, n })
+    }
+
+    /// Conjugate gradients whose β is given by `beta(z·r, z·r before, α, z·q)`: the one number in which the variants differ.
+    pub(super) fn iterate(
+        &mut self,
+        run: &mut Run<'_, B, T>,
+        b: &B::Slice<T>,
+        x: &mut B::Slice<T>,
+        zero_guess: bool,
+        beta: impl Fn(&B, &Self, Step) -> f64,
+    ) -> Result<bool> {
+        let backend = run.backend;
+        run.initial_residual(b, x, &mut self.r, zero_guess)?;
+        let mut next = run.start(backend.norm(&self.r))?;
+        if next != Next::Continue {
+            return Ok(next == Next::Converged);
+        }
+        run.precondition(&self.r, &mut self.z)?;
+        backend.copy(&self.z, &mut self.p);
+        let mut zr = backend.dot(&self.z, &self.r);
+        loop {
+            run.operator(&self.p, &mut self.q)?;
+            let pq = backend.dot(&self.p, &self.q);
+            if zr.is_nan() || pq.is_nan() {
+                return run.step(f64::NAN).map(|_| false);
+            }
+            if zr <= 0.0 {
+                return run.breakdown(&format!(
+                    "z·r is {zr:.3e}; the preconditioner is not positive definite (use fcg or gmres)"
+                ));
+            }
+            if pq <= 0.0 {
+                return run.breakdown(&format!("p·Ap is {pq:.3e}; the matrix is not positive definite (use gmres)"));
+            }
+            let alpha = zr / pq;
+            backend.axpby(T::from_f64(alpha), &self.p, T::ONE, x);
+            backend.axpby(T::from_f64(-alpha), &self.q, T::ONE, &mut self.r);
+            next = run.step(backend.norm(&self.r))?;
+            if next != Next::Continue {
+                return Ok(next == Next::Converged);
+            }
+            run.precondition(&self.r, &mut self.z)?;
+            let before = zr;
+            zr = backend.dot(&self.z, &self.r);
+            let beta = beta(backend, self, Step { zr, before, alpha });
+            backend.axpby(T::ONE, &self.z, T::from_f64(beta), &mut self.p);
+        }
+    }
+
+    /// z·q, with q of the step before.
+    pub(super) fn zq(&self, backend: &B) -> f64 {
+        backend.dot(&self.z, &self.q)
+    }
+}
+
+/// Numbers of one step.
+pub(super) struct Step {
+    /// z·r now.
+    pub zr: f64,
+    /// z·r before.
+    pub before: f64,
+    /// Length of the step.
+    pub alpha: f64,
+}
+
+impl<B: Backend, T: Scalar> Krylov<B, T> for Cg<B, T> {
+    fn solve(
+        &mut self,
+        run: &mut Run<'_, B, T>,
+        b: &B::Slice<T>,
+        x: &mut B::Slice<T>,
+        zero_guess: bool,
+    ) -> Result<bool> {
+        self.iterate(run, b, x, zero_guess, |_, _, step| step.zr / step.before)
+    }
+
+    fn bytes(&self) -> usize {
+        4 * self.n * T::PRECISION.bytes()
+    }
+}

@@ -1,0 +1,37 @@
+//! Flexible conjugate gradients: safe when the preconditioner changes a little from one application to the next, or is symmetric
+//! only to the rounding of a lower precision.
+
+use super::cg::Cg;
+use super::{Krylov, Run};
+use crate::backend::Backend;
+use crate::error::Result;
+use crate::scalar::Scalar;
+
+/// The same workspace as CG.
+pub struct Fcg<B: Backend, T: Scalar> {
+    cg: Cg<B, T>,
+}
+
+impl<B: Backend, T: Scalar> Fcg<B, T> {
+    /// For vectors of `n` elements.
+    pub fn new(backend: &B, n: usize) -> Result<Self> {
+        Ok(Fcg { cg: Cg::new(backend, n)? })
+    }
+}
+
+impl<B: Backend, T: Scalar> Krylov<B, T> for Fcg<B, T> {
+    fn solve(
+        &mut self,
+        run: &mut Run<'_, B, T>,
+        b: &B::Slice<T>,
+        x: &mut B::Slice<T>,
+        zero_guess: bool,
+    ) -> Result<bool> {
+        // β = z·(r - r_before) / (z·r)_before, and r - r_before = -α q: no copy of the old residual is needed.
+        self.cg.iterate(run, b, x, zero_guess, |backend, cg, step| -step.alpha * cg.zq(backend) / step.before)
+    }
+
+    fn bytes(&self) -> usize {
+        Krylov::<B, T>::bytes(&self.cg)
+    }
+}

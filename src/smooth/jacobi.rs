@@ -1,0 +1,54 @@
+//! Weighted Jacobi: x += w D^-1 (b - A x).
+
+use super::{Setup, Smoother};
+use crate::backend::{Backend, Operator};
+use crate::error::{Result, try_vec};
+use crate::host::{Host, smoothed};
+use crate::scalar::Scalar;
+
+/// A sweep with a diagonal: also the whole of every other smoother of the form x += D^-1 (b - A x).
+pub(super) struct Diagonal<B: Backend, S: Scalar> {
+    /// The inverse of D, weight included.
+    pub inverse: B::Buffer<S>,
+    /// Number of rows.
+    pub rows: usize,
+}
+
+impl<B: Backend, S: Scalar, V: Scalar> Smoother<B, V> for Diagonal<B, S> {
+    fn sweep(
+        &self,
+        backend: &B,
+        a: &dyn Operator<B, V>,
+        b: &B::Slice<V>,
+        x: &mut B::Slice<V>,
+        scratch: &mut [B::Buffer<V>],
+        zero_guess: bool,
+    ) -> Result<()> {
+        if zero_guess {
+            backend.scale_by(&self.inverse, b, x);
+        } else {
+            a.residual(b, x, &mut scratch[0])?;
+            backend.add_scaled_by(&self.inverse, &scratch[0], x);
+        }
+        Ok(())
+    }
+
+    fn scratch(&self) -> usize {
+        1
+    }
+
+    fn bytes(&self) -> usize {
+        self.rows * S::PRECISION.bytes()
+    }
+}
+
+/// The same weight for every row.
+pub(super) fn build<T: Scalar, S: Scalar, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
+    let weight = setup.config.real("amg.smoother.jacobi.weight");
+    let diagonal = smoothed::inverse_diagonal(&setup.a)?;
+    let mut inverse = try_vec(diagonal.len(), S::ZERO)?;
+    for (to, from) in inverse.iter_mut().zip(&diagonal) {
+        *to = S::from_f64(weight * from.to_f64());
+    }
+    Ok(Box::new(Diagonal::<Host, S> { rows: inverse.len(), inverse }))
+}
