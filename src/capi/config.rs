@@ -160,3 +160,57 @@ pub unsafe extern "C" fn terrace_config_to_json(
         unsafe { text_out(&json, buf, len, needed) }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::super::*;
+    use super::*;
+    use crate::error::Status;
+    use std::ptr::{null, null_mut};
+
+    #[test]
+    fn options_are_set_by_type_and_read_back_as_json() {
+        let context = TestContext::new();
+        let mut config = null_mut();
+        assert_eq!(abi!(terrace_config_create(context.0, &mut config)), 0);
+        let json = || text_of(|buf, len, needed| abi!(terrace_config_to_json(config, buf, len, needed)));
+
+        assert_eq!(json(), "{}");
+        assert_eq!(abi!(terrace_config_set_str(config, c"solver.type".as_ptr(), c"fcg".as_ptr())), 0);
+        assert_eq!(abi!(terrace_config_set_int(config, c"solver.max_iterations".as_ptr(), 7)), 0);
+        assert_eq!(abi!(terrace_config_set_real(config, c"solver.tolerance".as_ptr(), 0.5)), 0);
+        assert_eq!(abi!(terrace_config_set_level(config, 0, TERRACE_LEVEL_MATRIX, TERRACE_F64)), 0);
+        assert_eq!(abi!(terrace_config_set_level(config, TERRACE_LAST, TERRACE_LEVEL_MATRIX, TERRACE_F32)), 0);
+        let set = json();
+        for part in [r#""solver.type":"fcg""#, r#""solver.max_iterations":7"#, r#""precision.matrix":"f64,f32""#] {
+            assert!(set.contains(part), "{set}");
+        }
+
+        let unknown = abi!(terrace_config_set_int(config, c"solver.max_iteration".as_ptr(), 7));
+        assert_eq!(unknown, Status::UnknownOption.code());
+        assert!(context.last_error().contains("solver.max_iterations"));
+        let bad_json = abi!(terrace_config_load_json(config, c"{\"solver.restart\": 5, \"x\": 1}".as_ptr()));
+        assert_eq!(bad_json, Status::UnknownOption.code());
+        assert_eq!(abi!(terrace_config_load_json(config, c"[".as_ptr())), Status::Parse.code());
+        let bf16 = abi!(terrace_config_set_level(config, 0, TERRACE_LEVEL_VECTOR, TERRACE_BF16));
+        assert_eq!(bf16, Status::Unsupported.code());
+        assert_eq!(abi!(terrace_config_set_str(config, null(), c"1".as_ptr())), Status::NullArgument.code());
+        assert_eq!(context.last_error(), "key is null");
+        let latin1 = c"s\xe9".as_ptr();
+        assert_eq!(abi!(terrace_config_set_str(config, latin1, c"1".as_ptr())), Status::InvalidArgument.code());
+        assert_eq!(context.last_error(), "key is not UTF-8 after byte 1");
+        assert_eq!(json(), set);
+        assert_eq!(abi!(terrace_config_destroy(config)), 0);
+    }
+
+    #[test]
+    fn the_context_may_go_first() {
+        let context = TestContext::new();
+        let mut config = null_mut();
+        assert_eq!(abi!(terrace_config_create(context.0, &mut config)), 0);
+        drop(context);
+        assert_eq!(abi!(terrace_config_set_int(config, c"nothing".as_ptr(), 0)), Status::UnknownOption.code());
+        assert_eq!(abi!(terrace_config_destroy(config)), 0);
+    }
+}

@@ -1,15 +1,13 @@
 //! `terrace_matrix`: the caller's CSR or BSR arrays, described, checked, and copied or borrowed.
 
-use super::borrow::{Borrowed, copy, slice};
+use super::arrays::{Arrays, LentColumns, LentOffsets, LentValues, Size, one_to_eight};
+use super::borrow::{copy, slice};
 use super::boundary::{self, Out, call, out, required};
-use super::types::{Index, index, precision};
 use super::types::{TERRACE_BORROW, TERRACE_SORTED, terrace_matrix_flags, terrace_type};
 use super::{terrace_context, terrace_status};
 use crate::error::{Result, fail};
-use crate::host::par;
-use crate::matrix::{Matrix, Values};
-use crate::scalar::Precision;
-use crate::sparse::{Block, OffsetStorage, Storage, Structure};
+use crate::matrix::Matrix;
+use crate::sparse::{Block, Structure};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -239,46 +237,6 @@ pub unsafe extern "C" fn terrace_matrix_set_coordinates(
     })
 }
 
-fn one_to_eight(argument: &str, value: i32) -> Result<usize> {
-    if (1..=8).contains(&value) {
-        Ok(value as usize)
-    } else {
-        fail!(InvalidArgument, "{argument} is {value}; accepted: 1 to 8")
-    }
-}
-
-/// Dimensions as the caller gave them, with the names of the arguments.
-struct Size {
-    names: [&'static str; 2],
-    rows: i64,
-    cols: i64,
-    block: i32,
-}
-
-impl Size {
-    /// Block rows, block columns and rows of a block. Scalar columns are 32-bit inside.
-    fn check(&self) -> Result<(usize, usize, usize)> {
-        let block = one_to_eight("block_size", self.block)?;
-        let limit = i64::from(i32::MAX) / block as i64;
-        for (name, value) in self.names.into_iter().zip([self.rows, self.cols]) {
-            if !(0..=limit).contains(&value) {
-                return fail!(InvalidArgument, "{name} is {value}; accepted: 0 to {limit}");
-            }
-        }
-        Ok((self.rows as usize, self.cols as usize, block))
-    }
-}
-
-/// Arrays as the caller gave them.
-struct Arrays {
-    offset_type: terrace_type,
-    row_offsets: *const c_void,
-    column_type: terrace_type,
-    columns: *const c_void,
-    value_type: terrace_type,
-    values: *const c_void,
-}
-
 /// # Safety
 /// The arrays are null or have the lengths that sizes and offsets say, and stay when they are borrowed; `out` is valid for a write.
 unsafe fn create(
@@ -319,129 +277,205 @@ unsafe fn create(
     Ok(())
 }
 
-/// The lent array itself, or a copy of it.
-fn keep<T: Copy + Send + Sync + 'static>(lent: Borrowed<T>, borrow: bool) -> Result<Arc<dyn Storage<T>>> {
-    Ok(if borrow { Arc::new(lent) } else { Arc::new(copy(lent.as_slice(), |v| v)?) })
-}
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::super::*;
+    use super::*;
+    use crate::error::Status;
+    use crate::matrix::Values;
+    use std::ptr::{null, null_mut};
 
-/// Row offsets of the caller.
-enum LentOffsets {
-    I32(Borrowed<i32>),
-    I64(Borrowed<i64>),
-}
+    fn inner(matrix: *mut terrace_matrix) -> Arc<Matrix> {
+        // SAFETY: tests pass a matrix that is alive.
+        unsafe { Arc::clone(&(*matrix).matrix) }
+    }
 
-impl LentOffsets {
-    /// # Safety
-    /// As [`Borrowed::new`].
-    unsafe fn new(offset_type: terrace_type, pointer: *const c_void, len: usize) -> Result<LentOffsets> {
-        // SAFETY: by this function's contract.
-        unsafe {
-            Ok(match index("offset_type", offset_type)? {
-                Index::I32 => LentOffsets::I32(Borrowed::new(pointer, len, "row_offsets")?),
-                Index::I64 => LentOffsets::I64(Borrowed::new(pointer, len, "row_offsets")?),
-            })
+    /// [4 1; 0 5] in every combination of types, base and flags, scalar and as one block.
+    #[test]
+    fn every_combination_of_types_gives_the_same_matrix() {
+        let context = TestContext::new();
+        for case in 0..64 {
+            let bit = |i: i32| case >> i & 1 == 1;
+            let (wide_offsets, wide_columns, single, base, flags, bsr) =
+                (bit(0), bit(1), bit(2), case >> 3 & 1, u32::from(bit(4)) | TERRACE_SORTED, bit(5));
+            let offsets: Vec<i32> = (if bsr { vec![0, 1] } else { vec![0, 2, 3] }).iter().map(|o| o + base).collect();
+            let columns: Vec<i32> = (if bsr { vec![0] } else { vec![0, 1, 1] }).iter().map(|c| c + base).collect();
+            let values = if bsr { vec![4.0, 1.0, 0.0, 5.0] } else { vec![4.0, 1.0, 5.0] };
+            let offsets64: Vec<i64> = offsets.iter().map(|o| i64::from(*o)).collect();
+            let columns64: Vec<i64> = columns.iter().map(|c| i64::from(*c)).collect();
+            let values32: Vec<f32> = values.iter().map(|v| *v as f32).collect();
+            let o: (_, *const c_void) = match wide_offsets {
+                true => (TERRACE_I64, offsets64.as_ptr().cast()),
+                false => (TERRACE_I32, offsets.as_ptr().cast()),
+            };
+            let c: (_, *const c_void) = match wide_columns {
+                true => (TERRACE_I64, columns64.as_ptr().cast()),
+                false => (TERRACE_I32, columns.as_ptr().cast()),
+            };
+            let v: (_, *const c_void) = match single {
+                true => (TERRACE_F32, values32.as_ptr().cast()),
+                false => (TERRACE_F64, values.as_ptr().cast()),
+            };
+
+            let mut made = null_mut();
+            let ctx = context.0;
+            let status = match bsr {
+                true => {
+                    abi!(terrace_matrix_create_bsr(ctx, 1, 1, 2, o.0, o.1, c.0, c.1, v.0, v.1, base, flags, &mut made))
+                }
+                false => {
+                    abi!(terrace_matrix_create_csr(ctx, 2, 2, o.0, o.1, c.0, c.1, v.0, v.1, base, flags, &mut made))
+                }
+            };
+            assert_eq!(status, 0, "case {case}: {}", context.last_error());
+            let (mut rows, mut cols, mut nonzeros, mut block) = (0, 0, 0, 0);
+            assert_eq!(abi!(terrace_matrix_get_size(ctx, made, &mut rows, &mut cols, &mut nonzeros, &mut block)), 0);
+            assert_eq!((rows, cols, nonzeros, block), (2, 2, values.len() as i64, if bsr { 2 } else { 1 }));
+
+            let shared = inner(made).shared::<f64>().unwrap();
+            let scalar = shared.view().to_owned_as::<f64>().unwrap().view().to_scalar().unwrap();
+            let dense: Vec<f64> =
+                (0..2).flat_map(|i| (0..2).map(move |j| (i, j))).map(|(i, j)| entry(&scalar, i, j)).collect();
+            assert_eq!(dense, [4.0, 1.0, 0.0, 5.0], "case {case}");
+
+            let borrowed = flags & TERRACE_BORROW != 0;
+            let owned = inner(made).structure().owned_bytes();
+            assert_eq!(owned == 0, borrowed && !wide_columns, "case {case}");
+            if let Values::F64(kept) = inner(made).values() {
+                assert_eq!(std::ptr::eq(kept.as_slice().as_ptr(), values.as_ptr()), borrowed);
+            }
+            assert_eq!(abi!(terrace_matrix_destroy(made)), 0);
         }
     }
 
-    fn get(&self, i: usize) -> i64 {
-        match self {
-            LentOffsets::I32(offsets) => i64::from(offsets.as_slice()[i]),
-            LentOffsets::I64(offsets) => offsets.as_slice()[i],
-        }
+    fn entry(a: &crate::sparse::Csr<f64>, i: usize, j: usize) -> f64 {
+        a.view().row(i).filter(|(column, _)| *column == j).map(|(_, value)| value[0]).sum()
     }
 
-    /// Number of entries, from the first and the last offset. More than the matrix has places cannot be right, and is refused before
-    /// anything that long is read.
-    fn entries(&self, rows: usize, cols: usize, base: i32) -> Result<usize> {
-        let (first, last, base) = (self.get(0), self.get(rows), i64::from(base));
-        if first != base {
-            return fail!(MatrixStructure, "row_offsets[0] is {first}; it must be the base, {base}");
-        }
-        // Below 2^62, as both factors are below 2^31.
-        let most = rows as i64 * cols as i64 + base;
-        if !(base..=most).contains(&last) {
-            return fail!(
-                MatrixStructure,
-                "row_offsets[{rows}] is {last}; accepted for {rows} rows and {cols} columns with base {base}: {base} to {most}"
-            );
-        }
-        Ok((last - base) as usize)
-    }
-
-    fn keep(self, borrow: bool) -> Result<OffsetStorage> {
-        Ok(match self {
-            LentOffsets::I32(offsets) => OffsetStorage::I32(keep(offsets, borrow)?),
-            LentOffsets::I64(offsets) => OffsetStorage::I64(keep(offsets, borrow)?),
-        })
-    }
-}
-
-/// Columns of the caller.
-enum LentColumns {
-    I32(Borrowed<i32>),
-    I64(Borrowed<i64>),
-}
-
-impl LentColumns {
-    /// # Safety
-    /// As [`Borrowed::new`].
-    unsafe fn new(column_type: terrace_type, pointer: *const c_void, len: usize) -> Result<LentColumns> {
-        // SAFETY: by this function's contract.
-        unsafe {
-            Ok(match index("column_type", column_type)? {
-                Index::I32 => LentColumns::I32(Borrowed::new(pointer, len, "columns")?),
-                Index::I64 => LentColumns::I64(Borrowed::new(pointer, len, "columns")?),
-            })
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            LentColumns::I32(columns) => columns.as_slice().len(),
-            LentColumns::I64(columns) => columns.as_slice().len(),
-        }
-    }
-
-    /// 32-bit columns. Whether they lie inside of the matrix is checked later; here only that 64-bit ones can be narrowed.
-    fn keep(self, borrow: bool, offsets: &LentOffsets, base: i32) -> Result<Arc<dyn Storage<i32>>> {
-        let columns = match &self {
-            LentColumns::I32(columns) => return keep(*columns, borrow),
-            LentColumns::I64(columns) => columns.as_slice(),
+    #[test]
+    fn bad_arrays_are_refused_with_the_argument_or_the_row() {
+        let context = TestContext::new();
+        let refused = |offsets: &[i32], columns: &[i32], values: &[f64], base, flags, status: Status, text: &str| {
+            let code = csr(&context, offsets, columns, values, base, flags).unwrap_err();
+            assert_eq!(code, status.code(), "{}", context.last_error());
+            assert!(context.last_error().contains(text), "{} should contain {text}", context.last_error());
         };
-        let bad =
-            par::map_ranges(columns.len(), par::GRAIN, |mut range| range.find(|&k| i32::try_from(columns[k]).is_err()));
-        if let Some(k) = bad.into_iter().flatten().next() {
-            let row = (0..).find(|&i| offsets.get(i + 1) > k as i64 + i64::from(base)).unwrap_or(0);
-            let row = row as i64 + i64::from(base);
-            return fail!(MatrixStructure, "row {row} has column {}; columns must be below 2147483648", columns[k]);
-        }
-        Ok(Arc::new(copy(columns, |c| c as i32)?))
-    }
-}
+        let (ones, structure) = (&[1.0; 2], Status::MatrixStructure);
 
-/// Values of the caller.
-enum LentValues {
-    F64(Borrowed<f64>),
-    F32(Borrowed<f32>),
-}
-
-impl LentValues {
-    /// # Safety
-    /// As [`Borrowed::new`].
-    unsafe fn new(value_type: terrace_type, pointer: *const c_void, len: usize) -> Result<LentValues> {
-        // SAFETY: by this function's contract.
-        unsafe {
-            Ok(match precision("value_type", value_type)? {
-                Precision::F64 => LentValues::F64(Borrowed::new(pointer, len, "values")?),
-                Precision::F32 => LentValues::F32(Borrowed::new(pointer, len, "values")?),
-            })
-        }
+        refused(&[1, 1, 2], &[0, 1], ones, 0, 0, structure, "row_offsets[0] is 1");
+        refused(&[0, 1, -5], &[0, 1], ones, 0, 0, structure, "row_offsets[2] is -5");
+        refused(&[0, 1, i32::MAX], &[0, 1], ones, 0, 0, structure, "row_offsets[2] is 2147483647");
+        refused(&[0, i32::MAX, 2], &[0, 1], ones, 0, 0, structure, "decrease at row 1");
+        refused(&[0, i32::MIN, 2], &[0, 1], ones, 0, 0, structure, "decrease at row 0");
+        refused(&[1, 2, 3], &[1, 3], ones, 1, 0, structure, "row 2 has column 3");
+        refused(&[0, 1, 2], &[0, 1], ones, 2, 0, Status::InvalidArgument, "base is 2");
+        refused(&[0, 1, 2], &[0, 1], ones, 0, 8, Status::InvalidArgument, "flags is 8");
+        refused(&[0, 1, 2], &[0, 1], &[1.0, f64::NAN], 0, 0, Status::MatrixValues, "row 1, column 1 holds NaN");
+        refused(&[0, 1, 2], &[0, 1], &[1.0, 0.0], 0, 1, Status::MatrixValues, "row 1 has a zero diagonal");
+        refused(&[0, 2, 3], &[1, 0, 1], &[1.0; 3], 0, 2, structure, "do not ascend");
     }
 
-    fn keep(self, borrow: bool) -> Result<Values> {
-        Ok(match self {
-            LentValues::F64(values) => Values::F64(keep(values, borrow)?),
-            LentValues::F32(values) => Values::F32(keep(values, borrow)?),
-        })
+    #[test]
+    fn bad_scalars_and_pointers_are_named() {
+        let context = TestContext::new();
+        let (offsets, columns, values) = ([0_i32, 1], [0_i64], [1.0]);
+        let (o, c, v): (*const c_void, *const c_void, *const c_void) =
+            (offsets.as_ptr().cast(), columns.as_ptr().cast(), values.as_ptr().cast());
+        let mut made = null_mut();
+        let mut refused = |rows, block, o_type, o, c, v_type, v, text: &str| {
+            let (c_type, ctx) = (TERRACE_I64, context.0);
+            let code =
+                abi!(terrace_matrix_create_bsr(ctx, rows, 1, block, o_type, o, c_type, c, v_type, v, 0, 0, &mut made));
+            assert!(code < 0 && made.is_null());
+            assert!(context.last_error().contains(text), "{} should contain {text}", context.last_error());
+        };
+
+        refused(-1, 1, TERRACE_I32, o, c, TERRACE_F64, v, "block_rows is -1");
+        refused(1 << 31, 1, TERRACE_I32, o, c, TERRACE_F64, v, "block_rows is 2147483648; accepted: 0 to 2147483647");
+        refused(1, 9, TERRACE_I32, o, c, TERRACE_F64, v, "block_size is 9");
+        refused(1, 1, TERRACE_F64, o, c, TERRACE_F64, v, "offset_type is TERRACE_F64");
+        refused(1, 1, TERRACE_I32, o, c, TERRACE_F16, v, "value_type is TERRACE_F16");
+        refused(1, 1, TERRACE_I32, null(), c, TERRACE_F64, v, "row_offsets is null");
+        refused(1, 1, TERRACE_I32, o, null(), TERRACE_F64, v, "columns is null");
+        refused(1, 1, TERRACE_I32, o, c, TERRACE_F64, null(), "values is null");
+        refused(1, 1, TERRACE_I32, o.wrapping_byte_add(2), c, TERRACE_F64, v, "row_offsets is not aligned");
+
+        let far = [0_i64, 5_000_000_000];
+        let two = [0_i32, 1, 2];
+        let code = abi!(terrace_matrix_create_csr(
+            context.0,
+            2,
+            2,
+            TERRACE_I32,
+            two.as_ptr().cast(),
+            TERRACE_I64,
+            far.as_ptr().cast(),
+            TERRACE_F64,
+            [1.0, 1.0].as_ptr().cast(),
+            0,
+            0,
+            &mut made
+        ));
+        assert_eq!(code, Status::MatrixStructure.code());
+        assert!(context.last_error().contains("row 1 has column 5000000000"), "{}", context.last_error());
+        let no_place = abi!(terrace_matrix_get_size(context.0, null(), null_mut(), null_mut(), null_mut(), null_mut()));
+        assert_eq!((no_place, context.last_error()), (Status::NullArgument.code(), "matrix is null".to_string()));
+    }
+
+    #[test]
+    fn an_empty_matrix_needs_no_columns_and_values() {
+        let context = TestContext::new();
+        let made = csr(&context, &[1], &[], &[], 1, TERRACE_BORROW).unwrap();
+        assert_eq!(inner(made).entries(), 0);
+        assert_eq!(abi!(terrace_matrix_destroy(made)), 0);
+    }
+
+    #[test]
+    fn values_are_replaced_as_they_were_taken() {
+        let context = TestContext::new();
+        let (offsets, columns) = ([0, 1, 2], [0, 1]);
+        let first = [1.0, 2.0];
+        for flags in [TERRACE_COPY, TERRACE_BORROW] {
+            let made = csr(&context, &offsets, &columns, &first, 0, flags).unwrap();
+            let second = [3.0, 4.0];
+            let pointer: *const c_void = second.as_ptr().cast();
+            assert_eq!(abi!(terrace_matrix_update_values(context.0, made, TERRACE_F64, pointer, 2)), 0);
+            let Values::F64(kept) = inner(made).values() else { unreachable!("the matrix is f64") };
+            assert_eq!(kept.as_slice(), second);
+            assert_eq!(std::ptr::eq(kept.as_slice().as_ptr(), second.as_ptr()), flags == TERRACE_BORROW);
+
+            let short = abi!(terrace_matrix_update_values(context.0, made, TERRACE_F64, pointer, 1));
+            assert_eq!(short, Status::SizeMismatch.code());
+            let other = abi!(terrace_matrix_update_values(context.0, made, TERRACE_F32, pointer, 2));
+            assert_eq!(other, Status::InvalidArgument.code());
+            let zero = [0.0, 1.0];
+            let bad = abi!(terrace_matrix_update_values(context.0, made, TERRACE_F64, zero.as_ptr().cast(), 2));
+            assert_eq!(bad, Status::MatrixValues.code());
+            let Values::F64(kept) = inner(made).values() else { unreachable!("the matrix is f64") };
+            assert_eq!(kept.as_slice(), second);
+            assert_eq!(abi!(terrace_matrix_destroy(made)), 0);
+        }
+    }
+
+    #[test]
+    fn near_null_space_and_coordinates_are_checked_before_they_are_read() {
+        let context = TestContext::new();
+        let made = laplacian(&context, 4);
+        let numbers = [1.0_f64; 8];
+        let p = numbers.as_ptr();
+        assert_eq!(abi!(terrace_matrix_set_near_null_space(context.0, made, 2, 2, p)), 0);
+        assert_eq!(abi!(terrace_matrix_set_coordinates(context.0, made, 2, 2, p)), 0);
+        assert_eq!(inner(made).near_null_space().unwrap().count, 3);
+
+        let space = |dofs, count, p| abi!(terrace_matrix_set_near_null_space(context.0, made, dofs, count, p));
+        assert_eq!(space(2, 99, p), Status::InvalidArgument.code());
+        assert_eq!(space(-1, 1, p), Status::InvalidArgument.code());
+        assert_eq!(space(1, 1, null()), Status::NullArgument.code());
+        let coordinates = |dimension, nodes| abi!(terrace_matrix_set_coordinates(context.0, made, dimension, nodes, p));
+        assert_eq!(coordinates(4, 1), Status::InvalidArgument.code());
+        assert_eq!(coordinates(2, i64::MAX), Status::SizeMismatch.code());
+        assert_eq!(inner(made).near_null_space().unwrap().count, 3);
+        assert_eq!(abi!(terrace_matrix_destroy(made)), 0);
     }
 }

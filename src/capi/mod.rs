@@ -9,6 +9,7 @@
 #![allow(non_camel_case_types, clippy::missing_safety_doc)]
 
 mod amg;
+mod arrays;
 mod borrow;
 mod boundary;
 mod config;

@@ -213,3 +213,85 @@ pub unsafe extern "C" fn terrace_report_destroy(report: *mut terrace_report) -> 
     // SAFETY: made by `terrace_amg_report` or `terrace_solver_report`, and not used again as the documentation asks.
     unsafe { boundary::destroy(report) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::super::*;
+    use super::*;
+    use crate::error::Status;
+    use crate::report::SolveReport;
+    use std::ptr::{null, null_mut};
+
+    fn example(context: &TestContext) -> *mut terrace_report {
+        let history = vec![1.0, 0.5, 0.25];
+        let solve = SolveReport { iterations: 2, converged: true, true_residual: 0.25, history };
+        let report = Report { solves: vec![solve], solver: "cg f64".to_string(), ..Report::default() };
+        // SAFETY: the context is alive.
+        let home = unsafe { &(*context.0).home };
+        Box::into_raw(Box::new(terrace_report::new(home, report)))
+    }
+
+    #[test]
+    fn facts_are_read_by_type_key_and_index() {
+        let context = TestContext::new();
+        let report = example(&context);
+        let (mut int, mut real) = (-1, -1.0);
+
+        assert_eq!(abi!(terrace_report_get_int(report, c"iterations".as_ptr(), 0, &mut int)), 0);
+        assert_eq!(int, 2);
+        assert_eq!(abi!(terrace_report_get_int(report, c"levels".as_ptr(), 99, &mut int)), 0);
+        assert_eq!(int, 0);
+        assert_eq!(abi!(terrace_report_get_real(report, c"true_residual".as_ptr(), 0, &mut real)), 0);
+        assert_eq!(real, 0.25);
+        assert_eq!(abi!(terrace_report_get_real(report, c"iterations".as_ptr(), 0, &mut real)), 0);
+        assert_eq!(real, 2.0);
+        let solver = c"solver".as_ptr();
+        assert_eq!(text_of(|b, l, n| abi!(terrace_report_get_str(report, solver, 0, b, l, n))), "cg f64");
+        assert!(text_of(|b, l, n| abi!(terrace_report_to_json(report, b, l, n))).contains("\"iterations\":2"));
+        assert!(text_of(|b, l, n| abi!(terrace_report_to_text(report, b, l, n))).contains("2 iterations"));
+        assert_eq!(abi!(terrace_report_destroy(report)), 0);
+    }
+
+    #[test]
+    fn wrong_keys_indices_and_types_are_explained() {
+        let context = TestContext::new();
+        let report = example(&context);
+        let mut int = -1;
+        let mut refused = |key: &std::ffi::CStr, index, text: &str| {
+            let code = abi!(terrace_report_get_int(report, key.as_ptr(), index, &mut int));
+            assert_eq!(code, Status::InvalidArgument.code());
+            assert!(context.last_error().contains(text), "{}", context.last_error());
+        };
+        refused(c"iteration", 0, "accepted: levels, operator_complexity");
+        refused(c"iterations", 1, "index is 1; \"iterations\" counts right-hand sides, of which there are 1");
+        refused(c"iterations", -1, "index is -1");
+        refused(c"rows", 0, "counts levels, of which there are 0");
+        refused(c"true_residual", 0, "terrace_report_get_real");
+        refused(c"solver", 0, "terrace_report_get_str");
+        let number = abi!(terrace_report_get_str(report, c"levels".as_ptr(), 0, null_mut(), 0, null_mut()));
+        assert_eq!(number, Status::InvalidArgument.code());
+        assert_eq!(int, -1);
+        assert_eq!(abi!(terrace_report_destroy(report)), 0);
+    }
+
+    #[test]
+    fn a_history_is_cut_to_the_array() {
+        let context = TestContext::new();
+        let report = example(&context);
+        let mut history = [-1.0; 4];
+        let mut needed = 0;
+        assert_eq!(abi!(terrace_report_get_history(report, 0, null_mut(), 0, &mut needed)), 0);
+        assert_eq!(needed, 3);
+        assert_eq!(abi!(terrace_report_get_history(report, 0, history.as_mut_ptr(), 2, null_mut())), 0);
+        assert_eq!(history, [1.0, 0.5, -1.0, -1.0]);
+        assert_eq!(abi!(terrace_report_get_history(report, 0, history.as_mut_ptr(), 4, null_mut())), 0);
+        assert_eq!(history, [1.0, 0.5, 0.25, -1.0]);
+        let get = |index, p, len| abi!(terrace_report_get_history(report, index, p, len, null_mut()));
+        assert_eq!(get(1, null_mut(), 0), Status::InvalidArgument.code());
+        assert_eq!(get(0, null_mut(), 1), Status::NullArgument.code());
+        assert_eq!(get(0, history.as_mut_ptr(), -1), Status::InvalidArgument.code());
+        assert_eq!(abi!(terrace_report_get_history(null(), 0, null_mut(), 0, null_mut())), Status::NullArgument.code());
+        assert_eq!(abi!(terrace_report_destroy(report)), 0);
+    }
+}

@@ -48,3 +48,36 @@ pub(super) fn text_of(get: impl Fn(*mut c_char, usize, *mut usize) -> terrace_st
     assert_eq!(buf.pop(), Some(0));
     String::from_utf8(buf).unwrap()
 }
+
+/// A square CSR matrix of `i32` and `f64` arrays, or the status of the refusal.
+pub(super) fn csr(
+    context: &TestContext,
+    offsets: &[i32],
+    columns: &[i32],
+    values: &[f64],
+    base: i32,
+    flags: terrace_matrix_flags,
+) -> Result<*mut terrace_matrix, terrace_status> {
+    let rows = offsets.len() as i64 - 1;
+    let (mut matrix, ctx) = (null_mut(), context.0);
+    let (offsets, columns, values) = (offsets.as_ptr().cast(), columns.as_ptr().cast(), values.as_ptr().cast());
+    let (i, f) = (TERRACE_I32, TERRACE_F64);
+    match abi!(terrace_matrix_create_csr(ctx, rows, rows, i, offsets, i, columns, f, values, base, flags, &mut matrix))
+    {
+        0 => Ok(matrix),
+        status => Err(status),
+    }
+}
+
+/// tridiag(-1, 2, -1) with `n` rows.
+pub(super) fn laplacian(context: &TestContext, n: usize) -> *mut terrace_matrix {
+    let (mut offsets, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());
+    for i in 0..n as i32 {
+        for j in (i - 1).max(0)..(i + 2).min(n as i32) {
+            columns.push(j);
+            values.push(if i == j { 2.0 } else { -1.0 });
+        }
+        offsets.push(columns.len() as i32);
+    }
+    csr(context, &offsets, &columns, &values, 0, TERRACE_SORTED).unwrap()
+}

@@ -12,21 +12,12 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Folder that holds `libterrace.so` of this build: cargo puts it above the folder of the test executables.
-pub fn library_folder() -> PathBuf {
-    let test = std::env::current_exe().expect("the test has a path");
-    let folder = test.ancestors().nth(2).expect("tests are in <profile>/deps").to_path_buf();
-    assert!(library_in(&folder).exists(), "{} has no libterrace.so", folder.display());
-    folder
-}
-
-/// The shared library of this build.
+/// The shared library of this build. `cargo test` puts it beside the test executables, always up to date.
 pub fn library() -> PathBuf {
-    library_in(&library_folder())
-}
-
-fn library_in(folder: &Path) -> PathBuf {
-    folder.join("libterrace.so")
+    let test = std::env::current_exe().expect("the test has a path");
+    let library = test.with_file_name("libterrace.so");
+    assert!(library.exists(), "{} is missing", library.display());
+    library
 }
 
 /// A compiler with the strict flags of its language.
@@ -62,16 +53,13 @@ impl Compiler {
         let name = source.file_stem().expect("a source has a name");
         let folder = scratch("programs");
         let executable = folder.join(name);
-        let library = library_folder();
-        // The SONAME is what the program will look for.
-        let link = folder.join("libterrace.so.0");
-        if fs::read_link(&link).ok() != Some(self::library()) {
-            let _ = fs::remove_file(&link);
-            let made = std::os::unix::fs::symlink(self::library(), &link);
-            assert!(made.is_ok() || link.exists(), "{made:?}");
-        }
+        // Programs look for the SONAME. The link is renamed into place because tests run at the same time.
+        let (link, fresh) = (folder.join("libterrace.so.0"), folder.join(name).with_extension("so"));
+        let _ = fs::remove_file(&fresh);
+        std::os::unix::fs::symlink(library(), &fresh).expect("a link can be made");
+        fs::rename(&fresh, &link).expect("a link can be renamed");
         let mut command = self.command(source, &executable);
-        command.arg("-L").arg(&library).args(["-lterrace", "-lm", "-lpthread"]);
+        command.arg(library()).args(["-lm", "-lpthread"]);
         command.arg(format!("-Wl,-rpath,{}", folder.display()));
         succeed(command);
         executable

@@ -1,0 +1,181 @@
+//! The arrays of a matrix as a caller describes them: type, length and base are checked here before anything is read, then the arrays
+//! are kept as they are or copied.
+
+use super::borrow::{Borrowed, copy};
+use super::terrace_type;
+use super::types::{Index, index, precision};
+use crate::error::{Result, fail};
+use crate::host::par;
+use crate::matrix::Values;
+use crate::scalar::Precision;
+use crate::sparse::{OffsetStorage, Storage};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// A block size, or another small count.
+pub(super) fn one_to_eight(argument: &str, value: i32) -> Result<usize> {
+    if (1..=8).contains(&value) {
+        Ok(value as usize)
+    } else {
+        fail!(InvalidArgument, "{argument} is {value}; accepted: 1 to 8")
+    }
+}
+
+/// Dimensions as the caller gave them, with the names of the arguments.
+pub(super) struct Size {
+    pub names: [&'static str; 2],
+    pub rows: i64,
+    pub cols: i64,
+    pub block: i32,
+}
+
+impl Size {
+    /// Block rows, block columns and rows of a block. Scalar columns are 32-bit inside.
+    pub fn check(&self) -> Result<(usize, usize, usize)> {
+        let block = one_to_eight("block_size", self.block)?;
+        let limit = i64::from(i32::MAX) / block as i64;
+        for (name, value) in self.names.into_iter().zip([self.rows, self.cols]) {
+            if !(0..=limit).contains(&value) {
+                return fail!(InvalidArgument, "{name} is {value}; accepted: 0 to {limit}");
+            }
+        }
+        Ok((self.rows as usize, self.cols as usize, block))
+    }
+}
+
+/// Arrays as the caller gave them.
+pub(super) struct Arrays {
+    pub offset_type: terrace_type,
+    pub row_offsets: *const c_void,
+    pub column_type: terrace_type,
+    pub columns: *const c_void,
+    pub value_type: terrace_type,
+    pub values: *const c_void,
+}
+
+/// The lent array itself, or a copy of it.
+fn keep<T: Copy + Send + Sync + 'static>(lent: Borrowed<T>, borrow: bool) -> Result<Arc<dyn Storage<T>>> {
+    Ok(if borrow { Arc::new(lent) } else { Arc::new(copy(lent.as_slice(), |v| v)?) })
+}
+
+/// Row offsets of the caller.
+pub(super) enum LentOffsets {
+    I32(Borrowed<i32>),
+    I64(Borrowed<i64>),
+}
+
+impl LentOffsets {
+    /// # Safety
+    /// As [`Borrowed::new`].
+    pub unsafe fn new(offset_type: terrace_type, pointer: *const c_void, len: usize) -> Result<LentOffsets> {
+        // SAFETY: by this function's contract.
+        unsafe {
+            Ok(match index("offset_type", offset_type)? {
+                Index::I32 => LentOffsets::I32(Borrowed::new(pointer, len, "row_offsets")?),
+                Index::I64 => LentOffsets::I64(Borrowed::new(pointer, len, "row_offsets")?),
+            })
+        }
+    }
+
+    fn get(&self, i: usize) -> i64 {
+        match self {
+            LentOffsets::I32(offsets) => i64::from(offsets.as_slice()[i]),
+            LentOffsets::I64(offsets) => offsets.as_slice()[i],
+        }
+    }
+
+    /// Number of entries, from the first and the last offset. More than the matrix has places cannot be right, and is refused before
+    /// anything that long is read.
+    pub fn entries(&self, rows: usize, cols: usize, base: i32) -> Result<usize> {
+        let (first, last, base) = (self.get(0), self.get(rows), i64::from(base));
+        if first != base {
+            return fail!(MatrixStructure, "row_offsets[0] is {first}; it must be the base, {base}");
+        }
+        // Below 2^62, as both factors are below 2^31.
+        let most = rows as i64 * cols as i64 + base;
+        if !(base..=most).contains(&last) {
+            return fail!(
+                MatrixStructure,
+                "row_offsets[{rows}] is {last}; accepted for {rows} rows and {cols} columns with base {base}: {base} to {most}"
+            );
+        }
+        Ok((last - base) as usize)
+    }
+
+    pub fn keep(self, borrow: bool) -> Result<OffsetStorage> {
+        Ok(match self {
+            LentOffsets::I32(offsets) => OffsetStorage::I32(keep(offsets, borrow)?),
+            LentOffsets::I64(offsets) => OffsetStorage::I64(keep(offsets, borrow)?),
+        })
+    }
+}
+
+/// Columns of the caller.
+pub(super) enum LentColumns {
+    I32(Borrowed<i32>),
+    I64(Borrowed<i64>),
+}
+
+impl LentColumns {
+    /// # Safety
+    /// As [`Borrowed::new`].
+    pub unsafe fn new(column_type: terrace_type, pointer: *const c_void, len: usize) -> Result<LentColumns> {
+        // SAFETY: by this function's contract.
+        unsafe {
+            Ok(match index("column_type", column_type)? {
+                Index::I32 => LentColumns::I32(Borrowed::new(pointer, len, "columns")?),
+                Index::I64 => LentColumns::I64(Borrowed::new(pointer, len, "columns")?),
+            })
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        match self {
+            LentColumns::I32(columns) => columns.as_slice().len(),
+            LentColumns::I64(columns) => columns.as_slice().len(),
+        }
+    }
+
+    /// 32-bit columns. Whether they lie inside of the matrix is checked later; here only that 64-bit ones can be narrowed.
+    pub fn keep(self, borrow: bool, offsets: &LentOffsets, base: i32) -> Result<Arc<dyn Storage<i32>>> {
+        let columns = match &self {
+            LentColumns::I32(columns) => return keep(*columns, borrow),
+            LentColumns::I64(columns) => columns.as_slice(),
+        };
+        let bad =
+            par::map_ranges(columns.len(), par::GRAIN, |mut range| range.find(|&k| i32::try_from(columns[k]).is_err()));
+        if let Some(k) = bad.into_iter().flatten().next() {
+            let row = (0..).find(|&i| offsets.get(i + 1) > k as i64 + i64::from(base)).unwrap_or(0);
+            let row = row as i64 + i64::from(base);
+            return fail!(MatrixStructure, "row {row} has column {}; columns must be below 2147483648", columns[k]);
+        }
+        Ok(Arc::new(copy(columns, |c| c as i32)?))
+    }
+}
+
+/// Values of the caller.
+pub(super) enum LentValues {
+    F64(Borrowed<f64>),
+    F32(Borrowed<f32>),
+}
+
+impl LentValues {
+    /// # Safety
+    /// As [`Borrowed::new`].
+    pub unsafe fn new(value_type: terrace_type, pointer: *const c_void, len: usize) -> Result<LentValues> {
+        // SAFETY: by this function's contract.
+        unsafe {
+            Ok(match precision("value_type", value_type)? {
+                Precision::F64 => LentValues::F64(Borrowed::new(pointer, len, "values")?),
+                Precision::F32 => LentValues::F32(Borrowed::new(pointer, len, "values")?),
+            })
+        }
+    }
+
+    pub fn keep(self, borrow: bool) -> Result<Values> {
+        Ok(match self {
+            LentValues::F64(values) => Values::F64(keep(values, borrow)?),
+            LentValues::F32(values) => Values::F32(keep(values, borrow)?),
+        })
+    }
+}
