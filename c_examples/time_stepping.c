@@ -30,23 +30,23 @@ static void *allocate(size_t count, size_t size) {
 }
 
 /* A well-conducting spot circles around the middle of the unit square. */
-static double conductivity(double x, double y, double t) {
-    const double cx = 0.5 + 0.3 * cos(t), cy = 0.5 + 0.3 * sin(t);
+static double conductivity(double x, double y, double angle) {
+    const double cx = 0.5 + 0.3 * cos(angle), cy = 0.5 + 0.3 * sin(angle);
     const double r2 = (x - cx) * (x - cx) + (y - cy) * (y - cy);
     return 1.0 + 20.0 * exp(-40.0 * r2);
 }
 
-/* h^2 / dt - div(k(t) grad) on the n x n interior points of the unit square, zero on the boundary, base 1. The pattern is the same
- * for every t. */
-static int assemble(int n, double dt, double t, int32_t *row_offsets, int32_t *columns, double *values) {
+/* h^2 (1 / dt - div(k grad)) on the n x n interior points of the unit square, zero on the boundary, base 1. The pattern is the same
+ * wherever the spot is. */
+static int assemble(int n, double dt, double angle, int32_t *row_offsets, int32_t *columns, double *values) {
     const double h = 1.0 / (n + 1);
     int k = 0;
     for (int j = 0; j < n; ++j) {
         for (int i = 0; i < n; ++i) {
             const int row = j * n + i + 1;
             const double x = (i + 1) * h, y = (j + 1) * h;
-            const double south = conductivity(x, y - 0.5 * h, t), north = conductivity(x, y + 0.5 * h, t);
-            const double west = conductivity(x - 0.5 * h, y, t), east = conductivity(x + 0.5 * h, y, t);
+            const double south = conductivity(x, y - 0.5 * h, angle), north = conductivity(x, y + 0.5 * h, angle);
+            const double west = conductivity(x - 0.5 * h, y, angle), east = conductivity(x + 0.5 * h, y, angle);
             row_offsets[row - 1] = k + 1;
             if (j > 0) { columns[k] = row - n; values[k++] = -south; }
             if (i > 0) { columns[k] = row - 1; values[k++] = -west; }
@@ -67,7 +67,7 @@ int main(int argc, char **argv) {
         return EXIT_FAILURE;
     }
     const int rows = n * n;
-    const double dt = 0.1, h2 = 1.0 / ((n + 1.0) * (n + 1.0));
+    const double dt = 0.005, h2 = 1.0 / ((n + 1.0) * (n + 1.0));
     int32_t *row_offsets = allocate((size_t)rows + 1, sizeof *row_offsets);
     int32_t *columns = allocate(5 * (size_t)rows, sizeof *columns);
     double *values = allocate(5 * (size_t)rows, sizeof *values);
@@ -88,7 +88,7 @@ int main(int argc, char **argv) {
 
     int64_t first = 0, most = 0;
     for (int step = 1; step <= steps; ++step) {
-        assemble(n, dt, step * dt, row_offsets, columns, values);
+        assemble(n, dt, 0.3 * step, row_offsets, columns, values);
         CHECK(terrace_matrix_update_values(context, matrix, TERRACE_F64, values, nonzeros));
         CHECK(terrace_solver_update(solver));
 

@@ -67,7 +67,7 @@ program elasticity
   call terrace_report_to_text(report, text, status)
   call check(status)
   print '(a)', text
-  print '(a,f0.6)', 'the free end sinks by ', -u(3 * node(nx, ny / 2 + 1, nz / 2 + 1))
+  print '(a,f9.6)', 'the free end sinks by ', -u(3 * node(nx, ny / 2 + 1, nz / 2 + 1))
 
   call terrace_report_destroy(report)
   call terrace_solver_destroy(solver)

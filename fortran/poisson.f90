@@ -117,7 +117,7 @@ contains
     call check(status)
     call terrace_report_get_real(report, 'solve_seconds', solve_seconds, status)
     call check(status)
-    print '(/a,f0.3,a)', 'set-up and solve took ', setup_seconds + solve_seconds, ' s'
+    print '(/a,f6.3,a)', 'set-up and solve took ', setup_seconds + solve_seconds, ' s'
     call terrace_report_destroy(report)
   end subroutine
 end program

@@ -854,18 +854,15 @@ contains
     status = c_context_get_threads(context%handle, threads)
   end subroutine
 
-  ! Without a callback the context is silent.
-  subroutine terrace_context_set_log(context, level, status, callback, user)
+  ! The names of dummy procedures have the prefix of the library because some compilers see them as global names. `user` reaches
+  ! a callback as it is: c_loc of a variable, c_f_pointer in the callback.
+  subroutine terrace_context_set_log(context, level, terrace_callback, status, user)
     type(terrace_context), intent(in) :: context
     integer(c_int32_t), intent(in) :: level
+    procedure(terrace_log_callback) :: terrace_callback
     integer(c_int32_t), intent(out) :: status
-    procedure(terrace_log_callback), optional :: callback
     type(c_ptr), intent(in), optional :: user
-    if (present(callback)) then
-      status = c_context_set_log(context%handle, level, c_funloc(callback), or_null(user))
-    else
-      status = c_context_set_log(context%handle, level, c_null_funptr, or_null(user))
-    end if
+    status = c_context_set_log(context%handle, level, c_funloc(terrace_callback), or_null(user))
   end subroutine
 
   subroutine terrace_context_raise_panic(context, status)
@@ -1415,42 +1412,40 @@ contains
     status = c_solver_create(context%handle, config%handle, solver%handle)
   end subroutine
 
-  ! `user` reaches the callback as it is: c_loc of a variable, c_f_pointer in the callback.
-  subroutine terrace_solver_set_operator(solver, rows, callback, status, user)
+  subroutine terrace_solver_set_operator(solver, rows, terrace_callback, status, user)
     type(terrace_solver), intent(inout) :: solver
     integer, intent(in) :: rows
-    procedure(terrace_apply_callback) :: callback
+    procedure(terrace_apply_callback) :: terrace_callback
     integer(c_int32_t), intent(out) :: status
     type(c_ptr), intent(in), optional :: user
-    status = c_solver_set_operator(solver%handle, int(rows, c_int64_t), c_funloc(callback), or_null(user))
+    status = c_solver_set_operator(solver%handle, int(rows, c_int64_t), c_funloc(terrace_callback), or_null(user))
     if (status == TERRACE_SUCCESS) solver%rows = rows
   end subroutine
 
-  subroutine terrace_solver_set_preconditioner(solver, callback, status, user)
+  subroutine terrace_solver_set_preconditioner(solver, terrace_callback, status, user)
     type(terrace_solver), intent(in) :: solver
-    procedure(terrace_apply_callback) :: callback
+    procedure(terrace_apply_callback) :: terrace_callback
     integer(c_int32_t), intent(out) :: status
     type(c_ptr), intent(in), optional :: user
-    status = c_solver_set_preconditioner(solver%handle, c_funloc(callback), or_null(user))
+    status = c_solver_set_preconditioner(solver%handle, c_funloc(terrace_callback), or_null(user))
   end subroutine
 
-  ! `user` reaches the callback as it is: c_loc of a variable, c_f_pointer in the callback.
-  subroutine terrace_solver_set_operator_f32(solver, rows, callback, status, user)
+  subroutine terrace_solver_set_operator_f32(solver, rows, terrace_callback, status, user)
     type(terrace_solver), intent(inout) :: solver
     integer, intent(in) :: rows
-    procedure(terrace_apply_callback_f32) :: callback
+    procedure(terrace_apply_callback_f32) :: terrace_callback
     integer(c_int32_t), intent(out) :: status
     type(c_ptr), intent(in), optional :: user
-    status = c_solver_set_operator(solver%handle, int(rows, c_int64_t), c_funloc(callback), or_null(user))
+    status = c_solver_set_operator(solver%handle, int(rows, c_int64_t), c_funloc(terrace_callback), or_null(user))
     if (status == TERRACE_SUCCESS) solver%rows = rows
   end subroutine
 
-  subroutine terrace_solver_set_preconditioner_f32(solver, callback, status, user)
+  subroutine terrace_solver_set_preconditioner_f32(solver, terrace_callback, status, user)
     type(terrace_solver), intent(in) :: solver
-    procedure(terrace_apply_callback_f32) :: callback
+    procedure(terrace_apply_callback_f32) :: terrace_callback
     integer(c_int32_t), intent(out) :: status
     type(c_ptr), intent(in), optional :: user
-    status = c_solver_set_preconditioner(solver%handle, c_funloc(callback), or_null(user))
+    status = c_solver_set_preconditioner(solver%handle, c_funloc(terrace_callback), or_null(user))
   end subroutine
 
   ! A matrix that was never created is the null of C: it is accepted with an operator callback.

@@ -6,7 +6,7 @@ program time_stepping
   use terrace
   implicit none
 
-  real(real64), parameter :: dt = 0.1_real64
+  real(real64), parameter :: dt = 0.005_real64
   type(terrace_context) :: context
   type(terrace_matrix) :: matrix
   type(terrace_config) :: defaults
@@ -38,7 +38,7 @@ program time_stepping
   first = 0
   most = 0
   do step = 1, steps
-    call assemble(step * dt)
+    call assemble(0.3_real64 * step)
     call terrace_matrix_update_values(context, matrix, values(:nonzeros), status)
     call check(status)
     call terrace_solver_update(solver, status)
@@ -87,16 +87,16 @@ contains
   end function
 
   ! A well-conducting spot circles around the middle of the unit square.
-  pure real(real64) function conductivity(x, y, t)
-    real(real64), intent(in) :: x, y, t
+  pure real(real64) function conductivity(x, y, angle)
+    real(real64), intent(in) :: x, y, angle
     real(real64) :: r2
-    r2 = (x - 0.5_real64 - 0.3_real64 * cos(t))**2 + (y - 0.5_real64 - 0.3_real64 * sin(t))**2
+    r2 = (x - 0.5_real64 - 0.3_real64 * cos(angle))**2 + (y - 0.5_real64 - 0.3_real64 * sin(angle))**2
     conductivity = 1 + 20 * exp(-40 * r2)
   end function
 
-  ! h^2 / dt - div(k(t) grad) on the n x n interior points of the unit square, zero on the boundary.
-  subroutine assemble(t)
-    real(real64), intent(in) :: t
+  ! h^2 (1 / dt - div(k grad)) on the n x n interior points of the unit square, zero on the boundary.
+  subroutine assemble(angle)
+    real(real64), intent(in) :: angle
     real(real64) :: x, y, south, north, west, east
     integer :: i, j, row
     nonzeros = 0
@@ -105,10 +105,10 @@ contains
         row = (j - 1) * n + i
         x = i * h
         y = j * h
-        south = conductivity(x, y - h / 2, t)
-        north = conductivity(x, y + h / 2, t)
-        west = conductivity(x - h / 2, y, t)
-        east = conductivity(x + h / 2, y, t)
+        south = conductivity(x, y - h / 2, angle)
+        north = conductivity(x, y + h / 2, angle)
+        west = conductivity(x - h / 2, y, angle)
+        east = conductivity(x + h / 2, y, angle)
         row_offsets(row) = nonzeros + 1
         if (j > 1) call add(row - n, -south)
         if (i > 1) call add(row - 1, -west)
