@@ -65,7 +65,7 @@ install-files: ## install what is already built (PROFILE=release or debug)
 	$(call fill,cmake/terraceConfig.cmake.in,$(INTO)/cmake/terrace/terraceConfig.cmake,cmake/terrace)
 	$(call fill,cmake/terraceConfigVersion.cmake.in,$(INTO)/cmake/terrace/terraceConfigVersion.cmake,cmake/terrace)
 	$(call fill,cmake/terrace.pc.in,$(INTO)/pkgconfig/terrace.pc,pkgconfig)
-	FC="$(FC)" tools/install-fortran.sh $(INTO) $(ROOT)/include/terrace $(ARTIFACTS)/../terrace_fortran
+	FC="$(FC)" tools/install-fortran.sh $(INTO) $(ROOT)/include/terrace
 	if [ -f $(INTO)/libterrace_fortran.a ]; then $(call fill,cmake/terrace_fortran.pc.in,$(INTO)/pkgconfig/terrace_fortran.pc,pkgconfig); fi
 
 bless: ## regenerate the committed files that tests compare: header, Fortran module, references, expected outputs

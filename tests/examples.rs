@@ -20,6 +20,10 @@ fn c(name: &str) -> PathBuf {
     Compiler::c().build(&root().join("c_examples").join(name).with_extension("c"))
 }
 
+fn f90(name: &str) -> PathBuf {
+    fortran::build(&root().join("fortran").join(name).with_extension("f90"))
+}
+
 /// `cargo test` has built the examples already unless a test file was named.
 fn rust_example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the test has a path");
@@ -46,7 +50,7 @@ fn poisson_is_the_same_in_four_languages() {
     let programs = [
         c("poisson"),
         Compiler::cpp().build(&root().join("c_examples/poisson.cpp")),
-        fortran::build("poisson"),
+        f90("poisson"),
         rust_example("poisson"),
     ];
 
@@ -67,7 +71,7 @@ fn poisson_is_the_same_in_four_languages() {
 
 #[test]
 fn elasticity_is_the_same_in_c_and_fortran() {
-    let outputs = [c("elasticity"), fortran::build("elasticity")].map(|program| run(&program, &["6"]));
+    let outputs = [c("elasticity"), f90("elasticity")].map(|program| run(&program, &["6"]));
 
     let sinks = outputs.each_ref().map(|output| line(output, "the free end sinks by"));
     assert_eq!(sinks[0], sinks[1]);
@@ -81,7 +85,7 @@ fn elasticity_is_the_same_in_c_and_fortran() {
 
 #[test]
 fn time_steps_keep_their_iterations() {
-    let outputs = [c("time_stepping"), fortran::build("time_stepping")].map(|program| run(&program, &["40", "8"]));
+    let outputs = [c("time_stepping"), f90("time_stepping")].map(|program| run(&program, &["40", "8"]));
 
     let without_time = |output: &str| -> Vec<String> {
         output.lines().map(|line| line.split(", update").next().unwrap_or_default().to_string()).collect()
@@ -95,7 +99,7 @@ fn time_steps_keep_their_iterations() {
 
 #[test]
 fn callbacks_replace_operator_and_preconditioner() {
-    for program in [c("callback"), fortran::build("callback")] {
+    for program in [c("callback"), f90("callback")] {
         let output = run(&program, &["32"]);
         let with_amg = number_before(line(&output, "AMG of the five-point matrix"), " iterations");
         let own = number_before(line(&output, "of the caller"), " iterations");

@@ -1,9 +1,12 @@
 //! `fortran/terrace.f90` is made here from the status table, the C header and the hand-written `fortran/terrace.f90.in`; the test
 //! fails when the committed file differs. `TERRACE_BLESS=1` writes it.
 
+mod common;
+
+use common::{fortran, root, succeed};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::process::Command;
 use terrace::error::STATUSES;
 
 #[test]
@@ -35,8 +38,11 @@ fn no_line_is_longer_than_fortran_allows() {
     }
 }
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+#[test]
+fn every_kind_and_rank_reaches_the_library() {
+    let program = fortran::build(&root().join("tests/fortran/module.f90"));
+    let output = succeed(Command::new(program));
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "all is well");
 }
 
 fn read(path: &str) -> String {

@@ -11,12 +11,12 @@ pub fn compiler() -> String {
     std::env::var("FC").unwrap_or_else(|_| "gfortran".to_string())
 }
 
-/// Compiles the program `fortran/{name}.f90` with the module and links it with the library.
-pub fn build(name: &str) -> PathBuf {
+/// Compiles a program with the module and links it with the library.
+pub fn build(source: &Path) -> PathBuf {
     let folder = scratch("programs-f90");
-    let executable = folder.join(name);
+    let executable = folder.join(source.file_stem().expect("a source has a name"));
     let mut command = strict(&folder);
-    command.arg(root().join("fortran").join(name).with_extension("f90")).arg(module());
+    command.arg(source).arg(module());
     command.arg(library()).arg(format!("-Wl,-rpath,{}", folder.display())).arg("-o").arg(&executable);
     succeed(command);
     executable
