@@ -113,6 +113,7 @@ program callback
   call terrace_solver_destroy(with_amg)
   call terrace_matrix_destroy(matrix)
   call terrace_context_destroy(context)
+  deallocate(row_offsets, columns, values, b, x)
 
 contains
 

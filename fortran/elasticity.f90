@@ -73,6 +73,7 @@ program elasticity
   call terrace_solver_destroy(solver)
   call terrace_matrix_destroy(matrix)
   call terrace_context_destroy(context)
+  deallocate(row_offsets, columns, values, coordinates, load, u, text)
   if (outcome /= TERRACE_SUCCESS) error stop 'not converged'
 
 contains

@@ -51,6 +51,7 @@ program poisson
   call terrace_config_destroy(config)
   call terrace_matrix_destroy(matrix)
   call terrace_context_destroy(context)
+  deallocate(row_offsets, columns, values, b, x)
   if (outcome /= TERRACE_SUCCESS) error stop 'not converged'
 
 contains

@@ -67,6 +67,7 @@ program time_stepping
   call terrace_solver_destroy(solver)
   call terrace_matrix_destroy(matrix)
   call terrace_context_destroy(context)
+  deallocate(row_offsets, columns, values, b, u)
 
 contains
 

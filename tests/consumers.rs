@@ -85,8 +85,8 @@ fn an_installed_tree_is_found_by_pkg_config() {
 #[test]
 fn the_build_tree_is_enough() {
     let sources = root().join("c_examples");
-    assert_solves(&Compiler::c().build(&sources.join("poisson.c")));
-    assert_solves(&Compiler::cpp().build(&sources.join("poisson.cpp")));
+    assert_solves(&Compiler::c().build(&[sources.join("poisson.c")]));
+    assert_solves(&Compiler::cpp().build(&[sources.join("poisson.cpp")]));
     assert_solves(&fortran::build(&root().join("fortran/poisson.f90")));
 }
 

@@ -17,7 +17,7 @@ fn run(program: &Path, arguments: &[&str]) -> String {
 }
 
 fn c(name: &str) -> PathBuf {
-    Compiler::c().build(&root().join("c_examples").join(name).with_extension("c"))
+    Compiler::c().build(&[root().join("c_examples").join(name).with_extension("c")])
 }
 
 fn f90(name: &str) -> PathBuf {
@@ -49,7 +49,7 @@ fn number_before(text: &str, word: &str) -> usize {
 fn poisson_is_the_same_in_four_languages() {
     let programs = [
         c("poisson"),
-        Compiler::cpp().build(&root().join("c_examples/poisson.cpp")),
+        Compiler::cpp().build(&[root().join("c_examples/poisson.cpp")]),
         f90("poisson"),
         rust_example("poisson"),
     ];

@@ -14,15 +14,7 @@ use std::sync::Arc;
 /// A Krylov method with its preconditioner. It uses the threads and the log of its context.
 pub struct terrace_solver {
     home: Arc<Home>,
-    state: Exclusive<State>,
-}
-
-struct State {
-    solver: Solver,
-    /// Length of the operator callback's vectors, when there is one.
-    operator_rows: Option<usize>,
-    /// Length of a vector, when set up.
-    rows: Option<usize>,
+    solver: Exclusive<Solver>,
 }
 
 impl Handle for terrace_solver {
@@ -48,10 +40,9 @@ pub unsafe extern "C" fn terrace_solver_create(
         let out = out!(solver);
         // SAFETY: null or alive, as the documentation asks.
         let config = unsafe { config_or_defaults(config) }?;
-        let solver = Solver::new(&context.home.context, &config);
-        let state = Exclusive::new(State { solver, operator_rows: None, rows: None });
+        let solver = Exclusive::new(Solver::new(&context.home.context, &config));
         // SAFETY: not null, and valid for a write as the documentation asks.
-        unsafe { out.set(Box::into_raw(Box::new(terrace_solver { home: Arc::clone(&context.home), state }))) };
+        unsafe { out.set(Box::into_raw(Box::new(terrace_solver { home: Arc::clone(&context.home), solver }))) };
         Ok(())
     })
 }
@@ -77,10 +68,7 @@ pub unsafe extern "C" fn terrace_solver_set_operator(
         if !(0..=i64::from(i32::MAX)).contains(&rows) {
             return fail!(InvalidArgument, "rows is {rows}; accepted: 0 to {}", i32::MAX);
         }
-        let mut state = solver.state.enter("solver")?;
-        state.solver.set_operator(rows as usize, Callback { function, user }.into_apply());
-        state.operator_rows = Some(rows as usize);
-        state.rows = None;
+        solver.solver.enter("solver")?.set_operator(rows as usize, Callback { function, user }.into_apply());
         Ok(())
     })
 }
@@ -100,9 +88,7 @@ pub unsafe extern "C" fn terrace_solver_set_preconditioner(
 ) -> terrace_status {
     call!(solver, |solver| {
         let Some(function) = callback else { return null("callback") };
-        let mut state = solver.state.enter("solver")?;
-        state.solver.set_preconditioner(Callback { function, user }.into_apply());
-        state.rows = None;
+        solver.solver.enter("solver")?.set_preconditioner(Callback { function, user }.into_apply());
         Ok(())
     })
 }
@@ -121,13 +107,9 @@ pub unsafe extern "C" fn terrace_solver_setup(
     matrix: *const terrace_matrix,
 ) -> terrace_status {
     call!(solver, |solver| {
-        let mut state = solver.state.enter("solver")?;
         // SAFETY: null or alive, as the documentation asks.
         let matrix = unsafe { matrix.as_ref() }.map(|matrix| &matrix.matrix);
-        state.rows = None;
-        state.solver.setup(matrix)?;
-        state.rows = state.operator_rows.or(matrix.map(|matrix| matrix.rows()));
-        Ok(())
+        solver.solver.enter("solver")?.setup(matrix)
     })
 }
 
@@ -140,7 +122,7 @@ pub unsafe extern "C" fn terrace_solver_setup(
 /// thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> terrace_status {
-    call!(solver, |solver| solver.state.enter("solver")?.solver.update())
+    call!(solver, |solver| solver.solver.enter("solver")?.update())
 }
 
 /// Solves A x = b for one or several right-hand sides. Allocates nothing.
@@ -166,8 +148,8 @@ pub unsafe extern "C" fn terrace_solver_solve(
     guess: terrace_guess,
 ) -> terrace_status {
     call!(solver, |solver| {
-        let mut state = solver.state.enter("solver")?;
-        let Some(rows) = state.rows else {
+        let mut solver = solver.solver.enter("solver")?;
+        let Some(rows) = solver.rows() else {
             return fail!(NotSetUp, "solver is not set up; call terrace_solver_setup first");
         };
         let guess = types::guess(guess)?;
@@ -181,7 +163,7 @@ pub unsafe extern "C" fn terrace_solver_solve(
         with_precision!(precision("vector_type", vector_type)?, T => {
             // SAFETY: arrays of `count` times `rows` elements, as the documentation asks.
             let (b, x) = unsafe { vectors::<T>(b, x, len) }?;
-            state.solver.solve(b, x, guess)
+            solver.solve(b, x, guess)
         })
     })
 }
@@ -199,7 +181,7 @@ pub unsafe extern "C" fn terrace_solver_report(
 ) -> terrace_status {
     call!(solver, |solver| {
         let out = out!(report);
-        let report = terrace_report::new(&solver.home, solver.state.enter("solver")?.solver.report());
+        let report = terrace_report::new(&solver.home, solver.solver.enter("solver")?.report());
         // SAFETY: not null, and valid for a write as the documentation asks.
         unsafe { out.set(Box::into_raw(Box::new(report))) };
         Ok(())

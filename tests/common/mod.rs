@@ -47,12 +47,13 @@ impl Compiler {
         let folder = scratch(&format!("check-{}", self.extension));
         let source = folder.join("program").with_extension(self.extension);
         fs::write(&source, program).expect("the program can be written");
-        succeed(self.command(&source, &folder.join("program")));
+        succeed(self.command(&[source], &folder.join("program")));
     }
 
-    /// Compiles a source file and links it with the library; the executable finds the library where this build put it.
-    pub fn build(&self, source: &Path) -> PathBuf {
-        let name = source.file_stem().expect("a source has a name");
+    /// Compiles source files into a program named after the first and links it with the library; the executable finds the library where
+    /// this build put it.
+    pub fn build(&self, sources: &[PathBuf]) -> PathBuf {
+        let name = sources[0].file_stem().expect("a source has a name");
         let folder = scratch(&format!("programs-{}", self.extension));
         let executable = folder.join(name);
         // Programs look for the SONAME. The link is renamed into place because tests run at the same time.
@@ -60,17 +61,17 @@ impl Compiler {
         let _ = fs::remove_file(&fresh);
         std::os::unix::fs::symlink(library(), &fresh).expect("a link can be made");
         fs::rename(&fresh, &link).expect("a link can be renamed");
-        let mut command = self.command(source, &executable);
+        let mut command = self.command(sources, &executable);
         command.arg(library()).args(["-lm", "-lpthread"]);
         command.arg(format!("-Wl,-rpath,{}", folder.display()));
         succeed(command);
         executable
     }
 
-    fn command(&self, source: &Path, executable: &Path) -> Command {
+    fn command(&self, sources: &[PathBuf], executable: &Path) -> Command {
         let mut command = Command::new(&self.command);
         command.arg(self.standard).args(["-pedantic", "-Wall", "-Wextra", "-Werror", "-O1", "-g"]);
-        command.arg("-I").arg(root().join("include")).arg(source).arg("-o").arg(executable);
+        command.arg("-I").arg(root().join("include")).args(sources).arg("-o").arg(executable);
         command
     }
 }

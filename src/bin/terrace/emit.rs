@@ -32,10 +32,15 @@ pub fn count(count: usize) -> String {
 
 /// Seconds for people.
 pub fn seconds(seconds: f64) -> String {
-    match seconds {
-        s if s < 1e-3 => format!("{:.2} us", s * 1e6),
-        s if s < 1.0 => format!("{:.2} ms", s * 1e3),
-        s => format!("{s:.3} s"),
+    if seconds < 1.0 { scaled(seconds * 1e6, 1000.0, &["us", "ms"]) } else { format!("{seconds:.3} s") }
+}
+
+/// A number in scientific notation whose exponent has a sign and two digits, so that columns align.
+pub fn scientific(value: f64) -> String {
+    let text = format!("{value:.3e}");
+    match text.split_once('e').map(|(mantissa, exponent)| (mantissa, exponent.parse::<i32>())) {
+        Some((mantissa, Ok(exponent))) => format!("{mantissa}e{exponent:+03}"),
+        _ => text,
     }
 }
 
@@ -46,7 +51,11 @@ fn scaled(value: f64, step: f64, units: &[&str]) -> String {
         scaled /= step;
         unit += 1;
     }
-    let digits = if unit == 0 || scaled >= 100.0 { 0 } else { 3 - scaled.log10().floor() as usize - 1 };
+    let digits = match scaled {
+        s if s >= 100.0 || s.fract() == 0.0 && unit == 0 => 0,
+        s if s >= 10.0 => 1,
+        _ => 2,
+    };
     format!("{scaled:.digits$} {}", units[unit]).trim_end().to_string()
 }
 
@@ -63,6 +72,11 @@ mod tests {
         assert_eq!(count(999), "999");
         assert_eq!(count(2_097_152), "2.10 M");
         assert_eq!(count(262_144), "262 k");
-        assert_eq!(seconds(0.0123), "12.30 ms");
+        assert_eq!(seconds(0.0123), "12.3 ms");
+        assert_eq!(seconds(2.5e-6), "2.50 us");
+        assert_eq!(seconds(12.3456), "12.346 s");
+        assert_eq!(scientific(1.0), "1.000e+00");
+        assert_eq!(scientific(2.5e-9), "2.500e-09");
+        assert_eq!(scientific(f64::NAN), "NaN");
     }
 }

@@ -6,7 +6,8 @@ use terrace::Report;
 use terrace::report::LevelReport;
 
 const WIDTH: f64 = 1120.0;
-const HEIGHT: f64 = 470.0;
+const TOP: f64 = 104.0;
+const BOTTOM: f64 = 410.0;
 
 /// Colours that people with any colour vision can tell apart.
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
@@ -33,18 +34,21 @@ struct Panel {
 
 /// Draws the first solves of a report and its hierarchy.
 pub fn draw(name: &str, report: &Report) -> String {
-    let mut svg = Svg::new(WIDTH, HEIGHT, STYLE);
+    // A deep hierarchy makes the picture longer rather than its lines unreadable.
+    let bottom = BOTTOM.max(TOP + 22.0 + 14.0 * report.levels.len() as f64);
+    let mut svg = Svg::new(WIDTH, bottom + 60.0, STYLE);
     svg.label("title", Anchor::Start, (24.0, 36.0), &shortened(name, 90));
     svg.label("subtitle", Anchor::Start, (24.0, 58.0), &subtitle(report));
-    history(&mut svg, Panel { left: 84.0, right: 540.0, top: 104.0, bottom: 410.0 }, report);
-    levels(&mut svg, Panel { left: 610.0, right: 1096.0, top: 104.0, bottom: 410.0 }, &report.levels);
+    history(&mut svg, Panel { left: 84.0, right: 540.0, top: TOP, bottom }, report);
+    levels(&mut svg, Panel { left: 610.0, right: 1096.0, top: TOP, bottom }, &report.levels);
     svg.finish()
 }
 
 fn subtitle(report: &Report) -> String {
     let mut parts = Vec::new();
-    if let Some(solve) = report.solves.first() {
-        let converged = if solve.converged { "converged" } else { "not converged" };
+    // Of several right-hand sides the one that was solved worst.
+    if let Some(solve) = report.solves.iter().max_by(|a, b| a.true_residual.total_cmp(&b.true_residual)) {
+        let converged = if report.solves.iter().all(|s| s.converged) { "converged" } else { "not converged" };
         let (iterations, residual) = (solve.iterations, solve.true_residual);
         parts.push(format!(
             "{}: {iterations} iterations, {converged}, true relative residual {residual:.2e}",
@@ -62,8 +66,12 @@ fn subtitle(report: &Report) -> String {
 
 /// Relative residuals over iterations, logarithmic.
 fn history(svg: &mut Svg, panel: Panel, report: &Report) {
-    svg.label("heading", Anchor::Start, (panel.left, panel.top - 16.0), "Residual history");
     let shown = &report.solves[..report.solves.len().min(COLOURS.len())];
+    let heading = match (shown.len(), report.solves.len()) {
+        (few, all) if few < all => format!("Residual history, first {few} of {all} right-hand sides"),
+        _ => "Residual history".to_string(),
+    };
+    svg.label("heading", Anchor::Start, (panel.left, panel.top - 16.0), &heading);
     let positive = |r: &&f64| r.is_finite() && **r > 0.0;
     let residuals: Vec<f64> = shown.iter().flat_map(|s| s.history.iter()).filter(positive).copied().collect();
     let last = shown.iter().map(|s| s.history.len().saturating_sub(1)).max().unwrap_or(0);

@@ -1,6 +1,6 @@
 //! `terrace solve`: set up, solve, and tell what was done.
 
-use crate::emit::{bytes, emit, save, seconds};
+use crate::emit::{bytes, emit, save, scientific, seconds};
 use crate::input::{self, Input, Loaded};
 use crate::progress::Progress;
 use crate::{Outcome, memory, plot};
@@ -127,7 +127,7 @@ fn write_history(out: &mut String, solve: &SolveReport) {
     let stride = solve.history.len().div_ceil(MOST).max(1);
     let _ = writeln!(out, "{:>9} {:>12} {:>8}", "iteration", "residual", "factor");
     for (i, residual) in solve.history.iter().enumerate().filter(|(i, _)| i % stride == 0 || *i == last) {
-        let _ = write!(out, "{i:>9} {residual:>12.3e}");
+        let _ = write!(out, "{i:>9} {:>12}", scientific(*residual));
         if i > 0 {
             let _ = write!(out, " {:>8.3}", residual / solve.history[i - 1]);
         }

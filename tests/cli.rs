@@ -1,0 +1,250 @@
+//! The command-line program, run as a user runs it.
+
+#![cfg(feature = "cli")]
+
+use serde_json::Value as Json;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use terrace::io::matrix_market::{read_dense, read_matrix};
+use terrace::{gallery, options};
+
+/// What a run left behind.
+struct Run {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn terrace(arguments: &[&str]) -> Run {
+    let output = Command::new(env!("CARGO_BIN_EXE_terrace")).args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// A path for this test alone.
+fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join(name)
+}
+
+fn written(name: &str, text: &str) -> String {
+    let path = scratch(name);
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_string()
+}
+
+/// A run that must succeed and say nothing on stderr.
+fn succeeds(arguments: &[&str]) -> String {
+    let run = terrace(arguments);
+    assert_eq!((run.code, run.err.as_str()), (0, ""), "{arguments:?}\n{}", run.out);
+    run.out
+}
+
+/// A run that must fail with these words on stderr and nothing on stdout.
+fn fails(arguments: &[&str], parts: &[&str]) {
+    let run = terrace(arguments);
+    assert_eq!((run.code, run.out.as_str()), (2, ""), "{arguments:?}\n{}", run.err);
+    for part in parts {
+        assert!(run.err.contains(part), "{arguments:?}: {part:?} is not in {:?}", run.err);
+    }
+}
+
+#[test]
+fn info_tells_version_threads_and_devices() {
+    let text = succeeds(&["info"]);
+    assert!(text.contains(env!("CARGO_PKG_VERSION")) && text.contains("threads") && text.contains("simd"), "{text}");
+
+    let json: Json = serde_json::from_str(&succeeds(&["info", "--json"])).unwrap();
+    assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
+    assert!(json["threads"].as_u64().unwrap() >= 1);
+    assert_eq!(json["devices"][0], "host");
+}
+
+#[test]
+fn options_are_printed_from_the_table() {
+    assert_eq!(succeeds(&["options", "--markdown"]), options::reference());
+    let text = succeeds(&["options"]);
+    assert!(options::OPTIONS.iter().all(|row| text.contains(row.key)));
+    let some = succeeds(&["options", "smoother"]);
+    assert!(some.contains("amg.smoother.type") && !some.contains("solver.tolerance"), "{some}");
+}
+
+#[test]
+fn gallery_lists_families_and_writes_problems() {
+    let list = succeeds(&["gallery"]);
+    assert!(gallery::FAMILIES.iter().all(|family| list.contains(&family.usage()) && list.contains(family.help)));
+
+    for name in ["poisson.mtx", "poisson.mtx.gz"] {
+        let path = scratch(name);
+        let told = succeeds(&["gallery", "poisson27:3x4x5", "-o", path.to_str().unwrap()]);
+        assert!(told.contains("60 rows"), "{told}");
+        assert_eq!(read_matrix(&path).unwrap(), gallery::poisson27(3, 4, 5).unwrap());
+    }
+    assert!(std::fs::read(scratch("poisson.mtx.gz")).unwrap().starts_with(&[0x1f, 0x8b]));
+
+    let (matrix, coordinates) = (scratch("elastic.mtx"), scratch("elastic_xyz.mtx"));
+    let paths = [matrix.to_str().unwrap(), coordinates.to_str().unwrap()];
+    succeeds(&["gallery", "elasticity:2", "-o", paths[0], "--coordinates", paths[1]]);
+    let elastic = gallery::elasticity_hex8(2).unwrap();
+    assert_eq!(read_matrix(&matrix).unwrap(), elastic.matrix.view().to_scalar().unwrap());
+    let xyz = read_dense(&coordinates).unwrap();
+    assert_eq!((xyz.rows, xyz.cols), (18, 3));
+    assert_eq!([xyz.values[1], xyz.values[18 + 1], xyz.values[36 + 1]], elastic.coordinates[3..6]);
+}
+
+#[test]
+fn gallery_refuses_what_it_cannot_write() {
+    let path = scratch("refused.mtx");
+    let path = path.to_str().unwrap();
+    fails(&["gallery", "poison5:3", "-o", path], &["nearest is \"poisson5\"", "TERRACE_ERROR_INVALID_ARGUMENT"]);
+    fails(&["gallery", "poisson5:0", "-o", path], &["size \"0\"", "poisson5:NXxNY"]);
+    fails(&["gallery", "poisson5:3", "-o", path, "--coordinates", path], &["no node coordinates"]);
+    fails(&["gallery", "poisson5:3"], &["--output"]);
+    fails(&["gallery", "poisson5:3", "-o", "no-such-folder/a.mtx"], &["no-such-folder/a.mtx could not be written"]);
+}
+
+#[test]
+fn bad_arguments_are_named_with_what_would_be_accepted() {
+    fails(&["solve"], &["give a Matrix Market file, or --problem"]);
+    fails(&["solve", "-p", "poisson7:3", "solver.tolerence=1"], &["nearest is \"solver.tolerance\""]);
+    fails(&["solve", "-p", "poisson7:3", "amg.max_levels=0"], &["whole number from 1 to 64"]);
+    fails(&["solve", "-p", "poisson8:3"], &["no family is called \"poisson8\"", "poisson27"]);
+    fails(&["solve", "-p", "poisson7:3", "a.mtx"], &["\"a.mtx\" is one matrix too many"]);
+    fails(&["solve", "-p", "poisson7:3", "--threads", "0"], &["threads is 0; accepted: 1 to 4096"]);
+    fails(&["solve", "-p", "poisson7:3", "--block-size", "9"], &["--block-size is 9; accepted: 1 to 8"]);
+    fails(&["solve", "-p", "poisson7:3", "--block-size", "2"], &["--block-size 2 does not divide the 27 rows"]);
+    fails(&["bench", "solve", "-p", "poisson7:3", "--repeat", "0"], &["--repeat"]);
+    fails(&["nonsense"], &["nonsense"]);
+}
+
+#[test]
+fn bad_files_are_named_with_their_line() {
+    fails(&["solve", "no-such-file.mtx"], &["no-such-file.mtx could not be opened", "TERRACE_ERROR_IO"]);
+
+    let head = "%%MatrixMarket matrix coordinate real general\n";
+    let malformed = written("malformed.mtx", &format!("{head}2 2 2\n1 1 1.0\n2 5 1.0\n"));
+    fails(&["solve", &malformed], &["malformed.mtx, line 4: column is 5; accepted: 1 to 2", "TERRACE_ERROR_PARSE"]);
+
+    let no_diagonal = written("no_diagonal.mtx", &format!("{head}2 2 2\n1 1 1.0\n2 1 1.0\n"));
+    fails(&["solve", &no_diagonal], &["row 1", "TERRACE_ERROR_MATRIX_VALUES"]);
+
+    let array = written("array.mtx", "%%MatrixMarket matrix array real general\n3 1\n1\n2\n3\n");
+    fails(&["solve", &array], &["array.mtx holds a dense array"]);
+    fails(&["solve", "-p", "poisson5:2", "--rhs", &array], &["array.mtx holds 3 rows", "4 rows"]);
+    fails(&["solve", "-p", "poisson5:2", "--near-null-space", &array], &["array.mtx holds 3 rows"]);
+    fails(&["solve", "-p", "poisson5:2", "--coordinates", &array], &["--dimension 2 or 3 is needed"]);
+
+    let config = written("config.json", r#"{"solver": {"tolerance": 1e-6, "restarts": 3}}"#);
+    fails(&["solve", "-p", "poisson5:2", "--config", &config], &["config.json", "nearest is \"solver.restart\""]);
+}
+
+fn solved(arguments: &[&str]) -> Json {
+    let arguments = [&["solve", "--json"], arguments].concat();
+    serde_json::from_str(&succeeds(&arguments)).unwrap()
+}
+
+#[test]
+fn solve_prints_levels_history_times_and_memory() {
+    let plot = scratch("solve.svg");
+    let text = succeeds(&["solve", "--problem", "poisson7:12", "--plot", plot.to_str().unwrap()]);
+    for part in ["poisson7:12: 1728 rows", "operator complexity", "residual history", "galerkin", "peak resident set"] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+
+    let svg = std::fs::read_to_string(plot).unwrap();
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+    assert!(["Residual history", "iteration", "rows", "nonzeros", "bytes"].iter().all(|part| svg.contains(part)));
+}
+
+#[test]
+fn json_holds_the_report_and_the_problem() {
+    let json = solved(&["-p", "poisson7:12", "--threads", "2"]);
+    assert_eq!(json["problem"]["name"], "poisson7:12");
+    assert_eq!(json["problem"]["rows"], 1728);
+    assert_eq!(json["status"], "TERRACE_SUCCESS");
+    assert_eq!(json["threads"], 2);
+    assert_eq!(json["level"][0]["rows"], 1728);
+    let solve = &json["right_hand_side"][0];
+    let history = solve["history"].as_array().unwrap();
+    assert_eq!(history.len() as u64, solve["iterations"].as_u64().unwrap() + 1);
+    assert!(solve["true_residual"].as_f64().unwrap() <= 1e-8);
+    assert!(json["peak_resident_bytes"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_solve_that_does_not_converge_exits_with_1() {
+    let run = terrace(&["solve", "-p", "poisson7:12", "solver.max_iterations=2"]);
+    assert_eq!((run.code, run.err.as_str()), (1, ""));
+    assert!(run.out.contains("not converged"));
+}
+
+#[test]
+fn options_come_from_a_file_and_then_from_arguments() {
+    let config = written("two_iterations.json", r#"{"solver": {"max_iterations": 2, "type": "gmres"}}"#);
+    let json = solved(&["-p", "poisson7:12", "--config", &config, "solver.max_iterations=100"]);
+    assert!(json["solver"].as_str().unwrap().contains("gmres"));
+    assert!(json["right_hand_side"][0]["iterations"].as_u64().unwrap() > 2);
+
+    let single = solved(&["-p", "poisson7:12", "solver.precision=f32", "solver.tolerance=1e-4"]);
+    assert!(single["solver"].as_str().unwrap().contains("f32"));
+}
+
+#[test]
+fn right_hand_sides_are_read_and_solutions_written() {
+    let matrix = scratch("system.mtx.gz");
+    succeeds(&["gallery", "poisson5:6x5", "-o", matrix.to_str().unwrap()]);
+    let b: Vec<f64> = (0..60).map(|i| f64::from(i % 7) - 2.5).collect();
+    let lines: Vec<String> = b.iter().map(f64::to_string).collect();
+    let rhs = written("rhs.mtx", &format!("%%MatrixMarket matrix array real general\n30 2\n{}\n", lines.join("\n")));
+    let solution = scratch("solution.mtx");
+
+    let json = solved(&[matrix.to_str().unwrap(), "--rhs", &rhs, "-o", solution.to_str().unwrap()]);
+
+    assert_eq!(json["right_hand_sides"], 2);
+    let (a, x) = (read_matrix(&matrix).unwrap(), read_dense(&solution).unwrap());
+    assert_eq!((x.rows, x.cols), (30, 2));
+    for column in 0..2 {
+        for i in 0..30 {
+            let ax: f64 = a.view().row(i).map(|(j, v)| v[0] * x.values[30 * column + j]).sum();
+            assert!((ax - b[30 * column + i]).abs() < 1e-6);
+        }
+    }
+}
+
+#[test]
+fn near_null_spaces_from_files_act_like_the_generated_ones() {
+    let (matrix, xyz) = (scratch("bar.mtx"), scratch("bar_xyz.mtx"));
+    let (matrix, xyz) = (matrix.to_str().unwrap(), xyz.to_str().unwrap());
+    succeeds(&["gallery", "elasticity:8", "-o", matrix, "--coordinates", xyz]);
+    let history = |json: &Json| json["right_hand_side"][0]["history"].clone();
+
+    let generated = solved(&["-p", "elasticity:8"]);
+    let read = solved(&[matrix, "--block-size", "3", "--coordinates", xyz]);
+    assert_eq!(read["problem"]["block_size"], 3);
+    assert_eq!(history(&read), history(&generated));
+
+    // Translations alone are a poorer near-null space than all rigid-body modes.
+    let rows = read["problem"]["rows"].as_u64().unwrap();
+    let translations: Vec<String> =
+        (0..3).flat_map(|c| (0..rows).map(move |i| u64::from(i % 3 == c).to_string())).collect();
+    let text = format!("%%MatrixMarket matrix array integer general\n{rows} 3\n{}\n", translations.join("\n"));
+    let modes = written("translations.mtx", &text);
+    let poorer = solved(&[matrix, "--block-size", "3", "--near-null-space", &modes]);
+    let iterations = |json: &Json| json["right_hand_side"][0]["iterations"].as_u64().unwrap();
+    assert!(iterations(&poorer) > iterations(&generated), "{} {}", iterations(&poorer), iterations(&generated));
+}
+
+#[test]
+fn bench_prints_a_table_and_one_line_for_machines() {
+    let text = succeeds(&["bench", "solve", "-p", "poisson7:10", "--repeat", "2", "--threads", "2"]);
+    assert!(text.contains("1 thread ") && text.contains("2 threads") && text.contains("speed-up"), "{text}");
+    let json: Json = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!((&json["bench"], &json["repeat"]), (&Json::from("solve"), &Json::from(2)));
+    for (run, threads) in json["runs"].as_array().unwrap().iter().zip([1, 2]) {
+        assert_eq!(run["threads"], threads);
+        for phase in ["setup", "solve", "update", "apply"] {
+            assert!(run["median_seconds"][phase].as_f64().unwrap() > 0.0, "{phase}");
+        }
+    }
+}
