@@ -124,3 +124,30 @@ fn every_mistake_gets_its_sentence() {
     }
     assert_eq!(output, committed);
 }
+
+#[test]
+fn programs_in_the_documentation_run() {
+    let folder = common::scratch("documentation");
+    for page in ["README.md", "docs/getting-started.md"] {
+        let text = std::fs::read_to_string(root().join(page)).unwrap_or_default();
+        let blocks = text.split("\n```").skip(1).step_by(2);
+        for (i, block) in blocks.enumerate() {
+            let (language, program) = block.split_once('\n').expect("a block has lines");
+            let source = folder.join(format!("{}-{i}", page.replace(['/', '.'], "-")));
+            let printed = match language {
+                "c" if program.contains("int main") => {
+                    let source = source.with_extension("c");
+                    std::fs::write(&source, program).unwrap();
+                    run(&Compiler::c().build(&[source]), &[])
+                }
+                "fortran" => {
+                    let source = source.with_extension("f90");
+                    std::fs::write(&source, program).unwrap();
+                    run(&fortran::build(&source), &[])
+                }
+                _ => continue,
+            };
+            assert!(!printed.is_empty(), "{page}: {program}");
+        }
+    }
+}

@@ -358,7 +358,8 @@ contains
     call succeeded(status)
     call expect(all(abs(x - 1) < 1e-4), 'one level is solved exactly')
     call terrace_amg_apply(amg, [1.0_real64, 0.0_real64, 1.0_real64], wide(:, 1), status)
-    call expect(status == TERRACE_SUCCESS .or. status == TERRACE_ERROR_INVALID_ARGUMENT, 'f64 vectors for an f32 hierarchy')
+    call succeeded(status)
+    call expect(all(abs(wide(:, 1) - 1) < 1e-4), 'f64 vectors for an f32 hierarchy')
     call terrace_amg_destroy(amg)
     call terrace_matrix_destroy(matrix)
   end subroutine
