@@ -26,9 +26,10 @@ LIBDIR ?= lib
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
+# Without the command-line program and its dependencies, which the example does not need.
 run: ## build the library and solve a 128^3 Poisson problem from C
 	@tools/setup.sh run
-	$(CARGO) build --release --locked --lib
+	$(CARGO) build --release --locked --lib --no-default-features
 	@mkdir -p $(EXAMPLES)
 	ln -sf libterrace.so $(ARTIFACTS)/libterrace.so.$(ABI)
 	$(CC) -std=c99 $(CFLAGS) -Iinclude c_examples/poisson.c -o $(EXAMPLES)/poisson -L$(ARTIFACTS) -lterrace -lm -Wl,-rpath,$(ARTIFACTS)
