@@ -110,13 +110,13 @@ rows! {
         "Coarsening stops at this many rows, and the level is solved by a dense factorisation.",
         "A dense solve of 200 rows costs less than two more levels.";
     "amg.coarsest.sweeps", Kind::Int { min: 1, max: 1000 }, "4", "SetCycleNumSweeps", "coarsest_sweeps",
-        "Smoothing sweeps on the coarsest level when it is too large to factorise (more than 5000 rows).",
+        "Smoothing sweeps on the coarsest level when it is too large to factorise (more than max_rows and more than 2000 rows).",
         "Enough to damp what coarsening could not reduce; such levels are strongly diagonally dominant.";
     "amg.strength.type", auto_choice(amg::strength::NAMES), "auto", "-", "strength",
         "Which couplings count as strong. auto: classical for pmis, symmetric for mis2.",
         "Each coarsening was designed with this measure.";
     "amg.strength.threshold", Kind::Real { min: 0.0, max: 1.0, auto: true }, "auto", "SetStrongThreshold", "strength_threshold",
-        "Coupling is strong from this share of the row's strongest (classical) or of the geometric mean of the diagonals (symmetric). auto: 0.25 classical; symmetric 0.08 for scalar problems, 0.01 for blocks.",
+        "Coupling is strong from this share of the row's strongest (classical) or of the geometric mean of the diagonals (symmetric). auto: 0.25 classical; symmetric 0.08 for scalar problems, halved from level to level, 0.01 for blocks.",
         "0.25 is hypre's; 0.08 keeps axis couplings of Laplacians and drops noise; block norms vary more within one material.";
     "amg.coarsening.type", auto_choice(amg::coarsen::NAMES), "auto", "SetCoarsenType (8 PMIS)", "selector",
         "How coarse unknowns are chosen. auto: mis2 for block matrices and when a near-null space is given, otherwise pmis.",

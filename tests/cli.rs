@@ -94,6 +94,14 @@ fn gallery_lists_families_and_writes_problems() {
 }
 
 #[test]
+fn help_pages_name_every_family() {
+    for arguments in [&["solve", "--help"][..], &["gallery", "--help"], &["bench", "solve", "--help"]] {
+        let help = succeeds(arguments);
+        assert!(gallery::FAMILIES.iter().all(|family| help.contains(&family.usage())), "{help}");
+    }
+}
+
+#[test]
 fn gallery_refuses_what_it_cannot_write() {
     let path = scratch("refused.mtx");
     let path = path.to_str().unwrap();

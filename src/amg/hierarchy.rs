@@ -161,7 +161,7 @@ impl Builder<'_> {
                 Some(Kept { graph, coarse, p, coarse_matrix }) => (graph, coarse, Some((p, coarse_matrix))),
                 None => {
                     let measure = coarsening.strength();
-                    let graph = phases.time("strength", || strength::build(self.config, measure, &view))?;
+                    let graph = phases.time("strength", || strength::build(self.config, measure, &view, level))?;
                     let coarse = phases.time("coarsen", || coarsening.coarsen(&graph, level as u64))?;
                     (Arc::new(graph), Arc::new(coarse), None)
                 }

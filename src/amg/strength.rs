@@ -53,8 +53,8 @@ impl Graph {
     }
 }
 
-/// The graph of `a` by the measure that the options name, or else by `default`.
-pub(crate) fn build<T: Scalar>(config: &Config, default: &str, a: &CsrView<'_, T>) -> Result<Graph> {
+/// The graph of `a`, the matrix of level `level`, by the measure that the options name, or else by `default`.
+pub(crate) fn build<T: Scalar>(config: &Config, default: &str, a: &CsrView<'_, T>, level: usize) -> Result<Graph> {
     let name = config.choice("amg.strength.type").unwrap_or(default.to_string());
     let threshold = config.real_or_auto("amg.strength.threshold");
     match name.as_str() {
@@ -63,7 +63,9 @@ pub(crate) fn build<T: Scalar>(config: &Config, default: &str, a: &CsrView<'_, T
         }
         "classical" => host::strength::classical(a, threshold.unwrap_or(0.25)),
         _ => {
-            let default = if a.block == Block::SCALAR { 0.08 } else { 0.01 };
+            // Smoothed coarse operators spread their couplings over more neighbours.
+            let scalar = 0.08 * 0.5_f64.powi(level as i32);
+            let default = if a.block == Block::SCALAR { scalar } else { 0.01 };
             host::strength::symmetric(a, threshold.unwrap_or(default))
         }
     }

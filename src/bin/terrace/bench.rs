@@ -1,6 +1,6 @@
-//! `terrace bench`: medians of set-up, solve, update and one preconditioner application, all threads against one in the same run.
+//! `terrace bench`: medians of set-up, solve, update and one application of the AMG hierarchy, all threads against one in the same run.
 
-use crate::emit::{emit, seconds};
+use crate::emit::{emit, seconds, threads};
 use crate::input::{Input, Loaded};
 use crate::progress::Progress;
 use crate::{Outcome, memory};
@@ -19,11 +19,12 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum What {
-    /// Set-up, solve, update and one preconditioner application, against the same with one thread
+    /// Set-up, solve and update of the solver and one application of the AMG hierarchy, against the same with one thread
     Solve(SolveArguments),
 }
 
 #[derive(Args)]
+#[command(after_help = crate::gallery::families_help())]
 struct SolveArguments {
     #[command(flatten)]
     input: Input,
@@ -48,15 +49,15 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let What::Solve(arguments) = &arguments.what;
     let progress = Progress::new(false);
     let loaded = arguments.input.load(progress)?;
-    let threads = loaded.context.threads();
-    let counts: Vec<usize> = if threads == 1 { vec![1] } else { vec![1, threads] };
+    let mut counts = vec![1, loaded.context.threads()];
+    counts.dedup();
     let contexts = counts.iter().map(|n| Context::new(&format!("host:{n}"))).collect::<Result<Vec<_>>>()?;
 
     // Rounds of the thread counts take turns, so that a slow moment of the machine meets both.
     let mut rounds: Vec<Vec<Round>> = contexts.iter().map(|_| Vec::new()).collect();
     for repeat in 0..=arguments.repeat {
         for (context, rounds) in contexts.iter().zip(&mut rounds) {
-            let title = format!("round {repeat} of {}, {} threads", arguments.repeat, context.threads());
+            let title = format!("round {repeat} of {}, {}", arguments.repeat, threads(context.threads()));
             let round = progress.follow(context, &title, || {
                 if loaded.single_precision() {
                     measure::<f32>(&loaded, context)
@@ -129,7 +130,7 @@ fn table(loaded: &Loaded, counts: &[usize], medians: &[[f64; 4]], last: &Round, 
         "phase"
     );
     for count in counts {
-        let _ = write!(out, " {:>14}", format!("{count} thread{}", if *count == 1 { "" } else { "s" }));
+        let _ = write!(out, " {:>14}", threads(*count));
     }
     out.push_str(if counts.len() > 1 { "  speed-up\n" } else { "\n" });
     for (p, phase) in PHASES.iter().enumerate() {

@@ -35,6 +35,11 @@ pub fn seconds(seconds: f64) -> String {
     if seconds < 1.0 { scaled(seconds * 1e6, 1000.0, &["us", "ms"]) } else { format!("{seconds:.3} s") }
 }
 
+/// A number of threads for people.
+pub fn threads(count: usize) -> String {
+    format!("{count} thread{}", if count == 1 { "" } else { "s" })
+}
+
 /// A number in scientific notation whose exponent has a sign and two digits, so that columns align.
 pub fn scientific(value: f64) -> String {
     let text = format!("{value:.3e}");

@@ -13,6 +13,7 @@ use terrace::{Error, Result, Status};
 
 /// Write a generated problem as a Matrix Market file, or list the families
 #[derive(Args)]
+#[command(after_help = families_help())]
 pub struct Arguments {
     /// The problem, like poisson7:20x30x40; without it the families are listed
     #[arg(value_name = "FAMILY:SIZES", requires = "output")]
@@ -61,6 +62,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
 fn by_columns(coordinates: &[f64], dimension: usize) -> Dense {
     let values = (0..dimension).flat_map(|c| coordinates.iter().skip(c).step_by(dimension).copied()).collect();
     Dense { rows: coordinates.len() / dimension, cols: dimension, values }
+}
+
+/// The families as a section of a help page.
+pub fn families_help() -> String {
+    format!("Problems:\n{}", families().lines().map(|line| format!("  {line}\n")).collect::<String>())
 }
 
 fn families() -> String {

@@ -61,7 +61,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Whether the Krylov method works in f32, by the option or by the matrix.
+    /// Whether the Krylov method, and with it the vectors given to it, is asked to work in f32.
     pub fn single_precision(&self) -> bool {
         let described = config::describe(&self.config);
         described.iter().any(|(key, value)| *key == "solver.precision" && value == "f32")

@@ -1,6 +1,6 @@
 //! The picture of a solve: residual history on the left, sizes of the levels on the right.
 
-use crate::emit::{bytes, count, seconds};
+use crate::emit::{bytes, count, seconds, threads};
 use crate::svg::{Anchor, Svg};
 use terrace::Report;
 use terrace::report::LevelReport;
@@ -60,7 +60,7 @@ fn subtitle(report: &Report) -> String {
     }
     parts.push(format!("set-up {}", seconds(report.setup.get("total"))));
     parts.push(format!("solve {}", seconds(report.solve.get("total"))));
-    parts.push(format!("{} threads", report.threads));
+    parts.push(threads(report.threads));
     parts.join("  \u{b7}  ")
 }
 

@@ -1,6 +1,6 @@
 //! Progress on standard error, for people only: nothing appears when it is not a terminal or when the output is for a program.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use std::io::{IsTerminal, Read};
 use std::time::Duration;
 use terrace::Context;
@@ -43,30 +43,27 @@ impl Progress {
 
     /// Wraps a source of known length in bytes.
     pub fn read<R: Read>(self, message: &str, length: u64, source: R) -> impl Read {
-        let bar = self.draw(ProgressBar::with_draw_target(Some(length), self.target()), message);
-        if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:30}] {bytes}/{total_bytes} {eta}") {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        bar.wrap_read(source)
+        self.bar(Some(length), "[{bar:30}] {bytes}/{total_bytes} {wide_msg}", message).wrap_read(source)
     }
 
     fn spinner(self, message: &str) -> ProgressBar {
-        let bar = self.draw(ProgressBar::with_draw_target(None, self.target()), message);
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {
-            bar.set_style(style);
-        }
+        let bar = self.bar(None, "{spinner} {wide_msg} {elapsed}", message);
         if self.visible {
             bar.enable_steady_tick(Duration::from_millis(100));
         }
         bar
     }
 
-    fn draw(self, bar: ProgressBar, message: &str) -> ProgressBar {
-        bar.set_message(message.to_string());
+    /// A bar that is drawn only once it has its looks, and vanishes at its end.
+    fn bar(self, length: Option<u64>, template: &str, message: &str) -> ProgressBar {
+        let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::hidden());
+        let bar = bar.with_message(message.to_string()).with_finish(ProgressFinish::AndClear);
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        if self.visible {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
         bar
-    }
-
-    fn target(self) -> ProgressDrawTarget {
-        if self.visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() }
     }
 }

@@ -14,6 +14,7 @@ use terrace::{Error, Guess, Report, Result, Scalar, Solver, Status};
 
 /// Solve A x = b and print levels, residual history, times and memory
 #[derive(Args)]
+#[command(after_help = crate::gallery::families_help())]
 pub struct Arguments {
     #[command(flatten)]
     input: Input,

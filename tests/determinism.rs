@@ -1,0 +1,117 @@
+//! The same bits for any number of threads, and the hierarchy that a renewal gives.
+
+use std::sync::Arc;
+use terrace::matrix::Values;
+use terrace::{Amg, Config, Context, Guess, Matrix, Solver, gallery};
+
+fn problem(name: &str) -> Arc<Matrix> {
+    let problem = gallery::parse(name).unwrap();
+    let matrix = Matrix::from_csr(problem.matrix).unwrap();
+    if let Some(coordinates) = &problem.coordinates {
+        matrix.set_coordinates(problem.dimension, coordinates).unwrap();
+    }
+    Arc::new(matrix)
+}
+
+fn config(options: &[(&str, &str)]) -> Config {
+    let mut config = Config::new();
+    for (key, value) in options {
+        config.set_str(key, value).unwrap();
+    }
+    config
+}
+
+fn right_hand_side(n: usize) -> Vec<f64> {
+    (0..n).map(|i| ((i * 31) % 101) as f64 - 50.0).collect()
+}
+
+#[test]
+fn results_are_identical_to_the_bit_for_1_2_and_7_threads() {
+    let cases: &[(&str, &[(&str, &str)])] = &[
+        ("poisson7:40", &[]),
+        ("poisson7:40", &[("amg.coarsening.type", "mis2"), ("solver.type", "fcg")]),
+        ("poisson5:200", &[("solver.type", "gmres"), ("precision.matrix", "f64,f32"), ("precision.vector", "f64,f32")]),
+        ("poisson27:24", &[("precision.setup", "f32"), ("precision.transfer", "f32"), ("precision.smoother", "f32")]),
+        ("elasticity:14", &[]),
+        ("elasticity:14", &[("amg.coarsening.type", "pmis"), ("solver.max_iterations", "20")]),
+    ];
+    for (name, options) in cases {
+        let matrix = problem(name);
+        let config = config(options);
+        let run = |threads: usize| {
+            let context = Context::new(&format!("host:{threads}")).unwrap();
+            let mut solver = Solver::new(&context, &config);
+            solver.setup(Some(&matrix)).unwrap();
+            let b = right_hand_side(matrix.rows());
+            let mut x = vec![0.0; b.len()];
+            solver.solve(&b, &mut x, Guess::Zero).unwrap();
+            let report = solver.report();
+            let sizes: Vec<_> = report.levels.iter().map(|l| (l.rows, l.nonzeros)).collect();
+            let history: Vec<u64> = report.solves[0].history.iter().map(|r| r.to_bits()).collect();
+            (sizes, history, x.iter().map(|v| v.to_bits()).collect::<Vec<u64>>())
+        };
+        let one = run(1);
+        assert!(one.0.len() > 1 && one.1.len() > 2, "{name} has levels and iterations");
+        for threads in [2, 7] {
+            assert!(run(threads) == one, "{name} {options:?} differs with {threads} threads");
+        }
+    }
+}
+
+#[test]
+fn a_renewal_without_changes_gives_the_same_bits_and_a_scaled_matrix_the_scaled_inverse() {
+    let context = Context::new("host:2").unwrap();
+    for (name, options) in [
+        ("poisson7:20", vec![]),
+        ("poisson7:20", vec![("amg.coarsening.type", "mis2")]),
+        ("elasticity:8", vec![]),
+        ("elasticity:8", vec![("amg.interpolation.type", "tentative")]),
+    ] {
+        let matrix = problem(name);
+        let b = right_hand_side(matrix.rows());
+        let mut amg = Amg::setup(&context, &matrix, &config(&options)).unwrap();
+        let (mut first, mut same, mut scaled) = (vec![0.0; b.len()], vec![0.0; b.len()], vec![0.0; b.len()]);
+        amg.apply(&b, &mut first).unwrap();
+
+        amg.update().unwrap();
+        amg.apply(&b, &mut same).unwrap();
+        assert!(first == same, "{name} {options:?}");
+
+        let Values::F64(values) = matrix.values() else { panic!("the gallery is f64") };
+        let quadrupled: Vec<f64> = values.as_slice().iter().map(|v| 4.0 * v).collect();
+        matrix.update_values(Values::from(quadrupled)).unwrap();
+        amg.update().unwrap();
+        amg.apply(&b, &mut scaled).unwrap();
+        let largest = first.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
+        assert!(first.iter().zip(&scaled).all(|(f, s)| (f / 4.0 - s).abs() <= 1e-12 * largest), "{name} {options:?}");
+    }
+}
+
+#[test]
+fn a_renewal_follows_coefficients_that_change() {
+    let context = Context::new("host:2").unwrap();
+    let matrix = problem("poisson7:24");
+    let mut solver = Solver::new(&context, &Config::new());
+    solver.setup(Some(&matrix)).unwrap();
+    // D A D with a smooth D: still SPD, but every value differs.
+    let Values::F64(values) = matrix.values() else { panic!("the gallery is f64") };
+    let a = matrix.structure().view(values.as_slice());
+    let d = |i: usize| 1.0 + 0.5 * (i as f64 / 500.0).sin();
+    let mut changed = Vec::new();
+    for i in 0..a.rows {
+        changed.extend(a.row(i).map(|(j, v)| d(i) * v[0] * d(j)));
+    }
+    matrix.update_values(Values::from(changed)).unwrap();
+    let b = right_hand_side(matrix.rows());
+    let mut x = vec![0.0; b.len()];
+
+    solver.update().unwrap();
+    solver.solve(&b, &mut x, Guess::Zero).unwrap();
+    let renewed = solver.report().solves[0].clone();
+    solver.setup(Some(&matrix)).unwrap();
+    solver.solve(&b, &mut x, Guess::Zero).unwrap();
+    let fresh = solver.report().solves[0].iterations;
+
+    assert!(renewed.converged && renewed.true_residual <= 1e-8);
+    assert!(renewed.iterations <= fresh + 3, "{} after update, {fresh} after set-up", renewed.iterations);
+}

@@ -1,0 +1,94 @@
+//! The cross product of components: every Krylov method with every smoother and every way of coarsening, on problems of each kind.
+//!
+//! A new component is added here by one line with the iterations it may need; a component of a registry without a line fails.
+
+use std::sync::Arc;
+use terrace::{Config, Context, Guess, Matrix, Solver, Status, amg, gallery, krylov, smooth};
+
+/// Smoother, and how many times more iterations than the best one it may need.
+const SMOOTHERS: &[(&str, f64)] = &[("jacobi", 1.3), ("l1_jacobi", 1.6)];
+
+/// Coarsening and interpolation that belong together, and the iterations that CG may need on the 2D and 3D Laplacians and
+/// on elasticity with the best smoother.
+const METHODS: &[(&str, &str, [usize; 3])] =
+    &[("pmis", "extended_i", [16, 12, 60]), ("mis2", "smoothed", [20, 14, 28]), ("mis2", "tentative", [60, 32, 60])];
+
+/// Krylov method, and whether it may need more iterations than CG.
+const KRYLOV: &[(&str, f64)] = &[("cg", 1.0), ("fcg", 1.0), ("gmres", 1.2)];
+
+const PROBLEMS: [&str; 3] = ["poisson5:60", "poisson7:16", "elasticity:7"];
+
+fn problem(name: &str) -> Arc<Matrix> {
+    let problem = gallery::parse(name).unwrap();
+    let matrix = Matrix::from_csr(problem.matrix).unwrap();
+    if let Some(coordinates) = &problem.coordinates {
+        matrix.set_coordinates(problem.dimension, coordinates).unwrap();
+    }
+    Arc::new(matrix)
+}
+
+#[test]
+fn every_combination_converges_within_its_bound() {
+    let context = Context::new("host:2").unwrap();
+    for (p, name) in PROBLEMS.iter().enumerate() {
+        let matrix = problem(name);
+        for (coarsening, interpolation, bounds) in METHODS {
+            for (smoother, more_for_smoother) in SMOOTHERS {
+                for (method, more_for_method) in KRYLOV {
+                    let mut config = Config::new();
+                    config.set_str("solver.type", method).unwrap();
+                    config.set_str("amg.smoother.type", smoother).unwrap();
+                    config.set_str("amg.coarsening.type", coarsening).unwrap();
+                    config.set_str("amg.interpolation.type", interpolation).unwrap();
+                    let mut solver = Solver::new(&context, &config);
+                    solver.setup(Some(&matrix)).unwrap();
+                    let b: Vec<f64> = (0..matrix.rows()).map(|i| 1.0 + (i % 7) as f64).collect();
+                    let mut x = vec![f64::NAN; b.len()];
+
+                    let status = solver.solve(&b, &mut x, Guess::Zero).unwrap();
+
+                    let what = format!("{name} {method} {smoother} {coarsening} {interpolation}");
+                    let report = solver.report();
+                    assert_eq!(status, Status::Success, "{what}\n{}", report.to_text());
+                    assert!(report.solves[0].true_residual <= 1e-8, "{what}");
+                    let bound = bounds[p] as f64 * more_for_smoother * more_for_method;
+                    let iterations = report.solves[0].iterations;
+                    assert!(iterations as f64 <= bound, "{what}: {iterations} iterations, at most {bound}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_component_of_the_registries_has_a_line_here() {
+    let listed =
+        |names: &[&str], all: &[&str]| all.iter().all(|n| names.contains(n)) && names.iter().all(|n| all.contains(n));
+    assert!(listed(&SMOOTHERS.map_names(), smooth::NAMES));
+    assert!(listed(&KRYLOV.map_names(), krylov::NAMES));
+    assert!(listed(&METHODS.iter().map(|m| m.0).collect::<Vec<_>>(), amg::coarsen::NAMES));
+    assert!(listed(&METHODS.iter().map(|m| m.1).collect::<Vec<_>>(), amg::interp::NAMES));
+}
+
+trait Names {
+    fn map_names(&self) -> Vec<&str>;
+}
+
+impl Names for [(&str, f64)] {
+    fn map_names(&self) -> Vec<&str> {
+        self.iter().map(|entry| entry.0).collect()
+    }
+}
+
+#[test]
+fn interpolation_and_coarsening_that_do_not_fit_are_refused_by_name() {
+    let context = Context::new("host:1").unwrap();
+    for (coarsening, interpolation) in [("pmis", "smoothed"), ("pmis", "tentative"), ("mis2", "extended_i")] {
+        let mut config = Config::new();
+        config.set_str("amg.coarsening.type", coarsening).unwrap();
+        config.set_str("amg.interpolation.type", interpolation).unwrap();
+        let error = Solver::new(&context, &config).setup(Some(&problem("poisson5:30"))).unwrap_err();
+        assert_eq!(error.status, Status::OptionValue);
+        assert!(error.message.contains(interpolation) && error.message.contains("amg.coarsening.type"), "{error}");
+    }
+}

@@ -1,0 +1,283 @@
+//! Solves as a caller sees them: guesses, several right-hand sides, precisions, callbacks, and every way to fail.
+
+use std::sync::Arc;
+use terrace::solver::{SliceMut, SliceRef};
+use terrace::sparse::Csr;
+use terrace::{Amg, Config, Context, Guess, Matrix, Precision, Solver, Status, gallery};
+
+fn context() -> Context {
+    Context::new("host:2").unwrap()
+}
+
+fn poisson(n: usize) -> Arc<Matrix> {
+    Arc::new(Matrix::from_csr(gallery::poisson7(n, n, n).unwrap()).unwrap())
+}
+
+fn config(options: &[(&str, &str)]) -> Config {
+    let mut config = Config::new();
+    for (key, value) in options {
+        config.set_str(key, value).unwrap();
+    }
+    config
+}
+
+fn solver(matrix: &Arc<Matrix>, options: &[(&str, &str)]) -> Solver {
+    let mut solver = Solver::new(&context(), &config(options));
+    solver.setup(Some(matrix)).unwrap();
+    solver
+}
+
+/// |b - A x| / |b| without the library's kernels.
+fn relative_residual(a: &Csr<f64>, b: &[f64], x: &[f64]) -> f64 {
+    let row = |i: usize| b[i] - a.view().row(i).map(|(j, v)| v[0] * x[j]).sum::<f64>();
+    let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|x| x * x).sum::<f64>().sqrt();
+    norm(&mut (0..b.len()).map(row)) / norm(&mut b.iter().copied())
+}
+
+#[test]
+fn seven_point_64_cubed_meets_its_bar() {
+    let matrix = poisson(64);
+    let options = [("amg.coarsening.type", "pmis"), ("amg.interpolation.type", "extended_i"), ("solver.type", "cg")];
+    let mut solver = solver(&matrix, &options);
+    let b = vec![1.0; matrix.rows()];
+    let mut x = vec![0.0; b.len()];
+    assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);
+    let report = solver.report();
+    assert!(report.solves[0].iterations <= 18, "{}", report.to_text());
+    assert!((2.5..=3.1).contains(&report.operator_complexity()), "{}", report.to_text());
+    assert!(relative_residual(&gallery::poisson7(64, 64, 64).unwrap(), &b, &x) <= 1.0001e-8);
+}
+
+#[test]
+fn guesses_are_used_and_several_right_hand_sides_are_solved_one_by_one() {
+    let matrix = poisson(12);
+    let n = matrix.rows();
+    let mut solver = solver(&matrix, &[]);
+    let b: Vec<f64> = (0..3 * n).map(|i| (i % 13) as f64).collect();
+    let mut x = vec![f64::NAN; 3 * n];
+    assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);
+    let report = solver.report();
+    assert_eq!(report.solves.len(), 3);
+    assert!(report.solves.iter().all(|s| s.converged && s.history.len() == s.iterations + 1));
+
+    let mut again = x.clone();
+    solver.solve(&b, &mut again, Guess::Given).unwrap();
+    assert!(solver.report().solves.iter().all(|s| s.iterations == 0));
+    assert_eq!(again, x);
+
+    let mut second = vec![0.0; n];
+    solver.solve(&b[n..2 * n], &mut second, Guess::Zero).unwrap();
+    assert_eq!(second, x[n..2 * n]);
+
+    x.fill(5.0);
+    assert_eq!(solver.solve(&vec![0.0; n], &mut x[..n], Guess::Given).unwrap(), Status::Success);
+    assert!(x[..n].iter().all(|v| *v == 0.0), "the solution for b = 0 is 0");
+}
+
+#[test]
+fn levels_are_stored_in_the_precisions_that_were_asked_for() {
+    let matrix = poisson(20);
+    let options = [
+        ("precision.matrix", "f64,f32"),
+        ("precision.vector", "f64,f64,f32"),
+        ("precision.transfer", "f32"),
+        ("precision.smoother", "f32,f64"),
+    ];
+    let mut solver = solver(&matrix, &options);
+    let b = vec![1.0; matrix.rows()];
+    let mut x = vec![0.0; b.len()];
+    assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);
+    let report = solver.report();
+    use Precision::{F32, F64};
+    let levels: Vec<_> =
+        report.levels.iter().map(|l| (l.matrix_precision, l.vector_precision, l.smoother_precision)).collect();
+    assert_eq!(levels[..3], [(F64, F64, F32), (F32, F64, F64), (F32, F32, F64)]);
+    assert_eq!(report.levels[0].transfer_precision, F32);
+    assert_eq!(report.solver, "fcg f64", "a preconditioner that rounds is not exactly symmetric");
+    let double = Amg::setup(&context(), &matrix, &Config::new()).unwrap().report();
+    assert!(report.levels[1].bytes < double.levels[1].bytes);
+}
+
+#[test]
+fn single_precision_matrices_and_solvers_work() {
+    let a = gallery::poisson5(40, 40).unwrap();
+    let matrix = Arc::new(Matrix::from_csr(a.view().to_owned_as::<f32>().unwrap()).unwrap());
+    let mut single = solver(&matrix, &[("solver.tolerance", "1e-5")]);
+    let b = vec![1.0_f32; matrix.rows()];
+    let mut x = vec![0.0_f32; b.len()];
+    assert_eq!(single.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);
+    assert_eq!(single.report().solver, "cg f32");
+    let wide: Vec<f64> = x.iter().map(|v| f64::from(*v)).collect();
+    assert!(relative_residual(&a, &vec![1.0; b.len()], &wide) < 2e-5);
+
+    let error = single.solve(&vec![1.0_f64; b.len()], &mut vec![0.0; b.len()], Guess::Zero).unwrap_err();
+    assert_eq!(error.status, Status::InvalidArgument);
+    assert!(error.message.contains("f64") && error.message.contains("solver.precision"), "{error}");
+
+    let mut mixed = solver(&matrix, &[("solver.precision", "f64")]);
+    let mut x = vec![0.0_f64; b.len()];
+    assert_eq!(mixed.solve(&vec![1.0; b.len()], &mut x, Guess::Zero).unwrap(), Status::Success);
+    assert_eq!(mixed.report().solver, "fcg f64");
+    assert!(relative_residual(&a, &vec![1.0; b.len()], &x) <= 1e-8);
+}
+
+#[test]
+fn a_nonsymmetric_matrix_is_solved_by_gmres() {
+    // Upwind convection with diffusion, in the direction of the ordering.
+    let n = 60;
+    let mut a = gallery::poisson5(n, n).unwrap();
+    for i in 0..a.rows {
+        for k in a.offsets[i] as usize..a.offsets[i + 1] as usize {
+            let j = a.columns[k] as usize;
+            if j == i {
+                a.values[k] += 6.0;
+            } else if j < i {
+                a.values[k] -= 3.0;
+            }
+        }
+    }
+    let matrix = Arc::new(Matrix::from_csr(a.clone()).unwrap());
+    for restart in ["30", "5"] {
+        let mut solver = solver(&matrix, &[("solver.type", "gmres"), ("solver.restart", restart)]);
+        let b = vec![1.0; a.rows];
+        let mut x = vec![0.0; a.rows];
+        assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{}", solver.report().to_text());
+        assert!(relative_residual(&a, &b, &x) <= 1.0001e-8);
+    }
+}
+
+#[test]
+fn callbacks_replace_operator_and_preconditioner() {
+    let matrix = poisson(10);
+    let n = matrix.rows();
+    let a = gallery::poisson7(10, 10, 10).unwrap();
+    let caller = std::thread::current().id();
+    let product = move |x: SliceRef<'_>, y: SliceMut<'_>| {
+        let (SliceRef::F64(x), SliceMut::F64(y)) = (x, y) else { return 1 };
+        for (i, y) in y.iter_mut().enumerate() {
+            *y = a.view().row(i).map(|(j, v)| v[0] * x[j]).sum();
+        }
+        i32::from(std::thread::current().id() != caller)
+    };
+    let b = vec![1.0; n];
+
+    // Matrix-free operator with AMG from the assembled matrix.
+    let mut with_amg = Solver::new(&context(), &Config::new());
+    with_amg.set_operator(n, Box::new(product.clone()));
+    with_amg.setup(Some(&matrix)).unwrap();
+    let mut x = vec![0.0; n];
+    assert_eq!(with_amg.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);
+    let mut reference = vec![0.0; n];
+    solver(&matrix, &[]).solve(&b, &mut reference, Guess::Zero).unwrap();
+    assert!(x.iter().zip(&reference).all(|(x, r)| (x - r).abs() < 1e-7));
+
+    // Nothing but callbacks.
+    let mut alone = Solver::new(&context(), &Config::new());
+    alone.set_operator(n, Box::new(product.clone()));
+    alone.set_preconditioner(Box::new(|r, z| {
+        let (SliceRef::F64(r), SliceMut::F64(z)) = (r, z) else { return 1 };
+        for (z, r) in z.iter_mut().zip(r) {
+            *z = r / 6.0;
+        }
+        0
+    }));
+    alone.setup(None).unwrap();
+    assert_eq!(alone.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);
+    assert_eq!(alone.report().solver, "fcg f64");
+
+    // A callback that fails ends the solve with its number.
+    let mut failing = Solver::new(&context(), &Config::new());
+    failing.set_operator(n, Box::new(|_, _| 42));
+    failing.setup(Some(&matrix)).unwrap();
+    let error = failing.solve(&b, &mut x, Guess::Zero).unwrap_err();
+    assert_eq!(error.status, Status::Callback);
+    assert!(error.message.contains("operator") && error.message.contains("42"), "{error}");
+
+    // AMG cannot be built from a callback.
+    let mut missing = Solver::new(&context(), &Config::new());
+    missing.set_operator(n, Box::new(product));
+    assert_eq!(missing.setup(None).unwrap_err().status, Status::NotSetUp);
+    missing.set_operator(n + 1, Box::new(|_, _| 0));
+    assert_eq!(missing.setup(Some(&matrix)).unwrap_err().status, Status::SizeMismatch);
+}
+
+#[test]
+fn failures_have_their_own_status() {
+    let matrix = poisson(8);
+    let n = matrix.rows();
+    let mut x = vec![0.0; n];
+
+    let mut fresh = Solver::new(&context(), &Config::new());
+    assert_eq!(fresh.solve(&vec![1.0; n], &mut x, Guess::Zero).unwrap_err().status, Status::NotSetUp);
+    assert_eq!(fresh.update().unwrap_err().status, Status::NotSetUp);
+    assert_eq!(fresh.setup(None).unwrap_err().status, Status::NotSetUp);
+
+    let mut limited = solver(&matrix, &[("solver.max_iterations", "2")]);
+    assert_eq!(limited.solve(&vec![1.0; n], &mut x, Guess::Zero).unwrap(), Status::NotConverged);
+    assert_eq!(limited.report().solves[0].iterations, 2);
+    assert_eq!(limited.solve(&vec![1.0; n + 1], &mut x, Guess::Zero).unwrap_err().status, Status::SizeMismatch);
+    let mut b = vec![1.0; n];
+    b[3] = f64::NAN;
+    assert_eq!(limited.solve(&b, &mut x, Guess::Zero).unwrap_err().status, Status::NonFinite);
+
+    // Indefinite: CG must say so instead of wandering.
+    let t: Vec<_> = (0..50).map(|i| (i, i, if i % 2 == 0 { 1.0 } else { -1.0 })).collect();
+    let indefinite = Arc::new(Matrix::from_csr(Csr::from_triplets(50, 50, &t).unwrap()).unwrap());
+    let mut cg = solver(&indefinite, &[("solver.preconditioner", "none"), ("solver.type", "cg")]);
+    let b: Vec<f64> = (0..50).map(|i| if i % 2 == 0 { 0.1 } else { 1.0 }).collect();
+    let error = cg.solve(&b, &mut x[..50], Guess::Zero).unwrap_err();
+    assert_eq!(error.status, Status::Breakdown);
+    assert!(error.message.contains("positive definite"), "{error}");
+
+    let rectangular = Arc::new(Matrix::from_csr(Csr::from_triplets(2, 3, &[(0, 0, 1.0)]).unwrap()).unwrap());
+    assert_eq!(
+        Solver::new(&context(), &Config::new()).setup(Some(&rectangular)).unwrap_err().status,
+        Status::SizeMismatch
+    );
+}
+
+#[test]
+fn odd_matrices_are_solved() {
+    // Nothing at all, one row, a diagonal matrix larger than any dense solve, and a chain with unit rows between.
+    let diagonal: Vec<_> = (0..30_000).map(|i| (i, i, 1.0 + (i % 10) as f64)).collect();
+    let mut chain = Vec::new();
+    for i in 0..3000_usize {
+        chain.push((i, i, 2.5));
+        if i % 3 == 1 {
+            chain.extend([(i, i + 1, -1.0), (i + 1, i, -1.0)]);
+        }
+    }
+    for t in [vec![], vec![(0, 0, 3.0)], diagonal, chain] {
+        let n = t.iter().map(|e| e.0 + 1).max().unwrap_or(0);
+        let a = Csr::from_triplets(n, n, &t).unwrap();
+        let matrix = Arc::new(Matrix::from_csr(a.clone()).unwrap());
+        for method in ["pmis", "mis2"] {
+            let mut solver = solver(&matrix, &[("amg.coarsening.type", method)]);
+            let b = vec![1.0; n];
+            let mut x = vec![0.0; n];
+            assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{n} rows");
+            assert!(n == 0 || relative_residual(&a, &b, &x) <= 1e-8);
+        }
+    }
+}
+
+#[test]
+fn the_memory_estimate_is_close_and_not_below() {
+    for name in ["poisson7:50", "poisson5:300", "poisson27:34", "elasticity:26", "poisson7:12"] {
+        for options in [vec![], vec![("precision.matrix", "f32"), ("amg.coarsening.type", "mis2")]] {
+            let problem = gallery::parse(name).unwrap();
+            let matrix = Arc::new(Matrix::from_csr(problem.matrix).unwrap());
+            if let Some(coordinates) = &problem.coordinates {
+                matrix.set_coordinates(problem.dimension, coordinates).unwrap();
+            }
+            let config = config(&options);
+            let estimate = Amg::memory_estimate(&context(), &matrix, &config).unwrap() as f64;
+            let held = Amg::setup(&context(), &matrix, &config).unwrap().report().bytes as f64;
+            let ratio = estimate / held;
+            assert!(
+                (1.0..1.25).contains(&ratio),
+                "{name} {options:?}: estimate {estimate}, held {held}, ratio {ratio:.3}"
+            );
+        }
+    }
+}
