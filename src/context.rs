@@ -3,6 +3,7 @@
 use crate::error::{Result, fail};
 use rayon::ThreadPool;
 use std::cell::Cell;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, RwLock};
 
 /// A kind of device that matrices and vectors can live on.
@@ -43,6 +44,8 @@ struct Inner {
     pool: RwLock<Option<Arc<ThreadPool>>>,
     threads: Mutex<usize>,
     log: RwLock<Option<(LogLevel, Arc<LogSink>)>>,
+    /// Carries lines of a worker to the thread that waits for it.
+    relay: Mutex<Option<Sender<(LogLevel, String)>>>,
 }
 
 /// A handle to a device, its threads and its log. Clones share them.
@@ -76,7 +79,8 @@ impl Context {
                 );
             }
         };
-        let inner = Inner { pool: RwLock::new(None), threads: Mutex::new(1), log: RwLock::new(None) };
+        let inner =
+            Inner { pool: RwLock::new(None), threads: Mutex::new(1), log: RwLock::new(None), relay: Mutex::new(None) };
         let context = Context { inner: Arc::new(inner) };
         context.set_threads(threads)?;
         Ok(context)
@@ -126,7 +130,12 @@ impl Context {
             Some((limit, sink)) if level <= *limit => Arc::clone(sink),
             _ => return,
         };
-        sink(level, &line());
+        let relay = if is_worker() { lock(self.inner.relay.lock()).clone() } else { None };
+        match relay {
+            // The receiver is there as long as the relay is.
+            Some(relay) => drop(relay.send((level, line()))),
+            None => sink(level, &line()),
+        }
     }
 
     /// Runs `work` on this context's threads. Work below `SMALL` operations stays on the calling thread: waking a
@@ -134,10 +143,37 @@ impl Context {
     pub(crate) fn run<R: Send>(&self, operations: usize, work: impl FnOnce() -> R + Send) -> R {
         const SMALL: usize = 20_000;
         let pool = if operations < SMALL { None } else { lock(self.inner.pool.read()).clone() };
-        match pool {
-            Some(pool) => pool.install(work),
-            None => work(),
+        let sink = lock(self.inner.log.read()).as_ref().map(|(_, sink)| Arc::clone(sink));
+        match (pool, sink) {
+            (Some(pool), Some(sink)) if !is_worker() => self.run_and_relay(&pool, &sink, work),
+            (Some(pool), _) => pool.install(work),
+            (None, _) => work(),
         }
+    }
+
+    /// Runs `work` on the pool while this thread hands the lines that it logs to the sink.
+    fn run_and_relay<R: Send>(&self, pool: &ThreadPool, sink: &LogSink, work: impl FnOnce() -> R + Send) -> R {
+        struct Relay<'a>(&'a Inner);
+        impl Drop for Relay<'_> {
+            fn drop(&mut self) {
+                *lock(self.0.relay.lock()) = None;
+            }
+        }
+        let (sender, lines) = channel();
+        *lock(self.inner.relay.lock()) = Some(sender);
+        let relay = Relay(&self.inner);
+        let mut result = None;
+        pool.in_place_scope(|scope| {
+            scope.spawn(|_| {
+                // Ends the loop below when the work ends, also by a panic.
+                let _relay = relay;
+                result = Some(work());
+            });
+            for (level, line) in lines {
+                sink(level, &line);
+            }
+        });
+        result.expect("the scope returns when the work is done, and panics when it did")
     }
 }
 
@@ -158,6 +194,30 @@ mod tests {
         for bad in ["", "host:x", "cuda:0", "hostess"] {
             assert_eq!(Context::new(bad).err().map(|e| e.status), Some(Status::Device), "{bad}");
         }
+    }
+
+    #[test]
+    fn lines_of_workers_are_logged_on_the_calling_thread() {
+        let context = Context::new("host:3").unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&seen);
+        let keep = move |_, line: &str| sink.lock().unwrap().push((std::thread::current().id(), line.to_string()));
+        context.set_log(LogLevel::Info, Some(Box::new(keep)));
+
+        let answer = context.run(usize::MAX, || {
+            assert!(is_worker());
+            for line in ["first", "second"] {
+                context.log(LogLevel::Info, || line.to_string());
+            }
+            7
+        });
+
+        let caller = std::thread::current().id();
+        assert_eq!(answer, 7);
+        assert_eq!(*seen.lock().unwrap(), [(caller, "first".to_string()), (caller, "second".to_string())]);
+        let fails = || context.run(usize::MAX, || panic!("inside"));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(fails)).is_err());
+        assert_eq!(context.run(usize::MAX, || 8), 8);
     }
 
     #[test]

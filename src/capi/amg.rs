@@ -159,3 +159,48 @@ pub(super) unsafe fn config_or_defaults(config: *const terrace_config) -> Result
     // SAFETY: by this function's contract.
     unsafe { config.as_ref() }.map_or(Ok(Config::new()), terrace_config::get)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::super::*;
+    use super::*;
+    use crate::error::Status;
+    use std::ptr::{null, null_mut};
+
+    #[test]
+    fn a_hierarchy_is_applied_in_either_precision_and_outlives_its_makers() {
+        let context = TestContext::new();
+        let matrix = laplacian(&context, 4);
+        let (mut amg, mut bytes) = (null_mut(), 0);
+        assert_eq!(abi!(terrace_amg_memory_estimate(context.0, matrix, null(), &mut bytes)), 0);
+        assert!(bytes > 0);
+        assert_eq!(abi!(terrace_amg_setup(context.0, null(), null(), &mut amg)), Status::NullArgument.code());
+        assert_eq!(abi!(terrace_amg_setup(context.0, matrix, null(), &mut amg)), 0);
+        assert_eq!(abi!(terrace_matrix_destroy(matrix)), 0);
+
+        // Four rows are solved by the dense factorisation of the coarsest level, so one application is exact.
+        let (b, mut x) = ([1.0, 0.0, 0.0, 1.0], [f64::NAN; 4]);
+        assert_eq!(abi!(terrace_amg_apply(amg, TERRACE_F64, b.as_ptr().cast(), x.as_mut_ptr().cast())), 0);
+        assert!(x.iter().all(|v| (v - 1.0).abs() < 1e-12), "{x:?}");
+        let (b, mut x) = ([1.0_f32, 0.0, 0.0, 1.0], [f32::NAN; 4]);
+        assert_eq!(abi!(terrace_amg_apply(amg, TERRACE_F32, b.as_ptr().cast(), x.as_mut_ptr().cast())), 0);
+        assert!(x.iter().all(|v| (v - 1.0).abs() < 1e-5), "{x:?}");
+
+        let wrong = abi!(terrace_amg_apply(amg, TERRACE_I64, b.as_ptr().cast(), x.as_mut_ptr().cast()));
+        assert_eq!(wrong, Status::InvalidArgument.code());
+        let unaligned = b.as_ptr().wrapping_byte_add(2).cast();
+        let refused = abi!(terrace_amg_apply(amg, TERRACE_F32, unaligned, x.as_mut_ptr().cast()));
+        assert_eq!(
+            (refused, context.last_error().contains("b is not aligned")),
+            (Status::InvalidArgument.code(), true)
+        );
+        drop(context);
+        assert_eq!(abi!(terrace_amg_update(amg)), 0);
+        let mut report = null_mut();
+        assert_eq!(abi!(terrace_amg_report(amg, &mut report)), 0);
+        assert_eq!(abi!(terrace_amg_destroy(amg)), 0);
+        assert!(text_of(|b, l, n| abi!(terrace_report_to_text(report, b, l, n))).contains("operator complexity"));
+        assert_eq!(abi!(terrace_report_destroy(report)), 0);
+    }
+}

@@ -1,0 +1,108 @@
+//! After set-up, `terrace_amg_apply` and `terrace_solver_solve` allocate nothing: a simulator calls them in every step.
+//!
+//! One test in a file of its own, because the counting allocator sees every thread of the process.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use terrace::capi::*;
+use terrace::gallery;
+
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as required of the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as required of the caller.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Calls `work` a first time, then counts what further calls allocate.
+fn allocations(work: &mut dyn FnMut()) -> usize {
+    const CALLS: usize = 5;
+    work();
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    for _ in 0..CALLS {
+        work();
+    }
+    ALLOCATIONS.load(Ordering::Relaxed) - before
+}
+
+/// A way to let the queue of the thread pool allocate: one block of it holds 63 jobs, and each call that enters the pool from outside
+/// puts one in.
+fn queue_blocks(calls_into_the_pool: usize) -> usize {
+    calls_into_the_pool.div_ceil(63) + 1
+}
+
+fn run(device: &std::ffi::CStr, options: &[(&std::ffi::CStr, &std::ffi::CStr)], size: usize, allowed: usize) {
+    let a = gallery::poisson7(size, size, size).unwrap();
+    let n = a.rows;
+    let (b, mut x) = (vec![1.0_f64; n], vec![0.0_f64; n]);
+    let (b, x): (*const c_void, *mut c_void) = (b.as_ptr().cast(), x.as_mut_ptr().cast());
+    // SAFETY: handles are made and destroyed here, arrays live through all calls.
+    unsafe {
+        let (mut context, mut matrix, mut config) = (null_mut(), null_mut(), null_mut());
+        let (mut solver, mut amg) = (null_mut(), null_mut());
+        assert_eq!(terrace_context_create(device.as_ptr(), &mut context), 0);
+        let made = terrace_matrix_create_csr(
+            context,
+            n as i64,
+            n as i64,
+            TERRACE_I64,
+            a.offsets.as_ptr().cast(),
+            TERRACE_I32,
+            a.columns.as_ptr().cast(),
+            TERRACE_F64,
+            a.values.as_ptr().cast(),
+            0,
+            TERRACE_BORROW,
+            &mut matrix,
+        );
+        assert_eq!(made, 0);
+        assert_eq!(terrace_config_create(context, &mut config), 0);
+        for (key, value) in options {
+            assert_eq!(terrace_config_set_str(config, key.as_ptr(), value.as_ptr()), 0);
+        }
+        assert_eq!(terrace_solver_create(context, config, &mut solver), 0);
+        assert_eq!(terrace_solver_setup(solver, matrix), 0);
+        assert_eq!(terrace_amg_setup(context, matrix, config, &mut amg), 0);
+
+        let applied = allocations(&mut || assert_eq!(terrace_amg_apply(amg, TERRACE_F64, b, x), 0));
+        let solved =
+            allocations(&mut || assert!(terrace_solver_solve(solver, TERRACE_F64, 1, b, x, TERRACE_ZERO_GUESS) >= 0));
+
+        terrace_amg_destroy(amg);
+        terrace_solver_destroy(solver);
+        terrace_config_destroy(config);
+        terrace_matrix_destroy(matrix);
+        terrace_context_destroy(context);
+        assert!(applied <= allowed, "{device:?} {options:?}: apply allocated {applied} times");
+        assert!(solved <= allowed, "{device:?} {options:?}: solve allocated {solved} times");
+    }
+}
+
+#[test]
+fn apply_and_solve_allocate_nothing_after_set_up() {
+    for method in [c"cg", c"fcg", c"gmres"] {
+        let options = [(c"solver.type", method)];
+        run(c"host:1", &options, 10, 0);
+        run(c"host:1", &options, 30, 0);
+        run(c"host:2", &options, 30, queue_blocks(6));
+    }
+    run(c"host:1", &[(c"precision.matrix", c"f32"), (c"precision.vector", c"f32")], 20, 0);
+    run(c"host:1", &[(c"amg.coarsening.type", c"mis2")], 20, 0);
+    run(c"host:1", &[(c"solver.max_iterations", c"2")], 20, 0);
+}
