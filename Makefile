@@ -69,10 +69,9 @@ install-files: ## install what is already built (PROFILE=release or debug)
 	FC="$(FC)" tools/install-fortran.sh $(INTO) $(ROOT)/include/terrace
 	if [ -f $(INTO)/libterrace_fortran.a ]; then $(call fill,cmake/terrace_fortran.pc.in,$(INTO)/pkgconfig/terrace_fortran.pc,pkgconfig); fi
 
+# The Fortran module is made from the header.
 bless: ## regenerate the committed files that tests compare: header, Fortran module, references, expected outputs
-	TERRACE_BLESS=1 $(CARGO) test --locked --lib
 	TERRACE_BLESS=1 $(CARGO) test --locked --test header
-	TERRACE_BLESS=1 $(CARGO) test --locked --test fortran_module
 	TERRACE_BLESS=1 $(CARGO) test --locked
 
 deep-test: ## the slow checks: valgrind, Miri, ThreadSanitizer
