@@ -138,15 +138,18 @@ impl Context {
         }
     }
 
-    /// Runs `work` on this context's threads. Work below `SMALL` operations stays on the calling thread: waking a
-    /// worker costs more than it saves.
+    /// Runs `work` on this context's threads, or in place when it is there already. Work below `SMALL` operations stays on the
+    /// calling thread: waking a worker costs more than it saves.
     pub(crate) fn run<R: Send>(&self, operations: usize, work: impl FnOnce() -> R + Send) -> R {
         const SMALL: usize = 20_000;
-        let pool = if operations < SMALL { None } else { lock(self.inner.pool.read()).clone() };
+        if operations < SMALL || is_worker() {
+            return work();
+        }
+        let pool = lock(self.inner.pool.read()).clone();
         let sink = lock(self.inner.log.read()).as_ref().map(|(_, sink)| Arc::clone(sink));
         match (pool, sink) {
-            (Some(pool), Some(sink)) if !is_worker() => self.run_and_relay(&pool, &sink, work),
-            (Some(pool), _) => pool.install(work),
+            (Some(pool), Some(sink)) => self.run_and_relay(&pool, &sink, work),
+            (Some(pool), None) => pool.install(work),
             (None, _) => work(),
         }
     }

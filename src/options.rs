@@ -10,11 +10,28 @@ use std::fmt::Write;
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// A whole number in a closed range.
-    Int { min: i64, max: i64 },
-    /// A real number in a closed range; `auto` also lets the library choose.
-    Real { min: f64, max: f64, auto: bool },
-    /// One of the names of a registry; `auto` also lets the library choose.
-    Choice { names: &'static [&'static str], auto: bool },
+    Int {
+        /// Smallest.
+        min: i64,
+        /// Largest.
+        max: i64,
+    },
+    /// A real number in a closed range.
+    Real {
+        /// Smallest.
+        min: f64,
+        /// Largest.
+        max: f64,
+        /// Whether `auto` lets the library choose.
+        auto: bool,
+    },
+    /// One of the names of a registry.
+    Choice {
+        /// The names.
+        names: &'static [&'static str],
+        /// Whether `auto` lets the library choose.
+        auto: bool,
+    },
     /// Names of number formats from the finest level downward, separated by commas; the last repeats. `input` is the format of
     /// the matrix that was handed over.
     Precisions,
@@ -142,9 +159,15 @@ rows! {
     "amg.smoother.post_sweeps", Kind::Int { min: 0, max: 100 }, "1", "SetCycleNumSweeps (up)", "postsweeps",
         "Sweeps after the coarse correction.",
         "Equal to pre_sweeps, so that the cycle is symmetric.";
-    "amg.smoother.jacobi.weight", Kind::Real { min: 0.01, max: 2.0, auto: false }, "0.6666666666666666", "SetRelaxWt", "relaxation_factor",
-        "jacobi: damping of the point Jacobi sweep.",
-        "2/3 damps the upper half of a Laplacian's spectrum evenly.";
+    "amg.smoother.jacobi.weight", Kind::Real { min: 0.01, max: 2.0, auto: true }, "auto", "SetRelaxWt", "relaxation_factor",
+        "jacobi: damping of the point Jacobi sweep. auto: 4/3 over the estimated largest eigenvalue of the scaled matrix.",
+        "That is 2/3 for Laplacians, which damps the upper half of the spectrum evenly, and is stable where 2/3 is not, as in elasticity.";
+    "amg.smoother.chebyshev.degree", Kind::Int { min: 1, max: 20 }, "2", "SetChebyOrder", "chebyshev_polynomial_order",
+        "chebyshev: degree of the polynomial, which is the number of products with the matrix in a sweep.",
+        "hypre's; more work per sweep only pays where the matrix is hard.";
+    "amg.smoother.chebyshev.eigenvalue_ratio", Kind::Real { min: 1.0, max: 1000.0, auto: false }, "8", "SetChebyFraction (inverse)", "-",
+        "chebyshev: the polynomial damps eigenvalues from the largest down to the largest over this.",
+        "What coarsening by a factor of about 8 leaves to the smoother.";
     "precision.setup", choice(PHASE_PRECISIONS), "f64", "-", "-",
         "Precision in which the hierarchy is computed before it is stored.",
         "Interpolation and Galerkin products lose digits from level to level.";

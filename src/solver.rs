@@ -215,12 +215,13 @@ impl Solver {
             let (b, x) = (b.len(), x.len());
             return fail!(SizeMismatch, "b has {b} and x {x} elements; each must have {n} for every right-hand side");
         }
+        let work = state.matrix.as_ref().map_or(n, |matrix| matrix.entries());
         match (&mut state.engine, T::slice_ref(b), T::slice_mut(x)) {
             (Engine::F64(parts), SliceRef::F64(b), SliceMut::F64(x)) => {
-                self.solve_all(parts, &mut state.amg, n, b, x, guess)
+                self.solve_all(parts, &mut state.amg, (n, work), b, x, guess)
             }
             (Engine::F32(parts), SliceRef::F32(b), SliceMut::F32(x)) => {
-                self.solve_all(parts, &mut state.amg, n, b, x, guess)
+                self.solve_all(parts, &mut state.amg, (n, work), b, x, guess)
             }
             (engine, ..) => {
                 let works = if matches!(engine, Engine::F64(_)) { Precision::F64 } else { Precision::F32 };
@@ -238,13 +239,13 @@ impl Solver {
         &mut self,
         parts: &mut Parts<T>,
         amg: &mut Option<Amg>,
-        n: usize,
+        (n, work): (usize, usize),
         b: &[T],
         x: &mut [T],
         guess: Guess,
     ) -> Result<Status> {
         let start = Instant::now();
-        let count = if n == 0 { 0 } else { b.len() / n };
+        let count = b.len().checked_div(n).unwrap_or(0);
         while self.solves.len() < count {
             self.solves.push(SolveReport { history: try_capacity(self.history_room())?, ..SolveReport::default() });
         }
@@ -260,7 +261,7 @@ impl Solver {
                 self.solve_one(parts, amg, b, x, guess, &mut report)
             } else {
                 let context = self.context.clone();
-                context.run(n, || self.solve_one(parts, amg, b, x, guess, &mut report))
+                context.run(work, || self.solve_one(parts, amg, b, x, guess, &mut report))
             };
             self.solves[i] = report;
             if result? == Status::NotConverged {

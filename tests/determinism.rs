@@ -115,3 +115,18 @@ fn a_renewal_follows_coefficients_that_change() {
     assert!(renewed.converged && renewed.true_residual <= 1e-8);
     assert!(renewed.iterations <= fresh + 3, "{} after update, {fresh} after set-up", renewed.iterations);
 }
+
+#[test]
+fn a_renewal_does_not_see_a_near_null_space_that_was_given_after_set_up() {
+    let matrix = problem("elasticity:8");
+    let n = matrix.rows();
+    let context = Context::new("host:1").unwrap();
+    let mut amg = Amg::setup(&context, &matrix, &Config::new()).unwrap();
+    let b = right_hand_side(n);
+    let (mut before, mut after) = (vec![0.0; n], vec![0.0; n]);
+    amg.apply(&b, &mut before).unwrap();
+    matrix.set_near_null_space(3, 1, vec![1.0; n]).unwrap();
+    amg.update().unwrap();
+    amg.apply(&b, &mut after).unwrap();
+    assert!(before == after);
+}

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use terrace::{Config, Context, Guess, Matrix, Solver, Status, amg, gallery, krylov, smooth};
 
 /// Smoother, and how many times more iterations than the best one it may need.
-const SMOOTHERS: &[(&str, f64)] = &[("jacobi", 1.3), ("l1_jacobi", 1.6)];
+const SMOOTHERS: &[(&str, f64)] = &[("chebyshev", 0.7), ("jacobi", 1.0), ("l1_jacobi", 1.35)];
 
 /// Coarsening and interpolation that belong together, and the iterations that CG may need on the 2D and 3D Laplacians and
 /// on elasticity with the best smoother.
 const METHODS: &[(&str, &str, [usize; 3])] =
-    &[("pmis", "extended_i", [16, 12, 60]), ("mis2", "smoothed", [20, 14, 28]), ("mis2", "tentative", [60, 32, 60])];
+    &[("pmis", "extended_i", [13, 12, 48]), ("mis2", "smoothed", [21, 17, 28]), ("mis2", "tentative", [42, 26, 32])];
 
-/// Krylov method, and whether it may need more iterations than CG.
-const KRYLOV: &[(&str, f64)] = &[("cg", 1.0), ("fcg", 1.0), ("gmres", 1.2)];
+/// Krylov method, and how many times more iterations than CG it may need; gmres loses some at its restarts.
+const KRYLOV: &[(&str, f64)] = &[("cg", 1.0), ("fcg", 1.0), ("gmres", 1.5)];
 
 const PROBLEMS: [&str; 3] = ["poisson5:60", "poisson7:16", "elasticity:7"];
 
@@ -53,6 +53,7 @@ fn every_combination_converges_within_its_bound() {
                     assert!(report.solves[0].true_residual <= 1e-8, "{what}");
                     let bound = bounds[p] as f64 * more_for_smoother * more_for_method;
                     let iterations = report.solves[0].iterations;
+                    println!("{iterations:>4} of {bound:>5.1}  {what}");
                     assert!(iterations as f64 <= bound, "{what}: {iterations} iterations, at most {bound}");
                 }
             }

@@ -169,7 +169,7 @@ fn callbacks_replace_operator_and_preconditioner() {
     assert_eq!(with_amg.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);
     let mut reference = vec![0.0; n];
     solver(&matrix, &[]).solve(&b, &mut reference, Guess::Zero).unwrap();
-    assert!(x.iter().zip(&reference).all(|(x, r)| (x - r).abs() < 1e-7));
+    assert!(x.iter().zip(&reference).all(|(x, r)| f64::abs(x - r) < 1e-7));
 
     // Nothing but callbacks.
     let mut alone = Solver::new(&context(), &Config::new());

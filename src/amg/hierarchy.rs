@@ -70,6 +70,8 @@ pub(super) struct Builder<'a> {
     pub context: &'a Context,
     pub config: &'a Config,
     pub matrix: &'a Matrix,
+    /// What the caller told about the matrix when set-up began; a renewal must not see a later one.
+    pub near_null_space: Option<Arc<NearNullSpace>>,
 }
 
 impl Builder<'_> {
@@ -107,7 +109,7 @@ impl Builder<'_> {
     }
 
     fn coarsening(&self) -> &'static dyn Coarsening {
-        let blocks = self.matrix.structure().block != Block::SCALAR || self.matrix.near_null_space().is_some();
+        let blocks = self.matrix.structure().block != Block::SCALAR || self.near_null_space.is_some();
         let default = if blocks { "mis2" } else { "pmis" };
         coarsen::find(&self.config.choice("amg.coarsening.type").unwrap_or(default.to_string()))
     }
@@ -116,7 +118,7 @@ impl Builder<'_> {
     fn fine_matrix<T: Scalar>(&self, coarsening: &dyn Coarsening) -> Result<SharedCsr<T>> {
         let a = self.matrix.shared::<T>()?;
         let block = a.structure.block;
-        let dofs = self.matrix.near_null_space().map_or(block.rows, |s| s.dofs_per_node);
+        let dofs = self.near_null_space.as_ref().map_or(block.rows, |s| s.dofs_per_node);
         if !coarsening.keeps_blocks() && block != Block::SCALAR {
             return Ok(a.view().to_scalar()?.into_shared());
         }
@@ -136,8 +138,8 @@ impl Builder<'_> {
     ) -> Result<(Vec<Raw<T>>, Vec<Kept>)> {
         let default = coarsening.interpolation().to_string();
         let interpolation = interp::find::<T>(&self.config.choice("amg.interpolation.type").unwrap_or(default));
-        let mut space = match self.matrix.near_null_space() {
-            Some(space) => NearNullSpace::clone(&space),
+        let mut space = match &self.near_null_space {
+            Some(space) => NearNullSpace::clone(space),
             None => NearNullSpace::constants(fine.view().scalar_rows(), fine.structure.block.rows)?,
         };
         let max_levels = self.config.int("amg.max_levels");

@@ -20,7 +20,8 @@ use crate::host::Host;
 use crate::matrix::Matrix;
 use crate::report::Report;
 use crate::scalar::{Scalar, SliceMut, SliceRef};
-use hierarchy::{Builder, Built, Top};
+use hierarchy::{Builder, Built, Kept, Top};
+use null_space::NearNullSpace;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -29,6 +30,7 @@ pub struct Amg {
     context: Context,
     config: Config,
     matrix: Arc<Matrix>,
+    near_null_space: Option<Arc<NearNullSpace>>,
     built: Built,
     converted: Converted,
     /// Stored values of all levels: how much work a cycle is.
@@ -45,11 +47,14 @@ struct Converted {
 impl Amg {
     /// Builds the hierarchy of a square matrix.
     pub fn setup(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Amg> {
-        let built = build(context, matrix, config, None)?;
+        let near_null_space = matrix.near_null_space();
+        let builder = Builder { context, config, matrix, near_null_space: near_null_space.clone() };
+        let built = build(&builder, None)?;
         let mut amg = Amg {
             context: context.clone(),
             config: config.clone(),
             matrix: Arc::clone(matrix),
+            near_null_space,
             built,
             converted: Converted::default(),
             work: 0,
@@ -72,7 +77,13 @@ impl Amg {
     pub fn update(&mut self) -> Result<()> {
         let operations = self.matrix.entries();
         self.context.run(operations, || self.matrix.recheck_values())?;
-        self.built = build(&self.context, &self.matrix, &self.config, Some(&self.built))?;
+        let builder = Builder {
+            context: &self.context,
+            config: &self.config,
+            matrix: &self.matrix,
+            near_null_space: self.near_null_space.clone(),
+        };
+        self.built = build(&builder, Some(self.built.kept.clone()))?;
         Ok(())
     }
 
@@ -121,7 +132,7 @@ impl Amg {
             Top::F64(level) => level.describe(&mut levels),
             Top::F32(level) => level.describe(&mut levels),
         }
-        let kept: usize = self.built.kept.iter().map(hierarchy::Kept::bytes).sum();
+        let kept: usize = self.built.kept.iter().map(Kept::bytes).sum();
         let bytes = levels.iter().map(|l| l.bytes).sum::<usize>() + kept;
         Report {
             levels,
@@ -140,11 +151,9 @@ impl Amg {
     }
 }
 
-fn build(context: &Context, matrix: &Arc<Matrix>, config: &Config, earlier: Option<&Built>) -> Result<Built> {
+fn build(builder: &Builder<'_>, kept: Option<Vec<Kept>>) -> Result<Built> {
     let start = Instant::now();
-    let builder = Builder { context, config, matrix };
-    let kept = earlier.map(|built| built.kept.clone());
-    let mut built = context.run(matrix.entries(), || builder.build(kept))?;
+    let mut built = builder.context.run(builder.matrix.entries(), || builder.build(kept))?;
     built.phases.add("total", start.elapsed().as_secs_f64());
     Ok(built)
 }

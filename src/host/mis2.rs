@@ -18,11 +18,9 @@ pub fn aggregate(s: &Graph, seed: u64) -> Result<(Vec<i32>, usize)> {
     let roots = independent_set(s, seed)?;
     let mut aggregates = try_vec(n, NONE)?;
     let mut count = 0;
-    for i in 0..n {
-        if roots[i] {
-            aggregates[i] = count;
-            count += 1;
-        }
+    for (own, _) in aggregates.iter_mut().zip(&roots).filter(|(_, root)| **root) {
+        *own = count;
+        count += 1;
     }
     // Distance 1, then 2; a third step only matters where the graph is not symmetric.
     for _ in 0..3 {
@@ -37,9 +35,9 @@ pub fn aggregate(s: &Graph, seed: u64) -> Result<(Vec<i32>, usize)> {
         });
     }
     // What still has couplings but no aggregate forms its own.
-    for i in 0..n {
-        if aggregates[i] == NONE && !s.row(i).is_empty() {
-            aggregates[i] = count;
+    for (i, own) in aggregates.iter_mut().enumerate() {
+        if *own == NONE && !s.row(i).is_empty() {
+            *own = count;
             count += 1;
         }
     }

@@ -1,9 +1,9 @@
-//! Weighted Jacobi: x += w D^-1 (b - A x).
+//! Weighted Jacobi: x += w D^-1 (b - A x), by default with w = 4/(3 λ) for the largest eigenvalue λ of D^-1 A.
 
 use super::{Setup, Smoother};
 use crate::backend::{Backend, Operator};
 use crate::error::{Result, try_vec};
-use crate::host::{Host, smoothed};
+use crate::host::{Host, eigenvalue, smoothed};
 use crate::scalar::Scalar;
 
 /// A sweep with a diagonal: also the whole of every other smoother of the form x += D^-1 (b - A x).
@@ -44,8 +44,11 @@ impl<B: Backend, S: Scalar, V: Scalar> Smoother<B, V> for Diagonal<B, S> {
 
 /// The same weight for every row.
 pub(super) fn build<T: Scalar, S: Scalar, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
-    let weight = setup.config.real("amg.smoother.jacobi.weight");
     let diagonal = smoothed::inverse_diagonal(&setup.a)?;
+    let weight = match setup.config.real_or_auto("amg.smoother.jacobi.weight") {
+        Some(weight) => weight,
+        None => 4.0 / (3.0 * eigenvalue::largest(setup.host, &setup.a, &diagonal)?.max(f64::MIN_POSITIVE)),
+    };
     let mut inverse = try_vec(diagonal.len(), S::ZERO)?;
     for (to, from) in inverse.iter_mut().zip(&diagonal) {
         *to = S::from_f64(weight * from.to_f64());

@@ -1,5 +1,6 @@
 //! Smoothers: cheap iterations that remove the part of an error which coarse levels cannot see.
 
+mod chebyshev;
 mod jacobi;
 mod l1_jacobi;
 
@@ -42,6 +43,7 @@ pub struct Setup<'a, T> {
 registry! {
     /// The smoother of this name, its data stored as `S`.
     fn make<T: Scalar, S: Scalar, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>>;
+    "chebyshev" => chebyshev::build::<T, S, V>(setup);
     "jacobi" => jacobi::build::<T, S, V>(setup);
     "l1_jacobi" => l1_jacobi::build::<T, S, V>(setup);
 }

@@ -117,7 +117,8 @@ mod tests {
     #[test]
     fn each_defect_is_named_with_its_row() {
         let nan = f64::NAN;
-        let cases: &[(&[i32], &[i32], &[f64], i32, Status, &str)] = &[
+        type Case<'a> = (&'a [i32], &'a [i32], &'a [f64], i32, Status, &'a str);
+        let cases: &[Case<'_>] = &[
             (&[1, 1, 2], &[0, 1], &[1.0, 1.0], 0, Status::MatrixStructure, "row_offsets[0] is 1"),
             (&[0, 2, 1], &[0, 1], &[1.0, 1.0], 0, Status::MatrixStructure, "decrease at row 1"),
             (&[0, 1, 2], &[0, 2], &[1.0, 1.0], 0, Status::MatrixStructure, "row 1 has column 2"),

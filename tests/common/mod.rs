@@ -3,6 +3,8 @@
 // Each test file uses its own part of this module.
 #![allow(dead_code)]
 
+pub mod fortran;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -48,10 +50,11 @@ impl Compiler {
         succeed(self.command(&[source], &folder.join("program")));
     }
 
-    /// Compiles source files into a program named after the first and links it with the library; the executable finds the library where this build put it.
+    /// Compiles source files into a program named after the first and links it with the library; the executable finds the library where
+    /// this build put it.
     pub fn build(&self, sources: &[PathBuf]) -> PathBuf {
         let name = sources[0].file_stem().expect("a source has a name");
-        let folder = scratch("programs");
+        let folder = scratch(&format!("programs-{}", self.extension));
         let executable = folder.join(name);
         // Programs look for the SONAME. The link is renamed into place because tests run at the same time.
         let (link, fresh) = (folder.join("libterrace.so.0"), folder.join(name).with_extension("so"));
@@ -74,7 +77,7 @@ impl Compiler {
 }
 
 /// A folder below cargo's folder for test files.
-fn scratch(name: &str) -> PathBuf {
+pub fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).expect("a folder for test files can be made");
     folder

@@ -1,0 +1,86 @@
+# Two commands are enough for a newcomer: `make run` and `make test`. `make help` lists the rest.
+
+.DEFAULT_GOAL := help
+.PHONY: help run test install install-files bless deep-test bench clean
+
+CC ?= cc
+FC := $(if $(filter default,$(origin FC)),gfortran,$(FC))
+CARGO ?= cargo
+CFLAGS ?= -O2
+
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+# Part of the file name that changes with the ABI; build.rs puts it into the SONAME.
+ABI := 0
+
+# PROFILE names Cargo's output folder: release, or debug for what `cargo test` has just built.
+PROFILE ?= release
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+# `cargo test` leaves the libraries in deps/ only, `cargo build` leaves them there too.
+ARTIFACTS := $(abspath $(TARGET_DIR))/$(PROFILE)/deps
+EXAMPLES := $(TARGET_DIR)/c_examples
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+LIBDIR ?= lib
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+# Without the command-line program and its dependencies, which the example does not need.
+run: ## build the library and solve a 128^3 Poisson problem from C
+	@tools/setup.sh run
+	$(CARGO) build --release --locked --lib --no-default-features
+	@mkdir -p $(EXAMPLES)
+	ln -sf libterrace.so $(ARTIFACTS)/libterrace.so.$(ABI)
+	$(CC) -std=c99 $(CFLAGS) -Iinclude c_examples/poisson.c -o $(EXAMPLES)/poisson -L$(ARTIFACTS) -lterrace -lm -Wl,-rpath,$(ARTIFACTS)
+	$(EXAMPLES)/poisson 128
+
+test: ## all tests: format, lints, documentation, unit and integration tests, examples, consumers
+	@tools/setup.sh test
+	$(CARGO) fetch --locked
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
+	$(CARGO) test --locked
+
+install: ## build and install to PREFIX (default /usr/local), below DESTDIR if given
+	@tools/setup.sh run
+	$(CARGO) build --release --locked
+	$(MAKE) --no-print-directory install-files PROFILE=release
+
+# Depth of the package files below the prefix, so that the installed tree can be moved.
+up = $(shell realpath -m --relative-to=/prefix/$(LIBDIR)/$(1) /prefix)
+fill = sed -e 's|@VERSION@|$(VERSION)|g' -e 's|@ABI@|$(ABI)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@UP@|$(call up,$(3))|g' $(1) > $(2)
+ROOT = $(DESTDIR)$(PREFIX)
+INTO = $(ROOT)/$(LIBDIR)
+
+install-files: ## install what is already built (PROFILE=release or debug)
+	install -d $(INTO)/pkgconfig $(INTO)/cmake/terrace $(ROOT)/include $(ROOT)/bin $(ROOT)/share/terrace
+	install -m 755 $(ARTIFACTS)/libterrace.so $(INTO)/libterrace.so.$(VERSION)
+	ln -sf libterrace.so.$(VERSION) $(INTO)/libterrace.so.$(ABI)
+	ln -sf libterrace.so.$(ABI) $(INTO)/libterrace.so
+	install -m 644 $(ARTIFACTS)/libterrace.a $(INTO)/libterrace.a
+	install -m 755 $(ARTIFACTS)/../terrace $(ROOT)/bin/terrace
+	install -m 644 include/*.h $(ROOT)/include
+	install -m 644 fortran/terrace.f90 $(ROOT)/share/terrace/terrace.f90
+	$(call fill,cmake/terraceConfig.cmake.in,$(INTO)/cmake/terrace/terraceConfig.cmake,cmake/terrace)
+	$(call fill,cmake/terraceConfigVersion.cmake.in,$(INTO)/cmake/terrace/terraceConfigVersion.cmake,cmake/terrace)
+	$(call fill,cmake/terrace.pc.in,$(INTO)/pkgconfig/terrace.pc,pkgconfig)
+	FC="$(FC)" tools/install-fortran.sh $(INTO) $(ROOT)/include/terrace
+	if [ -f $(INTO)/libterrace_fortran.a ]; then $(call fill,cmake/terrace_fortran.pc.in,$(INTO)/pkgconfig/terrace_fortran.pc,pkgconfig); fi
+
+# The Fortran module is made from the header.
+bless: ## regenerate the committed files that tests compare: header, Fortran module, references, expected outputs
+	TERRACE_BLESS=1 $(CARGO) test --locked --test header
+	TERRACE_BLESS=1 $(CARGO) test --locked
+
+deep-test: ## the slow checks: valgrind, Miri, ThreadSanitizer
+	@tools/setup.sh deep-test
+	tools/deep-test.sh
+
+bench: ## benchmarks
+	@tools/setup.sh run
+	$(CARGO) bench --locked
+
+clean: ## remove everything that was built
+	$(CARGO) clean

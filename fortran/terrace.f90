@@ -1,0 +1,1653 @@
+! Generated from fortran/terrace.f90.in and include/terrace.h.
+! The Fortran module of Terrace. Names and meanings are those of include/terrace.h, which documents every function; here is
+! what differs.
+!
+! - Every procedure has `status`: 0 success, positive a condition, negative an error. `terrace_last_error(context)` is the
+!   sentence. Optional arguments come after it and are given by keyword.
+! - Handles are null until created and null again after destroy. A null config means all defaults. Copies of a handle are the
+!   same object: destroy it once.
+! - Number formats follow from the arrays: integer(int32) or (int64) for offsets and columns, real(real32) or (real64) for
+!   values. Sizes follow from them too. An array that does not fit gives TERRACE_ERROR_SIZE_MISMATCH and a sentence that calls
+!   it null.
+! - CSR and BSR count from 1 unless `base=0` is given. Levels and right-hand sides are counted from 0, as reports print them.
+! - Matrices copy their arrays unless `borrow=.true.` is given; then the arrays must be contiguous, have the TARGET attribute
+!   and live until everything made from the matrix is destroyed.
+! - Text arguments lose their trailing blanks; text results are allocatable and have exactly the length of the text.
+module terrace
+  use, intrinsic :: iso_c_binding
+  implicit none
+  private
+
+  ! the call succeeded
+  integer(c_int32_t), parameter, public :: TERRACE_SUCCESS = 0
+  ! the iteration limit was reached before the tolerance; the best iterate was returned
+  integer(c_int32_t), parameter, public :: TERRACE_NOT_CONVERGED = 1
+  ! an argument that must not be null is null
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_NULL_ARGUMENT = -1
+  ! an argument has a value outside of what is accepted
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_INVALID_ARGUMENT = -2
+  ! sizes that must agree do not
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_SIZE_MISMATCH = -3
+  ! no option has this key
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_UNKNOWN_OPTION = -4
+  ! the option does not accept this value
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_OPTION_VALUE = -5
+  ! the chosen backend or this version cannot do this
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_UNSUPPORTED = -6
+  ! the object has not been set up yet
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_NOT_SET_UP = -7
+  ! the row offsets or columns of the matrix are malformed
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_MATRIX_STRUCTURE = -8
+  ! a value of the matrix is not finite, or a diagonal entry is missing or zero
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_MATRIX_VALUES = -9
+  ! the Krylov method broke down; the matrix or the preconditioner lacks a property that the method needs
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_BREAKDOWN = -10
+  ! a non-finite number appeared in the solve
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_NON_FINITE = -11
+  ! memory could not be allocated
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_OUT_OF_MEMORY = -12
+  ! the device string names no device that this library can use
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_DEVICE = -13
+  ! a file could not be read or written
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_IO = -14
+  ! a text is not in the expected format
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_PARSE = -15
+  ! a callback of the caller returned a non-zero value
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_CALLBACK = -16
+  ! an internal error was caught at the boundary of the library
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_INTERNAL = -17
+  character(*), parameter, public :: TERRACE_VERSION_STRING = '0.1.0'
+  integer(c_int32_t), parameter, public :: TERRACE_VERSION_MAJOR = 0
+  integer(c_int32_t), parameter, public :: TERRACE_VERSION_MINOR = 1
+  integer(c_int32_t), parameter, public :: TERRACE_VERSION_PATCH = 0
+  integer(c_int32_t), parameter, public :: TERRACE_LAST = -1
+  integer(c_int32_t), parameter, public :: TERRACE_F64 = 0
+  integer(c_int32_t), parameter, public :: TERRACE_F32 = 1
+  integer(c_int32_t), parameter, public :: TERRACE_F16 = 2
+  integer(c_int32_t), parameter, public :: TERRACE_BF16 = 3
+  integer(c_int32_t), parameter, public :: TERRACE_I32 = 16
+  integer(c_int32_t), parameter, public :: TERRACE_I64 = 17
+  integer(c_int32_t), parameter, public :: TERRACE_AUTO = -1
+  integer(c_int32_t), parameter, public :: TERRACE_INPUT = -2
+  integer(c_int32_t), parameter, public :: TERRACE_LEVEL_MATRIX = 0
+  integer(c_int32_t), parameter, public :: TERRACE_LEVEL_VECTOR = 1
+  integer(c_int32_t), parameter, public :: TERRACE_LEVEL_SMOOTHER = 2
+  integer(c_int32_t), parameter, public :: TERRACE_LEVEL_TRANSFER = 3
+  integer(c_int32_t), parameter, public :: TERRACE_LOG_OFF = 0
+  integer(c_int32_t), parameter, public :: TERRACE_LOG_WARNING = 1
+  integer(c_int32_t), parameter, public :: TERRACE_LOG_INFO = 2
+  integer(c_int32_t), parameter, public :: TERRACE_LOG_DEBUG = 3
+  integer(c_int32_t), parameter, public :: TERRACE_COPY = 0
+  integer(c_int32_t), parameter, public :: TERRACE_BORROW = 1
+  integer(c_int32_t), parameter, public :: TERRACE_SORTED = 2
+  integer(c_int32_t), parameter, public :: TERRACE_ZERO_GUESS = 0
+  integer(c_int32_t), parameter, public :: TERRACE_GIVEN_GUESS = 1
+
+  type, public :: terrace_context
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+  type, public :: terrace_matrix
+    type(c_ptr) :: handle = c_null_ptr
+    integer(c_int64_t), private :: rows = 0
+  end type
+  type, public :: terrace_config
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+  type, public :: terrace_amg
+    type(c_ptr) :: handle = c_null_ptr
+    integer(c_int64_t), private :: rows = 0
+  end type
+  type, public :: terrace_solver
+    type(c_ptr) :: handle = c_null_ptr
+    integer(c_int64_t), private :: rows = 0
+  end type
+  type, public :: terrace_report
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  abstract interface
+    ! y = A x or y = M x for a solver in f64. A result other than 0 ends the solve with TERRACE_ERROR_CALLBACK.
+    function terrace_apply_callback(n, x, y, user) result(failure) bind(c)
+      import :: c_int64_t, c_int32_t, c_double, c_ptr
+      integer(c_int64_t), value :: n
+      real(c_double), intent(in) :: x(n)
+      real(c_double), intent(out) :: y(n)
+      type(c_ptr), value :: user
+      integer(c_int32_t) :: failure
+    end function
+
+    ! The same for a solver in f32, see terrace_solver_set_operator_f32.
+    function terrace_apply_callback_f32(n, x, y, user) result(failure) bind(c)
+      import :: c_int64_t, c_int32_t, c_float, c_ptr
+      integer(c_int64_t), value :: n
+      real(c_float), intent(in) :: x(n)
+      real(c_float), intent(out) :: y(n)
+      type(c_ptr), value :: user
+      integer(c_int32_t) :: failure
+    end function
+
+    ! `terrace_text(message)` is the line.
+    subroutine terrace_log_callback(level, message, user) bind(c)
+      import :: c_int32_t, c_ptr
+      integer(c_int32_t), value :: level
+      type(c_ptr), value :: message
+      type(c_ptr), value :: user
+    end subroutine
+  end interface
+  public :: terrace_apply_callback, terrace_apply_callback_f32, terrace_log_callback
+
+  public :: terrace_version, terrace_status_name, terrace_status_sentence, terrace_last_error, terrace_text
+  public :: terrace_context_create, terrace_context_set_threads, terrace_context_get_threads, terrace_context_set_log
+  public :: terrace_context_raise_panic
+  public :: terrace_matrix_create_csr, terrace_matrix_create_bsr, terrace_matrix_get_size, terrace_matrix_update_values
+  public :: terrace_matrix_set_near_null_space, terrace_matrix_set_coordinates
+  public :: terrace_config_create, terrace_config_set_str, terrace_config_set_int, terrace_config_set_real
+  public :: terrace_config_set_level, terrace_config_load_json
+  public :: terrace_amg_setup, terrace_amg_update, terrace_amg_apply, terrace_amg_memory_estimate
+  public :: terrace_solver_create, terrace_solver_set_operator, terrace_solver_set_operator_f32
+  public :: terrace_solver_set_preconditioner, terrace_solver_set_preconditioner_f32
+  public :: terrace_solver_setup, terrace_solver_update, terrace_solver_solve, terrace_solver_report, terrace_amg_report
+  public :: terrace_report_get_int, terrace_report_get_real, terrace_report_get_str, terrace_report_get_history
+  public :: terrace_context_destroy
+  public :: terrace_matrix_destroy
+  public :: terrace_config_destroy
+  public :: terrace_amg_destroy
+  public :: terrace_solver_destroy
+  public :: terrace_report_destroy
+  public :: terrace_context_info
+  public :: terrace_config_to_json
+  public :: terrace_report_to_text
+  public :: terrace_report_to_json
+
+  interface terrace_matrix_create_csr
+    module procedure create_csr_i32_i32_f64
+    module procedure create_csr_i32_i32_f32
+    module procedure create_csr_i32_i64_f64
+    module procedure create_csr_i32_i64_f32
+    module procedure create_csr_i64_i32_f64
+    module procedure create_csr_i64_i32_f32
+    module procedure create_csr_i64_i64_f64
+    module procedure create_csr_i64_i64_f32
+  end interface
+
+  interface terrace_matrix_create_bsr
+    module procedure create_bsr_i32_i32_f64
+    module procedure create_bsr_i32_i32_f32
+    module procedure create_bsr_i32_i64_f64
+    module procedure create_bsr_i32_i64_f32
+    module procedure create_bsr_i64_i32_f64
+    module procedure create_bsr_i64_i32_f32
+    module procedure create_bsr_i64_i64_f64
+    module procedure create_bsr_i64_i64_f32
+  end interface
+
+  interface terrace_matrix_update_values
+    module procedure update_values_f64, update_blocks_f64
+    module procedure update_values_f32, update_blocks_f32
+  end interface
+
+  interface terrace_config_set_int
+    module procedure config_set_int_i32
+    module procedure config_set_int_i64
+  end interface
+
+  interface terrace_config_set_real
+    module procedure config_set_real_f64
+    module procedure config_set_real_f32
+  end interface
+
+  interface terrace_amg_apply
+    module procedure amg_apply_f64
+    module procedure amg_apply_f32
+  end interface
+
+  interface terrace_solver_solve
+    module procedure solve_one_f64, solve_several_f64
+    module procedure solve_one_f32, solve_several_f32
+  end interface
+
+  interface terrace_report_get_int
+    module procedure report_get_int_i32, report_get_int_i64
+  end interface
+
+  interface
+    function c_version(major, minor, patch) &
+        result(outcome) bind(c, name='terrace_version')
+      import
+      integer(c_int32_t), intent(inout) :: major
+      integer(c_int32_t), intent(inout) :: minor
+      integer(c_int32_t), intent(inout) :: patch
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_status_name(status) &
+        result(outcome) bind(c, name='terrace_status_name')
+      import
+      integer(c_int32_t), value :: status
+      type(c_ptr) :: outcome
+    end function
+
+    function c_status_sentence(status) &
+        result(outcome) bind(c, name='terrace_status_sentence')
+      import
+      integer(c_int32_t), value :: status
+      type(c_ptr) :: outcome
+    end function
+
+    function c_context_create(device, context) &
+        result(outcome) bind(c, name='terrace_context_create')
+      import
+      character(kind=c_char), intent(in) :: device(*)
+      type(c_ptr), intent(inout) :: context
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_context_destroy(context) &
+        result(outcome) bind(c, name='terrace_context_destroy')
+      import
+      type(c_ptr), value :: context
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_context_set_threads(context, threads) &
+        result(outcome) bind(c, name='terrace_context_set_threads')
+      import
+      type(c_ptr), value :: context
+      integer(c_int32_t), value :: threads
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_context_get_threads(context, threads) &
+        result(outcome) bind(c, name='terrace_context_get_threads')
+      import
+      type(c_ptr), value :: context
+      integer(c_int32_t), intent(inout) :: threads
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_context_set_log(context, level, callback, user) &
+        result(outcome) bind(c, name='terrace_context_set_log')
+      import
+      type(c_ptr), value :: context
+      integer(c_int32_t), value :: level
+      type(c_funptr), value :: callback
+      type(c_ptr), value :: user
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_context_info(context, buf, len, needed) &
+        result(outcome) bind(c, name='terrace_context_info')
+      import
+      type(c_ptr), value :: context
+      character(kind=c_char), intent(inout) :: buf(*)
+      integer(c_size_t), value :: len
+      integer(c_size_t), intent(inout) :: needed
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_last_error(context, buf, len, needed) &
+        result(outcome) bind(c, name='terrace_last_error')
+      import
+      type(c_ptr), value :: context
+      character(kind=c_char), intent(inout) :: buf(*)
+      integer(c_size_t), value :: len
+      integer(c_size_t), intent(inout) :: needed
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_context_raise_panic(context) &
+        result(outcome) bind(c, name='terrace_context_raise_panic')
+      import
+      type(c_ptr), value :: context
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_matrix_create_csr(context, rows, cols, offset_type, row_offsets, column_type, columns, value_type, &
+        values, base, flags, matrix) &
+        result(outcome) bind(c, name='terrace_matrix_create_csr')
+      import
+      type(c_ptr), value :: context
+      integer(c_int64_t), value :: rows
+      integer(c_int64_t), value :: cols
+      integer(c_int32_t), value :: offset_type
+      type(c_ptr), value :: row_offsets
+      integer(c_int32_t), value :: column_type
+      type(c_ptr), value :: columns
+      integer(c_int32_t), value :: value_type
+      type(c_ptr), value :: values
+      integer(c_int32_t), value :: base
+      integer(c_int32_t), value :: flags
+      type(c_ptr), intent(inout) :: matrix
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_matrix_create_bsr(context, block_rows, block_cols, block_size, offset_type, row_offsets, column_type, &
+        columns, value_type, values, base, flags, matrix) &
+        result(outcome) bind(c, name='terrace_matrix_create_bsr')
+      import
+      type(c_ptr), value :: context
+      integer(c_int64_t), value :: block_rows
+      integer(c_int64_t), value :: block_cols
+      integer(c_int32_t), value :: block_size
+      integer(c_int32_t), value :: offset_type
+      type(c_ptr), value :: row_offsets
+      integer(c_int32_t), value :: column_type
+      type(c_ptr), value :: columns
+      integer(c_int32_t), value :: value_type
+      type(c_ptr), value :: values
+      integer(c_int32_t), value :: base
+      integer(c_int32_t), value :: flags
+      type(c_ptr), intent(inout) :: matrix
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_matrix_destroy(matrix) &
+        result(outcome) bind(c, name='terrace_matrix_destroy')
+      import
+      type(c_ptr), value :: matrix
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_matrix_get_size(context, matrix, rows, cols, nonzeros, block_size) &
+        result(outcome) bind(c, name='terrace_matrix_get_size')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: matrix
+      integer(c_int64_t), intent(inout) :: rows
+      integer(c_int64_t), intent(inout) :: cols
+      integer(c_int64_t), intent(inout) :: nonzeros
+      integer(c_int32_t), intent(inout) :: block_size
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_matrix_update_values(context, matrix, value_type, values, count) &
+        result(outcome) bind(c, name='terrace_matrix_update_values')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: matrix
+      integer(c_int32_t), value :: value_type
+      type(c_ptr), value :: values
+      integer(c_int64_t), value :: count
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_matrix_set_near_null_space(context, matrix, dofs_per_node, count, vectors) &
+        result(outcome) bind(c, name='terrace_matrix_set_near_null_space')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: matrix
+      integer(c_int32_t), value :: dofs_per_node
+      integer(c_int32_t), value :: count
+      type(c_ptr), value :: vectors
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_matrix_set_coordinates(context, matrix, dimension, nodes, coordinates) &
+        result(outcome) bind(c, name='terrace_matrix_set_coordinates')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: matrix
+      integer(c_int32_t), value :: dimension
+      integer(c_int64_t), value :: nodes
+      type(c_ptr), value :: coordinates
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_config_create(context, config) &
+        result(outcome) bind(c, name='terrace_config_create')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), intent(inout) :: config
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_config_destroy(config) &
+        result(outcome) bind(c, name='terrace_config_destroy')
+      import
+      type(c_ptr), value :: config
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_config_set_str(config, key, value) &
+        result(outcome) bind(c, name='terrace_config_set_str')
+      import
+      type(c_ptr), value :: config
+      character(kind=c_char), intent(in) :: key(*)
+      character(kind=c_char), intent(in) :: value(*)
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_config_set_int(config, key, value) &
+        result(outcome) bind(c, name='terrace_config_set_int')
+      import
+      type(c_ptr), value :: config
+      character(kind=c_char), intent(in) :: key(*)
+      integer(c_int64_t), value :: value
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_config_set_real(config, key, value) &
+        result(outcome) bind(c, name='terrace_config_set_real')
+      import
+      type(c_ptr), value :: config
+      character(kind=c_char), intent(in) :: key(*)
+      real(c_double), value :: value
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_config_set_level(config, level, part, precision) &
+        result(outcome) bind(c, name='terrace_config_set_level')
+      import
+      type(c_ptr), value :: config
+      integer(c_int32_t), value :: level
+      integer(c_int32_t), value :: part
+      integer(c_int32_t), value :: precision
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_config_load_json(config, json) &
+        result(outcome) bind(c, name='terrace_config_load_json')
+      import
+      type(c_ptr), value :: config
+      character(kind=c_char), intent(in) :: json(*)
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_config_to_json(config, buf, len, needed) &
+        result(outcome) bind(c, name='terrace_config_to_json')
+      import
+      type(c_ptr), value :: config
+      character(kind=c_char), intent(inout) :: buf(*)
+      integer(c_size_t), value :: len
+      integer(c_size_t), intent(inout) :: needed
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_amg_setup(context, matrix, config, amg) &
+        result(outcome) bind(c, name='terrace_amg_setup')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: matrix
+      type(c_ptr), value :: config
+      type(c_ptr), intent(inout) :: amg
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_amg_update(amg) &
+        result(outcome) bind(c, name='terrace_amg_update')
+      import
+      type(c_ptr), value :: amg
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_amg_apply(amg, vector_type, b, x) &
+        result(outcome) bind(c, name='terrace_amg_apply')
+      import
+      type(c_ptr), value :: amg
+      integer(c_int32_t), value :: vector_type
+      type(c_ptr), value :: b
+      type(c_ptr), value :: x
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_amg_memory_estimate(context, matrix, config, bytes) &
+        result(outcome) bind(c, name='terrace_amg_memory_estimate')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: matrix
+      type(c_ptr), value :: config
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_amg_report(amg, report) &
+        result(outcome) bind(c, name='terrace_amg_report')
+      import
+      type(c_ptr), value :: amg
+      type(c_ptr), intent(inout) :: report
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_amg_destroy(amg) &
+        result(outcome) bind(c, name='terrace_amg_destroy')
+      import
+      type(c_ptr), value :: amg
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_solver_create(context, config, solver) &
+        result(outcome) bind(c, name='terrace_solver_create')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: config
+      type(c_ptr), intent(inout) :: solver
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_solver_set_operator(solver, rows, callback, user) &
+        result(outcome) bind(c, name='terrace_solver_set_operator')
+      import
+      type(c_ptr), value :: solver
+      integer(c_int64_t), value :: rows
+      type(c_funptr), value :: callback
+      type(c_ptr), value :: user
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_solver_set_preconditioner(solver, callback, user) &
+        result(outcome) bind(c, name='terrace_solver_set_preconditioner')
+      import
+      type(c_ptr), value :: solver
+      type(c_funptr), value :: callback
+      type(c_ptr), value :: user
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_solver_setup(solver, matrix) &
+        result(outcome) bind(c, name='terrace_solver_setup')
+      import
+      type(c_ptr), value :: solver
+      type(c_ptr), value :: matrix
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_solver_update(solver) &
+        result(outcome) bind(c, name='terrace_solver_update')
+      import
+      type(c_ptr), value :: solver
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_solver_solve(solver, vector_type, count, b, x, guess) &
+        result(outcome) bind(c, name='terrace_solver_solve')
+      import
+      type(c_ptr), value :: solver
+      integer(c_int32_t), value :: vector_type
+      integer(c_int64_t), value :: count
+      type(c_ptr), value :: b
+      type(c_ptr), value :: x
+      integer(c_int32_t), value :: guess
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_solver_report(solver, report) &
+        result(outcome) bind(c, name='terrace_solver_report')
+      import
+      type(c_ptr), value :: solver
+      type(c_ptr), intent(inout) :: report
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_solver_destroy(solver) &
+        result(outcome) bind(c, name='terrace_solver_destroy')
+      import
+      type(c_ptr), value :: solver
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_report_get_int(report, key, index, value) &
+        result(outcome) bind(c, name='terrace_report_get_int')
+      import
+      type(c_ptr), value :: report
+      character(kind=c_char), intent(in) :: key(*)
+      integer(c_int64_t), value :: index
+      integer(c_int64_t), intent(inout) :: value
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_report_get_real(report, key, index, value) &
+        result(outcome) bind(c, name='terrace_report_get_real')
+      import
+      type(c_ptr), value :: report
+      character(kind=c_char), intent(in) :: key(*)
+      integer(c_int64_t), value :: index
+      real(c_double), intent(inout) :: value
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_report_get_str(report, key, index, buf, len, needed) &
+        result(outcome) bind(c, name='terrace_report_get_str')
+      import
+      type(c_ptr), value :: report
+      character(kind=c_char), intent(in) :: key(*)
+      integer(c_int64_t), value :: index
+      character(kind=c_char), intent(inout) :: buf(*)
+      integer(c_size_t), value :: len
+      integer(c_size_t), intent(inout) :: needed
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_report_get_history(report, index, history, len, needed) &
+        result(outcome) bind(c, name='terrace_report_get_history')
+      import
+      type(c_ptr), value :: report
+      integer(c_int64_t), value :: index
+      real(c_double), intent(inout) :: history(*)
+      integer(c_int64_t), value :: len
+      integer(c_int64_t), intent(inout) :: needed
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_report_to_text(report, buf, len, needed) &
+        result(outcome) bind(c, name='terrace_report_to_text')
+      import
+      type(c_ptr), value :: report
+      character(kind=c_char), intent(inout) :: buf(*)
+      integer(c_size_t), value :: len
+      integer(c_size_t), intent(inout) :: needed
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_report_to_json(report, buf, len, needed) &
+        result(outcome) bind(c, name='terrace_report_to_json')
+      import
+      type(c_ptr), value :: report
+      character(kind=c_char), intent(inout) :: buf(*)
+      integer(c_size_t), value :: len
+      integer(c_size_t), intent(inout) :: needed
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_report_destroy(report) &
+        result(outcome) bind(c, name='terrace_report_destroy')
+      import
+      type(c_ptr), value :: report
+      integer(c_int32_t) :: outcome
+    end function
+
+  end interface
+
+contains
+
+  subroutine terrace_version(major, minor, patch, status)
+    integer(c_int32_t), intent(out) :: major, minor, patch, status
+    status = c_version(major, minor, patch)
+  end subroutine
+
+  function terrace_status_name(status) result(text)
+    integer(c_int32_t), intent(in) :: status
+    character(:), allocatable :: text
+    text = terrace_text(c_status_name(status))
+  end function
+
+  function terrace_status_sentence(status) result(text)
+    integer(c_int32_t), intent(in) :: status
+    character(:), allocatable :: text
+    text = terrace_text(c_status_sentence(status))
+  end function
+
+  ! The sentence of the last call that was not a success. A context that was never created asks for this thread's calls
+  ! without one, like a failed terrace_context_create.
+  function terrace_last_error(context) result(text)
+    type(terrace_context), intent(in) :: context
+    character(:), allocatable :: text
+    character(1) :: nothing
+    integer(c_size_t) :: needed
+    integer(c_int32_t) :: status
+    needed = 1
+    status = c_last_error(context%handle, nothing, 0_c_size_t, needed)
+    allocate(character(needed) :: text)
+    status = c_last_error(context%handle, text, needed, needed)
+    if (status == TERRACE_SUCCESS) then
+      text = text(:len(text) - 1)
+    else
+      text = terrace_status_sentence(status)
+    end if
+  end function
+
+  ! A text of C as Fortran has it.
+  function terrace_text(pointer) result(text)
+    type(c_ptr), intent(in) :: pointer
+    character(:), allocatable :: text
+    character(kind=c_char), dimension(:), pointer :: characters
+    integer :: i, length
+    if (.not. c_associated(pointer)) then
+      text = ''
+      return
+    end if
+    call c_f_pointer(pointer, characters, [huge(0)])
+    length = 0
+    do while (characters(length + 1) /= c_null_char)
+      length = length + 1
+    end do
+    allocate(character(length) :: text)
+    do i = 1, length
+      text(i:i) = characters(i)
+    end do
+  end function
+
+  subroutine terrace_context_info(context, text, status)
+    type(terrace_context), intent(in) :: context
+    character(:), allocatable, intent(out) :: text
+    integer(c_int32_t), intent(out) :: status
+    character(1) :: nothing
+    integer(c_size_t) :: needed
+    status = c_context_info(context%handle, nothing, 0_c_size_t, needed)
+    if (status /= TERRACE_SUCCESS) then
+      text = ''
+      return
+    end if
+    allocate(character(needed) :: text)
+    status = c_context_info(context%handle, text, needed, needed)
+    text = text(:len(text) - 1)
+  end subroutine
+
+  subroutine terrace_config_to_json(config, text, status)
+    type(terrace_config), intent(in) :: config
+    character(:), allocatable, intent(out) :: text
+    integer(c_int32_t), intent(out) :: status
+    character(1) :: nothing
+    integer(c_size_t) :: needed
+    status = c_config_to_json(config%handle, nothing, 0_c_size_t, needed)
+    if (status /= TERRACE_SUCCESS) then
+      text = ''
+      return
+    end if
+    allocate(character(needed) :: text)
+    status = c_config_to_json(config%handle, text, needed, needed)
+    text = text(:len(text) - 1)
+  end subroutine
+
+  subroutine terrace_report_to_text(report, text, status)
+    type(terrace_report), intent(in) :: report
+    character(:), allocatable, intent(out) :: text
+    integer(c_int32_t), intent(out) :: status
+    character(1) :: nothing
+    integer(c_size_t) :: needed
+    status = c_report_to_text(report%handle, nothing, 0_c_size_t, needed)
+    if (status /= TERRACE_SUCCESS) then
+      text = ''
+      return
+    end if
+    allocate(character(needed) :: text)
+    status = c_report_to_text(report%handle, text, needed, needed)
+    text = text(:len(text) - 1)
+  end subroutine
+
+  subroutine terrace_report_to_json(report, text, status)
+    type(terrace_report), intent(in) :: report
+    character(:), allocatable, intent(out) :: text
+    integer(c_int32_t), intent(out) :: status
+    character(1) :: nothing
+    integer(c_size_t) :: needed
+    status = c_report_to_json(report%handle, nothing, 0_c_size_t, needed)
+    if (status /= TERRACE_SUCCESS) then
+      text = ''
+      return
+    end if
+    allocate(character(needed) :: text)
+    status = c_report_to_json(report%handle, text, needed, needed)
+    text = text(:len(text) - 1)
+  end subroutine
+
+  subroutine terrace_context_destroy(context, status)
+    type(terrace_context), intent(inout) :: context
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t) :: outcome
+    outcome = c_context_destroy(context%handle)
+    context = terrace_context()
+    if (present(status)) status = outcome
+  end subroutine
+
+  subroutine terrace_matrix_destroy(matrix, status)
+    type(terrace_matrix), intent(inout) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t) :: outcome
+    outcome = c_matrix_destroy(matrix%handle)
+    matrix = terrace_matrix()
+    if (present(status)) status = outcome
+  end subroutine
+
+  subroutine terrace_config_destroy(config, status)
+    type(terrace_config), intent(inout) :: config
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t) :: outcome
+    outcome = c_config_destroy(config%handle)
+    config = terrace_config()
+    if (present(status)) status = outcome
+  end subroutine
+
+  subroutine terrace_amg_destroy(amg, status)
+    type(terrace_amg), intent(inout) :: amg
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t) :: outcome
+    outcome = c_amg_destroy(amg%handle)
+    amg = terrace_amg()
+    if (present(status)) status = outcome
+  end subroutine
+
+  subroutine terrace_solver_destroy(solver, status)
+    type(terrace_solver), intent(inout) :: solver
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t) :: outcome
+    outcome = c_solver_destroy(solver%handle)
+    solver = terrace_solver()
+    if (present(status)) status = outcome
+  end subroutine
+
+  subroutine terrace_report_destroy(report, status)
+    type(terrace_report), intent(inout) :: report
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t) :: outcome
+    outcome = c_report_destroy(report%handle)
+    report = terrace_report()
+    if (present(status)) status = outcome
+  end subroutine
+
+  subroutine terrace_context_create(device, context, status)
+    character(*), intent(in) :: device
+    type(terrace_context), intent(out) :: context
+    integer(c_int32_t), intent(out) :: status
+    status = c_context_create(c_text(device), context%handle)
+  end subroutine
+
+  subroutine terrace_context_set_threads(context, threads, status)
+    type(terrace_context), intent(in) :: context
+    integer(c_int32_t), intent(in) :: threads
+    integer(c_int32_t), intent(out) :: status
+    status = c_context_set_threads(context%handle, threads)
+  end subroutine
+
+  subroutine terrace_context_get_threads(context, threads, status)
+    type(terrace_context), intent(in) :: context
+    integer(c_int32_t), intent(out) :: threads, status
+    status = c_context_get_threads(context%handle, threads)
+  end subroutine
+
+  ! The names of dummy procedures have the prefix of the library because some compilers see them as global names. `user` reaches
+  ! a callback as it is: c_loc of a variable, c_f_pointer in the callback.
+  subroutine terrace_context_set_log(context, level, terrace_callback, status, user)
+    type(terrace_context), intent(in) :: context
+    integer(c_int32_t), intent(in) :: level
+    procedure(terrace_log_callback) :: terrace_callback
+    integer(c_int32_t), intent(out) :: status
+    type(c_ptr), intent(in), optional :: user
+    status = c_context_set_log(context%handle, level, c_funloc(terrace_callback), or_null(user))
+  end subroutine
+
+  subroutine terrace_context_raise_panic(context, status)
+    type(terrace_context), intent(in) :: context
+    integer(c_int32_t), intent(out) :: status
+    status = c_context_raise_panic(context%handle)
+  end subroutine
+
+  ! Square unless `cols` is given; as many rows as row_offsets has elements, less one.
+  subroutine create_csr_i32_i32_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
+    type(terrace_context), intent(in) :: context
+    integer(c_int32_t), intent(in), contiguous, target :: row_offsets(:)
+    integer(c_int32_t), intent(in), contiguous, target :: columns(:)
+    real(c_double), intent(in), contiguous, target :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base, cols
+    logical, intent(in), optional :: borrow, sorted
+    integer(c_int64_t) :: rows, entries
+    logical :: fits(2)
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    fits = [size(columns, kind=c_int64_t), size(values, kind=c_int64_t)] >= entries
+    status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
+      TERRACE_I32, or_null(c_loc(columns), fits(1)), TERRACE_F64, or_null(c_loc(values), fits(2)), base_of(base), &
+      flags_of(borrow, sorted), matrix%handle)
+    matrix%rows = rows
+    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  subroutine create_csr_i32_i32_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
+    type(terrace_context), intent(in) :: context
+    integer(c_int32_t), intent(in), contiguous, target :: row_offsets(:)
+    integer(c_int32_t), intent(in), contiguous, target :: columns(:)
+    real(c_float), intent(in), contiguous, target :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base, cols
+    logical, intent(in), optional :: borrow, sorted
+    integer(c_int64_t) :: rows, entries
+    logical :: fits(2)
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    fits = [size(columns, kind=c_int64_t), size(values, kind=c_int64_t)] >= entries
+    status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
+      TERRACE_I32, or_null(c_loc(columns), fits(1)), TERRACE_F32, or_null(c_loc(values), fits(2)), base_of(base), &
+      flags_of(borrow, sorted), matrix%handle)
+    matrix%rows = rows
+    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  subroutine create_csr_i32_i64_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
+    type(terrace_context), intent(in) :: context
+    integer(c_int32_t), intent(in), contiguous, target :: row_offsets(:)
+    integer(c_int64_t), intent(in), contiguous, target :: columns(:)
+    real(c_double), intent(in), contiguous, target :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base, cols
+    logical, intent(in), optional :: borrow, sorted
+    integer(c_int64_t) :: rows, entries
+    logical :: fits(2)
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    fits = [size(columns, kind=c_int64_t), size(values, kind=c_int64_t)] >= entries
+    status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
+      TERRACE_I64, or_null(c_loc(columns), fits(1)), TERRACE_F64, or_null(c_loc(values), fits(2)), base_of(base), &
+      flags_of(borrow, sorted), matrix%handle)
+    matrix%rows = rows
+    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  subroutine create_csr_i32_i64_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
+    type(terrace_context), intent(in) :: context
+    integer(c_int32_t), intent(in), contiguous, target :: row_offsets(:)
+    integer(c_int64_t), intent(in), contiguous, target :: columns(:)
+    real(c_float), intent(in), contiguous, target :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base, cols
+    logical, intent(in), optional :: borrow, sorted
+    integer(c_int64_t) :: rows, entries
+    logical :: fits(2)
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    fits = [size(columns, kind=c_int64_t), size(values, kind=c_int64_t)] >= entries
+    status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
+      TERRACE_I64, or_null(c_loc(columns), fits(1)), TERRACE_F32, or_null(c_loc(values), fits(2)), base_of(base), &
+      flags_of(borrow, sorted), matrix%handle)
+    matrix%rows = rows
+    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  subroutine create_csr_i64_i32_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in), contiguous, target :: row_offsets(:)
+    integer(c_int32_t), intent(in), contiguous, target :: columns(:)
+    real(c_double), intent(in), contiguous, target :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base, cols
+    logical, intent(in), optional :: borrow, sorted
+    integer(c_int64_t) :: rows, entries
+    logical :: fits(2)
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    fits = [size(columns, kind=c_int64_t), size(values, kind=c_int64_t)] >= entries
+    status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
+      TERRACE_I32, or_null(c_loc(columns), fits(1)), TERRACE_F64, or_null(c_loc(values), fits(2)), base_of(base), &
+      flags_of(borrow, sorted), matrix%handle)
+    matrix%rows = rows
+    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  subroutine create_csr_i64_i32_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in), contiguous, target :: row_offsets(:)
+    integer(c_int32_t), intent(in), contiguous, target :: columns(:)
+    real(c_float), intent(in), contiguous, target :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base, cols
+    logical, intent(in), optional :: borrow, sorted
+    integer(c_int64_t) :: rows, entries
+    logical :: fits(2)
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    fits = [size(columns, kind=c_int64_t), size(values, kind=c_int64_t)] >= entries
+    status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
+      TERRACE_I32, or_null(c_loc(columns), fits(1)), TERRACE_F32, or_null(c_loc(values), fits(2)), base_of(base), &
+      flags_of(borrow, sorted), matrix%handle)
+    matrix%rows = rows
+    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  subroutine create_csr_i64_i64_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in), contiguous, target :: row_offsets(:)
+    integer(c_int64_t), intent(in), contiguous, target :: columns(:)
+    real(c_double), intent(in), contiguous, target :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base, cols
+    logical, intent(in), optional :: borrow, sorted
+    integer(c_int64_t) :: rows, entries
+    logical :: fits(2)
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    fits = [size(columns, kind=c_int64_t), size(values, kind=c_int64_t)] >= entries
+    status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
+      TERRACE_I64, or_null(c_loc(columns), fits(1)), TERRACE_F64, or_null(c_loc(values), fits(2)), base_of(base), &
+      flags_of(borrow, sorted), matrix%handle)
+    matrix%rows = rows
+    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  subroutine create_csr_i64_i64_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in), contiguous, target :: row_offsets(:)
+    integer(c_int64_t), intent(in), contiguous, target :: columns(:)
+    real(c_float), intent(in), contiguous, target :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base, cols
+    logical, intent(in), optional :: borrow, sorted
+    integer(c_int64_t) :: rows, entries
+    logical :: fits(2)
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    fits = [size(columns, kind=c_int64_t), size(values, kind=c_int64_t)] >= entries
+    status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
+      TERRACE_I64, or_null(c_loc(columns), fits(1)), TERRACE_F32, or_null(c_loc(values), fits(2)), base_of(base), &
+      flags_of(borrow, sorted), matrix%handle)
+    matrix%rows = rows
+    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  ! values(j, i, k) is row i, column j of block k: blocks are stored by rows.
+  subroutine create_bsr_i32_i32_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
+    type(terrace_context), intent(in) :: context
+    integer(c_int32_t), intent(in), contiguous, target :: row_offsets(:)
+    integer(c_int32_t), intent(in), contiguous, target :: columns(:)
+    real(c_double), intent(in), contiguous, target :: values(:, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base, block_cols
+    logical, intent(in), optional :: borrow, sorted
+    integer(c_int64_t) :: rows, entries
+    logical :: fits(2)
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    fits = [size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)] >= entries
+    fits(2) = fits(2) .and. size(values, 1) == size(values, 2)
+    status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+      TERRACE_I32, c_loc(row_offsets), TERRACE_I32, or_null(c_loc(columns), fits(1)), &
+      TERRACE_F64, or_null(c_loc(values), fits(2)), base_of(base), flags_of(borrow, sorted), matrix%handle)
+    matrix%rows = rows * size(values, 1)
+    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  subroutine create_bsr_i32_i32_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
+    type(terrace_context), intent(in) :: context
+    integer(c_int32_t), intent(in), contiguous, target :: row_offsets(:)
+    integer(c_int32_t), intent(in), contiguous, target :: columns(:)
+    real(c_float), intent(in), contiguous, target :: values(:, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base, block_cols
+    logical, intent(in), optional :: borrow, sorted
+    integer(c_int64_t) :: rows, entries
+    logical :: fits(2)
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    fits = [size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)] >= entries
+    fits(2) = fits(2) .and. size(values, 1) == size(values, 2)
+    status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+      TERRACE_I32, c_loc(row_offsets), TERRACE_I32, or_null(c_loc(columns), fits(1)), &
+      TERRACE_F32, or_null(c_loc(values), fits(2)), base_of(base), flags_of(borrow, sorted), matrix%handle)
+    matrix%rows = rows * size(values, 1)
+    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  subroutine create_bsr_i32_i64_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
+    type(terrace_context), intent(in) :: context
+    integer(c_int32_t), intent(in), contiguous, target :: row_offsets(:)
+    integer(c_int64_t), intent(in), contiguous, target :: columns(:)
+    real(c_double), intent(in), contiguous, target :: values(:, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base, block_cols
+    logical, intent(in), optional :: borrow, sorted
+    integer(c_int64_t) :: rows, entries
+    logical :: fits(2)
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    fits = [size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)] >= entries
+    fits(2) = fits(2) .and. size(values, 1) == size(values, 2)
+    status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+      TERRACE_I32, c_loc(row_offsets), TERRACE_I64, or_null(c_loc(columns), fits(1)), &
+      TERRACE_F64, or_null(c_loc(values), fits(2)), base_of(base), flags_of(borrow, sorted), matrix%handle)
+    matrix%rows = rows * size(values, 1)
+    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  subroutine create_bsr_i32_i64_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
+    type(terrace_context), intent(in) :: context
+    integer(c_int32_t), intent(in), contiguous, target :: row_offsets(:)
+    integer(c_int64_t), intent(in), contiguous, target :: columns(:)
+    real(c_float), intent(in), contiguous, target :: values(:, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base, block_cols
+    logical, intent(in), optional :: borrow, sorted
+    integer(c_int64_t) :: rows, entries
+    logical :: fits(2)
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    fits = [size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)] >= entries
+    fits(2) = fits(2) .and. size(values, 1) == size(values, 2)
+    status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+      TERRACE_I32, c_loc(row_offsets), TERRACE_I64, or_null(c_loc(columns), fits(1)), &
+      TERRACE_F32, or_null(c_loc(values), fits(2)), base_of(base), flags_of(borrow, sorted), matrix%handle)
+    matrix%rows = rows * size(values, 1)
+    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  subroutine create_bsr_i64_i32_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in), contiguous, target :: row_offsets(:)
+    integer(c_int32_t), intent(in), contiguous, target :: columns(:)
+    real(c_double), intent(in), contiguous, target :: values(:, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base, block_cols
+    logical, intent(in), optional :: borrow, sorted
+    integer(c_int64_t) :: rows, entries
+    logical :: fits(2)
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    fits = [size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)] >= entries
+    fits(2) = fits(2) .and. size(values, 1) == size(values, 2)
+    status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+      TERRACE_I64, c_loc(row_offsets), TERRACE_I32, or_null(c_loc(columns), fits(1)), &
+      TERRACE_F64, or_null(c_loc(values), fits(2)), base_of(base), flags_of(borrow, sorted), matrix%handle)
+    matrix%rows = rows * size(values, 1)
+    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  subroutine create_bsr_i64_i32_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in), contiguous, target :: row_offsets(:)
+    integer(c_int32_t), intent(in), contiguous, target :: columns(:)
+    real(c_float), intent(in), contiguous, target :: values(:, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base, block_cols
+    logical, intent(in), optional :: borrow, sorted
+    integer(c_int64_t) :: rows, entries
+    logical :: fits(2)
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    fits = [size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)] >= entries
+    fits(2) = fits(2) .and. size(values, 1) == size(values, 2)
+    status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+      TERRACE_I64, c_loc(row_offsets), TERRACE_I32, or_null(c_loc(columns), fits(1)), &
+      TERRACE_F32, or_null(c_loc(values), fits(2)), base_of(base), flags_of(borrow, sorted), matrix%handle)
+    matrix%rows = rows * size(values, 1)
+    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  subroutine create_bsr_i64_i64_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in), contiguous, target :: row_offsets(:)
+    integer(c_int64_t), intent(in), contiguous, target :: columns(:)
+    real(c_double), intent(in), contiguous, target :: values(:, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base, block_cols
+    logical, intent(in), optional :: borrow, sorted
+    integer(c_int64_t) :: rows, entries
+    logical :: fits(2)
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    fits = [size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)] >= entries
+    fits(2) = fits(2) .and. size(values, 1) == size(values, 2)
+    status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+      TERRACE_I64, c_loc(row_offsets), TERRACE_I64, or_null(c_loc(columns), fits(1)), &
+      TERRACE_F64, or_null(c_loc(values), fits(2)), base_of(base), flags_of(borrow, sorted), matrix%handle)
+    matrix%rows = rows * size(values, 1)
+    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  subroutine create_bsr_i64_i64_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in), contiguous, target :: row_offsets(:)
+    integer(c_int64_t), intent(in), contiguous, target :: columns(:)
+    real(c_float), intent(in), contiguous, target :: values(:, :, :)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base, block_cols
+    logical, intent(in), optional :: borrow, sorted
+    integer(c_int64_t) :: rows, entries
+    logical :: fits(2)
+    rows = size(row_offsets, kind=c_int64_t) - 1
+    entries = 0
+    if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
+    fits = [size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)] >= entries
+    fits(2) = fits(2) .and. size(values, 1) == size(values, 2)
+    status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+      TERRACE_I64, c_loc(row_offsets), TERRACE_I64, or_null(c_loc(columns), fits(1)), &
+      TERRACE_F32, or_null(c_loc(values), fits(2)), base_of(base), flags_of(borrow, sorted), matrix%handle)
+    matrix%rows = rows * size(values, 1)
+    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  subroutine terrace_matrix_get_size(context, matrix, rows, cols, nonzeros, block_size, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    integer(c_int64_t), intent(out) :: rows, cols, nonzeros
+    integer(c_int32_t), intent(out) :: block_size, status
+    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+  end subroutine
+
+  subroutine update_values_f64(context, matrix, values, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    real(c_double), intent(in), contiguous, target :: values(:)
+    integer(c_int32_t), intent(out) :: status
+    status = c_matrix_update_values(context%handle, matrix%handle, TERRACE_F64, c_loc(values), size(values, kind=c_int64_t))
+  end subroutine
+
+  subroutine update_blocks_f64(context, matrix, values, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    real(c_double), intent(in), contiguous, target :: values(:, :, :)
+    integer(c_int32_t), intent(out) :: status
+    status = c_matrix_update_values(context%handle, matrix%handle, TERRACE_F64, c_loc(values), size(values, kind=c_int64_t))
+  end subroutine
+
+  subroutine update_values_f32(context, matrix, values, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    real(c_float), intent(in), contiguous, target :: values(:)
+    integer(c_int32_t), intent(out) :: status
+    status = c_matrix_update_values(context%handle, matrix%handle, TERRACE_F32, c_loc(values), size(values, kind=c_int64_t))
+  end subroutine
+
+  subroutine update_blocks_f32(context, matrix, values, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    real(c_float), intent(in), contiguous, target :: values(:, :, :)
+    integer(c_int32_t), intent(out) :: status
+    status = c_matrix_update_values(context%handle, matrix%handle, TERRACE_F32, c_loc(values), size(values, kind=c_int64_t))
+  end subroutine
+
+  ! vectors(:, v) is near-null-space vector v over all rows.
+  subroutine terrace_matrix_set_near_null_space(context, matrix, dofs_per_node, vectors, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    integer(c_int32_t), intent(in) :: dofs_per_node
+    real(c_double), intent(in), contiguous, target :: vectors(:, :)
+    integer(c_int32_t), intent(out) :: status
+    logical :: fits
+    fits = size(vectors, 1, kind=c_int64_t) == matrix%rows
+    status = c_matrix_set_near_null_space(context%handle, matrix%handle, dofs_per_node, size(vectors, 2, kind=c_int32_t), &
+      or_null(c_loc(vectors), fits))
+    if (.not. fits .and. c_associated(matrix%handle)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  ! coordinates(:, k) is the place of node k in 2 or 3 dimensions.
+  subroutine terrace_matrix_set_coordinates(context, matrix, coordinates, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    real(c_double), intent(in), contiguous, target :: coordinates(:, :)
+    integer(c_int32_t), intent(out) :: status
+    status = c_matrix_set_coordinates(context%handle, matrix%handle, size(coordinates, 1, kind=c_int32_t), &
+      size(coordinates, 2, kind=c_int64_t), c_loc(coordinates))
+  end subroutine
+
+  subroutine terrace_config_create(context, config, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_config), intent(out) :: config
+    integer(c_int32_t), intent(out) :: status
+    status = c_config_create(context%handle, config%handle)
+  end subroutine
+
+  subroutine terrace_config_set_str(config, key, value, status)
+    type(terrace_config), intent(in) :: config
+    character(*), intent(in) :: key, value
+    integer(c_int32_t), intent(out) :: status
+    status = c_config_set_str(config%handle, c_text(key), c_text(value))
+  end subroutine
+
+  subroutine config_set_int_i32(config, key, value, status)
+    type(terrace_config), intent(in) :: config
+    character(*), intent(in) :: key
+    integer(c_int32_t), intent(in) :: value
+    integer(c_int32_t), intent(out) :: status
+    status = c_config_set_int(config%handle, c_text(key), int(value, c_int64_t))
+  end subroutine
+
+  subroutine config_set_int_i64(config, key, value, status)
+    type(terrace_config), intent(in) :: config
+    character(*), intent(in) :: key
+    integer(c_int64_t), intent(in) :: value
+    integer(c_int32_t), intent(out) :: status
+    status = c_config_set_int(config%handle, c_text(key), int(value, c_int64_t))
+  end subroutine
+
+  subroutine config_set_real_f64(config, key, value, status)
+    type(terrace_config), intent(in) :: config
+    character(*), intent(in) :: key
+    real(c_double), intent(in) :: value
+    integer(c_int32_t), intent(out) :: status
+    status = c_config_set_real(config%handle, c_text(key), real(value, c_double))
+  end subroutine
+
+  subroutine config_set_real_f32(config, key, value, status)
+    type(terrace_config), intent(in) :: config
+    character(*), intent(in) :: key
+    real(c_float), intent(in) :: value
+    integer(c_int32_t), intent(out) :: status
+    status = c_config_set_real(config%handle, c_text(key), real(value, c_double))
+  end subroutine
+
+  subroutine terrace_config_set_level(config, level, part, precision, status)
+    type(terrace_config), intent(in) :: config
+    integer(c_int32_t), intent(in) :: level, part, precision
+    integer(c_int32_t), intent(out) :: status
+    status = c_config_set_level(config%handle, level, part, precision)
+  end subroutine
+
+  subroutine terrace_config_load_json(config, json, status)
+    type(terrace_config), intent(in) :: config
+    character(*), intent(in) :: json
+    integer(c_int32_t), intent(out) :: status
+    status = c_config_load_json(config%handle, c_text(json))
+  end subroutine
+
+  subroutine terrace_amg_setup(context, matrix, config, amg, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    type(terrace_config), intent(in) :: config
+    type(terrace_amg), intent(out) :: amg
+    integer(c_int32_t), intent(out) :: status
+    status = c_amg_setup(context%handle, matrix%handle, config%handle, amg%handle)
+    amg%rows = matrix%rows
+  end subroutine
+
+  subroutine terrace_amg_update(amg, status)
+    type(terrace_amg), intent(in) :: amg
+    integer(c_int32_t), intent(out) :: status
+    status = c_amg_update(amg%handle)
+  end subroutine
+
+  subroutine amg_apply_f64(amg, b, x, status)
+    type(terrace_amg), intent(in) :: amg
+    real(c_double), intent(in), contiguous, target :: b(:)
+    real(c_double), intent(inout), contiguous, target :: x(:)
+    integer(c_int32_t), intent(out) :: status
+    logical :: fits(2)
+    fits = [size(b, kind=c_int64_t), size(x, kind=c_int64_t)] == amg%rows
+    status = c_amg_apply(amg%handle, TERRACE_F64, or_null(c_loc(b), fits(1)), or_null(c_loc(x), fits(2)))
+    if (c_associated(amg%handle) .and. .not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  subroutine amg_apply_f32(amg, b, x, status)
+    type(terrace_amg), intent(in) :: amg
+    real(c_float), intent(in), contiguous, target :: b(:)
+    real(c_float), intent(inout), contiguous, target :: x(:)
+    integer(c_int32_t), intent(out) :: status
+    logical :: fits(2)
+    fits = [size(b, kind=c_int64_t), size(x, kind=c_int64_t)] == amg%rows
+    status = c_amg_apply(amg%handle, TERRACE_F32, or_null(c_loc(b), fits(1)), or_null(c_loc(x), fits(2)))
+    if (c_associated(amg%handle) .and. .not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  subroutine terrace_amg_memory_estimate(context, matrix, config, bytes, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    type(terrace_config), intent(in) :: config
+    integer(c_int64_t), intent(out) :: bytes
+    integer(c_int32_t), intent(out) :: status
+    status = c_amg_memory_estimate(context%handle, matrix%handle, config%handle, bytes)
+  end subroutine
+
+  subroutine terrace_solver_create(context, config, solver, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_config), intent(in) :: config
+    type(terrace_solver), intent(out) :: solver
+    integer(c_int32_t), intent(out) :: status
+    status = c_solver_create(context%handle, config%handle, solver%handle)
+  end subroutine
+
+  subroutine terrace_solver_set_operator(solver, rows, terrace_callback, status, user)
+    type(terrace_solver), intent(inout) :: solver
+    integer, intent(in) :: rows
+    procedure(terrace_apply_callback) :: terrace_callback
+    integer(c_int32_t), intent(out) :: status
+    type(c_ptr), intent(in), optional :: user
+    status = c_solver_set_operator(solver%handle, int(rows, c_int64_t), c_funloc(terrace_callback), or_null(user))
+    if (status == TERRACE_SUCCESS) solver%rows = rows
+  end subroutine
+
+  subroutine terrace_solver_set_preconditioner(solver, terrace_callback, status, user)
+    type(terrace_solver), intent(in) :: solver
+    procedure(terrace_apply_callback) :: terrace_callback
+    integer(c_int32_t), intent(out) :: status
+    type(c_ptr), intent(in), optional :: user
+    status = c_solver_set_preconditioner(solver%handle, c_funloc(terrace_callback), or_null(user))
+  end subroutine
+
+  subroutine terrace_solver_set_operator_f32(solver, rows, terrace_callback, status, user)
+    type(terrace_solver), intent(inout) :: solver
+    integer, intent(in) :: rows
+    procedure(terrace_apply_callback_f32) :: terrace_callback
+    integer(c_int32_t), intent(out) :: status
+    type(c_ptr), intent(in), optional :: user
+    status = c_solver_set_operator(solver%handle, int(rows, c_int64_t), c_funloc(terrace_callback), or_null(user))
+    if (status == TERRACE_SUCCESS) solver%rows = rows
+  end subroutine
+
+  subroutine terrace_solver_set_preconditioner_f32(solver, terrace_callback, status, user)
+    type(terrace_solver), intent(in) :: solver
+    procedure(terrace_apply_callback_f32) :: terrace_callback
+    integer(c_int32_t), intent(out) :: status
+    type(c_ptr), intent(in), optional :: user
+    status = c_solver_set_preconditioner(solver%handle, c_funloc(terrace_callback), or_null(user))
+  end subroutine
+
+  ! A matrix that was never created is the null of C: it is accepted with an operator callback.
+  subroutine terrace_solver_setup(solver, matrix, status)
+    type(terrace_solver), intent(inout) :: solver
+    type(terrace_matrix), intent(in) :: matrix
+    integer(c_int32_t), intent(out) :: status
+    status = c_solver_setup(solver%handle, matrix%handle)
+    if (status == TERRACE_SUCCESS .and. c_associated(matrix%handle)) solver%rows = matrix%rows
+  end subroutine
+
+  subroutine terrace_solver_update(solver, status)
+    type(terrace_solver), intent(in) :: solver
+    integer(c_int32_t), intent(out) :: status
+    status = c_solver_update(solver%handle)
+  end subroutine
+
+  ! b(:, r) and x(:, r) belong to right-hand side r, also when they come as one long array.
+  subroutine solve_one_f64(solver, b, x, status, guess)
+    type(terrace_solver), intent(in) :: solver
+    real(c_double), intent(in), contiguous, target :: b(:)
+    real(c_double), intent(inout), contiguous, target :: x(:)
+    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(in), optional :: guess
+    call solve(solver, TERRACE_F64, size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
+  end subroutine
+
+  subroutine solve_several_f64(solver, b, x, status, guess)
+    type(terrace_solver), intent(in) :: solver
+    real(c_double), intent(in), contiguous, target :: b(:, :)
+    real(c_double), intent(inout), contiguous, target :: x(:, :)
+    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(in), optional :: guess
+    call solve(solver, TERRACE_F64, size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
+  end subroutine
+
+  subroutine solve_one_f32(solver, b, x, status, guess)
+    type(terrace_solver), intent(in) :: solver
+    real(c_float), intent(in), contiguous, target :: b(:)
+    real(c_float), intent(inout), contiguous, target :: x(:)
+    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(in), optional :: guess
+    call solve(solver, TERRACE_F32, size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
+  end subroutine
+
+  subroutine solve_several_f32(solver, b, x, status, guess)
+    type(terrace_solver), intent(in) :: solver
+    real(c_float), intent(in), contiguous, target :: b(:, :)
+    real(c_float), intent(inout), contiguous, target :: x(:, :)
+    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(in), optional :: guess
+    call solve(solver, TERRACE_F32, size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
+  end subroutine
+
+  subroutine solve(solver, vector_type, b_size, x_size, b, x, status, guess)
+    type(terrace_solver), intent(in) :: solver
+    integer(c_int32_t), intent(in) :: vector_type
+    integer(c_int64_t), intent(in) :: b_size, x_size
+    type(c_ptr), intent(in) :: b, x
+    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(in), optional :: guess
+    integer(c_int64_t) :: count
+    integer(c_int32_t) :: start
+    logical :: fits(2)
+    start = TERRACE_ZERO_GUESS
+    if (present(guess)) start = guess
+    if (solver%rows == 0) then
+      status = c_solver_solve(solver%handle, vector_type, 1_c_int64_t, b, x, start)
+      return
+    end if
+    count = max(b_size / solver%rows, 1_c_int64_t)
+    fits = [b_size == count * solver%rows, x_size == b_size]
+    status = c_solver_solve(solver%handle, vector_type, count, or_null(b, fits(1)), or_null(x, fits(2)), start)
+    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+  end subroutine
+
+  subroutine terrace_amg_report(amg, report, status)
+    type(terrace_amg), intent(in) :: amg
+    type(terrace_report), intent(out) :: report
+    integer(c_int32_t), intent(out) :: status
+    status = c_amg_report(amg%handle, report%handle)
+  end subroutine
+
+  subroutine terrace_solver_report(solver, report, status)
+    type(terrace_solver), intent(in) :: solver
+    type(terrace_report), intent(out) :: report
+    integer(c_int32_t), intent(out) :: status
+    status = c_solver_report(solver%handle, report%handle)
+  end subroutine
+
+  subroutine report_get_int_i64(report, key, value, status, index)
+    type(terrace_report), intent(in) :: report
+    character(*), intent(in) :: key
+    integer(c_int64_t), intent(out) :: value
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: index
+    status = c_report_get_int(report%handle, c_text(key), index_of(index), value)
+  end subroutine
+
+  subroutine report_get_int_i32(report, key, value, status, index)
+    type(terrace_report), intent(in) :: report
+    character(*), intent(in) :: key
+    integer(c_int32_t), intent(out) :: value
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: index
+    integer(c_int64_t) :: wide
+    value = 0
+    status = c_report_get_int(report%handle, c_text(key), index_of(index), wide)
+    if (status /= TERRACE_SUCCESS) return
+    if (abs(wide) > huge(value)) then
+      status = TERRACE_ERROR_SIZE_MISMATCH
+    else
+      value = int(wide, c_int32_t)
+    end if
+  end subroutine
+
+  subroutine terrace_report_get_real(report, key, value, status, index)
+    type(terrace_report), intent(in) :: report
+    character(*), intent(in) :: key
+    real(c_double), intent(out) :: value
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: index
+    status = c_report_get_real(report%handle, c_text(key), index_of(index), value)
+  end subroutine
+
+  subroutine terrace_report_get_str(report, key, value, status, index)
+    type(terrace_report), intent(in) :: report
+    character(*), intent(in) :: key
+    character(:), allocatable, intent(out) :: value
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: index
+    character(1) :: nothing
+    integer(c_size_t) :: needed
+    status = c_report_get_str(report%handle, c_text(key), index_of(index), nothing, 0_c_size_t, needed)
+    if (status /= TERRACE_SUCCESS) then
+      value = ''
+      return
+    end if
+    allocate(character(needed) :: value)
+    status = c_report_get_str(report%handle, c_text(key), index_of(index), value, needed, needed)
+    value = value(:len(value) - 1)
+  end subroutine
+
+  ! history(1) belongs to the first guess, history(i + 1) to iteration i.
+  subroutine terrace_report_get_history(report, history, status, index)
+    type(terrace_report), intent(in) :: report
+    real(c_double), allocatable, intent(out) :: history(:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: index
+    real(c_double) :: nothing(1)
+    integer(c_int64_t) :: needed
+    needed = 0
+    status = c_report_get_history(report%handle, index_of(index), nothing, 0_c_int64_t, needed)
+    if (status /= TERRACE_SUCCESS) needed = 0
+    allocate(history(needed))
+    if (status == TERRACE_SUCCESS) status = c_report_get_history(report%handle, index_of(index), history, needed, needed)
+  end subroutine
+
+  pure function c_text(text) result(terminated)
+    character(*), intent(in) :: text
+    character(:), allocatable :: terminated
+    terminated = trim(text) // c_null_char
+  end function
+
+  pure function base_of(base) result(number)
+    integer, intent(in), optional :: base
+    integer(c_int32_t) :: number
+    number = 1
+    if (present(base)) number = base
+  end function
+
+  pure function index_of(index) result(number)
+    integer, intent(in), optional :: index
+    integer(c_int64_t) :: number
+    number = 0
+    if (present(index)) number = index
+  end function
+
+  pure function cols_of(rows, cols) result(number)
+    integer(c_int64_t), intent(in) :: rows
+    integer, intent(in), optional :: cols
+    integer(c_int64_t) :: number
+    number = rows
+    if (present(cols)) number = cols
+  end function
+
+  pure function flags_of(borrow, sorted) result(flags)
+    logical, intent(in), optional :: borrow, sorted
+    integer(c_int32_t) :: flags
+    flags = TERRACE_COPY
+    if (present(borrow)) flags = ior(flags, merge(TERRACE_BORROW, TERRACE_COPY, borrow))
+    if (present(sorted)) flags = ior(flags, merge(TERRACE_SORTED, TERRACE_COPY, sorted))
+  end function
+
+  pure function or_null(pointer, fits) result(passed)
+    type(c_ptr), intent(in), optional :: pointer
+    logical, intent(in), optional :: fits
+    type(c_ptr) :: passed
+    passed = c_null_ptr
+    if (present(pointer)) passed = pointer
+    if (present(fits)) then
+      if (.not. fits) passed = c_null_ptr
+    end if
+  end function
+end module

@@ -1,0 +1,109 @@
+//! Pages and tables that are made from the code: they are compared here, and written anew with `TERRACE_BLESS=1`.
+
+mod common;
+
+use common::root;
+use std::fmt::Write;
+use terrace::error::STATUSES;
+use terrace::options::{self, Kind, OPTIONS};
+use terrace::report::{FACTS, Scope};
+
+fn compare(path: &str, expected: &str) {
+    let path = root().join(path);
+    if std::env::var_os("TERRACE_BLESS").is_some() {
+        std::fs::write(&path, expected).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(committed == expected, "{} is out of date; run `make bless`", path.display());
+}
+
+#[test]
+fn the_options_reference_is_current() {
+    compare("docs/options.md", &options::reference());
+}
+
+#[test]
+fn the_reference_of_reports_and_statuses_is_current() {
+    let mut page = String::from(
+        "# What a report can be asked for\n\nGenerated from the table in `src/report.rs`. Read with `terrace_report_get_int`, `_real` and `_str`; \
+         `terrace_report_to_json` gives all at once.\n\n| key | index counts | meaning |\n| --- | --- | --- |\n",
+    );
+    for row in FACTS {
+        let scope = match row.scope {
+            Scope::Whole => "nothing; give 0",
+            Scope::Level => "levels, 0 the finest",
+            Scope::RightHandSide => "right-hand sides of the last solve",
+        };
+        writeln!(page, "| `{}` | {scope} | {} |", row.key, row.help).unwrap();
+    }
+    compare("docs/report.md", &page);
+
+    let mut page = String::from(
+        "# Statuses\n\nGenerated from the table in `src/error.rs`. 0 is success, positive numbers are conditions that a caller may accept, \
+         negative numbers are errors. Numbers are never reused.\n\n| number | name | class | meaning |\n| --- | --- | --- | --- |\n",
+    );
+    for row in STATUSES {
+        writeln!(page, "| {} | `{}` | {:?} | {} |", row.code, row.name, row.class, row.sentence).unwrap();
+    }
+    compare("docs/statuses.md", &page);
+}
+
+/// What works on which backend, as the options table has it.
+fn backend_table() -> String {
+    let mut table = String::from("| component | choices | backends |\n| --- | --- | --- |\n");
+    for row in OPTIONS {
+        let choices = match row.kind {
+            Kind::Choice { names, .. } => names.join(", "),
+            Kind::Precisions => "f64, f32, each level its own".to_string(),
+            _ => continue,
+        };
+        let backends: Vec<&str> = row.backends.iter().map(|b| b.name()).collect();
+        writeln!(table, "| `{}` | {choices} | {} |", row.key, backends.join(", ")).unwrap();
+    }
+    table
+}
+
+#[test]
+fn the_table_in_the_readme_is_current() {
+    const BEGIN: &str = "<!-- made by tests/docs.rs -->\n";
+    const END: &str = "<!-- end -->\n";
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let (before, rest) = readme.split_once(BEGIN).expect("the README has the beginning mark");
+    let (_, after) = rest.split_once(END).expect("the README has the end mark");
+    compare("README.md", &format!("{before}{BEGIN}{}{END}{after}", backend_table()));
+}
+
+/// An option that nothing reads would be accepted and ignored.
+#[test]
+fn every_option_is_read_somewhere() {
+    fn sources(folder: &std::path::Path, text: &mut String) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources(&path, text);
+            } else if !path.ends_with("options.rs") && path.extension().is_some_and(|e| e == "rs") {
+                let source = std::fs::read_to_string(&path).unwrap();
+                // Tests may set an option; only what comes before them can read it.
+                text.push_str(source.split("#[cfg(test)]").next().unwrap());
+            }
+        }
+    }
+    let mut text = String::new();
+    sources(&root().join("src"), &mut text);
+    for row in OPTIONS {
+        assert!(text.contains(&format!("\"{}\"", row.key)), "nothing reads {}", row.key);
+    }
+}
+
+#[test]
+fn links_in_the_documentation_lead_somewhere() {
+    let pages = std::fs::read_dir(root().join("docs")).unwrap().map(|e| e.unwrap().path());
+    for page in pages.chain([root().join("README.md")]).filter(|p| p.extension().is_some_and(|e| e == "md")) {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+            if !link.is_empty() && !link.starts_with("http") {
+                assert!(page.parent().unwrap().join(link).exists(), "{} links to {link}", page.display());
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Every example compiles without a warning, runs, and prints what it should; twins in different languages agree.
+
+mod common;
+
+use common::{Compiler, fortran, root, succeed};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Standard output of a program that must succeed and write nothing to standard error.
+fn run(program: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let output = succeed(command);
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(complaints.is_empty(), "{}: {complaints}", program.display());
+    String::from_utf8(output.stdout).expect("the output is UTF-8")
+}
+
+fn c(name: &str) -> PathBuf {
+    Compiler::c().build(&[root().join("c_examples").join(name).with_extension("c")])
+}
+
+fn f90(name: &str) -> PathBuf {
+    fortran::build(&root().join("fortran").join(name).with_extension("f90"))
+}
+
+/// `cargo test` has built the examples already unless a test file was named.
+fn rust_example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("the test has a path");
+    let profile = test.parent().and_then(Path::parent).expect("the test is in deps");
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["build", "--quiet", "--locked", "--example", name, "--target-dir"]);
+    command.arg(profile.parent().expect("the profile is in the target folder")).current_dir(root());
+    succeed(command);
+    profile.join("examples").join(name)
+}
+
+fn line<'a>(text: &'a str, part: &str) -> &'a str {
+    text.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("no line has \"{part}\":\n{text}"))
+}
+
+/// The number before a word.
+fn number_before(text: &str, word: &str) -> usize {
+    let before = text.split(word).next().unwrap_or_default().split_whitespace().next_back();
+    before.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("no number before \"{word}\" in \"{text}\""))
+}
+
+#[test]
+fn poisson_is_the_same_in_four_languages() {
+    let programs = [
+        c("poisson"),
+        Compiler::cpp().build(&[root().join("c_examples/poisson.cpp")]),
+        f90("poisson"),
+        rust_example("poisson"),
+    ];
+
+    let outputs = programs.map(|program| run(&program, &["16"]));
+
+    let solves = outputs.each_ref().map(|output| line(output, "right-hand side 0"));
+    assert!(solves[0].contains(" converged"), "{}", solves[0]);
+    assert!(number_before(solves[0], " iterations") <= 15, "{}", solves[0]);
+    for (solve, output) in solves.iter().zip(&outputs) {
+        assert_eq!(*solve, solves[0]);
+        assert!(line(output, "operator complexity").contains("grid complexity"));
+    }
+    assert!(line(&outputs[0], "set-up and solve took").ends_with(" s"));
+    let history = outputs[0].lines().skip_while(|line| !line.starts_with("iteration ")).skip(1);
+    let iterations = number_before(solves[0], " iterations");
+    assert_eq!(history.take_while(|line| !line.is_empty()).count(), iterations + 1);
+}
+
+#[test]
+fn elasticity_is_the_same_in_c_and_fortran() {
+    let outputs = [c("elasticity"), f90("elasticity")].map(|program| run(&program, &["6"]));
+
+    let sinks = outputs.each_ref().map(|output| line(output, "the free end sinks by"));
+    assert_eq!(sinks[0], sinks[1]);
+    // A slender beam of length 2 would sink by F L^3 / (3 E I) = 32; this one is short, so shear adds some.
+    let depth: f64 = sinks[0].split_whitespace().next_back().unwrap().parse().unwrap();
+    assert!((32.0..40.0).contains(&depth), "{depth}");
+    let solve = line(&outputs[0], "right-hand side 0");
+    assert!(number_before(solve, " iterations") <= 50, "{solve}");
+    assert!(line(&outputs[0], "bsr3x3").contains("f64"));
+}
+
+#[test]
+fn time_steps_keep_their_iterations() {
+    let outputs = [c("time_stepping"), f90("time_stepping")].map(|program| run(&program, &["40", "8"]));
+
+    let without_time = |output: &str| -> Vec<String> {
+        output.lines().map(|line| line.split(", update").next().unwrap_or_default().to_string()).collect()
+    };
+    assert_eq!(without_time(&outputs[0]), without_time(&outputs[1]));
+    let summary = line(&outputs[0], "iterations: ");
+    let first = number_before(summary, " in the first step");
+    let most: usize = summary.rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(most <= first + 4 && first <= 20, "{summary}");
+}
+
+#[test]
+fn callbacks_replace_operator_and_preconditioner() {
+    for program in [c("callback"), f90("callback")] {
+        let output = run(&program, &["32"]);
+        let with_amg = number_before(line(&output, "AMG of the five-point matrix"), " iterations");
+        let own = number_before(line(&output, "of the caller"), " iterations");
+        assert!(with_amg <= 20 && with_amg < own, "{output}");
+        let preconditioned = number_before(line(&output, "the preconditioner"), " times");
+        assert!(preconditioned >= own, "{output}");
+    }
+}
+
+#[test]
+fn every_mistake_gets_its_sentence() {
+    let expected = root().join("c_examples/errors.out");
+
+    let output = run(&c("errors"), &[]);
+
+    if std::env::var_os("TERRACE_BLESS").is_some() {
+        std::fs::write(&expected, &output).unwrap();
+    }
+    let committed = std::fs::read_to_string(&expected).unwrap();
+    for (new, old) in output.lines().zip(committed.lines()) {
+        assert_eq!(new, old, "c_examples/errors.out differs; run `make bless` if the new sentence is meant");
+    }
+    assert_eq!(output, committed);
+}
+
+#[test]
+fn programs_in_the_documentation_run() {
+    let folder = common::scratch("documentation");
+    for page in ["README.md", "docs/getting-started.md"] {
+        let text = std::fs::read_to_string(root().join(page)).unwrap_or_default();
+        let blocks = text.split("\n```").skip(1).step_by(2);
+        for (i, block) in blocks.enumerate() {
+            let (language, program) = block.split_once('\n').expect("a block has lines");
+            let source = folder.join(format!("{}-{i}", page.replace(['/', '.'], "-")));
+            let printed = match language {
+                "c" if program.contains("int main") => {
+                    let source = source.with_extension("c");
+                    std::fs::write(&source, program).unwrap();
+                    run(&Compiler::c().build(&[source]), &[])
+                }
+                "fortran" => {
+                    let source = source.with_extension("f90");
+                    std::fs::write(&source, program).unwrap();
+                    run(&fortran::build(&source), &[])
+                }
+                _ => continue,
+            };
+            assert!(!printed.is_empty(), "{page}: {program}");
+        }
+    }
+}

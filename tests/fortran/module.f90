@@ -1,0 +1,441 @@
+! Calls every specific procedure behind the generic names of the Fortran module, and what only this module checks.
+module callbacks
+  use, intrinsic :: iso_c_binding
+  use terrace, only: terrace_text
+  implicit none
+  character(:), allocatable :: last_line
+
+contains
+
+  subroutine remember(level, message, user) bind(c)
+    integer(c_int32_t), value :: level
+    type(c_ptr), value :: message
+    type(c_ptr), value :: user
+    integer, pointer :: lines
+    call c_f_pointer(user, lines)
+    if (level > 0) lines = lines + 1
+    last_line = terrace_text(message)
+  end subroutine
+
+  function double_f32(n, x, y, user) result(failure) bind(c)
+    integer(c_int64_t), value :: n
+    real(c_float), intent(in) :: x(n)
+    real(c_float), intent(out) :: y(n)
+    type(c_ptr), value :: user
+    integer(c_int32_t) :: failure
+    y = 2 * x
+    failure = merge(1, 0, c_associated(user))
+  end function
+
+  function same_f32(n, x, y, user) result(failure) bind(c)
+    integer(c_int64_t), value :: n
+    real(c_float), intent(in) :: x(n)
+    real(c_float), intent(out) :: y(n)
+    type(c_ptr), value :: user
+    integer(c_int32_t) :: failure
+    y = x
+    failure = merge(1, 0, c_associated(user))
+  end function
+end module
+
+program module_test
+  use, intrinsic :: iso_c_binding, only: c_loc
+  use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64
+  use callbacks
+  use terrace
+  implicit none
+
+  ! The tridiagonal matrix (-1, 2, -1); its solution for b = (1, 0, 1) is all ones.
+  integer(int32), parameter :: offsets(4) = [1, 3, 6, 8], columns(7) = [1, 2, 1, 2, 3, 2, 3]
+  real(real64), parameter :: values(7) = [2, -1, -1, 2, -1, -1, 2]
+  type(terrace_context) :: context
+  type(terrace_config) :: defaults
+  integer(int32) :: status
+
+  call terrace_context_create('nowhere   ', context, status)
+  call expect(status == TERRACE_ERROR_DEVICE, 'an unknown device is refused')
+  call expect(index(terrace_last_error(context), 'device "nowhere" is unknown') == 1, 'the name is trimmed')
+  call terrace_context_create('host:2', context, status)
+  call succeeded(status)
+
+  call general()
+  call csr()
+  call bsr()
+  call options()
+  call reports()
+  call vectors()
+  call sizes()
+  call narrow_callbacks()
+
+  call terrace_context_destroy(context, status)
+  call succeeded(status)
+  call terrace_context_destroy(context, status)
+  call succeeded(status)
+  print '(a)', 'all is well'
+
+contains
+
+  subroutine expect(truth, what)
+    logical, intent(in) :: truth
+    character(*), intent(in) :: what
+    if (truth) return
+    print '(4a)', 'failed: ', what, '; last error: ', terrace_last_error(context)
+    error stop 1
+  end subroutine
+
+  subroutine succeeded(status)
+    integer(int32), intent(in) :: status
+    call expect(status == TERRACE_SUCCESS, terrace_status_name(status))
+  end subroutine
+
+  subroutine general()
+    integer(int32) :: major, minor, patch, threads
+    character(32) :: version
+    character(:), allocatable :: text
+    integer, target :: lines
+    call terrace_version(major, minor, patch, status)
+    call succeeded(status)
+    write (version, '(i0,".",i0,".",i0)') major, minor, patch
+    call expect(trim(version) == TERRACE_VERSION_STRING, 'the version of the library is that of the module')
+    call expect(terrace_status_name(TERRACE_ERROR_PARSE) == 'TERRACE_ERROR_PARSE', 'names of statuses')
+    call expect(len(terrace_status_sentence(TERRACE_SUCCESS)) == len('the call succeeded'), 'texts have their own length')
+    call terrace_context_set_threads(context, 3, status)
+    call succeeded(status)
+    call terrace_context_get_threads(context, threads, status)
+    call succeeded(status)
+    call expect(threads == 3, 'threads')
+    call terrace_context_info(context, text, status)
+    call succeeded(status)
+    call expect(text(1:1) == '{' .and. text(len(text):) == '}', 'info is JSON')
+    call terrace_context_raise_panic(context, status)
+    call expect(status == TERRACE_ERROR_INTERNAL, 'a panic is an error')
+
+    lines = 0
+    call terrace_context_set_log(context, TERRACE_LOG_DEBUG, remember, status, user=c_loc(lines))
+    call succeeded(status)
+    call solve_f64(offsets, columns, 1)
+    call expect(lines > 0 .and. len(last_line) > 0, 'the log has lines')
+    call terrace_context_set_log(context, TERRACE_LOG_OFF, remember, status)
+    call succeeded(status)
+  end subroutine
+
+  subroutine solve_f64(row_offsets, cols, base)
+    integer(int32), intent(in) :: row_offsets(:), cols(:)
+    integer, intent(in) :: base
+    type(terrace_matrix) :: matrix
+    call terrace_matrix_create_csr(context, row_offsets, cols, values, matrix, status, base=base)
+    call succeeded(status)
+    call expect(solves(matrix), 'a solve')
+    call terrace_matrix_destroy(matrix)
+  end subroutine
+
+  logical function solves(matrix)
+    type(terrace_matrix), intent(in) :: matrix
+    type(terrace_solver) :: solver
+    real(real64) :: b(3), x(3)
+    b = [1, 0, 1]
+    call terrace_solver_create(context, defaults, solver, status)
+    call succeeded(status)
+    call terrace_solver_setup(solver, matrix, status)
+    call succeeded(status)
+    call terrace_solver_solve(solver, b, x, status)
+    call succeeded(status)
+    solves = all(abs(x - 1) < 1e-6)
+    call terrace_solver_destroy(solver)
+  end function
+
+  subroutine csr()
+    type(terrace_matrix) :: matrix
+    integer(int64) :: rows, cols, nonzeros
+    integer(int32) :: block_size
+    real(real64), target :: lent(7)
+    integer(int32), target :: lent_offsets(4), lent_columns(7)
+    call solve_f64(offsets - 1, columns - 1, 0)
+
+    call terrace_matrix_create_csr(context, int(offsets, int32), int(columns, int32), real(values, real32), matrix, status)
+    call check_size(matrix, 3_int64, 7_int64, 1)
+    call terrace_matrix_create_csr(context, int(offsets, int32), int(columns, int32), real(values, real64), matrix, status)
+    call check_size(matrix, 3_int64, 7_int64, 1)
+    call terrace_matrix_create_csr(context, int(offsets, int32), int(columns, int64), real(values, real32), matrix, status)
+    call check_size(matrix, 3_int64, 7_int64, 1)
+    call terrace_matrix_create_csr(context, int(offsets, int32), int(columns, int64), real(values, real64), matrix, status)
+    call check_size(matrix, 3_int64, 7_int64, 1)
+    call terrace_matrix_create_csr(context, int(offsets, int64), int(columns, int32), real(values, real32), matrix, status)
+    call check_size(matrix, 3_int64, 7_int64, 1)
+    call terrace_matrix_create_csr(context, int(offsets, int64), int(columns, int32), real(values, real64), matrix, status)
+    call check_size(matrix, 3_int64, 7_int64, 1)
+    call terrace_matrix_create_csr(context, int(offsets, int64), int(columns, int64), real(values, real32), matrix, status)
+    call check_size(matrix, 3_int64, 7_int64, 1)
+    call terrace_matrix_create_csr(context, int(offsets, int64), int(columns, int64), real(values, real64), matrix, status)
+    call check_size(matrix, 3_int64, 7_int64, 1)
+
+    call terrace_matrix_create_csr(context, offsets(:3), columns, values, matrix, status, cols=3)
+    call succeeded(status)
+    call terrace_matrix_get_size(context, matrix, rows, cols, nonzeros, block_size, status)
+    call expect(rows == 2 .and. cols == 3 .and. nonzeros == 5, 'a matrix that is not square')
+    call terrace_matrix_destroy(matrix)
+
+    lent = values
+    lent_offsets = offsets
+    lent_columns = columns
+    call terrace_matrix_create_csr(context, lent_offsets, lent_columns, lent, matrix, status, borrow=.true., sorted=.true.)
+    call succeeded(status)
+    call expect(solves(matrix), 'a solve with lent arrays')
+    call terrace_matrix_update_values(context, matrix, values(:6), status)
+    call expect(status == TERRACE_ERROR_SIZE_MISMATCH, 'too few new values')
+    call terrace_matrix_update_values(context, matrix, real(values, real32), status)
+    call expect(status == TERRACE_ERROR_INVALID_ARGUMENT, 'new values of another kind')
+    call terrace_matrix_destroy(matrix)
+  end subroutine
+
+  subroutine check_size(matrix, expected_rows, expected_nonzeros, expected_block)
+    type(terrace_matrix), intent(inout) :: matrix
+    integer(int64), intent(in) :: expected_rows, expected_nonzeros
+    integer, intent(in) :: expected_block
+    integer(int64) :: rows, cols, nonzeros
+    integer(int32) :: block_size
+    call succeeded(status)
+    call terrace_matrix_get_size(context, matrix, rows, cols, nonzeros, block_size, status)
+    call succeeded(status)
+    call expect(rows == expected_rows .and. cols == rows .and. nonzeros == expected_nonzeros, 'sizes')
+    call expect(block_size == expected_block, 'block size')
+    call terrace_matrix_destroy(matrix, status)
+    call succeeded(status)
+  end subroutine
+
+  ! Two 2x2 blocks on the diagonal, [2 1; 0 2] each: row-major in memory, so the 1 is values(2, 1, :).
+  subroutine bsr()
+    integer(int32), parameter :: starts(3) = [1, 2, 3], diagonal(2) = [1, 2]
+    real(real64) :: blocks(2, 2, 2), b(4), x(4)
+    type(terrace_matrix) :: matrix
+    type(terrace_config) :: config
+    type(terrace_solver) :: solver
+    blocks = 0
+    blocks(1, 1, :) = 2
+    blocks(2, 2, :) = 2
+    blocks(2, 1, :) = 1
+    call terrace_matrix_create_bsr(context, int(starts, int32), int(diagonal, int32), real(blocks, real32), matrix, status)
+    call check_size(matrix, 4_int64, 8_int64, 2)
+    call terrace_matrix_create_bsr(context, int(starts, int32), int(diagonal, int32), real(blocks, real64), matrix, status)
+    call check_size(matrix, 4_int64, 8_int64, 2)
+    call terrace_matrix_create_bsr(context, int(starts, int32), int(diagonal, int64), real(blocks, real32), matrix, status)
+    call check_size(matrix, 4_int64, 8_int64, 2)
+    call terrace_matrix_create_bsr(context, int(starts, int32), int(diagonal, int64), real(blocks, real64), matrix, status)
+    call check_size(matrix, 4_int64, 8_int64, 2)
+    call terrace_matrix_create_bsr(context, int(starts, int64), int(diagonal, int32), real(blocks, real32), matrix, status)
+    call check_size(matrix, 4_int64, 8_int64, 2)
+    call terrace_matrix_create_bsr(context, int(starts, int64), int(diagonal, int32), real(blocks, real64), matrix, status)
+    call check_size(matrix, 4_int64, 8_int64, 2)
+    call terrace_matrix_create_bsr(context, int(starts, int64), int(diagonal, int64), real(blocks, real32), matrix, status)
+    call check_size(matrix, 4_int64, 8_int64, 2)
+    call terrace_matrix_create_bsr(context, int(starts, int64), int(diagonal, int64), real(blocks, real64), matrix, status)
+    call check_size(matrix, 4_int64, 8_int64, 2)
+
+    call terrace_matrix_create_bsr(context, starts, diagonal, blocks, matrix, status)
+    call succeeded(status)
+    call terrace_matrix_update_values(context, matrix, 2 * blocks, status)
+    call succeeded(status)
+    call terrace_config_create(context, config, status)
+    call succeeded(status)
+    call terrace_config_set_str(config, 'solver.type', 'gmres', status)
+    call succeeded(status)
+    call terrace_config_set_str(config, 'solver.preconditioner', 'none', status)
+    call succeeded(status)
+    call terrace_solver_create(context, config, solver, status)
+    call succeeded(status)
+    call terrace_solver_setup(solver, matrix, status)
+    call succeeded(status)
+    b = [6, 4, 6, 4]
+    call terrace_solver_solve(solver, b, x, status)
+    call succeeded(status)
+    call expect(all(abs(x - 1) < 1e-6), 'blocks are stored by rows')
+    call terrace_solver_destroy(solver)
+    call terrace_config_destroy(config)
+    call terrace_matrix_destroy(matrix)
+  end subroutine
+
+  subroutine options()
+    type(terrace_config) :: config
+    character(:), allocatable :: json
+    call terrace_config_create(context, config, status)
+    call succeeded(status)
+    call terrace_config_set_int(config, 'solver.max_iterations   ', 7_int32, status)
+    call succeeded(status)
+    call terrace_config_set_int(config, 'solver.restart', 8_int64, status)
+    call succeeded(status)
+    call terrace_config_set_real(config, 'solver.tolerance', 0.5_real32, status)
+    call succeeded(status)
+    call terrace_config_set_real(config, 'solver.absolute_tolerance', 0.25_real64, status)
+    call succeeded(status)
+    call terrace_config_set_level(config, TERRACE_LAST, TERRACE_LEVEL_MATRIX, TERRACE_F32, status)
+    call succeeded(status)
+    call terrace_config_load_json(config, '{"solver.type": "fcg"}', status)
+    call succeeded(status)
+    call terrace_config_to_json(config, json, status)
+    call succeeded(status)
+    call expect(json == '{"precision.matrix":"f32","solver.absolute_tolerance":0.25,"solver.max_iterations":7,' // &
+      '"solver.restart":8,"solver.tolerance":0.5,"solver.type":"fcg"}', json)
+    call terrace_config_destroy(config)
+    call terrace_config_to_json(config, json, status)
+    call expect(status == TERRACE_ERROR_NULL_ARGUMENT .and. json == '', 'a destroyed config is null')
+  end subroutine
+
+  subroutine reports()
+    type(terrace_matrix) :: matrix
+    type(terrace_amg) :: amg
+    type(terrace_report) :: report
+    character(:), allocatable :: text
+    integer(int64) :: bytes
+    integer(int32) :: levels
+    real(real64) :: complexity
+    real(real64), allocatable :: history(:)
+    call terrace_matrix_create_csr(context, offsets, columns, values, matrix, status)
+    call succeeded(status)
+    call terrace_amg_memory_estimate(context, matrix, defaults, bytes, status)
+    call succeeded(status)
+    call terrace_amg_setup(context, matrix, defaults, amg, status)
+    call succeeded(status)
+    call terrace_amg_update(amg, status)
+    call succeeded(status)
+    call terrace_amg_report(amg, report, status)
+    call succeeded(status)
+    call terrace_report_get_int(report, 'levels', levels, status)
+    call succeeded(status)
+    call terrace_report_get_int(report, 'bytes', bytes, status)
+    call succeeded(status)
+    call expect(levels == 1 .and. bytes > 0, 'whole numbers of a report')
+    call terrace_report_get_real(report, 'operator_complexity', complexity, status)
+    call succeeded(status)
+    call expect(abs(complexity - 1) < 1e-12, 'real numbers of a report')
+    call terrace_report_get_str(report, 'format', text, status, index=0)
+    call succeeded(status)
+    call expect(text == 'csr' .and. len(text) == 3, 'texts of a report')
+    call terrace_report_get_str(report, 'format', text, status, index=5)
+    call expect(status == TERRACE_ERROR_INVALID_ARGUMENT .and. text == '', 'a level that is not there')
+    call terrace_report_get_history(report, history, status)
+    call expect(status < 0 .and. size(history) == 0, 'a hierarchy alone has no history')
+    call terrace_report_to_json(report, text, status)
+    call succeeded(status)
+    call expect(text(1:1) == '{', 'a report as JSON')
+    call terrace_report_to_text(report, text, status)
+    call succeeded(status)
+    call expect(index(text, 'operator complexity') > 0, 'a report as text')
+    call terrace_report_destroy(report)
+    call terrace_amg_destroy(amg)
+    call terrace_matrix_destroy(matrix)
+  end subroutine
+
+  subroutine vectors()
+    type(terrace_matrix) :: matrix
+    type(terrace_solver) :: solver
+    type(terrace_amg) :: amg
+    real(real32) :: b(3), x(3), several_b(3, 2), several_x(3, 2)
+    real(real64) :: wide(3, 2)
+    call terrace_matrix_create_csr(context, offsets, columns, real(values, real32), matrix, status)
+    call succeeded(status)
+    call terrace_matrix_set_near_null_space(context, matrix, 1, reshape([1.0_real64, 1.0_real64, 1.0_real64], [3, 1]), status)
+    call succeeded(status)
+    call terrace_solver_create(context, defaults, solver, status)
+    call succeeded(status)
+    call terrace_solver_setup(solver, matrix, status)
+    call succeeded(status)
+    b = [1, 0, 1]
+    call terrace_solver_solve(solver, b, x, status)
+    call expect(status >= 0 .and. all(abs(x - 1) < 1e-4), 'f32')
+    several_b(:, 1) = b
+    several_b(:, 2) = 2 * b
+    several_x = 0
+    call terrace_solver_solve(solver, several_b, several_x, status, guess=TERRACE_GIVEN_GUESS)
+    call expect(status >= 0 .and. all(abs(several_x(:, 2) - 2) < 1e-4), 'two right-hand sides')
+    wide = 0
+    call terrace_solver_solve(solver, 1 * wide, wide, status)
+    call expect(status == TERRACE_ERROR_INVALID_ARGUMENT, 'vectors of another kind')
+    call terrace_solver_destroy(solver)
+
+    call terrace_amg_setup(context, matrix, defaults, amg, status)
+    call succeeded(status)
+    call terrace_amg_apply(amg, b, x, status)
+    call succeeded(status)
+    call expect(all(abs(x - 1) < 1e-4), 'one level is solved exactly')
+    call terrace_amg_apply(amg, [1.0_real64, 0.0_real64, 1.0_real64], wide(:, 1), status)
+    call succeeded(status)
+    call expect(all(abs(wide(:, 1) - 1) < 1e-4), 'f64 vectors for an f32 hierarchy')
+    call terrace_amg_destroy(amg)
+    call terrace_matrix_destroy(matrix)
+  end subroutine
+
+  ! Arrays that do not fit are refused before anything is read.
+  subroutine sizes()
+    type(terrace_matrix) :: matrix
+    type(terrace_solver) :: solver
+    type(terrace_amg) :: amg
+    real(real64) :: b(4), x(4)
+    b = 0
+    call terrace_matrix_create_csr(context, offsets, columns(:6), values, matrix, status)
+    call mismatch('columns')
+    call terrace_matrix_create_csr(context, offsets, columns, values(:6), matrix, status)
+    call mismatch('values')
+    call terrace_matrix_create_bsr(context, [1, 2], [1], reshape([1.0_real64, 2.0_real64], [1, 2, 1]), matrix, status)
+    call mismatch('values')
+    call terrace_matrix_create_csr(context, offsets, columns, values, matrix, status)
+    call succeeded(status)
+    call terrace_matrix_set_near_null_space(context, matrix, 1, reshape(values(:2), [2, 1]), status)
+    call mismatch('vectors')
+    call terrace_matrix_set_coordinates(context, matrix, reshape(values(:6), [3, 2]), status)
+    call expect(status == TERRACE_ERROR_SIZE_MISMATCH, 'coordinates')
+    call terrace_solver_create(context, defaults, solver, status)
+    call succeeded(status)
+    call terrace_solver_solve(solver, b, x, status)
+    call expect(status == TERRACE_ERROR_NOT_SET_UP, 'solve before set-up')
+    call terrace_solver_setup(solver, matrix, status)
+    call succeeded(status)
+    call terrace_solver_solve(solver, b, x, status)
+    call mismatch('b')
+    call terrace_solver_solve(solver, b(:2), x(:2), status)
+    call mismatch('b')
+    call terrace_solver_solve(solver, b(:3), x, status)
+    call mismatch('x')
+    call terrace_solver_destroy(solver)
+    call terrace_amg_setup(context, matrix, defaults, amg, status)
+    call succeeded(status)
+    call terrace_amg_apply(amg, b, x(:3), status)
+    call mismatch('b')
+    call terrace_amg_apply(amg, b(:3), x(:2), status)
+    call mismatch('x')
+    call terrace_amg_destroy(amg)
+    call terrace_matrix_destroy(matrix)
+  end subroutine
+
+  subroutine mismatch(argument)
+    character(*), intent(in) :: argument
+    call expect(status == TERRACE_ERROR_SIZE_MISMATCH, argument // ': ' // terrace_status_name(status))
+    call expect(terrace_last_error(context) == argument // ' is null', argument)
+  end subroutine
+
+  subroutine narrow_callbacks()
+    type(terrace_matrix) :: no_matrix
+    type(terrace_config) :: config
+    type(terrace_solver) :: solver
+    real(real32) :: b(5), x(5)
+    b = 4
+    call terrace_config_create(context, config, status)
+    call succeeded(status)
+    call terrace_config_set_str(config, 'solver.precision', 'f32', status)
+    call succeeded(status)
+    call terrace_solver_create(context, config, solver, status)
+    call succeeded(status)
+    call terrace_solver_set_operator_f32(solver, 5, double_f32, status)
+    call succeeded(status)
+    call terrace_solver_set_preconditioner_f32(solver, same_f32, status)
+    call succeeded(status)
+    call terrace_solver_setup(solver, no_matrix, status)
+    call succeeded(status)
+    call terrace_solver_solve(solver, b, x, status)
+    call succeeded(status)
+    call expect(all(abs(x - 2) < 1e-5), 'callbacks in f32')
+    call terrace_solver_update(solver, status)
+    call succeeded(status)
+    call terrace_solver_destroy(solver)
+    call terrace_config_destroy(config)
+  end subroutine
+end program

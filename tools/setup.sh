@@ -1,0 +1,78 @@
+#!/bin/sh
+# Makes sure that what `make run`, `make test` or `make deep-test` needs is there. Missing Debian packages are installed by root;
+# anyone else is told the command. Touches neither apt nor the network when nothing is missing.
+#
+#   tools/setup.sh run|test|deep-test
+set -eu
+cd "$(dirname "$0")/.."
+
+purpose=${1:-}
+case $purpose in
+run | test | deep-test) ;;
+*)
+    echo "usage: tools/setup.sh run|test|deep-test" >&2
+    exit 2
+    ;;
+esac
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+missing=""
+need() { # need COMMAND PACKAGE
+    have "$1" || missing="$missing $2"
+}
+
+need gcc gcc
+# gcc only recommends the C headers, and the packages are installed without recommendations.
+[ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
+if [ "$purpose" != run ]; then
+    need g++ g++
+    need gfortran gfortran
+    need cmake cmake
+    need pkg-config pkg-config
+    need nm binutils
+fi
+if [ "$purpose" = deep-test ]; then
+    need valgrind valgrind
+fi
+
+if [ -n "$missing" ]; then
+    if ! have apt-get; then
+        echo "These packages (Debian names) are missing; install them and try again:$missing" >&2
+        exit 1
+    elif [ "$(id -u)" -eq 0 ]; then
+        echo "Installing$missing"
+        apt-get update
+        # shellcheck disable=SC2086 # a list of package names
+        DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
+    else
+        echo "Debian packages are missing. Install them and try again:" >&2
+        echo "    sudo apt-get update && sudo apt-get install -y --no-install-recommends$missing" >&2
+        exit 1
+    fi
+fi
+
+wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+if ! have cargo; then
+    echo "cargo is missing; Rust $wanted or newer is needed, for example from https://rustup.rs" >&2
+    exit 1
+fi
+found=$(rustc --version | cut -d ' ' -f 2)
+if [ "$(printf '%s\n%s\n' "$wanted" "$found" | sort -V | head -n 1)" != "$wanted" ]; then
+    echo "rustc is $found; $wanted or newer is needed, for example from https://rustup.rs" >&2
+    exit 1
+fi
+
+if [ "$purpose" != run ]; then
+    for component in rustfmt clippy; do
+        command="cargo-$([ $component = rustfmt ] && echo fmt || echo clippy)"
+        if "$command" --version >/dev/null 2>&1; then
+            continue
+        elif have rustup; then
+            rustup component add "$component"
+        else
+            echo "$component is missing; install the component of your Rust toolchain" >&2
+            exit 1
+        fi
+    done
+fi
