@@ -50,7 +50,7 @@ arguments() {
 check() { # check EXECUTABLE NAME
     echo "valgrind $1 $(arguments "$2")"
     # shellcheck disable=SC2046 # a list of arguments
-    valgrind --quiet --leak-check=full --errors-for-leak-kinds=definite,possible --error-exitcode=9 \
+    valgrind --quiet --suppressions=tools/valgrind.supp --leak-check=full --errors-for-leak-kinds=definite,possible --error-exitcode=9 \
         "$1" $(arguments "$2") >"$1.out" 2>"$1.err" || {
         cat "$1.out" "$1.err" >&2
         fail "valgrind found something in $1"
