@@ -20,7 +20,7 @@ fn install(name: &str, libdir: &str) -> PathBuf {
     let mut make = Command::new("make");
     make.arg("install-files").current_dir(root()).env_remove("MAKEFLAGS").env_remove("DESTDIR");
     make.env("CARGO_TARGET_DIR", profile.parent().expect("the profile is in the target folder"));
-    make.arg(format!("PROFILE={}", profile.file_name().expect("a profile has a name").display()));
+    make.arg(format!("PROFILE={}", profile.file_name().expect("a profile has a name").to_string_lossy()));
     make.arg(format!("PREFIX={}", first.display())).arg(format!("LIBDIR={libdir}"));
     succeed(make);
     fs::rename(first, &moved).expect("the installed tree can be moved");
