@@ -59,7 +59,7 @@ macro_rules! statuses {
 statuses! {
     Success = 0, "TERRACE_SUCCESS", Success, "the call succeeded";
     NotConverged = 1, "TERRACE_NOT_CONVERGED", Condition,
-        "the iteration limit was reached before the tolerance; the best iterate was returned";
+        "the iterations ended before the tolerance was reached; the last iterate was returned";
     NullArgument = -1, "TERRACE_ERROR_NULL_ARGUMENT", Argument, "an argument that must not be null is null";
     InvalidArgument = -2, "TERRACE_ERROR_INVALID_ARGUMENT", Argument, "an argument has a value outside of what is accepted";
     SizeMismatch = -3, "TERRACE_ERROR_SIZE_MISMATCH", Argument, "sizes that must agree do not";

@@ -3,6 +3,9 @@
 //! Every loop cuts its range in halves down to a fixed grain, so the pieces, and the order in which partial sums are
 //! added, follow from the length alone. Nothing here allocates in the loops used by a solve. Outside of a thread pool the
 //! same pieces run one after the other, so that small work never touches rayon, and no global pool is ever started.
+//!
+//! The recursions take the work as a trait object: a call for each piece costs nothing, and rayon's machinery is compiled once for each
+//! element type instead of once for each loop.
 
 use std::ops::Range;
 
@@ -24,7 +27,7 @@ fn cut(n: usize, grain: usize) -> usize {
 
 /// Runs `work` on pieces of `data`; it gets the index of the piece's first element.
 pub fn for_each_mut<T: Send>(data: &mut [T], grain: usize, work: impl Fn(usize, &mut [T]) + Sync) {
-    fn go<T: Send>(start: usize, data: &mut [T], grain: usize, work: &(impl Fn(usize, &mut [T]) + Sync)) {
+    fn go<T: Send>(start: usize, data: &mut [T], grain: usize, work: &(dyn Fn(usize, &mut [T]) + Sync)) {
         if data.len() <= grain {
             if !data.is_empty() {
                 work(start, data);
@@ -50,7 +53,7 @@ pub fn for_each_mut2<T: Send, U: Send>(
         a: &mut [T],
         b: &mut [U],
         grain: usize,
-        work: &(impl Fn(usize, &mut [T], &mut [U]) + Sync),
+        work: &(dyn Fn(usize, &mut [T], &mut [U]) + Sync),
     ) {
         if a.len() <= grain {
             if !a.is_empty() {
@@ -87,7 +90,7 @@ pub fn for_each_segment_mut<T: Send>(
         offsets: &[i64],
         width: usize,
         grain: usize,
-        work: &(impl Fn(Range<usize>, &mut [T]) + Sync),
+        work: &(dyn Fn(Range<usize>, &mut [T]) + Sync),
     ) {
         if rows.len() <= grain {
             if !rows.is_empty() {
@@ -116,7 +119,7 @@ pub fn map_ranges<R: Send>(n: usize, grain: usize, work: impl Fn(Range<usize>) -
 
 /// The sum of `work` over pieces of `0..n`, added in an order that depends on `n` alone.
 pub fn sum(n: usize, grain: usize, work: impl Fn(Range<usize>) -> f64 + Sync) -> f64 {
-    fn go(range: Range<usize>, grain: usize, work: &(impl Fn(Range<usize>) -> f64 + Sync)) -> f64 {
+    fn go(range: Range<usize>, grain: usize, work: &(dyn Fn(Range<usize>) -> f64 + Sync)) -> f64 {
         if range.len() <= grain {
             return if range.is_empty() { 0.0 } else { work(range) };
         }

@@ -4,62 +4,42 @@ use super::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, CsrView, Offsets};
 
-/// What to do with a row's product `ax`.
-pub trait Finish<Y>: Sync {
-    /// The new value of `y[i]`.
-    fn finish(&self, i: usize, ax: Y, y: Y) -> Y;
+/// What to do with a row's product `ax`. A value, not a type: one branch for each row costs nothing, one more set of kernels for each
+/// combination of types does.
+#[derive(Clone, Copy)]
+enum Finish<'a, Y> {
+    /// y = alpha ax.
+    Overwrite(Y),
+    /// y = alpha ax + beta y.
+    Scale(Y, Y),
+    /// y = b - ax.
+    Residual(&'a [Y]),
 }
 
-struct Scaled<Y> {
-    alpha: Y,
-    beta: Y,
-}
-
-impl<Y: Scalar> Finish<Y> for Scaled<Y> {
+impl<Y: Scalar> Finish<'_, Y> {
     #[inline(always)]
-    fn finish(&self, _: usize, ax: Y, y: Y) -> Y {
-        self.alpha * ax + self.beta * y
-    }
-}
-
-struct Overwritten<Y> {
-    alpha: Y,
-}
-
-impl<Y: Scalar> Finish<Y> for Overwritten<Y> {
-    #[inline(always)]
-    fn finish(&self, _: usize, ax: Y, _: Y) -> Y {
-        self.alpha * ax
-    }
-}
-
-struct Residual<'a, Y> {
-    b: &'a [Y],
-}
-
-impl<Y: Scalar> Finish<Y> for Residual<'_, Y> {
-    #[inline(always)]
-    fn finish(&self, i: usize, ax: Y, _: Y) -> Y {
-        self.b[i] - ax
+    fn row(&self, i: usize, ax: Y, y: &mut Y) {
+        *y = match self {
+            Finish::Overwrite(alpha) => *alpha * ax,
+            Finish::Scale(alpha, beta) => *alpha * ax + *beta * *y,
+            Finish::Residual(b) => b[i] - ax,
+        };
     }
 }
 
 /// y = alpha A x + beta y; y is not read when beta is 0.
 pub fn apply<S: Scalar, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, alpha: Y, x: &[X], beta: Y, y: &mut [Y]) {
-    if beta == Y::ZERO {
-        product(a, x, y, &Overwritten { alpha });
-    } else {
-        product(a, x, y, &Scaled { alpha, beta });
-    }
+    let finish = if beta == Y::ZERO { Finish::Overwrite(alpha) } else { Finish::Scale(alpha, beta) };
+    product(a, x, y, finish);
 }
 
 /// r = b - A x.
 pub fn residual<S: Scalar, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, b: &[Y], x: &[X], r: &mut [Y]) {
     assert_eq!(b.len(), r.len());
-    product(a, x, r, &Residual { b });
+    product(a, x, r, Finish::Residual(b));
 }
 
-fn product<S: Scalar, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: &impl Finish<Y>) {
+fn product<S: Scalar, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
     assert_eq!(x.len(), a.scalar_cols());
     assert_eq!(y.len(), a.scalar_rows());
     match (a.block, a.offsets) {
@@ -74,7 +54,7 @@ fn scalar_rows<S: Scalar, X: Scalar, Y: Scalar>(
     offset: impl Fn(usize) -> usize + Sync,
     x: &[X],
     y: &mut [Y],
-    finish: &impl Finish<Y>,
+    finish: Finish<'_, Y>,
 ) {
     let base = a.base as usize;
     par::for_each_mut(y, par::ROW_GRAIN, |start, y| {
@@ -85,14 +65,14 @@ fn scalar_rows<S: Scalar, X: Scalar, Y: Scalar>(
             for (c, v) in a.columns[begin..end].iter().zip(&a.values[begin..end]) {
                 sum += v.cast::<Y>() * x[*c as usize - base].cast();
             }
-            *y = finish.finish(start + k, sum, *y);
+            finish.row(start + k, sum, y);
             begin = end;
         }
     });
 }
 
 /// Runs the kernel whose block dimensions are known at compile time where that is common, so that its loops unroll.
-fn blocks<S: Scalar, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: &impl Finish<Y>) {
+fn blocks<S: Scalar, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
     match (a.block.rows, a.block.cols) {
         (2, 2) => block_rows(a, x, y, finish, Fixed::<2, 2>),
         (2, 3) => block_rows(a, x, y, finish, Fixed::<2, 3>),
@@ -143,7 +123,7 @@ fn block_rows<S: Scalar, X: Scalar, Y: Scalar>(
     a: &CsrView<'_, S>,
     x: &[X],
     y: &mut [Y],
-    finish: &impl Finish<Y>,
+    finish: Finish<'_, Y>,
     shape: impl Shape,
 ) {
     let (br, bc) = (shape.rows(), shape.cols());
@@ -160,7 +140,7 @@ fn block_rows<S: Scalar, X: Scalar, Y: Scalar>(
                 }
             }
             for (r, y) in y.iter_mut().enumerate() {
-                *y = finish.finish((start + k) * br + r, sums[r], *y);
+                finish.row((start + k) * br + r, sums[r], y);
             }
         }
     });
