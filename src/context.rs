@@ -5,6 +5,7 @@ use rayon::ThreadPool;
 use std::cell::Cell;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, RwLock};
+use std::thread::JoinHandle;
 
 /// A kind of device that matrices and vectors can live on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ pub type LogSink = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
 
 struct Inner {
     /// `None` runs everything on the calling thread.
-    pool: RwLock<Option<Arc<ThreadPool>>>,
+    pool: RwLock<Option<Arc<Pool>>>,
     threads: Mutex<usize>,
     log: RwLock<Option<(LogLevel, Arc<LogSink>)>>,
     /// Carries lines of a worker to the thread that waits for it.
@@ -61,6 +62,42 @@ thread_local! {
 /// Whether this thread belongs to the pool of a context.
 pub(crate) fn is_worker() -> bool {
     WORKER.with(Cell::get)
+}
+
+/// Threads that end with the pool. Rayon only tells its threads to end; a program that unloads the library or looks for leaks needs to
+/// know that they did.
+struct Pool {
+    /// `None` only while the pool is dropped.
+    rayon: Option<ThreadPool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Pool {
+    fn start(count: usize) -> std::result::Result<Pool, rayon::ThreadPoolBuildError> {
+        let mut threads = Vec::with_capacity(count);
+        let rayon = rayon::ThreadPoolBuilder::new()
+            .num_threads(count)
+            .spawn_handler(|worker| {
+                let builder = std::thread::Builder::new().name(format!("terrace-{}", worker.index()));
+                threads.push(builder.spawn(move || {
+                    WORKER.with(|w| w.set(true));
+                    worker.run();
+                })?);
+                Ok(())
+            })
+            .build()?;
+        Ok(Pool { rayon: Some(rayon), threads })
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.rayon = None;
+        for thread in self.threads.drain(..) {
+            // A worker that panicked has ended, too.
+            let _ = thread.join();
+        }
+    }
 }
 
 impl Context {
@@ -99,12 +136,7 @@ impl Context {
         let pool = if threads == 1 {
             None
         } else {
-            let built = rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .thread_name(|i| format!("terrace-{i}"))
-                .start_handler(|_| WORKER.with(|w| w.set(true)))
-                .build();
-            match built {
+            match Pool::start(threads) {
                 Ok(pool) => Some(Arc::new(pool)),
                 Err(error) => return fail!(OutOfMemory, "{threads} threads could not be started: {error}"),
             }
@@ -147,8 +179,8 @@ impl Context {
         }
         let pool = lock(self.inner.pool.read()).clone();
         let sink = lock(self.inner.log.read()).as_ref().map(|(_, sink)| Arc::clone(sink));
-        match (pool, sink) {
-            (Some(pool), Some(sink)) => self.run_and_relay(&pool, &sink, work),
+        match (pool.as_ref().and_then(|pool| pool.rayon.as_ref()), sink) {
+            (Some(pool), Some(sink)) => self.run_and_relay(pool, &sink, work),
             (Some(pool), None) => pool.install(work),
             (None, _) => work(),
         }
@@ -197,6 +229,22 @@ mod tests {
         for bad in ["", "host:x", "cuda:0", "hostess"] {
             assert_eq!(Context::new(bad).err().map(|e| e.status), Some(Status::Device), "{bad}");
         }
+    }
+
+    #[test]
+    fn threads_end_with_their_context() {
+        // No other test has a context with as many threads.
+        let running = || {
+            let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+            let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+            names.filter(|name| name.starts_with("terrace-19")).count()
+        };
+        let context = Context::new("host:20").unwrap();
+        // A thread has its name when it runs.
+        context.run(usize::MAX, || rayon::broadcast(|_| ()));
+        assert!(!cfg!(target_os = "linux") || running() > 0);
+        context.set_threads(2).unwrap();
+        assert_eq!(running(), 0);
     }
 
     #[test]
