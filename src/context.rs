@@ -177,6 +177,14 @@ impl Context {
         if operations < SMALL || is_worker() {
             return work();
         }
+        let mut work = Some(work);
+        let mut result = None;
+        self.run_on_pool(&mut || result = work.take().map(|work| work()));
+        result.expect("the work is done once, and a panic in it does not come back here")
+    }
+
+    /// The part of [`Context::run`] that does not depend on the work's type, so that it is compiled once.
+    fn run_on_pool(&self, work: &mut (dyn FnMut() + Send)) {
         let pool = lock(self.inner.pool.read()).clone();
         let sink = lock(self.inner.log.read()).as_ref().map(|(_, sink)| Arc::clone(sink));
         match (pool.as_ref().and_then(|pool| pool.rayon.as_ref()), sink) {
@@ -187,7 +195,7 @@ impl Context {
     }
 
     /// Runs `work` on the pool while this thread hands the lines that it logs to the sink.
-    fn run_and_relay<R: Send>(&self, pool: &ThreadPool, sink: &LogSink, work: impl FnOnce() -> R + Send) -> R {
+    fn run_and_relay(&self, pool: &ThreadPool, sink: &LogSink, work: &mut (dyn FnMut() + Send)) {
         struct Relay<'a>(&'a Inner);
         impl Drop for Relay<'_> {
             fn drop(&mut self) {
@@ -197,18 +205,16 @@ impl Context {
         let (sender, lines) = channel();
         *lock(self.inner.relay.lock()) = Some(sender);
         let relay = Relay(&self.inner);
-        let mut result = None;
         pool.in_place_scope(|scope| {
             scope.spawn(|_| {
                 // Ends the loop below when the work ends, also by a panic.
                 let _relay = relay;
-                result = Some(work());
+                work();
             });
             for (level, line) in lines {
                 sink(level, &line);
             }
         });
-        result.expect("the scope returns when the work is done, and panics when it did")
     }
 }
 
