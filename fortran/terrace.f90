@@ -20,7 +20,7 @@ module terrace
 
   ! the call succeeded
   integer(c_int32_t), parameter, public :: TERRACE_SUCCESS = 0
-  ! the iteration limit was reached before the tolerance; the best iterate was returned
+  ! the iterations ended before the tolerance was reached; the last iterate was returned
   integer(c_int32_t), parameter, public :: TERRACE_NOT_CONVERGED = 1
   ! an argument that must not be null is null
   integer(c_int32_t), parameter, public :: TERRACE_ERROR_NULL_ARGUMENT = -1

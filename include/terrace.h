@@ -74,7 +74,7 @@
 /** the call succeeded */
 #define TERRACE_SUCCESS 0
 
-/** the iteration limit was reached before the tolerance; the best iterate was returned */
+/** the iterations ended before the tolerance was reached; the last iterate was returned */
 #define TERRACE_NOT_CONVERGED 1
 
 /** argument error: an argument that must not be null is null */
@@ -735,7 +735,8 @@ terrace_status terrace_amg_apply(terrace_amg *amg,
                                  void *x);
 
 /**
- * Bytes that `terrace_amg_setup` of this matrix with these options would hold, estimated from the pattern without building anything.
+ * Bytes that `terrace_amg_setup` of this matrix with these options would hold, estimated from the set-up of a connected piece of at most
+ * 20,000 rows; exact for matrices that are not larger.
  *
  * - `context`: not NULL.
  * - `matrix`: not NULL.
