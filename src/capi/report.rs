@@ -217,7 +217,6 @@ pub unsafe extern "C" fn terrace_report_destroy(report: *mut terrace_report) -> 
 #[cfg(test)]
 mod tests {
     use super::super::testing::*;
-    use super::super::*;
     use super::*;
     use crate::error::Status;
     use crate::report::SolveReport;
