@@ -11,19 +11,19 @@ use terrace::{Amg, Config, Context, Matrix, gallery};
 
 const BAR_SECONDS: f64 = 2e-6;
 
-/// Median over batches of the seconds of one call.
-fn seconds(call: &mut dyn FnMut()) -> f64 {
-    const BATCHES: usize = 101;
-    const CALLS: u32 = 2000;
-    let mut times: Vec<f64> = (0..BATCHES)
-        .map(|_| {
+/// Seconds of one call of each, as the shortest of many batches. The batches take turns, so that a busy machine slows both.
+fn seconds(mut calls: [&mut dyn FnMut(); 2]) -> [f64; 2] {
+    const BATCHES: usize = 200;
+    const CALLS: u32 = 500;
+    let mut shortest = [f64::INFINITY; 2];
+    for _ in 0..BATCHES {
+        for (call, shortest) in calls.iter_mut().zip(&mut shortest) {
             let start = Instant::now();
             (0..CALLS).for_each(|_| call());
-            start.elapsed().as_secs_f64() / f64::from(CALLS)
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    times[BATCHES / 2]
+            *shortest = shortest.min(start.elapsed().as_secs_f64() / f64::from(CALLS));
+        }
+    }
+    shortest
 }
 
 fn apply(criterion: &mut Criterion) {
@@ -55,7 +55,7 @@ fn apply(criterion: &mut Criterion) {
     group.bench_function("terrace_amg_apply", |bencher| bencher.iter(&mut through_c));
     group.finish();
 
-    let (rust, c) = (seconds(&mut direct), seconds(&mut through_c));
+    let [rust, c] = seconds([&mut direct, &mut through_c]);
     assert_eq!(x, y);
     let overhead = c - rust;
     println!("| Amg::apply | terrace_amg_apply | overhead | bar |\n| --- | --- | --- | --- |");
