@@ -7,8 +7,7 @@
 ! - Handles are null until created and null again after destroy. A null config means all defaults. Copies of a handle are the
 !   same object: destroy it once.
 ! - Number formats follow from the arrays: integer(int32) or (int64) for offsets and columns, real(real32) or (real64) for
-!   values. Sizes follow from them too. An array that does not fit gives TERRACE_ERROR_SIZE_MISMATCH and a sentence that calls
-!   it null.
+!   values. Sizes follow from them too. An array that does not fit gives TERRACE_ERROR_SIZE_MISMATCH.
 ! - CSR and BSR count from 1 unless `base=0` is given. Levels and right-hand sides are counted from 0, as reports print them.
 ! - Matrices copy their arrays unless `borrow=.true.` is given; then the arrays must be contiguous, have the TARGET attribute
 !   and live until everything made from the matrix is destroyed.
@@ -136,6 +135,12 @@ module terrace
   end interface
   public :: terrace_apply_callback, terrace_apply_callback_f32, terrace_log_callback
 
+  interface misfit
+    module procedure context_misfit
+    module procedure amg_misfit
+    module procedure solver_misfit
+  end interface
+
   public :: terrace_version, terrace_status_name, terrace_status_sentence, terrace_last_error, terrace_text
   public :: terrace_context_create, terrace_context_set_threads, terrace_context_get_threads, terrace_context_set_log
   public :: terrace_context_raise_panic
@@ -147,6 +152,9 @@ module terrace
   public :: terrace_solver_create, terrace_solver_set_operator, terrace_solver_set_operator_f32
   public :: terrace_solver_set_preconditioner, terrace_solver_set_preconditioner_f32
   public :: terrace_solver_setup, terrace_solver_update, terrace_solver_solve, terrace_solver_report, terrace_amg_report
+  public :: terrace_context_set_error
+  public :: terrace_amg_set_error
+  public :: terrace_solver_set_error
   public :: terrace_report_get_int, terrace_report_get_real, terrace_report_get_str, terrace_report_get_history
   public :: terrace_context_destroy
   public :: terrace_matrix_destroy
@@ -299,6 +307,15 @@ module terrace
         result(outcome) bind(c, name='terrace_context_raise_panic')
       import
       type(c_ptr), value :: context
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_context_set_error(context, status, message) &
+        result(outcome) bind(c, name='terrace_context_set_error')
+      import
+      type(c_ptr), value :: context
+      integer(c_int32_t), value :: status
+      character(kind=c_char), intent(in) :: message(*)
       integer(c_int32_t) :: outcome
     end function
 
@@ -508,6 +525,15 @@ module terrace
       integer(c_int32_t) :: outcome
     end function
 
+    function c_amg_set_error(amg, status, message) &
+        result(outcome) bind(c, name='terrace_amg_set_error')
+      import
+      type(c_ptr), value :: amg
+      integer(c_int32_t), value :: status
+      character(kind=c_char), intent(in) :: message(*)
+      integer(c_int32_t) :: outcome
+    end function
+
     function c_amg_destroy(amg) &
         result(outcome) bind(c, name='terrace_amg_destroy')
       import
@@ -575,6 +601,15 @@ module terrace
       import
       type(c_ptr), value :: solver
       type(c_ptr), intent(inout) :: report
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_solver_set_error(solver, status, message) &
+        result(outcome) bind(c, name='terrace_solver_set_error')
+      import
+      type(c_ptr), value :: solver
+      integer(c_int32_t), value :: status
+      character(kind=c_char), intent(in) :: message(*)
       integer(c_int32_t) :: outcome
     end function
 
@@ -882,16 +917,18 @@ contains
     integer, intent(in), optional :: base, cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
-    logical :: fits(2)
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    fits = [size(columns, kind=c_int64_t), size(values, kind=c_int64_t)] >= entries
-    status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
-      TERRACE_I32, or_null(c_loc(columns), fits(1)), TERRACE_F64, or_null(c_loc(values), fits(2)), base_of(base), &
-      flags_of(borrow, sorted), matrix%handle)
-    matrix%rows = rows
-    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (size(columns, kind=c_int64_t) < entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) < entries) then
+      status = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    else
+      status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
+        TERRACE_I32, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), flags_of(borrow, sorted), matrix%handle)
+      matrix%rows = rows
+    end if
   end subroutine
 
   subroutine create_csr_i32_i32_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
@@ -904,16 +941,18 @@ contains
     integer, intent(in), optional :: base, cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
-    logical :: fits(2)
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    fits = [size(columns, kind=c_int64_t), size(values, kind=c_int64_t)] >= entries
-    status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
-      TERRACE_I32, or_null(c_loc(columns), fits(1)), TERRACE_F32, or_null(c_loc(values), fits(2)), base_of(base), &
-      flags_of(borrow, sorted), matrix%handle)
-    matrix%rows = rows
-    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (size(columns, kind=c_int64_t) < entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) < entries) then
+      status = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    else
+      status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
+        TERRACE_I32, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), flags_of(borrow, sorted), matrix%handle)
+      matrix%rows = rows
+    end if
   end subroutine
 
   subroutine create_csr_i32_i64_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
@@ -926,16 +965,18 @@ contains
     integer, intent(in), optional :: base, cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
-    logical :: fits(2)
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    fits = [size(columns, kind=c_int64_t), size(values, kind=c_int64_t)] >= entries
-    status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
-      TERRACE_I64, or_null(c_loc(columns), fits(1)), TERRACE_F64, or_null(c_loc(values), fits(2)), base_of(base), &
-      flags_of(borrow, sorted), matrix%handle)
-    matrix%rows = rows
-    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (size(columns, kind=c_int64_t) < entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) < entries) then
+      status = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    else
+      status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
+        TERRACE_I64, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), flags_of(borrow, sorted), matrix%handle)
+      matrix%rows = rows
+    end if
   end subroutine
 
   subroutine create_csr_i32_i64_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
@@ -948,16 +989,18 @@ contains
     integer, intent(in), optional :: base, cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
-    logical :: fits(2)
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    fits = [size(columns, kind=c_int64_t), size(values, kind=c_int64_t)] >= entries
-    status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
-      TERRACE_I64, or_null(c_loc(columns), fits(1)), TERRACE_F32, or_null(c_loc(values), fits(2)), base_of(base), &
-      flags_of(borrow, sorted), matrix%handle)
-    matrix%rows = rows
-    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (size(columns, kind=c_int64_t) < entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) < entries) then
+      status = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    else
+      status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
+        TERRACE_I64, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), flags_of(borrow, sorted), matrix%handle)
+      matrix%rows = rows
+    end if
   end subroutine
 
   subroutine create_csr_i64_i32_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
@@ -970,16 +1013,18 @@ contains
     integer, intent(in), optional :: base, cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
-    logical :: fits(2)
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    fits = [size(columns, kind=c_int64_t), size(values, kind=c_int64_t)] >= entries
-    status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
-      TERRACE_I32, or_null(c_loc(columns), fits(1)), TERRACE_F64, or_null(c_loc(values), fits(2)), base_of(base), &
-      flags_of(borrow, sorted), matrix%handle)
-    matrix%rows = rows
-    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (size(columns, kind=c_int64_t) < entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) < entries) then
+      status = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    else
+      status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
+        TERRACE_I32, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), flags_of(borrow, sorted), matrix%handle)
+      matrix%rows = rows
+    end if
   end subroutine
 
   subroutine create_csr_i64_i32_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
@@ -992,16 +1037,18 @@ contains
     integer, intent(in), optional :: base, cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
-    logical :: fits(2)
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    fits = [size(columns, kind=c_int64_t), size(values, kind=c_int64_t)] >= entries
-    status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
-      TERRACE_I32, or_null(c_loc(columns), fits(1)), TERRACE_F32, or_null(c_loc(values), fits(2)), base_of(base), &
-      flags_of(borrow, sorted), matrix%handle)
-    matrix%rows = rows
-    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (size(columns, kind=c_int64_t) < entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) < entries) then
+      status = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    else
+      status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
+        TERRACE_I32, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), flags_of(borrow, sorted), matrix%handle)
+      matrix%rows = rows
+    end if
   end subroutine
 
   subroutine create_csr_i64_i64_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
@@ -1014,16 +1061,18 @@ contains
     integer, intent(in), optional :: base, cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
-    logical :: fits(2)
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    fits = [size(columns, kind=c_int64_t), size(values, kind=c_int64_t)] >= entries
-    status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
-      TERRACE_I64, or_null(c_loc(columns), fits(1)), TERRACE_F64, or_null(c_loc(values), fits(2)), base_of(base), &
-      flags_of(borrow, sorted), matrix%handle)
-    matrix%rows = rows
-    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (size(columns, kind=c_int64_t) < entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) < entries) then
+      status = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    else
+      status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
+        TERRACE_I64, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), flags_of(borrow, sorted), matrix%handle)
+      matrix%rows = rows
+    end if
   end subroutine
 
   subroutine create_csr_i64_i64_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
@@ -1036,16 +1085,18 @@ contains
     integer, intent(in), optional :: base, cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
-    logical :: fits(2)
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    fits = [size(columns, kind=c_int64_t), size(values, kind=c_int64_t)] >= entries
-    status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
-      TERRACE_I64, or_null(c_loc(columns), fits(1)), TERRACE_F32, or_null(c_loc(values), fits(2)), base_of(base), &
-      flags_of(borrow, sorted), matrix%handle)
-    matrix%rows = rows
-    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (size(columns, kind=c_int64_t) < entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) < entries) then
+      status = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    else
+      status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
+        TERRACE_I64, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), flags_of(borrow, sorted), matrix%handle)
+      matrix%rows = rows
+    end if
   end subroutine
 
   ! values(j, i, k) is row i, column j of block k: blocks are stored by rows.
@@ -1059,17 +1110,21 @@ contains
     integer, intent(in), optional :: base, block_cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
-    logical :: fits(2)
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    fits = [size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)] >= entries
-    fits(2) = fits(2) .and. size(values, 1) == size(values, 2)
-    status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
-      TERRACE_I32, c_loc(row_offsets), TERRACE_I32, or_null(c_loc(columns), fits(1)), &
-      TERRACE_F64, or_null(c_loc(values), fits(2)), base_of(base), flags_of(borrow, sorted), matrix%handle)
-    matrix%rows = rows * size(values, 1)
-    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (size(columns, kind=c_int64_t) < entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, 3, kind=c_int64_t) < entries) then
+      status = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
+    else if (size(values, 1) /= size(values, 2)) then
+      status = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+    else
+      status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+        TERRACE_I32, c_loc(row_offsets), TERRACE_I32, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), &
+        flags_of(borrow, sorted), matrix%handle)
+      matrix%rows = rows * size(values, 1)
+    end if
   end subroutine
 
   subroutine create_bsr_i32_i32_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
@@ -1082,17 +1137,21 @@ contains
     integer, intent(in), optional :: base, block_cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
-    logical :: fits(2)
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    fits = [size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)] >= entries
-    fits(2) = fits(2) .and. size(values, 1) == size(values, 2)
-    status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
-      TERRACE_I32, c_loc(row_offsets), TERRACE_I32, or_null(c_loc(columns), fits(1)), &
-      TERRACE_F32, or_null(c_loc(values), fits(2)), base_of(base), flags_of(borrow, sorted), matrix%handle)
-    matrix%rows = rows * size(values, 1)
-    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (size(columns, kind=c_int64_t) < entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, 3, kind=c_int64_t) < entries) then
+      status = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
+    else if (size(values, 1) /= size(values, 2)) then
+      status = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+    else
+      status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+        TERRACE_I32, c_loc(row_offsets), TERRACE_I32, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), &
+        flags_of(borrow, sorted), matrix%handle)
+      matrix%rows = rows * size(values, 1)
+    end if
   end subroutine
 
   subroutine create_bsr_i32_i64_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
@@ -1105,17 +1164,21 @@ contains
     integer, intent(in), optional :: base, block_cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
-    logical :: fits(2)
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    fits = [size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)] >= entries
-    fits(2) = fits(2) .and. size(values, 1) == size(values, 2)
-    status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
-      TERRACE_I32, c_loc(row_offsets), TERRACE_I64, or_null(c_loc(columns), fits(1)), &
-      TERRACE_F64, or_null(c_loc(values), fits(2)), base_of(base), flags_of(borrow, sorted), matrix%handle)
-    matrix%rows = rows * size(values, 1)
-    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (size(columns, kind=c_int64_t) < entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, 3, kind=c_int64_t) < entries) then
+      status = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
+    else if (size(values, 1) /= size(values, 2)) then
+      status = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+    else
+      status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+        TERRACE_I32, c_loc(row_offsets), TERRACE_I64, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), &
+        flags_of(borrow, sorted), matrix%handle)
+      matrix%rows = rows * size(values, 1)
+    end if
   end subroutine
 
   subroutine create_bsr_i32_i64_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
@@ -1128,17 +1191,21 @@ contains
     integer, intent(in), optional :: base, block_cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
-    logical :: fits(2)
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    fits = [size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)] >= entries
-    fits(2) = fits(2) .and. size(values, 1) == size(values, 2)
-    status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
-      TERRACE_I32, c_loc(row_offsets), TERRACE_I64, or_null(c_loc(columns), fits(1)), &
-      TERRACE_F32, or_null(c_loc(values), fits(2)), base_of(base), flags_of(borrow, sorted), matrix%handle)
-    matrix%rows = rows * size(values, 1)
-    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (size(columns, kind=c_int64_t) < entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, 3, kind=c_int64_t) < entries) then
+      status = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
+    else if (size(values, 1) /= size(values, 2)) then
+      status = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+    else
+      status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+        TERRACE_I32, c_loc(row_offsets), TERRACE_I64, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), &
+        flags_of(borrow, sorted), matrix%handle)
+      matrix%rows = rows * size(values, 1)
+    end if
   end subroutine
 
   subroutine create_bsr_i64_i32_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
@@ -1151,17 +1218,21 @@ contains
     integer, intent(in), optional :: base, block_cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
-    logical :: fits(2)
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    fits = [size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)] >= entries
-    fits(2) = fits(2) .and. size(values, 1) == size(values, 2)
-    status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
-      TERRACE_I64, c_loc(row_offsets), TERRACE_I32, or_null(c_loc(columns), fits(1)), &
-      TERRACE_F64, or_null(c_loc(values), fits(2)), base_of(base), flags_of(borrow, sorted), matrix%handle)
-    matrix%rows = rows * size(values, 1)
-    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (size(columns, kind=c_int64_t) < entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, 3, kind=c_int64_t) < entries) then
+      status = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
+    else if (size(values, 1) /= size(values, 2)) then
+      status = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+    else
+      status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+        TERRACE_I64, c_loc(row_offsets), TERRACE_I32, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), &
+        flags_of(borrow, sorted), matrix%handle)
+      matrix%rows = rows * size(values, 1)
+    end if
   end subroutine
 
   subroutine create_bsr_i64_i32_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
@@ -1174,17 +1245,21 @@ contains
     integer, intent(in), optional :: base, block_cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
-    logical :: fits(2)
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    fits = [size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)] >= entries
-    fits(2) = fits(2) .and. size(values, 1) == size(values, 2)
-    status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
-      TERRACE_I64, c_loc(row_offsets), TERRACE_I32, or_null(c_loc(columns), fits(1)), &
-      TERRACE_F32, or_null(c_loc(values), fits(2)), base_of(base), flags_of(borrow, sorted), matrix%handle)
-    matrix%rows = rows * size(values, 1)
-    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (size(columns, kind=c_int64_t) < entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, 3, kind=c_int64_t) < entries) then
+      status = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
+    else if (size(values, 1) /= size(values, 2)) then
+      status = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+    else
+      status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+        TERRACE_I64, c_loc(row_offsets), TERRACE_I32, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), &
+        flags_of(borrow, sorted), matrix%handle)
+      matrix%rows = rows * size(values, 1)
+    end if
   end subroutine
 
   subroutine create_bsr_i64_i64_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
@@ -1197,17 +1272,21 @@ contains
     integer, intent(in), optional :: base, block_cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
-    logical :: fits(2)
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    fits = [size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)] >= entries
-    fits(2) = fits(2) .and. size(values, 1) == size(values, 2)
-    status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
-      TERRACE_I64, c_loc(row_offsets), TERRACE_I64, or_null(c_loc(columns), fits(1)), &
-      TERRACE_F64, or_null(c_loc(values), fits(2)), base_of(base), flags_of(borrow, sorted), matrix%handle)
-    matrix%rows = rows * size(values, 1)
-    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (size(columns, kind=c_int64_t) < entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, 3, kind=c_int64_t) < entries) then
+      status = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
+    else if (size(values, 1) /= size(values, 2)) then
+      status = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+    else
+      status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+        TERRACE_I64, c_loc(row_offsets), TERRACE_I64, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), &
+        flags_of(borrow, sorted), matrix%handle)
+      matrix%rows = rows * size(values, 1)
+    end if
   end subroutine
 
   subroutine create_bsr_i64_i64_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
@@ -1220,17 +1299,21 @@ contains
     integer, intent(in), optional :: base, block_cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
-    logical :: fits(2)
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    fits = [size(columns, kind=c_int64_t), size(values, 3, kind=c_int64_t)] >= entries
-    fits(2) = fits(2) .and. size(values, 1) == size(values, 2)
-    status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
-      TERRACE_I64, c_loc(row_offsets), TERRACE_I64, or_null(c_loc(columns), fits(1)), &
-      TERRACE_F32, or_null(c_loc(values), fits(2)), base_of(base), flags_of(borrow, sorted), matrix%handle)
-    matrix%rows = rows * size(values, 1)
-    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (size(columns, kind=c_int64_t) < entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, 3, kind=c_int64_t) < entries) then
+      status = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
+    else if (size(values, 1) /= size(values, 2)) then
+      status = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+    else
+      status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+        TERRACE_I64, c_loc(row_offsets), TERRACE_I64, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), &
+        flags_of(borrow, sorted), matrix%handle)
+      matrix%rows = rows * size(values, 1)
+    end if
   end subroutine
 
   subroutine terrace_matrix_get_size(context, matrix, rows, cols, nonzeros, block_size, status)
@@ -1280,11 +1363,12 @@ contains
     integer(c_int32_t), intent(in) :: dofs_per_node
     real(c_double), intent(in), contiguous, target :: vectors(:, :)
     integer(c_int32_t), intent(out) :: status
-    logical :: fits
-    fits = size(vectors, 1, kind=c_int64_t) == matrix%rows
-    status = c_matrix_set_near_null_space(context%handle, matrix%handle, dofs_per_node, size(vectors, 2, kind=c_int32_t), &
-      or_null(c_loc(vectors), fits))
-    if (.not. fits .and. c_associated(matrix%handle)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (c_associated(matrix%handle) .and. size(vectors, 1, kind=c_int64_t) /= matrix%rows) then
+      status = misfit(context, 'the first dimension of vectors', size(vectors, 1, kind=c_int64_t), matrix%rows)
+    else
+      status = c_matrix_set_near_null_space(context%handle, matrix%handle, dofs_per_node, size(vectors, 2, kind=c_int32_t), &
+        c_loc(vectors))
+    end if
   end subroutine
 
   ! coordinates(:, k) is the place of node k in 2 or 3 dimensions.
@@ -1378,10 +1462,13 @@ contains
     real(c_double), intent(in), contiguous, target :: b(:)
     real(c_double), intent(inout), contiguous, target :: x(:)
     integer(c_int32_t), intent(out) :: status
-    logical :: fits(2)
-    fits = [size(b, kind=c_int64_t), size(x, kind=c_int64_t)] == amg%rows
-    status = c_amg_apply(amg%handle, TERRACE_F64, or_null(c_loc(b), fits(1)), or_null(c_loc(x), fits(2)))
-    if (c_associated(amg%handle) .and. .not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (c_associated(amg%handle) .and. size(b, kind=c_int64_t) /= amg%rows) then
+      status = misfit(amg, 'b', size(b, kind=c_int64_t), amg%rows)
+    else if (c_associated(amg%handle) .and. size(x, kind=c_int64_t) /= amg%rows) then
+      status = misfit(amg, 'x', size(x, kind=c_int64_t), amg%rows)
+    else
+      status = c_amg_apply(amg%handle, TERRACE_F64, c_loc(b), c_loc(x))
+    end if
   end subroutine
 
   subroutine amg_apply_f32(amg, b, x, status)
@@ -1389,10 +1476,13 @@ contains
     real(c_float), intent(in), contiguous, target :: b(:)
     real(c_float), intent(inout), contiguous, target :: x(:)
     integer(c_int32_t), intent(out) :: status
-    logical :: fits(2)
-    fits = [size(b, kind=c_int64_t), size(x, kind=c_int64_t)] == amg%rows
-    status = c_amg_apply(amg%handle, TERRACE_F32, or_null(c_loc(b), fits(1)), or_null(c_loc(x), fits(2)))
-    if (c_associated(amg%handle) .and. .not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (c_associated(amg%handle) .and. size(b, kind=c_int64_t) /= amg%rows) then
+      status = misfit(amg, 'b', size(b, kind=c_int64_t), amg%rows)
+    else if (c_associated(amg%handle) .and. size(x, kind=c_int64_t) /= amg%rows) then
+      status = misfit(amg, 'x', size(x, kind=c_int64_t), amg%rows)
+    else
+      status = c_amg_apply(amg%handle, TERRACE_F32, c_loc(b), c_loc(x))
+    end if
   end subroutine
 
   subroutine terrace_amg_memory_estimate(context, matrix, config, bytes, status)
@@ -1509,7 +1599,6 @@ contains
     integer(c_int32_t), intent(in), optional :: guess
     integer(c_int64_t) :: count
     integer(c_int32_t) :: start
-    logical :: fits(2)
     start = TERRACE_ZERO_GUESS
     if (present(guess)) start = guess
     if (solver%rows == 0) then
@@ -1517,9 +1606,13 @@ contains
       return
     end if
     count = max(b_size / solver%rows, 1_c_int64_t)
-    fits = [b_size == count * solver%rows, x_size == b_size]
-    status = c_solver_solve(solver%handle, vector_type, count, or_null(b, fits(1)), or_null(x, fits(2)), start)
-    if (.not. all(fits)) status = TERRACE_ERROR_SIZE_MISMATCH
+    if (b_size /= count * solver%rows) then
+      status = misfit(solver, 'b', b_size, count * solver%rows)
+    else if (x_size /= b_size) then
+      status = misfit(solver, 'x', x_size, b_size)
+    else
+      status = c_solver_solve(solver%handle, vector_type, count, b, x, start)
+    end if
   end subroutine
 
   subroutine terrace_amg_report(amg, report, status)
@@ -1640,14 +1733,71 @@ contains
     if (present(sorted)) flags = ior(flags, merge(TERRACE_SORTED, TERRACE_COPY, sorted))
   end function
 
-  pure function or_null(pointer, fits) result(passed)
+  pure function or_null(pointer) result(passed)
     type(c_ptr), intent(in), optional :: pointer
-    logical, intent(in), optional :: fits
     type(c_ptr) :: passed
     passed = c_null_ptr
     if (present(pointer)) passed = pointer
-    if (present(fits)) then
-      if (.not. fits) passed = c_null_ptr
-    end if
   end function
+
+  ! `status` is `error` afterwards, as it is for the calls of the library.
+  subroutine terrace_context_set_error(context, error, message, status)
+    type(terrace_context), intent(in) :: context
+    integer(c_int32_t), intent(in) :: error
+    character(*), intent(in) :: message
+    integer(c_int32_t), intent(out) :: status
+    status = c_context_set_error(context%handle, error, c_text(message))
+  end subroutine
+
+  ! Makes a sentence about a size that does not fit the last error.
+  function context_misfit(context, argument, given, needed) result(status)
+    type(terrace_context), intent(in) :: context
+    character(*), intent(in) :: argument
+    integer(c_int64_t), intent(in) :: given, needed
+    integer(c_int32_t) :: status
+    character(128) :: numbers
+    write (numbers, '(a,i0,a,i0,a)') ' has ', given, ' elements; ', needed, ' are needed'
+    call terrace_context_set_error(context, TERRACE_ERROR_SIZE_MISMATCH, argument // numbers, status)
+  end function
+
+  ! `status` is `error` afterwards, as it is for the calls of the library.
+  subroutine terrace_amg_set_error(amg, error, message, status)
+    type(terrace_amg), intent(in) :: amg
+    integer(c_int32_t), intent(in) :: error
+    character(*), intent(in) :: message
+    integer(c_int32_t), intent(out) :: status
+    status = c_amg_set_error(amg%handle, error, c_text(message))
+  end subroutine
+
+  ! Makes a sentence about a size that does not fit the last error.
+  function amg_misfit(amg, argument, given, needed) result(status)
+    type(terrace_amg), intent(in) :: amg
+    character(*), intent(in) :: argument
+    integer(c_int64_t), intent(in) :: given, needed
+    integer(c_int32_t) :: status
+    character(128) :: numbers
+    write (numbers, '(a,i0,a,i0,a)') ' has ', given, ' elements; ', needed, ' are needed'
+    call terrace_amg_set_error(amg, TERRACE_ERROR_SIZE_MISMATCH, argument // numbers, status)
+  end function
+
+  ! `status` is `error` afterwards, as it is for the calls of the library.
+  subroutine terrace_solver_set_error(solver, error, message, status)
+    type(terrace_solver), intent(in) :: solver
+    integer(c_int32_t), intent(in) :: error
+    character(*), intent(in) :: message
+    integer(c_int32_t), intent(out) :: status
+    status = c_solver_set_error(solver%handle, error, c_text(message))
+  end subroutine
+
+  ! Makes a sentence about a size that does not fit the last error.
+  function solver_misfit(solver, argument, given, needed) result(status)
+    type(terrace_solver), intent(in) :: solver
+    character(*), intent(in) :: argument
+    integer(c_int64_t), intent(in) :: given, needed
+    integer(c_int32_t) :: status
+    character(128) :: numbers
+    write (numbers, '(a,i0,a,i0,a)') ' has ', given, ' elements; ', needed, ' are needed'
+    call terrace_solver_set_error(solver, TERRACE_ERROR_SIZE_MISMATCH, argument // numbers, status)
+  end function
+
 end module

@@ -452,6 +452,21 @@ terrace_status terrace_last_error(const terrace_context *context,
 terrace_status terrace_context_raise_panic(terrace_context *context);
 
 /**
+ * Makes a sentence of a wrapper in another language the last error of the context's context, so that what the wrapper checks reads like
+ * what the library checks.
+ *
+ * - `context`: not NULL.
+ * - `status`: the error, a negative number of the status table.
+ * - `message`: host, which argument, which value, what would be accepted; copied.
+ *
+ * Returns `status`. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (no such error). One thread at a time for each
+ * context.
+ */
+terrace_status terrace_context_set_error(terrace_context *context,
+                                         terrace_status status,
+                                         const char *message);
+
+/**
  * Makes a matrix from compressed sparse rows.
  *
  * - `context`: not NULL; its threads check and copy the arrays. The matrix does not belong to it.
@@ -761,6 +776,21 @@ terrace_status terrace_amg_memory_estimate(terrace_context *context,
 terrace_status terrace_amg_report(const terrace_amg *amg, terrace_report **report);
 
 /**
+ * Makes a sentence of a wrapper in another language the last error of the amg's context, so that what the wrapper checks reads like
+ * what the library checks.
+ *
+ * - `amg`: not NULL.
+ * - `status`: the error, a negative number of the status table.
+ * - `message`: host, which argument, which value, what would be accepted; copied.
+ *
+ * Returns `status`. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (no such error). One thread at a time for each
+ * context.
+ */
+terrace_status terrace_amg_set_error(terrace_amg *amg,
+                                     terrace_status status,
+                                     const char *message);
+
+/**
  * Destroys a hierarchy.
  *
  * - `amg`: NULL is fine.
@@ -864,6 +894,21 @@ terrace_status terrace_solver_solve(terrace_solver *solver,
  * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
  */
 terrace_status terrace_solver_report(const terrace_solver *solver, terrace_report **report);
+
+/**
+ * Makes a sentence of a wrapper in another language the last error of the solver's context, so that what the wrapper checks reads like
+ * what the library checks.
+ *
+ * - `solver`: not NULL.
+ * - `status`: the error, a negative number of the status table.
+ * - `message`: host, which argument, which value, what would be accepted; copied.
+ *
+ * Returns `status`. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (no such error). One thread at a time for each
+ * context.
+ */
+terrace_status terrace_solver_set_error(terrace_solver *solver,
+                                        terrace_status status,
+                                        const char *message);
 
 /**
  * Destroys a solver.

@@ -218,6 +218,7 @@ fn list(name: &str) -> Vec<Vec<&'static str>> {
             .to_vec(),
         "CALLBACK" => vec![vec![""], vec!["_f32"]],
         "REPORTED" => vec![vec!["amg"], vec!["solver"]],
+        "REFUSING" => vec![vec!["context"], vec!["amg"], vec!["solver"]],
         _ => panic!("the template asks for the list {name}"),
     }
 }

@@ -1,14 +1,14 @@
 //! `terrace_amg`: a hierarchy that is set up; one apply is one preconditioner application.
 
 use super::borrow::vectors;
-use super::boundary::{self, Exclusive, Handle, Home, call, out, required};
+use super::boundary::{self, Exclusive, Handle, Home, call, out, required, text};
 use super::types::{precision, terrace_type};
 use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, terrace_status};
 use crate::amg::Amg;
 use crate::config::Config;
 use crate::error::Result;
 use crate::scalar::with_precision;
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 /// An algebraic multigrid hierarchy that is set up for a matrix. It uses the threads and the log of its context.
@@ -139,6 +139,24 @@ pub unsafe extern "C" fn terrace_amg_report(
         unsafe { out.set(Box::into_raw(Box::new(report))) };
         Ok(())
     })
+}
+
+/// Makes a sentence of a wrapper in another language the last error of the amg's context, so that what the wrapper checks reads like
+/// what the library checks.
+///
+/// - `amg`: not NULL.
+/// - `status`: the error, a negative number of the status table.
+/// - `message`: host, which argument, which value, what would be accepted; copied.
+///
+/// Returns `status`. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (no such error). One thread at a time for each
+/// context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_amg_set_error(
+    amg: *mut terrace_amg,
+    status: terrace_status,
+    message: *const c_char,
+) -> terrace_status {
+    call!(amg, |_| -> Result<()> { Err(boundary::wrapper_error(status, text!(message))?) })
 }
 
 /// Destroys a hierarchy.

@@ -139,6 +139,14 @@ fn install_hook() {
     });
 }
 
+/// An error that a wrapper found.
+pub(super) fn wrapper_error(status: terrace_status, message: &str) -> Result<Error> {
+    match Status::from_code(status) {
+        Some(known) if status < 0 => Ok(Error::new(known, message)),
+        _ => fail!(InvalidArgument, "status is {status}; accepted: an error of the status table"),
+    }
+}
+
 pub(super) fn null<T>(argument: &str) -> Result<T> {
     fail!(NullArgument, "{argument} is null")
 }

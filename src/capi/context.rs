@@ -190,6 +190,24 @@ pub unsafe extern "C" fn terrace_context_raise_panic(context: *mut terrace_conte
     call!(context, |_| -> Result<()> { panic!("terrace_context_raise_panic was called") })
 }
 
+/// Makes a sentence of a wrapper in another language the last error of the context's context, so that what the wrapper checks reads like
+/// what the library checks.
+///
+/// - `context`: not NULL.
+/// - `status`: the error, a negative number of the status table.
+/// - `message`: host, which argument, which value, what would be accepted; copied.
+///
+/// Returns `status`. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (no such error). One thread at a time for each
+/// context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_context_set_error(
+    context: *mut terrace_context,
+    status: terrace_status,
+    message: *const c_char,
+) -> terrace_status {
+    call!(context, |_| -> Result<()> { Err(boundary::wrapper_error(status, text!(message))?) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing::*;
@@ -218,6 +236,19 @@ mod tests {
         assert_eq!(abi!(terrace_context_set_threads(null_mut(), 1)), Status::NullArgument.code());
         assert_eq!(last_error(null_mut()), "context is null");
         assert_eq!(abi!(terrace_context_destroy(null_mut())), 0);
+    }
+
+    #[test]
+    fn a_wrapper_can_leave_its_own_sentence() {
+        let context = TestContext::new();
+        let status = Status::SizeMismatch.code();
+        assert_eq!(abi!(terrace_context_set_error(context.0, status, c"b is short".as_ptr())), status);
+        assert_eq!(context.last_error(), "b is short");
+        for none in [0, 1, -9999] {
+            let refused = abi!(terrace_context_set_error(context.0, none, c"b is short".as_ptr()));
+            assert_eq!(refused, Status::InvalidArgument.code());
+        }
+        assert!(context.last_error().contains("status is -9999"));
     }
 
     #[test]

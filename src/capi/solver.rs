@@ -2,13 +2,13 @@
 
 use super::amg::config_or_defaults;
 use super::borrow::vectors;
-use super::boundary::{self, Exclusive, Handle, Home, call, null, out};
+use super::boundary::{self, Exclusive, Handle, Home, call, null, out, text};
 use super::types::{self, precision, terrace_apply_callback, terrace_guess, terrace_type};
 use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, terrace_status};
-use crate::error::fail;
+use crate::error::{Result, fail};
 use crate::scalar::with_precision;
 use crate::solver::{SliceMut, SliceRef, Solver, UserApply};
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 /// A Krylov method with its preconditioner. It uses the threads and the log of its context.
@@ -186,6 +186,24 @@ pub unsafe extern "C" fn terrace_solver_report(
         unsafe { out.set(Box::into_raw(Box::new(report))) };
         Ok(())
     })
+}
+
+/// Makes a sentence of a wrapper in another language the last error of the solver's context, so that what the wrapper checks reads like
+/// what the library checks.
+///
+/// - `solver`: not NULL.
+/// - `status`: the error, a negative number of the status table.
+/// - `message`: host, which argument, which value, what would be accepted; copied.
+///
+/// Returns `status`. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (no such error). One thread at a time for each
+/// context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_solver_set_error(
+    solver: *mut terrace_solver,
+    status: terrace_status,
+    message: *const c_char,
+) -> terrace_status {
+    call!(solver, |_| -> Result<()> { Err(boundary::wrapper_error(status, text!(message))?) })
 }
 
 /// Destroys a solver.

@@ -85,6 +85,7 @@ static void right_and_wrong_solves(const problem *p) {
     FAILS(TERRACE_ERROR_INVALID_ARGUMENT, "guess is 5", terrace_solver_solve(solver, TERRACE_F64, 1, b, x, 5));
     FAILS(TERRACE_ERROR_INVALID_ARGUMENT, "overlaps", terrace_solver_solve(solver, TERRACE_F64, 1, x, x, TERRACE_ZERO_GUESS));
     FAILS(TERRACE_ERROR_NULL_ARGUMENT, "b is null", terrace_solver_solve(solver, TERRACE_F64, 1, NULL, x, TERRACE_ZERO_GUESS));
+    FAILS(TERRACE_ERROR_SIZE_MISMATCH, "b is long", terrace_solver_set_error(solver, TERRACE_ERROR_SIZE_MISMATCH, "b is long"));
     CHECK(terrace_solver_solve(solver, TERRACE_F64, 1, b, x, TERRACE_ZERO_GUESS) == TERRACE_SUCCESS);
     CHECK(problem_is_solved(p, x, 1e-4));
 
@@ -111,6 +112,7 @@ static void right_and_wrong_solves(const problem *p) {
     CHECK(terrace_amg_memory_estimate(context, matrix, NULL, &bytes) == TERRACE_SUCCESS && bytes > 0);
     CHECK(terrace_amg_setup(context, matrix, NULL, &amg) == TERRACE_SUCCESS);
     FAILS(TERRACE_ERROR_INVALID_ARGUMENT, "vector_type", terrace_amg_apply(amg, TERRACE_I32, b, x));
+    FAILS(TERRACE_ERROR_INVALID_ARGUMENT, "status is 1", terrace_amg_set_error(amg, TERRACE_NOT_CONVERGED, "x is long"));
     CHECK(terrace_amg_report(amg, &report) == TERRACE_SUCCESS);
     CHECK(terrace_report_get_int(report, "bytes", 0, &value) == TERRACE_SUCCESS);
     CHECK(bytes > value / 2 && bytes < value * 2);
@@ -134,6 +136,7 @@ int main(void) {
     FAILS(TERRACE_ERROR_INVALID_ARGUMENT, "threads is 0", terrace_context_set_threads(context, 0));
     CHECK(terrace_context_info(context, NULL, 0, &size) == TERRACE_SUCCESS && size > 10);
     CHECK(terrace_context_raise_panic(context) == TERRACE_ERROR_INTERNAL);
+    FAILS(TERRACE_ERROR_PARSE, "line 3", terrace_context_set_error(context, TERRACE_ERROR_PARSE, "line 3"));
     wrong_matrices(&p);
     wrong_options();
     right_and_wrong_solves(&p);
