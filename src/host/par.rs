@@ -41,6 +41,9 @@ pub fn for_each_mut<T: Send>(data: &mut [T], grain: usize, work: impl Fn(usize, 
     go(0, data, grain, &work);
 }
 
+/// Work on a piece of each of two vectors.
+type OnTwo<'a, T, U> = dyn Fn(usize, &mut [T], &mut [U]) + Sync + 'a;
+
 /// Runs `work` on pieces of two vectors of the same length.
 pub fn for_each_mut2<T: Send, U: Send>(
     a: &mut [T],
@@ -48,13 +51,7 @@ pub fn for_each_mut2<T: Send, U: Send>(
     grain: usize,
     work: impl Fn(usize, &mut [T], &mut [U]) + Sync,
 ) {
-    fn go<T: Send, U: Send>(
-        start: usize,
-        a: &mut [T],
-        b: &mut [U],
-        grain: usize,
-        work: &(dyn Fn(usize, &mut [T], &mut [U]) + Sync),
-    ) {
+    fn go<T: Send, U: Send>(start: usize, a: &mut [T], b: &mut [U], grain: usize, work: &OnTwo<'_, T, U>) {
         if a.len() <= grain {
             if !a.is_empty() {
                 work(start, a, b);
