@@ -3,7 +3,7 @@
 use crate::context::{Context, DeviceKind};
 use serde_json::json;
 
-/// Vector instruction sets of this CPU that the kernels profit from, widest last.
+/// Vector instruction sets of this CPU, widest last. The kernels are compiled for the baseline of the architecture.
 pub fn simd() -> Vec<&'static str> {
     #[cfg(target_arch = "x86_64")]
     {
