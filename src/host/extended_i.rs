@@ -6,7 +6,7 @@
 //! w_ij = -1/ã_ii (a_ij + Σ_{k∈F_i} a_ik ā_kj / b_ik),    b_ik = Σ_{l∈Ĉ_i∪{i}} ā_kl,
 //! ã_ii = a_ii + Σ_{weak n∉Ĉ_i} a_in + Σ_{k∈F_i} a_ik ā_ki / b_ik.
 
-use super::rows;
+use super::{par, rows};
 use crate::amg::strength::Graph;
 use crate::error::{Result, try_vec};
 use crate::scalar::Scalar;
@@ -33,15 +33,16 @@ pub fn interpolate<T: Scalar>(
     assert_eq!(a.block, Block::SCALAR);
     let (number, coarse_count) = coarse_numbers(coarse)?;
     let pattern = pattern.map(|p| p.view::<T>(&[]));
+    let positive = positive_diagonals(a)?;
     let (offsets, columns, values) = rows::build(a.rows, |range, out| {
-        let mut row = Row { place: rows::scratch(a.rows)?, members: Vec::new(), weights: Vec::new(), kept: Vec::new() };
+        let mut row = Row::new(a.rows)?;
         for i in range {
             let start = out.columns.len();
             if coarse[i] {
                 out.columns.push(number[i]);
                 out.values.push(T::ONE);
             } else {
-                row.compute(a, s, coarse, i);
+                row.compute(a, s, coarse, &positive, i);
                 match &pattern {
                     Some(p) => row.keep_columns(p.row_range(i).map(|k| p.col(k) as i32), &number),
                     None => row.truncate(truncation, &number),
@@ -67,6 +68,17 @@ pub fn coarse_numbers(coarse: &[bool]) -> Result<(Vec<i32>, usize)> {
     Ok((number, count as usize))
 }
 
+/// Whether a_kk is positive, for each row.
+fn positive_diagonals<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<bool>> {
+    let mut positive = try_vec(a.rows, false)?;
+    par::for_each_mut(&mut positive, par::ROW_GRAIN, |start, piece| {
+        for (k, positive) in piece.iter_mut().enumerate() {
+            *positive = a.row(start + k).any(|(j, v)| j == start + k && v[0] > T::ZERO);
+        }
+    });
+    Ok(positive)
+}
+
 /// Scratch space for one row.
 struct Row<T> {
     /// Position in `members` plus one, 0 outside of Ĉ_i.
@@ -74,12 +86,19 @@ struct Row<T> {
     /// Ĉ_i.
     members: Vec<u32>,
     weights: Vec<T>,
+    /// Place and ā_kl of the members that one strong fine neighbour k is coupled to.
+    shares: Vec<(u32, T)>,
     /// Coarse column and weight of what stays, ascending.
     kept: Vec<(i32, T)>,
 }
 
 impl<T: Scalar> Row<T> {
-    fn compute(&mut self, a: &CsrView<'_, T>, s: &Graph, coarse: &[bool], i: usize) {
+    fn new(rows: usize) -> Result<Row<T>> {
+        let (members, weights, shares, kept) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Ok(Row { place: rows::scratch(rows)?, members, weights, shares, kept })
+    }
+
+    fn compute(&mut self, a: &CsrView<'_, T>, s: &Graph, coarse: &[bool], positive: &[bool], i: usize) {
         for m in self.members.drain(..) {
             self.place[m as usize] = 0;
         }
@@ -112,7 +131,7 @@ impl<T: Scalar> Row<T> {
             } else if self.place[j] != 0 {
                 self.weights[self.place[j] as usize - 1] += value;
             } else if is_strong {
-                diagonal += self.distribute(a, i, j, value);
+                diagonal += self.distribute(a, positive, i, j, value);
             } else {
                 diagonal += value;
             }
@@ -131,31 +150,33 @@ impl<T: Scalar> Row<T> {
     }
 
     /// Spreads a_ik over Ĉ_i and i in proportion to ā_kl; returns what falls to i.
-    fn distribute(&mut self, a: &CsrView<'_, T>, i: usize, k: usize, a_ik: T) -> T {
-        let row = a.row_range(k);
-        let positive = row.clone().any(|p| a.col(p) == k && a.values[p] > T::ZERO);
-        let opposite = |p: usize| (a.values[p] < T::ZERO) == positive;
+    fn distribute(&mut self, a: &CsrView<'_, T>, positive: &[bool], i: usize, k: usize, a_ik: T) -> T {
+        let range = a.row_range(k);
+        let base = a.base;
+        self.shares.clear();
+        let mut own = T::ZERO;
         let mut sum = T::ZERO;
-        for p in row.clone() {
-            let l = a.col(p);
-            if l != k && (self.place[l] != 0 || l == i) && opposite(p) {
-                sum += a.values[p];
+        for (c, v) in a.columns[range.clone()].iter().zip(&a.values[range]) {
+            let l = (*c - base) as usize;
+            let place = self.place[l];
+            // The diagonal drops out here: its sign does not differ from its own.
+            if (place != 0 || l == i) && (*v < T::ZERO) == positive[k] {
+                sum += *v;
+                if l == i {
+                    own = *v;
+                } else {
+                    self.shares.push((place, *v));
+                }
             }
         }
         if sum == T::ZERO {
             return a_ik;
         }
         let share = a_ik / sum;
-        let mut own = T::ZERO;
-        for p in row {
-            let l = a.col(p);
-            if l == i && opposite(p) {
-                own += share * a.values[p];
-            } else if l != k && self.place[l] != 0 && opposite(p) {
-                self.weights[self.place[l] as usize - 1] += share * a.values[p];
-            }
+        for (place, v) in &self.shares {
+            self.weights[*place as usize - 1] += share * *v;
         }
-        own
+        share * own
     }
 
     /// Keeps the largest weights and scales them so that the row sum stays.
