@@ -136,9 +136,10 @@ pub(crate) use fail;
 /// A vector of `n` copies of `value`, or `OutOfMemory`. Every array whose size follows from a caller's matrix is made here,
 /// because Rust's ordinary allocation aborts the process when memory runs out.
 pub(crate) fn try_vec<T: Clone>(n: usize, value: T) -> Result<Vec<T>> {
-    let mut v = try_capacity(n)?;
-    v.resize(n, value);
-    Ok(v)
+    // `vec!` gets zeros from the system without touching them, so that the threads which use the pages also place them; it
+    // cannot fail gently, so the same request is tried before.
+    drop(try_capacity::<T>(n)?);
+    Ok(vec![value; n])
 }
 
 /// An empty vector with room for `n` elements, or `OutOfMemory`.

@@ -43,8 +43,8 @@ impl Graph {
             values: &[],
             base: 0,
         };
-        let t = host::transpose::pattern(&view)?;
-        Ok(Graph { offsets: t.offsets, columns: t.columns })
+        let (offsets, columns) = host::transpose::pattern(&view)?;
+        Ok(Graph { offsets, columns })
     }
 
     /// Bytes held.

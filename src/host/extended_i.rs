@@ -34,7 +34,7 @@ pub fn interpolate<T: Scalar>(
     let (number, coarse_count) = coarse_numbers(coarse)?;
     let pattern = pattern.map(|p| p.view::<T>(&[]));
     let positive = positive_diagonals(a)?;
-    let (offsets, columns, values) = rows::build(a.rows, |range, out| {
+    let (offsets, columns, values) = rows::build(a.rows, 1, |range, out| {
         let mut row = Row::new(a.rows)?;
         for i in range {
             let start = out.columns.len();

@@ -105,6 +105,48 @@ pub fn for_each_segment_mut<T: Send>(
     go(0..offsets.len() - 1, data, offsets, width, grain, &work);
 }
 
+/// Work on the segments of a range in two arrays.
+type OnSegments<'a, T, U> = dyn Fn(Range<usize>, &mut [T], &mut [U]) + Sync + 'a;
+
+/// [`for_each_segment_mut`] on two arrays at once: `data` with one and `values` with `width` elements for each offset.
+pub fn for_each_segment_mut2<T: Send, U: Send>(
+    data: &mut [T],
+    (values, width): (&mut [U], usize),
+    offsets: &[i64],
+    grain: usize,
+    work: impl Fn(Range<usize>, &mut [T], &mut [U]) + Sync,
+) {
+    fn go<T: Send, U: Send>(
+        rows: Range<usize>,
+        data: &mut [T],
+        (values, width): (&mut [U], usize),
+        offsets: &[i64],
+        grain: usize,
+        work: &OnSegments<'_, T, U>,
+    ) {
+        if rows.len() <= grain {
+            if !rows.is_empty() {
+                work(rows, data, values);
+            }
+            return;
+        }
+        let mid = rows.start + cut(rows.len(), grain);
+        let at = (offsets[mid] - offsets[rows.start]) as usize;
+        let (d0, d1) = data.split_at_mut(at);
+        let (v0, v1) = values.split_at_mut(at * width);
+        join(
+            || go(rows.start..mid, d0, (v0, width), offsets, grain, work),
+            || go(mid..rows.end, d1, (v1, width), offsets, grain, work),
+        );
+    }
+    go(0..offsets.len() - 1, data, (values, width), offsets, grain, &work);
+}
+
+/// Threads that a loop started here can use.
+pub fn threads() -> usize {
+    if rayon::current_thread_index().is_some() { rayon::current_num_threads() } else { 1 }
+}
+
 /// The results of `work` on pieces of `0..n`, in order.
 pub fn map_ranges<R: Send>(n: usize, grain: usize, work: impl Fn(Range<usize>) -> R + Sync) -> Vec<R> {
     let mut out: Vec<Option<R>> = (0..n.div_ceil(grain)).map(|_| None).collect();

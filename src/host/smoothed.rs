@@ -55,7 +55,7 @@ pub fn smooth<T: Scalar>(
 
 /// A with its weak couplings added to the diagonal.
 fn filter<T: Scalar>(a: &CsrView<'_, T>, s: &Graph) -> Result<Csr<T>> {
-    let (offsets, columns, values) = rows::build(a.rows, |range, out| {
+    let (offsets, columns, values) = rows::build(a.rows, 1, |range, out| {
         for i in range {
             let start = out.columns.len();
             let mut strong = s.row(i).iter().peekable();

@@ -1,44 +1,89 @@
-//! Sparse matrix times sparse matrix, for blocks of any shape. The pattern and the values are separate steps, so that a product
-//! whose values change is renewed without searching its pattern again.
+//! Sparse matrix times sparse matrix, for blocks of any shape: row by row, with the place of each column looked up in an array as long as a
+//! row of B. A product whose values change is renewed by [`numeric`] without searching its pattern again; it adds in the same order.
 
 use super::{par, rows};
 use crate::error::Result;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView};
 
-/// The product A B.
+/// The product A B, columns ascending in each row.
 pub fn multiply<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>) -> Result<Csr<T>> {
-    let (offsets, columns) = symbolic(a, b)?;
+    assert!(a.cols == b.rows && a.block.cols == b.block.rows);
     let block = Block { rows: a.block.rows, cols: b.block.cols };
-    let mut c = Csr::with_pattern(a.rows, b.cols, block, offsets, columns)?;
-    numeric(a, b, &c.offsets, &c.columns, &mut c.values)?;
-    Ok(c)
-}
-
-/// Offsets and ascending columns of A B.
-pub fn symbolic<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>) -> Result<(Vec<i64>, Vec<i32>)> {
-    assert_eq!(a.cols, b.rows);
-    let (offsets, columns, _) = rows::build::<()>(a.rows, |range, out| {
-        // The row that met a column last, plus one.
-        let mut seen = rows::scratch(b.cols)?;
+    let width = block.len();
+    let scalar = a.block == Block::SCALAR && b.block == Block::SCALAR;
+    let (offsets, columns, values) = rows::build(a.rows, width, |range, out| {
+        // Where each column stands in the piece, plus one; what does not lie behind the start of the row is of an earlier row.
+        let mut place = rows::scratch(b.cols)?;
+        let mut sorter = Sorter { order: Vec::new(), blocks: Vec::new() };
         for i in range {
             let start = out.columns.len();
-            let stamp = i as u32 + 1;
+            let bound: usize = a.row_range(i).map(|ka| b.row_range(a.col(ka)).len()).sum();
+            out.reserve(bound.min(b.cols), width)?;
             for ka in a.row_range(i) {
-                for kb in b.row_range(a.col(ka)) {
-                    let j = b.col(kb);
-                    if seen[j] != stamp {
-                        seen[j] = stamp;
-                        out.columns.push(j as i32);
+                let row = b.row_range(a.col(ka));
+                if scalar {
+                    let x = a.values[ka];
+                    for (c, y) in b.columns[row.clone()].iter().zip(&b.values[row]) {
+                        let place = &mut place[(*c - b.base) as usize];
+                        if *place as usize > start {
+                            out.values[*place as usize - 1] += x * *y;
+                        } else {
+                            out.columns.push(*c - b.base);
+                            out.values.push(x * *y);
+                            *place = out.columns.len() as u32;
+                        }
+                    }
+                } else {
+                    for kb in row {
+                        let place = &mut place[b.col(kb)];
+                        if *place as usize <= start {
+                            out.columns.push(b.col(kb) as i32);
+                            out.values.resize(out.values.len() + width, T::ZERO);
+                            *place = out.columns.len() as u32;
+                        }
+                        let at = (*place as usize - 1) * width;
+                        multiply_block(
+                            a.block,
+                            block.cols,
+                            a.block_at(ka),
+                            b.block_at(kb),
+                            &mut out.values[at..at + width],
+                        );
                     }
                 }
             }
-            out.columns[start..].sort_unstable();
+            sorter.sort(&mut out.columns[start..], &mut out.values[start * width..], width);
             out.end_row(start);
         }
         Ok(())
     })?;
-    Ok((offsets, columns))
+    Ok(Csr { rows: a.rows, cols: b.cols, block, offsets, columns, values })
+}
+
+/// Sorts the blocks of a row by column.
+struct Sorter<T> {
+    /// Column and where it stood.
+    order: Vec<(i32, u32)>,
+    blocks: Vec<T>,
+}
+
+impl<T: Scalar> Sorter<T> {
+    fn sort(&mut self, columns: &mut [i32], values: &mut [T], width: usize) {
+        if columns.is_sorted() {
+            return;
+        }
+        self.order.clear();
+        self.order.extend(columns.iter().enumerate().map(|(k, c)| (*c, k as u32)));
+        self.order.sort_unstable_by_key(|entry| entry.0);
+        self.blocks.clear();
+        self.blocks.extend_from_slice(values);
+        for (to, (column, from)) in self.order.iter().enumerate() {
+            columns[to] = *column;
+            let from = *from as usize * width;
+            values[to * width..(to + 1) * width].copy_from_slice(&self.blocks[from..from + width]);
+        }
+    }
 }
 
 /// Fills the values of A B, for a pattern that holds at least that of the product.
@@ -51,6 +96,7 @@ pub fn numeric<T: Scalar>(
 ) -> Result<()> {
     assert!(a.cols == b.rows && a.block.cols == b.block.rows);
     let width = a.block.rows * b.block.cols;
+    let scalar = a.block == Block::SCALAR && b.block == Block::SCALAR;
     drop(rows::scratch(b.cols)?);
     par::for_each_segment_mut(values, offsets, width, rows::grain(a.rows), |range, values| {
         let first = offsets[range.start] as usize;
@@ -65,11 +111,15 @@ pub fn numeric<T: Scalar>(
             let values = &mut values[(begin - first) * width..][..row.len() * width];
             values.fill(T::ZERO);
             for ka in a.row_range(i) {
-                for kb in b.row_range(a.col(ka)) {
-                    let at = position[b.col(kb)] as usize;
-                    if width == 1 && a.block.cols == 1 {
-                        values[at] += a.values[ka] * b.values[kb];
-                    } else {
+                let row = b.row_range(a.col(ka));
+                if scalar {
+                    let x = a.values[ka];
+                    for (c, y) in b.columns[row.clone()].iter().zip(&b.values[row]) {
+                        values[position[(*c - b.base) as usize] as usize] += x * *y;
+                    }
+                } else {
+                    for kb in row {
+                        let at = position[b.col(kb)] as usize;
                         multiply_block(
                             a.block,
                             b.block.cols,

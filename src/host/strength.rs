@@ -50,7 +50,7 @@ pub fn symmetric<T: Scalar>(a: &CsrView<'_, T>, theta: f64) -> Result<Graph> {
 
 /// A graph from the strong columns that `row` appends, in the order of the matrix's row.
 fn graph<T: Scalar>(a: &CsrView<'_, T>, row: impl Fn(usize, &mut Vec<i32>) + Sync) -> Result<Graph> {
-    let (offsets, columns, _) = rows::build::<()>(a.rows, |range, out| {
+    let (offsets, columns, _) = rows::build::<()>(a.rows, 0, |range, out| {
         for i in range {
             let start = out.columns.len();
             row(i, &mut out.columns);

@@ -1,89 +1,77 @@
-//! Transposition. The pattern is sorted once; values follow through the list of source positions, which is kept where a
-//! transpose is renewed with new values.
+//! Transposition by counting: each task owns a range of columns, reads the whole pattern and keeps what falls into its range. The result
+//! does not depend on how many ranges there are.
 
 use super::par;
-use crate::error::{Result, try_capacity, try_vec};
+use crate::error::{Result, try_vec};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView};
 
-/// The pattern of a transpose, and where each of its blocks comes from.
-pub struct Transposed {
-    /// Row offsets.
-    pub offsets: Vec<i64>,
-    /// Columns, ascending in each row.
-    pub columns: Vec<i32>,
-    /// Position in the original of each block.
-    pub source: Vec<usize>,
-}
+/// Ranges of columns beyond which reading the pattern again costs more than another thread saves.
+const MAX_RANGES: usize = 8;
 
-/// Columns of the original that one bucket of the parallel sort takes.
-const BUCKETS: usize = 64;
-
-/// Sorts the pattern of `a` by columns: rows are dealt into buckets of columns in parallel, then each bucket is sorted by counting.
-pub fn pattern<T: Scalar>(a: &CsrView<'_, T>) -> Result<Transposed> {
-    let width = a.cols.div_ceil(BUCKETS).max(1024);
-    let buckets = a.cols.div_ceil(width).max(1);
-    let dealt = par::map_ranges(a.rows, super::rows::grain(a.rows), |range| {
-        let mut lists: Vec<Vec<(i32, i32, usize)>> = vec![Vec::new(); buckets];
-        for i in range {
-            for k in a.row_range(i) {
-                let j = a.col(k);
-                lists[j / width].push((j as i32, i as i32, k));
+/// Row offsets of the transpose, and how many columns one task takes.
+fn count<T: Scalar>(a: &CsrView<'_, T>) -> Result<(Vec<i64>, usize)> {
+    let grain = a.cols.div_ceil(par::threads().min(MAX_RANGES)).max(par::ROW_GRAIN);
+    let mut counts = try_vec(a.cols, 0_i64)?;
+    par::for_each_mut(&mut counts, grain, |first, counts| {
+        for c in a.columns {
+            if let Some(count) = counts.get_mut(((*c - a.base) as usize).wrapping_sub(first)) {
+                *count += 1;
             }
         }
-        lists
     });
-    let sorted = par::map_ranges(buckets, 1, |range| -> Result<_> {
-        let bucket = range.start;
-        let first = bucket * width;
-        let mut counts = try_vec(width.min(a.cols - first), 0_i64)?;
-        let entries = || dealt.iter().flat_map(|lists| &lists[bucket]);
-        for (j, _, _) in entries() {
-            counts[*j as usize - first] += 1;
-        }
-        let offsets = par::offsets_from_counts(counts.clone());
-        let mut at = offsets.clone();
-        let total = offsets[offsets.len() - 1] as usize;
-        let mut columns = try_vec(total, 0_i32)?;
-        let mut source = try_vec(total, 0_usize)?;
-        for (j, i, k) in entries() {
-            let to = &mut at[*j as usize - first];
-            columns[*to as usize] = *i;
-            source[*to as usize] = *k;
-            *to += 1;
-        }
-        Ok((counts, columns, source))
+    Ok((par::offsets_from_counts(counts), grain))
+}
+
+/// Offsets and ascending columns of the transpose.
+pub fn pattern<T: Scalar>(a: &CsrView<'_, T>) -> Result<(Vec<i64>, Vec<i32>)> {
+    let (offsets, grain) = count(a)?;
+    let mut columns = try_vec(a.nnz(), 0_i32)?;
+    par::for_each_segment_mut(&mut columns, &offsets, 1, grain, |range, columns| {
+        scatter(a, &offsets, range, |to, i, _| columns[to] = i as i32);
     });
-    let mut counts = try_capacity(a.cols + 1)?;
-    let mut columns = try_capacity(a.nnz())?;
-    let mut source = try_capacity(a.nnz())?;
-    if a.cols > 0 {
-        for piece in sorted {
-            let (c, j, k) = piece?;
-            counts.extend_from_slice(&c);
-            columns.extend_from_slice(&j);
-            source.extend_from_slice(&k);
-        }
-    }
-    Ok(Transposed { offsets: par::offsets_from_counts(counts), columns, source })
+    Ok((offsets, columns))
 }
 
 /// The transpose of `a`.
 pub fn transpose<T: Scalar>(a: &CsrView<'_, T>) -> Result<Csr<T>> {
-    let Transposed { offsets, columns, source } = pattern(a)?;
+    let (offsets, grain) = count(a)?;
     let block = Block { rows: a.block.cols, cols: a.block.rows };
-    let mut out = Csr::with_pattern(a.cols, a.rows, block, offsets, columns)?;
-    par::for_each_row_mut(&mut out.values, block.len(), par::GRAIN / block.len(), |start, values| {
-        for (to, k) in values.chunks_exact_mut(block.len()).zip(&source[start..]) {
-            let from = a.block_at(*k);
+    let mut columns = try_vec(a.nnz(), 0_i32)?;
+    let mut values = try_vec(a.entries(), T::ZERO)?;
+    let width = block.len();
+    par::for_each_segment_mut2(&mut columns, (&mut values, width), &offsets, grain, |range, columns, values| {
+        scatter(a, &offsets, range, |to, i, k| {
+            columns[to] = i as i32;
+            let from = a.block_at(k);
+            let to = &mut values[to * width..(to + 1) * width];
             for r in 0..block.rows {
                 for c in 0..block.cols {
                     to[r * block.cols + c] = from[c * block.rows + r];
                 }
             }
-        }
+        });
     });
-    Ok(out)
+    Ok(Csr { rows: a.cols, cols: a.rows, block, offsets, columns, values })
+}
+
+/// Calls `put(place, row, position)` for each entry whose column lies in `range`, places counted from the first of the range.
+fn scatter<T: Scalar>(
+    a: &CsrView<'_, T>,
+    offsets: &[i64],
+    range: std::ops::Range<usize>,
+    mut put: impl FnMut(usize, usize, usize),
+) {
+    let first = offsets[range.start];
+    let mut next: Vec<i64> = offsets[range.clone()].iter().map(|o| o - first).collect();
+    for i in 0..a.rows {
+        for k in a.row_range(i) {
+            if let Some(to) = next.get_mut(a.col(k).wrapping_sub(range.start)) {
+                put(*to as usize, i, k);
+                *to += 1;
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -100,6 +88,9 @@ mod tests {
             let a = Csr::from_triplets(rows, cols, &triplets).unwrap();
             let t = transpose(&a.view()).unwrap();
             prop_assert!((0..t.rows).all(|i| t.columns[t.offsets[i] as usize..t.offsets[i + 1] as usize].is_sorted()));
+            prop_assert_eq!(pattern(&a.view()).unwrap(), (t.offsets.clone(), t.columns.clone()));
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+            prop_assert_eq!(&pool.install(|| transpose(&a.view())).unwrap(), &t);
             prop_assert_eq!(transpose(&t.view()).unwrap(), a);
         }
     }
