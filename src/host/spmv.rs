@@ -61,14 +61,29 @@ fn scalar_rows<S: Scalar, X: Scalar, Y: Scalar>(
         let mut begin = offset(start) - base;
         for (k, y) in y.iter_mut().enumerate() {
             let end = offset(start + k + 1) - base;
-            let mut sum = Y::ZERO;
-            for (c, v) in a.columns[begin..end].iter().zip(&a.values[begin..end]) {
-                sum += v.cast::<Y>() * x[*c as usize - base].cast();
-            }
+            let sum = row_product(&a.columns[begin..end], &a.values[begin..end], x, base);
             finish.row(start + k, sum, y);
             begin = end;
         }
     });
+}
+
+/// Four partial sums, so that no addition waits for the one before it.
+#[inline(always)]
+fn row_product<S: Scalar, X: Scalar, Y: Scalar>(columns: &[i32], values: &[S], x: &[X], base: usize) -> Y {
+    let term = |c: i32, v: S| v.cast::<Y>() * x[c as usize - base].cast();
+    let mut sums = [Y::ZERO; 4];
+    let (c4, v4) = (columns.chunks_exact(4), values.chunks_exact(4));
+    let rest = c4.remainder().iter().zip(v4.remainder());
+    for (c, v) in c4.zip(v4) {
+        for (sum, (c, v)) in sums.iter_mut().zip(c.iter().zip(v)) {
+            *sum += term(*c, *v);
+        }
+    }
+    for (sum, (c, v)) in sums.iter_mut().zip(rest) {
+        *sum += term(*c, *v);
+    }
+    (sums[0] + sums[1]) + (sums[2] + sums[3])
 }
 
 /// Runs the kernel whose block dimensions are known at compile time where that is common, so that its loops unroll.
