@@ -21,6 +21,8 @@ pub struct Arguments {
 enum What {
     /// Set-up, solve and update of the solver and one application of the AMG hierarchy, against the same with one thread
     Solve(SolveArguments),
+    /// Set-up and solve side by side with hypre and AMGCL from Debian's packages, in one table
+    Peers(crate::peers::Arguments),
 }
 
 #[derive(Args)]
@@ -46,7 +48,10 @@ struct Round {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<Outcome> {
-    let What::Solve(arguments) = &arguments.what;
+    let arguments = match &arguments.what {
+        What::Solve(arguments) => arguments,
+        What::Peers(arguments) => return crate::peers::run(arguments),
+    };
     let progress = Progress::new(false);
     let loaded = arguments.input.load(progress)?;
     let mut counts = vec![1, loaded.context.threads()];

@@ -7,6 +7,7 @@ mod info;
 mod input;
 mod memory;
 mod options;
+mod peers;
 mod plot;
 mod progress;
 mod solve;

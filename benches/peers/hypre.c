@@ -1,0 +1,133 @@
+/* Peer for `terrace bench peers`: BoomerAMG-preconditioned CG of hypre on a matrix file written by it.
+ *
+ *   mpirun -np N hypre FILE pmis|hmis FUNCTIONS REPEAT
+ *
+ * The file holds int64 rows, nonzeros, coordinates (0 or one for each row); int32 row offsets and columns from 0; f64 values and coordinates.
+ * Prints one line of JSON: medians in seconds, iterations, true relative residual, and the peak memory of all ranks together.
+ */
+#include <HYPRE.h>
+#include <HYPRE_IJ_mv.h>
+#include <HYPRE_krylov.h>
+#include <HYPRE_parcsr_ls.h>
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static void *read_array(FILE *file, size_t count, size_t size) {
+    void *array = malloc(count * size + 1);
+    if (array == NULL || fread(array, size, count, file) != count) {
+        fprintf(stderr, "the matrix file is short\n");
+        exit(2);
+    }
+    return array;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    int rank, ranks;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (argc != 5) return 2;
+    FILE *file = fopen(argv[1], "rb");
+    if (file == NULL) return 2;
+    int pmis = strcmp(argv[2], "pmis") == 0, functions = atoi(argv[3]), repeat = atoi(argv[4]);
+    int64_t *head = read_array(file, 3, sizeof *head);
+    int rows = (int)head[0];
+    int32_t *offsets = read_array(file, (size_t)rows + 1, sizeof *offsets);
+    /* Whole nodes on each rank. */
+    int per = (rows / functions + ranks - 1) / ranks * functions;
+    int first = rank * per < rows ? rank * per : rows, last = first + per < rows ? first + per : rows;
+    int local = last - first, nonzeros = offsets[last] - offsets[first];
+    fseek(file, (long)(3 * 8 + 4 * ((long)rows + 1) + 4 * (long)offsets[first]), SEEK_SET);
+    int32_t *columns = read_array(file, (size_t)nonzeros, sizeof *columns);
+    fseek(file, (long)(3 * 8 + 4 * ((long)rows + 1) + 4 * head[1] + 8 * (long)offsets[first]), SEEK_SET);
+    double *values = read_array(file, (size_t)nonzeros, sizeof *values);
+    fclose(file);
+
+    HYPRE_Init();
+    HYPRE_IJMatrix A;
+    HYPRE_IJMatrixCreate(MPI_COMM_WORLD, first, last - 1, first, last - 1, &A);
+    HYPRE_IJMatrixSetObjectType(A, HYPRE_PARCSR);
+    int *counts = malloc((size_t)local * sizeof *counts), *numbers = malloc((size_t)local * sizeof *numbers);
+    double *ones = malloc((size_t)local * sizeof *ones);
+    for (int i = 0; i < local; ++i) {
+        counts[i] = offsets[first + i + 1] - offsets[first + i];
+        numbers[i] = first + i;
+        ones[i] = 1.0;
+    }
+    HYPRE_IJMatrixSetRowSizes(A, counts);
+    HYPRE_IJMatrixInitialize(A);
+    HYPRE_IJMatrixSetValues(A, local, counts, numbers, columns, values);
+    HYPRE_IJMatrixAssemble(A);
+    free(columns);
+    free(values);
+    free(offsets);
+    HYPRE_IJVector b, x;
+    HYPRE_IJVector *vectors[2] = {&b, &x};
+    for (int v = 0; v < 2; ++v) {
+        HYPRE_IJVectorCreate(MPI_COMM_WORLD, first, last - 1, vectors[v]);
+        HYPRE_IJVectorSetObjectType(*vectors[v], HYPRE_PARCSR);
+        HYPRE_IJVectorInitialize(*vectors[v]);
+        HYPRE_IJVectorSetValues(*vectors[v], local, numbers, ones);
+        HYPRE_IJVectorAssemble(*vectors[v]);
+    }
+    HYPRE_ParCSRMatrix par_A;
+    HYPRE_ParVector par_b, par_x;
+    HYPRE_IJMatrixGetObject(A, (void **)&par_A);
+    HYPRE_IJVectorGetObject(b, (void **)&par_b);
+    HYPRE_IJVectorGetObject(x, (void **)&par_x);
+
+    double *setups = malloc((size_t)repeat * sizeof *setups), *solves = malloc((size_t)repeat * sizeof *solves), residual = 0.0;
+    int iterations = 0;
+    for (int r = 0; r < repeat; ++r) {
+        HYPRE_Solver amg, cg;
+        HYPRE_BoomerAMGCreate(&amg);
+        HYPRE_BoomerAMGSetTol(amg, 0.0);
+        HYPRE_BoomerAMGSetMaxIter(amg, 1);
+        HYPRE_BoomerAMGSetInterpType(amg, 6);
+        HYPRE_BoomerAMGSetPMaxElmts(amg, 4);
+        HYPRE_BoomerAMGSetStrongThreshold(amg, functions > 1 ? 0.5 : 0.25);
+        if (functions > 1) HYPRE_BoomerAMGSetNumFunctions(amg, functions);
+        HYPRE_BoomerAMGSetCoarsenType(amg, pmis ? 8 : 10);
+        if (pmis) HYPRE_BoomerAMGSetRelaxType(amg, 18);
+        HYPRE_ParCSRPCGCreate(MPI_COMM_WORLD, &cg);
+        HYPRE_PCGSetTol(cg, 1e-8);
+        HYPRE_PCGSetMaxIter(cg, 1000);
+        HYPRE_PCGSetTwoNorm(cg, 1);
+        HYPRE_PCGSetPrecond(cg, (HYPRE_PtrToSolverFcn)HYPRE_BoomerAMGSolve, (HYPRE_PtrToSolverFcn)HYPRE_BoomerAMGSetup, amg);
+        HYPRE_ParVectorSetConstantValues(par_x, 0.0);
+        MPI_Barrier(MPI_COMM_WORLD);
+        double start = MPI_Wtime();
+        HYPRE_ParCSRPCGSetup(cg, par_A, par_b, par_x);
+        MPI_Barrier(MPI_COMM_WORLD);
+        setups[r] = MPI_Wtime() - start;
+        start = MPI_Wtime();
+        HYPRE_ParCSRPCGSolve(cg, par_A, par_b, par_x);
+        MPI_Barrier(MPI_COMM_WORLD);
+        solves[r] = MPI_Wtime() - start;
+        HYPRE_PCGGetNumIterations(cg, &iterations);
+        HYPRE_PCGGetFinalRelativeResidualNorm(cg, &residual);
+        HYPRE_ParCSRPCGDestroy(cg);
+        HYPRE_BoomerAMGDestroy(amg);
+    }
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    double peak = 1024.0 * (double)usage.ru_maxrss, all = 0.0;
+    MPI_Reduce(&peak, &all, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (rank == 0) {
+        qsort(setups, (size_t)repeat, sizeof *setups, ascending);
+        qsort(solves, (size_t)repeat, sizeof *solves, ascending);
+        printf("{\"setup_seconds\": %.6f, \"solve_seconds\": %.6f, \"iterations\": %d, \"residual\": %.3e, \"peak_bytes\": %.0f}\n",
+               setups[repeat / 2], solves[repeat / 2], iterations, residual, all);
+    }
+    MPI_Finalize();
+    return 0;
+}
