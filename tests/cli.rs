@@ -256,3 +256,16 @@ fn bench_prints_a_table_and_one_line_for_machines() {
         }
     }
 }
+
+/// With no compiler of the peers on the path, the benchmark says what to install.
+#[test]
+fn bench_peers_needs_the_peers() {
+    let output = Command::new(env!("CARGO_BIN_EXE_terrace"))
+        .args(["bench", "peers", "--problem", "poisson5:8", "--repeat", "1"])
+        .env("PATH", scratch("no programs here"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("apt-get install") && text.contains("libhypre-dev"), "{text}");
+}

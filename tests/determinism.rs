@@ -33,6 +33,8 @@ fn results_are_identical_to_the_bit_for_1_2_and_7_threads() {
         ("poisson5:200", &[("solver.type", "gmres"), ("precision.matrix", "f64,f32"), ("precision.vector", "f64,f32")]),
         ("poisson27:24", &[("precision.setup", "f32"), ("precision.transfer", "f32"), ("precision.smoother", "f32")]),
         ("elasticity:14", &[]),
+        ("poisson5:200", &[("amg.smoother.type", "l1_gauss_seidel")]),
+        ("elasticity:18", &[("amg.smoother.type", "l1_gauss_seidel"), ("precision.smoother", "f32")]),
         ("elasticity:14", &[("amg.coarsening.type", "pmis"), ("solver.max_iterations", "20")]),
     ];
     for (name, options) in cases {

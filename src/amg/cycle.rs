@@ -5,7 +5,7 @@ use crate::backend::{Backend, Operator};
 use crate::error::Result;
 use crate::report::LevelReport;
 use crate::scalar::{Precision, Scalar};
-use crate::smooth::Smoother;
+use crate::smooth::{Smoother, Sweep};
 
 /// What comes below a level's smoother.
 pub(super) enum Below<B: Backend, V: Scalar> {
@@ -37,24 +37,31 @@ impl<B: Backend, V: Scalar> Level<B, V> {
     pub fn cycle(&mut self, b: &B::Slice<V>, x: &mut B::Slice<V>) -> Result<()> {
         match &self.below {
             Below::Inverse(inverse) => return inverse.apply(V::ONE, b, V::ZERO, x),
-            Below::Sweeps(sweeps) => return self.sweeps(*sweeps, b, x, true),
+            Below::Sweeps(sweeps) => return self.sweeps(*sweeps, b, x, true, false),
             Below::Coarser(_) => {}
         }
         if self.pre_sweeps == 0 {
             self.backend.fill(V::ZERO, x);
         }
-        self.sweeps(self.pre_sweeps, b, x, true)?;
+        self.sweeps(self.pre_sweeps, b, x, true, false)?;
         if let Below::Coarser(coarser) = &mut self.below {
             self.a.residual(b, x, &mut self.scratch[0])?;
             coarser.correct(&self.scratch[0], x)?;
         }
-        self.sweeps(self.post_sweeps, b, x, false)
+        self.sweeps(self.post_sweeps, b, x, false, true)
     }
 
-    fn sweeps(&mut self, count: usize, b: &B::Slice<V>, x: &mut B::Slice<V>, zero_guess: bool) -> Result<()> {
-        for sweep in 0..count {
-            let zero = zero_guess && sweep == 0;
-            self.smoother.sweep(&self.backend, &*self.a, b, x, &mut self.scratch, zero)?;
+    fn sweeps(
+        &mut self,
+        count: usize,
+        b: &B::Slice<V>,
+        x: &mut B::Slice<V>,
+        zero_guess: bool,
+        adjoint: bool,
+    ) -> Result<()> {
+        for i in 0..count {
+            let sweep = Sweep { zero_guess: zero_guess && i == 0, adjoint };
+            self.smoother.sweep(&self.backend, &*self.a, b, x, &mut self.scratch, sweep)?;
         }
         Ok(())
     }

@@ -224,7 +224,7 @@ impl Builder<'_> {
             Box::new(Stored::new(host, stored))
         });
         let smoother_precision = self.precision(LevelPart::Smoother, i);
-        let setup = smooth::Setup { host, config, a: view };
+        let setup = smooth::Setup { host, config, a: view, matrix: &level.a };
         let smoother = phases.time("smoother", || smooth::build::<T, V>(&setup, smoother_precision))?;
         let below = match &level.transfer {
             Some((p, r)) => {

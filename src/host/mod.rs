@@ -4,6 +4,7 @@
 pub mod dense;
 pub mod eigenvalue;
 pub mod extended_i;
+pub mod gauss_seidel;
 pub mod mis2;
 pub mod operator;
 pub mod par;

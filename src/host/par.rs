@@ -25,7 +25,7 @@ fn cut(n: usize, grain: usize) -> usize {
     (n / 2).div_ceil(grain) * grain
 }
 
-/// Runs `work` on pieces of `data`; it gets the index of the piece's first element.
+/// Runs `work` on pieces of `data` of exactly `grain` elements, the last one shorter; it gets the index of the piece's first element.
 pub fn for_each_mut<T: Send>(data: &mut [T], grain: usize, work: impl Fn(usize, &mut [T]) + Sync) {
     fn go<T: Send>(start: usize, data: &mut [T], grain: usize, work: &(dyn Fn(usize, &mut [T]) + Sync)) {
         if data.len() <= grain {
@@ -216,6 +216,9 @@ mod tests {
             for pool in pools() {
                 assert_eq!(pool.install(visit), expected);
             }
+            for_each_mut(&mut vec![0; n], 10, |start, piece| {
+                assert_eq!((start % 10, piece.len()), (0, (n - start).min(10)));
+            });
             assert_eq!(map_ranges(n, 3, |r| r.len()).iter().sum::<usize>(), n);
         }
     }

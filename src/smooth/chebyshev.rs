@@ -1,7 +1,7 @@
 //! Chebyshev polynomial of D^-1 A on the upper part [λ/ratio, λ] of its spectrum. With d and c the centre and radius of the interval and
 //! r the scaled residual, the steps are p = r + β p, x += α p with α_1 = 1/d, β_2 = (c α_1)²/2, later β = (c α/2)², α = 1/(d - β/α).
 
-use super::{Setup, Smoother};
+use super::{Setup, Smoother, Sweep};
 use crate::backend::{Backend, Operator};
 use crate::error::{Result, try_vec};
 use crate::host::{Host, eigenvalue, smoothed};
@@ -27,13 +27,13 @@ impl<B: Backend, S: Scalar, V: Scalar> Smoother<B, V> for Chebyshev<B, S> {
         b: &B::Slice<V>,
         x: &mut B::Slice<V>,
         scratch: &mut [B::Buffer<V>],
-        zero_guess: bool,
+        sweep: Sweep,
     ) -> Result<()> {
         let [r, p] = scratch else { unreachable!("two vectors were asked for") };
         let (d, c) = (self.centre, self.radius);
         let mut alpha = 0.0;
         for step in 0..self.degree {
-            if zero_guess && step == 0 {
+            if sweep.zero_guess && step == 0 {
                 backend.scale_by(&self.inverse, b, p);
                 alpha = 1.0 / d;
                 backend.axpby(V::from_f64(alpha), p, V::ZERO, x);
@@ -100,19 +100,29 @@ mod tests {
         let spectrum: Vec<f64> = (0..n).map(|i| 0.05 + 0.95 * i as f64 / (n - 1) as f64).collect();
         let a = Csr::from_triplets(n, n, &spectrum.iter().enumerate().map(|(i, v)| (i, i, *v)).collect::<Vec<_>>());
         let operator = Stored::new(&host, a.unwrap().into_shared());
+        let from_zero = Sweep { zero_guess: true, adjoint: false };
         for degree in 1..8 {
             let (centre, radius) = (0.525, 0.475);
             let smoother = Chebyshev::<Host, f64> { inverse: vec![1.0; n], rows: n, degree, centre, radius };
             let mut scratch = vec![vec![f64::NAN; n]; 2];
             // The solution is 1, so from a zero guess the error is the polynomial, which is 1 at 0.
             let mut x = vec![f64::NAN; n];
-            smoother.sweep(&host, &operator, &spectrum, &mut x, &mut scratch, true).unwrap();
+            smoother.sweep(&host, &operator, &spectrum, &mut x, &mut scratch, from_zero).unwrap();
             let theory = 1.0 / (degree as f64 * (centre / radius).acosh()).cosh();
             let worst = x.iter().map(|x| (1.0 - x).abs()).fold(0.0, f64::max);
             assert!((worst - theory).abs() < 1e-12, "degree {degree}: {worst} should be {theory}");
 
             let mut again = vec![0.0; n];
-            smoother.sweep(&host, &operator, &spectrum, &mut again, &mut scratch, false).unwrap();
+            smoother
+                .sweep(
+                    &host,
+                    &operator,
+                    &spectrum,
+                    &mut again,
+                    &mut scratch,
+                    Sweep { zero_guess: false, adjoint: true },
+                )
+                .unwrap();
             assert!(x.iter().zip(&again).all(|(x, y)| (x - y).abs() < 1e-13));
         }
     }

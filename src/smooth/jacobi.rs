@@ -1,6 +1,6 @@
 //! Weighted Jacobi: x += w D^-1 (b - A x), by default with w = 4/(3 λ) for the largest eigenvalue λ of D^-1 A.
 
-use super::{Setup, Smoother};
+use super::{Setup, Smoother, Sweep};
 use crate::backend::{Backend, Operator};
 use crate::error::{Result, try_vec};
 use crate::host::{Host, eigenvalue, smoothed};
@@ -22,9 +22,9 @@ impl<B: Backend, S: Scalar, V: Scalar> Smoother<B, V> for Diagonal<B, S> {
         b: &B::Slice<V>,
         x: &mut B::Slice<V>,
         scratch: &mut [B::Buffer<V>],
-        zero_guess: bool,
+        sweep: Sweep,
     ) -> Result<()> {
-        if zero_guess {
+        if sweep.zero_guess {
             backend.scale_by(&self.inverse, b, x);
         } else {
             a.residual(b, x, &mut scratch[0])?;

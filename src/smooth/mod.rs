@@ -2,6 +2,7 @@
 
 mod chebyshev;
 mod jacobi;
+mod l1_gauss_seidel;
 mod l1_jacobi;
 
 use crate::backend::{Backend, Operator};
@@ -10,11 +11,11 @@ use crate::error::Result;
 use crate::host::Host;
 use crate::registry::registry;
 use crate::scalar::{Precision, Scalar, with_precision};
-use crate::sparse::CsrView;
+use crate::sparse::{CsrView, SharedCsr};
 
 /// A smoother of one level, for vectors of precision `V`.
 pub trait Smoother<B: Backend, V: Scalar>: Send + Sync {
-    /// One sweep on A x = b. With `zero_guess` the content of x is not read. `scratch` holds [`Smoother::scratch`] vectors.
+    /// One sweep on A x = b. `scratch` holds [`Smoother::scratch`] vectors.
     fn sweep(
         &self,
         backend: &B,
@@ -22,12 +23,21 @@ pub trait Smoother<B: Backend, V: Scalar>: Send + Sync {
         b: &B::Slice<V>,
         x: &mut B::Slice<V>,
         scratch: &mut [B::Buffer<V>],
-        zero_guess: bool,
+        sweep: Sweep,
     ) -> Result<()>;
     /// Vectors of scratch space that a sweep needs.
     fn scratch(&self) -> usize;
     /// Bytes that the library holds for its data.
     fn bytes(&self) -> usize;
+}
+
+/// Which sweep of a cycle it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sweep {
+    /// x counts as zero, and its content is not read.
+    pub zero_guess: bool,
+    /// After the coarse correction: smoothers that are not symmetric run the other way, so that the cycle is.
+    pub adjoint: bool,
 }
 
 /// What a smoother is made from.
@@ -38,6 +48,8 @@ pub struct Setup<'a, T> {
     pub config: &'a Config,
     /// The matrix of the level.
     pub a: CsrView<'a, T>,
+    /// The same, for smoothers that keep it.
+    pub matrix: &'a SharedCsr<T>,
 }
 
 registry! {
@@ -45,6 +57,7 @@ registry! {
     fn make<T: Scalar, S: Scalar, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>>;
     "chebyshev" => chebyshev::build::<T, S, V>(setup);
     "jacobi" => jacobi::build::<T, S, V>(setup);
+    "l1_gauss_seidel" => l1_gauss_seidel::build::<T, S, V>(setup);
     "l1_jacobi" => l1_jacobi::build::<T, S, V>(setup);
 }
 

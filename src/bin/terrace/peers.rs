@@ -31,6 +31,8 @@ pub struct Arguments {
 /// Configurations of Terrace, with their options.
 const TERRACE: &[(&str, &[&str])] = &[
     ("classical, l1-Jacobi", &["amg.coarsening.type=pmis"]),
+    ("classical, l1-Gauss-Seidel", &["amg.coarsening.type=pmis", "amg.smoother.type=l1_gauss_seidel"]),
+    ("aggregation, l1-Gauss-Seidel", &["amg.coarsening.type=mis2", "amg.smoother.type=l1_gauss_seidel"]),
     ("aggregation, Jacobi", &["amg.coarsening.type=mis2", "amg.smoother.type=jacobi"]),
     ("aggregation, Chebyshev", &["amg.coarsening.type=mis2", "amg.smoother.type=chebyshev"]),
     (

@@ -1,0 +1,60 @@
+//! l1-Gauss-Seidel: Gauss-Seidel inside fixed pieces of the rows, Jacobi between them. What a row is coupled to outside of its piece is added
+//! to its diagonal, so that the sweep converges for every SPD matrix. The pieces follow from the number of rows alone, and with them the
+//! result. Forward before the coarse correction, backward after it.
+
+use super::{Setup, Smoother, Sweep};
+use crate::backend::{Backend, Operator};
+use crate::error::{Result, try_vec};
+use crate::host::{Host, gauss_seidel};
+use crate::scalar::Scalar;
+use crate::sparse::SharedCsr;
+
+struct L1GaussSeidel<S> {
+    matrix: SharedCsr<S>,
+    /// 1 / (a_ii + Σ |a_ij| over columns outside of the row's piece).
+    inverse: Vec<S>,
+    /// Whether the matrix is the level's own, which is counted there.
+    shared: bool,
+}
+
+impl<S: Scalar, V: Scalar> Smoother<Host, V> for L1GaussSeidel<S> {
+    fn sweep(
+        &self,
+        backend: &Host,
+        _: &dyn Operator<Host, V>,
+        b: &[V],
+        x: &mut [V],
+        scratch: &mut [Vec<V>],
+        sweep: Sweep,
+    ) -> Result<()> {
+        let a = self.matrix.view();
+        let old = if sweep.zero_guess {
+            backend.fill(V::ZERO, x);
+            None
+        } else {
+            backend.copy(x, &mut scratch[0]);
+            Some(&scratch[0][..])
+        };
+        backend.run(a.entries(), || gauss_seidel::sweep(&a, &self.inverse, b, old, x, sweep.adjoint));
+        Ok(())
+    }
+
+    fn scratch(&self) -> usize {
+        1
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(self.inverse.as_slice()) + if self.shared { 0 } else { self.matrix.owned_bytes() }
+    }
+}
+
+/// Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of set-up.
+pub(super) fn build<T: Scalar, S: Scalar, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
+    let norms = gauss_seidel::l1_diagonal(&setup.a)?;
+    let mut inverse = try_vec(norms.len(), S::ZERO)?;
+    for (to, from) in inverse.iter_mut().zip(&norms) {
+        *to = S::from_f64(if *from == 0.0 { 0.0 } else { 1.0 / from });
+    }
+    let matrix = setup.matrix.cast::<S>()?;
+    Ok(Box::new(L1GaussSeidel { matrix, inverse, shared: S::PRECISION == T::PRECISION }))
+}
