@@ -74,6 +74,9 @@ fn options_are_printed_from_the_table() {
 fn gallery_lists_families_and_writes_problems() {
     let list = succeeds(&["gallery"]);
     assert!(gallery::FAMILIES.iter().all(|family| list.contains(&family.usage()) && list.contains(family.help)));
+    for text in ["epsilon=0.001", "inclusions=4", "a whole number from 1 to 1000", "contrast=1e6"] {
+        assert!(list.contains(text), "{text}: {list}");
+    }
 
     for name in ["poisson.mtx", "poisson.mtx.gz"] {
         let path = scratch(name);
