@@ -19,6 +19,12 @@ const SOLVES: &[(&str, &[(&str, &str)], usize)] = &[
     ("jumps:18:contrast=1e-6", &[], 15),
     ("convection_diffusion:60", &[("solver.type", "gmres")], 28),
     ("convection_diffusion:60:epsilon=1e-6", &[("solver.type", "gmres")], 32),
+    ("beam:1", &[], 17),
+    ("beam:2:order=2", &[], 17),
+    ("beam:2", &[], 25),
+    ("lshape:4", &[], 25),
+    ("lshape:4:order=1", &[], 14),
+    ("lshape:3:order=6", &[], 19),
     ("elasticity:7", &[], 37),
 ];
 

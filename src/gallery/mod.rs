@@ -6,6 +6,7 @@ mod anisotropic;
 mod convection_diffusion;
 mod elasticity;
 mod family;
+mod high_order;
 mod jumps;
 mod poisson;
 mod stencil;
@@ -14,6 +15,7 @@ pub use anisotropic::{anisotropic, rotated_anisotropic};
 pub use convection_diffusion::convection_diffusion;
 pub use elasticity::{Elasticity, elasticity_hex8};
 pub use family::{Family, Parameter};
+pub use high_order::{beam, lshape};
 pub use jumps::jumps;
 pub use poisson::{poisson5, poisson7, poisson9, poisson27};
 
@@ -68,6 +70,18 @@ pub const FAMILIES: &[Family] = &[
         Ok((convection_diffusion(n[0], n[1], p[0])?, None))
     })
     .parameters(convection_diffusion::PARAMETERS),
+    Family::new(
+        "beam",
+        &["LEVEL"],
+        3,
+        "high-order elements on a beam of two materials, 8 x 1 x 1 cubes refined",
+        |n, p| Ok((beam(p[0] as usize, n[0])?, None)),
+    )
+    .parameters(high_order::PARAMETERS),
+    Family::new("lshape", &["LEVEL"], 2, "high-order elements on an L of three squares, refined", |n, p| {
+        Ok((lshape(p[0] as usize, n[0])?, None))
+    })
+    .parameters(high_order::PARAMETERS),
     Family::new(
         "elasticity",
         &["N"],
