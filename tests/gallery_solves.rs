@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use terrace::{Config, Context, Guess, Matrix, Solver, Status, gallery};
 
+/// Keys and values.
+type Options = &'static [(&'static str, &'static str)];
+
 /// Problem, options beside the defaults, and the iterations that it may need.
-const SOLVES: &[(&str, &[(&str, &str)], usize)] = &[
+const SOLVES: &[(&str, Options, usize)] = &[
     ("poisson5:60", &[], 15),
     ("poisson9:60", &[], 15),
     ("poisson7:16", &[], 15),
@@ -26,6 +29,13 @@ const SOLVES: &[(&str, &[(&str, &str)], usize)] = &[
     ("lshape:4:order=1", &[], 14),
     ("lshape:3:order=6", &[], 19),
     ("elasticity:7", &[], 37),
+    ("elasticity:8:contrast=100,layers=4", &[], 53),
+    ("elasticity_tet:7", &[], 39),
+    ("elasticity_tet:8:contrast=100,layers=4", &[], 70),
+    ("lognormal:20x18x16", &[], 16),
+    ("lognormal:16:sigma=4,correlation=1,seed=3", &[], 19),
+    ("random_m_matrix:3000", &[], 16),
+    ("random_m_matrix:3000:edges=8,reach=1000,seed=1", &[], 14),
 ];
 
 #[test]

@@ -29,8 +29,8 @@ pub fn anisotropic(n: &[usize], epsilon: f64) -> Result<Csr<f64>> {
     })
 }
 
-/// Bilinear elements of -div(K grad u) on a grid of squares with Dirichlet values outside, K = q q^T + epsilon r r^T with the unit
-/// vectors q at `angle` degrees from the x axis and r across it.
+/// Bilinear elements of -div(K grad u) on a grid of squares with Dirichlet values outside, K = q q^T + epsilon r r^T with the
+/// unit vectors q at `angle` degrees from the x axis and r across it.
 pub fn rotated_anisotropic(nx: usize, ny: usize, epsilon: f64, angle: f64) -> Result<Csr<f64>> {
     let (s, c) = angle.to_radians().sin_cos();
     let [xx, xy, yy] = [c * c + epsilon * s * s, (1.0 - epsilon) * c * s, s * s + epsilon * c * c];

@@ -8,9 +8,10 @@ use crate::sparse::Csr;
 pub(super) const PARAMETERS: &[Parameter] =
     &[Parameter::real("epsilon", 0.01, 1e-12, 1e12, "diffusion; the wind's largest speed is 2")];
 
-/// Cell-centred finite volumes of -epsilon (u_xx + u_yy) + w . grad u on the square from -1 to 1, u = 0 on the boundary, with first-order
-/// upwinding. The wind w = (psi_y, -psi_x) has the stream function psi = (1 - x^2)(1 - y^2): one vortex that no boundary crosses.
-/// Fluxes are differences of psi, so that the discrete wind has no divergence either: inside, rows and columns sum to zero.
+/// Cell-centred finite volumes of -epsilon (u_xx + u_yy) + w . grad u on the square from -1 to 1, u = 0 on the boundary, with
+/// first-order upwinding. The wind w = (psi_y, -psi_x) has the stream function psi = (1 - x^2)(1 - y^2): one vortex that no
+/// boundary crosses. Fluxes are differences of psi, so that the discrete wind has no divergence either: inside, rows and
+/// columns sum to zero.
 pub fn convection_diffusion(nx: usize, ny: usize, epsilon: f64) -> Result<Csr<f64>> {
     let n = [nx, ny, 1];
     let corner = |i: usize, n: usize| 2.0 * i as f64 / n as f64 - 1.0;

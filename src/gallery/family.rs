@@ -104,6 +104,11 @@ impl Family {
         self
     }
 
+    pub(super) const fn default_sizes(mut self, sizes: &'static [usize]) -> Family {
+        self.default_sizes = sizes;
+        self
+    }
+
     pub(super) const fn parameters(mut self, parameters: &'static [Parameter]) -> Family {
         self.parameters = parameters;
         self

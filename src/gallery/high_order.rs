@@ -1,14 +1,15 @@
 //! Tensor-product finite elements of any order for -div(c grad u) = 1 on a beam and on an L-shaped domain.
 //!
-//! Basis functions are the Lagrange polynomials of the Gauss-Lobatto points, integrals are exact. Rows of boundary nodes are kept:
-//! they hold 1 on the diagonal and zeros for all other couplings, and so do their columns, with all of these zeros stored.
+//! Basis functions are the Lagrange polynomials of the Gauss-Lobatto points, integrals are exact. Rows of boundary nodes are
+//! kept: they hold 1 on the diagonal and zeros for all other couplings, and so do their columns, with all of these zeros
+//! stored.
 //!
-//! With e elements of order p along an axis, an axis has e p + 1 nodes and f = e (p + 1)^2 - (e - 1) couplings. Sizes are those of
-//! the published tables of mixed-precision AMG: products of nodes and of f for the beam, 3 (e p + 1)^2 - 2 (e p + 1) rows and
-//! 3 f^2 - 2 f entries for the L-shape. The absolute values that are not zero are theirs as well, to the digits that were printed: 8.86e-7 to 1
-//! for the beam of order 3 and level 3 (8.9e-7 to 1), 3.97e-3 to 5.95 for the L-shape of order 3 and level 7 (4e-3 to 6). Nodes are numbered
-//! along x, then y, then z; the published matrices came from MFEM, which orders its unknowns otherwise, so that what depends on the order,
-//! like the choice of aggregates, can differ.
+//! With e elements of order p along an axis, an axis has e p + 1 nodes and f = e (p + 1)^2 - (e - 1) couplings. Sizes are
+//! those of the published tables of mixed-precision AMG: products of nodes and of f for the beam, 3 (e p + 1)^2 - 2 (e p + 1)
+//! rows and 3 f^2 - 2 f entries for the L-shape. The absolute values that are not zero are theirs as well, to the digits that
+//! were printed: 8.86e-7 to 1 for the beam of order 3 and level 3 (8.9e-7 to 1), 3.97e-3 to 5.95 for the L-shape of order 3
+//! and level 7 (4e-3 to 6). Nodes are numbered along x, then y, then z; the published matrices came from MFEM, which orders
+//! its unknowns otherwise, so that what depends on the order, like the choice of aggregates, can differ.
 
 use super::family::Parameter;
 use crate::error::{Result, fail, try_vec};
@@ -21,23 +22,25 @@ pub(super) const PARAMETERS: &[Parameter] = &[Parameter::whole("order", 3, 1, 16
 const MOST_ORDER: usize = 16;
 const MOST_LEVELS: usize = 20;
 
-/// A beam of length 8 and width 1 in cubes: 8 2^level x 2^level x 2^level of them, c = 0.1 in the first half of its length and 1 in the second.
+/// A beam of length 8 and width 1 in cubes: 8 2^level x 2^level x 2^level of them, c = 0.1 in the first half of its length and
+/// 1 in the second.
 pub fn beam(order: usize, level: usize) -> Result<Csr<f64>> {
     let e = elements(order, level, |nodes| (8 * nodes - 7) * nodes * nodes)?;
     let h = 1.0 / e as f64;
     let along = Line::new(order, 8 * e, h, |element| if element < 4 * e { 0.1 } else { 1.0 });
     let across = Line::new(order, e, h, |_| 1.0);
-    Mesh { lines: vec![along, across.clone(), across], cut: usize::MAX }.assemble()
+    Mesh { lines: [along, across.clone(), across], cut: usize::MAX }.assemble()
 }
 
-/// Three unit squares in the shape of an L, cut into 2^level x 2^level squares each, c = 1. The square that is missing from the 2 x 2
-/// has the largest x and y.
+/// Three unit squares in the shape of an L, cut into 2^level x 2^level squares each, c = 1. The square that is missing from
+/// the 2 x 2 has the largest x and y.
 pub fn lshape(order: usize, level: usize) -> Result<Csr<f64>> {
     let e = elements(order, level, |nodes| (3 * nodes - 2) * nodes)?;
     let line = Line::new(order, 2 * e, 1.0 / e as f64, |_| 1.0);
     // A third axis with one node: the same loops serve both dimensions.
-    let point = Line { order: 1, ranges: vec![0..1], mass: vec![vec![1.0]], stiffness: vec![vec![0.0]] };
-    Mesh { lines: vec![line.clone(), line, point], cut: e }.assemble()
+    let point =
+        Line { order: 1, ranges: std::iter::once(0..1).collect(), mass: vec![vec![1.0]], stiffness: vec![vec![0.0]] };
+    Mesh { lines: [line.clone(), line, point], cut: e }.assemble()
 }
 
 /// Elements along a unit of length, when the rows, which follow from the nodes along it, can be numbered.
@@ -99,7 +102,7 @@ impl Line {
 
 /// A product of three axes, from which the elements are missing whose numbers along both x and y are at least `cut`.
 struct Mesh {
-    lines: Vec<Line>,
+    lines: [Line; 3],
     cut: usize,
 }
 
@@ -272,7 +275,8 @@ fn gauss(n: usize) -> Vec<(f64, f64)> {
     (0..n).map(point).collect()
 }
 
-/// The Gauss-Lobatto points of order p on the interval from 0 to 1: its ends and the zeros of the derivative of the Legendre polynomial.
+/// The Gauss-Lobatto points of order p on the interval from 0 to 1: its ends and the zeros of the derivative of the Legendre
+/// polynomial.
 fn gauss_lobatto(p: usize) -> Vec<f64> {
     let n = p as f64;
     let point = |i: usize| match i {

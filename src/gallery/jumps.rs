@@ -10,9 +10,9 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::whole("inclusions", 4, 1, 1000, "inclusions along each axis"),
 ];
 
-/// Cell-centred finite volumes of -div(k grad u) on cubes of width 1, u = 0 on the boundary. Each axis is cut into
-/// 2 `inclusions` + 1 equal parts, and k = `contrast` in the cells whose part is odd along every axis, otherwise 1. A face between
-/// cells conducts the harmonic mean of its two sides, a face on the boundary 2 k for its half distance.
+/// Cell-centred finite volumes of -div(k grad u) on cubes of width 1, u = 0 on the boundary. Each axis is cut into 2
+/// `inclusions` + 1 equal parts, and k = `contrast` in the cells whose part is odd along every axis, otherwise 1. A face
+/// between cells conducts the harmonic mean of its two sides, a face on the boundary 2 k for its half distance.
 pub fn jumps(n: [usize; 3], contrast: f64, inclusions: usize) -> Result<Csr<f64>> {
     let parts = 2 * inclusions + 1;
     let coefficient = |at: [usize; 3]| {

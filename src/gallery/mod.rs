@@ -8,16 +8,20 @@ mod elasticity;
 mod family;
 mod high_order;
 mod jumps;
+mod lognormal;
 mod poisson;
+mod random_m_matrix;
 mod stencil;
 
 pub use anisotropic::{anisotropic, rotated_anisotropic};
 pub use convection_diffusion::convection_diffusion;
-pub use elasticity::{Elasticity, elasticity_hex8};
+pub use elasticity::{Elasticity, Layers, elasticity_hex8, elasticity_tet};
 pub use family::{Family, Parameter};
 pub use high_order::{beam, lshape};
 pub use jumps::jumps;
+pub use lognormal::lognormal;
 pub use poisson::{poisson5, poisson7, poisson9, poisson27};
+pub use random_m_matrix::{RandomMMatrix, random_m_matrix};
 
 use crate::error::{Result, fail};
 use crate::options::edit_distance;
@@ -82,13 +86,32 @@ pub const FAMILIES: &[Family] = &[
         Ok((lshape(p[0] as usize, n[0])?, None))
     })
     .parameters(high_order::PARAMETERS),
+    Family::new("lognormal", XYZ, 3, "trilinear elements, lognormal permeability, 27-point", |n, p| {
+        Ok((lognormal([n[0], n[1], n[2]], p[0], p[1], p[2] as u64)?, None))
+    })
+    .default_sizes(lognormal::SIZES)
+    .parameters(lognormal::PARAMETERS),
+    Family::new("random_m_matrix", &["N"], 1, "random symmetric positive definite M-matrix", |n, p| {
+        let shape = RandomMMatrix { edges: p[0] as usize, reach: p[1] as usize, dominance: p[2], seed: p[3] as u64 };
+        Ok((random_m_matrix(n[0], shape)?, None))
+    })
+    .parameters(random_m_matrix::PARAMETERS),
     Family::new(
         "elasticity",
         &["N"],
         3,
         "linear elasticity, N^3 trilinear hexahedra, one face clamped, in 3x3 blocks",
-        |n, _| elasticity_hex8(n[0]).map(|e| (e.matrix, Some(e.coordinates))),
-    ),
+        |n, p| {
+            let layers = Layers { contrast: p[0], count: p[1] as usize };
+            elasticity_hex8(n[0], layers).map(|e| (e.matrix, Some(e.coordinates)))
+        },
+    )
+    .parameters(elasticity::PARAMETERS),
+    Family::new("elasticity_tet", &["N"], 3, "the same in 6 N^3 linear tetrahedra", |n, p| {
+        let layers = Layers { contrast: p[0], count: p[1] as usize };
+        elasticity_tet(n[0], layers).map(|e| (e.matrix, Some(e.coordinates)))
+    })
+    .parameters(elasticity::PARAMETERS),
 ];
 
 /// The problem of a description like `poisson7:128`, `poisson7:20x30x40` or `anisotropic:100x100:epsilon=0.01`.
@@ -177,6 +200,11 @@ mod tests {
             rotated_anisotropic(5, 5, 0.1, 30.0).unwrap()
         );
 
+        let seeded = RandomMMatrix { edges: 3, reach: 40, dominance: 1e-3, seed: 5 };
+        assert_eq!(parse("random_m_matrix:50:seed=5").unwrap().matrix, random_m_matrix(50, seeded).unwrap());
+        let layered = elasticity_tet(3, Layers { count: 2, contrast: 100.0 }).unwrap().matrix;
+        assert_eq!(parse("elasticity_tet:3:layers=2,contrast=100").unwrap().matrix, layered);
+
         let elastic = parse("elasticity:2").unwrap();
         assert_eq!((elastic.matrix.block.rows, elastic.dimension), (3, 3));
         assert_eq!(elastic.coordinates.map(|c| c.len()), Some(3 * 2 * 3 * 3));
@@ -207,6 +235,8 @@ mod tests {
             ("poisson7:1291", "at most 2147483647"),
             ("poisson7:4000000000", "at most 2147483647"),
             ("elasticity:2x2", "expected elasticity:N"),
+            ("lognormal:2x2", "expected lognormal, lognormal:N or lognormal:NXxNYxNZ"),
+            ("lognormal::sigma=11", "sigma is \"11\"; accepted: a number from 0 to 10"),
             ("anisotropic:2x2x2x2", "anisotropic:N, anisotropic:NXxNY or anisotropic:NXxNYxNZ"),
             ("poisson5:3:epsilon=1", "poisson5 has no parameters, \"epsilon\" was given"),
             ("anisotropic:3:epsilo=1", "no parameter \"epsilo\"; the nearest is \"epsilon\""),
