@@ -74,6 +74,9 @@ fn options_are_printed_from_the_table() {
 fn gallery_lists_families_and_writes_problems() {
     let list = succeeds(&["gallery"]);
     assert!(gallery::FAMILIES.iter().all(|family| list.contains(&family.usage()) && list.contains(family.help)));
+    for text in ["epsilon=0.001", "inclusions=4", "a whole number from 1 to 1000", "contrast=1e6"] {
+        assert!(list.contains(text), "{text}: {list}");
+    }
 
     for name in ["poisson.mtx", "poisson.mtx.gz"] {
         let path = scratch(name);
@@ -86,7 +89,7 @@ fn gallery_lists_families_and_writes_problems() {
     let (matrix, coordinates) = (scratch("elastic.mtx"), scratch("elastic_xyz.mtx"));
     let paths = [matrix.to_str().unwrap(), coordinates.to_str().unwrap()];
     succeeds(&["gallery", "elasticity:2", "-o", paths[0], "--coordinates", paths[1]]);
-    let elastic = gallery::elasticity_hex8(2).unwrap();
+    let elastic = gallery::elasticity_hex8(2, gallery::Layers::NONE).unwrap();
     assert_eq!(read_matrix(&matrix).unwrap(), elastic.matrix.view().to_scalar().unwrap());
     let xyz = read_dense(&coordinates).unwrap();
     assert_eq!((xyz.rows, xyz.cols), (18, 3));

@@ -1,15 +1,23 @@
-//! Linear elasticity of a cube of trilinear hexahedra.
+//! Linear elasticity of a cube of trilinear hexahedra or of tetrahedra, of one material or in layers.
 
+use super::family::Parameter;
 use super::stencil::{self, Step};
 use crate::error::{Result, fail, try_capacity};
 use crate::sparse::{Block, Csr};
 
-/// Young's modulus and Poisson's ratio.
-const E: f64 = 1.0;
+pub(super) const PARAMETERS: &[Parameter] = &[
+    Parameter::real("contrast", 1.0, 1e-12, 1e12, "Young's modulus of every second layer; 1 in the others"),
+    Parameter::whole("layers", 4, 1, 1_000_000, "layers along z"),
+];
+
+/// Poisson's ratio.
 const NU: f64 = 0.3;
 
 /// A 3x3 block, row by row.
 type Block3 = [f64; 9];
+
+/// Stiffness of a unit cube with Young's modulus 1 in blocks `[a][b]` of its corners a = x + 2 y + 4 z.
+type Cube = [[Block3; 8]; 8];
 
 /// An elasticity problem with what its rigid-body modes are made from.
 #[derive(Clone, Debug)]
@@ -20,25 +28,59 @@ pub struct Elasticity {
     pub coordinates: Vec<f64>,
 }
 
-/// A cube of n^3 unit hexahedra with E = 1 and nu = 0.3, integrated with 2x2x2 Gauss points, the face x = 0 clamped and
-/// eliminated. Free nodes are i = 1..=n, j, k = 0..=n, numbered (i - 1) + n (j + (n + 1) k). The blocks of all up to 27 nodes
-/// that share an element are stored, whatever their values.
-pub fn elasticity_hex8(n: usize) -> Result<Elasticity> {
+/// Materials that alternate along z: Young's modulus is 1 in the first layer, `contrast` in the second, and so on.
+#[derive(Clone, Copy, Debug)]
+pub struct Layers {
+    /// Layers, as equal in thickness as whole elements allow.
+    pub count: usize,
+    /// Young's modulus of every second layer.
+    pub contrast: f64,
+}
+
+impl Layers {
+    /// One material.
+    pub const NONE: Layers = Layers { count: 1, contrast: 1.0 };
+
+    /// Whether the k-th of n layers of elements has the modulus `contrast`.
+    fn differs(self, k: usize, n: usize) -> bool {
+        (k as u128 * self.count as u128 / n as u128) % 2 == 1
+    }
+}
+
+/// A cube of n^3 unit hexahedra with E = 1, unless `layers` say otherwise, and nu = 0.3, integrated with 2x2x2 Gauss points,
+/// the face x = 0 clamped and eliminated. Free nodes are i = 1..=n, j, k = 0..=n, numbered (i - 1) + n (j + (n + 1) k). The
+/// blocks of all up to 27 nodes that share an element are stored, whatever their values.
+pub fn elasticity_hex8(n: usize, layers: Layers) -> Result<Elasticity> {
+    elasticity(n, layers, &stencil::box_steps(3), &hexahedron())
+}
+
+/// The cube of [`elasticity_hex8`] in 6 n^3 linear tetrahedra: each unit cube is cut along its diagonal from (0, 0, 0) to (1,
+/// 1, 1), as Kuhn did. A node is coupled with up to 15.
+pub fn elasticity_tet(n: usize, layers: Layers) -> Result<Elasticity> {
+    let one_way = |step: &Step| step.iter().all(|&x| x >= 0) || step.iter().all(|&x| x <= 0);
+    let steps: Vec<Step> = stencil::box_steps(3).into_iter().filter(one_way).collect();
+    elasticity(n, layers, &steps, &kuhn_tetrahedra())
+}
+
+/// Assembles cubes, the corners of which are coupled at the given steps.
+fn elasticity(n: usize, layers: Layers, steps: &[Step], cube: &Cube) -> Result<Elasticity> {
     let grid = match n.checked_add(1) {
         Some(nodes) => [n, nodes, nodes],
         None => return fail!(InvalidArgument, "{n} elements along each edge are too many"),
     };
     let nodes = stencil::points(grid, 3)?;
-    let steps = stencil::box_steps(3);
-    let (offsets, columns) = stencil::pattern(grid, &steps)?;
+    let (offsets, columns) = stencil::pattern(grid, steps)?;
     let mut matrix = Csr::with_pattern(nodes, nodes, Block::square(3), offsets, columns)?;
 
-    let blocks = assembled_blocks(&steps);
-    stencil::fill(grid, &steps, &matrix.offsets, 9, &mut matrix.values, |row, s, _, block| {
+    // The moduli below and above a node are one of two each.
+    let modulus = |differs: bool| if differs { layers.contrast } else { 1.0 };
+    let tables = [0, 1, 2, 3].map(|kind| assembled_blocks(cube, steps, [kind / 2 == 1, kind % 2 == 1].map(modulus)));
+    stencil::fill(grid, steps, &matrix.offsets, 9, &mut matrix.values, |row, s, _, block| {
         let [i, j, k] = stencil::point_of(grid, row);
         let node = [i + 1, j, k];
         let place = node.iter().fold(0, |place, &x| 3 * place + usize::from(x > 0) + usize::from(x == n));
-        block.copy_from_slice(&blocks[place][s]);
+        let (below, above) = (k > 0 && layers.differs(k - 1, n), k < n && layers.differs(k, n));
+        block.copy_from_slice(&tables[2 * usize::from(below) + usize::from(above)][place][s]);
     });
 
     let mut coordinates = try_capacity(3 * nodes)?;
@@ -50,16 +92,16 @@ pub fn elasticity_hex8(n: usize) -> Result<Elasticity> {
 }
 
 /// Blocks of the assembled matrix: `blocks[9 px + 3 py + pz][s]` couples a node with its neighbour at step s, where p is along
-/// each axis 0 on the lower face, 1 inside and 2 on the upper face. All elements are the same, so nothing else matters.
-fn assembled_blocks(steps: &[Step]) -> Vec<Vec<Block3>> {
-    let element = element_stiffness();
+/// each axis 0 on the lower face, 1 inside and 2 on the upper face. `moduli` are those of the elements below and above the
+/// node.
+fn assembled_blocks(cube: &Cube, steps: &[Step], moduli: [f64; 2]) -> Vec<Vec<Block3>> {
     let place = |p: usize| [p / 9, p / 3 % 3, p % 3];
-    (0..27).map(|p| steps.iter().map(|&step| assembled_block(&element, place(p), step)).collect()).collect()
+    (0..27).map(|p| steps.iter().map(|&step| assembled_block(cube, place(p), step, moduli)).collect()).collect()
 }
 
 /// The sum over the elements that hold a node and its neighbour, in ascending order of the elements: both blocks of a pair then
 /// add the same numbers in the same order, and the matrix is symmetric to the last bit.
-fn assembled_block(element: &[[Block3; 8]; 8], place: [usize; 3], step: Step) -> Block3 {
+fn assembled_block(cube: &Cube, place: [usize; 3], step: Step, moduli: [f64; 2]) -> Block3 {
     let mut sum = [0.0; 9];
     for e in 0..8_usize {
         // The node is corner 1 of the elements below it and corner 0 of those above it, along each axis.
@@ -68,40 +110,67 @@ fn assembled_block(element: &[[Block3; 8]; 8], place: [usize; 3], step: Step) ->
         let other = [0, 1, 2].map(|axis| corner[axis] as isize + step[axis]);
         if exists && other.iter().all(|x| (0..2).contains(x)) {
             let number = |c: [usize; 3]| c[0] + 2 * c[1] + 4 * c[2];
-            let block = &element[number(corner)][number(other.map(|x| x as usize))];
+            let block = &cube[number(corner)][number(other.map(|x| x as usize))];
+            let modulus = moduli[e >> 2];
             for (s, v) in sum.iter_mut().zip(block) {
-                *s += v;
+                *s += modulus * v;
             }
         }
     }
     sum
 }
 
-/// Stiffness of the unit hexahedron in blocks `[a][b]` of its corners a = x + 2 y + 4 z:
+/// Adds what a point of integration contributes:
 /// K_ab[p][q] = integral of lambda dp Na dq Nb + mu (dq Na dp Nb + delta_pq grad Na . grad Nb).
-fn element_stiffness() -> [[Block3; 8]; 8] {
-    let lambda = E * NU / ((1.0 + NU) * (1.0 - 2.0 * NU));
-    let mu = E / (2.0 * (1.0 + NU));
-    let abscissa = 0.5 / 3.0_f64.sqrt();
-    let weight = 0.125;
-    let mut stiffness = [[[0.0; 9]; 8]; 8];
-    for point in 0..8 {
-        let x = [0, 1, 2].map(|axis| if point >> axis & 1 == 0 { 0.5 - abscissa } else { 0.5 + abscissa });
-        let gradients: [[f64; 3]; 8] = std::array::from_fn(|corner| gradient(corner, x));
-        for (a, ga) in gradients.iter().enumerate() {
-            for (b, gb) in gradients.iter().enumerate() {
-                let dot = ga[0] * gb[0] + ga[1] * gb[1] + ga[2] * gb[2];
-                for p in 0..3 {
-                    for q in 0..3 {
-                        let trace = if p == q { dot } else { 0.0 };
-                        let density = lambda * (ga[p] * gb[q]) + mu * (ga[q] * gb[p] + trace);
-                        stiffness[a][b][3 * p + q] += weight * density;
-                    }
-                }
+/// The shape functions are given as corner and gradient.
+fn integrate(cube: &mut Cube, weight: f64, shapes: &[(usize, [f64; 3])]) {
+    let lambda = NU / ((1.0 + NU) * (1.0 - 2.0 * NU));
+    let mu = 1.0 / (2.0 * (1.0 + NU));
+    for &(a, ga) in shapes {
+        for &(b, gb) in shapes {
+            let dot = ga[0] * gb[0] + ga[1] * gb[1] + ga[2] * gb[2];
+            for (p, q) in (0..3).flat_map(|p| (0..3).map(move |q| (p, q))) {
+                let trace = if p == q { dot } else { 0.0 };
+                let density = lambda * (ga[p] * gb[q]) + mu * (ga[q] * gb[p] + trace);
+                cube[a][b][3 * p + q] += weight * density;
             }
         }
     }
-    stiffness
+}
+
+/// Stiffness of the trilinear hexahedron.
+fn hexahedron() -> Cube {
+    let abscissa = 0.5 / 3.0_f64.sqrt();
+    let mut cube = [[[0.0; 9]; 8]; 8];
+    for point in 0..8 {
+        let x = [0, 1, 2].map(|axis| if point >> axis & 1 == 0 { 0.5 - abscissa } else { 0.5 + abscissa });
+        let shapes: [_; 8] = std::array::from_fn(|corner| (corner, gradient(corner, x)));
+        integrate(&mut cube, 0.125, &shapes);
+    }
+    cube
+}
+
+/// Stiffness of the six tetrahedra that a cube is cut into. One for each order of the axes: its corners are reached from (0,
+/// 0, 0) by a unit step along one axis after the other, and its barycentric coordinates are 1 - x, x - y, y - z and z in that
+/// order of axes.
+fn kuhn_tetrahedra() -> Cube {
+    let mut cube = [[[0.0; 9]; 8]; 8];
+    for axes in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let mut corner = 0;
+        let shapes: [_; 4] = std::array::from_fn(|vertex| {
+            let mut gradient = [0.0; 3];
+            if vertex > 0 {
+                corner += 1 << axes[vertex - 1];
+                gradient[axes[vertex - 1]] = 1.0;
+            }
+            if vertex < 3 {
+                gradient[axes[vertex]] = -1.0;
+            }
+            (corner, gradient)
+        });
+        integrate(&mut cube, 1.0 / 6.0, &shapes);
+    }
+    cube
 }
 
 /// Gradient of the shape function of a corner at x in the unit cube.
@@ -121,53 +190,106 @@ mod tests {
 
     #[test]
     fn pattern_and_values_have_their_published_check_values() {
-        let a = elasticity_hex8(8).unwrap().matrix.view().to_scalar().unwrap();
+        let a = elasticity_hex8(8, Layers::NONE).unwrap().matrix.view().to_scalar().unwrap();
         assert_eq!(a.rows, 3 * 8 * 9 * 9);
         assert_eq!(fingerprint(&a), 0x9ecb_aac6_1209_836a);
         assert!((absolute_sum(&a) - 10454.7863247896).abs() < 1e-9, "{}", absolute_sum(&a));
     }
 
+    const LAYERS: Layers = Layers { count: 3, contrast: 100.0 };
+
     #[test]
-    fn the_matrix_is_symmetric_to_the_last_bit() {
-        let a = elasticity_hex8(3).unwrap().matrix;
-        for i in 0..a.rows {
-            for (j, block) in a.view().row(i) {
-                let (_, mirror) = a.view().row(j).find(|&(c, _)| c == i).unwrap();
-                for (p, q) in (0..3).flat_map(|p| (0..3).map(move |q| (p, q))) {
-                    assert_eq!(block[3 * p + q].to_bits(), mirror[3 * q + p].to_bits());
+    fn matrices_are_symmetric_to_the_last_bit() {
+        for a in [
+            elasticity_hex8(3, Layers::NONE).unwrap().matrix,
+            elasticity_hex8(4, LAYERS).unwrap().matrix,
+            elasticity_tet(4, LAYERS).unwrap().matrix,
+        ] {
+            for i in 0..a.rows {
+                for (j, block) in a.view().row(i) {
+                    let (_, mirror) = a.view().row(j).find(|&(c, _)| c == i).unwrap();
+                    for (p, q) in (0..3).flat_map(|p| (0..3).map(move |q| (p, q))) {
+                        assert_eq!(block[3 * p + q].to_bits(), mirror[3 * q + p].to_bits());
+                    }
                 }
             }
         }
     }
 
     #[test]
-    fn rigid_body_modes_cost_no_energy_away_from_the_clamped_face() {
-        let n = 4;
-        let Elasticity { matrix, coordinates } = elasticity_hex8(n).unwrap();
-        assert_eq!(coordinates[..6], [1.0, 0.0, 0.0, 2.0, 0.0, 0.0]);
-        let rows = 3 * matrix.rows;
-        let modes = NearNullSpace::rigid_body_modes(rows, 3, &coordinates).unwrap();
-        for mode in modes.vectors.chunks_exact(rows) {
-            let (mut clamped, mut free) = (0.0_f64, 0.0_f64);
-            for (i, x) in (0..matrix.rows).map(|i| (i, coordinates[3 * i])) {
+    fn tetrahedra_couple_fifteen_nodes() {
+        let n = 5;
+        let a = elasticity_tet(n, Layers::NONE).unwrap().matrix;
+        let (x, y) = (n, n + 1);
+        let edges = (x - 1) * y * y + 2 * x * (y - 1) * y;
+        let diagonals = 2 * (x - 1) * (y - 1) * y + x * (y - 1) * (y - 1);
+        assert_eq!(a.columns.len(), x * y * y + 2 * (edges + diagonals + (x - 1) * (y - 1) * (y - 1)));
+        assert_eq!((0..a.rows).map(|i| a.view().row(i).count()).max(), Some(15));
+    }
+
+    /// The product with a displacement, which is given for each node.
+    fn force(elastic: &Elasticity, displacement: impl Fn(usize) -> [f64; 3]) -> Vec<[f64; 3]> {
+        let a = &elastic.matrix;
+        (0..a.rows)
+            .map(|i| {
                 let mut force = [0.0; 3];
-                for (j, block) in matrix.view().row(i) {
+                for (j, block) in a.view().row(i) {
+                    let u = displacement(j);
                     for (p, f) in force.iter_mut().enumerate() {
-                        *f += (0..3).map(|q| block[3 * p + q] * mode[3 * j + q]).sum::<f64>();
+                        *f += (0..3).map(|q| block[3 * p + q] * u[q]).sum::<f64>();
                     }
                 }
-                let size = force.iter().fold(0.0_f64, |m, f| m.max(f.abs()));
-                let largest = if x > 1.0 { &mut free } else { &mut clamped };
-                *largest = largest.max(size);
+                force
+            })
+            .collect()
+    }
+
+    #[test]
+    fn rigid_body_modes_cost_no_energy_away_from_the_clamped_face() {
+        for elastic in [
+            elasticity_hex8(4, Layers::NONE).unwrap(),
+            elasticity_tet(4, Layers::NONE).unwrap(),
+            elasticity_hex8(4, LAYERS).unwrap(),
+            elasticity_tet(4, LAYERS).unwrap(),
+        ] {
+            let coordinates = &elastic.coordinates;
+            assert_eq!(coordinates[..6], [1.0, 0.0, 0.0, 2.0, 0.0, 0.0]);
+            let rows = 3 * elastic.matrix.rows;
+            let modes = NearNullSpace::rigid_body_modes(rows, 3, coordinates).unwrap();
+            for mode in modes.vectors.chunks_exact(rows) {
+                let (mut clamped, mut free) = (0.0_f64, 0.0_f64);
+                for (i, f) in force(&elastic, |j| [mode[3 * j], mode[3 * j + 1], mode[3 * j + 2]]).iter().enumerate() {
+                    let largest = if coordinates[3 * i] > 1.0 { &mut free } else { &mut clamped };
+                    *largest = f.iter().fold(*largest, |m, f| m.max(f.abs()));
+                }
+                assert!(free < 1e-13 * clamped.max(1.0) && clamped > 1e-2, "{free} {clamped}");
             }
-            assert!(free < 1e-13 && clamped > 1e-2, "{free} {clamped}");
+        }
+    }
+
+    #[test]
+    fn stretching_and_shearing_cost_what_continuum_mechanics_says() {
+        let (lambda, mu) = (0.3 / (1.3 * 0.4), 0.5 / 1.3);
+        let n = 4;
+        // The elements of a column along z have the moduli 1, 1, 100 and 1: 4 layers in 3 parts start at 0, 2 and 3.
+        for (layers, mean) in [(Layers::NONE, 1.0), (LAYERS, 103.0 / 4.0)] {
+            for elastic in [elasticity_hex8(n, layers).unwrap(), elasticity_tet(n, layers).unwrap()] {
+                let x = |i: usize| elastic.coordinates[3 * i];
+                for (axis, density) in [(0, lambda + 2.0 * mu), (1, mu), (2, mu)] {
+                    let displacement = |i: usize| std::array::from_fn(|p| if p == axis { x(i) } else { 0.0 });
+                    let forces = force(&elastic, displacement);
+                    let energy: f64 = forces.iter().enumerate().map(|(i, f)| f[axis] * x(i)).sum();
+                    let expected = density * mean * 64.0;
+                    assert!((energy / expected - 1.0).abs() < 1e-13, "{axis} {energy} {expected}");
+                }
+            }
         }
     }
 
     #[test]
     fn sizes_that_cannot_be_numbered_are_refused() {
         for n in [0, 900, 1 << 32, usize::MAX] {
-            assert_eq!(elasticity_hex8(n).unwrap_err().status, Status::InvalidArgument, "{n}");
+            assert_eq!(elasticity_hex8(n, LAYERS).unwrap_err().status, Status::InvalidArgument, "{n}");
         }
     }
 }

@@ -2,12 +2,26 @@
 //!
 //! A family is one file and one line of [`FAMILIES`]; [`parse`], its error sentences and the command-line help follow the table.
 
+mod anisotropic;
+mod convection_diffusion;
 mod elasticity;
+mod family;
+mod high_order;
+mod jumps;
+mod lognormal;
 mod poisson;
+mod random_m_matrix;
 mod stencil;
 
-pub use elasticity::{Elasticity, elasticity_hex8};
+pub use anisotropic::{anisotropic, rotated_anisotropic};
+pub use convection_diffusion::convection_diffusion;
+pub use elasticity::{Elasticity, Layers, elasticity_hex8, elasticity_tet};
+pub use family::{Family, Parameter};
+pub use high_order::{beam, lshape};
+pub use jumps::jumps;
+pub use lognormal::lognormal;
 pub use poisson::{poisson5, poisson7, poisson9, poisson27};
+pub use random_m_matrix::{RandomMMatrix, random_m_matrix};
 
 use crate::error::{Result, fail};
 use crate::options::edit_distance;
@@ -16,7 +30,7 @@ use crate::sparse::Csr;
 /// A generated problem.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// Family and sizes, as [`parse`] accepts them.
+    /// Family, sizes and parameters, as [`parse`] accepts them.
     pub name: String,
     /// The matrix.
     pub matrix: Csr<f64>,
@@ -26,57 +40,84 @@ pub struct Problem {
     pub dimension: usize,
 }
 
-/// A matrix and the coordinates of its nodes, if they matter.
-type Generated = (Csr<f64>, Option<Vec<f64>>);
+const XY: &[&str] = &["NX", "NY"];
+const XYZ: &[&str] = &["NX", "NY", "NZ"];
 
-/// One row of the table of families.
-pub struct Family {
-    /// Name before the colon.
-    pub name: &'static str,
-    /// Names of the sizes after the colon, separated by `x`; one number alone stands for all of them.
-    pub sizes: &'static [&'static str],
-    /// Dimension of the space that the problem lives in.
-    pub dimension: usize,
-    /// What it is.
-    pub help: &'static str,
-    build: fn(&[usize]) -> Result<Generated>,
-}
+/// Every family.
+pub const FAMILIES: &[Family] = &[
+    Family::new("poisson5", XY, 2, "5-point Laplacian on a grid, diagonal 4", |n, _| Ok((poisson5(n[0], n[1])?, None))),
+    Family::new("poisson9", XY, 2, "9-point Laplacian on a grid, diagonal 8", |n, _| Ok((poisson9(n[0], n[1])?, None))),
+    Family::new("poisson7", XYZ, 3, "7-point Laplacian on a grid, diagonal 6", |n, _| {
+        Ok((poisson7(n[0], n[1], n[2])?, None))
+    }),
+    Family::new("poisson27", XYZ, 3, "27-point Laplacian on a grid, diagonal 26", |n, _| {
+        Ok((poisson27(n[0], n[1], n[2])?, None))
+    }),
+    Family::new("anisotropic", XY, 2, "5- or 7-point diffusion that is weak along the last axis", |n, p| {
+        Ok((anisotropic(n, p[0])?, None))
+    })
+    .or_with("NZ")
+    .parameters(anisotropic::PARAMETERS),
+    Family::new("rotated_anisotropic", XY, 2, "bilinear elements, diffusion that is weak across an angle", |n, p| {
+        Ok((rotated_anisotropic(n[0], n[1], p[0], p[1])?, None))
+    })
+    .parameters(anisotropic::ROTATED_PARAMETERS),
+    Family::new(
+        "jumps",
+        XYZ,
+        3,
+        "7-point finite volumes, boxes of another coefficient in a background of 1",
+        |n, p| Ok((jumps([n[0], n[1], n[2]], p[0], p[1] as usize)?, None)),
+    )
+    .parameters(jumps::PARAMETERS),
+    Family::new("convection_diffusion", XY, 2, "upwind finite volumes, recirculating wind; nonsymmetric", |n, p| {
+        Ok((convection_diffusion(n[0], n[1], p[0])?, None))
+    })
+    .parameters(convection_diffusion::PARAMETERS),
+    Family::new(
+        "beam",
+        &["LEVEL"],
+        3,
+        "high-order elements on a beam of two materials, 8 x 1 x 1 cubes refined",
+        |n, p| Ok((beam(p[0] as usize, n[0])?, None)),
+    )
+    .parameters(high_order::PARAMETERS),
+    Family::new("lshape", &["LEVEL"], 2, "high-order elements on an L of three squares, refined", |n, p| {
+        Ok((lshape(p[0] as usize, n[0])?, None))
+    })
+    .parameters(high_order::PARAMETERS),
+    Family::new("lognormal", XYZ, 3, "trilinear elements, lognormal permeability, 27-point", |n, p| {
+        Ok((lognormal([n[0], n[1], n[2]], p[0], p[1], p[2] as u64)?, None))
+    })
+    .default_sizes(lognormal::SIZES)
+    .parameters(lognormal::PARAMETERS),
+    Family::new("random_m_matrix", &["N"], 1, "random symmetric positive definite M-matrix", |n, p| {
+        let shape = RandomMMatrix { edges: p[0] as usize, reach: p[1] as usize, dominance: p[2], seed: p[3] as u64 };
+        Ok((random_m_matrix(n[0], shape)?, None))
+    })
+    .parameters(random_m_matrix::PARAMETERS),
+    Family::new(
+        "elasticity",
+        &["N"],
+        3,
+        "linear elasticity, N^3 trilinear hexahedra, one face clamped, in 3x3 blocks",
+        |n, p| {
+            let layers = Layers { contrast: p[0], count: p[1] as usize };
+            elasticity_hex8(n[0], layers).map(|e| (e.matrix, Some(e.coordinates)))
+        },
+    )
+    .parameters(elasticity::PARAMETERS),
+    Family::new("elasticity_tet", &["N"], 3, "the same in 6 N^3 linear tetrahedra", |n, p| {
+        let layers = Layers { contrast: p[0], count: p[1] as usize };
+        elasticity_tet(n[0], layers).map(|e| (e.matrix, Some(e.coordinates)))
+    })
+    .parameters(elasticity::PARAMETERS),
+];
 
-impl Family {
-    /// How a problem of this family is written, like `poisson5:N or poisson5:NXxNY`.
-    pub fn usage(&self) -> String {
-        let name = self.name;
-        match self.sizes {
-            [one] => format!("{name}:{one}"),
-            several => format!("{name}:N or {name}:{}", several.join("x")),
-        }
-    }
-}
-
-macro_rules! families {
-    ($($name:literal, [$($size:literal),*], $dimension:literal, $help:literal, $build:expr;)*) => {
-        /// Every family.
-        pub const FAMILIES: &[Family] = &[
-            $(Family { name: $name, sizes: &[$($size),*], dimension: $dimension, help: $help, build: $build },)*
-        ];
-    };
-}
-
-families! {
-    "poisson5", ["NX", "NY"], 2, "5-point Laplacian on a grid, diagonal 4", |n| Ok((poisson5(n[0], n[1])?, None));
-    "poisson9", ["NX", "NY"], 2, "9-point Laplacian on a grid, diagonal 8", |n| Ok((poisson9(n[0], n[1])?, None));
-    "poisson7", ["NX", "NY", "NZ"], 3, "7-point Laplacian on a grid, diagonal 6",
-        |n| Ok((poisson7(n[0], n[1], n[2])?, None));
-    "poisson27", ["NX", "NY", "NZ"], 3, "27-point Laplacian on a grid, diagonal 26",
-        |n| Ok((poisson27(n[0], n[1], n[2])?, None));
-    "elasticity", ["N"], 3, "linear elasticity, N^3 trilinear hexahedra, one face clamped, in 3x3 blocks",
-        |n| elasticity_hex8(n[0]).map(|e| (e.matrix, Some(e.coordinates)));
-}
-
-/// The problem of a description like `poisson7:128`, `poisson7:20x30x40` or `elasticity:40`.
+/// The problem of a description like `poisson7:128`, `poisson7:20x30x40` or `anisotropic:100x100:epsilon=0.01`.
 pub fn parse(description: &str) -> Result<Problem> {
     let description = description.trim();
-    let (name, sizes) = description.split_once(':').unwrap_or((description, ""));
+    let (name, rest) = description.split_once(':').unwrap_or((description, ""));
     let Some(family) = FAMILIES.iter().find(|family| family.name == name) else {
         let nearest = FAMILIES.iter().map(|f| f.name).min_by_key(|f| edit_distance(f, name)).unwrap_or_default();
         let all: Vec<&str> = FAMILIES.iter().map(|family| family.name).collect();
@@ -86,30 +127,8 @@ pub fn parse(description: &str) -> Result<Problem> {
             all.join(", ")
         );
     };
-    let sizes = parse_sizes(family, description, sizes)?;
-    let (matrix, coordinates) = (family.build)(&sizes)?;
-    Ok(Problem { name: description.to_string(), matrix, coordinates, dimension: family.dimension })
-}
-
-fn parse_sizes(family: &Family, description: &str, text: &str) -> Result<Vec<usize>> {
-    let expected = family.usage();
-    let mut sizes = Vec::new();
-    for part in text.split('x').filter(|_| !text.is_empty()) {
-        match part.trim().parse() {
-            Ok(size) if size > 0 => sizes.push(size),
-            _ => {
-                return fail!(
-                    InvalidArgument,
-                    "problem \"{description}\": size \"{part}\" is not a positive whole number; expected {expected}"
-                );
-            }
-        }
-    }
-    match sizes.len() {
-        1 => Ok(vec![sizes[0]; family.sizes.len()]),
-        count if count == family.sizes.len() => Ok(sizes),
-        count => fail!(InvalidArgument, "problem \"{description}\" has {count} sizes; expected {expected}"),
-    }
+    let ((matrix, coordinates), dimension) = family.generate(description, rest)?;
+    Ok(Problem { name: description.to_string(), matrix, coordinates, dimension })
 }
 
 #[cfg(test)]
@@ -129,6 +148,36 @@ mod testing {
     pub fn absolute_sum(a: &Csr<f64>) -> f64 {
         a.values.iter().map(|v| v.abs()).sum()
     }
+
+    /// Whether the matrix equals its transpose to the last bit.
+    pub fn symmetric(a: &Csr<f64>) -> bool {
+        let mirrored = |i: usize, j: usize| a.view().row(j).find(|&(c, _)| c == i).map(|(_, v)| v[0].to_bits());
+        (0..a.rows).all(|i| a.view().row(i).all(|(j, v)| mirrored(i, j) == Some(v[0].to_bits())))
+    }
+
+    /// Sum of a row.
+    pub fn row_sum(a: &Csr<f64>, i: usize) -> f64 {
+        a.view().row(i).map(|(_, v)| v[0]).sum()
+    }
+
+    /// Sums of the columns.
+    pub fn column_sums(a: &Csr<f64>) -> Vec<f64> {
+        let mut sums = vec![0.0; a.cols];
+        a.columns.iter().zip(&a.values).for_each(|(&j, v)| sums[j as usize] += v);
+        sums
+    }
+
+    /// Whether diagonals are positive, all else at most zero, and no row sum negative beyond rounding.
+    pub fn is_m_matrix(a: &Csr<f64>) -> bool {
+        (0..a.rows).all(|i| {
+            let mut largest = 0.0;
+            let signs = a.view().row(i).all(|(j, v)| {
+                largest = v[0].abs().max(largest);
+                if i == j { v[0] > 0.0 } else { v[0] <= 0.0 }
+            });
+            signs && row_sum(a, i) >= -1e-14 * largest
+        })
+    }
 }
 
 #[cfg(test)]
@@ -143,6 +192,19 @@ mod tests {
         assert_eq!(problem.matrix, poisson7(2, 3, 4).unwrap());
         assert_eq!(parse("poisson9:5").unwrap().matrix, poisson9(5, 5).unwrap());
 
+        let weak = parse("anisotropic:4x3:epsilon=0.5").unwrap();
+        assert_eq!((weak.matrix, weak.dimension), (anisotropic(&[4, 3], 0.5).unwrap(), 2));
+        assert_eq!(parse("anisotropic:4x3x2").unwrap().dimension, 3);
+        assert_eq!(
+            parse("rotated_anisotropic:5: angle=30, epsilon=0.1").unwrap().matrix,
+            rotated_anisotropic(5, 5, 0.1, 30.0).unwrap()
+        );
+
+        let seeded = RandomMMatrix { edges: 3, reach: 40, dominance: 1e-3, seed: 5 };
+        assert_eq!(parse("random_m_matrix:50:seed=5").unwrap().matrix, random_m_matrix(50, seeded).unwrap());
+        let layered = elasticity_tet(3, Layers { count: 2, contrast: 100.0 }).unwrap().matrix;
+        assert_eq!(parse("elasticity_tet:3:layers=2,contrast=100").unwrap().matrix, layered);
+
         let elastic = parse("elasticity:2").unwrap();
         assert_eq!((elastic.matrix.block.rows, elastic.dimension), (3, 3));
         assert_eq!(elastic.coordinates.map(|c| c.len()), Some(3 * 2 * 3 * 3));
@@ -151,7 +213,7 @@ mod tests {
     #[test]
     fn every_family_of_the_table_builds_and_is_written_as_its_usage_says() {
         for family in FAMILIES {
-            let problem = parse(&format!("{}:3", family.name)).unwrap();
+            let problem = parse(&format!("{}:2", family.name)).unwrap();
             assert!(problem.matrix.rows > 0);
             assert!(family.usage().starts_with(family.name));
         }
@@ -173,6 +235,16 @@ mod tests {
             ("poisson7:1291", "at most 2147483647"),
             ("poisson7:4000000000", "at most 2147483647"),
             ("elasticity:2x2", "expected elasticity:N"),
+            ("lognormal:2x2", "expected lognormal, lognormal:N or lognormal:NXxNYxNZ"),
+            ("lognormal::sigma=11", "sigma is \"11\"; accepted: a number from 0 to 10"),
+            ("anisotropic:2x2x2x2", "anisotropic:N, anisotropic:NXxNY or anisotropic:NXxNYxNZ"),
+            ("poisson5:3:epsilon=1", "poisson5 has no parameters, \"epsilon\" was given"),
+            ("anisotropic:3:epsilo=1", "no parameter \"epsilo\"; the nearest is \"epsilon\""),
+            ("anisotropic:3:epsilon", "\"epsilon\" is not of the form name=value"),
+            ("anisotropic:3:epsilon=-1", "epsilon is \"-1\"; accepted: a number from 1e-12 to 1e12"),
+            ("anisotropic:3:epsilon=NaN", "epsilon is \"NaN\""),
+            ("anisotropic:3:epsilon=1,epsilon=2", "gives epsilon twice"),
+            ("jumps:9:inclusions=1.5", "inclusions is \"1.5\"; accepted: a whole number from 1 to 1000"),
         ] {
             let error = parse(description).unwrap_err();
             assert_eq!(error.status, Status::InvalidArgument, "{description}");

@@ -27,12 +27,9 @@ pub fn poisson27(nx: usize, ny: usize, nz: usize) -> Result<Csr<f64>> {
 
 /// Couples neighbours of a box that differ in at most `most` coordinates.
 fn laplacian(n: [usize; 3], axes: usize, most: usize) -> Result<Csr<f64>> {
-    let differing = |step: &stencil::Step| step.iter().filter(|&&x| x != 0).count();
-    let steps: Vec<_> = stencil::box_steps(axes).into_iter().filter(|step| differing(step) <= most).collect();
+    let steps = stencil::steps(axes, most);
     let neighbours = (steps.len() - 1) as f64;
-    let entries: Vec<_> =
-        steps.into_iter().map(|step| (step, if differing(&step) == 0 { neighbours } else { -1.0 })).collect();
-    stencil::matrix(n, &entries)
+    stencil::matrix(n, &steps, |_, step| if step == [0; 3] { neighbours } else { -1.0 })
 }
 
 #[cfg(test)]

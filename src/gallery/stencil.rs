@@ -1,4 +1,4 @@
-//! Matrices of constant stencils on regular grids.
+//! Matrices of stencils on regular grids.
 
 use crate::error::{Result, fail, try_vec};
 use crate::host::par::{self, ROW_GRAIN};
@@ -93,15 +93,29 @@ pub(super) fn fill<T: Send>(
     });
 }
 
-/// The scalar matrix of a stencil of steps and values, rows numbered i + nx (j + ny k), neighbours outside of the grid dropped.
-/// The steps are in ascending order of z, then y, then x, which makes the columns ascend.
-pub(super) fn matrix(n: [usize; 3], stencil: &[(Step, f64)]) -> Result<Csr<f64>> {
-    let steps: Vec<Step> = stencil.iter().map(|&(step, _)| step).collect();
-    let (offsets, columns) = pattern(n, &steps)?;
+/// The scalar matrix with the entry `value(point, step)` for each point and each of its neighbours in the grid. The steps are in
+/// ascending order of z, then y, then x, which makes the columns ascend.
+pub(super) fn matrix(
+    n: [usize; 3],
+    steps: &[Step],
+    value: impl Fn([usize; 3], Step) -> f64 + Sync,
+) -> Result<Csr<f64>> {
+    let (offsets, columns) = pattern(n, steps)?;
     let rows = offsets.len() - 1;
     let mut out = Csr::with_pattern(rows, rows, Block::SCALAR, offsets, columns)?;
-    fill(n, &steps, &out.offsets, 1, &mut out.values, |_, s, _, slot| slot[0] = stencil[s].1);
+    fill(n, steps, &out.offsets, 1, &mut out.values, |row, s, _, slot| slot[0] = value(point_of(n, row), steps[s]));
     Ok(out)
+}
+
+/// The point that a step leads to, if it is in the grid.
+pub(super) fn neighbour(n: [usize; 3], at: [usize; 3], step: Step) -> Option<[usize; 3]> {
+    let to = std::array::from_fn(|axis| at[axis].wrapping_add_signed(step[axis]));
+    (0..3).all(|axis| to[axis] < n[axis]).then_some(to)
+}
+
+/// The steps of [`box_steps`] that change at most `most` coordinates.
+pub(super) fn steps(axes: usize, most: usize) -> Vec<Step> {
+    box_steps(axes).into_iter().filter(|step| step.iter().filter(|&&x| x != 0).count() <= most).collect()
 }
 
 /// All steps of a box of neighbours with reach 1 along the given axes, in ascending order of z, then y, then x.

@@ -11,12 +11,15 @@ use terrace::gallery::{FAMILIES, parse};
 use terrace::io::matrix_market::{Dense, write_dense, write_matrix};
 use terrace::{Error, Result, Status};
 
+/// Usages up to this long stand before their explanation, longer ones above it.
+const WIDTH: usize = 40;
+
 /// Write a generated problem as a Matrix Market file, or list the families
 #[derive(Args)]
 #[command(after_help = families_help())]
 pub struct Arguments {
-    /// The problem, like poisson7:20x30x40; without it the families are listed
-    #[arg(value_name = "FAMILY:SIZES", requires = "output")]
+    /// The problem, like poisson7:20x30x40 or anisotropic:99:epsilon=0.01; without it the families are listed
+    #[arg(value_name = "FAMILY:SIZES:NAME=VALUE,...", requires = "output")]
     problem: Option<String>,
 
     /// The file; a name that ends in .gz compresses
@@ -69,12 +72,24 @@ pub fn families_help() -> String {
     format!("Problems:\n{}", families().lines().map(|line| format!("  {line}\n")).collect::<String>())
 }
 
+/// Families with what they are, and below each its parameters.
 fn families() -> String {
-    let usages: Vec<String> = FAMILIES.iter().map(|family| family.usage()).collect();
-    let width = usages.iter().map(String::len).max().unwrap_or(0);
+    let mut lines = Vec::new();
+    for family in FAMILIES {
+        lines.push((family.usage(), family.help.to_string()));
+        for p in family.parameters {
+            let written = format!("  {}={}", p.name, p.default_written());
+            lines.push((written, format!("  {}; {}", p.help, p.accepts())));
+        }
+    }
+    let width = lines.iter().map(|(usage, _)| usage.len()).filter(|&w| w <= WIDTH).max().unwrap_or(0);
     let mut out = String::new();
-    for (family, usage) in FAMILIES.iter().zip(&usages) {
-        let _ = writeln!(out, "{usage:<width$}  {}", family.help);
+    for (usage, help) in lines {
+        if usage.len() <= width {
+            let _ = writeln!(out, "{usage:<width$}  {help}");
+        } else {
+            let _ = writeln!(out, "{usage}\n{:width$}  {help}", "");
+        }
     }
     out
 }

@@ -18,7 +18,7 @@ pub struct Input {
     arguments: Vec<String>,
 
     /// A generated problem instead of a file, like poisson7:128 (see `terrace gallery`)
-    #[arg(short, long, value_name = "FAMILY:SIZES")]
+    #[arg(short, long, value_name = "FAMILY:SIZES:NAME=VALUE,...")]
     problem: Option<String>,
 
     /// Options as a JSON object; key=value arguments are set after it

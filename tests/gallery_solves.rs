@@ -1,0 +1,80 @@
+//! Every family of the gallery is solved, with the defaults or the options that its line states.
+
+use std::sync::Arc;
+use terrace::{Config, Context, Guess, Matrix, Solver, Status, gallery};
+
+/// Keys and values.
+type Options = &'static [(&'static str, &'static str)];
+
+/// Problem, options beside the defaults, and the iterations that it may need.
+const SOLVES: &[(&str, Options, usize)] = &[
+    ("poisson5:60", &[], 15),
+    ("poisson9:60", &[], 15),
+    ("poisson7:16", &[], 15),
+    ("poisson27:16", &[], 14),
+    ("anisotropic:60", &[], 14),
+    ("anisotropic:60:epsilon=1000", &[], 15),
+    ("anisotropic:20x18x16", &[], 14),
+    ("rotated_anisotropic:60", &[], 28),
+    ("rotated_anisotropic:60:angle=30", &[], 28),
+    ("rotated_anisotropic:60:angle=30,epsilon=0.1", &[], 17),
+    ("jumps:18", &[], 16),
+    ("jumps:18:contrast=1e-6", &[], 15),
+    ("convection_diffusion:60", &[("solver.type", "gmres")], 28),
+    ("convection_diffusion:60:epsilon=1e-6", &[("solver.type", "gmres")], 32),
+    ("beam:1", &[], 17),
+    ("beam:2:order=2", &[], 17),
+    ("beam:2", &[], 25),
+    ("lshape:4", &[], 25),
+    ("lshape:4:order=1", &[], 14),
+    ("lshape:3:order=6", &[], 19),
+    ("elasticity:7", &[], 37),
+    ("elasticity:8:contrast=100,layers=4", &[], 53),
+    ("elasticity_tet:7", &[], 39),
+    ("elasticity_tet:8:contrast=100,layers=4", &[], 70),
+    ("lognormal:20x18x16", &[], 16),
+    ("lognormal:16:sigma=4,correlation=1,seed=3", &[], 19),
+    ("random_m_matrix:3000", &[], 16),
+    ("random_m_matrix:3000:edges=8,reach=1000,seed=1", &[], 14),
+];
+
+#[test]
+fn every_problem_is_solved_within_its_bound() {
+    let context = Context::new("host:2").unwrap();
+    let mut failures = String::new();
+    for (name, options, bound) in SOLVES {
+        let problem = gallery::parse(name).unwrap();
+        let matrix = Matrix::from_csr(problem.matrix).unwrap();
+        if let Some(coordinates) = &problem.coordinates {
+            matrix.set_coordinates(problem.dimension, coordinates).unwrap();
+        }
+        let rows = matrix.rows();
+        let mut config = Config::new();
+        for (key, value) in *options {
+            config.set_str(key, value).unwrap();
+        }
+        let mut solver = Solver::new(&context, &config);
+        solver.setup(Some(&Arc::new(matrix))).unwrap();
+        let b: Vec<f64> = (0..rows).map(|i| 1.0 + (i % 7) as f64).collect();
+        let mut x = vec![0.0; b.len()];
+
+        let status = solver.solve(&b, &mut x, Guess::Zero).unwrap();
+
+        let solve = &solver.report().solves[0];
+        let (iterations, residual) = (solve.iterations, solve.true_residual);
+        let line = format!("{iterations:>4} of {bound:>3}  {residual:.1e}  {name} {options:?}\n");
+        print!("{line}");
+        if status != Status::Success || residual > 1e-8 || iterations > *bound {
+            failures += &line;
+        }
+    }
+    assert!(failures.is_empty(), "iterations, bound and residual:\n{failures}");
+}
+
+#[test]
+fn every_family_has_a_line_here() {
+    let solved = |name: &str| SOLVES.iter().any(|(problem, ..)| problem.split(':').next() == Some(name));
+    for family in gallery::FAMILIES {
+        assert!(solved(family.name), "{} is not solved", family.name);
+    }
+}
