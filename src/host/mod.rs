@@ -15,6 +15,7 @@ pub mod spmv;
 pub mod strength;
 pub mod tentative;
 pub mod transpose;
+pub mod truncate;
 pub mod vector;
 
 use crate::context::Context;

@@ -10,6 +10,7 @@ use super::strength::Graph;
 use crate::config::Config;
 use crate::error::{Result, fail};
 use crate::host::Host;
+use crate::host::truncate::Truncation;
 use crate::registry::registry;
 use crate::scalar::Scalar;
 use crate::sparse::{Csr, CsrView, Structure};
@@ -55,6 +56,14 @@ registry! {
 }
 
 impl<T> Input<'_, T> {
+    /// What the options keep of a row.
+    fn truncation(&self) -> Truncation {
+        Truncation {
+            max_entries: self.config.int("amg.interpolation.max_entries"),
+            factor: self.config.real("amg.interpolation.truncation"),
+        }
+    }
+
     /// The splitting, or an error that names the interpolation that wants one.
     fn splitting(&self, name: &str) -> Result<&[bool]> {
         match self.coarse {
