@@ -133,8 +133,11 @@ rows! {
         "Which couplings count as strong. auto: classical for pmis, symmetric for mis2.",
         "Each coarsening was designed with this measure.";
     "amg.strength.threshold", Kind::Real { min: 0.0, max: 1.0, auto: true }, "auto", "SetStrongThreshold", "strength_threshold",
-        "Coupling is strong from this share of the row's strongest (classical) or of the geometric mean of the diagonals (symmetric). auto: 0.25 classical; symmetric 0.08 for scalar problems, halved from level to level, 0.01 for blocks.",
+        "Coupling is strong from this share of the row's strongest (classical: of the sign opposite to the diagonal's, absolute: of either sign, blocks by their norm) or of the geometric mean of the diagonals (symmetric). auto: 0.25 classical and absolute; symmetric 0.08 for scalar problems, halved from level to level, 0.01 for blocks.",
         "0.25 is hypre's; 0.08 keeps axis couplings of Laplacians and drops noise; block norms vary more within one material.";
+    "amg.strength.max_row_sum", Kind::Real { min: 0.0, max: 1.0, auto: false }, "0.9", "SetMaxRowSum", "max_row_sum",
+        "classical: a row whose sum exceeds this share of its diagonal (both in absolute value) has no strong couplings. 1 switches that off.",
+        "hypre's; such rows are solved by the smoother alone, and coarse unknowns would be wasted on them.";
     "amg.coarsening.type", auto_choice(amg::coarsen::NAMES), "auto", "SetCoarsenType (8 PMIS)", "selector",
         "How coarse unknowns are chosen. auto: mis2 for block matrices and when a near-null space is given, otherwise pmis.",
         "Classical AMG needs the fewest iterations on scalar problems, aggregation carries several near-null-space vectors.";

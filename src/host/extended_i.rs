@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn a_line_is_interpolated_linearly_across_two_fine_unknowns() {
         let a = line();
-        let s = strength::classical(&a.view(), 0.25).unwrap();
+        let s = strength::classical(&a.view(), 0.25, 1.0).unwrap();
         let p = interpolate(&a.view(), &s, &[true, false, false, true, false], ALL, None).unwrap();
         let row = |i: usize| p.view().row(i).map(|(j, v)| (j, v[0])).collect::<Vec<_>>();
         assert_eq!(row(0), [(0, 1.0)]);
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn truncation_keeps_the_row_sum_and_a_kept_pattern_gives_the_same_weights() {
         let a = line();
-        let s = strength::classical(&a.view(), 0.25).unwrap();
+        let s = strength::classical(&a.view(), 0.25, 1.0).unwrap();
         let coarse = [true, false, false, true, false];
         let one = Truncation { max_entries: 1, factor: 0.0 };
         let p = interpolate(&a.view(), &s, &coarse, one, None).unwrap();
