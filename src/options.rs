@@ -141,8 +141,8 @@ rows! {
     "amg.coarsening.type", auto_choice(amg::coarsen::NAMES), "auto", "SetCoarsenType (8 PMIS)", "selector",
         "How coarse unknowns are chosen. auto: mis2 for block matrices and when a near-null space is given, otherwise pmis.",
         "Classical AMG needs the fewest iterations on scalar problems, aggregation carries several near-null-space vectors.";
-    "amg.interpolation.type", auto_choice(amg::interp::NAMES), "auto", "SetInterpType (6 ext+i)", "interpolator",
-        "Interpolation formula. auto: extended_i after pmis, smoothed after mis2.",
+    "amg.interpolation.type", auto_choice(amg::interp::NAMES), "auto", "SetInterpType (0 classical modified, 3 direct, 6 ext+i)", "interpolator (D1, D2)",
+        "Interpolation formula. After pmis: extended_i, classical_modified, direct; after mis2: smoothed, tentative. auto: extended_i after pmis, smoothed after mis2.",
         "extended_i repairs PMIS's missing common coarse neighbours; smoothing is what makes aggregation converge independently of size.";
     "amg.interpolation.max_entries", Kind::Int { min: 0, max: 1000 }, "4", "SetPMaxElmts", "interp_max_elements",
         "Most entries in a row of a classical interpolation; the largest are kept and rescaled. 0 keeps all.",

@@ -1,5 +1,7 @@
 //! Interpolation from coarse unknowns to all.
 
+mod classical_modified;
+mod direct;
 mod extended_i;
 mod smoothed;
 mod tentative;
@@ -50,6 +52,8 @@ pub trait Interpolation<T: Scalar>: Sync {
 registry! {
     /// The interpolation of this name.
     fn find<T: Scalar>() -> &'static dyn Interpolation<T>;
+    "classical_modified" => &classical_modified::ClassicalModified;
+    "direct" => &direct::Direct;
     "extended_i" => &extended_i::ExtendedI;
     "smoothed" => &smoothed::Smoothed;
     "tentative" => &tentative::Tentative;
