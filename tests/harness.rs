@@ -16,6 +16,8 @@ const METHODS: &[(&str, &str, [usize; 3])] = &[
     ("pmis", "direct", [23, 15, 52]),
     ("mis2", "smoothed", [21, 17, 28]),
     ("mis2", "tentative", [42, 26, 32]),
+    ("pairwise", "smoothed", [25, 15, 18]),
+    ("pairwise", "tentative", [43, 22, 27]),
 ];
 
 /// Krylov method, and how many times more iterations than CG it may need; gmres loses some at its restarts.
@@ -74,6 +76,13 @@ const MEASURED: &[Measured] = &[
     ("pmis", "extended_i", &[("amg.strength.type", "absolute")], [(14, 2.36), (14, 2.68)]),
     ("pmis", "classical_modified", &[], [(24, 1.88), (21, 2.24)]),
     ("pmis", "direct", &[], [(27, 1.90), (22, 2.26)]),
+    ("mis2", "smoothed", &[], [(26, 1.33), (20, 1.46)]),
+    ("mis2", "tentative", &[], [(47, 1.21), (38, 1.19)]),
+    ("pairwise", "smoothed", &[("amg.coarsening.pairwise.size", "4")], [(20, 1.90), (16, 3.78)]),
+    ("pairwise", "smoothed", &[], [(33, 1.23), (20, 1.66)]),
+    ("pairwise", "tentative", &[("amg.coarsening.pairwise.size", "2")], [(40, 2.06), (26, 2.44)]),
+    ("pairwise", "tentative", &[("amg.coarsening.pairwise.size", "4")], [(47, 1.35), (33, 1.52)]),
+    ("pairwise", "tentative", &[], [(57, 1.15), (40, 1.23)]),
 ];
 
 #[test]
@@ -127,9 +136,13 @@ impl Names for [(&str, f64)] {
 #[test]
 fn interpolation_and_coarsening_that_do_not_fit_are_refused_by_name() {
     let context = Context::new("host:1").unwrap();
-    for (coarsening, interpolation) in
-        [("pmis", "smoothed"), ("pmis", "tentative"), ("mis2", "extended_i"), ("mis2", "direct")]
-    {
+    for (coarsening, interpolation) in [
+        ("pmis", "smoothed"),
+        ("pmis", "tentative"),
+        ("mis2", "extended_i"),
+        ("mis2", "direct"),
+        ("pairwise", "extended_i"),
+    ] {
         let mut config = Config::new();
         config.set_str("amg.coarsening.type", coarsening).unwrap();
         config.set_str("amg.interpolation.type", interpolation).unwrap();

@@ -8,6 +8,7 @@ pub mod eigenvalue;
 pub mod extended_i;
 pub mod mis2;
 pub mod operator;
+pub mod pairwise;
 pub mod par;
 pub mod pmis;
 pub mod rows;

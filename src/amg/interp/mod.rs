@@ -85,7 +85,7 @@ impl<T> Input<'_, T> {
             Coarse::Aggregates(of, count) => Ok((of, *count)),
             Coarse::Splitting(_) => fail!(
                 OptionValue,
-                "amg.interpolation.type \"{name}\" needs aggregates; use amg.coarsening.type \"mis2\" with it"
+                "amg.interpolation.type \"{name}\" needs aggregates; use amg.coarsening.type \"mis2\" or \"pairwise\" with it"
             ),
         }
     }
