@@ -93,7 +93,7 @@ impl Builder<'_> {
         }
         let host = Host::new(self.context);
         let mut phases = Phases::default();
-        let coarsening = self.coarsening();
+        let coarsening = self.coarsening::<T>();
         let fine = self.fine_matrix::<T>(coarsening)?;
         let (raw, kept) = self.coarsen_all(&host, coarsening, fine, kept, &mut phases)?;
         let precision = self.precision(LevelPart::Vector, 0);
@@ -108,14 +108,14 @@ impl Builder<'_> {
         self.config.level_precision(part, level, self.matrix.precision())
     }
 
-    fn coarsening(&self) -> &'static dyn Coarsening {
+    fn coarsening<T: Scalar>(&self) -> &'static dyn Coarsening<T> {
         let blocks = self.matrix.structure().block != Block::SCALAR || self.near_null_space.is_some();
         let default = if blocks { "mis2" } else { "pmis" };
         coarsen::find(&self.config.choice("amg.coarsening.type").unwrap_or(default.to_string()))
     }
 
     /// The finest matrix as set-up wants it: blocks taken apart for scalar methods, nodes put together for the others.
-    fn fine_matrix<T: Scalar>(&self, coarsening: &dyn Coarsening) -> Result<SharedCsr<T>> {
+    fn fine_matrix<T: Scalar>(&self, coarsening: &dyn Coarsening<T>) -> Result<SharedCsr<T>> {
         let a = self.matrix.shared::<T>()?;
         let block = a.structure.block;
         let dofs = self.near_null_space.as_ref().map_or(block.rows, |s| s.dofs_per_node);
@@ -131,7 +131,7 @@ impl Builder<'_> {
     fn coarsen_all<T: Scalar>(
         &self,
         host: &Host,
-        coarsening: &dyn Coarsening,
+        coarsening: &dyn Coarsening<T>,
         fine: SharedCsr<T>,
         kept: Option<Vec<Kept>>,
         phases: &mut Phases,
@@ -164,7 +164,8 @@ impl Builder<'_> {
                 None => {
                     let measure = coarsening.strength();
                     let graph = phases.time("strength", || strength::build(self.config, measure, &view, level))?;
-                    let coarse = phases.time("coarsen", || coarsening.coarsen(&graph, level as u64))?;
+                    let input = coarsen::Input { config: self.config, a: view, graph: &graph, level };
+                    let coarse = phases.time("coarsen", || coarsening.coarsen(&input))?;
                     (Arc::new(graph), Arc::new(coarse), None)
                 }
             };

@@ -7,7 +7,7 @@ use crate::scalar::Scalar;
 use crate::sparse::{Block, CsrView, Offsets};
 
 /// Names of the measures.
-pub const NAMES: &[&str] = &["classical", "symmetric"];
+pub const NAMES: &[&str] = &["classical", "absolute", "symmetric"];
 
 /// For each row (of blocks) the columns it depends on strongly, without itself, in the order of the matrix's row.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,9 +59,16 @@ pub(crate) fn build<T: Scalar>(config: &Config, default: &str, a: &CsrView<'_, T
     let threshold = config.real_or_auto("amg.strength.threshold");
     match name.as_str() {
         "classical" if a.block != Block::SCALAR => {
-            fail!(Unsupported, "amg.strength.type \"classical\" needs a scalar matrix; use \"symmetric\" for blocks")
+            fail!(
+                Unsupported,
+                "amg.strength.type \"classical\" needs a scalar matrix; use \"absolute\" or \"symmetric\" for blocks"
+            )
         }
-        "classical" => host::strength::classical(a, threshold.unwrap_or(0.25)),
+        "classical" => {
+            let max_row_sum = config.real("amg.strength.max_row_sum");
+            host::strength::classical(a, threshold.unwrap_or(0.25), max_row_sum)
+        }
+        "absolute" => host::strength::absolute(a, threshold.unwrap_or(0.25)),
         _ => {
             // Smoothed coarse operators spread their couplings over more neighbours.
             let scalar = 0.08 * 0.5_f64.powi(level as i32);

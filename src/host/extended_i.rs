@@ -6,20 +6,12 @@
 //! w_ij = -1/ã_ii (a_ij + Σ_{k∈F_i} a_ik ā_kj / b_ik),    b_ik = Σ_{l∈Ĉ_i∪{i}} ā_kl,
 //! ã_ii = a_ii + Σ_{weak n∉Ĉ_i} a_in + Σ_{k∈F_i} a_ik ā_ki / b_ik.
 
+use super::truncate::{self, Truncation};
 use super::{par, rows};
 use crate::amg::strength::Graph;
 use crate::error::{Result, try_vec};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Structure};
-
-/// What is kept of a row.
-#[derive(Clone, Copy, Debug)]
-pub struct Truncation {
-    /// Most entries; 0 keeps all.
-    pub max_entries: usize,
-    /// Entries below this share of the largest are dropped.
-    pub factor: f64,
-}
 
 /// Interpolation from the coarse unknowns to all. With `pattern` (a result of the same graph and splitting), each row keeps the
 /// columns that it has there, whatever the size of the new weights.
@@ -69,7 +61,7 @@ pub fn coarse_numbers(coarse: &[bool]) -> Result<(Vec<i32>, usize)> {
 }
 
 /// Whether a_kk is positive, for each row.
-fn positive_diagonals<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<bool>> {
+pub fn positive_diagonals<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<bool>> {
     let mut positive = try_vec(a.rows, false)?;
     par::for_each_mut(&mut positive, par::ROW_GRAIN, |start, piece| {
         for (k, positive) in piece.iter_mut().enumerate() {
@@ -184,51 +176,12 @@ impl<T: Scalar> Row<T> {
         self.kept.clear();
         let members = self.members.iter().zip(&self.weights);
         self.kept.extend(members.filter(|(_, w)| **w != T::ZERO).map(|(m, w)| (number[*m as usize], *w)));
-        let total: T = self.kept.iter().map(|k| k.1).sum();
-        let largest = self.kept.iter().map(|k| k.1.abs()).fold(T::ZERO, |m, w| if w > m { w } else { m });
-        let before = self.kept.len();
-        let bound = T::from_f64(truncation.factor) * largest;
-        self.kept.retain(|k| k.1.abs() >= bound);
-        if truncation.max_entries > 0 && self.kept.len() > truncation.max_entries {
-            // Larger weights first, equal ones by column.
-            let order = |x: &(i32, T), y: &(i32, T)| {
-                let by_size = y.1.abs().partial_cmp(&x.1.abs()).unwrap_or(std::cmp::Ordering::Equal);
-                by_size.then(x.0.cmp(&y.0))
-            };
-            self.kept.select_nth_unstable_by(truncation.max_entries - 1, order);
-            self.kept.truncate(truncation.max_entries);
-        }
-        self.kept.sort_unstable_by_key(|k| k.0);
-        if self.kept.len() < before {
-            self.rescale(total);
-        }
+        truncate::truncate(&mut self.kept, truncation);
     }
 
     fn keep_columns(&mut self, columns: impl Iterator<Item = i32>, number: &[i32]) {
-        self.kept.clear();
-        self.kept.extend(columns.map(|c| (c, T::ZERO)));
-        let mut total = T::ZERO;
-        let mut dropped = false;
-        for (m, w) in self.members.iter().zip(&self.weights) {
-            total += *w;
-            match self.kept.binary_search_by_key(&number[*m as usize], |k| k.0) {
-                Ok(at) => self.kept[at].1 = *w,
-                Err(_) => dropped |= *w != T::ZERO,
-            }
-        }
-        if dropped {
-            self.rescale(total);
-        }
-    }
-
-    fn rescale(&mut self, total: T) {
-        let sum: T = self.kept.iter().map(|k| k.1).sum();
-        if sum != T::ZERO && total != T::ZERO {
-            let scale = total / sum;
-            for k in &mut self.kept {
-                k.1 *= scale;
-            }
-        }
+        let weights = self.members.iter().zip(&self.weights).map(|(m, w)| (number[*m as usize], *w));
+        truncate::keep_columns(&mut self.kept, columns, weights);
     }
 }
 
@@ -255,7 +208,7 @@ mod tests {
     #[test]
     fn a_line_is_interpolated_linearly_across_two_fine_unknowns() {
         let a = line();
-        let s = strength::classical(&a.view(), 0.25).unwrap();
+        let s = strength::classical(&a.view(), 0.25, 1.0).unwrap();
         let p = interpolate(&a.view(), &s, &[true, false, false, true, false], ALL, None).unwrap();
         let row = |i: usize| p.view().row(i).map(|(j, v)| (j, v[0])).collect::<Vec<_>>();
         assert_eq!(row(0), [(0, 1.0)]);
@@ -271,7 +224,7 @@ mod tests {
     #[test]
     fn truncation_keeps_the_row_sum_and_a_kept_pattern_gives_the_same_weights() {
         let a = line();
-        let s = strength::classical(&a.view(), 0.25).unwrap();
+        let s = strength::classical(&a.view(), 0.25, 1.0).unwrap();
         let coarse = [true, false, false, true, false];
         let one = Truncation { max_entries: 1, factor: 0.0 };
         let p = interpolate(&a.view(), &s, &coarse, one, None).unwrap();

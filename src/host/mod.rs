@@ -1,21 +1,26 @@
 //! The host backend: vectors are slices, loops run on the context's threads. It is the oracle for every other backend, so each
 //! kernel here gives the same bits whatever the number of threads.
 
+pub mod classical_modified;
 pub mod dense;
+pub mod direct;
 pub mod eigenvalue;
 pub mod extended_i;
 pub mod gauss_seidel;
 pub mod mis2;
 pub mod operator;
+pub mod pairwise;
 pub mod par;
 pub mod pmis;
 pub mod rows;
 pub mod smoothed;
 pub mod spgemm;
+pub mod splitting;
 pub mod spmv;
 pub mod strength;
 pub mod tentative;
 pub mod transpose;
+pub mod truncate;
 pub mod vector;
 
 use crate::context::Context;

@@ -7,29 +7,59 @@ use crate::scalar::Scalar;
 use crate::sparse::CsrView;
 
 /// Classical measure: j is strong for i when -a_ij is at least `theta` times the largest -a_ik of the row, signs taken
-/// relative to the diagonal. For scalar matrices.
-pub fn classical<T: Scalar>(a: &CsrView<'_, T>, theta: f64) -> Result<Graph> {
-    let theta = T::from_f64(theta);
+/// relative to the diagonal. A row whose sum exceeds `max_row_sum` times its diagonal (both in absolute value) is so dominant that the
+/// smoother solves it alone: it has no strong couplings. From 1 upward that rule is off. For scalar matrices.
+pub fn classical<T: Scalar>(a: &CsrView<'_, T>, theta: f64, max_row_sum: f64) -> Result<Graph> {
+    let (theta, limit) = (T::from_f64(theta), T::from_f64(max_row_sum));
     graph(a, |i, out| {
-        let sign = if a.row(i).any(|(j, v)| j == i && v[0] < T::ZERO) { -T::ONE } else { T::ONE };
-        let coupling = |k: usize| -a.values[k] * sign;
-        let mut largest = T::ZERO;
+        let (mut diagonal, mut sum) = (T::ZERO, T::ZERO);
+        let (mut highest, mut lowest) = (T::ZERO, T::ZERO);
         for k in a.row_range(i) {
-            if a.col(k) != i && coupling(k) > largest {
-                largest = coupling(k);
+            let value = a.values[k];
+            sum += value;
+            if a.col(k) == i {
+                diagonal += value;
+            } else if value > highest {
+                highest = value;
+            } else if value < lowest {
+                lowest = value;
             }
         }
+        if limit < T::ONE && sum.abs() > limit * diagonal.abs() {
+            return;
+        }
+        let (sign, largest) = if diagonal < T::ZERO { (T::ONE, highest) } else { (-T::ONE, -lowest) };
         if largest > T::ZERO {
-            let strong = |k: &usize| a.col(*k) != i && coupling(*k) > T::ZERO && coupling(*k) >= theta * largest;
+            let strong = |k: &usize| {
+                let coupling = sign * a.values[*k];
+                a.col(*k) != i && coupling > T::ZERO && coupling >= theta * largest
+            };
             out.extend(a.row_range(i).filter(strong).map(|k| a.col(k) as i32));
         }
     })
 }
 
+/// Absolute measure: j is strong for i when |a_ij| is at least `theta` times the largest |a_ik| of the row. Blocks are measured by
+/// their Frobenius norm.
+pub fn absolute<T: Scalar>(a: &CsrView<'_, T>, theta: f64) -> Result<Graph> {
+    let theta2 = theta * theta;
+    graph(a, |i, out| {
+        let others = || a.row_range(i).filter(|k| a.col(*k) != i);
+        let largest = others().map(|k| norm2(a, k)).fold(0.0, f64::max);
+        let strong = |k: &usize| norm2(a, *k) > 0.0 && norm2(a, *k) >= theta2 * largest;
+        out.extend(others().filter(strong).map(|k| a.col(k) as i32));
+    })
+}
+
+/// Squared Frobenius norm of the block at position `k`.
+pub fn norm2<T: Scalar>(a: &CsrView<'_, T>, k: usize) -> f64 {
+    a.block_at(k).iter().map(|v| v.to_f64() * v.to_f64()).sum()
+}
+
 /// Symmetric measure: j is strong for i when |a_ij| is at least `theta` times sqrt(|a_ii a_jj|). Blocks are measured by their
 /// Frobenius norm.
 pub fn symmetric<T: Scalar>(a: &CsrView<'_, T>, theta: f64) -> Result<Graph> {
-    let norm2 = |k: usize| -> f64 { a.block_at(k).iter().map(|v| v.to_f64() * v.to_f64()).sum() };
+    let norm2 = |k: usize| norm2(a, k);
     // Squared norm of each diagonal block.
     let mut diagonal = crate::error::try_vec(a.rows, 0.0)?;
     super::par::for_each_mut(&mut diagonal, super::par::ROW_GRAIN, |start, d| {
@@ -71,11 +101,36 @@ mod tests {
         let t =
             [(0, 0, 4.0), (0, 1, -2.0), (0, 2, -0.4), (0, 3, 3.0), (1, 1, 1.0), (2, 2, -4.0), (2, 0, 1.0), (3, 3, 1.0)];
         let a = Csr::from_triplets(4, 4, &t).unwrap();
-        let s = classical(&a.view(), 0.25).unwrap();
+        let s = classical(&a.view(), 0.25, 1.0).unwrap();
         assert_eq!(s.row(0), [1]);
         assert!(s.row(1).is_empty());
         assert_eq!(s.row(2), [0]);
-        assert_eq!(classical(&a.view(), 0.2).unwrap().row(0), [1, 2]);
+        assert_eq!(classical(&a.view(), 0.2, 1.0).unwrap().row(0), [1, 2]);
+    }
+
+    #[test]
+    fn a_row_that_its_diagonal_dominates_has_no_strong_couplings() {
+        let t = [(0, 0, 10.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 10.0), (1, 2, -1.0), (2, 1, 1.0), (2, 2, -10.0)];
+        let a = Csr::from_triplets(3, 3, &t).unwrap();
+        let rows = |limit: f64| {
+            let s = classical(&a.view(), 0.25, limit).unwrap();
+            [s.row(0).to_vec(), s.row(1).to_vec(), s.row(2).to_vec()]
+        };
+        assert_eq!(rows(0.95), [vec![1], vec![0, 2], vec![1]]);
+        assert_eq!(rows(0.85), [vec![], vec![0, 2], vec![]]);
+        assert!(rows(0.5).iter().all(Vec::is_empty));
+        assert_eq!(rows(1.0), rows(0.95));
+    }
+
+    #[test]
+    fn absolute_strength_takes_both_signs_and_measures_blocks_by_their_norm() {
+        let t = [(0, 0, 9.0), (0, 1, -2.0), (0, 2, -0.4), (0, 3, 4.0), (1, 1, 1.0), (2, 2, 1.0), (3, 3, 1.0)];
+        let a = Csr::from_triplets(4, 4, &t).unwrap();
+        assert_eq!(absolute(&a.view(), 0.25).unwrap().row(0), [1, 3]);
+        assert_eq!(absolute(&a.view(), 0.1).unwrap().row(0), [1, 2, 3]);
+        // In blocks of 2x2 the norms are sqrt(0.4^2 + 4^2) for (0, 1) and nothing for (1, 0).
+        let blocks = a.view().to_blocks(2).unwrap();
+        assert_eq!(absolute(&blocks.view(), 1.0).unwrap(), Graph { offsets: vec![0, 1, 1], columns: vec![1] });
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Aggregation from a distance-2 maximal independent set.
 
-use super::{Coarse, Coarsening};
-use crate::amg::strength::Graph;
+use super::{Coarse, Coarsening, Input};
 use crate::error::Result;
 use crate::host;
+use crate::scalar::Scalar;
 
 /// The component.
 pub struct Mis2;
 
-impl Coarsening for Mis2 {
+impl<T: Scalar> Coarsening<T> for Mis2 {
     fn strength(&self) -> &'static str {
         "symmetric"
     }
@@ -21,8 +21,8 @@ impl Coarsening for Mis2 {
         true
     }
 
-    fn coarsen(&self, graph: &Graph, seed: u64) -> Result<Coarse> {
-        let (of, count) = host::mis2::aggregate(graph, seed)?;
+    fn coarsen(&self, input: &Input<'_, T>) -> Result<Coarse> {
+        let (of, count) = host::mis2::aggregate(input.graph, input.level as u64)?;
         Ok(Coarse::Aggregates(of, count))
     }
 }

@@ -1,11 +1,15 @@
 //! Choice of the coarse unknowns.
 
 mod mis2;
+mod pairwise;
 mod pmis;
 
 use super::strength::Graph;
+use crate::config::Config;
 use crate::error::Result;
 use crate::registry::registry;
+use crate::scalar::Scalar;
+use crate::sparse::CsrView;
 
 /// Coarse unknowns, as one of the two kinds of AMG sees them.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,21 +38,34 @@ impl Coarse {
     }
 }
 
-/// A way to choose coarse unknowns from the strength graph alone.
-pub trait Coarsening: Sync {
+/// What coarse unknowns are chosen from.
+pub struct Input<'a, T> {
+    /// Options.
+    pub config: &'a Config,
+    /// The matrix of the level.
+    pub a: CsrView<'a, T>,
+    /// Its strong couplings.
+    pub graph: &'a Graph,
+    /// The level, 0 for the finest; it varies random orders from level to level.
+    pub level: usize,
+}
+
+/// A way to choose coarse unknowns.
+pub trait Coarsening<T: Scalar>: Sync {
     /// The strength measure it was made for.
     fn strength(&self) -> &'static str;
     /// The interpolation it was made for.
     fn interpolation(&self) -> &'static str;
     /// Whether it works on nodes of several unknowns, with a near-null space; otherwise blocks are taken apart first.
     fn keeps_blocks(&self) -> bool;
-    /// Chooses; `seed` varies the random order from level to level.
-    fn coarsen(&self, graph: &Graph, seed: u64) -> Result<Coarse>;
+    /// Chooses.
+    fn coarsen(&self, input: &Input<'_, T>) -> Result<Coarse>;
 }
 
 registry! {
     /// The coarsening of this name.
-    fn find<>() -> &'static dyn Coarsening;
+    fn find<T: Scalar>() -> &'static dyn Coarsening<T>;
     "pmis" => &pmis::Pmis;
     "mis2" => &mis2::Mis2;
+    "pairwise" => &pairwise::Pairwise;
 }

@@ -1,14 +1,14 @@
 //! PMIS: parallel modified independent set.
 
-use super::{Coarse, Coarsening};
-use crate::amg::strength::Graph;
+use super::{Coarse, Coarsening, Input};
 use crate::error::Result;
 use crate::host;
+use crate::scalar::Scalar;
 
 /// The component.
 pub struct Pmis;
 
-impl Coarsening for Pmis {
+impl<T: Scalar> Coarsening<T> for Pmis {
     fn strength(&self) -> &'static str {
         "classical"
     }
@@ -21,7 +21,8 @@ impl Coarsening for Pmis {
         false
     }
 
-    fn coarsen(&self, graph: &Graph, seed: u64) -> Result<Coarse> {
-        Ok(Coarse::Splitting(host::pmis::split(graph, &graph.transpose()?, seed)?))
+    fn coarsen(&self, input: &Input<'_, T>) -> Result<Coarse> {
+        let coarse = host::pmis::split(input.graph, &input.graph.transpose()?, input.level as u64)?;
+        Ok(Coarse::Splitting(coarse))
     }
 }

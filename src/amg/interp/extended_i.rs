@@ -2,7 +2,7 @@
 
 use super::{Input, Interpolation, Output};
 use crate::error::Result;
-use crate::host::extended_i::{Truncation, interpolate};
+use crate::host::extended_i::interpolate;
 use crate::scalar::Scalar;
 
 /// The component.
@@ -11,11 +11,7 @@ pub struct ExtendedI;
 impl<T: Scalar> Interpolation<T> for ExtendedI {
     fn interpolate(&self, input: &Input<'_, T>) -> Result<Output<T>> {
         let coarse = input.splitting("extended_i")?;
-        let truncation = Truncation {
-            max_entries: input.config.int("amg.interpolation.max_entries"),
-            factor: input.config.real("amg.interpolation.truncation"),
-        };
-        let p = interpolate(&input.a, input.graph, coarse, truncation, input.pattern)?;
+        let p = interpolate(&input.a, input.graph, coarse, input.truncation(), input.pattern)?;
         Ok(Output { p, near_null_space: None })
     }
 }

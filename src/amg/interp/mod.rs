@@ -1,5 +1,7 @@
 //! Interpolation from coarse unknowns to all.
 
+mod classical_modified;
+mod direct;
 mod extended_i;
 mod smoothed;
 mod tentative;
@@ -10,6 +12,7 @@ use super::strength::Graph;
 use crate::config::Config;
 use crate::error::{Result, fail};
 use crate::host::Host;
+use crate::host::truncate::Truncation;
 use crate::registry::registry;
 use crate::scalar::Scalar;
 use crate::sparse::{Csr, CsrView, Structure};
@@ -49,12 +52,22 @@ pub trait Interpolation<T: Scalar>: Sync {
 registry! {
     /// The interpolation of this name.
     fn find<T: Scalar>() -> &'static dyn Interpolation<T>;
+    "classical_modified" => &classical_modified::ClassicalModified;
+    "direct" => &direct::Direct;
     "extended_i" => &extended_i::ExtendedI;
     "smoothed" => &smoothed::Smoothed;
     "tentative" => &tentative::Tentative;
 }
 
 impl<T> Input<'_, T> {
+    /// What the options keep of a row.
+    fn truncation(&self) -> Truncation {
+        Truncation {
+            max_entries: self.config.int("amg.interpolation.max_entries"),
+            factor: self.config.real("amg.interpolation.truncation"),
+        }
+    }
+
     /// The splitting, or an error that names the interpolation that wants one.
     fn splitting(&self, name: &str) -> Result<&[bool]> {
         match self.coarse {
@@ -72,7 +85,7 @@ impl<T> Input<'_, T> {
             Coarse::Aggregates(of, count) => Ok((of, *count)),
             Coarse::Splitting(_) => fail!(
                 OptionValue,
-                "amg.interpolation.type \"{name}\" needs aggregates; use amg.coarsening.type \"mis2\" with it"
+                "amg.interpolation.type \"{name}\" needs aggregates; use amg.coarsening.type \"mis2\" or \"pairwise\" with it"
             ),
         }
     }

@@ -1,0 +1,127 @@
+//! Classical interpolation (Ruge and Stüben, 1987), modified for splittings in which two strongly coupled fine unknowns need not have
+//! a common coarse neighbour, such as PMIS's.
+//!
+//! C_i are the strong coarse neighbours of i, F_i its strong fine ones. With ā_kl = a_kl where its sign differs from that of a_kk, and 0
+//! elsewhere,
+//!
+//! w_ij = -1/ã_ii (a_ij + Σ_{k∈F_i} a_ik ā_kj / b_ik),    b_ik = Σ_{l∈C_i} ā_kl,    ã_ii = a_ii + Σ_{weak n} a_in,
+//!
+//! where a neighbour k∈F_i with b_ik = 0, which has nothing to be spread over, counts as weak.
+
+use super::extended_i::positive_diagonals;
+use super::truncate::Truncation;
+use super::{rows, splitting};
+use crate::amg::strength::Graph;
+use crate::error::Result;
+use crate::scalar::Scalar;
+use crate::sparse::{Block, Csr, CsrView, Structure};
+
+/// Interpolation from the coarse unknowns to all.
+pub fn interpolate<T: Scalar>(
+    a: &CsrView<'_, T>,
+    s: &Graph,
+    coarse: &[bool],
+    truncation: Truncation,
+    pattern: Option<&Structure>,
+) -> Result<Csr<T>> {
+    assert_eq!(a.block, Block::SCALAR);
+    let positive = positive_diagonals(a)?;
+    let (positive, rows) = (&positive, a.rows);
+    splitting::interpolate(coarse, truncation, pattern, || {
+        // Position in the row's weights plus one, 0 outside of C_i.
+        let mut place = rows::scratch(rows)?;
+        Ok(move |i: usize, weights: &mut Vec<(i32, T)>| {
+            for j in s.row(i).iter().filter(|j| coarse[**j as usize]) {
+                weights.push((*j, T::ZERO));
+                place[*j as usize] = weights.len() as u32;
+            }
+            if !weights.is_empty() {
+                row(a, s, positive, &place, i, weights);
+            }
+            for (j, _) in weights {
+                place[*j as usize] = 0;
+            }
+        })
+    })
+}
+
+fn row<T: Scalar>(a: &CsrView<'_, T>, s: &Graph, positive: &[bool], place: &[u32], i: usize, weights: &mut [(i32, T)]) {
+    let mut diagonal = T::ZERO;
+    // The strong columns stand in the order of the matrix's row, so one pass over both tells which entries are strong.
+    let mut strong = s.row(i).iter().peekable();
+    for position in a.row_range(i) {
+        let (k, a_ik) = (a.col(position), a.values[position]);
+        let is_strong = strong.next_if(|next| **next as usize == k).is_some();
+        if place[k] != 0 {
+            weights[place[k] as usize - 1].1 += a_ik;
+            continue;
+        }
+        // The diagonal drops out of ā: its sign does not differ from its own.
+        let shares = || a.row(k).filter(|(l, v)| place[*l] != 0 && (v[0] < T::ZERO) == positive[k]);
+        let sum: T = if is_strong { shares().map(|(_, v)| v[0]).sum() } else { T::ZERO };
+        if sum == T::ZERO {
+            diagonal += a_ik;
+        } else {
+            let share = a_ik / sum;
+            for (l, v) in shares() {
+                weights[place[l] as usize - 1].1 += share * v[0];
+            }
+        }
+    }
+    let scale = if diagonal == T::ZERO { T::ZERO } else { -T::ONE / diagonal };
+    for (_, w) in weights {
+        *w *= scale;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::strength;
+    use proptest::prelude::*;
+
+    const ALL: Truncation = Truncation { max_entries: 0, factor: 0.0 };
+
+    fn row_of(p: &Csr<f64>, i: usize) -> Vec<(usize, f64)> {
+        p.view().row(i).map(|(j, v)| (j, v[0])).collect()
+    }
+
+    #[test]
+    fn a_fine_neighbour_is_spread_over_common_coarse_ones_or_added_to_the_diagonal() {
+        // 0 and 1 are fine and see the coarse 2, 1 also the coarse 3; 4 is fine, sees 0 and the coarse 3 only.
+        let pairs = [(0, 1, -1.0), (0, 2, -2.0), (1, 2, -1.0), (1, 3, -3.0), (0, 4, -1.0), (4, 3, -2.0)];
+        let mut t: Vec<_> = pairs.iter().flat_map(|&(i, j, v)| [(i, j, v), (j, i, v)]).collect();
+        t.extend([(0, 0, 5.0), (1, 1, 5.0), (2, 2, 3.0), (3, 3, 5.0), (4, 4, 3.0)]);
+        let a = Csr::from_triplets(5, 5, &t).unwrap();
+        let s = strength::classical(&a.view(), 0.25, 1.0).unwrap();
+        let p = interpolate(&a.view(), &s, &[false, false, true, true, false], ALL, None).unwrap();
+        // Row 0: C_0 = {2}. Neighbour 1 has its -1 spread over 2; 4 has no coupling to 2 and joins the diagonal: 5 - 1.
+        assert_eq!(row_of(&p, 0), [(0, 0.75)]);
+        // Row 1: C_1 = {2, 3}. Neighbour 0 is spread over 2: (1 + 1)/5 and 3/5.
+        let row = row_of(&p, 1);
+        assert!((row[0].1 - 0.4).abs() < 1e-15 && (row[1].1 - 0.6).abs() < 1e-15, "{row:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn constants_are_kept_where_the_row_sum_is_zero(n in 3_usize..30, seed in 0_u64..1000) {
+            // A ring with random chords: a graph Laplacian.
+            let mut edges: Vec<_> = (0..n).map(|i| (i, (i + 1) % n)).collect();
+            edges.extend((0..n).map(|k| (k, (crate::host::hash(k, seed) as usize) % n)).filter(|(i, j)| i != j));
+            let mut t = Vec::new();
+            for (k, (i, j)) in edges.into_iter().enumerate() {
+                let v = 1.0 + (crate::host::hash(k, seed + 1) % 8) as f64;
+                t.extend([(i, j, -v), (j, i, -v), (i, i, v), (j, j, v)]);
+            }
+            let a = Csr::from_triplets(n, n, &t).unwrap();
+            let s = strength::classical(&a.view(), 0.25, 1.0).unwrap();
+            let coarse = crate::host::pmis::split(&s, &s.transpose().unwrap(), seed).unwrap();
+            let p = interpolate(&a.view(), &s, &coarse, ALL, None).unwrap();
+            for i in 0..n {
+                let row = row_of(&p, i);
+                prop_assert!(row.iter().all(|(_, w)| *w >= 0.0));
+                prop_assert!(row.is_empty() || (row.iter().map(|r| r.1).sum::<f64>() - 1.0).abs() < 1e-12);
+            }
+        }
+    }
+}

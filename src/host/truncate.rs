@@ -1,0 +1,92 @@
+//! Truncation of the rows of an interpolation: which weights stay, and how the rest is made up for.
+
+use crate::scalar::Scalar;
+
+/// What is kept of a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Truncation {
+    /// Most entries; 0 keeps all.
+    pub max_entries: usize,
+    /// Entries below this share of the largest are dropped.
+    pub factor: f64,
+}
+
+/// Keeps the largest weights of a row of (coarse column, weight), sorts them by column and scales them so that the row sum stays.
+pub fn truncate<T: Scalar>(row: &mut Vec<(i32, T)>, truncation: Truncation) {
+    let total: T = row.iter().map(|k| k.1).sum();
+    let largest = row.iter().map(|k| k.1.abs()).fold(T::ZERO, |m, w| if w > m { w } else { m });
+    let before = row.len();
+    let bound = T::from_f64(truncation.factor) * largest;
+    row.retain(|k| k.1.abs() >= bound);
+    if truncation.max_entries > 0 && row.len() > truncation.max_entries {
+        // Larger weights first, equal ones by column.
+        let order = |x: &(i32, T), y: &(i32, T)| {
+            let by_size = y.1.abs().partial_cmp(&x.1.abs()).unwrap_or(std::cmp::Ordering::Equal);
+            by_size.then(x.0.cmp(&y.0))
+        };
+        row.select_nth_unstable_by(truncation.max_entries - 1, order);
+        row.truncate(truncation.max_entries);
+    }
+    row.sort_unstable_by_key(|k| k.0);
+    if row.len() < before {
+        rescale(row, total);
+    }
+}
+
+/// Makes `row` of those `weights` whose columns are among `columns` (ascending), scaled so that the sum of all weights stays.
+pub fn keep_columns<T: Scalar>(
+    row: &mut Vec<(i32, T)>,
+    columns: impl Iterator<Item = i32>,
+    weights: impl Iterator<Item = (i32, T)>,
+) {
+    row.clear();
+    row.extend(columns.map(|c| (c, T::ZERO)));
+    let mut total = T::ZERO;
+    let mut dropped = false;
+    for (column, w) in weights {
+        total += w;
+        match row.binary_search_by_key(&column, |k| k.0) {
+            Ok(at) => row[at].1 = w,
+            Err(_) => dropped |= w != T::ZERO,
+        }
+    }
+    if dropped {
+        rescale(row, total);
+    }
+}
+
+fn rescale<T: Scalar>(row: &mut [(i32, T)], total: T) {
+    let sum: T = row.iter().map(|k| k.1).sum();
+    if sum != T::ZERO && total != T::ZERO {
+        let scale = total / sum;
+        for k in row {
+            k.1 *= scale;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn truncated(max_entries: usize, factor: f64) -> Vec<(i32, f64)> {
+        let mut row = vec![(7, 0.25), (2, -0.125), (5, 0.5), (1, 0.25), (3, 0.125)];
+        truncate(&mut row, Truncation { max_entries, factor });
+        row
+    }
+
+    #[test]
+    fn the_largest_stay_in_order_of_columns_and_carry_the_sum() {
+        assert_eq!(truncated(0, 0.0), [(1, 0.25), (2, -0.125), (3, 0.125), (5, 0.5), (7, 0.25)]);
+        // Of two equal weights the one of the smaller column stays.
+        assert_eq!(truncated(2, 0.0), [(1, 1.0 / 3.0), (5, 2.0 / 3.0)]);
+        assert_eq!(truncated(0, 0.5), [(1, 0.25), (5, 0.5), (7, 0.25)]);
+    }
+
+    #[test]
+    fn given_columns_are_kept_whatever_their_weights() {
+        let mut row = Vec::new();
+        keep_columns(&mut row, [2, 4].into_iter(), [(4, 0.5), (3, 0.25), (2, 0.0)].into_iter());
+        assert_eq!(row, [(2, 0.0), (4, 0.75)]);
+    }
+}
