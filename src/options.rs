@@ -100,7 +100,7 @@ macro_rules! rows {
 //     reason;
 rows! {
     "solver.type", auto_choice(krylov::NAMES), "auto", "-", "solver",
-        "Krylov method. auto: cg when the preconditioner is symmetric and constant (AMG in the solver's precision, or none), otherwise fcg. Use gmres for nonsymmetric matrices.",
+        "Krylov method. auto: cg when the preconditioner is symmetric and constant (AMG in the solver's precision, or none), otherwise fcg. For nonsymmetric matrices: gmres, fgmres when the preconditioner changes from one application to the next, bicgstab when memory for a basis is short. richardson repeats the preconditioner alone.",
         "Flexible CG costs one more vector and is safe whenever the preconditioner is not an exactly symmetric, constant operator.";
     "solver.preconditioner", choice(&["amg", "none"]), "amg", "-", "preconditioner",
         "Preconditioner built by set-up; a preconditioner callback replaces it.",
@@ -118,7 +118,7 @@ rows! {
         "Iteration limit of the Krylov method.",
         "Far above what a working preconditioner needs, low enough to end a hopeless solve.";
     "solver.restart", Kind::Int { min: 1, max: 1000 }, "30", "SetKDim", "gmres_n_restart",
-        "Basis vectors that gmres keeps between restarts.",
+        "Basis vectors that gmres and fgmres keep between restarts; fgmres keeps as many preconditioned ones beside them.",
         "The usual balance of memory against stalls; hypre's 5 stalls on convection.";
     "amg.max_levels", Kind::Int { min: 1, max: 64 }, "25", "SetMaxLevels", "max_levels",
         "Most levels in the hierarchy, the finest included.",

@@ -7,7 +7,7 @@ use crate::context::{Context, LogLevel};
 use crate::error::{Result, Status, fail, try_capacity, try_vec};
 use crate::host::Host;
 use crate::host::operator::Stored;
-use crate::krylov::{self, Krylov, Run};
+use crate::krylov::{self, Krylov, Next, Run};
 use crate::matrix::Matrix;
 use crate::report::{Phases, Report, SolveReport};
 use crate::scalar::{Precision, Scalar};
@@ -322,7 +322,7 @@ impl Solver {
         let converged = loop {
             let result = parts.method.solve(&mut run, b, x, zero_guess);
             report.iterations = run.iterations;
-            let claimed = result?;
+            let claimed = result? == Next::Converged;
             run.residual(b, x, &mut parts.r)?;
             let norm = host.norm(&parts.r);
             report.true_residual = norm / norm_b;

@@ -96,7 +96,7 @@ fn run(device: &std::ffi::CStr, options: &[(&std::ffi::CStr, &std::ffi::CStr)], 
 
 #[test]
 fn apply_and_solve_allocate_nothing_after_set_up() {
-    for method in [c"cg", c"fcg", c"gmres"] {
+    for method in [c"cg", c"fcg", c"gmres", c"fgmres", c"bicgstab", c"richardson"] {
         let options = [(c"solver.type", method)];
         run(c"host:1", &options, 10, 0);
         run(c"host:1", &options, 30, 0);

@@ -122,7 +122,7 @@ fn single_precision_matrices_and_solvers_work() {
 }
 
 #[test]
-fn a_nonsymmetric_matrix_is_solved_by_gmres() {
+fn a_nonsymmetric_matrix_is_solved_by_every_method_for_such() {
     // Upwind convection with diffusion, in the direction of the ordering.
     let n = 60;
     let mut a = gallery::poisson5(n, n).unwrap();
@@ -137,13 +137,64 @@ fn a_nonsymmetric_matrix_is_solved_by_gmres() {
         }
     }
     let matrix = Arc::new(Matrix::from_csr(a.clone()).unwrap());
-    for restart in ["30", "5"] {
-        let mut solver = solver(&matrix, &[("solver.type", "gmres"), ("solver.restart", restart)]);
+    let methods =
+        [("gmres", "30"), ("gmres", "5"), ("fgmres", "30"), ("fgmres", "5"), ("bicgstab", "1"), ("richardson", "1")];
+    for (method, restart) in methods {
+        let mut solver = solver(&matrix, &[("solver.type", method), ("solver.restart", restart)]);
         let b = vec![1.0; a.rows];
         let mut x = vec![0.0; a.rows];
         assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{}", solver.report().to_text());
         assert!(relative_residual(&a, &b, &x) <= 1.0001e-8);
     }
+}
+
+#[test]
+fn a_preconditioner_that_changes_needs_the_flexible_variant() {
+    // Divides by 6 in every other application, by 1 in the rest: gmres corrects x with one M, its basis was made by two.
+    let matrix = poisson(10);
+    let n = matrix.rows();
+    let b = vec![1.0; n];
+    let run = |method: &str| {
+        let mut solver = Solver::new(&context(), &config(&[("solver.type", method), ("solver.max_iterations", "300")]));
+        let calls = std::sync::atomic::AtomicUsize::new(0);
+        solver.set_preconditioner(Box::new(move |r, z| {
+            let (SliceRef::F64(r), SliceMut::F64(z)) = (r, z) else { return 1 };
+            let call = calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            for (i, (z, r)) in z.iter_mut().zip(r).enumerate() {
+                *z = if (call + i) % 2 == 0 { r / 6.0 } else { *r };
+            }
+            0
+        }));
+        solver.setup(Some(&matrix)).unwrap();
+        let mut x = vec![0.0; n];
+        let status = solver.solve(&b, &mut x, Guess::Zero).unwrap();
+        (status, solver.report().solves[0].iterations)
+    };
+    let (status, iterations) = run("fgmres");
+    assert_eq!(status, Status::Success);
+    assert!(iterations <= 100, "{iterations}");
+    let (status, more) = run("gmres");
+    assert!(status != Status::Success || more > iterations, "{more} against {iterations}");
+}
+
+#[test]
+fn bicgstab_starts_anew_from_a_shadow_that_became_useless_and_says_when_nothing_helps() {
+    let solve = |t: &[(usize, usize, f64)], b: &[f64]| {
+        let n = b.len();
+        let matrix = Arc::new(Matrix::from_csr(Csr::from_triplets(n, n, t).unwrap()).unwrap());
+        let mut solver = solver(&matrix, &[("solver.preconditioner", "none"), ("solver.type", "bicgstab")]);
+        let mut x = vec![0.0; n];
+        solver.solve(b, &mut x, Guess::Zero).map(|status| (status, x))
+    };
+    // r·Ar = 0 for r = (1, 1) and A = diag(1, -1): no step along the residual.
+    let error = solve(&[(0, 0, 1.0), (1, 1, -1.0)], &[1.0, 1.0]).unwrap_err();
+    assert_eq!(error.status, Status::Breakdown);
+    assert!(error.message.contains("iteration 1") && error.message.contains("gmres"), "{error}");
+    // After one iteration r is (0, -1/2, 1/2), orthogonal to the shadow (1, 0, 0).
+    let a = [(0, 0, 1.0), (0, 2, 1.0), (1, 0, 1.0), (1, 1, 1.0), (2, 1, 1.0), (2, 2, 1.0)];
+    let (status, x) = solve(&a, &[1.0, 0.0, 0.0]).unwrap();
+    assert_eq!(status, Status::Success);
+    assert!(x.iter().zip([0.5, -0.5, 0.5]).all(|(x, exact)| f64::abs(x - exact) < 1e-7), "{x:?}");
 }
 
 #[test]

@@ -28,12 +28,12 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
         x: &mut B::Slice<T>,
         zero_guess: bool,
         beta: impl Fn(&B, &Self, Step) -> f64,
-    ) -> Result<bool> {
+    ) -> Result<Next> {
         let backend = run.backend;
         run.initial_residual(b, x, &mut self.r, zero_guess)?;
         let mut next = run.start(backend.norm(&self.r))?;
         if next != Next::Continue {
-            return Ok(next == Next::Converged);
+            return Ok(next);
         }
         run.precondition(&self.r, &mut self.z)?;
         backend.copy(&self.z, &mut self.p);
@@ -42,7 +42,7 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
             run.operator(&self.p, &mut self.q)?;
             let pq = backend.dot(&self.p, &self.q);
             if zr.is_nan() || pq.is_nan() {
-                return run.step(f64::NAN).map(|_| false);
+                return run.step(f64::NAN);
             }
             if zr <= 0.0 {
                 return run.breakdown(&format!(
@@ -57,7 +57,7 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
             backend.axpby(T::from_f64(-alpha), &self.q, T::ONE, &mut self.r);
             next = run.step(backend.norm(&self.r))?;
             if next != Next::Continue {
-                return Ok(next == Next::Converged);
+                return Ok(next);
             }
             run.precondition(&self.r, &mut self.z)?;
             let before = zr;
@@ -90,7 +90,7 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Cg<B, T> {
         b: &B::Slice<T>,
         x: &mut B::Slice<T>,
         zero_guess: bool,
-    ) -> Result<bool> {
+    ) -> Result<Next> {
         self.iterate(run, b, x, zero_guess, |_, _, step| step.zr / step.before)
     }
 

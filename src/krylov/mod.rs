@@ -1,8 +1,11 @@
 //! Krylov methods, written once for all backends.
 
+mod bicgstab;
 mod cg;
 mod fcg;
+mod fgmres;
 mod gmres;
+mod richardson;
 
 use crate::backend::{Backend, Operator, Preconditioner};
 use crate::config::Config;
@@ -14,14 +17,14 @@ use crate::scalar::Scalar;
 
 /// A method with its workspace.
 pub trait Krylov<B: Backend, T: Scalar>: Send {
-    /// Iterates on A x = b until the run says so; `true` when the tolerance was reached. With `zero_guess` x holds zeros.
+    /// Iterates on A x = b until the run says something other than `Continue`, and returns that. With `zero_guess` x holds zeros.
     fn solve(
         &mut self,
         run: &mut Run<'_, B, T>,
         b: &B::Slice<T>,
         x: &mut B::Slice<T>,
         zero_guess: bool,
-    ) -> Result<bool>;
+    ) -> Result<Next>;
     /// Bytes of the workspace.
     fn bytes(&self) -> usize;
 }
@@ -32,6 +35,9 @@ registry! {
     "cg" => Ok(Box::new(cg::Cg::<B, T>::new(backend, n)?));
     "fcg" => Ok(Box::new(fcg::Fcg::<B, T>::new(backend, n)?));
     "gmres" => Ok(Box::new(gmres::Gmres::<B, T>::new(backend, n, config.int("solver.restart"))?));
+    "fgmres" => Ok(Box::new(fgmres::Fgmres::<B, T>::new(backend, n, config.int("solver.restart"))?));
+    "bicgstab" => Ok(Box::new(bicgstab::BiCgStab::<B, T>::new(backend, n)?));
+    "richardson" => Ok(Box::new(richardson::Richardson::<B, T>::new(backend, n)?));
 }
 
 /// One solve as the methods see it: operator, preconditioner, when to stop, and what is written down.
