@@ -114,9 +114,15 @@ rows! {
     "solver.absolute_tolerance", Kind::Real { min: 0.0, max: f64::MAX, auto: false }, "0", "SetAbsoluteTol", "tolerance",
         "Also stop when the residual norm is at most this.",
         "Off: an absolute bound only makes sense in the caller's units.";
+    "solver.norm", choice(&["true", "preconditioned"]), "true", "-", "-",
+        "Residual norm that tolerances and history are about: true is |b - Ax| in relation to |b|, preconditioned is |M(b - Ax)| in relation to |Mb|. cg, fcg and richardson can do both; gmres, fgmres and bicgstab precondition from the right and only have the true one.",
+        "What the caller can check; the preconditioned norm depends on the preconditioner.";
     "solver.max_iterations", Kind::Int { min: 0, max: 1_000_000_000 }, "1000", "SetMaxIter", "max_iters",
         "Iteration limit of the Krylov method.",
         "Far above what a working preconditioner needs, low enough to end a hopeless solve.";
+    "solver.stagnation_window", Kind::Int { min: 0, max: 1_000_000_000 }, "500", "-", "-",
+        "The solve ends as stagnated when the residual norm has not fallen by a tenth in this many iterations. 0 lets it go on to the limit.",
+        "CG without a preconditioner, the slowest start of all, sits still for a third of its iterations; half of max_iterations is beyond that.";
     "solver.restart", Kind::Int { min: 1, max: 1000 }, "30", "SetKDim", "gmres_n_restart",
         "Basis vectors that gmres and fgmres keep between restarts; fgmres keeps as many preconditioned ones beside them.",
         "The usual balance of memory against stalls; hypre's 5 stalls on convection.";

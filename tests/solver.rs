@@ -288,6 +288,77 @@ fn failures_have_their_own_status() {
 }
 
 #[test]
+fn a_residual_that_no_longer_falls_ends_the_solve_with_its_own_status() {
+    let matrix = poisson(8);
+    let n = matrix.rows();
+    let b: Vec<f64> = (0..n).map(|i| 0.1 + (i % 5) as f64).collect();
+    let mut x = vec![0.0; n];
+    // A tolerance that rounding does not allow: the recurrences of cg and bicgstab would go on falling to underflow.
+    for method in ["cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson"] {
+        let mut solver = solver(&matrix, &[("solver.tolerance", "0"), ("solver.type", method)]);
+        assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Stagnated, "{method}");
+        let report = solver.report();
+        assert!(!report.solves[0].converged && report.solves[0].true_residual < 1e-13, "{}", report.to_text());
+    }
+    // Restarted gmres never moves on a cyclic shift; the window counts from the last iteration that made progress.
+    let t: Vec<_> = (0..40).flat_map(|i| [(i, (i + 1) % 40, 1.0), (i, i, 1e-12)]).collect();
+    let shift = Arc::new(Matrix::from_csr(Csr::from_triplets(40, 40, &t).unwrap()).unwrap());
+    let mut first = vec![0.0; 40];
+    first[0] = 1.0;
+    for (window, status, iterations) in [("7", Status::Stagnated, 7), ("0", Status::NotConverged, 60)] {
+        let options = [
+            ("solver.preconditioner", "none"),
+            ("solver.type", "gmres"),
+            ("solver.restart", "10"),
+            ("solver.max_iterations", "60"),
+            ("solver.stagnation_window", window),
+        ];
+        let mut solver = solver(&shift, &options);
+        assert_eq!(solver.solve(&first, &mut x[..40], Guess::Zero).unwrap(), status);
+        assert_eq!(solver.report().solves[0].iterations, iterations);
+    }
+    // Of several right-hand sides the first that is not solved decides.
+    let mut mixed = solver(&matrix, &[("solver.max_iterations", "2")]);
+    let two: Vec<f64> = std::iter::repeat_n(0.0, n).chain(b).collect();
+    assert_eq!(mixed.solve(&two, &mut vec![0.0; 2 * n], Guess::Zero).unwrap(), Status::NotConverged);
+}
+
+#[test]
+fn the_preconditioned_norm_is_that_of_the_preconditioned_residual() {
+    // A = diag(1, 2, ..., 9) with M = A^-1 is solved in one step; with M = 2 A^-1 every norm doubles, and relative ones stay.
+    let n = 9;
+    let t: Vec<_> = (0..n).map(|i| (i, i, 1.0 + i as f64)).collect();
+    let matrix = Arc::new(Matrix::from_csr(Csr::from_triplets(n, n, &t).unwrap()).unwrap());
+    let history = |method: &str, norm: &str, factor: f64| {
+        let mut solver = Solver::new(&context(), &config(&[("solver.type", method), ("solver.norm", norm)]));
+        solver.set_preconditioner(Box::new(move |r, z| {
+            let (SliceRef::F64(r), SliceMut::F64(z)) = (r, z) else { return 1 };
+            z.iter_mut().zip(r).enumerate().for_each(|(i, (z, r))| *z = factor * r / (1.0 + i as f64));
+            0
+        }));
+        solver.setup(Some(&matrix)).unwrap();
+        let mut x = vec![0.0; n];
+        assert_eq!(solver.solve(&vec![1.0; n], &mut x, Guess::Zero).unwrap(), Status::Success, "{method} {norm}");
+        solver.report().solves[0].history.clone()
+    };
+    for method in ["cg", "fcg"] {
+        assert!(history(method, "preconditioned", 1.0).len() == 2);
+        assert_eq!(history(method, "preconditioned", 2.0)[0], 1.0);
+    }
+    // x_k = (1 - 2^-k) A^-1 b, so both norms halve.
+    for norm in ["true", "preconditioned"] {
+        let history = history("richardson", norm, 0.5);
+        assert!(history.windows(2).all(|pair| (pair[1] / pair[0] - 0.5).abs() < 1e-6), "{history:?}");
+    }
+    for method in ["gmres", "fgmres", "bicgstab"] {
+        let options = config(&[("solver.type", method), ("solver.norm", "preconditioned")]);
+        let error = Solver::new(&context(), &options).setup(Some(&matrix)).unwrap_err();
+        assert_eq!(error.status, Status::OptionValue);
+        assert!(error.message.contains(method) && error.message.contains("solver.norm"), "{error}");
+    }
+}
+
+#[test]
 fn odd_matrices_are_solved() {
     // Nothing at all, one row, a diagonal matrix larger than any dense solve, and a chain with unit rows between.
     let diagonal: Vec<_> = (0..30_000).map(|i| (i, i, 1.0 + (i % 10) as f64)).collect();

@@ -31,11 +31,10 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
     ) -> Result<Next> {
         let backend = run.backend;
         run.initial_residual(b, x, &mut self.r, zero_guess)?;
-        let mut next = run.start(backend.norm(&self.r))?;
+        let mut next = run.start_with(&self.r, &mut self.z)?;
         if next != Next::Continue {
             return Ok(next);
         }
-        run.precondition(&self.r, &mut self.z)?;
         backend.copy(&self.z, &mut self.p);
         let mut zr = backend.dot(&self.z, &self.r);
         loop {
@@ -55,11 +54,10 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
             let alpha = zr / pq;
             backend.axpby(T::from_f64(alpha), &self.p, T::ONE, x);
             backend.axpby(T::from_f64(-alpha), &self.q, T::ONE, &mut self.r);
-            next = run.step(backend.norm(&self.r))?;
+            next = run.step_with(&self.r, &mut self.z)?;
             if next != Next::Continue {
                 return Ok(next);
             }
-            run.precondition(&self.r, &mut self.z)?;
             let before = zr;
             zr = backend.dot(&self.z, &self.r);
             let beta = beta(backend, self, Step { zr, before, alpha });
@@ -96,5 +94,9 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Cg<B, T> {
 
     fn bytes(&self) -> usize {
         4 * self.n * T::PRECISION.bytes()
+    }
+
+    fn has_preconditioned_residual(&self) -> bool {
+        true
     }
 }

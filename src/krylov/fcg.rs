@@ -34,4 +34,8 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Fcg<B, T> {
     fn bytes(&self) -> usize {
         Krylov::<B, T>::bytes(&self.cg)
     }
+
+    fn has_preconditioned_residual(&self) -> bool {
+        true
+    }
 }

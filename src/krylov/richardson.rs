@@ -30,17 +30,20 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Richardson<B, T> {
     ) -> Result<Next> {
         let backend = run.backend;
         run.initial_residual(b, x, &mut self.r, zero_guess)?;
-        let mut next = run.start(backend.norm(&self.r))?;
+        let mut next = run.start_with(&self.r, &mut self.z)?;
         while next == Next::Continue {
-            run.precondition(&self.r, &mut self.z)?;
             backend.axpby(T::ONE, &self.z, T::ONE, x);
             run.residual(b, x, &mut self.r)?;
-            next = run.step(backend.norm(&self.r))?;
+            next = run.step_with(&self.r, &mut self.z)?;
         }
         Ok(next)
     }
 
     fn bytes(&self) -> usize {
         2 * self.n * T::PRECISION.bytes()
+    }
+
+    fn has_preconditioned_residual(&self) -> bool {
+        true
     }
 }
