@@ -174,6 +174,9 @@ rows! {
     "amg.smoother.chebyshev.eigenvalue_ratio", Kind::Real { min: 1.0, max: 1000.0, auto: false }, "8", "SetChebyFraction (inverse)", "-",
         "chebyshev: the polynomial damps eigenvalues from the largest down to the largest over this.",
         "What coarsening by a factor of about 8 leaves to the smoother.";
+    "amg.cycle.type", choice(amg::cycle::NAMES), "v", "SetCycleType (1 V, 2 W)", "cycle (V, W, F, CGF for k)",
+        "How the coarse levels are visited: v once, w twice, f once as f and once as v, k by at most two steps of flexible CG, which needs a symmetric positive definite matrix. f and k are not constant symmetric operators, and solver.type auto then is fcg.",
+        "With a Krylov method around it v has the least time to solution where interpolation is good; k makes up for plain aggregation.";
     "precision.setup", choice(PHASE_PRECISIONS), "f64", "-", "-",
         "Precision in which the hierarchy is computed before it is stored.",
         "Interpolation and Galerkin products lose digits from level to level.";

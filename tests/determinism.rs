@@ -34,6 +34,8 @@ fn results_are_identical_to_the_bit_for_1_2_and_7_threads() {
         ("poisson7:40", &[("solver.type", "fgmres")]),
         ("poisson7:40", &[("solver.type", "bicgstab")]),
         ("poisson7:40", &[("solver.type", "richardson")]),
+        ("poisson7:40", &[("amg.cycle.type", "w")]),
+        ("poisson5:200", &[("amg.cycle.type", "k"), ("amg.coarsening.type", "mis2"), ("precision.vector", "f64,f32")]),
         ("poisson27:24", &[("precision.setup", "f32"), ("precision.transfer", "f32"), ("precision.smoother", "f32")]),
         ("elasticity:14", &[]),
         ("elasticity:14", &[("amg.coarsening.type", "pmis"), ("solver.max_iterations", "20")]),

@@ -25,6 +25,9 @@ const KRYLOV: &[(&str, f64, i32)] = &[
     ("richardson", 0.5, 2),
 ];
 
+/// Cycle, and the share of V's iterations that it may need after good interpolation, and after a tentative one on many levels.
+const CYCLES: &[(&str, f64, f64)] = &[("v", 1.0, 1.0), ("w", 1.0, 0.65), ("f", 1.0, 0.7), ("k", 1.1, 0.4)];
+
 const PROBLEMS: [&str; 3] = ["poisson5:60", "poisson7:16", "elasticity:7"];
 
 fn problem(name: &str) -> Arc<Matrix> {
@@ -72,11 +75,52 @@ fn every_combination_converges_within_its_bound() {
 }
 
 #[test]
+fn every_cycle_converges_within_its_share_of_the_iterations_of_v() {
+    let context = Context::new("host:2").unwrap();
+    for (name, coarsening, interpolation, plain) in [
+        ("poisson5:150", "pmis", "extended_i", false),
+        ("poisson7:30", "mis2", "smoothed", false),
+        ("elasticity:9", "mis2", "smoothed", false),
+        ("poisson5:150", "mis2", "tentative", true),
+    ] {
+        let matrix = problem(name);
+        let b: Vec<f64> = (0..matrix.rows()).map(|i| 1.0 + (i % 7) as f64).collect();
+        let mut of_v = 0;
+        for (cycle, share, share_after_plain) in CYCLES {
+            let mut config = Config::new();
+            config.set_str("amg.cycle.type", cycle).unwrap();
+            config.set_str("amg.coarsening.type", coarsening).unwrap();
+            config.set_str("amg.interpolation.type", interpolation).unwrap();
+            config.set_int("amg.coarsest.max_rows", 40).unwrap();
+            let mut solver = Solver::new(&context, &config);
+            solver.setup(Some(&matrix)).unwrap();
+            let mut x = vec![f64::NAN; b.len()];
+
+            let status = solver.solve(&b, &mut x, Guess::Zero).unwrap();
+
+            let what = format!("{name} {coarsening} {interpolation} {cycle}");
+            let report = solver.report();
+            assert_eq!(status, Status::Success, "{what}\n{}", report.to_text());
+            let flexible = ["f", "k"].contains(cycle);
+            assert_eq!(report.solver, if flexible { "fcg f64" } else { "cg f64" }, "{what}");
+            let iterations = report.solves[0].iterations;
+            if *cycle == "v" {
+                of_v = iterations;
+            }
+            let bound = of_v as f64 * if plain { share_after_plain } else { share };
+            println!("{iterations:>4} of {bound:>5.1}  {what}");
+            assert!(iterations as f64 <= bound, "{what}: {iterations} iterations, at most {bound}");
+        }
+    }
+}
+
+#[test]
 fn every_component_of_the_registries_has_a_line_here() {
     let listed =
         |names: &[&str], all: &[&str]| all.iter().all(|n| names.contains(n)) && names.iter().all(|n| all.contains(n));
     assert!(listed(&SMOOTHERS.map_names(), smooth::NAMES));
     assert!(listed(&KRYLOV.iter().map(|m| m.0).collect::<Vec<_>>(), krylov::NAMES));
+    assert!(listed(&CYCLES.iter().map(|c| c.0).collect::<Vec<_>>(), amg::cycle::NAMES));
     assert!(listed(&METHODS.iter().map(|m| m.0).collect::<Vec<_>>(), amg::coarsen::NAMES));
     assert!(listed(&METHODS.iter().map(|m| m.1).collect::<Vec<_>>(), amg::interp::NAMES));
 }
