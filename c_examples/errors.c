@@ -186,7 +186,7 @@ static void solves(const terrace_matrix *matrix, terrace_config *config) {
 static void numbers(const terrace_matrix *matrix, terrace_config *config) {
     const int32_t full_offsets[] = {0, 2, 4}, full_columns[] = {0, 1, 0, 1};
     const double indefinite[] = {1, 2, 2, 1};
-    const double along[] = {1, -1}, b[] = {1, 0, 0};
+    const double along[] = {1, -1}, b[] = {1, 0, 0}, third[] = {0.1, 0.7, 0.3};
     double x[3];
     terrace_matrix *saddle = NULL;
     terrace_solver *solver = NULL;
@@ -207,6 +207,20 @@ static void numbers(const terrace_matrix *matrix, terrace_config *config) {
     must(terrace_solver_setup(solver, matrix));
     show("too few iterations", TERRACE_NOT_CONVERGED,
          terrace_solver_solve(solver, TERRACE_F64, 1, b, x, TERRACE_ZERO_GUESS));
+    terrace_solver_destroy(solver);
+
+    must(terrace_config_set_int(config, "solver.max_iterations", 1000));
+    must(terrace_config_set_real(config, "solver.tolerance", 0));
+    must(terrace_solver_create(context, config, &solver));
+    must(terrace_solver_setup(solver, matrix));
+    show("a tolerance that rounding does not allow", TERRACE_STAGNATED,
+         terrace_solver_solve(solver, TERRACE_F64, 1, third, x, TERRACE_ZERO_GUESS));
+    terrace_solver_destroy(solver);
+
+    must(terrace_config_set_str(config, "solver.type", "gmres"));
+    must(terrace_config_set_str(config, "solver.norm", "preconditioned"));
+    must(terrace_solver_create(context, config, &solver));
+    show("norm that the method does not have", TERRACE_ERROR_OPTION_VALUE, terrace_solver_setup(solver, matrix));
     terrace_solver_destroy(solver);
 }
 

@@ -96,7 +96,7 @@ int main(int argc, char **argv) {
         /* The old temperature is the first guess of the new one. */
         terrace_status status = terrace_solver_solve(solver, TERRACE_F64, 1, b, u, TERRACE_GIVEN_GUESS);
         CHECK(status);
-        if (status == TERRACE_NOT_CONVERGED) {
+        if (status != TERRACE_SUCCESS) {
             fprintf(stderr, "step %d did not converge\n", step);
             return EXIT_FAILURE;
         }

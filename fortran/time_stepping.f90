@@ -48,7 +48,7 @@ program time_stepping
     ! The old temperature is the first guess of the new one.
     call terrace_solver_solve(solver, b, u, status, guess=TERRACE_GIVEN_GUESS)
     call check(status)
-    if (status == TERRACE_NOT_CONVERGED) error stop 'a step did not converge'
+    if (status /= TERRACE_SUCCESS) error stop 'a step did not converge'
 
     call terrace_solver_report(solver, report, status)
     call check(status)

@@ -77,6 +77,9 @@
 /** the iterations ended before the tolerance was reached; the last iterate was returned */
 #define TERRACE_NOT_CONVERGED 1
 
+/** the residual norm no longer falls and has not reached the tolerance; the last iterate was returned */
+#define TERRACE_STAGNATED 2
+
 /** argument error: an argument that must not be null is null */
 #define TERRACE_ERROR_NULL_ARGUMENT (-1)
 
@@ -874,9 +877,9 @@ terrace_status terrace_solver_update(terrace_solver *solver);
  * - `guess`: `TERRACE_ZERO_GUESS`, which does not read x, or `TERRACE_GIVEN_GUESS`, which starts from the content of x.
  *
  * Returns when x is written. `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the
- * iteration limit: x is the best that was found. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
- * `TERRACE_ERROR_NOT_SET_UP`, `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_CALLBACK`. One thread at a time for
- * each context.
+ * iteration limit, `TERRACE_STAGNATED` when its residual no longer fell; the first that was not solved decides, and x is the last
+ * iterate. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
+ * `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_CALLBACK`. One thread at a time for each context.
  */
 terrace_status terrace_solver_solve(terrace_solver *solver,
                                     terrace_type vector_type,

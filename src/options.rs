@@ -100,7 +100,7 @@ macro_rules! rows {
 //     reason;
 rows! {
     "solver.type", auto_choice(krylov::NAMES), "auto", "-", "solver",
-        "Krylov method. auto: cg when the preconditioner is symmetric and constant (AMG in the solver's precision, or none), otherwise fcg. Use gmres for nonsymmetric matrices.",
+        "Krylov method. auto: cg when the preconditioner is symmetric and constant (AMG in the solver's precision, or none), otherwise fcg. For nonsymmetric matrices: gmres, fgmres when the preconditioner changes from one application to the next, bicgstab when memory for a basis is short. richardson repeats the preconditioner alone.",
         "Flexible CG costs one more vector and is safe whenever the preconditioner is not an exactly symmetric, constant operator.";
     "solver.preconditioner", choice(&["amg", "none"]), "amg", "-", "preconditioner",
         "Preconditioner built by set-up; a preconditioner callback replaces it.",
@@ -114,11 +114,17 @@ rows! {
     "solver.absolute_tolerance", Kind::Real { min: 0.0, max: f64::MAX, auto: false }, "0", "SetAbsoluteTol", "tolerance",
         "Also stop when the residual norm is at most this.",
         "Off: an absolute bound only makes sense in the caller's units.";
+    "solver.norm", choice(&["true", "preconditioned"]), "true", "-", "-",
+        "Residual norm that tolerances and history are about: true is |b - Ax| in relation to |b|, preconditioned is |M(b - Ax)| in relation to |Mb|. cg, fcg and richardson can do both; gmres, fgmres and bicgstab precondition from the right and only have the true one.",
+        "What the caller can check; the preconditioned norm depends on the preconditioner.";
     "solver.max_iterations", Kind::Int { min: 0, max: 1_000_000_000 }, "1000", "SetMaxIter", "max_iters",
         "Iteration limit of the Krylov method.",
         "Far above what a working preconditioner needs, low enough to end a hopeless solve.";
+    "solver.stagnation_window", Kind::Int { min: 0, max: 1_000_000_000 }, "500", "-", "-",
+        "The solve ends as stagnated when the residual norm has not fallen by a tenth in this many iterations. 0 lets it go on to the limit.",
+        "CG without a preconditioner, the slowest start of all, sits still for a third of its iterations; half of max_iterations is beyond that.";
     "solver.restart", Kind::Int { min: 1, max: 1000 }, "30", "SetKDim", "gmres_n_restart",
-        "Basis vectors that gmres keeps between restarts.",
+        "Basis vectors that gmres and fgmres keep between restarts; fgmres keeps as many preconditioned ones beside them.",
         "The usual balance of memory against stalls; hypre's 5 stalls on convection.";
     "amg.max_levels", Kind::Int { min: 1, max: 64 }, "25", "SetMaxLevels", "max_levels",
         "Most levels in the hierarchy, the finest included.",
@@ -174,6 +180,9 @@ rows! {
     "amg.smoother.chebyshev.eigenvalue_ratio", Kind::Real { min: 1.0, max: 1000.0, auto: false }, "8", "SetChebyFraction (inverse)", "-",
         "chebyshev: the polynomial damps eigenvalues from the largest down to the largest over this.",
         "What coarsening by a factor of about 8 leaves to the smoother.";
+    "amg.cycle.type", choice(amg::cycle::NAMES), "v", "SetCycleType (1 V, 2 W)", "cycle (V, W, F, CGF for k)",
+        "How the coarse levels are visited: v once, w twice, f once as f and once as v, k by at most two steps of flexible CG, which needs a symmetric positive definite matrix. f and k are not constant symmetric operators, and solver.type auto then is fcg.",
+        "With a Krylov method around it v has the least time to solution where interpolation is good; k makes up for plain aggregation.";
     "precision.setup", choice(PHASE_PRECISIONS), "f64", "-", "-",
         "Precision in which the hierarchy is computed before it is stored.",
         "Interpolation and Galerkin products lose digits from level to level.";

@@ -7,7 +7,7 @@ use crate::context::{Context, LogLevel};
 use crate::error::{Result, Status, fail, try_capacity, try_vec};
 use crate::host::Host;
 use crate::host::operator::Stored;
-use crate::krylov::{self, Krylov, Run};
+use crate::krylov::{self, Krylov, Next, Norm, Run};
 use crate::matrix::Matrix;
 use crate::report::{Phases, Report, SolveReport};
 use crate::scalar::{Precision, Scalar};
@@ -61,6 +61,8 @@ struct Parts<T: Scalar> {
     operator: Box<dyn Operator<Host, T>>,
     /// For the recomputed residual.
     r: Vec<T>,
+    /// For M b and M r; empty unless the preconditioned norm counts.
+    z: Vec<T>,
 }
 
 impl Solver {
@@ -155,8 +157,20 @@ impl Solver {
         let default = if symmetric { "cg" } else { "fcg" };
         let name = self.config.choice("solver.type").unwrap_or(default.to_string());
         let method = krylov::make(&name, &host, rows, &self.config)?;
+        if self.norm() == Norm::Preconditioned && !method.has_preconditioned_residual() {
+            return fail!(
+                OptionValue,
+                "solver.norm is \"preconditioned\", which {name} cannot do; accepted: true, or one of cg, fcg, richardson as \
+                 solver.type"
+            );
+        }
         let operator = self.operator(&host, matrix)?;
-        Ok(Parts { name, method, operator, r: try_vec(rows, T::ZERO)? })
+        let z = if self.norm() == Norm::Preconditioned { rows } else { 0 };
+        Ok(Parts { name, method, operator, r: try_vec(rows, T::ZERO)?, z: try_vec(z, T::ZERO)? })
+    }
+
+    fn norm(&self) -> Norm {
+        if self.config.text("solver.norm") == "true" { Norm::True } else { Norm::Preconditioned }
     }
 
     fn operator<T: Scalar>(&self, host: &Host, matrix: Option<&Arc<Matrix>>) -> Result<Box<dyn Operator<Host, T>>> {
@@ -198,8 +212,8 @@ impl Solver {
     }
 
     /// Solves for one or several right-hand sides, one after the other in `b` and `x`: their number follows from the length.
-    /// `Ok` is `Success`, or `NotConverged` when at least one of them was not solved to the tolerance. After an error x holds
-    /// the last iterate, which may not be finite.
+    /// `Ok` is `Success`, or when at least one of them was not solved to the tolerance, `NotConverged` or `Stagnated` as the
+    /// first of those. After an error x holds the last iterate, which may not be finite.
     pub fn solve<T: Scalar>(&mut self, b: &[T], x: &mut [T], guess: Guess) -> Result<Status> {
         let Some(mut state) = self.state.take() else {
             return fail!(NotSetUp, "the solver has not been set up; call setup before solve");
@@ -264,8 +278,9 @@ impl Solver {
                 context.run(work, || self.solve_one(parts, amg, b, x, guess, &mut report))
             };
             self.solves[i] = report;
-            if result? == Status::NotConverged {
-                status = Status::NotConverged;
+            let result = result?;
+            if status == Status::Success {
+                status = result;
             }
         }
         self.phases.add("total", start.elapsed().as_secs_f64());
@@ -298,7 +313,6 @@ impl Solver {
             host.fill(T::ZERO, x);
         }
         let absolute = self.config.real("solver.absolute_tolerance");
-        let target = (self.config.real("solver.tolerance") * norm_b).max(absolute);
         let mut user = self.preconditioner.clone();
         let m: Option<&mut dyn Preconditioner<Host, T>> = match (&mut user, amg) {
             (Some(user), _) => Some(user),
@@ -310,35 +324,60 @@ impl Solver {
             a: &*parts.operator,
             m,
             context: &self.context,
-            target,
+            norm: self.norm(),
+            target: 0.0,
             scale: norm_b,
+            window: self.config.int("solver.stagnation_window"),
+            progress: (f64::INFINITY, 0),
             limit: self.config.int("solver.max_iterations"),
             iterations: 0,
             history: &mut report.history,
             phases: &mut self.phases,
         };
+        if run.norm == Norm::Preconditioned {
+            run.precondition(b, &mut parts.z)?;
+            run.scale = host.norm(&parts.z);
+            if run.scale == 0.0 {
+                return run.breakdown("the preconditioner maps b to zero; set solver.norm to \"true\"");
+            }
+        }
+        run.target = (self.config.real("solver.tolerance") * run.scale).max(absolute);
         let mut zero_guess = guess == Guess::Zero;
         let mut before = f64::INFINITY;
-        let converged = loop {
+        let end = loop {
             let result = parts.method.solve(&mut run, b, x, zero_guess);
             report.iterations = run.iterations;
-            let claimed = result?;
+            let end = result?;
             run.residual(b, x, &mut parts.r)?;
-            let norm = host.norm(&parts.r);
+            let mut norm = host.norm(&parts.r);
             report.true_residual = norm / norm_b;
-            // The residual that a method carries along drifts from the true one: when the claim does not hold, start again from
+            if end != Next::Converged {
+                break end;
+            }
+            if run.norm == Norm::Preconditioned {
+                run.precondition(&parts.r, &mut parts.z)?;
+                norm = host.norm(&parts.z);
+            }
+            // The residual that a method carries along drifts from the one of x: when the claim does not hold, start again from
             // x, as long as that still helps.
-            if !claimed || norm <= target || norm > 0.5 * before {
-                break claimed && norm <= target;
+            if norm <= run.target {
+                break Next::Converged;
+            }
+            if norm > 0.5 * before {
+                break Next::Stagnated;
             }
             before = norm;
             zero_guess = false;
         };
-        report.converged = converged;
+        report.converged = end == Next::Converged;
         let (name, iterations, residual) = (&parts.name, report.iterations, report.true_residual);
         self.context
             .log(LogLevel::Info, || format!("{name}: {iterations} iterations, true relative residual {residual:.3e}"));
-        Ok(if converged { Status::Success } else { Status::NotConverged })
+        Ok(match end {
+            Next::Converged => Status::Success,
+            Next::Stagnated => Status::Stagnated,
+            Next::Limit | Next::Continue => Status::NotConverged,
+        })
     }
 
     /// What set-up and the last solve did.
@@ -368,7 +407,7 @@ impl Solver {
 
 impl<T: Scalar> Parts<T> {
     fn bytes(&self) -> usize {
-        self.method.bytes() + size_of_val(self.r.as_slice())
+        self.method.bytes() + size_of_val(self.r.as_slice()) + size_of_val(self.z.as_slice())
     }
 }
 

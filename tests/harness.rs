@@ -20,8 +20,19 @@ const METHODS: &[(&str, &str, [usize; 3])] = &[
     ("pairwise", "tentative", [43, 22, 27]),
 ];
 
-/// Krylov method, and how many times more iterations than CG it may need.
-const KRYLOV: &[(&str, f64)] = &[("cg", 1.0), ("fcg", 1.0), ("gmres", 1.0)];
+/// Krylov method, with the factor c and power p of the bound c k^p on its iterations, where k is that of CG. An iteration of bicgstab
+/// applies the preconditioner twice, and richardson does not have the square root of the condition number that the others have.
+const KRYLOV: &[(&str, f64, i32)] = &[
+    ("cg", 1.0, 1),
+    ("fcg", 1.0, 1),
+    ("gmres", 1.0, 1),
+    ("fgmres", 1.0, 1),
+    ("bicgstab", 0.8, 1),
+    ("richardson", 0.5, 2),
+];
+
+/// Cycle, and the share of V's iterations that it may need after good interpolation, and after a tentative one on many levels.
+const CYCLES: &[(&str, f64, f64)] = &[("v", 1.0, 1.0), ("w", 1.0, 0.65), ("f", 1.0, 0.7), ("k", 1.1, 0.4)];
 
 const PROBLEMS: [&str; 3] = ["poisson5:60", "poisson7:16", "elasticity:7"];
 
@@ -41,11 +52,16 @@ fn every_combination_converges_within_its_bound() {
         let matrix = problem(name);
         for (coarsening, interpolation, bounds) in METHODS {
             for (smoother, more_for_smoother) in SMOOTHERS {
-                for (method, more_for_method) in KRYLOV {
+                for (method, factor, power) in KRYLOV {
+                    // Classical interpolation does not carry rotations: a cycle alone hardly converges then.
+                    if *method == "richardson" && *interpolation != "smoothed" && name.starts_with("elasticity") {
+                        continue;
+                    }
                     let mut config = Config::new();
                     config.set_str("solver.type", method).unwrap();
                     // No restarts: what they cost is not the component's doing.
                     config.set_int("solver.restart", 100).unwrap();
+                    config.set_int("solver.max_iterations", 3000).unwrap();
                     config.set_str("amg.smoother.type", smoother).unwrap();
                     config.set_str("amg.coarsening.type", coarsening).unwrap();
                     config.set_str("amg.interpolation.type", interpolation).unwrap();
@@ -60,7 +76,7 @@ fn every_combination_converges_within_its_bound() {
                     let report = solver.report();
                     assert_eq!(status, Status::Success, "{what}\n{}", report.to_text());
                     assert!(report.solves[0].true_residual <= 1e-8, "{what}");
-                    let bound = bounds[p] as f64 * more_for_smoother * more_for_method;
+                    let bound = factor * (bounds[p] as f64 * more_for_smoother).powi(*power);
                     let iterations = report.solves[0].iterations;
                     println!("{iterations:>4} of {bound:>5.1}  {what}");
                     assert!(iterations as f64 <= bound, "{what}: {iterations} iterations, at most {bound}");
@@ -116,11 +132,52 @@ fn iterations_and_complexity_stay_as_measured() {
 }
 
 #[test]
+fn every_cycle_converges_within_its_share_of_the_iterations_of_v() {
+    let context = Context::new("host:2").unwrap();
+    for (name, coarsening, interpolation, plain) in [
+        ("poisson5:150", "pmis", "extended_i", false),
+        ("poisson7:30", "mis2", "smoothed", false),
+        ("elasticity:9", "mis2", "smoothed", false),
+        ("poisson5:150", "mis2", "tentative", true),
+    ] {
+        let matrix = problem(name);
+        let b: Vec<f64> = (0..matrix.rows()).map(|i| 1.0 + (i % 7) as f64).collect();
+        let mut of_v = 0;
+        for (cycle, share, share_after_plain) in CYCLES {
+            let mut config = Config::new();
+            config.set_str("amg.cycle.type", cycle).unwrap();
+            config.set_str("amg.coarsening.type", coarsening).unwrap();
+            config.set_str("amg.interpolation.type", interpolation).unwrap();
+            config.set_int("amg.coarsest.max_rows", 40).unwrap();
+            let mut solver = Solver::new(&context, &config);
+            solver.setup(Some(&matrix)).unwrap();
+            let mut x = vec![f64::NAN; b.len()];
+
+            let status = solver.solve(&b, &mut x, Guess::Zero).unwrap();
+
+            let what = format!("{name} {coarsening} {interpolation} {cycle}");
+            let report = solver.report();
+            assert_eq!(status, Status::Success, "{what}\n{}", report.to_text());
+            let flexible = ["f", "k"].contains(cycle);
+            assert_eq!(report.solver, if flexible { "fcg f64" } else { "cg f64" }, "{what}");
+            let iterations = report.solves[0].iterations;
+            if *cycle == "v" {
+                of_v = iterations;
+            }
+            let bound = of_v as f64 * if plain { share_after_plain } else { share };
+            println!("{iterations:>4} of {bound:>5.1}  {what}");
+            assert!(iterations as f64 <= bound, "{what}: {iterations} iterations, at most {bound}");
+        }
+    }
+}
+
+#[test]
 fn every_component_of_the_registries_has_a_line_here() {
     let listed =
         |names: &[&str], all: &[&str]| all.iter().all(|n| names.contains(n)) && names.iter().all(|n| all.contains(n));
     assert!(listed(&SMOOTHERS.map_names(), smooth::NAMES));
-    assert!(listed(&KRYLOV.map_names(), krylov::NAMES));
+    assert!(listed(&KRYLOV.iter().map(|m| m.0).collect::<Vec<_>>(), krylov::NAMES));
+    assert!(listed(&CYCLES.iter().map(|c| c.0).collect::<Vec<_>>(), amg::cycle::NAMES));
     assert!(listed(&METHODS.iter().map(|m| m.0).collect::<Vec<_>>(), amg::coarsen::NAMES));
     assert!(listed(&METHODS.iter().map(|m| m.1).collect::<Vec<_>>(), amg::interp::NAMES));
 }

@@ -96,7 +96,7 @@ fn run(device: &std::ffi::CStr, options: &[(&std::ffi::CStr, &std::ffi::CStr)], 
 
 #[test]
 fn apply_and_solve_allocate_nothing_after_set_up() {
-    for method in [c"cg", c"fcg", c"gmres"] {
+    for method in [c"cg", c"fcg", c"gmres", c"fgmres", c"bicgstab", c"richardson"] {
         let options = [(c"solver.type", method)];
         run(c"host:1", &options, 10, 0);
         run(c"host:1", &options, 30, 0);
@@ -105,4 +105,8 @@ fn apply_and_solve_allocate_nothing_after_set_up() {
     run(c"host:1", &[(c"precision.matrix", c"f32"), (c"precision.vector", c"f32")], 20, 0);
     run(c"host:1", &[(c"amg.coarsening.type", c"mis2")], 20, 0);
     run(c"host:1", &[(c"solver.max_iterations", c"2")], 20, 0);
+    for cycle in [c"w", c"f", c"k"] {
+        run(c"host:1", &[(c"amg.cycle.type", cycle)], 20, 0);
+    }
+    run(c"host:1", &[(c"solver.norm", c"preconditioned")], 20, 0);
 }

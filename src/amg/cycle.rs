@@ -7,6 +7,38 @@ use crate::report::LevelReport;
 use crate::scalar::{Precision, Scalar};
 use crate::smooth::{Smoother, Sweep};
 
+/// Names of the shapes, as the options spell them.
+pub const NAMES: &[&str] = &["v", "w", "f", "k"];
+
+/// How often and how the levels below are visited. The shapes differ from V only where a coarse level has another below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// One visit.
+    V,
+    /// Two visits, each of them a W.
+    W,
+    /// Two visits, an F and then a V.
+    F,
+    /// At most two steps of flexible CG with a K as preconditioner: the nonlinear cycle of Notay and Vassilevski.
+    K,
+}
+
+impl Shape {
+    /// The shape of this name.
+    pub fn from_name(name: &str) -> Shape {
+        match name {
+            "v" => Shape::V,
+            "w" => Shape::W,
+            "f" => Shape::F,
+            "k" => Shape::K,
+            _ => unreachable!("the options table accepts only the names of the shapes, not {name}"),
+        }
+    }
+}
+
+/// The second step of a K-cycle is left out when the first reduces the residual norm to this share.
+const ENOUGH: f64 = 0.25;
+
 /// What comes below a level's smoother.
 pub(super) enum Below<B: Backend, V: Scalar> {
     /// A coarser level.
@@ -20,6 +52,8 @@ pub(super) enum Below<B: Backend, V: Scalar> {
 /// One level, whose vectors have precision `V`.
 pub(super) struct Level<B: Backend, V: Scalar> {
     pub backend: B,
+    /// The cycle that begins here.
+    pub shape: Shape,
     pub a: Box<dyn Operator<B, V>>,
     pub smoother: Box<dyn Smoother<B, V>>,
     pub smoother_name: String,
@@ -35,20 +69,30 @@ pub(super) struct Level<B: Backend, V: Scalar> {
 impl<B: Backend, V: Scalar> Level<B, V> {
     /// x = M b: one cycle from a zero guess.
     pub fn cycle(&mut self, b: &B::Slice<V>, x: &mut B::Slice<V>) -> Result<()> {
+        self.visit(self.shape, b, x, true)
+    }
+
+    /// x += M (b - A x); with `zero_guess` x = M b and x is not read.
+    fn visit(&mut self, shape: Shape, b: &B::Slice<V>, x: &mut B::Slice<V>, zero_guess: bool) -> Result<()> {
         match &self.below {
             Below::Inverse(inverse) => return inverse.apply(V::ONE, b, V::ZERO, x),
-            Below::Sweeps(sweeps) => return self.sweeps(*sweeps, b, x, true, false),
+            Below::Sweeps(sweeps) => return self.sweeps(*sweeps, b, x, zero_guess, false),
             Below::Coarser(_) => {}
         }
-        if self.pre_sweeps == 0 {
+        if self.pre_sweeps == 0 && zero_guess {
             self.backend.fill(V::ZERO, x);
         }
-        self.sweeps(self.pre_sweeps, b, x, true, false)?;
+        self.sweeps(self.pre_sweeps, b, x, zero_guess, false)?;
         if let Below::Coarser(coarser) = &mut self.below {
             self.a.residual(b, x, &mut self.scratch[0])?;
-            coarser.correct(&self.scratch[0], x)?;
+            coarser.correct(shape, &self.scratch[0], x)?;
         }
         self.sweeps(self.post_sweeps, b, x, false, true)
+    }
+
+    /// Whether a cycle from here solves exactly, so that a second one would change nothing.
+    pub fn is_exact(&self) -> bool {
+        matches!(self.below, Below::Inverse(_))
     }
 
     fn sweeps(
@@ -92,9 +136,12 @@ impl<B: Backend, V: Scalar> Level<B, V> {
         }
     }
 
-    /// Whether every level computes in precision `T` and the cycle is its own transpose.
+    /// Whether every level computes in precision `T` and the cycle is its own transpose. F visits in an order that is not, K depends
+    /// on what it is applied to.
     pub fn is_symmetric_in(&self, precision: Precision) -> bool {
-        let symmetric = self.pre_sweeps == self.post_sweeps && V::PRECISION == precision;
+        let symmetric = self.pre_sweeps == self.post_sweeps
+            && matches!(self.shape, Shape::V | Shape::W)
+            && V::PRECISION == precision;
         match &self.below {
             Below::Coarser(coarser) => symmetric && coarser.is_symmetric_in(precision),
             _ => V::PRECISION == precision,
@@ -104,9 +151,9 @@ impl<B: Backend, V: Scalar> Level<B, V> {
 
 /// The levels below one whose vectors have precision `V`.
 pub(super) trait CoarseGrid<B: Backend, V: Scalar>: Send + Sync {
-    /// x += P M_c R r.
-    fn correct(&mut self, r: &B::Slice<V>, x: &mut B::Slice<V>) -> Result<()>;
-    /// Bytes of the transfers and of the coarse right-hand side and correction.
+    /// x += P M_c R r, where M_c is what the shape makes of the cycles below.
+    fn correct(&mut self, shape: Shape, r: &B::Slice<V>, x: &mut B::Slice<V>) -> Result<()>;
+    /// Bytes of the transfers and of the vectors between the levels.
     fn bytes(&self) -> usize;
     /// Storage of the transfers.
     fn transfer_precision(&self) -> Precision;
@@ -122,18 +169,60 @@ pub(super) struct Coarse<B: Backend, V: Scalar, W: Scalar> {
     pub interpolation: Box<dyn Operator<B, W, V>>,
     pub b: B::Buffer<W>,
     pub x: B::Buffer<W>,
+    /// Product and direction of the inner iteration; only for K-cycles.
+    pub inner: Option<(B::Buffer<W>, B::Buffer<W>)>,
     pub level: Level<B, W>,
 }
 
+impl<B: Backend, V: Scalar, W: Scalar> Coarse<B, V, W> {
+    /// x = at most two steps of flexible CG on A x = b, which overwrite b. The letters are those of Notay and Vassilevski: c and d are
+    /// the directions, v = A c, w = A d.
+    fn accelerate(&mut self) -> Result<()> {
+        let Coarse { b, x: c, inner, level, .. } = self;
+        level.visit(Shape::K, b, c, true)?;
+        let Some((v, d)) = inner else { return Ok(()) };
+        let backend = level.backend.clone();
+        level.a.apply(W::ONE, c, W::ZERO, v)?;
+        let (rho1, alpha1) = (backend.dot(c, v), backend.dot(c, b));
+        // Without a positive ρ there is no step to compute: nothing to correct, or a level that is not definite to rounding.
+        if rho1.is_nan() || rho1 <= 0.0 {
+            return Ok(());
+        }
+        let before = backend.norm(b);
+        backend.axpby(W::from_f64(-alpha1 / rho1), v, W::ONE, b);
+        if backend.norm(b) <= ENOUGH * before {
+            backend.axpby(W::ZERO, v, W::from_f64(alpha1 / rho1), c);
+            return Ok(());
+        }
+        level.visit(Shape::K, b, d, true)?;
+        let (gamma, alpha2) = (backend.dot(d, v), backend.dot(d, b));
+        // The residual is not needed any more: its place is taken by w.
+        let w = b;
+        level.a.apply(W::ONE, d, W::ZERO, w)?;
+        let rho2 = backend.dot(d, w) - gamma * gamma / rho1;
+        let step = if rho2 > 0.0 { alpha2 / rho2 } else { 0.0 };
+        backend.axpby(W::from_f64(step), d, W::from_f64((alpha1 - gamma * step) / rho1), c);
+        Ok(())
+    }
+}
+
 impl<B: Backend, V: Scalar, W: Scalar> CoarseGrid<B, V> for Coarse<B, V, W> {
-    fn correct(&mut self, r: &B::Slice<V>, x: &mut B::Slice<V>) -> Result<()> {
+    fn correct(&mut self, shape: Shape, r: &B::Slice<V>, x: &mut B::Slice<V>) -> Result<()> {
         self.restriction.apply(W::ONE, r, W::ZERO, &mut self.b)?;
-        self.level.cycle(&self.b, &mut self.x)?;
+        match shape {
+            Shape::K => self.accelerate()?,
+            _ => self.level.visit(shape, &self.b, &mut self.x, true)?,
+        }
+        if matches!(shape, Shape::W | Shape::F) && !self.level.is_exact() {
+            let second = if shape == Shape::W { Shape::W } else { Shape::V };
+            self.level.visit(second, &self.b, &mut self.x, false)?;
+        }
         self.interpolation.apply(V::ONE, &self.x, V::ONE, x)
     }
 
     fn bytes(&self) -> usize {
-        let vectors = 2 * self.level.a.rows() * W::PRECISION.bytes();
+        let count = if self.inner.is_some() { 4 } else { 2 };
+        let vectors = count * self.level.a.rows() * W::PRECISION.bytes();
         self.restriction.bytes() + self.interpolation.bytes() + vectors
     }
 
@@ -147,5 +236,86 @@ impl<B: Backend, V: Scalar, W: Scalar> CoarseGrid<B, V> for Coarse<B, V, W> {
 
     fn is_symmetric_in(&self, precision: Precision) -> bool {
         self.level.is_symmetric_in(precision)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amg::Amg;
+    use crate::config::Config;
+    use crate::context::Context;
+    use crate::gallery;
+    use crate::host::Host;
+    use crate::host::operator::Stored;
+    use crate::matrix::Matrix;
+    use crate::smooth;
+    use crate::sparse::Csr;
+    use std::sync::Arc;
+
+    #[test]
+    fn two_inner_steps_solve_two_unknowns() {
+        // The level below has the matrix (2 -1; -1 2), one sweep of l1-Jacobi for a cycle, and nothing below it.
+        let config = Config::new();
+        let host = Host::new(&Context::new("host:1").unwrap());
+        let matrix = |t: &[(usize, usize, f64)]| Csr::from_triplets(2, 2, t).unwrap().into_shared();
+        let a = matrix(&[(0, 0, 2.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 2.0)]);
+        let identity = matrix(&[(0, 0, 1.0), (1, 1, 1.0)]);
+        let setup = smooth::Setup { host: &host, config: &config, a: a.view(), matrix: &a };
+        let smoother = smooth::build::<f64, f64>(&setup, Precision::F64).unwrap();
+        let level = Level {
+            backend: host.clone(),
+            shape: Shape::K,
+            scratch: vec![vec![0.0; 2]; smoother.scratch().max(1)],
+            smoother,
+            a: Box::new(Stored::new(&host, a.clone())),
+            smoother_name: String::new(),
+            smoother_precision: Precision::F64,
+            pre_sweeps: 1,
+            post_sweeps: 1,
+            below: Below::Sweeps(1),
+            nonzeros: 4,
+        };
+        let mut coarse = Coarse::<Host, f64, f64> {
+            restriction: Box::new(Stored::new(&host, identity.clone())),
+            interpolation: Box::new(Stored::new(&host, identity)),
+            b: vec![0.0; 2],
+            x: vec![0.0; 2],
+            inner: Some((vec![0.0; 2], vec![0.0; 2])),
+            level,
+        };
+        // The second right-hand side is an eigenvector, for which one step is enough; for the third there is nothing to do.
+        for (b, exact) in [([1.0, 0.0], [2.0 / 3.0, 1.0 / 3.0]), ([1.0, 1.0], [1.0, 1.0]), ([0.0, 0.0], [0.0, 0.0])] {
+            let mut x = [0.0; 2];
+            coarse.correct(Shape::K, &b, &mut x).unwrap();
+            assert!(x.iter().zip(exact).all(|(x, e)| (x - e).abs() < 1e-14), "{b:?}: {x:?}");
+        }
+    }
+
+    #[test]
+    fn v_and_w_are_symmetric_and_k_is_homogeneous() {
+        let matrix = Arc::new(Matrix::from_csr(gallery::poisson5(30, 30).unwrap()).unwrap());
+        let n = matrix.rows();
+        let apply = |shape: &str, b: &[f64]| {
+            let mut config = Config::new();
+            config.set_str("amg.cycle.type", shape).unwrap();
+            config.set_int("amg.coarsest.max_rows", 10).unwrap();
+            let mut amg = Amg::setup(&Context::new("host:1").unwrap(), &matrix, &config).unwrap();
+            assert!(amg.report().levels.len() > 2);
+            let mut x = vec![f64::NAN; n];
+            amg.apply(b, &mut x).unwrap();
+            x
+        };
+        let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+        let p: Vec<f64> = (0..n).map(|i| ((i * 37) % 19) as f64 - 9.0).collect();
+        let q: Vec<f64> = (0..n).map(|i| ((i * 11) % 23) as f64).collect();
+        for shape in ["v", "w"] {
+            let (one, other) = (dot(&p, &apply(shape, &q)), dot(&q, &apply(shape, &p)));
+            assert!((one - other).abs() <= 1e-10 * one.abs(), "{shape}: {one} {other}");
+        }
+        let doubled: Vec<f64> = q.iter().map(|v| 2.0 * v).collect();
+        let (once, twice) = (apply("k", &q), apply("k", &doubled));
+        assert!(once.iter().zip(&twice).all(|(o, t)| 2.0 * o == *t), "scaling by 2 is exact");
+        assert!(dot(&q, &once) > 0.0);
     }
 }

@@ -4,7 +4,7 @@
 //! values needs is kept with them: strong couplings, coarse unknowns, patterns.
 
 use super::coarsen::{self, Coarse, Coarsening};
-use super::cycle::{self, Below, CoarseGrid, Level};
+use super::cycle::{self, Below, CoarseGrid, Level, Shape};
 use super::galerkin;
 use super::interp::{self, Input};
 use super::null_space::NearNullSpace;
@@ -215,6 +215,7 @@ impl Builder<'_> {
         phases: &mut Phases,
     ) -> Result<Level<Host, V>> {
         let config = self.config;
+        let shape = Shape::from_name(&config.text("amg.cycle.type"));
         let level = &raw[i];
         let view = level.a.view();
         let rows = view.scalar_rows();
@@ -233,7 +234,7 @@ impl Builder<'_> {
                 let transfer = self.precision(LevelPart::Transfer, i);
                 Below::Coarser(with_precision!(vector, W => {
                     let coarse = self.wrap::<T, W>(host, raw, i + 1, phases)?;
-                    coarser::<T, V, W>(host, transfer, p, r, coarse)?
+                    coarser::<T, V, W>(host, transfer, p, r, coarse, shape)?
                 }))
             }
             None if rows <= DENSE_LIMIT.max(config.int("amg.coarsest.max_rows")) => {
@@ -247,6 +248,7 @@ impl Builder<'_> {
         let scratch = (0..smoother.scratch().max(1)).map(|_| host.zeros(rows)).collect::<Result<_>>()?;
         Ok(Level {
             backend: host.clone(),
+            shape,
             a,
             smoother,
             smoother_name: config.text("amg.smoother.type"),
@@ -266,13 +268,19 @@ fn coarser<T: Scalar, V: Scalar, W: Scalar>(
     p: &SharedCsr<T>,
     r: &SharedCsr<T>,
     level: Level<Host, W>,
+    shape: Shape,
 ) -> Result<Box<dyn CoarseGrid<Host, V>>> {
     let n = level.a.rows();
+    let inner = match shape {
+        Shape::K if !level.is_exact() => Some((host.zeros(n)?, host.zeros(n)?)),
+        _ => None,
+    };
     with_precision!(transfer, S => Ok(Box::new(cycle::Coarse::<Host, V, W> {
         restriction: Box::new(Stored::new(host, r.cast::<S>()?)),
         interpolation: Box::new(Stored::new(host, p.cast::<S>()?)),
         b: host.zeros(n)?,
         x: host.zeros(n)?,
+        inner,
         level,
     })))
 }

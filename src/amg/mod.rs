@@ -4,7 +4,7 @@
 //! [`interp`] makes the prolongator, `galerkin` the coarse matrix, `hierarchy` puts levels together, `cycle` runs them.
 
 pub mod coarsen;
-mod cycle;
+pub mod cycle;
 mod estimate;
 mod galerkin;
 mod hierarchy;

@@ -135,9 +135,9 @@ pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> t
 /// - `guess`: `TERRACE_ZERO_GUESS`, which does not read x, or `TERRACE_GIVEN_GUESS`, which starts from the content of x.
 ///
 /// Returns when x is written. `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the
-/// iteration limit: x is the best that was found. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
-/// `TERRACE_ERROR_NOT_SET_UP`, `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_CALLBACK`. One thread at a time for
-/// each context.
+/// iteration limit, `TERRACE_STAGNATED` when its residual no longer fell; the first that was not solved decides, and x is the last
+/// iterate. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
+/// `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_CALLBACK`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_solve(
     solver: *mut terrace_solver,

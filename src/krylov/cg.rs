@@ -28,21 +28,20 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
         x: &mut B::Slice<T>,
         zero_guess: bool,
         beta: impl Fn(&B, &Self, Step) -> f64,
-    ) -> Result<bool> {
+    ) -> Result<Next> {
         let backend = run.backend;
         run.initial_residual(b, x, &mut self.r, zero_guess)?;
-        let mut next = run.start(backend.norm(&self.r))?;
+        let mut next = run.start_with(&self.r, &mut self.z)?;
         if next != Next::Continue {
-            return Ok(next == Next::Converged);
+            return Ok(next);
         }
-        run.precondition(&self.r, &mut self.z)?;
         backend.copy(&self.z, &mut self.p);
         let mut zr = backend.dot(&self.z, &self.r);
         loop {
             run.operator(&self.p, &mut self.q)?;
             let pq = backend.dot(&self.p, &self.q);
             if zr.is_nan() || pq.is_nan() {
-                return run.step(f64::NAN).map(|_| false);
+                return run.step(f64::NAN);
             }
             if zr <= 0.0 {
                 return run.breakdown(&format!(
@@ -55,11 +54,10 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
             let alpha = zr / pq;
             backend.axpby(T::from_f64(alpha), &self.p, T::ONE, x);
             backend.axpby(T::from_f64(-alpha), &self.q, T::ONE, &mut self.r);
-            next = run.step(backend.norm(&self.r))?;
+            next = run.step_with(&self.r, &mut self.z)?;
             if next != Next::Continue {
-                return Ok(next == Next::Converged);
+                return Ok(next);
             }
-            run.precondition(&self.r, &mut self.z)?;
             let before = zr;
             zr = backend.dot(&self.z, &self.r);
             let beta = beta(backend, self, Step { zr, before, alpha });
@@ -90,11 +88,15 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Cg<B, T> {
         b: &B::Slice<T>,
         x: &mut B::Slice<T>,
         zero_guess: bool,
-    ) -> Result<bool> {
+    ) -> Result<Next> {
         self.iterate(run, b, x, zero_guess, |_, _, step| step.zr / step.before)
     }
 
     fn bytes(&self) -> usize {
         4 * self.n * T::PRECISION.bytes()
+    }
+
+    fn has_preconditioned_residual(&self) -> bool {
+        true
     }
 }

@@ -2,7 +2,7 @@
 //! only to the rounding of a lower precision.
 
 use super::cg::Cg;
-use super::{Krylov, Run};
+use super::{Krylov, Next, Run};
 use crate::backend::Backend;
 use crate::error::Result;
 use crate::scalar::Scalar;
@@ -26,12 +26,16 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Fcg<B, T> {
         b: &B::Slice<T>,
         x: &mut B::Slice<T>,
         zero_guess: bool,
-    ) -> Result<bool> {
+    ) -> Result<Next> {
         // β = z·(r - r_before) / (z·r)_before, and r - r_before = -α q: no copy of the old residual is needed.
         self.cg.iterate(run, b, x, zero_guess, |backend, cg, step| -step.alpha * cg.zq(backend) / step.before)
     }
 
     fn bytes(&self) -> usize {
         Krylov::<B, T>::bytes(&self.cg)
+    }
+
+    fn has_preconditioned_residual(&self) -> bool {
+        true
     }
 }

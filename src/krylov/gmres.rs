@@ -1,14 +1,16 @@
 //! GMRES(m) with right preconditioning: for matrices that are not symmetric. The norms it minimises are those of the residual itself.
+//! The flexible variant ([`super::fgmres`]) differs in what it keeps, not in what it computes.
 
 use super::{Krylov, Next, Run};
 use crate::backend::Backend;
 use crate::error::{Result, try_vec};
 use crate::scalar::Scalar;
 
-/// Workspace: an orthonormal basis of at most m + 1 vectors, and the small least-squares problem.
+/// Workspace: an orthonormal basis V of at most m + 1 vectors, and the small least-squares problem.
 pub struct Gmres<B: Backend, T: Scalar> {
     basis: Vec<B::Buffer<T>>,
-    z: B::Buffer<T>,
+    /// M v for every basis vector v in the flexible variant, otherwise room for one.
+    z: Vec<B::Buffer<T>>,
     w: B::Buffer<T>,
     /// R of the factorised Hessenberg matrix, column by column, m + 1 numbers each.
     h: Vec<f64>,
@@ -23,10 +25,15 @@ pub struct Gmres<B: Backend, T: Scalar> {
 impl<B: Backend, T: Scalar> Gmres<B, T> {
     /// For vectors of `n` elements, restarted after `m` steps.
     pub fn new(backend: &B, n: usize, m: usize) -> Result<Self> {
+        Self::keeping(backend, n, m, |_| 1)
+    }
+
+    /// As `new`, with room for `preconditioned(m)` preconditioned vectors: 1 or m.
+    pub(super) fn keeping(backend: &B, n: usize, m: usize, preconditioned: impl Fn(usize) -> usize) -> Result<Self> {
         let m = m.min(n.max(1));
         Ok(Gmres {
             basis: (0..=m).map(|_| backend.zeros(n)).collect::<Result<_>>()?,
-            z: backend.zeros(n)?,
+            z: (0..preconditioned(m)).map(|_| backend.zeros(n)).collect::<Result<_>>()?,
             w: backend.zeros(n)?,
             h: try_vec((m + 1) * m, 0.0)?,
             rotations: try_vec(m, (0.0, 0.0))?,
@@ -45,8 +52,9 @@ impl<B: Backend, T: Scalar> Gmres<B, T> {
         let inverse = T::from_f64(1.0 / norm);
         backend.axpby(T::ZERO, &self.w, inverse, &mut self.basis[0]);
         for j in 0..m {
-            run.precondition(&self.basis[j], &mut self.z)?;
-            run.operator(&self.z, &mut self.w)?;
+            let z = j % self.z.len();
+            run.precondition(&self.basis[j], &mut self.z[z])?;
+            run.operator(&self.z[z], &mut self.w)?;
             // Gram-Schmidt twice: once loses orthogonality when the residual drops fast.
             let column = &mut self.h[j * (m + 1)..][..m + 1];
             column.fill(0.0);
@@ -82,7 +90,7 @@ impl<B: Backend, T: Scalar> Gmres<B, T> {
         Ok((Next::Continue, m))
     }
 
-    /// x += M V y with y from the triangular system of the first `k` columns.
+    /// x += M V y with y from the triangular system of the first `k` columns; M V is at hand in the flexible variant.
     fn correct(&mut self, run: &mut Run<'_, B, T>, x: &mut B::Slice<T>, k: usize) -> Result<()> {
         let backend = run.backend;
         let m = self.m;
@@ -90,12 +98,18 @@ impl<B: Backend, T: Scalar> Gmres<B, T> {
             let known: f64 = (i + 1..k).map(|j| self.h[j * (m + 1) + i] * self.g[j]).sum();
             self.g[i] = (self.g[i] - known) / self.h[i * (m + 1) + i];
         }
+        if self.z.len() == m {
+            for (y, z) in self.g[..k].iter().zip(&self.z) {
+                backend.axpby(T::from_f64(*y), z, T::ONE, x);
+            }
+            return Ok(());
+        }
         backend.fill(T::ZERO, &mut self.w);
         for (y, v) in self.g[..k].iter().zip(&self.basis) {
             backend.axpby(T::from_f64(*y), v, T::ONE, &mut self.w);
         }
-        run.precondition(&self.w, &mut self.z)?;
-        backend.axpby(T::ONE, &self.z, T::ONE, x);
+        run.precondition(&self.w, &mut self.z[0])?;
+        backend.axpby(T::ONE, &self.z[0], T::ONE, x);
         Ok(())
     }
 }
@@ -107,24 +121,25 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Gmres<B, T> {
         b: &B::Slice<T>,
         x: &mut B::Slice<T>,
         zero_guess: bool,
-    ) -> Result<bool> {
+    ) -> Result<Next> {
         run.initial_residual(b, x, &mut self.basis[0], zero_guess)?;
         loop {
             let norm = run.backend.norm(&self.basis[0]);
             let next = run.start(norm)?;
             if next != Next::Continue {
-                return Ok(next == Next::Converged);
+                return Ok(next);
             }
             let (next, columns) = self.cycle(run, norm)?;
             self.correct(run, x, columns)?;
             if next != Next::Continue {
-                return Ok(next == Next::Converged);
+                return Ok(next);
             }
             run.residual(b, x, &mut self.basis[0])?;
         }
     }
 
     fn bytes(&self) -> usize {
-        (self.m + 3) * self.n * T::PRECISION.bytes() + (self.h.len() + self.g.len() + 2 * self.m) * size_of::<f64>()
+        (self.basis.len() + self.z.len() + 1) * self.n * T::PRECISION.bytes()
+            + (self.h.len() + self.g.len() + 2 * self.m) * size_of::<f64>()
     }
 }

@@ -1,8 +1,11 @@
 //! Krylov methods, written once for all backends.
 
+mod bicgstab;
 mod cg;
 mod fcg;
+mod fgmres;
 mod gmres;
+mod richardson;
 
 use crate::backend::{Backend, Operator, Preconditioner};
 use crate::config::Config;
@@ -14,17 +17,37 @@ use crate::scalar::Scalar;
 
 /// A method with its workspace.
 pub trait Krylov<B: Backend, T: Scalar>: Send {
-    /// Iterates on A x = b until the run says so; `true` when the tolerance was reached. With `zero_guess` x holds zeros.
+    /// Iterates on A x = b until the run says something other than `Continue`, and returns that. With `zero_guess` x holds zeros.
     fn solve(
         &mut self,
         run: &mut Run<'_, B, T>,
         b: &B::Slice<T>,
         x: &mut B::Slice<T>,
         zero_guess: bool,
-    ) -> Result<bool>;
+    ) -> Result<Next>;
     /// Bytes of the workspace.
     fn bytes(&self) -> usize;
+    /// Whether the method has M r at hand in every iteration, so that it can stop on the norm of it.
+    fn has_preconditioned_residual(&self) -> bool {
+        false
+    }
 }
+
+/// Which norm is compared with the tolerance and written down, in relation to the same norm of the right-hand side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Norm {
+    /// |r|.
+    True,
+    /// |M r|.
+    Preconditioned,
+}
+
+/// A residual that a method carries along says nothing about x below this share of the right-hand side, times the rounding unit of the
+/// vectors: recurrences go on falling to underflow while b - Ax has long stopped.
+const CARRIED: f64 = 0.25;
+
+/// An iteration makes progress when the residual norm falls below this share of what it was at the last progress.
+const PROGRESS: f64 = 0.9;
 
 registry! {
     /// The method of this name, with workspace for vectors of `n` elements.
@@ -32,6 +55,9 @@ registry! {
     "cg" => Ok(Box::new(cg::Cg::<B, T>::new(backend, n)?));
     "fcg" => Ok(Box::new(fcg::Fcg::<B, T>::new(backend, n)?));
     "gmres" => Ok(Box::new(gmres::Gmres::<B, T>::new(backend, n, config.int("solver.restart"))?));
+    "fgmres" => Ok(Box::new(fgmres::Fgmres::<B, T>::new(backend, n, config.int("solver.restart"))?));
+    "bicgstab" => Ok(Box::new(bicgstab::BiCgStab::<B, T>::new(backend, n)?));
+    "richardson" => Ok(Box::new(richardson::Richardson::<B, T>::new(backend, n)?));
 }
 
 /// One solve as the methods see it: operator, preconditioner, when to stop, and what is written down.
@@ -44,10 +70,16 @@ pub struct Run<'a, B: Backend, T: Scalar> {
     pub m: Option<&'a mut dyn Preconditioner<B, T>>,
     /// For the log.
     pub context: &'a Context,
+    /// Which norm counts.
+    pub norm: Norm,
     /// Residual norm at which to stop.
     pub target: f64,
     /// Norm of the right-hand side, which histories are relative to.
     pub scale: f64,
+    /// Iterations without progress that end the solve; 0 is no end.
+    pub window: usize,
+    /// Residual norm and iteration of the last progress.
+    pub progress: (f64, usize),
     /// Iteration limit.
     pub limit: usize,
     /// Iterations done.
@@ -67,6 +99,8 @@ pub enum Next {
     Converged,
     /// The iteration limit is reached.
     Limit,
+    /// The residual norm no longer falls.
+    Stagnated,
 }
 
 impl<B: Backend, T: Scalar> Run<'_, B, T> {
@@ -109,31 +143,64 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         }
     }
 
+    /// Records the norm that counts of the initial residual r; z = M r when the iteration goes on.
+    pub fn start_with(&mut self, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<Next> {
+        self.record_with(r, z, Self::start)
+    }
+
+    /// Counts an iteration and records the norm that counts of the residual r after it; z = M r when the iteration goes on.
+    pub fn step_with(&mut self, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<Next> {
+        self.record_with(r, z, Self::step)
+    }
+
+    fn record_with(
+        &mut self,
+        r: &B::Slice<T>,
+        z: &mut B::Slice<T>,
+        record: fn(&mut Self, f64) -> Result<Next>,
+    ) -> Result<Next> {
+        if self.norm == Norm::Preconditioned {
+            self.precondition(r, z)?;
+            return record(self, self.backend.norm(z));
+        }
+        let next = record(self, self.backend.norm(r))?;
+        if next == Next::Continue {
+            self.precondition(r, z)?;
+        }
+        Ok(next)
+    }
+
     /// Records the norm of the initial residual.
     pub fn start(&mut self, norm: f64) -> Result<Next> {
         if self.history.is_empty() {
             self.history.push(norm / self.scale);
         }
-        self.judge(norm)
+        self.judge(norm, self.target)
     }
 
-    /// Counts an iteration and records the residual norm after it.
+    /// Counts an iteration and records the residual norm after it. Below what a carried residual can tell, `Converged` is an
+    /// invitation to compute it anew.
     pub fn step(&mut self, norm: f64) -> Result<Next> {
         self.iterations += 1;
         self.history.push(norm / self.scale);
         let (iteration, relative) = (self.iterations, norm / self.scale);
         self.context.log(LogLevel::Debug, || format!("iteration {iteration}: relative residual {relative:.3e}"));
-        self.judge(norm)
+        self.judge(norm, self.target.max(CARRIED * T::EPSILON.to_f64() * self.scale))
     }
 
-    fn judge(&self, norm: f64) -> Result<Next> {
+    fn judge(&mut self, norm: f64, target: f64) -> Result<Next> {
         if !norm.is_finite() {
             return fail!(NonFinite, "the residual norm is {norm} after iteration {}", self.iterations);
         }
-        Ok(if norm <= self.target {
+        if norm < PROGRESS * self.progress.0 {
+            self.progress = (norm, self.iterations);
+        }
+        Ok(if norm <= target {
             Next::Converged
         } else if self.iterations >= self.limit {
             Next::Limit
+        } else if self.window > 0 && self.iterations - self.progress.1 >= self.window {
+            Next::Stagnated
         } else {
             Next::Continue
         })
