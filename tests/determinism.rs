@@ -32,6 +32,8 @@ fn results_are_identical_to_the_bit_for_1_2_and_7_threads() {
         ("poisson7:40", &[("amg.coarsening.type", "mis2"), ("solver.type", "fcg")]),
         ("poisson5:200", &[("solver.type", "gmres"), ("precision.matrix", "f64,f32"), ("precision.vector", "f64,f32")]),
         ("poisson27:24", &[("precision.setup", "f32"), ("precision.transfer", "f32"), ("precision.smoother", "f32")]),
+        ("convection_diffusion:120", &[("solver.type", "gmres")]),
+        ("jumps:30", &[]),
         ("elasticity:14", &[]),
         ("elasticity:14", &[("amg.coarsening.type", "pmis"), ("solver.max_iterations", "20")]),
     ];
