@@ -71,8 +71,8 @@ mod tests {
         let a = jumps([18, 9, 11], 1e6, 4).unwrap();
         assert!(symmetric(&a) && is_m_matrix(&a));
         let inner = a.values.iter().filter(|&&v| v == -1e6).count();
-        // Parts are 2, 1 and at most 2 cells wide: pairs inside of an inclusion, seen from both sides.
-        assert!(inner > 0);
+        // The 4 x 4 x 4 inclusions are 2 x 1 x 1 cells: one pair in each, seen from both sides.
+        assert_eq!(inner, 2 * 64);
         assert!(a.values.iter().filter(|v| **v < 0.0).all(|v| [-1.0, -1e6].contains(v) || (v + 2.0).abs() < 1e-5));
     }
 }
