@@ -41,6 +41,8 @@ fn results_are_identical_to_the_bit_for_1_2_and_7_threads() {
         ("poisson7:40", &[("amg.cycle.type", "w")]),
         ("poisson5:200", &[("amg.cycle.type", "k"), ("amg.coarsening.type", "mis2"), ("precision.vector", "f64,f32")]),
         ("poisson27:24", &[("precision.setup", "f32"), ("precision.transfer", "f32"), ("precision.smoother", "f32")]),
+        ("convection_diffusion:120", &[("solver.type", "gmres")]),
+        ("jumps:30", &[]),
         ("elasticity:14", &[]),
         ("poisson5:200", &[("amg.smoother.type", "l1_gauss_seidel")]),
         ("elasticity:18", &[("amg.smoother.type", "l1_gauss_seidel"), ("precision.smoother", "f32")]),

@@ -192,3 +192,24 @@ impl Family {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::gallery::FAMILIES;
+
+    #[test]
+    fn what_is_not_given_has_its_default() {
+        let lognormal = FAMILIES.iter().find(|family| family.name == "lognormal").unwrap();
+        assert_eq!(lognormal.parse_sizes("lognormal", "").unwrap(), [61, 221, 253]);
+        assert_eq!(lognormal.parse_parameters("lognormal", "seed=9").unwrap(), [2.0, 4.0, 9.0]);
+        assert!(FAMILIES[0].parse_sizes("poisson5", "").is_err());
+    }
+
+    #[test]
+    fn defaults_are_accepted_and_written_as_they_are_read() {
+        for parameter in FAMILIES.iter().flat_map(|family| family.parameters) {
+            let written = parameter.default_written();
+            assert_eq!(parameter.parse("", &written).unwrap(), parameter.default, "{}", parameter.name);
+        }
+    }
+}

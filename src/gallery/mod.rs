@@ -184,6 +184,7 @@ mod testing {
 mod tests {
     use super::*;
     use crate::error::Status;
+    use crate::host::par::ROW_GRAIN;
 
     #[test]
     fn descriptions_name_family_and_sizes() {
@@ -216,6 +217,31 @@ mod tests {
             let problem = parse(&format!("{}:2", family.name)).unwrap();
             assert!(problem.matrix.rows > 0);
             assert!(family.usage().starts_with(family.name));
+        }
+    }
+
+    #[test]
+    fn threads_do_not_change_the_matrix() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+        for name in [
+            "poisson5:90",
+            "poisson9:90",
+            "poisson7:19x23x17",
+            "poisson27:19x23x17",
+            "anisotropic:19x23x17",
+            "rotated_anisotropic:90",
+            "jumps:20",
+            "convection_diffusion:90",
+            "beam:1",
+            "lshape:4",
+            "lognormal:19x23x17",
+            "random_m_matrix:5000",
+            "elasticity:16:contrast=100",
+            "elasticity_tet:16",
+        ] {
+            let alone = parse(name).unwrap();
+            assert!(alone.matrix.rows > 2 * ROW_GRAIN, "{name} is one piece of work");
+            assert!(pool.install(|| parse(name)).unwrap().matrix == alone.matrix, "{name}");
         }
     }
 
