@@ -1,6 +1,7 @@
 //! The host backend: vectors are slices, loops run on the context's threads. It is the oracle for every other backend, so each
 //! kernel here gives the same bits whatever the number of threads.
 
+pub mod aggressive;
 pub mod classical_modified;
 pub mod dense;
 pub mod direct;
@@ -20,6 +21,7 @@ pub mod strength;
 pub mod tentative;
 pub mod transpose;
 pub mod truncate;
+pub mod two_stage;
 pub mod vector;
 
 use crate::context::Context;
