@@ -34,6 +34,7 @@ fn results_are_identical_to_the_bit_for_1_2_and_7_threads() {
         ("poisson7:40", &[("amg.interpolation.type", "classical_modified")]),
         ("poisson7:40", &[("amg.coarsening.type", "pairwise")]),
         ("poisson7:40", &[("amg.coarsening.aggressive_levels", "1")]),
+        ("poisson7:40", &[("amg.coarsening.type", "hmis")]),
         ("elasticity:14", &[("amg.coarsening.type", "pairwise"), ("amg.interpolation.type", "tentative")]),
         ("poisson5:200", &[("solver.type", "gmres"), ("precision.matrix", "f64,f32"), ("precision.vector", "f64,f32")]),
         ("poisson27:24", &[("precision.setup", "f32"), ("precision.transfer", "f32"), ("precision.smoother", "f32")]),

@@ -12,6 +12,7 @@ const SMOOTHERS: &[(&str, f64)] = &[("chebyshev", 0.7), ("jacobi", 1.0), ("l1_ja
 /// on elasticity with the best smoother.
 const METHODS: &[(&str, &str, [usize; 3])] = &[
     ("pmis", "extended_i", [13, 12, 48]),
+    ("hmis", "extended_i", [10, 10, 46]),
     ("pmis", "classical_modified", [23, 16, 53]),
     ("pmis", "direct", [23, 15, 49]),
     ("mis2", "smoothed", [21, 17, 28]),
@@ -76,6 +77,8 @@ const MEASURED: &[Measured] = &[
     ("pmis", "extended_i", &[("amg.strength.type", "absolute")], [(14, 2.36), (14, 2.68)]),
     ("pmis", "extended_i", &[("amg.coarsening.aggressive_levels", "1")], [(28, 1.34), (23, 1.37)]),
     ("pmis", "extended_i", &[("amg.coarsening.aggressive_levels", "2")], [(35, 1.25), (26, 1.29)]),
+    ("hmis", "extended_i", &[], [(11, 2.66), (11, 2.94)]),
+    ("hmis", "classical_modified", &[], [(10, 2.19), (12, 2.84)]),
     ("pmis", "classical_modified", &[], [(24, 1.88), (21, 2.24)]),
     ("pmis", "direct", &[], [(27, 1.90), (22, 2.26)]),
     ("mis2", "smoothed", &[], [(26, 1.33), (20, 1.46)]),

@@ -7,6 +7,7 @@ pub mod dense;
 pub mod direct;
 pub mod eigenvalue;
 pub mod extended_i;
+pub mod hmis;
 pub mod mis2;
 pub mod operator;
 pub mod pairwise;

@@ -1,5 +1,6 @@
 //! Choice of the coarse unknowns.
 
+mod hmis;
 mod mis2;
 mod pairwise;
 mod pmis;
@@ -81,6 +82,7 @@ registry! {
     /// The coarsening of this name.
     fn find<T: Scalar>() -> &'static dyn Coarsening<T>;
     "pmis" => &pmis::Pmis;
+    "hmis" => &hmis::Hmis;
     "mis2" => &mis2::Mis2;
     "pairwise" => &pairwise::Pairwise;
 }

@@ -79,7 +79,7 @@ impl<T> Input<'_, T> {
             ),
             Coarse::Aggregates(..) => fail!(
                 OptionValue,
-                "amg.interpolation.type \"{name}\" needs a C/F splitting; use amg.coarsening.type \"pmis\" with it"
+                "amg.interpolation.type \"{name}\" needs a C/F splitting; use amg.coarsening.type \"pmis\" or \"hmis\" with it"
             ),
         }
     }
