@@ -136,7 +136,7 @@ rows! {
         "Smoothing sweeps on the coarsest level when it is too large to factorise (more than max_rows and more than 2000 rows).",
         "Enough to damp what coarsening could not reduce; such levels are strongly diagonally dominant.";
     "amg.strength.type", auto_choice(amg::strength::NAMES), "auto", "-", "strength",
-        "Which couplings count as strong. auto: classical for pmis, symmetric for mis2 and pairwise.",
+        "Which couplings count as strong. auto: classical for pmis and hmis, symmetric for mis2 and pairwise.",
         "Each coarsening was designed with this measure.";
     "amg.strength.threshold", Kind::Real { min: 0.0, max: 1.0, auto: true }, "auto", "SetStrongThreshold", "strength_threshold",
         "Coupling is strong from this share of the row's strongest (classical: of the sign opposite to the diagonal's, absolute: of either sign, blocks by their norm) or of the geometric mean of the diagonals (symmetric). auto: 0.25 classical and absolute; symmetric 0.08 for scalar problems, halved from level to level, 0.01 for blocks.",
@@ -144,14 +144,17 @@ rows! {
     "amg.strength.max_row_sum", Kind::Real { min: 0.0, max: 1.0, auto: false }, "1", "SetMaxRowSum (0.9)", "max_row_sum",
         "classical: a row whose sum exceeds this share of its diagonal (both in absolute value) has no strong couplings. 1 switches that off.",
         "Off: hypre's 0.9 spares coarse unknowns where a mass term dominates, but on Laplacians it only takes rows beside the boundary out of coarsening, which costs an iteration of the 7-point problem on 64^3.";
-    "amg.coarsening.type", auto_choice(amg::coarsen::NAMES), "auto", "SetCoarsenType (8 PMIS)", "selector",
+    "amg.coarsening.type", auto_choice(amg::coarsen::NAMES), "auto", "SetCoarsenType (8 PMIS, 10 HMIS)", "selector",
         "How coarse unknowns are chosen. auto: mis2 for block matrices and when a near-null space is given, otherwise pmis.",
         "Classical AMG needs the fewest iterations on scalar problems, aggregation carries several near-null-space vectors.";
+    "amg.coarsening.aggressive_levels", Kind::Int { min: 0, max: 64 }, "0", "SetAggNumLevels", "aggressive_levels",
+        "pmis, hmis: on this many of the finest levels a second pass keeps only coarse unknowns of which no two are joined by two strong couplings. extended_i then interpolates in two stages.",
+        "Off, so that iterations are fewest. One level halves operator complexity and set-up time of Laplacians for about 9 more iterations in 3D.";
     "amg.coarsening.pairwise.size", Kind::Int { min: 2, max: 8 }, "8", "-", "selector (SIZE_2, SIZE_4, SIZE_8)",
         "pairwise: unknowns a typical aggregate has. Pairs are paired again until the size is reached: once for 3 and 4, twice for 5 to 8.",
         "Three pairings coarsen a 3D grid by about 2 in each direction: operator complexity stays under 1.7 with either interpolation, where smoothed pairs grow beyond any use.";
     "amg.interpolation.type", auto_choice(amg::interp::NAMES), "auto", "SetInterpType (0 classical modified, 3 direct, 6 ext+i)", "interpolator (D1, D2)",
-        "Interpolation formula. After pmis: extended_i, classical_modified, direct; after mis2 and pairwise: smoothed, tentative. auto: extended_i after pmis, smoothed after mis2 and pairwise.",
+        "Interpolation formula. After pmis and hmis: extended_i, classical_modified, direct; after mis2 and pairwise: smoothed, tentative. auto: extended_i after pmis and hmis, smoothed after mis2 and pairwise.",
         "extended_i repairs PMIS's missing common coarse neighbours; smoothing is what makes aggregation converge independently of size.";
     "amg.interpolation.max_entries", Kind::Int { min: 0, max: 1000 }, "4", "SetPMaxElmts", "interp_max_elements",
         "Most entries in a row of a classical interpolation; the largest are kept and rescaled. 0 keeps all.",

@@ -33,6 +33,8 @@ fn results_are_identical_to_the_bit_for_1_2_and_7_threads() {
         ("poisson7:40", &[("amg.interpolation.type", "direct"), ("amg.strength.type", "absolute")]),
         ("poisson7:40", &[("amg.interpolation.type", "classical_modified")]),
         ("poisson7:40", &[("amg.coarsening.type", "pairwise")]),
+        ("poisson7:40", &[("amg.coarsening.aggressive_levels", "1")]),
+        ("poisson7:40", &[("amg.coarsening.type", "hmis")]),
         ("elasticity:14", &[("amg.coarsening.type", "pairwise"), ("amg.interpolation.type", "tentative")]),
         ("poisson5:200", &[("solver.type", "gmres"), ("precision.matrix", "f64,f32"), ("precision.vector", "f64,f32")]),
         ("poisson7:40", &[("solver.type", "fgmres")]),
@@ -77,6 +79,7 @@ fn a_renewal_without_changes_gives_the_same_bits_and_a_scaled_matrix_the_scaled_
     for (name, options) in [
         ("poisson7:20", vec![]),
         ("poisson7:20", vec![("amg.interpolation.type", "classical_modified")]),
+        ("poisson7:20", vec![("amg.coarsening.aggressive_levels", "1")]),
         ("poisson7:20", vec![("amg.interpolation.type", "direct"), ("amg.interpolation.truncation", "0.1")]),
         ("poisson7:20", vec![("amg.coarsening.type", "mis2")]),
         ("poisson7:20", vec![("amg.coarsening.type", "pairwise"), ("amg.coarsening.pairwise.size", "4")]),

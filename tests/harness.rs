@@ -12,8 +12,9 @@ const SMOOTHERS: &[(&str, f64)] = &[("chebyshev", 0.7), ("jacobi", 1.0), ("l1_ga
 /// on elasticity with the best smoother.
 const METHODS: &[(&str, &str, [usize; 3])] = &[
     ("pmis", "extended_i", [13, 12, 48]),
-    ("pmis", "classical_modified", [23, 16, 47]),
-    ("pmis", "direct", [23, 15, 52]),
+    ("hmis", "extended_i", [10, 10, 46]),
+    ("pmis", "classical_modified", [23, 16, 53]),
+    ("pmis", "direct", [23, 15, 49]),
     ("mis2", "smoothed", [21, 17, 28]),
     ("mis2", "tentative", [42, 26, 32]),
     ("pairwise", "smoothed", [25, 15, 18]),
@@ -92,6 +93,10 @@ type Measured = (&'static str, &'static str, &'static [(&'static str, &'static s
 const MEASURED: &[Measured] = &[
     ("pmis", "extended_i", &[], [(14, 2.36), (14, 2.70)]),
     ("pmis", "extended_i", &[("amg.strength.type", "absolute")], [(14, 2.36), (14, 2.68)]),
+    ("pmis", "extended_i", &[("amg.coarsening.aggressive_levels", "1")], [(28, 1.34), (23, 1.37)]),
+    ("pmis", "extended_i", &[("amg.coarsening.aggressive_levels", "2")], [(35, 1.25), (26, 1.29)]),
+    ("hmis", "extended_i", &[], [(11, 2.66), (11, 2.94)]),
+    ("hmis", "classical_modified", &[], [(10, 2.19), (12, 2.84)]),
     ("pmis", "classical_modified", &[], [(24, 1.88), (21, 2.24)]),
     ("pmis", "direct", &[], [(27, 1.90), (22, 2.26)]),
     ("mis2", "smoothed", &[], [(26, 1.33), (20, 1.46)]),
@@ -168,6 +173,19 @@ fn every_cycle_converges_within_its_share_of_the_iterations_of_v() {
             println!("{iterations:>4} of {bound:>5.1}  {what}");
             assert!(iterations as f64 <= bound, "{what}: {iterations} iterations, at most {bound}");
         }
+    }
+}
+
+#[test]
+fn aggressive_levels_refuse_an_interpolation_that_does_not_reach_across_them() {
+    let context = Context::new("host:1").unwrap();
+    for interpolation in ["direct", "classical_modified"] {
+        let mut config = Config::new();
+        config.set_int("amg.coarsening.aggressive_levels", 1).unwrap();
+        config.set_str("amg.interpolation.type", interpolation).unwrap();
+        let error = Solver::new(&context, &config).setup(Some(&problem("poisson5:30"))).unwrap_err();
+        assert_eq!(error.status, Status::OptionValue);
+        assert!(error.message.contains(interpolation) && error.message.contains("aggressive_levels"), "{error}");
     }
 }
 

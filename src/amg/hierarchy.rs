@@ -178,7 +178,7 @@ impl Builder<'_> {
                 near_null_space: &space,
                 pattern: patterns.as_ref().map(|(p, _)| &**p),
             };
-            let width = if matches!(*coarse, Coarse::Splitting(_)) { 1 } else { space.count };
+            let width = if matches!(*coarse, Coarse::Aggregates(..)) { space.count } else { 1 };
             let coarse_rows = coarse.count() * width;
             if !renewing && (coarse_rows == 0 || coarse_rows as f64 > STALLED * rows as f64) {
                 break;

@@ -1,12 +1,14 @@
 //! The host backend: vectors are slices, loops run on the context's threads. It is the oracle for every other backend, so each
 //! kernel here gives the same bits whatever the number of threads.
 
+pub mod aggressive;
 pub mod classical_modified;
 pub mod dense;
 pub mod direct;
 pub mod eigenvalue;
 pub mod extended_i;
 pub mod gauss_seidel;
+pub mod hmis;
 pub mod mis2;
 pub mod operator;
 pub mod pairwise;
@@ -21,6 +23,7 @@ pub mod strength;
 pub mod tentative;
 pub mod transpose;
 pub mod truncate;
+pub mod two_stage;
 pub mod vector;
 
 use crate::context::Context;

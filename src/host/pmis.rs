@@ -14,6 +14,11 @@ const FINE: u8 = 2;
 
 /// `true` for coarse unknowns. `s` is the strength graph, `st` its transpose.
 pub fn split(s: &Graph, st: &Graph, seed: u64) -> Result<Vec<bool>> {
+    complete(s, st, &try_vec(s.rows(), false)?, seed)
+}
+
+/// A splitting in which the unknowns of `chosen` are coarse.
+pub fn complete(s: &Graph, st: &Graph, chosen: &[bool], seed: u64) -> Result<Vec<bool>> {
     let n = s.rows();
     let mut weight = try_vec(n, 0_u64)?;
     let mut state = try_vec(n, UNDECIDED)?;
@@ -22,7 +27,9 @@ pub fn split(s: &Graph, st: &Graph, seed: u64) -> Result<Vec<bool>> {
             let i = start + k;
             let dependents = st.row(i).len() as u64;
             *w = (dependents << 40) | (hash(i, seed) >> 24);
-            if dependents == 0 {
+            if chosen[i] {
+                *state = COARSE;
+            } else if dependents == 0 || s.row(i).iter().any(|j| chosen[*j as usize]) {
                 *state = FINE;
             }
         }

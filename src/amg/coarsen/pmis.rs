@@ -23,6 +23,6 @@ impl<T: Scalar> Coarsening<T> for Pmis {
 
     fn coarsen(&self, input: &Input<'_, T>) -> Result<Coarse> {
         let coarse = host::pmis::split(input.graph, &input.graph.transpose()?, input.level as u64)?;
-        Ok(Coarse::Splitting(coarse))
+        input.split(coarse)
     }
 }

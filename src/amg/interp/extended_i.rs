@@ -1,8 +1,9 @@
-//! Extended+i interpolation.
+//! Extended+i interpolation, on aggressive levels in two stages.
 
 use super::{Input, Interpolation, Output};
+use crate::amg::coarsen::Coarse;
 use crate::error::Result;
-use crate::host::extended_i::interpolate;
+use crate::host::{extended_i, two_stage};
 use crate::scalar::Scalar;
 
 /// The component.
@@ -10,8 +11,11 @@ pub struct ExtendedI;
 
 impl<T: Scalar> Interpolation<T> for ExtendedI {
     fn interpolate(&self, input: &Input<'_, T>) -> Result<Output<T>> {
-        let coarse = input.splitting("extended_i")?;
-        let p = interpolate(&input.a, input.graph, coarse, input.truncation(), input.pattern)?;
+        let (a, s, truncation, pattern) = (&input.a, input.graph, input.truncation(), input.pattern);
+        let p = match input.coarse {
+            Coarse::TwoPass(first, second) => two_stage::interpolate(a, s, first, second, truncation, pattern)?,
+            _ => extended_i::interpolate(a, s, input.splitting("extended_i")?, truncation, pattern)?,
+        };
         Ok(Output { p, near_null_space: None })
     }
 }

@@ -72,9 +72,14 @@ impl<T> Input<'_, T> {
     fn splitting(&self, name: &str) -> Result<&[bool]> {
         match self.coarse {
             Coarse::Splitting(coarse) => Ok(coarse),
+            Coarse::TwoPass(..) => fail!(
+                OptionValue,
+                "amg.interpolation.type \"{name}\" does not reach across aggressive levels; use \"extended_i\", or \
+                 amg.coarsening.aggressive_levels 0"
+            ),
             Coarse::Aggregates(..) => fail!(
                 OptionValue,
-                "amg.interpolation.type \"{name}\" needs a C/F splitting; use amg.coarsening.type \"pmis\" with it"
+                "amg.interpolation.type \"{name}\" needs a C/F splitting; use amg.coarsening.type \"pmis\" or \"hmis\" with it"
             ),
         }
     }
@@ -83,7 +88,7 @@ impl<T> Input<'_, T> {
     fn aggregates(&self, name: &str) -> Result<(&[i32], usize)> {
         match self.coarse {
             Coarse::Aggregates(of, count) => Ok((of, *count)),
-            Coarse::Splitting(_) => fail!(
+            Coarse::Splitting(_) | Coarse::TwoPass(..) => fail!(
                 OptionValue,
                 "amg.interpolation.type \"{name}\" needs aggregates; use amg.coarsening.type \"mis2\" or \"pairwise\" with it"
             ),
