@@ -57,12 +57,22 @@ enum Engine {
 
 struct Parts<T: Scalar> {
     name: String,
+    norm: Norm,
+    null_space: Option<NullSpace<T>>,
     method: Box<dyn Krylov<Host, T>>,
     operator: Box<dyn Operator<Host, T>>,
     /// For the recomputed residual.
     r: Vec<T>,
     /// For M b and M r; empty unless the preconditioned norm counts.
     z: Vec<T>,
+}
+
+/// The null space of the matrix, when the options name one.
+struct NullSpace<T> {
+    /// The constant vector of norm 1.
+    unit: Vec<T>,
+    /// Room for the right-hand side without its part in the null space.
+    b: Vec<T>,
 }
 
 impl Solver {
@@ -157,7 +167,8 @@ impl Solver {
         let default = if symmetric { "cg" } else { "fcg" };
         let name = self.config.choice("solver.type").unwrap_or(default.to_string());
         let method = krylov::make(&name, &host, rows, &self.config)?;
-        if self.norm() == Norm::Preconditioned && !method.has_preconditioned_residual() {
+        let norm = if self.config.text("solver.norm") == "true" { Norm::True } else { Norm::Preconditioned };
+        if norm == Norm::Preconditioned && !method.has_preconditioned_residual() {
             return fail!(
                 OptionValue,
                 "solver.norm is \"preconditioned\", which {name} cannot do; accepted: true, or one of cg, fcg, richardson as \
@@ -165,12 +176,15 @@ impl Solver {
             );
         }
         let operator = self.operator(&host, matrix)?;
-        let z = if self.norm() == Norm::Preconditioned { rows } else { 0 };
-        Ok(Parts { name, method, operator, r: try_vec(rows, T::ZERO)?, z: try_vec(z, T::ZERO)? })
-    }
-
-    fn norm(&self) -> Norm {
-        if self.config.text("solver.norm") == "true" { Norm::True } else { Norm::Preconditioned }
+        let z = if norm == Norm::Preconditioned { rows } else { 0 };
+        let null_space = if self.config.text("solver.null_space") == "constant" {
+            let unit = try_vec(rows, T::from_f64(1.0 / (rows.max(1) as f64).sqrt()))?;
+            Some(NullSpace { unit, b: try_vec(rows, T::ZERO)? })
+        } else {
+            None
+        };
+        let (r, z) = (try_vec(rows, T::ZERO)?, try_vec(z, T::ZERO)?);
+        Ok(Parts { name, norm, null_space, method, operator, r, z })
     }
 
     fn operator<T: Scalar>(&self, host: &Host, matrix: Option<&Arc<Matrix>>) -> Result<Box<dyn Operator<Host, T>>> {
@@ -299,10 +313,24 @@ impl Solver {
         let host = Host::new(&self.context);
         report.history.clear();
         (report.iterations, report.converged, report.true_residual) = (0, false, f64::NAN);
-        let norm_b = host.norm(b);
+        let Parts { name, norm, null_space, method, operator, r, z } = parts;
+        let mut norm_b = host.norm(b);
         if !norm_b.is_finite() {
             return fail!(NonFinite, "the norm of the right-hand side is {norm_b}; b must be finite");
         }
+        let (b, unit) = match null_space {
+            Some(space) => {
+                host.copy(b, &mut space.b);
+                // Twice: once leaves the rounding of a long sum.
+                for _ in 0..2 {
+                    krylov::project(&host, &space.unit, &mut space.b);
+                }
+                let rounding = 8.0 * T::EPSILON.to_f64() * norm_b;
+                norm_b = Some(host.norm(&space.b)).filter(|norm| *norm > rounding).unwrap_or(0.0);
+                (space.b.as_slice(), Some(space.unit.as_slice()))
+            }
+            None => (b, None),
+        };
         if norm_b == 0.0 {
             host.fill(T::ZERO, x);
             (report.converged, report.true_residual) = (true, 0.0);
@@ -321,10 +349,11 @@ impl Solver {
         };
         let mut run = Run {
             backend: &host,
-            a: &*parts.operator,
+            a: &**operator,
             m,
+            null_space: unit,
             context: &self.context,
-            norm: self.norm(),
+            norm: *norm,
             target: 0.0,
             scale: norm_b,
             window: self.config.int("solver.stagnation_window"),
@@ -335,8 +364,8 @@ impl Solver {
             phases: &mut self.phases,
         };
         if run.norm == Norm::Preconditioned {
-            run.precondition(b, &mut parts.z)?;
-            run.scale = host.norm(&parts.z);
+            run.precondition(b, z)?;
+            run.scale = host.norm(z);
             if run.scale == 0.0 {
                 return run.breakdown("the preconditioner maps b to zero; set solver.norm to \"true\"");
             }
@@ -345,18 +374,18 @@ impl Solver {
         let mut zero_guess = guess == Guess::Zero;
         let mut before = f64::INFINITY;
         let end = loop {
-            let result = parts.method.solve(&mut run, b, x, zero_guess);
+            let result = method.solve(&mut run, b, x, zero_guess);
             report.iterations = run.iterations;
             let end = result?;
-            run.residual(b, x, &mut parts.r)?;
-            let mut norm = host.norm(&parts.r);
+            run.residual(b, x, r)?;
+            let mut norm = host.norm(r);
             report.true_residual = norm / norm_b;
             if end != Next::Converged {
                 break end;
             }
             if run.norm == Norm::Preconditioned {
-                run.precondition(&parts.r, &mut parts.z)?;
-                norm = host.norm(&parts.z);
+                run.precondition(r, z)?;
+                norm = host.norm(z);
             }
             // The residual that a method carries along drifts from the one of x: when the claim does not hold, start again from
             // x, as long as that still helps.
@@ -369,8 +398,9 @@ impl Solver {
             before = norm;
             zero_guess = false;
         };
+        run.project(x);
         report.converged = end == Next::Converged;
-        let (name, iterations, residual) = (&parts.name, report.iterations, report.true_residual);
+        let (iterations, residual) = (report.iterations, report.true_residual);
         self.context
             .log(LogLevel::Info, || format!("{name}: {iterations} iterations, true relative residual {residual:.3e}"));
         Ok(match end {
@@ -407,7 +437,8 @@ impl Solver {
 
 impl<T: Scalar> Parts<T> {
     fn bytes(&self) -> usize {
-        self.method.bytes() + size_of_val(self.r.as_slice()) + size_of_val(self.z.as_slice())
+        let null_space = self.null_space.as_ref().map_or(0, |space| space.unit.len() + space.b.len());
+        self.method.bytes() + (self.r.len() + self.z.len() + null_space) * T::PRECISION.bytes()
     }
 }
 

@@ -108,5 +108,6 @@ fn apply_and_solve_allocate_nothing_after_set_up() {
     for cycle in [c"w", c"f", c"k"] {
         run(c"host:1", &[(c"amg.cycle.type", cycle)], 20, 0);
     }
+    run(c"host:1", &[(c"solver.null_space", c"constant")], 20, 0);
     run(c"host:1", &[(c"solver.norm", c"preconditioned")], 20, 0);
 }

@@ -359,6 +359,65 @@ fn the_preconditioned_norm_is_that_of_the_preconditioned_residual() {
     }
 }
 
+/// The Laplacian with no boundary values: the diagonal is what makes every row sum zero.
+fn neumann(mut a: Csr<f64>) -> Csr<f64> {
+    for i in 0..a.rows {
+        let row = a.offsets[i] as usize..a.offsets[i + 1] as usize;
+        let diagonal = row.clone().find(|k| a.columns[*k] as usize == i).unwrap();
+        a.values[diagonal] = 0.0;
+        a.values[diagonal] = -a.values[row].iter().sum::<f64>();
+    }
+    a
+}
+
+#[test]
+fn singular_systems_are_solved() {
+    let mean = |x: &[f64]| x.iter().sum::<f64>() / x.len() as f64;
+    for a in [
+        neumann(gallery::poisson5(90, 70).unwrap()),
+        neumann(gallery::poisson7(20, 18, 16).unwrap()),
+        neumann(gallery::poisson5(9, 9).unwrap()),
+    ] {
+        let matrix = Arc::new(Matrix::from_csr(a.clone()).unwrap());
+        let n = a.rows;
+        let uneven: Vec<f64> = (0..n).map(|i| ((i * 31) % 101) as f64).collect();
+        let consistent: Vec<f64> = uneven.iter().map(|v| v - mean(&uneven)).collect();
+        for (coarsening, interpolation) in [("pmis", "extended_i"), ("mis2", "smoothed"), ("mis2", "tentative")] {
+            for method in ["cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson"] {
+                let what = format!("{n} rows {coarsening} {interpolation} {method}");
+                let options = [
+                    ("solver.type", method),
+                    ("amg.coarsening.type", coarsening),
+                    ("amg.interpolation.type", interpolation),
+                ];
+                let mut plain = solver(&matrix, &options);
+                let mut x = vec![0.0; n];
+                let status = plain.solve(&consistent, &mut x, Guess::Zero).unwrap();
+                assert_eq!(status, Status::Success, "{what}\n{}", plain.report().to_text());
+                assert!(relative_residual(&a, &consistent, &x) <= 1.0001e-8, "{what}");
+                let iterations = plain.report().solves[0].iterations;
+
+                // With the null space named, the constant part of b and of the guess do not matter.
+                let mut projected = solver(&matrix, &[&options[..], &[("solver.null_space", "constant")]].concat());
+                let mut y = vec![0.0; n];
+                assert_eq!(projected.solve(&uneven, &mut y, Guess::Zero).unwrap(), Status::Success, "{what}");
+                assert!(relative_residual(&a, &consistent, &y) <= 1.0001e-8, "{what}");
+                let largest = y.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
+                assert!(mean(&y).abs() <= 1e-12 * largest, "{what}");
+                let same = projected.report().solves[0].iterations;
+                assert!(same.abs_diff(iterations) <= 2, "{what}: {same} and {iterations}");
+                y.iter_mut().for_each(|v| *v += 1e3);
+                projected.solve(&uneven, &mut y, Guess::Given).unwrap();
+                assert!(mean(&y).abs() <= 1e-9 * largest, "{what}");
+            }
+        }
+        let mut nothing = solver(&matrix, &[("solver.null_space", "constant")]);
+        let mut x = vec![1.0; n];
+        assert_eq!(nothing.solve(&vec![0.7; n], &mut x, Guess::Given).unwrap(), Status::Success);
+        assert!(x.iter().all(|v| *v == 0.0), "nothing is left of a constant b");
+    }
+}
+
 #[test]
 fn odd_matrices_are_solved() {
     // Nothing at all, one row, a diagonal matrix larger than any dense solve, and a chain with unit rows between.

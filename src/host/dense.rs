@@ -27,7 +27,7 @@ impl<S: Scalar> Inverse<S> {
                 }
             }
         }
-        let inverse = match sweep(&dense, n)? {
+        let inverse = match sweep(&dense, n, ROUNDING * n as f64 * T::EPSILON.to_f64())? {
             Some(inverse) => inverse,
             None => gauss_jordan(dense, n)?,
         };
@@ -85,12 +85,17 @@ impl<S: Scalar, X: Scalar, Y: Scalar> Operator<Host, X, Y> for Inverse<S> {
     }
 }
 
-/// Pivots at or below this share of the largest entry, times n, are rounding.
+/// Pivots of the elimination at or below this share of the largest entry, times n, are rounding.
 const TINY: f64 = f64::EPSILON;
 
+/// Pivots of the sweep at or below this share of their own diagonal entry, times n and the rounding unit of the matrix, are rounding: the
+/// row sums of a singular coarse matrix carry the rounding of all Galerkin products above it. Against the own entry, because
+/// coefficients may differ by many orders of magnitude.
+const ROUNDING: f64 = 16.0;
+
 /// The inverse of a symmetric positive semidefinite matrix by the sweep operator, exactly symmetric; `None` when the matrix
-/// is not symmetric or a pivot is negative.
-fn sweep(a: &[f64], n: usize) -> Result<Option<Vec<f64>>> {
+/// is not symmetric or a pivot is negative. Pivots up to `tiny` times their diagonal entry are left out.
+fn sweep(a: &[f64], n: usize, tiny: f64) -> Result<Option<Vec<f64>>> {
     let largest = a.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
     let symmetric = |i: usize, j: usize| (a[i * n + j] - a[j * n + i]).abs() <= 1e-10 * largest;
     if !(0..n).all(|i| (0..i).all(|j| symmetric(i, j))) {
@@ -102,11 +107,11 @@ fn sweep(a: &[f64], n: usize) -> Result<Option<Vec<f64>>> {
             m[i * n + j] = 0.5 * (a[i * n + j] + a[j * n + i]);
         }
     }
-    let bound = TINY * n as f64 * largest;
     let mut swept = vec![false; n];
     let mut pivot_row = vec![0.0; n];
     for k in 0..n {
         let pivot = m[k * n + k];
+        let bound = tiny * a[k * n + k].abs();
         if pivot < -bound {
             return Ok(None);
         }

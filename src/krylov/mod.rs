@@ -68,6 +68,8 @@ pub struct Run<'a, B: Backend, T: Scalar> {
     pub a: &'a dyn Operator<B, T>,
     /// M; `None` is the identity.
     pub m: Option<&'a mut dyn Preconditioner<B, T>>,
+    /// A vector of norm 1 that A maps to zero; preconditioned vectors, and with them x, are kept orthogonal to it.
+    pub null_space: Option<&'a B::Slice<T>>,
     /// For the log.
     pub context: &'a Context,
     /// Which norm counts.
@@ -135,11 +137,17 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
     /// z = M r.
     pub fn precondition(&mut self, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<()> {
         match &mut self.m {
-            Some(m) => self.phases.time("preconditioner", || m.apply(r, z)),
-            None => {
-                self.backend.copy(r, z);
-                Ok(())
-            }
+            Some(m) => self.phases.time("preconditioner", || m.apply(r, z))?,
+            None => self.backend.copy(r, z),
+        }
+        self.project(z);
+        Ok(())
+    }
+
+    /// Removes what x has of the null space.
+    pub fn project(&self, x: &mut B::Slice<T>) {
+        if let Some(u) = self.null_space {
+            project(self.backend, u, x);
         }
     }
 
@@ -210,4 +218,10 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
     pub fn breakdown<R>(&self, what: &str) -> Result<R> {
         fail!(Breakdown, "in iteration {}: {what}", self.iterations + 1)
     }
+}
+
+/// x -= (u·x) u for a vector u of norm 1.
+pub fn project<B: Backend, T: Scalar>(backend: &B, u: &B::Slice<T>, x: &mut B::Slice<T>) {
+    let share = backend.dot(u, x);
+    backend.axpby(T::from_f64(-share), u, T::ONE, x);
 }
