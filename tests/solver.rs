@@ -463,3 +463,16 @@ fn the_memory_estimate_is_close_and_not_below() {
         }
     }
 }
+
+/// Every coupling of the 27-point Laplacian is below the usual threshold; all of them are strong all the same.
+#[test]
+fn wide_stencils_are_coarsened_by_aggregation() {
+    let matrix = Arc::new(Matrix::from_csr(gallery::poisson27(24, 24, 24).unwrap()).unwrap());
+    let mut solver = solver(&matrix, &[("amg.coarsening.type", "mis2"), ("amg.smoother.type", "jacobi")]);
+    let b = vec![1.0; matrix.rows()];
+    let mut x = vec![0.0; b.len()];
+    assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);
+    let report = solver.report();
+    assert!(report.levels.len() > 1 && report.levels[1].rows < matrix.rows() / 10, "{}", report.to_text());
+    assert!(report.solves[0].iterations <= 16, "{}", report.to_text());
+}

@@ -181,6 +181,11 @@ impl Builder<'_> {
             let width = if matches!(*coarse, Coarse::Aggregates(..)) { space.count } else { 1 };
             let coarse_rows = coarse.count() * width;
             if !renewing && (coarse_rows == 0 || coarse_rows as f64 > STALLED * rows as f64) {
+                self.context.log(LogLevel::Warning, || {
+                    format!(
+                        "coarsening stopped at level {level} with {rows} rows: it would leave {coarse_rows} of them"
+                    )
+                });
                 break;
             }
             let (p, r, next_space) = phases.time("interpolation", || {

@@ -70,10 +70,17 @@ pub(crate) fn build<T: Scalar>(config: &Config, default: &str, a: &CsrView<'_, T
         }
         "absolute" => host::strength::absolute(a, threshold.unwrap_or(0.25)),
         _ => {
-            // Smoothed coarse operators spread their couplings over more neighbours.
-            let scalar = 0.08 * 0.5_f64.powi(level as i32);
-            let default = if a.block == Block::SCALAR { scalar } else { 0.01 };
-            host::strength::symmetric(a, threshold.unwrap_or(default))
+            let theta = match threshold {
+                Some(theta) => theta,
+                None => {
+                    // Smoothed coarse operators spread their couplings over more neighbours; so do wide stencils, whose couplings are
+                    // all small, and none of which may be lost for that.
+                    let scalar = 0.08 * 0.5_f64.powi(level as i32);
+                    let usual = if a.block == Block::SCALAR { scalar } else { 0.01 };
+                    usual.min(0.5 * host::strength::symmetric_scale(a)?)
+                }
+            };
+            host::strength::symmetric(a, theta)
         }
     }
 }

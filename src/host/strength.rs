@@ -60,14 +60,7 @@ pub fn norm2<T: Scalar>(a: &CsrView<'_, T>, k: usize) -> f64 {
 /// Frobenius norm.
 pub fn symmetric<T: Scalar>(a: &CsrView<'_, T>, theta: f64) -> Result<Graph> {
     let norm2 = |k: usize| norm2(a, k);
-    // Squared norm of each diagonal block.
-    let mut diagonal = crate::error::try_vec(a.rows, 0.0)?;
-    super::par::for_each_mut(&mut diagonal, super::par::ROW_GRAIN, |start, d| {
-        for (k, d) in d.iter_mut().enumerate() {
-            let i = start + k;
-            *d = a.row_range(i).find(|p| a.col(*p) == i).map_or(0.0, norm2);
-        }
-    });
+    let diagonal = diagonal_norms(a)?;
     let theta4 = theta.powi(4);
     graph(a, |i, out| {
         let strong = |k: &usize| {
@@ -76,6 +69,31 @@ pub fn symmetric<T: Scalar>(a: &CsrView<'_, T>, theta: f64) -> Result<Graph> {
         };
         out.extend(a.row_range(i).filter(strong).map(|k| a.col(k) as i32));
     })
+}
+
+/// The mean over all rows of the strongest coupling by the symmetric measure: what a threshold can be compared with. It is 1/6 for the
+/// 7-point and 1/26 for the 27-point Laplacian.
+pub fn symmetric_scale<T: Scalar>(a: &CsrView<'_, T>) -> Result<f64> {
+    let diagonal = diagonal_norms(a)?;
+    let strongest = |i: usize| {
+        let couplings = a.row_range(i).filter(|k| a.col(*k) != i);
+        let squared = couplings.map(|k| norm2(a, k) / (diagonal[i] * diagonal[a.col(k)]).sqrt());
+        squared.fold(0.0, |m: f64, s| if s.is_finite() { m.max(s) } else { m }).sqrt()
+    };
+    let total = super::par::sum(a.rows, super::par::ROW_GRAIN, |range| range.map(strongest).sum());
+    Ok(total / a.rows.max(1) as f64)
+}
+
+/// Squared norm of each diagonal block.
+fn diagonal_norms<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<f64>> {
+    let mut diagonal = crate::error::try_vec(a.rows, 0.0)?;
+    super::par::for_each_mut(&mut diagonal, super::par::ROW_GRAIN, |start, d| {
+        for (k, d) in d.iter_mut().enumerate() {
+            let i = start + k;
+            *d = a.row_range(i).find(|p| a.col(*p) == i).map_or(0.0, |p| norm2(a, p));
+        }
+    });
+    Ok(diagonal)
 }
 
 /// A graph from the strong columns that `row` appends, in the order of the matrix's row.
@@ -131,6 +149,14 @@ mod tests {
         // In blocks of 2x2 the norms are sqrt(0.4^2 + 4^2) for (0, 1) and nothing for (1, 0).
         let blocks = a.view().to_blocks(2).unwrap();
         assert_eq!(absolute(&blocks.view(), 1.0).unwrap(), Graph { offsets: vec![0, 1, 1], columns: vec![1] });
+    }
+
+    #[test]
+    fn the_scale_is_the_mean_of_the_strongest_couplings() {
+        let t = [(0, 0, 4.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 1.0), (2, 2, 1.0)];
+        let a = Csr::from_triplets(3, 3, &t).unwrap();
+        assert!((symmetric_scale(&a.view()).unwrap() - (0.5 + 0.5 + 0.0) / 3.0).abs() < 1e-15);
+        assert_eq!(symmetric_scale(&Csr::<f64>::from_triplets(0, 0, &[]).unwrap().view()).unwrap(), 0.0);
     }
 
     #[test]
