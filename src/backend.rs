@@ -14,8 +14,6 @@ pub trait Backend: Clone + Send + Sync + 'static {
 
     /// A vector of `n` zeros.
     fn zeros<T: Scalar>(&self, n: usize) -> Result<Self::Buffer<T>>;
-    /// Number of elements.
-    fn len<T: Scalar>(&self, x: &Self::Slice<T>) -> usize;
     /// x = value.
     fn fill<T: Scalar>(&self, value: T, x: &mut Self::Slice<T>);
     /// y = x, in the precision of y.

@@ -13,10 +13,6 @@ impl Backend for Host {
         try_vec(n, T::ZERO)
     }
 
-    fn len<T: Scalar>(&self, x: &[T]) -> usize {
-        x.len()
-    }
-
     fn fill<T: Scalar>(&self, value: T, x: &mut [T]) {
         self.run(x.len(), || par::for_each_mut(x, par::GRAIN, |_, x| x.fill(value)));
     }
