@@ -18,6 +18,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn fill<T: Scalar>(&self, value: T, x: &mut Self::Slice<T>);
     /// y = x, in the precision of y.
     fn copy<T: Scalar, U: Scalar>(&self, x: &Self::Slice<T>, y: &mut Self::Slice<U>);
+    /// x = alpha x.
+    fn scale<T: Scalar>(&self, alpha: T, x: &mut Self::Slice<T>);
     /// y = alpha x + beta y; y is not read when beta is 0.
     fn axpby<T: Scalar>(&self, alpha: T, x: &Self::Slice<T>, beta: T, y: &mut Self::Slice<T>);
     /// y += d * x, element by element, with d in any storage format.

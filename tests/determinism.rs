@@ -5,12 +5,7 @@ use terrace::matrix::Values;
 use terrace::{Amg, Config, Context, Guess, Matrix, Solver, gallery};
 
 fn problem(name: &str) -> Arc<Matrix> {
-    let problem = gallery::parse(name).unwrap();
-    let matrix = Matrix::from_csr(problem.matrix).unwrap();
-    if let Some(coordinates) = &problem.coordinates {
-        matrix.set_coordinates(problem.dimension, coordinates).unwrap();
-    }
-    Arc::new(matrix)
+    Arc::new(gallery::parse(name).unwrap().into_matrix().unwrap())
 }
 
 fn config(options: &[(&str, &str)]) -> Config {

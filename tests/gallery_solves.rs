@@ -1,7 +1,7 @@
 //! Every family of the gallery is solved, with the defaults or the options that its line states.
 
 use std::sync::Arc;
-use terrace::{Config, Context, Guess, Matrix, Solver, Status, gallery};
+use terrace::{Config, Context, Guess, Solver, Status, gallery};
 
 /// Keys and values.
 type Options = &'static [(&'static str, &'static str)];
@@ -43,11 +43,7 @@ fn every_problem_is_solved_within_its_bound() {
     let context = Context::new("host:2").unwrap();
     let mut failures = String::new();
     for (name, options, bound) in SOLVES {
-        let problem = gallery::parse(name).unwrap();
-        let matrix = Matrix::from_csr(problem.matrix).unwrap();
-        if let Some(coordinates) = &problem.coordinates {
-            matrix.set_coordinates(problem.dimension, coordinates).unwrap();
-        }
+        let matrix = gallery::parse(name).unwrap().into_matrix().unwrap();
         let rows = matrix.rows();
         let mut config = Config::new();
         for (key, value) in *options {

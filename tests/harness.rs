@@ -38,12 +38,7 @@ const CYCLES: &[(&str, f64, f64)] = &[("v", 1.0, 1.0), ("w", 1.0, 0.65), ("f", 1
 const PROBLEMS: [&str; 3] = ["poisson5:60", "poisson7:16", "elasticity:7"];
 
 fn problem(name: &str) -> Arc<Matrix> {
-    let problem = gallery::parse(name).unwrap();
-    let matrix = Matrix::from_csr(problem.matrix).unwrap();
-    if let Some(coordinates) = &problem.coordinates {
-        matrix.set_coordinates(problem.dimension, coordinates).unwrap();
-    }
-    Arc::new(matrix)
+    Arc::new(gallery::parse(name).unwrap().into_matrix().unwrap())
 }
 
 #[test]

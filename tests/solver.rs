@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use terrace::solver::{SliceMut, SliceRef};
 use terrace::sparse::Csr;
-use terrace::{Amg, Config, Context, Guess, Matrix, Precision, Solver, Status, gallery};
+use terrace::{Amg, Config, Context, Guess, Matrix, Precision, Solver, Status, gallery, krylov};
 
 fn context() -> Context {
     Context::new("host:2").unwrap()
@@ -447,11 +447,7 @@ fn odd_matrices_are_solved() {
 fn the_memory_estimate_is_close_and_not_below() {
     for name in ["poisson7:50", "poisson5:300", "poisson27:34", "elasticity:26", "poisson7:12"] {
         for options in [vec![], vec![("precision.matrix", "f32"), ("amg.coarsening.type", "mis2")]] {
-            let problem = gallery::parse(name).unwrap();
-            let matrix = Arc::new(Matrix::from_csr(problem.matrix).unwrap());
-            if let Some(coordinates) = &problem.coordinates {
-                matrix.set_coordinates(problem.dimension, coordinates).unwrap();
-            }
+            let matrix = Arc::new(gallery::parse(name).unwrap().into_matrix().unwrap());
             let config = config(&options);
             let estimate = Amg::memory_estimate(&context(), &matrix, &config).unwrap() as f64;
             let held = Amg::setup(&context(), &matrix, &config).unwrap().report().bytes as f64;
@@ -475,4 +471,35 @@ fn wide_stencils_are_coarsened_by_aggregation() {
     let report = solver.report();
     assert!(report.levels.len() > 1 && report.levels[1].rows < matrix.rows() / 10, "{}", report.to_text());
     assert!(report.solves[0].iterations <= 16, "{}", report.to_text());
+}
+
+/// What a failed solve leaves in the workspace must not reach the next one.
+#[test]
+fn a_solver_works_again_after_a_solve_that_was_not_finite() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let matrix = poisson(8);
+    let n = matrix.rows();
+    for method in krylov::NAMES {
+        let a = gallery::poisson7(8, 8, 8).unwrap();
+        let broken = Arc::new(AtomicBool::new(true));
+        let flag = Arc::clone(&broken);
+        let mut solver = Solver::new(&context(), &config(&[("solver.type", method)]));
+        solver.set_operator(
+            n,
+            Box::new(move |x, y| {
+                let (SliceRef::F64(x), SliceMut::F64(y)) = (x, y) else { return 1 };
+                let factor = if flag.load(Ordering::Relaxed) { f64::NAN } else { 1.0 };
+                for (i, y) in y.iter_mut().enumerate() {
+                    *y = factor * a.view().row(i).map(|(j, v)| v[0] * x[j]).sum::<f64>();
+                }
+                0
+            }),
+        );
+        solver.setup(Some(&matrix)).unwrap();
+        let b = vec![1.0; n];
+        let mut x = vec![0.0; n];
+        assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap_err().status, Status::NonFinite, "{method}");
+        broken.store(false, Ordering::Relaxed);
+        assert_eq!(solver.solve(&b, &mut x, Guess::Zero), Ok(Status::Success), "{method}");
+    }
 }

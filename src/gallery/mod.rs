@@ -24,6 +24,7 @@ pub use poisson::{poisson5, poisson7, poisson9, poisson27};
 pub use random_m_matrix::{RandomMMatrix, random_m_matrix};
 
 use crate::error::{Result, fail};
+use crate::matrix::Matrix;
 use crate::options::edit_distance;
 use crate::sparse::Csr;
 
@@ -38,6 +39,17 @@ pub struct Problem {
     pub coordinates: Option<Vec<f64>>,
     /// Dimension of the space that the problem lives in.
     pub dimension: usize,
+}
+
+impl Problem {
+    /// The matrix as a solver takes it, with the rigid-body modes of its coordinates.
+    pub fn into_matrix(self) -> Result<Matrix> {
+        let matrix = Matrix::from_csr(self.matrix)?;
+        if let Some(coordinates) = &self.coordinates {
+            matrix.set_coordinates(self.dimension, coordinates)?;
+        }
+        Ok(matrix)
+    }
 }
 
 const XY: &[&str] = &["NX", "NY"];

@@ -29,7 +29,7 @@ pub fn largest<T: Scalar>(host: &Host, a: &CsrView<'_, T>, inverse_diagonal: &[T
     if norm == 0.0 {
         return Ok(0.0);
     }
-    host.axpby(T::ZERO, &w, T::from_f64(1.0 / norm), &mut v);
+    host.scale(T::from_f64(1.0 / norm), &mut v);
     for step in 0..STEPS.min(n) {
         host.scale_by(&root, &v, &mut scaled);
         spmv::apply(a, T::ONE, &scaled, T::ZERO, &mut w);

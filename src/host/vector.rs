@@ -25,6 +25,16 @@ impl Backend for Host {
         });
     }
 
+    fn scale<T: Scalar>(&self, alpha: T, x: &mut [T]) {
+        self.run(x.len(), || {
+            par::for_each_mut(x, par::GRAIN, |_, x| {
+                for x in x {
+                    *x *= alpha;
+                }
+            });
+        });
+    }
+
     fn axpby<T: Scalar>(&self, alpha: T, x: &[T], beta: T, y: &mut [T]) {
         self.zip(x, y, |x, y| {
             if beta == T::ZERO {
@@ -110,7 +120,8 @@ mod tests {
             assert!((0..n).all(|i| y[i] == f64::from(d[i]) * x[i]));
             let expected: f64 = x.iter().map(|x| x * x).sum();
             assert_eq!(host.dot(&x, &x), expected);
-            host.fill(1.0, &mut y);
+            host.fill(0.5, &mut y);
+            host.scale(2.0, &mut y);
             assert_eq!(host.norm(&y), (n as f64).sqrt());
         }
     }

@@ -50,7 +50,7 @@ impl<B: Backend, T: Scalar> Gmres<B, T> {
         self.g.fill(0.0);
         self.g[0] = norm;
         let inverse = T::from_f64(1.0 / norm);
-        backend.axpby(T::ZERO, &self.w, inverse, &mut self.basis[0]);
+        backend.scale(inverse, &mut self.basis[0]);
         for j in 0..m {
             let z = j % self.z.len();
             run.precondition(&self.basis[j], &mut self.z[z])?;

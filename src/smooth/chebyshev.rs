@@ -49,7 +49,7 @@ impl<B: Backend, S: Scalar, V: Scalar> Smoother<B, V> for Chebyshev<B, S> {
             if step == 0 {
                 backend.scale_by(&self.inverse, r, p);
             } else {
-                backend.axpby(V::ZERO, r, V::from_f64(beta), p);
+                backend.scale(V::from_f64(beta), p);
                 backend.add_scaled_by(&self.inverse, r, p);
             }
             backend.axpby(V::from_f64(alpha), p, V::ONE, x);
