@@ -13,10 +13,10 @@ pub(super) fn product<T: Scalar>(
     p: &CsrView<'_, T>,
     pattern: Option<&Arc<Structure>>,
 ) -> Result<SharedCsr<T>> {
-    let ap = spgemm::multiply(a, p)?;
+    let ap = spgemm::intermediate(a, p)?;
     match pattern {
         None => {
-            let mut coarse = spgemm::multiply(r, &ap.view())?;
+            let mut coarse = spgemm::multiply_intermediate(r, &ap)?;
             let Csr { offsets, columns, values, .. } = &mut coarse;
             fill_empty_diagonals(offsets, columns, Block::square(p.block.cols), values);
             Ok(coarse.into_shared())
@@ -27,7 +27,7 @@ pub(super) fn product<T: Scalar>(
                 unreachable!("the library's own matrices have 64-bit offsets")
             };
             let mut values = try_vec(view.entries(), T::ZERO)?;
-            spgemm::numeric(r, &ap.view(), offsets, view.columns, &mut values)?;
+            spgemm::numeric(r, &ap, offsets, view.columns, &mut values)?;
             fill_empty_diagonals(offsets, view.columns, view.block, &mut values);
             Ok(SharedCsr { structure: Arc::clone(structure), values: Arc::new(values) })
         }

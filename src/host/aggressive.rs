@@ -39,7 +39,7 @@ fn two_steps(s: &Graph, coarse: &[bool]) -> Result<Graph> {
                 s.row(*k as usize).iter().for_each(|j| meet(*j));
             }
             out.columns[start..].sort_unstable();
-            out.end_row(start);
+            out.end_row();
         }
         Ok(())
     })?;

@@ -29,7 +29,6 @@ pub fn interpolate<T: Scalar>(
     let (offsets, columns, values) = rows::build(a.rows, 1, |range, out| {
         let mut row = Row::new(a.rows)?;
         for i in range {
-            let start = out.columns.len();
             if coarse[i] {
                 out.columns.push(number[i]);
                 out.values.push(T::ONE);
@@ -42,7 +41,7 @@ pub fn interpolate<T: Scalar>(
                 out.columns.extend(row.kept.iter().map(|k| k.0));
                 out.values.extend(row.kept.iter().map(|k| k.1));
             }
-            out.end_row(start);
+            out.end_row();
         }
         Ok(())
     })?;

@@ -48,6 +48,11 @@ pub fn aggregate(s: &Graph, seed: u64) -> Result<(Vec<i32>, usize)> {
 const OUT: u64 = 0;
 const IN: u64 = u64::MAX;
 
+/// Whether a key, or the largest of several, can still change: roots and the lack of them are final.
+fn is_open(key: u64) -> bool {
+    key != OUT && key != IN
+}
+
 fn independent_set(s: &Graph, seed: u64) -> Result<Vec<bool>> {
     let n = s.rows();
     let mut key = try_vec(n, OUT)?;
@@ -60,28 +65,24 @@ fn independent_set(s: &Graph, seed: u64) -> Result<Vec<bool>> {
             }
         }
     });
-    let mut near = try_vec(n, OUT)?;
-    let mut nearby = try_vec(n, OUT)?;
+    // The largest key within one edge. What is no longer open is not computed again.
+    let mut near = key.clone();
+    let mut first = true;
     loop {
-        let spread = |from: &[u64], to: &mut [u64]| {
-            par::for_each_mut(to, par::ROW_GRAIN, |start, piece| {
-                for (k, to) in piece.iter_mut().enumerate() {
+        par::for_each_mut(&mut near, par::ROW_GRAIN, |start, piece| {
+            for (k, near) in piece.iter_mut().enumerate() {
+                if first || is_open(*near) {
                     let i = start + k;
-                    *to = s.row(i).iter().map(|j| from[*j as usize]).fold(from[i], u64::max);
+                    *near = s.row(i).iter().map(|j| key[*j as usize]).fold(key[i], u64::max);
                 }
-            });
-        };
-        spread(&key, &mut near);
-        spread(&near, &mut nearby);
-        let undecided =
-            par::sum(n, par::GRAIN, |range| range.filter(|i| key[*i] != OUT && key[*i] != IN).count() as f64);
-        if undecided == 0.0 {
-            return Ok(key.into_iter().map(|k| k == IN).collect());
-        }
-        par::for_each_mut(&mut key, par::GRAIN, |start, piece| {
+            }
+        });
+        first = false;
+        par::for_each_mut(&mut key, par::ROW_GRAIN, |start, piece| {
             for (k, key) in piece.iter_mut().enumerate() {
-                if *key != OUT && *key != IN {
-                    *key = match nearby[start + k] {
+                if is_open(*key) {
+                    let i = start + k;
+                    *key = match s.row(i).iter().map(|j| near[*j as usize]).fold(near[i], u64::max) {
                         IN => OUT,
                         largest if largest == *key => IN,
                         _ => *key,
@@ -89,6 +90,10 @@ fn independent_set(s: &Graph, seed: u64) -> Result<Vec<bool>> {
                 }
             }
         });
+        let open = par::sum(n, par::GRAIN, |range| key[range].iter().filter(|k| is_open(**k)).count() as f64);
+        if open == 0.0 {
+            return Ok(key.into_iter().map(|k| k == IN).collect());
+        }
     }
 }
 

@@ -73,7 +73,6 @@ impl Weights {
         });
         let (offsets, columns, values) = rows::build(n, 1, |range, out| {
             for i in range {
-                let start = out.columns.len();
                 // The strong columns stand in the order of the matrix's row.
                 let mut strong = s.row(i).iter().peekable();
                 for k in a.row_range(i) {
@@ -82,7 +81,7 @@ impl Weights {
                         out.values.push(0.5 * norm2(a, k).sqrt());
                     }
                 }
-                out.end_row(start);
+                out.end_row();
             }
             Ok(())
         })?;
@@ -129,7 +128,6 @@ impl Weights {
 fn add(a: &CsrView<'_, f64>, b: &CsrView<'_, f64>) -> Result<Csr<f64>> {
     let (offsets, columns, values) = rows::build(a.rows, 1, |range, out| {
         for i in range {
-            let start = out.columns.len();
             let mut right = b.row(i).peekable();
             for (j, v) in a.row(i) {
                 while let Some((l, w)) = right.next_if(|(l, _)| *l < j) {
@@ -144,7 +142,7 @@ fn add(a: &CsrView<'_, f64>, b: &CsrView<'_, f64>) -> Result<Csr<f64>> {
                 out.columns.push(l as i32);
                 out.values.push(w[0]);
             }
-            out.end_row(start);
+            out.end_row();
         }
         Ok(())
     })?;

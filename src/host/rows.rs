@@ -6,7 +6,8 @@ use std::ops::Range;
 
 /// Rows that one task has finished.
 pub struct RowBuilder<T> {
-    counts: Vec<i64>,
+    /// Where each finished row ends, after a leading 0.
+    offsets: Vec<i64>,
     /// Columns of the current and earlier rows.
     pub columns: Vec<i32>,
     /// Values of the current and earlier rows.
@@ -22,31 +23,69 @@ impl<T> RowBuilder<T> {
         Ok(())
     }
 
-    /// Ends the current row, which has everything pushed since `start`.
-    pub fn end_row(&mut self, start: usize) {
-        self.counts.push((self.columns.len() - start) as i64);
+    /// Ends the current row, which has everything pushed since the end of the row before it.
+    pub fn end_row(&mut self) {
+        self.offsets.push(self.columns.len() as i64);
     }
 }
 
-/// Offsets, columns and values (`width` for each column) of rows `0..rows`. For each piece of rows, `work` gets the range and a builder, in
-/// which it ends every row of the range. Pieces are few, because `work` may need scratch space as large as the matrix.
+/// A matrix in the pieces in which it was built: cheaper than one array for each of its parts, where it is read only once.
+pub struct Pieces<T> {
+    pieces: Vec<RowBuilder<T>>,
+    /// Rows of a piece are this power of two.
+    shift: u32,
+    width: usize,
+}
+
+impl<T> Pieces<T> {
+    /// Columns and values of row `i`.
+    #[inline(always)]
+    pub fn row(&self, i: usize) -> (&[i32], &[T]) {
+        let piece = &self.pieces[i >> self.shift];
+        let local = i & ((1 << self.shift) - 1);
+        let (begin, end) = (piece.offsets[local] as usize, piece.offsets[local + 1] as usize);
+        (&piece.columns[begin..end], &piece.values[begin * self.width..end * self.width])
+    }
+
+    /// Entries of the longest row.
+    pub fn longest(&self) -> usize {
+        let lengths = self.pieces.iter().flat_map(|p| p.offsets.windows(2).map(|o| o[1] - o[0]));
+        lengths.max().unwrap_or(0) as usize
+    }
+}
+
+/// Rows `0..rows` with `width` values for each column. For each piece of rows, `work` gets the range and a builder, in which it ends every
+/// row of the range. Pieces are few, because `work` may need scratch space as large as the matrix.
+pub fn pieces<T: Send>(
+    rows: usize,
+    width: usize,
+    work: impl Fn(Range<usize>, &mut RowBuilder<T>) -> Result<()> + Sync,
+) -> Result<Pieces<T>> {
+    let grain = grain(rows);
+    let pieces = par::map_ranges(rows, grain, |range| {
+        let mut builder =
+            RowBuilder { offsets: try_capacity(range.len() + 1)?, columns: Vec::new(), values: Vec::new() };
+        builder.offsets.push(0);
+        work(range, &mut builder)?;
+        Ok(builder)
+    });
+    Ok(Pieces { pieces: pieces.into_iter().collect::<Result<Vec<_>>>()?, shift: grain.trailing_zeros(), width })
+}
+
+/// Offsets, columns and values (`width` for each column) of rows `0..rows`, made by `work` as in [`pieces`].
 pub fn build<T: Clone + Default + Send + Sync>(
     rows: usize,
     width: usize,
     work: impl Fn(Range<usize>, &mut RowBuilder<T>) -> Result<()> + Sync,
 ) -> Result<(Vec<i64>, Vec<i32>, Vec<T>)> {
-    let pieces = par::map_ranges(rows, grain(rows), |range| {
-        let mut builder = RowBuilder { counts: try_capacity(range.len())?, columns: Vec::new(), values: Vec::new() };
-        work(range, &mut builder)?;
-        Ok(builder)
-    });
-    let pieces = pieces.into_iter().collect::<Result<Vec<_>>>()?;
-    let mut counts = try_capacity(rows + 1)?;
-    for piece in &pieces {
-        counts.extend_from_slice(&piece.counts);
-    }
+    let pieces = pieces(rows, width, work)?.pieces;
     let starts = par::offsets_from_counts(pieces.iter().map(|p| p.columns.len() as i64).collect());
     let total = starts[pieces.len()] as usize;
+    let mut offsets = try_capacity(rows + 1)?;
+    offsets.push(0);
+    for (piece, start) in pieces.iter().zip(&starts) {
+        offsets.extend(piece.offsets[1..].iter().map(|o| start + o));
+    }
     let mut columns = try_vec(total, 0)?;
     let mut values = try_vec(total * width, T::default())?;
     par::for_each_segment_mut2(&mut columns, (&mut values, width), &starts, 1, |range, columns, values| {
@@ -54,12 +93,12 @@ pub fn build<T: Clone + Default + Send + Sync>(
         columns.copy_from_slice(&piece.columns);
         values.clone_from_slice(&piece.values);
     });
-    Ok((par::offsets_from_counts(counts), columns, values))
+    Ok((offsets, columns, values))
 }
 
-/// Rows per task: at most 64 tasks, each with at least 1024 rows.
+/// Rows per task, a power of two: at most 128 tasks, each with at least 1024 rows.
 pub fn grain(rows: usize) -> usize {
-    rows.div_ceil(64).max(par::ROW_GRAIN)
+    rows.div_ceil(128).next_power_of_two().max(par::ROW_GRAIN)
 }
 
 /// Scratch space of zeros. The pages that are never touched cost nothing, which is what makes a scratch as long as the

@@ -17,40 +17,33 @@ pub fn smooth<T: Scalar>(
     tentative: &Csr<T>,
     weight: f64,
 ) -> Result<Csr<T>> {
-    let filtered = if a.block == Block::SCALAR { Some(filter(a, s)?) } else { None };
+    // Usually every coupling is strong, and A itself will do.
+    let weak = s.columns.len() + a.rows < a.nnz();
+    let filtered = if a.block == Block::SCALAR && weak { Some(filter(a, s)?) } else { None };
     let a = filtered.as_ref().map_or(*a, Csr::view);
     let inverse = inverse_diagonal(&a)?;
     let largest = eigenvalue::largest(host, &a, &inverse)?;
     let factor = if largest > 0.0 { T::from_f64(-weight / largest) } else { T::ZERO };
 
     let p0 = tentative.view();
-    let mut p = spgemm::multiply(&a, &p0)?;
-    let block = p.block;
-    let (offsets, columns) = (&p.offsets, &p.columns);
-    par::for_each_segment_mut(&mut p.values, offsets, block.len(), par::ROW_GRAIN, |range, values| {
-        let first = offsets[range.start] as usize;
-        for i in range {
-            let begin = offsets[i] as usize;
-            let row = &columns[begin..offsets[i + 1] as usize];
-            let values = &mut values[(begin - first) * block.len()..][..row.len() * block.len()];
-            for entry in values.chunks_exact_mut(block.len()) {
-                for (r, part) in entry.chunks_exact_mut(block.cols).enumerate() {
-                    let scale = factor * inverse[i * block.rows + r];
-                    for v in part {
-                        *v *= scale;
-                    }
-                }
-            }
-            for (j, start) in p0.row(i) {
-                // The diagonal of A brings every column of P_0 into the product's pattern.
-                let at = row.binary_search(&(j as i32)).expect("the diagonal is stored");
-                for (v, s) in values[at * block.len()..][..block.len()].iter_mut().zip(start) {
-                    *v += *s;
+    let block = p0.block;
+    spgemm::multiply_and(&a, &p0, &|i, columns, values| {
+        for entry in values.chunks_exact_mut(block.len()) {
+            for (r, part) in entry.chunks_exact_mut(block.cols).enumerate() {
+                let scale = factor * inverse[i * block.rows + r];
+                for v in part {
+                    *v *= scale;
                 }
             }
         }
-    });
-    Ok(p)
+        for (j, start) in p0.row(i) {
+            // The diagonal of A brings every column of P_0 into the product's pattern.
+            let at = columns.iter().position(|c| *c as usize == j).expect("the diagonal is stored");
+            for (v, s) in values[at * block.len()..][..block.len()].iter_mut().zip(start) {
+                *v += *s;
+            }
+        }
+    })
 }
 
 /// A with its weak couplings added to the diagonal.
@@ -77,7 +70,7 @@ fn filter<T: Scalar>(a: &CsrView<'_, T>, s: &Graph) -> Result<Csr<T>> {
                 }
             }
             out.values[place] = diagonal;
-            out.end_row(start);
+            out.end_row();
         }
         Ok(())
     })?;

@@ -1,107 +1,267 @@
 //! Sparse matrix times sparse matrix, for blocks of any shape: row by row, with the place of each column looked up in an array as long as a
 //! row of B. A product whose values change is renewed by [`numeric`] without searching its pattern again; it adds in the same order.
 
+use super::rows::{Pieces, RowBuilder};
 use super::{par, rows};
-use crate::error::Result;
+use crate::error::{Result, fail};
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Csr, CsrView};
+use crate::sparse::{Block, Csr, CsrView, Offsets};
+use std::ops::Range;
 
-/// The product A B, columns ascending in each row.
+/// The right factor of a product.
+trait Factor<T>: Sync {
+    /// Block rows.
+    fn rows(&self) -> usize;
+    /// Block columns.
+    fn cols(&self) -> usize;
+    /// Block dimensions.
+    fn block(&self) -> Block;
+    /// Entries of the longest row.
+    fn longest(&self) -> usize;
+    /// Columns and values of a row.
+    fn row(&self, i: usize) -> (&[i32], &[T]);
+}
+
+/// A matrix of the library's own.
+struct Own<'a, T> {
+    matrix: CsrView<'a, T>,
+    offsets: &'a [i64],
+}
+
+impl<'a, T: Scalar> Own<'a, T> {
+    fn new(matrix: &CsrView<'a, T>) -> Own<'a, T> {
+        match matrix.offsets {
+            Offsets::I64(offsets) if matrix.base == 0 => Own { matrix: *matrix, offsets },
+            _ => unreachable!("the right factor of a product is one of the library's own matrices"),
+        }
+    }
+}
+
+impl<T: Scalar> Factor<T> for Own<'_, T> {
+    fn rows(&self) -> usize {
+        self.matrix.rows
+    }
+    fn cols(&self) -> usize {
+        self.matrix.cols
+    }
+    fn block(&self) -> Block {
+        self.matrix.block
+    }
+    fn longest(&self) -> usize {
+        self.offsets.windows(2).map(|o| o[1] - o[0]).max().unwrap_or(0) as usize
+    }
+    #[inline(always)]
+    fn row(&self, i: usize) -> (&[i32], &[T]) {
+        let (begin, end) = (self.offsets[i] as usize, self.offsets[i + 1] as usize);
+        let width = self.matrix.block.len();
+        (&self.matrix.columns[begin..end], &self.matrix.values[begin * width..end * width])
+    }
+}
+
+/// A product that is only a factor of another one: columns of a row in the order in which they were found.
+pub struct Intermediate<T> {
+    entries: Pieces<T>,
+    rows: usize,
+    cols: usize,
+    block: Block,
+}
+
+impl<T: Scalar> Factor<T> for Intermediate<T> {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+    fn cols(&self) -> usize {
+        self.cols
+    }
+    fn block(&self) -> Block {
+        self.block
+    }
+    fn longest(&self) -> usize {
+        self.entries.longest()
+    }
+    #[inline(always)]
+    fn row(&self, i: usize) -> (&[i32], &[T]) {
+        self.entries.row(i)
+    }
+}
+
+/// What is done with a finished row, whose columns are in no order: row, columns, values.
+type Finish<'a, T> = dyn Fn(usize, &[i32], &mut [T]) + Sync + 'a;
+
+/// The product A B, columns ascending in each row. B is one of the library's own matrices.
 pub fn multiply<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>) -> Result<Csr<T>> {
-    assert!(a.cols == b.rows && a.block.cols == b.block.rows);
-    let block = Block { rows: a.block.rows, cols: b.block.cols };
-    let width = block.len();
-    let scalar = a.block == Block::SCALAR && b.block == Block::SCALAR;
-    let (offsets, columns, values) = rows::build(a.rows, width, |range, out| {
+    multiply_and(a, b, &|_, _, _| ())
+}
+
+/// The product A B as [`multiply`] gives it, each row changed by `finish`.
+pub fn multiply_and<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>, finish: &Finish<'_, T>) -> Result<Csr<T>> {
+    sorted_product(a, &Own::new(b), finish)
+}
+
+/// The product A B as [`multiply`] gives it.
+pub fn multiply_intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &Intermediate<T>) -> Result<Csr<T>> {
+    sorted_product(a, b, &|_, _, _| ())
+}
+
+/// The product A B, to be multiplied further.
+pub fn intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>) -> Result<Intermediate<T>> {
+    let b = Own::new(b);
+    let block = product_block(a, &b);
+    let product = Product { a, b: &b, longest: b.longest(), sorted: false, finish: &|_, _, _| () };
+    let entries = rows::pieces(a.rows, block.len(), |range, out| product.rows(range, out))?;
+    Ok(Intermediate { entries, rows: a.rows, cols: b.cols(), block })
+}
+
+fn sorted_product<T: Scalar>(a: &CsrView<'_, T>, b: &impl Factor<T>, finish: &Finish<'_, T>) -> Result<Csr<T>> {
+    let block = product_block(a, b);
+    let product = Product { a, b, longest: b.longest(), sorted: true, finish };
+    let (offsets, columns, values) = rows::build(a.rows, block.len(), |range, out| product.rows(range, out))?;
+    Ok(Csr { rows: a.rows, cols: b.cols(), block, offsets, columns, values })
+}
+
+fn product_block<T: Scalar>(a: &CsrView<'_, T>, b: &impl Factor<T>) -> Block {
+    assert!(a.cols == b.rows() && a.block.cols == b.block().rows);
+    Block { rows: a.block.rows, cols: b.block().cols }
+}
+
+/// A product whose pattern is not known yet.
+struct Product<'a, T, B> {
+    a: &'a CsrView<'a, T>,
+    b: &'a B,
+    /// Entries of the longest row of B.
+    longest: usize,
+    sorted: bool,
+    finish: &'a Finish<'a, T>,
+}
+
+impl<T: Scalar, B: Factor<T>> Product<'_, T, B> {
+    /// Pattern and values of some rows.
+    fn rows(&self, range: Range<usize>, out: &mut RowBuilder<T>) -> Result<()> {
+        let (inner, outer) = (self.a.block.cols, product_block(self.a, self.b));
+        match (outer.rows, inner, outer.cols) {
+            (1, 1, 1) => self.rows_with(range, out, Fixed::<1, 1, 1>),
+            (3, 3, 3) => self.rows_with(range, out, Fixed::<3, 3, 3>),
+            (3, 3, 6) => self.rows_with(range, out, Fixed::<3, 3, 6>),
+            (6, 3, 6) => self.rows_with(range, out, Fixed::<6, 3, 6>),
+            (6, 6, 6) => self.rows_with(range, out, Fixed::<6, 6, 6>),
+            (rows, inner, cols) => self.rows_with(range, out, Dynamic { rows, inner, cols }),
+        }
+    }
+
+    fn rows_with(&self, range: Range<usize>, out: &mut RowBuilder<T>, shape: impl Shape) -> Result<()> {
+        let (a, b) = (self.a, self.b);
+        let (a_width, b_width) = (shape.rows() * shape.inner(), shape.inner() * shape.cols());
+        let width = shape.rows() * shape.cols();
         // Where each column stands in the piece, plus one; what does not lie behind the start of the row is of an earlier row.
-        let mut place = rows::scratch(b.cols)?;
-        let mut sorter = Sorter { order: Vec::new(), blocks: Vec::new() };
+        let mut place = rows::scratch(b.cols())?;
+        let mut row = Row { columns: Vec::new(), values: Vec::new(), order: Vec::new() };
         for i in range {
             let start = out.columns.len();
-            let bound: usize = a.row_range(i).map(|ka| b.row_range(a.col(ka)).len()).sum();
-            out.reserve(bound.min(b.cols), width)?;
-            for ka in a.row_range(i) {
-                let row = b.row_range(a.col(ka));
-                if scalar {
-                    let x = a.values[ka];
-                    for (c, y) in b.columns[row.clone()].iter().zip(&b.values[row]) {
-                        let place = &mut place[(*c - b.base) as usize];
-                        if *place as usize > start {
-                            out.values[*place as usize - 1] += x * *y;
-                        } else {
-                            out.columns.push(*c - b.base);
-                            out.values.push(x * *y);
-                            *place = out.columns.len() as u32;
-                        }
+            let terms = a.row_range(i);
+            let bound = terms.len().saturating_mul(self.longest).min(b.cols());
+            if start + bound >= u32::MAX as usize {
+                return fail!(OutOfMemory, "a product of two matrices has more than 2^32 entries in one of its pieces");
+            }
+            let (row_columns, row_values) = row.room(bound, width)?;
+            let mut found = 0;
+            let blocks = a.values[terms.start * a_width..terms.end * a_width].chunks_exact(a_width);
+            for (j, x) in a.columns[terms].iter().zip(blocks) {
+                let (columns, values) = b.row((*j - a.base) as usize);
+                for (c, y) in columns.iter().zip(values.chunks_exact(b_width)) {
+                    let place = &mut place[*c as usize];
+                    if *place as usize <= start {
+                        row_columns[found] = *c;
+                        row_values[found * width..][..width].fill(T::ZERO);
+                        found += 1;
+                        *place = (start + found) as u32;
                     }
-                } else {
-                    for kb in row {
-                        let place = &mut place[b.col(kb)];
-                        if *place as usize <= start {
-                            out.columns.push(b.col(kb) as i32);
-                            out.values.resize(out.values.len() + width, T::ZERO);
-                            *place = out.columns.len() as u32;
-                        }
-                        let at = (*place as usize - 1) * width;
-                        multiply_block(
-                            a.block,
-                            block.cols,
-                            a.block_at(ka),
-                            b.block_at(kb),
-                            &mut out.values[at..at + width],
-                        );
-                    }
+                    let at = (*place as usize - start - 1) * width;
+                    multiply_block(shape, x, y, &mut row_values[at..at + width]);
                 }
             }
-            sorter.sort(&mut out.columns[start..], &mut out.values[start * width..], width);
-            out.end_row(start);
+            (self.finish)(i, &row_columns[..found], &mut row_values[..found * width]);
+            row.append(found, width, self.sorted, out)?;
         }
         Ok(())
-    })?;
-    Ok(Csr { rows: a.rows, cols: b.cols, block, offsets, columns, values })
+    }
 }
 
-/// Sorts the blocks of a row by column.
-struct Sorter<T> {
-    /// Column and where it stood.
-    order: Vec<(i32, u32)>,
-    blocks: Vec<T>,
+/// The row that is being computed.
+struct Row<T> {
+    columns: Vec<i32>,
+    values: Vec<T>,
+    /// Column in the upper, place in the lower half.
+    order: Vec<u64>,
 }
 
-impl<T: Scalar> Sorter<T> {
-    fn sort(&mut self, columns: &mut [i32], values: &mut [T], width: usize) {
-        if columns.is_sorted() {
-            return;
+impl<T: Scalar> Row<T> {
+    /// Room for this many entries.
+    fn room(&mut self, bound: usize, width: usize) -> Result<(&mut [i32], &mut [T])> {
+        if bound > self.columns.len() {
+            let more = bound - self.columns.len();
+            if self.columns.try_reserve(more).is_err() || self.values.try_reserve(more * width).is_err() {
+                return fail!(OutOfMemory, "room for a row of {bound} entries could not be allocated");
+            }
+            self.columns.resize(bound, 0);
+            self.values.resize(bound * width, T::ZERO);
         }
-        self.order.clear();
-        self.order.extend(columns.iter().enumerate().map(|(k, c)| (*c, k as u32)));
-        self.order.sort_unstable_by_key(|entry| entry.0);
-        self.blocks.clear();
-        self.blocks.extend_from_slice(values);
-        for (to, (column, from)) in self.order.iter().enumerate() {
-            columns[to] = *column;
-            let from = *from as usize * width;
-            values[to * width..(to + 1) * width].copy_from_slice(&self.blocks[from..from + width]);
+        Ok((&mut self.columns, &mut self.values))
+    }
+
+    /// Ends the row, which has its first `found` entries.
+    fn append(&mut self, found: usize, width: usize, sorted: bool, out: &mut RowBuilder<T>) -> Result<()> {
+        out.reserve(found, width)?;
+        let (columns, values) = (&self.columns[..found], &self.values[..found * width]);
+        if !sorted || columns.is_sorted() {
+            out.columns.extend_from_slice(columns);
+            out.values.extend_from_slice(values);
+        } else {
+            self.order.clear();
+            self.order.extend(columns.iter().enumerate().map(|(k, c)| (*c as u64) << 32 | k as u64));
+            self.order.sort_unstable();
+            for entry in &self.order {
+                out.columns.push((entry >> 32) as i32);
+                let at = (entry & u64::from(u32::MAX)) as usize * width;
+                out.values.extend_from_slice(&values[at..at + width]);
+            }
         }
+        out.end_row();
+        Ok(())
     }
 }
 
 /// Fills the values of A B, for a pattern that holds at least that of the product.
 pub fn numeric<T: Scalar>(
     a: &CsrView<'_, T>,
-    b: &CsrView<'_, T>,
+    b: &Intermediate<T>,
     offsets: &[i64],
     columns: &[i32],
     values: &mut [T],
 ) -> Result<()> {
-    assert!(a.cols == b.rows && a.block.cols == b.block.rows);
-    let width = a.block.rows * b.block.cols;
-    let scalar = a.block == Block::SCALAR && b.block == Block::SCALAR;
-    drop(rows::scratch(b.cols)?);
+    let (inner, outer) = (a.block.cols, product_block(a, b));
+    let into = (offsets, columns, values);
+    match (outer.rows, inner, outer.cols) {
+        (1, 1, 1) => numeric_with(a, b, into, Fixed::<1, 1, 1>),
+        (3, 3, 3) => numeric_with(a, b, into, Fixed::<3, 3, 3>),
+        (6, 3, 6) => numeric_with(a, b, into, Fixed::<6, 3, 6>),
+        (6, 6, 6) => numeric_with(a, b, into, Fixed::<6, 6, 6>),
+        (rows, inner, cols) => numeric_with(a, b, into, Dynamic { rows, inner, cols }),
+    }
+}
+
+fn numeric_with<T: Scalar>(
+    a: &CsrView<'_, T>,
+    b: &Intermediate<T>,
+    (offsets, columns, values): (&[i64], &[i32], &mut [T]),
+    shape: impl Shape,
+) -> Result<()> {
+    let (a_width, b_width) = (shape.rows() * shape.inner(), shape.inner() * shape.cols());
+    let width = shape.rows() * shape.cols();
+    drop(rows::scratch(b.cols())?);
     par::for_each_segment_mut(values, offsets, width, rows::grain(a.rows), |range, values| {
         let first = offsets[range.start] as usize;
         // Position in C of each column of the current row.
-        let mut position = vec![0_u32; b.cols];
+        let mut position = vec![0_u32; b.cols()];
         for i in range {
             let begin = offsets[i] as usize;
             let row = &columns[begin..offsets[i + 1] as usize];
@@ -110,24 +270,13 @@ pub fn numeric<T: Scalar>(
             }
             let values = &mut values[(begin - first) * width..][..row.len() * width];
             values.fill(T::ZERO);
-            for ka in a.row_range(i) {
-                let row = b.row_range(a.col(ka));
-                if scalar {
-                    let x = a.values[ka];
-                    for (c, y) in b.columns[row.clone()].iter().zip(&b.values[row]) {
-                        values[position[(*c - b.base) as usize] as usize] += x * *y;
-                    }
-                } else {
-                    for kb in row {
-                        let at = position[b.col(kb)] as usize;
-                        multiply_block(
-                            a.block,
-                            b.block.cols,
-                            a.block_at(ka),
-                            b.block_at(kb),
-                            &mut values[at * width..][..width],
-                        );
-                    }
+            let terms = a.row_range(i);
+            let blocks = a.values[terms.start * a_width..terms.end * a_width].chunks_exact(a_width);
+            for (j, x) in a.columns[terms].iter().zip(blocks) {
+                let (columns, from) = b.row((*j - a.base) as usize);
+                for (c, y) in columns.iter().zip(from.chunks_exact(b_width)) {
+                    let at = position[*c as usize] as usize * width;
+                    multiply_block(shape, x, y, &mut values[at..at + width]);
                 }
             }
         }
@@ -135,10 +284,56 @@ pub fn numeric<T: Scalar>(
     Ok(())
 }
 
+/// Dimensions of a product of dense blocks, known at compile time where that is common, so that its loops unroll.
+trait Shape: Copy + Sync {
+    fn rows(self) -> usize;
+    fn inner(self) -> usize;
+    fn cols(self) -> usize;
+}
+
+#[derive(Clone, Copy)]
+struct Fixed<const R: usize, const K: usize, const C: usize>;
+
+impl<const R: usize, const K: usize, const C: usize> Shape for Fixed<R, K, C> {
+    #[inline(always)]
+    fn rows(self) -> usize {
+        R
+    }
+    #[inline(always)]
+    fn inner(self) -> usize {
+        K
+    }
+    #[inline(always)]
+    fn cols(self) -> usize {
+        C
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Dynamic {
+    rows: usize,
+    inner: usize,
+    cols: usize,
+}
+
+impl Shape for Dynamic {
+    fn rows(self) -> usize {
+        self.rows
+    }
+    fn inner(self) -> usize {
+        self.inner
+    }
+    fn cols(self) -> usize {
+        self.cols
+    }
+}
+
 /// c += a b for dense blocks stored row by row.
-#[inline]
-fn multiply_block<T: Scalar>(shape: Block, cols: usize, a: &[T], b: &[T], c: &mut [T]) {
-    for (a_row, c_row) in a.chunks_exact(shape.cols).zip(c.chunks_exact_mut(cols)) {
+#[inline(always)]
+fn multiply_block<T: Scalar>(shape: impl Shape, a: &[T], b: &[T], c: &mut [T]) {
+    let (rows, inner, cols) = (shape.rows(), shape.inner(), shape.cols());
+    let (a, b, c) = (&a[..rows * inner], &b[..inner * cols], &mut c[..rows * cols]);
+    for (a_row, c_row) in a.chunks_exact(inner).zip(c.chunks_exact_mut(cols)) {
         for (x, b_row) in a_row.iter().zip(b.chunks_exact(cols)) {
             for (c, y) in c_row.iter_mut().zip(b_row) {
                 *c += *x * *y;

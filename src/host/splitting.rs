@@ -22,7 +22,6 @@ pub fn interpolate<T: Scalar, F: FnMut(usize, &mut Vec<(i32, T)>)>(
         let mut weights_of = formula()?;
         let (mut weights, mut kept) = (Vec::new(), Vec::new());
         for i in range {
-            let start = out.columns.len();
             if coarse[i] {
                 out.columns.push(number[i]);
                 out.values.push(T::ONE);
@@ -43,7 +42,7 @@ pub fn interpolate<T: Scalar, F: FnMut(usize, &mut Vec<(i32, T)>)>(
                 out.columns.extend(kept.iter().map(|k| k.0));
                 out.values.extend(kept.iter().map(|k| k.1));
             }
-            out.end_row(start);
+            out.end_row();
         }
         Ok(())
     })?;

@@ -1,6 +1,7 @@
 //! Sparse matrix times vector, in any combination of storage and vector precisions. Sums are kept in the precision of the result.
 
-use super::par;
+use super::prefetch::{AHEAD, prefetch};
+use super::{par, simd};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, CsrView, Offsets};
 
@@ -51,39 +52,21 @@ fn product<S: Scalar, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, x: &[X], y: &mut
 
 fn scalar_rows<S: Scalar, X: Scalar, Y: Scalar>(
     a: &CsrView<'_, S>,
-    offset: impl Fn(usize) -> usize + Sync,
+    offset: impl Fn(usize) -> usize + Sync + Copy,
     x: &[X],
     y: &mut [Y],
     finish: Finish<'_, Y>,
 ) {
     let base = a.base as usize;
+    let offset = |i: usize| offset(i) - base;
     par::for_each_mut(y, par::ROW_GRAIN, |start, y| {
-        let mut begin = offset(start) - base;
-        for (k, y) in y.iter_mut().enumerate() {
-            let end = offset(start + k + 1) - base;
-            let sum = row_product(&a.columns[begin..end], &a.values[begin..end], x, base);
-            finish.row(start + k, sum, y);
-            begin = end;
+        let rows = simd::Rows { offset, first: start, columns: a.columns, values: a.values, base: a.base };
+        let mut products = [Y::ZERO; par::ROW_GRAIN];
+        simd::row_products(&rows, x, &mut products[..y.len()]);
+        for (k, (y, ax)) in y.iter_mut().zip(products).enumerate() {
+            finish.row(start + k, ax, y);
         }
     });
-}
-
-/// Four partial sums, so that no addition waits for the one before it.
-#[inline(always)]
-fn row_product<S: Scalar, X: Scalar, Y: Scalar>(columns: &[i32], values: &[S], x: &[X], base: usize) -> Y {
-    let term = |c: i32, v: S| v.cast::<Y>() * x[c as usize - base].cast();
-    let mut sums = [Y::ZERO; 4];
-    let (c4, v4) = (columns.chunks_exact(4), values.chunks_exact(4));
-    let rest = c4.remainder().iter().zip(v4.remainder());
-    for (c, v) in c4.zip(v4) {
-        for (sum, (c, v)) in sums.iter_mut().zip(c.iter().zip(v)) {
-            *sum += term(*c, *v);
-        }
-    }
-    for (sum, (c, v)) in sums.iter_mut().zip(rest) {
-        *sum += term(*c, *v);
-    }
-    (sums[0] + sums[1]) + (sums[2] + sums[3])
 }
 
 /// Runs the kernel whose block dimensions are known at compile time where that is common, so that its loops unroll.
@@ -146,6 +129,9 @@ fn block_rows<S: Scalar, X: Scalar, Y: Scalar>(
         for (k, y) in y.chunks_exact_mut(br).enumerate() {
             let mut sums = [Y::ZERO; MAX_BLOCK];
             for p in a.row_range(start + k) {
+                for line in (0..br * bc).step_by(simd::LANES) {
+                    prefetch(a.values, p * br * bc + line + AHEAD);
+                }
                 let x = &x[a.col(p) * bc..][..bc];
                 let block = &a.values[p * br * bc..][..br * bc];
                 for (sum, row) in sums[..br].iter_mut().zip(block.chunks_exact(bc)) {

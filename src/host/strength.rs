@@ -4,7 +4,7 @@ use super::rows;
 use crate::amg::strength::Graph;
 use crate::error::Result;
 use crate::scalar::Scalar;
-use crate::sparse::CsrView;
+use crate::sparse::{Block, CsrView};
 
 /// Classical measure: j is strong for i when -a_ij is at least `theta` times the largest -a_ik of the row, signs taken
 /// relative to the diagonal. A row whose sum exceeds `max_row_sum` times its diagonal (both in absolute value) is so dominant that the
@@ -52,20 +52,21 @@ pub fn absolute<T: Scalar>(a: &CsrView<'_, T>, theta: f64) -> Result<Graph> {
 }
 
 /// Squared Frobenius norm of the block at position `k`.
+#[inline(always)]
 pub fn norm2<T: Scalar>(a: &CsrView<'_, T>, k: usize) -> f64 {
-    a.block_at(k).iter().map(|v| v.to_f64() * v.to_f64()).sum()
+    let square = |v: T| v.to_f64() * v.to_f64();
+    if a.block == Block::SCALAR { square(a.values[k]) } else { a.block_at(k).iter().map(|v| square(*v)).sum() }
 }
 
 /// Symmetric measure: j is strong for i when |a_ij| is at least `theta` times sqrt(|a_ii a_jj|). Blocks are measured by their
 /// Frobenius norm.
 pub fn symmetric<T: Scalar>(a: &CsrView<'_, T>, theta: f64) -> Result<Graph> {
-    let norm2 = |k: usize| norm2(a, k);
     let diagonal = diagonal_norms(a)?;
-    let theta4 = theta.powi(4);
+    let theta2 = theta * theta;
     graph(a, |i, out| {
         let strong = |k: &usize| {
-            let (j, n) = (a.col(*k), norm2(*k));
-            j != i && n > 0.0 && n * n >= theta4 * diagonal[i] * diagonal[j]
+            let (j, n) = (a.col(*k), norm2(a, *k));
+            j != i && n > 0.0 && n >= theta2 * diagonal[i] * diagonal[j]
         };
         out.extend(a.row_range(i).filter(strong).map(|k| a.col(k) as i32));
     })
@@ -74,23 +75,27 @@ pub fn symmetric<T: Scalar>(a: &CsrView<'_, T>, theta: f64) -> Result<Graph> {
 /// The mean over all rows of the strongest coupling by the symmetric measure: what a threshold can be compared with. It is 1/6 for the
 /// 7-point and 1/26 for the 27-point Laplacian.
 pub fn symmetric_scale<T: Scalar>(a: &CsrView<'_, T>) -> Result<f64> {
-    let diagonal = diagonal_norms(a)?;
+    let mut inverse = diagonal_norms(a)?;
+    for d in &mut inverse {
+        *d = if *d > 0.0 { 1.0 / *d } else { 0.0 };
+    }
     let strongest = |i: usize| {
         let couplings = a.row_range(i).filter(|k| a.col(*k) != i);
-        let squared = couplings.map(|k| norm2(a, k) / (diagonal[i] * diagonal[a.col(k)]).sqrt());
-        squared.fold(0.0, |m: f64, s| if s.is_finite() { m.max(s) } else { m }).sqrt()
+        let largest = couplings.map(|k| norm2(a, k) * inverse[a.col(k)]).fold(0.0, f64::max);
+        let squared = largest * inverse[i];
+        if squared.is_finite() { squared.sqrt() } else { 0.0 }
     };
     let total = super::par::sum(a.rows, super::par::ROW_GRAIN, |range| range.map(strongest).sum());
     Ok(total / a.rows.max(1) as f64)
 }
 
-/// Squared norm of each diagonal block.
+/// Norm of each diagonal block.
 fn diagonal_norms<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<f64>> {
     let mut diagonal = crate::error::try_vec(a.rows, 0.0)?;
     super::par::for_each_mut(&mut diagonal, super::par::ROW_GRAIN, |start, d| {
         for (k, d) in d.iter_mut().enumerate() {
             let i = start + k;
-            *d = a.row_range(i).find(|p| a.col(*p) == i).map_or(0.0, |p| norm2(a, p));
+            *d = a.row_range(i).find(|p| a.col(*p) == i).map_or(0.0, |p| norm2(a, p).sqrt());
         }
     });
     Ok(diagonal)
@@ -100,9 +105,8 @@ fn diagonal_norms<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<f64>> {
 fn graph<T: Scalar>(a: &CsrView<'_, T>, row: impl Fn(usize, &mut Vec<i32>) + Sync) -> Result<Graph> {
     let (offsets, columns, _) = rows::build::<()>(a.rows, 0, |range, out| {
         for i in range {
-            let start = out.columns.len();
             row(i, &mut out.columns);
-            out.end_row(start);
+            out.end_row();
         }
         Ok(())
     })?;

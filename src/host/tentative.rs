@@ -7,6 +7,9 @@ use crate::error::{Result, try_capacity, try_vec};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr};
 
+/// Aggregates that one task handles.
+const PIECE: usize = 256;
+
 /// P and the coarse near-null space B_c with P B_c = B on every unknown that belongs to an aggregate.
 ///
 /// Aggregates hold nodes; P has one block of `dofs_per_node` x `count` for each node that belongs to one. Where the vectors are
@@ -21,24 +24,23 @@ pub fn prolongator<T: Scalar>(
     let rows = nodes * dofs;
     let members = members(aggregates, count)?;
 
-    // For each aggregate: R, then Q by node.
-    let local = par::map_ranges(count, 256, |range| {
-        let mut out: Vec<(Vec<f64>, Vec<f64>)> = Vec::with_capacity(range.len());
-        for g in range {
-            let nodes = members.row(g);
-            let mut q = vec![0.0; nodes.len() * dofs * k];
-            for (n, node) in nodes.iter().enumerate() {
+    // For each aggregate of a piece: Q by node, and R.
+    let local = par::map_ranges(count, PIECE, |range| {
+        let size: usize = range.clone().map(|g| members.row(g).len()).sum();
+        let mut q = try_capacity(size * dofs * k)?;
+        let mut r = try_vec(range.len() * k * k, 0.0)?;
+        for (g, r) in range.zip(r.chunks_exact_mut(k * k)) {
+            let start = q.len();
+            for node in members.row(g) {
                 for d in 0..dofs {
-                    for c in 0..k {
-                        q[(n * dofs + d) * k + c] = space.vectors[c * rows + *node as usize * dofs + d];
-                    }
+                    q.extend((0..k).map(|c| space.vectors[c * rows + *node as usize * dofs + d]));
                 }
             }
-            let r = orthonormalise(&mut q, k);
-            out.push((q, r));
+            orthonormalise(&mut q[start..], k, r);
         }
-        out
+        Ok((q, r))
     });
+    let local = local.into_iter().collect::<Result<Vec<(Vec<f64>, Vec<f64>)>>>()?;
 
     let mut counts = try_vec(nodes, 0_i64)?;
     let mut columns = try_capacity(nodes)?;
@@ -51,16 +53,19 @@ pub fn prolongator<T: Scalar>(
     let block = Block { rows: dofs, cols: k };
     let mut p = Csr::with_pattern(nodes, count, block, par::offsets_from_counts(counts), columns)?;
     let mut vectors = try_vec(count * k * k, 0.0)?;
-    for (g, (q, r)) in local.into_iter().flatten().enumerate() {
-        for (n, node) in members.row(g).iter().enumerate() {
-            let at = p.offsets[*node as usize] as usize * block.len();
-            for (to, from) in p.values[at..at + block.len()].iter_mut().zip(&q[n * block.len()..]) {
-                *to = T::from_f64(*from);
+    for (piece, (q, r)) in local.iter().enumerate() {
+        let mut q = q.chunks_exact(block.len());
+        for (g, r) in (piece * PIECE..).zip(r.chunks_exact(k * k)) {
+            for (node, q) in members.row(g).iter().zip(&mut q) {
+                let at = p.offsets[*node as usize] as usize * block.len();
+                for (to, from) in p.values[at..at + block.len()].iter_mut().zip(q) {
+                    *to = T::from_f64(*from);
+                }
             }
-        }
-        for row in 0..k {
-            for c in 0..k {
-                vectors[c * count * k + g * k + row] = r[row * k + c];
+            for row in 0..k {
+                for c in 0..k {
+                    vectors[c * count * k + g * k + row] = r[row * k + c];
+                }
             }
         }
     }
@@ -94,13 +99,12 @@ fn members(aggregates: &[i32], count: usize) -> Result<Members> {
     Ok(Members { offsets, nodes })
 }
 
-/// Orthonormalises the `k` columns of `q` (stored row by row) by Gram-Schmidt, each column twice; returns R, k x k, with
+/// Orthonormalises the `k` columns of `q` (stored row by row) by Gram-Schmidt, each column twice; adds R, k x k, to `r`, with
 /// Q R equal to the input. A column that is dependent on those before it becomes zero.
-fn orthonormalise(q: &mut [f64], k: usize) -> Vec<f64> {
+fn orthonormalise(q: &mut [f64], k: usize, r: &mut [f64]) {
     /// A remainder below this share of the column is rounding.
     const DEPENDENT: f64 = 1e-10;
     let rows = q.len() / k;
-    let mut r = vec![0.0; k * k];
     let dot = |q: &[f64], a: usize, b: usize| (0..rows).map(|i| q[i * k + a] * q[i * k + b]).sum::<f64>();
     for c in 0..k {
         let original = dot(q, c, c).sqrt();
@@ -121,7 +125,6 @@ fn orthonormalise(q: &mut [f64], k: usize) -> Vec<f64> {
             q[i * k + c] *= scale;
         }
     }
-    r
 }
 
 #[cfg(test)]

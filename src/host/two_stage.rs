@@ -29,7 +29,6 @@ pub fn interpolate<T: Scalar>(
     let (offsets, columns, values) = rows::build(a.rows, 1, |range, out| {
         let mut kept = Vec::new();
         for i in range {
-            let start = out.columns.len();
             let weights = view.row(i).map(|(j, w)| (j as i32, w[0]));
             match &pattern {
                 Some(p) => truncate::keep_columns(&mut kept, p.row_range(i).map(|k| p.col(k) as i32), weights),
@@ -41,7 +40,7 @@ pub fn interpolate<T: Scalar>(
             }
             out.columns.extend(kept.iter().map(|k| k.0));
             out.values.extend(kept.iter().map(|k| k.1));
-            out.end_row(start);
+            out.end_row();
         }
         Ok(())
     })?;
@@ -53,12 +52,11 @@ fn select<T: Scalar>(a: &CsrView<'_, T>, wanted: &[bool]) -> Result<Csr<T>> {
     let members: Vec<u32> = (0..a.rows as u32).filter(|i| wanted[*i as usize]).collect();
     let (offsets, columns, values) = rows::build(members.len(), 1, |range, out| {
         for i in &members[range] {
-            let start = out.columns.len();
             for (j, v) in a.row(*i as usize) {
                 out.columns.push(j as i32);
                 out.values.push(v[0]);
             }
-            out.end_row(start);
+            out.end_row();
         }
         Ok(())
     })?;

@@ -1,0 +1,248 @@
+//! Rows of a sparse matrix times a vector, eight entries at a time.
+//!
+//! A row is summed in [`LANES`] partial sums, entry k going to sum k mod 8, which are then added in pairs. Processors with AVX-512 do that in
+//! one register; the portable code adds in the same order, so that both give the same bits.
+
+use super::prefetch::{AHEAD, prefetch};
+use crate::scalar::Scalar;
+
+/// Partial sums of a row.
+pub const LANES: usize = 8;
+
+/// The rows of a scalar matrix from `first` on.
+pub struct Rows<'a, S, O> {
+    /// Offset of each row, counted from 0.
+    pub offset: O,
+    /// The first row.
+    pub first: usize,
+    /// Columns of the whole matrix.
+    pub columns: &'a [i32],
+    /// Values of the whole matrix.
+    pub values: &'a [S],
+    /// First number of the columns.
+    pub base: i32,
+}
+
+/// `sums[i]` becomes row `first + i` times `x`. Panics when a column lies outside of `x`.
+pub fn row_products<S: Scalar, X: Scalar, Y: Scalar>(
+    rows: &Rows<'_, S, impl Fn(usize) -> usize>,
+    x: &[X],
+    sums: &mut [Y],
+) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if avx512::is_present() && avx512::row_products(rows, x, sums) {
+        return;
+    }
+    portable(rows, x, sums);
+}
+
+fn portable<S: Scalar, X: Scalar, Y: Scalar>(rows: &Rows<'_, S, impl Fn(usize) -> usize>, x: &[X], sums: &mut [Y]) {
+    let mut begin = (rows.offset)(rows.first);
+    for (k, sum) in sums.iter_mut().enumerate() {
+        let end = (rows.offset)(rows.first + k + 1);
+        let mut lanes = [Y::ZERO; LANES];
+        let (columns, values) = (rows.columns[begin..end].chunks(LANES), rows.values[begin..end].chunks(LANES));
+        for (step, (columns, values)) in columns.zip(values).enumerate() {
+            prefetch(rows.columns, begin + step * LANES + AHEAD);
+            prefetch(rows.values, begin + step * LANES + AHEAD);
+            for (lane, (c, v)) in lanes.iter_mut().zip(columns.iter().zip(values)) {
+                *lane += v.cast::<Y>() * x[(*c - rows.base) as usize].cast();
+            }
+        }
+        let [a, b, c, d, e, f, g, h] = lanes;
+        *sum = ((a + e) + (c + g)) + ((b + f) + (d + h));
+        begin = end;
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod avx512 {
+    use super::{LANES, Rows};
+    use crate::host::prefetch::{AHEAD, prefetch};
+    use crate::scalar::{Scalar, SliceMut, SliceRef};
+    use std::arch::x86_64::*;
+
+    /// Whether this processor has what the kernels need.
+    pub fn is_present() -> bool {
+        is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl")
+    }
+
+    /// Runs the kernel for these types; false when there is none. Only where [`is_present`].
+    pub fn row_products<S: Scalar, X: Scalar, Y: Scalar>(
+        rows: &Rows<'_, S, impl Fn(usize) -> usize>,
+        x: &[X],
+        sums: &mut [Y],
+    ) -> bool {
+        // Gathers take signed 32-bit indices.
+        if x.len() > i32::MAX as usize {
+            return false;
+        }
+        let Rows { offset, first, columns, base, .. } = rows;
+        let lines = Lines { offset, first: *first, columns, base: *base };
+        let in_range = match (S::slice_ref(rows.values), X::slice_ref(x), Y::slice_mut(sums)) {
+            // SAFETY (all three): the caller has found the processor's features.
+            (SliceRef::F64(v), SliceRef::F64(x), SliceMut::F64(sums)) => unsafe { f64_kernel(lines, v, x, sums) },
+            (SliceRef::F32(v), SliceRef::F64(x), SliceMut::F64(sums)) => unsafe { mixed_kernel(lines, v, x, sums) },
+            (SliceRef::F32(v), SliceRef::F32(x), SliceMut::F32(sums)) => unsafe { f32_kernel(lines, v, x, sums) },
+            _ => return false,
+        };
+        assert!(in_range, "a column lies outside of the vector");
+        true
+    }
+
+    /// What all kernels read alike.
+    struct Lines<'a, O> {
+        offset: &'a O,
+        first: usize,
+        columns: &'a [i32],
+        base: i32,
+    }
+
+    /// A kernel: eight entries are loaded by `$load`, multiplied with what `$gather` finds in x, and added up. Entries behind the end of the
+    /// row and columns outside of x are masked out, so nothing beyond the slices is touched; the result says whether all columns were inside.
+    macro_rules! kernel {
+        ($name:ident, $value:ty, $vector:ty, $zero:ident, $mul:ident, $add:ident, $load:expr, $gather:expr, $sum:ident) => {
+            #[target_feature(enable = "avx512f,avx512vl")]
+            fn $name(
+                rows: Lines<'_, impl Fn(usize) -> usize>,
+                values: &[$value],
+                x: &[$vector],
+                sums: &mut [$vector],
+            ) -> bool {
+                let length = _mm256_set1_epi32(x.len() as i32);
+                let base = _mm256_set1_epi32(rows.base);
+                let mut outside = 0_u8;
+                let mut begin = (rows.offset)(rows.first);
+                for (k, sum) in sums.iter_mut().enumerate() {
+                    let end = (rows.offset)(rows.first + k + 1);
+                    let (columns, values_of_row) = (&rows.columns[begin..end], &values[begin..end]);
+                    let mut lanes = $zero();
+                    for at in (0..columns.len()).step_by(LANES) {
+                        prefetch(rows.columns, begin + at + AHEAD);
+                        prefetch(values, begin + at + AHEAD);
+                        let left = columns.len() - at;
+                        let mask = if left >= LANES { u8::MAX } else { (1_u8 << left) - 1 };
+                        // SAFETY: the mask ends with the row, which lies in both slices; the gather's mask leaves indices below the
+                        // length of x.
+                        unsafe {
+                            let column = _mm256_maskz_loadu_epi32(mask, columns.as_ptr().add(at));
+                            let column = _mm256_sub_epi32(column, base);
+                            let inside = _mm256_mask_cmplt_epu32_mask(mask, column, length);
+                            outside |= mask & !inside;
+                            let value = $load(mask, values_of_row.as_ptr().add(at));
+                            let from = $gather(inside, column, x.as_ptr());
+                            lanes = $add(lanes, $mul(value, from));
+                        }
+                    }
+                    *sum = $sum(lanes);
+                    begin = end;
+                }
+                outside == 0
+            }
+        };
+    }
+
+    kernel!(
+        f64_kernel,
+        f64,
+        f64,
+        _mm512_setzero_pd,
+        _mm512_mul_pd,
+        _mm512_add_pd,
+        |mask, from| _mm512_maskz_loadu_pd(mask, from),
+        |mask, at, from| _mm512_mask_i32gather_pd::<8>(_mm512_setzero_pd(), mask, at, from),
+        sum_f64
+    );
+    kernel!(
+        mixed_kernel,
+        f32,
+        f64,
+        _mm512_setzero_pd,
+        _mm512_mul_pd,
+        _mm512_add_pd,
+        |mask, from| _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, from)),
+        |mask, at, from| _mm512_mask_i32gather_pd::<8>(_mm512_setzero_pd(), mask, at, from),
+        sum_f64
+    );
+    kernel!(
+        f32_kernel,
+        f32,
+        f32,
+        _mm256_setzero_ps,
+        _mm256_mul_ps,
+        _mm256_add_ps,
+        |mask, from| _mm256_maskz_loadu_ps(mask, from),
+        |mask, at, from| _mm256_mmask_i32gather_ps::<4>(_mm256_setzero_ps(), mask, at, from),
+        sum_f32
+    );
+
+    /// The sum of all lanes, in the order of the portable code.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vl")]
+    fn sum_f64(lanes: __m512d) -> f64 {
+        let four = _mm256_add_pd(_mm512_castpd512_pd256(lanes), _mm512_extractf64x4_pd::<1>(lanes));
+        let two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd::<1>(four));
+        _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)))
+    }
+
+    /// The sum of all lanes, in the order of the portable code.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vl")]
+    fn sum_f32(lanes: __m256) -> f32 {
+        let four = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps::<1>(lanes));
+        let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::hash;
+
+    fn check<S: Scalar, X: Scalar, Y: Scalar>() {
+        let lengths: Vec<usize> = (0..40).chain([100, 0, 7, 8, 9]).collect();
+        let offsets: Vec<usize> = std::iter::once(0)
+            .chain(lengths.iter().scan(0, |total, n| {
+                *total += n;
+                Some(*total)
+            }))
+            .collect();
+        let n = offsets[lengths.len()];
+        let number = |i: usize, seed: u64| (hash(i, seed) % 2001) as f64 / 1000.0 - 1.0;
+        let columns: Vec<i32> = (0..n).map(|k| (hash(k, 1) % 50) as i32 + 1).collect();
+        let values: Vec<S> = (0..n).map(|k| S::from_f64(number(k, 2))).collect();
+        let x: Vec<X> = (0..50).map(|i| X::from_f64(number(i, 3))).collect();
+        let rows = Rows { offset: |i| offsets[i], first: 2, columns: &columns, values: &values, base: 1 };
+        let (mut fast, mut slow) = (vec![Y::ONE; 43], vec![Y::ZERO; 43]);
+        row_products(&rows, &x, &mut fast);
+        portable(&rows, &x, &mut slow);
+        assert_eq!(fast, slow);
+        for (i, sum) in slow.iter().enumerate() {
+            let terms =
+                (offsets[i + 2]..offsets[i + 3]).map(|k| values[k].to_f64() * x[columns[k] as usize - 1].to_f64());
+            assert!((sum.to_f64() - terms.sum::<f64>()).abs() < 1e-4);
+        }
+    }
+
+    #[test]
+    fn vector_registers_and_portable_code_give_the_same_bits() {
+        check::<f64, f64, f64>();
+        check::<f32, f64, f64>();
+        check::<f32, f32, f32>();
+        check::<f64, f32, f32>();
+        check::<f32, f32, f64>();
+    }
+
+    #[test]
+    #[should_panic(expected = "outside")]
+    fn a_column_outside_of_the_vector_is_not_read() {
+        let offsets = [0, 2];
+        let rows = Rows { offset: |i| offsets[i], first: 0, columns: &[0, 3], values: &[1.0, 1.0], base: 0 };
+        let mut sums = [0.0];
+        if cfg!(not(all(target_arch = "x86_64", not(miri)))) || !is_x86_feature_detected!("avx512f") {
+            panic!("outside: the portable code indexes a slice");
+        }
+        row_products(&rows, &[1.0, 2.0, 3.0], &mut sums);
+    }
+}
