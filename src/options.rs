@@ -142,8 +142,8 @@ rows! {
         "Which couplings count as strong. auto: classical for pmis and hmis, symmetric for mis2 and pairwise.",
         "Each coarsening was designed with this measure.";
     "amg.strength.threshold", Kind::Real { min: 0.0, max: 1.0, auto: true }, "auto", "SetStrongThreshold", "strength_threshold",
-        "Coupling is strong from this share of the row's strongest (classical: of the sign opposite to the diagonal's, absolute: of either sign, blocks by their norm) or of the geometric mean of the diagonals (symmetric). auto: 0.25 classical and absolute; symmetric 0.08 for scalar problems, halved from level to level, 0.01 for blocks, but never more than half of what the strongest couplings have on average.",
-        "0.25 is hypre's; 0.08 keeps axis couplings of Laplacians and drops noise; block norms vary more within one material.";
+        "Coupling is strong from this share of the row's strongest (classical: of the sign opposite to the diagonal's, absolute: of either sign, blocks by their norm) or of the geometric mean of the diagonals (symmetric). auto: 0.25 classical and absolute; symmetric 0.08 for scalar problems, halved from level to level, 0.04 for blocks, but never more than half of what the strongest couplings have on average.",
+        "0.25 is hypre's; 0.08 keeps axis couplings of Laplacians and drops noise; the norms of blocks of one material stay above 0.04, those across a jump of the modulus do not.";
     "amg.strength.max_row_sum", Kind::Real { min: 0.0, max: 1.0, auto: false }, "1", "SetMaxRowSum (0.9)", "max_row_sum",
         "classical: a row whose sum exceeds this share of its diagonal (both in absolute value) has no strong couplings. 1 switches that off.",
         "Off: hypre's 0.9 spares coarse unknowns where a mass term dominates, but on Laplacians it only takes rows beside the boundary out of coarsening, which costs an iteration of the 7-point problem on 64^3.";

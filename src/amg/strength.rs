@@ -76,7 +76,7 @@ pub(crate) fn build<T: Scalar>(config: &Config, default: &str, a: &CsrView<'_, T
                     // Smoothed coarse operators spread their couplings over more neighbours; so do wide stencils, whose couplings are
                     // all small, and none of which may be lost for that.
                     let scalar = 0.08 * 0.5_f64.powi(level as i32);
-                    let usual = if a.block == Block::SCALAR { scalar } else { 0.01 };
+                    let usual = if a.block == Block::SCALAR { scalar } else { 0.04 };
                     usual.min(0.5 * host::strength::symmetric_scale(a)?)
                 }
             };

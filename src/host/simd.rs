@@ -1,15 +1,17 @@
 //! Rows of a sparse matrix times a vector, eight entries at a time.
 //!
-//! A row is summed in [`LANES`] partial sums, entry k going to sum k mod 8, which are then added in pairs. Processors with AVX-512 do that in
-//! one register; the portable code adds in the same order, so that both give the same bits.
+//! A row is summed in [`LANES`] partial sums, which are then added in pairs. In a scalar matrix entry k goes to sum k mod 8, in a block matrix
+//! column c of every block to sum c. Processors with AVX-512 do that in one register; the portable code adds in the same order, so that
+//! both give the same bits.
 
 use super::prefetch::{AHEAD, prefetch};
 use crate::scalar::Scalar;
+use crate::sparse::Block;
 
-/// Partial sums of a row.
+/// Partial sums of a row, and the largest dimension of a block.
 pub const LANES: usize = 8;
 
-/// The rows of a scalar matrix from `first` on.
+/// The rows of a matrix from `first` on; in blocks, if it has them.
 pub struct Rows<'a, S, O> {
     /// Offset of each row, counted from 0.
     pub offset: O,
@@ -36,6 +38,52 @@ pub fn row_products<S: Scalar, X: Scalar, Y: Scalar>(
     portable(rows, x, sums);
 }
 
+/// `sums` becomes the block rows from `first` on times `x`. Panics when a column lies outside of `x`.
+pub fn block_row_products<S: Scalar, X: Scalar, Y: Scalar>(
+    rows: &Rows<'_, S, impl Fn(usize) -> usize>,
+    block: Block,
+    x: &[X],
+    sums: &mut [Y],
+) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if avx512::is_present() && avx512::block_row_products(rows, block, x, sums) {
+        return;
+    }
+    portable_blocks(rows, block, x, sums);
+}
+
+fn portable_blocks<S: Scalar, X: Scalar, Y: Scalar>(
+    rows: &Rows<'_, S, impl Fn(usize) -> usize>,
+    block: Block,
+    x: &[X],
+    sums: &mut [Y],
+) {
+    let width = block.len();
+    for (k, sums) in sums.chunks_exact_mut(block.rows).enumerate() {
+        let mut lanes = [[Y::ZERO; LANES]; LANES];
+        for p in (rows.offset)(rows.first + k)..(rows.offset)(rows.first + k + 1) {
+            let values = &rows.values[p * width..][..width];
+            let x = &x[(rows.columns[p] - rows.base) as usize * block.cols..][..block.cols];
+            for line in (0..width).step_by(LANES) {
+                prefetch(rows.values, p * width + line + AHEAD);
+            }
+            for (lanes, values) in lanes.iter_mut().zip(values.chunks_exact(block.cols)) {
+                for (lane, (v, x)) in lanes.iter_mut().zip(values.iter().zip(x)) {
+                    *lane += v.cast::<Y>() * x.cast();
+                }
+            }
+        }
+        for (sum, lanes) in sums.iter_mut().zip(lanes) {
+            *sum = add(lanes);
+        }
+    }
+}
+
+/// The sum of all lanes.
+fn add<Y: Scalar>([a, b, c, d, e, f, g, h]: [Y; LANES]) -> Y {
+    ((a + e) + (c + g)) + ((b + f) + (d + h))
+}
+
 fn portable<S: Scalar, X: Scalar, Y: Scalar>(rows: &Rows<'_, S, impl Fn(usize) -> usize>, x: &[X], sums: &mut [Y]) {
     let mut begin = (rows.offset)(rows.first);
     for (k, sum) in sums.iter_mut().enumerate() {
@@ -49,8 +97,7 @@ fn portable<S: Scalar, X: Scalar, Y: Scalar>(rows: &Rows<'_, S, impl Fn(usize) -
                 *lane += v.cast::<Y>() * x[(*c - rows.base) as usize].cast();
             }
         }
-        let [a, b, c, d, e, f, g, h] = lanes;
-        *sum = ((a + e) + (c + g)) + ((b + f) + (d + h));
+        *sum = add(lanes);
         begin = end;
     }
 }
@@ -60,6 +107,7 @@ mod avx512 {
     use super::{LANES, Rows};
     use crate::host::prefetch::{AHEAD, prefetch};
     use crate::scalar::{Scalar, SliceMut, SliceRef};
+    use crate::sparse::Block;
     use std::arch::x86_64::*;
 
     /// Whether this processor has what the kernels need.
@@ -87,6 +135,44 @@ mod avx512 {
             _ => return false,
         };
         assert!(in_range, "a column lies outside of the vector");
+        true
+    }
+
+    /// [`row_products`] for blocks.
+    pub fn block_row_products<S: Scalar, X: Scalar, Y: Scalar>(
+        rows: &Rows<'_, S, impl Fn(usize) -> usize>,
+        block: Block,
+        x: &[X],
+        sums: &mut [Y],
+    ) -> bool {
+        if block.rows > LANES || block.cols > LANES {
+            return false;
+        }
+        let Rows { offset, first, columns, base, .. } = rows;
+        let lines = Lines { offset, first: *first, columns, base: *base };
+        macro_rules! for_rows {
+            ($kernel:ident, $v:ident, $x:ident, $sums:ident) => {
+                // SAFETY: the caller has found the processor's features.
+                unsafe {
+                    match block.rows {
+                        1 => $kernel::<1>(lines, block.cols, $v, $x, $sums),
+                        2 => $kernel::<2>(lines, block.cols, $v, $x, $sums),
+                        3 => $kernel::<3>(lines, block.cols, $v, $x, $sums),
+                        4 => $kernel::<4>(lines, block.cols, $v, $x, $sums),
+                        5 => $kernel::<5>(lines, block.cols, $v, $x, $sums),
+                        6 => $kernel::<6>(lines, block.cols, $v, $x, $sums),
+                        7 => $kernel::<7>(lines, block.cols, $v, $x, $sums),
+                        _ => $kernel::<8>(lines, block.cols, $v, $x, $sums),
+                    }
+                }
+            };
+        }
+        match (S::slice_ref(rows.values), X::slice_ref(x), Y::slice_mut(sums)) {
+            (SliceRef::F64(v), SliceRef::F64(x), SliceMut::F64(sums)) => for_rows!(f64_blocks, v, x, sums),
+            (SliceRef::F32(v), SliceRef::F64(x), SliceMut::F64(sums)) => for_rows!(mixed_blocks, v, x, sums),
+            (SliceRef::F32(v), SliceRef::F32(x), SliceMut::F32(sums)) => for_rows!(f32_blocks, v, x, sums),
+            _ => return false,
+        }
         true
     }
 
@@ -176,6 +262,82 @@ mod avx512 {
         sum_f32
     );
 
+    /// A kernel for blocks of `R` rows: a row of a block is loaded by `$load`, multiplied with the part of x that `$load_x` loads, and added
+    /// up lane by lane.
+    macro_rules! block_kernel {
+        ($name:ident, $value:ty, $vector:ty, $zero:ident, $mul:ident, $add:ident, $load:expr, $load_x:expr, $sum:ident) => {
+            #[target_feature(enable = "avx512f,avx512vl")]
+            fn $name<const R: usize>(
+                rows: Lines<'_, impl Fn(usize) -> usize>,
+                cols: usize,
+                values: &[$value],
+                x: &[$vector],
+                sums: &mut [$vector],
+            ) {
+                let mask = if cols == LANES { u8::MAX } else { (1_u8 << cols) - 1 };
+                let width = R * cols;
+                let mut begin = (rows.offset)(rows.first);
+                for (k, sums) in sums.chunks_exact_mut(R).enumerate() {
+                    let end = (rows.offset)(rows.first + k + 1);
+                    let mut lanes = [$zero(); R];
+                    let blocks = values[begin * width..end * width].chunks_exact(width);
+                    for (p, (column, block)) in rows.columns[begin..end].iter().zip(blocks).enumerate() {
+                        for line in (0..width).step_by(LANES) {
+                            prefetch(values, (begin + p) * width + line + AHEAD);
+                        }
+                        let x = &x[(*column - rows.base) as usize * cols..][..cols];
+                        // SAFETY: the mask is as long as x and as a row of the block, which has R of them.
+                        unsafe {
+                            let x = $load_x(mask, x.as_ptr());
+                            for (r, lanes) in lanes.iter_mut().enumerate() {
+                                let value = $load(mask, block.as_ptr().add(r * cols));
+                                *lanes = $add(*lanes, $mul(value, x));
+                            }
+                        }
+                    }
+                    for (sum, lanes) in sums.iter_mut().zip(lanes) {
+                        *sum = $sum(lanes);
+                    }
+                    begin = end;
+                }
+            }
+        };
+    }
+
+    block_kernel!(
+        f64_blocks,
+        f64,
+        f64,
+        _mm512_setzero_pd,
+        _mm512_mul_pd,
+        _mm512_add_pd,
+        |mask, from| _mm512_maskz_loadu_pd(mask, from),
+        |mask, from| _mm512_maskz_loadu_pd(mask, from),
+        sum_f64
+    );
+    block_kernel!(
+        mixed_blocks,
+        f32,
+        f64,
+        _mm512_setzero_pd,
+        _mm512_mul_pd,
+        _mm512_add_pd,
+        |mask, from| _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, from)),
+        |mask, from| _mm512_maskz_loadu_pd(mask, from),
+        sum_f64
+    );
+    block_kernel!(
+        f32_blocks,
+        f32,
+        f32,
+        _mm256_setzero_ps,
+        _mm256_mul_ps,
+        _mm256_add_ps,
+        |mask, from| _mm256_maskz_loadu_ps(mask, from),
+        |mask, from| _mm256_maskz_loadu_ps(mask, from),
+        sum_f32
+    );
+
     /// The sum of all lanes, in the order of the portable code.
     #[inline]
     #[target_feature(enable = "avx512f,avx512vl")]
@@ -225,8 +387,27 @@ mod tests {
         }
     }
 
+    fn check_blocks<S: Scalar, X: Scalar, Y: Scalar>() {
+        let offsets = [0, 3, 3, 4, 9];
+        let number = |i: usize, seed: u64| (hash(i, seed) % 2001) as f64 / 1000.0 - 1.0;
+        let columns: Vec<i32> = (0..9).map(|k| (hash(k, 1) % 5) as i32 + 1).collect();
+        for (br, bc) in (1..=LANES).flat_map(|r| (1..=LANES).map(move |c| (r, c))) {
+            let values: Vec<S> = (0..9 * br * bc).map(|k| S::from_f64(number(k, 2))).collect();
+            let x: Vec<X> = (0..5 * bc).map(|i| X::from_f64(number(i, 3))).collect();
+            let rows = Rows { offset: |i| offsets[i], first: 1, columns: &columns, values: &values, base: 1 };
+            let (mut fast, mut slow) = (vec![Y::ONE; 3 * br], vec![Y::ZERO; 3 * br]);
+            block_row_products(&rows, Block { rows: br, cols: bc }, &x, &mut fast);
+            portable_blocks(&rows, Block { rows: br, cols: bc }, &x, &mut slow);
+            assert_eq!(fast, slow, "{br}x{bc}");
+        }
+    }
+
     #[test]
     fn vector_registers_and_portable_code_give_the_same_bits() {
+        check_blocks::<f64, f64, f64>();
+        check_blocks::<f32, f64, f64>();
+        check_blocks::<f32, f32, f32>();
+        check_blocks::<f64, f32, f32>();
         check::<f64, f64, f64>();
         check::<f32, f64, f64>();
         check::<f32, f32, f32>();

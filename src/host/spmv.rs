@@ -1,6 +1,5 @@
 //! Sparse matrix times vector, in any combination of storage and vector precisions. Sums are kept in the precision of the result.
 
-use super::prefetch::{AHEAD, prefetch};
 use super::{par, simd};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, CsrView, Offsets};
@@ -43,14 +42,13 @@ pub fn residual<S: Scalar, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, b: &[Y], x:
 fn product<S: Scalar, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
     assert_eq!(x.len(), a.scalar_cols());
     assert_eq!(y.len(), a.scalar_rows());
-    match (a.block, a.offsets) {
-        (Block::SCALAR, Offsets::I32(offsets)) => scalar_rows(a, |i| offsets[i] as usize, x, y, finish),
-        (Block::SCALAR, Offsets::I64(offsets)) => scalar_rows(a, |i| offsets[i] as usize, x, y, finish),
-        _ => blocks(a, x, y, finish),
+    match a.offsets {
+        Offsets::I32(offsets) => rows(a, |i| offsets[i] as usize, x, y, finish),
+        Offsets::I64(offsets) => rows(a, |i| offsets[i] as usize, x, y, finish),
     }
 }
 
-fn scalar_rows<S: Scalar, X: Scalar, Y: Scalar>(
+fn rows<S: Scalar, X: Scalar, Y: Scalar>(
     a: &CsrView<'_, S>,
     offset: impl Fn(usize) -> usize + Sync + Copy,
     x: &[X],
@@ -59,90 +57,17 @@ fn scalar_rows<S: Scalar, X: Scalar, Y: Scalar>(
 ) {
     let base = a.base as usize;
     let offset = |i: usize| offset(i) - base;
-    par::for_each_mut(y, par::ROW_GRAIN, |start, y| {
+    let br = a.block.rows;
+    par::for_each_row_mut(y, br, par::ROW_GRAIN / br, |start, y| {
         let rows = simd::Rows { offset, first: start, columns: a.columns, values: a.values, base: a.base };
         let mut products = [Y::ZERO; par::ROW_GRAIN];
-        simd::row_products(&rows, x, &mut products[..y.len()]);
-        for (k, (y, ax)) in y.iter_mut().zip(products).enumerate() {
-            finish.row(start + k, ax, y);
+        let products = &mut products[..y.len()];
+        match a.block {
+            Block::SCALAR => simd::row_products(&rows, x, products),
+            block => simd::block_row_products(&rows, block, x, products),
         }
-    });
-}
-
-/// Runs the kernel whose block dimensions are known at compile time where that is common, so that its loops unroll.
-fn blocks<S: Scalar, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
-    match (a.block.rows, a.block.cols) {
-        (2, 2) => block_rows(a, x, y, finish, Fixed::<2, 2>),
-        (2, 3) => block_rows(a, x, y, finish, Fixed::<2, 3>),
-        (3, 2) => block_rows(a, x, y, finish, Fixed::<3, 2>),
-        (3, 3) => block_rows(a, x, y, finish, Fixed::<3, 3>),
-        (3, 6) => block_rows(a, x, y, finish, Fixed::<3, 6>),
-        (4, 4) => block_rows(a, x, y, finish, Fixed::<4, 4>),
-        (6, 3) => block_rows(a, x, y, finish, Fixed::<6, 3>),
-        (6, 6) => block_rows(a, x, y, finish, Fixed::<6, 6>),
-        _ => block_rows(a, x, y, finish, a.block),
-    }
-}
-
-trait Shape: Copy + Sync {
-    fn rows(self) -> usize;
-    fn cols(self) -> usize;
-}
-
-impl Shape for Block {
-    #[inline(always)]
-    fn rows(self) -> usize {
-        self.rows
-    }
-    #[inline(always)]
-    fn cols(self) -> usize {
-        self.cols
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Fixed<const R: usize, const C: usize>;
-
-impl<const R: usize, const C: usize> Shape for Fixed<R, C> {
-    #[inline(always)]
-    fn rows(self) -> usize {
-        R
-    }
-    #[inline(always)]
-    fn cols(self) -> usize {
-        C
-    }
-}
-
-/// Largest number of rows in a block.
-const MAX_BLOCK: usize = 8;
-
-fn block_rows<S: Scalar, X: Scalar, Y: Scalar>(
-    a: &CsrView<'_, S>,
-    x: &[X],
-    y: &mut [Y],
-    finish: Finish<'_, Y>,
-    shape: impl Shape,
-) {
-    let (br, bc) = (shape.rows(), shape.cols());
-    par::for_each_row_mut(y, br, par::ROW_GRAIN / br, |start, y| {
-        for (k, y) in y.chunks_exact_mut(br).enumerate() {
-            let mut sums = [Y::ZERO; MAX_BLOCK];
-            for p in a.row_range(start + k) {
-                for line in (0..br * bc).step_by(simd::LANES) {
-                    prefetch(a.values, p * br * bc + line + AHEAD);
-                }
-                let x = &x[a.col(p) * bc..][..bc];
-                let block = &a.values[p * br * bc..][..br * bc];
-                for (sum, row) in sums[..br].iter_mut().zip(block.chunks_exact(bc)) {
-                    for (v, x) in row.iter().zip(x) {
-                        *sum += v.cast::<Y>() * x.cast();
-                    }
-                }
-            }
-            for (r, y) in y.iter_mut().enumerate() {
-                finish.row((start + k) * br + r, sums[r], y);
-            }
+        for (k, (y, ax)) in y.iter_mut().zip(products).enumerate() {
+            finish.row(start * br + k, *ax, y);
         }
     });
 }
