@@ -2,7 +2,7 @@
 
 use super::rows;
 use crate::amg::strength::Graph;
-use crate::error::Result;
+use crate::error::{Result, try_vec};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, CsrView};
 
@@ -26,16 +26,16 @@ pub fn classical<T: Scalar>(a: &CsrView<'_, T>, theta: f64, max_row_sum: f64) ->
             }
         }
         if limit < T::ONE && sum.abs() > limit * diagonal.abs() {
-            return;
+            return 0;
         }
         let (sign, largest) = if diagonal < T::ZERO { (T::ONE, highest) } else { (-T::ONE, -lowest) };
-        if largest > T::ZERO {
-            let strong = |k: &usize| {
-                let coupling = sign * a.values[*k];
-                a.col(*k) != i && coupling > T::ZERO && coupling >= theta * largest
-            };
-            out.extend(a.row_range(i).filter(strong).map(|k| a.col(k) as i32));
+        if largest <= T::ZERO {
+            return 0;
         }
+        select(a, i, out, |k, _| {
+            let coupling = sign * a.values[k];
+            coupling > T::ZERO && coupling >= theta * largest
+        })
     })
 }
 
@@ -46,8 +46,7 @@ pub fn absolute<T: Scalar>(a: &CsrView<'_, T>, theta: f64) -> Result<Graph> {
     graph(a, |i, out| {
         let others = || a.row_range(i).filter(|k| a.col(*k) != i);
         let largest = others().map(|k| norm2(a, k)).fold(0.0, f64::max);
-        let strong = |k: &usize| norm2(a, *k) > 0.0 && norm2(a, *k) >= theta2 * largest;
-        out.extend(others().filter(strong).map(|k| a.col(k) as i32));
+        select(a, i, out, |k, _| norm2(a, k) > 0.0 && norm2(a, k) >= theta2 * largest)
     })
 }
 
@@ -64,11 +63,11 @@ pub fn symmetric<T: Scalar>(a: &CsrView<'_, T>, theta: f64) -> Result<Graph> {
     let diagonal = diagonal_norms(a)?;
     let theta2 = theta * theta;
     graph(a, |i, out| {
-        let strong = |k: &usize| {
-            let (j, n) = (a.col(*k), norm2(a, *k));
-            j != i && n > 0.0 && n >= theta2 * diagonal[i] * diagonal[j]
-        };
-        out.extend(a.row_range(i).filter(strong).map(|k| a.col(k) as i32));
+        let own = theta2 * diagonal[i];
+        select(a, i, out, |k, j| {
+            let n = norm2(a, k);
+            n > 0.0 && n >= own * diagonal[j]
+        })
     })
 }
 
@@ -91,7 +90,7 @@ pub fn symmetric_scale<T: Scalar>(a: &CsrView<'_, T>) -> Result<f64> {
 
 /// Norm of each diagonal block.
 fn diagonal_norms<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<f64>> {
-    let mut diagonal = crate::error::try_vec(a.rows, 0.0)?;
+    let mut diagonal = try_vec(a.rows, 0.0)?;
     super::par::for_each_mut(&mut diagonal, super::par::ROW_GRAIN, |start, d| {
         for (k, d) in d.iter_mut().enumerate() {
             let i = start + k;
@@ -101,16 +100,33 @@ fn diagonal_norms<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<f64>> {
     Ok(diagonal)
 }
 
-/// A graph from the strong columns that `row` appends, in the order of the matrix's row.
-fn graph<T: Scalar>(a: &CsrView<'_, T>, row: impl Fn(usize, &mut Vec<i32>) + Sync) -> Result<Graph> {
+/// A graph from the strong columns that `row` puts first into an array as long as the matrix's row, and counts.
+fn graph<T: Scalar>(a: &CsrView<'_, T>, row: impl Fn(usize, &mut [i32]) -> usize + Sync) -> Result<Graph> {
     let (offsets, columns, _) = rows::build::<()>(a.rows, 0, |range, out| {
+        let longest = range.clone().map(|i| a.row_range(i).len()).max().unwrap_or(0);
+        let mut strong = try_vec(longest, 0_i32)?;
+        out.reserve(range.clone().map(|i| a.row_range(i).len()).sum(), 0)?;
         for i in range {
-            row(i, &mut out.columns);
+            let count = row(i, &mut strong);
+            out.columns.extend_from_slice(&strong[..count]);
             out.end_row();
         }
         Ok(())
     })?;
     Ok(Graph { offsets, columns })
+}
+
+/// Puts the columns of row `i` that are strong first into `out`, in the order of the row. Whether one is cannot be foretold, so there is no
+/// branch on it.
+#[inline(always)]
+fn select<T: Scalar>(a: &CsrView<'_, T>, i: usize, out: &mut [i32], strong: impl Fn(usize, usize) -> bool) -> usize {
+    let mut count = 0;
+    for k in a.row_range(i) {
+        let j = a.col(k);
+        out[count] = j as i32;
+        count += usize::from(j != i && strong(k, j));
+    }
+    count
 }
 
 #[cfg(test)]
