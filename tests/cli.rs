@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use terrace::io::matrix_market::{read_dense, read_matrix};
-use terrace::{gallery, options};
+use terrace::{gallery, options, presets};
 
 /// What a run left behind.
 struct Run {
@@ -66,6 +66,9 @@ fn options_are_printed_from_the_table() {
     assert_eq!(succeeds(&["options", "--markdown"]), options::reference());
     let text = succeeds(&["options"]);
     assert!(options::OPTIONS.iter().all(|row| text.contains(row.key)));
+    assert_eq!(succeeds(&["options", "--presets", "--markdown"]), presets::reference());
+    let text = succeeds(&["options", "--presets"]);
+    assert!(presets::PRESETS.iter().all(|p| text.contains(p.name)), "{text}");
     let some = succeeds(&["options", "smoother"]);
     assert!(some.contains("amg.smoother.type") && !some.contains("solver.tolerance"), "{some}");
 }
@@ -120,6 +123,10 @@ fn bad_arguments_are_named_with_what_would_be_accepted() {
     fails(&["solve"], &["give a Matrix Market file, or --problem"]);
     fails(&["solve", "-p", "poisson7:3", "solver.tolerence=1"], &["nearest is \"solver.tolerance\""]);
     fails(&["solve", "-p", "poisson7:3", "amg.max_levels=0"], &["whole number from 1 to 64"]);
+    fails(
+        &["solve", "-p", "poisson7:3", "--preset", "laplace"],
+        &["no preset is called \"laplace\"", "poisson, elasticity"],
+    );
     fails(&["solve", "-p", "poisson8:3"], &["no family is called \"poisson8\"", "poisson27"]);
     fails(&["solve", "-p", "poisson7:3", "a.mtx"], &["\"a.mtx\" is one matrix too many"]);
     fails(&["solve", "-p", "poisson7:3", "--threads", "0"], &["threads is 0; accepted: 1 to 4096"]);
@@ -196,6 +203,12 @@ fn options_come_from_a_file_and_then_from_arguments() {
     let json = solved(&["-p", "poisson7:12", "--config", &config, "solver.max_iterations=100"]);
     assert!(json["solver"].as_str().unwrap().contains("gmres"));
     assert!(json["right_hand_side"][0]["iterations"].as_u64().unwrap() > 2);
+
+    let two = written("restart.json", r#"{"solver.restart": 7}"#);
+    let preset = ["-p", "poisson7:12", "--preset", "convection", "--config", &two, "amg.smoother.type=jacobi"];
+    let json = solved(&preset);
+    assert!(json["solver"].as_str().unwrap().contains("gmres"), "the preset's");
+    assert_eq!(json["level"][0]["smoother"], "jacobi", "{}", json["level"][0]);
 
     let single = solved(&["-p", "poisson7:12", "solver.precision=f32", "solver.tolerance=1e-4"]);
     assert!(single["solver"].as_str().unwrap().contains("f32"));

@@ -21,6 +21,10 @@ pub struct Input {
     #[arg(short, long, value_name = "FAMILY:SIZES:NAME=VALUE,...")]
     problem: Option<String>,
 
+    /// Options for a kind of problem (see `terrace options --presets`); all other options are set after it
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+
     /// Options as a JSON object; key=value arguments are set after it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -94,6 +98,9 @@ impl Input {
 
     fn config(&self) -> Result<Config> {
         let mut config = Config::new();
+        if let Some(name) = &self.preset {
+            config.load_preset(name)?;
+        }
         if let Some(path) = &self.config {
             let text = std::fs::read_to_string(path)
                 .map_err(|error| bad(Status::Io, format!("{} could not be read: {error}", path.display())))?;
