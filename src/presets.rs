@@ -123,7 +123,7 @@ pub fn reference() -> String {
         "# Presets\n\nGenerated from the table in `src/presets.rs`; the same text is printed by `terrace options --presets --markdown`. A preset is a named \
          set of option values for a kind of problem: `terrace solve matrix.mtx --preset poisson`, or `terrace_config_load_preset(config, \"poisson\")`. It sets \
          the options that it names and leaves the others; what is set after it, or given beside it on the command line, wins. An unknown name is an \
-         error that lists the known ones. [What the options mean](options.md).\n",
+         error that lists the known ones. [What the options mean](options.md); [which preset solves which matrix](matrices.md).\n",
     );
     for preset in PRESETS {
         let _ = write!(out, "\n## `{}`\n\n{} {}\n\n", preset.name, preset.purpose, preset.reason);

@@ -237,6 +237,17 @@ fn right_hand_sides_are_read_and_solutions_written() {
 }
 
 #[test]
+fn a_random_solution_is_found_again() {
+    let solution = scratch("random_solution.mtx");
+    solved(&["-p", "jumps:8", "--random-solution", "solver.tolerance=1e-12", "-o", solution.to_str().unwrap()]);
+    let (x, expected) = (read_dense(&solution).unwrap().values, gallery::random_vector(512).unwrap());
+    assert!(expected.iter().all(|v| (-1.0..1.0).contains(v)) && expected.iter().sum::<f64>().abs() < 50.0);
+    for (x, expected) in x.iter().zip(&expected) {
+        assert!((x - expected).abs() < 1e-4, "{x} {expected}");
+    }
+}
+
+#[test]
 fn near_null_spaces_from_files_act_like_the_generated_ones() {
     let (matrix, xyz) = (scratch("bar.mtx"), scratch("bar_xyz.mtx"));
     let (matrix, xyz) = (matrix.to_str().unwrap(), xyz.to_str().unwrap());

@@ -23,6 +23,8 @@ enum What {
     Solve(SolveArguments),
     /// Set-up and solve side by side with hypre and AMGCL from Debian's packages, in one table
     Peers(crate::peers::Arguments),
+    /// Iterations and outcomes on a folder of Matrix Market files, as a page of the documentation
+    Matrices(crate::matrices::Arguments),
 }
 
 #[derive(Args)]
@@ -51,6 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let arguments = match &arguments.what {
         What::Solve(arguments) => arguments,
         What::Peers(arguments) => return crate::peers::run(arguments),
+        What::Matrices(arguments) => return crate::matrices::run(arguments),
     };
     let progress = Progress::new(false);
     let loaded = arguments.input.load(progress)?;

@@ -6,6 +6,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
+use terrace::backend::Operator;
+use terrace::host::Host;
+use terrace::host::operator::Stored;
 use terrace::io::matrix_market::{self, Contents, Dense};
 use terrace::sparse::{Block, Csr};
 use terrace::{Config, Context, Error, Matrix, Result, Status, config, gallery};
@@ -69,6 +72,15 @@ impl Loaded {
     pub fn single_precision(&self) -> bool {
         let described = config::describe(&self.config);
         described.iter().any(|(key, value)| *key == "solver.precision" && value == "f32")
+    }
+
+    /// The right-hand side A x of random numbers x, the same in every run.
+    pub fn product(&self) -> Result<Vec<f64>> {
+        let a = Stored::new(&Host::new(&self.context), self.matrix.shared::<f64>()?);
+        let x = gallery::random_vector(self.matrix.cols())?;
+        let mut b = vec![0.0; self.matrix.rows()];
+        a.apply(1.0, &x[..], 0.0, &mut b[..])?;
+        Ok(b)
     }
 }
 
@@ -142,7 +154,8 @@ fn as_option(argument: &str) -> Option<(&str, &str)> {
     argument.split_once('=').filter(|(key, _)| !key.contains('/'))
 }
 
-fn in_blocks(a: Csr<f64>, size: Option<usize>) -> Result<Csr<f64>> {
+/// The same matrix in square blocks; scalar for a size of 1.
+pub fn in_blocks(a: Csr<f64>, size: Option<usize>) -> Result<Csr<f64>> {
     let size = match size {
         None => return Ok(a),
         Some(size) if a.block == Block::square(size) => return Ok(a),

@@ -5,6 +5,7 @@ mod emit;
 mod gallery;
 mod info;
 mod input;
+mod matrices;
 mod memory;
 mod options;
 mod peers;
