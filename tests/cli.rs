@@ -284,6 +284,19 @@ fn bench_prints_a_table_and_one_line_for_machines() {
     }
 }
 
+#[test]
+fn bench_spmv_compares_with_the_triad() {
+    let text = succeeds(&["bench", "spmv", "poisson7:12", "--repeat", "10", "--triad-mib", "4", "--threads", "2"]);
+    assert!(text.contains("triad") && text.contains("f64") && text.contains("f32"), "{text}");
+    let json: Json = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert!(json["triad_bytes_per_second"].as_f64().unwrap() > 1e6);
+    for product in json["products"].as_array().unwrap() {
+        assert!(product["median_seconds"].as_f64().unwrap() > 0.0 && product["share_of_triad"].as_f64().unwrap() > 0.0);
+    }
+    fails(&["bench", "spmv", "--repeat", "9"], &["9", "10..=10000"]);
+    fails(&["bench", "spmv", "poisson8:3"], &["no family is called"]);
+}
+
 /// With no compiler of the peers on the path, the benchmark says what to install.
 #[test]
 fn bench_peers_needs_the_peers() {

@@ -12,6 +12,7 @@ mod peers;
 mod plot;
 mod progress;
 mod solve;
+mod spmv;
 mod svg;
 
 use clap::{Parser, Subcommand};

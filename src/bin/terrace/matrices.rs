@@ -39,8 +39,8 @@ struct Recipe {
 enum Rhs {
     /// From the file NAME_rhs, or a vector of ones where there is none.
     Given,
-    /// The product of the matrix with random numbers: the matrix is so badly conditioned that no f64 vector solves for the given one,
-    /// or it is singular.
+    /// The product of the matrix with random numbers: the matrix is so badly conditioned that rounding keeps the solution for the given
+    /// one from the tolerance, or it is singular.
     Product,
 }
 
@@ -272,7 +272,7 @@ fn page(rows: &[Row]) -> String {
          is present. Everything is solved to a relative residual of 1e-8, with the [preset](presets.md) that is named or the default options. The residual is \
          the one that is recomputed from the solution. The right-hand side is the one that came with the matrix (file), a vector of ones, or the product of the matrix with \
          random numbers (A x): hypre_ams_A, gmhd_curlcurl_3200 and nos7 are so badly conditioned that for the given right-hand side \
-         no f64 vector has a residual below 8e-6, 2e-8 and 2e-8, a direct solve with refinement included, and pyamg_unit_square is singular.\n\n\
+         a direct solve with iterative refinement in f64 ends at 8e-6, 2e-8 and 2e-8, and pyamg_unit_square is singular.\n\n\
          ## Symmetric positive definite\n\n",
     );
     table(&mut out, rows.iter().filter(|row| row.symmetric));
