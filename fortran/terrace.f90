@@ -149,7 +149,7 @@ module terrace
   public :: terrace_matrix_create_csr, terrace_matrix_create_bsr, terrace_matrix_get_size, terrace_matrix_update_values
   public :: terrace_matrix_set_near_null_space, terrace_matrix_set_coordinates
   public :: terrace_config_create, terrace_config_set_str, terrace_config_set_int, terrace_config_set_real
-  public :: terrace_config_set_level, terrace_config_load_json
+  public :: terrace_config_set_level, terrace_config_load_json, terrace_config_load_preset
   public :: terrace_amg_setup, terrace_amg_update, terrace_amg_apply, terrace_amg_memory_estimate
   public :: terrace_solver_create, terrace_solver_set_operator, terrace_solver_set_operator_f32
   public :: terrace_solver_set_preconditioner, terrace_solver_set_preconditioner_f32
@@ -469,6 +469,14 @@ module terrace
       import
       type(c_ptr), value :: config
       character(kind=c_char), intent(in) :: json(*)
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_config_load_preset(config, name) &
+        result(outcome) bind(c, name='terrace_config_load_preset')
+      import
+      type(c_ptr), value :: config
+      character(kind=c_char), intent(in) :: name(*)
       integer(c_int32_t) :: outcome
     end function
 
@@ -1441,6 +1449,13 @@ contains
     character(*), intent(in) :: json
     integer(c_int32_t), intent(out) :: status
     status = c_config_load_json(config%handle, c_text(json))
+  end subroutine
+
+  subroutine terrace_config_load_preset(config, name, status)
+    type(terrace_config), intent(in) :: config
+    character(*), intent(in) :: name
+    integer(c_int32_t), intent(out) :: status
+    status = c_config_load_preset(config%handle, c_text(name))
   end subroutine
 
   subroutine terrace_amg_setup(context, matrix, config, amg, status)

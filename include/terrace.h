@@ -699,6 +699,19 @@ terrace_status terrace_config_load_json(terrace_config *config,
                                         const char *json);
 
 /**
+ * Sets every option of a preset: a named set of values for a kind of problem, see `docs/presets.md` and `terrace options --presets`. Options
+ * that it does not name keep their values; what is set afterwards wins.
+ *
+ * - `config`: not NULL.
+ * - `name`: like "poisson" or "elasticity"; host, NUL-terminated.
+ *
+ * Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_OPTION_VALUE` (the sentence lists the names). One
+ * thread at a time for each context.
+ */
+terrace_status terrace_config_load_preset(terrace_config *config,
+                                          const char *name);
+
+/**
  * The values that were set, as one JSON object that `terrace_config_load_json` reads back.
  *
  * - `config`: not NULL.

@@ -2,6 +2,7 @@
 
 use crate::error::{Result, fail};
 use crate::options::{self, Kind, OPTIONS, OptionRow};
+use crate::presets;
 use crate::scalar::Precision;
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
@@ -114,6 +115,16 @@ impl Config {
         };
         let mut changed = self.clone();
         changed.load_object("", &map)?;
+        *self = changed;
+        Ok(())
+    }
+
+    /// Sets every option of a [preset](crate::presets); what it does not name keeps its value.
+    pub fn load_preset(&mut self, name: &str) -> Result<()> {
+        let mut changed = self.clone();
+        for (key, value) in presets::find(name)?.options {
+            changed.set_str(key, value)?;
+        }
         *self = changed;
         Ok(())
     }

@@ -172,7 +172,7 @@ impl Context {
 
     /// Runs `work` on this context's threads, or in place when it is there already. Work below `SMALL` operations stays on the
     /// calling thread: waking a worker costs more than it saves.
-    pub(crate) fn run<R: Send>(&self, operations: usize, work: impl FnOnce() -> R + Send) -> R {
+    pub fn run<R: Send>(&self, operations: usize, work: impl FnOnce() -> R + Send) -> R {
         const SMALL: usize = 20_000;
         if operations < SMALL || is_worker() {
             return work();

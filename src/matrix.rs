@@ -183,7 +183,7 @@ impl Matrix {
     }
 
     /// The matrix in the format `T`; shared with the caller's arrays when that is their format.
-    pub(crate) fn shared<T: Scalar>(&self) -> Result<SharedCsr<T>> {
+    pub fn shared<T: Scalar>(&self) -> Result<SharedCsr<T>> {
         let structure = Arc::clone(&self.structure);
         match self.values() {
             Values::F64(values) => SharedCsr { structure, values }.cast(),

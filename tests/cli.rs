@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use terrace::io::matrix_market::{read_dense, read_matrix};
-use terrace::{gallery, options};
+use terrace::{gallery, options, presets};
 
 /// What a run left behind.
 struct Run {
@@ -66,6 +66,9 @@ fn options_are_printed_from_the_table() {
     assert_eq!(succeeds(&["options", "--markdown"]), options::reference());
     let text = succeeds(&["options"]);
     assert!(options::OPTIONS.iter().all(|row| text.contains(row.key)));
+    assert_eq!(succeeds(&["options", "--presets", "--markdown"]), presets::reference());
+    let text = succeeds(&["options", "--presets"]);
+    assert!(presets::PRESETS.iter().all(|p| text.contains(p.name)), "{text}");
     let some = succeeds(&["options", "smoother"]);
     assert!(some.contains("amg.smoother.type") && !some.contains("solver.tolerance"), "{some}");
 }
@@ -120,6 +123,10 @@ fn bad_arguments_are_named_with_what_would_be_accepted() {
     fails(&["solve"], &["give a Matrix Market file, or --problem"]);
     fails(&["solve", "-p", "poisson7:3", "solver.tolerence=1"], &["nearest is \"solver.tolerance\""]);
     fails(&["solve", "-p", "poisson7:3", "amg.max_levels=0"], &["whole number from 1 to 64"]);
+    fails(
+        &["solve", "-p", "poisson7:3", "--preset", "laplace"],
+        &["no preset is called \"laplace\"", "poisson, elasticity"],
+    );
     fails(&["solve", "-p", "poisson8:3"], &["no family is called \"poisson8\"", "poisson27"]);
     fails(&["solve", "-p", "poisson7:3", "a.mtx"], &["\"a.mtx\" is one matrix too many"]);
     fails(&["solve", "-p", "poisson7:3", "--threads", "0"], &["threads is 0; accepted: 1 to 4096"]);
@@ -197,6 +204,12 @@ fn options_come_from_a_file_and_then_from_arguments() {
     assert!(json["solver"].as_str().unwrap().contains("gmres"));
     assert!(json["right_hand_side"][0]["iterations"].as_u64().unwrap() > 2);
 
+    let two = written("restart.json", r#"{"solver.restart": 7}"#);
+    let preset = ["-p", "poisson7:12", "--preset", "convection", "--config", &two, "amg.smoother.type=jacobi"];
+    let json = solved(&preset);
+    assert!(json["solver"].as_str().unwrap().contains("gmres"), "the preset's");
+    assert_eq!(json["level"][0]["smoother"], "jacobi", "{}", json["level"][0]);
+
     let single = solved(&["-p", "poisson7:12", "solver.precision=f32", "solver.tolerance=1e-4"]);
     assert!(single["solver"].as_str().unwrap().contains("f32"));
 }
@@ -220,6 +233,17 @@ fn right_hand_sides_are_read_and_solutions_written() {
             let ax: f64 = a.view().row(i).map(|(j, v)| v[0] * x.values[30 * column + j]).sum();
             assert!((ax - b[30 * column + i]).abs() < 1e-6);
         }
+    }
+}
+
+#[test]
+fn a_random_solution_is_found_again() {
+    let solution = scratch("random_solution.mtx");
+    solved(&["-p", "jumps:8", "--random-solution", "solver.tolerance=1e-12", "-o", solution.to_str().unwrap()]);
+    let (x, expected) = (read_dense(&solution).unwrap().values, gallery::random_vector(512).unwrap());
+    assert!(expected.iter().all(|v| (-1.0..1.0).contains(v)) && expected.iter().sum::<f64>().abs() < 50.0);
+    for (x, expected) in x.iter().zip(&expected) {
+        assert!((x - expected).abs() < 1e-4, "{x} {expected}");
     }
 }
 
@@ -258,6 +282,19 @@ fn bench_prints_a_table_and_one_line_for_machines() {
             assert!(run["median_seconds"][phase].as_f64().unwrap() > 0.0, "{phase}");
         }
     }
+}
+
+#[test]
+fn bench_spmv_compares_with_the_triad() {
+    let text = succeeds(&["bench", "spmv", "poisson7:12", "--repeat", "10", "--triad-mib", "4", "--threads", "2"]);
+    assert!(text.contains("triad") && text.contains("f64") && text.contains("f32"), "{text}");
+    let json: Json = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert!(json["triad_bytes_per_second"].as_f64().unwrap() > 1e6);
+    for product in json["products"].as_array().unwrap() {
+        assert!(product["median_seconds"].as_f64().unwrap() > 0.0 && product["share_of_triad"].as_f64().unwrap() > 0.0);
+    }
+    fails(&["bench", "spmv", "--repeat", "9"], &["9", "10..=10000"]);
+    fails(&["bench", "spmv", "poisson8:3"], &["no family is called"]);
 }
 
 /// With no compiler of the peers on the path, the benchmark says what to install.

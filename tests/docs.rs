@@ -6,6 +6,7 @@ use common::root;
 use std::fmt::Write;
 use terrace::error::STATUSES;
 use terrace::options::{self, Kind, OPTIONS};
+use terrace::presets::{self, PRESETS};
 use terrace::report::{FACTS, Scope};
 
 fn compare(path: &str, expected: &str) {
@@ -20,6 +21,11 @@ fn compare(path: &str, expected: &str) {
 #[test]
 fn the_options_reference_is_current() {
     compare("docs/options.md", &options::reference());
+}
+
+#[test]
+fn the_presets_reference_is_current() {
+    compare("docs/presets.md", &presets::reference());
 }
 
 #[test]
@@ -63,14 +69,28 @@ fn backend_table() -> String {
     table
 }
 
+/// The presets with what they are for.
+fn preset_table() -> String {
+    let mut table = String::from("| preset | for |\n| --- | --- |\n");
+    for preset in PRESETS {
+        writeln!(table, "| `{}` | {} |", preset.name, preset.purpose).unwrap();
+    }
+    table
+}
+
 #[test]
-fn the_table_in_the_readme_is_current() {
+fn the_tables_in_the_readme_are_current() {
     const BEGIN: &str = "<!-- made by tests/docs.rs -->\n";
     const END: &str = "<!-- end -->\n";
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let (before, rest) = readme.split_once(BEGIN).expect("the README has the beginning mark");
-    let (_, after) = rest.split_once(END).expect("the README has the end mark");
-    compare("README.md", &format!("{before}{BEGIN}{}{END}{after}", backend_table()));
+    let mut rest = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let mut expected = String::new();
+    for table in [preset_table(), backend_table()] {
+        let (before, after) = rest.split_once(BEGIN).expect("the README has the beginning marks");
+        let (_, after) = after.split_once(END).expect("the README has the end marks");
+        write!(expected, "{before}{BEGIN}{table}{END}").unwrap();
+        rest = after.to_string();
+    }
+    compare("README.md", &(expected + &rest));
 }
 
 /// An option that nothing reads would be accepted and ignored.
@@ -81,7 +101,10 @@ fn every_option_is_read_somewhere() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 sources(&path, text);
-            } else if !path.ends_with("options.rs") && path.extension().is_some_and(|e| e == "rs") {
+            } else if !path.ends_with("options.rs")
+                && !path.ends_with("presets.rs")
+                && path.extension().is_some_and(|e| e == "rs")
+            {
                 let source = std::fs::read_to_string(&path).unwrap();
                 // Tests may set an option; only what comes before them can read it.
                 text.push_str(source.split("#[cfg(test)]").next().unwrap());

@@ -1,6 +1,8 @@
 //! Matrix Market files: what is written is read back to the bit, and a collection of real matrices has the sizes that its own
 //! catalogue states.
 
+mod common;
+
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use terrace::io::matrix_market::{Contents, Dense, read, read_dense, read_matrix, write_dense, write_matrix};
@@ -82,16 +84,9 @@ fn numbers_that_a_file_cannot_hold_are_refused() {
     assert_eq!(write_dense(&missing, &dense, "").unwrap_err().status, Status::Io);
 }
 
-/// The folder of real matrices, if this machine has it: `TERRACE_MATRICES`, or `../shared/matrices` beside the crate.
-fn collection() -> Option<PathBuf> {
-    let named = std::env::var_os("TERRACE_MATRICES").map(PathBuf::from);
-    let folder = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/matrices"));
-    folder.join("README.md").is_file().then_some(folder)
-}
-
 #[test]
 fn real_matrices_have_the_sizes_of_their_catalogue() {
-    let Some(folder) = collection() else {
+    let Some(folder) = common::real_matrices() else {
         println!("skipped: no folder of real matrices (TERRACE_MATRICES)");
         return;
     };

@@ -141,6 +141,22 @@ pub unsafe extern "C" fn terrace_config_load_json(config: *mut terrace_config, j
     call!(config, |config| config.config.enter("config")?.load_json(text!(json)))
 }
 
+/// Sets every option of a preset: a named set of values for a kind of problem, see `docs/presets.md` and `terrace options --presets`. Options
+/// that it does not name keep their values; what is set afterwards wins.
+///
+/// - `config`: not NULL.
+/// - `name`: like "poisson" or "elasticity"; host, NUL-terminated.
+///
+/// Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_OPTION_VALUE` (the sentence lists the names). One
+/// thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_config_load_preset(
+    config: *mut terrace_config,
+    name: *const c_char,
+) -> terrace_status {
+    call!(config, |config| config.config.enter("config")?.load_preset(text!(name)))
+}
+
 /// The values that were set, as one JSON object that `terrace_config_load_json` reads back.
 ///
 /// - `config`: not NULL.
@@ -193,6 +209,9 @@ mod tests {
         let bad_json = abi!(terrace_config_load_json(config, c"{\"solver.restart\": 5, \"x\": 1}".as_ptr()));
         assert_eq!(bad_json, Status::UnknownOption.code());
         assert_eq!(abi!(terrace_config_load_json(config, c"[".as_ptr())), Status::Parse.code());
+        let no_preset = abi!(terrace_config_load_preset(config, c"laplace".as_ptr()));
+        assert_eq!(no_preset, Status::OptionValue.code());
+        assert!(context.last_error().contains("poisson, elasticity"), "{}", context.last_error());
         let bf16 = abi!(terrace_config_set_level(config, 0, TERRACE_LEVEL_VECTOR, TERRACE_BF16));
         assert_eq!(bf16, Status::Unsupported.code());
         assert_eq!(abi!(terrace_config_set_str(config, null(), c"1".as_ptr())), Status::NullArgument.code());
@@ -201,6 +220,8 @@ mod tests {
         assert_eq!(abi!(terrace_config_set_str(config, latin1, c"1".as_ptr())), Status::InvalidArgument.code());
         assert_eq!(context.last_error(), "key is not UTF-8 after byte 1");
         assert_eq!(json(), set);
+        assert_eq!(abi!(terrace_config_load_preset(config, c"singular".as_ptr())), 0);
+        assert!(json().contains(r#""solver.null_space":"constant""#) && json().contains(r#""solver.type":"fcg""#));
         assert_eq!(abi!(terrace_config_destroy(config)), 0);
     }
 

@@ -23,7 +23,8 @@ pub use lognormal::lognormal;
 pub use poisson::{poisson5, poisson7, poisson9, poisson27};
 pub use random_m_matrix::{RandomMMatrix, random_m_matrix};
 
-use crate::error::{Result, fail};
+use crate::error::{Result, fail, try_vec};
+use crate::host::hash;
 use crate::matrix::Matrix;
 use crate::options::edit_distance;
 use crate::sparse::Csr;
@@ -141,6 +142,16 @@ pub fn parse(description: &str) -> Result<Problem> {
     };
     let ((matrix, coordinates), dimension) = family.generate(description, rest)?;
     Ok(Problem { name: description.to_string(), matrix, coordinates, dimension })
+}
+
+/// Numbers in [-1, 1) that depend on their index alone: a solution to make a right-hand side from. Rounding does not keep a solver
+/// from the tolerance there, as it may for a right-hand side whose solution is large.
+pub fn random_vector(n: usize) -> Result<Vec<f64>> {
+    let mut x = try_vec(n, 0.0)?;
+    for (i, x) in x.iter_mut().enumerate() {
+        *x = (hash(i, 0) >> 11) as f64 / (1_u64 << 52) as f64 - 1.0;
+    }
+    Ok(x)
 }
 
 #[cfg(test)]

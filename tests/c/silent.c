@@ -52,6 +52,7 @@ static void wrong_options(void) {
     FAILS(TERRACE_ERROR_UNSUPPORTED, "TERRACE_AUTO",
           terrace_config_set_level(config, TERRACE_LAST, TERRACE_LEVEL_SMOOTHER, TERRACE_AUTO));
     FAILS(TERRACE_ERROR_PARSE, "JSON", terrace_config_load_json(config, "{"));
+    FAILS(TERRACE_ERROR_OPTION_VALUE, "poisson, elasticity", terrace_config_load_preset(config, "laplace"));
     FAILS(TERRACE_ERROR_NULL_ARGUMENT, "key is null", terrace_config_set_str(config, NULL, "x"));
     FAILS(TERRACE_ERROR_NULL_ARGUMENT, "buf is null", terrace_config_to_json(config, NULL, 5, NULL));
     terrace_config_destroy(config);

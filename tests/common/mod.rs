@@ -1,4 +1,4 @@
-//! Compiles C and C++ programs against the header and the shared library of this build.
+//! Compiles C and C++ programs against the header and the shared library of this build; folders that tests use.
 
 // Each test file uses its own part of this module.
 #![allow(dead_code)]
@@ -74,6 +74,13 @@ impl Compiler {
         command.arg("-I").arg(root().join("include")).args(sources).arg("-o").arg(executable);
         command
     }
+}
+
+/// The folder of real matrices, if this machine has it: `TERRACE_MATRICES`, or `../shared/matrices` beside the crate.
+pub fn real_matrices() -> Option<PathBuf> {
+    let named = std::env::var_os("TERRACE_MATRICES").map(PathBuf::from);
+    let folder = named.unwrap_or_else(|| root().join("../shared/matrices"));
+    folder.join("README.md").is_file().then_some(folder)
 }
 
 /// A folder below cargo's folder for test files.

@@ -23,6 +23,10 @@ enum What {
     Solve(SolveArguments),
     /// Set-up and solve side by side with hypre and AMGCL from Debian's packages, in one table
     Peers(crate::peers::Arguments),
+    /// The product of a sparse matrix with a vector against the bandwidth of the memory
+    Spmv(crate::spmv::Arguments),
+    /// Iterations and outcomes on a folder of Matrix Market files, as a page of the documentation
+    Matrices(crate::matrices::Arguments),
 }
 
 #[derive(Args)]
@@ -51,6 +55,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let arguments = match &arguments.what {
         What::Solve(arguments) => arguments,
         What::Peers(arguments) => return crate::peers::run(arguments),
+        What::Spmv(arguments) => return crate::spmv::run(arguments),
+        What::Matrices(arguments) => return crate::matrices::run(arguments),
     };
     let progress = Progress::new(false);
     let loaded = arguments.input.load(progress)?;
@@ -115,7 +121,7 @@ fn timed<R>(work: impl FnOnce() -> Result<R>) -> Result<(f64, R)> {
 }
 
 /// The middle one, or the mean of the two in the middle.
-fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
         0 => f64::NAN,

@@ -6,6 +6,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
+use terrace::backend::Operator;
+use terrace::host::Host;
+use terrace::host::operator::Stored;
 use terrace::io::matrix_market::{self, Contents, Dense};
 use terrace::sparse::{Block, Csr};
 use terrace::{Config, Context, Error, Matrix, Result, Status, config, gallery};
@@ -20,6 +23,10 @@ pub struct Input {
     /// A generated problem instead of a file, like poisson7:128 (see `terrace gallery`)
     #[arg(short, long, value_name = "FAMILY:SIZES:NAME=VALUE,...")]
     problem: Option<String>,
+
+    /// Options for a kind of problem (see `terrace options --presets`); all other options are set after it
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
 
     /// Options as a JSON object; key=value arguments are set after it
     #[arg(long, value_name = "FILE")]
@@ -66,6 +73,15 @@ impl Loaded {
         let described = config::describe(&self.config);
         described.iter().any(|(key, value)| *key == "solver.precision" && value == "f32")
     }
+
+    /// The right-hand side A x of random numbers x, the same in every run.
+    pub fn product(&self) -> Result<Vec<f64>> {
+        let a = Stored::new(&Host::new(&self.context), self.matrix.shared::<f64>()?);
+        let x = gallery::random_vector(self.matrix.cols())?;
+        let mut b = vec![0.0; self.matrix.rows()];
+        a.apply(1.0, &x[..], 0.0, &mut b[..])?;
+        Ok(b)
+    }
 }
 
 impl Input {
@@ -94,6 +110,9 @@ impl Input {
 
     fn config(&self) -> Result<Config> {
         let mut config = Config::new();
+        if let Some(name) = &self.preset {
+            config.load_preset(name)?;
+        }
         if let Some(path) = &self.config {
             let text = std::fs::read_to_string(path)
                 .map_err(|error| bad(Status::Io, format!("{} could not be read: {error}", path.display())))?;
@@ -135,7 +154,8 @@ fn as_option(argument: &str) -> Option<(&str, &str)> {
     argument.split_once('=').filter(|(key, _)| !key.contains('/'))
 }
 
-fn in_blocks(a: Csr<f64>, size: Option<usize>) -> Result<Csr<f64>> {
+/// The same matrix in square blocks; scalar for a size of 1.
+pub fn in_blocks(a: Csr<f64>, size: Option<usize>) -> Result<Csr<f64>> {
     let size = match size {
         None => return Ok(a),
         Some(size) if a.block == Block::square(size) => return Ok(a),

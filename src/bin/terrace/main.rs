@@ -5,12 +5,14 @@ mod emit;
 mod gallery;
 mod info;
 mod input;
+mod matrices;
 mod memory;
 mod options;
 mod peers;
 mod plot;
 mod progress;
 mod solve;
+mod spmv;
 mod svg;
 
 use clap::{Parser, Subcommand};

@@ -5,27 +5,37 @@ use crate::emit::emit;
 use clap::Args;
 use std::fmt::Write;
 use terrace::Result;
-use terrace::options::{OPTIONS, reference};
+use terrace::options::{self, OPTIONS};
+use terrace::presets::{self, PRESETS};
 
 /// Columns of a line.
 const WIDTH: usize = 100;
 
-/// Print every option with what it accepts, its default and why
+/// Print every option with what it accepts, its default and why, or the presets
 #[derive(Args)]
 pub struct Arguments {
     /// Print the Markdown page of the documentation
     #[arg(long)]
     markdown: bool,
 
+    /// Print the presets, which are named sets of options for kinds of problems
+    #[arg(long)]
+    presets: bool,
+
     /// Only options whose key contains this text
-    #[arg(value_name = "TEXT", conflicts_with = "markdown")]
+    #[arg(value_name = "TEXT", conflicts_with_all = ["markdown", "presets"])]
     filter: Option<String>,
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let filter = arguments.filter.as_deref().unwrap_or("");
-    emit(&if arguments.markdown { reference() } else { to_text(filter) })?;
+    emit(&match (arguments.presets, arguments.markdown) {
+        (false, false) => to_text(filter),
+        (false, true) => options::reference(),
+        (true, false) => presets_to_text(),
+        (true, true) => presets::reference(),
+    })?;
     Ok(Outcome::Done)
 }
 
@@ -47,6 +57,20 @@ fn to_text(filter: &str) -> String {
             .collect();
         if !peers.is_empty() {
             paragraph(&mut out, "same as  ", &peers.join(", "));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn presets_to_text() -> String {
+    let mut out = String::new();
+    for preset in PRESETS {
+        let _ = writeln!(out, "{}", preset.name);
+        paragraph(&mut out, "for      ", preset.purpose);
+        paragraph(&mut out, "because  ", preset.reason);
+        for (i, (key, value)) in preset.options.iter().enumerate() {
+            paragraph(&mut out, if i == 0 { "sets     " } else { "         " }, &format!("{key}={value}"));
         }
         out.push('\n');
     }
@@ -82,7 +106,7 @@ mod tests {
         for row in OPTIONS {
             assert!(text.contains(&format!("{} = {}", row.key, row.default)));
         }
-        assert!(text.lines().all(|line| line.len() <= WIDTH));
+        assert!(text.lines().chain(presets_to_text().lines()).all(|line| line.len() <= WIDTH));
         assert!(to_text("nothing like it").starts_with("no key"));
     }
 }

@@ -23,6 +23,10 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     rhs: Option<PathBuf>,
 
+    /// Take the product of the matrix with random numbers as right-hand side, which no conditioning keeps from the tolerance
+    #[arg(long, conflicts_with = "rhs")]
+    random_solution: bool,
+
     /// Write the solutions as a Matrix Market array; a name that ends in .gz compresses
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -43,6 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let rows = loaded.matrix.rows();
     let b = match &arguments.rhs {
         Some(path) => input::read_vectors(path, rows, progress)?,
+        None if arguments.random_solution => Dense { rows, cols: 1, values: loaded.product()? },
         None => Dense { rows, cols: 1, values: vec![1.0; rows] },
     };
 

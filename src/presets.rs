@@ -1,0 +1,172 @@
+//! The presets: named sets of option values for kinds of problems. The reference in `docs/presets.md`, the table in the README and
+//! `terrace options --presets` are made from the one table here; [`crate::config::Config::load_preset`] sets the values.
+
+use crate::error::{Result, fail};
+use std::fmt::Write;
+
+/// One preset.
+pub struct Preset {
+    /// Name, after the kind of problem or what is saved.
+    pub name: &'static str,
+    /// What it is for.
+    pub purpose: &'static str,
+    /// Why these values.
+    pub reason: &'static str,
+    /// Keys and values; everything else keeps what it has.
+    pub options: &'static [(&'static str, &'static str)],
+}
+
+/// Every preset.
+pub const PRESETS: &[Preset] = &[
+    Preset {
+        name: "poisson",
+        purpose: "Scalar diffusion: Laplacians, jumping and anisotropic coefficients, on any grid or graph.",
+        reason: "Classical AMG with Gauss-Seidel sweeps needs two thirds of the iterations of the default smoother.",
+        options: &[
+            ("amg.coarsening.type", "pmis"),
+            ("amg.interpolation.type", "extended_i"),
+            ("amg.smoother.type", "l1_gauss_seidel"),
+        ],
+    },
+    Preset {
+        name: "elasticity",
+        purpose: "Displacements and other vector problems, given coordinates or near-null-space vectors.",
+        reason: "Smoothed aggregation carries the rigid-body modes, and the Chebyshev smoother halves the iterations of Jacobi.",
+        options: &[
+            ("amg.coarsening.type", "mis2"),
+            ("amg.interpolation.type", "smoothed"),
+            ("amg.smoother.type", "chebyshev"),
+        ],
+    },
+    Preset {
+        name: "aggregation",
+        purpose: "Scalar diffusion with little memory and a short set-up.",
+        reason: "Plain aggregates of about 8 keep operator complexity under 1.3; the K-cycle makes up for their coarse interpolation.",
+        options: &[
+            ("amg.coarsening.type", "pairwise"),
+            ("amg.interpolation.type", "tentative"),
+            ("amg.smoother.type", "l1_gauss_seidel"),
+            ("amg.cycle.type", "k"),
+        ],
+    },
+    Preset {
+        name: "mixed_precision",
+        purpose: "Less memory and traffic: the hierarchy in f32 inside a solve in the precision of the matrix.",
+        reason: "A preconditioner needs a few digits only; residuals and solution keep the precision of the matrix.",
+        options: &[
+            ("precision.matrix", "f32"),
+            ("precision.vector", "f32"),
+            ("precision.transfer", "f32"),
+            ("precision.smoother", "f32"),
+        ],
+    },
+    Preset {
+        name: "convection",
+        purpose: "Nonsymmetric matrices: convection-diffusion, reservoir pressure, circuits.",
+        reason: "GMRES needs no symmetry; Gauss-Seidel sweeps follow the flow where Jacobi stalls; restarts every 100 lose little.",
+        options: &[
+            ("amg.coarsening.type", "pmis"),
+            ("amg.interpolation.type", "extended_i"),
+            ("amg.smoother.type", "l1_gauss_seidel"),
+            ("solver.type", "gmres"),
+            ("solver.restart", "100"),
+        ],
+    },
+    Preset {
+        name: "difficult",
+        purpose: "Symmetric positive definite matrices that are badly conditioned for AMG: shells, beams, high order, without near-null space.",
+        reason: "A polynomial of degree 8 over a wide interval damps what coarsening misses, and many iterations are allowed.",
+        options: &[
+            ("amg.smoother.type", "chebyshev"),
+            ("amg.smoother.chebyshev.degree", "8"),
+            ("amg.smoother.chebyshev.eigenvalue_ratio", "30"),
+            ("solver.max_iterations", "5000"),
+        ],
+    },
+    Preset {
+        name: "edge_elements",
+        purpose: "Curl-curl matrices of edge elements, of moderate size.",
+        reason: "Coarsening made for nodes meets the gradients in the near-null space and does more harm than good: this is a polynomial preconditioner alone, whose iterations grow with the grid. Up to 2000 rows are factorised.",
+        options: &[
+            ("amg.max_levels", "1"),
+            ("amg.coarsest.sweeps", "1"),
+            ("amg.smoother.type", "chebyshev"),
+            ("amg.smoother.chebyshev.degree", "8"),
+            ("amg.smoother.chebyshev.eigenvalue_ratio", "100"),
+            ("solver.max_iterations", "5000"),
+        ],
+    },
+    Preset {
+        name: "singular",
+        purpose: "Symmetric matrices that map the constant vector to zero: pure Neumann problems, graph Laplacians.",
+        reason: "What the right-hand side has along the constant vector cannot be met; it is removed, and the solution has mean zero.",
+        options: &[("solver.null_space", "constant")],
+    },
+];
+
+/// The preset of a name.
+pub fn find(name: &str) -> Result<&'static Preset> {
+    match PRESETS.iter().find(|preset| preset.name == name) {
+        Some(preset) => Ok(preset),
+        None => fail!(OptionValue, "no preset is called {name:?}; accepted: {}", names().join(", ")),
+    }
+}
+
+/// The names, in the order of the table.
+pub fn names() -> Vec<&'static str> {
+    PRESETS.iter().map(|preset| preset.name).collect()
+}
+
+/// The reference as a Markdown page.
+pub fn reference() -> String {
+    let mut out = String::from(
+        "# Presets\n\nGenerated from the table in `src/presets.rs`; the same text is printed by `terrace options --presets --markdown`. A preset is a named \
+         set of option values for a kind of problem: `terrace solve matrix.mtx --preset poisson`, or `terrace_config_load_preset(config, \"poisson\")`. It sets \
+         the options that it names and leaves the others; what is set after it, or given beside it on the command line, wins. An unknown name is an \
+         error that lists the known ones. [What the options mean](options.md); [which preset solves which matrix](matrices.md).\n",
+    );
+    for preset in PRESETS {
+        let _ = write!(out, "\n## `{}`\n\n{} {}\n\n", preset.name, preset.purpose, preset.reason);
+        for (key, value) in preset.options {
+            let _ = writeln!(out, "    {key}={value}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::error::Status;
+
+    #[test]
+    fn every_preset_is_accepted_and_differs_from_the_others() {
+        let mut seen: Vec<String> = Vec::new();
+        for preset in PRESETS {
+            let mut config = Config::new();
+            config.load_preset(preset.name).unwrap();
+            let json = config.to_json();
+            assert!(preset.options.iter().all(|(key, _)| json.contains(key)), "{json}");
+            assert!(!seen.contains(&json) && json != "{}", "{}", preset.name);
+            seen.push(json);
+        }
+    }
+
+    #[test]
+    fn what_is_set_after_a_preset_wins_and_an_unknown_name_changes_nothing() {
+        let mut config = Config::new();
+        config.set_int("solver.max_iterations", 7).unwrap();
+        config.load_preset("elasticity").unwrap();
+        config.set_str("amg.smoother.type", "jacobi").unwrap();
+        assert_eq!(config.text("amg.smoother.type"), "jacobi");
+        assert_eq!(config.text("amg.coarsening.type"), "mis2");
+        assert_eq!(config.int("solver.max_iterations"), 7);
+
+        let before = config.to_json();
+        let unknown = config.load_preset("Poisson").unwrap_err();
+        assert_eq!(unknown.status, Status::OptionValue);
+        assert!(names().iter().all(|name| unknown.message.contains(name)), "{}", unknown.message);
+        assert_eq!(config.to_json(), before);
+    }
+}
