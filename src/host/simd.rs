@@ -25,43 +25,53 @@ pub struct Rows<'a, S, O> {
     pub base: i32,
 }
 
-/// `sums[i]` becomes row `first + i` times `x`. Panics when a column lies outside of `x`.
+impl<S, O: Fn(usize) -> usize> Rows<'_, S, O> {
+    /// Positions of row `first + k`.
+    fn range(&self, k: usize) -> std::ops::Range<usize> {
+        (self.offset)(self.first + k)..(self.offset)(self.first + k + 1)
+    }
+}
+
+/// Calls `put(i, sum)` with row `first + i` times `x`, for `count` rows. Panics when a column lies outside of `x`.
 pub fn row_products<S: Scalar, X: Scalar, Y: Scalar>(
     rows: &Rows<'_, S, impl Fn(usize) -> usize>,
     x: &[X],
-    sums: &mut [Y],
+    count: usize,
+    mut put: impl FnMut(usize, Y),
 ) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if avx512::is_present() && avx512::row_products(rows, x, sums) {
+    if avx512::is_present() && avx512::row_products(rows, x, count, &mut put) {
         return;
     }
-    portable(rows, x, sums);
+    portable(rows, x, count, put);
 }
 
-/// `sums` becomes the block rows from `first` on times `x`. Panics when a column lies outside of `x`.
+/// [`row_products`] for blocks: `put` gets the scalar row, counted from the first of row `first`.
 pub fn block_row_products<S: Scalar, X: Scalar, Y: Scalar>(
     rows: &Rows<'_, S, impl Fn(usize) -> usize>,
     block: Block,
     x: &[X],
-    sums: &mut [Y],
+    count: usize,
+    mut put: impl FnMut(usize, Y),
 ) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if avx512::is_present() && avx512::block_row_products(rows, block, x, sums) {
+    if avx512::is_present() && avx512::block_row_products(rows, block, x, count, &mut put) {
         return;
     }
-    portable_blocks(rows, block, x, sums);
+    portable_blocks(rows, block, x, count, put);
 }
 
 fn portable_blocks<S: Scalar, X: Scalar, Y: Scalar>(
     rows: &Rows<'_, S, impl Fn(usize) -> usize>,
     block: Block,
     x: &[X],
-    sums: &mut [Y],
+    count: usize,
+    mut put: impl FnMut(usize, Y),
 ) {
     let width = block.len();
-    for (k, sums) in sums.chunks_exact_mut(block.rows).enumerate() {
+    for k in 0..count {
         let mut lanes = [[Y::ZERO; LANES]; LANES];
-        for p in (rows.offset)(rows.first + k)..(rows.offset)(rows.first + k + 1) {
+        for p in rows.range(k) {
             let values = &rows.values[p * width..][..width];
             let x = &x[(rows.columns[p] - rows.base) as usize * block.cols..][..block.cols];
             for line in (0..width).step_by(LANES) {
@@ -73,8 +83,8 @@ fn portable_blocks<S: Scalar, X: Scalar, Y: Scalar>(
                 }
             }
         }
-        for (sum, lanes) in sums.iter_mut().zip(lanes) {
-            *sum = add(lanes);
+        for (r, lanes) in lanes.into_iter().take(block.rows).enumerate() {
+            put(k * block.rows + r, add(lanes));
         }
     }
 }
@@ -84,21 +94,24 @@ fn add<Y: Scalar>([a, b, c, d, e, f, g, h]: [Y; LANES]) -> Y {
     ((a + e) + (c + g)) + ((b + f) + (d + h))
 }
 
-fn portable<S: Scalar, X: Scalar, Y: Scalar>(rows: &Rows<'_, S, impl Fn(usize) -> usize>, x: &[X], sums: &mut [Y]) {
-    let mut begin = (rows.offset)(rows.first);
-    for (k, sum) in sums.iter_mut().enumerate() {
-        let end = (rows.offset)(rows.first + k + 1);
+fn portable<S: Scalar, X: Scalar, Y: Scalar>(
+    rows: &Rows<'_, S, impl Fn(usize) -> usize>,
+    x: &[X],
+    count: usize,
+    mut put: impl FnMut(usize, Y),
+) {
+    for k in 0..count {
+        let range = rows.range(k);
         let mut lanes = [Y::ZERO; LANES];
-        let (columns, values) = (rows.columns[begin..end].chunks(LANES), rows.values[begin..end].chunks(LANES));
+        let (columns, values) = (rows.columns[range.clone()].chunks(LANES), rows.values[range.clone()].chunks(LANES));
         for (step, (columns, values)) in columns.zip(values).enumerate() {
-            prefetch(rows.columns, begin + step * LANES + AHEAD);
-            prefetch(rows.values, begin + step * LANES + AHEAD);
+            prefetch(rows.columns, range.start + step * LANES + AHEAD);
+            prefetch(rows.values, range.start + step * LANES + AHEAD);
             for (lane, (c, v)) in lanes.iter_mut().zip(columns.iter().zip(values)) {
                 *lane += v.cast::<Y>() * x[(*c - rows.base) as usize].cast();
             }
         }
-        *sum = add(lanes);
-        begin = end;
+        put(k, add(lanes));
     }
 }
 
@@ -106,7 +119,7 @@ fn portable<S: Scalar, X: Scalar, Y: Scalar>(rows: &Rows<'_, S, impl Fn(usize) -
 mod avx512 {
     use super::{LANES, Rows};
     use crate::host::prefetch::{AHEAD, prefetch};
-    use crate::scalar::{Scalar, SliceMut, SliceRef};
+    use crate::scalar::{Precision, Scalar, SliceRef};
     use crate::sparse::Block;
     use std::arch::x86_64::*;
 
@@ -119,19 +132,20 @@ mod avx512 {
     pub fn row_products<S: Scalar, X: Scalar, Y: Scalar>(
         rows: &Rows<'_, S, impl Fn(usize) -> usize>,
         x: &[X],
-        sums: &mut [Y],
+        count: usize,
+        put: &mut impl FnMut(usize, Y),
     ) -> bool {
         // Gathers take signed 32-bit indices.
         if x.len() > i32::MAX as usize {
             return false;
         }
         let Rows { offset, first, columns, base, .. } = rows;
-        let lines = Lines { offset, first: *first, columns, base: *base };
-        let in_range = match (S::slice_ref(rows.values), X::slice_ref(x), Y::slice_mut(sums)) {
+        let lines = Lines { offset, first: *first, count, columns, base: *base };
+        let in_range = match (S::slice_ref(rows.values), X::slice_ref(x), Y::PRECISION) {
             // SAFETY (all three): the caller has found the processor's features.
-            (SliceRef::F64(v), SliceRef::F64(x), SliceMut::F64(sums)) => unsafe { f64_kernel(lines, v, x, sums) },
-            (SliceRef::F32(v), SliceRef::F64(x), SliceMut::F64(sums)) => unsafe { mixed_kernel(lines, v, x, sums) },
-            (SliceRef::F32(v), SliceRef::F32(x), SliceMut::F32(sums)) => unsafe { f32_kernel(lines, v, x, sums) },
+            (SliceRef::F64(v), SliceRef::F64(x), Precision::F64) => unsafe { f64_kernel(lines, v, x, put) },
+            (SliceRef::F32(v), SliceRef::F64(x), Precision::F64) => unsafe { mixed_kernel(lines, v, x, put) },
+            (SliceRef::F32(v), SliceRef::F32(x), Precision::F32) => unsafe { f32_kernel(lines, v, x, put) },
             _ => return false,
         };
         assert!(in_range, "a column lies outside of the vector");
@@ -143,34 +157,35 @@ mod avx512 {
         rows: &Rows<'_, S, impl Fn(usize) -> usize>,
         block: Block,
         x: &[X],
-        sums: &mut [Y],
+        count: usize,
+        put: &mut impl FnMut(usize, Y),
     ) -> bool {
         if block.rows > LANES || block.cols > LANES {
             return false;
         }
         let Rows { offset, first, columns, base, .. } = rows;
-        let lines = Lines { offset, first: *first, columns, base: *base };
+        let lines = Lines { offset, first: *first, count, columns, base: *base };
         macro_rules! for_rows {
-            ($kernel:ident, $v:ident, $x:ident, $sums:ident) => {
+            ($kernel:ident, $v:ident, $x:ident) => {
                 // SAFETY: the caller has found the processor's features.
                 unsafe {
                     match block.rows {
-                        1 => $kernel::<1>(lines, block.cols, $v, $x, $sums),
-                        2 => $kernel::<2>(lines, block.cols, $v, $x, $sums),
-                        3 => $kernel::<3>(lines, block.cols, $v, $x, $sums),
-                        4 => $kernel::<4>(lines, block.cols, $v, $x, $sums),
-                        5 => $kernel::<5>(lines, block.cols, $v, $x, $sums),
-                        6 => $kernel::<6>(lines, block.cols, $v, $x, $sums),
-                        7 => $kernel::<7>(lines, block.cols, $v, $x, $sums),
-                        _ => $kernel::<8>(lines, block.cols, $v, $x, $sums),
+                        1 => $kernel::<1, Y>(lines, block.cols, $v, $x, put),
+                        2 => $kernel::<2, Y>(lines, block.cols, $v, $x, put),
+                        3 => $kernel::<3, Y>(lines, block.cols, $v, $x, put),
+                        4 => $kernel::<4, Y>(lines, block.cols, $v, $x, put),
+                        5 => $kernel::<5, Y>(lines, block.cols, $v, $x, put),
+                        6 => $kernel::<6, Y>(lines, block.cols, $v, $x, put),
+                        7 => $kernel::<7, Y>(lines, block.cols, $v, $x, put),
+                        _ => $kernel::<8, Y>(lines, block.cols, $v, $x, put),
                     }
                 }
             };
         }
-        match (S::slice_ref(rows.values), X::slice_ref(x), Y::slice_mut(sums)) {
-            (SliceRef::F64(v), SliceRef::F64(x), SliceMut::F64(sums)) => for_rows!(f64_blocks, v, x, sums),
-            (SliceRef::F32(v), SliceRef::F64(x), SliceMut::F64(sums)) => for_rows!(mixed_blocks, v, x, sums),
-            (SliceRef::F32(v), SliceRef::F32(x), SliceMut::F32(sums)) => for_rows!(f32_blocks, v, x, sums),
+        match (S::slice_ref(rows.values), X::slice_ref(x), Y::PRECISION) {
+            (SliceRef::F64(v), SliceRef::F64(x), Precision::F64) => for_rows!(f64_blocks, v, x),
+            (SliceRef::F32(v), SliceRef::F64(x), Precision::F64) => for_rows!(mixed_blocks, v, x),
+            (SliceRef::F32(v), SliceRef::F32(x), Precision::F32) => for_rows!(f32_blocks, v, x),
             _ => return false,
         }
         true
@@ -180,6 +195,7 @@ mod avx512 {
     struct Lines<'a, O> {
         offset: &'a O,
         first: usize,
+        count: usize,
         columns: &'a [i32],
         base: i32,
     }
@@ -189,24 +205,26 @@ mod avx512 {
     macro_rules! kernel {
         ($name:ident, $value:ty, $vector:ty, $zero:ident, $mul:ident, $add:ident, $load:expr, $gather:expr, $sum:ident) => {
             #[target_feature(enable = "avx512f,avx512vl")]
-            fn $name(
+            fn $name<Y: Scalar>(
                 rows: Lines<'_, impl Fn(usize) -> usize>,
                 values: &[$value],
                 x: &[$vector],
-                sums: &mut [$vector],
+                put: &mut impl FnMut(usize, Y),
             ) -> bool {
+                let columns = rows.columns;
+                assert_eq!(columns.len(), values.len());
                 let length = _mm256_set1_epi32(x.len() as i32);
                 let base = _mm256_set1_epi32(rows.base);
                 let mut outside = 0_u8;
-                let mut begin = (rows.offset)(rows.first);
-                for (k, sum) in sums.iter_mut().enumerate() {
+                let mut at = (rows.offset)(rows.first);
+                for k in 0..rows.count {
                     let end = (rows.offset)(rows.first + k + 1);
-                    let (columns, values_of_row) = (&rows.columns[begin..end], &values[begin..end]);
+                    assert!(at <= end && end <= columns.len(), "row offsets are not in order");
                     let mut lanes = $zero();
-                    for at in (0..columns.len()).step_by(LANES) {
-                        prefetch(rows.columns, begin + at + AHEAD);
-                        prefetch(values, begin + at + AHEAD);
-                        let left = columns.len() - at;
+                    while at < end {
+                        prefetch(columns, at + AHEAD);
+                        prefetch(values, at + AHEAD);
+                        let left = end - at;
                         let mask = if left >= LANES { u8::MAX } else { (1_u8 << left) - 1 };
                         // SAFETY: the mask ends with the row, which lies in both slices; the gather's mask leaves indices below the
                         // length of x.
@@ -215,13 +233,14 @@ mod avx512 {
                             let column = _mm256_sub_epi32(column, base);
                             let inside = _mm256_mask_cmplt_epu32_mask(mask, column, length);
                             outside |= mask & !inside;
-                            let value = $load(mask, values_of_row.as_ptr().add(at));
+                            let value = $load(mask, values.as_ptr().add(at));
                             let from = $gather(inside, column, x.as_ptr());
                             lanes = $add(lanes, $mul(value, from));
                         }
+                        at += LANES;
                     }
-                    *sum = $sum(lanes);
-                    begin = end;
+                    put(k, Y::from_f64($sum(lanes).to_f64()));
+                    at = end;
                 }
                 outside == 0
             }
@@ -267,17 +286,17 @@ mod avx512 {
     macro_rules! block_kernel {
         ($name:ident, $value:ty, $vector:ty, $zero:ident, $mul:ident, $add:ident, $load:expr, $load_x:expr, $sum:ident) => {
             #[target_feature(enable = "avx512f,avx512vl")]
-            fn $name<const R: usize>(
+            fn $name<const R: usize, Y: Scalar>(
                 rows: Lines<'_, impl Fn(usize) -> usize>,
                 cols: usize,
                 values: &[$value],
                 x: &[$vector],
-                sums: &mut [$vector],
+                put: &mut impl FnMut(usize, Y),
             ) {
                 let mask = if cols == LANES { u8::MAX } else { (1_u8 << cols) - 1 };
                 let width = R * cols;
                 let mut begin = (rows.offset)(rows.first);
-                for (k, sums) in sums.chunks_exact_mut(R).enumerate() {
+                for k in 0..rows.count {
                     let end = (rows.offset)(rows.first + k + 1);
                     let mut lanes = [$zero(); R];
                     let blocks = values[begin * width..end * width].chunks_exact(width);
@@ -295,8 +314,8 @@ mod avx512 {
                             }
                         }
                     }
-                    for (sum, lanes) in sums.iter_mut().zip(lanes) {
-                        *sum = $sum(lanes);
+                    for (r, lanes) in lanes.into_iter().enumerate() {
+                        put(k * R + r, Y::from_f64($sum(lanes).to_f64()));
                     }
                     begin = end;
                 }
@@ -377,8 +396,8 @@ mod tests {
         let x: Vec<X> = (0..50).map(|i| X::from_f64(number(i, 3))).collect();
         let rows = Rows { offset: |i| offsets[i], first: 2, columns: &columns, values: &values, base: 1 };
         let (mut fast, mut slow) = (vec![Y::ONE; 43], vec![Y::ZERO; 43]);
-        row_products(&rows, &x, &mut fast);
-        portable(&rows, &x, &mut slow);
+        row_products(&rows, &x, 43, |k, sum| fast[k] = sum);
+        portable(&rows, &x, 43, |k, sum| slow[k] = sum);
         assert_eq!(fast, slow);
         for (i, sum) in slow.iter().enumerate() {
             let terms =
@@ -396,8 +415,8 @@ mod tests {
             let x: Vec<X> = (0..5 * bc).map(|i| X::from_f64(number(i, 3))).collect();
             let rows = Rows { offset: |i| offsets[i], first: 1, columns: &columns, values: &values, base: 1 };
             let (mut fast, mut slow) = (vec![Y::ONE; 3 * br], vec![Y::ZERO; 3 * br]);
-            block_row_products(&rows, Block { rows: br, cols: bc }, &x, &mut fast);
-            portable_blocks(&rows, Block { rows: br, cols: bc }, &x, &mut slow);
+            block_row_products(&rows, Block { rows: br, cols: bc }, &x, 3, |k, sum| fast[k] = sum);
+            portable_blocks(&rows, Block { rows: br, cols: bc }, &x, 3, |k, sum| slow[k] = sum);
             assert_eq!(fast, slow, "{br}x{bc}");
         }
     }
@@ -420,10 +439,9 @@ mod tests {
     fn a_column_outside_of_the_vector_is_not_read() {
         let offsets = [0, 2];
         let rows = Rows { offset: |i| offsets[i], first: 0, columns: &[0, 3], values: &[1.0, 1.0], base: 0 };
-        let mut sums = [0.0];
         if cfg!(not(all(target_arch = "x86_64", not(miri)))) || !is_x86_feature_detected!("avx512f") {
             panic!("outside: the portable code indexes a slice");
         }
-        row_products(&rows, &[1.0, 2.0, 3.0], &mut sums);
+        row_products(&rows, &[1.0, 2.0, 3.0], 1, |_, _: f64| ());
     }
 }

@@ -4,6 +4,9 @@ use super::{par, simd};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, CsrView, Offsets};
 
+/// Scalar rows that one task handles.
+const SPMV_GRAIN: usize = 4 * par::ROW_GRAIN;
+
 /// What to do with a row's product `ax`. A value, not a type: one branch for each row costs nothing, one more set of kernels for each
 /// combination of types does.
 #[derive(Clone, Copy)]
@@ -58,16 +61,13 @@ fn rows<S: Scalar, X: Scalar, Y: Scalar>(
     let base = a.base as usize;
     let offset = |i: usize| offset(i) - base;
     let br = a.block.rows;
-    par::for_each_row_mut(y, br, par::ROW_GRAIN / br, |start, y| {
+    par::for_each_row_mut(y, br, SPMV_GRAIN / br, |start, y| {
         let rows = simd::Rows { offset, first: start, columns: a.columns, values: a.values, base: a.base };
-        let mut products = [Y::ZERO; par::ROW_GRAIN];
-        let products = &mut products[..y.len()];
+        let count = y.len() / br;
+        let put = |k: usize, ax: Y| finish.row(start * br + k, ax, &mut y[k]);
         match a.block {
-            Block::SCALAR => simd::row_products(&rows, x, products),
-            block => simd::block_row_products(&rows, block, x, products),
-        }
-        for (k, (y, ax)) in y.iter_mut().zip(products).enumerate() {
-            finish.row(start * br + k, *ax, y);
+            Block::SCALAR => simd::row_products(&rows, x, count, put),
+            block => simd::block_row_products(&rows, block, x, count, put),
         }
     });
 }
