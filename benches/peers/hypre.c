@@ -1,14 +1,17 @@
-/* Peer for `terrace bench peers`: BoomerAMG-preconditioned CG of hypre on a matrix file written by it.
+/* Peer for `terrace bench peers` and `terrace bench hypre`: BoomerAMG-preconditioned CG of hypre on a system written by them.
  *
  *   mpirun -np N hypre FILE pmis|hmis FUNCTIONS REPEAT
  *
- * The file holds int64 rows, nonzeros, coordinates (0 or one for each row); int32 row offsets and columns from 0; f64 values and coordinates.
- * Prints one line of JSON: medians in seconds, iterations, true relative residual, and the peak memory of all ranks together.
+ * The file holds int64 rows, nonzeros, coordinates (0 or one for each row); int32 row offsets and columns from 0; f64 values, coordinates
+ * and right-hand side.
+ * Prints one line of JSON: medians in seconds, iterations (at most 500), true relative residual, operator complexity, and the peak memory
+ * of all ranks together.
  */
 #include <HYPRE.h>
 #include <HYPRE_IJ_mv.h>
 #include <HYPRE_krylov.h>
 #include <HYPRE_parcsr_ls.h>
+#include <_hypre_parcsr_ls.h> /* the levels, for the operator complexity */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -50,6 +53,8 @@ int main(int argc, char **argv) {
     int32_t *columns = read_array(file, (size_t)nonzeros, sizeof *columns);
     fseek(file, (long)(3 * 8 + 4 * ((long)rows + 1) + 4 * head[1] + 8 * (long)offsets[first]), SEEK_SET);
     double *values = read_array(file, (size_t)nonzeros, sizeof *values);
+    fseek(file, (long)(3 * 8 + 4 * ((long)rows + 1) + 12 * head[1] + 8 * (head[2] + first)), SEEK_SET);
+    double *rhs = read_array(file, (size_t)local, sizeof *rhs);
     fclose(file);
 
     HYPRE_Init();
@@ -57,11 +62,9 @@ int main(int argc, char **argv) {
     HYPRE_IJMatrixCreate(MPI_COMM_WORLD, first, last - 1, first, last - 1, &A);
     HYPRE_IJMatrixSetObjectType(A, HYPRE_PARCSR);
     int *counts = malloc((size_t)local * sizeof *counts), *numbers = malloc((size_t)local * sizeof *numbers);
-    double *ones = malloc((size_t)local * sizeof *ones);
     for (int i = 0; i < local; ++i) {
         counts[i] = offsets[first + i + 1] - offsets[first + i];
         numbers[i] = first + i;
-        ones[i] = 1.0;
     }
     HYPRE_IJMatrixSetRowSizes(A, counts);
     HYPRE_IJMatrixInitialize(A);
@@ -76,7 +79,7 @@ int main(int argc, char **argv) {
         HYPRE_IJVectorCreate(MPI_COMM_WORLD, first, last - 1, vectors[v]);
         HYPRE_IJVectorSetObjectType(*vectors[v], HYPRE_PARCSR);
         HYPRE_IJVectorInitialize(*vectors[v]);
-        HYPRE_IJVectorSetValues(*vectors[v], local, numbers, ones);
+        HYPRE_IJVectorSetValues(*vectors[v], local, numbers, rhs);
         HYPRE_IJVectorAssemble(*vectors[v]);
     }
     HYPRE_ParCSRMatrix par_A;
@@ -85,7 +88,7 @@ int main(int argc, char **argv) {
     HYPRE_IJVectorGetObject(b, (void **)&par_b);
     HYPRE_IJVectorGetObject(x, (void **)&par_x);
 
-    double *setups = malloc((size_t)repeat * sizeof *setups), *solves = malloc((size_t)repeat * sizeof *solves), residual = 0.0;
+    double *setups = malloc((size_t)repeat * sizeof *setups), *solves = malloc((size_t)repeat * sizeof *solves), residual = 0.0, complexity = 0.0;
     int iterations = 0;
     for (int r = 0; r < repeat; ++r) {
         HYPRE_Solver amg, cg;
@@ -100,7 +103,7 @@ int main(int argc, char **argv) {
         if (pmis) HYPRE_BoomerAMGSetRelaxType(amg, 18);
         HYPRE_ParCSRPCGCreate(MPI_COMM_WORLD, &cg);
         HYPRE_PCGSetTol(cg, 1e-8);
-        HYPRE_PCGSetMaxIter(cg, 1000);
+        HYPRE_PCGSetMaxIter(cg, 500);
         HYPRE_PCGSetTwoNorm(cg, 1);
         HYPRE_PCGSetPrecond(cg, (HYPRE_PtrToSolverFcn)HYPRE_BoomerAMGSolve, (HYPRE_PtrToSolverFcn)HYPRE_BoomerAMGSetup, amg);
         HYPRE_ParVectorSetConstantValues(par_x, 0.0);
@@ -115,6 +118,13 @@ int main(int argc, char **argv) {
         solves[r] = MPI_Wtime() - start;
         HYPRE_PCGGetNumIterations(cg, &iterations);
         HYPRE_PCGGetFinalRelativeResidualNorm(cg, &residual);
+        hypre_ParAMGData *data = (hypre_ParAMGData *)amg;
+        hypre_ParCSRMatrix **levels = hypre_ParAMGDataAArray(data);
+        complexity = 0.0;
+        for (int level = 0; level < hypre_ParAMGDataNumLevels(data); ++level) {
+            hypre_ParCSRMatrixSetDNumNonzeros(levels[level]);
+            complexity += hypre_ParCSRMatrixDNumNonzeros(levels[level]) / (double)head[1];
+        }
         HYPRE_ParCSRPCGDestroy(cg);
         HYPRE_BoomerAMGDestroy(amg);
     }
@@ -125,8 +135,8 @@ int main(int argc, char **argv) {
     if (rank == 0) {
         qsort(setups, (size_t)repeat, sizeof *setups, ascending);
         qsort(solves, (size_t)repeat, sizeof *solves, ascending);
-        printf("{\"setup_seconds\": %.6f, \"solve_seconds\": %.6f, \"iterations\": %d, \"residual\": %.3e, \"peak_bytes\": %.0f}\n",
-               setups[repeat / 2], solves[repeat / 2], iterations, residual, all);
+        printf("{\"version\": \"%s\", \"setup_seconds\": %.6f, \"solve_seconds\": %.6f, \"iterations\": %d, \"residual\": %.3e, \"operator_complexity\": %.4f, \"peak_bytes\": %.0f}\n",
+               HYPRE_RELEASE_VERSION, setups[repeat / 2], solves[repeat / 2], iterations, residual, complexity, all);
     }
     MPI_Finalize();
     return 0;

@@ -23,6 +23,8 @@ enum What {
     Solve(SolveArguments),
     /// Set-up and solve side by side with hypre and AMGCL from Debian's packages, in one table
     Peers(crate::peers::Arguments),
+    /// Iterations and operator complexity beside hypre's with the same options
+    Hypre(crate::hypre::Arguments),
     /// The product of a sparse matrix with a vector against the bandwidth of the memory
     Spmv(crate::spmv::Arguments),
     /// Iterations and outcomes on a folder of Matrix Market files, as a page of the documentation
@@ -55,6 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let arguments = match &arguments.what {
         What::Solve(arguments) => arguments,
         What::Peers(arguments) => return crate::peers::run(arguments),
+        What::Hypre(arguments) => return crate::hypre::run(arguments),
         What::Spmv(arguments) => return crate::spmv::run(arguments),
         What::Matrices(arguments) => return crate::matrices::run(arguments),
     };

@@ -10,7 +10,7 @@ use terrace::backend::Operator;
 use terrace::host::Host;
 use terrace::host::operator::Stored;
 use terrace::io::matrix_market::{self, Contents, Dense};
-use terrace::sparse::{Block, Csr};
+use terrace::sparse::{Block, Csr, SharedCsr};
 use terrace::{Config, Context, Error, Matrix, Result, Status, config, gallery};
 
 /// Arguments that say what to solve and how.
@@ -76,11 +76,7 @@ impl Loaded {
 
     /// The right-hand side A x of random numbers x, the same in every run.
     pub fn product(&self) -> Result<Vec<f64>> {
-        let a = Stored::new(&Host::new(&self.context), self.matrix.shared::<f64>()?);
-        let x = gallery::random_vector(self.matrix.cols())?;
-        let mut b = vec![0.0; self.matrix.rows()];
-        a.apply(1.0, &x[..], 0.0, &mut b[..])?;
-        Ok(b)
+        product(&self.context, self.matrix.shared::<f64>()?)
     }
 }
 
@@ -147,6 +143,15 @@ impl Input {
             )),
         }
     }
+}
+
+/// A x of random numbers x, the same in every run.
+pub fn product(context: &Context, a: SharedCsr<f64>) -> Result<Vec<f64>> {
+    let (rows, cols) = (a.view().scalar_rows(), a.view().scalar_cols());
+    let x = gallery::random_vector(cols)?;
+    let mut b = vec![0.0; rows];
+    Stored::new(&Host::new(context), a).apply(1.0, &x[..], 0.0, &mut b[..])?;
+    Ok(b)
 }
 
 /// A `key=value`; keys hold no path separator, so a file in a folder may have an equals sign in its name.

@@ -3,6 +3,7 @@
 mod bench;
 mod emit;
 mod gallery;
+mod hypre;
 mod info;
 mod input;
 mod matrices;

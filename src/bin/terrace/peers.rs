@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use terrace::{Error, Result, Status, gallery};
 
+/// Iterations after which a solve is given up; the drivers have the same.
+pub const MAX_ITERATIONS: i64 = 500;
+
 const HYPRE: &str = include_str!("../../../benches/peers/hypre.c");
 const AMGCL: &str = include_str!("../../../benches/peers/amgcl.cpp");
 
@@ -49,13 +52,17 @@ const TERRACE: &[(&str, &[&str])] = &[
 ];
 
 /// One row of the table.
-struct Measured {
+pub struct Measured {
     library: &'static str,
     configuration: String,
     setup: f64,
     solve: f64,
-    iterations: i64,
-    complexity: Option<f64>,
+    /// Iterations of CG.
+    pub iterations: i64,
+    /// Version of the library, where it tells.
+    pub version: Option<String>,
+    /// Nonzeros of all levels over those of the finest.
+    pub complexity: Option<f64>,
     peak_bytes: f64,
 }
 
@@ -89,17 +96,16 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         let problem = gallery::parse(name)?;
         let file = folder.0.join("matrix");
         let blocks = problem.matrix.block.rows;
-        write_matrix(&file, &problem).map_err(|e| Error::new(Status::Io, format!("{}: {e}", file.display())))?;
-        drop(problem);
+        let elastic = problem.coordinates.is_some();
+        let ones = vec![1.0; problem.matrix.view().scalar_rows()];
+        write_system(&file, &problem, &ones)?;
+        drop((problem, ones));
         let mut rows = Vec::new();
         if let Some(program) = &hypre {
             for configuration in ["pmis", "hmis"] {
                 for ranks in [1, 2] {
                     let title = format!("{configuration}, {ranks} ranks");
-                    let mut command = Command::new("mpirun");
-                    command.args(["--allow-run-as-root", "--oversubscribe", "-np", &ranks.to_string()]).arg(program);
-                    command.arg(&file).args([configuration, &blocks.to_string(), &arguments.repeat.to_string()]);
-                    command.env("OMP_NUM_THREADS", "1");
+                    let command = hypre_command(program, &file, configuration, ranks, blocks, arguments.repeat);
                     rows.extend(
                         progress.spin(&format!("{name}: hypre {title}"), || peer(command, "hypre", title.clone())),
                     );
@@ -107,7 +113,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
             }
         }
         if let Some(program) = &amgcl {
-            for configuration in ["sa-spai0", "sa-chebyshev", "rs-spai0"] {
+            // Displacements need rigid-body modes, which Ruge-Stueben has no place for, and more than spai0 as a smoother.
+            let configurations: &[&str] =
+                if elastic { &["sa-chebyshev"] } else { &["sa-spai0", "sa-chebyshev", "rs-spai0"] };
+            for &configuration in configurations {
                 let mut command = Command::new(program);
                 command.arg(&file).args([configuration, &arguments.repeat.to_string()]);
                 let title = format!("{name}: AMGCL {configuration}");
@@ -116,7 +125,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         }
         for (title, options) in TERRACE {
             let measured =
-                progress.spin(&format!("{name}: Terrace {title}"), || own(name, title, options, arguments.repeat));
+                progress.spin(&format!("{name}: Terrace {title}"), || own(name, title, options, &[], arguments.repeat));
             rows.push(measured?);
         }
         emit(&table(name, &rows))?;
@@ -152,7 +161,7 @@ fn table(name: &str, rows: &[Measured]) -> String {
 }
 
 /// The row that a peer's line of JSON gives; a peer that fails is left out with a word on stderr.
-fn peer(mut command: Command, library: &'static str, configuration: String) -> Option<Measured> {
+pub fn peer(mut command: Command, library: &'static str, configuration: String) -> Option<Measured> {
     let output = command.output().ok()?;
     let line = String::from_utf8_lossy(&output.stdout);
     let json: Option<Json> = line.lines().find_map(|line| serde_json::from_str(line).ok());
@@ -163,22 +172,24 @@ fn peer(mut command: Command, library: &'static str, configuration: String) -> O
     Some(Measured {
         library,
         configuration,
+        version: json["version"].as_str().map(str::to_string),
         setup: json["setup_seconds"].as_f64()?,
         solve: json["solve_seconds"].as_f64()?,
         iterations: json["iterations"].as_i64()?,
-        complexity: None,
+        complexity: json["operator_complexity"].as_f64(),
         peak_bytes: json["peak_bytes"].as_f64()?,
     })
 }
 
 /// Terrace in a process of its own, so that its memory can be compared.
-fn own(problem: &str, title: &str, options: &[&str], repeat: u32) -> Result<Measured> {
+pub fn own(problem: &str, title: &str, options: &[&str], flags: &[&str], repeat: u32) -> Result<Measured> {
     let failed = |what: String| Error::new(Status::Internal, format!("{title}: {what}"));
     let program = std::env::current_exe().map_err(|e| failed(e.to_string()))?;
     let mut runs = Vec::new();
     for _ in 0..repeat {
         let mut command = Command::new(&program);
-        command.args(["solve", "--json", "--problem", problem]).args(options);
+        let limit = format!("solver.max_iterations={MAX_ITERATIONS}");
+        command.args(["solve", "--json", "--problem", problem, &limit]).args(options).args(flags);
         let output = command.output().map_err(|e| failed(e.to_string()))?;
         let json: Json = serde_json::from_slice(&output.stdout)
             .map_err(|_| failed(String::from_utf8_lossy(&output.stderr).trim().to_string()))?;
@@ -186,6 +197,7 @@ fn own(problem: &str, title: &str, options: &[&str], repeat: u32) -> Result<Meas
         runs.push(Measured {
             library: "Terrace",
             configuration: title.to_string(),
+            version: Some(env!("CARGO_PKG_VERSION").to_string()),
             setup: number("setup_seconds"),
             solve: number("solve_seconds"),
             iterations: json["right_hand_side"][0]["iterations"].as_i64().unwrap_or(-1),
@@ -197,7 +209,24 @@ fn own(problem: &str, title: &str, options: &[&str], repeat: u32) -> Result<Meas
     Ok(runs.swap_remove(runs.len() / 2))
 }
 
-fn compile_hypre(folder: &Path) -> Option<PathBuf> {
+/// CG with BoomerAMG on a system from [`write_system`].
+pub fn hypre_command(
+    program: &Path,
+    system: &Path,
+    configuration: &str,
+    ranks: usize,
+    functions: usize,
+    repeat: u32,
+) -> Command {
+    let mut command = Command::new("mpirun");
+    command.args(["--allow-run-as-root", "--oversubscribe", "-np", &ranks.to_string()]).arg(program);
+    command.arg(system).args([configuration, &functions.to_string(), &repeat.to_string()]);
+    command.env("OMP_NUM_THREADS", "1");
+    command
+}
+
+/// The driver of hypre, or `None` with a word on stderr.
+pub fn compile_hypre(folder: &Path) -> Option<PathBuf> {
     let source = write_source(folder, "hypre.c", HYPRE)?;
     let mut command = Command::new("mpicc");
     compile(command.args(["-O2", "-I/usr/include/hypre"]).arg(source), folder.join("hypre"), &["-lHYPRE", "-lm"])
@@ -231,31 +260,35 @@ fn compile(command: &mut Command, program: PathBuf, libraries: &[&str]) -> Optio
     }
 }
 
-/// The format that the drivers read: see `benches/peers/hypre.c`.
-fn write_matrix(path: &Path, problem: &gallery::Problem) -> std::io::Result<()> {
-    let a = problem.matrix.view().to_scalar().map_err(std::io::Error::other)?;
+/// Writes a problem with a right-hand side in the format that the drivers read: see `benches/peers/hypre.c`.
+pub fn write_system(path: &Path, problem: &gallery::Problem, b: &[f64]) -> Result<()> {
+    let a = problem.matrix.view().to_scalar()?;
     let coordinates: &[f64] = problem.coordinates.as_deref().unwrap_or(&[]);
-    let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
-    for number in [a.rows, a.columns.len(), coordinates.len()] {
-        file.write_all(&(number as i64).to_le_bytes())?;
-    }
-    for offset in &a.offsets {
-        file.write_all(&(*offset as i32).to_le_bytes())?;
-    }
-    for column in &a.columns {
-        file.write_all(&column.to_le_bytes())?;
-    }
-    for value in a.values.iter().chain(coordinates) {
-        file.write_all(&value.to_le_bytes())?;
-    }
-    file.flush()
+    let write = || -> std::io::Result<()> {
+        let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
+        for number in [a.rows, a.columns.len(), coordinates.len()] {
+            file.write_all(&(number as i64).to_le_bytes())?;
+        }
+        for offset in &a.offsets {
+            file.write_all(&(*offset as i32).to_le_bytes())?;
+        }
+        for column in &a.columns {
+            file.write_all(&column.to_le_bytes())?;
+        }
+        for value in a.values.iter().chain(coordinates).chain(b) {
+            file.write_all(&value.to_le_bytes())?;
+        }
+        file.flush()
+    };
+    write().map_err(|error| Error::new(Status::Io, format!("{}: {error}", path.display())))
 }
 
 /// A temporary folder that vanishes with the benchmark.
-struct Folder(PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Folder {
-    fn new() -> Result<Folder> {
+    /// Makes it.
+    pub fn new() -> Result<Folder> {
         let path = std::env::temp_dir().join(format!("terrace-peers-{}", std::process::id()));
         match std::fs::create_dir_all(&path) {
             Ok(()) => Ok(Folder(path)),

@@ -1,0 +1,140 @@
+//! `terrace bench hypre`: the same classical AMG in hypre and here, held against each other: iterations and operator complexity.
+
+use crate::Outcome;
+use crate::emit::emit;
+use crate::input::product;
+use crate::peers::{Folder, MAX_ITERATIONS, compile_hypre, hypre_command, own, peer, write_system};
+use crate::progress::Progress;
+use clap::Args;
+use serde_json::{Value as Json, json};
+use std::fmt::Write;
+use std::path::Path;
+use terrace::{Context, Error, Result, Status, gallery};
+
+/// Arguments of the command.
+#[derive(Args)]
+pub struct Arguments {
+    /// Problems (see `terrace gallery`); an A after a plus sign takes the product with random numbers as right-hand side instead of ones
+    #[arg(short, long = "problem", value_name = "FAMILY:SIZES[+A]", default_values_t = ["poisson7:64", "poisson7:100", "poisson27:64", "jumps:64+A"].map(String::from))]
+    problems: Vec<String>,
+}
+
+/// Options that are not hypre's defaults here; the driver sets the rest there.
+const OPTIONS: &[&str] = &["amg.coarsening.type=pmis", "amg.interpolation.type=extended_i", "solver.type=cg"];
+
+/// Iterations beyond hypre's that are accepted.
+const MORE_ITERATIONS: i64 = 2;
+
+/// Deviation from hypre's operator complexity that is accepted.
+const COMPLEXITY_MARGIN: f64 = 0.1;
+
+/// One row of the table.
+struct Row {
+    problem: String,
+    rhs: &'static str,
+    /// hypre's version.
+    version: String,
+    /// hypre's and ours.
+    iterations: [i64; 2],
+    complexity: [f64; 2],
+}
+
+impl Row {
+    fn holds(&self) -> bool {
+        let ([theirs, ours], [their_size, our_size]) = (self.iterations, self.complexity);
+        let converged = theirs.max(ours) < MAX_ITERATIONS;
+        converged && ours <= theirs + MORE_ITERATIONS && (our_size / their_size - 1.0).abs() <= COMPLEXITY_MARGIN
+    }
+
+    fn to_json(&self) -> Json {
+        json!({ "problem": self.problem, "rhs": self.rhs, "hypre_version": self.version, "hypre_iterations": self.iterations[0], "iterations": self.iterations[1],
+            "hypre_operator_complexity": self.complexity[0], "operator_complexity": self.complexity[1], "holds": self.holds() })
+    }
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<Outcome> {
+    let folder = Folder::new()?;
+    let progress = Progress::new(false);
+    let Some(program) = progress.spin("compiling the hypre driver", || compile_hypre(&folder.0)) else {
+        let message = "the driver of hypre could not be compiled; on Debian: apt-get install libhypre-dev libopenmpi-dev openmpi-bin";
+        return Err(Error::new(Status::Unsupported, message));
+    };
+    let mut rows = Vec::new();
+    for name in &arguments.problems {
+        rows.push(progress.spin(name, || compare(name, &program, &folder.0.join("system")))?);
+    }
+    emit(&page(&rows))?;
+    emit(&format!("\n{}\n", json!({ "bench": "hypre", "rows": rows.iter().map(Row::to_json).collect::<Vec<_>>() })))?;
+    Ok(if rows.iter().all(Row::holds) { Outcome::Done } else { Outcome::NotConverged })
+}
+
+fn compare(name: &str, program: &Path, system: &Path) -> Result<Row> {
+    let (description, random) = match name.strip_suffix("+A") {
+        Some(description) => (description, true),
+        None => (name, false),
+    };
+    let problem = gallery::parse(description)?;
+    let functions = problem.matrix.block.rows;
+    let b = if random {
+        product(&Context::new("host")?, problem.matrix.clone().into_shared())?
+    } else {
+        vec![1.0; problem.matrix.view().scalar_rows()]
+    };
+    write_system(system, &problem, &b)?;
+    drop((problem, b));
+    let failed = |what: &str| Error::new(Status::Internal, format!("{name}: {what}"));
+    let command = hypre_command(program, system, "pmis", 1, functions, 1);
+    let theirs = peer(command, "hypre", name.to_string()).ok_or_else(|| failed("hypre failed"))?;
+    let flags: &[&str] = if random { &["--random-solution"] } else { &[] };
+    let ours = own(description, name, OPTIONS, flags, 1)?;
+    let complexity = |c: Option<f64>| c.ok_or_else(|| failed("no operator complexity was told"));
+    Ok(Row {
+        problem: description.to_string(),
+        rhs: if random { "A x" } else { "ones" },
+        version: theirs.version.unwrap_or_default(),
+        iterations: [theirs.iterations, ours.iterations],
+        complexity: [complexity(theirs.complexity)?, complexity(ours.complexity)?],
+    })
+}
+
+fn page(rows: &[Row]) -> String {
+    let version = rows.first().map_or("", |row| row.version.as_str());
+    let mut out = format!(
+        "# Beside hypre\n\nMade by `terrace bench hypre` with hypre {version} from Debian's package libhypre-dev on one rank. Both run CG to a relative residual of 1e-8 with one V-cycle of the \
+         same classical AMG: PMIS, extended+i interpolation with at most 4 entries in a row, threshold 0.25, one sweep of l1-Jacobi before and after. What is not listed has its default on either side. It holds \
+         that Terrace needs at most {MORE_ITERATIONS} iterations more and that its operator complexity is within {:.0} % of hypre's; the command exits with 1 otherwise. With jumps of 1e6 and a \
+         right-hand side of ones the rounding of the solution alone leaves a residual near 1e-8, so that both solve for the product of the matrix with random numbers (A x) there.\n\n\
+         | problem | right-hand side | hypre iterations | Terrace iterations | hypre complexity | Terrace complexity | holds |\n\
+         | --- | --- | --- | --- | --- | --- | --- |\n",
+        100.0 * COMPLEXITY_MARGIN
+    );
+    for row in rows {
+        let ([theirs, ours], [their_size, our_size]) = (row.iterations, row.complexity);
+        let holds = if row.holds() { "yes" } else { "no" };
+        let _ = writeln!(
+            out,
+            "| {} | {} | {theirs} | {ours} | {their_size:.3} | {our_size:.3} | {holds} |",
+            row.problem, row.rhs
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bounds_are_those_of_the_page() {
+        let row = |ours, size| Row {
+            problem: String::new(),
+            rhs: "ones",
+            version: String::new(),
+            iterations: [10, ours],
+            complexity: [2.0, size],
+        };
+        assert!(row(12, 2.19).holds() && row(3, 1.81).holds());
+        assert!(!row(500, 2.0).holds() && !row(13, 2.0).holds() && !row(10, 2.21).holds() && !row(10, 1.79).holds());
+    }
+}
