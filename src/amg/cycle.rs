@@ -76,7 +76,12 @@ impl<B: Backend, V: Scalar> Level<B, V> {
     fn visit(&mut self, shape: Shape, b: &B::Slice<V>, x: &mut B::Slice<V>, zero_guess: bool) -> Result<()> {
         match &self.below {
             Below::Inverse(inverse) => return inverse.apply(V::ONE, b, V::ZERO, x),
-            Below::Sweeps(sweeps) => return self.sweeps(*sweeps, b, x, zero_guess, false),
+            // The second half runs the other way, so that an even number of sweeps is symmetric.
+            Below::Sweeps(sweeps) => {
+                let second = sweeps / 2;
+                self.sweeps(sweeps - second, b, x, zero_guess, false)?;
+                return self.sweeps(second, b, x, false, true);
+            }
             Below::Coarser(_) => {}
         }
         if self.pre_sweeps == 0 && zero_guess {
@@ -144,7 +149,8 @@ impl<B: Backend, V: Scalar> Level<B, V> {
             && V::PRECISION == precision;
         match &self.below {
             Below::Coarser(coarser) => symmetric && coarser.is_symmetric_in(precision),
-            _ => V::PRECISION == precision,
+            Below::Sweeps(sweeps) => V::PRECISION == precision && (sweeps % 2 == 0 || self.smoother.is_symmetric()),
+            Below::Inverse(_) => V::PRECISION == precision,
         }
     }
 }

@@ -70,7 +70,7 @@ fn scalar_rows<S: Scalar, X: Scalar, Y: Scalar>(
 
 /// Four partial sums, so that no addition waits for the one before it.
 #[inline(always)]
-fn row_product<S: Scalar, X: Scalar, Y: Scalar>(columns: &[i32], values: &[S], x: &[X], base: usize) -> Y {
+pub(super) fn row_product<S: Scalar, X: Scalar, Y: Scalar>(columns: &[i32], values: &[S], x: &[X], base: usize) -> Y {
     let term = |c: i32, v: S| v.cast::<Y>() * x[c as usize - base].cast();
     let mut sums = [Y::ZERO; 4];
     let (c4, v4) = (columns.chunks_exact(4), values.chunks_exact(4));
