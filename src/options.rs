@@ -35,6 +35,13 @@ pub enum Kind {
     /// Names of number formats from the finest level downward, separated by commas; the last repeats. `input` is the format of
     /// the matrix that was handed over.
     Precisions,
+    /// Whole numbers in a closed range from the finest level downward, separated by commas; the last repeats.
+    Ints {
+        /// Smallest.
+        min: i64,
+        /// Largest.
+        max: i64,
+    },
 }
 
 impl Kind {
@@ -47,6 +54,7 @@ impl Kind {
             Kind::Real { min, max, auto } => format!("{}number from {min} to {max}", or_auto(auto)),
             Kind::Choice { names, auto } => format!("{}{}", or_auto(auto), names.join(", ")),
             Kind::Precisions => "list of input, f64, f32".to_string(),
+            Kind::Ints { min, max } => format!("list of whole numbers from {min} to {max}"),
         }
     }
 }
@@ -174,11 +182,11 @@ rows! {
     "amg.smoother.diagonal", choice(&["point", "block"]), "block", "-", "smoother (BLOCK_JACOBI)",
         "Block matrices: whether sweeps invert the diagonal or the diagonal blocks; the eigenvalues that jacobi and chebyshev go by are those of the matrix scaled by it. A row whose diagonal is zero, or which has no pivot on the diagonal of its block, is left out of the sweeps.",
         "Never more iterations in elasticity, and up to a fifth fewer with jacobi; the blocks are a few per cent of the matrix.";
-    "amg.smoother.pre_sweeps", Kind::Int { min: 0, max: 100 }, "1", "SetCycleNumSweeps (down)", "presweeps",
-        "Sweeps before the coarse correction.",
+    "amg.smoother.pre_sweeps", Kind::Ints { min: 0, max: 100 }, "1", "SetCycleNumSweeps (down)", "presweeps",
+        "Sweeps before the coarse correction, finest level first; the last of the list goes on downward.",
         "V(1,1) has the least time to solution with a Krylov method around it.";
-    "amg.smoother.post_sweeps", Kind::Int { min: 0, max: 100 }, "1", "SetCycleNumSweeps (up)", "postsweeps",
-        "Sweeps after the coarse correction.",
+    "amg.smoother.post_sweeps", Kind::Ints { min: 0, max: 100 }, "1", "SetCycleNumSweeps (up)", "postsweeps",
+        "Sweeps after the coarse correction, finest level first; the last of the list goes on downward. Where they differ from pre_sweeps on some level, the cycle is not symmetric, and solver.type auto is fcg.",
         "Equal to pre_sweeps, so that the cycle is symmetric.";
     "amg.smoother.jacobi.weight", Kind::Real { min: 0.01, max: 2.0, auto: true }, "auto", "SetRelaxWt", "relaxation_factor",
         "jacobi: damping of the point Jacobi sweep. auto: 4/3 over the estimated largest eigenvalue of the scaled matrix.",

@@ -123,7 +123,12 @@ impl<B: Backend, V: Scalar> Level<B, V> {
                 (coarser.bytes(), self.smoother_name.clone(), Some(coarser.transfer_precision()))
             }
             Below::Inverse(inverse) => (inverse.bytes(), "dense inverse".to_string(), None),
-            Below::Sweeps(sweeps) => (0, format!("{} x {sweeps}", self.smoother_name), None),
+            Below::Sweeps(_) => (0, self.smoother_name.clone(), None),
+        };
+        let (pre_sweeps, post_sweeps) = match &self.below {
+            Below::Coarser(_) => (self.pre_sweeps, self.post_sweeps),
+            Below::Inverse(_) => (0, 0),
+            Below::Sweeps(sweeps) => (sweeps - sweeps / 2, sweeps / 2),
         };
         out.push(LevelReport {
             rows: self.a.rows(),
@@ -135,6 +140,8 @@ impl<B: Backend, V: Scalar> Level<B, V> {
             transfer_precision: transfer.unwrap_or(self.a.precision()),
             smoother_precision: self.smoother_precision,
             smoother,
+            pre_sweeps,
+            post_sweeps,
         });
         if let Below::Coarser(coarser) = &self.below {
             coarser.describe(out);
