@@ -139,6 +139,7 @@ static void options(terrace_config *config) {
          terrace_config_set_level(config, 99, TERRACE_LEVEL_MATRIX, TERRACE_F32));
     show("part of a level that is none", TERRACE_ERROR_INVALID_ARGUMENT,
          terrace_config_set_level(config, 1, 7, TERRACE_F32));
+    show("sweeps out of range", TERRACE_ERROR_OPTION_VALUE, terrace_config_set_level_sweeps(config, 1, 101, 1));
     show("text that is not JSON", TERRACE_ERROR_PARSE, terrace_config_load_json(config, "{\"solver.type\": cg}"));
     show("JSON that is not an object", TERRACE_ERROR_PARSE, terrace_config_load_json(config, "[1, 2]"));
     show("unknown preset", TERRACE_ERROR_OPTION_VALUE, terrace_config_load_preset(config, "laplace"));

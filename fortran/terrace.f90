@@ -149,7 +149,7 @@ module terrace
   public :: terrace_matrix_create_csr, terrace_matrix_create_bsr, terrace_matrix_get_size, terrace_matrix_update_values
   public :: terrace_matrix_set_near_null_space, terrace_matrix_set_coordinates
   public :: terrace_config_create, terrace_config_set_str, terrace_config_set_int, terrace_config_set_real
-  public :: terrace_config_set_level, terrace_config_load_json, terrace_config_load_preset
+  public :: terrace_config_set_level, terrace_config_set_level_sweeps, terrace_config_load_json, terrace_config_load_preset
   public :: terrace_amg_setup, terrace_amg_update, terrace_amg_apply, terrace_amg_memory_estimate
   public :: terrace_solver_create, terrace_solver_set_operator, terrace_solver_set_operator_f32
   public :: terrace_solver_set_preconditioner, terrace_solver_set_preconditioner_f32
@@ -461,6 +461,16 @@ module terrace
       integer(c_int32_t), value :: level
       integer(c_int32_t), value :: part
       integer(c_int32_t), value :: precision
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_config_set_level_sweeps(config, level, pre, post) &
+        result(outcome) bind(c, name='terrace_config_set_level_sweeps')
+      import
+      type(c_ptr), value :: config
+      integer(c_int32_t), value :: level
+      integer(c_int32_t), value :: pre
+      integer(c_int32_t), value :: post
       integer(c_int32_t) :: outcome
     end function
 
@@ -1442,6 +1452,13 @@ contains
     integer(c_int32_t), intent(in) :: level, part, precision
     integer(c_int32_t), intent(out) :: status
     status = c_config_set_level(config%handle, level, part, precision)
+  end subroutine
+
+  subroutine terrace_config_set_level_sweeps(config, level, pre, post, status)
+    type(terrace_config), intent(in) :: config
+    integer(c_int32_t), intent(in) :: level, pre, post
+    integer(c_int32_t), intent(out) :: status
+    status = c_config_set_level_sweeps(config%handle, level, pre, post)
   end subroutine
 
   subroutine terrace_config_load_json(config, json, status)

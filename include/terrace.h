@@ -52,6 +52,8 @@
  *   transfer_precision             storage of interpolation and restriction to the next level
  *   smoother_precision             storage of the smoother's data
  *   smoother                       smoother, or solver of the coarsest level
+ *   pre_sweeps                     sweeps before the coarse correction, or the first half of them where a coarsest level is swept; 0 where it is factorised
+ *   post_sweeps                    sweeps after the coarse correction, or the second half
  *
  *   index is the right-hand side of the last solve:
  *   iterations                     iterations of the Krylov method
@@ -685,6 +687,18 @@ terrace_status terrace_config_set_level(terrace_config *config,
                                         int32_t level,
                                         terrace_level_part part,
                                         terrace_type precision);
+
+/**
+ * Sets the sweeps of one level; the same as the options "amg.smoother.pre_sweeps" and "amg.smoother.post_sweeps".
+ *
+ * - `config`: not NULL.
+ * - `level`: 0 (the finest) to 63, or `TERRACE_LAST` for all levels below the last one named.
+ * - `pre`, `post`: sweeps before and after the coarse correction, 0 to 100.
+ *
+ * Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (the level),
+ * `TERRACE_ERROR_OPTION_VALUE` (the sweeps). One thread at a time for each context.
+ */
+terrace_status terrace_config_set_level_sweeps(terrace_config *config, int32_t level, int32_t pre, int32_t post);
 
 /**
  * Sets every option of a JSON object. Keys may be dotted or nested: {"solver.tolerance": 1e-6} or {"solver": {"tolerance": 1e-6}}.

@@ -22,9 +22,10 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn scale<T: Scalar>(&self, alpha: T, x: &mut Self::Slice<T>);
     /// y = alpha x + beta y; y is not read when beta is 0.
     fn axpby<T: Scalar>(&self, alpha: T, x: &Self::Slice<T>, beta: T, y: &mut Self::Slice<T>);
-    /// y += d * x, element by element, with d in any storage format.
+    /// y += D x for a diagonal D, or one of square blocks, each stored row by row: d is as many times longer than x as a block has
+    /// rows. Any storage format.
     fn add_scaled_by<T: Scalar, S: Scalar>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
-    /// y = d * x, element by element, with d in any storage format.
+    /// y = D x, with D as for [`Backend::add_scaled_by`].
     fn scale_by<T: Scalar, S: Scalar>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
     /// The inner product, accumulated in f64 in a fixed order.
     fn dot<T: Scalar>(&self, x: &Self::Slice<T>, y: &Self::Slice<T>) -> f64;

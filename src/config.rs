@@ -67,6 +67,7 @@ impl Config {
         let value = match row.kind {
             Kind::Real { .. } => in_range(row, Value::Real(value as f64))?,
             Kind::Int { .. } => in_range(row, Value::Int(value))?,
+            Kind::Ints { .. } => parse(row, &value.to_string())?,
             _ => return rejected(row, &value.to_string()),
         };
         self.values.insert(row.key, value);
@@ -87,21 +88,33 @@ impl Config {
     /// Sets the precision of one part of one level. [`LAST_LEVEL`] sets all levels below the last one named. `None` is the format
     /// of the matrix that will be handed over.
     pub fn set_level(&mut self, level: i32, part: LevelPart, precision: Option<Precision>) -> Result<()> {
-        let name = precision.map_or("input", Precision::name);
-        let explicit = matches!(self.values.get(part.key()), Some(Value::Text(_)));
-        let mut list: Vec<String> = self.text(part.key()).split(',').map(str::to_string).collect();
+        self.set_entry(level, part.key(), precision.map_or("input", Precision::name))
+    }
+
+    /// Sets the sweeps of one level before and after the coarse correction. [`LAST_LEVEL`] sets all levels below the last one named.
+    pub fn set_level_sweeps(&mut self, level: i32, pre: i32, post: i32) -> Result<()> {
+        let mut changed = self.clone();
+        changed.set_entry(level, "amg.smoother.pre_sweeps", &pre.to_string())?;
+        changed.set_entry(level, "amg.smoother.post_sweeps", &post.to_string())?;
+        *self = changed;
+        Ok(())
+    }
+
+    /// Sets the entry of one level in a list.
+    fn set_entry(&mut self, level: i32, key: &str, entry: &str) -> Result<()> {
+        let explicit = self.values.contains_key(key);
+        let mut list: Vec<String> = self.text(key).split(',').map(str::to_string).collect();
         match level {
-            LAST_LEVEL if explicit => list.push(name.to_string()),
-            LAST_LEVEL => list = vec![name.to_string()],
+            LAST_LEVEL if explicit => list.push(entry.to_string()),
+            LAST_LEVEL => list = vec![entry.to_string()],
             0..64 => {
                 let last = list.last().cloned().unwrap_or_default();
                 list.resize(list.len().max(level as usize + 1), last);
-                list[level as usize] = name.to_string();
+                list[level as usize] = entry.to_string();
             }
             _ => return fail!(InvalidArgument, "level is {level}; accepted: 0 to 63, or TERRACE_LAST (-1)"),
         }
-        self.values.insert(part.key(), Value::Text(list.join(",")));
-        Ok(())
+        self.set_str(key, &list.join(","))
     }
 
     /// Sets every option of a JSON object. Keys may be dotted or nested. Nothing is changed when any of them is refused.
@@ -184,7 +197,7 @@ impl Config {
         }
     }
 
-    /// A choice or precision list, as text.
+    /// A choice or a list, as text.
     pub(crate) fn text(&self, key: &str) -> String {
         match self.value(key) {
             Value::Text(v) => v,
@@ -202,6 +215,13 @@ impl Config {
         let list = self.text(part.key());
         let name = list.split(',').nth(level).or(list.split(',').next_back()).unwrap_or("input");
         Precision::from_name(name).unwrap_or(input)
+    }
+
+    /// The whole number of a list on a level.
+    pub(crate) fn level_int(&self, key: &str, level: usize) -> usize {
+        let list = self.text(key);
+        let entry = list.split(',').nth(level).or(list.split(',').next_back());
+        entry.and_then(|e| e.parse().ok()).unwrap_or_else(|| unreachable!("{key} is not a list of whole numbers"))
     }
 
     fn value(&self, key: &str) -> Value {
@@ -255,6 +275,14 @@ fn parse(row: &OptionRow, text: &str) -> Result<Value> {
                     )
                 }
                 Some(_) => rejected(row, text),
+            }
+        }
+        Kind::Ints { min, max } => {
+            let numbers: Vec<Option<i64>> = text.split(',').map(|n| n.trim().parse().ok()).collect();
+            if numbers.iter().all(|n| n.is_some_and(|n| (min..=max).contains(&n))) {
+                Ok(Value::Text(numbers.iter().flatten().map(i64::to_string).collect::<Vec<_>>().join(",")))
+            } else {
+                rejected(row, text)
             }
         }
     }
@@ -343,5 +371,33 @@ mod tests {
         assert_eq!(config.level_precision(LevelPart::Matrix, 9, Precision::F64), Precision::F32);
         assert_eq!(config.level_precision(LevelPart::Vector, 3, Precision::F32), Precision::F32);
         assert!(config.set_level(99, LevelPart::Vector, None).is_err());
+    }
+
+    #[test]
+    fn level_sweeps_repeat_downward_and_are_set_together_or_not_at_all() {
+        let mut config = Config::new();
+        assert_eq!(config.level_int("amg.smoother.pre_sweeps", 5), 1);
+        config.set_str("amg.smoother.pre_sweeps", " 1, 2 ,03").unwrap();
+        assert_eq!(config.text("amg.smoother.pre_sweeps"), "1,2,3");
+        assert_eq!([0, 1, 2, 9].map(|level| config.level_int("amg.smoother.pre_sweeps", level)), [1, 2, 3, 3]);
+        config.set_int("amg.smoother.pre_sweeps", 4).unwrap();
+        assert_eq!(config.level_int("amg.smoother.pre_sweeps", 1), 4);
+
+        config.set_level_sweeps(1, 2, 0).unwrap();
+        config.set_level_sweeps(LAST_LEVEL, 5, 6).unwrap();
+        assert_eq!(config.text("amg.smoother.pre_sweeps"), "4,2,5");
+        assert_eq!(config.text("amg.smoother.post_sweeps"), "1,0,6");
+
+        let before = config.to_json();
+        assert_eq!(config.set_level_sweeps(0, 3, 101).unwrap_err().status, Status::OptionValue);
+        assert_eq!(config.set_level_sweeps(0, -1, 1).unwrap_err().status, Status::OptionValue);
+        assert_eq!(config.set_level_sweeps(64, 1, 1).unwrap_err().status, Status::InvalidArgument);
+        for bad in ["", "1,", "1;2", "1.5", "two"] {
+            let error = config.set_str("amg.smoother.post_sweeps", bad).unwrap_err();
+            assert_eq!(error.status, Status::OptionValue, "{bad}");
+            assert!(error.message.contains("whole numbers from 0 to 100"), "{error}");
+        }
+        assert!(config.set_real("amg.smoother.pre_sweeps", 1.0).is_err());
+        assert_eq!(config.to_json(), before);
     }
 }

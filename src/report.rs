@@ -25,6 +25,10 @@ pub struct LevelReport {
     pub smoother_precision: Precision,
     /// Smoother, or the solver of the coarsest level.
     pub smoother: String,
+    /// Sweeps before the coarse correction. A coarsest level that is swept does them first, then those after.
+    pub pre_sweeps: usize,
+    /// Sweeps after the coarse correction, which run the other way.
+    pub post_sweeps: usize,
 }
 
 /// One right-hand side of a solve.
@@ -167,6 +171,8 @@ facts! {
     "transfer_precision", Level, "storage of interpolation and restriction to the next level", |r, i| Text(r.levels[i].transfer_precision.name().to_string());
     "smoother_precision", Level, "storage of the smoother's data", |r, i| Text(r.levels[i].smoother_precision.name().to_string());
     "smoother", Level, "smoother, or solver of the coarsest level", |r, i| Text(r.levels[i].smoother.clone());
+    "pre_sweeps", Level, "sweeps before the coarse correction, or the first half of them where a coarsest level is swept; 0 where it is factorised", |r, i| Int(r.levels[i].pre_sweeps as i64);
+    "post_sweeps", Level, "sweeps after the coarse correction, or the second half", |r, i| Int(r.levels[i].post_sweeps as i64);
 }
 
 impl Report {
@@ -226,15 +232,15 @@ impl Report {
         if !self.levels.is_empty() {
             let _ = writeln!(
                 out,
-                "{:>5} {:>12} {:>14} {:>9} {:>7} {:>22} {:>10}  smoother",
-                "level", "rows", "nonzeros", "per row", "format", "precision A/v/P/S", "MiB"
+                "{:>5} {:>12} {:>14} {:>9} {:>7} {:>22} {:>10} {:>7}  smoother",
+                "level", "rows", "nonzeros", "per row", "format", "precision A/v/P/S", "MiB", "sweeps"
             );
         }
         for (i, l) in self.levels.iter().enumerate() {
             let precision = [l.matrix_precision, l.vector_precision, l.transfer_precision, l.smoother_precision];
             let _ = writeln!(
                 out,
-                "{:>5} {:>12} {:>14} {:>9.1} {:>7} {:>22} {:>10.2}  {}",
+                "{:>5} {:>12} {:>14} {:>9.1} {:>7} {:>22} {:>10.2} {:>7}  {}",
                 i,
                 l.rows,
                 l.nonzeros,
@@ -242,6 +248,7 @@ impl Report {
                 l.format,
                 precision.map(Precision::name).join("/"),
                 mebibytes(l.bytes),
+                format!("{}+{}", l.pre_sweeps, l.post_sweeps),
                 l.smoother
             );
         }

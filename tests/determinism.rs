@@ -43,6 +43,19 @@ fn results_are_identical_to_the_bit_for_1_2_and_7_threads() {
         ("elasticity:14", &[]),
         ("poisson5:200", &[("amg.smoother.type", "l1_gauss_seidel")]),
         ("elasticity:18", &[("amg.smoother.type", "l1_gauss_seidel"), ("precision.smoother", "f32")]),
+        ("poisson7:40", &[("amg.smoother.type", "gauss_seidel")]),
+        (
+            "convection_diffusion:120",
+            &[
+                ("amg.smoother.type", "gauss_seidel"),
+                ("amg.smoother.gauss_seidel.direction", "symmetric"),
+                ("solver.type", "gmres"),
+            ],
+        ),
+        ("elasticity:18", &[("amg.smoother.type", "gauss_seidel"), ("precision.smoother", "f32")]),
+        ("elasticity:18", &[("amg.smoother.type", "gauss_seidel"), ("amg.smoother.diagonal", "point")]),
+        ("elasticity:18", &[("amg.smoother.type", "chebyshev"), ("amg.eigenvalue.method", "power")]),
+        ("poisson7:40", &[("amg.smoother.type", "jacobi"), ("amg.eigenvalue.steps", "5")]),
         ("elasticity:14", &[("amg.coarsening.type", "pmis"), ("solver.max_iterations", "20")]),
     ];
     for (name, options) in cases {

@@ -76,7 +76,12 @@ impl<B: Backend, V: Scalar> Level<B, V> {
     fn visit(&mut self, shape: Shape, b: &B::Slice<V>, x: &mut B::Slice<V>, zero_guess: bool) -> Result<()> {
         match &self.below {
             Below::Inverse(inverse) => return inverse.apply(V::ONE, b, V::ZERO, x),
-            Below::Sweeps(sweeps) => return self.sweeps(*sweeps, b, x, zero_guess, false),
+            // The second half runs the other way, so that an even number of sweeps is symmetric.
+            Below::Sweeps(sweeps) => {
+                let second = sweeps / 2;
+                self.sweeps(sweeps - second, b, x, zero_guess, false)?;
+                return self.sweeps(second, b, x, false, true);
+            }
             Below::Coarser(_) => {}
         }
         if self.pre_sweeps == 0 && zero_guess {
@@ -118,7 +123,12 @@ impl<B: Backend, V: Scalar> Level<B, V> {
                 (coarser.bytes(), self.smoother_name.clone(), Some(coarser.transfer_precision()))
             }
             Below::Inverse(inverse) => (inverse.bytes(), "dense inverse".to_string(), None),
-            Below::Sweeps(sweeps) => (0, format!("{} x {sweeps}", self.smoother_name), None),
+            Below::Sweeps(_) => (0, self.smoother_name.clone(), None),
+        };
+        let (pre_sweeps, post_sweeps) = match &self.below {
+            Below::Coarser(_) => (self.pre_sweeps, self.post_sweeps),
+            Below::Inverse(_) => (0, 0),
+            Below::Sweeps(sweeps) => (sweeps - sweeps / 2, sweeps / 2),
         };
         out.push(LevelReport {
             rows: self.a.rows(),
@@ -130,6 +140,8 @@ impl<B: Backend, V: Scalar> Level<B, V> {
             transfer_precision: transfer.unwrap_or(self.a.precision()),
             smoother_precision: self.smoother_precision,
             smoother,
+            pre_sweeps,
+            post_sweeps,
         });
         if let Below::Coarser(coarser) = &self.below {
             coarser.describe(out);
@@ -144,7 +156,8 @@ impl<B: Backend, V: Scalar> Level<B, V> {
             && V::PRECISION == precision;
         match &self.below {
             Below::Coarser(coarser) => symmetric && coarser.is_symmetric_in(precision),
-            _ => V::PRECISION == precision,
+            Below::Sweeps(sweeps) => V::PRECISION == precision && (sweeps % 2 == 0 || self.smoother.is_symmetric()),
+            Below::Inverse(_) => V::PRECISION == precision,
         }
     }
 }

@@ -129,6 +129,24 @@ pub unsafe extern "C" fn terrace_config_set_level(
     })
 }
 
+/// Sets the sweeps of one level; the same as the options "amg.smoother.pre_sweeps" and "amg.smoother.post_sweeps".
+///
+/// - `config`: not NULL.
+/// - `level`: 0 (the finest) to 63, or `TERRACE_LAST` for all levels below the last one named.
+/// - `pre`, `post`: sweeps before and after the coarse correction, 0 to 100.
+///
+/// Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (the level),
+/// `TERRACE_ERROR_OPTION_VALUE` (the sweeps). One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_config_set_level_sweeps(
+    config: *mut terrace_config,
+    level: i32,
+    pre: i32,
+    post: i32,
+) -> terrace_status {
+    call!(config, |config| config.config.enter("config")?.set_level_sweeps(level, pre, post))
+}
+
 /// Sets every option of a JSON object. Keys may be dotted or nested: {"solver.tolerance": 1e-6} or {"solver": {"tolerance": 1e-6}}.
 ///
 /// - `config`: not NULL.
@@ -198,7 +216,11 @@ mod tests {
         assert_eq!(abi!(terrace_config_set_real(config, c"solver.tolerance".as_ptr(), 0.5)), 0);
         assert_eq!(abi!(terrace_config_set_level(config, 0, TERRACE_LEVEL_MATRIX, TERRACE_F64)), 0);
         assert_eq!(abi!(terrace_config_set_level(config, TERRACE_LAST, TERRACE_LEVEL_MATRIX, TERRACE_F32)), 0);
+        assert_eq!(abi!(terrace_config_set_level_sweeps(config, 1, 2, 3)), 0);
         let set = json();
+        assert!(
+            set.contains(r#""amg.smoother.pre_sweeps":"1,2""#) && set.contains(r#""amg.smoother.post_sweeps":"1,3""#)
+        );
         for part in [r#""solver.type":"fcg""#, r#""solver.max_iterations":7"#, r#""precision.matrix":"f64,f32""#] {
             assert!(set.contains(part), "{set}");
         }
@@ -214,6 +236,9 @@ mod tests {
         assert!(context.last_error().contains("poisson, elasticity"), "{}", context.last_error());
         let bf16 = abi!(terrace_config_set_level(config, 0, TERRACE_LEVEL_VECTOR, TERRACE_BF16));
         assert_eq!(bf16, Status::Unsupported.code());
+        assert_eq!(abi!(terrace_config_set_level_sweeps(config, -2, 1, 1)), Status::InvalidArgument.code());
+        assert_eq!(abi!(terrace_config_set_level_sweeps(config, 0, 1, -1)), Status::OptionValue.code());
+        assert!(context.last_error().contains("0 to 100"));
         assert_eq!(abi!(terrace_config_set_str(config, null(), c"1".as_ptr())), Status::NullArgument.code());
         assert_eq!(context.last_error(), "key is null");
         let latin1 = c"s\xe9".as_ptr();

@@ -1,55 +1,131 @@
-//! The largest eigenvalue of a matrix scaled by its diagonal, by a few Lanczos steps.
+//! The largest eigenvalue of D^-1 A, where D is the diagonal of A or its diagonal blocks, by a few Lanczos or power steps. Both need
+//! nothing but products with A and D^-1: they run in the inner product of D, in which D^-1 A is symmetric when A is.
 
-use super::{Host, hash, spmv};
+use super::vector::{block_width, dot_piece, multiply_blocks};
+use super::{Host, hash, par, spmv};
 use crate::backend::Backend;
+use crate::config::Config;
 use crate::error::{Result, try_vec};
 use crate::scalar::Scalar;
 use crate::sparse::CsrView;
 
-/// Lanczos steps: the largest Ritz value of an elliptic operator is then within a few per cent.
-const STEPS: usize = 12;
+/// Names of the methods, as the options spell them.
+pub const METHODS: &[&str] = &["lanczos", "power"];
 
-/// Estimates the largest eigenvalue of D^-1 A for symmetric A with positive diagonal D, through the similar D^-1/2 A D^-1/2.
-/// `inverse_diagonal` holds 1/d. The estimate never exceeds the true value.
-pub fn largest<T: Scalar>(host: &Host, a: &CsrView<'_, T>, inverse_diagonal: &[T]) -> Result<f64> {
+/// How an eigenvalue is estimated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    lanczos: bool,
+    steps: usize,
+}
+
+impl Estimate {
+    /// What the options name.
+    pub fn from_config(config: &Config) -> Estimate {
+        Estimate {
+            lanczos: config.text("amg.eigenvalue.method") == "lanczos",
+            steps: config.int("amg.eigenvalue.steps"),
+        }
+    }
+
+    /// Estimates the largest eigenvalue of D^-1 A; never more than it when A and D are symmetric and D is definite. `inverse` is D^-1,
+    /// one value for each scalar row or one block for each block row. 0 when D^-1 or A is zero.
+    pub fn largest<T: Scalar>(&self, host: &Host, a: &CsrView<'_, T>, inverse: &[T]) -> Result<f64> {
+        if self.lanczos { lanczos(host, a, inverse, self.steps) } else { power(host, a, inverse, self.steps) }
+    }
+}
+
+/// A vector u of the dual space and z = D^-1 u.
+struct Pair<'a, T> {
+    inverse: &'a [T],
+    width: usize,
+    u: Vec<T>,
+    z: Vec<T>,
+}
+
+impl<'a, T: Scalar> Pair<'a, T> {
+    /// A random start that weighs all rows alike: u is random over the root of D^-1's diagonal. Also gives u z.
+    fn start(n: usize, inverse: &'a [T]) -> Result<(Pair<'a, T>, f64)> {
+        let (u, z) = (try_vec(n, T::ZERO)?, try_vec(n, T::ZERO)?);
+        let mut pair = Pair { inverse, width: block_width(inverse, &u), u, z };
+        let width = pair.width;
+        let square = pair.fill(|start, u| {
+            for (k, u) in u.iter_mut().enumerate() {
+                let i = start + k;
+                let random = (hash(i, 0) >> 11) as f64 / (1_u64 << 53) as f64 - 0.5;
+                let d = inverse[i * width + i % width].to_f64().abs();
+                *u = T::from_f64(if d == 0.0 { 0.0 } else { random / d.sqrt() });
+            }
+        });
+        Ok((pair, square))
+    }
+
+    /// Lets `work` set u, sets z and gives u z, all in one pass.
+    fn fill(&mut self, work: impl Fn(usize, &mut [T]) + Sync) -> f64 {
+        let (inverse, width) = (self.inverse, self.width);
+        par::sum_mut2(&mut self.u, &mut self.z, par::GRAIN / width * width, |start, u, z| {
+            work(start, u);
+            multiply_blocks(width, &inverse[start * width..], u, z, |du, z| *z = du);
+            dot_piece(u, z)
+        })
+    }
+}
+
+/// The largest eigenvalue of the tridiagonal matrix of α and β, where with v = u/β
+/// q = A D^-1 v, α = v D^-1 q, the next u = q - α v - β v', and the next β is the norm of u.
+fn lanczos<T: Scalar>(host: &Host, a: &CsrView<'_, T>, inverse: &[T], steps: usize) -> Result<f64> {
     let n = a.scalar_rows();
-    let mut root = try_vec(n, T::ZERO)?;
-    for (r, d) in root.iter_mut().zip(inverse_diagonal) {
-        *r = T::from_f64(d.to_f64().abs().sqrt());
-    }
-    let mut v = try_vec(n, T::ZERO)?;
-    for (i, v) in v.iter_mut().enumerate() {
-        *v = T::from_f64((hash(i, 0) >> 11) as f64 / (1_u64 << 53) as f64 - 0.5);
-    }
-    let mut previous = try_vec(n, T::ZERO)?;
-    let mut scaled = try_vec(n, T::ZERO)?;
-    let mut w = try_vec(n, T::ZERO)?;
-    let (mut alphas, mut betas): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
-    let norm = host.norm(&v);
-    if norm == 0.0 {
+    let (mut pair, square) = Pair::start(n, inverse)?;
+    // A negative definite A has a negative definite D: the estimate is that of -A.
+    let sign = square.signum();
+    let mut beta = (sign * square).sqrt();
+    if beta == 0.0 {
         return Ok(0.0);
     }
-    host.scale(T::from_f64(1.0 / norm), &mut v);
-    for step in 0..STEPS.min(n) {
-        host.scale_by(&root, &v, &mut scaled);
-        spmv::apply(a, T::ONE, &scaled, T::ZERO, &mut w);
-        host.copy(&w, &mut scaled);
-        host.scale_by(&root, &scaled, &mut w);
-        let alpha = host.dot(&v, &w);
+    let mut previous = try_vec(n, T::ZERO)?;
+    let mut previous_beta = 1.0;
+    let mut q = try_vec(n, T::ZERO)?;
+    let (mut alphas, mut betas): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
+    for step in 0..steps.min(n) {
+        spmv::apply(a, T::from_f64(1.0 / beta), &pair.z, T::ZERO, &mut q);
+        let alpha = sign * host.dot(&pair.z, &q) / beta;
         alphas.push(alpha);
-        host.axpby(T::from_f64(-alpha), &v, T::ONE, &mut w);
-        if step > 0 {
-            host.axpby(T::from_f64(-betas[step - 1]), &previous, T::ONE, &mut w);
+        if step + 1 == steps.min(n) {
+            break;
         }
-        let beta = host.norm(&w);
-        if beta <= 1e-10 * alpha.abs() || !beta.is_finite() {
+        std::mem::swap(&mut pair.u, &mut previous);
+        let (of_v, of_previous) = (T::from_f64(alpha / beta), T::from_f64(beta / previous_beta));
+        let (v, q) = (&previous, &q);
+        let square = pair.fill(|start, u| {
+            for ((u, v), q) in u.iter_mut().zip(&v[start..]).zip(&q[start..]) {
+                *u = *q - of_v * *v - of_previous * *u;
+            }
+        });
+        previous_beta = beta;
+        beta = (sign * square).sqrt();
+        // Also ends where D is not definite, and its inner product none.
+        if beta.is_nan() || beta <= 1e-10 * alpha.abs() || beta.is_infinite() {
             break;
         }
         betas.push(beta);
-        host.copy(&v, &mut previous);
-        host.axpby(T::from_f64(1.0 / beta), &w, T::ZERO, &mut v);
     }
     Ok(largest_tridiagonal(&alphas, &betas))
+}
+
+/// The growth of a vector's norm in the last product with D^-1 A.
+fn power<T: Scalar>(host: &Host, a: &CsrView<'_, T>, inverse: &[T], steps: usize) -> Result<f64> {
+    let (mut pair, square) = Pair::start(a.scalar_rows(), inverse)?;
+    let mut q = host.zeros(pair.u.len())?;
+    let mut norm = square.abs().sqrt();
+    for _ in 0..steps {
+        if norm == 0.0 || !norm.is_finite() {
+            return Ok(0.0);
+        }
+        spmv::apply(a, T::from_f64(1.0 / norm), &pair.z, T::ZERO, &mut q);
+        let q = &q;
+        norm = pair.fill(|start, u| u.copy_from_slice(&q[start..start + u.len()])).abs().sqrt();
+    }
+    Ok(norm)
 }
 
 /// The largest eigenvalue of a symmetric tridiagonal matrix, by bisection with Sturm sequences.
@@ -86,7 +162,13 @@ fn largest_tridiagonal(diagonal: &[f64], off: &[f64]) -> f64 {
 mod tests {
     use super::*;
     use crate::context::Context;
+    use crate::gallery;
+    use crate::host::diagonal;
     use crate::sparse::Csr;
+
+    fn host() -> Host {
+        Host::new(&Context::new("host:1").unwrap())
+    }
 
     #[test]
     fn a_tridiagonal_matrix_has_its_known_eigenvalue() {
@@ -97,18 +179,58 @@ mod tests {
     }
 
     #[test]
-    fn the_estimate_of_a_laplacian_is_close_from_below() {
+    fn the_estimate_of_a_laplacian_is_close_from_below_whatever_its_sign_and_scaling() {
         let n = 200;
-        let mut t = Vec::new();
-        for i in 0..n {
-            t.push((i, i, 2.0));
-            if i > 0 {
-                t.extend([(i, i - 1, -1.0), (i - 1, i, -1.0)]);
+        for sign in [1.0, -1.0] {
+            let d = |i: usize| 10.0_f64.powi((i % 7) as i32 - 3);
+            let mut t = Vec::new();
+            for i in 0..n {
+                t.push((i, i, 2.0 * sign * d(i) * d(i)));
+                if i > 0 {
+                    let v = -sign * d(i) * d(i - 1);
+                    t.extend([(i, i - 1, v), (i - 1, i, v)]);
+                }
+            }
+            let a = Csr::from_triplets(n, n, &t).unwrap();
+            let inverse = diagonal::inverse::<f64, f64>(&a.view(), 1, diagonal::AS_IT_IS).unwrap();
+            for (lanczos, steps, least) in [(true, 12, 1.9), (true, 40, 1.99), (false, 12, 1.75), (false, 200, 1.98)] {
+                let estimate = Estimate { lanczos, steps }.largest(&host(), &a.view(), &inverse).unwrap();
+                assert!(estimate > least && estimate < 2.0, "{lanczos} {steps}: {estimate}");
             }
         }
-        let a = Csr::from_triplets(n, n, &t).unwrap();
-        let host = Host::new(&Context::new("host:1").unwrap());
-        let estimate = largest(&host, &a.view(), &vec![0.5; n]).unwrap();
-        assert!(estimate > 1.9 && estimate < 2.0, "{estimate}");
+    }
+
+    #[test]
+    fn blocks_are_taken_into_account() {
+        // Diagonal blocks (2 1; 1 2), coupled by c times the same block: the eigenvalues of D^-1 A are 1 + c and 1 - c.
+        let t: Vec<_> = (0..4)
+            .flat_map(|i| (0..4).map(move |j| (i, j)))
+            .map(|(i, j)| (i, j, (if i % 2 == j % 2 { 2.0 } else { 1.0 }) * if i / 2 == j / 2 { 1.0 } else { 0.25 }))
+            .collect();
+        let a = Csr::from_triplets(4, 4, &t).unwrap().view().to_blocks(2).unwrap();
+        let inverse = diagonal::inverse::<f64, f64>(&a.view(), 2, diagonal::AS_IT_IS).unwrap();
+        for (lanczos, steps) in [(true, 12), (false, 60)] {
+            let estimate = Estimate { lanczos, steps }.largest(&host(), &a.view(), &inverse).unwrap();
+            assert!((estimate - 1.25).abs() < 1e-12, "{estimate}");
+        }
+    }
+
+    #[test]
+    fn point_and_block_estimates_of_elasticity_bound_the_rayleigh_quotients_of_their_own_scaling() {
+        let a = gallery::elasticity_hex8(4, gallery::Layers::NONE).unwrap().matrix;
+        for width in [1, 3] {
+            let inverse = diagonal::inverse::<f64, f64>(&a.view(), width, diagonal::AS_IT_IS).unwrap();
+            let few = Estimate { lanczos: true, steps: 12 }.largest(&host(), &a.view(), &inverse).unwrap();
+            let many = Estimate { lanczos: false, steps: 2000 }.largest(&host(), &a.view(), &inverse).unwrap();
+            assert!(few <= many * (1.0 + 1e-9) && few > 0.95 * many, "{few} {many}");
+        }
+    }
+
+    #[test]
+    fn nothing_has_no_eigenvalue() {
+        let a = Csr::<f64>::from_triplets(2, 2, &[(0, 1, 1.0), (1, 0, 1.0)]).unwrap();
+        for lanczos in [true, false] {
+            assert_eq!(Estimate { lanczos, steps: 12 }.largest(&host(), &a.view(), &[0.0; 2]).unwrap(), 0.0);
+        }
     }
 }

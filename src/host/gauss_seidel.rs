@@ -1,7 +1,7 @@
 //! Sweeps of l1-Gauss-Seidel on the host.
 
-use super::par;
-use crate::error::{Result, try_vec};
+use super::{diagonal, par};
+use crate::error::Result;
 use crate::scalar::Scalar;
 use crate::sparse::CsrView;
 
@@ -10,31 +10,22 @@ fn piece(rows: usize) -> usize {
     rows.div_ceil(32).max(4096)
 }
 
-/// a_ii with Σ |a_ij| over the columns outside of the row's piece added to its size, for each scalar row.
-pub fn l1_diagonal<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<f64>> {
-    let (br, bc) = (a.block.rows, a.block.cols);
+/// The inverse of the diagonal (`width` 1) or of the diagonal blocks, enlarged for what o_i = Σ |a_ij| a row is coupled to outside of its
+/// piece.
+///
+/// Let a sweep solve with M, and let O be the part of A between pieces, so that diag(o) - O is semidefinite. A sweep converges for an SPD
+/// matrix when M + M^T - A is positive definite, which with e added to the diagonal D is D + 2 diag(e) - O. For blocks e = o/2 is enough.
+/// Scalar diagonals d have room of their own: rows with o up to d/2 need nothing, and o - d/2 is enough for the others.
+pub fn l1_inverse<T: Scalar, S: Scalar>(a: &CsrView<'_, T>, width: usize) -> Result<Vec<S>> {
     let size = piece(a.rows);
-    let mut diagonal = try_vec(a.scalar_rows(), 0.0)?;
-    par::for_each_row_mut(&mut diagonal, br, par::ROW_GRAIN, |start, piece| {
-        for (k, out) in piece.chunks_exact_mut(br).enumerate() {
-            let i = start + k;
-            for (r, out) in out.iter_mut().enumerate() {
-                let (mut own, mut outside) = (0.0, 0.0);
-                for (j, block) in a.row(i) {
-                    if j == i {
-                        own = block[r * bc + r].to_f64();
-                    } else if j / size != i / size {
-                        outside += block[r * bc..][..bc].iter().map(|v| v.to_f64().abs()).sum::<f64>();
-                    }
-                }
-                *out = if own < 0.0 { own - outside } else { own + outside };
-            }
-        }
-    });
-    Ok(diagonal)
+    diagonal::inverse(a, width, |i, r, d| {
+        let outside = diagonal::row_norm(a, i, r, |j, _| j / size != i / size);
+        let room = if width == 1 { 0.5 * d.abs() } else { 0.0 };
+        (outside - room).clamp(0.0, 0.5 * outside)
+    })
 }
 
-/// One sweep, x_i += d_i (b_i - Σ_j a_ij x_j), with new values inside of a piece and those of `old` (`None` is zero) outside.
+/// One sweep, x_i += D_i^-1 (b_i - Σ_j a_ij x_j), with new values inside of a piece and those of `old` (`None` is zero) outside.
 pub fn sweep<S: Scalar, V: Scalar>(
     a: &CsrView<'_, S>,
     inverse: &[S],
@@ -50,9 +41,16 @@ pub fn sweep<S: Scalar, V: Scalar>(
         for k in 0..rows {
             let k = if backward { rows - 1 - k } else { k };
             if br == 1 {
-                scalar_row(a, inverse, b, old, x, first, k)
+                scalar_row(a, inverse, b, old, x, first, k);
             } else {
-                block_row(a, inverse, b, old, x, first, k, backward)
+                let mut own = [V::ZERO; MAX_BLOCK];
+                own[..br].copy_from_slice(&x[k * br..][..br]);
+                let outside = |j: usize| match x.get(j.wrapping_sub(first).wrapping_mul(br)..) {
+                    Some(x) if x.len() >= br => Some(x),
+                    _ => old.map(|old| &old[j * br..]),
+                };
+                block_row(a, inverse, b, first + k, &mut own[..br], outside, backward);
+                x[k * br..][..br].copy_from_slice(&own[..br]);
             }
         }
     });
@@ -82,38 +80,56 @@ fn scalar_row<S: Scalar, V: Scalar>(
     x[k] += inverse[i].cast::<V>() * residual;
 }
 
+/// Largest number of rows in a block.
+const MAX_BLOCK: usize = 8;
+
+/// Solves block row i for its own unknowns `x`: with the inverse of the diagonal block, or, where there is only that of the diagonal, by one
+/// sweep inside the block. `value` gives the unknowns of another block row, of which only the first of a block are read; `None` is zero.
 #[inline(always)]
-#[expect(clippy::too_many_arguments)]
-fn block_row<S: Scalar, V: Scalar>(
+pub(super) fn block_row<'x, S: Scalar, V: Scalar>(
     a: &CsrView<'_, S>,
     inverse: &[S],
     b: &[V],
-    old: Option<&[V]>,
+    i: usize,
     x: &mut [V],
-    first: usize,
-    k: usize,
+    value: impl Fn(usize) -> Option<&'x [V]>,
     backward: bool,
 ) {
-    let (br, bc) = (a.block.rows, a.block.cols);
-    let i = first + k;
-    for r in 0..br {
-        let r = if backward { br - 1 - r } else { r };
-        let mut residual = b[i * br + r];
-        for p in a.row_range(i) {
-            let j = a.col(p);
-            let row = &a.block_at(p)[r * bc..][..bc];
-            let values = match x.get(j.wrapping_sub(first).wrapping_mul(bc)..).and_then(|x| x.get(..bc)) {
-                Some(values) => values,
-                None => match old {
-                    Some(old) => &old[j * bc..][..bc],
-                    None => continue,
-                },
-            };
-            for (v, value) in row.iter().zip(values) {
-                residual -= v.cast::<V>() * *value;
-            }
+    let n = x.len();
+    let mut rest = [V::ZERO; MAX_BLOCK];
+    rest[..n].copy_from_slice(&b[i * n..][..n]);
+    let mut own = None;
+    for p in a.row_range(i) {
+        let j = a.col(p);
+        if j == i {
+            own = Some(a.block_at(p));
+        } else if let Some(x) = value(j) {
+            subtract_product(a.block_at(p), &x[..n], &mut rest[..n]);
         }
-        x[k * br + r] += inverse[i * br + r].cast::<V>() * residual;
+    }
+    // Without a diagonal block there is no inverse either.
+    let Some(own) = own else { return };
+    if inverse.len() == a.scalar_rows() {
+        for r in 0..n {
+            let r = if backward { n - 1 - r } else { r };
+            subtract_product(&own[r * n..][..n], x, &mut rest[r..=r]);
+            x[r] += inverse[i * n + r].cast::<V>() * rest[r];
+        }
+    } else {
+        subtract_product(own, x, &mut rest[..n]);
+        for (x, d) in x.iter_mut().zip(inverse[i * n * n..][..n * n].chunks_exact(n)) {
+            *x += d.iter().zip(&rest).map(|(d, r)| d.cast::<V>() * *r).sum();
+        }
+    }
+}
+
+/// y -= B x for a block of as many rows as y has.
+#[inline(always)]
+fn subtract_product<S: Scalar, V: Scalar>(block: &[S], x: &[V], y: &mut [V]) {
+    for (y, row) in y.iter_mut().zip(block.chunks_exact(x.len())) {
+        for (v, x) in row.iter().zip(x) {
+            *y -= v.cast::<V>() * *x;
+        }
     }
 }
 
@@ -127,7 +143,7 @@ mod tests {
     fn one_piece_is_gauss_seidel() {
         let t = [(0, 0, 4.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 4.0), (1, 2, -1.0), (2, 1, -1.0), (2, 2, 4.0)];
         let a = Csr::from_triplets(3, 3, &t).unwrap();
-        let inverse: Vec<f64> = l1_diagonal(&a.view()).unwrap().iter().map(|d| 1.0 / d).collect();
+        let inverse = l1_inverse::<f64, f64>(&a.view(), 1).unwrap();
         assert_eq!(inverse, [0.25; 3]);
         let mut x = [0.0; 3];
         sweep(&a.view(), &inverse, &[4.0, 8.0, 4.0], None, &mut x, false);
@@ -144,7 +160,7 @@ mod tests {
         let b: Vec<f64> = (0..scalars.rows).map(|i| (i % 5) as f64).collect();
         for backward in [false, true] {
             let run = |a: &Csr<f64>| {
-                let inverse: Vec<f64> = l1_diagonal(&a.view()).unwrap().iter().map(|d| 1.0 / d).collect();
+                let inverse = l1_inverse::<f64, f64>(&a.view(), 1).unwrap();
                 let old = vec![0.5; b.len()];
                 let mut x = old.clone();
                 sweep(&a.view(), &inverse, &b, Some(&old), &mut x, backward);
@@ -161,9 +177,7 @@ mod tests {
         let energy = |x: &[f64]| -> f64 {
             (0..a.rows).map(|i| x[i] * a.view().row(i).map(|(j, v)| v[0] * x[j]).sum::<f64>()).sum()
         };
-        let norms = l1_diagonal(&a.view()).unwrap();
-        assert!(norms.iter().any(|d| *d > 4.0) && norms.iter().all(|d| *d >= 4.0));
-        let inverse: Vec<f64> = norms.iter().map(|d| 1.0 / d).collect();
+        let inverse = l1_inverse::<f64, f64>(&a.view(), 1).unwrap();
         // The solution is 0, so x is the error.
         let mut x: Vec<f64> = (0..a.rows).map(|i| ((i * 7919) % 13) as f64 - 6.0).collect();
         let mut before = energy(&x);
@@ -173,6 +187,46 @@ mod tests {
             let after = energy(&x);
             assert!(after < before, "{after} after {before}");
             before = after;
+        }
+    }
+
+    #[test]
+    fn couplings_to_other_pieces_enlarge_the_diagonal_by_no_more_than_they_must() {
+        // Rows 0 to 3 are coupled to the second piece by 1, 2, 3 and 8, half of that in each of two entries.
+        let far = piece(5000);
+        let couplings = [1.0, 2.0, 3.0, 8.0];
+        let mut t: Vec<_> = (0..5000).map(|i| (i, i, if i == 1 { -4.0 } else { 4.0 })).collect();
+        for (i, c) in couplings.iter().enumerate() {
+            t.extend([(i, far + i, 0.5 * c), (i, far + 100 + i, -0.5 * c)]);
+        }
+        let a = Csr::from_triplets(5000, 5000, &t).unwrap();
+        let inverse = l1_inverse::<f64, f64>(&a.view(), 1).unwrap();
+        assert_eq!(inverse[..5], [1.0 / 4.0, -1.0 / 4.0, 1.0 / 5.0, 1.0 / 8.0, 1.0 / 4.0]);
+    }
+
+    #[test]
+    fn pieces_of_blocks_lower_the_energy_of_the_error_too() {
+        // Enough nodes for two pieces.
+        let a = gallery::elasticity_hex8(17, gallery::Layers::NONE).unwrap().matrix;
+        let a = a.view();
+        assert!(a.rows > piece(a.rows));
+        let n = a.scalar_rows();
+        let energy = |x: &[f64]| -> f64 {
+            let mut ax = vec![0.0; n];
+            crate::host::spmv::apply(&a, 1.0, x, 0.0, &mut ax);
+            x.iter().zip(&ax).map(|(x, y)| x * y).sum()
+        };
+        for width in [1, 3] {
+            let inverse = l1_inverse::<f64, f64>(&a, width).unwrap();
+            let mut x: Vec<f64> = (0..n).map(|i| ((i * 7919) % 13) as f64 - 6.0).collect();
+            let mut before = energy(&x);
+            for backward in [false, true, false, true] {
+                let old = x.clone();
+                sweep(&a, &inverse, &vec![0.0; n], Some(&old), &mut x, backward);
+                let after = energy(&x);
+                assert!(after < before, "{after} after {before}");
+                before = after;
+            }
         }
     }
 }

@@ -4,12 +4,14 @@
 pub mod aggressive;
 pub mod classical_modified;
 pub mod dense;
+pub mod diagonal;
 pub mod direct;
 pub mod eigenvalue;
 pub mod extended_i;
 pub mod gauss_seidel;
 pub mod hmis;
 pub mod mis2;
+pub mod multicolour;
 pub mod operator;
 pub mod pairwise;
 pub mod par;

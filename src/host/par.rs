@@ -169,6 +169,30 @@ pub fn sum(n: usize, grain: usize, work: impl Fn(Range<usize>) -> f64 + Sync) ->
     go(0..n, grain, &work)
 }
 
+/// Work on a piece of each of two vectors that gives a number.
+type SumOnTwo<'a, T, U> = dyn Fn(usize, &mut [T], &mut [U]) -> f64 + Sync + 'a;
+
+/// [`for_each_mut2`] and the sum of what `work` gives, added in an order that depends on the length alone.
+pub fn sum_mut2<T: Send, U: Send>(
+    a: &mut [T],
+    b: &mut [U],
+    grain: usize,
+    work: impl Fn(usize, &mut [T], &mut [U]) -> f64 + Sync,
+) -> f64 {
+    fn go<T: Send, U: Send>(start: usize, a: &mut [T], b: &mut [U], grain: usize, work: &SumOnTwo<'_, T, U>) -> f64 {
+        if a.len() <= grain {
+            return if a.is_empty() { 0.0 } else { work(start, a, b) };
+        }
+        let mid = cut(a.len(), grain);
+        let (a0, a1) = a.split_at_mut(mid);
+        let (b0, b1) = b.split_at_mut(mid);
+        let (x, y) = join(|| go(start, a0, b0, grain, work), || go(start + mid, a1, b1, grain, work));
+        x + y
+    }
+    assert_eq!(a.len(), b.len());
+    go(0, a, b, grain, &work)
+}
+
 /// Turns counts into offsets: `counts[i]` becomes the sum of all before it, and the total is appended.
 pub fn offsets_from_counts(mut counts: Vec<i64>) -> Vec<i64> {
     let mut total = 0;
@@ -193,8 +217,18 @@ mod tests {
             let x: Vec<f64> = (0..n).map(|i| ((i * 7919) as f64).sin()).collect();
             let total = || sum(n, 8, |r| x[r].iter().sum());
             let alone = total();
+            let fused = || {
+                let (mut a, mut b) = (vec![0.0; n], vec![0.0; n]);
+                sum_mut2(&mut a, &mut b, 8, |start, a, b| {
+                    a.copy_from_slice(&x[start..start + a.len()]);
+                    b.copy_from_slice(a);
+                    b.iter().sum()
+                })
+            };
+            assert_eq!(fused().to_bits(), alone.to_bits());
             for pool in pools() {
                 assert_eq!(pool.install(total).to_bits(), alone.to_bits());
+                assert_eq!(pool.install(fused).to_bits(), alone.to_bits());
             }
         }
     }

@@ -3,7 +3,8 @@
 //! For scalar matrices A_F is A without its weak couplings, which are added to the diagonal so that row sums stay; block matrices
 //! are used whole, because adding blocks to the diagonal would only keep translations.
 
-use super::{Host, eigenvalue, par, rows, spgemm};
+use super::eigenvalue::Estimate;
+use super::{Host, par, rows, spgemm};
 use crate::amg::strength::Graph;
 use crate::error::Result;
 use crate::scalar::Scalar;
@@ -16,13 +17,14 @@ pub fn smooth<T: Scalar>(
     s: &Graph,
     tentative: &Csr<T>,
     weight: f64,
+    estimate: Estimate,
 ) -> Result<Csr<T>> {
     // Usually every coupling is strong, and A itself will do.
     let weak = s.columns.len() + a.rows < a.nnz();
     let filtered = if a.block == Block::SCALAR && weak { Some(filter(a, s)?) } else { None };
     let a = filtered.as_ref().map_or(*a, Csr::view);
     let inverse = inverse_diagonal(&a)?;
-    let largest = eigenvalue::largest(host, &a, &inverse)?;
+    let largest = estimate.largest(host, &a, &inverse)?;
     let factor = if largest > 0.0 { T::from_f64(-weight / largest) } else { T::ZERO };
 
     let p0 = tentative.view();
@@ -100,6 +102,7 @@ pub fn inverse_diagonal<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<T>> {
 mod tests {
     use super::*;
     use crate::amg::null_space::NearNullSpace;
+    use crate::config::Config;
     use crate::context::Context;
     use crate::host::{strength, tentative};
 
@@ -123,7 +126,7 @@ mod tests {
         let (p0, _) = tentative::prolongator(&aggregates, 10, &space).unwrap();
         let host = Host::new(&Context::new("host:1").unwrap());
 
-        let p = smooth(&host, &a.view(), &s, &p0, 4.0 / 3.0).unwrap();
+        let p = smooth(&host, &a.view(), &s, &p0, 4.0 / 3.0, Estimate::from_config(&Config::new())).unwrap();
 
         // A 1 = 0, so smoothing leaves the constant alone, and only neighbours of an aggregate's edge gain entries.
         let sums: Vec<f64> = (0..n).map(|i| p.view().row(i).map(|(_, v)| v[0]).sum()).collect();

@@ -50,25 +50,21 @@ impl Backend for Host {
     }
 
     fn add_scaled_by<T: Scalar, S: Scalar>(&self, d: &[S], x: &[T], y: &mut [T]) {
-        assert_eq!(d.len(), x.len());
         assert_eq!(x.len(), y.len());
-        self.run(x.len(), || {
-            par::for_each_mut(y, par::GRAIN, |start, y| {
-                for ((y, x), d) in y.iter_mut().zip(&x[start..]).zip(&d[start..]) {
-                    *y += d.cast::<T>() * *x;
-                }
+        let width = block_width(d, x);
+        self.run(d.len(), || {
+            par::for_each_row_mut(y, width, par::GRAIN / width, |start, y| {
+                multiply_blocks(width, &d[start * width * width..], &x[start * width..], y, |dx, y| *y += dx);
             });
         });
     }
 
     fn scale_by<T: Scalar, S: Scalar>(&self, d: &[S], x: &[T], y: &mut [T]) {
-        assert_eq!(d.len(), x.len());
         assert_eq!(x.len(), y.len());
-        self.run(x.len(), || {
-            par::for_each_mut(y, par::GRAIN, |start, y| {
-                for ((y, x), d) in y.iter_mut().zip(&x[start..]).zip(&d[start..]) {
-                    *y = d.cast::<T>() * *x;
-                }
+        let width = block_width(d, x);
+        self.run(d.len(), || {
+            par::for_each_row_mut(y, width, par::GRAIN / width, |start, y| {
+                multiply_blocks(width, &d[start * width * width..], &x[start * width..], y, |dx, y| *y = dx);
             });
         });
     }
@@ -79,8 +75,38 @@ impl Backend for Host {
     }
 }
 
+/// Rows of the blocks of a block diagonal matrix.
+pub(super) fn block_width<T, S>(d: &[S], x: &[T]) -> usize {
+    let width = (d.len() / x.len().max(1)).max(1);
+    assert_eq!(d.len(), width * x.len());
+    width
+}
+
+/// Gives each element of y the element of D x that belongs to it; d and x may go on beyond y.
+#[inline(always)]
+pub(super) fn multiply_blocks<T: Scalar, S: Scalar>(
+    width: usize,
+    d: &[S],
+    x: &[T],
+    y: &mut [T],
+    finish: impl Fn(T, &mut T),
+) {
+    if width == 1 {
+        for ((y, x), d) in y.iter_mut().zip(x).zip(d) {
+            finish(d.cast::<T>() * *x, y);
+        }
+        return;
+    }
+    let blocks = d.chunks_exact(width * width).zip(x.chunks_exact(width));
+    for (y, (d, x)) in y.chunks_exact_mut(width).zip(blocks) {
+        for (y, d) in y.iter_mut().zip(d.chunks_exact(width)) {
+            finish(d.iter().zip(x).map(|(d, x)| d.cast::<T>() * *x).sum(), y);
+        }
+    }
+}
+
 /// Four partial sums, because one would make every addition wait for the one before.
-fn dot_piece<T: Scalar>(x: &[T], y: &[T]) -> f64 {
+pub(super) fn dot_piece<T: Scalar>(x: &[T], y: &[T]) -> f64 {
     let mut sums = [0.0_f64; 4];
     let (x4, y4) = (x.chunks_exact(4), y.chunks_exact(4));
     let rest: f64 = x4.remainder().iter().zip(y4.remainder()).map(|(x, y)| x.to_f64() * y.to_f64()).sum();
@@ -124,5 +150,22 @@ mod tests {
             host.scale(2.0, &mut y);
             assert_eq!(host.norm(&y), (n as f64).sqrt());
         }
+    }
+
+    #[test]
+    fn a_diagonal_may_have_blocks() {
+        let host = Host::new(&Context::new("host:2").unwrap());
+        let (mut y, x) = (vec![f64::NAN; 4], [1.0, 2.0, 3.0, 4.0]);
+        let d = [1.0_f32, 10.0, 0.0, 2.0, 0.5, 0.0, -1.0, 1.0];
+        host.scale_by(&d, &x, &mut y);
+        assert_eq!(y, [21.0, 4.0, 1.5, 1.0]);
+        host.add_scaled_by(&d, &x, &mut y);
+        assert_eq!(y, [42.0, 8.0, 3.0, 2.0]);
+        // More than one piece, and pieces do not cut blocks.
+        let n = 3 * 10_000;
+        let (x, d) = (vec![1.0; n], (0..3 * n).map(|i| (i / 9) as f64).collect::<Vec<_>>());
+        let mut y = vec![f64::NAN; n];
+        host.scale_by(&d, &x, &mut y);
+        assert!(y.iter().enumerate().all(|(i, y)| *y == 3.0 * (i / 3) as f64));
     }
 }

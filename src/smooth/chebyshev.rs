@@ -4,16 +4,17 @@
 use super::{Setup, Smoother, Sweep};
 use crate::backend::{Backend, Operator};
 use crate::error::{Result, try_vec};
-use crate::host::{Host, eigenvalue, smoothed};
+use crate::host::{Host, diagonal};
 use crate::scalar::Scalar;
 
 /// Lanczos approaches the largest eigenvalue from below; the polynomial must not see anything above its interval.
 const SAFETY: f64 = 1.1;
 
 struct Chebyshev<B: Backend, S: Scalar> {
-    /// The inverse of D.
+    /// The inverse of D, which may have blocks.
     inverse: B::Buffer<S>,
-    rows: usize,
+    /// Its length.
+    values: usize,
     degree: usize,
     centre: f64,
     radius: f64,
@@ -57,26 +58,30 @@ impl<B: Backend, S: Scalar, V: Scalar> Smoother<B, V> for Chebyshev<B, S> {
         Ok(())
     }
 
+    fn is_symmetric(&self) -> bool {
+        true
+    }
+
     fn scratch(&self) -> usize {
         2
     }
 
     fn bytes(&self) -> usize {
-        self.rows * S::PRECISION.bytes()
+        self.values * S::PRECISION.bytes()
     }
 }
 
 /// The interval comes from an estimate of the largest eigenvalue.
 pub(super) fn build<T: Scalar, S: Scalar, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
-    let diagonal = smoothed::inverse_diagonal(&setup.a)?;
-    let largest = SAFETY * eigenvalue::largest(setup.host, &setup.a, &diagonal)?.max(f64::MIN_POSITIVE);
+    let exact: Vec<T> = diagonal::inverse(&setup.a, setup.diagonal_width(), diagonal::AS_IT_IS)?;
+    let largest = SAFETY * setup.largest_eigenvalue(&exact)?;
     let smallest = largest / setup.config.real("amg.smoother.chebyshev.eigenvalue_ratio");
-    let mut inverse = try_vec(diagonal.len(), S::ZERO)?;
-    for (to, from) in inverse.iter_mut().zip(&diagonal) {
+    let mut inverse = try_vec(exact.len(), S::ZERO)?;
+    for (to, from) in inverse.iter_mut().zip(&exact) {
         *to = from.cast();
     }
     Ok(Box::new(Chebyshev::<Host, S> {
-        rows: inverse.len(),
+        values: inverse.len(),
         inverse,
         degree: setup.config.int("amg.smoother.chebyshev.degree"),
         centre: 0.5 * (largest + smallest),
@@ -103,7 +108,7 @@ mod tests {
         let from_zero = Sweep { zero_guess: true, adjoint: false };
         for degree in 1..8 {
             let (centre, radius) = (0.525, 0.475);
-            let smoother = Chebyshev::<Host, f64> { inverse: vec![1.0; n], rows: n, degree, centre, radius };
+            let smoother = Chebyshev::<Host, f64> { inverse: vec![1.0; n], values: n, degree, centre, radius };
             let mut scratch = vec![vec![f64::NAN; n]; 2];
             // The solution is 1, so from a zero guess the error is the polynomial, which is 1 at 0.
             let mut x = vec![f64::NAN; n];

@@ -3,15 +3,15 @@
 use super::{Setup, Smoother, Sweep};
 use crate::backend::{Backend, Operator};
 use crate::error::{Result, try_vec};
-use crate::host::{Host, eigenvalue, smoothed};
+use crate::host::{Host, diagonal};
 use crate::scalar::Scalar;
 
 /// A sweep with a diagonal: also the whole of every other smoother of the form x += D^-1 (b - A x).
 pub(super) struct Diagonal<B: Backend, S: Scalar> {
-    /// The inverse of D, weight included.
+    /// The inverse of D, which may have blocks, weight included.
     pub inverse: B::Buffer<S>,
-    /// Number of rows.
-    pub rows: usize,
+    /// Its length.
+    pub values: usize,
 }
 
 impl<B: Backend, S: Scalar, V: Scalar> Smoother<B, V> for Diagonal<B, S> {
@@ -33,25 +33,29 @@ impl<B: Backend, S: Scalar, V: Scalar> Smoother<B, V> for Diagonal<B, S> {
         Ok(())
     }
 
+    fn is_symmetric(&self) -> bool {
+        true
+    }
+
     fn scratch(&self) -> usize {
         1
     }
 
     fn bytes(&self) -> usize {
-        self.rows * S::PRECISION.bytes()
+        self.values * S::PRECISION.bytes()
     }
 }
 
 /// The same weight for every row.
 pub(super) fn build<T: Scalar, S: Scalar, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
-    let diagonal = smoothed::inverse_diagonal(&setup.a)?;
+    let unweighted: Vec<T> = diagonal::inverse(&setup.a, setup.diagonal_width(), diagonal::AS_IT_IS)?;
     let weight = match setup.config.real_or_auto("amg.smoother.jacobi.weight") {
         Some(weight) => weight,
-        None => 4.0 / (3.0 * eigenvalue::largest(setup.host, &setup.a, &diagonal)?.max(f64::MIN_POSITIVE)),
+        None => 4.0 / (3.0 * setup.largest_eigenvalue(&unweighted)?),
     };
-    let mut inverse = try_vec(diagonal.len(), S::ZERO)?;
-    for (to, from) in inverse.iter_mut().zip(&diagonal) {
+    let mut inverse = try_vec(unweighted.len(), S::ZERO)?;
+    for (to, from) in inverse.iter_mut().zip(&unweighted) {
         *to = S::from_f64(weight * from.to_f64());
     }
-    Ok(Box::new(Diagonal::<Host, S> { rows: inverse.len(), inverse }))
+    Ok(Box::new(Diagonal::<Host, S> { values: inverse.len(), inverse }))
 }

@@ -1,17 +1,17 @@
-//! l1-Gauss-Seidel: Gauss-Seidel inside fixed pieces of the rows, Jacobi between them. What a row is coupled to outside of its piece is added
-//! to its diagonal, so that the sweep converges for every SPD matrix. The pieces follow from the number of rows alone, and with them the
-//! result. Forward before the coarse correction, backward after it.
+//! l1-Gauss-Seidel: Gauss-Seidel inside fixed pieces of the rows, Jacobi between them. Where a row is strongly coupled to what is outside of
+//! its piece, its diagonal is enlarged, as far as the sweep needs to converge for every SPD matrix. The pieces follow from the number of
+//! rows alone, and with them the result. Forward before the coarse correction, backward after it.
 
 use super::{Setup, Smoother, Sweep};
 use crate::backend::{Backend, Operator};
-use crate::error::{Result, try_vec};
+use crate::error::Result;
 use crate::host::{Host, gauss_seidel};
 use crate::scalar::Scalar;
 use crate::sparse::SharedCsr;
 
 struct L1GaussSeidel<S> {
     matrix: SharedCsr<S>,
-    /// 1 / (a_ii + Σ |a_ij| over columns outside of the row's piece).
+    /// The inverse of the diagonal or of the diagonal blocks, enlarged by what is outside of the row's piece.
     inverse: Vec<S>,
     /// Whether the matrix is the level's own, which is counted there.
     shared: bool,
@@ -39,6 +39,10 @@ impl<S: Scalar, V: Scalar> Smoother<Host, V> for L1GaussSeidel<S> {
         Ok(())
     }
 
+    fn is_symmetric(&self) -> bool {
+        false
+    }
+
     fn scratch(&self) -> usize {
         1
     }
@@ -50,11 +54,7 @@ impl<S: Scalar, V: Scalar> Smoother<Host, V> for L1GaussSeidel<S> {
 
 /// Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of set-up.
 pub(super) fn build<T: Scalar, S: Scalar, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
-    let norms = gauss_seidel::l1_diagonal(&setup.a)?;
-    let mut inverse = try_vec(norms.len(), S::ZERO)?;
-    for (to, from) in inverse.iter_mut().zip(&norms) {
-        *to = S::from_f64(if *from == 0.0 { 0.0 } else { 1.0 / from });
-    }
+    let inverse = gauss_seidel::l1_inverse(&setup.a, setup.diagonal_width())?;
     let matrix = setup.matrix.cast::<S>()?;
     Ok(Box::new(L1GaussSeidel { matrix, inverse, shared: S::PRECISION == T::PRECISION }))
 }

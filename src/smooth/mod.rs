@@ -1,6 +1,7 @@
 //! Smoothers: cheap iterations that remove the part of an error which coarse levels cannot see.
 
 mod chebyshev;
+pub mod gauss_seidel;
 mod jacobi;
 mod l1_gauss_seidel;
 mod l1_jacobi;
@@ -9,6 +10,7 @@ use crate::backend::{Backend, Operator};
 use crate::config::Config;
 use crate::error::Result;
 use crate::host::Host;
+use crate::host::eigenvalue::Estimate;
 use crate::registry::registry;
 use crate::scalar::{Precision, Scalar, with_precision};
 use crate::sparse::{CsrView, SharedCsr};
@@ -25,6 +27,8 @@ pub trait Smoother<B: Backend, V: Scalar>: Send + Sync {
         scratch: &mut [B::Buffer<V>],
         sweep: Sweep,
     ) -> Result<()>;
+    /// Whether a sweep is its own adjoint when the matrix is symmetric.
+    fn is_symmetric(&self) -> bool;
     /// Vectors of scratch space that a sweep needs.
     fn scratch(&self) -> usize;
     /// Bytes that the library holds for its data.
@@ -52,10 +56,26 @@ pub struct Setup<'a, T> {
     pub matrix: &'a SharedCsr<T>,
 }
 
+impl<T: Scalar> Setup<'_, T> {
+    /// Rows of the diagonal blocks that sweeps invert; 1 is the diagonal.
+    fn diagonal_width(&self) -> usize {
+        match self.config.text("amg.smoother.diagonal").as_str() {
+            "block" => self.a.block.rows,
+            _ => 1,
+        }
+    }
+
+    /// The largest eigenvalue of D^-1 A, positive.
+    fn largest_eigenvalue(&self, inverse: &[T]) -> Result<f64> {
+        Ok(Estimate::from_config(self.config).largest(self.host, &self.a, inverse)?.max(f64::MIN_POSITIVE))
+    }
+}
+
 registry! {
     /// The smoother of this name, its data stored as `S`.
     fn make<T: Scalar, S: Scalar, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>>;
     "chebyshev" => chebyshev::build::<T, S, V>(setup);
+    "gauss_seidel" => gauss_seidel::build::<T, S, V>(setup);
     "jacobi" => jacobi::build::<T, S, V>(setup);
     "l1_gauss_seidel" => l1_gauss_seidel::build::<T, S, V>(setup);
     "l1_jacobi" => l1_jacobi::build::<T, S, V>(setup);
@@ -68,4 +88,134 @@ pub(crate) fn build<T: Scalar, V: Scalar>(
 ) -> Result<Box<dyn Smoother<Host, V>>> {
     let name = setup.config.text("amg.smoother.type");
     with_precision!(storage, S => make::<T, S, V>(&name, setup))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amg::Amg;
+    use crate::backend::Preconditioner;
+    use crate::context::Context;
+    use crate::gallery;
+    use crate::host::operator::Stored;
+    use crate::matrix::Matrix;
+    use crate::sparse::Csr;
+    use std::sync::Arc;
+
+    fn config(options: &[(&str, &str)]) -> Config {
+        let mut config = Config::new();
+        for (key, value) in options {
+            config.set_str(key, value).unwrap();
+        }
+        config
+    }
+
+    /// p M q and q M p for one cycle M, and whether it says that they are the same.
+    fn both_ways(matrix: &Arc<Matrix>, options: &[(&str, &str)]) -> (f64, f64, bool) {
+        let mut amg = Amg::setup(&Context::new("host:1").unwrap(), matrix, &config(options)).unwrap();
+        let n = matrix.rows();
+        let p: Vec<f64> = (0..n).map(|i| ((i * 37) % 19) as f64 - 9.0).collect();
+        let q: Vec<f64> = (0..n).map(|i| ((i * 11) % 23) as f64).collect();
+        let mut product = |x: &[f64], y: &[f64]| {
+            let mut m_y = vec![f64::NAN; n];
+            amg.apply(y, &mut m_y).unwrap();
+            x.iter().zip(&m_y).map(|(x, y)| x * y).sum::<f64>()
+        };
+        let (one, other) = (product(&p, &q), product(&q, &p));
+        (one, other, Preconditioner::<Host, f64>::is_constant_symmetric(&amg))
+    }
+
+    fn problem(name: &str) -> Arc<Matrix> {
+        Arc::new(gallery::parse(name).unwrap().into_matrix().unwrap())
+    }
+
+    #[test]
+    fn every_smoother_in_every_direction_makes_a_symmetric_cycle() {
+        for (name, coarsening) in [("poisson5:30", "pmis"), ("elasticity:5", "mis2")] {
+            let matrix = problem(name);
+            for smoother in NAMES {
+                for direction in gauss_seidel::DIRECTIONS {
+                    for diagonal in ["point", "block"] {
+                        let options = [
+                            ("amg.smoother.type", *smoother),
+                            ("amg.smoother.gauss_seidel.direction", *direction),
+                            ("amg.smoother.diagonal", diagonal),
+                            ("amg.coarsening.type", coarsening),
+                            ("amg.coarsest.max_rows", "10"),
+                            ("amg.smoother.pre_sweeps", "2"),
+                            ("amg.smoother.post_sweeps", "2"),
+                        ];
+                        let (one, other, symmetric) = both_ways(&matrix, &options);
+                        assert!(symmetric && (one - other).abs() <= 1e-11 * one.abs(), "{options:?}: {one} {other}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sweeps_in_place_of_a_coarsest_solve_are_symmetric_where_they_say_so() {
+        let matrix = problem("poisson5:60");
+        for (smoother, direction, sweeps, expected) in [
+            ("gauss_seidel", "forward", "4", true),
+            ("gauss_seidel", "backward", "4", true),
+            ("gauss_seidel", "forward", "3", false),
+            ("gauss_seidel", "symmetric", "3", true),
+            ("l1_gauss_seidel", "forward", "2", true),
+            ("l1_gauss_seidel", "forward", "1", false),
+            ("chebyshev", "forward", "3", true),
+        ] {
+            let options = [
+                ("amg.smoother.type", smoother),
+                ("amg.smoother.gauss_seidel.direction", direction),
+                ("amg.coarsest.sweeps", sweeps),
+                ("amg.max_levels", "1"),
+            ];
+            let (one, other, symmetric) = both_ways(&matrix, &options);
+            assert_eq!(symmetric, expected, "{options:?}");
+            assert_eq!((one - other).abs() <= 1e-11 * one.abs(), expected, "{options:?}: {one} {other}");
+        }
+    }
+
+    /// One sweep from zero on A x = b.
+    fn sweep_once(name: &str, a: Csr<f64>, options: &[(&str, &str)], b: &[f64]) -> Vec<f64> {
+        let host = Host::new(&Context::new("host:1").unwrap());
+        let a = a.into_shared();
+        let config = config(&[&[("amg.smoother.type", name)], options].concat());
+        let setup = Setup { host: &host, config: &config, a: a.view(), matrix: &a };
+        let smoother = build::<f64, f64>(&setup, Precision::F64).unwrap();
+        let mut scratch = vec![vec![f64::NAN; b.len()]; smoother.scratch()];
+        let mut x = vec![f64::NAN; b.len()];
+        let operator = Stored::new(&host, a.clone());
+        let sweep = Sweep { zero_guess: true, adjoint: false };
+        smoother.sweep(&host, &operator, b, &mut x, &mut scratch, sweep).unwrap();
+        x
+    }
+
+    #[test]
+    fn rows_without_a_diagonal_are_left_out() {
+        // Unknown 1 has a diagonal of zero, 2 and 3 have a block of rank one, and nothing else is coupled.
+        let t = [(0, 0, 4.0), (1, 1, 0.0), (2, 2, 1.0), (2, 3, 1.0), (3, 2, 1.0), (3, 3, 1.0)];
+        let a = Csr::from_triplets(4, 4, &t).unwrap();
+        for name in ["jacobi", "l1_jacobi", "gauss_seidel", "l1_gauss_seidel"] {
+            let options = [("amg.smoother.jacobi.weight", "1")];
+            let x = sweep_once(name, a.clone(), &options, &[8.0, 5.0, 3.0, 3.0]);
+            assert_eq!(x[..2], [2.0, 0.0], "{name}");
+            let x = sweep_once(name, a.view().to_blocks(2).unwrap(), &options, &[8.0, 5.0, 3.0, 3.0]);
+            assert_eq!(x, [2.0, 0.0, 3.0, 0.0], "{name} in blocks");
+        }
+        let x = sweep_once("chebyshev", a.view().to_blocks(2).unwrap(), &[], &[8.0, 5.0, 3.0, 3.0]);
+        assert!(x.iter().all(|x| x.is_finite()) && x[1] == 0.0, "{x:?}");
+    }
+
+    #[test]
+    fn blocks_are_solved_exactly_where_nothing_else_is_coupled() {
+        let t =
+            [(0, 0, 2.0), (0, 1, 1.0), (1, 0, 1.0), (1, 1, 3.0), (2, 2, 1.0), (2, 3, -2.0), (3, 2, 2.0), (3, 3, 1.0)];
+        let a = Csr::from_triplets(4, 4, &t).unwrap().view().to_blocks(2).unwrap();
+        for name in ["jacobi", "l1_jacobi", "gauss_seidel", "l1_gauss_seidel"] {
+            let x = sweep_once(name, a.clone(), &[("amg.smoother.jacobi.weight", "1")], &[3.0, 4.0, -1.0, 3.0]);
+            assert!(x.iter().all(|x| (x - 1.0).abs() < 1e-14), "{name}: {x:?}");
+        }
+    }
 }

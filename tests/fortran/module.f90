@@ -269,6 +269,8 @@ contains
     call succeeded(status)
     call terrace_config_set_level(config, TERRACE_LAST, TERRACE_LEVEL_MATRIX, TERRACE_F32, status)
     call succeeded(status)
+    call terrace_config_set_level_sweeps(config, TERRACE_LAST, 2, 3, status)
+    call succeeded(status)
     call terrace_config_load_json(config, '{"solver.type": "fcg"}', status)
     call succeeded(status)
     call terrace_config_load_preset(config, 'singular', status)
@@ -277,8 +279,9 @@ contains
     call expect(status == TERRACE_ERROR_OPTION_VALUE, 'an unknown preset is refused')
     call terrace_config_to_json(config, json, status)
     call succeeded(status)
-    call expect(json == '{"precision.matrix":"f32","solver.absolute_tolerance":0.25,"solver.max_iterations":7,' // &
-      '"solver.null_space":"constant","solver.restart":8,"solver.tolerance":0.5,"solver.type":"fcg"}', json)
+    call expect(json == '{"amg.smoother.post_sweeps":"3","amg.smoother.pre_sweeps":"2","precision.matrix":"f32",' // &
+      '"solver.absolute_tolerance":0.25,"solver.max_iterations":7,"solver.null_space":"constant",' // &
+      '"solver.restart":8,"solver.tolerance":0.5,"solver.type":"fcg"}', json)
     call terrace_config_destroy(config)
     call terrace_config_to_json(config, json, status)
     call expect(status == TERRACE_ERROR_NULL_ARGUMENT .and. json == '', 'a destroyed config is null')

@@ -1,0 +1,252 @@
+//! Multicolour Gauss-Seidel on the host: rows of one colour are not coupled, so the order among them does not matter.
+//!
+//! The colouring is that of Jones and Plassmann: in each round the rows whose random weight is the largest among their neighbours without a
+//! colour take the smallest colour that no neighbour has. All reads of a round see the state at its start, so the result depends on
+//! neither threads nor order. It is the one that a greedy pass in the order of the weights gives.
+
+use super::{gauss_seidel, hash, par, transpose};
+use crate::amg::strength::Graph;
+use crate::error::{Result, try_capacity, try_vec};
+use crate::scalar::Scalar;
+use crate::sparse::CsrView;
+use std::ops::Range;
+
+const NONE: u32 = u32::MAX;
+
+/// Block rows by colour, and ascending within each.
+pub struct Colouring {
+    rows: Vec<u32>,
+    /// Where each colour begins in `rows`, and the end.
+    starts: Vec<usize>,
+}
+
+impl Colouring {
+    /// A colouring in which a_ij or a_ji couples no two rows of the same colour.
+    pub fn new<T: Scalar>(a: &CsrView<'_, T>) -> Result<Colouring> {
+        let (offsets, columns) = transpose::pattern(a)?;
+        let transposed = Graph { offsets, columns };
+        let neighbours = |i: usize| {
+            let columns = a.row_range(i).map(|k| a.col(k));
+            columns.chain(transposed.row(i).iter().map(|j| *j as usize)).filter(move |j| *j != i)
+        };
+        let outweighs = |i: usize, j: usize| (hash(i, 0), i) > (hash(j, 0), j);
+
+        let mut colour = try_vec(a.rows, NONE)?;
+        let mut active: Vec<u32> = try_capacity(a.rows)?;
+        active.extend(0..a.rows as u32);
+        while !active.is_empty() {
+            let before = &colour;
+            let chosen = par::map_ranges(active.len(), par::ROW_GRAIN, |range| {
+                let maximal = |i: usize| neighbours(i).all(|j| before[j] != NONE || outweighs(i, j));
+                let first = active[range].iter().copied().filter(|i| maximal(*i as usize));
+                first.map(|i| (i, smallest_free(neighbours(i as usize).map(|j| before[j])))).collect::<Vec<_>>()
+            });
+            for (i, free) in chosen.into_iter().flatten() {
+                colour[i as usize] = free;
+            }
+            active.retain(|i| colour[*i as usize] == NONE);
+        }
+
+        let colours = colour.iter().max().map_or(0, |c| *c as usize + 1);
+        let mut starts = vec![0; colours + 1];
+        for c in &colour {
+            starts[*c as usize + 1] += 1;
+        }
+        for c in 0..colours {
+            starts[c + 1] += starts[c];
+        }
+        let mut next = starts.clone();
+        let mut rows = try_vec(a.rows, 0_u32)?;
+        for (i, c) in colour.iter().enumerate() {
+            rows[next[*c as usize]] = i as u32;
+            next[*c as usize] += 1;
+        }
+        Ok(Colouring { rows, starts })
+    }
+
+    /// Number of colours.
+    pub fn count(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.rows.as_slice()) + size_of_val(self.starts.as_slice())
+    }
+}
+
+/// The smallest number that does not occur.
+fn smallest_free(used: impl Iterator<Item = u32> + Clone) -> u32 {
+    let mut first = 0;
+    loop {
+        let near = used.clone().map(|c| c.wrapping_sub(first)).filter(|c| *c < 64);
+        let mask = near.fold(0_u64, |mask, c| mask | 1 << c);
+        if mask != u64::MAX {
+            return first + mask.trailing_ones();
+        }
+        first += 64;
+    }
+}
+
+/// Solves the rows of these colours for their own unknowns, colour after colour. `inverse` is that of the diagonal or of the diagonal
+/// blocks, `scratch` a vector like x.
+pub fn sweep<S: Scalar, V: Scalar>(
+    a: &CsrView<'_, S>,
+    inverse: &[S],
+    colouring: &Colouring,
+    (colours, backward): (Range<usize>, bool),
+    b: &[V],
+    x: &mut [V],
+    scratch: &mut [V],
+) {
+    let n = a.block.rows;
+    for k in 0..colours.len() {
+        let colour = if backward { colours.end - 1 - k } else { colours.start + k };
+        let rows = &colouring.rows[colouring.starts[colour]..colouring.starts[colour + 1]];
+        // New values first go to a place of their own, which each task can write to while all read x.
+        let new = &mut scratch[..rows.len() * n];
+        let old = &*x;
+        par::for_each_row_mut(new, n, par::ROW_GRAIN, |start, new| {
+            for (new, i) in new.chunks_exact_mut(n).zip(&rows[start..]) {
+                let i = *i as usize;
+                if n == 1 {
+                    let range = a.row_range(i);
+                    let ax: V = row_product(&a.columns[range.clone()], &a.values[range], old, a.base as usize);
+                    new[0] = old[i] + inverse[i].cast::<V>() * (b[i] - ax);
+                } else {
+                    new.copy_from_slice(&old[i * n..][..n]);
+                    gauss_seidel::block_row(a, inverse, b, i, new, |j| Some(&old[j * n..]), backward);
+                }
+            }
+        });
+        let new = &*new;
+        par::for_each_row_mut(x, n, par::GRAIN / n, |first, x| {
+            let begin = rows.partition_point(|i| (*i as usize) < first);
+            let end = rows.partition_point(|i| (*i as usize) < first + x.len() / n);
+            for (i, new) in rows[begin..end].iter().zip(new[begin * n..].chunks_exact(n)) {
+                x[(*i as usize - first) * n..][..n].copy_from_slice(new);
+            }
+        });
+    }
+}
+
+/// Four partial sums, so that no addition waits for the one before it.
+#[inline(always)]
+fn row_product<S: Scalar, V: Scalar>(columns: &[i32], values: &[S], x: &[V], base: usize) -> V {
+    let term = |c: i32, v: S| v.cast::<V>() * x[c as usize - base];
+    let mut sums = [V::ZERO; 4];
+    let (c4, v4) = (columns.chunks_exact(4), values.chunks_exact(4));
+    let rest = c4.remainder().iter().zip(v4.remainder());
+    for (c, v) in c4.zip(v4) {
+        for (sum, (c, v)) in sums.iter_mut().zip(c.iter().zip(v)) {
+            *sum += term(*c, *v);
+        }
+    }
+    for (sum, (c, v)) in sums.iter_mut().zip(rest) {
+        *sum += term(*c, *v);
+    }
+    (sums[0] + sums[1]) + (sums[2] + sums[3])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gallery;
+    use crate::host::diagonal;
+    use crate::sparse::Csr;
+    use proptest::prelude::*;
+
+    fn colours_of(colouring: &Colouring) -> Vec<usize> {
+        let mut colour = vec![usize::MAX; colouring.rows.len()];
+        for c in 0..colouring.count() {
+            for i in &colouring.rows[colouring.starts[c]..colouring.starts[c + 1]] {
+                colour[*i as usize] = c;
+            }
+        }
+        colour
+    }
+
+    proptest! {
+        #[test]
+        fn no_two_coupled_rows_have_the_same_colour(
+            n in 1_usize..80, entries in prop::collection::vec((0_usize..80, 0_usize..80), 0..600)
+        ) {
+            let t: Vec<_> = entries.iter().map(|(i, j)| (i % n, j % n, 1.0)).collect();
+            let a = Csr::from_triplets(n, n, &t).unwrap();
+            let colouring = Colouring::new(&a.view()).unwrap();
+            let colour = colours_of(&colouring);
+            let mut degree = vec![0; n];
+            for (i, j, _) in t {
+                prop_assert!(i == j || colour[i] != colour[j]);
+                degree[i] += 1;
+                degree[j] += 1;
+            }
+            // Greedy: never more colours than the largest degree and one.
+            prop_assert!(colouring.count() <= degree.iter().max().unwrap() + 1);
+            prop_assert!(colour.iter().all(|c| *c < colouring.count()));
+        }
+    }
+
+    #[test]
+    fn many_colours_are_counted_beyond_one_word() {
+        assert_eq!(smallest_free([0, 1, 3, NONE].into_iter()), 2);
+        assert_eq!(smallest_free((0..130).chain([131])), 130);
+        let n = 100;
+        let t: Vec<_> = (0..n * n).map(|e| (e / n, e % n, 1.0)).collect();
+        let dense = Csr::from_triplets(n, n, &t).unwrap();
+        assert_eq!(Colouring::new(&dense.view()).unwrap().count(), n);
+        assert_eq!(Colouring::new(&Csr::<f64>::from_triplets(0, 0, &[]).unwrap().view()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_sweep_is_gauss_seidel_in_the_order_of_the_colours() {
+        let blocks = gallery::elasticity_hex8(3, gallery::Layers::NONE).unwrap().matrix;
+        let scalars = blocks.view().to_scalar().unwrap();
+        let b: Vec<f64> = (0..scalars.rows).map(|i| (i % 5) as f64).collect();
+        for (a, width) in [(&scalars, 1), (&blocks, 1), (&blocks, 3)] {
+            let a = a.view();
+            let n = a.block.rows;
+            let colouring = Colouring::new(&a).unwrap();
+            assert!(colouring.count() > 1 && colouring.count() < a.rows);
+            let inverse = diagonal::inverse::<f64, f64>(&a, width, diagonal::AS_IT_IS).unwrap();
+            for backward in [false, true] {
+                let mut x = vec![0.5; b.len()];
+                let mut expected = x.clone();
+                let mut scratch = vec![f64::NAN; b.len()];
+                sweep(&a, &inverse, &colouring, (0..colouring.count(), backward), &b, &mut x, &mut scratch);
+
+                let mut order: Vec<usize> = colouring.rows.iter().map(|i| *i as usize).collect();
+                if backward {
+                    order.reverse();
+                }
+                let residual =
+                    |x: &[f64], row: usize| b[row] - scalars.view().row(row).map(|(j, v)| v[0] * x[j]).sum::<f64>();
+                for i in order {
+                    if width == 1 {
+                        for r in 0..n {
+                            let row = i * n + if backward { n - 1 - r } else { r };
+                            expected[row] += inverse[row] * residual(&expected, row);
+                        }
+                    } else {
+                        let r: Vec<f64> = (0..n).map(|r| residual(&expected, i * n + r)).collect();
+                        for k in 0..n {
+                            expected[i * n + k] += (0..n).map(|c| inverse[(i * n + k) * n + c] * r[c]).sum::<f64>();
+                        }
+                    }
+                }
+                assert!(x.iter().zip(&expected).all(|(x, e)| (x - e).abs() < 1e-12), "{n} {width} {backward}");
+            }
+        }
+    }
+
+    #[test]
+    fn two_unknowns_are_solved_one_after_the_other() {
+        let a = Csr::from_triplets(2, 2, &[(0, 0, 2.0), (0, 1, 1.0), (1, 0, 1.0), (1, 1, 4.0)]).unwrap();
+        let colouring = Colouring::new(&a.view()).unwrap();
+        let first = colouring.rows[0] as usize;
+        let mut x = [0.0; 2];
+        sweep(&a.view(), &[0.5, 0.25], &colouring, (0..2, false), &[4.0, 8.0], &mut x, &mut [0.0; 2]);
+        // Row 0 first: 4/2 = 2, then (8 - 2)/4. Row 1 first: 8/4 = 2, then (4 - 2)/2.
+        assert_eq!(x, if first == 0 { [2.0, 1.5] } else { [1.0, 2.0] });
+    }
+}
