@@ -176,9 +176,9 @@ rows! {
     "amg.interpolation.weight", Kind::Real { min: 0.0, max: 2.0, auto: false }, "1.3333333333333333", "-", "-",
         "smoothed: the prolongator is smoothed by one Jacobi step with this weight over the largest eigenvalue of the scaled matrix.",
         "4/3 minimises the energy bound of the smoothed basis functions.";
-    "amg.smoother.type", choice(smooth::NAMES), "l1_jacobi", "SetRelaxType (18)", "smoother",
-        "Smoother of every level.",
-        "Converges for every SPD matrix with no eigenvalue estimate, and is the same on all backends.";
+    "amg.smoother.type", auto_choice(smooth::NAMES), "auto", "SetRelaxType (18)", "smoother",
+        "Smoother of every level. auto: chebyshev where a near-null space or coordinates were given, l1_jacobi elsewhere.",
+        "l1_jacobi converges for every SPD matrix with no eigenvalue estimate, and is the same on all backends; in elasticity chebyshev takes a third of its iterations.";
     "amg.smoother.diagonal", choice(&["point", "block"]), "block", "-", "smoother (BLOCK_JACOBI)",
         "Block matrices: whether sweeps invert the diagonal or the diagonal blocks; the eigenvalues that jacobi and chebyshev go by are those of the matrix scaled by it. A row whose diagonal is zero, or which has no pivot on the diagonal of its block, is left out of the sweeps.",
         "Never more iterations in elasticity, and up to a fifth fewer with jacobi; the blocks are a few per cent of the matrix.";

@@ -274,8 +274,8 @@ mod tests {
         let matrix = |t: &[(usize, usize, f64)]| Csr::from_triplets(2, 2, t).unwrap().into_shared();
         let a = matrix(&[(0, 0, 2.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 2.0)]);
         let identity = matrix(&[(0, 0, 1.0), (1, 1, 1.0)]);
-        let setup = smooth::Setup { host: &host, config: &config, a: a.view(), matrix: &a };
-        let smoother = smooth::build::<f64, f64>(&setup, Precision::F64).unwrap();
+        let setup = smooth::Setup { host: &host, config: &config, a: a.view(), matrix: &a, largest_eigenvalue: None };
+        let smoother = smooth::build::<f64, f64>("l1_jacobi", &setup, Precision::F64).unwrap();
         let level = Level {
             backend: host.clone(),
             shape: Shape::K,

@@ -50,6 +50,8 @@ struct Raw<T> {
     a: SharedCsr<T>,
     /// Prolongator and restriction to the next level; none on the coarsest.
     transfer: Option<(SharedCsr<T>, SharedCsr<T>)>,
+    /// As in [`interp::Output`].
+    largest_eigenvalue: Option<f64>,
 }
 
 /// The finest level, in the precision of its vectors.
@@ -188,10 +190,10 @@ impl Builder<'_> {
                 });
                 break;
             }
-            let (p, r, next_space) = phases.time("interpolation", || {
+            let (p, r, next_space, largest_eigenvalue) = phases.time("interpolation", || {
                 let output = interpolation.interpolate(&input)?;
                 let r = transpose::transpose(&output.p.view())?;
-                Ok((output.p.into_shared(), r.into_shared(), output.near_null_space))
+                Ok((output.p.into_shared(), r.into_shared(), output.near_null_space, output.largest_eigenvalue))
             })?;
             let pattern = patterns.as_ref().map(|(_, coarse_matrix)| coarse_matrix);
             let coarse_matrix = phases.time("galerkin", || galerkin::product(&r.view(), &view, &p.view(), pattern))?;
@@ -204,10 +206,10 @@ impl Builder<'_> {
                 p: Arc::clone(&p.structure),
                 coarse_matrix: Arc::clone(&coarse_matrix.structure),
             });
-            levels.push(Raw { a, transfer: Some((p, r)) });
+            levels.push(Raw { a, transfer: Some((p, r)), largest_eigenvalue });
             a = coarse_matrix;
         }
-        levels.push(Raw { a, transfer: None });
+        levels.push(Raw { a, transfer: None, largest_eigenvalue: None });
         Ok((levels, all_kept))
     }
 
@@ -231,8 +233,10 @@ impl Builder<'_> {
             Box::new(Stored::new(host, stored))
         });
         let smoother_precision = self.precision(LevelPart::Smoother, i);
-        let setup = smooth::Setup { host, config, a: view, matrix: &level.a };
-        let smoother = phases.time("smoother", || smooth::build::<T, V>(&setup, smoother_precision))?;
+        let smoother_name = smooth::name(config, self.near_null_space.is_some());
+        let setup =
+            smooth::Setup { host, config, a: view, matrix: &level.a, largest_eigenvalue: level.largest_eigenvalue };
+        let smoother = phases.time("smoother", || smooth::build::<T, V>(&smoother_name, &setup, smoother_precision))?;
         let below = match &level.transfer {
             Some((p, r)) => {
                 let vector = self.precision(LevelPart::Vector, i + 1);
@@ -256,7 +260,7 @@ impl Builder<'_> {
             shape,
             a,
             smoother,
-            smoother_name: config.text("amg.smoother.type"),
+            smoother_name,
             smoother_precision,
             pre_sweeps: config.level_int("amg.smoother.pre_sweeps", i),
             post_sweeps: config.level_int("amg.smoother.post_sweeps", i),

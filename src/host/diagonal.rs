@@ -6,7 +6,7 @@ use crate::scalar::Scalar;
 use crate::sparse::CsrView;
 
 /// Largest number of rows in a block.
-const MAX_BLOCK: usize = 8;
+pub const MAX_BLOCK: usize = 8;
 
 /// Pivots up to this share of the numbers that they are the difference of are rounding.
 const ROUNDING: f64 = 16.0;
@@ -30,8 +30,15 @@ pub fn inverse<T: Scalar, S: Scalar>(
     par::for_each_row_mut(&mut out, br * width, par::ROW_GRAIN, |start, piece| {
         for (k, out) in piece.chunks_exact_mut(br * width).enumerate() {
             let i = start + k;
+            let diagonal = a.row_range(i).find(|p| a.col(*p) == i);
+            if br == 1 {
+                let d = diagonal.map_or(0.0, |p| a.values[p].to_f64());
+                let d = d + added(i, 0, d).copysign(d);
+                out[0] = S::from_f64(if d == 0.0 { 0.0 } else { 1.0 / d });
+                continue;
+            }
             let mut m = [0.0; MAX_BLOCK * MAX_BLOCK];
-            if let Some(p) = a.row_range(i).find(|p| a.col(*p) == i) {
+            if let Some(p) = diagonal {
                 for (to, from) in m.iter_mut().zip(a.block_at(p)) {
                     *to = from.to_f64();
                 }

@@ -1,16 +1,19 @@
-//! Smoothing of a tentative prolongator by one damped Jacobi step: P = (I - w/λ D^-1 A_F) P_0.
+//! Smoothing of a tentative prolongator by one damped Jacobi step: P = (I - w/λ D^-1 A_F) P_0, where D is the diagonal of A_F, or has its
+//! diagonal blocks.
 //!
 //! For scalar matrices A_F is A without its weak couplings, which are added to the diagonal so that row sums stay; block matrices
 //! are used whole, because adding blocks to the diagonal would only keep translations.
 
+use super::diagonal::{self, MAX_BLOCK};
 use super::eigenvalue::Estimate;
-use super::{Host, par, rows, spgemm};
+use super::spgemm::{self, Dynamic, multiply_block};
+use super::{Host, rows};
 use crate::amg::strength::Graph;
 use crate::error::Result;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView};
 
-/// Smooths `tentative` with weight `weight` over the largest eigenvalue of D^-1 A_F.
+/// Smooths `tentative` with weight `weight` over the largest eigenvalue λ of D^-1 A_F. Also gives λ where A_F is A.
 pub fn smooth<T: Scalar>(
     host: &Host,
     a: &CsrView<'_, T>,
@@ -18,34 +21,41 @@ pub fn smooth<T: Scalar>(
     tentative: &Csr<T>,
     weight: f64,
     estimate: Estimate,
-) -> Result<Csr<T>> {
+) -> Result<(Csr<T>, Option<f64>)> {
     // Usually every coupling is strong, and A itself will do.
     let weak = s.columns.len() + a.rows < a.nnz();
     let filtered = if a.block == Block::SCALAR && weak { Some(filter(a, s)?) } else { None };
     let a = filtered.as_ref().map_or(*a, Csr::view);
-    let inverse = inverse_diagonal(&a)?;
+    let n = a.block.rows;
+    let inverse: Vec<T> = diagonal::inverse(&a, n, diagonal::AS_IT_IS)?;
     let largest = estimate.largest(host, &a, &inverse)?;
     let factor = if largest > 0.0 { T::from_f64(-weight / largest) } else { T::ZERO };
 
     let p0 = tentative.view();
-    let block = p0.block;
-    spgemm::multiply_and(&a, &p0, &|i, columns, values| {
-        for entry in values.chunks_exact_mut(block.len()) {
-            for (r, part) in entry.chunks_exact_mut(block.cols).enumerate() {
-                let scale = factor * inverse[i * block.rows + r];
-                for v in part {
-                    *v *= scale;
+    let (cols, width) = (p0.block.cols, p0.block.len());
+    let p = spgemm::multiply_and(&a, &p0, &|i, columns, values| {
+        let inverse = &inverse[i * n * n..][..n * n];
+        if n == 1 {
+            let scale = factor * inverse[0];
+            values.iter_mut().for_each(|v| *v *= scale);
+        } else {
+            for block in values.chunks_exact_mut(width) {
+                let mut product = [T::ZERO; MAX_BLOCK * MAX_BLOCK];
+                multiply_block(Dynamic { rows: n, inner: n, cols }, inverse, block, &mut product);
+                for (v, product) in block.iter_mut().zip(product) {
+                    *v = factor * product;
                 }
             }
         }
         for (j, start) in p0.row(i) {
             // The diagonal of A brings every column of P_0 into the product's pattern.
             let at = columns.iter().position(|c| *c as usize == j).expect("the diagonal is stored");
-            for (v, s) in values[at * block.len()..][..block.len()].iter_mut().zip(start) {
+            for (v, s) in values[at * width..][..width].iter_mut().zip(start) {
                 *v += *s;
             }
         }
-    })
+    })?;
+    Ok((p, if filtered.is_none() { Some(largest) } else { None }))
 }
 
 /// A with its weak couplings added to the diagonal.
@@ -79,25 +89,6 @@ fn filter<T: Scalar>(a: &CsrView<'_, T>, s: &Graph) -> Result<Csr<T>> {
     Ok(Csr { rows: a.rows, cols: a.cols, block: a.block, offsets, columns, values })
 }
 
-/// 1/a_ii for each scalar row, 0 where the diagonal is not positive relative to its sign convention (never for SPD matrices).
-pub fn inverse_diagonal<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<T>> {
-    let mut inverse = crate::error::try_vec(a.scalar_rows(), T::ZERO)?;
-    let (br, bc) = (a.block.rows, a.block.cols);
-    par::for_each_row_mut(&mut inverse, br, par::ROW_GRAIN, |start, piece| {
-        for (k, out) in piece.chunks_exact_mut(br).enumerate() {
-            let i = start + k;
-            if let Some(p) = a.row_range(i).find(|p| a.col(*p) == i) {
-                let block = a.block_at(p);
-                for (r, out) in out.iter_mut().enumerate() {
-                    let d = block[r * bc + r];
-                    *out = if d == T::ZERO { T::ZERO } else { T::ONE / d };
-                }
-            }
-        }
-    });
-    Ok(inverse)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,7 +117,8 @@ mod tests {
         let (p0, _) = tentative::prolongator(&aggregates, 10, &space).unwrap();
         let host = Host::new(&Context::new("host:1").unwrap());
 
-        let p = smooth(&host, &a.view(), &s, &p0, 4.0 / 3.0, Estimate::from_config(&Config::new())).unwrap();
+        let (p, largest) = smooth(&host, &a.view(), &s, &p0, 4.0 / 3.0, Estimate::from_config(&Config::new())).unwrap();
+        assert_eq!(largest, None, "that of A was not needed");
 
         // A 1 = 0, so smoothing leaves the constant alone, and only neighbours of an aggregate's edge gain entries.
         let sums: Vec<f64> = (0..n).map(|i| p.view().row(i).map(|(_, v)| v[0]).sum()).collect();

@@ -285,7 +285,7 @@ fn numeric_with<T: Scalar>(
 }
 
 /// Dimensions of a product of dense blocks, known at compile time where that is common, so that its loops unroll.
-trait Shape: Copy + Sync {
+pub(super) trait Shape: Copy + Sync {
     fn rows(self) -> usize;
     fn inner(self) -> usize;
     fn cols(self) -> usize;
@@ -309,11 +309,12 @@ impl<const R: usize, const K: usize, const C: usize> Shape for Fixed<R, K, C> {
     }
 }
 
+/// Dimensions known at run time.
 #[derive(Clone, Copy)]
-struct Dynamic {
-    rows: usize,
-    inner: usize,
-    cols: usize,
+pub(super) struct Dynamic {
+    pub rows: usize,
+    pub inner: usize,
+    pub cols: usize,
 }
 
 impl Shape for Dynamic {
@@ -330,7 +331,7 @@ impl Shape for Dynamic {
 
 /// c += a b for dense blocks stored row by row.
 #[inline(always)]
-fn multiply_block<T: Scalar>(shape: impl Shape, a: &[T], b: &[T], c: &mut [T]) {
+pub(super) fn multiply_block<T: Scalar>(shape: impl Shape, a: &[T], b: &[T], c: &mut [T]) {
     let (rows, inner, cols) = (shape.rows(), shape.inner(), shape.cols());
     let (a, b, c) = (&a[..rows * inner], &b[..inner * cols], &mut c[..rows * cols]);
     for (a_row, c_row) in a.chunks_exact(inner).zip(c.chunks_exact_mut(cols)) {

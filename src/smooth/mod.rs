@@ -54,6 +54,8 @@ pub struct Setup<'a, T> {
     pub a: CsrView<'a, T>,
     /// The same, for smoothers that keep it.
     pub matrix: &'a SharedCsr<T>,
+    /// The largest eigenvalue of D^-1 A, D being A's diagonal blocks, where interpolation has estimated it.
+    pub largest_eigenvalue: Option<f64>,
 }
 
 impl<T: Scalar> Setup<'_, T> {
@@ -67,7 +69,11 @@ impl<T: Scalar> Setup<'_, T> {
 
     /// The largest eigenvalue of D^-1 A, positive.
     fn largest_eigenvalue(&self, inverse: &[T]) -> Result<f64> {
-        Ok(Estimate::from_config(self.config).largest(self.host, &self.a, inverse)?.max(f64::MIN_POSITIVE))
+        let largest = match self.largest_eigenvalue {
+            Some(largest) if self.diagonal_width() == self.a.block.rows => largest,
+            _ => Estimate::from_config(self.config).largest(self.host, &self.a, inverse)?,
+        };
+        Ok(largest.max(f64::MIN_POSITIVE))
     }
 }
 
@@ -81,13 +87,19 @@ registry! {
     "l1_jacobi" => l1_jacobi::build::<T, S, V>(setup);
 }
 
-/// The smoother that the options name, its data stored in `storage`.
+/// The name of the smoother for a hierarchy with or without a near-null space of the caller.
+pub(crate) fn name(config: &Config, near_null_space: bool) -> String {
+    let default = if near_null_space { "chebyshev" } else { "l1_jacobi" };
+    config.choice("amg.smoother.type").unwrap_or(default.to_string())
+}
+
+/// The smoother of this name, its data stored in `storage`.
 pub(crate) fn build<T: Scalar, V: Scalar>(
+    name: &str,
     setup: &Setup<'_, T>,
     storage: Precision,
 ) -> Result<Box<dyn Smoother<Host, V>>> {
-    let name = setup.config.text("amg.smoother.type");
-    with_precision!(storage, S => make::<T, S, V>(&name, setup))
+    with_precision!(storage, S => make::<T, S, V>(name, setup))
 }
 
 #[cfg(test)]
@@ -181,9 +193,9 @@ mod tests {
     fn sweep_once(name: &str, a: Csr<f64>, options: &[(&str, &str)], b: &[f64]) -> Vec<f64> {
         let host = Host::new(&Context::new("host:1").unwrap());
         let a = a.into_shared();
-        let config = config(&[&[("amg.smoother.type", name)], options].concat());
-        let setup = Setup { host: &host, config: &config, a: a.view(), matrix: &a };
-        let smoother = build::<f64, f64>(&setup, Precision::F64).unwrap();
+        let config = config(options);
+        let setup = Setup { host: &host, config: &config, a: a.view(), matrix: &a, largest_eigenvalue: None };
+        let smoother = build::<f64, f64>(name, &setup, Precision::F64).unwrap();
         let mut scratch = vec![vec![f64::NAN; b.len()]; smoother.scratch()];
         let mut x = vec![f64::NAN; b.len()];
         let operator = Stored::new(&host, a.clone());

@@ -16,6 +16,6 @@ impl<T: Scalar> Interpolation<T> for ExtendedI {
             Coarse::TwoPass(first, second) => two_stage::interpolate(a, s, first, second, truncation, pattern)?,
             _ => extended_i::interpolate(a, s, input.splitting("extended_i")?, truncation, pattern)?,
         };
-        Ok(Output { p, near_null_space: None })
+        Ok(Output { p, near_null_space: None, largest_eigenvalue: None })
     }
 }

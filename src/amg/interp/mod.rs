@@ -41,6 +41,8 @@ pub struct Output<T> {
     pub p: Csr<T>,
     /// The near-null space of the coarse level, where there is one.
     pub near_null_space: Option<NearNullSpace>,
+    /// The largest eigenvalue of D^-1 A, D being A's diagonal blocks, where it was estimated.
+    pub largest_eigenvalue: Option<f64>,
 }
 
 /// A formula for the prolongator.

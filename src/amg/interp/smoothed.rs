@@ -14,7 +14,8 @@ impl<T: Scalar> Interpolation<T> for Smoothed {
         let (tentative, coarse) = host::tentative::prolongator(aggregates, count, input.near_null_space)?;
         let weight = input.config.real("amg.interpolation.weight");
         let estimate = host::eigenvalue::Estimate::from_config(input.config);
-        let p = host::smoothed::smooth(input.host, &input.a, input.graph, &tentative, weight, estimate)?;
-        Ok(Output { p, near_null_space: Some(coarse) })
+        let (p, largest_eigenvalue) =
+            host::smoothed::smooth(input.host, &input.a, input.graph, &tentative, weight, estimate)?;
+        Ok(Output { p, near_null_space: Some(coarse), largest_eigenvalue })
     }
 }

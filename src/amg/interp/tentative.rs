@@ -12,6 +12,6 @@ impl<T: Scalar> Interpolation<T> for Tentative {
     fn interpolate(&self, input: &Input<'_, T>) -> Result<Output<T>> {
         let (aggregates, count) = input.aggregates("tentative")?;
         let (p, coarse) = host::tentative::prolongator(aggregates, count, input.near_null_space)?;
-        Ok(Output { p, near_null_space: Some(coarse) })
+        Ok(Output { p, near_null_space: Some(coarse), largest_eigenvalue: None })
     }
 }
