@@ -31,6 +31,9 @@ if [ "$purpose" != run ]; then
     need cmake cmake
     need pkg-config pkg-config
     need nm binutils
+    # SciPy and PyAMG, the oracles of tests/oracles.rs, go into a virtual environment.
+    need python3 python3
+    python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"
 fi
 if [ "$purpose" = deep-test ]; then
     need valgrind valgrind
@@ -75,4 +78,16 @@ if [ "$purpose" != run ]; then
             exit 1
         fi
     done
+fi
+
+# Without a network the tests say that they do without the oracles.
+if [ "$purpose" = test ]; then
+    oracles=${CARGO_TARGET_DIR:-target}/oracles
+    if ! "$oracles/bin/python" -c 'import scipy, pyamg' 2>/dev/null; then
+        echo "Installing SciPy and PyAMG into $oracles"
+        if ! { mkdir -p "$oracles" && python3 -m venv "$oracles" &&
+            "$oracles/bin/pip" install --quiet --disable-pip-version-check --retries 1 --timeout 20 scipy==1.17.1 pyamg==5.3.0; }; then
+            echo "SciPy and PyAMG could not be installed; tests/oracles.rs will be skipped" >&2
+        fi
+    fi
 fi

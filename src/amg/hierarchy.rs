@@ -54,6 +54,14 @@ struct Raw<T> {
     largest_eigenvalue: Option<f64>,
 }
 
+/// The matrices of a level, to look at.
+pub struct LevelMatrices {
+    /// The matrix of the level.
+    pub a: SharedCsr<f64>,
+    /// Prolongator P from and restriction R to the next level; none on the coarsest.
+    pub transfer: Option<(SharedCsr<f64>, SharedCsr<f64>)>,
+}
+
 /// The finest level, in the precision of its vectors.
 pub(super) enum Top {
     F64(Level<Host, f64>),
@@ -84,7 +92,43 @@ impl Builder<'_> {
         with_precision!(setup, T => self.build_in::<T>(kept))
     }
 
+    /// The matrices of all levels as set-up computes them, before each is stored in its own precision.
+    pub fn level_matrices(&self) -> Result<Vec<LevelMatrices>> {
+        let setup = self.config.text("precision.setup");
+        let setup = Precision::from_name(&setup).unwrap_or(Precision::F64);
+        with_precision!(setup, T => self.level_matrices_in::<T>())
+    }
+
+    fn level_matrices_in<T: Scalar>(&self) -> Result<Vec<LevelMatrices>> {
+        let host = Host::new(self.context);
+        let (raw, _) = self.compute::<T>(&host, None, &mut Phases::default())?;
+        raw.into_iter()
+            .map(|level| {
+                let transfer = level.transfer.map(|(p, r)| Ok((p.cast()?, r.cast()?))).transpose()?;
+                Ok(LevelMatrices { a: level.a.cast()?, transfer })
+            })
+            .collect()
+    }
+
     fn build_in<T: Scalar>(&self, kept: Option<Vec<Kept>>) -> Result<Built> {
+        let host = Host::new(self.context);
+        let mut phases = Phases::default();
+        let (raw, kept) = self.compute::<T>(&host, kept, &mut phases)?;
+        let precision = self.precision(LevelPart::Vector, 0);
+        let top = match precision {
+            Precision::F64 => Top::F64(self.wrap(&host, &raw, 0, &mut phases)?),
+            Precision::F32 => Top::F32(self.wrap(&host, &raw, 0, &mut phases)?),
+        };
+        Ok(Built { top, kept, phases })
+    }
+
+    /// All levels in the precision of set-up.
+    fn compute<T: Scalar>(
+        &self,
+        host: &Host,
+        kept: Option<Vec<Kept>>,
+        phases: &mut Phases,
+    ) -> Result<(Vec<Raw<T>>, Vec<Kept>)> {
         if self.matrix.rows() != self.matrix.cols() {
             return fail!(
                 SizeMismatch,
@@ -93,17 +137,9 @@ impl Builder<'_> {
                 self.matrix.cols()
             );
         }
-        let host = Host::new(self.context);
-        let mut phases = Phases::default();
         let coarsening = self.coarsening::<T>();
         let fine = self.fine_matrix::<T>(coarsening)?;
-        let (raw, kept) = self.coarsen_all(&host, coarsening, fine, kept, &mut phases)?;
-        let precision = self.precision(LevelPart::Vector, 0);
-        let top = match precision {
-            Precision::F64 => Top::F64(self.wrap(&host, &raw, 0, &mut phases)?),
-            Precision::F32 => Top::F32(self.wrap(&host, &raw, 0, &mut phases)?),
-        };
-        Ok(Built { top, kept, phases })
+        self.coarsen_all(host, coarsening, fine, kept, phases)
     }
 
     fn precision(&self, part: LevelPart, level: usize) -> Precision {

@@ -20,6 +20,7 @@ use crate::host::Host;
 use crate::matrix::Matrix;
 use crate::report::Report;
 use crate::scalar::{Scalar, SliceMut, SliceRef};
+pub use hierarchy::LevelMatrices;
 use hierarchy::{Builder, Built, Kept, Top};
 use null_space::NearNullSpace;
 use std::sync::Arc;
@@ -70,6 +71,12 @@ impl Amg {
         };
         context.log(LogLevel::Info, line);
         Ok(amg)
+    }
+
+    /// The matrices that [`Amg::setup`] computes, finest level first: for looking at a hierarchy, not for solving with it.
+    pub fn level_matrices(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Vec<LevelMatrices>> {
+        let builder = Builder { context, config, matrix, near_null_space: matrix.near_null_space() };
+        context.run(matrix.entries(), || builder.level_matrices())
     }
 
     /// Takes over changed values of the matrix: strong couplings, coarse unknowns and patterns stay, values are computed anew. When

@@ -7,10 +7,11 @@ use crate::{Outcome, memory, plot};
 use clap::Args;
 use serde_json::{Map, Value as Json, json};
 use std::fmt::Write;
-use std::path::PathBuf;
-use terrace::io::matrix_market::{Dense, write_dense};
+use std::path::{Path, PathBuf};
+use terrace::io::matrix_market::{Dense, write_dense, write_matrix};
 use terrace::report::{Phases, SolveReport};
-use terrace::{Error, Guess, Report, Result, Scalar, Solver, Status};
+use terrace::sparse::SharedCsr;
+use terrace::{Amg, Error, Guess, Report, Result, Scalar, Solver, Status};
 
 /// Solve A x = b and print levels, residual history, times and memory
 #[derive(Args)]
@@ -30,6 +31,10 @@ pub struct Arguments {
     /// Write the solutions as a Matrix Market array; a name that ends in .gz compresses
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    /// Write the matrices of all levels to a folder as Matrix Market files: A0, P0 and R0 of the finest, A1 = R0 A0 P0 and so on
+    #[arg(long, value_name = "FOLDER")]
+    dump_levels: Option<PathBuf>,
 
     /// Print one JSON object and nothing else
     #[arg(long)]
@@ -62,11 +67,32 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         let comment = format!("solution of {} by terrace {}", loaded.name, env!("CARGO_PKG_VERSION"));
         write_dense(path, &Dense { values: x, ..b }, &comment)?;
     }
+    if let Some(folder) = &arguments.dump_levels {
+        progress.spin("writing levels", || dump_levels(&loaded, folder))?;
+    }
     if let Some(path) = &arguments.plot {
         save(path, &plot::draw(&loaded.name, &report))?;
     }
     emit(&if arguments.json { to_json(&loaded, &report, status)? } else { to_text(&loaded, &report) })?;
     Ok(if status == Status::Success { Outcome::Done } else { Outcome::NotConverged })
+}
+
+/// Writes the matrices of the hierarchy, in scalar entries.
+fn dump_levels(loaded: &Loaded, folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Error::new(Status::Io, format!("{} could not be made: {error}", folder.display())))?;
+    let write = |name: String, a: &SharedCsr<f64>| {
+        let comment = format!("{name} of {} by terrace {}", loaded.name, env!("CARGO_PKG_VERSION"));
+        write_matrix(&folder.join(format!("{name}.mtx")), &a.view(), &comment)
+    };
+    for (i, level) in Amg::level_matrices(&loaded.context, &loaded.matrix, &loaded.config)?.iter().enumerate() {
+        write(format!("A{i}"), &level.a)?;
+        if let Some((p, r)) = &level.transfer {
+            write(format!("P{i}"), p)?;
+            write(format!("R{i}"), r)?;
+        }
+    }
+    Ok(())
 }
 
 /// Solves in the precision of the Krylov method.
