@@ -189,7 +189,7 @@ impl Builder<'_> {
                 break;
             }
             let (p, r, next_space) = phases.time("interpolation", || {
-                let output = interpolation.interpolate(&input)?;
+                let output = interp::interpolate(interpolation, &input)?;
                 let r = transpose::transpose(&output.p.view())?;
                 Ok((output.p.into_shared(), r.into_shared(), output.near_null_space))
             })?;

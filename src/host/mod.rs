@@ -10,6 +10,8 @@ pub mod extended_i;
 pub mod gauss_seidel;
 pub mod hmis;
 pub mod mis2;
+pub mod mm_ext;
+pub mod multipass;
 pub mod operator;
 pub mod pairwise;
 pub mod par;

@@ -16,4 +16,8 @@ impl<T: Scalar> Interpolation<T> for Smoothed {
         let p = host::smoothed::smooth(input.host, &input.a, input.graph, &tentative, weight)?;
         Ok(Output { p, near_null_space: Some(coarse) })
     }
+
+    fn needs_aggregates(&self) -> bool {
+        true
+    }
 }
