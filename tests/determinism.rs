@@ -33,6 +33,8 @@ fn results_are_identical_to_the_bit_for_1_2_and_7_threads() {
         ("poisson7:40", &[("amg.coarsening.aggressive_levels", "1")]),
         ("poisson7:40", &[("amg.coarsening.aggressive_levels", "2"), ("amg.interpolation.aggressive", "multipass")]),
         ("poisson7:40", &[("amg.coarsening.type", "hmis")]),
+        // Three pieces in two turns.
+        ("poisson5:1040x520", &[("amg.coarsening.type", "hmis"), ("solver.max_iterations", "3")]),
         ("elasticity:14", &[("amg.coarsening.type", "pairwise"), ("amg.interpolation.type", "tentative")]),
         ("poisson5:200", &[("solver.type", "gmres"), ("precision.matrix", "f64,f32"), ("precision.vector", "f64,f32")]),
         ("poisson7:40", &[("solver.type", "fgmres")]),
