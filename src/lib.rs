@@ -37,6 +37,7 @@ pub mod options;
 mod registry;
 pub mod report;
 pub mod scalar;
+mod singular;
 pub mod smooth;
 pub mod solver;
 pub mod sparse;

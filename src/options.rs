@@ -120,8 +120,8 @@ rows! {
     "solver.max_iterations", Kind::Int { min: 0, max: 1_000_000_000 }, "1000", "SetMaxIter", "max_iters",
         "Iteration limit of the Krylov method.",
         "Far above what a working preconditioner needs, low enough to end a hopeless solve.";
-    "solver.null_space", choice(&["none", "constant"]), "none", "-", "-",
-        "What the symmetric matrix maps to zero. constant: the parts of b and x along the constant vector are removed, residuals are about what remains of b, and the solution has mean zero.",
+    "solver.null_space", choice(&["none", "constant", "near_null_space"]), "none", "-", "-",
+        "What the symmetric matrix maps to zero. constant: the constant vector; near_null_space: the vectors set on the matrix, such as the rigid-body modes of its coordinates for a body that nothing holds. The parts of b and x along them are removed, residuals are about what remains of b, and the solution is orthogonal to them. Set-up and update refuse vectors that the matrix does not map to zero; an operator callback is believed.",
         "A singular system with a consistent right-hand side converges as it is; removing what a caller did not expect to lose would hide an error.";
     "solver.stagnation_window", Kind::Int { min: 0, max: 1_000_000_000 }, "500", "-", "-",
         "The solve ends as stagnated when the residual norm has not fallen by a tenth in this many iterations. 0 lets it go on to the limit.",

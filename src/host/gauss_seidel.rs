@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn blocks_are_swept_like_their_scalars() {
-        let blocks = gallery::elasticity_hex8(3, gallery::Layers::NONE).unwrap().matrix;
+        let blocks = gallery::elasticity_hex8(3, gallery::Layers::NONE, true).unwrap().matrix;
         let scalars = blocks.view().to_scalar().unwrap();
         let b: Vec<f64> = (0..scalars.rows).map(|i| (i % 5) as f64).collect();
         for backward in [false, true] {
