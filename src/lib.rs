@@ -38,6 +38,7 @@ pub mod presets;
 mod registry;
 pub mod report;
 pub mod scalar;
+mod singular;
 pub mod smooth;
 pub mod solver;
 pub mod sparse;

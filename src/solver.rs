@@ -12,6 +12,7 @@ use crate::matrix::Matrix;
 use crate::report::{Phases, Report, SolveReport};
 use crate::scalar::{Precision, Scalar};
 pub use crate::scalar::{SliceMut, SliceRef};
+use crate::singular::NullSpace;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -65,14 +66,6 @@ struct Parts<T: Scalar> {
     r: Vec<T>,
     /// For M b and M r; empty unless the preconditioned norm counts.
     z: Vec<T>,
-}
-
-/// The null space of the matrix, when the options name one.
-struct NullSpace<T> {
-    /// The constant vector of norm 1.
-    unit: Vec<T>,
-    /// Room for the right-hand side without its part in the null space.
-    b: Vec<T>,
 }
 
 impl Solver {
@@ -177,12 +170,9 @@ impl Solver {
         }
         let operator = self.operator(&host, matrix)?;
         let z = if norm == Norm::Preconditioned { rows } else { 0 };
-        let null_space = if self.config.text("solver.null_space") == "constant" {
-            let unit = try_vec(rows, T::from_f64(1.0 / (rows.max(1) as f64).sqrt()))?;
-            Some(NullSpace { unit, b: try_vec(rows, T::ZERO)? })
-        } else {
-            None
-        };
+        let null_space = self.config.text("solver.null_space");
+        let null_space = NullSpace::new(&host, &null_space, rows, matrix.map(|matrix| &**matrix))?;
+        self.check_null_space(&host, &null_space, &*operator)?;
         let (r, z) = (try_vec(rows, T::ZERO)?, try_vec(z, T::ZERO)?);
         Ok(Parts { name, norm, null_space, method, operator, r, z })
     }
@@ -198,24 +188,49 @@ impl Solver {
         }
     }
 
+    /// Checks the null space against the matrix. An operator callback is not called before a solve, and its null space is believed.
+    fn check_null_space<T: Scalar>(
+        &self,
+        host: &Host,
+        null_space: &Option<NullSpace<T>>,
+        operator: &dyn Operator<Host, T>,
+    ) -> Result<()> {
+        match null_space {
+            Some(space) if self.operator.is_none() => space.check(host, operator),
+            _ => Ok(()),
+        }
+    }
+
+    /// What `update` does, in the precision of the engine. The null space is checked first, so that a failure leaves all as it was; values that
+    /// are not finite pass there and are refused by their own check.
+    fn renew<T: Scalar>(
+        &self,
+        matrix: Option<&Arc<Matrix>>,
+        amg: &mut Option<Amg>,
+        parts: &mut Parts<T>,
+    ) -> Result<()> {
+        let host = Host::new(&self.context);
+        let operator = self.operator(&host, matrix)?;
+        self.check_null_space(&host, &parts.null_space, &*operator)?;
+        match (amg, matrix) {
+            (Some(amg), _) => amg.update()?,
+            (None, Some(matrix)) => self.context.run(matrix.entries(), || matrix.recheck_values())?,
+            (None, None) => {}
+        }
+        parts.operator = operator;
+        Ok(())
+    }
+
     /// Takes over changed values of the matrix: numeric work only.
     pub fn update(&mut self) -> Result<()> {
         let Some(mut state) = self.state.take() else {
             return fail!(NotSetUp, "the solver has not been set up; call setup before update");
         };
-        let host = Host::new(&self.context);
-        let renewed = (|| {
-            match (&mut state.amg, &state.matrix) {
-                (Some(amg), _) => amg.update()?,
-                (None, Some(matrix)) => self.context.run(matrix.entries(), || matrix.recheck_values())?,
-                (None, None) => {}
-            }
-            match &mut state.engine {
-                Engine::F64(parts) => parts.operator = self.operator(&host, state.matrix.as_ref())?,
-                Engine::F32(parts) => parts.operator = self.operator(&host, state.matrix.as_ref())?,
-            }
-            Ok(())
-        })();
+        let State { matrix, amg, engine, .. } = &mut state;
+        let renewed = match engine {
+            Engine::F64(parts) => self.renew(matrix.as_ref(), amg, parts),
+            Engine::F32(parts) => self.renew(matrix.as_ref(), amg, parts),
+        };
         self.state = Some(state);
         renewed
     }
@@ -318,18 +333,18 @@ impl Solver {
         if !norm_b.is_finite() {
             return fail!(NonFinite, "the norm of the right-hand side is {norm_b}; b must be finite");
         }
-        let (b, unit) = match null_space {
+        let (b, null_space) = match null_space {
             Some(space) => {
                 host.copy(b, &mut space.b);
                 // Twice: once leaves the rounding of a long sum.
                 for _ in 0..2 {
-                    krylov::project(&host, &space.unit, &mut space.b);
+                    krylov::project(&host, &space.basis, &mut space.b);
                 }
                 let rounding = 8.0 * T::EPSILON.to_f64() * norm_b;
                 norm_b = Some(host.norm(&space.b)).filter(|norm| *norm > rounding).unwrap_or(0.0);
-                (space.b.as_slice(), Some(space.unit.as_slice()))
+                (space.b.as_slice(), space.basis.as_slice())
             }
-            None => (b, None),
+            None => (b, [].as_slice()),
         };
         if norm_b == 0.0 {
             host.fill(T::ZERO, x);
@@ -351,7 +366,7 @@ impl Solver {
             backend: &host,
             a: &**operator,
             m,
-            null_space: unit,
+            null_space,
             context: &self.context,
             norm: *norm,
             target: 0.0,
@@ -437,7 +452,7 @@ impl Solver {
 
 impl<T: Scalar> Parts<T> {
     fn bytes(&self) -> usize {
-        let null_space = self.null_space.as_ref().map_or(0, |space| space.unit.len() + space.b.len());
+        let null_space = self.null_space.as_ref().map_or(0, NullSpace::len);
         self.method.bytes() + (self.r.len() + self.z.len() + null_space) * T::PRECISION.bytes()
     }
 }

@@ -92,7 +92,7 @@ fn gallery_lists_families_and_writes_problems() {
     let (matrix, coordinates) = (scratch("elastic.mtx"), scratch("elastic_xyz.mtx"));
     let paths = [matrix.to_str().unwrap(), coordinates.to_str().unwrap()];
     succeeds(&["gallery", "elasticity:2", "-o", paths[0], "--coordinates", paths[1]]);
-    let elastic = gallery::elasticity_hex8(2, gallery::Layers::NONE).unwrap();
+    let elastic = gallery::elasticity_hex8(2, gallery::Layers::NONE, true).unwrap();
     assert_eq!(read_matrix(&matrix).unwrap(), elastic.matrix.view().to_scalar().unwrap());
     let xyz = read_dense(&coordinates).unwrap();
     assert_eq!((xyz.rows, xyz.cols), (18, 3));

@@ -14,6 +14,8 @@ const SMOOTHERS: &[(&str, f64)] =
 const METHODS: &[(&str, &str, [usize; 3])] = &[
     ("pmis", "extended_i", [13, 12, 48]),
     ("hmis", "extended_i", [10, 10, 46]),
+    ("pmis", "mm_ext", [15, 13, 44]),
+    ("pmis", "mm_ext_i", [12, 12, 37]),
     ("pmis", "classical_modified", [23, 16, 53]),
     ("pmis", "direct", [23, 15, 49]),
     ("mis2", "smoothed", [21, 17, 28]),
@@ -86,12 +88,21 @@ fn every_combination_converges_within_its_bound() {
 /// Coarsening and interpolation with further options, and the iterations of CG with l1_jacobi and the operator complexity that it may
 /// need on poisson5:100 and poisson7:32.
 type Measured = (&'static str, &'static str, &'static [(&'static str, &'static str)], [(usize, f64); 2]);
+const MULTIPASS: &[(&str, &str)] =
+    &[("amg.coarsening.aggressive_levels", "1"), ("amg.interpolation.aggressive", "multipass")];
 const MEASURED: &[Measured] = &[
     ("pmis", "extended_i", &[], [(14, 2.36), (14, 2.70)]),
     ("pmis", "extended_i", &[("amg.strength.type", "absolute")], [(14, 2.36), (14, 2.68)]),
     ("pmis", "extended_i", &[("amg.coarsening.aggressive_levels", "1")], [(28, 1.34), (23, 1.37)]),
     ("pmis", "extended_i", &[("amg.coarsening.aggressive_levels", "2")], [(35, 1.25), (26, 1.29)]),
-    ("hmis", "extended_i", &[], [(11, 2.66), (11, 2.94)]),
+    ("hmis", "extended_i", &[], [(11, 2.66), (11, 2.95)]),
+    ("pmis", "mm_ext", &[], [(16, 2.36), (16, 2.76)]),
+    ("pmis", "mm_ext_i", &[], [(14, 2.36), (14, 2.71)]),
+    ("pmis", "mm_ext", &[("amg.coarsening.aggressive_levels", "1")], [(29, 1.37), (24, 1.43)]),
+    ("pmis", "mm_ext_i", &[("amg.coarsening.aggressive_levels", "1")], [(28, 1.34), (23, 1.38)]),
+    ("pmis", "extended_i", MULTIPASS, [(31, 1.27), (26, 1.30)]),
+    ("pmis", "direct", MULTIPASS, [(38, 1.22), (28, 1.27)]),
+    ("hmis", "mm_ext_i", &[], [(11, 2.66), (12, 2.93)]),
     ("hmis", "classical_modified", &[], [(10, 2.19), (12, 2.84)]),
     ("pmis", "classical_modified", &[], [(24, 1.88), (21, 2.24)]),
     ("pmis", "direct", &[], [(27, 1.90), (22, 2.26)]),
@@ -214,6 +225,8 @@ fn interpolation_and_coarsening_that_do_not_fit_are_refused_by_name() {
         ("pmis", "tentative"),
         ("mis2", "extended_i"),
         ("mis2", "direct"),
+        ("mis2", "mm_ext"),
+        ("pairwise", "mm_ext_i"),
         ("pairwise", "extended_i"),
     ] {
         let mut config = Config::new();
@@ -221,6 +234,11 @@ fn interpolation_and_coarsening_that_do_not_fit_are_refused_by_name() {
         config.set_str("amg.interpolation.type", interpolation).unwrap();
         let error = Solver::new(&context, &config).setup(Some(&problem("poisson5:30"))).unwrap_err();
         assert_eq!(error.status, Status::OptionValue);
+        assert!(error.message.contains(interpolation) && error.message.contains("amg.coarsening.type"), "{error}");
+        // Aggressive levels interpolated by multipass are no way round that.
+        config.set_int("amg.coarsening.aggressive_levels", 9).unwrap();
+        config.set_str("amg.interpolation.aggressive", "multipass").unwrap();
+        let error = Solver::new(&context, &config).setup(Some(&problem("poisson5:30"))).unwrap_err();
         assert!(error.message.contains(interpolation) && error.message.contains("amg.coarsening.type"), "{error}");
     }
 }

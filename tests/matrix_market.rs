@@ -65,7 +65,7 @@ proptest! {
 
 #[test]
 fn blocks_are_written_as_their_scalars() {
-    let elastic = gallery::elasticity_hex8(2, gallery::Layers::NONE).unwrap().matrix;
+    let elastic = gallery::elasticity_hex8(2, gallery::Layers::NONE, true).unwrap().matrix;
     let path = scratch("blocks").with_extension("mtx.gz");
     write_matrix(&path, &elastic.view(), "").unwrap();
     let scalar = read_matrix(&path).unwrap();

@@ -227,7 +227,7 @@ impl Builder<'_> {
                 break;
             }
             let (p, r, next_space, largest_eigenvalue) = phases.time("interpolation", || {
-                let output = interpolation.interpolate(&input)?;
+                let output = interp::interpolate(interpolation, &input)?;
                 let r = transpose::transpose(&output.p.view())?;
                 Ok((output.p.into_shared(), r.into_shared(), output.near_null_space, output.largest_eigenvalue))
             })?;

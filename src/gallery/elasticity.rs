@@ -8,6 +8,7 @@ use crate::sparse::{Block, Csr};
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::real("contrast", 1.0, 1e-12, 1e12, "Young's modulus of every second layer; 1 in the others"),
     Parameter::whole("layers", 4, 1, 1_000_000, "layers along z"),
+    Parameter::whole("clamped", 1, 0, 1, "0 leaves the body free, which makes the matrix singular"),
 ];
 
 /// Poisson's ratio.
@@ -48,24 +49,28 @@ impl Layers {
 }
 
 /// A cube of n^3 unit hexahedra with E = 1, unless `layers` say otherwise, and nu = 0.3, integrated with 2x2x2 Gauss points,
-/// the face x = 0 clamped and eliminated. Free nodes are i = 1..=n, j, k = 0..=n, numbered (i - 1) + n (j + (n + 1) k). The
-/// blocks of all up to 27 nodes that share an element are stored, whatever their values.
-pub fn elasticity_hex8(n: usize, layers: Layers) -> Result<Elasticity> {
-    elasticity(n, layers, &stencil::box_steps(3), &hexahedron())
+/// the face x = 0 `clamped` and eliminated. Free nodes are i = 1..=n, j, k = 0..=n, numbered (i - 1) + n (j + (n + 1) k); without the
+/// clamp there are nodes i = 0 too, and the matrix maps the six rigid-body modes to zero. The blocks of all up to 27 nodes that share an
+/// element are stored, whatever their values.
+pub fn elasticity_hex8(n: usize, layers: Layers, clamped: bool) -> Result<Elasticity> {
+    elasticity(n, layers, clamped, &stencil::box_steps(3), &hexahedron())
 }
 
 /// The cube of [`elasticity_hex8`] in 6 n^3 linear tetrahedra: each unit cube is cut along its diagonal from (0, 0, 0) to (1,
 /// 1, 1), as Kuhn did. A node is coupled with up to 15.
-pub fn elasticity_tet(n: usize, layers: Layers) -> Result<Elasticity> {
+pub fn elasticity_tet(n: usize, layers: Layers, clamped: bool) -> Result<Elasticity> {
     let one_way = |step: &Step| step.iter().all(|&x| x >= 0) || step.iter().all(|&x| x <= 0);
     let steps: Vec<Step> = stencil::box_steps(3).into_iter().filter(one_way).collect();
-    elasticity(n, layers, &steps, &kuhn_tetrahedra())
+    elasticity(n, layers, clamped, &steps, &kuhn_tetrahedra())
 }
 
 /// Assembles cubes, the corners of which are coupled at the given steps.
-fn elasticity(n: usize, layers: Layers, steps: &[Step], cube: &Cube) -> Result<Elasticity> {
+fn elasticity(n: usize, layers: Layers, clamped: bool, steps: &[Step], cube: &Cube) -> Result<Elasticity> {
+    // The first free node along x.
+    let first = usize::from(clamped);
     let grid = match n.checked_add(1) {
-        Some(nodes) => [n, nodes, nodes],
+        Some(nodes) if n > 0 => [nodes - first, nodes, nodes],
+        Some(_) => return fail!(InvalidArgument, "there are 0 elements along each edge; accepted: at least 1"),
         None => return fail!(InvalidArgument, "{n} elements along each edge are too many"),
     };
     let nodes = stencil::points(grid, 3)?;
@@ -77,7 +82,7 @@ fn elasticity(n: usize, layers: Layers, steps: &[Step], cube: &Cube) -> Result<E
     let tables = [0, 1, 2, 3].map(|kind| assembled_blocks(cube, steps, [kind / 2 == 1, kind % 2 == 1].map(modulus)));
     stencil::fill(grid, steps, &matrix.offsets, 9, &mut matrix.values, |row, s, _, block| {
         let [i, j, k] = stencil::point_of(grid, row);
-        let node = [i + 1, j, k];
+        let node = [i + first, j, k];
         let place = node.iter().fold(0, |place, &x| 3 * place + usize::from(x > 0) + usize::from(x == n));
         let (below, above) = (k > 0 && layers.differs(k - 1, n), k < n && layers.differs(k, n));
         block.copy_from_slice(&tables[2 * usize::from(below) + usize::from(above)][place][s]);
@@ -86,7 +91,7 @@ fn elasticity(n: usize, layers: Layers, steps: &[Step], cube: &Cube) -> Result<E
     let mut coordinates = try_capacity(3 * nodes)?;
     for node in 0..nodes {
         let [i, j, k] = stencil::point_of(grid, node);
-        coordinates.extend([(i + 1) as f64, j as f64, k as f64]);
+        coordinates.extend([(i + first) as f64, j as f64, k as f64]);
     }
     Ok(Elasticity { matrix, coordinates })
 }
@@ -190,7 +195,7 @@ mod tests {
 
     #[test]
     fn pattern_and_values_have_their_published_check_values() {
-        let a = elasticity_hex8(8, Layers::NONE).unwrap().matrix.view().to_scalar().unwrap();
+        let a = elasticity_hex8(8, Layers::NONE, true).unwrap().matrix.view().to_scalar().unwrap();
         assert_eq!(a.rows, 3 * 8 * 9 * 9);
         assert_eq!(fingerprint(&a), 0x9ecb_aac6_1209_836a);
         assert!((absolute_sum(&a) - 10454.7863247896).abs() < 1e-9, "{}", absolute_sum(&a));
@@ -201,9 +206,9 @@ mod tests {
     #[test]
     fn matrices_are_symmetric_to_the_last_bit() {
         for a in [
-            elasticity_hex8(3, Layers::NONE).unwrap().matrix,
-            elasticity_hex8(4, LAYERS).unwrap().matrix,
-            elasticity_tet(4, LAYERS).unwrap().matrix,
+            elasticity_hex8(3, Layers::NONE, true).unwrap().matrix,
+            elasticity_hex8(4, LAYERS, true).unwrap().matrix,
+            elasticity_tet(4, LAYERS, true).unwrap().matrix,
         ] {
             for i in 0..a.rows {
                 for (j, block) in a.view().row(i) {
@@ -219,7 +224,7 @@ mod tests {
     #[test]
     fn tetrahedra_couple_fifteen_nodes() {
         let n = 5;
-        let a = elasticity_tet(n, Layers::NONE).unwrap().matrix;
+        let a = elasticity_tet(n, Layers::NONE, true).unwrap().matrix;
         let (x, y) = (n, n + 1);
         let edges = (x - 1) * y * y + 2 * x * (y - 1) * y;
         let diagonals = 2 * (x - 1) * (y - 1) * y + x * (y - 1) * (y - 1);
@@ -247,10 +252,10 @@ mod tests {
     #[test]
     fn rigid_body_modes_cost_no_energy_away_from_the_clamped_face() {
         for elastic in [
-            elasticity_hex8(4, Layers::NONE).unwrap(),
-            elasticity_tet(4, Layers::NONE).unwrap(),
-            elasticity_hex8(4, LAYERS).unwrap(),
-            elasticity_tet(4, LAYERS).unwrap(),
+            elasticity_hex8(4, Layers::NONE, true).unwrap(),
+            elasticity_tet(4, Layers::NONE, true).unwrap(),
+            elasticity_hex8(4, LAYERS, true).unwrap(),
+            elasticity_tet(4, LAYERS, true).unwrap(),
         ] {
             let coordinates = &elastic.coordinates;
             assert_eq!(coordinates[..6], [1.0, 0.0, 0.0, 2.0, 0.0, 0.0]);
@@ -268,12 +273,25 @@ mod tests {
     }
 
     #[test]
+    fn a_free_body_has_the_nodes_of_both_faces_and_six_modes_without_energy() {
+        for elastic in [elasticity_hex8(3, LAYERS, false).unwrap(), elasticity_tet(3, LAYERS, false).unwrap()] {
+            assert_eq!((elastic.matrix.rows, &elastic.coordinates[..6]), (64, &[0.0, 0.0, 0.0, 1.0, 0.0, 0.0][..]));
+            let modes = NearNullSpace::rigid_body_modes(192, 3, &elastic.coordinates).unwrap();
+            assert_eq!(modes.count, 6);
+            for mode in modes.vectors.chunks_exact(192) {
+                let forces = force(&elastic, |j| [mode[3 * j], mode[3 * j + 1], mode[3 * j + 2]]);
+                assert!(forces.iter().flatten().all(|f| f.abs() < 1e-11));
+            }
+        }
+    }
+
+    #[test]
     fn stretching_and_shearing_cost_what_continuum_mechanics_says() {
         let (lambda, mu) = (0.3 / (1.3 * 0.4), 0.5 / 1.3);
         let n = 4;
         // The elements of a column along z have the moduli 1, 1, 100 and 1: 4 layers in 3 parts start at 0, 2 and 3.
         for (layers, mean) in [(Layers::NONE, 1.0), (LAYERS, 103.0 / 4.0)] {
-            for elastic in [elasticity_hex8(n, layers).unwrap(), elasticity_tet(n, layers).unwrap()] {
+            for elastic in [elasticity_hex8(n, layers, true).unwrap(), elasticity_tet(n, layers, true).unwrap()] {
                 let x = |i: usize| elastic.coordinates[3 * i];
                 for (axis, density) in [(0, lambda + 2.0 * mu), (1, mu), (2, mu)] {
                     let displacement = |i: usize| std::array::from_fn(|p| if p == axis { x(i) } else { 0.0 });
@@ -289,7 +307,7 @@ mod tests {
     #[test]
     fn sizes_that_cannot_be_numbered_are_refused() {
         for n in [0, 900, 1 << 32, usize::MAX] {
-            assert_eq!(elasticity_hex8(n, LAYERS).unwrap_err().status, Status::InvalidArgument, "{n}");
+            assert_eq!(elasticity_hex8(n, LAYERS, true).unwrap_err().status, Status::InvalidArgument, "{n}");
         }
     }
 }

@@ -116,13 +116,13 @@ pub const FAMILIES: &[Family] = &[
         "linear elasticity, N^3 trilinear hexahedra, one face clamped, in 3x3 blocks",
         |n, p| {
             let layers = Layers { contrast: p[0], count: p[1] as usize };
-            elasticity_hex8(n[0], layers).map(|e| (e.matrix, Some(e.coordinates)))
+            elasticity_hex8(n[0], layers, p[2] != 0.0).map(|e| (e.matrix, Some(e.coordinates)))
         },
     )
     .parameters(elasticity::PARAMETERS),
     Family::new("elasticity_tet", &["N"], 3, "the same in 6 N^3 linear tetrahedra", |n, p| {
         let layers = Layers { contrast: p[0], count: p[1] as usize };
-        elasticity_tet(n[0], layers).map(|e| (e.matrix, Some(e.coordinates)))
+        elasticity_tet(n[0], layers, p[2] != 0.0).map(|e| (e.matrix, Some(e.coordinates)))
     })
     .parameters(elasticity::PARAMETERS),
 ];
@@ -226,7 +226,7 @@ mod tests {
 
         let seeded = RandomMMatrix { edges: 3, reach: 40, dominance: 1e-3, seed: 5 };
         assert_eq!(parse("random_m_matrix:50:seed=5").unwrap().matrix, random_m_matrix(50, seeded).unwrap());
-        let layered = elasticity_tet(3, Layers { count: 2, contrast: 100.0 }).unwrap().matrix;
+        let layered = elasticity_tet(3, Layers { count: 2, contrast: 100.0 }, true).unwrap().matrix;
         assert_eq!(parse("elasticity_tet:3:layers=2,contrast=100").unwrap().matrix, layered);
 
         let elastic = parse("elasticity:2").unwrap();

@@ -94,7 +94,8 @@ const TINY: f64 = f64::EPSILON;
 const ROUNDING: f64 = 16.0;
 
 /// The inverse of a symmetric positive semidefinite matrix by the sweep operator, exactly symmetric; `None` when the matrix
-/// is not symmetric or a pivot is negative. Pivots up to `tiny` times their diagonal entry are left out.
+/// is not symmetric or a pivot is negative. Pivots up to `tiny` times their diagonal entry are left out; the largest in that measure are
+/// taken first, so that those of a singular matrix, which are rounding, come last and none of them is divided by.
 fn sweep(a: &[f64], n: usize, tiny: f64) -> Result<Option<Vec<f64>>> {
     let largest = a.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
     let symmetric = |i: usize, j: usize| (a[i * n + j] - a[j * n + i]).abs() <= 1e-10 * largest;
@@ -109,15 +110,14 @@ fn sweep(a: &[f64], n: usize, tiny: f64) -> Result<Option<Vec<f64>>> {
     }
     let mut swept = vec![false; n];
     let mut pivot_row = vec![0.0; n];
-    for k in 0..n {
+    loop {
+        let share = |k: &usize| m[k * n + k] / a[k * n + k].abs();
+        let left = (0..n).filter(|k| !swept[*k] && m[k * n + k] > tiny * a[k * n + k].abs());
+        // Of equal ones the first, as `max_by` prefers the last.
+        let Some(k) = left.rev().max_by(|i, j| share(i).total_cmp(&share(j))) else {
+            break;
+        };
         let pivot = m[k * n + k];
-        let bound = tiny * a[k * n + k].abs();
-        if pivot < -bound {
-            return Ok(None);
-        }
-        if pivot <= bound {
-            continue;
-        }
         swept[k] = true;
         pivot_row.copy_from_slice(&m[k * n..(k + 1) * n]);
         par::for_each_row_mut(&mut m, n, 64, |start, piece| {
@@ -136,6 +136,9 @@ fn sweep(a: &[f64], n: usize, tiny: f64) -> Result<Option<Vec<f64>>> {
                 }
             }
         });
+    }
+    if (0..n).any(|k| !swept[k] && m[k * n + k] < -tiny * a[k * n + k].abs()) {
+        return Ok(None);
     }
     for i in 0..n {
         for j in 0..n {
@@ -212,6 +215,26 @@ mod tests {
         assert!(close(&solve(&general, &[2.0, 3.0, -3.0]), &[2.0, 1.0, 1.0]));
         let indefinite = [(0, 0, 1.0), (0, 1, 2.0), (1, 0, 2.0), (1, 1, 1.0)];
         assert!(close(&solve(&indefinite, &[3.0, 3.0]), &[1.0, 1.0]));
+    }
+
+    #[test]
+    fn a_system_that_is_singular_in_several_ways_and_scales_is_solved() {
+        // Rings of three and of four unknowns, numbered in turn, the second 1e6 times stiffer.
+        let mut t = Vec::new();
+        for (ring, v) in [(vec![0, 2, 4], 1.0), (vec![1, 3, 5, 6], 1e6)] {
+            for (k, &i) in ring.iter().enumerate() {
+                let j = ring[(k + 1) % ring.len()];
+                t.extend([(i, j, -v), (j, i, -v), (i, i, v), (j, j, v)]);
+            }
+        }
+        let b = [1.0, 3.0, -2.0, 0.0, 1.0, -4.0, 1.0];
+        let x = solve(&t, &b);
+        let a = Csr::from_triplets(7, 7, &t).unwrap();
+        for (i, b) in b.iter().enumerate() {
+            let ax: f64 = a.view().row(i).map(|(j, v)| v[0] * x[j]).sum();
+            assert!((ax - b).abs() < 1e-12, "row {i}: {ax} {b}");
+        }
+        assert!(x.iter().all(|x| x.abs() < 10.0), "{x:?}");
     }
 
     #[test]

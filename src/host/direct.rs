@@ -28,16 +28,35 @@ pub fn interpolate<T: Scalar>(
 }
 
 /// Sums of the couplings of one sign: of all neighbours, and of those in C_i.
-#[derive(Clone, Copy, Default)]
-struct Sums<T> {
-    all: T,
-    coarse: T,
+#[derive(Clone, Copy)]
+pub struct Sums<T> {
+    /// All neighbours.
+    pub all: T,
+    /// Those in C_i.
+    pub coarse: T,
+}
+
+impl<T: Scalar> Sums<T> {
+    /// Of nothing.
+    pub const ZERO: Sums<T> = Sums { all: T::ZERO, coarse: T::ZERO };
+}
+
+/// What makes a weight of a coupling to C_i: the factors for negative and positive ones.
+pub fn scales<T: Scalar>(mut diagonal: T, negative: Sums<T>, positive: Sums<T>) -> (T, T) {
+    for sums in [negative, positive] {
+        if sums.coarse == T::ZERO {
+            diagonal += sums.all;
+        }
+    }
+    let scale = |sums: Sums<T>| {
+        if sums.coarse == T::ZERO || diagonal == T::ZERO { T::ZERO } else { -sums.all / sums.coarse / diagonal }
+    };
+    (scale(negative), scale(positive))
 }
 
 fn row<T: Scalar>(a: &CsrView<'_, T>, s: &Graph, coarse: &[bool], i: usize, weights: &mut Vec<(i32, T)>) {
     let mut diagonal = T::ZERO;
-    let mut negative = Sums { all: T::ZERO, coarse: T::ZERO };
-    let mut positive = negative;
+    let (mut negative, mut positive) = (Sums::ZERO, Sums::ZERO);
     // The strong columns stand in the order of the matrix's row, so one pass over both tells which entries are strong.
     let mut strong = s.row(i).iter().peekable();
     for k in a.row_range(i) {
@@ -57,15 +76,7 @@ fn row<T: Scalar>(a: &CsrView<'_, T>, s: &Graph, coarse: &[bool], i: usize, weig
     if weights.is_empty() {
         return;
     }
-    for sums in [negative, positive] {
-        if sums.coarse == T::ZERO {
-            diagonal += sums.all;
-        }
-    }
-    let scale = |sums: Sums<T>| {
-        if sums.coarse == T::ZERO || diagonal == T::ZERO { T::ZERO } else { -sums.all / sums.coarse / diagonal }
-    };
-    let (for_negative, for_positive) = (scale(negative), scale(positive));
+    let (for_negative, for_positive) = scales(diagonal, negative, positive);
     for (_, w) in weights {
         *w *= if *w < T::ZERO { for_negative } else { for_positive };
     }

@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn point_and_block_estimates_of_elasticity_bound_the_rayleigh_quotients_of_their_own_scaling() {
-        let a = gallery::elasticity_hex8(4, gallery::Layers::NONE).unwrap().matrix;
+        let a = gallery::elasticity_hex8(4, gallery::Layers::NONE, true).unwrap().matrix;
         for width in [1, 3] {
             let inverse = diagonal::inverse::<f64, f64>(&a.view(), width, diagonal::AS_IT_IS).unwrap();
             let few = Estimate { lanczos: true, steps: 12 }.largest(&host(), &a.view(), &inverse).unwrap();

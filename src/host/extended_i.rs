@@ -13,29 +13,32 @@ use crate::error::{Result, try_vec};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Structure};
 
-/// Interpolation from the coarse unknowns to all. With `pattern` (a result of the same graph and splitting), each row keeps the
-/// columns that it has there, whatever the size of the new weights.
+/// Interpolation from the coarse unknowns to all, or to the unknowns of `only`. With `pattern` (a result of the same graph and
+/// splitting), each row keeps the columns that it has there, whatever the size of the new weights.
 pub fn interpolate<T: Scalar>(
     a: &CsrView<'_, T>,
     s: &Graph,
     coarse: &[bool],
+    only: Option<&[u32]>,
     truncation: Truncation,
     pattern: Option<&Structure>,
 ) -> Result<Csr<T>> {
     assert_eq!(a.block, Block::SCALAR);
+    let count = only.map_or(a.rows, <[u32]>::len);
     let (number, coarse_count) = coarse_numbers(coarse)?;
     let pattern = pattern.map(|p| p.view::<T>(&[]));
     let positive = positive_diagonals(a)?;
-    let (offsets, columns, values) = rows::build(a.rows, 1, |range, out| {
+    let (offsets, columns, values) = rows::build(count, 1, |range, out| {
         let mut row = Row::new(a.rows)?;
-        for i in range {
+        for at in range {
+            let i = only.map_or(at, |only| only[at] as usize);
             if coarse[i] {
                 out.columns.push(number[i]);
                 out.values.push(T::ONE);
             } else {
                 row.compute(a, s, coarse, &positive, i);
                 match &pattern {
-                    Some(p) => row.keep_columns(p.row_range(i).map(|k| p.col(k) as i32), &number),
+                    Some(p) => row.keep_columns(p.row_range(at).map(|k| p.col(k) as i32), &number),
                     None => row.truncate(truncation, &number),
                 }
                 out.columns.extend(row.kept.iter().map(|k| k.0));
@@ -45,7 +48,7 @@ pub fn interpolate<T: Scalar>(
         }
         Ok(())
     })?;
-    Ok(Csr { rows: a.rows, cols: coarse_count, block: Block::SCALAR, offsets, columns, values })
+    Ok(Csr { rows: count, cols: coarse_count, block: Block::SCALAR, offsets, columns, values })
 }
 
 /// Number of each coarse unknown on the coarse level (unspecified for fine ones), and how many there are.
@@ -208,7 +211,7 @@ mod tests {
     fn a_line_is_interpolated_linearly_across_two_fine_unknowns() {
         let a = line();
         let s = strength::classical(&a.view(), 0.25, 1.0).unwrap();
-        let p = interpolate(&a.view(), &s, &[true, false, false, true, false], ALL, None).unwrap();
+        let p = interpolate(&a.view(), &s, &[true, false, false, true, false], None, ALL, None).unwrap();
         let row = |i: usize| p.view().row(i).map(|(j, v)| (j, v[0])).collect::<Vec<_>>();
         assert_eq!(row(0), [(0, 1.0)]);
         // Unknown 1 sees 0 directly and 3 through 2: the "+i" part makes it exact for the linear function.
@@ -218,6 +221,9 @@ mod tests {
         assert!(close(row(1), [(0, 2.0 / 3.0), (1, 1.0 / 3.0)]), "{:?}", row(1));
         assert!(close(row(2), [(0, 1.0 / 3.0), (1, 2.0 / 3.0)]), "{:?}", row(2));
         assert_eq!(row(4), [(1, 0.5)]);
+        let only = interpolate(&a.view(), &s, &[true, false, false, true, false], Some(&[2, 4]), ALL, None).unwrap();
+        let some = |i: usize| only.view().row(i).map(|(j, v)| (j, v[0])).collect::<Vec<_>>();
+        assert_eq!((only.rows, some(0), some(1)), (2, row(2), row(4)));
     }
 
     #[test]
@@ -226,11 +232,11 @@ mod tests {
         let s = strength::classical(&a.view(), 0.25, 1.0).unwrap();
         let coarse = [true, false, false, true, false];
         let one = Truncation { max_entries: 1, factor: 0.0 };
-        let p = interpolate(&a.view(), &s, &coarse, one, None).unwrap();
+        let p = interpolate(&a.view(), &s, &coarse, None, one, None).unwrap();
         assert_eq!(p.offsets, [0, 1, 2, 3, 4, 5]);
         assert!((p.values[1] - 1.0).abs() < 1e-15 && (p.values[2] - 1.0).abs() < 1e-15);
         let shared = p.clone().into_shared();
-        let again = interpolate(&a.view(), &s, &coarse, ALL, Some(&shared.structure)).unwrap();
+        let again = interpolate(&a.view(), &s, &coarse, None, ALL, Some(&shared.structure)).unwrap();
         assert_eq!(again, p);
     }
 }

@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn blocks_are_swept_like_their_scalars() {
-        let blocks = gallery::elasticity_hex8(3, gallery::Layers::NONE).unwrap().matrix;
+        let blocks = gallery::elasticity_hex8(3, gallery::Layers::NONE, true).unwrap().matrix;
         let scalars = blocks.view().to_scalar().unwrap();
         let b: Vec<f64> = (0..scalars.rows).map(|i| (i % 5) as f64).collect();
         for backward in [false, true] {
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn pieces_of_blocks_lower_the_energy_of_the_error_too() {
         // Enough nodes for two pieces.
-        let a = gallery::elasticity_hex8(17, gallery::Layers::NONE).unwrap().matrix;
+        let a = gallery::elasticity_hex8(17, gallery::Layers::NONE, true).unwrap().matrix;
         let a = a.view();
         assert!(a.rows > piece(a.rows));
         let n = a.scalar_rows();

@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_sweep_is_gauss_seidel_in_the_order_of_the_colours() {
-        let blocks = gallery::elasticity_hex8(3, gallery::Layers::NONE).unwrap().matrix;
+        let blocks = gallery::elasticity_hex8(3, gallery::Layers::NONE, true).unwrap().matrix;
         let scalars = blocks.view().to_scalar().unwrap();
         let b: Vec<f64> = (0..scalars.rows).map(|i| (i % 5) as f64).collect();
         for (a, width) in [(&scalars, 1), (&blocks, 1), (&blocks, 3)] {

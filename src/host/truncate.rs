@@ -1,6 +1,9 @@
 //! Truncation of the rows of an interpolation: which weights stay, and how the rest is made up for.
 
+use super::rows;
+use crate::error::Result;
 use crate::scalar::Scalar;
+use crate::sparse::{Block, Csr, CsrView, Structure};
 
 /// What is kept of a row.
 #[derive(Clone, Copy, Debug)]
@@ -9,6 +12,31 @@ pub struct Truncation {
     pub max_entries: usize,
     /// Entries below this share of the largest are dropped.
     pub factor: f64,
+}
+
+/// Truncates every row of an interpolation. With `pattern` (an earlier result), each row keeps the columns that it has there, whatever the
+/// size of the new weights.
+pub fn all_rows<T: Scalar>(p: &CsrView<'_, T>, truncation: Truncation, pattern: Option<&Structure>) -> Result<Csr<T>> {
+    let pattern = pattern.map(|p| p.view::<T>(&[]));
+    let (offsets, columns, values) = rows::build(p.rows, 1, |range, out| {
+        let mut kept = Vec::new();
+        for i in range {
+            let weights = p.row(i).map(|(j, w)| (j as i32, w[0]));
+            match &pattern {
+                Some(old) => keep_columns(&mut kept, old.row_range(i).map(|k| old.col(k) as i32), weights),
+                None => {
+                    kept.clear();
+                    kept.extend(weights.filter(|(_, w)| *w != T::ZERO));
+                    truncate(&mut kept, truncation);
+                }
+            }
+            out.columns.extend(kept.iter().map(|k| k.0));
+            out.values.extend(kept.iter().map(|k| k.1));
+            out.end_row();
+        }
+        Ok(())
+    })?;
+    Ok(Csr { rows: p.rows, cols: p.cols, block: Block::SCALAR, offsets, columns, values })
 }
 
 /// Keeps the largest weights of a row of (coarse column, weight), sorts them by column and scales them so that the row sum stays.

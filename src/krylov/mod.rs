@@ -68,8 +68,8 @@ pub struct Run<'a, B: Backend, T: Scalar> {
     pub a: &'a dyn Operator<B, T>,
     /// M; `None` is the identity.
     pub m: Option<&'a mut dyn Preconditioner<B, T>>,
-    /// A vector of norm 1 that A maps to zero; preconditioned vectors, and with them x, are kept orthogonal to it.
-    pub null_space: Option<&'a B::Slice<T>>,
+    /// Orthonormal vectors that A maps to zero; preconditioned vectors, and with them x, are kept orthogonal to them.
+    pub null_space: &'a [B::Buffer<T>],
     /// For the log.
     pub context: &'a Context,
     /// Which norm counts.
@@ -146,9 +146,7 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
 
     /// Removes what x has of the null space.
     pub fn project(&self, x: &mut B::Slice<T>) {
-        if let Some(u) = self.null_space {
-            project(self.backend, u, x);
-        }
+        project(self.backend, self.null_space, x);
     }
 
     /// Records the norm that counts of the initial residual r; z = M r when the iteration goes on.
@@ -220,8 +218,10 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
     }
 }
 
-/// x -= (u·x) u for a vector u of norm 1.
-pub fn project<B: Backend, T: Scalar>(backend: &B, u: &B::Slice<T>, x: &mut B::Slice<T>) {
-    let share = backend.dot(u, x);
-    backend.axpby(T::from_f64(-share), u, T::ONE, x);
+/// x -= (u·x) u for each of the orthonormal vectors u.
+pub fn project<B: Backend, T: Scalar>(backend: &B, basis: &[B::Buffer<T>], x: &mut B::Slice<T>) {
+    for u in basis {
+        let share = backend.dot(u, x);
+        backend.axpby(T::from_f64(-share), u, T::ONE, x);
+    }
 }

@@ -13,8 +13,12 @@ impl<T: Scalar> Interpolation<T> for ExtendedI {
     fn interpolate(&self, input: &Input<'_, T>) -> Result<Output<T>> {
         let (a, s, truncation, pattern) = (&input.a, input.graph, input.truncation(), input.pattern);
         let p = match input.coarse {
-            Coarse::TwoPass(first, second) => two_stage::interpolate(a, s, first, second, truncation, pattern)?,
-            _ => extended_i::interpolate(a, s, input.splitting("extended_i")?, truncation, pattern)?,
+            Coarse::TwoPass(first, second) => {
+                two_stage::interpolate(first, second, truncation, pattern, |coarse, only| {
+                    extended_i::interpolate(a, s, coarse, only, truncation, None)
+                })?
+            }
+            _ => extended_i::interpolate(a, s, input.splitting("extended_i")?, None, truncation, pattern)?,
         };
         Ok(Output { p, near_null_space: None, largest_eigenvalue: None })
     }

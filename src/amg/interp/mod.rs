@@ -3,6 +3,7 @@
 mod classical_modified;
 mod direct;
 mod extended_i;
+mod mm_ext;
 mod smoothed;
 mod tentative;
 
@@ -11,8 +12,8 @@ use super::null_space::NearNullSpace;
 use super::strength::Graph;
 use crate::config::Config;
 use crate::error::{Result, fail};
-use crate::host::Host;
 use crate::host::truncate::Truncation;
+use crate::host::{self, Host};
 use crate::registry::registry;
 use crate::scalar::Scalar;
 use crate::sparse::{Csr, CsrView, Structure};
@@ -49,6 +50,10 @@ pub struct Output<T> {
 pub trait Interpolation<T: Scalar>: Sync {
     /// Computes it.
     fn interpolate(&self, input: &Input<'_, T>) -> Result<Output<T>>;
+    /// Whether it interpolates from aggregates, not from the coarse unknowns of a splitting.
+    fn needs_aggregates(&self) -> bool {
+        false
+    }
 }
 
 registry! {
@@ -57,8 +62,25 @@ registry! {
     "classical_modified" => &classical_modified::ClassicalModified;
     "direct" => &direct::Direct;
     "extended_i" => &extended_i::ExtendedI;
+    "mm_ext" => &mm_ext::MmExt { plus_i: false };
+    "mm_ext_i" => &mm_ext::MmExt { plus_i: true };
     "smoothed" => &smoothed::Smoothed;
     "tentative" => &tentative::Tentative;
+}
+
+/// Ways to interpolate on aggressive levels.
+pub const AGGRESSIVE: &[&str] = &["two_stage", "multipass"];
+
+/// The prolongator of a level: by `interpolation`, unless the level is aggressive and the options name another way for those.
+pub(crate) fn interpolate<T: Scalar>(interpolation: &dyn Interpolation<T>, input: &Input<'_, T>) -> Result<Output<T>> {
+    let multipass = input.config.text("amg.interpolation.aggressive") == "multipass";
+    match input.coarse {
+        Coarse::TwoPass(_, coarse) if multipass && !interpolation.needs_aggregates() => {
+            let p = host::multipass::interpolate(&input.a, input.graph, coarse, input.truncation(), input.pattern)?;
+            Ok(Output { p, near_null_space: None, largest_eigenvalue: None })
+        }
+        _ => interpolation.interpolate(input),
+    }
 }
 
 impl<T> Input<'_, T> {
@@ -76,8 +98,8 @@ impl<T> Input<'_, T> {
             Coarse::Splitting(coarse) => Ok(coarse),
             Coarse::TwoPass(..) => fail!(
                 OptionValue,
-                "amg.interpolation.type \"{name}\" does not reach across aggressive levels; use \"extended_i\", or \
-                 amg.coarsening.aggressive_levels 0"
+                "amg.interpolation.type \"{name}\" does not reach across aggressive levels in two stages; use \"extended_i\", \
+                 \"mm_ext\" or \"mm_ext_i\", or amg.interpolation.aggressive \"multipass\", or amg.coarsening.aggressive_levels 0"
             ),
             Coarse::Aggregates(..) => fail!(
                 OptionValue,

@@ -18,4 +18,8 @@ impl<T: Scalar> Interpolation<T> for Smoothed {
             host::smoothed::smooth(input.host, &input.a, input.graph, &tentative, weight, estimate)?;
         Ok(Output { p, near_null_space: Some(coarse), largest_eigenvalue })
     }
+
+    fn needs_aggregates(&self) -> bool {
+        true
+    }
 }

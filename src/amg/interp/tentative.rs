@@ -14,4 +14,8 @@ impl<T: Scalar> Interpolation<T> for Tentative {
         let (p, coarse) = host::tentative::prolongator(aggregates, count, input.near_null_space)?;
         Ok(Output { p, near_null_space: Some(coarse), largest_eigenvalue: None })
     }
+
+    fn needs_aggregates(&self) -> bool {
+        true
+    }
 }
