@@ -1,9 +1,9 @@
 //! The coarse matrix R A P, computed as R (A P): the tall product first keeps the intermediate small.
 
-use crate::error::{Result, try_vec};
+use crate::error::Result;
 use crate::host::spgemm;
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Csr, CsrView, Offsets, SharedCsr, Structure};
+use crate::sparse::{Block, Csr, CsrView, SharedCsr, Structure};
 use std::sync::Arc;
 
 /// R A P. With `pattern` (of an earlier product with the same patterns) only values are computed.
@@ -22,13 +22,9 @@ pub(super) fn product<T: Scalar>(
             Ok(coarse.into_shared())
         }
         Some(structure) => {
-            let view = structure.view::<T>(&[]);
-            let Offsets::I64(offsets) = view.offsets else {
-                unreachable!("the library's own matrices have 64-bit offsets")
-            };
-            let mut values = try_vec(view.entries(), T::ZERO)?;
-            spgemm::numeric(r, &ap, offsets, view.columns, &mut values)?;
-            fill_empty_diagonals(offsets, view.columns, view.block, &mut values);
+            let mut values = spgemm::renew_intermediate(r, &ap, structure)?;
+            let (offsets, columns) = structure.own_arrays();
+            fill_empty_diagonals(offsets, columns, structure.block, &mut values);
             Ok(SharedCsr { structure: Arc::clone(structure), values: Arc::new(values) })
         }
     }

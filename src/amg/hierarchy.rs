@@ -34,7 +34,14 @@ const STALLED: f64 = 0.95;
 pub(super) struct Kept {
     graph: Arc<Graph>,
     coarse: Arc<Coarse>,
+    patterns: Patterns,
+}
+
+/// Patterns of what is computed from the matrix of a level.
+#[derive(Clone)]
+struct Patterns {
     p: Arc<Structure>,
+    r: Arc<Structure>,
     coarse_matrix: Arc<Structure>,
 }
 
@@ -198,7 +205,7 @@ impl Builder<'_> {
                 break;
             }
             let (graph, coarse, patterns) = match old {
-                Some(Kept { graph, coarse, p, coarse_matrix }) => (graph, coarse, Some((p, coarse_matrix))),
+                Some(Kept { graph, coarse, patterns }) => (graph, coarse, Some(patterns)),
                 None => {
                     let measure = coarsening.strength();
                     let graph = phases.time("strength", || strength::build(self.config, measure, &view, level))?;
@@ -214,7 +221,7 @@ impl Builder<'_> {
                 graph: &graph,
                 coarse: &coarse,
                 near_null_space: &space,
-                pattern: patterns.as_ref().map(|(p, _)| &**p),
+                pattern: patterns.as_ref().map(|patterns| &patterns.p),
             };
             let width = if matches!(*coarse, Coarse::Aggregates(..)) { space.count } else { 1 };
             let coarse_rows = coarse.count() * width;
@@ -228,20 +235,26 @@ impl Builder<'_> {
             }
             let (p, r, next_space, largest_eigenvalue) = phases.time("interpolation", || {
                 let output = interp::interpolate(interpolation, &input)?;
-                let r = transpose::transpose(&output.p.view())?;
-                Ok((output.p.into_shared(), r.into_shared(), output.near_null_space, output.largest_eigenvalue))
+                let p = output.p.view();
+                let r = match &patterns {
+                    None => transpose::transpose(&p)?.into_shared(),
+                    Some(Patterns { r, .. }) => {
+                        SharedCsr { structure: Arc::clone(r), values: Arc::new(transpose::renew(&p, r)?) }
+                    }
+                };
+                Ok((output.p, r, output.near_null_space, output.largest_eigenvalue))
             })?;
-            let pattern = patterns.as_ref().map(|(_, coarse_matrix)| coarse_matrix);
+            let pattern = patterns.as_ref().map(|patterns| &patterns.coarse_matrix);
             let coarse_matrix = phases.time("galerkin", || galerkin::product(&r.view(), &view, &p.view(), pattern))?;
             if let Some(next) = next_space {
                 space = next;
             }
-            all_kept.push(Kept {
-                graph,
-                coarse,
+            let patterns = Patterns {
                 p: Arc::clone(&p.structure),
+                r: Arc::clone(&r.structure),
                 coarse_matrix: Arc::clone(&coarse_matrix.structure),
-            });
+            };
+            all_kept.push(Kept { graph, coarse, patterns });
             levels.push(Raw { a, transfer: Some((p, r)), largest_eigenvalue });
             a = coarse_matrix;
         }

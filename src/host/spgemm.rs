@@ -1,11 +1,11 @@
 //! Sparse matrix times sparse matrix, for blocks of any shape: row by row, with the place of each column looked up in an array as long as a
-//! row of B. A product whose values change is renewed by [`numeric`] without searching its pattern again; it adds in the same order.
+//! row of B. A product whose values change is renewed without searching its pattern again; it adds in the same order.
 
 use super::rows::{Pieces, RowBuilder};
 use super::{par, rows};
-use crate::error::{Result, fail};
+use crate::error::{Result, fail, try_vec};
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Csr, CsrView, Offsets};
+use crate::sparse::{Block, Csr, CsrView, Offsets, Structure};
 use std::ops::Range;
 
 /// The right factor of a product.
@@ -230,35 +230,51 @@ impl<T: Scalar> Row<T> {
     }
 }
 
-/// Fills the values of A B, for a pattern that holds at least that of the product.
-pub fn numeric<T: Scalar>(
+/// The values of A B changed by `finish`, which is as in [`multiply_and`], for a pattern that holds at least that of the product.
+pub fn renew_and<T: Scalar>(
     a: &CsrView<'_, T>,
-    b: &Intermediate<T>,
-    offsets: &[i64],
-    columns: &[i32],
-    values: &mut [T],
-) -> Result<()> {
+    b: &CsrView<'_, T>,
+    pattern: &Structure,
+    finish: &Finish<'_, T>,
+) -> Result<Vec<T>> {
+    numeric(a, &Own::new(b), pattern, finish)
+}
+
+/// The values of A B, for a pattern that holds at least that of the product.
+pub fn renew_intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &Intermediate<T>, pattern: &Structure) -> Result<Vec<T>> {
+    numeric(a, b, pattern, &|_, _, _| ())
+}
+
+fn numeric<T: Scalar>(
+    a: &CsrView<'_, T>,
+    b: &impl Factor<T>,
+    pattern: &Structure,
+    finish: &Finish<'_, T>,
+) -> Result<Vec<T>> {
     let (inner, outer) = (a.block.cols, product_block(a, b));
-    let into = (offsets, columns, values);
     match (outer.rows, inner, outer.cols) {
-        (1, 1, 1) => numeric_with(a, b, into, Fixed::<1, 1, 1>),
-        (3, 3, 3) => numeric_with(a, b, into, Fixed::<3, 3, 3>),
-        (6, 3, 6) => numeric_with(a, b, into, Fixed::<6, 3, 6>),
-        (6, 6, 6) => numeric_with(a, b, into, Fixed::<6, 6, 6>),
-        (rows, inner, cols) => numeric_with(a, b, into, Dynamic { rows, inner, cols }),
+        (1, 1, 1) => numeric_with(a, b, pattern, finish, Fixed::<1, 1, 1>),
+        (3, 3, 3) => numeric_with(a, b, pattern, finish, Fixed::<3, 3, 3>),
+        (3, 3, 6) => numeric_with(a, b, pattern, finish, Fixed::<3, 3, 6>),
+        (6, 3, 6) => numeric_with(a, b, pattern, finish, Fixed::<6, 3, 6>),
+        (6, 6, 6) => numeric_with(a, b, pattern, finish, Fixed::<6, 6, 6>),
+        (rows, inner, cols) => numeric_with(a, b, pattern, finish, Dynamic { rows, inner, cols }),
     }
 }
 
 fn numeric_with<T: Scalar>(
     a: &CsrView<'_, T>,
-    b: &Intermediate<T>,
-    (offsets, columns, values): (&[i64], &[i32], &mut [T]),
+    b: &impl Factor<T>,
+    pattern: &Structure,
+    finish: &Finish<'_, T>,
     shape: impl Shape,
-) -> Result<()> {
+) -> Result<Vec<T>> {
+    let (offsets, columns) = pattern.own_arrays();
     let (a_width, b_width) = (shape.rows() * shape.inner(), shape.inner() * shape.cols());
     let width = shape.rows() * shape.cols();
     drop(rows::scratch(b.cols())?);
-    par::for_each_segment_mut(values, offsets, width, rows::grain(a.rows), |range, values| {
+    let mut values = try_vec(columns.len() * width, T::ZERO)?;
+    par::for_each_segment_mut(&mut values, offsets, width, rows::grain(a.rows), |range, values| {
         let first = offsets[range.start] as usize;
         // Position in C of each column of the current row.
         let mut position = vec![0_u32; b.cols()];
@@ -269,7 +285,6 @@ fn numeric_with<T: Scalar>(
                 position[*j as usize] = k as u32;
             }
             let values = &mut values[(begin - first) * width..][..row.len() * width];
-            values.fill(T::ZERO);
             let terms = a.row_range(i);
             let blocks = a.values[terms.start * a_width..terms.end * a_width].chunks_exact(a_width);
             for (j, x) in a.columns[terms].iter().zip(blocks) {
@@ -279,9 +294,10 @@ fn numeric_with<T: Scalar>(
                     multiply_block(shape, x, y, &mut values[at..at + width]);
                 }
             }
+            finish(i, row, values);
         }
     });
-    Ok(())
+    Ok(values)
 }
 
 /// Dimensions of a product of dense blocks, known at compile time where that is common, so that its loops unroll.

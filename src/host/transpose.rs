@@ -4,7 +4,7 @@
 use super::par;
 use crate::error::{Result, try_vec};
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Csr, CsrView};
+use crate::sparse::{Block, Csr, CsrView, Structure};
 
 /// Ranges of columns beyond which reading the pattern again costs more than another thread saves.
 const MAX_RANGES: usize = 8;
@@ -43,16 +43,40 @@ pub fn transpose<T: Scalar>(a: &CsrView<'_, T>) -> Result<Csr<T>> {
     par::for_each_segment_mut2(&mut columns, (&mut values, width), &offsets, grain, |range, columns, values| {
         scatter(a, &offsets, range, |to, i, k| {
             columns[to] = i as i32;
-            let from = a.block_at(k);
-            let to = &mut values[to * width..(to + 1) * width];
-            for r in 0..block.rows {
-                for c in 0..block.cols {
-                    to[r * block.cols + c] = from[c * block.rows + r];
-                }
-            }
+            transpose_block(block, a.block_at(k), &mut values[to * width..(to + 1) * width]);
         });
     });
     Ok(Csr { rows: a.cols, cols: a.rows, block, offsets, columns, values })
+}
+
+/// The values of the transpose of `a`, for its pattern. Rows of `a` are searched, so they should be short.
+pub fn renew<T: Scalar>(a: &CsrView<'_, T>, pattern: &Structure) -> Result<Vec<T>> {
+    let (offsets, rows) = pattern.own_arrays();
+    let block = pattern.block;
+    let width = block.len();
+    let mut values = try_vec(rows.len() * width, T::ZERO)?;
+    par::for_each_segment_mut(&mut values, offsets, width, par::ROW_GRAIN, |range, values| {
+        let mut to = values.chunks_exact_mut(width);
+        for j in range {
+            let entries = &rows[offsets[j] as usize..offsets[j + 1] as usize];
+            for (i, to) in entries.iter().zip(&mut to) {
+                let row = a.row_range(*i as usize);
+                let at = row.into_iter().find(|k| a.col(*k) == j).expect("the pattern is that of the transpose");
+                transpose_block(block, a.block_at(at), to);
+            }
+        }
+    });
+    Ok(values)
+}
+
+/// A block of these dimensions, from its transpose.
+#[inline(always)]
+fn transpose_block<T: Scalar>(block: Block, from: &[T], to: &mut [T]) {
+    for r in 0..block.rows {
+        for c in 0..block.cols {
+            to[r * block.cols + c] = from[c * block.rows + r];
+        }
+    }
 }
 
 /// Calls `put(place, row, position)` for each entry whose column lies in `range`, places counted from the first of the range.
@@ -91,7 +115,9 @@ mod tests {
             prop_assert_eq!(pattern(&a.view()).unwrap(), (t.offsets.clone(), t.columns.clone()));
             let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
             prop_assert_eq!(&pool.install(|| transpose(&a.view())).unwrap(), &t);
-            prop_assert_eq!(transpose(&t.view()).unwrap(), a);
+            prop_assert_eq!(&transpose(&t.view()).unwrap(), &a);
+            let values = t.values.clone();
+            prop_assert_eq!(renew(&a.view(), &t.into_shared().structure).unwrap(), values);
         }
     }
 

@@ -374,6 +374,14 @@ impl Structure {
         offsets + self.columns.owned_bytes()
     }
 
+    /// Offsets and columns of a pattern that the library made.
+    pub fn own_arrays(&self) -> (&[i64], &[i32]) {
+        match self.offsets.view() {
+            Offsets::I64(offsets) if self.base == 0 => (offsets, self.columns.as_slice()),
+            _ => unreachable!("the library's own matrices have 64-bit offsets and base 0"),
+        }
+    }
+
     /// This pattern with values.
     pub fn view<'a, T>(&'a self, values: &'a [T]) -> CsrView<'a, T> {
         CsrView {

@@ -5,13 +5,14 @@ use crate::amg::coarsen::Coarse;
 use crate::error::Result;
 use crate::host::{extended_i, two_stage};
 use crate::scalar::Scalar;
+use std::sync::Arc;
 
 /// The component.
 pub struct ExtendedI;
 
 impl<T: Scalar> Interpolation<T> for ExtendedI {
     fn interpolate(&self, input: &Input<'_, T>) -> Result<Output<T>> {
-        let (a, s, truncation, pattern) = (&input.a, input.graph, input.truncation(), input.pattern);
+        let (a, s, truncation, pattern) = (&input.a, input.graph, input.truncation(), input.pattern.map(Arc::as_ref));
         let p = match input.coarse {
             Coarse::TwoPass(first, second) => {
                 two_stage::interpolate(first, second, truncation, pattern, |coarse, only| {
@@ -20,6 +21,6 @@ impl<T: Scalar> Interpolation<T> for ExtendedI {
             }
             _ => extended_i::interpolate(a, s, input.splitting("extended_i")?, None, truncation, pattern)?,
         };
-        Ok(Output { p, near_null_space: None, largest_eigenvalue: None })
+        Ok(Output { p: p.into_shared(), near_null_space: None, largest_eigenvalue: None })
     }
 }

@@ -5,6 +5,7 @@ use crate::amg::coarsen::Coarse;
 use crate::error::Result;
 use crate::host::{mm_ext, two_stage};
 use crate::scalar::Scalar;
+use std::sync::Arc;
 
 /// The component.
 pub struct MmExt {
@@ -14,7 +15,7 @@ pub struct MmExt {
 
 impl<T: Scalar> Interpolation<T> for MmExt {
     fn interpolate(&self, input: &Input<'_, T>) -> Result<Output<T>> {
-        let (a, s, truncation, pattern) = (&input.a, input.graph, input.truncation(), input.pattern);
+        let (a, s, truncation, pattern) = (&input.a, input.graph, input.truncation(), input.pattern.map(Arc::as_ref));
         let name = if self.plus_i { "mm_ext_i" } else { "mm_ext" };
         let p = match input.coarse {
             Coarse::TwoPass(first, second) => {
@@ -24,6 +25,6 @@ impl<T: Scalar> Interpolation<T> for MmExt {
             }
             _ => mm_ext::interpolate(a, s, input.splitting(name)?, None, self.plus_i, truncation, pattern)?,
         };
-        Ok(Output { p, near_null_space: None, largest_eigenvalue: None })
+        Ok(Output { p: p.into_shared(), near_null_space: None, largest_eigenvalue: None })
     }
 }

@@ -16,7 +16,8 @@ use crate::host::truncate::Truncation;
 use crate::host::{self, Host};
 use crate::registry::registry;
 use crate::scalar::Scalar;
-use crate::sparse::{Csr, CsrView, Structure};
+use crate::sparse::{CsrView, SharedCsr, Structure};
+use std::sync::Arc;
 
 /// What an interpolation is made from.
 pub struct Input<'a, T> {
@@ -33,13 +34,13 @@ pub struct Input<'a, T> {
     /// What aggregation must represent.
     pub near_null_space: &'a NearNullSpace,
     /// Pattern of an earlier result for the same graph and coarse unknowns, which the new one must have.
-    pub pattern: Option<&'a Structure>,
+    pub pattern: Option<&'a Arc<Structure>>,
 }
 
 /// An interpolation.
 pub struct Output<T> {
     /// The prolongator.
-    pub p: Csr<T>,
+    pub p: SharedCsr<T>,
     /// The near-null space of the coarse level, where there is one.
     pub near_null_space: Option<NearNullSpace>,
     /// The largest eigenvalue of D^-1 A, D being A's diagonal blocks, where it was estimated.
@@ -76,8 +77,14 @@ pub(crate) fn interpolate<T: Scalar>(interpolation: &dyn Interpolation<T>, input
     let multipass = input.config.text("amg.interpolation.aggressive") == "multipass";
     match input.coarse {
         Coarse::TwoPass(_, coarse) if multipass && !interpolation.needs_aggregates() => {
-            let p = host::multipass::interpolate(&input.a, input.graph, coarse, input.truncation(), input.pattern)?;
-            Ok(Output { p, near_null_space: None, largest_eigenvalue: None })
+            let p = host::multipass::interpolate(
+                &input.a,
+                input.graph,
+                coarse,
+                input.truncation(),
+                input.pattern.map(Arc::as_ref),
+            )?;
+            Ok(Output { p: p.into_shared(), near_null_space: None, largest_eigenvalue: None })
         }
         _ => interpolation.interpolate(input),
     }

@@ -15,7 +15,7 @@ impl<T: Scalar> Interpolation<T> for Smoothed {
         let weight = input.config.real("amg.interpolation.weight");
         let estimate = host::eigenvalue::Estimate::from_config(input.config);
         let (p, largest_eigenvalue) =
-            host::smoothed::smooth(input.host, &input.a, input.graph, &tentative, weight, estimate)?;
+            host::smoothed::smooth(input.host, &input.a, input.graph, &tentative, (weight, estimate), input.pattern)?;
         Ok(Output { p, near_null_space: Some(coarse), largest_eigenvalue })
     }
 
