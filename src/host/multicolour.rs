@@ -13,6 +13,15 @@ use std::ops::Range;
 
 const NONE: u32 = u32::MAX;
 
+/// A row without a colour.
+struct Waiting {
+    row: u32,
+    /// Neighbours, from the first on, that need not be waited for, now and ever after: they have a colour or weigh less.
+    passed: u32,
+    /// The colour it takes at the end of the round.
+    colour: u32,
+}
+
 /// Block rows by colour, and ascending within each.
 pub struct Colouring {
     rows: Vec<u32>,
@@ -24,27 +33,35 @@ impl Colouring {
     /// A colouring in which a_ij or a_ji couples no two rows of the same colour.
     pub fn new<T: Scalar>(a: &CsrView<'_, T>) -> Result<Colouring> {
         let (offsets, columns) = transpose::pattern(a)?;
-        let transposed = Graph { offsets, columns };
-        let neighbours = |i: usize| {
-            let columns = a.row_range(i).map(|k| a.col(k));
-            columns.chain(transposed.row(i).iter().map(|j| *j as usize)).filter(move |j| *j != i)
-        };
+        let same = (0..=a.rows).all(|i| a.offsets.raw(i) - i64::from(a.base) == offsets[i])
+            && columns.iter().enumerate().all(|(k, j)| a.col(k) == *j as usize);
+        let transposed = if same { None } else { Some(Graph { offsets, columns }) };
         let outweighs = |i: usize, j: usize| (hash(i, 0), i) > (hash(j, 0), j);
 
+        // A diagonal entry does no harm: a row has no colour yet, and does not outweigh itself.
         let mut colour = try_vec(a.rows, NONE)?;
-        let mut active: Vec<u32> = try_capacity(a.rows)?;
-        active.extend(0..a.rows as u32);
-        while !active.is_empty() {
+        let mut waiting: Vec<Waiting> = try_capacity(a.rows)?;
+        waiting.extend((0..a.rows as u32).map(|row| Waiting { row, passed: 0, colour: NONE }));
+        while !waiting.is_empty() {
             let before = &colour;
-            let chosen = par::map_ranges(active.len(), par::ROW_GRAIN, |range| {
-                let maximal = |i: usize| neighbours(i).all(|j| before[j] != NONE || outweighs(i, j));
-                let first = active[range].iter().copied().filter(|i| maximal(*i as usize));
-                first.map(|i| (i, smallest_free(neighbours(i as usize).map(|j| before[j])))).collect::<Vec<_>>()
+            par::for_each_mut(&mut waiting, par::ROW_GRAIN, |_, waiting| {
+                for w in waiting {
+                    let i = w.row as usize;
+                    let (own, others) = (a.row_range(i), transposed.as_ref().map_or(&[][..], |t| t.row(i)));
+                    let degree = own.len() + others.len();
+                    let neighbour =
+                        |k: usize| if k < own.len() { a.col(own.start + k) } else { others[k - own.len()] as usize };
+                    let comes_first = |j: usize| before[j] == NONE && outweighs(j, i);
+                    match (w.passed as usize..degree).find(|k| comes_first(neighbour(*k))) {
+                        Some(k) => w.passed = k as u32,
+                        None => w.colour = smallest_free((0..degree).map(|k| before[neighbour(k)])),
+                    }
+                }
             });
-            for (i, free) in chosen.into_iter().flatten() {
-                colour[i as usize] = free;
+            for w in &waiting {
+                colour[w.row as usize] = w.colour;
             }
-            active.retain(|i| colour[*i as usize] == NONE);
+            waiting.retain(|w| w.colour == NONE);
         }
 
         let colours = colour.iter().max().map_or(0, |c| *c as usize + 1);

@@ -189,6 +189,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn levels_have_sweeps_of_their_own() {
+        let matrix = problem("poisson5:30");
+        for (pre, post, expected, same) in [
+            ("1,2", "1,2", [(1, 1), (2, 2), (2, 2)], true),
+            ("1,2,0", "1,2,1", [(1, 1), (2, 2), (0, 1)], false),
+            ("3", "2", [(3, 2), (3, 2), (3, 2)], false),
+        ] {
+            let options = [
+                ("amg.smoother.pre_sweeps", pre),
+                ("amg.smoother.post_sweeps", post),
+                ("amg.smoother.type", "gauss_seidel"),
+                ("amg.coarsest.max_rows", "10"),
+            ];
+            let (one, other, symmetric) = both_ways(&matrix, &options);
+            assert_eq!(symmetric, same);
+            assert_eq!((one - other).abs() <= 1e-11 * one.abs(), same, "{options:?}: {one} {other}");
+            let report = Amg::setup(&Context::new("host:1").unwrap(), &matrix, &config(&options)).unwrap().report();
+            let sweeps: Vec<_> = report.levels.iter().map(|l| (l.pre_sweeps, l.post_sweeps)).collect();
+            assert_eq!(sweeps[..3], expected);
+            assert_eq!(sweeps.last(), Some(&(0, 0)), "the coarsest level is factorised");
+        }
+    }
+
     /// One sweep from zero on A x = b.
     fn sweep_once(name: &str, a: Csr<f64>, options: &[(&str, &str)], b: &[f64]) -> Vec<f64> {
         let host = Host::new(&Context::new("host:1").unwrap());
