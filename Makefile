@@ -74,7 +74,7 @@ bless: ## regenerate the committed files that tests compare: header, Fortran mod
 	TERRACE_BLESS=1 $(CARGO) test --locked --test header
 	TERRACE_BLESS=1 $(CARGO) test --locked
 
-deep-test: ## the slow checks: valgrind, Miri, ThreadSanitizer
+deep-test: ## the slow checks: valgrind, Miri, ThreadSanitizer, fuzzing
 	@tools/setup.sh deep-test
 	tools/deep-test.sh
 

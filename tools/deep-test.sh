@@ -3,11 +3,12 @@
 #   Miri on the unit tests of the C ABI (undefined behaviour in the unsafe code),
 #   ThreadSanitizer on the stress test (the thread rule),
 #   valgrind on every C, C++ and Fortran example and test program (reads, writes, leaks).
-# With names as arguments (miri, tsan, valgrind) only those run.
+#   libFuzzer with AddressSanitizer on the readers of Matrix Market files and configurations, FUZZ_SECONDS (30) for each.
+# With names as arguments (miri, tsan, valgrind, fuzz) only those run.
 set -eu
 cd "$(dirname "$0")/.."
 
-checks=${*:-"miri tsan valgrind"}
+checks=${*:-"miri tsan valgrind fuzz"}
 target=$(rustc -vV | sed -n 's/^host: //p')
 folder=${CARGO_TARGET_DIR:-target}
 
@@ -96,12 +97,34 @@ valgrind_all() {
     done
 }
 
+# The flags are those that cargo-fuzz sets, so that it need not be installed.
+fuzz() {
+    need_nightly
+    seconds=${FUZZ_SECONDS:-30}
+    work=$folder/fuzz
+    coverage="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
+    coverage="$coverage -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares"
+    RUSTFLAGS="-Zsanitizer=address --cfg fuzzing $coverage" CARGO_TARGET_DIR="$work" \
+        cargo +nightly build --locked --release --manifest-path fuzz/Cargo.toml --target "$target"
+    for name in matrix_market config_json; do
+        mkdir -p "$work/corpus/$name" "$work/found"
+        echo "fuzzing $name for $seconds s"
+        "$work/$target/release/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
+            -artifact_prefix="$work/found/$name-" "$work/corpus/$name" "fuzz/seeds/$name" >"$work/$name.log" 2>&1 || {
+            tail -n 40 "$work/$name.log" >&2
+            fail "the fuzzer broke $name; see $work/$name.log"
+        }
+        sed -n 's/^stat::number_of_executed_units: */    executions: /p' "$work/$name.log"
+    done
+}
+
 for name in $checks; do
     case $name in
     miri) miri ;;
     tsan) tsan ;;
     valgrind) valgrind_all ;;
-    *) fail "unknown check $name; accepted: miri, tsan, valgrind" ;;
+    fuzz) fuzz ;;
+    *) fail "unknown check $name; accepted: miri, tsan, valgrind, fuzz" ;;
     esac
 done
 echo "deep-test: $checks passed"
