@@ -6,28 +6,38 @@ use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, SharedCsr, Structure};
 use std::sync::Arc;
 
-/// R A P. With `pattern` (of an earlier product with the same patterns) only values are computed.
+/// Patterns of an earlier product with the same patterns.
+pub(super) struct Patterns<'a> {
+    /// That of R A P.
+    pub coarse: &'a Arc<Structure>,
+    /// That of A P; found in the first renewal and kept for the later ones, because most hierarchies are never renewed.
+    pub ap: &'a mut Option<Arc<Structure>>,
+}
+
+/// R A P. With `patterns` only values are computed.
 pub(super) fn product<T: Scalar>(
     r: &CsrView<'_, T>,
     a: &CsrView<'_, T>,
     p: &CsrView<'_, T>,
-    pattern: Option<&Arc<Structure>>,
+    patterns: Option<Patterns<'_>>,
 ) -> Result<SharedCsr<T>> {
-    let ap = spgemm::intermediate(a, p)?;
-    match pattern {
+    let Some(Patterns { coarse, ap }) = patterns else {
+        let mut coarse = spgemm::multiply_intermediate(r, &spgemm::intermediate(a, p)?)?;
+        let Csr { offsets, columns, values, .. } = &mut coarse;
+        fill_empty_diagonals(offsets, columns, Block::square(p.block.cols), values);
+        return Ok(coarse.into_shared());
+    };
+    let mut values = match ap {
+        Some(ap) => spgemm::renew(r, &ap.view(&spgemm::renew(a, p, ap)?), coarse)?,
         None => {
-            let mut coarse = spgemm::multiply_intermediate(r, &ap)?;
-            let Csr { offsets, columns, values, .. } = &mut coarse;
-            fill_empty_diagonals(offsets, columns, Block::square(p.block.cols), values);
-            Ok(coarse.into_shared())
+            let product = spgemm::intermediate(a, p)?;
+            *ap = Some(Arc::new(product.pattern()?));
+            spgemm::renew_intermediate(r, &product, coarse)?
         }
-        Some(structure) => {
-            let mut values = spgemm::renew_intermediate(r, &ap, structure)?;
-            let (offsets, columns) = structure.own_arrays();
-            fill_empty_diagonals(offsets, columns, structure.block, &mut values);
-            Ok(SharedCsr { structure: Arc::clone(structure), values: Arc::new(values) })
-        }
-    }
+    };
+    let (offsets, columns) = coarse.own_arrays();
+    fill_empty_diagonals(offsets, columns, coarse.block, &mut values);
+    Ok(SharedCsr { structure: Arc::clone(coarse), values: Arc::new(values) })
 }
 
 /// Puts 1 on zero diagonals. They come from surplus columns of a tentative prolongator, whose coarse unknowns are coupled to

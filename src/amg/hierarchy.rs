@@ -43,12 +43,15 @@ struct Patterns {
     p: Arc<Structure>,
     r: Arc<Structure>,
     coarse_matrix: Arc<Structure>,
+    /// As in [`galerkin::Patterns`].
+    ap: Option<Arc<Structure>>,
 }
 
 impl Kept {
     /// Bytes held beyond what the levels share.
     pub fn bytes(&self) -> usize {
-        self.graph.bytes() + self.coarse.bytes()
+        let ap = self.patterns.ap.as_ref().map_or(0, |ap| ap.owned_bytes());
+        self.graph.bytes() + self.coarse.bytes() + ap
     }
 }
 
@@ -204,7 +207,7 @@ impl Builder<'_> {
             if last {
                 break;
             }
-            let (graph, coarse, patterns) = match old {
+            let (graph, coarse, mut patterns) = match old {
                 Some(Kept { graph, coarse, patterns }) => (graph, coarse, Some(patterns)),
                 None => {
                     let measure = coarsening.strength();
@@ -244,8 +247,8 @@ impl Builder<'_> {
                 };
                 Ok((output.p, r, output.near_null_space, output.largest_eigenvalue))
             })?;
-            let pattern = patterns.as_ref().map(|patterns| &patterns.coarse_matrix);
-            let coarse_matrix = phases.time("galerkin", || galerkin::product(&r.view(), &view, &p.view(), pattern))?;
+            let renewed = patterns.as_mut().map(|p| galerkin::Patterns { coarse: &p.coarse_matrix, ap: &mut p.ap });
+            let coarse_matrix = phases.time("galerkin", || galerkin::product(&r.view(), &view, &p.view(), renewed))?;
             if let Some(next) = next_space {
                 space = next;
             }
@@ -253,6 +256,7 @@ impl Builder<'_> {
                 p: Arc::clone(&p.structure),
                 r: Arc::clone(&r.structure),
                 coarse_matrix: Arc::clone(&coarse_matrix.structure),
+                ap: patterns.and_then(|patterns| patterns.ap),
             };
             all_kept.push(Kept { graph, coarse, patterns });
             levels.push(Raw { a, transfer: Some((p, r)), largest_eigenvalue });

@@ -47,6 +47,28 @@ impl<T> Pieces<T> {
         (&piece.columns[begin..end], &piece.values[begin * self.width..end * self.width])
     }
 
+    /// Row offsets of the whole, and where each piece starts.
+    fn offsets(&self) -> Result<(Vec<i64>, Vec<i64>)> {
+        let starts = par::offsets_from_counts(self.pieces.iter().map(|p| p.columns.len() as i64).collect());
+        let rows: usize = self.pieces.iter().map(|p| p.offsets.len() - 1).sum();
+        let mut offsets = try_capacity(rows + 1)?;
+        offsets.push(0);
+        for (piece, start) in self.pieces.iter().zip(&starts) {
+            offsets.extend(piece.offsets[1..].iter().map(|o| start + o));
+        }
+        Ok((offsets, starts))
+    }
+
+    /// Row offsets and columns of the whole.
+    pub fn pattern(&self) -> Result<(Vec<i64>, Vec<i32>)> {
+        let (offsets, starts) = self.offsets()?;
+        let mut columns = try_capacity(starts[self.pieces.len()] as usize)?;
+        for piece in &self.pieces {
+            columns.extend_from_slice(&piece.columns);
+        }
+        Ok((offsets, columns))
+    }
+
     /// Entries of the longest row.
     pub fn longest(&self) -> usize {
         let lengths = self.pieces.iter().flat_map(|p| p.offsets.windows(2).map(|o| o[1] - o[0]));
@@ -78,18 +100,13 @@ pub fn build<T: Clone + Default + Send + Sync>(
     width: usize,
     work: impl Fn(Range<usize>, &mut RowBuilder<T>) -> Result<()> + Sync,
 ) -> Result<(Vec<i64>, Vec<i32>, Vec<T>)> {
-    let pieces = pieces(rows, width, work)?.pieces;
-    let starts = par::offsets_from_counts(pieces.iter().map(|p| p.columns.len() as i64).collect());
-    let total = starts[pieces.len()] as usize;
-    let mut offsets = try_capacity(rows + 1)?;
-    offsets.push(0);
-    for (piece, start) in pieces.iter().zip(&starts) {
-        offsets.extend(piece.offsets[1..].iter().map(|o| start + o));
-    }
+    let pieces = pieces(rows, width, work)?;
+    let (offsets, starts) = pieces.offsets()?;
+    let total = starts[pieces.pieces.len()] as usize;
     let mut columns = try_vec(total, 0)?;
     let mut values = try_vec(total * width, T::default())?;
     par::for_each_segment_mut2(&mut columns, (&mut values, width), &starts, 1, |range, columns, values| {
-        let piece = &pieces[range.start];
+        let piece = &pieces.pieces[range.start];
         columns.copy_from_slice(&piece.columns);
         values.clone_from_slice(&piece.values);
     });

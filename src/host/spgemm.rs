@@ -66,6 +66,14 @@ pub struct Intermediate<T> {
     block: Block,
 }
 
+impl<T: Scalar> Intermediate<T> {
+    /// Its pattern, for which [`renew`] computes other values.
+    pub fn pattern(&self) -> Result<Structure> {
+        let (offsets, columns) = self.entries.pattern()?;
+        Ok(Structure::new(self.rows, self.cols, self.block, offsets, columns))
+    }
+}
+
 impl<T: Scalar> Factor<T> for Intermediate<T> {
     fn rows(&self) -> usize {
         self.rows
@@ -241,6 +249,11 @@ pub fn renew_and<T: Scalar>(
 }
 
 /// The values of A B, for a pattern that holds at least that of the product.
+pub fn renew<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>, pattern: &Structure) -> Result<Vec<T>> {
+    renew_and(a, b, pattern, &|_, _, _| ())
+}
+
+/// [`renew`] for a product whose right factor is one itself.
 pub fn renew_intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &Intermediate<T>, pattern: &Structure) -> Result<Vec<T>> {
     numeric(a, b, pattern, &|_, _, _| ())
 }

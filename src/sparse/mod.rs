@@ -318,14 +318,7 @@ impl<T: Scalar> Csr<T> {
 
     /// To share.
     pub fn into_shared(self) -> SharedCsr<T> {
-        let structure = Structure {
-            rows: self.rows,
-            cols: self.cols,
-            block: self.block,
-            offsets: OffsetStorage::I64(Arc::new(self.offsets)),
-            columns: Arc::new(self.columns),
-            base: 0,
-        };
+        let structure = Structure::new(self.rows, self.cols, self.block, self.offsets, self.columns);
         SharedCsr { structure: Arc::new(structure), values: Arc::new(self.values) }
     }
 }
@@ -365,6 +358,12 @@ pub struct Structure {
 }
 
 impl Structure {
+    /// A pattern of the library's own, with base 0.
+    pub fn new(rows: usize, cols: usize, block: Block, offsets: Vec<i64>, columns: Vec<i32>) -> Structure {
+        let offsets = OffsetStorage::I64(Arc::new(offsets));
+        Structure { rows, cols, block, offsets, columns: Arc::new(columns), base: 0 }
+    }
+
     /// Bytes that the library holds for it.
     pub fn owned_bytes(&self) -> usize {
         let offsets = match &self.offsets {
