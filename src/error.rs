@@ -3,6 +3,7 @@
 //! The table emits the Rust constants here, the C enum (through `capi::types`, checked by a test) and the Fortran
 //! parameters. Numbers are stable: a retired code stays reserved and is never given to another meaning.
 
+use crate::pages::prefer_large;
 use std::fmt;
 
 /// What kind of condition a status is; lets a caller react to a family of codes.
@@ -141,14 +142,19 @@ pub(crate) fn try_vec<T: Clone>(n: usize, value: T) -> Result<Vec<T>> {
     // `vec!` gets zeros from the system without touching them, so that the threads which use the pages also place them; it
     // cannot fail gently, so the same request is tried before.
     drop(try_capacity::<T>(n)?);
-    Ok(vec![value; n])
+    let mut v = vec![value; n];
+    prefer_large(&mut v);
+    Ok(v)
 }
 
 /// An empty vector with room for `n` elements, or `OutOfMemory`.
 pub(crate) fn try_capacity<T>(n: usize) -> Result<Vec<T>> {
     let mut v = Vec::new();
     match v.try_reserve_exact(n) {
-        Ok(()) => Ok(v),
+        Ok(()) => {
+            prefer_large(&mut v);
+            Ok(v)
+        }
         Err(_) => {
             let bytes = n.saturating_mul(size_of::<T>());
             fail!(OutOfMemory, "{bytes} bytes for {n} elements could not be allocated")

@@ -34,6 +34,7 @@ pub mod io;
 pub mod krylov;
 pub mod matrix;
 pub mod options;
+mod pages;
 pub mod presets;
 mod registry;
 pub mod report;

@@ -167,7 +167,7 @@ impl Matrix {
         if dofs_per_node == 0 || dofs_per_node > 8 {
             return fail!(InvalidArgument, "unknowns per node is {dofs_per_node}; accepted: 1 to 8");
         }
-        if self.rows() % dofs_per_node != 0 {
+        if !self.rows().is_multiple_of(dofs_per_node) {
             let rows = self.rows();
             return fail!(
                 SizeMismatch,

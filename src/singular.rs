@@ -42,7 +42,7 @@ impl<T: Scalar> NullSpace<T> {
         let n = self.b.len();
         let (mut x, mut y) = (try_vec(n, T::ZERO)?, try_vec(n, T::ZERO)?);
         for (i, x) in x.iter_mut().enumerate() {
-            *x = if hash(i, 0) % 2 == 0 { T::ONE } else { -T::ONE };
+            *x = if hash(i, 0).is_multiple_of(2) { T::ONE } else { -T::ONE };
         }
         a.apply(T::ONE, &x, T::ZERO, &mut y)?;
         let usual = host.norm(&y) / (n as f64).sqrt();

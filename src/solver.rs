@@ -254,7 +254,7 @@ impl Solver {
 
     fn solve_with<T: Scalar>(&mut self, state: &mut State, b: &[T], x: &mut [T], guess: Guess) -> Result<Status> {
         let n = state.rows;
-        if b.len() != x.len() || (n > 0 && b.len() % n != 0) {
+        if b.len() != x.len() || (n > 0 && !b.len().is_multiple_of(n)) {
             let (b, x) = (b.len(), x.len());
             return fail!(SizeMismatch, "b has {b} and x {x} elements; each must have {n} for every right-hand side");
         }

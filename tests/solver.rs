@@ -167,7 +167,7 @@ fn a_preconditioner_that_changes_needs_the_flexible_variant() {
             let (SliceRef::F64(r), SliceMut::F64(z)) = (r, z) else { return 1 };
             let call = calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             for (i, (z, r)) in z.iter_mut().zip(r).enumerate() {
-                *z = if (call + i) % 2 == 0 { r / 6.0 } else { *r };
+                *z = if (call + i).is_multiple_of(2) { r / 6.0 } else { *r };
             }
             0
         }));

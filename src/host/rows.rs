@@ -3,6 +3,7 @@
 use super::par;
 use crate::error::{Result, fail, try_capacity, try_vec};
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// Rows that one task has finished.
 pub struct RowBuilder<T> {
@@ -116,6 +117,44 @@ pub fn build<T: Clone + Default + Send + Sync>(
 /// Rows per task, a power of two: at most 128 tasks, each with at least 1024 rows.
 pub fn grain(rows: usize) -> usize {
     rows.div_ceil(128).next_power_of_two().max(par::ROW_GRAIN)
+}
+
+/// Scratch arrays that tasks hand on to each other: as many as there are threads, instead of one for each piece.
+pub struct Places {
+    free: Mutex<Vec<Place>>,
+    length: usize,
+}
+
+/// An array of numbers, and the largest that it may hold. Whoever writes only larger ones need not clear it.
+pub struct Place {
+    /// The array.
+    pub at: Vec<u32>,
+    /// Its largest number.
+    pub largest: usize,
+}
+
+impl Places {
+    /// Arrays of `length` elements.
+    pub fn new(length: usize) -> Places {
+        Places { free: Mutex::new(Vec::new()), length }
+    }
+
+    /// Runs `work` with an array in which half of all numbers are larger ones.
+    pub fn with<R>(&self, work: impl FnOnce(&mut Place) -> Result<R>) -> Result<R> {
+        let lock = || self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = lock().pop();
+        let mut place = match free {
+            Some(place) => place,
+            None => Place { at: scratch(self.length)?, largest: 0 },
+        };
+        if place.largest > u32::MAX as usize / 2 {
+            place.at.fill(0);
+            place.largest = 0;
+        }
+        let result = work(&mut place);
+        lock().push(place);
+        result
+    }
 }
 
 /// Scratch space of zeros. The pages that are never touched cost nothing, which is what makes a scratch as long as the

@@ -1,12 +1,13 @@
 //! Sparse matrix times sparse matrix, for blocks of any shape: row by row, with the place of each column looked up in an array as long as a
 //! row of B. A product whose values change is renewed without searching its pattern again; it adds in the same order.
 
-use super::rows::{Pieces, RowBuilder};
+use super::rows::{Pieces, Place, Places, RowBuilder};
 use super::{par, rows};
 use crate::error::{Result, fail, try_vec};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Offsets, Structure};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The right factor of a product.
 trait Factor<T>: Sync {
@@ -115,14 +116,15 @@ pub fn multiply_intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &Intermediate<T>)
 pub fn intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>) -> Result<Intermediate<T>> {
     let b = Own::new(b);
     let block = product_block(a, &b);
-    let product = Product { a, b: &b, longest: b.longest(), sorted: false, finish: &|_, _, _| () };
+    let places = Places::new(b.cols());
+    let product = Product { a, b: &b, longest: b.longest(), sorted: false, finish: &|_, _, _| (), places };
     let entries = rows::pieces(a.rows, block.len(), |range, out| product.rows(range, out))?;
     Ok(Intermediate { entries, rows: a.rows, cols: b.cols(), block })
 }
 
 fn sorted_product<T: Scalar>(a: &CsrView<'_, T>, b: &impl Factor<T>, finish: &Finish<'_, T>) -> Result<Csr<T>> {
     let block = product_block(a, b);
-    let product = Product { a, b, longest: b.longest(), sorted: true, finish };
+    let product = Product { a, b, longest: b.longest(), sorted: true, finish, places: Places::new(b.cols()) };
     let (offsets, columns, values) = rows::build(a.rows, block.len(), |range, out| product.rows(range, out))?;
     Ok(Csr { rows: a.rows, cols: b.cols(), block, offsets, columns, values })
 }
@@ -140,35 +142,43 @@ struct Product<'a, T, B> {
     longest: usize,
     sorted: bool,
     finish: &'a Finish<'a, T>,
+    /// For each column of B where it stands in the piece; what does not lie behind the start of the row is of an earlier one.
+    places: Places,
 }
 
 impl<T: Scalar, B: Factor<T>> Product<'_, T, B> {
     /// Pattern and values of some rows.
     fn rows(&self, range: Range<usize>, out: &mut RowBuilder<T>) -> Result<()> {
         let (inner, outer) = (self.a.block.cols, product_block(self.a, self.b));
-        match (outer.rows, inner, outer.cols) {
-            (1, 1, 1) => self.rows_with(range, out, Fixed::<1, 1, 1>),
-            (3, 3, 3) => self.rows_with(range, out, Fixed::<3, 3, 3>),
-            (3, 3, 6) => self.rows_with(range, out, Fixed::<3, 3, 6>),
-            (6, 3, 6) => self.rows_with(range, out, Fixed::<6, 3, 6>),
-            (6, 6, 6) => self.rows_with(range, out, Fixed::<6, 6, 6>),
-            (rows, inner, cols) => self.rows_with(range, out, Dynamic { rows, inner, cols }),
-        }
+        self.places.with(|place| match (outer.rows, inner, outer.cols) {
+            (1, 1, 1) => self.rows_with(range, out, place, Fixed::<1, 1, 1>),
+            (3, 3, 3) => self.rows_with(range, out, place, Fixed::<3, 3, 3>),
+            (3, 3, 6) => self.rows_with(range, out, place, Fixed::<3, 3, 6>),
+            (6, 3, 6) => self.rows_with(range, out, place, Fixed::<6, 3, 6>),
+            (6, 6, 6) => self.rows_with(range, out, place, Fixed::<6, 6, 6>),
+            (rows, inner, cols) => self.rows_with(range, out, place, Dynamic { rows, inner, cols }),
+        })
     }
 
-    fn rows_with(&self, range: Range<usize>, out: &mut RowBuilder<T>, shape: impl Shape) -> Result<()> {
+    fn rows_with(
+        &self,
+        range: Range<usize>,
+        out: &mut RowBuilder<T>,
+        place: &mut Place,
+        shape: impl Shape,
+    ) -> Result<()> {
         let (a, b) = (self.a, self.b);
         let (a_width, b_width) = (shape.rows() * shape.inner(), shape.inner() * shape.cols());
         let width = shape.rows() * shape.cols();
-        // Where each column stands in the piece, plus one; what does not lie behind the start of the row is of an earlier row.
-        let mut place = rows::scratch(b.cols())?;
+        let Place { at: place, largest } = place;
+        let first = *largest;
         let mut row = Row { columns: Vec::new(), values: Vec::new(), order: Vec::new() };
         for i in range {
-            let start = out.columns.len();
+            let start = first + out.columns.len();
             let terms = a.row_range(i);
             let bound = terms.len().saturating_mul(self.longest).min(b.cols());
             if start + bound >= u32::MAX as usize {
-                return fail!(OutOfMemory, "a product of two matrices has more than 2^32 entries in one of its pieces");
+                return fail!(OutOfMemory, "a product of two matrices has more than 2^31 entries in one of its pieces");
             }
             let (row_columns, row_values) = row.room(bound, width)?;
             let mut found = 0;
@@ -188,6 +198,7 @@ impl<T: Scalar, B: Factor<T>> Product<'_, T, B> {
                 }
             }
             (self.finish)(i, &row_columns[..found], &mut row_values[..found * width]);
+            *largest = start + found;
             row.append(found, width, self.sorted, out)?;
         }
         Ok(())
@@ -285,31 +296,38 @@ fn numeric_with<T: Scalar>(
     let (offsets, columns) = pattern.own_arrays();
     let (a_width, b_width) = (shape.rows() * shape.inner(), shape.inner() * shape.cols());
     let width = shape.rows() * shape.cols();
-    drop(rows::scratch(b.cols())?);
     let mut values = try_vec(columns.len() * width, T::ZERO)?;
+    let positions = Places::new(b.cols());
+    let failed = AtomicBool::new(false);
     par::for_each_segment_mut(&mut values, offsets, width, rows::grain(a.rows), |range, values| {
         let first = offsets[range.start] as usize;
         // Position in C of each column of the current row.
-        let mut position = vec![0_u32; b.cols()];
-        for i in range {
-            let begin = offsets[i] as usize;
-            let row = &columns[begin..offsets[i + 1] as usize];
-            for (k, j) in row.iter().enumerate() {
-                position[*j as usize] = k as u32;
-            }
-            let values = &mut values[(begin - first) * width..][..row.len() * width];
-            let terms = a.row_range(i);
-            let blocks = a.values[terms.start * a_width..terms.end * a_width].chunks_exact(a_width);
-            for (j, x) in a.columns[terms].iter().zip(blocks) {
-                let (columns, from) = b.row((*j - a.base) as usize);
-                for (c, y) in columns.iter().zip(from.chunks_exact(b_width)) {
-                    let at = position[*c as usize] as usize * width;
-                    multiply_block(shape, x, y, &mut values[at..at + width]);
+        let filled = positions.with(|Place { at: position, .. }| {
+            for i in range {
+                let begin = offsets[i] as usize;
+                let row = &columns[begin..offsets[i + 1] as usize];
+                for (k, j) in row.iter().enumerate() {
+                    position[*j as usize] = k as u32;
                 }
+                let values = &mut values[(begin - first) * width..][..row.len() * width];
+                let terms = a.row_range(i);
+                let blocks = a.values[terms.start * a_width..terms.end * a_width].chunks_exact(a_width);
+                for (j, x) in a.columns[terms].iter().zip(blocks) {
+                    let (columns, from) = b.row((*j - a.base) as usize);
+                    for (c, y) in columns.iter().zip(from.chunks_exact(b_width)) {
+                        let at = position[*c as usize] as usize * width;
+                        multiply_block(shape, x, y, &mut values[at..at + width]);
+                    }
+                }
+                finish(i, row, values);
             }
-            finish(i, row, values);
-        }
+            Ok(())
+        });
+        failed.fetch_or(filled.is_err(), Ordering::Relaxed);
     });
+    if failed.into_inner() {
+        return fail!(OutOfMemory, "scratch space of {} numbers could not be allocated", b.cols());
+    }
     Ok(values)
 }
 

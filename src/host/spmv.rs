@@ -84,7 +84,7 @@ mod tests {
         let mut columns = Vec::new();
         for i in 0..rows {
             for j in 0..cols {
-                if i == rows / 2 || (i % 3 != 0 && hash(i * cols + j, 1) % 4 == 0) {
+                if i == rows / 2 || (i % 3 != 0 && hash(i * cols + j, 1).is_multiple_of(4)) {
                     columns.push(j as i32);
                 }
             }

@@ -200,7 +200,7 @@ impl<'a, T: Scalar> CsrView<'a, T> {
 
     /// The same matrix in square blocks of `n` scalars, for a scalar matrix whose size `n` divides. Absent scalars become zeros.
     pub fn to_blocks(&self, n: usize) -> Result<Csr<T>> {
-        assert!(self.block == Block::SCALAR && self.rows % n == 0 && self.cols % n == 0);
+        assert!(self.block == Block::SCALAR && self.rows.is_multiple_of(n) && self.cols.is_multiple_of(n));
         let rows = self.rows / n;
         let mut offsets = try_capacity(rows + 1)?;
         let mut columns: Vec<i32> = Vec::new();
