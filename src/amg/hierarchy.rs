@@ -6,7 +6,7 @@
 use super::coarsen::{self, Coarse, Coarsening};
 use super::cycle::{self, Below, CoarseGrid, Level, Shape};
 use super::galerkin;
-use super::interp::{self, Input};
+use super::interp::{self, Input, Interpolation, Output};
 use super::null_space::NearNullSpace;
 use super::strength::{self, Graph};
 use crate::backend::{Backend, Operator};
@@ -20,7 +20,8 @@ use crate::matrix::Matrix;
 use crate::report::Phases;
 use crate::scalar::{Precision, Scalar, with_precision};
 use crate::smooth;
-use crate::sparse::{Block, SharedCsr, Structure};
+use crate::sparse::{Block, CsrView, SharedCsr, Structure};
+use std::any::Any;
 use std::sync::Arc;
 
 /// A coarsest level of more rows than this is not factorised, unless the options ask for more.
@@ -32,27 +33,39 @@ const STALLED: f64 = 0.95;
 /// What is kept of a step from one level to the next, to renew it with other values.
 #[derive(Clone)]
 pub(super) struct Kept {
-    graph: Arc<Graph>,
-    coarse: Arc<Coarse>,
-    patterns: Patterns,
-}
-
-/// Patterns of what is computed from the matrix of a level.
-#[derive(Clone)]
-struct Patterns {
-    p: Arc<Structure>,
-    r: Arc<Structure>,
+    transfers: Transfers,
     coarse_matrix: Arc<Structure>,
     /// As in [`galerkin::Patterns`].
     ap: Option<Arc<Structure>>,
 }
 
+/// How prolongator and restriction come back.
+#[derive(Clone)]
+enum Transfers {
+    /// Computed anew for the strong couplings, coarse unknowns and patterns of the first time.
+    Renewed { graph: Arc<Graph>, coarse: Arc<Coarse>, p: Arc<Structure>, r: Arc<Structure> },
+    /// As they are: a pair of matrices in the precision of set-up, and the bytes that no level shares with it.
+    Unchanged(Arc<dyn Any + Send + Sync>, usize),
+}
+
 impl Kept {
     /// Bytes held beyond what the levels share.
     pub fn bytes(&self) -> usize {
-        let ap = self.patterns.ap.as_ref().map_or(0, |ap| ap.owned_bytes());
-        self.graph.bytes() + self.coarse.bytes() + ap
+        let transfers = match &self.transfers {
+            Transfers::Renewed { graph, coarse, .. } => graph.bytes() + coarse.bytes(),
+            Transfers::Unchanged(_, bytes) => *bytes,
+        };
+        transfers + self.ap.as_ref().map_or(0, |ap| ap.owned_bytes())
     }
+}
+
+/// Prolongator, restriction, and what else interpolation told.
+struct Step<T> {
+    p: SharedCsr<T>,
+    r: SharedCsr<T>,
+    next_space: Option<NearNullSpace>,
+    largest_eigenvalue: Option<f64>,
+    kept: Transfers,
 }
 
 /// A level as computed.
@@ -207,63 +220,96 @@ impl Builder<'_> {
             if last {
                 break;
             }
-            let (graph, coarse, mut patterns) = match old {
-                Some(Kept { graph, coarse, patterns }) => (graph, coarse, Some(patterns)),
-                None => {
-                    let measure = coarsening.strength();
-                    let graph = phases.time("strength", || strength::build(self.config, measure, &view, level))?;
-                    let input = coarsen::Input { config: self.config, a: view, graph: &graph, level };
-                    let coarse = phases.time("coarsen", || coarsening.coarsen(&input))?;
-                    (Arc::new(graph), Arc::new(coarse), None)
-                }
+            let (transfers, coarse_pattern, mut ap) = match old {
+                Some(Kept { transfers, coarse_matrix, ap }) => (Some(transfers), Some(coarse_matrix), ap),
+                None => (None, None, None),
             };
-            let input = Input {
-                host,
-                config: self.config,
-                a: view,
-                graph: &graph,
-                coarse: &coarse,
-                near_null_space: &space,
-                pattern: patterns.as_ref().map(|patterns| &patterns.p),
-            };
-            let width = if matches!(*coarse, Coarse::Aggregates(..)) { space.count } else { 1 };
-            let coarse_rows = coarse.count() * width;
-            if !renewing && (coarse_rows == 0 || coarse_rows as f64 > STALLED * rows as f64) {
-                self.context.log(LogLevel::Warning, || {
-                    format!(
-                        "coarsening stopped at level {level} with {rows} rows: it would leave {coarse_rows} of them"
-                    )
-                });
+            let Some(step) = self.step(host, coarsening, interpolation, &view, level, &space, transfers, phases)?
+            else {
                 break;
-            }
-            let (p, r, next_space, largest_eigenvalue) = phases.time("interpolation", || {
-                let output = interp::interpolate(interpolation, &input)?;
-                let p = output.p.view();
-                let r = match &patterns {
-                    None => transpose::transpose(&p)?.into_shared(),
-                    Some(Patterns { r, .. }) => {
-                        SharedCsr { structure: Arc::clone(r), values: Arc::new(transpose::renew(&p, r)?) }
-                    }
-                };
-                Ok((output.p, r, output.near_null_space, output.largest_eigenvalue))
-            })?;
-            let renewed = patterns.as_mut().map(|p| galerkin::Patterns { coarse: &p.coarse_matrix, ap: &mut p.ap });
+            };
+            let Step { p, r, next_space, largest_eigenvalue, kept } = step;
+            let renewed = coarse_pattern.as_ref().map(|coarse| galerkin::Patterns { coarse, ap: &mut ap });
             let coarse_matrix = phases.time("galerkin", || galerkin::product(&r.view(), &view, &p.view(), renewed))?;
             if let Some(next) = next_space {
                 space = next;
             }
-            let patterns = Patterns {
-                p: Arc::clone(&p.structure),
-                r: Arc::clone(&r.structure),
-                coarse_matrix: Arc::clone(&coarse_matrix.structure),
-                ap: patterns.and_then(|patterns| patterns.ap),
-            };
-            all_kept.push(Kept { graph, coarse, patterns });
+            all_kept.push(Kept { transfers: kept, coarse_matrix: Arc::clone(&coarse_matrix.structure), ap });
             levels.push(Raw { a, transfer: Some((p, r)), largest_eigenvalue });
             a = coarse_matrix;
         }
         levels.push(Raw { a, transfer: None, largest_eigenvalue: None });
         Ok((levels, all_kept))
+    }
+
+    /// The transfers from level `level` to the next one; none where coarsening would leave too much.
+    #[allow(clippy::too_many_arguments)]
+    fn step<T: Scalar>(
+        &self,
+        host: &Host,
+        coarsening: &dyn Coarsening<T>,
+        interpolation: &dyn Interpolation<T>,
+        a: &CsrView<'_, T>,
+        level: usize,
+        space: &NearNullSpace,
+        earlier: Option<Transfers>,
+        phases: &mut Phases,
+    ) -> Result<Option<Step<T>>> {
+        let (graph, coarse, patterns) = match earlier {
+            Some(Transfers::Unchanged(pair, bytes)) => {
+                let (p, r) = pair
+                    .downcast_ref::<(SharedCsr<T>, SharedCsr<T>)>()
+                    .expect("the precision of set-up does not change")
+                    .clone();
+                let kept = Transfers::Unchanged(pair, bytes);
+                return Ok(Some(Step { p, r, next_space: None, largest_eigenvalue: None, kept }));
+            }
+            Some(Transfers::Renewed { graph, coarse, p, r }) => (graph, coarse, Some((p, r))),
+            None => {
+                let measure = coarsening.strength();
+                let graph = phases.time("strength", || strength::build(self.config, measure, a, level))?;
+                let input = coarsen::Input { config: self.config, a: *a, graph: &graph, level };
+                let coarse = phases.time("coarsen", || coarsening.coarsen(&input))?;
+                let width = if matches!(coarse, Coarse::Aggregates(..)) { space.count } else { 1 };
+                let (rows, coarse_rows) = (a.scalar_rows(), coarse.count() * width);
+                if coarse_rows == 0 || coarse_rows as f64 > STALLED * rows as f64 {
+                    self.context.log(LogLevel::Warning, || {
+                        format!(
+                            "coarsening stopped at level {level} with {rows} rows: it would leave {coarse_rows} of them"
+                        )
+                    });
+                    return Ok(None);
+                }
+                (Arc::new(graph), Arc::new(coarse), None)
+            }
+        };
+        let input = Input {
+            host,
+            config: self.config,
+            a: *a,
+            graph: &graph,
+            coarse: &coarse,
+            near_null_space: space,
+            pattern: patterns.as_ref().map(|(p, _)| p),
+        };
+        let (output, r) = phases.time("interpolation", || {
+            let output = interp::interpolate(interpolation, &input)?;
+            let p = output.p.view();
+            let r = match &patterns {
+                None => transpose::transpose(&p)?.into_shared(),
+                Some((_, r)) => SharedCsr { structure: Arc::clone(r), values: Arc::new(transpose::renew(&p, r)?) },
+            };
+            Ok((output, r))
+        })?;
+        let Output { p, near_null_space: next_space, largest_eigenvalue } = output;
+        let kept = if self.config.text("amg.update.interpolation") == "keep" {
+            let shared = self.precision(LevelPart::Transfer, level) == T::PRECISION;
+            let bytes = if shared { 0 } else { p.values.owned_bytes() + r.values.owned_bytes() };
+            Transfers::Unchanged(Arc::new((p.clone(), r.clone())), bytes)
+        } else {
+            Transfers::Renewed { graph, coarse, p: Arc::clone(&p.structure), r: Arc::clone(&r.structure) }
+        };
+        Ok(Some(Step { p, r, next_space, largest_eigenvalue, kept }))
     }
 
     /// Level `i` and all below, stored in their own precisions.
