@@ -132,9 +132,9 @@ static void options(terrace_config *config) {
     show("value of another type", TERRACE_ERROR_OPTION_VALUE, terrace_config_set_real(config, "solver.type", 1.5));
     show("unknown choice", TERRACE_ERROR_OPTION_VALUE, terrace_config_set_str(config, "solver.preconditioner", "ilu"));
     show("option with a precision of a later version", TERRACE_ERROR_UNSUPPORTED,
-         terrace_config_set_str(config, "precision.matrix", "f64,f16"));
+         terrace_config_set_str(config, "precision.vector", "f64,f16"));
     show("level with a precision of a later version", TERRACE_ERROR_UNSUPPORTED,
-         terrace_config_set_level(config, 1, TERRACE_LEVEL_MATRIX, TERRACE_F16));
+         terrace_config_set_level(config, 1, TERRACE_LEVEL_VECTOR, TERRACE_F16));
     show("level out of range", TERRACE_ERROR_INVALID_ARGUMENT,
          terrace_config_set_level(config, 99, TERRACE_LEVEL_MATRIX, TERRACE_F32));
     show("part of a level that is none", TERRACE_ERROR_INVALID_ARGUMENT,

@@ -55,6 +55,8 @@ module terrace
   integer(c_int32_t), parameter, public :: TERRACE_ERROR_PARSE = -15
   ! a callback of the caller returned a non-zero value
   integer(c_int32_t), parameter, public :: TERRACE_ERROR_CALLBACK = -16
+  ! a level cannot be stored in the precision that was asked for
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_PRECISION_LOST = -18
   ! an internal error was caught at the boundary of the library
   integer(c_int32_t), parameter, public :: TERRACE_ERROR_INTERNAL = -17
   character(*), parameter, public :: TERRACE_VERSION_STRING = '0.1.0'

@@ -130,6 +130,9 @@
 /** internal error: a callback of the caller returned a non-zero value */
 #define TERRACE_ERROR_CALLBACK (-16)
 
+/** numeric error: a level cannot be stored in the precision that was asked for */
+#define TERRACE_ERROR_PRECISION_LOST (-18)
+
 /** internal error: an internal error was caught at the boundary of the library */
 #define TERRACE_ERROR_INTERNAL (-17)
 
@@ -678,7 +681,7 @@ terrace_status terrace_config_set_real(terrace_config *config, const char *key, 
  * - `config`: not NULL.
  * - `level`: 0 (the finest) to 63, or `TERRACE_LAST` for all levels below the last one named.
  * - `part`: `TERRACE_LEVEL_MATRIX`, `TERRACE_LEVEL_VECTOR`, `TERRACE_LEVEL_SMOOTHER` or `TERRACE_LEVEL_TRANSFER`.
- * - `precision`: `TERRACE_F64`, `TERRACE_F32`, or `TERRACE_INPUT` for that of the matrix that is handed over.
+ * - `precision`: `TERRACE_F64`, `TERRACE_F32`, but for vectors also `TERRACE_F16` and `TERRACE_BF16`, or `TERRACE_INPUT` for that of the matrix that is handed over.
  *
  * Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`
  * (`TERRACE_F16`, `TERRACE_BF16`, `TERRACE_AUTO`). One thread at a time for each context.

@@ -2,15 +2,15 @@
 //! says where vectors live and how operators act on them.
 
 use crate::error::Result;
-use crate::scalar::{Precision, Scalar};
+use crate::scalar::{Number, Precision, Scalar};
 use std::ops::DerefMut;
 
 /// A place where vectors live, and what can be done with them there.
 pub trait Backend: Clone + Send + Sync + 'static {
     /// A borrowed vector; a caller's array can be used as one without a copy.
-    type Slice<T: Scalar>: ?Sized + Send + Sync;
+    type Slice<T: Number>: ?Sized + Send + Sync;
     /// A vector owned by the library.
-    type Buffer<T: Scalar>: DerefMut<Target = Self::Slice<T>> + Send + Sync;
+    type Buffer<T: Number>: DerefMut<Target = Self::Slice<T>> + Send + Sync;
 
     /// A vector of `n` zeros.
     fn zeros<T: Scalar>(&self, n: usize) -> Result<Self::Buffer<T>>;
@@ -24,9 +24,9 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn axpby<T: Scalar>(&self, alpha: T, x: &Self::Slice<T>, beta: T, y: &mut Self::Slice<T>);
     /// y += D x for a diagonal D, or one of square blocks, each stored row by row: d is as many times longer than x as a block has
     /// rows. Any storage format.
-    fn add_scaled_by<T: Scalar, S: Scalar>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
+    fn add_scaled_by<T: Scalar, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
     /// y = D x, with D as for [`Backend::add_scaled_by`].
-    fn scale_by<T: Scalar, S: Scalar>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
+    fn scale_by<T: Scalar, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
     /// The inner product, accumulated in f64 in a fixed order.
     fn dot<T: Scalar>(&self, x: &Self::Slice<T>, y: &Self::Slice<T>) -> f64;
     /// The Euclidean norm.

@@ -262,14 +262,14 @@ fn parse(row: &OptionRow, text: &str) -> Result<Value> {
                 rejected(row, text)
             }
         }
-        Kind::Precisions => {
+        Kind::Precisions { names: accepted } => {
             let names: Vec<&str> = text.split(',').map(str::trim).collect();
-            match names.iter().find(|n| **n != "input" && Precision::from_name(n).is_none()) {
+            match names.iter().find(|n| !accepted.contains(*n)) {
                 None => Ok(Value::Text(names.join(","))),
                 Some(name @ (&"f16" | &"bf16" | &"auto")) => {
                     fail!(
                         Unsupported,
-                        "option \"{}\": this version does not store {name}; accepted: {}",
+                        "option \"{}\": this version does not offer {name}; accepted: {}",
                         row.key,
                         row.kind.accepted()
                     )
@@ -341,7 +341,7 @@ mod tests {
 
         assert_eq!(config.set_str("solver.type", "sor").unwrap_err().status, Status::OptionValue);
         assert_eq!(config.set_real("solver.tolerance", f64::NAN).unwrap_err().status, Status::OptionValue);
-        assert_eq!(config.set_str("precision.matrix", "f64,f16").unwrap_err().status, Status::Unsupported);
+        assert_eq!(config.set_str("precision.vector", "f64,f16").unwrap_err().status, Status::Unsupported);
         assert_eq!(config.to_json(), "{}");
     }
 

@@ -81,6 +81,8 @@ statuses! {
     Io = -14, "TERRACE_ERROR_IO", Resource, "a file could not be read or written";
     Parse = -15, "TERRACE_ERROR_PARSE", Argument, "a text is not in the expected format";
     Callback = -16, "TERRACE_ERROR_CALLBACK", Internal, "a callback of the caller returned a non-zero value";
+    PrecisionLost = -18, "TERRACE_ERROR_PRECISION_LOST", Numeric,
+        "a level cannot be stored in the precision that was asked for";
     Internal = -17, "TERRACE_ERROR_INTERNAL", Internal, "an internal error was caught at the boundary of the library";
 }
 

@@ -3,7 +3,7 @@
 use crate::amg::null_space::NearNullSpace;
 use crate::context::lock;
 use crate::error::{Result, fail};
-use crate::scalar::{Precision, Scalar};
+use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::{self, Csr, SharedCsr, Storage, Structure};
 use std::sync::{Arc, RwLock};
 
@@ -183,7 +183,7 @@ impl Matrix {
     }
 
     /// The matrix in the format `T`; shared with the caller's arrays when that is their format.
-    pub fn shared<T: Scalar>(&self) -> Result<SharedCsr<T>> {
+    pub fn shared<T: Number>(&self) -> Result<SharedCsr<T>> {
         let structure = Arc::clone(&self.structure);
         match self.values() {
             Values::F64(values) => SharedCsr { structure, values }.cast(),

@@ -34,7 +34,10 @@ pub enum Kind {
     },
     /// Names of number formats from the finest level downward, separated by commas; the last repeats. `input` is the format of
     /// the matrix that was handed over.
-    Precisions,
+    Precisions {
+        /// Those that are accepted.
+        names: &'static [&'static str],
+    },
     /// Whole numbers in a closed range from the finest level downward, separated by commas; the last repeats.
     Ints {
         /// Smallest.
@@ -53,7 +56,7 @@ impl Kind {
             Kind::Real { min, max: f64::MAX, auto } => format!("{}number from {min} upward", or_auto(auto)),
             Kind::Real { min, max, auto } => format!("{}number from {min} to {max}", or_auto(auto)),
             Kind::Choice { names, auto } => format!("{}{}", or_auto(auto), names.join(", ")),
-            Kind::Precisions => "list of input, f64, f32".to_string(),
+            Kind::Precisions { names } => format!("list of {}", names.join(", ")),
             Kind::Ints { min, max } => format!("list of whole numbers from {min} to {max}"),
         }
     }
@@ -82,6 +85,9 @@ pub struct OptionRow {
 const fn choice(names: &'static [&'static str]) -> Kind {
     Kind::Choice { names, auto: false }
 }
+
+/// Formats of stored values.
+const STORAGE: Kind = Kind::Precisions { names: &["input", "f64", "f32", "f16", "bf16"] };
 
 const fn auto_choice(names: &'static [&'static str]) -> Kind {
     Kind::Choice { names, auto: true }
@@ -218,18 +224,21 @@ rows! {
     "precision.setup", choice(PHASE_PRECISIONS), "f64", "-", "-",
         "Precision in which the hierarchy is computed before it is stored.",
         "Interpolation and Galerkin products lose digits from level to level.";
-    "precision.matrix", Kind::Precisions, "input", "-", "-",
+    "precision.matrix", STORAGE, "input", "-", "-",
         "Storage of the level matrices, finest first.",
         "A borrowed matrix is then used as it lies in the caller's memory, without a copy.";
-    "precision.vector", Kind::Precisions, "input", "-", "-",
+    "precision.vector", Kind::Precisions { names: &["input", "f64", "f32"] }, "input", "-", "-",
         "Working vectors of the cycle, finest first.",
         "Working precision matters more for convergence than matrix precision.";
-    "precision.transfer", Kind::Precisions, "input", "-", "-",
+    "precision.transfer", STORAGE, "input", "-", "-",
         "Storage of interpolation and restriction; entry i belongs to the step from level i to i + 1.",
         "Follows the matrix.";
-    "precision.smoother", Kind::Precisions, "input", "-", "-",
+    "precision.smoother", STORAGE, "input", "-", "-",
         "Storage of the smoothers' data, finest first.",
         "Follows the matrix.";
+    "precision.scaling", choice(&["diagonal", "none"]), "diagonal", "-", "-",
+        "Scaling of the levels of which a part is stored in 16 bits. diagonal: symmetrically, by powers of two near the root of the diagonal; the cycle runs in the scaled variables. A level that does not fit into its format, scaled or not, is refused in set-up.",
+        "f16 ends at 65504; scaled, a level fits whatever the units of the matrix are, and nothing else changes.";
 }
 
 /// The row of a key.

@@ -1,5 +1,6 @@
 //! Number formats: what an array stores, and the arithmetic that algorithms are generic over.
 
+use half::{bf16, f16};
 use std::fmt::{Debug, Display};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
@@ -11,17 +12,23 @@ pub enum Precision {
     F64,
     /// IEEE 754 binary32.
     F32,
+    /// IEEE 754 binary16.
+    F16,
+    /// The upper half of binary32.
+    BF16,
 }
 
 impl Precision {
-    /// Every format that this version can store and compute with.
-    pub const ALL: &'static [Precision] = &[Precision::F64, Precision::F32];
+    /// Every format that values can be stored in.
+    pub const ALL: &'static [Precision] = &[Precision::F64, Precision::F32, Precision::F16, Precision::BF16];
 
     /// Name in options and reports.
     pub fn name(self) -> &'static str {
         match self {
             Precision::F64 => "f64",
             Precision::F32 => "f32",
+            Precision::F16 => "f16",
+            Precision::BF16 => "bf16",
         }
     }
 
@@ -35,9 +42,73 @@ impl Precision {
         match self {
             Precision::F64 => 8,
             Precision::F32 => 4,
+            Precision::F16 | Precision::BF16 => 2,
         }
     }
+
+    /// Whether vectors can have it and algorithms can compute in it; the others only store.
+    pub fn is_scalar(self) -> bool {
+        matches!(self, Precision::F64 | Precision::F32)
+    }
 }
+
+/// Stored values of any format.
+pub enum NumbersRef<'a> {
+    /// f64.
+    F64(&'a [f64]),
+    /// f32.
+    F32(&'a [f32]),
+    /// f16.
+    F16(&'a [f16]),
+    /// bf16.
+    BF16(&'a [bf16]),
+}
+
+/// A type that values are stored in, and converted from in registers.
+pub trait Number: Copy + Debug + Default + PartialEq + Send + Sync + 'static {
+    /// The storage format.
+    const PRECISION: Precision;
+    /// Additive identity.
+    const ZERO: Self;
+
+    /// Nearest value of this type.
+    fn from_f64(value: f64) -> Self;
+    /// Exact for every format.
+    fn to_f64(self) -> f64;
+    /// Values of this type as those of any type.
+    fn numbers(x: &[Self]) -> NumbersRef<'_>;
+    /// Conversion in registers; the identity when the types are equal.
+    #[inline(always)]
+    fn cast<U: Number>(self) -> U {
+        U::from_f64(self.to_f64())
+    }
+}
+
+macro_rules! number {
+    ($t:ident, $precision:ident, $zero:expr, $from:expr, $to:expr) => {
+        impl Number for $t {
+            const PRECISION: Precision = Precision::$precision;
+            const ZERO: Self = $zero;
+
+            #[inline(always)]
+            fn from_f64(value: f64) -> Self {
+                $from(value)
+            }
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                $to(self)
+            }
+            fn numbers(x: &[Self]) -> NumbersRef<'_> {
+                NumbersRef::$precision(x)
+            }
+        }
+    };
+}
+
+number!(f64, F64, 0.0, std::convert::identity, std::convert::identity);
+number!(f32, F32, 0.0, (|v: f64| v as f32), f64::from);
+number!(f16, F16, f16::ZERO, f16::from_f64, f16::to_f64);
+number!(bf16, BF16, bf16::ZERO, bf16::from_f64, bf16::to_f64);
 
 /// A vector of either type, to read.
 pub enum SliceRef<'a> {
@@ -55,16 +126,11 @@ pub enum SliceMut<'a> {
     F32(&'a mut [f32]),
 }
 
-/// A real number type that vectors and matrices hold.
+/// A real number type that vectors hold and algorithms compute in.
 pub trait Scalar:
-    Copy
-    + Debug
+    Number
     + Display
-    + Default
     + PartialOrd
-    + Send
-    + Sync
-    + 'static
     + Add<Output = Self>
     + Sub<Output = Self>
     + Mul<Output = Self>
@@ -75,19 +141,11 @@ pub trait Scalar:
     + MulAssign
     + Sum
 {
-    /// The storage format.
-    const PRECISION: Precision;
-    /// Additive identity.
-    const ZERO: Self;
     /// Multiplicative identity.
     const ONE: Self;
     /// Distance from 1 to the next number.
     const EPSILON: Self;
 
-    /// Nearest value of this type.
-    fn from_f64(value: f64) -> Self;
-    /// Exact for both formats.
-    fn to_f64(self) -> f64;
     /// Absolute value.
     fn abs(self) -> Self;
     /// Neither infinite nor NaN.
@@ -96,29 +154,14 @@ pub trait Scalar:
     fn slice_ref(x: &[Self]) -> SliceRef<'_>;
     /// A vector of this type as one of any type.
     fn slice_mut(x: &mut [Self]) -> SliceMut<'_>;
-    /// Conversion in registers; the identity when the types are equal.
-    #[inline(always)]
-    fn cast<U: Scalar>(self) -> U {
-        U::from_f64(self.to_f64())
-    }
 }
 
 macro_rules! scalar {
     ($t:ident, $precision:ident) => {
         impl Scalar for $t {
-            const PRECISION: Precision = Precision::$precision;
-            const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
             const EPSILON: Self = $t::EPSILON;
 
-            #[inline(always)]
-            fn from_f64(value: f64) -> Self {
-                value as $t
-            }
-            #[inline(always)]
-            fn to_f64(self) -> f64 {
-                self as f64
-            }
             #[inline(always)]
             fn abs(self) -> Self {
                 $t::abs(self)
@@ -140,7 +183,7 @@ macro_rules! scalar {
 scalar!(f64, F64);
 scalar!(f32, F32);
 
-/// Runs a body once with a type alias bound to the Rust type of a run-time [`Precision`].
+/// Runs a body once with a type alias bound to the Rust type of a run-time [`Precision`] in which vectors can be.
 macro_rules! with_precision {
     ($precision:expr, $t:ident => $body:expr) => {
         match $precision {
@@ -152,10 +195,29 @@ macro_rules! with_precision {
                 type $t = f32;
                 $body
             }
+            other => unreachable!("nothing computes in {}", other.name()),
         }
     };
 }
 pub(crate) use with_precision;
+
+/// [`with_precision`] for every [`Precision`] in which values can be stored.
+macro_rules! with_storage {
+    ($precision:expr, $t:ident => $body:expr) => {
+        match $precision {
+            $crate::scalar::Precision::F16 => {
+                type $t = half::f16;
+                $body
+            }
+            $crate::scalar::Precision::BF16 => {
+                type $t = half::bf16;
+                $body
+            }
+            scalar => $crate::scalar::with_precision!(scalar, $t => $body),
+        }
+    };
+}
+pub(crate) use with_storage;
 
 #[cfg(test)]
 mod tests {
@@ -165,9 +227,9 @@ mod tests {
     fn names_round_trip_and_casts_are_idempotent() {
         for &p in Precision::ALL {
             assert_eq!(Precision::from_name(p.name()), Some(p));
-            assert_eq!(with_precision!(p, T => size_of::<T>()), p.bytes());
+            assert_eq!(with_storage!(p, T => size_of::<T>()), p.bytes());
         }
-        assert_eq!(Precision::from_name("f16"), None);
+        assert_eq!(Precision::from_name("f8"), None);
         let x = 0.1_f32;
         assert_eq!(x.cast::<f64>().cast::<f32>(), x);
     }

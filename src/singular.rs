@@ -46,7 +46,7 @@ impl<T: Scalar> NullSpace<T> {
         }
         a.apply(T::ONE, &x, T::ZERO, &mut y)?;
         let usual = host.norm(&y) / (n as f64).sqrt();
-        let stored = if a.precision() == Precision::F32 { f32::EPSILON.to_f64() } else { f64::EPSILON };
+        let stored = if a.precision() == Precision::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON };
         let accepted = stored.max(T::EPSILON.to_f64()).sqrt();
         for (k, v) in self.basis.iter().enumerate() {
             a.apply(T::ONE, v, T::ZERO, &mut y)?;

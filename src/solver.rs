@@ -135,8 +135,8 @@ impl Solver {
         };
         let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p)).unwrap_or(native);
         let engine = match precision {
-            Precision::F64 => Engine::F64(self.parts(matrix, &mut amg, rows)?),
             Precision::F32 => Engine::F32(self.parts(matrix, &mut amg, rows)?),
+            _ => Engine::F64(self.parts(matrix, &mut amg, rows)?),
         };
         self.solves.clear();
         self.solves.push(SolveReport { history: try_capacity(self.history_room())?, ..SolveReport::default() });
@@ -181,8 +181,8 @@ impl Solver {
         match (&self.operator, matrix) {
             (Some(user), _) => Ok(Box::new(user.clone())),
             (None, Some(matrix)) => match matrix.precision() {
-                Precision::F64 => Ok(Box::new(Stored::new(host, matrix.shared::<f64>()?))),
                 Precision::F32 => Ok(Box::new(Stored::new(host, matrix.shared::<f32>()?))),
+                _ => Ok(Box::new(Stored::new(host, matrix.shared::<f64>()?))),
             },
             (None, None) => fail!(NotSetUp, "neither a matrix nor an operator callback was given"),
         }

@@ -60,7 +60,7 @@ fn backend_table() -> String {
     for row in OPTIONS {
         let choices = match row.kind {
             Kind::Choice { names, .. } => names.join(", "),
-            Kind::Precisions => "f64, f32, each level its own".to_string(),
+            Kind::Precisions { names } => format!("{}, each level its own", names[1..].join(", ")),
             _ => continue,
         };
         let backends: Vec<&str> = row.backends.iter().map(|b| b.name()).collect();

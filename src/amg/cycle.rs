@@ -64,12 +64,28 @@ pub(super) struct Level<B: Backend, V: Scalar> {
     pub scratch: Vec<B::Buffer<V>>,
     pub below: Below<B, V>,
     pub nonzeros: usize,
+    /// Only on the finest level: the way from the caller's variables to scaled ones.
+    pub scaling: Option<Scaling<B, V>>,
+}
+
+/// A level in scaled variables, entered from unscaled ones.
+pub(super) struct Scaling<B: Backend, V: Scalar> {
+    /// The inverse of S.
+    pub inverse: B::Buffer<V>,
+    /// Room for a vector.
+    pub b: B::Buffer<V>,
 }
 
 impl<B: Backend, V: Scalar> Level<B, V> {
     /// x = M b: one cycle from a zero guess.
     pub fn cycle(&mut self, b: &B::Slice<V>, x: &mut B::Slice<V>) -> Result<()> {
-        self.visit(self.shape, b, x, true)
+        let Some(mut scaling) = self.scaling.take() else { return self.visit(self.shape, b, x, true) };
+        self.backend.scale_by(&scaling.inverse, b, &mut scaling.b);
+        let result = self.visit(self.shape, &scaling.b, x, true);
+        self.backend.copy(x, &mut scaling.b);
+        self.backend.scale_by(&scaling.inverse, &scaling.b, x);
+        self.scaling = Some(scaling);
+        result
     }
 
     /// x += M (b - A x); with `zero_guess` x = M b and x is not read.
@@ -117,7 +133,8 @@ impl<B: Backend, V: Scalar> Level<B, V> {
 
     /// Appends this level and all below.
     pub fn describe(&self, out: &mut Vec<LevelReport>) {
-        let vectors = self.scratch.len() * self.a.rows() * V::PRECISION.bytes();
+        let count = self.scratch.len() + if self.scaling.is_some() { 2 } else { 0 };
+        let vectors = count * self.a.rows() * V::PRECISION.bytes();
         let (own, smoother, transfer) = match &self.below {
             Below::Coarser(coarser) => {
                 (coarser.bytes(), self.smoother_name.clone(), Some(coarser.transfer_precision()))
@@ -288,6 +305,7 @@ mod tests {
             post_sweeps: 1,
             below: Below::Sweeps(1),
             nonzeros: 4,
+            scaling: None,
         };
         let mut coarse = Coarse::<Host, f64, f64> {
             restriction: Box::new(Stored::new(&host, identity.clone())),

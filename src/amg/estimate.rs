@@ -6,7 +6,7 @@ use crate::config::{Config, LevelPart};
 use crate::context::Context;
 use crate::error::{Result, try_vec};
 use crate::matrix::{Matrix, Values};
-use crate::scalar::{Scalar, with_precision};
+use crate::scalar::{Scalar, with_storage};
 use crate::sparse::{Csr, CsrView, Storage};
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ where
         if storage != m.precision() {
             return Ok(m.structure().owned_bytes() + m.entries() * storage.bytes());
         }
-        Ok(with_precision!(storage, S => m.shared::<S>()?.owned_bytes()))
+        Ok(with_storage!(storage, S => m.shared::<S>()?.owned_bytes()))
     };
     let rest = held.saturating_sub(finest(&sample)?);
     if rows.len() == a.rows {

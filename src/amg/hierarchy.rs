@@ -4,21 +4,22 @@
 //! values needs is kept with them: strong couplings, coarse unknowns, patterns.
 
 use super::coarsen::{self, Coarse, Coarsening};
-use super::cycle::{self, Below, CoarseGrid, Level, Shape};
+use super::cycle::{self, Below, CoarseGrid, Level, Scaling, Shape};
 use super::galerkin;
 use super::interp::{self, Input, Interpolation, Output};
 use super::null_space::NearNullSpace;
+use super::scaling;
 use super::strength::{self, Graph};
 use crate::backend::{Backend, Operator};
 use crate::config::{Config, LevelPart};
 use crate::context::{Context, LogLevel};
-use crate::error::{Result, fail};
+use crate::error::{Error, Result, fail};
 use crate::host::dense::Inverse;
 use crate::host::operator::Stored;
 use crate::host::{Host, transpose};
 use crate::matrix::Matrix;
 use crate::report::Phases;
-use crate::scalar::{Precision, Scalar, with_precision};
+use crate::scalar::{Precision, Scalar, with_precision, with_storage};
 use crate::smooth;
 use crate::sparse::{Block, CsrView, SharedCsr, Structure};
 use std::any::Any;
@@ -75,6 +76,8 @@ struct Raw<T> {
     transfer: Option<(SharedCsr<T>, SharedCsr<T>)>,
     /// As in [`interp::Output`].
     largest_eigenvalue: Option<f64>,
+    /// The factors by which its variables are multiplied.
+    scale: Option<Vec<f64>>,
 }
 
 /// The matrices of a level, to look at.
@@ -136,11 +139,12 @@ impl Builder<'_> {
     fn build_in<T: Scalar>(&self, kept: Option<Vec<Kept>>) -> Result<Built> {
         let host = Host::new(self.context);
         let mut phases = Phases::default();
-        let (raw, kept) = self.compute::<T>(&host, kept, &mut phases)?;
+        let (mut raw, kept) = self.compute::<T>(&host, kept, &mut phases)?;
+        phases.time("scaling", || self.scale(&mut raw))?;
         let precision = self.precision(LevelPart::Vector, 0);
         let top = match precision {
-            Precision::F64 => Top::F64(self.wrap(&host, &raw, 0, &mut phases)?),
             Precision::F32 => Top::F32(self.wrap(&host, &raw, 0, &mut phases)?),
+            _ => Top::F64(self.wrap(&host, &raw, 0, &mut phases)?),
         };
         Ok(Built { top, kept, phases })
     }
@@ -235,10 +239,10 @@ impl Builder<'_> {
                 space = next;
             }
             all_kept.push(Kept { transfers: kept, coarse_matrix: Arc::clone(&coarse_matrix.structure), ap });
-            levels.push(Raw { a, transfer: Some((p, r)), largest_eigenvalue });
+            levels.push(Raw { a, transfer: Some((p, r)), largest_eigenvalue, scale: None });
             a = coarse_matrix;
         }
-        levels.push(Raw { a, transfer: None, largest_eigenvalue: None });
+        levels.push(Raw { a, transfer: None, largest_eigenvalue: None, scale: None });
         Ok((levels, all_kept))
     }
 
@@ -312,6 +316,48 @@ impl Builder<'_> {
         Ok(Some(Step { p, r, next_space, largest_eigenvalue, kept }))
     }
 
+    /// Scales the levels of which a part is stored in 16 bits.
+    fn scale<T: Scalar>(&self, raw: &mut [Raw<T>]) -> Result<()> {
+        if self.config.text("precision.scaling") == "none" {
+            return Ok(());
+        }
+        let narrow = |part: LevelPart, level: usize| !self.precision(part, level).is_scalar();
+        for i in 0..raw.len() {
+            let transfers =
+                (i > 0 && narrow(LevelPart::Transfer, i - 1)) || (i + 1 < raw.len() && narrow(LevelPart::Transfer, i));
+            if transfers || narrow(LevelPart::Matrix, i) || narrow(LevelPart::Smoother, i) {
+                raw[i].scale = Some(at_level(i, scaling::factors(&raw[i].a))?);
+            }
+        }
+        for i in 0..raw.len() {
+            if let Some(s) = &raw[i].scale {
+                raw[i].a = scaling::apply(&raw[i].a, |i| 1.0 / s[i], |j| 1.0 / s[j])?;
+            }
+            let (fine, coarse) = (raw[i].scale.as_deref(), raw.get(i + 1).and_then(|next| next.scale.as_deref()));
+            let Some((p, r)) = raw[i].transfer.as_ref().filter(|_| fine.is_some() || coarse.is_some()) else {
+                continue;
+            };
+            let (fine, coarse) = (|i: usize| fine.map_or(1.0, |s| s[i]), |j: usize| coarse.map_or(1.0, |s| 1.0 / s[j]));
+            raw[i].transfer = Some((scaling::apply(p, fine, coarse)?, scaling::apply(r, coarse, fine)?));
+        }
+        Ok(())
+    }
+
+    /// What the finest level needs to be entered.
+    fn entrance<T: Scalar, V: Scalar>(
+        &self,
+        host: &Host,
+        level: &Raw<T>,
+        i: usize,
+    ) -> Result<Option<Scaling<Host, V>>> {
+        let Some(s) = level.scale.as_ref().filter(|_| i == 0) else { return Ok(None) };
+        let mut inverse = host.zeros(s.len())?;
+        for (to, s) in inverse.iter_mut().zip(s) {
+            *to = V::from_f64(1.0 / s);
+        }
+        Ok(Some(Scaling { inverse, b: host.zeros(s.len())? }))
+    }
+
     /// Level `i` and all below, stored in their own precisions.
     fn wrap<T: Scalar, V: Scalar>(
         &self,
@@ -327,27 +373,34 @@ impl Builder<'_> {
         let rows = view.scalar_rows();
         let storage = self.precision(LevelPart::Matrix, i);
         // The finest level reads the caller's own arrays, in their own format, whatever set-up made of them.
-        let a: Box<dyn Operator<Host, V>> = with_precision!(storage, S => {
-            let stored = if i == 0 { self.matrix.shared::<S>()? } else { level.a.cast::<S>()? };
+        let a: Box<dyn Operator<Host, V>> = with_storage!(storage, S => {
+            let own = i > 0 || level.scale.is_some();
+            let stored = if own { level.a.clone() } else { self.matrix.shared::<T>()? };
+            let stored = if own || storage != self.matrix.precision() {
+                at_level(i, scaling::store::<T, S>(&stored, "matrix"))?
+            } else {
+                self.matrix.shared::<S>()?
+            };
             Box::new(Stored::new(host, stored))
         });
         let smoother_precision = self.precision(LevelPart::Smoother, i);
         let smoother_name = smooth::name(config, self.near_null_space.is_some());
         let setup =
             smooth::Setup { host, config, a: view, matrix: &level.a, largest_eigenvalue: level.largest_eigenvalue };
-        let smoother = phases.time("smoother", || smooth::build::<T, V>(&smoother_name, &setup, smoother_precision))?;
+        let smoother = phases.time("smoother", || smooth::build::<T, V>(&smoother_name, &setup, smoother_precision));
+        let smoother = at_level(i, smoother)?;
         let below = match &level.transfer {
             Some((p, r)) => {
                 let vector = self.precision(LevelPart::Vector, i + 1);
                 let transfer = self.precision(LevelPart::Transfer, i);
                 Below::Coarser(with_precision!(vector, W => {
                     let coarse = self.wrap::<T, W>(host, raw, i + 1, phases)?;
-                    coarser::<T, V, W>(host, transfer, p, r, coarse, shape)?
+                    coarser::<T, V, W>(host, (transfer, i), p, r, coarse, shape)?
                 }))
             }
             None if rows <= DENSE_LIMIT.max(config.int("amg.coarsest.max_rows")) => {
                 let inverse = phases.time("coarsest", || -> Result<Box<dyn Operator<Host, V>>> {
-                    with_precision!(storage, S => Ok(Box::new(Inverse::<S>::new(host, &view)?)))
+                    with_storage!(storage, S => Ok(Box::new(Inverse::<S>::new(host, &view)?)))
                 });
                 Below::Inverse(inverse?)
             }
@@ -366,13 +419,19 @@ impl Builder<'_> {
             scratch,
             below,
             nonzeros: view.entries(),
+            scaling: self.entrance(host, level, i)?,
         })
     }
 }
 
+/// A result, its error telling the level.
+fn at_level<R>(level: usize, result: Result<R>) -> Result<R> {
+    result.map_err(|error| Error::new(error.status, format!("level {level}: {}", error.message)))
+}
+
 fn coarser<T: Scalar, V: Scalar, W: Scalar>(
     host: &Host,
-    transfer: Precision,
+    (transfer, level_number): (Precision, usize),
     p: &SharedCsr<T>,
     r: &SharedCsr<T>,
     level: Level<Host, W>,
@@ -383,9 +442,9 @@ fn coarser<T: Scalar, V: Scalar, W: Scalar>(
         Shape::K if !level.is_exact() => Some((host.zeros(n)?, host.zeros(n)?)),
         _ => None,
     };
-    with_precision!(transfer, S => Ok(Box::new(cycle::Coarse::<Host, V, W> {
-        restriction: Box::new(Stored::new(host, r.cast::<S>()?)),
-        interpolation: Box::new(Stored::new(host, p.cast::<S>()?)),
+    with_storage!(transfer, S => Ok(Box::new(cycle::Coarse::<Host, V, W> {
+        restriction: Box::new(Stored::new(host, at_level(level_number, scaling::store::<T, S>(r, "restriction"))?)),
+        interpolation: Box::new(Stored::new(host, at_level(level_number, scaling::store::<T, S>(p, "prolongator"))?)),
         b: host.zeros(n)?,
         x: host.zeros(n)?,
         inner,

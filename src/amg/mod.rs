@@ -10,6 +10,7 @@ mod galerkin;
 mod hierarchy;
 pub mod interp;
 pub mod null_space;
+pub(crate) mod scaling;
 pub mod strength;
 
 use crate::backend::{Backend, Preconditioner};
@@ -19,7 +20,7 @@ use crate::error::{Result, fail, try_vec};
 use crate::host::Host;
 use crate::matrix::Matrix;
 use crate::report::Report;
-use crate::scalar::{Scalar, SliceMut, SliceRef};
+use crate::scalar::{Number, Scalar, SliceMut, SliceRef};
 pub use hierarchy::LevelMatrices;
 use hierarchy::{Builder, Built, Kept, Top};
 use null_space::NearNullSpace;

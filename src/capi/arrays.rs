@@ -166,8 +166,8 @@ impl LentValues {
         // SAFETY: by this function's contract.
         unsafe {
             Ok(match precision("value_type", value_type)? {
-                Precision::F64 => LentValues::F64(Borrowed::new(pointer, len, "values")?),
                 Precision::F32 => LentValues::F32(Borrowed::new(pointer, len, "values")?),
+                _ => LentValues::F64(Borrowed::new(pointer, len, "values")?),
             })
         }
     }

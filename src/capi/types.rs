@@ -113,12 +113,14 @@ pub(super) fn precision(argument: &str, value: terrace_type) -> Result<Precision
 
 /// The precision of a level; `None` is that of the matrix.
 pub(super) fn level_precision(value: terrace_type) -> Result<Option<Precision>> {
-    const ACCEPTED: &str = "TERRACE_INPUT, TERRACE_F64, TERRACE_F32";
+    const ACCEPTED: &str = "TERRACE_INPUT, TERRACE_F64, TERRACE_F32, TERRACE_F16, TERRACE_BF16";
     match value {
         TERRACE_INPUT => Ok(None),
         TERRACE_F64 => Ok(Some(Precision::F64)),
         TERRACE_F32 => Ok(Some(Precision::F32)),
-        TERRACE_F16 | TERRACE_BF16 | TERRACE_AUTO => {
+        TERRACE_F16 => Ok(Some(Precision::F16)),
+        TERRACE_BF16 => Ok(Some(Precision::BF16)),
+        TERRACE_AUTO => {
             fail!(Unsupported, "precision is {}; this version accepts {ACCEPTED}", type_name(value))
         }
         _ => fail!(InvalidArgument, "precision is {}; accepted: {ACCEPTED}", type_name(value)),

@@ -3,7 +3,7 @@
 use super::{Host, par};
 use crate::backend::Operator;
 use crate::error::{Result, try_vec};
-use crate::scalar::{Precision, Scalar};
+use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::CsrView;
 
 /// The inverse of a small matrix in storage format `S`.
@@ -13,7 +13,7 @@ pub struct Inverse<S> {
     values: Vec<S>,
 }
 
-impl<S: Scalar> Inverse<S> {
+impl<S: Number> Inverse<S> {
     /// Computes the inverse in f64. Directions that the matrix maps to nothing (to rounding) are left out: the result is then
     /// a generalised inverse, which solves consistent singular systems.
     pub fn new<T: Scalar>(host: &Host, a: &CsrView<'_, T>) -> Result<Inverse<S>> {
@@ -53,7 +53,7 @@ impl<S: Scalar> Inverse<S> {
     }
 }
 
-impl<S: Scalar, X: Scalar, Y: Scalar> Operator<Host, X, Y> for Inverse<S> {
+impl<S: Number, X: Scalar, Y: Scalar> Operator<Host, X, Y> for Inverse<S> {
     fn rows(&self) -> usize {
         self.n
     }

@@ -2,7 +2,7 @@
 
 use super::par;
 use crate::error::{Result, try_vec};
-use crate::scalar::Scalar;
+use crate::scalar::{Number, Scalar};
 use crate::sparse::CsrView;
 
 /// Largest number of rows in a block.
@@ -19,7 +19,7 @@ pub const AS_IT_IS: fn(usize, usize, f64) -> f64 = |_, _, _| 0.0;
 ///
 /// Where the diagonal is zero, or a block is singular, the rows without a pivot are left out: their rows and columns of the inverse
 /// are zero, and for positive semidefinite blocks it is a generalised inverse. Pivots come from the diagonal.
-pub fn inverse<T: Scalar, S: Scalar>(
+pub fn inverse<T: Scalar, S: Number>(
     a: &CsrView<'_, T>,
     width: usize,
     added: impl Fn(usize, usize, f64) -> f64 + Sync,

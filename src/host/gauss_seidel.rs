@@ -2,7 +2,7 @@
 
 use super::{diagonal, par};
 use crate::error::Result;
-use crate::scalar::Scalar;
+use crate::scalar::{Number, Scalar};
 use crate::sparse::CsrView;
 
 /// Block rows of a piece: at most 32 pieces, because every border between two weakens the sweep, and at least 4096 rows.
@@ -16,7 +16,7 @@ fn piece(rows: usize) -> usize {
 /// Let a sweep solve with M, and let O be the part of A between pieces, so that diag(o) - O is semidefinite. A sweep converges for an SPD
 /// matrix when M + M^T - A is positive definite, which with e added to the diagonal D is D + 2 diag(e) - O. For blocks e = o/2 is enough.
 /// Scalar diagonals d have room of their own: rows with o up to d/2 need nothing, and o - d/2 is enough for the others.
-pub fn l1_inverse<T: Scalar, S: Scalar>(a: &CsrView<'_, T>, width: usize) -> Result<Vec<S>> {
+pub fn l1_inverse<T: Scalar, S: Number>(a: &CsrView<'_, T>, width: usize) -> Result<Vec<S>> {
     let size = piece(a.rows);
     diagonal::inverse(a, width, |i, r, d| {
         let outside = diagonal::row_norm(a, i, r, |j, _| j / size != i / size);
@@ -26,7 +26,7 @@ pub fn l1_inverse<T: Scalar, S: Scalar>(a: &CsrView<'_, T>, width: usize) -> Res
 }
 
 /// One sweep, x_i += D_i^-1 (b_i - Σ_j a_ij x_j), with new values inside of a piece and those of `old` (`None` is zero) outside.
-pub fn sweep<S: Scalar, V: Scalar>(
+pub fn sweep<S: Number, V: Scalar>(
     a: &CsrView<'_, S>,
     inverse: &[S],
     b: &[V],
@@ -57,7 +57,7 @@ pub fn sweep<S: Scalar, V: Scalar>(
 }
 
 #[inline(always)]
-fn scalar_row<S: Scalar, V: Scalar>(
+fn scalar_row<S: Number, V: Scalar>(
     a: &CsrView<'_, S>,
     inverse: &[S],
     b: &[V],
@@ -86,7 +86,7 @@ const MAX_BLOCK: usize = 8;
 /// Solves block row i for its own unknowns `x`: with the inverse of the diagonal block, or, where there is only that of the diagonal, by one
 /// sweep inside the block. `value` gives the unknowns of another block row, of which only the first of a block are read; `None` is zero.
 #[inline(always)]
-pub(super) fn block_row<'x, S: Scalar, V: Scalar>(
+pub(super) fn block_row<'x, S: Number, V: Scalar>(
     a: &CsrView<'_, S>,
     inverse: &[S],
     b: &[V],
@@ -125,7 +125,7 @@ pub(super) fn block_row<'x, S: Scalar, V: Scalar>(
 
 /// y -= B x for a block of as many rows as y has.
 #[inline(always)]
-fn subtract_product<S: Scalar, V: Scalar>(block: &[S], x: &[V], y: &mut [V]) {
+fn subtract_product<S: Number, V: Scalar>(block: &[S], x: &[V], y: &mut [V]) {
     for (y, row) in y.iter_mut().zip(block.chunks_exact(x.len())) {
         for (v, x) in row.iter().zip(x) {
             *y -= v.cast::<V>() * *x;

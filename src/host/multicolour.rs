@@ -7,7 +7,7 @@
 use super::{gauss_seidel, hash, par, transpose};
 use crate::amg::strength::Graph;
 use crate::error::{Result, try_capacity, try_vec};
-use crate::scalar::Scalar;
+use crate::scalar::{Number, Scalar};
 use crate::sparse::CsrView;
 use std::ops::Range;
 
@@ -107,7 +107,7 @@ fn smallest_free(used: impl Iterator<Item = u32> + Clone) -> u32 {
 
 /// Solves the rows of these colours for their own unknowns, colour after colour. `inverse` is that of the diagonal or of the diagonal
 /// blocks, `scratch` a vector like x.
-pub fn sweep<S: Scalar, V: Scalar>(
+pub fn sweep<S: Number, V: Scalar>(
     a: &CsrView<'_, S>,
     inverse: &[S],
     colouring: &Colouring,
@@ -149,7 +149,7 @@ pub fn sweep<S: Scalar, V: Scalar>(
 
 /// Four partial sums, so that no addition waits for the one before it.
 #[inline(always)]
-fn row_product<S: Scalar, V: Scalar>(columns: &[i32], values: &[S], x: &[V], base: usize) -> V {
+fn row_product<S: Number, V: Scalar>(columns: &[i32], values: &[S], x: &[V], base: usize) -> V {
     let term = |c: i32, v: S| v.cast::<V>() * x[c as usize - base];
     let mut sums = [V::ZERO; 4];
     let (c4, v4) = (columns.chunks_exact(4), values.chunks_exact(4));

@@ -3,7 +3,7 @@
 use super::{Host, spmv};
 use crate::backend::Operator;
 use crate::error::Result;
-use crate::scalar::{Precision, Scalar};
+use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::SharedCsr;
 
 /// A matrix in storage format `S`, applied to vectors of any precision.
@@ -12,14 +12,14 @@ pub struct Stored<S> {
     matrix: SharedCsr<S>,
 }
 
-impl<S: Scalar> Stored<S> {
+impl<S: Number> Stored<S> {
     /// Acts on the threads of `host`.
     pub fn new(host: &Host, matrix: SharedCsr<S>) -> Stored<S> {
         Stored { host: host.clone(), matrix }
     }
 }
 
-impl<S: Scalar, X: Scalar, Y: Scalar> Operator<Host, X, Y> for Stored<S> {
+impl<S: Number, X: Scalar, Y: Scalar> Operator<Host, X, Y> for Stored<S> {
     fn rows(&self) -> usize {
         self.matrix.view().scalar_rows()
     }

@@ -5,7 +5,7 @@
 //! both give the same bits.
 
 use super::prefetch::{AHEAD, prefetch};
-use crate::scalar::Scalar;
+use crate::scalar::{Number, Scalar};
 use crate::sparse::Block;
 
 /// Partial sums of a row, and the largest dimension of a block.
@@ -33,7 +33,7 @@ impl<S, O: Fn(usize) -> usize> Rows<'_, S, O> {
 }
 
 /// Calls `put(i, sum)` with row `first + i` times `x`, for `count` rows. Panics when a column lies outside of `x`.
-pub fn row_products<S: Scalar, X: Scalar, Y: Scalar>(
+pub fn row_products<S: Number, X: Scalar, Y: Scalar>(
     rows: &Rows<'_, S, impl Fn(usize) -> usize>,
     x: &[X],
     count: usize,
@@ -47,7 +47,7 @@ pub fn row_products<S: Scalar, X: Scalar, Y: Scalar>(
 }
 
 /// [`row_products`] for blocks: `put` gets the scalar row, counted from the first of row `first`.
-pub fn block_row_products<S: Scalar, X: Scalar, Y: Scalar>(
+pub fn block_row_products<S: Number, X: Scalar, Y: Scalar>(
     rows: &Rows<'_, S, impl Fn(usize) -> usize>,
     block: Block,
     x: &[X],
@@ -61,7 +61,7 @@ pub fn block_row_products<S: Scalar, X: Scalar, Y: Scalar>(
     portable_blocks(rows, block, x, count, put);
 }
 
-fn portable_blocks<S: Scalar, X: Scalar, Y: Scalar>(
+fn portable_blocks<S: Number, X: Scalar, Y: Scalar>(
     rows: &Rows<'_, S, impl Fn(usize) -> usize>,
     block: Block,
     x: &[X],
@@ -94,7 +94,7 @@ fn add<Y: Scalar>([a, b, c, d, e, f, g, h]: [Y; LANES]) -> Y {
     ((a + e) + (c + g)) + ((b + f) + (d + h))
 }
 
-fn portable<S: Scalar, X: Scalar, Y: Scalar>(
+fn portable<S: Number, X: Scalar, Y: Scalar>(
     rows: &Rows<'_, S, impl Fn(usize) -> usize>,
     x: &[X],
     count: usize,
@@ -119,17 +119,20 @@ fn portable<S: Scalar, X: Scalar, Y: Scalar>(
 mod avx512 {
     use super::{LANES, Rows};
     use crate::host::prefetch::{AHEAD, prefetch};
-    use crate::scalar::{Precision, Scalar, SliceRef};
+    use crate::scalar::{Number, NumbersRef, Precision, Scalar, SliceRef};
     use crate::sparse::Block;
+    use half::{bf16, f16};
     use std::arch::x86_64::*;
 
     /// Whether this processor has what the kernels need.
     pub fn is_present() -> bool {
-        is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl")
+        is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512bw")
     }
 
     /// Runs the kernel for these types; false when there is none. Only where [`is_present`].
-    pub fn row_products<S: Scalar, X: Scalar, Y: Scalar>(
+    pub fn row_products<S: Number, X: Scalar, Y: Scalar>(
         rows: &Rows<'_, S, impl Fn(usize) -> usize>,
         x: &[X],
         count: usize,
@@ -141,11 +144,15 @@ mod avx512 {
         }
         let Rows { offset, first, columns, base, .. } = rows;
         let lines = Lines { offset, first: *first, count, columns, base: *base };
-        let in_range = match (S::slice_ref(rows.values), X::slice_ref(x), Y::PRECISION) {
-            // SAFETY (all three): the caller has found the processor's features.
-            (SliceRef::F64(v), SliceRef::F64(x), Precision::F64) => unsafe { f64_kernel(lines, v, x, put) },
-            (SliceRef::F32(v), SliceRef::F64(x), Precision::F64) => unsafe { mixed_kernel(lines, v, x, put) },
-            (SliceRef::F32(v), SliceRef::F32(x), Precision::F32) => unsafe { f32_kernel(lines, v, x, put) },
+        let in_range = match (S::numbers(rows.values), X::slice_ref(x), Y::PRECISION) {
+            // SAFETY (all): the caller has found the processor's features.
+            (NumbersRef::F64(v), SliceRef::F64(x), Precision::F64) => unsafe { f64_kernel(lines, v, x, put) },
+            (NumbersRef::F32(v), SliceRef::F64(x), Precision::F64) => unsafe { mixed_kernel(lines, v, x, put) },
+            (NumbersRef::F16(v), SliceRef::F64(x), Precision::F64) => unsafe { f16_f64_kernel(lines, v, x, put) },
+            (NumbersRef::BF16(v), SliceRef::F64(x), Precision::F64) => unsafe { bf16_f64_kernel(lines, v, x, put) },
+            (NumbersRef::F32(v), SliceRef::F32(x), Precision::F32) => unsafe { f32_kernel(lines, v, x, put) },
+            (NumbersRef::F16(v), SliceRef::F32(x), Precision::F32) => unsafe { f16_kernel(lines, v, x, put) },
+            (NumbersRef::BF16(v), SliceRef::F32(x), Precision::F32) => unsafe { bf16_kernel(lines, v, x, put) },
             _ => return false,
         };
         assert!(in_range, "a column lies outside of the vector");
@@ -153,7 +160,7 @@ mod avx512 {
     }
 
     /// [`row_products`] for blocks.
-    pub fn block_row_products<S: Scalar, X: Scalar, Y: Scalar>(
+    pub fn block_row_products<S: Number, X: Scalar, Y: Scalar>(
         rows: &Rows<'_, S, impl Fn(usize) -> usize>,
         block: Block,
         x: &[X],
@@ -182,10 +189,14 @@ mod avx512 {
                 }
             };
         }
-        match (S::slice_ref(rows.values), X::slice_ref(x), Y::PRECISION) {
-            (SliceRef::F64(v), SliceRef::F64(x), Precision::F64) => for_rows!(f64_blocks, v, x),
-            (SliceRef::F32(v), SliceRef::F64(x), Precision::F64) => for_rows!(mixed_blocks, v, x),
-            (SliceRef::F32(v), SliceRef::F32(x), Precision::F32) => for_rows!(f32_blocks, v, x),
+        match (S::numbers(rows.values), X::slice_ref(x), Y::PRECISION) {
+            (NumbersRef::F64(v), SliceRef::F64(x), Precision::F64) => for_rows!(f64_blocks, v, x),
+            (NumbersRef::F32(v), SliceRef::F64(x), Precision::F64) => for_rows!(mixed_blocks, v, x),
+            (NumbersRef::F16(v), SliceRef::F64(x), Precision::F64) => for_rows!(f16_f64_blocks, v, x),
+            (NumbersRef::BF16(v), SliceRef::F64(x), Precision::F64) => for_rows!(bf16_f64_blocks, v, x),
+            (NumbersRef::F32(v), SliceRef::F32(x), Precision::F32) => for_rows!(f32_blocks, v, x),
+            (NumbersRef::F16(v), SliceRef::F32(x), Precision::F32) => for_rows!(f16_blocks, v, x),
+            (NumbersRef::BF16(v), SliceRef::F32(x), Precision::F32) => for_rows!(bf16_blocks, v, x),
             _ => return false,
         }
         true
@@ -204,7 +215,7 @@ mod avx512 {
     /// row and columns outside of x are masked out, so nothing beyond the slices is touched; the result says whether all columns were inside.
     macro_rules! kernel {
         ($name:ident, $value:ty, $vector:ty, $zero:ident, $mul:ident, $add:ident, $load:expr, $gather:expr, $sum:ident) => {
-            #[target_feature(enable = "avx512f,avx512vl")]
+            #[target_feature(enable = "avx512f,avx512vl,avx512bw")]
             fn $name<Y: Scalar>(
                 rows: Lines<'_, impl Fn(usize) -> usize>,
                 values: &[$value],
@@ -281,11 +292,56 @@ mod avx512 {
         sum_f32
     );
 
+    kernel!(
+        f16_kernel,
+        f16,
+        f32,
+        _mm256_setzero_ps,
+        _mm256_mul_ps,
+        _mm256_add_ps,
+        |mask, from| f16_lanes(mask, from),
+        |mask, at, from| _mm256_mmask_i32gather_ps::<4>(_mm256_setzero_ps(), mask, at, from),
+        sum_f32
+    );
+    kernel!(
+        f16_f64_kernel,
+        f16,
+        f64,
+        _mm512_setzero_pd,
+        _mm512_mul_pd,
+        _mm512_add_pd,
+        |mask, from| _mm512_cvtps_pd(f16_lanes(mask, from)),
+        |mask, at, from| _mm512_mask_i32gather_pd::<8>(_mm512_setzero_pd(), mask, at, from),
+        sum_f64
+    );
+    kernel!(
+        bf16_kernel,
+        bf16,
+        f32,
+        _mm256_setzero_ps,
+        _mm256_mul_ps,
+        _mm256_add_ps,
+        |mask, from| bf16_lanes(mask, from),
+        |mask, at, from| _mm256_mmask_i32gather_ps::<4>(_mm256_setzero_ps(), mask, at, from),
+        sum_f32
+    );
+    kernel!(
+        bf16_f64_kernel,
+        bf16,
+        f64,
+        _mm512_setzero_pd,
+        _mm512_mul_pd,
+        _mm512_add_pd,
+        |mask, from| _mm512_cvtps_pd(bf16_lanes(mask, from)),
+        |mask, at, from| _mm512_mask_i32gather_pd::<8>(_mm512_setzero_pd(), mask, at, from),
+        sum_f64
+    );
+
     /// A kernel for blocks of `R` rows: a row of a block is loaded by `$load`, multiplied with the part of x that `$load_x` loads, and added
     /// up lane by lane.
     macro_rules! block_kernel {
         ($name:ident, $value:ty, $vector:ty, $zero:ident, $mul:ident, $add:ident, $load:expr, $load_x:expr, $sum:ident) => {
-            #[target_feature(enable = "avx512f,avx512vl")]
+            #[target_feature(enable = "avx512f,avx512vl,avx512bw")]
             fn $name<const R: usize, Y: Scalar>(
                 rows: Lines<'_, impl Fn(usize) -> usize>,
                 cols: usize,
@@ -357,9 +413,71 @@ mod avx512 {
         sum_f32
     );
 
+    block_kernel!(
+        f16_blocks,
+        f16,
+        f32,
+        _mm256_setzero_ps,
+        _mm256_mul_ps,
+        _mm256_add_ps,
+        |mask, from| f16_lanes(mask, from),
+        |mask, from| _mm256_maskz_loadu_ps(mask, from),
+        sum_f32
+    );
+    block_kernel!(
+        f16_f64_blocks,
+        f16,
+        f64,
+        _mm512_setzero_pd,
+        _mm512_mul_pd,
+        _mm512_add_pd,
+        |mask, from| _mm512_cvtps_pd(f16_lanes(mask, from)),
+        |mask, from| _mm512_maskz_loadu_pd(mask, from),
+        sum_f64
+    );
+    block_kernel!(
+        bf16_blocks,
+        bf16,
+        f32,
+        _mm256_setzero_ps,
+        _mm256_mul_ps,
+        _mm256_add_ps,
+        |mask, from| bf16_lanes(mask, from),
+        |mask, from| _mm256_maskz_loadu_ps(mask, from),
+        sum_f32
+    );
+    block_kernel!(
+        bf16_f64_blocks,
+        bf16,
+        f64,
+        _mm512_setzero_pd,
+        _mm512_mul_pd,
+        _mm512_add_pd,
+        |mask, from| _mm512_cvtps_pd(bf16_lanes(mask, from)),
+        |mask, from| _mm512_maskz_loadu_pd(mask, from),
+        sum_f64
+    );
+
+    /// Eight halves as f32; what the mask leaves out is not read.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vl,avx512bw")]
+    unsafe fn f16_lanes(mask: u8, from: *const f16) -> __m256 {
+        // SAFETY: the caller's mask ends with what lies behind the pointer.
+        unsafe { _mm256_maskz_cvtph_ps(mask, _mm_maskz_loadu_epi16(mask, from.cast())) }
+    }
+
+    /// Eight numbers as f32, of which they are the upper halves; what the mask leaves out is not read.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vl,avx512bw")]
+    unsafe fn bf16_lanes(mask: u8, from: *const bf16) -> __m256 {
+        // SAFETY: the caller's mask ends with what lies behind the pointer.
+        let halves = unsafe { _mm_maskz_loadu_epi16(mask, from.cast()) };
+        _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(halves)))
+    }
+
     /// The sum of all lanes, in the order of the portable code.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512vl")]
+    #[target_feature(enable = "avx512f,avx512vl,avx512bw")]
     fn sum_f64(lanes: __m512d) -> f64 {
         let four = _mm256_add_pd(_mm512_castpd512_pd256(lanes), _mm512_extractf64x4_pd::<1>(lanes));
         let two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd::<1>(four));
@@ -368,7 +486,7 @@ mod avx512 {
 
     /// The sum of all lanes, in the order of the portable code.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512vl")]
+    #[target_feature(enable = "avx512f,avx512vl,avx512bw")]
     fn sum_f32(lanes: __m256) -> f32 {
         let four = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps::<1>(lanes));
         let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
@@ -380,8 +498,9 @@ mod avx512 {
 mod tests {
     use super::*;
     use crate::host::hash;
+    use half::{bf16, f16};
 
-    fn check<S: Scalar, X: Scalar, Y: Scalar>() {
+    fn check<S: Number, X: Scalar, Y: Scalar>() {
         let lengths: Vec<usize> = (0..40).chain([100, 0, 7, 8, 9]).collect();
         let offsets: Vec<usize> = std::iter::once(0)
             .chain(lengths.iter().scan(0, |total, n| {
@@ -406,7 +525,7 @@ mod tests {
         }
     }
 
-    fn check_blocks<S: Scalar, X: Scalar, Y: Scalar>() {
+    fn check_blocks<S: Number, X: Scalar, Y: Scalar>() {
         let offsets = [0, 3, 3, 4, 9];
         let number = |i: usize, seed: u64| (hash(i, seed) % 2001) as f64 / 1000.0 - 1.0;
         let columns: Vec<i32> = (0..9).map(|k| (hash(k, 1) % 5) as i32 + 1).collect();
@@ -427,6 +546,14 @@ mod tests {
         check_blocks::<f32, f64, f64>();
         check_blocks::<f32, f32, f32>();
         check_blocks::<f64, f32, f32>();
+        check_blocks::<f16, f32, f32>();
+        check_blocks::<f16, f64, f64>();
+        check_blocks::<bf16, f32, f32>();
+        check_blocks::<bf16, f64, f64>();
+        check::<f16, f32, f32>();
+        check::<f16, f64, f64>();
+        check::<bf16, f32, f32>();
+        check::<bf16, f64, f64>();
         check::<f64, f64, f64>();
         check::<f32, f64, f64>();
         check::<f32, f32, f32>();

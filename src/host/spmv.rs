@@ -1,7 +1,7 @@
 //! Sparse matrix times vector, in any combination of storage and vector precisions. Sums are kept in the precision of the result.
 
 use super::{par, simd};
-use crate::scalar::Scalar;
+use crate::scalar::{Number, Scalar};
 use crate::sparse::{Block, CsrView, Offsets};
 
 /// Scalar rows that one task handles.
@@ -31,18 +31,18 @@ impl<Y: Scalar> Finish<'_, Y> {
 }
 
 /// y = alpha A x + beta y; y is not read when beta is 0.
-pub fn apply<S: Scalar, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, alpha: Y, x: &[X], beta: Y, y: &mut [Y]) {
+pub fn apply<S: Number, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, alpha: Y, x: &[X], beta: Y, y: &mut [Y]) {
     let finish = if beta == Y::ZERO { Finish::Overwrite(alpha) } else { Finish::Scale(alpha, beta) };
     product(a, x, y, finish);
 }
 
 /// r = b - A x.
-pub fn residual<S: Scalar, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, b: &[Y], x: &[X], r: &mut [Y]) {
+pub fn residual<S: Number, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, b: &[Y], x: &[X], r: &mut [Y]) {
     assert_eq!(b.len(), r.len());
     product(a, x, r, Finish::Residual(b));
 }
 
-fn product<S: Scalar, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
+fn product<S: Number, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
     assert_eq!(x.len(), a.scalar_cols());
     assert_eq!(y.len(), a.scalar_rows());
     match a.offsets {
@@ -51,7 +51,7 @@ fn product<S: Scalar, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, x: &[X], y: &mut
     }
 }
 
-fn rows<S: Scalar, X: Scalar, Y: Scalar>(
+fn rows<S: Number, X: Scalar, Y: Scalar>(
     a: &CsrView<'_, S>,
     offset: impl Fn(usize) -> usize + Sync + Copy,
     x: &[X],

@@ -3,11 +3,11 @@
 use super::{Host, par};
 use crate::backend::Backend;
 use crate::error::{Result, try_vec};
-use crate::scalar::Scalar;
+use crate::scalar::{Number, Scalar};
 
 impl Backend for Host {
-    type Slice<T: Scalar> = [T];
-    type Buffer<T: Scalar> = Vec<T>;
+    type Slice<T: Number> = [T];
+    type Buffer<T: Number> = Vec<T>;
 
     fn zeros<T: Scalar>(&self, n: usize) -> Result<Vec<T>> {
         try_vec(n, T::ZERO)
@@ -49,7 +49,7 @@ impl Backend for Host {
         });
     }
 
-    fn add_scaled_by<T: Scalar, S: Scalar>(&self, d: &[S], x: &[T], y: &mut [T]) {
+    fn add_scaled_by<T: Scalar, S: Number>(&self, d: &[S], x: &[T], y: &mut [T]) {
         assert_eq!(x.len(), y.len());
         let width = block_width(d, x);
         self.run(d.len(), || {
@@ -59,7 +59,7 @@ impl Backend for Host {
         });
     }
 
-    fn scale_by<T: Scalar, S: Scalar>(&self, d: &[S], x: &[T], y: &mut [T]) {
+    fn scale_by<T: Scalar, S: Number>(&self, d: &[S], x: &[T], y: &mut [T]) {
         assert_eq!(x.len(), y.len());
         let width = block_width(d, x);
         self.run(d.len(), || {
@@ -84,7 +84,7 @@ pub(super) fn block_width<T, S>(d: &[S], x: &[T]) -> usize {
 
 /// Gives each element of y the element of D x that belongs to it; d and x may go on beyond y.
 #[inline(always)]
-pub(super) fn multiply_blocks<T: Scalar, S: Scalar>(
+pub(super) fn multiply_blocks<T: Scalar, S: Number>(
     width: usize,
     d: &[S],
     x: &[T],

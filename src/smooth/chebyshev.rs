@@ -1,16 +1,16 @@
 //! Chebyshev polynomial of D^-1 A on the upper part [λ/ratio, λ] of its spectrum. With d and c the centre and radius of the interval and
 //! r the scaled residual, the steps are p = r + β p, x += α p with α_1 = 1/d, β_2 = (c α_1)²/2, later β = (c α/2)², α = 1/(d - β/α).
 
-use super::{Setup, Smoother, Sweep};
+use super::{Setup, Smoother, Sweep, stored};
 use crate::backend::{Backend, Operator};
-use crate::error::{Result, try_vec};
+use crate::error::Result;
 use crate::host::{Host, diagonal};
-use crate::scalar::Scalar;
+use crate::scalar::{Number, Scalar};
 
 /// Lanczos approaches the largest eigenvalue from below; the polynomial must not see anything above its interval.
 const SAFETY: f64 = 1.1;
 
-struct Chebyshev<B: Backend, S: Scalar> {
+struct Chebyshev<B: Backend, S: Number> {
     /// The inverse of D, which may have blocks.
     inverse: B::Buffer<S>,
     /// Its length.
@@ -20,7 +20,7 @@ struct Chebyshev<B: Backend, S: Scalar> {
     radius: f64,
 }
 
-impl<B: Backend, S: Scalar, V: Scalar> Smoother<B, V> for Chebyshev<B, S> {
+impl<B: Backend, S: Number, V: Scalar> Smoother<B, V> for Chebyshev<B, S> {
     fn sweep(
         &self,
         backend: &B,
@@ -72,14 +72,11 @@ impl<B: Backend, S: Scalar, V: Scalar> Smoother<B, V> for Chebyshev<B, S> {
 }
 
 /// The interval comes from an estimate of the largest eigenvalue.
-pub(super) fn build<T: Scalar, S: Scalar, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
+pub(super) fn build<T: Scalar, S: Number, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
     let exact: Vec<T> = diagonal::inverse(&setup.a, setup.diagonal_width(), diagonal::AS_IT_IS)?;
     let largest = SAFETY * setup.largest_eigenvalue(&exact)?;
     let smallest = largest / setup.config.real("amg.smoother.chebyshev.eigenvalue_ratio");
-    let mut inverse = try_vec(exact.len(), S::ZERO)?;
-    for (to, from) in inverse.iter_mut().zip(&exact) {
-        *to = from.cast();
-    }
+    let inverse = stored::<T, S>(&exact, 1.0)?;
     Ok(Box::new(Chebyshev::<Host, S> {
         values: inverse.len(),
         inverse,

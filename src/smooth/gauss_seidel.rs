@@ -1,12 +1,13 @@
 //! Multicolour Gauss-Seidel: rows that are not coupled have the same colour and are solved at the same time, colour after colour. It
 //! is Gauss-Seidel in another order of the rows, so it converges for every SPD matrix.
 
-use super::{Setup, Smoother, Sweep};
+use super::{Setup, Smoother, Sweep, stored};
+use crate::amg::scaling;
 use crate::backend::{Backend, Operator};
 use crate::error::Result;
 use crate::host::multicolour::{self, Colouring};
 use crate::host::{Host, diagonal};
-use crate::scalar::Scalar;
+use crate::scalar::{Number, Scalar};
 use crate::sparse::SharedCsr;
 
 /// Names of the directions, as the options spell them.
@@ -42,7 +43,7 @@ struct GaussSeidel<S> {
     shared: bool,
 }
 
-impl<S: Scalar, V: Scalar> Smoother<Host, V> for GaussSeidel<S> {
+impl<S: Number, V: Scalar> Smoother<Host, V> for GaussSeidel<S> {
     fn sweep(
         &self,
         backend: &Host,
@@ -89,12 +90,13 @@ impl<S: Scalar, V: Scalar> Smoother<Host, V> for GaussSeidel<S> {
 }
 
 /// Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of set-up.
-pub(super) fn build<T: Scalar, S: Scalar, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
+pub(super) fn build<T: Scalar, S: Number, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
+    let inverse: Vec<T> = diagonal::inverse(&setup.a, setup.diagonal_width(), diagonal::AS_IT_IS)?;
     Ok(Box::new(GaussSeidel {
-        inverse: diagonal::inverse(&setup.a, setup.diagonal_width(), diagonal::AS_IT_IS)?,
+        inverse: stored::<T, S>(&inverse, 1.0)?,
         colouring: Colouring::new(&setup.a)?,
         direction: Direction::from_name(&setup.config.text("amg.smoother.gauss_seidel.direction")),
-        matrix: setup.matrix.cast::<S>()?,
+        matrix: scaling::store::<T, S>(setup.matrix, "smoother's matrix")?,
         shared: S::PRECISION == T::PRECISION,
     }))
 }

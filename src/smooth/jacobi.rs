@@ -1,20 +1,20 @@
 //! Weighted Jacobi: x += w D^-1 (b - A x), by default with w = 4/(3 λ) for the largest eigenvalue λ of D^-1 A.
 
-use super::{Setup, Smoother, Sweep};
+use super::{Setup, Smoother, Sweep, stored};
 use crate::backend::{Backend, Operator};
-use crate::error::{Result, try_vec};
+use crate::error::Result;
 use crate::host::{Host, diagonal};
-use crate::scalar::Scalar;
+use crate::scalar::{Number, Scalar};
 
 /// A sweep with a diagonal: also the whole of every other smoother of the form x += D^-1 (b - A x).
-pub(super) struct Diagonal<B: Backend, S: Scalar> {
+pub(super) struct Diagonal<B: Backend, S: Number> {
     /// The inverse of D, which may have blocks, weight included.
     pub inverse: B::Buffer<S>,
     /// Its length.
     pub values: usize,
 }
 
-impl<B: Backend, S: Scalar, V: Scalar> Smoother<B, V> for Diagonal<B, S> {
+impl<B: Backend, S: Number, V: Scalar> Smoother<B, V> for Diagonal<B, S> {
     fn sweep(
         &self,
         backend: &B,
@@ -47,15 +47,12 @@ impl<B: Backend, S: Scalar, V: Scalar> Smoother<B, V> for Diagonal<B, S> {
 }
 
 /// The same weight for every row.
-pub(super) fn build<T: Scalar, S: Scalar, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
+pub(super) fn build<T: Scalar, S: Number, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
     let unweighted: Vec<T> = diagonal::inverse(&setup.a, setup.diagonal_width(), diagonal::AS_IT_IS)?;
     let weight = match setup.config.real_or_auto("amg.smoother.jacobi.weight") {
         Some(weight) => weight,
         None => 4.0 / (3.0 * setup.largest_eigenvalue(&unweighted)?),
     };
-    let mut inverse = try_vec(unweighted.len(), S::ZERO)?;
-    for (to, from) in inverse.iter_mut().zip(&unweighted) {
-        *to = S::from_f64(weight * from.to_f64());
-    }
+    let inverse = stored::<T, S>(&unweighted, weight)?;
     Ok(Box::new(Diagonal::<Host, S> { values: inverse.len(), inverse }))
 }

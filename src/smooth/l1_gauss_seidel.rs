@@ -2,11 +2,12 @@
 //! its piece, its diagonal is enlarged, as far as the sweep needs to converge for every SPD matrix. The pieces follow from the number of
 //! rows alone, and with them the result. Forward before the coarse correction, backward after it.
 
-use super::{Setup, Smoother, Sweep};
+use super::{Setup, Smoother, Sweep, stored};
+use crate::amg::scaling;
 use crate::backend::{Backend, Operator};
 use crate::error::Result;
 use crate::host::{Host, gauss_seidel};
-use crate::scalar::Scalar;
+use crate::scalar::{Number, Scalar};
 use crate::sparse::SharedCsr;
 
 struct L1GaussSeidel<S> {
@@ -17,7 +18,7 @@ struct L1GaussSeidel<S> {
     shared: bool,
 }
 
-impl<S: Scalar, V: Scalar> Smoother<Host, V> for L1GaussSeidel<S> {
+impl<S: Number, V: Scalar> Smoother<Host, V> for L1GaussSeidel<S> {
     fn sweep(
         &self,
         backend: &Host,
@@ -53,8 +54,9 @@ impl<S: Scalar, V: Scalar> Smoother<Host, V> for L1GaussSeidel<S> {
 }
 
 /// Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of set-up.
-pub(super) fn build<T: Scalar, S: Scalar, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
-    let inverse = gauss_seidel::l1_inverse(&setup.a, setup.diagonal_width())?;
-    let matrix = setup.matrix.cast::<S>()?;
+pub(super) fn build<T: Scalar, S: Number, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
+    let inverse: Vec<T> = gauss_seidel::l1_inverse(&setup.a, setup.diagonal_width())?;
+    let inverse = stored::<T, S>(&inverse, 1.0)?;
+    let matrix = scaling::store::<T, S>(setup.matrix, "smoother's matrix")?;
     Ok(Box::new(L1GaussSeidel { matrix, inverse, shared: S::PRECISION == T::PRECISION }))
 }

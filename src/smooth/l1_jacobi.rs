@@ -2,16 +2,17 @@
 //! converges without any estimate.
 
 use super::jacobi::Diagonal;
-use super::{Setup, Smoother};
+use super::{Setup, Smoother, stored};
 use crate::error::Result;
 use crate::host::{Host, diagonal};
-use crate::scalar::Scalar;
+use crate::scalar::{Number, Scalar};
 
 /// The inverse of D from the rows of the matrix.
-pub(super) fn build<T: Scalar, S: Scalar, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
+pub(super) fn build<T: Scalar, S: Number, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
     let a = setup.a;
     let width = setup.diagonal_width();
-    let inverse =
+    let inverse: Vec<T> =
         diagonal::inverse(&a, width, |i, r, _| diagonal::row_norm(&a, i, r, |j, c| j != i || (width == 1 && c != r)))?;
+    let inverse = stored::<T, S>(&inverse, 1.0)?;
     Ok(Box::new(Diagonal::<Host, S> { values: inverse.len(), inverse }))
 }

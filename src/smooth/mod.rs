@@ -8,11 +8,11 @@ mod l1_jacobi;
 
 use crate::backend::{Backend, Operator};
 use crate::config::Config;
-use crate::error::Result;
-use crate::host::Host;
+use crate::error::{Result, fail, try_vec};
 use crate::host::eigenvalue::Estimate;
+use crate::host::{Host, par};
 use crate::registry::registry;
-use crate::scalar::{Precision, Scalar, with_precision};
+use crate::scalar::{Number, Precision, Scalar, with_storage};
 use crate::sparse::{CsrView, SharedCsr};
 
 /// A smoother of one level, for vectors of precision `V`.
@@ -77,9 +77,35 @@ impl<T: Scalar> Setup<'_, T> {
     }
 }
 
+/// What is smaller than the rounding of the largest number in f16 is no loss.
+const MATTERS: f64 = 1.0 / 2048.0;
+
+/// Data of a smoother times `factor` in their storage format, refused when that cannot hold them.
+fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<Vec<S>> {
+    let mut data = try_vec(exact.len(), S::ZERO)?;
+    par::for_each_mut(&mut data, par::GRAIN, |start, data| {
+        for (to, from) in data.iter_mut().zip(&exact[start..]) {
+            *to = S::from_f64(factor * from.to_f64());
+        }
+    });
+    // Beside the largest, small numbers may vanish: blocks have many that are rounding.
+    let matters = exact.iter().fold(0.0, |m: f64, v| m.max(v.to_f64().abs())) * MATTERS;
+    let lost = |(from, to): (&T, &S)| {
+        !to.to_f64().is_finite() || (*to == S::ZERO && from.to_f64() != 0.0 && from.to_f64().abs() >= matters)
+    };
+    if !S::PRECISION.is_scalar() && exact.iter().zip(&data).any(lost) {
+        return fail!(
+            PrecisionLost,
+            "the inverse of a diagonal does not fit into {}; use precision.scaling \"diagonal\", or store the smoother in f32",
+            S::PRECISION.name()
+        );
+    }
+    Ok(data)
+}
+
 registry! {
     /// The smoother of this name, its data stored as `S`.
-    fn make<T: Scalar, S: Scalar, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>>;
+    fn make<T: Scalar, S: Number, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>>;
     "chebyshev" => chebyshev::build::<T, S, V>(setup);
     "gauss_seidel" => gauss_seidel::build::<T, S, V>(setup);
     "jacobi" => jacobi::build::<T, S, V>(setup);
@@ -99,7 +125,7 @@ pub(crate) fn build<T: Scalar, V: Scalar>(
     setup: &Setup<'_, T>,
     storage: Precision,
 ) -> Result<Box<dyn Smoother<Host, V>>> {
-    with_precision!(storage, S => make::<T, S, V>(name, setup))
+    with_storage!(storage, S => make::<T, S, V>(name, setup))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ pub use validate::{validate, validate_values};
 
 use crate::error::{Result, try_capacity};
 use crate::host::par;
-use crate::scalar::Scalar;
+use crate::scalar::{Number, Scalar};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ pub struct CsrView<'a, T> {
     pub base: i32,
 }
 
-impl<'a, T: Scalar> CsrView<'a, T> {
+impl<'a, T: Number> CsrView<'a, T> {
     /// Stored blocks.
     pub fn nnz(&self) -> usize {
         self.columns.len()
@@ -157,7 +157,7 @@ impl<'a, T: Scalar> CsrView<'a, T> {
     }
 
     /// An owned copy, in another precision if need be, with base 0.
-    pub fn to_owned_as<U: Scalar>(&self) -> Result<Csr<U>> {
+    pub fn to_owned_as<U: Number>(&self) -> Result<Csr<U>> {
         let mut out = Csr::with_pattern(self.rows, self.cols, self.block, self.copy_offsets()?, self.copy_columns()?)?;
         par::for_each_mut(&mut out.values, par::GRAIN, |start, chunk| {
             for (to, from) in chunk.iter_mut().zip(&self.values[start..]) {
@@ -254,18 +254,6 @@ pub struct Csr<T> {
 }
 
 impl<T: Scalar> Csr<T> {
-    /// A matrix of zeros with this pattern.
-    pub fn with_pattern(
-        rows: usize,
-        cols: usize,
-        block: Block,
-        offsets: Vec<i64>,
-        columns: Vec<i32>,
-    ) -> Result<Csr<T>> {
-        let values = crate::error::try_vec(columns.len() * block.len(), T::ZERO)?;
-        Ok(Csr { rows, cols, block, offsets, columns, values })
-    }
-
     /// A scalar matrix from `(row, column, value)`; repeated positions are added, rows are sorted.
     pub fn from_triplets(rows: usize, cols: usize, triplets: &[(usize, usize, T)]) -> Result<Csr<T>> {
         let mut offsets = crate::error::try_vec(rows + 1, 0_i64)?;
@@ -301,6 +289,20 @@ impl<T: Scalar> Csr<T> {
             out_offsets.push(columns.len() as i64);
         }
         Ok(Csr { rows, cols, block: Block::SCALAR, offsets: out_offsets, columns, values })
+    }
+}
+
+impl<T: Number> Csr<T> {
+    /// A matrix of zeros with this pattern.
+    pub fn with_pattern(
+        rows: usize,
+        cols: usize,
+        block: Block,
+        offsets: Vec<i64>,
+        columns: Vec<i32>,
+    ) -> Result<Csr<T>> {
+        let values = crate::error::try_vec(columns.len() * block.len(), T::ZERO)?;
+        Ok(Csr { rows, cols, block, offsets, columns, values })
     }
 
     /// To read.
@@ -409,7 +411,7 @@ impl<T> Clone for SharedCsr<T> {
     }
 }
 
-impl<T: Scalar> SharedCsr<T> {
+impl<T: Number> SharedCsr<T> {
     /// To read.
     pub fn view(&self) -> CsrView<'_, T> {
         self.structure.view(self.values.as_slice())
@@ -421,7 +423,7 @@ impl<T: Scalar> SharedCsr<T> {
     }
 
     /// The same pattern with values in another format; the values are shared when the format is the same.
-    pub fn cast<U: Scalar>(&self) -> Result<SharedCsr<U>> {
+    pub fn cast<U: Number>(&self) -> Result<SharedCsr<U>> {
         let same: &dyn std::any::Any = &self.values;
         if let Some(values) = same.downcast_ref::<Arc<dyn Storage<U>>>() {
             return Ok(SharedCsr { structure: Arc::clone(&self.structure), values: Arc::clone(values) });

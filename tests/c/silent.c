@@ -48,7 +48,7 @@ static void wrong_options(void) {
     FAILS(TERRACE_ERROR_UNKNOWN_OPTION, "solver.tolerance", terrace_config_set_real(config, "solver.tolerence", 1e-6));
     FAILS(TERRACE_ERROR_OPTION_VALUE, "1 to 64", terrace_config_set_int(config, "amg.max_levels", 0));
     FAILS(TERRACE_ERROR_OPTION_VALUE, "cg", terrace_config_set_str(config, "solver.type", "sor"));
-    FAILS(TERRACE_ERROR_UNSUPPORTED, "f16", terrace_config_set_str(config, "precision.matrix", "f64,f16"));
+    FAILS(TERRACE_ERROR_UNSUPPORTED, "f16", terrace_config_set_str(config, "precision.vector", "f64,f16"));
     FAILS(TERRACE_ERROR_UNSUPPORTED, "TERRACE_AUTO",
           terrace_config_set_level(config, TERRACE_LAST, TERRACE_LEVEL_SMOOTHER, TERRACE_AUTO));
     FAILS(TERRACE_ERROR_PARSE, "JSON", terrace_config_load_json(config, "{"));
