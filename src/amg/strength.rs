@@ -77,7 +77,7 @@ pub(crate) fn build<T: Scalar>(config: &Config, default: &str, a: &CsrView<'_, T
                     // all small, and none of which may be lost for that.
                     let scalar = 0.08 * 0.5_f64.powi(level as i32);
                     let usual = if a.block == Block::SCALAR { scalar } else { 0.04 };
-                    usual.min(0.5 * host::strength::symmetric_scale(a)?)
+                    usual.min(0.5 * host::strength::symmetric_scale(a))
                 }
             };
             host::strength::symmetric(a, theta)
