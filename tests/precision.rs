@@ -94,7 +94,7 @@ fn every_smoother_and_cycle_works_in_16_bits() {
 
 #[test]
 fn scaling_changes_nothing_but_the_storage() {
-    // Matrices in f64 with transfers in bf16 on both sides of level 1 only: scaled and unscaled levels side by side, the same cycle.
+    // Only the smoother of level 1 is in 16 bits: a scaled level between unscaled ones, and the same cycle.
     let context = Context::new("host:2").unwrap();
     let matrix = scaled("jumps:16:contrast=1e4", 1.0);
     let n = matrix.rows();

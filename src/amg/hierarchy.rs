@@ -375,11 +375,12 @@ impl Builder<'_> {
         // The finest level reads the caller's own arrays, in their own format, whatever set-up made of them.
         let a: Box<dyn Operator<Host, V>> = with_storage!(storage, S => {
             let own = i > 0 || level.scale.is_some();
-            let stored = if own { level.a.clone() } else { self.matrix.shared::<T>()? };
-            let stored = if own || storage != self.matrix.precision() {
-                at_level(i, scaling::store::<T, S>(&stored, "matrix"))?
-            } else {
+            let stored = if own {
+                at_level(i, scaling::store::<T, S>(&level.a, "matrix"))?
+            } else if storage == self.matrix.precision() {
                 self.matrix.shared::<S>()?
+            } else {
+                at_level(i, scaling::store::<T, S>(&self.matrix.shared::<T>()?, "matrix"))?
             };
             Box::new(Stored::new(host, stored))
         });

@@ -258,85 +258,6 @@ mod avx512 {
         };
     }
 
-    kernel!(
-        f64_kernel,
-        f64,
-        f64,
-        _mm512_setzero_pd,
-        _mm512_mul_pd,
-        _mm512_add_pd,
-        |mask, from| _mm512_maskz_loadu_pd(mask, from),
-        |mask, at, from| _mm512_mask_i32gather_pd::<8>(_mm512_setzero_pd(), mask, at, from),
-        sum_f64
-    );
-    kernel!(
-        mixed_kernel,
-        f32,
-        f64,
-        _mm512_setzero_pd,
-        _mm512_mul_pd,
-        _mm512_add_pd,
-        |mask, from| _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, from)),
-        |mask, at, from| _mm512_mask_i32gather_pd::<8>(_mm512_setzero_pd(), mask, at, from),
-        sum_f64
-    );
-    kernel!(
-        f32_kernel,
-        f32,
-        f32,
-        _mm256_setzero_ps,
-        _mm256_mul_ps,
-        _mm256_add_ps,
-        |mask, from| _mm256_maskz_loadu_ps(mask, from),
-        |mask, at, from| _mm256_mmask_i32gather_ps::<4>(_mm256_setzero_ps(), mask, at, from),
-        sum_f32
-    );
-
-    kernel!(
-        f16_kernel,
-        f16,
-        f32,
-        _mm256_setzero_ps,
-        _mm256_mul_ps,
-        _mm256_add_ps,
-        |mask, from| f16_lanes(mask, from),
-        |mask, at, from| _mm256_mmask_i32gather_ps::<4>(_mm256_setzero_ps(), mask, at, from),
-        sum_f32
-    );
-    kernel!(
-        f16_f64_kernel,
-        f16,
-        f64,
-        _mm512_setzero_pd,
-        _mm512_mul_pd,
-        _mm512_add_pd,
-        |mask, from| _mm512_cvtps_pd(f16_lanes(mask, from)),
-        |mask, at, from| _mm512_mask_i32gather_pd::<8>(_mm512_setzero_pd(), mask, at, from),
-        sum_f64
-    );
-    kernel!(
-        bf16_kernel,
-        bf16,
-        f32,
-        _mm256_setzero_ps,
-        _mm256_mul_ps,
-        _mm256_add_ps,
-        |mask, from| bf16_lanes(mask, from),
-        |mask, at, from| _mm256_mmask_i32gather_ps::<4>(_mm256_setzero_ps(), mask, at, from),
-        sum_f32
-    );
-    kernel!(
-        bf16_f64_kernel,
-        bf16,
-        f64,
-        _mm512_setzero_pd,
-        _mm512_mul_pd,
-        _mm512_add_pd,
-        |mask, from| _mm512_cvtps_pd(bf16_lanes(mask, from)),
-        |mask, at, from| _mm512_mask_i32gather_pd::<8>(_mm512_setzero_pd(), mask, at, from),
-        sum_f64
-    );
-
     /// A kernel for blocks of `R` rows: a row of a block is loaded by `$load`, multiplied with the part of x that `$load_x` loads, and added
     /// up lane by lane.
     macro_rules! block_kernel {
@@ -379,84 +300,69 @@ mod avx512 {
         };
     }
 
-    block_kernel!(
-        f64_blocks,
-        f64,
-        f64,
-        _mm512_setzero_pd,
-        _mm512_mul_pd,
-        _mm512_add_pd,
-        |mask, from| _mm512_maskz_loadu_pd(mask, from),
-        |mask, from| _mm512_maskz_loadu_pd(mask, from),
-        sum_f64
-    );
-    block_kernel!(
-        mixed_blocks,
-        f32,
-        f64,
-        _mm512_setzero_pd,
-        _mm512_mul_pd,
-        _mm512_add_pd,
-        |mask, from| _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, from)),
-        |mask, from| _mm512_maskz_loadu_pd(mask, from),
-        sum_f64
-    );
-    block_kernel!(
-        f32_blocks,
-        f32,
-        f32,
-        _mm256_setzero_ps,
-        _mm256_mul_ps,
-        _mm256_add_ps,
-        |mask, from| _mm256_maskz_loadu_ps(mask, from),
-        |mask, from| _mm256_maskz_loadu_ps(mask, from),
-        sum_f32
-    );
+    /// The kernels of a storage format for vectors of f64.
+    macro_rules! wide {
+        ($rows:ident, $blocks:ident, $value:ty, $load:expr) => {
+            kernel!(
+                $rows,
+                $value,
+                f64,
+                _mm512_setzero_pd,
+                _mm512_mul_pd,
+                _mm512_add_pd,
+                $load,
+                |mask, at, from| _mm512_mask_i32gather_pd::<8>(_mm512_setzero_pd(), mask, at, from),
+                sum_f64
+            );
+            block_kernel!(
+                $blocks,
+                $value,
+                f64,
+                _mm512_setzero_pd,
+                _mm512_mul_pd,
+                _mm512_add_pd,
+                $load,
+                |mask, from| _mm512_maskz_loadu_pd(mask, from),
+                sum_f64
+            );
+        };
+    }
 
-    block_kernel!(
-        f16_blocks,
-        f16,
-        f32,
-        _mm256_setzero_ps,
-        _mm256_mul_ps,
-        _mm256_add_ps,
-        |mask, from| f16_lanes(mask, from),
-        |mask, from| _mm256_maskz_loadu_ps(mask, from),
-        sum_f32
-    );
-    block_kernel!(
-        f16_f64_blocks,
-        f16,
-        f64,
-        _mm512_setzero_pd,
-        _mm512_mul_pd,
-        _mm512_add_pd,
-        |mask, from| _mm512_cvtps_pd(f16_lanes(mask, from)),
-        |mask, from| _mm512_maskz_loadu_pd(mask, from),
-        sum_f64
-    );
-    block_kernel!(
-        bf16_blocks,
-        bf16,
-        f32,
-        _mm256_setzero_ps,
-        _mm256_mul_ps,
-        _mm256_add_ps,
-        |mask, from| bf16_lanes(mask, from),
-        |mask, from| _mm256_maskz_loadu_ps(mask, from),
-        sum_f32
-    );
-    block_kernel!(
-        bf16_f64_blocks,
-        bf16,
-        f64,
-        _mm512_setzero_pd,
-        _mm512_mul_pd,
-        _mm512_add_pd,
-        |mask, from| _mm512_cvtps_pd(bf16_lanes(mask, from)),
-        |mask, from| _mm512_maskz_loadu_pd(mask, from),
-        sum_f64
-    );
+    /// The kernels of a storage format for vectors of f32.
+    macro_rules! narrow {
+        ($rows:ident, $blocks:ident, $value:ty, $load:expr) => {
+            kernel!(
+                $rows,
+                $value,
+                f32,
+                _mm256_setzero_ps,
+                _mm256_mul_ps,
+                _mm256_add_ps,
+                $load,
+                |mask, at, from| _mm256_mmask_i32gather_ps::<4>(_mm256_setzero_ps(), mask, at, from),
+                sum_f32
+            );
+            block_kernel!(
+                $blocks,
+                $value,
+                f32,
+                _mm256_setzero_ps,
+                _mm256_mul_ps,
+                _mm256_add_ps,
+                $load,
+                |mask, from| _mm256_maskz_loadu_ps(mask, from),
+                sum_f32
+            );
+        };
+    }
+
+    wide!(f64_kernel, f64_blocks, f64, |mask, from| _mm512_maskz_loadu_pd(mask, from));
+    wide!(mixed_kernel, mixed_blocks, f32, |mask, from| _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, from)));
+    wide!(f16_f64_kernel, f16_f64_blocks, f16, |mask, from| _mm512_cvtps_pd(f16_lanes(mask, from)));
+    wide!(bf16_f64_kernel, bf16_f64_blocks, bf16, |mask, from| _mm512_cvtps_pd(bf16_lanes(mask, from)));
+    narrow!(f32_kernel, f32_blocks, f32, |mask, from| _mm256_maskz_loadu_ps(mask, from));
+    narrow!(f16_kernel, f16_blocks, f16, |mask, from| f16_lanes(mask, from));
+    narrow!(bf16_kernel, bf16_blocks, bf16, |mask, from| bf16_lanes(mask, from));
 
     /// Eight halves as f32; what the mask leaves out is not read.
     #[inline]
