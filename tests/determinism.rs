@@ -62,6 +62,8 @@ fn results_are_identical_to_the_bit_for_1_2_and_7_threads() {
         ("elasticity:18", &[("amg.smoother.type", "gauss_seidel"), ("amg.smoother.diagonal", "point")]),
         ("elasticity:18", &[("amg.smoother.type", "chebyshev"), ("amg.eigenvalue.method", "power")]),
         ("poisson7:40", &[("amg.smoother.type", "jacobi"), ("amg.eigenvalue.steps", "5")]),
+        ("elasticity:18", &[("precision.matrix", "f16"), ("precision.transfer", "f16"), ("precision.vector", "f32")]),
+        ("poisson7:40", &[("precision.matrix", "f64,bf16"), ("precision.smoother", "f64,f16")]),
         ("elasticity:14", &[("amg.coarsening.type", "pmis"), ("solver.max_iterations", "20")]),
     ];
     for (name, options) in cases {
