@@ -55,16 +55,7 @@ pub fn interpolate<T: Scalar>(
                 let i = i as usize;
                 row.compute(a, s, &done, i);
                 let weights = row.weights.iter().copied();
-                match &pattern {
-                    Some(p) => truncate::keep_columns(&mut kept, p.row_range(i).map(|k| p.col(k) as i32), weights),
-                    None => {
-                        kept.clear();
-                        kept.extend(weights.filter(|(_, w)| *w != T::ZERO));
-                        truncate::truncate(&mut kept, truncation);
-                    }
-                }
-                out.columns.extend(kept.iter().map(|k| k.0));
-                out.values.extend(kept.iter().map(|k| k.1));
+                truncate::push_row(out, &mut kept, weights, truncation, pattern.as_ref().map(|p| (p, i)));
                 out.end_row();
             }
             Ok(())

@@ -29,18 +29,7 @@ pub fn interpolate<T: Scalar, F: FnMut(usize, &mut Vec<(i32, T)>)>(
                 weights.clear();
                 weights_of(i, &mut weights);
                 let numbered = weights.iter().map(|(j, w)| (number[*j as usize], *w));
-                match &pattern {
-                    Some(p) => {
-                        truncate::keep_columns(&mut kept, p.row_range(i).map(|k| p.col(k) as i32), numbered);
-                    }
-                    None => {
-                        kept.clear();
-                        kept.extend(numbered.filter(|(_, w)| *w != T::ZERO));
-                        truncate::truncate(&mut kept, truncation);
-                    }
-                }
-                out.columns.extend(kept.iter().map(|k| k.0));
-                out.values.extend(kept.iter().map(|k| k.1));
+                truncate::push_row(out, &mut kept, numbered, truncation, pattern.as_ref().map(|p| (p, i)));
             }
             out.end_row();
         }

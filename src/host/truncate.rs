@@ -22,21 +22,33 @@ pub fn all_rows<T: Scalar>(p: &CsrView<'_, T>, truncation: Truncation, pattern: 
         let mut kept = Vec::new();
         for i in range {
             let weights = p.row(i).map(|(j, w)| (j as i32, w[0]));
-            match &pattern {
-                Some(old) => keep_columns(&mut kept, old.row_range(i).map(|k| old.col(k) as i32), weights),
-                None => {
-                    kept.clear();
-                    kept.extend(weights.filter(|(_, w)| *w != T::ZERO));
-                    truncate(&mut kept, truncation);
-                }
-            }
-            out.columns.extend(kept.iter().map(|k| k.0));
-            out.values.extend(kept.iter().map(|k| k.1));
+            push_row(out, &mut kept, weights, truncation, pattern.as_ref().map(|old| (old, i)));
             out.end_row();
         }
         Ok(())
     })?;
     Ok(Csr { rows: p.rows, cols: p.cols, block: Block::SCALAR, offsets, columns, values })
+}
+
+/// Appends what stays of `weights` to the current row: the columns of row `i` of an earlier result, if there is one, or what the truncation
+/// keeps. `kept` is scratch space.
+pub fn push_row<T: Scalar>(
+    out: &mut rows::RowBuilder<T>,
+    kept: &mut Vec<(i32, T)>,
+    weights: impl Iterator<Item = (i32, T)>,
+    truncation: Truncation,
+    earlier: Option<(&CsrView<'_, T>, usize)>,
+) {
+    match earlier {
+        Some((p, i)) => keep_columns(kept, p.row_range(i).map(|k| p.col(k) as i32), weights),
+        None => {
+            kept.clear();
+            kept.extend(weights.filter(|(_, w)| *w != T::ZERO));
+            truncate(kept, truncation);
+        }
+    }
+    out.columns.extend(kept.iter().map(|k| k.0));
+    out.values.extend(kept.iter().map(|k| k.1));
 }
 
 /// Keeps the largest weights of a row of (coarse column, weight), sorts them by column and scales them so that the row sum stays.
