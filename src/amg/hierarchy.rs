@@ -19,7 +19,7 @@ use crate::host::operator::Stored;
 use crate::host::{Host, transpose};
 use crate::matrix::Matrix;
 use crate::report::Phases;
-use crate::scalar::{Precision, Scalar, with_precision, with_storage};
+use crate::scalar::{Number, Precision, Scalar, with_precision, with_storage};
 use crate::smooth;
 use crate::sparse::{Block, CsrView, SharedCsr, Structure};
 use std::any::Any;
@@ -344,7 +344,7 @@ impl Builder<'_> {
     }
 
     /// What the finest level needs to be entered.
-    fn entrance<T: Scalar, V: Scalar>(
+    fn entrance<T: Scalar, V: Number>(
         &self,
         host: &Host,
         level: &Raw<T>,
@@ -359,7 +359,7 @@ impl Builder<'_> {
     }
 
     /// Level `i` and all below, stored in their own precisions.
-    fn wrap<T: Scalar, V: Scalar>(
+    fn wrap<T: Scalar, V: Number>(
         &self,
         host: &Host,
         raw: &[Raw<T>],
@@ -394,7 +394,7 @@ impl Builder<'_> {
             Some((p, r)) => {
                 let vector = self.precision(LevelPart::Vector, i + 1);
                 let transfer = self.precision(LevelPart::Transfer, i);
-                Below::Coarser(with_precision!(vector, W => {
+                Below::Coarser(with_storage!(vector, W => {
                     let coarse = self.wrap::<T, W>(host, raw, i + 1, phases)?;
                     coarser::<T, V, W>(host, (transfer, i), p, r, coarse, shape)?
                 }))
@@ -430,7 +430,7 @@ fn at_level<R>(level: usize, result: Result<R>) -> Result<R> {
     result.map_err(|error| Error::new(error.status, format!("level {level}: {}", error.message)))
 }
 
-fn coarser<T: Scalar, V: Scalar, W: Scalar>(
+fn coarser<T: Scalar, V: Number, W: Number>(
     host: &Host,
     (transfer, level_number): (Precision, usize),
     p: &SharedCsr<T>,

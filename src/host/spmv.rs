@@ -1,7 +1,8 @@
-//! Sparse matrix times vector, in any combination of storage and vector precisions. Sums are kept in the precision of the result.
+//! Sparse matrix times vector, in any combination of storage and vector precisions. Sums are kept in the
+//! precision of the result, those of 16-bit results in f32.
 
 use super::{par, simd};
-use crate::scalar::{Number, Scalar};
+use crate::scalar::Number;
 use crate::sparse::{Block, CsrView, Offsets};
 
 /// Scalar rows that one task handles.
@@ -10,39 +11,39 @@ const SPMV_GRAIN: usize = 4 * par::ROW_GRAIN;
 /// What to do with a row's product `ax`. A value, not a type: one branch for each row costs nothing, one more set of kernels for each
 /// combination of types does.
 #[derive(Clone, Copy)]
-enum Finish<'a, Y> {
+enum Finish<'a, Y: Number> {
     /// y = alpha ax.
-    Overwrite(Y),
+    Overwrite(Y::Wide),
     /// y = alpha ax + beta y.
-    Scale(Y, Y),
+    Scale(Y::Wide, Y::Wide),
     /// y = b - ax.
     Residual(&'a [Y]),
 }
 
-impl<Y: Scalar> Finish<'_, Y> {
+impl<Y: Number> Finish<'_, Y> {
     #[inline(always)]
-    fn row(&self, i: usize, ax: Y, y: &mut Y) {
-        *y = match self {
+    fn row(&self, i: usize, ax: Y::Wide, y: &mut Y) {
+        *y = Y::narrow(match self {
             Finish::Overwrite(alpha) => *alpha * ax,
-            Finish::Scale(alpha, beta) => *alpha * ax + *beta * *y,
-            Finish::Residual(b) => b[i] - ax,
-        };
+            Finish::Scale(alpha, beta) => *alpha * ax + *beta * y.widen(),
+            Finish::Residual(b) => b[i].widen() - ax,
+        });
     }
 }
 
 /// y = alpha A x + beta y; y is not read when beta is 0.
-pub fn apply<S: Number, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, alpha: Y, x: &[X], beta: Y, y: &mut [Y]) {
-    let finish = if beta == Y::ZERO { Finish::Overwrite(alpha) } else { Finish::Scale(alpha, beta) };
+pub fn apply<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) {
+    let finish = if beta == Y::Wide::ZERO { Finish::Overwrite(alpha) } else { Finish::Scale(alpha, beta) };
     product(a, x, y, finish);
 }
 
 /// r = b - A x.
-pub fn residual<S: Number, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, b: &[Y], x: &[X], r: &mut [Y]) {
+pub fn residual<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, b: &[Y], x: &[X], r: &mut [Y]) {
     assert_eq!(b.len(), r.len());
     product(a, x, r, Finish::Residual(b));
 }
 
-fn product<S: Number, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
+fn product<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
     assert_eq!(x.len(), a.scalar_cols());
     assert_eq!(y.len(), a.scalar_rows());
     match a.offsets {
@@ -51,7 +52,7 @@ fn product<S: Number, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, x: &[X], y: &mut
     }
 }
 
-fn rows<S: Number, X: Scalar, Y: Scalar>(
+fn rows<S: Number, X: Number, Y: Number>(
     a: &CsrView<'_, S>,
     offset: impl Fn(usize) -> usize + Sync + Copy,
     x: &[X],
@@ -64,7 +65,7 @@ fn rows<S: Number, X: Scalar, Y: Scalar>(
     par::for_each_row_mut(y, br, SPMV_GRAIN / br, |start, y| {
         let rows = simd::Rows { offset, first: start, columns: a.columns, values: a.values, base: a.base };
         let count = y.len() / br;
-        let put = |k: usize, ax: Y| finish.row(start * br + k, ax, &mut y[k]);
+        let put = |k: usize, ax: Y::Wide| finish.row(start * br + k, ax, &mut y[k]);
         match a.block {
             Block::SCALAR => simd::row_products(&rows, x, count, put),
             block => simd::block_row_products(&rows, block, x, count, put),
