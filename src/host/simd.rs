@@ -33,7 +33,7 @@ impl<S, O: Fn(usize) -> usize> Rows<'_, S, O> {
 }
 
 /// Calls `put(i, sum)` with row `first + i` times `x`, for `count` rows. Panics when a column lies outside of `x`.
-pub fn row_products<S: Number, X: Number, Y: Scalar>(
+pub fn row_products<S: Number, X: Scalar, Y: Scalar>(
     rows: &Rows<'_, S, impl Fn(usize) -> usize>,
     x: &[X],
     count: usize,
@@ -47,7 +47,7 @@ pub fn row_products<S: Number, X: Number, Y: Scalar>(
 }
 
 /// [`row_products`] for blocks: `put` gets the scalar row, counted from the first of row `first`.
-pub fn block_row_products<S: Number, X: Number, Y: Scalar>(
+pub fn block_row_products<S: Number, X: Scalar, Y: Scalar>(
     rows: &Rows<'_, S, impl Fn(usize) -> usize>,
     block: Block,
     x: &[X],
@@ -61,7 +61,7 @@ pub fn block_row_products<S: Number, X: Number, Y: Scalar>(
     portable_blocks(rows, block, x, count, put);
 }
 
-fn portable_blocks<S: Number, X: Number, Y: Scalar>(
+fn portable_blocks<S: Number, X: Scalar, Y: Scalar>(
     rows: &Rows<'_, S, impl Fn(usize) -> usize>,
     block: Block,
     x: &[X],
@@ -94,7 +94,7 @@ fn add<Y: Scalar>([a, b, c, d, e, f, g, h]: [Y; LANES]) -> Y {
     ((a + e) + (c + g)) + ((b + f) + (d + h))
 }
 
-fn portable<S: Number, X: Number, Y: Scalar>(
+fn portable<S: Number, X: Scalar, Y: Scalar>(
     rows: &Rows<'_, S, impl Fn(usize) -> usize>,
     x: &[X],
     count: usize,
@@ -119,7 +119,7 @@ fn portable<S: Number, X: Number, Y: Scalar>(
 mod avx512 {
     use super::{LANES, Rows};
     use crate::host::prefetch::{AHEAD, prefetch};
-    use crate::scalar::{Number, NumbersRef, Precision, Scalar};
+    use crate::scalar::{Number, NumbersRef, Precision, Scalar, SliceRef};
     use crate::sparse::Block;
     use half::{bf16, f16};
     use std::arch::x86_64::*;
@@ -132,7 +132,7 @@ mod avx512 {
     }
 
     /// Runs the kernel for these types; false when there is none. Only where [`is_present`].
-    pub fn row_products<S: Number, X: Number, Y: Scalar>(
+    pub fn row_products<S: Number, X: Scalar, Y: Scalar>(
         rows: &Rows<'_, S, impl Fn(usize) -> usize>,
         x: &[X],
         count: usize,
@@ -144,15 +144,15 @@ mod avx512 {
         }
         let Rows { offset, first, columns, base, .. } = rows;
         let lines = Lines { offset, first: *first, count, columns, base: *base };
-        let in_range = match (S::numbers(rows.values), X::numbers(x), Y::PRECISION) {
+        let in_range = match (S::numbers(rows.values), X::slice_ref(x), Y::PRECISION) {
             // SAFETY (all): the caller has found the processor's features.
-            (NumbersRef::F64(v), NumbersRef::F64(x), Precision::F64) => unsafe { f64_kernel(lines, v, x, put) },
-            (NumbersRef::F32(v), NumbersRef::F64(x), Precision::F64) => unsafe { mixed_kernel(lines, v, x, put) },
-            (NumbersRef::F16(v), NumbersRef::F64(x), Precision::F64) => unsafe { f16_f64_kernel(lines, v, x, put) },
-            (NumbersRef::BF16(v), NumbersRef::F64(x), Precision::F64) => unsafe { bf16_f64_kernel(lines, v, x, put) },
-            (NumbersRef::F32(v), NumbersRef::F32(x), Precision::F32) => unsafe { f32_kernel(lines, v, x, put) },
-            (NumbersRef::F16(v), NumbersRef::F32(x), Precision::F32) => unsafe { f16_kernel(lines, v, x, put) },
-            (NumbersRef::BF16(v), NumbersRef::F32(x), Precision::F32) => unsafe { bf16_kernel(lines, v, x, put) },
+            (NumbersRef::F64(v), SliceRef::F64(x), Precision::F64) => unsafe { f64_kernel(lines, v, x, put) },
+            (NumbersRef::F32(v), SliceRef::F64(x), Precision::F64) => unsafe { mixed_kernel(lines, v, x, put) },
+            (NumbersRef::F16(v), SliceRef::F64(x), Precision::F64) => unsafe { f16_f64_kernel(lines, v, x, put) },
+            (NumbersRef::BF16(v), SliceRef::F64(x), Precision::F64) => unsafe { bf16_f64_kernel(lines, v, x, put) },
+            (NumbersRef::F32(v), SliceRef::F32(x), Precision::F32) => unsafe { f32_kernel(lines, v, x, put) },
+            (NumbersRef::F16(v), SliceRef::F32(x), Precision::F32) => unsafe { f16_kernel(lines, v, x, put) },
+            (NumbersRef::BF16(v), SliceRef::F32(x), Precision::F32) => unsafe { bf16_kernel(lines, v, x, put) },
             _ => return false,
         };
         assert!(in_range, "a column lies outside of the vector");
@@ -160,7 +160,7 @@ mod avx512 {
     }
 
     /// [`row_products`] for blocks.
-    pub fn block_row_products<S: Number, X: Number, Y: Scalar>(
+    pub fn block_row_products<S: Number, X: Scalar, Y: Scalar>(
         rows: &Rows<'_, S, impl Fn(usize) -> usize>,
         block: Block,
         x: &[X],
@@ -189,14 +189,14 @@ mod avx512 {
                 }
             };
         }
-        match (S::numbers(rows.values), X::numbers(x), Y::PRECISION) {
-            (NumbersRef::F64(v), NumbersRef::F64(x), Precision::F64) => for_rows!(f64_blocks, v, x),
-            (NumbersRef::F32(v), NumbersRef::F64(x), Precision::F64) => for_rows!(mixed_blocks, v, x),
-            (NumbersRef::F16(v), NumbersRef::F64(x), Precision::F64) => for_rows!(f16_f64_blocks, v, x),
-            (NumbersRef::BF16(v), NumbersRef::F64(x), Precision::F64) => for_rows!(bf16_f64_blocks, v, x),
-            (NumbersRef::F32(v), NumbersRef::F32(x), Precision::F32) => for_rows!(f32_blocks, v, x),
-            (NumbersRef::F16(v), NumbersRef::F32(x), Precision::F32) => for_rows!(f16_blocks, v, x),
-            (NumbersRef::BF16(v), NumbersRef::F32(x), Precision::F32) => for_rows!(bf16_blocks, v, x),
+        match (S::numbers(rows.values), X::slice_ref(x), Y::PRECISION) {
+            (NumbersRef::F64(v), SliceRef::F64(x), Precision::F64) => for_rows!(f64_blocks, v, x),
+            (NumbersRef::F32(v), SliceRef::F64(x), Precision::F64) => for_rows!(mixed_blocks, v, x),
+            (NumbersRef::F16(v), SliceRef::F64(x), Precision::F64) => for_rows!(f16_f64_blocks, v, x),
+            (NumbersRef::BF16(v), SliceRef::F64(x), Precision::F64) => for_rows!(bf16_f64_blocks, v, x),
+            (NumbersRef::F32(v), SliceRef::F32(x), Precision::F32) => for_rows!(f32_blocks, v, x),
+            (NumbersRef::F16(v), SliceRef::F32(x), Precision::F32) => for_rows!(f16_blocks, v, x),
+            (NumbersRef::BF16(v), SliceRef::F32(x), Precision::F32) => for_rows!(bf16_blocks, v, x),
             _ => return false,
         }
         true
@@ -406,7 +406,7 @@ mod tests {
     use crate::host::hash;
     use half::{bf16, f16};
 
-    fn check<S: Number, X: Number, Y: Scalar>() {
+    fn check<S: Number, X: Scalar, Y: Scalar>() {
         let lengths: Vec<usize> = (0..40).chain([100, 0, 7, 8, 9]).collect();
         let offsets: Vec<usize> = std::iter::once(0)
             .chain(lengths.iter().scan(0, |total, n| {
@@ -431,7 +431,7 @@ mod tests {
         }
     }
 
-    fn check_blocks<S: Number, X: Number, Y: Scalar>() {
+    fn check_blocks<S: Number, X: Scalar, Y: Scalar>() {
         let offsets = [0, 3, 3, 4, 9];
         let number = |i: usize, seed: u64| (hash(i, seed) % 2001) as f64 / 1000.0 - 1.0;
         let columns: Vec<i32> = (0..9).map(|k| (hash(k, 1) % 5) as i32 + 1).collect();

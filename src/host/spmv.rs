@@ -2,7 +2,7 @@
 //! precision of the result, those of 16-bit results in f32.
 
 use super::{par, simd};
-use crate::scalar::Number;
+use crate::scalar::{Number, NumbersMut, NumbersRef, Scalar};
 use crate::sparse::{Block, CsrView, Offsets};
 
 /// Scalar rows that one task handles.
@@ -21,6 +21,15 @@ enum Finish<'a, Y: Number> {
 }
 
 impl<Y: Number> Finish<'_, Y> {
+    /// The same for vectors of type `U`, `Y` under another name, with the right-hand side `b` if there is one.
+    fn with<U: Number>(self, b: &[U]) -> Finish<'_, U> {
+        match self {
+            Finish::Overwrite(alpha) => Finish::Overwrite(alpha.cast()),
+            Finish::Scale(alpha, beta) => Finish::Scale(alpha.cast(), beta.cast()),
+            Finish::Residual(_) => Finish::Residual(b),
+        }
+    }
+
     #[inline(always)]
     fn row(&self, i: usize, ax: Y::Wide, y: &mut Y) {
         *y = Y::narrow(match self {
@@ -43,16 +52,35 @@ pub fn residual<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, b: &[Y], x:
     product(a, x, r, Finish::Residual(b));
 }
 
+/// Chooses the code by the types of the vectors. Those that algorithms compute in have kernels of their own, which are compiled once for each
+/// pair and not for each caller; 16-bit vectors are read and written one number at a time.
 fn product<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
+    use {NumbersMut as To, NumbersRef as From};
     assert_eq!(x.len(), a.scalar_cols());
     assert_eq!(y.len(), a.scalar_rows());
-    match a.offsets {
-        Offsets::I32(offsets) => rows(a, |i| offsets[i] as usize, x, y, finish),
-        Offsets::I64(offsets) => rows(a, |i| offsets[i] as usize, x, y, finish),
+    let b = match finish {
+        Finish::Residual(b) => Some(Y::numbers(b)),
+        _ => None,
+    };
+    match (X::numbers(x), Y::numbers_mut(y), b) {
+        (From::F64(x), To::F64(y), None) => rows(a, x, y, finish.with(&[])),
+        (From::F64(x), To::F64(y), Some(From::F64(b))) => rows(a, x, y, finish.with(b)),
+        (From::F32(x), To::F32(y), None) => rows(a, x, y, finish.with(&[])),
+        (From::F32(x), To::F32(y), Some(From::F32(b))) => rows(a, x, y, finish.with(b)),
+        (From::F64(x), To::F32(y), None) => rows(a, x, y, finish.with(&[])),
+        (From::F32(x), To::F64(y), None) => rows(a, x, y, finish.with(&[])),
+        _ => one_by_one(a, x, y, finish),
     }
 }
 
-fn rows<S: Number, X: Number, Y: Number>(
+fn rows<S: Number, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
+    match a.offsets {
+        Offsets::I32(offsets) => rows_at(a, |i| offsets[i] as usize, x, y, finish),
+        Offsets::I64(offsets) => rows_at(a, |i| offsets[i] as usize, x, y, finish),
+    }
+}
+
+fn rows_at<S: Number, X: Scalar, Y: Scalar>(
     a: &CsrView<'_, S>,
     offset: impl Fn(usize) -> usize + Sync + Copy,
     x: &[X],
@@ -65,10 +93,31 @@ fn rows<S: Number, X: Number, Y: Number>(
     par::for_each_row_mut(y, br, SPMV_GRAIN / br, |start, y| {
         let rows = simd::Rows { offset, first: start, columns: a.columns, values: a.values, base: a.base };
         let count = y.len() / br;
-        let put = |k: usize, ax: Y::Wide| finish.row(start * br + k, ax, &mut y[k]);
+        let put = |k: usize, ax: Y| finish.row(start * br + k, ax, &mut y[k]);
         match a.block {
             Block::SCALAR => simd::row_products(&rows, x, count, put),
             block => simd::block_row_products(&rows, block, x, count, put),
+        }
+    });
+}
+
+/// Partial sums of a row, as in [`simd`].
+const LANES: usize = 8;
+
+fn one_by_one<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
+    let Block { rows: br, cols: bc } = a.block;
+    par::for_each_row_mut(y, br, SPMV_GRAIN / br, |start, y| {
+        for (k, y) in y.iter_mut().enumerate() {
+            let (i, r) = (start + k / br, k % br);
+            let mut lanes = [Y::Wide::ZERO; LANES];
+            let mut next = 0;
+            for (j, block) in a.row(i) {
+                for (v, x) in block[r * bc..][..bc].iter().zip(&x[j * bc..]) {
+                    lanes[next % LANES] += v.cast::<Y::Wide>() * x.cast();
+                    next += 1;
+                }
+            }
+            finish.row(start * br + k, lanes.into_iter().sum(), y);
         }
     });
 }
