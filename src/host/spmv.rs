@@ -40,21 +40,48 @@ impl<Y: Number> Finish<'_, Y> {
     }
 }
 
-/// y = alpha A x + beta y; y is not read when beta is 0.
-pub fn apply<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) {
-    let finish = if beta == Y::Wide::ZERO { Finish::Overwrite(alpha) } else { Finish::Scale(alpha, beta) };
-    product(a, x, y, finish);
+/// What the sums of a row are kept in when the result has 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sums {
+    /// f32.
+    Wide,
+    /// The format of the result: rounded after each term.
+    Rounded,
 }
 
-/// r = b - A x.
-pub fn residual<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, b: &[Y], x: &[X], r: &mut [Y]) {
+/// y = alpha A x + beta y; y is not read when beta is 0.
+pub fn apply<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) {
+    apply_with(a, alpha, x, beta, y, Sums::Wide);
+}
+
+/// [`apply`] with these sums.
+pub fn apply_with<S: Number, X: Number, Y: Number>(
+    a: &CsrView<'_, S>,
+    alpha: Y::Wide,
+    x: &[X],
+    beta: Y::Wide,
+    y: &mut [Y],
+    sums: Sums,
+) {
+    let finish = if beta == Y::Wide::ZERO { Finish::Overwrite(alpha) } else { Finish::Scale(alpha, beta) };
+    product(a, x, y, finish, sums);
+}
+
+/// r = b - A x, with these sums.
+pub fn residual_with<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, b: &[Y], x: &[X], r: &mut [Y], sums: Sums) {
     assert_eq!(b.len(), r.len());
-    product(a, x, r, Finish::Residual(b));
+    product(a, x, r, Finish::Residual(b), sums);
 }
 
 /// Chooses the code by the types of the vectors. Those that algorithms compute in have kernels of their own, which are compiled once for each
 /// pair and not for each caller; 16-bit vectors are read and written one number at a time.
-fn product<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
+fn product<S: Number, X: Number, Y: Number>(
+    a: &CsrView<'_, S>,
+    x: &[X],
+    y: &mut [Y],
+    finish: Finish<'_, Y>,
+    sums: Sums,
+) {
     use {NumbersMut as To, NumbersRef as From};
     assert_eq!(x.len(), a.scalar_cols());
     assert_eq!(y.len(), a.scalar_rows());
@@ -69,7 +96,7 @@ fn product<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, x: &[X], y: &mut
         (From::F32(x), To::F32(y), Some(From::F32(b))) => rows(a, x, y, finish.with(b)),
         (From::F64(x), To::F32(y), None) => rows(a, x, y, finish.with(&[])),
         (From::F32(x), To::F64(y), None) => rows(a, x, y, finish.with(&[])),
-        _ => one_by_one(a, x, y, finish),
+        _ => one_by_one(a, x, y, finish, sums),
     }
 }
 
@@ -104,7 +131,14 @@ fn rows_at<S: Number, X: Scalar, Y: Scalar>(
 /// Partial sums of a row, as in [`simd`].
 const LANES: usize = 8;
 
-fn one_by_one<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
+fn one_by_one<S: Number, X: Number, Y: Number>(
+    a: &CsrView<'_, S>,
+    x: &[X],
+    y: &mut [Y],
+    finish: Finish<'_, Y>,
+    sums: Sums,
+) {
+    let keep = |sum: Y::Wide| if sums == Sums::Rounded { Y::narrow(sum).widen() } else { sum };
     let Block { rows: br, cols: bc } = a.block;
     par::for_each_row_mut(y, br, SPMV_GRAIN / br, |start, y| {
         for (k, y) in y.iter_mut().enumerate() {
@@ -113,11 +147,13 @@ fn one_by_one<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, x: &[X], y: &
             let mut next = 0;
             for (j, block) in a.row(i) {
                 for (v, x) in block[r * bc..][..bc].iter().zip(&x[j * bc..]) {
-                    lanes[next % LANES] += v.cast::<Y::Wide>() * x.cast();
+                    let lane = &mut lanes[next % LANES];
+                    *lane = keep(*lane + v.cast::<Y::Wide>() * x.cast());
                     next += 1;
                 }
             }
-            finish.row(start * br + k, lanes.into_iter().sum(), y);
+            let sum = lanes.into_iter().fold(Y::Wide::ZERO, |sum, lane| keep(sum + lane));
+            finish.row(start * br + k, sum, y);
         }
     });
 }
@@ -168,7 +204,7 @@ mod tests {
                 assert!(y.iter().zip(&expected).all(|(y, e)| (y - e).abs() < 1e-11), "{br}x{bc}");
 
                 let mut r = vec![f64::NAN; 13 * br];
-                residual(&a.view(), &expected, &x, &mut r);
+                residual_with(&a.view(), &expected, &x, &mut r, Sums::Wide);
                 let mut s = vec![f64::NAN; 13 * br];
                 apply(&a.view(), -1.0, &x, 0.0, &mut s);
                 assert!((0..r.len()).all(|i| (r[i] - expected[i] - s[i]).abs() < 1e-11));

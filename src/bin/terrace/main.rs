@@ -15,6 +15,7 @@ mod progress;
 mod solve;
 mod spmv;
 mod svg;
+mod table;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
