@@ -255,6 +255,22 @@ pub(crate) use with_storage;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Wider and back is the same number, and narrowing picks the nearest one.
+        #[test]
+        fn conversions_round_trip(bits in any::<u16>(), value in -7e4_f64..7e4) {
+            let (h, b) = (f16::from_bits(bits), bf16::from_bits(bits));
+            if !h.is_nan() && !b.is_nan() {
+                prop_assert_eq!((f16::narrow(h.widen()), bf16::narrow(b.widen())), (h, b));
+                prop_assert_eq!((h.cast::<f64>().cast::<f16>(), b.cast::<f32>().cast::<bf16>()), (h, b));
+            }
+            let (h, b) = (f16::from_f64(value), bf16::from_f64(value));
+            prop_assert!(!h.is_finite() || (h.to_f64() - value).abs() <= value.abs() / 2048.0 + 3e-8);
+            prop_assert!((b.to_f64() - value).abs() <= value.abs() / 256.0);
+        }
+    }
 
     #[test]
     fn names_round_trip_and_casts_are_idempotent() {

@@ -230,6 +230,7 @@ impl Builder<'_> {
                 Err(error) => return Err(error),
             };
         }
+        let tolerance = self.config.real("solver.tolerance");
         let keeps_matrix = smooth::keeps_matrix(&smooth::name(self.config, self.near_null_space.is_some()));
         for (i, level) in raw.iter().enumerate() {
             let (a, d, w) = (level.a.view(), &diagonals[i], &smooth[i]);
@@ -257,7 +258,12 @@ impl Builder<'_> {
                     plan::energy(&a, d, w),
                 )
             });
-            plan.decide(i, &plan::Measured { energy: plan::energy(&a, d, w), matrix, transfer }, keeps_matrix);
+            plan.decide(
+                i,
+                &plan::Measured { energy: plan::energy(&a, d, w), matrix, transfer },
+                tolerance,
+                keeps_matrix,
+            );
         }
         Ok(Some(rehearsal))
     }

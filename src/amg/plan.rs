@@ -12,6 +12,10 @@ use crate::sparse::CsrView;
 /// Error energy over energy that a part of a level may cost.
 const LIMIT: f64 = 0.1;
 
+/// The same for vectors, times this and the tolerance of the solve: rounding of a preconditioner delays a Krylov method when its residual is
+/// small. Found on the L-shape of high order, where f32 costs 1e-6: nothing at a tolerance of 1e-9, 7 % of the iterations at 1e-12.
+const DELAY: f64 = 1e6;
+
 /// Share of a row's absolute sum that may vanish.
 const VANISHED: f64 = 1.0 / 1024.0;
 
@@ -144,10 +148,10 @@ impl Plan {
     }
 
     /// Chooses the open parts of a level.
-    pub fn decide(&mut self, i: usize, measured: &Measured, smoother_keeps_matrix: bool) {
+    pub fn decide(&mut self, i: usize, measured: &Measured, tolerance: f64, smoother_keeps_matrix: bool) {
         let input = self.input;
         let level = &mut self.levels[i];
-        let (vector, vector_loss) = vectors(measured.energy);
+        let (vector, vector_loss) = vectors(measured.energy, tolerance);
         let (matrix, matrix_reason) = choose(&measured.matrix, measured.energy);
         let vector = narrower(vector, input);
         let within = |p: Precision| if p.is_scalar() { narrower(p, input) } else { p };
@@ -257,11 +261,11 @@ fn choose(part: &Part, energy: f64) -> (Precision, String) {
     (Precision::F32, format!("{} f16, {} bf16", why(&part.f16), why(&part.bf16)))
 }
 
-/// The format of the vectors of a level, and what f32 costs.
-fn vectors(energy: f64) -> (Precision, f64) {
+/// The format of the vectors of a level for a solve to this tolerance, and what f32 costs.
+fn vectors(energy: f64, tolerance: f64) -> (Precision, f64) {
     let unit = f64::from(f32::EPSILON) / 2.0;
     let cost = relative(unit * unit, energy);
-    (if cost <= LIMIT { Precision::F32 } else { Precision::F64 }, cost)
+    (if cost <= LIMIT.min(DELAY * tolerance) { Precision::F32 } else { Precision::F64 }, cost)
 }
 
 /// The root of error over energy.
@@ -270,7 +274,11 @@ fn relative(error: f64, energy: f64) -> f64 {
 }
 
 fn percent(share: f64) -> String {
-    if share < 1e-5 { "nothing".to_string() } else { format!("{:.2} %", 100.0 * share) }
+    match share {
+        0.0 => "nothing".to_string(),
+        share if share < 1e-4 => format!("{:.0e} %", 100.0 * share),
+        share => format!("{:.2} %", 100.0 * share),
+    }
 }
 
 /// Energy of w over |w|_D^2 for the diagonal D of a matrix.
@@ -347,4 +355,91 @@ fn loss<T: Scalar, S: Number>(
     });
     let error: f64 = pieces.iter().map(|piece| piece.error).sum();
     Loss { error: error / norm, vanished: pieces.iter().fold(0.0, |m, piece| m.max(piece.vanished)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gallery;
+    use crate::host::diagonal;
+    use half::{bf16, f16};
+    use proptest::prelude::*;
+
+    fn part(share: f64, f16: f64, bf16: f64, vanished: f64) -> Part {
+        Part { share, f16: Loss { error: f16, vanished }, bf16: Loss { error: bf16, vanished: 0.0 } }
+    }
+
+    #[test]
+    fn the_narrowest_format_that_costs_little_is_chosen() {
+        let of = |part: &Part, energy: f64| choose(part, energy).0;
+        assert_eq!(of(&part(1.0, 1e-8, 1e-6, 0.0), 1e-2), Precision::F16);
+        assert_eq!(of(&part(1.0, 1e-8, 1e-6, 0.5), 1e-2), Precision::BF16);
+        assert_eq!(of(&part(1.0, 1e-8, 1e-6, 0.0), 1e-7), Precision::F32);
+        assert_eq!(of(&part(0.001, 0.0, 0.0, 0.0), 1e-2), Precision::F32);
+        assert_eq!(of(&part(1.0, 0.0, 0.0, 0.0), 1e-14), Precision::F64);
+        assert_eq!([1e-4, 1e-14].map(|energy| vectors(energy, 1e-8).0), [Precision::F32, Precision::F64]);
+        assert_eq!(vectors(1e-4, 1e-12).0, Precision::F64);
+    }
+
+    #[test]
+    fn exact_entries_cost_nothing_and_others_what_their_rounding_does() {
+        let a = gallery::poisson5(20, 20).unwrap();
+        let d = diagonal::entries(&a.view()).unwrap();
+        let (ones, w) = (vec![1.0; 400], vec![1.0; 400]);
+        let loss = matrix_loss::<f64, f16>(&a.view(), &ones, &d, &w);
+        assert_eq!((loss.error, loss.vanished), (0.0, 0.0));
+        // Constants cost a quarter of what a row at the boundary lacks: 80 rows of 400, corners twice.
+        assert!((energy(&a.view(), &d, &w) - 80.0 / 1600.0).abs() < 1e-14);
+
+        let mut third = a.clone();
+        third.values.iter_mut().for_each(|v| *v /= 3.0);
+        let third_d: Vec<f64> = d.iter().map(|d| d / 3.0).collect();
+        let f = matrix_loss::<f64, f16>(&third.view(), &ones, &third_d, &w).error.sqrt();
+        let b = matrix_loss::<f64, bf16>(&third.view(), &ones, &third_d, &w).error.sqrt();
+        assert!(f > 0.0 && f < 1.0 / 2048.0 && (b / f) > 2.0 && b < 1.0 / 256.0, "{f} {b}");
+        let huge = matrix_loss::<f64, f16>(&third.view(), &vec![1e-4; 400], &third_d, &w);
+        assert_eq!(huge.error, f64::INFINITY);
+        let small = matrix_loss::<f64, f16>(&third.view(), &vec![1e5; 400], &third_d, &w);
+        assert_eq!(small.vanished, 1.0);
+    }
+
+    proptest! {
+        /// More error, more of a row lost or less energy never leads to fewer bits.
+        #[test]
+        fn more_range_never_picks_fewer_bits(
+            exponents in prop::array::uniform4(-20.0_f64..0.0), more in prop::array::uniform4(0.0_f64..6.0), share in 0.0_f64..1.0
+        ) {
+            let [f16, bf16, vanished, energy] = exponents.map(|e| 10_f64.powf(e));
+            let [more_f16, more_bf16, more_vanished, less_energy] = more.map(|e| 10_f64.powf(e));
+            let before = choose(&part(share, f16, bf16, vanished), energy).0;
+            let harder = part(share, f16 * more_f16, bf16 * more_bf16, vanished * more_vanished);
+            let after = choose(&harder, energy / less_energy).0;
+            prop_assert!(after.bytes() >= before.bytes(), "{before:?} {after:?}");
+            prop_assert!(vectors(energy / less_energy, 1e-8).0.bytes() >= vectors(energy, 1e-8).0.bytes());
+        }
+
+        /// Promotion ends, and never makes anything narrower.
+        #[test]
+        fn promotion_only_widens(names in prop::collection::vec(prop::sample::select(vec!["auto", "f16", "f32", "f64"]), 4)) {
+            let mut config = Config::new();
+            for (part, name) in PARTS.iter().zip(&names) {
+                config.set_str(part.key(), name).unwrap();
+            }
+            let mut plan = Plan::asked(&config, Precision::F64, 3);
+            let measured = Measured { energy: 1e-2, matrix: super::tests::part(1.0, 0.0, 0.0, 0.0), transfer: None };
+            plan.decide(0, &measured, 1e-8, false);
+            let bytes = |plan: &Plan| PARTS.map(|part| plan.of(part, 0).bytes());
+            for step in 0.. {
+                let before = plan.clone();
+                if !plan.promote(None, "test") {
+                    break;
+                }
+                prop_assert!(step < 3 && bytes(&plan).iter().zip(bytes(&before)).all(|(after, before)| *after >= before));
+            }
+            for (part, name) in PARTS.into_iter().zip(&names) {
+                let expected = if *name == "auto" { "f64" } else { name };
+                prop_assert_eq!(plan.of(part, 0).name(), expected);
+            }
+        }
+    }
 }
