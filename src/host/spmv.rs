@@ -2,13 +2,27 @@
 
 use super::{par, simd};
 use crate::scalar::{Number, Scalar};
-use crate::sparse::{Block, CsrView, Offsets};
+use crate::sparse::{Block, Compact, CsrView, GROUP, Offsets};
 
 /// Scalar rows that one task handles.
 const SPMV_GRAIN: usize = 4 * par::ROW_GRAIN;
 
-/// What to do with a row's product `ax`. A value, not a type: one branch for each row costs nothing, one more set of kernels for each
-/// combination of types does.
+/// A matrix as it is stored.
+pub enum View<'a, S> {
+    /// With columns of 32 bits.
+    Csr(CsrView<'a, S>),
+    /// With columns of 16 bits.
+    Compact(&'a Compact<S>),
+}
+
+impl<'a, S> From<&CsrView<'a, S>> for View<'a, S> {
+    fn from(a: &CsrView<'a, S>) -> View<'a, S> {
+        View::Csr(CsrView { ..*a })
+    }
+}
+
+/// What to do with the products `ax` of some rows. A value, not a type: one branch for each group of rows costs nothing, one more set of loops
+/// for each combination of types does.
 #[derive(Clone, Copy)]
 enum Finish<'a, Y> {
     /// y = alpha ax.
@@ -20,54 +34,84 @@ enum Finish<'a, Y> {
 }
 
 impl<Y: Scalar> Finish<'_, Y> {
-    #[inline(always)]
-    fn row(&self, i: usize, ax: Y, y: &mut Y) {
-        *y = match self {
-            Finish::Overwrite(alpha) => *alpha * ax,
-            Finish::Scale(alpha, beta) => *alpha * ax + *beta * *y,
-            Finish::Residual(b) => b[i] - ax,
-        };
+    /// For the rows from `first` on.
+    fn rows(&self, first: usize, ax: &[Y], y: &mut [Y]) {
+        let pairs = y.iter_mut().zip(ax);
+        match *self {
+            Finish::Overwrite(alpha) => pairs.for_each(|(y, ax)| *y = alpha * *ax),
+            Finish::Scale(alpha, beta) => pairs.for_each(|(y, ax)| *y = alpha * *ax + beta * *y),
+            Finish::Residual(b) => pairs.zip(&b[first..]).for_each(|((y, ax), b)| *y = *b - *ax),
+        }
     }
 }
 
 /// y = alpha A x + beta y; y is not read when beta is 0.
-pub fn apply<S: Number, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, alpha: Y, x: &[X], beta: Y, y: &mut [Y]) {
+pub fn apply<'a, S: Number, X: Scalar, Y: Scalar>(a: impl Into<View<'a, S>>, alpha: Y, x: &[X], beta: Y, y: &mut [Y]) {
     let finish = if beta == Y::ZERO { Finish::Overwrite(alpha) } else { Finish::Scale(alpha, beta) };
-    product(a, x, y, finish);
+    product(&a.into(), x, y, finish);
 }
 
 /// r = b - A x.
-pub fn residual<S: Number, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, b: &[Y], x: &[X], r: &mut [Y]) {
+pub fn residual<'a, S: Number, X: Scalar, Y: Scalar>(a: impl Into<View<'a, S>>, b: &[Y], x: &[X], r: &mut [Y]) {
     assert_eq!(b.len(), r.len());
-    product(a, x, r, Finish::Residual(b));
+    product(&a.into(), x, r, Finish::Residual(b));
 }
 
-fn product<S: Number, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
-    assert_eq!(x.len(), a.scalar_cols());
-    assert_eq!(y.len(), a.scalar_rows());
-    match a.offsets {
-        Offsets::I32(offsets) => rows(a, |i| offsets[i] as usize, x, y, finish),
-        Offsets::I64(offsets) => rows(a, |i| offsets[i] as usize, x, y, finish),
+fn product<S: Number, X: Scalar, Y: Scalar>(a: &View<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
+    match a {
+        View::Csr(a) => {
+            assert_eq!((x.len(), y.len()), (a.scalar_cols(), a.scalar_rows()));
+            let locate = |first: usize, offsets: &mut [usize]| {
+                let base = a.base as usize;
+                match a.offsets {
+                    Offsets::I32(o) => offsets.iter_mut().zip(&o[first..]).for_each(|(to, o)| *to = *o as usize - base),
+                    Offsets::I64(o) => offsets.iter_mut().zip(&o[first..]).for_each(|(to, o)| *to = *o as usize - base),
+                }
+                -a.base
+            };
+            let br = a.block.rows;
+            each_group(br, &locate, y, finish, |offsets, shift, sums| {
+                let rows = simd::Rows { offsets, columns: a.columns, values: a.values, shift };
+                match a.block {
+                    Block::SCALAR => simd::row_products(&rows, x, sums),
+                    block => simd::block_row_products(&rows, block, x, sums),
+                }
+            });
+        }
+        View::Compact(a) => {
+            assert_eq!((x.len(), y.len()), (a.cols, a.rows()));
+            let locate = |first: usize, offsets: &mut [usize]| {
+                offsets.iter_mut().zip(&a.offsets[first..]).for_each(|(to, o)| *to = *o as usize);
+                a.bases[first / GROUP]
+            };
+            each_group(1, &locate, y, finish, |offsets, shift, sums| {
+                let rows = simd::Rows { offsets, columns: &a.columns, values: a.values.as_slice(), shift };
+                simd::row_products(&rows, x, sums);
+            });
+        }
     }
 }
 
-fn rows<S: Number, X: Scalar, Y: Scalar>(
-    a: &CsrView<'_, S>,
-    offset: impl Fn(usize) -> usize + Sync + Copy,
-    x: &[X],
+/// Fills in where the rows from the given one on lie, and says what is to be added to their columns.
+type Locate<'a> = dyn Fn(usize, &mut [usize]) -> i32 + Sync + 'a;
+
+/// Runs `sum`, which multiplies a group of rows with the vector, on all groups, and finishes them. A row gives `width` results.
+fn each_group<Y: Scalar>(
+    width: usize,
+    locate: &Locate<'_>,
     y: &mut [Y],
     finish: Finish<'_, Y>,
+    sum: impl Fn(&[usize], i32, &mut [Y]) + Sync,
 ) {
-    let base = a.base as usize;
-    let offset = |i: usize| offset(i) - base;
-    let br = a.block.rows;
-    par::for_each_row_mut(y, br, SPMV_GRAIN / br, |start, y| {
-        let rows = simd::Rows { offset, first: start, columns: a.columns, values: a.values, base: a.base };
-        let count = y.len() / br;
-        let put = |k: usize, ax: Y| finish.row(start * br + k, ax, &mut y[k]);
-        match a.block {
-            Block::SCALAR => simd::row_products(&rows, x, count, put),
-            block => simd::block_row_products(&rows, block, x, count, put),
+    par::for_each_row_mut(y, width, (SPMV_GRAIN / width).next_multiple_of(GROUP), |start, y| {
+        let mut offsets = [0; GROUP + 1];
+        let mut sums = [Y::ZERO; GROUP * simd::MAX_BLOCK];
+        for (k, y) in y.chunks_mut(GROUP * width).enumerate() {
+            let first = start + k * GROUP;
+            let (offsets, sums) = (&mut offsets[..=y.len() / width], &mut sums[..y.len()]);
+            let shift = locate(first, offsets);
+            sum(offsets, shift, sums);
+            finish.rows(first * width, sums, y);
         }
     });
 }
