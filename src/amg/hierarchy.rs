@@ -19,7 +19,7 @@ use crate::host::operator::Stored;
 use crate::host::{Host, transpose};
 use crate::matrix::Matrix;
 use crate::report::Phases;
-use crate::scalar::{Precision, Scalar, with_precision, with_storage};
+use crate::scalar::{Number, Precision, Scalar, with_precision, with_storage};
 use crate::smooth;
 use crate::sparse::{Block, CsrView, SharedCsr, Structure};
 use std::any::Any;
@@ -45,18 +45,23 @@ pub(super) struct Kept {
 enum Transfers {
     /// Computed anew for the strong couplings, coarse unknowns and patterns of the first time.
     Renewed { graph: Arc<Graph>, coarse: Arc<Coarse>, p: Arc<Structure>, r: Arc<Structure> },
-    /// As they are: a pair of matrices in the precision of set-up, and the bytes that no level shares with it.
-    Unchanged(Arc<dyn Any + Send + Sync>, usize),
+    /// As they are: a pair of matrices in the precision of set-up, with the bytes of values that no level shares with it, and their patterns.
+    Unchanged { pair: Arc<dyn Any + Send + Sync>, bytes: usize, p: Arc<Structure>, r: Arc<Structure> },
 }
 
 impl Kept {
     /// Bytes held beyond what the levels share.
     pub fn bytes(&self) -> usize {
-        let transfers = match &self.transfers {
-            Transfers::Renewed { graph, coarse, .. } => graph.bytes() + coarse.bytes(),
-            Transfers::Unchanged(_, bytes) => *bytes,
+        // A level that stores its indices in its own way leaves the pattern to this one alone.
+        let alone = |pattern: &Arc<Structure>, here: usize| match Arc::strong_count(pattern) {
+            count if count > here => 0,
+            _ => pattern.owned_bytes(),
         };
-        transfers + self.ap.as_ref().map_or(0, |ap| ap.owned_bytes())
+        let transfers = match &self.transfers {
+            Transfers::Renewed { graph, coarse, p, r } => graph.bytes() + coarse.bytes() + alone(p, 1) + alone(r, 1),
+            Transfers::Unchanged { bytes, p, r, .. } => bytes + alone(p, 2) + alone(r, 2),
+        };
+        transfers + alone(&self.coarse_matrix, 1) + self.ap.as_ref().map_or(0, |ap| ap.owned_bytes())
     }
 }
 
@@ -260,12 +265,12 @@ impl Builder<'_> {
         phases: &mut Phases,
     ) -> Result<Option<Step<T>>> {
         let (graph, coarse, patterns) = match earlier {
-            Some(Transfers::Unchanged(pair, bytes)) => {
+            Some(Transfers::Unchanged { pair, .. }) => {
                 let (p, r) = pair
                     .downcast_ref::<(SharedCsr<T>, SharedCsr<T>)>()
                     .expect("the precision of set-up does not change")
                     .clone();
-                let kept = Transfers::Unchanged(pair, bytes);
+                let kept = self.unchanged(pair, level, &p, &r);
                 return Ok(Some(Step { p, r, next_space: None, largest_eigenvalue: None, kept }));
             }
             Some(Transfers::Renewed { graph, coarse, p, r }) => (graph, coarse, Some((p, r))),
@@ -307,13 +312,32 @@ impl Builder<'_> {
         })?;
         let Output { p, near_null_space: next_space, largest_eigenvalue } = output;
         let kept = if self.config.text("amg.update.interpolation") == "keep" {
-            let shared = self.precision(LevelPart::Transfer, level) == T::PRECISION;
-            let bytes = if shared { 0 } else { p.values.owned_bytes() + r.values.owned_bytes() };
-            Transfers::Unchanged(Arc::new((p.clone(), r.clone())), bytes)
+            self.unchanged(Arc::new((p.clone(), r.clone())), level, &p, &r)
         } else {
             Transfers::Renewed { graph, coarse, p: Arc::clone(&p.structure), r: Arc::clone(&r.structure) }
         };
         Ok(Some(Step { p, r, next_space, largest_eigenvalue, kept }))
+    }
+
+    /// The transfers `pair`, which are p and r, kept as they are.
+    fn unchanged<T: Scalar>(
+        &self,
+        pair: Arc<dyn Any + Send + Sync>,
+        level: usize,
+        p: &SharedCsr<T>,
+        r: &SharedCsr<T>,
+    ) -> Transfers {
+        let shared = self.precision(LevelPart::Transfer, level) == T::PRECISION;
+        let bytes = if shared { 0 } else { p.values.owned_bytes() + r.values.owned_bytes() };
+        Transfers::Unchanged { pair, bytes, p: Arc::clone(&p.structure), r: Arc::clone(&r.structure) }
+    }
+
+    /// A matrix that the library stores itself.
+    fn stored<S: Number>(&self, host: &Host, matrix: SharedCsr<S>) -> Result<Stored<S>> {
+        match self.config.choice("precision.indices") {
+            None => Stored::compact(host, matrix),
+            Some(_) => Ok(Stored::new(host, matrix)),
+        }
     }
 
     /// Scales the levels of which a part is stored in 16 bits.
@@ -372,6 +396,7 @@ impl Builder<'_> {
         let view = level.a.view();
         let rows = view.scalar_rows();
         let storage = self.precision(LevelPart::Matrix, i);
+        let smoother_name = smooth::name(config, self.near_null_space.is_some());
         // The finest level reads the caller's own arrays, in their own format, whatever set-up made of them.
         let a: Box<dyn Operator<Host, V>> = with_storage!(storage, S => {
             let own = i > 0 || level.scale.is_some();
@@ -382,10 +407,13 @@ impl Builder<'_> {
             } else {
                 at_level(i, scaling::store::<T, S>(&self.matrix.shared::<T>()?, "matrix"))?
             };
-            Box::new(Stored::new(host, stored))
+            if (own || storage != self.matrix.precision()) && !smooth::keeps_matrix(&smoother_name) {
+                Box::new(self.stored(host, stored)?)
+            } else {
+                Box::new(Stored::new(host, stored))
+            }
         });
         let smoother_precision = self.precision(LevelPart::Smoother, i);
-        let smoother_name = smooth::name(config, self.near_null_space.is_some());
         let setup =
             smooth::Setup { host, config, a: view, matrix: &level.a, largest_eigenvalue: level.largest_eigenvalue };
         let smoother = phases.time("smoother", || smooth::build::<T, V>(&smoother_name, &setup, smoother_precision));
@@ -396,7 +424,7 @@ impl Builder<'_> {
                 let transfer = self.precision(LevelPart::Transfer, i);
                 Below::Coarser(with_precision!(vector, W => {
                     let coarse = self.wrap::<T, W>(host, raw, i + 1, phases)?;
-                    coarser::<T, V, W>(host, (transfer, i), p, r, coarse, shape)?
+                    self.coarser::<T, V, W>(host, (transfer, i), p, r, coarse, shape)?
                 }))
             }
             None if rows <= DENSE_LIMIT.max(config.int("amg.coarsest.max_rows")) => {
@@ -423,32 +451,34 @@ impl Builder<'_> {
             scaling: self.entrance(host, level, i)?,
         })
     }
+
+    /// What comes below a level: transfers between it and the next.
+    fn coarser<T: Scalar, V: Scalar, W: Scalar>(
+        &self,
+        host: &Host,
+        (transfer, level_number): (Precision, usize),
+        p: &SharedCsr<T>,
+        r: &SharedCsr<T>,
+        level: Level<Host, W>,
+        shape: Shape,
+    ) -> Result<Box<dyn CoarseGrid<Host, V>>> {
+        let n = level.a.rows();
+        let inner = match shape {
+            Shape::K if !level.is_exact() => Some((host.zeros(n)?, host.zeros(n)?)),
+            _ => None,
+        };
+        with_storage!(transfer, S => Ok(Box::new(cycle::Coarse::<Host, V, W> {
+            restriction: Box::new(self.stored(host, at_level(level_number, scaling::store::<T, S>(r, "restriction"))?)?),
+            interpolation: Box::new(self.stored(host, at_level(level_number, scaling::store::<T, S>(p, "prolongator"))?)?),
+            b: host.zeros(n)?,
+            x: host.zeros(n)?,
+            inner,
+            level,
+        })))
+    }
 }
 
 /// A result, its error telling the level.
 fn at_level<R>(level: usize, result: Result<R>) -> Result<R> {
     result.map_err(|error| Error::new(error.status, format!("level {level}: {}", error.message)))
-}
-
-fn coarser<T: Scalar, V: Scalar, W: Scalar>(
-    host: &Host,
-    (transfer, level_number): (Precision, usize),
-    p: &SharedCsr<T>,
-    r: &SharedCsr<T>,
-    level: Level<Host, W>,
-    shape: Shape,
-) -> Result<Box<dyn CoarseGrid<Host, V>>> {
-    let n = level.a.rows();
-    let inner = match shape {
-        Shape::K if !level.is_exact() => Some((host.zeros(n)?, host.zeros(n)?)),
-        _ => None,
-    };
-    with_storage!(transfer, S => Ok(Box::new(cycle::Coarse::<Host, V, W> {
-        restriction: Box::new(Stored::new(host, at_level(level_number, scaling::store::<T, S>(r, "restriction"))?)),
-        interpolation: Box::new(Stored::new(host, at_level(level_number, scaling::store::<T, S>(p, "prolongator"))?)),
-        b: host.zeros(n)?,
-        x: host.zeros(n)?,
-        inner,
-        level,
-    })))
 }

@@ -119,6 +119,11 @@ pub(crate) fn name(config: &Config, near_null_space: bool) -> String {
     config.choice("amg.smoother.type").unwrap_or(default.to_string())
 }
 
+/// Whether the smoother of this name reads the rows of the matrix itself, and keeps them for that.
+pub(crate) fn keeps_matrix(name: &str) -> bool {
+    matches!(name, "gauss_seidel" | "l1_gauss_seidel")
+}
+
 /// The smoother of this name, its data stored in `storage`.
 pub(crate) fn build<T: Scalar, V: Scalar>(
     name: &str,
