@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::scalar::{Number, Precision, Scalar};
 use std::ops::DerefMut;
 
-/// A place where vectors live, and what can be done with them there.
+/// A place where vectors live, and what can be done with them there. Vectors of 16-bit numbers are computed with in f32.
 pub trait Backend: Clone + Send + Sync + 'static {
     /// A borrowed vector; a caller's array can be used as one without a copy.
     type Slice<T: Number>: ?Sized + Send + Sync;
@@ -13,34 +13,34 @@ pub trait Backend: Clone + Send + Sync + 'static {
     type Buffer<T: Number>: DerefMut<Target = Self::Slice<T>> + Send + Sync;
 
     /// A vector of `n` zeros.
-    fn zeros<T: Scalar>(&self, n: usize) -> Result<Self::Buffer<T>>;
+    fn zeros<T: Number>(&self, n: usize) -> Result<Self::Buffer<T>>;
     /// x = value.
-    fn fill<T: Scalar>(&self, value: T, x: &mut Self::Slice<T>);
+    fn fill<T: Number>(&self, value: T, x: &mut Self::Slice<T>);
     /// y = x, in the precision of y.
-    fn copy<T: Scalar, U: Scalar>(&self, x: &Self::Slice<T>, y: &mut Self::Slice<U>);
+    fn copy<T: Number, U: Number>(&self, x: &Self::Slice<T>, y: &mut Self::Slice<U>);
     /// x = alpha x.
-    fn scale<T: Scalar>(&self, alpha: T, x: &mut Self::Slice<T>);
+    fn scale<T: Number>(&self, alpha: T::Wide, x: &mut Self::Slice<T>);
     /// y = alpha x + beta y; y is not read when beta is 0.
-    fn axpby<T: Scalar>(&self, alpha: T, x: &Self::Slice<T>, beta: T, y: &mut Self::Slice<T>);
+    fn axpby<T: Number>(&self, alpha: T::Wide, x: &Self::Slice<T>, beta: T::Wide, y: &mut Self::Slice<T>);
     /// y += D x for a diagonal D, or one of square blocks, each stored row by row: d is as many times longer than x as a block has
     /// rows. Any storage format.
-    fn add_scaled_by<T: Scalar, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
+    fn add_scaled_by<T: Number, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
     /// y = D x, with D as for [`Backend::add_scaled_by`].
-    fn scale_by<T: Scalar, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
+    fn scale_by<T: Number, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
     /// The inner product, accumulated in f64 in a fixed order.
-    fn dot<T: Scalar>(&self, x: &Self::Slice<T>, y: &Self::Slice<T>) -> f64;
+    fn dot<T: Number>(&self, x: &Self::Slice<T>, y: &Self::Slice<T>) -> f64;
     /// The Euclidean norm.
-    fn norm<T: Scalar>(&self, x: &Self::Slice<T>) -> f64 {
+    fn norm<T: Number>(&self, x: &Self::Slice<T>) -> f64 {
         self.dot(x, x).sqrt()
     }
 }
 
 /// A linear map from vectors of precision `X` to vectors of precision `Y`.
-pub trait Operator<B: Backend, X: Scalar, Y: Scalar = X>: Send + Sync {
+pub trait Operator<B: Backend, X: Number, Y: Number = X>: Send + Sync {
     /// Length of the result.
     fn rows(&self) -> usize;
     /// y = alpha A x + beta y; y is not read when beta is 0. Fails only when a caller's callback does.
-    fn apply(&self, alpha: Y, x: &B::Slice<X>, beta: Y, y: &mut B::Slice<Y>) -> Result<()>;
+    fn apply(&self, alpha: Y::Wide, x: &B::Slice<X>, beta: Y::Wide, y: &mut B::Slice<Y>) -> Result<()>;
     /// r = b - A x.
     fn residual(&self, b: &B::Slice<Y>, x: &B::Slice<X>, r: &mut B::Slice<Y>) -> Result<()>;
     /// Bytes that the library holds for it.

@@ -4,7 +4,7 @@
 use crate::backend::{Backend, Operator};
 use crate::error::Result;
 use crate::report::LevelReport;
-use crate::scalar::{Precision, Scalar};
+use crate::scalar::{Number, Precision, Scalar};
 use crate::smooth::{Smoother, Sweep};
 
 /// Names of the shapes, as the options spell them.
@@ -40,7 +40,7 @@ impl Shape {
 const ENOUGH: f64 = 0.25;
 
 /// What comes below a level's smoother.
-pub(super) enum Below<B: Backend, V: Scalar> {
+pub(super) enum Below<B: Backend, V: Number> {
     /// A coarser level.
     Coarser(Box<dyn CoarseGrid<B, V>>),
     /// The inverse of the level's matrix; the smoother is not used.
@@ -50,7 +50,7 @@ pub(super) enum Below<B: Backend, V: Scalar> {
 }
 
 /// One level, whose vectors have precision `V`.
-pub(super) struct Level<B: Backend, V: Scalar> {
+pub(super) struct Level<B: Backend, V: Number> {
     pub backend: B,
     /// The cycle that begins here.
     pub shape: Shape,
@@ -69,14 +69,14 @@ pub(super) struct Level<B: Backend, V: Scalar> {
 }
 
 /// A level in scaled variables, entered from unscaled ones.
-pub(super) struct Scaling<B: Backend, V: Scalar> {
+pub(super) struct Scaling<B: Backend, V: Number> {
     /// The inverse of S.
     pub inverse: B::Buffer<V>,
     /// Room for a vector.
     pub b: B::Buffer<V>,
 }
 
-impl<B: Backend, V: Scalar> Level<B, V> {
+impl<B: Backend, V: Number> Level<B, V> {
     /// x = M b: one cycle from a zero guess.
     pub fn cycle(&mut self, b: &B::Slice<V>, x: &mut B::Slice<V>) -> Result<()> {
         let Some(mut scaling) = self.scaling.take() else { return self.visit(self.shape, b, x, true) };
@@ -91,7 +91,7 @@ impl<B: Backend, V: Scalar> Level<B, V> {
     /// x += M (b - A x); with `zero_guess` x = M b and x is not read.
     fn visit(&mut self, shape: Shape, b: &B::Slice<V>, x: &mut B::Slice<V>, zero_guess: bool) -> Result<()> {
         match &self.below {
-            Below::Inverse(inverse) => return inverse.apply(V::ONE, b, V::ZERO, x),
+            Below::Inverse(inverse) => return inverse.apply(V::Wide::ONE, b, V::Wide::ZERO, x),
             // The second half runs the other way, so that an even number of sweeps is symmetric.
             Below::Sweeps(sweeps) => {
                 let second = sweeps / 2;
@@ -180,7 +180,7 @@ impl<B: Backend, V: Scalar> Level<B, V> {
 }
 
 /// The levels below one whose vectors have precision `V`.
-pub(super) trait CoarseGrid<B: Backend, V: Scalar>: Send + Sync {
+pub(super) trait CoarseGrid<B: Backend, V: Number>: Send + Sync {
     /// x += P M_c R r, where M_c is what the shape makes of the cycles below.
     fn correct(&mut self, shape: Shape, r: &B::Slice<V>, x: &mut B::Slice<V>) -> Result<()>;
     /// Bytes of the transfers and of the vectors between the levels.
@@ -194,7 +194,7 @@ pub(super) trait CoarseGrid<B: Backend, V: Scalar>: Send + Sync {
 }
 
 /// A coarse level in precision `W`, seen from a level in precision `V`.
-pub(super) struct Coarse<B: Backend, V: Scalar, W: Scalar> {
+pub(super) struct Coarse<B: Backend, V: Number, W: Number> {
     pub restriction: Box<dyn Operator<B, V, W>>,
     pub interpolation: Box<dyn Operator<B, W, V>>,
     pub b: B::Buffer<W>,
@@ -204,7 +204,7 @@ pub(super) struct Coarse<B: Backend, V: Scalar, W: Scalar> {
     pub level: Level<B, W>,
 }
 
-impl<B: Backend, V: Scalar, W: Scalar> Coarse<B, V, W> {
+impl<B: Backend, V: Number, W: Number> Coarse<B, V, W> {
     /// x = at most two steps of flexible CG on A x = b, which overwrite b. The letters are those of Notay and Vassilevski: c and d are
     /// the directions, v = A c, w = A d.
     fn accelerate(&mut self) -> Result<()> {
@@ -212,33 +212,33 @@ impl<B: Backend, V: Scalar, W: Scalar> Coarse<B, V, W> {
         level.visit(Shape::K, b, c, true)?;
         let Some((v, d)) = inner else { return Ok(()) };
         let backend = level.backend.clone();
-        level.a.apply(W::ONE, c, W::ZERO, v)?;
+        level.a.apply(W::Wide::ONE, c, W::Wide::ZERO, v)?;
         let (rho1, alpha1) = (backend.dot(c, v), backend.dot(c, b));
         // Without a positive ρ there is no step to compute: nothing to correct, or a level that is not definite to rounding.
         if rho1.is_nan() || rho1 <= 0.0 {
             return Ok(());
         }
         let before = backend.norm(b);
-        backend.axpby(W::from_f64(-alpha1 / rho1), v, W::ONE, b);
+        backend.axpby(W::Wide::from_f64(-alpha1 / rho1), v, W::Wide::ONE, b);
         if backend.norm(b) <= ENOUGH * before {
-            backend.axpby(W::ZERO, v, W::from_f64(alpha1 / rho1), c);
+            backend.axpby(W::Wide::ZERO, v, W::Wide::from_f64(alpha1 / rho1), c);
             return Ok(());
         }
         level.visit(Shape::K, b, d, true)?;
         let (gamma, alpha2) = (backend.dot(d, v), backend.dot(d, b));
         // The residual is not needed any more: its place is taken by w.
         let w = b;
-        level.a.apply(W::ONE, d, W::ZERO, w)?;
+        level.a.apply(W::Wide::ONE, d, W::Wide::ZERO, w)?;
         let rho2 = backend.dot(d, w) - gamma * gamma / rho1;
         let step = if rho2 > 0.0 { alpha2 / rho2 } else { 0.0 };
-        backend.axpby(W::from_f64(step), d, W::from_f64((alpha1 - gamma * step) / rho1), c);
+        backend.axpby(W::Wide::from_f64(step), d, W::Wide::from_f64((alpha1 - gamma * step) / rho1), c);
         Ok(())
     }
 }
 
-impl<B: Backend, V: Scalar, W: Scalar> CoarseGrid<B, V> for Coarse<B, V, W> {
+impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
     fn correct(&mut self, shape: Shape, r: &B::Slice<V>, x: &mut B::Slice<V>) -> Result<()> {
-        self.restriction.apply(W::ONE, r, W::ZERO, &mut self.b)?;
+        self.restriction.apply(W::Wide::ONE, r, W::Wide::ZERO, &mut self.b)?;
         match shape {
             Shape::K => self.accelerate()?,
             _ => self.level.visit(shape, &self.b, &mut self.x, true)?,
@@ -247,7 +247,7 @@ impl<B: Backend, V: Scalar, W: Scalar> CoarseGrid<B, V> for Coarse<B, V, W> {
             let second = if shape == Shape::W { Shape::W } else { Shape::V };
             self.level.visit(second, &self.b, &mut self.x, false)?;
         }
-        self.interpolation.apply(V::ONE, &self.x, V::ONE, x)
+        self.interpolation.apply(V::Wide::ONE, &self.x, V::Wide::ONE, x)
     }
 
     fn bytes(&self) -> usize {

@@ -368,7 +368,7 @@ impl Builder<'_> {
     }
 
     /// What the finest level needs to be entered.
-    fn entrance<T: Scalar, V: Scalar>(
+    fn entrance<T: Scalar, V: Number>(
         &self,
         host: &Host,
         level: &Raw<T>,
@@ -383,7 +383,7 @@ impl Builder<'_> {
     }
 
     /// Level `i` and all below, stored in their own precisions.
-    fn wrap<T: Scalar, V: Scalar>(
+    fn wrap<T: Scalar, V: Number>(
         &self,
         host: &Host,
         raw: &[Raw<T>],
@@ -422,7 +422,7 @@ impl Builder<'_> {
             Some((p, r)) => {
                 let vector = self.precision(LevelPart::Vector, i + 1);
                 let transfer = self.precision(LevelPart::Transfer, i);
-                Below::Coarser(with_precision!(vector, W => {
+                Below::Coarser(with_storage!(vector, W => {
                     let coarse = self.wrap::<T, W>(host, raw, i + 1, phases)?;
                     self.coarser::<T, V, W>(host, (transfer, i), p, r, coarse, shape)?
                 }))
@@ -453,7 +453,7 @@ impl Builder<'_> {
     }
 
     /// What comes below a level: transfers between it and the next.
-    fn coarser<T: Scalar, V: Scalar, W: Scalar>(
+    fn coarser<T: Scalar, V: Number, W: Number>(
         &self,
         host: &Host,
         (transfer, level_number): (Precision, usize),

@@ -5,7 +5,7 @@
 
 use super::prefetch::{AHEAD, prefetch};
 use super::simd::{MAX_BLOCK, Rows, add_padded};
-use crate::scalar::{NumbersRef, SliceMut, SliceRef};
+use crate::scalar::{NumbersRef, SliceMut};
 use crate::sparse::{Block, ColumnsRef};
 use half::{bf16, f16};
 use std::arch::x86_64::*;
@@ -29,11 +29,12 @@ pub struct Lines<'a> {
 }
 
 /// Runs the kernel for these types; false when there is none. Only where [`is_present`].
-pub fn row_products(lines: &Lines<'_>, values: NumbersRef<'_>, x: SliceRef<'_>, sums: SliceMut<'_>) -> bool {
-    fn with_values<S: Value>(lines: &Lines<'_>, values: &[S], x: SliceRef<'_>, sums: SliceMut<'_>) -> bool {
+pub fn row_products(lines: &Lines<'_>, values: NumbersRef<'_>, x: NumbersRef<'_>, sums: SliceMut<'_>) -> bool {
+    fn with_values<S: Value>(lines: &Lines<'_>, values: &[S], x: NumbersRef<'_>, sums: SliceMut<'_>) -> bool {
         match x {
-            SliceRef::F64(x) => with_vector(lines, values, x, sums),
-            SliceRef::F32(x) => with_vector(lines, values, x, sums),
+            NumbersRef::F64(x) => with_vector(lines, values, x, sums),
+            NumbersRef::F32(x) => with_vector(lines, values, x, sums),
+            _ => false,
         }
     }
     fn with_vector<S: Value, X: Vector>(lines: &Lines<'_>, values: &[S], x: &[X], sums: SliceMut<'_>) -> bool {
@@ -75,19 +76,20 @@ pub fn block_row_products(
     lines: &Lines<'_>,
     block: Block,
     values: NumbersRef<'_>,
-    x: SliceRef<'_>,
+    x: NumbersRef<'_>,
     sums: SliceMut<'_>,
 ) -> bool {
     fn with_values<S: Value>(
         lines: &Lines<'_>,
         block: Block,
         values: &[S],
-        x: SliceRef<'_>,
+        x: NumbersRef<'_>,
         sums: SliceMut<'_>,
     ) -> bool {
         match x {
-            SliceRef::F64(x) => with_vector(lines, block, values, x, sums),
-            SliceRef::F32(x) => with_vector(lines, block, values, x, sums),
+            NumbersRef::F64(x) => with_vector(lines, block, values, x, sums),
+            NumbersRef::F32(x) => with_vector(lines, block, values, x, sums),
+            _ => false,
         }
     }
     fn with_vector<S: Value, X: Vector>(

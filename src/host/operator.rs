@@ -3,7 +3,7 @@
 use super::{Host, spmv};
 use crate::backend::Operator;
 use crate::error::Result;
-use crate::scalar::{Number, Precision, Scalar};
+use crate::scalar::{Number, Precision};
 use crate::sparse::{Compact, SharedCsr};
 
 /// A matrix in storage format `S`, applied to vectors of any precision.
@@ -49,7 +49,7 @@ impl<S: Number> Stored<S> {
     }
 }
 
-impl<S: Number, X: Scalar, Y: Scalar> Operator<Host, X, Y> for Stored<S> {
+impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Stored<S> {
     fn rows(&self) -> usize {
         match &self.matrix {
             Format::Shared(matrix) => matrix.view().scalar_rows(),
@@ -57,7 +57,7 @@ impl<S: Number, X: Scalar, Y: Scalar> Operator<Host, X, Y> for Stored<S> {
         }
     }
 
-    fn apply(&self, alpha: Y, x: &[X], beta: Y, y: &mut [Y]) -> Result<()> {
+    fn apply(&self, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) -> Result<()> {
         let a = self.view();
         self.host.run(self.entries(), || spmv::apply(a, alpha, x, beta, y));
         Ok(())

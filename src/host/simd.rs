@@ -41,11 +41,11 @@ impl<S, I: Column> Rows<'_, S, I> {
 }
 
 /// The products of all `rows` with `x`. Panics when a column lies outside of `x`.
-pub fn row_products<S: Number, X: Scalar, Y: Scalar, I: Column>(rows: &Rows<'_, S, I>, x: &[X], sums: &mut [Y]) {
+pub fn row_products<S: Number, X: Number, Y: Scalar, I: Column>(rows: &Rows<'_, S, I>, x: &[X], sums: &mut [Y]) {
     assert_eq!(rows.offsets.len(), sums.len() + 1);
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if avx512::is_present()
-        && avx512::row_products(&rows.lines(), S::numbers(rows.values), X::slice_ref(x), Y::slice_mut(sums))
+        && avx512::row_products(&rows.lines(), S::numbers(rows.values), X::numbers(x), Y::slice_mut(sums))
     {
         return;
     }
@@ -53,7 +53,7 @@ pub fn row_products<S: Number, X: Scalar, Y: Scalar, I: Column>(rows: &Rows<'_, 
 }
 
 /// [`row_products`] for blocks.
-pub fn block_row_products<S: Number, X: Scalar, Y: Scalar>(
+pub fn block_row_products<S: Number, X: Number, Y: Scalar>(
     rows: &Rows<'_, S, i32>,
     block: Block,
     x: &[X],
@@ -62,7 +62,7 @@ pub fn block_row_products<S: Number, X: Scalar, Y: Scalar>(
     assert_eq!((rows.offsets.len() - 1) * block.rows, sums.len());
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if avx512::is_present() {
-        let (values, x, sums) = (S::numbers(rows.values), X::slice_ref(x), Y::slice_mut(sums));
+        let (values, x, sums) = (S::numbers(rows.values), X::numbers(x), Y::slice_mut(sums));
         if avx512::block_row_products(&rows.lines(), block, values, x, sums) {
             return;
         }
@@ -70,7 +70,7 @@ pub fn block_row_products<S: Number, X: Scalar, Y: Scalar>(
     portable_blocks(rows, block, x, sums);
 }
 
-fn portable<S: Number, X: Scalar, Y: Scalar, I: Column>(rows: &Rows<'_, S, I>, x: &[X], sums: &mut [Y]) {
+fn portable<S: Number, X: Number, Y: Scalar, I: Column>(rows: &Rows<'_, S, I>, x: &[X], sums: &mut [Y]) {
     for (range, sum) in rows.offsets.windows(2).zip(sums) {
         let range = range[0]..range[1];
         let mut partial = [Y::ZERO; MAX_LANES];
@@ -88,7 +88,7 @@ fn portable<S: Number, X: Scalar, Y: Scalar, I: Column>(rows: &Rows<'_, S, I>, x
     }
 }
 
-fn portable_blocks<S: Number, X: Scalar, Y: Scalar>(rows: &Rows<'_, S, i32>, block: Block, x: &[X], sums: &mut [Y]) {
+fn portable_blocks<S: Number, X: Number, Y: Scalar>(rows: &Rows<'_, S, i32>, block: Block, x: &[X], sums: &mut [Y]) {
     let width = block.len();
     for (range, sums) in rows.offsets.windows(2).zip(sums.chunks_exact_mut(block.rows)) {
         let mut partial = [[Y::ZERO; MAX_BLOCK]; MAX_BLOCK];
@@ -140,7 +140,7 @@ mod tests {
         (hash(i, seed) % 2001) as f64 / 1000.0 - 1.0
     }
 
-    fn check<S: Number, X: Scalar, Y: Scalar>() {
+    fn check<S: Number, X: Number, Y: Scalar>() {
         let lengths: Vec<usize> = (0..40).chain([100, 0, 7, 8, 9]).collect();
         let mut offsets = vec![0];
         for n in &lengths {
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    fn check_blocks<S: Number, X: Scalar, Y: Scalar>() {
+    fn check_blocks<S: Number, X: Number, Y: Scalar>() {
         let offsets = [3, 3, 4, 9];
         let columns: Vec<i32> = (0..9).map(|k| (hash(k, 1) % 5) as i32 + 1).collect();
         for (br, bc) in (1..=MAX_BLOCK).flat_map(|r| (1..=MAX_BLOCK).map(move |c| (r, c))) {
@@ -190,10 +190,12 @@ mod tests {
         check::<S, f64, f32>();
         check::<S, f32, f64>();
         check::<S, f32, f32>();
+        check::<S, f16, f32>();
         check_blocks::<S, f64, f64>();
         check_blocks::<S, f64, f32>();
         check_blocks::<S, f32, f64>();
         check_blocks::<S, f32, f32>();
+        check_blocks::<S, bf16, f32>();
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Sparse matrix times vector, in any combination of storage and vector precisions. Sums are kept in the precision of the result.
+//! Sparse matrix times vector, in any combination of storage and vector precisions. Sums are kept in the
+//! precision of the result, those of 16-bit results in f32.
 
 use super::{par, simd};
-use crate::scalar::{Number, Scalar};
+use crate::scalar::Number;
 use crate::sparse::{Block, Compact, CsrView, GROUP, Offsets};
 
 /// Scalar rows that one task handles.
@@ -24,40 +25,46 @@ impl<'a, S> From<&CsrView<'a, S>> for View<'a, S> {
 /// What to do with the products `ax` of some rows. A value, not a type: one branch for each group of rows costs nothing, one more set of loops
 /// for each combination of types does.
 #[derive(Clone, Copy)]
-enum Finish<'a, Y> {
+enum Finish<'a, Y: Number> {
     /// y = alpha ax.
-    Overwrite(Y),
+    Overwrite(Y::Wide),
     /// y = alpha ax + beta y.
-    Scale(Y, Y),
+    Scale(Y::Wide, Y::Wide),
     /// y = b - ax.
     Residual(&'a [Y]),
 }
 
-impl<Y: Scalar> Finish<'_, Y> {
+impl<Y: Number> Finish<'_, Y> {
     /// For the rows from `first` on.
-    fn rows(&self, first: usize, ax: &[Y], y: &mut [Y]) {
+    fn rows(&self, first: usize, ax: &[Y::Wide], y: &mut [Y]) {
         let pairs = y.iter_mut().zip(ax);
         match *self {
-            Finish::Overwrite(alpha) => pairs.for_each(|(y, ax)| *y = alpha * *ax),
-            Finish::Scale(alpha, beta) => pairs.for_each(|(y, ax)| *y = alpha * *ax + beta * *y),
-            Finish::Residual(b) => pairs.zip(&b[first..]).for_each(|((y, ax), b)| *y = *b - *ax),
+            Finish::Overwrite(alpha) => pairs.for_each(|(y, ax)| *y = Y::narrow(alpha * *ax)),
+            Finish::Scale(alpha, beta) => pairs.for_each(|(y, ax)| *y = Y::narrow(alpha * *ax + beta * y.widen())),
+            Finish::Residual(b) => pairs.zip(&b[first..]).for_each(|((y, ax), b)| *y = Y::narrow(b.widen() - *ax)),
         }
     }
 }
 
 /// y = alpha A x + beta y; y is not read when beta is 0.
-pub fn apply<'a, S: Number, X: Scalar, Y: Scalar>(a: impl Into<View<'a, S>>, alpha: Y, x: &[X], beta: Y, y: &mut [Y]) {
-    let finish = if beta == Y::ZERO { Finish::Overwrite(alpha) } else { Finish::Scale(alpha, beta) };
+pub fn apply<'a, S: Number, X: Number, Y: Number>(
+    a: impl Into<View<'a, S>>,
+    alpha: Y::Wide,
+    x: &[X],
+    beta: Y::Wide,
+    y: &mut [Y],
+) {
+    let finish = if beta == Y::Wide::ZERO { Finish::Overwrite(alpha) } else { Finish::Scale(alpha, beta) };
     product(&a.into(), x, y, finish);
 }
 
 /// r = b - A x.
-pub fn residual<'a, S: Number, X: Scalar, Y: Scalar>(a: impl Into<View<'a, S>>, b: &[Y], x: &[X], r: &mut [Y]) {
+pub fn residual<'a, S: Number, X: Number, Y: Number>(a: impl Into<View<'a, S>>, b: &[Y], x: &[X], r: &mut [Y]) {
     assert_eq!(b.len(), r.len());
     product(&a.into(), x, r, Finish::Residual(b));
 }
 
-fn product<S: Number, X: Scalar, Y: Scalar>(a: &View<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
+fn product<S: Number, X: Number, Y: Number>(a: &View<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
     match a {
         View::Csr(a) => {
             assert_eq!((x.len(), y.len()), (a.scalar_cols(), a.scalar_rows()));
@@ -96,16 +103,16 @@ fn product<S: Number, X: Scalar, Y: Scalar>(a: &View<'_, S>, x: &[X], y: &mut [Y
 type Locate<'a> = dyn Fn(usize, &mut [usize]) -> i32 + Sync + 'a;
 
 /// Runs `sum`, which multiplies a group of rows with the vector, on all groups, and finishes them. A row gives `width` results.
-fn each_group<Y: Scalar>(
+fn each_group<Y: Number>(
     width: usize,
     locate: &Locate<'_>,
     y: &mut [Y],
     finish: Finish<'_, Y>,
-    sum: impl Fn(&[usize], i32, &mut [Y]) + Sync,
+    sum: impl Fn(&[usize], i32, &mut [Y::Wide]) + Sync,
 ) {
     par::for_each_row_mut(y, width, (SPMV_GRAIN / width).next_multiple_of(GROUP), |start, y| {
         let mut offsets = [0; GROUP + 1];
-        let mut sums = [Y::ZERO; GROUP * simd::MAX_BLOCK];
+        let mut sums = [Y::Wide::ZERO; GROUP * simd::MAX_BLOCK];
         for (k, y) in y.chunks_mut(GROUP * width).enumerate() {
             let first = start + k * GROUP;
             let (offsets, sums) = (&mut offsets[..=y.len() / width], &mut sums[..y.len()]);

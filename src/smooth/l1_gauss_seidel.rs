@@ -18,7 +18,7 @@ struct L1GaussSeidel<S> {
     shared: bool,
 }
 
-impl<S: Number, V: Scalar> Smoother<Host, V> for L1GaussSeidel<S> {
+impl<S: Number, V: Number> Smoother<Host, V> for L1GaussSeidel<S> {
     fn sweep(
         &self,
         backend: &Host,
@@ -54,7 +54,7 @@ impl<S: Number, V: Scalar> Smoother<Host, V> for L1GaussSeidel<S> {
 }
 
 /// Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of set-up.
-pub(super) fn build<T: Scalar, S: Number, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
+pub(super) fn build<T: Scalar, S: Number, V: Number>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
     let inverse: Vec<T> = gauss_seidel::l1_inverse(&setup.a, setup.diagonal_width())?;
     let inverse = stored::<T, S>(&inverse, 1.0)?;
     let matrix = scaling::store::<T, S>(setup.matrix, "smoother's matrix")?;

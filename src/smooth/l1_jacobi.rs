@@ -8,7 +8,7 @@ use crate::host::{Host, diagonal};
 use crate::scalar::{Number, Scalar};
 
 /// The inverse of D from the rows of the matrix.
-pub(super) fn build<T: Scalar, S: Number, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
+pub(super) fn build<T: Scalar, S: Number, V: Number>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
     let a = setup.a;
     let width = setup.diagonal_width();
     let inverse: Vec<T> =

@@ -16,7 +16,7 @@ use crate::scalar::{Number, Precision, Scalar, with_storage};
 use crate::sparse::{CsrView, SharedCsr};
 
 /// A smoother of one level, for vectors of precision `V`.
-pub trait Smoother<B: Backend, V: Scalar>: Send + Sync {
+pub trait Smoother<B: Backend, V: Number>: Send + Sync {
     /// One sweep on A x = b. `scratch` holds [`Smoother::scratch`] vectors.
     fn sweep(
         &self,
@@ -105,7 +105,7 @@ fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<Vec<S>> {
 
 registry! {
     /// The smoother of this name, its data stored as `S`.
-    fn make<T: Scalar, S: Number, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>>;
+    fn make<T: Scalar, S: Number, V: Number>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>>;
     "chebyshev" => chebyshev::build::<T, S, V>(setup);
     "gauss_seidel" => gauss_seidel::build::<T, S, V>(setup);
     "jacobi" => jacobi::build::<T, S, V>(setup);
@@ -125,7 +125,7 @@ pub(crate) fn keeps_matrix(name: &str) -> bool {
 }
 
 /// The smoother of this name, its data stored in `storage`.
-pub(crate) fn build<T: Scalar, V: Scalar>(
+pub(crate) fn build<T: Scalar, V: Number>(
     name: &str,
     setup: &Setup<'_, T>,
     storage: Precision,
