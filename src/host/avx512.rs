@@ -4,7 +4,7 @@
 //! Callers come through [`row_products`] and [`block_row_products`], which find the types at run time: each kernel is compiled once.
 
 use super::prefetch::{AHEAD, prefetch};
-use super::simd::{MAX_BLOCK, Rows, add_padded};
+use super::simd::{MAX_BLOCK, Rows};
 use crate::scalar::{NumbersRef, SliceMut};
 use crate::sparse::{Block, ColumnsRef};
 use half::{bf16, f16};
@@ -379,10 +379,25 @@ fn sum_narrow(l: &[__m512; 16]) -> __m512 {
     _mm512_add_ps(_mm512_shuffle_ps::<0x88>(a, b), _mm512_shuffle_ps::<0xDD>(a, b))
 }
 
+lanes! {
+    fn sum_eight_wide(mask: u8, from: *const f64) -> f64 {{
+        let eight = _mm512_maskz_loadu_pd(mask, from);
+        let four = _mm256_add_pd(_mm512_castpd512_pd256(eight), _mm512_extractf64x4_pd::<1>(eight));
+        let two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd::<1>(four));
+        _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)))
+    }}
+    fn sum_eight_narrow(mask: u8, from: *const f32) -> f32 {{
+        let eight = _mm256_maskz_loadu_ps(mask, from);
+        let four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+        let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+    }}
+}
+
 /// Kernels for blocks whose values fill `N` registers, row after row: x is repeated as often as the block has rows, and every value of
 /// the block has a lane of its own, which is summed over the blocks of a row.
 macro_rules! block_kernel {
-    ($name:ident, $result:ty, $lanes:literal, $first:ident, $zero:ident, $mul:ident, $add:ident, $load:ident, $store:ident, $repeat:expr) => {
+    ($name:ident, $result:ty, $lanes:literal, $first:ident, $zero:ident, $mul:ident, $add:ident, $load:ident, $store:ident, $sum:ident, $repeat:expr) => {
         #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
         fn $name<const N: usize, S: Value, X: Vector>(
             rows: &Rows<'_, S, i32>,
@@ -419,7 +434,8 @@ macro_rules! block_kernel {
                     unsafe { $store(to.as_mut_ptr(), lanes) };
                 }
                 for (sum, lanes) in sums.iter_mut().zip(of_block.as_flattened().chunks_exact(cols)) {
-                    *sum = add_padded(lanes);
+                    // SAFETY: the mask is as long as the slice.
+                    *sum = unsafe { $sum(first8(cols), lanes.as_ptr()) };
                 }
             }
         }
@@ -436,6 +452,7 @@ block_kernel!(
     _mm512_add_pd,
     load_wide,
     _mm512_storeu_pd,
+    sum_eight_wide,
     |pattern: &[i64; 8], x| _mm512_permutexvar_pd(_mm512_loadu_epi64(pattern.as_ptr()), x)
 );
 block_kernel!(
@@ -448,5 +465,6 @@ block_kernel!(
     _mm512_add_ps,
     load_narrow,
     _mm512_storeu_ps,
+    sum_eight_narrow,
     |pattern: &[i32; 16], x| _mm512_permutexvar_ps(_mm512_loadu_epi32(pattern.as_ptr()), x)
 );

@@ -123,13 +123,6 @@ fn add<Y: Scalar>(partial: &mut [Y]) -> Y {
     partial[0]
 }
 
-/// [`add`] for up to eight partial sums, as if zeros followed them.
-pub(super) fn add_padded<Y: Scalar>(partial: &[Y]) -> Y {
-    let mut padded = [Y::ZERO; MAX_BLOCK];
-    padded[..partial.len()].copy_from_slice(partial);
-    add(&mut padded)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
