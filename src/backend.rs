@@ -27,6 +27,17 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn add_scaled_by<T: Number, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
     /// y = D x, with D as for [`Backend::add_scaled_by`].
     fn scale_by<T: Number, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
+    /// y = factor D x in the precision of y, where D is a diagonal or absent; the multiplications are in f64. Returns the largest absolute
+    /// value before y is rounded to its format, NaN when there is one.
+    fn convert<T: Number, U: Number>(
+        &self,
+        factor: f64,
+        d: Option<&Self::Slice<f32>>,
+        x: &Self::Slice<T>,
+        y: &mut Self::Slice<U>,
+    ) -> f64;
+    /// The largest absolute value, NaN when there is one.
+    fn peak<T: Number>(&self, x: &Self::Slice<T>) -> f64;
     /// The inner product, accumulated in f64 in a fixed order.
     fn dot<T: Number>(&self, x: &Self::Slice<T>, y: &Self::Slice<T>) -> f64;
     /// The Euclidean norm.
@@ -57,4 +68,12 @@ pub trait Preconditioner<B: Backend, T: Scalar>: Send {
     fn apply(&mut self, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<()>;
     /// Whether M is the same symmetric operator in every application, to rounding in `T`.
     fn is_constant_symmetric(&self) -> bool;
+    /// What is the narrowest of it, when that is narrower than its matrix.
+    fn narrowest(&self) -> Option<String> {
+        None
+    }
+    /// Makes it more precise after a failure for this reason; false when that cannot be.
+    fn widen(&mut self, _reason: &str) -> Result<bool> {
+        Ok(false)
+    }
 }

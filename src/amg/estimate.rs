@@ -2,7 +2,7 @@
 
 use super::Amg;
 use super::null_space::NearNullSpace;
-use crate::config::{Config, LevelPart};
+use crate::config::Config;
 use crate::context::Context;
 use crate::error::{Result, try_vec};
 use crate::matrix::{Matrix, Values};
@@ -37,11 +37,11 @@ where
         let restricted = restrict(space, &rows, a.block.rows, matrix.rows());
         sample.set_near_null_space(restricted.dofs_per_node, restricted.count, restricted.vectors)?;
     }
-    let held = Amg::setup(context, &sample, config)?.report().bytes;
+    let report = Amg::setup(context, &sample, config)?.report();
+    let (held, storage) = (report.bytes, report.levels[0].matrix_precision);
 
     // The finest matrix is known exactly, and costs nothing where it is used in the caller's memory.
     let finest = |m: &Matrix| -> Result<usize> {
-        let storage = config.level_precision(LevelPart::Matrix, 0, m.precision());
         if storage != m.precision() {
             return Ok(m.structure().owned_bytes() + m.entries() * storage.bytes());
         }

@@ -4,26 +4,32 @@
 //! values needs is kept with them: strong couplings, coarse unknowns, patterns.
 
 use super::coarsen::{self, Coarse, Coarsening};
-use super::cycle::{self, Below, CoarseGrid, Level, Scaling, Shape};
+use super::cycle::{self, Below, CoarseGrid, Level, Shape};
+use super::finest::{Entrance, Finest};
 use super::galerkin;
 use super::interp::{self, Input, Interpolation, Output};
 use super::null_space::NearNullSpace;
-use super::scaling;
+use super::plan::{self, Plan};
+use super::rehearsal::{self, Rehearsal};
+use super::scaling::{self, Rounding};
 use super::strength::{self, Graph};
 use crate::backend::{Backend, Operator};
-use crate::config::{Config, LevelPart};
+use crate::config::{Config, LevelPart, Wanted};
 use crate::context::{Context, LogLevel};
-use crate::error::{Error, Result, fail};
+use crate::error::{Error, Result, Status, fail, try_vec};
 use crate::host::dense::Inverse;
 use crate::host::operator::Stored;
-use crate::host::{Host, transpose};
+use crate::host::spmv::Sums;
+use crate::host::{Host, diagonal, transpose};
 use crate::matrix::Matrix;
 use crate::report::Phases;
 use crate::scalar::{Number, Precision, Scalar, with_precision, with_storage};
 use crate::smooth;
 use crate::sparse::{Block, CsrView, SharedCsr, Structure};
+use half::{bf16, f16};
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A coarsest level of more rows than this is not factorised, unless the options ask for more.
 const DENSE_LIMIT: usize = 2000;
@@ -83,6 +89,8 @@ struct Raw<T> {
     largest_eigenvalue: Option<f64>,
     /// The factors by which its variables are multiplied.
     scale: Option<Vec<f64>>,
+    /// Those that were found when its formats were chosen, for when it is scaled.
+    factors: Option<Vec<f64>>,
 }
 
 /// The matrices of a level, to look at.
@@ -93,15 +101,10 @@ pub struct LevelMatrices {
     pub transfer: Option<(SharedCsr<f64>, SharedCsr<f64>)>,
 }
 
-/// The finest level, in the precision of its vectors.
-pub(super) enum Top {
-    F64(Level<Host, f64>),
-    F32(Level<Host, f32>),
-}
-
 /// Everything that set-up made.
 pub(super) struct Built {
-    pub top: Top,
+    pub top: Box<dyn Finest<Host>>,
+    pub plan: Plan,
     pub kept: Vec<Kept>,
     pub phases: Phases,
 }
@@ -113,6 +116,8 @@ pub(super) struct Builder<'a> {
     pub matrix: &'a Matrix,
     /// What the caller told about the matrix when set-up began; a renewal must not see a later one.
     pub near_null_space: Option<Arc<NearNullSpace>>,
+    /// The formats, if they are not to be chosen anew.
+    pub plan: Option<Plan>,
 }
 
 impl Builder<'_> {
@@ -145,13 +150,121 @@ impl Builder<'_> {
         let host = Host::new(self.context);
         let mut phases = Phases::default();
         let (mut raw, kept) = self.compute::<T>(&host, kept, &mut phases)?;
-        phases.time("scaling", || self.scale(&mut raw))?;
-        let precision = self.precision(LevelPart::Vector, 0);
-        let top = match precision {
-            Precision::F32 => Top::F32(self.wrap(&host, &raw, 0, &mut phases)?),
-            _ => Top::F64(self.wrap(&host, &raw, 0, &mut phases)?),
+        let asked = || Plan::asked(self.config, self.matrix.precision(), raw.len());
+        let mut plan = self.plan.clone().unwrap_or_else(asked);
+        let rehearsal = match self.plan {
+            None if plan.is_open() => {
+                let start = Instant::now();
+                let rehearsal = self.decide(&host, &mut raw, &mut plan)?;
+                phases.add("plan", start.elapsed().as_secs_f64());
+                rehearsal
+            }
+            _ => None,
         };
-        Ok(Built { top, kept, phases })
+        phases.time("scaling", || self.scale(&mut raw, &plan))?;
+        let mut top = self.finest(&host, &raw, &plan, &mut phases);
+        while let Some(reason) = self.objection(&mut top, &plan, rehearsal.as_ref())? {
+            if !plan.promote(None, &reason) {
+                break;
+            }
+            top = self.finest(&host, &raw, &plan, &mut phases);
+        }
+        Ok(Built { top: top?, plan, kept, phases })
+    }
+
+    /// What speaks against a hierarchy in formats of which some were left open.
+    fn objection(
+        &self,
+        top: &mut Result<Box<dyn Finest<Host>>>,
+        plan: &Plan,
+        rehearsal: Option<&Rehearsal>,
+    ) -> Result<Option<String>> {
+        match (top, rehearsal) {
+            (Err(error), _) if plan.is_open() && error.status == Status::PrecisionLost => {
+                Ok(Some(error.message.clone()))
+            }
+            (Ok(top), Some(rehearsal)) if plan.is_narrow() => {
+                let loss = rehearsal.loss(&mut **top, self.matrix)?;
+                Ok((loss > rehearsal::LIMIT).then(|| format!("a cycle was off by {:.0} %", 100.0 * loss)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The levels, entered from the caller's vectors.
+    fn finest<T: Scalar>(
+        &self,
+        host: &Host,
+        raw: &[Raw<T>],
+        plan: &Plan,
+        phases: &mut Phases,
+    ) -> Result<Box<dyn Finest<Host>>> {
+        let guarded = self.config.choice("precision.residual_scaling").is_none();
+        let scaling = raw[0].scale.as_deref().map(entrance).transpose()?;
+        with_storage!(plan.of(LevelPart::Vector, 0), V => {
+            let level = self.wrap::<T, V>(host, raw, plan, 0, phases)?;
+            Ok(Box::new(Entrance::new(level, scaling, guarded, plan.is_narrow())))
+        })
+    }
+
+    /// Chooses the formats that the options left open; the rehearsal is what the hierarchy in these formats can be held against.
+    fn decide<T: Scalar>(&self, host: &Host, raw: &mut [Raw<T>], plan: &mut Plan) -> Result<Option<Rehearsal>> {
+        let entries = |level: &Raw<T>| level.a.view().entries();
+        let total: usize = raw.iter().map(entries).sum();
+        if total < plan::TINY {
+            plan.leave("too small to gain anything");
+            return Ok(None);
+        }
+        let full = Plan::uniform(T::PRECISION, raw.len());
+        let mut top = self.finest(host, raw, &full, &mut Phases::default())?;
+        let absolute = |level: &Raw<T>| {
+            let mut d = diagonal::entries(&level.a.view())?;
+            d.iter_mut().for_each(|d| *d = d.abs());
+            Ok(d)
+        };
+        let diagonals = raw.iter().map(absolute).collect::<Result<Vec<_>>>()?;
+        let (rehearsal, smooth) = Rehearsal::new(&mut *top, &diagonals[0])?;
+        drop(top);
+        let scaling = self.config.text("precision.scaling");
+        for level in raw.iter_mut() {
+            let ones = || try_vec(level.a.view().scalar_rows(), 1.0);
+            level.factors = match scaling::factors(&level.a, &scaling) {
+                Ok(Some(factors)) => Some(factors),
+                Ok(None) => Some(ones()?),
+                Err(error) if error.status == Status::PrecisionLost => None,
+                Err(error) => return Err(error),
+            };
+        }
+        let keeps_matrix = smooth::keeps_matrix(&smooth::name(self.config, self.near_null_space.is_some()));
+        for (i, level) in raw.iter().enumerate() {
+            let (a, d, w) = (level.a.view(), &diagonals[i], &smooth[i]);
+            let share = |m: &SharedCsr<T>| m.view().entries() as f64 / total as f64;
+            let matrix = plan::Part::measure(
+                share(&level.a),
+                |format| match (&level.factors, format) {
+                    (None, _) => plan::Loss::OUT_OF_RANGE,
+                    (Some(s), Precision::F16) => plan::matrix_loss::<T, f16>(&a, s, d, w),
+                    (Some(s), _) => plan::matrix_loss::<T, bf16>(&a, s, d, w),
+                },
+                plan::energy(&a, d, w),
+            );
+            let transfer = level.transfer.as_ref().map(|(p, _)| {
+                let view = p.view();
+                plan::Part::measure(
+                    2.0 * share(p),
+                    |format| match (&level.factors, &raw[i + 1].factors, format) {
+                        (Some(s), Some(c), Precision::F16) => {
+                            plan::transfer_loss::<T, f16>(&view, (s, c), (d, w), &smooth[i + 1])
+                        }
+                        (Some(s), Some(c), _) => plan::transfer_loss::<T, bf16>(&view, (s, c), (d, w), &smooth[i + 1]),
+                        _ => plan::Loss::OUT_OF_RANGE,
+                    },
+                    plan::energy(&a, d, w),
+                )
+            });
+            plan.decide(i, &plan::Measured { energy: plan::energy(&a, d, w), matrix, transfer }, keeps_matrix);
+        }
+        Ok(Some(rehearsal))
     }
 
     /// All levels in the precision of set-up.
@@ -172,10 +285,6 @@ impl Builder<'_> {
         let coarsening = self.coarsening::<T>();
         let fine = self.fine_matrix::<T>(coarsening)?;
         self.coarsen_all(host, coarsening, fine, kept, phases)
-    }
-
-    fn precision(&self, part: LevelPart, level: usize) -> Precision {
-        self.config.level_precision(part, level, self.matrix.precision())
     }
 
     fn coarsening<T: Scalar>(&self) -> &'static dyn Coarsening<T> {
@@ -244,10 +353,10 @@ impl Builder<'_> {
                 space = next;
             }
             all_kept.push(Kept { transfers: kept, coarse_matrix: Arc::clone(&coarse_matrix.structure), ap });
-            levels.push(Raw { a, transfer: Some((p, r)), largest_eigenvalue, scale: None });
+            levels.push(Raw { a, transfer: Some((p, r)), largest_eigenvalue, scale: None, factors: None });
             a = coarse_matrix;
         }
-        levels.push(Raw { a, transfer: None, largest_eigenvalue: None, scale: None });
+        levels.push(Raw { a, transfer: None, largest_eigenvalue: None, scale: None, factors: None });
         Ok((levels, all_kept))
     }
 
@@ -265,12 +374,13 @@ impl Builder<'_> {
         phases: &mut Phases,
     ) -> Result<Option<Step<T>>> {
         let (graph, coarse, patterns) = match earlier {
-            Some(Transfers::Unchanged { pair, .. }) => {
+            Some(Transfers::Unchanged { pair, bytes, .. }) => {
                 let (p, r) = pair
                     .downcast_ref::<(SharedCsr<T>, SharedCsr<T>)>()
                     .expect("the precision of set-up does not change")
                     .clone();
-                let kept = self.unchanged(pair, level, &p, &r);
+                let (ps, rs) = (Arc::clone(&p.structure), Arc::clone(&r.structure));
+                let kept = Transfers::Unchanged { pair, bytes, p: ps, r: rs };
                 return Ok(Some(Step { p, r, next_space: None, largest_eigenvalue: None, kept }));
             }
             Some(Transfers::Renewed { graph, coarse, p, r }) => (graph, coarse, Some((p, r))),
@@ -312,46 +422,28 @@ impl Builder<'_> {
         })?;
         let Output { p, near_null_space: next_space, largest_eigenvalue } = output;
         let kept = if self.config.text("amg.update.interpolation") == "keep" {
-            self.unchanged(Arc::new((p.clone(), r.clone())), level, &p, &r)
+            let wanted = self.config.level_precision(LevelPart::Transfer, level, self.matrix.precision());
+            let shared = wanted == Wanted::Fixed(T::PRECISION);
+            let bytes = if shared { 0 } else { p.values.owned_bytes() + r.values.owned_bytes() };
+            let pair = Arc::new((p.clone(), r.clone()));
+            Transfers::Unchanged { pair, bytes, p: Arc::clone(&p.structure), r: Arc::clone(&r.structure) }
         } else {
             Transfers::Renewed { graph, coarse, p: Arc::clone(&p.structure), r: Arc::clone(&r.structure) }
         };
         Ok(Some(Step { p, r, next_space, largest_eigenvalue, kept }))
     }
 
-    /// The transfers `pair`, which are p and r, kept as they are.
-    fn unchanged<T: Scalar>(
-        &self,
-        pair: Arc<dyn Any + Send + Sync>,
-        level: usize,
-        p: &SharedCsr<T>,
-        r: &SharedCsr<T>,
-    ) -> Transfers {
-        let shared = self.precision(LevelPart::Transfer, level) == T::PRECISION;
-        let bytes = if shared { 0 } else { p.values.owned_bytes() + r.values.owned_bytes() };
-        Transfers::Unchanged { pair, bytes, p: Arc::clone(&p.structure), r: Arc::clone(&r.structure) }
-    }
-
-    /// A matrix that the library stores itself.
-    fn stored<S: Number>(&self, host: &Host, matrix: SharedCsr<S>) -> Result<Stored<S>> {
-        match self.config.choice("precision.indices") {
-            None => Stored::compact(host, matrix),
-            Some(_) => Ok(Stored::new(host, matrix)),
-        }
-    }
-
-    /// Scales the levels of which a part is stored in 16 bits.
-    fn scale<T: Scalar>(&self, raw: &mut [Raw<T>]) -> Result<()> {
-        if self.config.text("precision.scaling") == "none" {
+    /// Scales the levels of which a part has 16 bits.
+    fn scale<T: Scalar>(&self, raw: &mut [Raw<T>], plan: &Plan) -> Result<()> {
+        let scaling = self.config.text("precision.scaling");
+        if scaling == "none" {
             return Ok(());
         }
-        let narrow = |part: LevelPart, level: usize| !self.precision(part, level).is_scalar();
-        for i in 0..raw.len() {
-            let transfers =
-                (i > 0 && narrow(LevelPart::Transfer, i - 1)) || (i + 1 < raw.len() && narrow(LevelPart::Transfer, i));
-            if transfers || narrow(LevelPart::Matrix, i) || narrow(LevelPart::Smoother, i) {
-                raw[i].scale = Some(at_level(i, scaling::factors(&raw[i].a))?);
-            }
+        for (i, level) in raw.iter_mut().enumerate().filter(|(i, _)| plan.is_scaled(*i)) {
+            level.scale = match level.factors.take() {
+                Some(factors) => Some(factors),
+                None => at_level(i, scaling::factors(&level.a, &scaling))?,
+            };
         }
         for i in 0..raw.len() {
             if let Some(s) = &raw[i].scale {
@@ -367,26 +459,12 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// What the finest level needs to be entered.
-    fn entrance<T: Scalar, V: Number>(
-        &self,
-        host: &Host,
-        level: &Raw<T>,
-        i: usize,
-    ) -> Result<Option<Scaling<Host, V>>> {
-        let Some(s) = level.scale.as_ref().filter(|_| i == 0) else { return Ok(None) };
-        let mut inverse = host.zeros(s.len())?;
-        for (to, s) in inverse.iter_mut().zip(s) {
-            *to = V::from_f64(1.0 / s);
-        }
-        Ok(Some(Scaling { inverse, b: host.zeros(s.len())? }))
-    }
-
     /// Level `i` and all below, stored in their own precisions.
     fn wrap<T: Scalar, V: Number>(
         &self,
         host: &Host,
         raw: &[Raw<T>],
+        plan: &Plan,
         i: usize,
         phases: &mut Phases,
     ) -> Result<Level<Host, V>> {
@@ -395,39 +473,41 @@ impl Builder<'_> {
         let level = &raw[i];
         let view = level.a.view();
         let rows = view.scalar_rows();
-        let storage = self.precision(LevelPart::Matrix, i);
+        let storage = plan.of(LevelPart::Matrix, i);
         let smoother_name = smooth::name(config, self.near_null_space.is_some());
         // The finest level reads the caller's own arrays, in their own format, whatever set-up made of them.
         let a: Box<dyn Operator<Host, V>> = with_storage!(storage, S => {
             let own = i > 0 || level.scale.is_some();
             let stored = if own {
-                at_level(i, scaling::store::<T, S>(&level.a, "matrix"))?
+                at_level(i, scaling::store::<T, S>(&level.a, "matrix", self.rounding(level)))?
             } else if storage == self.matrix.precision() {
                 self.matrix.shared::<S>()?
             } else {
-                at_level(i, scaling::store::<T, S>(&self.matrix.shared::<T>()?, "matrix"))?
+                at_level(i, scaling::store::<T, S>(&self.matrix.shared::<T>()?, "matrix", Rounding::Nearest))?
             };
             if (own || storage != self.matrix.precision()) && !smooth::keeps_matrix(&smoother_name) {
                 Box::new(self.stored(host, stored)?)
             } else {
-                Box::new(Stored::new(host, stored))
+                Box::new(Stored::new(host, stored).with_sums(self.sums()))
             }
         });
-        let smoother_precision = self.precision(LevelPart::Smoother, i);
+        let smoother_precision = plan.of(LevelPart::Smoother, i);
         let setup =
             smooth::Setup { host, config, a: view, matrix: &level.a, largest_eigenvalue: level.largest_eigenvalue };
         let smoother = phases.time("smoother", || smooth::build::<T, V>(&smoother_name, &setup, smoother_precision));
         let smoother = at_level(i, smoother)?;
         let below = match &level.transfer {
             Some((p, r)) => {
-                let vector = self.precision(LevelPart::Vector, i + 1);
-                let transfer = self.precision(LevelPart::Transfer, i);
+                let vector = plan.of(LevelPart::Vector, i + 1);
+                let transfer = plan.of(LevelPart::Transfer, i);
                 Below::Coarser(with_storage!(vector, W => {
-                    let coarse = self.wrap::<T, W>(host, raw, i + 1, phases)?;
-                    self.coarser::<T, V, W>(host, (transfer, i), p, r, coarse, shape)?
+                    let coarse = self.wrap::<T, W>(host, raw, plan, i + 1, phases)?;
+                    self.coarser::<T, V, W>(host, (transfer, i), p, r, coarse)?
                 }))
             }
-            None if rows <= DENSE_LIMIT.max(config.int("amg.coarsest.max_rows")) => {
+            None if config.choice("amg.coarsest.solver").is_none()
+                && rows <= DENSE_LIMIT.max(config.int("amg.coarsest.max_rows")) =>
+            {
                 let inverse = phases.time("coarsest", || -> Result<Box<dyn Operator<Host, V>>> {
                     with_storage!(storage, S => Ok(Box::new(Inverse::<S>::new(host, &view)?)))
                 });
@@ -448,34 +528,79 @@ impl Builder<'_> {
             scratch,
             below,
             nonzeros: view.entries(),
-            scaling: self.entrance(host, level, i)?,
         })
     }
 
-    /// What comes below a level: transfers between it and the next.
+    /// How the matrix of a level is rounded: in the scaled variables the constant vector is the scale.
+    fn rounding<'r, T>(&self, level: &'r Raw<T>) -> Rounding<'r> {
+        match &level.scale {
+            Some(scale) if self.config.text("precision.rounding") == "row_sums" => Rounding::Keeping(scale),
+            _ => Rounding::Nearest,
+        }
+    }
+
+    /// A matrix that the library stores itself. Only wide sums know columns of 16 bits.
+    fn stored<S: Number>(&self, host: &Host, matrix: SharedCsr<S>) -> Result<Stored<S>> {
+        match (self.config.choice("precision.indices"), self.sums()) {
+            (None, Sums::Wide) => Stored::compact(host, matrix),
+            (_, sums) => Ok(Stored::new(host, matrix).with_sums(sums)),
+        }
+    }
+
+    fn sums(&self) -> Sums {
+        if self.config.text("precision.accumulate") == "storage" { Sums::Rounded } else { Sums::Wide }
+    }
+
+    /// A coarse level, seen from one whose vectors have precision `V`.
     fn coarser<T: Scalar, V: Number, W: Number>(
         &self,
         host: &Host,
-        (transfer, level_number): (Precision, usize),
+        (transfer, fine): (Precision, usize),
         p: &SharedCsr<T>,
         r: &SharedCsr<T>,
         level: Level<Host, W>,
-        shape: Shape,
     ) -> Result<Box<dyn CoarseGrid<Host, V>>> {
         let n = level.a.rows();
-        let inner = match shape {
+        let inner = match level.shape {
             Shape::K if !level.is_exact() => Some((host.zeros(n)?, host.zeros(n)?)),
             _ => None,
         };
-        with_storage!(transfer, S => Ok(Box::new(cycle::Coarse::<Host, V, W> {
-            restriction: Box::new(self.stored(host, at_level(level_number, scaling::store::<T, S>(r, "restriction"))?)?),
-            interpolation: Box::new(self.stored(host, at_level(level_number, scaling::store::<T, S>(p, "prolongator"))?)?),
-            b: host.zeros(n)?,
-            x: host.zeros(n)?,
-            inner,
-            level,
-        })))
+        let narrower =
+            W::PRECISION == Precision::F16 || V::PRECISION == Precision::F64 && W::PRECISION != Precision::F64;
+        let guarded = narrower && self.config.choice("precision.residual_scaling").is_none();
+        with_storage!(transfer, S => {
+            let stored = |m: &SharedCsr<T>, what: &str| {
+                let stored = at_level(fine, scaling::store::<T, S>(m, what, Rounding::Nearest))?;
+                Ok(Box::new(self.stored(host, stored)?))
+            };
+            Ok(Box::new(cycle::Coarse::<Host, V, W> {
+                restriction: stored(r, "restriction")?,
+                interpolation: stored(p, "prolongator")?,
+                b: host.zeros(n)?,
+                x: host.zeros(n)?,
+                inner,
+                guarded,
+                level,
+            }))
+        })
     }
+}
+
+/// The inverse of the finest level's scaling in two parts, a power of two and one for each row, which f32 can hold.
+fn entrance(s: &[f64]) -> Result<(f64, Vec<f32>)> {
+    let (low, high) = s.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), s| (low.min(*s), high.max(*s)));
+    let middle = (0.5 * (low.log2() + high.log2())).round().exp2();
+    let mut inverse = try_vec(s.len(), 0.0_f32)?;
+    for (to, s) in inverse.iter_mut().zip(s) {
+        *to = (middle / s) as f32;
+    }
+    if inverse.iter().any(|v| !v.is_normal()) {
+        return fail!(
+            PrecisionLost,
+            "level 0: diagonals from {low:.1e} to {high:.1e}, squared, are too far apart for 16-bit storage; store it in f32"
+        );
+    }
+    Ok((1.0 / middle, inverse))
 }
 
 /// A result, its error telling the level.

@@ -6,23 +6,27 @@
 pub mod coarsen;
 pub mod cycle;
 mod estimate;
+mod finest;
 mod galerkin;
 mod hierarchy;
 pub mod interp;
 pub mod null_space;
+mod plan;
+mod rehearsal;
 pub(crate) mod scaling;
 pub mod strength;
 
-use crate::backend::{Backend, Preconditioner};
-use crate::config::Config;
+use crate::backend::Preconditioner;
+use crate::config::{Config, LevelPart};
 use crate::context::{Context, LogLevel};
-use crate::error::{Result, fail, try_vec};
+use crate::error::{Result, fail};
 use crate::host::Host;
 use crate::matrix::Matrix;
 use crate::report::Report;
-use crate::scalar::{Number, Scalar, SliceMut, SliceRef};
+use crate::scalar::{Scalar, SliceMut, SliceRef};
+use finest::Outcome;
 pub use hierarchy::LevelMatrices;
-use hierarchy::{Builder, Built, Kept, Top};
+use hierarchy::{Builder, Built, Kept};
 use null_space::NearNullSpace;
 use std::sync::Arc;
 use std::time::Instant;
@@ -34,23 +38,19 @@ pub struct Amg {
     matrix: Arc<Matrix>,
     near_null_space: Option<Arc<NearNullSpace>>,
     built: Built,
-    converted: Converted,
+    /// What was given wider formats since set-up, and why.
+    promotions: Vec<String>,
+    /// The level at which the last application failed.
+    lost_at: Option<usize>,
     /// Stored values of all levels: how much work a cycle is.
     work: usize,
-}
-
-/// Right-hand side and result in the precision of the finest level, for callers whose vectors have another.
-#[derive(Default)]
-struct Converted {
-    f64: (Vec<f64>, Vec<f64>),
-    f32: (Vec<f32>, Vec<f32>),
 }
 
 impl Amg {
     /// Builds the hierarchy of a square matrix.
     pub fn setup(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Amg> {
         let near_null_space = matrix.near_null_space();
-        let builder = Builder { context, config, matrix, near_null_space: near_null_space.clone() };
+        let builder = Builder { context, config, matrix, near_null_space: near_null_space.clone(), plan: None };
         let built = build(&builder, None)?;
         let mut amg = Amg {
             context: context.clone(),
@@ -58,7 +58,8 @@ impl Amg {
             matrix: Arc::clone(matrix),
             near_null_space,
             built,
-            converted: Converted::default(),
+            promotions: Vec::new(),
+            lost_at: None,
             work: 0,
         };
         let report = amg.report();
@@ -76,7 +77,7 @@ impl Amg {
 
     /// The matrices that [`Amg::setup`] computes, finest level first: for looking at a hierarchy, not for solving with it.
     pub fn level_matrices(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Vec<LevelMatrices>> {
-        let builder = Builder { context, config, matrix, near_null_space: matrix.near_null_space() };
+        let builder = Builder { context, config, matrix, near_null_space: matrix.near_null_space(), plan: None };
         context.run(matrix.entries(), || builder.level_matrices())
     }
 
@@ -90,9 +91,34 @@ impl Amg {
             config: &self.config,
             matrix: &self.matrix,
             near_null_space: self.near_null_space.clone(),
+            plan: None,
         };
         self.built = build(&builder, Some(self.built.kept.clone()))?;
+        self.promotions.clear();
         Ok(())
+    }
+
+    /// Gives what the options left open wider formats, on the level that lost precision, or on all when none did or it cannot be made wider;
+    /// false when nothing can. Costs an update.
+    fn promote(&mut self, reason: &str) -> Result<bool> {
+        let mut plan = self.built.plan.clone();
+        let level = self.lost_at.take().filter(|level| plan.promote(Some(*level), reason));
+        if level.is_none() && !plan.promote(None, reason) {
+            return Ok(false);
+        }
+        let builder = Builder {
+            context: &self.context,
+            config: &self.config,
+            matrix: &self.matrix,
+            near_null_space: self.near_null_space.clone(),
+            plan: Some(plan),
+        };
+        self.built = build(&builder, Some(self.built.kept.clone()))?;
+        let which = level.map_or("all levels".to_string(), |level| format!("level {level}"));
+        let line = format!("{which} promoted: {reason}");
+        self.context.log(LogLevel::Warning, || line.clone());
+        self.promotions.push(line);
+        Ok(true)
     }
 
     /// Scalar rows.
@@ -101,44 +127,40 @@ impl Amg {
     }
 
     /// x = M b, one cycle. Allocates nothing, except at the first call with vectors of another precision than the finest level's.
+    /// Numbers that are not finite, where b has none and a level is narrower than the matrix, are an error that names the level.
     pub fn apply<T: Scalar>(&mut self, b: &[T], x: &mut [T]) -> Result<()> {
         let n = self.matrix.rows();
         if b.len() != n || x.len() != n {
             return fail!(SizeMismatch, "b has {} and x {} elements; the hierarchy has {n} rows", b.len(), x.len());
         }
-        self.prepare::<T>()?;
-        let (top, converted) = (&mut self.built.top, &mut self.converted);
-        let host = Host::new(&self.context);
-        self.context.run(self.work, || match (top, T::slice_ref(b), T::slice_mut(x)) {
-            (Top::F64(level), SliceRef::F64(b), SliceMut::F64(x)) => level.cycle(b, x),
-            (Top::F32(level), SliceRef::F32(b), SliceMut::F32(x)) => level.cycle(b, x),
-            (Top::F64(level), _, x) => through(&host, b, &mut converted.f64, x, |b, x| level.cycle(b, x)),
-            (Top::F32(level), _, x) => through(&host, b, &mut converted.f32, x, |b, x| level.cycle(b, x)),
-        })
+        let top = &mut self.built.top;
+        let outcome = self.context.run(self.work, || match (T::slice_ref(b), T::slice_mut(x)) {
+            (SliceRef::F64(b), SliceMut::F64(x)) => top.apply_f64(b, x),
+            (SliceRef::F32(b), SliceMut::F32(x)) => top.apply_f32(b, x),
+            _ => unreachable!("b and x have the same type"),
+        });
+        let Outcome::Lost(level) = outcome? else { return Ok(()) };
+        self.lost_at = Some(level);
+        let of = |part| self.built.plan.of(part, level).name();
+        fail!(
+            PrecisionLost,
+            "level {level}: numbers beyond the range of its vectors ({}) appeared in the cycle, with the matrix in {}; \
+             use wider formats there, or precision \"auto\"",
+            of(LevelPart::Vector),
+            of(LevelPart::Matrix)
+        )
     }
 
     /// Makes room for vectors of type `T`, so that `apply` need not.
     pub(crate) fn prepare<T: Scalar>(&mut self) -> Result<()> {
-        let n = self.matrix.rows();
-        let (f64, f32) = (&mut self.converted.f64, &mut self.converted.f32);
-        match &self.built.top {
-            Top::F64(_) if T::PRECISION != f64::PRECISION && f64.0.len() != n => {
-                *f64 = (try_vec(n, 0.0)?, try_vec(n, 0.0)?)
-            }
-            Top::F32(_) if T::PRECISION != f32::PRECISION && f32.0.len() != n => {
-                *f32 = (try_vec(n, 0.0)?, try_vec(n, 0.0)?)
-            }
-            _ => {}
-        }
-        Ok(())
+        self.built.top.prepare(T::PRECISION)
     }
 
     /// What set-up did.
     pub fn report(&self) -> Report {
-        let mut levels = Vec::new();
-        match &self.built.top {
-            Top::F64(level) => level.describe(&mut levels),
-            Top::F32(level) => level.describe(&mut levels),
+        let mut levels = self.built.top.describe();
+        for (level, plan) in levels.iter_mut().zip(&self.built.plan.levels) {
+            level.precision_reason = plan.reason.clone();
         }
         let kept: usize = self.built.kept.iter().map(Kept::bytes).sum();
         let bytes = levels.iter().map(|l| l.bytes).sum::<usize>() + kept;
@@ -148,6 +170,7 @@ impl Amg {
             device: self.context.device().name(),
             threads: self.context.threads(),
             bytes,
+            promotions: self.promotions.clone(),
             ..Report::default()
         }
     }
@@ -166,32 +189,22 @@ fn build(builder: &Builder<'_>, kept: Option<Vec<Kept>>) -> Result<Built> {
     Ok(built)
 }
 
-/// Runs a cycle in precision `V` for vectors of precision `T`.
-fn through<T: Scalar, V: Scalar>(
-    host: &Host,
-    b: &[T],
-    room: &mut (Vec<V>, Vec<V>),
-    x: SliceMut<'_>,
-    cycle: impl FnOnce(&[V], &mut [V]) -> Result<()>,
-) -> Result<()> {
-    host.copy(b, &mut room.0);
-    cycle(&room.0, &mut room.1)?;
-    match x {
-        SliceMut::F64(x) => host.copy(&room.1, x),
-        SliceMut::F32(x) => host.copy(&room.1, x),
-    }
-    Ok(())
-}
-
 impl<T: Scalar> Preconditioner<Host, T> for Amg {
     fn apply(&mut self, r: &[T], z: &mut [T]) -> Result<()> {
         Amg::apply(self, r, z)
     }
 
     fn is_constant_symmetric(&self) -> bool {
-        match &self.built.top {
-            Top::F64(level) => level.is_symmetric_in(T::PRECISION),
-            Top::F32(level) => level.is_symmetric_in(T::PRECISION),
-        }
+        // Rounding that keeps row sums does not round a_ij and a_ji alike.
+        let alike = !self.built.plan.is_narrow() || self.config.text("precision.rounding") == "nearest";
+        alike && self.built.top.is_symmetric_in(T::PRECISION)
+    }
+
+    fn narrowest(&self) -> Option<String> {
+        self.built.plan.narrowest()
+    }
+
+    fn widen(&mut self, reason: &str) -> Result<bool> {
+        self.promote(reason)
     }
 }

@@ -1,6 +1,7 @@
 //! A stored matrix as an operator of the host backend.
 
-use super::{Host, spmv};
+use super::Host;
+use super::spmv::{self, Sums};
 use crate::backend::Operator;
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
@@ -10,6 +11,7 @@ use crate::sparse::{Compact, SharedCsr};
 pub struct Stored<S> {
     host: Host,
     matrix: Format<S>,
+    sums: Sums,
 }
 
 /// How columns are stored.
@@ -23,15 +25,20 @@ enum Format<S> {
 impl<S: Number> Stored<S> {
     /// Acts on the threads of `host`.
     pub fn new(host: &Host, matrix: SharedCsr<S>) -> Stored<S> {
-        Stored { host: host.clone(), matrix: Format::Shared(matrix) }
+        Stored { host: host.clone(), matrix: Format::Shared(matrix), sums: Sums::Wide }
     }
 
     /// With columns of 16 bits where that is possible and saves enough.
     pub fn compact(host: &Host, matrix: SharedCsr<S>) -> Result<Stored<S>> {
         match Compact::new(&matrix)? {
-            Some(compact) => Ok(Stored { host: host.clone(), matrix: Format::Compact(compact) }),
+            Some(compact) => Ok(Stored { host: host.clone(), matrix: Format::Compact(compact), sums: Sums::Wide }),
             None => Ok(Stored::new(host, matrix)),
         }
+    }
+
+    /// The same with other sums; with columns of 16 bits they are always wide.
+    pub fn with_sums(self, sums: Sums) -> Stored<S> {
+        Stored { sums, ..self }
     }
 
     fn view(&self) -> spmv::View<'_, S> {
@@ -59,13 +66,13 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Stored<S> {
 
     fn apply(&self, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) -> Result<()> {
         let a = self.view();
-        self.host.run(self.entries(), || spmv::apply(a, alpha, x, beta, y));
+        self.host.run(self.entries(), || spmv::apply_with(a, alpha, x, beta, y, self.sums));
         Ok(())
     }
 
     fn residual(&self, b: &[Y], x: &[X], r: &mut [Y]) -> Result<()> {
         let a = self.view();
-        self.host.run(self.entries(), || spmv::residual(a, b, x, r));
+        self.host.run(self.entries(), || spmv::residual_with(a, b, x, r, self.sums));
         Ok(())
     }
 

@@ -46,6 +46,15 @@ impl<Y: Number> Finish<'_, Y> {
     }
 }
 
+/// What the sums of a row are kept in when the result has 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sums {
+    /// f32.
+    Wide,
+    /// The format of the result: rounded after each term.
+    Rounded,
+}
+
 /// y = alpha A x + beta y; y is not read when beta is 0.
 pub fn apply<'a, S: Number, X: Number, Y: Number>(
     a: impl Into<View<'a, S>>,
@@ -54,18 +63,37 @@ pub fn apply<'a, S: Number, X: Number, Y: Number>(
     beta: Y::Wide,
     y: &mut [Y],
 ) {
+    apply_with(a, alpha, x, beta, y, Sums::Wide);
+}
+
+/// [`apply`] with these sums.
+pub fn apply_with<'a, S: Number, X: Number, Y: Number>(
+    a: impl Into<View<'a, S>>,
+    alpha: Y::Wide,
+    x: &[X],
+    beta: Y::Wide,
+    y: &mut [Y],
+    sums: Sums,
+) {
     let finish = if beta == Y::Wide::ZERO { Finish::Overwrite(alpha) } else { Finish::Scale(alpha, beta) };
-    product(&a.into(), x, y, finish);
+    product(&a.into(), x, y, finish, sums);
 }
 
-/// r = b - A x.
-pub fn residual<'a, S: Number, X: Number, Y: Number>(a: impl Into<View<'a, S>>, b: &[Y], x: &[X], r: &mut [Y]) {
+/// r = b - A x, with these sums.
+pub fn residual_with<'a, S: Number, X: Number, Y: Number>(
+    a: impl Into<View<'a, S>>,
+    b: &[Y],
+    x: &[X],
+    r: &mut [Y],
+    sums: Sums,
+) {
     assert_eq!(b.len(), r.len());
-    product(&a.into(), x, r, Finish::Residual(b));
+    product(&a.into(), x, r, Finish::Residual(b), sums);
 }
 
-fn product<S: Number, X: Number, Y: Number>(a: &View<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
+fn product<S: Number, X: Number, Y: Number>(a: &View<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>, sums: Sums) {
     match a {
+        View::Csr(a) if sums == Sums::Rounded && !Y::PRECISION.is_scalar() => rounded(a, x, y, finish),
         View::Csr(a) => {
             assert_eq!((x.len(), y.len()), (a.scalar_cols(), a.scalar_rows()));
             let locate = |first: usize, offsets: &mut [usize]| {
@@ -97,6 +125,32 @@ fn product<S: Number, X: Number, Y: Number>(a: &View<'_, S>, x: &[X], y: &mut [Y
             });
         }
     }
+}
+
+/// Partial sums of a row whose sums are rounded.
+const LANES: usize = 8;
+
+/// The product with sums that are rounded after each term.
+fn rounded<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
+    assert_eq!((x.len(), y.len()), (a.scalar_cols(), a.scalar_rows()));
+    let keep = |sum: Y::Wide| Y::narrow(sum).widen();
+    let Block { rows: br, cols: bc } = a.block;
+    par::for_each_row_mut(y, br, SPMV_GRAIN / br, |start, y| {
+        for (k, y) in y.iter_mut().enumerate() {
+            let (i, r) = (start + k / br, k % br);
+            let mut lanes = [Y::Wide::ZERO; LANES];
+            let mut next = 0;
+            for (j, block) in a.row(i) {
+                for (v, x) in block[r * bc..][..bc].iter().zip(&x[j * bc..]) {
+                    let lane = &mut lanes[next % LANES];
+                    *lane = keep(*lane + v.cast::<Y::Wide>() * x.cast());
+                    next += 1;
+                }
+            }
+            let sum = lanes.into_iter().fold(Y::Wide::ZERO, |sum, lane| keep(sum + lane));
+            finish.rows(start * br + k, &[sum], std::slice::from_mut(y));
+        }
+    });
 }
 
 /// Fills in where the rows from the given one on lie, and says what is to be added to their columns.
@@ -169,7 +223,7 @@ mod tests {
                 assert!(y.iter().zip(&expected).all(|(y, e)| (y - e).abs() < 1e-11), "{br}x{bc}");
 
                 let mut r = vec![f64::NAN; 13 * br];
-                residual(&a.view(), &expected, &x, &mut r);
+                residual_with(&a.view(), &expected, &x, &mut r, Sums::Wide);
                 let mut s = vec![f64::NAN; 13 * br];
                 apply(&a.view(), -1.0, &x, 0.0, &mut s);
                 assert!((0..r.len()).all(|i| (r[i] - expected[i] - s[i]).abs() < 1e-11));

@@ -4,6 +4,7 @@ use super::{Host, par};
 use crate::backend::Backend;
 use crate::error::{Result, try_vec};
 use crate::scalar::Number;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Backend for Host {
     type Slice<T: Number> = [T];
@@ -71,10 +72,51 @@ impl Backend for Host {
         });
     }
 
+    fn convert<T: Number, U: Number>(&self, factor: f64, d: Option<&[f32]>, x: &[T], y: &mut [U]) -> f64 {
+        let peak = AtomicU64::new(0);
+        assert_eq!(x.len(), y.len());
+        self.run(x.len(), || {
+            par::for_each_mut(y, par::GRAIN, |start, y| {
+                let x = &x[start..];
+                let mut largest = 0;
+                let mut put = |y: &mut U, value: f64| {
+                    largest = largest.max(size_bits(value));
+                    *y = U::from_f64(value);
+                };
+                match d {
+                    Some(d) => y
+                        .iter_mut()
+                        .zip(x.iter().zip(&d[start..]))
+                        .for_each(|(y, (x, d))| put(y, factor * (x.to_f64() * f64::from(*d)))),
+                    None => y.iter_mut().zip(x).for_each(|(y, x)| put(y, factor * x.to_f64())),
+                }
+                peak.fetch_max(largest, Ordering::Relaxed);
+            });
+        });
+        f64::from_bits(peak.into_inner())
+    }
+
+    fn peak<T: Number>(&self, x: &[T]) -> f64 {
+        let peak = AtomicU64::new(0);
+        self.run(x.len(), || {
+            par::for_each_range(x.len(), par::GRAIN, |range| {
+                let largest = x[range].iter().fold(0, |largest, x| largest.max(size_bits(x.to_f64())));
+                peak.fetch_max(largest, Ordering::Relaxed);
+            });
+        });
+        f64::from_bits(peak.into_inner())
+    }
+
     fn dot<T: Number>(&self, x: &[T], y: &[T]) -> f64 {
         assert_eq!(x.len(), y.len());
         self.run(x.len(), || par::sum(x.len(), par::GRAIN, |range| dot_piece(&x[range.clone()], &y[range])))
     }
+}
+
+/// The bits of an absolute value: as whole numbers they have the order of the values, with infinity and then NaN at the end.
+#[inline(always)]
+fn size_bits(value: f64) -> u64 {
+    value.abs().to_bits()
 }
 
 /// Rows of the blocks of a block diagonal matrix.

@@ -2,7 +2,7 @@
 //! is Gauss-Seidel in another order of the rows, so it converges for every SPD matrix.
 
 use super::{Setup, Smoother, Sweep, stored};
-use crate::amg::scaling;
+use crate::amg::scaling::{self, Rounding};
 use crate::backend::{Backend, Operator};
 use crate::error::Result;
 use crate::host::multicolour::{self, Colouring};
@@ -96,7 +96,7 @@ pub(super) fn build<T: Scalar, S: Number, V: Number>(setup: &Setup<'_, T>) -> Re
         inverse: stored::<T, S>(&inverse, 1.0)?,
         colouring: Colouring::new(&setup.a)?,
         direction: Direction::from_name(&setup.config.text("amg.smoother.gauss_seidel.direction")),
-        matrix: scaling::store::<T, S>(setup.matrix, "smoother's matrix")?,
+        matrix: scaling::store::<T, S>(setup.matrix, "smoother's matrix", Rounding::Nearest)?,
         shared: S::PRECISION == T::PRECISION,
     }))
 }

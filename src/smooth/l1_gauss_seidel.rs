@@ -3,7 +3,7 @@
 //! rows alone, and with them the result. Forward before the coarse correction, backward after it.
 
 use super::{Setup, Smoother, Sweep, stored};
-use crate::amg::scaling;
+use crate::amg::scaling::{self, Rounding};
 use crate::backend::{Backend, Operator};
 use crate::error::Result;
 use crate::host::{Host, gauss_seidel};
@@ -57,6 +57,6 @@ impl<S: Number, V: Number> Smoother<Host, V> for L1GaussSeidel<S> {
 pub(super) fn build<T: Scalar, S: Number, V: Number>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
     let inverse: Vec<T> = gauss_seidel::l1_inverse(&setup.a, setup.diagonal_width())?;
     let inverse = stored::<T, S>(&inverse, 1.0)?;
-    let matrix = scaling::store::<T, S>(setup.matrix, "smoother's matrix")?;
+    let matrix = scaling::store::<T, S>(setup.matrix, "smoother's matrix", Rounding::Nearest)?;
     Ok(Box::new(L1GaussSeidel { matrix, inverse, shared: S::PRECISION == T::PRECISION }))
 }

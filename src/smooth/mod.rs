@@ -119,7 +119,7 @@ pub(crate) fn name(config: &Config, near_null_space: bool) -> String {
     config.choice("amg.smoother.type").unwrap_or(default.to_string())
 }
 
-/// Whether the smoother of this name reads the rows of the matrix itself, and keeps them for that.
+/// Whether the smoother of this name keeps the level's matrix in its own format.
 pub(crate) fn keeps_matrix(name: &str) -> bool {
     matches!(name, "gauss_seidel" | "l1_gauss_seidel")
 }
