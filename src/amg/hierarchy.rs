@@ -51,18 +51,23 @@ pub(super) struct Kept {
 enum Transfers {
     /// Computed anew for the strong couplings, coarse unknowns and patterns of the first time.
     Renewed { graph: Arc<Graph>, coarse: Arc<Coarse>, p: Arc<Structure>, r: Arc<Structure> },
-    /// As they are: a pair of matrices in the precision of set-up, and the bytes that no level shares with it.
-    Unchanged(Arc<dyn Any + Send + Sync>, usize),
+    /// As they are: a pair of matrices in the precision of set-up, with the bytes of values that no level shares with it, and their patterns.
+    Unchanged { pair: Arc<dyn Any + Send + Sync>, bytes: usize, p: Arc<Structure>, r: Arc<Structure> },
 }
 
 impl Kept {
     /// Bytes held beyond what the levels share.
     pub fn bytes(&self) -> usize {
-        let transfers = match &self.transfers {
-            Transfers::Renewed { graph, coarse, .. } => graph.bytes() + coarse.bytes(),
-            Transfers::Unchanged(_, bytes) => *bytes,
+        // A level that stores its indices in its own way leaves the pattern to this one alone.
+        let alone = |pattern: &Arc<Structure>, here: usize| match Arc::strong_count(pattern) {
+            count if count > here => 0,
+            _ => pattern.owned_bytes(),
         };
-        transfers + self.ap.as_ref().map_or(0, |ap| ap.owned_bytes())
+        let transfers = match &self.transfers {
+            Transfers::Renewed { graph, coarse, p, r } => graph.bytes() + coarse.bytes() + alone(p, 1) + alone(r, 1),
+            Transfers::Unchanged { bytes, p, r, .. } => bytes + alone(p, 2) + alone(r, 2),
+        };
+        transfers + alone(&self.coarse_matrix, 1) + self.ap.as_ref().map_or(0, |ap| ap.owned_bytes())
     }
 }
 
@@ -375,12 +380,13 @@ impl Builder<'_> {
         phases: &mut Phases,
     ) -> Result<Option<Step<T>>> {
         let (graph, coarse, patterns) = match earlier {
-            Some(Transfers::Unchanged(pair, bytes)) => {
+            Some(Transfers::Unchanged { pair, bytes, .. }) => {
                 let (p, r) = pair
                     .downcast_ref::<(SharedCsr<T>, SharedCsr<T>)>()
                     .expect("the precision of set-up does not change")
                     .clone();
-                let kept = Transfers::Unchanged(pair, bytes);
+                let (ps, rs) = (Arc::clone(&p.structure), Arc::clone(&r.structure));
+                let kept = Transfers::Unchanged { pair, bytes, p: ps, r: rs };
                 return Ok(Some(Step { p, r, next_space: None, largest_eigenvalue: None, kept }));
             }
             Some(Transfers::Renewed { graph, coarse, p, r }) => (graph, coarse, Some((p, r))),
@@ -425,7 +431,8 @@ impl Builder<'_> {
             let wanted = self.config.level_precision(LevelPart::Transfer, level, self.matrix.precision());
             let shared = wanted == Wanted::Fixed(T::PRECISION);
             let bytes = if shared { 0 } else { p.values.owned_bytes() + r.values.owned_bytes() };
-            Transfers::Unchanged(Arc::new((p.clone(), r.clone())), bytes)
+            let pair = Arc::new((p.clone(), r.clone()));
+            Transfers::Unchanged { pair, bytes, p: Arc::clone(&p.structure), r: Arc::clone(&r.structure) }
         } else {
             Transfers::Renewed { graph, coarse, p: Arc::clone(&p.structure), r: Arc::clone(&r.structure) }
         };
@@ -473,6 +480,7 @@ impl Builder<'_> {
         let view = level.a.view();
         let rows = view.scalar_rows();
         let storage = plan.of(LevelPart::Matrix, i);
+        let smoother_name = smooth::name(config, self.near_null_space.is_some());
         // The finest level reads the caller's own arrays, in their own format, whatever set-up made of them.
         let a: Box<dyn Operator<Host, V>> = with_storage!(storage, S => {
             let own = i > 0 || level.scale.is_some();
@@ -483,10 +491,13 @@ impl Builder<'_> {
             } else {
                 at_level(i, scaling::store::<T, S>(&self.matrix.shared::<T>()?, "matrix", Rounding::Nearest))?
             };
-            Box::new(Stored::new(host, stored).with_sums(self.sums()))
+            if (own || storage != self.matrix.precision()) && !smooth::keeps_matrix(&smoother_name) {
+                Box::new(self.stored(host, stored)?)
+            } else {
+                Box::new(Stored::new(host, stored).with_sums(self.sums()))
+            }
         });
         let smoother_precision = plan.of(LevelPart::Smoother, i);
-        let smoother_name = smooth::name(config, self.near_null_space.is_some());
         let setup =
             smooth::Setup { host, config, a: view, matrix: &level.a, largest_eigenvalue: level.largest_eigenvalue };
         let smoother = phases.time("smoother", || smooth::build::<T, V>(&smoother_name, &setup, smoother_precision));
@@ -534,6 +545,14 @@ impl Builder<'_> {
         }
     }
 
+    /// A matrix that the library stores itself. Only wide sums know columns of 16 bits.
+    fn stored<S: Number>(&self, host: &Host, matrix: SharedCsr<S>) -> Result<Stored<S>> {
+        match (self.config.choice("precision.indices"), self.sums()) {
+            (None, Sums::Wide) => Stored::compact(host, matrix),
+            (_, sums) => Ok(Stored::new(host, matrix).with_sums(sums)),
+        }
+    }
+
     fn sums(&self) -> Sums {
         if self.config.text("precision.accumulate") == "storage" { Sums::Rounded } else { Sums::Wide }
     }
@@ -558,7 +577,7 @@ impl Builder<'_> {
         with_storage!(transfer, S => {
             let stored = |m: &SharedCsr<T>, what: &str| {
                 let stored = at_level(fine, scaling::store::<T, S>(m, what, Rounding::Nearest))?;
-                Ok(Box::new(Stored::new(host, stored).with_sums(self.sums())))
+                Ok(Box::new(self.stored(host, stored)?))
             };
             Ok(Box::new(cycle::Coarse::<Host, V, W> {
                 restriction: stored(r, "restriction")?,
