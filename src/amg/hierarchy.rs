@@ -6,7 +6,7 @@
 use super::coarsen::{self, Coarse, Coarsening};
 use super::cycle::{self, Below, CoarseGrid, Level, Scaling, Shape};
 use super::galerkin;
-use super::interp::{self, Input, Interpolation, Output};
+use super::interp::{self, Input, Interpolation, Memory, Output};
 use super::null_space::NearNullSpace;
 use super::scaling;
 use super::strength::{self, Graph};
@@ -15,6 +15,7 @@ use crate::config::{Config, LevelPart};
 use crate::context::{Context, LogLevel};
 use crate::error::{Error, Result, fail};
 use crate::host::dense::Inverse;
+use crate::host::eigenvalue::{Known, Largest};
 use crate::host::operator::Stored;
 use crate::host::{Host, transpose};
 use crate::matrix::Matrix;
@@ -36,27 +37,46 @@ const STALLED: f64 = 0.95;
 pub(super) struct Kept {
     transfers: Transfers,
     coarse_matrix: Arc<Structure>,
-    /// As in [`galerkin::Patterns`].
-    ap: Option<Arc<Structure>>,
+    /// As in [`galerkin::Earlier`].
+    recipe: Option<Arc<galerkin::Recipe>>,
 }
 
 /// How prolongator and restriction come back.
 #[derive(Clone)]
 enum Transfers {
     /// Computed anew for the strong couplings, coarse unknowns and patterns of the first time.
-    Renewed { graph: Arc<Graph>, coarse: Arc<Coarse>, p: Arc<Structure>, r: Arc<Structure> },
-    /// As they are: a pair of matrices in the precision of set-up, and the bytes that no level shares with it.
-    Unchanged(Arc<dyn Any + Send + Sync>, usize),
+    Renewed {
+        graph: Arc<Graph>,
+        coarse: Arc<Coarse>,
+        p: Arc<Structure>,
+        r: Arc<Structure>,
+        memory: Option<Arc<dyn Memory>>,
+    },
+    /// As they are.
+    Unchanged(Unchanged),
+}
+
+/// Transfers that stay.
+#[derive(Clone)]
+struct Unchanged {
+    /// Prolongator and restriction in the precision of set-up.
+    pair: Arc<dyn Any + Send + Sync>,
+    /// Bytes of the pair that no level shares.
+    bytes: usize,
+    /// The largest eigenvalue of D^-1 A when set-up was done, where interpolation has estimated it.
+    largest_eigenvalue: Option<Largest>,
 }
 
 impl Kept {
     /// Bytes held beyond what the levels share.
     pub fn bytes(&self) -> usize {
         let transfers = match &self.transfers {
-            Transfers::Renewed { graph, coarse, .. } => graph.bytes() + coarse.bytes(),
-            Transfers::Unchanged(_, bytes) => *bytes,
+            Transfers::Renewed { graph, coarse, memory, .. } => {
+                graph.bytes() + coarse.bytes() + memory.as_ref().map_or(0, |memory| memory.bytes())
+            }
+            Transfers::Unchanged(unchanged) => unchanged.bytes,
         };
-        transfers + self.ap.as_ref().map_or(0, |ap| ap.owned_bytes())
+        transfers + self.recipe.as_ref().map_or(0, |recipe| recipe.bytes())
     }
 }
 
@@ -65,7 +85,7 @@ struct Step<T> {
     p: SharedCsr<T>,
     r: SharedCsr<T>,
     next_space: Option<NearNullSpace>,
-    largest_eigenvalue: Option<f64>,
+    largest_eigenvalue: Known,
     kept: Transfers,
 }
 
@@ -74,8 +94,7 @@ struct Raw<T> {
     a: SharedCsr<T>,
     /// Prolongator and restriction to the next level; none on the coarsest.
     transfer: Option<(SharedCsr<T>, SharedCsr<T>)>,
-    /// As in [`interp::Output`].
-    largest_eigenvalue: Option<f64>,
+    largest_eigenvalue: Known,
     /// The factors by which its variables are multiplied.
     scale: Option<Vec<f64>>,
 }
@@ -224,8 +243,8 @@ impl Builder<'_> {
             if last {
                 break;
             }
-            let (transfers, coarse_pattern, mut ap) = match old {
-                Some(Kept { transfers, coarse_matrix, ap }) => (Some(transfers), Some(coarse_matrix), ap),
+            let (transfers, coarse_pattern, mut recipe) = match old {
+                Some(Kept { transfers, coarse_matrix, recipe }) => (Some(transfers), Some(coarse_matrix), recipe),
                 None => (None, None, None),
             };
             let Some(step) = self.step(host, coarsening, interpolation, &view, level, &space, transfers, phases)?
@@ -233,16 +252,16 @@ impl Builder<'_> {
                 break;
             };
             let Step { p, r, next_space, largest_eigenvalue, kept } = step;
-            let renewed = coarse_pattern.as_ref().map(|coarse| galerkin::Patterns { coarse, ap: &mut ap });
-            let coarse_matrix = phases.time("galerkin", || galerkin::product(&r.view(), &view, &p.view(), renewed))?;
+            let earlier = coarse_pattern.as_ref().map(|coarse| galerkin::Earlier { coarse, recipe: &mut recipe });
+            let coarse_matrix = phases.time("galerkin", || galerkin::product(&r.view(), &view, &p, earlier))?;
             if let Some(next) = next_space {
                 space = next;
             }
-            all_kept.push(Kept { transfers: kept, coarse_matrix: Arc::clone(&coarse_matrix.structure), ap });
+            all_kept.push(Kept { transfers: kept, coarse_matrix: Arc::clone(&coarse_matrix.structure), recipe });
             levels.push(Raw { a, transfer: Some((p, r)), largest_eigenvalue, scale: None });
             a = coarse_matrix;
         }
-        levels.push(Raw { a, transfer: None, largest_eigenvalue: None, scale: None });
+        levels.push(Raw { a, transfer: None, largest_eigenvalue: Known::Nothing, scale: None });
         Ok((levels, all_kept))
     }
 
@@ -260,15 +279,17 @@ impl Builder<'_> {
         phases: &mut Phases,
     ) -> Result<Option<Step<T>>> {
         let (graph, coarse, patterns) = match earlier {
-            Some(Transfers::Unchanged(pair, bytes)) => {
-                let (p, r) = pair
+            Some(Transfers::Unchanged(unchanged)) => {
+                let (p, r) = unchanged
+                    .pair
                     .downcast_ref::<(SharedCsr<T>, SharedCsr<T>)>()
                     .expect("the precision of set-up does not change")
                     .clone();
-                let kept = Transfers::Unchanged(pair, bytes);
-                return Ok(Some(Step { p, r, next_space: None, largest_eigenvalue: None, kept }));
+                let largest_eigenvalue = unchanged.largest_eigenvalue.clone().map_or(Known::Nothing, Known::Earlier);
+                let kept = Transfers::Unchanged(unchanged);
+                return Ok(Some(Step { p, r, next_space: None, largest_eigenvalue, kept }));
             }
-            Some(Transfers::Renewed { graph, coarse, p, r }) => (graph, coarse, Some((p, r))),
+            Some(Transfers::Renewed { graph, coarse, p, r, memory }) => (graph, coarse, Some((p, r, memory))),
             None => {
                 let measure = coarsening.strength();
                 let graph = phases.time("strength", || strength::build(self.config, measure, a, level))?;
@@ -294,25 +315,29 @@ impl Builder<'_> {
             graph: &graph,
             coarse: &coarse,
             near_null_space: space,
-            pattern: patterns.as_ref().map(|(p, _)| p),
+            pattern: patterns.as_ref().map(|(p, ..)| p),
+            memory: patterns.as_ref().and_then(|(.., memory)| memory.as_deref()),
         };
         let (output, r) = phases.time("interpolation", || {
             let output = interp::interpolate(interpolation, &input)?;
             let p = output.p.view();
             let r = match &patterns {
                 None => transpose::transpose(&p)?.into_shared(),
-                Some((_, r)) => SharedCsr { structure: Arc::clone(r), values: Arc::new(transpose::renew(&p, r)?) },
+                Some((_, r, _)) => SharedCsr { structure: Arc::clone(r), values: Arc::new(transpose::renew(&p, r)?) },
             };
             Ok((output, r))
         })?;
-        let Output { p, near_null_space: next_space, largest_eigenvalue } = output;
+        let Output { p, near_null_space: next_space, largest_eigenvalue, memory } = output;
         let kept = if self.config.text("amg.update.interpolation") == "keep" {
             let shared = self.precision(LevelPart::Transfer, level) == T::PRECISION;
             let bytes = if shared { 0 } else { p.values.owned_bytes() + r.values.owned_bytes() };
-            Transfers::Unchanged(Arc::new((p.clone(), r.clone())), bytes)
+            let pair = Arc::new((p.clone(), r.clone()));
+            let largest_eigenvalue = memory.and_then(|memory| memory.largest_eigenvalue().cloned());
+            Transfers::Unchanged(Unchanged { pair, bytes, largest_eigenvalue })
         } else {
-            Transfers::Renewed { graph, coarse, p: Arc::clone(&p.structure), r: Arc::clone(&r.structure) }
+            Transfers::Renewed { graph, coarse, p: Arc::clone(&p.structure), r: Arc::clone(&r.structure), memory }
         };
+        let largest_eigenvalue = largest_eigenvalue.map_or(Known::Nothing, Known::Now);
         Ok(Some(Step { p, r, next_space, largest_eigenvalue, kept }))
     }
 
@@ -387,7 +412,7 @@ impl Builder<'_> {
         let smoother_precision = self.precision(LevelPart::Smoother, i);
         let smoother_name = smooth::name(config, self.near_null_space.is_some());
         let setup =
-            smooth::Setup { host, config, a: view, matrix: &level.a, largest_eigenvalue: level.largest_eigenvalue };
+            smooth::Setup { host, config, a: view, matrix: &level.a, largest_eigenvalue: &level.largest_eigenvalue };
         let smoother = phases.time("smoother", || smooth::build::<T, V>(&smoother_name, &setup, smoother_precision));
         let smoother = at_level(i, smoother)?;
         let below = match &level.transfer {

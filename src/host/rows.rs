@@ -1,6 +1,7 @@
 //! Building a matrix row by row in parallel when the length of a row is known only after it was computed.
 
 use super::par;
+use super::prefetch::prefetch;
 use crate::error::{Result, fail, try_capacity, try_vec};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -46,6 +47,16 @@ impl<T> Pieces<T> {
         let local = i & ((1 << self.shift) - 1);
         let (begin, end) = (piece.offsets[local] as usize, piece.offsets[local + 1] as usize);
         (&piece.columns[begin..end], &piece.values[begin * self.width..end * self.width])
+    }
+
+    /// Asks for row `i`, which will be read soon.
+    #[inline(always)]
+    pub fn prefetch(&self, i: usize) {
+        let piece = &self.pieces[i >> self.shift];
+        let begin = piece.offsets[i & ((1 << self.shift) - 1)] as usize;
+        prefetch(&piece.columns, begin);
+        prefetch(&piece.values, begin * self.width);
+        prefetch(&piece.values, begin * self.width + 7);
     }
 
     /// Row offsets of the whole, and where each piece starts.

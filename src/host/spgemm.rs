@@ -1,13 +1,12 @@
 //! Sparse matrix times sparse matrix, for blocks of any shape: row by row, with the place of each column looked up in an array as long as a
-//! row of B. A product whose values change is renewed without searching its pattern again; it adds in the same order.
+//! row of B. [`super::terms`] renews a product whose values change.
 
-use super::rows::{Pieces, Place, Places, RowBuilder};
-use super::{par, rows};
-use crate::error::{Result, fail, try_vec};
+use super::rows::{self, Pieces, Place, Places, RowBuilder};
+use super::terms::AHEAD;
+use crate::error::{Result, fail};
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Csr, CsrView, Offsets, Structure};
+use crate::sparse::{Block, Csr, CsrView, Offsets};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The right factor of a product.
 trait Factor<T>: Sync {
@@ -21,6 +20,9 @@ trait Factor<T>: Sync {
     fn longest(&self) -> usize;
     /// Columns and values of a row.
     fn row(&self, i: usize) -> (&[i32], &[T]);
+    /// Asks for a row that will be read soon.
+    #[inline(always)]
+    fn prefetch(&self, _row: usize) {}
 }
 
 /// A matrix of the library's own.
@@ -68,10 +70,9 @@ pub struct Intermediate<T> {
 }
 
 impl<T: Scalar> Intermediate<T> {
-    /// Its pattern, for which [`renew`] computes other values.
-    pub fn pattern(&self) -> Result<Structure> {
-        let (offsets, columns) = self.entries.pattern()?;
-        Ok(Structure::new(self.rows, self.cols, self.block, offsets, columns))
+    /// Row offsets and columns.
+    pub fn pattern(&self) -> Result<(Vec<i64>, Vec<i32>)> {
+        self.entries.pattern()
     }
 }
 
@@ -91,6 +92,10 @@ impl<T: Scalar> Factor<T> for Intermediate<T> {
     #[inline(always)]
     fn row(&self, i: usize) -> (&[i32], &[T]) {
         self.entries.row(i)
+    }
+    #[inline(always)]
+    fn prefetch(&self, row: usize) {
+        self.entries.prefetch(row);
     }
 }
 
@@ -150,14 +155,9 @@ impl<T: Scalar, B: Factor<T>> Product<'_, T, B> {
     /// Pattern and values of some rows.
     fn rows(&self, range: Range<usize>, out: &mut RowBuilder<T>) -> Result<()> {
         let (inner, outer) = (self.a.block.cols, product_block(self.a, self.b));
-        self.places.with(|place| match (outer.rows, inner, outer.cols) {
-            (1, 1, 1) => self.rows_with(range, out, place, Fixed::<1, 1, 1>),
-            (3, 3, 3) => self.rows_with(range, out, place, Fixed::<3, 3, 3>),
-            (3, 3, 6) => self.rows_with(range, out, place, Fixed::<3, 3, 6>),
-            (6, 3, 6) => self.rows_with(range, out, place, Fixed::<6, 3, 6>),
-            (6, 6, 6) => self.rows_with(range, out, place, Fixed::<6, 6, 6>),
-            (rows, inner, cols) => self.rows_with(range, out, place, Dynamic { rows, inner, cols }),
-        })
+        self.places.with(
+            |place| with_shape!((outer.rows, inner, outer.cols), shape => self.rows_with(range, out, place, shape)),
+        )
     }
 
     fn rows_with(
@@ -182,12 +182,26 @@ impl<T: Scalar, B: Factor<T>> Product<'_, T, B> {
             }
             let (row_columns, row_values) = row.room(bound, width)?;
             let mut found = 0;
-            let blocks = a.values[terms.start * a_width..terms.end * a_width].chunks_exact(a_width);
-            for (j, x) in a.columns[terms].iter().zip(blocks) {
-                let (columns, values) = b.row((*j - a.base) as usize);
+            for k in terms {
+                if let Some(j) = a.columns.get(k + AHEAD) {
+                    b.prefetch((*j - a.base) as usize);
+                }
+                let x = &a.values[k * a_width..][..a_width];
+                let (columns, values) = b.row(a.col(k));
                 for (c, y) in columns.iter().zip(values.chunks_exact(b_width)) {
                     let place = &mut place[*c as usize];
-                    if *place as usize <= start {
+                    let is_new = *place as usize <= start;
+                    if width == 1 {
+                        // Whether a column is new cannot be foretold, so there is no branch on it.
+                        let at = if is_new { found } else { *place as usize - start - 1 };
+                        let before = row_values[at];
+                        row_columns[at] = *c;
+                        row_values[at] = if is_new { T::ZERO } else { before } + x[0] * y[0];
+                        *place = (start + at + 1) as u32;
+                        found += usize::from(is_new);
+                        continue;
+                    }
+                    if is_new {
                         row_columns[found] = *c;
                         row_values[found * width..][..width].fill(T::ZERO);
                         found += 1;
@@ -249,88 +263,6 @@ impl<T: Scalar> Row<T> {
     }
 }
 
-/// The values of A B changed by `finish`, which is as in [`multiply_and`], for a pattern that holds at least that of the product.
-pub fn renew_and<T: Scalar>(
-    a: &CsrView<'_, T>,
-    b: &CsrView<'_, T>,
-    pattern: &Structure,
-    finish: &Finish<'_, T>,
-) -> Result<Vec<T>> {
-    numeric(a, &Own::new(b), pattern, finish)
-}
-
-/// The values of A B, for a pattern that holds at least that of the product.
-pub fn renew<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>, pattern: &Structure) -> Result<Vec<T>> {
-    renew_and(a, b, pattern, &|_, _, _| ())
-}
-
-/// [`renew`] for a product whose right factor is one itself.
-pub fn renew_intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &Intermediate<T>, pattern: &Structure) -> Result<Vec<T>> {
-    numeric(a, b, pattern, &|_, _, _| ())
-}
-
-fn numeric<T: Scalar>(
-    a: &CsrView<'_, T>,
-    b: &impl Factor<T>,
-    pattern: &Structure,
-    finish: &Finish<'_, T>,
-) -> Result<Vec<T>> {
-    let (inner, outer) = (a.block.cols, product_block(a, b));
-    match (outer.rows, inner, outer.cols) {
-        (1, 1, 1) => numeric_with(a, b, pattern, finish, Fixed::<1, 1, 1>),
-        (3, 3, 3) => numeric_with(a, b, pattern, finish, Fixed::<3, 3, 3>),
-        (3, 3, 6) => numeric_with(a, b, pattern, finish, Fixed::<3, 3, 6>),
-        (6, 3, 6) => numeric_with(a, b, pattern, finish, Fixed::<6, 3, 6>),
-        (6, 6, 6) => numeric_with(a, b, pattern, finish, Fixed::<6, 6, 6>),
-        (rows, inner, cols) => numeric_with(a, b, pattern, finish, Dynamic { rows, inner, cols }),
-    }
-}
-
-fn numeric_with<T: Scalar>(
-    a: &CsrView<'_, T>,
-    b: &impl Factor<T>,
-    pattern: &Structure,
-    finish: &Finish<'_, T>,
-    shape: impl Shape,
-) -> Result<Vec<T>> {
-    let (offsets, columns) = pattern.own_arrays();
-    let (a_width, b_width) = (shape.rows() * shape.inner(), shape.inner() * shape.cols());
-    let width = shape.rows() * shape.cols();
-    let mut values = try_vec(columns.len() * width, T::ZERO)?;
-    let positions = Places::new(b.cols());
-    let failed = AtomicBool::new(false);
-    par::for_each_segment_mut(&mut values, offsets, width, rows::grain(a.rows), |range, values| {
-        let first = offsets[range.start] as usize;
-        // Position in C of each column of the current row.
-        let filled = positions.with(|Place { at: position, .. }| {
-            for i in range {
-                let begin = offsets[i] as usize;
-                let row = &columns[begin..offsets[i + 1] as usize];
-                for (k, j) in row.iter().enumerate() {
-                    position[*j as usize] = k as u32;
-                }
-                let values = &mut values[(begin - first) * width..][..row.len() * width];
-                let terms = a.row_range(i);
-                let blocks = a.values[terms.start * a_width..terms.end * a_width].chunks_exact(a_width);
-                for (j, x) in a.columns[terms].iter().zip(blocks) {
-                    let (columns, from) = b.row((*j - a.base) as usize);
-                    for (c, y) in columns.iter().zip(from.chunks_exact(b_width)) {
-                        let at = position[*c as usize] as usize * width;
-                        multiply_block(shape, x, y, &mut values[at..at + width]);
-                    }
-                }
-                finish(i, row, values);
-            }
-            Ok(())
-        });
-        failed.fetch_or(filled.is_err(), Ordering::Relaxed);
-    });
-    if failed.into_inner() {
-        return fail!(OutOfMemory, "scratch space of {} numbers could not be allocated", b.cols());
-    }
-    Ok(values)
-}
-
 /// Dimensions of a product of dense blocks, known at compile time where that is common, so that its loops unroll.
 pub(super) trait Shape: Copy + Sync {
     fn rows(self) -> usize;
@@ -338,8 +270,9 @@ pub(super) trait Shape: Copy + Sync {
     fn cols(self) -> usize;
 }
 
+/// Dimensions known at compile time.
 #[derive(Clone, Copy)]
-struct Fixed<const R: usize, const K: usize, const C: usize>;
+pub(super) struct Fixed<const R: usize, const K: usize, const C: usize>;
 
 impl<const R: usize, const K: usize, const C: usize> Shape for Fixed<R, K, C> {
     #[inline(always)]
@@ -375,6 +308,40 @@ impl Shape for Dynamic {
         self.cols
     }
 }
+
+/// Runs the expression with `$shape` as the shape of these dimensions: rows, inner, columns.
+macro_rules! with_shape {
+    ($dimensions:expr, $shape:ident => $body:expr) => {{
+        use $crate::host::spgemm::{Dynamic, Fixed};
+        match $dimensions {
+            (1, 1, 1) => {
+                let $shape = Fixed::<1, 1, 1>;
+                $body
+            }
+            (3, 3, 3) => {
+                let $shape = Fixed::<3, 3, 3>;
+                $body
+            }
+            (3, 3, 6) => {
+                let $shape = Fixed::<3, 3, 6>;
+                $body
+            }
+            (6, 3, 6) => {
+                let $shape = Fixed::<6, 3, 6>;
+                $body
+            }
+            (6, 6, 6) => {
+                let $shape = Fixed::<6, 6, 6>;
+                $body
+            }
+            (rows, inner, cols) => {
+                let $shape = Dynamic { rows, inner, cols };
+                $body
+            }
+        }
+    }};
+}
+pub(super) use with_shape;
 
 /// c += a b for dense blocks stored row by row.
 #[inline(always)]

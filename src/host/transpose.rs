@@ -2,12 +2,16 @@
 //! does not depend on how many ranges there are.
 
 use super::par;
+use super::prefetch::prefetch;
 use crate::error::{Result, try_vec};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Structure};
 
 /// Ranges of columns beyond which reading the pattern again costs more than another thread saves.
 const MAX_RANGES: usize = 8;
+
+/// Entries between the one that is renewed and the one whose row is asked for.
+const AHEAD: usize = 8;
 
 /// Row offsets of the transpose, and how many columns one task takes.
 fn count<T: Scalar>(a: &CsrView<'_, T>) -> Result<(Vec<i64>, usize)> {
@@ -59,7 +63,12 @@ pub fn renew<T: Scalar>(a: &CsrView<'_, T>, pattern: &Structure) -> Result<Vec<T
         let mut to = values.chunks_exact_mut(width);
         for j in range {
             let entries = &rows[offsets[j] as usize..offsets[j + 1] as usize];
-            for (i, to) in entries.iter().zip(&mut to) {
+            for (k, (i, to)) in entries.iter().zip(&mut to).enumerate() {
+                if let Some(i) = rows.get(offsets[j] as usize + k + AHEAD) {
+                    let soon = a.row_range(*i as usize).start;
+                    prefetch(a.columns, soon);
+                    prefetch(a.values, soon * width);
+                }
                 let row = a.row_range(*i as usize);
                 let at = row.into_iter().find(|k| a.col(*k) == j).expect("the pattern is that of the transpose");
                 transpose_block(block, a.block_at(at), to);

@@ -9,7 +9,7 @@ mod l1_jacobi;
 use crate::backend::{Backend, Operator};
 use crate::config::Config;
 use crate::error::{Result, fail, try_vec};
-use crate::host::eigenvalue::Estimate;
+use crate::host::eigenvalue::{Estimate, Known};
 use crate::host::{Host, par};
 use crate::registry::registry;
 use crate::scalar::{Number, Precision, Scalar, with_storage};
@@ -54,8 +54,8 @@ pub struct Setup<'a, T> {
     pub a: CsrView<'a, T>,
     /// The same, for smoothers that keep it.
     pub matrix: &'a SharedCsr<T>,
-    /// The largest eigenvalue of D^-1 A, D being A's diagonal blocks, where interpolation has estimated it.
-    pub largest_eigenvalue: Option<f64>,
+    /// What interpolation knows of the largest eigenvalue.
+    pub largest_eigenvalue: &'a Known,
 }
 
 impl<T: Scalar> Setup<'_, T> {
@@ -69,10 +69,13 @@ impl<T: Scalar> Setup<'_, T> {
 
     /// The largest eigenvalue of D^-1 A, positive.
     fn largest_eigenvalue(&self, inverse: &[T]) -> Result<f64> {
-        let largest = match self.largest_eigenvalue {
-            Some(largest) if self.diagonal_width() == self.a.block.rows => largest,
-            _ => Estimate::from_config(self.config).largest(self.host, &self.a, inverse)?,
+        let same_diagonal = self.diagonal_width() == self.a.block.rows;
+        let earlier = match self.largest_eigenvalue {
+            Known::Now(largest) if same_diagonal => return Ok(largest.max(f64::MIN_POSITIVE)),
+            Known::Earlier(largest) if same_diagonal => Some(largest),
+            _ => None,
         };
+        let largest = Estimate::from_config(self.config).largest(self.host, &self.a, inverse, earlier)?.value;
         Ok(largest.max(f64::MIN_POSITIVE))
     }
 }
@@ -88,12 +91,15 @@ fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<Vec<S>> {
             *to = S::from_f64(factor * from.to_f64());
         }
     });
+    if S::PRECISION.is_scalar() {
+        return Ok(data);
+    }
     // Beside the largest, small numbers may vanish: blocks have many that are rounding.
     let matters = exact.iter().fold(0.0, |m: f64, v| m.max(v.to_f64().abs())) * MATTERS;
     let lost = |(from, to): (&T, &S)| {
         !to.to_f64().is_finite() || (*to == S::ZERO && from.to_f64() != 0.0 && from.to_f64().abs() >= matters)
     };
-    if !S::PRECISION.is_scalar() && exact.iter().zip(&data).any(lost) {
+    if exact.iter().zip(&data).any(lost) {
         return fail!(
             PrecisionLost,
             "the inverse of a diagonal does not fit into {}; use precision.scaling \"diagonal\", or store the smoother in f32",
@@ -244,7 +250,8 @@ mod tests {
         let host = Host::new(&Context::new("host:1").unwrap());
         let a = a.into_shared();
         let config = config(options);
-        let setup = Setup { host: &host, config: &config, a: a.view(), matrix: &a, largest_eigenvalue: None };
+        let setup =
+            Setup { host: &host, config: &config, a: a.view(), matrix: &a, largest_eigenvalue: &Known::Nothing };
         let smoother = build::<f64, f64>(name, &setup, Precision::F64).unwrap();
         let mut scratch = vec![vec![f64::NAN; b.len()]; smoother.scratch()];
         let mut x = vec![f64::NAN; b.len()];
