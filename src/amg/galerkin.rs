@@ -22,13 +22,25 @@ impl Recipe {
         size_of_val(self.ap_offsets.as_slice()) + self.ap.bytes() + self.coarse.bytes()
     }
 
-    fn find<T: Scalar>(r: &CsrView<'_, T>, a: &CsrView<'_, T>, p: &SharedCsr<T>, coarse: &Structure) -> Result<Recipe> {
-        let (ap_offsets, ap_columns) = spgemm::intermediate(a, &p.view())?.pattern()?;
-        let ap_pattern = (&ap_offsets[..], &ap_columns[..]);
-        let cols = p.structure.cols;
-        let ap = Terms::find(a, p.structure.own_arrays(), ap_pattern, cols)?;
-        let coarse = Terms::find(r, ap_pattern, coarse.own_arrays(), cols)?;
-        Ok(Recipe { ap_offsets, ap, coarse })
+    /// The recipe, and the values of A P.
+    fn find<T: Scalar>(
+        r: &CsrView<'_, T>,
+        a: &CsrView<'_, T>,
+        p: &SharedCsr<T>,
+        coarse: &Structure,
+    ) -> Result<(Recipe, Vec<T>)> {
+        let product = spgemm::multiply_unsorted(a, &p.view())?;
+        let pattern = (&product.offsets[..], &product.columns[..]);
+        let ap = Terms::find(a, p.structure.own_arrays(), pattern, product.cols)?;
+        let coarse = Terms::find(r, pattern, coarse.own_arrays(), product.cols)?;
+        Ok((Recipe { ap_offsets: product.offsets, ap, coarse }, product.values))
+    }
+
+    /// The values of A P.
+    fn renew<T: Scalar>(&self, a: &CsrView<'_, T>, p: &SharedCsr<T>) -> Result<Vec<T>> {
+        let structure = &p.structure;
+        let p = Values { offsets: structure.own_arrays().0, values: p.values.as_slice(), block: structure.block };
+        self.ap.renew(a, p, &self.ap_offsets, |_, _| ())
     }
 }
 
@@ -53,13 +65,13 @@ pub(super) fn product<T: Scalar>(
         fill_empty_diagonals(offsets, columns, *block, values);
         return Ok(coarse.into_shared());
     };
-    let recipe = match recipe {
-        Some(recipe) => recipe,
-        None => recipe.insert(Arc::new(Recipe::find(r, a, p, coarse)?)),
+    let (recipe, ap) = match recipe {
+        Some(recipe) => (&*recipe, recipe.renew(a, p)?),
+        none => {
+            let (found, ap) = Recipe::find(r, a, p, coarse)?;
+            (&*none.insert(Arc::new(found)), ap)
+        }
     };
-    let p_values =
-        Values { offsets: p.structure.own_arrays().0, values: p.values.as_slice(), block: p.structure.block };
-    let ap = recipe.ap.renew(a, p_values, &recipe.ap_offsets, |_, _| ())?;
     let block = Block { rows: a.block.rows, cols: p.structure.block.cols };
     let ap = Values { offsets: &recipe.ap_offsets, values: &ap, block };
     let (offsets, columns) = coarse.own_arrays();

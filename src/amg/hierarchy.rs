@@ -50,6 +50,8 @@ enum Transfers {
         coarse: Arc<Coarse>,
         p: Arc<Structure>,
         r: Arc<Structure>,
+        /// Found in the first renewal.
+        transposition: Option<Arc<transpose::Recipe>>,
         memory: Option<Arc<dyn Memory>>,
     },
     /// As they are.
@@ -71,8 +73,9 @@ impl Kept {
     /// Bytes held beyond what the levels share.
     pub fn bytes(&self) -> usize {
         let transfers = match &self.transfers {
-            Transfers::Renewed { graph, coarse, memory, .. } => {
-                graph.bytes() + coarse.bytes() + memory.as_ref().map_or(0, |memory| memory.bytes())
+            Transfers::Renewed { graph, coarse, transposition, memory, .. } => {
+                let transposition = transposition.as_ref().map_or(0, |recipe| recipe.bytes());
+                graph.bytes() + coarse.bytes() + transposition + memory.as_ref().map_or(0, |memory| memory.bytes())
             }
             Transfers::Unchanged(unchanged) => unchanged.bytes,
         };
@@ -85,7 +88,7 @@ struct Step<T> {
     p: SharedCsr<T>,
     r: SharedCsr<T>,
     next_space: Option<NearNullSpace>,
-    largest_eigenvalue: Known,
+    known: Known<T>,
     kept: Transfers,
 }
 
@@ -94,7 +97,7 @@ struct Raw<T> {
     a: SharedCsr<T>,
     /// Prolongator and restriction to the next level; none on the coarsest.
     transfer: Option<(SharedCsr<T>, SharedCsr<T>)>,
-    largest_eigenvalue: Known,
+    known: Known<T>,
     /// The factors by which its variables are multiplied.
     scale: Option<Vec<f64>>,
 }
@@ -251,17 +254,17 @@ impl Builder<'_> {
             else {
                 break;
             };
-            let Step { p, r, next_space, largest_eigenvalue, kept } = step;
+            let Step { p, r, next_space, known, kept } = step;
             let earlier = coarse_pattern.as_ref().map(|coarse| galerkin::Earlier { coarse, recipe: &mut recipe });
             let coarse_matrix = phases.time("galerkin", || galerkin::product(&r.view(), &view, &p, earlier))?;
             if let Some(next) = next_space {
                 space = next;
             }
             all_kept.push(Kept { transfers: kept, coarse_matrix: Arc::clone(&coarse_matrix.structure), recipe });
-            levels.push(Raw { a, transfer: Some((p, r)), largest_eigenvalue, scale: None });
+            levels.push(Raw { a, transfer: Some((p, r)), known, scale: None });
             a = coarse_matrix;
         }
-        levels.push(Raw { a, transfer: None, largest_eigenvalue: Known::Nothing, scale: None });
+        levels.push(Raw { a, transfer: None, known: Known::Nothing, scale: None });
         Ok((levels, all_kept))
     }
 
@@ -278,6 +281,7 @@ impl Builder<'_> {
         earlier: Option<Transfers>,
         phases: &mut Phases,
     ) -> Result<Option<Step<T>>> {
+        let mut transposition = None;
         let (graph, coarse, patterns) = match earlier {
             Some(Transfers::Unchanged(unchanged)) => {
                 let (p, r) = unchanged
@@ -285,11 +289,14 @@ impl Builder<'_> {
                     .downcast_ref::<(SharedCsr<T>, SharedCsr<T>)>()
                     .expect("the precision of set-up does not change")
                     .clone();
-                let largest_eigenvalue = unchanged.largest_eigenvalue.clone().map_or(Known::Nothing, Known::Earlier);
+                let known = unchanged.largest_eigenvalue.clone().map_or(Known::Nothing, Known::Earlier);
                 let kept = Transfers::Unchanged(unchanged);
-                return Ok(Some(Step { p, r, next_space: None, largest_eigenvalue, kept }));
+                return Ok(Some(Step { p, r, next_space: None, known, kept }));
             }
-            Some(Transfers::Renewed { graph, coarse, p, r, memory }) => (graph, coarse, Some((p, r, memory))),
+            Some(Transfers::Renewed { graph, coarse, p, r, transposition: earlier, memory }) => {
+                transposition = earlier;
+                (graph, coarse, Some((p, r, memory)))
+            }
             None => {
                 let measure = coarsening.strength();
                 let graph = phases.time("strength", || strength::build(self.config, measure, a, level))?;
@@ -323,11 +330,17 @@ impl Builder<'_> {
             let p = output.p.view();
             let r = match &patterns {
                 None => transpose::transpose(&p)?.into_shared(),
-                Some((_, r, _)) => SharedCsr { structure: Arc::clone(r), values: Arc::new(transpose::renew(&p, r)?) },
+                Some((_, r, _)) => {
+                    let recipe = match &mut transposition {
+                        Some(recipe) => recipe,
+                        none => none.insert(Arc::new(transpose::Recipe::find(&p, r)?)),
+                    };
+                    SharedCsr { structure: Arc::clone(r), values: Arc::new(recipe.renew(&p, r)?) }
+                }
             };
             Ok((output, r))
         })?;
-        let Output { p, near_null_space: next_space, largest_eigenvalue, memory } = output;
+        let Output { p, near_null_space: next_space, known, memory } = output;
         let kept = if self.config.text("amg.update.interpolation") == "keep" {
             let shared = self.precision(LevelPart::Transfer, level) == T::PRECISION;
             let bytes = if shared { 0 } else { p.values.owned_bytes() + r.values.owned_bytes() };
@@ -335,10 +348,16 @@ impl Builder<'_> {
             let largest_eigenvalue = memory.and_then(|memory| memory.largest_eigenvalue().cloned());
             Transfers::Unchanged(Unchanged { pair, bytes, largest_eigenvalue })
         } else {
-            Transfers::Renewed { graph, coarse, p: Arc::clone(&p.structure), r: Arc::clone(&r.structure), memory }
+            Transfers::Renewed {
+                graph,
+                coarse,
+                p: Arc::clone(&p.structure),
+                r: Arc::clone(&r.structure),
+                transposition,
+                memory,
+            }
         };
-        let largest_eigenvalue = largest_eigenvalue.map_or(Known::Nothing, Known::Now);
-        Ok(Some(Step { p, r, next_space, largest_eigenvalue, kept }))
+        Ok(Some(Step { p, r, next_space, known, kept }))
     }
 
     /// Scales the levels of which a part is stored in 16 bits.
@@ -352,6 +371,7 @@ impl Builder<'_> {
                 (i > 0 && narrow(LevelPart::Transfer, i - 1)) || (i + 1 < raw.len() && narrow(LevelPart::Transfer, i));
             if transfers || narrow(LevelPart::Matrix, i) || narrow(LevelPart::Smoother, i) {
                 raw[i].scale = Some(at_level(i, scaling::factors(&raw[i].a))?);
+                raw[i].known.scaled();
             }
         }
         for i in 0..raw.len() {
@@ -411,8 +431,7 @@ impl Builder<'_> {
         });
         let smoother_precision = self.precision(LevelPart::Smoother, i);
         let smoother_name = smooth::name(config, self.near_null_space.is_some());
-        let setup =
-            smooth::Setup { host, config, a: view, matrix: &level.a, largest_eigenvalue: &level.largest_eigenvalue };
+        let setup = smooth::Setup { host, config, a: view, matrix: &level.a, known: &level.known };
         let smoother = phases.time("smoother", || smooth::build::<T, V>(&smoother_name, &setup, smoother_precision));
         let smoother = at_level(i, smoother)?;
         let below = match &level.transfer {

@@ -69,13 +69,27 @@ pub struct Largest {
 }
 
 /// What is known of the largest eigenvalue of D^-1 A, D being A's diagonal blocks.
-pub enum Known {
+pub enum Known<T> {
     /// Nothing.
     Nothing,
-    /// An estimate.
-    Now(f64),
+    /// That it was estimated.
+    Now {
+        /// The estimate.
+        largest: f64,
+        /// D^-1, unless the variables were scaled since.
+        inverse: Option<Vec<T>>,
+    },
     /// That of an earlier matrix.
     Earlier(Largest),
+}
+
+impl<T> Known<T> {
+    /// Variables are scaled: D becomes another one, and D^-1 A has the same eigenvalues.
+    pub fn scaled(&mut self) {
+        if let Known::Now { inverse, .. } = self {
+            *inverse = None;
+        }
+    }
 }
 
 /// What was found when the largest eigenvalue was last searched to the end.

@@ -18,8 +18,8 @@ trait Factor<T>: Sync {
     fn block(&self) -> Block;
     /// Entries of the longest row.
     fn longest(&self) -> usize;
-    /// Columns and values of a row.
-    fn row(&self, i: usize) -> (&[i32], &[T]);
+    /// Columns and values of a row; `width` is that of the blocks, which the caller may know when it is compiled.
+    fn row(&self, i: usize, width: usize) -> (&[i32], &[T]);
     /// Asks for a row that will be read soon.
     #[inline(always)]
     fn prefetch(&self, _row: usize) {}
@@ -54,9 +54,9 @@ impl<T: Scalar> Factor<T> for Own<'_, T> {
         self.offsets.windows(2).map(|o| o[1] - o[0]).max().unwrap_or(0) as usize
     }
     #[inline(always)]
-    fn row(&self, i: usize) -> (&[i32], &[T]) {
-        let (begin, end) = (self.offsets[i] as usize, self.offsets[i + 1] as usize);
-        let width = self.matrix.block.len();
+    fn row(&self, i: usize, width: usize) -> (&[i32], &[T]) {
+        let ends = &self.offsets[i..i + 2];
+        let (begin, end) = (ends[0] as usize, ends[1] as usize);
         (&self.matrix.columns[begin..end], &self.matrix.values[begin * width..end * width])
     }
 }
@@ -67,13 +67,6 @@ pub struct Intermediate<T> {
     rows: usize,
     cols: usize,
     block: Block,
-}
-
-impl<T: Scalar> Intermediate<T> {
-    /// Row offsets and columns.
-    pub fn pattern(&self) -> Result<(Vec<i64>, Vec<i32>)> {
-        self.entries.pattern()
-    }
 }
 
 impl<T: Scalar> Factor<T> for Intermediate<T> {
@@ -90,8 +83,8 @@ impl<T: Scalar> Factor<T> for Intermediate<T> {
         self.entries.longest()
     }
     #[inline(always)]
-    fn row(&self, i: usize) -> (&[i32], &[T]) {
-        self.entries.row(i)
+    fn row(&self, i: usize, width: usize) -> (&[i32], &[T]) {
+        self.entries.row(i, width)
     }
     #[inline(always)]
     fn prefetch(&self, row: usize) {
@@ -109,12 +102,17 @@ pub fn multiply<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>) -> Result<Csr
 
 /// The product A B as [`multiply`] gives it, each row changed by `finish`.
 pub fn multiply_and<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>, finish: &Finish<'_, T>) -> Result<Csr<T>> {
-    sorted_product(a, &Own::new(b), finish)
+    product(a, &Own::new(b), true, finish)
+}
+
+/// The product A B, columns of a row in the order of [`Intermediate`].
+pub fn multiply_unsorted<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>) -> Result<Csr<T>> {
+    product(a, &Own::new(b), false, &|_, _, _| ())
 }
 
 /// The product A B as [`multiply`] gives it.
 pub fn multiply_intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &Intermediate<T>) -> Result<Csr<T>> {
-    sorted_product(a, b, &|_, _, _| ())
+    product(a, b, true, &|_, _, _| ())
 }
 
 /// The product A B, to be multiplied further.
@@ -127,9 +125,9 @@ pub fn intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>) -> Result
     Ok(Intermediate { entries, rows: a.rows, cols: b.cols(), block })
 }
 
-fn sorted_product<T: Scalar>(a: &CsrView<'_, T>, b: &impl Factor<T>, finish: &Finish<'_, T>) -> Result<Csr<T>> {
+fn product<T: Scalar>(a: &CsrView<'_, T>, b: &impl Factor<T>, sorted: bool, finish: &Finish<'_, T>) -> Result<Csr<T>> {
     let block = product_block(a, b);
-    let product = Product { a, b, longest: b.longest(), sorted: true, finish, places: Places::new(b.cols()) };
+    let product = Product { a, b, longest: b.longest(), sorted, finish, places: Places::new(b.cols()) };
     let (offsets, columns, values) = rows::build(a.rows, block.len(), |range, out| product.rows(range, out))?;
     Ok(Csr { rows: a.rows, cols: b.cols(), block, offsets, columns, values })
 }
@@ -182,33 +180,22 @@ impl<T: Scalar, B: Factor<T>> Product<'_, T, B> {
             }
             let (row_columns, row_values) = row.room(bound, width)?;
             let mut found = 0;
-            for k in terms {
-                if let Some(j) = a.columns.get(k + AHEAD) {
+            let ahead = a.columns.get(terms.start + AHEAD..).unwrap_or(&[]);
+            let blocks = a.values[terms.start * a_width..terms.end * a_width].chunks_exact(a_width);
+            for (k, (j, x)) in a.columns[terms].iter().zip(blocks).enumerate() {
+                if let Some(j) = ahead.get(k) {
                     b.prefetch((*j - a.base) as usize);
                 }
-                let x = &a.values[k * a_width..][..a_width];
-                let (columns, values) = b.row(a.col(k));
+                let (columns, values) = b.row((*j - a.base) as usize, b_width);
                 for (c, y) in columns.iter().zip(values.chunks_exact(b_width)) {
                     let place = &mut place[*c as usize];
                     let is_new = *place as usize <= start;
-                    if width == 1 {
-                        // Whether a column is new cannot be foretold, so there is no branch on it.
-                        let at = if is_new { found } else { *place as usize - start - 1 };
-                        let before = row_values[at];
-                        row_columns[at] = *c;
-                        row_values[at] = if is_new { T::ZERO } else { before } + x[0] * y[0];
-                        *place = (start + at + 1) as u32;
-                        found += usize::from(is_new);
-                        continue;
-                    }
-                    if is_new {
-                        row_columns[found] = *c;
-                        row_values[found * width..][..width].fill(T::ZERO);
-                        found += 1;
-                        *place = (start + found) as u32;
-                    }
-                    let at = (*place as usize - start - 1) * width;
-                    multiply_block(shape, x, y, &mut row_values[at..at + width]);
+                    // Whether a column is new cannot be foretold, so there is no branch on it.
+                    let at = if is_new { found } else { *place as usize - start - 1 };
+                    row_columns[at] = *c;
+                    multiply_block(shape, x, y, &mut row_values[at * width..][..width]);
+                    *place = (start + at + 1) as u32;
+                    found += usize::from(is_new);
                 }
             }
             (self.finish)(i, &row_columns[..found], &mut row_values[..found * width]);
@@ -222,6 +209,7 @@ impl<T: Scalar, B: Factor<T>> Product<'_, T, B> {
 /// The row that is being computed.
 struct Row<T> {
     columns: Vec<i32>,
+    /// Zeros behind the entries of the row.
     values: Vec<T>,
     /// Column in the upper, place in the lower half.
     order: Vec<u64>,
@@ -258,6 +246,7 @@ impl<T: Scalar> Row<T> {
                 out.values.extend_from_slice(&values[at..at + width]);
             }
         }
+        self.values[..found * width].fill(T::ZERO);
         out.end_row();
         Ok(())
     }

@@ -36,31 +36,54 @@ pub struct Terms {
 }
 
 /// Places in rows that are not longer than the type can count.
-enum Places {
+pub(super) enum Places {
     U8(Vec<u8>),
     U16(Vec<u16>),
     U32(Vec<u32>),
 }
 
 /// A whole number that a place fits into.
-trait Place: Copy + Send + Sync {
+pub(super) trait Place: Copy + Send + Sync {
     fn from_usize(n: usize) -> Self;
     fn to_usize(self) -> usize;
 }
 
 macro_rules! places {
-    ($($type:ty),*) => { $(impl Place for $type {
-        #[inline(always)]
-        fn from_usize(n: usize) -> Self {
-            n as $type
+    ($($type:ident $variant:ident),*) => {
+        $(impl Place for $type {
+            #[inline(always)]
+            fn from_usize(n: usize) -> Self {
+                n as $type
+            }
+            #[inline(always)]
+            fn to_usize(self) -> usize {
+                self as usize
+            }
+        })*
+
+        impl Places {
+            /// Bytes held.
+            pub fn bytes(&self) -> usize {
+                match self {
+                    $(Places::$variant(places) => size_of_val(places.as_slice()),)*
+                }
+            }
         }
-        #[inline(always)]
-        fn to_usize(self) -> usize {
-            self as usize
-        }
-    })* };
+    };
 }
-places!(u8, u16, u32);
+places!(u8 U8, u16 U16, u32 U32);
+
+/// Places in rows of up to `$longest` entries, made by the expression as a vector of numbers of the right type.
+macro_rules! make_places {
+    ($longest:expr, $vector:expr) => {
+        match $longest {
+            ..=0x100 => $crate::host::terms::Places::U8($vector),
+            ..=0x1_0000 => $crate::host::terms::Places::U16($vector),
+            _ => $crate::host::terms::Places::U32($vector),
+        }
+    };
+}
+pub(super) use make_places;
 
 impl Terms {
     /// The terms of A B, where B has `cols` columns, for a pattern of C that holds at least that of the product.
@@ -68,13 +91,7 @@ impl Terms {
         let scratch = rows::Places::new(cols);
         let pieces = par::map_ranges(a.rows, rows::grain(a.rows), |range| {
             let longest = c.0[range.start..=range.end].windows(2).map(|o| o[1] - o[0]).max();
-            scratch.with(|rows::Place { at, .. }| {
-                Ok(match longest.unwrap_or(0) {
-                    ..=0x100 => Places::U8(find_in(a, b, c, range, at)?),
-                    ..=0x1_0000 => Places::U16(find_in(a, b, c, range, at)?),
-                    _ => Places::U32(find_in(a, b, c, range, at)?),
-                })
-            })
+            scratch.with(|rows::Place { at, .. }| Ok(make_places!(longest.unwrap_or(0), find_in(a, b, c, range, at)?)))
         });
         Ok(Terms { pieces: pieces.into_iter().collect::<Result<_>>()? })
     }
@@ -93,7 +110,11 @@ impl Terms {
         let grain = rows::grain(a.rows);
         par::for_each_segment_mut(&mut values, c, width, grain, |range, values| {
             let rows = Rows { a, b, c, range: range.clone() };
-            with_shape!((a.block.rows, a.block.cols, b.block.cols), shape => match &self.pieces[range.start / grain] {
+            let places = &self.pieces[range.start / grain];
+            if let (Places::U8(places), 1, 1) = (places, width, a.block.cols) {
+                return rows.add_scalars(places, values, &finish);
+            }
+            with_shape!((a.block.rows, a.block.cols, b.block.cols), shape => match places {
                 Places::U8(places) => rows.add(places, values, shape, &finish),
                 Places::U16(places) => rows.add(places, values, shape, &finish),
                 Places::U32(places) => rows.add(places, values, shape, &finish),
@@ -104,12 +125,7 @@ impl Terms {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        let bytes = |places: &Places| match places {
-            Places::U8(p) => size_of_val(p.as_slice()),
-            Places::U16(p) => size_of_val(p.as_slice()),
-            Places::U32(p) => size_of_val(p.as_slice()),
-        };
-        self.pieces.iter().map(bytes).sum()
+        self.pieces.iter().map(Places::bytes).sum()
     }
 }
 
@@ -144,6 +160,46 @@ struct Rows<'a, T> {
 }
 
 impl<T: Scalar> Rows<'_, T> {
+    /// [`Rows::add`] for scalars, in short rows: the sums of a row are kept where a place needs no check.
+    fn add_scalars(&self, mut places: &[u8], mut values: &mut [T], finish: &(impl Fn(usize, &mut [T]) + Sync)) {
+        let Rows { a, b, c, range } = self;
+        let mut sums = [T::ZERO; 0x100];
+        for i in range.clone() {
+            let terms = a.row_range(i);
+            for (k, x) in terms.clone().zip(&a.values[terms]) {
+                self.prefetch(k, 1);
+                let j = a.col(k);
+                let ends = &b.offsets[j..j + 2];
+                let from = &b.values[ends[0] as usize..ends[1] as usize];
+                let (now, later) = places.split_at(from.len());
+                places = later;
+                for (place, y) in now.iter().zip(from) {
+                    sums[*place as usize] += *x * *y;
+                }
+            }
+            let (row, rest) = values.split_at_mut((c[i + 1] - c[i]) as usize);
+            values = rest;
+            let sums = &mut sums[..row.len()];
+            row.copy_from_slice(sums);
+            sums.fill(T::ZERO);
+            finish(i, row);
+        }
+    }
+
+    /// Asks for the row of B that will be needed [`AHEAD`] terms after `k`. Rows of a square A are near each other, and need no help.
+    #[inline(always)]
+    fn prefetch(&self, k: usize, b_width: usize) {
+        let Rows { a, b, .. } = self;
+        if a.rows >= a.cols {
+            return;
+        }
+        if let Some(j) = a.columns.get(k + AHEAD) {
+            let from = b.offsets[(*j - a.base) as usize] as usize * b_width;
+            prefetch(b.values, from);
+            prefetch(b.values, from + 7);
+        }
+    }
+
     /// Adds all terms to `values`, which are zeros.
     fn add<P: Place>(
         &self,
@@ -161,11 +217,7 @@ impl<T: Scalar> Rows<'_, T> {
             let (row, rest) = values.split_at_mut((c[i + 1] - c[i]) as usize * width);
             values = rest;
             for k in a.row_range(i) {
-                if let Some(j) = a.columns.get(k + AHEAD) {
-                    let from = b.offsets[(*j - a.base) as usize] as usize * b_width;
-                    prefetch(b.values, from);
-                    prefetch(b.values, from + 7);
-                }
+                self.prefetch(k, b_width);
                 let j = a.col(k);
                 let x = &a.values[k * a_width..][..a_width];
                 let (begin, end) = (b.offsets[j] as usize, b.offsets[j + 1] as usize);

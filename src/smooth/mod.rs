@@ -10,10 +10,11 @@ use crate::backend::{Backend, Operator};
 use crate::config::Config;
 use crate::error::{Result, fail, try_vec};
 use crate::host::eigenvalue::{Estimate, Known};
-use crate::host::{Host, par};
+use crate::host::{Host, diagonal, par};
 use crate::registry::registry;
 use crate::scalar::{Number, Precision, Scalar, with_storage};
 use crate::sparse::{CsrView, SharedCsr};
+use std::borrow::Cow;
 
 /// A smoother of one level, for vectors of precision `V`.
 pub trait Smoother<B: Backend, V: Scalar>: Send + Sync {
@@ -54,8 +55,8 @@ pub struct Setup<'a, T> {
     pub a: CsrView<'a, T>,
     /// The same, for smoothers that keep it.
     pub matrix: &'a SharedCsr<T>,
-    /// What interpolation knows of the largest eigenvalue.
-    pub largest_eigenvalue: &'a Known,
+    /// What interpolation found out about the matrix.
+    pub known: &'a Known<T>,
 }
 
 impl<T: Scalar> Setup<'_, T> {
@@ -67,12 +68,24 @@ impl<T: Scalar> Setup<'_, T> {
         }
     }
 
+    /// Whether sweeps invert the diagonal blocks, as interpolation does.
+    fn whole_blocks(&self) -> bool {
+        self.diagonal_width() == self.a.block.rows
+    }
+
+    /// D^-1.
+    fn inverse(&self) -> Result<Cow<'_, [T]>> {
+        match self.known {
+            Known::Now { inverse: Some(inverse), .. } if self.whole_blocks() => Ok(Cow::Borrowed(inverse)),
+            _ => Ok(Cow::Owned(diagonal::inverse(&self.a, self.diagonal_width(), diagonal::AS_IT_IS)?)),
+        }
+    }
+
     /// The largest eigenvalue of D^-1 A, positive.
     fn largest_eigenvalue(&self, inverse: &[T]) -> Result<f64> {
-        let same_diagonal = self.diagonal_width() == self.a.block.rows;
-        let earlier = match self.largest_eigenvalue {
-            Known::Now(largest) if same_diagonal => return Ok(largest.max(f64::MIN_POSITIVE)),
-            Known::Earlier(largest) if same_diagonal => Some(largest),
+        let earlier = match self.known {
+            Known::Now { largest, .. } if self.whole_blocks() => return Ok(largest.max(f64::MIN_POSITIVE)),
+            Known::Earlier(largest) if self.whole_blocks() => Some(largest),
             _ => None,
         };
         let largest = Estimate::from_config(self.config).largest(self.host, &self.a, inverse, earlier)?.value;
@@ -250,8 +263,7 @@ mod tests {
         let host = Host::new(&Context::new("host:1").unwrap());
         let a = a.into_shared();
         let config = config(options);
-        let setup =
-            Setup { host: &host, config: &config, a: a.view(), matrix: &a, largest_eigenvalue: &Known::Nothing };
+        let setup = Setup { host: &host, config: &config, a: a.view(), matrix: &a, known: &Known::Nothing };
         let smoother = build::<f64, f64>(name, &setup, Precision::F64).unwrap();
         let mut scratch = vec![vec![f64::NAN; b.len()]; smoother.scratch()];
         let mut x = vec![f64::NAN; b.len()];

@@ -12,7 +12,7 @@ use super::null_space::NearNullSpace;
 use super::strength::Graph;
 use crate::config::Config;
 use crate::error::{Result, fail};
-use crate::host::eigenvalue::Largest;
+use crate::host::eigenvalue::{Known, Largest};
 use crate::host::truncate::Truncation;
 use crate::host::{self, Host};
 use crate::registry::registry;
@@ -55,8 +55,8 @@ pub struct Output<T> {
     pub p: SharedCsr<T>,
     /// The near-null space of the coarse level, where there is one.
     pub near_null_space: Option<NearNullSpace>,
-    /// The largest eigenvalue of D^-1 A, D being A's diagonal blocks, where it was estimated.
-    pub largest_eigenvalue: Option<f64>,
+    /// What was found out about the matrix.
+    pub known: Known<T>,
     /// What the next one for the same patterns can use.
     pub memory: Option<Arc<dyn Memory>>,
 }
@@ -64,7 +64,7 @@ pub struct Output<T> {
 impl<T: Scalar> Output<T> {
     /// A prolongator and nothing else.
     fn alone(p: SharedCsr<T>) -> Output<T> {
-        Output { p, near_null_space: None, largest_eigenvalue: None, memory: None }
+        Output { p, near_null_space: None, known: Known::Nothing, memory: None }
     }
 }
 

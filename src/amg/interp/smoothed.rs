@@ -3,7 +3,7 @@
 use super::{Input, Interpolation, Memory, Output};
 use crate::amg::null_space::NearNullSpace;
 use crate::error::Result;
-use crate::host::eigenvalue::{Estimate, Largest};
+use crate::host::eigenvalue::{Estimate, Known, Largest};
 use crate::host::{smoothed, tentative};
 use crate::scalar::Scalar;
 use std::any::Any;
@@ -62,10 +62,10 @@ impl<T: Scalar> Interpolation<T> for Smoothed {
                 (step.renew(&recipe.smoothed, pattern)?, recipe.near_null_space.clone(), Some(recipe))
             }
         };
-        let largest_eigenvalue = step.largest_of_a();
-        let (largest, of_a) = (step.largest().clone(), largest_eigenvalue.is_some());
+        let (largest, known) = (step.largest().clone(), step.into_known());
+        let of_a = matches!(known, Known::Now { .. });
         let memory = Some(Arc::new(Remembered { largest, of_a, recipe }) as Arc<dyn Memory>);
-        Ok(Output { p, near_null_space: Some(near_null_space), largest_eigenvalue, memory })
+        Ok(Output { p, near_null_space: Some(near_null_space), known, memory })
     }
 
     fn needs_aggregates(&self) -> bool {
