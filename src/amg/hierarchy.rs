@@ -24,7 +24,7 @@ use crate::scalar::{Precision, Scalar, with_precision, with_storage};
 use crate::smooth;
 use crate::sparse::{Block, CsrView, SharedCsr, Structure};
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A coarsest level of more rows than this is not factorised, unless the options ask for more.
 const DENSE_LIMIT: usize = 2000;
@@ -39,6 +39,8 @@ pub(super) struct Kept {
     coarse_matrix: Arc<Structure>,
     /// As in [`galerkin::Earlier`].
     recipe: Option<Arc<galerkin::Recipe>>,
+    /// The largest eigenvalue that the smoother went by, where it was estimated.
+    largest_eigenvalue: Option<Largest>,
 }
 
 /// How prolongator and restriction come back.
@@ -54,19 +56,8 @@ enum Transfers {
         transposition: Option<Arc<transpose::Recipe>>,
         memory: Option<Arc<dyn Memory>>,
     },
-    /// As they are.
-    Unchanged(Unchanged),
-}
-
-/// Transfers that stay.
-#[derive(Clone)]
-struct Unchanged {
-    /// Prolongator and restriction in the precision of set-up.
-    pair: Arc<dyn Any + Send + Sync>,
-    /// Bytes of the pair that no level shares.
-    bytes: usize,
-    /// The largest eigenvalue of D^-1 A when set-up was done, where interpolation has estimated it.
-    largest_eigenvalue: Option<Largest>,
+    /// As they are: a pair of matrices in the precision of set-up, and the bytes that no level shares with it.
+    Unchanged(Arc<dyn Any + Send + Sync>, usize),
 }
 
 impl Kept {
@@ -77,7 +68,7 @@ impl Kept {
                 let transposition = transposition.as_ref().map_or(0, |recipe| recipe.bytes());
                 graph.bytes() + coarse.bytes() + transposition + memory.as_ref().map_or(0, |memory| memory.bytes())
             }
-            Transfers::Unchanged(unchanged) => unchanged.bytes,
+            Transfers::Unchanged(_, bytes) => *bytes,
         };
         transfers + self.recipe.as_ref().map_or(0, |recipe| recipe.bytes())
     }
@@ -89,6 +80,8 @@ struct Step<T> {
     r: SharedCsr<T>,
     next_space: Option<NearNullSpace>,
     known: Known<T>,
+    /// What a later estimate for the smoother can go by.
+    largest_eigenvalue: Option<Largest>,
     kept: Transfers,
 }
 
@@ -98,6 +91,8 @@ struct Raw<T> {
     /// Prolongator and restriction to the next level; none on the coarsest.
     transfer: Option<(SharedCsr<T>, SharedCsr<T>)>,
     known: Known<T>,
+    /// The largest eigenvalue, where the smoother had to estimate it.
+    estimated: OnceLock<Largest>,
     /// The factors by which its variables are multiplied.
     scale: Option<Vec<f64>>,
 }
@@ -161,13 +156,16 @@ impl Builder<'_> {
     fn build_in<T: Scalar>(&self, kept: Option<Vec<Kept>>) -> Result<Built> {
         let host = Host::new(self.context);
         let mut phases = Phases::default();
-        let (mut raw, kept) = self.compute::<T>(&host, kept, &mut phases)?;
+        let (mut raw, mut kept) = self.compute::<T>(&host, kept, &mut phases)?;
         phases.time("scaling", || self.scale(&mut raw))?;
         let precision = self.precision(LevelPart::Vector, 0);
         let top = match precision {
             Precision::F32 => Top::F32(self.wrap(&host, &raw, 0, &mut phases)?),
             _ => Top::F64(self.wrap(&host, &raw, 0, &mut phases)?),
         };
+        for (kept, level) in kept.iter_mut().zip(raw) {
+            kept.largest_eigenvalue = level.estimated.into_inner().or(kept.largest_eigenvalue.take());
+        }
         Ok(Built { top, kept, phases })
     }
 
@@ -246,25 +244,36 @@ impl Builder<'_> {
             if last {
                 break;
             }
-            let (transfers, coarse_pattern, mut recipe) = match old {
-                Some(Kept { transfers, coarse_matrix, recipe }) => (Some(transfers), Some(coarse_matrix), recipe),
-                None => (None, None, None),
+            let (transfers, coarse_pattern, mut recipe, earlier_eigenvalue) = match old {
+                Some(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue }) => {
+                    (Some(transfers), Some(coarse_matrix), recipe, largest_eigenvalue)
+                }
+                None => (None, None, None, None),
             };
             let Some(step) = self.step(host, coarsening, interpolation, &view, level, &space, transfers, phases)?
             else {
                 break;
             };
-            let Step { p, r, next_space, known, kept } = step;
+            let Step { p, r, next_space, mut known, largest_eigenvalue, kept } = step;
+            let largest_eigenvalue = largest_eigenvalue.or(earlier_eigenvalue);
+            if let (Known::Nothing, Some(largest)) = (&known, &largest_eigenvalue) {
+                known = Known::Earlier(largest.clone());
+            }
             let earlier = coarse_pattern.as_ref().map(|coarse| galerkin::Earlier { coarse, recipe: &mut recipe });
             let coarse_matrix = phases.time("galerkin", || galerkin::product(&r.view(), &view, &p, earlier))?;
             if let Some(next) = next_space {
                 space = next;
             }
-            all_kept.push(Kept { transfers: kept, coarse_matrix: Arc::clone(&coarse_matrix.structure), recipe });
-            levels.push(Raw { a, transfer: Some((p, r)), known, scale: None });
+            all_kept.push(Kept {
+                transfers: kept,
+                coarse_matrix: Arc::clone(&coarse_matrix.structure),
+                recipe,
+                largest_eigenvalue,
+            });
+            levels.push(Raw { a, transfer: Some((p, r)), known, estimated: OnceLock::new(), scale: None });
             a = coarse_matrix;
         }
-        levels.push(Raw { a, transfer: None, known: Known::Nothing, scale: None });
+        levels.push(Raw { a, transfer: None, known: Known::Nothing, estimated: OnceLock::new(), scale: None });
         Ok((levels, all_kept))
     }
 
@@ -283,15 +292,20 @@ impl Builder<'_> {
     ) -> Result<Option<Step<T>>> {
         let mut transposition = None;
         let (graph, coarse, patterns) = match earlier {
-            Some(Transfers::Unchanged(unchanged)) => {
-                let (p, r) = unchanged
-                    .pair
+            Some(Transfers::Unchanged(pair, bytes)) => {
+                let (p, r) = pair
                     .downcast_ref::<(SharedCsr<T>, SharedCsr<T>)>()
                     .expect("the precision of set-up does not change")
                     .clone();
-                let known = unchanged.largest_eigenvalue.clone().map_or(Known::Nothing, Known::Earlier);
-                let kept = Transfers::Unchanged(unchanged);
-                return Ok(Some(Step { p, r, next_space: None, known, kept }));
+                let kept = Transfers::Unchanged(pair, bytes);
+                return Ok(Some(Step {
+                    p,
+                    r,
+                    next_space: None,
+                    known: Known::Nothing,
+                    largest_eigenvalue: None,
+                    kept,
+                }));
             }
             Some(Transfers::Renewed { graph, coarse, p, r, transposition: earlier, memory }) => {
                 transposition = earlier;
@@ -341,12 +355,11 @@ impl Builder<'_> {
             Ok((output, r))
         })?;
         let Output { p, near_null_space: next_space, known, memory } = output;
+        let largest_eigenvalue = memory.as_ref().and_then(|memory| memory.largest_eigenvalue().cloned());
         let kept = if self.config.text("amg.update.interpolation") == "keep" {
             let shared = self.precision(LevelPart::Transfer, level) == T::PRECISION;
             let bytes = if shared { 0 } else { p.values.owned_bytes() + r.values.owned_bytes() };
-            let pair = Arc::new((p.clone(), r.clone()));
-            let largest_eigenvalue = memory.and_then(|memory| memory.largest_eigenvalue().cloned());
-            Transfers::Unchanged(Unchanged { pair, bytes, largest_eigenvalue })
+            Transfers::Unchanged(Arc::new((p.clone(), r.clone())), bytes)
         } else {
             Transfers::Renewed {
                 graph,
@@ -357,7 +370,7 @@ impl Builder<'_> {
                 memory,
             }
         };
-        Ok(Some(Step { p, r, next_space, known, kept }))
+        Ok(Some(Step { p, r, next_space, known, largest_eigenvalue, kept }))
     }
 
     /// Scales the levels of which a part is stored in 16 bits.
@@ -431,7 +444,8 @@ impl Builder<'_> {
         });
         let smoother_precision = self.precision(LevelPart::Smoother, i);
         let smoother_name = smooth::name(config, self.near_null_space.is_some());
-        let setup = smooth::Setup { host, config, a: view, matrix: &level.a, known: &level.known };
+        let setup =
+            smooth::Setup { host, config, a: view, matrix: &level.a, known: &level.known, estimated: &level.estimated };
         let smoother = phases.time("smoother", || smooth::build::<T, V>(&smoother_name, &setup, smoother_precision));
         let smoother = at_level(i, smoother)?;
         let below = match &level.transfer {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 const CLOSE: f64 = 0.9;
 
 /// Lanczos steps that must agree with those of an earlier matrix to take over the outcome of the later ones.
-const AGREEING: usize = 3;
+const AGREEING: usize = 2;
 
 /// Relative difference up to which two numbers agree.
 const SAME: f64 = 0.01;

@@ -166,9 +166,10 @@ impl<T: Scalar> Rows<'_, T> {
         let mut sums = [T::ZERO; 0x100];
         for i in range.clone() {
             let terms = a.row_range(i);
-            for (k, x) in terms.clone().zip(&a.values[terms]) {
-                self.prefetch(k, 1);
-                let j = a.col(k);
+            let columns = &a.columns[terms.clone()];
+            for (k, (j, x)) in columns.iter().zip(&a.values[terms.clone()]).enumerate() {
+                self.prefetch(terms.start + k, 1);
+                let j = (*j - a.base) as usize;
                 let ends = &b.offsets[j..j + 2];
                 let from = &b.values[ends[0] as usize..ends[1] as usize];
                 let (now, later) = places.split_at(from.len());
@@ -179,9 +180,9 @@ impl<T: Scalar> Rows<'_, T> {
             }
             let (row, rest) = values.split_at_mut((c[i + 1] - c[i]) as usize);
             values = rest;
-            let sums = &mut sums[..row.len()];
-            row.copy_from_slice(sums);
-            sums.fill(T::ZERO);
+            for (to, sum) in row.iter_mut().zip(&mut sums) {
+                *to = std::mem::replace(sum, T::ZERO);
+            }
             finish(i, row);
         }
     }

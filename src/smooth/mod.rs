@@ -9,12 +9,13 @@ mod l1_jacobi;
 use crate::backend::{Backend, Operator};
 use crate::config::Config;
 use crate::error::{Result, fail, try_vec};
-use crate::host::eigenvalue::{Estimate, Known};
+use crate::host::eigenvalue::{Estimate, Known, Largest};
 use crate::host::{Host, diagonal, par};
 use crate::registry::registry;
 use crate::scalar::{Number, Precision, Scalar, with_storage};
 use crate::sparse::{CsrView, SharedCsr};
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 /// A smoother of one level, for vectors of precision `V`.
 pub trait Smoother<B: Backend, V: Scalar>: Send + Sync {
@@ -57,6 +58,8 @@ pub struct Setup<'a, T> {
     pub matrix: &'a SharedCsr<T>,
     /// What interpolation found out about the matrix.
     pub known: &'a Known<T>,
+    /// Takes the largest eigenvalue, where the smoother estimates it.
+    pub estimated: &'a OnceLock<Largest>,
 }
 
 impl<T: Scalar> Setup<'_, T> {
@@ -85,10 +88,11 @@ impl<T: Scalar> Setup<'_, T> {
     fn largest_eigenvalue(&self, inverse: &[T]) -> Result<f64> {
         let earlier = match self.known {
             Known::Now { largest, .. } if self.whole_blocks() => return Ok(largest.max(f64::MIN_POSITIVE)),
-            Known::Earlier(largest) if self.whole_blocks() => Some(largest),
+            Known::Earlier(largest) => Some(largest),
             _ => None,
         };
-        let largest = Estimate::from_config(self.config).largest(self.host, &self.a, inverse, earlier)?.value;
+        let largest = Estimate::from_config(self.config).largest(self.host, &self.a, inverse, earlier)?;
+        let largest = self.estimated.get_or_init(|| largest).value;
         Ok(largest.max(f64::MIN_POSITIVE))
     }
 }
@@ -263,7 +267,14 @@ mod tests {
         let host = Host::new(&Context::new("host:1").unwrap());
         let a = a.into_shared();
         let config = config(options);
-        let setup = Setup { host: &host, config: &config, a: a.view(), matrix: &a, known: &Known::Nothing };
+        let setup = Setup {
+            host: &host,
+            config: &config,
+            a: a.view(),
+            matrix: &a,
+            known: &Known::Nothing,
+            estimated: &OnceLock::new(),
+        };
         let smoother = build::<f64, f64>(name, &setup, Precision::F64).unwrap();
         let mut scratch = vec![vec![f64::NAN; b.len()]; smoother.scratch()];
         let mut x = vec![f64::NAN; b.len()];
