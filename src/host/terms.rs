@@ -260,7 +260,7 @@ mod tests {
         let scalar = Block::SCALAR;
         let blocks = (Block { rows: 2, cols: 3 }, Block { rows: 3, cols: 2 });
         for (rows, cols, longest, (left, right), bytes_per_term) in
-            [(2500, 60, 5, (scalar, scalar), 1), (40, 700, 30, blocks, 2), (3, 70_000, 1000, (scalar, scalar), 2)]
+            [(2500, 60, 5, (scalar, scalar), 1), (40, 700, 30, blocks, 2), (3, 70_000, 1000, (scalar, scalar), 4)]
         {
             let a = random(rows, 500, longest, left, 1);
             let b = random(500, cols, longest, right, 2);
@@ -268,7 +268,7 @@ mod tests {
             let terms = Terms::find(&a.view(), (&b.offsets, &b.columns), (&c.offsets, &c.columns), cols).unwrap();
             let row = |j: &i32| (b.offsets[*j as usize + 1] - b.offsets[*j as usize]) as usize;
             let count: usize = a.columns.iter().map(row).sum();
-            assert!(count > 0 && terms.bytes() <= bytes_per_term * count);
+            assert_eq!(terms.bytes(), bytes_per_term * count);
 
             let other = Csr { values: a.values.iter().map(|v| 1.5 - v).collect(), ..a.clone() };
             for a in [&a, &other] {
