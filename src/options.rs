@@ -219,11 +219,11 @@ rows! {
         "How the largest eigenvalue of the scaled matrix is estimated, for the smoothers jacobi and chebyshev and for smoothed interpolation: by Lanczos steps, or by as many power steps.",
         "Lanczos comes closer with as many products, and is as cheap; power needs no symmetry.";
     "amg.eigenvalue.steps", Kind::Int { min: 1, max: 1000 }, "12", "SetChebyEigEst (10)", "-",
-        "Products with the matrix in an estimate of its largest eigenvalue.",
+        "Products with the matrix in an estimate of its largest eigenvalue; lanczos ends earlier when it comes within a tenth of the largest row sum, which no eigenvalue exceeds and which is then the estimate, and in an update when its first steps give the values that they gave before.",
         "The largest Ritz value of an elliptic operator is then within a few per cent.";
     "amg.update.interpolation", choice(&["renew", "keep"]), "renew", "-", "structure_reuse_levels",
         "What update does with interpolation when the values of the matrix have changed. renew computes it anew for the same coarse unknowns and patterns. keep leaves it, and computes coarse matrices and smoothers only.",
-        "The hierarchy is that of the new values, as good as a fresh one while its coarse unknowns fit. keep takes half the time, and is enough while the character of the matrix stays, as from one time step to the next.";
+        "The hierarchy is that of the new values, as good as a fresh one while its coarse unknowns fit. keep takes less time, and is enough while the character of the matrix stays, as from one time step to the next.";
     "amg.cycle.type", choice(amg::cycle::NAMES), "v", "SetCycleType (1 V, 2 W)", "cycle (V, W, F, CGF for k)",
         "How the coarse levels are visited: v once, w twice, f once as f and once as v, k by at most two steps of flexible CG, which needs a symmetric positive definite matrix. f and k are not constant symmetric operators, and solver.type auto then is fcg.",
         "With a Krylov method around it v has the least time to solution where interpolation is good; k makes up for plain aggregation.";

@@ -342,11 +342,12 @@ mod tests {
     use crate::context::Context;
     use crate::gallery;
     use crate::host::Host;
+    use crate::host::eigenvalue::Known;
     use crate::host::operator::Stored;
     use crate::matrix::Matrix;
     use crate::smooth;
     use crate::sparse::Csr;
-    use std::sync::Arc;
+    use std::sync::{Arc, OnceLock};
 
     #[test]
     fn two_inner_steps_solve_two_unknowns() {
@@ -356,7 +357,8 @@ mod tests {
         let matrix = |t: &[(usize, usize, f64)]| Csr::from_triplets(2, 2, t).unwrap().into_shared();
         let a = matrix(&[(0, 0, 2.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 2.0)]);
         let identity = matrix(&[(0, 0, 1.0), (1, 1, 1.0)]);
-        let setup = smooth::Setup { host: &host, config: &config, a: a.view(), matrix: &a, largest_eigenvalue: None };
+        let (known, estimated) = (&Known::Nothing, &OnceLock::new());
+        let setup = smooth::Setup { host: &host, config: &config, a: a.view(), matrix: &a, known, estimated };
         let smoother = smooth::build::<f64, f64>("l1_jacobi", &setup, Precision::F64).unwrap();
         let level = Level {
             backend: host.clone(),

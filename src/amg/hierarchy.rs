@@ -7,7 +7,7 @@ use super::coarsen::{self, Coarse, Coarsening};
 use super::cycle::{self, Below, CoarseGrid, Level, Shape};
 use super::finest::{Entrance, Finest};
 use super::galerkin;
-use super::interp::{self, Input, Interpolation, Output};
+use super::interp::{self, Input, Interpolation, Memory, Output};
 use super::null_space::NearNullSpace;
 use super::plan::{self, Plan};
 use super::rehearsal::{self, Rehearsal};
@@ -18,6 +18,7 @@ use crate::config::{Config, LevelPart, Wanted};
 use crate::context::{Context, LogLevel};
 use crate::error::{Error, Result, Status, fail, try_vec};
 use crate::host::dense::Inverse;
+use crate::host::eigenvalue::{Known, Largest};
 use crate::host::operator::Stored;
 use crate::host::spmv::Sums;
 use crate::host::{Host, diagonal, transpose};
@@ -28,7 +29,7 @@ use crate::smooth;
 use crate::sparse::{Block, CsrView, SharedCsr, Structure};
 use half::{bf16, f16};
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// A coarsest level of more rows than this is not factorised, unless the options ask for more.
@@ -42,15 +43,25 @@ const STALLED: f64 = 0.95;
 pub(super) struct Kept {
     transfers: Transfers,
     coarse_matrix: Arc<Structure>,
-    /// As in [`galerkin::Patterns`].
-    ap: Option<Arc<Structure>>,
+    /// As in [`galerkin::Earlier`].
+    recipe: Option<Arc<galerkin::Recipe>>,
+    /// The largest eigenvalue that the smoother went by, where it was estimated.
+    largest_eigenvalue: Option<Largest>,
 }
 
 /// How prolongator and restriction come back.
 #[derive(Clone)]
 enum Transfers {
     /// Computed anew for the strong couplings, coarse unknowns and patterns of the first time.
-    Renewed { graph: Arc<Graph>, coarse: Arc<Coarse>, p: Arc<Structure>, r: Arc<Structure> },
+    Renewed {
+        graph: Arc<Graph>,
+        coarse: Arc<Coarse>,
+        p: Arc<Structure>,
+        r: Arc<Structure>,
+        /// Found in the first renewal.
+        transposition: Option<Arc<transpose::Recipe>>,
+        memory: Option<Arc<dyn Memory>>,
+    },
     /// As they are: a pair of matrices in the precision of set-up, with the bytes of values that no level shares with it, and their patterns.
     Unchanged { pair: Arc<dyn Any + Send + Sync>, bytes: usize, p: Arc<Structure>, r: Arc<Structure> },
 }
@@ -64,10 +75,14 @@ impl Kept {
             _ => pattern.owned_bytes(),
         };
         let transfers = match &self.transfers {
-            Transfers::Renewed { graph, coarse, p, r } => graph.bytes() + coarse.bytes() + alone(p, 1) + alone(r, 1),
+            Transfers::Renewed { graph, coarse, p, r, transposition, memory } => {
+                let transposition = transposition.as_ref().map_or(0, |recipe| recipe.bytes());
+                let memory = memory.as_ref().map_or(0, |memory| memory.bytes());
+                graph.bytes() + coarse.bytes() + alone(p, 1) + alone(r, 1) + transposition + memory
+            }
             Transfers::Unchanged { bytes, p, r, .. } => bytes + alone(p, 2) + alone(r, 2),
         };
-        transfers + alone(&self.coarse_matrix, 1) + self.ap.as_ref().map_or(0, |ap| ap.owned_bytes())
+        transfers + alone(&self.coarse_matrix, 1) + self.recipe.as_ref().map_or(0, |recipe| recipe.bytes())
     }
 }
 
@@ -76,7 +91,9 @@ struct Step<T> {
     p: SharedCsr<T>,
     r: SharedCsr<T>,
     next_space: Option<NearNullSpace>,
-    largest_eigenvalue: Option<f64>,
+    known: Known<T>,
+    /// What a later estimate for the smoother can go by.
+    largest_eigenvalue: Option<Largest>,
     kept: Transfers,
 }
 
@@ -85,8 +102,9 @@ struct Raw<T> {
     a: SharedCsr<T>,
     /// Prolongator and restriction to the next level; none on the coarsest.
     transfer: Option<(SharedCsr<T>, SharedCsr<T>)>,
-    /// As in [`interp::Output`].
-    largest_eigenvalue: Option<f64>,
+    known: Known<T>,
+    /// The largest eigenvalue, where the smoother had to estimate it.
+    estimated: OnceLock<Largest>,
     /// The factors by which its variables are multiplied.
     scale: Option<Vec<f64>>,
     /// Those that were found when its formats were chosen, for when it is scaled.
@@ -149,7 +167,7 @@ impl Builder<'_> {
     fn build_in<T: Scalar>(&self, kept: Option<Vec<Kept>>) -> Result<Built> {
         let host = Host::new(self.context);
         let mut phases = Phases::default();
-        let (mut raw, kept) = self.compute::<T>(&host, kept, &mut phases)?;
+        let (mut raw, mut kept) = self.compute::<T>(&host, kept, &mut phases)?;
         let asked = || Plan::asked(self.config, self.matrix.precision(), raw.len());
         let mut plan = self.plan.clone().unwrap_or_else(asked);
         let rehearsal = match self.plan {
@@ -168,6 +186,9 @@ impl Builder<'_> {
                 break;
             }
             top = self.finest(&host, &raw, &plan, &mut phases);
+        }
+        for (kept, level) in kept.iter_mut().zip(raw) {
+            kept.largest_eigenvalue = level.estimated.into_inner().or(kept.largest_eigenvalue.take());
         }
         Ok(Built { top: top?, plan, kept, phases })
     }
@@ -344,25 +365,50 @@ impl Builder<'_> {
             if last {
                 break;
             }
-            let (transfers, coarse_pattern, mut ap) = match old {
-                Some(Kept { transfers, coarse_matrix, ap }) => (Some(transfers), Some(coarse_matrix), ap),
-                None => (None, None, None),
+            let (transfers, coarse_pattern, mut recipe, earlier_eigenvalue) = match old {
+                Some(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue }) => {
+                    (Some(transfers), Some(coarse_matrix), recipe, largest_eigenvalue)
+                }
+                None => (None, None, None, None),
             };
             let Some(step) = self.step(host, coarsening, interpolation, &view, level, &space, transfers, phases)?
             else {
                 break;
             };
-            let Step { p, r, next_space, largest_eigenvalue, kept } = step;
-            let renewed = coarse_pattern.as_ref().map(|coarse| galerkin::Patterns { coarse, ap: &mut ap });
-            let coarse_matrix = phases.time("galerkin", || galerkin::product(&r.view(), &view, &p.view(), renewed))?;
+            let Step { p, r, next_space, mut known, largest_eigenvalue, kept } = step;
+            let largest_eigenvalue = largest_eigenvalue.or(earlier_eigenvalue);
+            if let (Known::Nothing, Some(largest)) = (&known, &largest_eigenvalue) {
+                known = Known::Earlier(largest.clone());
+            }
+            let earlier = coarse_pattern.as_ref().map(|coarse| galerkin::Earlier { coarse, recipe: &mut recipe });
+            let coarse_matrix = phases.time("galerkin", || galerkin::product(&r.view(), &view, &p, earlier))?;
             if let Some(next) = next_space {
                 space = next;
             }
-            all_kept.push(Kept { transfers: kept, coarse_matrix: Arc::clone(&coarse_matrix.structure), ap });
-            levels.push(Raw { a, transfer: Some((p, r)), largest_eigenvalue, scale: None, factors: None });
+            all_kept.push(Kept {
+                transfers: kept,
+                coarse_matrix: Arc::clone(&coarse_matrix.structure),
+                recipe,
+                largest_eigenvalue,
+            });
+            levels.push(Raw {
+                a,
+                transfer: Some((p, r)),
+                known,
+                estimated: OnceLock::new(),
+                scale: None,
+                factors: None,
+            });
             a = coarse_matrix;
         }
-        levels.push(Raw { a, transfer: None, largest_eigenvalue: None, scale: None, factors: None });
+        levels.push(Raw {
+            a,
+            transfer: None,
+            known: Known::Nothing,
+            estimated: OnceLock::new(),
+            scale: None,
+            factors: None,
+        });
         Ok((levels, all_kept))
     }
 
@@ -379,6 +425,7 @@ impl Builder<'_> {
         earlier: Option<Transfers>,
         phases: &mut Phases,
     ) -> Result<Option<Step<T>>> {
+        let mut transposition = None;
         let (graph, coarse, patterns) = match earlier {
             Some(Transfers::Unchanged { pair, bytes, .. }) => {
                 let (p, r) = pair
@@ -387,9 +434,19 @@ impl Builder<'_> {
                     .clone();
                 let (ps, rs) = (Arc::clone(&p.structure), Arc::clone(&r.structure));
                 let kept = Transfers::Unchanged { pair, bytes, p: ps, r: rs };
-                return Ok(Some(Step { p, r, next_space: None, largest_eigenvalue: None, kept }));
+                return Ok(Some(Step {
+                    p,
+                    r,
+                    next_space: None,
+                    known: Known::Nothing,
+                    largest_eigenvalue: None,
+                    kept,
+                }));
             }
-            Some(Transfers::Renewed { graph, coarse, p, r }) => (graph, coarse, Some((p, r))),
+            Some(Transfers::Renewed { graph, coarse, p, r, transposition: earlier, memory }) => {
+                transposition = earlier;
+                (graph, coarse, Some((p, r, memory)))
+            }
             None => {
                 let measure = coarsening.strength();
                 let graph = phases.time("strength", || strength::build(self.config, measure, a, level))?;
@@ -415,18 +472,26 @@ impl Builder<'_> {
             graph: &graph,
             coarse: &coarse,
             near_null_space: space,
-            pattern: patterns.as_ref().map(|(p, _)| p),
+            pattern: patterns.as_ref().map(|(p, ..)| p),
+            memory: patterns.as_ref().and_then(|(.., memory)| memory.as_deref()),
         };
         let (output, r) = phases.time("interpolation", || {
             let output = interp::interpolate(interpolation, &input)?;
             let p = output.p.view();
             let r = match &patterns {
                 None => transpose::transpose(&p)?.into_shared(),
-                Some((_, r)) => SharedCsr { structure: Arc::clone(r), values: Arc::new(transpose::renew(&p, r)?) },
+                Some((_, r, _)) => {
+                    let recipe = match &mut transposition {
+                        Some(recipe) => recipe,
+                        none => none.insert(Arc::new(transpose::Recipe::find(&p, r)?)),
+                    };
+                    SharedCsr { structure: Arc::clone(r), values: Arc::new(recipe.renew(&p, r)?) }
+                }
             };
             Ok((output, r))
         })?;
-        let Output { p, near_null_space: next_space, largest_eigenvalue } = output;
+        let Output { p, near_null_space: next_space, known, memory } = output;
+        let largest_eigenvalue = memory.as_ref().and_then(|memory| memory.largest_eigenvalue().cloned());
         let kept = if self.config.text("amg.update.interpolation") == "keep" {
             let wanted = self.config.level_precision(LevelPart::Transfer, level, self.matrix.precision());
             let shared = wanted == Wanted::Fixed(T::PRECISION);
@@ -434,9 +499,16 @@ impl Builder<'_> {
             let pair = Arc::new((p.clone(), r.clone()));
             Transfers::Unchanged { pair, bytes, p: Arc::clone(&p.structure), r: Arc::clone(&r.structure) }
         } else {
-            Transfers::Renewed { graph, coarse, p: Arc::clone(&p.structure), r: Arc::clone(&r.structure) }
+            Transfers::Renewed {
+                graph,
+                coarse,
+                p: Arc::clone(&p.structure),
+                r: Arc::clone(&r.structure),
+                transposition,
+                memory,
+            }
         };
-        Ok(Some(Step { p, r, next_space, largest_eigenvalue, kept }))
+        Ok(Some(Step { p, r, next_space, known, largest_eigenvalue, kept }))
     }
 
     /// Scales the levels of which a part has 16 bits.
@@ -450,6 +522,7 @@ impl Builder<'_> {
                 Some(factors) => Some(factors),
                 None => at_level(i, scaling::factors(&level.a, &scaling))?,
             };
+            level.known.scaled();
         }
         for i in 0..raw.len() {
             if let Some(s) = &raw[i].scale {
@@ -499,7 +572,7 @@ impl Builder<'_> {
         });
         let smoother_precision = plan.of(LevelPart::Smoother, i);
         let setup =
-            smooth::Setup { host, config, a: view, matrix: &level.a, largest_eigenvalue: level.largest_eigenvalue };
+            smooth::Setup { host, config, a: view, matrix: &level.a, known: &level.known, estimated: &level.estimated };
         let smoother = phases.time("smoother", || smooth::build::<T, V>(&smoother_name, &setup, smoother_precision));
         let smoother = at_level(i, smoother)?;
         let below = match &level.transfer {

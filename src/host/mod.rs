@@ -29,6 +29,7 @@ pub mod splitting;
 pub mod spmv;
 pub mod strength;
 pub mod tentative;
+pub mod terms;
 pub mod transpose;
 pub mod truncate;
 pub mod two_stage;

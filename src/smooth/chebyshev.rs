@@ -4,7 +4,7 @@
 use super::{Setup, Smoother, Sweep, stored};
 use crate::backend::{Backend, Operator};
 use crate::error::Result;
-use crate::host::{Host, diagonal};
+use crate::host::Host;
 use crate::scalar::{Number, Scalar};
 
 /// Lanczos approaches the largest eigenvalue from below; the polynomial must not see anything above its interval.
@@ -73,7 +73,7 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Chebyshev<B, S> {
 
 /// The interval comes from an estimate of the largest eigenvalue.
 pub(super) fn build<T: Scalar, S: Number, V: Number>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
-    let exact: Vec<T> = diagonal::inverse(&setup.a, setup.diagonal_width(), diagonal::AS_IT_IS)?;
+    let exact = setup.inverse()?;
     let largest = SAFETY * setup.largest_eigenvalue(&exact)?;
     let smallest = largest / setup.config.real("amg.smoother.chebyshev.eigenvalue_ratio");
     let inverse = stored::<T, S>(&exact, 1.0)?;

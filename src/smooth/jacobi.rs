@@ -3,7 +3,7 @@
 use super::{Setup, Smoother, Sweep, stored};
 use crate::backend::{Backend, Operator};
 use crate::error::Result;
-use crate::host::{Host, diagonal};
+use crate::host::Host;
 use crate::scalar::{Number, Scalar};
 
 /// A sweep with a diagonal: also the whole of every other smoother of the form x += D^-1 (b - A x).
@@ -48,7 +48,7 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Diagonal<B, S> {
 
 /// The same weight for every row.
 pub(super) fn build<T: Scalar, S: Number, V: Number>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
-    let unweighted: Vec<T> = diagonal::inverse(&setup.a, setup.diagonal_width(), diagonal::AS_IT_IS)?;
+    let unweighted = setup.inverse()?;
     let weight = match setup.config.real_or_auto("amg.smoother.jacobi.weight") {
         Some(weight) => weight,
         None => 4.0 / (3.0 * setup.largest_eigenvalue(&unweighted)?),
