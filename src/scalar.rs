@@ -86,7 +86,7 @@ pub trait Number: Copy + Debug + Default + PartialEq + Send + Sync + 'static {
     /// Additive identity.
     const ZERO: Self;
 
-    /// Nearest value of this type.
+    /// Nearest value of this type; for 16 bits that of the nearest f32.
     fn from_f64(value: f64) -> Self;
     /// Exact for every format.
     fn to_f64(self) -> f64;
@@ -140,8 +140,9 @@ macro_rules! number {
 
 number!(f64, F64, 0.0, identity, identity, f64, identity, identity);
 number!(f32, F32, 0.0, (|v: f64| v as f32), f64::from, f32, identity, identity);
-number!(f16, F16, f16::ZERO, f16::from_f64, f16::to_f64, f32, f16::to_f32, f16::from_f32);
-number!(bf16, BF16, bf16::ZERO, bf16::from_f64, bf16::to_f64, f32, bf16::to_f32, bf16::from_f32);
+// By way of f32, which processors convert and software converts alike.
+number!(f16, F16, f16::ZERO, (|v: f64| f16::from_f32(v as f32)), f16::to_f64, f32, f16::to_f32, f16::from_f32);
+number!(bf16, BF16, bf16::ZERO, (|v: f64| bf16::from_f32(v as f32)), bf16::to_f64, f32, bf16::to_f32, bf16::from_f32);
 
 /// A vector of either type, to read.
 pub enum SliceRef<'a> {

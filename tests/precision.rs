@@ -179,9 +179,7 @@ fn vectors_of_16_bits_work_whatever_the_size_of_the_right_hand_side() {
 
 #[test]
 fn auto_saves_bytes_and_no_problem_takes_a_tenth_more_iterations() {
-    for name in
-        ["poisson7:24", "poisson27:20", "jumps:24:contrast=1e6", "elasticity:10", "lognormal:16,16,16", "beam:1"]
-    {
+    for name in ["poisson7:24", "poisson27:20", "jumps:24:contrast=1e6", "elasticity:10", "lognormal:16", "beam:1"] {
         let (reference, _) = solve(&scaled(name, 1.0), &[]);
         for factor in [1.0, 1e12, 1e-12, 1e30] {
             let matrix = scaled(name, factor);
@@ -208,7 +206,7 @@ fn auto_says_why() {
     let report = setup("poisson27:20");
     assert!(report.levels.iter().all(|level| level.precision_reason.contains("; vectors ")));
     assert!(report.to_text().contains("level 0: matrix f16: costs nothing"), "{}", report.to_text());
-    let tiny = setup("poisson7:8");
+    let tiny = setup("poisson7:4");
     assert_eq!(tiny.levels[0].precision_reason, "too small to gain anything");
     assert_eq!(tiny.levels[0].matrix_precision.name(), "f64");
 }
@@ -237,7 +235,8 @@ fn what_overflows_is_an_error_that_names_the_level_or_under_auto_promoted() {
     // The rehearsal does not see what a solve will be asked for.
     let (result, report, x) = solve(&[("precision", "auto"), unscaled], 1e60);
     assert_eq!(result.unwrap(), Status::Success);
-    assert!(!report.promotions.is_empty() && report.promotions[0].starts_with("level 0 promoted: level 0: numbers"));
+    let [first, ..] = &report.promotions[..] else { panic!("nothing was promoted") };
+    assert!(first.starts_with("level 0 promoted: level 0: numbers"), "{first}");
     assert_eq!(report.levels[0].vector_precision.name(), "f64");
     assert!(report.levels[0].precision_reason.contains("; promoted: "), "{}", report.levels[0].precision_reason);
     assert!(x.iter().all(|x| x.is_finite()) && report.solves[0].true_residual <= 1e-8);

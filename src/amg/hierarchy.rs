@@ -260,6 +260,7 @@ impl Builder<'_> {
         let keeps_matrix = smooth::keeps_matrix(&smooth::name(self.config, self.near_null_space.is_some()));
         for (i, level) in raw.iter().enumerate() {
             let (a, d, w) = (level.a.view(), &diagonals[i], &smooth[i]);
+            let energy = plan::energy(&a, d, w)?;
             let share = |m: &SharedCsr<T>| m.view().entries() as f64 / total as f64;
             let matrix = plan::Part::measure(
                 share(&level.a),
@@ -268,7 +269,7 @@ impl Builder<'_> {
                     (Some(s), Precision::F16) => plan::matrix_loss::<T, f16>(&a, s, d, w),
                     (Some(s), _) => plan::matrix_loss::<T, bf16>(&a, s, d, w),
                 },
-                plan::energy(&a, d, w),
+                energy,
             );
             let transfer = level.transfer.as_ref().map(|(p, _)| {
                 let view = p.view();
@@ -281,15 +282,10 @@ impl Builder<'_> {
                         (Some(s), Some(c), _) => plan::transfer_loss::<T, bf16>(&view, (s, c), (d, w), &smooth[i + 1]),
                         _ => plan::Loss::OUT_OF_RANGE,
                     },
-                    plan::energy(&a, d, w),
+                    energy,
                 )
             });
-            plan.decide(
-                i,
-                &plan::Measured { energy: plan::energy(&a, d, w), matrix, transfer },
-                tolerance,
-                keeps_matrix,
-            );
+            plan.decide(i, &plan::Measured { energy, matrix, transfer }, tolerance, keeps_matrix);
         }
         Ok(Some(rehearsal))
     }
@@ -524,16 +520,18 @@ impl Builder<'_> {
             };
             level.known.scaled();
         }
-        for i in 0..raw.len() {
-            if let Some(s) = &raw[i].scale {
-                raw[i].a = scaling::apply(&raw[i].a, |i| 1.0 / s[i], |j| 1.0 / s[j])?;
+        let inverses: Vec<Option<Vec<f64>>> =
+            raw.iter().map(|level| level.scale.as_ref().map(|scale| scale.iter().map(|s| 1.0 / s).collect())).collect();
+        for (i, level) in raw.iter_mut().enumerate() {
+            if let Some(inverse) = &inverses[i] {
+                level.a = scaling::apply(&level.a, |i| inverse[i], |j| inverse[j])?;
             }
-            let (fine, coarse) = (raw[i].scale.as_deref(), raw.get(i + 1).and_then(|next| next.scale.as_deref()));
-            let Some((p, r)) = raw[i].transfer.as_ref().filter(|_| fine.is_some() || coarse.is_some()) else {
+            let (fine, coarse) = (level.scale.as_deref(), inverses.get(i + 1).and_then(|next| next.as_deref()));
+            let Some((p, r)) = level.transfer.as_ref().filter(|_| fine.is_some() || coarse.is_some()) else {
                 continue;
             };
-            let (fine, coarse) = (|i: usize| fine.map_or(1.0, |s| s[i]), |j: usize| coarse.map_or(1.0, |s| 1.0 / s[j]));
-            raw[i].transfer = Some((scaling::apply(p, fine, coarse)?, scaling::apply(r, coarse, fine)?));
+            let (fine, coarse) = (|i: usize| fine.map_or(1.0, |s| s[i]), |j: usize| coarse.map_or(1.0, |s| s[j]));
+            level.transfer = Some((scaling::apply(p, fine, coarse)?, scaling::apply(r, coarse, fine)?));
         }
         Ok(())
     }
