@@ -1,7 +1,7 @@
 # Two commands are enough for a newcomer: `make run` and `make test`. `make help` lists the rest.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test install install-files bless deep-test bench clean
+.PHONY: help run test install install-files bless deep-test bench table-000 clean
 
 CC ?= cc
 FC := $(if $(filter default,$(origin FC)),gfortran,$(FC))
@@ -81,6 +81,10 @@ deep-test: ## the slow checks: valgrind, Miri, ThreadSanitizer, fuzzing
 bench: ## benchmarks
 	@tools/setup.sh run
 	$(CARGO) bench --locked
+
+table-000: ## iterations in the number formats of a published table of mixed-precision AMG, beside the published ones
+	@tools/setup.sh run
+	$(CARGO) run --release --locked -- bench table
 
 clean: ## remove everything that was built
 	$(CARGO) clean

@@ -232,8 +232,8 @@ impl Builder<'_> {
     fn decide<T: Scalar>(&self, host: &Host, raw: &mut [Raw<T>], plan: &mut Plan) -> Result<Option<Rehearsal>> {
         let entries = |level: &Raw<T>| level.a.view().entries();
         let total: usize = raw.iter().map(entries).sum();
-        if total < plan::TINY {
-            plan.leave("too small to gain anything");
+        if total < plan::TINY || raw.len() == 1 {
+            plan.leave(if raw.len() == 1 { "one level alone" } else { "too small to gain anything" });
             return Ok(None);
         }
         let full = Plan::uniform(T::PRECISION, raw.len());
@@ -244,7 +244,7 @@ impl Builder<'_> {
             Ok(d)
         };
         let diagonals = raw.iter().map(absolute).collect::<Result<Vec<_>>>()?;
-        let (rehearsal, smooth) = Rehearsal::new(&mut *top, &diagonals[0])?;
+        let (rehearsal, smooth) = Rehearsal::new(&mut *top, &diagonals[0], self.matrix)?;
         drop(top);
         let scaling = self.config.text("precision.scaling");
         for level in raw.iter_mut() {
@@ -256,12 +256,13 @@ impl Builder<'_> {
                 Err(error) => return Err(error),
             };
         }
-        let tolerance = self.config.real("solver.tolerance");
         let keeps_matrix = smooth::keeps_matrix(&smooth::name(self.config, self.near_null_space.is_some()));
         for (i, level) in raw.iter().enumerate() {
             let (a, d, w) = (level.a.view(), &diagonals[i], &smooth[i]);
             let energy = plan::energy(&a, d, w)?;
-            let share = |m: &SharedCsr<T>| m.view().entries() as f64 / total as f64;
+            // A small share keeps f32: rounding an inverse to 16 bits can cost it its definiteness.
+            let exact = i + 1 == raw.len();
+            let share = |m: &SharedCsr<T>| if exact { 0.0 } else { m.view().entries() as f64 / total as f64 };
             let matrix = plan::Part::measure(
                 share(&level.a),
                 |format| match (&level.factors, format) {
@@ -285,7 +286,7 @@ impl Builder<'_> {
                     energy,
                 )
             });
-            plan.decide(i, &plan::Measured { energy, matrix, transfer }, tolerance, keeps_matrix);
+            plan.decide(i, &plan::Measured { energy, matrix, transfer }, rehearsal.quality, keeps_matrix);
         }
         Ok(Some(rehearsal))
     }
@@ -569,8 +570,9 @@ impl Builder<'_> {
             }
         });
         let smoother_precision = plan.of(LevelPart::Smoother, i);
-        let setup =
-            smooth::Setup { host, config, a: view, matrix: &level.a, known: &level.known, estimated: &level.estimated };
+        let (known, estimated) = (&level.known, &level.estimated);
+        let scale = level.scale.as_deref();
+        let setup = smooth::Setup { host, config, a: view, matrix: &level.a, scale, known, estimated };
         let smoother = phases.time("smoother", || smooth::build::<T, V>(&smoother_name, &setup, smoother_precision));
         let smoother = at_level(i, smoother)?;
         let below = match &level.transfer {

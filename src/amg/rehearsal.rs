@@ -13,11 +13,13 @@ pub(super) const LIMIT: f64 = 0.25;
 pub(super) struct Rehearsal {
     b: Vec<f64>,
     z: Vec<f64>,
+    /// z·A z / b·z: of the eigenvalues of M A, of which the largest is near 1, one of the small ones.
+    pub quality: f64,
 }
 
 impl Rehearsal {
     /// With a cycle M in full precision on a level with this diagonal. Also gives a smooth vector for each level.
-    pub fn new(top: &mut dyn Finest<Host>, diagonal: &[f64]) -> Result<(Rehearsal, Vec<Vec<f64>>)> {
+    pub fn new(top: &mut dyn Finest<Host>, diagonal: &[f64], matrix: &Matrix) -> Result<(Rehearsal, Vec<Vec<f64>>)> {
         let n = diagonal.len();
         let (mut b, mut z) = (try_vec(n, 0.0)?, try_vec(n, 0.0)?);
         for (i, b) in b.iter_mut().enumerate() {
@@ -33,23 +35,33 @@ impl Rehearsal {
         top.apply_f64(&b, &mut z)?;
         let mut smooth = vec![z.clone()];
         smooth.extend(top.solutions()?);
-        Ok((Rehearsal { b, z }, smooth))
+        let quality = (dot(&z, &product(matrix, &z)?) / dot(&b, &z)).abs();
+        Ok((Rehearsal { b, z, quality }, smooth))
     }
 
     /// The energy norm of what a cycle of another hierarchy makes differently, over that of what it makes; infinite when it fails.
     pub fn loss(&self, top: &mut dyn Finest<Host>, matrix: &Matrix) -> Result<f64> {
         let n = self.b.len();
-        let (mut d, mut product) = (try_vec(n, 0.0)?, try_vec(n, 0.0)?);
+        let mut d = try_vec(n, 0.0)?;
         top.apply_f64(&self.b, &mut d)?;
         for (d, z) in d.iter_mut().zip(&self.z) {
             *d -= z;
         }
-        match matrix.precision() {
-            Precision::F32 => spmv::apply(&matrix.shared::<f32>()?.view(), 1.0, &d, 0.0, &mut product),
-            _ => spmv::apply(&matrix.shared::<f64>()?.view(), 1.0, &d, 0.0, &mut product),
-        }
-        let dot = |x: &[f64], y: &[f64]| par::sum(n, par::GRAIN, |range| range.map(|i| x[i] * y[i]).sum());
-        let (lost, whole) = (dot(&d, &product).abs(), dot(&self.b, &self.z).abs());
+        let (lost, whole) = (dot(&d, &product(matrix, &d)?).abs(), dot(&self.b, &self.z).abs());
         Ok(if lost == 0.0 { 0.0 } else { Some((lost / whole).sqrt()).filter(|l| !l.is_nan()).unwrap_or(f64::INFINITY) })
     }
+}
+
+/// A x.
+fn product(matrix: &Matrix, x: &[f64]) -> Result<Vec<f64>> {
+    let mut y = try_vec(x.len(), 0.0)?;
+    match matrix.precision() {
+        Precision::F32 => spmv::apply(&matrix.shared::<f32>()?.view(), 1.0, x, 0.0, &mut y),
+        _ => spmv::apply(&matrix.shared::<f64>()?.view(), 1.0, x, 0.0, &mut y),
+    }
+    Ok(y)
+}
+
+fn dot(x: &[f64], y: &[f64]) -> f64 {
+    par::sum(x.len(), par::GRAIN, |range| range.map(|i| x[i] * y[i]).sum())
 }

@@ -6,7 +6,7 @@
 use super::prefetch::{AHEAD, prefetch};
 use super::simd::{MAX_BLOCK, Rows};
 use crate::scalar::{NumbersRef, SliceMut};
-use crate::sparse::{Block, ColumnsRef};
+use crate::sparse::{Block, ColumnsRef, GROUP};
 use half::{bf16, f16};
 use std::arch::x86_64::*;
 
@@ -124,6 +124,55 @@ pub fn block_row_products(
         NumbersRef::F32(values) => with_values(lines, block, values, x, sums),
         NumbersRef::F16(values) => with_values(lines, block, values, x, sums),
         NumbersRef::BF16(values) => with_values(lines, block, values, x, sums),
+    }
+}
+
+/// The products of a group of rows by diagonals; false when there is no kernel for these types, or when a diagonal leaves x.
+pub fn diagonal_products(
+    distances: &[i32],
+    values: NumbersRef<'_>,
+    first: usize,
+    x: NumbersRef<'_>,
+    sums: SliceMut<'_>,
+) -> bool {
+    fn with_values<S: Value>(
+        distances: &[i32],
+        values: &[S],
+        first: usize,
+        x: NumbersRef<'_>,
+        sums: SliceMut<'_>,
+    ) -> bool {
+        match x {
+            NumbersRef::F64(x) => with_vector(distances, values, first, x, sums),
+            NumbersRef::F32(x) => with_vector(distances, values, first, x, sums),
+            _ => false,
+        }
+    }
+    fn with_vector<S: Value, X: Value>(
+        distances: &[i32],
+        values: &[S],
+        first: usize,
+        x: &[X],
+        sums: SliceMut<'_>,
+    ) -> bool {
+        // They ascend.
+        let (Some(low), Some(high)) = (distances.first(), distances.last()) else { return false };
+        let inside = |distance: &i32| first as i64 + i64::from(*distance);
+        if inside(low) < 0 || inside(high) + GROUP as i64 > x.len() as i64 {
+            return false;
+        }
+        // SAFETY (both): the caller has found the processor's features.
+        match sums {
+            SliceMut::F64(sums) => unsafe { wide_diagonals(distances, values, first, x, sums) },
+            SliceMut::F32(sums) => unsafe { narrow_diagonals(distances, values, first, x, sums) },
+        }
+        true
+    }
+    match values {
+        NumbersRef::F64(values) => with_values(distances, values, first, x, sums),
+        NumbersRef::F32(values) => with_values(distances, values, first, x, sums),
+        NumbersRef::F16(values) => with_values(distances, values, first, x, sums),
+        NumbersRef::BF16(values) => with_values(distances, values, first, x, sums),
     }
 }
 
@@ -269,6 +318,56 @@ fn first8(n: usize) -> u8 {
 fn first16(n: usize) -> u16 {
     if n >= 16 { u16::MAX } else { (1 << n) - 1 }
 }
+
+/// Defines a kernel for a group of rows by diagonals: its sums stay in registers, and everything is loaded in whole ones.
+macro_rules! diagonals {
+    ($name:ident, $of:ty, $lanes:literal, $load:ident, $mask:expr, $zero:ident, $add:ident, $mul:ident, $store:ident) => {
+        #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+        fn $name<S: Value, X: Value>(distances: &[i32], values: &[S], first: usize, x: &[X], sums: &mut [$of]) {
+            const REGISTERS: usize = GROUP / $lanes;
+            let mut all = [$zero(); REGISTERS];
+            for (k, distance) in distances.iter().enumerate() {
+                prefetch(values, k * GROUP + 8 * GROUP);
+                let values = &values[k * GROUP..][..GROUP];
+                let x = &x[(first as i64 + i64::from(*distance)) as usize..][..GROUP];
+                for (r, sum) in all.iter_mut().enumerate() {
+                    // SAFETY: both slices have GROUP elements, of which the registers are parts.
+                    let (value, x) = unsafe {
+                        (S::$load($mask, values.as_ptr().add(r * $lanes)), X::$load($mask, x.as_ptr().add(r * $lanes)))
+                    };
+                    *sum = $add(*sum, $mul(value, x));
+                }
+            }
+            for (sums, all) in sums.chunks_exact_mut($lanes).zip(all) {
+                // SAFETY: the slice is as long as the register.
+                unsafe { $store(sums.as_mut_ptr(), all) };
+            }
+        }
+    };
+}
+
+diagonals!(
+    wide_diagonals,
+    f64,
+    8,
+    load_wide,
+    u8::MAX,
+    _mm512_setzero_pd,
+    _mm512_add_pd,
+    _mm512_mul_pd,
+    _mm512_storeu_pd
+);
+diagonals!(
+    narrow_diagonals,
+    f32,
+    16,
+    load_narrow,
+    u16::MAX,
+    _mm512_setzero_ps,
+    _mm512_add_ps,
+    _mm512_mul_ps,
+    _mm512_storeu_ps
+);
 
 /// Rows with results in f64. Entries behind the end of a row and columns outside of x are masked out, so that nothing beyond the slices is
 /// touched; the result says whether all columns were inside.

@@ -80,12 +80,23 @@ pub fn inverse<T: Scalar, S: Number>(
 }
 
 /// Σ |a_ij| over the entries of scalar row r in block row i for which `counts(block column, column in the block)`.
-pub fn row_norm<T: Scalar>(a: &CsrView<'_, T>, i: usize, r: usize, counts: impl Fn(usize, usize) -> bool) -> f64 {
-    let bc = a.block.cols;
+///
+/// Where the variables of a level are scaled by S, the sum is that of the unscaled row, scaled like the diagonal: Σ |a_ij| s_j / s_i.
+pub fn row_norm<T: Scalar>(
+    a: &CsrView<'_, T>,
+    scale: Option<&[f64]>,
+    i: usize,
+    r: usize,
+    counts: impl Fn(usize, usize) -> bool,
+) -> f64 {
+    let (br, bc) = (a.block.rows, a.block.cols);
     let mut norm = 0.0;
     for (j, block) in a.row(i) {
-        let row = block[r * bc..][..bc].iter().enumerate();
-        norm += row.filter(|(c, _)| counts(j, *c)).map(|(_, v)| v.to_f64().abs()).sum::<f64>();
+        let row = block[r * bc..][..bc].iter().enumerate().filter(|(c, _)| counts(j, *c));
+        norm += match scale {
+            Some(s) => row.map(|(c, v)| v.to_f64().abs() * s[j * bc + c]).sum::<f64>() / s[i * br + r],
+            None => row.map(|(_, v)| v.to_f64().abs()).sum::<f64>(),
+        };
     }
     norm
 }
@@ -173,7 +184,7 @@ mod tests {
     fn diagonal_entries_may_be_enlarged_and_need_not_be_stored() {
         let t = [(0, 0, 2.0), (0, 1, 1.0), (1, 0, 1.0), (1, 1, -3.0), (2, 3, 1.0), (3, 2, 1.0), (0, 2, 5.0)];
         let a = Csr::from_triplets(4, 4, &t).unwrap();
-        let norm = |a: &Csr<f64>, i, r| row_norm(&a.view(), i, r, |j, _| j != i);
+        let norm = |a: &Csr<f64>, i, r| row_norm(&a.view(), None, i, r, |j, _| j != i);
         let point: Vec<f64> = inverse(&a.view(), 1, |i, r, _| norm(&a, i, r)).unwrap();
         assert!(close(&point, &[1.0 / 8.0, -1.0 / 4.0, 1.0, 1.0]));
         let as_it_is: Vec<f64> = inverse(&a.view(), 1, AS_IT_IS).unwrap();

@@ -16,11 +16,11 @@ fn piece(rows: usize) -> usize {
 /// Let a sweep solve with M, and let O be the part of A between pieces, so that diag(o) - O is semidefinite. A sweep converges for an SPD
 /// matrix when M + M^T - A is positive definite, which with e added to the diagonal D is D + 2 diag(e) - O. For blocks e = o/2 is enough.
 /// Scalar diagonals d have room of their own: rows with o up to d/2 need nothing, and o - d/2 is enough for the others.
-pub fn l1_inverse<T: Scalar, S: Number>(a: &CsrView<'_, T>, width: usize) -> Result<Vec<S>> {
+pub fn l1_inverse<T: Scalar, S: Number>(a: &CsrView<'_, T>, scale: Option<&[f64]>, width: usize) -> Result<Vec<S>> {
     let size = piece(a.rows);
     diagonal::inverse(a, width, |i, r, d| {
         let first = i - i % size;
-        let outside = diagonal::row_norm(a, i, r, |j, _| j.wrapping_sub(first) >= size);
+        let outside = diagonal::row_norm(a, scale, i, r, |j, _| j.wrapping_sub(first) >= size);
         let room = if width == 1 { 0.5 * d.abs() } else { 0.0 };
         (outside - room).clamp(0.0, 0.5 * outside)
     })
@@ -147,7 +147,7 @@ mod tests {
     fn one_piece_is_gauss_seidel() {
         let t = [(0, 0, 4.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 4.0), (1, 2, -1.0), (2, 1, -1.0), (2, 2, 4.0)];
         let a = Csr::from_triplets(3, 3, &t).unwrap();
-        let inverse = l1_inverse::<f64, f64>(&a.view(), 1).unwrap();
+        let inverse = l1_inverse::<f64, f64>(&a.view(), None, 1).unwrap();
         assert_eq!(inverse, [0.25; 3]);
         let mut x = [0.0; 3];
         sweep(&a.view(), &inverse, &[4.0, 8.0, 4.0], None, &mut x, false);
@@ -164,7 +164,7 @@ mod tests {
         let b: Vec<f64> = (0..scalars.rows).map(|i| (i % 5) as f64).collect();
         for backward in [false, true] {
             let run = |a: &Csr<f64>| {
-                let inverse = l1_inverse::<f64, f64>(&a.view(), 1).unwrap();
+                let inverse = l1_inverse::<f64, f64>(&a.view(), None, 1).unwrap();
                 let old = vec![0.5; b.len()];
                 let mut x = old.clone();
                 sweep(&a.view(), &inverse, &b, Some(&old), &mut x, backward);
@@ -181,7 +181,7 @@ mod tests {
         let energy = |x: &[f64]| -> f64 {
             (0..a.rows).map(|i| x[i] * a.view().row(i).map(|(j, v)| v[0] * x[j]).sum::<f64>()).sum()
         };
-        let inverse = l1_inverse::<f64, f64>(&a.view(), 1).unwrap();
+        let inverse = l1_inverse::<f64, f64>(&a.view(), None, 1).unwrap();
         // The solution is 0, so x is the error.
         let mut x: Vec<f64> = (0..a.rows).map(|i| ((i * 7919) % 13) as f64 - 6.0).collect();
         let mut before = energy(&x);
@@ -204,7 +204,7 @@ mod tests {
             t.extend([(i, far + i, 0.5 * c), (i, far + 100 + i, -0.5 * c)]);
         }
         let a = Csr::from_triplets(5000, 5000, &t).unwrap();
-        let inverse = l1_inverse::<f64, f64>(&a.view(), 1).unwrap();
+        let inverse = l1_inverse::<f64, f64>(&a.view(), None, 1).unwrap();
         assert_eq!(inverse[..5], [1.0 / 4.0, -1.0 / 4.0, 1.0 / 5.0, 1.0 / 8.0, 1.0 / 4.0]);
     }
 
@@ -221,7 +221,7 @@ mod tests {
             x.iter().zip(&ax).map(|(x, y)| x * y).sum()
         };
         for width in [1, 3] {
-            let inverse = l1_inverse::<f64, f64>(&a, width).unwrap();
+            let inverse = l1_inverse::<f64, f64>(&a, None, width).unwrap();
             let mut x: Vec<f64> = (0..n).map(|i| ((i * 7919) % 13) as f64 - 6.0).collect();
             let mut before = energy(&x);
             for backward in [false, true, false, true] {

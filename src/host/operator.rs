@@ -5,7 +5,7 @@ use super::spmv::{self, Sums};
 use crate::backend::Operator;
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
-use crate::sparse::{Compact, SharedCsr};
+use crate::sparse::{Compact, Diagonals, SharedCsr};
 
 /// A matrix in storage format `S`, applied to vectors of any precision.
 pub struct Stored<S> {
@@ -20,6 +20,8 @@ enum Format<S> {
     Shared(SharedCsr<S>),
     /// In 16 bits.
     Compact(Compact<S>),
+    /// One for all entries of a diagonal in a group of rows.
+    Diagonals(Diagonals<S>),
 }
 
 impl<S: Number> Stored<S> {
@@ -28,15 +30,19 @@ impl<S: Number> Stored<S> {
         Stored { host: host.clone(), matrix: Format::Shared(matrix), sums: Sums::Wide }
     }
 
-    /// With columns of 16 bits where that is possible and saves enough.
+    /// By diagonals, or with columns of 16 bits, where that is possible and saves enough.
     pub fn compact(host: &Host, matrix: SharedCsr<S>) -> Result<Stored<S>> {
-        match Compact::new(&matrix)? {
-            Some(compact) => Ok(Stored { host: host.clone(), matrix: Format::Compact(compact), sums: Sums::Wide }),
-            None => Ok(Stored::new(host, matrix)),
-        }
+        let format = if let Some(diagonals) = Diagonals::new(&matrix)? {
+            Format::Diagonals(diagonals)
+        } else if let Some(compact) = Compact::new(&matrix)? {
+            Format::Compact(compact)
+        } else {
+            Format::Shared(matrix)
+        };
+        Ok(Stored { host: host.clone(), matrix: format, sums: Sums::Wide })
     }
 
-    /// The same with other sums; with columns of 16 bits they are always wide.
+    /// The same with other sums; by diagonals and with columns of 16 bits they are always wide.
     pub fn with_sums(self, sums: Sums) -> Stored<S> {
         Stored { sums, ..self }
     }
@@ -45,6 +51,7 @@ impl<S: Number> Stored<S> {
         match &self.matrix {
             Format::Shared(matrix) => spmv::View::Csr(matrix.view()),
             Format::Compact(matrix) => spmv::View::Compact(matrix),
+            Format::Diagonals(matrix) => spmv::View::Diagonals(matrix),
         }
     }
 
@@ -52,6 +59,7 @@ impl<S: Number> Stored<S> {
         match &self.matrix {
             Format::Shared(matrix) => matrix.view().entries(),
             Format::Compact(matrix) => matrix.columns.len(),
+            Format::Diagonals(matrix) => matrix.entries,
         }
     }
 }
@@ -61,6 +69,7 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Stored<S> {
         match &self.matrix {
             Format::Shared(matrix) => matrix.view().scalar_rows(),
             Format::Compact(matrix) => matrix.rows(),
+            Format::Diagonals(matrix) => matrix.rows,
         }
     }
 
@@ -80,6 +89,7 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Stored<S> {
         match &self.matrix {
             Format::Shared(matrix) => matrix.owned_bytes(),
             Format::Compact(matrix) => matrix.owned_bytes(),
+            Format::Diagonals(matrix) => matrix.owned_bytes(),
         }
     }
 
@@ -87,6 +97,7 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Stored<S> {
         match &self.matrix {
             Format::Shared(matrix) => matrix.structure.block.format(),
             Format::Compact(_) => "csr16".to_string(),
+            Format::Diagonals(_) => "dia64".to_string(),
         }
     }
 

@@ -8,7 +8,7 @@
 use super::avx512;
 use super::prefetch::{AHEAD, prefetch};
 use crate::scalar::{Number, Scalar};
-use crate::sparse::{Block, Column};
+use crate::sparse::{Block, Column, GROUP};
 
 /// The largest dimension of a block.
 pub const MAX_BLOCK: usize = 8;
@@ -70,6 +70,44 @@ pub fn block_row_products<S: Number, X: Number, Y: Scalar>(
     portable_blocks(rows, block, x, sums);
 }
 
+/// The products of a group of rows by diagonals, of which the first row is `first`, with `x`. A row is summed from the first diagonal to the
+/// last.
+pub fn diagonal_products<S: Number, X: Number, Y: Scalar>(
+    distances: &[i32],
+    values: &[S],
+    first: usize,
+    x: &[X],
+    sums: &mut [Y; GROUP],
+) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if avx512::is_present() {
+        let (values, x, sums) = (S::numbers(values), X::numbers(x), Y::slice_mut(sums));
+        if avx512::diagonal_products(distances, values, first, x, sums) {
+            return;
+        }
+    }
+    portable_diagonals(distances, values, first, x, sums);
+}
+
+fn portable_diagonals<S: Number, X: Number, Y: Scalar>(
+    distances: &[i32],
+    values: &[S],
+    first: usize,
+    x: &[X],
+    sums: &mut [Y; GROUP],
+) {
+    sums.fill(Y::ZERO);
+    for (distance, values) in distances.iter().zip(values.chunks_exact(GROUP)) {
+        let begin = first as i64 + i64::from(*distance);
+        // Rows whose entry would lie outside of x have none.
+        let skipped = (-begin).clamp(0, GROUP as i64) as usize;
+        let x = &x[(begin.max(0) as usize).min(x.len())..];
+        for ((sum, v), x) in sums[skipped..].iter_mut().zip(&values[skipped..]).zip(x) {
+            *sum += v.cast::<Y>() * x.cast();
+        }
+    }
+}
+
 fn portable<S: Number, X: Number, Y: Scalar, I: Column>(rows: &Rows<'_, S, I>, x: &[X], sums: &mut [Y]) {
     for (range, sum) in rows.offsets.windows(2).zip(sums) {
         let range = range[0]..range[1];
@@ -129,11 +167,34 @@ mod tests {
     use crate::host::hash;
     use half::{bf16, f16};
 
+    /// Groups at both ends of a vector and inside of it, with diagonals that leave it and that do not.
+    fn check_diagonals<S: Number, X: Number, Y: Scalar>() {
+        let x: Vec<X> = (0..200).map(|i| X::from_f64(number(i, 3))).collect();
+        for (first, distances) in
+            [(0, vec![-3, 0, 5]), (64, vec![-64, -1, 0, 72]), (128, vec![-128, 8, 9]), (64, vec![])]
+        {
+            let values: Vec<S> = (0..distances.len() * GROUP).map(|k| S::from_f64(number(k, 2))).collect();
+            let (mut fast, mut slow) = ([Y::ONE; GROUP], [Y::ZERO; GROUP]);
+            diagonal_products(&distances, &values, first, &x, &mut fast);
+            portable_diagonals(&distances, &values, first, &x, &mut slow);
+            assert_eq!(fast, slow);
+            for (r, sum) in slow.iter().enumerate() {
+                let term = |(k, distance): (usize, &i32)| {
+                    let x = x.get((first + r).wrapping_add_signed(*distance as isize));
+                    x.map_or(0.0, |x| values[k * GROUP + r].to_f64() * x.to_f64())
+                };
+                let exact: f64 = distances.iter().enumerate().map(term).sum();
+                assert!((sum.to_f64() - exact).abs() < 1e-5);
+            }
+        }
+    }
+
     fn number(i: usize, seed: u64) -> f64 {
         (hash(i, seed) % 2001) as f64 / 1000.0 - 1.0
     }
 
     fn check<S: Number, X: Number, Y: Scalar>() {
+        check_diagonals::<S, X, Y>();
         let lengths: Vec<usize> = (0..40).chain([100, 0, 7, 8, 9]).collect();
         let mut offsets = vec![0];
         for n in &lengths {

@@ -3,7 +3,7 @@
 
 use super::{par, simd};
 use crate::scalar::Number;
-use crate::sparse::{Block, Compact, CsrView, GROUP, Offsets};
+use crate::sparse::{Block, Compact, CsrView, Diagonals, GROUP, Offsets};
 
 /// Scalar rows that one task handles.
 const SPMV_GRAIN: usize = 4 * par::ROW_GRAIN;
@@ -14,6 +14,8 @@ pub enum View<'a, S> {
     Csr(CsrView<'a, S>),
     /// With columns of 16 bits.
     Compact(&'a Compact<S>),
+    /// By diagonals.
+    Diagonals(&'a Diagonals<S>),
 }
 
 impl<'a, S> From<&CsrView<'a, S>> for View<'a, S> {
@@ -122,6 +124,18 @@ fn product<S: Number, X: Number, Y: Number>(a: &View<'_, S>, x: &[X], y: &mut [Y
             each_group(1, &locate, y, finish, |offsets, shift, sums| {
                 let rows = simd::Rows { offsets, columns: &a.columns, values: a.values.as_slice(), shift };
                 simd::row_products(&rows, x, sums);
+            });
+        }
+        View::Diagonals(a) => {
+            assert_eq!((x.len(), y.len()), (a.cols, a.rows));
+            par::for_each_mut(y, SPMV_GRAIN, |start, y| {
+                let mut sums = [Y::Wide::ZERO; GROUP];
+                for (k, y) in y.chunks_mut(GROUP).enumerate() {
+                    let first = start + k * GROUP;
+                    let (distances, values) = a.group(first / GROUP);
+                    simd::diagonal_products(distances, values, first, x, &mut sums);
+                    finish.rows(first, &sums[..y.len()], y);
+                }
             });
         }
     }

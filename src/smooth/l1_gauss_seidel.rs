@@ -55,7 +55,7 @@ impl<S: Number, V: Number> Smoother<Host, V> for L1GaussSeidel<S> {
 
 /// Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of set-up.
 pub(super) fn build<T: Scalar, S: Number, V: Number>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
-    let inverse: Vec<T> = gauss_seidel::l1_inverse(&setup.a, setup.diagonal_width())?;
+    let inverse: Vec<T> = gauss_seidel::l1_inverse(&setup.a, setup.scale, setup.diagonal_width())?;
     let inverse = stored::<T, S>(&inverse, 1.0)?;
     let matrix = scaling::store::<T, S>(setup.matrix, "smoother's matrix", Rounding::Nearest)?;
     Ok(Box::new(L1GaussSeidel { matrix, inverse, shared: S::PRECISION == T::PRECISION }))

@@ -11,8 +11,9 @@ use crate::scalar::{Number, Scalar};
 pub(super) fn build<T: Scalar, S: Number, V: Number>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
     let a = setup.a;
     let width = setup.diagonal_width();
-    let inverse: Vec<T> =
-        diagonal::inverse(&a, width, |i, r, _| diagonal::row_norm(&a, i, r, |j, c| j != i || (width == 1 && c != r)))?;
+    let inverse: Vec<T> = diagonal::inverse(&a, width, |i, r, _| {
+        diagonal::row_norm(&a, setup.scale, i, r, |j, c| j != i || (width == 1 && c != r))
+    })?;
     let inverse = stored::<T, S>(&inverse, 1.0)?;
     Ok(Box::new(Diagonal::<Host, S> { values: inverse.len(), inverse }))
 }

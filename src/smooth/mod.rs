@@ -56,6 +56,8 @@ pub struct Setup<'a, T> {
     pub a: CsrView<'a, T>,
     /// The same, for smoothers that keep it.
     pub matrix: &'a SharedCsr<T>,
+    /// The factors by which the variables of the level were multiplied, if they were.
+    pub scale: Option<&'a [f64]>,
     /// What interpolation found out about the matrix.
     pub known: &'a Known<T>,
     /// Takes the largest eigenvalue, where the smoother estimates it.
@@ -277,6 +279,7 @@ mod tests {
             config: &config,
             a: a.view(),
             matrix: &a,
+            scale: None,
             known: &Known::Nothing,
             estimated: &OnceLock::new(),
         };

@@ -4,9 +4,11 @@
 //! [`Csr`] owns its arrays. [`SharedCsr`] shares them, possibly with the caller's memory. [`CsrView`] is what algorithms read.
 
 mod compact;
+mod diagonals;
 mod validate;
 
 pub use compact::{Column, ColumnsRef, Compact, GROUP};
+pub use diagonals::Diagonals;
 pub use validate::{validate, validate_values};
 
 use crate::error::{Result, try_capacity};
