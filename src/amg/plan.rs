@@ -15,7 +15,7 @@ const LIMIT: f64 = 0.02;
 
 /// A hierarchy whose cycle M makes A's smooth vectors smaller than this is slow: a Krylov method takes a hundred iterations and more with it, in
 /// which it loses orthogonality.
-const SLOW: f64 = 0.1;
+const SLOW: f64 = 0.2;
 
 /// What vectors may cost in a slow hierarchy. f32 costs 1e-6 on the L-shape of high order with plain pairs and 3e-6 on bcsstk13, and there 7 and
 /// 12 % of the iterations.
