@@ -155,8 +155,13 @@ impl Plan {
     /// Chooses the open parts of a level of a hierarchy whose cycle M has `quality` for a small eigenvalue of M A.
     pub fn decide(&mut self, i: usize, measured: &Measured, quality: f64, smoother_keeps_matrix: bool) {
         let input = self.input;
+        let finer = i.checked_sub(1).map(|above| self.of(LevelPart::Vector, above));
         let level = &mut self.levels[i];
-        let (vector, vector_loss) = vectors(measured.energy, quality);
+        let (mut vector, vector_loss) = vectors(measured.energy, quality);
+        // In a slow hierarchy what a coarse level rounds comes up to the fine one, which cannot afford it.
+        if quality < SLOW && finer == Some(Precision::F64) {
+            vector = Precision::F64;
+        }
         let (matrix, matrix_reason) = choose(&measured.matrix, measured.energy);
         let vector = narrower(vector, input);
         let within = |p: Precision| if p.is_scalar() { narrower(p, input) } else { p };
