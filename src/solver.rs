@@ -1,12 +1,11 @@
 //! A Krylov method with its preconditioner: what a simulator calls in every step.
 
 use crate::amg::Amg;
-use crate::backend::{Backend, Operator, Preconditioner};
+use crate::backend::{Backend, Operator, Place, Preconditioner};
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
 use crate::error::{Result, Status, fail, try_capacity, try_vec};
 use crate::host::Host;
-use crate::host::operator::Stored;
 use crate::krylov::{self, Krylov, Next, Norm, Run};
 use crate::matrix::Matrix;
 use crate::report::{Phases, Report, SolveReport};
@@ -47,25 +46,29 @@ pub struct Solver {
 struct State {
     matrix: Option<Arc<Matrix>>,
     amg: Option<Amg>,
-    engine: Engine,
+    engine: Engine<Host>,
     rows: usize,
 }
 
-enum Engine {
-    F64(Parts<f64>),
-    F32(Parts<f32>),
+enum Engine<B: Backend> {
+    F64(Parts<B, f64>),
+    F32(Parts<B, f32>),
 }
 
-struct Parts<T: Scalar> {
+struct Parts<B: Backend, T: Scalar> {
+    backend: B,
     name: String,
     norm: Norm,
-    null_space: Option<NullSpace<T>>,
-    method: Box<dyn Krylov<Host, T>>,
-    operator: Box<dyn Operator<Host, T>>,
+    null_space: Option<NullSpace<B, T>>,
+    method: Box<dyn Krylov<B, T>>,
+    operator: Box<dyn Operator<B, T>>,
+    /// A preconditioner of the caller, which replaces AMG.
+    user: Option<Box<dyn Preconditioner<B, T>>>,
+    rows: usize,
     /// For the recomputed residual.
-    r: Vec<T>,
-    /// For M b and M r; empty unless the preconditioned norm counts.
-    z: Vec<T>,
+    r: B::Buffer<T>,
+    /// For M b and M r, when the preconditioned norm counts.
+    z: Option<B::Buffer<T>>,
 }
 
 impl Solver {
@@ -134,9 +137,10 @@ impl Solver {
             _ => Precision::F64,
         };
         let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p)).unwrap_or(native);
+        let host = Host::new(&self.context);
         let engine = match precision {
-            Precision::F32 => Engine::F32(self.parts(matrix, &mut amg, rows)?),
-            _ => Engine::F64(self.parts(matrix, &mut amg, rows)?),
+            Precision::F32 => Engine::F32(self.parts(&host, matrix, &mut amg, rows)?),
+            _ => Engine::F64(self.parts(&host, matrix, &mut amg, rows)?),
         };
         self.solves.clear();
         self.solves.push(SolveReport { history: try_capacity(self.history_room())?, ..SolveReport::default() });
@@ -148,18 +152,26 @@ impl Solver {
         (self.config.int("solver.max_iterations") + 1).min(HISTORY_ROOM)
     }
 
-    fn parts<T: Scalar>(&self, matrix: Option<&Arc<Matrix>>, amg: &mut Option<Amg>, rows: usize) -> Result<Parts<T>> {
-        let host = Host::new(&self.context);
+    fn parts<B: Place, T: Scalar>(
+        &self,
+        backend: &B,
+        matrix: Option<&Arc<Matrix>>,
+        amg: &mut Option<Amg>,
+        rows: usize,
+    ) -> Result<Parts<B, T>>
+    where
+        Amg: Preconditioner<B, T>,
+    {
         let symmetric = match amg {
             Some(amg) => {
                 amg.prepare::<T>()?;
-                Preconditioner::<Host, T>::is_constant_symmetric(amg)
+                Preconditioner::<B, T>::is_constant_symmetric(amg)
             }
             None => self.preconditioner.is_none(),
         };
         let default = if symmetric { "cg" } else { "fcg" };
         let name = self.config.choice("solver.type").unwrap_or(default.to_string());
-        let method = krylov::make(&name, &host, rows, &self.config)?;
+        let method = krylov::make(&name, backend, rows, &self.config)?;
         let norm = if self.config.text("solver.norm") == "true" { Norm::True } else { Norm::Preconditioned };
         if norm == Norm::Preconditioned && !method.has_preconditioned_residual() {
             return fail!(
@@ -168,50 +180,58 @@ impl Solver {
                  solver.type"
             );
         }
-        let operator = self.operator(&host, matrix)?;
-        let z = if norm == Norm::Preconditioned { rows } else { 0 };
+        let operator = self.operator(backend, matrix)?;
+        let user = match &self.preconditioner {
+            Some(user) => Some(backend.host_preconditioner(Box::new(user.clone()))?),
+            None => None,
+        };
         let null_space = self.config.text("solver.null_space");
-        let null_space = NullSpace::new(&host, &null_space, rows, matrix.map(|matrix| &**matrix))?;
-        self.check_null_space(&host, &null_space, &*operator)?;
-        let (r, z) = (try_vec(rows, T::ZERO)?, try_vec(z, T::ZERO)?);
-        Ok(Parts { name, norm, null_space, method, operator, r, z })
+        let host = Host::new(&self.context);
+        let null_space = NullSpace::new(backend, &host, &null_space, rows, matrix.map(|matrix| &**matrix))?;
+        self.check_null_space(backend, &null_space, &*operator)?;
+        let z = if norm == Norm::Preconditioned { Some(backend.zeros(rows)?) } else { None };
+        let (backend, r) = (backend.clone(), backend.zeros(rows)?);
+        Ok(Parts { backend, name, norm, null_space, method, operator, user, rows, r, z })
     }
 
-    fn operator<T: Scalar>(&self, host: &Host, matrix: Option<&Arc<Matrix>>) -> Result<Box<dyn Operator<Host, T>>> {
+    fn operator<B: Place, T: Scalar>(
+        &self,
+        backend: &B,
+        matrix: Option<&Arc<Matrix>>,
+    ) -> Result<Box<dyn Operator<B, T>>> {
         match (&self.operator, matrix) {
-            (Some(user), _) => Ok(Box::new(user.clone())),
+            (Some(user), _) => backend.host_operator(Box::new(user.clone())),
             (None, Some(matrix)) => match matrix.precision() {
-                Precision::F32 => Ok(Box::new(Stored::new(host, matrix.shared::<f32>()?))),
-                _ => Ok(Box::new(Stored::new(host, matrix.shared::<f64>()?))),
+                Precision::F32 => backend.matrix(matrix.shared::<f32>()?),
+                _ => backend.matrix(matrix.shared::<f64>()?),
             },
             (None, None) => fail!(NotSetUp, "neither a matrix nor an operator callback was given"),
         }
     }
 
     /// Checks the null space against the matrix. An operator callback is not called before a solve, and its null space is believed.
-    fn check_null_space<T: Scalar>(
+    fn check_null_space<B: Place, T: Scalar>(
         &self,
-        host: &Host,
-        null_space: &Option<NullSpace<T>>,
-        operator: &dyn Operator<Host, T>,
+        backend: &B,
+        null_space: &Option<NullSpace<B, T>>,
+        operator: &dyn Operator<B, T>,
     ) -> Result<()> {
         match null_space {
-            Some(space) if self.operator.is_none() => space.check(host, operator),
+            Some(space) if self.operator.is_none() => space.check(backend, operator),
             _ => Ok(()),
         }
     }
 
     /// What `update` does, in the precision of the engine. The null space is checked first, so that a failure leaves all as it was; values that
     /// are not finite pass there and are refused by their own check.
-    fn renew<T: Scalar>(
+    fn renew<B: Place, T: Scalar>(
         &self,
         matrix: Option<&Arc<Matrix>>,
         amg: &mut Option<Amg>,
-        parts: &mut Parts<T>,
+        parts: &mut Parts<B, T>,
     ) -> Result<()> {
-        let host = Host::new(&self.context);
-        let operator = self.operator(&host, matrix)?;
-        self.check_null_space(&host, &parts.null_space, &*operator)?;
+        let operator = self.operator(&parts.backend, matrix)?;
+        self.check_null_space(&parts.backend, &parts.null_space, &*operator)?;
         match (amg, matrix) {
             (Some(amg), _) => amg.update()?,
             (None, Some(matrix)) => self.context.run(matrix.entries(), || matrix.recheck_values())?,
@@ -280,7 +300,7 @@ impl Solver {
 
     fn solve_all<T: Scalar>(
         &mut self,
-        parts: &mut Parts<T>,
+        parts: &mut Parts<Host, T>,
         amg: &mut Option<Amg>,
         (n, work): (usize, usize),
         b: &[T],
@@ -316,54 +336,56 @@ impl Solver {
         Ok(status)
     }
 
-    fn solve_one<T: Scalar>(
+    fn solve_one<B: Place, T: Scalar>(
         &mut self,
-        parts: &mut Parts<T>,
+        parts: &mut Parts<B, T>,
         amg: &mut Option<Amg>,
-        b: &[T],
-        x: &mut [T],
+        b: &B::Slice<T>,
+        x: &mut B::Slice<T>,
         guess: Guess,
         report: &mut SolveReport,
-    ) -> Result<Status> {
-        let host = Host::new(&self.context);
+    ) -> Result<Status>
+    where
+        Amg: Preconditioner<B, T>,
+    {
         report.history.clear();
         (report.iterations, report.converged, report.true_residual) = (0, false, f64::NAN);
-        let Parts { name, norm, null_space, method, operator, r, z } = parts;
-        let mut norm_b = host.norm(b);
+        let Parts { backend, name, norm, null_space, method, operator, user, r, z, .. } = parts;
+        let backend: &B = backend;
+        let mut norm_b = backend.norm(b);
         if !norm_b.is_finite() {
             return fail!(NonFinite, "the norm of the right-hand side is {norm_b}; b must be finite");
         }
         let (b, null_space) = match null_space {
             Some(space) => {
-                host.copy(b, &mut space.b);
+                backend.copy(b, &mut space.b);
                 // Twice: once leaves the rounding of a long sum.
                 for _ in 0..2 {
-                    krylov::project(&host, &space.basis, &mut space.b);
+                    krylov::project(backend, &space.basis, &mut space.b);
                 }
                 let rounding = 8.0 * T::EPSILON.to_f64() * norm_b;
-                norm_b = Some(host.norm(&space.b)).filter(|norm| *norm > rounding).unwrap_or(0.0);
-                (space.b.as_slice(), space.basis.as_slice())
+                norm_b = Some(backend.norm(&space.b)).filter(|norm| *norm > rounding).unwrap_or(0.0);
+                (&*space.b, space.basis.as_slice())
             }
             None => (b, [].as_slice()),
         };
         if norm_b == 0.0 {
-            host.fill(T::ZERO, x);
+            backend.fill(T::ZERO, x);
             (report.converged, report.true_residual) = (true, 0.0);
             report.history.push(0.0);
             return Ok(Status::Success);
         }
         if guess == Guess::Zero {
-            host.fill(T::ZERO, x);
+            backend.fill(T::ZERO, x);
         }
         let absolute = self.config.real("solver.absolute_tolerance");
-        let mut user = self.preconditioner.clone();
-        let m: Option<&mut dyn Preconditioner<Host, T>> = match (&mut user, amg) {
-            (Some(user), _) => Some(user),
+        let m: Option<&mut dyn Preconditioner<B, T>> = match (user, amg) {
+            (Some(user), _) => Some(&mut **user),
             (None, Some(amg)) => Some(amg),
             (None, None) => None,
         };
         let mut run = Run {
-            backend: &host,
+            backend,
             a: &**operator,
             m,
             null_space,
@@ -378,9 +400,9 @@ impl Solver {
             history: &mut report.history,
             phases: &mut self.phases,
         };
-        if run.norm == Norm::Preconditioned {
+        if let Some(z) = z {
             run.precondition(b, z)?;
-            run.scale = host.norm(z);
+            run.scale = backend.norm(z);
             if run.scale == 0.0 {
                 return run.breakdown("the preconditioner maps b to zero; set solver.norm to \"true\"");
             }
@@ -393,14 +415,14 @@ impl Solver {
             report.iterations = run.iterations;
             let end = result?;
             run.residual(b, x, r)?;
-            let mut norm = host.norm(r);
+            let mut norm = backend.norm(r);
             report.true_residual = norm / norm_b;
             if end != Next::Converged {
                 break end;
             }
-            if run.norm == Norm::Preconditioned {
+            if let Some(z) = z {
                 run.precondition(r, z)?;
-                norm = host.norm(z);
+                norm = backend.norm(z);
             }
             // The residual that a method carries along drifts from the one of x: when the claim does not hold, start again from
             // x, as long as that still helps.
@@ -450,10 +472,11 @@ impl Solver {
     }
 }
 
-impl<T: Scalar> Parts<T> {
+impl<B: Place, T: Scalar> Parts<B, T> {
     fn bytes(&self) -> usize {
         let null_space = self.null_space.as_ref().map_or(0, NullSpace::len);
-        self.method.bytes() + (self.r.len() + self.z.len() + null_space) * T::PRECISION.bytes()
+        let vectors = if self.z.is_some() { 2 } else { 1 };
+        self.method.bytes() + (vectors * self.rows + null_space) * T::PRECISION.bytes()
     }
 }
 

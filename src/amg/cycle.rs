@@ -292,7 +292,7 @@ mod tests {
         let a = matrix(&[(0, 0, 2.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 2.0)]);
         let identity = matrix(&[(0, 0, 1.0), (1, 1, 1.0)]);
         let setup = smooth::Setup { host: &host, config: &config, a: a.view(), matrix: &a, largest_eigenvalue: None };
-        let smoother = smooth::build::<f64, f64>("l1_jacobi", &setup, Precision::F64).unwrap();
+        let smoother = smooth::build::<_, f64, f64>("l1_jacobi", &host, &setup, Precision::F64).unwrap();
         let level = Level {
             backend: host.clone(),
             shape: Shape::K,

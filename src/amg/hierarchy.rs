@@ -10,13 +10,12 @@ use super::interp::{self, Input, Interpolation, Output};
 use super::null_space::NearNullSpace;
 use super::scaling;
 use super::strength::{self, Graph};
-use crate::backend::{Backend, Operator};
+use super::top::Top;
+use crate::backend::{Backend, Operator, Place};
 use crate::config::{Config, LevelPart};
 use crate::context::{Context, LogLevel};
-use crate::error::{Error, Result, fail};
-use crate::host::dense::Inverse;
-use crate::host::operator::Stored;
-use crate::host::{Host, transpose};
+use crate::error::{Error, Result, fail, try_vec};
+use crate::host::{Host, dense, transpose};
 use crate::matrix::Matrix;
 use crate::report::Phases;
 use crate::scalar::{Precision, Scalar, with_precision, with_storage};
@@ -88,15 +87,9 @@ pub struct LevelMatrices {
     pub transfer: Option<(SharedCsr<f64>, SharedCsr<f64>)>,
 }
 
-/// The finest level, in the precision of its vectors.
-pub(super) enum Top {
-    F64(Level<Host, f64>),
-    F32(Level<Host, f32>),
-}
-
-/// Everything that set-up made.
-pub(super) struct Built {
-    pub top: Top,
+/// Everything that set-up made for a backend.
+pub(super) struct Built<B: Backend> {
+    pub top: Top<B>,
     pub kept: Vec<Kept>,
     pub phases: Phases,
 }
@@ -112,10 +105,10 @@ pub(super) struct Builder<'a> {
 
 impl Builder<'_> {
     /// The hierarchy; with what was kept of an earlier one for the same structure, only its values are computed.
-    pub fn build(&self, kept: Option<Vec<Kept>>) -> Result<Built> {
+    pub fn build<B: Place>(&self, backend: &B, kept: Option<Vec<Kept>>) -> Result<Built<B>> {
         let setup = self.config.text("precision.setup");
         let setup = Precision::from_name(&setup).unwrap_or(Precision::F64);
-        with_precision!(setup, T => self.build_in::<T>(kept))
+        with_precision!(setup, T => self.build_in::<B, T>(backend, kept))
     }
 
     /// The matrices of all levels as set-up computes them, before each is stored in its own precision.
@@ -136,15 +129,15 @@ impl Builder<'_> {
             .collect()
     }
 
-    fn build_in<T: Scalar>(&self, kept: Option<Vec<Kept>>) -> Result<Built> {
+    fn build_in<B: Place, T: Scalar>(&self, backend: &B, kept: Option<Vec<Kept>>) -> Result<Built<B>> {
         let host = Host::new(self.context);
         let mut phases = Phases::default();
         let (mut raw, kept) = self.compute::<T>(&host, kept, &mut phases)?;
         phases.time("scaling", || self.scale(&mut raw))?;
         let precision = self.precision(LevelPart::Vector, 0);
         let top = match precision {
-            Precision::F32 => Top::F32(self.wrap(&host, &raw, 0, &mut phases)?),
-            _ => Top::F64(self.wrap(&host, &raw, 0, &mut phases)?),
+            Precision::F32 => Top::from(self.wrap::<B, T, f32>(backend, &host, &raw, 0, &mut phases)?),
+            _ => Top::from(self.wrap::<B, T, f64>(backend, &host, &raw, 0, &mut phases)?),
         };
         Ok(Built { top, kept, phases })
     }
@@ -344,28 +337,29 @@ impl Builder<'_> {
     }
 
     /// What the finest level needs to be entered.
-    fn entrance<T: Scalar, V: Scalar>(
+    fn entrance<B: Place, T: Scalar, V: Scalar>(
         &self,
-        host: &Host,
+        backend: &B,
         level: &Raw<T>,
         i: usize,
-    ) -> Result<Option<Scaling<Host, V>>> {
+    ) -> Result<Option<Scaling<B, V>>> {
         let Some(s) = level.scale.as_ref().filter(|_| i == 0) else { return Ok(None) };
-        let mut inverse = host.zeros(s.len())?;
+        let mut inverse = try_vec(s.len(), V::ZERO)?;
         for (to, s) in inverse.iter_mut().zip(s) {
             *to = V::from_f64(1.0 / s);
         }
-        Ok(Some(Scaling { inverse, b: host.zeros(s.len())? }))
+        Ok(Some(Scaling { inverse: backend.array(inverse)?, b: backend.zeros(s.len())? }))
     }
 
     /// Level `i` and all below, stored in their own precisions.
-    fn wrap<T: Scalar, V: Scalar>(
+    fn wrap<B: Place, T: Scalar, V: Scalar>(
         &self,
+        backend: &B,
         host: &Host,
         raw: &[Raw<T>],
         i: usize,
         phases: &mut Phases,
-    ) -> Result<Level<Host, V>> {
+    ) -> Result<Level<B, V>> {
         let config = self.config;
         let shape = Shape::from_name(&config.text("amg.cycle.type"));
         let level = &raw[i];
@@ -373,7 +367,7 @@ impl Builder<'_> {
         let rows = view.scalar_rows();
         let storage = self.precision(LevelPart::Matrix, i);
         // The finest level reads the caller's own arrays, in their own format, whatever set-up made of them.
-        let a: Box<dyn Operator<Host, V>> = with_storage!(storage, S => {
+        let a: Box<dyn Operator<B, V>> = with_storage!(storage, S => {
             let own = i > 0 || level.scale.is_some();
             let stored = if own {
                 at_level(i, scaling::store::<T, S>(&level.a, "matrix"))?
@@ -382,34 +376,36 @@ impl Builder<'_> {
             } else {
                 at_level(i, scaling::store::<T, S>(&self.matrix.shared::<T>()?, "matrix"))?
             };
-            Box::new(Stored::new(host, stored))
+            backend.matrix(stored)?
         });
         let smoother_precision = self.precision(LevelPart::Smoother, i);
         let smoother_name = smooth::name(config, self.near_null_space.is_some());
         let setup =
             smooth::Setup { host, config, a: view, matrix: &level.a, largest_eigenvalue: level.largest_eigenvalue };
-        let smoother = phases.time("smoother", || smooth::build::<T, V>(&smoother_name, &setup, smoother_precision));
+        let smoother =
+            phases.time("smoother", || smooth::build::<B, T, V>(&smoother_name, backend, &setup, smoother_precision));
         let smoother = at_level(i, smoother)?;
         let below = match &level.transfer {
             Some((p, r)) => {
                 let vector = self.precision(LevelPart::Vector, i + 1);
                 let transfer = self.precision(LevelPart::Transfer, i);
                 Below::Coarser(with_precision!(vector, W => {
-                    let coarse = self.wrap::<T, W>(host, raw, i + 1, phases)?;
-                    coarser::<T, V, W>(host, (transfer, i), p, r, coarse, shape)?
+                    let coarse = self.wrap::<B, T, W>(backend, host, raw, i + 1, phases)?;
+                    coarser::<B, T, V, W>(backend, (transfer, i), p, r, coarse, shape)?
                 }))
             }
             None if rows <= DENSE_LIMIT.max(config.int("amg.coarsest.max_rows")) => {
-                let inverse = phases.time("coarsest", || -> Result<Box<dyn Operator<Host, V>>> {
-                    with_storage!(storage, S => Ok(Box::new(Inverse::<S>::new(host, &view)?)))
-                });
+                let inverse = phases.time(
+                    "coarsest",
+                    || with_storage!(storage, S => backend.dense::<S, V>(rows, dense::inverse(&view)?)),
+                );
                 Below::Inverse(inverse?)
             }
             None => Below::Sweeps(config.int("amg.coarsest.sweeps")),
         };
-        let scratch = (0..smoother.scratch().max(1)).map(|_| host.zeros(rows)).collect::<Result<_>>()?;
+        let scratch = (0..smoother.scratch().max(1)).map(|_| backend.zeros(rows)).collect::<Result<_>>()?;
         Ok(Level {
-            backend: host.clone(),
+            backend: backend.clone(),
             shape,
             a,
             smoother,
@@ -420,7 +416,7 @@ impl Builder<'_> {
             scratch,
             below,
             nonzeros: view.entries(),
-            scaling: self.entrance(host, level, i)?,
+            scaling: self.entrance(backend, level, i)?,
         })
     }
 }
@@ -430,24 +426,24 @@ fn at_level<R>(level: usize, result: Result<R>) -> Result<R> {
     result.map_err(|error| Error::new(error.status, format!("level {level}: {}", error.message)))
 }
 
-fn coarser<T: Scalar, V: Scalar, W: Scalar>(
-    host: &Host,
+fn coarser<B: Place, T: Scalar, V: Scalar, W: Scalar>(
+    backend: &B,
     (transfer, level_number): (Precision, usize),
     p: &SharedCsr<T>,
     r: &SharedCsr<T>,
-    level: Level<Host, W>,
+    level: Level<B, W>,
     shape: Shape,
-) -> Result<Box<dyn CoarseGrid<Host, V>>> {
+) -> Result<Box<dyn CoarseGrid<B, V>>> {
     let n = level.a.rows();
     let inner = match shape {
-        Shape::K if !level.is_exact() => Some((host.zeros(n)?, host.zeros(n)?)),
+        Shape::K if !level.is_exact() => Some((backend.zeros(n)?, backend.zeros(n)?)),
         _ => None,
     };
-    with_storage!(transfer, S => Ok(Box::new(cycle::Coarse::<Host, V, W> {
-        restriction: Box::new(Stored::new(host, at_level(level_number, scaling::store::<T, S>(r, "restriction"))?)),
-        interpolation: Box::new(Stored::new(host, at_level(level_number, scaling::store::<T, S>(p, "prolongator"))?)),
-        b: host.zeros(n)?,
-        x: host.zeros(n)?,
+    with_storage!(transfer, S => Ok(Box::new(cycle::Coarse::<B, V, W> {
+        restriction: backend.matrix(at_level(level_number, scaling::store::<T, S>(r, "restriction"))?)?,
+        interpolation: backend.matrix(at_level(level_number, scaling::store::<T, S>(p, "prolongator"))?)?,
+        b: backend.zeros(n)?,
+        x: backend.zeros(n)?,
         inner,
         level,
     })))

@@ -12,17 +12,18 @@ pub mod interp;
 pub mod null_space;
 pub(crate) mod scaling;
 pub mod strength;
+mod top;
 
-use crate::backend::{Backend, Preconditioner};
+use crate::backend::Preconditioner;
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
-use crate::error::{Result, fail, try_vec};
+use crate::error::{Result, fail};
 use crate::host::Host;
 use crate::matrix::Matrix;
 use crate::report::Report;
-use crate::scalar::{Number, Scalar, SliceMut, SliceRef};
+use crate::scalar::Scalar;
 pub use hierarchy::LevelMatrices;
-use hierarchy::{Builder, Built, Kept, Top};
+use hierarchy::{Builder, Built, Kept};
 use null_space::NearNullSpace;
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,17 +34,9 @@ pub struct Amg {
     config: Config,
     matrix: Arc<Matrix>,
     near_null_space: Option<Arc<NearNullSpace>>,
-    built: Built,
-    converted: Converted,
+    built: Built<Host>,
     /// Stored values of all levels: how much work a cycle is.
     work: usize,
-}
-
-/// Right-hand side and result in the precision of the finest level, for callers whose vectors have another.
-#[derive(Default)]
-struct Converted {
-    f64: (Vec<f64>, Vec<f64>),
-    f32: (Vec<f32>, Vec<f32>),
 }
 
 impl Amg {
@@ -58,7 +51,6 @@ impl Amg {
             matrix: Arc::clone(matrix),
             near_null_space,
             built,
-            converted: Converted::default(),
             work: 0,
         };
         let report = amg.report();
@@ -106,40 +98,19 @@ impl Amg {
         if b.len() != n || x.len() != n {
             return fail!(SizeMismatch, "b has {} and x {} elements; the hierarchy has {n} rows", b.len(), x.len());
         }
-        self.prepare::<T>()?;
-        let (top, converted) = (&mut self.built.top, &mut self.converted);
-        let host = Host::new(&self.context);
-        self.context.run(self.work, || match (top, T::slice_ref(b), T::slice_mut(x)) {
-            (Top::F64(level), SliceRef::F64(b), SliceMut::F64(x)) => level.cycle(b, x),
-            (Top::F32(level), SliceRef::F32(b), SliceMut::F32(x)) => level.cycle(b, x),
-            (Top::F64(level), _, x) => through(&host, b, &mut converted.f64, x, |b, x| level.cycle(b, x)),
-            (Top::F32(level), _, x) => through(&host, b, &mut converted.f32, x, |b, x| level.cycle(b, x)),
-        })
+        let top = &mut self.built.top;
+        self.context.run(self.work, || top.cycle(b, x))
     }
 
     /// Makes room for vectors of type `T`, so that `apply` need not.
     pub(crate) fn prepare<T: Scalar>(&mut self) -> Result<()> {
-        let n = self.matrix.rows();
-        let (f64, f32) = (&mut self.converted.f64, &mut self.converted.f32);
-        match &self.built.top {
-            Top::F64(_) if T::PRECISION != f64::PRECISION && f64.0.len() != n => {
-                *f64 = (try_vec(n, 0.0)?, try_vec(n, 0.0)?)
-            }
-            Top::F32(_) if T::PRECISION != f32::PRECISION && f32.0.len() != n => {
-                *f32 = (try_vec(n, 0.0)?, try_vec(n, 0.0)?)
-            }
-            _ => {}
-        }
-        Ok(())
+        self.built.top.prepare::<T>()
     }
 
     /// What set-up did.
     pub fn report(&self) -> Report {
         let mut levels = Vec::new();
-        match &self.built.top {
-            Top::F64(level) => level.describe(&mut levels),
-            Top::F32(level) => level.describe(&mut levels),
-        }
+        self.built.top.describe(&mut levels);
         let kept: usize = self.built.kept.iter().map(Kept::bytes).sum();
         let bytes = levels.iter().map(|l| l.bytes).sum::<usize>() + kept;
         Report {
@@ -159,28 +130,12 @@ impl Amg {
     }
 }
 
-fn build(builder: &Builder<'_>, kept: Option<Vec<Kept>>) -> Result<Built> {
+fn build(builder: &Builder<'_>, kept: Option<Vec<Kept>>) -> Result<Built<Host>> {
     let start = Instant::now();
-    let mut built = builder.context.run(builder.matrix.entries(), || builder.build(kept))?;
+    let host = Host::new(builder.context);
+    let mut built = builder.context.run(builder.matrix.entries(), || builder.build(&host, kept))?;
     built.phases.add("total", start.elapsed().as_secs_f64());
     Ok(built)
-}
-
-/// Runs a cycle in precision `V` for vectors of precision `T`.
-fn through<T: Scalar, V: Scalar>(
-    host: &Host,
-    b: &[T],
-    room: &mut (Vec<V>, Vec<V>),
-    x: SliceMut<'_>,
-    cycle: impl FnOnce(&[V], &mut [V]) -> Result<()>,
-) -> Result<()> {
-    host.copy(b, &mut room.0);
-    cycle(&room.0, &mut room.1)?;
-    match x {
-        SliceMut::F64(x) => host.copy(&room.1, x),
-        SliceMut::F32(x) => host.copy(&room.1, x),
-    }
-    Ok(())
 }
 
 impl<T: Scalar> Preconditioner<Host, T> for Amg {
@@ -189,9 +144,6 @@ impl<T: Scalar> Preconditioner<Host, T> for Amg {
     }
 
     fn is_constant_symmetric(&self) -> bool {
-        match &self.built.top {
-            Top::F64(level) => level.is_symmetric_in(T::PRECISION),
-            Top::F32(level) => level.is_symmetric_in(T::PRECISION),
-        }
+        self.built.top.is_symmetric_in(T::PRECISION)
     }
 }

@@ -2,9 +2,9 @@
 //! r the scaled residual, the steps are p = r + β p, x += α p with α_1 = 1/d, β_2 = (c α_1)²/2, later β = (c α/2)², α = 1/(d - β/α).
 
 use super::{Setup, Smoother, Sweep, stored};
-use crate::backend::{Backend, Operator};
+use crate::backend::{Backend, Operator, Place};
 use crate::error::Result;
-use crate::host::{Host, diagonal};
+use crate::host::diagonal;
 use crate::scalar::{Number, Scalar};
 
 /// Lanczos approaches the largest eigenvalue from below; the polynomial must not see anything above its interval.
@@ -72,14 +72,17 @@ impl<B: Backend, S: Number, V: Scalar> Smoother<B, V> for Chebyshev<B, S> {
 }
 
 /// The interval comes from an estimate of the largest eigenvalue.
-pub(super) fn build<T: Scalar, S: Number, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
+pub(super) fn build<B: Place, T: Scalar, S: Number, V: Scalar>(
+    backend: &B,
+    setup: &Setup<'_, T>,
+) -> Result<Box<dyn Smoother<B, V>>> {
     let exact: Vec<T> = diagonal::inverse(&setup.a, setup.diagonal_width(), diagonal::AS_IT_IS)?;
     let largest = SAFETY * setup.largest_eigenvalue(&exact)?;
     let smallest = largest / setup.config.real("amg.smoother.chebyshev.eigenvalue_ratio");
     let inverse = stored::<T, S>(&exact, 1.0)?;
-    Ok(Box::new(Chebyshev::<Host, S> {
+    Ok(Box::new(Chebyshev::<B, S> {
         values: inverse.len(),
-        inverse,
+        inverse: backend.array(inverse)?,
         degree: setup.config.int("amg.smoother.chebyshev.degree"),
         centre: 0.5 * (largest + smallest),
         radius: 0.5 * (largest - smallest),
@@ -90,6 +93,7 @@ pub(super) fn build<T: Scalar, S: Number, V: Scalar>(setup: &Setup<'_, T>) -> Re
 mod tests {
     use super::*;
     use crate::context::Context;
+    use crate::host::Host;
     use crate::host::operator::Stored;
     use crate::sparse::Csr;
 

@@ -1,0 +1,43 @@
+//! Set-up for the host: what it computed is already where it is used.
+
+use super::Host;
+use super::dense::Dense;
+use super::operator::Stored;
+use crate::backend::{Operator, Place, Preconditioner};
+use crate::error::Result;
+use crate::scalar::{Number, Scalar};
+use crate::smooth::Smoother;
+use crate::sparse::SharedCsr;
+
+impl Place for Host {
+    fn array<S: Number>(&self, values: Vec<S>) -> Result<Vec<S>> {
+        Ok(values)
+    }
+
+    fn matrix<S: Number, X: Scalar, Y: Scalar>(&self, matrix: SharedCsr<S>) -> Result<Box<dyn Operator<Host, X, Y>>> {
+        Ok(Box::new(Stored::new(self, matrix)))
+    }
+
+    fn dense<S: Number, V: Scalar>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Host, V>>> {
+        Ok(Box::new(Dense::new(self, n, values)))
+    }
+
+    fn host_smoother<V: Scalar>(
+        &self,
+        _: &str,
+        smoother: Box<dyn Smoother<Host, V>>,
+    ) -> Result<Box<dyn Smoother<Host, V>>> {
+        Ok(smoother)
+    }
+
+    fn host_operator<T: Scalar>(&self, operator: Box<dyn Operator<Host, T>>) -> Result<Box<dyn Operator<Host, T>>> {
+        Ok(operator)
+    }
+
+    fn host_preconditioner<T: Scalar>(
+        &self,
+        preconditioner: Box<dyn Preconditioner<Host, T>>,
+    ) -> Result<Box<dyn Preconditioner<Host, T>>> {
+        Ok(preconditioner)
+    }
+}
