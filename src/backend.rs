@@ -19,6 +19,10 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn any_ref<T: Scalar>(x: &Self::Slice<T>) -> AnyRef<'_, Self>;
     /// As [`Backend::any_ref`], to write.
     fn any_mut<T: Scalar>(x: &mut Self::Slice<T>) -> AnyMut<'_, Self>;
+    /// The failure of an operation that returned nothing and could not tell it, such as one of a device.
+    fn status(&self) -> Result<()> {
+        Ok(())
+    }
     /// A vector of `n` zeros.
     fn zeros<T: Scalar>(&self, n: usize) -> Result<Self::Buffer<T>>;
     /// x = value.

@@ -1,10 +1,11 @@
 //! A Krylov method with its preconditioner: what a simulator calls in every step.
 
 use crate::amg::Amg;
-use crate::backend::{Backend, Operator, Place, Preconditioner};
+use crate::backend::{AnyMut, AnyRef, Backend, Operator, Place, Preconditioner};
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
 use crate::error::{Result, Status, fail, try_capacity, try_vec};
+use crate::gpu::{self, Gpu, Staging};
 use crate::host::Host;
 use crate::krylov::{self, Krylov, Next, Norm, Run};
 use crate::matrix::Matrix;
@@ -46,8 +47,15 @@ pub struct Solver {
 struct State {
     matrix: Option<Arc<Matrix>>,
     amg: Option<Amg>,
-    engine: Engine<Host>,
+    engine: Placed,
     rows: usize,
+}
+
+/// The engine, where the context is.
+enum Placed {
+    Host(Engine<Host>),
+    /// With room for vectors of callers on the host.
+    Gpu(Engine<Gpu>, Staging),
 }
 
 enum Engine<B: Backend> {
@@ -100,6 +108,7 @@ impl Solver {
 
     /// Builds the preconditioner and the workspace. The matrix may be absent when an operator was given.
     pub fn setup(&mut self, matrix: Option<&Arc<Matrix>>) -> Result<()> {
+        self.config.check_device(self.context.device())?;
         let rows = match (&self.operator, matrix) {
             (Some(user), None) => user.rows,
             (Some(user), Some(matrix)) if user.rows != matrix.rows() => {
@@ -137,10 +146,9 @@ impl Solver {
             _ => Precision::F64,
         };
         let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p)).unwrap_or(native);
-        let host = Host::new(&self.context);
-        let engine = match precision {
-            Precision::F32 => Engine::F32(self.parts(&host, matrix, &mut amg, rows)?),
-            _ => Engine::F64(self.parts(&host, matrix, &mut amg, rows)?),
+        let engine = match self.context.gpu() {
+            None => Placed::Host(self.engine(&Host::new(&self.context), precision, matrix, &mut amg, rows)?),
+            Some(gpu) => Placed::Gpu(self.engine(gpu, precision, matrix, &mut amg, rows)?, Staging::default()),
         };
         self.solves.clear();
         self.solves.push(SolveReport { history: try_capacity(self.history_room())?, ..SolveReport::default() });
@@ -150,6 +158,23 @@ impl Solver {
 
     fn history_room(&self) -> usize {
         (self.config.int("solver.max_iterations") + 1).min(HISTORY_ROOM)
+    }
+
+    fn engine<B: Place>(
+        &self,
+        backend: &B,
+        precision: Precision,
+        matrix: Option<&Arc<Matrix>>,
+        amg: &mut Option<Amg>,
+        rows: usize,
+    ) -> Result<Engine<B>>
+    where
+        Amg: Preconditioner<B, f64> + Preconditioner<B, f32>,
+    {
+        Ok(match precision {
+            Precision::F32 => Engine::F32(self.parts(backend, matrix, amg, rows)?),
+            _ => Engine::F64(self.parts(backend, matrix, amg, rows)?),
+        })
     }
 
     fn parts<B: Place, T: Scalar>(
@@ -248,8 +273,10 @@ impl Solver {
         };
         let State { matrix, amg, engine, .. } = &mut state;
         let renewed = match engine {
-            Engine::F64(parts) => self.renew(matrix.as_ref(), amg, parts),
-            Engine::F32(parts) => self.renew(matrix.as_ref(), amg, parts),
+            Placed::Host(Engine::F64(parts)) => self.renew(matrix.as_ref(), amg, parts),
+            Placed::Host(Engine::F32(parts)) => self.renew(matrix.as_ref(), amg, parts),
+            Placed::Gpu(Engine::F64(parts), _) => self.renew(matrix.as_ref(), amg, parts),
+            Placed::Gpu(Engine::F32(parts), _) => self.renew(matrix.as_ref(), amg, parts),
         };
         self.state = Some(state);
         renewed
@@ -272,43 +299,145 @@ impl Solver {
         result
     }
 
+    /// As [`Solver::solve`], for vectors in the memory of the context's GPU. Returns when x is written.
+    pub fn solve_on_device<T: Scalar>(
+        &mut self,
+        b: &gpu::Slice<T>,
+        x: &mut gpu::Slice<T>,
+        guess: Guess,
+    ) -> Result<Status> {
+        let Some(mut state) = self.state.take() else {
+            return fail!(NotSetUp, "the solver has not been set up; call setup before solve");
+        };
+        let result = self.solve_on_device_with(&mut state, b, x, guess);
+        self.state = Some(state);
+        result
+    }
+
     fn solve_with<T: Scalar>(&mut self, state: &mut State, b: &[T], x: &mut [T], guess: Guess) -> Result<Status> {
+        check_lengths(state.rows, b.len(), x.len())?;
         let n = state.rows;
-        if b.len() != x.len() || (n > 0 && !b.len().is_multiple_of(n)) {
-            let (b, x) = (b.len(), x.len());
-            return fail!(SizeMismatch, "b has {b} and x {x} elements; each must have {n} for every right-hand side");
-        }
         let work = state.matrix.as_ref().map_or(n, |matrix| matrix.entries());
-        match (&mut state.engine, T::slice_ref(b), T::slice_mut(x)) {
-            (Engine::F64(parts), SliceRef::F64(b), SliceMut::F64(x)) => {
-                self.solve_all(parts, &mut state.amg, (n, work), b, x, guess)
-            }
-            (Engine::F32(parts), SliceRef::F32(b), SliceMut::F32(x)) => {
-                self.solve_all(parts, &mut state.amg, (n, work), b, x, guess)
-            }
-            (engine, ..) => {
-                let works = if matches!(engine, Engine::F64(_)) { Precision::F64 } else { Precision::F32 };
-                fail!(
-                    InvalidArgument,
-                    "the vectors are {}; this solver works in {} (option solver.precision)",
-                    T::PRECISION.name(),
-                    works.name()
-                )
-            }
+        let State { engine, amg, .. } = state;
+        match engine {
+            Placed::Host(engine) => match (engine, Host::any_ref(b), Host::any_mut(x)) {
+                (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => {
+                    self.solve_on_host(parts, amg, work, b, x, guess)
+                }
+                (Engine::F32(parts), AnyRef::F32(b), AnyMut::F32(x)) => {
+                    self.solve_on_host(parts, amg, work, b, x, guess)
+                }
+                (engine, ..) => engine.refuse::<T>(),
+            },
+            Placed::Gpu(engine, staging) => match (engine, Host::any_ref(b), Host::any_mut(x)) {
+                (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => {
+                    self.solve_from_host(parts, amg, staging, b, x, guess)
+                }
+                (Engine::F32(parts), AnyRef::F32(b), AnyMut::F32(x)) => {
+                    self.solve_from_host(parts, amg, staging, b, x, guess)
+                }
+                (engine, ..) => engine.refuse::<T>(),
+            },
         }
     }
 
-    fn solve_all<T: Scalar>(
+    fn solve_on_device_with<T: Scalar>(
+        &mut self,
+        state: &mut State,
+        b: &gpu::Slice<T>,
+        x: &mut gpu::Slice<T>,
+        guess: Guess,
+    ) -> Result<Status> {
+        check_lengths(state.rows, b.len(), x.len())?;
+        let State { engine, amg, .. } = state;
+        match engine {
+            Placed::Host(_) => {
+                fail!(InvalidArgument, "the vectors are in device memory, and the solver is on the host")
+            }
+            Placed::Gpu(engine, _) => match (engine, Gpu::any_ref(b), Gpu::any_mut(x)) {
+                (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => self.solve_there(parts, amg, b, x, guess),
+                (Engine::F32(parts), AnyRef::F32(b), AnyMut::F32(x)) => self.solve_there(parts, amg, b, x, guess),
+                (engine, ..) => engine.refuse::<T>(),
+            },
+        }
+    }
+
+    /// On the host, with the threads of the context.
+    fn solve_on_host<T: Scalar>(
         &mut self,
         parts: &mut Parts<Host, T>,
         amg: &mut Option<Amg>,
-        (n, work): (usize, usize),
+        work: usize,
         b: &[T],
         x: &mut [T],
         guess: Guess,
     ) -> Result<Status> {
+        let n = parts.rows;
+        self.solve_each(b.len().checked_div(n).unwrap_or(0), |solver, i, report| {
+            let (b, x) = (&b[i * n..][..n], &mut x[i * n..][..n]);
+            if solver.operator.is_some() || solver.preconditioner.is_some() {
+                // Callbacks belong on the caller's thread; each operation finds its own way to the pool.
+                solver.solve_one(parts, amg, b, x, guess, report)
+            } else {
+                let context = solver.context.clone();
+                context.run(work, || solver.solve_one(parts, amg, b, x, guess, report))
+            }
+        })
+    }
+
+    /// On the device, for vectors on the host.
+    fn solve_from_host<T: Scalar>(
+        &mut self,
+        parts: &mut Parts<Gpu, T>,
+        amg: &mut Option<Amg>,
+        staging: &mut Staging,
+        b: &[T],
+        x: &mut [T],
+        guess: Guess,
+    ) -> Result<Status> {
+        let n = parts.rows;
+        self.solve_each(b.len().checked_div(n).unwrap_or(0), |solver, i, report| {
+            let (b, x) = (&b[i * n..][..n], &mut x[i * n..][..n]);
+            let gpu = parts.backend.clone();
+            let (own_b, own_x) = staging.vectors(&gpu, n)?;
+            gpu.write(b, own_b)?;
+            if guess == Guess::Given {
+                gpu.write(x, own_x)?;
+            }
+            let result = solver.solve_one(parts, amg, own_b, own_x, guess, report);
+            // Also after an error x is the last iterate, unless the device is what failed.
+            let read = gpu.read(own_x, x);
+            let status = result?;
+            read.map(|()| status)
+        })
+    }
+
+    /// On the device, for vectors that are there.
+    fn solve_there<T: Scalar>(
+        &mut self,
+        parts: &mut Parts<Gpu, T>,
+        amg: &mut Option<Amg>,
+        b: &gpu::Slice<T>,
+        x: &mut gpu::Slice<T>,
+        guess: Guess,
+    ) -> Result<Status> {
+        let n = parts.rows;
+        self.solve_each(b.len().checked_div(n).unwrap_or(0), |solver, i, report| {
+            let (b, mut x) = (b.piece(i * n, n), x.piece(i * n, n));
+            let gpu = parts.backend.clone();
+            let status = solver.solve_one(parts, amg, &b, &mut x, guess, report)?;
+            gpu.synchronize()?;
+            Ok(status)
+        })
+    }
+
+    /// One right-hand side after the other, with their reports.
+    fn solve_each(
+        &mut self,
+        count: usize,
+        mut one: impl FnMut(&mut Self, usize, &mut SolveReport) -> Result<Status>,
+    ) -> Result<Status> {
         let start = Instant::now();
-        let count = b.len().checked_div(n).unwrap_or(0);
         while self.solves.len() < count {
             self.solves.push(SolveReport { history: try_capacity(self.history_room())?, ..SolveReport::default() });
         }
@@ -317,15 +446,9 @@ impl Solver {
             phase.1 = 0.0;
         }
         let mut status = Status::Success;
-        for (i, (b, x)) in b.chunks_exact(n.max(1)).zip(x.chunks_exact_mut(n.max(1))).enumerate() {
+        for i in 0..count {
             let mut report = std::mem::take(&mut self.solves[i]);
-            let result = if self.operator.is_some() || self.preconditioner.is_some() {
-                // Callbacks belong on the caller's thread; each operation finds its own way to the pool.
-                self.solve_one(parts, amg, b, x, guess, &mut report)
-            } else {
-                let context = self.context.clone();
-                context.run(work, || self.solve_one(parts, amg, b, x, guess, &mut report))
-            };
+            let result = one(self, i, &mut report);
             self.solves[i] = report;
             let result = result?;
             if status == Status::Success {
@@ -436,6 +559,7 @@ impl Solver {
             zero_guess = false;
         };
         run.project(x);
+        backend.status()?;
         report.converged = end == Next::Converged;
         let (iterations, residual) = (report.iterations, report.true_residual);
         self.context
@@ -460,8 +584,8 @@ impl Solver {
             }
         };
         let (name, precision, bytes) = match &state.engine {
-            Engine::F64(parts) => (&parts.name, Precision::F64, parts.bytes()),
-            Engine::F32(parts) => (&parts.name, Precision::F32, parts.bytes()),
+            Placed::Host(engine) => engine.describe(),
+            Placed::Gpu(engine, _) => engine.describe(),
         };
         report.solver = format!("{name} {}", precision.name());
         report.bytes += bytes;
@@ -469,6 +593,33 @@ impl Solver {
         // Before the first solve there is room for one report, but nothing in it.
         report.solves = self.solves.iter().filter(|s| !s.history.is_empty()).cloned().collect();
         report
+    }
+}
+
+fn check_lengths(n: usize, b: usize, x: usize) -> Result<()> {
+    if b != x || (n > 0 && !b.is_multiple_of(n)) {
+        return fail!(SizeMismatch, "b has {b} and x {x} elements; each must have {n} for every right-hand side");
+    }
+    Ok(())
+}
+
+impl<B: Place> Engine<B> {
+    /// Method, precision and bytes.
+    fn describe(&self) -> (&str, Precision, usize) {
+        match self {
+            Engine::F64(parts) => (&parts.name, Precision::F64, parts.bytes()),
+            Engine::F32(parts) => (&parts.name, Precision::F32, parts.bytes()),
+        }
+    }
+
+    /// For vectors of another precision.
+    fn refuse<T: Scalar>(&self) -> Result<Status> {
+        fail!(
+            InvalidArgument,
+            "the vectors are {}; this solver works in {} (option solver.precision)",
+            T::PRECISION.name(),
+            self.describe().1.name()
+        )
     }
 }
 

@@ -63,8 +63,7 @@ fn backend_table() -> String {
             Kind::Precisions { names } => format!("{}, each level its own", names[1..].join(", ")),
             _ => continue,
         };
-        let backends: Vec<&str> = row.backends.iter().map(|b| b.name()).collect();
-        writeln!(table, "| `{}` | {choices} | {} |", row.key, backends.join(", ")).unwrap();
+        writeln!(table, "| `{}` | {choices} | {} |", row.key, row.backend_names()).unwrap();
     }
     table
 }

@@ -1,6 +1,6 @@
 //! The finest level, whose vectors have a precision of their own, entered with vectors of any.
 
-use super::cycle::Level;
+use super::cycle::{Level, Shape};
 use crate::backend::{AnyMut, AnyRef, Backend};
 use crate::error::Result;
 use crate::report::LevelReport;
@@ -74,6 +74,14 @@ impl<B: Backend> Top<B> {
             },
             Top::F64(top) => top.through(b, x),
             Top::F32(top) => top.through(b, x),
+        }
+    }
+
+    /// Whether a cycle does the same operations whatever it is applied to. A K-cycle looks at inner products on the way.
+    pub fn is_fixed(&self) -> bool {
+        match self {
+            Top::F64(top) => top.level.shape != Shape::K,
+            Top::F32(top) => top.level.shape != Shape::K,
         }
     }
 

@@ -1,0 +1,54 @@
+// BSR times vector, blocks of br x bc values stored row by row: 32 lanes for each block row. Lane l works on row l / w of the blocks, with
+// w = 32 / br lanes for each, which share the columns of the block row: neighbouring lanes read neighbouring values.
+#include "finish.h"
+#include "reduce.h"
+
+constexpr int GROUP = 32;
+
+template <class S, class X, class Y>
+DEVICE void bsr(i64 rows, int br, int bc, int form, f64 alpha, f64 beta, const In<i64> &offsets,
+                const In<i32> &columns, const In<S> &values, const In<X> &x, const In<Y> &b, const Out<Y> &y) {
+    const i64 row = global_index() / GROUP;
+    const int lane = thread_index() % GROUP;
+    const int width = GROUP / br;
+    const int r = lane / width;
+    const int w = lane % width;
+    Y sum = 0;
+    if (row < rows && r < br) {
+        const i64 end = offsets[row + 1];
+        i64 k = offsets[row] + w / bc;
+        int c = w % bc;
+        const int next_k = width / bc;
+        const int next_c = width % bc;
+        while (k < end) {
+            const i64 value = (k * br + r) * bc + c;
+            sum += Wide<Y>::of(values.once(value)) * Wide<Y>::of(x[static_cast<i64>(columns[k]) * bc + c]);
+            k += next_k;
+            c += next_c;
+            if (c >= bc) {
+                c -= bc;
+                k += 1;
+            }
+        }
+    }
+    // A tree over the w lanes of a row; lanes beyond the last of them contribute nothing.
+    const int base = thread_index() % WARP;
+    for (int step = 16; step > 0; step /= 2) {
+        if (step < width) {
+            const Y other = shuffle(sum, base + step < WARP ? base + step : base);
+            if (w < step && w + step < width && r < br) {
+                sum += other;
+            }
+        }
+    }
+    if (row < rows && r < br && w == 0) {
+        finish(form, alpha, beta, b, y, row * br + r, sum);
+    }
+}
+
+#define BSR(S, X, Y) \
+    KERNEL(bsr_##S##_##X##_##Y, i64 rows, i32 br, i32 bc, i32 form, f64 alpha, f64 beta, In<i64> offsets, \
+           In<i32> columns, In<S> values, In<X> x, In<Y> b, Out<Y> y) { \
+        bsr<S, X, Y>(rows, br, bc, form, alpha, beta, offsets, columns, values, x, b, y); \
+    }
+FOR_STORAGE_AND_VECTORS(BSR)
