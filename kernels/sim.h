@@ -11,6 +11,7 @@
 
 #define DEVICE inline
 #define UNROLL
+#define UNROLL_BY_4
 
 #ifndef TERRACE_WARP
 #error "TERRACE_WARP is the number of lanes of a warp, 32 or 64"

@@ -58,6 +58,11 @@ impl<S: Number> Csr<S> {
     }
 }
 
+/// Bytes of a scalar matrix with values of this format.
+pub(super) fn bytes(rows: usize, entries: usize, storage: Precision) -> usize {
+    (rows + 1) * size_of::<i64>() + entries * (size_of::<i32>() + storage.bytes())
+}
+
 /// Lanes for rows of average length: the power of two from half of it on, so that each lane has about two entries.
 fn lanes(entries: usize, rows: usize) -> usize {
     let half = entries.div_ceil(2 * rows.max(1));

@@ -15,6 +15,7 @@ mod product;
 mod runtime;
 #[cfg(terrace_sim)]
 mod sim;
+mod sliced_ell;
 mod staging;
 mod vector;
 

@@ -1,12 +1,15 @@
 //! Every kernel against the host, on simulated GPUs with warps of 32 and 64 lanes in both orders, and on `cuda:0` where TERRACE_TEST_CUDA is
 //! set.
 
+use super::csr::Csr;
+use super::product::Placed;
+use super::sliced_ell::{Plan, SlicedEll};
 use super::{Gpu, Slice};
 use crate::backend::{Backend, Operator, Place};
 use crate::context::{Context, DeviceKind};
 use crate::host::{Host, hash};
 use crate::scalar::{Number, Scalar};
-use crate::sparse::{Block, Csr, SharedCsr};
+use crate::sparse::{Block, SharedCsr};
 use half::{bf16, f16};
 
 /// Around warps, blocks and the parts of inner products.
@@ -151,7 +154,7 @@ fn irregular<S: Number>(rows: usize, cols: usize, block: Block, length: usize) -
         columns.extend(row);
         offsets.push(columns.len() as i64);
     }
-    let mut a = Csr::<S>::with_pattern(rows, cols, block, offsets, columns).unwrap();
+    let mut a = crate::sparse::Csr::<S>::with_pattern(rows, cols, block, offsets, columns).unwrap();
     a.values = values(a.values.len(), 11);
     a.into_shared()
 }
@@ -169,9 +172,31 @@ fn products<S: Number, X: Scalar, Y: Scalar>(gpu: &Gpu, matrix: &SharedCsr<S>) {
         Y::PRECISION.name()
     );
     let here: Box<dyn Operator<Host, X, Y>> = host.matrix(matrix.clone()).unwrap();
-    let there: Box<dyn Operator<Gpu, X, Y>> = gpu.matrix(matrix.clone()).unwrap();
+    let formats: Vec<Box<dyn Operator<Gpu, X, Y>>> = if a.block == Block::SCALAR {
+        let (narrow, wide) = (Plan::new(&a, 8).unwrap(), Plan::new(&a, 16).unwrap());
+        vec![
+            Box::new(Placed(Csr::new::<X, Y>(gpu, &a).unwrap())),
+            Box::new(Placed(SlicedEll::<S, u8>::new::<X, Y>(gpu, &a, &narrow).unwrap())),
+            Box::new(Placed(SlicedEll::<S, u16>::new::<X, Y>(gpu, &a, &wide).unwrap())),
+        ]
+    } else {
+        vec![gpu.matrix(matrix.clone()).unwrap()]
+    };
+    for there in formats {
+        compare(gpu, &*here, &*there, (rows, cols), &format!("{}, {what}", there.format()));
+        assert_eq!(there.precision(), S::PRECISION);
+    }
+}
+
+/// All forms of a product, on the host and on a device.
+fn compare<X: Scalar, Y: Scalar>(
+    gpu: &Gpu,
+    here: &dyn Operator<Host, X, Y>,
+    there: &dyn Operator<Gpu, X, Y>,
+    (rows, cols): (usize, usize),
+    what: &str,
+) {
     assert_eq!(there.rows(), rows);
-    assert_eq!(there.precision(), S::PRECISION);
     let (x, y, b): (Vec<X>, Vec<Y>, Vec<Y>) = (values(cols, 8), values(rows, 9), values(rows, 10));
     let (there_x, there_b) = (gpu.upload(&x).unwrap(), gpu.upload(&b).unwrap());
     let scale = cols as f64;
@@ -182,7 +207,7 @@ fn products<S: Number, X: Scalar, Y: Scalar>(gpu: &Gpu, matrix: &SharedCsr<S>) {
         here.apply(alpha, &x, beta, &mut expected).unwrap();
         let mut result = gpu.upload(&before).unwrap();
         there.apply(alpha, &there_x, beta, &mut result).unwrap();
-        close(&download(gpu, &result), &expected, scale, &what);
+        close(&download(gpu, &result), &expected, scale, what);
     }
     let mut expected = vec![Y::from_f64(f64::NAN); rows];
     let mut result = gpu.upload(&expected).unwrap();
@@ -201,9 +226,9 @@ fn every_precision<S: Number>(gpu: &Gpu, rows: usize, cols: usize, block: Block,
 }
 
 #[test]
-fn csr_products_are_those_of_the_host() {
+fn scalar_products_are_those_of_the_host() {
     for gpu in devices() {
-        // Rows of each length that has its own number of lanes, and around blocks of the launch.
+        // Rows of each length that has its own number of lanes, and around slices and blocks of the launch.
         for (rows, cols, length) in
             [(0, 0, 0), (1, 1, 1), (63, 40, 3), (129, 100, 7), (65, 200, 14), (33, 300, 30), (17, 300, 90)]
         {

@@ -27,6 +27,8 @@ enum What {
     Hypre(crate::hypre::Arguments),
     /// The product of a sparse matrix with a vector against the bandwidth of the memory
     Spmv(crate::spmv::Arguments),
+    /// Products and solves on a GPU against the bandwidth of its memory
+    Gpu(crate::gpu::Arguments),
     /// Iterations and outcomes on a folder of Matrix Market files, as a page of the documentation
     Matrices(crate::matrices::Arguments),
 }
@@ -60,6 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         What::Peers(arguments) => return crate::peers::run(arguments),
         What::Hypre(arguments) => return crate::hypre::run(arguments),
         What::Spmv(arguments) => return crate::spmv::run(arguments),
+        What::Gpu(arguments) => return crate::gpu::run(arguments),
         What::Matrices(arguments) => return crate::matrices::run(arguments),
     };
     let progress = Progress::new(false);

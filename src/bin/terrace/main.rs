@@ -3,6 +3,7 @@
 mod bench;
 mod emit;
 mod gallery;
+mod gpu;
 mod hypre;
 mod info;
 mod input;
