@@ -4,6 +4,8 @@
 #include "reduce.h"
 
 constexpr int GROUP = 32;
+// Entries whose loads are under way at the same time.
+constexpr int BSR_BATCH = 4;
 
 template <class S, class X, class Y>
 DEVICE void bsr(i64 rows, int br, int bc, int form, f64 alpha, f64 beta, const In<i64> &offsets,
@@ -15,19 +17,37 @@ DEVICE void bsr(i64 rows, int br, int bc, int form, f64 alpha, f64 beta, const I
     const int w = lane % width;
     Y sum = 0;
     if (row < rows && r < br) {
-        const i64 end = offsets[row + 1];
-        i64 k = offsets[row] + w / bc;
-        int c = w % bc;
+        const i64 start = offsets[row];
+        const int count = static_cast<int>(offsets[row + 1] - start);
+        const In<i32> own_columns = columns.from(start);
+        const In<S> own_values = values.from(start * br * bc);
         const int next_k = width / bc;
         const int next_c = width % bc;
-        while (k < end) {
-            const i64 value = (k * br + r) * bc + c;
-            sum += Wide<Y>::of(values.once(value)) * Wide<Y>::of(x[static_cast<i64>(columns[k]) * bc + c]);
-            k += next_k;
-            c += next_c;
-            if (c >= bc) {
-                c -= bc;
-                k += 1;
+        int k = w / bc;
+        int c = w % bc;
+        while (k < count) {
+            S value[BSR_BATCH];
+            i64 column[BSR_BATCH];
+            int taken = 0;
+            UNROLL
+            for (int j = 0; j < BSR_BATCH; ++j) {
+                if (k < count) {
+                    column[j] = static_cast<i64>(own_columns[k]) * bc + c;
+                    value[j] = own_values.once((k * br + r) * bc + c);
+                    taken = j + 1;
+                }
+                k += next_k;
+                c += next_c;
+                if (c >= bc) {
+                    c -= bc;
+                    k += 1;
+                }
+            }
+            UNROLL
+            for (int j = 0; j < BSR_BATCH; ++j) {
+                if (j < taken) {
+                    sum += Wide<Y>::of(value[j]) * Wide<Y>::of(x[column[j]]);
+                }
             }
         }
     }

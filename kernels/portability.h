@@ -13,7 +13,6 @@
 #define KERNEL(name, ...) extern "C" __global__ void __launch_bounds__(BLOCK) name(__VA_ARGS__)
 #define SHARED(type, name, count) __shared__ type name[count]
 #define UNROLL _Pragma("unroll")
-#define UNROLL_BY_4 _Pragma("unroll 4")
 
 // Lanes that run in step.
 constexpr int WARP = 32;
@@ -45,6 +44,8 @@ template <class T> struct In {
     DEVICE T operator[](i64 i) const { return __ldg(data + i); }
     // Read once: it need not stay in a cache.
     DEVICE T once(i64 i) const { return __ldcs(data + i); }
+    // The rest of the array.
+    DEVICE In from(i64 i) const { return In{data + i, len - i}; }
 };
 
 // An array that a kernel writes.
@@ -76,6 +77,12 @@ template <> struct Wide<f32> {
 };
 
 DEVICE i64 global_index() { return block_index() * BLOCK + thread_index(); }
+
+// Elements that one thread of a vector operation handles, a block apart from each other: their loads wait for each other's memory together.
+constexpr int ELEMENTS = 4;
+
+// The first of them; the others follow at steps of BLOCK.
+DEVICE i64 first_element() { return block_index() * (BLOCK * ELEMENTS) + thread_index(); }
 
 // Every combination that kernels exist for. Vectors are f64 or f32, stored values of any format.
 #define FOR_VECTORS(DO) DO(f64) DO(f32)

@@ -11,7 +11,6 @@
 
 #define DEVICE inline
 #define UNROLL
-#define UNROLL_BY_4
 
 #ifndef TERRACE_WARP
 #error "TERRACE_WARP is the number of lanes of a warp, 32 or 64"
@@ -140,6 +139,12 @@ template <class T> struct In {
         return data[i];
     }
     T once(i64 i) const { return (*this)[i]; }
+    In from(i64 i) const {
+        if (i < 0 || i > len) {
+            sim::stop("the rest of an array", i, len);
+        }
+        return In{data + i, len - i};
+    }
 };
 
 template <class T> struct Out {

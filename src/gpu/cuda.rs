@@ -340,6 +340,10 @@ impl Runtime for Cuda {
         check(result, "launch")
     }
 
+    fn cuda_stream(&self) -> Option<usize> {
+        Some(self.shared.stream.addr())
+    }
+
     fn capture(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Box<dyn Graph>> {
         self.shared.enter()?;
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;

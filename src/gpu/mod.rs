@@ -7,6 +7,8 @@ mod bsr;
 mod csr;
 #[cfg(terrace_cuda)]
 mod cuda;
+#[cfg(terrace_cuda)]
+pub mod cusparse;
 mod dense;
 mod graphs;
 mod memory;

@@ -248,6 +248,10 @@ impl Runtime for Sim {
         unsafe { self.shared.launch(kernel, blocks, pointers.as_mut_ptr(), &sizes[..*count]) }
     }
 
+    fn cuda_stream(&self) -> Option<usize> {
+        None
+    }
+
     fn capture(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Box<dyn Graph>> {
         lock(self.shared.state.lock()).captured = Some(Vec::new());
         let result = work();

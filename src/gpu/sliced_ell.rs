@@ -19,9 +19,6 @@ const SLICE: usize = 32;
 /// Slices that one task of set-up handles.
 const GRAIN: usize = 256;
 
-/// Groups of threads in a block of a launch, which share the slices among them.
-const GROUPS: usize = 8;
-
 /// Rows with one thread each that fill a GPU; fewer are shared by several threads each.
 const ENOUGH: usize = 1 << 18;
 
@@ -114,8 +111,9 @@ impl<S: Number, O: Offset> SlicedEll<S, O> {
     /// For vectors of precisions `X` and `Y`, from a plan for offsets of type `O`.
     pub fn new<X: Scalar, Y: Scalar>(gpu: &Gpu, a: &CsrView<'_, S>, plan: &Plan) -> Result<SlicedEll<S, O>> {
         let names = [S::PRECISION, X::PRECISION, Y::PRECISION].map(Precision::name).join("_");
-        let kernel = gpu.runtime().kernel(&format!("sliced_ell{}_{names}", O::BITS))?;
         let slots = plan.slots();
+        let units = units(a.rows, slots);
+        let kernel = gpu.runtime().kernel(&format!("sliced_ell{}_{names}_{units}", O::BITS))?;
         let mut bases = try_vec(slots, 0_i32)?;
         let mut offsets = try_vec(SLICE * slots, O::default())?;
         par::for_each_segment_mut2(&mut bases, (&mut offsets, SLICE), &plan.starts, GRAIN, |slices, bases, offsets| {
@@ -146,7 +144,7 @@ impl<S: Number, O: Offset> SlicedEll<S, O> {
         Ok(SlicedEll {
             gpu: gpu.clone(),
             kernel,
-            units: units(a.rows, slots),
+            units,
             shape: (a.rows, a.cols),
             starts: gpu.upload(&plan.starts)?,
             bases,
@@ -157,14 +155,14 @@ impl<S: Number, O: Offset> SlicedEll<S, O> {
     }
 }
 
-/// Groups that share a slice: as many as it takes to fill a GPU, but each with at least two slots.
+/// Groups that share a slice: more where one thread for each row does not fill a GPU and rows are long enough to be shared.
 fn units(rows: usize, slots: usize) -> usize {
     let width = (slots * SLICE).div_ceil(rows.max(1));
-    let mut units = 1;
-    while units < GROUPS && rows * units < ENOUGH && 4 * units <= width {
-        units *= 2;
+    match rows {
+        _ if rows >= ENOUGH || width < 8 => 1,
+        _ if rows >= ENOUGH / 4 || width < 32 => 2,
+        _ => 8,
     }
-    units
 }
 
 impl<S: Number, O: Offset, X: Scalar, Y: Scalar> Product<X, Y> for SlicedEll<S, O> {
@@ -184,7 +182,6 @@ impl<S: Number, O: Offset, X: Scalar, Y: Scalar> Product<X, Y> for SlicedEll<S, 
             rows.div_ceil(SLICE) * SLICE * self.units,
             &[
                 &(rows as i64),
-                &(self.units as i32),
                 form,
                 alpha,
                 beta,
@@ -243,9 +240,11 @@ mod tests {
 
     #[test]
     fn few_long_rows_are_shared() {
-        assert_eq!(units(1 << 20, 7 << 15), 1);
-        assert_eq!(units(1000, 7 * 32), 2);
-        assert_eq!(units(1000, 100 * 32), 8);
+        assert_eq!(units(1 << 20, 40 << 15), 1);
+        assert_eq!(units(1 << 17, 40 << 12), 2);
+        assert_eq!(units(1024, 7 * 32), 1);
+        assert_eq!(units(1024, 20 * 32), 2);
+        assert_eq!(units(1024, 100 * 32), 8);
         assert_eq!(units(0, 0), 1);
     }
 }

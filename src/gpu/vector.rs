@@ -1,6 +1,6 @@
 //! Vector operations of the GPU backend. Inner products are summed in an order that follows from the length alone, and accumulated in f64.
 
-use super::runtime::{BLOCK, Kernel, Runtime, View};
+use super::runtime::{Argument, BLOCK, Kernel, Runtime, View};
 use super::{Buffer, Gpu, Slice};
 use crate::backend::{AnyMut, AnyRef, Backend};
 use crate::error::{Result, fail};
@@ -10,8 +10,8 @@ use std::any::Any;
 /// Most parts of an inner product.
 pub(super) const MAX_PARTS: usize = 1024;
 
-/// Elements of each thread in an inner product, as long as there are not too many parts.
-const ELEMENTS: usize = 8;
+/// Elements of each thread, as in `kernels/portability.h`; in an inner product when there are not too many parts.
+const ELEMENTS: usize = 4;
 
 /// Precisions that vectors have here.
 const VECTORS: [Precision; 2] = [Precision::F64, Precision::F32];
@@ -64,6 +64,11 @@ pub(super) fn vector_index<T: Scalar>() -> Result<usize> {
 }
 
 impl Gpu {
+    /// Runs a kernel on the elements of vectors of length `n`.
+    fn elementwise(&self, kernel: Kernel, n: usize, arguments: &[&dyn Argument]) -> Result<()> {
+        self.launch(kernel, n.div_ceil(ELEMENTS * BLOCK) * BLOCK, arguments)
+    }
+
     fn diagonal<T: Scalar, S: Number>(&self, d: &Slice<S>, x: &Slice<T>, add: bool, y: &mut Slice<T>) -> Result<()> {
         assert_eq!(x.len(), y.len());
         let width = (d.len() / x.len().max(1)).max(1);
@@ -71,7 +76,7 @@ impl Gpu {
         let storage = Precision::ALL.iter().position(|p| *p == S::PRECISION).expect("every format is listed");
         let kernel = self.inner.vectors.diagonal[storage][vector_index::<T>()?];
         let (n, width, add) = (x.len() as i64, width as i32, i32::from(add));
-        self.launch(kernel, x.len(), &[&n, &width, &add, &d.view(), &x.view(), &y.view()])
+        self.elementwise(kernel, x.len(), &[&n, &width, &add, &d.view(), &x.view(), &y.view()])
     }
 
     /// The inner product, when all work before it is done.
@@ -130,7 +135,7 @@ impl Backend for Gpu {
 
     fn fill<T: Scalar>(&self, value: T, x: &mut Slice<T>) {
         self.keep(vector_index::<T>().and_then(|t| {
-            self.launch(self.inner.vectors.fill[t], x.len(), &[&(x.len() as i64), &value.to_f64(), &x.view()])
+            self.elementwise(self.inner.vectors.fill[t], x.len(), &[&(x.len() as i64), &value.to_f64(), &x.view()])
         }));
     }
 
@@ -138,14 +143,14 @@ impl Backend for Gpu {
         assert_eq!(x.len(), y.len());
         let run = || {
             let kernel = self.inner.vectors.cast[vector_index::<T>()?][vector_index::<U>()?];
-            self.launch(kernel, x.len(), &[&(x.len() as i64), &x.view(), &y.view()])
+            self.elementwise(kernel, x.len(), &[&(x.len() as i64), &x.view(), &y.view()])
         };
         self.keep(run());
     }
 
     fn scale<T: Scalar>(&self, alpha: T, x: &mut Slice<T>) {
         self.keep(vector_index::<T>().and_then(|t| {
-            self.launch(self.inner.vectors.scale[t], x.len(), &[&(x.len() as i64), &alpha.to_f64(), &x.view()])
+            self.elementwise(self.inner.vectors.scale[t], x.len(), &[&(x.len() as i64), &alpha.to_f64(), &x.view()])
         }));
     }
 
@@ -153,7 +158,7 @@ impl Backend for Gpu {
         assert_eq!(x.len(), y.len());
         let (n, alpha, beta) = (x.len() as i64, alpha.to_f64(), beta.to_f64());
         self.keep(vector_index::<T>().and_then(|t| {
-            self.launch(self.inner.vectors.axpby[t], x.len(), &[&n, &alpha, &x.view(), &beta, &y.view()])
+            self.elementwise(self.inner.vectors.axpby[t], x.len(), &[&n, &alpha, &x.view(), &beta, &y.view()])
         }));
     }
 

@@ -40,6 +40,10 @@ pub struct Arguments {
     /// Only the products
     #[arg(long)]
     products: bool,
+
+    /// Also the products with the matrices of this many coarse levels
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    levels: usize,
 }
 
 /// Launches between two looks at the clock.
@@ -82,21 +86,25 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     for problem in &arguments.problems {
         let loaded = progress.spin(&format!("generating {problem}"), || gallery::parse(problem)?.into_matrix())?;
         let matrix = Arc::new(loaded);
-        emit(&format!("\n{problem}: {} rows, {} nonzeros\n", matrix.rows(), matrix.entries()))?;
-        emit(&format!(
-            "{:<24} {:>10} {:>10} {:>12} {:>8} {:>8}\n",
-            "product", "format", "bytes", "time", "GB/s", "of copy"
-        ))?;
-        let double = matrix.shared::<f64>()?;
-        let products = [
-            product::<f64, f64>(gpu, &double, arguments)?,
-            product::<f32, f32>(gpu, &double, arguments)?,
-            product::<half::f16, f32>(gpu, &double, arguments)?,
-        ];
-        for p in &products {
-            emit(&p.row(bandwidth))?;
+        let mut matrices = vec![(problem.clone(), matrix.shared::<f64>()?)];
+        if arguments.levels > 0 {
+            let levels = Amg::level_matrices(&context, &matrix, &Config::new())?;
+            let coarse = levels.into_iter().enumerate().skip(1).take(arguments.levels);
+            matrices.extend(coarse.map(|(i, level)| (format!("{problem}, level {i}"), level.a)));
         }
-        lines.extend(products.iter().map(|p| p.json(problem, bandwidth)));
+        for (name, a) in &matrices {
+            let products = products(gpu, a, arguments)?;
+            let view = a.view();
+            emit(&format!("\n{name}: {} rows, {} nonzeros\n", view.scalar_rows(), view.entries()))?;
+            emit(&format!(
+                "{:<24} {:>10} {:>10} {:>12} {:>8} {:>8}\n",
+                "product", "format", "bytes", "time", "GB/s", "of copy"
+            ))?;
+            for p in &products {
+                emit(&p.row(bandwidth))?;
+            }
+            lines.extend(products.iter().map(|p| p.json(name, bandwidth)));
+        }
         if arguments.products {
             continue;
         }
@@ -175,6 +183,58 @@ impl Product {
             "share_of_copy": self.bytes as f64 / self.seconds / bandwidth,
         })
     }
+}
+
+/// Our products in three precisions, and cuSPARSE's in f64 where it can be loaded.
+fn products(gpu: &Gpu, a: &SharedCsr<f64>, arguments: &Arguments) -> Result<Vec<Product>> {
+    let mut all = vec![
+        product::<f64, f64>(gpu, a, arguments)?,
+        product::<f32, f32>(gpu, a, arguments)?,
+        product::<half::f16, f32>(gpu, a, arguments)?,
+    ];
+    all.extend(cusparse_products(gpu, a, arguments)?);
+    Ok(all)
+}
+
+#[cfg(terrace_cuda)]
+fn cusparse_products(gpu: &Gpu, a: &SharedCsr<f64>, arguments: &Arguments) -> Result<Vec<Product>> {
+    use terrace::gpu::cusparse::{BSR_ALGORITHM, CSR_ALGORITHMS, CuSparse};
+    use terrace::sparse::Block;
+    let (rows, cols) = (a.view().scalar_rows(), a.view().scalar_cols());
+    let blocks = a.view().block != Block::SCALAR;
+    let scalar = if blocks { a.view().to_scalar()?.into_shared() } else { a.clone() };
+    let x = gpu.array(gallery::random_vector(cols)?)?;
+    let mut y = gpu.zeros::<f64>(rows)?;
+    let mut measure = |matrix: &SharedCsr<f64>, name: &str, algorithm: u32| -> Result<Product> {
+        let operator = CuSparse::new(gpu, &matrix.view(), algorithm)?;
+        let seconds = time(gpu, arguments.repeat, || operator.apply(1.0, &x, 0.0, &mut y))?;
+        let bytes = operator.bytes() + (rows + cols) * size_of::<f64>();
+        Ok(Product { name: format!("cuSPARSE f64, {name}"), format: operator.format(), bytes, seconds })
+    };
+    let mut all = Vec::new();
+    for (name, algorithm) in CSR_ALGORITHMS {
+        match measure(&scalar, name, *algorithm) {
+            Ok(product) => all.push(product),
+            // Where there is no cuSPARSE, or none that can do this, there is nothing to compare with.
+            Err(error) if error.status == Status::Device || error.status == Status::Unsupported => {
+                emit(&format!("{}\n", error.message))?;
+                return Ok(all);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if blocks {
+        match measure(a, BSR_ALGORITHM.0, BSR_ALGORITHM.1) {
+            Ok(product) => all.push(product),
+            Err(error) => emit(&format!("{}\n", error.message))?,
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(not(terrace_cuda))]
+fn cusparse_products(_: &Gpu, _: &SharedCsr<f64>, _: &Arguments) -> Result<Vec<Product>> {
+    Ok(Vec::new())
 }
 
 /// y = A x with values stored as `S` and vectors of `V`.
