@@ -108,6 +108,67 @@ DEVICE void diagonal(i64 n, int width, int add, const In<S> &d, const In<T> &x, 
     }
 FOR_STORAGE_AND_VECTOR(DIAGONAL)
 
+// y = factor D x, multiplied in f64; D is a diagonal, or absent when `scaled` is 0.
+template <class X, class Y>
+DEVICE void rescale(i64 n, f64 factor, int scaled, const In<f32> &d, const In<X> &x, const Out<Y> &y) {
+    UNROLL
+    for (int e = 0; e < ELEMENTS; ++e) {
+        const i64 i = first_element() + e * BLOCK;
+        if (i < n) {
+            const f64 v = to_f64(x[i]);
+            y[i] = Wide<Y>::of(factor * (scaled ? v * to_f64(d[i]) : v));
+        }
+    }
+}
+
+#define RESCALE(X, Y) \
+    KERNEL(rescale_##X##_##Y, i64 n, f64 factor, i32 scaled, In<f32> d, In<X> x, Out<Y> y) { \
+        rescale<X, Y>(n, factor, scaled, d, x, y); \
+    }
+RESCALE(f64, f64) RESCALE(f64, f32) RESCALE(f32, f64) RESCALE(f32, f32)
+
+// The larger of two absolute values; NaN stays.
+DEVICE f64 larger(f64 a, f64 b) { return a >= b || a != a ? a : b; }
+
+// The largest over the block; thread 0 gets it.
+DEVICE f64 block_largest(f64 v) {
+    SHARED(f64, all, BLOCK);
+    all[thread_index()] = v;
+    barrier();
+    f64 largest = 0.0;
+    if (thread_index() == 0) {
+        for (int i = 0; i < BLOCK; ++i) {
+            largest = larger(largest, all[i]);
+        }
+    }
+    return largest;
+}
+
+#define PEAK(T) \
+    KERNEL(peak_##T, i64 n, In<T> x, Out<f64> parts) { \
+        f64 largest = 0.0; \
+        for (i64 i = global_index(); i < n; i += block_count() * BLOCK) { \
+            const f64 v = to_f64(x[i]); \
+            largest = larger(largest, v < 0.0 ? -v : v); \
+        } \
+        largest = block_largest(largest); \
+        if (thread_index() == 0) { \
+            parts[block_index()] = largest; \
+        } \
+    }
+FOR_VECTORS(PEAK)
+
+KERNEL(peak_finish, i64 count, In<f64> parts, Out<f64> result) {
+    f64 largest = 0.0;
+    for (i64 i = thread_index(); i < count; i += BLOCK) {
+        largest = larger(largest, parts[i]);
+    }
+    largest = block_largest(largest);
+    if (thread_index() == 0) {
+        result[0] = largest;
+    }
+}
+
 // Each block sums a part of x·y that follows from the number of blocks; `dot_finish` adds the parts.
 template <class T> DEVICE f64 dot_part(i64 n, const In<T> &x, const In<T> &y) {
     f64 sums[ELEMENTS] = {};

@@ -3,17 +3,20 @@
 
 use crate::error::Result;
 use crate::host::Host;
+use crate::host::spmv::Sums;
 use crate::scalar::{Number, Precision, Scalar};
 use crate::smooth::Smoother;
 use crate::sparse::SharedCsr;
 use std::ops::DerefMut;
 
-/// A place where vectors live, and what can be done with them there.
+/// A place where vectors live, and what can be done with them there. Vectors of 16-bit numbers are computed with in f32.
 pub trait Backend: Clone + Send + Sync + 'static {
     /// A borrowed vector; a caller's array can be used as one without a copy.
     type Slice<T: Number>: ?Sized + Send + Sync;
     /// A vector owned by the library.
     type Buffer<T: Number>: DerefMut<Target = Self::Slice<T>> + Send + Sync;
+    /// Whether a cycle may look at its vectors on the way; on a device the host would have to wait for it each time.
+    const LOOKS: bool = true;
 
     /// A vector of a type that only the caller knows, as one of those that there are.
     fn any_ref<T: Scalar>(x: &Self::Slice<T>) -> AnyRef<'_, Self>;
@@ -24,24 +27,45 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Ok(())
     }
     /// A vector of `n` zeros.
-    fn zeros<T: Scalar>(&self, n: usize) -> Result<Self::Buffer<T>>;
+    fn zeros<T: Number>(&self, n: usize) -> Result<Self::Buffer<T>>;
     /// x = value.
-    fn fill<T: Scalar>(&self, value: T, x: &mut Self::Slice<T>);
+    fn fill<T: Number>(&self, value: T, x: &mut Self::Slice<T>);
     /// y = x, in the precision of y.
-    fn copy<T: Scalar, U: Scalar>(&self, x: &Self::Slice<T>, y: &mut Self::Slice<U>);
+    fn copy<T: Number, U: Number>(&self, x: &Self::Slice<T>, y: &mut Self::Slice<U>);
     /// x = alpha x.
-    fn scale<T: Scalar>(&self, alpha: T, x: &mut Self::Slice<T>);
+    fn scale<T: Number>(&self, alpha: T::Wide, x: &mut Self::Slice<T>);
     /// y = alpha x + beta y; y is not read when beta is 0.
-    fn axpby<T: Scalar>(&self, alpha: T, x: &Self::Slice<T>, beta: T, y: &mut Self::Slice<T>);
+    fn axpby<T: Number>(&self, alpha: T::Wide, x: &Self::Slice<T>, beta: T::Wide, y: &mut Self::Slice<T>);
     /// y += D x for a diagonal D, or one of square blocks, each stored row by row: d is as many times longer than x as a block has
     /// rows. Any storage format.
-    fn add_scaled_by<T: Scalar, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
+    fn add_scaled_by<T: Number, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
     /// y = D x, with D as for [`Backend::add_scaled_by`].
-    fn scale_by<T: Scalar, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
+    fn scale_by<T: Number, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
+    /// y = factor D x in the precision of y, where D is a diagonal or absent; the multiplications are in f64. Returns the largest absolute
+    /// value before y is rounded to its format, NaN when there is one.
+    fn convert<T: Number, U: Number>(
+        &self,
+        factor: f64,
+        d: Option<&Self::Slice<f32>>,
+        x: &Self::Slice<T>,
+        y: &mut Self::Slice<U>,
+    ) -> f64;
+    /// As [`Backend::convert`], without looking at the values.
+    fn rescale<T: Number, U: Number>(
+        &self,
+        factor: f64,
+        d: Option<&Self::Slice<f32>>,
+        x: &Self::Slice<T>,
+        y: &mut Self::Slice<U>,
+    ) {
+        self.convert(factor, d, x, y);
+    }
+    /// The largest absolute value, NaN when there is one.
+    fn peak<T: Number>(&self, x: &Self::Slice<T>) -> f64;
     /// The inner product, accumulated in f64 in a fixed order.
-    fn dot<T: Scalar>(&self, x: &Self::Slice<T>, y: &Self::Slice<T>) -> f64;
+    fn dot<T: Number>(&self, x: &Self::Slice<T>, y: &Self::Slice<T>) -> f64;
     /// The Euclidean norm.
-    fn norm<T: Scalar>(&self, x: &Self::Slice<T>) -> f64 {
+    fn norm<T: Number>(&self, x: &Self::Slice<T>) -> f64 {
         self.dot(x, x).sqrt()
     }
 }
@@ -67,11 +91,15 @@ pub trait Place: Backend {
     /// An array of the host as one of this backend.
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Self::Buffer<S>>;
     /// A stored matrix as an operator.
-    fn matrix<S: Number, X: Scalar, Y: Scalar>(&self, matrix: SharedCsr<S>) -> Result<Box<dyn Operator<Self, X, Y>>>;
+    fn matrix<S: Number, X: Number, Y: Number>(
+        &self,
+        matrix: SharedCsr<S>,
+        sums: Sums,
+    ) -> Result<Box<dyn Operator<Self, X, Y>>>;
     /// A dense matrix of `n` rows and columns, row by row, as an operator.
-    fn dense<S: Number, V: Scalar>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Self, V>>>;
+    fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Self, V>>>;
     /// A smoother that exists on the host alone; backends that cannot run it refuse it by its name.
-    fn host_smoother<V: Scalar>(
+    fn host_smoother<V: Number>(
         &self,
         name: &str,
         smoother: Box<dyn Smoother<Host, V>>,
@@ -86,11 +114,11 @@ pub trait Place: Backend {
 }
 
 /// A linear map from vectors of precision `X` to vectors of precision `Y`.
-pub trait Operator<B: Backend, X: Scalar, Y: Scalar = X>: Send + Sync {
+pub trait Operator<B: Backend, X: Number, Y: Number = X>: Send + Sync {
     /// Length of the result.
     fn rows(&self) -> usize;
     /// y = alpha A x + beta y; y is not read when beta is 0. Fails only when a caller's callback does.
-    fn apply(&self, alpha: Y, x: &B::Slice<X>, beta: Y, y: &mut B::Slice<Y>) -> Result<()>;
+    fn apply(&self, alpha: Y::Wide, x: &B::Slice<X>, beta: Y::Wide, y: &mut B::Slice<Y>) -> Result<()>;
     /// r = b - A x.
     fn residual(&self, b: &B::Slice<Y>, x: &B::Slice<X>, r: &mut B::Slice<Y>) -> Result<()>;
     /// Bytes that the library holds for it.
@@ -107,4 +135,12 @@ pub trait Preconditioner<B: Backend, T: Scalar>: Send {
     fn apply(&mut self, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<()>;
     /// Whether M is the same symmetric operator in every application, to rounding in `T`.
     fn is_constant_symmetric(&self) -> bool;
+    /// What is the narrowest of it, when that is narrower than its matrix.
+    fn narrowest(&self) -> Option<String> {
+        None
+    }
+    /// Makes it more precise after a failure for this reason; false when that cannot be.
+    fn widen(&mut self, _reason: &str) -> Result<bool> {
+        Ok(false)
+    }
 }

@@ -33,6 +33,54 @@ impl LevelPart {
     }
 }
 
+/// What the options say about a part of a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// This format.
+    Fixed(Precision),
+    /// Whatever set-up finds good enough.
+    Auto,
+}
+
+/// The value of `precision.preset`.
+#[derive(Clone, Debug, PartialEq)]
+enum Preset {
+    Input,
+    Auto,
+    /// From the finest level downward, for vectors and smoothers, and for matrices and transfers; the last repeats.
+    Formats {
+        working: Vec<Precision>,
+        stored: Vec<Precision>,
+    },
+}
+
+impl Preset {
+    fn parse(text: &str) -> Option<Preset> {
+        let list = |text: &str| -> Option<Vec<Precision>> {
+            let one = |name: &str| {
+                Some(match name {
+                    "dp" => Precision::F64,
+                    "sp" => Precision::F32,
+                    "hp" => Precision::F16,
+                    "bf" => Precision::BF16,
+                    _ => return None,
+                })
+            };
+            text.trim().split('-').map(one).collect()
+        };
+        match text {
+            "input" => return Some(Preset::Input),
+            "auto" => return Some(Preset::Auto),
+            _ => {}
+        }
+        let (working, stored) = match text.strip_prefix('(').and_then(|t| t.strip_suffix(')')) {
+            Some(pair) => pair.split_once(',')?,
+            None => (text, text),
+        };
+        Some(Preset::Formats { working: list(working)?, stored: list(stored)? })
+    }
+}
+
 /// Level number that stands for all levels below the last one named.
 pub const LAST_LEVEL: i32 = -1;
 
@@ -86,10 +134,10 @@ impl Config {
         Ok(())
     }
 
-    /// Sets the precision of one part of one level. [`LAST_LEVEL`] sets all levels below the last one named. `None` is the format
-    /// of the matrix that will be handed over.
-    pub fn set_level(&mut self, level: i32, part: LevelPart, precision: Option<Precision>) -> Result<()> {
-        self.set_entry(level, part.key(), precision.map_or("input", Precision::name))
+    /// Sets the precision of one part of one level, by its name in the options: a format, `input` or `auto`. [`LAST_LEVEL`] sets all
+    /// levels below the last one named.
+    pub fn set_level(&mut self, level: i32, part: LevelPart, precision: &str) -> Result<()> {
+        self.set_entry(level, part.key(), precision)
     }
 
     /// Sets the sweeps of one level before and after the coarse correction. [`LAST_LEVEL`] sets all levels below the last one named.
@@ -212,10 +260,25 @@ impl Config {
     }
 
     /// The precision of a part on a level, for a matrix whose values have format `input`.
-    pub(crate) fn level_precision(&self, part: LevelPart, level: usize, input: Precision) -> Precision {
+    pub(crate) fn level_precision(&self, part: LevelPart, level: usize, input: Precision) -> Wanted {
         let list = self.text(part.key());
-        let name = list.split(',').nth(level).or(list.split(',').next_back()).unwrap_or("input");
-        Precision::from_name(name).unwrap_or(input)
+        match list.split(',').nth(level).or(list.split(',').next_back()) {
+            Some("auto") => return Wanted::Auto,
+            Some("input") => return Wanted::Fixed(input),
+            Some(name) if name != "preset" => return Wanted::Fixed(Precision::from_name(name).unwrap_or(input)),
+            _ => {}
+        }
+        match Preset::parse(&self.text("precision.preset")) {
+            Some(Preset::Auto) => Wanted::Auto,
+            Some(Preset::Formats { working, stored }) => {
+                let list = match part {
+                    LevelPart::Vector | LevelPart::Smoother => working,
+                    LevelPart::Matrix | LevelPart::Transfer => stored,
+                };
+                Wanted::Fixed(list.get(level).or(list.last()).copied().unwrap_or(input))
+            }
+            Some(Preset::Input) | None => Wanted::Fixed(input),
+        }
     }
 
     /// The whole number of a list on a level.
@@ -237,8 +300,11 @@ impl Config {
             }
             let Value::Text(text) = value else { continue };
             if let Some(entry) = text.split(',').find(|entry| row.host_only().contains(entry)) {
-                let (Kind::Choice { names, .. } | Kind::Precisions { names }) = row.kind else { continue };
-                let accepted: Vec<&str> = names.iter().copied().filter(|n| !row.host_only().contains(n)).collect();
+                let names: Vec<&str> = match row.kind {
+                    Kind::Choice { names, .. } => names.to_vec(),
+                    _ => Precision::ALL.iter().map(|p| p.name()).collect(),
+                };
+                let accepted: Vec<&str> = names.into_iter().filter(|n| !row.host_only().contains(n)).collect();
                 return fail!(
                     Unsupported,
                     "option \"{key}\" is \"{entry}\", which a {} device cannot do; accepted there: {}",
@@ -260,7 +326,7 @@ impl Config {
 }
 
 fn known(key: &str) -> Result<&'static OptionRow> {
-    match options::find(key) {
+    match options::find(if key == "precision" { "precision.preset" } else { key }) {
         Some(row) => Ok(row),
         None => fail!(UnknownOption, "no option is called \"{key}\"; the nearest is \"{}\"", options::nearest(key)),
     }
@@ -288,21 +354,17 @@ fn parse(row: &OptionRow, text: &str) -> Result<Value> {
                 rejected(row, text)
             }
         }
-        Kind::Precisions { names: accepted } => {
+        Kind::Precisions => {
             let names: Vec<&str> = text.split(',').map(str::trim).collect();
-            match names.iter().find(|n| !accepted.contains(*n)) {
-                None => Ok(Value::Text(names.join(","))),
-                Some(name @ (&"f16" | &"bf16" | &"auto")) => {
-                    fail!(
-                        Unsupported,
-                        "option \"{}\": this version does not offer {name}; accepted: {}",
-                        row.key,
-                        row.kind.accepted()
-                    )
-                }
-                Some(_) => rejected(row, text),
+            match names.iter().all(|n| options::PRECISIONS.contains(n)) {
+                true => Ok(Value::Text(names.join(","))),
+                false => rejected(row, text),
             }
         }
+        Kind::PrecisionPreset => match Preset::parse(text) {
+            Some(_) => Ok(Value::Text(text.to_string())),
+            None => rejected(row, text),
+        },
         Kind::Ints { min, max } => {
             let numbers: Vec<Option<i64>> = text.split(',').map(|n| n.trim().parse().ok()).collect();
             if numbers.iter().all(|n| n.is_some_and(|n| (min..=max).contains(&n))) {
@@ -367,7 +429,7 @@ mod tests {
 
         assert_eq!(config.set_str("solver.type", "sor").unwrap_err().status, Status::OptionValue);
         assert_eq!(config.set_real("solver.tolerance", f64::NAN).unwrap_err().status, Status::OptionValue);
-        assert_eq!(config.set_str("precision.vector", "f64,f16").unwrap_err().status, Status::Unsupported);
+        assert_eq!(config.set_str("precision.vector", "f64,f8").unwrap_err().status, Status::OptionValue);
         assert_eq!(config.to_json(), "{}");
     }
 
@@ -390,13 +452,13 @@ mod tests {
     #[test]
     fn level_precisions_repeat_downward() {
         let mut config = Config::new();
-        config.set_level(0, LevelPart::Matrix, Some(Precision::F64)).unwrap();
-        config.set_level(LAST_LEVEL, LevelPart::Matrix, Some(Precision::F32)).unwrap();
+        config.set_level(0, LevelPart::Matrix, "f64").unwrap();
+        config.set_level(LAST_LEVEL, LevelPart::Matrix, "f32").unwrap();
         assert_eq!(config.text("precision.matrix"), "f64,f32");
-        assert_eq!(config.level_precision(LevelPart::Matrix, 0, Precision::F32), Precision::F64);
-        assert_eq!(config.level_precision(LevelPart::Matrix, 9, Precision::F64), Precision::F32);
-        assert_eq!(config.level_precision(LevelPart::Vector, 3, Precision::F32), Precision::F32);
-        assert!(config.set_level(99, LevelPart::Vector, None).is_err());
+        assert_eq!(config.level_precision(LevelPart::Matrix, 0, Precision::F32), Wanted::Fixed(Precision::F64));
+        assert_eq!(config.level_precision(LevelPart::Matrix, 9, Precision::F64), Wanted::Fixed(Precision::F32));
+        assert_eq!(config.level_precision(LevelPart::Vector, 3, Precision::F32), Wanted::Fixed(Precision::F32));
+        assert!(config.set_level(99, LevelPart::Vector, "input").is_err());
     }
 
     #[test]

@@ -32,12 +32,11 @@ pub enum Kind {
         /// Whether `auto` lets the library choose.
         auto: bool,
     },
-    /// Names of number formats from the finest level downward, separated by commas; the last repeats. `input` is the format of
-    /// the matrix that was handed over.
-    Precisions {
-        /// Those that are accepted.
-        names: &'static [&'static str],
-    },
+    /// Names of number formats from the finest level downward, separated by commas; the last repeats. `preset` is what
+    /// `precision.preset` says, `input` the format of the matrix that was handed over, `auto` the library's choice.
+    Precisions,
+    /// A name for the number formats of all parts of all levels, see [`crate::config::Preset`].
+    PrecisionPreset,
     /// Whole numbers in a closed range from the finest level downward, separated by commas; the last repeats.
     Ints {
         /// Smallest.
@@ -56,15 +55,23 @@ impl Kind {
             Kind::Real { min, max: f64::MAX, auto } => format!("{}number from {min} upward", or_auto(auto)),
             Kind::Real { min, max, auto } => format!("{}number from {min} to {max}", or_auto(auto)),
             Kind::Choice { names, auto } => format!("{}{}", or_auto(auto), names.join(", ")),
-            Kind::Precisions { names } => format!("list of {}", names.join(", ")),
+            Kind::Precisions => format!("list of {}", PRECISIONS.join(", ")),
+            Kind::PrecisionPreset => {
+                "input, auto, a list of dp, sp, hp, bf joined by hyphens, or a pair of lists like (dp-sp,hp)"
+                    .to_string()
+            }
             Kind::Ints { min, max } => format!("list of whole numbers from {min} to {max}"),
         }
     }
 }
 
 /// What GPUs cannot do: options, with their values that only the host honours; none means all.
-const HOST_ONLY: &[(&str, &[&str])] =
-    &[("amg.smoother.type", &["gauss_seidel", "l1_gauss_seidel"]), ("amg.smoother.gauss_seidel.direction", &[])];
+const HOST_ONLY: &[(&str, &[&str])] = &[
+    ("amg.smoother.type", &["gauss_seidel", "l1_gauss_seidel"]),
+    ("amg.smoother.gauss_seidel.direction", &[]),
+    ("precision.vector", &["f16", "bf16"]),
+    ("precision.accumulate", &["storage"]),
+];
 
 impl OptionRow {
     /// Backends that honour it.
@@ -112,8 +119,8 @@ const fn choice(names: &'static [&'static str]) -> Kind {
     Kind::Choice { names, auto: false }
 }
 
-/// Formats of stored values.
-const STORAGE: Kind = Kind::Precisions { names: &["input", "f64", "f32", "f16", "bf16"] };
+/// What can be said about a part of a level.
+pub(crate) const PRECISIONS: &[&str] = &["preset", "input", "auto", "f64", "f32", "f16", "bf16"];
 
 const fn auto_choice(names: &'static [&'static str]) -> Kind {
     Kind::Choice { names, auto: true }
@@ -175,8 +182,11 @@ rows! {
     "amg.coarsest.max_rows", Kind::Int { min: 1, max: 5000 }, "200", "SetMaxCoarseSize", "min_coarse_rows",
         "Coarsening stops at this many rows, and the level is solved by a dense factorisation.",
         "A dense solve of 200 rows costs less than two more levels.";
+    "amg.coarsest.solver", auto_choice(&["sweeps"]), "auto", "SetCycleRelaxType (9)", "coarse_solver (NOSOLVER for sweeps)",
+        "How the coarsest level is solved. auto: by a dense inverse when it has at most max_rows or 2000 rows, otherwise by sweeps. sweeps: always by sweeps of the smoother.",
+        "An exact solution costs nothing there, and errors that sweeps leave go through all levels.";
     "amg.coarsest.sweeps", Kind::Int { min: 1, max: 1000 }, "4", "SetCycleNumSweeps", "coarsest_sweeps",
-        "Smoothing sweeps on the coarsest level when it is too large to factorise (more than max_rows and more than 2000 rows).",
+        "Smoothing sweeps on the coarsest level when that is not solved exactly.",
         "Enough to damp what coarsening could not reduce; such levels are strongly diagonally dominant.";
     "amg.strength.type", auto_choice(amg::strength::NAMES), "auto", "-", "strength",
         "Which couplings count as strong. auto: classical for pmis and hmis, symmetric for mis2 and pairwise.",
@@ -250,21 +260,33 @@ rows! {
     "precision.setup", choice(PHASE_PRECISIONS), "f64", "-", "-",
         "Precision in which the hierarchy is computed before it is stored.",
         "Interpolation and Galerkin products lose digits from level to level.";
-    "precision.matrix", STORAGE, "input", "-", "-",
-        "Storage of the level matrices, finest first.",
+    "precision.preset", Kind::PrecisionPreset, "input", "-", "-",
+        "Number formats of all levels; \"precision\" alone is the same key. input: the format of the matrix that is handed over. auto: set-up looks at each level and chooses the narrowest that costs no iterations; the report says why. A list of dp (f64), sp (f32), hp (f16) and bf (bf16) joined by hyphens, such as dp-sp-hp: from the finest level downward, the last repeats. A pair such as (dp-sp,hp): the first list for vectors and smoothers, the second for matrices and transfers.",
         "A borrowed matrix is then used as it lies in the caller's memory, without a copy.";
-    "precision.vector", Kind::Precisions { names: &["input", "f64", "f32"] }, "input", "-", "-",
-        "Working vectors of the cycle, finest first.",
-        "Working precision matters more for convergence than matrix precision.";
-    "precision.transfer", STORAGE, "input", "-", "-",
+    "precision.matrix", Kind::Precisions, "preset", "-", "-",
+        "Storage of the level matrices, finest first.",
+        "Follows the preset.";
+    "precision.vector", Kind::Precisions, "preset", "-", "-",
+        "Working vectors of the cycle, finest first. f16 and bf16 are computed with in f32, and are never what auto chooses.",
+        "Follows the preset. Working precision matters more for convergence than matrix precision.";
+    "precision.transfer", Kind::Precisions, "preset", "-", "-",
         "Storage of interpolation and restriction; entry i belongs to the step from level i to i + 1.",
-        "Follows the matrix.";
-    "precision.smoother", STORAGE, "input", "-", "-",
+        "Follows the preset.";
+    "precision.smoother", Kind::Precisions, "preset", "-", "-",
         "Storage of the smoothers' data, finest first.",
-        "Follows the matrix.";
-    "precision.scaling", choice(&["diagonal", "none"]), "diagonal", "-", "-",
-        "Scaling of the levels of which a part is stored in 16 bits. diagonal: symmetrically, by powers of two near the root of the diagonal; the cycle runs in the scaled variables. A level that does not fit into its format, scaled or not, is refused in set-up.",
+        "Follows the preset.";
+    "precision.scaling", auto_choice(&["diagonal", "equilibrate", "none"]), "auto", "-", "-",
+        "Scaling of the levels of which a part has 16 bits, symmetrically and by powers of two; the cycle runs in the scaled variables. diagonal: by the root of the diagonal, which must be positive. equilibrate: by the root of the largest entry of row and column. auto: diagonal where it is positive and no entry is far above it, otherwise equilibrate. A level that does not fit into its format, scaled or not, is refused in set-up.",
         "f16 ends at 65504; scaled, a level fits whatever the units of the matrix are, and nothing else changes.";
+    "precision.residual_scaling", auto_choice(&["none"]), "auto", "-", "-",
+        "What is handed down to a level with narrower vectors. auto: multiplied by a power of two where it would leave their range, and the correction divided by it. none: as it is.",
+        "Residuals fall by ten orders of magnitude in a solve, and below 6e-8 there is nothing in f16.";
+    "precision.accumulate", choice(&["wide", "storage"]), "wide", "-", "-",
+        "Sums of products with vectors of 16 bits. wide: in f32. storage: rounded to the format of the vector after each term, for comparison with published tables.",
+        "Sums in f16 lose digits with the length of a row, and no time is saved.";
+    "precision.rounding", choice(&["nearest", "row_sums"]), "nearest", "-", "-",
+        "Storage in 16 bits. nearest: each entry by itself. row_sums: what rounding an entry of a matrix adds to its row is taken from the next smaller one, so that the product with the constant vector stays, and symmetry is lost in the last digit.",
+        "Each entry by itself keeps the matrix symmetric, and iterations were the same on all problems tried.";
 }
 
 /// The row of a key.

@@ -29,6 +29,8 @@ pub struct LevelReport {
     pub pre_sweeps: usize,
     /// Sweeps after the coarse correction, which run the other way.
     pub post_sweeps: usize,
+    /// Why the formats are what they are, where the options left them open; else empty.
+    pub precision_reason: String,
 }
 
 /// One right-hand side of a solve.
@@ -93,6 +95,8 @@ pub struct Report {
     pub threads: usize,
     /// Bytes that the library holds for hierarchy and solver together.
     pub bytes: usize,
+    /// What was given wider formats since set-up because precision was lost, and why.
+    pub promotions: Vec<String>,
 }
 
 /// What the index of a fact counts.
@@ -150,6 +154,8 @@ facts! {
     "solver", Whole, "Krylov method and its precision", |r, i| Text(r.solver.clone());
     "right_hand_sides", Whole, "right-hand sides of the last solve", |r, i| Int(r.solves.len() as i64);
     "setup_seconds", Whole, "whole set-up or update", |r, i| Real(r.setup.get("total"));
+    "promotions", Whole, "what precision auto gave wider formats since set-up, and why, one to a line", |r, i| Text(r.promotions.join("\n"));
+    "setup_plan_seconds", Whole, "choice of number formats", |r, i| Real(r.setup.get("plan"));
     "setup_strength_seconds", Whole, "strength of connection", |r, i| Real(r.setup.get("strength"));
     "setup_coarsen_seconds", Whole, "choice of coarse unknowns", |r, i| Real(r.setup.get("coarsen"));
     "setup_interpolation_seconds", Whole, "interpolation and its transpose", |r, i| Real(r.setup.get("interpolation"));
@@ -170,6 +176,7 @@ facts! {
     "vector_precision", Level, "working vectors", |r, i| Text(r.levels[i].vector_precision.name().to_string());
     "transfer_precision", Level, "storage of interpolation and restriction to the next level", |r, i| Text(r.levels[i].transfer_precision.name().to_string());
     "smoother_precision", Level, "storage of the smoother's data", |r, i| Text(r.levels[i].smoother_precision.name().to_string());
+    "precision_reason", Level, "why the formats are what they are, where the options left them open; else empty", |r, i| Text(r.levels[i].precision_reason.clone());
     "smoother", Level, "smoother, or solver of the coarsest level", |r, i| Text(r.levels[i].smoother.clone());
     "pre_sweeps", Level, "sweeps before the coarse correction, or the first half of them where a coarsest level is swept; 0 where it is factorised", |r, i| Int(r.levels[i].pre_sweeps as i64);
     "post_sweeps", Level, "sweeps after the coarse correction, or the second half", |r, i| Int(r.levels[i].post_sweeps as i64);
@@ -259,6 +266,12 @@ impl Report {
                 self.operator_complexity(),
                 self.grid_complexity()
             );
+        }
+        for (i, l) in self.levels.iter().enumerate().filter(|(_, l)| !l.precision_reason.is_empty()) {
+            let _ = writeln!(out, "level {i}: {}", l.precision_reason);
+        }
+        for line in &self.promotions {
+            let _ = writeln!(out, "{line}");
         }
         for (i, s) in self.solves.iter().enumerate() {
             let _ = writeln!(

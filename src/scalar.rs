@@ -1,6 +1,7 @@
 //! Number formats: what an array stores, and the arithmetic that algorithms are generic over.
 
 use half::{bf16, f16};
+use std::convert::identity;
 use std::fmt::{Debug, Display};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
@@ -46,7 +47,7 @@ impl Precision {
         }
     }
 
-    /// Whether vectors can have it and algorithms can compute in it; the others only store.
+    /// Whether algorithms can compute in it; the others only store, and what is computed with them is computed in f32 or wider.
     pub fn is_scalar(self) -> bool {
         matches!(self, Precision::F64 | Precision::F32)
     }
@@ -64,8 +65,22 @@ pub enum NumbersRef<'a> {
     BF16(&'a [bf16]),
 }
 
+/// Values of any format, to fill.
+pub enum NumbersMut<'a> {
+    /// f64.
+    F64(&'a mut [f64]),
+    /// f32.
+    F32(&'a mut [f32]),
+    /// f16.
+    F16(&'a mut [f16]),
+    /// bf16.
+    BF16(&'a mut [bf16]),
+}
+
 /// A type that values are stored in, and converted from in registers.
 pub trait Number: Copy + Debug + Default + PartialEq + Send + Sync + 'static {
+    /// The type of arithmetic on it, at least f32.
+    type Wide: Scalar;
     /// The storage format.
     const PRECISION: Precision;
     /// Additive identity.
@@ -75,8 +90,14 @@ pub trait Number: Copy + Debug + Default + PartialEq + Send + Sync + 'static {
     fn from_f64(value: f64) -> Self;
     /// Exact for every format.
     fn to_f64(self) -> f64;
+    /// Exact.
+    fn widen(self) -> Self::Wide;
+    /// Nearest value of this type.
+    fn narrow(value: Self::Wide) -> Self;
     /// Values of this type as those of any type.
     fn numbers(x: &[Self]) -> NumbersRef<'_>;
+    /// Values of this type as those of any type.
+    fn numbers_mut(x: &mut [Self]) -> NumbersMut<'_>;
     /// Conversion in registers; the identity when the types are equal.
     #[inline(always)]
     fn cast<U: Number>(self) -> U {
@@ -85,8 +106,9 @@ pub trait Number: Copy + Debug + Default + PartialEq + Send + Sync + 'static {
 }
 
 macro_rules! number {
-    ($t:ident, $precision:ident, $zero:expr, $from:expr, $to:expr) => {
+    ($t:ident, $precision:ident, $zero:expr, $from:expr, $to:expr, $wide:ident, $widen:expr, $narrow:expr) => {
         impl Number for $t {
+            type Wide = $wide;
             const PRECISION: Precision = Precision::$precision;
             const ZERO: Self = $zero;
 
@@ -98,17 +120,28 @@ macro_rules! number {
             fn to_f64(self) -> f64 {
                 $to(self)
             }
+            #[inline(always)]
+            fn widen(self) -> $wide {
+                $widen(self)
+            }
+            #[inline(always)]
+            fn narrow(value: $wide) -> Self {
+                $narrow(value)
+            }
             fn numbers(x: &[Self]) -> NumbersRef<'_> {
                 NumbersRef::$precision(x)
+            }
+            fn numbers_mut(x: &mut [Self]) -> NumbersMut<'_> {
+                NumbersMut::$precision(x)
             }
         }
     };
 }
 
-number!(f64, F64, 0.0, std::convert::identity, std::convert::identity);
-number!(f32, F32, 0.0, (|v: f64| v as f32), f64::from);
-number!(f16, F16, f16::ZERO, f16::from_f64, f16::to_f64);
-number!(bf16, BF16, bf16::ZERO, bf16::from_f64, bf16::to_f64);
+number!(f64, F64, 0.0, identity, identity, f64, identity, identity);
+number!(f32, F32, 0.0, (|v: f64| v as f32), f64::from, f32, identity, identity);
+number!(f16, F16, f16::ZERO, f16::from_f64, f16::to_f64, f32, f16::to_f32, f16::from_f32);
+number!(bf16, BF16, bf16::ZERO, bf16::from_f64, bf16::to_f64, f32, bf16::to_f32, bf16::from_f32);
 
 /// A vector of either type, to read.
 pub enum SliceRef<'a> {
@@ -126,9 +159,9 @@ pub enum SliceMut<'a> {
     F32(&'a mut [f32]),
 }
 
-/// A real number type that vectors hold and algorithms compute in.
+/// A real number type that algorithms compute in.
 pub trait Scalar:
-    Number
+    Number<Wide = Self>
     + Display
     + PartialOrd
     + Add<Output = Self>
@@ -183,7 +216,7 @@ macro_rules! scalar {
 scalar!(f64, F64);
 scalar!(f32, F32);
 
-/// Runs a body once with a type alias bound to the Rust type of a run-time [`Precision`] in which vectors can be.
+/// Runs a body once with a type alias bound to the Rust type of a run-time [`Precision`] that algorithms compute in.
 macro_rules! with_precision {
     ($precision:expr, $t:ident => $body:expr) => {
         match $precision {

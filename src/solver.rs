@@ -4,9 +4,10 @@ use crate::amg::Amg;
 use crate::backend::{AnyMut, AnyRef, Backend, Operator, Place, Preconditioner};
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
-use crate::error::{Result, Status, fail, try_capacity, try_vec};
+use crate::error::{Error, Result, Status, fail, try_capacity, try_vec};
 use crate::gpu::{self, Gpu, Staging};
 use crate::host::Host;
+use crate::host::spmv::Sums;
 use crate::krylov::{self, Krylov, Next, Norm, Run};
 use crate::matrix::Matrix;
 use crate::report::{Phases, Report, SolveReport};
@@ -28,6 +29,9 @@ pub enum Guess {
 /// y = A x or z = M r of the caller; a result other than 0 ends the solve with `Status::Callback`. Called on the thread that called
 /// `solve`, with vectors of the solver's precision.
 pub type UserApply = Box<dyn Fn(SliceRef<'_>, SliceMut<'_>) -> i32 + Send + Sync>;
+
+/// Failures that rounding of the preconditioner can be the cause of.
+const PRECISION: &[Status] = &[Status::PrecisionLost, Status::Breakdown, Status::NonFinite];
 
 /// Most residual norms for which room is made before a solve.
 const HISTORY_ROOM: usize = 1 << 20;
@@ -227,8 +231,8 @@ impl Solver {
         match (&self.operator, matrix) {
             (Some(user), _) => backend.host_operator(Box::new(user.clone())),
             (None, Some(matrix)) => match matrix.precision() {
-                Precision::F32 => backend.matrix(matrix.shared::<f32>()?),
-                _ => backend.matrix(matrix.shared::<f64>()?),
+                Precision::F32 => backend.matrix(matrix.shared::<f32>()?, Sums::Wide),
+                _ => backend.matrix(matrix.shared::<f64>()?, Sums::Wide),
             },
             (None, None) => fail!(NotSetUp, "neither a matrix nor an operator callback was given"),
         }
@@ -518,6 +522,7 @@ impl Solver {
             scale: norm_b,
             window: self.config.int("solver.stagnation_window"),
             progress: (f64::INFINITY, 0),
+            asymmetric: 0,
             limit: self.config.int("solver.max_iterations"),
             iterations: 0,
             history: &mut report.history,
@@ -536,6 +541,24 @@ impl Solver {
         let end = loop {
             let result = method.solve(&mut run, b, x, zero_guess);
             report.iterations = run.iterations;
+            let failure = match &result {
+                Ok(Next::Stagnated) => run.narrowest().map(|narrowest| {
+                    let window = run.window;
+                    Error::new(
+                        Status::PrecisionLost,
+                        format!("the residual norm has not fallen in {window} iterations; {narrowest}"),
+                    )
+                }),
+                Err(error) if PRECISION.contains(&error.status) => Some(error.clone()),
+                _ => None,
+            };
+            if let Some(error) = failure {
+                if backend.peak(x).is_finite() && run.widen(&error.message)? {
+                    zero_guess = false;
+                    continue;
+                }
+                return Err(error);
+            }
             let end = result?;
             run.residual(b, x, r)?;
             let mut norm = backend.norm(r);

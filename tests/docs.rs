@@ -60,7 +60,8 @@ fn backend_table() -> String {
     for row in OPTIONS {
         let choices = match row.kind {
             Kind::Choice { names, .. } => names.join(", "),
-            Kind::Precisions { names } => format!("{}, each level its own", names[1..].join(", ")),
+            Kind::Precisions => "f64, f32, f16, bf16, auto, each level its own".to_string(),
+            Kind::PrecisionPreset => "auto, or formats by level".to_string(),
             _ => continue,
         };
         writeln!(table, "| `{}` | {choices} | {} |", row.key, row.backend_names()).unwrap();

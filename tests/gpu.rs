@@ -203,6 +203,8 @@ fn what_gpus_cannot_do_is_refused() {
             ("amg.smoother.type", "gauss_seidel"),
             ("amg.smoother.type", "l1_gauss_seidel"),
             ("amg.smoother.gauss_seidel.direction", "backward"),
+            ("precision.vector", "f64,f16"),
+            ("precision.accumulate", "storage"),
         ] {
             let mut config = Config::new();
             config.set_str(key, value).unwrap();

@@ -4,7 +4,7 @@
 use crate::backend::{Backend, Operator};
 use crate::error::Result;
 use crate::report::LevelReport;
-use crate::scalar::{Precision, Scalar};
+use crate::scalar::{Number, Precision, Scalar};
 use crate::smooth::{Smoother, Sweep};
 
 /// Names of the shapes, as the options spell them.
@@ -39,8 +39,35 @@ impl Shape {
 /// The second step of a K-cycle is left out when the first reduces the residual norm to this share.
 const ENOUGH: f64 = 0.25;
 
+/// Exponents of the smallest and the largest number that the largest of a residual may be, so that a cycle neither overflows nor loses the
+/// small ones; and of what it is brought to otherwise. In f16, what the smoother makes of a residual is 2^10 times smaller in the scaled
+/// variables, and what the levels below make of it may be large again. f64 holds whatever a caller's numbers are.
+fn exponents(precision: Precision) -> Option<(i32, i32, i32)> {
+    match precision {
+        Precision::F64 => None,
+        Precision::F32 | Precision::BF16 => Some((-40, 40, 0)),
+        Precision::F16 => Some((2, 5, 3)),
+    }
+}
+
+/// Whether vectors of this format can hold a residual whose largest number is `peak`, and all that a cycle makes of it.
+pub(super) fn in_range(precision: Precision, peak: f64) -> bool {
+    exponents(precision).is_none_or(|(low, high, _)| (f64::from(low).exp2()..f64::from(high).exp2()).contains(&peak))
+}
+
+/// The power of two that brings `peak` into the range, if there is one.
+pub(super) fn into_range(precision: Precision, peak: f64) -> Option<f64> {
+    let (_, _, target) = exponents(precision)?;
+    if peak == 0.0 || !peak.is_finite() {
+        return None;
+    }
+    let exponent = f64::from(target) - peak.log2().floor();
+    // Within f32, in which the factor is applied.
+    Some(exponent.clamp(-120.0, 120.0).exp2())
+}
+
 /// What comes below a level's smoother.
-pub(super) enum Below<B: Backend, V: Scalar> {
+pub(super) enum Below<B: Backend, V: Number> {
     /// A coarser level.
     Coarser(Box<dyn CoarseGrid<B, V>>),
     /// The inverse of the level's matrix; the smoother is not used.
@@ -50,7 +77,7 @@ pub(super) enum Below<B: Backend, V: Scalar> {
 }
 
 /// One level, whose vectors have precision `V`.
-pub(super) struct Level<B: Backend, V: Scalar> {
+pub(super) struct Level<B: Backend, V: Number> {
     pub backend: B,
     /// The cycle that begins here.
     pub shape: Shape,
@@ -64,34 +91,18 @@ pub(super) struct Level<B: Backend, V: Scalar> {
     pub scratch: Vec<B::Buffer<V>>,
     pub below: Below<B, V>,
     pub nonzeros: usize,
-    /// Only on the finest level: the way from the caller's variables to scaled ones.
-    pub scaling: Option<Scaling<B, V>>,
 }
 
-/// A level in scaled variables, entered from unscaled ones.
-pub(super) struct Scaling<B: Backend, V: Scalar> {
-    /// The inverse of S.
-    pub inverse: B::Buffer<V>,
-    /// Room for a vector.
-    pub b: B::Buffer<V>,
-}
-
-impl<B: Backend, V: Scalar> Level<B, V> {
+impl<B: Backend, V: Number> Level<B, V> {
     /// x = M b: one cycle from a zero guess.
     pub fn cycle(&mut self, b: &B::Slice<V>, x: &mut B::Slice<V>) -> Result<()> {
-        let Some(mut scaling) = self.scaling.take() else { return self.visit(self.shape, b, x, true) };
-        self.backend.scale_by(&scaling.inverse, b, &mut scaling.b);
-        let result = self.visit(self.shape, &scaling.b, x, true);
-        self.backend.copy(x, &mut scaling.b);
-        self.backend.scale_by(&scaling.inverse, &scaling.b, x);
-        self.scaling = Some(scaling);
-        result
+        self.visit(self.shape, b, x, true)
     }
 
     /// x += M (b - A x); with `zero_guess` x = M b and x is not read.
     fn visit(&mut self, shape: Shape, b: &B::Slice<V>, x: &mut B::Slice<V>, zero_guess: bool) -> Result<()> {
         match &self.below {
-            Below::Inverse(inverse) => return inverse.apply(V::ONE, b, V::ZERO, x),
+            Below::Inverse(inverse) => return inverse.apply(V::Wide::ONE, b, V::Wide::ZERO, x),
             // The second half runs the other way, so that an even number of sweeps is symmetric.
             Below::Sweeps(sweeps) => {
                 let second = sweeps / 2;
@@ -106,7 +117,7 @@ impl<B: Backend, V: Scalar> Level<B, V> {
         self.sweeps(self.pre_sweeps, b, x, zero_guess, false)?;
         if let Below::Coarser(coarser) = &mut self.below {
             self.a.residual(b, x, &mut self.scratch[0])?;
-            coarser.correct(shape, &self.scratch[0], x)?;
+            coarser.correct(shape, &mut self.scratch[0], x)?;
         }
         self.sweeps(self.post_sweeps, b, x, false, true)
     }
@@ -133,8 +144,7 @@ impl<B: Backend, V: Scalar> Level<B, V> {
 
     /// Appends this level and all below.
     pub fn describe(&self, out: &mut Vec<LevelReport>) {
-        let count = self.scratch.len() + if self.scaling.is_some() { 2 } else { 0 };
-        let vectors = count * self.a.rows() * V::PRECISION.bytes();
+        let vectors = self.scratch.len() * self.a.rows() * V::PRECISION.bytes();
         let (own, smoother, transfer) = match &self.below {
             Below::Coarser(coarser) => {
                 (coarser.bytes(), self.smoother_name.clone(), Some(coarser.transfer_precision()))
@@ -159,9 +169,27 @@ impl<B: Backend, V: Scalar> Level<B, V> {
             smoother,
             pre_sweeps,
             post_sweeps,
+            precision_reason: String::new(),
         });
         if let Below::Coarser(coarser) = &self.below {
             coarser.describe(out);
+        }
+    }
+
+    /// The level in which numbers that are not finite appeared in the last cycle, whose result has some; this is number `level`.
+    pub fn lost(&self, level: usize) -> usize {
+        let below = match &self.below {
+            Below::Coarser(coarser) => coarser.lost(level + 1),
+            _ => None,
+        };
+        below.unwrap_or(level)
+    }
+
+    /// Appends copies of what the last cycle made of the right-hand sides of the levels below.
+    pub fn solutions(&self, out: &mut Vec<B::Buffer<f64>>) -> Result<()> {
+        match &self.below {
+            Below::Coarser(coarser) => coarser.solutions(out),
+            _ => Ok(()),
         }
     }
 
@@ -180,31 +208,52 @@ impl<B: Backend, V: Scalar> Level<B, V> {
 }
 
 /// The levels below one whose vectors have precision `V`.
-pub(super) trait CoarseGrid<B: Backend, V: Scalar>: Send + Sync {
-    /// x += P M_c R r, where M_c is what the shape makes of the cycles below.
-    fn correct(&mut self, shape: Shape, r: &B::Slice<V>, x: &mut B::Slice<V>) -> Result<()>;
+pub(super) trait CoarseGrid<B: Backend, V: Number>: Send + Sync {
+    /// x += P M_c R r, where M_c is what the shape makes of the cycles below. r may be scaled.
+    fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>) -> Result<()>;
     /// Bytes of the transfers and of the vectors between the levels.
     fn bytes(&self) -> usize;
     /// Storage of the transfers.
     fn transfer_precision(&self) -> Precision;
     /// Appends the levels below.
     fn describe(&self, out: &mut Vec<LevelReport>);
+    /// As for [`Level`], if it is one of these levels, of which the first has number `level`.
+    fn lost(&self, level: usize) -> Option<usize>;
+    /// As for [`Level`], the first of these levels included.
+    fn solutions(&self, out: &mut Vec<B::Buffer<f64>>) -> Result<()>;
     /// As for [`Level`].
     fn is_symmetric_in(&self, precision: Precision) -> bool;
 }
 
 /// A coarse level in precision `W`, seen from a level in precision `V`.
-pub(super) struct Coarse<B: Backend, V: Scalar, W: Scalar> {
+pub(super) struct Coarse<B: Backend, V: Number, W: Number> {
     pub restriction: Box<dyn Operator<B, V, W>>,
     pub interpolation: Box<dyn Operator<B, W, V>>,
     pub b: B::Buffer<W>,
     pub x: B::Buffer<W>,
     /// Product and direction of the inner iteration; only for K-cycles.
     pub inner: Option<(B::Buffer<W>, B::Buffer<W>)>,
+    /// Whether residuals are brought into the range of `W`.
+    pub guarded: bool,
     pub level: Level<B, W>,
 }
 
-impl<B: Backend, V: Scalar, W: Scalar> Coarse<B, V, W> {
+impl<B: Backend, V: Number, W: Number> Coarse<B, V, W> {
+    /// b = factor R r, and the factor: a power of two, 1 unless b would leave the range of its format. Then r is multiplied as well.
+    fn restrict(&mut self, r: &mut B::Slice<V>) -> Result<f64> {
+        self.restriction.apply(W::Wide::ONE, r, W::Wide::ZERO, &mut self.b)?;
+        let backend = &self.level.backend;
+        if !self.guarded || in_range(W::PRECISION, backend.peak(&self.b)) {
+            return Ok(1.0);
+        }
+        let factor = into_range(W::PRECISION, backend.peak(r)).unwrap_or(1.0);
+        if factor != 1.0 {
+            backend.scale(V::Wide::from_f64(factor), r);
+            self.restriction.apply(W::Wide::ONE, r, W::Wide::ZERO, &mut self.b)?;
+        }
+        Ok(factor)
+    }
+
     /// x = at most two steps of flexible CG on A x = b, which overwrite b. The letters are those of Notay and Vassilevski: c and d are
     /// the directions, v = A c, w = A d.
     fn accelerate(&mut self) -> Result<()> {
@@ -212,33 +261,33 @@ impl<B: Backend, V: Scalar, W: Scalar> Coarse<B, V, W> {
         level.visit(Shape::K, b, c, true)?;
         let Some((v, d)) = inner else { return Ok(()) };
         let backend = level.backend.clone();
-        level.a.apply(W::ONE, c, W::ZERO, v)?;
+        level.a.apply(W::Wide::ONE, c, W::Wide::ZERO, v)?;
         let (rho1, alpha1) = (backend.dot(c, v), backend.dot(c, b));
         // Without a positive ρ there is no step to compute: nothing to correct, or a level that is not definite to rounding.
         if rho1.is_nan() || rho1 <= 0.0 {
             return Ok(());
         }
         let before = backend.norm(b);
-        backend.axpby(W::from_f64(-alpha1 / rho1), v, W::ONE, b);
+        backend.axpby(W::Wide::from_f64(-alpha1 / rho1), v, W::Wide::ONE, b);
         if backend.norm(b) <= ENOUGH * before {
-            backend.axpby(W::ZERO, v, W::from_f64(alpha1 / rho1), c);
+            backend.axpby(W::Wide::ZERO, v, W::Wide::from_f64(alpha1 / rho1), c);
             return Ok(());
         }
         level.visit(Shape::K, b, d, true)?;
         let (gamma, alpha2) = (backend.dot(d, v), backend.dot(d, b));
         // The residual is not needed any more: its place is taken by w.
         let w = b;
-        level.a.apply(W::ONE, d, W::ZERO, w)?;
+        level.a.apply(W::Wide::ONE, d, W::Wide::ZERO, w)?;
         let rho2 = backend.dot(d, w) - gamma * gamma / rho1;
         let step = if rho2 > 0.0 { alpha2 / rho2 } else { 0.0 };
-        backend.axpby(W::from_f64(step), d, W::from_f64((alpha1 - gamma * step) / rho1), c);
+        backend.axpby(W::Wide::from_f64(step), d, W::Wide::from_f64((alpha1 - gamma * step) / rho1), c);
         Ok(())
     }
 }
 
-impl<B: Backend, V: Scalar, W: Scalar> CoarseGrid<B, V> for Coarse<B, V, W> {
-    fn correct(&mut self, shape: Shape, r: &B::Slice<V>, x: &mut B::Slice<V>) -> Result<()> {
-        self.restriction.apply(W::ONE, r, W::ZERO, &mut self.b)?;
+impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
+    fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>) -> Result<()> {
+        let factor = self.restrict(r)?;
         match shape {
             Shape::K => self.accelerate()?,
             _ => self.level.visit(shape, &self.b, &mut self.x, true)?,
@@ -247,7 +296,7 @@ impl<B: Backend, V: Scalar, W: Scalar> CoarseGrid<B, V> for Coarse<B, V, W> {
             let second = if shape == Shape::W { Shape::W } else { Shape::V };
             self.level.visit(second, &self.b, &mut self.x, false)?;
         }
-        self.interpolation.apply(V::ONE, &self.x, V::ONE, x)
+        self.interpolation.apply(V::Wide::from_f64(1.0 / factor), &self.x, V::Wide::ONE, x)
     }
 
     fn bytes(&self) -> usize {
@@ -258,6 +307,22 @@ impl<B: Backend, V: Scalar, W: Scalar> CoarseGrid<B, V> for Coarse<B, V, W> {
 
     fn transfer_precision(&self) -> Precision {
         self.interpolation.precision()
+    }
+
+    fn lost(&self, level: usize) -> Option<usize> {
+        let backend = &self.level.backend;
+        if !backend.peak(&self.b).is_finite() {
+            return Some(level);
+        }
+        (!backend.peak(&self.x).is_finite()).then(|| self.level.lost(level))
+    }
+
+    fn solutions(&self, out: &mut Vec<B::Buffer<f64>>) -> Result<()> {
+        let backend = &self.level.backend;
+        let mut x = backend.zeros(self.level.a.rows())?;
+        backend.copy(&self.x, &mut x);
+        out.push(x);
+        self.level.solutions(out)
     }
 
     fn describe(&self, out: &mut Vec<LevelReport>) {
@@ -305,7 +370,6 @@ mod tests {
             post_sweeps: 1,
             below: Below::Sweeps(1),
             nonzeros: 4,
-            scaling: None,
         };
         let mut coarse = Coarse::<Host, f64, f64> {
             restriction: Box::new(Stored::new(&host, identity.clone())),
@@ -313,12 +377,13 @@ mod tests {
             b: vec![0.0; 2],
             x: vec![0.0; 2],
             inner: Some((vec![0.0; 2], vec![0.0; 2])),
+            guarded: false,
             level,
         };
         // The second right-hand side is an eigenvector, for which one step is enough; for the third there is nothing to do.
         for (b, exact) in [([1.0, 0.0], [2.0 / 3.0, 1.0 / 3.0]), ([1.0, 1.0], [1.0, 1.0]), ([0.0, 0.0], [0.0, 0.0])] {
-            let mut x = [0.0; 2];
-            coarse.correct(Shape::K, &b, &mut x).unwrap();
+            let (mut r, mut x) = (b, [0.0; 2]);
+            coarse.correct(Shape::K, &mut r, &mut x).unwrap();
             assert!(x.iter().zip(exact).all(|(x, e)| (x - e).abs() < 1e-14), "{b:?}: {x:?}");
         }
     }

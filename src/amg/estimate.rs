@@ -2,7 +2,7 @@
 
 use super::Amg;
 use super::null_space::NearNullSpace;
-use crate::config::{Config, LevelPart};
+use crate::config::Config;
 use crate::context::Context;
 use crate::error::{Result, try_vec};
 use crate::matrix::{Matrix, Values};
@@ -37,7 +37,8 @@ where
         let restricted = restrict(space, &rows, a.block.rows, matrix.rows());
         sample.set_near_null_space(restricted.dofs_per_node, restricted.count, restricted.vectors)?;
     }
-    let held = Amg::setup(context, &sample, config)?.report().bytes;
+    let report = Amg::setup(context, &sample, config)?.report();
+    let (held, storage) = (report.bytes, report.levels[0].matrix_precision);
     let scale = MARGIN * matrix.entries() as f64 / sample.entries().max(1) as f64;
     if context.gpu().is_some() {
         // Everything is copied to the device, in formats that the piece has as well.
@@ -46,7 +47,6 @@ where
 
     // The finest matrix is known exactly, and costs nothing where it is used in the caller's memory.
     let finest = |m: &Matrix| -> Result<usize> {
-        let storage = config.level_precision(LevelPart::Matrix, 0, m.precision());
         if storage != m.precision() {
             return Ok(m.structure().owned_bytes() + m.entries() * storage.bytes());
         }

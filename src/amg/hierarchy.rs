@@ -4,25 +4,30 @@
 //! values needs is kept with them: strong couplings, coarse unknowns, patterns.
 
 use super::coarsen::{self, Coarse, Coarsening};
-use super::cycle::{self, Below, CoarseGrid, Level, Scaling, Shape};
+use super::cycle::{self, Below, CoarseGrid, Level, Shape};
+use super::finest::{Entrance, Finest};
 use super::galerkin;
 use super::interp::{self, Input, Interpolation, Output};
 use super::null_space::NearNullSpace;
-use super::scaling;
+use super::plan::{self, Plan};
+use super::rehearsal::{self, Rehearsal};
+use super::scaling::{self, Rounding};
 use super::strength::{self, Graph};
-use super::top::Top;
 use crate::backend::{Backend, Operator, Place};
-use crate::config::{Config, LevelPart};
+use crate::config::{Config, LevelPart, Wanted};
 use crate::context::{Context, LogLevel};
-use crate::error::{Error, Result, fail, try_vec};
-use crate::host::{Host, dense, transpose};
+use crate::error::{Error, Result, Status, fail, try_vec};
+use crate::host::spmv::Sums;
+use crate::host::{Host, dense, diagonal, transpose};
 use crate::matrix::Matrix;
 use crate::report::Phases;
-use crate::scalar::{Precision, Scalar, with_precision, with_storage};
+use crate::scalar::{Number, Precision, Scalar, with_precision, with_storage};
 use crate::smooth;
 use crate::sparse::{Block, CsrView, SharedCsr, Structure};
+use half::{bf16, f16};
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A coarsest level of more rows than this is not factorised, unless the options ask for more.
 const DENSE_LIMIT: usize = 2000;
@@ -77,6 +82,8 @@ struct Raw<T> {
     largest_eigenvalue: Option<f64>,
     /// The factors by which its variables are multiplied.
     scale: Option<Vec<f64>>,
+    /// Those that were found when its formats were chosen, for when it is scaled.
+    factors: Option<Vec<f64>>,
 }
 
 /// The matrices of a level, to look at.
@@ -89,7 +96,8 @@ pub struct LevelMatrices {
 
 /// Everything that set-up made for a backend.
 pub(super) struct Built<B: Backend> {
-    pub top: Top<B>,
+    pub top: Box<dyn Finest<B>>,
+    pub plan: Plan,
     pub kept: Vec<Kept>,
     pub phases: Phases,
 }
@@ -101,6 +109,8 @@ pub(super) struct Builder<'a> {
     pub matrix: &'a Matrix,
     /// What the caller told about the matrix when set-up began; a renewal must not see a later one.
     pub near_null_space: Option<Arc<NearNullSpace>>,
+    /// The formats, if they are not to be chosen anew.
+    pub plan: Option<Plan>,
 }
 
 impl Builder<'_> {
@@ -133,13 +143,136 @@ impl Builder<'_> {
         let host = Host::new(self.context);
         let mut phases = Phases::default();
         let (mut raw, kept) = self.compute::<T>(&host, kept, &mut phases)?;
-        phases.time("scaling", || self.scale(&mut raw))?;
-        let precision = self.precision(LevelPart::Vector, 0);
-        let top = match precision {
-            Precision::F32 => Top::from(self.wrap::<B, T, f32>(backend, &host, &raw, 0, &mut phases)?),
-            _ => Top::from(self.wrap::<B, T, f64>(backend, &host, &raw, 0, &mut phases)?),
+        let asked = || Plan::asked(self.config, self.matrix.precision(), raw.len());
+        let mut plan = self.plan.clone().unwrap_or_else(asked);
+        let rehearsal = match self.plan {
+            None if plan.is_open() => {
+                let start = Instant::now();
+                let rehearsal = self.decide(&host, &mut raw, &mut plan)?;
+                phases.add("plan", start.elapsed().as_secs_f64());
+                rehearsal
+            }
+            _ => None,
         };
-        Ok(Built { top, kept, phases })
+        phases.time("scaling", || self.scale(&mut raw, &plan))?;
+        if !plan.is_open() {
+            let top = self.finest(backend, &host, &raw, &plan, &mut phases)?;
+            return Ok(Built { top, plan, kept, phases });
+        }
+        // What is held against the rehearsal is on the host, and used as it is where the solve phase runs there.
+        let mut top = self.finest(&host, &host, &raw, &plan, &mut phases);
+        while let Some(reason) = self.objection(&mut top, &plan, rehearsal.as_ref())? {
+            if !plan.promote(None, &reason) {
+                break;
+            }
+            top = self.finest(&host, &host, &raw, &plan, &mut phases);
+        }
+        let top: Box<dyn Any> = Box::new(top?);
+        let top = match top.downcast::<Box<dyn Finest<B>>>() {
+            Ok(top) => *top,
+            Err(_) => self.finest(backend, &host, &raw, &plan, &mut phases)?,
+        };
+        Ok(Built { top, plan, kept, phases })
+    }
+
+    /// What speaks against a hierarchy in formats of which some were left open.
+    fn objection(
+        &self,
+        top: &mut Result<Box<dyn Finest<Host>>>,
+        plan: &Plan,
+        rehearsal: Option<&Rehearsal>,
+    ) -> Result<Option<String>> {
+        match (top, rehearsal) {
+            (Err(error), _) if plan.is_open() && error.status == Status::PrecisionLost => {
+                Ok(Some(error.message.clone()))
+            }
+            (Ok(top), Some(rehearsal)) if plan.is_narrow() => {
+                let loss = rehearsal.loss(&mut **top, self.matrix)?;
+                Ok((loss > rehearsal::LIMIT).then(|| format!("a cycle was off by {:.0} %", 100.0 * loss)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The levels, entered from the caller's vectors.
+    fn finest<B: Place, T: Scalar>(
+        &self,
+        backend: &B,
+        host: &Host,
+        raw: &[Raw<T>],
+        plan: &Plan,
+        phases: &mut Phases,
+    ) -> Result<Box<dyn Finest<B>>> {
+        let guarded = B::LOOKS && self.config.choice("precision.residual_scaling").is_none();
+        let watched = B::LOOKS && plan.is_narrow();
+        let scaling = match raw[0].scale.as_deref().map(entrance).transpose()? {
+            Some((shift, inverse)) => Some((shift, backend.array(inverse)?)),
+            None => None,
+        };
+        with_storage!(plan.of(LevelPart::Vector, 0), V => {
+            let level = self.wrap::<B, T, V>(backend, host, raw, plan, 0, phases)?;
+            Ok(Box::new(Entrance::new(level, scaling, guarded, watched)))
+        })
+    }
+
+    /// Chooses the formats that the options left open; the rehearsal is what the hierarchy in these formats can be held against.
+    fn decide<T: Scalar>(&self, host: &Host, raw: &mut [Raw<T>], plan: &mut Plan) -> Result<Option<Rehearsal>> {
+        let entries = |level: &Raw<T>| level.a.view().entries();
+        let total: usize = raw.iter().map(entries).sum();
+        if total < plan::TINY {
+            plan.leave("too small to gain anything");
+            return Ok(None);
+        }
+        let full = Plan::uniform(T::PRECISION, raw.len());
+        let mut top = self.finest(host, host, raw, &full, &mut Phases::default())?;
+        let absolute = |level: &Raw<T>| {
+            let mut d = diagonal::entries(&level.a.view())?;
+            d.iter_mut().for_each(|d| *d = d.abs());
+            Ok(d)
+        };
+        let diagonals = raw.iter().map(absolute).collect::<Result<Vec<_>>>()?;
+        let (rehearsal, smooth) = Rehearsal::new(&mut *top, &diagonals[0])?;
+        drop(top);
+        let scaling = self.config.text("precision.scaling");
+        for level in raw.iter_mut() {
+            let ones = || try_vec(level.a.view().scalar_rows(), 1.0);
+            level.factors = match scaling::factors(&level.a, &scaling) {
+                Ok(Some(factors)) => Some(factors),
+                Ok(None) => Some(ones()?),
+                Err(error) if error.status == Status::PrecisionLost => None,
+                Err(error) => return Err(error),
+            };
+        }
+        let keeps_matrix = smooth::keeps_matrix(&smooth::name(self.config, self.near_null_space.is_some()));
+        for (i, level) in raw.iter().enumerate() {
+            let (a, d, w) = (level.a.view(), &diagonals[i], &smooth[i]);
+            let share = |m: &SharedCsr<T>| m.view().entries() as f64 / total as f64;
+            let matrix = plan::Part::measure(
+                share(&level.a),
+                |format| match (&level.factors, format) {
+                    (None, _) => plan::Loss::OUT_OF_RANGE,
+                    (Some(s), Precision::F16) => plan::matrix_loss::<T, f16>(&a, s, d, w),
+                    (Some(s), _) => plan::matrix_loss::<T, bf16>(&a, s, d, w),
+                },
+                plan::energy(&a, d, w),
+            );
+            let transfer = level.transfer.as_ref().map(|(p, _)| {
+                let view = p.view();
+                plan::Part::measure(
+                    2.0 * share(p),
+                    |format| match (&level.factors, &raw[i + 1].factors, format) {
+                        (Some(s), Some(c), Precision::F16) => {
+                            plan::transfer_loss::<T, f16>(&view, (s, c), (d, w), &smooth[i + 1])
+                        }
+                        (Some(s), Some(c), _) => plan::transfer_loss::<T, bf16>(&view, (s, c), (d, w), &smooth[i + 1]),
+                        _ => plan::Loss::OUT_OF_RANGE,
+                    },
+                    plan::energy(&a, d, w),
+                )
+            });
+            plan.decide(i, &plan::Measured { energy: plan::energy(&a, d, w), matrix, transfer }, keeps_matrix);
+        }
+        Ok(Some(rehearsal))
     }
 
     /// All levels in the precision of set-up.
@@ -160,10 +293,6 @@ impl Builder<'_> {
         let coarsening = self.coarsening::<T>();
         let fine = self.fine_matrix::<T>(coarsening)?;
         self.coarsen_all(host, coarsening, fine, kept, phases)
-    }
-
-    fn precision(&self, part: LevelPart, level: usize) -> Precision {
-        self.config.level_precision(part, level, self.matrix.precision())
     }
 
     fn coarsening<T: Scalar>(&self) -> &'static dyn Coarsening<T> {
@@ -232,10 +361,10 @@ impl Builder<'_> {
                 space = next;
             }
             all_kept.push(Kept { transfers: kept, coarse_matrix: Arc::clone(&coarse_matrix.structure), ap });
-            levels.push(Raw { a, transfer: Some((p, r)), largest_eigenvalue, scale: None });
+            levels.push(Raw { a, transfer: Some((p, r)), largest_eigenvalue, scale: None, factors: None });
             a = coarse_matrix;
         }
-        levels.push(Raw { a, transfer: None, largest_eigenvalue: None, scale: None });
+        levels.push(Raw { a, transfer: None, largest_eigenvalue: None, scale: None, factors: None });
         Ok((levels, all_kept))
     }
 
@@ -300,7 +429,8 @@ impl Builder<'_> {
         })?;
         let Output { p, near_null_space: next_space, largest_eigenvalue } = output;
         let kept = if self.config.text("amg.update.interpolation") == "keep" {
-            let shared = self.precision(LevelPart::Transfer, level) == T::PRECISION;
+            let wanted = self.config.level_precision(LevelPart::Transfer, level, self.matrix.precision());
+            let shared = wanted == Wanted::Fixed(T::PRECISION);
             let bytes = if shared { 0 } else { p.values.owned_bytes() + r.values.owned_bytes() };
             Transfers::Unchanged(Arc::new((p.clone(), r.clone())), bytes)
         } else {
@@ -309,18 +439,17 @@ impl Builder<'_> {
         Ok(Some(Step { p, r, next_space, largest_eigenvalue, kept }))
     }
 
-    /// Scales the levels of which a part is stored in 16 bits.
-    fn scale<T: Scalar>(&self, raw: &mut [Raw<T>]) -> Result<()> {
-        if self.config.text("precision.scaling") == "none" {
+    /// Scales the levels of which a part has 16 bits.
+    fn scale<T: Scalar>(&self, raw: &mut [Raw<T>], plan: &Plan) -> Result<()> {
+        let scaling = self.config.text("precision.scaling");
+        if scaling == "none" {
             return Ok(());
         }
-        let narrow = |part: LevelPart, level: usize| !self.precision(part, level).is_scalar();
-        for i in 0..raw.len() {
-            let transfers =
-                (i > 0 && narrow(LevelPart::Transfer, i - 1)) || (i + 1 < raw.len() && narrow(LevelPart::Transfer, i));
-            if transfers || narrow(LevelPart::Matrix, i) || narrow(LevelPart::Smoother, i) {
-                raw[i].scale = Some(at_level(i, scaling::factors(&raw[i].a))?);
-            }
+        for (i, level) in raw.iter_mut().enumerate().filter(|(i, _)| plan.is_scaled(*i)) {
+            level.scale = match level.factors.take() {
+                Some(factors) => Some(factors),
+                None => at_level(i, scaling::factors(&level.a, &scaling))?,
+            };
         }
         for i in 0..raw.len() {
             if let Some(s) = &raw[i].scale {
@@ -336,27 +465,13 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// What the finest level needs to be entered.
-    fn entrance<B: Place, T: Scalar, V: Scalar>(
-        &self,
-        backend: &B,
-        level: &Raw<T>,
-        i: usize,
-    ) -> Result<Option<Scaling<B, V>>> {
-        let Some(s) = level.scale.as_ref().filter(|_| i == 0) else { return Ok(None) };
-        let mut inverse = try_vec(s.len(), V::ZERO)?;
-        for (to, s) in inverse.iter_mut().zip(s) {
-            *to = V::from_f64(1.0 / s);
-        }
-        Ok(Some(Scaling { inverse: backend.array(inverse)?, b: backend.zeros(s.len())? }))
-    }
-
     /// Level `i` and all below, stored in their own precisions.
-    fn wrap<B: Place, T: Scalar, V: Scalar>(
+    fn wrap<B: Place, T: Scalar, V: Number>(
         &self,
         backend: &B,
         host: &Host,
         raw: &[Raw<T>],
+        plan: &Plan,
         i: usize,
         phases: &mut Phases,
     ) -> Result<Level<B, V>> {
@@ -365,20 +480,20 @@ impl Builder<'_> {
         let level = &raw[i];
         let view = level.a.view();
         let rows = view.scalar_rows();
-        let storage = self.precision(LevelPart::Matrix, i);
+        let storage = plan.of(LevelPart::Matrix, i);
         // The finest level reads the caller's own arrays, in their own format, whatever set-up made of them.
         let a: Box<dyn Operator<B, V>> = with_storage!(storage, S => {
             let own = i > 0 || level.scale.is_some();
             let stored = if own {
-                at_level(i, scaling::store::<T, S>(&level.a, "matrix"))?
+                at_level(i, scaling::store::<T, S>(&level.a, "matrix", self.rounding(level)))?
             } else if storage == self.matrix.precision() {
                 self.matrix.shared::<S>()?
             } else {
-                at_level(i, scaling::store::<T, S>(&self.matrix.shared::<T>()?, "matrix"))?
+                at_level(i, scaling::store::<T, S>(&self.matrix.shared::<T>()?, "matrix", Rounding::Nearest))?
             };
-            backend.matrix(stored)?
+            backend.matrix(stored, self.sums())?
         });
-        let smoother_precision = self.precision(LevelPart::Smoother, i);
+        let smoother_precision = plan.of(LevelPart::Smoother, i);
         let smoother_name = smooth::name(config, self.near_null_space.is_some());
         let setup =
             smooth::Setup { host, config, a: view, matrix: &level.a, largest_eigenvalue: level.largest_eigenvalue };
@@ -387,14 +502,16 @@ impl Builder<'_> {
         let smoother = at_level(i, smoother)?;
         let below = match &level.transfer {
             Some((p, r)) => {
-                let vector = self.precision(LevelPart::Vector, i + 1);
-                let transfer = self.precision(LevelPart::Transfer, i);
-                Below::Coarser(with_precision!(vector, W => {
-                    let coarse = self.wrap::<B, T, W>(backend, host, raw, i + 1, phases)?;
-                    coarser::<B, T, V, W>(backend, (transfer, i), p, r, coarse, shape)?
+                let vector = plan.of(LevelPart::Vector, i + 1);
+                let transfer = plan.of(LevelPart::Transfer, i);
+                Below::Coarser(with_storage!(vector, W => {
+                    let coarse = self.wrap::<B, T, W>(backend, host, raw, plan, i + 1, phases)?;
+                    self.coarser::<B, T, V, W>(backend, (transfer, i), p, r, coarse)?
                 }))
             }
-            None if rows <= DENSE_LIMIT.max(config.int("amg.coarsest.max_rows")) => {
+            None if config.choice("amg.coarsest.solver").is_none()
+                && rows <= DENSE_LIMIT.max(config.int("amg.coarsest.max_rows")) =>
+            {
                 let inverse = phases.time(
                     "coarsest",
                     || with_storage!(storage, S => backend.dense::<S, V>(rows, dense::inverse(&view)?)),
@@ -416,35 +533,73 @@ impl Builder<'_> {
             scratch,
             below,
             nonzeros: view.entries(),
-            scaling: self.entrance(backend, level, i)?,
         })
     }
+
+    /// How the matrix of a level is rounded: in the scaled variables the constant vector is the scale.
+    fn rounding<'r, T>(&self, level: &'r Raw<T>) -> Rounding<'r> {
+        match &level.scale {
+            Some(scale) if self.config.text("precision.rounding") == "row_sums" => Rounding::Keeping(scale),
+            _ => Rounding::Nearest,
+        }
+    }
+
+    fn sums(&self) -> Sums {
+        if self.config.text("precision.accumulate") == "storage" { Sums::Rounded } else { Sums::Wide }
+    }
+
+    /// A coarse level, seen from one whose vectors have precision `V`.
+    fn coarser<B: Place, T: Scalar, V: Number, W: Number>(
+        &self,
+        backend: &B,
+        (transfer, fine): (Precision, usize),
+        p: &SharedCsr<T>,
+        r: &SharedCsr<T>,
+        level: Level<B, W>,
+    ) -> Result<Box<dyn CoarseGrid<B, V>>> {
+        let n = level.a.rows();
+        let inner = match level.shape {
+            Shape::K if !level.is_exact() => Some((backend.zeros(n)?, backend.zeros(n)?)),
+            _ => None,
+        };
+        let narrower =
+            W::PRECISION == Precision::F16 || V::PRECISION == Precision::F64 && W::PRECISION != Precision::F64;
+        let guarded = B::LOOKS && narrower && self.config.choice("precision.residual_scaling").is_none();
+        with_storage!(transfer, S => {
+            let stored = |m: &SharedCsr<T>, what: &str| {
+                at_level(fine, scaling::store::<T, S>(m, what, Rounding::Nearest))
+            };
+            Ok(Box::new(cycle::Coarse::<B, V, W> {
+                restriction: backend.matrix(stored(r, "restriction")?, self.sums())?,
+                interpolation: backend.matrix(stored(p, "prolongator")?, self.sums())?,
+                b: backend.zeros(n)?,
+                x: backend.zeros(n)?,
+                inner,
+                guarded,
+                level,
+            }))
+        })
+    }
+}
+
+/// The inverse of the finest level's scaling in two parts, a power of two and one for each row, which f32 can hold.
+fn entrance(s: &[f64]) -> Result<(f64, Vec<f32>)> {
+    let (low, high) = s.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), s| (low.min(*s), high.max(*s)));
+    let middle = (0.5 * (low.log2() + high.log2())).round().exp2();
+    let mut inverse = try_vec(s.len(), 0.0_f32)?;
+    for (to, s) in inverse.iter_mut().zip(s) {
+        *to = (middle / s) as f32;
+    }
+    if inverse.iter().any(|v| !v.is_normal()) {
+        return fail!(
+            PrecisionLost,
+            "level 0: diagonals from {low:.1e} to {high:.1e}, squared, are too far apart for 16-bit storage; store it in f32"
+        );
+    }
+    Ok((1.0 / middle, inverse))
 }
 
 /// A result, its error telling the level.
 fn at_level<R>(level: usize, result: Result<R>) -> Result<R> {
     result.map_err(|error| Error::new(error.status, format!("level {level}: {}", error.message)))
-}
-
-fn coarser<B: Place, T: Scalar, V: Scalar, W: Scalar>(
-    backend: &B,
-    (transfer, level_number): (Precision, usize),
-    p: &SharedCsr<T>,
-    r: &SharedCsr<T>,
-    level: Level<B, W>,
-    shape: Shape,
-) -> Result<Box<dyn CoarseGrid<B, V>>> {
-    let n = level.a.rows();
-    let inner = match shape {
-        Shape::K if !level.is_exact() => Some((backend.zeros(n)?, backend.zeros(n)?)),
-        _ => None,
-    };
-    with_storage!(transfer, S => Ok(Box::new(cycle::Coarse::<B, V, W> {
-        restriction: backend.matrix(at_level(level_number, scaling::store::<T, S>(r, "restriction"))?)?,
-        interpolation: backend.matrix(at_level(level_number, scaling::store::<T, S>(p, "prolongator"))?)?,
-        b: backend.zeros(n)?,
-        x: backend.zeros(n)?,
-        inner,
-        level,
-    })))
 }

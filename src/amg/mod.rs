@@ -6,29 +6,32 @@
 pub mod coarsen;
 pub mod cycle;
 mod estimate;
+mod finest;
 mod galerkin;
 mod hierarchy;
 pub mod interp;
 pub mod null_space;
+mod plan;
+mod rehearsal;
 pub(crate) mod scaling;
 pub mod strength;
-mod top;
 
-use crate::backend::Preconditioner;
-use crate::config::Config;
+use crate::backend::{AnyMut, AnyRef, Backend, Preconditioner};
+use crate::config::{Config, LevelPart};
 use crate::context::{Context, LogLevel};
 use crate::error::{Result, fail};
 use crate::gpu::{self, Gpu, Graphs, Staging};
 use crate::host::Host;
 use crate::matrix::Matrix;
 use crate::report::{Phases, Report};
-use crate::scalar::{Precision, Scalar};
+use crate::scalar::{Precision, Scalar, SliceMut, SliceRef};
+use finest::{Finest, Outcome};
 pub use hierarchy::LevelMatrices;
 use hierarchy::{Builder, Built, Kept};
 use null_space::NearNullSpace;
+use plan::Plan;
 use std::sync::Arc;
 use std::time::Instant;
-use top::Top;
 
 /// A hierarchy that is set up; one `apply` is one cycle from a zero guess.
 pub struct Amg {
@@ -36,32 +39,50 @@ pub struct Amg {
     config: Config,
     matrix: Arc<Matrix>,
     near_null_space: Option<Arc<NearNullSpace>>,
-    levels: Levels,
-    kept: Vec<Kept>,
-    phases: Phases,
+    built: Placed,
+    /// What was given wider formats since set-up, and why.
+    promotions: Vec<String>,
+    /// The level at which the last application failed.
+    lost_at: Option<usize>,
     /// Stored values of all levels: how much work a cycle is.
     work: usize,
 }
 
-/// The levels, where the context is.
+/// What set-up made, its levels where the context is.
+struct Placed {
+    levels: Levels,
+    plan: Plan,
+    kept: Vec<Kept>,
+    phases: Phases,
+}
+
 enum Levels {
-    Host(Top<Host>),
+    Host(Box<dyn Finest<Host>>),
     Gpu(OnGpu),
 }
 
 /// Levels on a GPU, and what brings vectors there.
 struct OnGpu {
     gpu: Gpu,
-    top: Top<Gpu>,
+    top: Box<dyn Finest<Gpu>>,
     staging: Staging,
     graphs: Graphs,
 }
 
 impl OnGpu {
-    /// One cycle on vectors of the device.
+    /// One cycle on vectors of the device. What it loses shows in the residual, because nothing looks at vectors on the way.
     fn cycle<T: Scalar>(&mut self, b: &gpu::Slice<T>, x: &mut gpu::Slice<T>) -> Result<()> {
         let OnGpu { gpu, top, graphs, .. } = self;
-        if top.is_fixed() { graphs.run(gpu, b, x, &mut |b, x| top.cycle(b, x)) } else { top.cycle(b, x) }
+        let fixed = top.is_fixed();
+        let mut apply = |b: &gpu::Slice<T>, x: &mut gpu::Slice<T>| {
+            match (Gpu::any_ref(b), Gpu::any_mut(x)) {
+                (AnyRef::F64(b), AnyMut::F64(x)) => top.apply_f64(b, x)?,
+                (AnyRef::F32(b), AnyMut::F32(x)) => top.apply_f32(b, x)?,
+                _ => unreachable!("b and x have the same type"),
+            };
+            Ok(())
+        };
+        if fixed { graphs.run(gpu, b, x, &mut apply) } else { apply(b, x) }
     }
 
     /// One cycle on vectors of the host.
@@ -82,16 +103,16 @@ impl Amg {
     pub fn setup(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Amg> {
         config.check_device(context.device())?;
         let near_null_space = matrix.near_null_space();
-        let builder = Builder { context, config, matrix, near_null_space: near_null_space.clone() };
-        let (levels, kept, phases) = build(&builder, None)?;
+        let builder = Builder { context, config, matrix, near_null_space: near_null_space.clone(), plan: None };
+        let built = build(&builder, None)?;
         let mut amg = Amg {
             context: context.clone(),
             config: config.clone(),
             matrix: Arc::clone(matrix),
             near_null_space,
-            levels,
-            kept,
-            phases,
+            built,
+            promotions: Vec::new(),
+            lost_at: None,
             work: 0,
         };
         let report = amg.report();
@@ -109,7 +130,7 @@ impl Amg {
 
     /// The matrices that [`Amg::setup`] computes, finest level first: for looking at a hierarchy, not for solving with it.
     pub fn level_matrices(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Vec<LevelMatrices>> {
-        let builder = Builder { context, config, matrix, near_null_space: matrix.near_null_space() };
+        let builder = Builder { context, config, matrix, near_null_space: matrix.near_null_space(), plan: None };
         context.run(matrix.entries(), || builder.level_matrices())
     }
 
@@ -123,9 +144,34 @@ impl Amg {
             config: &self.config,
             matrix: &self.matrix,
             near_null_space: self.near_null_space.clone(),
+            plan: None,
         };
-        (self.levels, self.kept, self.phases) = build(&builder, Some(self.kept.clone()))?;
+        self.built = build(&builder, Some(self.built.kept.clone()))?;
+        self.promotions.clear();
         Ok(())
+    }
+
+    /// Gives what the options left open wider formats, on the level that lost precision, or on all when none did or it cannot be made wider;
+    /// false when nothing can. Costs an update.
+    fn promote(&mut self, reason: &str) -> Result<bool> {
+        let mut plan = self.built.plan.clone();
+        let level = self.lost_at.take().filter(|level| plan.promote(Some(*level), reason));
+        if level.is_none() && !plan.promote(None, reason) {
+            return Ok(false);
+        }
+        let builder = Builder {
+            context: &self.context,
+            config: &self.config,
+            matrix: &self.matrix,
+            near_null_space: self.near_null_space.clone(),
+            plan: Some(plan),
+        };
+        self.built = build(&builder, Some(self.built.kept.clone()))?;
+        let which = level.map_or("all levels".to_string(), |level| format!("level {level}"));
+        let line = format!("{which} promoted: {reason}");
+        self.context.log(LogLevel::Warning, || line.clone());
+        self.promotions.push(line);
+        Ok(true)
     }
 
     /// Scalar rows.
@@ -134,18 +180,34 @@ impl Amg {
     }
 
     /// x = M b, one cycle. Allocates nothing, except at the first call with vectors of another precision than the finest level's.
+    /// Numbers that are not finite, where b has none and a level is narrower than the matrix, are an error that names the level.
     pub fn apply<T: Scalar>(&mut self, b: &[T], x: &mut [T]) -> Result<()> {
         self.check_lengths(b.len(), x.len())?;
-        match &mut self.levels {
-            Levels::Host(top) => self.context.run(self.work, || top.cycle(b, x)),
-            Levels::Gpu(levels) => levels.cycle_for_host(b, x),
-        }
+        let top = match &mut self.built.levels {
+            Levels::Host(top) => top,
+            Levels::Gpu(levels) => return levels.cycle_for_host(b, x),
+        };
+        let outcome = self.context.run(self.work, || match (T::slice_ref(b), T::slice_mut(x)) {
+            (SliceRef::F64(b), SliceMut::F64(x)) => top.apply_f64(b, x),
+            (SliceRef::F32(b), SliceMut::F32(x)) => top.apply_f32(b, x),
+            _ => unreachable!("b and x have the same type"),
+        });
+        let Outcome::Lost(level) = outcome? else { return Ok(()) };
+        self.lost_at = Some(level);
+        let of = |part| self.built.plan.of(part, level).name();
+        fail!(
+            PrecisionLost,
+            "level {level}: numbers beyond the range of its vectors ({}) appeared in the cycle, with the matrix in {}; \
+             use wider formats there, or precision \"auto\"",
+            of(LevelPart::Vector),
+            of(LevelPart::Matrix)
+        )
     }
 
     /// As [`Amg::apply`], for vectors in the memory of the context's GPU. Returns when the work is under way.
     pub fn apply_on_device<T: Scalar>(&mut self, b: &gpu::Slice<T>, x: &mut gpu::Slice<T>) -> Result<()> {
         self.check_lengths(b.len(), x.len())?;
-        match &mut self.levels {
+        match &mut self.built.levels {
             Levels::Host(_) => {
                 fail!(InvalidArgument, "the vectors are in device memory, and the hierarchy is on the host")
             }
@@ -163,35 +225,41 @@ impl Amg {
 
     /// Makes room for vectors of type `T`, so that `apply` need not.
     pub(crate) fn prepare<T: Scalar>(&mut self) -> Result<()> {
-        match &mut self.levels {
-            Levels::Host(top) => top.prepare::<T>(),
-            Levels::Gpu(levels) => levels.top.prepare::<T>(),
+        match &mut self.built.levels {
+            Levels::Host(top) => top.prepare(T::PRECISION),
+            Levels::Gpu(levels) => levels.top.prepare(T::PRECISION),
         }
     }
 
-    /// Whether a cycle is the same symmetric operator in every application, to rounding in this precision.
+    /// As [`Preconditioner::is_constant_symmetric`], for vectors of this precision.
     fn is_symmetric_in(&self, precision: Precision) -> bool {
-        match &self.levels {
-            Levels::Host(top) => top.is_symmetric_in(precision),
-            Levels::Gpu(levels) => levels.top.is_symmetric_in(precision),
-        }
+        // Rounding that keeps row sums does not round a_ij and a_ji alike.
+        let alike = !self.built.plan.is_narrow() || self.config.text("precision.rounding") == "nearest";
+        alike
+            && match &self.built.levels {
+                Levels::Host(top) => top.is_symmetric_in(precision),
+                Levels::Gpu(levels) => levels.top.is_symmetric_in(precision),
+            }
     }
 
     /// What set-up did.
     pub fn report(&self) -> Report {
-        let mut levels = Vec::new();
-        match &self.levels {
-            Levels::Host(top) => top.describe(&mut levels),
-            Levels::Gpu(on) => on.top.describe(&mut levels),
+        let mut levels = match &self.built.levels {
+            Levels::Host(top) => top.describe(),
+            Levels::Gpu(levels) => levels.top.describe(),
+        };
+        for (level, plan) in levels.iter_mut().zip(&self.built.plan.levels) {
+            level.precision_reason = plan.reason.clone();
         }
-        let kept: usize = self.kept.iter().map(Kept::bytes).sum();
+        let kept: usize = self.built.kept.iter().map(Kept::bytes).sum();
         let bytes = levels.iter().map(|l| l.bytes).sum::<usize>() + kept;
         Report {
             levels,
-            setup: self.phases.clone(),
+            setup: self.built.phases.clone(),
             device: self.context.device().name(),
             threads: self.context.threads(),
             bytes,
+            promotions: self.promotions.clone(),
             ..Report::default()
         }
     }
@@ -203,41 +271,50 @@ impl Amg {
     }
 }
 
-fn build(builder: &Builder<'_>, kept: Option<Vec<Kept>>) -> Result<(Levels, Vec<Kept>, Phases)> {
+fn build(builder: &Builder<'_>, kept: Option<Vec<Kept>>) -> Result<Placed> {
     let start = Instant::now();
     let context = builder.context;
-    let (levels, kept, mut phases) = match context.gpu() {
+    let mut placed = match context.gpu() {
         None => {
             let host = Host::new(context);
-            let Built { top, kept, phases } = context.run(builder.matrix.entries(), || builder.build(&host, kept))?;
-            (Levels::Host(top), kept, phases)
+            let built = context.run(builder.matrix.entries(), || builder.build(&host, kept))?;
+            let Built { top, plan, kept, phases } = built;
+            Placed { levels: Levels::Host(top), plan, kept, phases }
         }
         Some(gpu) => {
-            let Built { top, kept, phases } = context.run(builder.matrix.entries(), || builder.build(gpu, kept))?;
+            let built = context.run(builder.matrix.entries(), || builder.build(gpu, kept))?;
+            let Built { top, plan, kept, phases } = built;
             let (staging, graphs) = (Staging::default(), Graphs::default());
-            (Levels::Gpu(OnGpu { gpu: gpu.clone(), top, staging, graphs }), kept, phases)
+            Placed { levels: Levels::Gpu(OnGpu { gpu: gpu.clone(), top, staging, graphs }), plan, kept, phases }
         }
     };
-    phases.add("total", start.elapsed().as_secs_f64());
-    Ok((levels, kept, phases))
+    placed.phases.add("total", start.elapsed().as_secs_f64());
+    Ok(placed)
 }
 
-impl<T: Scalar> Preconditioner<Host, T> for Amg {
-    fn apply(&mut self, r: &[T], z: &mut [T]) -> Result<()> {
-        Amg::apply(self, r, z)
-    }
+macro_rules! preconditioner {
+    ($backend:ty, $slice:ident, $apply:ident) => {
+        impl<T: Scalar> Preconditioner<$backend, T> for Amg {
+            fn apply(&mut self, r: &$slice<T>, z: &mut $slice<T>) -> Result<()> {
+                self.$apply(r, z)
+            }
 
-    fn is_constant_symmetric(&self) -> bool {
-        self.is_symmetric_in(T::PRECISION)
-    }
+            fn is_constant_symmetric(&self) -> bool {
+                self.is_symmetric_in(T::PRECISION)
+            }
+
+            fn narrowest(&self) -> Option<String> {
+                self.built.plan.narrowest()
+            }
+
+            fn widen(&mut self, reason: &str) -> Result<bool> {
+                self.promote(reason)
+            }
+        }
+    };
 }
 
-impl<T: Scalar> Preconditioner<Gpu, T> for Amg {
-    fn apply(&mut self, r: &gpu::Slice<T>, z: &mut gpu::Slice<T>) -> Result<()> {
-        self.apply_on_device(r, z)
-    }
-
-    fn is_constant_symmetric(&self) -> bool {
-        self.is_symmetric_in(T::PRECISION)
-    }
-}
+type HostSlice<T> = [T];
+type GpuSlice<T> = gpu::Slice<T>;
+preconditioner!(Host, HostSlice, apply);
+preconditioner!(Gpu, GpuSlice, apply_on_device);

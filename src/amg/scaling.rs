@@ -5,9 +5,9 @@
 //! powers of two: in f64 and f32 the scaled cycle computes the same numbers as the unscaled one, but for l1 sums and underflow.
 
 use crate::error::{Result, fail, try_vec};
-use crate::host::par;
+use crate::host::{diagonal, par};
 use crate::scalar::{Number, Scalar};
-use crate::sparse::SharedCsr;
+use crate::sparse::{CsrView, SharedCsr};
 use std::sync::Arc;
 
 /// Scaled diagonals are between half and twice 4 to this power, unless a row is far from diagonally dominant: large enough that entries 2^-24
@@ -17,44 +17,99 @@ const LIFT: i32 = 5;
 /// Scaled entries stay below this power of two, half of what f16 can hold.
 const HIGHEST: f64 = 15.0;
 
-/// One s for each scalar row of a level's matrix.
-pub(super) fn factors<T: Scalar>(a: &SharedCsr<T>) -> Result<Vec<f64>> {
+/// An entry this many times the geometric mean of its diagonals makes the diagonal a bad measure of its row.
+const FAR_ABOVE: f64 = 1024.0;
+
+/// One s for each scalar row of a level's matrix, by the scaling that `precision.scaling` names; none for `none`.
+pub(super) fn factors<T: Scalar>(a: &SharedCsr<T>, scaling: &str) -> Result<Option<Vec<f64>>> {
     let a = a.view();
-    let n = a.block.rows;
-    let mut s = try_vec(a.scalar_rows(), 0.0)?;
-    par::for_each_row_mut(&mut s, n, par::ROW_GRAIN, |start, s| {
-        for (k, s) in s.chunks_exact_mut(n).enumerate() {
-            if let Some((_, block)) = a.row(start + k).find(|(j, _)| *j == start + k) {
-                for (r, s) in s.iter_mut().enumerate() {
-                    *s = (0.5 * block[r * n + r].to_f64().abs().log2()).round().exp2();
-                }
+    let s = match scaling {
+        "none" => return Ok(None),
+        "diagonal" => match by_diagonal(&a)? {
+            Ok(s) => s,
+            Err(i) => {
+                return fail!(
+                    PrecisionLost,
+                    "row {i} cannot be scaled by its diagonal for 16-bit storage, which is not positive or beyond the range of f64; \
+                     set precision.scaling to \"equilibrate\", or store this level in f32"
+                );
             }
-        }
-    });
+        },
+        "equilibrate" => by_largest(&a)?,
+        _ => match by_diagonal(&a)? {
+            Ok(s) if largest_scaled(&a, &s) <= FAR_ABOVE => s,
+            _ => by_largest(&a)?,
+        },
+    };
     if let Some(i) = s.iter().position(|s| !s.is_normal()) {
         return fail!(
             PrecisionLost,
-            "row {i} cannot be scaled for 16-bit storage, its diagonal is zero or beyond the range of f64; \
-             store this level in f32"
+            "row {i} cannot be scaled for 16-bit storage, its entries are beyond the range of f64; store this level in f32"
         );
     }
-    let rows = &s;
+    Ok(Some(lift(&a, s)))
+}
+
+/// Powers of two near the root of the diagonal, or the first row whose diagonal is not positive.
+fn by_diagonal<T: Scalar>(a: &CsrView<'_, T>) -> Result<std::result::Result<Vec<f64>, usize>> {
+    let mut s = diagonal::entries(a)?;
+    par::for_each_mut(&mut s, par::GRAIN, |_, s| s.iter_mut().for_each(|s| *s = power_near_root(*s)));
+    Ok(match s.iter().position(|s| !s.is_normal()) {
+        Some(i) => Err(i),
+        None => Ok(s),
+    })
+}
+
+/// Powers of two near the root of the largest entry of row and column: no scaled entry is above 2, whatever the diagonal. 1 where all are
+/// zero.
+fn by_largest<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<f64>> {
+    let (br, bc) = (a.block.rows, a.block.cols);
+    let mut largest = try_vec(a.scalar_rows(), 0.0_f64)?;
+    for i in 0..a.rows {
+        for (j, block) in a.row(i) {
+            for (e, v) in block.iter().enumerate() {
+                let size = v.to_f64().abs();
+                for at in [i * br + e / bc, j * bc + e % bc] {
+                    largest[at] = largest[at].max(size);
+                }
+            }
+        }
+    }
+    for s in &mut largest {
+        *s = if *s == 0.0 { 1.0 } else { power_near_root(*s) };
+    }
+    Ok(largest)
+}
+
+/// NaN for negative values.
+fn power_near_root(value: f64) -> f64 {
+    (0.5 * value.log2()).round().exp2()
+}
+
+/// The largest absolute value of the scaled matrix.
+fn largest_scaled<T: Scalar>(a: &CsrView<'_, T>, s: &[f64]) -> f64 {
+    let (br, bc) = (a.block.rows, a.block.cols);
     let largest = par::map_ranges(a.rows, par::ROW_GRAIN, |range| {
         let mut largest = 0.0_f64;
         for i in range {
             for (j, block) in a.row(i) {
                 for (e, v) in block.iter().enumerate() {
-                    largest = largest.max(v.to_f64().abs() / rows[i * n + e / n] / rows[j * n + e % n]);
+                    largest = largest.max(v.to_f64().abs() / s[i * br + e / bc] / s[j * bc + e % bc]);
                 }
             }
         }
         largest
     });
-    let largest = largest.into_iter().fold(1.0, f64::max);
+    largest.into_iter().fold(0.0, f64::max)
+}
+
+/// The factors, made smaller by one power of two so that scaled entries become larger.
+fn lift<T: Scalar>(a: &CsrView<'_, T>, mut s: Vec<f64>) -> Vec<f64> {
+    let largest = largest_scaled(a, &s).max(1.0);
     let lift = LIFT.min(((HIGHEST - largest.log2()) / 2.0).floor() as i32);
     let shift = f64::from(-lift).exp2();
     par::for_each_mut(&mut s, par::GRAIN, |_, s| s.iter_mut().for_each(|s| *s *= shift));
-    Ok(s)
+    s
 }
 
 /// The matrix with rows multiplied by `left` and columns by `right`; without factors they stay.
@@ -80,12 +135,28 @@ pub(super) fn apply<T: Scalar>(
     Ok(SharedCsr { structure: Arc::clone(&a.structure), values: Arc::new(values) })
 }
 
+/// How values are rounded to 16 bits.
+#[derive(Clone, Copy)]
+pub(crate) enum Rounding<'a> {
+    /// Each by itself.
+    Nearest,
+    /// So that the product with this vector stays.
+    Keeping(&'a [f64]),
+}
+
 /// The matrix in another format, refused when that cannot hold it.
-pub(crate) fn store<T: Scalar, S: Number>(a: &SharedCsr<T>, what: &str) -> Result<SharedCsr<S>> {
-    let stored = a.cast::<S>()?;
+pub(crate) fn store<T: Scalar, S: Number>(
+    a: &SharedCsr<T>,
+    what: &str,
+    rounding: Rounding<'_>,
+) -> Result<SharedCsr<S>> {
     if S::PRECISION.is_scalar() {
-        return Ok(stored);
+        return a.cast::<S>();
     }
+    let stored = match rounding {
+        Rounding::Nearest => a.cast::<S>()?,
+        Rounding::Keeping(vector) => keeping::<T, S>(a, vector)?,
+    };
     let (from, to) = (a.values.as_slice(), stored.values.as_slice());
     let count = |lost: &(dyn Fn(f64, f64) -> bool + Sync)| {
         par::sum(from.len(), par::GRAIN, |range| {
@@ -107,6 +178,38 @@ pub(crate) fn store<T: Scalar, S: Number>(a: &SharedCsr<T>, what: &str) -> Resul
     Ok(stored)
 }
 
+/// Rounds the entries of each row from the largest to the smallest, and each carries what it adds to the product with `vector` on to the
+/// next: in the end the product is off by what rounding the smallest does.
+fn keeping<T: Scalar, S: Number>(a: &SharedCsr<T>, vector: &[f64]) -> Result<SharedCsr<S>> {
+    let view = a.view();
+    let (br, bc) = (view.block.rows, view.block.cols);
+    let mut values = try_vec(view.entries(), S::ZERO)?;
+    let offsets = par::offsets_from_counts((0..view.rows).map(|i| view.row_range(i).len() as i64).collect());
+    par::for_each_segment_mut(&mut values, &offsets, br * bc, par::ROW_GRAIN, |range, to| {
+        let first = view.row_range(range.start).start;
+        let mut row: Vec<(f64, usize, f64)> = Vec::new();
+        for i in range {
+            for r in 0..br {
+                row.clear();
+                for p in view.row_range(i) {
+                    for (c, v) in view.block_at(p)[r * bc..][..bc].iter().enumerate() {
+                        let at = (p - first) * br * bc + r * bc + c;
+                        row.push((v.to_f64(), at, vector[view.col(p) * bc + c]));
+                    }
+                }
+                row.sort_by(|a, b| (b.0 * b.2).abs().total_cmp(&(a.0 * a.2).abs()).then(a.1.cmp(&b.1)));
+                let mut carry = 0.0;
+                for (exact, at, weight) in row.iter().filter(|(exact, _, weight)| *exact != 0.0 && *weight != 0.0) {
+                    let rounded = S::from_f64(exact + carry / weight);
+                    carry += (exact - rounded.to_f64()) * weight;
+                    to[*at] = rounded;
+                }
+            }
+        }
+    });
+    Ok(SharedCsr { structure: Arc::clone(&a.structure), values: Arc::new(values) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,7 +228,7 @@ mod tests {
             }
         }
         let a = a.into_shared();
-        let s = factors(&a).unwrap();
+        let s = factors(&a, "diagonal").unwrap().unwrap();
         let scaled = apply(&a, |i| 1.0 / s[i], |j| 1.0 / s[j]).unwrap();
         let g = f64::from(2 * LIFT).exp2();
         for i in 0..144 {
@@ -136,19 +239,43 @@ mod tests {
         }
         let back = apply(&scaled, |i| s[i], |j| s[j]).unwrap();
         assert_eq!(back.values.as_slice(), a.values.as_slice(), "powers of two are exact");
-        store::<f64, f16>(&scaled, "matrix").unwrap();
-        assert_eq!(store::<f64, f16>(&a, "matrix").err().unwrap().status, Status::PrecisionLost);
+        store::<f64, f16>(&scaled, "matrix", Rounding::Nearest).unwrap();
+        assert_eq!(store::<f64, f16>(&a, "matrix", Rounding::Nearest).err().unwrap().status, Status::PrecisionLost);
+    }
+
+    #[test]
+    fn rounding_can_keep_the_product_with_a_vector() {
+        let a = gallery::parse("jumps:6").unwrap().into_matrix().unwrap().shared::<f64>().unwrap();
+        let s = factors(&a, "auto").unwrap().unwrap();
+        let scaled = apply(&a, |i| 1.0 / s[i], |j| 1.0 / s[j]).unwrap();
+        let lost = |stored: &SharedCsr<f16>| {
+            let product = |i: usize, value: &dyn Fn(usize) -> f64| {
+                scaled.view().row_range(i).map(|p| value(p) * s[scaled.view().col(p)]).sum::<f64>()
+            };
+            let (exact, rounded) = (scaled.values.as_slice(), stored.values.as_slice());
+            let of_row = |i: usize| (product(i, &|p| rounded[p].to_f64()) - product(i, &|p| exact[p])).abs();
+            (0..scaled.view().rows).map(of_row).fold(0.0, f64::max)
+        };
+        let nearest = lost(&store(&scaled, "matrix", Rounding::Nearest).unwrap());
+        let keeping = lost(&store(&scaled, "matrix", Rounding::Keeping(&s)).unwrap());
+        assert!(nearest > 0.0 && keeping < 0.1 * nearest, "{nearest} {keeping}");
     }
 
     #[test]
     fn a_row_that_is_not_dominant_lowers_the_scale_and_a_zero_diagonal_is_refused() {
         let a = Csr::from_triplets(2, 2, &[(0, 0, 1.0), (0, 1, 1e4), (1, 0, 1e4), (1, 1, 1.0)]).unwrap().into_shared();
-        let s = factors(&a).unwrap();
+        let s = factors(&a, "diagonal").unwrap().unwrap();
         let scaled = apply(&a, |i| 1.0 / s[i], |j| 1.0 / s[j]).unwrap();
         assert!(scaled.values.as_slice().iter().all(|v| *v <= 32768.0));
-        store::<f64, f16>(&scaled, "matrix").unwrap();
+        store::<f64, f16>(&scaled, "matrix", Rounding::Nearest).unwrap();
         let zero = Csr::from_triplets(2, 2, &[(0, 0, 1.0), (1, 0, 1.0)]).unwrap().into_shared();
-        let error = factors(&zero).unwrap_err();
+        let error = factors(&zero, "diagonal").unwrap_err();
         assert!(error.status == Status::PrecisionLost && error.message.contains("row 1"), "{error}");
+        for scaling in ["equilibrate", "auto"] {
+            let s = factors(&zero, scaling).unwrap().unwrap();
+            let scaled = apply(&zero, |i| 1.0 / s[i], |j| 1.0 / s[j]).unwrap();
+            assert!(scaled.values.as_slice().iter().all(|v| (512.0..=2048.0).contains(v)), "{scaling}");
+        }
+        assert!(factors(&zero, "none").unwrap().is_none());
     }
 }

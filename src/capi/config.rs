@@ -112,7 +112,7 @@ pub unsafe extern "C" fn terrace_config_set_real(
 /// - `config`: not NULL.
 /// - `level`: 0 (the finest) to 63, or `TERRACE_LAST` for all levels below the last one named.
 /// - `part`: `TERRACE_LEVEL_MATRIX`, `TERRACE_LEVEL_VECTOR`, `TERRACE_LEVEL_SMOOTHER` or `TERRACE_LEVEL_TRANSFER`.
-/// - `precision`: `TERRACE_F64`, `TERRACE_F32`, but for vectors also `TERRACE_F16` and `TERRACE_BF16`, or `TERRACE_INPUT` for that of the matrix that is handed over.
+/// - `precision`: `TERRACE_F64`, `TERRACE_F32`, `TERRACE_F16`, `TERRACE_BF16`, `TERRACE_INPUT` for that of the matrix that is handed over, or `TERRACE_AUTO` for what set-up finds good enough.
 ///
 /// Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`
 /// (`TERRACE_F16`, `TERRACE_BF16`, `TERRACE_AUTO`). One thread at a time for each context.
@@ -234,8 +234,8 @@ mod tests {
         let no_preset = abi!(terrace_config_load_preset(config, c"laplace".as_ptr()));
         assert_eq!(no_preset, Status::OptionValue.code());
         assert!(context.last_error().contains("poisson, elasticity"), "{}", context.last_error());
-        let bf16 = abi!(terrace_config_set_level(config, 0, TERRACE_LEVEL_VECTOR, TERRACE_BF16));
-        assert_eq!(bf16, Status::Unsupported.code());
+        let i32 = abi!(terrace_config_set_level(config, 0, TERRACE_LEVEL_VECTOR, TERRACE_I32));
+        assert_eq!(i32, Status::InvalidArgument.code());
         assert_eq!(abi!(terrace_config_set_level_sweeps(config, -2, 1, 1)), Status::InvalidArgument.code());
         assert_eq!(abi!(terrace_config_set_level_sweeps(config, 0, 1, -1)), Status::OptionValue.code());
         assert!(context.last_error().contains("0 to 100"));

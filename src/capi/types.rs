@@ -14,7 +14,7 @@ use std::ffi::{c_char, c_void};
 pub type terrace_status = i32;
 
 /// Number format of an array: `TERRACE_F64`, `TERRACE_F32` for values, `TERRACE_I32`, `TERRACE_I64` for indices; for
-/// `terrace_config_set_level` also `TERRACE_INPUT`.
+/// `terrace_config_set_level` also `TERRACE_F16`, `TERRACE_BF16`, `TERRACE_INPUT` and `TERRACE_AUTO`.
 pub type terrace_type = i32;
 
 /// IEEE 754 binary64, `double`.
@@ -29,7 +29,7 @@ pub const TERRACE_BF16: terrace_type = 3;
 pub const TERRACE_I32: terrace_type = 16;
 /// `int64_t`.
 pub const TERRACE_I64: terrace_type = 17;
-/// Precision of a level: chosen by the library. This version answers it with `TERRACE_ERROR_UNSUPPORTED`.
+/// Precision of a level: chosen by set-up.
 pub const TERRACE_AUTO: terrace_type = -1;
 /// Precision of a level: that of the matrix that is handed over.
 pub const TERRACE_INPUT: terrace_type = -2;
@@ -111,19 +111,20 @@ pub(super) fn precision(argument: &str, value: terrace_type) -> Result<Precision
     }
 }
 
-/// The precision of a level; `None` is that of the matrix.
-pub(super) fn level_precision(value: terrace_type) -> Result<Option<Precision>> {
-    const ACCEPTED: &str = "TERRACE_INPUT, TERRACE_F64, TERRACE_F32, TERRACE_F16, TERRACE_BF16";
+/// The precision of a level, as the options spell it.
+pub(super) fn level_precision(value: terrace_type) -> Result<&'static str> {
     match value {
-        TERRACE_INPUT => Ok(None),
-        TERRACE_F64 => Ok(Some(Precision::F64)),
-        TERRACE_F32 => Ok(Some(Precision::F32)),
-        TERRACE_F16 => Ok(Some(Precision::F16)),
-        TERRACE_BF16 => Ok(Some(Precision::BF16)),
-        TERRACE_AUTO => {
-            fail!(Unsupported, "precision is {}; this version accepts {ACCEPTED}", type_name(value))
-        }
-        _ => fail!(InvalidArgument, "precision is {}; accepted: {ACCEPTED}", type_name(value)),
+        TERRACE_INPUT => Ok("input"),
+        TERRACE_AUTO => Ok("auto"),
+        TERRACE_F64 => Ok("f64"),
+        TERRACE_F32 => Ok("f32"),
+        TERRACE_F16 => Ok("f16"),
+        TERRACE_BF16 => Ok("bf16"),
+        _ => fail!(
+            InvalidArgument,
+            "precision is {}; accepted: TERRACE_INPUT, TERRACE_AUTO, TERRACE_F64, TERRACE_F32, TERRACE_F16, TERRACE_BF16",
+            type_name(value)
+        ),
     }
 }
 
@@ -209,6 +210,5 @@ mod tests {
             assert!(error.message.contains("accepted: TERRACE_"), "{error}");
         }
         assert_eq!(precision("value_type", TERRACE_BF16).unwrap_err().status, Status::Unsupported);
-        assert_eq!(level_precision(TERRACE_AUTO).unwrap_err().status, Status::Unsupported);
     }
 }

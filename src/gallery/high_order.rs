@@ -25,22 +25,40 @@ const MOST_LEVELS: usize = 20;
 /// A beam of length 8 and width 1 in cubes: 8 2^level x 2^level x 2^level of them, c = 0.1 in the first half of its length and
 /// 1 in the second.
 pub fn beam(order: usize, level: usize) -> Result<Csr<f64>> {
+    beam_mesh(order, level, 0.1)?.assemble()
+}
+
+/// The right-hand side 1 of [`beam`]: the integrals of the basis functions, zero for boundary nodes.
+pub fn beam_load(order: usize, level: usize) -> Result<Vec<f64>> {
+    beam_mesh(order, level, 1.0)?.load()
+}
+
+fn beam_mesh(order: usize, level: usize, first_half: f64) -> Result<Mesh> {
     let e = elements(order, level, |nodes| (8 * nodes - 7) * nodes * nodes)?;
     let h = 1.0 / e as f64;
-    let along = Line::new(order, 8 * e, h, |element| if element < 4 * e { 0.1 } else { 1.0 });
+    let along = Line::new(order, 8 * e, h, |element| if element < 4 * e { first_half } else { 1.0 });
     let across = Line::new(order, e, h, |_| 1.0);
-    Mesh { lines: [along, across.clone(), across], cut: usize::MAX }.assemble()
+    Ok(Mesh { lines: [along, across.clone(), across], cut: usize::MAX })
 }
 
 /// Three unit squares in the shape of an L, cut into 2^level x 2^level squares each, c = 1. The square that is missing from
 /// the 2 x 2 has the largest x and y.
 pub fn lshape(order: usize, level: usize) -> Result<Csr<f64>> {
+    lshape_mesh(order, level)?.assemble()
+}
+
+/// The right-hand side 1 of [`lshape`]: the integrals of the basis functions, zero for boundary nodes.
+pub fn lshape_load(order: usize, level: usize) -> Result<Vec<f64>> {
+    lshape_mesh(order, level)?.load()
+}
+
+fn lshape_mesh(order: usize, level: usize) -> Result<Mesh> {
     let e = elements(order, level, |nodes| (3 * nodes - 2) * nodes)?;
     let line = Line::new(order, 2 * e, 1.0 / e as f64, |_| 1.0);
     // A third axis with one node: the same loops serve both dimensions.
     let point =
         Line { order: 1, ranges: std::iter::once(0..1).collect(), mass: vec![vec![1.0]], stiffness: vec![vec![0.0]] };
-    Mesh { lines: [line.clone(), line, point], cut: e }.assemble()
+    Ok(Mesh { lines: [line.clone(), line, point], cut: e })
 }
 
 /// Elements along a unit of length, when the rows, which follow from the nodes along it, can be numbered.
@@ -162,6 +180,19 @@ impl Mesh {
                 }
             }
         }
+    }
+
+    /// The integrals of the basis functions: the sum of all is 1, so they are the row sums of the mass matrix.
+    fn load(&self) -> Result<Vec<f64>> {
+        let sums = self.lines.each_ref().map(|line| line.mass.iter().map(|row| row.iter().sum()).collect::<Vec<f64>>());
+        let mut b = try_vec(self.layer() * self.lines[2].nodes(), 0.0)?;
+        for (row, b) in b.iter_mut().enumerate() {
+            let at = self.point_of(row);
+            if !self.on_boundary(at) {
+                *b = sums[0][at[0]] * sums[1][at[1]] * sums[2][at[2]];
+            }
+        }
+        Ok(b)
     }
 
     fn assemble(&self) -> Result<Csr<f64>> {
@@ -424,6 +455,17 @@ mod tests {
                 assert!((v[0] - expected).abs() < 1e-14, "{i} {j} {}", v[0]);
             }
         }
+    }
+
+    #[test]
+    fn loads_add_up_to_the_volume_of_what_is_inside() {
+        // With linear elements a node inside has the volume of one cell.
+        let beam = beam_load(1, 2).unwrap();
+        assert!((beam.iter().sum::<f64>() - 31.0 * 9.0 / 64.0).abs() < 1e-13);
+        let l = lshape_load(1, 1).unwrap();
+        assert_eq!(l.iter().filter(|b| **b != 0.0).count(), 5);
+        assert!((l.iter().sum::<f64>() - 5.0 / 4.0).abs() < 1e-14);
+        assert_eq!(beam_load(3, 1).unwrap().len(), super::beam(3, 1).unwrap().rows);
     }
 
     #[test]

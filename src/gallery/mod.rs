@@ -17,7 +17,7 @@ pub use anisotropic::{anisotropic, rotated_anisotropic};
 pub use convection_diffusion::convection_diffusion;
 pub use elasticity::{Elasticity, Layers, elasticity_hex8, elasticity_tet};
 pub use family::{Family, Parameter};
-pub use high_order::{beam, lshape};
+pub use high_order::{beam, beam_load, lshape, lshape_load};
 pub use jumps::jumps;
 pub use lognormal::lognormal;
 pub use poisson::{poisson5, poisson7, poisson9, poisson27};

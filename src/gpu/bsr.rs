@@ -5,7 +5,7 @@ use super::product::{Finish, Product};
 use super::runtime::Kernel;
 use super::{Gpu, Slice};
 use crate::error::{Result, fail};
-use crate::scalar::{Number, Precision, Scalar};
+use crate::scalar::{Number, Precision};
 use crate::sparse::{Block, CsrView};
 
 /// Lanes of a row of blocks; a block must not have more rows.
@@ -23,7 +23,7 @@ pub(super) struct Bsr<S> {
 
 impl<S: Number> Bsr<S> {
     /// For vectors of precisions `X` and `Y`.
-    pub fn new<X: Scalar, Y: Scalar>(gpu: &Gpu, a: &CsrView<'_, S>) -> Result<Bsr<S>> {
+    pub fn new<X: Number, Y: Number>(gpu: &Gpu, a: &CsrView<'_, S>) -> Result<Bsr<S>> {
         if a.block.rows > GROUP {
             return fail!(
                 Unsupported,
@@ -38,7 +38,7 @@ impl<S: Number> Bsr<S> {
     }
 }
 
-impl<S: Number, X: Scalar, Y: Scalar> Product<X, Y> for Bsr<S> {
+impl<S: Number, X: Number, Y: Number> Product<X, Y> for Bsr<S> {
     fn gpu(&self) -> &Gpu {
         &self.gpu
     }

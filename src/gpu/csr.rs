@@ -4,7 +4,7 @@ use super::product::{Finish, Product};
 use super::runtime::Kernel;
 use super::{Buffer, Gpu, Slice};
 use crate::error::{Result, try_capacity};
-use crate::scalar::{Number, Precision, Scalar};
+use crate::scalar::{Number, Precision};
 use crate::sparse::{Block, CsrView};
 
 /// Lanes of a group: those that kernels exist for.
@@ -49,7 +49,7 @@ pub(super) struct Csr<S> {
 
 impl<S: Number> Csr<S> {
     /// For vectors of precisions `X` and `Y`.
-    pub fn new<X: Scalar, Y: Scalar>(gpu: &Gpu, a: &CsrView<'_, S>) -> Result<Csr<S>> {
+    pub fn new<X: Number, Y: Number>(gpu: &Gpu, a: &CsrView<'_, S>) -> Result<Csr<S>> {
         assert_eq!(a.block, Block::SCALAR);
         let lanes = lanes(a.nnz(), a.rows);
         let names = [S::PRECISION, X::PRECISION, Y::PRECISION].map(Precision::name).join("_");
@@ -69,7 +69,7 @@ fn lanes(entries: usize, rows: usize) -> usize {
     LANES.into_iter().find(|lanes| *lanes >= half).unwrap_or(32)
 }
 
-impl<S: Number, X: Scalar, Y: Scalar> Product<X, Y> for Csr<S> {
+impl<S: Number, X: Number, Y: Number> Product<X, Y> for Csr<S> {
     fn gpu(&self) -> &Gpu {
         &self.gpu
     }

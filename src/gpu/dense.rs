@@ -4,7 +4,7 @@ use super::product::{Finish, Product};
 use super::runtime::Kernel;
 use super::{Buffer, Gpu, Slice};
 use crate::error::Result;
-use crate::scalar::{Number, Precision, Scalar};
+use crate::scalar::{Number, Precision};
 
 /// A matrix of `n` rows and columns, row by row.
 pub(super) struct Dense<S> {
@@ -16,14 +16,14 @@ pub(super) struct Dense<S> {
 
 impl<S: Number> Dense<S> {
     /// For vectors of precision `V`.
-    pub fn new<V: Scalar>(gpu: &Gpu, n: usize, values: &[S]) -> Result<Dense<S>> {
+    pub fn new<V: Number>(gpu: &Gpu, n: usize, values: &[S]) -> Result<Dense<S>> {
         assert_eq!(values.len(), n * n);
         let kernel = gpu.runtime().kernel(&format!("dense_{}_{}", S::PRECISION.name(), V::PRECISION.name()))?;
         Ok(Dense { gpu: gpu.clone(), kernel, n, values: gpu.upload(values)? })
     }
 }
 
-impl<S: Number, V: Scalar> Product<V, V> for Dense<S> {
+impl<S: Number, V: Number> Product<V, V> for Dense<S> {
     fn gpu(&self) -> &Gpu {
         &self.gpu
     }

@@ -5,10 +5,12 @@ use super::csr::{self, Csr};
 use super::dense::Dense;
 use super::product::Placed;
 use super::sliced_ell::{Plan, SlicedEll};
+use super::vector::vector_index;
 use super::{Buffer, Gpu};
 use crate::backend::{Operator, Place, Preconditioner};
 use crate::error::{Result, fail};
 use crate::host::Host;
+use crate::host::spmv::Sums;
 use crate::scalar::{Number, Scalar};
 use crate::smooth::Smoother;
 use crate::sparse::{Block, CsrView, SharedCsr};
@@ -39,7 +41,18 @@ impl Place for Gpu {
         self.upload(&values)
     }
 
-    fn matrix<S: Number, X: Scalar, Y: Scalar>(&self, matrix: SharedCsr<S>) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
+    fn matrix<S: Number, X: Number, Y: Number>(
+        &self,
+        matrix: SharedCsr<S>,
+        sums: Sums,
+    ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
+        if sums != Sums::Wide {
+            return fail!(
+                Unsupported,
+                "sums in the format of the result do not exist on GPUs (option precision.accumulate)"
+            );
+        }
+        (vector_index::<X>()?, vector_index::<Y>()?);
         let a = matrix.view();
         if a.block != Block::SCALAR {
             return Ok(Box::new(Placed(Bsr::new::<X, Y>(self, &a)?)));
@@ -51,11 +64,12 @@ impl Place for Gpu {
         })
     }
 
-    fn dense<S: Number, V: Scalar>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Gpu, V>>> {
+    fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Gpu, V>>> {
+        vector_index::<V>()?;
         Ok(Box::new(Placed(Dense::new::<V>(self, n, &values)?)))
     }
 
-    fn host_smoother<V: Scalar>(&self, name: &str, _: Box<dyn Smoother<Host, V>>) -> Result<Box<dyn Smoother<Gpu, V>>> {
+    fn host_smoother<V: Number>(&self, name: &str, _: Box<dyn Smoother<Host, V>>) -> Result<Box<dyn Smoother<Gpu, V>>> {
         fail!(Unsupported, "the smoother {name} does not run on GPUs (option amg.smoother.type)")
     }
 

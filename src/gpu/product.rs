@@ -4,7 +4,7 @@ use super::runtime::View;
 use super::{Gpu, Slice};
 use crate::backend::Operator;
 use crate::error::Result;
-use crate::scalar::{Precision, Scalar};
+use crate::scalar::{Number, Precision};
 
 /// What becomes of A x.
 pub(super) struct Finish {
@@ -15,7 +15,7 @@ pub(super) struct Finish {
 }
 
 /// A matrix in device memory.
-pub(super) trait Product<X: Scalar, Y: Scalar>: Send + Sync {
+pub(super) trait Product<X: Number, Y: Number>: Send + Sync {
     /// Where it lies.
     fn gpu(&self) -> &Gpu;
     /// Scalar rows and columns.
@@ -30,13 +30,13 @@ pub(super) trait Product<X: Scalar, Y: Scalar>: Send + Sync {
     fn precision(&self) -> Precision;
 }
 
-impl<X: Scalar, Y: Scalar, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
+impl<X: Number, Y: Number, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
     fn rows(&self) -> usize {
         self.0.shape().0
     }
 
-    fn apply(&self, alpha: Y, x: &Slice<X>, beta: Y, y: &mut Slice<Y>) -> Result<()> {
-        let form = i32::from(beta != Y::ZERO);
+    fn apply(&self, alpha: Y::Wide, x: &Slice<X>, beta: Y::Wide, y: &mut Slice<Y>) -> Result<()> {
+        let form = i32::from(beta != Y::Wide::ZERO);
         self.run(&Finish { form, alpha: alpha.to_f64(), beta: beta.to_f64(), b: View::NONE }, x, y)
     }
 
@@ -62,7 +62,7 @@ impl<X: Scalar, Y: Scalar, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
 pub(super) struct Placed<P>(pub P);
 
 impl<P> Placed<P> {
-    fn run<X: Scalar, Y: Scalar>(&self, finish: &Finish, x: &Slice<X>, y: &mut Slice<Y>) -> Result<()>
+    fn run<X: Number, Y: Number>(&self, finish: &Finish, x: &Slice<X>, y: &mut Slice<Y>) -> Result<()>
     where
         P: Product<X, Y>,
     {

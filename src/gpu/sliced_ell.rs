@@ -9,7 +9,7 @@ use super::runtime::Kernel;
 use super::{Buffer, Gpu, Slice};
 use crate::error::{Result, try_vec};
 use crate::host::par;
-use crate::scalar::{Number, Precision, Scalar};
+use crate::scalar::{Number, Precision};
 use crate::sparse::{Block, CsrView};
 use std::ops::Range;
 
@@ -109,7 +109,7 @@ pub(super) struct SlicedEll<S, O> {
 
 impl<S: Number, O: Offset> SlicedEll<S, O> {
     /// For vectors of precisions `X` and `Y`, from a plan for offsets of type `O`.
-    pub fn new<X: Scalar, Y: Scalar>(gpu: &Gpu, a: &CsrView<'_, S>, plan: &Plan) -> Result<SlicedEll<S, O>> {
+    pub fn new<X: Number, Y: Number>(gpu: &Gpu, a: &CsrView<'_, S>, plan: &Plan) -> Result<SlicedEll<S, O>> {
         let names = [S::PRECISION, X::PRECISION, Y::PRECISION].map(Precision::name).join("_");
         let slots = plan.slots();
         let units = units(a.rows, slots);
@@ -165,7 +165,7 @@ fn units(rows: usize, slots: usize) -> usize {
     }
 }
 
-impl<S: Number, O: Offset, X: Scalar, Y: Scalar> Product<X, Y> for SlicedEll<S, O> {
+impl<S: Number, O: Offset, X: Number, Y: Number> Product<X, Y> for SlicedEll<S, O> {
     fn gpu(&self) -> &Gpu {
         &self.gpu
     }

@@ -7,6 +7,7 @@ use super::sliced_ell::{Plan, SlicedEll};
 use super::{Gpu, Slice};
 use crate::backend::{Backend, Operator, Place};
 use crate::context::{Context, DeviceKind};
+use crate::host::spmv::Sums;
 use crate::host::{Host, hash};
 use crate::scalar::{Number, Scalar};
 use crate::sparse::{Block, SharedCsr};
@@ -85,6 +86,22 @@ fn vector_operations<T: Scalar>() {
             let dot = gpu.dot(&there, &gpu.upload(&y).unwrap());
             assert!((dot - expected).abs() <= 1e-13 * n as f64, "dot of {what}: {dot}, should be {expected}");
             assert_eq!(gpu.norm(&gpu.zeroed::<T>(n).unwrap()), 0.0);
+            let d: Vec<f32> = values(n, 14);
+            let (mut here, mut rescaled) = (vec![0.0_f32; n], gpu.zeroed::<f32>(n).unwrap());
+            let (peak, found) = (
+                host.convert(0.5, Some(&d), &x, &mut here),
+                gpu.convert(0.5, Some(&gpu.upload(&d).unwrap()), &there, &mut rescaled),
+            );
+            assert_eq!((download(&gpu, &rescaled), found), (here, peak), "conversion of {what}");
+            gpu.rescale(-0.25, None, &there, &mut wide);
+            let expected: Vec<f64> = x.iter().map(|v| -0.25 * v.to_f64()).collect();
+            assert_eq!(download(&gpu, &wide), expected, "conversion of {what}");
+            assert_eq!(gpu.peak(&there), host.peak(&x), "largest of {what}");
+            if n > 0 {
+                let mut broken = x.clone();
+                broken[n / 2] = nan;
+                assert!(gpu.peak(&gpu.upload(&broken).unwrap()).is_nan(), "largest of {what}");
+            }
             gpu.status().unwrap();
         }
     }
@@ -171,7 +188,7 @@ fn products<S: Number, X: Scalar, Y: Scalar>(gpu: &Gpu, matrix: &SharedCsr<S>) {
         X::PRECISION.name(),
         Y::PRECISION.name()
     );
-    let here: Box<dyn Operator<Host, X, Y>> = host.matrix(matrix.clone()).unwrap();
+    let here: Box<dyn Operator<Host, X, Y>> = host.matrix(matrix.clone(), Sums::Wide).unwrap();
     let formats: Vec<Box<dyn Operator<Gpu, X, Y>>> = if a.block == Block::SCALAR {
         let (narrow, wide) = (Plan::new(&a, 8).unwrap(), Plan::new(&a, 16).unwrap());
         vec![
@@ -180,7 +197,7 @@ fn products<S: Number, X: Scalar, Y: Scalar>(gpu: &Gpu, matrix: &SharedCsr<S>) {
             Box::new(Placed(SlicedEll::<S, u16>::new::<X, Y>(gpu, &a, &wide).unwrap())),
         ]
     } else {
-        vec![gpu.matrix(matrix.clone()).unwrap()]
+        vec![gpu.matrix(matrix.clone(), Sums::Wide).unwrap()]
     };
     for there in formats {
         compare(gpu, &*here, &*there, (rows, cols), &format!("{}, {what}", there.format()));

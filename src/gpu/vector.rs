@@ -23,6 +23,9 @@ pub(super) struct Kernels {
     scale: [Kernel; 2],
     axpby: [Kernel; 2],
     diagonal: [[Kernel; 2]; 4],
+    rescale: [[Kernel; 2]; 2],
+    peak: [Kernel; 2],
+    peak_finish: Kernel,
     dot: [Kernel; 2],
     dot_finish: Kernel,
 }
@@ -45,6 +48,9 @@ impl Kernels {
                 diagonal(Precision::F16)?,
                 diagonal(Precision::BF16)?,
             ],
+            rescale: [both(&format!("rescale_{f64}"))?, both(&format!("rescale_{f32}"))?],
+            peak: both("peak")?,
+            peak_finish: runtime.kernel("peak_finish")?,
             dot: both("dot")?,
             dot_finish: runtime.kernel("dot_finish")?,
         })
@@ -52,7 +58,7 @@ impl Kernels {
 }
 
 /// Position of a vector's precision, which must be one that kernels compute in.
-pub(super) fn vector_index<T: Scalar>() -> Result<usize> {
+pub(super) fn vector_index<T: Number>() -> Result<usize> {
     match VECTORS.iter().position(|p| *p == T::PRECISION) {
         Some(index) => Ok(index),
         None => fail!(
@@ -69,7 +75,7 @@ impl Gpu {
         self.launch(kernel, n.div_ceil(ELEMENTS * BLOCK) * BLOCK, arguments)
     }
 
-    fn diagonal<T: Scalar, S: Number>(&self, d: &Slice<S>, x: &Slice<T>, add: bool, y: &mut Slice<T>) -> Result<()> {
+    fn diagonal<T: Number, S: Number>(&self, d: &Slice<S>, x: &Slice<T>, add: bool, y: &mut Slice<T>) -> Result<()> {
         assert_eq!(x.len(), y.len());
         let width = (d.len() / x.len().max(1)).max(1);
         assert_eq!(d.len(), width * x.len());
@@ -80,20 +86,33 @@ impl Gpu {
     }
 
     /// The inner product, when all work before it is done.
-    fn inner_product<T: Scalar>(&self, x: &Slice<T>, y: &Slice<T>) -> Result<f64> {
+    fn inner_product<T: Number>(&self, x: &Slice<T>, y: &Slice<T>) -> Result<f64> {
         assert_eq!(x.len(), y.len());
+        let kernel = self.inner.vectors.dot[vector_index::<T>()?];
+        self.reduce(x.len(), self.inner.vectors.dot_finish, |count, parts| {
+            self.launch_blocks(kernel, count, &[&(x.len() as i64), &x.view(), &y.view(), parts])
+        })
+    }
+
+    /// The largest absolute value, when all work before it is done.
+    fn largest<T: Number>(&self, x: &Slice<T>) -> Result<f64> {
+        let kernel = self.inner.vectors.peak[vector_index::<T>()?];
+        self.reduce(x.len(), self.inner.vectors.peak_finish, |count, parts| {
+            self.launch_blocks(kernel, count, &[&(x.len() as i64), &x.view(), parts])
+        })
+    }
+
+    /// A number from `n` elements in two steps: `first` makes as many parts as it is told, and the kernel `second` one of them.
+    fn reduce(&self, n: usize, second: Kernel, first: impl FnOnce(usize, &View) -> Result<()>) -> Result<f64> {
         self.failed()?;
-        if x.is_empty() {
+        if n == 0 {
             return Ok(0.0);
         }
-        let n = x.len();
         let count = n.div_ceil(BLOCK * ELEMENTS).min(MAX_PARTS);
         let whole = self.inner.parts + (MAX_PARTS * size_of::<f64>()) as u64;
         let parts = View { address: self.inner.parts, len: count as i64 };
-        let result = View { address: whole, len: 1 };
-        let kernel = self.inner.vectors.dot[vector_index::<T>()?];
-        self.launch_blocks(kernel, count, &[&(n as i64), &x.view(), &y.view(), &parts])?;
-        self.launch_blocks(self.inner.vectors.dot_finish, 1, &[&(count as i64), &parts, &result])?;
+        first(count, &parts)?;
+        self.launch_blocks(second, 1, &[&(count as i64), &parts, &View { address: whole, len: 1 }])?;
         let mut bytes = [0; size_of::<f64>()];
         self.runtime().copy_out(whole, &mut bytes)?;
         Ok(f64::from_ne_bytes(bytes))
@@ -103,6 +122,7 @@ impl Gpu {
 impl Backend for Gpu {
     type Slice<T: Number> = Slice<T>;
     type Buffer<T: Number> = Buffer<T>;
+    const LOOKS: bool = false;
 
     fn any_ref<T: Scalar>(x: &Slice<T>) -> AnyRef<'_, Gpu> {
         let x: &dyn Any = x;
@@ -128,18 +148,18 @@ impl Backend for Gpu {
         self.failed()
     }
 
-    fn zeros<T: Scalar>(&self, n: usize) -> Result<Buffer<T>> {
+    fn zeros<T: Number>(&self, n: usize) -> Result<Buffer<T>> {
         vector_index::<T>()?;
         self.zeroed(n)
     }
 
-    fn fill<T: Scalar>(&self, value: T, x: &mut Slice<T>) {
+    fn fill<T: Number>(&self, value: T, x: &mut Slice<T>) {
         self.keep(vector_index::<T>().and_then(|t| {
             self.elementwise(self.inner.vectors.fill[t], x.len(), &[&(x.len() as i64), &value.to_f64(), &x.view()])
         }));
     }
 
-    fn copy<T: Scalar, U: Scalar>(&self, x: &Slice<T>, y: &mut Slice<U>) {
+    fn copy<T: Number, U: Number>(&self, x: &Slice<T>, y: &mut Slice<U>) {
         assert_eq!(x.len(), y.len());
         let run = || {
             let kernel = self.inner.vectors.cast[vector_index::<T>()?][vector_index::<U>()?];
@@ -148,13 +168,13 @@ impl Backend for Gpu {
         self.keep(run());
     }
 
-    fn scale<T: Scalar>(&self, alpha: T, x: &mut Slice<T>) {
+    fn scale<T: Number>(&self, alpha: T::Wide, x: &mut Slice<T>) {
         self.keep(vector_index::<T>().and_then(|t| {
             self.elementwise(self.inner.vectors.scale[t], x.len(), &[&(x.len() as i64), &alpha.to_f64(), &x.view()])
         }));
     }
 
-    fn axpby<T: Scalar>(&self, alpha: T, x: &Slice<T>, beta: T, y: &mut Slice<T>) {
+    fn axpby<T: Number>(&self, alpha: T::Wide, x: &Slice<T>, beta: T::Wide, y: &mut Slice<T>) {
         assert_eq!(x.len(), y.len());
         let (n, alpha, beta) = (x.len() as i64, alpha.to_f64(), beta.to_f64());
         self.keep(vector_index::<T>().and_then(|t| {
@@ -162,15 +182,43 @@ impl Backend for Gpu {
         }));
     }
 
-    fn add_scaled_by<T: Scalar, S: Number>(&self, d: &Slice<S>, x: &Slice<T>, y: &mut Slice<T>) {
+    fn add_scaled_by<T: Number, S: Number>(&self, d: &Slice<S>, x: &Slice<T>, y: &mut Slice<T>) {
         self.keep(self.diagonal(d, x, true, y));
     }
 
-    fn scale_by<T: Scalar, S: Number>(&self, d: &Slice<S>, x: &Slice<T>, y: &mut Slice<T>) {
+    fn scale_by<T: Number, S: Number>(&self, d: &Slice<S>, x: &Slice<T>, y: &mut Slice<T>) {
         self.keep(self.diagonal(d, x, false, y));
     }
 
-    fn dot<T: Scalar>(&self, x: &Slice<T>, y: &Slice<T>) -> f64 {
+    fn convert<T: Number, U: Number>(
+        &self,
+        factor: f64,
+        d: Option<&Slice<f32>>,
+        x: &Slice<T>,
+        y: &mut Slice<U>,
+    ) -> f64 {
+        self.rescale(factor, d, x, y);
+        self.peak(y)
+    }
+
+    fn rescale<T: Number, U: Number>(&self, factor: f64, d: Option<&Slice<f32>>, x: &Slice<T>, y: &mut Slice<U>) {
+        assert!(x.len() == y.len() && d.is_none_or(|d| d.len() == x.len()));
+        let run = || {
+            let kernel = self.inner.vectors.rescale[vector_index::<T>()?][vector_index::<U>()?];
+            let (n, scaled, d) = (x.len() as i64, i32::from(d.is_some()), d.map_or(View::NONE, Slice::view));
+            self.elementwise(kernel, x.len(), &[&n, &factor, &scaled, &d, &x.view(), &y.view()])
+        };
+        self.keep(run());
+    }
+
+    fn peak<T: Number>(&self, x: &Slice<T>) -> f64 {
+        self.largest(x).unwrap_or_else(|error| {
+            self.keep(Err(error));
+            f64::NAN
+        })
+    }
+
+    fn dot<T: Number>(&self, x: &Slice<T>, y: &Slice<T>) -> f64 {
         self.inner_product(x, y).unwrap_or_else(|error| {
             self.keep(Err(error));
             f64::NAN

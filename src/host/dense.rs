@@ -44,37 +44,42 @@ impl<S: Number> Dense<S> {
         Dense { host: host.clone(), n, values }
     }
 
-    fn product<X: Scalar, Y: Scalar>(&self, x: &[X], y: &mut [Y], finish: impl Fn(usize, Y, Y) -> Y + Sync + Send) {
+    fn product<X: Number, Y: Number>(
+        &self,
+        x: &[X],
+        y: &mut [Y],
+        finish: impl Fn(usize, Y::Wide, Y) -> Y::Wide + Sync + Send,
+    ) {
         let n = self.n;
         assert!(x.len() == n && y.len() == n);
         self.host.run(n * n, || {
             par::for_each_mut(y, 64, |start, y| {
                 for (k, y) in y.iter_mut().enumerate() {
                     let row = &self.values[(start + k) * n..][..n];
-                    let sum: Y = row.iter().zip(x).map(|(v, x)| v.cast::<Y>() * x.cast()).sum();
-                    *y = finish(start + k, sum, *y);
+                    let sum: Y::Wide = row.iter().zip(x).map(|(v, x)| v.cast::<Y::Wide>() * x.cast()).sum();
+                    *y = Y::narrow(finish(start + k, sum, *y));
                 }
             });
         });
     }
 }
 
-impl<S: Number, X: Scalar, Y: Scalar> Operator<Host, X, Y> for Dense<S> {
+impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Dense<S> {
     fn rows(&self) -> usize {
         self.n
     }
 
-    fn apply(&self, alpha: Y, x: &[X], beta: Y, y: &mut [Y]) -> Result<()> {
-        if beta == Y::ZERO {
+    fn apply(&self, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) -> Result<()> {
+        if beta == Y::Wide::ZERO {
             self.product(x, y, |_, ax, _| alpha * ax);
         } else {
-            self.product(x, y, |_, ax, y| alpha * ax + beta * y);
+            self.product(x, y, |_, ax, y| alpha * ax + beta * y.widen());
         }
         Ok(())
     }
 
     fn residual(&self, b: &[Y], x: &[X], r: &mut [Y]) -> Result<()> {
-        self.product(x, r, |i, ax, _| b[i] - ax);
+        self.product(x, r, |i, ax, _| b[i].widen() - ax);
         Ok(())
     }
 

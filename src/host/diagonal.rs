@@ -14,6 +14,22 @@ const ROUNDING: f64 = 16.0;
 /// Nothing is added to the diagonal.
 pub const AS_IT_IS: fn(usize, usize, f64) -> f64 = |_, _, _| 0.0;
 
+/// The diagonal, one value for each scalar row; zero where there is none.
+pub fn entries<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<f64>> {
+    let n = a.block.rows;
+    let mut out = try_vec(a.scalar_rows(), 0.0)?;
+    par::for_each_row_mut(&mut out, n, par::ROW_GRAIN, |start, out| {
+        for (k, out) in out.chunks_exact_mut(n).enumerate() {
+            if let Some(p) = a.row_range(start + k).find(|p| a.col(*p) == start + k) {
+                for (r, out) in out.iter_mut().enumerate() {
+                    *out = a.block_at(p)[r * n + r].to_f64();
+                }
+            }
+        }
+    });
+    Ok(out)
+}
+
 /// The inverse of the diagonal, one value for each scalar row (`width` 1), or of the diagonal blocks, row by row (`width` that of the
 /// blocks). `added(i, r, d)` is first added to the size of the diagonal entry d of scalar row r in block row i.
 ///

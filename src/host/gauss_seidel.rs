@@ -26,7 +26,7 @@ pub fn l1_inverse<T: Scalar, S: Number>(a: &CsrView<'_, T>, width: usize) -> Res
 }
 
 /// One sweep, x_i += D_i^-1 (b_i - Σ_j a_ij x_j), with new values inside of a piece and those of `old` (`None` is zero) outside.
-pub fn sweep<S: Number, V: Scalar>(
+pub fn sweep<S: Number, V: Number>(
     a: &CsrView<'_, S>,
     inverse: &[S],
     b: &[V],
@@ -57,7 +57,7 @@ pub fn sweep<S: Number, V: Scalar>(
 }
 
 #[inline(always)]
-fn scalar_row<S: Number, V: Scalar>(
+fn scalar_row<S: Number, V: Number>(
     a: &CsrView<'_, S>,
     inverse: &[S],
     b: &[V],
@@ -68,16 +68,16 @@ fn scalar_row<S: Number, V: Scalar>(
 ) {
     let i = first + k;
     let range = a.row_range(i);
-    let mut residual = b[i];
+    let mut residual = b[i].widen();
     for (c, v) in a.columns[range.clone()].iter().zip(&a.values[range]) {
         let j = (*c - a.base) as usize;
         let value = match x.get(j.wrapping_sub(first)) {
             Some(value) => *value,
             None => old.map_or(V::ZERO, |old| old[j]),
         };
-        residual -= v.cast::<V>() * value;
+        residual -= v.cast::<V::Wide>() * value.widen();
     }
-    x[k] += inverse[i].cast::<V>() * residual;
+    x[k] = V::narrow(x[k].widen() + inverse[i].cast::<V::Wide>() * residual);
 }
 
 /// Largest number of rows in a block.
@@ -86,7 +86,7 @@ const MAX_BLOCK: usize = 8;
 /// Solves block row i for its own unknowns `x`: with the inverse of the diagonal block, or, where there is only that of the diagonal, by one
 /// sweep inside the block. `value` gives the unknowns of another block row, of which only the first of a block are read; `None` is zero.
 #[inline(always)]
-pub(super) fn block_row<'x, S: Number, V: Scalar>(
+pub(super) fn block_row<'x, S: Number, V: Number>(
     a: &CsrView<'_, S>,
     inverse: &[S],
     b: &[V],
@@ -96,8 +96,10 @@ pub(super) fn block_row<'x, S: Number, V: Scalar>(
     backward: bool,
 ) {
     let n = x.len();
-    let mut rest = [V::ZERO; MAX_BLOCK];
-    rest[..n].copy_from_slice(&b[i * n..][..n]);
+    let mut rest = [V::Wide::ZERO; MAX_BLOCK];
+    for (rest, b) in rest.iter_mut().zip(&b[i * n..][..n]) {
+        *rest = b.widen();
+    }
     let mut own = None;
     for p in a.row_range(i) {
         let j = a.col(p);
@@ -113,22 +115,23 @@ pub(super) fn block_row<'x, S: Number, V: Scalar>(
         for r in 0..n {
             let r = if backward { n - 1 - r } else { r };
             subtract_product(&own[r * n..][..n], x, &mut rest[r..=r]);
-            x[r] += inverse[i * n + r].cast::<V>() * rest[r];
+            x[r] = V::narrow(x[r].widen() + inverse[i * n + r].cast::<V::Wide>() * rest[r]);
         }
     } else {
         subtract_product(own, x, &mut rest[..n]);
         for (x, d) in x.iter_mut().zip(inverse[i * n * n..][..n * n].chunks_exact(n)) {
-            *x += d.iter().zip(&rest).map(|(d, r)| d.cast::<V>() * *r).sum();
+            let step: V::Wide = d.iter().zip(&rest).map(|(d, r)| d.cast::<V::Wide>() * *r).sum();
+            *x = V::narrow(x.widen() + step);
         }
     }
 }
 
 /// y -= B x for a block of as many rows as y has.
 #[inline(always)]
-fn subtract_product<S: Number, V: Scalar>(block: &[S], x: &[V], y: &mut [V]) {
+fn subtract_product<S: Number, V: Number>(block: &[S], x: &[V], y: &mut [V::Wide]) {
     for (y, row) in y.iter_mut().zip(block.chunks_exact(x.len())) {
         for (v, x) in row.iter().zip(x) {
-            *y -= v.cast::<V>() * *x;
+            *y -= v.cast::<V::Wide>() * x.widen();
         }
     }
 }

@@ -107,7 +107,7 @@ fn smallest_free(used: impl Iterator<Item = u32> + Clone) -> u32 {
 
 /// Solves the rows of these colours for their own unknowns, colour after colour. `inverse` is that of the diagonal or of the diagonal
 /// blocks, `scratch` a vector like x.
-pub fn sweep<S: Number, V: Scalar>(
+pub fn sweep<S: Number, V: Number>(
     a: &CsrView<'_, S>,
     inverse: &[S],
     colouring: &Colouring,
@@ -128,8 +128,8 @@ pub fn sweep<S: Number, V: Scalar>(
                 let i = *i as usize;
                 if n == 1 {
                     let range = a.row_range(i);
-                    let ax: V = row_product(&a.columns[range.clone()], &a.values[range], old, a.base as usize);
-                    new[0] = old[i] + inverse[i].cast::<V>() * (b[i] - ax);
+                    let ax = row_product(&a.columns[range.clone()], &a.values[range], old, a.base as usize);
+                    new[0] = V::narrow(old[i].widen() + inverse[i].cast::<V::Wide>() * (b[i].widen() - ax));
                 } else {
                     new.copy_from_slice(&old[i * n..][..n]);
                     gauss_seidel::block_row(a, inverse, b, i, new, |j| Some(&old[j * n..]), backward);
@@ -149,9 +149,9 @@ pub fn sweep<S: Number, V: Scalar>(
 
 /// Four partial sums, so that no addition waits for the one before it.
 #[inline(always)]
-fn row_product<S: Number, V: Scalar>(columns: &[i32], values: &[S], x: &[V], base: usize) -> V {
-    let term = |c: i32, v: S| v.cast::<V>() * x[c as usize - base];
-    let mut sums = [V::ZERO; 4];
+fn row_product<S: Number, V: Number>(columns: &[i32], values: &[S], x: &[V], base: usize) -> V::Wide {
+    let term = |c: i32, v: S| v.cast::<V::Wide>() * x[c as usize - base].widen();
+    let mut sums = [V::Wide::ZERO; 4];
     let (c4, v4) = (columns.chunks_exact(4), values.chunks_exact(4));
     let rest = c4.remainder().iter().zip(v4.remainder());
     for (c, v) in c4.zip(v4) {

@@ -41,6 +41,21 @@ pub fn for_each_mut<T: Send>(data: &mut [T], grain: usize, work: impl Fn(usize, 
     go(0, data, grain, &work);
 }
 
+/// Runs `work` on pieces of the range from 0 to `n`.
+pub fn for_each_range(n: usize, grain: usize, work: impl Fn(Range<usize>) + Sync) {
+    fn go(range: Range<usize>, grain: usize, work: &(dyn Fn(Range<usize>) + Sync)) {
+        if range.len() <= grain {
+            if !range.is_empty() {
+                work(range);
+            }
+            return;
+        }
+        let mid = range.start + cut(range.len(), grain);
+        join(|| go(range.start..mid, grain, work), || go(mid..range.end, grain, work));
+    }
+    go(0..n, grain, &work);
+}
+
 /// Work on a piece of each of two vectors.
 type OnTwo<'a, T, U> = dyn Fn(usize, &mut [T], &mut [U]) + Sync + 'a;
 

@@ -3,6 +3,7 @@
 use super::Host;
 use super::dense::Dense;
 use super::operator::Stored;
+use super::spmv::Sums;
 use crate::backend::{Operator, Place, Preconditioner};
 use crate::error::Result;
 use crate::scalar::{Number, Scalar};
@@ -14,15 +15,19 @@ impl Place for Host {
         Ok(values)
     }
 
-    fn matrix<S: Number, X: Scalar, Y: Scalar>(&self, matrix: SharedCsr<S>) -> Result<Box<dyn Operator<Host, X, Y>>> {
-        Ok(Box::new(Stored::new(self, matrix)))
+    fn matrix<S: Number, X: Number, Y: Number>(
+        &self,
+        matrix: SharedCsr<S>,
+        sums: Sums,
+    ) -> Result<Box<dyn Operator<Host, X, Y>>> {
+        Ok(Box::new(Stored::new(self, matrix).with_sums(sums)))
     }
 
-    fn dense<S: Number, V: Scalar>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Host, V>>> {
+    fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Host, V>>> {
         Ok(Box::new(Dense::new(self, n, values)))
     }
 
-    fn host_smoother<V: Scalar>(
+    fn host_smoother<V: Number>(
         &self,
         _: &str,
         smoother: Box<dyn Smoother<Host, V>>,

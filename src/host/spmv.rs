@@ -1,7 +1,8 @@
-//! Sparse matrix times vector, in any combination of storage and vector precisions. Sums are kept in the precision of the result.
+//! Sparse matrix times vector, in any combination of storage and vector precisions. Sums are kept in the
+//! precision of the result, those of 16-bit results in f32.
 
 use super::{par, simd};
-use crate::scalar::{Number, Scalar};
+use crate::scalar::{Number, NumbersMut, NumbersRef, Scalar};
 use crate::sparse::{Block, CsrView, Offsets};
 
 /// Scalar rows that one task handles.
@@ -10,48 +11,103 @@ const SPMV_GRAIN: usize = 4 * par::ROW_GRAIN;
 /// What to do with a row's product `ax`. A value, not a type: one branch for each row costs nothing, one more set of kernels for each
 /// combination of types does.
 #[derive(Clone, Copy)]
-enum Finish<'a, Y> {
+enum Finish<'a, Y: Number> {
     /// y = alpha ax.
-    Overwrite(Y),
+    Overwrite(Y::Wide),
     /// y = alpha ax + beta y.
-    Scale(Y, Y),
+    Scale(Y::Wide, Y::Wide),
     /// y = b - ax.
     Residual(&'a [Y]),
 }
 
-impl<Y: Scalar> Finish<'_, Y> {
-    #[inline(always)]
-    fn row(&self, i: usize, ax: Y, y: &mut Y) {
-        *y = match self {
-            Finish::Overwrite(alpha) => *alpha * ax,
-            Finish::Scale(alpha, beta) => *alpha * ax + *beta * *y,
-            Finish::Residual(b) => b[i] - ax,
-        };
+impl<Y: Number> Finish<'_, Y> {
+    /// The same for vectors of type `U`, `Y` under another name, with the right-hand side `b` if there is one.
+    fn with<U: Number>(self, b: &[U]) -> Finish<'_, U> {
+        match self {
+            Finish::Overwrite(alpha) => Finish::Overwrite(alpha.cast()),
+            Finish::Scale(alpha, beta) => Finish::Scale(alpha.cast(), beta.cast()),
+            Finish::Residual(_) => Finish::Residual(b),
+        }
     }
+
+    #[inline(always)]
+    fn row(&self, i: usize, ax: Y::Wide, y: &mut Y) {
+        *y = Y::narrow(match self {
+            Finish::Overwrite(alpha) => *alpha * ax,
+            Finish::Scale(alpha, beta) => *alpha * ax + *beta * y.widen(),
+            Finish::Residual(b) => b[i].widen() - ax,
+        });
+    }
+}
+
+/// What the sums of a row are kept in when the result has 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sums {
+    /// f32.
+    Wide,
+    /// The format of the result: rounded after each term.
+    Rounded,
 }
 
 /// y = alpha A x + beta y; y is not read when beta is 0.
-pub fn apply<S: Number, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, alpha: Y, x: &[X], beta: Y, y: &mut [Y]) {
-    let finish = if beta == Y::ZERO { Finish::Overwrite(alpha) } else { Finish::Scale(alpha, beta) };
-    product(a, x, y, finish);
+pub fn apply<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) {
+    apply_with(a, alpha, x, beta, y, Sums::Wide);
 }
 
-/// r = b - A x.
-pub fn residual<S: Number, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, b: &[Y], x: &[X], r: &mut [Y]) {
+/// [`apply`] with these sums.
+pub fn apply_with<S: Number, X: Number, Y: Number>(
+    a: &CsrView<'_, S>,
+    alpha: Y::Wide,
+    x: &[X],
+    beta: Y::Wide,
+    y: &mut [Y],
+    sums: Sums,
+) {
+    let finish = if beta == Y::Wide::ZERO { Finish::Overwrite(alpha) } else { Finish::Scale(alpha, beta) };
+    product(a, x, y, finish, sums);
+}
+
+/// r = b - A x, with these sums.
+pub fn residual_with<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, b: &[Y], x: &[X], r: &mut [Y], sums: Sums) {
     assert_eq!(b.len(), r.len());
-    product(a, x, r, Finish::Residual(b));
+    product(a, x, r, Finish::Residual(b), sums);
 }
 
-fn product<S: Number, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
+/// Chooses the code by the types of the vectors. Those that algorithms compute in have kernels of their own, which are compiled once for each
+/// pair and not for each caller; 16-bit vectors are read and written one number at a time.
+fn product<S: Number, X: Number, Y: Number>(
+    a: &CsrView<'_, S>,
+    x: &[X],
+    y: &mut [Y],
+    finish: Finish<'_, Y>,
+    sums: Sums,
+) {
+    use {NumbersMut as To, NumbersRef as From};
     assert_eq!(x.len(), a.scalar_cols());
     assert_eq!(y.len(), a.scalar_rows());
-    match a.offsets {
-        Offsets::I32(offsets) => rows(a, |i| offsets[i] as usize, x, y, finish),
-        Offsets::I64(offsets) => rows(a, |i| offsets[i] as usize, x, y, finish),
+    let b = match finish {
+        Finish::Residual(b) => Some(Y::numbers(b)),
+        _ => None,
+    };
+    match (X::numbers(x), Y::numbers_mut(y), b) {
+        (From::F64(x), To::F64(y), None) => rows(a, x, y, finish.with(&[])),
+        (From::F64(x), To::F64(y), Some(From::F64(b))) => rows(a, x, y, finish.with(b)),
+        (From::F32(x), To::F32(y), None) => rows(a, x, y, finish.with(&[])),
+        (From::F32(x), To::F32(y), Some(From::F32(b))) => rows(a, x, y, finish.with(b)),
+        (From::F64(x), To::F32(y), None) => rows(a, x, y, finish.with(&[])),
+        (From::F32(x), To::F64(y), None) => rows(a, x, y, finish.with(&[])),
+        _ => one_by_one(a, x, y, finish, sums),
     }
 }
 
-fn rows<S: Number, X: Scalar, Y: Scalar>(
+fn rows<S: Number, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
+    match a.offsets {
+        Offsets::I32(offsets) => rows_at(a, |i| offsets[i] as usize, x, y, finish),
+        Offsets::I64(offsets) => rows_at(a, |i| offsets[i] as usize, x, y, finish),
+    }
+}
+
+fn rows_at<S: Number, X: Scalar, Y: Scalar>(
     a: &CsrView<'_, S>,
     offset: impl Fn(usize) -> usize + Sync + Copy,
     x: &[X],
@@ -68,6 +124,36 @@ fn rows<S: Number, X: Scalar, Y: Scalar>(
         match a.block {
             Block::SCALAR => simd::row_products(&rows, x, count, put),
             block => simd::block_row_products(&rows, block, x, count, put),
+        }
+    });
+}
+
+/// Partial sums of a row, as in [`simd`].
+const LANES: usize = 8;
+
+fn one_by_one<S: Number, X: Number, Y: Number>(
+    a: &CsrView<'_, S>,
+    x: &[X],
+    y: &mut [Y],
+    finish: Finish<'_, Y>,
+    sums: Sums,
+) {
+    let keep = |sum: Y::Wide| if sums == Sums::Rounded { Y::narrow(sum).widen() } else { sum };
+    let Block { rows: br, cols: bc } = a.block;
+    par::for_each_row_mut(y, br, SPMV_GRAIN / br, |start, y| {
+        for (k, y) in y.iter_mut().enumerate() {
+            let (i, r) = (start + k / br, k % br);
+            let mut lanes = [Y::Wide::ZERO; LANES];
+            let mut next = 0;
+            for (j, block) in a.row(i) {
+                for (v, x) in block[r * bc..][..bc].iter().zip(&x[j * bc..]) {
+                    let lane = &mut lanes[next % LANES];
+                    *lane = keep(*lane + v.cast::<Y::Wide>() * x.cast());
+                    next += 1;
+                }
+            }
+            let sum = lanes.into_iter().fold(Y::Wide::ZERO, |sum, lane| keep(sum + lane));
+            finish.row(start * br + k, sum, y);
         }
     });
 }
@@ -118,7 +204,7 @@ mod tests {
                 assert!(y.iter().zip(&expected).all(|(y, e)| (y - e).abs() < 1e-11), "{br}x{bc}");
 
                 let mut r = vec![f64::NAN; 13 * br];
-                residual(&a.view(), &expected, &x, &mut r);
+                residual_with(&a.view(), &expected, &x, &mut r, Sums::Wide);
                 let mut s = vec![f64::NAN; 13 * br];
                 apply(&a.view(), -1.0, &x, 0.0, &mut s);
                 assert!((0..r.len()).all(|i| (r[i] - expected[i] - s[i]).abs() < 1e-11));

@@ -4,6 +4,7 @@ use super::{Host, par};
 use crate::backend::{AnyMut, AnyRef, Backend};
 use crate::error::{Result, try_vec};
 use crate::scalar::{Number, Scalar, SliceMut, SliceRef};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Backend for Host {
     type Slice<T: Number> = [T];
@@ -23,15 +24,15 @@ impl Backend for Host {
         }
     }
 
-    fn zeros<T: Scalar>(&self, n: usize) -> Result<Vec<T>> {
+    fn zeros<T: Number>(&self, n: usize) -> Result<Vec<T>> {
         try_vec(n, T::ZERO)
     }
 
-    fn fill<T: Scalar>(&self, value: T, x: &mut [T]) {
+    fn fill<T: Number>(&self, value: T, x: &mut [T]) {
         self.run(x.len(), || par::for_each_mut(x, par::GRAIN, |_, x| x.fill(value)));
     }
 
-    fn copy<T: Scalar, U: Scalar>(&self, x: &[T], y: &mut [U]) {
+    fn copy<T: Number, U: Number>(&self, x: &[T], y: &mut [U]) {
         self.zip(x, y, |x, y| {
             for (y, x) in y.iter_mut().zip(x) {
                 *y = x.cast();
@@ -39,54 +40,97 @@ impl Backend for Host {
         });
     }
 
-    fn scale<T: Scalar>(&self, alpha: T, x: &mut [T]) {
+    fn scale<T: Number>(&self, alpha: T::Wide, x: &mut [T]) {
         self.run(x.len(), || {
             par::for_each_mut(x, par::GRAIN, |_, x| {
                 for x in x {
-                    *x *= alpha;
+                    *x = T::narrow(x.widen() * alpha);
                 }
             });
         });
     }
 
-    fn axpby<T: Scalar>(&self, alpha: T, x: &[T], beta: T, y: &mut [T]) {
+    fn axpby<T: Number>(&self, alpha: T::Wide, x: &[T], beta: T::Wide, y: &mut [T]) {
         self.zip(x, y, |x, y| {
-            if beta == T::ZERO {
+            if beta == T::Wide::ZERO {
                 for (y, x) in y.iter_mut().zip(x) {
-                    *y = alpha * *x;
+                    *y = T::narrow(alpha * x.widen());
                 }
             } else {
                 for (y, x) in y.iter_mut().zip(x) {
-                    *y = alpha * *x + beta * *y;
+                    *y = T::narrow(alpha * x.widen() + beta * y.widen());
                 }
             }
         });
     }
 
-    fn add_scaled_by<T: Scalar, S: Number>(&self, d: &[S], x: &[T], y: &mut [T]) {
+    fn add_scaled_by<T: Number, S: Number>(&self, d: &[S], x: &[T], y: &mut [T]) {
         assert_eq!(x.len(), y.len());
         let width = block_width(d, x);
         self.run(d.len(), || {
             par::for_each_row_mut(y, width, par::GRAIN / width, |start, y| {
-                multiply_blocks(width, &d[start * width * width..], &x[start * width..], y, |dx, y| *y += dx);
+                multiply_blocks(width, &d[start * width * width..], &x[start * width..], y, |dx, y| {
+                    *y = T::narrow(y.widen() + dx)
+                });
             });
         });
     }
 
-    fn scale_by<T: Scalar, S: Number>(&self, d: &[S], x: &[T], y: &mut [T]) {
+    fn scale_by<T: Number, S: Number>(&self, d: &[S], x: &[T], y: &mut [T]) {
         assert_eq!(x.len(), y.len());
         let width = block_width(d, x);
         self.run(d.len(), || {
             par::for_each_row_mut(y, width, par::GRAIN / width, |start, y| {
-                multiply_blocks(width, &d[start * width * width..], &x[start * width..], y, |dx, y| *y = dx);
+                multiply_blocks(width, &d[start * width * width..], &x[start * width..], y, |dx, y| *y = T::narrow(dx));
             });
         });
     }
 
-    fn dot<T: Scalar>(&self, x: &[T], y: &[T]) -> f64 {
+    fn convert<T: Number, U: Number>(&self, factor: f64, d: Option<&[f32]>, x: &[T], y: &mut [U]) -> f64 {
+        let peak = AtomicU64::new(0);
+        assert_eq!(x.len(), y.len());
+        self.run(x.len(), || {
+            par::for_each_mut(y, par::GRAIN, |start, y| {
+                let x = &x[start..];
+                let mut largest = 0;
+                let mut put = |y: &mut U, value: f64| {
+                    largest = largest.max(size_bits(value));
+                    *y = U::from_f64(value);
+                };
+                match d {
+                    Some(d) => y
+                        .iter_mut()
+                        .zip(x.iter().zip(&d[start..]))
+                        .for_each(|(y, (x, d))| put(y, factor * (x.to_f64() * f64::from(*d)))),
+                    None => y.iter_mut().zip(x).for_each(|(y, x)| put(y, factor * x.to_f64())),
+                }
+                peak.fetch_max(largest, Ordering::Relaxed);
+            });
+        });
+        f64::from_bits(peak.into_inner())
+    }
+
+    fn peak<T: Number>(&self, x: &[T]) -> f64 {
+        let peak = AtomicU64::new(0);
+        self.run(x.len(), || {
+            par::for_each_range(x.len(), par::GRAIN, |range| {
+                let largest = x[range].iter().fold(0, |largest, x| largest.max(size_bits(x.to_f64())));
+                peak.fetch_max(largest, Ordering::Relaxed);
+            });
+        });
+        f64::from_bits(peak.into_inner())
+    }
+
+    fn dot<T: Number>(&self, x: &[T], y: &[T]) -> f64 {
         assert_eq!(x.len(), y.len());
         self.run(x.len(), || par::sum(x.len(), par::GRAIN, |range| dot_piece(&x[range.clone()], &y[range])))
     }
+}
+
+/// The bits of an absolute value: as whole numbers they have the order of the values, with infinity and then NaN at the end.
+#[inline(always)]
+fn size_bits(value: f64) -> u64 {
+    value.abs().to_bits()
 }
 
 /// Rows of the blocks of a block diagonal matrix.
@@ -98,29 +142,29 @@ pub(super) fn block_width<T, S>(d: &[S], x: &[T]) -> usize {
 
 /// Gives each element of y the element of D x that belongs to it; d and x may go on beyond y.
 #[inline(always)]
-pub(super) fn multiply_blocks<T: Scalar, S: Number>(
+pub(super) fn multiply_blocks<T: Number, S: Number>(
     width: usize,
     d: &[S],
     x: &[T],
     y: &mut [T],
-    finish: impl Fn(T, &mut T),
+    finish: impl Fn(T::Wide, &mut T),
 ) {
     if width == 1 {
         for ((y, x), d) in y.iter_mut().zip(x).zip(d) {
-            finish(d.cast::<T>() * *x, y);
+            finish(d.cast::<T::Wide>() * x.widen(), y);
         }
         return;
     }
     let blocks = d.chunks_exact(width * width).zip(x.chunks_exact(width));
     for (y, (d, x)) in y.chunks_exact_mut(width).zip(blocks) {
         for (y, d) in y.iter_mut().zip(d.chunks_exact(width)) {
-            finish(d.iter().zip(x).map(|(d, x)| d.cast::<T>() * *x).sum(), y);
+            finish(d.iter().zip(x).map(|(d, x)| d.cast::<T::Wide>() * x.widen()).sum(), y);
         }
     }
 }
 
 /// Four partial sums, because one would make every addition wait for the one before.
-pub(super) fn dot_piece<T: Scalar>(x: &[T], y: &[T]) -> f64 {
+pub(super) fn dot_piece<T: Number>(x: &[T], y: &[T]) -> f64 {
     let mut sums = [0.0_f64; 4];
     let (x4, y4) = (x.chunks_exact(4), y.chunks_exact(4));
     let rest: f64 = x4.remainder().iter().zip(y4.remainder()).map(|(x, y)| x.to_f64() * y.to_f64()).sum();
@@ -133,7 +177,7 @@ pub(super) fn dot_piece<T: Scalar>(x: &[T], y: &[T]) -> f64 {
 }
 
 impl Host {
-    fn zip<T: Scalar, U: Scalar>(&self, x: &[T], y: &mut [U], work: impl Fn(&[T], &mut [U]) + Sync + Send) {
+    fn zip<T: Number, U: Number>(&self, x: &[T], y: &mut [U], work: impl Fn(&[T], &mut [U]) + Sync + Send) {
         assert_eq!(x.len(), y.len());
         self.run(x.len(), || par::for_each_mut(y, par::GRAIN, |start, y| work(&x[start..start + y.len()], y)));
     }

@@ -61,6 +61,8 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
             let before = zr;
             zr = backend.dot(&self.z, &self.r);
             let beta = beta(backend, self, Step { zr, before, alpha });
+            // With a symmetric preconditioner z is orthogonal to the residual before, and all ways to compute β agree.
+            run.watch_symmetry((zr - beta * before).abs() / zr.abs())?;
             backend.axpby(T::ONE, &self.z, T::from_f64(beta), &mut self.p);
         }
     }

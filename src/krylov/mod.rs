@@ -49,6 +49,9 @@ const CARRIED: f64 = 0.25;
 /// An iteration makes progress when the residual norm falls below this share of what it was at the last progress.
 const PROGRESS: f64 = 0.9;
 
+/// Iterations in a row in which a narrow preconditioner may be far from symmetric.
+const ASYMMETRIC: usize = 20;
+
 registry! {
     /// The method of this name, with workspace for vectors of `n` elements.
     fn make<B: Backend, T: Scalar>(backend: &B, n: usize, config: &Config) -> Result<Box<dyn Krylov<B, T>>>;
@@ -82,6 +85,8 @@ pub struct Run<'a, B: Backend, T: Scalar> {
     pub window: usize,
     /// Residual norm and iteration of the last progress.
     pub progress: (f64, usize),
+    /// Iterations in a row in which the preconditioner was far from symmetric.
+    pub asymmetric: usize,
     /// Iteration limit.
     pub limit: usize,
     /// Iterations done.
@@ -211,6 +216,38 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         } else {
             Next::Continue
         })
+    }
+
+    /// Whether the preconditioner is narrower than the method's vectors, so that a failure may be its rounding: what is narrowest.
+    pub fn narrowest(&self) -> Option<String> {
+        self.m.as_ref().and_then(|m| m.narrowest())
+    }
+
+    /// Makes the preconditioner more precise after a failure; false when it is what was asked for.
+    pub fn widen(&mut self, reason: &str) -> Result<bool> {
+        self.asymmetric = 0;
+        self.progress = (f64::INFINITY, self.iterations);
+        match &mut self.m {
+            Some(m) => self.phases.time("promotion", || m.widen(reason)),
+            None => Ok(false),
+        }
+    }
+
+    /// Counts iterations in which z·r of the residual before is more than z·r; a narrow preconditioner that does that again and again has
+    /// lost its symmetry.
+    pub fn watch_symmetry(&mut self, share: f64) -> Result<()> {
+        self.asymmetric = if share > 1.0 { self.asymmetric + 1 } else { 0 };
+        if self.asymmetric < ASYMMETRIC {
+            return Ok(());
+        }
+        match self.narrowest() {
+            Some(narrowest) => fail!(
+                PrecisionLost,
+                "the preconditioner has not been symmetric in {ASYMMETRIC} iterations up to {}; {narrowest}",
+                self.iterations
+            ),
+            None => Ok(()),
+        }
     }
 
     /// An error that tells which property is missing.

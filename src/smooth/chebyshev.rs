@@ -20,7 +20,7 @@ struct Chebyshev<B: Backend, S: Number> {
     radius: f64,
 }
 
-impl<B: Backend, S: Number, V: Scalar> Smoother<B, V> for Chebyshev<B, S> {
+impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Chebyshev<B, S> {
     fn sweep(
         &self,
         backend: &B,
@@ -37,7 +37,7 @@ impl<B: Backend, S: Number, V: Scalar> Smoother<B, V> for Chebyshev<B, S> {
             if sweep.zero_guess && step == 0 {
                 backend.scale_by(&self.inverse, b, p);
                 alpha = 1.0 / d;
-                backend.axpby(V::from_f64(alpha), p, V::ZERO, x);
+                backend.axpby(V::Wide::from_f64(alpha), p, V::Wide::ZERO, x);
                 continue;
             }
             let beta = match step {
@@ -50,10 +50,10 @@ impl<B: Backend, S: Number, V: Scalar> Smoother<B, V> for Chebyshev<B, S> {
             if step == 0 {
                 backend.scale_by(&self.inverse, r, p);
             } else {
-                backend.scale(V::from_f64(beta), p);
+                backend.scale(V::Wide::from_f64(beta), p);
                 backend.add_scaled_by(&self.inverse, r, p);
             }
-            backend.axpby(V::from_f64(alpha), p, V::ONE, x);
+            backend.axpby(V::Wide::from_f64(alpha), p, V::Wide::ONE, x);
         }
         Ok(())
     }
@@ -72,7 +72,7 @@ impl<B: Backend, S: Number, V: Scalar> Smoother<B, V> for Chebyshev<B, S> {
 }
 
 /// The interval comes from an estimate of the largest eigenvalue.
-pub(super) fn build<B: Place, T: Scalar, S: Number, V: Scalar>(
+pub(super) fn build<B: Place, T: Scalar, S: Number, V: Number>(
     backend: &B,
     setup: &Setup<'_, T>,
 ) -> Result<Box<dyn Smoother<B, V>>> {

@@ -2,7 +2,7 @@
 //! is Gauss-Seidel in another order of the rows, so it converges for every SPD matrix.
 
 use super::{Setup, Smoother, Sweep, stored};
-use crate::amg::scaling;
+use crate::amg::scaling::{self, Rounding};
 use crate::backend::{Backend, Operator};
 use crate::error::Result;
 use crate::host::multicolour::{self, Colouring};
@@ -43,7 +43,7 @@ struct GaussSeidel<S> {
     shared: bool,
 }
 
-impl<S: Number, V: Scalar> Smoother<Host, V> for GaussSeidel<S> {
+impl<S: Number, V: Number> Smoother<Host, V> for GaussSeidel<S> {
     fn sweep(
         &self,
         backend: &Host,
@@ -90,13 +90,13 @@ impl<S: Number, V: Scalar> Smoother<Host, V> for GaussSeidel<S> {
 }
 
 /// Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of set-up.
-pub(super) fn build<T: Scalar, S: Number, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
+pub(super) fn build<T: Scalar, S: Number, V: Number>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
     let inverse: Vec<T> = diagonal::inverse(&setup.a, setup.diagonal_width(), diagonal::AS_IT_IS)?;
     Ok(Box::new(GaussSeidel {
         inverse: stored::<T, S>(&inverse, 1.0)?,
         colouring: Colouring::new(&setup.a)?,
         direction: Direction::from_name(&setup.config.text("amg.smoother.gauss_seidel.direction")),
-        matrix: scaling::store::<T, S>(setup.matrix, "smoother's matrix")?,
+        matrix: scaling::store::<T, S>(setup.matrix, "smoother's matrix", Rounding::Nearest)?,
         shared: S::PRECISION == T::PRECISION,
     }))
 }

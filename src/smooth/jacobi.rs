@@ -14,7 +14,7 @@ pub(super) struct Diagonal<B: Backend, S: Number> {
     pub values: usize,
 }
 
-impl<B: Backend, S: Number, V: Scalar> Smoother<B, V> for Diagonal<B, S> {
+impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Diagonal<B, S> {
     fn sweep(
         &self,
         backend: &B,
@@ -47,7 +47,7 @@ impl<B: Backend, S: Number, V: Scalar> Smoother<B, V> for Diagonal<B, S> {
 }
 
 /// The same weight for every row.
-pub(super) fn build<B: Place, T: Scalar, S: Number, V: Scalar>(
+pub(super) fn build<B: Place, T: Scalar, S: Number, V: Number>(
     backend: &B,
     setup: &Setup<'_, T>,
 ) -> Result<Box<dyn Smoother<B, V>>> {

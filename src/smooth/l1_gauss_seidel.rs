@@ -3,7 +3,7 @@
 //! rows alone, and with them the result. Forward before the coarse correction, backward after it.
 
 use super::{Setup, Smoother, Sweep, stored};
-use crate::amg::scaling;
+use crate::amg::scaling::{self, Rounding};
 use crate::backend::{Backend, Operator};
 use crate::error::Result;
 use crate::host::{Host, gauss_seidel};
@@ -18,7 +18,7 @@ struct L1GaussSeidel<S> {
     shared: bool,
 }
 
-impl<S: Number, V: Scalar> Smoother<Host, V> for L1GaussSeidel<S> {
+impl<S: Number, V: Number> Smoother<Host, V> for L1GaussSeidel<S> {
     fn sweep(
         &self,
         backend: &Host,
@@ -54,9 +54,9 @@ impl<S: Number, V: Scalar> Smoother<Host, V> for L1GaussSeidel<S> {
 }
 
 /// Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of set-up.
-pub(super) fn build<T: Scalar, S: Number, V: Scalar>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
+pub(super) fn build<T: Scalar, S: Number, V: Number>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
     let inverse: Vec<T> = gauss_seidel::l1_inverse(&setup.a, setup.diagonal_width())?;
     let inverse = stored::<T, S>(&inverse, 1.0)?;
-    let matrix = scaling::store::<T, S>(setup.matrix, "smoother's matrix")?;
+    let matrix = scaling::store::<T, S>(setup.matrix, "smoother's matrix", Rounding::Nearest)?;
     Ok(Box::new(L1GaussSeidel { matrix, inverse, shared: S::PRECISION == T::PRECISION }))
 }

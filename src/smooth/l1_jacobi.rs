@@ -9,7 +9,7 @@ use crate::host::diagonal;
 use crate::scalar::{Number, Scalar};
 
 /// The inverse of D from the rows of the matrix.
-pub(super) fn build<B: Place, T: Scalar, S: Number, V: Scalar>(
+pub(super) fn build<B: Place, T: Scalar, S: Number, V: Number>(
     backend: &B,
     setup: &Setup<'_, T>,
 ) -> Result<Box<dyn Smoother<B, V>>> {

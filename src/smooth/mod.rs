@@ -16,7 +16,7 @@ use crate::scalar::{Number, Precision, Scalar, with_storage};
 use crate::sparse::{CsrView, SharedCsr};
 
 /// A smoother of one level, for vectors of precision `V`.
-pub trait Smoother<B: Backend, V: Scalar>: Send + Sync {
+pub trait Smoother<B: Backend, V: Number>: Send + Sync {
     /// One sweep on A x = b. `scratch` holds [`Smoother::scratch`] vectors.
     fn sweep(
         &self,
@@ -105,7 +105,7 @@ fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<Vec<S>> {
 
 registry! {
     /// The smoother of this name, its data stored as `S`.
-    fn make<B: Place, T: Scalar, S: Number, V: Scalar>(backend: &B, setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<B, V>>>;
+    fn make<B: Place, T: Scalar, S: Number, V: Number>(backend: &B, setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<B, V>>>;
     "chebyshev" => chebyshev::build::<B, T, S, V>(backend, setup);
     "gauss_seidel" => backend.host_smoother("gauss_seidel", gauss_seidel::build::<T, S, V>(setup)?);
     "jacobi" => jacobi::build::<B, T, S, V>(backend, setup);
@@ -119,8 +119,13 @@ pub(crate) fn name(config: &Config, near_null_space: bool) -> String {
     config.choice("amg.smoother.type").unwrap_or(default.to_string())
 }
 
+/// Whether the smoother of this name keeps the level's matrix in its own format.
+pub(crate) fn keeps_matrix(name: &str) -> bool {
+    matches!(name, "gauss_seidel" | "l1_gauss_seidel")
+}
+
 /// The smoother of this name on a backend, its data stored in `storage`.
-pub(crate) fn build<B: Place, T: Scalar, V: Scalar>(
+pub(crate) fn build<B: Place, T: Scalar, V: Number>(
     name: &str,
     backend: &B,
     setup: &Setup<'_, T>,

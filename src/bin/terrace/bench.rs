@@ -29,6 +29,8 @@ enum What {
     Spmv(crate::spmv::Arguments),
     /// Products and solves on a GPU against the bandwidth of its memory
     Gpu(crate::gpu::Arguments),
+    /// Iterations in the number formats of a published table of mixed-precision AMG, beside the published ones
+    Table(crate::table::Arguments),
     /// Iterations and outcomes on a folder of Matrix Market files, as a page of the documentation
     Matrices(crate::matrices::Arguments),
 }
@@ -63,6 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         What::Hypre(arguments) => return crate::hypre::run(arguments),
         What::Spmv(arguments) => return crate::spmv::run(arguments),
         What::Gpu(arguments) => return crate::gpu::run(arguments),
+        What::Table(arguments) => return crate::table::run(arguments),
         What::Matrices(arguments) => return crate::matrices::run(arguments),
     };
     let progress = Progress::new(false);

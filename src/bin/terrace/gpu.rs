@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use terrace::backend::{Backend, Operator, Place};
 use terrace::gpu::Gpu;
+use terrace::host::spmv::Sums;
 use terrace::scalar::Number;
 use terrace::sparse::SharedCsr;
 use terrace::{Amg, Config, Context, Error, Guess, Matrix, Result, Scalar, Solver, Status, gallery};
@@ -241,7 +242,7 @@ fn cusparse_products(_: &Gpu, _: &SharedCsr<f64>, _: &Arguments) -> Result<Vec<P
 fn product<S: Number, V: Scalar>(gpu: &Gpu, matrix: &SharedCsr<f64>, arguments: &Arguments) -> Result<Product> {
     let view = matrix.view();
     let (rows, cols) = (view.scalar_rows(), view.scalar_cols());
-    let a: Box<dyn Operator<Gpu, V>> = gpu.matrix(matrix.cast::<S>()?)?;
+    let a: Box<dyn Operator<Gpu, V>> = gpu.matrix(matrix.cast::<S>()?, Sums::Wide)?;
     let x = gpu.array(gallery::random_vector(cols)?.into_iter().map(V::from_f64).collect())?;
     let mut y = gpu.zeros::<V>(rows)?;
     let seconds = time(gpu, arguments.repeat, || a.apply(V::ONE, &x, V::ZERO, &mut y))?;

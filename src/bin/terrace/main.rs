@@ -16,6 +16,7 @@ mod progress;
 mod solve;
 mod spmv;
 mod svg;
+mod table;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
