@@ -96,6 +96,7 @@ pub(super) trait Runtime: Send + Sync {
     /// The arguments are those of the kernel, and the arrays among them live until the work is done.
     unsafe fn launch(&self, kernel: Kernel, blocks: usize, arguments: &mut Arguments) -> Result<()>;
     /// The stream as CUDA's libraries take it, if it is one of CUDA.
+    #[cfg(terrace_cuda)]
     fn cuda_stream(&self) -> Option<usize>;
     /// Captures what `work` launches, without running it. Nothing in it waits or copies to the host.
     fn capture(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Box<dyn Graph>>;

@@ -248,6 +248,7 @@ impl Runtime for Sim {
         unsafe { self.shared.launch(kernel, blocks, pointers.as_mut_ptr(), &sizes[..*count]) }
     }
 
+    #[cfg(terrace_cuda)]
     fn cuda_stream(&self) -> Option<usize> {
         None
     }
