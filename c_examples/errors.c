@@ -50,7 +50,7 @@ static const double values[] = {2, -1, -1, 2, -1, -1, 2};
 static void arguments(void) {
     terrace_matrix *matrix = NULL;
     terrace_context *none = NULL;
-    terrace_status status = terrace_context_create("cuda:0", &none);
+    terrace_status status = terrace_context_create("gpu:0", &none);
     char sentence[512] = "";
     terrace_last_error(NULL, sentence, sizeof sentence, NULL); /* no context yet: the thread keeps the sentence */
     printf("unknown device\n    %s: %s\n", terrace_status_name(status), sentence);

@@ -32,6 +32,8 @@
  *   solver                         Krylov method and its precision
  *   right_hand_sides               right-hand sides of the last solve
  *   setup_seconds                  whole set-up or update
+ *   promotions                     what precision auto gave wider formats since set-up, and why, one to a line
+ *   setup_plan_seconds             choice of number formats
  *   setup_strength_seconds         strength of connection
  *   setup_coarsen_seconds          choice of coarse unknowns
  *   setup_interpolation_seconds    interpolation and its transpose
@@ -51,6 +53,7 @@
  *   vector_precision               working vectors
  *   transfer_precision             storage of interpolation and restriction to the next level
  *   smoother_precision             storage of the smoother's data
+ *   precision_reason               why the formats are what they are, where the options left them open; else empty
  *   smoother                       smoother, or solver of the coarsest level
  *   pre_sweeps                     sweeps before the coarse correction, or the first half of them where a coarsest level is swept; 0 where it is factorised
  *   post_sweeps                    sweeps after the coarse correction, or the second half
@@ -196,7 +199,7 @@ typedef void (*terrace_log_callback)(terrace_log_level level, const char *messag
 
 /**
  * Number format of an array: `TERRACE_F64`, `TERRACE_F32` for values, `TERRACE_I32`, `TERRACE_I64` for indices; for
- * `terrace_config_set_level` also `TERRACE_INPUT`.
+ * `terrace_config_set_level` also `TERRACE_F16`, `TERRACE_BF16`, `TERRACE_INPUT` and `TERRACE_AUTO`.
  */
 typedef int32_t terrace_type;
 
@@ -254,7 +257,7 @@ typedef int32_t terrace_guess;
 #define TERRACE_I64 17
 
 /**
- * Precision of a level: chosen by the library. This version answers it with `TERRACE_ERROR_UNSUPPORTED`.
+ * Precision of a level: chosen by set-up.
  */
 #define TERRACE_AUTO (-1)
 
@@ -683,7 +686,7 @@ terrace_status terrace_config_set_real(terrace_config *config, const char *key, 
  * - `config`: not NULL.
  * - `level`: 0 (the finest) to 63, or `TERRACE_LAST` for all levels below the last one named.
  * - `part`: `TERRACE_LEVEL_MATRIX`, `TERRACE_LEVEL_VECTOR`, `TERRACE_LEVEL_SMOOTHER` or `TERRACE_LEVEL_TRANSFER`.
- * - `precision`: `TERRACE_F64`, `TERRACE_F32`, but for vectors also `TERRACE_F16` and `TERRACE_BF16`, or `TERRACE_INPUT` for that of the matrix that is handed over.
+ * - `precision`: `TERRACE_F64`, `TERRACE_F32`, `TERRACE_F16`, `TERRACE_BF16`, `TERRACE_INPUT` for that of the matrix that is handed over, or `TERRACE_AUTO` for what set-up finds good enough.
  *
  * Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`
  * (`TERRACE_F16`, `TERRACE_BF16`, `TERRACE_AUTO`). One thread at a time for each context.

@@ -1,6 +1,6 @@
 //! A context: the device, its threads, the log, and nothing global.
 
-use crate::error::{Result, fail};
+use crate::error::{Error, Result, fail};
 use crate::gpu::Gpu;
 use rayon::ThreadPool;
 use std::cell::Cell;
@@ -134,11 +134,13 @@ impl Context {
                 );
             }
         };
-        let gpu = match kind {
-            DeviceKind::Host => None,
-            DeviceKind::Cuda => Some(Gpu::open(kind, number.unwrap_or(0))?),
-            DeviceKind::Sim => Some(Gpu::open(kind, number.unwrap_or(32))?),
+        let opened = match kind {
+            DeviceKind::Host => Ok(None),
+            DeviceKind::Cuda => Gpu::open(kind, number.unwrap_or(0)).map(Some),
+            DeviceKind::Sim => Gpu::open(kind, number.unwrap_or(32)).map(Some),
         };
+        let gpu =
+            opened.map_err(|error| Error::new(error.status, format!("device \"{device}\": {}", error.message)))?;
         let inner = Inner {
             device: kind,
             gpu,
