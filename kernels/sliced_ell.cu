@@ -6,19 +6,20 @@
 
 constexpr int SLICE = 32;
 
-// Slots whose loads are under way at the same time: what a thread waits for is memory.
-constexpr int BATCH = 8;
+// Slots whose loads are under way at the same time: what a thread waits for is memory. Wide values take twice the registers, and with more of
+// them fewer threads fit.
+template <class S> constexpr int BATCH = sizeof(S) == 8 ? 4 : 8;
 
 // The sum over slots first, first + STEP, ... of `count`; all arrays begin at the first slot of the slice.
 template <int STEP, class S, class O, class X, class Y>
 DEVICE Y slots_sum(int first, int count, int r, const In<i32> &bases, const In<O> &offsets, const In<S> &values,
                    const In<X> &x) {
     Y sum = 0;
-    for (int k = first; k < count; k += BATCH * STEP) {
-        S value[BATCH];
-        i32 column[BATCH];
+    for (int k = first; k < count; k += BATCH<S> * STEP) {
+        S value[BATCH<S>];
+        i32 column[BATCH<S>];
         UNROLL
-        for (int j = 0; j < BATCH; ++j) {
+        for (int j = 0; j < BATCH<S>; ++j) {
             const int slot = k + j * STEP;
             if (slot < count) {
                 column[j] = bases[slot] + static_cast<i32>(offsets.once(slot * SLICE + r));
@@ -26,7 +27,7 @@ DEVICE Y slots_sum(int first, int count, int r, const In<i32> &bases, const In<O
             }
         }
         UNROLL
-        for (int j = 0; j < BATCH; ++j) {
+        for (int j = 0; j < BATCH<S>; ++j) {
             if (k + j * STEP < count) {
                 sum += Wide<Y>::of(value[j]) * Wide<Y>::of(x[column[j]]);
             }

@@ -52,7 +52,8 @@ impl Place for Gpu {
                 "sums in the format of the result do not exist on GPUs (option precision.accumulate)"
             );
         }
-        (vector_index::<X>()?, vector_index::<Y>()?);
+        vector_index::<X>()?;
+        vector_index::<Y>()?;
         let a = matrix.view();
         if a.block != Block::SCALAR {
             return Ok(Box::new(Placed(Bsr::new::<X, Y>(self, &a)?)));
