@@ -86,6 +86,15 @@ pub enum AnyMut<'a, B: Backend> {
     F32(&'a mut B::Slice<f32>),
 }
 
+/// Column indices of a stored matrix on the host; other backends have formats of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Columns {
+    /// In 32 bits, shared with whoever has the matrix.
+    Shared,
+    /// In 16 bits where that saves enough.
+    Compact,
+}
+
 /// What set-up asks of a backend: it computes on the host, and what the solve phase needs is placed where the solve phase runs.
 pub trait Place: Backend {
     /// An array of the host as one of this backend.
@@ -94,6 +103,7 @@ pub trait Place: Backend {
     fn matrix<S: Number, X: Number, Y: Number>(
         &self,
         matrix: SharedCsr<S>,
+        columns: Columns,
         sums: Sums,
     ) -> Result<Box<dyn Operator<Self, X, Y>>>;
     /// A dense matrix of `n` rows and columns, row by row, as an operator.

@@ -86,7 +86,7 @@ pub trait Number: Copy + Debug + Default + PartialEq + Send + Sync + 'static {
     /// Additive identity.
     const ZERO: Self;
 
-    /// Nearest value of this type.
+    /// Nearest value of this type; for 16 bits that of the nearest f32.
     fn from_f64(value: f64) -> Self;
     /// Exact for every format.
     fn to_f64(self) -> f64;
@@ -140,8 +140,9 @@ macro_rules! number {
 
 number!(f64, F64, 0.0, identity, identity, f64, identity, identity);
 number!(f32, F32, 0.0, (|v: f64| v as f32), f64::from, f32, identity, identity);
-number!(f16, F16, f16::ZERO, f16::from_f64, f16::to_f64, f32, f16::to_f32, f16::from_f32);
-number!(bf16, BF16, bf16::ZERO, bf16::from_f64, bf16::to_f64, f32, bf16::to_f32, bf16::from_f32);
+// By way of f32, which processors convert and software converts alike.
+number!(f16, F16, f16::ZERO, (|v: f64| f16::from_f32(v as f32)), f16::to_f64, f32, f16::to_f32, f16::from_f32);
+number!(bf16, BF16, bf16::ZERO, (|v: f64| bf16::from_f32(v as f32)), bf16::to_f64, f32, bf16::to_f32, bf16::from_f32);
 
 /// A vector of either type, to read.
 pub enum SliceRef<'a> {
@@ -255,6 +256,22 @@ pub(crate) use with_storage;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Wider and back is the same number, and narrowing picks the nearest one.
+        #[test]
+        fn conversions_round_trip(bits in any::<u16>(), value in -7e4_f64..7e4) {
+            let (h, b) = (f16::from_bits(bits), bf16::from_bits(bits));
+            if !h.is_nan() && !b.is_nan() {
+                prop_assert_eq!((f16::narrow(h.widen()), bf16::narrow(b.widen())), (h, b));
+                prop_assert_eq!((h.cast::<f64>().cast::<f16>(), b.cast::<f32>().cast::<bf16>()), (h, b));
+            }
+            let (h, b) = (f16::from_f64(value), bf16::from_f64(value));
+            prop_assert!(!h.is_finite() || (h.to_f64() - value).abs() <= value.abs() / 2048.0 + 3e-8);
+            prop_assert!((b.to_f64() - value).abs() <= value.abs() / 256.0);
+        }
+    }
 
     #[test]
     fn names_round_trip_and_casts_are_idempotent() {

@@ -1,7 +1,7 @@
 //! A Krylov method with its preconditioner: what a simulator calls in every step.
 
 use crate::amg::Amg;
-use crate::backend::{AnyMut, AnyRef, Backend, Operator, Place, Preconditioner};
+use crate::backend::{AnyMut, AnyRef, Backend, Columns, Operator, Place, Preconditioner};
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
 use crate::error::{Error, Result, Status, fail, try_capacity, try_vec};
@@ -231,8 +231,8 @@ impl Solver {
         match (&self.operator, matrix) {
             (Some(user), _) => backend.host_operator(Box::new(user.clone())),
             (None, Some(matrix)) => match matrix.precision() {
-                Precision::F32 => backend.matrix(matrix.shared::<f32>()?, Sums::Wide),
-                _ => backend.matrix(matrix.shared::<f64>()?, Sums::Wide),
+                Precision::F32 => backend.matrix(matrix.shared::<f32>()?, Columns::Shared, Sums::Wide),
+                _ => backend.matrix(matrix.shared::<f64>()?, Columns::Shared, Sums::Wide),
             },
             (None, None) => fail!(NotSetUp, "neither a matrix nor an operator callback was given"),
         }

@@ -298,6 +298,18 @@ fn bench_spmv_compares_with_the_triad() {
     fails(&["bench", "spmv", "poisson8:3"], &["no family is called"]);
 }
 
+#[test]
+fn bench_cycle_compares_precisions() {
+    let text = succeeds(&["bench", "cycle", "-p", "poisson7:12", "--repeat", "2", "--solves", "1", "--threads", "2"]);
+    let json: Json = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    let precisions = json["precisions"].as_array().unwrap();
+    for (measured, name) in precisions.iter().zip(["f64", "f32", "f16/f32", "bf16/f32"]) {
+        assert!(measured["precision"] == name && text.contains(name), "{text}");
+        assert!(measured["cycle_seconds"].as_f64().unwrap() > 0.0 && measured["solve_seconds"].as_f64().unwrap() > 0.0);
+        assert!(measured["bytes_ratio"].as_f64().unwrap() >= if name == "f64" { 1.0 } else { 1.3 }, "{text}");
+    }
+}
+
 /// With no compiler of the peers on the path, the benchmark says what to install.
 #[test]
 fn bench_peers_needs_the_peers() {

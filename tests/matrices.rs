@@ -17,6 +17,7 @@ struct Row {
     iterations: usize,
     residual: f64,
     status: String,
+    auto: usize,
 }
 
 /// The rows below a heading of the page.
@@ -33,6 +34,7 @@ fn rows(heading: &str) -> Vec<Row> {
                 iterations: cells[5].parse().unwrap_or(usize::MAX),
                 residual: cells[6].parse().unwrap_or(f64::NAN),
                 status: cells[7].to_string(),
+                auto: cells.get(8).and_then(|cell| cell.parse().ok()).unwrap_or(usize::MAX),
             }
         })
         .collect()
@@ -54,6 +56,12 @@ fn the_page_claims_that_every_symmetric_matrix_is_solved() {
     for row in &symmetric {
         assert_eq!(row.status, "converged", "{}", row.name);
         assert!(row.residual <= 1e-8 && row.iterations <= 5000, "{}", row.name);
+        assert!(
+            row.auto as f64 <= (1.1 * row.iterations as f64).ceil(),
+            "{} with precision auto: {}",
+            row.name,
+            row.auto
+        );
         assert!(row.preset == "default" || presets::find(&row.preset).is_ok(), "{}", row.preset);
     }
     for row in rows("Others") {

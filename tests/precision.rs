@@ -116,3 +116,159 @@ fn scaling_changes_nothing_but_the_storage() {
     let largest = plain.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
     assert!(scaled.iter().zip(&plain).all(|(s, p)| (s - p).abs() <= 1e-11 * largest));
 }
+
+/// Names of the formats of the first levels: matrix, vector, transfer, smoother.
+fn formats(matrix: &Arc<Matrix>, options: &[(&str, &str)]) -> Vec<[&'static str; 4]> {
+    let report = Amg::setup(&Context::new("host:2").unwrap(), matrix, &config(options)).unwrap().report();
+    let of = |l: &terrace::report::LevelReport| {
+        [l.matrix_precision, l.vector_precision, l.transfer_precision, l.smoother_precision].map(|p| p.name())
+    };
+    report.levels.iter().map(of).take(3).collect()
+}
+
+#[test]
+fn names_stand_for_the_formats_of_all_levels() {
+    let matrix = scaled("poisson7:16", 1.0);
+    let (dp, sp, hp, bf) = ("f64", "f32", "f16", "bf16");
+    for (name, expected) in [
+        ("dp", [[dp; 4]; 3]),
+        ("dp-sp", [[dp; 4], [sp; 4], [sp; 4]]),
+        ("dp-sp-hp", [[dp; 4], [sp; 4], [hp; 4]]),
+        ("dp-hp", [[dp; 4], [hp; 4], [hp; 4]]),
+        ("dp-sp-bf", [[dp; 4], [sp; 4], [bf; 4]]),
+        ("dp-bf", [[dp; 4], [bf; 4], [bf; 4]]),
+        ("(dp-sp,hp)", [[hp, dp, hp, dp], [hp, sp, hp, sp], [hp, sp, hp, sp]]),
+        ("(dp, dp-sp-bf)", [[dp; 4], [sp, dp, sp, dp], [bf, dp, bf, dp]]),
+    ] {
+        assert_eq!(formats(&matrix, &[("precision", name)]), expected, "{name}");
+        let (reference, _) = solve(&matrix, &[]);
+        let (iterations, _) = solve(&matrix, &[("precision", name)]);
+        assert!(iterations <= reference + 3, "{name}: {iterations} against {reference}");
+    }
+    // A part of its own goes before the name, and comes back to it level by level.
+    let options = [("precision", "dp-sp"), ("precision.matrix", "preset,f16")];
+    assert_eq!(formats(&matrix, &options), [[dp; 4], [hp, sp, sp, sp], [hp, sp, sp, sp]]);
+    for bad in ["dp-", "(dp)", "(dp,sp", "f16", "dp,sp", ""] {
+        let error = Config::new().set_str("precision", bad).unwrap_err();
+        assert!(error.status == Status::OptionValue && error.message.contains("(dp-sp,hp)"), "{bad}: {error}");
+    }
+    let mut json = Config::new();
+    json.load_json(r#"{"precision": "dp-hp"}"#).unwrap();
+    assert_eq!(json.to_json(), r#"{"precision.preset":"dp-hp"}"#);
+}
+
+#[test]
+fn vectors_of_16_bits_work_whatever_the_size_of_the_right_hand_side() {
+    let matrix = scaled("poisson7:16", 1.0);
+    let solve = |precision: &str, size: f64| {
+        let options = [("precision", precision), ("solver.tolerance", "1e-10")];
+        let mut solver = Solver::new(&Context::new("host:2").unwrap(), &config(&options));
+        solver.setup(Some(&matrix)).unwrap();
+        let (b, mut x) = (vec![size; matrix.rows()], vec![0.0; matrix.rows()]);
+        assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{precision} {size:e}");
+        solver.report().solves[0].iterations
+    };
+    let reference = solve("dp", 1.0);
+    for precision in ["dp-hp", "hp", "dp-bf", "bf", "sp"] {
+        for size in [1.0, 1e-30, 1e-100, 1e20, 1e60] {
+            let iterations = solve(precision, size);
+            assert!(iterations <= reference + 4, "{precision}, {size:e}: {iterations} against {reference}");
+        }
+    }
+}
+
+#[test]
+fn auto_saves_bytes_and_no_problem_takes_a_tenth_more_iterations() {
+    for name in ["poisson7:24", "poisson27:20", "jumps:24:contrast=1e6", "elasticity:10", "lognormal:16", "beam:1"] {
+        let (reference, _) = solve(&scaled(name, 1.0), &[]);
+        for factor in [1.0, 1e12, 1e-12, 1e30] {
+            let matrix = scaled(name, factor);
+            for smoother in ["auto", "l1_gauss_seidel"] {
+                let smoother = ("amg.smoother.type", smoother);
+                let (wide, _) = solve(&matrix, &[smoother]);
+                let (iterations, residual) = solve(&matrix, &[smoother, ("precision", "auto")]);
+                assert!(
+                    iterations as f64 <= (1.1 * wide as f64).ceil() && residual <= 1e-8,
+                    "{name} times {factor:e}, {smoother:?}: {iterations} against {wide} ({reference})"
+                );
+            }
+            let levels = formats(&matrix, &[("precision", "auto")]);
+            assert!(levels.iter().flatten().any(|format| *format != "f64"), "{name} times {factor:e}: {levels:?}");
+        }
+    }
+}
+
+#[test]
+fn auto_says_why() {
+    let options = config(&[("precision", "auto")]);
+    let setup =
+        |name: &str| Amg::setup(&Context::new("host:2").unwrap(), &scaled(name, 1.0), &options).unwrap().report();
+    let report = setup("poisson27:20");
+    assert!(report.levels.iter().all(|level| level.precision_reason.contains("; vectors ")));
+    assert!(report.to_text().contains("level 0: matrix f16: costs nothing"), "{}", report.to_text());
+    let tiny = setup("poisson7:4");
+    assert_eq!(tiny.levels[0].precision_reason, "too small to gain anything");
+    assert_eq!(tiny.levels[0].matrix_precision.name(), "f64");
+}
+
+#[test]
+fn what_overflows_is_an_error_that_names_the_level_or_under_auto_promoted() {
+    let matrix = scaled("poisson7:24", 1.0);
+    let n = matrix.rows();
+    let solve = |options: &[(&str, &str)], size: f64| {
+        let mut solver = Solver::new(&Context::new("host:2").unwrap(), &config(options));
+        solver.setup(Some(&matrix)).unwrap();
+        let mut x = vec![0.0; n];
+        (solver.solve(&vec![size; n], &mut x, Guess::Zero), solver.report(), x)
+    };
+    let unscaled = ("precision.residual_scaling", "none");
+    let (result, ..) = solve(&[("precision", "dp-sp-hp"), unscaled], 1e6);
+    let error = result.unwrap_err();
+    assert_eq!(error.status, Status::PrecisionLost);
+    assert!(error.message.starts_with("level 2: numbers beyond the range of its vectors (f16)"), "{error}");
+
+    let mut amg =
+        Amg::setup(&Context::new("host:2").unwrap(), &matrix, &config(&[("precision", "dp-sp"), unscaled])).unwrap();
+    let error = amg.apply(&vec![1e60; n], &mut vec![0.0; n]).unwrap_err();
+    assert!(error.message.starts_with("level 1: "), "{error}");
+
+    // The rehearsal does not see what a solve will be asked for.
+    let (result, report, x) = solve(&[("precision", "auto"), unscaled], 1e60);
+    assert_eq!(result.unwrap(), Status::Success);
+    let [first, ..] = &report.promotions[..] else { panic!("nothing was promoted") };
+    assert!(first.starts_with("level 0 promoted: level 0: numbers"), "{first}");
+    assert_eq!(report.levels[0].vector_precision.name(), "f64");
+    assert!(report.levels[0].precision_reason.contains("; promoted: "), "{}", report.levels[0].precision_reason);
+    assert!(x.iter().all(|x| x.is_finite()) && report.solves[0].true_residual <= 1e-8);
+}
+
+#[test]
+fn diagonals_that_cannot_be_used_are_equilibrated_or_named() {
+    // A saddle point: the last unknowns have no diagonal to scale by.
+    let mut problem = gallery::parse("poisson5:12").unwrap();
+    let a = &mut problem.matrix;
+    for i in 0..a.rows {
+        let row = a.offsets[i] as usize..a.offsets[i + 1] as usize;
+        for k in row.filter(|k| a.columns[*k] as usize == i && i % 7 == 3) {
+            a.values[k] = -1e-3;
+        }
+    }
+    let matrix = Arc::new(problem.into_matrix().unwrap());
+    let setup = |scaling: &str| {
+        let options = config(&[("precision.matrix", "f16"), ("precision.scaling", scaling), ("amg.max_levels", "2")]);
+        Amg::setup(&Context::new("host:2").unwrap(), &matrix, &options)
+    };
+    let error = setup("diagonal").err().unwrap();
+    assert!(error.status == Status::PrecisionLost && error.message.contains("row 3"), "{error}");
+    for scaling in ["auto", "equilibrate"] {
+        assert_eq!(setup(scaling).unwrap().report().levels[0].matrix_precision.name(), "f16");
+    }
+}
+
+#[test]
+fn rounding_that_keeps_row_sums_solves_as_well() {
+    let matrix = scaled("jumps:20:contrast=1e6", 1.0);
+    let (wide, _) = solve(&matrix, &[]);
+    let (kept, _) = solve(&matrix, &[("precision.matrix", "f16"), ("precision.rounding", "row_sums")]);
+    assert!(kept <= wide + wide / 4 + 1, "{kept} against {wide}");
+}

@@ -55,15 +55,15 @@ pub(super) fn in_range(precision: Precision, peak: f64) -> bool {
     exponents(precision).is_none_or(|(low, high, _)| (f64::from(low).exp2()..f64::from(high).exp2()).contains(&peak))
 }
 
-/// The power of two that brings `peak` into the range, if there is one.
-pub(super) fn into_range(precision: Precision, peak: f64) -> Option<f64> {
+/// The power of two that brings `peak` into the range, if there is one, for arithmetic in type `T`.
+pub(super) fn into_range<T: Scalar>(precision: Precision, peak: f64) -> Option<f64> {
     let (_, _, target) = exponents(precision)?;
     if peak == 0.0 || !peak.is_finite() {
         return None;
     }
     let exponent = f64::from(target) - peak.log2().floor();
-    // Within f32, in which the factor is applied.
-    Some(exponent.clamp(-120.0, 120.0).exp2())
+    let largest = if T::PRECISION == Precision::F64 { 1000.0 } else { 120.0 };
+    Some(exponent.clamp(-largest, largest).exp2())
 }
 
 /// What comes below a level's smoother.
@@ -246,7 +246,7 @@ impl<B: Backend, V: Number, W: Number> Coarse<B, V, W> {
         if !self.guarded || in_range(W::PRECISION, backend.peak(&self.b)) {
             return Ok(1.0);
         }
-        let factor = into_range(W::PRECISION, backend.peak(r)).unwrap_or(1.0);
+        let factor = into_range::<V::Wide>(W::PRECISION, backend.peak(r)).unwrap_or(1.0);
         if factor != 1.0 {
             backend.scale(V::Wide::from_f64(factor), r);
             self.restriction.apply(W::Wide::ONE, r, W::Wide::ZERO, &mut self.b)?;
@@ -342,11 +342,12 @@ mod tests {
     use crate::context::Context;
     use crate::gallery;
     use crate::host::Host;
+    use crate::host::eigenvalue::Known;
     use crate::host::operator::Stored;
     use crate::matrix::Matrix;
     use crate::smooth;
     use crate::sparse::Csr;
-    use std::sync::Arc;
+    use std::sync::{Arc, OnceLock};
 
     #[test]
     fn two_inner_steps_solve_two_unknowns() {
@@ -356,7 +357,8 @@ mod tests {
         let matrix = |t: &[(usize, usize, f64)]| Csr::from_triplets(2, 2, t).unwrap().into_shared();
         let a = matrix(&[(0, 0, 2.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 2.0)]);
         let identity = matrix(&[(0, 0, 1.0), (1, 1, 1.0)]);
-        let setup = smooth::Setup { host: &host, config: &config, a: a.view(), matrix: &a, largest_eigenvalue: None };
+        let (known, estimated) = (&Known::Nothing, &OnceLock::new());
+        let setup = smooth::Setup { host: &host, config: &config, a: a.view(), matrix: &a, known, estimated };
         let smoother = smooth::build::<_, f64, f64>("l1_jacobi", &host, &setup, Precision::F64).unwrap();
         let level = Level {
             backend: host.clone(),

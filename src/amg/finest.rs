@@ -77,13 +77,17 @@ impl<B: Backend, V: Number> Entrance<B, V> {
         let mut factor = 1.0;
         let peak = backend.convert(shift, d, b, own_b);
         if *guarded && !in_range(V::PRECISION, peak) {
-            factor = into_range(V::PRECISION, peak).unwrap_or(1.0);
+            factor = into_range::<f64>(V::PRECISION, peak).unwrap_or(1.0);
             backend.convert(factor * shift, d, b, own_b);
         }
         level.cycle(own_b, own_x)?;
         let result = backend.convert(shift / factor, d, own_x, x);
         let lost = *watched && peak.is_finite() && !result.is_finite();
-        Ok(if lost { Outcome::Lost(level.lost(0)) } else { Outcome::Done })
+        Ok(match lost {
+            true if !backend.peak(own_b).is_finite() => Outcome::Lost(0),
+            true => Outcome::Lost(level.lost(0)),
+            false => Outcome::Done,
+        })
     }
 
     /// A cycle on the caller's own vectors.

@@ -1,41 +1,81 @@
 //! The coarse matrix R A P, computed as R (A P): the tall product first keeps the intermediate small.
 
 use crate::error::Result;
-use crate::host::spgemm;
+use crate::host::terms::{Terms, Values};
+use crate::host::{par, spgemm};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, SharedCsr, Structure};
 use std::sync::Arc;
 
-/// Patterns of an earlier product with the same patterns.
-pub(super) struct Patterns<'a> {
-    /// That of R A P.
-    pub coarse: &'a Arc<Structure>,
-    /// That of A P; found in the first renewal and kept for the later ones, because most hierarchies are never renewed.
-    pub ap: &'a mut Option<Arc<Structure>>,
+/// What a renewal of a product goes by; it depends on patterns alone.
+pub(super) struct Recipe {
+    /// Row offsets of A P.
+    ap_offsets: Vec<i64>,
+    ap: Terms,
+    /// Of R (A P).
+    coarse: Terms,
 }
 
-/// R A P. With `patterns` only values are computed.
+impl Recipe {
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.ap_offsets.as_slice()) + self.ap.bytes() + self.coarse.bytes()
+    }
+
+    /// The recipe, and the values of A P.
+    fn find<T: Scalar>(
+        r: &CsrView<'_, T>,
+        a: &CsrView<'_, T>,
+        p: &SharedCsr<T>,
+        coarse: &Structure,
+    ) -> Result<(Recipe, Vec<T>)> {
+        let product = spgemm::multiply_unsorted(a, &p.view())?;
+        let pattern = (&product.offsets[..], &product.columns[..]);
+        let ap = Terms::find(a, p.structure.own_arrays(), pattern, product.cols)?;
+        let coarse = Terms::find(r, pattern, coarse.own_arrays(), product.cols)?;
+        Ok((Recipe { ap_offsets: product.offsets, ap, coarse }, product.values))
+    }
+
+    /// The values of A P.
+    fn renew<T: Scalar>(&self, a: &CsrView<'_, T>, p: &SharedCsr<T>) -> Result<Vec<T>> {
+        let structure = &p.structure;
+        let p = Values { offsets: structure.own_arrays().0, values: p.values.as_slice(), block: structure.block };
+        self.ap.renew(a, p, &self.ap_offsets, |_, _| ())
+    }
+}
+
+/// An earlier product with the same patterns.
+pub(super) struct Earlier<'a> {
+    /// The pattern of R A P.
+    pub coarse: &'a Arc<Structure>,
+    /// Found in the first renewal and kept for the later ones, because most hierarchies are never renewed.
+    pub recipe: &'a mut Option<Arc<Recipe>>,
+}
+
+/// R A P. Where there is an earlier one only values are computed.
 pub(super) fn product<T: Scalar>(
     r: &CsrView<'_, T>,
     a: &CsrView<'_, T>,
-    p: &CsrView<'_, T>,
-    patterns: Option<Patterns<'_>>,
+    p: &SharedCsr<T>,
+    earlier: Option<Earlier<'_>>,
 ) -> Result<SharedCsr<T>> {
-    let Some(Patterns { coarse, ap }) = patterns else {
-        let mut coarse = spgemm::multiply_intermediate(r, &spgemm::intermediate(a, p)?)?;
-        let Csr { offsets, columns, values, .. } = &mut coarse;
-        fill_empty_diagonals(offsets, columns, Block::square(p.block.cols), values);
+    let Some(Earlier { coarse, recipe }) = earlier else {
+        let mut coarse = spgemm::multiply_intermediate(r, &spgemm::intermediate(a, &p.view())?)?;
+        let Csr { offsets, columns, values, block, .. } = &mut coarse;
+        fill_empty_diagonals(offsets, columns, *block, values);
         return Ok(coarse.into_shared());
     };
-    let mut values = match ap {
-        Some(ap) => spgemm::renew(r, &ap.view(&spgemm::renew(a, p, ap)?), coarse)?,
-        None => {
-            let product = spgemm::intermediate(a, p)?;
-            *ap = Some(Arc::new(product.pattern()?));
-            spgemm::renew_intermediate(r, &product, coarse)?
+    let (recipe, ap) = match recipe {
+        Some(recipe) => (&*recipe, recipe.renew(a, p)?),
+        none => {
+            let (found, ap) = Recipe::find(r, a, p, coarse)?;
+            (&*none.insert(Arc::new(found)), ap)
         }
     };
+    let block = Block { rows: a.block.rows, cols: p.structure.block.cols };
+    let ap = Values { offsets: &recipe.ap_offsets, values: &ap, block };
     let (offsets, columns) = coarse.own_arrays();
+    let mut values = recipe.coarse.renew(r, ap, offsets, |_, _| ())?;
     fill_empty_diagonals(offsets, columns, coarse.block, &mut values);
     Ok(SharedCsr { structure: Arc::clone(coarse), values: Arc::new(values) })
 }
@@ -43,15 +83,18 @@ pub(super) fn product<T: Scalar>(
 /// Puts 1 on zero diagonals. They come from surplus columns of a tentative prolongator, whose coarse unknowns are coupled to
 /// nothing: the unit row keeps them at zero.
 fn fill_empty_diagonals<T: Scalar>(offsets: &[i64], columns: &[i32], block: Block, values: &mut [T]) {
-    for i in 0..offsets.len() - 1 {
-        let row = offsets[i] as usize..offsets[i + 1] as usize;
-        if let Some(k) = row.clone().find(|k| columns[*k] as usize == i) {
-            for r in 0..block.rows {
-                let d = &mut values[k * block.len() + r * block.cols + r];
-                if *d == T::ZERO {
-                    *d = T::ONE;
+    par::for_each_segment_mut(values, offsets, block.len(), par::ROW_GRAIN, |range, values| {
+        let first = offsets[range.start] as usize;
+        for i in range {
+            let mut row = offsets[i] as usize..offsets[i + 1] as usize;
+            if let Some(k) = row.find(|k| columns[*k] as usize == i) {
+                for r in 0..block.rows {
+                    let d = &mut values[(k - first) * block.len() + r * block.cols + r];
+                    if *d == T::ZERO {
+                        *d = T::ONE;
+                    }
                 }
             }
         }
-    }
+    });
 }

@@ -7,16 +7,17 @@ use super::coarsen::{self, Coarse, Coarsening};
 use super::cycle::{self, Below, CoarseGrid, Level, Shape};
 use super::finest::{Entrance, Finest};
 use super::galerkin;
-use super::interp::{self, Input, Interpolation, Output};
+use super::interp::{self, Input, Interpolation, Memory, Output};
 use super::null_space::NearNullSpace;
 use super::plan::{self, Plan};
 use super::rehearsal::{self, Rehearsal};
 use super::scaling::{self, Rounding};
 use super::strength::{self, Graph};
-use crate::backend::{Backend, Operator, Place};
+use crate::backend::{Backend, Columns, Operator, Place};
 use crate::config::{Config, LevelPart, Wanted};
 use crate::context::{Context, LogLevel};
 use crate::error::{Error, Result, Status, fail, try_vec};
+use crate::host::eigenvalue::{Known, Largest};
 use crate::host::spmv::Sums;
 use crate::host::{Host, dense, diagonal, transpose};
 use crate::matrix::Matrix;
@@ -26,7 +27,7 @@ use crate::smooth;
 use crate::sparse::{Block, CsrView, SharedCsr, Structure};
 use half::{bf16, f16};
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// A coarsest level of more rows than this is not factorised, unless the options ask for more.
@@ -40,27 +41,46 @@ const STALLED: f64 = 0.95;
 pub(super) struct Kept {
     transfers: Transfers,
     coarse_matrix: Arc<Structure>,
-    /// As in [`galerkin::Patterns`].
-    ap: Option<Arc<Structure>>,
+    /// As in [`galerkin::Earlier`].
+    recipe: Option<Arc<galerkin::Recipe>>,
+    /// The largest eigenvalue that the smoother went by, where it was estimated.
+    largest_eigenvalue: Option<Largest>,
 }
 
 /// How prolongator and restriction come back.
 #[derive(Clone)]
 enum Transfers {
     /// Computed anew for the strong couplings, coarse unknowns and patterns of the first time.
-    Renewed { graph: Arc<Graph>, coarse: Arc<Coarse>, p: Arc<Structure>, r: Arc<Structure> },
-    /// As they are: a pair of matrices in the precision of set-up, and the bytes that no level shares with it.
-    Unchanged(Arc<dyn Any + Send + Sync>, usize),
+    Renewed {
+        graph: Arc<Graph>,
+        coarse: Arc<Coarse>,
+        p: Arc<Structure>,
+        r: Arc<Structure>,
+        /// Found in the first renewal.
+        transposition: Option<Arc<transpose::Recipe>>,
+        memory: Option<Arc<dyn Memory>>,
+    },
+    /// As they are: a pair of matrices in the precision of set-up, with the bytes of values that no level shares with it, and their patterns.
+    Unchanged { pair: Arc<dyn Any + Send + Sync>, bytes: usize, p: Arc<Structure>, r: Arc<Structure> },
 }
 
 impl Kept {
     /// Bytes held beyond what the levels share.
     pub fn bytes(&self) -> usize {
-        let transfers = match &self.transfers {
-            Transfers::Renewed { graph, coarse, .. } => graph.bytes() + coarse.bytes(),
-            Transfers::Unchanged(_, bytes) => *bytes,
+        // A level that stores its indices in its own way leaves the pattern to this one alone.
+        let alone = |pattern: &Arc<Structure>, here: usize| match Arc::strong_count(pattern) {
+            count if count > here => 0,
+            _ => pattern.owned_bytes(),
         };
-        transfers + self.ap.as_ref().map_or(0, |ap| ap.owned_bytes())
+        let transfers = match &self.transfers {
+            Transfers::Renewed { graph, coarse, p, r, transposition, memory } => {
+                let transposition = transposition.as_ref().map_or(0, |recipe| recipe.bytes());
+                let memory = memory.as_ref().map_or(0, |memory| memory.bytes());
+                graph.bytes() + coarse.bytes() + alone(p, 1) + alone(r, 1) + transposition + memory
+            }
+            Transfers::Unchanged { bytes, p, r, .. } => bytes + alone(p, 2) + alone(r, 2),
+        };
+        transfers + alone(&self.coarse_matrix, 1) + self.recipe.as_ref().map_or(0, |recipe| recipe.bytes())
     }
 }
 
@@ -69,7 +89,9 @@ struct Step<T> {
     p: SharedCsr<T>,
     r: SharedCsr<T>,
     next_space: Option<NearNullSpace>,
-    largest_eigenvalue: Option<f64>,
+    known: Known<T>,
+    /// What a later estimate for the smoother can go by.
+    largest_eigenvalue: Option<Largest>,
     kept: Transfers,
 }
 
@@ -78,8 +100,9 @@ struct Raw<T> {
     a: SharedCsr<T>,
     /// Prolongator and restriction to the next level; none on the coarsest.
     transfer: Option<(SharedCsr<T>, SharedCsr<T>)>,
-    /// As in [`interp::Output`].
-    largest_eigenvalue: Option<f64>,
+    known: Known<T>,
+    /// The largest eigenvalue, where the smoother had to estimate it.
+    estimated: OnceLock<Largest>,
     /// The factors by which its variables are multiplied.
     scale: Option<Vec<f64>>,
     /// Those that were found when its formats were chosen, for when it is scaled.
@@ -157,7 +180,7 @@ impl Builder<'_> {
         phases.time("scaling", || self.scale(&mut raw, &plan))?;
         if !plan.is_open() {
             let top = self.finest(backend, &host, &raw, &plan, &mut phases)?;
-            return Ok(Built { top, plan, kept, phases });
+            return Ok(Built { top, plan, kept: with_estimates(kept, raw), phases });
         }
         // What is held against the rehearsal is on the host, and used as it is where the solve phase runs there.
         let mut top = self.finest(&host, &host, &raw, &plan, &mut phases);
@@ -172,7 +195,7 @@ impl Builder<'_> {
             Ok(top) => *top,
             Err(_) => self.finest(backend, &host, &raw, &plan, &mut phases)?,
         };
-        Ok(Built { top, plan, kept, phases })
+        Ok(Built { top, plan, kept: with_estimates(kept, raw), phases })
     }
 
     /// What speaks against a hierarchy in formats of which some were left open.
@@ -243,9 +266,11 @@ impl Builder<'_> {
                 Err(error) => return Err(error),
             };
         }
+        let tolerance = self.config.real("solver.tolerance");
         let keeps_matrix = smooth::keeps_matrix(&smooth::name(self.config, self.near_null_space.is_some()));
         for (i, level) in raw.iter().enumerate() {
             let (a, d, w) = (level.a.view(), &diagonals[i], &smooth[i]);
+            let energy = plan::energy(&a, d, w)?;
             let share = |m: &SharedCsr<T>| m.view().entries() as f64 / total as f64;
             let matrix = plan::Part::measure(
                 share(&level.a),
@@ -254,7 +279,7 @@ impl Builder<'_> {
                     (Some(s), Precision::F16) => plan::matrix_loss::<T, f16>(&a, s, d, w),
                     (Some(s), _) => plan::matrix_loss::<T, bf16>(&a, s, d, w),
                 },
-                plan::energy(&a, d, w),
+                energy,
             );
             let transfer = level.transfer.as_ref().map(|(p, _)| {
                 let view = p.view();
@@ -267,10 +292,10 @@ impl Builder<'_> {
                         (Some(s), Some(c), _) => plan::transfer_loss::<T, bf16>(&view, (s, c), (d, w), &smooth[i + 1]),
                         _ => plan::Loss::OUT_OF_RANGE,
                     },
-                    plan::energy(&a, d, w),
+                    energy,
                 )
             });
-            plan.decide(i, &plan::Measured { energy: plan::energy(&a, d, w), matrix, transfer }, keeps_matrix);
+            plan.decide(i, &plan::Measured { energy, matrix, transfer }, tolerance, keeps_matrix);
         }
         Ok(Some(rehearsal))
     }
@@ -346,25 +371,50 @@ impl Builder<'_> {
             if last {
                 break;
             }
-            let (transfers, coarse_pattern, mut ap) = match old {
-                Some(Kept { transfers, coarse_matrix, ap }) => (Some(transfers), Some(coarse_matrix), ap),
-                None => (None, None, None),
+            let (transfers, coarse_pattern, mut recipe, earlier_eigenvalue) = match old {
+                Some(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue }) => {
+                    (Some(transfers), Some(coarse_matrix), recipe, largest_eigenvalue)
+                }
+                None => (None, None, None, None),
             };
             let Some(step) = self.step(host, coarsening, interpolation, &view, level, &space, transfers, phases)?
             else {
                 break;
             };
-            let Step { p, r, next_space, largest_eigenvalue, kept } = step;
-            let renewed = coarse_pattern.as_ref().map(|coarse| galerkin::Patterns { coarse, ap: &mut ap });
-            let coarse_matrix = phases.time("galerkin", || galerkin::product(&r.view(), &view, &p.view(), renewed))?;
+            let Step { p, r, next_space, mut known, largest_eigenvalue, kept } = step;
+            let largest_eigenvalue = largest_eigenvalue.or(earlier_eigenvalue);
+            if let (Known::Nothing, Some(largest)) = (&known, &largest_eigenvalue) {
+                known = Known::Earlier(largest.clone());
+            }
+            let earlier = coarse_pattern.as_ref().map(|coarse| galerkin::Earlier { coarse, recipe: &mut recipe });
+            let coarse_matrix = phases.time("galerkin", || galerkin::product(&r.view(), &view, &p, earlier))?;
             if let Some(next) = next_space {
                 space = next;
             }
-            all_kept.push(Kept { transfers: kept, coarse_matrix: Arc::clone(&coarse_matrix.structure), ap });
-            levels.push(Raw { a, transfer: Some((p, r)), largest_eigenvalue, scale: None, factors: None });
+            all_kept.push(Kept {
+                transfers: kept,
+                coarse_matrix: Arc::clone(&coarse_matrix.structure),
+                recipe,
+                largest_eigenvalue,
+            });
+            levels.push(Raw {
+                a,
+                transfer: Some((p, r)),
+                known,
+                estimated: OnceLock::new(),
+                scale: None,
+                factors: None,
+            });
             a = coarse_matrix;
         }
-        levels.push(Raw { a, transfer: None, largest_eigenvalue: None, scale: None, factors: None });
+        levels.push(Raw {
+            a,
+            transfer: None,
+            known: Known::Nothing,
+            estimated: OnceLock::new(),
+            scale: None,
+            factors: None,
+        });
         Ok((levels, all_kept))
     }
 
@@ -381,16 +431,28 @@ impl Builder<'_> {
         earlier: Option<Transfers>,
         phases: &mut Phases,
     ) -> Result<Option<Step<T>>> {
+        let mut transposition = None;
         let (graph, coarse, patterns) = match earlier {
-            Some(Transfers::Unchanged(pair, bytes)) => {
+            Some(Transfers::Unchanged { pair, bytes, .. }) => {
                 let (p, r) = pair
                     .downcast_ref::<(SharedCsr<T>, SharedCsr<T>)>()
                     .expect("the precision of set-up does not change")
                     .clone();
-                let kept = Transfers::Unchanged(pair, bytes);
-                return Ok(Some(Step { p, r, next_space: None, largest_eigenvalue: None, kept }));
+                let (ps, rs) = (Arc::clone(&p.structure), Arc::clone(&r.structure));
+                let kept = Transfers::Unchanged { pair, bytes, p: ps, r: rs };
+                return Ok(Some(Step {
+                    p,
+                    r,
+                    next_space: None,
+                    known: Known::Nothing,
+                    largest_eigenvalue: None,
+                    kept,
+                }));
             }
-            Some(Transfers::Renewed { graph, coarse, p, r }) => (graph, coarse, Some((p, r))),
+            Some(Transfers::Renewed { graph, coarse, p, r, transposition: earlier, memory }) => {
+                transposition = earlier;
+                (graph, coarse, Some((p, r, memory)))
+            }
             None => {
                 let measure = coarsening.strength();
                 let graph = phases.time("strength", || strength::build(self.config, measure, a, level))?;
@@ -416,27 +478,43 @@ impl Builder<'_> {
             graph: &graph,
             coarse: &coarse,
             near_null_space: space,
-            pattern: patterns.as_ref().map(|(p, _)| p),
+            pattern: patterns.as_ref().map(|(p, ..)| p),
+            memory: patterns.as_ref().and_then(|(.., memory)| memory.as_deref()),
         };
         let (output, r) = phases.time("interpolation", || {
             let output = interp::interpolate(interpolation, &input)?;
             let p = output.p.view();
             let r = match &patterns {
                 None => transpose::transpose(&p)?.into_shared(),
-                Some((_, r)) => SharedCsr { structure: Arc::clone(r), values: Arc::new(transpose::renew(&p, r)?) },
+                Some((_, r, _)) => {
+                    let recipe = match &mut transposition {
+                        Some(recipe) => recipe,
+                        none => none.insert(Arc::new(transpose::Recipe::find(&p, r)?)),
+                    };
+                    SharedCsr { structure: Arc::clone(r), values: Arc::new(recipe.renew(&p, r)?) }
+                }
             };
             Ok((output, r))
         })?;
-        let Output { p, near_null_space: next_space, largest_eigenvalue } = output;
+        let Output { p, near_null_space: next_space, known, memory } = output;
+        let largest_eigenvalue = memory.as_ref().and_then(|memory| memory.largest_eigenvalue().cloned());
         let kept = if self.config.text("amg.update.interpolation") == "keep" {
             let wanted = self.config.level_precision(LevelPart::Transfer, level, self.matrix.precision());
             let shared = wanted == Wanted::Fixed(T::PRECISION);
             let bytes = if shared { 0 } else { p.values.owned_bytes() + r.values.owned_bytes() };
-            Transfers::Unchanged(Arc::new((p.clone(), r.clone())), bytes)
+            let pair = Arc::new((p.clone(), r.clone()));
+            Transfers::Unchanged { pair, bytes, p: Arc::clone(&p.structure), r: Arc::clone(&r.structure) }
         } else {
-            Transfers::Renewed { graph, coarse, p: Arc::clone(&p.structure), r: Arc::clone(&r.structure) }
+            Transfers::Renewed {
+                graph,
+                coarse,
+                p: Arc::clone(&p.structure),
+                r: Arc::clone(&r.structure),
+                transposition,
+                memory,
+            }
         };
-        Ok(Some(Step { p, r, next_space, largest_eigenvalue, kept }))
+        Ok(Some(Step { p, r, next_space, known, largest_eigenvalue, kept }))
     }
 
     /// Scales the levels of which a part has 16 bits.
@@ -450,17 +528,20 @@ impl Builder<'_> {
                 Some(factors) => Some(factors),
                 None => at_level(i, scaling::factors(&level.a, &scaling))?,
             };
+            level.known.scaled();
         }
-        for i in 0..raw.len() {
-            if let Some(s) = &raw[i].scale {
-                raw[i].a = scaling::apply(&raw[i].a, |i| 1.0 / s[i], |j| 1.0 / s[j])?;
+        let inverses: Vec<Option<Vec<f64>>> =
+            raw.iter().map(|level| level.scale.as_ref().map(|scale| scale.iter().map(|s| 1.0 / s).collect())).collect();
+        for (i, level) in raw.iter_mut().enumerate() {
+            if let Some(inverse) = &inverses[i] {
+                level.a = scaling::apply(&level.a, |i| inverse[i], |j| inverse[j])?;
             }
-            let (fine, coarse) = (raw[i].scale.as_deref(), raw.get(i + 1).and_then(|next| next.scale.as_deref()));
-            let Some((p, r)) = raw[i].transfer.as_ref().filter(|_| fine.is_some() || coarse.is_some()) else {
+            let (fine, coarse) = (level.scale.as_deref(), inverses.get(i + 1).and_then(|next| next.as_deref()));
+            let Some((p, r)) = level.transfer.as_ref().filter(|_| fine.is_some() || coarse.is_some()) else {
                 continue;
             };
-            let (fine, coarse) = (|i: usize| fine.map_or(1.0, |s| s[i]), |j: usize| coarse.map_or(1.0, |s| 1.0 / s[j]));
-            raw[i].transfer = Some((scaling::apply(p, fine, coarse)?, scaling::apply(r, coarse, fine)?));
+            let (fine, coarse) = (|i: usize| fine.map_or(1.0, |s| s[i]), |j: usize| coarse.map_or(1.0, |s| s[j]));
+            level.transfer = Some((scaling::apply(p, fine, coarse)?, scaling::apply(r, coarse, fine)?));
         }
         Ok(())
     }
@@ -481,6 +562,7 @@ impl Builder<'_> {
         let view = level.a.view();
         let rows = view.scalar_rows();
         let storage = plan.of(LevelPart::Matrix, i);
+        let smoother_name = smooth::name(config, self.near_null_space.is_some());
         // The finest level reads the caller's own arrays, in their own format, whatever set-up made of them.
         let a: Box<dyn Operator<B, V>> = with_storage!(storage, S => {
             let own = i > 0 || level.scale.is_some();
@@ -491,12 +573,12 @@ impl Builder<'_> {
             } else {
                 at_level(i, scaling::store::<T, S>(&self.matrix.shared::<T>()?, "matrix", Rounding::Nearest))?
             };
-            backend.matrix(stored, self.sums())?
+            let compact = (own || storage != self.matrix.precision()) && !smooth::keeps_matrix(&smoother_name);
+            backend.matrix(stored, self.columns(compact), self.sums())?
         });
         let smoother_precision = plan.of(LevelPart::Smoother, i);
-        let smoother_name = smooth::name(config, self.near_null_space.is_some());
         let setup =
-            smooth::Setup { host, config, a: view, matrix: &level.a, largest_eigenvalue: level.largest_eigenvalue };
+            smooth::Setup { host, config, a: view, matrix: &level.a, known: &level.known, estimated: &level.estimated };
         let smoother =
             phases.time("smoother", || smooth::build::<B, T, V>(&smoother_name, backend, &setup, smoother_precision));
         let smoother = at_level(i, smoother)?;
@@ -544,6 +626,12 @@ impl Builder<'_> {
         }
     }
 
+    /// Columns of a matrix that the library stores itself, where it may have short ones. Only wide sums know them.
+    fn columns(&self, compact: bool) -> Columns {
+        let open = self.config.choice("precision.indices").is_none() && self.sums() == Sums::Wide;
+        if compact && open { Columns::Compact } else { Columns::Shared }
+    }
+
     fn sums(&self) -> Sums {
         if self.config.text("precision.accumulate") == "storage" { Sums::Rounded } else { Sums::Wide }
     }
@@ -570,8 +658,8 @@ impl Builder<'_> {
                 at_level(fine, scaling::store::<T, S>(m, what, Rounding::Nearest))
             };
             Ok(Box::new(cycle::Coarse::<B, V, W> {
-                restriction: backend.matrix(stored(r, "restriction")?, self.sums())?,
-                interpolation: backend.matrix(stored(p, "prolongator")?, self.sums())?,
+                restriction: backend.matrix(stored(r, "restriction")?, self.columns(true), self.sums())?,
+                interpolation: backend.matrix(stored(p, "prolongator")?, self.columns(true), self.sums())?,
                 b: backend.zeros(n)?,
                 x: backend.zeros(n)?,
                 inner,
@@ -597,6 +685,14 @@ fn entrance(s: &[f64]) -> Result<(f64, Vec<f32>)> {
         );
     }
     Ok((1.0 / middle, inverse))
+}
+
+/// What was kept, with the eigenvalues that were estimated on the way.
+fn with_estimates<T>(mut kept: Vec<Kept>, raw: Vec<Raw<T>>) -> Vec<Kept> {
+    for (kept, level) in kept.iter_mut().zip(raw) {
+        kept.largest_eigenvalue = level.estimated.into_inner().or(kept.largest_eigenvalue.take());
+    }
+    kept
 }
 
 /// A result, its error telling the level.

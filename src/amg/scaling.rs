@@ -89,12 +89,13 @@ fn power_near_root(value: f64) -> f64 {
 /// The largest absolute value of the scaled matrix.
 fn largest_scaled<T: Scalar>(a: &CsrView<'_, T>, s: &[f64]) -> f64 {
     let (br, bc) = (a.block.rows, a.block.cols);
+    let inverse: Vec<f64> = s.iter().map(|s| 1.0 / s).collect();
     let largest = par::map_ranges(a.rows, par::ROW_GRAIN, |range| {
         let mut largest = 0.0_f64;
         for i in range {
             for (j, block) in a.row(i) {
                 for (e, v) in block.iter().enumerate() {
-                    largest = largest.max(v.to_f64().abs() / s[i * br + e / bc] / s[j * bc + e % bc]);
+                    largest = largest.max(v.to_f64().abs() * inverse[i * br + e / bc] * inverse[j * bc + e % bc]);
                 }
             }
         }
@@ -158,15 +159,18 @@ pub(crate) fn store<T: Scalar, S: Number>(
         Rounding::Keeping(vector) => keeping::<T, S>(a, vector)?,
     };
     let (from, to) = (a.values.as_slice(), stored.values.as_slice());
-    let count = |lost: &(dyn Fn(f64, f64) -> bool + Sync)| {
-        par::sum(from.len(), par::GRAIN, |range| {
-            let pairs = from[range.clone()].iter().zip(&to[range]);
-            pairs.filter(|(from, to)| lost(from.to_f64(), to.to_f64())).count() as f64
-        })
-    };
-    let (too_large, vanished) = (count(&|_, to| !to.is_finite()), count(&|from, to| from != 0.0 && to == 0.0));
+    let counts = par::map_ranges(from.len(), par::GRAIN, |range| {
+        let (mut too_large, mut vanished) = (0, 0);
+        for (from, to) in from[range.clone()].iter().zip(&to[range]) {
+            let to = to.widen();
+            too_large += u64::from(!to.is_finite());
+            vanished += u64::from(to == S::Wide::ZERO && *from != T::ZERO);
+        }
+        (too_large, vanished)
+    });
+    let (too_large, vanished) = counts.into_iter().fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
     // Small entries may vanish beside large ones; where most do, the format is the wrong one.
-    if too_large > 0.0 || vanished > 0.5 * from.len() as f64 {
+    if too_large > 0 || vanished > from.len() as u64 / 2 {
         return fail!(
             PrecisionLost,
             "of {} entries of the {what}, {too_large} are too large for {} and {vanished} too small; \

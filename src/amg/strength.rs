@@ -70,6 +70,7 @@ pub(crate) fn build<T: Scalar>(config: &Config, default: &str, a: &CsrView<'_, T
         }
         "absolute" => host::strength::absolute(a, threshold.unwrap_or(0.25)),
         _ => {
+            let measure = host::strength::Symmetric::new(a)?;
             let theta = match threshold {
                 Some(theta) => theta,
                 None => {
@@ -77,10 +78,10 @@ pub(crate) fn build<T: Scalar>(config: &Config, default: &str, a: &CsrView<'_, T
                     // all small, and none of which may be lost for that.
                     let scalar = 0.08 * 0.5_f64.powi(level as i32);
                     let usual = if a.block == Block::SCALAR { scalar } else { 0.04 };
-                    usual.min(0.5 * host::strength::symmetric_scale(a))
+                    usual.min(0.5 * measure.scale())
                 }
             };
-            host::strength::symmetric(a, theta)
+            measure.graph(theta)
         }
     }
 }

@@ -7,7 +7,7 @@ use super::product::Placed;
 use super::sliced_ell::{Plan, SlicedEll};
 use super::vector::vector_index;
 use super::{Buffer, Gpu};
-use crate::backend::{Operator, Place, Preconditioner};
+use crate::backend::{Columns, Operator, Place, Preconditioner};
 use crate::error::{Result, fail};
 use crate::host::Host;
 use crate::host::spmv::Sums;
@@ -44,6 +44,7 @@ impl Place for Gpu {
     fn matrix<S: Number, X: Number, Y: Number>(
         &self,
         matrix: SharedCsr<S>,
+        _: Columns,
         sums: Sums,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
         if sums != Sums::Wide {

@@ -5,7 +5,7 @@ use super::csr::Csr;
 use super::product::Placed;
 use super::sliced_ell::{Plan, SlicedEll};
 use super::{Gpu, Slice};
-use crate::backend::{Backend, Operator, Place};
+use crate::backend::{Backend, Columns, Operator, Place};
 use crate::context::{Context, DeviceKind};
 use crate::host::spmv::Sums;
 use crate::host::{Host, hash};
@@ -188,7 +188,7 @@ fn products<S: Number, X: Scalar, Y: Scalar>(gpu: &Gpu, matrix: &SharedCsr<S>) {
         X::PRECISION.name(),
         Y::PRECISION.name()
     );
-    let here: Box<dyn Operator<Host, X, Y>> = host.matrix(matrix.clone(), Sums::Wide).unwrap();
+    let here: Box<dyn Operator<Host, X, Y>> = host.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
     let formats: Vec<Box<dyn Operator<Gpu, X, Y>>> = if a.block == Block::SCALAR {
         let (narrow, wide) = (Plan::new(&a, 8).unwrap(), Plan::new(&a, 16).unwrap());
         vec![
@@ -197,7 +197,7 @@ fn products<S: Number, X: Scalar, Y: Scalar>(gpu: &Gpu, matrix: &SharedCsr<S>) {
             Box::new(Placed(SlicedEll::<S, u16>::new::<X, Y>(gpu, &a, &wide).unwrap())),
         ]
     } else {
-        vec![gpu.matrix(matrix.clone(), Sums::Wide).unwrap()]
+        vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()]
     };
     for there in formats {
         compare(gpu, &*here, &*there, (rows, cols), &format!("{}, {what}", there.format()));

@@ -1,13 +1,21 @@
 //! The largest eigenvalue of D^-1 A, where D is the diagonal of A or its diagonal blocks, by a few Lanczos or power steps. Both need
 //! nothing but products with A and D^-1: they run in the inner product of D, in which D^-1 A is symmetric when A is.
 
+use super::strength::norm2;
 use super::vector::{block_width, dot_piece, multiply_blocks};
 use super::{Host, hash, par, spmv};
 use crate::backend::Backend;
 use crate::config::Config;
 use crate::error::{Result, try_vec};
 use crate::scalar::Scalar;
-use crate::sparse::CsrView;
+use crate::sparse::{Block, CsrView};
+use std::sync::Arc;
+
+/// Lanczos steps that must agree with those of an earlier matrix to take over the outcome of the later ones.
+const AGREEING: usize = 2;
+
+/// Relative difference up to which two numbers agree.
+const SAME: f64 = 0.01;
 
 /// Names of the methods, as the options spell them.
 pub const METHODS: &[&str] = &["lanczos", "power"];
@@ -28,11 +36,93 @@ impl Estimate {
         }
     }
 
-    /// Estimates the largest eigenvalue of D^-1 A; never more than it when A and D are symmetric and D is definite. `inverse` is D^-1,
-    /// one value for each scalar row or one block for each block row. 0 when D^-1 or A is zero.
-    pub fn largest<T: Scalar>(&self, host: &Host, a: &CsrView<'_, T>, inverse: &[T]) -> Result<f64> {
-        if self.lanczos { lanczos(host, a, inverse, self.steps) } else { power(host, a, inverse, self.steps) }
+    /// Estimates the largest eigenvalue of D^-1 A; never more than it when A and D are symmetric and D is definite. `inverse` is D^-1, one value for each scalar row or one block for each block row. 0 when D^-1 or A is zero.
+    ///
+    /// With an estimate of an earlier matrix, few steps tell whether this one is like it: the first Ritz values are moments of the whole
+    /// spectrum, and a change in a few rows, which they would not show, shows in the largest row sum.
+    pub fn largest<T: Scalar>(
+        &self,
+        host: &Host,
+        a: &CsrView<'_, T>,
+        inverse: &[T],
+        earlier: Option<&Largest>,
+    ) -> Result<Largest> {
+        let bound = largest_row_sum(a, inverse);
+        if self.lanczos {
+            return lanczos(host, a, inverse, self.steps, bound, earlier);
+        }
+        let value = power(host, a, inverse, self.steps)?.min(bound);
+        Ok(Largest { value, found: Arc::new(Found { value, ritz: Vec::new(), bound }) })
     }
+}
+
+/// An estimate of the largest eigenvalue, with what later ones can go by.
+#[derive(Clone, Debug)]
+pub struct Largest {
+    /// The estimate.
+    pub value: f64,
+    found: Arc<Found>,
+}
+
+/// What is known of the largest eigenvalue of D^-1 A, D being A's diagonal blocks.
+pub enum Known<T> {
+    /// Nothing.
+    Nothing,
+    /// That it was estimated.
+    Now {
+        /// The estimate.
+        largest: f64,
+        /// D^-1, unless the variables were scaled since.
+        inverse: Option<Vec<T>>,
+    },
+    /// That of an earlier matrix.
+    Earlier(Largest),
+}
+
+impl<T> Known<T> {
+    /// Variables are scaled: D becomes another one, and D^-1 A has the same eigenvalues.
+    pub fn scaled(&mut self) {
+        if let Known::Now { inverse, .. } = self {
+            *inverse = None;
+        }
+    }
+}
+
+/// What was found when the largest eigenvalue was last searched to the end.
+#[derive(Debug)]
+struct Found {
+    value: f64,
+    /// The largest Ritz value after each Lanczos step.
+    ritz: Vec<f64>,
+    /// The largest row sum.
+    bound: f64,
+}
+
+impl Largest {
+    /// The estimate for a matrix with these first Ritz values and this largest row sum, if it is like the one of this estimate.
+    fn carried_over(&self, ritz: &[f64], bound: f64) -> Option<Largest> {
+        let found = Some(&self.found).filter(|found| ritz.len() == AGREEING && found.ritz.len() >= AGREEING)?;
+        let agree = |(new, old): (&f64, &f64)| (new - old).abs() <= SAME * old;
+        let alike = ritz.iter().zip(&found.ritz).all(agree) && bound <= (1.0 + SAME) * found.bound;
+        let value = (found.value * ritz[AGREEING - 1] / found.ritz[AGREEING - 1]).min(bound);
+        alike.then(|| Largest { value, found: Arc::clone(found) })
+    }
+}
+
+/// The largest row sum of D^-1 A in absolute values, or of products of Frobenius norms where there are blocks: no eigenvalue exceeds it.
+fn largest_row_sum<T: Scalar>(a: &CsrView<'_, T>, inverse: &[T]) -> f64 {
+    let (n, width) = (a.block.rows, inverse.len() / a.scalar_rows().max(1));
+    let row_sum = |i: usize| {
+        if a.block == Block::SCALAR {
+            let sum: T = a.values[a.row_range(i)].iter().fold(T::ZERO, |sum, v| sum + v.abs());
+            return inverse[i].to_f64().abs() * sum.to_f64();
+        }
+        let sum: f64 = a.row_range(i).map(|k| norm2(a, k).sqrt()).sum();
+        let inverse = inverse[i * n * width..][..n * width].iter().map(|v| v.to_f64().abs());
+        sum * if width == 1 { inverse.fold(0.0, f64::max) } else { inverse.map(|v| v * v).sum::<f64>().sqrt() }
+    };
+    let pieces = par::map_ranges(a.rows, par::ROW_GRAIN, |range| range.map(row_sum).fold(0.0, f64::max));
+    pieces.into_iter().fold(0.0, f64::max)
 }
 
 /// A vector u of the dual space and z = D^-1 u.
@@ -73,24 +163,36 @@ impl<'a, T: Scalar> Pair<'a, T> {
 
 /// The largest eigenvalue of the tridiagonal matrix of α and β, where with v = u/β
 /// q = A D^-1 v, α = v D^-1 q, the next u = q - α v - β v', and the next β is the norm of u.
-fn lanczos<T: Scalar>(host: &Host, a: &CsrView<'_, T>, inverse: &[T], steps: usize) -> Result<f64> {
+fn lanczos<T: Scalar>(
+    host: &Host,
+    a: &CsrView<'_, T>,
+    inverse: &[T],
+    steps: usize,
+    bound: f64,
+    earlier: Option<&Largest>,
+) -> Result<Largest> {
     let n = a.scalar_rows();
     let (mut pair, square) = Pair::start(n, inverse)?;
     // A negative definite A has a negative definite D: the estimate is that of -A.
     let sign = square.signum();
     let mut beta = (sign * square).sqrt();
-    if beta == 0.0 {
-        return Ok(0.0);
-    }
+    let mut ritz = Vec::new();
+    let mut value = 0.0;
     let mut previous = try_vec(n, T::ZERO)?;
     let mut previous_beta = 1.0;
     let mut q = try_vec(n, T::ZERO)?;
     let (mut alphas, mut betas): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
-    for step in 0..steps.min(n) {
+    let steps = if beta == 0.0 { 0 } else { steps.min(n) };
+    for step in 0..steps {
         spmv::apply(a, T::from_f64(1.0 / beta), &pair.z, T::ZERO, &mut q);
         let alpha = sign * host.dot(&pair.z, &q) / beta;
         alphas.push(alpha);
-        if step + 1 == steps.min(n) {
+        value = largest_tridiagonal(&alphas, &betas).min(bound);
+        ritz.push(value);
+        if let Some(largest) = earlier.and_then(|earlier| earlier.carried_over(&ritz, bound)) {
+            return Ok(largest);
+        }
+        if step + 1 == steps {
             break;
         }
         std::mem::swap(&mut pair.u, &mut previous);
@@ -109,7 +211,7 @@ fn lanczos<T: Scalar>(host: &Host, a: &CsrView<'_, T>, inverse: &[T], steps: usi
         }
         betas.push(beta);
     }
-    Ok(largest_tridiagonal(&alphas, &betas))
+    Ok(Largest { value, found: Arc::new(Found { value, ritz, bound }) })
 }
 
 /// The growth of a vector's norm in the last product with D^-1 A.
@@ -194,7 +296,7 @@ mod tests {
             let a = Csr::from_triplets(n, n, &t).unwrap();
             let inverse = diagonal::inverse::<f64, f64>(&a.view(), 1, diagonal::AS_IT_IS).unwrap();
             for (lanczos, steps, least) in [(true, 12, 1.9), (true, 40, 1.99), (false, 12, 1.75), (false, 200, 1.98)] {
-                let estimate = Estimate { lanczos, steps }.largest(&host(), &a.view(), &inverse).unwrap();
+                let estimate = Estimate { lanczos, steps }.largest(&host(), &a.view(), &inverse, None).unwrap().value;
                 assert!(estimate > least && estimate < 2.0, "{lanczos} {steps}: {estimate}");
             }
         }
@@ -210,7 +312,7 @@ mod tests {
         let a = Csr::from_triplets(4, 4, &t).unwrap().view().to_blocks(2).unwrap();
         let inverse = diagonal::inverse::<f64, f64>(&a.view(), 2, diagonal::AS_IT_IS).unwrap();
         for (lanczos, steps) in [(true, 12), (false, 60)] {
-            let estimate = Estimate { lanczos, steps }.largest(&host(), &a.view(), &inverse).unwrap();
+            let estimate = Estimate { lanczos, steps }.largest(&host(), &a.view(), &inverse, None).unwrap().value;
             assert!((estimate - 1.25).abs() < 1e-12, "{estimate}");
         }
     }
@@ -220,8 +322,9 @@ mod tests {
         let a = gallery::elasticity_hex8(4, gallery::Layers::NONE, true).unwrap().matrix;
         for width in [1, 3] {
             let inverse = diagonal::inverse::<f64, f64>(&a.view(), width, diagonal::AS_IT_IS).unwrap();
-            let few = Estimate { lanczos: true, steps: 12 }.largest(&host(), &a.view(), &inverse).unwrap();
-            let many = Estimate { lanczos: false, steps: 2000 }.largest(&host(), &a.view(), &inverse).unwrap();
+            let few = Estimate { lanczos: true, steps: 12 }.largest(&host(), &a.view(), &inverse, None).unwrap().value;
+            let many =
+                Estimate { lanczos: false, steps: 2000 }.largest(&host(), &a.view(), &inverse, None).unwrap().value;
             assert!(few <= many * (1.0 + 1e-9) && few > 0.95 * many, "{few} {many}");
         }
     }
@@ -230,7 +333,51 @@ mod tests {
     fn nothing_has_no_eigenvalue() {
         let a = Csr::<f64>::from_triplets(2, 2, &[(0, 1, 1.0), (1, 0, 1.0)]).unwrap();
         for lanczos in [true, false] {
-            assert_eq!(Estimate { lanczos, steps: 12 }.largest(&host(), &a.view(), &[0.0; 2]).unwrap(), 0.0);
+            let largest = Estimate { lanczos, steps: 12 }.largest(&host(), &a.view(), &[0.0; 2], None).unwrap();
+            assert_eq!(largest.value, 0.0);
         }
+    }
+
+    /// 5-point Laplacian with this coupling in the second direction, and D^-1.
+    fn laplacian(coupling: f64) -> (Csr<f64>, Vec<f64>) {
+        let mut a = gallery::poisson5(60, 60).unwrap();
+        for i in 0..a.rows {
+            for k in a.offsets[i] as usize..a.offsets[i + 1] as usize {
+                let far = a.columns[k].abs_diff(i as i32) > 1;
+                a.values[k] = if a.columns[k] as usize == i {
+                    2.0 + 2.0 * coupling
+                } else if far {
+                    -coupling
+                } else {
+                    -1.0
+                };
+            }
+        }
+        let inverse = diagonal::inverse::<f64, f64>(&a.view(), 1, diagonal::AS_IT_IS).unwrap();
+        (a, inverse)
+    }
+
+    #[test]
+    fn an_estimate_is_carried_over_to_a_matrix_like_the_earlier_one_only() {
+        let estimate = Estimate { lanczos: true, steps: 12 };
+        let find = |(a, inverse): &(Csr<f64>, Vec<f64>), earlier: Option<&Largest>| {
+            estimate.largest(&host(), &a.view(), inverse, earlier).unwrap()
+        };
+        let carried = |from: &Largest, to: &Largest| Arc::ptr_eq(&from.found, &to.found);
+        let usual = laplacian(1.0);
+        let first = find(&usual, None);
+
+        let again = find(&usual, Some(&first));
+        assert!(carried(&first, &again) && again.value.to_bits() == first.value.to_bits());
+        assert!(carried(&first, &find(&laplacian(1.02), Some(&first))));
+
+        // All rows change, or a single one in a way that moves the largest eigenvalue.
+        let other = laplacian(0.1);
+        let anew = find(&other, Some(&first));
+        assert!(!carried(&first, &anew) && anew.value.to_bits() == find(&other, None).value.to_bits());
+        let (a, mut inverse) = laplacian(1.0);
+        inverse[1800] *= 2.0;
+        let anew = find(&(a, inverse), Some(&first));
+        assert!(!carried(&first, &anew) && anew.value > 2.2, "{}", anew.value);
     }
 }

@@ -19,7 +19,8 @@ fn piece(rows: usize) -> usize {
 pub fn l1_inverse<T: Scalar, S: Number>(a: &CsrView<'_, T>, width: usize) -> Result<Vec<S>> {
     let size = piece(a.rows);
     diagonal::inverse(a, width, |i, r, d| {
-        let outside = diagonal::row_norm(a, i, r, |j, _| j / size != i / size);
+        let first = i - i % size;
+        let outside = diagonal::row_norm(a, i, r, |j, _| j.wrapping_sub(first) >= size);
         let room = if width == 1 { 0.5 * d.abs() } else { 0.0 };
         (outside - room).clamp(0.0, 0.5 * outside)
     })

@@ -2,6 +2,8 @@
 //! kernel here gives the same bits whatever the number of threads.
 
 pub mod aggressive;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod avx512;
 pub mod classical_modified;
 pub mod dense;
 pub mod diagonal;
@@ -28,6 +30,7 @@ pub mod splitting;
 pub mod spmv;
 pub mod strength;
 pub mod tentative;
+pub mod terms;
 pub mod transpose;
 pub mod truncate;
 pub mod two_stage;

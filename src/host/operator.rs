@@ -5,50 +5,89 @@ use super::spmv::{self, Sums};
 use crate::backend::Operator;
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
-use crate::sparse::SharedCsr;
+use crate::sparse::{Compact, SharedCsr};
 
 /// A matrix in storage format `S`, applied to vectors of any precision.
 pub struct Stored<S> {
     host: Host,
-    matrix: SharedCsr<S>,
+    matrix: Format<S>,
     sums: Sums,
+}
+
+/// How columns are stored.
+enum Format<S> {
+    /// In 32 bits, in arrays that others may have as well.
+    Shared(SharedCsr<S>),
+    /// In 16 bits.
+    Compact(Compact<S>),
 }
 
 impl<S: Number> Stored<S> {
     /// Acts on the threads of `host`.
     pub fn new(host: &Host, matrix: SharedCsr<S>) -> Stored<S> {
-        Stored { host: host.clone(), matrix, sums: Sums::Wide }
+        Stored { host: host.clone(), matrix: Format::Shared(matrix), sums: Sums::Wide }
     }
 
-    /// The same with other sums.
+    /// With columns of 16 bits where that is possible and saves enough.
+    pub fn compact(host: &Host, matrix: SharedCsr<S>) -> Result<Stored<S>> {
+        match Compact::new(&matrix)? {
+            Some(compact) => Ok(Stored { host: host.clone(), matrix: Format::Compact(compact), sums: Sums::Wide }),
+            None => Ok(Stored::new(host, matrix)),
+        }
+    }
+
+    /// The same with other sums; with columns of 16 bits they are always wide.
     pub fn with_sums(self, sums: Sums) -> Stored<S> {
         Stored { sums, ..self }
+    }
+
+    fn view(&self) -> spmv::View<'_, S> {
+        match &self.matrix {
+            Format::Shared(matrix) => spmv::View::Csr(matrix.view()),
+            Format::Compact(matrix) => spmv::View::Compact(matrix),
+        }
+    }
+
+    fn entries(&self) -> usize {
+        match &self.matrix {
+            Format::Shared(matrix) => matrix.view().entries(),
+            Format::Compact(matrix) => matrix.columns.len(),
+        }
     }
 }
 
 impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Stored<S> {
     fn rows(&self) -> usize {
-        self.matrix.view().scalar_rows()
+        match &self.matrix {
+            Format::Shared(matrix) => matrix.view().scalar_rows(),
+            Format::Compact(matrix) => matrix.rows(),
+        }
     }
 
     fn apply(&self, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) -> Result<()> {
-        let a = self.matrix.view();
-        self.host.run(a.entries(), || spmv::apply_with(&a, alpha, x, beta, y, self.sums));
+        let a = self.view();
+        self.host.run(self.entries(), || spmv::apply_with(a, alpha, x, beta, y, self.sums));
         Ok(())
     }
 
     fn residual(&self, b: &[Y], x: &[X], r: &mut [Y]) -> Result<()> {
-        let a = self.matrix.view();
-        self.host.run(a.entries(), || spmv::residual_with(&a, b, x, r, self.sums));
+        let a = self.view();
+        self.host.run(self.entries(), || spmv::residual_with(a, b, x, r, self.sums));
         Ok(())
     }
 
     fn bytes(&self) -> usize {
-        self.matrix.owned_bytes()
+        match &self.matrix {
+            Format::Shared(matrix) => matrix.owned_bytes(),
+            Format::Compact(matrix) => matrix.owned_bytes(),
+        }
     }
 
     fn format(&self) -> String {
-        self.matrix.structure.block.format()
+        match &self.matrix {
+            Format::Shared(matrix) => matrix.structure.block.format(),
+            Format::Compact(_) => "csr16".to_string(),
+        }
     }
 
     fn precision(&self) -> Precision {

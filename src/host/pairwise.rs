@@ -221,7 +221,7 @@ mod tests {
     }
 
     fn pairs(a: &Csr<f64>, size: usize) -> (Vec<i32>, usize) {
-        aggregate(&a.view(), &strength::symmetric(&a.view(), 0.0).unwrap(), size, 0).unwrap()
+        aggregate(&a.view(), &strength::Symmetric::new(&a.view()).unwrap().graph(0.0).unwrap(), size, 0).unwrap()
     }
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
         let a = Csr::from_triplets(6, 6, &t.into_iter().chain(diagonal).collect::<Vec<_>>()).unwrap();
         let blocks = a.view().to_blocks(2).unwrap();
         assert_eq!(pairs(&blocks, 2), (vec![0, 0, 0], 1));
-        let s = strength::symmetric(&blocks.view(), 0.2).unwrap();
+        let s = strength::Symmetric::new(&blocks.view()).unwrap().graph(0.2).unwrap();
         assert_eq!(aggregate(&blocks.view(), &s, 2, 0).unwrap(), (vec![NONE, 0, 0], 1));
     }
 
@@ -259,7 +259,7 @@ mod tests {
         ) {
             let edges: Vec<_> = edges.iter().map(|&(i, j, v)| (i % n, j % n, f64::from(v))).collect();
             let a = matrix(n, &edges);
-            let s = strength::symmetric(&a.view(), 0.0).unwrap();
+            let s = strength::Symmetric::new(&a.view()).unwrap().graph(0.0).unwrap();
             let (aggregates, count) = aggregate(&a.view(), &s, size, 0).unwrap();
             let mut sizes = vec![0; count];
             for i in 0..n {

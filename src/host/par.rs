@@ -184,6 +184,20 @@ pub fn sum(n: usize, grain: usize, work: impl Fn(Range<usize>) -> f64 + Sync) ->
     go(0..n, grain, &work)
 }
 
+/// [`for_each_mut`] and the sum of what `work` gives, added in an order that depends on the length alone.
+pub fn sum_mut<T: Send>(data: &mut [T], grain: usize, work: impl Fn(usize, &mut [T]) -> f64 + Sync) -> f64 {
+    fn go<T: Send>(start: usize, data: &mut [T], grain: usize, work: &(dyn Fn(usize, &mut [T]) -> f64 + Sync)) -> f64 {
+        if data.len() <= grain {
+            return if data.is_empty() { 0.0 } else { work(start, data) };
+        }
+        let mid = cut(data.len(), grain);
+        let (left, right) = data.split_at_mut(mid);
+        let (x, y) = join(|| go(start, left, grain, work), || go(start + mid, right, grain, work));
+        x + y
+    }
+    go(0, data, grain, &work)
+}
+
 /// Work on a piece of each of two vectors that gives a number.
 type SumOnTwo<'a, T, U> = dyn Fn(usize, &mut [T], &mut [U]) -> f64 + Sync + 'a;
 

@@ -4,7 +4,7 @@ use super::Host;
 use super::dense::Dense;
 use super::operator::Stored;
 use super::spmv::Sums;
-use crate::backend::{Operator, Place, Preconditioner};
+use crate::backend::{Columns, Operator, Place, Preconditioner};
 use crate::error::Result;
 use crate::scalar::{Number, Scalar};
 use crate::smooth::Smoother;
@@ -18,9 +18,14 @@ impl Place for Host {
     fn matrix<S: Number, X: Number, Y: Number>(
         &self,
         matrix: SharedCsr<S>,
+        columns: Columns,
         sums: Sums,
     ) -> Result<Box<dyn Operator<Host, X, Y>>> {
-        Ok(Box::new(Stored::new(self, matrix).with_sums(sums)))
+        let stored = match columns {
+            Columns::Shared => Stored::new(self, matrix),
+            Columns::Compact => Stored::compact(self, matrix)?,
+        };
+        Ok(Box::new(stored.with_sums(sums)))
     }
 
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Host, V>>> {

@@ -1,6 +1,7 @@
 //! Building a matrix row by row in parallel when the length of a row is known only after it was computed.
 
 use super::par;
+use super::prefetch::prefetch;
 use crate::error::{Result, fail, try_capacity, try_vec};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -39,13 +40,24 @@ pub struct Pieces<T> {
 }
 
 impl<T> Pieces<T> {
-    /// Columns and values of row `i`.
+    /// Columns and values of row `i`, `width` for each column.
     #[inline(always)]
-    pub fn row(&self, i: usize) -> (&[i32], &[T]) {
+    pub fn row(&self, i: usize, width: usize) -> (&[i32], &[T]) {
         let piece = &self.pieces[i >> self.shift];
         let local = i & ((1 << self.shift) - 1);
-        let (begin, end) = (piece.offsets[local] as usize, piece.offsets[local + 1] as usize);
-        (&piece.columns[begin..end], &piece.values[begin * self.width..end * self.width])
+        let ends = &piece.offsets[local..local + 2];
+        let (begin, end) = (ends[0] as usize, ends[1] as usize);
+        (&piece.columns[begin..end], &piece.values[begin * width..end * width])
+    }
+
+    /// Asks for row `i`, which will be read soon.
+    #[inline(always)]
+    pub fn prefetch(&self, i: usize) {
+        let piece = &self.pieces[i >> self.shift];
+        let begin = piece.offsets[i & ((1 << self.shift) - 1)] as usize;
+        prefetch(&piece.columns, begin);
+        prefetch(&piece.values, begin * self.width);
+        prefetch(&piece.values, begin * self.width + 7);
     }
 
     /// Row offsets of the whole, and where each piece starts.
@@ -58,16 +70,6 @@ impl<T> Pieces<T> {
             offsets.extend(piece.offsets[1..].iter().map(|o| start + o));
         }
         Ok((offsets, starts))
-    }
-
-    /// Row offsets and columns of the whole.
-    pub fn pattern(&self) -> Result<(Vec<i64>, Vec<i32>)> {
-        let (offsets, starts) = self.offsets()?;
-        let mut columns = try_capacity(starts[self.pieces.len()] as usize)?;
-        for piece in &self.pieces {
-            columns.extend_from_slice(&piece.columns);
-        }
-        Ok((offsets, columns))
     }
 
     /// Entries of the longest row.

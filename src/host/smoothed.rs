@@ -5,66 +5,147 @@
 //! are used whole, because adding blocks to the diagonal would only keep translations.
 
 use super::diagonal::{self, MAX_BLOCK};
-use super::eigenvalue::Estimate;
+use super::eigenvalue::{Estimate, Known, Largest};
 use super::spgemm::{self, Dynamic, multiply_block};
-use super::{Host, rows};
+use super::terms::{Terms, Values};
+use super::{Host, par, rows};
 use crate::amg::strength::Graph;
-use crate::error::Result;
+use crate::error::{Result, try_vec};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, SharedCsr, Structure};
 use std::sync::Arc;
 
-/// Smooths `tentative` with weight `weight` over the largest eigenvalue λ of D^-1 A_F. Also gives λ where A_F is A. With `pattern` (of an
-/// earlier result for the same graph and aggregates) only values are computed.
-pub fn smooth<T: Scalar>(
-    host: &Host,
-    a: &CsrView<'_, T>,
-    s: &Graph,
-    tentative: &Csr<T>,
-    (weight, estimate): (f64, Estimate),
-    pattern: Option<&Arc<Structure>>,
-) -> Result<(SharedCsr<T>, Option<f64>)> {
-    // Usually every coupling is strong, and A itself will do.
-    let weak = s.columns.len() + a.rows < a.nnz();
-    let filtered = if a.block == Block::SCALAR && weak { Some(filter(a, s)?) } else { None };
-    let a = filtered.as_ref().map_or(*a, Csr::view);
-    let n = a.block.rows;
-    let inverse: Vec<T> = diagonal::inverse(&a, n, diagonal::AS_IT_IS)?;
-    let largest = estimate.largest(host, &a, &inverse)?;
-    let factor = if largest > 0.0 { T::from_f64(-weight / largest) } else { T::ZERO };
+/// A damped Jacobi step: what P_0 is multiplied by.
+pub struct Step<'a, T> {
+    a: CsrView<'a, T>,
+    /// A_F where it is not A.
+    filtered: Option<Csr<T>>,
+    /// D^-1.
+    inverse: Vec<T>,
+    /// -w/λ.
+    factor: T,
+    /// λ, the largest eigenvalue of D^-1 A_F.
+    largest: Largest,
+}
 
-    let p0 = tentative.view();
-    let (cols, width) = (p0.block.cols, p0.block.len());
-    let finish = |i: usize, columns: &[i32], values: &mut [T]| {
-        let inverse = &inverse[i * n * n..][..n * n];
+/// What a renewal of a smoothed prolongator goes by.
+pub struct Recipe<T> {
+    tentative: Csr<T>,
+    terms: Terms,
+    /// Place in the row of P of the only entry that P_0 has in it.
+    own: Vec<u32>,
+}
+
+impl<T: Scalar> Recipe<T> {
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        let Csr { offsets, columns, values, .. } = &self.tentative;
+        size_of_val(&offsets[..])
+            + size_of_val(&columns[..])
+            + size_of_val(&values[..])
+            + size_of_val(&self.own[..])
+            + self.terms.bytes()
+    }
+}
+
+impl<'a, T: Scalar> Step<'a, T> {
+    /// The step with weight w for a matrix with these strong couplings; `earlier` is the eigenvalue of an earlier matrix.
+    pub fn new(
+        host: &Host,
+        a: &CsrView<'a, T>,
+        s: &Graph,
+        (weight, estimate): (f64, Estimate),
+        earlier: Option<&Largest>,
+    ) -> Result<Step<'a, T>> {
+        // Usually every coupling is strong, and A itself will do.
+        let weak = s.columns.len() + a.rows < a.nnz();
+        let filtered = if a.block == Block::SCALAR && weak { Some(filter(a, s)?) } else { None };
+        let used = filtered.as_ref().map_or(*a, Csr::view);
+        let inverse: Vec<T> = diagonal::inverse(&used, a.block.rows, diagonal::AS_IT_IS)?;
+        let largest = estimate.largest(host, &used, &inverse, earlier)?;
+        let factor = if largest.value > 0.0 { T::from_f64(-weight / largest.value) } else { T::ZERO };
+        Ok(Step { a: *a, filtered, inverse, factor, largest })
+    }
+
+    /// λ.
+    pub fn largest(&self) -> &Largest {
+        &self.largest
+    }
+
+    /// What it tells of A, where A_F is A.
+    pub fn into_known(self) -> Known<T> {
+        match self.filtered {
+            None => Known::Now { largest: self.largest.value, inverse: Some(self.inverse) },
+            Some(_) => Known::Nothing,
+        }
+    }
+
+    fn matrix(&self) -> CsrView<'_, T> {
+        self.filtered.as_ref().map_or(self.a, Csr::view)
+    }
+
+    /// P.
+    pub fn smooth(&self, tentative: &Csr<T>) -> Result<Csr<T>> {
+        let p0 = tentative.view();
+        spgemm::multiply_and(&self.matrix(), &p0, &|i, columns, values| {
+            self.finish(&p0, i, values, |j| place(columns, j));
+        })
+    }
+
+    /// What a renewal needs beside the pattern of P, from which it was smoothed.
+    pub fn recipe(&self, tentative: Csr<T>, p: &Structure) -> Result<Recipe<T>> {
+        let p0 = (&tentative.offsets[..], &tentative.columns[..]);
+        let terms = Terms::find(&self.matrix(), p0, p.own_arrays(), p.cols)?;
+        let (offsets, columns) = p.own_arrays();
+        let mut own = try_vec(p.rows, 0_u32)?;
+        par::for_each_mut(&mut own, par::ROW_GRAIN, |start, own| {
+            for (own, i) in own.iter_mut().zip(start..) {
+                if let Some((j, _)) = tentative.view().row(i).next() {
+                    *own = place(&columns[offsets[i] as usize..offsets[i + 1] as usize], j) as u32;
+                }
+            }
+        });
+        Ok(Recipe { tentative, terms, own })
+    }
+
+    /// P for its pattern.
+    pub fn renew(&self, recipe: &Recipe<T>, p: &Arc<Structure>) -> Result<SharedCsr<T>> {
+        let p0 = recipe.tentative.view();
+        let factor = Values { offsets: &recipe.tentative.offsets, values: p0.values, block: p0.block };
+        let values = recipe.terms.renew(&self.matrix(), factor, p.own_arrays().0, |i, values| {
+            self.finish(&p0, i, values, |_| recipe.own[i] as usize);
+        })?;
+        Ok(SharedCsr { structure: Arc::clone(p), values: Arc::new(values) })
+    }
+
+    /// Makes row `i` of A_F P_0 that of P. `place` gives that of a column in the row.
+    #[inline(always)]
+    fn finish(&self, p0: &CsrView<'_, T>, i: usize, values: &mut [T], place: impl Fn(usize) -> usize) {
+        let (n, cols, width) = (p0.block.rows, p0.block.cols, p0.block.len());
+        let inverse = &self.inverse[i * n * n..][..n * n];
         if n == 1 {
-            let scale = factor * inverse[0];
+            let scale = self.factor * inverse[0];
             values.iter_mut().for_each(|v| *v *= scale);
         } else {
             for block in values.chunks_exact_mut(width) {
                 let mut product = [T::ZERO; MAX_BLOCK * MAX_BLOCK];
                 multiply_block(Dynamic { rows: n, inner: n, cols }, inverse, block, &mut product);
                 for (v, product) in block.iter_mut().zip(product) {
-                    *v = factor * product;
+                    *v = self.factor * product;
                 }
             }
         }
         for (j, start) in p0.row(i) {
-            // The diagonal of A brings every column of P_0 into the product's pattern.
-            let at = columns.iter().position(|c| *c as usize == j).expect("the diagonal is stored");
-            for (v, s) in values[at * width..][..width].iter_mut().zip(start) {
+            for (v, s) in values[place(j) * width..][..width].iter_mut().zip(start) {
                 *v += *s;
             }
         }
-    };
-    let p = match pattern {
-        None => spgemm::multiply_and(&a, &p0, &finish)?.into_shared(),
-        Some(structure) => {
-            let values = spgemm::renew_and(&a, &p0, structure, &finish)?;
-            SharedCsr { structure: Arc::clone(structure), values: Arc::new(values) }
-        }
-    };
-    Ok((p, if filtered.is_none() { Some(largest) } else { None }))
+    }
+}
+
+/// Place in a row of P of a column that P_0 has in the same row: the diagonal of A brings it into the product.
+fn place(columns: &[i32], column: usize) -> usize {
+    columns.iter().position(|c| *c as usize == column).expect("the diagonal is stored")
 }
 
 /// A with its weak couplings added to the diagonal.
@@ -119,16 +200,16 @@ mod tests {
             }
         }
         let a = Csr::from_triplets(n, n, &t).unwrap();
-        let s = strength::symmetric(&a.view(), 0.08).unwrap();
+        let s = strength::Symmetric::new(&a.view()).unwrap().graph(0.08).unwrap();
         assert_eq!(s.row(5), [4, 6]);
         let aggregates: Vec<i32> = (0..n as i32).map(|i| i / 3).collect();
         let space = NearNullSpace::constants(n, 1).unwrap();
         let (p0, _) = tentative::prolongator(&aggregates, 10, &space).unwrap();
         let host = Host::new(&Context::new("host:1").unwrap());
 
-        let (p, largest) =
-            smooth(&host, &a.view(), &s, &p0, (4.0 / 3.0, Estimate::from_config(&Config::new())), None).unwrap();
-        assert_eq!(largest, None, "that of A was not needed");
+        let how = (4.0 / 3.0, Estimate::from_config(&Config::new()));
+        let step = Step::new(&host, &a.view(), &s, how, None).unwrap();
+        let p = step.smooth(&p0).unwrap().into_shared();
 
         // A 1 = 0, so smoothing leaves the constant alone, and only neighbours of an aggregate's edge gain entries.
         let sums: Vec<f64> = (0..n).map(|i| p.view().row(i).map(|(_, v)| v[0]).sum()).collect();
@@ -136,8 +217,9 @@ mod tests {
         assert_eq!((p.view().row_range(4).len(), p.view().row_range(3).len()), (1, 2));
 
         // Renewal gives the same bits.
-        let estimate = Estimate::from_config(&Config::new());
-        let (again, _) = smooth(&host, &a.view(), &s, &p0, (4.0 / 3.0, estimate), Some(&p.structure)).unwrap();
-        assert_eq!(again.values.as_slice(), p.values.as_slice());
+        let again = Step::new(&host, &a.view(), &s, how, Some(step.largest())).unwrap();
+        let recipe = again.recipe(p0, &p.structure).unwrap();
+        assert_eq!(again.renew(&recipe, &p.structure).unwrap().values.as_slice(), p.values.as_slice());
+        assert!(matches!(step.into_known(), Known::Nothing), "A was not needed");
     }
 }

@@ -1,13 +1,12 @@
 //! Sparse matrix times sparse matrix, for blocks of any shape: row by row, with the place of each column looked up in an array as long as a
-//! row of B. A product whose values change is renewed without searching its pattern again; it adds in the same order.
+//! row of B. [`super::terms`] renews a product whose values change.
 
-use super::rows::{Pieces, Place, Places, RowBuilder};
-use super::{par, rows};
-use crate::error::{Result, fail, try_vec};
+use super::rows::{self, Pieces, Place, Places, RowBuilder};
+use super::terms::AHEAD;
+use crate::error::{Result, fail};
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Csr, CsrView, Offsets, Structure};
+use crate::sparse::{Block, Csr, CsrView, Offsets};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The right factor of a product.
 trait Factor<T>: Sync {
@@ -19,8 +18,11 @@ trait Factor<T>: Sync {
     fn block(&self) -> Block;
     /// Entries of the longest row.
     fn longest(&self) -> usize;
-    /// Columns and values of a row.
-    fn row(&self, i: usize) -> (&[i32], &[T]);
+    /// Columns and values of a row; `width` is that of the blocks, which the caller may know when it is compiled.
+    fn row(&self, i: usize, width: usize) -> (&[i32], &[T]);
+    /// Asks for a row that will be read soon.
+    #[inline(always)]
+    fn prefetch(&self, _row: usize) {}
 }
 
 /// A matrix of the library's own.
@@ -52,9 +54,9 @@ impl<T: Scalar> Factor<T> for Own<'_, T> {
         self.offsets.windows(2).map(|o| o[1] - o[0]).max().unwrap_or(0) as usize
     }
     #[inline(always)]
-    fn row(&self, i: usize) -> (&[i32], &[T]) {
-        let (begin, end) = (self.offsets[i] as usize, self.offsets[i + 1] as usize);
-        let width = self.matrix.block.len();
+    fn row(&self, i: usize, width: usize) -> (&[i32], &[T]) {
+        let ends = &self.offsets[i..i + 2];
+        let (begin, end) = (ends[0] as usize, ends[1] as usize);
         (&self.matrix.columns[begin..end], &self.matrix.values[begin * width..end * width])
     }
 }
@@ -65,14 +67,6 @@ pub struct Intermediate<T> {
     rows: usize,
     cols: usize,
     block: Block,
-}
-
-impl<T: Scalar> Intermediate<T> {
-    /// Its pattern, for which [`renew`] computes other values.
-    pub fn pattern(&self) -> Result<Structure> {
-        let (offsets, columns) = self.entries.pattern()?;
-        Ok(Structure::new(self.rows, self.cols, self.block, offsets, columns))
-    }
 }
 
 impl<T: Scalar> Factor<T> for Intermediate<T> {
@@ -89,8 +83,12 @@ impl<T: Scalar> Factor<T> for Intermediate<T> {
         self.entries.longest()
     }
     #[inline(always)]
-    fn row(&self, i: usize) -> (&[i32], &[T]) {
-        self.entries.row(i)
+    fn row(&self, i: usize, width: usize) -> (&[i32], &[T]) {
+        self.entries.row(i, width)
+    }
+    #[inline(always)]
+    fn prefetch(&self, row: usize) {
+        self.entries.prefetch(row);
     }
 }
 
@@ -104,12 +102,17 @@ pub fn multiply<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>) -> Result<Csr
 
 /// The product A B as [`multiply`] gives it, each row changed by `finish`.
 pub fn multiply_and<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>, finish: &Finish<'_, T>) -> Result<Csr<T>> {
-    sorted_product(a, &Own::new(b), finish)
+    product(a, &Own::new(b), true, finish)
+}
+
+/// The product A B, columns of a row in the order of [`Intermediate`].
+pub fn multiply_unsorted<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>) -> Result<Csr<T>> {
+    product(a, &Own::new(b), false, &|_, _, _| ())
 }
 
 /// The product A B as [`multiply`] gives it.
 pub fn multiply_intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &Intermediate<T>) -> Result<Csr<T>> {
-    sorted_product(a, b, &|_, _, _| ())
+    product(a, b, true, &|_, _, _| ())
 }
 
 /// The product A B, to be multiplied further.
@@ -122,9 +125,9 @@ pub fn intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>) -> Result
     Ok(Intermediate { entries, rows: a.rows, cols: b.cols(), block })
 }
 
-fn sorted_product<T: Scalar>(a: &CsrView<'_, T>, b: &impl Factor<T>, finish: &Finish<'_, T>) -> Result<Csr<T>> {
+fn product<T: Scalar>(a: &CsrView<'_, T>, b: &impl Factor<T>, sorted: bool, finish: &Finish<'_, T>) -> Result<Csr<T>> {
     let block = product_block(a, b);
-    let product = Product { a, b, longest: b.longest(), sorted: true, finish, places: Places::new(b.cols()) };
+    let product = Product { a, b, longest: b.longest(), sorted, finish, places: Places::new(b.cols()) };
     let (offsets, columns, values) = rows::build(a.rows, block.len(), |range, out| product.rows(range, out))?;
     Ok(Csr { rows: a.rows, cols: b.cols(), block, offsets, columns, values })
 }
@@ -150,14 +153,9 @@ impl<T: Scalar, B: Factor<T>> Product<'_, T, B> {
     /// Pattern and values of some rows.
     fn rows(&self, range: Range<usize>, out: &mut RowBuilder<T>) -> Result<()> {
         let (inner, outer) = (self.a.block.cols, product_block(self.a, self.b));
-        self.places.with(|place| match (outer.rows, inner, outer.cols) {
-            (1, 1, 1) => self.rows_with(range, out, place, Fixed::<1, 1, 1>),
-            (3, 3, 3) => self.rows_with(range, out, place, Fixed::<3, 3, 3>),
-            (3, 3, 6) => self.rows_with(range, out, place, Fixed::<3, 3, 6>),
-            (6, 3, 6) => self.rows_with(range, out, place, Fixed::<6, 3, 6>),
-            (6, 6, 6) => self.rows_with(range, out, place, Fixed::<6, 6, 6>),
-            (rows, inner, cols) => self.rows_with(range, out, place, Dynamic { rows, inner, cols }),
-        })
+        self.places.with(
+            |place| with_shape!((outer.rows, inner, outer.cols), shape => self.rows_with(range, out, place, shape)),
+        )
     }
 
     fn rows_with(
@@ -182,19 +180,22 @@ impl<T: Scalar, B: Factor<T>> Product<'_, T, B> {
             }
             let (row_columns, row_values) = row.room(bound, width)?;
             let mut found = 0;
+            let ahead = a.columns.get(terms.start + AHEAD..).unwrap_or(&[]);
             let blocks = a.values[terms.start * a_width..terms.end * a_width].chunks_exact(a_width);
-            for (j, x) in a.columns[terms].iter().zip(blocks) {
-                let (columns, values) = b.row((*j - a.base) as usize);
+            for (k, (j, x)) in a.columns[terms].iter().zip(blocks).enumerate() {
+                if let Some(j) = ahead.get(k) {
+                    b.prefetch((*j - a.base) as usize);
+                }
+                let (columns, values) = b.row((*j - a.base) as usize, b_width);
                 for (c, y) in columns.iter().zip(values.chunks_exact(b_width)) {
                     let place = &mut place[*c as usize];
-                    if *place as usize <= start {
-                        row_columns[found] = *c;
-                        row_values[found * width..][..width].fill(T::ZERO);
-                        found += 1;
-                        *place = (start + found) as u32;
-                    }
-                    let at = (*place as usize - start - 1) * width;
-                    multiply_block(shape, x, y, &mut row_values[at..at + width]);
+                    let is_new = *place as usize <= start;
+                    // Whether a column is new cannot be foretold, so there is no branch on it.
+                    let at = if is_new { found } else { *place as usize - start - 1 };
+                    row_columns[at] = *c;
+                    multiply_block(shape, x, y, &mut row_values[at * width..][..width]);
+                    *place = (start + at + 1) as u32;
+                    found += usize::from(is_new);
                 }
             }
             (self.finish)(i, &row_columns[..found], &mut row_values[..found * width]);
@@ -208,6 +209,7 @@ impl<T: Scalar, B: Factor<T>> Product<'_, T, B> {
 /// The row that is being computed.
 struct Row<T> {
     columns: Vec<i32>,
+    /// Zeros behind the entries of the row.
     values: Vec<T>,
     /// Column in the upper, place in the lower half.
     order: Vec<u64>,
@@ -244,91 +246,10 @@ impl<T: Scalar> Row<T> {
                 out.values.extend_from_slice(&values[at..at + width]);
             }
         }
+        self.values[..found * width].fill(T::ZERO);
         out.end_row();
         Ok(())
     }
-}
-
-/// The values of A B changed by `finish`, which is as in [`multiply_and`], for a pattern that holds at least that of the product.
-pub fn renew_and<T: Scalar>(
-    a: &CsrView<'_, T>,
-    b: &CsrView<'_, T>,
-    pattern: &Structure,
-    finish: &Finish<'_, T>,
-) -> Result<Vec<T>> {
-    numeric(a, &Own::new(b), pattern, finish)
-}
-
-/// The values of A B, for a pattern that holds at least that of the product.
-pub fn renew<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>, pattern: &Structure) -> Result<Vec<T>> {
-    renew_and(a, b, pattern, &|_, _, _| ())
-}
-
-/// [`renew`] for a product whose right factor is one itself.
-pub fn renew_intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &Intermediate<T>, pattern: &Structure) -> Result<Vec<T>> {
-    numeric(a, b, pattern, &|_, _, _| ())
-}
-
-fn numeric<T: Scalar>(
-    a: &CsrView<'_, T>,
-    b: &impl Factor<T>,
-    pattern: &Structure,
-    finish: &Finish<'_, T>,
-) -> Result<Vec<T>> {
-    let (inner, outer) = (a.block.cols, product_block(a, b));
-    match (outer.rows, inner, outer.cols) {
-        (1, 1, 1) => numeric_with(a, b, pattern, finish, Fixed::<1, 1, 1>),
-        (3, 3, 3) => numeric_with(a, b, pattern, finish, Fixed::<3, 3, 3>),
-        (3, 3, 6) => numeric_with(a, b, pattern, finish, Fixed::<3, 3, 6>),
-        (6, 3, 6) => numeric_with(a, b, pattern, finish, Fixed::<6, 3, 6>),
-        (6, 6, 6) => numeric_with(a, b, pattern, finish, Fixed::<6, 6, 6>),
-        (rows, inner, cols) => numeric_with(a, b, pattern, finish, Dynamic { rows, inner, cols }),
-    }
-}
-
-fn numeric_with<T: Scalar>(
-    a: &CsrView<'_, T>,
-    b: &impl Factor<T>,
-    pattern: &Structure,
-    finish: &Finish<'_, T>,
-    shape: impl Shape,
-) -> Result<Vec<T>> {
-    let (offsets, columns) = pattern.own_arrays();
-    let (a_width, b_width) = (shape.rows() * shape.inner(), shape.inner() * shape.cols());
-    let width = shape.rows() * shape.cols();
-    let mut values = try_vec(columns.len() * width, T::ZERO)?;
-    let positions = Places::new(b.cols());
-    let failed = AtomicBool::new(false);
-    par::for_each_segment_mut(&mut values, offsets, width, rows::grain(a.rows), |range, values| {
-        let first = offsets[range.start] as usize;
-        // Position in C of each column of the current row.
-        let filled = positions.with(|Place { at: position, .. }| {
-            for i in range {
-                let begin = offsets[i] as usize;
-                let row = &columns[begin..offsets[i + 1] as usize];
-                for (k, j) in row.iter().enumerate() {
-                    position[*j as usize] = k as u32;
-                }
-                let values = &mut values[(begin - first) * width..][..row.len() * width];
-                let terms = a.row_range(i);
-                let blocks = a.values[terms.start * a_width..terms.end * a_width].chunks_exact(a_width);
-                for (j, x) in a.columns[terms].iter().zip(blocks) {
-                    let (columns, from) = b.row((*j - a.base) as usize);
-                    for (c, y) in columns.iter().zip(from.chunks_exact(b_width)) {
-                        let at = position[*c as usize] as usize * width;
-                        multiply_block(shape, x, y, &mut values[at..at + width]);
-                    }
-                }
-                finish(i, row, values);
-            }
-            Ok(())
-        });
-        failed.fetch_or(filled.is_err(), Ordering::Relaxed);
-    });
-    if failed.into_inner() {
-        return fail!(OutOfMemory, "scratch space of {} numbers could not be allocated", b.cols());
-    }
-    Ok(values)
 }
 
 /// Dimensions of a product of dense blocks, known at compile time where that is common, so that its loops unroll.
@@ -338,8 +259,9 @@ pub(super) trait Shape: Copy + Sync {
     fn cols(self) -> usize;
 }
 
+/// Dimensions known at compile time.
 #[derive(Clone, Copy)]
-struct Fixed<const R: usize, const K: usize, const C: usize>;
+pub(super) struct Fixed<const R: usize, const K: usize, const C: usize>;
 
 impl<const R: usize, const K: usize, const C: usize> Shape for Fixed<R, K, C> {
     #[inline(always)]
@@ -375,6 +297,40 @@ impl Shape for Dynamic {
         self.cols
     }
 }
+
+/// Runs the expression with `$shape` as the shape of these dimensions: rows, inner, columns.
+macro_rules! with_shape {
+    ($dimensions:expr, $shape:ident => $body:expr) => {{
+        use $crate::host::spgemm::{Dynamic, Fixed};
+        match $dimensions {
+            (1, 1, 1) => {
+                let $shape = Fixed::<1, 1, 1>;
+                $body
+            }
+            (3, 3, 3) => {
+                let $shape = Fixed::<3, 3, 3>;
+                $body
+            }
+            (3, 3, 6) => {
+                let $shape = Fixed::<3, 3, 6>;
+                $body
+            }
+            (6, 3, 6) => {
+                let $shape = Fixed::<6, 3, 6>;
+                $body
+            }
+            (6, 6, 6) => {
+                let $shape = Fixed::<6, 6, 6>;
+                $body
+            }
+            (rows, inner, cols) => {
+                let $shape = Dynamic { rows, inner, cols };
+                $body
+            }
+        }
+    }};
+}
+pub(super) use with_shape;
 
 /// c += a b for dense blocks stored row by row.
 #[inline(always)]

@@ -2,14 +2,28 @@
 //! precision of the result, those of 16-bit results in f32.
 
 use super::{par, simd};
-use crate::scalar::{Number, NumbersMut, NumbersRef, Scalar};
-use crate::sparse::{Block, CsrView, Offsets};
+use crate::scalar::Number;
+use crate::sparse::{Block, Compact, CsrView, GROUP, Offsets};
 
 /// Scalar rows that one task handles.
 const SPMV_GRAIN: usize = 4 * par::ROW_GRAIN;
 
-/// What to do with a row's product `ax`. A value, not a type: one branch for each row costs nothing, one more set of kernels for each
-/// combination of types does.
+/// A matrix as it is stored.
+pub enum View<'a, S> {
+    /// With columns of 32 bits.
+    Csr(CsrView<'a, S>),
+    /// With columns of 16 bits.
+    Compact(&'a Compact<S>),
+}
+
+impl<'a, S> From<&CsrView<'a, S>> for View<'a, S> {
+    fn from(a: &CsrView<'a, S>) -> View<'a, S> {
+        View::Csr(CsrView { ..*a })
+    }
+}
+
+/// What to do with the products `ax` of some rows. A value, not a type: one branch for each group of rows costs nothing, one more set of loops
+/// for each combination of types does.
 #[derive(Clone, Copy)]
 enum Finish<'a, Y: Number> {
     /// y = alpha ax.
@@ -21,22 +35,14 @@ enum Finish<'a, Y: Number> {
 }
 
 impl<Y: Number> Finish<'_, Y> {
-    /// The same for vectors of type `U`, `Y` under another name, with the right-hand side `b` if there is one.
-    fn with<U: Number>(self, b: &[U]) -> Finish<'_, U> {
-        match self {
-            Finish::Overwrite(alpha) => Finish::Overwrite(alpha.cast()),
-            Finish::Scale(alpha, beta) => Finish::Scale(alpha.cast(), beta.cast()),
-            Finish::Residual(_) => Finish::Residual(b),
+    /// For the rows from `first` on.
+    fn rows(&self, first: usize, ax: &[Y::Wide], y: &mut [Y]) {
+        let pairs = y.iter_mut().zip(ax);
+        match *self {
+            Finish::Overwrite(alpha) => pairs.for_each(|(y, ax)| *y = Y::narrow(alpha * *ax)),
+            Finish::Scale(alpha, beta) => pairs.for_each(|(y, ax)| *y = Y::narrow(alpha * *ax + beta * y.widen())),
+            Finish::Residual(b) => pairs.zip(&b[first..]).for_each(|((y, ax), b)| *y = Y::narrow(b.widen() - *ax)),
         }
-    }
-
-    #[inline(always)]
-    fn row(&self, i: usize, ax: Y::Wide, y: &mut Y) {
-        *y = Y::narrow(match self {
-            Finish::Overwrite(alpha) => *alpha * ax,
-            Finish::Scale(alpha, beta) => *alpha * ax + *beta * y.widen(),
-            Finish::Residual(b) => b[i].widen() - ax,
-        });
     }
 }
 
@@ -50,13 +56,19 @@ pub enum Sums {
 }
 
 /// y = alpha A x + beta y; y is not read when beta is 0.
-pub fn apply<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) {
+pub fn apply<'a, S: Number, X: Number, Y: Number>(
+    a: impl Into<View<'a, S>>,
+    alpha: Y::Wide,
+    x: &[X],
+    beta: Y::Wide,
+    y: &mut [Y],
+) {
     apply_with(a, alpha, x, beta, y, Sums::Wide);
 }
 
 /// [`apply`] with these sums.
-pub fn apply_with<S: Number, X: Number, Y: Number>(
-    a: &CsrView<'_, S>,
+pub fn apply_with<'a, S: Number, X: Number, Y: Number>(
+    a: impl Into<View<'a, S>>,
     alpha: Y::Wide,
     x: &[X],
     beta: Y::Wide,
@@ -64,81 +76,64 @@ pub fn apply_with<S: Number, X: Number, Y: Number>(
     sums: Sums,
 ) {
     let finish = if beta == Y::Wide::ZERO { Finish::Overwrite(alpha) } else { Finish::Scale(alpha, beta) };
-    product(a, x, y, finish, sums);
+    product(&a.into(), x, y, finish, sums);
 }
 
 /// r = b - A x, with these sums.
-pub fn residual_with<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, b: &[Y], x: &[X], r: &mut [Y], sums: Sums) {
-    assert_eq!(b.len(), r.len());
-    product(a, x, r, Finish::Residual(b), sums);
-}
-
-/// Chooses the code by the types of the vectors. Those that algorithms compute in have kernels of their own, which are compiled once for each
-/// pair and not for each caller; 16-bit vectors are read and written one number at a time.
-fn product<S: Number, X: Number, Y: Number>(
-    a: &CsrView<'_, S>,
+pub fn residual_with<'a, S: Number, X: Number, Y: Number>(
+    a: impl Into<View<'a, S>>,
+    b: &[Y],
     x: &[X],
-    y: &mut [Y],
-    finish: Finish<'_, Y>,
+    r: &mut [Y],
     sums: Sums,
 ) {
-    use {NumbersMut as To, NumbersRef as From};
-    assert_eq!(x.len(), a.scalar_cols());
-    assert_eq!(y.len(), a.scalar_rows());
-    let b = match finish {
-        Finish::Residual(b) => Some(Y::numbers(b)),
-        _ => None,
-    };
-    match (X::numbers(x), Y::numbers_mut(y), b) {
-        (From::F64(x), To::F64(y), None) => rows(a, x, y, finish.with(&[])),
-        (From::F64(x), To::F64(y), Some(From::F64(b))) => rows(a, x, y, finish.with(b)),
-        (From::F32(x), To::F32(y), None) => rows(a, x, y, finish.with(&[])),
-        (From::F32(x), To::F32(y), Some(From::F32(b))) => rows(a, x, y, finish.with(b)),
-        (From::F64(x), To::F32(y), None) => rows(a, x, y, finish.with(&[])),
-        (From::F32(x), To::F64(y), None) => rows(a, x, y, finish.with(&[])),
-        _ => one_by_one(a, x, y, finish, sums),
-    }
+    assert_eq!(b.len(), r.len());
+    product(&a.into(), x, r, Finish::Residual(b), sums);
 }
 
-fn rows<S: Number, X: Scalar, Y: Scalar>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
-    match a.offsets {
-        Offsets::I32(offsets) => rows_at(a, |i| offsets[i] as usize, x, y, finish),
-        Offsets::I64(offsets) => rows_at(a, |i| offsets[i] as usize, x, y, finish),
-    }
-}
-
-fn rows_at<S: Number, X: Scalar, Y: Scalar>(
-    a: &CsrView<'_, S>,
-    offset: impl Fn(usize) -> usize + Sync + Copy,
-    x: &[X],
-    y: &mut [Y],
-    finish: Finish<'_, Y>,
-) {
-    let base = a.base as usize;
-    let offset = |i: usize| offset(i) - base;
-    let br = a.block.rows;
-    par::for_each_row_mut(y, br, SPMV_GRAIN / br, |start, y| {
-        let rows = simd::Rows { offset, first: start, columns: a.columns, values: a.values, base: a.base };
-        let count = y.len() / br;
-        let put = |k: usize, ax: Y| finish.row(start * br + k, ax, &mut y[k]);
-        match a.block {
-            Block::SCALAR => simd::row_products(&rows, x, count, put),
-            block => simd::block_row_products(&rows, block, x, count, put),
+fn product<S: Number, X: Number, Y: Number>(a: &View<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>, sums: Sums) {
+    match a {
+        View::Csr(a) if sums == Sums::Rounded && !Y::PRECISION.is_scalar() => rounded(a, x, y, finish),
+        View::Csr(a) => {
+            assert_eq!((x.len(), y.len()), (a.scalar_cols(), a.scalar_rows()));
+            let locate = |first: usize, offsets: &mut [usize]| {
+                let base = a.base as usize;
+                match a.offsets {
+                    Offsets::I32(o) => offsets.iter_mut().zip(&o[first..]).for_each(|(to, o)| *to = *o as usize - base),
+                    Offsets::I64(o) => offsets.iter_mut().zip(&o[first..]).for_each(|(to, o)| *to = *o as usize - base),
+                }
+                -a.base
+            };
+            let br = a.block.rows;
+            each_group(br, &locate, y, finish, |offsets, shift, sums| {
+                let rows = simd::Rows { offsets, columns: a.columns, values: a.values, shift };
+                match a.block {
+                    Block::SCALAR => simd::row_products(&rows, x, sums),
+                    block => simd::block_row_products(&rows, block, x, sums),
+                }
+            });
         }
-    });
+        View::Compact(a) => {
+            assert_eq!((x.len(), y.len()), (a.cols, a.rows()));
+            let locate = |first: usize, offsets: &mut [usize]| {
+                offsets.iter_mut().zip(&a.offsets[first..]).for_each(|(to, o)| *to = *o as usize);
+                a.bases[first / GROUP]
+            };
+            each_group(1, &locate, y, finish, |offsets, shift, sums| {
+                let rows = simd::Rows { offsets, columns: &a.columns, values: a.values.as_slice(), shift };
+                simd::row_products(&rows, x, sums);
+            });
+        }
+    }
 }
 
-/// Partial sums of a row, as in [`simd`].
+/// Partial sums of a row whose sums are rounded.
 const LANES: usize = 8;
 
-fn one_by_one<S: Number, X: Number, Y: Number>(
-    a: &CsrView<'_, S>,
-    x: &[X],
-    y: &mut [Y],
-    finish: Finish<'_, Y>,
-    sums: Sums,
-) {
-    let keep = |sum: Y::Wide| if sums == Sums::Rounded { Y::narrow(sum).widen() } else { sum };
+/// The product with sums that are rounded after each term.
+fn rounded<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
+    assert_eq!((x.len(), y.len()), (a.scalar_cols(), a.scalar_rows()));
+    let keep = |sum: Y::Wide| Y::narrow(sum).widen();
     let Block { rows: br, cols: bc } = a.block;
     par::for_each_row_mut(y, br, SPMV_GRAIN / br, |start, y| {
         for (k, y) in y.iter_mut().enumerate() {
@@ -153,7 +148,31 @@ fn one_by_one<S: Number, X: Number, Y: Number>(
                 }
             }
             let sum = lanes.into_iter().fold(Y::Wide::ZERO, |sum, lane| keep(sum + lane));
-            finish.row(start * br + k, sum, y);
+            finish.rows(start * br + k, &[sum], std::slice::from_mut(y));
+        }
+    });
+}
+
+/// Fills in where the rows from the given one on lie, and says what is to be added to their columns.
+type Locate<'a> = dyn Fn(usize, &mut [usize]) -> i32 + Sync + 'a;
+
+/// Runs `sum`, which multiplies a group of rows with the vector, on all groups, and finishes them. A row gives `width` results.
+fn each_group<Y: Number>(
+    width: usize,
+    locate: &Locate<'_>,
+    y: &mut [Y],
+    finish: Finish<'_, Y>,
+    sum: impl Fn(&[usize], i32, &mut [Y::Wide]) + Sync,
+) {
+    par::for_each_row_mut(y, width, (SPMV_GRAIN / width).next_multiple_of(GROUP), |start, y| {
+        let mut offsets = [0; GROUP + 1];
+        let mut sums = [Y::Wide::ZERO; GROUP * simd::MAX_BLOCK];
+        for (k, y) in y.chunks_mut(GROUP * width).enumerate() {
+            let first = start + k * GROUP;
+            let (offsets, sums) = (&mut offsets[..=y.len() / width], &mut sums[..y.len()]);
+            let shift = locate(first, offsets);
+            sum(offsets, shift, sums);
+            finish.rows(first * width, sums, y);
         }
     });
 }

@@ -57,49 +57,59 @@ pub fn norm2<T: Scalar>(a: &CsrView<'_, T>, k: usize) -> f64 {
     if a.block == Block::SCALAR { square(a.values[k]) } else { a.block_at(k).iter().map(|v| square(*v)).sum() }
 }
 
-/// Symmetric measure: j is strong for i when |a_ij| is at least `theta` times sqrt(|a_ii a_jj|). Blocks are measured by their
+/// Symmetric measure: j is strong for i when |a_ij| is at least a threshold times sqrt(|a_ii a_jj|). Blocks are measured by their
 /// Frobenius norm.
-pub fn symmetric<T: Scalar>(a: &CsrView<'_, T>, theta: f64) -> Result<Graph> {
-    let diagonal = diagonal_norms(a)?;
-    let theta2 = theta * theta;
-    graph(a, |i, out| {
-        let own = theta2 * diagonal[i];
-        select(a, i, out, |k, j| {
-            let n = norm2(a, k);
-            n > 0.0 && n >= own * diagonal[j]
-        })
-    })
+pub struct Symmetric<'a, T> {
+    a: CsrView<'a, T>,
+    /// Norm of each diagonal block.
+    diagonal: Vec<f64>,
 }
 
 /// Rows that a mean over a matrix is taken from.
 const SAMPLE: usize = 1 << 16;
 
-/// The mean over the rows, or over an even sample of them, of the strongest coupling by the symmetric measure: what a threshold can be
-/// compared with. It is 1/6 for the 7-point and 1/26 for the 27-point Laplacian.
-pub fn symmetric_scale<T: Scalar>(a: &CsrView<'_, T>) -> f64 {
-    let strongest = |i: usize| {
-        let own = diagonal_norm(a, i);
-        let couplings = a.row_range(i).filter(|k| a.col(*k) != i);
-        let squared = couplings.map(|k| norm2(a, k) / (own * diagonal_norm(a, a.col(k))));
-        squared.fold(0.0, |m: f64, s| if s.is_finite() { m.max(s) } else { m }).sqrt()
-    };
-    let step = a.rows.div_ceil(SAMPLE).max(1);
-    let count = a.rows.div_ceil(step);
-    let total = super::par::sum(count, super::par::ROW_GRAIN, |range| range.map(|k| strongest(k * step)).sum());
-    total / count.max(1) as f64
+impl<'a, T: Scalar> Symmetric<'a, T> {
+    /// The measure for a matrix.
+    pub fn new(a: &CsrView<'a, T>) -> Result<Symmetric<'a, T>> {
+        Ok(Symmetric { a: *a, diagonal: diagonal_norms(a)? })
+    }
+
+    /// The couplings that are strong by the threshold `theta`.
+    pub fn graph(&self, theta: f64) -> Result<Graph> {
+        let (a, diagonal) = (&self.a, &self.diagonal);
+        let theta2 = theta * theta;
+        graph(a, |i, out| {
+            let own = theta2 * diagonal[i];
+            select(a, i, out, |k, j| {
+                let n = norm2(a, k);
+                n > 0.0 && n >= own * diagonal[j]
+            })
+        })
+    }
+
+    /// The mean over the rows, or over an even sample of them, of the strongest coupling: what a threshold can be compared with. It is 1/6
+    /// for the 7-point and 1/26 for the 27-point Laplacian.
+    pub fn scale(&self) -> f64 {
+        let (a, diagonal) = (&self.a, &self.diagonal);
+        let strongest = |i: usize| {
+            let couplings = a.row_range(i).filter(|k| a.col(*k) != i);
+            let squared = couplings.map(|k| norm2(a, k) / (diagonal[i] * diagonal[a.col(k)]));
+            squared.fold(0.0, |m: f64, s| if s.is_finite() { m.max(s) } else { m }).sqrt()
+        };
+        let step = a.rows.div_ceil(SAMPLE).max(1);
+        let count = a.rows.div_ceil(step);
+        let total = super::par::sum(count, super::par::ROW_GRAIN, |range| range.map(|k| strongest(k * step)).sum());
+        total / count.max(1) as f64
+    }
 }
 
-/// Norm of a diagonal block, 0 where there is none.
-fn diagonal_norm<T: Scalar>(a: &CsrView<'_, T>, i: usize) -> f64 {
-    a.row_range(i).find(|p| a.col(*p) == i).map_or(0.0, |p| norm2(a, p).sqrt())
-}
-
-/// Norm of each diagonal block.
+/// Norm of each diagonal block, 0 where there is none.
 fn diagonal_norms<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<f64>> {
     let mut diagonal = try_vec(a.rows, 0.0)?;
     super::par::for_each_mut(&mut diagonal, super::par::ROW_GRAIN, |start, d| {
         for (k, d) in d.iter_mut().enumerate() {
-            *d = diagonal_norm(a, start + k);
+            let own = a.row_range(start + k).find(|p| a.col(*p) == start + k);
+            *d = own.map_or(0.0, |p| norm2(a, p).sqrt());
         }
     });
     Ok(diagonal)
@@ -180,17 +190,19 @@ mod tests {
     fn the_scale_is_the_mean_of_the_strongest_couplings() {
         let t = [(0, 0, 4.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 1.0), (2, 2, 1.0)];
         let a = Csr::from_triplets(3, 3, &t).unwrap();
-        assert!((symmetric_scale(&a.view()) - (0.5 + 0.5 + 0.0) / 3.0).abs() < 1e-15);
-        assert_eq!(symmetric_scale(&Csr::<f64>::from_triplets(0, 0, &[]).unwrap().view()), 0.0);
+        assert!((Symmetric::new(&a.view()).unwrap().scale() - (0.5 + 0.5 + 0.0) / 3.0).abs() < 1e-15);
+        let empty = Csr::<f64>::from_triplets(0, 0, &[]).unwrap();
+        assert_eq!(Symmetric::new(&empty.view()).unwrap().scale(), 0.0);
     }
 
     #[test]
     fn symmetric_strength_compares_with_both_diagonals() {
         let t = [(0, 0, 1.0), (0, 1, 1.0), (0, 2, 0.5), (1, 0, 1.0), (1, 1, 100.0), (2, 0, 0.5), (2, 2, 1.0)];
         let a = Csr::from_triplets(3, 3, &t).unwrap();
-        let s = symmetric(&a.view(), 0.2).unwrap();
+        let measure = Symmetric::new(&a.view()).unwrap();
+        let s = measure.graph(0.2).unwrap();
         assert_eq!(s.row(0), [2]);
         assert!(s.row(1).is_empty());
-        assert_eq!(symmetric(&a.view(), 0.09).unwrap().row(0), [1, 2]);
+        assert_eq!(measure.graph(0.09).unwrap().row(0), [1, 2]);
     }
 }

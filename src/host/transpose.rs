@@ -2,9 +2,11 @@
 //! does not depend on how many ranges there are.
 
 use super::par;
-use crate::error::{Result, try_vec};
+use super::terms::{Place, Places, make_places};
+use crate::error::{Result, try_capacity, try_vec};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Structure};
+use std::ops::Range;
 
 /// Ranges of columns beyond which reading the pattern again costs more than another thread saves.
 const MAX_RANGES: usize = 8;
@@ -49,24 +51,67 @@ pub fn transpose<T: Scalar>(a: &CsrView<'_, T>) -> Result<Csr<T>> {
     Ok(Csr { rows: a.cols, cols: a.rows, block, offsets, columns, values })
 }
 
-/// The values of the transpose of `a`, for its pattern. Rows of `a` are searched, so they should be short.
-pub fn renew<T: Scalar>(a: &CsrView<'_, T>, pattern: &Structure) -> Result<Vec<T>> {
-    let (offsets, rows) = pattern.own_arrays();
-    let block = pattern.block;
-    let width = block.len();
-    let mut values = try_vec(rows.len() * width, T::ZERO)?;
-    par::for_each_segment_mut(&mut values, offsets, width, par::ROW_GRAIN, |range, values| {
-        let mut to = values.chunks_exact_mut(width);
-        for j in range {
-            let entries = &rows[offsets[j] as usize..offsets[j + 1] as usize];
-            for (i, to) in entries.iter().zip(&mut to) {
-                let row = a.row_range(*i as usize);
-                let at = row.into_iter().find(|k| a.col(*k) == j).expect("the pattern is that of the transpose");
-                transpose_block(block, a.block_at(at), to);
+/// Where in its row of A each entry of the transpose stands: what a renewal for other values goes by.
+pub struct Recipe {
+    /// One for each [`par::ROW_GRAIN`] rows of the transpose.
+    pieces: Vec<Places>,
+}
+
+impl Recipe {
+    /// The recipe for A and the pattern of its transpose.
+    pub fn find<T: Scalar>(a: &CsrView<'_, T>, pattern: &Structure) -> Result<Recipe> {
+        let longest = (0..a.rows).map(|i| a.row_range(i).len()).max().unwrap_or(0);
+        let pieces = par::map_ranges(pattern.rows, par::ROW_GRAIN, |range| {
+            Ok(make_places!(longest, find_in(a, pattern, range)?))
+        });
+        Ok(Recipe { pieces: pieces.into_iter().collect::<Result<_>>()? })
+    }
+
+    /// The values of the transpose of `a`.
+    pub fn renew<T: Scalar>(&self, a: &CsrView<'_, T>, pattern: &Structure) -> Result<Vec<T>> {
+        let (offsets, columns) = pattern.own_arrays();
+        let width = pattern.block.len();
+        let mut values = try_vec(columns.len() * width, T::ZERO)?;
+        par::for_each_segment_mut(&mut values, offsets, width, par::ROW_GRAIN, |range, values| {
+            let rows = &columns[offsets[range.start] as usize..offsets[range.end] as usize];
+            match &self.pieces[range.start / par::ROW_GRAIN] {
+                Places::U8(places) => gather(a, rows, places, pattern.block, values),
+                Places::U16(places) => gather(a, rows, places, pattern.block, values),
+                Places::U32(places) => gather(a, rows, places, pattern.block, values),
             }
+        });
+        Ok(values)
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.pieces.iter().map(Places::bytes).sum()
+    }
+}
+
+fn find_in<T: Scalar, P: Place>(a: &CsrView<'_, T>, pattern: &Structure, range: Range<usize>) -> Result<Vec<P>> {
+    let (offsets, rows) = pattern.own_arrays();
+    let mut places = try_capacity((offsets[range.end] - offsets[range.start]) as usize)?;
+    for j in range {
+        places.extend(rows[offsets[j] as usize..offsets[j + 1] as usize].iter().map(|i| {
+            let mut row = a.row_range(*i as usize);
+            P::from_usize(row.position(|k| a.col(k) == j).expect("the pattern is that of the transpose"))
+        }));
+    }
+    Ok(places)
+}
+
+/// The transposed blocks of A at these places in these rows; `block` is the shape of the transposed ones.
+fn gather<T: Scalar, P: Place>(a: &CsrView<'_, T>, rows: &[i32], places: &[P], block: Block, values: &mut [T]) {
+    if block == Block::SCALAR {
+        for ((i, place), to) in rows.iter().zip(places).zip(values) {
+            *to = a.values[a.row_range(*i as usize).start + place.to_usize()];
         }
-    });
-    Ok(values)
+        return;
+    }
+    for ((i, place), to) in rows.iter().zip(places).zip(values.chunks_exact_mut(block.len())) {
+        transpose_block(block, a.block_at(a.row_range(*i as usize).start + place.to_usize()), to);
+    }
 }
 
 /// A block of these dimensions, from its transpose.
@@ -83,7 +128,7 @@ fn transpose_block<T: Scalar>(block: Block, from: &[T], to: &mut [T]) {
 fn scatter<T: Scalar>(
     a: &CsrView<'_, T>,
     offsets: &[i64],
-    range: std::ops::Range<usize>,
+    range: Range<usize>,
     mut put: impl FnMut(usize, usize, usize),
 ) {
     let first = offsets[range.start];
@@ -117,7 +162,10 @@ mod tests {
             prop_assert_eq!(&pool.install(|| transpose(&a.view())).unwrap(), &t);
             prop_assert_eq!(&transpose(&t.view()).unwrap(), &a);
             let values = t.values.clone();
-            prop_assert_eq!(renew(&a.view(), &t.into_shared().structure).unwrap(), values);
+            let pattern = t.into_shared().structure;
+            let recipe = Recipe::find(&a.view(), &pattern).unwrap();
+            prop_assert_eq!(recipe.bytes(), values.len());
+            prop_assert_eq!(recipe.renew(&a.view(), &pattern).unwrap(), values);
         }
     }
 
@@ -126,8 +174,12 @@ mod tests {
         let mut a = Csr::with_pattern(1, 2, Block { rows: 2, cols: 3 }, vec![0, 1], vec![1]).unwrap();
         a.values = vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
         let t = transpose(&a.view()).unwrap();
-        assert_eq!((t.rows, t.cols, t.offsets, t.columns), (2, 1, vec![0, 0, 1], vec![0]));
+        assert_eq!((t.rows, t.cols, &t.offsets[..], &t.columns[..]), (2, 1, &[0, 0, 1][..], &[0][..]));
         assert_eq!(t.values, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        let (pattern, doubled) =
+            (t.into_shared().structure, Csr { values: a.values.iter().map(|v| 2.0 * v).collect(), ..a.clone() });
+        let renewed = Recipe::find(&a.view(), &pattern).unwrap().renew(&doubled.view(), &pattern).unwrap();
+        assert_eq!(renewed, [2.0, 8.0, 4.0, 10.0, 6.0, 12.0]);
         let empty = Csr::<f64>::from_triplets(3, 0, &[]).unwrap();
         assert_eq!(transpose(&empty.view()).unwrap().offsets, [0]);
     }

@@ -4,7 +4,6 @@
 use super::{Setup, Smoother, Sweep, stored};
 use crate::backend::{Backend, Operator, Place};
 use crate::error::Result;
-use crate::host::diagonal;
 use crate::scalar::{Number, Scalar};
 
 /// Lanczos approaches the largest eigenvalue from below; the polynomial must not see anything above its interval.
@@ -76,7 +75,7 @@ pub(super) fn build<B: Place, T: Scalar, S: Number, V: Number>(
     backend: &B,
     setup: &Setup<'_, T>,
 ) -> Result<Box<dyn Smoother<B, V>>> {
-    let exact: Vec<T> = diagonal::inverse(&setup.a, setup.diagonal_width(), diagonal::AS_IT_IS)?;
+    let exact = setup.inverse()?;
     let largest = SAFETY * setup.largest_eigenvalue(&exact)?;
     let smallest = largest / setup.config.real("amg.smoother.chebyshev.eigenvalue_ratio");
     let inverse = stored::<T, S>(&exact, 1.0)?;

@@ -3,7 +3,6 @@
 use super::{Setup, Smoother, Sweep, stored};
 use crate::backend::{Backend, Operator, Place};
 use crate::error::Result;
-use crate::host::diagonal;
 use crate::scalar::{Number, Scalar};
 
 /// A sweep with a diagonal: also the whole of every other smoother of the form x += D^-1 (b - A x).
@@ -51,7 +50,7 @@ pub(super) fn build<B: Place, T: Scalar, S: Number, V: Number>(
     backend: &B,
     setup: &Setup<'_, T>,
 ) -> Result<Box<dyn Smoother<B, V>>> {
-    let unweighted: Vec<T> = diagonal::inverse(&setup.a, setup.diagonal_width(), diagonal::AS_IT_IS)?;
+    let unweighted = setup.inverse()?;
     let weight = match setup.config.real_or_auto("amg.smoother.jacobi.weight") {
         Some(weight) => weight,
         None => 4.0 / (3.0 * setup.largest_eigenvalue(&unweighted)?),

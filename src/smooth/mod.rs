@@ -9,11 +9,13 @@ mod l1_jacobi;
 use crate::backend::{Backend, Operator, Place};
 use crate::config::Config;
 use crate::error::{Result, fail, try_vec};
-use crate::host::eigenvalue::Estimate;
-use crate::host::{Host, par};
+use crate::host::eigenvalue::{Estimate, Known, Largest};
+use crate::host::{Host, diagonal, par};
 use crate::registry::registry;
 use crate::scalar::{Number, Precision, Scalar, with_storage};
 use crate::sparse::{CsrView, SharedCsr};
+use std::borrow::Cow;
+use std::sync::OnceLock;
 
 /// A smoother of one level, for vectors of precision `V`.
 pub trait Smoother<B: Backend, V: Number>: Send + Sync {
@@ -54,8 +56,10 @@ pub struct Setup<'a, T> {
     pub a: CsrView<'a, T>,
     /// The same, for smoothers that keep it.
     pub matrix: &'a SharedCsr<T>,
-    /// The largest eigenvalue of D^-1 A, D being A's diagonal blocks, where interpolation has estimated it.
-    pub largest_eigenvalue: Option<f64>,
+    /// What interpolation found out about the matrix.
+    pub known: &'a Known<T>,
+    /// Takes the largest eigenvalue, where the smoother estimates it.
+    pub estimated: &'a OnceLock<Largest>,
 }
 
 impl<T: Scalar> Setup<'_, T> {
@@ -67,12 +71,28 @@ impl<T: Scalar> Setup<'_, T> {
         }
     }
 
+    /// Whether sweeps invert the diagonal blocks, as interpolation does.
+    fn whole_blocks(&self) -> bool {
+        self.diagonal_width() == self.a.block.rows
+    }
+
+    /// D^-1.
+    fn inverse(&self) -> Result<Cow<'_, [T]>> {
+        match self.known {
+            Known::Now { inverse: Some(inverse), .. } if self.whole_blocks() => Ok(Cow::Borrowed(inverse)),
+            _ => Ok(Cow::Owned(diagonal::inverse(&self.a, self.diagonal_width(), diagonal::AS_IT_IS)?)),
+        }
+    }
+
     /// The largest eigenvalue of D^-1 A, positive.
     fn largest_eigenvalue(&self, inverse: &[T]) -> Result<f64> {
-        let largest = match self.largest_eigenvalue {
-            Some(largest) if self.diagonal_width() == self.a.block.rows => largest,
-            _ => Estimate::from_config(self.config).largest(self.host, &self.a, inverse)?,
+        let earlier = match self.known {
+            Known::Now { largest, .. } if self.whole_blocks() => return Ok(largest.max(f64::MIN_POSITIVE)),
+            Known::Earlier(largest) => Some(largest),
+            _ => None,
         };
+        let largest = Estimate::from_config(self.config).largest(self.host, &self.a, inverse, earlier)?;
+        let largest = self.estimated.get_or_init(|| largest).value;
         Ok(largest.max(f64::MIN_POSITIVE))
     }
 }
@@ -88,12 +108,15 @@ fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<Vec<S>> {
             *to = S::from_f64(factor * from.to_f64());
         }
     });
+    if S::PRECISION.is_scalar() {
+        return Ok(data);
+    }
     // Beside the largest, small numbers may vanish: blocks have many that are rounding.
     let matters = exact.iter().fold(0.0, |m: f64, v| m.max(v.to_f64().abs())) * MATTERS;
     let lost = |(from, to): (&T, &S)| {
         !to.to_f64().is_finite() || (*to == S::ZERO && from.to_f64() != 0.0 && from.to_f64().abs() >= matters)
     };
-    if !S::PRECISION.is_scalar() && exact.iter().zip(&data).any(lost) {
+    if exact.iter().zip(&data).any(lost) {
         return fail!(
             PrecisionLost,
             "the inverse of a diagonal does not fit into {}; use precision.scaling \"diagonal\", or store the smoother in f32",
@@ -250,7 +273,14 @@ mod tests {
         let host = Host::new(&Context::new("host:1").unwrap());
         let a = a.into_shared();
         let config = config(options);
-        let setup = Setup { host: &host, config: &config, a: a.view(), matrix: &a, largest_eigenvalue: None };
+        let setup = Setup {
+            host: &host,
+            config: &config,
+            a: a.view(),
+            matrix: &a,
+            known: &Known::Nothing,
+            estimated: &OnceLock::new(),
+        };
         let smoother = build::<_, f64, f64>(name, &host, &setup, Precision::F64).unwrap();
         let mut scratch = vec![vec![f64::NAN; b.len()]; smoother.scratch()];
         let mut x = vec![f64::NAN; b.len()];

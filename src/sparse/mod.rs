@@ -3,8 +3,10 @@
 //!
 //! [`Csr`] owns its arrays. [`SharedCsr`] shares them, possibly with the caller's memory. [`CsrView`] is what algorithms read.
 
+mod compact;
 mod validate;
 
+pub use compact::{Column, ColumnsRef, Compact, GROUP};
 pub use validate::{validate, validate_values};
 
 use crate::error::{Result, try_capacity};

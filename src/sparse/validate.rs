@@ -71,17 +71,15 @@ fn row<T: Scalar>(a: &CsrView<'_, T>, i: usize, sorted: bool, scratch: &mut Vec<
 fn row_values<T: Scalar>(a: &CsrView<'_, T>, i: usize) -> Result<()> {
     let name = i as i64 + i64::from(a.base);
     let len = a.block.len();
-    let mut diagonal = None;
-    for k in a.row_range(i) {
-        if let Some(at) = a.block_at(k).iter().position(|v| !v.is_finite()) {
-            let column = a.columns[k];
-            let value = a.values[k * len + at];
-            return fail!(MatrixValues, "row {name}, column {column} holds {value}; every value must be finite");
-        }
-        if a.col(k) == i {
-            diagonal = Some(k);
-        }
+    let mut row = a.row_range(i);
+    let values = &a.values[row.start * len..row.end * len];
+    // Without an early end, so that the check is done on several values at once.
+    if !values.iter().fold(true, |all, v| all & v.is_finite()) {
+        let at = values.iter().position(|v| !v.is_finite()).unwrap_or(0);
+        let (column, value) = (a.columns[row.start + at / len], values[at]);
+        return fail!(MatrixValues, "row {name}, column {column} holds {value}; every value must be finite");
     }
+    let diagonal = row.find(|k| a.col(*k) == i);
     if a.rows != a.cols || a.block.rows != a.block.cols {
         return Ok(());
     }

@@ -13,6 +13,6 @@ impl<T: Scalar> Interpolation<T> for ClassicalModified {
     fn interpolate(&self, input: &Input<'_, T>) -> Result<Output<T>> {
         let coarse = input.splitting("classical_modified")?;
         let p = interpolate(&input.a, input.graph, coarse, input.truncation(), input.pattern.map(Arc::as_ref))?;
-        Ok(Output { p: p.into_shared(), near_null_space: None, largest_eigenvalue: None })
+        Ok(Output::alone(p.into_shared()))
     }
 }

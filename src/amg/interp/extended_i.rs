@@ -21,6 +21,6 @@ impl<T: Scalar> Interpolation<T> for ExtendedI {
             }
             _ => extended_i::interpolate(a, s, input.splitting("extended_i")?, None, truncation, pattern)?,
         };
-        Ok(Output { p: p.into_shared(), near_null_space: None, largest_eigenvalue: None })
+        Ok(Output::alone(p.into_shared()))
     }
 }

@@ -25,6 +25,6 @@ impl<T: Scalar> Interpolation<T> for MmExt {
             }
             _ => mm_ext::interpolate(a, s, input.splitting(name)?, None, self.plus_i, truncation, pattern)?,
         };
-        Ok(Output { p: p.into_shared(), near_null_space: None, largest_eigenvalue: None })
+        Ok(Output::alone(p.into_shared()))
     }
 }

@@ -12,11 +12,13 @@ use super::null_space::NearNullSpace;
 use super::strength::Graph;
 use crate::config::Config;
 use crate::error::{Result, fail};
+use crate::host::eigenvalue::{Known, Largest};
 use crate::host::truncate::Truncation;
 use crate::host::{self, Host};
 use crate::registry::registry;
 use crate::scalar::Scalar;
 use crate::sparse::{CsrView, SharedCsr, Structure};
+use std::any::Any;
 use std::sync::Arc;
 
 /// What an interpolation is made from.
@@ -35,6 +37,16 @@ pub struct Input<'a, T> {
     pub near_null_space: &'a NearNullSpace,
     /// Pattern of an earlier result for the same graph and coarse unknowns, which the new one must have.
     pub pattern: Option<&'a Arc<Structure>>,
+    /// What came with that result.
+    pub memory: Option<&'a dyn Memory>,
+}
+
+/// What an interpolation remembers, to be computed anew for other values with less work.
+pub trait Memory: Any + Send + Sync {
+    /// Bytes held.
+    fn bytes(&self) -> usize;
+    /// The largest eigenvalue of D^-1 A for the earlier matrix, where it was estimated.
+    fn largest_eigenvalue(&self) -> Option<&Largest>;
 }
 
 /// An interpolation.
@@ -43,8 +55,17 @@ pub struct Output<T> {
     pub p: SharedCsr<T>,
     /// The near-null space of the coarse level, where there is one.
     pub near_null_space: Option<NearNullSpace>,
-    /// The largest eigenvalue of D^-1 A, D being A's diagonal blocks, where it was estimated.
-    pub largest_eigenvalue: Option<f64>,
+    /// What was found out about the matrix.
+    pub known: Known<T>,
+    /// What the next one for the same patterns can use.
+    pub memory: Option<Arc<dyn Memory>>,
+}
+
+impl<T: Scalar> Output<T> {
+    /// A prolongator and nothing else.
+    fn alone(p: SharedCsr<T>) -> Output<T> {
+        Output { p, near_null_space: None, known: Known::Nothing, memory: None }
+    }
 }
 
 /// A formula for the prolongator.
@@ -84,7 +105,7 @@ pub(crate) fn interpolate<T: Scalar>(interpolation: &dyn Interpolation<T>, input
                 input.truncation(),
                 input.pattern.map(Arc::as_ref),
             )?;
-            Ok(Output { p: p.into_shared(), near_null_space: None, largest_eigenvalue: None })
+            Ok(Output::alone(p.into_shared()))
         }
         _ => interpolation.interpolate(input),
     }

@@ -12,7 +12,7 @@ impl<T: Scalar> Interpolation<T> for Tentative {
     fn interpolate(&self, input: &Input<'_, T>) -> Result<Output<T>> {
         let (aggregates, count) = input.aggregates("tentative")?;
         let (p, coarse) = host::tentative::prolongator(aggregates, count, input.near_null_space)?;
-        Ok(Output { p: p.into_shared(), near_null_space: Some(coarse), largest_eigenvalue: None })
+        Ok(Output { near_null_space: Some(coarse), ..Output::alone(p.into_shared()) })
     }
 
     fn needs_aggregates(&self) -> bool {

@@ -29,6 +29,8 @@ enum What {
     Spmv(crate::spmv::Arguments),
     /// Products and solves on a GPU against the bandwidth of its memory
     Gpu(crate::gpu::Arguments),
+    /// One cycle and a whole solve in several precisions against f64, beside what the bytes of the levels promise
+    Cycle(crate::cycle::Arguments),
     /// Iterations in the number formats of a published table of mixed-precision AMG, beside the published ones
     Table(crate::table::Arguments),
     /// Iterations and outcomes on a folder of Matrix Market files, as a page of the documentation
@@ -65,6 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         What::Hypre(arguments) => return crate::hypre::run(arguments),
         What::Spmv(arguments) => return crate::spmv::run(arguments),
         What::Gpu(arguments) => return crate::gpu::run(arguments),
+        What::Cycle(arguments) => return crate::cycle::run(arguments),
         What::Table(arguments) => return crate::table::run(arguments),
         What::Matrices(arguments) => return crate::matrices::run(arguments),
     };
@@ -125,7 +128,8 @@ fn measure<T: Scalar>(loaded: &Loaded, context: &Context) -> Result<Round> {
     Ok(Round { seconds: [setup, solve, first_update, update, apply], iterations, converged: status == Status::Success })
 }
 
-fn timed<R>(work: impl FnOnce() -> Result<R>) -> Result<(f64, R)> {
+/// Seconds that it takes, and its result.
+pub fn timed<R>(work: impl FnOnce() -> Result<R>) -> Result<(f64, R)> {
     let start = Instant::now();
     let result = work()?;
     Ok((start.elapsed().as_secs_f64(), result))

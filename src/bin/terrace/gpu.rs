@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Instant;
-use terrace::backend::{Backend, Operator, Place};
+use terrace::backend::{Backend, Columns, Operator, Place};
 use terrace::gpu::Gpu;
 use terrace::host::spmv::Sums;
 use terrace::scalar::Number;
@@ -242,7 +242,7 @@ fn cusparse_products(_: &Gpu, _: &SharedCsr<f64>, _: &Arguments) -> Result<Vec<P
 fn product<S: Number, V: Scalar>(gpu: &Gpu, matrix: &SharedCsr<f64>, arguments: &Arguments) -> Result<Product> {
     let view = matrix.view();
     let (rows, cols) = (view.scalar_rows(), view.scalar_cols());
-    let a: Box<dyn Operator<Gpu, V>> = gpu.matrix(matrix.cast::<S>()?, Sums::Wide)?;
+    let a: Box<dyn Operator<Gpu, V>> = gpu.matrix(matrix.cast::<S>()?, Columns::Shared, Sums::Wide)?;
     let x = gpu.array(gallery::random_vector(cols)?.into_iter().map(V::from_f64).collect())?;
     let mut y = gpu.zeros::<V>(rows)?;
     let seconds = time(gpu, arguments.repeat, || a.apply(V::ONE, &x, V::ZERO, &mut y))?;

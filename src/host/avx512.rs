@@ -1,0 +1,470 @@
+//! The kernels of [`super::simd`] for processors with AVX-512.
+//!
+//! They are generic over storage S, vector X and column I, and exist for results in f64 (`wide`, eight lanes) and f32 (`narrow`, sixteen).
+//! Callers come through [`row_products`] and [`block_row_products`], which find the types at run time: each kernel is compiled once.
+
+use super::prefetch::{AHEAD, prefetch};
+use super::simd::{MAX_BLOCK, Rows};
+use crate::scalar::{NumbersRef, SliceMut};
+use crate::sparse::{Block, ColumnsRef};
+use half::{bf16, f16};
+use std::arch::x86_64::*;
+
+/// Whether this processor has what the kernels need.
+pub fn is_present() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+}
+
+/// What all kernels read alike, of any type.
+pub struct Lines<'a> {
+    /// As in [`Rows`].
+    pub offsets: &'a [usize],
+    /// As in [`Rows`].
+    pub columns: ColumnsRef<'a>,
+    /// As in [`Rows`].
+    pub shift: i32,
+}
+
+/// Runs the kernel for these types; false when there is none. Only where [`is_present`].
+pub fn row_products(lines: &Lines<'_>, values: NumbersRef<'_>, x: NumbersRef<'_>, sums: SliceMut<'_>) -> bool {
+    fn with_values<S: Value>(lines: &Lines<'_>, values: &[S], x: NumbersRef<'_>, sums: SliceMut<'_>) -> bool {
+        match x {
+            NumbersRef::F64(x) => with_vector(lines, values, x, sums),
+            NumbersRef::F32(x) => with_vector(lines, values, x, sums),
+            _ => false,
+        }
+    }
+    fn with_vector<S: Value, X: Vector>(lines: &Lines<'_>, values: &[S], x: &[X], sums: SliceMut<'_>) -> bool {
+        // Gathers take signed 32-bit indices.
+        if x.len() > i32::MAX as usize {
+            return false;
+        }
+        match lines.columns {
+            ColumnsRef::I32(columns) => with_columns(lines, columns, values, x, sums),
+            ColumnsRef::U16(columns) => with_columns(lines, columns, values, x, sums),
+        }
+    }
+    fn with_columns<S: Value, X: Vector, I: Index>(
+        lines: &Lines<'_>,
+        columns: &[I],
+        values: &[S],
+        x: &[X],
+        sums: SliceMut<'_>,
+    ) -> bool {
+        let rows = Rows { offsets: lines.offsets, columns, values, shift: lines.shift };
+        // SAFETY (both): the caller has found the processor's features.
+        let inside = match sums {
+            SliceMut::F64(sums) => unsafe { wide(&rows, x, sums) },
+            SliceMut::F32(sums) => unsafe { narrow(&rows, x, sums) },
+        };
+        assert!(inside, "a column lies outside of the vector");
+        true
+    }
+    match values {
+        NumbersRef::F64(values) => with_values(lines, values, x, sums),
+        NumbersRef::F32(values) => with_values(lines, values, x, sums),
+        NumbersRef::F16(values) => with_values(lines, values, x, sums),
+        NumbersRef::BF16(values) => with_values(lines, values, x, sums),
+    }
+}
+
+/// [`row_products`] for blocks.
+pub fn block_row_products(
+    lines: &Lines<'_>,
+    block: Block,
+    values: NumbersRef<'_>,
+    x: NumbersRef<'_>,
+    sums: SliceMut<'_>,
+) -> bool {
+    fn with_values<S: Value>(
+        lines: &Lines<'_>,
+        block: Block,
+        values: &[S],
+        x: NumbersRef<'_>,
+        sums: SliceMut<'_>,
+    ) -> bool {
+        match x {
+            NumbersRef::F64(x) => with_vector(lines, block, values, x, sums),
+            NumbersRef::F32(x) => with_vector(lines, block, values, x, sums),
+            _ => false,
+        }
+    }
+    fn with_vector<S: Value, X: Vector>(
+        lines: &Lines<'_>,
+        block: Block,
+        values: &[S],
+        x: &[X],
+        sums: SliceMut<'_>,
+    ) -> bool {
+        let ColumnsRef::I32(columns) = lines.columns else { return false };
+        let rows = Rows { offsets: lines.offsets, columns, values, shift: lines.shift };
+        macro_rules! registers {
+            ($kernel:ident, $lanes:literal, $sums:ident, $($n:literal)*) => {
+                match block.len().div_ceil($lanes) {
+                    // SAFETY: the caller has found the processor's features.
+                    $($n => unsafe { $kernel::<$n, S, X>(&rows, block, x, $sums) },)*
+                    _ => return false,
+                }
+            };
+        }
+        match sums {
+            SliceMut::F64(sums) => registers!(wide_blocks, 8, sums, 1 2 3 4 5 6 7 8),
+            SliceMut::F32(sums) => registers!(narrow_blocks, 16, sums, 1 2 3 4),
+        }
+        true
+    }
+    if block.rows > MAX_BLOCK || block.cols > MAX_BLOCK {
+        return false;
+    }
+    match values {
+        NumbersRef::F64(values) => with_values(lines, block, values, x, sums),
+        NumbersRef::F32(values) => with_values(lines, block, values, x, sums),
+        NumbersRef::F16(values) => with_values(lines, block, values, x, sums),
+        NumbersRef::BF16(values) => with_values(lines, block, values, x, sums),
+    }
+}
+
+/// Functions that use the kernels' instructions and are compiled into them. None of them reads what its mask leaves out.
+macro_rules! lanes {
+    ($(fn $name:ident($($argument:ident: $of:ty),*) -> $result:ty { $body:expr })*) => {
+        $(
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+            unsafe fn $name($($argument: $of),*) -> $result {
+                // SAFETY: the caller's mask ends with what lies behind the pointer, and its indices lie in the slice.
+                unsafe { $body }
+            }
+        )*
+    };
+}
+
+/// A type of stored columns.
+trait Index: Copy {
+    unsafe fn eight(mask: u8, from: *const Self) -> __m256i;
+    unsafe fn sixteen(mask: u16, from: *const Self) -> __m512i;
+}
+
+impl Index for i32 {
+    lanes! {
+        fn eight(mask: u8, from: *const Self) -> __m256i { _mm256_maskz_loadu_epi32(mask, from) }
+        fn sixteen(mask: u16, from: *const Self) -> __m512i { _mm512_maskz_loadu_epi32(mask, from) }
+    }
+}
+
+impl Index for u16 {
+    lanes! {
+        fn eight(mask: u8, from: *const Self) -> __m256i {
+            _mm256_cvtepu16_epi32(_mm_maskz_loadu_epi16(mask, from.cast()))
+        }
+        fn sixteen(mask: u16, from: *const Self) -> __m512i {
+            _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from.cast()))
+        }
+    }
+}
+
+/// A type of stored values, converted when they are loaded.
+trait Value: Copy {
+    unsafe fn load_wide(mask: u8, from: *const Self) -> __m512d;
+    unsafe fn load_eight(mask: u8, from: *const Self) -> __m256;
+    unsafe fn load_narrow(mask: u16, from: *const Self) -> __m512;
+}
+
+impl Value for f64 {
+    lanes! {
+        fn load_wide(mask: u8, from: *const Self) -> __m512d { _mm512_maskz_loadu_pd(mask, from) }
+        fn load_eight(mask: u8, from: *const Self) -> __m256 { _mm512_cvtpd_ps(Self::load_wide(mask, from)) }
+        fn load_narrow(mask: u16, from: *const Self) -> __m512 {
+            both(Self::load_eight(mask as u8, from), Self::load_eight((mask >> 8) as u8, from.wrapping_add(8)))
+        }
+    }
+}
+
+impl Value for f32 {
+    lanes! {
+        fn load_wide(mask: u8, from: *const Self) -> __m512d { _mm512_cvtps_pd(Self::load_eight(mask, from)) }
+        fn load_eight(mask: u8, from: *const Self) -> __m256 { _mm256_maskz_loadu_ps(mask, from) }
+        fn load_narrow(mask: u16, from: *const Self) -> __m512 { _mm512_maskz_loadu_ps(mask, from) }
+    }
+}
+
+impl Value for f16 {
+    lanes! {
+        fn load_wide(mask: u8, from: *const Self) -> __m512d { _mm512_cvtps_pd(Self::load_eight(mask, from)) }
+        fn load_eight(mask: u8, from: *const Self) -> __m256 {
+            _mm256_cvtph_ps(_mm_maskz_loadu_epi16(mask, from.cast()))
+        }
+        fn load_narrow(mask: u16, from: *const Self) -> __m512 {
+            _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, from.cast()))
+        }
+    }
+}
+
+/// The upper halves of f32.
+impl Value for bf16 {
+    lanes! {
+        fn load_wide(mask: u8, from: *const Self) -> __m512d { _mm512_cvtps_pd(Self::load_eight(mask, from)) }
+        fn load_eight(mask: u8, from: *const Self) -> __m256 {
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(u16::eight(mask, from.cast())))
+        }
+        fn load_narrow(mask: u16, from: *const Self) -> __m512 {
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(u16::sixteen(mask, from.cast())))
+        }
+    }
+}
+
+/// A type of the vectors that a matrix is multiplied with: also a stored one, for blocks, whose part of x lies together.
+trait Vector: Value {
+    unsafe fn gather_wide(mask: u8, at: __m256i, from: *const Self) -> __m512d;
+    unsafe fn gather_eight(mask: u8, at: __m256i, from: *const Self) -> __m256;
+    unsafe fn gather_narrow(mask: u16, at: __m512i, from: *const Self) -> __m512;
+}
+
+impl Vector for f64 {
+    lanes! {
+        fn gather_wide(mask: u8, at: __m256i, from: *const Self) -> __m512d {
+            _mm512_mask_i32gather_pd::<8>(_mm512_setzero_pd(), mask, at, from)
+        }
+        fn gather_eight(mask: u8, at: __m256i, from: *const Self) -> __m256 {
+            _mm512_cvtpd_ps(Self::gather_wide(mask, at, from))
+        }
+        fn gather_narrow(mask: u16, at: __m512i, from: *const Self) -> __m512 {
+            both(
+                Self::gather_eight(mask as u8, _mm512_castsi512_si256(at), from),
+                Self::gather_eight((mask >> 8) as u8, _mm512_extracti64x4_epi64::<1>(at), from),
+            )
+        }
+    }
+}
+
+impl Vector for f32 {
+    lanes! {
+        fn gather_wide(mask: u8, at: __m256i, from: *const Self) -> __m512d {
+            _mm512_cvtps_pd(Self::gather_eight(mask, at, from))
+        }
+        fn gather_eight(mask: u8, at: __m256i, from: *const Self) -> __m256 {
+            _mm256_mmask_i32gather_ps::<4>(_mm256_setzero_ps(), mask, at, from)
+        }
+        fn gather_narrow(mask: u16, at: __m512i, from: *const Self) -> __m512 {
+            _mm512_mask_i32gather_ps::<4>(_mm512_setzero_ps(), mask, at, from)
+        }
+    }
+}
+
+/// A register of two halves.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+fn both(low: __m256, high: __m256) -> __m512 {
+    _mm512_insertf32x8::<1>(_mm512_castps256_ps512(low), high)
+}
+
+/// The first `n` lanes of up to eight.
+fn first8(n: usize) -> u8 {
+    if n >= 8 { u8::MAX } else { (1 << n) - 1 }
+}
+
+/// The first `n` lanes of up to sixteen.
+fn first16(n: usize) -> u16 {
+    if n >= 16 { u16::MAX } else { (1 << n) - 1 }
+}
+
+/// Rows with results in f64. Entries behind the end of a row and columns outside of x are masked out, so that nothing beyond the slices is
+/// touched; the result says whether all columns were inside.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+fn wide<S: Value, X: Vector, I: Index>(rows: &Rows<'_, S, I>, x: &[X], sums: &mut [f64]) -> bool {
+    let (columns, values) = (rows.columns, rows.values);
+    assert_eq!(columns.len(), values.len());
+    let (length, shift) = (_mm256_set1_epi32(x.len() as i32), _mm256_set1_epi32(rows.shift));
+    let mut outside = 0;
+    let mut at = rows.offsets[0];
+    for (ends, sums) in rows.offsets[1..].chunks(8).zip(sums.chunks_mut(8)) {
+        let mut lanes = [_mm512_setzero_pd(); 8];
+        for (&end, lanes) in ends.iter().zip(&mut lanes) {
+            assert!(at <= end && end <= columns.len(), "row offsets are not in order");
+            let mut sum = _mm512_setzero_pd();
+            while at < end {
+                prefetch(columns, at + AHEAD);
+                prefetch(values, at + AHEAD);
+                let mask = first8(end - at);
+                // SAFETY: the mask ends with the row, which lies in both slices; the gather's mask leaves indices below the length of x.
+                unsafe {
+                    let column = _mm256_add_epi32(I::eight(mask, columns.as_ptr().add(at)), shift);
+                    let inside = _mm256_mask_cmplt_epu32_mask(mask, column, length);
+                    outside |= mask & !inside;
+                    let value = S::load_wide(mask, values.as_ptr().add(at));
+                    sum = _mm512_add_pd(sum, _mm512_mul_pd(value, X::gather_wide(inside, column, x.as_ptr())));
+                }
+                at += 8;
+            }
+            *lanes = sum;
+            at = end;
+        }
+        // SAFETY: the mask is as long as the slice.
+        unsafe { _mm512_mask_storeu_pd(sums.as_mut_ptr(), first8(sums.len()), sum_wide(&lanes)) };
+    }
+    outside == 0
+}
+
+/// Rows with results in f32, as [`wide`]. Up to eight entries take half of a register, whose other half would add zeros.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+fn narrow<S: Value, X: Vector, I: Index>(rows: &Rows<'_, S, I>, x: &[X], sums: &mut [f32]) -> bool {
+    let (columns, values) = (rows.columns, rows.values);
+    assert_eq!(columns.len(), values.len());
+    let (length, shift) = (_mm512_set1_epi32(x.len() as i32), _mm512_set1_epi32(rows.shift));
+    let (length8, shift8) = (_mm512_castsi512_si256(length), _mm512_castsi512_si256(shift));
+    let mut outside = 0;
+    let mut at = rows.offsets[0];
+    for (ends, sums) in rows.offsets[1..].chunks(16).zip(sums.chunks_mut(16)) {
+        let mut lanes = [_mm512_setzero_ps(); 16];
+        for (&end, lanes) in ends.iter().zip(&mut lanes) {
+            assert!(at <= end && end <= columns.len(), "row offsets are not in order");
+            let mut sum = _mm512_setzero_ps();
+            while at < end {
+                prefetch(columns, at + AHEAD);
+                prefetch(values, at + AHEAD);
+                let left = end - at;
+                // SAFETY: as in `wide`.
+                unsafe {
+                    let product = if left <= 8 {
+                        let mask = first8(left);
+                        let column = _mm256_add_epi32(I::eight(mask, columns.as_ptr().add(at)), shift8);
+                        let inside = _mm256_mask_cmplt_epu32_mask(mask, column, length8);
+                        outside |= u16::from(mask & !inside);
+                        let value = S::load_eight(mask, values.as_ptr().add(at));
+                        _mm512_zextps256_ps512(_mm256_mul_ps(value, X::gather_eight(inside, column, x.as_ptr())))
+                    } else {
+                        let mask = first16(left);
+                        let column = _mm512_add_epi32(I::sixteen(mask, columns.as_ptr().add(at)), shift);
+                        let inside = _mm512_mask_cmplt_epu32_mask(mask, column, length);
+                        outside |= mask & !inside;
+                        let value = S::load_narrow(mask, values.as_ptr().add(at));
+                        _mm512_mul_ps(value, X::gather_narrow(inside, column, x.as_ptr()))
+                    };
+                    sum = _mm512_add_ps(sum, product);
+                }
+                at += 16;
+            }
+            *lanes = sum;
+            at = end;
+        }
+        // SAFETY: the mask is as long as the slice.
+        unsafe { _mm512_mask_storeu_ps(sums.as_mut_ptr(), first16(sums.len()), sum_narrow(&lanes)) };
+    }
+    outside == 0
+}
+
+/// The sums of eight rows, each over its lanes in the order of the portable code: the upper half is added to the lower one, three times.
+/// Rows are brought together in an order that leaves the results in theirs.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+fn sum_wide(l: &[__m512d; 8]) -> __m512d {
+    let halves = |a, b| _mm512_add_pd(_mm512_shuffle_f64x2::<0x44>(a, b), _mm512_shuffle_f64x2::<0xEE>(a, b));
+    let quarters = |a, b| _mm512_add_pd(_mm512_shuffle_f64x2::<0x88>(a, b), _mm512_shuffle_f64x2::<0xDD>(a, b));
+    let four = |i: usize| quarters(halves(l[i], l[i + 2]), halves(l[i + 4], l[i + 6]));
+    let (a, b) = (four(0), four(1));
+    _mm512_add_pd(_mm512_unpacklo_pd(a, b), _mm512_unpackhi_pd(a, b))
+}
+
+/// [`sum_wide`] for sixteen rows.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+fn sum_narrow(l: &[__m512; 16]) -> __m512 {
+    let halves = |a, b| _mm512_add_ps(_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xEE>(a, b));
+    let quarters = |a, b| _mm512_add_ps(_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xDD>(a, b));
+    let four = |i: usize| quarters(halves(l[i], l[i + 4]), halves(l[i + 8], l[i + 12]));
+    let eighths = |a, b| _mm512_add_ps(_mm512_shuffle_ps::<0x44>(a, b), _mm512_shuffle_ps::<0xEE>(a, b));
+    let (a, b) = (eighths(four(0), four(1)), eighths(four(2), four(3)));
+    _mm512_add_ps(_mm512_shuffle_ps::<0x88>(a, b), _mm512_shuffle_ps::<0xDD>(a, b))
+}
+
+lanes! {
+    fn sum_eight_wide(mask: u8, from: *const f64) -> f64 {{
+        let eight = _mm512_maskz_loadu_pd(mask, from);
+        let four = _mm256_add_pd(_mm512_castpd512_pd256(eight), _mm512_extractf64x4_pd::<1>(eight));
+        let two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd::<1>(four));
+        _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)))
+    }}
+    fn sum_eight_narrow(mask: u8, from: *const f32) -> f32 {{
+        let eight = _mm256_maskz_loadu_ps(mask, from);
+        let four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+        let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+    }}
+}
+
+/// Kernels for blocks whose values fill `N` registers, row after row: x is repeated as often as the block has rows, and every value of
+/// the block has a lane of its own, which is summed over the blocks of a row.
+macro_rules! block_kernel {
+    ($name:ident, $result:ty, $lanes:literal, $first:ident, $zero:ident, $mul:ident, $add:ident, $load:ident, $store:ident, $sum:ident, $repeat:expr) => {
+        #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+        fn $name<const N: usize, S: Value, X: Vector>(
+            rows: &Rows<'_, S, i32>,
+            block: Block,
+            x: &[X],
+            sums: &mut [$result],
+        ) {
+            let (width, cols) = (block.len(), block.cols);
+            let mask: [_; N] = std::array::from_fn(|n| $first(width - n * $lanes));
+            let pattern: [_; N] = std::array::from_fn(|n| -> [_; $lanes] {
+                std::array::from_fn(|lane| ((n * $lanes + lane) % cols) as _)
+            });
+            for (range, sums) in rows.offsets.windows(2).zip(sums.chunks_exact_mut(block.rows)) {
+                let range = range[0]..range[1];
+                let mut lanes = [$zero(); N];
+                let blocks = rows.values[range.start * width..range.end * width].chunks_exact(width);
+                for (p, (column, values)) in range.clone().zip(rows.columns[range].iter().zip(blocks)) {
+                    for line in (0..width).step_by(64 / size_of::<S>()) {
+                        prefetch(rows.values, p * width + line + AHEAD);
+                    }
+                    let x = &x[(*column + rows.shift) as usize * cols..][..cols];
+                    // SAFETY: the masks end with the block; that for x is as long as the slice.
+                    unsafe {
+                        let x = X::$load($first(cols), x.as_ptr());
+                        for n in 0..N {
+                            let values = S::$load(mask[n], values.as_ptr().add(n * $lanes));
+                            lanes[n] = $add(lanes[n], $mul(values, $repeat(&pattern[n], x)));
+                        }
+                    }
+                }
+                let mut of_block = [[0.0; $lanes]; N];
+                for (to, lanes) in of_block.iter_mut().zip(lanes) {
+                    // SAFETY: the array has as many elements as the register.
+                    unsafe { $store(to.as_mut_ptr(), lanes) };
+                }
+                for (sum, lanes) in sums.iter_mut().zip(of_block.as_flattened().chunks_exact(cols)) {
+                    // SAFETY: the mask is as long as the slice.
+                    *sum = unsafe { $sum(first8(cols), lanes.as_ptr()) };
+                }
+            }
+        }
+    };
+}
+
+block_kernel!(
+    wide_blocks,
+    f64,
+    8,
+    first8,
+    _mm512_setzero_pd,
+    _mm512_mul_pd,
+    _mm512_add_pd,
+    load_wide,
+    _mm512_storeu_pd,
+    sum_eight_wide,
+    |pattern: &[i64; 8], x| _mm512_permutexvar_pd(_mm512_loadu_epi64(pattern.as_ptr()), x)
+);
+block_kernel!(
+    narrow_blocks,
+    f32,
+    16,
+    first16,
+    _mm512_setzero_ps,
+    _mm512_mul_ps,
+    _mm512_add_ps,
+    load_narrow,
+    _mm512_storeu_ps,
+    sum_eight_narrow,
+    |pattern: &[i32; 16], x| _mm512_permutexvar_ps(_mm512_loadu_epi32(pattern.as_ptr()), x)
+);

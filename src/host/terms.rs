@@ -1,0 +1,288 @@
+//! Renewal of a sparse product C = A B whose factors have other values and the same patterns.
+//!
+//! Which sum each term a_ik b_kj goes to depends on the patterns alone. It is found once, and kept as a place in the row of C, which takes
+//! one byte for each term while rows have at most 256 entries. A renewal then reads values and places from front to back and looks up no
+//! column. Terms are added in the order in which the product added them, so that equal values give equal bits.
+
+use super::prefetch::prefetch;
+use super::spgemm::{Shape, multiply_block, with_shape};
+use super::{par, rows};
+use crate::error::{Result, try_capacity, try_vec};
+use crate::scalar::Scalar;
+use crate::sparse::{Block, CsrView};
+use std::ops::Range;
+
+/// Terms of A between the one in use and the one whose row of B is asked for.
+pub(super) const AHEAD: usize = 8;
+
+/// Row offsets and columns of a pattern.
+pub type Pattern<'a> = (&'a [i64], &'a [i32]);
+
+/// The right factor of a product: row offsets, values and the shape of its blocks.
+#[derive(Clone, Copy)]
+pub struct Values<'a, T> {
+    /// Row offsets, in blocks.
+    pub offsets: &'a [i64],
+    /// Values, row by row.
+    pub values: &'a [T],
+    /// Dimensions of the blocks.
+    pub block: Block,
+}
+
+/// For each term of a product, in the order in which they are added, the place of its sum in the row of C.
+pub struct Terms {
+    /// One for each piece of rows that a task handles.
+    pieces: Vec<Places>,
+}
+
+/// Places in rows that are not longer than the type can count.
+pub(super) enum Places {
+    U8(Vec<u8>),
+    U16(Vec<u16>),
+    U32(Vec<u32>),
+}
+
+/// A whole number that a place fits into.
+pub(super) trait Place: Copy + Send + Sync {
+    fn from_usize(n: usize) -> Self;
+    fn to_usize(self) -> usize;
+}
+
+macro_rules! places {
+    ($($type:ident $variant:ident),*) => {
+        $(impl Place for $type {
+            #[inline(always)]
+            fn from_usize(n: usize) -> Self {
+                n as $type
+            }
+            #[inline(always)]
+            fn to_usize(self) -> usize {
+                self as usize
+            }
+        })*
+
+        impl Places {
+            /// Bytes held.
+            pub fn bytes(&self) -> usize {
+                match self {
+                    $(Places::$variant(places) => size_of_val(places.as_slice()),)*
+                }
+            }
+        }
+    };
+}
+places!(u8 U8, u16 U16, u32 U32);
+
+/// Places in rows of up to `$longest` entries, made by the expression as a vector of numbers of the right type.
+macro_rules! make_places {
+    ($longest:expr, $vector:expr) => {
+        match $longest {
+            ..=0x100 => $crate::host::terms::Places::U8($vector),
+            ..=0x1_0000 => $crate::host::terms::Places::U16($vector),
+            _ => $crate::host::terms::Places::U32($vector),
+        }
+    };
+}
+pub(super) use make_places;
+
+impl Terms {
+    /// The terms of A B, where B has `cols` columns, for a pattern of C that holds at least that of the product.
+    pub fn find<T: Scalar>(a: &CsrView<'_, T>, b: Pattern<'_>, c: Pattern<'_>, cols: usize) -> Result<Terms> {
+        let scratch = rows::Places::new(cols);
+        let pieces = par::map_ranges(a.rows, rows::grain(a.rows), |range| {
+            let longest = c.0[range.start..=range.end].windows(2).map(|o| o[1] - o[0]).max();
+            scratch.with(|rows::Place { at, .. }| Ok(make_places!(longest.unwrap_or(0), find_in(a, b, c, range, at)?)))
+        });
+        Ok(Terms { pieces: pieces.into_iter().collect::<Result<_>>()? })
+    }
+
+    /// The values of C, whose row offsets are `c`. `finish` may change a finished row: it gets its number and values.
+    pub fn renew<T: Scalar>(
+        &self,
+        a: &CsrView<'_, T>,
+        b: Values<'_, T>,
+        c: &[i64],
+        finish: impl Fn(usize, &mut [T]) + Sync,
+    ) -> Result<Vec<T>> {
+        assert!(a.cols + 1 == b.offsets.len() && a.block.cols == b.block.rows);
+        let width = a.block.rows * b.block.cols;
+        let mut values = try_vec(c[a.rows] as usize * width, T::ZERO)?;
+        let grain = rows::grain(a.rows);
+        par::for_each_segment_mut(&mut values, c, width, grain, |range, values| {
+            let rows = Rows { a, b, c, range: range.clone() };
+            let places = &self.pieces[range.start / grain];
+            if let (Places::U8(places), 1, 1) = (places, width, a.block.cols) {
+                return rows.add_scalars(places, values, &finish);
+            }
+            with_shape!((a.block.rows, a.block.cols, b.block.cols), shape => match places {
+                Places::U8(places) => rows.add(places, values, shape, &finish),
+                Places::U16(places) => rows.add(places, values, shape, &finish),
+                Places::U32(places) => rows.add(places, values, shape, &finish),
+            });
+        });
+        Ok(values)
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.pieces.iter().map(Places::bytes).sum()
+    }
+}
+
+/// The places of the terms of some rows. `at` has one element for each column of B.
+fn find_in<T: Scalar, P: Place>(
+    a: &CsrView<'_, T>,
+    (b_offsets, b_columns): Pattern<'_>,
+    (c_offsets, c_columns): Pattern<'_>,
+    range: Range<usize>,
+    at: &mut [u32],
+) -> Result<Vec<P>> {
+    let row_of_b = |j: i32| b_offsets[(j - a.base) as usize] as usize..b_offsets[(j - a.base) as usize + 1] as usize;
+    let terms = a.row_range(range.start).start..a.row_range(range.end - 1).end;
+    let mut places = try_capacity(a.columns[terms].iter().map(|j| row_of_b(*j).len()).sum())?;
+    for i in range {
+        for (place, j) in c_columns[c_offsets[i] as usize..c_offsets[i + 1] as usize].iter().enumerate() {
+            at[*j as usize] = place as u32;
+        }
+        for j in &a.columns[a.row_range(i)] {
+            places.extend(b_columns[row_of_b(*j)].iter().map(|c| P::from_usize(at[*c as usize] as usize)));
+        }
+    }
+    Ok(places)
+}
+
+/// Rows of a product.
+struct Rows<'a, T> {
+    a: &'a CsrView<'a, T>,
+    b: Values<'a, T>,
+    c: &'a [i64],
+    range: Range<usize>,
+}
+
+impl<T: Scalar> Rows<'_, T> {
+    /// [`Rows::add`] for scalars, in short rows: the sums of a row are kept where a place needs no check.
+    fn add_scalars(&self, mut places: &[u8], mut values: &mut [T], finish: &(impl Fn(usize, &mut [T]) + Sync)) {
+        let Rows { a, b, c, range } = self;
+        let mut sums = [T::ZERO; 0x100];
+        for i in range.clone() {
+            let terms = a.row_range(i);
+            let columns = &a.columns[terms.clone()];
+            for (k, (j, x)) in columns.iter().zip(&a.values[terms.clone()]).enumerate() {
+                self.prefetch(terms.start + k, 1);
+                let j = (*j - a.base) as usize;
+                let ends = &b.offsets[j..j + 2];
+                let from = &b.values[ends[0] as usize..ends[1] as usize];
+                let (now, later) = places.split_at(from.len());
+                places = later;
+                for (place, y) in now.iter().zip(from) {
+                    sums[*place as usize] += *x * *y;
+                }
+            }
+            let (row, rest) = values.split_at_mut((c[i + 1] - c[i]) as usize);
+            values = rest;
+            for (to, sum) in row.iter_mut().zip(&mut sums) {
+                *to = std::mem::replace(sum, T::ZERO);
+            }
+            finish(i, row);
+        }
+    }
+
+    /// Asks for the row of B that will be needed [`AHEAD`] terms after `k`. Rows of a square A are near each other, and need no help.
+    #[inline(always)]
+    fn prefetch(&self, k: usize, b_width: usize) {
+        let Rows { a, b, .. } = self;
+        if a.rows >= a.cols {
+            return;
+        }
+        if let Some(j) = a.columns.get(k + AHEAD) {
+            let from = b.offsets[(*j - a.base) as usize] as usize * b_width;
+            prefetch(b.values, from);
+            prefetch(b.values, from + 7);
+        }
+    }
+
+    /// Adds all terms to `values`, which are zeros.
+    fn add<P: Place>(
+        &self,
+        places: &[P],
+        values: &mut [T],
+        shape: impl Shape,
+        finish: &(impl Fn(usize, &mut [T]) + Sync),
+    ) {
+        let Rows { a, b, c, range } = self;
+        let (a_width, b_width) = (shape.rows() * shape.inner(), shape.inner() * shape.cols());
+        let width = shape.rows() * shape.cols();
+        let mut values = values;
+        let mut places = places;
+        for i in range.clone() {
+            let (row, rest) = values.split_at_mut((c[i + 1] - c[i]) as usize * width);
+            values = rest;
+            for k in a.row_range(i) {
+                self.prefetch(k, b_width);
+                let j = a.col(k);
+                let x = &a.values[k * a_width..][..a_width];
+                let (begin, end) = (b.offsets[j] as usize, b.offsets[j + 1] as usize);
+                let (now, later) = places.split_at(end - begin);
+                places = later;
+                for (place, y) in now.iter().zip(b.values[begin * b_width..end * b_width].chunks_exact(b_width)) {
+                    multiply_block(shape, x, y, &mut row[place.to_usize() * width..][..width]);
+                }
+            }
+            finish(i, row);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{hash, spgemm};
+    use crate::sparse::Csr;
+
+    /// A matrix with `rows` rows of up to `longest` blocks, some of them empty.
+    fn random(rows: usize, cols: usize, longest: u64, block: Block, seed: u64) -> Csr<f64> {
+        let t: Vec<_> = (0..rows)
+            .flat_map(|i| {
+                (0..hash(i, seed) % (longest + 1))
+                    .map(move |k| (i, hash(i * 1000 + k as usize, seed) as usize % cols, 1.0))
+            })
+            .collect();
+        let pattern = Csr::from_triplets(rows, cols, &t).unwrap();
+        let mut a = Csr::with_pattern(rows, cols, block, pattern.offsets, pattern.columns).unwrap();
+        for (k, v) in a.values.iter_mut().enumerate() {
+            *v = (hash(k, seed + 1) % 1000) as f64 / 7.0 - 50.0;
+        }
+        a
+    }
+
+    #[test]
+    fn a_renewed_product_has_the_bits_of_the_product_for_rows_of_any_length() {
+        let scalar = Block::SCALAR;
+        let blocks = (Block { rows: 2, cols: 3 }, Block { rows: 3, cols: 2 });
+        for (rows, cols, longest, (left, right), bytes_per_term) in
+            [(2500, 60, 5, (scalar, scalar), 1), (40, 700, 30, blocks, 2), (3, 70_000, 1000, (scalar, scalar), 4)]
+        {
+            let a = random(rows, 500, longest, left, 1);
+            let b = random(500, cols, longest, right, 2);
+            let c = spgemm::multiply(&a.view(), &b.view()).unwrap();
+            let terms = Terms::find(&a.view(), (&b.offsets, &b.columns), (&c.offsets, &c.columns), cols).unwrap();
+            let row = |j: &i32| (b.offsets[*j as usize + 1] - b.offsets[*j as usize]) as usize;
+            let count: usize = a.columns.iter().map(row).sum();
+            assert_eq!(terms.bytes(), bytes_per_term * count);
+
+            let other = Csr { values: a.values.iter().map(|v| 1.5 - v).collect(), ..a.clone() };
+            for a in [&a, &other] {
+                let values = Values { offsets: &b.offsets, values: &b.values, block: b.block };
+                let renewed = terms
+                    .renew(&a.view(), values, &c.offsets, |i, row| row[..].iter_mut().for_each(|v| *v += i as f64));
+                let mut expected = spgemm::multiply(&a.view(), &b.view()).unwrap();
+                for i in 0..rows {
+                    let row = expected.offsets[i] as usize..expected.offsets[i + 1] as usize;
+                    let width = expected.block.len();
+                    expected.values[row.start * width..row.end * width].iter_mut().for_each(|v| *v += i as f64);
+                }
+                assert_eq!(renewed.unwrap(), expected.values);
+            }
+        }
+    }
+}
