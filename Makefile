@@ -1,7 +1,7 @@
 # Two commands are enough for a newcomer: `make run` and `make test`. `make help` lists the rest.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test install install-files bless deep-test bench table-000 clean
+.PHONY: help setup run test install install-files bless deep-test bench table-000 gpu-bundle clean
 
 CC ?= cc
 FC := $(if $(filter default,$(origin FC)),gfortran,$(FC))
@@ -25,6 +25,9 @@ LIBDIR ?= lib
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+setup: ## install what builds the kernels for NVIDIA GPUs: pinned CUDA 13.0 compilers, into .tools
+	@tools/setup.sh gpu
 
 # Without the command-line program and its dependencies, which the example does not need.
 run: ## build the library and solve a 128^3 Poisson problem from C
@@ -85,6 +88,11 @@ bench: ## benchmarks
 table-000: ## iterations in the number formats of a published table of mixed-precision AMG, beside the published ones
 	@tools/setup.sh run
 	$(CARGO) run --release --locked -- bench table
+
+GPU_BUNDLE ?= $(TARGET_DIR)/gpu-bundle
+
+gpu-bundle: setup ## tests and benchmarks for a machine with a GPU and no Rust, in one folder with one script
+	CARGO="$(CARGO)" tools/gpu-bundle.sh $(GPU_BUNDLE)
 
 clean: ## remove everything that was built
 	$(CARGO) clean

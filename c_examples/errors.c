@@ -50,7 +50,7 @@ static const double values[] = {2, -1, -1, 2, -1, -1, 2};
 static void arguments(void) {
     terrace_matrix *matrix = NULL;
     terrace_context *none = NULL;
-    terrace_status status = terrace_context_create("cuda:0", &none);
+    terrace_status status = terrace_context_create("gpu:0", &none);
     char sentence[512] = "";
     terrace_last_error(NULL, sentence, sizeof sentence, NULL); /* no context yet: the thread keeps the sentence */
     printf("unknown device\n    %s: %s\n", terrace_status_name(status), sentence);
@@ -131,10 +131,10 @@ static void options(terrace_config *config) {
     show("value out of range", TERRACE_ERROR_OPTION_VALUE, terrace_config_set_int(config, "amg.max_levels", 0));
     show("value of another type", TERRACE_ERROR_OPTION_VALUE, terrace_config_set_real(config, "solver.type", 1.5));
     show("unknown choice", TERRACE_ERROR_OPTION_VALUE, terrace_config_set_str(config, "solver.preconditioner", "ilu"));
-    show("option with a precision of a later version", TERRACE_ERROR_UNSUPPORTED,
-         terrace_config_set_str(config, "precision.vector", "f64,f16"));
-    show("level with a precision of a later version", TERRACE_ERROR_UNSUPPORTED,
-         terrace_config_set_level(config, 1, TERRACE_LEVEL_VECTOR, TERRACE_F16));
+    show("option with a precision that is none", TERRACE_ERROR_OPTION_VALUE,
+         terrace_config_set_str(config, "precision.vector", "f64,f8"));
+    show("level with a precision that is none", TERRACE_ERROR_INVALID_ARGUMENT,
+         terrace_config_set_level(config, 1, TERRACE_LEVEL_VECTOR, TERRACE_I32));
     show("level out of range", TERRACE_ERROR_INVALID_ARGUMENT,
          terrace_config_set_level(config, 99, TERRACE_LEVEL_MATRIX, TERRACE_F32));
     show("part of a level that is none", TERRACE_ERROR_INVALID_ARGUMENT,

@@ -365,8 +365,9 @@ const char *terrace_status_sentence(terrace_status status);
 /**
  * Makes a context.
  *
- * - `device`: NUL-terminated text, host: "host" for the CPU with every core that the process may use, "host:N" for N threads. NULL is
- *   "host".
+ * - `device`: NUL-terminated text, host: "host" for the CPU with every core that the process may use, "host:N" for N threads; "cuda" or
+ *   "cuda:N" for an NVIDIA GPU by its number; "sim" or "sim:64" for a simulated GPU with warps of 32 or 64 lanes. With a GPU, set-up runs
+ *   on every core and is copied there. NULL is "host".
  * - `context`: host, written on success; destroy it with `terrace_context_destroy`.
  *
  * Returns when its threads are started. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_DEVICE`,
@@ -424,7 +425,8 @@ terrace_status terrace_context_set_log(terrace_context *context,
                                        void *user);
 
 /**
- * Describes the library and the context as a JSON object: version, device, threads, architecture, SIMD instruction sets, devices.
+ * Describes the library and the context as a JSON object: version, device, threads, architecture, SIMD instruction sets, devices, and what
+ * the build has for GPUs.
  *
  * - `context`: not NULL.
  * - `buf`, `len`, `needed`: text out, see the top of this file.
@@ -774,8 +776,9 @@ terrace_status terrace_amg_update(terrace_amg *amg);
  *
  * - `amg`: not NULL.
  * - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; any, whatever the precision of the matrix.
- * - `b`: host, an element for every scalar row.
- * - `x`: host, as long as `b`, not overlapping it; overwritten, its content is not read.
+ * - `b`: an element for every scalar row. Host, or in the memory of the context's GPU; then what was begun on CUDA's default stream comes
+ *   first, and work on other streams must be done.
+ * - `x`: where `b` is, as long, not overlapping it; overwritten, its content is not read.
  *
  * Returns when x is written. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`. One
  * thread at a time for each context.
@@ -905,8 +908,9 @@ terrace_status terrace_solver_update(terrace_solver *solver);
  * - `solver`: not NULL, set up.
  * - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; that of the solver, see the option "solver.precision".
  * - `count`: number of right-hand sides, 1 or more.
- * - `b`: host, `count` right-hand sides one after the other, each with an element for every scalar row.
- * - `x`: host, as long as `b`, not overlapping it; the solutions.
+ * - `b`: `count` right-hand sides one after the other, each with an element for every scalar row. Host, or in the memory of the context's
+ *   GPU; then what was begun on CUDA's default stream comes first, and work on other streams must be done.
+ * - `x`: where `b` is, as long, not overlapping it; the solutions.
  * - `guess`: `TERRACE_ZERO_GUESS`, which does not read x, or `TERRACE_GIVEN_GUESS`, which starts from the content of x.
  *
  * Returns when x is written. `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the

@@ -2,7 +2,11 @@
 //! says where vectors live and how operators act on them.
 
 use crate::error::Result;
+use crate::host::Host;
+use crate::host::spmv::Sums;
 use crate::scalar::{Number, Precision, Scalar};
+use crate::smooth::Smoother;
+use crate::sparse::SharedCsr;
 use std::ops::DerefMut;
 
 /// A place where vectors live, and what can be done with them there. Vectors of 16-bit numbers are computed with in f32.
@@ -11,7 +15,17 @@ pub trait Backend: Clone + Send + Sync + 'static {
     type Slice<T: Number>: ?Sized + Send + Sync;
     /// A vector owned by the library.
     type Buffer<T: Number>: DerefMut<Target = Self::Slice<T>> + Send + Sync;
+    /// Whether a cycle may look at its vectors on the way; on a device the host would have to wait for it each time.
+    const LOOKS: bool = true;
 
+    /// A vector of a type that only the caller knows, as one of those that there are.
+    fn any_ref<T: Scalar>(x: &Self::Slice<T>) -> AnyRef<'_, Self>;
+    /// As [`Backend::any_ref`], to write.
+    fn any_mut<T: Scalar>(x: &mut Self::Slice<T>) -> AnyMut<'_, Self>;
+    /// The failure of an operation that returned nothing and could not tell it, such as one of a device.
+    fn status(&self) -> Result<()> {
+        Ok(())
+    }
     /// A vector of `n` zeros.
     fn zeros<T: Number>(&self, n: usize) -> Result<Self::Buffer<T>>;
     /// x = value.
@@ -36,6 +50,16 @@ pub trait Backend: Clone + Send + Sync + 'static {
         x: &Self::Slice<T>,
         y: &mut Self::Slice<U>,
     ) -> f64;
+    /// As [`Backend::convert`], without looking at the values.
+    fn rescale<T: Number, U: Number>(
+        &self,
+        factor: f64,
+        d: Option<&Self::Slice<f32>>,
+        x: &Self::Slice<T>,
+        y: &mut Self::Slice<U>,
+    ) {
+        self.convert(factor, d, x, y);
+    }
     /// The largest absolute value, NaN when there is one.
     fn peak<T: Number>(&self, x: &Self::Slice<T>) -> f64;
     /// The inner product, accumulated in f64 in a fixed order.
@@ -44,6 +68,59 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn norm<T: Number>(&self, x: &Self::Slice<T>) -> f64 {
         self.dot(x, x).sqrt()
     }
+}
+
+/// A vector of either type, to read.
+pub enum AnyRef<'a, B: Backend> {
+    /// f64.
+    F64(&'a B::Slice<f64>),
+    /// f32.
+    F32(&'a B::Slice<f32>),
+}
+
+/// A vector of either type, to write.
+pub enum AnyMut<'a, B: Backend> {
+    /// f64.
+    F64(&'a mut B::Slice<f64>),
+    /// f32.
+    F32(&'a mut B::Slice<f32>),
+}
+
+/// Column indices of a stored matrix on the host; other backends have formats of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Columns {
+    /// In 32 bits, shared with whoever has the matrix.
+    Shared,
+    /// In 16 bits where that saves enough.
+    Compact,
+}
+
+/// What set-up asks of a backend: it computes on the host, and what the solve phase needs is placed where the solve phase runs.
+pub trait Place: Backend {
+    /// An array of the host as one of this backend.
+    fn array<S: Number>(&self, values: Vec<S>) -> Result<Self::Buffer<S>>;
+    /// A stored matrix as an operator.
+    fn matrix<S: Number, X: Number, Y: Number>(
+        &self,
+        matrix: SharedCsr<S>,
+        columns: Columns,
+        sums: Sums,
+    ) -> Result<Box<dyn Operator<Self, X, Y>>>;
+    /// A dense matrix of `n` rows and columns, row by row, as an operator.
+    fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Self, V>>>;
+    /// A smoother that exists on the host alone; backends that cannot run it refuse it by its name.
+    fn host_smoother<V: Number>(
+        &self,
+        name: &str,
+        smoother: Box<dyn Smoother<Host, V>>,
+    ) -> Result<Box<dyn Smoother<Self, V>>>;
+    /// An operator of the caller, whose vectors are on the host.
+    fn host_operator<T: Scalar>(&self, operator: Box<dyn Operator<Host, T>>) -> Result<Box<dyn Operator<Self, T>>>;
+    /// A preconditioner of the caller, whose vectors are on the host.
+    fn host_preconditioner<T: Scalar>(
+        &self,
+        preconditioner: Box<dyn Preconditioner<Host, T>>,
+    ) -> Result<Box<dyn Preconditioner<Self, T>>>;
 }
 
 /// A linear map from vectors of precision `X` to vectors of precision `Y`.

@@ -1,5 +1,6 @@
 //! A set of option values, checked against the options table when they are set.
 
+use crate::context::DeviceKind;
 use crate::error::{Result, fail};
 use crate::options::{self, Kind, OPTIONS, OptionRow};
 use crate::presets;
@@ -285,6 +286,34 @@ impl Config {
         let list = self.text(key);
         let entry = list.split(',').nth(level).or(list.split(',').next_back());
         entry.and_then(|e| e.parse().ok()).unwrap_or_else(|| unreachable!("{key} is not a list of whole numbers"))
+    }
+
+    /// Refuses what was set and a device cannot do.
+    pub(crate) fn check_device(&self, device: DeviceKind) -> Result<()> {
+        if device == DeviceKind::Host {
+            return Ok(());
+        }
+        for (key, value) in &self.values {
+            let row = known(key)?;
+            if !row.backends().contains(&device) {
+                return fail!(Unsupported, "option \"{key}\" has no meaning on a {} device", device.name());
+            }
+            let Value::Text(text) = value else { continue };
+            if let Some(entry) = text.split(',').find(|entry| row.host_only().contains(entry)) {
+                let names: Vec<&str> = match row.kind {
+                    Kind::Choice { names, .. } => names.to_vec(),
+                    _ => Precision::ALL.iter().map(|p| p.name()).collect(),
+                };
+                let accepted: Vec<&str> = names.into_iter().filter(|n| !row.host_only().contains(n)).collect();
+                return fail!(
+                    Unsupported,
+                    "option \"{key}\" is \"{entry}\", which a {} device cannot do; accepted there: {}",
+                    device.name(),
+                    accepted.join(", ")
+                );
+            }
+        }
+        Ok(())
     }
 
     fn value(&self, key: &str) -> Value {

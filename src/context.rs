@@ -1,6 +1,7 @@
 //! A context: the device, its threads, the log, and nothing global.
 
-use crate::error::{Result, fail};
+use crate::error::{Error, Result, fail};
+use crate::gpu::Gpu;
 use rayon::ThreadPool;
 use std::cell::Cell;
 use std::sync::mpsc::{Sender, channel};
@@ -12,6 +13,10 @@ use std::thread::JoinHandle;
 pub enum DeviceKind {
     /// The CPU.
     Host,
+    /// An NVIDIA GPU.
+    Cuda,
+    /// A GPU simulated on the CPU, which runs the same kernels: for tests, not for speed.
+    Sim,
 }
 
 impl DeviceKind {
@@ -19,6 +24,8 @@ impl DeviceKind {
     pub fn name(self) -> &'static str {
         match self {
             DeviceKind::Host => "host",
+            DeviceKind::Cuda => "cuda",
+            DeviceKind::Sim => "sim",
         }
     }
 }
@@ -41,6 +48,9 @@ pub enum LogLevel {
 pub type LogSink = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
 
 struct Inner {
+    device: DeviceKind,
+    /// Where the solve phase runs, unless that is the host.
+    gpu: Option<Gpu>,
     /// `None` runs everything on the calling thread.
     pool: RwLock<Option<Arc<Pool>>>,
     threads: Mutex<usize>,
@@ -101,31 +111,57 @@ impl Drop for Pool {
 }
 
 impl Context {
-    /// A context on a device: `"host"`, or `"host:N"` for N threads. The default is every core this process may use.
+    /// A context on a device: `"host"`, or `"host:N"` for N threads; `"cuda"` or `"cuda:N"` for an NVIDIA GPU by its number; `"sim"` or
+    /// `"sim:N"` for a simulated GPU with warps of 32 (the default) or 64 lanes. The default is every core this process may use; with a
+    /// GPU these are the threads of set-up.
     pub fn new(device: &str) -> Result<Context> {
-        let threads = match device.split_once(':') {
-            None if device == "host" => std::thread::available_parallelism().map_or(1, usize::from),
-            Some(("host", count)) => match count.parse() {
-                Ok(n) => n,
-                Err(_) => return fail!(Device, "device \"{device}\": \"{count}\" is not a number of threads"),
+        let (name, number) = match device.split_once(':') {
+            None => (device, None),
+            Some((name, text)) => match text.parse::<usize>() {
+                Ok(number) => (name, Some(number)),
+                Err(_) => return fail!(Device, "device \"{device}\": \"{text}\" is not a number"),
             },
+        };
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let (kind, threads) = match name {
+            "host" => (DeviceKind::Host, number.unwrap_or_else(cores)),
+            "cuda" => (DeviceKind::Cuda, cores()),
+            "sim" => (DeviceKind::Sim, cores()),
             _ => {
                 return fail!(
                     Device,
-                    "device \"{device}\" is unknown; accepted: \"host\", or \"host:N\" for N threads"
+                    "device \"{device}\" is unknown; accepted: \"host\", \"host:N\" for N threads, \"cuda:N\", \"sim\", \"sim:64\""
                 );
             }
         };
-        let inner =
-            Inner { pool: RwLock::new(None), threads: Mutex::new(1), log: RwLock::new(None), relay: Mutex::new(None) };
+        let opened = match kind {
+            DeviceKind::Host => Ok(None),
+            DeviceKind::Cuda => Gpu::open(kind, number.unwrap_or(0)).map(Some),
+            DeviceKind::Sim => Gpu::open(kind, number.unwrap_or(32)).map(Some),
+        };
+        let gpu =
+            opened.map_err(|error| Error::new(error.status, format!("device \"{device}\": {}", error.message)))?;
+        let inner = Inner {
+            device: kind,
+            gpu,
+            pool: RwLock::new(None),
+            threads: Mutex::new(1),
+            log: RwLock::new(None),
+            relay: Mutex::new(None),
+        };
         let context = Context { inner: Arc::new(inner) };
         context.set_threads(threads)?;
         Ok(context)
     }
 
-    /// Where this context's matrices and vectors live.
+    /// Where the solve phase of this context runs.
     pub fn device(&self) -> DeviceKind {
-        DeviceKind::Host
+        self.inner.device
+    }
+
+    /// The GPU of this context, if it has one.
+    pub fn gpu(&self) -> Option<&Gpu> {
+        self.inner.gpu.as_ref()
     }
 
     /// Changes the number of threads. Results do not depend on it.
@@ -232,7 +268,7 @@ mod tests {
     fn device_strings_are_checked() {
         assert_eq!(Context::new("host:3").unwrap().threads(), 3);
         assert_eq!(Context::new("host:0").err().map(|e| e.status), Some(Status::InvalidArgument));
-        for bad in ["", "host:x", "cuda:0", "hostess"] {
+        for bad in ["", "host:x", "cuda:9999", "cuda:", "sim:8", "hostess"] {
             assert_eq!(Context::new(bad).err().map(|e| e.status), Some(Status::Device), "{bad}");
         }
     }

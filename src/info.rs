@@ -1,6 +1,7 @@
 //! What this build of the library is and what the machine offers it.
 
 use crate::context::{Context, DeviceKind};
+use crate::gpu;
 use serde_json::json;
 
 /// Vector instruction sets of this CPU, widest last. The kernels are compiled for the baseline of the architecture.
@@ -26,15 +27,20 @@ pub fn simd() -> Vec<&'static str> {
     }
 }
 
-/// Version, device and threads of the context, CPU instruction sets and usable devices, as one JSON object.
+/// Version, device and threads of the context, CPU instruction sets, usable devices, and what this build has for GPUs, as one
+/// JSON object.
 pub fn to_json(context: &Context) -> String {
+    let gpu::Facts { devices: gpus, cuda, sim } = gpu::facts();
+    let devices: Vec<String> = std::iter::once(DeviceKind::Host.name().to_string()).chain(gpus).collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "device": context.device().name(),
         "threads": context.threads(),
         "architecture": std::env::consts::ARCH,
         "simd": simd(),
-        "devices": [DeviceKind::Host.name()],
+        "devices": devices,
+        "cuda": cuda,
+        "sim": sim,
     })
     .to_string()
 }

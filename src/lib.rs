@@ -28,6 +28,7 @@ pub mod config;
 pub mod context;
 pub mod error;
 pub mod gallery;
+pub mod gpu;
 pub mod host;
 pub mod info;
 pub mod io;

@@ -2,7 +2,7 @@
 //! names that hypre and AmgX users know it by. The reference in `docs/options.md`, the error sentences and the command-line
 //! help are all made from it. [`crate::config::Config`] holds the values.
 
-use crate::context::DeviceKind::{self, Host};
+use crate::context::DeviceKind::{self, Cuda, Host, Sim};
 use crate::{amg, host, krylov, smooth};
 use std::fmt::Write;
 
@@ -65,6 +65,39 @@ impl Kind {
     }
 }
 
+/// What GPUs cannot do: options, with their values that only the host honours; none means all.
+const HOST_ONLY: &[(&str, &[&str])] = &[
+    ("amg.smoother.type", &["gauss_seidel", "l1_gauss_seidel"]),
+    ("amg.smoother.gauss_seidel.direction", &[]),
+    ("precision.vector", &["f16", "bf16"]),
+    ("precision.accumulate", &["storage"]),
+    ("precision.indices", &[]),
+];
+
+impl OptionRow {
+    /// Backends that honour it.
+    pub fn backends(&self) -> &'static [DeviceKind] {
+        match HOST_ONLY.iter().find(|(key, _)| *key == self.key) {
+            Some((_, [])) => &[Host],
+            _ => &[Host, Cuda, Sim],
+        }
+    }
+
+    /// Values that only the host honours.
+    pub fn host_only(&self) -> &'static [&'static str] {
+        HOST_ONLY.iter().find(|(key, _)| *key == self.key).map_or(&[], |(_, values)| values)
+    }
+
+    /// Backends and exceptions, for the reference.
+    pub fn backend_names(&self) -> String {
+        let names = self.backends().iter().map(|b| b.name()).collect::<Vec<_>>().join(", ");
+        match self.host_only() {
+            [] => names,
+            values => format!("{names}; host only: {}", values.join(", ")),
+        }
+    }
+}
+
 /// One row of the table.
 pub struct OptionRow {
     /// Key, dotted; no key is a prefix of another's path.
@@ -77,8 +110,6 @@ pub struct OptionRow {
     pub help: &'static str,
     /// Why the default is what it is.
     pub reason: &'static str,
-    /// Backends that honour it.
-    pub backends: &'static [DeviceKind],
     /// The hypre setter that does the same, or "-".
     pub hypre: &'static str,
     /// The AmgX key that does the same, or "-".
@@ -105,7 +136,7 @@ macro_rules! rows {
         /// Every option.
         pub const OPTIONS: &[OptionRow] = &[
             $(OptionRow {
-                key: $key, kind: $kind, default: $default, help: $help, reason: $reason, backends: &[Host],
+                key: $key, kind: $kind, default: $default, help: $help, reason: $reason,
                 hypre: $hypre, amgx: $amgx,
             },)*
         ];
@@ -298,7 +329,6 @@ pub fn reference() -> String {
          | --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for row in OPTIONS {
-        let backends: Vec<&str> = row.backends.iter().map(|b| b.name()).collect();
         let _ = writeln!(
             out,
             "| `{}` | {} | `{}` | {} | {} | {} | {} | {} |",
@@ -307,7 +337,7 @@ pub fn reference() -> String {
             row.default,
             row.help,
             row.reason,
-            backends.join(", "),
+            row.backend_names(),
             row.hypre,
             row.amgx
         );

@@ -1,7 +1,7 @@
 //! Singular systems: the null space that the options name, as orthonormal vectors that were checked against the matrix.
 
 use crate::amg::null_space::NearNullSpace;
-use crate::backend::{Backend, Operator};
+use crate::backend::{Backend, Operator, Place};
 use crate::error::{Result, fail, try_capacity, try_vec};
 use crate::host::{Host, hash};
 use crate::matrix::Matrix;
@@ -11,16 +11,24 @@ use crate::scalar::{Precision, Scalar};
 const DEPENDENT: f64 = 1e-8;
 
 /// The null space of the matrix of a solver.
-pub(crate) struct NullSpace<T> {
+pub(crate) struct NullSpace<B: Backend, T: Scalar> {
     /// Orthonormal vectors; the first k span the same as the first k of those that were given.
-    pub basis: Vec<Vec<T>>,
+    pub basis: Vec<B::Buffer<T>>,
     /// Room for the right-hand side without its part in the null space.
-    pub b: Vec<T>,
+    pub b: B::Buffer<T>,
+    rows: usize,
 }
 
-impl<T: Scalar> NullSpace<T> {
-    /// The null space that `solver.null_space` names for a system of `rows` rows; `None` for "none".
-    pub fn new(host: &Host, name: &str, rows: usize, matrix: Option<&Matrix>) -> Result<Option<NullSpace<T>>> {
+impl<B: Place, T: Scalar> NullSpace<B, T> {
+    /// The null space that `solver.null_space` names for a system of `rows` rows; `None` for "none". Vectors are made orthonormal on the
+    /// host and kept on the backend.
+    pub fn new(
+        backend: &B,
+        host: &Host,
+        name: &str,
+        rows: usize,
+        matrix: Option<&Matrix>,
+    ) -> Result<Option<NullSpace<B, T>>> {
         let vectors = match (name, matrix.and_then(Matrix::near_null_space)) {
             ("constant", _) => try_vec(rows, 1.0)?,
             ("near_null_space", Some(space)) => NearNullSpace::clone(&space).vectors,
@@ -33,24 +41,27 @@ impl<T: Scalar> NullSpace<T> {
             }
             _ => return Ok(None),
         };
-        Ok(Some(NullSpace { basis: orthonormal(host, rows, vectors)?, b: try_vec(rows, T::ZERO)? }))
+        let basis = orthonormal(host, rows, vectors)?;
+        let basis = basis.into_iter().map(|v| backend.array(v)).collect::<Result<_>>()?;
+        Ok(Some(NullSpace { basis, b: backend.zeros(rows)?, rows }))
     }
 
     /// Fails when `a` does not map the vectors to zero. An error in a vector is one that no solution gets rid of, so what is accepted is what
     /// leaves half of the digits.
-    pub fn check(&self, host: &Host, a: &dyn Operator<Host, T>) -> Result<()> {
-        let n = self.b.len();
-        let (mut x, mut y) = (try_vec(n, T::ZERO)?, try_vec(n, T::ZERO)?);
+    pub fn check(&self, backend: &B, a: &dyn Operator<B, T>) -> Result<()> {
+        let n = self.rows;
+        let mut x = try_vec(n, T::ZERO)?;
         for (i, x) in x.iter_mut().enumerate() {
             *x = if hash(i, 0).is_multiple_of(2) { T::ONE } else { -T::ONE };
         }
+        let (x, mut y) = (backend.array(x)?, backend.zeros(n)?);
         a.apply(T::ONE, &x, T::ZERO, &mut y)?;
-        let usual = host.norm(&y) / (n as f64).sqrt();
+        let usual = backend.norm(&y) / (n as f64).sqrt();
         let stored = if a.precision() == Precision::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON };
         let accepted = stored.max(T::EPSILON.to_f64()).sqrt();
         for (k, v) in self.basis.iter().enumerate() {
             a.apply(T::ONE, v, T::ZERO, &mut y)?;
-            let residual = host.norm(&y) / usual;
+            let residual = backend.norm(&y) / usual;
             if residual > accepted {
                 return fail!(
                     OptionValue,
@@ -65,7 +76,7 @@ impl<T: Scalar> NullSpace<T> {
 
     /// Elements held.
     pub fn len(&self) -> usize {
-        self.b.len() + self.basis.iter().map(Vec::len).sum::<usize>()
+        (self.basis.len() + 1) * self.rows
     }
 }
 
@@ -145,7 +156,10 @@ mod tests {
             (3, 3, 1.0 + 1e-6),
         ];
         let a = Csr::from_triplets(4, 4, &t).unwrap();
-        let space = |vectors| NullSpace { basis: orthonormal(&host(), 4, vectors).unwrap(), b: vec![0.0; 4] };
+        let space = |vectors| {
+            let basis = orthonormal(&host(), 4, vectors).unwrap();
+            NullSpace::<Host, f64> { basis, b: vec![0.0; 4], rows: 4 }
+        };
         let a = Stored::new(&host(), a.into_shared());
         space(vec![2.0, 2.0, 0.0, 0.0]).check(&host(), &a).unwrap();
         let error = space(vec![2.0, 2.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]).check(&host(), &a).unwrap_err();

@@ -1,12 +1,13 @@
 //! A Krylov method with its preconditioner: what a simulator calls in every step.
 
 use crate::amg::Amg;
-use crate::backend::{Backend, Operator, Preconditioner};
+use crate::backend::{AnyMut, AnyRef, Backend, Columns, Operator, Place, Preconditioner};
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
 use crate::error::{Error, Result, Status, fail, try_capacity, try_vec};
+use crate::gpu::{self, Gpu, Staging};
 use crate::host::Host;
-use crate::host::operator::Stored;
+use crate::host::spmv::Sums;
 use crate::krylov::{self, Krylov, Next, Norm, Run};
 use crate::matrix::Matrix;
 use crate::report::{Phases, Report, SolveReport};
@@ -50,25 +51,36 @@ pub struct Solver {
 struct State {
     matrix: Option<Arc<Matrix>>,
     amg: Option<Amg>,
-    engine: Engine,
+    engine: Placed,
     rows: usize,
 }
 
-enum Engine {
-    F64(Parts<f64>),
-    F32(Parts<f32>),
+/// The engine, where the context is.
+enum Placed {
+    Host(Engine<Host>),
+    /// With room for vectors of callers on the host.
+    Gpu(Engine<Gpu>, Staging),
 }
 
-struct Parts<T: Scalar> {
+enum Engine<B: Backend> {
+    F64(Parts<B, f64>),
+    F32(Parts<B, f32>),
+}
+
+struct Parts<B: Backend, T: Scalar> {
+    backend: B,
     name: String,
     norm: Norm,
-    null_space: Option<NullSpace<T>>,
-    method: Box<dyn Krylov<Host, T>>,
-    operator: Box<dyn Operator<Host, T>>,
+    null_space: Option<NullSpace<B, T>>,
+    method: Box<dyn Krylov<B, T>>,
+    operator: Box<dyn Operator<B, T>>,
+    /// A preconditioner of the caller, which replaces AMG.
+    user: Option<Box<dyn Preconditioner<B, T>>>,
+    rows: usize,
     /// For the recomputed residual.
-    r: Vec<T>,
-    /// For M b and M r; empty unless the preconditioned norm counts.
-    z: Vec<T>,
+    r: B::Buffer<T>,
+    /// For M b and M r, when the preconditioned norm counts.
+    z: Option<B::Buffer<T>>,
 }
 
 impl Solver {
@@ -100,6 +112,7 @@ impl Solver {
 
     /// Builds the preconditioner and the workspace. The matrix may be absent when an operator was given.
     pub fn setup(&mut self, matrix: Option<&Arc<Matrix>>) -> Result<()> {
+        self.config.check_device(self.context.device())?;
         let rows = match (&self.operator, matrix) {
             (Some(user), None) => user.rows,
             (Some(user), Some(matrix)) if user.rows != matrix.rows() => {
@@ -137,9 +150,9 @@ impl Solver {
             _ => Precision::F64,
         };
         let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p)).unwrap_or(native);
-        let engine = match precision {
-            Precision::F32 => Engine::F32(self.parts(matrix, &mut amg, rows)?),
-            _ => Engine::F64(self.parts(matrix, &mut amg, rows)?),
+        let engine = match self.context.gpu() {
+            None => Placed::Host(self.engine(&Host::new(&self.context), precision, matrix, &mut amg, rows)?),
+            Some(gpu) => Placed::Gpu(self.engine(gpu, precision, matrix, &mut amg, rows)?, Staging::default()),
         };
         self.solves.clear();
         self.solves.push(SolveReport { history: try_capacity(self.history_room())?, ..SolveReport::default() });
@@ -151,18 +164,43 @@ impl Solver {
         (self.config.int("solver.max_iterations") + 1).min(HISTORY_ROOM)
     }
 
-    fn parts<T: Scalar>(&self, matrix: Option<&Arc<Matrix>>, amg: &mut Option<Amg>, rows: usize) -> Result<Parts<T>> {
-        let host = Host::new(&self.context);
+    fn engine<B: Place>(
+        &self,
+        backend: &B,
+        precision: Precision,
+        matrix: Option<&Arc<Matrix>>,
+        amg: &mut Option<Amg>,
+        rows: usize,
+    ) -> Result<Engine<B>>
+    where
+        Amg: Preconditioner<B, f64> + Preconditioner<B, f32>,
+    {
+        Ok(match precision {
+            Precision::F32 => Engine::F32(self.parts(backend, matrix, amg, rows)?),
+            _ => Engine::F64(self.parts(backend, matrix, amg, rows)?),
+        })
+    }
+
+    fn parts<B: Place, T: Scalar>(
+        &self,
+        backend: &B,
+        matrix: Option<&Arc<Matrix>>,
+        amg: &mut Option<Amg>,
+        rows: usize,
+    ) -> Result<Parts<B, T>>
+    where
+        Amg: Preconditioner<B, T>,
+    {
         let symmetric = match amg {
             Some(amg) => {
                 amg.prepare::<T>()?;
-                Preconditioner::<Host, T>::is_constant_symmetric(amg)
+                Preconditioner::<B, T>::is_constant_symmetric(amg)
             }
             None => self.preconditioner.is_none(),
         };
         let default = if symmetric { "cg" } else { "fcg" };
         let name = self.config.choice("solver.type").unwrap_or(default.to_string());
-        let method = krylov::make(&name, &host, rows, &self.config)?;
+        let method = krylov::make(&name, backend, rows, &self.config)?;
         let norm = if self.config.text("solver.norm") == "true" { Norm::True } else { Norm::Preconditioned };
         if norm == Norm::Preconditioned && !method.has_preconditioned_residual() {
             return fail!(
@@ -171,50 +209,58 @@ impl Solver {
                  solver.type"
             );
         }
-        let operator = self.operator(&host, matrix)?;
-        let z = if norm == Norm::Preconditioned { rows } else { 0 };
+        let operator = self.operator(backend, matrix)?;
+        let user = match &self.preconditioner {
+            Some(user) => Some(backend.host_preconditioner(Box::new(user.clone()))?),
+            None => None,
+        };
         let null_space = self.config.text("solver.null_space");
-        let null_space = NullSpace::new(&host, &null_space, rows, matrix.map(|matrix| &**matrix))?;
-        self.check_null_space(&host, &null_space, &*operator)?;
-        let (r, z) = (try_vec(rows, T::ZERO)?, try_vec(z, T::ZERO)?);
-        Ok(Parts { name, norm, null_space, method, operator, r, z })
+        let host = Host::new(&self.context);
+        let null_space = NullSpace::new(backend, &host, &null_space, rows, matrix.map(|matrix| &**matrix))?;
+        self.check_null_space(backend, &null_space, &*operator)?;
+        let z = if norm == Norm::Preconditioned { Some(backend.zeros(rows)?) } else { None };
+        let (backend, r) = (backend.clone(), backend.zeros(rows)?);
+        Ok(Parts { backend, name, norm, null_space, method, operator, user, rows, r, z })
     }
 
-    fn operator<T: Scalar>(&self, host: &Host, matrix: Option<&Arc<Matrix>>) -> Result<Box<dyn Operator<Host, T>>> {
+    fn operator<B: Place, T: Scalar>(
+        &self,
+        backend: &B,
+        matrix: Option<&Arc<Matrix>>,
+    ) -> Result<Box<dyn Operator<B, T>>> {
         match (&self.operator, matrix) {
-            (Some(user), _) => Ok(Box::new(user.clone())),
+            (Some(user), _) => backend.host_operator(Box::new(user.clone())),
             (None, Some(matrix)) => match matrix.precision() {
-                Precision::F32 => Ok(Box::new(Stored::new(host, matrix.shared::<f32>()?))),
-                _ => Ok(Box::new(Stored::new(host, matrix.shared::<f64>()?))),
+                Precision::F32 => backend.matrix(matrix.shared::<f32>()?, Columns::Shared, Sums::Wide),
+                _ => backend.matrix(matrix.shared::<f64>()?, Columns::Shared, Sums::Wide),
             },
             (None, None) => fail!(NotSetUp, "neither a matrix nor an operator callback was given"),
         }
     }
 
     /// Checks the null space against the matrix. An operator callback is not called before a solve, and its null space is believed.
-    fn check_null_space<T: Scalar>(
+    fn check_null_space<B: Place, T: Scalar>(
         &self,
-        host: &Host,
-        null_space: &Option<NullSpace<T>>,
-        operator: &dyn Operator<Host, T>,
+        backend: &B,
+        null_space: &Option<NullSpace<B, T>>,
+        operator: &dyn Operator<B, T>,
     ) -> Result<()> {
         match null_space {
-            Some(space) if self.operator.is_none() => space.check(host, operator),
+            Some(space) if self.operator.is_none() => space.check(backend, operator),
             _ => Ok(()),
         }
     }
 
     /// What `update` does, in the precision of the engine. The null space is checked first, so that a failure leaves all as it was; values that
     /// are not finite pass there and are refused by their own check.
-    fn renew<T: Scalar>(
+    fn renew<B: Place, T: Scalar>(
         &self,
         matrix: Option<&Arc<Matrix>>,
         amg: &mut Option<Amg>,
-        parts: &mut Parts<T>,
+        parts: &mut Parts<B, T>,
     ) -> Result<()> {
-        let host = Host::new(&self.context);
-        let operator = self.operator(&host, matrix)?;
-        self.check_null_space(&host, &parts.null_space, &*operator)?;
+        let operator = self.operator(&parts.backend, matrix)?;
+        self.check_null_space(&parts.backend, &parts.null_space, &*operator)?;
         match (amg, matrix) {
             (Some(amg), _) => amg.update()?,
             (None, Some(matrix)) => self.context.run(matrix.entries(), || matrix.recheck_values())?,
@@ -231,8 +277,10 @@ impl Solver {
         };
         let State { matrix, amg, engine, .. } = &mut state;
         let renewed = match engine {
-            Engine::F64(parts) => self.renew(matrix.as_ref(), amg, parts),
-            Engine::F32(parts) => self.renew(matrix.as_ref(), amg, parts),
+            Placed::Host(Engine::F64(parts)) => self.renew(matrix.as_ref(), amg, parts),
+            Placed::Host(Engine::F32(parts)) => self.renew(matrix.as_ref(), amg, parts),
+            Placed::Gpu(Engine::F64(parts), _) => self.renew(matrix.as_ref(), amg, parts),
+            Placed::Gpu(Engine::F32(parts), _) => self.renew(matrix.as_ref(), amg, parts),
         };
         self.state = Some(state);
         renewed
@@ -255,43 +303,145 @@ impl Solver {
         result
     }
 
+    /// As [`Solver::solve`], for vectors in the memory of the context's GPU. Returns when x is written.
+    pub fn solve_on_device<T: Scalar>(
+        &mut self,
+        b: &gpu::Slice<T>,
+        x: &mut gpu::Slice<T>,
+        guess: Guess,
+    ) -> Result<Status> {
+        let Some(mut state) = self.state.take() else {
+            return fail!(NotSetUp, "the solver has not been set up; call setup before solve");
+        };
+        let result = self.solve_on_device_with(&mut state, b, x, guess);
+        self.state = Some(state);
+        result
+    }
+
     fn solve_with<T: Scalar>(&mut self, state: &mut State, b: &[T], x: &mut [T], guess: Guess) -> Result<Status> {
+        check_lengths(state.rows, b.len(), x.len())?;
         let n = state.rows;
-        if b.len() != x.len() || (n > 0 && !b.len().is_multiple_of(n)) {
-            let (b, x) = (b.len(), x.len());
-            return fail!(SizeMismatch, "b has {b} and x {x} elements; each must have {n} for every right-hand side");
-        }
         let work = state.matrix.as_ref().map_or(n, |matrix| matrix.entries());
-        match (&mut state.engine, T::slice_ref(b), T::slice_mut(x)) {
-            (Engine::F64(parts), SliceRef::F64(b), SliceMut::F64(x)) => {
-                self.solve_all(parts, &mut state.amg, (n, work), b, x, guess)
-            }
-            (Engine::F32(parts), SliceRef::F32(b), SliceMut::F32(x)) => {
-                self.solve_all(parts, &mut state.amg, (n, work), b, x, guess)
-            }
-            (engine, ..) => {
-                let works = if matches!(engine, Engine::F64(_)) { Precision::F64 } else { Precision::F32 };
-                fail!(
-                    InvalidArgument,
-                    "the vectors are {}; this solver works in {} (option solver.precision)",
-                    T::PRECISION.name(),
-                    works.name()
-                )
-            }
+        let State { engine, amg, .. } = state;
+        match engine {
+            Placed::Host(engine) => match (engine, Host::any_ref(b), Host::any_mut(x)) {
+                (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => {
+                    self.solve_on_host(parts, amg, work, b, x, guess)
+                }
+                (Engine::F32(parts), AnyRef::F32(b), AnyMut::F32(x)) => {
+                    self.solve_on_host(parts, amg, work, b, x, guess)
+                }
+                (engine, ..) => engine.refuse::<T>(),
+            },
+            Placed::Gpu(engine, staging) => match (engine, Host::any_ref(b), Host::any_mut(x)) {
+                (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => {
+                    self.solve_from_host(parts, amg, staging, b, x, guess)
+                }
+                (Engine::F32(parts), AnyRef::F32(b), AnyMut::F32(x)) => {
+                    self.solve_from_host(parts, amg, staging, b, x, guess)
+                }
+                (engine, ..) => engine.refuse::<T>(),
+            },
         }
     }
 
-    fn solve_all<T: Scalar>(
+    fn solve_on_device_with<T: Scalar>(
         &mut self,
-        parts: &mut Parts<T>,
+        state: &mut State,
+        b: &gpu::Slice<T>,
+        x: &mut gpu::Slice<T>,
+        guess: Guess,
+    ) -> Result<Status> {
+        check_lengths(state.rows, b.len(), x.len())?;
+        let State { engine, amg, .. } = state;
+        match engine {
+            Placed::Host(_) => {
+                fail!(InvalidArgument, "the vectors are in device memory, and the solver is on the host")
+            }
+            Placed::Gpu(engine, _) => match (engine, Gpu::any_ref(b), Gpu::any_mut(x)) {
+                (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => self.solve_there(parts, amg, b, x, guess),
+                (Engine::F32(parts), AnyRef::F32(b), AnyMut::F32(x)) => self.solve_there(parts, amg, b, x, guess),
+                (engine, ..) => engine.refuse::<T>(),
+            },
+        }
+    }
+
+    /// On the host, with the threads of the context.
+    fn solve_on_host<T: Scalar>(
+        &mut self,
+        parts: &mut Parts<Host, T>,
         amg: &mut Option<Amg>,
-        (n, work): (usize, usize),
+        work: usize,
         b: &[T],
         x: &mut [T],
         guess: Guess,
     ) -> Result<Status> {
+        let n = parts.rows;
+        self.solve_each(b.len().checked_div(n).unwrap_or(0), |solver, i, report| {
+            let (b, x) = (&b[i * n..][..n], &mut x[i * n..][..n]);
+            if solver.operator.is_some() || solver.preconditioner.is_some() {
+                // Callbacks belong on the caller's thread; each operation finds its own way to the pool.
+                solver.solve_one(parts, amg, b, x, guess, report)
+            } else {
+                let context = solver.context.clone();
+                context.run(work, || solver.solve_one(parts, amg, b, x, guess, report))
+            }
+        })
+    }
+
+    /// On the device, for vectors on the host.
+    fn solve_from_host<T: Scalar>(
+        &mut self,
+        parts: &mut Parts<Gpu, T>,
+        amg: &mut Option<Amg>,
+        staging: &mut Staging,
+        b: &[T],
+        x: &mut [T],
+        guess: Guess,
+    ) -> Result<Status> {
+        let n = parts.rows;
+        self.solve_each(b.len().checked_div(n).unwrap_or(0), |solver, i, report| {
+            let (b, x) = (&b[i * n..][..n], &mut x[i * n..][..n]);
+            let gpu = parts.backend.clone();
+            let (own_b, own_x) = staging.vectors(&gpu, n)?;
+            gpu.write(b, own_b)?;
+            if guess == Guess::Given {
+                gpu.write(x, own_x)?;
+            }
+            let result = solver.solve_one(parts, amg, own_b, own_x, guess, report);
+            // Also after an error x is the last iterate, unless the device is what failed.
+            let read = gpu.read(own_x, x);
+            let status = result?;
+            read.map(|()| status)
+        })
+    }
+
+    /// On the device, for vectors that are there.
+    fn solve_there<T: Scalar>(
+        &mut self,
+        parts: &mut Parts<Gpu, T>,
+        amg: &mut Option<Amg>,
+        b: &gpu::Slice<T>,
+        x: &mut gpu::Slice<T>,
+        guess: Guess,
+    ) -> Result<Status> {
+        let n = parts.rows;
+        self.solve_each(b.len().checked_div(n).unwrap_or(0), |solver, i, report| {
+            let (b, mut x) = (b.piece(i * n, n), x.piece(i * n, n));
+            let gpu = parts.backend.clone();
+            let status = solver.solve_one(parts, amg, &b, &mut x, guess, report)?;
+            gpu.synchronize()?;
+            Ok(status)
+        })
+    }
+
+    /// One right-hand side after the other, with their reports.
+    fn solve_each(
+        &mut self,
+        count: usize,
+        mut one: impl FnMut(&mut Self, usize, &mut SolveReport) -> Result<Status>,
+    ) -> Result<Status> {
         let start = Instant::now();
-        let count = b.len().checked_div(n).unwrap_or(0);
         while self.solves.len() < count {
             self.solves.push(SolveReport { history: try_capacity(self.history_room())?, ..SolveReport::default() });
         }
@@ -300,15 +450,9 @@ impl Solver {
             phase.1 = 0.0;
         }
         let mut status = Status::Success;
-        for (i, (b, x)) in b.chunks_exact(n.max(1)).zip(x.chunks_exact_mut(n.max(1))).enumerate() {
+        for i in 0..count {
             let mut report = std::mem::take(&mut self.solves[i]);
-            let result = if self.operator.is_some() || self.preconditioner.is_some() {
-                // Callbacks belong on the caller's thread; each operation finds its own way to the pool.
-                self.solve_one(parts, amg, b, x, guess, &mut report)
-            } else {
-                let context = self.context.clone();
-                context.run(work, || self.solve_one(parts, amg, b, x, guess, &mut report))
-            };
+            let result = one(self, i, &mut report);
             self.solves[i] = report;
             let result = result?;
             if status == Status::Success {
@@ -319,54 +463,56 @@ impl Solver {
         Ok(status)
     }
 
-    fn solve_one<T: Scalar>(
+    fn solve_one<B: Place, T: Scalar>(
         &mut self,
-        parts: &mut Parts<T>,
+        parts: &mut Parts<B, T>,
         amg: &mut Option<Amg>,
-        b: &[T],
-        x: &mut [T],
+        b: &B::Slice<T>,
+        x: &mut B::Slice<T>,
         guess: Guess,
         report: &mut SolveReport,
-    ) -> Result<Status> {
-        let host = Host::new(&self.context);
+    ) -> Result<Status>
+    where
+        Amg: Preconditioner<B, T>,
+    {
         report.history.clear();
         (report.iterations, report.converged, report.true_residual) = (0, false, f64::NAN);
-        let Parts { name, norm, null_space, method, operator, r, z } = parts;
-        let mut norm_b = host.norm(b);
+        let Parts { backend, name, norm, null_space, method, operator, user, r, z, .. } = parts;
+        let backend: &B = backend;
+        let mut norm_b = backend.norm(b);
         if !norm_b.is_finite() {
             return fail!(NonFinite, "the norm of the right-hand side is {norm_b}; b must be finite");
         }
         let (b, null_space) = match null_space {
             Some(space) => {
-                host.copy(b, &mut space.b);
+                backend.copy(b, &mut space.b);
                 // Twice: once leaves the rounding of a long sum.
                 for _ in 0..2 {
-                    krylov::project(&host, &space.basis, &mut space.b);
+                    krylov::project(backend, &space.basis, &mut space.b);
                 }
                 let rounding = 8.0 * T::EPSILON.to_f64() * norm_b;
-                norm_b = Some(host.norm(&space.b)).filter(|norm| *norm > rounding).unwrap_or(0.0);
-                (space.b.as_slice(), space.basis.as_slice())
+                norm_b = Some(backend.norm(&space.b)).filter(|norm| *norm > rounding).unwrap_or(0.0);
+                (&*space.b, space.basis.as_slice())
             }
             None => (b, [].as_slice()),
         };
         if norm_b == 0.0 {
-            host.fill(T::ZERO, x);
+            backend.fill(T::ZERO, x);
             (report.converged, report.true_residual) = (true, 0.0);
             report.history.push(0.0);
             return Ok(Status::Success);
         }
         if guess == Guess::Zero {
-            host.fill(T::ZERO, x);
+            backend.fill(T::ZERO, x);
         }
         let absolute = self.config.real("solver.absolute_tolerance");
-        let mut user = self.preconditioner.clone();
-        let m: Option<&mut dyn Preconditioner<Host, T>> = match (&mut user, amg) {
-            (Some(user), _) => Some(user),
+        let m: Option<&mut dyn Preconditioner<B, T>> = match (user, amg) {
+            (Some(user), _) => Some(&mut **user),
             (None, Some(amg)) => Some(amg),
             (None, None) => None,
         };
         let mut run = Run {
-            backend: &host,
+            backend,
             a: &**operator,
             m,
             null_space,
@@ -382,9 +528,9 @@ impl Solver {
             history: &mut report.history,
             phases: &mut self.phases,
         };
-        if run.norm == Norm::Preconditioned {
+        if let Some(z) = z {
             run.precondition(b, z)?;
-            run.scale = host.norm(z);
+            run.scale = backend.norm(z);
             if run.scale == 0.0 {
                 return run.breakdown("the preconditioner maps b to zero; set solver.norm to \"true\"");
             }
@@ -407,7 +553,7 @@ impl Solver {
                 _ => None,
             };
             if let Some(error) = failure {
-                if host.peak(x).is_finite() && run.widen(&error.message)? {
+                if backend.peak(x).is_finite() && run.widen(&error.message)? {
                     zero_guess = false;
                     continue;
                 }
@@ -415,14 +561,14 @@ impl Solver {
             }
             let end = result?;
             run.residual(b, x, r)?;
-            let mut norm = host.norm(r);
+            let mut norm = backend.norm(r);
             report.true_residual = norm / norm_b;
             if end != Next::Converged {
                 break end;
             }
-            if run.norm == Norm::Preconditioned {
+            if let Some(z) = z {
                 run.precondition(r, z)?;
-                norm = host.norm(z);
+                norm = backend.norm(z);
             }
             // The residual that a method carries along drifts from the one of x: when the claim does not hold, start again from
             // x, as long as that still helps.
@@ -436,6 +582,7 @@ impl Solver {
             zero_guess = false;
         };
         run.project(x);
+        backend.status()?;
         report.converged = end == Next::Converged;
         let (iterations, residual) = (report.iterations, report.true_residual);
         self.context
@@ -460,8 +607,8 @@ impl Solver {
             }
         };
         let (name, precision, bytes) = match &state.engine {
-            Engine::F64(parts) => (&parts.name, Precision::F64, parts.bytes()),
-            Engine::F32(parts) => (&parts.name, Precision::F32, parts.bytes()),
+            Placed::Host(engine) => engine.describe(),
+            Placed::Gpu(engine, _) => engine.describe(),
         };
         report.solver = format!("{name} {}", precision.name());
         report.bytes += bytes;
@@ -472,10 +619,38 @@ impl Solver {
     }
 }
 
-impl<T: Scalar> Parts<T> {
+fn check_lengths(n: usize, b: usize, x: usize) -> Result<()> {
+    if b != x || (n > 0 && !b.is_multiple_of(n)) {
+        return fail!(SizeMismatch, "b has {b} and x {x} elements; each must have {n} for every right-hand side");
+    }
+    Ok(())
+}
+
+impl<B: Place> Engine<B> {
+    /// Method, precision and bytes.
+    fn describe(&self) -> (&str, Precision, usize) {
+        match self {
+            Engine::F64(parts) => (&parts.name, Precision::F64, parts.bytes()),
+            Engine::F32(parts) => (&parts.name, Precision::F32, parts.bytes()),
+        }
+    }
+
+    /// For vectors of another precision.
+    fn refuse<T: Scalar>(&self) -> Result<Status> {
+        fail!(
+            InvalidArgument,
+            "the vectors are {}; this solver works in {} (option solver.precision)",
+            T::PRECISION.name(),
+            self.describe().1.name()
+        )
+    }
+}
+
+impl<B: Place, T: Scalar> Parts<B, T> {
     fn bytes(&self) -> usize {
         let null_space = self.null_space.as_ref().map_or(0, NullSpace::len);
-        self.method.bytes() + (self.r.len() + self.z.len() + null_space) * T::PRECISION.bytes()
+        let vectors = if self.z.is_some() { 2 } else { 1 };
+        self.method.bytes() + (vectors * self.rows + null_space) * T::PRECISION.bytes()
     }
 }
 

@@ -59,6 +59,7 @@ fn info_tells_version_threads_and_devices() {
     assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
     assert!(json["threads"].as_u64().unwrap() >= 1);
     assert_eq!(json["devices"][0], "host");
+    assert!(json["cuda"].is_string() && json["sim"].is_string());
 }
 
 #[test]

@@ -64,8 +64,7 @@ fn backend_table() -> String {
             Kind::PrecisionPreset => "auto, or formats by level".to_string(),
             _ => continue,
         };
-        let backends: Vec<&str> = row.backends.iter().map(|b| b.name()).collect();
-        writeln!(table, "| `{}` | {choices} | {} |", row.key, backends.join(", ")).unwrap();
+        writeln!(table, "| `{}` | {choices} | {} |", row.key, row.backend_names()).unwrap();
     }
     table
 }

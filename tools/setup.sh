@@ -1,16 +1,16 @@
 #!/bin/sh
-# Makes sure that what `make run`, `make test` or `make deep-test` needs is there. Missing Debian packages are installed by root;
+# Makes sure that what `make run`, `make test`, `make deep-test` or `make setup` (gpu) needs is there. Missing Debian packages are installed by root;
 # anyone else is told the command. Touches neither apt nor the network when nothing is missing.
 #
-#   tools/setup.sh run|test|deep-test
+#   tools/setup.sh run|test|deep-test|gpu
 set -eu
 cd "$(dirname "$0")/.."
 
 purpose=${1:-}
 case $purpose in
-run | test | deep-test) ;;
+run | test | deep-test | gpu) ;;
 *)
-    echo "usage: tools/setup.sh run|test|deep-test" >&2
+    echo "usage: tools/setup.sh run|test|deep-test|gpu" >&2
     exit 2
     ;;
 esac
@@ -25,7 +25,11 @@ need() { # need COMMAND PACKAGE
 need gcc gcc
 # gcc only recommends the C headers, and the packages are installed without recommendations.
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
-if [ "$purpose" != run ]; then
+if [ "$purpose" = gpu ]; then
+    need g++ g++
+    need python3 python3
+    python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"
+elif [ "$purpose" != run ]; then
     need g++ g++
     need gfortran gfortran
     need cmake cmake
@@ -66,7 +70,7 @@ if [ "$(printf '%s\n%s\n' "$wanted" "$found" | sort -V | head -n 1)" != "$wanted
     exit 1
 fi
 
-if [ "$purpose" != run ]; then
+if [ "$purpose" = test ] || [ "$purpose" = deep-test ]; then
     for component in rustfmt clippy; do
         command="cargo-$([ $component = rustfmt ] && echo fmt || echo clippy)"
         if "$command" --version >/dev/null 2>&1; then
@@ -78,6 +82,17 @@ if [ "$purpose" != run ]; then
             exit 1
         fi
     done
+fi
+
+# nvcc and what it needs, from the wheels of CUDA 13.0. Each is pinned: they do not pin each other, and what a newer one makes does not run on
+# a driver for 13.0.
+if [ "$purpose" = gpu ] && ! ls .tools/cu13/lib/python3*/site-packages/nvidia/cu13/bin/nvcc >/dev/null 2>&1; then
+    echo "Installing CUDA 13.0 compilers into .tools/cu13"
+    python3 -m venv .tools/cu13
+    .tools/cu13/bin/pip install --quiet --disable-pip-version-check nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 \
+        nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85
+    # Cargo looks at this file to see whether kernels must be compiled anew.
+    touch build.rs
 fi
 
 # Without a network the tests say that they do without the oracles.

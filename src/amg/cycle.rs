@@ -360,7 +360,7 @@ mod tests {
         let (known, estimated) = (&Known::Nothing, &OnceLock::new());
         let setup =
             smooth::Setup { host: &host, config: &config, a: a.view(), matrix: &a, scale: None, known, estimated };
-        let smoother = smooth::build::<f64, f64>("l1_jacobi", &setup, Precision::F64).unwrap();
+        let smoother = smooth::build::<_, f64, f64>("l1_jacobi", &host, &setup, Precision::F64).unwrap();
         let level = Level {
             backend: host.clone(),
             shape: Shape::K,

@@ -39,6 +39,11 @@ where
     }
     let report = Amg::setup(context, &sample, config)?.report();
     let (held, storage) = (report.bytes, report.levels[0].matrix_precision);
+    let scale = MARGIN * matrix.entries() as f64 / sample.entries().max(1) as f64;
+    if context.gpu().is_some() {
+        // Everything is copied to the device, in formats that the piece has as well.
+        return Ok(if rows.len() == a.rows { held } else { (held as f64 * scale) as usize });
+    }
 
     // The finest matrix is known exactly, and costs nothing where it is used in the caller's memory.
     let finest = |m: &Matrix| -> Result<usize> {
@@ -51,7 +56,6 @@ where
     if rows.len() == a.rows {
         return Ok(rest + finest(matrix)?);
     }
-    let scale = MARGIN * matrix.entries() as f64 / sample.entries().max(1) as f64;
     Ok((rest as f64 * scale) as usize + finest(matrix)?)
 }
 

@@ -1,6 +1,6 @@
 //! The finest level, entered from vectors of the caller's precision.
 
-use super::cycle::{Level, in_range, into_range};
+use super::cycle::{Level, Shape, in_range, into_range};
 use crate::backend::Backend;
 use crate::error::Result;
 use crate::report::LevelReport;
@@ -28,6 +28,9 @@ pub(super) trait Finest<B: Backend>: Send + Sync {
     fn describe(&self) -> Vec<LevelReport>;
     /// As in [`Level`].
     fn is_symmetric_in(&self, precision: Precision) -> bool;
+    /// Whether an application does the same operations whatever it is applied to, and the host looks at nothing on the way. A K-cycle looks
+    /// at inner products.
+    fn is_fixed(&self) -> bool;
     /// What the last cycle made of the right-hand sides of the levels from the second on.
     fn solutions(&self) -> Result<Vec<B::Buffer<f64>>>;
 }
@@ -65,6 +68,12 @@ impl<B: Backend, V: Number> Entrance<B, V> {
         let Some((own_b, own_x)) = room else { unreachable!("room was made") };
         let backend = level.backend.clone();
         let (shift, d) = scaling.as_ref().map_or((1.0, None), |(shift, d)| (*shift, Some(&**d)));
+        if !*guarded && !*watched {
+            backend.rescale(shift, d, b, own_b);
+            level.cycle(own_b, own_x)?;
+            backend.rescale(shift, d, own_x, x);
+            return Ok(Outcome::Done);
+        }
         let mut factor = 1.0;
         let peak = backend.convert(shift, d, b, own_b);
         if *guarded && !in_range(V::PRECISION, peak) {
@@ -117,6 +126,10 @@ macro_rules! finest {
 
             fn is_symmetric_in(&self, precision: Precision) -> bool {
                 self.level.is_symmetric_in(precision)
+            }
+
+            fn is_fixed(&self) -> bool {
+                self.level.shape != Shape::K && !self.guarded && !self.watched
             }
 
             fn solutions(&self) -> Result<Vec<B::Buffer<f64>>> {

@@ -13,15 +13,13 @@ use super::plan::{self, Plan};
 use super::rehearsal::{self, Rehearsal};
 use super::scaling::{self, Rounding};
 use super::strength::{self, Graph};
-use crate::backend::{Backend, Operator};
+use crate::backend::{Backend, Columns, Operator, Place};
 use crate::config::{Config, LevelPart, Wanted};
 use crate::context::{Context, LogLevel};
 use crate::error::{Error, Result, Status, fail, try_vec};
-use crate::host::dense::Inverse;
 use crate::host::eigenvalue::{Known, Largest};
-use crate::host::operator::Stored;
 use crate::host::spmv::Sums;
-use crate::host::{Host, diagonal, transpose};
+use crate::host::{Host, dense, diagonal, transpose};
 use crate::matrix::Matrix;
 use crate::report::Phases;
 use crate::scalar::{Number, Precision, Scalar, with_precision, with_storage};
@@ -119,9 +117,9 @@ pub struct LevelMatrices {
     pub transfer: Option<(SharedCsr<f64>, SharedCsr<f64>)>,
 }
 
-/// Everything that set-up made.
-pub(super) struct Built {
-    pub top: Box<dyn Finest<Host>>,
+/// Everything that set-up made for a backend.
+pub(super) struct Built<B: Backend> {
+    pub top: Box<dyn Finest<B>>,
     pub plan: Plan,
     pub kept: Vec<Kept>,
     pub phases: Phases,
@@ -140,10 +138,10 @@ pub(super) struct Builder<'a> {
 
 impl Builder<'_> {
     /// The hierarchy; with what was kept of an earlier one for the same structure, only its values are computed.
-    pub fn build(&self, kept: Option<Vec<Kept>>) -> Result<Built> {
+    pub fn build<B: Place>(&self, backend: &B, kept: Option<Vec<Kept>>) -> Result<Built<B>> {
         let setup = self.config.text("precision.setup");
         let setup = Precision::from_name(&setup).unwrap_or(Precision::F64);
-        with_precision!(setup, T => self.build_in::<T>(kept))
+        with_precision!(setup, T => self.build_in::<B, T>(backend, kept))
     }
 
     /// The matrices of all levels as set-up computes them, before each is stored in its own precision.
@@ -164,10 +162,10 @@ impl Builder<'_> {
             .collect()
     }
 
-    fn build_in<T: Scalar>(&self, kept: Option<Vec<Kept>>) -> Result<Built> {
+    fn build_in<B: Place, T: Scalar>(&self, backend: &B, kept: Option<Vec<Kept>>) -> Result<Built<B>> {
         let host = Host::new(self.context);
         let mut phases = Phases::default();
-        let (mut raw, mut kept) = self.compute::<T>(&host, kept, &mut phases)?;
+        let (mut raw, kept) = self.compute::<T>(&host, kept, &mut phases)?;
         let asked = || Plan::asked(self.config, self.matrix.precision(), raw.len());
         let mut plan = self.plan.clone().unwrap_or_else(asked);
         let rehearsal = match self.plan {
@@ -180,17 +178,24 @@ impl Builder<'_> {
             _ => None,
         };
         phases.time("scaling", || self.scale(&mut raw, &plan))?;
-        let mut top = self.finest(&host, &raw, &plan, &mut phases);
+        if !plan.is_open() {
+            let top = self.finest(backend, &host, &raw, &plan, &mut phases)?;
+            return Ok(Built { top, plan, kept: with_estimates(kept, raw), phases });
+        }
+        // What is held against the rehearsal is on the host, and used as it is where the solve phase runs there.
+        let mut top = self.finest(&host, &host, &raw, &plan, &mut phases);
         while let Some(reason) = self.objection(&mut top, &plan, rehearsal.as_ref())? {
             if !plan.promote(None, &reason) {
                 break;
             }
-            top = self.finest(&host, &raw, &plan, &mut phases);
+            top = self.finest(&host, &host, &raw, &plan, &mut phases);
         }
-        for (kept, level) in kept.iter_mut().zip(raw) {
-            kept.largest_eigenvalue = level.estimated.into_inner().or(kept.largest_eigenvalue.take());
-        }
-        Ok(Built { top: top?, plan, kept, phases })
+        let top: Box<dyn Any> = Box::new(top?);
+        let top = match top.downcast::<Box<dyn Finest<B>>>() {
+            Ok(top) => *top,
+            Err(_) => self.finest(backend, &host, &raw, &plan, &mut phases)?,
+        };
+        Ok(Built { top, plan, kept: with_estimates(kept, raw), phases })
     }
 
     /// What speaks against a hierarchy in formats of which some were left open.
@@ -213,18 +218,23 @@ impl Builder<'_> {
     }
 
     /// The levels, entered from the caller's vectors.
-    fn finest<T: Scalar>(
+    fn finest<B: Place, T: Scalar>(
         &self,
+        backend: &B,
         host: &Host,
         raw: &[Raw<T>],
         plan: &Plan,
         phases: &mut Phases,
-    ) -> Result<Box<dyn Finest<Host>>> {
-        let guarded = self.config.choice("precision.residual_scaling").is_none();
-        let scaling = raw[0].scale.as_deref().map(entrance).transpose()?;
+    ) -> Result<Box<dyn Finest<B>>> {
+        let guarded = B::LOOKS && self.config.choice("precision.residual_scaling").is_none();
+        let watched = B::LOOKS && plan.is_narrow();
+        let scaling = match raw[0].scale.as_deref().map(entrance).transpose()? {
+            Some((shift, inverse)) => Some((shift, backend.array(inverse)?)),
+            None => None,
+        };
         with_storage!(plan.of(LevelPart::Vector, 0), V => {
-            let level = self.wrap::<T, V>(host, raw, plan, 0, phases)?;
-            Ok(Box::new(Entrance::new(level, scaling, guarded, plan.is_narrow())))
+            let level = self.wrap::<B, T, V>(backend, host, raw, plan, 0, phases)?;
+            Ok(Box::new(Entrance::new(level, scaling, guarded, watched)))
         })
     }
 
@@ -237,7 +247,7 @@ impl Builder<'_> {
             return Ok(None);
         }
         let full = Plan::uniform(T::PRECISION, raw.len());
-        let mut top = self.finest(host, raw, &full, &mut Phases::default())?;
+        let mut top = self.finest(host, host, raw, &full, &mut Phases::default())?;
         let absolute = |level: &Raw<T>| {
             let mut d = diagonal::entries(&level.a.view())?;
             d.iter_mut().for_each(|d| *d = d.abs());
@@ -538,14 +548,15 @@ impl Builder<'_> {
     }
 
     /// Level `i` and all below, stored in their own precisions.
-    fn wrap<T: Scalar, V: Number>(
+    fn wrap<B: Place, T: Scalar, V: Number>(
         &self,
+        backend: &B,
         host: &Host,
         raw: &[Raw<T>],
         plan: &Plan,
         i: usize,
         phases: &mut Phases,
-    ) -> Result<Level<Host, V>> {
+    ) -> Result<Level<B, V>> {
         let config = self.config;
         let shape = Shape::from_name(&config.text("amg.cycle.type"));
         let level = &raw[i];
@@ -554,7 +565,7 @@ impl Builder<'_> {
         let storage = plan.of(LevelPart::Matrix, i);
         let smoother_name = smooth::name(config, self.near_null_space.is_some());
         // The finest level reads the caller's own arrays, in their own format, whatever set-up made of them.
-        let a: Box<dyn Operator<Host, V>> = with_storage!(storage, S => {
+        let a: Box<dyn Operator<B, V>> = with_storage!(storage, S => {
             let own = i > 0 || level.scale.is_some();
             let stored = if own {
                 at_level(i, scaling::store::<T, S>(&level.a, "matrix", self.rounding(level)))?
@@ -563,40 +574,39 @@ impl Builder<'_> {
             } else {
                 at_level(i, scaling::store::<T, S>(&self.matrix.shared::<T>()?, "matrix", Rounding::Nearest))?
             };
-            if (own || storage != self.matrix.precision()) && !smooth::keeps_matrix(&smoother_name) {
-                Box::new(self.stored(host, stored)?)
-            } else {
-                Box::new(Stored::new(host, stored).with_sums(self.sums()))
-            }
+            let compact = (own || storage != self.matrix.precision()) && !smooth::keeps_matrix(&smoother_name);
+            backend.matrix(stored, self.columns(compact), self.sums())?
         });
         let smoother_precision = plan.of(LevelPart::Smoother, i);
         let (known, estimated) = (&level.known, &level.estimated);
         let scale = level.scale.as_deref();
         let setup = smooth::Setup { host, config, a: view, matrix: &level.a, scale, known, estimated };
-        let smoother = phases.time("smoother", || smooth::build::<T, V>(&smoother_name, &setup, smoother_precision));
+        let smoother =
+            phases.time("smoother", || smooth::build::<B, T, V>(&smoother_name, backend, &setup, smoother_precision));
         let smoother = at_level(i, smoother)?;
         let below = match &level.transfer {
             Some((p, r)) => {
                 let vector = plan.of(LevelPart::Vector, i + 1);
                 let transfer = plan.of(LevelPart::Transfer, i);
                 Below::Coarser(with_storage!(vector, W => {
-                    let coarse = self.wrap::<T, W>(host, raw, plan, i + 1, phases)?;
-                    self.coarser::<T, V, W>(host, (transfer, i), p, r, coarse)?
+                    let coarse = self.wrap::<B, T, W>(backend, host, raw, plan, i + 1, phases)?;
+                    self.coarser::<B, T, V, W>(backend, (transfer, i), p, r, coarse)?
                 }))
             }
             None if config.choice("amg.coarsest.solver").is_none()
                 && rows <= DENSE_LIMIT.max(config.int("amg.coarsest.max_rows")) =>
             {
-                let inverse = phases.time("coarsest", || -> Result<Box<dyn Operator<Host, V>>> {
-                    with_storage!(storage, S => Ok(Box::new(Inverse::<S>::new(host, &view)?)))
-                });
+                let inverse = phases.time(
+                    "coarsest",
+                    || with_storage!(storage, S => backend.dense::<S, V>(rows, dense::inverse(&view)?)),
+                );
                 Below::Inverse(inverse?)
             }
             None => Below::Sweeps(config.int("amg.coarsest.sweeps")),
         };
-        let scratch = (0..smoother.scratch().max(1)).map(|_| host.zeros(rows)).collect::<Result<_>>()?;
+        let scratch = (0..smoother.scratch().max(1)).map(|_| backend.zeros(rows)).collect::<Result<_>>()?;
         Ok(Level {
-            backend: host.clone(),
+            backend: backend.clone(),
             shape,
             a,
             smoother,
@@ -618,12 +628,10 @@ impl Builder<'_> {
         }
     }
 
-    /// A matrix that the library stores itself. Only wide sums know columns of 16 bits.
-    fn stored<S: Number>(&self, host: &Host, matrix: SharedCsr<S>) -> Result<Stored<S>> {
-        match (self.config.choice("precision.indices"), self.sums()) {
-            (None, Sums::Wide) => Stored::compact(host, matrix),
-            (_, sums) => Ok(Stored::new(host, matrix).with_sums(sums)),
-        }
+    /// Columns of a matrix that the library stores itself, where it may have short ones. Only wide sums know them.
+    fn columns(&self, compact: bool) -> Columns {
+        let open = self.config.choice("precision.indices").is_none() && self.sums() == Sums::Wide;
+        if compact && open { Columns::Compact } else { Columns::Shared }
     }
 
     fn sums(&self) -> Sums {
@@ -631,32 +639,31 @@ impl Builder<'_> {
     }
 
     /// A coarse level, seen from one whose vectors have precision `V`.
-    fn coarser<T: Scalar, V: Number, W: Number>(
+    fn coarser<B: Place, T: Scalar, V: Number, W: Number>(
         &self,
-        host: &Host,
+        backend: &B,
         (transfer, fine): (Precision, usize),
         p: &SharedCsr<T>,
         r: &SharedCsr<T>,
-        level: Level<Host, W>,
-    ) -> Result<Box<dyn CoarseGrid<Host, V>>> {
+        level: Level<B, W>,
+    ) -> Result<Box<dyn CoarseGrid<B, V>>> {
         let n = level.a.rows();
         let inner = match level.shape {
-            Shape::K if !level.is_exact() => Some((host.zeros(n)?, host.zeros(n)?)),
+            Shape::K if !level.is_exact() => Some((backend.zeros(n)?, backend.zeros(n)?)),
             _ => None,
         };
         let narrower =
             W::PRECISION == Precision::F16 || V::PRECISION == Precision::F64 && W::PRECISION != Precision::F64;
-        let guarded = narrower && self.config.choice("precision.residual_scaling").is_none();
+        let guarded = B::LOOKS && narrower && self.config.choice("precision.residual_scaling").is_none();
         with_storage!(transfer, S => {
             let stored = |m: &SharedCsr<T>, what: &str| {
-                let stored = at_level(fine, scaling::store::<T, S>(m, what, Rounding::Nearest))?;
-                Ok(Box::new(self.stored(host, stored)?))
+                at_level(fine, scaling::store::<T, S>(m, what, Rounding::Nearest))
             };
-            Ok(Box::new(cycle::Coarse::<Host, V, W> {
-                restriction: stored(r, "restriction")?,
-                interpolation: stored(p, "prolongator")?,
-                b: host.zeros(n)?,
-                x: host.zeros(n)?,
+            Ok(Box::new(cycle::Coarse::<B, V, W> {
+                restriction: backend.matrix(stored(r, "restriction")?, self.columns(true), self.sums())?,
+                interpolation: backend.matrix(stored(p, "prolongator")?, self.columns(true), self.sums())?,
+                b: backend.zeros(n)?,
+                x: backend.zeros(n)?,
                 inner,
                 guarded,
                 level,
@@ -680,6 +687,14 @@ fn entrance(s: &[f64]) -> Result<(f64, Vec<f32>)> {
         );
     }
     Ok((1.0 / middle, inverse))
+}
+
+/// What was kept, with the eigenvalues that were estimated on the way.
+fn with_estimates<T>(mut kept: Vec<Kept>, raw: Vec<Raw<T>>) -> Vec<Kept> {
+    for (kept, level) in kept.iter_mut().zip(raw) {
+        kept.largest_eigenvalue = level.estimated.into_inner().or(kept.largest_eigenvalue.take());
+    }
+    kept
 }
 
 /// A result, its error telling the level.

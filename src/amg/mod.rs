@@ -16,18 +16,20 @@ mod rehearsal;
 pub(crate) mod scaling;
 pub mod strength;
 
-use crate::backend::Preconditioner;
+use crate::backend::{AnyMut, AnyRef, Backend, Preconditioner};
 use crate::config::{Config, LevelPart};
 use crate::context::{Context, LogLevel};
 use crate::error::{Result, fail};
+use crate::gpu::{self, Gpu, Graphs, Staging};
 use crate::host::Host;
 use crate::matrix::Matrix;
-use crate::report::Report;
-use crate::scalar::{Scalar, SliceMut, SliceRef};
-use finest::Outcome;
+use crate::report::{Phases, Report};
+use crate::scalar::{Precision, Scalar, SliceMut, SliceRef};
+use finest::{Finest, Outcome};
 pub use hierarchy::LevelMatrices;
 use hierarchy::{Builder, Built, Kept};
 use null_space::NearNullSpace;
+use plan::Plan;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -37,7 +39,7 @@ pub struct Amg {
     config: Config,
     matrix: Arc<Matrix>,
     near_null_space: Option<Arc<NearNullSpace>>,
-    built: Built,
+    built: Placed,
     /// What was given wider formats since set-up, and why.
     promotions: Vec<String>,
     /// The level at which the last application failed.
@@ -46,9 +48,60 @@ pub struct Amg {
     work: usize,
 }
 
+/// What set-up made, its levels where the context is.
+struct Placed {
+    levels: Levels,
+    plan: Plan,
+    kept: Vec<Kept>,
+    phases: Phases,
+}
+
+enum Levels {
+    Host(Box<dyn Finest<Host>>),
+    Gpu(OnGpu),
+}
+
+/// Levels on a GPU, and what brings vectors there.
+struct OnGpu {
+    gpu: Gpu,
+    top: Box<dyn Finest<Gpu>>,
+    staging: Staging,
+    graphs: Graphs,
+}
+
+impl OnGpu {
+    /// One cycle on vectors of the device. What it loses shows in the residual, because nothing looks at vectors on the way.
+    fn cycle<T: Scalar>(&mut self, b: &gpu::Slice<T>, x: &mut gpu::Slice<T>) -> Result<()> {
+        let OnGpu { gpu, top, graphs, .. } = self;
+        let fixed = top.is_fixed();
+        let mut apply = |b: &gpu::Slice<T>, x: &mut gpu::Slice<T>| {
+            match (Gpu::any_ref(b), Gpu::any_mut(x)) {
+                (AnyRef::F64(b), AnyMut::F64(x)) => top.apply_f64(b, x)?,
+                (AnyRef::F32(b), AnyMut::F32(x)) => top.apply_f32(b, x)?,
+                _ => unreachable!("b and x have the same type"),
+            };
+            Ok(())
+        };
+        if fixed { graphs.run(gpu, b, x, &mut apply) } else { apply(b, x) }
+    }
+
+    /// One cycle on vectors of the host.
+    fn cycle_for_host<T: Scalar>(&mut self, b: &[T], x: &mut [T]) -> Result<()> {
+        let mut staging = std::mem::take(&mut self.staging);
+        let gpu = self.gpu.clone();
+        let (own_b, own_x) = staging.vectors::<T>(&gpu, b.len())?;
+        gpu.write(b, own_b)?;
+        self.cycle(own_b, own_x)?;
+        gpu.read(own_x, x)?;
+        self.staging = staging;
+        Ok(())
+    }
+}
+
 impl Amg {
     /// Builds the hierarchy of a square matrix.
     pub fn setup(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Amg> {
+        config.check_device(context.device())?;
         let near_null_space = matrix.near_null_space();
         let builder = Builder { context, config, matrix, near_null_space: near_null_space.clone(), plan: None };
         let built = build(&builder, None)?;
@@ -129,11 +182,11 @@ impl Amg {
     /// x = M b, one cycle. Allocates nothing, except at the first call with vectors of another precision than the finest level's.
     /// Numbers that are not finite, where b has none and a level is narrower than the matrix, are an error that names the level.
     pub fn apply<T: Scalar>(&mut self, b: &[T], x: &mut [T]) -> Result<()> {
-        let n = self.matrix.rows();
-        if b.len() != n || x.len() != n {
-            return fail!(SizeMismatch, "b has {} and x {} elements; the hierarchy has {n} rows", b.len(), x.len());
-        }
-        let top = &mut self.built.top;
+        self.check_lengths(b.len(), x.len())?;
+        let top = match &mut self.built.levels {
+            Levels::Host(top) => top,
+            Levels::Gpu(levels) => return levels.cycle_for_host(b, x),
+        };
         let outcome = self.context.run(self.work, || match (T::slice_ref(b), T::slice_mut(x)) {
             (SliceRef::F64(b), SliceMut::F64(x)) => top.apply_f64(b, x),
             (SliceRef::F32(b), SliceMut::F32(x)) => top.apply_f32(b, x),
@@ -151,14 +204,50 @@ impl Amg {
         )
     }
 
+    /// As [`Amg::apply`], for vectors in the memory of the context's GPU. Returns when the work is under way.
+    pub fn apply_on_device<T: Scalar>(&mut self, b: &gpu::Slice<T>, x: &mut gpu::Slice<T>) -> Result<()> {
+        self.check_lengths(b.len(), x.len())?;
+        match &mut self.built.levels {
+            Levels::Host(_) => {
+                fail!(InvalidArgument, "the vectors are in device memory, and the hierarchy is on the host")
+            }
+            Levels::Gpu(levels) => levels.cycle(b, x),
+        }
+    }
+
+    fn check_lengths(&self, b: usize, x: usize) -> Result<()> {
+        let n = self.matrix.rows();
+        if b != n || x != n {
+            return fail!(SizeMismatch, "b has {b} and x {x} elements; the hierarchy has {n} rows");
+        }
+        Ok(())
+    }
+
     /// Makes room for vectors of type `T`, so that `apply` need not.
     pub(crate) fn prepare<T: Scalar>(&mut self) -> Result<()> {
-        self.built.top.prepare(T::PRECISION)
+        match &mut self.built.levels {
+            Levels::Host(top) => top.prepare(T::PRECISION),
+            Levels::Gpu(levels) => levels.top.prepare(T::PRECISION),
+        }
+    }
+
+    /// As [`Preconditioner::is_constant_symmetric`], for vectors of this precision.
+    fn is_symmetric_in(&self, precision: Precision) -> bool {
+        // Rounding that keeps row sums does not round a_ij and a_ji alike.
+        let alike = !self.built.plan.is_narrow() || self.config.text("precision.rounding") == "nearest";
+        alike
+            && match &self.built.levels {
+                Levels::Host(top) => top.is_symmetric_in(precision),
+                Levels::Gpu(levels) => levels.top.is_symmetric_in(precision),
+            }
     }
 
     /// What set-up did.
     pub fn report(&self) -> Report {
-        let mut levels = self.built.top.describe();
+        let mut levels = match &self.built.levels {
+            Levels::Host(top) => top.describe(),
+            Levels::Gpu(levels) => levels.top.describe(),
+        };
         for (level, plan) in levels.iter_mut().zip(&self.built.plan.levels) {
             level.precision_reason = plan.reason.clone();
         }
@@ -182,29 +271,50 @@ impl Amg {
     }
 }
 
-fn build(builder: &Builder<'_>, kept: Option<Vec<Kept>>) -> Result<Built> {
+fn build(builder: &Builder<'_>, kept: Option<Vec<Kept>>) -> Result<Placed> {
     let start = Instant::now();
-    let mut built = builder.context.run(builder.matrix.entries(), || builder.build(kept))?;
-    built.phases.add("total", start.elapsed().as_secs_f64());
-    Ok(built)
+    let context = builder.context;
+    let mut placed = match context.gpu() {
+        None => {
+            let host = Host::new(context);
+            let built = context.run(builder.matrix.entries(), || builder.build(&host, kept))?;
+            let Built { top, plan, kept, phases } = built;
+            Placed { levels: Levels::Host(top), plan, kept, phases }
+        }
+        Some(gpu) => {
+            let built = context.run(builder.matrix.entries(), || builder.build(gpu, kept))?;
+            let Built { top, plan, kept, phases } = built;
+            let (staging, graphs) = (Staging::default(), Graphs::default());
+            Placed { levels: Levels::Gpu(OnGpu { gpu: gpu.clone(), top, staging, graphs }), plan, kept, phases }
+        }
+    };
+    placed.phases.add("total", start.elapsed().as_secs_f64());
+    Ok(placed)
 }
 
-impl<T: Scalar> Preconditioner<Host, T> for Amg {
-    fn apply(&mut self, r: &[T], z: &mut [T]) -> Result<()> {
-        Amg::apply(self, r, z)
-    }
+macro_rules! preconditioner {
+    ($backend:ty, $slice:ident, $apply:ident) => {
+        impl<T: Scalar> Preconditioner<$backend, T> for Amg {
+            fn apply(&mut self, r: &$slice<T>, z: &mut $slice<T>) -> Result<()> {
+                self.$apply(r, z)
+            }
 
-    fn is_constant_symmetric(&self) -> bool {
-        // Rounding that keeps row sums does not round a_ij and a_ji alike.
-        let alike = !self.built.plan.is_narrow() || self.config.text("precision.rounding") == "nearest";
-        alike && self.built.top.is_symmetric_in(T::PRECISION)
-    }
+            fn is_constant_symmetric(&self) -> bool {
+                self.is_symmetric_in(T::PRECISION)
+            }
 
-    fn narrowest(&self) -> Option<String> {
-        self.built.plan.narrowest()
-    }
+            fn narrowest(&self) -> Option<String> {
+                self.built.plan.narrowest()
+            }
 
-    fn widen(&mut self, reason: &str) -> Result<bool> {
-        self.promote(reason)
-    }
+            fn widen(&mut self, reason: &str) -> Result<bool> {
+                self.promote(reason)
+            }
+        }
+    };
 }
+
+type HostSlice<T> = [T];
+type GpuSlice<T> = gpu::Slice<T>;
+preconditioner!(Host, HostSlice, apply);
+preconditioner!(Gpu, GpuSlice, apply_on_device);

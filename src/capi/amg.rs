@@ -1,12 +1,13 @@
 //! `terrace_amg`: a hierarchy that is set up; one apply is one preconditioner application.
 
-use super::borrow::vectors;
+use super::borrow::{device_vectors, vectors};
 use super::boundary::{self, Exclusive, Handle, Home, call, out, required, text};
 use super::types::{precision, terrace_type};
 use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, terrace_status};
 use crate::amg::Amg;
 use crate::config::Config;
 use crate::error::Result;
+use crate::gpu::Gpu;
 use crate::scalar::with_precision;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -71,8 +72,9 @@ pub unsafe extern "C" fn terrace_amg_update(amg: *mut terrace_amg) -> terrace_st
 ///
 /// - `amg`: not NULL.
 /// - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; any, whatever the precision of the matrix.
-/// - `b`: host, an element for every scalar row.
-/// - `x`: host, as long as `b`, not overlapping it; overwritten, its content is not read.
+/// - `b`: an element for every scalar row. Host, or in the memory of the context's GPU; then what was begun on CUDA's default stream comes
+///   first, and work on other streams must be done.
+/// - `x`: where `b` is, as long, not overlapping it; overwritten, its content is not read.
 ///
 /// Returns when x is written. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`. One
 /// thread at a time for each context.
@@ -87,6 +89,11 @@ pub unsafe extern "C" fn terrace_amg_apply(
         let mut state = amg.amg.enter("amg")?;
         with_precision!(precision("vector_type", vector_type)?, T => {
             // SAFETY: arrays of `rows` elements, as the documentation asks.
+            if let Some((b, mut x)) = unsafe { device_vectors::<T>(&amg.home.context, b, x, amg.rows) }? {
+                state.apply_on_device(&b, &mut x)?;
+                return amg.home.context.gpu().map_or(Ok(()), Gpu::synchronize);
+            }
+            // SAFETY: as above, and on the host.
             let (b, x) = unsafe { vectors::<T>(b, x, amg.rows) }?;
             state.apply(b, x)
         })

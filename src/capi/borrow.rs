@@ -1,7 +1,9 @@
 //! Arrays of the caller. Everything that reads memory which a caller keeps goes through [`Borrowed`].
 
 use super::boundary::null;
+use crate::context::Context;
 use crate::error::{Result, fail, try_capacity};
+use crate::gpu::Slice;
 use crate::host::par;
 use crate::sparse::Storage;
 use std::ffi::c_void;
@@ -73,6 +75,34 @@ pub(super) unsafe fn vectors<'a, T>(b: *const c_void, x: *mut c_void, len: usize
     }
     // SAFETY: by this function's contract; that they are apart was just checked.
     unsafe { Ok((slice(b, len, "b")?, slice_mut(x, len, "x")?)) }
+}
+
+/// The vectors of a solve or an application when they are in the memory of the context's GPU; `None` when they are on the host. What the
+/// caller has begun on the default stream comes first.
+///
+/// # Safety
+/// Arrays of `len` elements in one of the two memories, which nothing else uses as long as the slices are used.
+pub(super) unsafe fn device_vectors<T>(
+    context: &Context,
+    b: *const c_void,
+    x: *mut c_void,
+    len: usize,
+) -> Result<Option<(Slice<T>, Slice<T>)>> {
+    let Some(gpu) = context.gpu() else { return Ok(None) };
+    match (gpu.holds(b), gpu.holds(x)) {
+        (false, false) => return Ok(None),
+        (true, true) => {}
+        (b, _) => {
+            let (there, here) = if b { ("b", "x") } else { ("x", "b") };
+            return fail!(InvalidArgument, "{there} is in device memory and {here} is not; they must be in the same");
+        }
+    }
+    if b.addr().abs_diff(x.addr()) < len.saturating_mul(size_of::<T>()) {
+        return fail!(InvalidArgument, "x overlaps b; they must be separate arrays");
+    }
+    gpu.follow_caller()?;
+    // SAFETY: by this function's contract.
+    unsafe { Ok(Some((Slice::lent(b.addr() as u64, len), Slice::lent(x.addr() as u64, len)))) }
 }
 
 fn checked<T>(pointer: *const c_void, len: usize, argument: &str) -> Result<*const T> {

@@ -22,8 +22,9 @@ impl Handle for terrace_context {
 
 /// Makes a context.
 ///
-/// - `device`: NUL-terminated text, host: "host" for the CPU with every core that the process may use, "host:N" for N threads. NULL is
-///   "host".
+/// - `device`: NUL-terminated text, host: "host" for the CPU with every core that the process may use, "host:N" for N threads; "cuda" or
+///   "cuda:N" for an NVIDIA GPU by its number; "sim" or "sim:64" for a simulated GPU with warps of 32 or 64 lanes. With a GPU, set-up runs
+///   on every core and is copied there. NULL is "host".
 /// - `context`: host, written on success; destroy it with `terrace_context_destroy`.
 ///
 /// Returns when its threads are started. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_DEVICE`,
@@ -134,7 +135,8 @@ impl LogTarget {
     }
 }
 
-/// Describes the library and the context as a JSON object: version, device, threads, architecture, SIMD instruction sets, devices.
+/// Describes the library and the context as a JSON object: version, device, threads, architecture, SIMD instruction sets, devices, and what
+/// the build has for GPUs.
 ///
 /// - `context`: not NULL.
 /// - `buf`, `len`, `needed`: text out, see the top of this file.
@@ -229,9 +231,9 @@ mod tests {
     #[test]
     fn bad_devices_and_null_handles_are_explained_without_a_context() {
         let mut context = null_mut();
-        assert_eq!(abi!(terrace_context_create(c"cuda:0".as_ptr(), &mut context)), Status::Device.code());
+        assert_eq!(abi!(terrace_context_create(c"cuda:9999".as_ptr(), &mut context)), Status::Device.code());
         assert!(context.is_null());
-        assert!(last_error(null_mut()).contains("cuda:0"));
+        assert!(last_error(null_mut()).contains("cuda:9999"));
         assert_eq!(abi!(terrace_context_create(c"host".as_ptr(), null_mut())), Status::NullArgument.code());
         assert_eq!(abi!(terrace_context_set_threads(null_mut(), 1)), Status::NullArgument.code());
         assert_eq!(last_error(null_mut()), "context is null");

@@ -1,7 +1,7 @@
 //! `terrace_solver`: a Krylov method with its preconditioner.
 
 use super::amg::config_or_defaults;
-use super::borrow::vectors;
+use super::borrow::{device_vectors, vectors};
 use super::boundary::{self, Exclusive, Handle, Home, call, null, out, text};
 use super::types::{self, precision, terrace_apply_callback, terrace_guess, terrace_type};
 use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, terrace_status};
@@ -130,8 +130,9 @@ pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> t
 /// - `solver`: not NULL, set up.
 /// - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; that of the solver, see the option "solver.precision".
 /// - `count`: number of right-hand sides, 1 or more.
-/// - `b`: host, `count` right-hand sides one after the other, each with an element for every scalar row.
-/// - `x`: host, as long as `b`, not overlapping it; the solutions.
+/// - `b`: `count` right-hand sides one after the other, each with an element for every scalar row. Host, or in the memory of the context's
+///   GPU; then what was begun on CUDA's default stream comes first, and work on other streams must be done.
+/// - `x`: where `b` is, as long, not overlapping it; the solutions.
 /// - `guess`: `TERRACE_ZERO_GUESS`, which does not read x, or `TERRACE_GIVEN_GUESS`, which starts from the content of x.
 ///
 /// Returns when x is written. `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the
@@ -148,6 +149,7 @@ pub unsafe extern "C" fn terrace_solver_solve(
     guess: terrace_guess,
 ) -> terrace_status {
     call!(solver, |solver| {
+        let home = &solver.home;
         let mut solver = solver.solver.enter("solver")?;
         let Some(rows) = solver.rows() else {
             return fail!(NotSetUp, "solver is not set up; call terrace_solver_setup first");
@@ -162,6 +164,10 @@ pub unsafe extern "C" fn terrace_solver_solve(
         };
         with_precision!(precision("vector_type", vector_type)?, T => {
             // SAFETY: arrays of `count` times `rows` elements, as the documentation asks.
+            if let Some((b, mut x)) = unsafe { device_vectors::<T>(&home.context, b, x, len) }? {
+                return solver.solve_on_device(&b, &mut x, guess);
+            }
+            // SAFETY: as above, and on the host.
             let (b, x) = unsafe { vectors::<T>(b, x, len) }?;
             solver.solve(b, x, guess)
         })

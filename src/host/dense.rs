@@ -6,36 +6,42 @@ use crate::error::{Result, try_vec};
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::CsrView;
 
-/// The inverse of a small matrix in storage format `S`.
-pub struct Inverse<S> {
+/// A dense matrix in storage format `S`, row by row.
+pub struct Dense<S> {
     host: Host,
     n: usize,
     values: Vec<S>,
 }
 
-impl<S: Number> Inverse<S> {
-    /// Computes the inverse in f64. Directions that the matrix maps to nothing (to rounding) are left out: the result is then
-    /// a generalised inverse, which solves consistent singular systems.
-    pub fn new<T: Scalar>(host: &Host, a: &CsrView<'_, T>) -> Result<Inverse<S>> {
-        let n = a.scalar_rows();
-        let mut dense = try_vec(n * n, 0.0)?;
-        let (br, bc) = (a.block.rows, a.block.cols);
-        for i in 0..a.rows {
-            for (j, block) in a.row(i) {
-                for (e, v) in block.iter().enumerate() {
-                    dense[(i * br + e / bc) * n + j * bc + e % bc] += v.to_f64();
-                }
+/// The inverse of a small matrix, row by row, computed in f64. Directions that the matrix maps to nothing (to rounding) are left out: the
+/// result is then a generalised inverse, which solves consistent singular systems.
+pub fn inverse<T: Scalar, S: Number>(a: &CsrView<'_, T>) -> Result<Vec<S>> {
+    let n = a.scalar_rows();
+    let mut dense = try_vec(n * n, 0.0)?;
+    let (br, bc) = (a.block.rows, a.block.cols);
+    for i in 0..a.rows {
+        for (j, block) in a.row(i) {
+            for (e, v) in block.iter().enumerate() {
+                dense[(i * br + e / bc) * n + j * bc + e % bc] += v.to_f64();
             }
         }
-        let inverse = match sweep(&dense, n, ROUNDING * n as f64 * T::EPSILON.to_f64())? {
-            Some(inverse) => inverse,
-            None => gauss_jordan(dense, n)?,
-        };
-        let mut values = try_vec(n * n, S::ZERO)?;
-        for (to, from) in values.iter_mut().zip(&inverse) {
-            *to = S::from_f64(*from);
-        }
-        Ok(Inverse { host: host.clone(), n, values })
+    }
+    let inverse = match sweep(&dense, n, ROUNDING * n as f64 * T::EPSILON.to_f64())? {
+        Some(inverse) => inverse,
+        None => gauss_jordan(dense, n)?,
+    };
+    let mut values = try_vec(n * n, S::ZERO)?;
+    for (to, from) in values.iter_mut().zip(&inverse) {
+        *to = S::from_f64(*from);
+    }
+    Ok(values)
+}
+
+impl<S: Number> Dense<S> {
+    /// Of `n` rows and columns.
+    pub fn new(host: &Host, n: usize, values: Vec<S>) -> Dense<S> {
+        assert_eq!(values.len(), n * n);
+        Dense { host: host.clone(), n, values }
     }
 
     fn product<X: Number, Y: Number>(
@@ -58,7 +64,7 @@ impl<S: Number> Inverse<S> {
     }
 }
 
-impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Inverse<S> {
+impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Dense<S> {
     fn rows(&self) -> usize {
         self.n
     }
@@ -201,7 +207,7 @@ mod tests {
     fn solve(t: &[(usize, usize, f64)], b: &[f64]) -> Vec<f64> {
         let a = Csr::from_triplets(b.len(), b.len(), t).unwrap();
         let host = Host::new(&Context::new("host:1").unwrap());
-        let inverse = Inverse::<f64>::new(&host, &a.view()).unwrap();
+        let inverse = Dense::<f64>::new(&host, b.len(), super::inverse(&a.view()).unwrap());
         let mut x = vec![f64::NAN; b.len()];
         inverse.apply(1.0, b, 0.0, &mut x).unwrap();
         x

@@ -19,6 +19,7 @@ pub mod multipass;
 pub mod operator;
 pub mod pairwise;
 pub mod par;
+mod place;
 pub mod pmis;
 mod prefetch;
 pub mod rows;

@@ -1,14 +1,28 @@
 //! Vector operations of the host backend.
 
 use super::{Host, par};
-use crate::backend::Backend;
+use crate::backend::{AnyMut, AnyRef, Backend};
 use crate::error::{Result, try_vec};
-use crate::scalar::Number;
+use crate::scalar::{Number, Scalar, SliceMut, SliceRef};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Backend for Host {
     type Slice<T: Number> = [T];
     type Buffer<T: Number> = Vec<T>;
+
+    fn any_ref<T: Scalar>(x: &[T]) -> AnyRef<'_, Host> {
+        match T::slice_ref(x) {
+            SliceRef::F64(x) => AnyRef::F64(x),
+            SliceRef::F32(x) => AnyRef::F32(x),
+        }
+    }
+
+    fn any_mut<T: Scalar>(x: &mut [T]) -> AnyMut<'_, Host> {
+        match T::slice_mut(x) {
+            SliceMut::F64(x) => AnyMut::F64(x),
+            SliceMut::F32(x) => AnyMut::F32(x),
+        }
+    }
 
     fn zeros<T: Number>(&self, n: usize) -> Result<Vec<T>> {
         try_vec(n, T::ZERO)

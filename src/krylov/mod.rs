@@ -201,6 +201,7 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
 
     fn judge(&mut self, norm: f64, target: f64) -> Result<Next> {
         if !norm.is_finite() {
+            self.backend.status()?;
             return fail!(NonFinite, "the residual norm is {norm} after iteration {}", self.iterations);
         }
         if norm < PROGRESS * self.progress.0 {

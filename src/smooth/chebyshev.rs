@@ -2,9 +2,8 @@
 //! r the scaled residual, the steps are p = r + β p, x += α p with α_1 = 1/d, β_2 = (c α_1)²/2, later β = (c α/2)², α = 1/(d - β/α).
 
 use super::{Setup, Smoother, Sweep, stored};
-use crate::backend::{Backend, Operator};
+use crate::backend::{Backend, Operator, Place};
 use crate::error::Result;
-use crate::host::Host;
 use crate::scalar::{Number, Scalar};
 
 /// Lanczos approaches the largest eigenvalue from below; the polynomial must not see anything above its interval.
@@ -72,14 +71,17 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Chebyshev<B, S> {
 }
 
 /// The interval comes from an estimate of the largest eigenvalue.
-pub(super) fn build<T: Scalar, S: Number, V: Number>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
+pub(super) fn build<B: Place, T: Scalar, S: Number, V: Number>(
+    backend: &B,
+    setup: &Setup<'_, T>,
+) -> Result<Box<dyn Smoother<B, V>>> {
     let exact = setup.inverse()?;
     let largest = SAFETY * setup.largest_eigenvalue(&exact)?;
     let smallest = largest / setup.config.real("amg.smoother.chebyshev.eigenvalue_ratio");
     let inverse = stored::<T, S>(&exact, 1.0)?;
-    Ok(Box::new(Chebyshev::<Host, S> {
+    Ok(Box::new(Chebyshev::<B, S> {
         values: inverse.len(),
-        inverse,
+        inverse: backend.array(inverse)?,
         degree: setup.config.int("amg.smoother.chebyshev.degree"),
         centre: 0.5 * (largest + smallest),
         radius: 0.5 * (largest - smallest),
@@ -90,6 +92,7 @@ pub(super) fn build<T: Scalar, S: Number, V: Number>(setup: &Setup<'_, T>) -> Re
 mod tests {
     use super::*;
     use crate::context::Context;
+    use crate::host::Host;
     use crate::host::operator::Stored;
     use crate::sparse::Csr;
 

@@ -1,9 +1,8 @@
 //! Weighted Jacobi: x += w D^-1 (b - A x), by default with w = 4/(3 λ) for the largest eigenvalue λ of D^-1 A.
 
 use super::{Setup, Smoother, Sweep, stored};
-use crate::backend::{Backend, Operator};
+use crate::backend::{Backend, Operator, Place};
 use crate::error::Result;
-use crate::host::Host;
 use crate::scalar::{Number, Scalar};
 
 /// A sweep with a diagonal: also the whole of every other smoother of the form x += D^-1 (b - A x).
@@ -47,12 +46,15 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Diagonal<B, S> {
 }
 
 /// The same weight for every row.
-pub(super) fn build<T: Scalar, S: Number, V: Number>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
+pub(super) fn build<B: Place, T: Scalar, S: Number, V: Number>(
+    backend: &B,
+    setup: &Setup<'_, T>,
+) -> Result<Box<dyn Smoother<B, V>>> {
     let unweighted = setup.inverse()?;
     let weight = match setup.config.real_or_auto("amg.smoother.jacobi.weight") {
         Some(weight) => weight,
         None => 4.0 / (3.0 * setup.largest_eigenvalue(&unweighted)?),
     };
     let inverse = stored::<T, S>(&unweighted, weight)?;
-    Ok(Box::new(Diagonal::<Host, S> { values: inverse.len(), inverse }))
+    Ok(Box::new(Diagonal::<B, S> { values: inverse.len(), inverse: backend.array(inverse)? }))
 }

@@ -3,17 +3,21 @@
 
 use super::jacobi::Diagonal;
 use super::{Setup, Smoother, stored};
+use crate::backend::Place;
 use crate::error::Result;
-use crate::host::{Host, diagonal};
+use crate::host::diagonal;
 use crate::scalar::{Number, Scalar};
 
 /// The inverse of D from the rows of the matrix.
-pub(super) fn build<T: Scalar, S: Number, V: Number>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
+pub(super) fn build<B: Place, T: Scalar, S: Number, V: Number>(
+    backend: &B,
+    setup: &Setup<'_, T>,
+) -> Result<Box<dyn Smoother<B, V>>> {
     let a = setup.a;
     let width = setup.diagonal_width();
     let inverse: Vec<T> = diagonal::inverse(&a, width, |i, r, _| {
         diagonal::row_norm(&a, setup.scale, i, r, |j, c| j != i || (width == 1 && c != r))
     })?;
     let inverse = stored::<T, S>(&inverse, 1.0)?;
-    Ok(Box::new(Diagonal::<Host, S> { values: inverse.len(), inverse }))
+    Ok(Box::new(Diagonal::<B, S> { values: inverse.len(), inverse: backend.array(inverse)? }))
 }

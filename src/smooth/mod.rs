@@ -6,7 +6,7 @@ mod jacobi;
 mod l1_gauss_seidel;
 mod l1_jacobi;
 
-use crate::backend::{Backend, Operator};
+use crate::backend::{Backend, Operator, Place};
 use crate::config::Config;
 use crate::error::{Result, fail, try_vec};
 use crate::host::eigenvalue::{Estimate, Known, Largest};
@@ -130,12 +130,12 @@ fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<Vec<S>> {
 
 registry! {
     /// The smoother of this name, its data stored as `S`.
-    fn make<T: Scalar, S: Number, V: Number>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>>;
-    "chebyshev" => chebyshev::build::<T, S, V>(setup);
-    "gauss_seidel" => gauss_seidel::build::<T, S, V>(setup);
-    "jacobi" => jacobi::build::<T, S, V>(setup);
-    "l1_gauss_seidel" => l1_gauss_seidel::build::<T, S, V>(setup);
-    "l1_jacobi" => l1_jacobi::build::<T, S, V>(setup);
+    fn make<B: Place, T: Scalar, S: Number, V: Number>(backend: &B, setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<B, V>>>;
+    "chebyshev" => chebyshev::build::<B, T, S, V>(backend, setup);
+    "gauss_seidel" => backend.host_smoother("gauss_seidel", gauss_seidel::build::<T, S, V>(setup)?);
+    "jacobi" => jacobi::build::<B, T, S, V>(backend, setup);
+    "l1_gauss_seidel" => backend.host_smoother("l1_gauss_seidel", l1_gauss_seidel::build::<T, S, V>(setup)?);
+    "l1_jacobi" => l1_jacobi::build::<B, T, S, V>(backend, setup);
 }
 
 /// The name of the smoother for a hierarchy with or without a near-null space of the caller.
@@ -149,13 +149,14 @@ pub(crate) fn keeps_matrix(name: &str) -> bool {
     matches!(name, "gauss_seidel" | "l1_gauss_seidel")
 }
 
-/// The smoother of this name, its data stored in `storage`.
-pub(crate) fn build<T: Scalar, V: Number>(
+/// The smoother of this name on a backend, its data stored in `storage`.
+pub(crate) fn build<B: Place, T: Scalar, V: Number>(
     name: &str,
+    backend: &B,
     setup: &Setup<'_, T>,
     storage: Precision,
-) -> Result<Box<dyn Smoother<Host, V>>> {
-    with_storage!(storage, S => make::<T, S, V>(name, setup))
+) -> Result<Box<dyn Smoother<B, V>>> {
+    with_storage!(storage, S => make::<B, T, S, V>(name, backend, setup))
 }
 
 #[cfg(test)]
@@ -283,7 +284,7 @@ mod tests {
             known: &Known::Nothing,
             estimated: &OnceLock::new(),
         };
-        let smoother = build::<f64, f64>(name, &setup, Precision::F64).unwrap();
+        let smoother = build::<_, f64, f64>(name, &host, &setup, Precision::F64).unwrap();
         let mut scratch = vec![vec![f64::NAN; b.len()]; smoother.scratch()];
         let mut x = vec![f64::NAN; b.len()];
         let operator = Stored::new(&host, a.clone());

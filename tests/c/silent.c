@@ -48,9 +48,9 @@ static void wrong_options(void) {
     FAILS(TERRACE_ERROR_UNKNOWN_OPTION, "solver.tolerance", terrace_config_set_real(config, "solver.tolerence", 1e-6));
     FAILS(TERRACE_ERROR_OPTION_VALUE, "1 to 64", terrace_config_set_int(config, "amg.max_levels", 0));
     FAILS(TERRACE_ERROR_OPTION_VALUE, "cg", terrace_config_set_str(config, "solver.type", "sor"));
-    FAILS(TERRACE_ERROR_UNSUPPORTED, "f16", terrace_config_set_str(config, "precision.vector", "f64,f16"));
-    FAILS(TERRACE_ERROR_UNSUPPORTED, "TERRACE_AUTO",
-          terrace_config_set_level(config, TERRACE_LAST, TERRACE_LEVEL_SMOOTHER, TERRACE_AUTO));
+    FAILS(TERRACE_ERROR_OPTION_VALUE, "f16", terrace_config_set_str(config, "precision.vector", "f64,f8"));
+    FAILS(TERRACE_ERROR_INVALID_ARGUMENT, "TERRACE_AUTO",
+          terrace_config_set_level(config, TERRACE_LAST, TERRACE_LEVEL_SMOOTHER, TERRACE_I64));
     FAILS(TERRACE_ERROR_PARSE, "JSON", terrace_config_load_json(config, "{"));
     FAILS(TERRACE_ERROR_OPTION_VALUE, "poisson, elasticity", terrace_config_load_preset(config, "laplace"));
     FAILS(TERRACE_ERROR_NULL_ARGUMENT, "key is null", terrace_config_set_str(config, NULL, "x"));

@@ -81,13 +81,18 @@ impl Loaded {
 }
 
 impl Input {
-    /// Checks options and threads, then reads or generates the matrix.
+    /// As [`Input::load_for`], on the host.
     pub fn load(&self, progress: Progress) -> Result<Loaded> {
+        self.load_for("host", progress)
+    }
+
+    /// Checks options, device and threads, then reads or generates the matrix.
+    pub fn load_for(&self, device: &str, progress: Progress) -> Result<Loaded> {
         let config = self.config()?;
-        let context = match self.threads {
-            None => Context::new("host")?,
-            Some(threads) => Context::new(&format!("host:{threads}"))?,
-        };
+        let context = Context::new(device)?;
+        if let Some(threads) = self.threads {
+            context.set_threads(threads)?;
+        }
         let start = Instant::now();
         let (name, a, mut coordinates) = self.source(progress)?;
         let matrix = Matrix::from_csr(in_blocks(a, self.block_size)?)?;

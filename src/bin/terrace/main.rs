@@ -4,6 +4,7 @@ mod bench;
 mod cycle;
 mod emit;
 mod gallery;
+mod gpu;
 mod hypre;
 mod info;
 mod input;

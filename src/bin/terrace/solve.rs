@@ -20,6 +20,10 @@ pub struct Arguments {
     #[command(flatten)]
     input: Input,
 
+    /// Device of the solve phase: host, cuda:N, sim
+    #[arg(short, long, value_name = "NAME", default_value = "host")]
+    device: String,
+
     /// Right-hand sides, one in each column of a Matrix Market array; a vector of ones when not given
     #[arg(long, value_name = "FILE")]
     rhs: Option<PathBuf>,
@@ -48,7 +52,7 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let progress = Progress::new(arguments.json);
-    let loaded = arguments.input.load(progress)?;
+    let loaded = arguments.input.load_for(&arguments.device, progress)?;
     let rows = loaded.matrix.rows();
     let b = match &arguments.rhs {
         Some(path) => input::read_vectors(path, rows, progress)?,

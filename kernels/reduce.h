@@ -1,0 +1,29 @@
+// Sums over lanes and blocks, in an order that depends on nothing but their size.
+#pragma once
+#include "portability.h"
+
+// The sum over groups of LANES neighbouring lanes, a power of two; each lane of a group gets it.
+template <int LANES, class T> DEVICE T lanes_sum(T v) {
+    UNROLL
+    for (int mask = LANES / 2; mask > 0; mask /= 2) {
+        v += shuffle_xor(v, mask);
+    }
+    return v;
+}
+
+// The sum over the block; thread 0 gets it. Every thread of the block takes part.
+DEVICE f64 block_sum(f64 v) {
+    SHARED(f64, partial, BLOCK / WARP);
+    v = lanes_sum<WARP>(v);
+    if (thread_index() % WARP == 0) {
+        partial[thread_index() / WARP] = v;
+    }
+    barrier();
+    f64 sum = 0.0;
+    if (thread_index() == 0) {
+        for (int i = 0; i < BLOCK / WARP; ++i) {
+            sum += partial[i];
+        }
+    }
+    return sum;
+}

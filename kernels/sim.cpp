@@ -1,0 +1,268 @@
+// Runs kernels on the CPU; see sim.h. Blocks run one after the other on the calling thread, warps of a block too, from one barrier to the
+// next. `reverse` turns both orders round: a result that changes with it is a race. Nothing here needs the C++ runtime library, so that
+// programs which link the static library do not either.
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define EXPORTED(name) JOIN(JOIN(terrace_sim, TERRACE_WARP), name)
+#define TEXT_(a) #a
+#define TEXT(a) TEXT_(a)
+
+#if defined(__x86_64__) && defined(__ELF__)
+// Saves what a function must preserve on the stack of the running fiber, and goes on with another one.
+extern "C" void EXPORTED(_switch)(void **save, void *to);
+asm(".text\n"
+    ".globl terrace_sim" TEXT(TERRACE_WARP) "_switch\n"
+    ".hidden terrace_sim" TEXT(TERRACE_WARP) "_switch\n"
+    ".type terrace_sim" TEXT(TERRACE_WARP) "_switch,@function\n"
+    "terrace_sim" TEXT(TERRACE_WARP) "_switch:\n"
+    "pushq %rbp\n pushq %rbx\n pushq %r12\n pushq %r13\n pushq %r14\n pushq %r15\n"
+    "movq %rsp, (%rdi)\n"
+    "movq %rsi, %rsp\n"
+    "popq %r15\n popq %r14\n popq %r13\n popq %r12\n popq %rbx\n popq %rbp\n"
+    "ret\n");
+#else
+#include <ucontext.h>
+#endif
+
+namespace {
+
+#include "sim.h"
+
+namespace sim {
+
+#if defined(__x86_64__) && defined(__ELF__)
+struct Stack {
+    void *at = nullptr;
+    void prepare(char *base, std::size_t bytes, void (*entry)()) {
+        auto top = reinterpret_cast<std::uintptr_t>(base + bytes) & ~static_cast<std::uintptr_t>(15);
+        auto *slots = reinterpret_cast<std::uintptr_t *>(top);
+        slots[-1] = 0;
+        slots[-2] = reinterpret_cast<std::uintptr_t>(entry);
+        for (int i = 3; i <= 8; ++i) {
+            slots[-i] = 0;
+        }
+        at = slots - 8;
+    }
+};
+void switch_stacks(Stack &from, Stack &to) { EXPORTED(_switch)(&from.at, to.at); }
+#else
+struct Stack {
+    ucontext_t context;
+    void prepare(char *base, std::size_t bytes, void (*entry)()) {
+        getcontext(&context);
+        context.uc_stack.ss_sp = base;
+        context.uc_stack.ss_size = bytes;
+        context.uc_link = nullptr;
+        makecontext(&context, entry, 0);
+    }
+};
+void switch_stacks(Stack &from, Stack &to) { swapcontext(&from.context, &to.context); }
+#endif
+
+constexpr std::size_t STACK = 32 * 1024;
+constexpr std::size_t SHARED_BYTES = 48 * 1024;
+constexpr int WARPS = BLOCK / WARP;
+
+enum class State { ready, exchanging, waiting, ended };
+
+struct Fiber {
+    Stack stack;
+    State state;
+    std::uint64_t bits;
+    std::size_t shared;
+};
+
+// What one launch at a time needs.
+struct Engine {
+    char stacks[BLOCK][STACK];
+    alignas(16) char shared[SHARED_BYTES];
+    Fiber fibers[BLOCK];
+    std::uint64_t exchanged[WARP];
+    Stack scheduler;
+    Position position;
+    const Entry *entry;
+    void **arguments;
+    char *message;
+    std::size_t message_len;
+    bool failed;
+
+    void fail(const char *text) {
+        if (!failed) {
+            std::snprintf(message, message_len, "kernel %s, block %lld of %lld: %s", entry->name, position.block,
+                          position.blocks, text);
+        }
+        failed = true;
+    }
+};
+
+// Of the launch that this thread runs.
+thread_local Engine *engine = nullptr;
+
+Fiber &current() { return engine->fibers[engine->position.thread]; }
+
+void yield(State state) {
+    Fiber &fiber = current();
+    fiber.state = state;
+    switch_stacks(fiber.stack, engine->scheduler);
+}
+
+void run_fiber() {
+    engine->entry->invoke(engine->entry->kernel, engine->arguments);
+    yield(State::ended);
+    std::abort(); // a fiber that has ended is not resumed
+}
+
+void resume(int thread) {
+    engine->position.thread = thread;
+    switch_stacks(engine->scheduler, engine->fibers[thread].stack);
+}
+
+// Runs a warp until all of its lanes wait at a barrier or have ended.
+void run_warp(int warp, bool reverse) {
+    Engine &e = *engine;
+    for (;;) {
+        int exchanging = 0;
+        for (int i = 0; i < WARP; ++i) {
+            const int thread = warp * WARP + (reverse ? WARP - 1 - i : i);
+            if (e.fibers[thread].state == State::ready) {
+                resume(thread);
+            }
+            if (e.failed) {
+                return;
+            }
+            exchanging += e.fibers[thread].state == State::exchanging;
+        }
+        if (exchanging == 0) {
+            return;
+        }
+        if (exchanging != WARP) {
+            e.fail("lanes of a warp exchange values while others have ended or wait at a barrier");
+            return;
+        }
+        for (int lane = 0; lane < WARP; ++lane) {
+            Fiber &fiber = e.fibers[warp * WARP + lane];
+            e.exchanged[lane] = fiber.bits;
+            fiber.state = State::ready;
+        }
+    }
+}
+
+void run_block(bool reverse) {
+    Engine &e = *engine;
+    // All bits set: NaN in every format.
+    std::memset(e.shared, 0xff, sizeof e.shared);
+    for (int thread = 0; thread < BLOCK; ++thread) {
+        Fiber &fiber = e.fibers[thread];
+        fiber.state = State::ready;
+        fiber.shared = 0;
+        fiber.stack.prepare(e.stacks[thread], STACK, run_fiber);
+    }
+    for (;;) {
+        for (int i = 0; i < WARPS && !e.failed; ++i) {
+            run_warp(reverse ? WARPS - 1 - i : i, reverse);
+        }
+        int waiting = 0;
+        for (const Fiber &fiber : e.fibers) {
+            waiting += fiber.state == State::waiting;
+        }
+        if (e.failed || waiting == 0) {
+            return;
+        }
+        if (waiting != BLOCK) {
+            e.fail("threads wait at a barrier that others have passed by");
+            return;
+        }
+        for (Fiber &fiber : e.fibers) {
+            fiber.state = State::ready;
+        }
+    }
+}
+
+Entry *entries = nullptr;
+
+Entry::Entry(const char *name, const void *kernel, Invoke invoke, const unsigned char *sizes, std::size_t count)
+    : name(name), kernel(kernel), invoke(invoke), sizes(sizes), count(count), next(entries) {
+    entries = this;
+}
+
+const Position &position() { return engine->position; }
+
+void barrier() { yield(State::waiting); }
+
+std::uint64_t exchange(std::uint64_t bits, int from) {
+    if (from < 0 || from >= WARP) {
+        stop("an exchange with a lane", from, WARP);
+    }
+    current().bits = bits;
+    yield(State::exchanging);
+    return engine->exchanged[from];
+}
+
+void *shared(std::size_t bytes) {
+    Fiber &fiber = current();
+    const std::size_t start = fiber.shared;
+    fiber.shared = (start + bytes + 15) / 16 * 16;
+    if (fiber.shared > SHARED_BYTES) {
+        stop("an allocation of shared memory", static_cast<i64>(fiber.shared), SHARED_BYTES);
+    }
+    return engine->shared + start;
+}
+
+void stop(const char *what, i64 index, i64 len) {
+    char text[160];
+    std::snprintf(text, sizeof text, "%s at %lld of %lld by thread %d", what, index, len, engine->position.thread);
+    engine->fail(text);
+    yield(State::ended);
+    std::abort(); // a fiber that has ended is not resumed
+}
+
+} // namespace sim
+
+#include "kernels.cu"
+#include "faults.cu"
+
+} // namespace
+
+// The kernel of a name, or null.
+extern "C" const void *EXPORTED(_find)(const char *name) {
+    for (const sim::Entry *entry = sim::entries; entry != nullptr; entry = entry->next) {
+        if (std::strcmp(entry->name, name) == 0) {
+            return entry;
+        }
+    }
+    return nullptr;
+}
+
+// Room for launches, or null when there is no memory. One launch at a time uses it.
+extern "C" void *EXPORTED(_create)() { return std::calloc(1, sizeof(sim::Engine)); }
+extern "C" void EXPORTED(_destroy)(void *engine) { std::free(engine); }
+
+// Runs all blocks of a kernel. Returns 0, or 1 with a message when the kernel did something wrong.
+extern "C" int EXPORTED(_launch)(void *room, const void *kernel, long long blocks, void **arguments,
+                                 const unsigned char *sizes, std::size_t count, int reverse, char *message,
+                                 std::size_t message_len) {
+    sim::Engine &engine = *static_cast<sim::Engine *>(room);
+    sim::engine = &engine;
+    engine.entry = static_cast<const sim::Entry *>(kernel);
+    engine.arguments = arguments;
+    engine.message = message;
+    engine.message_len = message_len;
+    engine.failed = false;
+    if (count != engine.entry->count || std::memcmp(sizes, engine.entry->sizes, count) != 0) {
+        engine.position = {0, 0, blocks};
+        engine.fail("the arguments have not the number and the sizes that the kernel declares");
+    }
+    for (long long i = 0; i < blocks && !engine.failed; ++i) {
+        engine.position.block = reverse != 0 ? blocks - 1 - i : i;
+        engine.position.blocks = blocks;
+        sim::run_block(reverse != 0);
+    }
+    return engine.failed ? 1 : 0;
+}

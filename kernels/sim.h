@@ -1,0 +1,174 @@
+// The CPU as a GPU: every thread of a block is a fiber, warps run in step where they exchange values, and what a GPU would leave undefined
+// is an error: accesses outside of an array, shared memory that was not written (it starts as NaN), lanes or threads that do not reach an
+// exchange or a barrier which others wait at. sim.cpp includes this and all kernels inside of a nameless namespace, so that the two warp
+// widths share nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#define DEVICE inline
+#define UNROLL
+
+#ifndef TERRACE_WARP
+#error "TERRACE_WARP is the number of lanes of a warp, 32 or 64"
+#endif
+constexpr int WARP = TERRACE_WARP;
+constexpr int BLOCK = 256;
+
+using f64 = double;
+using f32 = float;
+using i64 = long long;
+using i32 = int;
+using u16 = unsigned short;
+using u8 = unsigned char;
+
+// Formats that only store.
+struct f16 {
+    std::uint16_t bits;
+};
+struct bf16 {
+    std::uint16_t bits;
+};
+
+inline float from_bits(std::uint32_t bits) {
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+inline float to_f32(f64 v) { return static_cast<float>(v); }
+inline float to_f32(f32 v) { return v; }
+inline float to_f32(bf16 v) { return from_bits(static_cast<std::uint32_t>(v.bits) << 16); }
+inline float to_f32(f16 v) {
+    const std::uint32_t sign = (v.bits & 0x8000u) << 16;
+    const std::uint32_t exponent = (v.bits >> 10) & 0x1fu;
+    const std::uint32_t fraction = v.bits & 0x3ffu;
+    if (exponent == 0) {
+        const float tiny = static_cast<float>(fraction) * 0x1p-24f;
+        return sign != 0 ? -tiny : tiny;
+    }
+    const std::uint32_t wide = exponent == 31 ? 255u : exponent + 112u;
+    return from_bits(sign | (wide << 23) | (fraction << 13));
+}
+inline double to_f64(f64 v) { return v; }
+inline double to_f64(f32 v) { return v; }
+inline double to_f64(f16 v) { return to_f32(v); }
+inline double to_f64(bf16 v) { return to_f32(v); }
+
+namespace sim {
+
+// Ends the launch with a message; does not return to the kernel.
+[[noreturn]] void stop(const char *what, i64 index, i64 len);
+
+// What the running fiber sees.
+struct Position {
+    int thread;
+    i64 block;
+    i64 blocks;
+};
+const Position &position();
+
+void barrier();
+// Hands 64 bits to the other lanes of the warp and gets those of lane `from`; every lane of the warp takes part.
+std::uint64_t exchange(std::uint64_t bits, int from);
+// The next `bytes` of the block's shared memory, the same for each of its threads.
+void *shared(std::size_t bytes);
+
+using Invoke = void (*)(const void *kernel, void **arguments);
+
+// A kernel by its name.
+struct Entry {
+    const char *name;
+    const void *kernel;
+    Invoke invoke;
+    // Bytes of each argument.
+    const unsigned char *sizes;
+    std::size_t count;
+    Entry *next;
+    Entry(const char *name, const void *kernel, Invoke invoke, const unsigned char *sizes, std::size_t count);
+};
+
+template <class... A, std::size_t... I>
+void invoke_with(void (*kernel)(A...), void **arguments, std::index_sequence<I...>) {
+    kernel(*static_cast<A *>(arguments[I])...);
+}
+
+template <class... A> struct Sizes {
+    static constexpr unsigned char of[] = {sizeof(A)...};
+};
+
+template <class... A> void invoke(const void *kernel, void **arguments) {
+    auto typed = reinterpret_cast<void (*)(A...)>(const_cast<void *>(kernel));
+    invoke_with(typed, arguments, std::index_sequence_for<A...>{});
+}
+
+template <class... A> Entry entry(const char *name, void (*kernel)(A...)) {
+    return Entry(name, reinterpret_cast<const void *>(kernel), invoke<A...>, Sizes<A...>::of, sizeof...(A));
+}
+
+template <class T> struct SharedArray {
+    T *data;
+    i64 len;
+    T &operator[](i64 i) const {
+        if (i < 0 || i >= len) {
+            stop("an access to shared memory", i, len);
+        }
+        return data[i];
+    }
+};
+
+} // namespace sim
+
+#define KERNEL(name, ...) \
+    static void name(__VA_ARGS__); \
+    static sim::Entry entry_of_##name = sim::entry(#name, name); \
+    static void name(__VA_ARGS__)
+#define SHARED(type, name, count) \
+    sim::SharedArray<type> name { static_cast<type *>(sim::shared(sizeof(type) * (count))), (count) }
+
+template <class T> struct In {
+    const T *data;
+    i64 len;
+    T operator[](i64 i) const {
+        if (i < 0 || i >= len) {
+            sim::stop("a read", i, len);
+        }
+        return data[i];
+    }
+    T once(i64 i) const { return (*this)[i]; }
+    In from(i64 i) const {
+        if (i < 0 || i > len) {
+            sim::stop("the rest of an array", i, len);
+        }
+        return In{data + i, len - i};
+    }
+};
+
+template <class T> struct Out {
+    T *data;
+    i64 len;
+    T &operator[](i64 i) const {
+        if (i < 0 || i >= len) {
+            sim::stop("a write", i, len);
+        }
+        return data[i];
+    }
+};
+
+inline int thread_index() { return sim::position().thread; }
+inline i64 block_index() { return sim::position().block; }
+inline i64 block_count() { return sim::position().blocks; }
+inline void barrier() { sim::barrier(); }
+
+template <class T> T shuffle(T v, int from) {
+    static_assert(sizeof(T) <= 8, "a lane hands on at most 64 bits");
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &v, sizeof v);
+    bits = sim::exchange(bits, from);
+    std::memcpy(&v, &bits, sizeof v);
+    return v;
+}
+template <class T> T shuffle_xor(T v, int mask) { return shuffle(v, (thread_index() % WARP) ^ mask); }

@@ -1,0 +1,205 @@
+// Vector operations. A thread handles a few elements; loads of all of them are under way before the first is used.
+#include "reduce.h"
+
+#define FILL(T) \
+    KERNEL(fill_##T, i64 n, f64 value, Out<T> x) { \
+        UNROLL \
+        for (int e = 0; e < ELEMENTS; ++e) { \
+            const i64 i = first_element() + e * BLOCK; \
+            if (i < n) { \
+                x[i] = static_cast<T>(value); \
+            } \
+        } \
+    }
+FOR_VECTORS(FILL)
+
+#define CAST(X, Y) \
+    KERNEL(cast_##X##_##Y, i64 n, In<X> x, Out<Y> y) { \
+        X v[ELEMENTS]; \
+        UNROLL \
+        for (int e = 0; e < ELEMENTS; ++e) { \
+            const i64 i = first_element() + e * BLOCK; \
+            v[e] = i < n ? x[i] : X(0); \
+        } \
+        UNROLL \
+        for (int e = 0; e < ELEMENTS; ++e) { \
+            const i64 i = first_element() + e * BLOCK; \
+            if (i < n) { \
+                y[i] = Wide<Y>::of(v[e]); \
+            } \
+        } \
+    }
+CAST(f64, f64) CAST(f64, f32) CAST(f32, f64) CAST(f32, f32)
+
+#define SCALE_(T) \
+    KERNEL(scale_##T, i64 n, f64 alpha, Out<T> x) { \
+        UNROLL \
+        for (int e = 0; e < ELEMENTS; ++e) { \
+            const i64 i = first_element() + e * BLOCK; \
+            if (i < n) { \
+                x[i] *= static_cast<T>(alpha); \
+            } \
+        } \
+    }
+FOR_VECTORS(SCALE_)
+
+// y = alpha x + beta y; y is not read when beta is 0.
+template <class T> DEVICE void axpby(i64 n, T alpha, const In<T> &x, T beta, const Out<T> &y) {
+    T ax[ELEMENTS];
+    T by[ELEMENTS];
+    UNROLL
+    for (int e = 0; e < ELEMENTS; ++e) {
+        const i64 i = first_element() + e * BLOCK;
+        ax[e] = i < n ? x[i] : T(0);
+        by[e] = i < n && beta != T(0) ? y[i] : T(0);
+    }
+    UNROLL
+    for (int e = 0; e < ELEMENTS; ++e) {
+        const i64 i = first_element() + e * BLOCK;
+        if (i < n) {
+            y[i] = beta == T(0) ? alpha * ax[e] : alpha * ax[e] + beta * by[e];
+        }
+    }
+}
+
+#define AXPBY(T) \
+    KERNEL(axpby_##T, i64 n, f64 alpha, In<T> x, f64 beta, Out<T> y) { \
+        axpby<T>(n, static_cast<T>(alpha), x, static_cast<T>(beta), y); \
+    }
+FOR_VECTORS(AXPBY)
+
+// y = D x or y += D x for square blocks of `width` rows, each stored row by row.
+template <class S, class T>
+DEVICE void diagonal(i64 n, int width, int add, const In<S> &d, const In<T> &x, const Out<T> &y) {
+    T dx[ELEMENTS];
+    T old[ELEMENTS];
+    UNROLL
+    for (int e = 0; e < ELEMENTS; ++e) {
+        const i64 i = first_element() + e * BLOCK;
+        dx[e] = 0;
+        old[e] = 0;
+        if (i >= n) {
+            continue;
+        }
+        if (width == 1) {
+            dx[e] = Wide<T>::of(d[i]) * x[i];
+        } else {
+            const i64 first = i / width * width;
+            for (int c = 0; c < width; ++c) {
+                dx[e] += Wide<T>::of(d[i * width + c]) * x[first + c];
+            }
+        }
+        if (add) {
+            old[e] = y[i];
+        }
+    }
+    UNROLL
+    for (int e = 0; e < ELEMENTS; ++e) {
+        const i64 i = first_element() + e * BLOCK;
+        if (i < n) {
+            y[i] = add ? old[e] + dx[e] : dx[e];
+        }
+    }
+}
+
+#define DIAGONAL(S, T) \
+    KERNEL(diagonal_##S##_##T, i64 n, i32 width, i32 add, In<S> d, In<T> x, Out<T> y) { \
+        diagonal<S, T>(n, width, add, d, x, y); \
+    }
+FOR_STORAGE_AND_VECTOR(DIAGONAL)
+
+// y = factor D x, multiplied in f64; D is a diagonal, or absent when `scaled` is 0.
+template <class X, class Y>
+DEVICE void rescale(i64 n, f64 factor, int scaled, const In<f32> &d, const In<X> &x, const Out<Y> &y) {
+    UNROLL
+    for (int e = 0; e < ELEMENTS; ++e) {
+        const i64 i = first_element() + e * BLOCK;
+        if (i < n) {
+            const f64 v = to_f64(x[i]);
+            y[i] = Wide<Y>::of(factor * (scaled ? v * to_f64(d[i]) : v));
+        }
+    }
+}
+
+#define RESCALE(X, Y) \
+    KERNEL(rescale_##X##_##Y, i64 n, f64 factor, i32 scaled, In<f32> d, In<X> x, Out<Y> y) { \
+        rescale<X, Y>(n, factor, scaled, d, x, y); \
+    }
+RESCALE(f64, f64) RESCALE(f64, f32) RESCALE(f32, f64) RESCALE(f32, f32)
+
+// The larger of two absolute values; NaN stays.
+DEVICE f64 larger(f64 a, f64 b) { return a >= b || a != a ? a : b; }
+
+// The largest over the block; thread 0 gets it.
+DEVICE f64 block_largest(f64 v) {
+    SHARED(f64, all, BLOCK);
+    all[thread_index()] = v;
+    barrier();
+    f64 largest = 0.0;
+    if (thread_index() == 0) {
+        for (int i = 0; i < BLOCK; ++i) {
+            largest = larger(largest, all[i]);
+        }
+    }
+    return largest;
+}
+
+#define PEAK(T) \
+    KERNEL(peak_##T, i64 n, In<T> x, Out<f64> parts) { \
+        f64 largest = 0.0; \
+        for (i64 i = global_index(); i < n; i += block_count() * BLOCK) { \
+            const f64 v = to_f64(x[i]); \
+            largest = larger(largest, v < 0.0 ? -v : v); \
+        } \
+        largest = block_largest(largest); \
+        if (thread_index() == 0) { \
+            parts[block_index()] = largest; \
+        } \
+    }
+FOR_VECTORS(PEAK)
+
+KERNEL(peak_finish, i64 count, In<f64> parts, Out<f64> result) {
+    f64 largest = 0.0;
+    for (i64 i = thread_index(); i < count; i += BLOCK) {
+        largest = larger(largest, parts[i]);
+    }
+    largest = block_largest(largest);
+    if (thread_index() == 0) {
+        result[0] = largest;
+    }
+}
+
+// Each block sums a part of x·y that follows from the number of blocks; `dot_finish` adds the parts.
+template <class T> DEVICE f64 dot_part(i64 n, const In<T> &x, const In<T> &y) {
+    f64 sums[ELEMENTS] = {};
+    const i64 step = block_count() * BLOCK;
+    for (i64 i = global_index(); i < n; i += ELEMENTS * step) {
+        UNROLL
+        for (int e = 0; e < ELEMENTS; ++e) {
+            if (i + e * step < n) {
+                sums[e] += to_f64(x[i + e * step]) * to_f64(y[i + e * step]);
+            }
+        }
+    }
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+#define DOT(T) \
+    KERNEL(dot_##T, i64 n, In<T> x, In<T> y, Out<f64> parts) { \
+        const f64 sum = block_sum(dot_part<T>(n, x, y)); \
+        if (thread_index() == 0) { \
+            parts[block_index()] = sum; \
+        } \
+    }
+FOR_VECTORS(DOT)
+
+KERNEL(dot_finish, i64 count, In<f64> parts, Out<f64> result) {
+    f64 sum = 0.0;
+    for (i64 i = thread_index(); i < count; i += BLOCK) {
+        sum += parts[i];
+    }
+    sum = block_sum(sum);
+    if (thread_index() == 0) {
+        result[0] = sum;
+    }
+}

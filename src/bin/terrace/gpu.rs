@@ -1,0 +1,331 @@
+//! `terrace bench gpu`: products and solves on a GPU against the bandwidth of its memory.
+//!
+//! The bandwidth is that of y = x on vectors of 1 GiB, counted as bytes read and written. A product moves the bytes of its format, x and y.
+//! Times are those of many launches in a row, divided by their number; the host is waited for once at the end.
+
+use crate::Outcome;
+use crate::bench::median;
+use crate::emit::{bytes, emit, seconds};
+use crate::progress::Progress;
+use clap::Args;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Instant;
+use terrace::backend::{Backend, Columns, Operator, Place};
+use terrace::gpu::Gpu;
+use terrace::host::spmv::Sums;
+use terrace::scalar::Number;
+use terrace::sparse::SharedCsr;
+use terrace::{Amg, Config, Context, Error, Guess, Matrix, Result, Scalar, Solver, Status, gallery};
+
+/// Arguments of the command.
+#[derive(Args)]
+#[command(after_help = crate::gallery::families_help())]
+pub struct Arguments {
+    /// The problems (see `terrace gallery`)
+    #[arg(value_name = "FAMILY:SIZES:NAME=VALUE,...", default_value = "poisson7:128")]
+    problems: Vec<String>,
+
+    /// Device, like cuda:0; the simulation only shows that the command works
+    #[arg(short, long, default_value = "cuda:0")]
+    device: String,
+
+    /// Times that everything is measured, after a warm-up
+    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+
+    /// Mebibytes of each of the two vectors of the copy
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    copy_mib: u32,
+
+    /// Only the products
+    #[arg(long)]
+    products: bool,
+
+    /// Also the products with the matrices of this many coarse levels
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    levels: usize,
+}
+
+/// Launches between two looks at the clock.
+const LAUNCHES: u32 = 10;
+
+/// Sets of options that solves are measured with.
+const SOLVES: &[(&str, &[(&str, &str)])] = &[
+    ("f64", &[]),
+    (
+        "f32",
+        &[
+            ("precision.matrix", "f32"),
+            ("precision.transfer", "f32"),
+            ("precision.smoother", "f32"),
+            ("precision.vector", "f32"),
+        ],
+    ),
+    (
+        "f16 in f32",
+        &[
+            ("precision.matrix", "f16"),
+            ("precision.transfer", "f16"),
+            ("precision.smoother", "f16"),
+            ("precision.vector", "f32"),
+        ],
+    ),
+];
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<Outcome> {
+    let context = Context::new(&arguments.device)?;
+    let Some(gpu) = context.gpu() else {
+        return Err(Error::new(Status::Device, format!("{} is not a GPU", arguments.device)));
+    };
+    let progress = Progress::new(false);
+    let bandwidth = copy_bandwidth(gpu, arguments)?;
+    emit(&format!("{}: copy {:.0} GB/s\n", gpu.description(), bandwidth / 1e9))?;
+    let mut lines = Vec::new();
+    let mut outcome = Outcome::Done;
+    for problem in &arguments.problems {
+        let loaded = progress.spin(&format!("generating {problem}"), || gallery::parse(problem)?.into_matrix())?;
+        let matrix = Arc::new(loaded);
+        let mut matrices = vec![(problem.clone(), matrix.shared::<f64>()?)];
+        if arguments.levels > 0 {
+            let levels = Amg::level_matrices(&context, &matrix, &Config::new())?;
+            let coarse = levels.into_iter().enumerate().skip(1).take(arguments.levels);
+            matrices.extend(coarse.map(|(i, level)| (format!("{problem}, level {i}"), level.a)));
+        }
+        for (name, a) in &matrices {
+            let products = products(gpu, a, arguments)?;
+            let view = a.view();
+            emit(&format!("\n{name}: {} rows, {} nonzeros\n", view.scalar_rows(), view.entries()))?;
+            emit(&format!(
+                "{:<24} {:>10} {:>10} {:>12} {:>8} {:>8}\n",
+                "product", "format", "bytes", "time", "GB/s", "of copy"
+            ))?;
+            for p in &products {
+                emit(&p.row(bandwidth))?;
+            }
+            lines.extend(products.iter().map(|p| p.json(name, bandwidth)));
+        }
+        if arguments.products {
+            continue;
+        }
+        emit(&format!(
+            "{:<24} {:>10} {:>10} {:>12} {:>12} {:>12} {:>10}\n",
+            "solve to 1e-8", "set-up", "iterations", "solve", "iteration", "cycle", "device"
+        ))?;
+        for (name, options) in SOLVES {
+            let solve = measure_solve(&context, gpu, &matrix, name, options, arguments)?;
+            emit(&solve.row())?;
+            lines.push(solve.json(problem));
+            if !solve.converged {
+                outcome = Outcome::NotConverged;
+            }
+        }
+    }
+    let line = json!({
+        "bench": "gpu", "version": env!("CARGO_PKG_VERSION"), "device": arguments.device, "name": gpu.description(),
+        "repeat": arguments.repeat, "copy_bytes_per_second": bandwidth, "results": lines,
+    });
+    emit(&format!("{line}\n"))?;
+    Ok(outcome)
+}
+
+/// Median seconds of one run of `work`, of which several are launched in a row.
+fn time(gpu: &Gpu, repeat: u32, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
+    let mut all = Vec::new();
+    for round in 0..=repeat {
+        let start = Instant::now();
+        for _ in 0..LAUNCHES {
+            work()?;
+        }
+        gpu.synchronize()?;
+        if round > 0 {
+            all.push(start.elapsed().as_secs_f64() / f64::from(LAUNCHES));
+        }
+    }
+    Ok(median(all))
+}
+
+fn copy_bandwidth(gpu: &Gpu, arguments: &Arguments) -> Result<f64> {
+    let n = ((arguments.copy_mib as usize) << 20) / size_of::<f64>();
+    let (x, mut y) = (gpu.zeros::<f64>(n)?, gpu.zeros::<f64>(n)?);
+    let seconds = time(gpu, arguments.repeat, || {
+        gpu.copy(&x, &mut y);
+        Ok(())
+    })?;
+    Ok((2 * n * size_of::<f64>()) as f64 / seconds)
+}
+
+/// A product that was measured.
+struct Product {
+    name: String,
+    format: String,
+    bytes: usize,
+    seconds: f64,
+}
+
+impl Product {
+    fn row(&self, bandwidth: f64) -> String {
+        let rate = self.bytes as f64 / self.seconds;
+        format!(
+            "{:<24} {:>10} {:>10} {:>12} {:>8.0} {:>7.0}%\n",
+            self.name,
+            self.format,
+            bytes(self.bytes),
+            seconds(self.seconds),
+            rate / 1e9,
+            100.0 * rate / bandwidth
+        )
+    }
+
+    fn json(&self, problem: &str, bandwidth: f64) -> Value {
+        json!({
+            "problem": problem, "product": self.name, "format": self.format, "bytes": self.bytes, "median_seconds": self.seconds,
+            "share_of_copy": self.bytes as f64 / self.seconds / bandwidth,
+        })
+    }
+}
+
+/// Our products in three precisions, and cuSPARSE's in f64 where it can be loaded.
+fn products(gpu: &Gpu, a: &SharedCsr<f64>, arguments: &Arguments) -> Result<Vec<Product>> {
+    let mut all = vec![
+        product::<f64, f64>(gpu, a, arguments)?,
+        product::<f32, f32>(gpu, a, arguments)?,
+        product::<half::f16, f32>(gpu, a, arguments)?,
+    ];
+    all.extend(cusparse_products(gpu, a, arguments)?);
+    Ok(all)
+}
+
+#[cfg(terrace_cuda)]
+fn cusparse_products(gpu: &Gpu, a: &SharedCsr<f64>, arguments: &Arguments) -> Result<Vec<Product>> {
+    use terrace::gpu::cusparse::{BSR_ALGORITHM, CSR_ALGORITHMS, CuSparse};
+    use terrace::sparse::Block;
+    let (rows, cols) = (a.view().scalar_rows(), a.view().scalar_cols());
+    let blocks = a.view().block != Block::SCALAR;
+    let scalar = if blocks { a.view().to_scalar()?.into_shared() } else { a.clone() };
+    let x = gpu.array(gallery::random_vector(cols)?)?;
+    let mut y = gpu.zeros::<f64>(rows)?;
+    let mut measure = |matrix: &SharedCsr<f64>, name: &str, algorithm: u32| -> Result<Product> {
+        let operator = CuSparse::new(gpu, &matrix.view(), algorithm)?;
+        let seconds = time(gpu, arguments.repeat, || operator.apply(1.0, &x, 0.0, &mut y))?;
+        let bytes = operator.bytes() + (rows + cols) * size_of::<f64>();
+        Ok(Product { name: format!("cuSPARSE f64, {name}"), format: operator.format(), bytes, seconds })
+    };
+    let mut all = Vec::new();
+    for (name, algorithm) in CSR_ALGORITHMS {
+        match measure(&scalar, name, *algorithm) {
+            Ok(product) => all.push(product),
+            // Where there is no cuSPARSE, or none that can do this, there is nothing to compare with.
+            Err(error) if error.status == Status::Device || error.status == Status::Unsupported => {
+                emit(&format!("{}\n", error.message))?;
+                return Ok(all);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if blocks {
+        match measure(a, BSR_ALGORITHM.0, BSR_ALGORITHM.1) {
+            Ok(product) => all.push(product),
+            Err(error) => emit(&format!("{}\n", error.message))?,
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(not(terrace_cuda))]
+fn cusparse_products(_: &Gpu, _: &SharedCsr<f64>, _: &Arguments) -> Result<Vec<Product>> {
+    Ok(Vec::new())
+}
+
+/// y = A x with values stored as `S` and vectors of `V`.
+fn product<S: Number, V: Scalar>(gpu: &Gpu, matrix: &SharedCsr<f64>, arguments: &Arguments) -> Result<Product> {
+    let view = matrix.view();
+    let (rows, cols) = (view.scalar_rows(), view.scalar_cols());
+    let a: Box<dyn Operator<Gpu, V>> = gpu.matrix(matrix.cast::<S>()?, Columns::Shared, Sums::Wide)?;
+    let x = gpu.array(gallery::random_vector(cols)?.into_iter().map(V::from_f64).collect())?;
+    let mut y = gpu.zeros::<V>(rows)?;
+    let seconds = time(gpu, arguments.repeat, || a.apply(V::ONE, &x, V::ZERO, &mut y))?;
+    let name = format!("{} matrix, {} vectors", S::PRECISION.name(), V::PRECISION.name());
+    Ok(Product { name, format: a.format(), bytes: a.bytes() + (rows + cols) * size_of::<V>(), seconds })
+}
+
+/// A solve that was measured.
+struct Solve {
+    name: &'static str,
+    setup: f64,
+    iterations: usize,
+    converged: bool,
+    solve: f64,
+    cycle: f64,
+    bytes: usize,
+    formats: Vec<String>,
+}
+
+impl Solve {
+    fn row(&self) -> String {
+        format!(
+            "{:<24} {:>10} {:>10} {:>12} {:>12} {:>12} {:>10}{}\n",
+            self.name,
+            seconds(self.setup),
+            self.iterations,
+            seconds(self.solve),
+            seconds(self.solve / self.iterations.max(1) as f64),
+            seconds(self.cycle),
+            bytes(self.bytes),
+            if self.converged { "" } else { "  not converged" },
+        )
+    }
+
+    fn json(&self, problem: &str) -> Value {
+        json!({
+            "problem": problem, "solve": self.name, "setup_seconds": self.setup, "iterations": self.iterations,
+            "converged": self.converged, "median_solve_seconds": self.solve, "median_cycle_seconds": self.cycle,
+            "bytes": self.bytes, "formats": self.formats,
+        })
+    }
+}
+
+/// A right-hand side of ones, on the device, from a zero guess.
+fn measure_solve(
+    context: &Context,
+    gpu: &Gpu,
+    matrix: &Arc<Matrix>,
+    name: &'static str,
+    options: &[(&str, &str)],
+    arguments: &Arguments,
+) -> Result<Solve> {
+    let mut config = Config::new();
+    for (key, value) in options {
+        config.set_str(key, value)?;
+    }
+    let n = matrix.rows();
+    let (b, mut x) = (gpu.array(vec![1.0_f64; n])?, gpu.zeros::<f64>(n)?);
+    let start = Instant::now();
+    let mut solver = Solver::new(context, &config);
+    solver.setup(Some(matrix))?;
+    let setup = start.elapsed().as_secs_f64();
+    let mut times = Vec::new();
+    let mut status = Status::Success;
+    for round in 0..=arguments.repeat.min(5) {
+        let start = Instant::now();
+        status = solver.solve_on_device(&b, &mut x, Guess::Zero)?;
+        if round > 0 {
+            times.push(start.elapsed().as_secs_f64());
+        }
+    }
+    let report = solver.report();
+    drop(solver);
+    let mut amg = Amg::setup(context, matrix, &config)?;
+    let cycle = time(gpu, arguments.repeat, || amg.apply_on_device(&b, &mut x))?;
+    Ok(Solve {
+        name,
+        setup,
+        iterations: report.solves.first().map_or(0, |solve| solve.iterations),
+        converged: status == Status::Success,
+        solve: median(times),
+        cycle,
+        bytes: report.bytes,
+        formats: report.levels.iter().map(|level| level.format.clone()).collect(),
+    })
+}

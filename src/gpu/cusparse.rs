@@ -1,0 +1,240 @@
+//! cuSPARSE as an operator, to be measured beside our own kernels. It is loaded at run time and nothing but the benchmark asks for it.
+
+use super::{Buffer, Gpu, Slice};
+use crate::backend::Operator;
+use crate::error::{Result, fail, try_capacity};
+use crate::scalar::{Number, Precision};
+use crate::sparse::{Block, CsrView};
+use cudarc::cusparse::sys;
+use std::ffi::{CStr, c_void};
+
+/// What is called of the library; cudarc panics at a symbol that it lacks, so they are looked up before.
+const SYMBOLS: &[&str] = &[
+    "cusparseCreate",
+    "cusparseDestroy",
+    "cusparseSetStream",
+    "cusparseGetErrorString",
+    "cusparseCreateCsr",
+    "cusparseCreateBsr",
+    "cusparseCreateDnVec",
+    "cusparseDestroySpMat",
+    "cusparseDestroyDnVec",
+    "cusparseSpMV_bufferSize",
+    "cusparseSpMV_preprocess",
+    "cusparseSpMV",
+];
+
+/// Algorithms of the product, by their names.
+pub const CSR_ALGORITHMS: &[(&str, u32)] = &[("default", 0), ("csr 1", 2), ("csr 2", 3)];
+
+/// The algorithm for matrices of blocks.
+pub const BSR_ALGORITHM: (&str, u32) = ("bsr 1", 6);
+
+/// A matrix in f64 as cuSPARSE has it, with 32-bit indices.
+pub struct CuSparse {
+    gpu: Gpu,
+    handle: sys::cusparseHandle_t,
+    matrix: sys::cusparseSpMatDescr_t,
+    algorithm: sys::cusparseSpMVAlg_t,
+    shape: (usize, usize),
+    offsets: Buffer<i32>,
+    columns: Buffer<i32>,
+    values: Buffer<f64>,
+    /// Made at the first product, which tells how much the algorithm wants.
+    scratch: std::sync::OnceLock<Buffer<u8>>,
+}
+
+// SAFETY: handles that are used by one thread at a time, like the context.
+unsafe impl Send for CuSparse {}
+// SAFETY: as above.
+unsafe impl Sync for CuSparse {}
+
+fn check(status: sys::cusparseStatus_t, what: &str) -> Result<()> {
+    if status == sys::cusparseStatus_t::CUSPARSE_STATUS_SUCCESS {
+        return Ok(());
+    }
+    // SAFETY: a text of the library.
+    let text = unsafe { CStr::from_ptr(sys::cusparseGetErrorString(status)) }.to_string_lossy();
+    fail!(Device, "cuSPARSE, {what}: {text}")
+}
+
+fn algorithm(number: u32) -> sys::cusparseSpMVAlg_t {
+    match number {
+        2 => sys::cusparseSpMVAlg_t::CUSPARSE_SPMV_CSR_ALG1,
+        3 => sys::cusparseSpMVAlg_t::CUSPARSE_SPMV_CSR_ALG2,
+        6 => sys::cusparseSpMVAlg_t::CUSPARSE_SPMV_BSR_ALG1,
+        _ => sys::cusparseSpMVAlg_t::CUSPARSE_SPMV_ALG_DEFAULT,
+    }
+}
+
+impl CuSparse {
+    /// A matrix on the device of `gpu`, in the blocks that it has, with one of the algorithms.
+    pub fn new(gpu: &Gpu, a: &CsrView<'_, f64>, number: u32) -> Result<CuSparse> {
+        let Some(stream) = gpu.runtime().cuda_stream() else {
+            return fail!(Unsupported, "cuSPARSE needs a CUDA device, not {}", gpu.description());
+        };
+        if a.nnz() > i32::MAX as usize {
+            return fail!(Unsupported, "{} entries are more than 32-bit indices can count", a.nnz());
+        }
+        // SAFETY: loads the library, whose initialisers are its own affair.
+        if !unsafe { sys::is_culib_present() } {
+            return fail!(Device, "libcusparse could not be loaded");
+        }
+        for symbol in SYMBOLS {
+            // SAFETY: only looked up, not called.
+            if unsafe { sys::culib().get::<unsafe extern "C" fn()>(symbol.as_bytes()) }.is_err() {
+                return fail!(Device, "this cuSPARSE has no {symbol}");
+            }
+        }
+        let mut offsets: Vec<i32> = try_capacity(a.rows + 1)?;
+        offsets.extend((0..=a.rows).map(|i| (a.offsets.raw(i) - i64::from(a.base)) as i32));
+        let mut columns: Vec<i32> = try_capacity(a.nnz())?;
+        columns.extend((0..a.nnz()).map(|k| a.col(k) as i32));
+        let mut made = CuSparse {
+            gpu: gpu.clone(),
+            handle: std::ptr::null_mut(),
+            matrix: std::ptr::null_mut(),
+            algorithm: algorithm(number),
+            shape: (a.scalar_rows(), a.scalar_cols()),
+            offsets: gpu.upload(&offsets)?,
+            columns: gpu.upload(&columns)?,
+            values: gpu.upload(a.values)?,
+            scratch: std::sync::OnceLock::new(),
+        };
+        let (rows, cols, nnz) = (a.rows as i64, a.cols as i64, a.nnz() as i64);
+        let (index, base) =
+            (sys::cusparseIndexType_t::CUSPARSE_INDEX_32I, sys::cusparseIndexBase_t::CUSPARSE_INDEX_BASE_ZERO);
+        let at = |address: u64| address as *mut c_void;
+        let (o, c, v) = (made.offsets.view(), made.columns.view(), made.values.view());
+        let kind = sys::cudaDataType::CUDA_R_64F;
+        // SAFETY: the arrays live as long as the handles, on the device of the stream.
+        unsafe {
+            check(sys::cusparseCreate(&mut made.handle), "start")?;
+            check(sys::cusparseSetStream(made.handle, stream as sys::cudaStream_t), "stream")?;
+            let (o, c, v) = (at(o.address), at(c.address), at(v.address));
+            let created = match a.block {
+                Block::SCALAR => {
+                    sys::cusparseCreateCsr(&mut made.matrix, rows, cols, nnz, o, c, v, index, index, base, kind)
+                }
+                Block { rows: br, cols: bc } => sys::cusparseCreateBsr(
+                    &mut made.matrix,
+                    rows,
+                    cols,
+                    nnz,
+                    br as i64,
+                    bc as i64,
+                    o,
+                    c,
+                    v,
+                    index,
+                    index,
+                    base,
+                    kind,
+                    sys::cusparseOrder_t::CUSPARSE_ORDER_ROW,
+                ),
+            };
+            check(created, "matrix")?;
+        }
+        Ok(made)
+    }
+}
+
+impl Drop for CuSparse {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, and not used any more.
+        unsafe {
+            if !self.matrix.is_null() {
+                let _ = sys::cusparseDestroySpMat(self.matrix);
+            }
+            if !self.handle.is_null() {
+                let _ = sys::cusparseDestroy(self.handle);
+            }
+        }
+    }
+}
+
+impl Operator<Gpu, f64> for CuSparse {
+    fn rows(&self) -> usize {
+        self.shape.0
+    }
+
+    fn apply(&self, alpha: f64, x: &Slice<f64>, beta: f64, y: &mut Slice<f64>) -> Result<()> {
+        assert!(x.len() == self.shape.1 && y.len() == self.shape.0);
+        let kind = sys::cudaDataType::CUDA_R_64F;
+        let operation = sys::cusparseOperation_t::CUSPARSE_OPERATION_NON_TRANSPOSE;
+        let (alpha, beta): (*const c_void, *const c_void) = ((&raw const alpha).cast(), (&raw const beta).cast());
+        let (mut vx, mut vy) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: vectors of the matrix's size on its device; descriptions end with the call, which copies them.
+        unsafe {
+            check(sys::cusparseCreateDnVec(&mut vx, x.len() as i64, x.view().address as *mut c_void, kind), "vector")?;
+            check(sys::cusparseCreateDnVec(&mut vy, y.len() as i64, y.view().address as *mut c_void, kind), "vector")?;
+            if self.scratch.get().is_none() {
+                let mut bytes = 0;
+                let status = sys::cusparseSpMV_bufferSize(
+                    self.handle,
+                    operation,
+                    alpha,
+                    self.matrix,
+                    vx,
+                    beta,
+                    vy,
+                    kind,
+                    self.algorithm,
+                    &mut bytes,
+                );
+                check(status, "size of the buffer")?;
+                let buffer = self.gpu.zeroed::<u8>(bytes.max(1))?;
+                let at = buffer.view().address as *mut c_void;
+                let matrix = self.matrix as sys::cusparseConstSpMatDescr_t;
+                let x = vx as sys::cusparseConstDnVecDescr_t;
+                let status = sys::cusparseSpMV_preprocess(
+                    self.handle,
+                    operation,
+                    alpha,
+                    matrix,
+                    x,
+                    beta,
+                    vy,
+                    kind,
+                    self.algorithm,
+                    at,
+                );
+                check(status, "analysis")?;
+                let _ = self.scratch.set(buffer);
+            }
+            let buffer = self.scratch.get().map_or(0, |buffer| buffer.view().address) as *mut c_void;
+            let status = sys::cusparseSpMV(
+                self.handle,
+                operation,
+                alpha,
+                self.matrix,
+                vx,
+                beta,
+                vy,
+                kind,
+                self.algorithm,
+                buffer,
+            );
+            let _ = (sys::cusparseDestroyDnVec(vx), sys::cusparseDestroyDnVec(vy));
+            check(status, "product")
+        }
+    }
+
+    fn residual(&self, b: &Slice<f64>, x: &Slice<f64>, r: &mut Slice<f64>) -> Result<()> {
+        use crate::backend::Backend;
+        self.gpu.copy(b, r);
+        self.apply(-1.0, x, 1.0, r)
+    }
+
+    fn bytes(&self) -> usize {
+        (self.offsets.len() + self.columns.len()) * size_of::<i32>() + self.values.len() * size_of::<f64>()
+    }
+
+    fn format(&self) -> String {
+        "cusparse".to_string()
+    }
+
+    fn precision(&self) -> Precision {
+        f64::PRECISION
+    }
+}

@@ -1,0 +1,52 @@
+//! A dense matrix: 32 lanes for each row. The inverse of the coarsest level.
+
+use super::product::{Finish, Product};
+use super::runtime::Kernel;
+use super::{Buffer, Gpu, Slice};
+use crate::error::Result;
+use crate::scalar::{Number, Precision};
+
+/// A matrix of `n` rows and columns, row by row.
+pub(super) struct Dense<S> {
+    gpu: Gpu,
+    kernel: Kernel,
+    n: usize,
+    values: Buffer<S>,
+}
+
+impl<S: Number> Dense<S> {
+    /// For vectors of precision `V`.
+    pub fn new<V: Number>(gpu: &Gpu, n: usize, values: &[S]) -> Result<Dense<S>> {
+        assert_eq!(values.len(), n * n);
+        let kernel = gpu.runtime().kernel(&format!("dense_{}_{}", S::PRECISION.name(), V::PRECISION.name()))?;
+        Ok(Dense { gpu: gpu.clone(), kernel, n, values: gpu.upload(values)? })
+    }
+}
+
+impl<S: Number, V: Number> Product<V, V> for Dense<S> {
+    fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    fn shape(&self) -> (usize, usize) {
+        (self.n, self.n)
+    }
+
+    fn run(&self, finish: &Finish, x: &Slice<V>, y: &mut Slice<V>) -> Result<()> {
+        let Finish { form, alpha, beta, b } = finish;
+        let (n, values) = (self.n as i64, self.values.view());
+        self.gpu.launch(self.kernel, 32 * self.n, &[&n, form, alpha, beta, &values, &x.view(), b, &y.view()])
+    }
+
+    fn bytes(&self) -> usize {
+        self.values.len() * size_of::<S>()
+    }
+
+    fn format(&self) -> String {
+        "dense".to_string()
+    }
+
+    fn precision(&self) -> Precision {
+        S::PRECISION
+    }
+}

@@ -1,0 +1,121 @@
+//! Vectors and other arrays in device memory.
+
+use super::Gpu;
+use super::runtime::View;
+use crate::error::{Result, fail};
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+/// A piece of device memory: the library's own, or lent by the caller.
+pub struct Slice<T> {
+    address: u64,
+    len: usize,
+    of: PhantomData<T>,
+}
+
+impl<T> Slice<T> {
+    /// Device memory of the caller.
+    ///
+    /// # Safety
+    /// `len` elements lie at `address` on the device of the context, and stay there as long as the slice is used.
+    pub(crate) unsafe fn lent(address: u64, len: usize) -> Slice<T> {
+        Slice { address, len, of: PhantomData }
+    }
+
+    /// `len` elements from `start` on.
+    pub(crate) fn piece(&self, start: usize, len: usize) -> Slice<T> {
+        assert!(start + len <= self.len);
+        Slice { address: self.address + (start * size_of::<T>()) as u64, len, of: PhantomData }
+    }
+
+    /// Elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// As kernels take it.
+    pub(super) fn view(&self) -> View {
+        View { address: self.address, len: self.len as i64 }
+    }
+}
+
+/// Device memory that ends with its owner.
+pub struct Buffer<T> {
+    slice: Slice<T>,
+    gpu: Gpu,
+}
+
+impl<T> Deref for Buffer<T> {
+    type Target = Slice<T>;
+    fn deref(&self) -> &Slice<T> {
+        &self.slice
+    }
+}
+
+impl<T> DerefMut for Buffer<T> {
+    fn deref_mut(&mut self) -> &mut Slice<T> {
+        &mut self.slice
+    }
+}
+
+impl<T> Drop for Buffer<T> {
+    fn drop(&mut self) {
+        if self.slice.address != 0 {
+            self.gpu.runtime().free(self.slice.address);
+        }
+    }
+}
+
+impl Gpu {
+    /// Room for `len` elements, whose content is undefined.
+    fn room<T>(&self, len: usize) -> Result<Buffer<T>> {
+        let Some(bytes) = len.checked_mul(size_of::<T>()) else {
+            return fail!(OutOfMemory, "{len} elements are more than memory can hold");
+        };
+        let address = if bytes == 0 { 0 } else { self.runtime().allocate(bytes)? };
+        Ok(Buffer { slice: Slice { address, len, of: PhantomData }, gpu: self.clone() })
+    }
+
+    /// `len` elements whose bits are zero.
+    pub(super) fn zeroed<T>(&self, len: usize) -> Result<Buffer<T>> {
+        let buffer = self.room::<T>(len)?;
+        if len > 0 {
+            self.runtime().clear(buffer.address, len * size_of::<T>())?;
+        }
+        Ok(buffer)
+    }
+
+    /// A copy of an array of the host.
+    pub(super) fn upload<T: Copy>(&self, values: &[T]) -> Result<Buffer<T>> {
+        let mut buffer = self.room::<T>(values.len())?;
+        self.write(values, &mut buffer)?;
+        Ok(buffer)
+    }
+
+    /// Copies from the host.
+    pub(crate) fn write<T: Copy>(&self, from: &[T], to: &mut Slice<T>) -> Result<()> {
+        assert_eq!(from.len(), to.len);
+        if from.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: values of the formats and integers that kernels take, which have no padding.
+        let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr().cast(), size_of_val(from)) };
+        self.runtime().copy_in(bytes, to.address)
+    }
+
+    /// Copies to the host, when all work on `from` is done.
+    pub(crate) fn read<T: Copy>(&self, from: &Slice<T>, to: &mut [T]) -> Result<()> {
+        assert_eq!(from.len, to.len());
+        if to.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: as in `write`, and every pattern of bits is a value of these types.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(to.as_mut_ptr().cast(), size_of_val(to)) };
+        self.runtime().copy_out(from.address, bytes)
+    }
+}

@@ -1,0 +1,103 @@
+//! What a GPU must be able to do, whoever made it: memory, copies, launches in order on one stream, and graphs of launches.
+
+use crate::error::Result;
+use std::ffi::c_void;
+
+/// Threads of a block, in every kernel.
+pub(super) const BLOCK: usize = 256;
+
+/// Most arguments of a kernel.
+pub(super) const MAX_ARGUMENTS: usize = 24;
+
+/// A kernel of the runtime that found it.
+#[derive(Clone, Copy)]
+pub(super) struct Kernel(pub usize);
+
+// SAFETY: a handle; who uses it goes through the runtime that made it.
+unsafe impl Send for Kernel {}
+// SAFETY: as above.
+unsafe impl Sync for Kernel {}
+
+/// An array as kernels take it: `In` and `Out` of `kernels/portability.h`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct View {
+    pub address: u64,
+    pub len: i64,
+}
+
+impl View {
+    /// For an argument that the kernel does not look at.
+    pub const NONE: View = View { address: 0, len: 0 };
+}
+
+/// A type that kernels take by value.
+///
+/// # Safety
+/// The kernel's type has the same size and layout.
+pub(super) unsafe trait Argument {
+    /// Where the value lies, and its size.
+    fn parts(&self) -> (*mut c_void, u8);
+}
+
+macro_rules! argument {
+    ($($t:ty),*) => {
+        $(
+            // SAFETY: a C type, or one with the layout of one.
+            unsafe impl Argument for $t {
+                fn parts(&self) -> (*mut c_void, u8) {
+                    ((&raw const *self).cast_mut().cast(), size_of::<$t>() as u8)
+                }
+            }
+        )*
+    };
+}
+
+argument!(i32, i64, f64, View);
+
+/// Where the arguments of a launch lie, and their sizes.
+pub(super) struct Arguments {
+    pub pointers: [*mut c_void; MAX_ARGUMENTS],
+    pub sizes: [u8; MAX_ARGUMENTS],
+    pub count: usize,
+}
+
+/// Launches that were captured, to be run again in one piece.
+pub(super) trait Graph: Send + Sync {
+    /// Runs them, in order with everything else on the stream.
+    fn replay(&self) -> Result<()>;
+}
+
+/// One device with one stream. Everything happens in the order of the calls; calls return before the device is done, unless they say so.
+pub(super) trait Runtime: Send + Sync {
+    /// The device, for people.
+    fn description(&self) -> String;
+    /// Device memory, aligned to 256 bytes.
+    fn allocate(&self, bytes: usize) -> Result<u64>;
+    /// Gives back what `allocate` gave.
+    fn free(&self, address: u64);
+    /// Sets bytes to zero.
+    fn clear(&self, address: u64, bytes: usize) -> Result<()>;
+    /// Copies from the host; waits until `from` may change.
+    fn copy_in(&self, from: &[u8], to: u64) -> Result<()>;
+    /// Copies to the host; waits for all work before it.
+    fn copy_out(&self, from: u64, to: &mut [u8]) -> Result<()>;
+    /// Whether an address is one of this device's memory, and not of the host's.
+    fn holds(&self, address: u64) -> bool;
+    /// Lets the stream wait for what was begun on the default stream, on which callers work who have no stream of their own.
+    fn follow_default_stream(&self) -> Result<()>;
+    /// Waits for all work.
+    fn synchronize(&self) -> Result<()>;
+    /// A kernel by its name.
+    fn kernel(&self, name: &str) -> Result<Kernel>;
+    /// Runs a kernel.
+    ///
+    /// # Safety
+    /// The arguments are those of the kernel, and the arrays among them live until the work is done.
+    unsafe fn launch(&self, kernel: Kernel, blocks: usize, arguments: &mut Arguments) -> Result<()>;
+    /// The stream as CUDA's libraries take it, if it is one of CUDA.
+    #[cfg(terrace_cuda)]
+    fn cuda_stream(&self) -> Option<usize>;
+    /// Captures what `work` launches, without running it. Nothing in it waits or copies to the host.
+    fn capture(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Box<dyn Graph>>;
+}

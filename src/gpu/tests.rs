@@ -1,0 +1,336 @@
+//! Every kernel against the host, on simulated GPUs with warps of 32 and 64 lanes in both orders, and on `cuda:0` where TERRACE_TEST_CUDA is
+//! set.
+
+use super::csr::Csr;
+use super::product::Placed;
+use super::sliced_ell::{Plan, SlicedEll};
+use super::{Gpu, Slice};
+use crate::backend::{Backend, Columns, Operator, Place};
+use crate::context::{Context, DeviceKind};
+use crate::host::spmv::Sums;
+use crate::host::{Host, hash};
+use crate::scalar::{Number, Scalar};
+use crate::sparse::{Block, SharedCsr};
+use half::{bf16, f16};
+
+/// Around warps, blocks and the parts of inner products.
+const SIZES: &[usize] = &[0, 1, 31, 32, 33, 63, 65, 255, 256, 257, 2049, 10_000];
+
+fn devices() -> Vec<Gpu> {
+    let mut all = Vec::new();
+    #[cfg(terrace_sim)]
+    for warp in [32, 64] {
+        all.push(Gpu::open(DeviceKind::Sim, warp).unwrap());
+        all.push(Gpu::reversed_sim(warp).unwrap());
+    }
+    if std::env::var_os("TERRACE_TEST_CUDA").is_some() {
+        all.push(Gpu::open(DeviceKind::Cuda, 0).unwrap());
+    }
+    all
+}
+
+fn host() -> Host {
+    Host::new(&Context::new("host:1").unwrap())
+}
+
+/// Numbers between -1 and 1 that every format holds exactly.
+fn values<T: Number>(n: usize, seed: u64) -> Vec<T> {
+    (0..n).map(|i| T::from_f64((hash(i, seed) % 65) as f64 / 32.0 - 1.0)).collect()
+}
+
+fn download<T: Scalar>(gpu: &Gpu, x: &Slice<T>) -> Vec<T> {
+    let mut out = vec![T::ZERO; x.len()];
+    gpu.read(x, &mut out).unwrap();
+    out
+}
+
+/// As equal as another order of summation leaves numbers of size `scale`.
+fn close<T: Scalar>(x: &[T], y: &[T], scale: f64, what: &str) {
+    assert_eq!(x.len(), y.len(), "{what}");
+    let bound = 16.0 * T::EPSILON.to_f64() * scale;
+    for (i, (x, y)) in x.iter().zip(y).enumerate() {
+        assert!((x.to_f64() - y.to_f64()).abs() <= bound, "{what}: element {i} is {x}, should be {y}");
+    }
+}
+
+fn vector_operations<T: Scalar>() {
+    let host = host();
+    let nan = T::from_f64(f64::NAN);
+    for gpu in devices() {
+        for &n in SIZES {
+            let (x, y): (Vec<T>, Vec<T>) = (values(n, 1), values(n, 2));
+            let what = format!("{} on {n} elements of {}", gpu.description(), T::PRECISION.name());
+            let there = gpu.upload(&x).unwrap();
+            for (alpha, beta) in [(2.0, 0.0), (-1.5, 1.0), (0.5, -2.0)] {
+                let (alpha, beta) = (T::from_f64(alpha), T::from_f64(beta));
+                // A result that is not read may hold anything.
+                let before: Vec<T> = if beta == T::ZERO { vec![nan; n] } else { y.clone() };
+                let mut expected = before.clone();
+                host.axpby(alpha, &x, beta, &mut expected);
+                let mut result = gpu.upload(&before).unwrap();
+                gpu.axpby(alpha, &there, beta, &mut result);
+                assert_eq!(download(&gpu, &result), expected, "axpby of {what}");
+            }
+            let mut filled = gpu.upload(&vec![nan; n]).unwrap();
+            gpu.fill(T::from_f64(0.75), &mut filled);
+            gpu.scale(T::from_f64(-2.0), &mut filled);
+            assert_eq!(download(&gpu, &filled), vec![T::from_f64(-1.5); n], "fill and scale of {what}");
+            gpu.copy(&there, &mut filled);
+            assert_eq!(download(&gpu, &filled), x, "copy of {what}");
+            let (mut wide, mut narrow) = (gpu.zeroed::<f64>(n).unwrap(), gpu.zeroed::<f32>(n).unwrap());
+            gpu.copy(&there, &mut wide);
+            gpu.copy(&wide, &mut narrow);
+            gpu.copy(&narrow, &mut filled);
+            assert_eq!(download(&gpu, &filled), x, "conversions of {what}");
+            let expected = host.dot(&x, &y);
+            let dot = gpu.dot(&there, &gpu.upload(&y).unwrap());
+            assert!((dot - expected).abs() <= 1e-13 * n as f64, "dot of {what}: {dot}, should be {expected}");
+            assert_eq!(gpu.norm(&gpu.zeroed::<T>(n).unwrap()), 0.0);
+            let d: Vec<f32> = values(n, 14);
+            let (mut here, mut rescaled) = (vec![0.0_f32; n], gpu.zeroed::<f32>(n).unwrap());
+            let (peak, found) = (
+                host.convert(0.5, Some(&d), &x, &mut here),
+                gpu.convert(0.5, Some(&gpu.upload(&d).unwrap()), &there, &mut rescaled),
+            );
+            assert_eq!((download(&gpu, &rescaled), found), (here, peak), "conversion of {what}");
+            gpu.rescale(-0.25, None, &there, &mut wide);
+            let expected: Vec<f64> = x.iter().map(|v| -0.25 * v.to_f64()).collect();
+            assert_eq!(download(&gpu, &wide), expected, "conversion of {what}");
+            assert_eq!(gpu.peak(&there), host.peak(&x), "largest of {what}");
+            if n > 0 {
+                let mut broken = x.clone();
+                broken[n / 2] = nan;
+                assert!(gpu.peak(&gpu.upload(&broken).unwrap()).is_nan(), "largest of {what}");
+            }
+            gpu.status().unwrap();
+        }
+    }
+}
+
+#[test]
+fn vector_operations_are_those_of_the_host() {
+    vector_operations::<f64>();
+    vector_operations::<f32>();
+}
+
+#[test]
+fn inner_products_do_not_depend_on_the_order_of_threads() {
+    for pair in devices().chunks(2).filter(|pair| pair.len() == 2) {
+        let (x, y): (Vec<f64>, Vec<f64>) = (values(70_001, 3), values(70_001, 4));
+        let x: Vec<f64> = x.iter().enumerate().map(|(i, v)| v / (i + 1) as f64).collect();
+        let dot = |gpu: &Gpu| gpu.dot(&gpu.upload(&x).unwrap(), &gpu.upload(&y).unwrap());
+        assert_eq!(dot(&pair[0]), dot(&pair[1]));
+    }
+}
+
+fn diagonals<S: Number, T: Scalar>() {
+    let host = host();
+    for gpu in devices() {
+        for width in [1, 2, 3, 6] {
+            for blocks in [0, 1, 85, 86, 300] {
+                let n = width * blocks;
+                let (d, x, y): (Vec<S>, Vec<T>, Vec<T>) = (values(n * width, 5), values(n, 6), values(n, 7));
+                let (there_d, there_x) = (gpu.upload(&d).unwrap(), gpu.upload(&x).unwrap());
+                let (mut set, mut added) = (vec![T::from_f64(f64::NAN); n], y.clone());
+                let mut there_set = gpu.upload(&set).unwrap();
+                let mut there_added = gpu.upload(&y).unwrap();
+                host.scale_by(&d, &x, &mut set);
+                host.add_scaled_by(&d, &x, &mut added);
+                gpu.scale_by(&there_d, &there_x, &mut there_set);
+                gpu.add_scaled_by(&there_d, &there_x, &mut there_added);
+                let what = format!("{}, {blocks} blocks of {width}", gpu.description());
+                close(&download(&gpu, &there_set), &set, width as f64, &what);
+                close(&download(&gpu, &there_added), &added, 1.0 + width as f64, &what);
+                gpu.status().unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn diagonals_of_every_format_are_those_of_the_host() {
+    diagonals::<f64, f64>();
+    diagonals::<f32, f32>();
+    diagonals::<f16, f32>();
+    diagonals::<bf16, f64>();
+}
+
+/// A matrix with empty rows, a dense row in the middle, and rows of `length` entries; `rows` and `cols` count blocks.
+fn irregular<S: Number>(rows: usize, cols: usize, block: Block, length: usize) -> SharedCsr<S> {
+    let (mut offsets, mut columns) = (vec![0_i64], Vec::new());
+    for i in 0..rows {
+        let count = match i {
+            _ if i % 7 == 3 => 0,
+            _ if i == rows / 2 => cols,
+            _ => (length + i % 3).min(cols),
+        };
+        let mut row: Vec<i32> = (0..cols).map(|c| c as i32).collect();
+        row.sort_by_key(|c| hash(*c as usize, i as u64));
+        row.truncate(count);
+        row.sort_unstable();
+        columns.extend(row);
+        offsets.push(columns.len() as i64);
+    }
+    let mut a = crate::sparse::Csr::<S>::with_pattern(rows, cols, block, offsets, columns).unwrap();
+    a.values = values(a.values.len(), 11);
+    a.into_shared()
+}
+
+fn products<S: Number, X: Scalar, Y: Scalar>(gpu: &Gpu, matrix: &SharedCsr<S>) {
+    let host = host();
+    let a = matrix.view();
+    let (rows, cols) = (a.scalar_rows(), a.scalar_cols());
+    let what = format!(
+        "{}, {} of {rows} x {cols}, {} {} {}",
+        gpu.description(),
+        a.block.format(),
+        S::PRECISION.name(),
+        X::PRECISION.name(),
+        Y::PRECISION.name()
+    );
+    let here: Box<dyn Operator<Host, X, Y>> = host.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
+    let formats: Vec<Box<dyn Operator<Gpu, X, Y>>> = if a.block == Block::SCALAR {
+        let (narrow, wide) = (Plan::new(&a, 8).unwrap(), Plan::new(&a, 16).unwrap());
+        vec![
+            Box::new(Placed(Csr::new::<X, Y>(gpu, &a).unwrap())),
+            Box::new(Placed(SlicedEll::<S, u8>::new::<X, Y>(gpu, &a, &narrow).unwrap())),
+            Box::new(Placed(SlicedEll::<S, u16>::new::<X, Y>(gpu, &a, &wide).unwrap())),
+        ]
+    } else {
+        vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()]
+    };
+    for there in formats {
+        compare(gpu, &*here, &*there, (rows, cols), &format!("{}, {what}", there.format()));
+        assert_eq!(there.precision(), S::PRECISION);
+    }
+}
+
+/// All forms of a product, on the host and on a device.
+fn compare<X: Scalar, Y: Scalar>(
+    gpu: &Gpu,
+    here: &dyn Operator<Host, X, Y>,
+    there: &dyn Operator<Gpu, X, Y>,
+    (rows, cols): (usize, usize),
+    what: &str,
+) {
+    assert_eq!(there.rows(), rows);
+    let (x, y, b): (Vec<X>, Vec<Y>, Vec<Y>) = (values(cols, 8), values(rows, 9), values(rows, 10));
+    let (there_x, there_b) = (gpu.upload(&x).unwrap(), gpu.upload(&b).unwrap());
+    let scale = cols as f64;
+    for (alpha, beta) in [(1.0, 0.0), (-0.5, 1.0), (2.0, -1.5)] {
+        let (alpha, beta) = (Y::from_f64(alpha), Y::from_f64(beta));
+        let before = if beta == Y::ZERO { vec![Y::from_f64(f64::NAN); rows] } else { y.clone() };
+        let mut expected = before.clone();
+        here.apply(alpha, &x, beta, &mut expected).unwrap();
+        let mut result = gpu.upload(&before).unwrap();
+        there.apply(alpha, &there_x, beta, &mut result).unwrap();
+        close(&download(gpu, &result), &expected, scale, what);
+    }
+    let mut expected = vec![Y::from_f64(f64::NAN); rows];
+    let mut result = gpu.upload(&expected).unwrap();
+    here.residual(&b, &x, &mut expected).unwrap();
+    there.residual(&there_b, &there_x, &mut result).unwrap();
+    close(&download(gpu, &result), &expected, scale, &format!("residual, {what}"));
+    gpu.status().unwrap();
+}
+
+fn every_precision<S: Number>(gpu: &Gpu, rows: usize, cols: usize, block: Block, length: usize) {
+    let matrix = irregular::<S>(rows, cols, block, length);
+    products::<S, f64, f64>(gpu, &matrix);
+    products::<S, f32, f32>(gpu, &matrix);
+    products::<S, f64, f32>(gpu, &matrix);
+    products::<S, f32, f64>(gpu, &matrix);
+}
+
+#[test]
+fn scalar_products_are_those_of_the_host() {
+    for gpu in devices() {
+        // Rows of each length that has its own number of lanes, and around slices and blocks of the launch.
+        for (rows, cols, length) in
+            [(0, 0, 0), (1, 1, 1), (63, 40, 3), (129, 100, 7), (65, 200, 14), (33, 300, 30), (17, 300, 90)]
+        {
+            every_precision::<f64>(&gpu, rows, cols, Block::SCALAR, length);
+        }
+        every_precision::<f32>(&gpu, 129, 100, Block::SCALAR, 7);
+        every_precision::<f16>(&gpu, 129, 100, Block::SCALAR, 7);
+        every_precision::<bf16>(&gpu, 129, 100, Block::SCALAR, 7);
+    }
+}
+
+#[test]
+fn block_products_are_those_of_the_host() {
+    for gpu in devices() {
+        for (rows, cols) in [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (8, 8), (3, 6), (6, 3), (1, 3)] {
+            products::<f64, f64, f64>(&gpu, &irregular(9, 11, Block { rows, cols }, 4));
+        }
+        let block = Block::square(3);
+        every_precision::<f32>(&gpu, 17, 17, block, 5);
+        every_precision::<f16>(&gpu, 17, 17, block, 5);
+        every_precision::<bf16>(&gpu, 17, 17, block, 5);
+        products::<f64, f64, f64>(&gpu, &irregular(0, 0, block, 0));
+    }
+}
+
+fn dense<S: Number, V: Scalar>() {
+    let host = host();
+    for gpu in devices() {
+        for n in [0, 1, 7, 31, 33, 100] {
+            let (values, x): (Vec<S>, Vec<V>) = (values(n * n, 12), values(n, 13));
+            let here: Box<dyn Operator<Host, V>> = host.dense(n, values.clone()).unwrap();
+            let there: Box<dyn Operator<Gpu, V>> = gpu.dense(n, values).unwrap();
+            let mut expected = vec![V::from_f64(f64::NAN); n];
+            let mut result = gpu.upload(&expected).unwrap();
+            here.apply(V::from_f64(0.5), &x, V::ZERO, &mut expected).unwrap();
+            there.apply(V::from_f64(0.5), &gpu.upload(&x).unwrap(), V::ZERO, &mut result).unwrap();
+            close(&download(&gpu, &result), &expected, n as f64, &format!("dense {n}, {}", gpu.description()));
+        }
+    }
+}
+
+#[test]
+fn dense_products_are_those_of_the_host() {
+    dense::<f64, f64>();
+    dense::<f32, f64>();
+    dense::<f16, f32>();
+    dense::<bf16, f32>();
+}
+
+#[test]
+#[cfg(terrace_sim)]
+fn what_a_gpu_leaves_undefined_is_an_error_in_the_simulation() {
+    use super::runtime::View;
+    use crate::error::Status;
+    let gpu = Gpu::open(DeviceKind::Sim, 32).unwrap();
+    let x = gpu.zeroed::<f64>(10).unwrap();
+    let fill = gpu.runtime().kernel("fill_f64").unwrap();
+    // One element more than the array has.
+    let error = gpu.launch(fill, 11, &[&11_i64, &1.0_f64, &x.view()]).unwrap_err();
+    assert_eq!(error.status, Status::Internal);
+    assert!(
+        error.message.contains("fill_f64") && error.message.contains("a write at 10 of 10 by thread 10"),
+        "{error}"
+    );
+    let error = gpu.launch(fill, 10, &[&10_i32, &1.0_f64, &x.view()]).unwrap_err();
+    assert!(error.message.contains("sizes"), "{error}");
+    assert_eq!(gpu.runtime().kernel("fill_f8").err().map(|e| e.status), Some(Status::Unsupported));
+
+    let fault = |name: &str, arguments: &[&dyn super::Argument]| {
+        let kernel = gpu.runtime().kernel(name).unwrap();
+        gpu.launch(kernel, 1, arguments)
+    };
+    let error = fault("fault_barrier", &[&x.view()]).unwrap_err();
+    assert!(error.message.contains("barrier that others have passed by"), "{error}");
+    let error = fault("fault_exchange", &[&x.view()]).unwrap_err();
+    assert!(error.message.contains("while others have ended"), "{error}");
+    let error = fault("fault_shared", &[&8_i32, &x.view()]).unwrap_err();
+    assert!(error.message.contains("shared memory at 8 of 8"), "{error}");
+    fault("fault_shared", &[&7_i32, &x.view()]).unwrap();
+    assert!(download(&gpu, &x)[0].is_nan(), "shared memory that nothing wrote is not a number");
+
+    // A failure that could not be returned is told by the next call that can.
+    let short = View { address: x.view().address, len: 3 };
+    gpu.keep(gpu.launch(fill, 10, &[&10_i64, &1.0_f64, &short]));
+    assert!(gpu.dot(&x, &x).is_nan());
+    assert!(gpu.status().unwrap_err().message.contains("a write at 3 of 3"));
+    assert!(gpu.synchronize().is_err());
+}

@@ -1,0 +1,53 @@
+//! Set-up for the host: what it computed is already where it is used.
+
+use super::Host;
+use super::dense::Dense;
+use super::operator::Stored;
+use super::spmv::Sums;
+use crate::backend::{Columns, Operator, Place, Preconditioner};
+use crate::error::Result;
+use crate::scalar::{Number, Scalar};
+use crate::smooth::Smoother;
+use crate::sparse::SharedCsr;
+
+impl Place for Host {
+    fn array<S: Number>(&self, values: Vec<S>) -> Result<Vec<S>> {
+        Ok(values)
+    }
+
+    fn matrix<S: Number, X: Number, Y: Number>(
+        &self,
+        matrix: SharedCsr<S>,
+        columns: Columns,
+        sums: Sums,
+    ) -> Result<Box<dyn Operator<Host, X, Y>>> {
+        let stored = match columns {
+            Columns::Shared => Stored::new(self, matrix),
+            Columns::Compact => Stored::compact(self, matrix)?,
+        };
+        Ok(Box::new(stored.with_sums(sums)))
+    }
+
+    fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Host, V>>> {
+        Ok(Box::new(Dense::new(self, n, values)))
+    }
+
+    fn host_smoother<V: Number>(
+        &self,
+        _: &str,
+        smoother: Box<dyn Smoother<Host, V>>,
+    ) -> Result<Box<dyn Smoother<Host, V>>> {
+        Ok(smoother)
+    }
+
+    fn host_operator<T: Scalar>(&self, operator: Box<dyn Operator<Host, T>>) -> Result<Box<dyn Operator<Host, T>>> {
+        Ok(operator)
+    }
+
+    fn host_preconditioner<T: Scalar>(
+        &self,
+        preconditioner: Box<dyn Preconditioner<Host, T>>,
+    ) -> Result<Box<dyn Preconditioner<Host, T>>> {
+        Ok(preconditioner)
+    }
+}

@@ -1,0 +1,239 @@
+//! Whole solves on a GPU, by the iterations that the host needs: on simulated GPUs, and on `cuda:0` where TERRACE_TEST_CUDA is set.
+
+use std::sync::Arc;
+use terrace::{Amg, Config, Context, Guess, Matrix, Report, Solver, Status, gallery};
+
+/// Keys and values.
+type Options = &'static [(&'static str, &'static str)];
+
+const DEFAULTS: Options = &[];
+const MIXED: Options = &[("precision.matrix", "f64,f32,f16"), ("precision.vector", "f64,f32")];
+const NARROW: Options = &[
+    ("precision.matrix", "f16"),
+    ("precision.transfer", "bf16"),
+    ("precision.smoother", "f16"),
+    ("precision.vector", "f32"),
+];
+
+fn devices() -> Vec<&'static str> {
+    let mut all = Vec::new();
+    for device in ["sim:32", "sim:64"] {
+        match Context::new(device) {
+            Ok(_) => all.push(device),
+            Err(error) => assert!(error.message.contains("no C++ compiler"), "{error}"),
+        }
+    }
+    if std::env::var_os("TERRACE_TEST_CUDA").is_some() {
+        all.push("cuda:0");
+    }
+    all
+}
+
+fn config(options: Options) -> Config {
+    let mut config = Config::new();
+    // Small problems shall have several levels.
+    config.set_int("amg.coarsest.max_rows", 20).unwrap();
+    for (key, value) in options {
+        config.set_str(key, value).unwrap();
+    }
+    config
+}
+
+fn problem(name: &str) -> Arc<Matrix> {
+    Arc::new(gallery::parse(name).unwrap().into_matrix().unwrap())
+}
+
+fn solver(device: &str, matrix: &Arc<Matrix>, options: Options) -> Solver {
+    let mut solver = Solver::new(&Context::new(device).unwrap(), &config(options));
+    solver.setup(Some(matrix)).unwrap();
+    solver
+}
+
+fn solve(device: &str, matrix: &Arc<Matrix>, options: Options) -> (Vec<f64>, Report) {
+    let mut solver = solver(device, matrix, options);
+    let b = gallery::random_vector(matrix.rows()).unwrap();
+    let mut x = vec![f64::NAN; b.len()];
+    assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{device} {options:?}");
+    (x, solver.report())
+}
+
+/// A problem with options takes as many iterations as on the host, or one more or less.
+fn same_iterations(name: &str, options: Options) {
+    let matrix = problem(name);
+    let (_, expected) = solve("host:1", &matrix, options);
+    for device in devices() {
+        let (x, report) = solve(device, &matrix, options);
+        let (found, wanted) = (report.solves[0].iterations, expected.solves[0].iterations);
+        assert!(found.abs_diff(wanted) <= 1, "{name} on {device} {options:?}: {found} iterations, host {wanted}");
+        assert!(report.solves[0].true_residual <= 1e-8);
+        assert_eq!(report.levels.len(), expected.levels.len());
+        assert!(report.levels.len() > 1, "{name} has one level only");
+        let (again, _) = solve(device, &matrix, options);
+        assert_eq!(x, again, "{name} on {device} {options:?}: two runs differ");
+    }
+}
+
+#[test]
+fn scalar_problems_take_the_iterations_of_the_host() {
+    for name in ["poisson5:30", "poisson7:8", "poisson27:8", "jumps:8", "random_m_matrix:700"] {
+        same_iterations(name, DEFAULTS);
+    }
+}
+
+#[test]
+fn precisions_take_the_iterations_of_the_host() {
+    for options in [MIXED, NARROW] {
+        same_iterations("poisson7:8", options);
+        same_iterations("elasticity:4", options);
+    }
+}
+
+#[test]
+fn blocks_with_rigid_body_modes_take_the_iterations_of_the_host() {
+    same_iterations("elasticity:4", DEFAULTS);
+    same_iterations("elasticity:4", &[("amg.smoother.type", "l1_jacobi"), ("amg.smoother.diagonal", "point")]);
+}
+
+#[test]
+fn methods_smoothers_and_cycles_take_the_iterations_of_the_host() {
+    for options in [
+        [("solver.type", "fcg"), ("amg.smoother.type", "jacobi")],
+        [("solver.type", "gmres"), ("amg.smoother.type", "chebyshev")],
+        [("solver.type", "fgmres"), ("amg.cycle.type", "w")],
+        [("solver.type", "bicgstab"), ("amg.cycle.type", "f")],
+        [("solver.type", "fcg"), ("amg.cycle.type", "k")],
+        [("solver.type", "richardson"), ("solver.norm", "preconditioned")],
+        [("solver.preconditioner", "none"), ("amg.cycle.type", "v")],
+    ] {
+        let options: Options = Box::leak(Box::new(options));
+        let matrix = problem("poisson5:16");
+        let (_, expected) = solve("host:1", &matrix, options);
+        for device in devices() {
+            let (_, report) = solve(device, &matrix, options);
+            let (found, wanted) = (report.solves[0].iterations, expected.solves[0].iterations);
+            assert!(found.abs_diff(wanted) <= 1, "{device} {options:?}: {found} iterations, host {wanted}");
+        }
+    }
+}
+
+#[test]
+fn several_right_hand_sides_guesses_and_updates_work_as_on_the_host() {
+    for device in devices() {
+        let matrix = problem("poisson5:16");
+        let mut solver = solver(device, &matrix, DEFAULTS);
+        let n = matrix.rows();
+        let b: Vec<f64> = (0..2 * n).map(|i| if i < n { 1.0 } else { 2.0 }).collect();
+        let mut x = vec![f64::NAN; 2 * n];
+        assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);
+        assert!((0..n).all(|i| (x[n + i] - 2.0 * x[i]).abs() < 1e-5 * x[i].abs()));
+
+        // From the solution there is nothing to do.
+        assert_eq!(solver.solve(&b, &mut x, Guess::Given).unwrap(), Status::Success);
+        assert_eq!(solver.report().solves[1].iterations, 0);
+
+        let doubled: Vec<f64> = gallery::parse("poisson5:16").unwrap().matrix.values.iter().map(|v| 2.0 * v).collect();
+        matrix.update_values(doubled.into()).unwrap();
+        solver.update().unwrap();
+        let mut halved = vec![f64::NAN; 2 * n];
+        assert_eq!(solver.solve(&b, &mut halved, Guess::Zero).unwrap(), Status::Success);
+        assert!((0..n).all(|i| (x[i] - 2.0 * halved[i]).abs() < 1e-5 * x[i].abs()));
+    }
+}
+
+#[test]
+fn an_application_in_either_precision_is_that_of_the_host() {
+    let matrix = problem("poisson5:16");
+    let b = gallery::random_vector(matrix.rows()).unwrap();
+    let narrow: Vec<f32> = b.iter().map(|v| *v as f32).collect();
+    let config = config(DEFAULTS);
+    let apply = |device: &str| {
+        let mut amg = Amg::setup(&Context::new(device).unwrap(), &matrix, &config).unwrap();
+        let (mut x, mut y) = (vec![f64::NAN; b.len()], vec![f32::NAN; b.len()]);
+        // Again and again: the first time it is run, the second captured, the third replayed.
+        for _ in 0..3 {
+            x.fill(f64::NAN);
+            amg.apply(&b, &mut x).unwrap();
+        }
+        amg.apply(&narrow, &mut y).unwrap();
+        (x, y)
+    };
+    let (x, y) = apply("host:1");
+    for device in devices() {
+        let (found, found_narrow) = apply(device);
+        assert!(x.iter().zip(&found).all(|(x, f)| (x - f).abs() <= 1e-13 * (1.0 + x.abs())), "{device}");
+        assert!(y.iter().zip(&found_narrow).all(|(y, f)| (y - f).abs() <= 1e-5 * (1.0 + y.abs())), "{device}");
+    }
+}
+
+#[test]
+fn singular_systems_are_solved() {
+    for device in devices() {
+        let mut a = gallery::parse("poisson5:12").unwrap().matrix;
+        for i in 0..a.rows {
+            let row = a.offsets[i] as usize..a.offsets[i + 1] as usize;
+            let others: f64 = row.clone().filter(|&k| a.columns[k] as usize != i).map(|k| a.values[k]).sum();
+            let diagonal = row.clone().find(|&k| a.columns[k] as usize == i).unwrap();
+            a.values[diagonal] = -others;
+        }
+        let matrix = Arc::new(Matrix::from_csr(a).unwrap());
+        let (x, _) = solve(device, &matrix, &[("solver.null_space", "constant")]);
+        assert!(x.iter().sum::<f64>().abs() < 1e-10);
+    }
+}
+
+#[test]
+fn solvers_in_f32_work_and_refuse_other_vectors() {
+    for device in devices() {
+        let matrix = problem("poisson5:16");
+        let options = &[("solver.precision", "f32"), ("precision.vector", "f32"), ("solver.tolerance", "1e-4")];
+        let mut solver = solver(device, &matrix, options);
+        let (b, mut x) = (vec![1.0_f32; matrix.rows()], vec![f32::NAN; matrix.rows()]);
+        assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);
+        let error = solver.solve(&[1.0_f64; 256], &mut [0.0; 256], Guess::Zero).unwrap_err();
+        assert_eq!(error.status, Status::InvalidArgument);
+    }
+}
+
+#[test]
+fn what_gpus_cannot_do_is_refused() {
+    let matrix = problem("poisson5:16");
+    for device in devices() {
+        let context = Context::new(device).unwrap();
+        for (key, value) in [
+            ("amg.smoother.type", "gauss_seidel"),
+            ("amg.smoother.type", "l1_gauss_seidel"),
+            ("amg.smoother.gauss_seidel.direction", "backward"),
+            ("precision.vector", "f64,f16"),
+            ("precision.accumulate", "storage"),
+        ] {
+            let mut config = Config::new();
+            config.set_str(key, value).unwrap();
+            let error = Amg::setup(&context, &matrix, &config).err().unwrap();
+            assert_eq!(error.status, Status::Unsupported);
+            assert!(error.message.contains(key), "{error}");
+        }
+        let mut solver = Solver::new(&context, &Config::new());
+        solver.set_operator(matrix.rows(), Box::new(|_, _| 0));
+        assert_eq!(solver.setup(Some(&matrix)).unwrap_err().status, Status::Unsupported);
+    }
+}
+
+#[test]
+fn several_contexts_on_several_threads_do_not_disturb_each_other() {
+    let matrix = problem("poisson5:20");
+    for device in devices() {
+        let (expected, _) = solve(device, &matrix, DEFAULTS);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| assert_eq!(solve(device, &matrix, DEFAULTS).0, expected));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_device_that_is_not_there_is_a_status() {
+    for device in ["cuda:4711", "sim:7"] {
+        assert_eq!(Context::new(device).err().unwrap().status, Status::Device);
+    }
+}
