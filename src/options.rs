@@ -35,7 +35,7 @@ pub enum Kind {
     /// Names of number formats from the finest level downward, separated by commas; the last repeats. `preset` is what
     /// `precision.preset` says, `input` the format of the matrix that was handed over, `auto` the library's choice.
     Precisions,
-    /// A name for the number formats of all parts of all levels, see [`crate::config::Preset`].
+    /// A name for the number formats of all parts of all levels.
     PrecisionPreset,
     /// Whole numbers in a closed range from the finest level downward, separated by commas; the last repeats.
     Ints {

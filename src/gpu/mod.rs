@@ -1,5 +1,5 @@
 //! The GPU backend: vectors are device memory, operators are kernels of `kernels/`, in the order of the calls on one stream. What differs
-//! between CUDA and the simulation on the CPU is behind [`runtime::Runtime`].
+//! between CUDA and the simulation on the CPU is behind `runtime::Runtime`.
 //!
 //! Operations that return nothing keep their failure; [`crate::backend::Backend::status`] and everything that can fail tell it.
 
