@@ -65,18 +65,6 @@ pub enum NumbersRef<'a> {
     BF16(&'a [bf16]),
 }
 
-/// Values of any format, to fill.
-pub enum NumbersMut<'a> {
-    /// f64.
-    F64(&'a mut [f64]),
-    /// f32.
-    F32(&'a mut [f32]),
-    /// f16.
-    F16(&'a mut [f16]),
-    /// bf16.
-    BF16(&'a mut [bf16]),
-}
-
 /// A type that values are stored in, and converted from in registers.
 pub trait Number: Copy + Debug + Default + PartialEq + Send + Sync + 'static {
     /// The type of arithmetic on it, at least f32.
@@ -96,8 +84,6 @@ pub trait Number: Copy + Debug + Default + PartialEq + Send + Sync + 'static {
     fn narrow(value: Self::Wide) -> Self;
     /// Values of this type as those of any type.
     fn numbers(x: &[Self]) -> NumbersRef<'_>;
-    /// Values of this type as those of any type.
-    fn numbers_mut(x: &mut [Self]) -> NumbersMut<'_>;
     /// Conversion in registers; the identity when the types are equal.
     #[inline(always)]
     fn cast<U: Number>(self) -> U {
@@ -130,9 +116,6 @@ macro_rules! number {
             }
             fn numbers(x: &[Self]) -> NumbersRef<'_> {
                 NumbersRef::$precision(x)
-            }
-            fn numbers_mut(x: &mut [Self]) -> NumbersMut<'_> {
-                NumbersMut::$precision(x)
             }
         }
     };
