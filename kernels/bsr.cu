@@ -7,15 +7,15 @@ constexpr int GROUP = 32;
 // Entries whose loads are under way at the same time.
 constexpr int BSR_BATCH = 4;
 
-template <class S, class X, class Y>
-DEVICE void bsr(i64 rows, int br, int bc, int form, f64 alpha, f64 beta, const In<i64> &offsets,
-                const In<i32> &columns, const In<S> &values, const In<X> &x, const In<Y> &b, const Out<Y> &y) {
+template <class S, class X, class A>
+DEVICE void bsr(i64 rows, int br, int bc, const In<i64> &offsets, const In<i32> &columns, const In<S> &values,
+                const In<X> &x, const Finish &f) {
     const i64 row = global_index() / GROUP;
     const int lane = thread_index() % GROUP;
     const int width = GROUP / br;
     const int r = lane / width;
     const int w = lane % width;
-    Y sum = 0;
+    A sum = 0;
     if (row < rows && r < br) {
         const i64 start = offsets[row];
         const int count = static_cast<int>(offsets[row + 1] - start);
@@ -46,7 +46,7 @@ DEVICE void bsr(i64 rows, int br, int bc, int form, f64 alpha, f64 beta, const I
             UNROLL
             for (int j = 0; j < BSR_BATCH; ++j) {
                 if (j < taken) {
-                    sum += Wide<Y>::of(value[j]) * Wide<Y>::of(x[column[j]]);
+                    sum += As<A>::of(value[j]) * As<A>::of(x[column[j]]);
                 }
             }
         }
@@ -55,20 +55,20 @@ DEVICE void bsr(i64 rows, int br, int bc, int form, f64 alpha, f64 beta, const I
     const int base = thread_index() % WARP;
     for (int step = 16; step > 0; step /= 2) {
         if (step < width) {
-            const Y other = shuffle(sum, base + step < WARP ? base + step : base);
+            const A other = shuffle(sum, base + step < WARP ? base + step : base);
             if (w < step && w + step < width && r < br) {
                 sum += other;
             }
         }
     }
     if (row < rows && r < br && w == 0) {
-        finish(form, alpha, beta, b, y, row * br + r, sum);
+        finish(f, row * br + r, sum);
     }
 }
 
-#define BSR(S, X, Y) \
-    KERNEL(bsr_##S##_##X##_##Y, i64 rows, i32 br, i32 bc, i32 form, f64 alpha, f64 beta, In<i64> offsets, \
-           In<i32> columns, In<S> values, In<X> x, In<Y> b, Out<Y> y) { \
-        bsr<S, X, Y>(rows, br, bc, form, alpha, beta, offsets, columns, values, x, b, y); \
+#define BSR(S, X, A) \
+    KERNEL(bsr_##S##_##X##_##A, i64 rows, i32 br, i32 bc, In<i64> offsets, In<i32> columns, In<S> values, In<X> x, \
+           Finish f) { \
+        bsr<S, X, A>(rows, br, bc, offsets, columns, values, x, f); \
     }
-FOR_STORAGE_AND_VECTORS(BSR)
+FOR_STORAGE_VECTOR_AND_SUM(BSR)

@@ -11,10 +11,10 @@ constexpr int SLICE = 32;
 template <class S> constexpr int BATCH = sizeof(S) == 8 ? 4 : 8;
 
 // The sum over slots first, first + STEP, ... of `count`; all arrays begin at the first slot of the slice.
-template <int STEP, class S, class O, class X, class Y>
-DEVICE Y slots_sum(int first, int count, int r, const In<i32> &bases, const In<O> &offsets, const In<S> &values,
+template <int STEP, class S, class O, class X, class A>
+DEVICE A slots_sum(int first, int count, int r, const In<i32> &bases, const In<O> &offsets, const In<S> &values,
                    const In<X> &x) {
-    Y sum = 0;
+    A sum = 0;
     for (int k = first; k < count; k += BATCH<S> * STEP) {
         S value[BATCH<S>];
         i32 column[BATCH<S>];
@@ -29,30 +29,30 @@ DEVICE Y slots_sum(int first, int count, int r, const In<i32> &bases, const In<O
         UNROLL
         for (int j = 0; j < BATCH<S>; ++j) {
             if (k + j * STEP < count) {
-                sum += Wide<Y>::of(value[j]) * Wide<Y>::of(x[column[j]]);
+                sum += As<A>::of(value[j]) * As<A>::of(x[column[j]]);
             }
         }
     }
     return sum;
 }
 
-template <int UNITS, class S, class O, class X, class Y>
-DEVICE void sliced_ell(i64 rows, int form, f64 alpha, f64 beta, const In<i64> &starts, const In<i32> &bases,
-                       const In<O> &offsets, const In<S> &values, const In<X> &x, const In<Y> &b, const Out<Y> &y) {
+template <int UNITS, class S, class O, class X, class A>
+DEVICE void sliced_ell(i64 rows, const In<i64> &starts, const In<i32> &bases, const In<O> &offsets, const In<S> &values,
+                       const In<X> &x, const Finish &f) {
     const int r = thread_index() % SLICE;
     const i64 group = global_index() / SLICE;
     const i64 slice = group / UNITS;
     const int unit = static_cast<int>(group % UNITS);
     const i64 row = slice * SLICE + r;
-    Y sum = 0;
+    A sum = 0;
     if (slice * SLICE < rows) {
         const i64 start = starts[slice];
         const int count = static_cast<int>(starts[slice + 1] - start);
-        sum = slots_sum<UNITS, S, O, X, Y>(unit, count, r, bases.from(start), offsets.from(start * SLICE),
+        sum = slots_sum<UNITS, S, O, X, A>(unit, count, r, bases.from(start), offsets.from(start * SLICE),
                                            values.from(start * SLICE), x);
     }
     if (UNITS > 1) {
-        SHARED(Y, partial, BLOCK);
+        SHARED(A, partial, BLOCK);
         partial[thread_index()] = sum;
         barrier();
         if (unit == 0) {
@@ -63,16 +63,16 @@ DEVICE void sliced_ell(i64 rows, int form, f64 alpha, f64 beta, const In<i64> &s
         }
     }
     if (unit == 0 && row < rows) {
-        finish(form, alpha, beta, b, y, row, sum);
+        finish(f, row, sum);
     }
 }
 
-#define SLICED_ELL_UNITS(S, X, Y, BITS, UNITS) \
-    KERNEL(sliced_ell##BITS##_##S##_##X##_##Y##_##UNITS, i64 rows, i32 form, f64 alpha, f64 beta, In<i64> starts, \
-           In<i32> bases, In<u##BITS> offsets, In<S> values, In<X> x, In<Y> b, Out<Y> y) { \
-        sliced_ell<UNITS, S, u##BITS, X, Y>(rows, form, alpha, beta, starts, bases, offsets, values, x, b, y); \
+#define SLICED_ELL_UNITS(S, X, A, BITS, UNITS) \
+    KERNEL(sliced_ell##BITS##_##S##_##X##_##A##_##UNITS, i64 rows, In<i64> starts, In<i32> bases, \
+           In<u##BITS> offsets, In<S> values, In<X> x, Finish f) { \
+        sliced_ell<UNITS, S, u##BITS, X, A>(rows, starts, bases, offsets, values, x, f); \
     }
-#define SLICED_ELL_BITS(S, X, Y, BITS) \
-    SLICED_ELL_UNITS(S, X, Y, BITS, 1) SLICED_ELL_UNITS(S, X, Y, BITS, 2) SLICED_ELL_UNITS(S, X, Y, BITS, 8)
-#define SLICED_ELL(S, X, Y) SLICED_ELL_BITS(S, X, Y, 8) SLICED_ELL_BITS(S, X, Y, 16)
-FOR_STORAGE_AND_VECTORS(SLICED_ELL)
+#define SLICED_ELL_BITS(S, X, A, BITS) \
+    SLICED_ELL_UNITS(S, X, A, BITS, 1) SLICED_ELL_UNITS(S, X, A, BITS, 2) SLICED_ELL_UNITS(S, X, A, BITS, 8)
+#define SLICED_ELL(S, X, A) SLICED_ELL_BITS(S, X, A, 8) SLICED_ELL_BITS(S, X, A, 16)
+FOR_STORAGE_VECTOR_AND_SUM(SLICED_ELL)

@@ -1,7 +1,7 @@
 //! BSR: 32 lanes for each row of blocks.
 
 use super::csr::Arrays;
-use super::product::{Finish, Product};
+use super::product::{Finish, Product, names};
 use super::runtime::Kernel;
 use super::{Gpu, Slice};
 use crate::error::{Result, fail};
@@ -31,7 +31,7 @@ impl<S: Number> Bsr<S> {
                 a.block.rows
             );
         }
-        let names = [S::PRECISION, X::PRECISION, Y::PRECISION].map(Precision::name).join("_");
+        let names = names::<S, X, Y>();
         let kernel = gpu.runtime().kernel(&format!("bsr_{names}"))?;
         let arrays = Arrays::new(gpu, a)?;
         Ok(Bsr { gpu: gpu.clone(), kernel, block: a.block, shape: (a.rows, a.cols), arrays })
@@ -47,10 +47,9 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Bsr<S> {
         (self.shape.0 * self.block.rows, self.shape.1 * self.block.cols)
     }
 
-    fn run(&self, finish: &Finish, x: &Slice<X>, y: &mut Slice<Y>) -> Result<()> {
+    fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
         let Arrays { offsets, columns, values } = &self.arrays;
         let rows = self.shape.0;
-        let Finish { form, alpha, beta, b } = finish;
         self.gpu.launch(
             self.kernel,
             rows * GROUP,
@@ -58,15 +57,11 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Bsr<S> {
                 &(rows as i64),
                 &(self.block.rows as i32),
                 &(self.block.cols as i32),
-                form,
-                alpha,
-                beta,
                 &offsets.view(),
                 &columns.view(),
                 &values.view(),
                 &x.view(),
-                b,
-                &y.view(),
+                finish,
             ],
         )
     }

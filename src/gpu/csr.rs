@@ -1,6 +1,6 @@
 //! CSR: a group of lanes for each row.
 
-use super::product::{Finish, Product};
+use super::product::{Finish, Product, names};
 use super::runtime::Kernel;
 use super::{Buffer, Gpu, Slice};
 use crate::error::{Result, try_capacity};
@@ -52,7 +52,7 @@ impl<S: Number> Csr<S> {
     pub fn new<X: Number, Y: Number>(gpu: &Gpu, a: &CsrView<'_, S>) -> Result<Csr<S>> {
         assert_eq!(a.block, Block::SCALAR);
         let lanes = lanes(a.nnz(), a.rows);
-        let names = [S::PRECISION, X::PRECISION, Y::PRECISION].map(Precision::name).join("_");
+        let names = names::<S, X, Y>();
         let kernel = gpu.runtime().kernel(&format!("csr_{names}_{lanes}"))?;
         Ok(Csr { gpu: gpu.clone(), kernel, lanes, shape: (a.rows, a.cols), arrays: Arrays::new(gpu, a)? })
     }
@@ -78,25 +78,13 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Csr<S> {
         self.shape
     }
 
-    fn run(&self, finish: &Finish, x: &Slice<X>, y: &mut Slice<Y>) -> Result<()> {
+    fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
         let Arrays { offsets, columns, values } = &self.arrays;
         let rows = self.shape.0;
-        let Finish { form, alpha, beta, b } = finish;
         self.gpu.launch(
             self.kernel,
             rows * self.lanes,
-            &[
-                &(rows as i64),
-                form,
-                alpha,
-                beta,
-                &offsets.view(),
-                &columns.view(),
-                &values.view(),
-                &x.view(),
-                b,
-                &y.view(),
-            ],
+            &[&(rows as i64), &offsets.view(), &columns.view(), &values.view(), &x.view(), finish],
         )
     }
 

@@ -5,7 +5,6 @@ use super::csr::{self, Csr};
 use super::dense::Dense;
 use super::product::Placed;
 use super::sliced_ell::{Plan, SlicedEll};
-use super::vector::vector_index;
 use super::{Buffer, Gpu};
 use crate::backend::{Columns, Operator, Place, Preconditioner};
 use crate::error::{Result, fail};
@@ -53,8 +52,6 @@ impl Place for Gpu {
                 "sums in the format of the result do not exist on GPUs (option precision.accumulate)"
             );
         }
-        vector_index::<X>()?;
-        vector_index::<Y>()?;
         let a = matrix.view();
         if a.block != Block::SCALAR {
             return Ok(Box::new(Placed(Bsr::new::<X, Y>(self, &a)?)));
@@ -67,7 +64,6 @@ impl Place for Gpu {
     }
 
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Gpu, V>>> {
-        vector_index::<V>()?;
         Ok(Box::new(Placed(Dense::new::<V>(self, n, &values)?)))
     }
 

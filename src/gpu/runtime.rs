@@ -1,6 +1,7 @@
 //! What a GPU must be able to do, whoever made it: memory, copies, launches in order on one stream, and graphs of launches.
 
 use crate::error::Result;
+use crate::scalar::Number;
 use std::ffi::c_void;
 
 /// Threads of a block, in every kernel.
@@ -29,6 +30,11 @@ pub(super) struct View {
 impl View {
     /// For an argument that the kernel does not look at.
     pub const NONE: View = View { address: 0, len: 0 };
+}
+
+/// A format as `kernels/portability.h` numbers them.
+pub(super) fn tag<T: Number>() -> i32 {
+    T::PRECISION as i32
 }
 
 /// A type that kernels take by value.

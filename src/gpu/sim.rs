@@ -79,6 +79,9 @@ struct State {
 // SAFETY: the engine is used by one launch at a time, behind the lock.
 unsafe impl Send for State {}
 
+/// Room for the largest argument of a kernel, in units of 8 bytes.
+const WORDS: usize = 8;
+
 /// A launch with copies of its arguments.
 struct Launched {
     kernel: Kernel,
@@ -230,13 +233,14 @@ impl Runtime for Sim {
     unsafe fn launch(&self, kernel: Kernel, blocks: usize, arguments: &mut Arguments) -> Result<()> {
         let Arguments { pointers, sizes, count } = arguments;
         if let Some(captured) = &mut lock(self.shared.state.lock()).captured {
-            let mut values = vec![0_u64; 2 * *count];
+            let mut values = vec![0_u64; WORDS * *count];
             for (i, (pointer, size)) in pointers[..*count].iter().zip(sizes.iter()).enumerate() {
-                // SAFETY: each argument has its size, at most 16 bytes.
+                assert!(usize::from(*size) <= WORDS * size_of::<u64>());
+                // SAFETY: each argument has its size, for which there is room.
                 unsafe {
                     std::ptr::copy_nonoverlapping(
                         pointer.cast::<u8>(),
-                        values[2 * i..].as_mut_ptr().cast(),
+                        values[WORDS * i..].as_mut_ptr().cast(),
                         usize::from(*size),
                     );
                 }
@@ -273,7 +277,7 @@ impl Graph for Captured {
         for launch in &self.launches {
             let mut pointers = [std::ptr::null_mut::<c_void>(); MAX_ARGUMENTS];
             for (i, pointer) in pointers[..launch.count].iter_mut().enumerate() {
-                *pointer = (&raw const launch.values[2 * i]).cast_mut().cast();
+                *pointer = (&raw const launch.values[WORDS * i]).cast_mut().cast();
             }
             let sizes = &launch.sizes[..launch.count];
             // SAFETY: the same launch as when it was captured, whose arrays live as long as the graph is used.

@@ -4,7 +4,7 @@
 //! A slice is 32 rows, a slot one entry of each with a common base column. Slots are filled greedily: the base is the smallest column that
 //! some row of the slice has next, and every row whose next column is within reach of it gives its entry.
 
-use super::product::{Finish, Product};
+use super::product::{Finish, Product, names};
 use super::runtime::Kernel;
 use super::{Buffer, Gpu, Slice};
 use crate::error::{Result, try_vec};
@@ -110,7 +110,7 @@ pub(super) struct SlicedEll<S, O> {
 impl<S: Number, O: Offset> SlicedEll<S, O> {
     /// For vectors of precisions `X` and `Y`, from a plan for offsets of type `O`.
     pub fn new<X: Number, Y: Number>(gpu: &Gpu, a: &CsrView<'_, S>, plan: &Plan) -> Result<SlicedEll<S, O>> {
-        let names = [S::PRECISION, X::PRECISION, Y::PRECISION].map(Precision::name).join("_");
+        let names = names::<S, X, Y>();
         let slots = plan.slots();
         let units = units(a.rows, slots);
         let kernel = gpu.runtime().kernel(&format!("sliced_ell{}_{names}_{units}", O::BITS))?;
@@ -174,24 +174,19 @@ impl<S: Number, O: Offset, X: Number, Y: Number> Product<X, Y> for SlicedEll<S, 
         self.shape
     }
 
-    fn run(&self, finish: &Finish, x: &Slice<X>, y: &mut Slice<Y>) -> Result<()> {
+    fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
         let rows = self.shape.0;
-        let Finish { form, alpha, beta, b } = finish;
         self.gpu.launch(
             self.kernel,
             rows.div_ceil(SLICE) * SLICE * self.units,
             &[
                 &(rows as i64),
-                form,
-                alpha,
-                beta,
                 &self.starts.view(),
                 &self.bases.view(),
                 &self.offsets.view(),
                 &self.values.view(),
                 &x.view(),
-                b,
-                &y.view(),
+                finish,
             ],
         )
     }
