@@ -127,6 +127,17 @@ DEVICE void store(const Any &x, int format, i64 i, f32 v) {
     }
 }
 
+DEVICE i64 bits_of(f64 v) {
+    i64 bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+DEVICE f64 f64_of(i64 bits) {
+    f64 v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
 DEVICE i64 global_index() { return block_index() * BLOCK + thread_index(); }
 
 // Elements that one thread of a vector operation handles, a block apart from each other: their loads wait for each other's memory together.

@@ -4,6 +4,7 @@
 use crate::error::Result;
 use crate::host::Host;
 use crate::host::spmv::Sums;
+use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar};
 use crate::smooth::Smoother;
 use crate::sparse::SharedCsr;
@@ -15,6 +16,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
     type Slice<T: Number>: ?Sized + Send + Sync;
     /// A vector owned by the library.
     type Buffer<T: Number>: DerefMut<Target = Self::Slice<T>> + Send + Sync;
+    /// A power of two by which a vector was multiplied.
+    type Factor: Send + Sync;
     /// Whether a cycle may look at its vectors on the way; on a device the host would have to wait for it each time.
     const LOOKS: bool = true;
 
@@ -41,25 +44,36 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn add_scaled_by<T: Number, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
     /// y = D x, with D as for [`Backend::add_scaled_by`].
     fn scale_by<T: Number, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
-    /// y = factor D x in the precision of y, where D is a diagonal or absent; the multiplications are in f64. Returns the largest absolute
-    /// value before y is rounded to its format, NaN when there is one.
+    /// y = factor D x in the precision of y, where D is a diagonal or absent; the multiplications are in f64. Backends that look return the
+    /// largest absolute value before y is rounded to its format, NaN when there is one.
     fn convert<T: Number, U: Number>(
         &self,
         factor: f64,
         d: Option<&Self::Slice<f32>>,
         x: &Self::Slice<T>,
         y: &mut Self::Slice<U>,
-    ) -> f64;
-    /// As [`Backend::convert`], without looking at the values.
-    fn rescale<T: Number, U: Number>(
+    ) -> Option<f64>;
+    /// A factor of 1.
+    fn factor(&self) -> Result<Self::Factor>;
+    /// As [`Backend::convert`] with `shift` times the power of two that brings the largest into the range, 1 where it is there. The power is
+    /// kept in the factor; what is returned is the largest without it.
+    fn fit<T: Number, U: Number>(
         &self,
-        factor: f64,
+        guard: (&Range, &mut Self::Factor),
+        shift: f64,
         d: Option<&Self::Slice<f32>>,
         x: &Self::Slice<T>,
         y: &mut Self::Slice<U>,
-    ) {
-        self.convert(factor, d, x, y);
-    }
+    ) -> Option<f64>;
+    /// As [`Backend::convert`] with `shift` divided by the factor.
+    fn unfit<T: Number, U: Number>(
+        &self,
+        factor: &Self::Factor,
+        shift: f64,
+        d: Option<&Self::Slice<f32>>,
+        x: &Self::Slice<T>,
+        y: &mut Self::Slice<U>,
+    ) -> Option<f64>;
     /// The largest absolute value, NaN when there is one.
     fn peak<T: Number>(&self, x: &Self::Slice<T>) -> f64;
     /// The inner product, accumulated in f64 in a fixed order.
@@ -148,6 +162,10 @@ pub trait Preconditioner<B: Backend, T: Scalar>: Send {
     /// What is the narrowest of it, when that is narrower than its matrix.
     fn narrowest(&self) -> Option<String> {
         None
+    }
+    /// After a failure: applies it to r, and fails where it finds that precision is lost. For those that cannot look while they are applied.
+    fn examine(&mut self, _r: &B::Slice<T>) -> Result<()> {
+        Ok(())
     }
     /// Makes it more precise after a failure for this reason; false when that cannot be.
     fn widen(&mut self, _reason: &str) -> Result<bool> {

@@ -552,9 +552,18 @@ impl Solver {
                 Err(error) if PRECISION.contains(&error.status) => Some(error.clone()),
                 _ => None,
             };
-            if let Some(error) = failure {
-                if backend.peak(x).is_finite() && run.widen(&error.message)? {
-                    zero_guess = false;
+            if let Some(mut error) = failure {
+                if error.status != Status::PrecisionLost {
+                    error = run.examine(b, x, r)?.unwrap_or(error);
+                }
+                let finite = backend.peak(x).is_finite();
+                // Where a backend cannot look, what was lost may have come into x before it showed.
+                let again = finite || !B::LOOKS && error.status == Status::PrecisionLost;
+                if again && run.widen(&error.message)? {
+                    if !finite {
+                        backend.fill(T::ZERO, x);
+                    }
+                    zero_guess = !finite;
                     continue;
                 }
                 return Err(error);

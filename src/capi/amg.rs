@@ -91,6 +91,7 @@ pub unsafe extern "C" fn terrace_amg_apply(
             // SAFETY: arrays of `rows` elements, as the documentation asks.
             if let Some((b, mut x)) = unsafe { device_vectors::<T>(&amg.home.context, b, x, amg.rows) }? {
                 state.apply_on_device(&b, &mut x)?;
+                state.look(&b, &x)?;
                 return amg.home.context.gpu().map_or(Ok(()), Gpu::synchronize);
             }
             // SAFETY: as above, and on the host.

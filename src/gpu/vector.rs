@@ -4,6 +4,7 @@ use super::runtime::{Argument, BLOCK, Kernel, Runtime, View, tag};
 use super::{Buffer, Gpu, Slice};
 use crate::backend::{AnyMut, AnyRef, Backend};
 use crate::error::Result;
+use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar};
 use std::any::Any;
 
@@ -22,6 +23,8 @@ pub(super) struct Kernels {
     /// By the formats of D, and those of the vectors.
     diagonal: [[Kernel; 4]; 4],
     rescale: [Kernel; 4],
+    fit: [Kernel; 4],
+    refit: [Kernel; 4],
     peak: [Kernel; 4],
     peak_finish: Kernel,
     dot: [Kernel; 4],
@@ -44,12 +47,19 @@ impl Kernels {
             axpby: each("axpby")?,
             diagonal: [each("diagonal_f64")?, each("diagonal_f32")?, each("diagonal_f16")?, each("diagonal_bf16")?],
             rescale: each("rescale")?,
+            fit: each("fit")?,
+            refit: each("refit")?,
             peak: each("peak")?,
             peak_finish: runtime.kernel("peak_finish")?,
             dot: each("dot")?,
             dot_finish: runtime.kernel("dot_finish")?,
         })
     }
+}
+
+/// Parts of a reduction over `n` elements.
+fn part_count(n: usize) -> usize {
+    n.div_ceil(BLOCK * ELEMENTS).min(MAX_PARTS)
 }
 
 /// The kernel for vectors of a format.
@@ -70,6 +80,25 @@ impl Gpu {
         let kernel = of::<T>(&self.inner.vectors.diagonal[tag::<S>() as usize]);
         let (n, width, add) = (x.len() as i64, width as i32, i32::from(add));
         self.elementwise(kernel, x.len(), &[&n, &width, &add, &d.view(), &x.view(), &y.view()])
+    }
+
+    /// y = factor D x, divided by what is in device memory if there is something.
+    fn rescale<T: Number, U: Number>(
+        &self,
+        factor: f64,
+        divisor: View,
+        d: Option<&Slice<f32>>,
+        x: &Slice<T>,
+        y: &mut Slice<U>,
+    ) {
+        assert!(x.len() == y.len() && d.is_none_or(|d| d.len() == x.len()));
+        let kernel = of::<T>(&self.inner.vectors.rescale);
+        let (n, scaled, d) = (x.len() as i64, i32::from(d.is_some()), d.map_or(View::NONE, Slice::view));
+        self.keep(self.elementwise(
+            kernel,
+            x.len(),
+            &[&n, &factor, &divisor, &scaled, &d, &x.view(), &tag::<U>(), &y.view()],
+        ));
     }
 
     /// The inner product, when all work before it is done.
@@ -95,7 +124,7 @@ impl Gpu {
         if n == 0 {
             return Ok(0.0);
         }
-        let count = n.div_ceil(BLOCK * ELEMENTS).min(MAX_PARTS);
+        let count = part_count(n);
         let whole = self.inner.parts + (MAX_PARTS * size_of::<f64>()) as u64;
         let parts = View { address: self.inner.parts, len: count as i64 };
         first(count, &parts)?;
@@ -109,6 +138,8 @@ impl Gpu {
 impl Backend for Gpu {
     type Slice<T: Number> = Slice<T>;
     type Buffer<T: Number> = Buffer<T>;
+    /// In device memory, where it is decided.
+    type Factor = Buffer<f64>;
     const LOOKS: bool = false;
 
     fn any_ref<T: Scalar>(x: &Slice<T>) -> AnyRef<'_, Gpu> {
@@ -176,16 +207,54 @@ impl Backend for Gpu {
         d: Option<&Slice<f32>>,
         x: &Slice<T>,
         y: &mut Slice<U>,
-    ) -> f64 {
-        self.rescale(factor, d, x, y);
-        self.peak(y)
+    ) -> Option<f64> {
+        self.rescale(factor, View::NONE, d, x, y);
+        None
     }
 
-    fn rescale<T: Number, U: Number>(&self, factor: f64, d: Option<&Slice<f32>>, x: &Slice<T>, y: &mut Slice<U>) {
+    fn factor(&self) -> Result<Buffer<f64>> {
+        self.upload(&[1.0])
+    }
+
+    fn fit<T: Number, U: Number>(
+        &self,
+        (range, factor): (&Range, &mut Buffer<f64>),
+        shift: f64,
+        d: Option<&Slice<f32>>,
+        x: &Slice<T>,
+        y: &mut Slice<U>,
+    ) -> Option<f64> {
         assert!(x.len() == y.len() && d.is_none_or(|d| d.len() == x.len()));
-        let kernel = of::<T>(&self.inner.vectors.rescale);
+        if x.is_empty() {
+            return None;
+        }
+        let Kernels { fit, refit, .. } = &self.inner.vectors;
         let (n, scaled, d) = (x.len() as i64, i32::from(d.is_some()), d.map_or(View::NONE, Slice::view));
-        self.keep(self.elementwise(kernel, x.len(), &[&n, &factor, &scaled, &d, &x.view(), &tag::<U>(), &y.view()]));
+        let (x, format, y) = (x.view(), tag::<U>(), y.view());
+        let count = part_count(n as usize);
+        let parts = View { address: self.inner.parts, len: count as i64 };
+        let (low, high) = (f64::from(range.low).exp2(), f64::from(range.high).exp2());
+        let first = self.launch_blocks(of::<T>(fit), count, &[&n, &shift, &scaled, &d, &x, &format, &y, &parts]);
+        self.keep(first.and_then(|()| {
+            self.launch_blocks(
+                of::<T>(refit),
+                count,
+                &[&n, &shift, &scaled, &d, &x, &format, &y, &parts, &low, &high, &range.target, &factor.view()],
+            )
+        }));
+        None
+    }
+
+    fn unfit<T: Number, U: Number>(
+        &self,
+        factor: &Buffer<f64>,
+        shift: f64,
+        d: Option<&Slice<f32>>,
+        x: &Slice<T>,
+        y: &mut Slice<U>,
+    ) -> Option<f64> {
+        self.rescale(shift, factor.view(), d, x, y);
+        None
     }
 
     fn peak<T: Number>(&self, x: &Slice<T>) -> f64 {

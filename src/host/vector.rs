@@ -3,12 +3,14 @@
 use super::{Host, par};
 use crate::backend::{AnyMut, AnyRef, Backend};
 use crate::error::{Result, try_vec};
+use crate::range::Range;
 use crate::scalar::{Number, Scalar, SliceMut, SliceRef};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Backend for Host {
     type Slice<T: Number> = [T];
     type Buffer<T: Number> = Vec<T>;
+    type Factor = f64;
 
     fn any_ref<T: Scalar>(x: &[T]) -> AnyRef<'_, Host> {
         match T::slice_ref(x) {
@@ -86,7 +88,7 @@ impl Backend for Host {
         });
     }
 
-    fn convert<T: Number, U: Number>(&self, factor: f64, d: Option<&[f32]>, x: &[T], y: &mut [U]) -> f64 {
+    fn convert<T: Number, U: Number>(&self, factor: f64, d: Option<&[f32]>, x: &[T], y: &mut [U]) -> Option<f64> {
         let peak = AtomicU64::new(0);
         assert_eq!(x.len(), y.len());
         self.run(x.len(), || {
@@ -107,7 +109,38 @@ impl Backend for Host {
                 peak.fetch_max(largest, Ordering::Relaxed);
             });
         });
-        f64::from_bits(peak.into_inner())
+        Some(f64::from_bits(peak.into_inner()))
+    }
+
+    fn factor(&self) -> Result<f64> {
+        Ok(1.0)
+    }
+
+    fn fit<T: Number, U: Number>(
+        &self,
+        (range, factor): (&Range, &mut f64),
+        shift: f64,
+        d: Option<&[f32]>,
+        x: &[T],
+        y: &mut [U],
+    ) -> Option<f64> {
+        let peak = self.convert(shift, d, x, y);
+        *factor = peak.filter(|peak| !range.holds(*peak)).map_or(1.0, |peak| range.factor::<f64>(peak));
+        if *factor != 1.0 {
+            self.convert(*factor * shift, d, x, y);
+        }
+        peak
+    }
+
+    fn unfit<T: Number, U: Number>(
+        &self,
+        factor: &f64,
+        shift: f64,
+        d: Option<&[f32]>,
+        x: &[T],
+        y: &mut [U],
+    ) -> Option<f64> {
+        self.convert(shift / factor, d, x, y)
     }
 
     fn peak<T: Number>(&self, x: &[T]) -> f64 {

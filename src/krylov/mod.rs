@@ -10,7 +10,7 @@ mod richardson;
 use crate::backend::{Backend, Operator, Preconditioner};
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
-use crate::error::{Result, fail};
+use crate::error::{Error, Result, Status, fail};
 use crate::registry::registry;
 use crate::report::Phases;
 use crate::scalar::Scalar;
@@ -221,6 +221,23 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
     /// Whether the preconditioner is narrower than the method's vectors, so that a failure may be its rounding: what is narrowest.
     pub fn narrowest(&self) -> Option<String> {
         self.m.as_ref().and_then(|m| m.narrowest())
+    }
+
+    /// After a failure: what the preconditioner lost without being able to tell, on the residual of x, or on b where x is not finite any more.
+    /// Overwrites r.
+    pub fn examine(&mut self, b: &B::Slice<T>, x: &B::Slice<T>, r: &mut B::Slice<T>) -> Result<Option<Error>> {
+        if B::LOOKS || self.m.is_none() {
+            return Ok(None);
+        }
+        if self.backend.peak(x).is_finite() {
+            self.residual(b, x, r)?;
+        } else {
+            self.backend.copy(b, r);
+        }
+        match self.m.as_mut().map_or(Ok(()), |m| m.examine(r)) {
+            Err(error) if error.status == Status::PrecisionLost => Ok(Some(error)),
+            result => result.map(|()| None),
+        }
     }
 
     /// Makes the preconditioner more precise after a failure; false when it is what was asked for.
