@@ -3,13 +3,13 @@
 //!
 //! Operations that return nothing keep their failure; [`crate::backend::Backend::status`] and everything that can fail tell it.
 
-mod bsr;
 mod csr;
 #[cfg(terrace_cuda)]
 mod cuda;
 #[cfg(terrace_cuda)]
 pub mod cusparse;
 mod dense;
+mod format;
 mod graphs;
 mod memory;
 mod place;
@@ -17,7 +17,7 @@ mod product;
 mod runtime;
 #[cfg(terrace_sim)]
 mod sim;
-mod sliced_ell;
+mod slices;
 mod staging;
 mod vector;
 

@@ -1,9 +1,8 @@
 //! Every kernel against the host, on simulated GPUs with warps of 32 and 64 lanes in both orders, and on `cuda:0` where TERRACE_TEST_CUDA is
 //! set.
 
-use super::csr::Csr;
 use super::product::Placed;
-use super::sliced_ell::{Plan, SlicedEll};
+use super::slices::{Form, Plan, Slices};
 use super::{Gpu, Slice};
 use crate::backend::{Backend, Columns, Operator, Place};
 use crate::context::{Context, DeviceKind};
@@ -245,16 +244,21 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
         Y::PRECISION.name()
     );
     let here: Box<dyn Operator<Host, X, Y>> = host.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
-    let formats: Vec<Box<dyn Operator<Gpu, X, Y>>> = if a.block == Block::SCALAR {
-        let (narrow, wide) = (Plan::new(&a, 8).unwrap(), Plan::new(&a, 16).unwrap());
-        vec![
-            Box::new(Placed(Csr::new::<X, Y>(gpu, &a).unwrap())),
-            Box::new(Placed(SlicedEll::<S, u8>::new::<X, Y>(gpu, &a, &narrow).unwrap())),
-            Box::new(Placed(SlicedEll::<S, u16>::new::<X, Y>(gpu, &a, &wide).unwrap())),
-        ]
-    } else {
-        vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()]
-    };
+    let mut formats: Vec<Box<dyn Operator<Gpu, X, Y>>> =
+        vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
+    for sorted in [false, true] {
+        let plan = |form, bits| Plan::with_form(&a, form, bits, sorted).unwrap();
+        let wide = |plan: &Plan| Box::new(Placed(Slices::<S, u16>::new::<X, Y>(gpu, &a, plan).unwrap()));
+        if a.block == Block::SCALAR {
+            let narrow = plan(Form::Rows, 8);
+            formats.push(Box::new(Placed(Slices::<S, u8>::new::<X, Y>(gpu, &a, &narrow).unwrap())));
+            formats.push(wide(&plan(Form::Rows, 16)));
+            formats.push(wide(&plan(Form::Shared(4), 16)));
+        } else {
+            formats.push(wide(&plan(Form::Blocks(1), 16)));
+            formats.push(wide(&plan(Form::Blocks(8), 16)));
+        }
+    }
     for there in formats {
         compare(gpu, &*here, &*there, (rows, cols), &format!("{}, {what}", there.format()));
         assert_eq!(there.precision(), S::PRECISION);
