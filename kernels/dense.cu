@@ -1,6 +1,5 @@
 // A dense matrix of n rows and columns, row by row, times vector: 32 lanes for each row.
 #include "finish.h"
-#include "reduce.h"
 
 #define DENSE(S, X) \
     KERNEL(dense_##S##_##X, i64 n, In<S> values, In<X> x, Finish f) { \
@@ -13,8 +12,10 @@
             } \
         } \
         sum = lanes_sum<32>(sum); \
+        f64 share = 0.0; \
         if (row < n && thread_index() % 32 == 0) { \
-            finish(f, row, sum); \
+            share = finish(f, row, sum); \
         } \
+        finish_block(f, share); \
     }
 FOR_STORAGE_AND_VECTOR(DENSE)

@@ -39,6 +39,29 @@ DEVICE float to_f32(bf16 v) { return __bfloat162float(v); }
 DEVICE f16 to_f16(f32 v) { return __float2half_rn(v); }
 DEVICE bf16 to_bf16(f32 v) { return __float2bfloat16_rn(v); }
 
+// N neighbours of an array, read at once.
+template <class T, int N> struct alignas(sizeof(T) * N) Pack {
+    T of[N];
+};
+
+// Bytes that need not stay in a cache.
+template <int BYTES> struct Stream;
+template <> struct Stream<1> {
+    using type = unsigned char;
+};
+template <> struct Stream<2> {
+    using type = unsigned short;
+};
+template <> struct Stream<4> {
+    using type = unsigned int;
+};
+template <> struct Stream<8> {
+    using type = uint2;
+};
+template <> struct Stream<16> {
+    using type = uint4;
+};
+
 // An array that a kernel reads and nothing writes while it runs.
 template <class T> struct In {
     const T *data;
@@ -46,6 +69,17 @@ template <class T> struct In {
     DEVICE T operator[](i64 i) const { return __ldg(data + i); }
     // Read once: it need not stay in a cache.
     DEVICE T once(i64 i) const { return __ldcs(data + i); }
+    // N from i on, a multiple of N, read once.
+    template <int N> DEVICE Pack<T, N> pack_once(i64 i) const {
+        using Bytes = typename Stream<sizeof(T) * N>::type;
+        union Both {
+            Bytes bytes;
+            Pack<T, N> pack;
+            DEVICE Both() {}
+        } both;
+        both.bytes = __ldcs(reinterpret_cast<const Bytes *>(data + i));
+        return both.pack;
+    }
     // The rest of the array.
     DEVICE In from(i64 i) const { return In{data + i, len - i}; }
 };
@@ -115,6 +149,16 @@ template <> DEVICE f32 load<f32>(const Any &x, int format, i64 i) {
         return to_f32(x.out<f16>()[i]);
     }
     return format == BF16 ? to_f32(x.out<bf16>()[i]) : x.out<f32>()[i];
+}
+// Element i of an array of any format, in type A.
+template <class A> DEVICE A load_any(const Any &x, int format, i64 i) {
+    if (format == F64) {
+        return As<A>::of(x.in<f64>()[i]);
+    }
+    if (format == F32) {
+        return As<A>::of(x.in<f32>()[i]);
+    }
+    return format == F16 ? As<A>::of(x.in<f16>()[i]) : As<A>::of(x.in<bf16>()[i]);
 }
 DEVICE void store(const Any &x, int, i64 i, f64 v) { x.out<f64>()[i] = v; }
 DEVICE void store(const Any &x, int format, i64 i, f32 v) {

@@ -159,6 +159,10 @@ template <class T> struct SharedArray {
 #define SHARED(type, name, count) \
     sim::SharedArray<type> name { static_cast<type *>(sim::shared(sizeof(type) * (count))), (count) }
 
+template <class T, int N> struct Pack {
+    T of[N];
+};
+
 template <class T> struct In {
     const T *data;
     i64 len;
@@ -169,6 +173,16 @@ template <class T> struct In {
         return data[i];
     }
     T once(i64 i) const { return (*this)[i]; }
+    template <int N> Pack<T, N> pack_once(i64 i) const {
+        if (i % N != 0) {
+            sim::stop("a read of neighbours that does not begin at a multiple of their number", i, len);
+        }
+        Pack<T, N> pack;
+        for (int k = 0; k < N; ++k) {
+            pack.of[k] = (*this)[i + k];
+        }
+        return pack;
+    }
     In from(i64 i) const {
         if (i < 0 || i > len) {
             sim::stop("the rest of an array", i, len);

@@ -284,13 +284,22 @@ template <class T> DEVICE f64 dot_part(i64 n, const In<T> &x, const In<T> &y) {
     }
 FOR_FORMATS(DOT)
 
+// Parts that a block adds.
+constexpr i64 PARTS = 4096;
+
+// Each block adds its share of the parts.
 KERNEL(dot_finish, i64 count, In<f64> parts, Out<f64> result) {
+    const i64 first = block_index() * PARTS;
+    const i64 end = first + PARTS < count ? first + PARTS : count;
     f64 sum = 0.0;
-    for (i64 i = thread_index(); i < count; i += BLOCK) {
-        sum += parts[i];
+    for (i64 i = first + thread_index(); i < end; i += ELEMENTS * BLOCK) {
+        UNROLL
+        for (int e = 0; e < ELEMENTS; ++e) {
+            sum += i + e * BLOCK < end ? parts[i + e * BLOCK] : 0.0;
+        }
     }
     sum = block_sum(sum);
     if (thread_index() == 0) {
-        result[0] = sum;
+        result[block_index()] = sum;
     }
 }

@@ -18,8 +18,12 @@ pub trait Backend: Clone + Send + Sync + 'static {
     type Buffer<T: Number>: DerefMut<Target = Self::Slice<T>> + Send + Sync;
     /// A power of two by which a vector was multiplied.
     type Factor: Send + Sync;
+    /// What a product can do with its rows beside storing them; nothing where [`Backend::FUSES`] is false.
+    type Finish;
     /// Whether a cycle may look at its vectors on the way; on a device the host would have to wait for it each time.
     const LOOKS: bool = true;
+    /// Whether [`Backend::sweep`] and [`Backend::add_product`] take one pass, so that it pays to arrange vectors for them.
+    const FUSES: bool = false;
 
     /// A vector of a type that only the caller knows, as one of those that there are.
     fn any_ref<T: Scalar>(x: &Self::Slice<T>) -> AnyRef<'_, Self>;
@@ -78,6 +82,46 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn peak<T: Number>(&self, x: &Self::Slice<T>) -> f64;
     /// The inner product, accumulated in f64 in a fixed order.
     fn dot<T: Number>(&self, x: &Self::Slice<T>, y: &Self::Slice<T>) -> f64;
+    /// y = x + D (b - A x) for a diagonal D without blocks, in any storage format.
+    fn sweep<V: Number, S: Number>(
+        &self,
+        a: &dyn Operator<Self, V>,
+        d: &Self::Slice<S>,
+        b: &Self::Slice<V>,
+        x: &Self::Slice<V>,
+        y: &mut Self::Slice<V>,
+    ) -> Result<()>;
+    /// y = z + alpha A x.
+    fn add_product<X: Number, Y: Number>(
+        &self,
+        a: &dyn Operator<Self, X, Y>,
+        alpha: Y::Wide,
+        x: &Self::Slice<X>,
+        z: &Self::Slice<Y>,
+        y: &mut Self::Slice<Y>,
+    ) -> Result<()>;
+    /// y = A x, and x·y as [`Backend::dot`] accumulates it, perhaps in another order.
+    fn product_dot<T: Scalar>(
+        &self,
+        a: &dyn Operator<Self, T>,
+        x: &Self::Slice<T>,
+        y: &mut Self::Slice<T>,
+    ) -> Result<f64> {
+        a.apply(T::Wide::ONE, x, T::Wide::ZERO, y)?;
+        Ok(self.dot(x, y))
+    }
+    /// x += alpha p, r -= alpha q, and r·r: the step of conjugate gradients.
+    fn step<T: Scalar>(
+        &self,
+        alpha: T,
+        (p, q): (&Self::Slice<T>, &Self::Slice<T>),
+        x: &mut Self::Slice<T>,
+        r: &mut Self::Slice<T>,
+    ) -> f64 {
+        self.axpby(alpha, p, T::ONE, x);
+        self.axpby(-alpha, q, T::ONE, r);
+        self.dot(r, r)
+    }
     /// The Euclidean norm.
     fn norm<T: Number>(&self, x: &Self::Slice<T>) -> f64 {
         self.dot(x, x).sqrt()
@@ -145,6 +189,11 @@ pub trait Operator<B: Backend, X: Number, Y: Number = X>: Send + Sync {
     fn apply(&self, alpha: Y::Wide, x: &B::Slice<X>, beta: Y::Wide, y: &mut B::Slice<Y>) -> Result<()>;
     /// r = b - A x.
     fn residual(&self, b: &B::Slice<Y>, x: &B::Slice<X>, r: &mut B::Slice<Y>) -> Result<()>;
+    /// A x in the form that the backend asks for, and whether a sum that the form asks for was made; only for backends that fuse, of which
+    /// every operator can.
+    fn finish(&self, _x: &B::Slice<X>, _finish: &B::Finish) -> Result<bool> {
+        unreachable!("a backend that does not fuse asks for nothing")
+    }
     /// Bytes that the library holds for it.
     fn bytes(&self) -> usize;
     /// Storage format, for reports.

@@ -89,11 +89,24 @@ impl<B: Backend, V: Number> Level<B, V> {
             self.backend.fill(V::ZERO, x);
         }
         self.sweeps(self.pre_sweeps, b, x, zero_guess, false)?;
+        // Sweeps that write another vector than they read begin where an odd or even number of them ends in x.
+        let moves = self.smoother.moves(self.a.rows());
+        let aside = moves && self.post_sweeps % 2 == 1;
         if let Below::Coarser(coarser) = &mut self.below {
             self.a.residual(b, x, &mut self.scratch[0])?;
-            coarser.correct(shape, &mut self.scratch[0], x)?;
+            coarser.correct(shape, &mut self.scratch[0], x, aside)?;
         }
-        self.sweeps(self.post_sweeps, b, x, false, true)
+        if !moves {
+            return self.sweeps(self.post_sweeps, b, x, false, true);
+        }
+        let y = &mut self.scratch[0];
+        for left in (0..self.post_sweeps).rev() {
+            match left % 2 {
+                0 => self.smoother.sweep_to(&self.backend, &*self.a, b, y, x)?,
+                _ => self.smoother.sweep_to(&self.backend, &*self.a, b, x, y)?,
+            }
+        }
+        Ok(())
     }
 
     /// Whether a cycle from here solves exactly, so that a second one would change nothing.
@@ -183,8 +196,8 @@ impl<B: Backend, V: Number> Level<B, V> {
 
 /// The levels below one whose vectors have precision `V`.
 pub(super) trait CoarseGrid<B: Backend, V: Number>: Send + Sync {
-    /// x += P M_c R r, where M_c is what the shape makes of the cycles below. r may be scaled.
-    fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>) -> Result<()>;
+    /// x += P M_c R r, where M_c is what the shape makes of the cycles below; with `aside` r becomes the sum, and x stays. r may be scaled.
+    fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>, aside: bool) -> Result<()>;
     /// Bytes of the transfers and of the vectors between the levels.
     fn bytes(&self) -> usize;
     /// Storage of the transfers.
@@ -242,7 +255,7 @@ impl<B: Backend, V: Number, W: Number> Coarse<B, V, W> {
 }
 
 impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
-    fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>) -> Result<()> {
+    fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>, aside: bool) -> Result<()> {
         self.passage.restrict(r, &mut self.b)?;
         match shape {
             Shape::K => self.accelerate()?,
@@ -252,7 +265,7 @@ impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
             let second = if shape == Shape::W { Shape::W } else { Shape::V };
             self.level.visit(second, &self.b, &mut self.x, false)?;
         }
-        self.passage.interpolate(&self.x, x)
+        self.passage.interpolate(&self.x, x, aside.then_some(r))
     }
 
     fn bytes(&self) -> usize {
@@ -333,6 +346,7 @@ mod tests {
         };
         let mut coarse = Coarse::<Host, f64, f64> {
             passage: Box::new(Transfers {
+                backend: host.clone(),
                 restriction: Box::new(Stored::new(&host, identity.clone())),
                 interpolation: Box::new(Stored::new(&host, identity)),
             }),
@@ -344,7 +358,7 @@ mod tests {
         // The second right-hand side is an eigenvector, for which one step is enough; for the third there is nothing to do.
         for (b, exact) in [([1.0, 0.0], [2.0 / 3.0, 1.0 / 3.0]), ([1.0, 1.0], [1.0, 1.0]), ([0.0, 0.0], [0.0, 0.0])] {
             let (mut r, mut x) = (b, [0.0; 2]);
-            coarse.correct(Shape::K, &mut r, &mut x).unwrap();
+            coarse.correct(Shape::K, &mut r, &mut x, false).unwrap();
             assert!(x.iter().zip(exact).all(|(x, e)| (x - e).abs() < 1e-14), "{b:?}: {x:?}");
         }
     }

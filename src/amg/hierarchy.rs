@@ -593,19 +593,19 @@ impl Builder<'_> {
             W::PRECISION == Precision::F16 || V::PRECISION == Precision::F64 && W::PRECISION != Precision::F64;
         let range =
             Range::of(W::PRECISION).filter(|_| narrower && self.config.choice("precision.residual_scaling").is_none());
+        let backend = backend.clone();
         let Some(range) = range.filter(|_| !B::LOOKS) else {
-            let restriction = backend.matrix(r, columns, sums)?;
-            let transfers = passage::Transfers { restriction, interpolation: backend.matrix(p, columns, sums)? };
+            let (restriction, interpolation) = (backend.matrix(r, columns, sums)?, backend.matrix(p, columns, sums)?);
+            let transfers = passage::Transfers { backend, restriction, interpolation };
             return Ok(match range {
-                Some(range) => Box::new(Looking { backend: backend.clone(), transfers, range, factor: 1.0 }),
+                Some(range) => Box::new(Looking { transfers, range, factor: 1.0 }),
                 None => Box::new(transfers),
             });
         };
         let (wide, factor) = (backend.zeros(r.view().scalar_rows())?, backend.factor()?);
-        let restriction = backend.matrix(r, columns, sums)?;
-        let transfers = passage::Transfers { restriction, interpolation: backend.matrix(p, columns, sums)? };
-        let backend = backend.clone();
-        Ok(Box::new(Fitting { backend, transfers, wide, range, factor, of: PhantomData }))
+        let (restriction, interpolation) = (backend.matrix(r, columns, sums)?, backend.matrix(p, columns, sums)?);
+        let transfers = passage::Transfers { backend, restriction, interpolation };
+        Ok(Box::new(Fitting { transfers, wide, range, factor, of: PhantomData }))
     }
 }
 

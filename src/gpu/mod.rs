@@ -3,13 +3,14 @@
 //!
 //! Operations that return nothing keep their failure; [`crate::backend::Backend::status`] and everything that can fail tell it.
 
-mod bsr;
 mod csr;
 #[cfg(terrace_cuda)]
 mod cuda;
 #[cfg(terrace_cuda)]
 pub mod cusparse;
 mod dense;
+mod format;
+mod fused;
 mod graphs;
 mod memory;
 mod place;
@@ -17,12 +18,13 @@ mod product;
 mod runtime;
 #[cfg(terrace_sim)]
 mod sim;
-mod sliced_ell;
+mod slices;
 mod staging;
 mod vector;
 
 pub(crate) use graphs::Graphs;
 pub use memory::{Buffer, Slice};
+pub use product::Finish;
 pub(crate) use staging::Staging;
 
 use crate::context::{DeviceKind, lock};
@@ -69,7 +71,7 @@ impl Gpu {
 
     fn with(runtime: Box<dyn Runtime>) -> Result<Gpu> {
         let vectors = vector::Kernels::new(&*runtime)?;
-        let parts = runtime.allocate((vector::MAX_PARTS + 1) * size_of::<f64>())?;
+        let parts = runtime.allocate(vector::ROOM * size_of::<f64>())?;
         Ok(Gpu { inner: Arc::new(Inner { runtime, vectors, parts, error: Mutex::new(None) }) })
     }
 

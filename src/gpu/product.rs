@@ -1,21 +1,74 @@
-//! What all products of a matrix and a vector share: the three forms of `kernels/finish.h`.
+//! What all products of a matrix and a vector share: the forms of `kernels/finish.h`.
 
-use super::runtime::{Argument, View, tag};
+use super::runtime::{Argument, BLOCK, View, tag};
+use super::vector::MAX_PARTS;
 use super::{Gpu, Slice};
 use crate::backend::Operator;
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
 use std::ffi::c_void;
 
+/// The forms of `kernels/finish.h`.
+#[derive(Clone, Copy)]
+#[repr(i32)]
+enum Form {
+    Product = 0,
+    Add = 1,
+    Residual = 2,
+    Sweep = 3,
+}
+
 /// What becomes of A x, as `kernels/finish.h` has it.
 #[repr(C)]
-pub(super) struct Finish {
+pub struct Finish {
     form: i32,
     format: i32,
+    diagonal: i32,
+    summed: i32,
     alpha: f64,
     beta: f64,
     b: View,
+    d: View,
+    w: View,
     y: View,
+    z: View,
+    parts: View,
+}
+
+impl Finish {
+    /// y = A x in a form that needs nothing else.
+    fn new<Y: Number>(form: Form, y: &mut Slice<Y>) -> Finish {
+        let none = View::NONE;
+        Finish {
+            form: form as i32,
+            format: tag::<Y>(),
+            diagonal: 0,
+            summed: 0,
+            alpha: 1.0,
+            beta: 0.0,
+            b: none,
+            d: none,
+            w: none,
+            y: y.view(),
+            z: none,
+            parts: none,
+        }
+    }
+
+    /// y = x + D (b - A x).
+    pub(super) fn sweep<V: Number, S: Number>(d: &Slice<S>, b: &Slice<V>, x: &Slice<V>, y: &mut Slice<V>) -> Finish {
+        Finish { diagonal: tag::<S>(), b: b.view(), d: d.view(), z: x.view(), ..Finish::new(Form::Sweep, y) }
+    }
+
+    /// y = z + alpha A x.
+    pub(super) fn add<Y: Number>(alpha: f64, z: &Slice<Y>, y: &mut Slice<Y>) -> Finish {
+        Finish { alpha, beta: 1.0, z: z.view(), ..Finish::new(Form::Add, y) }
+    }
+
+    /// y = A x, and w·y.
+    pub(super) fn with_dot<Y: Number>(w: &Slice<Y>, y: &mut Slice<Y>) -> Finish {
+        Finish { summed: 1, w: w.view(), ..Finish::new(Form::Product, y) }
+    }
 }
 
 // SAFETY: the layout of the struct in `kernels/finish.h`.
@@ -31,6 +84,8 @@ pub(super) trait Product<X: Number, Y: Number>: Send + Sync {
     fn gpu(&self) -> &Gpu;
     /// Scalar rows and columns.
     fn shape(&self) -> (usize, usize);
+    /// Threads of the kernel.
+    fn threads(&self) -> usize;
     /// Runs the kernel.
     fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()>;
     /// As in [`Operator::bytes`].
@@ -52,13 +107,26 @@ impl<X: Number, Y: Number, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
     }
 
     fn apply(&self, alpha: Y::Wide, x: &Slice<X>, beta: Y::Wide, y: &mut Slice<Y>) -> Result<()> {
-        let form = i32::from(beta != Y::Wide::ZERO);
-        self.run(form, (alpha.to_f64(), beta.to_f64()), View::NONE, x, y)
+        let form = if beta == Y::Wide::ZERO { Form::Product } else { Form::Add };
+        let z = y.view();
+        self.run(x, &Finish { alpha: alpha.to_f64(), beta: beta.to_f64(), z, ..Finish::new(form, y) })
     }
 
     fn residual(&self, b: &Slice<Y>, x: &Slice<X>, r: &mut Slice<Y>) -> Result<()> {
         assert_eq!(b.len(), r.len());
-        self.run(2, (1.0, 0.0), b.view(), x, r)
+        self.run(x, &Finish { b: b.view(), ..Finish::new(Form::Residual, r) })
+    }
+
+    fn finish(&self, x: &Slice<X>, finish: &Finish) -> Result<bool> {
+        let blocks = self.0.threads().div_ceil(BLOCK);
+        if finish.summed == 0 || blocks == 0 || blocks > MAX_PARTS {
+            self.run(x, &Finish { summed: 0, ..*finish })?;
+            return Ok(false);
+        }
+        let gpu = self.0.gpu();
+        self.run(x, &Finish { parts: gpu.parts(blocks), ..*finish })?;
+        gpu.add_parts(blocks)?;
+        Ok(true)
     }
 
     fn bytes(&self) -> usize {
@@ -78,20 +146,13 @@ impl<X: Number, Y: Number, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
 pub(super) struct Placed<P>(pub P);
 
 impl<P> Placed<P> {
-    fn run<X: Number, Y: Number>(
-        &self,
-        form: i32,
-        (alpha, beta): (f64, f64),
-        b: View,
-        x: &Slice<X>,
-        y: &mut Slice<Y>,
-    ) -> Result<()>
+    fn run<X: Number, Y: Number>(&self, x: &Slice<X>, finish: &Finish) -> Result<()>
     where
         P: Product<X, Y>,
     {
         let (rows, cols) = self.0.shape();
-        assert!(x.len() == cols && y.len() == rows);
+        assert!(x.len() == cols && finish.y.len == rows as i64);
         self.0.gpu().failed()?;
-        self.0.run(x, &Finish { form, format: tag::<Y>(), alpha, beta, b, y: y.view() })
+        self.0.run(x, finish)
     }
 }

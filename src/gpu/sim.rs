@@ -79,10 +79,12 @@ struct State {
 // SAFETY: the engine is used by one launch at a time, behind the lock.
 unsafe impl Send for State {}
 
-/// Room for the largest argument of a kernel, in units of 8 bytes.
-const WORDS: usize = 8;
+/// Units of 8 bytes in which an argument of this size fits.
+fn words(size: u8) -> usize {
+    usize::from(size).div_ceil(size_of::<u64>())
+}
 
-/// A launch with copies of its arguments.
+/// A launch with copies of its arguments, one after the other.
 struct Launched {
     kernel: Kernel,
     blocks: usize,
@@ -233,17 +235,15 @@ impl Runtime for Sim {
     unsafe fn launch(&self, kernel: Kernel, blocks: usize, arguments: &mut Arguments) -> Result<()> {
         let Arguments { pointers, sizes, count } = arguments;
         if let Some(captured) = &mut lock(self.shared.state.lock()).captured {
-            let mut values = vec![0_u64; WORDS * *count];
-            for (i, (pointer, size)) in pointers[..*count].iter().zip(sizes.iter()).enumerate() {
-                assert!(usize::from(*size) <= WORDS * size_of::<u64>());
+            let mut values = vec![0_u64; sizes[..*count].iter().map(|size| words(*size)).sum()];
+            let mut start = 0;
+            for (pointer, size) in pointers[..*count].iter().zip(sizes.iter()) {
+                let to = &mut values[start..start + words(*size)];
                 // SAFETY: each argument has its size, for which there is room.
                 unsafe {
-                    std::ptr::copy_nonoverlapping(
-                        pointer.cast::<u8>(),
-                        values[WORDS * i..].as_mut_ptr().cast(),
-                        usize::from(*size),
-                    );
+                    std::ptr::copy_nonoverlapping(pointer.cast::<u8>(), to.as_mut_ptr().cast(), usize::from(*size));
                 }
+                start += words(*size);
             }
             captured.push(Launched { kernel, blocks, values, sizes: *sizes, count: *count });
             return Ok(());
@@ -276,8 +276,10 @@ impl Graph for Captured {
     fn replay(&self) -> Result<()> {
         for launch in &self.launches {
             let mut pointers = [std::ptr::null_mut::<c_void>(); MAX_ARGUMENTS];
-            for (i, pointer) in pointers[..launch.count].iter_mut().enumerate() {
-                *pointer = (&raw const launch.values[WORDS * i]).cast_mut().cast();
+            let mut start = 0;
+            for (pointer, size) in pointers[..launch.count].iter_mut().zip(&launch.sizes) {
+                *pointer = launch.values[start..].as_ptr().cast_mut().cast();
+                start += words(*size);
             }
             let sizes = &launch.sizes[..launch.count];
             // SAFETY: the same launch as when it was captured, whose arrays live as long as the graph is used.

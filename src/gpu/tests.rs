@@ -1,16 +1,15 @@
 //! Every kernel against the host, on simulated GPUs with warps of 32 and 64 lanes in both orders, and on `cuda:0` where TERRACE_TEST_CUDA is
 //! set.
 
-use super::csr::Csr;
 use super::product::Placed;
-use super::sliced_ell::{Plan, SlicedEll};
+use super::slices::{Form, Plan, Slices};
 use super::{Gpu, Slice};
 use crate::backend::{Backend, Columns, Operator, Place};
 use crate::context::{Context, DeviceKind};
 use crate::host::spmv::Sums;
 use crate::host::{Host, hash};
 use crate::range::Range;
-use crate::scalar::{Number, Precision};
+use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::{Block, SharedCsr};
 use half::{bf16, f16};
 
@@ -297,16 +296,21 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
         Y::PRECISION.name()
     );
     let here: Box<dyn Operator<Host, X, Y>> = host.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
-    let formats: Vec<Box<dyn Operator<Gpu, X, Y>>> = if a.block == Block::SCALAR {
-        let (narrow, wide) = (Plan::new(&a, 8).unwrap(), Plan::new(&a, 16).unwrap());
-        vec![
-            Box::new(Placed(Csr::new::<X, Y>(gpu, &a).unwrap())),
-            Box::new(Placed(SlicedEll::<S, u8>::new::<X, Y>(gpu, &a, &narrow).unwrap())),
-            Box::new(Placed(SlicedEll::<S, u16>::new::<X, Y>(gpu, &a, &wide).unwrap())),
-        ]
-    } else {
-        vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()]
-    };
+    let mut formats: Vec<Box<dyn Operator<Gpu, X, Y>>> =
+        vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
+    for sorted in [false, true] {
+        let plan = |form, bits| Plan::with_form(&a, form, bits, sorted).unwrap();
+        let wide = |plan: &Plan| Box::new(Placed(Slices::<S, u16>::new::<X, Y>(gpu, &a, plan).unwrap()));
+        if a.block == Block::SCALAR {
+            let narrow = plan(Form::Rows, 8);
+            formats.push(Box::new(Placed(Slices::<S, u8>::new::<X, Y>(gpu, &a, &narrow).unwrap())));
+            formats.push(wide(&plan(Form::Rows, 16)));
+            formats.push(wide(&plan(Form::Shared(4), 16)));
+        } else {
+            formats.push(wide(&plan(Form::Blocks(1), 16)));
+            formats.push(wide(&plan(Form::Blocks(8), 16)));
+        }
+    }
     for there in formats {
         compare(gpu, &*here, &*there, (rows, cols), &format!("{}, {what}", there.format()));
         assert_eq!(there.precision(), S::PRECISION);
@@ -339,7 +343,61 @@ fn compare<X: Number, Y: Number>(
     here.residual(&b, &x, &mut expected).unwrap();
     there.residual(&there_b, &there_x, &mut result).unwrap();
     close(&download(gpu, &result), &expected, scale, &format!("residual, {what}"));
+    let alpha = Y::Wide::from_f64(-0.5);
+    host().add_product(here, alpha, &x, &b, &mut expected).unwrap();
+    gpu.add_product(there, alpha, &there_x, &there_b, &mut result).unwrap();
+    close(&download(gpu, &result), &expected, scale, &format!("sum, {what}"));
     gpu.status().unwrap();
+}
+
+/// Sweeps with a diagonal, products with inner products, and steps of conjugate gradients.
+fn fused<V: Scalar, S: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[Form]) {
+    let matrix = irregular::<S>(blocks, blocks, block, 9);
+    let (host, n) = (host(), matrix.view().scalar_rows());
+    let what = format!("{}, {n} rows of {} in {}", gpu.description(), S::PRECISION.name(), V::PRECISION.name());
+    let here: Box<dyn Operator<Host, V>> = host.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
+    let (d, b, x): (Vec<S>, Vec<V>, Vec<V>) = (values(n, 15), values(n, 16), values(n, 17));
+    let [there_b, there_x] = [&b, &x].map(|v| gpu.upload(v).unwrap());
+    let there_d = gpu.upload(&d).unwrap();
+    let mut formats: Vec<Box<dyn Operator<Gpu, V>>> =
+        vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
+    for form in forms {
+        let plan = Plan::with_form(&matrix.view(), *form, 16, true).unwrap();
+        formats.push(Box::new(Placed(Slices::<S, u16>::new::<V, V>(gpu, &matrix.view(), &plan).unwrap())));
+    }
+    for there in formats {
+        let what = format!("{}, {what}", there.format());
+        let mut expected = vec![V::from_f64(f64::NAN); n];
+        let mut result = gpu.upload(&expected).unwrap();
+        host.sweep(&*here, &d, &b, &x, &mut expected).unwrap();
+        gpu.sweep(&*there, &there_d, &there_b, &there_x, &mut result).unwrap();
+        close(&download(gpu, &result), &expected, n as f64, &format!("sweep, {what}"));
+        let dot = host.product_dot(&*here, &x, &mut expected).unwrap();
+        let found = gpu.product_dot(&*there, &there_x, &mut result).unwrap();
+        close(&download(gpu, &result), &expected, n as f64, &what);
+        let bound = 16.0 * epsilon::<V>() * (n * n) as f64;
+        assert!((dot - found).abs() <= bound, "{what}: x·Ax is {found}, should be {dot}");
+    }
+    let [mut p, mut q] = [gpu.upload(&x).unwrap(), gpu.upload(&b).unwrap()];
+    let (mut here_p, mut here_q) = (x.clone(), b.clone());
+    let alpha = V::from_f64(0.25);
+    let expected = host.step(alpha, (&b, &x), &mut here_p, &mut here_q);
+    let found = gpu.step(alpha, (&there_b, &there_x), &mut p, &mut q);
+    assert_eq!((download(gpu, &p), download(gpu, &q)), (here_p, here_q), "step, {what}");
+    assert!((expected - found).abs() <= 1e-13 * (1 + n) as f64, "step, {what}: {found}, should be {expected}");
+    gpu.status().unwrap();
+}
+
+#[test]
+fn what_is_fused_is_what_the_host_does_in_steps() {
+    for gpu in devices() {
+        for n in [0, 1, 64, 300] {
+            fused::<f64, f64>(&gpu, Block::SCALAR, n, &[Form::Rows, Form::Shared(8)]);
+        }
+        fused::<f32, f16>(&gpu, Block::SCALAR, 300, &[Form::Rows, Form::Shared(2)]);
+        fused::<f64, bf16>(&gpu, Block::square(3), 77, &[Form::Blocks(1), Form::Blocks(4)]);
+        fused::<f32, f32>(&gpu, Block::square(2), 77, &[Form::Blocks(2)]);
+    }
 }
 
 fn every_precision<S: Number>(gpu: &Gpu, rows: usize, cols: usize, block: Block, length: usize) {

@@ -1,7 +1,7 @@
 //! Vector operations of the host backend.
 
 use super::{Host, par};
-use crate::backend::{AnyMut, AnyRef, Backend};
+use crate::backend::{AnyMut, AnyRef, Backend, Operator};
 use crate::error::{Result, try_vec};
 use crate::range::Range;
 use crate::scalar::{Number, Scalar, SliceMut, SliceRef};
@@ -11,6 +11,7 @@ impl Backend for Host {
     type Slice<T: Number> = [T];
     type Buffer<T: Number> = Vec<T>;
     type Factor = f64;
+    type Finish = ();
 
     fn any_ref<T: Scalar>(x: &[T]) -> AnyRef<'_, Host> {
         match T::slice_ref(x) {
@@ -86,6 +87,38 @@ impl Backend for Host {
                 multiply_blocks(width, &d[start * width * width..], &x[start * width..], y, |dx, y| *y = T::narrow(dx));
             });
         });
+    }
+
+    fn sweep<V: Number, S: Number>(
+        &self,
+        a: &dyn Operator<Host, V>,
+        d: &[S],
+        b: &[V],
+        x: &[V],
+        y: &mut [V],
+    ) -> Result<()> {
+        assert_eq!(d.len(), x.len());
+        a.residual(b, x, y)?;
+        self.run(d.len(), || {
+            par::for_each_mut(y, par::GRAIN, |start, y| {
+                for ((y, d), x) in y.iter_mut().zip(&d[start..]).zip(&x[start..]) {
+                    *y = V::narrow(x.widen() + V::Wide::from_f64(d.to_f64()) * y.widen());
+                }
+            });
+        });
+        Ok(())
+    }
+
+    fn add_product<X: Number, Y: Number>(
+        &self,
+        a: &dyn Operator<Host, X, Y>,
+        alpha: Y::Wide,
+        x: &[X],
+        z: &[Y],
+        y: &mut [Y],
+    ) -> Result<()> {
+        self.copy(z, y);
+        a.apply(alpha, x, Y::Wide::ONE, y)
     }
 
     fn convert<T: Number, U: Number>(&self, factor: f64, d: Option<&[f32]>, x: &[T], y: &mut [U]) -> Option<f64> {
