@@ -190,6 +190,15 @@ constexpr int ELEMENTS = 4;
 // The first of them; the others follow at steps of BLOCK.
 DEVICE i64 first_element() { return block_index() * (BLOCK * ELEMENTS) + thread_index(); }
 
+// v, rounded to a format that is computed with in its type.
+DEVICE f64 rounded(int, f64 v) { return v; }
+DEVICE f32 rounded(int format, f32 v) {
+    if (format == F16) {
+        return to_f32(to_f16(v));
+    }
+    return format == BF16 ? to_f32(to_bf16(v)) : v;
+}
+
 // Every combination that kernels exist for: a format; one of stored values and one of vectors; one of stored values, one of the vector that is
 // multiplied, and the type of the sums. The format of a result is told at run time.
 #define FOR_FORMATS(DO) DO(f64) DO(f32) DO(f16) DO(bf16)

@@ -13,8 +13,10 @@ mod format;
 mod fused;
 mod graphs;
 mod memory;
+mod multicolour;
 mod place;
 mod product;
+mod rounded;
 mod runtime;
 #[cfg(terrace_sim)]
 mod sim;
