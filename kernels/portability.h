@@ -10,7 +10,8 @@
 #include <cuda_fp16.h>
 
 #define DEVICE __device__ __forceinline__
-#define KERNEL(name, ...) extern "C" __global__ void __launch_bounds__(BLOCK) name(__VA_ARGS__)
+// One block at least on each multiprocessor: left to itself the compiler saves registers until eight fit, and has too few loads under way.
+#define KERNEL(name, ...) extern "C" __global__ void __launch_bounds__(BLOCK, 1) name(__VA_ARGS__)
 #define SHARED(type, name, count) __shared__ type name[count]
 #define UNROLL _Pragma("unroll")
 
