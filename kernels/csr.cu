@@ -1,30 +1,50 @@
-// CSR times vector: a group of LANES neighbouring lanes for each row.
+// CSR times vector: a group of neighbouring lanes for each row, a power of two up to 32.
 #include "finish.h"
-#include "reduce.h"
 
-template <class S, class X, class Y, int LANES>
-DEVICE void csr(i64 rows, int form, f64 alpha, f64 beta, const In<i64> &offsets, const In<i32> &columns,
-                const In<S> &values, const In<X> &x, const In<Y> &b, const Out<Y> &y) {
-    const i64 row = global_index() / LANES;
-    const int lane = thread_index() % LANES;
-    Y sum = 0;
+// Entries of a lane whose loads are under way at the same time.
+constexpr int CSR_BATCH = 4;
+
+template <class S, class X, class A>
+DEVICE void csr(i64 rows, int lanes, const In<i64> &offsets, const In<i32> &columns, const In<S> &values,
+                const In<X> &x, const Finish &f) {
+    const i64 row = global_index() / lanes;
+    const int lane = thread_index() & (lanes - 1);
+    A sum = 0;
     if (row < rows) {
-        const i64 end = offsets[row + 1];
-        for (i64 k = offsets[row] + lane; k < end; k += LANES) {
-            sum += Wide<Y>::of(values.once(k)) * Wide<Y>::of(x[columns.once(k)]);
+        const i64 start = offsets[row];
+        const int count = static_cast<int>(offsets[row + 1] - start);
+        const In<i32> own_columns = columns.from(start);
+        const In<S> own_values = values.from(start);
+        for (int k = lane; k < count; k += CSR_BATCH * lanes) {
+            S value[CSR_BATCH];
+            i32 column[CSR_BATCH];
+            UNROLL
+            for (int j = 0; j < CSR_BATCH; ++j) {
+                if (k + j * lanes < count) {
+                    column[j] = own_columns.once(k + j * lanes);
+                    value[j] = own_values.once(k + j * lanes);
+                }
+            }
+            UNROLL
+            for (int j = 0; j < CSR_BATCH; ++j) {
+                if (k + j * lanes < count) {
+                    sum += As<A>::of(value[j]) * As<A>::of(x[column[j]]);
+                }
+            }
         }
     }
-    sum = lanes_sum<LANES>(sum);
-    if (row < rows && lane == 0) {
-        finish(form, alpha, beta, b, y, row, sum);
+    for (int mask = lanes / 2; mask > 0; mask /= 2) {
+        sum += shuffle_xor(sum, mask);
     }
+    f64 share = 0.0;
+    if (row < rows && lane == 0) {
+        share = finish(f, row, sum);
+    }
+    finish_block(f, share);
 }
 
-#define CSR_LANES(S, X, Y, LANES) \
-    KERNEL(csr_##S##_##X##_##Y##_##LANES, i64 rows, i32 form, f64 alpha, f64 beta, In<i64> offsets, In<i32> columns, \
-           In<S> values, In<X> x, In<Y> b, Out<Y> y) { \
-        csr<S, X, Y, LANES>(rows, form, alpha, beta, offsets, columns, values, x, b, y); \
+#define CSR(S, X, A) \
+    KERNEL(csr_##S##_##X##_##A, i64 rows, i32 lanes, In<i64> offsets, In<i32> columns, In<S> values, In<X> x, Finish f) { \
+        csr<S, X, A>(rows, lanes, offsets, columns, values, x, f); \
     }
-#define CSR(S, X, Y) \
-    CSR_LANES(S, X, Y, 2) CSR_LANES(S, X, Y, 4) CSR_LANES(S, X, Y, 8) CSR_LANES(S, X, Y, 16) CSR_LANES(S, X, Y, 32)
-FOR_STORAGE_AND_VECTORS(CSR)
+FOR_STORAGE_VECTOR_AND_SUM(CSR)

@@ -1,19 +1,54 @@
-// What becomes of a row's product: the three forms in which a matrix is applied.
+// What becomes of a row's product: the forms in which a matrix is applied, and sums over the result.
 #pragma once
-#include "portability.h"
+#include "reduce.h"
 
-constexpr int OVERWRITE = 0;
-constexpr int SCALE = 1;
+constexpr int PRODUCT = 0;
+constexpr int ADD = 1;
 constexpr int RESIDUAL = 2;
+constexpr int SWEEP = 3;
 
-// y_i = alpha ax, alpha ax + beta y_i, or b_i - ax.
-template <class Y>
-DEVICE void finish(int form, f64 alpha, f64 beta, const In<Y> &b, const Out<Y> &y, i64 i, Y ax) {
-    if (form == RESIDUAL) {
-        y[i] = b[i] - ax;
-    } else if (form == SCALE) {
-        y[i] = static_cast<Y>(alpha) * ax + static_cast<Y>(beta) * y[i];
+// y_i = alpha ax, alpha ax + beta z_i, b_i - ax, or z_i + d_i (b_i - ax). z may be y.
+struct Finish {
+    i32 form;
+    // Of b, w, y and z. One for which the sums are f64 is f64.
+    i32 format;
+    // Of d.
+    i32 diagonal;
+    // Whether the sum of y_i w_i is wanted, one part from each block of threads.
+    i32 summed;
+    f64 alpha;
+    f64 beta;
+    Any b;
+    Any d;
+    Any w;
+    Any y;
+    Any z;
+    Out<f64> parts;
+};
+
+// `ax` is the sum over row i. Branches on formats are the same for all threads, and taken once a row. Returns y_i w_i where it is summed.
+template <class A> DEVICE f64 finish(const Finish &f, i64 i, A ax) {
+    A result;
+    if (f.form == PRODUCT) {
+        result = As<A>::of(f.alpha) * ax;
+    } else if (f.form == ADD) {
+        result = As<A>::of(f.alpha) * ax + As<A>::of(f.beta) * load<A>(f.z, f.format, i);
     } else {
-        y[i] = static_cast<Y>(alpha) * ax;
+        result = load<A>(f.b, f.format, i) - ax;
+        if (f.form == SWEEP) {
+            result = load<A>(f.z, f.format, i) + load_any<A>(f.d, f.diagonal, i) * result;
+        }
+    }
+    store(f.y, f.format, i, result);
+    return f.summed ? to_f64(result) * to_f64(load<A>(f.w, f.format, i)) : 0.0;
+}
+
+// After all rows of the block; every thread takes part.
+DEVICE void finish_block(const Finish &f, f64 sum) {
+    if (f.summed) {
+        sum = block_sum(sum);
+        if (thread_index() == 0) {
+            f.parts[block_index()] = sum;
+        }
     }
 }

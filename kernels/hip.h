@@ -23,7 +23,7 @@ using i32 = int;
 using u16 = unsigned short;
 using u8 = unsigned char;
 
-// A format that only stores.
+// Computed with in f32.
 struct bf16 {
     u16 bits;
 };
@@ -36,17 +36,47 @@ DEVICE float to_f32(f32 v) { return v; }
 DEVICE float to_f32(f16 v) { return static_cast<float>(v); }
 DEVICE float to_f32(bf16 v) { return __builtin_bit_cast(float, static_cast<unsigned>(v.bits) << 16); }
 DEVICE double to_f64(bf16 v) { return to_f32(v); }
+DEVICE f16 to_f16(f32 v) { return static_cast<f16>(v); }
+// To the nearest, of two equally near ones to the even; NaN stays NaN.
+DEVICE bf16 to_bf16(f32 v) {
+    const auto bits = __builtin_bit_cast(unsigned, v);
+    return bf16{static_cast<u16>(v != v ? bits >> 16 | 0x40u : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16)};
+}
+
+template <class T, int N> struct alignas(sizeof(T) * N) Pack {
+    T of[N];
+};
+
+// Bytes that need not stay in a cache.
+template <int BYTES> struct Stream;
+template <> struct Stream<1> {
+    using type = unsigned char;
+};
+template <> struct Stream<2> {
+    using type = unsigned short;
+};
+template <> struct Stream<4> {
+    using type = unsigned;
+};
+template <> struct Stream<8> {
+    using type = unsigned __attribute__((ext_vector_type(2)));
+};
+template <> struct Stream<16> {
+    using type = unsigned __attribute__((ext_vector_type(4)));
+};
+template <class T> DEVICE T load_once(const void *from) {
+    using Bytes = typename Stream<sizeof(T)>::type;
+    return __builtin_bit_cast(T, __builtin_nontemporal_load(static_cast<const Bytes *>(from)));
+}
 
 template <class T> struct In {
     const T *data;
     i64 len;
     DEVICE T operator[](i64 i) const { return data[i]; }
-    DEVICE T once(i64 i) const { return __builtin_nontemporal_load(data + i); }
+    DEVICE T once(i64 i) const { return load_once<T>(data + i); }
+    template <int N> DEVICE Pack<T, N> pack_once(i64 i) const { return load_once<Pack<T, N>>(data + i); }
     DEVICE In from(i64 i) const { return In{data + i, len - i}; }
 };
-// Builtins take numbers only.
-template <> DEVICE bf16 In<bf16>::once(i64 i) const { return bf16{__builtin_nontemporal_load(&data[i].bits)}; }
-
 template <class T> struct Out {
     T *data;
     i64 len;

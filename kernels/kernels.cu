@@ -1,6 +1,6 @@
 // All kernels in one translation unit: one image for a GPU, one registry for `sim`.
 #include "vector.cu"
 #include "csr.cu"
-#include "sliced_ell.cu"
-#include "bsr.cu"
+#include "slices.cu"
+#include "block_slices.cu"
 #include "dense.cu"

@@ -38,6 +38,31 @@ DEVICE float to_f32(f64 v) { return static_cast<float>(v); }
 DEVICE float to_f32(f32 v) { return v; }
 DEVICE float to_f32(f16 v) { return __half2float(v); }
 DEVICE float to_f32(bf16 v) { return __bfloat162float(v); }
+DEVICE f16 to_f16(f32 v) { return __float2half_rn(v); }
+DEVICE bf16 to_bf16(f32 v) { return __float2bfloat16_rn(v); }
+
+// N neighbours of an array, read at once.
+template <class T, int N> struct alignas(sizeof(T) * N) Pack {
+    T of[N];
+};
+
+// Bytes that need not stay in a cache.
+template <int BYTES> struct Stream;
+template <> struct Stream<1> {
+    using type = unsigned char;
+};
+template <> struct Stream<2> {
+    using type = unsigned short;
+};
+template <> struct Stream<4> {
+    using type = unsigned int;
+};
+template <> struct Stream<8> {
+    using type = uint2;
+};
+template <> struct Stream<16> {
+    using type = uint4;
+};
 
 // An array that a kernel reads and nothing writes while it runs.
 template <class T> struct In {
@@ -46,6 +71,17 @@ template <class T> struct In {
     DEVICE T operator[](i64 i) const { return __ldg(data + i); }
     // Read once: it need not stay in a cache.
     DEVICE T once(i64 i) const { return __ldcs(data + i); }
+    // N from i on, a multiple of N, read once.
+    template <int N> DEVICE Pack<T, N> pack_once(i64 i) const {
+        using Bytes = typename Stream<sizeof(T) * N>::type;
+        union Both {
+            Bytes bytes;
+            Pack<T, N> pack;
+            DEVICE Both() {}
+        } both;
+        both.bytes = __ldcs(reinterpret_cast<const Bytes *>(data + i));
+        return both.pack;
+    }
     // The rest of the array.
     DEVICE In from(i64 i) const { return In{data + i, len - i}; }
 };
@@ -69,14 +105,73 @@ template <class T> DEVICE T shuffle(T v, int from) { return __shfl_sync(0xffffff
 
 #endif
 
-// Conversion in registers to the type in which a kernel computes.
-template <class A> struct Wide;
-template <> struct Wide<f64> {
+// Conversion in registers. 16-bit numbers are made by way of f32, as on the host.
+template <class T> struct As;
+template <> struct As<f64> {
     template <class S> static DEVICE f64 of(S v) { return to_f64(v); }
 };
-template <> struct Wide<f32> {
+template <> struct As<f32> {
     template <class S> static DEVICE f32 of(S v) { return to_f32(v); }
 };
+template <> struct As<f16> {
+    template <class S> static DEVICE f16 of(S v) { return to_f16(to_f32(v)); }
+};
+template <> struct As<bf16> {
+    template <class S> static DEVICE bf16 of(S v) { return to_bf16(to_f32(v)); }
+};
+
+// The type of arithmetic on numbers of a format, at least f32.
+template <class T> struct WideOf {
+    using type = f32;
+};
+template <> struct WideOf<f64> {
+    using type = f64;
+};
+template <class T> using Wide = typename WideOf<T>::type;
+
+// Formats that are told at run time.
+constexpr int F64 = 0;
+constexpr int F32 = 1;
+constexpr int F16 = 2;
+constexpr int BF16 = 3;
+
+// An array whose format is told at run time, where a kernel for each would be too many.
+struct Any {
+    void *data;
+    i64 len;
+    template <class T> DEVICE In<T> in() const { return In<T>{static_cast<const T *>(data), len}; }
+    template <class T> DEVICE Out<T> out() const { return Out<T>{static_cast<T *>(data), len}; }
+};
+
+// Element i of a vector that is computed with in type A, and may be written in the same kernel.
+template <class A> DEVICE A load(const Any &x, int format, i64 i);
+template <> DEVICE f64 load<f64>(const Any &x, int, i64 i) { return x.out<f64>()[i]; }
+template <> DEVICE f32 load<f32>(const Any &x, int format, i64 i) {
+    if (format == F16) {
+        return to_f32(x.out<f16>()[i]);
+    }
+    return format == BF16 ? to_f32(x.out<bf16>()[i]) : x.out<f32>()[i];
+}
+// Element i of an array of any format, in type A.
+template <class A> DEVICE A load_any(const Any &x, int format, i64 i) {
+    if (format == F64) {
+        return As<A>::of(x.in<f64>()[i]);
+    }
+    if (format == F32) {
+        return As<A>::of(x.in<f32>()[i]);
+    }
+    return format == F16 ? As<A>::of(x.in<f16>()[i]) : As<A>::of(x.in<bf16>()[i]);
+}
+DEVICE void store(const Any &x, int, i64 i, f64 v) { x.out<f64>()[i] = v; }
+DEVICE void store(const Any &x, int format, i64 i, f32 v) {
+    if (format == F16) {
+        x.out<f16>()[i] = to_f16(v);
+    } else if (format == BF16) {
+        x.out<bf16>()[i] = to_bf16(v);
+    } else {
+        x.out<f32>()[i] = v;
+    }
+}
 
 DEVICE i64 global_index() { return block_index() * BLOCK + thread_index(); }
 
@@ -86,12 +181,11 @@ constexpr int ELEMENTS = 4;
 // The first of them; the others follow at steps of BLOCK.
 DEVICE i64 first_element() { return block_index() * (BLOCK * ELEMENTS) + thread_index(); }
 
-// Every combination that kernels exist for. Vectors are f64 or f32, stored values of any format.
-#define FOR_VECTORS(DO) DO(f64) DO(f32)
-#define FOR_STORAGE_AND_VECTOR(DO) \
-    DO(f64, f64) DO(f32, f64) DO(f16, f64) DO(bf16, f64) DO(f64, f32) DO(f32, f32) DO(f16, f32) DO(bf16, f32)
-#define FOR_STORAGE_AND_VECTORS(DO) \
-    DO(f64, f64, f64) DO(f32, f64, f64) DO(f16, f64, f64) DO(bf16, f64, f64) \
-    DO(f64, f32, f64) DO(f32, f32, f64) DO(f16, f32, f64) DO(bf16, f32, f64) \
-    DO(f64, f64, f32) DO(f32, f64, f32) DO(f16, f64, f32) DO(bf16, f64, f32) \
-    DO(f64, f32, f32) DO(f32, f32, f32) DO(f16, f32, f32) DO(bf16, f32, f32)
+// Every combination that kernels exist for: a format; one of stored values and one of vectors; one of stored values, one of the vector that is
+// multiplied, and the type of the sums. The format of a result is told at run time.
+#define FOR_FORMATS(DO) DO(f64) DO(f32) DO(f16) DO(bf16)
+#define FOR_STORAGE(DO, ...) DO(f64, __VA_ARGS__) DO(f32, __VA_ARGS__) DO(f16, __VA_ARGS__) DO(bf16, __VA_ARGS__)
+#define FOR_STORAGE_AND_VECTOR(DO) FOR_STORAGE(DO, f64) FOR_STORAGE(DO, f32) FOR_STORAGE(DO, f16) FOR_STORAGE(DO, bf16)
+#define FOR_STORAGE_VECTOR_AND_SUM(DO) \
+    FOR_STORAGE(DO, f64, f64) FOR_STORAGE(DO, f32, f64) FOR_STORAGE(DO, f16, f64) FOR_STORAGE(DO, bf16, f64) \
+    FOR_STORAGE(DO, f64, f32) FOR_STORAGE(DO, f32, f32) FOR_STORAGE(DO, f16, f32) FOR_STORAGE(DO, bf16, f32)

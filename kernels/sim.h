@@ -25,7 +25,7 @@ using i32 = int;
 using u16 = unsigned short;
 using u8 = unsigned char;
 
-// Formats that only store.
+// Formats that store, and are computed with in f32.
 struct f16 {
     std::uint16_t bits;
 };
@@ -52,6 +52,36 @@ inline float to_f32(f16 v) {
     }
     const std::uint32_t wide = exponent == 31 ? 255u : exponent + 112u;
     return from_bits(sign | (wide << 23) | (fraction << 13));
+}
+inline std::uint32_t to_bits(float value) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+// To the nearest, of two equally near ones to the even; NaN stays NaN.
+inline bf16 to_bf16(f32 v) {
+    const std::uint32_t bits = to_bits(v);
+    if (v != v) {
+        return bf16{static_cast<std::uint16_t>((bits >> 16) | 0x40u)};
+    }
+    return bf16{static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+}
+inline f16 to_f16(f32 v) {
+    const std::uint32_t bits = to_bits(v);
+    const std::uint32_t sign = (bits >> 16) & 0x8000u;
+    const std::uint32_t size = bits & 0x7fffffffu;
+    std::uint32_t rounded;
+    if (size > 0x7f800000u) {
+        rounded = 0x7e00u | ((size >> 13) & 0x3ffu);
+    } else if (size >= 0x477ff000u) { // from halfway between the largest number and the next power of two on
+        rounded = 0x7c00u;
+    } else if (size >= 0x38800000u) { // a normal number
+        rounded = (size - 0x38000000u + 0xfffu + ((size >> 13) & 1u)) >> 13;
+    } else { // the sum has the spacing of the smallest numbers, and rounds to it
+        rounded = to_bits(from_bits(size) + 0.5f) - to_bits(0.5f);
+    }
+    return f16{static_cast<std::uint16_t>(sign | rounded)};
 }
 inline double to_f64(f64 v) { return v; }
 inline double to_f64(f32 v) { return v; }
@@ -129,6 +159,10 @@ template <class T> struct SharedArray {
 #define SHARED(type, name, count) \
     sim::SharedArray<type> name { static_cast<type *>(sim::shared(sizeof(type) * (count))), (count) }
 
+template <class T, int N> struct Pack {
+    T of[N];
+};
+
 template <class T> struct In {
     const T *data;
     i64 len;
@@ -139,6 +173,16 @@ template <class T> struct In {
         return data[i];
     }
     T once(i64 i) const { return (*this)[i]; }
+    template <int N> Pack<T, N> pack_once(i64 i) const {
+        if (i % N != 0) {
+            sim::stop("a read of neighbours that does not begin at a multiple of their number", i, len);
+        }
+        Pack<T, N> pack;
+        for (int k = 0; k < N; ++k) {
+            pack.of[k] = (*this)[i + k];
+        }
+        return pack;
+    }
     In from(i64 i) const {
         if (i < 0 || i > len) {
             sim::stop("the rest of an array", i, len);

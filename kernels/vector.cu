@@ -1,35 +1,57 @@
 // Vector operations. A thread handles a few elements; loads of all of them are under way before the first is used.
 #include "reduce.h"
 
+// Does `WORK`, in brackets, with the type T of a format that is told at run time.
+#define AS_FORMAT_(tag, type, T, WORK) \
+    case tag: { \
+        using T = type; \
+        WORK; \
+        break; \
+    }
+#define IN_FORMAT(format, T, WORK) \
+    switch (format) { \
+        AS_FORMAT_(F64, f64, T, WORK) \
+        AS_FORMAT_(F32, f32, T, WORK) \
+        AS_FORMAT_(F16, f16, T, WORK) \
+        AS_FORMAT_(BF16, bf16, T, WORK) \
+    }
+
 #define FILL(T) \
     KERNEL(fill_##T, i64 n, f64 value, Out<T> x) { \
         UNROLL \
         for (int e = 0; e < ELEMENTS; ++e) { \
             const i64 i = first_element() + e * BLOCK; \
             if (i < n) { \
-                x[i] = static_cast<T>(value); \
+                x[i] = As<T>::of(value); \
             } \
         } \
     }
-FOR_VECTORS(FILL)
+FOR_FORMATS(FILL)
 
-#define CAST(X, Y) \
-    KERNEL(cast_##X##_##Y, i64 n, In<X> x, Out<Y> y) { \
-        X v[ELEMENTS]; \
-        UNROLL \
-        for (int e = 0; e < ELEMENTS; ++e) { \
-            const i64 i = first_element() + e * BLOCK; \
-            v[e] = i < n ? x[i] : X(0); \
-        } \
-        UNROLL \
-        for (int e = 0; e < ELEMENTS; ++e) { \
-            const i64 i = first_element() + e * BLOCK; \
-            if (i < n) { \
-                y[i] = Wide<Y>::of(v[e]); \
-            } \
-        } \
+// y = x, in the format of y.
+template <class X, class Y> DEVICE void cast(i64 n, const In<X> &x, const Out<Y> &y) {
+    X v[ELEMENTS];
+    UNROLL
+    for (int e = 0; e < ELEMENTS; ++e) {
+        const i64 i = first_element() + e * BLOCK;
+        if (i < n) {
+            v[e] = x[i];
+        }
     }
-CAST(f64, f64) CAST(f64, f32) CAST(f32, f64) CAST(f32, f32)
+    UNROLL
+    for (int e = 0; e < ELEMENTS; ++e) {
+        const i64 i = first_element() + e * BLOCK;
+        if (i < n) {
+            y[i] = As<Y>::of(v[e]);
+        }
+    }
+}
+
+#define CAST(X) \
+    KERNEL(cast_##X, i64 n, In<X> x, i32 format, Any y) { \
+        IN_FORMAT(format, Y, (cast<X, Y>(n, x, y.out<Y>()))) \
+    }
+FOR_FORMATS(CAST)
 
 #define SCALE_(T) \
     KERNEL(scale_##T, i64 n, f64 alpha, Out<T> x) { \
@@ -37,42 +59,44 @@ CAST(f64, f64) CAST(f64, f32) CAST(f32, f64) CAST(f32, f32)
         for (int e = 0; e < ELEMENTS; ++e) { \
             const i64 i = first_element() + e * BLOCK; \
             if (i < n) { \
-                x[i] *= static_cast<T>(alpha); \
+                x[i] = As<T>::of(As<Wide<T>>::of(x[i]) * As<Wide<T>>::of(alpha)); \
             } \
         } \
     }
-FOR_VECTORS(SCALE_)
+FOR_FORMATS(SCALE_)
 
 // y = alpha x + beta y; y is not read when beta is 0.
-template <class T> DEVICE void axpby(i64 n, T alpha, const In<T> &x, T beta, const Out<T> &y) {
-    T ax[ELEMENTS];
-    T by[ELEMENTS];
+template <class T> DEVICE void axpby(i64 n, Wide<T> alpha, const In<T> &x, Wide<T> beta, const Out<T> &y) {
+    using A = Wide<T>;
+    A ax[ELEMENTS];
+    A by[ELEMENTS];
     UNROLL
     for (int e = 0; e < ELEMENTS; ++e) {
         const i64 i = first_element() + e * BLOCK;
-        ax[e] = i < n ? x[i] : T(0);
-        by[e] = i < n && beta != T(0) ? y[i] : T(0);
+        ax[e] = i < n ? As<A>::of(x[i]) : A(0);
+        by[e] = i < n && beta != A(0) ? As<A>::of(y[i]) : A(0);
     }
     UNROLL
     for (int e = 0; e < ELEMENTS; ++e) {
         const i64 i = first_element() + e * BLOCK;
         if (i < n) {
-            y[i] = beta == T(0) ? alpha * ax[e] : alpha * ax[e] + beta * by[e];
+            y[i] = As<T>::of(beta == A(0) ? alpha * ax[e] : alpha * ax[e] + beta * by[e]);
         }
     }
 }
 
 #define AXPBY(T) \
     KERNEL(axpby_##T, i64 n, f64 alpha, In<T> x, f64 beta, Out<T> y) { \
-        axpby<T>(n, static_cast<T>(alpha), x, static_cast<T>(beta), y); \
+        axpby<T>(n, As<Wide<T>>::of(alpha), x, As<Wide<T>>::of(beta), y); \
     }
-FOR_VECTORS(AXPBY)
+FOR_FORMATS(AXPBY)
 
 // y = D x or y += D x for square blocks of `width` rows, each stored row by row.
 template <class S, class T>
 DEVICE void diagonal(i64 n, int width, int add, const In<S> &d, const In<T> &x, const Out<T> &y) {
-    T dx[ELEMENTS];
-    T old[ELEMENTS];
+    using A = Wide<T>;
+    A dx[ELEMENTS];
+    A old[ELEMENTS];
     UNROLL
     for (int e = 0; e < ELEMENTS; ++e) {
         const i64 i = first_element() + e * BLOCK;
@@ -82,22 +106,22 @@ DEVICE void diagonal(i64 n, int width, int add, const In<S> &d, const In<T> &x, 
             continue;
         }
         if (width == 1) {
-            dx[e] = Wide<T>::of(d[i]) * x[i];
+            dx[e] = As<A>::of(d[i]) * As<A>::of(x[i]);
         } else {
             const i64 first = i / width * width;
             for (int c = 0; c < width; ++c) {
-                dx[e] += Wide<T>::of(d[i * width + c]) * x[first + c];
+                dx[e] += As<A>::of(d[i * width + c]) * As<A>::of(x[first + c]);
             }
         }
         if (add) {
-            old[e] = y[i];
+            old[e] = As<A>::of(y[i]);
         }
     }
     UNROLL
     for (int e = 0; e < ELEMENTS; ++e) {
         const i64 i = first_element() + e * BLOCK;
         if (i < n) {
-            y[i] = add ? old[e] + dx[e] : dx[e];
+            y[i] = As<T>::of(add ? old[e] + dx[e] : dx[e]);
         }
     }
 }
@@ -116,16 +140,16 @@ DEVICE void rescale(i64 n, f64 factor, int scaled, const In<f32> &d, const In<X>
         const i64 i = first_element() + e * BLOCK;
         if (i < n) {
             const f64 v = to_f64(x[i]);
-            y[i] = Wide<Y>::of(factor * (scaled ? v * to_f64(d[i]) : v));
+            y[i] = As<Y>::of(factor * (scaled ? v * to_f64(d[i]) : v));
         }
     }
 }
 
-#define RESCALE(X, Y) \
-    KERNEL(rescale_##X##_##Y, i64 n, f64 factor, i32 scaled, In<f32> d, In<X> x, Out<Y> y) { \
-        rescale<X, Y>(n, factor, scaled, d, x, y); \
+#define RESCALE(X) \
+    KERNEL(rescale_##X, i64 n, f64 factor, i32 scaled, In<f32> d, In<X> x, i32 format, Any y) { \
+        IN_FORMAT(format, Y, (rescale<X, Y>(n, factor, scaled, d, x, y.out<Y>()))) \
     }
-RESCALE(f64, f64) RESCALE(f64, f32) RESCALE(f32, f64) RESCALE(f32, f32)
+FOR_FORMATS(RESCALE)
 
 // The larger of two absolute values; NaN stays.
 DEVICE f64 larger(f64 a, f64 b) { return a >= b || a != a ? a : b; }
@@ -156,7 +180,7 @@ DEVICE f64 block_largest(f64 v) {
             parts[block_index()] = largest; \
         } \
     }
-FOR_VECTORS(PEAK)
+FOR_FORMATS(PEAK)
 
 KERNEL(peak_finish, i64 count, In<f64> parts, Out<f64> result) {
     f64 largest = 0.0;
@@ -191,7 +215,7 @@ template <class T> DEVICE f64 dot_part(i64 n, const In<T> &x, const In<T> &y) {
             parts[block_index()] = sum; \
         } \
     }
-FOR_VECTORS(DOT)
+FOR_FORMATS(DOT)
 
 KERNEL(dot_finish, i64 count, In<f64> parts, Out<f64> result) {
     f64 sum = 0.0;

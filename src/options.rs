@@ -69,7 +69,6 @@ impl Kind {
 const HOST_ONLY: &[(&str, &[&str])] = &[
     ("amg.smoother.type", &["gauss_seidel", "l1_gauss_seidel"]),
     ("amg.smoother.gauss_seidel.direction", &[]),
-    ("precision.vector", &["f16", "bf16"]),
     ("precision.accumulate", &["storage"]),
     ("precision.indices", &[]),
 ];

@@ -1,14 +1,17 @@
-//! CSR: a group of lanes for each row.
+//! CSR: a group of lanes for each row. For rows that differ much in length, and for matrices of few rows.
 
-use super::product::{Finish, Product};
+use super::product::{Finish, Product, names};
 use super::runtime::Kernel;
 use super::{Buffer, Gpu, Slice};
 use crate::error::{Result, try_capacity};
 use crate::scalar::{Number, Precision};
 use crate::sparse::{Block, CsrView};
 
-/// Lanes of a group: those that kernels exist for.
+/// Numbers of lanes of a group.
 const LANES: [usize; 5] = [2, 4, 8, 16, 32];
+
+/// Threads that fill a GPU.
+const ENOUGH: usize = 1 << 18;
 
 /// Pattern and values of a matrix in device memory, with 64-bit offsets and base 0.
 pub(super) struct Arrays<S> {
@@ -52,8 +55,7 @@ impl<S: Number> Csr<S> {
     pub fn new<X: Number, Y: Number>(gpu: &Gpu, a: &CsrView<'_, S>) -> Result<Csr<S>> {
         assert_eq!(a.block, Block::SCALAR);
         let lanes = lanes(a.nnz(), a.rows);
-        let names = [S::PRECISION, X::PRECISION, Y::PRECISION].map(Precision::name).join("_");
-        let kernel = gpu.runtime().kernel(&format!("csr_{names}_{lanes}"))?;
+        let kernel = gpu.runtime().kernel(&format!("csr_{}", names::<S, X, Y>()))?;
         Ok(Csr { gpu: gpu.clone(), kernel, lanes, shape: (a.rows, a.cols), arrays: Arrays::new(gpu, a)? })
     }
 }
@@ -63,10 +65,12 @@ pub(super) fn bytes(rows: usize, entries: usize, storage: Precision) -> usize {
     (rows + 1) * size_of::<i64>() + entries * (size_of::<i32>() + storage.bytes())
 }
 
-/// Lanes for rows of average length: the power of two from half of it on, so that each lane has about two entries.
+/// Lanes for rows of average length: each lane has about four entries, whose loads are under way together, or fewer where that many threads do
+/// not fill a GPU.
 fn lanes(entries: usize, rows: usize) -> usize {
-    let half = entries.div_ceil(2 * rows.max(1));
-    LANES.into_iter().find(|lanes| *lanes >= half).unwrap_or(32)
+    let length = entries.div_ceil(rows.max(1));
+    let enough = |lanes: &usize| 4 * lanes >= length && rows * lanes >= ENOUGH;
+    LANES.into_iter().find(enough).unwrap_or_else(|| LANES.into_iter().find(|lanes| *lanes >= length).unwrap_or(32))
 }
 
 impl<S: Number, X: Number, Y: Number> Product<X, Y> for Csr<S> {
@@ -78,26 +82,16 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Csr<S> {
         self.shape
     }
 
-    fn run(&self, finish: &Finish, x: &Slice<X>, y: &mut Slice<Y>) -> Result<()> {
-        let Arrays { offsets, columns, values } = &self.arrays;
-        let rows = self.shape.0;
-        let Finish { form, alpha, beta, b } = finish;
-        self.gpu.launch(
-            self.kernel,
-            rows * self.lanes,
-            &[
-                &(rows as i64),
-                form,
-                alpha,
-                beta,
-                &offsets.view(),
-                &columns.view(),
-                &values.view(),
-                &x.view(),
-                b,
-                &y.view(),
-            ],
-        )
+    fn threads(&self) -> usize {
+        self.shape.0 * self.lanes
+    }
+
+    fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
+        let (rows, lanes) = (self.shape.0 as i64, self.lanes as i32);
+        let [offsets, columns, values] =
+            [self.arrays.offsets.view(), self.arrays.columns.view(), self.arrays.values.view()];
+        let threads = <Self as Product<X, Y>>::threads(self);
+        self.gpu.launch(self.kernel, threads, &[&rows, &lanes, &offsets, &columns, &values, &x.view(), finish])
     }
 
     fn bytes(&self) -> usize {

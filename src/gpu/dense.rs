@@ -32,10 +32,14 @@ impl<S: Number, V: Number> Product<V, V> for Dense<S> {
         (self.n, self.n)
     }
 
-    fn run(&self, finish: &Finish, x: &Slice<V>, y: &mut Slice<V>) -> Result<()> {
-        let Finish { form, alpha, beta, b } = finish;
+    fn threads(&self) -> usize {
+        32 * self.n
+    }
+
+    fn run(&self, x: &Slice<V>, finish: &Finish) -> Result<()> {
         let (n, values) = (self.n as i64, self.values.view());
-        self.gpu.launch(self.kernel, 32 * self.n, &[&n, form, alpha, beta, &values, &x.view(), b, &y.view()])
+        let threads = <Self as Product<V, V>>::threads(self);
+        self.gpu.launch(self.kernel, threads, &[&n, &values, &x.view(), finish])
     }
 
     fn bytes(&self) -> usize {

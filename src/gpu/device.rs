@@ -312,8 +312,12 @@ impl Runtime for Device {
     }
 
     #[cfg(terrace_cuda)]
-    fn cuda_stream(&self) -> Option<usize> {
-        (self.shared.driver.vendor == Vendor::Cuda).then(|| self.shared.stream().addr())
+    fn on_cuda(&self, work: &mut dyn FnMut(usize) -> Result<()>) -> Result<()> {
+        if self.shared.driver.vendor != Vendor::Cuda {
+            return fail!(Unsupported, "this needs a CUDA device, not {}", self.name);
+        }
+        let _entered = self.shared.enter()?;
+        work(self.shared.stream().addr())
     }
 
     fn capture(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Box<dyn Graph>> {

@@ -3,7 +3,6 @@
 //!
 //! Operations that return nothing keep their failure; [`crate::backend::Backend::status`] and everything that can fail tell it.
 
-mod bsr;
 mod budget;
 mod csr;
 #[cfg(terrace_cuda)]
@@ -15,6 +14,7 @@ mod dense;
 mod device;
 #[cfg(any(terrace_cuda, terrace_hip))]
 mod driver;
+mod format;
 mod graphs;
 #[cfg(terrace_hip)]
 mod hip;
@@ -24,7 +24,7 @@ mod product;
 mod runtime;
 #[cfg(terrace_sim)]
 mod sim;
-mod sliced_ell;
+mod slices;
 mod staging;
 mod vector;
 

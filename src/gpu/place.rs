@@ -1,11 +1,10 @@
 //! Set-up for a GPU: what the host computed is copied into device memory.
 
-use super::bsr::Bsr;
-use super::csr::{self, Csr};
+use super::csr::Csr;
 use super::dense::Dense;
+use super::format::Format;
 use super::product::Placed;
-use super::sliced_ell::{Plan, SlicedEll};
-use super::vector::vector_index;
+use super::slices::Slices;
 use super::{Buffer, Gpu};
 use crate::backend::{Columns, Operator, Place, Preconditioner};
 use crate::error::{Result, fail};
@@ -13,28 +12,7 @@ use crate::host::Host;
 use crate::host::spmv::Sums;
 use crate::scalar::{Number, Scalar};
 use crate::smooth::Smoother;
-use crate::sparse::{Block, CsrView, SharedCsr};
-
-/// Formats of a scalar matrix. A product takes as long as its bytes, so the one with the fewest is chosen.
-pub(super) enum Format {
-    Csr,
-    Sell8(Plan),
-    Sell16(Plan),
-}
-
-impl Format {
-    /// The format with the fewest bytes; of equal ones the sliced, which reads memory in order.
-    pub fn of<S: Number>(a: &CsrView<'_, S>) -> Result<Format> {
-        let (narrow, wide) = (Plan::new(a, 8)?, Plan::new(a, 16)?);
-        let bytes = (narrow.bytes(8, S::PRECISION), wide.bytes(16, S::PRECISION));
-        let csr = csr::bytes(a.rows, a.nnz(), S::PRECISION);
-        Ok(match bytes {
-            (narrow_bytes, wide_bytes) if narrow_bytes <= wide_bytes.min(csr) => Format::Sell8(narrow),
-            (_, wide_bytes) if wide_bytes <= csr => Format::Sell16(wide),
-            _ => Format::Csr,
-        })
-    }
-}
+use crate::sparse::{Block, SharedCsr};
 
 impl Place for Gpu {
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Buffer<S>> {
@@ -53,21 +31,16 @@ impl Place for Gpu {
                 "sums in the format of the result do not exist on GPUs (option precision.accumulate)"
             );
         }
-        vector_index::<X>()?;
-        vector_index::<Y>()?;
         let a = matrix.view();
-        if a.block != Block::SCALAR {
-            return Ok(Box::new(Placed(Bsr::new::<X, Y>(self, &a)?)));
-        }
         Ok(match Format::of(&a)? {
-            Format::Csr => Box::new(Placed(Csr::new::<X, Y>(self, &a)?)),
-            Format::Sell8(plan) => Box::new(Placed(SlicedEll::<S, u8>::new::<X, Y>(self, &a, &plan)?)),
-            Format::Sell16(plan) => Box::new(Placed(SlicedEll::<S, u16>::new::<X, Y>(self, &a, &plan)?)),
+            Format::Csr if a.block == Block::SCALAR => Box::new(Placed(Csr::new::<X, Y>(self, &a)?)),
+            Format::Csr => Box::new(Placed(Csr::new::<X, Y>(self, &a.to_scalar()?.view())?)),
+            Format::Slices8(plan) => Box::new(Placed(Slices::<S, u8>::new::<X, Y>(self, &a, &plan)?)),
+            Format::Slices16(plan) => Box::new(Placed(Slices::<S, u16>::new::<X, Y>(self, &a, &plan)?)),
         })
     }
 
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Gpu, V>>> {
-        vector_index::<V>()?;
         Ok(Box::new(Placed(Dense::new::<V>(self, n, &values)?)))
     }
 

@@ -1,17 +1,64 @@
-//! What all products of a matrix and a vector share: the three forms of `kernels/finish.h`.
+//! What all products of a matrix and a vector share: the forms of `kernels/finish.h`.
 
-use super::runtime::View;
+use super::runtime::{Argument, View, tag};
 use super::{Gpu, Slice};
 use crate::backend::Operator;
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
+use std::ffi::c_void;
 
-/// What becomes of A x.
-pub(super) struct Finish {
-    pub form: i32,
-    pub alpha: f64,
-    pub beta: f64,
-    pub b: View,
+/// The forms of `kernels/finish.h`.
+#[derive(Clone, Copy)]
+#[repr(i32)]
+enum Form {
+    Product = 0,
+    Add = 1,
+    Residual = 2,
+}
+
+/// What becomes of A x, as `kernels/finish.h` has it.
+#[repr(C)]
+pub struct Finish {
+    form: i32,
+    format: i32,
+    diagonal: i32,
+    summed: i32,
+    alpha: f64,
+    beta: f64,
+    b: View,
+    d: View,
+    w: View,
+    y: View,
+    z: View,
+    parts: View,
+}
+
+impl Finish {
+    /// y = A x in a form that needs nothing else.
+    fn new<Y: Number>(form: Form, y: &mut Slice<Y>) -> Finish {
+        let none = View::NONE;
+        Finish {
+            form: form as i32,
+            format: tag::<Y>(),
+            diagonal: 0,
+            summed: 0,
+            alpha: 1.0,
+            beta: 0.0,
+            b: none,
+            d: none,
+            w: none,
+            y: y.view(),
+            z: none,
+            parts: none,
+        }
+    }
+}
+
+// SAFETY: the layout of the struct in `kernels/finish.h`.
+unsafe impl Argument for Finish {
+    fn parts(&self) -> (*mut c_void, u8) {
+        ((&raw const *self).cast_mut().cast(), size_of::<Finish>() as u8)
+    }
 }
 
 /// A matrix in device memory.
@@ -20,8 +67,10 @@ pub(super) trait Product<X: Number, Y: Number>: Send + Sync {
     fn gpu(&self) -> &Gpu;
     /// Scalar rows and columns.
     fn shape(&self) -> (usize, usize);
+    /// Threads of the kernel.
+    fn threads(&self) -> usize;
     /// Runs the kernel.
-    fn run(&self, finish: &Finish, x: &Slice<X>, y: &mut Slice<Y>) -> Result<()>;
+    fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()>;
     /// As in [`Operator::bytes`].
     fn bytes(&self) -> usize;
     /// As in [`Operator::format`].
@@ -30,19 +79,25 @@ pub(super) trait Product<X: Number, Y: Number>: Send + Sync {
     fn precision(&self) -> Precision;
 }
 
+/// The part of a kernel's name that tells storage, vector and sums. Sums are as wide as arithmetic on the result.
+pub(super) fn names<S: Number, X: Number, Y: Number>() -> String {
+    [S::PRECISION, X::PRECISION, Y::Wide::PRECISION].map(Precision::name).join("_")
+}
+
 impl<X: Number, Y: Number, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
     fn rows(&self) -> usize {
         self.0.shape().0
     }
 
     fn apply(&self, alpha: Y::Wide, x: &Slice<X>, beta: Y::Wide, y: &mut Slice<Y>) -> Result<()> {
-        let form = i32::from(beta != Y::Wide::ZERO);
-        self.run(&Finish { form, alpha: alpha.to_f64(), beta: beta.to_f64(), b: View::NONE }, x, y)
+        let form = if beta == Y::Wide::ZERO { Form::Product } else { Form::Add };
+        let z = y.view();
+        self.run(x, &Finish { alpha: alpha.to_f64(), beta: beta.to_f64(), z, ..Finish::new(form, y) })
     }
 
     fn residual(&self, b: &Slice<Y>, x: &Slice<X>, r: &mut Slice<Y>) -> Result<()> {
         assert_eq!(b.len(), r.len());
-        self.run(&Finish { form: 2, alpha: 1.0, beta: 0.0, b: b.view() }, x, r)
+        self.run(x, &Finish { b: b.view(), ..Finish::new(Form::Residual, r) })
     }
 
     fn bytes(&self) -> usize {
@@ -62,13 +117,13 @@ impl<X: Number, Y: Number, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
 pub(super) struct Placed<P>(pub P);
 
 impl<P> Placed<P> {
-    fn run<X: Number, Y: Number>(&self, finish: &Finish, x: &Slice<X>, y: &mut Slice<Y>) -> Result<()>
+    fn run<X: Number, Y: Number>(&self, x: &Slice<X>, finish: &Finish) -> Result<()>
     where
         P: Product<X, Y>,
     {
         let (rows, cols) = self.0.shape();
-        assert!(x.len() == cols && y.len() == rows);
+        assert!(x.len() == cols && finish.y.len == rows as i64);
         self.0.gpu().failed()?;
-        self.0.run(finish, x, y)
+        self.0.run(x, finish)
     }
 }

@@ -1,6 +1,7 @@
 //! What a GPU must be able to do, whoever made it: memory, copies, launches in order on one stream, and graphs of launches.
 
 use crate::error::Result;
+use crate::scalar::Number;
 use std::ffi::c_void;
 
 /// Threads of a block, in every kernel.
@@ -29,6 +30,11 @@ pub(super) struct View {
 impl View {
     /// For an argument that the kernel does not look at.
     pub const NONE: View = View { address: 0, len: 0 };
+}
+
+/// A format as `kernels/portability.h` numbers them.
+pub(super) fn tag<T: Number>() -> i32 {
+    T::PRECISION as i32
 }
 
 /// A type that kernels take by value.
@@ -114,9 +120,11 @@ pub(super) trait Runtime: Send + Sync {
     /// # Safety
     /// The arguments are those of the kernel, and the arrays among them live until the work is done.
     unsafe fn launch(&self, kernel: Kernel, blocks: usize, arguments: &mut Arguments) -> Result<()>;
-    /// The stream as CUDA's libraries take it, if it is one of CUDA.
+    /// Lets a library of CUDA work on the device, which is that of this thread meanwhile, and on the stream that is handed over.
     #[cfg(terrace_cuda)]
-    fn cuda_stream(&self) -> Option<usize>;
+    fn on_cuda(&self, _: &mut dyn FnMut(usize) -> Result<()>) -> Result<()> {
+        crate::error::fail!(Unsupported, "this needs a CUDA device, not {}", self.description())
+    }
     /// Captures what `work` launches, without running it. Nothing in it waits or copies to the host.
     fn capture(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Box<dyn Graph>>;
 }

@@ -200,11 +200,6 @@ impl Runtime for Sim {
         }
     }
 
-    #[cfg(terrace_cuda)]
-    fn cuda_stream(&self) -> Option<usize> {
-        None
-    }
-
     fn capture(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Box<dyn Graph>> {
         lock(self.state.lock()).captured = Some(Vec::new());
         let result = work();

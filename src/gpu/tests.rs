@@ -1,15 +1,14 @@
 //! Every kernel against the host, on simulated GPUs with warps of 32 and 64 lanes in both orders, and on `cuda:0` where TERRACE_TEST_CUDA is
 //! set.
 
-use super::csr::Csr;
 use super::product::Placed;
-use super::sliced_ell::{Plan, SlicedEll};
+use super::slices::{Form, Plan, Slices};
 use super::{Gpu, Slice};
 use crate::backend::{Backend, Columns, Operator, Place};
 use crate::context::{Context, DeviceKind};
 use crate::host::spmv::Sums;
 use crate::host::{Host, hash};
-use crate::scalar::{Number, Scalar};
+use crate::scalar::{Number, Precision};
 use crate::sparse::{Block, SharedCsr};
 use half::{bf16, f16};
 
@@ -38,22 +37,32 @@ fn values<T: Number>(n: usize, seed: u64) -> Vec<T> {
     (0..n).map(|i| T::from_f64((hash(i, seed) % 65) as f64 / 32.0 - 1.0)).collect()
 }
 
-fn download<T: Scalar>(gpu: &Gpu, x: &Slice<T>) -> Vec<T> {
+fn download<T: Number>(gpu: &Gpu, x: &Slice<T>) -> Vec<T> {
     let mut out = vec![T::ZERO; x.len()];
     gpu.read(x, &mut out).unwrap();
     out
 }
 
-/// As equal as another order of summation leaves numbers of size `scale`.
-fn close<T: Scalar>(x: &[T], y: &[T], scale: f64, what: &str) {
-    assert_eq!(x.len(), y.len(), "{what}");
-    let bound = 16.0 * T::EPSILON.to_f64() * scale;
-    for (i, (x, y)) in x.iter().zip(y).enumerate() {
-        assert!((x.to_f64() - y.to_f64()).abs() <= bound, "{what}: element {i} is {x}, should be {y}");
+/// The distance from 1 to the next number.
+fn epsilon<T: Number>() -> f64 {
+    match T::PRECISION {
+        Precision::F64 => f64::EPSILON,
+        Precision::F32 => f64::from(f32::EPSILON),
+        Precision::F16 => f16::EPSILON.to_f64(),
+        Precision::BF16 => bf16::EPSILON.to_f64(),
     }
 }
 
-fn vector_operations<T: Scalar>() {
+/// As equal as another order of summation leaves numbers of size `scale`.
+fn close<T: Number>(x: &[T], y: &[T], scale: f64, what: &str) {
+    assert_eq!(x.len(), y.len(), "{what}");
+    let bound = 16.0 * epsilon::<T>() * scale;
+    for (i, (x, y)) in x.iter().zip(y).enumerate() {
+        assert!((x.to_f64() - y.to_f64()).abs() <= bound, "{what}: element {i} is {x:?}, should be {y:?}");
+    }
+}
+
+fn vector_operations<T: Number>() {
     let host = host();
     let nan = T::from_f64(f64::NAN);
     for gpu in devices() {
@@ -62,9 +71,9 @@ fn vector_operations<T: Scalar>() {
             let what = format!("{} on {n} elements of {}", gpu.description(), T::PRECISION.name());
             let there = gpu.upload(&x).unwrap();
             for (alpha, beta) in [(2.0, 0.0), (-1.5, 1.0), (0.5, -2.0)] {
-                let (alpha, beta) = (T::from_f64(alpha), T::from_f64(beta));
+                let (alpha, beta) = (T::Wide::from_f64(alpha), T::Wide::from_f64(beta));
                 // A result that is not read may hold anything.
-                let before: Vec<T> = if beta == T::ZERO { vec![nan; n] } else { y.clone() };
+                let before: Vec<T> = if beta == T::Wide::ZERO { vec![nan; n] } else { y.clone() };
                 let mut expected = before.clone();
                 host.axpby(alpha, &x, beta, &mut expected);
                 let mut result = gpu.upload(&before).unwrap();
@@ -73,7 +82,7 @@ fn vector_operations<T: Scalar>() {
             }
             let mut filled = gpu.upload(&vec![nan; n]).unwrap();
             gpu.fill(T::from_f64(0.75), &mut filled);
-            gpu.scale(T::from_f64(-2.0), &mut filled);
+            gpu.scale(T::Wide::from_f64(-2.0), &mut filled);
             assert_eq!(download(&gpu, &filled), vec![T::from_f64(-1.5); n], "fill and scale of {what}");
             gpu.copy(&there, &mut filled);
             assert_eq!(download(&gpu, &filled), x, "copy of {what}");
@@ -111,6 +120,50 @@ fn vector_operations<T: Scalar>() {
 fn vector_operations_are_those_of_the_host() {
     vector_operations::<f64>();
     vector_operations::<f32>();
+    vector_operations::<f16>();
+    vector_operations::<bf16>();
+}
+
+/// Every number of a 16-bit format, the numbers halfway between each and the next, and those beside the halfway ones; also what
+/// is too large, and what is not a number.
+fn hard_to_round<T: Number>(from_bits: impl Fn(u16) -> T) -> Vec<f32> {
+    let mut all = vec![f32::MAX, f32::MIN_POSITIVE, f32::from_bits(1), f32::INFINITY, f32::NAN, -f32::NAN];
+    for bits in 0..=u16::MAX {
+        let value = from_bits(bits).to_f64() as f32;
+        let next = from_bits(bits.wrapping_add(1)).to_f64() as f32;
+        let halfway = 0.5 * (f64::from(value) + f64::from(next)) as f32;
+        all.extend([value, halfway]);
+        if halfway.is_finite() && halfway != 0.0 {
+            all.extend([f32::from_bits(halfway.to_bits() - 1), f32::from_bits(halfway.to_bits() + 1)]);
+        }
+    }
+    all
+}
+
+fn rounds_to_nearest_even<T: Number>(from_bits: impl Fn(u16) -> T, bits: impl Fn(T) -> u16) {
+    let wide = hard_to_round(from_bits);
+    let narrow: Vec<T> = wide.iter().map(|v| T::from_f64(f64::from(*v))).collect();
+    let widened: Vec<f32> = narrow.iter().map(|v| v.to_f64() as f32).collect();
+    for gpu in devices() {
+        let (mut rounded, mut back) = (gpu.zeros::<T>(wide.len()).unwrap(), gpu.zeros::<f32>(wide.len()).unwrap());
+        gpu.copy(&gpu.upload(&wide).unwrap(), &mut rounded);
+        gpu.copy(&rounded, &mut back);
+        let (rounded, back) = (download(&gpu, &rounded), download(&gpu, &back));
+        for i in 0..wide.len() {
+            let same = if wide[i].is_nan() {
+                rounded[i].to_f64().is_nan() && back[i].is_nan()
+            } else {
+                bits(rounded[i]) == bits(narrow[i]) && back[i].to_bits() == widened[i].to_bits()
+            };
+            assert!(same, "{}: {:e} became {:?} and {:e}", gpu.description(), wide[i], rounded[i], back[i]);
+        }
+    }
+}
+
+#[test]
+fn numbers_of_16_bits_are_rounded_as_on_the_host() {
+    rounds_to_nearest_even(f16::from_bits, f16::to_bits);
+    rounds_to_nearest_even(bf16::from_bits, bf16::to_bits);
 }
 
 #[test]
@@ -123,7 +176,7 @@ fn inner_products_do_not_depend_on_the_order_of_threads() {
     }
 }
 
-fn diagonals<S: Number, T: Scalar>() {
+fn diagonals<S: Number, T: Number>() {
     let host = host();
     for gpu in devices() {
         for width in [1, 2, 3, 6] {
@@ -153,6 +206,8 @@ fn diagonals_of_every_format_are_those_of_the_host() {
     diagonals::<f32, f32>();
     diagonals::<f16, f32>();
     diagonals::<bf16, f64>();
+    diagonals::<f32, f16>();
+    diagonals::<f64, bf16>();
 }
 
 /// A matrix with empty rows, a dense row in the middle, and rows of `length` entries; `rows` and `cols` count blocks.
@@ -176,7 +231,7 @@ fn irregular<S: Number>(rows: usize, cols: usize, block: Block, length: usize) -
     a.into_shared()
 }
 
-fn products<S: Number, X: Scalar, Y: Scalar>(gpu: &Gpu, matrix: &SharedCsr<S>) {
+fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
     let host = host();
     let a = matrix.view();
     let (rows, cols) = (a.scalar_rows(), a.scalar_cols());
@@ -189,16 +244,21 @@ fn products<S: Number, X: Scalar, Y: Scalar>(gpu: &Gpu, matrix: &SharedCsr<S>) {
         Y::PRECISION.name()
     );
     let here: Box<dyn Operator<Host, X, Y>> = host.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
-    let formats: Vec<Box<dyn Operator<Gpu, X, Y>>> = if a.block == Block::SCALAR {
-        let (narrow, wide) = (Plan::new(&a, 8).unwrap(), Plan::new(&a, 16).unwrap());
-        vec![
-            Box::new(Placed(Csr::new::<X, Y>(gpu, &a).unwrap())),
-            Box::new(Placed(SlicedEll::<S, u8>::new::<X, Y>(gpu, &a, &narrow).unwrap())),
-            Box::new(Placed(SlicedEll::<S, u16>::new::<X, Y>(gpu, &a, &wide).unwrap())),
-        ]
-    } else {
-        vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()]
-    };
+    let mut formats: Vec<Box<dyn Operator<Gpu, X, Y>>> =
+        vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
+    for sorted in [false, true] {
+        let plan = |form, bits| Plan::with_form(&a, form, bits, sorted).unwrap();
+        let wide = |plan: &Plan| Box::new(Placed(Slices::<S, u16>::new::<X, Y>(gpu, &a, plan).unwrap()));
+        if a.block == Block::SCALAR {
+            let narrow = plan(Form::Rows, 8);
+            formats.push(Box::new(Placed(Slices::<S, u8>::new::<X, Y>(gpu, &a, &narrow).unwrap())));
+            formats.push(wide(&plan(Form::Rows, 16)));
+            formats.push(wide(&plan(Form::Shared(4), 16)));
+        } else {
+            formats.push(wide(&plan(Form::Blocks(1), 16)));
+            formats.push(wide(&plan(Form::Blocks(8), 16)));
+        }
+    }
     for there in formats {
         compare(gpu, &*here, &*there, (rows, cols), &format!("{}, {what}", there.format()));
         assert_eq!(there.precision(), S::PRECISION);
@@ -206,7 +266,7 @@ fn products<S: Number, X: Scalar, Y: Scalar>(gpu: &Gpu, matrix: &SharedCsr<S>) {
 }
 
 /// All forms of a product, on the host and on a device.
-fn compare<X: Scalar, Y: Scalar>(
+fn compare<X: Number, Y: Number>(
     gpu: &Gpu,
     here: &dyn Operator<Host, X, Y>,
     there: &dyn Operator<Gpu, X, Y>,
@@ -218,8 +278,8 @@ fn compare<X: Scalar, Y: Scalar>(
     let (there_x, there_b) = (gpu.upload(&x).unwrap(), gpu.upload(&b).unwrap());
     let scale = cols as f64;
     for (alpha, beta) in [(1.0, 0.0), (-0.5, 1.0), (2.0, -1.5)] {
-        let (alpha, beta) = (Y::from_f64(alpha), Y::from_f64(beta));
-        let before = if beta == Y::ZERO { vec![Y::from_f64(f64::NAN); rows] } else { y.clone() };
+        let (alpha, beta) = (Y::Wide::from_f64(alpha), Y::Wide::from_f64(beta));
+        let before = if beta == Y::Wide::ZERO { vec![Y::from_f64(f64::NAN); rows] } else { y.clone() };
         let mut expected = before.clone();
         here.apply(alpha, &x, beta, &mut expected).unwrap();
         let mut result = gpu.upload(&before).unwrap();
@@ -235,11 +295,17 @@ fn compare<X: Scalar, Y: Scalar>(
 }
 
 fn every_precision<S: Number>(gpu: &Gpu, rows: usize, cols: usize, block: Block, length: usize) {
+    fn every_result<S: Number, X: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
+        products::<S, X, f64>(gpu, matrix);
+        products::<S, X, f32>(gpu, matrix);
+        products::<S, X, f16>(gpu, matrix);
+        products::<S, X, bf16>(gpu, matrix);
+    }
     let matrix = irregular::<S>(rows, cols, block, length);
-    products::<S, f64, f64>(gpu, &matrix);
-    products::<S, f32, f32>(gpu, &matrix);
-    products::<S, f64, f32>(gpu, &matrix);
-    products::<S, f32, f64>(gpu, &matrix);
+    every_result::<S, f64>(gpu, &matrix);
+    every_result::<S, f32>(gpu, &matrix);
+    every_result::<S, f16>(gpu, &matrix);
+    every_result::<S, bf16>(gpu, &matrix);
 }
 
 #[test]
@@ -271,7 +337,7 @@ fn block_products_are_those_of_the_host() {
     }
 }
 
-fn dense<S: Number, V: Scalar>() {
+fn dense<S: Number, V: Number>() {
     let host = host();
     for gpu in devices() {
         for n in [0, 1, 7, 31, 33, 100] {
@@ -280,8 +346,8 @@ fn dense<S: Number, V: Scalar>() {
             let there: Box<dyn Operator<Gpu, V>> = gpu.dense(n, values).unwrap();
             let mut expected = vec![V::from_f64(f64::NAN); n];
             let mut result = gpu.upload(&expected).unwrap();
-            here.apply(V::from_f64(0.5), &x, V::ZERO, &mut expected).unwrap();
-            there.apply(V::from_f64(0.5), &gpu.upload(&x).unwrap(), V::ZERO, &mut result).unwrap();
+            here.apply(V::Wide::from_f64(0.5), &x, V::Wide::ZERO, &mut expected).unwrap();
+            there.apply(V::Wide::from_f64(0.5), &gpu.upload(&x).unwrap(), V::Wide::ZERO, &mut result).unwrap();
             close(&download(&gpu, &result), &expected, n as f64, &format!("dense {n}, {}", gpu.description()));
         }
     }
@@ -293,6 +359,8 @@ fn dense_products_are_those_of_the_host() {
     dense::<f32, f64>();
     dense::<f16, f32>();
     dense::<bf16, f32>();
+    dense::<f32, f16>();
+    dense::<f64, bf16>();
 }
 
 #[test]

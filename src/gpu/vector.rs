@@ -1,9 +1,9 @@
 //! Vector operations of the GPU backend. Inner products are summed in an order that follows from the length alone, and accumulated in f64.
 
-use super::runtime::{Argument, BLOCK, Kernel, Runtime, View};
+use super::runtime::{Argument, BLOCK, Kernel, Runtime, View, tag};
 use super::{Buffer, Gpu, Slice};
 use crate::backend::{AnyMut, AnyRef, Backend};
-use crate::error::{Result, fail};
+use crate::error::Result;
 use crate::scalar::{Number, Precision, Scalar};
 use std::any::Any;
 
@@ -13,60 +13,48 @@ pub(super) const MAX_PARTS: usize = 1024;
 /// Elements of each thread, as in `kernels/portability.h`; in an inner product when there are not too many parts.
 const ELEMENTS: usize = 4;
 
-/// Precisions that vectors have here.
-const VECTORS: [Precision; 2] = [Precision::F64, Precision::F32];
-
-/// The kernels of `kernels/vector.cu`, by the positions of their precisions in [`VECTORS`] and [`Precision::ALL`].
+/// The kernels of `kernels/vector.cu`, by the tags of their formats.
 pub(super) struct Kernels {
-    fill: [Kernel; 2],
-    cast: [[Kernel; 2]; 2],
-    scale: [Kernel; 2],
-    axpby: [Kernel; 2],
-    diagonal: [[Kernel; 2]; 4],
-    rescale: [[Kernel; 2]; 2],
-    peak: [Kernel; 2],
+    fill: [Kernel; 4],
+    cast: [Kernel; 4],
+    scale: [Kernel; 4],
+    axpby: [Kernel; 4],
+    /// By the formats of D, and those of the vectors.
+    diagonal: [[Kernel; 4]; 4],
+    rescale: [Kernel; 4],
+    peak: [Kernel; 4],
     peak_finish: Kernel,
-    dot: [Kernel; 2],
+    dot: [Kernel; 4],
     dot_finish: Kernel,
+}
+
+/// The kernels of a name, one for each format.
+fn each(runtime: &dyn Runtime, name: &str) -> Result<[Kernel; 4]> {
+    let of = |p: Precision| runtime.kernel(&format!("{name}_{}", p.name()));
+    Ok([of(Precision::F64)?, of(Precision::F32)?, of(Precision::F16)?, of(Precision::BF16)?])
 }
 
 impl Kernels {
     pub fn new(runtime: &dyn Runtime) -> Result<Kernels> {
-        let [f64, f32] = VECTORS.map(Precision::name);
-        let both = |name: &str| -> Result<[Kernel; 2]> {
-            Ok([runtime.kernel(&format!("{name}_{f64}"))?, runtime.kernel(&format!("{name}_{f32}"))?])
-        };
-        let diagonal = |p: Precision| both(&format!("diagonal_{}", p.name()));
+        let each = |name: &str| each(runtime, name);
         Ok(Kernels {
-            fill: both("fill")?,
-            cast: [both(&format!("cast_{f64}"))?, both(&format!("cast_{f32}"))?],
-            scale: both("scale")?,
-            axpby: both("axpby")?,
-            diagonal: [
-                diagonal(Precision::F64)?,
-                diagonal(Precision::F32)?,
-                diagonal(Precision::F16)?,
-                diagonal(Precision::BF16)?,
-            ],
-            rescale: [both(&format!("rescale_{f64}"))?, both(&format!("rescale_{f32}"))?],
-            peak: both("peak")?,
+            fill: each("fill")?,
+            cast: each("cast")?,
+            scale: each("scale")?,
+            axpby: each("axpby")?,
+            diagonal: [each("diagonal_f64")?, each("diagonal_f32")?, each("diagonal_f16")?, each("diagonal_bf16")?],
+            rescale: each("rescale")?,
+            peak: each("peak")?,
             peak_finish: runtime.kernel("peak_finish")?,
-            dot: both("dot")?,
+            dot: each("dot")?,
             dot_finish: runtime.kernel("dot_finish")?,
         })
     }
 }
 
-/// Position of a vector's precision, which must be one that kernels compute in.
-pub(super) fn vector_index<T: Number>() -> Result<usize> {
-    match VECTORS.iter().position(|p| *p == T::PRECISION) {
-        Some(index) => Ok(index),
-        None => fail!(
-            Unsupported,
-            "vectors of {} are not supported on GPUs; accepted: f64, f32 (option precision.vector)",
-            T::PRECISION.name()
-        ),
-    }
+/// The kernel for vectors of a format.
+fn of<T: Number>(kernels: &[Kernel; 4]) -> Kernel {
+    kernels[tag::<T>() as usize]
 }
 
 impl Gpu {
@@ -79,8 +67,7 @@ impl Gpu {
         assert_eq!(x.len(), y.len());
         let width = (d.len() / x.len().max(1)).max(1);
         assert_eq!(d.len(), width * x.len());
-        let storage = Precision::ALL.iter().position(|p| *p == S::PRECISION).expect("every format is listed");
-        let kernel = self.inner.vectors.diagonal[storage][vector_index::<T>()?];
+        let kernel = of::<T>(&self.inner.vectors.diagonal[tag::<S>() as usize]);
         let (n, width, add) = (x.len() as i64, width as i32, i32::from(add));
         self.elementwise(kernel, x.len(), &[&n, &width, &add, &d.view(), &x.view(), &y.view()])
     }
@@ -88,7 +75,7 @@ impl Gpu {
     /// The inner product, when all work before it is done.
     fn inner_product<T: Number>(&self, x: &Slice<T>, y: &Slice<T>) -> Result<f64> {
         assert_eq!(x.len(), y.len());
-        let kernel = self.inner.vectors.dot[vector_index::<T>()?];
+        let kernel = of::<T>(&self.inner.vectors.dot);
         self.reduce(x.len(), self.inner.vectors.dot_finish, |count, parts| {
             self.launch_blocks(kernel, count, &[&(x.len() as i64), &x.view(), &y.view(), parts])
         })
@@ -96,7 +83,7 @@ impl Gpu {
 
     /// The largest absolute value, when all work before it is done.
     fn largest<T: Number>(&self, x: &Slice<T>) -> Result<f64> {
-        let kernel = self.inner.vectors.peak[vector_index::<T>()?];
+        let kernel = of::<T>(&self.inner.vectors.peak);
         self.reduce(x.len(), self.inner.vectors.peak_finish, |count, parts| {
             self.launch_blocks(kernel, count, &[&(x.len() as i64), &x.view(), parts])
         })
@@ -129,7 +116,7 @@ impl Backend for Gpu {
         match (x.downcast_ref(), x.downcast_ref()) {
             (Some(x), _) => AnyRef::F64(x),
             (_, Some(x)) => AnyRef::F32(x),
-            _ => unreachable!("vectors of {} are refused when they are made", T::PRECISION.name()),
+            _ => unreachable!("a scalar is f64 or f32, not {}", T::PRECISION.name()),
         }
     }
 
@@ -140,7 +127,7 @@ impl Backend for Gpu {
         }
         match x.downcast_mut() {
             Some(x) => AnyMut::F32(x),
-            None => unreachable!("vectors of {} are refused when they are made", T::PRECISION.name()),
+            None => unreachable!("a scalar is f64 or f32, not {}", T::PRECISION.name()),
         }
     }
 
@@ -149,37 +136,30 @@ impl Backend for Gpu {
     }
 
     fn zeros<T: Number>(&self, n: usize) -> Result<Buffer<T>> {
-        vector_index::<T>()?;
         self.zeroed(n)
     }
 
     fn fill<T: Number>(&self, value: T, x: &mut Slice<T>) {
-        self.keep(vector_index::<T>().and_then(|t| {
-            self.elementwise(self.inner.vectors.fill[t], x.len(), &[&(x.len() as i64), &value.to_f64(), &x.view()])
-        }));
+        let (kernel, n) = (of::<T>(&self.inner.vectors.fill), x.len());
+        self.keep(self.elementwise(kernel, n, &[&(n as i64), &value.to_f64(), &x.view()]));
     }
 
     fn copy<T: Number, U: Number>(&self, x: &Slice<T>, y: &mut Slice<U>) {
         assert_eq!(x.len(), y.len());
-        let run = || {
-            let kernel = self.inner.vectors.cast[vector_index::<T>()?][vector_index::<U>()?];
-            self.elementwise(kernel, x.len(), &[&(x.len() as i64), &x.view(), &y.view()])
-        };
-        self.keep(run());
+        let (kernel, n) = (of::<T>(&self.inner.vectors.cast), x.len());
+        self.keep(self.elementwise(kernel, n, &[&(n as i64), &x.view(), &tag::<U>(), &y.view()]));
     }
 
     fn scale<T: Number>(&self, alpha: T::Wide, x: &mut Slice<T>) {
-        self.keep(vector_index::<T>().and_then(|t| {
-            self.elementwise(self.inner.vectors.scale[t], x.len(), &[&(x.len() as i64), &alpha.to_f64(), &x.view()])
-        }));
+        let (kernel, n) = (of::<T>(&self.inner.vectors.scale), x.len());
+        self.keep(self.elementwise(kernel, n, &[&(n as i64), &alpha.to_f64(), &x.view()]));
     }
 
     fn axpby<T: Number>(&self, alpha: T::Wide, x: &Slice<T>, beta: T::Wide, y: &mut Slice<T>) {
         assert_eq!(x.len(), y.len());
-        let (n, alpha, beta) = (x.len() as i64, alpha.to_f64(), beta.to_f64());
-        self.keep(vector_index::<T>().and_then(|t| {
-            self.elementwise(self.inner.vectors.axpby[t], x.len(), &[&n, &alpha, &x.view(), &beta, &y.view()])
-        }));
+        let (kernel, n) = (of::<T>(&self.inner.vectors.axpby), x.len());
+        let (alpha, beta) = (alpha.to_f64(), beta.to_f64());
+        self.keep(self.elementwise(kernel, n, &[&(n as i64), &alpha, &x.view(), &beta, &y.view()]));
     }
 
     fn add_scaled_by<T: Number, S: Number>(&self, d: &Slice<S>, x: &Slice<T>, y: &mut Slice<T>) {
@@ -203,12 +183,9 @@ impl Backend for Gpu {
 
     fn rescale<T: Number, U: Number>(&self, factor: f64, d: Option<&Slice<f32>>, x: &Slice<T>, y: &mut Slice<U>) {
         assert!(x.len() == y.len() && d.is_none_or(|d| d.len() == x.len()));
-        let run = || {
-            let kernel = self.inner.vectors.rescale[vector_index::<T>()?][vector_index::<U>()?];
-            let (n, scaled, d) = (x.len() as i64, i32::from(d.is_some()), d.map_or(View::NONE, Slice::view));
-            self.elementwise(kernel, x.len(), &[&n, &factor, &scaled, &d, &x.view(), &y.view()])
-        };
-        self.keep(run());
+        let kernel = of::<T>(&self.inner.vectors.rescale);
+        let (n, scaled, d) = (x.len() as i64, i32::from(d.is_some()), d.map_or(View::NONE, Slice::view));
+        self.keep(self.elementwise(kernel, x.len(), &[&n, &factor, &scaled, &d, &x.view(), &tag::<U>(), &y.view()]));
     }
 
     fn peak<T: Number>(&self, x: &Slice<T>) -> f64 {

@@ -53,17 +53,22 @@ pub(super) struct Engine {
 // SAFETY: the fibers are used by who has the engine to write.
 unsafe impl Send for Engine {}
 
-/// Room for the largest argument of a kernel, in units of 8 bytes.
-const WORDS: usize = 8;
+/// Room for the arguments of a launch, in units of 8 bytes.
+const WORDS: usize = 96;
 
-/// A launch with copies of its arguments.
+/// A launch with copies of its arguments, one after the other.
 #[derive(Clone, Copy)]
 pub(super) struct Launch {
     kernel: Kernel,
     blocks: usize,
-    values: [[u64; WORDS]; MAX_ARGUMENTS],
+    values: [u64; WORDS],
     sizes: [u8; MAX_ARGUMENTS],
     count: usize,
+}
+
+/// Units that an argument of so many bytes takes.
+fn words(bytes: u8) -> usize {
+    usize::from(bytes).div_ceil(size_of::<u64>())
 }
 
 impl Launch {
@@ -71,15 +76,26 @@ impl Launch {
     /// Each pointer leads to a value of its size.
     pub unsafe fn new(kernel: Kernel, blocks: usize, arguments: &Arguments) -> Launch {
         let Arguments { pointers, sizes, count } = arguments;
-        let mut values = [[0; WORDS]; MAX_ARGUMENTS];
-        for (i, value) in values[..*count].iter_mut().enumerate() {
-            assert!(usize::from(sizes[i]) <= size_of_val(value));
+        let mut values = [0; WORDS];
+        let mut at = 0;
+        for (pointer, size) in pointers[..*count].iter().zip(sizes) {
+            let room = &mut values[at..][..words(*size)];
             // SAFETY: by this function's contract, and there is room.
-            unsafe {
-                std::ptr::copy_nonoverlapping(pointers[i].cast::<u8>(), value.as_mut_ptr().cast(), sizes[i].into());
-            }
+            unsafe { std::ptr::copy_nonoverlapping(pointer.cast::<u8>(), room.as_mut_ptr().cast(), (*size).into()) };
+            at += room.len();
         }
         Launch { kernel, blocks, values, sizes: *sizes, count: *count }
+    }
+
+    /// Where the arguments lie.
+    fn pointers(&self) -> [*mut c_void; MAX_ARGUMENTS] {
+        let mut at = 0;
+        let mut pointers = [std::ptr::null_mut(); MAX_ARGUMENTS];
+        for (pointer, size) in pointers[..self.count].iter_mut().zip(self.sizes) {
+            *pointer = self.values[at..].as_ptr().cast_mut().cast();
+            at += words(size);
+        }
+        pointers
     }
 }
 
@@ -112,7 +128,7 @@ impl Engine {
 
     /// Runs all blocks of a launch. The arrays among its arguments are alive, as who launched it promised.
     pub fn run(&mut self, launch: &Launch) -> Result<()> {
-        let mut pointers = launch.values.each_ref().map(|value| value.as_ptr().cast_mut().cast());
+        let mut pointers = launch.pointers();
         let mut message = [0_u8; 512];
         // SAFETY: nobody else uses the fibers; values and sizes are those of the launch, and the message has its length.
         let status = unsafe {

@@ -1,0 +1,129 @@
+// Sliced ELL in slots, times vector. A slice is a few rows, and a slot one entry of each: one base column for all, and for each row the offset
+// of its column from the base, and the value. Rows without an entry in a slot have the value 0 there. Slices take rows in their own order, or in
+// that of `order`, if it is given.
+#include "finish.h"
+
+// Threads that share a slice.
+constexpr int GROUP = 32;
+
+// Neighbouring rows of a thread. Narrow values are read in pairs or fours, so that enough bytes are under way.
+template <class S, class O> constexpr int ROWS = sizeof(S) == 2 && sizeof(O) == 1 ? 4 : 2;
+
+// Slots whose loads are under way at the same time; with more of them fewer threads fit.
+template <class S, class O> constexpr int BATCH = sizeof(S) == 8 || ROWS<S, O> == 4 ? 4 : 2;
+
+// Adds N slots from k on to the sums of R rows from r on, which begin a slot's part of a thread. All arrays begin at the slice.
+template <int N, int R, class S, class O, class X, class A>
+DEVICE void add_slots(int k, int r, const In<i32> &bases, const In<O> &offsets, const In<S> &values, const In<X> &x,
+                      A *sums) {
+    i32 base[N];
+    Pack<O, R> offset[N];
+    Pack<S, R> value[N];
+    UNROLL
+    for (int j = 0; j < N; ++j) {
+        base[j] = bases[k + j];
+        offset[j] = offsets.template pack_once<R>((k + j) * (GROUP * R) + r);
+        value[j] = values.template pack_once<R>((k + j) * (GROUP * R) + r);
+    }
+    X other[N][R];
+    UNROLL
+    for (int j = 0; j < N; ++j) {
+        UNROLL
+        for (int q = 0; q < R; ++q) {
+            other[j][q] = x[base[j] + static_cast<i32>(offset[j].of[q])];
+        }
+    }
+    UNROLL
+    for (int j = 0; j < N; ++j) {
+        UNROLL
+        for (int q = 0; q < R; ++q) {
+            sums[q] += As<A>::of(value[j].of[q]) * As<A>::of(other[j][q]);
+        }
+    }
+}
+
+// Adds slots `first` to `end`, B at a time.
+template <int B, int R, class S, class O, class X, class A>
+DEVICE void add_all(int first, int end, int r, const In<i32> &bases, const In<O> &offsets, const In<S> &values,
+                    const In<X> &x, A *sums) {
+    int k = first;
+    for (; k + B <= end; k += B) {
+        add_slots<B, R>(k, r, bases, offsets, values, x, sums);
+    }
+    if (B > 2 && end - k == 3) {
+        add_slots<3, R>(k, r, bases, offsets, values, x, sums);
+    } else if (B > 2 && end - k == 2) {
+        add_slots<2, R>(k, r, bases, offsets, values, x, sums);
+    } else if (k < end) {
+        add_slots<1, R>(k, r, bases, offsets, values, x, sums);
+    }
+}
+
+template <class S, class O, class X, class A>
+DEVICE void slices(i64 rows, const In<i64> &starts, const In<i32> &bases, const In<O> &offsets, const In<S> &values,
+                   const In<i32> &order, const In<X> &x, const Finish &f) {
+    constexpr int R = ROWS<S, O>;
+    constexpr int HEIGHT = GROUP * R;
+    const int r = thread_index() % GROUP * R;
+    const i64 slice = global_index() / GROUP;
+    A sums[R] = {};
+    if (slice * HEIGHT < rows) {
+        const i64 start = starts[slice];
+        const int count = static_cast<int>(starts[slice + 1] - start);
+        add_all<BATCH<S, O>, R>(0, count, r, bases.from(start), offsets.from(start * HEIGHT),
+                                values.from(start * HEIGHT), x, sums);
+    }
+    f64 share = 0.0;
+    UNROLL
+    for (int q = 0; q < R; ++q) {
+        const i64 row = slice * HEIGHT + r + q;
+        if (row < rows) {
+            share += finish(f, order.len > 0 ? order[row] : row, sums[q]);
+        }
+    }
+    finish_block(f, share);
+}
+
+#define SLICES_BITS(S, X, A, BITS) \
+    KERNEL(slices##BITS##_##S##_##X##_##A, i64 rows, In<i64> starts, In<i32> bases, In<u##BITS> offsets, In<S> values, \
+           In<i32> order, In<X> x, Finish f) { \
+        slices<S, u##BITS, X, A>(rows, starts, bases, offsets, values, order, x, f); \
+    }
+#define SLICES(S, X, A) SLICES_BITS(S, X, A, 8) SLICES_BITS(S, X, A, 16)
+FOR_STORAGE_VECTOR_AND_SUM(SLICES)
+
+// The same for few rows: slices of 32, each shared by `units` groups of threads, a divisor of the 8 groups of a block.
+template <class S, class X, class A>
+DEVICE void shared_slices(i64 rows, int units, const In<i64> &starts, const In<i32> &bases, const In<u16> &offsets,
+                          const In<S> &values, const In<i32> &order, const In<X> &x, const Finish &f) {
+    const int r = thread_index() % GROUP;
+    const i64 group = global_index() / GROUP;
+    const i64 slice = group / units;
+    const int unit = static_cast<int>(group % units);
+    A sum = 0;
+    if (slice * GROUP < rows) {
+        const i64 start = starts[slice];
+        const int count = static_cast<int>(starts[slice + 1] - start);
+        add_all<4, 1>(count * unit / units, count * (unit + 1) / units, r, bases.from(start), offsets.from(start * GROUP),
+                      values.from(start * GROUP), x, &sum);
+    }
+    SHARED(A, partial, BLOCK);
+    partial[thread_index()] = sum;
+    barrier();
+    f64 share = 0.0;
+    const i64 row = slice * GROUP + r;
+    if (unit == 0 && row < rows) {
+        for (int i = 1; i < units; ++i) {
+            sum += partial[thread_index() + i * GROUP];
+        }
+        share = finish(f, order.len > 0 ? order[row] : row, sum);
+    }
+    finish_block(f, share);
+}
+
+#define SHARED_SLICES(S, X, A) \
+    KERNEL(shared_slices_##S##_##X##_##A, i64 rows, i32 units, In<i64> starts, In<i32> bases, In<u16> offsets, \
+           In<S> values, In<i32> order, In<X> x, Finish f) { \
+        shared_slices<S, X, A>(rows, units, starts, bases, offsets, values, order, x, f); \
+    }
+FOR_STORAGE_VECTOR_AND_SUM(SHARED_SLICES)
