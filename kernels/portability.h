@@ -1,9 +1,11 @@
-// One dialect for every place where kernels run: CUDA, and `sim`, which runs them on the CPU. Kernels see arrays (`In`, `Out`), warp
+// One dialect for every place where kernels run: CUDA, HIP, and `sim`, which runs them on the CPU. Kernels see arrays (`In`, `Out`), warp
 // operations in which all lanes of a warp take part, shared memory and barriers, and nothing of a vendor.
 #pragma once
 
 #ifdef TERRACE_SIM
 #include "sim.h"
+#elif defined(__HIP__)
+#include "hip.h"
 #else
 
 #include <cuda_bf16.h>
