@@ -43,6 +43,7 @@ test: ## all tests: format, lints, documentation, unit and integration tests, ex
 	$(CARGO) fetch --locked
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
+	CXX=/nonexistent TERRACE_NVCC= TERRACE_HIP_CLANG= $(CARGO) clippy --locked --lib --no-default-features --target-dir $(TARGET_DIR)/bare -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 	$(CARGO) test --locked
 

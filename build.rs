@@ -1,5 +1,6 @@
 //! Gives the shared library its SONAME, and compiles the kernels: for the CPU (`sim`) where there is a C++ compiler, for NVIDIA GPUs where
-//! there is nvcc. Without either the library builds all the same, and `terrace info` says what is missing.
+//! there is nvcc, for AMD GPUs where there is a clang that knows them. Without any of them the library builds all the same, and `terrace info`
+//! says what is missing.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,18 +9,28 @@ use std::process::Command;
 /// Machine code for these, and PTX of the first for everything newer.
 const ARCHITECTURES: &[&str] = &["80", "90", "100"];
 
+/// Each has a code object of its own; `src/gpu/hip.rs` names them, too.
+const AMD_ARCHITECTURES: &[&str] = &["gfx90a", "gfx942", "gfx1100"];
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=kernels");
-    println!("cargo:rustc-check-cfg=cfg(terrace_sim, terrace_cuda)");
+    println!("cargo:rustc-check-cfg=cfg(terrace_sim, terrace_cuda, terrace_hip)");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libterrace.so.0");
     compile_for_sim();
     compile_for_cuda();
+    compile_for_hip();
 }
 
 /// The kernels for the CPU, once for each warp width.
 fn compile_for_sim() {
     if env::var("CARGO_CFG_TARGET_FAMILY").as_deref() != Ok("unix") {
+        return;
+    }
+    // One that is named and not there is as good as none.
+    let found = cc::Build::new().cpp(true).cargo_warnings(false).try_get_compiler();
+    let runs = |compiler: cc::Tool| compiler.to_command().arg("--version").output().is_ok_and(|o| o.status.success());
+    if !found.is_ok_and(runs) {
         return;
     }
     for warp in ["32", "64"] {
@@ -34,12 +45,56 @@ fn compile_for_sim() {
             .define("TERRACE_SIM", None)
             .define("TERRACE_WARP", warp)
             .file("kernels/sim.cpp");
-        if build.try_get_compiler().is_err() {
-            return;
-        }
         build.compile(&format!("terrace_sim{warp}"));
     }
     println!("cargo:rustc-cfg=terrace_sim");
+}
+
+/// The kernels for AMD GPUs, one code object for each architecture.
+fn compile_for_hip() {
+    println!("cargo:rerun-if-env-changed=TERRACE_HIP_CLANG");
+    let out = PathBuf::from(env::var("OUT_DIR").expect("Cargo sets it"));
+    let compile = |clang: &Path, architecture: &str, source: &Path, to: &Path| {
+        let mut command = Command::new(clang);
+        // All that kernels need of HIP is in kernels/hip.h.
+        command.args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpuinc", "-nogpulib"]);
+        command.args(["-O3", "-std=c++17"]).arg(format!("--offload-arch={architecture}"));
+        command.arg("-o").arg(to).arg(source);
+        command
+    };
+    let probe = out.join("probe.hip");
+    std::fs::write(&probe, "__attribute__((global)) void probe() {}").expect("OUT_DIR can be written");
+    // A clang without these GPUs, or without a linker for them, is none.
+    let suits = |clang: &PathBuf| {
+        AMD_ARCHITECTURES.iter().all(|architecture| {
+            let output = compile(clang, architecture, &probe, &out.join("probe")).output();
+            output.is_ok_and(|output| output.status.success())
+        })
+    };
+    let Some(clang) = clangs().into_iter().find(suits) else { return };
+    let start = |architecture: &&str| {
+        let to = out.join(format!("kernels.{architecture}"));
+        compile(&clang, architecture, Path::new("kernels/kernels.cu"), &to).spawn()
+    };
+    let compilers: Vec<_> = AMD_ARCHITECTURES.iter().map(start).collect();
+    for compiler in compilers {
+        let status = compiler.and_then(|mut compiler| compiler.wait());
+        assert!(status.is_ok_and(|s| s.success()), "{} could not compile the kernels", clang.display());
+    }
+    let version = Command::new(&clang).arg("--version").output().map(|o| o.stdout).unwrap_or_default();
+    let version = String::from_utf8_lossy(&version).lines().next().unwrap_or("clang").trim().to_string();
+    println!("cargo:rustc-cfg=terrace_hip");
+    println!("cargo:rustc-env=TERRACE_HIP_COMPILER={version}");
+}
+
+/// `TERRACE_HIP_CLANG` (empty: none), then ROCm's, then those on PATH.
+fn clangs() -> Vec<PathBuf> {
+    if let Some(named) = env::var_os("TERRACE_HIP_CLANG") {
+        return Some(PathBuf::from(named)).filter(|path| !path.as_os_str().is_empty()).into_iter().collect();
+    }
+    let rocm = env::var_os("ROCM_PATH").map_or(PathBuf::from("/opt/rocm"), PathBuf::from);
+    let names = (17..=22).rev().map(|version| format!("clang++-{version}")).chain(["clang++".to_string()]);
+    std::iter::once(rocm.join("llvm/bin/clang++")).chain(names.map(PathBuf::from)).collect()
 }
 
 /// The kernels for NVIDIA GPUs, in one image.

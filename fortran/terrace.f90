@@ -147,6 +147,7 @@ module terrace
 
   public :: terrace_version, terrace_status_name, terrace_status_sentence, terrace_last_error, terrace_text
   public :: terrace_context_create, terrace_context_set_threads, terrace_context_get_threads, terrace_context_set_log
+  public :: terrace_context_set_stream, terrace_context_synchronize, terrace_context_set_memory_limit, terrace_context_get_memory
   public :: terrace_context_raise_panic
   public :: terrace_matrix_create_csr, terrace_matrix_create_bsr, terrace_matrix_get_size, terrace_matrix_update_values
   public :: terrace_matrix_set_near_null_space, terrace_matrix_set_coordinates
@@ -320,6 +321,39 @@ module terrace
       type(c_ptr), value :: context
       integer(c_int32_t), value :: status
       character(kind=c_char), intent(in) :: message(*)
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_context_set_stream(context, stream) &
+        result(outcome) bind(c, name='terrace_context_set_stream')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: stream
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_context_synchronize(context) &
+        result(outcome) bind(c, name='terrace_context_synchronize')
+      import
+      type(c_ptr), value :: context
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_context_set_memory_limit(context, bytes) &
+        result(outcome) bind(c, name='terrace_context_set_memory_limit')
+      import
+      type(c_ptr), value :: context
+      integer(c_int64_t), value :: bytes
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_context_get_memory(context, used, peak, limit) &
+        result(outcome) bind(c, name='terrace_context_get_memory')
+      import
+      type(c_ptr), value :: context
+      integer(c_int64_t), intent(inout) :: used
+      integer(c_int64_t), intent(inout) :: peak
+      integer(c_int64_t), intent(inout) :: limit
       integer(c_int32_t) :: outcome
     end function
 
@@ -903,6 +937,33 @@ contains
     integer(c_int32_t), intent(in) :: threads
     integer(c_int32_t), intent(out) :: status
     status = c_context_set_threads(context%handle, threads)
+  end subroutine
+
+  subroutine terrace_context_set_stream(context, stream, status)
+    type(terrace_context), intent(in) :: context
+    type(c_ptr), intent(in) :: stream
+    integer(c_int32_t), intent(out) :: status
+    status = c_context_set_stream(context%handle, stream)
+  end subroutine
+
+  subroutine terrace_context_synchronize(context, status)
+    type(terrace_context), intent(in) :: context
+    integer(c_int32_t), intent(out) :: status
+    status = c_context_synchronize(context%handle)
+  end subroutine
+
+  subroutine terrace_context_set_memory_limit(context, bytes, status)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(in) :: bytes
+    integer(c_int32_t), intent(out) :: status
+    status = c_context_set_memory_limit(context%handle, bytes)
+  end subroutine
+
+  subroutine terrace_context_get_memory(context, used, peak, limit, status)
+    type(terrace_context), intent(in) :: context
+    integer(c_int64_t), intent(out) :: used, peak, limit
+    integer(c_int32_t), intent(out) :: status
+    status = c_context_get_memory(context%handle, used, peak, limit)
   end subroutine
 
   subroutine terrace_context_get_threads(context, threads, status)

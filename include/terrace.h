@@ -1,7 +1,7 @@
 /*
  * terrace.h: the C interface of Terrace, algebraic multigrid. Generated from src/capi; do not edit.
  *
- * Memory: every pointer is to host memory. Handles are made by the library and destroyed by the function that ends in _destroy; objects may
+ * Memory: pointers are to host memory, but where a function says that it takes device memory, too. Handles are made by the library and destroyed by the function that ends in _destroy; objects may
  * be destroyed in any order. An argument that must not be NULL and is gives TERRACE_ERROR_NULL_ARGUMENT. Any other pointer must be valid
  * during the call, and aligned as C aligns its type.
  *
@@ -9,7 +9,8 @@
  * When a call fails, nothing that was passed to it has changed, but for the vectors of a solve. The library does not abort, exit, print or
  * install signal handlers; panics inside become TERRACE_ERROR_INTERNAL.
  *
- * Blocking: every call returns when its work is done.
+ * Blocking: every call returns when its work is done, but for vectors in device memory and a stream of the caller's; see
+ * terrace_context_set_stream.
  *
  * Threads: a context, and the objects made from it, are used by one thread at a time; different contexts are used freely at the same time. A
  * matrix may be used through several contexts at the same time, as long as nobody changes it meanwhile.
@@ -27,6 +28,8 @@
  *   operator_complexity            stored values of all level matrices over those of the finest
  *   grid_complexity                rows of all levels over those of the finest
  *   bytes                          bytes that the library holds for hierarchy and solver; lent arrays do not count
+ *   device_bytes                   bytes of device memory that the context holds, with all that was made from it; 0 on the host
+ *   device_peak_bytes              the most of them at one time
  *   device                         device of the context
  *   threads                        threads of the context
  *   solver                         Krylov method and its precision
@@ -366,7 +369,7 @@ const char *terrace_status_sentence(terrace_status status);
  * Makes a context.
  *
  * - `device`: NUL-terminated text, host: "host" for the CPU with every core that the process may use, "host:N" for N threads; "cuda" or
- *   "cuda:N" for an NVIDIA GPU by its number; "sim" or "sim:64" for a simulated GPU with warps of 32 or 64 lanes. With a GPU, set-up runs
+ *   "cuda:N" for an NVIDIA GPU by its number, "hip" or "hip:N" for an AMD GPU; "sim" or "sim:64" for a simulated GPU with warps of 32 or 64 lanes. With a GPU, set-up runs
  *   on every core and is copied there. NULL is "host".
  * - `context`: host, written on success; destroy it with `terrace_context_destroy`.
  *
@@ -480,23 +483,90 @@ terrace_status terrace_context_set_error(terrace_context *context,
                                          const char *message);
 
 /**
+ * Puts the work of a context on a GPU on a stream of the caller's.
+ *
+ * - `context`: not NULL; on a GPU.
+ * - `stream`: a `CUstream`, `cudaStream_t` or `hipStream_t` of the context's GPU, as the address that it is; the default stream of the
+ *   legacy kind is `CU_STREAM_LEGACY`, the address 1. It must live until another is set, or until the context and all objects made from it
+ *   are destroyed. NULL goes back to a stream of the library's own, which is how a context begins. A simulated GPU takes any address as the
+ *   name of a stream, and holds back what is on it until something waits for it.
+ *
+ * From then on everything that the objects of the context do on the device is done on this stream, in the order of the calls, and after all
+ * that they began before. With vectors in device memory:
+ *
+ * - `terrace_amg_apply` comes after what was on the stream when it was called, before what the caller puts there afterwards, and returns when
+ *   it is on the stream: it does not wait, and allocates nothing. A cycle of the type k does wait, for inner products.
+ * - `terrace_solver_solve` waits for the residual norms that it looks at; what it does to x after the last of them is on the stream when it
+ *   returns.
+ *
+ * Errors of the device in work that is under way are told by a later call, at the latest by `terrace_context_synchronize`. Calls with arrays
+ * on the host return when their results are there, as without a stream; so do set-up and update.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED` (the context is on the host), `TERRACE_ERROR_DEVICE` (not a stream of
+ * this device). One thread at a time for each context.
+ */
+terrace_status terrace_context_set_stream(terrace_context *context,
+                                          void *stream);
+
+/**
+ * Waits until everything that the objects of a context have begun on its device is done. On the host there is nothing to wait for.
+ *
+ * - `context`: not NULL.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, and what failed in work that was under way. One thread at a time for each context.
+ */
+terrace_status terrace_context_synchronize(terrace_context *context);
+
+/**
+ * Limits the device memory that the objects of a context hold together. What would exceed it fails with `TERRACE_ERROR_OUT_OF_MEMORY` and
+ * leaves everything as it was.
+ *
+ * - `context`: not NULL; on a GPU.
+ * - `bytes`: 1 or more; 0 is no limit but the memory of the device, which is how a context begins. A limit below what is held only refuses
+ *   more.
+ *
+ * Memory comes from a pool of the context's own. What is freed stays there for the next set-up, and goes back to the system when the last
+ * object that holds any is destroyed.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED` (the context is on the host). One
+ * thread at a time for each context.
+ */
+terrace_status terrace_context_set_memory_limit(terrace_context *context,
+                                                int64_t bytes);
+
+/**
+ * Bytes of device memory that the objects of a context hold together; 0 on the host.
+ *
+ * - `context`: not NULL.
+ * - `used` (now), `peak` (the most at one time), `limit` (0 is none): host, written; each may be NULL.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+ */
+terrace_status terrace_context_get_memory(const terrace_context *context, int64_t *used, int64_t *peak, int64_t *limit);
+
+/**
  * Makes a matrix from compressed sparse rows.
  *
  * - `context`: not NULL; its threads check and copy the arrays. The matrix does not belong to it.
  * - `rows`, `cols`: 0 to 2147483647.
  * - `offset_type`: `TERRACE_I32` or `TERRACE_I64`.
- * - `row_offsets`: host, `rows + 1` elements that begin with `base` and do not decrease; row i has the entries from `row_offsets[i]` to
+ * - `row_offsets`: `rows + 1` elements that begin with `base` and do not decrease; row i has the entries from `row_offsets[i]` to
  *   `row_offsets[i + 1] - 1`, counted from `base`.
  * - `column_type`: `TERRACE_I32` or `TERRACE_I64`.
- * - `columns`: host, the column of each entry, counted from `base`, each at most once in a row. NULL is accepted when there are none.
+ * - `columns`: the column of each entry, counted from `base`, each at most once in a row. NULL is accepted when there are none.
  * - `value_type`: `TERRACE_F64` or `TERRACE_F32`.
- * - `values`: host, the value of each entry; finite, and not zero on the diagonal of a square matrix. NULL is accepted when there are
+ * - `values`: the value of each entry; finite, and not zero on the diagonal of a square matrix. NULL is accepted when there are
  *   none.
  * - `base`: 0 or 1.
  * - `flags`: `TERRACE_COPY` or `TERRACE_BORROW`, with `| TERRACE_SORTED` as a promise that columns ascend in each row. With
  *   `TERRACE_BORROW` nothing is copied, but for columns of `TERRACE_I64`: they are 32-bit inside, so those are narrowed into a copy
  *   while offsets and values stay borrowed.
  * - `matrix`: host, written on success; destroy it with `terrace_matrix_destroy`.
+ *
+ * Each array is on the host or in the memory of the context's GPU, where it is read in the order of the caller's stream, or else after the
+ * default stream. Set-up runs on the host, so that arrays in device memory are copied there once, also with `TERRACE_BORROW`; values that
+ * were borrowed there and changed in place are read again by `terrace_matrix_update_values`, `terrace_amg_update` and
+ * `terrace_solver_update`, which for that need a context on the same GPU.
  *
  * Returns when the matrix is checked. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
  * `TERRACE_ERROR_MATRIX_STRUCTURE` and `TERRACE_ERROR_MATRIX_VALUES` (the sentence names the row, counted from `base`),
@@ -522,7 +592,7 @@ terrace_status terrace_matrix_create_csr(terrace_context *context,
  * - `block_rows`, `block_cols`: rows and columns of blocks; times `block_size` at most 2147483647.
  * - `block_size`: rows and columns of a block, 1 to 8.
  * - `row_offsets`, `columns`, `base`, `flags`, `matrix` and the types: as in `terrace_matrix_create_csr`, counting blocks.
- * - `values`: host, `block_size * block_size` values for each block, row by row.
+ * - `values`: `block_size * block_size` values for each block, row by row.
  *
  * Blocking, errors and threads: as `terrace_matrix_create_csr`; rows in sentences are block rows.
  */
@@ -573,7 +643,7 @@ terrace_status terrace_matrix_get_size(terrace_context *context,
  * - `context`: not NULL; its threads check and copy the values.
  * - `matrix`: not NULL.
  * - `value_type`: as at creation.
- * - `values`: host, in the order of creation; copied or borrowed as at creation. For values that were borrowed and changed in place, pass
+ * - `values`: host, or in the memory of the context's GPU, in the order of creation; copied or borrowed as at creation. For values that were borrowed and changed in place, pass
  *   the same array: this checks them.
  * - `count`: number of values, all that the matrix stores.
  *
@@ -595,7 +665,7 @@ terrace_status terrace_matrix_update_values(terrace_context *context,
  * - `matrix`: not NULL.
  * - `dofs_per_node`: unknowns of a node, which are consecutive rows: 1 to 8, the block size when that is more than 1.
  * - `count`: number of vectors, 1 to 8.
- * - `vectors`: host, `count` vectors one after the other, each with an element for every scalar row; copied.
+ * - `vectors`: host, or in the memory of the context's GPU: `count` vectors one after the other, each with an element for every scalar row; copied.
  *
  * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`,
  * `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context; no other call may use the matrix meanwhile.
@@ -614,7 +684,7 @@ terrace_status terrace_matrix_set_near_null_space(terrace_context *context,
  * - `matrix`: not NULL.
  * - `dimension`: 2 or 3; the block size when that is more than 1.
  * - `nodes`: number of nodes; times `dimension` the number of scalar rows.
- * - `coordinates`: host, `dimension` for each node one after the other: x0 y0 z0 x1 y1 z1 ...; copied.
+ * - `coordinates`: host, or in the memory of the context's GPU: `dimension` for each node one after the other: x0 y0 z0 x1 y1 z1 ...; copied.
  *
  * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`,
  * `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context; no other call may use the matrix meanwhile.
@@ -772,16 +842,20 @@ terrace_status terrace_amg_setup(terrace_context *context,
 terrace_status terrace_amg_update(terrace_amg *amg);
 
 /**
- * One preconditioner application x = M b: one cycle that starts from zero. Allocates nothing.
+ * One preconditioner application x = M b: one cycle that starts from zero. Allocates nothing, but at the first call with vectors of another
+ * precision than those of the finest level; on a GPU the second call with the same vectors is captured as a graph, for which the driver
+ * takes some memory of its own.
  *
  * - `amg`: not NULL.
  * - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; any, whatever the precision of the matrix.
- * - `b`: an element for every scalar row. Host, or in the memory of the context's GPU; then what was begun on CUDA's default stream comes
- *   first, and work on other streams must be done.
+ * - `b`: an element for every scalar row. Host, or in the memory of the context's GPU. There it is read in the order of the caller's stream,
+ *   see `terrace_context_set_stream`; without one, what was begun on the default stream comes first, and work on other streams must be
+ *   done.
  * - `x`: where `b` is, as long, not overlapping it; overwritten, its content is not read.
  *
- * Returns when x is written. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`. One
- * thread at a time for each context.
+ * Returns when x is written, or, in device memory with a stream of the caller's, when that is under way on the stream. Errors:
+ * `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`,
+ * `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
  */
 terrace_status terrace_amg_apply(terrace_amg *amg,
                                  terrace_type vector_type,
@@ -909,11 +983,13 @@ terrace_status terrace_solver_update(terrace_solver *solver);
  * - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; that of the solver, see the option "solver.precision".
  * - `count`: number of right-hand sides, 1 or more.
  * - `b`: `count` right-hand sides one after the other, each with an element for every scalar row. Host, or in the memory of the context's
- *   GPU; then what was begun on CUDA's default stream comes first, and work on other streams must be done.
+ *   GPU. There they are read in the order of the caller's stream, see `terrace_context_set_stream`; without one, what was begun on the
+ *   default stream comes first, and work on other streams must be done.
  * - `x`: where `b` is, as long, not overlapping it; the solutions.
  * - `guess`: `TERRACE_ZERO_GUESS`, which does not read x, or `TERRACE_GIVEN_GUESS`, which starts from the content of x.
  *
- * Returns when x is written. `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the
+ * Returns when x is written, or, in device memory with a stream of the caller's, when what writes it is on the stream.
+ * `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the
  * iteration limit, `TERRACE_STAGNATED` when its residual no longer fell; the first that was not solved decides, and x is the last
  * iterate. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
  * `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_CALLBACK`. One thread at a time for each context.

@@ -1,16 +1,19 @@
-// One dialect for every place where kernels run: CUDA, and `sim`, which runs them on the CPU. Kernels see arrays (`In`, `Out`), warp
+// One dialect for every place where kernels run: CUDA, HIP, and `sim`, which runs them on the CPU. Kernels see arrays (`In`, `Out`), warp
 // operations in which all lanes of a warp take part, shared memory and barriers, and nothing of a vendor.
 #pragma once
 
 #ifdef TERRACE_SIM
 #include "sim.h"
+#elif defined(__HIP__)
+#include "hip.h"
 #else
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #define DEVICE __device__ __forceinline__
-#define KERNEL(name, ...) extern "C" __global__ void __launch_bounds__(BLOCK) name(__VA_ARGS__)
+// One block at least on each multiprocessor: left to itself the compiler saves registers until eight fit, and has too few loads under way.
+#define KERNEL(name, ...) extern "C" __global__ void __launch_bounds__(BLOCK, 1) name(__VA_ARGS__)
 #define SHARED(type, name, count) __shared__ type name[count]
 #define UNROLL _Pragma("unroll")
 
@@ -38,6 +41,8 @@ DEVICE float to_f32(f16 v) { return __half2float(v); }
 DEVICE float to_f32(bf16 v) { return __bfloat162float(v); }
 DEVICE f16 to_f16(f32 v) { return __float2half_rn(v); }
 DEVICE bf16 to_bf16(f32 v) { return __float2bfloat16_rn(v); }
+DEVICE i64 bits_of(f64 v) { return __double_as_longlong(v); }
+DEVICE f64 f64_of(i64 bits) { return __longlong_as_double(bits); }
 
 // N neighbours of an array, read at once.
 template <class T, int N> struct alignas(sizeof(T) * N) Pack {
@@ -169,17 +174,6 @@ DEVICE void store(const Any &x, int format, i64 i, f32 v) {
     } else {
         x.out<f32>()[i] = v;
     }
-}
-
-DEVICE i64 bits_of(f64 v) {
-    i64 bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits;
-}
-DEVICE f64 f64_of(i64 bits) {
-    f64 v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
 }
 
 DEVICE i64 global_index() { return block_index() * BLOCK + thread_index(); }

@@ -11,6 +11,7 @@ use crate::smooth::Smoother;
 use crate::smooth::gauss_seidel::Colours;
 use crate::sparse::SharedCsr;
 use std::ops::DerefMut;
+use std::sync::Arc;
 
 /// A place where vectors live, and what can be done with them there. Vectors of 16-bit numbers are computed with in f32.
 pub trait Backend: Clone + Send + Sync + 'static {
@@ -212,6 +213,10 @@ pub trait Preconditioner<B: Backend, T: Scalar>: Send {
     fn apply(&mut self, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<()>;
     /// Whether M is the same symmetric operator in every application, to rounding in `T`.
     fn is_constant_symmetric(&self) -> bool;
+    /// Its matrix as it stores it, when that is the caller's as it is: what multiplies with the same matrix need not store it again.
+    fn operator(&self) -> Option<Arc<dyn Operator<B, T>>> {
+        None
+    }
     /// What is the narrowest of it, when that is narrower than its matrix.
     fn narrowest(&self) -> Option<String> {
         None

@@ -15,6 +15,8 @@ pub enum DeviceKind {
     Host,
     /// An NVIDIA GPU.
     Cuda,
+    /// An AMD GPU.
+    Hip,
     /// A GPU simulated on the CPU, which runs the same kernels: for tests, not for speed.
     Sim,
 }
@@ -25,6 +27,7 @@ impl DeviceKind {
         match self {
             DeviceKind::Host => "host",
             DeviceKind::Cuda => "cuda",
+            DeviceKind::Hip => "hip",
             DeviceKind::Sim => "sim",
         }
     }
@@ -111,8 +114,8 @@ impl Drop for Pool {
 }
 
 impl Context {
-    /// A context on a device: `"host"`, or `"host:N"` for N threads; `"cuda"` or `"cuda:N"` for an NVIDIA GPU by its number; `"sim"` or
-    /// `"sim:N"` for a simulated GPU with warps of 32 (the default) or 64 lanes. The default is every core this process may use; with a
+    /// A context on a device: `"host"`, or `"host:N"` for N threads; `"cuda"` or `"cuda:N"` for an NVIDIA GPU by its number, `"hip"` or
+    /// `"hip:N"` for an AMD GPU; `"sim"` or `"sim:N"` for a simulated GPU with warps of 32 (the default) or 64 lanes. The default is every core this process may use; with a
     /// GPU these are the threads of set-up.
     pub fn new(device: &str) -> Result<Context> {
         let (name, number) = match device.split_once(':') {
@@ -126,17 +129,18 @@ impl Context {
         let (kind, threads) = match name {
             "host" => (DeviceKind::Host, number.unwrap_or_else(cores)),
             "cuda" => (DeviceKind::Cuda, cores()),
+            "hip" => (DeviceKind::Hip, cores()),
             "sim" => (DeviceKind::Sim, cores()),
             _ => {
                 return fail!(
                     Device,
-                    "device \"{device}\" is unknown; accepted: \"host\", \"host:N\" for N threads, \"cuda:N\", \"sim\", \"sim:64\""
+                    "device \"{device}\" is unknown; accepted: \"host\", \"host:N\" for N threads, \"cuda:N\", \"hip:N\", \"sim\", \"sim:64\""
                 );
             }
         };
         let opened = match kind {
             DeviceKind::Host => Ok(None),
-            DeviceKind::Cuda => Gpu::open(kind, number.unwrap_or(0)).map(Some),
+            DeviceKind::Cuda | DeviceKind::Hip => Gpu::open(kind, number.unwrap_or(0)).map(Some),
             DeviceKind::Sim => Gpu::open(kind, number.unwrap_or(32)).map(Some),
         };
         let gpu =
@@ -268,7 +272,7 @@ mod tests {
     fn device_strings_are_checked() {
         assert_eq!(Context::new("host:3").unwrap().threads(), 3);
         assert_eq!(Context::new("host:0").err().map(|e| e.status), Some(Status::InvalidArgument));
-        for bad in ["", "host:x", "cuda:9999", "cuda:", "sim:8", "hostess"] {
+        for bad in ["", "host:x", "cuda:9999", "cuda:", "hip:9999", "sim:8", "hostess"] {
             assert_eq!(Context::new(bad).err().map(|e| e.status), Some(Status::Device), "{bad}");
         }
     }

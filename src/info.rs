@@ -30,7 +30,7 @@ pub fn simd() -> Vec<&'static str> {
 /// Version, device and threads of the context, CPU instruction sets, usable devices, and what this build has for GPUs, as one
 /// JSON object.
 pub fn to_json(context: &Context) -> String {
-    let gpu::Facts { devices: gpus, cuda, sim } = gpu::facts();
+    let gpu::Facts { devices: gpus, cuda, hip, sim } = gpu::facts();
     let devices: Vec<String> = std::iter::once(DeviceKind::Host.name().to_string()).chain(gpus).collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -40,6 +40,7 @@ pub fn to_json(context: &Context) -> String {
         "simd": simd(),
         "devices": devices,
         "cuda": cuda,
+        "hip": hip,
         "sim": sim,
     })
     .to_string()

@@ -1,8 +1,9 @@
 //! The matrix that a caller hands over: checked once, shared freely, its values replaceable.
 
 use crate::amg::null_space::NearNullSpace;
-use crate::context::lock;
+use crate::context::{Context, lock};
 use crate::error::{Result, fail};
+use crate::gpu::Slice;
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::{self, Csr, SharedCsr, Storage, Structure};
 use std::sync::{Arc, RwLock};
@@ -58,6 +59,12 @@ impl Values {
     }
 }
 
+/// Values that a caller has lent in device memory.
+pub(crate) enum DeviceValues {
+    F64(Slice<f64>),
+    F32(Slice<f32>),
+}
+
 /// A matrix with what is known about its near-null space. Several solvers and threads may share it.
 ///
 /// A change of values swaps the whole array, so that a solver that reads the old one is not disturbed; it sees the new values at
@@ -66,6 +73,8 @@ pub struct Matrix {
     structure: Arc<Structure>,
     values: RwLock<Values>,
     near_null_space: RwLock<Option<Arc<NearNullSpace>>>,
+    /// Where the values lie that a caller has lent in device memory; `values` is a copy of them.
+    device_values: RwLock<Option<DeviceValues>>,
 }
 
 impl Matrix {
@@ -75,7 +84,12 @@ impl Matrix {
             Values::F64(v) => sparse::validate(&structure.view(v.as_slice()), sorted)?,
             Values::F32(v) => sparse::validate(&structure.view(v.as_slice()), sorted)?,
         }
-        Ok(Matrix { structure: Arc::new(structure), values: RwLock::new(values), near_null_space: RwLock::new(None) })
+        Ok(Matrix {
+            structure: Arc::new(structure),
+            values: RwLock::new(values),
+            near_null_space: RwLock::new(None),
+            device_values: RwLock::new(None),
+        })
     }
 
     /// A matrix of arrays made in Rust.
@@ -131,6 +145,33 @@ impl Matrix {
         values.check(&self.structure)?;
         *lock(self.values.write()) = values;
         Ok(())
+    }
+
+    /// Tells where the values lie, when they are lent and in device memory.
+    pub(crate) fn set_device_values(&self, values: Option<DeviceValues>) {
+        *lock(self.device_values.write()) = values;
+    }
+
+    /// Copies values anew that lie in device memory, where a caller may have changed them.
+    pub(crate) fn refresh(&self, context: &Context) -> Result<()> {
+        let lent = lock(self.device_values.read());
+        let Some(there) = &*lent else { return Ok(()) };
+        let address = match there {
+            DeviceValues::F64(values) => values.address(),
+            DeviceValues::F32(values) => values.address(),
+        };
+        let Some(gpu) = context.gpu().filter(|gpu| gpu.holds(address as *const _, "values").unwrap_or(false)) else {
+            return fail!(
+                InvalidArgument,
+                "the values of the matrix are borrowed in device memory, and this context is not on that device"
+            );
+        };
+        gpu.begin_call()?;
+        let values = match there {
+            DeviceValues::F64(values) => Values::from(gpu.fetch(values)?),
+            DeviceValues::F32(values) => Values::from(gpu.fetch(values)?),
+        };
+        context.run(self.entries(), || self.update_values(values))
     }
 
     /// Checks values that a caller may have changed in place.

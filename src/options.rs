@@ -2,7 +2,7 @@
 //! names that hypre and AmgX users know it by. The reference in `docs/options.md`, the error sentences and the command-line
 //! help are all made from it. [`crate::config::Config`] holds the values.
 
-use crate::context::DeviceKind::{self, Cuda, Host, Sim};
+use crate::context::DeviceKind::{self, Cuda, Hip, Host, Sim};
 use crate::{amg, host, krylov, smooth};
 use std::fmt::Write;
 
@@ -73,7 +73,7 @@ impl OptionRow {
     pub fn backends(&self) -> &'static [DeviceKind] {
         match HOST_ONLY.iter().find(|(key, _)| *key == self.key) {
             Some((_, [])) => &[Host],
-            _ => &[Host, Cuda, Sim],
+            _ => &[Host, Cuda, Hip, Sim],
         }
     }
 

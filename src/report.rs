@@ -1,5 +1,7 @@
 //! What a set-up and a solve did: a snapshot, read by key. One table of facts feeds the C ABI, JSON and the printed summary.
 
+use crate::context::Context;
+use crate::gpu::{Gpu, Usage};
 use crate::scalar::Precision;
 use serde_json::{Map, Value as Json};
 use std::fmt::Write;
@@ -95,6 +97,8 @@ pub struct Report {
     pub threads: usize,
     /// Bytes that the library holds for hierarchy and solver together.
     pub bytes: usize,
+    /// Device memory of the context, with all that was made from it; nothing on the host.
+    pub device_memory: Usage,
     /// What was given wider formats since set-up because precision was lost, and why.
     pub promotions: Vec<String>,
 }
@@ -149,6 +153,8 @@ facts! {
     "operator_complexity", Whole, "stored values of all level matrices over those of the finest", |r, i| Real(r.operator_complexity());
     "grid_complexity", Whole, "rows of all levels over those of the finest", |r, i| Real(r.grid_complexity());
     "bytes", Whole, "bytes that the library holds for hierarchy and solver; lent arrays do not count", |r, i| Int(r.bytes as i64);
+    "device_bytes", Whole, "bytes of device memory that the context holds, with all that was made from it; 0 on the host", |r, i| Int(r.device_memory.used as i64);
+    "device_peak_bytes", Whole, "the most of them at one time", |r, i| Int(r.device_memory.peak as i64);
     "device", Whole, "device of the context", |r, i| Text(r.device.to_string());
     "threads", Whole, "threads of the context", |r, i| Int(r.threads as i64);
     "solver", Whole, "Krylov method and its precision", |r, i| Text(r.solver.clone());
@@ -183,6 +189,12 @@ facts! {
 }
 
 impl Report {
+    /// What a context is, before anything was done on it.
+    pub(crate) fn of(context: &Context) -> Report {
+        let device_memory = context.gpu().map(Gpu::memory).unwrap_or_default();
+        Report { device: context.device().name(), threads: context.threads(), device_memory, ..Report::default() }
+    }
+
     /// A fact, or `None` when the key is unknown or the index is out of range.
     pub fn fact(&self, key: &str, index: usize) -> Option<Fact> {
         let row = FACTS.iter().find(|row| row.key == key)?;
@@ -288,6 +300,11 @@ impl Report {
             let _ = write!(out, ", solve {:.4} s", self.solve.get("total"));
         }
         let _ = writeln!(out, ", {:.2} MiB, {} with {} threads", mebibytes(self.bytes), self.device, self.threads);
+        let Usage { used, peak, .. } = self.device_memory;
+        if peak > 0 {
+            let (used, peak) = (mebibytes(used), mebibytes(peak));
+            let _ = writeln!(out, "device memory of the context: {used:.2} MiB, at most {peak:.2} MiB");
+        }
         out
     }
 }

@@ -73,7 +73,7 @@ struct Parts<B: Backend, T: Scalar> {
     norm: Norm,
     null_space: Option<NullSpace<B, T>>,
     method: Box<dyn Krylov<B, T>>,
-    operator: Box<dyn Operator<B, T>>,
+    operator: Arc<dyn Operator<B, T>>,
     /// A preconditioner of the caller, which replaces AMG.
     user: Option<Box<dyn Preconditioner<B, T>>>,
     rows: usize,
@@ -209,7 +209,7 @@ impl Solver {
                  solver.type"
             );
         }
-        let operator = self.operator(backend, matrix)?;
+        let operator = self.operator(backend, matrix, amg.as_ref())?;
         let user = match &self.preconditioner {
             Some(user) => Some(backend.host_preconditioner(Box::new(user.clone()))?),
             None => None,
@@ -223,19 +223,29 @@ impl Solver {
         Ok(Parts { backend, name, norm, null_space, method, operator, user, rows, r, z })
     }
 
+    /// What the Krylov method multiplies with: the hierarchy's own copy of the matrix where it has one that fits.
     fn operator<B: Place, T: Scalar>(
         &self,
         backend: &B,
         matrix: Option<&Arc<Matrix>>,
-    ) -> Result<Box<dyn Operator<B, T>>> {
-        match (&self.operator, matrix) {
-            (Some(user), _) => backend.host_operator(Box::new(user.clone())),
-            (None, Some(matrix)) => match matrix.precision() {
-                Precision::F32 => backend.matrix(matrix.shared::<f32>()?, Columns::Shared, Sums::Wide),
-                _ => backend.matrix(matrix.shared::<f64>()?, Columns::Shared, Sums::Wide),
-            },
-            (None, None) => fail!(NotSetUp, "neither a matrix nor an operator callback was given"),
+        amg: Option<&Amg>,
+    ) -> Result<Arc<dyn Operator<B, T>>>
+    where
+        Amg: Preconditioner<B, T>,
+    {
+        let matrix = match (&self.operator, matrix) {
+            (Some(user), _) => return Ok(backend.host_operator(Box::new(user.clone()))?.into()),
+            (None, Some(matrix)) => matrix,
+            (None, None) => return fail!(NotSetUp, "neither a matrix nor an operator callback was given"),
+        };
+        if let Some(shared) = amg.and_then(Preconditioner::<B, T>::operator) {
+            return Ok(shared);
         }
+        let own = match matrix.precision() {
+            Precision::F32 => backend.matrix(matrix.shared::<f32>()?, Columns::Shared, Sums::Wide),
+            _ => backend.matrix(matrix.shared::<f64>()?, Columns::Shared, Sums::Wide),
+        };
+        Ok(own?.into())
     }
 
     /// Checks the null space against the matrix. An operator callback is not called before a solve, and its null space is believed.
@@ -258,15 +268,27 @@ impl Solver {
         matrix: Option<&Arc<Matrix>>,
         amg: &mut Option<Amg>,
         parts: &mut Parts<B, T>,
-    ) -> Result<()> {
-        let operator = self.operator(&parts.backend, matrix)?;
-        self.check_null_space(&parts.backend, &parts.null_space, &*operator)?;
-        match (amg, matrix) {
+    ) -> Result<()>
+    where
+        Amg: Preconditioner<B, T>,
+    {
+        let shared = self.operator.is_none() && amg.as_ref().and_then(Preconditioner::<B, T>::operator).is_some();
+        let own = match shared && parts.null_space.is_none() {
+            true => None,
+            false => Some(self.operator(&parts.backend, matrix, None)?),
+        };
+        if let Some(operator) = &own {
+            self.check_null_space(&parts.backend, &parts.null_space, &**operator)?;
+        }
+        match (&mut *amg, matrix) {
             (Some(amg), _) => amg.update()?,
             (None, Some(matrix)) => self.context.run(matrix.entries(), || matrix.recheck_values())?,
             (None, None) => {}
         }
-        parts.operator = operator;
+        parts.operator = match own.filter(|_| !shared) {
+            Some(operator) => operator,
+            None => self.operator(&parts.backend, matrix, amg.as_ref())?,
+        };
         Ok(())
     }
 
@@ -286,6 +308,11 @@ impl Solver {
         renewed
     }
 
+    /// The matrix that it was set up with.
+    pub fn matrix(&self) -> Option<&Matrix> {
+        self.state.as_ref().and_then(|state| state.matrix.as_deref())
+    }
+
     /// Rows of the system, once set up.
     pub fn rows(&self) -> Option<usize> {
         self.state.as_ref().map(|state| state.rows)
@@ -303,7 +330,8 @@ impl Solver {
         result
     }
 
-    /// As [`Solver::solve`], for vectors in the memory of the context's GPU. Returns when x is written.
+    /// As [`Solver::solve`], for vectors in the memory of the context's GPU. Returns when x is written, or, with a stream of the caller's, when
+    /// what writes it is under way there.
     pub fn solve_on_device<T: Scalar>(
         &mut self,
         b: &gpu::Slice<T>,
@@ -430,7 +458,7 @@ impl Solver {
             let (b, mut x) = (b.piece(i * n, n), x.piece(i * n, n));
             let gpu = parts.backend.clone();
             let status = solver.solve_one(parts, amg, &b, &mut x, guess, report)?;
-            gpu.synchronize()?;
+            gpu.end_call()?;
             Ok(status)
         })
     }
@@ -606,14 +634,11 @@ impl Solver {
     /// What set-up and the last solve did.
     pub fn report(&self) -> Report {
         let Some(state) = &self.state else {
-            let (device, threads) = (self.context.device().name(), self.context.threads());
-            return Report { device, threads, ..Report::default() };
+            return Report::of(&self.context);
         };
         let mut report = match &state.amg {
             Some(amg) => amg.report(),
-            None => {
-                Report { device: self.context.device().name(), threads: self.context.threads(), ..Report::default() }
-            }
+            None => Report::of(&self.context),
         };
         let (name, precision, bytes) = match &state.engine {
             Placed::Host(engine) => engine.describe(),

@@ -18,6 +18,8 @@
 //! | no signal handlers | `the_library_calls_nothing_that_ends_the_process_or_handles_signals` |
 //! | the log is a level, a callback and a user pointer | `log.c`, `src/capi/context.rs` |
 //! | contexts are independent, a matrix is shared | `stress.c`, `stress.rs` under ThreadSanitizer |
+//! | the same on GPUs; streams, and limits of device memory | `gpu.c`, `src/capi/device.rs` |
+//! | arrays of a matrix in device memory | `src/capi/device_matrix_tests.rs` |
 //! | objects are destroyed in any order | `lifetime.c` |
 //! | user pointers last; callbacks may fail | `callbacks.c` |
 //! | the header is generated, compiles alone; exports are a list; SONAME | `header.rs`, `exports.rs` |
@@ -70,6 +72,11 @@ fn log() {
 #[test]
 fn stress() {
     run("stress");
+}
+
+#[test]
+fn gpu() {
+    run("gpu");
 }
 
 #[test]

@@ -69,6 +69,32 @@ fn poisson_is_the_same_in_four_languages() {
     assert_eq!(history.take_while(|line| !line.is_empty()).count(), iterations + 1);
 }
 
+/// On a machine without the device the program ends with one line that says so.
+#[test]
+fn poisson_with_device_pointers_runs_or_says_what_is_missing() {
+    let host = run(&c("poisson"), &["10"]);
+    let program = c("poisson_cuda");
+    for device in ["cuda:0", "sim"] {
+        let output = Command::new(&program).args(["10", device]).output().expect("the program starts");
+        let (printed, complaint) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        if output.status.success() {
+            let (solve, expected) = (line(&printed, "right-hand side 0"), line(&host, "right-hand side 0"));
+            assert!(solve.contains(" converged"), "{solve}");
+            assert!(
+                number_before(solve, " iterations").abs_diff(number_before(expected, " iterations")) <= 1,
+                "{solve}, on the host {expected}"
+            );
+            assert!(line(&printed, "device memory of the context").contains("MiB"));
+        } else {
+            assert_eq!(output.status.code(), Some(1), "{device}: {complaint}");
+            assert_eq!(complaint.lines().count(), 1, "{complaint}");
+            let reasons = ["no CUDA driver", "no CUDA-capable device", "there is no CUDA device", "when it was built"];
+            assert!(complaint.contains("TERRACE_ERROR_DEVICE"), "{complaint}");
+            assert!(reasons.iter().any(|reason| complaint.contains(reason)), "{complaint}");
+        }
+    }
+}
+
 #[test]
 fn elasticity_is_the_same_in_c_and_fortran() {
     let outputs = [c("elasticity"), f90("elasticity")].map(|program| run(&program, &["6"]));

@@ -10,12 +10,12 @@ use terrace::error::{Class, STATUSES};
 use terrace::report::{FACTS, Scope};
 
 /// The files of the C ABI in the order in which a program meets their types.
-const SOURCES: &[&str] = &["types", "library", "context", "matrix", "config", "amg", "solver", "report"];
+const SOURCES: &[&str] = &["types", "library", "context", "device", "matrix", "config", "amg", "solver", "report"];
 
 const RULES: &str = "\
 terrace.h: the C interface of Terrace, algebraic multigrid. Generated from src/capi; do not edit.
 
-Memory: every pointer is to host memory. Handles are made by the library and destroyed by the function that ends in _destroy; objects may
+Memory: pointers are to host memory, but where a function says that it takes device memory, too. Handles are made by the library and destroyed by the function that ends in _destroy; objects may
 be destroyed in any order. An argument that must not be NULL and is gives TERRACE_ERROR_NULL_ARGUMENT. Any other pointer must be valid
 during the call, and aligned as C aligns its type.
 
@@ -23,7 +23,8 @@ Errors: every function returns a terrace_status. terrace_last_error has the sent
 When a call fails, nothing that was passed to it has changed, but for the vectors of a solve. The library does not abort, exit, print or
 install signal handlers; panics inside become TERRACE_ERROR_INTERNAL.
 
-Blocking: every call returns when its work is done.
+Blocking: every call returns when its work is done, but for vectors in device memory and a stream of the caller's; see
+terrace_context_set_stream.
 
 Threads: a context, and the objects made from it, are used by one thread at a time; different contexts are used freely at the same time. A
 matrix may be used through several contexts at the same time, as long as nobody changes it meanwhile.

@@ -21,7 +21,8 @@ $cargo build --release --locked
 cp "${CARGO_TARGET_DIR:-target}/release/terrace" "$folder/terrace"
 executable kernel-tests --lib
 executable solve-tests --test gpu
-strip "$folder/terrace" "$folder/kernel-tests" "$folder/solve-tests"
+executable precision-tests --test gpu_precision
+strip "$folder/terrace" "$folder/kernel-tests" "$folder/solve-tests" "$folder/precision-tests"
 
 cat > "$folder/run" <<'SCRIPT'
 #!/bin/sh
@@ -32,6 +33,7 @@ cd "$(dirname "$0")"
 export TERRACE_TEST_CUDA=1
 ./kernel-tests gpu::
 ./solve-tests
+./precision-tests
 if [ $# -eq 0 ]; then
     set -- poisson7:64 poisson7:128
 fi

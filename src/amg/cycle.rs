@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::report::LevelReport;
 use crate::scalar::{Number, Precision, Scalar};
 use crate::smooth::{Smoother, Sweep};
+use std::sync::Arc;
 
 /// Names of the shapes, as the options spell them.
 pub const NAMES: &[&str] = &["v", "w", "f", "k"];
@@ -55,7 +56,7 @@ pub(super) struct Level<B: Backend, V: Number> {
     pub backend: B,
     /// The cycle that begins here.
     pub shape: Shape,
-    pub a: Box<dyn Operator<B, V>>,
+    pub a: Arc<dyn Operator<B, V>>,
     pub smoother: Box<dyn Smoother<B, V>>,
     pub smoother_name: String,
     pub smoother_precision: Precision,
@@ -317,7 +318,7 @@ mod tests {
     use crate::matrix::Matrix;
     use crate::smooth;
     use crate::sparse::Csr;
-    use std::sync::{Arc, OnceLock};
+    use std::sync::OnceLock;
 
     #[test]
     fn two_inner_steps_solve_two_unknowns() {
@@ -336,7 +337,7 @@ mod tests {
             shape: Shape::K,
             scratch: vec![vec![0.0; 2]; smoother.scratch().max(1)],
             smoother,
-            a: Box::new(Stored::new(&host, a.clone())),
+            a: Arc::new(Stored::new(&host, a.clone())),
             smoother_name: String::new(),
             smoother_precision: Precision::F64,
             pre_sweeps: 1,

@@ -7,6 +7,8 @@ use crate::range::Range;
 use crate::report::LevelReport;
 use crate::scalar::{Number, Precision, Scalar};
 use half::{bf16, f16};
+use std::any::Any;
+use std::sync::Arc;
 
 /// What became of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub(super) trait Finest<B: Backend>: Send + Sync {
     fn prepare(&mut self, caller: Precision) -> Result<()>;
     /// All levels.
     fn describe(&self) -> Vec<LevelReport>;
+    /// The matrix as an `Arc<dyn Operator<B, V>>`, V the type of the level's vectors, when it is not scaled.
+    fn operator(&self) -> Option<Box<dyn Any>>;
     /// As in [`Level`].
     fn is_symmetric_in(&self, precision: Precision) -> bool;
     /// Whether an application does the same operations whatever it is applied to, and the host looks at nothing on the way. A K-cycle looks
@@ -138,6 +142,10 @@ macro_rules! finest {
                 let scaling = if self.scaling.is_some() { Precision::F32.bytes() } else { 0 };
                 levels[0].bytes += levels[0].rows * (vectors + scaling);
                 levels
+            }
+
+            fn operator(&self) -> Option<Box<dyn Any>> {
+                self.scaling.is_none().then(|| -> Box<dyn Any> { Box::new(Arc::clone(&self.level.a)) })
             }
 
             fn is_symmetric_in(&self, precision: Precision) -> bool {

@@ -486,7 +486,7 @@ impl Builder<'_> {
         let storage = plan.of(LevelPart::Matrix, i);
         let smoother_name = smooth::name(config, self.near_null_space.is_some());
         // The finest level reads the caller's own arrays, in their own format, whatever set-up made of them.
-        let a: Box<dyn Operator<B, V>> = with_storage!(storage, S => {
+        let a: Arc<dyn Operator<B, V>> = with_storage!(storage, S => {
             let own = i > 0 || level.scale.is_some();
             let stored = if own {
                 at_level(i, scaling::store::<T, S>(&level.a, "matrix", self.rounding(level)))?
@@ -496,7 +496,7 @@ impl Builder<'_> {
                 at_level(i, scaling::store::<T, S>(&self.matrix.shared::<T>()?, "matrix", Rounding::Nearest))?
             };
             let compact = (own || storage != self.matrix.precision()) && !smooth::keeps_matrix(&smoother_name);
-            backend.matrix(stored, self.columns(compact), self.sums())?
+            backend.matrix(stored, self.columns(compact), self.sums())?.into()
         });
         let smoother_precision = plan.of(LevelPart::Smoother, i);
         let (known, estimated) = (&level.known, &level.estimated);

@@ -17,7 +17,7 @@ mod rehearsal;
 pub(crate) mod scaling;
 pub mod strength;
 
-use crate::backend::{AnyMut, AnyRef, Backend, Preconditioner};
+use crate::backend::{AnyMut, AnyRef, Backend, Operator, Preconditioner};
 use crate::config::{Config, LevelPart};
 use crate::context::{Context, LogLevel};
 use crate::error::{Result, fail};
@@ -183,6 +183,11 @@ impl Amg {
         Ok(true)
     }
 
+    /// The matrix that it was set up with.
+    pub fn matrix(&self) -> &Matrix {
+        &self.matrix
+    }
+
     /// Scalar rows.
     pub fn rows(&self) -> usize {
         self.matrix.rows()
@@ -257,6 +262,18 @@ impl Amg {
         Ok(())
     }
 
+    /// On the host products read the caller's own arrays, of which there is nothing to share.
+    fn host_operator<T: Scalar>(&self) -> Option<Arc<dyn Operator<Host, T>>> {
+        None
+    }
+
+    /// As [`Preconditioner::operator`].
+    fn gpu_operator<T: Scalar>(&self) -> Option<Arc<dyn Operator<Gpu, T>>> {
+        let Levels::Gpu(levels) = &self.built.levels else { return None };
+        let a: Arc<dyn Operator<Gpu, T>> = *levels.top.operator()?.downcast().ok()?;
+        (a.precision() == self.matrix.precision()).then_some(a)
+    }
+
     fn check_lengths(&self, b: usize, x: usize) -> Result<()> {
         let n = self.matrix.rows();
         if b != n || x != n {
@@ -298,11 +315,9 @@ impl Amg {
         Report {
             levels,
             setup: self.built.phases.clone(),
-            device: self.context.device().name(),
-            threads: self.context.threads(),
             bytes,
             promotions: self.promotions.clone(),
-            ..Report::default()
+            ..Report::of(&self.context)
         }
     }
 
@@ -335,10 +350,14 @@ fn build(builder: &Builder<'_>, kept: Option<Vec<Kept>>) -> Result<Placed> {
 }
 
 macro_rules! preconditioner {
-    ($backend:ty, $slice:ident, $apply:ident, $examine:ident) => {
+    ($backend:ty, $slice:ident, $apply:ident, $examine:ident, $operator:ident) => {
         impl<T: Scalar> Preconditioner<$backend, T> for Amg {
             fn apply(&mut self, r: &$slice<T>, z: &mut $slice<T>) -> Result<()> {
                 self.$apply(r, z)
+            }
+
+            fn operator(&self) -> Option<Arc<dyn Operator<$backend, T>>> {
+                self.$operator()
             }
 
             fn is_constant_symmetric(&self) -> bool {
@@ -362,5 +381,5 @@ macro_rules! preconditioner {
 
 type HostSlice<T> = [T];
 type GpuSlice<T> = gpu::Slice<T>;
-preconditioner!(Host, HostSlice, apply, examine);
-preconditioner!(Gpu, GpuSlice, apply_on_device, examine_on_device);
+preconditioner!(Host, HostSlice, apply, examine, host_operator);
+preconditioner!(Gpu, GpuSlice, apply_on_device, examine_on_device, gpu_operator);

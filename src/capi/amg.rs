@@ -7,7 +7,6 @@ use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, ter
 use crate::amg::Amg;
 use crate::config::Config;
 use crate::error::Result;
-use crate::gpu::Gpu;
 use crate::scalar::with_precision;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -65,19 +64,27 @@ pub unsafe extern "C" fn terrace_amg_setup(
 /// changed in place are checked again), `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_amg_update(amg: *mut terrace_amg) -> terrace_status {
-    call!(amg, |amg| amg.amg.enter("amg")?.update())
+    call!(amg, |amg| {
+        let mut state = amg.amg.enter("amg")?;
+        state.matrix().refresh(&amg.home.context)?;
+        state.update()
+    })
 }
 
-/// One preconditioner application x = M b: one cycle that starts from zero. Allocates nothing.
+/// One preconditioner application x = M b: one cycle that starts from zero. Allocates nothing, but at the first call with vectors of another
+/// precision than those of the finest level; on a GPU the second call with the same vectors is captured as a graph, for which the driver
+/// takes some memory of its own.
 ///
 /// - `amg`: not NULL.
 /// - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; any, whatever the precision of the matrix.
-/// - `b`: an element for every scalar row. Host, or in the memory of the context's GPU; then what was begun on CUDA's default stream comes
-///   first, and work on other streams must be done.
+/// - `b`: an element for every scalar row. Host, or in the memory of the context's GPU. There it is read in the order of the caller's stream,
+///   see `terrace_context_set_stream`; without one, what was begun on the default stream comes first, and work on other streams must be
+///   done.
 /// - `x`: where `b` is, as long, not overlapping it; overwritten, its content is not read.
 ///
-/// Returns when x is written. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`. One
-/// thread at a time for each context.
+/// Returns when x is written, or, in device memory with a stream of the caller's, when that is under way on the stream. Errors:
+/// `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`,
+/// `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_amg_apply(
     amg: *mut terrace_amg,
@@ -91,8 +98,12 @@ pub unsafe extern "C" fn terrace_amg_apply(
             // SAFETY: arrays of `rows` elements, as the documentation asks.
             if let Some((b, mut x)) = unsafe { device_vectors::<T>(&amg.home.context, b, x, amg.rows) }? {
                 state.apply_on_device(&b, &mut x)?;
-                state.look(&b, &x)?;
-                return amg.home.context.gpu().map_or(Ok(()), Gpu::synchronize);
+                let Some(gpu) = amg.home.context.gpu() else { unreachable!("the vectors are on one") };
+                // A caller with a stream waits for nothing here, and sees numbers that are not finite in the result.
+                if !gpu.has_lent_stream() {
+                    state.look(&b, &x)?;
+                }
+                return gpu.end_call();
             }
             // SAFETY: as above, and on the host.
             let (b, x) = unsafe { vectors::<T>(b, x, amg.rows) }?;

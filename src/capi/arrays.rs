@@ -1,12 +1,14 @@
 //! The arrays of a matrix as a caller describes them: type, length and base are checked here before anything is read, then the arrays
 //! are kept as they are or copied.
 
-use super::borrow::{Borrowed, copy};
+use super::borrow::{Lent, copy};
 use super::terrace_type;
 use super::types::{Index, index, precision};
+use crate::context::Context;
 use crate::error::{Result, fail};
+use crate::gpu::Slice;
 use crate::host::par;
-use crate::matrix::Values;
+use crate::matrix::{DeviceValues, Values};
 use crate::scalar::Precision;
 use crate::sparse::{OffsetStorage, Storage};
 use std::ffi::c_void;
@@ -53,26 +55,26 @@ pub(super) struct Arrays {
     pub values: *const c_void,
 }
 
-/// The lent array itself, or a copy of it.
-fn keep<T: Copy + Send + Sync + 'static>(lent: Borrowed<T>, borrow: bool) -> Result<Arc<dyn Storage<T>>> {
-    Ok(if borrow { Arc::new(lent) } else { Arc::new(copy(lent.as_slice(), |v| v)?) })
-}
-
 /// Row offsets of the caller.
 pub(super) enum LentOffsets {
-    I32(Borrowed<i32>),
-    I64(Borrowed<i64>),
+    I32(Lent<i32>),
+    I64(Lent<i64>),
 }
 
 impl LentOffsets {
     /// # Safety
-    /// As [`Borrowed::new`].
-    pub unsafe fn new(offset_type: terrace_type, pointer: *const c_void, len: usize) -> Result<LentOffsets> {
+    /// As for [`Lent::new`].
+    pub unsafe fn new(
+        context: &Context,
+        offset_type: terrace_type,
+        pointer: *const c_void,
+        len: usize,
+    ) -> Result<LentOffsets> {
         // SAFETY: by this function's contract.
         unsafe {
             Ok(match index("offset_type", offset_type)? {
-                Index::I32 => LentOffsets::I32(Borrowed::new(pointer, len, "row_offsets")?),
-                Index::I64 => LentOffsets::I64(Borrowed::new(pointer, len, "row_offsets")?),
+                Index::I32 => LentOffsets::I32(Lent::new(context, pointer, len, "row_offsets")?),
+                Index::I64 => LentOffsets::I64(Lent::new(context, pointer, len, "row_offsets")?),
             })
         }
     }
@@ -104,27 +106,32 @@ impl LentOffsets {
 
     pub fn keep(self, borrow: bool) -> Result<OffsetStorage> {
         Ok(match self {
-            LentOffsets::I32(offsets) => OffsetStorage::I32(keep(offsets, borrow)?),
-            LentOffsets::I64(offsets) => OffsetStorage::I64(keep(offsets, borrow)?),
+            LentOffsets::I32(offsets) => OffsetStorage::I32(offsets.keep(borrow)?),
+            LentOffsets::I64(offsets) => OffsetStorage::I64(offsets.keep(borrow)?),
         })
     }
 }
 
 /// Columns of the caller.
 pub(super) enum LentColumns {
-    I32(Borrowed<i32>),
-    I64(Borrowed<i64>),
+    I32(Lent<i32>),
+    I64(Lent<i64>),
 }
 
 impl LentColumns {
     /// # Safety
-    /// As [`Borrowed::new`].
-    pub unsafe fn new(column_type: terrace_type, pointer: *const c_void, len: usize) -> Result<LentColumns> {
+    /// As for [`Lent::new`].
+    pub unsafe fn new(
+        context: &Context,
+        column_type: terrace_type,
+        pointer: *const c_void,
+        len: usize,
+    ) -> Result<LentColumns> {
         // SAFETY: by this function's contract.
         unsafe {
             Ok(match index("column_type", column_type)? {
-                Index::I32 => LentColumns::I32(Borrowed::new(pointer, len, "columns")?),
-                Index::I64 => LentColumns::I64(Borrowed::new(pointer, len, "columns")?),
+                Index::I32 => LentColumns::I32(Lent::new(context, pointer, len, "columns")?),
+                Index::I64 => LentColumns::I64(Lent::new(context, pointer, len, "columns")?),
             })
         }
     }
@@ -138,10 +145,11 @@ impl LentColumns {
 
     /// 32-bit columns. Whether they lie inside of the matrix is checked later; here only that 64-bit ones can be narrowed.
     pub fn keep(self, borrow: bool, offsets: &LentOffsets, base: i32) -> Result<Arc<dyn Storage<i32>>> {
-        let columns = match &self {
-            LentColumns::I32(columns) => return keep(*columns, borrow),
-            LentColumns::I64(columns) => columns.as_slice(),
+        let wide = match self {
+            LentColumns::I32(columns) => return columns.keep(borrow),
+            LentColumns::I64(columns) => columns,
         };
+        let columns = wide.as_slice();
         let bad =
             par::map_ranges(columns.len(), par::GRAIN, |mut range| range.find(|&k| i32::try_from(columns[k]).is_err()));
         if let Some(k) = bad.into_iter().flatten().next() {
@@ -155,27 +163,48 @@ impl LentColumns {
 
 /// Values of the caller.
 pub(super) enum LentValues {
-    F64(Borrowed<f64>),
-    F32(Borrowed<f32>),
+    F64(Lent<f64>),
+    F32(Lent<f32>),
 }
 
 impl LentValues {
     /// # Safety
-    /// As [`Borrowed::new`].
-    pub unsafe fn new(value_type: terrace_type, pointer: *const c_void, len: usize) -> Result<LentValues> {
+    /// As for [`Lent::new`].
+    pub unsafe fn new(
+        context: &Context,
+        value_type: terrace_type,
+        pointer: *const c_void,
+        len: usize,
+    ) -> Result<LentValues> {
         // SAFETY: by this function's contract.
         unsafe {
             Ok(match precision("value_type", value_type)? {
-                Precision::F32 => LentValues::F32(Borrowed::new(pointer, len, "values")?),
-                _ => LentValues::F64(Borrowed::new(pointer, len, "values")?),
+                Precision::F32 => LentValues::F32(Lent::new(context, pointer, len, "values")?),
+                _ => LentValues::F64(Lent::new(context, pointer, len, "values")?),
             })
+        }
+    }
+
+    /// The array that they were copied from, when that is in device memory.
+    ///
+    /// # Safety
+    /// `pointer` is what [`LentValues::new`] got, and the array stays as long as the result is used.
+    pub unsafe fn in_device_memory(&self, pointer: *const c_void) -> Option<DeviceValues> {
+        let address = pointer.addr() as u64;
+        // SAFETY: by this function's contract.
+        unsafe {
+            match self {
+                LentValues::F64(Lent::Fetched(copy)) => Some(DeviceValues::F64(Slice::lent(address, copy.len()))),
+                LentValues::F32(Lent::Fetched(copy)) => Some(DeviceValues::F32(Slice::lent(address, copy.len()))),
+                _ => None,
+            }
         }
     }
 
     pub fn keep(self, borrow: bool) -> Result<Values> {
         Ok(match self {
-            LentValues::F64(values) => Values::F64(keep(values, borrow)?),
-            LentValues::F32(values) => Values::F32(keep(values, borrow)?),
+            LentValues::F64(values) => Values::F64(values.keep(borrow)?),
+            LentValues::F32(values) => Values::F32(values.keep(borrow)?),
         })
     }
 }

@@ -7,6 +7,7 @@ use crate::gpu::Slice;
 use crate::host::par;
 use crate::sparse::Storage;
 use std::ffi::c_void;
+use std::sync::Arc;
 
 /// An array that the caller lent. Only the address is kept; each use makes a new slice, so a caller may change elements between calls.
 #[derive(Clone, Copy)]
@@ -44,6 +45,49 @@ impl<T: Send + Sync> Storage<T> for Borrowed<T> {
     }
 }
 
+/// An array of the caller's on the host, or a copy of one in the memory of the context's GPU.
+pub(super) enum Lent<T> {
+    Host(Borrowed<T>),
+    Fetched(Vec<T>),
+}
+
+impl<T: Copy + Default + Send + Sync + 'static> Lent<T> {
+    /// An array of `len` elements in either memory; a null pointer is accepted when there are none. What the caller has begun on the device
+    /// comes first, as [`crate::gpu::Gpu::begin_call`] says.
+    ///
+    /// # Safety
+    /// As for [`Borrowed::new`].
+    pub unsafe fn new(context: &Context, pointer: *const c_void, len: usize, argument: &str) -> Result<Lent<T>> {
+        // SAFETY: by this function's contract; the array is only looked at when it is on the host.
+        let borrowed = unsafe { Borrowed::new(pointer, len, argument) }?;
+        match context.gpu() {
+            Some(gpu) if len > 0 && gpu.holds(pointer, argument)? => {
+                gpu.begin_call()?;
+                // SAFETY: by this function's contract.
+                let there = unsafe { Slice::lent(pointer.addr() as u64, len) };
+                Ok(Lent::Fetched(gpu.fetch(&there)?))
+            }
+            _ => Ok(Lent::Host(borrowed)),
+        }
+    }
+
+    pub fn as_slice(&self) -> &[T] {
+        match self {
+            Lent::Host(lent) => lent.as_slice(),
+            Lent::Fetched(copy) => copy,
+        }
+    }
+
+    /// The lent array itself or a copy of it; one of device memory is a copy already.
+    pub fn keep(self, borrow: bool) -> Result<Arc<dyn Storage<T>>> {
+        Ok(match self {
+            Lent::Host(lent) if borrow => Arc::new(lent),
+            Lent::Host(lent) => Arc::new(copy(lent.as_slice(), |v| v)?),
+            Lent::Fetched(copy) => Arc::new(copy),
+        })
+    }
+}
+
 /// An array that is read during one call.
 ///
 /// # Safety
@@ -69,16 +113,22 @@ pub(super) unsafe fn slice_mut<'a, T>(pointer: *mut c_void, len: usize, argument
 /// # Safety
 /// As for [`slice`] and [`slice_mut`].
 pub(super) unsafe fn vectors<'a, T>(b: *const c_void, x: *mut c_void, len: usize) -> Result<(&'a [T], &'a mut [T])> {
-    let bytes = len.saturating_mul(size_of::<T>());
-    if !b.is_null() && !x.is_null() && b.addr().abs_diff(x.addr()) < bytes {
-        return fail!(InvalidArgument, "x overlaps b; they must be separate arrays");
-    }
+    apart::<T>(b, x, len)?;
     // SAFETY: by this function's contract; that they are apart was just checked.
     unsafe { Ok((slice(b, len, "b")?, slice_mut(x, len, "x")?)) }
 }
 
+/// Checks the vectors of a solve or an application, wherever they are.
+fn apart<T>(b: *const c_void, x: *const c_void, len: usize) -> Result<()> {
+    let (b, x) = (checked::<T>(b, len, "b")?, checked::<T>(x, len, "x")?);
+    if b.addr().abs_diff(x.addr()) < len * size_of::<T>() {
+        return fail!(InvalidArgument, "x overlaps b; they must be separate arrays");
+    }
+    Ok(())
+}
+
 /// The vectors of a solve or an application when they are in the memory of the context's GPU; `None` when they are on the host. What the
-/// caller has begun on the default stream comes first.
+/// caller has begun comes first, as [`crate::gpu::Gpu::begin_call`] says.
 ///
 /// # Safety
 /// Arrays of `len` elements in one of the two memories, which nothing else uses as long as the slices are used.
@@ -89,7 +139,7 @@ pub(super) unsafe fn device_vectors<T>(
     len: usize,
 ) -> Result<Option<(Slice<T>, Slice<T>)>> {
     let Some(gpu) = context.gpu() else { return Ok(None) };
-    match (gpu.holds(b), gpu.holds(x)) {
+    match (gpu.holds(b, "b")?, gpu.holds(x, "x")?) {
         (false, false) => return Ok(None),
         (true, true) => {}
         (b, _) => {
@@ -97,10 +147,8 @@ pub(super) unsafe fn device_vectors<T>(
             return fail!(InvalidArgument, "{there} is in device memory and {here} is not; they must be in the same");
         }
     }
-    if b.addr().abs_diff(x.addr()) < len.saturating_mul(size_of::<T>()) {
-        return fail!(InvalidArgument, "x overlaps b; they must be separate arrays");
-    }
-    gpu.follow_caller()?;
+    apart::<T>(b, x, len)?;
+    gpu.begin_call()?;
     // SAFETY: by this function's contract.
     unsafe { Ok(Some((Slice::lent(b.addr() as u64, len), Slice::lent(x.addr() as u64, len)))) }
 }

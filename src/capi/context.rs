@@ -23,7 +23,7 @@ impl Handle for terrace_context {
 /// Makes a context.
 ///
 /// - `device`: NUL-terminated text, host: "host" for the CPU with every core that the process may use, "host:N" for N threads; "cuda" or
-///   "cuda:N" for an NVIDIA GPU by its number; "sim" or "sim:64" for a simulated GPU with warps of 32 or 64 lanes. With a GPU, set-up runs
+///   "cuda:N" for an NVIDIA GPU by its number, "hip" or "hip:N" for an AMD GPU; "sim" or "sim:64" for a simulated GPU with warps of 32 or 64 lanes. With a GPU, set-up runs
 ///   on every core and is copied there. NULL is "host".
 /// - `context`: host, written on success; destroy it with `terrace_context_destroy`.
 ///

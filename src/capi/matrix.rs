@@ -1,13 +1,13 @@
 //! `terrace_matrix`: the caller's CSR or BSR arrays, described, checked, and copied or borrowed.
 
 use super::arrays::{Arrays, LentColumns, LentOffsets, LentValues, Size, one_to_eight};
-use super::borrow::{copy, slice};
+use super::borrow::{Lent, copy};
 use super::boundary::{self, Out, call, out, required};
 use super::types::{TERRACE_BORROW, TERRACE_SORTED, terrace_matrix_flags, terrace_type};
 use super::{terrace_context, terrace_status};
 use crate::error::{Result, fail};
 use crate::matrix::Matrix;
-use crate::sparse::{Block, Structure};
+use crate::sparse::{Block, Storage, Structure};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -23,18 +23,23 @@ pub struct terrace_matrix {
 /// - `context`: not NULL; its threads check and copy the arrays. The matrix does not belong to it.
 /// - `rows`, `cols`: 0 to 2147483647.
 /// - `offset_type`: `TERRACE_I32` or `TERRACE_I64`.
-/// - `row_offsets`: host, `rows + 1` elements that begin with `base` and do not decrease; row i has the entries from `row_offsets[i]` to
+/// - `row_offsets`: `rows + 1` elements that begin with `base` and do not decrease; row i has the entries from `row_offsets[i]` to
 ///   `row_offsets[i + 1] - 1`, counted from `base`.
 /// - `column_type`: `TERRACE_I32` or `TERRACE_I64`.
-/// - `columns`: host, the column of each entry, counted from `base`, each at most once in a row. NULL is accepted when there are none.
+/// - `columns`: the column of each entry, counted from `base`, each at most once in a row. NULL is accepted when there are none.
 /// - `value_type`: `TERRACE_F64` or `TERRACE_F32`.
-/// - `values`: host, the value of each entry; finite, and not zero on the diagonal of a square matrix. NULL is accepted when there are
+/// - `values`: the value of each entry; finite, and not zero on the diagonal of a square matrix. NULL is accepted when there are
 ///   none.
 /// - `base`: 0 or 1.
 /// - `flags`: `TERRACE_COPY` or `TERRACE_BORROW`, with `| TERRACE_SORTED` as a promise that columns ascend in each row. With
 ///   `TERRACE_BORROW` nothing is copied, but for columns of `TERRACE_I64`: they are 32-bit inside, so those are narrowed into a copy
 ///   while offsets and values stay borrowed.
 /// - `matrix`: host, written on success; destroy it with `terrace_matrix_destroy`.
+///
+/// Each array is on the host or in the memory of the context's GPU, where it is read in the order of the caller's stream, or else after the
+/// default stream. Set-up runs on the host, so that arrays in device memory are copied there once, also with `TERRACE_BORROW`; values that
+/// were borrowed there and changed in place are read again by `terrace_matrix_update_values`, `terrace_amg_update` and
+/// `terrace_solver_update`, which for that need a context on the same GPU.
 ///
 /// Returns when the matrix is checked. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
 /// `TERRACE_ERROR_MATRIX_STRUCTURE` and `TERRACE_ERROR_MATRIX_VALUES` (the sentence names the row, counted from `base`),
@@ -68,7 +73,7 @@ pub unsafe extern "C" fn terrace_matrix_create_csr(
 /// - `block_rows`, `block_cols`: rows and columns of blocks; times `block_size` at most 2147483647.
 /// - `block_size`: rows and columns of a block, 1 to 8.
 /// - `row_offsets`, `columns`, `base`, `flags`, `matrix` and the types: as in `terrace_matrix_create_csr`, counting blocks.
-/// - `values`: host, `block_size * block_size` values for each block, row by row.
+/// - `values`: `block_size * block_size` values for each block, row by row.
 ///
 /// Blocking, errors and threads: as `terrace_matrix_create_csr`; rows in sentences are block rows.
 #[unsafe(no_mangle)]
@@ -142,7 +147,7 @@ pub unsafe extern "C" fn terrace_matrix_get_size(
 /// - `context`: not NULL; its threads check and copy the values.
 /// - `matrix`: not NULL.
 /// - `value_type`: as at creation.
-/// - `values`: host, in the order of creation; copied or borrowed as at creation. For values that were borrowed and changed in place, pass
+/// - `values`: host, or in the memory of the context's GPU, in the order of creation; copied or borrowed as at creation. For values that were borrowed and changed in place, pass
 ///   the same array: this checks them.
 /// - `count`: number of values, all that the matrix stores.
 ///
@@ -163,9 +168,14 @@ pub unsafe extern "C" fn terrace_matrix_update_values(
         if count != entries as i64 {
             return fail!(SizeMismatch, "count is {count}; the matrix stores {entries} values");
         }
+        let context = &context.home.context;
         // SAFETY: `entries` values as the documentation asks, kept by the caller when the matrix borrows.
-        let values = unsafe { LentValues::new(value_type, values, entries) }?;
-        context.home.context.run(entries, || matrix.matrix.update_values(values.keep(matrix.borrow)?))
+        let lent = unsafe { LentValues::new(context, value_type, values, entries) }?;
+        // SAFETY: as above.
+        let there = if matrix.borrow { unsafe { lent.in_device_memory(values) } } else { None };
+        context.run(entries, || matrix.matrix.update_values(lent.keep(matrix.borrow)?))?;
+        matrix.matrix.set_device_values(there);
+        Ok(())
     })
 }
 
@@ -176,7 +186,7 @@ pub unsafe extern "C" fn terrace_matrix_update_values(
 /// - `matrix`: not NULL.
 /// - `dofs_per_node`: unknowns of a node, which are consecutive rows: 1 to 8, the block size when that is more than 1.
 /// - `count`: number of vectors, 1 to 8.
-/// - `vectors`: host, `count` vectors one after the other, each with an element for every scalar row; copied.
+/// - `vectors`: host, or in the memory of the context's GPU: `count` vectors one after the other, each with an element for every scalar row; copied.
 ///
 /// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`,
 /// `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context; no other call may use the matrix meanwhile.
@@ -194,8 +204,12 @@ pub unsafe extern "C" fn terrace_matrix_set_near_null_space(
         let count = one_to_eight("count", count)?;
         let len = matrix.rows() * count;
         // SAFETY: `count` vectors of all rows, as the documentation asks.
-        let vectors = unsafe { slice::<f64>(vectors.cast(), len, "vectors") }?;
-        let vectors = context.home.context.run(len, || copy(vectors, |v| v))?;
+        let context = &context.home.context;
+        let vectors = unsafe { Lent::new(context, vectors.cast(), len, "vectors") }?;
+        let vectors = match vectors {
+            Lent::Fetched(vectors) => vectors,
+            Lent::Host(vectors) => context.run(len, || copy(vectors.as_slice(), |v| v))?,
+        };
         matrix.set_near_null_space(dofs_per_node, count, vectors)
     })
 }
@@ -207,7 +221,7 @@ pub unsafe extern "C" fn terrace_matrix_set_near_null_space(
 /// - `matrix`: not NULL.
 /// - `dimension`: 2 or 3; the block size when that is more than 1.
 /// - `nodes`: number of nodes; times `dimension` the number of scalar rows.
-/// - `coordinates`: host, `dimension` for each node one after the other: x0 y0 z0 x1 y1 z1 ...; copied.
+/// - `coordinates`: host, or in the memory of the context's GPU: `dimension` for each node one after the other: x0 y0 z0 x1 y1 z1 ...; copied.
 ///
 /// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`,
 /// `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context; no other call may use the matrix meanwhile.
@@ -219,7 +233,7 @@ pub unsafe extern "C" fn terrace_matrix_set_coordinates(
     nodes: i64,
     coordinates: *const f64,
 ) -> terrace_status {
-    call!(context, |_| {
+    call!(context, |context| {
         let matrix = &required!(matrix).matrix;
         if dimension != 2 && dimension != 3 {
             return fail!(InvalidArgument, "dimension is {dimension}; accepted: 2 or 3");
@@ -232,8 +246,8 @@ pub unsafe extern "C" fn terrace_matrix_set_coordinates(
             );
         }
         // SAFETY: one coordinate for each row, as the documentation asks.
-        let coordinates = unsafe { slice::<f64>(coordinates.cast(), rows, "coordinates") }?;
-        matrix.set_coordinates(dimension as usize, coordinates)
+        let coordinates = unsafe { Lent::new(&context.home.context, coordinates.cast(), rows, "coordinates") }?;
+        matrix.set_coordinates(dimension as usize, coordinates.as_slice())
     })
 }
 
@@ -247,6 +261,7 @@ unsafe fn create(
     flags: terrace_matrix_flags,
     out: Out<*mut terrace_matrix>,
 ) -> Result<()> {
+    let context = &context.home.context;
     let (rows, cols, block) = size.check()?;
     if base != 0 && base != 1 {
         return fail!(InvalidArgument, "base is {base}; accepted: 0 or 1");
@@ -260,17 +275,20 @@ unsafe fn create(
     let (borrow, sorted) = (flags & TERRACE_BORROW != 0, flags & TERRACE_SORTED != 0);
     // SAFETY: by this function's contract. Columns and values are only as long as the last offset says, which is checked first.
     let (offsets, columns, values) = unsafe {
-        let offsets = LentOffsets::new(arrays.offset_type, arrays.row_offsets, rows + 1)?;
+        let offsets = LentOffsets::new(context, arrays.offset_type, arrays.row_offsets, rows + 1)?;
         let nnz = offsets.entries(rows, cols, base)?;
-        let columns = LentColumns::new(arrays.column_type, arrays.columns, nnz)?;
-        (offsets, columns, LentValues::new(arrays.value_type, arrays.values, nnz * block * block)?)
+        let columns = LentColumns::new(context, arrays.column_type, arrays.columns, nnz)?;
+        (offsets, columns, LentValues::new(context, arrays.value_type, arrays.values, nnz * block * block)?)
     };
-    let matrix = context.home.context.run(rows + columns.len() * block * block, || {
+    // SAFETY: by this function's contract.
+    let there = if borrow { unsafe { values.in_device_memory(arrays.values) } } else { None };
+    let matrix = context.run(rows + columns.len() * block * block, || {
         let columns = columns.keep(borrow, &offsets, base)?;
         let offsets = offsets.keep(borrow)?;
         let structure = Structure { rows, cols, block: Block::square(block), offsets, columns, base };
         Matrix::new(structure, values.keep(borrow)?, sorted)
     })?;
+    matrix.set_device_values(there);
     let matrix = terrace_matrix { matrix: Arc::new(matrix), borrow };
     // SAFETY: by this function's contract.
     unsafe { out.set(Box::into_raw(Box::new(matrix))) };

@@ -1,4 +1,4 @@
-//! The C ABI: one file for each C type. A function checks its arguments, converts them, calls the library and turns the result into
+//! The C ABI: one file for each C type, and one for what a context does on a GPU. A function checks its arguments, converts them, calls the library and turns the result into
 //! a status; there is no mathematics here. The doc comments of these files are the documentation in `include/terrace.h`, which a
 //! test generates from them.
 //!
@@ -14,6 +14,9 @@ mod borrow;
 mod boundary;
 mod config;
 mod context;
+mod device;
+#[cfg(all(test, terrace_sim))]
+mod device_matrix_tests;
 mod library;
 mod matrix;
 mod report;
@@ -25,6 +28,7 @@ mod types;
 pub use amg::*;
 pub use config::*;
 pub use context::*;
+pub use device::*;
 pub use library::*;
 pub use matrix::*;
 pub use report::*;

@@ -122,7 +122,13 @@ pub unsafe extern "C" fn terrace_solver_setup(
 /// thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> terrace_status {
-    call!(solver, |solver| solver.solver.enter("solver")?.update())
+    call!(solver, |solver| {
+        let mut state = solver.solver.enter("solver")?;
+        if let Some(matrix) = state.matrix() {
+            matrix.refresh(&solver.home.context)?;
+        }
+        state.update()
+    })
 }
 
 /// Solves A x = b for one or several right-hand sides. Allocates nothing.
@@ -131,11 +137,13 @@ pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> t
 /// - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; that of the solver, see the option "solver.precision".
 /// - `count`: number of right-hand sides, 1 or more.
 /// - `b`: `count` right-hand sides one after the other, each with an element for every scalar row. Host, or in the memory of the context's
-///   GPU; then what was begun on CUDA's default stream comes first, and work on other streams must be done.
+///   GPU. There they are read in the order of the caller's stream, see `terrace_context_set_stream`; without one, what was begun on the
+///   default stream comes first, and work on other streams must be done.
 /// - `x`: where `b` is, as long, not overlapping it; the solutions.
 /// - `guess`: `TERRACE_ZERO_GUESS`, which does not read x, or `TERRACE_GIVEN_GUESS`, which starts from the content of x.
 ///
-/// Returns when x is written. `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the
+/// Returns when x is written, or, in device memory with a stream of the caller's, when what writes it is on the stream.
+/// `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the
 /// iteration limit, `TERRACE_STAGNATED` when its residual no longer fell; the first that was not solved decides, and x is the last
 /// iterate. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
 /// `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_CALLBACK`. One thread at a time for each context.

@@ -1,7 +1,11 @@
 //! Helpers of the unit tests of the C ABI.
 
 use super::*;
-use std::ffi::c_char;
+#[cfg(terrace_sim)]
+use crate::gpu::{Buffer, Gpu};
+#[cfg(terrace_sim)]
+use std::ffi::c_void;
+use std::ffi::{CStr, c_char};
 use std::ptr::null_mut;
 
 /// Calls an exported function from a test, whose pointers are all null or alive.
@@ -18,14 +22,31 @@ pub(super) struct TestContext(pub *mut terrace_context);
 
 impl TestContext {
     pub fn new() -> TestContext {
+        TestContext::on(c"host:1")
+    }
+
+    pub fn on(device: &CStr) -> TestContext {
         let mut context = null_mut();
-        assert_eq!(abi!(terrace_context_create(c"host:1".as_ptr(), &mut context)), 0);
+        assert_eq!(abi!(terrace_context_create(device.as_ptr(), &mut context)), 0);
         TestContext(context)
     }
 
     pub fn last_error(&self) -> String {
         last_error(self.0)
     }
+
+    /// The GPU of a context that is on one.
+    #[cfg(terrace_sim)]
+    pub fn gpu(&self) -> Gpu {
+        // SAFETY: the context is alive.
+        unsafe { &*self.0 }.home.context.gpu().unwrap().clone()
+    }
+}
+
+/// Device memory as C passes it.
+#[cfg(terrace_sim)]
+pub(super) fn pointer<T>(buffer: &Buffer<T>) -> *mut c_void {
+    buffer.address() as *mut c_void
 }
 
 impl Drop for TestContext {

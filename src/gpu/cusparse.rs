@@ -70,9 +70,7 @@ fn algorithm(number: u32) -> sys::cusparseSpMVAlg_t {
 impl CuSparse {
     /// A matrix on the device of `gpu`, in the blocks that it has, with one of the algorithms.
     pub fn new(gpu: &Gpu, a: &CsrView<'_, f64>, number: u32) -> Result<CuSparse> {
-        let Some(stream) = gpu.runtime().cuda_stream() else {
-            return fail!(Unsupported, "cuSPARSE needs a CUDA device, not {}", gpu.description());
-        };
+        gpu.runtime().on_cuda(&mut |_| Ok(()))?;
         if a.nnz() > i32::MAX as usize {
             return fail!(Unsupported, "{} entries are more than 32-bit indices can count", a.nnz());
         }
@@ -107,10 +105,9 @@ impl CuSparse {
         let at = |address: u64| address as *mut c_void;
         let (o, c, v) = (made.offsets.view(), made.columns.view(), made.values.view());
         let kind = sys::cudaDataType::CUDA_R_64F;
-        // SAFETY: the arrays live as long as the handles, on the device of the stream.
-        unsafe {
+        // SAFETY: the arrays live as long as the handles, on the device that is current.
+        gpu.runtime().on_cuda(&mut |_| unsafe {
             check(sys::cusparseCreate(&mut made.handle), "start")?;
-            check(sys::cusparseSetStream(made.handle, stream as sys::cudaStream_t), "stream")?;
             let (o, c, v) = (at(o.address), at(c.address), at(v.address));
             let created = match a.block {
                 Block::SCALAR => {
@@ -133,23 +130,24 @@ impl CuSparse {
                     sys::cusparseOrder_t::CUSPARSE_ORDER_ROW,
                 ),
             };
-            check(created, "matrix")?;
-        }
+            check(created, "matrix")
+        })?;
         Ok(made)
     }
 }
 
 impl Drop for CuSparse {
     fn drop(&mut self) {
-        // SAFETY: made by `new`, and not used any more.
-        unsafe {
+        // SAFETY: made by `new`, and not used any more. An error has nowhere to go.
+        let _ = self.gpu.runtime().on_cuda(&mut |_| unsafe {
             if !self.matrix.is_null() {
                 let _ = sys::cusparseDestroySpMat(self.matrix);
             }
             if !self.handle.is_null() {
                 let _ = sys::cusparseDestroy(self.handle);
             }
-        }
+            Ok(())
+        });
     }
 }
 
@@ -164,60 +162,34 @@ impl Operator<Gpu, f64> for CuSparse {
         let operation = sys::cusparseOperation_t::CUSPARSE_OPERATION_NON_TRANSPOSE;
         let (alpha, beta): (*const c_void, *const c_void) = ((&raw const alpha).cast(), (&raw const beta).cast());
         let (mut vx, mut vy) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: vectors of the matrix's size on its device; descriptions end with the call, which copies them.
-        unsafe {
-            check(sys::cusparseCreateDnVec(&mut vx, x.len() as i64, x.view().address as *mut c_void, kind), "vector")?;
-            check(sys::cusparseCreateDnVec(&mut vy, y.len() as i64, y.view().address as *mut c_void, kind), "vector")?;
-            if self.scratch.get().is_none() {
-                let mut bytes = 0;
-                let status = sys::cusparseSpMV_bufferSize(
-                    self.handle,
-                    operation,
-                    alpha,
-                    self.matrix,
-                    vx,
-                    beta,
-                    vy,
-                    kind,
-                    self.algorithm,
-                    &mut bytes,
-                );
-                check(status, "size of the buffer")?;
-                let buffer = self.gpu.zeroed::<u8>(bytes.max(1))?;
-                let at = buffer.view().address as *mut c_void;
-                let matrix = self.matrix as sys::cusparseConstSpMatDescr_t;
-                let x = vx as sys::cusparseConstDnVecDescr_t;
-                let status = sys::cusparseSpMV_preprocess(
-                    self.handle,
-                    operation,
-                    alpha,
-                    matrix,
-                    x,
-                    beta,
-                    vy,
-                    kind,
-                    self.algorithm,
-                    at,
-                );
-                check(status, "analysis")?;
-                let _ = self.scratch.set(buffer);
-            }
-            let buffer = self.scratch.get().map_or(0, |buffer| buffer.view().address) as *mut c_void;
-            let status = sys::cusparseSpMV(
-                self.handle,
-                operation,
-                alpha,
-                self.matrix,
-                vx,
-                beta,
-                vy,
-                kind,
-                self.algorithm,
-                buffer,
-            );
-            let _ = (sys::cusparseDestroyDnVec(vx), sys::cusparseDestroyDnVec(vy));
-            check(status, "product")
+        // One of the three steps of a product, which have the same arguments but for the last.
+        macro_rules! step {
+            ($function:ident, $last:expr) => {{
+                let (matrix, x) = (self.matrix as *const _, vx as *const _);
+                let (handle, algorithm) = (self.handle, self.algorithm);
+                sys::$function(handle, operation, alpha, matrix, x, beta, vy, kind, algorithm, $last)
+            }};
         }
+        let mut run = |stream: usize| -> Result<()> {
+            // SAFETY: vectors of the matrix's size on its device, which is current; descriptions end with the call, which copies them.
+            unsafe {
+                check(sys::cusparseSetStream(self.handle, stream as sys::cudaStream_t), "stream")?;
+                check(sys::cusparseCreateDnVec(&mut vx, x.len() as i64, x.address() as *mut c_void, kind), "vector")?;
+                check(sys::cusparseCreateDnVec(&mut vy, y.len() as i64, y.address() as *mut c_void, kind), "vector")?;
+                if self.scratch.get().is_none() {
+                    let mut bytes = 0;
+                    check(step!(cusparseSpMV_bufferSize, &mut bytes), "size of the buffer")?;
+                    let buffer = self.gpu.zeroed::<u8>(bytes.max(1))?;
+                    check(step!(cusparseSpMV_preprocess, buffer.address() as *mut c_void), "analysis")?;
+                    let _ = self.scratch.set(buffer);
+                }
+                let buffer = self.scratch.get().map_or(0, |buffer| buffer.address()) as *mut c_void;
+                let status = step!(cusparseSpMV, buffer);
+                let _ = (sys::cusparseDestroyDnVec(vx), sys::cusparseDestroyDnVec(vy));
+                check(status, "product")
+            }
+        };
+        self.gpu.runtime().on_cuda(&mut run)
     }
 
     fn residual(&self, b: &Slice<f64>, x: &Slice<f64>, r: &mut Slice<f64>) -> Result<()> {

@@ -11,7 +11,6 @@ const KEPT: usize = 4;
 type Work<'a, T> = dyn FnMut(&Slice<T>, &mut Slice<T>) -> Result<()> + 'a;
 
 /// Graphs by the vectors that they read and write.
-#[derive(Default)]
 pub(crate) struct Graphs {
     known: Vec<Known>,
 }
@@ -21,6 +20,13 @@ struct Known {
     key: (u64, u64, usize),
     /// None when the work was done once only.
     graph: Option<Box<dyn Graph>>,
+}
+
+impl Default for Graphs {
+    fn default() -> Graphs {
+        // An application allocates nothing.
+        Graphs { known: Vec::with_capacity(KEPT) }
+    }
 }
 
 impl Graphs {

@@ -2,7 +2,7 @@
 
 use super::Gpu;
 use super::runtime::View;
-use crate::error::{Result, fail};
+use crate::error::{Result, fail, try_vec};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
@@ -38,6 +38,11 @@ impl<T> Slice<T> {
         self.len == 0
     }
 
+    /// Where it is, as a program that uses the device itself takes it.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
     /// As kernels take it.
     pub(super) fn view(&self) -> View {
         View { address: self.address, len: self.len as i64 }
@@ -66,18 +71,26 @@ impl<T> DerefMut for Buffer<T> {
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
         if self.slice.address != 0 {
-            self.gpu.runtime().free(self.slice.address);
+            self.gpu.give_back(self.slice.address, self.slice.len * size_of::<T>());
         }
     }
 }
 
 impl Gpu {
+    /// When nothing is left, neither does the pool keep anything: until then freed memory is what the next set-up gets.
+    fn give_back(&self, address: u64, bytes: usize) {
+        self.runtime().free(address);
+        if self.inner.budget.give_back(bytes) {
+            self.runtime().trim();
+        }
+    }
+
     /// Room for `len` elements, whose content is undefined.
     fn room<T>(&self, len: usize) -> Result<Buffer<T>> {
         let Some(bytes) = len.checked_mul(size_of::<T>()) else {
             return fail!(OutOfMemory, "{len} elements are more than memory can hold");
         };
-        let address = if bytes == 0 { 0 } else { self.runtime().allocate(bytes)? };
+        let address = if bytes == 0 { 0 } else { self.inner.budget.take(bytes, || self.runtime().allocate(bytes))? };
         Ok(Buffer { slice: Slice { address, len, of: PhantomData }, gpu: self.clone() })
     }
 
@@ -91,7 +104,7 @@ impl Gpu {
     }
 
     /// A copy of an array of the host.
-    pub(super) fn upload<T: Copy>(&self, values: &[T]) -> Result<Buffer<T>> {
+    pub(crate) fn upload<T: Copy>(&self, values: &[T]) -> Result<Buffer<T>> {
         let mut buffer = self.room::<T>(values.len())?;
         self.write(values, &mut buffer)?;
         Ok(buffer)
@@ -106,6 +119,13 @@ impl Gpu {
         // SAFETY: values of the formats and integers that kernels take, which have no padding.
         let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr().cast(), size_of_val(from)) };
         self.runtime().copy_in(bytes, to.address)
+    }
+
+    /// A copy on the host.
+    pub(crate) fn fetch<T: Copy + Default>(&self, from: &Slice<T>) -> Result<Vec<T>> {
+        let mut to = try_vec(from.len, T::default())?;
+        self.read(from, &mut to)?;
+        Ok(to)
     }
 
     /// Copies to the host, when all work on `from` is done.

@@ -1,22 +1,32 @@
-//! The GPU backend: vectors are device memory, operators are kernels of `kernels/`, in the order of the calls on one stream. What differs
-//! between CUDA and the simulation on the CPU is behind `runtime::Runtime`.
+//! The GPU backend: vectors are device memory, operators are kernels of `kernels/`, in the order of the calls on one stream at a time. What differs
+//! between CUDA, HIP and the simulation on the CPU is behind `runtime::Runtime`.
 //!
 //! Operations that return nothing keep their failure; [`crate::backend::Backend::status`] and everything that can fail tell it.
 
+mod budget;
 mod csr;
 #[cfg(terrace_cuda)]
 mod cuda;
 #[cfg(terrace_cuda)]
 pub mod cusparse;
 mod dense;
+#[cfg(any(terrace_cuda, terrace_hip))]
+mod device;
+// Builds differ in who uses what is here: there may be a compiler for one vendor's kernels only, or for none.
+#[cfg(any(terrace_cuda, terrace_hip))]
+#[cfg_attr(not(all(terrace_cuda, terrace_hip)), allow(dead_code))]
+mod driver;
 mod format;
 mod fused;
 mod graphs;
+#[cfg(terrace_hip)]
+mod hip;
 mod memory;
 mod multicolour;
 mod place;
 mod product;
 mod rounded;
+#[cfg_attr(not(terrace_sim), allow(dead_code))]
 mod runtime;
 #[cfg(terrace_sim)]
 mod sim;
@@ -24,6 +34,7 @@ mod slices;
 mod staging;
 mod vector;
 
+pub use budget::Usage;
 pub(crate) use graphs::Graphs;
 pub use memory::{Buffer, Slice};
 pub use product::Finish;
@@ -31,10 +42,13 @@ pub(crate) use staging::Staging;
 
 use crate::context::{DeviceKind, lock};
 use crate::error::{Error, Result, fail};
-use runtime::{Argument, Arguments, Kernel, MAX_ARGUMENTS, Runtime};
+use budget::Budget;
+use runtime::{Argument, Arguments, Kernel, MAX_ARGUMENTS, Memory, Runtime};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A GPU with a stream of its own. Clones share both.
+/// A GPU with a stream, its own or the caller's. Clones share both.
 #[derive(Clone)]
 pub struct Gpu {
     inner: Arc<Inner>,
@@ -45,8 +59,11 @@ struct Inner {
     vectors: vector::Kernels,
     /// Parts of an inner product, and after them the whole.
     parts: u64,
+    budget: Budget,
     /// The first failure of an operation that could not return it.
     error: Mutex<Option<Error>>,
+    /// Whether work is on a stream of the caller's.
+    lent_stream: AtomicBool,
 }
 
 impl Drop for Inner {
@@ -61,6 +78,7 @@ impl Gpu {
         Gpu::with(match kind {
             DeviceKind::Host => return fail!(Device, "the host is not a GPU"),
             DeviceKind::Cuda => cuda(number)?,
+            DeviceKind::Hip => hip(number)?,
             DeviceKind::Sim => sim(number, false)?,
         })
     }
@@ -74,7 +92,18 @@ impl Gpu {
     fn with(runtime: Box<dyn Runtime>) -> Result<Gpu> {
         let vectors = vector::Kernels::new(&*runtime)?;
         let parts = runtime.allocate(vector::ROOM * size_of::<f64>())?;
-        Ok(Gpu { inner: Arc::new(Inner { runtime, vectors, parts, error: Mutex::new(None) }) })
+        let (budget, error, lent_stream) = (Budget::default(), Mutex::new(None), AtomicBool::new(false));
+        Ok(Gpu { inner: Arc::new(Inner { runtime, vectors, parts, budget, error, lent_stream }) })
+    }
+
+    /// Device memory that the context holds; a few bytes of its own do not count.
+    pub fn memory(&self) -> Usage {
+        self.inner.budget.usage()
+    }
+
+    /// Bytes of device memory that the context may hold; `None` is what the device has.
+    pub fn set_memory_limit(&self, limit: Option<usize>) {
+        self.inner.budget.set_limit(limit);
     }
 
     /// The device, for people.
@@ -129,25 +158,71 @@ impl Gpu {
         unsafe { self.runtime().launch(kernel, blocks, &mut all) }
     }
 
-    /// Whether an address is one of device memory.
-    pub(crate) fn holds(&self, address: *const std::ffi::c_void) -> bool {
-        self.runtime().holds(address.addr() as u64)
+    /// Whether an array of the caller's is in the memory of this device; that of another one is refused.
+    pub(crate) fn holds(&self, address: *const c_void, argument: &str) -> Result<bool> {
+        match self.runtime().locate(address.addr() as u64) {
+            Memory::Host => Ok(false),
+            Memory::Here => Ok(true),
+            Memory::Device(number) => fail!(
+                InvalidArgument,
+                "{argument} is in the memory of device {number}, and the context is on {}",
+                self.description()
+            ),
+        }
     }
 
-    /// Lets the work that follows wait for what the caller has begun on the default stream.
-    pub(crate) fn follow_caller(&self) -> Result<()> {
+    /// Puts all work that follows on a stream of the caller's, after the work before it; null goes back to a stream of its own.
+    ///
+    /// # Safety
+    /// A stream of this device, which lives until another is set or everything of the context has ended.
+    pub(crate) unsafe fn set_stream(&self, stream: *mut c_void) -> Result<()> {
+        // SAFETY: by this function's contract.
+        unsafe { self.runtime().use_stream(stream.addr()) }?;
+        self.inner.lent_stream.store(!stream.is_null(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Before work on device memory of the caller's: it comes after what the caller has begun, on the caller's stream or else on the default
+    /// stream.
+    pub(crate) fn begin_call(&self) -> Result<()> {
+        if self.inner.lent_stream.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         self.runtime().follow_default_stream()
+    }
+
+    /// Whether work is on a stream of the caller's, who need not wait for it.
+    pub(crate) fn has_lent_stream(&self) -> bool {
+        self.inner.lent_stream.load(Ordering::Relaxed)
+    }
+
+    /// After it: a caller with a stream finds the result there in its order; others find it when the call returns.
+    pub(crate) fn end_call(&self) -> Result<()> {
+        if self.has_lent_stream() {
+            return self.failed();
+        }
+        self.synchronize()
     }
 }
 
 #[cfg(terrace_cuda)]
 fn cuda(number: usize) -> Result<Box<dyn Runtime>> {
-    Ok(Box::new(cuda::Cuda::open(number)?))
+    cuda::open(number)
 }
 
 #[cfg(not(terrace_cuda))]
 fn cuda(_: usize) -> Result<Box<dyn Runtime>> {
     fail!(Device, "this build has no kernels for CUDA: nvcc was not found when it was built")
+}
+
+#[cfg(terrace_hip)]
+fn hip(number: usize) -> Result<Box<dyn Runtime>> {
+    hip::open(number)
+}
+
+#[cfg(not(terrace_hip))]
+fn hip(_: usize) -> Result<Box<dyn Runtime>> {
+    fail!(Device, "this build has no kernels for HIP: a clang for AMD GPUs was not found when it was built")
 }
 
 #[cfg(terrace_sim)]
@@ -166,35 +241,44 @@ pub(crate) struct Facts {
     pub devices: Vec<String>,
     /// Compiler and architectures of the CUDA kernels, and the devices or why there are none.
     pub cuda: String,
+    /// The same of the HIP kernels.
+    pub hip: String,
     /// Whether there is a simulated GPU.
     pub sim: &'static str,
 }
 
 /// Looks for devices.
 pub(crate) fn facts() -> Facts {
-    let (cuda, count) = cuda_facts();
-    let mut devices: Vec<String> = (0..count).map(|i| format!("cuda:{i}")).collect();
+    let ((cuda, cudas), (hip, hips)) = (cuda_facts(), hip_facts());
+    let mut devices: Vec<String> = (0..cudas).map(|i| format!("cuda:{i}")).collect();
+    devices.extend((0..hips).map(|i| format!("hip:{i}")));
     let sim = if cfg!(terrace_sim) {
         devices.extend(["sim:32".to_string(), "sim:64".to_string()]);
         "built"
     } else {
         "not built: there was no C++ compiler"
     };
-    Facts { devices, cuda, sim }
+    Facts { devices, cuda, hip, sim }
 }
 
 #[cfg(terrace_cuda)]
 fn cuda_facts() -> (String, usize) {
-    let built = concat!("nvcc ", env!("TERRACE_NVCC_VERSION"), ", ", env!("TERRACE_CUDA_ARCHITECTURES"), " and PTX");
-    match cuda::devices() {
-        Ok(names) => (format!("{built}; {}", names.join(", ")), names.len()),
-        Err(error) => (format!("{built}; {}", error.message), 0),
-    }
+    cuda::facts()
 }
 
 #[cfg(not(terrace_cuda))]
 fn cuda_facts() -> (String, usize) {
     ("not built: there was no nvcc".to_string(), 0)
+}
+
+#[cfg(terrace_hip)]
+fn hip_facts() -> (String, usize) {
+    hip::facts()
+}
+
+#[cfg(not(terrace_hip))]
+fn hip_facts() -> (String, usize) {
+    ("not built: there was no clang for AMD GPUs".to_string(), 0)
 }
 
 #[cfg(test)]

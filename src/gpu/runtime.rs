@@ -74,7 +74,19 @@ pub(super) trait Graph: Send + Sync {
     fn replay(&self) -> Result<()>;
 }
 
-/// One device with one stream. Everything happens in the order of the calls; calls return before the device is done, unless they say so.
+/// Where an address leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// To the host.
+    Host,
+    /// To this device.
+    Here,
+    /// To another device, by its number.
+    Device(usize),
+}
+
+/// One device, with a stream of its own or one of the caller's. Everything happens in the order of the calls; calls return before the device
+/// is done, unless they say so.
 pub(super) trait Runtime: Send + Sync {
     /// The device, for people.
     fn description(&self) -> String;
@@ -82,16 +94,23 @@ pub(super) trait Runtime: Send + Sync {
     fn allocate(&self, bytes: usize) -> Result<u64>;
     /// Gives back what `allocate` gave.
     fn free(&self, address: u64);
+    /// Gives memory that is not used back to the system, once all work is done.
+    fn trim(&self);
     /// Sets bytes to zero.
     fn clear(&self, address: u64, bytes: usize) -> Result<()>;
     /// Copies from the host; waits until `from` may change.
     fn copy_in(&self, from: &[u8], to: u64) -> Result<()>;
     /// Copies to the host; waits for all work before it.
     fn copy_out(&self, from: u64, to: &mut [u8]) -> Result<()>;
-    /// Whether an address is one of this device's memory, and not of the host's.
-    fn holds(&self, address: u64) -> bool;
+    /// Where an address leads.
+    fn locate(&self, address: u64) -> Memory;
     /// Lets the stream wait for what was begun on the default stream, on which callers work who have no stream of their own.
     fn follow_default_stream(&self) -> Result<()>;
+    /// From here on everything is done on this stream of the caller's, after all that was begun before; 0 is the runtime's own stream.
+    ///
+    /// # Safety
+    /// A stream of this device, which lives until another is set or the runtime ends.
+    unsafe fn use_stream(&self, stream: usize) -> Result<()>;
     /// Waits for all work.
     fn synchronize(&self) -> Result<()>;
     /// A kernel by its name.
@@ -101,9 +120,11 @@ pub(super) trait Runtime: Send + Sync {
     /// # Safety
     /// The arguments are those of the kernel, and the arrays among them live until the work is done.
     unsafe fn launch(&self, kernel: Kernel, blocks: usize, arguments: &mut Arguments) -> Result<()>;
-    /// The stream as CUDA's libraries take it, if it is one of CUDA.
+    /// Lets a library of CUDA work on the device, which is that of this thread meanwhile, and on the stream that is handed over.
     #[cfg(terrace_cuda)]
-    fn cuda_stream(&self) -> Option<usize>;
+    fn on_cuda(&self, _: &mut dyn FnMut(usize) -> Result<()>) -> Result<()> {
+        crate::error::fail!(Unsupported, "this needs a CUDA device, not {}", self.description())
+    }
     /// Captures what `work` launches, without running it. Nothing in it waits or copies to the host.
     fn capture(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Box<dyn Graph>>;
 }

@@ -1,172 +1,118 @@
 //! The simulation: the kernels of `kernels/`, compiled for the CPU by the C++ compiler, where every thread of a block is a fiber. See
-//! `kernels/sim.h` for what it checks. Device memory is host memory; every launch is done when it returns.
+//! `kernels/sim.h` for what it checks. Device memory is host memory.
+//!
+//! On its own stream every launch is done when it returns. On a stream of the caller's, whose address is only a name, work is held back until
+//! something waits for it: what looks at a result too early finds the old one.
 
-use super::runtime::{Arguments, Graph, Kernel, MAX_ARGUMENTS, Runtime};
+mod engine;
+
+use super::runtime::{Arguments, Graph, Kernel, Memory, Runtime};
 use crate::context::lock;
 use crate::error::{Result, fail};
+use engine::{Engine, Launch};
 use std::alloc::Layout;
-use std::collections::HashMap;
-use std::ffi::{CStr, CString, c_char, c_int, c_longlong, c_void};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-
-type Find = unsafe extern "C" fn(*const c_char) -> *const c_void;
-type Launch = unsafe extern "C" fn(
-    *mut c_void,
-    *const c_void,
-    c_longlong,
-    *mut *mut c_void,
-    *const u8,
-    usize,
-    c_int,
-    *mut c_char,
-    usize,
-) -> c_int;
-
-unsafe extern "C" {
-    fn terrace_sim32_create() -> *mut c_void;
-    fn terrace_sim32_destroy(engine: *mut c_void);
-    fn terrace_sim32_find(name: *const c_char) -> *const c_void;
-    fn terrace_sim32_launch(
-        engine: *mut c_void,
-        kernel: *const c_void,
-        blocks: c_longlong,
-        arguments: *mut *mut c_void,
-        sizes: *const u8,
-        count: usize,
-        reverse: c_int,
-        message: *mut c_char,
-        len: usize,
-    ) -> c_int;
-    fn terrace_sim64_create() -> *mut c_void;
-    fn terrace_sim64_destroy(engine: *mut c_void);
-    fn terrace_sim64_find(name: *const c_char) -> *const c_void;
-    fn terrace_sim64_launch(
-        engine: *mut c_void,
-        kernel: *const c_void,
-        blocks: c_longlong,
-        arguments: *mut *mut c_void,
-        sizes: *const u8,
-        count: usize,
-        reverse: c_int,
-        message: *mut c_char,
-        len: usize,
-    ) -> c_int;
-}
 
 /// A simulated GPU.
 pub(super) struct Sim {
-    shared: Arc<Shared>,
-}
-
-/// What captured graphs need, too.
-struct Shared {
     warp: usize,
-    reverse: bool,
-    find: Find,
-    launch: Launch,
-    destroy: unsafe extern "C" fn(*mut c_void),
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
 }
 
 struct State {
-    engine: *mut c_void,
-    /// Layouts of what is allocated.
-    memory: HashMap<u64, Layout>,
+    engine: Engine,
+    /// Layouts of what is allocated, by address.
+    memory: BTreeMap<u64, Layout>,
     /// Launches of a capture that is under way.
-    captured: Option<Vec<Launched>>,
+    captured: Option<Vec<Launch>>,
+    /// Work that is held back; none on the own stream.
+    held: Option<Vec<Work>>,
 }
 
-// SAFETY: the engine is used by one launch at a time, behind the lock.
-unsafe impl Send for State {}
-
-/// Units of 8 bytes in which an argument of this size fits.
-fn words(size: u8) -> usize {
-    usize::from(size).div_ceil(size_of::<u64>())
-}
-
-/// A launch with copies of its arguments, one after the other.
-struct Launched {
-    kernel: Kernel,
-    blocks: usize,
-    values: Vec<u64>,
-    sizes: [u8; MAX_ARGUMENTS],
-    count: usize,
+/// What a stream does.
+enum Work {
+    Launch(Box<Launch>),
+    Clear(u64, usize),
+    Free(u64),
 }
 
 impl Sim {
     /// Warps of 32 or 64 lanes; `reverse` turns the order of blocks, warps and lanes round.
     pub fn new(warp: usize, reverse: bool) -> Result<Sim> {
-        // SAFETY: `create` allocates and nothing else.
-        let (engine, find, launch, destroy) = match warp {
-            32 => unsafe {
-                (
-                    terrace_sim32_create(),
-                    terrace_sim32_find as Find,
-                    terrace_sim32_launch as Launch,
-                    terrace_sim32_destroy as _,
-                )
-            },
-            64 => unsafe {
-                (
-                    terrace_sim64_create(),
-                    terrace_sim64_find as Find,
-                    terrace_sim64_launch as Launch,
-                    terrace_sim64_destroy as _,
-                )
-            },
-            _ => return fail!(Device, "a simulated GPU has warps of 32 or 64 lanes, not {warp}"),
-        };
-        if engine.is_null() {
-            return fail!(OutOfMemory, "the fibers of a simulated GPU could not be allocated");
-        }
-        let state = Mutex::new(State { engine, memory: HashMap::new(), captured: None });
-        Ok(Sim { shared: Arc::new(Shared { warp, reverse, find, launch, destroy, state }) })
+        let engine = Engine::new(warp, reverse)?;
+        let state = State { engine, memory: BTreeMap::new(), captured: None, held: None };
+        Ok(Sim { warp, state: Arc::new(Mutex::new(state)) })
     }
 }
 
-impl Shared {
-    /// # Safety
-    /// As for [`Runtime::launch`].
-    unsafe fn launch(&self, kernel: Kernel, blocks: usize, pointers: *mut *mut c_void, sizes: &[u8]) -> Result<()> {
-        let state = lock(self.state.lock());
-        let mut message = [0_u8; 512];
-        // SAFETY: the engine is this thread's while the lock is held; the rest is the caller's promise.
-        let status = unsafe {
-            (self.launch)(
-                state.engine,
-                kernel.0 as *const c_void,
-                blocks as c_longlong,
-                pointers,
-                sizes.as_ptr(),
-                sizes.len(),
-                c_int::from(self.reverse),
-                message.as_mut_ptr().cast(),
-                message.len(),
-            )
-        };
-        if status == 0 {
-            return Ok(());
+impl State {
+    fn launch(&mut self, launch: &Launch) -> Result<()> {
+        match &mut self.held {
+            Some(held) => {
+                held.push(Work::Launch(Box::new(*launch)));
+                Ok(())
+            }
+            None => self.engine.run(launch),
         }
-        let text = CStr::from_bytes_until_nul(&message).map(CStr::to_string_lossy).unwrap_or_default();
-        fail!(Internal, "{text}")
+    }
+
+    /// Does the work, or holds it back.
+    fn add(&mut self, work: Work) -> Result<()> {
+        match &mut self.held {
+            Some(held) => {
+                held.push(work);
+                Ok(())
+            }
+            None => self.execute(work),
+        }
+    }
+
+    fn execute(&mut self, work: Work) -> Result<()> {
+        match work {
+            Work::Launch(launch) => self.engine.run(&launch),
+            Work::Clear(address, bytes) => {
+                // SAFETY: memory of this runtime, as the contract says.
+                unsafe { (address as *mut u8).write_bytes(0, bytes) };
+                Ok(())
+            }
+            Work::Free(address) => {
+                if let Some(layout) = self.memory.remove(&address) {
+                    // SAFETY: allocated with this layout, and removed from the table.
+                    unsafe { std::alloc::dealloc(address as *mut u8, layout) };
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Does everything that is held back, and tells the first failure.
+    fn catch_up(&mut self) -> Result<()> {
+        let held = self.held.as_mut().map(std::mem::take).unwrap_or_default();
+        let mut result = Ok(());
+        for work in held {
+            // Memory is freed also after a failure.
+            if result.is_ok() || matches!(work, Work::Free(_)) {
+                result = result.and(self.execute(work));
+            }
+        }
+        result
     }
 }
 
-impl Drop for Shared {
+impl Drop for State {
     fn drop(&mut self) {
-        let state = lock(self.state.get_mut());
-        // SAFETY: `create` made it, and nothing uses it any more.
-        unsafe { (self.destroy)(state.engine) };
-        for (address, layout) in state.memory.drain() {
-            // SAFETY: allocated with this layout.
-            unsafe { std::alloc::dealloc(address as *mut u8, layout) };
+        // A failure has nowhere to go.
+        let _ = self.catch_up();
+        while let Some((&address, _)) = self.memory.first_key_value() {
+            let _ = self.execute(Work::Free(address));
         }
     }
 }
 
 impl Runtime for Sim {
     fn description(&self) -> String {
-        format!("simulated GPU, warps of {} lanes", self.shared.warp)
+        format!("simulated GPU, warps of {} lanes", self.warp)
     }
 
     fn allocate(&self, bytes: usize) -> Result<u64> {
@@ -180,111 +126,98 @@ impl Runtime for Sim {
         }
         // SAFETY: just allocated. NaN in every format: a kernel that reads what nothing wrote shows.
         unsafe { pointer.write_bytes(0xff, bytes) };
-        lock(self.shared.state.lock()).memory.insert(pointer.addr() as u64, layout);
-        Ok(pointer.expose_provenance() as u64)
+        let address = pointer.expose_provenance() as u64;
+        lock(self.state.lock()).memory.insert(address, layout);
+        Ok(address)
     }
 
     fn free(&self, address: u64) {
-        if let Some(layout) = lock(self.shared.state.lock()).memory.remove(&address) {
-            // SAFETY: allocated with this layout, and removed from the table.
-            unsafe { std::alloc::dealloc(address as *mut u8, layout) };
-        }
+        // Freeing does not fail.
+        let _ = lock(self.state.lock()).add(Work::Free(address));
+    }
+
+    fn trim(&self) {
+        // What fails is told by the next call that waits.
+        let _ = self.synchronize();
     }
 
     fn clear(&self, address: u64, bytes: usize) -> Result<()> {
-        // SAFETY: memory of this runtime, as the contract says.
-        unsafe { (address as *mut u8).write_bytes(0, bytes) };
-        Ok(())
+        lock(self.state.lock()).add(Work::Clear(address, bytes))
     }
 
     fn copy_in(&self, from: &[u8], to: u64) -> Result<()> {
+        self.synchronize()?;
         // SAFETY: memory of this runtime, as the contract says.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to as *mut u8, from.len()) };
         Ok(())
     }
 
     fn copy_out(&self, from: u64, to: &mut [u8]) -> Result<()> {
+        self.synchronize()?;
         // SAFETY: memory of this runtime, as the contract says.
         unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to.as_mut_ptr(), to.len()) };
         Ok(())
     }
 
-    fn holds(&self, _: u64) -> bool {
-        // Device memory is host memory, and used as such.
-        false
+    fn locate(&self, address: u64) -> Memory {
+        let state = lock(self.state.lock());
+        let before = state.memory.range(..=address).next_back();
+        match before {
+            Some((start, layout)) if address - start < layout.size() as u64 => Memory::Here,
+            _ => Memory::Host,
+        }
     }
 
     fn follow_default_stream(&self) -> Result<()> {
         Ok(())
     }
 
-    fn synchronize(&self) -> Result<()> {
+    unsafe fn use_stream(&self, stream: usize) -> Result<()> {
+        let mut state = lock(self.state.lock());
+        state.catch_up()?;
+        state.held = (stream != 0).then(Vec::new);
         Ok(())
     }
 
+    fn synchronize(&self) -> Result<()> {
+        lock(self.state.lock()).catch_up()
+    }
+
     fn kernel(&self, name: &str) -> Result<Kernel> {
-        let c_name = CString::new(name).unwrap_or_default();
-        // SAFETY: a text that ends.
-        let entry = unsafe { (self.shared.find)(c_name.as_ptr()) };
-        if entry.is_null() {
-            return fail!(Unsupported, "there is no kernel {name}");
-        }
-        Ok(Kernel(entry.addr()))
+        lock(self.state.lock()).engine.find(name)
     }
 
     unsafe fn launch(&self, kernel: Kernel, blocks: usize, arguments: &mut Arguments) -> Result<()> {
-        let Arguments { pointers, sizes, count } = arguments;
-        if let Some(captured) = &mut lock(self.shared.state.lock()).captured {
-            let mut values = vec![0_u64; sizes[..*count].iter().map(|size| words(*size)).sum()];
-            let mut start = 0;
-            for (pointer, size) in pointers[..*count].iter().zip(sizes.iter()) {
-                let to = &mut values[start..start + words(*size)];
-                // SAFETY: each argument has its size, for which there is room.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(pointer.cast::<u8>(), to.as_mut_ptr().cast(), usize::from(*size));
-                }
-                start += words(*size);
-            }
-            captured.push(Launched { kernel, blocks, values, sizes: *sizes, count: *count });
-            return Ok(());
-        }
         // SAFETY: the caller's promise.
-        unsafe { self.shared.launch(kernel, blocks, pointers.as_mut_ptr(), &sizes[..*count]) }
-    }
-
-    #[cfg(terrace_cuda)]
-    fn cuda_stream(&self) -> Option<usize> {
-        None
+        let launch = unsafe { Launch::new(kernel, blocks, arguments) };
+        let mut state = lock(self.state.lock());
+        match &mut state.captured {
+            Some(captured) => {
+                captured.push(launch);
+                Ok(())
+            }
+            None => state.launch(&launch),
+        }
     }
 
     fn capture(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Box<dyn Graph>> {
-        lock(self.shared.state.lock()).captured = Some(Vec::new());
+        lock(self.state.lock()).captured = Some(Vec::new());
         let result = work();
-        let launches = lock(self.shared.state.lock()).captured.take().unwrap_or_default();
+        let launches = lock(self.state.lock()).captured.take().unwrap_or_default();
         result?;
-        Ok(Box::new(Captured { shared: Arc::clone(&self.shared), launches }))
+        Ok(Box::new(Captured { state: Arc::clone(&self.state), launches }))
     }
 }
 
 /// Launches to repeat.
 struct Captured {
-    shared: Arc<Shared>,
-    launches: Vec<Launched>,
+    state: Arc<Mutex<State>>,
+    launches: Vec<Launch>,
 }
 
 impl Graph for Captured {
     fn replay(&self) -> Result<()> {
-        for launch in &self.launches {
-            let mut pointers = [std::ptr::null_mut::<c_void>(); MAX_ARGUMENTS];
-            let mut start = 0;
-            for (pointer, size) in pointers[..launch.count].iter_mut().zip(&launch.sizes) {
-                *pointer = launch.values[start..].as_ptr().cast_mut().cast();
-                start += words(*size);
-            }
-            let sizes = &launch.sizes[..launch.count];
-            // SAFETY: the same launch as when it was captured, whose arrays live as long as the graph is used.
-            unsafe { self.shared.launch(launch.kernel, launch.blocks, pointers.as_mut_ptr(), sizes) }?;
-        }
-        Ok(())
+        let mut state = lock(self.state.lock());
+        self.launches.iter().try_for_each(|launch| state.launch(launch))
     }
 }

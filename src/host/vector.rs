@@ -1,6 +1,7 @@
 //! Vector operations of the host backend.
 
-use super::{Host, par};
+use super::simd::MAX_BLOCK;
+use super::{Host, nodes, par};
 use crate::backend::{AnyMut, AnyRef, Backend, Operator};
 use crate::error::{Result, try_vec};
 use crate::range::Range;
@@ -206,6 +207,9 @@ pub(super) fn block_width<T, S>(d: &[S], x: &[T]) -> usize {
     width
 }
 
+/// Blocks of a block diagonal matrix that are multiplied at a time.
+const BLOCKS: usize = 64;
+
 /// Gives each element of y the element of D x that belongs to it; d and x may go on beyond y.
 #[inline(always)]
 pub(super) fn multiply_blocks<T: Number, S: Number>(
@@ -221,10 +225,13 @@ pub(super) fn multiply_blocks<T: Number, S: Number>(
         }
         return;
     }
-    let blocks = d.chunks_exact(width * width).zip(x.chunks_exact(width));
-    for (y, (d, x)) in y.chunks_exact_mut(width).zip(blocks) {
-        for (y, d) in y.iter_mut().zip(d.chunks_exact(width)) {
-            finish(d.iter().zip(x).map(|(d, x)| d.cast::<T::Wide>() * x.widen()).sum(), y);
+    let mut products = [T::Wide::ZERO; BLOCKS * MAX_BLOCK];
+    let step = BLOCKS * width;
+    for ((y, x), d) in y.chunks_mut(step).zip(x.chunks(step)).zip(d.chunks(step * width)) {
+        let products = &mut products[..y.len()];
+        nodes::block_diagonal_products(width, &d[..y.len() * width], &x[..y.len()], products);
+        for (y, dx) in y.iter_mut().zip(products) {
+            finish(*dx, y);
         }
     }
 }

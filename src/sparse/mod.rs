@@ -8,7 +8,7 @@ mod diagonals;
 mod validate;
 
 pub use compact::{Column, ColumnsRef, Compact, GROUP};
-pub use diagonals::Diagonals;
+pub use diagonals::{Diagonals, NODES};
 pub use validate::{validate, validate_values};
 
 use crate::error::{Result, try_capacity};

@@ -39,7 +39,7 @@ contains
 end module
 
 program module_test
-  use, intrinsic :: iso_c_binding, only: c_loc
+  use, intrinsic :: iso_c_binding, only: c_loc, c_null_ptr
   use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64
   use callbacks
   use terrace
@@ -91,6 +91,7 @@ contains
   subroutine general()
     integer(int32) :: major, minor, patch, threads
     character(32) :: version
+    integer(int64) :: used, peak, limit
     character(:), allocatable :: text
     integer, target :: lines
     call terrace_version(major, minor, patch, status)
@@ -107,6 +108,15 @@ contains
     call terrace_context_info(context, text, status)
     call succeeded(status)
     call expect(text(1:1) == '{' .and. text(len(text):) == '}', 'info is JSON')
+    call terrace_context_set_stream(context, c_null_ptr, status)
+    call expect(status == TERRACE_ERROR_UNSUPPORTED, 'the host has no streams')
+    call terrace_context_set_memory_limit(context, 1000_int64, status)
+    call expect(status == TERRACE_ERROR_UNSUPPORTED, 'the host has no limit of memory')
+    call terrace_context_synchronize(context, status)
+    call succeeded(status)
+    call terrace_context_get_memory(context, used, peak, limit, status)
+    call succeeded(status)
+    call expect(used == 0 .and. peak == 0 .and. limit == 0, 'no device memory on the host')
     call terrace_context_raise_panic(context, status)
     call expect(status == TERRACE_ERROR_INTERNAL, 'a panic is an error')
 

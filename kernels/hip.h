@@ -1,0 +1,112 @@
+// AMD GPUs, by clang alone: its builtins are all that kernels need, so that neither HIP's headers nor its device library must be there to compile
+// them. Warps have 64 lanes on gfx90a and gfx942, 32 on gfx1100.
+#pragma once
+
+#define DEVICE __attribute__((device, always_inline)) inline
+#define KERNEL(name, ...) \
+    extern "C" __attribute__((global)) void __attribute__((amdgpu_flat_work_group_size(BLOCK, BLOCK))) name(__VA_ARGS__)
+#define SHARED(type, name, count) __attribute__((shared)) static type name[count]
+#define UNROLL _Pragma("unroll")
+
+#if defined(__GFX9__)
+constexpr int WARP = 64;
+#else
+constexpr int WARP = 32;
+#endif
+constexpr int BLOCK = 256;
+
+using f64 = double;
+using f32 = float;
+using f16 = _Float16;
+using i64 = long long;
+using i32 = int;
+using u16 = unsigned short;
+using u8 = unsigned char;
+
+// Computed with in f32.
+struct bf16 {
+    u16 bits;
+};
+
+DEVICE double to_f64(f64 v) { return v; }
+DEVICE double to_f64(f32 v) { return v; }
+DEVICE double to_f64(f16 v) { return static_cast<double>(v); }
+DEVICE float to_f32(f64 v) { return static_cast<float>(v); }
+DEVICE float to_f32(f32 v) { return v; }
+DEVICE float to_f32(f16 v) { return static_cast<float>(v); }
+DEVICE float to_f32(bf16 v) { return __builtin_bit_cast(float, static_cast<unsigned>(v.bits) << 16); }
+DEVICE double to_f64(bf16 v) { return to_f32(v); }
+DEVICE f16 to_f16(f32 v) { return static_cast<f16>(v); }
+// To the nearest, of two equally near ones to the even; NaN stays NaN.
+DEVICE bf16 to_bf16(f32 v) {
+    const auto bits = __builtin_bit_cast(unsigned, v);
+    return bf16{static_cast<u16>(v != v ? bits >> 16 | 0x40u : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16)};
+}
+
+DEVICE i64 bits_of(f64 v) { return __builtin_bit_cast(i64, v); }
+DEVICE f64 f64_of(i64 bits) { return __builtin_bit_cast(f64, bits); }
+
+template <class T, int N> struct alignas(sizeof(T) * N) Pack {
+    T of[N];
+};
+
+// Bytes that need not stay in a cache.
+template <int BYTES> struct Stream;
+template <> struct Stream<1> {
+    using type = unsigned char;
+};
+template <> struct Stream<2> {
+    using type = unsigned short;
+};
+template <> struct Stream<4> {
+    using type = unsigned;
+};
+template <> struct Stream<8> {
+    using type = unsigned __attribute__((ext_vector_type(2)));
+};
+template <> struct Stream<16> {
+    using type = unsigned __attribute__((ext_vector_type(4)));
+};
+template <class T> DEVICE T load_once(const void *from) {
+    using Bytes = typename Stream<sizeof(T)>::type;
+    return __builtin_bit_cast(T, __builtin_nontemporal_load(static_cast<const Bytes *>(from)));
+}
+
+template <class T> struct In {
+    const T *data;
+    i64 len;
+    DEVICE T operator[](i64 i) const { return data[i]; }
+    DEVICE T once(i64 i) const { return load_once<T>(data + i); }
+    template <int N> DEVICE Pack<T, N> pack_once(i64 i) const { return load_once<Pack<T, N>>(data + i); }
+    DEVICE In from(i64 i) const { return In{data + i, len - i}; }
+};
+template <class T> struct Out {
+    T *data;
+    i64 len;
+    DEVICE T &operator[](i64 i) const { return data[i]; }
+};
+
+DEVICE int thread_index() { return static_cast<int>(__builtin_amdgcn_workitem_id_x()); }
+DEVICE i64 block_index() { return __builtin_amdgcn_workgroup_id_x(); }
+DEVICE i64 block_count() { return __builtin_amdgcn_grid_size_x() / BLOCK; }
+DEVICE void barrier() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+
+// 32 bits of another lane.
+DEVICE int permute(int bits, int from) { return __builtin_amdgcn_ds_bpermute(from * 4, bits); }
+
+template <class T> DEVICE T shuffle(T v, int from) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "lanes hand on 32 or 64 bits");
+    if constexpr (sizeof(T) == 4) {
+        return __builtin_bit_cast(T, permute(__builtin_bit_cast(int, v), from));
+    } else {
+        const auto bits = __builtin_bit_cast(unsigned long long, v);
+        const auto low = static_cast<unsigned>(permute(static_cast<int>(bits), from));
+        const auto high = static_cast<unsigned>(permute(static_cast<int>(bits >> 32), from));
+        return __builtin_bit_cast(T, static_cast<unsigned long long>(high) << 32 | low);
+    }
+}
+template <class T> DEVICE T shuffle_xor(T v, int mask) { return shuffle(v, (thread_index() % WARP) ^ mask); }

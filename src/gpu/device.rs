@@ -1,0 +1,382 @@
+//! A GPU behind its vendor's driver: memory from a pool of its own, a stream, and graphs.
+
+use super::driver::{Driver, Entered, Handle, NOT_FOUND, PoolProperties, SUCCESS, Vendor};
+use super::runtime::{Arguments, BLOCK, Graph, Kernel, Memory, Runtime};
+use crate::context::lock;
+use crate::error::{Error, Result, fail};
+use std::ffi::{CString, c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Bytes of pinned memory, through which short results go.
+const PINNED: usize = 256;
+
+/// Streams that are not ordered with the default stream, on which a caller's work would end a capture.
+const NON_BLOCKING: u32 = 1;
+
+/// Events that only order.
+const UNTIMED: u32 = 2;
+
+/// A capture that other threads of the program do not disturb.
+const THREAD_LOCAL: c_int = 1;
+
+/// Attributes of a pointer: kind of memory, and number of the device.
+const MEMORY_TYPE: c_int = 2;
+const DEVICE_ORDINAL: c_int = 9;
+
+/// Attribute of a pool: bytes that it keeps when they are free.
+const RELEASE_THRESHOLD: c_int = 4;
+
+/// A device with its stream, pool and kernels.
+pub(super) struct Device {
+    shared: Arc<Shared>,
+    name: String,
+    /// Pinned memory; one result at a time goes through it.
+    pinned: Mutex<Handle>,
+}
+
+/// What captured graphs need, too.
+struct Shared {
+    driver: Arc<Driver>,
+    device: c_int,
+    /// As [`Driver::retain`] gave it.
+    current: usize,
+    own_stream: Handle,
+    /// Where work goes: the own stream, or one of the caller's.
+    stream: AtomicUsize,
+    /// Orders one stream after another.
+    event: Handle,
+    pool: Handle,
+    module: Handle,
+}
+
+// SAFETY: handles of the driver, which any thread may use.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+// SAFETY: as above.
+unsafe impl Send for Device {}
+// SAFETY: as above; the pinned memory is behind a lock.
+unsafe impl Sync for Device {}
+
+impl Shared {
+    fn enter(&self) -> Result<Entered<'_>> {
+        self.driver.enter(self.current)
+    }
+
+    fn stream(&self) -> Handle {
+        self.stream.load(Ordering::Relaxed) as Handle
+    }
+
+    fn check(&self, result: c_int, what: &str) -> Result<()> {
+        self.driver.check(result, what)
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        // SAFETY: the stream is alive.
+        self.check(unsafe { (self.driver.functions.stream_synchronize)(self.stream()) }, "wait")
+    }
+
+    /// Lets `later` wait for what is on `earlier` now.
+    fn order(&self, earlier: Handle, later: Handle) -> Result<()> {
+        // SAFETY: event and streams are alive.
+        unsafe {
+            self.check((self.driver.functions.event_record)(self.event, earlier), "event")?;
+            self.check((self.driver.functions.stream_wait_event)(later, self.event, 0), "event")
+        }
+    }
+
+    /// What `open` makes once the device is entered; what fails leaves the rest to `drop`.
+    fn prepare(&mut self, number: usize, images: &[&'static [u8]], name: &str) -> Result<()> {
+        let functions = &self.driver.functions;
+        let properties = PoolProperties {
+            allocation_type: 1,
+            handle_types: 0,
+            location_type: 1,
+            location_id: number as c_int,
+            security_attributes: null_mut(),
+            max_size: 0,
+            reserved: [0; 56],
+        };
+        let mut all = u64::MAX;
+        // SAFETY: each writes a handle; the images are what the compilers of the vendors made, aligned as they must be.
+        unsafe {
+            self.driver.check((functions.stream_create)(&mut self.own_stream, NON_BLOCKING), "stream")?;
+            *self.stream.get_mut() = self.own_stream.addr();
+            self.driver.check((functions.event_create)(&mut self.event, UNTIMED), "event")?;
+            self.driver.check((functions.pool_create)(&mut self.pool, &properties), "memory pool")?;
+            let kept = (functions.pool_set_attribute)(self.pool, RELEASE_THRESHOLD, (&raw mut all).cast());
+            self.driver.check(kept, "memory pool")?;
+            let mut loaded = NOT_FOUND;
+            for image in images {
+                loaded = (functions.module_load)(&mut self.module, image.as_ptr().cast());
+                if loaded == SUCCESS {
+                    break;
+                }
+                self.module = null_mut();
+            }
+            self.driver.check(loaded, &format!("kernels for {name}"))
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Errors of the driver have nowhere to go; they were told when they occurred.
+        if let Ok(_entered) = self.driver.enter(self.current) {
+            let functions = &self.driver.functions;
+            let end = |handle: Handle, end: unsafe extern "C" fn(Handle) -> c_int| {
+                if !handle.is_null() {
+                    // SAFETY: made by `prepare`, and nothing uses it any more.
+                    let _ = unsafe { end(handle) };
+                }
+            };
+            end(self.module, functions.module_unload);
+            end(self.event, functions.event_destroy);
+            end(self.pool, functions.pool_destroy);
+            end(self.own_stream, functions.stream_destroy);
+        }
+        self.driver.release(self.device);
+    }
+}
+
+impl Device {
+    /// Device `number` of a driver, with the first of the images that it accepts.
+    pub fn open(vendor: Vendor, number: usize, images: &[&'static [u8]]) -> Result<Device> {
+        let driver = Arc::new(Driver::load(vendor)?);
+        let count = driver.devices()?.len();
+        if number >= count {
+            return fail!(Device, "there is no {} device {number}; this machine has {count}", vendor.name());
+        }
+        let (device, name) = driver.device(number as c_int)?;
+        let current = driver.retain(device)?;
+        let mut shared = Shared {
+            driver: Arc::clone(&driver),
+            device,
+            current,
+            own_stream: null_mut(),
+            stream: AtomicUsize::new(0),
+            event: null_mut(),
+            pool: null_mut(),
+            module: null_mut(),
+        };
+        let _entered = driver.enter(current)?;
+        shared.prepare(number, images, &name)?;
+        let mut pinned = null_mut();
+        // SAFETY: writes a pointer.
+        let allocated = unsafe { (driver.functions.pinned_allocate)(&mut pinned, PINNED, 0) };
+        driver.check(allocated, "pinned memory")?;
+        Ok(Device { shared: Arc::new(shared), name, pinned: Mutex::new(pinned) })
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        if let Ok(_entered) = self.shared.enter() {
+            let _ = self.shared.synchronize();
+            // SAFETY: allocated by `open`, and no copy uses it any more.
+            let _ = unsafe { (self.shared.driver.functions.pinned_free)(*lock(self.pinned.get_mut())) };
+        }
+    }
+}
+
+impl Runtime for Device {
+    fn description(&self) -> String {
+        self.name.clone()
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<u64> {
+        let _entered = self.shared.enter()?;
+        let mut address = 0;
+        // SAFETY: pool and stream are alive.
+        let result = unsafe {
+            (self.shared.driver.functions.allocate)(&mut address, bytes, self.shared.pool, self.shared.stream())
+        };
+        self.shared.check(result, &format!("{bytes} bytes of memory"))?;
+        Ok(address)
+    }
+
+    fn free(&self, address: u64) {
+        if let Ok(_entered) = self.shared.enter() {
+            // SAFETY: work that uses it is on the same stream, or was ordered before it when the stream changed.
+            let _ = unsafe { (self.shared.driver.functions.free)(address, self.shared.stream()) };
+        }
+    }
+
+    fn trim(&self) {
+        if let Ok(_entered) = self.shared.enter() {
+            // Only memory whose last use is over can be given back.
+            let _ = self.shared.synchronize();
+            // SAFETY: the pool is alive.
+            let _ = unsafe { (self.shared.driver.functions.pool_trim)(self.shared.pool, 0) };
+        }
+    }
+
+    fn clear(&self, address: u64, bytes: usize) -> Result<()> {
+        let _entered = self.shared.enter()?;
+        // SAFETY: memory of this runtime, as the contract says.
+        let result = unsafe { (self.shared.driver.functions.clear)(address, 0, bytes, self.shared.stream()) };
+        self.shared.check(result, "zeros")
+    }
+
+    fn copy_in(&self, from: &[u8], to: u64) -> Result<()> {
+        let _entered = self.shared.enter()?;
+        // SAFETY: memory of this runtime, as the contract says; `from` lives until the wait is over.
+        let result = unsafe {
+            (self.shared.driver.functions.copy_in)(to, from.as_ptr().cast(), from.len(), self.shared.stream())
+        };
+        self.shared.check(result, "copy to the device")?;
+        self.shared.synchronize()
+    }
+
+    fn copy_out(&self, from: u64, to: &mut [u8]) -> Result<()> {
+        let _entered = self.shared.enter()?;
+        let copy = |to: *mut c_void, bytes: usize| -> Result<()> {
+            // SAFETY: memory of this runtime, as the contract says; `to` has room, and lives until the wait is over.
+            let result = unsafe { (self.shared.driver.functions.copy_out)(to, from, bytes, self.shared.stream()) };
+            self.shared.check(result, "copy to the host")?;
+            self.shared.synchronize()
+        };
+        if to.len() > PINNED {
+            return copy(to.as_mut_ptr().cast(), to.len());
+        }
+        let pinned = lock(self.pinned.lock());
+        copy(*pinned, to.len())?;
+        // SAFETY: the copy is done, and nobody else has the lock.
+        to.copy_from_slice(unsafe { std::slice::from_raw_parts(pinned.cast(), to.len()) });
+        Ok(())
+    }
+
+    fn locate(&self, address: u64) -> Memory {
+        let Ok(_entered) = self.shared.enter() else { return Memory::Host };
+        let attribute = |which: c_int| -> Option<c_int> {
+            let mut value: c_int = 0;
+            let get = self.shared.driver.functions.pointer_attribute;
+            // SAFETY: writes one number; the address is only looked up.
+            (unsafe { get((&raw mut value).cast(), which, address) } == SUCCESS).then_some(value)
+        };
+        // The driver knows nothing of ordinary memory of the host.
+        if attribute(MEMORY_TYPE) != Some(self.shared.driver.device_memory()) {
+            return Memory::Host;
+        }
+        match attribute(DEVICE_ORDINAL) {
+            Some(number) if number != self.shared.device => Memory::Device(number as usize),
+            _ => Memory::Here,
+        }
+    }
+
+    fn follow_default_stream(&self) -> Result<()> {
+        let _entered = self.shared.enter()?;
+        self.shared.order(null_mut(), self.shared.stream())
+    }
+
+    unsafe fn use_stream(&self, stream: usize) -> Result<()> {
+        let _entered = self.shared.enter()?;
+        let wanted = if stream == 0 { self.shared.own_stream } else { stream as Handle };
+        if wanted != self.shared.stream() {
+            self.shared.order(self.shared.stream(), wanted)?;
+            self.shared.stream.store(wanted.addr(), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        let _entered = self.shared.enter()?;
+        self.shared.synchronize()
+    }
+
+    fn kernel(&self, name: &str) -> Result<Kernel> {
+        let _entered = self.shared.enter()?;
+        let c_name = CString::new(name).unwrap_or_default();
+        let mut function = null_mut();
+        let get = self.shared.driver.functions.module_function;
+        // SAFETY: a text that ends, and a module that is loaded.
+        match unsafe { get(&mut function, self.shared.module, c_name.as_ptr()) } {
+            NOT_FOUND => fail!(Unsupported, "there is no kernel {name}"),
+            result => self.shared.check(result, name).map(|()| Kernel(function.addr())),
+        }
+    }
+
+    unsafe fn launch(&self, kernel: Kernel, blocks: usize, arguments: &mut Arguments) -> Result<()> {
+        let Ok(blocks) = u32::try_from(blocks) else {
+            return fail!(Unsupported, "{blocks} blocks are more than a launch can have");
+        };
+        let _entered = self.shared.enter()?;
+        let (function, stream) = (kernel.0 as Handle, self.shared.stream());
+        let values = arguments.pointers.as_mut_ptr();
+        let launch = self.shared.driver.functions.launch;
+        // SAFETY: the caller's promise; the arguments are copied before the call returns.
+        let result = unsafe { launch(function, blocks, 1, 1, BLOCK as u32, 1, 1, 0, stream, values, null_mut()) };
+        self.shared.check(result, "launch")
+    }
+
+    #[cfg(terrace_cuda)]
+    fn on_cuda(&self, work: &mut dyn FnMut(usize) -> Result<()>) -> Result<()> {
+        if self.shared.driver.vendor != Vendor::Cuda {
+            return fail!(Unsupported, "this needs a CUDA device, not {}", self.name);
+        }
+        let _entered = self.shared.enter()?;
+        work(self.shared.stream().addr())
+    }
+
+    fn capture(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Box<dyn Graph>> {
+        let _entered = self.shared.enter()?;
+        let functions = &self.shared.driver.functions;
+        let own = self.shared.own_stream;
+        // On the own stream, whatever the caller's is: some cannot be captured. Nothing runs there, so no order is lost.
+        // SAFETY: the stream is alive.
+        self.shared.check(unsafe { (functions.begin_capture)(own, THREAD_LOCAL) }, "capture")?;
+        let before = self.shared.stream.swap(own.addr(), Ordering::Relaxed);
+        let worked = work();
+        self.shared.stream.store(before, Ordering::Relaxed);
+        let mut graph = null_mut();
+        // SAFETY: ends what was begun above, whatever happened in between.
+        let ended = self.shared.check(unsafe { (functions.end_capture)(own, &mut graph) }, "capture");
+        let mut instance = null_mut();
+        let made = worked.and(ended).and_then(|()| {
+            // SAFETY: the graph was just captured.
+            self.shared.check(unsafe { (functions.graph_instantiate)(&mut instance, graph, 0) }, "graph")
+        });
+        if !graph.is_null() {
+            // SAFETY: not needed once there is an instance.
+            let _ = unsafe { (functions.graph_destroy)(graph) };
+        }
+        made?;
+        Ok(Box::new(Captured { shared: Arc::clone(&self.shared), instance }))
+    }
+}
+
+/// A graph that is ready to run.
+struct Captured {
+    shared: Arc<Shared>,
+    instance: Handle,
+}
+
+// SAFETY: a handle of the driver, which any thread may use.
+unsafe impl Send for Captured {}
+// SAFETY: as above.
+unsafe impl Sync for Captured {}
+
+impl Graph for Captured {
+    fn replay(&self) -> Result<()> {
+        let _entered = self.shared.enter()?;
+        let launch = self.shared.driver.functions.graph_launch;
+        // SAFETY: instance and stream are alive.
+        self.shared.check(unsafe { launch(self.instance, self.shared.stream()) }, "graph")
+    }
+}
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        if let Ok(_entered) = self.shared.enter() {
+            // SAFETY: made by `capture`; the driver waits for launches that are under way.
+            let _ = unsafe { (self.shared.driver.functions.graph_instance_destroy)(self.instance) };
+        }
+    }
+}
+
+/// Names of a vendor's devices on this machine.
+pub(super) fn devices(vendor: Vendor) -> std::result::Result<Vec<String>, Error> {
+    Driver::load(vendor)?.devices()
+}

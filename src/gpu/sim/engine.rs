@@ -1,0 +1,160 @@
+//! The functions of `kernels/sim.cpp`, which is compiled once for each width of a warp.
+
+use crate::error::{Result, fail};
+use crate::gpu::runtime::{Arguments, Kernel, MAX_ARGUMENTS};
+use std::ffi::{CStr, CString, c_char, c_int, c_longlong, c_void};
+
+type Create = unsafe extern "C" fn() -> *mut c_void;
+type Destroy = unsafe extern "C" fn(*mut c_void);
+type Find = unsafe extern "C" fn(*const c_char) -> *const c_void;
+type Run = unsafe extern "C" fn(
+    engine: *mut c_void,
+    kernel: *const c_void,
+    blocks: c_longlong,
+    arguments: *mut *mut c_void,
+    sizes: *const u8,
+    count: usize,
+    reverse: c_int,
+    message: *mut c_char,
+    len: usize,
+) -> c_int;
+
+macro_rules! functions {
+    ($create:ident, $destroy:ident, $find:ident, $launch:ident) => {{
+        unsafe extern "C" {
+            fn $create() -> *mut c_void;
+            fn $destroy(engine: *mut c_void);
+            fn $find(name: *const c_char) -> *const c_void;
+            fn $launch(
+                engine: *mut c_void,
+                kernel: *const c_void,
+                blocks: c_longlong,
+                arguments: *mut *mut c_void,
+                sizes: *const u8,
+                count: usize,
+                reverse: c_int,
+                message: *mut c_char,
+                len: usize,
+            ) -> c_int;
+        }
+        ($create as Create, $destroy as Destroy, $find as Find, $launch as Run)
+    }};
+}
+
+/// Fibers for the threads of a block, on which one launch at a time runs.
+pub(super) struct Engine {
+    fibers: *mut c_void,
+    reverse: bool,
+    destroy: Destroy,
+    find: Find,
+    run: Run,
+}
+
+// SAFETY: the fibers are used by who has the engine to write.
+unsafe impl Send for Engine {}
+
+/// Room for the arguments of a launch, in units of 8 bytes.
+const WORDS: usize = 96;
+
+/// A launch with copies of its arguments, one after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Launch {
+    kernel: Kernel,
+    blocks: usize,
+    values: [u64; WORDS],
+    sizes: [u8; MAX_ARGUMENTS],
+    count: usize,
+}
+
+/// Units that an argument of so many bytes takes.
+fn words(bytes: u8) -> usize {
+    usize::from(bytes).div_ceil(size_of::<u64>())
+}
+
+impl Launch {
+    /// # Safety
+    /// Each pointer leads to a value of its size.
+    pub unsafe fn new(kernel: Kernel, blocks: usize, arguments: &Arguments) -> Launch {
+        let Arguments { pointers, sizes, count } = arguments;
+        let mut values = [0; WORDS];
+        let mut at = 0;
+        for (pointer, size) in pointers[..*count].iter().zip(sizes) {
+            let room = &mut values[at..][..words(*size)];
+            // SAFETY: by this function's contract, and there is room.
+            unsafe { std::ptr::copy_nonoverlapping(pointer.cast::<u8>(), room.as_mut_ptr().cast(), (*size).into()) };
+            at += room.len();
+        }
+        Launch { kernel, blocks, values, sizes: *sizes, count: *count }
+    }
+
+    /// Where the arguments lie.
+    fn pointers(&self) -> [*mut c_void; MAX_ARGUMENTS] {
+        let mut at = 0;
+        let mut pointers = [std::ptr::null_mut(); MAX_ARGUMENTS];
+        for (pointer, size) in pointers[..self.count].iter_mut().zip(self.sizes) {
+            *pointer = self.values[at..].as_ptr().cast_mut().cast();
+            at += words(size);
+        }
+        pointers
+    }
+}
+
+impl Engine {
+    /// Warps of 32 or 64 lanes; `reverse` turns the order of blocks, warps and lanes round.
+    pub fn new(warp: usize, reverse: bool) -> Result<Engine> {
+        let (create, destroy, find, run) = match warp {
+            32 => functions!(terrace_sim32_create, terrace_sim32_destroy, terrace_sim32_find, terrace_sim32_launch),
+            64 => functions!(terrace_sim64_create, terrace_sim64_destroy, terrace_sim64_find, terrace_sim64_launch),
+            _ => return fail!(Device, "a simulated GPU has warps of 32 or 64 lanes, not {warp}"),
+        };
+        // SAFETY: allocates and nothing else.
+        let fibers = unsafe { create() };
+        if fibers.is_null() {
+            return fail!(OutOfMemory, "the fibers of a simulated GPU could not be allocated");
+        }
+        Ok(Engine { fibers, reverse, destroy, find, run })
+    }
+
+    /// A kernel by its name.
+    pub fn find(&self, name: &str) -> Result<Kernel> {
+        let c_name = CString::new(name).unwrap_or_default();
+        // SAFETY: a text that ends.
+        let entry = unsafe { (self.find)(c_name.as_ptr()) };
+        if entry.is_null() {
+            return fail!(Unsupported, "there is no kernel {name}");
+        }
+        Ok(Kernel(entry.addr()))
+    }
+
+    /// Runs all blocks of a launch. The arrays among its arguments are alive, as who launched it promised.
+    pub fn run(&mut self, launch: &Launch) -> Result<()> {
+        let mut pointers = launch.pointers();
+        let mut message = [0_u8; 512];
+        // SAFETY: nobody else uses the fibers; values and sizes are those of the launch, and the message has its length.
+        let status = unsafe {
+            (self.run)(
+                self.fibers,
+                launch.kernel.0 as *const c_void,
+                launch.blocks as c_longlong,
+                pointers.as_mut_ptr(),
+                launch.sizes.as_ptr(),
+                launch.count,
+                c_int::from(self.reverse),
+                message.as_mut_ptr().cast(),
+                message.len(),
+            )
+        };
+        if status == 0 {
+            return Ok(());
+        }
+        let text = CStr::from_bytes_until_nul(&message).map(CStr::to_string_lossy).unwrap_or_default();
+        fail!(Internal, "{text}")
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // SAFETY: `create` made it, and nothing uses it any more.
+        unsafe { (self.destroy)(self.fibers) };
+    }
+}
