@@ -7,7 +7,6 @@ use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, ter
 use crate::amg::Amg;
 use crate::config::Config;
 use crate::error::Result;
-use crate::gpu::Gpu;
 use crate::scalar::with_precision;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
