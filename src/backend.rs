@@ -158,6 +158,8 @@ pub enum Columns {
 
 /// What set-up asks of a backend: it computes on the host, and what the solve phase needs is placed where the solve phase runs.
 pub trait Place: Backend {
+    /// Whether a matrix is copied to be placed, so that its copy may have another format.
+    const COPIES: bool;
     /// An array of the host as one of this backend.
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Self::Buffer<S>>;
     /// A stored matrix as an operator.

@@ -11,9 +11,10 @@ use crate::host::spmv::Sums;
 use crate::krylov::{self, Krylov, Next, Norm, Run};
 use crate::matrix::Matrix;
 use crate::report::{Phases, Report, SolveReport};
-use crate::scalar::{Precision, Scalar};
+use crate::scalar::{Precision, Scalar, with_precision, with_storage};
 pub use crate::scalar::{SliceMut, SliceRef};
 use crate::singular::NullSpace;
+use crate::sparse::SharedCsr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -238,13 +239,17 @@ impl Solver {
             (None, Some(matrix)) => matrix,
             (None, None) => return fail!(NotSetUp, "neither a matrix nor an operator callback was given"),
         };
+        if B::COPIES && self.config.choice("precision.operator").is_none() {
+            let narrow =
+                with_precision!(matrix.precision(), I => narrower::<B, I, T>(backend, &matrix.shared::<I>()?)?);
+            if let Some(narrow) = narrow {
+                return Ok(narrow.into());
+            }
+        }
         if let Some(shared) = amg.and_then(Preconditioner::<B, T>::operator) {
             return Ok(shared);
         }
-        let own = match matrix.precision() {
-            Precision::F32 => backend.matrix(matrix.shared::<f32>()?, Columns::Shared, Sums::Wide),
-            _ => backend.matrix(matrix.shared::<f64>()?, Columns::Shared, Sums::Wide),
-        };
+        let own = with_precision!(matrix.precision(), I => backend.matrix(matrix.shared::<I>()?, Columns::Shared, Sums::Wide));
         Ok(own?.into())
     }
 
@@ -757,4 +762,15 @@ impl<T: Scalar> Preconditioner<Host, T> for User {
     fn is_constant_symmetric(&self) -> bool {
         false
     }
+}
+/// The matrix in a narrower format that holds every value exactly, if there is one.
+fn narrower<B: Place, I: Scalar, T: Scalar>(
+    backend: &B,
+    matrix: &SharedCsr<I>,
+) -> Result<Option<Box<dyn Operator<B, T>>>> {
+    let format = matrix.narrowest_exact();
+    if format.bytes() >= I::PRECISION.bytes() {
+        return Ok(None);
+    }
+    with_storage!(format, S => backend.matrix(matrix.cast::<S>()?, Columns::Shared, Sums::Wide)).map(Some)
 }

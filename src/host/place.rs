@@ -13,6 +13,8 @@ use crate::smooth::gauss_seidel::Colours;
 use crate::sparse::SharedCsr;
 
 impl Place for Host {
+    const COPIES: bool = false;
+
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Vec<S>> {
         Ok(values)
     }
