@@ -101,14 +101,17 @@ fn clangs() -> Vec<PathBuf> {
 fn compile_for_cuda() {
     println!("cargo:rerun-if-env-changed=TERRACE_NVCC");
     println!("cargo:rerun-if-env-changed=CUDA_HOME");
+    println!("cargo:rerun-if-env-changed=TERRACE_CUDA_ARCHITECTURES");
     let Some(nvcc) = find_nvcc() else { return };
     let output = |arguments: &[&str]| {
         let output = Command::new(&nvcc).args(arguments).output();
         output.unwrap_or_else(|error| panic!("{} does not run: {error}", nvcc.display()))
     };
     let known = String::from_utf8_lossy(&output(&["--list-gpu-arch"]).stdout).into_owned();
+    let named = env::var("TERRACE_CUDA_ARCHITECTURES").unwrap_or_else(|_| ARCHITECTURES.join(","));
     let known: Vec<&str> =
-        ARCHITECTURES.iter().copied().filter(|a| known.lines().any(|l| l == format!("compute_{a}"))).collect();
+        named.split(',').map(str::trim).filter(|a| known.lines().any(|l| l == format!("compute_{a}"))).collect();
+    assert!(!known.is_empty(), "{} knows none of the architectures {named}", nvcc.display());
     let image = Path::new(&env::var("OUT_DIR").expect("Cargo sets it")).join("kernels.fatbin");
     let mut command = Command::new(&nvcc);
     command.args(["-O3", "-std=c++17", "-fatbin", "--threads", "0"]);

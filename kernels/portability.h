@@ -12,7 +12,8 @@
 #include <cuda_fp16.h>
 
 #define DEVICE __device__ __forceinline__
-#define KERNEL(name, ...) extern "C" __global__ void __launch_bounds__(BLOCK) name(__VA_ARGS__)
+// One block at least on each multiprocessor: left to itself the compiler saves registers until eight fit, and has too few loads under way.
+#define KERNEL(name, ...) extern "C" __global__ void __launch_bounds__(BLOCK, 1) name(__VA_ARGS__)
 #define SHARED(type, name, count) __shared__ type name[count]
 #define UNROLL _Pragma("unroll")
 
@@ -171,6 +172,17 @@ DEVICE void store(const Any &x, int format, i64 i, f32 v) {
     } else {
         x.out<f32>()[i] = v;
     }
+}
+
+DEVICE i64 bits_of(f64 v) {
+    i64 bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+DEVICE f64 f64_of(i64 bits) {
+    f64 v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
 }
 
 DEVICE i64 global_index() { return block_index() * BLOCK + thread_index(); }

@@ -132,21 +132,30 @@ DEVICE void diagonal(i64 n, int width, int add, const In<S> &d, const In<T> &x, 
     }
 FOR_STORAGE_AND_VECTOR(DIAGONAL)
 
-// y = factor D x, multiplied in f64; D is a diagonal, or absent when `scaled` is 0.
+// factor D x_i, multiplied in f64; D is a diagonal, or absent when `scaled` is 0.
+template <class X> DEVICE f64 rescaled(f64 factor, int scaled, const In<f32> &d, const In<X> &x, i64 i) {
+    const f64 v = to_f64(x[i]);
+    return factor * (scaled ? v * to_f64(d[i]) : v);
+}
+
+// y = factor D x.
 template <class X, class Y>
 DEVICE void rescale(i64 n, f64 factor, int scaled, const In<f32> &d, const In<X> &x, const Out<Y> &y) {
     UNROLL
     for (int e = 0; e < ELEMENTS; ++e) {
         const i64 i = first_element() + e * BLOCK;
         if (i < n) {
-            const f64 v = to_f64(x[i]);
-            y[i] = As<Y>::of(factor * (scaled ? v * to_f64(d[i]) : v));
+            y[i] = As<Y>::of(rescaled(factor, scaled, d, x, i));
         }
     }
 }
 
+// The factor is divided by the element of `divisor`, if it has one.
 #define RESCALE(X) \
-    KERNEL(rescale_##X, i64 n, f64 factor, i32 scaled, In<f32> d, In<X> x, i32 format, Any y) { \
+    KERNEL(rescale_##X, i64 n, f64 factor, In<f64> divisor, i32 scaled, In<f32> d, In<X> x, i32 format, Any y) { \
+        if (divisor.len > 0) { \
+            factor /= divisor[0]; \
+        } \
         IN_FORMAT(format, Y, (rescale<X, Y>(n, factor, scaled, d, x, y.out<Y>()))) \
     }
 FOR_FORMATS(RESCALE)
@@ -154,19 +163,77 @@ FOR_FORMATS(RESCALE)
 // The larger of two absolute values; NaN stays.
 DEVICE f64 larger(f64 a, f64 b) { return a >= b || a != a ? a : b; }
 
-// The largest over the block; thread 0 gets it.
+// The largest over the block; every thread gets it.
 DEVICE f64 block_largest(f64 v) {
-    SHARED(f64, all, BLOCK);
-    all[thread_index()] = v;
+    SHARED(f64, partial, BLOCK / WARP);
+    UNROLL
+    for (int mask = WARP / 2; mask > 0; mask /= 2) {
+        v = larger(v, shuffle_xor(v, mask));
+    }
+    if (thread_index() % WARP == 0) {
+        partial[thread_index() / WARP] = v;
+    }
     barrier();
     f64 largest = 0.0;
-    if (thread_index() == 0) {
-        for (int i = 0; i < BLOCK; ++i) {
-            largest = larger(largest, all[i]);
-        }
+    for (int i = 0; i < BLOCK / WARP; ++i) {
+        largest = larger(largest, partial[i]);
     }
     return largest;
 }
+
+// y = factor D x, and the largest absolute value before it is rounded, of the elements of this thread.
+template <class X, class Y>
+DEVICE f64 rescale_looking(i64 n, f64 factor, int scaled, const In<f32> &d, const In<X> &x, const Out<Y> &y) {
+    f64 largest = 0.0;
+    for (i64 i = global_index(); i < n; i += block_count() * BLOCK) {
+        const f64 v = rescaled(factor, scaled, d, x, i);
+        largest = larger(largest, v < 0.0 ? -v : v);
+        y[i] = As<Y>::of(v);
+    }
+    return largest;
+}
+
+// y = shift D x, and the largest of each block: the first half of bringing y into the range of its format.
+#define FIT(X) \
+    KERNEL(fit_##X, i64 n, f64 shift, i32 scaled, In<f32> d, In<X> x, i32 format, Any y, Out<f64> parts) { \
+        f64 largest = 0.0; \
+        IN_FORMAT(format, Y, (largest = rescale_looking<X, Y>(n, shift, scaled, d, x, y.out<Y>()))) \
+        largest = block_largest(largest); \
+        if (thread_index() == 0) { \
+            parts[block_index()] = largest; \
+        } \
+    }
+FOR_FORMATS(FIT)
+
+// The power of two that brings `peak` to `target`, an exponent of two; 1 where it is between `low` and `high`, and where nothing helps.
+DEVICE f64 power_into_range(f64 peak, f64 low, f64 high, int target) {
+    if ((peak >= low && peak < high) || peak == 0.0 || peak != peak || peak - peak != 0.0) {
+        return 1.0;
+    }
+    constexpr int LARGEST = 1000;
+    const int exponent = target - (static_cast<int>(bits_of(peak) >> 52) - 1023);
+    const int kept = exponent > LARGEST ? LARGEST : exponent < -LARGEST ? -LARGEST : exponent;
+    return f64_of(static_cast<i64>(kept + 1023) << 52);
+}
+
+// The second half: every block finds the factor from the parts of the first, of which there are as many as blocks, and where it is not 1
+// y is written again.
+#define REFIT(X) \
+    KERNEL(refit_##X, i64 n, f64 shift, i32 scaled, In<f32> d, In<X> x, i32 format, Any y, In<f64> parts, f64 low, \
+           f64 high, i32 target, Out<f64> factor) { \
+        f64 peak = 0.0; \
+        for (i64 i = thread_index(); i < parts.len; i += BLOCK) { \
+            peak = larger(peak, parts[i]); \
+        } \
+        const f64 power = power_into_range(block_largest(peak), low, high, target); \
+        if (global_index() == 0) { \
+            factor[0] = power; \
+        } \
+        if (power != 1.0) { \
+            IN_FORMAT(format, Y, (rescale_looking<X, Y>(n, power * shift, scaled, d, x, y.out<Y>()))) \
+        } \
+    }
+FOR_FORMATS(REFIT)
 
 #define PEAK(T) \
     KERNEL(peak_##T, i64 n, In<T> x, Out<f64> parts) { \
@@ -217,13 +284,22 @@ template <class T> DEVICE f64 dot_part(i64 n, const In<T> &x, const In<T> &y) {
     }
 FOR_FORMATS(DOT)
 
+// Parts that a block adds.
+constexpr i64 PARTS = 4096;
+
+// Each block adds its share of the parts.
 KERNEL(dot_finish, i64 count, In<f64> parts, Out<f64> result) {
+    const i64 first = block_index() * PARTS;
+    const i64 end = first + PARTS < count ? first + PARTS : count;
     f64 sum = 0.0;
-    for (i64 i = thread_index(); i < count; i += BLOCK) {
-        sum += parts[i];
+    for (i64 i = first + thread_index(); i < end; i += ELEMENTS * BLOCK) {
+        UNROLL
+        for (int e = 0; e < ELEMENTS; ++e) {
+            sum += i + e * BLOCK < end ? parts[i + e * BLOCK] : 0.0;
+        }
     }
     sum = block_sum(sum);
     if (thread_index() == 0) {
-        result[0] = sum;
+        result[block_index()] = sum;
     }
 }

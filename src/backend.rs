@@ -4,6 +4,7 @@
 use crate::error::Result;
 use crate::host::Host;
 use crate::host::spmv::Sums;
+use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar};
 use crate::smooth::Smoother;
 use crate::sparse::SharedCsr;
@@ -16,8 +17,14 @@ pub trait Backend: Clone + Send + Sync + 'static {
     type Slice<T: Number>: ?Sized + Send + Sync;
     /// A vector owned by the library.
     type Buffer<T: Number>: DerefMut<Target = Self::Slice<T>> + Send + Sync;
+    /// A power of two by which a vector was multiplied.
+    type Factor: Send + Sync;
+    /// What a product can do with its rows beside storing them; nothing where [`Backend::FUSES`] is false.
+    type Finish;
     /// Whether a cycle may look at its vectors on the way; on a device the host would have to wait for it each time.
     const LOOKS: bool = true;
+    /// Whether [`Backend::sweep`] and [`Backend::add_product`] take one pass, so that it pays to arrange vectors for them.
+    const FUSES: bool = false;
 
     /// A vector of a type that only the caller knows, as one of those that there are.
     fn any_ref<T: Scalar>(x: &Self::Slice<T>) -> AnyRef<'_, Self>;
@@ -42,29 +49,80 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn add_scaled_by<T: Number, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
     /// y = D x, with D as for [`Backend::add_scaled_by`].
     fn scale_by<T: Number, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
-    /// y = factor D x in the precision of y, where D is a diagonal or absent; the multiplications are in f64. Returns the largest absolute
-    /// value before y is rounded to its format, NaN when there is one.
+    /// y = factor D x in the precision of y, where D is a diagonal or absent; the multiplications are in f64. Backends that look return the
+    /// largest absolute value before y is rounded to its format, NaN when there is one.
     fn convert<T: Number, U: Number>(
         &self,
         factor: f64,
         d: Option<&Self::Slice<f32>>,
         x: &Self::Slice<T>,
         y: &mut Self::Slice<U>,
-    ) -> f64;
-    /// As [`Backend::convert`], without looking at the values.
-    fn rescale<T: Number, U: Number>(
+    ) -> Option<f64>;
+    /// A factor of 1.
+    fn factor(&self) -> Result<Self::Factor>;
+    /// As [`Backend::convert`] with `shift` times the power of two that brings the largest into the range, 1 where it is there. The power is
+    /// kept in the factor; what is returned is the largest without it.
+    fn fit<T: Number, U: Number>(
         &self,
-        factor: f64,
+        guard: (&Range, &mut Self::Factor),
+        shift: f64,
         d: Option<&Self::Slice<f32>>,
         x: &Self::Slice<T>,
         y: &mut Self::Slice<U>,
-    ) {
-        self.convert(factor, d, x, y);
-    }
+    ) -> Option<f64>;
+    /// As [`Backend::convert`] with `shift` divided by the factor.
+    fn unfit<T: Number, U: Number>(
+        &self,
+        factor: &Self::Factor,
+        shift: f64,
+        d: Option<&Self::Slice<f32>>,
+        x: &Self::Slice<T>,
+        y: &mut Self::Slice<U>,
+    ) -> Option<f64>;
     /// The largest absolute value, NaN when there is one.
     fn peak<T: Number>(&self, x: &Self::Slice<T>) -> f64;
     /// The inner product, accumulated in f64 in a fixed order.
     fn dot<T: Number>(&self, x: &Self::Slice<T>, y: &Self::Slice<T>) -> f64;
+    /// y = x + D (b - A x) for a diagonal D without blocks, in any storage format.
+    fn sweep<V: Number, S: Number>(
+        &self,
+        a: &dyn Operator<Self, V>,
+        d: &Self::Slice<S>,
+        b: &Self::Slice<V>,
+        x: &Self::Slice<V>,
+        y: &mut Self::Slice<V>,
+    ) -> Result<()>;
+    /// y = z + alpha A x.
+    fn add_product<X: Number, Y: Number>(
+        &self,
+        a: &dyn Operator<Self, X, Y>,
+        alpha: Y::Wide,
+        x: &Self::Slice<X>,
+        z: &Self::Slice<Y>,
+        y: &mut Self::Slice<Y>,
+    ) -> Result<()>;
+    /// y = A x, and x·y as [`Backend::dot`] accumulates it, perhaps in another order.
+    fn product_dot<T: Scalar>(
+        &self,
+        a: &dyn Operator<Self, T>,
+        x: &Self::Slice<T>,
+        y: &mut Self::Slice<T>,
+    ) -> Result<f64> {
+        a.apply(T::Wide::ONE, x, T::Wide::ZERO, y)?;
+        Ok(self.dot(x, y))
+    }
+    /// x += alpha p, r -= alpha q, and r·r: the step of conjugate gradients.
+    fn step<T: Scalar>(
+        &self,
+        alpha: T,
+        (p, q): (&Self::Slice<T>, &Self::Slice<T>),
+        x: &mut Self::Slice<T>,
+        r: &mut Self::Slice<T>,
+    ) -> f64 {
+        self.axpby(alpha, p, T::ONE, x);
+        self.axpby(-alpha, q, T::ONE, r);
+        self.dot(r, r)
+    }
     /// The Euclidean norm.
     fn norm<T: Number>(&self, x: &Self::Slice<T>) -> f64 {
         self.dot(x, x).sqrt()
@@ -98,6 +156,8 @@ pub enum Columns {
 
 /// What set-up asks of a backend: it computes on the host, and what the solve phase needs is placed where the solve phase runs.
 pub trait Place: Backend {
+    /// Whether a matrix is copied to be placed, so that its copy may have another format.
+    const COPIES: bool;
     /// An array of the host as one of this backend.
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Self::Buffer<S>>;
     /// A stored matrix as an operator.
@@ -132,6 +192,11 @@ pub trait Operator<B: Backend, X: Number, Y: Number = X>: Send + Sync {
     fn apply(&self, alpha: Y::Wide, x: &B::Slice<X>, beta: Y::Wide, y: &mut B::Slice<Y>) -> Result<()>;
     /// r = b - A x.
     fn residual(&self, b: &B::Slice<Y>, x: &B::Slice<X>, r: &mut B::Slice<Y>) -> Result<()>;
+    /// A x in the form that the backend asks for, and whether a sum that the form asks for was made; only for backends that fuse, of which
+    /// every operator can.
+    fn finish(&self, _x: &B::Slice<X>, _finish: &B::Finish) -> Result<bool> {
+        unreachable!("a backend that does not fuse asks for nothing")
+    }
     /// Bytes that the library holds for it.
     fn bytes(&self) -> usize;
     /// Storage format, for reports.
@@ -153,6 +218,10 @@ pub trait Preconditioner<B: Backend, T: Scalar>: Send {
     /// What is the narrowest of it, when that is narrower than its matrix.
     fn narrowest(&self) -> Option<String> {
         None
+    }
+    /// After a failure: applies it to r, and fails where it finds that precision is lost. For those that cannot look while they are applied.
+    fn examine(&mut self, _r: &B::Slice<T>) -> Result<()> {
+        Ok(())
     }
     /// Makes it more precise after a failure for this reason; false when that cannot be.
     fn widen(&mut self, _reason: &str) -> Result<bool> {

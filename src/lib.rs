@@ -37,6 +37,7 @@ pub mod matrix;
 pub mod options;
 mod pages;
 pub mod presets;
+pub mod range;
 mod registry;
 pub mod report;
 pub mod scalar;

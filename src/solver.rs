@@ -11,9 +11,10 @@ use crate::host::spmv::Sums;
 use crate::krylov::{self, Krylov, Next, Norm, Run};
 use crate::matrix::Matrix;
 use crate::report::{Phases, Report, SolveReport};
-use crate::scalar::{Precision, Scalar};
+use crate::scalar::{Precision, Scalar, with_precision, with_storage};
 pub use crate::scalar::{SliceMut, SliceRef};
 use crate::singular::NullSpace;
+use crate::sparse::SharedCsr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -238,13 +239,17 @@ impl Solver {
             (None, Some(matrix)) => matrix,
             (None, None) => return fail!(NotSetUp, "neither a matrix nor an operator callback was given"),
         };
+        if B::COPIES && self.config.choice("precision.operator").is_none() {
+            let narrow =
+                with_precision!(matrix.precision(), I => narrower::<B, I, T>(backend, &matrix.shared::<I>()?)?);
+            if let Some(narrow) = narrow {
+                return Ok(narrow.into());
+            }
+        }
         if let Some(shared) = amg.and_then(Preconditioner::<B, T>::operator) {
             return Ok(shared);
         }
-        let own = match matrix.precision() {
-            Precision::F32 => backend.matrix(matrix.shared::<f32>()?, Columns::Shared, Sums::Wide),
-            _ => backend.matrix(matrix.shared::<f64>()?, Columns::Shared, Sums::Wide),
-        };
+        let own = with_precision!(matrix.precision(), I => backend.matrix(matrix.shared::<I>()?, Columns::Shared, Sums::Wide));
         Ok(own?.into())
     }
 
@@ -580,9 +585,18 @@ impl Solver {
                 Err(error) if PRECISION.contains(&error.status) => Some(error.clone()),
                 _ => None,
             };
-            if let Some(error) = failure {
-                if backend.peak(x).is_finite() && run.widen(&error.message)? {
-                    zero_guess = false;
+            if let Some(mut error) = failure {
+                if error.status != Status::PrecisionLost {
+                    error = run.examine(b, x, r)?.unwrap_or(error);
+                }
+                let finite = backend.peak(x).is_finite();
+                // Where a backend cannot look, what was lost may have come into x before it showed.
+                let again = finite || !B::LOOKS && error.status == Status::PrecisionLost;
+                if again && run.widen(&error.message)? {
+                    if !finite {
+                        backend.fill(T::ZERO, x);
+                    }
+                    zero_guess = !finite;
                     continue;
                 }
                 return Err(error);
@@ -748,4 +762,15 @@ impl<T: Scalar> Preconditioner<Host, T> for User {
     fn is_constant_symmetric(&self) -> bool {
         false
     }
+}
+/// The matrix in a narrower format that holds every value exactly, if there is one.
+fn narrower<B: Place, I: Scalar, T: Scalar>(
+    backend: &B,
+    matrix: &SharedCsr<I>,
+) -> Result<Option<Box<dyn Operator<B, T>>>> {
+    let format = matrix.narrowest_exact();
+    if format.bytes() >= I::PRECISION.bytes() {
+        return Ok(None);
+    }
+    with_storage!(format, S => backend.matrix(matrix.cast::<S>()?, Columns::Shared, Sums::Wide)).map(Some)
 }

@@ -1,5 +1,9 @@
 //! Whole solves on a GPU, by the iterations that the host needs: on simulated GPUs, and on `cuda:0` where TERRACE_TEST_CUDA is set.
 
+#[path = "common/devices.rs"]
+mod devices;
+
+use devices::devices;
 use std::sync::Arc;
 use terrace::{Amg, Config, Context, Guess, Matrix, Report, Solver, Status, gallery};
 
@@ -16,20 +20,6 @@ const NARROW: Options = &[
 ];
 
 const SHORT: Options = &[("precision.matrix", "f32,f16"), ("precision.vector", "f64,f32,bf16")];
-
-fn devices() -> Vec<&'static str> {
-    let mut all = Vec::new();
-    for device in ["sim:32", "sim:64"] {
-        match Context::new(device) {
-            Ok(_) => all.push(device),
-            Err(error) => assert!(error.message.contains("no C++ compiler"), "{error}"),
-        }
-    }
-    if std::env::var_os("TERRACE_TEST_CUDA").is_some() {
-        all.push("cuda:0");
-    }
-    all
-}
 
 fn config(options: Options) -> Config {
     let mut config = Config::new();

@@ -1,6 +1,7 @@
 //! The multigrid cycle, written once for all backends. Levels may differ in the precision of their vectors: the type changes inside
 //! restriction and interpolation, and nowhere else.
 
+use super::passage::Passage;
 use crate::backend::{Backend, Operator};
 use crate::error::Result;
 use crate::report::LevelReport;
@@ -39,33 +40,6 @@ impl Shape {
 
 /// The second step of a K-cycle is left out when the first reduces the residual norm to this share.
 const ENOUGH: f64 = 0.25;
-
-/// Exponents of the smallest and the largest number that the largest of a residual may be, so that a cycle neither overflows nor loses the
-/// small ones; and of what it is brought to otherwise. In f16, what the smoother makes of a residual is 2^10 times smaller in the scaled
-/// variables, and what the levels below make of it may be large again. f64 holds whatever a caller's numbers are.
-fn exponents(precision: Precision) -> Option<(i32, i32, i32)> {
-    match precision {
-        Precision::F64 => None,
-        Precision::F32 | Precision::BF16 => Some((-40, 40, 0)),
-        Precision::F16 => Some((2, 5, 3)),
-    }
-}
-
-/// Whether vectors of this format can hold a residual whose largest number is `peak`, and all that a cycle makes of it.
-pub(super) fn in_range(precision: Precision, peak: f64) -> bool {
-    exponents(precision).is_none_or(|(low, high, _)| (f64::from(low).exp2()..f64::from(high).exp2()).contains(&peak))
-}
-
-/// The power of two that brings `peak` into the range, if there is one, for arithmetic in type `T`.
-pub(super) fn into_range<T: Scalar>(precision: Precision, peak: f64) -> Option<f64> {
-    let (_, _, target) = exponents(precision)?;
-    if peak == 0.0 || !peak.is_finite() {
-        return None;
-    }
-    let exponent = f64::from(target) - peak.log2().floor();
-    let largest = if T::PRECISION == Precision::F64 { 1000.0 } else { 120.0 };
-    Some(exponent.clamp(-largest, largest).exp2())
-}
 
 /// What comes below a level's smoother.
 pub(super) enum Below<B: Backend, V: Number> {
@@ -116,11 +90,24 @@ impl<B: Backend, V: Number> Level<B, V> {
             self.backend.fill(V::ZERO, x);
         }
         self.sweeps(self.pre_sweeps, b, x, zero_guess, false)?;
+        // Sweeps that write another vector than they read begin where an odd or even number of them ends in x.
+        let moves = self.smoother.moves(self.a.rows());
+        let aside = moves && self.post_sweeps % 2 == 1;
         if let Below::Coarser(coarser) = &mut self.below {
             self.a.residual(b, x, &mut self.scratch[0])?;
-            coarser.correct(shape, &mut self.scratch[0], x)?;
+            coarser.correct(shape, &mut self.scratch[0], x, aside)?;
         }
-        self.sweeps(self.post_sweeps, b, x, false, true)
+        if !moves {
+            return self.sweeps(self.post_sweeps, b, x, false, true);
+        }
+        let y = &mut self.scratch[0];
+        for left in (0..self.post_sweeps).rev() {
+            match left % 2 {
+                0 => self.smoother.sweep_to(&self.backend, &*self.a, b, y, x)?,
+                _ => self.smoother.sweep_to(&self.backend, &*self.a, b, x, y)?,
+            }
+        }
+        Ok(())
     }
 
     /// Whether a cycle from here solves exactly, so that a second one would change nothing.
@@ -210,8 +197,8 @@ impl<B: Backend, V: Number> Level<B, V> {
 
 /// The levels below one whose vectors have precision `V`.
 pub(super) trait CoarseGrid<B: Backend, V: Number>: Send + Sync {
-    /// x += P M_c R r, where M_c is what the shape makes of the cycles below. r may be scaled.
-    fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>) -> Result<()>;
+    /// x += P M_c R r, where M_c is what the shape makes of the cycles below; with `aside` r becomes the sum, and x stays. r may be scaled.
+    fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>, aside: bool) -> Result<()>;
     /// Bytes of the transfers and of the vectors between the levels.
     fn bytes(&self) -> usize;
     /// Storage of the transfers.
@@ -228,33 +215,15 @@ pub(super) trait CoarseGrid<B: Backend, V: Number>: Send + Sync {
 
 /// A coarse level in precision `W`, seen from a level in precision `V`.
 pub(super) struct Coarse<B: Backend, V: Number, W: Number> {
-    pub restriction: Box<dyn Operator<B, V, W>>,
-    pub interpolation: Box<dyn Operator<B, W, V>>,
+    pub passage: Box<dyn Passage<B, V, W>>,
     pub b: B::Buffer<W>,
     pub x: B::Buffer<W>,
     /// Product and direction of the inner iteration; only for K-cycles.
     pub inner: Option<(B::Buffer<W>, B::Buffer<W>)>,
-    /// Whether residuals are brought into the range of `W`.
-    pub guarded: bool,
     pub level: Level<B, W>,
 }
 
 impl<B: Backend, V: Number, W: Number> Coarse<B, V, W> {
-    /// b = factor R r, and the factor: a power of two, 1 unless b would leave the range of its format. Then r is multiplied as well.
-    fn restrict(&mut self, r: &mut B::Slice<V>) -> Result<f64> {
-        self.restriction.apply(W::Wide::ONE, r, W::Wide::ZERO, &mut self.b)?;
-        let backend = &self.level.backend;
-        if !self.guarded || in_range(W::PRECISION, backend.peak(&self.b)) {
-            return Ok(1.0);
-        }
-        let factor = into_range::<V::Wide>(W::PRECISION, backend.peak(r)).unwrap_or(1.0);
-        if factor != 1.0 {
-            backend.scale(V::Wide::from_f64(factor), r);
-            self.restriction.apply(W::Wide::ONE, r, W::Wide::ZERO, &mut self.b)?;
-        }
-        Ok(factor)
-    }
-
     /// x = at most two steps of flexible CG on A x = b, which overwrite b. The letters are those of Notay and Vassilevski: c and d are
     /// the directions, v = A c, w = A d.
     fn accelerate(&mut self) -> Result<()> {
@@ -287,8 +256,8 @@ impl<B: Backend, V: Number, W: Number> Coarse<B, V, W> {
 }
 
 impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
-    fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>) -> Result<()> {
-        let factor = self.restrict(r)?;
+    fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>, aside: bool) -> Result<()> {
+        self.passage.restrict(r, &mut self.b)?;
         match shape {
             Shape::K => self.accelerate()?,
             _ => self.level.visit(shape, &self.b, &mut self.x, true)?,
@@ -297,17 +266,17 @@ impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
             let second = if shape == Shape::W { Shape::W } else { Shape::V };
             self.level.visit(second, &self.b, &mut self.x, false)?;
         }
-        self.interpolation.apply(V::Wide::from_f64(1.0 / factor), &self.x, V::Wide::ONE, x)
+        self.passage.interpolate(&self.x, x, aside.then_some(r))
     }
 
     fn bytes(&self) -> usize {
         let count = if self.inner.is_some() { 4 } else { 2 };
         let vectors = count * self.level.a.rows() * W::PRECISION.bytes();
-        self.restriction.bytes() + self.interpolation.bytes() + vectors
+        self.passage.bytes() + vectors
     }
 
     fn transfer_precision(&self) -> Precision {
-        self.interpolation.precision()
+        self.passage.precision()
     }
 
     fn lost(&self, level: usize) -> Option<usize> {
@@ -339,6 +308,7 @@ impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
 mod tests {
     use super::*;
     use crate::amg::Amg;
+    use crate::amg::passage::Transfers;
     use crate::config::Config;
     use crate::context::Context;
     use crate::gallery;
@@ -376,18 +346,20 @@ mod tests {
             nonzeros: 4,
         };
         let mut coarse = Coarse::<Host, f64, f64> {
-            restriction: Box::new(Stored::new(&host, identity.clone())),
-            interpolation: Box::new(Stored::new(&host, identity)),
+            passage: Box::new(Transfers {
+                backend: host.clone(),
+                restriction: Box::new(Stored::new(&host, identity.clone())),
+                interpolation: Box::new(Stored::new(&host, identity)),
+            }),
             b: vec![0.0; 2],
             x: vec![0.0; 2],
             inner: Some((vec![0.0; 2], vec![0.0; 2])),
-            guarded: false,
             level,
         };
         // The second right-hand side is an eigenvector, for which one step is enough; for the third there is nothing to do.
         for (b, exact) in [([1.0, 0.0], [2.0 / 3.0, 1.0 / 3.0]), ([1.0, 1.0], [1.0, 1.0]), ([0.0, 0.0], [0.0, 0.0])] {
             let (mut r, mut x) = (b, [0.0; 2]);
-            coarse.correct(Shape::K, &mut r, &mut x).unwrap();
+            coarse.correct(Shape::K, &mut r, &mut x, false).unwrap();
             assert!(x.iter().zip(exact).all(|(x, e)| (x - e).abs() < 1e-14), "{b:?}: {x:?}");
         }
     }

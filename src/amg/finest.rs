@@ -1,8 +1,9 @@
 //! The finest level, entered from vectors of the caller's precision.
 
-use super::cycle::{Level, Shape, in_range, into_range};
+use super::cycle::{Level, Shape};
 use crate::backend::Backend;
 use crate::error::Result;
+use crate::range::Range;
 use crate::report::LevelReport;
 use crate::scalar::{Number, Precision, Scalar};
 use half::{bf16, f16};
@@ -35,6 +36,8 @@ pub(super) trait Finest<B: Backend>: Send + Sync {
     /// Whether an application does the same operations whatever it is applied to, and the host looks at nothing on the way. A K-cycle looks
     /// at inner products.
     fn is_fixed(&self) -> bool;
+    /// The level in which numbers that are not finite appeared in the last application, whose result has some where b had none.
+    fn lost(&self) -> usize;
     /// What the last cycle made of the right-hand sides of the levels from the second on.
     fn solutions(&self) -> Result<Vec<B::Buffer<f64>>>;
 }
@@ -44,17 +47,29 @@ pub(super) struct Entrance<B: Backend, V: Number> {
     pub level: Level<B, V>,
     /// The inverse of the level's scaling S: a power of two, times one for each row.
     pub scaling: Option<(f64, B::Buffer<f32>)>,
-    /// Whether what is handed over is brought into the range of `V`.
-    pub guarded: bool,
-    /// Whether a result that is not finite is looked into.
-    pub watched: bool,
+    /// What brings what is handed over into the range of `V`.
+    guard: Option<(Range, B::Factor)>,
+    /// Whether a result that is not finite is looked into, where the backend looks.
+    watched: bool,
     /// Right-hand side and solution in precision `V` and scaled; `None` until they are needed.
     room: Option<(B::Buffer<V>, B::Buffer<V>)>,
+    /// Whether the last application was on those.
+    converted: bool,
 }
 
 impl<B: Backend, V: Number> Entrance<B, V> {
-    pub fn new(level: Level<B, V>, scaling: Option<(f64, B::Buffer<f32>)>, guarded: bool, watched: bool) -> Self {
-        Entrance { level, scaling, guarded, watched, room: None }
+    /// `guarded` asks for vectors in the range of their format, where that has one.
+    pub fn new(
+        level: Level<B, V>,
+        scaling: Option<(f64, B::Buffer<f32>)>,
+        guarded: bool,
+        watched: bool,
+    ) -> Result<Self> {
+        let guard = match Range::of(V::PRECISION).filter(|_| guarded) {
+            Some(range) => Some((range, level.backend.factor()?)),
+            None => None,
+        };
+        Ok(Entrance { level, scaling, guard, watched, room: None, converted: false })
     }
 
     fn make_room(&mut self) -> Result<()> {
@@ -68,38 +83,39 @@ impl<B: Backend, V: Number> Entrance<B, V> {
     /// A cycle on converted and scaled vectors.
     fn convert<T: Scalar>(&mut self, b: &B::Slice<T>, x: &mut B::Slice<T>) -> Result<Outcome> {
         self.make_room()?;
-        let Entrance { level, scaling, guarded, watched, room } = self;
+        self.converted = true;
+        let Entrance { level, scaling, guard, watched, room, .. } = self;
         let Some((own_b, own_x)) = room else { unreachable!("room was made") };
         let backend = level.backend.clone();
         let (shift, d) = scaling.as_ref().map_or((1.0, None), |(shift, d)| (*shift, Some(&**d)));
-        if !*guarded && !*watched {
-            backend.rescale(shift, d, b, own_b);
-            level.cycle(own_b, own_x)?;
-            backend.rescale(shift, d, own_x, x);
-            return Ok(Outcome::Done);
-        }
-        let mut factor = 1.0;
-        let peak = backend.convert(shift, d, b, own_b);
-        if *guarded && !in_range(V::PRECISION, peak) {
-            factor = into_range::<f64>(V::PRECISION, peak).unwrap_or(1.0);
-            backend.convert(factor * shift, d, b, own_b);
-        }
+        let given = match guard {
+            Some((range, factor)) => backend.fit((range, factor), shift, d, b, own_b),
+            None => backend.convert(shift, d, b, own_b),
+        };
         level.cycle(own_b, own_x)?;
-        let result = backend.convert(shift / factor, d, own_x, x);
-        let lost = *watched && peak.is_finite() && !result.is_finite();
-        Ok(match lost {
-            true if !backend.peak(own_b).is_finite() => Outcome::Lost(0),
-            true => Outcome::Lost(level.lost(0)),
-            false => Outcome::Done,
-        })
+        let result = match guard {
+            Some((_, factor)) => backend.unfit(factor, shift, d, own_x, x),
+            None => backend.convert(shift, d, own_x, x),
+        };
+        let lost = *watched && given.is_some_and(f64::is_finite) && result.is_some_and(|peak| !peak.is_finite());
+        Ok(if lost { Outcome::Lost(self.lost_at()) } else { Outcome::Done })
     }
 
     /// A cycle on the caller's own vectors.
     fn direct(&mut self, b: &B::Slice<V>, x: &mut B::Slice<V>) -> Result<Outcome> {
+        self.converted = false;
         self.level.cycle(b, x)?;
         let backend = &self.level.backend;
-        let lost = self.watched && !backend.peak(x).is_finite() && backend.peak(b).is_finite();
-        Ok(if lost { Outcome::Lost(self.level.lost(0)) } else { Outcome::Done })
+        let lost = B::LOOKS && self.watched && !backend.peak(x).is_finite() && backend.peak(b).is_finite();
+        Ok(if lost { Outcome::Lost(self.lost_at()) } else { Outcome::Done })
+    }
+
+    fn lost_at(&self) -> usize {
+        let level = &self.level;
+        match self.room.as_ref().filter(|_| self.converted) {
+            Some((own_b, _)) if !level.backend.peak(own_b).is_finite() => 0,
+            _ => level.lost(0),
+        }
     }
 }
 
@@ -137,7 +153,11 @@ macro_rules! finest {
             }
 
             fn is_fixed(&self) -> bool {
-                self.level.shape != Shape::K && !self.guarded && !self.watched
+                self.level.shape != Shape::K && !B::LOOKS
+            }
+
+            fn lost(&self) -> usize {
+                self.lost_at()
             }
 
             fn solutions(&self) -> Result<Vec<B::Buffer<f64>>> {

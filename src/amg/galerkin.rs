@@ -31,8 +31,8 @@ impl Recipe {
     ) -> Result<(Recipe, Vec<T>)> {
         let product = spgemm::multiply_unsorted(a, &p.view())?;
         let pattern = (&product.offsets[..], &product.columns[..]);
-        let ap = Terms::find(a, p.structure.own_arrays(), pattern, product.cols)?;
-        let coarse = Terms::find(r, pattern, coarse.own_arrays(), product.cols)?;
+        let ap = Terms::find(a, (p.structure.own_arrays(), p.structure.block), pattern, product.cols)?;
+        let coarse = Terms::find(r, (pattern, product.block), coarse.own_arrays(), product.cols)?;
         Ok((Recipe { ap_offsets: product.offsets, ap, coarse }, product.values))
     }
 

@@ -11,6 +11,7 @@ use super::finest::{Entrance, Finest};
 use super::galerkin;
 use super::interp::{self, Input, Interpolation, Memory, Output};
 use super::null_space::NearNullSpace;
+use super::passage::{self, Fitting, Looking, Passage};
 use super::plan::Plan;
 use super::scaling::{self, Rounding};
 use super::strength::{self, Graph};
@@ -22,11 +23,13 @@ use crate::host::eigenvalue::{Known, Largest};
 use crate::host::spmv::Sums;
 use crate::host::{Host, dense, transpose};
 use crate::matrix::Matrix;
+use crate::range::Range;
 use crate::report::Phases;
 use crate::scalar::{Number, Precision, Scalar, with_precision, with_storage};
 use crate::smooth;
 use crate::sparse::{Block, CsrView, SharedCsr, Structure};
 use std::any::Any;
+use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -207,15 +210,15 @@ impl Builder<'_> {
         plan: &Plan,
         phases: &mut Phases,
     ) -> Result<Box<dyn Finest<B>>> {
-        let guarded = B::LOOKS && self.config.choice("precision.residual_scaling").is_none();
-        let watched = B::LOOKS && plan.is_narrow();
+        let guarded = self.config.choice("precision.residual_scaling").is_none();
+        let watched = plan.is_narrow();
         let scaling = match raw[0].scale.as_deref().map(entrance).transpose()? {
             Some((shift, inverse)) => Some((shift, backend.array(inverse)?)),
             None => None,
         };
         with_storage!(plan.of(LevelPart::Vector, 0), V => {
             let level = self.wrap::<B, T, V>(backend, host, raw, plan, 0, phases)?;
-            Ok(Box::new(Entrance::new(level, scaling, guarded, watched)))
+            Ok(Box::new(Entrance::new(level, scaling, guarded, watched)?))
         })
     }
 
@@ -570,23 +573,39 @@ impl Builder<'_> {
             Shape::K if !level.is_exact() => Some((backend.zeros(n)?, backend.zeros(n)?)),
             _ => None,
         };
+        let (b, x) = (backend.zeros(n)?, backend.zeros(n)?);
+        let passage = with_storage!(transfer, S => self.passage::<B, T, S, V, W>(backend, fine, p, r)?);
+        Ok(Box::new(cycle::Coarse::<B, V, W> { passage, b, x, inner, level }))
+    }
+
+    /// The way to a coarse level and back, with transfers stored as `S`.
+    fn passage<B: Place, T: Scalar, S: Number, V: Number, W: Number>(
+        &self,
+        backend: &B,
+        fine: usize,
+        p: &SharedCsr<T>,
+        r: &SharedCsr<T>,
+    ) -> Result<Box<dyn Passage<B, V, W>>> {
+        let stored = |m: &SharedCsr<T>, what: &str| at_level(fine, scaling::store::<T, S>(m, what, Rounding::Nearest));
+        let (r, p) = (stored(r, "restriction")?, stored(p, "prolongator")?);
+        let (columns, sums) = (self.columns(true), self.sums());
         let narrower =
             W::PRECISION == Precision::F16 || V::PRECISION == Precision::F64 && W::PRECISION != Precision::F64;
-        let guarded = B::LOOKS && narrower && self.config.choice("precision.residual_scaling").is_none();
-        with_storage!(transfer, S => {
-            let stored = |m: &SharedCsr<T>, what: &str| {
-                at_level(fine, scaling::store::<T, S>(m, what, Rounding::Nearest))
-            };
-            Ok(Box::new(cycle::Coarse::<B, V, W> {
-                restriction: backend.matrix(stored(r, "restriction")?, self.columns(true), self.sums())?,
-                interpolation: backend.matrix(stored(p, "prolongator")?, self.columns(true), self.sums())?,
-                b: backend.zeros(n)?,
-                x: backend.zeros(n)?,
-                inner,
-                guarded,
-                level,
-            }))
-        })
+        let range =
+            Range::of(W::PRECISION).filter(|_| narrower && self.config.choice("precision.residual_scaling").is_none());
+        let backend = backend.clone();
+        let Some(range) = range.filter(|_| !B::LOOKS) else {
+            let (restriction, interpolation) = (backend.matrix(r, columns, sums)?, backend.matrix(p, columns, sums)?);
+            let transfers = passage::Transfers { backend, restriction, interpolation };
+            return Ok(match range {
+                Some(range) => Box::new(Looking { transfers, range, factor: 1.0 }),
+                None => Box::new(transfers),
+            });
+        };
+        let (wide, factor) = (backend.zeros(r.view().scalar_rows())?, backend.factor()?);
+        let (restriction, interpolation) = (backend.matrix(r, columns, sums)?, backend.matrix(p, columns, sums)?);
+        let transfers = passage::Transfers { backend, restriction, interpolation };
+        Ok(Box::new(Fitting { transfers, wide, range, factor, of: PhantomData }))
     }
 }
 

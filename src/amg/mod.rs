@@ -11,6 +11,7 @@ mod galerkin;
 mod hierarchy;
 pub mod interp;
 pub mod null_space;
+mod passage;
 mod plan;
 mod rehearsal;
 pub(crate) mod scaling;
@@ -70,7 +71,7 @@ struct OnGpu {
 }
 
 impl OnGpu {
-    /// One cycle on vectors of the device. What it loses shows in the residual, because nothing looks at vectors on the way.
+    /// One cycle on vectors of the device. Nothing looks at vectors on the way; [`OnGpu::lost`] does afterwards.
     fn cycle<T: Scalar>(&mut self, b: &gpu::Slice<T>, x: &mut gpu::Slice<T>) -> Result<()> {
         let OnGpu { gpu, top, graphs, .. } = self;
         let fixed = top.is_fixed();
@@ -85,16 +86,24 @@ impl OnGpu {
         if fixed { graphs.run(gpu, b, x, &mut apply) } else { apply(b, x) }
     }
 
-    /// One cycle on vectors of the host.
-    fn cycle_for_host<T: Scalar>(&mut self, b: &[T], x: &mut [T]) -> Result<()> {
+    /// The level in which numbers that are not finite appeared in the last cycle, which made x of b: if x has some and b none.
+    fn lost<T: Scalar>(&self, b: &gpu::Slice<T>, x: &gpu::Slice<T>) -> Result<Option<usize>> {
+        let lost = !self.gpu.peak(x).is_finite() && self.gpu.peak(b).is_finite();
+        let level = lost.then(|| self.top.lost());
+        self.gpu.status().map(|()| level)
+    }
+
+    /// One cycle on vectors of the host; the result is as for [`OnGpu::lost`] where it is asked for.
+    fn cycle_for_host<T: Scalar>(&mut self, b: &[T], x: &mut [T], watched: bool) -> Result<Option<usize>> {
         let mut staging = std::mem::take(&mut self.staging);
         let gpu = self.gpu.clone();
         let (own_b, own_x) = staging.vectors::<T>(&gpu, b.len())?;
         gpu.write(b, own_b)?;
         self.cycle(own_b, own_x)?;
         gpu.read(own_x, x)?;
+        let lost = if watched && !x.iter().all(|x| x.is_finite()) { self.lost(own_b, own_x)? } else { None };
         self.staging = staging;
-        Ok(())
+        Ok(lost)
     }
 }
 
@@ -188,16 +197,26 @@ impl Amg {
     /// Numbers that are not finite, where b has none and a level is narrower than the matrix, are an error that names the level.
     pub fn apply<T: Scalar>(&mut self, b: &[T], x: &mut [T]) -> Result<()> {
         self.check_lengths(b.len(), x.len())?;
-        let top = match &mut self.built.levels {
-            Levels::Host(top) => top,
-            Levels::Gpu(levels) => return levels.cycle_for_host(b, x),
+        let watched = self.built.plan.is_narrow();
+        let lost = match &mut self.built.levels {
+            Levels::Gpu(levels) => levels.cycle_for_host(b, x, watched)?,
+            Levels::Host(top) => {
+                let outcome = self.context.run(self.work, || match (T::slice_ref(b), T::slice_mut(x)) {
+                    (SliceRef::F64(b), SliceMut::F64(x)) => top.apply_f64(b, x),
+                    (SliceRef::F32(b), SliceMut::F32(x)) => top.apply_f32(b, x),
+                    _ => unreachable!("b and x have the same type"),
+                });
+                match outcome? {
+                    Outcome::Lost(level) => Some(level),
+                    Outcome::Done => None,
+                }
+            }
         };
-        let outcome = self.context.run(self.work, || match (T::slice_ref(b), T::slice_mut(x)) {
-            (SliceRef::F64(b), SliceMut::F64(x)) => top.apply_f64(b, x),
-            (SliceRef::F32(b), SliceMut::F32(x)) => top.apply_f32(b, x),
-            _ => unreachable!("b and x have the same type"),
-        });
-        let Outcome::Lost(level) = outcome? else { return Ok(()) };
+        lost.map_or(Ok(()), |level| self.lost(level))
+    }
+
+    /// The failure of an application that lost precision on this level, which is remembered.
+    fn lost(&mut self, level: usize) -> Result<()> {
         self.lost_at = Some(level);
         let of = |part| self.built.plan.of(part, level).name();
         fail!(
@@ -209,7 +228,8 @@ impl Amg {
         )
     }
 
-    /// As [`Amg::apply`], for vectors in the memory of the context's GPU. Returns when the work is under way.
+    /// As [`Amg::apply`], for vectors in the memory of the context's GPU. Returns when the work is under way, and tells no loss:
+    /// [`Amg::look`] does.
     pub fn apply_on_device<T: Scalar>(&mut self, b: &gpu::Slice<T>, x: &mut gpu::Slice<T>) -> Result<()> {
         self.check_lengths(b.len(), x.len())?;
         match &mut self.built.levels {
@@ -218,6 +238,28 @@ impl Amg {
             }
             Levels::Gpu(levels) => levels.cycle(b, x),
         }
+    }
+
+    /// Fails as [`Amg::apply`] does when [`Amg::apply_on_device`], which made x of b just before, lost precision. Waits for the device
+    /// where a level is narrower than the matrix.
+    pub fn look<T: Scalar>(&mut self, b: &gpu::Slice<T>, x: &gpu::Slice<T>) -> Result<()> {
+        let lost = match &self.built.levels {
+            Levels::Gpu(levels) if self.built.plan.is_narrow() => levels.lost(b, x)?,
+            _ => None,
+        };
+        lost.map_or(Ok(()), |level| self.lost(level))
+    }
+
+    fn examine_on_device<T: Scalar>(&mut self, r: &gpu::Slice<T>) -> Result<()> {
+        let Some(gpu) = self.context.gpu().filter(|_| self.built.plan.is_narrow()) else { return Ok(()) };
+        let mut z = gpu.zeros(r.len())?;
+        self.apply_on_device(r, &mut z)?;
+        self.look(r, &z)
+    }
+
+    /// An application that can look has looked.
+    fn examine<T: Scalar>(&mut self, _: &[T]) -> Result<()> {
+        Ok(())
     }
 
     /// On the host products read the caller's own arrays, of which there is nothing to share.
@@ -308,7 +350,7 @@ fn build(builder: &Builder<'_>, kept: Option<Vec<Kept>>) -> Result<Placed> {
 }
 
 macro_rules! preconditioner {
-    ($backend:ty, $slice:ident, $apply:ident, $operator:ident) => {
+    ($backend:ty, $slice:ident, $apply:ident, $examine:ident, $operator:ident) => {
         impl<T: Scalar> Preconditioner<$backend, T> for Amg {
             fn apply(&mut self, r: &$slice<T>, z: &mut $slice<T>) -> Result<()> {
                 self.$apply(r, z)
@@ -326,6 +368,10 @@ macro_rules! preconditioner {
                 self.built.plan.narrowest()
             }
 
+            fn examine(&mut self, r: &$slice<T>) -> Result<()> {
+                self.$examine(r)
+            }
+
             fn widen(&mut self, reason: &str) -> Result<bool> {
                 self.promote(reason)
             }
@@ -335,5 +381,5 @@ macro_rules! preconditioner {
 
 type HostSlice<T> = [T];
 type GpuSlice<T> = gpu::Slice<T>;
-preconditioner!(Host, HostSlice, apply, host_operator);
-preconditioner!(Gpu, GpuSlice, apply_on_device, gpu_operator);
+preconditioner!(Host, HostSlice, apply, examine, host_operator);
+preconditioner!(Gpu, GpuSlice, apply_on_device, examine_on_device, gpu_operator);

@@ -7,7 +7,6 @@ use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, ter
 use crate::amg::Amg;
 use crate::config::Config;
 use crate::error::Result;
-use crate::gpu::Gpu;
 use crate::scalar::with_precision;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -99,7 +98,12 @@ pub unsafe extern "C" fn terrace_amg_apply(
             // SAFETY: arrays of `rows` elements, as the documentation asks.
             if let Some((b, mut x)) = unsafe { device_vectors::<T>(&amg.home.context, b, x, amg.rows) }? {
                 state.apply_on_device(&b, &mut x)?;
-                return amg.home.context.gpu().map_or(Ok(()), Gpu::end_call);
+                let Some(gpu) = amg.home.context.gpu() else { unreachable!("the vectors are on one") };
+                // A caller with a stream waits for nothing here, and sees numbers that are not finite in the result.
+                if !gpu.has_lent_stream() {
+                    state.look(&b, &x)?;
+                }
+                return gpu.end_call();
             }
             // SAFETY: as above, and on the host.
             let (b, x) = unsafe { vectors::<T>(b, x, amg.rows) }?;

@@ -17,6 +17,7 @@ mod device;
 #[cfg_attr(not(all(terrace_cuda, terrace_hip)), allow(dead_code))]
 mod driver;
 mod format;
+mod fused;
 mod graphs;
 #[cfg(terrace_hip)]
 mod hip;
@@ -34,6 +35,7 @@ mod vector;
 pub use budget::Usage;
 pub(crate) use graphs::Graphs;
 pub use memory::{Buffer, Slice};
+pub use product::Finish;
 pub(crate) use staging::Staging;
 
 use crate::context::{DeviceKind, lock};
@@ -87,7 +89,7 @@ impl Gpu {
 
     fn with(runtime: Box<dyn Runtime>) -> Result<Gpu> {
         let vectors = vector::Kernels::new(&*runtime)?;
-        let parts = runtime.allocate((vector::MAX_PARTS + 1) * size_of::<f64>())?;
+        let parts = runtime.allocate(vector::ROOM * size_of::<f64>())?;
         let (budget, error, lent_stream) = (Budget::default(), Mutex::new(None), AtomicBool::new(false));
         Ok(Gpu { inner: Arc::new(Inner { runtime, vectors, parts, budget, error, lent_stream }) })
     }
@@ -187,9 +189,14 @@ impl Gpu {
         self.runtime().follow_default_stream()
     }
 
+    /// Whether work is on a stream of the caller's, who need not wait for it.
+    pub(crate) fn has_lent_stream(&self) -> bool {
+        self.inner.lent_stream.load(Ordering::Relaxed)
+    }
+
     /// After it: a caller with a stream finds the result there in its order; others find it when the call returns.
     pub(crate) fn end_call(&self) -> Result<()> {
-        if self.inner.lent_stream.load(Ordering::Relaxed) {
+        if self.has_lent_stream() {
             return self.failed();
         }
         self.synchronize()

@@ -15,6 +15,8 @@ use crate::smooth::Smoother;
 use crate::sparse::{Block, SharedCsr};
 
 impl Place for Gpu {
+    const COPIES: bool = true;
+
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Buffer<S>> {
         self.upload(&values)
     }

@@ -1,6 +1,7 @@
 //! What all products of a matrix and a vector share: the forms of `kernels/finish.h`.
 
-use super::runtime::{Argument, View, tag};
+use super::runtime::{Argument, BLOCK, View, tag};
+use super::vector::MAX_PARTS;
 use super::{Gpu, Slice};
 use crate::backend::Operator;
 use crate::error::Result;
@@ -14,6 +15,7 @@ enum Form {
     Product = 0,
     Add = 1,
     Residual = 2,
+    Sweep = 3,
 }
 
 /// What becomes of A x, as `kernels/finish.h` has it.
@@ -51,6 +53,21 @@ impl Finish {
             z: none,
             parts: none,
         }
+    }
+
+    /// y = x + D (b - A x).
+    pub(super) fn sweep<V: Number, S: Number>(d: &Slice<S>, b: &Slice<V>, x: &Slice<V>, y: &mut Slice<V>) -> Finish {
+        Finish { diagonal: tag::<S>(), b: b.view(), d: d.view(), z: x.view(), ..Finish::new(Form::Sweep, y) }
+    }
+
+    /// y = z + alpha A x.
+    pub(super) fn add<Y: Number>(alpha: f64, z: &Slice<Y>, y: &mut Slice<Y>) -> Finish {
+        Finish { alpha, beta: 1.0, z: z.view(), ..Finish::new(Form::Add, y) }
+    }
+
+    /// y = A x, and w·y.
+    pub(super) fn with_dot<Y: Number>(w: &Slice<Y>, y: &mut Slice<Y>) -> Finish {
+        Finish { summed: 1, w: w.view(), ..Finish::new(Form::Product, y) }
     }
 }
 
@@ -98,6 +115,18 @@ impl<X: Number, Y: Number, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
     fn residual(&self, b: &Slice<Y>, x: &Slice<X>, r: &mut Slice<Y>) -> Result<()> {
         assert_eq!(b.len(), r.len());
         self.run(x, &Finish { b: b.view(), ..Finish::new(Form::Residual, r) })
+    }
+
+    fn finish(&self, x: &Slice<X>, finish: &Finish) -> Result<bool> {
+        let blocks = self.0.threads().div_ceil(BLOCK);
+        if finish.summed == 0 || blocks == 0 || blocks > MAX_PARTS {
+            self.run(x, &Finish { summed: 0, ..*finish })?;
+            return Ok(false);
+        }
+        let gpu = self.0.gpu();
+        self.run(x, &Finish { parts: gpu.parts(blocks), ..*finish })?;
+        gpu.add_parts(blocks)?;
+        Ok(true)
     }
 
     fn bytes(&self) -> usize {

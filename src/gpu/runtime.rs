@@ -82,6 +82,7 @@ pub(super) enum Memory {
     /// To this device.
     Here,
     /// To another device, by its number.
+    #[cfg_attr(not(any(terrace_cuda, terrace_hip)), allow(dead_code))]
     Device(usize),
 }
 

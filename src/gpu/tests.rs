@@ -8,7 +8,8 @@ use crate::backend::{Backend, Columns, Operator, Place};
 use crate::context::{Context, DeviceKind};
 use crate::host::spmv::Sums;
 use crate::host::{Host, hash};
-use crate::scalar::{Number, Precision};
+use crate::range::Range;
+use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::{Block, SharedCsr};
 use half::{bf16, f16};
 
@@ -97,12 +98,10 @@ fn vector_operations<T: Number>() {
             assert_eq!(gpu.norm(&gpu.zeroed::<T>(n).unwrap()), 0.0);
             let d: Vec<f32> = values(n, 14);
             let (mut here, mut rescaled) = (vec![0.0_f32; n], gpu.zeroed::<f32>(n).unwrap());
-            let (peak, found) = (
-                host.convert(0.5, Some(&d), &x, &mut here),
-                gpu.convert(0.5, Some(&gpu.upload(&d).unwrap()), &there, &mut rescaled),
-            );
-            assert_eq!((download(&gpu, &rescaled), found), (here, peak), "conversion of {what}");
-            gpu.rescale(-0.25, None, &there, &mut wide);
+            host.convert(0.5, Some(&d), &x, &mut here);
+            assert_eq!(gpu.convert(0.5, Some(&gpu.upload(&d).unwrap()), &there, &mut rescaled), None);
+            assert_eq!(download(&gpu, &rescaled), here, "conversion of {what}");
+            gpu.convert(-0.25, None, &there, &mut wide);
             let expected: Vec<f64> = x.iter().map(|v| -0.25 * v.to_f64()).collect();
             assert_eq!(download(&gpu, &wide), expected, "conversion of {what}");
             assert_eq!(gpu.peak(&there), host.peak(&x), "largest of {what}");
@@ -164,6 +163,59 @@ fn rounds_to_nearest_even<T: Number>(from_bits: impl Fn(u16) -> T, bits: impl Fn
 fn numbers_of_16_bits_are_rounded_as_on_the_host() {
     rounds_to_nearest_even(f16::from_bits, f16::to_bits);
     rounds_to_nearest_even(bf16::from_bits, bf16::to_bits);
+}
+
+/// x goes into a vector of `U` and back, with the power of two that the host finds.
+fn fits<T: Number, U: Number>() {
+    let host = host();
+    let range = Range::of(U::PRECISION).unwrap();
+    let nan = f64::NAN;
+    for gpu in devices() {
+        for n in [1, 33, 257, 5000] {
+            for size in
+                [1.0, 5.0, 1e-30, 3e37, 0.0, nan].into_iter().filter(|s| !(*s > 0.0 && T::from_f64(*s) == T::ZERO))
+            {
+                let mut x: Vec<T> = values::<T>(n, 15);
+                x.iter_mut().for_each(|v| *v = T::from_f64(v.to_f64() * if size.is_nan() { 1.0 } else { size }));
+                x[n / 2] = T::from_f64(size);
+                let d: Vec<f32> = values(n, 16);
+                let what = format!(
+                    "{}: {n} elements up to {size:e}, {:?} as {:?}",
+                    gpu.description(),
+                    T::PRECISION,
+                    U::PRECISION
+                );
+                let mut factor = (host.factor().unwrap(), gpu.factor().unwrap());
+                let (mut y, mut there_y) = (vec![U::ZERO; n], gpu.zeros::<U>(n).unwrap());
+                let (mut back, mut there_back) = (vec![T::ZERO; n], gpu.zeros::<T>(n).unwrap());
+                let (there_x, there_d) = (gpu.upload(&x).unwrap(), gpu.upload(&d).unwrap());
+                for scaled in [true, false] {
+                    let (d, there_d) = (scaled.then_some(&d[..]), scaled.then_some(&*there_d));
+                    host.fit((&range, &mut factor.0), 0.5, d, &x, &mut y);
+                    host.unfit(&factor.0, 2.0, d, &y, &mut back);
+                    gpu.fit((&range, &mut factor.1), 0.5, there_d, &there_x, &mut there_y);
+                    gpu.unfit(&factor.1, 2.0, there_d, &there_y, &mut there_back);
+                    assert_eq!(download(&gpu, &factor.1), [factor.0], "{what}");
+                    let same = |x: &[f64], y: &[f64]| x.iter().zip(y).all(|(x, y)| x == y || x.is_nan() && y.is_nan());
+                    assert!(same(&wide(&download(&gpu, &there_y)), &wide(&y)), "{what}");
+                    assert!(same(&wide(&download(&gpu, &there_back)), &wide(&back)), "{what}");
+                }
+                gpu.status().unwrap();
+            }
+        }
+    }
+}
+
+fn wide<T: Number>(x: &[T]) -> Vec<f64> {
+    x.iter().map(|x| x.to_f64()).collect()
+}
+
+#[test]
+fn vectors_are_brought_into_range_as_on_the_host() {
+    fits::<f64, f32>();
+    fits::<f64, f16>();
+    fits::<f32, bf16>();
+    fits::<bf16, f16>();
 }
 
 #[test]
@@ -291,7 +343,61 @@ fn compare<X: Number, Y: Number>(
     here.residual(&b, &x, &mut expected).unwrap();
     there.residual(&there_b, &there_x, &mut result).unwrap();
     close(&download(gpu, &result), &expected, scale, &format!("residual, {what}"));
+    let alpha = Y::Wide::from_f64(-0.5);
+    host().add_product(here, alpha, &x, &b, &mut expected).unwrap();
+    gpu.add_product(there, alpha, &there_x, &there_b, &mut result).unwrap();
+    close(&download(gpu, &result), &expected, scale, &format!("sum, {what}"));
     gpu.status().unwrap();
+}
+
+/// Sweeps with a diagonal, products with inner products, and steps of conjugate gradients.
+fn fused<V: Scalar, S: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[Form]) {
+    let matrix = irregular::<S>(blocks, blocks, block, 9);
+    let (host, n) = (host(), matrix.view().scalar_rows());
+    let what = format!("{}, {n} rows of {} in {}", gpu.description(), S::PRECISION.name(), V::PRECISION.name());
+    let here: Box<dyn Operator<Host, V>> = host.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
+    let (d, b, x): (Vec<S>, Vec<V>, Vec<V>) = (values(n, 15), values(n, 16), values(n, 17));
+    let [there_b, there_x] = [&b, &x].map(|v| gpu.upload(v).unwrap());
+    let there_d = gpu.upload(&d).unwrap();
+    let mut formats: Vec<Box<dyn Operator<Gpu, V>>> =
+        vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
+    for form in forms {
+        let plan = Plan::with_form(&matrix.view(), *form, 16, true).unwrap();
+        formats.push(Box::new(Placed(Slices::<S, u16>::new::<V, V>(gpu, &matrix.view(), &plan).unwrap())));
+    }
+    for there in formats {
+        let what = format!("{}, {what}", there.format());
+        let mut expected = vec![V::from_f64(f64::NAN); n];
+        let mut result = gpu.upload(&expected).unwrap();
+        host.sweep(&*here, &d, &b, &x, &mut expected).unwrap();
+        gpu.sweep(&*there, &there_d, &there_b, &there_x, &mut result).unwrap();
+        close(&download(gpu, &result), &expected, n as f64, &format!("sweep, {what}"));
+        let dot = host.product_dot(&*here, &x, &mut expected).unwrap();
+        let found = gpu.product_dot(&*there, &there_x, &mut result).unwrap();
+        close(&download(gpu, &result), &expected, n as f64, &what);
+        let bound = 16.0 * epsilon::<V>() * (n * n) as f64;
+        assert!((dot - found).abs() <= bound, "{what}: x·Ax is {found}, should be {dot}");
+    }
+    let [mut p, mut q] = [gpu.upload(&x).unwrap(), gpu.upload(&b).unwrap()];
+    let (mut here_p, mut here_q) = (x.clone(), b.clone());
+    let alpha = V::from_f64(0.25);
+    let expected = host.step(alpha, (&b, &x), &mut here_p, &mut here_q);
+    let found = gpu.step(alpha, (&there_b, &there_x), &mut p, &mut q);
+    assert_eq!((download(gpu, &p), download(gpu, &q)), (here_p, here_q), "step, {what}");
+    assert!((expected - found).abs() <= 1e-13 * (1 + n) as f64, "step, {what}: {found}, should be {expected}");
+    gpu.status().unwrap();
+}
+
+#[test]
+fn what_is_fused_is_what_the_host_does_in_steps() {
+    for gpu in devices() {
+        for n in [0, 1, 64, 300] {
+            fused::<f64, f64>(&gpu, Block::SCALAR, n, &[Form::Rows, Form::Shared(8)]);
+        }
+        fused::<f32, f16>(&gpu, Block::SCALAR, 300, &[Form::Rows, Form::Shared(2)]);
+        fused::<f64, bf16>(&gpu, Block::square(3), 77, &[Form::Blocks(1), Form::Blocks(4)]);
+        fused::<f32, f32>(&gpu, Block::square(2), 77, &[Form::Blocks(2)]);
+    }
 }
 
 fn every_precision<S: Number>(gpu: &Gpu, rows: usize, cols: usize, block: Block, length: usize) {

@@ -1,14 +1,25 @@
 //! Vector operations of the GPU backend. Inner products are summed in an order that follows from the length alone, and accumulated in f64.
 
+use super::product::Finish;
 use super::runtime::{Argument, BLOCK, Kernel, Runtime, View, tag};
 use super::{Buffer, Gpu, Slice};
-use crate::backend::{AnyMut, AnyRef, Backend};
+use crate::backend::{AnyMut, AnyRef, Backend, Operator};
 use crate::error::Result;
+use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar};
 use std::any::Any;
 
-/// Most parts of an inner product.
-pub(super) const MAX_PARTS: usize = 1024;
+/// Most parts of an inner product of two vectors: as many blocks as run at the same time.
+const WAVE: usize = 1024;
+
+/// Most parts of one that a product with a matrix makes on its way.
+pub(super) const MAX_PARTS: usize = 1 << 16;
+
+/// Parts that a block of the second step adds, as in `kernels/vector.cu`.
+const PARTS: usize = 4096;
+
+/// Numbers that reductions need: parts, sums of parts, and the whole.
+pub(super) const ROOM: usize = MAX_PARTS + MAX_PARTS / PARTS + 1;
 
 /// Elements of each thread, as in `kernels/portability.h`; in an inner product when there are not too many parts.
 const ELEMENTS: usize = 4;
@@ -22,10 +33,14 @@ pub(super) struct Kernels {
     /// By the formats of D, and those of the vectors.
     diagonal: [[Kernel; 4]; 4],
     rescale: [Kernel; 4],
+    fit: [Kernel; 4],
+    refit: [Kernel; 4],
     peak: [Kernel; 4],
     peak_finish: Kernel,
     dot: [Kernel; 4],
-    dot_finish: Kernel,
+    pub dot_finish: Kernel,
+    /// For f64 and f32.
+    pub step: [Kernel; 2],
 }
 
 /// The kernels of a name, one for each format.
@@ -44,12 +59,20 @@ impl Kernels {
             axpby: each("axpby")?,
             diagonal: [each("diagonal_f64")?, each("diagonal_f32")?, each("diagonal_f16")?, each("diagonal_bf16")?],
             rescale: each("rescale")?,
+            fit: each("fit")?,
+            refit: each("refit")?,
             peak: each("peak")?,
             peak_finish: runtime.kernel("peak_finish")?,
             dot: each("dot")?,
             dot_finish: runtime.kernel("dot_finish")?,
+            step: [runtime.kernel("step_f64")?, runtime.kernel("step_f32")?],
         })
     }
+}
+
+/// Parts of a reduction over `n` elements.
+fn part_count(n: usize) -> usize {
+    n.div_ceil(BLOCK * ELEMENTS).min(WAVE)
 }
 
 /// The kernel for vectors of a format.
@@ -72,8 +95,27 @@ impl Gpu {
         self.elementwise(kernel, x.len(), &[&n, &width, &add, &d.view(), &x.view(), &y.view()])
     }
 
+    /// y = factor D x, divided by what is in device memory if there is something.
+    fn rescale<T: Number, U: Number>(
+        &self,
+        factor: f64,
+        divisor: View,
+        d: Option<&Slice<f32>>,
+        x: &Slice<T>,
+        y: &mut Slice<U>,
+    ) {
+        assert!(x.len() == y.len() && d.is_none_or(|d| d.len() == x.len()));
+        let kernel = of::<T>(&self.inner.vectors.rescale);
+        let (n, scaled, d) = (x.len() as i64, i32::from(d.is_some()), d.map_or(View::NONE, Slice::view));
+        self.keep(self.elementwise(
+            kernel,
+            x.len(),
+            &[&n, &factor, &divisor, &scaled, &d, &x.view(), &tag::<U>(), &y.view()],
+        ));
+    }
+
     /// The inner product, when all work before it is done.
-    fn inner_product<T: Number>(&self, x: &Slice<T>, y: &Slice<T>) -> Result<f64> {
+    pub(super) fn inner_product<T: Number>(&self, x: &Slice<T>, y: &Slice<T>) -> Result<f64> {
         assert_eq!(x.len(), y.len());
         let kernel = of::<T>(&self.inner.vectors.dot);
         self.reduce(x.len(), self.inner.vectors.dot_finish, |count, parts| {
@@ -90,26 +132,69 @@ impl Gpu {
     }
 
     /// A number from `n` elements in two steps: `first` makes as many parts as it is told, and the kernel `second` one of them.
-    fn reduce(&self, n: usize, second: Kernel, first: impl FnOnce(usize, &View) -> Result<()>) -> Result<f64> {
+    pub(super) fn reduce(
+        &self,
+        n: usize,
+        second: Kernel,
+        first: impl FnOnce(usize, &View) -> Result<()>,
+    ) -> Result<f64> {
         self.failed()?;
         if n == 0 {
             return Ok(0.0);
         }
-        let count = n.div_ceil(BLOCK * ELEMENTS).min(MAX_PARTS);
-        let whole = self.inner.parts + (MAX_PARTS * size_of::<f64>()) as u64;
-        let parts = View { address: self.inner.parts, len: count as i64 };
+        let count = part_count(n);
+        let parts = self.parts(count);
         first(count, &parts)?;
-        self.launch_blocks(second, 1, &[&(count as i64), &parts, &View { address: whole, len: 1 }])?;
+        self.launch_blocks(second, 1, &[&(count as i64), &parts, &self.reduction(ROOM - 1, 1)])?;
+        self.whole()
+    }
+
+    /// Numbers of the room for reductions.
+    fn reduction(&self, start: usize, len: usize) -> View {
+        View { address: self.inner.parts + (start * size_of::<f64>()) as u64, len: len as i64 }
+    }
+
+    /// Room for the parts of a sum.
+    pub(super) fn parts(&self, count: usize) -> View {
+        self.reduction(0, count)
+    }
+
+    /// Adds parts.
+    pub(super) fn add_parts(&self, count: usize) -> Result<()> {
+        let (kernel, whole) = (self.inner.vectors.dot_finish, self.reduction(ROOM - 1, 1));
+        let sums = count.div_ceil(PARTS);
+        if sums == 1 {
+            return self.launch_blocks(kernel, 1, &[&(count as i64), &self.parts(count), &whole]);
+        }
+        let between = self.reduction(MAX_PARTS, sums);
+        self.launch_blocks(kernel, sums, &[&(count as i64), &self.parts(count), &between])?;
+        self.launch_blocks(kernel, 1, &[&(sums as i64), &between, &whole])
+    }
+
+    /// What the last reduction found.
+    pub(super) fn whole(&self) -> Result<f64> {
         let mut bytes = [0; size_of::<f64>()];
-        self.runtime().copy_out(whole, &mut bytes)?;
+        self.runtime().copy_out(self.reduction(ROOM - 1, 1).address, &mut bytes)?;
         Ok(f64::from_ne_bytes(bytes))
+    }
+
+    /// A number whose failure is told later.
+    fn number(&self, result: Result<f64>) -> f64 {
+        result.unwrap_or_else(|error| {
+            self.keep(Err(error));
+            f64::NAN
+        })
     }
 }
 
 impl Backend for Gpu {
     type Slice<T: Number> = Slice<T>;
     type Buffer<T: Number> = Buffer<T>;
+    /// In device memory, where it is decided.
+    type Factor = Buffer<f64>;
+    type Finish = Finish;
     const LOOKS: bool = false;
+    const FUSES: bool = true;
 
     fn any_ref<T: Scalar>(x: &Slice<T>) -> AnyRef<'_, Gpu> {
         let x: &dyn Any = x;
@@ -176,29 +261,91 @@ impl Backend for Gpu {
         d: Option<&Slice<f32>>,
         x: &Slice<T>,
         y: &mut Slice<U>,
-    ) -> f64 {
-        self.rescale(factor, d, x, y);
-        self.peak(y)
+    ) -> Option<f64> {
+        self.rescale(factor, View::NONE, d, x, y);
+        None
     }
 
-    fn rescale<T: Number, U: Number>(&self, factor: f64, d: Option<&Slice<f32>>, x: &Slice<T>, y: &mut Slice<U>) {
+    fn factor(&self) -> Result<Buffer<f64>> {
+        self.upload(&[1.0])
+    }
+
+    fn fit<T: Number, U: Number>(
+        &self,
+        (range, factor): (&Range, &mut Buffer<f64>),
+        shift: f64,
+        d: Option<&Slice<f32>>,
+        x: &Slice<T>,
+        y: &mut Slice<U>,
+    ) -> Option<f64> {
         assert!(x.len() == y.len() && d.is_none_or(|d| d.len() == x.len()));
-        let kernel = of::<T>(&self.inner.vectors.rescale);
+        if x.is_empty() {
+            return None;
+        }
+        let Kernels { fit, refit, .. } = &self.inner.vectors;
         let (n, scaled, d) = (x.len() as i64, i32::from(d.is_some()), d.map_or(View::NONE, Slice::view));
-        self.keep(self.elementwise(kernel, x.len(), &[&n, &factor, &scaled, &d, &x.view(), &tag::<U>(), &y.view()]));
+        let (x, format, y) = (x.view(), tag::<U>(), y.view());
+        let count = part_count(n as usize);
+        let parts = self.parts(count);
+        let (low, high) = (f64::from(range.low).exp2(), f64::from(range.high).exp2());
+        let first = self.launch_blocks(of::<T>(fit), count, &[&n, &shift, &scaled, &d, &x, &format, &y, &parts]);
+        self.keep(first.and_then(|()| {
+            self.launch_blocks(
+                of::<T>(refit),
+                count,
+                &[&n, &shift, &scaled, &d, &x, &format, &y, &parts, &low, &high, &range.target, &factor.view()],
+            )
+        }));
+        None
+    }
+
+    fn unfit<T: Number, U: Number>(
+        &self,
+        factor: &Buffer<f64>,
+        shift: f64,
+        d: Option<&Slice<f32>>,
+        x: &Slice<T>,
+        y: &mut Slice<U>,
+    ) -> Option<f64> {
+        self.rescale(shift, factor.view(), d, x, y);
+        None
     }
 
     fn peak<T: Number>(&self, x: &Slice<T>) -> f64 {
-        self.largest(x).unwrap_or_else(|error| {
-            self.keep(Err(error));
-            f64::NAN
-        })
+        self.number(self.largest(x))
     }
 
     fn dot<T: Number>(&self, x: &Slice<T>, y: &Slice<T>) -> f64 {
-        self.inner_product(x, y).unwrap_or_else(|error| {
-            self.keep(Err(error));
-            f64::NAN
-        })
+        self.number(self.inner_product(x, y))
+    }
+
+    fn sweep<V: Number, S: Number>(
+        &self,
+        a: &dyn Operator<Gpu, V>,
+        d: &Slice<S>,
+        b: &Slice<V>,
+        x: &Slice<V>,
+        y: &mut Slice<V>,
+    ) -> Result<()> {
+        self.fused_sweep(a, d, b, x, y)
+    }
+
+    fn add_product<X: Number, Y: Number>(
+        &self,
+        a: &dyn Operator<Gpu, X, Y>,
+        alpha: Y::Wide,
+        x: &Slice<X>,
+        z: &Slice<Y>,
+        y: &mut Slice<Y>,
+    ) -> Result<()> {
+        self.fused_add(a, alpha, x, z, y)
+    }
+
+    fn product_dot<T: Scalar>(&self, a: &dyn Operator<Gpu, T>, x: &Slice<T>, y: &mut Slice<T>) -> Result<f64> {
+        self.fused_dot(a, x, y)
+    }
+
+    fn step<T: Scalar>(&self, alpha: T, (p, q): (&Slice<T>, &Slice<T>), x: &mut Slice<T>, r: &mut Slice<T>) -> f64 {
+        self.number(self.fused_step(alpha, p, q, x, r))
     }
 }

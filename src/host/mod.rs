@@ -16,6 +16,7 @@ pub mod mis2;
 pub mod mm_ext;
 pub mod multicolour;
 pub mod multipass;
+mod nodes;
 pub mod operator;
 pub mod pairwise;
 pub mod par;

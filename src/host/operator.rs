@@ -69,7 +69,7 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Stored<S> {
         match &self.matrix {
             Format::Shared(matrix) => matrix.view().scalar_rows(),
             Format::Compact(matrix) => matrix.rows(),
-            Format::Diagonals(matrix) => matrix.rows,
+            Format::Diagonals(matrix) => matrix.rows * matrix.width,
         }
     }
 
@@ -97,7 +97,7 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Stored<S> {
         match &self.matrix {
             Format::Shared(matrix) => matrix.structure.block.format(),
             Format::Compact(_) => "csr16".to_string(),
-            Format::Diagonals(_) => "dia64".to_string(),
+            Format::Diagonals(matrix) => matrix.format(),
         }
     }
 

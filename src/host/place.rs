@@ -11,6 +11,8 @@ use crate::smooth::Smoother;
 use crate::sparse::SharedCsr;
 
 impl Place for Host {
+    const COPIES: bool = false;
+
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Vec<S>> {
         Ok(values)
     }

@@ -77,8 +77,9 @@ pub fn diagonal_products<S: Number, X: Number, Y: Scalar>(
     values: &[S],
     first: usize,
     x: &[X],
-    sums: &mut [Y; GROUP],
+    sums: &mut [Y],
 ) {
+    assert!(values.len() == distances.len() * GROUP && sums.len() == GROUP);
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if avx512::is_present() {
         let (values, x, sums) = (S::numbers(values), X::numbers(x), Y::slice_mut(sums));
@@ -94,7 +95,7 @@ fn portable_diagonals<S: Number, X: Number, Y: Scalar>(
     values: &[S],
     first: usize,
     x: &[X],
-    sums: &mut [Y; GROUP],
+    sums: &mut [Y],
 ) {
     sums.fill(Y::ZERO);
     for (distance, values) in distances.iter().zip(values.chunks_exact(GROUP)) {

@@ -95,7 +95,7 @@ impl<'a, T: Scalar> Step<'a, T> {
     /// What a renewal needs beside the pattern of P, from which it was smoothed.
     pub fn recipe(&self, tentative: Csr<T>, p: &Structure) -> Result<Recipe<T>> {
         let p0 = (&tentative.offsets[..], &tentative.columns[..]);
-        let terms = Terms::find(&self.matrix(), p0, p.own_arrays(), p.cols)?;
+        let terms = Terms::find(&self.matrix(), (p0, tentative.block), p.own_arrays(), p.cols)?;
         let (offsets, columns) = p.own_arrays();
         let mut own = try_vec(p.rows, 0_u32)?;
         par::for_each_mut(&mut own, par::ROW_GRAIN, |start, own| {

@@ -1,9 +1,12 @@
 //! Sparse matrix times vector, in any combination of storage and vector precisions. Sums are kept in the
 //! precision of the result, those of 16-bit results in f32.
 
-use super::{par, simd};
+use super::{nodes, par, simd};
 use crate::scalar::Number;
-use crate::sparse::{Block, Compact, CsrView, Diagonals, GROUP, Offsets};
+use crate::sparse::{Block, Compact, CsrView, Diagonals, GROUP, NODES, Offsets};
+
+/// Results of the longest group of rows by diagonals.
+const LONGEST: usize = if GROUP > NODES * simd::MAX_BLOCK { GROUP } else { NODES * simd::MAX_BLOCK };
 
 /// Scalar rows that one task handles.
 const SPMV_GRAIN: usize = 4 * par::ROW_GRAIN;
@@ -127,14 +130,19 @@ fn product<S: Number, X: Number, Y: Number>(a: &View<'_, S>, x: &[X], y: &mut [Y
             });
         }
         View::Diagonals(a) => {
-            assert_eq!((x.len(), y.len()), (a.cols, a.rows));
-            par::for_each_mut(y, SPMV_GRAIN, |start, y| {
-                let mut sums = [Y::Wide::ZERO; GROUP];
-                for (k, y) in y.chunks_mut(GROUP).enumerate() {
-                    let first = start + k * GROUP;
-                    let (distances, values) = a.group(first / GROUP);
-                    simd::diagonal_products(distances, values, first, x, &mut sums);
-                    finish.rows(first, &sums[..y.len()], y);
+            let (width, group) = (a.width, a.group);
+            assert_eq!((x.len(), y.len()), (a.cols * width, a.rows * width));
+            par::for_each_row_mut(y, width, (SPMV_GRAIN / width).next_multiple_of(group), |start, y| {
+                let mut sums = [Y::Wide::ZERO; LONGEST];
+                let sums = &mut sums[..group * width];
+                for (k, y) in y.chunks_mut(group * width).enumerate() {
+                    let first = start + k * group;
+                    let (distances, values) = a.group(first / group);
+                    match width {
+                        1 => simd::diagonal_products(distances, values, first, x, sums),
+                        _ => nodes::diagonal_products(width, distances, values, first, x, sums),
+                    }
+                    finish.rows(first * width, &sums[..y.len()], y);
                 }
             });
         }

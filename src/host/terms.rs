@@ -3,6 +3,9 @@
 //! Which sum each term a_ik b_kj goes to depends on the patterns alone. It is found once, and kept as a place in the row of C, which takes
 //! one byte for each term while rows have at most 256 entries. A renewal then reads values and places from front to back and looks up no
 //! column. Terms are added in the order in which the product added them, so that equal values give equal bits.
+//!
+//! The rows of a scalar B are short, and of lengths that a processor cannot foresee. So they are read in chunks of a fixed length: what a chunk
+//! reads behind the end of a row goes to a place that no entry of C has.
 
 use super::prefetch::prefetch;
 use super::spgemm::{Shape, multiply_block, with_shape};
@@ -32,8 +35,24 @@ pub struct Values<'a, T> {
 /// For each term of a product, in the order in which they are added, the place of its sum in the row of C.
 pub struct Terms {
     /// One for each piece of rows that a task handles.
-    pieces: Vec<Places>,
+    pieces: Vec<Piece>,
 }
+
+/// The places of some rows.
+enum Piece {
+    /// Scalars in rows of B that mostly have one entry.
+    Ones(Vec<[u8; 1]>),
+    /// Scalars, each row of B in chunks.
+    Chunks(Vec<[u8; CHUNK]>),
+    /// Blocks, or scalars in long rows of C.
+    Exact(Places),
+}
+
+/// Entries of a chunk: most rows of a prolongator have no more.
+const CHUNK: usize = 4;
+
+/// The place in a row of C for what is not of its terms.
+const NOWHERE: usize = 0xFF;
 
 /// Places in rows that are not longer than the type can count.
 pub(super) enum Places {
@@ -86,12 +105,25 @@ macro_rules! make_places {
 pub(super) use make_places;
 
 impl Terms {
-    /// The terms of A B, where B has `cols` columns, for a pattern of C that holds at least that of the product.
-    pub fn find<T: Scalar>(a: &CsrView<'_, T>, b: Pattern<'_>, c: Pattern<'_>, cols: usize) -> Result<Terms> {
+    /// The terms of A B, where B has `cols` columns and this pattern and block, for a pattern of C that holds at least that of the product.
+    pub fn find<T: Scalar>(
+        a: &CsrView<'_, T>,
+        (b, block): (Pattern<'_>, Block),
+        c: Pattern<'_>,
+        cols: usize,
+    ) -> Result<Terms> {
+        let scalar = a.block == Block::SCALAR && block == Block::SCALAR;
+        let ones = b.1.len() < 2 * a.cols;
         let scratch = rows::Places::new(cols);
         let pieces = par::map_ranges(a.rows, rows::grain(a.rows), |range| {
-            let longest = c.0[range.start..=range.end].windows(2).map(|o| o[1] - o[0]).max();
-            scratch.with(|rows::Place { at, .. }| Ok(make_places!(longest.unwrap_or(0), find_in(a, b, c, range, at)?)))
+            let longest = c.0[range.start..=range.end].windows(2).map(|o| (o[1] - o[0]) as usize).max().unwrap_or(0);
+            scratch.with(|rows::Place { at, .. }| {
+                Ok(match (scalar && longest <= NOWHERE, ones) {
+                    (true, true) => Piece::Ones(find_chunks(a, b, c, range, at)?),
+                    (true, false) => Piece::Chunks(find_chunks(a, b, c, range, at)?),
+                    _ => Piece::Exact(make_places!(longest, find_in(a, b, c, range, at)?)),
+                })
+            })
         });
         Ok(Terms { pieces: pieces.into_iter().collect::<Result<_>>()? })
     }
@@ -110,10 +142,11 @@ impl Terms {
         let grain = rows::grain(a.rows);
         par::for_each_segment_mut(&mut values, c, width, grain, |range, values| {
             let rows = Rows { a, b, c, range: range.clone() };
-            let places = &self.pieces[range.start / grain];
-            if let (Places::U8(places), 1, 1) = (places, width, a.block.cols) {
-                return rows.add_scalars(places, values, &finish);
-            }
+            let places = match &self.pieces[range.start / grain] {
+                Piece::Ones(places) => return rows.add_scalars(places, values, &finish),
+                Piece::Chunks(places) => return rows.add_scalars(places, values, &finish),
+                Piece::Exact(places) => places,
+            };
             with_shape!((a.block.rows, a.block.cols, b.block.cols), shape => match places {
                 Places::U8(places) => rows.add(places, values, shape, &finish),
                 Places::U16(places) => rows.add(places, values, shape, &finish),
@@ -125,7 +158,12 @@ impl Terms {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        self.pieces.iter().map(Places::bytes).sum()
+        let of_piece = |piece: &Piece| match piece {
+            Piece::Ones(places) => size_of_val(&places[..]),
+            Piece::Chunks(places) => size_of_val(&places[..]),
+            Piece::Exact(places) => places.bytes(),
+        };
+        self.pieces.iter().map(of_piece).sum()
     }
 }
 
@@ -151,6 +189,34 @@ fn find_in<T: Scalar, P: Place>(
     Ok(places)
 }
 
+/// [`find_in`] with the places of each row of B in chunks.
+fn find_chunks<T: Scalar, const N: usize>(
+    a: &CsrView<'_, T>,
+    (b_offsets, b_columns): Pattern<'_>,
+    (c_offsets, c_columns): Pattern<'_>,
+    range: Range<usize>,
+    at: &mut [u32],
+) -> Result<Vec<[u8; N]>> {
+    let row_of_b = |j: i32| b_offsets[(j - a.base) as usize] as usize..b_offsets[(j - a.base) as usize + 1] as usize;
+    let terms = a.row_range(range.start).start..a.row_range(range.end - 1).end;
+    let mut places = try_capacity(a.columns[terms].iter().map(|j| row_of_b(*j).len().div_ceil(N)).sum())?;
+    for i in range {
+        for (place, j) in c_columns[c_offsets[i] as usize..c_offsets[i + 1] as usize].iter().enumerate() {
+            at[*j as usize] = place as u32;
+        }
+        for j in &a.columns[a.row_range(i)] {
+            for columns in b_columns[row_of_b(*j)].chunks(N) {
+                let mut chunk = [NOWHERE as u8; N];
+                for (place, c) in chunk.iter_mut().zip(columns) {
+                    *place = at[*c as usize] as u8;
+                }
+                places.push(chunk);
+            }
+        }
+    }
+    Ok(places)
+}
+
 /// Rows of a product.
 struct Rows<'a, T> {
     a: &'a CsrView<'a, T>,
@@ -161,9 +227,14 @@ struct Rows<'a, T> {
 
 impl<T: Scalar> Rows<'_, T> {
     /// [`Rows::add`] for scalars, in short rows: the sums of a row are kept where a place needs no check.
-    fn add_scalars(&self, mut places: &[u8], mut values: &mut [T], finish: &(impl Fn(usize, &mut [T]) + Sync)) {
+    fn add_scalars<const N: usize>(
+        &self,
+        mut places: &[[u8; N]],
+        mut values: &mut [T],
+        finish: &(impl Fn(usize, &mut [T]) + Sync),
+    ) {
         let Rows { a, b, c, range } = self;
-        let mut sums = [T::ZERO; 0x100];
+        let mut sums = [T::ZERO; NOWHERE + 1];
         for i in range.clone() {
             let terms = a.row_range(i);
             let columns = &a.columns[terms.clone()];
@@ -171,11 +242,23 @@ impl<T: Scalar> Rows<'_, T> {
                 self.prefetch(terms.start + k, 1);
                 let j = (*j - a.base) as usize;
                 let ends = &b.offsets[j..j + 2];
-                let from = &b.values[ends[0] as usize..ends[1] as usize];
-                let (now, later) = places.split_at(from.len());
+                let row = ends[0] as usize..ends[1] as usize;
+                let (now, later) = places.split_at(row.len().div_ceil(N));
                 places = later;
-                for (place, y) in now.iter().zip(from) {
-                    sums[*place as usize] += *x * *y;
+                match b.values.get(row.start..row.start + now.len() * N) {
+                    Some(from) => {
+                        for (places, from) in now.iter().zip(from.as_chunks::<N>().0) {
+                            for (place, y) in places.iter().zip(from) {
+                                sums[*place as usize] += *x * *y;
+                            }
+                        }
+                    }
+                    // The last rows of B have nothing behind them.
+                    None => {
+                        for (place, y) in now.as_flattened().iter().zip(&b.values[row]) {
+                            sums[*place as usize] += *x * *y;
+                        }
+                    }
                 }
             }
             let (row, rest) = values.split_at_mut((c[i + 1] - c[i]) as usize);
@@ -259,15 +342,20 @@ mod tests {
     fn a_renewed_product_has_the_bits_of_the_product_for_rows_of_any_length() {
         let scalar = Block::SCALAR;
         let blocks = (Block { rows: 2, cols: 3 }, Block { rows: 3, cols: 2 });
-        for (rows, cols, longest, (left, right), bytes_per_term) in
-            [(2500, 60, 5, (scalar, scalar), 1), (40, 700, 30, blocks, 2), (3, 70_000, 1000, (scalar, scalar), 4)]
-        {
+        for (rows, cols, longest, (left, right), chunk, bytes_per_term) in [
+            (2500, 60, 5, (scalar, scalar), CHUNK, 1),
+            (2500, 60, 2, (scalar, scalar), 1, 1),
+            (300, 2000, 30, (scalar, scalar), 1, 2),
+            (40, 700, 30, blocks, 1, 2),
+            (3, 70_000, 1000, (scalar, scalar), 1, 4),
+        ] {
             let a = random(rows, 500, longest, left, 1);
             let b = random(500, cols, longest, right, 2);
             let c = spgemm::multiply(&a.view(), &b.view()).unwrap();
-            let terms = Terms::find(&a.view(), (&b.offsets, &b.columns), (&c.offsets, &c.columns), cols).unwrap();
+            let pattern = ((&b.offsets[..], &b.columns[..]), b.block);
+            let terms = Terms::find(&a.view(), pattern, (&c.offsets, &c.columns), cols).unwrap();
             let row = |j: &i32| (b.offsets[*j as usize + 1] - b.offsets[*j as usize]) as usize;
-            let count: usize = a.columns.iter().map(row).sum();
+            let count: usize = a.columns.iter().map(|j| row(j).next_multiple_of(chunk)).sum();
             assert_eq!(terms.bytes(), bytes_per_term * count);
 
             let other = Csr { values: a.values.iter().map(|v| 1.5 - v).collect(), ..a.clone() };

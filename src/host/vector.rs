@@ -1,14 +1,18 @@
 //! Vector operations of the host backend.
 
-use super::{Host, par};
-use crate::backend::{AnyMut, AnyRef, Backend};
+use super::simd::MAX_BLOCK;
+use super::{Host, nodes, par};
+use crate::backend::{AnyMut, AnyRef, Backend, Operator};
 use crate::error::{Result, try_vec};
+use crate::range::Range;
 use crate::scalar::{Number, Scalar, SliceMut, SliceRef};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Backend for Host {
     type Slice<T: Number> = [T];
     type Buffer<T: Number> = Vec<T>;
+    type Factor = f64;
+    type Finish = ();
 
     fn any_ref<T: Scalar>(x: &[T]) -> AnyRef<'_, Host> {
         match T::slice_ref(x) {
@@ -86,7 +90,39 @@ impl Backend for Host {
         });
     }
 
-    fn convert<T: Number, U: Number>(&self, factor: f64, d: Option<&[f32]>, x: &[T], y: &mut [U]) -> f64 {
+    fn sweep<V: Number, S: Number>(
+        &self,
+        a: &dyn Operator<Host, V>,
+        d: &[S],
+        b: &[V],
+        x: &[V],
+        y: &mut [V],
+    ) -> Result<()> {
+        assert_eq!(d.len(), x.len());
+        a.residual(b, x, y)?;
+        self.run(d.len(), || {
+            par::for_each_mut(y, par::GRAIN, |start, y| {
+                for ((y, d), x) in y.iter_mut().zip(&d[start..]).zip(&x[start..]) {
+                    *y = V::narrow(x.widen() + V::Wide::from_f64(d.to_f64()) * y.widen());
+                }
+            });
+        });
+        Ok(())
+    }
+
+    fn add_product<X: Number, Y: Number>(
+        &self,
+        a: &dyn Operator<Host, X, Y>,
+        alpha: Y::Wide,
+        x: &[X],
+        z: &[Y],
+        y: &mut [Y],
+    ) -> Result<()> {
+        self.copy(z, y);
+        a.apply(alpha, x, Y::Wide::ONE, y)
+    }
+
+    fn convert<T: Number, U: Number>(&self, factor: f64, d: Option<&[f32]>, x: &[T], y: &mut [U]) -> Option<f64> {
         let peak = AtomicU64::new(0);
         assert_eq!(x.len(), y.len());
         self.run(x.len(), || {
@@ -107,7 +143,38 @@ impl Backend for Host {
                 peak.fetch_max(largest, Ordering::Relaxed);
             });
         });
-        f64::from_bits(peak.into_inner())
+        Some(f64::from_bits(peak.into_inner()))
+    }
+
+    fn factor(&self) -> Result<f64> {
+        Ok(1.0)
+    }
+
+    fn fit<T: Number, U: Number>(
+        &self,
+        (range, factor): (&Range, &mut f64),
+        shift: f64,
+        d: Option<&[f32]>,
+        x: &[T],
+        y: &mut [U],
+    ) -> Option<f64> {
+        let peak = self.convert(shift, d, x, y);
+        *factor = peak.filter(|peak| !range.holds(*peak)).map_or(1.0, |peak| range.factor::<f64>(peak));
+        if *factor != 1.0 {
+            self.convert(*factor * shift, d, x, y);
+        }
+        peak
+    }
+
+    fn unfit<T: Number, U: Number>(
+        &self,
+        factor: &f64,
+        shift: f64,
+        d: Option<&[f32]>,
+        x: &[T],
+        y: &mut [U],
+    ) -> Option<f64> {
+        self.convert(shift / factor, d, x, y)
     }
 
     fn peak<T: Number>(&self, x: &[T]) -> f64 {
@@ -140,6 +207,9 @@ pub(super) fn block_width<T, S>(d: &[S], x: &[T]) -> usize {
     width
 }
 
+/// Blocks of a block diagonal matrix that are multiplied at a time.
+const BLOCKS: usize = 64;
+
 /// Gives each element of y the element of D x that belongs to it; d and x may go on beyond y.
 #[inline(always)]
 pub(super) fn multiply_blocks<T: Number, S: Number>(
@@ -155,10 +225,13 @@ pub(super) fn multiply_blocks<T: Number, S: Number>(
         }
         return;
     }
-    let blocks = d.chunks_exact(width * width).zip(x.chunks_exact(width));
-    for (y, (d, x)) in y.chunks_exact_mut(width).zip(blocks) {
-        for (y, d) in y.iter_mut().zip(d.chunks_exact(width)) {
-            finish(d.iter().zip(x).map(|(d, x)| d.cast::<T::Wide>() * x.widen()).sum(), y);
+    let mut products = [T::Wide::ZERO; BLOCKS * MAX_BLOCK];
+    let step = BLOCKS * width;
+    for ((y, x), d) in y.chunks_mut(step).zip(x.chunks(step)).zip(d.chunks(step * width)) {
+        let products = &mut products[..y.len()];
+        nodes::block_diagonal_products(width, &d[..y.len() * width], &x[..y.len()], products);
+        for (y, dx) in y.iter_mut().zip(products) {
+            finish(*dx, y);
         }
     }
 }

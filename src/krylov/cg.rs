@@ -38,8 +38,7 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
         backend.copy(&self.z, &mut self.p);
         let mut zr = backend.dot(&self.z, &self.r);
         loop {
-            run.operator(&self.p, &mut self.q)?;
-            let pq = backend.dot(&self.p, &self.q);
+            let pq = run.operator_dot(&self.p, &mut self.q)?;
             if zr.is_nan() || pq.is_nan() {
                 return run.step(f64::NAN);
             }
@@ -52,9 +51,8 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
                 return run.breakdown(&format!("p·Ap is {pq:.3e}; the matrix is not positive definite (use gmres)"));
             }
             let alpha = zr / pq;
-            backend.axpby(T::from_f64(alpha), &self.p, T::ONE, x);
-            backend.axpby(T::from_f64(-alpha), &self.q, T::ONE, &mut self.r);
-            next = run.step_with(&self.r, &mut self.z)?;
+            let rr = backend.step(T::from_f64(alpha), (&self.p, &self.q), x, &mut self.r);
+            next = run.step_with(Some(rr.sqrt()), &self.r, &mut self.z)?;
             if next != Next::Continue {
                 return Ok(next);
             }

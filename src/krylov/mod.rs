@@ -10,7 +10,7 @@ mod richardson;
 use crate::backend::{Backend, Operator, Preconditioner};
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
-use crate::error::{Result, fail};
+use crate::error::{Error, Result, Status, fail};
 use crate::registry::registry;
 use crate::report::Phases;
 use crate::scalar::Scalar;
@@ -117,6 +117,12 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         self.phases.time("operator", || a.apply(T::ONE, x, T::ZERO, y))
     }
 
+    /// y = A x, and x·y.
+    pub fn operator_dot(&mut self, x: &B::Slice<T>, y: &mut B::Slice<T>) -> Result<f64> {
+        let (a, backend) = (self.a, self.backend);
+        self.phases.time("operator", || backend.product_dot(a, x, y))
+    }
+
     /// r = b - A x.
     pub fn residual(&mut self, b: &B::Slice<T>, x: &B::Slice<T>, r: &mut B::Slice<T>) -> Result<()> {
         let a = self.a;
@@ -156,16 +162,18 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
 
     /// Records the norm that counts of the initial residual r; z = M r when the iteration goes on.
     pub fn start_with(&mut self, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<Next> {
-        self.record_with(r, z, Self::start)
+        self.record_with(None, r, z, Self::start)
     }
 
-    /// Counts an iteration and records the norm that counts of the residual r after it; z = M r when the iteration goes on.
-    pub fn step_with(&mut self, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<Next> {
-        self.record_with(r, z, Self::step)
+    /// Counts an iteration and records the norm that counts of the residual r after it, whose own norm may be known; z = M r when the
+    /// iteration goes on.
+    pub fn step_with(&mut self, norm: Option<f64>, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<Next> {
+        self.record_with(norm, r, z, Self::step)
     }
 
     fn record_with(
         &mut self,
+        norm: Option<f64>,
         r: &B::Slice<T>,
         z: &mut B::Slice<T>,
         record: fn(&mut Self, f64) -> Result<Next>,
@@ -174,7 +182,8 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
             self.precondition(r, z)?;
             return record(self, self.backend.norm(z));
         }
-        let next = record(self, self.backend.norm(r))?;
+        let norm = norm.unwrap_or_else(|| self.backend.norm(r));
+        let next = record(self, norm)?;
         if next == Next::Continue {
             self.precondition(r, z)?;
         }
@@ -221,6 +230,23 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
     /// Whether the preconditioner is narrower than the method's vectors, so that a failure may be its rounding: what is narrowest.
     pub fn narrowest(&self) -> Option<String> {
         self.m.as_ref().and_then(|m| m.narrowest())
+    }
+
+    /// After a failure: what the preconditioner lost without being able to tell, on the residual of x, or on b where x is not finite any more.
+    /// Overwrites r.
+    pub fn examine(&mut self, b: &B::Slice<T>, x: &B::Slice<T>, r: &mut B::Slice<T>) -> Result<Option<Error>> {
+        if B::LOOKS || self.m.is_none() {
+            return Ok(None);
+        }
+        if self.backend.peak(x).is_finite() {
+            self.residual(b, x, r)?;
+        } else {
+            self.backend.copy(b, r);
+        }
+        match self.m.as_mut().map_or(Ok(()), |m| m.examine(r)) {
+            Err(error) if error.status == Status::PrecisionLost => Ok(Some(error)),
+            result => result.map(|()| None),
+        }
     }
 
     /// Makes the preconditioner more precise after a failure; false when it is what was asked for.

@@ -32,6 +32,21 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Diagonal<B, S> {
         Ok(())
     }
 
+    fn moves(&self, rows: usize) -> bool {
+        B::FUSES && self.values == rows
+    }
+
+    fn sweep_to(
+        &self,
+        backend: &B,
+        a: &dyn Operator<B, V>,
+        b: &B::Slice<V>,
+        x: &B::Slice<V>,
+        y: &mut B::Slice<V>,
+    ) -> Result<()> {
+        backend.sweep(a, &self.inverse, b, x, y)
+    }
+
     fn is_symmetric(&self) -> bool {
         true
     }

@@ -29,6 +29,21 @@ pub trait Smoother<B: Backend, V: Number>: Send + Sync {
         scratch: &mut [B::Buffer<V>],
         sweep: Sweep,
     ) -> Result<()>;
+    /// Whether there is [`Smoother::sweep_to`] for vectors of this length.
+    fn moves(&self, _rows: usize) -> bool {
+        false
+    }
+    /// One sweep from x, whose result is y.
+    fn sweep_to(
+        &self,
+        _backend: &B,
+        _a: &dyn Operator<B, V>,
+        _b: &B::Slice<V>,
+        _x: &B::Slice<V>,
+        _y: &mut B::Slice<V>,
+    ) -> Result<()> {
+        unreachable!("asked for only where the smoother moves")
+    }
     /// Whether a sweep is its own adjoint when the matrix is symmetric.
     fn is_symmetric(&self) -> bool;
     /// Vectors of scratch space that a sweep needs.

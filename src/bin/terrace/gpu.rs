@@ -42,6 +42,10 @@ pub struct Arguments {
     #[arg(long)]
     products: bool,
 
+    /// Also one cycle on its own, for which set-up runs once more
+    #[arg(long)]
+    cycles: bool,
+
     /// Also the products with the matrices of this many coarse levels
     #[arg(long, value_name = "N", default_value_t = 0)]
     levels: usize,
@@ -257,7 +261,7 @@ struct Solve {
     iterations: usize,
     converged: bool,
     solve: f64,
-    cycle: f64,
+    cycle: Option<f64>,
     bytes: usize,
     formats: Vec<String>,
 }
@@ -271,7 +275,7 @@ impl Solve {
             self.iterations,
             seconds(self.solve),
             seconds(self.solve / self.iterations.max(1) as f64),
-            seconds(self.cycle),
+            self.cycle.map_or("-".to_string(), seconds),
             bytes(self.bytes),
             if self.converged { "" } else { "  not converged" },
         )
@@ -316,8 +320,12 @@ fn measure_solve(
     }
     let report = solver.report();
     drop(solver);
-    let mut amg = Amg::setup(context, matrix, &config)?;
-    let cycle = time(gpu, arguments.repeat, || amg.apply_on_device(&b, &mut x))?;
+    let cycle = if arguments.cycles {
+        let mut amg = Amg::setup(context, matrix, &config)?;
+        Some(time(gpu, arguments.repeat, || amg.apply_on_device(&b, &mut x))?)
+    } else {
+        None
+    };
     Ok(Solve {
         name,
         setup,

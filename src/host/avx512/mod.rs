@@ -3,6 +3,8 @@
 //! They are generic over storage S, vector X and column I, and exist for results in f64 (`wide`, eight lanes) and f32 (`narrow`, sixteen).
 //! Callers come through [`row_products`] and [`block_row_products`], which find the types at run time: each kernel is compiled once.
 
+pub mod nodes;
+
 use super::prefetch::{AHEAD, prefetch};
 use super::simd::{MAX_BLOCK, Rows};
 use crate::scalar::{NumbersRef, SliceMut};
@@ -127,7 +129,7 @@ pub fn block_row_products(
     }
 }
 
-/// The products of a group of rows by diagonals; false when there is no kernel for these types, or when a diagonal leaves x.
+/// The products of a group of rows by diagonals; false when there is no kernel for these types.
 pub fn diagonal_products(
     distances: &[i32],
     values: NumbersRef<'_>,
@@ -155,12 +157,6 @@ pub fn diagonal_products(
         x: &[X],
         sums: SliceMut<'_>,
     ) -> bool {
-        // They ascend.
-        let (Some(low), Some(high)) = (distances.first(), distances.last()) else { return false };
-        let inside = |distance: &i32| first as i64 + i64::from(*distance);
-        if inside(low) < 0 || inside(high) + GROUP as i64 > x.len() as i64 {
-            return false;
-        }
         // SAFETY (both): the caller has found the processor's features.
         match sums {
             SliceMut::F64(sums) => unsafe { wide_diagonals(distances, values, first, x, sums) },
@@ -319,9 +315,16 @@ fn first16(n: usize) -> u16 {
     if n >= 16 { u16::MAX } else { (1 << n) - 1 }
 }
 
-/// Defines a kernel for a group of rows by diagonals: its sums stay in registers, and everything is loaded in whole ones.
+/// Which of the elements from `begin` on, of which a register has `lanes`, lie in a slice of this length.
+fn lanes_inside(begin: i64, length: usize, lanes: i64) -> u16 {
+    let below = |n: i64| (1_u32 << n.clamp(0, lanes)) - 1;
+    (below(length as i64 - begin) & !below(-begin)) as u16
+}
+
+/// Defines a kernel for a group of rows by diagonals: its sums stay in registers, and everything is loaded in whole ones. Elements that a diagonal
+/// would need from outside of x are not read.
 macro_rules! diagonals {
-    ($name:ident, $of:ty, $lanes:literal, $load:ident, $mask:expr, $zero:ident, $add:ident, $mul:ident, $store:ident) => {
+    ($name:ident, $of:ty, $lanes:literal, $load:ident, $mask:ident, $zero:ident, $add:ident, $mul:ident, $store:ident) => {
         #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
         fn $name<S: Value, X: Value>(distances: &[i32], values: &[S], first: usize, x: &[X], sums: &mut [$of]) {
             const REGISTERS: usize = GROUP / $lanes;
@@ -329,11 +332,15 @@ macro_rules! diagonals {
             for (k, distance) in distances.iter().enumerate() {
                 prefetch(values, k * GROUP + 8 * GROUP);
                 let values = &values[k * GROUP..][..GROUP];
-                let x = &x[(first as i64 + i64::from(*distance)) as usize..][..GROUP];
+                let begin = first as i64 + i64::from(*distance);
+                let whole = begin >= 0 && begin + GROUP as i64 <= x.len() as i64;
                 for (r, sum) in all.iter_mut().enumerate() {
-                    // SAFETY: both slices have GROUP elements, of which the registers are parts.
+                    let begin = begin + (r * $lanes) as i64;
+                    let mask = if whole { <$mask>::MAX } else { lanes_inside(begin, x.len(), $lanes) as $mask };
+                    // SAFETY: there are GROUP values, of which the registers are parts; the mask has the lanes that lie in x.
                     let (value, x) = unsafe {
-                        (S::$load($mask, values.as_ptr().add(r * $lanes)), X::$load($mask, x.as_ptr().add(r * $lanes)))
+                        let value = S::$load(<$mask>::MAX, values.as_ptr().add(r * $lanes));
+                        (value, X::$load(mask, x.as_ptr().wrapping_offset(begin as isize)))
                     };
                     *sum = $add(*sum, $mul(value, x));
                 }
@@ -346,23 +353,13 @@ macro_rules! diagonals {
     };
 }
 
-diagonals!(
-    wide_diagonals,
-    f64,
-    8,
-    load_wide,
-    u8::MAX,
-    _mm512_setzero_pd,
-    _mm512_add_pd,
-    _mm512_mul_pd,
-    _mm512_storeu_pd
-);
+diagonals!(wide_diagonals, f64, 8, load_wide, u8, _mm512_setzero_pd, _mm512_add_pd, _mm512_mul_pd, _mm512_storeu_pd);
 diagonals!(
     narrow_diagonals,
     f32,
     16,
     load_narrow,
-    u16::MAX,
+    u16,
     _mm512_setzero_ps,
     _mm512_add_ps,
     _mm512_mul_ps,

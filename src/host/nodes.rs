@@ -1,0 +1,156 @@
+//! Products with square blocks, many block rows ("nodes") at a time: one lane of a register for each node.
+//!
+//! A row of a block is multiplied from its first column to its last, and the blocks of a row are added from the first to the last. Processors with
+//! AVX-512 do that in registers; the portable code adds in the same order, so that both give the same bits.
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::avx512;
+use crate::scalar::{Number, Scalar};
+use crate::sparse::NODES;
+
+/// The products of [`NODES`] nodes by diagonals, of which the first is `first`, with `x`; the values as in
+/// [`Diagonals`](crate::sparse::Diagonals), with blocks of `n` rows.
+pub fn diagonal_products<S: Number, X: Number, Y: Scalar>(
+    n: usize,
+    distances: &[i32],
+    values: &[S],
+    first: usize,
+    x: &[X],
+    sums: &mut [Y],
+) {
+    assert!(values.len() == distances.len() * n * n * NODES && sums.len() == n * NODES);
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if avx512::is_present() {
+        let (values, x, sums) = (S::numbers(values), X::numbers(x), Y::slice_mut(sums));
+        if avx512::nodes::diagonal_products(n, distances, values, first, x, sums) {
+            return;
+        }
+    }
+    portable_diagonals(n, distances, values, first, x, sums);
+}
+
+/// The products of blocks of `n` rows, which lie in `d` one after the other, with the parts of x that belong to each.
+pub fn block_diagonal_products<S: Number, X: Number, Y: Scalar>(n: usize, d: &[S], x: &[X], sums: &mut [Y]) {
+    assert!(d.len() == n * sums.len() && x.len() == sums.len() && sums.len().is_multiple_of(n));
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if avx512::is_present() {
+        let (d, x, sums) = (S::numbers(d), X::numbers(x), Y::slice_mut(sums));
+        if avx512::nodes::block_diagonal_products(n, d, x, sums) {
+            return;
+        }
+    }
+    portable_block_diagonal(n, d, x, sums);
+}
+
+fn portable_diagonals<S: Number, X: Number, Y: Scalar>(
+    n: usize,
+    distances: &[i32],
+    values: &[S],
+    first: usize,
+    x: &[X],
+    sums: &mut [Y],
+) {
+    sums.fill(Y::ZERO);
+    for (distance, values) in distances.iter().zip(values.chunks_exact(n * n * NODES)) {
+        for (lane, sums) in sums.chunks_exact_mut(n).enumerate() {
+            // Nodes whose block would lie outside of x have none.
+            let x = (first + lane).checked_add_signed(*distance as isize).and_then(|j| x.get(j * n..j * n + n));
+            let Some(x) = x else { continue };
+            for (sum, values) in sums.iter_mut().zip(values.chunks_exact(n * NODES)) {
+                *sum += row(values[lane..].iter().step_by(NODES), x);
+            }
+        }
+    }
+}
+
+fn portable_block_diagonal<S: Number, X: Number, Y: Scalar>(n: usize, d: &[S], x: &[X], sums: &mut [Y]) {
+    for ((d, x), sums) in d.chunks_exact(n * n).zip(x.chunks_exact(n)).zip(sums.chunks_exact_mut(n)) {
+        for (sum, d) in sums.iter_mut().zip(d.chunks_exact(n)) {
+            *sum = row(d.iter(), x);
+        }
+    }
+}
+
+/// A row of a block times its part of x.
+#[inline(always)]
+fn row<'a, S: Number, X: Number, Y: Scalar>(values: impl Iterator<Item = &'a S>, x: &[X]) -> Y {
+    values.zip(x).map(|(v, x)| v.cast::<Y>() * x.cast()).reduce(|sum, term| sum + term).unwrap_or(Y::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::hash;
+    use half::{bf16, f16};
+
+    fn numbers<T: Number>(n: usize, seed: u64) -> Vec<T> {
+        (0..n).map(|i| T::from_f64((hash(i, seed) % 2001) as f64 / 1000.0 - 1.0)).collect()
+    }
+
+    /// Groups at both ends of a vector and inside of it, with diagonals that leave it and that do not.
+    fn check_diagonals<S: Number, X: Number, Y: Scalar>(n: usize) {
+        let x: Vec<X> = numbers(n * 60, 3);
+        for (first, distances) in [(0, vec![-3, 0, 5]), (16, vec![-16, -1, 28]), (48, vec![-48, 2, 9]), (32, vec![])] {
+            let mut values: Vec<S> = numbers(distances.len() * n * n * NODES, 2);
+            for (k, v) in values.iter_mut().enumerate() {
+                let j = (first + k % NODES) as i64 + i64::from(distances[k / (n * n * NODES)]);
+                if !(0..60).contains(&j) {
+                    *v = S::ZERO;
+                }
+            }
+            let (mut fast, mut slow) = (vec![Y::ONE; n * NODES], vec![Y::ZERO; n * NODES]);
+            diagonal_products(n, &distances, &values, first, &x, &mut fast);
+            portable_diagonals(n, &distances, &values, first, &x, &mut slow);
+            assert_eq!(fast, slow, "blocks of {n}");
+            for (k, sum) in slow.iter().enumerate() {
+                let (lane, r) = (k / n, k % n);
+                let mut exact = 0.0;
+                for (k, distance) in distances.iter().enumerate() {
+                    for c in 0..n {
+                        let x = x.get(
+                            ((first + lane).wrapping_add_signed(*distance as isize)).wrapping_mul(n).wrapping_add(c),
+                        );
+                        let value = values[((k * n + r) * n + c) * NODES + lane].to_f64();
+                        exact += x.map_or(0.0, |x| value * x.to_f64());
+                    }
+                }
+                assert!((sum.to_f64() - exact).abs() < 1e-5);
+            }
+        }
+    }
+
+    /// Numbers of blocks that fill registers, and that do not.
+    fn check_block_diagonal<S: Number, X: Number, Y: Scalar>(n: usize) {
+        for blocks in [0, 1, 5, 8, 15, 16, 17, 40] {
+            let (d, x): (Vec<S>, Vec<X>) = (numbers(blocks * n * n, 2), numbers(blocks * n, 3));
+            let (mut fast, mut slow) = (vec![Y::ONE; n * blocks], vec![Y::ZERO; n * blocks]);
+            block_diagonal_products(n, &d, &x, &mut fast);
+            portable_block_diagonal(n, &d, &x, &mut slow);
+            assert_eq!(fast, slow, "{blocks} blocks of {n}");
+            for (k, sum) in slow.iter().enumerate() {
+                let terms = (0..n).map(|c| d[k * n + c].to_f64() * x[k / n * n + c].to_f64());
+                assert!((sum.to_f64() - terms.sum::<f64>()).abs() < 1e-5);
+            }
+        }
+    }
+
+    fn check<S: Number>() {
+        for n in 1..=8 {
+            check_diagonals::<S, f64, f64>(n);
+            check_diagonals::<S, f32, f32>(n);
+            check_diagonals::<S, f64, f32>(n);
+            check_diagonals::<S, f16, f32>(n);
+            check_block_diagonal::<S, f64, f64>(n);
+            check_block_diagonal::<S, f32, f32>(n);
+            check_block_diagonal::<S, bf16, f32>(n);
+        }
+    }
+
+    #[test]
+    fn vector_registers_and_portable_code_give_the_same_bits() {
+        check::<f64>();
+        check::<f32>();
+        check::<f16>();
+        check::<bf16>();
+    }
+}
