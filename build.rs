@@ -53,6 +53,7 @@ fn compile_for_sim() {
 /// The kernels for AMD GPUs, one code object for each architecture.
 fn compile_for_hip() {
     println!("cargo:rerun-if-env-changed=TERRACE_HIP_CLANG");
+    println!("cargo:rerun-if-env-changed=ROCM_PATH");
     let out = PathBuf::from(env::var("OUT_DIR").expect("Cargo sets it"));
     let compile = |clang: &Path, architecture: &str, source: &Path, to: &Path| {
         let mut command = Command::new(clang);

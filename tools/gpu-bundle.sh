@@ -1,12 +1,13 @@
 #!/bin/sh
-# Puts everything that is run on a machine with a GPU into one folder: the command-line program, the tests that run kernels and solves, and
-# one script that runs them and prints one table. The machine needs a driver and nothing else.
+# Puts everything that is run on a machine with a GPU into one folder: the command-line program, the tests that run kernels and solves, C programs
+# with the shared library, and one script that runs them and prints one table. The machine needs a driver and nothing else.
 #
 #   tools/gpu-bundle.sh FOLDER
 set -eu
 cd "$(dirname "$0")/.."
 folder=${1:?usage: tools/gpu-bundle.sh FOLDER}
 cargo=${CARGO:-cargo}
+release=${CARGO_TARGET_DIR:-target}/release
 
 rm -rf "$folder"
 mkdir -p "$folder"
@@ -14,15 +15,26 @@ mkdir -p "$folder"
 executable() { # executable NAME ARGUMENTS...
     name=$1
     shift
-    $cargo test --locked --no-run --message-format=json "$@" |
-        sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1 | xargs -I{} cp {} "$folder/$name"
+    built=$($cargo test --locked --no-run --message-format=json "$@" | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
+    cp "$built" "$folder/$name"
 }
 $cargo build --release --locked
-cp "${CARGO_TARGET_DIR:-target}/release/terrace" "$folder/terrace"
+cp "$release/terrace" "$folder/terrace"
+cp "$release/libterrace.so" "$folder/libterrace.so.0"
 executable kernel-tests --lib
 executable solve-tests --test gpu
 executable precision-tests --test gpu_precision
-strip "$folder/terrace" "$folder/kernel-tests" "$folder/solve-tests" "$folder/precision-tests"
+# Programs that find the library beside them.
+program() { # program NAME SOURCES...
+    name=$1
+    shift
+    ${CC:-cc} -std=c99 -O2 -Iinclude "$@" -o "$folder/$name" "$folder/libterrace.so.0" -ldl -lm -lpthread -Wl,-rpath,'$ORIGIN'
+}
+program c-threads tests/c/gpu.c tests/c/check.c
+program poisson_cuda c_examples/poisson_cuda.c
+for file in terrace libterrace.so.0 kernel-tests solve-tests precision-tests; do
+    strip "$folder/$file"
+done
 
 cat > "$folder/run" <<'SCRIPT'
 #!/bin/sh
@@ -30,10 +42,17 @@ cat > "$folder/run" <<'SCRIPT'
 set -eu
 cd "$(dirname "$0")"
 ./terrace info
+if ! ./terrace info --json | grep -q '"cuda:0"'; then
+    echo "There is no NVIDIA GPU that this bundle can use; the line \"cuda\" above says why." >&2
+    exit 1
+fi
 export TERRACE_TEST_CUDA=1
 ./kernel-tests gpu::
 ./solve-tests
 ./precision-tests
+echo "eight threads through the C ABI"
+./c-threads cuda:0
+./poisson_cuda 64 cuda:0
 if [ $# -eq 0 ]; then
     set -- poisson7:64 poisson7:128
 fi

@@ -35,6 +35,9 @@ elif [ "$purpose" != run ]; then
     need cmake cmake
     need pkg-config pkg-config
     need nm binutils
+    # For the kernels of AMD GPUs, which nothing but their compilation can check here: 50 MB to load.
+    need clang++-19 clang-19
+    need ld.lld-19 lld-19
     # SciPy and PyAMG, the oracles of tests/oracles.rs, go into a virtual environment.
     need python3 python3
     python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"

@@ -1,5 +1,6 @@
-/* Eight threads, each with a context of its own on a simulated GPU, share one matrix: they set up, solve and apply at the same time, some on a
-   stream, some at the limit of their memory. A build without a C++ compiler has no simulated GPU, and says so. */
+/* Eight threads, each with a context of its own on a GPU, share one matrix: they set up, solve and apply at the same time, some on a stream, some
+   at the limit of their memory. The GPU is the one that the argument names, or simulated ones with both widths of a warp; a build without a C++
+   compiler has no simulated GPU, and says so. */
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 #include <pthread.h>
@@ -34,8 +35,8 @@ static void *work(void *argument) {
         terrace_report *report = NULL;
         CHECK(terrace_context_create(j->device, &context) == TERRACE_SUCCESS);
         CHECK(terrace_context_set_threads(context, 1 + j->number % 2) == TERRACE_SUCCESS);
-        /* A simulated GPU takes any address as the name of a stream. */
-        if (j->number % 4 == 1) CHECK(terrace_context_set_stream(context, j) == TERRACE_SUCCESS);
+        /* A simulated GPU takes any address as the name of a stream, CUDA's default stream is 1. */
+        if (j->number % 4 == 1) CHECK(terrace_context_set_stream(context, (void *)(size_t)1) == TERRACE_SUCCESS);
         CHECK(terrace_solver_create(context, NULL, &solver) == TERRACE_SUCCESS);
         if (j->number % 4 == 2) {
             CHECK(terrace_context_set_memory_limit(context, 10000) == TERRACE_SUCCESS);
@@ -63,14 +64,15 @@ static void *work(void *argument) {
     return NULL;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     pthread_t threads[THREADS];
     job jobs[THREADS];
     terrace_context *context = NULL;
     int i;
     size_t bytes;
-    if (terrace_context_create("sim", &context) != TERRACE_SUCCESS) {
-        CHECK(error_has(NULL, "no C++ compiler"));
+    const char *named = argc > 1 ? argv[1] : NULL;
+    if (terrace_context_create(named ? named : "sim", &context) != TERRACE_SUCCESS) {
+        CHECK(!named && error_has(NULL, "no C++ compiler"));
         return 0;
     }
     shared_problem = problem_create(24);
@@ -81,7 +83,7 @@ int main(void) {
 
     for (i = 0; i < THREADS; ++i) {
         jobs[i].number = i;
-        jobs[i].device = i < THREADS / 2 ? "sim:32" : "sim:64";
+        jobs[i].device = named ? named : i < THREADS / 2 ? "sim:32" : "sim:64";
         jobs[i].x = malloc(bytes);
         jobs[i].z = malloc(bytes);
         CHECK(jobs[i].x && jobs[i].z);
