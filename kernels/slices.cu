@@ -10,10 +10,10 @@ constexpr int GROUP = 32;
 template <class S, class O, class A> constexpr int ROWS = sizeof(S) == 2 && sizeof(O) == 1 && sizeof(A) == 4 ? 4 : 2;
 
 // Slots whose loads are under way at the same time; with more of them fewer threads fit.
-template <class S, class O, class A> constexpr int BATCH = sizeof(S) >= 4 || ROWS<S, O, A> == 4 ? 4 : 2;
+template <class S, class O, class A> constexpr int BATCH = sizeof(S) == 8 || ROWS<S, O, A> == 4 ? 4 : 2;
 
 // Blocks that fit on a multiprocessor at least, as for KERNEL_OF.
-template <class S> constexpr int FIT = sizeof(S) == 8 ? 5 : 0;
+template <class S> constexpr int FIT = sizeof(S) == 2 ? 0 : 1;
 
 // Adds N slots from k on to the sums of R rows from r on, which begin a slot's part of a thread. All arrays begin at the slice.
 template <int N, int R, class S, class O, class X, class A>
@@ -129,7 +129,7 @@ DEVICE void shared_slices(i64 rows, int units, const In<i64> &starts, const In<i
 }
 
 #define SHARED_SLICES(S, X, A) \
-    KERNEL(shared_slices_##S##_##X##_##A, i64 rows, i32 units, In<i64> starts, In<i32> bases, In<u16> offsets, \
+    KERNEL_OF(6, shared_slices_##S##_##X##_##A, i64 rows, i32 units, In<i64> starts, In<i32> bases, In<u16> offsets, \
            In<S> values, In<i32> order, In<X> x, Finish f) { \
         shared_slices<S, X, A>(rows, units, starts, bases, offsets, values, order, x, f); \
     }

@@ -64,8 +64,9 @@ impl Form {
     fn of(rows: usize, block: Block, entries: usize) -> Form {
         let width = entries.div_ceil(rows.max(1));
         let threads = rows * block.rows;
-        // As many units as fill the device, and no more than there are slots for.
-        let wanted = (1..=3).map(|k| 1 << k).find(|units| threads * units >= ENOUGH).unwrap_or(MAX_UNITS);
+        // As many units as fill the device, scalar rows twice, and no more than there are slots for.
+        let enough = if block == Block::SCALAR { 2 * ENOUGH } else { ENOUGH };
+        let wanted = (1..=3).map(|k| 1 << k).find(|units| threads * units >= enough).unwrap_or(MAX_UNITS);
         let most = 1 << width.div_ceil(4).max(1).ilog2().min(3);
         match block {
             Block::SCALAR if rows >= ENOUGH => Form::Rows,
@@ -365,7 +366,7 @@ mod tests {
     fn few_long_rows_are_shared() {
         let scalar = |rows, width| Form::of(rows, Block::SCALAR, rows * width);
         assert_eq!(scalar(1 << 20, 40), Form::Rows);
-        assert_eq!(scalar(1 << 17, 40), Form::Shared(2));
+        assert_eq!(scalar(1 << 17, 40), Form::Shared(4));
         assert_eq!(scalar(1024, 7), Form::Shared(2));
         assert_eq!(scalar(1024, 3), Form::Shared(1));
         assert_eq!(scalar(1024, 100), Form::Shared(8));
