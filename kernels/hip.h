@@ -44,6 +44,9 @@ DEVICE bf16 to_bf16(f32 v) {
     return bf16{static_cast<u16>(v != v ? bits >> 16 | 0x40u : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16)};
 }
 
+DEVICE i64 bits_of(f64 v) { return __builtin_bit_cast(i64, v); }
+DEVICE f64 f64_of(i64 bits) { return __builtin_bit_cast(f64, bits); }
+
 template <class T, int N> struct alignas(sizeof(T) * N) Pack {
     T of[N];
 };

@@ -5,3 +5,5 @@
 #include "slices.cu"
 #include "block_slices.cu"
 #include "dense.cu"
+#include "multicolour.cu"
+#include "rounded.cu"

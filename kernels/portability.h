@@ -41,6 +41,8 @@ DEVICE float to_f32(f16 v) { return __half2float(v); }
 DEVICE float to_f32(bf16 v) { return __bfloat162float(v); }
 DEVICE f16 to_f16(f32 v) { return __float2half_rn(v); }
 DEVICE bf16 to_bf16(f32 v) { return __float2bfloat16_rn(v); }
+DEVICE i64 bits_of(f64 v) { return __double_as_longlong(v); }
+DEVICE f64 f64_of(i64 bits) { return __longlong_as_double(bits); }
 
 // N neighbours of an array, read at once.
 template <class T, int N> struct alignas(sizeof(T) * N) Pack {
@@ -174,17 +176,6 @@ DEVICE void store(const Any &x, int format, i64 i, f32 v) {
     }
 }
 
-DEVICE i64 bits_of(f64 v) {
-    i64 bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits;
-}
-DEVICE f64 f64_of(i64 bits) {
-    f64 v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-
 DEVICE i64 global_index() { return block_index() * BLOCK + thread_index(); }
 
 // Elements that one thread of a vector operation handles, a block apart from each other: their loads wait for each other's memory together.
@@ -192,6 +183,15 @@ constexpr int ELEMENTS = 4;
 
 // The first of them; the others follow at steps of BLOCK.
 DEVICE i64 first_element() { return block_index() * (BLOCK * ELEMENTS) + thread_index(); }
+
+// v, rounded to a format that is computed with in its type.
+DEVICE f64 rounded(int, f64 v) { return v; }
+DEVICE f32 rounded(int format, f32 v) {
+    if (format == F16) {
+        return to_f32(to_f16(v));
+    }
+    return format == BF16 ? to_f32(to_bf16(v)) : v;
+}
 
 // Every combination that kernels exist for: a format; one of stored values and one of vectors; one of stored values, one of the vector that is
 // multiplied, and the type of the sums. The format of a result is told at run time.

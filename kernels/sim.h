@@ -88,6 +88,17 @@ inline double to_f64(f32 v) { return v; }
 inline double to_f64(f16 v) { return to_f32(v); }
 inline double to_f64(bf16 v) { return to_f32(v); }
 
+inline i64 bits_of(f64 v) {
+    i64 bits;
+    std::memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+inline f64 f64_of(i64 bits) {
+    f64 v;
+    std::memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
 namespace sim {
 
 // Ends the launch with a message; does not return to the kernel.

@@ -185,10 +185,22 @@ DEVICE f64 block_largest(f64 v) {
 template <class X, class Y>
 DEVICE f64 rescale_looking(i64 n, f64 factor, int scaled, const In<f32> &d, const In<X> &x, const Out<Y> &y) {
     f64 largest = 0.0;
-    for (i64 i = global_index(); i < n; i += block_count() * BLOCK) {
-        const f64 v = rescaled(factor, scaled, d, x, i);
-        largest = larger(largest, v < 0.0 ? -v : v);
-        y[i] = As<Y>::of(v);
+    const i64 step = block_count() * BLOCK;
+    for (i64 i = global_index(); i < n; i += ELEMENTS * step) {
+        f64 v[ELEMENTS];
+        UNROLL
+        for (int e = 0; e < ELEMENTS; ++e) {
+            if (i + e * step < n) {
+                v[e] = rescaled(factor, scaled, d, x, i + e * step);
+            }
+        }
+        UNROLL
+        for (int e = 0; e < ELEMENTS; ++e) {
+            if (i + e * step < n) {
+                largest = larger(largest, v[e] < 0.0 ? -v[e] : v[e]);
+                y[i + e * step] = As<Y>::of(v[e]);
+            }
+        }
     }
     return largest;
 }

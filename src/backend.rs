@@ -3,10 +3,12 @@
 
 use crate::error::Result;
 use crate::host::Host;
+use crate::host::multicolour::Coloured;
 use crate::host::spmv::Sums;
 use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar};
 use crate::smooth::Smoother;
+use crate::smooth::gauss_seidel::Colours;
 use crate::sparse::SharedCsr;
 use std::ops::DerefMut;
 use std::sync::Arc;
@@ -169,6 +171,8 @@ pub trait Place: Backend {
     ) -> Result<Box<dyn Operator<Self, X, Y>>>;
     /// A dense matrix of `n` rows and columns, row by row, as an operator.
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Self, V>>>;
+    /// A matrix by colours, for Gauss-Seidel.
+    fn colours<S: Number, V: Number>(&self, matrix: Coloured<S>) -> Result<Box<dyn Colours<Self, V>>>;
     /// A smoother that exists on the host alone; backends that cannot run it refuse it by its name.
     fn host_smoother<V: Number>(
         &self,

@@ -66,12 +66,7 @@ impl Kind {
 }
 
 /// What GPUs cannot do: options, with their values that only the host honours; none means all.
-const HOST_ONLY: &[(&str, &[&str])] = &[
-    ("amg.smoother.type", &["gauss_seidel", "l1_gauss_seidel"]),
-    ("amg.smoother.gauss_seidel.direction", &[]),
-    ("precision.accumulate", &["storage"]),
-    ("precision.indices", &[]),
-];
+const HOST_ONLY: &[(&str, &[&str])] = &[("amg.smoother.type", &["l1_gauss_seidel"]), ("precision.indices", &[])];
 
 impl OptionRow {
     /// Backends that honour it.

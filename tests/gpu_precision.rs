@@ -131,7 +131,7 @@ fn every_family_has_a_line_here() {
 
 #[test]
 fn auto_chooses_narrow_formats_and_takes_the_iterations_of_the_host() {
-    let matrix = problem("poisson27:14");
+    let matrix = problem("poisson27:9");
     let config = config("auto", &[]);
     let (_, host) = solve("host:2", &matrix, &config, 1.0).unwrap();
     assert_eq!(host.levels[0].matrix_precision.name(), "f16");
@@ -154,6 +154,26 @@ fn vectors_of_16_bits_work_whatever_the_size_of_the_right_hand_side() {
                 let (wanted, found) = (host.solves[0].iterations, there.solves[0].iterations);
                 assert!(found.abs_diff(wanted) <= 1, "{precision}, {size:e} on {device}: {found} against {wanted}");
             }
+        }
+    }
+}
+
+#[test]
+fn sums_in_16_bits_and_gauss_seidel_take_the_iterations_of_the_host() {
+    let unscaled = [("precision.residual_scaling", "none"), ("precision.accumulate", "storage")];
+    let smoother = [("amg.smoother.type", "gauss_seidel"), ("precision.smoother", "bf16")];
+    for (name, precision, options) in [
+        ("poisson7:7", "dp-bf", unscaled),
+        ("elasticity:4", "dp-bf", unscaled),
+        ("poisson7:7", "dp-hp", smoother),
+        ("elasticity:4", "dp-sp-bf", smoother),
+    ] {
+        let (matrix, config) = (problem(name), config(precision, &options));
+        let (_, host) = solve("host:2", &matrix, &config, 1.0).unwrap();
+        for device in devices() {
+            let (_, there) = solve(device, &matrix, &config, 1.0).unwrap();
+            let (wanted, found) = (host.solves[0].iterations, there.solves[0].iterations);
+            assert!(found.abs_diff(wanted) <= 1, "{name} {options:?} on {device}: {found} against {wanted}");
         }
     }
 }
@@ -183,7 +203,7 @@ fn what_overflows_is_an_error_that_names_the_level_or_under_auto_promoted() {
         amg.apply(&vec![f64::NAN; n], &mut vec![0.0; n]).unwrap();
     }
     // The rehearsal does not see what a solve will be asked for.
-    let matrix = problem("poisson27:14");
+    let matrix = problem("poisson27:9");
     for device in devices() {
         for method in ["fcg", "richardson"] {
             let options = [unscaled, ("solver.type", method)];

@@ -22,8 +22,10 @@ mod graphs;
 #[cfg(terrace_hip)]
 mod hip;
 mod memory;
+mod multicolour;
 mod place;
 mod product;
+mod rounded;
 #[cfg_attr(not(terrace_sim), allow(dead_code))]
 mod runtime;
 #[cfg(terrace_sim)]

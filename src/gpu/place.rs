@@ -3,15 +3,19 @@
 use super::csr::Csr;
 use super::dense::Dense;
 use super::format::Format;
+use super::multicolour::Multicolour;
 use super::product::Placed;
+use super::rounded::Rounded;
 use super::slices::Slices;
 use super::{Buffer, Gpu};
 use crate::backend::{Columns, Operator, Place, Preconditioner};
 use crate::error::{Result, fail};
 use crate::host::Host;
+use crate::host::multicolour::Coloured;
 use crate::host::spmv::Sums;
 use crate::scalar::{Number, Scalar};
 use crate::smooth::Smoother;
+use crate::smooth::gauss_seidel::Colours;
 use crate::sparse::{Block, SharedCsr};
 
 impl Place for Gpu {
@@ -27,13 +31,10 @@ impl Place for Gpu {
         _: Columns,
         sums: Sums,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
-        if sums != Sums::Wide {
-            return fail!(
-                Unsupported,
-                "sums in the format of the result do not exist on GPUs (option precision.accumulate)"
-            );
-        }
         let a = matrix.view();
+        if sums == Sums::Rounded && !Y::PRECISION.is_scalar() {
+            return Ok(Box::new(Placed(Rounded::new(self, &a)?)));
+        }
         Ok(match Format::of(&a)? {
             Format::Csr if a.block == Block::SCALAR => Box::new(Placed(Csr::new::<X, Y>(self, &a)?)),
             Format::Csr => Box::new(Placed(Csr::new::<X, Y>(self, &a.to_scalar()?.view())?)),
@@ -44,6 +45,10 @@ impl Place for Gpu {
 
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Gpu, V>>> {
         Ok(Box::new(Placed(Dense::new::<V>(self, n, &values)?)))
+    }
+
+    fn colours<S: Number, V: Number>(&self, matrix: Coloured<S>) -> Result<Box<dyn Colours<Gpu, V>>> {
+        Ok(Box::new(Multicolour::new::<V>(self, &matrix)?))
     }
 
     fn host_smoother<V: Number>(&self, name: &str, _: Box<dyn Smoother<Host, V>>) -> Result<Box<dyn Smoother<Gpu, V>>> {

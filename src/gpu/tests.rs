@@ -6,10 +6,13 @@ use super::slices::{Form, Plan, Slices};
 use super::{Gpu, Slice};
 use crate::backend::{Backend, Columns, Operator, Place};
 use crate::context::{Context, DeviceKind};
+use crate::host::diagonal;
+use crate::host::multicolour::{Coloured, Colouring};
 use crate::host::spmv::Sums;
 use crate::host::{Host, hash};
 use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar};
+use crate::smooth::gauss_seidel::Colours;
 use crate::sparse::{Block, SharedCsr};
 use half::{bf16, f16};
 
@@ -467,6 +470,82 @@ fn dense_products_are_those_of_the_host() {
     dense::<bf16, f32>();
     dense::<f32, f16>();
     dense::<f64, bf16>();
+}
+
+/// A sweep over the colours in each direction, on the host and on a device.
+fn colours<S: Number, V: Number>(gpu: &Gpu, a: &crate::sparse::Csr<f64>, width: usize) {
+    let host = host();
+    let exact = a.clone().into_shared();
+    let n = exact.view().scalar_rows();
+    let coloured = || Coloured {
+        inverse: diagonal::inverse::<f64, f64>(&exact.view(), width, diagonal::AS_IT_IS)
+            .unwrap()
+            .into_iter()
+            .map(S::from_f64)
+            .collect(),
+        colouring: Colouring::new(&exact.view()).unwrap(),
+        matrix: exact.cast::<S>().unwrap(),
+        shared: false,
+    };
+    let here: Box<dyn Colours<Host, V>> = host.colours(coloured()).unwrap();
+    let there: Box<dyn Colours<Gpu, V>> = gpu.colours(coloured()).unwrap();
+    assert!(there.count() == here.count() && there.solves_exactly() == here.solves_exactly());
+    let (b, x): (Vec<V>, Vec<V>) = (values(n, 17), values(n, 18));
+    let there_b = gpu.upload(&b).unwrap();
+    for count in [here.count(), here.count() - 1] {
+        for backward in [false, true] {
+            let (mut expected, mut found) = (x.clone(), gpu.upload(&x).unwrap());
+            here.pass(&host, count, backward, &b, &mut expected, &mut vec![V::ZERO; n]).unwrap();
+            there.pass(gpu, count, backward, &there_b, &mut found, &mut gpu.zeros(n).unwrap()).unwrap();
+            let what =
+                format!("{}, blocks of {}, {:?} {:?}", gpu.description(), a.block.rows, S::PRECISION, V::PRECISION);
+            let largest = expected.iter().fold(1.0, |m: f64, v| m.max(v.to_f64().abs()));
+            close(&download(gpu, &found), &expected, 4.0 * largest, &what);
+        }
+    }
+    gpu.status().unwrap();
+}
+
+#[test]
+fn sweeps_over_colours_are_those_of_the_host() {
+    let blocks = crate::gallery::elasticity_hex8(4, crate::gallery::Layers::NONE, true).unwrap().matrix;
+    let scalars = crate::gallery::poisson27(7, 6, 5).unwrap();
+    for gpu in devices() {
+        colours::<f64, f64>(&gpu, &scalars, 1);
+        colours::<f32, f32>(&gpu, &scalars, 1);
+        colours::<f16, f16>(&gpu, &scalars, 1);
+        colours::<bf16, f32>(&gpu, &scalars, 1);
+        for width in [1, 3] {
+            colours::<f64, f64>(&gpu, &blocks, width);
+            colours::<f32, f32>(&gpu, &blocks, width);
+            colours::<f32, bf16>(&gpu, &blocks, width);
+        }
+    }
+}
+
+#[test]
+fn sums_that_are_rounded_are_those_of_the_host() {
+    let host = host();
+    for gpu in devices() {
+        for block in [Block::SCALAR, Block::square(3), Block { rows: 2, cols: 5 }] {
+            // Entries of 1/32, so that f32 holds every product, and bf16 no sum.
+            let matrix = irregular::<f16>(37, 41, block, 9);
+            let (rows, cols) = (matrix.view().scalar_rows(), matrix.view().scalar_cols());
+            let (x, b): (Vec<bf16>, Vec<bf16>) = (values(cols, 8), values(rows, 9));
+            let here: Box<dyn Operator<Host, bf16, bf16>> =
+                host.matrix(matrix.clone(), Columns::Shared, Sums::Rounded).unwrap();
+            let there: Box<dyn Operator<Gpu, bf16, bf16>> =
+                gpu.matrix(matrix.clone(), Columns::Shared, Sums::Rounded).unwrap();
+            let (mut expected, mut found) = (vec![bf16::ZERO; rows], gpu.zeros::<bf16>(rows).unwrap());
+            here.residual(&b, &x, &mut expected).unwrap();
+            there.residual(&gpu.upload(&b).unwrap(), &gpu.upload(&x).unwrap(), &mut found).unwrap();
+            assert_eq!(download(&gpu, &found), expected, "{}, {}", gpu.description(), block.format());
+            let wide: Box<dyn Operator<Host, bf16, bf16>> = host.matrix(matrix, Columns::Shared, Sums::Wide).unwrap();
+            let mut exact = expected.clone();
+            wide.residual(&b, &x, &mut exact).unwrap();
+            assert_ne!(exact, expected, "nothing was rounded");
+        }
+    }
 }
 
 #[test]

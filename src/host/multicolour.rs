@@ -4,11 +4,12 @@
 //! colour take the smallest colour that no neighbour has. All reads of a round see the state at its start, so the result depends on
 //! neither threads nor order. It is the one that a greedy pass in the order of the weights gives.
 
-use super::{gauss_seidel, hash, par, transpose};
+use super::{Host, gauss_seidel, hash, par, transpose};
 use crate::amg::strength::Graph;
 use crate::error::{Result, try_capacity, try_vec};
 use crate::scalar::{Number, Scalar};
-use crate::sparse::CsrView;
+use crate::smooth::gauss_seidel::Colours;
+use crate::sparse::{CsrView, SharedCsr};
 use std::ops::Range;
 
 const NONE: u32 = u32::MAX;
@@ -24,9 +25,10 @@ struct Waiting {
 
 /// Block rows by colour, and ascending within each.
 pub struct Colouring {
-    rows: Vec<u32>,
+    /// All of them.
+    pub rows: Vec<u32>,
     /// Where each colour begins in `rows`, and the end.
-    starts: Vec<usize>,
+    pub starts: Vec<usize>,
 }
 
 impl Colouring {
@@ -102,6 +104,49 @@ fn smallest_free(used: impl Iterator<Item = u32> + Clone) -> u32 {
             return first + mask.trailing_ones();
         }
         first += 64;
+    }
+}
+
+/// A matrix by colours.
+pub struct Coloured<S> {
+    /// The matrix.
+    pub matrix: SharedCsr<S>,
+    /// The inverse of its diagonal or of its diagonal blocks.
+    pub inverse: Vec<S>,
+    /// Its rows by colour.
+    pub colouring: Colouring,
+    /// Whether the matrix is the level's own, which is counted there.
+    pub shared: bool,
+}
+
+impl<S: Number, V: Number> Colours<Host, V> for Coloured<S> {
+    fn count(&self) -> usize {
+        self.colouring.count()
+    }
+
+    fn solves_exactly(&self) -> bool {
+        let a = self.matrix.view();
+        a.block.rows == 1 || self.inverse.len() > a.scalar_rows()
+    }
+
+    fn pass(
+        &self,
+        host: &Host,
+        count: usize,
+        backward: bool,
+        b: &[V],
+        x: &mut [V],
+        scratch: &mut Vec<V>,
+    ) -> Result<()> {
+        let a = self.matrix.view();
+        let order = (0..count, backward);
+        host.run(a.entries(), || sweep(&a, &self.inverse, &self.colouring, order, b, x, scratch));
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        let matrix = if self.shared { 0 } else { self.matrix.owned_bytes() };
+        size_of_val(self.inverse.as_slice()) + self.colouring.bytes() + matrix
     }
 }
 

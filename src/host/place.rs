@@ -2,12 +2,14 @@
 
 use super::Host;
 use super::dense::Dense;
+use super::multicolour::Coloured;
 use super::operator::Stored;
 use super::spmv::Sums;
 use crate::backend::{Columns, Operator, Place, Preconditioner};
 use crate::error::Result;
 use crate::scalar::{Number, Scalar};
 use crate::smooth::Smoother;
+use crate::smooth::gauss_seidel::Colours;
 use crate::sparse::SharedCsr;
 
 impl Place for Host {
@@ -32,6 +34,10 @@ impl Place for Host {
 
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Host, V>>> {
         Ok(Box::new(Dense::new(self, n, values)))
+    }
+
+    fn colours<S: Number, V: Number>(&self, matrix: Coloured<S>) -> Result<Box<dyn Colours<Host, V>>> {
+        Ok(Box::new(matrix))
     }
 
     fn host_smoother<V: Number>(

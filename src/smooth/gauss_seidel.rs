@@ -3,12 +3,11 @@
 
 use super::{Setup, Smoother, Sweep, stored};
 use crate::amg::scaling::{self, Rounding};
-use crate::backend::{Backend, Operator};
+use crate::backend::{Backend, Operator, Place};
 use crate::error::Result;
-use crate::host::multicolour::{self, Colouring};
-use crate::host::{Host, diagonal};
+use crate::host::diagonal;
+use crate::host::multicolour::{Coloured, Colouring};
 use crate::scalar::{Number, Scalar};
-use crate::sparse::SharedCsr;
 
 /// Names of the directions, as the options spell them.
 pub const DIRECTIONS: &[&str] = &["forward", "backward", "symmetric"];
@@ -33,46 +32,56 @@ impl Direction {
     }
 }
 
-struct GaussSeidel<S> {
-    matrix: SharedCsr<S>,
-    /// The inverse of the diagonal or of the diagonal blocks.
-    inverse: Vec<S>,
-    colouring: Colouring,
-    direction: Direction,
-    /// Whether the matrix is the level's own, which is counted there.
-    shared: bool,
+/// A matrix by colours, where its vectors are.
+pub trait Colours<B: Backend, V: Number>: Send + Sync {
+    /// Number of colours.
+    fn count(&self) -> usize;
+    /// Whether the rows of a colour, solved for their own unknowns, have no residual then.
+    fn solves_exactly(&self) -> bool;
+    /// Solves the rows of the first `count` colours for their own unknowns, colour after colour, the last one first if `backward`.
+    fn pass(
+        &self,
+        backend: &B,
+        count: usize,
+        backward: bool,
+        b: &B::Slice<V>,
+        x: &mut B::Slice<V>,
+        scratch: &mut B::Buffer<V>,
+    ) -> Result<()>;
+    /// Bytes that the library holds for it.
+    fn bytes(&self) -> usize;
 }
 
-impl<S: Number, V: Number> Smoother<Host, V> for GaussSeidel<S> {
+struct GaussSeidel<B: Backend, V: Number> {
+    colours: Box<dyn Colours<B, V>>,
+    direction: Direction,
+}
+
+impl<B: Backend, V: Number> Smoother<B, V> for GaussSeidel<B, V> {
     fn sweep(
         &self,
-        backend: &Host,
-        _: &dyn Operator<Host, V>,
-        b: &[V],
-        x: &mut [V],
-        scratch: &mut [Vec<V>],
+        backend: &B,
+        _: &dyn Operator<B, V>,
+        b: &B::Slice<V>,
+        x: &mut B::Slice<V>,
+        scratch: &mut [B::Buffer<V>],
         sweep: Sweep,
     ) -> Result<()> {
-        let a = self.matrix.view();
         if sweep.zero_guess {
             backend.fill(V::ZERO, x);
         }
-        let count = self.colouring.count();
-        let mut pass = |colours, backward| {
-            let order = (colours, backward);
-            multicolour::sweep(&a, &self.inverse, &self.colouring, order, b, x, &mut scratch[0]);
-        };
-        backend.run(a.entries(), || match self.direction {
-            Direction::Forward => pass(0..count, sweep.adjoint),
-            Direction::Backward => pass(0..count, !sweep.adjoint),
+        let count = self.colours.count();
+        let mut pass =
+            |count: usize, backward: bool| self.colours.pass(backend, count, backward, b, x, &mut scratch[0]);
+        match self.direction {
+            Direction::Forward => pass(count, sweep.adjoint),
+            Direction::Backward => pass(count, !sweep.adjoint),
             Direction::Symmetric => {
-                pass(0..count, false);
+                pass(count, false)?;
                 // Where the last colour has just been solved for exactly, a second time would change nothing.
-                let exact = a.block.rows == 1 || self.inverse.len() > a.scalar_rows();
-                pass(0..if exact { count.saturating_sub(1) } else { count }, true);
+                pass(if self.colours.solves_exactly() { count.saturating_sub(1) } else { count }, true)
             }
-        });
-        Ok(())
+        }
     }
 
     fn is_symmetric(&self) -> bool {
@@ -84,19 +93,22 @@ impl<S: Number, V: Number> Smoother<Host, V> for GaussSeidel<S> {
     }
 
     fn bytes(&self) -> usize {
-        let matrix = if self.shared { 0 } else { self.matrix.owned_bytes() };
-        size_of_val(self.inverse.as_slice()) + self.colouring.bytes() + matrix
+        self.colours.bytes()
     }
 }
 
-/// Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of set-up.
-pub(super) fn build<T: Scalar, S: Number, V: Number>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
+/// Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of set-up and the backend is the host.
+pub(super) fn build<B: Place, T: Scalar, S: Number, V: Number>(
+    backend: &B,
+    setup: &Setup<'_, T>,
+) -> Result<Box<dyn Smoother<B, V>>> {
     let inverse: Vec<T> = diagonal::inverse(&setup.a, setup.diagonal_width(), diagonal::AS_IT_IS)?;
-    Ok(Box::new(GaussSeidel {
+    let colours = backend.colours(Coloured {
         inverse: stored::<T, S>(&inverse, 1.0)?,
         colouring: Colouring::new(&setup.a)?,
-        direction: Direction::from_name(&setup.config.text("amg.smoother.gauss_seidel.direction")),
         matrix: scaling::store::<T, S>(setup.matrix, "smoother's matrix", Rounding::Nearest)?,
         shared: S::PRECISION == T::PRECISION,
-    }))
+    })?;
+    let direction = Direction::from_name(&setup.config.text("amg.smoother.gauss_seidel.direction"));
+    Ok(Box::new(GaussSeidel { colours, direction }))
 }

@@ -147,7 +147,7 @@ registry! {
     /// The smoother of this name, its data stored as `S`.
     fn make<B: Place, T: Scalar, S: Number, V: Number>(backend: &B, setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<B, V>>>;
     "chebyshev" => chebyshev::build::<B, T, S, V>(backend, setup);
-    "gauss_seidel" => backend.host_smoother("gauss_seidel", gauss_seidel::build::<T, S, V>(setup)?);
+    "gauss_seidel" => gauss_seidel::build::<B, T, S, V>(backend, setup);
     "jacobi" => jacobi::build::<B, T, S, V>(backend, setup);
     "l1_gauss_seidel" => backend.host_smoother("l1_gauss_seidel", l1_gauss_seidel::build::<T, S, V>(setup)?);
     "l1_jacobi" => l1_jacobi::build::<B, T, S, V>(backend, setup);

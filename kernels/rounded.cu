@@ -1,0 +1,34 @@
+// CSR or BSR times vector with sums that are rounded to the format of the result, of 16 bits, after each term: 8 lanes for each row, which
+// add the terms that the 8 partial sums of the host do. For comparison with codes that compute so, not for speed: one kernel that learns all
+// formats at run time.
+#include "finish.h"
+
+constexpr int PARTIAL_SUMS = 8;
+
+KERNEL(rounded_sums, i64 rows, i32 br, i32 bc, In<i64> offsets, In<i32> columns, i32 storage, Any values, i32 vector,
+       Any x, Finish f) {
+    const i64 row = global_index() / PARTIAL_SUMS;
+    const int lane = thread_index() % PARTIAL_SUMS;
+    f32 sum = 0;
+    if (row < rows) {
+        const i64 start = offsets[row / br];
+        const i64 terms = (offsets[row / br + 1] - start) * bc;
+        for (i64 t = lane; t < terms; t += PARTIAL_SUMS) {
+            const i64 k = start + t / bc;
+            const i64 c = t % bc;
+            const f32 value = load_any<f32>(values, storage, (k * br + row % br) * bc + c);
+            const i64 column = static_cast<i64>(columns[k]) * bc + c;
+            sum = rounded(f.format, sum + value * load_any<f32>(x, vector, column));
+        }
+    }
+    const int base = thread_index() % WARP - lane;
+    f32 total = 0;
+    for (int i = 0; i < PARTIAL_SUMS; ++i) {
+        total = rounded(f.format, total + shuffle(sum, base + i));
+    }
+    f64 share = 0.0;
+    if (row < rows && lane == 0) {
+        share = finish(f, row, total);
+    }
+    finish_block(f, share);
+}
