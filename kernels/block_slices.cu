@@ -101,7 +101,7 @@ DEVICE void block_slices(i64 rows, int br, int bc, int units, const In<i64> &sta
 }
 
 #define BLOCK_SLICES_COLUMNS(S, X, A, BC) \
-    KERNEL(block_slices##BC##_##S##_##X##_##A, i64 rows, i32 br, i32 bc, i32 units, In<i64> starts, In<i32> bases, \
+    KERNEL_OF(BC == 3 ? 0 : 1, block_slices##BC##_##S##_##X##_##A, i64 rows, i32 br, i32 bc, i32 units, In<i64> starts, In<i32> bases, \
            In<u16> offsets, In<S> values, In<i32> order, In<X> x, Finish f) { \
         block_slices<BC, S, X, A>(rows, br, bc, units, starts, bases, offsets, values, order, x, f); \
     }

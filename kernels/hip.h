@@ -3,6 +3,7 @@
 #pragma once
 
 #define DEVICE __attribute__((device, always_inline)) inline
+#define KERNEL_OF(blocks, name, ...) KERNEL(name, __VA_ARGS__)
 #define KERNEL(name, ...) \
     extern "C" __attribute__((global)) void __attribute__((amdgpu_flat_work_group_size(BLOCK, BLOCK))) name(__VA_ARGS__)
 #define SHARED(type, name, count) __attribute__((shared)) static type name[count]
@@ -85,6 +86,8 @@ template <class T> struct Out {
     T *data;
     i64 len;
     DEVICE T &operator[](i64 i) const { return data[i]; }
+    template <int N> DEVICE Pack<T, N> pack(i64 i) const { return *reinterpret_cast<const Pack<T, N> *>(data + i); }
+    template <int N> DEVICE void put(i64 i, const Pack<T, N> &v) const { *reinterpret_cast<Pack<T, N> *>(data + i) = v; }
 };
 
 DEVICE int thread_index() { return static_cast<int>(__builtin_amdgcn_workitem_id_x()); }

@@ -12,8 +12,10 @@
 #include <cuda_fp16.h>
 
 #define DEVICE __device__ __forceinline__
-// One block at least on each multiprocessor: left to itself the compiler saves registers until eight fit, and has too few loads under way.
-#define KERNEL(name, ...) extern "C" __global__ void __launch_bounds__(BLOCK, 1) name(__VA_ARGS__)
+// A kernel of which this many blocks at least are to fit on a multiprocessor. Left to itself (0) the compiler saves registers until eight do,
+// which leaves too few loads of wide values under way.
+#define KERNEL_OF(blocks, name, ...) extern "C" __global__ void __launch_bounds__(BLOCK, blocks) name(__VA_ARGS__)
+#define KERNEL(name, ...) KERNEL_OF(1, name, __VA_ARGS__)
 #define SHARED(type, name, count) __shared__ type name[count]
 #define UNROLL _Pragma("unroll")
 
@@ -94,6 +96,9 @@ template <class T> struct Out {
     T *data;
     i64 len;
     DEVICE T &operator[](i64 i) const { return data[i]; }
+    // N from i on, at an address that is a multiple of their size.
+    template <int N> DEVICE Pack<T, N> pack(i64 i) const { return *reinterpret_cast<const Pack<T, N> *>(data + i); }
+    template <int N> DEVICE void put(i64 i, const Pack<T, N> &v) const { *reinterpret_cast<Pack<T, N> *>(data + i) = v; }
 };
 
 DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
@@ -173,6 +178,44 @@ DEVICE void store(const Any &x, int format, i64 i, f32 v) {
         x.out<bf16>()[i] = to_bf16(v);
     } else {
         x.out<f32>()[i] = v;
+    }
+}
+
+// The same for N neighbours from i on, at an address that is a multiple of their size.
+template <int N, class T, class A> DEVICE void load_pack(const Any &x, i64 i, A *to) {
+    const Pack<T, N> pack = x.out<T>().template pack<N>(i);
+    UNROLL
+    for (int k = 0; k < N; ++k) {
+        to[k] = As<A>::of(pack.of[k]);
+    }
+}
+template <int N, class T, class A> DEVICE void store_pack(const Any &x, i64 i, const A *from) {
+    Pack<T, N> pack;
+    UNROLL
+    for (int k = 0; k < N; ++k) {
+        pack.of[k] = As<T>::of(from[k]);
+    }
+    x.out<T>().put(i, pack);
+}
+template <int N, class A> DEVICE void load_packs(const Any &x, int format, i64 i, A *to) {
+    if (format == F64) {
+        load_pack<N, f64>(x, i, to);
+    } else if (format == F32) {
+        load_pack<N, f32>(x, i, to);
+    } else if (format == F16) {
+        load_pack<N, f16>(x, i, to);
+    } else {
+        load_pack<N, bf16>(x, i, to);
+    }
+}
+template <int N> DEVICE void store_packs(const Any &x, int, i64 i, const f64 *from) { store_pack<N, f64>(x, i, from); }
+template <int N> DEVICE void store_packs(const Any &x, int format, i64 i, const f32 *from) {
+    if (format == F32) {
+        store_pack<N, f32>(x, i, from);
+    } else if (format == F16) {
+        store_pack<N, f16>(x, i, from);
+    } else {
+        store_pack<N, bf16>(x, i, from);
     }
 }
 

@@ -163,6 +163,7 @@ template <class T> struct SharedArray {
 
 } // namespace sim
 
+#define KERNEL_OF(blocks, name, ...) KERNEL(name, __VA_ARGS__)
 #define KERNEL(name, ...) \
     static void name(__VA_ARGS__); \
     static sim::Entry entry_of_##name = sim::entry(#name, name); \
@@ -210,6 +211,12 @@ template <class T> struct Out {
             sim::stop("a write", i, len);
         }
         return data[i];
+    }
+    template <int N> Pack<T, N> pack(i64 i) const { return In<T>{data, len}.template pack_once<N>(i); }
+    template <int N> void put(i64 i, const Pack<T, N> &v) const {
+        for (int k = 0; k < N; ++k) {
+            (*this)[i + k] = v.of[k];
+        }
     }
 };
 

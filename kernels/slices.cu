@@ -6,11 +6,14 @@
 // Threads that share a slice.
 constexpr int GROUP = 32;
 
-// Neighbouring rows of a thread. Narrow values are read in pairs or fours, so that enough bytes are under way.
-template <class S, class O> constexpr int ROWS = sizeof(S) == 2 && sizeof(O) == 1 ? 4 : 2;
+// Neighbouring rows of a thread. Narrow values are read in fours where sums are short, so that enough bytes are under way.
+template <class S, class O, class A> constexpr int ROWS = sizeof(S) == 2 && sizeof(O) == 1 && sizeof(A) == 4 ? 4 : 2;
 
 // Slots whose loads are under way at the same time; with more of them fewer threads fit.
-template <class S, class O> constexpr int BATCH = sizeof(S) == 8 || ROWS<S, O> == 4 ? 4 : 2;
+template <class S, class O, class A> constexpr int BATCH = sizeof(S) >= 4 || ROWS<S, O, A> == 4 ? 4 : 2;
+
+// Blocks that fit on a multiprocessor at least, as for KERNEL_OF.
+template <class S> constexpr int FIT = sizeof(S) == 8 ? 5 : 0;
 
 // Adds N slots from k on to the sums of R rows from r on, which begin a slot's part of a thread. All arrays begin at the slice.
 template <int N, int R, class S, class O, class X, class A>
@@ -62,7 +65,7 @@ DEVICE void add_all(int first, int end, int r, const In<i32> &bases, const In<O>
 template <class S, class O, class X, class A>
 DEVICE void slices(i64 rows, const In<i64> &starts, const In<i32> &bases, const In<O> &offsets, const In<S> &values,
                    const In<i32> &order, const In<X> &x, const Finish &f) {
-    constexpr int R = ROWS<S, O>;
+    constexpr int R = ROWS<S, O, A>;
     constexpr int HEIGHT = GROUP * R;
     const int r = thread_index() % GROUP * R;
     const i64 slice = global_index() / GROUP;
@@ -70,22 +73,26 @@ DEVICE void slices(i64 rows, const In<i64> &starts, const In<i32> &bases, const 
     if (slice * HEIGHT < rows) {
         const i64 start = starts[slice];
         const int count = static_cast<int>(starts[slice + 1] - start);
-        add_all<BATCH<S, O>, R>(0, count, r, bases.from(start), offsets.from(start * HEIGHT),
+        add_all<BATCH<S, O, A>, R>(0, count, r, bases.from(start), offsets.from(start * HEIGHT),
                                 values.from(start * HEIGHT), x, sums);
     }
     f64 share = 0.0;
-    UNROLL
-    for (int q = 0; q < R; ++q) {
-        const i64 row = slice * HEIGHT + r + q;
-        if (row < rows) {
-            share += finish(f, order.len > 0 ? order[row] : row, sums[q]);
+    const i64 row = slice * HEIGHT + r;
+    if (f.packed && order.len == 0 && row + R <= rows) {
+        share = finish_rows<R>(f, row, sums);
+    } else {
+        UNROLL
+        for (int q = 0; q < R; ++q) {
+            if (row + q < rows) {
+                share += finish(f, order.len > 0 ? order[row + q] : row + q, sums[q]);
+            }
         }
     }
     finish_block(f, share);
 }
 
 #define SLICES_BITS(S, X, A, BITS) \
-    KERNEL(slices##BITS##_##S##_##X##_##A, i64 rows, In<i64> starts, In<i32> bases, In<u##BITS> offsets, In<S> values, \
+    KERNEL_OF(FIT<S>, slices##BITS##_##S##_##X##_##A, i64 rows, In<i64> starts, In<i32> bases, In<u##BITS> offsets, In<S> values, \
            In<i32> order, In<X> x, Finish f) { \
         slices<S, u##BITS, X, A>(rows, starts, bases, offsets, values, order, x, f); \
     }

@@ -124,8 +124,45 @@ macro_rules! number {
 number!(f64, F64, 0.0, identity, identity, f64, identity, identity);
 number!(f32, F32, 0.0, (|v: f64| v as f32), f64::from, f32, identity, identity);
 // By way of f32, which processors convert and software converts alike.
-number!(f16, F16, f16::ZERO, (|v: f64| f16::from_f32(v as f32)), f16::to_f64, f32, f16::to_f32, f16::from_f32);
+number!(
+    f16,
+    F16,
+    f16::ZERO,
+    (|v: f64| narrow_f16(v as f32)),
+    (|v| f64::from(widen_f16(v))),
+    f32,
+    widen_f16,
+    narrow_f16
+);
 number!(bf16, BF16, bf16::ZERO, (|v: f64| bf16::from_f32(v as f32)), bf16::to_f64, f32, bf16::to_f32, bf16::from_f32);
+
+/// The same number in f32. Without calls and branches, so that loops over many are done in registers on any processor.
+#[inline(always)]
+fn widen_f16(value: f16) -> f32 {
+    let bits = u32::from(value.to_bits());
+    let size = (bits & 0x7FFF) << 13;
+    // Exponents count from 15 there and from 127 here; those of infinity and NaN are the largest in both.
+    let normal = size + (112 << 23) + if size >= 0x1F << 23 { 112 << 23 } else { 0 };
+    // Subnormal numbers count multiples of 2^-24: behind a leading one they are the last bits of a number above 2^-14.
+    let smallest = 113 << 23;
+    let subnormal = (f32::from_bits(size + smallest) - f32::from_bits(smallest)).to_bits();
+    f32::from_bits((bits & 0x8000) << 16 | if size < 1 << 23 { subnormal } else { normal })
+}
+
+/// The nearest number in f16, in the middle the even one. As [`widen_f16`] for many.
+#[inline(always)]
+fn narrow_f16(value: f32) -> f16 {
+    let bits = value.to_bits();
+    let size = bits & 0x7FFF_FFFF;
+    // Just below half of the last bit that stays, and the rest of it where that bit is odd; a carry goes into the exponent.
+    let normal = (size.wrapping_sub(112 << 23).wrapping_add(0xFFF + (size >> 13 & 1))) >> 13;
+    // The last bit of numbers from 1/2 to 1 is 2^-24, which is what subnormal numbers count: the addition rounds.
+    let subnormal = (f32::from_bits(size) + 0.5).to_bits().wrapping_sub(0.5_f32.to_bits());
+    let special = if size > 0x7F80_0000 { 0x7E00 } else { 0x7C00 };
+    let narrow = if size < 113 << 23 { subnormal } else { normal };
+    let narrow = if size >= 143 << 23 { special } else { narrow };
+    f16::from_bits(((bits >> 16 & 0x8000) | narrow) as u16)
+}
 
 /// A vector of either type, to read.
 pub enum SliceRef<'a> {
@@ -253,6 +290,21 @@ mod tests {
             let (h, b) = (f16::from_f64(value), bf16::from_f64(value));
             prop_assert!(!h.is_finite() || (h.to_f64() - value).abs() <= value.abs() / 2048.0 + 3e-8);
             prop_assert!((b.to_f64() - value).abs() <= value.abs() / 256.0);
+        }
+    }
+
+    #[test]
+    fn f16_is_converted_as_the_standard_says() {
+        for bits in 0..=u16::MAX {
+            let value = f16::from_bits(bits);
+            let (wide, expected) = (widen_f16(value), f16::to_f32(value));
+            assert!(wide.to_bits() == expected.to_bits() || (wide.is_nan() && expected.is_nan()), "{bits:#x}");
+        }
+        // Every number of f16, those in the middle between two, and their neighbours.
+        for bits in (0..=u32::MAX >> 12).flat_map(|high| [high << 12, (high << 12) + 1, (high << 12).wrapping_sub(1)]) {
+            let value = f32::from_bits(bits);
+            let (narrow, expected) = (narrow_f16(value), f16::from_f32(value));
+            assert!(narrow.to_bits() == expected.to_bits() || (narrow.is_nan() && expected.is_nan()), "{bits:#x}");
         }
     }
 

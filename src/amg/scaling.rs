@@ -7,7 +7,7 @@
 use crate::error::{Result, fail, try_vec};
 use crate::host::{diagonal, par};
 use crate::scalar::{Number, Scalar};
-use crate::sparse::{CsrView, SharedCsr};
+use crate::sparse::{Block, CsrView, SharedCsr};
 use std::sync::Arc;
 
 /// Scaled diagonals are between half and twice 4 to this power, unless a row is far from diagonally dominant: large enough that entries 2^-24
@@ -37,8 +37,11 @@ pub(super) fn factors<T: Scalar>(a: &SharedCsr<T>, scaling: &str) -> Result<Opti
         },
         "equilibrate" => by_largest(&a)?,
         _ => match by_diagonal(&a)? {
-            Ok(s) if largest_scaled(&a, &s) <= FAR_ABOVE => s,
-            _ => by_largest(&a)?,
+            Ok(s) => match largest_scaled(&a, &s) {
+                largest if largest <= FAR_ABOVE => return Ok(Some(lift(s, largest))),
+                _ => by_largest(&a)?,
+            },
+            Err(_) => by_largest(&a)?,
         },
     };
     if let Some(i) = s.iter().position(|s| !s.is_normal()) {
@@ -47,7 +50,8 @@ pub(super) fn factors<T: Scalar>(a: &SharedCsr<T>, scaling: &str) -> Result<Opti
             "row {i} cannot be scaled for 16-bit storage, its entries are beyond the range of f64; store this level in f32"
         );
     }
-    Ok(Some(lift(&a, s)))
+    let largest = largest_scaled(&a, &s);
+    Ok(Some(lift(s, largest)))
 }
 
 /// Powers of two near the root of the diagonal, or the first row whose diagonal is not positive.
@@ -88,26 +92,49 @@ fn power_near_root(value: f64) -> f64 {
 
 /// The largest absolute value of the scaled matrix.
 fn largest_scaled<T: Scalar>(a: &CsrView<'_, T>, s: &[f64]) -> f64 {
-    let (br, bc) = (a.block.rows, a.block.cols);
     let inverse: Vec<f64> = s.iter().map(|s| 1.0 / s).collect();
     let largest = par::map_ranges(a.rows, par::ROW_GRAIN, |range| {
         let mut largest = 0.0_f64;
         for i in range {
-            for (j, block) in a.row(i) {
-                for (e, v) in block.iter().enumerate() {
-                    largest = largest.max(v.to_f64().abs() * inverse[i * br + e / bc] * inverse[j * bc + e % bc]);
-                }
-            }
+            each_scaled(a, i, &|i| inverse[i], &|j| inverse[j], |_, value| largest = largest.max(value.abs()));
         }
         largest
     });
     largest.into_iter().fold(0.0, f64::max)
 }
 
-/// The factors, made smaller by one power of two so that scaled entries become larger.
-fn lift<T: Scalar>(a: &CsrView<'_, T>, mut s: Vec<f64>) -> Vec<f64> {
-    let largest = largest_scaled(a, &s).max(1.0);
-    let lift = LIFT.min(((HIGHEST - largest.log2()) / 2.0).floor() as i32);
+/// Calls `put` for every value of block row i, multiplied by the factors of its row and column, with its place in the block row.
+#[inline(always)]
+fn each_scaled<T: Scalar>(
+    a: &CsrView<'_, T>,
+    i: usize,
+    left: &impl Fn(usize) -> f64,
+    right: &impl Fn(usize) -> f64,
+    mut put: impl FnMut(usize, f64),
+) {
+    let (br, bc) = (a.block.rows, a.block.cols);
+    let first = a.row_range(i).start;
+    if a.block == Block::SCALAR {
+        let left = left(i);
+        for k in a.row_range(i) {
+            put(k - first, a.values[k].to_f64() * left * right(a.col(k)));
+        }
+        return;
+    }
+    for r in 0..br {
+        let left = left(i * br + r);
+        for k in a.row_range(i) {
+            let j = a.col(k) * bc;
+            for (c, v) in a.block_at(k)[r * bc..][..bc].iter().enumerate() {
+                put((k - first) * br * bc + r * bc + c, v.to_f64() * left * right(j + c));
+            }
+        }
+    }
+}
+
+/// The factors, made smaller by one power of two so that scaled entries, of which the largest is `largest`, become larger.
+fn lift(mut s: Vec<f64>, largest: f64) -> Vec<f64> {
+    let lift = LIFT.min(((HIGHEST - largest.max(1.0).log2()) / 2.0).floor() as i32);
     let shift = f64::from(-lift).exp2();
     par::for_each_mut(&mut s, par::GRAIN, |_, s| s.iter_mut().for_each(|s| *s *= shift));
     s
@@ -120,17 +147,15 @@ pub(super) fn apply<T: Scalar>(
     right: impl Fn(usize) -> f64 + Sync,
 ) -> Result<SharedCsr<T>> {
     let view = a.view();
-    let (br, bc) = (view.block.rows, view.block.cols);
+    let len = view.block.len();
     let mut values = try_vec(view.entries(), T::ZERO)?;
     let offsets = par::offsets_from_counts((0..view.rows).map(|i| view.row_range(i).len() as i64).collect());
-    par::for_each_segment_mut(&mut values, &offsets, br * bc, par::ROW_GRAIN, |range, values| {
-        let mut to = values.chunks_exact_mut(br * bc);
+    par::for_each_segment_mut(&mut values, &offsets, len, par::ROW_GRAIN, |range, values| {
+        let mut values = values;
         for i in range {
-            for ((j, from), to) in view.row(i).zip(&mut to) {
-                for (e, (to, from)) in to.iter_mut().zip(from).enumerate() {
-                    *to = T::from_f64(from.to_f64() * left(i * br + e / bc) * right(j * bc + e % bc));
-                }
-            }
+            let (row, rest) = values.split_at_mut(view.row_range(i).len() * len);
+            values = rest;
+            each_scaled(&view, i, &left, &right, |place, value| row[place] = T::from_f64(value));
         }
     });
     Ok(SharedCsr { structure: Arc::clone(&a.structure), values: Arc::new(values) })

@@ -4,7 +4,7 @@
 use super::csr;
 use super::slices::Plan;
 use crate::error::Result;
-use crate::scalar::Number;
+use crate::scalar::{Number, Precision};
 use crate::sparse::{Block, CsrView};
 
 /// Formats that a matrix can have.
@@ -23,6 +23,10 @@ const CSR: f64 = 1.2;
 /// Bytes that an order of the rows costs each of them beside its own: results are written one by one.
 const SCATTER: f64 = 8.0;
 
+/// Bytes of scalar rows in another order count this much where there are few rows: their neighbours' columns are not in the cache any more, and
+/// products wait for those rather than for values.
+const APART: f64 = 1.25;
+
 /// A matrix whose padding is below this share needs no better plan.
 const GOOD: f64 = 1.04;
 
@@ -30,8 +34,8 @@ const GOOD: f64 = 1.04;
 const FEW: usize = 1 << 13;
 
 impl Format {
-    /// The format with the lowest estimate.
-    pub fn of<S: Number>(a: &CsrView<'_, S>) -> Result<Format> {
+    /// The format with the lowest estimate, for sums of this format.
+    pub fn of<S: Number>(a: &CsrView<'_, S>, sums: Precision) -> Result<Format> {
         let (rows, entries) = (a.scalar_rows(), a.entries());
         if rows < FEW {
             return Ok(Format::Csr);
@@ -46,19 +50,20 @@ impl Format {
             }
         };
         if a.block == Block::SCALAR && Plan::is_wide(a) {
-            let plan = Plan::new(a, 8, false)?;
+            let plan = Plan::new(a, sums, 8, false)?;
             let cost = bytes(&plan);
             offer(cost, Format::Slices8(plan));
             if cost < least(1) {
                 return Ok(best.1);
             }
         }
-        let plan = Plan::new(a, 16, false)?;
+        let plan = Plan::new(a, sums, 16, false)?;
         let cost = bytes(&plan);
         offer(cost, Format::Slices16(plan));
         if cost >= least(2) {
-            let plan = Plan::new(a, 16, true)?;
-            let cost = bytes(&plan) + SCATTER * rows as f64;
+            let plan = Plan::new(a, sums, 16, true)?;
+            let few = a.block == Block::SCALAR && !Plan::is_wide(a);
+            let cost = if few { APART } else { 1.0 } * (bytes(&plan) + SCATTER * rows as f64);
             offer(cost, Format::Slices16(plan));
         }
         Ok(best.1)

@@ -35,7 +35,7 @@ impl Place for Gpu {
         if sums == Sums::Rounded && !Y::PRECISION.is_scalar() {
             return Ok(Box::new(Placed(Rounded::new(self, &a)?)));
         }
-        Ok(match Format::of(&a)? {
+        Ok(match Format::of(&a, <Y::Wide as Number>::PRECISION)? {
             Format::Csr if a.block == Block::SCALAR => Box::new(Placed(Csr::new::<X, Y>(self, &a)?)),
             Format::Csr => Box::new(Placed(Csr::new::<X, Y>(self, &a.to_scalar()?.view())?)),
             Format::Slices8(plan) => Box::new(Placed(Slices::<S, u8>::new::<X, Y>(self, &a, &plan)?)),

@@ -25,6 +25,8 @@ pub struct Finish {
     format: i32,
     diagonal: i32,
     summed: i32,
+    packed: i32,
+    reserved: i32,
     alpha: f64,
     beta: f64,
     b: View,
@@ -44,6 +46,8 @@ impl Finish {
             format: tag::<Y>(),
             diagonal: 0,
             summed: 0,
+            packed: 0,
+            reserved: 0,
             alpha: 1.0,
             beta: 0.0,
             b: none,
@@ -142,6 +146,9 @@ impl<X: Number, Y: Number, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
     }
 }
 
+/// Bytes of the largest pack of neighbouring rows in `kernels/finish.h`; vectors of the caller may begin anywhere.
+const PACK: u64 = 32;
+
 /// A matrix as an operator.
 pub(super) struct Placed<P>(pub P);
 
@@ -153,6 +160,8 @@ impl<P> Placed<P> {
         let (rows, cols) = self.0.shape();
         assert!(x.len() == cols && finish.y.len == rows as i64);
         self.0.gpu().failed()?;
-        self.0.run(x, finish)
+        let together = [finish.b, finish.d, finish.w, finish.y, finish.z].iter().fold(0, |all, v| all | v.address);
+        let packed = i32::from(together % PACK == 0);
+        self.0.run(x, &Finish { packed, ..*finish })
     }
 }

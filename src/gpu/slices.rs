@@ -76,12 +76,12 @@ impl Form {
     }
 
     /// Rows of a slice, as in the kernels: values and offsets of narrow formats are read several at once.
-    fn height(self, storage: Precision, bits: usize) -> usize {
+    fn height(self, storage: Precision, sums: Precision, bits: usize) -> usize {
         GROUP
-            * match (self, storage.bytes(), bits) {
-                (Form::Rows, 2, 8) => 4,
+            * match (self, storage.bytes(), sums.bytes(), bits) {
+                (Form::Rows, 2, 4, 8) => 4,
                 (Form::Rows, ..) => 2,
-                (Form::Blocks(_), 2, _) => 2,
+                (Form::Blocks(_), 2, ..) => 2,
                 _ => 1,
             }
     }
@@ -99,10 +99,10 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// For offsets of this many bits; `sorted` orders the rows by length inside of each window.
-    pub fn new<S: Number>(a: &CsrView<'_, S>, bits: usize, sorted: bool) -> Result<Plan> {
+    /// For sums of this format and offsets of this many bits; `sorted` orders the rows by length inside of each window.
+    pub fn new<S: Number>(a: &CsrView<'_, S>, sums: Precision, bits: usize, sorted: bool) -> Result<Plan> {
         let form = Form::of(a.rows, a.block, a.nnz());
-        Plan::with_form(a, form, bits, sorted)
+        Plan::with_form(a, form, sums, bits, sorted)
     }
 
     /// Whether a matrix has rows enough for the kernel that knows offsets of 8 bits.
@@ -111,8 +111,14 @@ impl Plan {
     }
 
     /// As [`Plan::new`], for one of the kernels.
-    pub fn with_form<S: Number>(a: &CsrView<'_, S>, form: Form, bits: usize, sorted: bool) -> Result<Plan> {
-        let height = form.height(S::PRECISION, bits);
+    pub fn with_form<S: Number>(
+        a: &CsrView<'_, S>,
+        form: Form,
+        sums: Precision,
+        bits: usize,
+        sorted: bool,
+    ) -> Result<Plan> {
+        let height = form.height(S::PRECISION, sums, bits);
         let order = if sorted { Some(by_length(a)?) } else { None };
         let mut plan = Plan { form, bits, height, order, starts: Vec::new() };
         let mut counts = try_vec(a.rows.div_ceil(height), 0_i64)?;
@@ -321,7 +327,7 @@ mod tests {
     fn a_stencil_needs_as_many_slots_as_it_has_entries() {
         // 64 rows in a direction: a slice is a line.
         let a = gallery::poisson7(64, 8, 8).unwrap();
-        let plan = Plan::with_form(&a.view(), Form::Rows, 8, false).unwrap();
+        let plan = Plan::with_form(&a.view(), Form::Rows, Precision::F64, 8, false).unwrap();
         let widths: Vec<i64> = plan.starts.windows(2).map(|w| w[1] - w[0]).collect();
         assert!(widths.iter().all(|w| *w <= 7), "{widths:?}");
         assert!(widths.contains(&7));
@@ -333,7 +339,7 @@ mod tests {
         // Three rows, of which the second has a column that 8 bits do not reach, and the third has none.
         let a = Csr::from_triplets(3, 1000, &[(0, 10, 1.0), (0, 20, 2.0), (1, 400, 3.0)]).unwrap();
         let slots = |bits| {
-            let plan = Plan::with_form(&a.view(), Form::Shared(1), bits, false).unwrap();
+            let plan = Plan::with_form(&a.view(), Form::Shared(1), Precision::F64, bits, false).unwrap();
             let mut slots = Vec::new();
             plan.each_slot(&a.view(), 0, |base, taken| slots.push((base, taken[0], taken[1], taken[2])));
             slots
@@ -350,7 +356,7 @@ mod tests {
             triplets.extend((0..if i % 2 == 0 { 20 } else { 1 }).map(|c| (i, c, 1.0)));
         }
         let a = Csr::from_triplets(256, 20, &triplets).unwrap();
-        let slots = |sorted| Plan::with_form(&a.view(), Form::Shared(1), 16, sorted).unwrap().slots();
+        let slots = |sorted| Plan::with_form(&a.view(), Form::Shared(1), Precision::F64, 16, sorted).unwrap().slots();
         assert_eq!((slots(false), slots(true)), (8 * 20, 4 * 20 + 4));
         assert_eq!(by_length(&a.view()).unwrap()[..3], [0, 2, 4]);
     }

@@ -302,7 +302,7 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
     let mut formats: Vec<Box<dyn Operator<Gpu, X, Y>>> =
         vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
     for sorted in [false, true] {
-        let plan = |form, bits| Plan::with_form(&a, form, bits, sorted).unwrap();
+        let plan = |form, bits| Plan::with_form(&a, form, <Y::Wide as Number>::PRECISION, bits, sorted).unwrap();
         let wide = |plan: &Plan| Box::new(Placed(Slices::<S, u16>::new::<X, Y>(gpu, &a, plan).unwrap()));
         if a.block == Block::SCALAR {
             let narrow = plan(Form::Rows, 8);
@@ -346,6 +346,11 @@ fn compare<X: Number, Y: Number>(
     here.residual(&b, &x, &mut expected).unwrap();
     there.residual(&there_b, &there_x, &mut result).unwrap();
     close(&download(gpu, &result), &expected, scale, &format!("residual, {what}"));
+    // A vector that begins at an odd element, as a caller's may.
+    let longer: Vec<Y> = std::iter::once(Y::ZERO).chain(b.iter().copied()).collect();
+    let longer = gpu.upload(&longer).unwrap();
+    there.residual(&longer.piece(1, rows), &there_x, &mut result).unwrap();
+    close(&download(gpu, &result), &expected, scale, &format!("residual of a shifted vector, {what}"));
     let alpha = Y::Wide::from_f64(-0.5);
     host().add_product(here, alpha, &x, &b, &mut expected).unwrap();
     gpu.add_product(there, alpha, &there_x, &there_b, &mut result).unwrap();
@@ -365,7 +370,7 @@ fn fused<V: Scalar, S: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[
     let mut formats: Vec<Box<dyn Operator<Gpu, V>>> =
         vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
     for form in forms {
-        let plan = Plan::with_form(&matrix.view(), *form, 16, true).unwrap();
+        let plan = Plan::with_form(&matrix.view(), *form, <V as Number>::Wide::PRECISION, 16, true).unwrap();
         formats.push(Box::new(Placed(Slices::<S, u16>::new::<V, V>(gpu, &matrix.view(), &plan).unwrap())));
     }
     for there in formats {

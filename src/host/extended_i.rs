@@ -25,21 +25,20 @@ pub fn interpolate<T: Scalar>(
 ) -> Result<Csr<T>> {
     assert_eq!(a.block, Block::SCALAR);
     let count = only.map_or(a.rows, <[u32]>::len);
-    let (number, coarse_count) = coarse_numbers(coarse)?;
+    let level = Level::new(a, s, coarse)?;
     let pattern = pattern.map(|p| p.view::<T>(&[]));
-    let positive = positive_diagonals(a)?;
     let (offsets, columns, values) = rows::build(count, 1, |range, out| {
-        let mut row = Row::new(a.rows)?;
+        let mut row = Row::new(level.coarse_count)?;
         for at in range {
             let i = only.map_or(at, |only| only[at] as usize);
             if coarse[i] {
-                out.columns.push(number[i]);
+                out.columns.push(level.number[i]);
                 out.values.push(T::ONE);
             } else {
-                row.compute(a, s, coarse, &positive, i);
+                row.compute(&level, i);
                 match &pattern {
-                    Some(p) => row.keep_columns(p.row_range(at).map(|k| p.col(k) as i32), &number),
-                    None => row.truncate(truncation, &number),
+                    Some(p) => row.keep_columns(p.row_range(at).map(|k| p.col(k) as i32)),
+                    None => row.truncate(truncation),
                 }
                 out.columns.extend(row.kept.iter().map(|k| k.0));
                 out.values.extend(row.kept.iter().map(|k| k.1));
@@ -48,7 +47,56 @@ pub fn interpolate<T: Scalar>(
         }
         Ok(())
     })?;
-    Ok(Csr { rows: count, cols: coarse_count, block: Block::SCALAR, offsets, columns, values })
+    Ok(Csr { rows: count, cols: level.coarse_count, block: Block::SCALAR, offsets, columns, values })
+}
+
+/// What all rows are computed from.
+struct Level<'a, T> {
+    a: &'a CsrView<'a, T>,
+    s: &'a Graph,
+    coarse: &'a [bool],
+    /// Number of each coarse unknown on the coarse level.
+    number: Vec<i32>,
+    coarse_count: usize,
+    positive: Vec<bool>,
+    /// For each fine unknown k its coarse l with ā_kl, as far as k depends strongly on l or that is not 0: the number of l where it does, and
+    /// where not, that number with all bits inverted. Every neighbour of k asks for them, and they are a small part of its row.
+    couplings: rows::Pieces<T>,
+}
+
+impl<'a, T: Scalar> Level<'a, T> {
+    fn new(a: &'a CsrView<'a, T>, s: &'a Graph, coarse: &'a [bool]) -> Result<Level<'a, T>> {
+        let (number, coarse_count) = coarse_numbers(coarse)?;
+        let positive = positive_diagonals(a)?;
+        let couplings = rows::pieces(a.rows, 1, |range, out| {
+            for k in range {
+                let mut strong = s.row(k).iter().peekable();
+                for at in if coarse[k] { 0..0 } else { a.row_range(k) } {
+                    let (l, v) = (a.col(at), a.values[at]);
+                    let is_strong = strong.next_if(|next| **next as usize == l).is_some();
+                    let counts = (v < T::ZERO) == positive[k];
+                    if coarse[l] && (is_strong || counts) {
+                        out.columns.push(if is_strong { number[l] } else { !number[l] });
+                        out.values.push(if counts { v } else { T::ZERO });
+                    }
+                }
+                out.end_row();
+            }
+            Ok(())
+        })?;
+        Ok(Level { a, s, coarse, number, coarse_count, positive, couplings })
+    }
+
+    /// ā_ki.
+    fn back(&self, k: usize, i: usize) -> T {
+        let range = self.a.row_range(k);
+        let columns = &self.a.columns[range.clone()];
+        let column = i as i32 + self.a.base;
+        // Rows need not ascend.
+        let at = columns.binary_search(&column).ok().or_else(|| columns.iter().position(|c| *c == column));
+        let v = at.map_or(T::ZERO, |at| self.a.values[range.start + at]);
+        if (v < T::ZERO) == self.positive[k] { v } else { T::ZERO }
+    }
 }
 
 /// Number of each coarse unknown on the coarse level (unspecified for fine ones), and how many there are.
@@ -73,42 +121,40 @@ pub fn positive_diagonals<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<bool>> {
     Ok(positive)
 }
 
-/// Scratch space for one row.
+/// Scratch space for one row. Coarse unknowns have their numbers on the coarse level.
 struct Row<T> {
     /// Position in `members` plus one, 0 outside of Ĉ_i.
     place: Vec<u32>,
     /// Ĉ_i.
-    members: Vec<u32>,
+    members: Vec<i32>,
+    /// Those of the members from 1 on; the first takes what belongs to none.
     weights: Vec<T>,
-    /// Place and ā_kl of the members that one strong fine neighbour k is coupled to.
-    shares: Vec<(u32, T)>,
     /// Coarse column and weight of what stays, ascending.
     kept: Vec<(i32, T)>,
 }
 
 impl<T: Scalar> Row<T> {
-    fn new(rows: usize) -> Result<Row<T>> {
-        let (members, weights, shares, kept) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Ok(Row { place: rows::scratch(rows)?, members, weights, shares, kept })
+    fn new(coarse_count: usize) -> Result<Row<T>> {
+        let (members, weights, kept) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Row { place: rows::scratch(coarse_count)?, members, weights, kept })
     }
 
-    fn compute(&mut self, a: &CsrView<'_, T>, s: &Graph, coarse: &[bool], positive: &[bool], i: usize) {
+    fn compute(&mut self, level: &Level<'_, T>, i: usize) {
+        let Level { a, s, coarse, number, couplings, .. } = level;
         for m in self.members.drain(..) {
             self.place[m as usize] = 0;
         }
         for &j in s.row(i) {
             if coarse[j as usize] {
-                self.add(j as usize);
+                self.add(number[j as usize]);
             } else {
-                for &l in s.row(j as usize) {
-                    if coarse[l as usize] {
-                        self.add(l as usize);
-                    }
+                for &l in couplings.row(j as usize, 1).0.iter().filter(|l| **l >= 0) {
+                    self.add(l);
                 }
             }
         }
         self.weights.clear();
-        self.weights.resize(self.members.len(), T::ZERO);
+        self.weights.resize(self.members.len() + 1, T::ZERO);
         if self.members.is_empty() {
             return;
         }
@@ -120,12 +166,11 @@ impl<T: Scalar> Row<T> {
             let j = a.col(k);
             let value = a.values[k];
             let is_strong = strong.next_if(|next| **next as usize == j).is_some();
-            if j == i {
-                diagonal += value;
-            } else if self.place[j] != 0 {
-                self.weights[self.place[j] as usize - 1] += value;
+            let place = if coarse[j] { self.place[number[j] as usize] } else { 0 };
+            if place != 0 {
+                self.weights[place as usize] += value;
             } else if is_strong {
-                diagonal += self.distribute(a, positive, i, j, value);
+                diagonal += self.distribute(couplings.row(j, 1), level.back(j, i), value);
             } else {
                 diagonal += value;
             }
@@ -136,54 +181,48 @@ impl<T: Scalar> Row<T> {
         }
     }
 
-    fn add(&mut self, j: usize) {
-        if self.place[j] == 0 {
-            self.members.push(j as u32);
-            self.place[j] = self.members.len() as u32;
+    fn add(&mut self, number: i32) {
+        if self.place[number as usize] == 0 {
+            self.members.push(number);
+            self.place[number as usize] = self.members.len() as u32;
         }
     }
 
-    /// Spreads a_ik over Ĉ_i and i in proportion to ā_kl; returns what falls to i.
-    fn distribute(&mut self, a: &CsrView<'_, T>, positive: &[bool], i: usize, k: usize, a_ik: T) -> T {
-        let range = a.row_range(k);
-        let base = a.base;
-        self.shares.clear();
-        let mut own = T::ZERO;
-        let mut sum = T::ZERO;
-        for (c, v) in a.columns[range.clone()].iter().zip(&a.values[range]) {
-            let l = (*c - base) as usize;
-            let place = self.place[l];
-            // The diagonal drops out here: its sign does not differ from its own.
-            if (place != 0 || l == i) && (*v < T::ZERO) == positive[k] {
-                sum += *v;
-                if l == i {
-                    own = *v;
-                } else {
-                    self.shares.push((place, *v));
-                }
-            }
+    /// Spreads a_ik over Ĉ_i and i in proportion to ā_kl, of which ā_ki is `own`; returns what falls to i.
+    fn distribute(&mut self, (columns, values): (&[i32], &[T]), own: T, a_ik: T) -> T {
+        let number = |c: i32| if c < 0 { !c } else { c } as usize;
+        let mut sum = own;
+        for (c, v) in columns.iter().zip(values) {
+            sum += if self.place[number(*c)] != 0 { *v } else { T::ZERO };
         }
         if sum == T::ZERO {
             return a_ik;
         }
         let share = a_ik / sum;
-        for (place, v) in &self.shares {
-            self.weights[*place as usize - 1] += share * *v;
+        for (c, v) in columns.iter().zip(values) {
+            self.weights[self.place[number(*c)] as usize] += share * *v;
         }
         share * own
     }
 
-    /// Keeps the largest weights and scales them so that the row sum stays.
-    fn truncate(&mut self, truncation: Truncation, number: &[i32]) {
-        self.kept.clear();
-        let members = self.members.iter().zip(&self.weights);
-        self.kept.extend(members.filter(|(_, w)| **w != T::ZERO).map(|(m, w)| (number[*m as usize], *w)));
-        truncate::truncate(&mut self.kept, truncation);
+    /// Numbers and weights of the members.
+    fn weights(&self) -> impl Iterator<Item = (i32, T)> + '_ {
+        self.members.iter().copied().zip(self.weights.iter().skip(1).copied())
     }
 
-    fn keep_columns(&mut self, columns: impl Iterator<Item = i32>, number: &[i32]) {
-        let weights = self.members.iter().zip(&self.weights).map(|(m, w)| (number[*m as usize], *w));
-        truncate::keep_columns(&mut self.kept, columns, weights);
+    /// Keeps the largest weights and scales them so that the row sum stays.
+    fn truncate(&mut self, truncation: Truncation) {
+        let mut kept = std::mem::take(&mut self.kept);
+        kept.clear();
+        kept.extend(self.weights().filter(|(_, w)| *w != T::ZERO));
+        truncate::truncate(&mut kept, truncation);
+        self.kept = kept;
+    }
+
+    fn keep_columns(&mut self, columns: impl Iterator<Item = i32>) {
+        let mut kept = std::mem::take(&mut self.kept);
+        truncate::keep_columns(&mut kept, columns, self.weights());
+        self.kept = kept;
     }
 }
 

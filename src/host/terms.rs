@@ -40,8 +40,8 @@ pub struct Terms {
 
 /// The places of some rows.
 enum Piece {
-    /// Scalars in rows of B that mostly have one entry.
-    Ones(Vec<[u8; 1]>),
+    /// Scalars, where every row of B has one entry.
+    Ones(Vec<u8>),
     /// Scalars, each row of B in chunks.
     Chunks(Vec<[u8; CHUNK]>),
     /// Blocks, or scalars in long rows of C.
@@ -113,13 +113,13 @@ impl Terms {
         cols: usize,
     ) -> Result<Terms> {
         let scalar = a.block == Block::SCALAR && block == Block::SCALAR;
-        let ones = b.1.len() < 2 * a.cols;
+        let ones = b.0.windows(2).all(|ends| ends[1] == ends[0] + 1);
         let scratch = rows::Places::new(cols);
         let pieces = par::map_ranges(a.rows, rows::grain(a.rows), |range| {
             let longest = c.0[range.start..=range.end].windows(2).map(|o| (o[1] - o[0]) as usize).max().unwrap_or(0);
             scratch.with(|rows::Place { at, .. }| {
                 Ok(match (scalar && longest <= NOWHERE, ones) {
-                    (true, true) => Piece::Ones(find_chunks(a, b, c, range, at)?),
+                    (true, true) => Piece::Ones(find_in(a, b, c, range, at)?),
                     (true, false) => Piece::Chunks(find_chunks(a, b, c, range, at)?),
                     _ => Piece::Exact(make_places!(longest, find_in(a, b, c, range, at)?)),
                 })
@@ -143,7 +143,7 @@ impl Terms {
         par::for_each_segment_mut(&mut values, c, width, grain, |range, values| {
             let rows = Rows { a, b, c, range: range.clone() };
             let places = match &self.pieces[range.start / grain] {
-                Piece::Ones(places) => return rows.add_scalars(places, values, &finish),
+                Piece::Ones(places) => return rows.add_ones(places, values, &finish),
                 Piece::Chunks(places) => return rows.add_scalars(places, values, &finish),
                 Piece::Exact(places) => places,
             };
@@ -190,23 +190,23 @@ fn find_in<T: Scalar, P: Place>(
 }
 
 /// [`find_in`] with the places of each row of B in chunks.
-fn find_chunks<T: Scalar, const N: usize>(
+fn find_chunks<T: Scalar>(
     a: &CsrView<'_, T>,
     (b_offsets, b_columns): Pattern<'_>,
     (c_offsets, c_columns): Pattern<'_>,
     range: Range<usize>,
     at: &mut [u32],
-) -> Result<Vec<[u8; N]>> {
+) -> Result<Vec<[u8; CHUNK]>> {
     let row_of_b = |j: i32| b_offsets[(j - a.base) as usize] as usize..b_offsets[(j - a.base) as usize + 1] as usize;
     let terms = a.row_range(range.start).start..a.row_range(range.end - 1).end;
-    let mut places = try_capacity(a.columns[terms].iter().map(|j| row_of_b(*j).len().div_ceil(N)).sum())?;
+    let mut places = try_capacity(a.columns[terms].iter().map(|j| row_of_b(*j).len().div_ceil(CHUNK)).sum())?;
     for i in range {
         for (place, j) in c_columns[c_offsets[i] as usize..c_offsets[i + 1] as usize].iter().enumerate() {
             at[*j as usize] = place as u32;
         }
         for j in &a.columns[a.row_range(i)] {
-            for columns in b_columns[row_of_b(*j)].chunks(N) {
-                let mut chunk = [NOWHERE as u8; N];
+            for columns in b_columns[row_of_b(*j)].chunks(CHUNK) {
+                let mut chunk = [NOWHERE as u8; CHUNK];
                 for (place, c) in chunk.iter_mut().zip(columns) {
                     *place = at[*c as usize] as u8;
                 }
@@ -226,14 +226,46 @@ struct Rows<'a, T> {
 }
 
 impl<T: Scalar> Rows<'_, T> {
-    /// [`Rows::add`] for scalars, in short rows: the sums of a row are kept where a place needs no check.
-    fn add_scalars<const N: usize>(
+    /// [`Rows::add_scalars`] where row j of B is its entry j.
+    fn add_ones(&self, mut places: &[u8], mut values: &mut [T], finish: &(impl Fn(usize, &mut [T]) + Sync)) {
+        let Rows { a, b, range, .. } = self;
+        let mut sums = [T::ZERO; NOWHERE + 1];
+        for i in range.clone() {
+            let terms = a.row_range(i);
+            let (now, later) = places.split_at(terms.len());
+            places = later;
+            for ((j, x), place) in a.columns[terms.clone()].iter().zip(&a.values[terms]).zip(now) {
+                sums[*place as usize] += *x * b.values[(*j - a.base) as usize];
+            }
+            values = self.end_row(i, &mut sums, values, finish);
+        }
+    }
+
+    /// Moves the sums of a row to the first of `values` and finishes it; gives the values behind it.
+    #[inline(always)]
+    fn end_row<'v>(
         &self,
-        mut places: &[[u8; N]],
+        i: usize,
+        sums: &mut [T; NOWHERE + 1],
+        values: &'v mut [T],
+        finish: &(impl Fn(usize, &mut [T]) + Sync),
+    ) -> &'v mut [T] {
+        let (row, rest) = values.split_at_mut((self.c[i + 1] - self.c[i]) as usize);
+        for (to, sum) in row.iter_mut().zip(sums) {
+            *to = std::mem::replace(sum, T::ZERO);
+        }
+        finish(i, row);
+        rest
+    }
+
+    /// [`Rows::add`] for scalars, in short rows: the sums of a row are kept where a place needs no check.
+    fn add_scalars(
+        &self,
+        mut places: &[[u8; CHUNK]],
         mut values: &mut [T],
         finish: &(impl Fn(usize, &mut [T]) + Sync),
     ) {
-        let Rows { a, b, c, range } = self;
+        let Rows { a, b, range, .. } = self;
         let mut sums = [T::ZERO; NOWHERE + 1];
         for i in range.clone() {
             let terms = a.row_range(i);
@@ -243,11 +275,11 @@ impl<T: Scalar> Rows<'_, T> {
                 let j = (*j - a.base) as usize;
                 let ends = &b.offsets[j..j + 2];
                 let row = ends[0] as usize..ends[1] as usize;
-                let (now, later) = places.split_at(row.len().div_ceil(N));
+                let (now, later) = places.split_at(row.len().div_ceil(CHUNK));
                 places = later;
-                match b.values.get(row.start..row.start + now.len() * N) {
+                match b.values.get(row.start..row.start + now.len() * CHUNK) {
                     Some(from) => {
-                        for (places, from) in now.iter().zip(from.as_chunks::<N>().0) {
+                        for (places, from) in now.iter().zip(from.as_chunks::<CHUNK>().0) {
                             for (place, y) in places.iter().zip(from) {
                                 sums[*place as usize] += *x * *y;
                             }
@@ -261,12 +293,7 @@ impl<T: Scalar> Rows<'_, T> {
                     }
                 }
             }
-            let (row, rest) = values.split_at_mut((c[i + 1] - c[i]) as usize);
-            values = rest;
-            for (to, sum) in row.iter_mut().zip(&mut sums) {
-                *to = std::mem::replace(sum, T::ZERO);
-            }
-            finish(i, row);
+            values = self.end_row(i, &mut sums, values, finish);
         }
     }
 
@@ -344,7 +371,6 @@ mod tests {
         let blocks = (Block { rows: 2, cols: 3 }, Block { rows: 3, cols: 2 });
         for (rows, cols, longest, (left, right), chunk, bytes_per_term) in [
             (2500, 60, 5, (scalar, scalar), CHUNK, 1),
-            (2500, 60, 2, (scalar, scalar), 1, 1),
             (300, 2000, 30, (scalar, scalar), 1, 2),
             (40, 700, 30, blocks, 1, 2),
             (3, 70_000, 1000, (scalar, scalar), 1, 4),
