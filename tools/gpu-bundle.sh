@@ -11,11 +11,11 @@ release=${CARGO_TARGET_DIR:-target}/release
 
 rm -rf "$folder"
 mkdir -p "$folder"
-# The executables of the tests, whose names have a hash; their profile is optimised, too.
+# The executables of the tests, whose names have a hash, and not that of the program, which is built for them; their profile is optimised, too.
 executable() { # executable NAME ARGUMENTS...
     name=$1
     shift
-    built=$($cargo test --locked --no-run --message-format=json "$@" | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
+    built=$($cargo test --locked --no-run --message-format=json "$@" | sed -n 's|.*"executable":"\([^"]*/deps/[^"]*\)".*|\1|p' | tail -n 1)
     cp "$built" "$folder/$name"
 }
 $cargo build --release --locked
