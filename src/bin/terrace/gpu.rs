@@ -54,9 +54,21 @@ pub struct Arguments {
 /// Launches between two looks at the clock.
 const LAUNCHES: u32 = 10;
 
+/// Matrices, transfers and smoothers in f16, vectors of the cycle in f32.
+const F16: [(&str, &str); 4] = [
+    ("precision.matrix", "f16"),
+    ("precision.transfer", "f16"),
+    ("precision.smoother", "f16"),
+    ("precision.vector", "f32"),
+];
+
+/// The Krylov method multiplies with the matrix as it is.
+const GIVEN: (&str, &str) = ("precision.operator", "input");
+
 /// Sets of options that solves are measured with.
 const SOLVES: &[(&str, &[(&str, &str)])] = &[
     ("f64", &[]),
+    ("f64, matrix as it is", &[GIVEN]),
     (
         "f32",
         &[
@@ -66,15 +78,8 @@ const SOLVES: &[(&str, &[(&str, &str)])] = &[
             ("precision.vector", "f32"),
         ],
     ),
-    (
-        "f16 in f32",
-        &[
-            ("precision.matrix", "f16"),
-            ("precision.transfer", "f16"),
-            ("precision.smoother", "f16"),
-            ("precision.vector", "f32"),
-        ],
-    ),
+    ("f16 in f32", &F16),
+    ("f16, matrix as it is", &[F16[0], F16[1], F16[2], F16[3], GIVEN]),
 ];
 
 /// Runs the command.
