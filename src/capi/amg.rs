@@ -227,7 +227,8 @@ mod tests {
 
         let wrong = abi!(terrace_amg_apply(amg, TERRACE_I64, b.as_ptr().cast(), x.as_mut_ptr().cast()));
         assert_eq!(wrong, Status::InvalidArgument.code());
-        let unaligned = b.as_ptr().wrapping_byte_add(2).cast();
+        let longer = [0.0_f32; 5];
+        let unaligned = longer.as_ptr().wrapping_byte_add(2).cast();
         let refused = abi!(terrace_amg_apply(amg, TERRACE_F32, unaligned, x.as_mut_ptr().cast()));
         assert_eq!(
             (refused, context.last_error().contains("b is not aligned")),
