@@ -17,7 +17,6 @@ mod device;
 #[cfg_attr(not(all(terrace_cuda, terrace_hip)), allow(dead_code))]
 mod driver;
 mod format;
-mod fused;
 mod graphs;
 #[cfg(terrace_hip)]
 mod hip;

@@ -38,9 +38,9 @@ pub(super) struct Kernels {
     peak: [Kernel; 4],
     peak_finish: Kernel,
     dot: [Kernel; 4],
-    pub dot_finish: Kernel,
+    dot_finish: Kernel,
     /// For f64 and f32.
-    pub step: [Kernel; 2],
+    step: [Kernel; 2],
 }
 
 /// The kernels of a name, one for each format.
@@ -115,7 +115,7 @@ impl Gpu {
     }
 
     /// The inner product, when all work before it is done.
-    pub(super) fn inner_product<T: Number>(&self, x: &Slice<T>, y: &Slice<T>) -> Result<f64> {
+    fn inner_product<T: Number>(&self, x: &Slice<T>, y: &Slice<T>) -> Result<f64> {
         assert_eq!(x.len(), y.len());
         let kernel = of::<T>(&self.inner.vectors.dot);
         self.reduce(x.len(), self.inner.vectors.dot_finish, |count, parts| {
@@ -172,7 +172,7 @@ impl Gpu {
     }
 
     /// What the last reduction found.
-    pub(super) fn whole(&self) -> Result<f64> {
+    fn whole(&self) -> Result<f64> {
         let mut bytes = [0; size_of::<f64>()];
         self.runtime().copy_out(self.reduction(ROOM - 1, 1).address, &mut bytes)?;
         Ok(f64::from_ne_bytes(bytes))
@@ -327,7 +327,8 @@ impl Backend for Gpu {
         x: &Slice<V>,
         y: &mut Slice<V>,
     ) -> Result<()> {
-        self.fused_sweep(a, d, b, x, y)
+        assert!(d.len() == x.len() && b.len() == x.len());
+        a.finish(x, &Finish::sweep(d, b, x, y)).map(|_| ())
     }
 
     fn add_product<X: Number, Y: Number>(
@@ -338,14 +339,20 @@ impl Backend for Gpu {
         z: &Slice<Y>,
         y: &mut Slice<Y>,
     ) -> Result<()> {
-        self.fused_add(a, alpha, x, z, y)
+        assert_eq!(z.len(), y.len());
+        a.finish(x, &Finish::add(alpha.to_f64(), z, y)).map(|_| ())
     }
 
     fn product_dot<T: Scalar>(&self, a: &dyn Operator<Gpu, T>, x: &Slice<T>, y: &mut Slice<T>) -> Result<f64> {
-        self.fused_dot(a, x, y)
+        if a.finish(x, &Finish::with_dot(x, y))? { self.whole() } else { self.inner_product(x, y) }
     }
 
     fn step<T: Scalar>(&self, alpha: T, (p, q): (&Slice<T>, &Slice<T>), x: &mut Slice<T>, r: &mut Slice<T>) -> f64 {
-        self.number(self.fused_step(alpha, p, q, x, r))
+        let (n, kernel) = (x.len(), self.inner.vectors.step[tag::<T>() as usize]);
+        assert!(p.len() == n && q.len() == n && r.len() == n);
+        self.number(self.reduce(n, self.inner.vectors.dot_finish, |count, parts| {
+            let (n, alpha) = (n as i64, alpha.to_f64());
+            self.launch_blocks(kernel, count, &[&n, &alpha, &p.view(), &q.view(), &x.view(), &r.view(), parts])
+        }))
     }
 }
