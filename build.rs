@@ -42,6 +42,7 @@ fn compile_for_sim() {
             .cpp_link_stdlib(None)
             .flag("-fno-exceptions")
             .flag("-fno-rtti")
+            .flag("-ffp-contract=off")
             .define("TERRACE_SIM", None)
             .define("TERRACE_WARP", warp)
             .file("kernels/sim.cpp");

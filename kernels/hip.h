@@ -22,6 +22,8 @@ using f32 = float;
 using f16 = _Float16;
 using i64 = long long;
 using i32 = int;
+using u64 = unsigned long long;
+using u32 = unsigned int;
 using u16 = unsigned short;
 using u8 = unsigned char;
 
@@ -114,3 +116,47 @@ template <class T> DEVICE T shuffle(T v, int from) {
     }
 }
 template <class T> DEVICE T shuffle_xor(T v, int mask) { return shuffle(v, (thread_index() % WARP) ^ mask); }
+
+template <int N> struct Group {
+    static_assert(N <= WARP && (N & (N - 1)) == 0, "a power of two");
+    static DEVICE int rank() { return thread_index() & (N - 1); }
+    template <class T> static DEVICE T shuffle(T v, int from) { return ::shuffle(v, first() + (from & (N - 1))); }
+    static DEVICE u64 ballot(bool predicate) {
+#if defined(__GFX9__)
+        const u64 all = __builtin_amdgcn_ballot_w64(predicate);
+#else
+        const u64 all = __builtin_amdgcn_ballot_w32(predicate);
+#endif
+        return N == 64 ? all : all >> first() & ((1ull << N % 64) - 1);
+    }
+    static DEVICE void barrier() {
+        __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+        __builtin_amdgcn_wave_barrier();
+        __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+    }
+
+  private:
+    static DEVICE int first() { return thread_index() % WARP & ~(N - 1); }
+};
+
+DEVICE int count_bits(u64 bits) { return __builtin_popcountll(bits); }
+DEVICE int lowest_bit(u64 bits) { return __builtin_ctzll(bits); }
+
+template <class T> DEVICE T atomic_add(T &at, T v) {
+    return __hip_atomic_fetch_add(&at, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+template <class T> DEVICE T atomic_max(T &at, T v) {
+    return __hip_atomic_fetch_max(&at, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+DEVICE u32 atomic_or(u32 &at, u32 v) {
+    return __hip_atomic_fetch_or(&at, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+DEVICE i32 atomic_swap_if(i32 &at, i32 expected, i32 v) {
+    __hip_atomic_compare_exchange_strong(&at, &expected, v, __ATOMIC_RELAXED, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+    return expected;
+}
+
+template <class T> DEVICE T times(T a, T b) {
+#pragma clang fp contract(off)
+    return a * b;
+}

@@ -7,3 +7,4 @@
 #include "dense.cu"
 #include "multicolour.cu"
 #include "rounded.cu"
+#include "scan.cu"

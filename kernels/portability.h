@@ -30,6 +30,8 @@ using f16 = __half;
 using bf16 = __nv_bfloat16;
 using i64 = long long;
 using i32 = int;
+using u64 = unsigned long long;
+using u32 = unsigned int;
 using u16 = unsigned short;
 using u8 = unsigned char;
 
@@ -110,6 +112,42 @@ DEVICE void barrier() { __syncthreads(); }
 template <class T> DEVICE T shuffle_xor(T v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
 // The value of lane `from` of the warp.
 template <class T> DEVICE T shuffle(T v, int from) { return __shfl_sync(0xffffffffu, v, from); }
+
+// N neighbouring lanes of a warp, a power of two. All of them take part in each operation; other groups of the warp may be elsewhere.
+template <int N> struct Group {
+    static_assert(N <= WARP && (N & (N - 1)) == 0, "a power of two");
+    static DEVICE int rank() { return thread_index() & (N - 1); }
+    // The value of the lane of this rank.
+    template <class T> static DEVICE T shuffle(T v, int from) { return __shfl_sync(mask(), v, from, N); }
+    // Bit k is the predicate of rank k.
+    static DEVICE u64 ballot(bool predicate) {
+        const u32 all = __ballot_sync(mask(), predicate);
+        return N == 32 ? all : all >> (thread_index() % WARP & ~(N - 1)) & ((1u << N % 32) - 1);
+    }
+    // What lanes of the group wrote before, all of them read after.
+    static DEVICE void barrier() { __syncwarp(mask()); }
+
+  private:
+    static DEVICE u32 mask() { return N == 32 ? ~0u : ((1u << N % 32) - 1) << (thread_index() % WARP & ~(N - 1)); }
+};
+
+DEVICE int count_bits(u64 bits) { return __popcll(bits); }
+// The place of the lowest bit that is set, of which there is one.
+DEVICE int lowest_bit(u64 bits) { return __ffsll(static_cast<i64>(bits)) - 1; }
+
+// Integers in global or shared memory that several threads change; each returns what was there before. Sums of numbers that are rounded never
+// go this way: their order would be another in each run.
+DEVICE i32 atomic_add(i32 &at, i32 v) { return atomicAdd(&at, v); }
+DEVICE i64 atomic_add(i64 &at, i64 v) { return static_cast<i64>(atomicAdd(reinterpret_cast<u64 *>(&at), static_cast<u64>(v))); }
+DEVICE i32 atomic_max(i32 &at, i32 v) { return atomicMax(&at, v); }
+DEVICE u64 atomic_max(u64 &at, u64 v) { return atomicMax(&at, v); }
+DEVICE u32 atomic_or(u32 &at, u32 v) { return atomicOr(&at, v); }
+// Puts v where `expected` is.
+DEVICE i32 atomic_swap_if(i32 &at, i32 expected, i32 v) { return atomicCAS(&at, expected, v); }
+
+// A product that is rounded by itself, and never becomes part of a fused multiply-add: set-up gives the bits of the host.
+DEVICE f64 times(f64 a, f64 b) { return __dmul_rn(a, b); }
+DEVICE f32 times(f32 a, f32 b) { return __fmul_rn(a, b); }
 
 #endif
 

@@ -76,6 +76,8 @@ struct Fiber {
     Stack stack;
     State state;
     std::uint64_t bits;
+    // Of the group that it exchanges with.
+    int lanes;
     std::size_t shared;
 };
 
@@ -124,6 +126,34 @@ void resume(int thread) {
     switch_stacks(engine->scheduler, engine->fibers[thread].stack);
 }
 
+// Lets the groups of a warp go on of which every lane exchanges values, and tells whether there was one.
+bool complete_exchanges(int warp) {
+    Engine &e = *engine;
+    bool any = false;
+    for (int lane = 0; lane < WARP; ++lane) {
+        Fiber *warp_fibers = e.fibers + warp * WARP;
+        const int lanes = warp_fibers[lane].lanes;
+        if (warp_fibers[lane].state != State::exchanging || lane % lanes != 0) {
+            continue;
+        }
+        int ready = 0;
+        for (int k = 0; k < lanes; ++k) {
+            const Fiber &fiber = warp_fibers[lane + k];
+            ready += fiber.state == State::exchanging && fiber.lanes == lanes;
+        }
+        if (ready != lanes) {
+            continue;
+        }
+        for (int k = 0; k < lanes; ++k) {
+            Fiber &fiber = warp_fibers[lane + k];
+            e.exchanged[lane + k] = fiber.bits;
+            fiber.state = State::ready;
+        }
+        any = true;
+    }
+    return any;
+}
+
 // Runs a warp until all of its lanes wait at a barrier or have ended.
 void run_warp(int warp, bool reverse) {
     Engine &e = *engine;
@@ -142,14 +172,9 @@ void run_warp(int warp, bool reverse) {
         if (exchanging == 0) {
             return;
         }
-        if (exchanging != WARP) {
+        if (!complete_exchanges(warp)) {
             e.fail("lanes of a warp exchange values while others have ended or wait at a barrier");
             return;
-        }
-        for (int lane = 0; lane < WARP; ++lane) {
-            Fiber &fiber = e.fibers[warp * WARP + lane];
-            e.exchanged[lane] = fiber.bits;
-            fiber.state = State::ready;
         }
     }
 }
@@ -196,13 +221,11 @@ const Position &position() { return engine->position; }
 
 void barrier() { yield(State::waiting); }
 
-std::uint64_t exchange(std::uint64_t bits, int from) {
-    if (from < 0 || from >= WARP) {
-        stop("an exchange with a lane", from, WARP);
-    }
+const std::uint64_t *exchange(std::uint64_t bits, int lanes) {
     current().bits = bits;
+    current().lanes = lanes;
     yield(State::exchanging);
-    return engine->exchanged[from];
+    return engine->exchanged + engine->position.thread % WARP / lanes * lanes;
 }
 
 void *shared(std::size_t bytes) {

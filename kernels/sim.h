@@ -22,6 +22,8 @@ using f64 = double;
 using f32 = float;
 using i64 = long long;
 using i32 = int;
+using u64 = unsigned long long;
+using u32 = unsigned int;
 using u16 = unsigned short;
 using u8 = unsigned char;
 
@@ -113,8 +115,20 @@ struct Position {
 const Position &position();
 
 void barrier();
-// Hands 64 bits to the other lanes of the warp and gets those of lane `from`; every lane of the warp takes part.
-std::uint64_t exchange(std::uint64_t bits, int from);
+// Hands 64 bits to the other lanes of a group of so many, and gets those of all by their ranks; every lane of the group takes part.
+const std::uint64_t *exchange(std::uint64_t bits, int lanes);
+// A value of another lane of the group.
+template <class T> T shuffle(T v, int from, int lanes) {
+    static_assert(sizeof(T) <= 8, "a lane hands on at most 64 bits");
+    if (from < 0 || from >= lanes) {
+        stop("an exchange with a lane", from, lanes);
+    }
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &v, sizeof v);
+    bits = exchange(bits, lanes)[from];
+    std::memcpy(&v, &bits, sizeof v);
+    return v;
+}
 // The next `bytes` of the block's shared memory, the same for each of its threads.
 void *shared(std::size_t bytes);
 
@@ -225,12 +239,31 @@ inline i64 block_index() { return sim::position().block; }
 inline i64 block_count() { return sim::position().blocks; }
 inline void barrier() { sim::barrier(); }
 
-template <class T> T shuffle(T v, int from) {
-    static_assert(sizeof(T) <= 8, "a lane hands on at most 64 bits");
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, &v, sizeof v);
-    bits = sim::exchange(bits, from);
-    std::memcpy(&v, &bits, sizeof v);
-    return v;
-}
+template <class T> T shuffle(T v, int from) { return sim::shuffle(v, from, WARP); }
 template <class T> T shuffle_xor(T v, int mask) { return shuffle(v, (thread_index() % WARP) ^ mask); }
+
+template <int N> struct Group {
+    static_assert(N <= WARP && (N & (N - 1)) == 0, "a power of two");
+    static int rank() { return thread_index() & (N - 1); }
+    template <class T> static T shuffle(T v, int from) { return sim::shuffle(v, from, N); }
+    static u64 ballot(bool predicate) {
+        const std::uint64_t *all = sim::exchange(predicate ? 1 : 0, N);
+        u64 bits = 0;
+        for (int k = 0; k < N; ++k) {
+            bits |= static_cast<u64>(all[k]) << k;
+        }
+        return bits;
+    }
+    static void barrier() { sim::exchange(0, N); }
+};
+
+inline int count_bits(u64 bits) { return __builtin_popcountll(bits); }
+inline int lowest_bit(u64 bits) { return __builtin_ctzll(bits); }
+
+// Fibers change places only where they wait, so these are atomic as they are.
+template <class T> T atomic_add(T &at, T v) { return std::exchange(at, static_cast<T>(at + v)); }
+template <class T> T atomic_max(T &at, T v) { return std::exchange(at, at < v ? v : at); }
+inline u32 atomic_or(u32 &at, u32 v) { return std::exchange(at, at | v); }
+inline i32 atomic_swap_if(i32 &at, i32 expected, i32 v) { return std::exchange(at, at == expected ? v : at); }
+
+template <class T> T times(T a, T b) { return a * b; }

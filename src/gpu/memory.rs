@@ -86,7 +86,7 @@ impl Gpu {
     }
 
     /// Room for `len` elements, whose content is undefined.
-    fn room<T>(&self, len: usize) -> Result<Buffer<T>> {
+    pub(super) fn room<T>(&self, len: usize) -> Result<Buffer<T>> {
         let Some(bytes) = len.checked_mul(size_of::<T>()) else {
             return fail!(OutOfMemory, "{len} elements are more than memory can hold");
         };

@@ -27,6 +27,8 @@ mod product;
 mod rounded;
 #[cfg_attr(not(terrace_sim), allow(dead_code))]
 mod runtime;
+mod scan;
+pub(crate) mod setup;
 #[cfg(terrace_sim)]
 mod sim;
 mod slices;

@@ -19,7 +19,7 @@ use half::{bf16, f16};
 /// Around warps, blocks and the parts of inner products.
 const SIZES: &[usize] = &[0, 1, 31, 32, 33, 63, 65, 255, 256, 257, 2049, 10_000];
 
-fn devices() -> Vec<Gpu> {
+pub(super) fn devices() -> Vec<Gpu> {
     let mut all = Vec::new();
     #[cfg(terrace_sim)]
     for warp in [32, 64] {
@@ -32,7 +32,7 @@ fn devices() -> Vec<Gpu> {
     all
 }
 
-fn host() -> Host {
+pub(super) fn host() -> Host {
     Host::new(&Context::new("host:1").unwrap())
 }
 
@@ -591,4 +591,20 @@ fn what_a_gpu_leaves_undefined_is_an_error_in_the_simulation() {
     assert!(gpu.dot(&x, &x).is_nan());
     assert!(gpu.status().unwrap_err().message.contains("a write at 3 of 3"));
     assert!(gpu.synchronize().is_err());
+}
+
+#[test]
+fn offsets_are_sums_of_the_counts_before() {
+    for gpu in devices() {
+        for n in [0, 1, 255, 256, 257, 4095, 4096, 4097, 20_000] {
+            let counts: Vec<i32> = (0..n).map(|i| (hash(i, 5) % 7) as i32).collect();
+            let (offsets, total) = gpu.offsets(&gpu.upload(&counts).unwrap()).unwrap();
+            let mut expected = vec![0_i64];
+            expected.extend(counts.iter().scan(0, |sum, c| {
+                *sum += i64::from(*c);
+                Some(*sum)
+            }));
+            assert_eq!((gpu.fetch(&offsets).unwrap(), total as i64), (expected.clone(), expected[n]));
+        }
+    }
 }

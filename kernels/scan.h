@@ -1,0 +1,29 @@
+// Sums of what comes before, over the threads of a block.
+#pragma once
+#include "portability.h"
+
+// The sum of v over the threads before this one; `total` is that of all. Every thread of the block takes part; a block may use it several times.
+DEVICE i64 block_sum_before(i64 v, i64 &total) {
+    constexpr int WARPS = BLOCK / WARP;
+    SHARED(i64, sums, WARPS);
+    const int lane = Group<WARP>::rank();
+    i64 upto = v;
+    UNROLL
+    for (int step = 1; step < WARP; step *= 2) {
+        const i64 before = Group<WARP>::shuffle(upto, lane >= step ? lane - step : lane);
+        upto += lane >= step ? before : 0;
+    }
+    barrier(); // an earlier use may still be read
+    if (lane == WARP - 1) {
+        sums[thread_index() / WARP] = upto;
+    }
+    barrier();
+    i64 before = 0;
+    total = 0;
+    UNROLL
+    for (int w = 0; w < WARPS; ++w) {
+        before += w < thread_index() / WARP ? sums[w] : 0;
+        total += sums[w];
+    }
+    return before + upto - v;
+}

@@ -1,0 +1,28 @@
+//! Offsets from counts.
+
+use super::{Buffer, Gpu, Slice};
+use crate::error::Result;
+
+/// Counts that one block adds, as in `kernels/scan.cu`.
+#[allow(dead_code)] // as in setup
+const PIECE: usize = 4096;
+
+impl Gpu {
+    /// Where each of so many parts begins, after a leading 0, and their sum. Waits for the device.
+    #[allow(dead_code)] // as in setup
+    pub(crate) fn offsets(&self, counts: &Slice<i32>) -> Result<(Buffer<i64>, usize)> {
+        let n = counts.len();
+        if n == 0 {
+            return Ok((self.zeroed(1)?, 0));
+        }
+        let pieces = n.div_ceil(PIECE);
+        let (offsets, sums) = (self.room::<i64>(n + 1)?, self.room::<i64>(pieces + 1)?);
+        let kernel = |name: &str| self.runtime().kernel(name);
+        self.launch_blocks(kernel("scan_pieces")?, pieces, &[&(n as i64), &counts.view(), &sums.view()])?;
+        self.launch_blocks(kernel("scan_sums")?, 1, &[&(pieces as i64), &sums.view()])?;
+        let arguments = [&(n as i64) as &dyn super::Argument, &counts.view(), &sums.view(), &offsets.view()];
+        self.launch_blocks(kernel("scan_offsets")?, pieces, &arguments)?;
+        let total = self.fetch(&sums.piece(pieces, 1))?[0];
+        Ok((offsets, total as usize))
+    }
+}
