@@ -20,6 +20,7 @@ mod format;
 mod graphs;
 #[cfg(terrace_hip)]
 mod hip;
+mod layout;
 mod memory;
 mod multicolour;
 mod place;

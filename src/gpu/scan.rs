@@ -4,12 +4,10 @@ use super::{Buffer, Gpu, Slice};
 use crate::error::Result;
 
 /// Counts that one block adds, as in `kernels/scan.cu`.
-#[allow(dead_code)] // as in setup
 const PIECE: usize = 4096;
 
 impl Gpu {
     /// Where each of so many parts begins, after a leading 0, and their sum. Waits for the device.
-    #[allow(dead_code)] // as in setup
     pub(crate) fn offsets(&self, counts: &Slice<i32>) -> Result<(Buffer<i64>, usize)> {
         let n = counts.len();
         if n == 0 {
