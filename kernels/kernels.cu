@@ -9,3 +9,4 @@
 #include "rounded.cu"
 #include "scan.cu"
 #include "layout.cu"
+#include "given.cu"

@@ -15,7 +15,8 @@ use crate::error::{Result, fail};
 use crate::host::Host;
 use crate::host::multicolour::Coloured;
 use crate::host::spmv::Sums;
-use crate::scalar::{Number, Scalar};
+use crate::matrix::Matrix;
+use crate::scalar::{Number, Scalar, with_precision, with_storage};
 use crate::smooth::Smoother;
 use crate::smooth::gauss_seidel::Colours;
 use crate::sparse::SharedCsr;
@@ -39,8 +40,6 @@ impl Gpu {
 }
 
 impl Place for Gpu {
-    const COPIES: bool = true;
-
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Buffer<S>> {
         self.upload(&values)
     }
@@ -52,6 +51,21 @@ impl Place for Gpu {
         sums: Sums,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
         self.operator::<S, X, Y>(DeviceCsr::upload(self, &matrix.view())?, sums)
+    }
+
+    fn given<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Gpu, T>>> {
+        with_precision!(matrix.precision(), I => self.operator(matrix.device::<I>(self)?, Sums::Wide))
+    }
+
+    fn given_narrower<T: Scalar>(&self, matrix: &Matrix) -> Result<Option<Box<dyn Operator<Gpu, T>>>> {
+        with_precision!(matrix.precision(), I => {
+            let a = matrix.device::<I>(self)?;
+            let format = self.narrowest_exact(&a)?;
+            if format.bytes() >= I::PRECISION.bytes() {
+                return Ok(None);
+            }
+            with_storage!(format, S => self.operator(a.cast::<S>(self)?, Sums::Wide)).map(Some)
+        })
     }
 
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Gpu, V>>> {

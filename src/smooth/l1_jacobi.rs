@@ -2,22 +2,13 @@
 //! converges without any estimate.
 
 use super::jacobi::Diagonal;
-use super::{Setup, Smoother, stored};
-use crate::backend::Place;
+use super::{Setup, Smoother};
+use crate::backend::Backend;
 use crate::error::Result;
-use crate::host::diagonal;
-use crate::scalar::{Number, Scalar};
+use crate::scalar::Number;
 
 /// The inverse of D from the rows of the matrix.
-pub(super) fn build<B: Place, T: Scalar, S: Number, V: Number>(
-    backend: &B,
-    setup: &Setup<'_, T>,
-) -> Result<Box<dyn Smoother<B, V>>> {
-    let a = setup.a;
-    let width = setup.diagonal_width();
-    let inverse: Vec<T> = diagonal::inverse(&a, width, |i, r, _| {
-        diagonal::row_norm(&a, setup.scale, i, r, |j, c| j != i || (width == 1 && c != r))
-    })?;
-    let inverse = stored::<T, S>(&inverse, 1.0)?;
-    Ok(Box::new(Diagonal::<B, S> { values: inverse.len(), inverse: backend.array(inverse)? }))
+pub(super) fn build<B: Backend, M: Setup<B>, S: Number, V: Number>(setup: &M) -> Result<Box<dyn Smoother<B, V>>> {
+    let (inverse, values) = setup.stored::<S>(&setup.l1_inverse()?, 1.0)?;
+    Ok(Box::new(Diagonal::<B, S> { inverse, values }))
 }

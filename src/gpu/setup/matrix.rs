@@ -63,11 +63,9 @@ impl<T: Number> DeviceCsr<T> {
         self.values.len()
     }
 
-    /// Bytes of its arrays.
+    /// Bytes that the library holds for its arrays.
     pub fn bytes(&self) -> usize {
-        self.offsets.len() * size_of::<i64>()
-            + self.columns.len() * size_of::<i32>()
-            + self.values.len() * size_of::<T>()
+        self.offsets.owned_bytes() + self.columns.owned_bytes() + self.values.owned_bytes()
     }
 }
 
