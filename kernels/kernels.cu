@@ -8,3 +8,4 @@
 #include "multicolour.cu"
 #include "rounded.cu"
 #include "scan.cu"
+#include "diagonal_setup.cu"

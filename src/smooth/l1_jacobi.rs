@@ -13,11 +13,7 @@ pub(super) fn build<B: Place, T: Scalar, S: Number, V: Number>(
     backend: &B,
     setup: &Setup<'_, T>,
 ) -> Result<Box<dyn Smoother<B, V>>> {
-    let a = setup.a;
-    let width = setup.diagonal_width();
-    let inverse: Vec<T> = diagonal::inverse(&a, width, |i, r, _| {
-        diagonal::row_norm(&a, setup.scale, i, r, |j, c| j != i || (width == 1 && c != r))
-    })?;
+    let inverse: Vec<T> = diagonal::l1_inverse(&setup.a, setup.diagonal_width(), setup.scale)?;
     let inverse = stored::<T, S>(&inverse, 1.0)?;
     Ok(Box::new(Diagonal::<B, S> { values: inverse.len(), inverse: backend.array(inverse)? }))
 }

@@ -115,10 +115,10 @@ impl<T: Scalar> Setup<'_, T> {
 }
 
 /// What is smaller than the rounding of the largest number in f16 is no loss.
-const MATTERS: f64 = 1.0 / 2048.0;
+pub(crate) const MATTERS: f64 = 1.0 / 2048.0;
 
 /// Data of a smoother times `factor` in their storage format, refused when that cannot hold them.
-fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<Vec<S>> {
+pub(crate) fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<Vec<S>> {
     let mut data = try_vec(exact.len(), S::ZERO)?;
     par::for_each_mut(&mut data, par::GRAIN, |start, data| {
         for (to, from) in data.iter_mut().zip(&exact[start..]) {
@@ -134,13 +134,18 @@ fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<Vec<S>> {
         !to.to_f64().is_finite() || (*to == S::ZERO && from.to_f64() != 0.0 && from.to_f64().abs() >= matters)
     };
     if exact.iter().zip(&data).any(lost) {
-        return fail!(
-            PrecisionLost,
-            "the inverse of a diagonal does not fit into {}; use precision.scaling \"diagonal\", or store the smoother in f32",
-            S::PRECISION.name()
-        );
+        return does_not_fit::<S, _>();
     }
     Ok(data)
+}
+
+/// That format `S` cannot hold the data of a smoother.
+pub(crate) fn does_not_fit<S: Number, R>() -> Result<R> {
+    fail!(
+        PrecisionLost,
+        "the inverse of a diagonal does not fit into {}; use precision.scaling \"diagonal\", or store the smoother in f32",
+        S::PRECISION.name()
+    )
 }
 
 registry! {

@@ -3,6 +3,9 @@
 
 #![allow(dead_code, unused_imports)] // until the hierarchy is made of it
 
+#[cfg(test)]
+mod awkward;
+pub(crate) mod diagonal;
 mod matrix;
 
 #[cfg(test)]
