@@ -9,3 +9,4 @@
 #include "rounded.cu"
 #include "scan.cu"
 #include "diagonal_setup.cu"
+#include "scaling.cu"

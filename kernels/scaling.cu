@@ -178,11 +178,11 @@ struct ScalarRow {
 constexpr int KEPT_ENTRIES = 160;
 
 // out = x in 16 bits, so that the product with `vector` stays: the entries of each row are rounded from the largest to the smallest, in terms of
-// the product, and each carries what it adds to the product on to the next. Rows that do not fit into shared memory are ordered in `order`,
-// which has a place for each value.
+// the product, and each carries what it adds to the product on to the next. A row that does not fit into shared memory is searched for the
+// next entry each time.
 template <class T, class S>
 DEVICE void store_keeping(i64 rows, int br, int bc, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
-                          const In<f64> &vector, const Out<i64> &order, const Out<S> &out, const Out<i64> &counts) {
+                          const In<f64> &vector, const Out<S> &out, const Out<i64> &counts) {
     using Lanes = Group<32>;
     SHARED(u64, keys, BLOCK / 32 * KEPT_ENTRIES);
     SHARED(i32, places, BLOCK / 32 * KEPT_ENTRIES);
@@ -193,40 +193,55 @@ DEVICE void store_keeping(i64 rows, int br, int bc, const In<i64> &offsets, cons
         const i64 row = line / br;
         const i64 start = offsets[row];
         const ScalarRow own{start, (offsets[row + 1] - start) * bc, static_cast<int>(line % br), br, bc};
-        const auto key = [&](i64 e) {
+        const auto key_of = [&](i64 e) {
             return ordered(magnitude(to_f64(values[own.at(e)]) * vector[own.column(e, columns)]));
         };
-        // By counting those that come before each.
         const bool fits = own.entries <= KEPT_ENTRIES;
         for (i64 e = Lanes::rank(); fits && e < own.entries; e += 32) {
-            keys[first + e] = key(e);
+            keys[first + e] = key_of(e);
         }
         Lanes::barrier();
-        for (i64 e = Lanes::rank(); e < own.entries; e += 32) {
-            const u64 mine = fits ? keys[first + e] : key(e);
-            i64 before = 0;
-            for (i64 other = 0; other < own.entries; ++other) {
-                const u64 theirs = fits ? keys[first + other] : key(other);
+        // The place of each by the number of those before it.
+        for (i64 e = Lanes::rank(); fits && e < own.entries; e += 32) {
+            const u64 mine = keys[first + e];
+            int before = 0;
+            for (int other = 0; other < own.entries; ++other) {
+                const u64 theirs = keys[first + other];
                 before += theirs > mine || (theirs == mine && other < e) ? 1 : 0;
             }
-            if (fits) {
-                places[first + before] = static_cast<i32>(e);
-            } else {
-                order[own.at(before)] = e;
-            }
+            places[first + before] = static_cast<i32>(e);
         }
         Lanes::barrier();
-        if (Lanes::rank() == 0) {
-            f64 carry = 0.0;
-            for (i64 k = 0; k < own.entries; ++k) {
-                const i64 e = fits ? places[first + k] : order[own.at(k)];
-                const f64 exact = to_f64(values[own.at(e)]);
-                const f64 weight = vector[own.column(e, columns)];
-                S stored = As<S>::of(0.0);
-                if (exact != 0.0 && weight != 0.0) {
-                    stored = As<S>::of(exact + carry / weight);
-                    carry += times(exact - to_f64(stored), weight);
+        f64 carry = 0.0;
+        u64 last_key = ~0ull;
+        i64 last = -1;
+        for (i64 k = 0; k < own.entries; ++k) {
+            i64 e;
+            if (fits) {
+                e = places[first + k];
+            } else {
+                u64 best = 0;
+                u64 nearest = 0;
+                for (i64 other = Lanes::rank(); other < own.entries; other += 32) {
+                    const u64 theirs = key_of(other);
+                    const bool comes = theirs < last_key || (theirs == last_key && other > last);
+                    if (comes && (nearest == 0 || theirs > best)) {
+                        best = theirs;
+                        nearest = static_cast<u64>(own.entries - other);
+                    }
                 }
+                last_key = lanes_largest<32>(nearest == 0 ? 0 : best);
+                last = own.entries - static_cast<i64>(lanes_largest<32>(nearest != 0 && best == last_key ? nearest : 0));
+                e = last;
+            }
+            const f64 exact = to_f64(values[own.at(e)]);
+            const f64 weight = vector[own.column(e, columns)];
+            S stored = As<S>::of(0.0);
+            if (exact != 0.0 && weight != 0.0) {
+                stored = As<S>::of(exact + carry / weight);
+                carry += times(exact - to_f64(stored), weight);
+            }
+            if (Lanes::rank() == 0) {
                 out[own.at(e)] = stored;
                 too_large += is_finite(to_f64(stored)) ? 0 : 1;
                 vanished += to_f32(stored) == 0.0f && exact != 0.0 ? 1 : 0;
@@ -239,11 +254,11 @@ DEVICE void store_keeping(i64 rows, int br, int bc, const In<i64> &offsets, cons
 
 #define STORE_KEEPING(T) \
     KERNEL(store_keeping_##T, i64 rows, i32 br, i32 bc, In<i64> offsets, In<i32> columns, In<T> values, In<f64> vector, \
-           Out<i64> order, i32 format, Any out, Out<i64> counts) { \
+           i32 format, Any out, Out<i64> counts) { \
         if (format == F16) { \
-            store_keeping<T, f16>(rows, br, bc, offsets, columns, values, vector, order, out.out<f16>(), counts); \
+            store_keeping<T, f16>(rows, br, bc, offsets, columns, values, vector, out.out<f16>(), counts); \
         } else { \
-            store_keeping<T, bf16>(rows, br, bc, offsets, columns, values, vector, order, out.out<bf16>(), counts); \
+            store_keeping<T, bf16>(rows, br, bc, offsets, columns, values, vector, out.out<bf16>(), counts); \
         } \
     }
 FOR_SETUP(STORE_KEEPING)

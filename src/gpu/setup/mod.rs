@@ -7,6 +7,7 @@
 mod awkward;
 pub(crate) mod diagonal;
 mod matrix;
+pub(crate) mod scaling;
 
 #[cfg(test)]
 mod tests;
