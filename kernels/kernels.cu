@@ -10,3 +10,5 @@
 #include "scan.cu"
 #include "layout.cu"
 #include "given.cu"
+#include "diagonal_setup.cu"
+#include "scaling.cu"

@@ -18,22 +18,16 @@ const LIFT: i32 = 5;
 const HIGHEST: f64 = 15.0;
 
 /// An entry this many times the geometric mean of its diagonals makes the diagonal a bad measure of its row.
-const FAR_ABOVE: f64 = 1024.0;
+pub(crate) const FAR_ABOVE: f64 = 1024.0;
 
 /// One s for each scalar row of a level's matrix, by the scaling that `precision.scaling` names; none for `none`.
-pub(super) fn factors<T: Scalar>(a: &SharedCsr<T>, scaling: &str) -> Result<Option<Vec<f64>>> {
+pub(crate) fn factors<T: Scalar>(a: &SharedCsr<T>, scaling: &str) -> Result<Option<Vec<f64>>> {
     let a = a.view();
     let s = match scaling {
         "none" => return Ok(None),
         "diagonal" => match by_diagonal(&a)? {
             Ok(s) => s,
-            Err(i) => {
-                return fail!(
-                    PrecisionLost,
-                    "row {i} cannot be scaled by its diagonal for 16-bit storage, which is not positive or beyond the range of f64; \
-                     set precision.scaling to \"equilibrate\", or store this level in f32"
-                );
-            }
+            Err(i) => return not_by_diagonal(i),
         },
         "equilibrate" => by_largest(&a)?,
         _ => match by_diagonal(&a)? {
@@ -45,13 +39,27 @@ pub(super) fn factors<T: Scalar>(a: &SharedCsr<T>, scaling: &str) -> Result<Opti
         },
     };
     if let Some(i) = s.iter().position(|s| !s.is_normal()) {
-        return fail!(
-            PrecisionLost,
-            "row {i} cannot be scaled for 16-bit storage, its entries are beyond the range of f64; store this level in f32"
-        );
+        return beyond_range(i);
     }
     let largest = largest_scaled(&a, &s);
     Ok(Some(lift(s, largest)))
+}
+
+/// That row `i` has no positive diagonal to be scaled by.
+pub(crate) fn not_by_diagonal<R>(i: usize) -> Result<R> {
+    fail!(
+        PrecisionLost,
+        "row {i} cannot be scaled by its diagonal for 16-bit storage, which is not positive or beyond the range of f64; \
+         set precision.scaling to \"equilibrate\", or store this level in f32"
+    )
+}
+
+/// That nothing can scale row `i`.
+pub(crate) fn beyond_range<R>(i: usize) -> Result<R> {
+    fail!(
+        PrecisionLost,
+        "row {i} cannot be scaled for 16-bit storage, its entries are beyond the range of f64; store this level in f32"
+    )
 }
 
 /// Powers of two near the root of the diagonal, or the first row whose diagonal is not positive.
@@ -85,9 +93,14 @@ fn by_largest<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<f64>> {
     Ok(largest)
 }
 
-/// NaN for negative values.
+/// The power of two nearest to the root of a positive number, by its exponent; zero for all others.
 fn power_near_root(value: f64) -> f64 {
-    (0.5 * value.log2()).round().exp2()
+    if !(value > 0.0 && value.is_finite()) {
+        return 0.0;
+    }
+    let (normal, shift) = if value.is_normal() { (value, 0) } else { (value * 54_f64.exp2(), 54) };
+    let exponent = (normal.to_bits() >> 52) as i64 - 1023 - shift;
+    f64::from_bits((((exponent + 1) >> 1) + 1023) as u64 * (1 << 52))
 }
 
 /// The largest absolute value of the scaled matrix.
@@ -132,16 +145,21 @@ fn each_scaled<T: Scalar>(
     }
 }
 
-/// The factors, made smaller by one power of two so that scaled entries, of which the largest is `largest`, become larger.
-fn lift(mut s: Vec<f64>, largest: f64) -> Vec<f64> {
+/// What factors are multiplied by, so that scaled entries, of which the largest is `largest`, become larger.
+pub(crate) fn lift_of(largest: f64) -> f64 {
     let lift = LIFT.min(((HIGHEST - largest.max(1.0).log2()) / 2.0).floor() as i32);
-    let shift = f64::from(-lift).exp2();
+    f64::from(-lift).exp2()
+}
+
+/// The factors, made smaller by one power of two.
+fn lift(mut s: Vec<f64>, largest: f64) -> Vec<f64> {
+    let shift = lift_of(largest);
     par::for_each_mut(&mut s, par::GRAIN, |_, s| s.iter_mut().for_each(|s| *s *= shift));
     s
 }
 
 /// The matrix with rows multiplied by `left` and columns by `right`; without factors they stay.
-pub(super) fn apply<T: Scalar>(
+pub(crate) fn apply<T: Scalar>(
     a: &SharedCsr<T>,
     left: impl Fn(usize) -> f64 + Sync,
     right: impl Fn(usize) -> f64 + Sync,
@@ -193,18 +211,23 @@ pub(crate) fn store<T: Scalar, S: Number>(
         }
         (too_large, vanished)
     });
-    let (too_large, vanished) = counts.into_iter().fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
+    let lost = counts.into_iter().fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
+    check_lost::<S>(what, from.len(), lost)?;
+    Ok(stored)
+}
+
+/// Refuses what format `S` cannot hold: of so many entries, some are too large for it, and some vanished.
+pub(crate) fn check_lost<S: Number>(what: &str, entries: usize, (too_large, vanished): (u64, u64)) -> Result<()> {
     // Small entries may vanish beside large ones; where most do, the format is the wrong one.
-    if too_large > 0 || vanished > from.len() as u64 / 2 {
+    if too_large > 0 || vanished > entries as u64 / 2 {
         return fail!(
             PrecisionLost,
-            "of {} entries of the {what}, {too_large} are too large for {} and {vanished} too small; \
+            "of {entries} entries of the {what}, {too_large} are too large for {} and {vanished} too small; \
              use precision.scaling \"diagonal\", or store this level in f32",
-            from.len(),
             S::PRECISION.name()
         );
     }
-    Ok(stored)
+    Ok(())
 }
 
 /// Rounds the entries of each row from the largest to the smallest, and each carries what it adds to the product with `vector` on to the
@@ -270,6 +293,19 @@ mod tests {
         assert_eq!(back.values.as_slice(), a.values.as_slice(), "powers of two are exact");
         store::<f64, f16>(&scaled, "matrix", Rounding::Nearest).unwrap();
         assert_eq!(store::<f64, f16>(&a, "matrix", Rounding::Nearest).err().unwrap().status, Status::PrecisionLost);
+    }
+
+    #[test]
+    fn roots_are_powers_of_two_by_exponent() {
+        for e in -1074..=1023_i32 {
+            let value = if e < -1022 { f64::from_bits(1 << (e + 1074)) } else { f64::from(e).exp2() };
+            let expected = f64::from((e + 1).div_euclid(2)).exp2();
+            assert_eq!(power_near_root(value), expected, "2^{e}");
+            if e >= -1022 {
+                assert_eq!(power_near_root(value * (2.0 - f64::EPSILON)), expected, "just below 2^{}", e + 1);
+            }
+        }
+        assert!([0.0, -0.0, -1.0, f64::INFINITY, f64::NAN].iter().all(|v| power_near_root(*v) == 0.0));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::sparse::CsrView;
 /// Largest number of rows in a block.
 pub const MAX_BLOCK: usize = 8;
 
-/// Pivots up to this share of the numbers that they are the difference of are rounding.
+/// See [`rounding_bound`].
 const ROUNDING: f64 = 16.0;
 
 /// Nothing is added to the diagonal.
@@ -69,7 +69,7 @@ pub fn inverse<T: Scalar, S: Number>(
                     *out = S::from_f64(if d == 0.0 { 0.0 } else { 1.0 / d });
                 }
             } else {
-                invert(&mut m[..br * br], br, T::EPSILON.to_f64());
+                invert(&mut m[..br * br], br, rounding_bound::<T>(br));
                 for (to, from) in out.iter_mut().zip(&m) {
                     *to = S::from_f64(*from);
                 }
@@ -77,6 +77,11 @@ pub fn inverse<T: Scalar, S: Number>(
         }
     });
     Ok(out)
+}
+
+/// [`inverse`] for l1-Jacobi: the diagonal, or the diagonal of each block, enlarged by the absolute values of what is outside of it.
+pub fn l1_inverse<T: Scalar, S: Number>(a: &CsrView<'_, T>, width: usize, scale: Option<&[f64]>) -> Result<Vec<S>> {
+    inverse(a, width, |i, r, _| row_norm(a, scale, i, r, |j, c| j != i || (width == 1 && c != r)))
 }
 
 /// Σ |a_ij| over the entries of scalar row r in block row i for which `counts(block column, column in the block)`.
@@ -101,15 +106,19 @@ pub fn row_norm<T: Scalar>(
     norm
 }
 
+/// Pivots of diagonal blocks of n rows up to this share of the numbers that they are the difference of are rounding.
+pub fn rounding_bound<T: Scalar>(n: usize) -> f64 {
+    ROUNDING * n as f64 * T::EPSILON.to_f64()
+}
+
 /// Inverts an n x n matrix in place by symmetric exchanges of its diagonal, best pivot first. Each pivot is judged by the numbers that it
 /// is the difference of, so the scaling of the unknowns does not matter.
-fn invert(m: &mut [f64], n: usize, epsilon: f64) {
+fn invert(m: &mut [f64], n: usize, bound: f64) {
     let mut left = [true; MAX_BLOCK];
     let mut size = [0.0; MAX_BLOCK];
     for k in 0..n {
         size[k] = m[k * n + k].abs();
     }
-    let bound = ROUNDING * n as f64 * epsilon;
     loop {
         let share = |k: usize| if size[k] > 0.0 { m[k * n + k].abs() / size[k] } else { 0.0 };
         let best = (0..n).filter(|k| left[*k]).reduce(|best, k| if share(k) > share(best) { k } else { best });
@@ -148,7 +157,7 @@ mod tests {
 
     fn inverted(block: &[f64], n: usize) -> Vec<f64> {
         let mut m = block.to_vec();
-        invert(&mut m, n, f64::EPSILON);
+        invert(&mut m, n, rounding_bound::<f64>(n));
         m
     }
 

@@ -58,11 +58,7 @@ impl<'a, B: Place, T: Scalar> Setup<B> for HostSetup<'a, B, T> {
     }
 
     fn l1_inverse(&self) -> Result<Cow<'a, [T]>> {
-        let (a, width) = (self.matrix.view(), self.width());
-        let inverse: Vec<T> = diagonal::inverse(&a, width, |i, r, _| {
-            diagonal::row_norm(&a, self.scale, i, r, |j, c| j != i || (width == 1 && c != r))
-        })?;
-        Ok(Cow::Owned(inverse))
+        Ok(Cow::Owned(diagonal::l1_inverse(&self.matrix.view(), self.width(), self.scale)?))
     }
 
     fn largest_eigenvalue(&self, inverse: &Cow<'a, [T]>) -> Result<f64> {
@@ -100,10 +96,10 @@ impl<'a, B: Place, T: Scalar> Setup<B> for HostSetup<'a, B, T> {
 }
 
 /// What is smaller than the rounding of the largest number in f16 is no loss.
-const MATTERS: f64 = 1.0 / 2048.0;
+pub(crate) const MATTERS: f64 = 1.0 / 2048.0;
 
 /// Data of a smoother times `factor` in their storage format, refused when that cannot hold them.
-pub(super) fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<Vec<S>> {
+pub(crate) fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<Vec<S>> {
     let mut data = try_vec(exact.len(), S::ZERO)?;
     par::for_each_mut(&mut data, par::GRAIN, |start, data| {
         for (to, from) in data.iter_mut().zip(&exact[start..]) {
@@ -119,11 +115,16 @@ pub(super) fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<V
         !to.to_f64().is_finite() || (*to == S::ZERO && from.to_f64() != 0.0 && from.to_f64().abs() >= matters)
     };
     if exact.iter().zip(&data).any(lost) {
-        return fail!(
-            PrecisionLost,
-            "the inverse of a diagonal does not fit into {}; use precision.scaling \"diagonal\", or store the smoother in f32",
-            S::PRECISION.name()
-        );
+        return does_not_fit::<S, _>();
     }
     Ok(data)
+}
+
+/// That format `S` cannot hold the data of a smoother.
+pub(crate) fn does_not_fit<S: Number, R>() -> Result<R> {
+    fail!(
+        PrecisionLost,
+        "the inverse of a diagonal does not fit into {}; use precision.scaling \"diagonal\", or store the smoother in f32",
+        S::PRECISION.name()
+    )
 }

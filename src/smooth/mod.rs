@@ -2,7 +2,7 @@
 
 mod chebyshev;
 pub mod gauss_seidel;
-mod host;
+pub(crate) mod host;
 mod jacobi;
 mod l1_gauss_seidel;
 mod l1_jacobi;

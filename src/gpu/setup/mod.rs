@@ -3,7 +3,11 @@
 
 #![allow(dead_code, unused_imports)] // until the hierarchy is made of it
 
+#[cfg(test)]
+mod awkward;
+pub(crate) mod diagonal;
 mod matrix;
+pub(crate) mod scaling;
 
 #[cfg(test)]
 mod tests;

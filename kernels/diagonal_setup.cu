@@ -1,0 +1,241 @@
+// Diagonals of matrices, their inverses and those of diagonal blocks, and their storage: what src/host/diagonal.rs does, with its bits.
+#include "lanes.h"
+
+DEVICE void put_number(const Any &out, int format, i64 i, f64 v) {
+    if (format == F64) {
+        out.out<f64>()[i] = v;
+    } else {
+        out.out<f32>()[i] = to_f32(v);
+    }
+}
+
+DEVICE f64 inverse_or_zero(f64 d) { return d == 0.0 ? 0.0 : 1.0 / d; }
+
+// Scalar matrices: N lanes for a row, which load it together and add its absolute values in its order. Without `l1` only the diagonal is
+// looked for. `scale` is empty, or has a factor for each row.
+template <class T, int N>
+DEVICE void diagonal_rows(i64 rows, int inverted, int l1, const In<f64> &scale, const In<i64> &offsets,
+                          const In<i32> &columns, const In<T> &values, int format, const Any &out) {
+    using Lanes = Group<N>;
+    const i64 row = global_index() / N;
+    if (row >= rows) {
+        return;
+    }
+    const i64 end = offsets[row + 1];
+    const bool scaled = scale.len > 0;
+    const f64 own = scaled ? scale[row] : 1.0;
+    i64 at = -1;
+    f64 norm = 0.0;
+    for (i64 base = offsets[row]; base < end; base += N) {
+        const i64 k = base + Lanes::rank();
+        const i32 column = k < end ? columns[k] : -1;
+        const u64 hit = Lanes::ballot(column == row);
+        if (at < 0 && hit != 0) {
+            at = base + lowest_bit(hit);
+        }
+        if (l1) {
+            f64 share = 0.0;
+            if (k < end && column != row) {
+                share = magnitude(to_f64(values.once(k)));
+                share = scaled ? times(share, scale[column]) / own : share;
+            }
+            UNROLL
+            for (int m = 0; m < N; ++m) {
+                norm += Lanes::shuffle(share, m);
+            }
+        } else if (at >= 0) {
+            break;
+        }
+    }
+    if (Lanes::rank() == 0) {
+        f64 d = at < 0 ? 0.0 : to_f64(values[at]);
+        d += with_sign(norm, d);
+        put_number(out, format, row, inverted ? inverse_or_zero(d) : d);
+    }
+}
+
+#define DIAGONAL_ROWS(T, N) \
+    KERNEL(diagonal_rows_##T##_##N, i64 rows, i32 inverted, i32 l1, In<f64> scale, In<i64> offsets, In<i32> columns, \
+           In<T> values, i32 format, Any out) { \
+        diagonal_rows<T, N>(rows, inverted, l1, scale, offsets, columns, values, format, out); \
+    }
+#define DIAGONAL_ROWS_(T) DIAGONAL_ROWS(T, 4) DIAGONAL_ROWS(T, 8) DIAGONAL_ROWS(T, 32)
+FOR_SETUP(DIAGONAL_ROWS_)
+
+// Lanes for a row of blocks, one for each of its scalar rows and columns, of which there are at most as many.
+constexpr int BLOCK_LANES = 8;
+// Numbers between the blocks of two groups in shared memory: groups of a warp use different banks.
+constexpr int BLOCK_STRIDE = BLOCK_LANES * BLOCK_LANES + BLOCK_LANES;
+
+// Inverts the n x n matrix m of a group in place by exchanges of its diagonal, best pivot first. Each lane has a column, and the size that its
+// pivot is judged by.
+template <class M> DEVICE void invert(M &m, int first, int n, f64 bound) {
+    using Lanes = Group<BLOCK_LANES>;
+    const int j = Lanes::rank();
+    u32 left = (1u << n) - 1;
+    f64 size = j < n ? magnitude(m[first + j * n + j]) : 0.0;
+    for (;;) {
+        const f64 share = size > 0.0 ? magnitude(m[first + j * n + j]) / size : 0.0;
+        int k = -1;
+        f64 best = 0.0;
+        for (int other = 0; other < n; ++other) {
+            const f64 theirs = Lanes::shuffle(share, other);
+            if ((left >> other & 1) != 0 && (k < 0 || theirs > best)) {
+                k = other;
+                best = theirs;
+            }
+        }
+        if (k < 0 || !(best > bound)) {
+            break;
+        }
+        left &= ~(1u << k);
+        const f64 pivot = m[first + k * n + k];
+        const f64 row = j < n ? m[first + k * n + j] : 0.0;
+        for (int i = 0; i < n; ++i) {
+            if (i != k && j < n && j != k) {
+                const f64 factor = m[first + i * n + k] / pivot;
+                const f64 change = times(factor, row);
+                m[first + i * n + j] -= change;
+                if (i == j && (left >> i & 1) != 0) {
+                    size += magnitude(change);
+                }
+            }
+        }
+        Lanes::barrier();
+        if (j == k) {
+            for (int i = 0; i < n; ++i) {
+                m[first + i * n + k] = i == k ? 1.0 / pivot : -(m[first + i * n + k] / pivot);
+            }
+        } else if (j < n) {
+            m[first + k * n + j] = row / pivot;
+        }
+        Lanes::barrier();
+    }
+    for (int k = 0; k < n; ++k) {
+        if ((left >> k & 1) != 0 && j < n) {
+            m[first + k * n + j] = 0.0;
+            m[first + j * n + k] = 0.0;
+        }
+    }
+    Lanes::barrier();
+}
+
+// Matrices of n x n blocks: BLOCK_LANES lanes for a block row. `width` is 1 for the diagonal and n for the diagonal blocks, whose pivots are
+// rounding up to `bound`.
+template <class T>
+DEVICE void diagonal_blocks(i64 rows, int n, int width, int inverted, int l1, f64 bound, const In<f64> &scale,
+                            const In<i64> &offsets, const In<i32> &columns, const In<T> &values, int format,
+                            const Any &out) {
+    using Lanes = Group<BLOCK_LANES>;
+    SHARED(f64, m, BLOCK / BLOCK_LANES * BLOCK_STRIDE);
+    const i64 row = global_index() / BLOCK_LANES;
+    if (row >= rows) {
+        return;
+    }
+    const int r = Lanes::rank();
+    const int first = thread_index() / BLOCK_LANES * BLOCK_STRIDE;
+    const i64 end = offsets[row + 1];
+    const bool scaled = scale.len > 0;
+    const f64 own = scaled && r < n ? scale[row * n + r] : 1.0;
+    i64 at = -1;
+    f64 norm = 0.0;
+    for (i64 base = offsets[row]; base < end; base += BLOCK_LANES) {
+        const i32 column = base + r < end ? columns[base + r] : -1;
+        const u64 hit = Lanes::ballot(column == row);
+        if (at < 0 && hit != 0) {
+            at = base + lowest_bit(hit);
+        }
+        if (!l1 && at >= 0) {
+            break;
+        }
+        const int count = !l1 ? 0 : end - base < BLOCK_LANES ? static_cast<int>(end - base) : BLOCK_LANES;
+        for (int k = 0; k < count; ++k) {
+            const i64 j = Lanes::shuffle(column, k);
+            if (r < n && (width == 1 || j != row)) {
+                f64 sum = 0.0;
+                for (int c = 0; c < n; ++c) {
+                    if (j != row || c != r) {
+                        const f64 v = magnitude(to_f64(values[((base + k) * n + r) * n + c]));
+                        sum += scaled ? times(v, scale[j * n + c]) : v;
+                    }
+                }
+                norm += scaled ? sum / own : sum;
+            }
+        }
+    }
+    for (int e = r; e < n * n; e += BLOCK_LANES) {
+        m[first + e] = at < 0 ? 0.0 : to_f64(values[at * n * n + e]);
+    }
+    Lanes::barrier();
+    f64 d = r < n ? m[first + r * n + r] : 0.0;
+    d += with_sign(norm, d);
+    if (width == 1) {
+        if (r < n) {
+            put_number(out, format, row * n + r, inverted ? inverse_or_zero(d) : d);
+        }
+        return;
+    }
+    if (r < n) {
+        m[first + r * n + r] = d;
+    }
+    Lanes::barrier();
+    invert(m, first, n, bound);
+    for (int e = r; e < n * n; e += BLOCK_LANES) {
+        put_number(out, format, row * n * n + e, m[first + e]);
+    }
+}
+
+#define DIAGONAL_BLOCKS(T) \
+    KERNEL(diagonal_blocks_##T, i64 rows, i32 n, i32 width, i32 inverted, i32 l1, f64 bound, In<f64> scale, \
+           In<i64> offsets, In<i32> columns, In<T> values, i32 format, Any out) { \
+        diagonal_blocks<T>(rows, n, width, inverted, l1, bound, scale, offsets, columns, values, format, out); \
+    }
+FOR_SETUP(DIAGONAL_BLOCKS)
+
+// out = factor x in 16 bits. `seen` gets the bits of the largest |x|, of the largest that became zero, and of a number that is not zero where
+// one did not fit.
+template <class T, class S> DEVICE void store_looking(i64 n, f64 factor, const In<T> &x, const Out<S> &out, const Out<u64> &seen) {
+    u64 largest = 0;
+    u64 vanished = 0;
+    u64 lost = 0;
+    for (i64 i = global_index(); i < n; i += block_count() * BLOCK) {
+        const f64 exact = to_f64(x[i]);
+        const S stored = As<S>::of(factor * exact);
+        out[i] = stored;
+        const f64 size = magnitude(exact);
+        const u64 bits = size == size ? ordered(size) : 0;
+        largest = bits > largest ? bits : largest;
+        vanished = to_f32(stored) == 0.0f && bits > vanished ? bits : vanished;
+        lost = is_finite(to_f64(stored)) ? lost : 1;
+    }
+    largest = lanes_largest<WARP>(largest);
+    vanished = lanes_largest<WARP>(vanished);
+    lost = lanes_largest<WARP>(lost);
+    if (Group<WARP>::rank() == 0) {
+        atomic_max(seen[0], largest);
+        if (vanished != 0) {
+            atomic_max(seen[1], vanished);
+        }
+        if (lost != 0) {
+            atomic_max(seen[2], lost);
+        }
+    }
+}
+
+#define STORE_LOOKING(T) \
+    KERNEL(store_looking_##T, i64 n, f64 factor, In<T> x, i32 format, Any out, Out<u64> seen) { \
+        if (format == F16) { \
+            store_looking<T, f16>(n, factor, x, out.out<f16>(), seen); \
+        } else { \
+            store_looking<T, bf16>(n, factor, x, out.out<bf16>(), seen); \
+        } \
+    }
+FOR_SETUP(STORE_LOOKING)
+
+#define STORE_SCALED(T) \
+    KERNEL(store_scaled_##T, i64 n, f64 factor, In<T> x, i32 format, Any out) { \
+        for (i64 i = global_index(); i < n; i += block_count() * BLOCK) { \
+            put_number(out, format, i, factor * to_f64(x[i])); \
+        } \
+    }
+FOR_SETUP(STORE_SCALED)

@@ -1,0 +1,200 @@
+//! Diagonals of matrices, their inverses and those of diagonal blocks: [`crate::host::diagonal`] on the device, and what smoothers store of
+//! them.
+
+use super::DeviceCsr;
+use crate::error::Result;
+use crate::gpu::runtime::{Argument, BLOCK, View, tag};
+use crate::gpu::{Buffer, Gpu, Slice};
+use crate::host::diagonal::{MAX_BLOCK, rounding_bound};
+use crate::scalar::{Number, Scalar};
+use crate::smooth::host::{MATTERS, does_not_fit};
+use crate::sparse::Block;
+
+/// Lanes for a row of blocks, as in `kernels/diagonal_setup.cu`.
+const BLOCK_LANES: usize = MAX_BLOCK;
+
+/// Blocks of a kernel that goes over an array in steps: as many as run at the same time.
+const WAVE: usize = 1024;
+
+/// The diagonal, one value for each scalar row; zero where there is none.
+pub(crate) fn entries<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Buffer<f64>> {
+    let out = gpu.room::<f64>(a.scalar_rows())?;
+    run(gpu, a, 1, (false, false), None, &out)?;
+    Ok(out)
+}
+
+/// The inverse of the diagonal (`width` 1), or of the diagonal blocks, row by row (`width` that of the blocks). With `l1` the diagonal is
+/// first enlarged by the absolute values of what is outside of it, as l1-Jacobi has it; `scale` has the factors by which the variables of
+/// the level were multiplied.
+pub(crate) fn inverse<T: Scalar>(
+    gpu: &Gpu,
+    a: &DeviceCsr<T>,
+    width: usize,
+    l1: bool,
+    scale: Option<&Slice<f64>>,
+) -> Result<Buffer<T>> {
+    let out = gpu.room::<T>(a.scalar_rows() * width)?;
+    run(gpu, a, width, (true, l1), scale, &out)?;
+    Ok(out)
+}
+
+fn run<T: Scalar, U: Scalar>(
+    gpu: &Gpu,
+    a: &DeviceCsr<T>,
+    width: usize,
+    (inverted, l1): (bool, bool),
+    scale: Option<&Slice<f64>>,
+    out: &Slice<U>,
+) -> Result<()> {
+    let n = a.block.rows;
+    assert!(a.block.cols == n && n <= MAX_BLOCK && (width == 1 || width == n));
+    assert!(scale.is_none_or(|s| s.len() == a.scalar_rows()));
+    let (rows, inverted, l1) = (a.rows as i64, i32::from(inverted), i32::from(l1));
+    let scale = scale.map_or(View::NONE, Slice::view);
+    let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
+    let (format, out) = (tag::<U>(), out.view());
+    let name = T::PRECISION.name();
+    if a.block == Block::SCALAR {
+        // Sums go lane by lane, so that few lanes for many rows are best as long as they fill a sector of memory.
+        let lanes = match a.nnz() / a.rows.max(1) {
+            0..40 => 4,
+            40..128 => 8,
+            _ => 32,
+        };
+        let kernel = gpu.runtime().kernel(&format!("diagonal_rows_{name}_{lanes}"))?;
+        let arguments: [&dyn Argument; 9] = [&rows, &inverted, &l1, &scale, &offsets, &columns, &values, &format, &out];
+        return gpu.launch(kernel, a.rows * lanes, &arguments);
+    }
+    let kernel = gpu.runtime().kernel(&format!("diagonal_blocks_{name}"))?;
+    let (bound, n, width) = (rounding_bound::<T>(n), n as i32, width as i32);
+    let arguments: [&dyn Argument; 12] =
+        [&rows, &n, &width, &inverted, &l1, &bound, &scale, &offsets, &columns, &values, &format, &out];
+    gpu.launch(kernel, a.rows * BLOCK_LANES, &arguments)
+}
+
+/// Data of a smoother times `factor` in their storage format, refused when that cannot hold them. Waits for the device where it has 16 bits.
+pub(crate) fn stored<T: Scalar, S: Number>(gpu: &Gpu, exact: &Slice<T>, factor: f64) -> Result<Buffer<S>> {
+    let out = gpu.room::<S>(exact.len())?;
+    let (n, blocks) = (exact.len() as i64, exact.len().div_ceil(BLOCK).min(WAVE));
+    let kernel = |name: &str| gpu.runtime().kernel(&format!("{name}_{}", T::PRECISION.name()));
+    if n == 0 {
+        return Ok(out);
+    }
+    let format = tag::<S>();
+    if S::PRECISION.is_scalar() {
+        let arguments: [&dyn Argument; 5] = [&n, &factor, &exact.view(), &format, &out.view()];
+        gpu.launch_blocks(kernel("store_scaled")?, blocks, &arguments)?;
+        return Ok(out);
+    }
+    let seen = gpu.zeroed::<u64>(3)?;
+    let arguments: [&dyn Argument; 6] = [&n, &factor, &exact.view(), &format, &out.view(), &seen.view()];
+    gpu.launch_blocks(kernel("store_looking")?, blocks, &arguments)?;
+    let seen = gpu.fetch(&seen)?;
+    let (largest, vanished) = (f64::from_bits(seen[0]), f64::from_bits(seen[1]));
+    if seen[2] != 0 || (vanished > 0.0 && vanished >= largest * MATTERS) {
+        return does_not_fit::<S, _>();
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gallery;
+    use crate::gpu::setup::awkward;
+    use crate::gpu::setup::tests::problems;
+    use crate::gpu::tests::devices;
+    use crate::host::{diagonal, hash};
+    use crate::sparse::Csr;
+    use half::{bf16, f16};
+
+    /// Every diagonal of a matrix against the host's.
+    fn compare<T: Scalar>(gpu: &Gpu, name: &str, a: &Csr<T>) {
+        let (there, view) = (DeviceCsr::upload(gpu, &a.view()).unwrap(), a.view());
+        let n = a.block.rows;
+        assert_eq!(gpu.fetch(&entries(gpu, &there).unwrap()).unwrap(), diagonal::entries(&view).unwrap(), "{name}");
+        let scale: Vec<f64> = (0..view.scalar_rows()).map(|i| ((hash(i, 7) % 9) as f64 - 4.0).exp2()).collect();
+        let scale_there = gpu.upload(&scale).unwrap();
+        for width in if n == 1 { vec![1] } else { vec![1, n] } {
+            let plain = inverse(gpu, &there, width, false, None).unwrap();
+            let expected: Vec<T> = diagonal::inverse(&view, width, diagonal::AS_IT_IS).unwrap();
+            assert_eq!(gpu.fetch(&plain).unwrap(), expected, "{name} {width}");
+            for (scale, scale_there) in [(None, None), (Some(&scale[..]), Some(&*scale_there))] {
+                let enlarged = inverse(gpu, &there, width, true, scale_there).unwrap();
+                let expected: Vec<T> = diagonal::l1_inverse(&view, width, scale).unwrap();
+                assert_eq!(gpu.fetch(&enlarged).unwrap(), expected, "{name} {width} l1");
+            }
+        }
+    }
+
+    #[test]
+    fn diagonals_are_those_of_the_host() {
+        let elasticity = gallery::elasticity_hex8(3, gallery::Layers::NONE, true).unwrap().matrix;
+        let mut all = problems();
+        all.push(("elasticity".to_string(), elasticity));
+        all.extend(awkward::square());
+        for gpu in devices() {
+            for (name, a) in &all {
+                compare(&gpu, name, a);
+                compare(&gpu, name, &a.view().to_owned_as::<f32>().unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn singular_blocks_are_left_out_as_on_the_host() {
+        let block = |n: usize, seed: u64| {
+            // Of rank one, of full rank, or with a row of zeros, on scales far apart.
+            let v = move |i: usize| (hash(i, seed) % 7) as f64 - 3.0;
+            let value = move |r: usize, c: usize| match seed % 3 {
+                0 => v(r) * v(c),
+                1 => v(r * n + c) * 10_f64.powi((r as i32 - c as i32) * 3) + if r == c { 9.0 } else { 0.0 },
+                _ => {
+                    if r == 0 || c == 0 {
+                        0.0
+                    } else {
+                        v(r * n + c)
+                    }
+                }
+            };
+            (0..n * n).map(move |e| value(e / n, e % n))
+        };
+        for n in 2..=8 {
+            let (offsets, columns): (Vec<i64>, Vec<i32>) = ((0..=40).collect(), (0..40).collect());
+            let mut a = Csr::<f64>::with_pattern(40, 40, Block::square(n), offsets, columns).unwrap();
+            a.values = (0..40).flat_map(|i| block(n, i)).collect();
+            for gpu in devices() {
+                compare(&gpu, &format!("{n}x{n}"), &a);
+            }
+        }
+    }
+
+    #[test]
+    fn storage_holds_what_the_host_stores_and_refuses_what_it_refuses() {
+        fn compare<T: Scalar, S: Number>(gpu: &Gpu, exact: &[f64], factor: f64) {
+            let exact: Vec<T> = exact.iter().map(|v| T::from_f64(*v)).collect();
+            let there = stored::<T, S>(gpu, &gpu.upload(&exact).unwrap(), factor);
+            match (there, crate::smooth::host::stored::<T, S>(&exact, factor)) {
+                (Ok(there), Ok(expected)) => assert_eq!(gpu.fetch(&there).unwrap(), expected),
+                (Err(there), Err(expected)) => assert_eq!(there.message, expected.message),
+                (there, expected) => panic!("{:?} {:?}", there.map(|_| ()), expected.map(|_| ())),
+            }
+        }
+        let usual: Vec<f64> = (0..3000).map(|i| 1.0 / (1.0 + (i % 700) as f64)).collect();
+        let changed = |at: usize, v: f64| usual.iter().enumerate().map(|(i, u)| if i == at { v } else { *u }).collect();
+        let wide: Vec<f64> = changed(5, 1e5);
+        let rounding: Vec<f64> = changed(6, 1e-12);
+        let small: Vec<f64> = usual.iter().map(|v| v * 1e-6).collect();
+        for gpu in devices() {
+            for exact in [&usual, &wide, &rounding, &small, &vec![0.0; 7], &vec![]] {
+                for factor in [1.0, 0.7, 1e-4] {
+                    compare::<f64, f64>(&gpu, exact, factor);
+                    compare::<f64, f32>(&gpu, exact, factor);
+                    compare::<f64, f16>(&gpu, exact, factor);
+                    compare::<f32, f16>(&gpu, exact, factor);
+                    compare::<f32, bf16>(&gpu, exact, factor);
+                }
+            }
+        }
+    }
+}
