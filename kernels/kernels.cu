@@ -8,4 +8,5 @@
 #include "multicolour.cu"
 #include "rounded.cu"
 #include "scan.cu"
+#include "transpose.cu"
 #include "layout.cu"

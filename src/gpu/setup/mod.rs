@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_imports)] // until the hierarchy is made of it
 
 mod matrix;
+pub(crate) mod transpose;
 
 #[cfg(test)]
 mod tests;
