@@ -8,6 +8,7 @@
 #include "multicolour.cu"
 #include "rounded.cu"
 #include "scan.cu"
+#include "transpose.cu"
 #include "layout.cu"
 #include "given.cu"
 #include "diagonal_setup.cu"

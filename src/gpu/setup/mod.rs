@@ -8,6 +8,7 @@ mod awkward;
 pub(crate) mod diagonal;
 mod matrix;
 pub(crate) mod scaling;
+pub(crate) mod transpose;
 
 #[cfg(test)]
 mod tests;

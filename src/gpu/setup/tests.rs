@@ -3,7 +3,8 @@
 use super::*;
 use crate::gallery;
 use crate::gpu::tests::devices;
-use crate::sparse::Csr;
+use crate::host::hash;
+use crate::sparse::{Block, Csr};
 
 /// Small problems of different kinds.
 pub(super) fn problems() -> Vec<(String, Csr<f64>)> {
@@ -24,6 +25,26 @@ pub(super) fn problems() -> Vec<(String, Csr<f64>)> {
         (name.to_string(), Csr { rows: view.rows, cols: view.cols, block: view.block, offsets, columns, values })
     };
     names.into_iter().map(problem).collect()
+}
+
+/// A matrix whose rows have up to `longest` blocks, some of them none, in no order.
+pub(super) fn random(rows: usize, cols: usize, longest: usize, block: Block, seed: u64) -> Csr<f64> {
+    let (mut offsets, mut columns) = (vec![0], Vec::new());
+    for i in 0..rows {
+        let start = columns.len();
+        for k in 0..hash(i, seed) as usize % (longest + 1) {
+            let column = (hash(i * 4096 + k, seed) % cols as u64) as i32;
+            if !columns[start..].contains(&column) {
+                columns.push(column);
+            }
+        }
+        offsets.push(columns.len() as i64);
+    }
+    let mut a = Csr::with_pattern(rows, cols, block, offsets, columns).unwrap();
+    for (k, v) in a.values.iter_mut().enumerate() {
+        *v = (hash(k, seed + 1) % 1000) as f64 / 7.0 - 70.0;
+    }
+    a
 }
 
 #[test]
