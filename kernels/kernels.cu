@@ -8,3 +8,5 @@
 #include "multicolour.cu"
 #include "rounded.cu"
 #include "scan.cu"
+#include "strength.cu"
+#include "pmis.cu"

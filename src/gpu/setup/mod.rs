@@ -3,7 +3,10 @@
 
 #![allow(dead_code, unused_imports)] // until the hierarchy is made of it
 
+mod lanes;
 mod matrix;
+pub(crate) mod pmis;
+pub(crate) mod strength;
 
 #[cfg(test)]
 mod tests;
