@@ -13,3 +13,5 @@
 #include "given.cu"
 #include "diagonal_setup.cu"
 #include "scaling.cu"
+#include "strength.cu"
+#include "pmis.cu"

@@ -6,8 +6,11 @@
 #[cfg(test)]
 mod awkward;
 pub(crate) mod diagonal;
+mod lanes;
 mod matrix;
+pub(crate) mod pmis;
 pub(crate) mod scaling;
+pub(crate) mod strength;
 pub(crate) mod transpose;
 
 #[cfg(test)]
