@@ -9,4 +9,6 @@
 #include "rounded.cu"
 #include "scan.cu"
 #include "transpose.cu"
+#include "spgemm.cu"
+#include "spgemm_long.cu"
 #include "layout.cu"

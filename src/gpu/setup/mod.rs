@@ -3,7 +3,9 @@
 
 #![allow(dead_code, unused_imports)] // until the hierarchy is made of it
 
+mod bins;
 mod matrix;
+pub(crate) mod spgemm;
 pub(crate) mod transpose;
 
 #[cfg(test)]
