@@ -9,6 +9,8 @@
 #include "rounded.cu"
 #include "scan.cu"
 #include "transpose.cu"
+#include "spgemm.cu"
+#include "spgemm_long.cu"
 #include "layout.cu"
 #include "given.cu"
 #include "diagonal_setup.cu"

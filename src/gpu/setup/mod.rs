@@ -5,11 +5,13 @@
 
 #[cfg(test)]
 mod awkward;
+mod bins;
 pub(crate) mod diagonal;
 mod lanes;
 mod matrix;
 pub(crate) mod pmis;
 pub(crate) mod scaling;
+pub(crate) mod spgemm;
 pub(crate) mod strength;
 pub(crate) mod transpose;
 
