@@ -6,7 +6,10 @@
 #[cfg(test)]
 mod awkward;
 mod bins;
+pub(crate) mod coarse;
 pub(crate) mod diagonal;
+pub(crate) mod extended_i;
+pub(crate) mod galerkin;
 mod lanes;
 mod matrix;
 pub(crate) mod pmis;
@@ -18,4 +21,4 @@ pub(crate) mod transpose;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use matrix::{DeviceCsr, DeviceGraph};
+pub(crate) use matrix::{DeviceCsr, DeviceGraph, DevicePattern};
