@@ -7,7 +7,7 @@ pub mod coarsen;
 pub mod cycle;
 mod estimate;
 mod finest;
-mod galerkin;
+pub(crate) mod galerkin;
 mod hierarchy;
 pub mod interp;
 pub mod null_space;

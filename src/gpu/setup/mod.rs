@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_imports)] // until the hierarchy is made of it
 
 mod bins;
+pub(crate) mod galerkin;
 mod matrix;
 pub(crate) mod spgemm;
 pub(crate) mod transpose;
