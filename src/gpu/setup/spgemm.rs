@@ -88,6 +88,11 @@ impl<'a, T: Number> Product<'a, T> {
         Product { gpu, a, b, block, factors }
     }
 
+    /// Dimensions of the blocks of the product.
+    pub fn block(&self) -> Block {
+        self.block
+    }
+
     /// Whether both factors are of scalars.
     pub fn is_scalar(&self) -> bool {
         self.a.block == Block::SCALAR && self.b.block == Block::SCALAR
