@@ -10,3 +10,5 @@
 #include "scan.cu"
 #include "strength.cu"
 #include "pmis.cu"
+#include "coarse.cu"
+#include "extended_i.cu"

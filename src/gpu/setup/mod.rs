@@ -3,10 +3,13 @@
 
 #![allow(dead_code, unused_imports)] // until the hierarchy is made of it
 
+pub(crate) mod coarse;
+pub(crate) mod extended_i;
 mod lanes;
 mod matrix;
 pub(crate) mod pmis;
 pub(crate) mod strength;
+mod truncate;
 
 #[cfg(test)]
 mod tests;
