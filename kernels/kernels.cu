@@ -17,3 +17,5 @@
 #include "scaling.cu"
 #include "strength.cu"
 #include "pmis.cu"
+#include "coarse.cu"
+#include "extended_i.cu"

@@ -17,6 +17,7 @@ pub(crate) mod scaling;
 pub(crate) mod spgemm;
 pub(crate) mod strength;
 pub(crate) mod transpose;
+mod truncate;
 
 #[cfg(test)]
 mod tests;
