@@ -160,3 +160,4 @@ template <class T> DEVICE T times(T a, T b) {
 #pragma clang fp contract(off)
     return a * b;
 }
+DEVICE f64 square_root(f64 v) { return __builtin_sqrt(v); }

@@ -10,3 +10,5 @@
 #include "scan.cu"
 #include "diagonal_setup.cu"
 #include "scaling.cu"
+#include "mis2.cu"
+#include "tentative.cu"

@@ -148,6 +148,7 @@ DEVICE i32 atomic_swap_if(i32 &at, i32 expected, i32 v) { return atomicCAS(&at, 
 // A product that is rounded by itself, and never becomes part of a fused multiply-add: set-up gives the bits of the host.
 DEVICE f64 times(f64 a, f64 b) { return __dmul_rn(a, b); }
 DEVICE f32 times(f32 a, f32 b) { return __fmul_rn(a, b); }
+DEVICE f64 square_root(f64 v) { return __dsqrt_rn(v); }
 
 #endif
 

@@ -267,3 +267,4 @@ inline u32 atomic_or(u32 &at, u32 v) { return std::exchange(at, at | v); }
 inline i32 atomic_swap_if(i32 &at, i32 expected, i32 v) { return std::exchange(at, at == expected ? v : at); }
 
 template <class T> T times(T a, T b) { return a * b; }
+inline f64 square_root(f64 v) { return __builtin_sqrt(v); }

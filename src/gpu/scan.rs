@@ -11,9 +11,17 @@ impl Gpu {
     /// Where each of so many parts begins, after a leading 0, and their sum. Waits for the device.
     #[allow(dead_code)] // as in setup
     pub(crate) fn offsets(&self, counts: &Slice<i32>) -> Result<(Buffer<i64>, usize)> {
+        let offsets = self.sums_before(counts)?;
+        let total = self.fetch(&offsets.piece(counts.len(), 1))?[0];
+        Ok((offsets, total as usize))
+    }
+
+    /// Where each of so many parts begins, after a leading 0, and behind them their sum, all of it on the device.
+    #[allow(dead_code)] // as in setup
+    pub(crate) fn sums_before(&self, counts: &Slice<i32>) -> Result<Buffer<i64>> {
         let n = counts.len();
         if n == 0 {
-            return Ok((self.zeroed(1)?, 0));
+            return self.zeroed(1);
         }
         let pieces = n.div_ceil(PIECE);
         let (offsets, sums) = (self.room::<i64>(n + 1)?, self.room::<i64>(pieces + 1)?);
@@ -22,7 +30,6 @@ impl Gpu {
         self.launch_blocks(kernel("scan_sums")?, 1, &[&(pieces as i64), &sums.view()])?;
         let arguments = [&(n as i64) as &dyn super::Argument, &counts.view(), &sums.view(), &offsets.view()];
         self.launch_blocks(kernel("scan_offsets")?, pieces, &arguments)?;
-        let total = self.fetch(&sums.piece(pieces, 1))?[0];
-        Ok((offsets, total as usize))
+        Ok(offsets)
     }
 }

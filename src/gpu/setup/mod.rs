@@ -7,9 +7,13 @@
 mod awkward;
 pub(crate) mod diagonal;
 mod matrix;
+pub(crate) mod mis2;
 pub(crate) mod scaling;
+pub(crate) mod tentative;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use matrix::{DeviceCsr, DeviceGraph};
+pub(crate) use mis2::DeviceAggregates;
+pub(crate) use tentative::DeviceNearNullSpace;
