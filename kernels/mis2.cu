@@ -1,5 +1,5 @@
 // Aggregation from a distance-2 maximal independent set: what src/host/mis2.rs does, a pass over the graph for each of its loops.
-#include "lanes.h"
+#include "numbers.h"
 
 // Keys of unknowns that are decided.
 constexpr u64 MIS2_OUT = 0;
@@ -26,7 +26,7 @@ DEVICE u64 largest_near(i64 start, i64 end, const In<i32> &columns, const Value 
             own = value > own ? value : own;
         }
     }
-    return lanes_largest<N>(own);
+    return group_max<N>(own);
 }
 
 // `alone` counts the unknowns without couplings.
@@ -34,7 +34,7 @@ KERNEL(mis2_keys, i64 n, i64 seed, In<i64> offsets, Out<u64> key, Out<i64> alone
     const i64 i = global_index();
     const bool coupled = i < n && offsets[i] < offsets[i + 1];
     if (i < n) {
-        const u64 random = hash_of(static_cast<u64>(i), static_cast<u64>(seed)) >> 33;
+        const u64 random = hash(static_cast<u64>(i), static_cast<u64>(seed)) >> 33;
         key[i] = coupled ? random << 32 | static_cast<u64>(i + 1) : MIS2_OUT;
     }
     const int without = count_bits(Group<WARP>::ballot(i < n && !coupled));

@@ -1,6 +1,6 @@
 // The tentative prolongator: on each aggregate, an orthonormal basis of the near-null-space vectors cut to it. What src/host/tentative.rs
-// does, with its bits: sums over the rows of an aggregate are as many partial sums as lanes work on it.
-#include "lanes.h"
+// does, with its bits: sums over the rows of an aggregate are as many partial sums as lanes work on it, W, added in the order of `group_sum<W>`.
+#include "numbers.h"
 #include "scan.h"
 
 // The place of each node among the members of its aggregate, in no order, and the sizes of aggregates.
@@ -121,15 +121,6 @@ struct Tentative {
     }
 };
 
-// The sum over the lanes of a group, in the order of src/host/tentative.rs; each lane gets it.
-template <int W> DEVICE f64 sum_of_lanes(f64 v) {
-    UNROLL
-    for (int step = W / 2; step > 0; step /= 2) {
-        v += Group<W>::shuffle(v, Group<W>::rank() ^ step);
-    }
-    return v;
-}
-
 // Column c of R, of which rows below c are given.
 template <int K> DEVICE void put_column(const Tentative &t, i64 g, int c, const f64 *above, f64 own) {
     UNROLL
@@ -168,7 +159,7 @@ template <int K, int W> DEVICE void tentative_small(const Tentative &t, int form
         for (int s = 0; s < HELD; ++s) {
             sum += times(q[s][a], q[s][b]);
         }
-        return sum_of_lanes<W>(sum);
+        return group_sum<W>(sum);
     };
     UNROLL
     for (int c = 0; c < K; ++c) {
@@ -234,7 +225,7 @@ DEVICE void tentative_large(const Tentative &t, const Out<f64> &q, int format, c
                 const i64 at = t.row_of(start, i) * K;
                 sum += times(q[at + a], q[at + b]);
             }
-            return sum_of_lanes<W>(sum);
+            return group_sum<W>(sum);
         };
         for (int c = 0; c < K; ++c) {
             f64 above[K] = {};

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::host::Host;
 use crate::host::multicolour::Coloured;
 use crate::host::spmv::Sums;
+use crate::matrix::Matrix;
 use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar};
 use crate::smooth::Smoother;
@@ -158,8 +159,6 @@ pub enum Columns {
 
 /// What set-up asks of a backend: it computes on the host, and what the solve phase needs is placed where the solve phase runs.
 pub trait Place: Backend {
-    /// Whether a matrix is copied to be placed, so that its copy may have another format.
-    const COPIES: bool;
     /// An array of the host as one of this backend.
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Self::Buffer<S>>;
     /// A stored matrix as an operator.
@@ -169,6 +168,11 @@ pub trait Place: Backend {
         columns: Columns,
         sums: Sums,
     ) -> Result<Box<dyn Operator<Self, X, Y>>>;
+    /// The caller's matrix as it is.
+    fn given<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Self, T>>>;
+    /// The caller's matrix in the narrowest format that holds every value exactly, where that is narrower than its own and the matrix is copied
+    /// in any case.
+    fn given_narrower<T: Scalar>(&self, matrix: &Matrix) -> Result<Option<Box<dyn Operator<Self, T>>>>;
     /// A dense matrix of `n` rows and columns, row by row, as an operator.
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Self, V>>>;
     /// A matrix by colours, for Gauss-Seidel.

@@ -3,10 +3,12 @@
 use crate::amg::null_space::NearNullSpace;
 use crate::context::{Context, lock};
 use crate::error::{Result, fail};
-use crate::gpu::Slice;
+use crate::gpu::setup::DeviceCsr;
+use crate::gpu::{Buffer, Gpu};
 use crate::scalar::{Number, Precision, Scalar};
-use crate::sparse::{self, Csr, SharedCsr, Storage, Structure};
-use std::sync::{Arc, RwLock};
+use crate::sparse::{self, Block, Csr, SharedCsr, Storage, Structure};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
 
 /// Values of a matrix in the format they were handed over.
 #[derive(Clone)]
@@ -51,6 +53,14 @@ impl Values {
         self.len() == 0
     }
 
+    /// Checks pattern and values.
+    fn check_all(&self, structure: &Structure, sorted: bool) -> Result<()> {
+        match self {
+            Values::F64(v) => sparse::validate(&structure.view(v.as_slice()), sorted),
+            Values::F32(v) => sparse::validate(&structure.view(v.as_slice()), sorted),
+        }
+    }
+
     fn check(&self, structure: &Structure) -> Result<()> {
         match self {
             Values::F64(v) => sparse::validate_values(&structure.view(v.as_slice())),
@@ -59,10 +69,94 @@ impl Values {
     }
 }
 
-/// Values that a caller has lent in device memory.
+/// Values in device memory.
 pub(crate) enum DeviceValues {
-    F64(Slice<f64>),
-    F32(Slice<f32>),
+    F64(Buffer<f64>),
+    F32(Buffer<f32>),
+}
+
+/// A matrix in rows in device memory, in the format that it was given in.
+#[derive(Clone)]
+pub(crate) enum DeviceMatrix {
+    F64(DeviceCsr<f64>),
+    F32(DeviceCsr<f32>),
+}
+
+/// Does the same for both formats.
+macro_rules! with_device {
+    ($matrix:expr, $a:ident => $body:expr) => {
+        match $matrix {
+            DeviceMatrix::F64($a) => $body,
+            DeviceMatrix::F32($a) => $body,
+        }
+    };
+}
+
+impl DeviceMatrix {
+    fn precision(&self) -> Precision {
+        match self {
+            DeviceMatrix::F64(_) => Precision::F64,
+            DeviceMatrix::F32(_) => Precision::F32,
+        }
+    }
+
+    /// A copy on the host, with indices counted from `base` again.
+    fn fetch(&self, gpu: &Gpu, base: i32) -> Result<(Structure, Values)> {
+        fn structure<T: Scalar>(a: Csr<T>, base: i32) -> (Structure, Vec<T>) {
+            let Csr { rows, cols, block, mut offsets, mut columns, values } = a;
+            offsets.iter_mut().for_each(|o| *o += i64::from(base));
+            columns.iter_mut().for_each(|c| *c += base);
+            let offsets = sparse::OffsetStorage::I64(Arc::new(offsets));
+            (Structure { rows, cols, block, offsets, columns: Arc::new(columns), base }, values)
+        }
+        Ok(match self {
+            DeviceMatrix::F64(a) => {
+                let (structure, values) = structure(a.fetch(gpu)?, base);
+                (structure, values.into())
+            }
+            DeviceMatrix::F32(a) => {
+                let (structure, values) = structure(a.fetch(gpu)?, base);
+                (structure, values.into())
+            }
+        })
+    }
+}
+
+/// A matrix in device memory. What the host asks of it is copied then.
+struct There {
+    gpu: Gpu,
+    matrix: RwLock<DeviceMatrix>,
+    /// Whether the values are in the caller's memory, where they may change.
+    lent: AtomicBool,
+    /// First number of the caller's indices, which sentences use.
+    base: i32,
+    copy: Mutex<Option<(Arc<Structure>, Values)>>,
+}
+
+impl There {
+    fn on_host(&self) -> Result<(Arc<Structure>, Values)> {
+        let mut copy = lock(self.copy.lock());
+        if let Some((structure, values)) = &*copy {
+            return Ok((Arc::clone(structure), values.clone()));
+        }
+        let (structure, values) = lock(self.matrix.read()).fetch(&self.gpu, self.base)?;
+        Ok(copy.insert((Arc::new(structure), values)).clone())
+    }
+
+    /// Fails with the host's sentence when something is wrong with a matrix.
+    fn check(&self, matrix: &DeviceMatrix, structure: bool, sorted: bool) -> Result<()> {
+        if with_device!(matrix, a => self.gpu.check_rows(a, structure, sorted))? {
+            return Ok(());
+        }
+        let (pattern, values) = matrix.fetch(&self.gpu, self.base)?;
+        if structure { values.check_all(&pattern, sorted) } else { values.check(&pattern) }
+    }
+}
+
+/// Where the arrays of a matrix are.
+enum Home {
+    Host { structure: Arc<Structure>, values: RwLock<Values> },
+    Device(There),
 }
 
 /// A matrix with what is known about its near-null space. Several solvers and threads may share it.
@@ -70,26 +164,38 @@ pub(crate) enum DeviceValues {
 /// A change of values swaps the whole array, so that a solver that reads the old one is not disturbed; it sees the new values at
 /// its next `update`.
 pub struct Matrix {
-    structure: Arc<Structure>,
-    values: RwLock<Values>,
+    /// Block rows and columns.
+    size: (usize, usize),
+    block: Block,
+    /// Stored blocks.
+    nnz: usize,
+    home: Home,
     near_null_space: RwLock<Option<Arc<NearNullSpace>>>,
-    /// Where the values lie that a caller has lent in device memory; `values` is a copy of them.
-    device_values: RwLock<Option<DeviceValues>>,
 }
 
 impl Matrix {
     /// Checks the arrays and makes a matrix of them. `sorted` is the promise that columns ascend in each row.
     pub fn new(structure: Structure, values: Values, sorted: bool) -> Result<Matrix> {
-        match &values {
-            Values::F64(v) => sparse::validate(&structure.view(v.as_slice()), sorted)?,
-            Values::F32(v) => sparse::validate(&structure.view(v.as_slice()), sorted)?,
-        }
-        Ok(Matrix {
-            structure: Arc::new(structure),
-            values: RwLock::new(values),
-            near_null_space: RwLock::new(None),
-            device_values: RwLock::new(None),
-        })
+        values.check_all(&structure, sorted)?;
+        let (size, block, nnz) =
+            ((structure.rows, structure.cols), structure.block, structure.columns.as_slice().len());
+        let home = Home::Host { structure: Arc::new(structure), values: RwLock::new(values) };
+        Ok(Matrix { size, block, nnz, home, near_null_space: RwLock::new(None) })
+    }
+
+    /// As [`Matrix::new`], for a matrix in the memory of a GPU, whose offsets are right. `lent` tells that its values are in the caller's memory,
+    /// and indices in sentences are counted from `base`.
+    pub(crate) fn on_device(gpu: &Gpu, matrix: DeviceMatrix, sorted: bool, lent: bool, base: i32) -> Result<Matrix> {
+        let there = There {
+            gpu: gpu.clone(),
+            matrix: RwLock::new(matrix.clone()),
+            lent: AtomicBool::new(lent),
+            base,
+            copy: Mutex::new(None),
+        };
+        there.check(&matrix, true, sorted)?;
+        let (size, block, nnz) = with_device!(&matrix, a => ((a.rows, a.cols), a.block, a.nnz()));
+        Ok(Matrix { size, block, nnz, home: Home::Device(there), near_null_space: RwLock::new(None) })
     }
 
     /// A matrix of arrays made in Rust.
@@ -103,80 +209,158 @@ impl Matrix {
         Matrix::new(structure, Values::from(values), false)
     }
 
-    /// The pattern.
-    pub fn structure(&self) -> &Structure {
-        &self.structure
+    /// A copy of this matrix in the memory of the context's GPU, which works with it there alone.
+    pub fn to_device(&self, context: &Context) -> Result<Matrix> {
+        let Some(gpu) = context.gpu() else {
+            return fail!(InvalidArgument, "a matrix cannot be copied to a device by a context on the host");
+        };
+        let matrix = match self.precision() {
+            Precision::F32 => DeviceMatrix::F32(self.device::<f32>(gpu)?),
+            _ => DeviceMatrix::F64(self.device::<f64>(gpu)?),
+        };
+        let copy = Matrix::on_device(gpu, matrix, false, false, 0)?;
+        *lock(copy.near_null_space.write()) = self.near_null_space();
+        Ok(copy)
+    }
+
+    /// Its blocks.
+    pub fn block(&self) -> Block {
+        self.block
+    }
+
+    /// The pattern, on the host.
+    pub fn structure(&self) -> Result<Arc<Structure>> {
+        match &self.home {
+            Home::Host { structure, .. } => Ok(Arc::clone(structure)),
+            Home::Device(there) => Ok(there.on_host()?.0),
+        }
     }
 
     /// Scalar rows.
     pub fn rows(&self) -> usize {
-        self.structure.rows * self.structure.block.rows
+        self.size.0 * self.block.rows
     }
 
     /// Scalar columns.
     pub fn cols(&self) -> usize {
-        self.structure.cols * self.structure.block.cols
+        self.size.1 * self.block.cols
     }
 
     /// Stored scalar values.
     pub fn entries(&self) -> usize {
-        self.structure.columns.as_slice().len() * self.structure.block.len()
+        self.nnz * self.block.len()
     }
 
     /// Format of the values.
     pub fn precision(&self) -> Precision {
-        self.values().precision()
+        match &self.home {
+            Home::Host { values, .. } => lock(values.read()).precision(),
+            Home::Device(there) => lock(there.matrix.read()).precision(),
+        }
     }
 
-    /// The values now.
-    pub fn values(&self) -> Values {
-        lock(self.values.read()).clone()
+    /// The values now, on the host.
+    pub fn values(&self) -> Result<Values> {
+        match &self.home {
+            Home::Host { values, .. } => Ok(lock(values.read()).clone()),
+            Home::Device(there) => Ok(there.on_host()?.1),
+        }
     }
 
     /// Replaces the values; pattern and format stay. Nothing is changed when they are refused.
     pub fn update_values(&self, values: Values) -> Result<()> {
-        if values.precision() != self.precision() {
-            let (new, old) = (values.precision().name(), self.precision().name());
-            return fail!(InvalidArgument, "the new values are {new}; the matrix was created with {old}");
+        self.check_format(values.precision(), values.len())?;
+        match &self.home {
+            Home::Host { structure, values: own } => {
+                values.check(structure)?;
+                *lock(own.write()) = values;
+                Ok(())
+            }
+            Home::Device(there) => match &values {
+                Values::F64(values) => {
+                    self.update_device_values(DeviceValues::F64(there.gpu.upload(values.as_slice())?))
+                }
+                Values::F32(values) => {
+                    self.update_device_values(DeviceValues::F32(there.gpu.upload(values.as_slice())?))
+                }
+            },
         }
-        if values.len() != self.entries() {
-            return fail!(SizeMismatch, "{} values were given; the matrix has {}", values.len(), self.entries());
-        }
-        values.check(&self.structure)?;
-        *lock(self.values.write()) = values;
+    }
+
+    /// As [`Matrix::update_values`], for values in the memory of the GPU where the matrix is.
+    pub(crate) fn update_device_values(&self, values: DeviceValues) -> Result<()> {
+        let (precision, len, lent) = match &values {
+            DeviceValues::F64(values) => (Precision::F64, values.len(), values.is_lent()),
+            DeviceValues::F32(values) => (Precision::F32, values.len(), values.is_lent()),
+        };
+        self.check_format(precision, len)?;
+        let Home::Device(there) = &self.home else { unreachable!("the matrix is in device memory") };
+        let new = match (lock(there.matrix.read()).clone(), values) {
+            (DeviceMatrix::F64(a), DeviceValues::F64(values)) => {
+                DeviceMatrix::F64(DeviceCsr { values: Arc::new(values), ..a })
+            }
+            (DeviceMatrix::F32(a), DeviceValues::F32(values)) => {
+                DeviceMatrix::F32(DeviceCsr { values: Arc::new(values), ..a })
+            }
+            _ => unreachable!("the format was checked"),
+        };
+        there.check(&new, false, false)?;
+        *lock(there.matrix.write()) = new;
+        there.lent.store(lent, Ordering::Relaxed);
+        *lock(there.copy.lock()) = None;
         Ok(())
     }
 
-    /// Tells where the values lie, when they are lent and in device memory.
-    pub(crate) fn set_device_values(&self, values: Option<DeviceValues>) {
-        *lock(self.device_values.write()) = values;
+    fn check_format(&self, precision: Precision, len: usize) -> Result<()> {
+        if precision != self.precision() {
+            let (new, old) = (precision.name(), self.precision().name());
+            return fail!(InvalidArgument, "the new values are {new}; the matrix was created with {old}");
+        }
+        if len != self.entries() {
+            return fail!(SizeMismatch, "{len} values were given; the matrix has {}", self.entries());
+        }
+        Ok(())
     }
 
-    /// Copies values anew that lie in device memory, where a caller may have changed them.
-    pub(crate) fn refresh(&self, context: &Context) -> Result<()> {
-        let lent = lock(self.device_values.read());
-        let Some(there) = &*lent else { return Ok(()) };
-        let address = match there {
-            DeviceValues::F64(values) => values.address(),
-            DeviceValues::F32(values) => values.address(),
-        };
-        let Some(gpu) = context.gpu().filter(|gpu| gpu.holds(address as *const _, "values").unwrap_or(false)) else {
-            return fail!(
-                InvalidArgument,
-                "the values of the matrix are borrowed in device memory, and this context is not on that device"
-            );
-        };
-        gpu.begin_call()?;
-        let values = match there {
-            DeviceValues::F64(values) => Values::from(gpu.fetch(values)?),
-            DeviceValues::F32(values) => Values::from(gpu.fetch(values)?),
-        };
-        context.run(self.entries(), || self.update_values(values))
+    /// Checks values that a caller may have changed in place; those that lie in device memory need a context that works there.
+    pub(crate) fn recheck_values(&self, context: &Context) -> Result<()> {
+        match &self.home {
+            Home::Host { structure, values } => {
+                let values = lock(values.read()).clone();
+                context.run(self.entries(), || values.check(structure))
+            }
+            Home::Device(there) => {
+                if !there.lent.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                if !context.gpu().is_some_and(|gpu| gpu.is_same(&there.gpu)) {
+                    return fail!(
+                        InvalidArgument,
+                        "the values of the matrix are borrowed in device memory, and this context is not the one that has it there"
+                    );
+                }
+                there.gpu.begin_call()?;
+                *lock(there.copy.lock()) = None;
+                let matrix = lock(there.matrix.read()).clone();
+                there.check(&matrix, false, false)
+            }
+        }
     }
 
-    /// Checks values that a caller may have changed in place.
-    pub(crate) fn recheck_values(&self) -> Result<()> {
-        self.values().check(&self.structure)
+    /// The matrix in the memory of a GPU, in the format `T`: as it is where it is there, or else a copy.
+    pub(crate) fn device<T: Number>(&self, gpu: &Gpu) -> Result<DeviceCsr<T>> {
+        match &self.home {
+            Home::Device(there) if there.gpu.is_same(gpu) => {
+                let matrix = lock(there.matrix.read()).clone();
+                with_device!(matrix, a => a.cast(gpu))
+            }
+            _ => DeviceCsr::upload(gpu, &self.shared::<T>()?.view()),
+        }
+    }
+
+    /// Whether it is in the memory of this GPU, and belongs to the same context.
+    pub(crate) fn is_on(&self, gpu: &Gpu) -> bool {
+        matches!(&self.home, Home::Device(there) if there.gpu.is_same(gpu))
     }
 
     /// Tells which vectors the operator maps to almost nothing: `count` vectors of all rows, one after the other.
@@ -198,7 +382,7 @@ impl Matrix {
     }
 
     fn check_nodes(&self, dofs_per_node: usize) -> Result<()> {
-        let block = self.structure.block.rows;
+        let block = self.block.rows;
         if block > 1 && block != dofs_per_node {
             return fail!(
                 SizeMismatch,
@@ -223,10 +407,10 @@ impl Matrix {
         lock(self.near_null_space.read()).clone()
     }
 
-    /// The matrix in the format `T`; shared with the caller's arrays when that is their format.
+    /// The matrix on the host in the format `T`; shared with the caller's arrays when that is their format.
     pub fn shared<T: Number>(&self) -> Result<SharedCsr<T>> {
-        let structure = Arc::clone(&self.structure);
-        match self.values() {
+        let structure = self.structure()?;
+        match self.values()? {
             Values::F64(values) => SharedCsr { structure, values }.cast(),
             Values::F32(values) => SharedCsr { structure, values }.cast(),
         }

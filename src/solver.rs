@@ -1,20 +1,18 @@
 //! A Krylov method with its preconditioner: what a simulator calls in every step.
 
 use crate::amg::Amg;
-use crate::backend::{AnyMut, AnyRef, Backend, Columns, Operator, Place, Preconditioner};
+use crate::backend::{AnyMut, AnyRef, Backend, Operator, Place, Preconditioner};
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
 use crate::error::{Error, Result, Status, fail, try_capacity, try_vec};
 use crate::gpu::{self, Gpu, Staging};
 use crate::host::Host;
-use crate::host::spmv::Sums;
 use crate::krylov::{self, Krylov, Next, Norm, Run};
 use crate::matrix::Matrix;
 use crate::report::{Phases, Report, SolveReport};
-use crate::scalar::{Precision, Scalar, with_precision, with_storage};
+use crate::scalar::{Precision, Scalar};
 pub use crate::scalar::{SliceMut, SliceRef};
 use crate::singular::NullSpace;
-use crate::sparse::SharedCsr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -239,18 +237,15 @@ impl Solver {
             (None, Some(matrix)) => matrix,
             (None, None) => return fail!(NotSetUp, "neither a matrix nor an operator callback was given"),
         };
-        if B::COPIES && self.config.choice("precision.operator").is_none() {
-            let narrow =
-                with_precision!(matrix.precision(), I => narrower::<B, I, T>(backend, &matrix.shared::<I>()?)?);
-            if let Some(narrow) = narrow {
-                return Ok(narrow.into());
-            }
+        if self.config.choice("precision.operator").is_none()
+            && let Some(narrow) = backend.given_narrower(matrix)?
+        {
+            return Ok(narrow.into());
         }
         if let Some(shared) = amg.and_then(Preconditioner::<B, T>::operator) {
             return Ok(shared);
         }
-        let own = with_precision!(matrix.precision(), I => backend.matrix(matrix.shared::<I>()?, Columns::Shared, Sums::Wide));
-        Ok(own?.into())
+        Ok(backend.given(matrix)?.into())
     }
 
     /// Checks the null space against the matrix. An operator callback is not called before a solve, and its null space is believed.
@@ -287,7 +282,7 @@ impl Solver {
         }
         match (&mut *amg, matrix) {
             (Some(amg), _) => amg.update()?,
-            (None, Some(matrix)) => self.context.run(matrix.entries(), || matrix.recheck_values())?,
+            (None, Some(matrix)) => matrix.recheck_values(&self.context)?,
             (None, None) => {}
         }
         parts.operator = match own.filter(|_| !shared) {
@@ -762,15 +757,4 @@ impl<T: Scalar> Preconditioner<Host, T> for User {
     fn is_constant_symmetric(&self) -> bool {
         false
     }
-}
-/// The matrix in a narrower format that holds every value exactly, if there is one.
-fn narrower<B: Place, I: Scalar, T: Scalar>(
-    backend: &B,
-    matrix: &SharedCsr<I>,
-) -> Result<Option<Box<dyn Operator<B, T>>>> {
-    let format = matrix.narrowest_exact();
-    if format.bytes() >= I::PRECISION.bytes() {
-        return Ok(None);
-    }
-    with_storage!(format, S => backend.matrix(matrix.cast::<S>()?, Columns::Shared, Sums::Wide)).map(Some)
 }

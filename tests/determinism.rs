@@ -118,7 +118,7 @@ fn a_renewal_without_changes_gives_the_same_bits_and_a_scaled_matrix_the_scaled_
         amg.apply(&b, &mut same).unwrap();
         assert!(first == same, "{name} {options:?}");
 
-        let Values::F64(values) = matrix.values() else { panic!("the gallery is f64") };
+        let Values::F64(values) = matrix.values().unwrap() else { panic!("the gallery is f64") };
         let quadrupled: Vec<f64> = values.as_slice().iter().map(|v| 4.0 * v).collect();
         matrix.update_values(Values::from(quadrupled)).unwrap();
         amg.update().unwrap();
@@ -141,8 +141,9 @@ fn a_renewal_follows_coefficients_that_change() {
         let mut solver = Solver::new(&context, &config(&options));
         solver.setup(Some(&matrix)).unwrap();
         // D A D with a smooth D: still SPD, but every value differs.
-        let Values::F64(values) = matrix.values() else { panic!("the gallery is f64") };
-        let a = matrix.structure().view(values.as_slice());
+        let Values::F64(values) = matrix.values().unwrap() else { panic!("the gallery is f64") };
+        let structure = matrix.structure().unwrap();
+        let a = structure.view(values.as_slice());
         // What is kept cannot follow as much as what is renewed.
         let change = if interpolation == "renew" { 0.5 } else { 0.1 };
         let d = |i: usize| 1.0 + change * (i as f64 / 500.0).sin();

@@ -329,9 +329,9 @@ mod tests {
         let a = matrix(&[(0, 0, 2.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 2.0)]);
         let identity = matrix(&[(0, 0, 1.0), (1, 1, 1.0)]);
         let (known, estimated) = (&Known::Nothing, &OnceLock::new());
-        let setup =
-            smooth::Setup { host: &host, config: &config, a: a.view(), matrix: &a, scale: None, known, estimated };
-        let smoother = smooth::build::<_, f64, f64>("l1_jacobi", &host, &setup, Precision::F64).unwrap();
+        let (backend, config) = (&host, &config);
+        let setup = smooth::HostSetup { backend, host: &host, config, matrix: &a, scale: None, known, estimated };
+        let smoother = smooth::build::<_, f64>("l1_jacobi", &setup, Precision::F64).unwrap();
         let level = Level {
             backend: host.clone(),
             shape: Shape::K,

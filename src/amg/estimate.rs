@@ -18,7 +18,7 @@ const MARGIN: f64 = 1.12;
 
 /// Bytes that a set-up will hold.
 pub(super) fn bytes(context: &Context, matrix: &Matrix, config: &Config) -> Result<usize> {
-    match matrix.values() {
+    match matrix.values()? {
         Values::F64(values) => bytes_in(context, matrix, config, &*values),
         Values::F32(values) => bytes_in(context, matrix, config, &*values),
     }
@@ -28,7 +28,8 @@ fn bytes_in<T: Scalar>(context: &Context, matrix: &Matrix, config: &Config, valu
 where
     Values: From<Vec<T>>,
 {
-    let a = matrix.structure().view(values.as_slice());
+    let structure = matrix.structure()?;
+    let a = structure.view(values.as_slice());
     let space = matrix.near_null_space();
     let dofs = space.as_ref().map_or(a.block.rows, |s| s.dofs_per_node);
     let rows = connected_rows(&a, dofs / a.block.rows)?;
@@ -48,7 +49,7 @@ where
     // The finest matrix is known exactly, and costs nothing where it is used in the caller's memory.
     let finest = |m: &Matrix| -> Result<usize> {
         if storage != m.precision() {
-            return Ok(m.structure().owned_bytes() + m.entries() * storage.bytes());
+            return Ok(m.structure()?.owned_bytes() + m.entries() * storage.bytes());
         }
         Ok(with_storage!(storage, S => m.shared::<S>()?.owned_bytes()))
     };

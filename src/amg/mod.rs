@@ -146,8 +146,7 @@ impl Amg {
     /// Takes over changed values of the matrix: strong couplings, coarse unknowns and patterns stay, values are computed anew. When
     /// it fails the hierarchy is as before.
     pub fn update(&mut self) -> Result<()> {
-        let operations = self.matrix.entries();
-        self.context.run(operations, || self.matrix.recheck_values())?;
+        self.matrix.recheck_values(&self.context)?;
         let builder = Builder {
             context: &self.context,
             config: &self.config,

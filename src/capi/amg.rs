@@ -66,7 +66,6 @@ pub unsafe extern "C" fn terrace_amg_setup(
 pub unsafe extern "C" fn terrace_amg_update(amg: *mut terrace_amg) -> terrace_status {
     call!(amg, |amg| {
         let mut state = amg.amg.enter("amg")?;
-        state.matrix().refresh(&amg.home.context)?;
         state.update()
     })
 }

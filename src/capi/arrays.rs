@@ -6,9 +6,8 @@ use super::terrace_type;
 use super::types::{Index, index, precision};
 use crate::context::Context;
 use crate::error::{Result, fail};
-use crate::gpu::Slice;
 use crate::host::par;
-use crate::matrix::{DeviceValues, Values};
+use crate::matrix::Values;
 use crate::scalar::Precision;
 use crate::sparse::{OffsetStorage, Storage};
 use std::ffi::c_void;
@@ -86,22 +85,9 @@ impl LentOffsets {
         }
     }
 
-    /// Number of entries, from the first and the last offset. More than the matrix has places cannot be right, and is refused before
-    /// anything that long is read.
+    /// As [`entries`].
     pub fn entries(&self, rows: usize, cols: usize, base: i32) -> Result<usize> {
-        let (first, last, base) = (self.get(0), self.get(rows), i64::from(base));
-        if first != base {
-            return fail!(MatrixStructure, "row_offsets[0] is {first}; it must be the base, {base}");
-        }
-        // Below 2^62, as both factors are below 2^31.
-        let most = rows as i64 * cols as i64 + base;
-        if !(base..=most).contains(&last) {
-            return fail!(
-                MatrixStructure,
-                "row_offsets[{rows}] is {last}; accepted for {rows} rows and {cols} columns with base {base}: {base} to {most}"
-            );
-        }
-        Ok((last - base) as usize)
+        entries((self.get(0), self.get(rows)), rows, cols, base)
     }
 
     pub fn keep(self, borrow: bool) -> Result<OffsetStorage> {
@@ -110,6 +96,24 @@ impl LentOffsets {
             LentOffsets::I64(offsets) => OffsetStorage::I64(offsets.keep(borrow)?),
         })
     }
+}
+
+/// Number of entries, from the first and the last offset. More than the matrix has places cannot be right, and is refused before
+/// anything that long is read.
+pub(super) fn entries((first, last): (i64, i64), rows: usize, cols: usize, base: i32) -> Result<usize> {
+    let base = i64::from(base);
+    if first != base {
+        return fail!(MatrixStructure, "row_offsets[0] is {first}; it must be the base, {base}");
+    }
+    // Below 2^62, as both factors are below 2^31.
+    let most = rows as i64 * cols as i64 + base;
+    if !(base..=most).contains(&last) {
+        return fail!(
+            MatrixStructure,
+            "row_offsets[{rows}] is {last}; accepted for {rows} rows and {cols} columns with base {base}: {base} to {most}"
+        );
+    }
+    Ok((last - base) as usize)
 }
 
 /// Columns of the caller.
@@ -182,22 +186,6 @@ impl LentValues {
                 Precision::F32 => LentValues::F32(Lent::new(context, pointer, len, "values")?),
                 _ => LentValues::F64(Lent::new(context, pointer, len, "values")?),
             })
-        }
-    }
-
-    /// The array that they were copied from, when that is in device memory.
-    ///
-    /// # Safety
-    /// `pointer` is what [`LentValues::new`] got, and the array stays as long as the result is used.
-    pub unsafe fn in_device_memory(&self, pointer: *const c_void) -> Option<DeviceValues> {
-        let address = pointer.addr() as u64;
-        // SAFETY: by this function's contract.
-        unsafe {
-            match self {
-                LentValues::F64(Lent::Fetched(copy)) => Some(DeviceValues::F64(Slice::lent(address, copy.len()))),
-                LentValues::F32(Lent::Fetched(copy)) => Some(DeviceValues::F32(Slice::lent(address, copy.len()))),
-                _ => None,
-            }
         }
     }
 

@@ -50,7 +50,7 @@ fn inner(matrix: *mut terrace_matrix) -> Arc<Matrix> {
 }
 
 fn kept(matrix: *mut terrace_matrix) -> Vec<f64> {
-    match inner(matrix).values() {
+    match inner(matrix).values().unwrap() {
         Values::F64(values) => values.as_slice().to_vec(),
         Values::F32(_) => unreachable!("the matrix is f64"),
     }

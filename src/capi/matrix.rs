@@ -3,6 +3,7 @@
 use super::arrays::{Arrays, LentColumns, LentOffsets, LentValues, Size, one_to_eight};
 use super::borrow::{Lent, copy};
 use super::boundary::{self, Out, call, out, required};
+use super::device_arrays;
 use super::types::{TERRACE_BORROW, TERRACE_SORTED, terrace_matrix_flags, terrace_type};
 use super::{terrace_context, terrace_status};
 use crate::error::{Result, fail};
@@ -135,7 +136,7 @@ pub unsafe extern "C" fn terrace_matrix_get_size(
             Out::optional(rows).set(matrix.rows() as i64);
             Out::optional(cols).set(matrix.cols() as i64);
             Out::optional(nonzeros).set(matrix.entries() as i64);
-            Out::optional(block_size).set(matrix.structure().block.rows as i32);
+            Out::optional(block_size).set(matrix.block().rows as i32);
         }
         Ok(())
     })
@@ -169,13 +170,15 @@ pub unsafe extern "C" fn terrace_matrix_update_values(
             return fail!(SizeMismatch, "count is {count}; the matrix stores {entries} values");
         }
         let context = &context.home.context;
-        // SAFETY: `entries` values as the documentation asks, kept by the caller when the matrix borrows.
-        let lent = unsafe { LentValues::new(context, value_type, values, entries) }?;
+        if let Some(gpu) = device_arrays::home(context, values, "values")?.filter(|gpu| matrix.matrix.is_on(gpu)) {
+            gpu.begin_call()?;
+            // SAFETY: `entries` values as the documentation asks, kept by the caller when the matrix borrows.
+            let values = unsafe { device_arrays::values(gpu, value_type, values, entries, matrix.borrow) }?;
+            return matrix.matrix.update_device_values(values);
+        }
         // SAFETY: as above.
-        let there = if matrix.borrow { unsafe { lent.in_device_memory(values) } } else { None };
-        context.run(entries, || matrix.matrix.update_values(lent.keep(matrix.borrow)?))?;
-        matrix.matrix.set_device_values(there);
-        Ok(())
+        let lent = unsafe { LentValues::new(context, value_type, values, entries) }?;
+        context.run(entries, || matrix.matrix.update_values(lent.keep(matrix.borrow)?))
     })
 }
 
@@ -273,6 +276,13 @@ unsafe fn create(
         );
     }
     let (borrow, sorted) = (flags & TERRACE_BORROW != 0, flags & TERRACE_SORTED != 0);
+    if let Some(gpu) = device_arrays::home(context, arrays.values, "values")? {
+        // SAFETY: by this function's contract.
+        let matrix = unsafe { device_arrays::matrix(gpu, (rows, cols, block), arrays, base, borrow, sorted) }?;
+        // SAFETY: by this function's contract.
+        unsafe { out.set(Box::into_raw(Box::new(terrace_matrix { matrix: Arc::new(matrix), borrow }))) };
+        return Ok(());
+    }
     // SAFETY: by this function's contract. Columns and values are only as long as the last offset says, which is checked first.
     let (offsets, columns, values) = unsafe {
         let offsets = LentOffsets::new(context, arrays.offset_type, arrays.row_offsets, rows + 1)?;
@@ -280,15 +290,12 @@ unsafe fn create(
         let columns = LentColumns::new(context, arrays.column_type, arrays.columns, nnz)?;
         (offsets, columns, LentValues::new(context, arrays.value_type, arrays.values, nnz * block * block)?)
     };
-    // SAFETY: by this function's contract.
-    let there = if borrow { unsafe { values.in_device_memory(arrays.values) } } else { None };
     let matrix = context.run(rows + columns.len() * block * block, || {
         let columns = columns.keep(borrow, &offsets, base)?;
         let offsets = offsets.keep(borrow)?;
         let structure = Structure { rows, cols, block: Block::square(block), offsets, columns, base };
         Matrix::new(structure, values.keep(borrow)?, sorted)
     })?;
-    matrix.set_device_values(there);
     let matrix = terrace_matrix { matrix: Arc::new(matrix), borrow };
     // SAFETY: by this function's contract.
     unsafe { out.set(Box::into_raw(Box::new(matrix))) };
@@ -358,9 +365,9 @@ mod tests {
             assert_eq!(dense, [4.0, 1.0, 0.0, 5.0], "case {case}");
 
             let borrowed = flags & TERRACE_BORROW != 0;
-            let owned = inner(made).structure().owned_bytes();
+            let owned = inner(made).structure().unwrap().owned_bytes();
             assert_eq!(owned == 0, borrowed && !wide_columns, "case {case}");
-            if let Values::F64(kept) = inner(made).values() {
+            if let Values::F64(kept) = inner(made).values().unwrap() {
                 assert_eq!(std::ptr::eq(kept.as_slice().as_ptr(), values.as_ptr()), borrowed);
             }
             assert_eq!(abi!(terrace_matrix_destroy(made)), 0);
@@ -459,7 +466,7 @@ mod tests {
             let second = [3.0, 4.0];
             let pointer: *const c_void = second.as_ptr().cast();
             assert_eq!(abi!(terrace_matrix_update_values(context.0, made, TERRACE_F64, pointer, 2)), 0);
-            let Values::F64(kept) = inner(made).values() else { unreachable!("the matrix is f64") };
+            let Values::F64(kept) = inner(made).values().unwrap() else { unreachable!("the matrix is f64") };
             assert_eq!(kept.as_slice(), second);
             assert_eq!(std::ptr::eq(kept.as_slice().as_ptr(), second.as_ptr()), flags == TERRACE_BORROW);
 
@@ -470,7 +477,7 @@ mod tests {
             let zero = [0.0, 1.0];
             let bad = abi!(terrace_matrix_update_values(context.0, made, TERRACE_F64, zero.as_ptr().cast(), 2));
             assert_eq!(bad, Status::MatrixValues.code());
-            let Values::F64(kept) = inner(made).values() else { unreachable!("the matrix is f64") };
+            let Values::F64(kept) = inner(made).values().unwrap() else { unreachable!("the matrix is f64") };
             assert_eq!(kept.as_slice(), second);
             assert_eq!(abi!(terrace_matrix_destroy(made)), 0);
         }

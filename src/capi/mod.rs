@@ -15,6 +15,7 @@ mod boundary;
 mod config;
 mod context;
 mod device;
+mod device_arrays;
 #[cfg(all(test, terrace_sim))]
 mod device_matrix_tests;
 mod library;

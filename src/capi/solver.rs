@@ -124,9 +124,6 @@ pub unsafe extern "C" fn terrace_solver_setup(
 pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> terrace_status {
     call!(solver, |solver| {
         let mut state = solver.solver.enter("solver")?;
-        if let Some(matrix) = state.matrix() {
-            matrix.refresh(&solver.home.context)?;
-        }
         state.update()
     })
 }

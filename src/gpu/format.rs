@@ -1,20 +1,22 @@
 //! The format of a matrix. A product takes as long as its memory traffic, so what is estimated and compared are bytes: those that a format
 //! stores, and what else its way to work costs. The weights are those that products with the levels of three hierarchies showed on one H200.
 
+use super::Gpu;
 use super::csr;
-use super::slices::Plan;
+use super::layout::Layout;
+use super::setup::DeviceCsr;
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
-use crate::sparse::{Block, CsrView};
+use crate::sparse::Block;
 
 /// Formats that a matrix can have.
 pub(super) enum Format {
     /// A group of lanes for each row.
     Csr,
     /// Slices with offsets of 8 bits.
-    Slices8(Plan),
+    Slices8(Layout),
     /// Slices with offsets of 16 bits.
-    Slices16(Plan),
+    Slices16(Layout),
 }
 
 /// Bytes of CSR count this much: short pieces of rows do not use whole transactions.
@@ -27,21 +29,21 @@ const SCATTER: f64 = 8.0;
 /// products wait for those rather than for values.
 const APART: f64 = 1.25;
 
-/// A matrix whose padding is below this share needs no better plan.
+/// A matrix whose padding is below this share needs no better layout.
 const GOOD: f64 = 1.04;
 
 /// Below this many rows a matrix has too few slices, and a group of lanes for each row keeps more threads busy.
 const FEW: usize = 1 << 13;
 
 impl Format {
-    /// The format with the lowest estimate, for sums of this format.
-    pub fn of<S: Number>(a: &CsrView<'_, S>, sums: Precision) -> Result<Format> {
+    /// The format with the lowest estimate, for sums of this format. Waits for the device.
+    pub fn of<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>, sums: Precision) -> Result<Format> {
         let (rows, entries) = (a.scalar_rows(), a.entries());
         if rows < FEW {
             return Ok(Format::Csr);
         }
         let storage = S::PRECISION;
-        let bytes = |plan: &Plan| plan.bytes(a.block, storage) as f64;
+        let bytes = |layout: &Layout| layout.bytes(a.block, storage) as f64;
         let least = |offset: usize| GOOD * (entries * storage.bytes() + a.nnz() * offset) as f64;
         let mut best = (CSR * csr::bytes(rows, entries, storage) as f64, Format::Csr);
         let mut offer = |cost: f64, format: Format| {
@@ -49,22 +51,22 @@ impl Format {
                 best = (cost, format);
             }
         };
-        if a.block == Block::SCALAR && Plan::is_wide(a) {
-            let plan = Plan::new(a, sums, 8, false)?;
-            let cost = bytes(&plan);
-            offer(cost, Format::Slices8(plan));
+        if a.block == Block::SCALAR && Layout::is_wide(a) {
+            let layout = Layout::new(gpu, a, sums, 8, false)?;
+            let cost = bytes(&layout);
+            offer(cost, Format::Slices8(layout));
             if cost < least(1) {
                 return Ok(best.1);
             }
         }
-        let plan = Plan::new(a, sums, 16, false)?;
-        let cost = bytes(&plan);
-        offer(cost, Format::Slices16(plan));
+        let layout = Layout::new(gpu, a, sums, 16, false)?;
+        let cost = bytes(&layout);
+        offer(cost, Format::Slices16(layout));
         if cost >= least(2) {
-            let plan = Plan::new(a, sums, 16, true)?;
-            let few = a.block == Block::SCALAR && !Plan::is_wide(a);
-            let cost = if few { APART } else { 1.0 } * (bytes(&plan) + SCATTER * rows as f64);
-            offer(cost, Format::Slices16(plan));
+            let layout = Layout::new(gpu, a, sums, 16, true)?;
+            let few = a.block == Block::SCALAR && !Layout::is_wide(a);
+            let cost = if few { APART } else { 1.0 } * (bytes(&layout) + SCATTER * rows as f64);
+            offer(cost, Format::Slices16(layout));
         }
         Ok(best.1)
     }

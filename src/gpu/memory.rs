@@ -49,10 +49,23 @@ impl<T> Slice<T> {
     }
 }
 
-/// Device memory that ends with its owner.
+/// Device memory that ends with its owner, or is lent by the caller.
 pub struct Buffer<T> {
     slice: Slice<T>,
     gpu: Gpu,
+    lent: bool,
+}
+
+impl<T> Buffer<T> {
+    /// Whether it is the caller's.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent
+    }
+
+    /// Bytes that the library holds for it.
+    pub(crate) fn owned_bytes(&self) -> usize {
+        if self.lent { 0 } else { self.slice.len * size_of::<T>() }
+    }
 }
 
 impl<T> Deref for Buffer<T> {
@@ -70,7 +83,7 @@ impl<T> DerefMut for Buffer<T> {
 
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
-        if self.slice.address != 0 {
+        if self.slice.address != 0 && !self.lent {
             self.gpu.give_back(self.slice.address, self.slice.len * size_of::<T>());
         }
     }
@@ -91,7 +104,12 @@ impl Gpu {
             return fail!(OutOfMemory, "{len} elements are more than memory can hold");
         };
         let address = if bytes == 0 { 0 } else { self.inner.budget.take(bytes, || self.runtime().allocate(bytes))? };
-        Ok(Buffer { slice: Slice { address, len, of: PhantomData }, gpu: self.clone() })
+        Ok(Buffer { slice: Slice { address, len, of: PhantomData }, gpu: self.clone(), lent: false })
+    }
+
+    /// An array of the caller's, which stays as long as it is used.
+    pub(super) fn lent<T>(&self, slice: &Slice<T>) -> Buffer<T> {
+        Buffer { slice: slice.piece(0, slice.len), gpu: self.clone(), lent: true }
     }
 
     /// `len` elements whose bits are zero.

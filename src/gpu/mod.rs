@@ -17,9 +17,11 @@ mod device;
 #[cfg_attr(not(all(terrace_cuda, terrace_hip)), allow(dead_code))]
 mod driver;
 mod format;
+mod given;
 mod graphs;
 #[cfg(terrace_hip)]
 mod hip;
+mod layout;
 mod memory;
 mod multicolour;
 mod place;
@@ -36,6 +38,7 @@ mod staging;
 mod vector;
 
 pub use budget::Usage;
+pub(crate) use given::Indices;
 pub(crate) use graphs::Graphs;
 pub use memory::{Buffer, Slice};
 pub use product::Finish;
@@ -116,6 +119,11 @@ impl Gpu {
     pub fn synchronize(&self) -> Result<()> {
         self.failed()?;
         self.runtime().synchronize()
+    }
+
+    /// Whether both are the same device, stream and memory.
+    pub(crate) fn is_same(&self, other: &Gpu) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     fn runtime(&self) -> &dyn Runtime {

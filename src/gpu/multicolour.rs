@@ -1,13 +1,14 @@
 //! Multicolour Gauss-Seidel: one launch for each colour, a group of lanes for each row. The matrix is copied with its rows in the order of the
 //! colours, so that neighbouring groups read neighbouring memory.
 
-use super::csr::Arrays;
 use super::runtime::{Kernel, tag};
+use super::setup::DeviceCsr;
 use super::{Buffer, Gpu, Slice};
 use crate::error::{Result, fail, try_capacity};
 use crate::host::multicolour::Coloured;
 use crate::scalar::{Number, Precision};
 use crate::smooth::gauss_seidel::Colours;
+use std::sync::Arc;
 
 /// Most rows of a block, as in `kernels/multicolour.cu`.
 const MAX_BLOCK: usize = 8;
@@ -29,7 +30,7 @@ pub(super) struct Multicolour<S> {
     whole: bool,
     /// The number of each row, in the order of the colours, in which all arrays are.
     rows: Buffer<i32>,
-    arrays: Arrays<S>,
+    matrix: DeviceCsr<S>,
     inverse: Buffer<S>,
 }
 
@@ -72,10 +73,13 @@ impl<S: Number> Multicolour<S> {
             width,
             whole: share > width,
             rows: gpu.upload(&rows)?,
-            arrays: Arrays {
-                offsets: gpu.upload(&offsets)?,
-                columns: gpu.upload(&columns)?,
-                values: gpu.upload(&values)?,
+            matrix: DeviceCsr {
+                rows: a.rows,
+                cols: a.cols,
+                block: a.block,
+                offsets: Arc::new(gpu.upload(&offsets)?),
+                columns: Arc::new(gpu.upload(&columns)?),
+                values: Arc::new(gpu.upload(&values)?),
             },
             inverse: gpu.upload(&by_colour)?,
         })
@@ -83,7 +87,7 @@ impl<S: Number> Multicolour<S> {
 
     fn solve<V: Number>(&self, colour: usize, backward: bool, b: &Slice<V>, x: &mut Slice<V>) -> Result<()> {
         let (start, end) = (self.starts[colour], self.starts[colour + 1]);
-        let Arrays { offsets, columns, values } = &self.arrays;
+        let DeviceCsr { offsets, columns, values, .. } = &self.matrix;
         let (first, count, lanes, backward) =
             (start as i64, (end - start) as i64, self.lanes as i32, i32::from(backward));
         let (rows, offsets, columns) = (self.rows.view(), offsets.view(), columns.view());
@@ -135,6 +139,6 @@ impl<S: Number, V: Number> Colours<Gpu, V> for Multicolour<S> {
     }
 
     fn bytes(&self) -> usize {
-        self.arrays.bytes() + self.rows.len() * size_of::<i32>() + self.inverse.len() * size_of::<S>()
+        self.matrix.bytes() + self.rows.len() * size_of::<i32>() + self.inverse.len() * size_of::<S>()
     }
 }

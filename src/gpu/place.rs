@@ -3,9 +3,11 @@
 use super::csr::Csr;
 use super::dense::Dense;
 use super::format::Format;
+use super::layout::to_scalar;
 use super::multicolour::Multicolour;
 use super::product::Placed;
 use super::rounded::Rounded;
+use super::setup::DeviceCsr;
 use super::slices::Slices;
 use super::{Buffer, Gpu};
 use crate::backend::{Columns, Operator, Place, Preconditioner};
@@ -13,14 +15,31 @@ use crate::error::{Result, fail};
 use crate::host::Host;
 use crate::host::multicolour::Coloured;
 use crate::host::spmv::Sums;
-use crate::scalar::{Number, Scalar};
+use crate::matrix::Matrix;
+use crate::scalar::{Number, Scalar, with_precision, with_storage};
 use crate::smooth::Smoother;
 use crate::smooth::gauss_seidel::Colours;
-use crate::sparse::{Block, SharedCsr};
+use crate::sparse::SharedCsr;
+
+impl Gpu {
+    /// A matrix in rows as an operator, in the format that suits it.
+    pub(crate) fn operator<S: Number, X: Number, Y: Number>(
+        &self,
+        a: DeviceCsr<S>,
+        sums: Sums,
+    ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
+        if sums == Sums::Rounded && !Y::PRECISION.is_scalar() {
+            return Ok(Box::new(Placed(Rounded::new(self, a)?)));
+        }
+        Ok(match Format::of(self, &a, <Y::Wide as Number>::PRECISION)? {
+            Format::Csr => Box::new(Placed(Csr::new::<X, Y>(self, to_scalar(self, &a)?)?)),
+            Format::Slices8(layout) => Box::new(Placed(Slices::<S, u8>::new::<X, Y>(self, &a, layout)?)),
+            Format::Slices16(layout) => Box::new(Placed(Slices::<S, u16>::new::<X, Y>(self, &a, layout)?)),
+        })
+    }
+}
 
 impl Place for Gpu {
-    const COPIES: bool = true;
-
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Buffer<S>> {
         self.upload(&values)
     }
@@ -31,15 +50,21 @@ impl Place for Gpu {
         _: Columns,
         sums: Sums,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
-        let a = matrix.view();
-        if sums == Sums::Rounded && !Y::PRECISION.is_scalar() {
-            return Ok(Box::new(Placed(Rounded::new(self, &a)?)));
-        }
-        Ok(match Format::of(&a, <Y::Wide as Number>::PRECISION)? {
-            Format::Csr if a.block == Block::SCALAR => Box::new(Placed(Csr::new::<X, Y>(self, &a)?)),
-            Format::Csr => Box::new(Placed(Csr::new::<X, Y>(self, &a.to_scalar()?.view())?)),
-            Format::Slices8(plan) => Box::new(Placed(Slices::<S, u8>::new::<X, Y>(self, &a, &plan)?)),
-            Format::Slices16(plan) => Box::new(Placed(Slices::<S, u16>::new::<X, Y>(self, &a, &plan)?)),
+        self.operator::<S, X, Y>(DeviceCsr::upload(self, &matrix.view())?, sums)
+    }
+
+    fn given<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Gpu, T>>> {
+        with_precision!(matrix.precision(), I => self.operator(matrix.device::<I>(self)?, Sums::Wide))
+    }
+
+    fn given_narrower<T: Scalar>(&self, matrix: &Matrix) -> Result<Option<Box<dyn Operator<Gpu, T>>>> {
+        with_precision!(matrix.precision(), I => {
+            let a = matrix.device::<I>(self)?;
+            let format = self.narrowest_exact(&a)?;
+            if format.bytes() >= I::PRECISION.bytes() {
+                return Ok(None);
+            }
+            with_storage!(format, S => self.operator(a.cast::<S>(self)?, Sums::Wide)).map(Some)
         })
     }
 

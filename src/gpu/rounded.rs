@@ -1,12 +1,11 @@
 //! CSR or BSR with sums in the 16-bit format of the result, rounded after each term: what `precision.accumulate` `storage` asks for.
 
-use super::csr::Arrays;
 use super::product::{Finish, Product};
 use super::runtime::{Kernel, tag};
+use super::setup::DeviceCsr;
 use super::{Gpu, Slice};
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
-use crate::sparse::{Block, CsrView};
 
 /// Lanes of a row, as in `kernels/rounded.cu`.
 const PARTIAL_SUMS: usize = 8;
@@ -15,21 +14,12 @@ const PARTIAL_SUMS: usize = 8;
 pub(super) struct Rounded<S> {
     gpu: Gpu,
     kernel: Kernel,
-    block: Block,
-    /// Scalar rows and columns.
-    shape: (usize, usize),
-    arrays: Arrays<S>,
+    matrix: DeviceCsr<S>,
 }
 
 impl<S: Number> Rounded<S> {
-    pub fn new(gpu: &Gpu, a: &CsrView<'_, S>) -> Result<Rounded<S>> {
-        Ok(Rounded {
-            gpu: gpu.clone(),
-            kernel: gpu.runtime().kernel("rounded_sums")?,
-            block: a.block,
-            shape: (a.scalar_rows(), a.scalar_cols()),
-            arrays: Arrays::new(gpu, a)?,
-        })
+    pub fn new(gpu: &Gpu, matrix: DeviceCsr<S>) -> Result<Rounded<S>> {
+        Ok(Rounded { gpu: gpu.clone(), kernel: gpu.runtime().kernel("rounded_sums")?, matrix })
     }
 }
 
@@ -39,16 +29,16 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Rounded<S> {
     }
 
     fn shape(&self) -> (usize, usize) {
-        self.shape
+        (self.matrix.scalar_rows(), self.matrix.cols * self.matrix.block.cols)
     }
 
     fn threads(&self) -> usize {
-        self.shape.0 * PARTIAL_SUMS
+        self.matrix.scalar_rows() * PARTIAL_SUMS
     }
 
     fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
-        let Arrays { offsets, columns, values } = &self.arrays;
-        let (rows, br, bc) = (self.shape.0 as i64, self.block.rows as i32, self.block.cols as i32);
+        let DeviceCsr { block, offsets, columns, values, .. } = &self.matrix;
+        let (rows, br, bc) = (self.matrix.scalar_rows() as i64, block.rows as i32, block.cols as i32);
         let (offsets, columns, values) = (offsets.view(), columns.view(), values.view());
         let (storage, vector, x) = (tag::<S>(), tag::<X>(), x.view());
         let threads = <Self as Product<X, Y>>::threads(self);
@@ -60,11 +50,11 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Rounded<S> {
     }
 
     fn bytes(&self) -> usize {
-        self.arrays.bytes()
+        self.matrix.bytes()
     }
 
     fn format(&self) -> String {
-        self.block.format()
+        self.matrix.block.format()
     }
 
     fn precision(&self) -> Precision {

@@ -4,21 +4,20 @@ use super::{Buffer, Gpu, Slice};
 use crate::error::Result;
 
 /// Counts that one block adds, as in `kernels/scan.cu`.
-#[allow(dead_code)] // as in setup
 const PIECE: usize = 4096;
 
 impl Gpu {
     /// Where each of so many parts begins, after a leading 0, and their sum. Waits for the device.
     #[allow(dead_code)] // as in setup
     pub(crate) fn offsets(&self, counts: &Slice<i32>) -> Result<(Buffer<i64>, usize)> {
-        let offsets = self.sums_before(counts)?;
+        let offsets = self.offsets_alone(counts)?;
         let total = self.fetch(&offsets.piece(counts.len(), 1))?[0];
         Ok((offsets, total as usize))
     }
 
-    /// Where each of so many parts begins, after a leading 0, and behind them their sum, all of it on the device.
+    /// The same for who knows the sum, or does not need it yet. Waits for nothing.
     #[allow(dead_code)] // as in setup
-    pub(crate) fn sums_before(&self, counts: &Slice<i32>) -> Result<Buffer<i64>> {
+    pub(crate) fn offsets_alone(&self, counts: &Slice<i32>) -> Result<Buffer<i64>> {
         let n = counts.len();
         if n == 0 {
             return self.zeroed(1);

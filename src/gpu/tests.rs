@@ -1,8 +1,10 @@
 //! Every kernel against the host, on simulated GPUs with warps of 32 and 64 lanes in both orders, and on `cuda:0` where TERRACE_TEST_CUDA is
 //! set.
 
+use super::layout::{Form, Layout};
 use super::product::Placed;
-use super::slices::{Form, Plan, Slices};
+use super::setup::DeviceCsr;
+use super::slices::Slices;
 use super::{Gpu, Slice};
 use crate::backend::{Backend, Columns, Operator, Place};
 use crate::context::{Context, DeviceKind};
@@ -301,17 +303,19 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
     let here: Box<dyn Operator<Host, X, Y>> = host.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
     let mut formats: Vec<Box<dyn Operator<Gpu, X, Y>>> =
         vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
+    let rows_there = DeviceCsr::upload(gpu, &a).unwrap();
     for sorted in [false, true] {
-        let plan = |form, bits| Plan::with_form(&a, form, <Y::Wide as Number>::PRECISION, bits, sorted).unwrap();
-        let wide = |plan: &Plan| Box::new(Placed(Slices::<S, u16>::new::<X, Y>(gpu, &a, plan).unwrap()));
+        let sums = <Y::Wide as Number>::PRECISION;
+        let layout = |form, bits| Layout::with_form(gpu, &rows_there, form, sums, bits, sorted).unwrap();
+        let wide = |form| Box::new(Placed(Slices::<S, u16>::new::<X, Y>(gpu, &rows_there, layout(form, 16)).unwrap()));
         if a.block == Block::SCALAR {
-            let narrow = plan(Form::Rows, 8);
-            formats.push(Box::new(Placed(Slices::<S, u8>::new::<X, Y>(gpu, &a, &narrow).unwrap())));
-            formats.push(wide(&plan(Form::Rows, 16)));
-            formats.push(wide(&plan(Form::Shared(4), 16)));
+            let narrow = layout(Form::Rows, 8);
+            formats.push(Box::new(Placed(Slices::<S, u8>::new::<X, Y>(gpu, &rows_there, narrow).unwrap())));
+            formats.push(wide(Form::Rows));
+            formats.push(wide(Form::Shared(4)));
         } else {
-            formats.push(wide(&plan(Form::Blocks(1), 16)));
-            formats.push(wide(&plan(Form::Blocks(8), 16)));
+            formats.push(wide(Form::Blocks(1)));
+            formats.push(wide(Form::Blocks(8)));
         }
     }
     for there in formats {
@@ -369,9 +373,10 @@ fn fused<V: Scalar, S: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[
     let there_d = gpu.upload(&d).unwrap();
     let mut formats: Vec<Box<dyn Operator<Gpu, V>>> =
         vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
+    let a = DeviceCsr::upload(gpu, &matrix.view()).unwrap();
     for form in forms {
-        let plan = Plan::with_form(&matrix.view(), *form, <V as Number>::Wide::PRECISION, 16, true).unwrap();
-        formats.push(Box::new(Placed(Slices::<S, u16>::new::<V, V>(gpu, &matrix.view(), &plan).unwrap())));
+        let layout = Layout::with_form(gpu, &a, *form, <V as Number>::Wide::PRECISION, 16, true).unwrap();
+        formats.push(Box::new(Placed(Slices::<S, u16>::new::<V, V>(gpu, &a, layout).unwrap())));
     }
     for there in formats {
         let what = format!("{}, {what}", there.format());

@@ -22,7 +22,7 @@ const PARTS: usize = 4096;
 pub(super) const ROOM: usize = MAX_PARTS + MAX_PARTS / PARTS + 1;
 
 /// Elements of each thread, as in `kernels/portability.h`; in an inner product when there are not too many parts.
-const ELEMENTS: usize = 4;
+pub(super) const ELEMENTS: usize = 4;
 
 /// The kernels of `kernels/vector.cu`, by the tags of their formats.
 pub(super) struct Kernels {

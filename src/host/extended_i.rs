@@ -121,6 +121,27 @@ pub fn positive_diagonals<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<bool>> {
     Ok(positive)
 }
 
+/// A sum in four parts, of every fourth term each: an order in which four lanes of a GPU add, too.
+#[derive(Clone, Copy)]
+struct Quarters<T>([T; 4]);
+
+impl<T: Scalar> Quarters<T> {
+    fn new() -> Quarters<T> {
+        Quarters([T::ZERO; 4])
+    }
+
+    /// Term number `at`.
+    #[inline(always)]
+    fn add(&mut self, at: usize, value: T) {
+        self.0[at % 4] += value;
+    }
+
+    fn sum(self) -> T {
+        let [a, b, c, d] = self.0;
+        (a + c) + (b + d)
+    }
+}
+
 /// Scratch space for one row. Coarse unknowns have their numbers on the coarse level.
 struct Row<T> {
     /// Position in `members` plus one, 0 outside of Ĉ_i.
@@ -129,14 +150,18 @@ struct Row<T> {
     members: Vec<i32>,
     /// Those of the members from 1 on; the first takes what belongs to none.
     weights: Vec<T>,
+    /// The sum of all weights.
+    total: T,
+    /// Strong fine neighbours and the couplings to them.
+    spread: Vec<(usize, T)>,
     /// Coarse column and weight of what stays, ascending.
     kept: Vec<(i32, T)>,
 }
 
 impl<T: Scalar> Row<T> {
     fn new(coarse_count: usize) -> Result<Row<T>> {
-        let (members, weights, kept) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Row { place: rows::scratch(coarse_count)?, members, weights, kept })
+        let (members, weights, kept, spread) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Ok(Row { place: rows::scratch(coarse_count)?, members, weights, total: T::ZERO, spread, kept })
     }
 
     fn compute(&mut self, level: &Level<'_, T>, i: usize) {
@@ -155,27 +180,40 @@ impl<T: Scalar> Row<T> {
         }
         self.weights.clear();
         self.weights.resize(self.members.len() + 1, T::ZERO);
+        self.total = T::ZERO;
         if self.members.is_empty() {
             return;
         }
 
-        let mut diagonal = T::ZERO;
+        // First what the row has itself, then what its strong fine neighbours pass on.
+        let (mut weak, mut direct) = (Quarters::new(), Quarters::new());
         // The strong columns stand in the order of the matrix's row, so one pass over both tells which entries are strong.
         let mut strong = s.row(i).iter().peekable();
-        for k in a.row_range(i) {
+        self.spread.clear();
+        for (at, k) in a.row_range(i).enumerate() {
             let j = a.col(k);
             let value = a.values[k];
             let is_strong = strong.next_if(|next| **next as usize == j).is_some();
             let place = if coarse[j] { self.place[number[j] as usize] } else { 0 };
             if place != 0 {
-                self.weights[place as usize] += value;
+                self.weights[place as usize] = value;
+                direct.add(at, value);
             } else if is_strong {
-                diagonal += self.distribute(couplings.row(j, 1), level.back(j, i), value);
+                self.spread.push((j, value));
             } else {
-                diagonal += value;
+                weak.add(at, value);
             }
         }
+        let (mut diagonal, mut total) = (weak.sum(), direct.sum());
+        let spread = std::mem::take(&mut self.spread);
+        for (k, a_ik) in &spread {
+            let (own, others) = self.distribute(couplings.row(*k, 1), level.back(*k, i), *a_ik);
+            diagonal += own;
+            total += others;
+        }
+        self.spread = spread;
         let scale = if diagonal == T::ZERO { T::ZERO } else { -T::ONE / diagonal };
+        self.total = total * scale;
         for w in &mut self.weights {
             *w *= scale;
         }
@@ -188,21 +226,23 @@ impl<T: Scalar> Row<T> {
         }
     }
 
-    /// Spreads a_ik over Ĉ_i and i in proportion to ā_kl, of which ā_ki is `own`; returns what falls to i.
-    fn distribute(&mut self, (columns, values): (&[i32], &[T]), own: T, a_ik: T) -> T {
+    /// Spreads a_ik over Ĉ_i and i in proportion to ā_kl, of which ā_ki is `own`; returns what falls to i, and to Ĉ_i.
+    fn distribute(&mut self, (columns, values): (&[i32], &[T]), own: T, a_ik: T) -> (T, T) {
         let number = |c: i32| if c < 0 { !c } else { c } as usize;
-        let mut sum = own;
-        for (c, v) in columns.iter().zip(values) {
-            sum += if self.place[number(*c)] != 0 { *v } else { T::ZERO };
+        let mut others = Quarters::new();
+        for (at, (c, v)) in columns.iter().zip(values).enumerate() {
+            others.add(at, if self.place[number(*c)] != 0 { *v } else { T::ZERO });
         }
+        let others = others.sum();
+        let sum = others + own;
         if sum == T::ZERO {
-            return a_ik;
+            return (a_ik, T::ZERO);
         }
         let share = a_ik / sum;
         for (c, v) in columns.iter().zip(values) {
             self.weights[self.place[number(*c)] as usize] += share * *v;
         }
-        share * own
+        (share * own, share * others)
     }
 
     /// Numbers and weights of the members.
@@ -215,13 +255,13 @@ impl<T: Scalar> Row<T> {
         let mut kept = std::mem::take(&mut self.kept);
         kept.clear();
         kept.extend(self.weights().filter(|(_, w)| *w != T::ZERO));
-        truncate::truncate(&mut kept, truncation);
+        truncate::truncate_to(&mut kept, self.total, truncation);
         self.kept = kept;
     }
 
     fn keep_columns(&mut self, columns: impl Iterator<Item = i32>) {
         let mut kept = std::mem::take(&mut self.kept);
-        truncate::keep_columns(&mut kept, columns, self.weights());
+        truncate::keep_columns_to(&mut kept, columns, self.weights(), self.total);
         self.kept = kept;
     }
 }

@@ -7,14 +7,13 @@ use super::operator::Stored;
 use super::spmv::Sums;
 use crate::backend::{Columns, Operator, Place, Preconditioner};
 use crate::error::Result;
-use crate::scalar::{Number, Scalar};
+use crate::matrix::Matrix;
+use crate::scalar::{Number, Scalar, with_precision};
 use crate::smooth::Smoother;
 use crate::smooth::gauss_seidel::Colours;
 use crate::sparse::SharedCsr;
 
 impl Place for Host {
-    const COPIES: bool = false;
-
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Vec<S>> {
         Ok(values)
     }
@@ -30,6 +29,14 @@ impl Place for Host {
             Columns::Compact => Stored::compact(self, matrix)?,
         };
         Ok(Box::new(stored.with_sums(sums)))
+    }
+
+    fn given<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Host, T>>> {
+        with_precision!(matrix.precision(), I => self.matrix(matrix.shared::<I>()?, Columns::Shared, Sums::Wide))
+    }
+
+    fn given_narrower<T: Scalar>(&self, _: &Matrix) -> Result<Option<Box<dyn Operator<Host, T>>>> {
+        Ok(None)
     }
 
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Host, V>>> {

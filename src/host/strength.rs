@@ -96,11 +96,21 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
             let squared = couplings.map(|k| norm2(a, k) / (diagonal[i] * diagonal[a.col(k)]));
             squared.fold(0.0, |m: f64, s| if s.is_finite() { m.max(s) } else { m }).sqrt()
         };
-        let step = a.rows.div_ceil(SAMPLE).max(1);
-        let count = a.rows.div_ceil(step);
-        let total = super::par::sum(count, super::par::ROW_GRAIN, |range| range.map(|k| strongest(k * step)).sum());
-        total / count.max(1) as f64
+        let (count, step) = sample(a.rows);
+        mean(count, |k| strongest(k * step))
     }
+}
+
+/// How many rows a mean over a matrix is taken from, and how far apart they are.
+pub fn sample(rows: usize) -> (usize, usize) {
+    let step = rows.div_ceil(SAMPLE).max(1);
+    (rows.div_ceil(step), step)
+}
+
+/// The mean of so many numbers, added in an order that depends on `count` alone.
+pub fn mean(count: usize, number: impl Fn(usize) -> f64 + Sync) -> f64 {
+    let total = super::par::sum(count, super::par::ROW_GRAIN, |range| range.map(&number).sum());
+    total / count.max(1) as f64
 }
 
 /// Norm of each diagonal block, 0 where there is none.

@@ -53,7 +53,12 @@ pub fn push_row<T: Scalar>(
 
 /// Keeps the largest weights of a row of (coarse column, weight), sorts them by column and scales them so that the row sum stays.
 pub fn truncate<T: Scalar>(row: &mut Vec<(i32, T)>, truncation: Truncation) {
-    let total: T = row.iter().map(|k| k.1).sum();
+    let total = row.iter().map(|k| k.1).sum();
+    truncate_to(row, total, truncation);
+}
+
+/// The same for a row of which the sum is known.
+pub fn truncate_to<T: Scalar>(row: &mut Vec<(i32, T)>, total: T, truncation: Truncation) {
     let largest = row.iter().map(|k| k.1.abs()).fold(T::ZERO, |m, w| if w > m { w } else { m });
     let before = row.len();
     let bound = T::from_f64(truncation.factor) * largest;
@@ -79,20 +84,41 @@ pub fn keep_columns<T: Scalar>(
     columns: impl Iterator<Item = i32>,
     weights: impl Iterator<Item = (i32, T)>,
 ) {
+    let mut total = T::ZERO;
+    let dropped = fill(row, columns, weights.inspect(|(_, w)| total += *w));
+    if dropped {
+        rescale(row, total);
+    }
+}
+
+/// The same where the sum of all weights is known.
+pub fn keep_columns_to<T: Scalar>(
+    row: &mut Vec<(i32, T)>,
+    columns: impl Iterator<Item = i32>,
+    weights: impl Iterator<Item = (i32, T)>,
+    total: T,
+) {
+    if fill(row, columns, weights) {
+        rescale(row, total);
+    }
+}
+
+/// Makes `row` of the weights of `columns`; whether others than zeros are left out.
+fn fill<T: Scalar>(
+    row: &mut Vec<(i32, T)>,
+    columns: impl Iterator<Item = i32>,
+    weights: impl Iterator<Item = (i32, T)>,
+) -> bool {
     row.clear();
     row.extend(columns.map(|c| (c, T::ZERO)));
-    let mut total = T::ZERO;
     let mut dropped = false;
     for (column, w) in weights {
-        total += w;
         match row.binary_search_by_key(&column, |k| k.0) {
             Ok(at) => row[at].1 = w,
             Err(_) => dropped |= w != T::ZERO,
         }
     }
-    if dropped {
-        rescale(row, total);
-    }
+    dropped
 }
 
 fn rescale<T: Scalar>(row: &mut [(i32, T)], total: T) {

@@ -1,8 +1,8 @@
 //! Chebyshev polynomial of D^-1 A on the upper part [λ/ratio, λ] of its spectrum. With d and c the centre and radius of the interval and
 //! r the scaled residual, the steps are p = r + β p, x += α p with α_1 = 1/d, β_2 = (c α_1)²/2, later β = (c α/2)², α = 1/(d - β/α).
 
-use super::{Setup, Smoother, Sweep, stored};
-use crate::backend::{Backend, Operator, Place};
+use super::{Setup, Smoother, Sweep};
+use crate::backend::{Backend, Operator};
 use crate::error::Result;
 use crate::scalar::{Number, Scalar};
 
@@ -71,18 +71,15 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Chebyshev<B, S> {
 }
 
 /// The interval comes from an estimate of the largest eigenvalue.
-pub(super) fn build<B: Place, T: Scalar, S: Number, V: Number>(
-    backend: &B,
-    setup: &Setup<'_, T>,
-) -> Result<Box<dyn Smoother<B, V>>> {
+pub(super) fn build<B: Backend, M: Setup<B>, S: Number, V: Number>(setup: &M) -> Result<Box<dyn Smoother<B, V>>> {
     let exact = setup.inverse()?;
     let largest = SAFETY * setup.largest_eigenvalue(&exact)?;
-    let smallest = largest / setup.config.real("amg.smoother.chebyshev.eigenvalue_ratio");
-    let inverse = stored::<T, S>(&exact, 1.0)?;
+    let smallest = largest / setup.config().real("amg.smoother.chebyshev.eigenvalue_ratio");
+    let (inverse, values) = setup.stored::<S>(&exact, 1.0)?;
     Ok(Box::new(Chebyshev::<B, S> {
-        values: inverse.len(),
-        inverse: backend.array(inverse)?,
-        degree: setup.config.int("amg.smoother.chebyshev.degree"),
+        inverse,
+        values,
+        degree: setup.config().int("amg.smoother.chebyshev.degree"),
         centre: 0.5 * (largest + smallest),
         radius: 0.5 * (largest - smallest),
     }))

@@ -1,13 +1,10 @@
 //! Multicolour Gauss-Seidel: rows that are not coupled have the same colour and are solved at the same time, colour after colour. It
 //! is Gauss-Seidel in another order of the rows, so it converges for every SPD matrix.
 
-use super::{Setup, Smoother, Sweep, stored};
-use crate::amg::scaling::{self, Rounding};
-use crate::backend::{Backend, Operator, Place};
+use super::{Setup, Smoother, Sweep};
+use crate::backend::{Backend, Operator};
 use crate::error::Result;
-use crate::host::diagonal;
-use crate::host::multicolour::{Coloured, Colouring};
-use crate::scalar::{Number, Scalar};
+use crate::scalar::Number;
 
 /// Names of the directions, as the options spell them.
 pub const DIRECTIONS: &[&str] = &["forward", "backward", "symmetric"];
@@ -98,17 +95,7 @@ impl<B: Backend, V: Number> Smoother<B, V> for GaussSeidel<B, V> {
 }
 
 /// Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of set-up and the backend is the host.
-pub(super) fn build<B: Place, T: Scalar, S: Number, V: Number>(
-    backend: &B,
-    setup: &Setup<'_, T>,
-) -> Result<Box<dyn Smoother<B, V>>> {
-    let inverse: Vec<T> = diagonal::inverse(&setup.a, setup.diagonal_width(), diagonal::AS_IT_IS)?;
-    let colours = backend.colours(Coloured {
-        inverse: stored::<T, S>(&inverse, 1.0)?,
-        colouring: Colouring::new(&setup.a)?,
-        matrix: scaling::store::<T, S>(setup.matrix, "smoother's matrix", Rounding::Nearest)?,
-        shared: S::PRECISION == T::PRECISION,
-    })?;
-    let direction = Direction::from_name(&setup.config.text("amg.smoother.gauss_seidel.direction"));
-    Ok(Box::new(GaussSeidel { colours, direction }))
+pub(super) fn build<B: Backend, M: Setup<B>, S: Number, V: Number>(setup: &M) -> Result<Box<dyn Smoother<B, V>>> {
+    let direction = Direction::from_name(&setup.config().text("amg.smoother.gauss_seidel.direction"));
+    Ok(Box::new(GaussSeidel { colours: setup.colours::<S, V>()?, direction }))
 }

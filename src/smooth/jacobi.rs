@@ -1,9 +1,9 @@
 //! Weighted Jacobi: x += w D^-1 (b - A x), by default with w = 4/(3 λ) for the largest eigenvalue λ of D^-1 A.
 
-use super::{Setup, Smoother, Sweep, stored};
-use crate::backend::{Backend, Operator, Place};
+use super::{Setup, Smoother, Sweep};
+use crate::backend::{Backend, Operator};
 use crate::error::Result;
-use crate::scalar::{Number, Scalar};
+use crate::scalar::Number;
 
 /// A sweep with a diagonal: also the whole of every other smoother of the form x += D^-1 (b - A x).
 pub(super) struct Diagonal<B: Backend, S: Number> {
@@ -61,15 +61,12 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Diagonal<B, S> {
 }
 
 /// The same weight for every row.
-pub(super) fn build<B: Place, T: Scalar, S: Number, V: Number>(
-    backend: &B,
-    setup: &Setup<'_, T>,
-) -> Result<Box<dyn Smoother<B, V>>> {
+pub(super) fn build<B: Backend, M: Setup<B>, S: Number, V: Number>(setup: &M) -> Result<Box<dyn Smoother<B, V>>> {
     let unweighted = setup.inverse()?;
-    let weight = match setup.config.real_or_auto("amg.smoother.jacobi.weight") {
+    let weight = match setup.config().real_or_auto("amg.smoother.jacobi.weight") {
         Some(weight) => weight,
         None => 4.0 / (3.0 * setup.largest_eigenvalue(&unweighted)?),
     };
-    let inverse = stored::<T, S>(&unweighted, weight)?;
-    Ok(Box::new(Diagonal::<B, S> { values: inverse.len(), inverse: backend.array(inverse)? }))
+    let (inverse, values) = setup.stored::<S>(&unweighted, weight)?;
+    Ok(Box::new(Diagonal::<B, S> { inverse, values }))
 }

@@ -2,7 +2,8 @@
 //! its piece, its diagonal is enlarged, as far as the sweep needs to converge for every SPD matrix. The pieces follow from the number of
 //! rows alone, and with them the result. Forward before the coarse correction, backward after it.
 
-use super::{Setup, Smoother, Sweep, stored};
+use super::host::stored;
+use super::{HostSetup, Smoother, Sweep};
 use crate::amg::scaling::{self, Rounding};
 use crate::backend::{Backend, Operator};
 use crate::error::Result;
@@ -54,8 +55,10 @@ impl<S: Number, V: Number> Smoother<Host, V> for L1GaussSeidel<S> {
 }
 
 /// Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of set-up.
-pub(super) fn build<T: Scalar, S: Number, V: Number>(setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<Host, V>>> {
-    let inverse: Vec<T> = gauss_seidel::l1_inverse(&setup.a, setup.scale, setup.diagonal_width())?;
+pub(super) fn build<B, T: Scalar, S: Number, V: Number>(
+    setup: &HostSetup<'_, B, T>,
+) -> Result<Box<dyn Smoother<Host, V>>> {
+    let inverse: Vec<T> = gauss_seidel::l1_inverse(&setup.matrix.view(), setup.scale, setup.width())?;
     let inverse = stored::<T, S>(&inverse, 1.0)?;
     let matrix = scaling::store::<T, S>(setup.matrix, "smoother's matrix", Rounding::Nearest)?;
     Ok(Box::new(L1GaussSeidel { matrix, inverse, shared: S::PRECISION == T::PRECISION }))

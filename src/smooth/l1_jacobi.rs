@@ -2,18 +2,13 @@
 //! converges without any estimate.
 
 use super::jacobi::Diagonal;
-use super::{Setup, Smoother, stored};
-use crate::backend::Place;
+use super::{Setup, Smoother};
+use crate::backend::Backend;
 use crate::error::Result;
-use crate::host::diagonal;
-use crate::scalar::{Number, Scalar};
+use crate::scalar::Number;
 
 /// The inverse of D from the rows of the matrix.
-pub(super) fn build<B: Place, T: Scalar, S: Number, V: Number>(
-    backend: &B,
-    setup: &Setup<'_, T>,
-) -> Result<Box<dyn Smoother<B, V>>> {
-    let inverse: Vec<T> = diagonal::l1_inverse(&setup.a, setup.diagonal_width(), setup.scale)?;
-    let inverse = stored::<T, S>(&inverse, 1.0)?;
-    Ok(Box::new(Diagonal::<B, S> { values: inverse.len(), inverse: backend.array(inverse)? }))
+pub(super) fn build<B: Backend, M: Setup<B>, S: Number, V: Number>(setup: &M) -> Result<Box<dyn Smoother<B, V>>> {
+    let (inverse, values) = setup.stored::<S>(&setup.l1_inverse()?, 1.0)?;
+    Ok(Box::new(Diagonal::<B, S> { inverse, values }))
 }

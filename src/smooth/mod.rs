@@ -2,20 +2,18 @@
 
 mod chebyshev;
 pub mod gauss_seidel;
+pub(crate) mod host;
 mod jacobi;
 mod l1_gauss_seidel;
 mod l1_jacobi;
 
-use crate::backend::{Backend, Operator, Place};
+use crate::backend::{Backend, Operator};
 use crate::config::Config;
-use crate::error::{Result, fail, try_vec};
-use crate::host::eigenvalue::{Estimate, Known, Largest};
-use crate::host::{Host, diagonal, par};
+use crate::error::Result;
 use crate::registry::registry;
-use crate::scalar::{Number, Precision, Scalar, with_storage};
-use crate::sparse::{CsrView, SharedCsr};
-use std::borrow::Cow;
-use std::sync::OnceLock;
+use crate::scalar::{Number, Precision, with_storage};
+use gauss_seidel::Colours;
+pub(crate) use host::HostSetup;
 
 /// A smoother of one level, for vectors of precision `V`.
 pub trait Smoother<B: Backend, V: Number>: Send + Sync {
@@ -61,101 +59,42 @@ pub struct Sweep {
     pub adjoint: bool,
 }
 
-/// What a smoother is made from.
-pub struct Setup<'a, T> {
-    /// Where the work runs.
-    pub host: &'a Host,
+/// The matrix of a level, as smoothers are made from it; computed where set-up runs.
+pub trait Setup<B: Backend> {
+    /// D^-1 in the precision of set-up, one value for each row or one block for each block row.
+    type Inverse;
     /// Options.
-    pub config: &'a Config,
-    /// The matrix of the level.
-    pub a: CsrView<'a, T>,
-    /// The same, for smoothers that keep it.
-    pub matrix: &'a SharedCsr<T>,
-    /// The factors by which the variables of the level were multiplied, if they were.
-    pub scale: Option<&'a [f64]>,
-    /// What interpolation found out about the matrix.
-    pub known: &'a Known<T>,
-    /// Takes the largest eigenvalue, where the smoother estimates it.
-    pub estimated: &'a OnceLock<Largest>,
-}
-
-impl<T: Scalar> Setup<'_, T> {
-    /// Rows of the diagonal blocks that sweeps invert; 1 is the diagonal.
-    fn diagonal_width(&self) -> usize {
-        match self.config.text("amg.smoother.diagonal").as_str() {
-            "block" => self.a.block.rows,
-            _ => 1,
-        }
-    }
-
-    /// Whether sweeps invert the diagonal blocks, as interpolation does.
-    fn whole_blocks(&self) -> bool {
-        self.diagonal_width() == self.a.block.rows
-    }
-
-    /// D^-1.
-    fn inverse(&self) -> Result<Cow<'_, [T]>> {
-        match self.known {
-            Known::Now { inverse: Some(inverse), .. } if self.whole_blocks() => Ok(Cow::Borrowed(inverse)),
-            _ => Ok(Cow::Owned(diagonal::inverse(&self.a, self.diagonal_width(), diagonal::AS_IT_IS)?)),
-        }
-    }
-
+    fn config(&self) -> &Config;
+    /// D^-1 for the diagonal of the matrix, or its diagonal blocks.
+    fn inverse(&self) -> Result<Self::Inverse>;
+    /// D^-1 for the diagonal with what else is in the row added in absolute values.
+    fn l1_inverse(&self) -> Result<Self::Inverse>;
     /// The largest eigenvalue of D^-1 A, positive.
-    fn largest_eigenvalue(&self, inverse: &[T]) -> Result<f64> {
-        let earlier = match self.known {
-            Known::Now { largest, .. } if self.whole_blocks() => return Ok(largest.max(f64::MIN_POSITIVE)),
-            Known::Earlier(largest) => Some(largest),
-            _ => None,
-        };
-        let largest = Estimate::from_config(self.config).largest(self.host, &self.a, inverse, earlier)?;
-        let largest = self.estimated.get_or_init(|| largest).value;
-        Ok(largest.max(f64::MIN_POSITIVE))
-    }
+    fn largest_eigenvalue(&self, inverse: &Self::Inverse) -> Result<f64>;
+    /// D^-1 times `factor` in its storage format, and the number of values; refused when the format cannot hold them.
+    fn stored<S: Number>(&self, inverse: &Self::Inverse, factor: f64) -> Result<(B::Buffer<S>, usize)>;
+    /// The matrix by colours.
+    fn colours<S: Number, V: Number>(&self) -> Result<Box<dyn Colours<B, V>>>;
+    /// l1-Gauss-Seidel; refused where it does not run.
+    fn l1_gauss_seidel<S: Number, V: Number>(&self) -> Result<Box<dyn Smoother<B, V>>>;
 }
 
-/// What is smaller than the rounding of the largest number in f16 is no loss.
-pub(crate) const MATTERS: f64 = 1.0 / 2048.0;
-
-/// Data of a smoother times `factor` in their storage format, refused when that cannot hold them.
-pub(crate) fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<Vec<S>> {
-    let mut data = try_vec(exact.len(), S::ZERO)?;
-    par::for_each_mut(&mut data, par::GRAIN, |start, data| {
-        for (to, from) in data.iter_mut().zip(&exact[start..]) {
-            *to = S::from_f64(factor * from.to_f64());
-        }
-    });
-    if S::PRECISION.is_scalar() {
-        return Ok(data);
+/// Rows of the diagonal blocks that sweeps invert, for a matrix in blocks of this many rows; 1 is the diagonal.
+pub(crate) fn diagonal_width(config: &Config, block: usize) -> usize {
+    match config.text("amg.smoother.diagonal").as_str() {
+        "block" => block,
+        _ => 1,
     }
-    // Beside the largest, small numbers may vanish: blocks have many that are rounding.
-    let matters = exact.iter().fold(0.0, |m: f64, v| m.max(v.to_f64().abs())) * MATTERS;
-    let lost = |(from, to): (&T, &S)| {
-        !to.to_f64().is_finite() || (*to == S::ZERO && from.to_f64() != 0.0 && from.to_f64().abs() >= matters)
-    };
-    if exact.iter().zip(&data).any(lost) {
-        return does_not_fit::<S, _>();
-    }
-    Ok(data)
-}
-
-/// That format `S` cannot hold the data of a smoother.
-pub(crate) fn does_not_fit<S: Number, R>() -> Result<R> {
-    fail!(
-        PrecisionLost,
-        "the inverse of a diagonal does not fit into {}; use precision.scaling \"diagonal\", or store the smoother in f32",
-        S::PRECISION.name()
-    )
 }
 
 registry! {
     /// The smoother of this name, its data stored as `S`.
-    fn make<B: Place, T: Scalar, S: Number, V: Number>(backend: &B, setup: &Setup<'_, T>) -> Result<Box<dyn Smoother<B, V>>>;
-    "chebyshev" => chebyshev::build::<B, T, S, V>(backend, setup);
-    "gauss_seidel" => gauss_seidel::build::<B, T, S, V>(backend, setup);
-    "jacobi" => jacobi::build::<B, T, S, V>(backend, setup);
-    "l1_gauss_seidel" => backend.host_smoother("l1_gauss_seidel", l1_gauss_seidel::build::<T, S, V>(setup)?);
-    "l1_jacobi" => l1_jacobi::build::<B, T, S, V>(backend, setup);
+    fn make<B: Backend, M: Setup<B>, S: Number, V: Number>(setup: &M) -> Result<Box<dyn Smoother<B, V>>>;
+    "chebyshev" => chebyshev::build::<B, M, S, V>(setup);
+    "gauss_seidel" => gauss_seidel::build::<B, M, S, V>(setup);
+    "jacobi" => jacobi::build::<B, M, S, V>(setup);
+    "l1_gauss_seidel" => setup.l1_gauss_seidel::<S, V>();
+    "l1_jacobi" => l1_jacobi::build::<B, M, S, V>(setup);
 }
 
 /// The name of the smoother for a hierarchy with or without a near-null space of the caller.
@@ -169,14 +108,13 @@ pub(crate) fn keeps_matrix(name: &str) -> bool {
     matches!(name, "gauss_seidel" | "l1_gauss_seidel")
 }
 
-/// The smoother of this name on a backend, its data stored in `storage`.
-pub(crate) fn build<B: Place, T: Scalar, V: Number>(
+/// The smoother of this name, its data stored in `storage`.
+pub(crate) fn build<B: Backend, V: Number>(
     name: &str,
-    backend: &B,
-    setup: &Setup<'_, T>,
+    setup: &impl Setup<B>,
     storage: Precision,
 ) -> Result<Box<dyn Smoother<B, V>>> {
-    with_storage!(storage, S => make::<B, T, S, V>(name, backend, setup))
+    with_storage!(storage, S => make::<B, _, S, V>(name, setup))
 }
 
 #[cfg(test)]
@@ -186,10 +124,12 @@ mod tests {
     use crate::backend::Preconditioner;
     use crate::context::Context;
     use crate::gallery;
+    use crate::host::Host;
+    use crate::host::eigenvalue::Known;
     use crate::host::operator::Stored;
     use crate::matrix::Matrix;
     use crate::sparse::Csr;
-    use std::sync::Arc;
+    use std::sync::{Arc, OnceLock};
 
     fn config(options: &[(&str, &str)]) -> Config {
         let mut config = Config::new();
@@ -295,16 +235,10 @@ mod tests {
         let host = Host::new(&Context::new("host:1").unwrap());
         let a = a.into_shared();
         let config = config(options);
-        let setup = Setup {
-            host: &host,
-            config: &config,
-            a: a.view(),
-            matrix: &a,
-            scale: None,
-            known: &Known::Nothing,
-            estimated: &OnceLock::new(),
-        };
-        let smoother = build::<_, f64, f64>(name, &host, &setup, Precision::F64).unwrap();
+        let (known, estimated) = (&Known::Nothing, &OnceLock::new());
+        let setup =
+            HostSetup { backend: &host, host: &host, config: &config, matrix: &a, scale: None, known, estimated };
+        let smoother = build::<_, f64>(name, &setup, Precision::F64).unwrap();
         let mut scratch = vec![vec![f64::NAN; b.len()]; smoother.scratch()];
         let mut x = vec![f64::NAN; b.len()];
         let operator = Stored::new(&host, a.clone());

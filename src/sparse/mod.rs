@@ -13,10 +13,9 @@ pub use validate::{validate, validate_values};
 
 use crate::error::{Result, try_capacity};
 use crate::host::par;
-use crate::scalar::{Number, Precision, Scalar, with_storage};
+use crate::scalar::{Number, Scalar};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Dimensions of the dense blocks of a matrix, stored row by row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -427,24 +426,6 @@ impl<T: Number> SharedCsr<T> {
         self.structure.owned_bytes() + self.values.owned_bytes()
     }
 
-    /// The narrowest format that holds every value exactly.
-    pub fn narrowest_exact(&self) -> Precision {
-        let candidates = [Precision::F16, Precision::BF16, Precision::F32];
-        candidates.into_iter().find(|p| with_storage!(*p, S => self.is_exact_in::<S>())).unwrap_or(Precision::F64)
-    }
-
-    fn is_exact_in<S: Number>(&self) -> bool {
-        let values = self.values.as_slice();
-        let exact = AtomicBool::new(true);
-        par::for_each_range(values.len(), par::GRAIN, |range| {
-            let same = |v: &T| v.cast::<S>().to_f64() == v.to_f64();
-            if exact.load(Ordering::Relaxed) && !values[range].iter().all(same) {
-                exact.store(false, Ordering::Relaxed);
-            }
-        });
-        exact.into_inner()
-    }
-
     /// The same pattern with values in another format; the values are shared when the format is the same.
     pub fn cast<U: Number>(&self) -> Result<SharedCsr<U>> {
         let same: &dyn std::any::Any = &self.values;
@@ -465,16 +446,6 @@ impl<T: Number> SharedCsr<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_narrowest_format_holds_every_value() {
-        let narrowest =
-            |v: f64| Csr::from_triplets(1, 2, &[(0, 0, 26.0), (0, 1, v)]).unwrap().into_shared().narrowest_exact();
-        assert_eq!(narrowest(-1.0), Precision::F16);
-        assert_eq!(narrowest(2.0_f64.powi(100)), Precision::BF16);
-        assert_eq!(narrowest(1.0 + 2.0_f64.powi(-20)), Precision::F32);
-        assert_eq!(narrowest(0.1), Precision::F64);
-    }
 
     /// 4x4 scalar matrix with an absent 2x2 block.
     fn small() -> Csr<f64> {

@@ -1,7 +1,8 @@
 //! The choice of number formats in set-up: measures each level for the [plan](crate::amg::plan), and holds the stored hierarchy against the
 //! rehearsal.
 
-use super::{Builder, Raw};
+use super::Builder;
+use super::levels::Raw;
 use crate::amg::finest::Finest;
 use crate::amg::plan::{self, Plan};
 use crate::amg::rehearsal::{self, Rehearsal};

@@ -101,7 +101,7 @@ impl Input {
         }
         if let Some(path) = &self.near_null_space {
             let vectors = read_vectors(path, matrix.rows(), progress)?;
-            matrix.set_near_null_space(matrix.structure().block.rows, vectors.cols, vectors.values)?;
+            matrix.set_near_null_space(matrix.block().rows, vectors.cols, vectors.values)?;
         } else if let Some((dimension, coordinates)) = coordinates {
             matrix.set_coordinates(dimension, &coordinates)?;
         }

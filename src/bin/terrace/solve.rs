@@ -118,7 +118,7 @@ fn to_json(loaded: &Loaded, report: &Report, status: Status) -> Result<String> {
             "rows": matrix.rows(),
             "columns": matrix.cols(),
             "nonzeros": matrix.entries(),
-            "block_size": matrix.structure().block.rows,
+            "block_size": matrix.block().rows,
             "precision": matrix.precision().name(),
             "load_seconds": loaded.load_seconds,
         }),
@@ -137,7 +137,7 @@ fn to_text(loaded: &Loaded, report: &Report) -> String {
         loaded.name,
         matrix.rows(),
         matrix.entries(),
-        matrix.structure().block.format(),
+        matrix.block().format(),
         seconds(loaded.load_seconds)
     );
     out.push_str(&report.to_text());

@@ -7,7 +7,7 @@ use crate::gpu::runtime::{Argument, BLOCK, View, tag};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::host::diagonal::{MAX_BLOCK, rounding_bound};
 use crate::scalar::{Number, Scalar};
-use crate::smooth::{MATTERS, does_not_fit};
+use crate::smooth::host::{MATTERS, does_not_fit};
 use crate::sparse::Block;
 
 /// Lanes for a row of blocks, as in `kernels/diagonal_setup.cu`.
@@ -174,7 +174,7 @@ mod tests {
         fn compare<T: Scalar, S: Number>(gpu: &Gpu, exact: &[f64], factor: f64) {
             let exact: Vec<T> = exact.iter().map(|v| T::from_f64(*v)).collect();
             let there = stored::<T, S>(gpu, &gpu.upload(&exact).unwrap(), factor);
-            match (there, crate::smooth::stored::<T, S>(&exact, factor)) {
+            match (there, crate::smooth::host::stored::<T, S>(&exact, factor)) {
                 (Ok(there), Ok(expected)) => assert_eq!(gpu.fetch(&there).unwrap(), expected),
                 (Err(there), Err(expected)) => assert_eq!(there.message, expected.message),
                 (there, expected) => panic!("{:?} {:?}", there.map(|_| ()), expected.map(|_| ())),

@@ -1,6 +1,6 @@
 //! Matrices and graphs in device memory, as set-up works on them.
 
-use crate::error::Result;
+use crate::error::{Result, try_capacity};
 use crate::gpu::{Buffer, Gpu};
 use crate::scalar::Number;
 use crate::sparse::{Block, Csr, CsrView};
@@ -22,8 +22,17 @@ pub(crate) struct DeviceCsr<T> {
 impl<T: Number> DeviceCsr<T> {
     /// A copy of a matrix of the host.
     pub fn upload(gpu: &Gpu, a: &CsrView<'_, T>) -> Result<DeviceCsr<T>> {
-        let arrays = crate::gpu::csr::Arrays::new(gpu, a)?;
-        let (offsets, columns, values) = (Arc::new(arrays.offsets), Arc::new(arrays.columns), Arc::new(arrays.values));
+        let mut offsets: Vec<i64> = try_capacity(a.rows + 1)?;
+        offsets.extend((0..=a.rows).map(|i| a.offsets.raw(i) - i64::from(a.base)));
+        let columns = if a.base == 0 {
+            gpu.upload(a.columns)?
+        } else {
+            let mut columns: Vec<i32> = try_capacity(a.columns.len())?;
+            columns.extend(a.columns.iter().map(|c| c - a.base));
+            gpu.upload(&columns)?
+        };
+        let (offsets, columns) = (Arc::new(gpu.upload(&offsets)?), Arc::new(columns));
+        let values = Arc::new(gpu.upload(a.values)?);
         Ok(DeviceCsr { rows: a.rows, cols: a.cols, block: a.block, offsets, columns, values })
     }
 
@@ -52,6 +61,11 @@ impl<T: Number> DeviceCsr<T> {
     /// Stored scalar values.
     pub fn entries(&self) -> usize {
         self.values.len()
+    }
+
+    /// Bytes that the library holds for its arrays.
+    pub fn bytes(&self) -> usize {
+        self.offsets.owned_bytes() + self.columns.owned_bytes() + self.values.owned_bytes()
     }
 }
 

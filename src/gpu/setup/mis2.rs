@@ -43,7 +43,7 @@ pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceA
         }
         let flags = gpu.room::<i32>(n)?;
         gpu.launch(kernel("mis2_roots")?, n, &[&size, &key.view(), &flags.view()])?;
-        let before = gpu.sums_before(&flags)?;
+        let before = gpu.offsets_alone(&flags)?;
         // Aggregates go back and forth between two arrays; the flags are not needed any more.
         let (mut of, mut other) = (gpu.room::<i32>(n)?, flags);
         let arguments: [&dyn Argument; 5] = [&size, &key.view(), &before.view(), &of.view(), &roots.view()];

@@ -6,10 +6,14 @@
 #[cfg(test)]
 mod awkward;
 pub(crate) mod diagonal;
+mod lanes;
 mod matrix;
 pub(crate) mod mis2;
+pub(crate) mod pmis;
 pub(crate) mod scaling;
+pub(crate) mod strength;
 pub(crate) mod tentative;
+pub(crate) mod transpose;
 
 #[cfg(test)]
 mod tests;

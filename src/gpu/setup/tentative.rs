@@ -62,7 +62,7 @@ pub(crate) fn prolongator<T: Scalar>(
     } else {
         let belongs = gpu.room::<i32>(nodes)?;
         gpu.launch(kernel("members_belong")?, nodes, &[&n, &aggregates.of.view(), &belongs.view()])?;
-        Some(gpu.sums_before(&belongs)?)
+        Some(gpu.offsets_alone(&belongs)?)
     };
     let values = gpu.room::<T>(aggregates.members * dofs * k)?;
     let coarse = gpu.room::<f64>(count * k * k)?;
@@ -120,7 +120,7 @@ fn members(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<(Buffer<i64>, Buf
     let (n, of) = (nodes as i64, aggregates.of.view());
     let (place, sizes) = (gpu.room::<i32>(nodes)?, gpu.zeroed::<i32>(count)?);
     gpu.launch(kernel("members_count")?, nodes, &[&n, &of, &place.view(), &sizes.view()])?;
-    let starts = gpu.sums_before(&sizes)?;
+    let starts = gpu.offsets_alone(&sizes)?;
     let unsorted = gpu.room::<i32>(aggregates.members)?;
     gpu.launch(kernel("members_fill")?, nodes, &[&n, &of, &place.view(), &starts.view(), &unsorted.view()])?;
     drop(place);

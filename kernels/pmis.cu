@@ -1,0 +1,178 @@
+// Parallel modified independent set; see src/host/pmis.rs. The graph alone is enough: of two undecided neighbours the one that is outweighed is
+// marked as beaten, whichever of them has the edge.
+//
+// The state of an unknown is one byte, which changes within a kernel only between values that mean the same there: while edges are looked at,
+// between undecided ones; while unknowns are decided, from "not beaten" to coarse and from "beaten" to fine.
+#include "numbers.h"
+#include "scan.h"
+
+constexpr u8 PMIS_UNDECIDED = 0;
+constexpr u8 PMIS_COARSE = 1;
+constexpr u8 PMIS_FINE = 2;
+// Beaten in this round, from here on: one value for odd and one for even rounds. What is undecided was beaten in the round before.
+constexpr u8 PMIS_BEATEN = 3;
+
+DEVICE bool pmis_is_open(u8 state) { return state == PMIS_UNDECIDED || state >= PMIS_BEATEN; }
+
+// How many rows have each column: a thread for each of a few entries.
+KERNEL(pmis_dependents, i64 entries, In<i32> columns, Out<i32> dependents) {
+    UNROLL
+    for (int k = 0; k < ELEMENTS; ++k) {
+        const i64 at = first_element() + k * BLOCK;
+        if (at < entries) {
+            atomic_add(dependents[columns.once(at)], 1);
+        }
+    }
+}
+
+// Weights: dependents, and a random part below one. What nobody depends on is fine.
+KERNEL(pmis_begin, i64 rows, i64 seed, In<i32> dependents, Out<u64> weights, Out<u8> state) {
+    const i64 i = global_index();
+    if (i < rows) {
+        const u64 count = static_cast<u64>(dependents[i]);
+        weights[i] = count << 40 | hash(static_cast<u64>(i), static_cast<u64>(seed)) >> 24;
+        state[i] = count == 0 ? PMIS_FINE : PMIS_UNDECIDED;
+    }
+}
+
+struct Pmis {
+    In<i64> offsets;
+    In<i32> columns;
+    In<u64> weights;
+    Out<u8> state;
+};
+
+// Marks who is beaten among unknown i and its neighbours.
+template <int N> DEVICE void pmis_look(const Pmis &g, i64 i, u8 beaten) {
+    const u64 own = g.weights[i];
+    bool is_beaten = false;
+    for (i64 k = g.offsets[i] + Group<N>::rank(); k < g.offsets[i + 1]; k += N) {
+        const i64 j = g.columns[k];
+        if (pmis_is_open(g.state[j])) {
+            const u64 other = g.weights[j];
+            if (own > other || (own == other && i > j)) {
+                g.state[j] = beaten;
+            } else {
+                is_beaten = true;
+            }
+        }
+    }
+    if (Group<N>::ballot(is_beaten) != 0 && Group<N>::rank() == 0) {
+        g.state[i] = beaten;
+    }
+}
+
+// Whether unknown i is still open when those that nobody has beaten are coarse, and those that depend on a coarse one are fine.
+template <int N> DEVICE bool pmis_settle(const Pmis &g, i64 i, u8 beaten) {
+    if (g.state[i] != beaten) {
+        Group<N>::barrier(); // all lanes have seen it
+        if (Group<N>::rank() == 0) {
+            g.state[i] = PMIS_COARSE;
+        }
+        return false;
+    }
+    bool covered = false;
+    for (i64 k = g.offsets[i] + Group<N>::rank(); k < g.offsets[i + 1] && !covered; k += N) {
+        const u8 state = g.state[g.columns[k]];
+        covered = state == PMIS_COARSE || (pmis_is_open(state) && state != beaten);
+    }
+    const bool fine = Group<N>::ballot(covered) != 0;
+    if (fine && Group<N>::rank() == 0) {
+        g.state[i] = PMIS_FINE;
+    }
+    return !fine;
+}
+
+// Round `round`: the unknowns in `list`, whose number the rounds before it left in `counts`; in round 0 all of them.
+template <int N>
+DEVICE void pmis_mark(i64 rows, i32 round, const Pmis &g, const In<i32> &list, const In<i32> &counts) {
+    const i64 count = round == 0 ? rows : counts[round];
+    for (i64 at = global_index() / N; at < count; at += block_count() * (BLOCK / N)) {
+        const i64 i = round == 0 ? at : list[at];
+        if (round != 0 || g.state[i] != PMIS_FINE) {
+            pmis_look<N>(g, i, PMIS_BEATEN + round % 2);
+        }
+    }
+}
+
+// The second half of a round; what stays open goes into the list of the next one.
+template <int N>
+DEVICE void pmis_decide(i64 rows, i32 round, const Pmis &g, const In<i32> &list, const Out<i32> &next, const Out<i32> &counts) {
+    SHARED(i32, start, 1);
+    const i64 count = round == 0 ? rows : counts[round];
+    const i64 groups = block_count() * (BLOCK / N);
+    for (i64 first = block_index() * (BLOCK / N); first < count; first += groups) {
+        const i64 at = first + thread_index() / N;
+        const i64 i = at >= count ? -1 : round == 0 ? at : list[at];
+        bool stays = false;
+        if (i >= 0 && (round != 0 || g.state[i] != PMIS_FINE)) {
+            stays = pmis_settle<N>(g, i, PMIS_BEATEN + round % 2) && Group<N>::rank() == 0;
+        }
+        i64 total;
+        const i64 before = block_sum_before(stays, total);
+        if (thread_index() == 0 && total > 0) {
+            start[0] = atomic_add(counts[round + 1], static_cast<i32>(total));
+        }
+        barrier();
+        if (stays) {
+            next[start[0] + before] = static_cast<i32>(i);
+        }
+    }
+}
+
+// All rounds that are left, by one block, where at most `few` unknowns are: how many the first of them found is counts[round].
+KERNEL(pmis_tail, i32 round, i32 few, In<i64> offsets, In<i32> columns, In<u64> weights, Out<u8> state, Out<i32> list, Out<i32> next,
+       Out<i32> counts) {
+    constexpr int N = 8;
+    SHARED(i32, found, 1);
+    const Pmis g{offsets, columns, weights, state};
+    i64 count = counts[round];
+    if (count > few) {
+        return;
+    }
+    for (int pass = round; count > 0; ++pass) {
+        const Out<i32> from = (pass - round) % 2 == 0 ? list : next;
+        const Out<i32> to = (pass - round) % 2 == 0 ? next : list;
+        barrier(); // the states of the round before are written
+        for (i64 at = thread_index() / N; at < count; at += BLOCK / N) {
+            pmis_look<N>(g, from[at], PMIS_BEATEN + pass % 2);
+        }
+        if (thread_index() == 0) {
+            found[0] = 0;
+        }
+        barrier();
+        for (i64 at = thread_index() / N; at < count; at += BLOCK / N) {
+            const i32 i = from[at];
+            if (pmis_settle<N>(g, i, PMIS_BEATEN + pass % 2) && Group<N>::rank() == 0) {
+                to[atomic_add(found[0], 1)] = i;
+            }
+        }
+        barrier();
+        count = found[0];
+    }
+    if (thread_index() == 0) {
+        counts[round] = 0;
+    }
+}
+
+// 1 for coarse unknowns, 0 for all others.
+KERNEL(pmis_end, i64 rows, Out<u8> state) {
+    const i64 i = global_index();
+    if (i < rows) {
+        state[i] = state[i] == PMIS_COARSE;
+    }
+}
+
+#define PMIS(N) \
+    KERNEL(pmis_mark_##N, i64 rows, i32 round, In<i64> offsets, In<i32> columns, In<u64> weights, Out<u8> state, In<i32> list, \
+           In<i32> counts) { \
+        pmis_mark<N>(rows, round, Pmis{offsets, columns, weights, state}, list, counts); \
+    } \
+    KERNEL(pmis_decide_##N, i64 rows, i32 round, In<i64> offsets, In<i32> columns, In<u64> weights, Out<u8> state, In<i32> list, \
+           Out<i32> next, Out<i32> counts) { \
+        pmis_decide<N>(rows, round, Pmis{offsets, columns, weights, state}, list, next, counts); \
+    }
+PMIS(4)
+PMIS(8)
+PMIS(16)
+PMIS(32)

@@ -1,0 +1,219 @@
+// Strength of connection: a byte for each entry of a matrix, 1 where the coupling is strong, and the number of these in each row; then the graph
+// of them. A group of lanes for each row.
+#include "groups.h"
+
+template <class T, int N>
+DEVICE void strength_classical(i64 rows, f64 threshold, f64 max_row_sum, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
+                               const Out<u8> &strong, const Out<i32> &counts) {
+    const i64 i = global_index() / N;
+    if (i >= rows) {
+        return;
+    }
+    const i64 begin = offsets[i], end = offsets[i + 1], first = begin + Group<N>::rank();
+    T diagonal = 0, highest = 0, lowest = 0;
+    const auto look = [&](i32 column, T value) {
+        if (column == i) {
+            diagonal = value;
+        } else {
+            highest = value > highest ? value : highest;
+            lowest = value < lowest ? value : lowest;
+        }
+    };
+    // Most rows have no more entries than the group has lanes, and are read once.
+    const i32 own_column = first < end ? columns.once(first) : static_cast<i32>(i);
+    const T own_value = first < end ? values.once(first) : 0;
+    look(own_column, own_value);
+    for (i64 k = first + N; k < end; k += N) {
+        look(columns[k], values[k]);
+    }
+    diagonal = group_sum<N>(diagonal);
+    const T largest = diagonal < 0 ? group_max<N>(highest) : group_max<N>(-lowest);
+    const T sign = diagonal < 0 ? 1 : -1;
+    bool any = largest > 0;
+    const T limit = As<T>::of(max_row_sum);
+    if (limit < 1) {
+        T sum = 0;
+        for (i64 start = begin; start < end; start += N) {
+            const i64 k = start + Group<N>::rank();
+            const T value = k < end ? values[k] : 0;
+            for (int lane = 0; lane < N && start + lane < end; ++lane) {
+                sum += Group<N>::shuffle(value, lane);
+            }
+        }
+        const T size = sum < 0 ? -sum : sum, bound = times(limit, diagonal < 0 ? -diagonal : diagonal);
+        any = any && !(size > bound);
+    }
+    const T bound = times(As<T>::of(threshold), largest);
+    int count = 0;
+    const auto decide = [&](i64 k, i32 column, T value) {
+        const T coupling = sign * value;
+        const bool is_strong = any && column != i && coupling > 0 && coupling >= bound;
+        strong[k] = is_strong;
+        count += is_strong;
+    };
+    if (first < end) {
+        decide(first, own_column, own_value);
+    }
+    for (i64 k = first + N; k < end; k += N) {
+        decide(k, columns[k], values[k]);
+    }
+    count = group_sum<N>(count);
+    if (Group<N>::rank() == 0) {
+        counts[i] = count;
+    }
+}
+
+// Squared Frobenius norm of a block of so many values.
+template <class T> DEVICE f64 norm2(const In<T> &values, i64 at, int size) {
+    f64 sum = 0;
+    for (int k = 0; k < size; ++k) {
+        const f64 v = to_f64(values[at * size + k]);
+        sum += times(v, v);
+    }
+    return sum;
+}
+
+template <class T, int N>
+DEVICE void strength_absolute(i64 rows, int size, f64 threshold, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
+                              const Out<u8> &strong, const Out<i32> &counts) {
+    const i64 i = global_index() / N;
+    if (i >= rows) {
+        return;
+    }
+    const i64 end = offsets[i + 1], first = offsets[i] + Group<N>::rank();
+    const f64 own = first < end ? norm2(values, first, size) : 0;
+    const i32 own_column = first < end ? columns[first] : static_cast<i32>(i);
+    f64 largest = own_column == i ? 0 : own;
+    for (i64 k = first + N; k < end; k += N) {
+        const f64 norm = columns[k] == i ? 0 : norm2(values, k, size);
+        largest = norm > largest ? norm : largest;
+    }
+    const f64 bound = times(times(threshold, threshold), group_max<N>(largest));
+    int count = 0;
+    for (i64 k = first; k < end; k += N) {
+        const i32 column = k == first ? own_column : columns[k];
+        const f64 norm = k == first ? own : norm2(values, k, size);
+        const bool is_strong = column != i && norm > 0 && norm >= bound;
+        strong[k] = is_strong;
+        count += is_strong;
+    }
+    count = group_sum<N>(count);
+    if (Group<N>::rank() == 0) {
+        counts[i] = count;
+    }
+}
+
+// The norm of each diagonal block, 0 where there is none.
+template <class T, int N>
+DEVICE void strength_diagonal(i64 rows, int size, const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const Out<f64> &norms) {
+    const i64 i = global_index() / N;
+    if (i >= rows) {
+        return;
+    }
+    f64 norm = 0;
+    for (i64 k = offsets[i] + Group<N>::rank(); k < offsets[i + 1]; k += N) {
+        if (columns[k] == i) {
+            norm = square_root(norm2(values, k, size));
+        }
+    }
+    norm = group_sum<N>(norm);
+    if (Group<N>::rank() == 0) {
+        norms[i] = norm;
+    }
+}
+
+template <class T, int N>
+DEVICE void strength_symmetric(i64 rows, int size, f64 threshold, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
+                               const In<f64> &diagonal, const Out<u8> &strong, const Out<i32> &counts) {
+    const i64 i = global_index() / N;
+    if (i >= rows) {
+        return;
+    }
+    const f64 own = times(times(threshold, threshold), diagonal[i]);
+    int count = 0;
+    for (i64 k = offsets[i] + Group<N>::rank(); k < offsets[i + 1]; k += N) {
+        const i32 column = columns[k];
+        const f64 norm = norm2(values, k, size);
+        const bool is_strong = column != i && norm > 0 && norm >= times(own, diagonal[column]);
+        strong[k] = is_strong;
+        count += is_strong;
+    }
+    count = group_sum<N>(count);
+    if (Group<N>::rank() == 0) {
+        counts[i] = count;
+    }
+}
+
+// The strongest coupling by the symmetric measure, of each row whose number is a multiple of `step`.
+template <class T, int N>
+DEVICE void strength_strongest(i64 count, i64 step, int size, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
+                               const In<f64> &diagonal, const Out<f64> &strongest) {
+    const i64 at = global_index() / N, i = at * step;
+    if (at >= count) {
+        return;
+    }
+    f64 squared = 0;
+    for (i64 k = offsets[i] + Group<N>::rank(); k < offsets[i + 1]; k += N) {
+        const i32 column = columns[k];
+        const f64 ratio = norm2(values, k, size) / times(diagonal[i], diagonal[column]);
+        const bool finite = ratio - ratio == 0;
+        squared = column != i && finite && ratio > squared ? ratio : squared;
+    }
+    squared = group_max<N>(squared);
+    if (Group<N>::rank() == 0) {
+        strongest[at] = square_root(squared);
+    }
+}
+
+// The columns of strong couplings, in the order of the matrix's rows.
+template <int N>
+DEVICE void strength_columns(i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<u8> &strong, const In<i64> &starts,
+                             const Out<i32> &to) {
+    const i64 i = global_index() / N;
+    if (i >= rows) {
+        return;
+    }
+    const i64 begin = offsets[i], end = offsets[i + 1];
+    i64 at = starts[i];
+    for (i64 start = begin; start < end; start += N) {
+        const i64 k = start + Group<N>::rank();
+        const bool is_strong = k < end && strong.once(k) != 0;
+        const i32 column = k < end ? columns.once(k) : 0;
+        const u64 all = Group<N>::ballot(is_strong);
+        if (is_strong) {
+            to[at + rank_among<N>(all)] = column;
+        }
+        at += count_bits(all);
+    }
+}
+
+#define STRENGTH(T, N) \
+    KERNEL_OF(5, strength_classical_##T##_##N, i64 rows, f64 threshold, f64 max_row_sum, In<i64> offsets, In<i32> columns, In<T> values, \
+           Out<u8> strong, Out<i32> counts) { \
+        strength_classical<T, N>(rows, threshold, max_row_sum, offsets, columns, values, strong, counts); \
+    } \
+    KERNEL(strength_absolute_##T##_##N, i64 rows, i32 size, f64 threshold, In<i64> offsets, In<i32> columns, In<T> values, Out<u8> strong, \
+           Out<i32> counts) { \
+        strength_absolute<T, N>(rows, size, threshold, offsets, columns, values, strong, counts); \
+    } \
+    KERNEL(strength_diagonal_##T##_##N, i64 rows, i32 size, In<i64> offsets, In<i32> columns, In<T> values, Out<f64> norms) { \
+        strength_diagonal<T, N>(rows, size, offsets, columns, values, norms); \
+    } \
+    KERNEL(strength_symmetric_##T##_##N, i64 rows, i32 size, f64 threshold, In<i64> offsets, In<i32> columns, In<T> values, \
+           In<f64> diagonal, Out<u8> strong, Out<i32> counts) { \
+        strength_symmetric<T, N>(rows, size, threshold, offsets, columns, values, diagonal, strong, counts); \
+    } \
+    KERNEL(strength_strongest_##T##_##N, i64 count, i64 step, i32 size, In<i64> offsets, In<i32> columns, In<T> values, In<f64> diagonal, \
+           Out<f64> strongest) { \
+        strength_strongest<T, N>(count, step, size, offsets, columns, values, diagonal, strongest); \
+    }
+#define STRENGTH_OF(N) \
+    STRENGTH(f64, N) \
+    STRENGTH(f32, N) \
+    KERNEL_OF(8, strength_columns_##N, i64 rows, In<i64> offsets, In<i32> columns, In<u8> strong, In<i64> starts, Out<i32> to) { \
+        strength_columns<N>(rows, offsets, columns, strong, starts, to); \
+    }
+STRENGTH_OF(4)
+STRENGTH_OF(8)
+STRENGTH_OF(16)
+STRENGTH_OF(32)

@@ -1,0 +1,466 @@
+//! The levels of a hierarchy as the host computes them, in the precision of set-up. What a renewal with new values needs is kept with them:
+//! strong couplings, coarse unknowns, patterns.
+
+use super::place::{Computed, Placing, at_level};
+use super::{Builder, STALLED};
+use crate::amg::coarsen::{self, Coarse, Coarsening};
+use crate::amg::galerkin;
+use crate::amg::interp::{self, Input, Interpolation, Memory, Output};
+use crate::amg::null_space::NearNullSpace;
+use crate::amg::plan::Plan;
+use crate::amg::scaling::{self, Rounding};
+use crate::amg::strength::{self, Graph};
+use crate::backend::{Columns, Operator, Place};
+use crate::config::{LevelPart, Wanted};
+use crate::context::LogLevel;
+use crate::error::{Result, fail, try_vec};
+use crate::host::eigenvalue::{Known, Largest};
+use crate::host::spmv::Sums;
+use crate::host::{Host, dense, transpose};
+use crate::report::Phases;
+use crate::scalar::{Number, Precision, Scalar};
+use crate::smooth::{self, HostSetup, Smoother};
+use crate::sparse::{Block, CsrView, SharedCsr, Structure};
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
+/// What is kept of a step from one level to the next, to renew it with other values.
+#[derive(Clone)]
+pub struct Kept {
+    transfers: Transfers,
+    coarse_matrix: Arc<Structure>,
+    /// As in [`galerkin::Earlier`].
+    recipe: Option<Arc<galerkin::Recipe>>,
+    /// The largest eigenvalue that the smoother went by, where it was estimated.
+    largest_eigenvalue: Option<Largest>,
+}
+
+/// How prolongator and restriction come back.
+#[derive(Clone)]
+enum Transfers {
+    /// Computed anew for the strong couplings, coarse unknowns and patterns of the first time.
+    Renewed {
+        graph: Arc<Graph>,
+        coarse: Arc<Coarse>,
+        p: Arc<Structure>,
+        r: Arc<Structure>,
+        /// Found in the first renewal.
+        transposition: Option<Arc<transpose::Recipe>>,
+        memory: Option<Arc<dyn Memory>>,
+    },
+    /// As they are: a pair of matrices in the precision of set-up, with the bytes of values that no level shares with it, and their patterns.
+    Unchanged { pair: Arc<dyn Any + Send + Sync>, bytes: usize, p: Arc<Structure>, r: Arc<Structure> },
+}
+
+impl Kept {
+    /// Bytes held beyond what the levels share.
+    pub fn bytes(&self) -> usize {
+        // A level that stores its indices in its own way leaves the pattern to this one alone.
+        let alone = |pattern: &Arc<Structure>, here: usize| match Arc::strong_count(pattern) {
+            count if count > here => 0,
+            _ => pattern.owned_bytes(),
+        };
+        let transfers = match &self.transfers {
+            Transfers::Renewed { graph, coarse, p, r, transposition, memory } => {
+                let transposition = transposition.as_ref().map_or(0, |recipe| recipe.bytes());
+                let memory = memory.as_ref().map_or(0, |memory| memory.bytes());
+                graph.bytes() + coarse.bytes() + alone(p, 1) + alone(r, 1) + transposition + memory
+            }
+            Transfers::Unchanged { bytes, p, r, .. } => bytes + alone(p, 2) + alone(r, 2),
+        };
+        transfers + alone(&self.coarse_matrix, 1) + self.recipe.as_ref().map_or(0, |recipe| recipe.bytes())
+    }
+}
+
+/// Prolongator, restriction, and what else interpolation told.
+struct Step<T> {
+    p: SharedCsr<T>,
+    r: SharedCsr<T>,
+    next_space: Option<NearNullSpace>,
+    known: Known<T>,
+    /// What a later estimate for the smoother can go by.
+    largest_eigenvalue: Option<Largest>,
+    kept: Transfers,
+}
+
+/// A level as computed.
+pub struct Raw<T> {
+    pub a: SharedCsr<T>,
+    /// Prolongator and restriction to the next level; none on the coarsest.
+    pub transfer: Option<(SharedCsr<T>, SharedCsr<T>)>,
+    known: Known<T>,
+    /// The largest eigenvalue, where the smoother had to estimate it.
+    estimated: OnceLock<Largest>,
+    /// The factors by which its variables are multiplied.
+    scale: Option<Vec<f64>>,
+    /// Those that were found when its formats were chosen, for when it is scaled.
+    pub factors: Option<Vec<f64>>,
+}
+
+impl Builder<'_> {
+    /// All levels in the precision of set-up.
+    pub(super) fn compute<T: Scalar>(
+        &self,
+        host: &Host,
+        kept: Option<Vec<Kept>>,
+        phases: &mut Phases,
+    ) -> Result<(Vec<Raw<T>>, Vec<Kept>)> {
+        if self.matrix.rows() != self.matrix.cols() {
+            return fail!(
+                SizeMismatch,
+                "AMG needs a square matrix; this one has {} rows and {} columns",
+                self.matrix.rows(),
+                self.matrix.cols()
+            );
+        }
+        let coarsening = self.coarsening::<T>();
+        let fine = self.fine_matrix::<T>(coarsening)?;
+        self.coarsen_all(host, coarsening, fine, kept, phases)
+    }
+
+    pub(super) fn coarsening<T: Scalar>(&self) -> &'static dyn Coarsening<T> {
+        let blocks = self.matrix.block() != Block::SCALAR || self.near_null_space.is_some();
+        let default = if blocks { "mis2" } else { "pmis" };
+        coarsen::find(&self.config.choice("amg.coarsening.type").unwrap_or(default.to_string()))
+    }
+
+    /// The finest matrix as set-up wants it: blocks taken apart for scalar methods, nodes put together for the others.
+    fn fine_matrix<T: Scalar>(&self, coarsening: &dyn Coarsening<T>) -> Result<SharedCsr<T>> {
+        let a = self.matrix.shared::<T>()?;
+        let block = a.structure.block;
+        let dofs = self.near_null_space.as_ref().map_or(block.rows, |s| s.dofs_per_node);
+        if !coarsening.keeps_blocks() && block != Block::SCALAR {
+            return Ok(a.view().to_scalar()?.into_shared());
+        }
+        if coarsening.keeps_blocks() && block == Block::SCALAR && dofs > 1 {
+            return Ok(a.view().to_blocks(dofs)?.into_shared());
+        }
+        Ok(a)
+    }
+
+    fn coarsen_all<T: Scalar>(
+        &self,
+        host: &Host,
+        coarsening: &dyn Coarsening<T>,
+        fine: SharedCsr<T>,
+        kept: Option<Vec<Kept>>,
+        phases: &mut Phases,
+    ) -> Result<(Vec<Raw<T>>, Vec<Kept>)> {
+        let default = coarsening.interpolation().to_string();
+        let interpolation = interp::find::<T>(&self.config.choice("amg.interpolation.type").unwrap_or(default));
+        let mut space = match &self.near_null_space {
+            Some(space) => NearNullSpace::clone(space),
+            None => NearNullSpace::constants(fine.view().scalar_rows(), fine.structure.block.rows)?,
+        };
+        let max_levels = self.config.int("amg.max_levels");
+        let max_rows = self.config.int("amg.coarsest.max_rows");
+        let renewing = kept.is_some();
+        let mut earlier = kept.into_iter().flatten();
+        let mut levels = Vec::new();
+        let mut all_kept = Vec::new();
+        let mut a = fine;
+        loop {
+            let view = a.view();
+            let level = levels.len();
+            let rows = view.scalar_rows();
+            self.context.log(LogLevel::Debug, || format!("level {level}: {rows} rows, {} nonzeros", view.entries()));
+            let old = earlier.next();
+            let last = if renewing { old.is_none() } else { rows <= max_rows || level + 1 >= max_levels };
+            if last {
+                break;
+            }
+            let (transfers, coarse_pattern, mut recipe, earlier_eigenvalue) = match old {
+                Some(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue }) => {
+                    (Some(transfers), Some(coarse_matrix), recipe, largest_eigenvalue)
+                }
+                None => (None, None, None, None),
+            };
+            let Some(step) = self.step(host, coarsening, interpolation, &view, level, &space, transfers, phases)?
+            else {
+                break;
+            };
+            let Step { p, r, next_space, mut known, largest_eigenvalue, kept } = step;
+            let largest_eigenvalue = largest_eigenvalue.or(earlier_eigenvalue);
+            if let (Known::Nothing, Some(largest)) = (&known, &largest_eigenvalue) {
+                known = Known::Earlier(largest.clone());
+            }
+            let earlier = coarse_pattern.as_ref().map(|coarse| galerkin::Earlier { coarse, recipe: &mut recipe });
+            let coarse_matrix = phases.time("galerkin", || galerkin::product(&r.view(), &view, &p, earlier))?;
+            if let Some(next) = next_space {
+                space = next;
+            }
+            all_kept.push(Kept {
+                transfers: kept,
+                coarse_matrix: Arc::clone(&coarse_matrix.structure),
+                recipe,
+                largest_eigenvalue,
+            });
+            levels.push(Raw {
+                a,
+                transfer: Some((p, r)),
+                known,
+                estimated: OnceLock::new(),
+                scale: None,
+                factors: None,
+            });
+            a = coarse_matrix;
+        }
+        levels.push(Raw {
+            a,
+            transfer: None,
+            known: Known::Nothing,
+            estimated: OnceLock::new(),
+            scale: None,
+            factors: None,
+        });
+        Ok((levels, all_kept))
+    }
+
+    /// The transfers from level `level` to the next one; none where coarsening would leave too much.
+    #[allow(clippy::too_many_arguments)]
+    fn step<T: Scalar>(
+        &self,
+        host: &Host,
+        coarsening: &dyn Coarsening<T>,
+        interpolation: &dyn Interpolation<T>,
+        a: &CsrView<'_, T>,
+        level: usize,
+        space: &NearNullSpace,
+        earlier: Option<Transfers>,
+        phases: &mut Phases,
+    ) -> Result<Option<Step<T>>> {
+        let mut transposition = None;
+        let (graph, coarse, patterns) = match earlier {
+            Some(Transfers::Unchanged { pair, bytes, .. }) => {
+                let (p, r) = pair
+                    .downcast_ref::<(SharedCsr<T>, SharedCsr<T>)>()
+                    .expect("the precision of set-up does not change")
+                    .clone();
+                let (ps, rs) = (Arc::clone(&p.structure), Arc::clone(&r.structure));
+                let kept = Transfers::Unchanged { pair, bytes, p: ps, r: rs };
+                return Ok(Some(Step {
+                    p,
+                    r,
+                    next_space: None,
+                    known: Known::Nothing,
+                    largest_eigenvalue: None,
+                    kept,
+                }));
+            }
+            Some(Transfers::Renewed { graph, coarse, p, r, transposition: earlier, memory }) => {
+                transposition = earlier;
+                (graph, coarse, Some((p, r, memory)))
+            }
+            None => {
+                let measure = coarsening.strength();
+                let graph = phases.time("strength", || strength::build(self.config, measure, a, level))?;
+                let input = coarsen::Input { config: self.config, a: *a, graph: &graph, level };
+                let coarse = phases.time("coarsen", || coarsening.coarsen(&input))?;
+                let width = if matches!(coarse, Coarse::Aggregates(..)) { space.count } else { 1 };
+                let (rows, coarse_rows) = (a.scalar_rows(), coarse.count() * width);
+                if coarse_rows == 0 || coarse_rows as f64 > STALLED * rows as f64 {
+                    self.context.log(LogLevel::Warning, || {
+                        format!(
+                            "coarsening stopped at level {level} with {rows} rows: it would leave {coarse_rows} of them"
+                        )
+                    });
+                    return Ok(None);
+                }
+                (Arc::new(graph), Arc::new(coarse), None)
+            }
+        };
+        let input = Input {
+            host,
+            config: self.config,
+            a: *a,
+            graph: &graph,
+            coarse: &coarse,
+            near_null_space: space,
+            pattern: patterns.as_ref().map(|(p, ..)| p),
+            memory: patterns.as_ref().and_then(|(.., memory)| memory.as_deref()),
+        };
+        let (output, r) = phases.time("interpolation", || {
+            let output = interp::interpolate(interpolation, &input)?;
+            let p = output.p.view();
+            let r = match &patterns {
+                None => transpose::transpose(&p)?.into_shared(),
+                Some((_, r, _)) => {
+                    let recipe = match &mut transposition {
+                        Some(recipe) => recipe,
+                        none => none.insert(Arc::new(transpose::Recipe::find(&p, r)?)),
+                    };
+                    SharedCsr { structure: Arc::clone(r), values: Arc::new(recipe.renew(&p, r)?) }
+                }
+            };
+            Ok((output, r))
+        })?;
+        let Output { p, near_null_space: next_space, known, memory } = output;
+        let largest_eigenvalue = memory.as_ref().and_then(|memory| memory.largest_eigenvalue().cloned());
+        let kept = if self.config.text("amg.update.interpolation") == "keep" {
+            let wanted = self.config.level_precision(LevelPart::Transfer, level, self.matrix.precision());
+            let shared = wanted == Wanted::Fixed(T::PRECISION);
+            let bytes = if shared { 0 } else { p.values.owned_bytes() + r.values.owned_bytes() };
+            let pair = Arc::new((p.clone(), r.clone()));
+            Transfers::Unchanged { pair, bytes, p: Arc::clone(&p.structure), r: Arc::clone(&r.structure) }
+        } else {
+            Transfers::Renewed {
+                graph,
+                coarse,
+                p: Arc::clone(&p.structure),
+                r: Arc::clone(&r.structure),
+                transposition,
+                memory,
+            }
+        };
+        Ok(Some(Step { p, r, next_space, known, largest_eigenvalue, kept }))
+    }
+
+    /// Scales the levels of which a part has 16 bits.
+    pub(super) fn scale<T: Scalar>(&self, raw: &mut [Raw<T>], plan: &Plan) -> Result<()> {
+        let scaling = self.config.text("precision.scaling");
+        if scaling == "none" {
+            return Ok(());
+        }
+        for (i, level) in raw.iter_mut().enumerate().filter(|(i, _)| plan.is_scaled(*i)) {
+            level.scale = match level.factors.take() {
+                Some(factors) => Some(factors),
+                None => at_level(i, scaling::factors(&level.a, &scaling))?,
+            };
+            level.known.scaled();
+        }
+        let inverses: Vec<Option<Vec<f64>>> =
+            raw.iter().map(|level| level.scale.as_ref().map(|scale| scale.iter().map(|s| 1.0 / s).collect())).collect();
+        for (i, level) in raw.iter_mut().enumerate() {
+            if let Some(inverse) = &inverses[i] {
+                level.a = scaling::apply(&level.a, |i| inverse[i], |j| inverse[j])?;
+            }
+            let (fine, coarse) = (level.scale.as_deref(), inverses.get(i + 1).and_then(|next| next.as_deref()));
+            let Some((p, r)) = level.transfer.as_ref().filter(|_| fine.is_some() || coarse.is_some()) else {
+                continue;
+            };
+            let (fine, coarse) = (|i: usize| fine.map_or(1.0, |s| s[i]), |j: usize| coarse.map_or(1.0, |s| s[j]));
+            level.transfer = Some((scaling::apply(p, fine, coarse)?, scaling::apply(r, coarse, fine)?));
+        }
+        Ok(())
+    }
+
+    /// How the matrix of a level is rounded: in the scaled variables the constant vector is the scale.
+    fn rounding<'r, T>(&self, level: &'r Raw<T>) -> Rounding<'r> {
+        match &level.scale {
+            Some(scale) if self.config.text("precision.rounding") == "row_sums" => Rounding::Keeping(scale),
+            _ => Rounding::Nearest,
+        }
+    }
+
+    /// Columns of a matrix that the library stores itself, where it may have short ones. Only wide sums know them.
+    fn columns(&self, compact: bool) -> Columns {
+        let open = self.config.choice("precision.indices").is_none() && self.sums() == Sums::Wide;
+        if compact && open { Columns::Compact } else { Columns::Shared }
+    }
+}
+
+impl<B: Place, T: Scalar> Computed<B> for Raw<T> {
+    fn rows(&self) -> usize {
+        self.a.view().scalar_rows()
+    }
+
+    fn entries(&self) -> usize {
+        self.a.view().entries()
+    }
+
+    fn entrance(&self, placing: &Placing<'_, B>) -> Result<Option<(f64, B::Buffer<f32>)>> {
+        match self.scale.as_deref().map(entrance).transpose()? {
+            Some((shift, inverse)) => Ok(Some((shift, placing.backend.array(inverse)?))),
+            None => Ok(None),
+        }
+    }
+
+    /// The finest level reads the caller's own arrays, in their own format, whatever set-up made of them.
+    fn matrix<S: Number, V: Number>(&self, placing: &Placing<'_, B>, i: usize) -> Result<Box<dyn Operator<B, V>>> {
+        let Placing { builder, backend, .. } = placing;
+        let given = builder.matrix;
+        let own = i > 0 || self.scale.is_some();
+        let stored = if own {
+            scaling::store::<T, S>(&self.a, "matrix", builder.rounding(self))?
+        } else if S::PRECISION == given.precision() {
+            given.shared::<S>()?
+        } else {
+            scaling::store::<T, S>(&given.shared::<T>()?, "matrix", Rounding::Nearest)?
+        };
+        let compact = (own || S::PRECISION != given.precision()) && !smooth::keeps_matrix(&placing.smoother);
+        backend.matrix(stored, builder.columns(compact), builder.sums())
+    }
+
+    fn smoother<V: Number>(&self, placing: &Placing<'_, B>, storage: Precision) -> Result<Box<dyn Smoother<B, V>>> {
+        let Placing { builder, backend, host, .. } = placing;
+        let setup = HostSetup {
+            backend: *backend,
+            host,
+            config: builder.config,
+            matrix: &self.a,
+            scale: self.scale.as_deref(),
+            known: &self.known,
+            estimated: &self.estimated,
+        };
+        smooth::build::<B, V>(&placing.smoother, &setup, storage)
+    }
+
+    fn coarse_rows(&self) -> Option<usize> {
+        self.transfer.as_ref().map(|(_, r)| r.view().scalar_rows())
+    }
+
+    fn restriction<S: Number, V: Number, W: Number>(
+        &self,
+        placing: &Placing<'_, B>,
+    ) -> Result<Box<dyn Operator<B, V, W>>> {
+        let (_, r) = self.transfer.as_ref().expect("the coarsest level is not restricted");
+        stored_transfer::<B, T, S, V, W>(placing, r, "restriction")
+    }
+
+    fn interpolation<S: Number, W: Number, V: Number>(
+        &self,
+        placing: &Placing<'_, B>,
+    ) -> Result<Box<dyn Operator<B, W, V>>> {
+        let (p, _) = self.transfer.as_ref().expect("the coarsest level is not interpolated to");
+        stored_transfer::<B, T, S, W, V>(placing, p, "prolongator")
+    }
+
+    fn inverse<S: Number, V: Number>(&self, placing: &Placing<'_, B>) -> Result<Box<dyn Operator<B, V>>> {
+        let a = self.a.view();
+        placing.backend.dense::<S, V>(a.scalar_rows(), dense::inverse(&a)?)
+    }
+}
+
+fn stored_transfer<B: Place, T: Scalar, S: Number, X: Number, Y: Number>(
+    placing: &Placing<'_, B>,
+    matrix: &SharedCsr<T>,
+    what: &str,
+) -> Result<Box<dyn Operator<B, X, Y>>> {
+    let stored = scaling::store::<T, S>(matrix, what, Rounding::Nearest)?;
+    placing.backend.matrix(stored, placing.builder.columns(true), placing.builder.sums())
+}
+
+/// The inverse of the finest level's scaling in two parts, a power of two and one for each row, which f32 can hold.
+fn entrance(s: &[f64]) -> Result<(f64, Vec<f32>)> {
+    let (low, high) = s.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), s| (low.min(*s), high.max(*s)));
+    let middle = (0.5 * (low.log2() + high.log2())).round().exp2();
+    let mut inverse = try_vec(s.len(), 0.0_f32)?;
+    for (to, s) in inverse.iter_mut().zip(s) {
+        *to = (middle / s) as f32;
+    }
+    if inverse.iter().any(|v| !v.is_normal()) {
+        return fail!(
+            PrecisionLost,
+            "level 0: diagonals from {low:.1e} to {high:.1e}, squared, are too far apart for 16-bit storage; store it in f32"
+        );
+    }
+    Ok((1.0 / middle, inverse))
+}
+
+/// What was kept, with the eigenvalues that were estimated on the way.
+pub(super) fn with_estimates<T>(mut kept: Vec<Kept>, raw: Vec<Raw<T>>) -> Vec<Kept> {
+    for (kept, level) in kept.iter_mut().zip(raw) {
+        kept.largest_eigenvalue = level.estimated.into_inner().or(kept.largest_eigenvalue.take());
+    }
+    kept
+}

@@ -1,0 +1,161 @@
+//! Matrices that a caller gives in device memory, brought into the library's types and checked there, and what else is asked of them as a whole.
+
+use super::setup::DeviceCsr;
+use super::{Buffer, Gpu, Slice};
+use crate::backend::Backend;
+use crate::error::Result;
+use crate::scalar::{Number, Precision, Scalar};
+use crate::sparse::Block;
+use std::any::Any;
+use std::sync::Arc;
+
+/// Lanes of a row, as in `kernels/given.cu`.
+const CHECKING: usize = 8;
+
+/// Indices as callers have them.
+pub(crate) enum Indices {
+    I32(Slice<i32>),
+    I64(Slice<i64>),
+}
+
+impl Indices {
+    fn len(&self) -> usize {
+        match self {
+            Indices::I32(slice) => slice.len(),
+            Indices::I64(slice) => slice.len(),
+        }
+    }
+
+    /// Runs one of the two kernels that bring them into another type.
+    fn convert<T>(&self, gpu: &Gpu, kernel: &str, base: i32, threads: usize, to: &Buffer<T>) -> Result<bool> {
+        let flag = gpu.zeroed::<i32>(1)?;
+        let (name, from) = match self {
+            Indices::I32(from) => (format!("{kernel}_i32"), from.view()),
+            Indices::I64(from) => (format!("{kernel}_i64"), from.view()),
+        };
+        let kernel = gpu.runtime().kernel(&name)?;
+        gpu.launch(kernel, threads, &[&(self.len() as i64), &base, &from, &to.view(), &flag.view()])?;
+        Ok(gpu.fetch(&flag)?[0] == 0)
+    }
+}
+
+impl Gpu {
+    /// Element `i` of indices in device memory.
+    pub(crate) fn index(&self, indices: &Indices, i: usize) -> Result<i64> {
+        Ok(match indices {
+            Indices::I32(indices) => i64::from(self.fetch(&indices.piece(i, 1))?[0]),
+            Indices::I64(indices) => self.fetch(&indices.piece(i, 1))?[0],
+        })
+    }
+
+    /// Row offsets counted from 0; `None` where they decrease or do not begin at the base.
+    pub(crate) fn take_offsets(&self, offsets: &Indices, base: i32) -> Result<Option<Buffer<i64>>> {
+        let to = self.room(offsets.len())?;
+        let fine = offsets.convert(self, "take_offsets", base, offsets.len(), &to)?;
+        Ok(fine.then_some(to))
+    }
+
+    /// Columns in the library's type, counted from 0: those of the caller where they are like that and may be borrowed. `None` where 32 bits
+    /// do not hold one.
+    ///
+    /// # Safety
+    /// Columns that are borrowed stay as long as the result.
+    pub(crate) unsafe fn take_columns(
+        &self,
+        columns: &Indices,
+        base: i32,
+        borrow: bool,
+    ) -> Result<Option<Buffer<i32>>> {
+        if let Indices::I32(columns) = columns
+            && borrow
+            && base == 0
+        {
+            return Ok(Some(self.lent(columns)));
+        }
+        let to = self.room(columns.len())?;
+        let fine = columns.convert(self, "take_columns", base, columns.len().div_ceil(4), &to)?;
+        Ok(fine.then_some(to))
+    }
+
+    /// Values of the caller, borrowed or copied.
+    ///
+    /// # Safety
+    /// Values that are borrowed stay as long as the result.
+    pub(crate) unsafe fn take_values<T: Number>(&self, values: &Slice<T>, borrow: bool) -> Result<Buffer<T>> {
+        if borrow {
+            return Ok(self.lent(values));
+        }
+        let mut to = self.room(values.len())?;
+        self.copy(values, &mut to);
+        self.failed()?;
+        Ok(to)
+    }
+
+    /// Whether nothing is wrong with the rows of a matrix whose offsets are right; `structure` looks at columns, too, which `sorted` promises to
+    /// ascend. Waits for the device.
+    pub(crate) fn check_rows<T: Scalar>(&self, a: &DeviceCsr<T>, structure: bool, sorted: bool) -> Result<bool> {
+        let flag = self.zeroed::<i32>(1)?;
+        let kernel = self.runtime().kernel(&format!("check_rows_{}", T::PRECISION.name()))?;
+        let square = a.rows == a.cols && a.block.rows == a.block.cols;
+        let width = if square { a.block.rows } else { a.block.len() } as i32;
+        let (rows, cols, square) = (a.rows as i64, a.cols as i64, i32::from(square));
+        let (structure, sorted) = (i32::from(structure), i32::from(sorted));
+        let [offsets, columns, values] = [a.offsets.view(), a.columns.view(), a.values.view()];
+        self.launch(
+            kernel,
+            a.rows * CHECKING,
+            &[&rows, &cols, &width, &square, &structure, &sorted, &offsets, &columns, &values, &flag.view()],
+        )?;
+        Ok(self.fetch(&flag)?[0] == 0)
+    }
+
+    /// The narrowest format that holds every value exactly. Waits for the device.
+    pub(crate) fn narrowest_exact<T: Scalar>(&self, a: &DeviceCsr<T>) -> Result<Precision> {
+        let flags = self.zeroed::<i32>(3)?;
+        let kernel = self.runtime().kernel(&format!("check_exact_{}", T::PRECISION.name()))?;
+        let n = a.values.len();
+        self.launch(kernel, n.div_ceil(4), &[&(n as i64), &a.values.view(), &flags.view()])?;
+        let candidates = [Precision::F16, Precision::BF16, Precision::F32];
+        let exact = self.fetch(&flags)?.into_iter().zip(candidates).find(|(flag, _)| *flag == 0);
+        Ok(exact.map_or(Precision::F64, |(_, format)| format))
+    }
+}
+
+impl<T: Number> DeviceCsr<T> {
+    /// The same pattern with values in another format; the values are shared when the format is the same.
+    pub fn cast<U: Number>(&self, gpu: &Gpu) -> Result<DeviceCsr<U>> {
+        let DeviceCsr { rows, cols, block, offsets, columns, .. } = self;
+        let (offsets, columns): (_, Arc<Buffer<i32>>) = (Arc::clone(offsets), Arc::clone(columns));
+        let same: &dyn Any = &self.values;
+        let values = match same.downcast_ref::<Arc<Buffer<U>>>() {
+            Some(values) => Arc::clone(values),
+            None => {
+                let mut values = gpu.room(self.values.len())?;
+                gpu.copy(&self.values, &mut values);
+                Arc::new(values)
+            }
+        };
+        Ok(DeviceCsr { rows: *rows, cols: *cols, block: *block as Block, offsets, columns, values })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::tests::devices;
+    use crate::sparse::Csr;
+
+    #[test]
+    fn the_narrowest_format_holds_every_value() {
+        for gpu in devices() {
+            let narrowest = |v: f64| {
+                let a = Csr::from_triplets(1, 2, &[(0, 0, 26.0), (0, 1, v)]).unwrap();
+                gpu.narrowest_exact(&DeviceCsr::upload(&gpu, &a.view()).unwrap()).unwrap()
+            };
+            assert_eq!(narrowest(-1.0), Precision::F16);
+            assert_eq!(narrowest(2.0_f64.powi(100)), Precision::BF16);
+            assert_eq!(narrowest(1.0 + 2.0_f64.powi(-20)), Precision::F32);
+            assert_eq!(narrowest(0.1), Precision::F64);
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! How a matrix is cut into slices, in device memory: the kernels of `kernels/layout.cu`.
+
+use super::runtime::BLOCK;
+use super::setup::DeviceCsr;
+use super::{Buffer, Gpu};
+use crate::error::Result;
+use crate::scalar::{Number, Precision};
+use crate::sparse::Block;
+use std::sync::Arc;
+
+/// Threads of a slice.
+pub(super) const GROUP: usize = 32;
+
+/// Rows among which an order by length is made: enough for even slices, and so few that neighbours stay near each other.
+const WINDOW: usize = 512;
+
+/// Rows that fill a GPU; with fewer of them a slice is shared by several groups of threads.
+const ENOUGH: usize = 1 << 18;
+
+/// Groups of a block of threads, and the most that share a slice.
+const MAX_UNITS: usize = BLOCK / GROUP;
+
+/// The kernel that a matrix gets, by its blocks and its number of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A thread has several neighbouring rows.
+    Rows,
+    /// This many groups of threads share a slice.
+    Shared(usize),
+    /// Blocks, and this many groups of threads for each of their rows.
+    Blocks(usize),
+}
+
+impl Form {
+    /// For this many block rows, with blocks of this shape and slots of about this number.
+    fn of(rows: usize, block: Block, entries: usize) -> Form {
+        let width = entries.div_ceil(rows.max(1));
+        let threads = rows * block.rows;
+        // As many units as fill the device, scalar rows twice, and no more than there are slots for.
+        let enough = if block == Block::SCALAR { 2 * ENOUGH } else { ENOUGH };
+        let wanted = (1..=3).map(|k| 1 << k).find(|units| threads * units >= enough).unwrap_or(MAX_UNITS);
+        let most = 1 << width.div_ceil(4).max(1).ilog2().min(3);
+        match block {
+            Block::SCALAR if rows >= ENOUGH => Form::Rows,
+            Block::SCALAR => Form::Shared(wanted.min(most)),
+            _ if threads >= ENOUGH => Form::Blocks(1),
+            _ => Form::Blocks(wanted.min(most)),
+        }
+    }
+
+    /// Rows of a slice, as in the kernels: values and offsets of narrow formats are read several at once.
+    fn height(self, storage: Precision, sums: Precision, bits: usize) -> usize {
+        GROUP
+            * match (self, storage.bytes(), sums.bytes(), bits) {
+                (Form::Rows, 2, 4, 8) => 4,
+                (Form::Rows, ..) => 2,
+                (Form::Blocks(_), 2, ..) => 2,
+                _ => 1,
+            }
+    }
+}
+
+/// How a matrix is cut into slices.
+pub(super) struct Layout {
+    pub form: Form,
+    pub bits: usize,
+    pub height: usize,
+    /// The rows in the order of the slices; empty when it is their own.
+    pub order: Buffer<i32>,
+    /// First slot of each slice, and the number of all.
+    pub starts: Buffer<i64>,
+    pub slots: usize,
+}
+
+impl Layout {
+    /// For sums of this format and offsets of this many bits; `sorted` orders the rows by length inside of each window. Waits for the device.
+    pub fn new<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>, sums: Precision, bits: usize, sorted: bool) -> Result<Layout> {
+        Layout::with_form(gpu, a, Form::of(a.rows, a.block, a.nnz()), sums, bits, sorted)
+    }
+
+    /// Whether a matrix has rows enough for the kernel that knows offsets of 8 bits.
+    pub fn is_wide<S: Number>(a: &DeviceCsr<S>) -> bool {
+        Form::of(a.rows, a.block, a.nnz()) == Form::Rows
+    }
+
+    /// As [`Layout::new`], for one of the kernels.
+    pub fn with_form<S: Number>(
+        gpu: &Gpu,
+        a: &DeviceCsr<S>,
+        form: Form,
+        sums: Precision,
+        bits: usize,
+        sorted: bool,
+    ) -> Result<Layout> {
+        let height = form.height(S::PRECISION, sums, bits);
+        let order = if sorted { by_length(gpu, a)? } else { gpu.room(0)? };
+        let counts = gpu.room::<i32>(a.rows.div_ceil(height))?;
+        let kernel = gpu.runtime().kernel(&format!("count_slots_{}", height / GROUP))?;
+        let (rows, reach) = (a.rows as i64, 1_i32 << bits);
+        let [offsets, columns] = [a.offsets.view(), a.columns.view()];
+        let arguments = [&rows as &dyn super::Argument, &reach, &offsets, &columns, &order.view(), &counts.view()];
+        gpu.launch(kernel, counts.len() * GROUP, &arguments)?;
+        let (starts, slots) = gpu.offsets(&counts)?;
+        Ok(Layout { form, bits, height, order, starts, slots })
+    }
+
+    /// Bytes for values of this format in these blocks.
+    pub fn bytes(&self, block: Block, storage: Precision) -> usize {
+        let slot = size_of::<i32>() + self.height * (self.bits / 8 + block.len() * storage.bytes());
+        self.starts.len() * size_of::<i64>() + self.slots * slot + self.order.len() * size_of::<i32>()
+    }
+
+    /// Base columns, offsets and values of the slots.
+    pub fn fill<S: Number, O>(&self, gpu: &Gpu, a: &DeviceCsr<S>) -> Result<(Buffer<i32>, Buffer<O>, Buffer<S>)> {
+        let (bases, offsets) = (gpu.room(self.slots)?, gpu.room::<O>(self.slots * self.height)?);
+        let values = gpu.room::<S>(self.slots * self.height * a.block.len())?;
+        let name = format!("fill_slots_{}_u{}_{}", self.height / GROUP, self.bits, bits_of::<S>());
+        let count = self.starts.len() - 1;
+        let (slices, rows, width) = (count as i64, a.rows as i64, a.block.len() as i32);
+        let from = [a.offsets.view(), a.columns.view(), a.values.view(), self.order.view(), self.starts.view()];
+        let to = [bases.view(), offsets.view(), values.view()];
+        let mut arguments: Vec<&dyn super::Argument> = vec![&slices, &rows, &width];
+        arguments.extend(from.iter().chain(&to).map(|view| view as &dyn super::Argument));
+        gpu.launch(gpu.runtime().kernel(&name)?, count * GROUP, &arguments)?;
+        Ok((bases, offsets, values))
+    }
+}
+
+/// The rows, inside of each window the longest first, of equal ones the first first.
+fn by_length<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<Buffer<i32>> {
+    let order = gpu.room(a.rows)?;
+    let kernel = gpu.runtime().kernel("order_by_length")?;
+    let windows = a.rows.div_ceil(WINDOW);
+    if windows > 0 {
+        gpu.launch_blocks(kernel, windows, &[&(a.rows as i64), &a.offsets.view(), &order.view()])?;
+    }
+    Ok(order)
+}
+
+/// The unsigned integer of a format's size, as kernels name it that move values as they are.
+fn bits_of<S: Number>() -> &'static str {
+    match size_of::<S>() {
+        8 => "u64",
+        4 => "u32",
+        _ => "u16",
+    }
+}
+
+/// The matrix with its blocks taken apart.
+pub(super) fn to_scalar<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<DeviceCsr<S>> {
+    if a.block == Block::SCALAR {
+        return Ok(a.clone());
+    }
+    let Block { rows: height, cols: width } = a.block;
+    let (offsets, columns) = (gpu.zeroed(a.scalar_rows() + 1)?, gpu.room(a.entries())?);
+    let values = gpu.room(a.entries())?;
+    let kernel = gpu.runtime().kernel(&format!("take_apart_{}", bits_of::<S>()))?;
+    let (rows, block_rows, block_cols) = (a.rows as i64, height as i32, width as i32);
+    let [from_offsets, from_columns, from_values] = [a.offsets.view(), a.columns.view(), a.values.view()];
+    gpu.launch(
+        kernel,
+        a.rows * GROUP,
+        &[
+            &rows,
+            &block_rows,
+            &block_cols,
+            &from_offsets,
+            &from_columns,
+            &from_values,
+            &offsets.view(),
+            &columns.view(),
+            &values.view(),
+        ],
+    )?;
+    let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
+    Ok(DeviceCsr { rows: a.scalar_rows(), cols: a.cols * width, block: Block::SCALAR, offsets, columns, values })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gallery;
+    use crate::gpu::tests::devices;
+    use crate::sparse::Csr;
+
+    /// The layout of a scalar matrix in f64.
+    fn layout(gpu: &Gpu, a: &Csr<f64>, form: Form, bits: usize, sorted: bool) -> Layout {
+        let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
+        Layout::with_form(gpu, &there, form, Precision::F64, bits, sorted).unwrap()
+    }
+
+    #[test]
+    fn a_stencil_needs_as_many_slots_as_it_has_entries() {
+        // 64 rows in a direction: a slice is a line.
+        let a = gallery::poisson7(64, 8, 8).unwrap();
+        for gpu in devices() {
+            let layout = layout(&gpu, &a, Form::Rows, 8, false);
+            let starts = gpu.fetch(&layout.starts).unwrap();
+            let widths: Vec<i64> = starts.windows(2).map(|w| w[1] - w[0]).collect();
+            assert!(widths.iter().all(|w| *w <= 7), "{widths:?}");
+            assert!(widths.contains(&7));
+            assert_eq!(layout.bytes(Block::SCALAR, Precision::F64), 8 * 65 + layout.slots * (4 + 64 * 9));
+        }
+    }
+
+    #[test]
+    fn columns_out_of_reach_get_slots_of_their_own() {
+        // Three rows, of which the second has a column that 8 bits do not reach, and the third has none.
+        let a = Csr::from_triplets(3, 1000, &[(0, 10, 1.0), (0, 20, 2.0), (1, 400, 3.0)]).unwrap();
+        for gpu in devices() {
+            let there = DeviceCsr::upload(&gpu, &a.view()).unwrap();
+            let narrow = layout(&gpu, &a, Form::Rows, 8, false);
+            let (bases, offsets, values) = narrow.fill::<f64, u8>(&gpu, &there).unwrap();
+            assert_eq!(gpu.fetch(&bases).unwrap(), [10, 20, 400]);
+            assert!(gpu.fetch(&offsets).unwrap().iter().all(|o| *o == 0));
+            let values = gpu.fetch(&values).unwrap();
+            let entries: Vec<_> = values.iter().enumerate().filter(|(_, v)| **v != 0.0).collect();
+            assert_eq!(entries, [(0, &1.0), (64, &2.0), (2 * 64 + 1, &3.0)]);
+            let wide = layout(&gpu, &a, Form::Shared(1), 16, false);
+            let (bases, offsets, _) = wide.fill::<f64, u16>(&gpu, &there).unwrap();
+            assert_eq!(gpu.fetch(&bases).unwrap(), [10, 20]);
+            assert_eq!(gpu.fetch(&offsets).unwrap()[..3], [0, 390, 0]);
+        }
+    }
+
+    #[test]
+    fn an_order_by_length_makes_slices_even() {
+        // Every other row has 20 entries, the others one.
+        let mut triplets = Vec::new();
+        for i in 0..600 {
+            triplets.extend((0..if i % 2 == 0 { 20 } else { 1 }).map(|c| (i, c, 1.0)));
+        }
+        let a = Csr::from_triplets(600, 20, &triplets).unwrap();
+        for gpu in devices() {
+            let plain = layout(&gpu, &a, Form::Shared(1), 16, false);
+            let sorted = layout(&gpu, &a, Form::Shared(1), 16, true);
+            // 88 rows are left for the second window, of which 44 are long.
+            assert_eq!((plain.slots, sorted.slots), (19 * 20, 8 * 20 + 8 + 2 * 20 + 1));
+            let order = gpu.fetch(&sorted.order).unwrap();
+            assert_eq!((&order[..3], &order[255..258], order[512]), (&[0, 2, 4][..], &[510, 1, 3][..], 512));
+        }
+    }
+
+    #[test]
+    fn blocks_are_taken_apart_as_on_the_host() {
+        let a = gallery::parse("elasticity:3").unwrap().into_matrix().unwrap().shared::<f64>().unwrap();
+        for gpu in devices() {
+            let there = DeviceCsr::upload(&gpu, &a.view()).unwrap();
+            assert_eq!(to_scalar(&gpu, &there).unwrap().fetch(&gpu).unwrap(), a.view().to_scalar().unwrap());
+            let empty = Csr::<f64>::with_pattern(0, 0, Block::square(3), vec![0], vec![]).unwrap();
+            let empty = DeviceCsr::upload(&gpu, &empty.view()).unwrap();
+            assert_eq!(to_scalar(&gpu, &empty).unwrap().fetch(&gpu).unwrap().offsets, [0]);
+        }
+    }
+
+    #[test]
+    fn few_long_rows_are_shared() {
+        let scalar = |rows, width| Form::of(rows, Block::SCALAR, rows * width);
+        assert_eq!(scalar(1 << 20, 40), Form::Rows);
+        assert_eq!(scalar(1 << 17, 40), Form::Shared(4));
+        assert_eq!(scalar(1024, 7), Form::Shared(2));
+        assert_eq!(scalar(1024, 3), Form::Shared(1));
+        assert_eq!(scalar(1024, 100), Form::Shared(8));
+        assert_eq!(Form::of(0, Block::SCALAR, 0), Form::Shared(1));
+        assert_eq!(Form::of(1 << 20, Block::square(3), 27 << 20), Form::Blocks(1));
+        assert_eq!(Form::of(1 << 13, Block::square(6), 50 << 13), Form::Blocks(8));
+    }
+}

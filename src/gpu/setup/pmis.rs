@@ -1,0 +1,128 @@
+//! Parallel modified independent set on a GPU. The work is in `kernels/pmis.cu`.
+
+use super::DeviceGraph;
+use super::lanes::lanes;
+use crate::error::Result;
+use crate::gpu::runtime::BLOCK;
+use crate::gpu::{Buffer, Gpu};
+
+/// Rounds between two looks at how many unknowns are left; few graphs need more.
+const ROUNDS: i32 = 5;
+
+/// Unknowns that one block decides, in as many rounds as it takes.
+const FEW: i32 = 4096;
+
+/// Rounds that are counted before counting starts again.
+const COUNTED: i32 = 60;
+
+/// Blocks that fill a GPU; each goes over as many unknowns as it takes.
+const MANY: usize = 4096;
+
+/// As [`crate::host::pmis::split`]: 1 for coarse unknowns, 0 for all others.
+pub(crate) fn split(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<Buffer<u8>> {
+    split_with(gpu, s, seed, FEW)
+}
+
+/// One block decides the last `few` unknowns.
+fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<u8>> {
+    let n = s.rows;
+    let rows = n as i64;
+    let kernel = |name: &str| gpu.runtime().kernel(name);
+    let (state, weights) = (gpu.room::<u8>(n)?, gpu.room::<u64>(n)?);
+    let entries = s.columns.len();
+    let dependents = gpu.zeroed::<i32>(n)?;
+    gpu.launch(
+        kernel("pmis_dependents")?,
+        entries.div_ceil(4),
+        &[&(entries as i64), &s.columns.view(), &dependents.view()],
+    )?;
+    let arguments = [&dependents.view(), &weights.view(), &state.view()];
+    let [dependents_view, weights_view, state_view] = arguments;
+    gpu.launch(kernel("pmis_begin")?, n, &[&rows, &(seed as i64), dependents_view, weights_view, state_view])?;
+    drop(dependents);
+
+    let lists = [gpu.room::<i32>(n)?, gpu.room::<i32>(n)?];
+    let mut counts = gpu.zeroed::<i32>(COUNTED as usize + 2)?;
+    let lanes = lanes(entries, n);
+    let (mark, decide, tail) =
+        (kernel(&format!("pmis_mark_{lanes}"))?, kernel(&format!("pmis_decide_{lanes}"))?, kernel("pmis_tail")?);
+    let (offsets, columns) = (s.offsets.view(), s.columns.view());
+    let mut round = 0;
+    let mut left = n;
+    while left > 0 {
+        let blocks = (left * lanes).div_ceil(BLOCK).min(MANY);
+        let of = |round: i32| lists[round as usize % 2].view();
+        for _ in 0..ROUNDS {
+            let (list, next) = (of(round), of(round + 1));
+            let graph: [&dyn crate::gpu::Argument; 6] = [&rows, &round, &offsets, &columns, weights_view, state_view];
+            let [a, b, c, d, e, f] = graph;
+            gpu.launch_blocks(mark, blocks, &[a, b, c, d, e, f, &list, &counts.view()])?;
+            gpu.launch_blocks(decide, blocks, &[a, b, c, d, e, f, &list, &next, &counts.view()])?;
+            round += 1;
+        }
+        let (list, next) = (of(round), of(round + 1));
+        let graph: [&dyn crate::gpu::Argument; 6] = [&round, &few, &offsets, &columns, weights_view, state_view];
+        let [a, b, c, d, e, f] = graph;
+        gpu.launch_blocks(tail, 1, &[a, b, c, d, e, f, &list, &next, &counts.view()])?;
+        left = gpu.fetch(&counts.piece(round as usize, 1))?[0] as usize;
+        if left > 0 && round + ROUNDS > COUNTED {
+            // What is undecided was beaten in the round before, whose number must stay odd or even.
+            round = 2 + round % 2;
+            let mut restarted = vec![0; COUNTED as usize + 2];
+            restarted[round as usize] = left as i32;
+            counts = gpu.upload(&restarted)?;
+        }
+    }
+    gpu.launch(kernel("pmis_end")?, n, &[&rows, state_view])?;
+    Ok(state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{awkward, problems, upload};
+    use super::*;
+    use crate::amg::strength::Graph;
+    use crate::gpu::tests::devices;
+    use crate::host::{pmis, strength};
+
+    fn check(s: &Graph, name: &str) {
+        for seed in [0, 3] {
+            let wanted = pmis::split(s, &s.transpose().unwrap(), seed).unwrap();
+            for gpu in devices() {
+                let state = gpu.fetch(&split(&gpu, &upload(&gpu, s), seed).unwrap()).unwrap();
+                assert!(state.iter().all(|s| *s < 2), "{name}");
+                assert_eq!(state.iter().map(|s| *s == 1).collect::<Vec<_>>(), wanted, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn splittings_are_those_of_the_host() {
+        for (name, a) in problems().into_iter().chain(awkward()) {
+            check(&strength::classical(&a.view(), 0.25, 1.0).unwrap(), &name);
+            check(&strength::absolute(&a.view(), 0.0).unwrap(), &name);
+        }
+    }
+
+    #[test]
+    fn long_chains_of_rounds_end() {
+        // A path on which unknown i has i dependents more: each round decides two unknowns at its heavy end.
+        let (n, mut s) = (150, Graph { offsets: vec![0], columns: Vec::new() });
+        for i in 0..n {
+            s.columns.extend((i + 1 < n).then_some(i + 1));
+            s.offsets.push(s.columns.len() as i64);
+        }
+        for i in 0..n {
+            for _ in 0..i {
+                s.columns.push(i);
+                s.offsets.push(s.columns.len() as i64);
+            }
+        }
+        check(&s, "a path");
+        let wanted = pmis::split(&s, &s.transpose().unwrap(), 1).unwrap();
+        for gpu in devices() {
+            let state = gpu.fetch(&split_with(&gpu, &upload(&gpu, &s), 1, 0).unwrap()).unwrap();
+            assert_eq!(state.iter().map(|s| *s == 1).collect::<Vec<_>>(), wanted);
+        }
+    }
+}

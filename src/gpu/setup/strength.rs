@@ -1,0 +1,148 @@
+//! Strength of connection on a GPU. The work is in `kernels/strength.cu`: a first pass over the matrix marks the strong entries with a byte
+//! each and counts those of a row, a second one over the columns alone collects them.
+
+use super::lanes::lanes;
+use super::{DeviceCsr, DeviceGraph};
+use crate::error::Result;
+use crate::gpu::runtime::{Argument, View};
+use crate::gpu::{Buffer, Gpu};
+use crate::host::strength::{mean, sample};
+use crate::scalar::Scalar;
+use crate::sparse::Block;
+
+/// As [`crate::host::strength::classical`].
+pub(crate) fn classical<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, theta: f64, max_row_sum: f64) -> Result<DeviceGraph> {
+    assert_eq!(a.block, Block::SCALAR);
+    graph(gpu, a, |strong, counts| launch(gpu, "classical", a, a.rows, &[&theta, &max_row_sum], &[strong, counts]))
+}
+
+/// As [`crate::host::strength::absolute`].
+pub(crate) fn absolute<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, theta: f64) -> Result<DeviceGraph> {
+    let size = a.block.len() as i32;
+    graph(gpu, a, |strong, counts| launch(gpu, "absolute", a, a.rows, &[&size, &theta], &[strong, counts]))
+}
+
+/// As [`crate::host::strength::Symmetric`].
+pub(crate) struct Symmetric<'a, T> {
+    gpu: &'a Gpu,
+    a: &'a DeviceCsr<T>,
+    /// Norm of each diagonal block.
+    diagonal: Buffer<f64>,
+}
+
+impl<'a, T: Scalar> Symmetric<'a, T> {
+    /// The measure for a matrix.
+    pub fn new(gpu: &'a Gpu, a: &'a DeviceCsr<T>) -> Result<Symmetric<'a, T>> {
+        let diagonal = gpu.room(a.rows)?;
+        launch(gpu, "diagonal", a, a.rows, &[&(a.block.len() as i32)], &[diagonal.view()])?;
+        Ok(Symmetric { gpu, a, diagonal })
+    }
+
+    /// The couplings that are strong by the threshold `theta`.
+    pub fn graph(&self, theta: f64) -> Result<DeviceGraph> {
+        let Symmetric { gpu, a, diagonal } = self;
+        let size = a.block.len() as i32;
+        graph(gpu, a, |strong, counts| {
+            launch(gpu, "symmetric", a, a.rows, &[&size, &theta], &[diagonal.view(), strong, counts])
+        })
+    }
+
+    /// The mean of the strongest couplings. The rows that it is taken from are few enough to be added on the host, in its order.
+    pub fn scale(&self) -> Result<f64> {
+        let Symmetric { gpu, a, diagonal } = self;
+        let (count, step) = sample(a.rows);
+        let strongest = gpu.room::<f64>(count)?;
+        let size = a.block.len() as i32;
+        let views = [diagonal.view(), strongest.view()];
+        launch(gpu, "strongest", a, count, &[&(step as i64), &size], &views)?;
+        let strongest = gpu.fetch(&strongest)?;
+        Ok(mean(count, |k| strongest[k]))
+    }
+}
+
+/// Runs a kernel with a group for each of `rows` rows: their number, `numbers`, the matrix, `arrays`.
+fn launch<T: Scalar>(
+    gpu: &Gpu,
+    name: &str,
+    a: &DeviceCsr<T>,
+    rows: usize,
+    numbers: &[&dyn Argument],
+    arrays: &[View],
+) -> Result<()> {
+    let lanes = lanes(a.nnz(), a.rows);
+    let kernel = gpu.runtime().kernel(&format!("strength_{name}_{}_{lanes}", T::PRECISION.name()))?;
+    let (count, matrix) = (rows as i64, [a.offsets.view(), a.columns.view(), a.values.view()]);
+    let mut arguments: Vec<&dyn Argument> = vec![&count];
+    arguments.extend(numbers);
+    arguments.extend(matrix.iter().chain(arrays).map(|view| view as &dyn Argument));
+    gpu.launch(kernel, rows * lanes, &arguments)
+}
+
+/// The graph of the entries that `mark` marks and counts.
+fn graph<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, mark: impl FnOnce(View, View) -> Result<()>) -> Result<DeviceGraph> {
+    let (strong, counts) = (gpu.room::<u8>(a.nnz())?, gpu.room::<i32>(a.rows)?);
+    mark(strong.view(), counts.view())?;
+    let (offsets, total) = gpu.offsets(&counts)?;
+    drop(counts);
+    let columns = gpu.room::<i32>(total)?;
+    let lanes = lanes(a.nnz(), a.rows);
+    let kernel = gpu.runtime().kernel(&format!("strength_columns_{lanes}"))?;
+    let views = [a.offsets.view(), a.columns.view(), strong.view(), offsets.view(), columns.view()];
+    let [from, matrix_columns, strong, starts, to] = &views;
+    gpu.launch(kernel, a.rows * lanes, &[&(a.rows as i64), from, matrix_columns, strong, starts, to])?;
+    Ok(DeviceGraph { rows: a.rows, offsets, columns })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{awkward, download, narrow, problems};
+    use super::*;
+    use crate::amg::strength::Graph;
+    use crate::gpu::tests::devices;
+    use crate::host::strength as host;
+    use crate::sparse::Csr;
+
+    fn check<T: Scalar>(a: &Csr<T>, name: &str) {
+        let view = a.view();
+        let scalar = a.block == Block::SCALAR;
+        let symmetric = host::Symmetric::new(&view).unwrap();
+        let limits = if scalar { vec![(0.25, 1.0), (0.0, 1.0), (0.5, 0.6)] } else { Vec::new() };
+        let wanted: Vec<Graph> = limits.iter().map(|(t, s)| host::classical(&view, *t, *s).unwrap()).collect();
+        let thetas = [0.0, 0.08, 0.3];
+        for gpu in devices() {
+            let there = DeviceCsr::upload(&gpu, &view).unwrap();
+            for ((theta, limit), wanted) in limits.iter().zip(&wanted) {
+                let s = classical(&gpu, &there, *theta, *limit).unwrap();
+                assert_eq!(download(&gpu, &s), *wanted, "{name}, classical {theta} {limit}");
+            }
+            let measure = Symmetric::new(&gpu, &there).unwrap();
+            assert_eq!(measure.scale().unwrap().to_bits(), symmetric.scale().to_bits(), "{name}");
+            for theta in thetas {
+                let s = absolute(&gpu, &there, theta).unwrap();
+                assert_eq!(download(&gpu, &s), host::absolute(&view, theta).unwrap(), "{name}, absolute {theta}");
+                let s = measure.graph(theta).unwrap();
+                assert_eq!(download(&gpu, &s), symmetric.graph(theta).unwrap(), "{name}, symmetric {theta}");
+            }
+        }
+    }
+
+    #[test]
+    fn graphs_are_those_of_the_host() {
+        for (name, a) in problems().into_iter().chain(awkward()) {
+            check(&a, &name);
+            check(&narrow(&a), &format!("{name} in f32"));
+        }
+    }
+
+    #[test]
+    fn blocks_are_measured_by_their_norm() {
+        for (name, a) in problems() {
+            for size in [2, 3, 6] {
+                if a.rows % size == 0 {
+                    let blocks = a.view().to_blocks(size).unwrap();
+                    check(&blocks, &format!("{name} in blocks of {size}"));
+                }
+            }
+        }
+    }
+}
