@@ -1,5 +1,5 @@
 // Diagonals of matrices, their inverses and those of diagonal blocks, and their storage: what src/host/diagonal.rs does, with its bits.
-#include "lanes.h"
+#include "numbers.h"
 
 DEVICE void put_number(const Any &out, int format, i64 i, f64 v) {
     if (format == F64) {
@@ -208,9 +208,9 @@ template <class T, class S> DEVICE void store_looking(i64 n, f64 factor, const I
         vanished = to_f32(stored) == 0.0f && bits > vanished ? bits : vanished;
         lost = is_finite(to_f64(stored)) ? lost : 1;
     }
-    largest = lanes_largest<WARP>(largest);
-    vanished = lanes_largest<WARP>(vanished);
-    lost = lanes_largest<WARP>(lost);
+    largest = group_max<WARP>(largest);
+    vanished = group_max<WARP>(vanished);
+    lost = group_max<WARP>(lost);
     if (Group<WARP>::rank() == 0) {
         atomic_max(seen[0], largest);
         if (vanished != 0) {

@@ -19,3 +19,5 @@
 #include "pmis.cu"
 #include "coarse.cu"
 #include "extended_i.cu"
+#include "mis2.cu"
+#include "tentative.cu"

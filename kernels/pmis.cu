@@ -3,7 +3,7 @@
 //
 // The state of an unknown is one byte, which changes within a kernel only between values that mean the same there: while edges are looked at,
 // between undecided ones; while unknowns are decided, from "not beaten" to coarse and from "beaten" to fine.
-#include "groups.h"
+#include "numbers.h"
 #include "scan.h"
 
 constexpr u8 PMIS_UNDECIDED = 0;
@@ -13,14 +13,6 @@ constexpr u8 PMIS_FINE = 2;
 constexpr u8 PMIS_BEATEN = 3;
 
 DEVICE bool pmis_is_open(u8 state) { return state == PMIS_UNDECIDED || state >= PMIS_BEATEN; }
-
-// As src/host/mod.rs has it.
-DEVICE u64 hash(u64 index, u64 seed) {
-    u64 z = index + seed * 0x9e3779b97f4a7c15ull + 0x9e3779b97f4a7c15ull;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-    return z ^ z >> 31;
-}
 
 // How many rows have each column: a thread for each of a few entries.
 KERNEL(pmis_dependents, i64 entries, In<i32> columns, Out<i32> dependents) {

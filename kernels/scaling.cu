@@ -1,5 +1,5 @@
 // Scaling of levels by powers of two, and storage in other formats: what src/amg/scaling.rs does, with its bits.
-#include "lanes.h"
+#include "numbers.h"
 
 // The power of two nearest to the root of a positive number, by its exponent; zero for all others.
 DEVICE f64 power_near_root(f64 value) {
@@ -85,7 +85,7 @@ DEVICE void largest_scaled(i64 rows, int br, int bc, const In<f64> &s, const In<
             largest = bits > largest ? bits : largest;
         });
     }
-    largest = lanes_largest<WARP>(largest);
+    largest = group_max<WARP>(largest);
     if (Group<WARP>::rank() == 0) {
         atomic_max(seen[1], largest);
     }
@@ -127,8 +127,8 @@ FOR_SETUP(SCALING_)
 
 // Adds to counts[0] how many of the stored numbers are not finite, and to counts[1] how many became zero.
 DEVICE void add_counts(i64 too_large, i64 vanished, const Out<i64> &counts) {
-    too_large = lanes_count<WARP>(too_large);
-    vanished = lanes_count<WARP>(vanished);
+    too_large = group_sum<WARP>(too_large);
+    vanished = group_sum<WARP>(vanished);
     if (Group<WARP>::rank() == 0) {
         if (too_large != 0) {
             atomic_add(counts[0], too_large);
@@ -230,8 +230,8 @@ DEVICE void store_keeping(i64 rows, int br, int bc, const In<i64> &offsets, cons
                         nearest = static_cast<u64>(own.entries - other);
                     }
                 }
-                last_key = lanes_largest<32>(nearest == 0 ? 0 : best);
-                last = own.entries - static_cast<i64>(lanes_largest<32>(nearest != 0 && best == last_key ? nearest : 0));
+                last_key = group_max<32>(nearest == 0 ? 0 : best);
+                last = own.entries - static_cast<i64>(group_max<32>(nearest != 0 && best == last_key ? nearest : 0));
                 e = last;
             }
             const f64 exact = to_f64(values[own.at(e)]);

@@ -99,13 +99,38 @@ fn members(aggregates: &[i32], count: usize) -> Result<Members> {
     Ok(Members { offsets, nodes })
 }
 
+/// Most partial sums of an inner product.
+const MOST_SUMS: usize = 32;
+
+/// Partial sums of an inner product of `k` columns over the rows of an aggregate, row by row in turn, which are then added in halves: as many
+/// as lanes of a GPU share an aggregate, the same in `kernels/tentative.cu`.
+fn partial_sums(k: usize) -> usize {
+    if k <= 2 { 8 } else { MOST_SUMS }
+}
+
 /// Orthonormalises the `k` columns of `q` (stored row by row) by Gram-Schmidt, each column twice; adds R, k x k, to `r`, with
 /// Q R equal to the input. A column that is dependent on those before it becomes zero.
 fn orthonormalise(q: &mut [f64], k: usize, r: &mut [f64]) {
     /// A remainder below this share of the column is rounding.
     const DEPENDENT: f64 = 1e-10;
     let rows = q.len() / k;
-    let dot = |q: &[f64], a: usize, b: usize| (0..rows).map(|i| q[i * k + a] * q[i * k + b]).sum::<f64>();
+    let dot = |q: &[f64], a: usize, b: usize| {
+        let mut sums = [0.0; MOST_SUMS];
+        let sums = &mut sums[..partial_sums(k)];
+        for chunk in q.chunks(sums.len() * k) {
+            for (sum, row) in sums.iter_mut().zip(chunk.chunks_exact(k)) {
+                *sum += row[a] * row[b];
+            }
+        }
+        let mut half = sums.len() / 2;
+        while half > 0 {
+            for l in 0..half {
+                sums[l] += sums[l + half];
+            }
+            half /= 2;
+        }
+        sums[0]
+    };
     for c in 0..k {
         let original = dot(q, c, c).sqrt();
         for _ in 0..2 {

@@ -12,10 +12,12 @@ pub(crate) mod extended_i;
 pub(crate) mod galerkin;
 mod lanes;
 mod matrix;
+pub(crate) mod mis2;
 pub(crate) mod pmis;
 pub(crate) mod scaling;
 pub(crate) mod spgemm;
 pub(crate) mod strength;
+pub(crate) mod tentative;
 pub(crate) mod transpose;
 mod truncate;
 
@@ -23,3 +25,6 @@ mod truncate;
 mod tests;
 
 pub(crate) use matrix::{DeviceCsr, DeviceGraph, DevicePattern};
+pub(crate) use matrix::{DeviceCsr, DeviceGraph};
+pub(crate) use mis2::DeviceAggregates;
+pub(crate) use tentative::DeviceNearNullSpace;

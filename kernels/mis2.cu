@@ -1,0 +1,154 @@
+// Aggregation from a distance-2 maximal independent set: what src/host/mis2.rs does, a pass over the graph for each of its loops.
+#include "numbers.h"
+
+// Keys of unknowns that are decided.
+constexpr u64 MIS2_OUT = 0;
+constexpr u64 MIS2_IN = ~0ull;
+constexpr i32 NO_AGGREGATE = -1;
+
+DEVICE bool mis2_open(u64 key) { return key != MIS2_OUT && key != MIS2_IN; }
+
+// Neighbours of a lane whose loads are under way at the same time.
+constexpr int MIS2_BATCH = 4;
+
+// The largest of own and the values of a row's neighbours; every lane of the group gets it.
+template <int N, class Value>
+DEVICE u64 largest_near(i64 start, i64 end, const In<i32> &columns, const Value &values, u64 own) {
+    for (i64 k = start + Group<N>::rank(); k < end; k += MIS2_BATCH * N) {
+        i32 column[MIS2_BATCH];
+        UNROLL
+        for (int b = 0; b < MIS2_BATCH; ++b) {
+            column[b] = k + b * N < end ? columns[k + b * N] : -1;
+        }
+        UNROLL
+        for (int b = 0; b < MIS2_BATCH; ++b) {
+            const u64 value = column[b] >= 0 ? values[column[b]] : 0;
+            own = value > own ? value : own;
+        }
+    }
+    return group_max<N>(own);
+}
+
+// `alone` counts the unknowns without couplings.
+KERNEL(mis2_keys, i64 n, i64 seed, In<i64> offsets, Out<u64> key, Out<i64> alone) {
+    const i64 i = global_index();
+    const bool coupled = i < n && offsets[i] < offsets[i + 1];
+    if (i < n) {
+        const u64 random = hash(static_cast<u64>(i), static_cast<u64>(seed)) >> 33;
+        key[i] = coupled ? random << 32 | static_cast<u64>(i + 1) : MIS2_OUT;
+    }
+    const int without = count_bits(Group<WARP>::ballot(i < n && !coupled));
+    if (without > 0 && Group<WARP>::rank() == 0) {
+        atomic_add(alone[0], static_cast<i64>(without));
+    }
+}
+
+// Half a round: the largest key within one edge. open[round] tells whether the round has something to do, which the first one always has.
+template <int N>
+DEVICE void mis2_near(i64 n, int round, const In<i64> &open, const In<i64> &offsets, const In<i32> &columns,
+                      const In<u64> &key, const Out<u64> &near) {
+    const i64 i = global_index() / N;
+    if (i >= n || (round > 0 && (open[round] == 0 || !mis2_open(near[i])))) {
+        return;
+    }
+    const u64 largest = largest_near<N>(offsets[i], offsets[i + 1], columns, key, key[i]);
+    if (Group<N>::rank() == 0) {
+        near[i] = largest;
+    }
+}
+
+// The other half: who has the largest key within two edges is a root, who has a root there is none. open[round + 1] becomes 1 where
+// something is left.
+template <int N>
+DEVICE void mis2_decide(i64 n, int round, const Out<i64> &open, const In<i64> &offsets, const In<i32> &columns,
+                        const In<u64> &near, const Out<u64> &key) {
+    const i64 i = global_index() / N;
+    if (round > 0 && open[round] == 0) {
+        return;
+    }
+    const u64 own = i < n ? key[i] : MIS2_OUT;
+    bool left = false;
+    if (mis2_open(own)) {
+        const u64 largest = largest_near<N>(offsets[i], offsets[i + 1], columns, near, near[i]);
+        left = largest != MIS2_IN && largest != own;
+        if (!left && Group<N>::rank() == 0) {
+            key[i] = largest == MIS2_IN ? MIS2_OUT : MIS2_IN;
+        }
+    }
+    const u64 any = Group<WARP>::ballot(left);
+    if (any != 0 && Group<WARP>::rank() == 0 && open[round + 1] == 0) {
+        open[round + 1] = 1;
+    }
+}
+
+KERNEL(mis2_roots, i64 n, In<u64> key, Out<i32> roots) {
+    const i64 i = global_index();
+    if (i < n) {
+        roots[i] = key[i] == MIS2_IN ? 1 : 0;
+    }
+}
+
+// `total` gets the number of roots.
+KERNEL(mis2_number, i64 n, In<u64> key, In<i64> before, Out<i32> aggregates, Out<i64> total) {
+    const i64 i = global_index();
+    if (i < n) {
+        aggregates[i] = key[i] == MIS2_IN ? static_cast<i32>(before[i]) : NO_AGGREGATE;
+    }
+    if (i == 0) {
+        total[0] = before[n];
+    }
+}
+
+// What has no aggregate joins that of its first neighbour that has one. `left` becomes 1 where something with couplings still has none.
+template <int N>
+DEVICE void mis2_join(i64 n, const In<i64> &offsets, const In<i32> &columns, const In<i32> &before, const Out<i32> &after,
+                      const Out<i64> &left) {
+    using Lanes = Group<N>;
+    const i64 i = global_index() / N;
+    if (i >= n) {
+        return;
+    }
+    i32 own = before[i];
+    if (own == NO_AGGREGATE) {
+        const i64 start = offsets[i];
+        const i64 end = offsets[i + 1];
+        for (i64 base = start; base < end && own == NO_AGGREGATE; base += N) {
+            const i64 k = base + Lanes::rank();
+            const i32 theirs = k < end ? before[columns[k]] : NO_AGGREGATE;
+            const u64 some = Lanes::ballot(theirs != NO_AGGREGATE);
+            own = some != 0 ? Lanes::shuffle(theirs, lowest_bit(some)) : own;
+        }
+        if (own == NO_AGGREGATE && start < end && Lanes::rank() == 0) {
+            left[0] = 1;
+        }
+    }
+    if (Lanes::rank() == 0) {
+        after[i] = own;
+    }
+}
+
+#define MIS2(N) \
+    KERNEL(mis2_near_##N, i64 n, i32 round, In<i64> open, In<i64> offsets, In<i32> columns, In<u64> key, Out<u64> near) { \
+        mis2_near<N>(n, round, open, offsets, columns, key, near); \
+    } \
+    KERNEL(mis2_decide_##N, i64 n, i32 round, Out<i64> open, In<i64> offsets, In<i32> columns, In<u64> near, Out<u64> key) { \
+        mis2_decide<N>(n, round, open, offsets, columns, near, key); \
+    } \
+    KERNEL(mis2_join_##N, i64 n, In<i64> offsets, In<i32> columns, In<i32> before, Out<i32> after, Out<i64> left) { \
+        mis2_join<N>(n, offsets, columns, before, after, left); \
+    }
+MIS2(2) MIS2(8) MIS2(32)
+
+// What has couplings and no aggregate, to be counted, and then to form one of its own.
+KERNEL(mis2_left, i64 n, In<i64> offsets, In<i32> aggregates, Out<i32> left) {
+    const i64 i = global_index();
+    if (i < n) {
+        left[i] = aggregates[i] == NO_AGGREGATE && offsets[i] < offsets[i + 1] ? 1 : 0;
+    }
+}
+KERNEL(mis2_alone, i64 n, i64 roots, In<i32> left, In<i64> before, Out<i32> aggregates) {
+    const i64 i = global_index();
+    if (i < n && left[i] != 0) {
+        aggregates[i] = static_cast<i32>(roots + before[i]);
+    }
+}

@@ -1,0 +1,25 @@
+// Numbers as the host treats them.
+#pragma once
+#include "groups.h"
+
+// The types that set-up computes in.
+#ifndef FOR_SETUP
+#define FOR_SETUP(DO) DO(f64) DO(f32)
+#endif
+
+// |v|, also of zero.
+DEVICE f64 magnitude(f64 v) { return f64_of(bits_of(v) & 0x7fffffffffffffffll); }
+// |v| with the sign of `of`.
+DEVICE f64 with_sign(f64 v, f64 of) { return f64_of(bits_of(magnitude(v)) | (bits_of(of) & ~0x7fffffffffffffffll)); }
+DEVICE bool is_finite(f64 v) { return v - v == 0.0; }
+
+// The bits of numbers that are not negative, which are ordered like the numbers, as integers that a maximum can be taken of.
+DEVICE u64 ordered(f64 v) { return static_cast<u64>(bits_of(v)); }
+
+// The host's hash of an index and a seed, as src/host/mod.rs has it.
+DEVICE u64 hash(u64 index, u64 seed) {
+    u64 z = index + seed * 0x9e3779b97f4a7c15ull + 0x9e3779b97f4a7c15ull;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+    return z ^ z >> 31;
+}

@@ -1,0 +1,149 @@
+//! Aggregation from a distance-2 maximal independent set: [`crate::host::mis2`] on the device.
+
+use super::DeviceGraph;
+use crate::error::Result;
+use crate::gpu::runtime::Argument;
+use crate::gpu::{Buffer, Gpu};
+
+/// Aggregates of nodes.
+pub(crate) struct DeviceAggregates {
+    /// Number of the aggregate of each node, -1 where it belongs to none.
+    pub of: Buffer<i32>,
+    /// How many aggregates there are.
+    pub count: usize,
+    /// How many nodes belong to one.
+    pub members: usize,
+}
+
+/// Rounds that are launched before the device is waited for. Those that are not needed return at once; most graphs need fewer.
+const ROUNDS: usize = 10;
+
+/// Number of the aggregate of each unknown, -1 where it has no strong couplings. Waits for the device once, unless the graph is not symmetric
+/// or needs many rounds.
+pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceAggregates> {
+    let n = s.rows;
+    let lanes = lanes(s);
+    let kernel = |name: &str| gpu.runtime().kernel(name);
+    let (size, offsets, columns) = (n as i64, s.offsets.view(), s.columns.view());
+    let (key, near) = (gpu.room::<u64>(n)?, gpu.room::<u64>(n)?);
+    // What is left before each round and after the last one; then roots, whether something found no aggregate, and what has no couplings.
+    let mut status = gpu.zeroed::<i64>(ROUNDS + 4)?;
+    let [roots, left, alone] = [ROUNDS + 1, ROUNDS + 2, ROUNDS + 3].map(|at| status.piece(at, 1));
+    gpu.launch(kernel("mis2_keys")?, n, &[&size, &(seed as i64), &offsets, &key.view(), &alone.view()])?;
+    let (near_kernel, decide) = (kernel(&format!("mis2_near_{lanes}"))?, kernel(&format!("mis2_decide_{lanes}"))?);
+    let mut first = 0;
+    loop {
+        for round in first..ROUNDS as i32 {
+            let arguments: [&dyn Argument; 7] =
+                [&size, &round, &status.view(), &offsets, &columns, &key.view(), &near.view()];
+            gpu.launch(near_kernel, n * lanes, &arguments)?;
+            let arguments: [&dyn Argument; 7] =
+                [&size, &round, &status.view(), &offsets, &columns, &near.view(), &key.view()];
+            gpu.launch(decide, n * lanes, &arguments)?;
+        }
+        let flags = gpu.room::<i32>(n)?;
+        gpu.launch(kernel("mis2_roots")?, n, &[&size, &key.view(), &flags.view()])?;
+        let before = gpu.offsets_alone(&flags)?;
+        // Aggregates go back and forth between two arrays; the flags are not needed any more.
+        let (mut of, mut other) = (gpu.room::<i32>(n)?, flags);
+        let arguments: [&dyn Argument; 5] = [&size, &key.view(), &before.view(), &of.view(), &roots.view()];
+        gpu.launch(kernel("mis2_number")?, n, &arguments)?;
+        let join = kernel(&format!("mis2_join_{lanes}"))?;
+        // Distance 1, then 2; a third step only matters where the graph is not symmetric.
+        let nobody = gpu.room::<i64>(1)?;
+        for step in 0..3 {
+            let left = if step == 2 { left.view() } else { nobody.view() };
+            gpu.launch(join, n * lanes, &[&size, &offsets, &columns, &of.view(), &other.view(), &left])?;
+            std::mem::swap(&mut of, &mut other);
+        }
+        let found = gpu.fetch(&status)?;
+        let members = n - found[ROUNDS + 3] as usize;
+        if found[ROUNDS] != 0 {
+            // The rounds after the first batch; the first of them has something to do.
+            let mut again = found;
+            again[1..=ROUNDS + 2].fill(0);
+            again[1] = 1;
+            gpu.write(&again, &mut status)?;
+            first = 1;
+            continue;
+        }
+        let mut count = found[ROUNDS + 1];
+        if found[ROUNDS + 2] != 0 {
+            let left = other;
+            gpu.launch(kernel("mis2_left")?, n, &[&size, &offsets, &of.view(), &left.view()])?;
+            let (before, alone) = gpu.offsets(&left)?;
+            gpu.launch(kernel("mis2_alone")?, n, &[&size, &count, &left.view(), &before.view(), &of.view()])?;
+            count += alone as i64;
+        }
+        return Ok(DeviceAggregates { of, count: count as usize, members });
+    }
+}
+
+/// Lanes for a row of the graph.
+fn lanes(s: &DeviceGraph) -> usize {
+    match s.columns.len() / s.rows.max(1) {
+        0..12 => 2,
+        12..64 => 8,
+        _ => 32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amg::strength::Graph;
+    use crate::gallery;
+    use crate::gpu::setup::awkward;
+    use crate::gpu::setup::tests::problems;
+    use crate::gpu::tests::devices;
+    use crate::host::{hash, mis2, strength};
+
+    /// Graphs of matrices, of random edges in one direction, and one with a path that takes many rounds.
+    fn graphs() -> Vec<(String, Graph)> {
+        let elasticity = gallery::elasticity_hex8(4, gallery::Layers::NONE, true).unwrap().matrix;
+        let matrices = problems().into_iter().chain([("elasticity".to_string(), elasticity)]).chain(awkward::square());
+        let graph = |(name, a): (String, crate::sparse::Csr<f64>)| {
+            (name, strength::Symmetric::new(&a.view()).unwrap().graph(0.08).unwrap())
+        };
+        let mut all: Vec<_> = matrices.map(graph).collect();
+        for n in [40, 700] {
+            let rows: Vec<Vec<i32>> = (0..n)
+                .map(|i| (0..hash(i, 3) as usize % 4).map(|e| (hash(i, e as u64) % n as u64) as i32).collect())
+                .collect();
+            let counts = rows.iter().map(|r| r.len() as i64).collect();
+            let offsets = crate::host::par::offsets_from_counts(counts);
+            all.push((format!("one way {n}"), Graph { offsets, columns: rows.concat() }));
+        }
+        // Unknowns along a path in the order of their keys: each waits for the one before it.
+        let mut order: Vec<usize> = (0..300).collect();
+        order.sort_by_key(|i| hash(*i, 0) >> 33);
+        let mut edges = vec![vec![]; 300];
+        for pair in order.windows(2) {
+            edges[pair[0]].push(pair[1] as i32);
+            edges[pair[1]].push(pair[0] as i32);
+        }
+        let offsets = crate::host::par::offsets_from_counts(edges.iter().map(|r| r.len() as i64).collect());
+        all.push(("a path".to_string(), Graph { offsets, columns: edges.concat() }));
+        all
+    }
+
+    #[test]
+    fn aggregates_are_those_of_the_host() {
+        for gpu in devices() {
+            for (name, s) in graphs() {
+                let there = DeviceGraph {
+                    rows: s.rows(),
+                    offsets: gpu.upload(&s.offsets).unwrap(),
+                    columns: gpu.upload(&s.columns).unwrap(),
+                };
+                for seed in [0, 3] {
+                    let (of, count) = mis2::aggregate(&s, seed).unwrap();
+                    let found = aggregate(&gpu, &there, seed).unwrap();
+                    assert_eq!(gpu.fetch(&found.of).unwrap(), of, "{name}");
+                    let members = of.iter().filter(|g| **g != mis2::NONE).count();
+                    assert_eq!((found.count, found.members), (count, members), "{name}");
+                }
+            }
+        }
+    }
+}

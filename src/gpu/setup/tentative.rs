@@ -1,0 +1,221 @@
+//! The tentative prolongator: [`crate::host::tentative`] on the device.
+
+use super::{DeviceAggregates, DeviceCsr};
+use crate::amg::null_space::NearNullSpace;
+use crate::error::Result;
+use crate::gpu::runtime::{Argument, View, tag};
+use crate::gpu::{Buffer, Gpu, Slice};
+use crate::scalar::Scalar;
+use crate::sparse::Block;
+use std::any::Any;
+use std::sync::Arc;
+
+/// Near-null-space vectors in device memory, as [`NearNullSpace`].
+pub(crate) struct DeviceNearNullSpace {
+    pub dofs_per_node: usize,
+    pub count: usize,
+    /// One vector after the other, each over all rows.
+    pub vectors: Buffer<f64>,
+}
+
+impl DeviceNearNullSpace {
+    /// A copy of one of the host.
+    pub fn upload(gpu: &Gpu, space: &NearNullSpace) -> Result<DeviceNearNullSpace> {
+        let vectors = gpu.upload(&space.vectors)?;
+        Ok(DeviceNearNullSpace { dofs_per_node: space.dofs_per_node, count: space.count, vectors })
+    }
+
+    /// A copy on the host.
+    pub fn fetch(&self, gpu: &Gpu) -> Result<NearNullSpace> {
+        let vectors = gpu.fetch(&self.vectors)?;
+        Ok(NearNullSpace { dofs_per_node: self.dofs_per_node, count: self.count, vectors })
+    }
+}
+
+/// A prolongator with one block in the row of each node that belongs to an aggregate.
+pub(crate) struct Tentative<T> {
+    pub block: Block,
+    /// The entry of each node, where not all nodes belong to an aggregate; otherwise it is the number of the node.
+    pub entries: Option<Buffer<i64>>,
+    pub values: Buffer<T>,
+}
+
+/// Lanes that bring the members of an aggregate into order, as in `kernels/tentative.cu`.
+const MEMBER_LANES: usize = 8;
+
+/// Blocks that go over lists whose length only the device knows, and are mostly empty.
+const FEW_BLOCKS: usize = 64;
+
+/// P_0 and the coarse near-null space B_c with P_0 B_c = B on every unknown that belongs to an aggregate.
+pub(crate) fn prolongator<T: Scalar>(
+    gpu: &Gpu,
+    aggregates: &DeviceAggregates,
+    space: &DeviceNearNullSpace,
+) -> Result<(Tentative<T>, DeviceNearNullSpace)> {
+    let (nodes, count) = (aggregates.of.len(), aggregates.count);
+    let (dofs, k) = (space.dofs_per_node, space.count);
+    let kernel = |name: &str| gpu.runtime().kernel(name);
+    let n = nodes as i64;
+    let (starts, members) = members(gpu, aggregates)?;
+    let entries = if aggregates.members == nodes {
+        None
+    } else {
+        let belongs = gpu.room::<i32>(nodes)?;
+        gpu.launch(kernel("members_belong")?, nodes, &[&n, &aggregates.of.view(), &belongs.view()])?;
+        Some(gpu.offsets_alone(&belongs)?)
+    };
+    let values = gpu.room::<T>(aggregates.members * dofs * k)?;
+    let coarse = gpu.room::<f64>(count * k * k)?;
+    // The number of large aggregates, and which.
+    let large = gpu.zeroed::<i32>(count + 1)?;
+    let (aggregate_count, rows, dofs_, format) = (count as i64, (nodes * dofs) as i64, dofs as i32, tag::<T>());
+    let entries_view = entries.as_ref().map_or(View::NONE, |entries| entries.view());
+    let (starts, members, vectors) = (starts.view(), members.view(), space.vectors.view());
+    let arguments: [&dyn Argument; 11] = [
+        &aggregate_count,
+        &rows,
+        &dofs_,
+        &starts,
+        &members,
+        &vectors,
+        &entries_view,
+        &coarse.view(),
+        &format,
+        &values.view(),
+        &large.view(),
+    ];
+    gpu.launch(kernel(&format!("tentative_small_{k}"))?, count * lanes(k), &arguments)?;
+    // Large aggregates are worked on in f64, in place where that is the format.
+    let same: &dyn Any = &values;
+    let wide = match same.downcast_ref::<Buffer<f64>>() {
+        Some(_) => None,
+        None => Some(gpu.room::<f64>(values.len())?),
+    };
+    let q = wide.as_ref().map_or(values.view(), |wide| wide.view());
+    let arguments: [&dyn Argument; 12] = [
+        &aggregate_count,
+        &rows,
+        &dofs_,
+        &starts,
+        &members,
+        &vectors,
+        &entries_view,
+        &coarse.view(),
+        &q,
+        &format,
+        &values.view(),
+        &large.view(),
+    ];
+    if count > 0 {
+        gpu.launch_blocks(kernel(&format!("tentative_large_{k}"))?, FEW_BLOCKS, &arguments)?;
+    }
+    let block = Block { rows: dofs, cols: k };
+    Ok((Tentative { block, entries, values }, DeviceNearNullSpace { dofs_per_node: k, count: k, vectors: coarse }))
+}
+
+/// Where the members of each aggregate begin, and the members, ascending in each.
+fn members(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<(Buffer<i64>, Buffer<i32>)> {
+    let (nodes, count) = (aggregates.of.len(), aggregates.count);
+    let kernel = |name: &str| gpu.runtime().kernel(name);
+    let (n, of) = (nodes as i64, aggregates.of.view());
+    let (place, sizes) = (gpu.room::<i32>(nodes)?, gpu.zeroed::<i32>(count)?);
+    gpu.launch(kernel("members_count")?, nodes, &[&n, &of, &place.view(), &sizes.view()])?;
+    let starts = gpu.offsets_alone(&sizes)?;
+    let unsorted = gpu.room::<i32>(aggregates.members)?;
+    gpu.launch(kernel("members_fill")?, nodes, &[&n, &of, &place.view(), &starts.view(), &unsorted.view()])?;
+    drop(place);
+    let (sorted, large) = (gpu.room::<i32>(aggregates.members)?, gpu.zeroed::<i32>(count + 1)?);
+    let arguments: [&dyn Argument; 5] =
+        [&(count as i64), &starts.view(), &unsorted.view(), &sorted.view(), &large.view()];
+    gpu.launch(kernel("members_sort")?, count * MEMBER_LANES, &arguments)?;
+    if count > 0 {
+        let arguments: [&dyn Argument; 5] = [&n, &of, &large.view(), &starts.view(), &sorted.view()];
+        gpu.launch_blocks(kernel("members_large")?, FEW_BLOCKS, &arguments)?;
+    }
+    Ok((starts, sorted))
+}
+
+/// Lanes for an aggregate, as in `kernels/tentative.cu`.
+fn lanes(k: usize) -> usize {
+    if k <= 2 { 8 } else { 32 }
+}
+
+impl<T: Scalar> Tentative<T> {
+    /// The prolongator as a matrix.
+    pub fn into_matrix(self, gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<DeviceCsr<T>> {
+        let nodes = aggregates.of.len();
+        let offsets = match self.entries {
+            Some(entries) => entries,
+            None => {
+                let offsets = gpu.room::<i64>(nodes + 1)?;
+                let n = nodes as i64 + 1;
+                gpu.launch(gpu.runtime().kernel("tentative_counting")?, nodes + 1, &[&n, &offsets.view()])?;
+                offsets
+            }
+        };
+        let columns = gpu.room::<i32>(aggregates.members)?;
+        let arguments: [&dyn Argument; 4] = [&(nodes as i64), &aggregates.of.view(), &offsets.view(), &columns.view()];
+        gpu.launch(gpu.runtime().kernel("tentative_columns")?, nodes, &arguments)?;
+        Ok(DeviceCsr {
+            rows: nodes,
+            cols: aggregates.count,
+            block: self.block,
+            offsets: Arc::new(offsets),
+            columns: Arc::new(columns),
+            values: Arc::new(self.values),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::tests::devices;
+    use crate::host::mis2::NONE;
+    use crate::host::{hash, tentative};
+
+    /// Aggregates of these sizes, their nodes mixed, with some nodes that belong to none.
+    fn aggregates(sizes: &[usize], without: usize) -> (Vec<i32>, usize) {
+        let numbers = sizes.iter().enumerate().flat_map(|(g, size)| vec![g as i32; *size]);
+        let mut of: Vec<i32> = numbers.chain(vec![NONE; without]).collect();
+        let mut order: Vec<usize> = (0..of.len()).collect();
+        order.sort_by_key(|i| hash(*i, 5));
+        of = order.into_iter().map(|i| of[i]).collect();
+        (of, sizes.len())
+    }
+
+    fn compare<T: Scalar>(gpu: &Gpu, (of, count): &(Vec<i32>, usize), space: &NearNullSpace) {
+        let (p, coarse) = tentative::prolongator::<T>(of, *count, space).unwrap();
+        let members = of.iter().filter(|g| **g != NONE).count();
+        let there = DeviceAggregates { of: gpu.upload(of).unwrap(), count: *count, members };
+        let space = DeviceNearNullSpace::upload(gpu, space).unwrap();
+        let (found, coarse_found) = prolongator::<T>(gpu, &there, &space).unwrap();
+        assert_eq!(found.into_matrix(gpu, &there).unwrap().fetch(gpu).unwrap(), p);
+        assert_eq!(coarse_found.fetch(gpu).unwrap(), coarse);
+    }
+
+    #[test]
+    fn prolongators_and_coarse_vectors_are_those_of_the_host() {
+        let usual = aggregates(&[7, 1, 2, 13, 8, 9, 30, 16, 33, 3], 0);
+        let all = [usual, aggregates(&[4, 5, 60, 1], 3), aggregates(&[700, 2, 515, 300], 1), aggregates(&[], 3)];
+        for gpu in devices() {
+            for these in &all {
+                let nodes = these.0.len();
+                compare::<f64>(&gpu, these, &NearNullSpace::constants(nodes, 1).unwrap());
+                compare::<f64>(&gpu, these, &NearNullSpace::constants(2 * nodes, 2).unwrap());
+                let coordinates: Vec<f64> = (0..3 * nodes).map(|i| (hash(i, 1) % 1000) as f64 / 77.0).collect();
+                let modes = NearNullSpace::rigid_body_modes(3 * nodes, 3, &coordinates).unwrap();
+                compare::<f64>(&gpu, these, &modes);
+                compare::<f32>(&gpu, these, &modes);
+                for k in [3, 4, 5, 7, 8] {
+                    let vectors = (0..nodes * k).map(|i| (hash(i, 2) % 100) as f64 - 50.0).collect();
+                    let space = NearNullSpace { dofs_per_node: 1, count: k, vectors };
+                    if k == 5 {
+                        compare::<f32>(&gpu, these, &space);
+                    }
+                    compare::<f64>(&gpu, these, &space);
+                }
+            }
+        }
+    }
+}
