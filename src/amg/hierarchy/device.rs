@@ -7,7 +7,7 @@ use crate::amg::strength::Measure;
 use crate::backend::{Operator, Place};
 use crate::context::LogLevel;
 use crate::error::Result;
-use crate::gpu::setup::coarse::Coarse;
+use crate::gpu::setup::coarse::{DeviceCoarse, Splitting};
 use crate::gpu::setup::{DeviceCsr, DeviceGraph, DevicePattern};
 use crate::gpu::setup::{diagonal, extended_i, galerkin, pmis, scaling, strength, transpose};
 use crate::gpu::{Buffer, Gpu, to_scalar};
@@ -48,7 +48,7 @@ enum Transfers {
     /// Computed anew for the strong couplings, coarse unknowns and patterns of the first time.
     Renewed {
         graph: Arc<DeviceGraph>,
-        coarse: Arc<Coarse>,
+        coarse: Arc<DeviceCoarse>,
         p: DevicePattern,
         r: DevicePattern,
         /// Found in the first renewal.
@@ -131,7 +131,7 @@ impl Builder<'_> {
                     Ok((coarse, Arc::new(recipe)))
                 }
                 Some((pattern, recipe)) => {
-                    let values = galerkin::renew(gpu, &recipe, &r, &a, &p, &pattern)?;
+                    let values = galerkin::renew(gpu, &recipe, &r, &a, &p)?;
                     Ok((pattern.with(values), recipe))
                 }
             })?;
@@ -191,7 +191,8 @@ impl Builder<'_> {
             None => {
                 let graph = self.timed(gpu, phases, "strength", || self.graph_there(gpu, a, level))?;
                 let coarse = self.timed(gpu, phases, "coarsen", || {
-                    Coarse::splitting(gpu, pmis::split(gpu, &graph, level as u64)?)
+                    let coarse = pmis::split(gpu, &graph, level as u64)?;
+                    Ok(DeviceCoarse::Splitting(Splitting::new(gpu, &coarse)?))
                 })?;
                 let (rows, coarse_rows) = (a.scalar_rows(), coarse.count());
                 if coarse_rows == 0 || coarse_rows as f64 > STALLED * rows as f64 {
@@ -205,14 +206,15 @@ impl Builder<'_> {
             max_entries: self.config.int("amg.interpolation.max_entries"),
             factor: self.config.real("amg.interpolation.truncation"),
         };
+        let DeviceCoarse::Splitting(splitting) = &*coarse else { unreachable!("that was refused") };
         let (p, r, transposition) = self.timed(gpu, phases, "interpolation", || match patterns {
             None => {
-                let p = extended_i::interpolate(gpu, a, &graph, &coarse, truncation)?;
+                let p = extended_i::interpolate(gpu, a, &graph, splitting, None, truncation)?;
                 let r = transpose::transpose(gpu, &p)?;
                 Ok((p, r, None))
             }
             Some((p, r, transposition)) => {
-                let p = p.with(extended_i::renew(gpu, a, &graph, &coarse, &p)?);
+                let p = extended_i::renew(gpu, a, &graph, splitting, None, &p)?;
                 let recipe = match transposition {
                     Some(recipe) => recipe,
                     None => Arc::new(transpose::transpose_and_recipe(gpu, &p)?.1),

@@ -6,7 +6,7 @@
 use super::coarse::Splitting;
 use super::lanes::lanes;
 use super::truncate::{MOST, Mode};
-use super::{DeviceCsr, DeviceGraph};
+use super::{DeviceCsr, DeviceGraph, DevicePattern};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
@@ -61,13 +61,13 @@ pub(crate) fn renew<T: Scalar>(
     s: &DeviceGraph,
     coarse: &Splitting,
     only: Option<&Slice<i32>>,
-    p: &DeviceCsr<T>,
+    p: &DevicePattern,
 ) -> Result<DeviceCsr<T>> {
     let level = Level::new(gpu, a, s, coarse)?;
     let values = gpu.room::<T>(p.nnz())?;
     let all = Truncation { max_entries: 0, factor: 0.0 };
     level.rows(only, all, Mode::Pattern, [p.offsets.view(), p.columns.view(), values.view(), View::NONE])?;
-    Ok(DeviceCsr { values: Arc::new(values), ..p.clone() })
+    Ok(p.with(values))
 }
 
 /// What all rows are computed from.
@@ -231,7 +231,7 @@ mod tests {
                         let got = interpolate(&gpu, &there, &graph, &splitting, Some(&list), cut).unwrap();
                         assert_eq!(got.fetch(&gpu).unwrap(), some, "{what}, some rows");
                         let there = DeviceCsr::upload(&gpu, &other.view()).unwrap();
-                        let got = renew(&gpu, &there, &graph, &splitting, None, &p).unwrap();
+                        let got = renew(&gpu, &there, &graph, &splitting, None, &p.pattern()).unwrap();
                         assert_eq!(got.fetch(&gpu).unwrap(), renewed, "{what}, renewed");
                     }
                 }
@@ -294,7 +294,7 @@ mod tests {
                 let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
                 let p = interpolate(&gpu, &there, &graph, &splitting, None, cut).unwrap();
                 assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{max_entries}");
-                let p = renew(&gpu, &there, &graph, &splitting, None, &p).unwrap();
+                let p = renew(&gpu, &there, &graph, &splitting, None, &p.pattern()).unwrap();
                 assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{max_entries}");
             }
         }

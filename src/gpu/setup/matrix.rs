@@ -72,11 +72,11 @@ impl<T: Number> DeviceCsr<T> {
 /// The pattern of a matrix. Clones share the arrays.
 #[derive(Clone)]
 pub(crate) struct DevicePattern {
-    rows: usize,
-    cols: usize,
-    block: Block,
-    offsets: Arc<Buffer<i64>>,
-    columns: Arc<Buffer<i32>>,
+    pub rows: usize,
+    pub cols: usize,
+    pub block: Block,
+    pub offsets: Arc<Buffer<i64>>,
+    pub columns: Arc<Buffer<i32>>,
 }
 
 impl DevicePattern {

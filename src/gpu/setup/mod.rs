@@ -25,6 +25,5 @@ mod truncate;
 mod tests;
 
 pub(crate) use matrix::{DeviceCsr, DeviceGraph, DevicePattern};
-pub(crate) use matrix::{DeviceCsr, DeviceGraph};
 pub(crate) use mis2::DeviceAggregates;
 pub(crate) use tentative::DeviceNearNullSpace;
