@@ -95,7 +95,7 @@ impl Layout {
         let height = form.height(S::PRECISION, sums, bits);
         let order = if sorted { by_length(gpu, a)? } else { gpu.room(0)? };
         let counts = gpu.room::<i32>(a.rows.div_ceil(height))?;
-        let kernel = gpu.runtime().kernel(&format!("count_slots_{}", height / GROUP))?;
+        let kernel = gpu.kernel(&format!("count_slots_{}", height / GROUP))?;
         let (rows, reach) = (a.rows as i64, 1_i32 << bits);
         let [offsets, columns] = [a.offsets.view(), a.columns.view()];
         let arguments = [&rows as &dyn super::Argument, &reach, &offsets, &columns, &order.view(), &counts.view()];
@@ -121,7 +121,7 @@ impl Layout {
         let to = [bases.view(), offsets.view(), values.view()];
         let mut arguments: Vec<&dyn super::Argument> = vec![&slices, &rows, &width];
         arguments.extend(from.iter().chain(&to).map(|view| view as &dyn super::Argument));
-        gpu.launch(gpu.runtime().kernel(&name)?, count * GROUP, &arguments)?;
+        gpu.launch(gpu.kernel(&name)?, count * GROUP, &arguments)?;
         Ok((bases, offsets, values))
     }
 }
@@ -129,7 +129,7 @@ impl Layout {
 /// The rows, inside of each window the longest first, of equal ones the first first.
 fn by_length<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<Buffer<i32>> {
     let order = gpu.room(a.rows)?;
-    let kernel = gpu.runtime().kernel("order_by_length")?;
+    let kernel = gpu.kernel("order_by_length")?;
     let windows = a.rows.div_ceil(WINDOW);
     if windows > 0 {
         gpu.launch_blocks(kernel, windows, &[&(a.rows as i64), &a.offsets.view(), &order.view()])?;
@@ -154,7 +154,7 @@ pub(crate) fn to_scalar<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<Device
     let Block { rows: height, cols: width } = a.block;
     let (offsets, columns) = (gpu.zeroed(a.scalar_rows() + 1)?, gpu.room(a.entries())?);
     let values = gpu.room(a.entries())?;
-    let kernel = gpu.runtime().kernel(&format!("take_apart_{}", bits_of::<S>()))?;
+    let kernel = gpu.kernel(&format!("take_apart_{}", bits_of::<S>()))?;
     let (rows, block_rows, block_cols) = (a.rows as i64, height as i32, width as i32);
     let [from_offsets, from_columns, from_values] = [a.offsets.view(), a.columns.view(), a.values.view()];
     gpu.launch(

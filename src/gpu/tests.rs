@@ -565,7 +565,7 @@ fn what_a_gpu_leaves_undefined_is_an_error_in_the_simulation() {
     use crate::error::Status;
     let gpu = Gpu::open(DeviceKind::Sim, 32).unwrap();
     let x = gpu.zeroed::<f64>(10).unwrap();
-    let fill = gpu.runtime().kernel("fill_f64").unwrap();
+    let fill = gpu.kernel("fill_f64").unwrap();
     // One element more than the array has.
     let error = gpu.launch(fill, 11, &[&11_i64, &1.0_f64, &x.view()]).unwrap_err();
     assert_eq!(error.status, Status::Internal);
@@ -575,10 +575,10 @@ fn what_a_gpu_leaves_undefined_is_an_error_in_the_simulation() {
     );
     let error = gpu.launch(fill, 10, &[&10_i32, &1.0_f64, &x.view()]).unwrap_err();
     assert!(error.message.contains("sizes"), "{error}");
-    assert_eq!(gpu.runtime().kernel("fill_f8").err().map(|e| e.status), Some(Status::Unsupported));
+    assert_eq!(gpu.kernel("fill_f8").err().map(|e| e.status), Some(Status::Unsupported));
 
     let fault = |name: &str, arguments: &[&dyn super::Argument]| {
-        let kernel = gpu.runtime().kernel(name).unwrap();
+        let kernel = gpu.kernel(name).unwrap();
         gpu.launch(kernel, 1, arguments)
     };
     let error = fault("fault_barrier", &[&x.view()]).unwrap_err();

@@ -26,7 +26,7 @@ impl Bins {
         if n == 0 {
             return Ok((Bins { counts: [0; BINS], list: None }, 0));
         }
-        let kernel = |name: &str| gpu.runtime().kernel(name);
+        let kernel = |name: &str| gpu.kernel(name);
         let (rows, sizes, found) = (n as i64, sizes.view(), gpu.zeroed::<i64>(BINS + 1)?);
         let offsets = offsets.map_or(View::NONE, Slice::view);
         let [a, b, c, d, e, f] = &limits;

@@ -54,7 +54,7 @@ impl Splitting {
         }
         let pieces = n.div_ceil(PIECE);
         let sums = gpu.room::<i64>(pieces + 1)?;
-        let kernel = |name: &str| gpu.runtime().kernel(name);
+        let kernel = |name: &str| gpu.kernel(name);
         gpu.launch_blocks(kernel("coarse_pieces")?, pieces, &[&(n as i64), &coarse.view(), &sums.view()])?;
         gpu.launch_blocks(kernel("scan_sums")?, 1, &[&(pieces as i64), &sums.view()])?;
         let arguments: [&dyn crate::gpu::Argument; 4] = [&(n as i64), &coarse.view(), &sums.view(), &number.view()];

@@ -115,7 +115,7 @@ impl<'a, T: Number> Product<'a, T> {
             let [a, b, c, d, e] = &self.factors;
             let (n, offsets, columns, bits) = (long as i64, offsets.view(), columns.view(), bits.view());
             let arguments = [&n as &dyn Argument, &rows, a, b, c, d, e, &offsets, &columns, &words, &bits];
-            gpu.launch_blocks(gpu.runtime().kernel("spgemm_long_pattern")?, blocks, &arguments)?;
+            gpu.launch_blocks(gpu.kernel("spgemm_long_pattern")?, blocks, &arguments)?;
         }
         self.long_values(&bins, &to)?;
         let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
@@ -143,7 +143,7 @@ impl<'a, T: Number> Product<'a, T> {
         let longest = i32::try_from(self.b.cols).unwrap_or(i32::MAX);
         let [a, b, c, d, _] = &self.factors;
         let arguments = [&(rows as i64) as &dyn Argument, &(lanes as i32), a, b, c, d, &longest, &bounds.view()];
-        self.gpu.launch(self.gpu.runtime().kernel("spgemm_bounds")?, rows * lanes, &arguments)?;
+        self.gpu.launch(self.gpu.kernel("spgemm_bounds")?, rows * lanes, &arguments)?;
         Ok(bounds)
     }
 
@@ -177,14 +177,14 @@ impl<'a, T: Number> Product<'a, T> {
             let last = if bin + 1 == COUNTING.len() { BINS } else { bin + 1 };
             let (n, rows) = bins.rows(bin..last);
             let lanes = power_of_two(self.b.length, team) as i32;
-            let kernel = gpu.runtime().kernel(&format!("spgemm_symbolic_{team}_{slots}"))?;
+            let kernel = gpu.kernel(&format!("spgemm_symbolic_{team}_{slots}"))?;
             let (count, to, long) = (n as i64, counts.view(), long_rows.view());
             gpu.launch(kernel, n * team, &[&count, &lanes, &rows, a, b, c, d, e, &to, &long])?;
         }
         if unsure > 0 {
             let (words, blocks, bits) = self.bits(unsure)?;
             let (long, bits, to) = (long_rows.view(), bits.view(), counts.view());
-            let kernel = gpu.runtime().kernel("spgemm_long_symbolic")?;
+            let kernel = gpu.kernel("spgemm_long_symbolic")?;
             gpu.launch_blocks(kernel, blocks, &[&long, a, b, c, d, e, &words, &bits, &to])?;
         }
         Ok(counts)
@@ -206,7 +206,7 @@ impl<'a, T: Number> Product<'a, T> {
         for (bin, (team, slots)) in TABLES.into_iter().enumerate() {
             let (n, rows) = bins.rows(bin..bin + 1);
             let lanes = power_of_two(self.b.length, team) as i32;
-            let kernel = self.gpu.runtime().kernel(&format!("spgemm_{mode}_{team}_{slots}_{precision}"))?;
+            let kernel = self.gpu.kernel(&format!("spgemm_{mode}_{team}_{slots}_{precision}"))?;
             let count = n as i64;
             let arguments = [
                 &count as &dyn Argument,
@@ -241,7 +241,7 @@ impl<'a, T: Number> Product<'a, T> {
         let [a, b, c, d, e] = &self.factors;
         let (begins, columns, values, fill) =
             (to.begins.view(), to.columns.view(), to.values.view(), i32::from(to.fill));
-        let kernel = self.gpu.runtime().kernel(&format!("spgemm_long_values_{}", T::PRECISION.name()))?;
+        let kernel = self.gpu.kernel(&format!("spgemm_long_values_{}", T::PRECISION.name()))?;
         let count = n as i64;
         let arguments = [
             &count as &dyn Argument,

@@ -54,7 +54,7 @@ pub(crate) fn prolongator<T: Scalar>(
 ) -> Result<(Tentative<T>, DeviceNearNullSpace)> {
     let (nodes, count) = (aggregates.of.len(), aggregates.count);
     let (dofs, k) = (space.dofs_per_node, space.count);
-    let kernel = |name: &str| gpu.runtime().kernel(name);
+    let kernel = |name: &str| gpu.kernel(name);
     let n = nodes as i64;
     let (starts, members) = members(gpu, aggregates)?;
     let entries = if aggregates.members == nodes {
@@ -116,7 +116,7 @@ pub(crate) fn prolongator<T: Scalar>(
 /// Where the members of each aggregate begin, and the members, ascending in each.
 fn members(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<(Buffer<i64>, Buffer<i32>)> {
     let (nodes, count) = (aggregates.of.len(), aggregates.count);
-    let kernel = |name: &str| gpu.runtime().kernel(name);
+    let kernel = |name: &str| gpu.kernel(name);
     let (n, of) = (nodes as i64, aggregates.of.view());
     let (place, sizes) = (gpu.room::<i32>(nodes)?, gpu.zeroed::<i32>(count)?);
     gpu.launch(kernel("members_count")?, nodes, &[&n, &of, &place.view(), &sizes.view()])?;
@@ -149,13 +149,13 @@ impl<T: Scalar> Tentative<T> {
             None => {
                 let offsets = gpu.room::<i64>(nodes + 1)?;
                 let n = nodes as i64 + 1;
-                gpu.launch(gpu.runtime().kernel("tentative_counting")?, nodes + 1, &[&n, &offsets.view()])?;
+                gpu.launch(gpu.kernel("tentative_counting")?, nodes + 1, &[&n, &offsets.view()])?;
                 offsets
             }
         };
         let columns = gpu.room::<i32>(aggregates.members)?;
         let arguments: [&dyn Argument; 4] = [&(nodes as i64), &aggregates.of.view(), &offsets.view(), &columns.view()];
-        gpu.launch(gpu.runtime().kernel("tentative_columns")?, nodes, &arguments)?;
+        gpu.launch(gpu.kernel("tentative_columns")?, nodes, &arguments)?;
         Ok(DeviceCsr {
             rows: nodes,
             cols: aggregates.count,

@@ -51,7 +51,7 @@ impl Recipe {
     /// The values of the transpose of a matrix with these values.
     pub fn renew<T: Number>(&self, gpu: &Gpu, values: &Slice<T>) -> Result<Buffer<T>> {
         let to = gpu.room::<T>(values.len())?;
-        let kernel = gpu.runtime().kernel(&format!("transpose_values_{}", T::PRECISION.name()))?;
+        let kernel = gpu.kernel(&format!("transpose_values_{}", T::PRECISION.name()))?;
         let ((sources, narrow), Block { rows, cols }) = (self.sources.view(), self.block);
         let (n, rows, cols) = (values.len() as i64, rows as i32, cols as i32);
         let threads = values.len().div_ceil(ELEMENTS * BLOCK) * BLOCK;
@@ -104,7 +104,7 @@ struct Pattern<'a> {
 impl Pattern<'_> {
     /// Offsets and columns of the transpose; positions in this pattern go to `sources`, where there are any.
     fn transpose(&self, gpu: &Gpu, sources: Option<&Sources>) -> Result<(Buffer<i64>, Buffer<i32>)> {
-        let kernel = |name: &str| gpu.runtime().kernel(name);
+        let kernel = |name: &str| gpu.kernel(name);
         let n = self.columns.len();
         let (from, from_columns) = (self.offsets.view(), self.columns.view());
         let (counts, ranks) = (gpu.zeroed::<i32>(self.cols)?, gpu.room::<i32>(n)?);
