@@ -13,6 +13,7 @@ pub(crate) mod galerkin;
 mod lanes;
 mod matrix;
 pub(crate) mod mis2;
+mod places;
 pub(crate) mod pmis;
 pub(crate) mod scaling;
 pub(crate) mod spgemm;
