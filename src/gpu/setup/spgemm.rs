@@ -52,9 +52,9 @@ const COUNTING_ALIKE: usize = 3;
 
 /// Bins that compute: the first ones by terms, tables by columns, so many that few collide.
 const COMPUTING: [Kind; BINS - 1] =
-    [sort(4, 32), sort(8, 64), sort(16, 128), table(8, 64), table(32, 256), table(32, 384), table(256, 3072)];
+    [sort(4, 32), sort(8, 64), sort(16, 128), table(8, 64), table(16, 128), table(32, 256), table(256, 3072)];
 const SORTS: usize = 3;
-const TABLE_LIMITS: [i32; BINS - 1 - SORTS] = [48, 192, 320, 2560];
+const TABLE_LIMITS: [i32; BINS - 1 - SORTS] = [48, 96, 192, 2560];
 
 /// Bins that compute where columns are not counted, by terms, which all fit; the last one is for nothing.
 const FINDING: [Kind; BINS - 1] =
