@@ -17,3 +17,5 @@
 #include "pmis.cu"
 #include "mis2.cu"
 #include "tentative.cu"
+#include "smoothed.cu"
+#include "eigenvalue.cu"

@@ -6,11 +6,13 @@
 #[cfg(test)]
 mod awkward;
 pub(crate) mod diagonal;
+pub(crate) mod eigenvalue;
 mod lanes;
 mod matrix;
 pub(crate) mod mis2;
 pub(crate) mod pmis;
 pub(crate) mod scaling;
+pub(crate) mod smoothed;
 pub(crate) mod strength;
 pub(crate) mod tentative;
 pub(crate) mod transpose;
