@@ -3,9 +3,9 @@
 #include "portability.h"
 
 // The sum of v over the threads before this one; `total` is that of all. Every thread of the block takes part; a block may use it several times.
-DEVICE i64 block_sum_before(i64 v, i64 &total) {
+// `sums` is shared memory for one number of each warp.
+template <class Sums> DEVICE i64 block_sum_before(Sums &sums, i64 v, i64 &total) {
     constexpr int WARPS = BLOCK / WARP;
-    SHARED(i64, sums, WARPS);
     const int lane = Group<WARP>::rank();
     i64 upto = v;
     UNROLL
@@ -26,4 +26,8 @@ DEVICE i64 block_sum_before(i64 v, i64 &total) {
         total += sums[w];
     }
     return before + upto - v;
+}
+DEVICE i64 block_sum_before(i64 v, i64 &total) {
+    SHARED(i64, sums, BLOCK / WARP);
+    return block_sum_before(sums, v, total);
 }

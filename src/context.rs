@@ -196,6 +196,11 @@ impl Context {
         *lock(self.inner.log.write()) = sink.map(|sink| (level, Arc::new(sink)));
     }
 
+    /// Whether someone listens to lines of this level.
+    pub(crate) fn logs(&self, level: LogLevel) -> bool {
+        lock(self.inner.log.read()).as_ref().is_some_and(|(limit, _)| level <= *limit)
+    }
+
     /// Sends one line to the log; the text is only made when someone listens.
     pub(crate) fn log(&self, level: LogLevel, line: impl FnOnce() -> String) {
         let sink = match &*lock(self.inner.log.read()) {

@@ -171,6 +171,9 @@ rows! {
     "solver.restart", Kind::Int { min: 1, max: 1000 }, "30", "SetKDim", "gmres_n_restart",
         "Basis vectors that gmres and fgmres keep between restarts; fgmres keeps as many preconditioned ones beside them.",
         "The usual balance of memory against stalls; hypre's 5 stalls on convection.";
+    "amg.setup", auto_choice(&["host", "device"]), "auto", "-", "-",
+        "Where the hierarchy of a context on a GPU is computed. auto: on the device where all of its components run there, otherwise on the host, from where it is copied; the report tells which and why. device: there or not at all. The hierarchies are the same.",
+        "A device computes it many times faster; what only the host can do should not need another option.";
     "amg.max_levels", Kind::Int { min: 1, max: 64 }, "25", "SetMaxLevels", "max_levels",
         "Most levels in the hierarchy, the finest included.",
         "hypre's; coarsening ends by size long before.";

@@ -85,6 +85,8 @@ pub struct Report {
     pub levels: Vec<LevelReport>,
     /// Phases of set-up: `total` and its parts.
     pub setup: Phases,
+    /// Where set-up ran, and on a GPU why not there or how often it was waited for.
+    pub setup_place: String,
     /// Phases of the last solve: `total` and its parts.
     pub solve: Phases,
     /// Krylov method of the last solve, with its precision; empty for a hierarchy alone.
@@ -161,6 +163,7 @@ facts! {
     "right_hand_sides", Whole, "right-hand sides of the last solve", |r, i| Int(r.solves.len() as i64);
     "setup_seconds", Whole, "whole set-up or update", |r, i| Real(r.setup.get("total"));
     "promotions", Whole, "what precision auto gave wider formats since set-up, and why, one to a line", |r, i| Text(r.promotions.join("\n"));
+    "setup_place", Whole, "where the hierarchy was computed: host, with the reason when the context is on a GPU, or device, with how often the host waited for it", |r, i| Text(r.setup_place.clone());
     "setup_plan_seconds", Whole, "choice of number formats", |r, i| Real(r.setup.get("plan"));
     "setup_strength_seconds", Whole, "strength of connection", |r, i| Real(r.setup.get("strength"));
     "setup_coarsen_seconds", Whole, "choice of coarse unknowns", |r, i| Real(r.setup.get("coarsen"));

@@ -8,7 +8,7 @@ use crate::sparse::{Block, Csr, CsrView, SharedCsr, Structure};
 use std::sync::Arc;
 
 /// What a renewal of a product goes by; it depends on patterns alone.
-pub(super) struct Recipe {
+pub(crate) struct Recipe {
     /// Row offsets of A P.
     ap_offsets: Vec<i64>,
     ap: Terms,
@@ -45,7 +45,7 @@ impl Recipe {
 }
 
 /// An earlier product with the same patterns.
-pub(super) struct Earlier<'a> {
+pub(crate) struct Earlier<'a> {
     /// The pattern of R A P.
     pub coarse: &'a Arc<Structure>,
     /// Found in the first renewal and kept for the later ones, because most hierarchies are never renewed.
@@ -53,7 +53,7 @@ pub(super) struct Earlier<'a> {
 }
 
 /// R A P. Where there is an earlier one only values are computed.
-pub(super) fn product<T: Scalar>(
+pub(crate) fn product<T: Scalar>(
     r: &CsrView<'_, T>,
     a: &CsrView<'_, T>,
     p: &SharedCsr<T>,

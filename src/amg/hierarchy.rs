@@ -1,8 +1,10 @@
 //! Set-up: from a matrix to a hierarchy of levels, each in the precisions that the options name.
 //!
-//! All levels are first computed in the precision of set-up ([`levels`]), then stored in their own ([`place`]).
+//! All levels are first computed in the precision of set-up, on the host ([`levels`]) or on a GPU ([`device`]), then stored in their own
+//! ([`place`]).
 
 mod decide;
+mod device;
 mod levels;
 mod place;
 
@@ -11,15 +13,15 @@ use super::null_space::NearNullSpace;
 use super::plan::Plan;
 use crate::backend::{Backend, Place};
 use crate::config::Config;
-use crate::context::Context;
-use crate::error::Result;
+use crate::context::{Context, LogLevel};
+use crate::error::{Result, fail};
+use crate::gpu::Gpu;
 use crate::host::Host;
 use crate::host::spmv::Sums;
 use crate::matrix::Matrix;
 use crate::report::Phases;
 use crate::scalar::{Precision, Scalar, with_precision};
 use crate::sparse::SharedCsr;
-pub(super) use levels::Kept;
 use levels::{Raw, with_estimates};
 use place::Placing;
 use std::any::Any;
@@ -41,8 +43,26 @@ pub struct LevelMatrices {
 pub(super) struct Built<B: Backend> {
     pub top: Box<dyn Finest<B>>,
     pub plan: Plan,
-    pub kept: Vec<Kept>,
+    pub kept: Kept,
     pub phases: Phases,
+    pub place: String,
+}
+
+/// What is kept of the steps from level to level, to renew them with other values, where they were computed.
+#[derive(Clone)]
+pub(super) enum Kept {
+    Host(Vec<levels::Kept>),
+    Device(Vec<device::Kept>),
+}
+
+impl Kept {
+    /// Bytes held beyond what the levels share.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Kept::Host(kept) => kept.iter().map(levels::Kept::bytes).sum(),
+            Kept::Device(kept) => kept.iter().map(device::Kept::bytes).sum(),
+        }
+    }
 }
 
 /// Set-up of one matrix with one set of options.
@@ -57,18 +77,49 @@ pub(super) struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// The hierarchy; with what was kept of an earlier one for the same structure, only its values are computed.
-    pub fn build<B: Place>(&self, backend: &B, kept: Option<Vec<Kept>>) -> Result<Built<B>> {
-        let setup = self.config.text("precision.setup");
-        let setup = Precision::from_name(&setup).unwrap_or(Precision::F64);
-        with_precision!(setup, T => self.build_in::<B, T>(backend, kept))
+    /// The hierarchy of a context on the host; with what was kept of an earlier one for the same structure, only its values are computed.
+    pub fn build_on_host(&self, kept: Option<Kept>) -> Result<Built<Host>> {
+        if self.config.text("amg.setup") == "device" {
+            return fail!(Unsupported, "option \"amg.setup\" is \"device\", and the context is on the host");
+        }
+        with_precision!(self.precision(), T => self.build::<Host, T>(&Host::new(self.context), kept, String::new()))
+    }
+
+    /// The hierarchy of a context on a GPU, computed there or on the host.
+    pub fn build_on_device(&self, gpu: &Gpu, kept: Option<Kept>) -> Result<Built<Gpu>> {
+        with_precision!(self.precision(), T => match self.device_objection()? {
+            None => self.build_there::<T>(gpu, kept),
+            Some(reason) => self.build::<Gpu, T>(gpu, kept, reason),
+        })
+    }
+
+    /// Why set-up for a GPU runs on the host, where it does; an error when the options do not allow it.
+    fn device_objection(&self) -> Result<Option<String>> {
+        let reason = match self.config.choice("amg.setup").as_deref() {
+            Some("host") => return Ok(Some("the options say so".to_string())),
+            _ => device::objection(self),
+        };
+        match reason {
+            Some(reason) if self.config.text("amg.setup") == "device" => {
+                fail!(Unsupported, "option \"amg.setup\" is \"device\", but {reason}")
+            }
+            reason => Ok(reason),
+        }
+    }
+
+    fn precision(&self) -> Precision {
+        Precision::from_name(&self.config.text("precision.setup")).unwrap_or(Precision::F64)
     }
 
     /// The matrices of all levels as set-up computes them, before each is stored in its own precision.
     pub fn level_matrices(&self) -> Result<Vec<LevelMatrices>> {
-        let setup = self.config.text("precision.setup");
-        let setup = Precision::from_name(&setup).unwrap_or(Precision::F64);
-        with_precision!(setup, T => self.level_matrices_in::<T>())
+        with_precision!(self.precision(), T => match self.context.gpu() {
+            Some(gpu) if self.device_objection()?.is_none() => {
+                let (levels, _) = self.compute_there::<T>(gpu, None, &mut Phases::default())?;
+                levels.into_iter().map(|level| level.fetch(gpu)).collect()
+            }
+            _ => self.level_matrices_in::<T>(),
+        })
     }
 
     fn level_matrices_in<T: Scalar>(&self) -> Result<Vec<LevelMatrices>> {
@@ -82,9 +133,15 @@ impl Builder<'_> {
             .collect()
     }
 
-    fn build_in<B: Place, T: Scalar>(&self, backend: &B, kept: Option<Vec<Kept>>) -> Result<Built<B>> {
+    /// Computed on the host; `reason` is why, where it could have been on a device.
+    fn build<B: Place, T: Scalar>(&self, backend: &B, kept: Option<Kept>, reason: String) -> Result<Built<B>> {
         let host = Host::new(self.context);
         let mut phases = Phases::default();
+        let place = if reason.is_empty() { "host".to_string() } else { format!("host: {reason}") };
+        let kept = match kept {
+            Some(Kept::Host(kept)) => Some(kept),
+            _ => None,
+        };
         let (mut raw, kept) = self.compute::<T>(&host, kept, &mut phases)?;
         let asked = || Plan::asked(self.config, self.matrix.precision(), raw.len());
         let mut plan = self.plan.clone().unwrap_or_else(asked);
@@ -100,7 +157,7 @@ impl Builder<'_> {
         phases.time("scaling", || self.scale(&mut raw, &plan))?;
         if !plan.is_open() {
             let top = self.finest(backend, &host, &mut raw, &plan, &mut phases)?;
-            return Ok(Built { top, plan, kept: with_estimates(kept, raw), phases });
+            return Ok(Built { top, plan, kept: Kept::Host(with_estimates(kept, raw)), phases, place });
         }
         // What is held against the rehearsal is on the host, and used as it is where the solve phase runs there.
         let mut top = self.finest(&host, &host, &mut raw, &plan, &mut phases);
@@ -115,7 +172,38 @@ impl Builder<'_> {
             Ok(top) => *top,
             Err(_) => self.finest(backend, &host, &mut raw, &plan, &mut phases)?,
         };
-        Ok(Built { top, plan, kept: with_estimates(kept, raw), phases })
+        Ok(Built { top, plan, kept: Kept::Host(with_estimates(kept, raw)), phases, place })
+    }
+
+    /// Computed on the device.
+    fn build_there<T: Scalar>(&self, gpu: &Gpu, kept: Option<Kept>) -> Result<Built<Gpu>> {
+        let (host, mut phases, waits) = (Host::new(self.context), Phases::default(), gpu.waits());
+        let kept = match kept {
+            Some(Kept::Device(kept)) => Some(kept),
+            _ => None,
+        };
+        let (mut levels, kept) = self.compute_there::<T>(gpu, kept, &mut phases)?;
+        let asked = || Plan::asked(self.config, self.matrix.precision(), levels.len());
+        let plan = self.plan.clone().unwrap_or_else(asked);
+        phases.time("scaling", || self.scale_there(gpu, &mut levels, &plan))?;
+        let top = Placing::new(self, gpu, &host, &plan).finest(&mut levels, &mut phases)?;
+        let place = format!("device, which the host waited for {} times", gpu.waits() - waits);
+        Ok(Built { top, plan, kept: Kept::Device(kept), phases, place })
+    }
+
+    fn check_square(&self) -> Result<()> {
+        let (rows, cols) = (self.matrix.rows(), self.matrix.cols());
+        if rows != cols {
+            return fail!(SizeMismatch, "AMG needs a square matrix; this one has {rows} rows and {cols} columns");
+        }
+        Ok(())
+    }
+
+    /// Tells that coarsening would leave too much.
+    fn stalled(&self, level: usize, rows: usize, coarse_rows: usize) {
+        self.context.log(LogLevel::Warning, || {
+            format!("coarsening stopped at level {level} with {rows} rows: it would leave {coarse_rows} of them")
+        });
     }
 
     /// The levels, stored by a plan.

@@ -7,7 +7,7 @@ pub mod coarsen;
 pub mod cycle;
 mod estimate;
 mod finest;
-mod galerkin;
+pub(crate) mod galerkin;
 mod hierarchy;
 pub mod interp;
 pub mod null_space;
@@ -53,8 +53,10 @@ pub struct Amg {
 struct Placed {
     levels: Levels,
     plan: Plan,
-    kept: Vec<Kept>,
+    kept: Kept,
     phases: Phases,
+    /// Where it was computed, and why there.
+    place: String,
 }
 
 enum Levels {
@@ -309,11 +311,11 @@ impl Amg {
         for (level, plan) in levels.iter_mut().zip(&self.built.plan.levels) {
             level.precision_reason = plan.reason.clone();
         }
-        let kept: usize = self.built.kept.iter().map(Kept::bytes).sum();
-        let bytes = levels.iter().map(|l| l.bytes).sum::<usize>() + kept;
+        let bytes = levels.iter().map(|l| l.bytes).sum::<usize>() + self.built.kept.bytes();
         Report {
             levels,
             setup: self.built.phases.clone(),
+            setup_place: self.built.place.clone(),
             bytes,
             promotions: self.promotions.clone(),
             ..Report::of(&self.context)
@@ -327,21 +329,20 @@ impl Amg {
     }
 }
 
-fn build(builder: &Builder<'_>, kept: Option<Vec<Kept>>) -> Result<Placed> {
+fn build(builder: &Builder<'_>, kept: Option<Kept>) -> Result<Placed> {
     let start = Instant::now();
     let context = builder.context;
     let mut placed = match context.gpu() {
         None => {
-            let host = Host::new(context);
-            let built = context.run(builder.matrix.entries(), || builder.build(&host, kept))?;
-            let Built { top, plan, kept, phases } = built;
-            Placed { levels: Levels::Host(top), plan, kept, phases }
+            let built = context.run(builder.matrix.entries(), || builder.build_on_host(kept))?;
+            let Built { top, plan, kept, phases, place } = built;
+            Placed { levels: Levels::Host(top), plan, kept, phases, place }
         }
         Some(gpu) => {
-            let built = context.run(builder.matrix.entries(), || builder.build(gpu, kept))?;
-            let Built { top, plan, kept, phases } = built;
+            let built = context.run(builder.matrix.entries(), || builder.build_on_device(gpu, kept))?;
+            let Built { top, plan, kept, phases, place } = built;
             let (staging, graphs) = (Staging::default(), Graphs::default());
-            Placed { levels: Levels::Gpu(OnGpu { gpu: gpu.clone(), top, staging, graphs }), plan, kept, phases }
+            Placed { levels: Levels::Gpu(OnGpu { gpu: gpu.clone(), top, staging, graphs }), plan, kept, phases, place }
         }
     };
     placed.phases.add("total", start.elapsed().as_secs_f64());

@@ -62,6 +62,18 @@ pub(crate) fn beyond_range<R>(i: usize) -> Result<R> {
     )
 }
 
+/// A power of two between the smallest and the largest factor, refused when f32 cannot hold it over all of them.
+pub(crate) fn middle_of(low: f64, high: f64) -> Result<f64> {
+    let middle = (0.5 * (low.log2() + high.log2())).round().exp2();
+    if [low, high].iter().any(|s| !((middle / s) as f32).is_normal()) {
+        return fail!(
+            PrecisionLost,
+            "level 0: diagonals from {low:.1e} to {high:.1e}, squared, are too far apart for 16-bit storage; store it in f32"
+        );
+    }
+    Ok(middle)
+}
+
 /// Powers of two near the root of the diagonal, or the first row whose diagonal is not positive.
 fn by_diagonal<T: Scalar>(a: &CsrView<'_, T>) -> Result<std::result::Result<Vec<f64>, usize>> {
     let mut s = diagonal::entries(a)?;

@@ -147,7 +147,7 @@ fn bits_of<S: Number>() -> &'static str {
 }
 
 /// The matrix with its blocks taken apart.
-pub(super) fn to_scalar<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<DeviceCsr<S>> {
+pub(crate) fn to_scalar<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<DeviceCsr<S>> {
     if a.block == Block::SCALAR {
         return Ok(a.clone());
     }

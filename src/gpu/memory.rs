@@ -5,6 +5,7 @@ use super::runtime::View;
 use crate::error::{Result, fail, try_vec};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::Ordering;
 
 /// A piece of device memory: the library's own, or lent by the caller.
 pub struct Slice<T> {
@@ -154,6 +155,7 @@ impl Gpu {
         }
         // SAFETY: as in `write`, and every pattern of bits is a value of these types.
         let bytes = unsafe { std::slice::from_raw_parts_mut(to.as_mut_ptr().cast(), size_of_val(to)) };
+        self.inner.waits.fetch_add(1, Ordering::Relaxed);
         self.runtime().copy_out(from.address, bytes)
     }
 }

@@ -40,6 +40,7 @@ mod vector;
 pub use budget::Usage;
 pub(crate) use given::Indices;
 pub(crate) use graphs::Graphs;
+pub(crate) use layout::to_scalar;
 pub use memory::{Buffer, Slice};
 pub use product::Finish;
 pub(crate) use staging::Staging;
@@ -49,7 +50,7 @@ use crate::error::{Error, Result, fail};
 use budget::Budget;
 use runtime::{Argument, Arguments, Kernel, MAX_ARGUMENTS, Memory, Runtime};
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A GPU with a stream, its own or the caller's. Clones share both.
@@ -68,6 +69,8 @@ struct Inner {
     error: Mutex<Option<Error>>,
     /// Whether work is on a stream of the caller's.
     lent_stream: AtomicBool,
+    /// How often the host has waited for the device.
+    waits: AtomicUsize,
 }
 
 impl Drop for Inner {
@@ -97,7 +100,8 @@ impl Gpu {
         let vectors = vector::Kernels::new(&*runtime)?;
         let parts = runtime.allocate(vector::ROOM * size_of::<f64>())?;
         let (budget, error, lent_stream) = (Budget::default(), Mutex::new(None), AtomicBool::new(false));
-        Ok(Gpu { inner: Arc::new(Inner { runtime, vectors, parts, budget, error, lent_stream }) })
+        let waits = AtomicUsize::new(0);
+        Ok(Gpu { inner: Arc::new(Inner { runtime, vectors, parts, budget, error, lent_stream, waits }) })
     }
 
     /// Device memory that the context holds; a few bytes of its own do not count.
@@ -118,7 +122,13 @@ impl Gpu {
     /// Waits for all work.
     pub fn synchronize(&self) -> Result<()> {
         self.failed()?;
+        self.inner.waits.fetch_add(1, Ordering::Relaxed);
         self.runtime().synchronize()
+    }
+
+    /// How often the host has waited for the device.
+    pub(crate) fn waits(&self) -> usize {
+        self.inner.waits.load(Ordering::Relaxed)
     }
 
     /// Whether both are the same device, stream and memory.

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar};
 use std::any::Any;
+use std::sync::atomic::Ordering;
 
 /// Most parts of an inner product of two vectors: as many blocks as run at the same time.
 const WAVE: usize = 1024;
@@ -174,6 +175,7 @@ impl Gpu {
     /// What the last reduction found.
     fn whole(&self) -> Result<f64> {
         let mut bytes = [0; size_of::<f64>()];
+        self.inner.waits.fetch_add(1, Ordering::Relaxed);
         self.runtime().copy_out(self.reduction(ROOM - 1, 1).address, &mut bytes)?;
         Ok(f64::from_ne_bytes(bytes))
     }

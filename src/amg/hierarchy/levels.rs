@@ -13,7 +13,7 @@ use crate::amg::strength::{self, Graph};
 use crate::backend::{Columns, Operator, Place};
 use crate::config::{LevelPart, Wanted};
 use crate::context::LogLevel;
-use crate::error::{Result, fail, try_vec};
+use crate::error::{Result, try_vec};
 use crate::host::eigenvalue::{Known, Largest};
 use crate::host::spmv::Sums;
 use crate::host::{Host, dense, transpose};
@@ -105,23 +105,21 @@ impl Builder<'_> {
         kept: Option<Vec<Kept>>,
         phases: &mut Phases,
     ) -> Result<(Vec<Raw<T>>, Vec<Kept>)> {
-        if self.matrix.rows() != self.matrix.cols() {
-            return fail!(
-                SizeMismatch,
-                "AMG needs a square matrix; this one has {} rows and {} columns",
-                self.matrix.rows(),
-                self.matrix.cols()
-            );
-        }
+        self.check_square()?;
         let coarsening = self.coarsening::<T>();
         let fine = self.fine_matrix::<T>(coarsening)?;
         self.coarsen_all(host, coarsening, fine, kept, phases)
     }
 
     pub(super) fn coarsening<T: Scalar>(&self) -> &'static dyn Coarsening<T> {
+        coarsen::find(&self.coarsening_name())
+    }
+
+    /// Name of the coarsening.
+    pub(super) fn coarsening_name(&self) -> String {
         let blocks = self.matrix.block() != Block::SCALAR || self.near_null_space.is_some();
         let default = if blocks { "mis2" } else { "pmis" };
-        coarsen::find(&self.config.choice("amg.coarsening.type").unwrap_or(default.to_string()))
+        self.config.choice("amg.coarsening.type").unwrap_or(default.to_string())
     }
 
     /// The finest matrix as set-up wants it: blocks taken apart for scalar methods, nodes put together for the others.
@@ -259,11 +257,7 @@ impl Builder<'_> {
                 let width = if matches!(coarse, Coarse::Aggregates(..)) { space.count } else { 1 };
                 let (rows, coarse_rows) = (a.scalar_rows(), coarse.count() * width);
                 if coarse_rows == 0 || coarse_rows as f64 > STALLED * rows as f64 {
-                    self.context.log(LogLevel::Warning, || {
-                        format!(
-                            "coarsening stopped at level {level} with {rows} rows: it would leave {coarse_rows} of them"
-                        )
-                    });
+                    self.stalled(level, rows, coarse_rows);
                     return Ok(None);
                 }
                 (Arc::new(graph), Arc::new(coarse), None)
@@ -443,16 +437,10 @@ fn stored_transfer<B: Place, T: Scalar, S: Number, X: Number, Y: Number>(
 /// The inverse of the finest level's scaling in two parts, a power of two and one for each row, which f32 can hold.
 fn entrance(s: &[f64]) -> Result<(f64, Vec<f32>)> {
     let (low, high) = s.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), s| (low.min(*s), high.max(*s)));
-    let middle = (0.5 * (low.log2() + high.log2())).round().exp2();
+    let middle = scaling::middle_of(low, high)?;
     let mut inverse = try_vec(s.len(), 0.0_f32)?;
     for (to, s) in inverse.iter_mut().zip(s) {
         *to = (middle / s) as f32;
-    }
-    if inverse.iter().any(|v| !v.is_normal()) {
-        return fail!(
-            PrecisionLost,
-            "level 0: diagonals from {low:.1e} to {high:.1e}, squared, are too far apart for 16-bit storage; store it in f32"
-        );
     }
     Ok((1.0 / middle, inverse))
 }

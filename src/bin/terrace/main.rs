@@ -14,6 +14,7 @@ mod options;
 mod peers;
 mod plot;
 mod progress;
+mod setup;
 mod solve;
 mod spmv;
 mod svg;

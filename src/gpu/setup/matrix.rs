@@ -69,9 +69,55 @@ impl<T: Number> DeviceCsr<T> {
     }
 }
 
+/// The pattern of a matrix. Clones share the arrays.
+#[derive(Clone)]
+pub(crate) struct DevicePattern {
+    pub rows: usize,
+    pub cols: usize,
+    pub block: Block,
+    pub offsets: Arc<Buffer<i64>>,
+    pub columns: Arc<Buffer<i32>>,
+}
+
+impl DevicePattern {
+    /// The matrix with these values.
+    pub fn with<T: Number>(&self, values: Buffer<T>) -> DeviceCsr<T> {
+        let DevicePattern { rows, cols, block, offsets, columns } = self.clone();
+        assert_eq!(values.len(), columns.len() * block.len());
+        DeviceCsr { rows, cols, block, offsets, columns, values: Arc::new(values) }
+    }
+
+    /// Stored blocks.
+    pub fn nnz(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Bytes that nobody else holds, when `here` have it here.
+    pub fn bytes(&self, here: usize) -> usize {
+        let alone = Arc::strong_count(&self.columns) <= here;
+        if alone { self.offsets.owned_bytes() + self.columns.owned_bytes() } else { 0 }
+    }
+}
+
+impl<T> DeviceCsr<T> {
+    /// Its pattern.
+    pub fn pattern(&self) -> DevicePattern {
+        let DeviceCsr { rows, cols, block, offsets, columns, .. } = self;
+        let (offsets, columns) = (Arc::clone(offsets), Arc::clone(columns));
+        DevicePattern { rows: *rows, cols: *cols, block: *block, offsets, columns }
+    }
+}
+
 /// Strong couplings, as [`crate::amg::strength::Graph`] on the host.
 pub(crate) struct DeviceGraph {
     pub rows: usize,
     pub offsets: Buffer<i64>,
     pub columns: Buffer<i32>,
+}
+
+impl DeviceGraph {
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.offsets.owned_bytes() + self.columns.owned_bytes()
+    }
 }

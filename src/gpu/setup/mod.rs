@@ -5,21 +5,28 @@
 
 #[cfg(test)]
 mod awkward;
+mod bins;
+pub(crate) mod coarse;
 pub(crate) mod diagonal;
 pub(crate) mod eigenvalue;
+pub(crate) mod extended_i;
+pub(crate) mod galerkin;
 mod lanes;
 mod matrix;
 pub(crate) mod mis2;
+pub(crate) mod pairwise;
 pub(crate) mod pmis;
 pub(crate) mod scaling;
 pub(crate) mod smoothed;
+pub(crate) mod spgemm;
 pub(crate) mod strength;
 pub(crate) mod tentative;
 pub(crate) mod transpose;
+mod truncate;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use matrix::{DeviceCsr, DeviceGraph};
+pub(crate) use matrix::{DeviceCsr, DeviceGraph, DevicePattern};
 pub(crate) use mis2::DeviceAggregates;
 pub(crate) use tentative::DeviceNearNullSpace;

@@ -1,7 +1,7 @@
 //! Scaling of levels by powers of two and their storage in 16 bits: [`crate::amg::scaling`] on the device.
 
 use super::{DeviceCsr, diagonal};
-use crate::amg::scaling::{FAR_ABOVE, beyond_range, check_lost, lift_of, not_by_diagonal};
+use crate::amg::scaling::{FAR_ABOVE, beyond_range, check_lost, lift_of, middle_of, not_by_diagonal};
 use crate::backend::Backend;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View, tag};
@@ -79,6 +79,17 @@ pub(crate) fn reciprocals(gpu: &Gpu, s: &Slice<f64>) -> Result<Buffer<f64>> {
     let arguments: [&dyn Argument; 3] = [&(s.len() as i64), &s.view(), &inverse.view()];
     gpu.launch(gpu.runtime().kernel("scaling_reciprocals")?, s.len(), &arguments)?;
     Ok(inverse)
+}
+
+/// The inverse of the finest level's scaling in two parts, a power of two and one for each row, which f32 can hold. Waits for the device.
+pub(crate) fn entrance(gpu: &Gpu, s: &Slice<f64>) -> Result<(f64, Buffer<f32>)> {
+    let reciprocals = reciprocals(gpu, s)?;
+    let (low, high) = (1.0 / gpu.peak(&reciprocals), gpu.peak(s));
+    let middle = middle_of(low, high)?;
+    let mut inverse = gpu.room(s.len())?;
+    gpu.convert(middle, None, &reciprocals, &mut inverse);
+    gpu.status()?;
+    Ok((1.0 / middle, inverse))
 }
 
 /// The matrix with scalar rows multiplied by `left` and scalar columns by `right`; without factors they stay. Shares the pattern.

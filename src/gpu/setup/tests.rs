@@ -76,7 +76,7 @@ fn scattered(n: usize, seed: u64) -> Csr<f64> {
         for j in columns {
             // Few different numbers, so that many are equal, and both signs.
             let size = 1.0 + (hash(i * n + j, seed + 1) % 5) as f64 / 3.0;
-            let negative = hash(i * n + j, seed + 2) % 8 != 0;
+            let negative = !hash(i * n + j, seed + 2).is_multiple_of(8);
             let value = if i == j { 6.0 * size } else { size };
             a.columns.push(j as i32);
             a.values.push(if negative != (i == j) { -value } else { value });

@@ -1,0 +1,44 @@
+// Numbers of the coarse unknowns of a splitting on the coarse level.
+#include "scan.h"
+
+// Unknowns of a thread, and of a piece, which one block handles; `src/gpu/setup/coarse.rs` has them, too.
+constexpr int COARSE_PER_THREAD = 16;
+constexpr int COARSE_PIECE = BLOCK * COARSE_PER_THREAD;
+
+DEVICE int coarse_bits(i64 n, i64 start, const In<u8> &coarse) {
+    int bits = 0;
+    if (start + COARSE_PER_THREAD <= n) {
+        const Pack<u8, COARSE_PER_THREAD> pack = coarse.pack_once<COARSE_PER_THREAD>(start);
+        UNROLL
+        for (int k = 0; k < COARSE_PER_THREAD; ++k) {
+            bits |= (pack.of[k] != 0) << k;
+        }
+    } else {
+        for (int k = 0; start + k < n; ++k) {
+            bits |= (coarse[start + k] != 0) << k;
+        }
+    }
+    return bits;
+}
+
+KERNEL(coarse_pieces, i64 n, In<u8> coarse, Out<i64> sums) {
+    const i64 start = block_index() * COARSE_PIECE + thread_index() * COARSE_PER_THREAD;
+    i64 total;
+    block_sum_before(count_bits(coarse_bits(n, start, coarse)), total);
+    if (thread_index() == 0) {
+        sums[block_index()] = total;
+    }
+}
+
+// -1 for fine unknowns. `sums` is what comes before each piece.
+KERNEL(coarse_numbers, i64 n, In<u8> coarse, In<i64> sums, Out<i32> number) {
+    const i64 start = block_index() * COARSE_PIECE + thread_index() * COARSE_PER_THREAD;
+    const int bits = coarse_bits(n, start, coarse);
+    i64 total;
+    i64 next = sums[block_index()] + block_sum_before(count_bits(bits), total);
+    for (int k = 0; k < COARSE_PER_THREAD && start + k < n; ++k) {
+        const bool is_coarse = (bits >> k & 1) != 0;
+        number[start + k] = is_coarse ? static_cast<i32>(next) : -1;
+        next += is_coarse;
+    }
+}

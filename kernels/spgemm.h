@@ -1,0 +1,96 @@
+// What the products of sparse matrices share: a team of lanes for each row of C = A B, a table of its columns in shared memory, and the steps of
+// a row.
+//
+// A team has its lanes in steps over the entries a_ik of the row, and within a step over row k of B, whose columns differ: so sums need no
+// atomics, and are added in the order of the row of A, as on the host. Where rows of B are shorter than the team several steps look up their
+// columns at once, and add one after the other.
+#pragma once
+#include "scan.h"
+
+// A row of C has a table of SLOTS columns, in buckets that are read at once. Buckets fill from the front, and so does the one behind a full one.
+using Bucket = Pack<i32, 4>;
+constexpr i32 EMPTY = -1;
+
+// The slot of a column, which is put there where it is new; -1 when there is no room.
+template <int SLOTS, class Keys> DEVICE int slot_of(Keys &keys, int first, i32 column, bool &is_new) {
+    constexpr u32 BUCKETS = SLOTS / 4;
+    const u32 home = static_cast<u32>(static_cast<u64>(static_cast<u32>(column) * 0x9e3779b1u) * BUCKETS >> 32);
+    u32 bucket = home;
+    is_new = false;
+    for (;;) {
+        const Bucket here = keys[first + bucket];
+        int place = 4;
+        i32 key = EMPTY;
+        UNROLL
+        for (int i = 3; i >= 0; --i) {
+            const bool fits = here.of[i] == column || here.of[i] == EMPTY;
+            place = fits ? i : place;
+            key = fits ? here.of[i] : key;
+        }
+        if (place < 4) {
+            if (key == EMPTY) {
+                key = atomic_swap_if(keys[first + bucket].of[place], EMPTY, column);
+                is_new = key == EMPTY;
+            }
+            if (is_new || key == column) {
+                return static_cast<int>(bucket * 4) + place;
+            }
+            continue; // another column was quicker
+        }
+        bucket = bucket + 1 == BUCKETS ? 0 : bucket + 1;
+        if (bucket == home) {
+            return -1;
+        }
+    }
+}
+
+// Operations of a team: a group of lanes of a warp, or the block.
+template <int N> DEVICE int team_rank() { return thread_index() & (N - 1); }
+template <int N> DEVICE void team_barrier() {
+    if constexpr (N <= 32) {
+        Group<N>::barrier();
+    } else {
+        barrier();
+    }
+}
+// The sum of v over the lanes before this one; `total` is that of all. `sums` is as in block_sum_before.
+template <int N, class Sums> DEVICE int team_sum_before(Sums &sums, int v, int &total) {
+    if constexpr (N <= 32) {
+        const int lane = Group<N>::rank();
+        int upto = v;
+        UNROLL
+        for (int step = 1; step < N; step *= 2) {
+            const int before = Group<N>::shuffle(upto, lane >= step ? lane - step : lane);
+            upto += lane >= step ? before : 0;
+        }
+        total = Group<N>::shuffle(upto, N - 1);
+        return upto - v;
+    } else {
+        i64 all;
+        const i64 before = block_sum_before(sums, v, all);
+        total = static_cast<int>(all);
+        return static_cast<int>(before);
+    }
+}
+template <int N, class Sums> DEVICE bool team_any(Sums &sums, bool v) {
+    if constexpr (N <= 32) {
+        return Group<N>::ballot(v) != 0;
+    } else {
+        int total;
+        team_sum_before<N>(sums, v ? 1 : 0, total);
+        return total > 0;
+    }
+}
+
+// Patterns of the factors. Row k of B is from begins[k] to ends[k]: the offsets, and the offsets from the second one on, unless there is room
+// between rows.
+struct Factors {
+    In<i64> offsets;
+    In<i32> columns;
+    In<i64> begins;
+    In<i64> ends;
+    In<i32> right_columns;
+};
+
+// Steps whose loads are under way together.
+constexpr int STEPS = 4;

@@ -1,0 +1,159 @@
+//! `terrace bench setup`: set-up, update and time to solution on a GPU, with a matrix that is there already.
+
+use crate::Outcome;
+use crate::bench::median;
+use crate::emit::{bytes, emit, seconds};
+use clap::Args;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Instant;
+use terrace::backend::{Backend, Place};
+use terrace::context::LogLevel;
+use terrace::{Config, Context, Error, Guess, Matrix, Result, Solver, Status, gallery};
+
+/// Arguments of the command.
+#[derive(Args)]
+#[command(after_help = crate::gallery::families_help())]
+pub struct Arguments {
+    /// The problems (see `terrace gallery`)
+    #[arg(value_name = "FAMILY:SIZES:NAME=VALUE,...", default_value = "poisson7:128")]
+    problems: Vec<String>,
+
+    /// Device, like cuda:0; the simulation only shows that the command works
+    #[arg(short, long, default_value = "cuda:0")]
+    device: String,
+
+    /// Times that everything is measured, after a warm-up
+    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+
+    /// Option of the solver, beside those that are compared
+    #[arg(short, long, value_name = "KEY=VALUE")]
+    option: Vec<String>,
+}
+
+/// Sets of options that are compared.
+const SETS: &[(&str, &[(&str, &str)])] = &[
+    ("f64", &[]),
+    (
+        "f16 in f32",
+        &[
+            ("precision.matrix", "f16"),
+            ("precision.transfer", "f16"),
+            ("precision.smoother", "f16"),
+            ("precision.vector", "f32"),
+        ],
+    ),
+];
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<Outcome> {
+    let context = Context::new(&arguments.device)?;
+    let Some(gpu) = context.gpu() else {
+        return Err(Error::new(Status::Device, format!("{} is not a GPU", arguments.device)));
+    };
+    emit(&format!("{}\n", gpu.description()))?;
+    let mut lines = Vec::new();
+    for problem in &arguments.problems {
+        let matrix = Arc::new(gallery::parse(problem)?.into_matrix()?.to_device(&context)?);
+        emit(&format!("\n{problem}: {} rows, {} nonzeros\n", matrix.rows(), matrix.entries()))?;
+        for (name, set) in SETS {
+            let mut config = Config::new();
+            for (key, value) in *set {
+                config.set_str(key, value)?;
+            }
+            for option in &arguments.option {
+                let (key, value) = option.split_once('=').unwrap_or((option, ""));
+                config.set_str(key, value)?;
+            }
+            lines.push(measure(&context, &matrix, &config, arguments.repeat, problem, name)?);
+        }
+    }
+    let line = json!({
+        "bench": "setup", "version": env!("CARGO_PKG_VERSION"), "device": arguments.device, "name": gpu.description(),
+        "repeat": arguments.repeat, "results": lines,
+    });
+    emit(&format!("{line}\n"))?;
+    Ok(Outcome::Done)
+}
+
+/// Measures one set of options: set-up, update and solve, and set-up once more with its phases one by one.
+fn measure(
+    context: &Context,
+    matrix: &Arc<Matrix>,
+    config: &Config,
+    repeat: u32,
+    problem: &str,
+    name: &str,
+) -> Result<Value> {
+    let gpu = context.gpu().expect("the context is on a GPU");
+    let (b, mut x) = (gpu.array(vec![1.0_f64; matrix.rows()])?, gpu.zeros::<f64>(matrix.rows())?);
+    let (mut setups, mut updates, mut solves) = (Vec::new(), Vec::new(), Vec::new());
+    let mut report = None;
+    for round in 0..=repeat {
+        let mut solver = Solver::new(context, config);
+        gpu.synchronize()?;
+        let start = Instant::now();
+        solver.setup(Some(matrix))?;
+        gpu.synchronize()?;
+        let setup = start.elapsed().as_secs_f64();
+        let start = Instant::now();
+        solver.solve_on_device(&b, &mut x, Guess::Zero)?;
+        gpu.synchronize()?;
+        let solve = start.elapsed().as_secs_f64();
+        // The first update also finds what later ones go by.
+        solver.update()?;
+        gpu.synchronize()?;
+        let start = Instant::now();
+        solver.update()?;
+        gpu.synchronize()?;
+        if round > 0 {
+            setups.push(setup);
+            solves.push(solve);
+            updates.push(start.elapsed().as_secs_f64());
+        }
+        report = Some(solver.report());
+    }
+    let (setup, update, solve) = (median(setups), median(updates), median(solves));
+    let report = report.expect("there was a round");
+    let last = &report.solves[0];
+    let peak = gpu.memory().peak;
+    emit(&format!(
+        "{name:<12} set-up {:>10}  update {:>10} ({:.2})  solve {:>10} in {} iterations to {:.1e}  together {:>10}\n",
+        seconds(setup),
+        seconds(update),
+        update / setup,
+        seconds(solve),
+        last.iterations,
+        last.true_residual,
+        seconds(setup + solve)
+    ))?;
+    emit(&format!(
+        "{:<12} computed on {}; {} levels, complexity {:.2}, {} held, {} at most\n",
+        "",
+        report.setup_place,
+        report.levels.len(),
+        report.operator_complexity(),
+        bytes(report.bytes),
+        bytes(peak)
+    ))?;
+    let phases = phases(context, matrix, config)?;
+    let text: Vec<String> = phases.iter().map(|(name, s)| format!("{name} {}", seconds(*s))).collect();
+    emit(&format!("{:<12} {}\n", "", text.join(", ")))?;
+    Ok(json!({
+        "problem": problem, "options": name, "setup_seconds": setup, "update_seconds": update, "solve_seconds": solve,
+        "iterations": last.iterations, "true_residual": last.true_residual, "place": report.setup_place,
+        "levels": report.levels.len(), "operator_complexity": report.operator_complexity(), "bytes": report.bytes,
+        "peak_bytes": peak, "phases": phases.iter().map(|(name, s)| json!({"phase": name, "seconds": s})).collect::<Vec<_>>(),
+    }))
+}
+
+/// Seconds of the phases of a set-up that waits for each of them.
+fn phases(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Vec<(&'static str, f64)>> {
+    context.set_log(LogLevel::Debug, Some(Box::new(|_, _| ())));
+    let mut solver = Solver::new(context, config);
+    let done = solver.setup(Some(matrix));
+    context.set_log(LogLevel::Debug, None);
+    done?;
+    Ok(solver.report().setup.seconds)
+}

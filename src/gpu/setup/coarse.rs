@@ -1,0 +1,90 @@
+//! Coarse unknowns in device memory.
+
+use crate::error::Result;
+use crate::gpu::{Buffer, Gpu, Slice};
+
+/// Unknowns that one block numbers, as in `kernels/coarse.cu`.
+const PIECE: usize = 4096;
+
+/// Coarse unknowns, as [`crate::amg::coarsen::Coarse`] on the host.
+pub(crate) enum DeviceCoarse {
+    /// Classical AMG.
+    Splitting(Splitting),
+    /// Classical AMG with aggressive coarsening: the splitting of the first pass, and the one that the second pass left of it.
+    TwoPass(Splitting, Splitting),
+    /// Aggregation: number of the aggregate of each node, -1 for none, and how many aggregates there are.
+    Aggregates(Buffer<i32>, usize),
+}
+
+impl DeviceCoarse {
+    /// Block rows of the coarse matrix.
+    pub fn count(&self) -> usize {
+        match self {
+            DeviceCoarse::Splitting(coarse) | DeviceCoarse::TwoPass(_, coarse) => coarse.count,
+            DeviceCoarse::Aggregates(_, count) => *count,
+        }
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        let numbers = |of: &Slice<i32>| of.len() * size_of::<i32>();
+        match self {
+            DeviceCoarse::Splitting(coarse) => numbers(&coarse.number),
+            DeviceCoarse::TwoPass(first, coarse) => numbers(&first.number) + numbers(&coarse.number),
+            DeviceCoarse::Aggregates(of, _) => numbers(of),
+        }
+    }
+}
+
+/// A C/F splitting.
+pub(crate) struct Splitting {
+    /// Number of each coarse unknown on the coarse level, -1 for fine ones.
+    pub number: Buffer<i32>,
+    /// Coarse unknowns.
+    pub count: usize,
+}
+
+impl Splitting {
+    /// Numbers the unknowns whose byte in `coarse` is not 0. Waits for the device.
+    pub fn new(gpu: &Gpu, coarse: &Slice<u8>) -> Result<Splitting> {
+        let n = coarse.len();
+        let number = gpu.room::<i32>(n)?;
+        if n == 0 {
+            return Ok(Splitting { number, count: 0 });
+        }
+        let pieces = n.div_ceil(PIECE);
+        let sums = gpu.room::<i64>(pieces + 1)?;
+        let kernel = |name: &str| gpu.runtime().kernel(name);
+        gpu.launch_blocks(kernel("coarse_pieces")?, pieces, &[&(n as i64), &coarse.view(), &sums.view()])?;
+        gpu.launch_blocks(kernel("scan_sums")?, 1, &[&(pieces as i64), &sums.view()])?;
+        let arguments: [&dyn crate::gpu::Argument; 4] = [&(n as i64), &coarse.view(), &sums.view(), &number.view()];
+        gpu.launch_blocks(kernel("coarse_numbers")?, pieces, &arguments)?;
+        let count = gpu.fetch(&sums.piece(pieces, 1))?[0] as usize;
+        Ok(Splitting { number, count })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::tests::devices;
+    use crate::host::hash;
+
+    #[test]
+    fn coarse_unknowns_are_numbered_in_order() {
+        for gpu in devices() {
+            for n in [0, 1, 15, 16, 17, 4095, 4096, 4097, 9000] {
+                let coarse: Vec<u8> = (0..n).map(|i| u8::from(hash(i, 5).is_multiple_of(3))).collect();
+                let mut count = 0;
+                let numbered = |c: &u8| {
+                    count += i32::from(*c);
+                    if *c == 1 { count - 1 } else { -1 }
+                };
+                let wanted: Vec<i32> = coarse.iter().map(numbered).collect();
+                let splitting = Splitting::new(&gpu, &gpu.upload(&coarse).unwrap()).unwrap();
+                assert_eq!(gpu.fetch(&splitting.number).unwrap(), wanted);
+                assert_eq!(splitting.count, count as usize);
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Set-up on a GPU: the hierarchy is that of the host, level by level, to the bit; it is renewed as on the host; what cannot be computed there is
+//! told. On `cuda:0`, where TERRACE_TEST_CUDA is set, with larger problems.
+
+#[path = "common/devices.rs"]
+mod devices;
+
+use devices::devices;
+use std::sync::Arc;
+use terrace::amg::LevelMatrices;
+use terrace::matrix::Values;
+use terrace::{Amg, Config, Context, Guess, Matrix, Solver, Status, gallery};
+
+/// Keys and values.
+type Options = &'static [(&'static str, &'static str)];
+
+/// Problems for simulated GPUs, and for `cuda:0`.
+const PROBLEMS: &[(&str, &[&str])] = &[
+    ("poisson5:20", &["poisson5:300", "poisson5:37x211"]),
+    ("poisson9:14", &["poisson9:300"]),
+    ("poisson7:9", &["poisson7:40", "poisson7:31x17x90", "poisson7:100"]),
+    ("poisson27:8", &["poisson27:32", "poisson27:64"]),
+    ("anisotropic:16", &["anisotropic:200"]),
+    ("rotated_anisotropic:14", &["rotated_anisotropic:200"]),
+    ("jumps:8", &["jumps:40"]),
+    ("convection_diffusion:16", &["convection_diffusion:200"]),
+    ("beam:1:order=2", &["beam:2"]),
+    ("lshape:2:order=2", &["lshape:3"]),
+    ("elasticity:4", &["elasticity:16", "elasticity:24"]),
+    ("elasticity_tet:4", &["elasticity_tet:16"]),
+    ("lognormal:7", &["lognormal:40"]),
+    ("random_m_matrix:400", &["random_m_matrix:100000"]),
+];
+
+/// Components that are computed on the device.
+const COMPONENTS: &[Options] = &[&[("amg.coarsening.type", "pmis"), ("amg.smoother.type", "l1_jacobi")]];
+
+fn config(options: &[(&str, &str)]) -> Config {
+    let mut config = Config::new();
+    // Small problems shall have several levels.
+    config.set_int("amg.coarsest.max_rows", 10).unwrap();
+    for (key, value) in options {
+        config.set_str(key, value).unwrap();
+    }
+    config
+}
+
+fn problem(name: &str) -> Arc<Matrix> {
+    Arc::new(gallery::parse(name).unwrap().into_matrix().unwrap())
+}
+
+fn levels(device: &str, matrix: &Arc<Matrix>, options: &[(&str, &str)]) -> Vec<LevelMatrices> {
+    let mut options = options.to_vec();
+    if !device.starts_with("host") {
+        options.push(("amg.setup", "device"));
+    }
+    Amg::level_matrices(&Context::new(device).unwrap(), matrix, &config(&options)).unwrap()
+}
+
+/// Compares two hierarchies: patterns and values.
+fn same(host: &[LevelMatrices], there: &[LevelMatrices], what: &str) {
+    assert_eq!(host.len(), there.len(), "{what}: levels");
+    for (i, (host, there)) in host.iter().zip(there).enumerate() {
+        let transfers = |level: &LevelMatrices| level.transfer.clone();
+        let mut pairs = vec![("matrix", host.a.clone(), there.a.clone())];
+        if let (Some((p, r)), Some((p2, r2))) = (transfers(host), transfers(there)) {
+            pairs.extend([("prolongator", p, p2), ("restriction", r, r2)]);
+        }
+        for (part, host, there) in pairs {
+            let (host, there) = (host.view(), there.view());
+            assert_eq!((host.rows, host.cols), (there.rows, there.cols), "{what}: {part} of level {i}");
+            for row in 0..host.rows {
+                let entries = |a: &terrace::sparse::CsrView<'_, f64>| {
+                    a.row(row).map(|(j, v)| (j, v.to_vec())).collect::<Vec<_>>()
+                };
+                assert_eq!(entries(&host), entries(&there), "{what}: row {row} of the {part} of level {i}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_hierarchy_of_a_device_is_that_of_the_host() {
+    for device in devices() {
+        for (small, large) in PROBLEMS {
+            let names = if device == "cuda:0" { large } else { std::slice::from_ref(small) };
+            for name in names {
+                let matrix = problem(name);
+                for options in COMPONENTS {
+                    let what = format!("{name} with {options:?} on {device}");
+                    same(&levels("host:2", &matrix, options), &levels(device, &matrix, options), &what);
+                }
+            }
+        }
+    }
+}
+
+/// Solves twice, with other values the second time, and tells the iterations of both and the second solution.
+fn solve_and_update(device: &str, name: &str, options: &[(&str, &str)]) -> (usize, usize, Vec<f64>) {
+    let matrix = problem(name);
+    let mut solver = Solver::new(&Context::new(device).unwrap(), &config(options));
+    solver.setup(Some(&matrix)).unwrap();
+    let b = vec![1.0; matrix.rows()];
+    let solve = |solver: &mut Solver| {
+        let mut x = vec![f64::NAN; b.len()];
+        assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);
+        (solver.report().solves[0].iterations, x)
+    };
+    let (first, _) = solve(&mut solver);
+    let Values::F64(values) = matrix.values().unwrap() else { unreachable!("the gallery is f64") };
+    // D A D with a smooth D: every value differs, and the matrix stays definite.
+    let structure = matrix.structure().unwrap();
+    let a = structure.view(values.as_slice());
+    let d = |i: usize| 1.0 + 0.2 * (i as f64 / 90.0).sin();
+    let mut changed = Vec::new();
+    for i in 0..a.rows {
+        let width = a.block.rows;
+        for (j, block) in a.row(i) {
+            changed
+                .extend(block.iter().enumerate().map(|(k, v)| v * d(i * width + k / width) * d(j * width + k % width)));
+        }
+    }
+    matrix.update_values(Values::from(changed)).unwrap();
+    // A second one goes the way of what the first has kept.
+    solver.update().unwrap();
+    solver.update().unwrap();
+    let (second, x) = solve(&mut solver);
+    (first, second, x)
+}
+
+#[test]
+fn an_update_renews_the_hierarchy_as_on_the_host() {
+    for device in devices() {
+        for name in ["poisson7:9", "jumps:8", "elasticity:4"] {
+            for options in COMPONENTS {
+                for keep in ["renew", "keep"] {
+                    let mut options = options.to_vec();
+                    options.push(("amg.update.interpolation", keep));
+                    let (first, second, x) = solve_and_update("host:2", name, &options);
+                    options.push(("amg.setup", "device"));
+                    let (there_first, there_second, there_x) = solve_and_update(device, name, &options);
+                    let what = format!("{name} with {options:?} on {device}");
+                    assert!(first.abs_diff(there_first) <= 1, "{what}: {there_first} iterations, {first} on the host");
+                    assert!(
+                        second.abs_diff(there_second) <= 1,
+                        "{what}: {there_second} after update, {second} on the host"
+                    );
+                    let largest = x.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
+                    assert!(x.iter().zip(&there_x).all(|(x, y)| (x - y).abs() <= 1e-6 * largest), "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_matrix_in_device_memory_is_set_up_without_the_host() {
+    for device in devices() {
+        let context = Context::new(device).unwrap();
+        let there = Arc::new(problem("poisson7:9").to_device(&context).unwrap());
+        for precision in ["f64", "f16"] {
+            let mut config = config(&[("amg.setup", "device"), ("precision.matrix", precision)]);
+            config.set_str("precision.vector", if precision == "f16" { "f32" } else { "f64" }).unwrap();
+            let mut solver = Solver::new(&context, &config);
+            solver.setup(Some(&there)).unwrap();
+            let mut x = vec![f64::NAN; there.rows()];
+            assert_eq!(solver.solve(&vec![1.0; there.rows()], &mut x, Guess::Zero).unwrap(), Status::Success);
+            let report = solver.report();
+            assert!(report.setup_place.starts_with("device, which the host waited for "), "{}", report.setup_place);
+            assert!(report.levels.len() > 1);
+        }
+    }
+}
+
+#[test]
+fn what_only_the_host_computes_is_told_or_refused() {
+    let matrix = problem("poisson7:6");
+    for device in devices() {
+        let context = Context::new(device).unwrap();
+        let hmis = [("amg.coarsening.type", "hmis"), ("amg.setup", "device")];
+        let error = Amg::setup(&context, &matrix, &config(&hmis)).err().unwrap();
+        assert!(error.status == Status::Unsupported && error.message.contains("\"hmis\""), "{error}");
+        let place = Amg::setup(&context, &matrix, &config(&hmis[..1])).unwrap().report().setup_place;
+        assert!(place.starts_with("host: ") && place.contains("\"hmis\""), "{place}");
+    }
+    let error = Amg::setup(&Context::new("host:1").unwrap(), &matrix, &config(&[("amg.setup", "device")])).err();
+    assert_eq!(error.unwrap().status, Status::Unsupported);
+}
