@@ -21,3 +21,6 @@
 #include "extended_i.cu"
 #include "mis2.cu"
 #include "tentative.cu"
+#include "smoothed.cu"
+#include "eigenvalue.cu"
+#include "pairwise.cu"

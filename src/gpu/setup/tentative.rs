@@ -55,15 +55,8 @@ pub(crate) fn prolongator<T: Scalar>(
     let (nodes, count) = (aggregates.of.len(), aggregates.count);
     let (dofs, k) = (space.dofs_per_node, space.count);
     let kernel = |name: &str| gpu.kernel(name);
-    let n = nodes as i64;
     let (starts, members) = members(gpu, aggregates)?;
-    let entries = if aggregates.members == nodes {
-        None
-    } else {
-        let belongs = gpu.room::<i32>(nodes)?;
-        gpu.launch(kernel("members_belong")?, nodes, &[&n, &aggregates.of.view(), &belongs.view()])?;
-        Some(gpu.offsets_alone(&belongs)?)
-    };
+    let entries = entries(gpu, aggregates)?;
     let values = gpu.room::<T>(aggregates.members * dofs * k)?;
     let coarse = gpu.room::<f64>(count * k * k)?;
     // The number of large aggregates, and which.
@@ -113,8 +106,20 @@ pub(crate) fn prolongator<T: Scalar>(
     Ok((Tentative { block, entries, values }, DeviceNearNullSpace { dofs_per_node: k, count: k, vectors: coarse }))
 }
 
+/// The entry of each node in a prolongator that has one for each member of an aggregate, where not all nodes are.
+pub(super) fn entries(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<Option<Buffer<i64>>> {
+    let nodes = aggregates.of.len();
+    if aggregates.members == nodes {
+        return Ok(None);
+    }
+    let belongs = gpu.room::<i32>(nodes)?;
+    let arguments: [&dyn Argument; 3] = [&(nodes as i64), &aggregates.of.view(), &belongs.view()];
+    gpu.launch(gpu.kernel("members_belong")?, nodes, &arguments)?;
+    Ok(Some(gpu.offsets_alone(&belongs)?))
+}
+
 /// Where the members of each aggregate begin, and the members, ascending in each.
-fn members(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<(Buffer<i64>, Buffer<i32>)> {
+pub(super) fn members(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<(Buffer<i64>, Buffer<i32>)> {
     let (nodes, count) = (aggregates.of.len(), aggregates.count);
     let kernel = |name: &str| gpu.kernel(name);
     let (n, of) = (nodes as i64, aggregates.of.view());

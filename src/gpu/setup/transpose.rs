@@ -93,6 +93,15 @@ pub(crate) fn pattern(gpu: &Gpu, graph: &DeviceGraph) -> Result<DeviceGraph> {
     Ok(DeviceGraph { rows, offsets, columns })
 }
 
+/// The transpose of a graph, and what brings values of its edges into that order.
+pub(crate) fn pattern_and_recipe(gpu: &Gpu, graph: &DeviceGraph) -> Result<(DeviceGraph, Recipe)> {
+    let rows = graph.rows;
+    let sources = Sources::new(gpu, graph.columns.len())?;
+    let pattern = Pattern { rows, cols: rows, offsets: &graph.offsets, columns: &graph.columns };
+    let (offsets, columns) = pattern.transpose(gpu, Some(&sources))?;
+    Ok((DeviceGraph { rows, offsets, columns }, Recipe { sources, block: Block::SCALAR }))
+}
+
 /// Where entries of a matrix are.
 struct Pattern<'a> {
     rows: usize,
