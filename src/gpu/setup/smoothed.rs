@@ -1,7 +1,7 @@
 //! Smoothed prolongators: [`crate::host::smoothed`] on the device.
 
 use super::tentative::Tentative;
-use super::{DeviceAggregates, DeviceCsr, DeviceGraph, diagonal, eigenvalue};
+use super::{DeviceAggregates, DeviceCsr, DeviceGraph, DevicePattern, diagonal, eigenvalue};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View};
 use crate::gpu::{Buffer, Gpu, Slice};
@@ -128,9 +128,9 @@ impl<'a, T: Scalar> Step<'a, T> {
         gpu: &Gpu,
         aggregates: &DeviceAggregates,
         p0: &Tentative<T>,
-        p: &DeviceCsr<T>,
+        p: &DevicePattern,
     ) -> Result<Buffer<T>> {
-        let values = gpu.room::<T>(p.entries())?;
+        let values = gpu.room::<T>(p.nnz() * p.block.len())?;
         self.fill(gpu, aggregates, p0, (&p.offsets, &p.columns), (false, true), &values)?;
         Ok(values)
     }
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(step_there.largest().value, step.largest().value, "{name}");
         let p = step_there.smooth(gpu, &aggregates, &p0).unwrap();
         assert_eq!(p.fetch(gpu).unwrap(), expected, "{name}");
-        let renewed = step_there.renew(gpu, &aggregates, &p0, &p).unwrap();
+        let renewed = step_there.renew(gpu, &aggregates, &p0, &p.pattern()).unwrap();
         assert_eq!(gpu.fetch(&renewed).unwrap(), expected.values, "{name} renewed");
     }
 

@@ -25,6 +25,14 @@ impl DeviceNearNullSpace {
         Ok(DeviceNearNullSpace { dofs_per_node: space.dofs_per_node, count: space.count, vectors })
     }
 
+    /// The constant in each component of a node, as [`NearNullSpace::constants`].
+    pub fn constants(gpu: &Gpu, rows: usize, dofs_per_node: usize) -> Result<DeviceNearNullSpace> {
+        let vectors = gpu.room(rows * dofs_per_node)?;
+        let arguments: [&dyn Argument; 3] = [&(rows as i64), &(dofs_per_node as i32), &vectors.view()];
+        gpu.launch(gpu.kernel("constants")?, rows * dofs_per_node, &arguments)?;
+        Ok(DeviceNearNullSpace { dofs_per_node, count: dofs_per_node, vectors })
+    }
+
     /// A copy on the host.
     pub fn fetch(&self, gpu: &Gpu) -> Result<NearNullSpace> {
         let vectors = gpu.fetch(&self.vectors)?;
@@ -146,6 +154,11 @@ fn lanes(k: usize) -> usize {
 }
 
 impl<T: Scalar> Tentative<T> {
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.values.owned_bytes() + self.entries.as_ref().map_or(0, Buffer::owned_bytes)
+    }
+
     /// The prolongator as a matrix.
     pub fn into_matrix(self, gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<DeviceCsr<T>> {
         let nodes = aggregates.of.len();
