@@ -17,6 +17,7 @@ mod device;
 #[cfg_attr(not(all(terrace_cuda, terrace_hip)), allow(dead_code))]
 mod driver;
 mod format;
+mod give;
 mod given;
 mod graphs;
 #[cfg(terrace_hip)]
