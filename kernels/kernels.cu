@@ -26,3 +26,4 @@
 #include "smoothed.cu"
 #include "eigenvalue.cu"
 #include "pairwise.cu"
+#include "dense_inverse.cu"

@@ -117,7 +117,7 @@ impl Builder<'_> {
                 }
                 None => (None, None, None),
             };
-            let Some(step) = self.step_there(gpu, &a, level, space.as_ref(), transfers, phases)? else { break };
+            let Some(step) = self.step_there(gpu, &a, level, space.as_deref(), transfers, phases)? else { break };
             let Step { p, r, next_space, known, largest, transfers } = step;
             let (coarse, recipe) = self.timed(gpu, phases, "galerkin", || match product {
                 None => {
@@ -129,8 +129,8 @@ impl Builder<'_> {
                     Ok((pattern.with(values), recipe))
                 }
             })?;
-            if next_space.is_some() {
-                space = next_space;
+            if let Some(next) = next_space {
+                space = Some(Arc::new(next));
             }
             let largest_eigenvalue = largest.or(earlier_eigenvalue);
             let earlier = largest_eigenvalue.clone();
@@ -162,13 +162,17 @@ impl Builder<'_> {
     }
 
     /// What aggregation must represent: the caller's vectors, or the constants; nothing for other coarsenings.
-    fn near_null_space_there<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Option<DeviceNearNullSpace>> {
+    fn near_null_space_there<T: Scalar>(
+        &self,
+        gpu: &Gpu,
+        a: &DeviceCsr<T>,
+    ) -> Result<Option<Arc<DeviceNearNullSpace>>> {
         if !self.coarsening::<T>().keeps_blocks() {
             return Ok(None);
         }
         Ok(Some(match &self.near_null_space {
-            Some(space) => DeviceNearNullSpace::upload(gpu, space)?,
-            None => DeviceNearNullSpace::constants(gpu, a.scalar_rows(), a.block.rows)?,
+            Some(space) => self.matrix.device_near_null_space(gpu, space)?,
+            None => Arc::new(DeviceNearNullSpace::constants(gpu, a.scalar_rows(), a.block.rows)?),
         }))
     }
 

@@ -3,11 +3,10 @@
 use super::There;
 use crate::amg::hierarchy::LevelMatrices;
 use crate::amg::hierarchy::place::{Computed, Placing};
-use crate::backend::{Operator, Place};
+use crate::backend::Operator;
 use crate::error::Result;
-use crate::gpu::setup::{DeviceCsr, diagonal, eigenvalue, scaling};
+use crate::gpu::setup::{DeviceCsr, dense, diagonal, eigenvalue, scaling};
 use crate::gpu::{Buffer, Gpu};
-use crate::host::dense;
 use crate::host::eigenvalue::Estimate;
 use crate::scalar::{Number, Precision, Scalar};
 use crate::smooth::gauss_seidel::Colours;
@@ -94,11 +93,9 @@ impl<T: Scalar> Computed<Gpu> for There<T> {
         gpu.operator(p, placing.builder.sums())
     }
 
-    /// The coarsest matrix is small, and its factorisation too little work for a device.
     fn inverse<S: Number, V: Number>(&self, placing: &Placing<'_, Gpu>) -> Result<Box<dyn Operator<Gpu, V>>> {
         let gpu = placing.backend;
-        let a = self.a().fetch(gpu)?;
-        gpu.dense::<S, V>(self.rows, dense::inverse(&a.view())?)
+        gpu.dense_operator(self.rows, dense::inverse::<T, S>(gpu, self.a())?)
     }
 
     fn release(&mut self) {
