@@ -25,7 +25,7 @@ const MAX_UNITS: usize = BLOCK / GROUP;
 
 /// The kernel that a matrix gets, by its blocks and its number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// A thread has several neighbouring rows.
     Rows,
     /// This many groups of threads share a slice.
@@ -64,7 +64,7 @@ impl Form {
 }
 
 /// How a matrix is cut into slices.
-pub(super) struct Layout {
+pub(crate) struct Layout {
     pub form: Form,
     pub bits: usize,
     pub height: usize,
@@ -77,7 +77,7 @@ pub(super) struct Layout {
 
 /// How rows could be cut into slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cut {
+pub(crate) struct Cut {
     form: Form,
     /// Bits of an offset.
     bits: usize,

@@ -22,20 +22,34 @@ use crate::smooth::gauss_seidel::Colours;
 use crate::sparse::SharedCsr;
 
 impl Gpu {
+    /// A matrix in rows as an operator, in the format of an earlier one with the same pattern, or else in the one that suits it, which is told.
+    pub(crate) fn operator_in<S: Number, X: Number, Y: Number>(
+        &self,
+        a: DeviceCsr<S>,
+        sums: Sums,
+        format: &mut Option<Format>,
+    ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
+        if sums == Sums::Rounded && !Y::PRECISION.is_scalar() {
+            return Ok(Box::new(Placed(Rounded::new(self, a)?)));
+        }
+        let format = match format {
+            Some(format) => format,
+            none => none.insert(Format::of(self, &a, <Y::Wide as Number>::PRECISION)?),
+        };
+        Ok(match format {
+            Format::Csr => Box::new(Placed(Csr::new::<X, Y>(self, to_scalar(self, &a)?)?)),
+            Format::Slices8(layout) => Box::new(Placed(Slices::<S, u8>::new::<X, Y>(self, &a, layout)?)),
+            Format::Slices16(layout) => Box::new(Placed(Slices::<S, u16>::new::<X, Y>(self, &a, layout)?)),
+        })
+    }
+
     /// A matrix in rows as an operator, in the format that suits it.
     pub(crate) fn operator<S: Number, X: Number, Y: Number>(
         &self,
         a: DeviceCsr<S>,
         sums: Sums,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
-        if sums == Sums::Rounded && !Y::PRECISION.is_scalar() {
-            return Ok(Box::new(Placed(Rounded::new(self, a)?)));
-        }
-        Ok(match Format::of(self, &a, <Y::Wide as Number>::PRECISION)? {
-            Format::Csr => Box::new(Placed(Csr::new::<X, Y>(self, to_scalar(self, &a)?)?)),
-            Format::Slices8(layout) => Box::new(Placed(Slices::<S, u8>::new::<X, Y>(self, &a, layout)?)),
-            Format::Slices16(layout) => Box::new(Placed(Slices::<S, u16>::new::<X, Y>(self, &a, layout)?)),
-        })
+        self.operator_in(a, sums, &mut None)
     }
 }
 
