@@ -36,6 +36,7 @@
  *   right_hand_sides               right-hand sides of the last solve
  *   setup_seconds                  whole set-up or update
  *   promotions                     what precision auto gave wider formats since set-up, and why, one to a line
+ *   setup_place                    where the hierarchy was computed: host, with the reason when the context is on a GPU, or device, with how often the host waited for it
  *   setup_plan_seconds             choice of number formats
  *   setup_strength_seconds         strength of connection
  *   setup_coarsen_seconds          choice of coarse unknowns

@@ -124,3 +124,11 @@ template <class T> DEVICE void check_exact(i64 n, const In<T> &values, const Out
 
 KERNEL(check_exact_f64, i64 n, In<f64> values, Out<i32> flags) { check_exact<f64>(n, values, flags); }
 KERNEL(check_exact_f32, i64 n, In<f32> values, Out<i32> flags) { check_exact<f32>(n, values, flags); }
+
+// The constant in each component of a node: vectors of all rows, one for each of the rows that a node has.
+KERNEL(constants, i64 rows, i32 dofs, Out<f64> vectors) {
+    const i64 i = global_index();
+    if (i < rows * dofs) {
+        vectors[i] = i % rows % dofs == i / rows ? 1.0 : 0.0;
+    }
+}

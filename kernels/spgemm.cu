@@ -2,8 +2,8 @@
 // row of C, the second one computes them.
 #include "spgemm.h"
 
-// For each row how many terms it has, at most the columns of B: so long its row of C can be. A group of `lanes` threads for each row.
-KERNEL(spgemm_bounds, i64 rows, i32 lanes, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, i32 longest, Out<i32> bounds) {
+// For each row how many terms it has, or the largest number if there are more. A group of `lanes` threads for each row.
+KERNEL(spgemm_bounds, i64 rows, i32 lanes, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, Out<i32> bounds) {
     const i64 row = global_index() / lanes;
     const int lane = thread_index() & (lanes - 1);
     i64 sum = 0;
@@ -18,41 +18,48 @@ KERNEL(spgemm_bounds, i64 rows, i32 lanes, In<i64> offsets, In<i32> columns, In<
         sum += shuffle_xor(sum, mask);
     }
     if (row < rows && lane == 0) {
-        bounds[row] = sum < longest ? static_cast<i32>(sum) : longest;
+        bounds[row] = sum < 0x7fffffff ? static_cast<i32>(sum) : 0x7fffffff;
     }
 }
 
-// Bins of rows, by the most that a row of one may need; what needs more is in the last one.
-constexpr int BINS = 7;
-struct Limits {
-    i32 of[BINS - 1];
-    DEVICE int bin(i32 size) const {
+// Bins of rows, by the most that a row of one may need; what needs more is in the last one. Rows need room for their terms where there is a bin for
+// those, up to `most`, and else for their columns.
+constexpr int BINS = 8;
+struct Binning {
+    In<i32> bounds;
+    i32 most;
+    In<i32> counts;
+    i32 limits[BINS - 1];
+    DEVICE int bin(i64 row) const {
+        const i32 bound = bounds[row];
+        const i32 size = bound <= most ? bound : counts.len > 0 ? most + counts[row] : bound;
         int bin = 0;
         UNROLL
         for (int b = 0; b < BINS - 1; ++b) {
-            bin += size > of[b] ? 1 : 0;
+            bin += size > limits[b] ? 1 : 0;
         }
         return bin;
     }
 };
 
 // How many rows each bin has, which start as zeros; behind them goes the last of `offsets`, if there are any, so that one copy tells both.
-KERNEL(spgemm_count_bins, i64 rows, In<i32> sizes, i32 l0, i32 l1, i32 l2, i32 l3, i32 l4, i32 l5, In<i64> offsets, Out<i64> bins) {
-    SHARED(i32, counts, BINS);
+KERNEL(spgemm_count_bins, i64 rows, In<i32> bounds, i32 most, In<i32> counts, i32 l0, i32 l1, i32 l2, i32 l3, i32 l4, i32 l5, i32 l6,
+       In<i64> offsets, Out<i64> bins) {
+    SHARED(i32, found, BINS);
     if (thread_index() < BINS) {
-        counts[thread_index()] = 0;
+        found[thread_index()] = 0;
     }
     barrier();
-    const Limits limits{{l0, l1, l2, l3, l4, l5}};
+    const Binning binning{bounds, most, counts, {l0, l1, l2, l3, l4, l5, l6}};
     // Neighbours are mostly alike, and only changes of the bin are told to others.
     int bin = -1;
     int count = 0;
     for (int e = 0; e < ELEMENTS; ++e) {
         const i64 row = first_element() + e * BLOCK;
         if (row < rows) {
-            const int next = limits.bin(sizes[row]);
+            const int next = binning.bin(row);
             if (next != bin && count > 0) {
-                atomic_add(counts[bin], count);
+                atomic_add(found[bin], count);
                 count = 0;
             }
             bin = next;
@@ -60,27 +67,29 @@ KERNEL(spgemm_count_bins, i64 rows, In<i32> sizes, i32 l0, i32 l1, i32 l2, i32 l
         }
     }
     if (count > 0) {
-        atomic_add(counts[bin], count);
+        atomic_add(found[bin], count);
     }
     barrier();
-    if (thread_index() < BINS && counts[thread_index()] > 0) {
-        atomic_add(bins[thread_index()], static_cast<i64>(counts[thread_index()]));
+    if (thread_index() < BINS && found[thread_index()] > 0) {
+        atomic_add(bins[thread_index()], static_cast<i64>(found[thread_index()]));
     }
     if (global_index() == 0 && offsets.len > 0) {
         bins[BINS] = offsets[offsets.len - 1];
     }
 }
 
-// The rows of each bin, one bin behind the other, neighbours together. `next` starts as zeros.
-KERNEL(spgemm_list_bins, i64 rows, In<i32> sizes, i32 l0, i32 l1, i32 l2, i32 l3, i32 l4, i32 l5, In<i64> bins, Out<i32> next,
-       Out<i32> list) {
+// The rows of each bin, one bin behind the other, neighbours together. `next` starts with where each bin begins.
+KERNEL(spgemm_list_bins, i64 rows, In<i32> bounds, i32 most, In<i32> counts, i32 l0, i32 l1, i32 l2, i32 l3, i32 l4, i32 l5, i32 l6,
+       i32 present, Out<i32> next, Out<i32> list) {
     SHARED(i64, sums, BLOCK / WARP);
     SHARED(i32, reserved, 1);
-    const Limits limits{{l0, l1, l2, l3, l4, l5}};
+    const Binning binning{bounds, most, counts, {l0, l1, l2, l3, l4, l5, l6}};
     const i64 row = global_index();
-    const int own = row < rows ? limits.bin(sizes[row]) : -1;
-    i64 start = 0;
+    const int own = row < rows ? binning.bin(row) : -1;
     for (int b = 0; b < BINS; ++b) {
+        if ((present >> b & 1) == 0) {
+            continue;
+        }
         i64 total;
         const i64 before = block_sum_before(sums, own == b ? 1 : 0, total);
         if (thread_index() == 0) {
@@ -88,9 +97,8 @@ KERNEL(spgemm_list_bins, i64 rows, In<i32> sizes, i32 l0, i32 l1, i32 l2, i32 l3
         }
         barrier();
         if (own == b) {
-            list[start + reserved[0] + before] = static_cast<i32>(row);
+            list[reserved[0] + before] = static_cast<i32>(row);
         }
-        start += bins[b];
     }
 }
 
@@ -174,25 +182,6 @@ DEVICE void spgemm_symbolic(i64 n, int lanes, const In<i32> &rows, const Factors
         counts[row] = total;
     }
 }
-
-// What becomes of a row: it is written as it lies in the table, behind which there may be room, and `ends` says where it ends; or by columns; or
-// the columns are there already, and only values are written; or only columns are.
-constexpr int AS_FOUND = 0;
-constexpr int SORTED = 1;
-constexpr int KNOWN = 2;
-constexpr int PATTERN = 3;
-
-// C, of n rows as above. With `fill` a zero on the diagonal becomes a one.
-template <class T> struct Result {
-    In<i64> begins;
-    Out<i64> ends;
-    Out<i32> columns;
-    Out<T> values;
-    i32 fill;
-    DEVICE void put(i64 at, i64 row, i32 column, T value) const {
-        values[at] = fill != 0 && column == row && value == T(0) ? T(1) : value;
-    }
-};
 
 template <int N, int SLOTS, int MODE, class T>
 DEVICE void spgemm_numeric(i64 n, int lanes, const In<i32> &rows, const Factors &f, const In<T> &left, const In<T> &right,
@@ -392,10 +381,6 @@ DEVICE void spgemm_numeric(i64 n, int lanes, const In<i32> &rows, const Factors 
            In<i64> ends, In<i32> right_columns, Out<i32> counts, Out<i32> long_rows) { \
         spgemm_symbolic<N, SLOTS>(n, lanes, rows, Factors{offsets, columns, begins, ends, right_columns}, counts, long_rows); \
     }
-SPGEMM_SYMBOLIC(4, 32)
-SPGEMM_SYMBOLIC(8, 64)
-SPGEMM_SYMBOLIC(16, 128)
-SPGEMM_SYMBOLIC(32, 256)
 SPGEMM_SYMBOLIC(32, 1024)
 SPGEMM_SYMBOLIC(256, 8192)
 
@@ -411,9 +396,6 @@ SPGEMM_SYMBOLIC(256, 8192)
     SPGEMM_NUMERIC(sorted, SORTED, N, SLOTS, T) \
     SPGEMM_NUMERIC(known, KNOWN, N, SLOTS, T)
 #define SPGEMM_TABLES(T) \
-    SPGEMM_MODES(4, 32, T) \
-    SPGEMM_MODES(8, 64, T) \
-    SPGEMM_MODES(16, 128, T) \
     SPGEMM_MODES(32, 256, T) \
     SPGEMM_MODES(32, 384, T) \
     SPGEMM_MODES(256, 3072, T)
@@ -422,9 +404,6 @@ SPGEMM_TABLES(f32)
 
 // The type of values that are not there is of no account.
 #define SPGEMM_PATTERN(N, SLOTS) SPGEMM_NUMERIC(pattern, PATTERN, N, SLOTS, f32)
-SPGEMM_PATTERN(4, 32)
-SPGEMM_PATTERN(8, 64)
-SPGEMM_PATTERN(16, 128)
 SPGEMM_PATTERN(32, 256)
 SPGEMM_PATTERN(32, 384)
 SPGEMM_PATTERN(256, 3072)

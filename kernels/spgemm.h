@@ -54,17 +54,20 @@ template <int N> DEVICE void team_barrier() {
     }
 }
 // The sum of v over the lanes before this one; `total` is that of all. `sums` is as in block_sum_before.
+template <int N> DEVICE int group_sum_before(int v, int &total) {
+    const int lane = Group<N>::rank();
+    int upto = v;
+    UNROLL
+    for (int step = 1; step < N; step *= 2) {
+        const int before = Group<N>::shuffle(upto, lane >= step ? lane - step : lane);
+        upto += lane >= step ? before : 0;
+    }
+    total = Group<N>::shuffle(upto, N - 1);
+    return upto - v;
+}
 template <int N, class Sums> DEVICE int team_sum_before(Sums &sums, int v, int &total) {
     if constexpr (N <= 32) {
-        const int lane = Group<N>::rank();
-        int upto = v;
-        UNROLL
-        for (int step = 1; step < N; step *= 2) {
-            const int before = Group<N>::shuffle(upto, lane >= step ? lane - step : lane);
-            upto += lane >= step ? before : 0;
-        }
-        total = Group<N>::shuffle(upto, N - 1);
-        return upto - v;
+        return group_sum_before<N>(v, total);
     } else {
         i64 all;
         const i64 before = block_sum_before(sums, v, all);
@@ -94,3 +97,22 @@ struct Factors {
 
 // Steps whose loads are under way together.
 constexpr int STEPS = 4;
+
+// What becomes of a row: it is written as it lies in the table, behind which there may be room, and `ends` says where it ends; or by columns; or
+// the columns are there already, and only values are written; or only columns are.
+constexpr int AS_FOUND = 0;
+constexpr int SORTED = 1;
+constexpr int KNOWN = 2;
+constexpr int PATTERN = 3;
+
+// C, of n rows as above. With `fill` a zero on the diagonal becomes a one.
+template <class T> struct Result {
+    In<i64> begins;
+    Out<i64> ends;
+    Out<i32> columns;
+    Out<T> values;
+    i32 fill;
+    DEVICE void put(i64 at, i64 row, i32 column, T value) const {
+        values[at] = fill != 0 && column == row && value == T(0) ? T(1) : value;
+    }
+};

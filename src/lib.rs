@@ -34,6 +34,7 @@ pub mod info;
 pub mod io;
 pub mod krylov;
 pub mod matrix;
+mod operations;
 pub mod options;
 mod pages;
 pub mod presets;

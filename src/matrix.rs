@@ -1,12 +1,14 @@
 //! The matrix that a caller hands over: checked once, shared freely, its values replaceable.
 
 use crate::amg::null_space::NearNullSpace;
+use crate::backend::{Operator, Place};
 use crate::context::{Context, lock};
 use crate::error::{Result, fail};
-use crate::gpu::setup::DeviceCsr;
+use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace};
 use crate::gpu::{Buffer, Gpu};
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::{self, Block, Csr, SharedCsr, Storage, Structure};
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -92,6 +94,18 @@ macro_rules! with_device {
     };
 }
 
+impl From<DeviceCsr<f64>> for DeviceMatrix {
+    fn from(a: DeviceCsr<f64>) -> Self {
+        DeviceMatrix::F64(a)
+    }
+}
+
+impl From<DeviceCsr<f32>> for DeviceMatrix {
+    fn from(a: DeviceCsr<f32>) -> Self {
+        DeviceMatrix::F32(a)
+    }
+}
+
 impl DeviceMatrix {
     fn precision(&self) -> Precision {
         match self {
@@ -122,6 +136,9 @@ impl DeviceMatrix {
     }
 }
 
+/// A matrix as an operator on vectors in device memory.
+pub(crate) type DeviceOperator<T> = Box<dyn Operator<Gpu, T>>;
+
 /// A matrix in device memory. What the host asks of it is copied then.
 struct There {
     gpu: Gpu,
@@ -134,6 +151,11 @@ struct There {
 }
 
 impl There {
+    fn new(gpu: &Gpu, matrix: DeviceMatrix, lent: bool, base: i32) -> There {
+        let (lent, copy) = (AtomicBool::new(lent), Mutex::new(None));
+        There { gpu: gpu.clone(), matrix: RwLock::new(matrix), lent, base, copy }
+    }
+
     fn on_host(&self) -> Result<(Arc<Structure>, Values)> {
         let mut copy = lock(self.copy.lock());
         if let Some((structure, values)) = &*copy {
@@ -171,6 +193,12 @@ pub struct Matrix {
     nnz: usize,
     home: Home,
     near_null_space: RwLock<Option<Arc<NearNullSpace>>>,
+    /// The same in the memory of the GPU that the matrix is on, once it was asked for.
+    device_near_null_space: Mutex<Option<Arc<DeviceNearNullSpace>>>,
+    /// Whether its values were looked at; those of a computed one are not before set-up needs it.
+    checked: AtomicBool,
+    /// Copies in the formats of products with vectors, by GPU and type of vectors.
+    operators: Mutex<Vec<(Gpu, Arc<dyn Any + Send + Sync>)>>,
 }
 
 impl Matrix {
@@ -180,22 +208,74 @@ impl Matrix {
         let (size, block, nnz) =
             ((structure.rows, structure.cols), structure.block, structure.columns.as_slice().len());
         let home = Home::Host { structure: Arc::new(structure), values: RwLock::new(values) };
-        Ok(Matrix { size, block, nnz, home, near_null_space: RwLock::new(None) })
+        Ok(Matrix::at(home, size, block, nnz, true))
+    }
+
+    fn at(home: Home, size: (usize, usize), block: Block, nnz: usize, checked: bool) -> Matrix {
+        let (near_null_space, checked, operators) =
+            (RwLock::new(None), AtomicBool::new(checked), Mutex::new(Vec::new()));
+        let device_near_null_space = Mutex::new(None);
+        Matrix { size, block, nnz, home, near_null_space, device_near_null_space, checked, operators }
+    }
+
+    /// A matrix that the library computed. What set-up asks of values is looked at when it needs them.
+    pub(crate) fn computed<T: Scalar>(a: Csr<T>) -> Result<Matrix>
+    where
+        Values: From<Vec<T>>,
+    {
+        let Csr { rows, cols, block, offsets, columns, values } = a;
+        let nnz = columns.len();
+        let offsets = sparse::OffsetStorage::I64(Arc::new(offsets));
+        let structure = Arc::new(Structure { rows, cols, block, offsets, columns: Arc::new(columns), base: 0 });
+        let home = Home::Host { structure, values: RwLock::new(Values::from(values)) };
+        Ok(Matrix::at(home, (rows, cols), block, nnz, false))
+    }
+
+    /// The same in device memory.
+    pub(crate) fn computed_on_device(gpu: &Gpu, matrix: DeviceMatrix) -> Matrix {
+        let (size, block, nnz) = with_device!(&matrix, a => ((a.rows, a.cols), a.block, a.nnz()));
+        Matrix::at(Home::Device(There::new(gpu, matrix, false, 0)), size, block, nnz, false)
+    }
+
+    /// Checks the values of a computed matrix, once.
+    pub(crate) fn check_for_set_up(&self, context: &Context) -> Result<()> {
+        if self.checked.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match &self.home {
+            Home::Host { structure, values } => {
+                let values = lock(values.read()).clone();
+                context.run(self.entries(), || values.check(structure))?;
+            }
+            Home::Device(there) => there.check(&lock(there.matrix.read()).clone(), false, false)?,
+        }
+        self.checked.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The matrix as an operator on vectors of a GPU, in the format that suits it. It is kept for the next product, unless the values are the
+    /// caller's, who may change them.
+    pub(crate) fn operator_on<T: Scalar>(&self, gpu: &Gpu) -> Result<Arc<DeviceOperator<T>>> {
+        if matches!(&self.home, Home::Device(there) if there.lent.load(Ordering::Relaxed)) {
+            return Ok(Arc::new(gpu.given(self)?));
+        }
+        let mut operators = lock(self.operators.lock());
+        let kept = operators.iter().filter(|(on, _)| on.is_same(gpu));
+        if let Some(kept) = kept.filter_map(|(_, kept)| Arc::clone(kept).downcast::<DeviceOperator<T>>().ok()).next() {
+            return Ok(kept);
+        }
+        let operator: Arc<DeviceOperator<T>> = Arc::new(gpu.given(self)?);
+        operators.push((gpu.clone(), Arc::clone(&operator) as _));
+        Ok(operator)
     }
 
     /// As [`Matrix::new`], for a matrix in the memory of a GPU, whose offsets are right. `lent` tells that its values are in the caller's memory,
     /// and indices in sentences are counted from `base`.
     pub(crate) fn on_device(gpu: &Gpu, matrix: DeviceMatrix, sorted: bool, lent: bool, base: i32) -> Result<Matrix> {
-        let there = There {
-            gpu: gpu.clone(),
-            matrix: RwLock::new(matrix.clone()),
-            lent: AtomicBool::new(lent),
-            base,
-            copy: Mutex::new(None),
-        };
+        let there = There::new(gpu, matrix.clone(), lent, base);
         there.check(&matrix, true, sorted)?;
         let (size, block, nnz) = with_device!(&matrix, a => ((a.rows, a.cols), a.block, a.nnz()));
-        Ok(Matrix { size, block, nnz, home: Home::Device(there), near_null_space: RwLock::new(None) })
+        Ok(Matrix::at(Home::Device(there), size, block, nnz, true))
     }
 
     /// A matrix of arrays made in Rust.
@@ -274,6 +354,7 @@ impl Matrix {
             Home::Host { structure, values: own } => {
                 values.check(structure)?;
                 *lock(own.write()) = values;
+                self.replaced();
                 Ok(())
             }
             Home::Device(there) => match &values {
@@ -308,7 +389,14 @@ impl Matrix {
         *lock(there.matrix.write()) = new;
         there.lent.store(lent, Ordering::Relaxed);
         *lock(there.copy.lock()) = None;
+        self.replaced();
         Ok(())
+    }
+
+    /// After a change of values, which were checked.
+    fn replaced(&self) {
+        lock(self.operators.lock()).clear();
+        self.checked.store(true, Ordering::Relaxed);
     }
 
     fn check_format(&self, precision: Precision, len: usize) -> Result<()> {
@@ -369,6 +457,7 @@ impl Matrix {
         self.check_nodes(dofs_per_node)?;
         let space = NearNullSpace::from_vectors(self.rows(), dofs_per_node, count, vectors)?;
         *lock(self.near_null_space.write()) = Some(Arc::new(space));
+        *lock(self.device_near_null_space.lock()) = None;
         Ok(())
     }
 
@@ -378,6 +467,7 @@ impl Matrix {
         self.check_nodes(dimension)?;
         let space = NearNullSpace::rigid_body_modes(self.rows(), dimension, coordinates)?;
         *lock(self.near_null_space.write()) = Some(Arc::new(space));
+        *lock(self.device_near_null_space.lock()) = None;
         Ok(())
     }
 
@@ -405,6 +495,24 @@ impl Matrix {
     /// The near-null space that was given, if any.
     pub(crate) fn near_null_space(&self) -> Option<Arc<NearNullSpace>> {
         lock(self.near_null_space.read()).clone()
+    }
+
+    /// `space`, which is the near-null space of this matrix or was, in the memory of a GPU. The present one is copied there once for a matrix that
+    /// is there.
+    pub(crate) fn device_near_null_space(
+        &self,
+        gpu: &Gpu,
+        space: &Arc<NearNullSpace>,
+    ) -> Result<Arc<DeviceNearNullSpace>> {
+        let present = lock(self.near_null_space.read()).as_ref().is_some_and(|present| Arc::ptr_eq(present, space));
+        if !present || !self.is_on(gpu) {
+            return Ok(Arc::new(DeviceNearNullSpace::upload(gpu, space)?));
+        }
+        let mut copy = lock(self.device_near_null_space.lock());
+        if let Some(copy) = &*copy {
+            return Ok(Arc::clone(copy));
+        }
+        Ok(Arc::clone(copy.insert(Arc::new(DeviceNearNullSpace::upload(gpu, space)?))))
     }
 
     /// The matrix on the host in the format `T`; shared with the caller's arrays when that is their format.

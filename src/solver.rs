@@ -132,6 +132,9 @@ impl Solver {
             (_, Some(matrix)) => matrix.rows(),
             (None, None) => return fail!(NotSetUp, "neither a matrix nor an operator callback was given"),
         };
+        if let Some(matrix) = matrix {
+            matrix.check_for_set_up(&self.context)?;
+        }
         let wants_amg = self.preconditioner.is_none() && self.config.text("solver.preconditioner") == "amg";
         let mut amg = match (wants_amg, matrix) {
             (true, Some(matrix)) => Some(Amg::setup(&self.context, matrix, &self.config)?),

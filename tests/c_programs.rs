@@ -20,6 +20,7 @@
 //! | contexts are independent, a matrix is shared | `stress.c`, `stress.rs` under ThreadSanitizer |
 //! | the same on GPUs; streams, and limits of device memory | `gpu.c`, `src/capi/device.rs` |
 //! | arrays of a matrix in device memory | `src/capi/device_matrix_tests.rs` |
+//! | products, transposes and their arrays, wherever the context works | `operations.c`, `src/capi/operations.rs` |
 //! | objects are destroyed in any order | `lifetime.c` |
 //! | user pointers last; callbacks may fail | `callbacks.c` |
 //! | the header is generated, compiles alone; exports are a list; SONAME | `header.rs`, `exports.rs` |
@@ -77,6 +78,11 @@ fn stress() {
 #[test]
 fn gpu() {
     run("gpu");
+}
+
+#[test]
+fn operations() {
+    run("operations");
 }
 
 #[test]

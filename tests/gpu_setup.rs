@@ -32,7 +32,12 @@ const PROBLEMS: &[(&str, &[&str])] = &[
 ];
 
 /// Components that are computed on the device.
-const COMPONENTS: &[Options] = &[&[("amg.coarsening.type", "pmis"), ("amg.smoother.type", "l1_jacobi")]];
+const COMPONENTS: &[Options] = &[
+    &[("amg.coarsening.type", "pmis"), ("amg.smoother.type", "l1_jacobi")],
+    &[("amg.coarsening.type", "mis2"), ("amg.smoother.type", "chebyshev")],
+    &[("amg.coarsening.type", "pairwise"), ("amg.smoother.type", "jacobi")],
+    &[("amg.coarsening.type", "mis2"), ("amg.interpolation.type", "tentative"), ("amg.strength.type", "absolute")],
+];
 
 fn config(options: &[(&str, &str)]) -> Config {
     let mut config = Config::new();

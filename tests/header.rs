@@ -10,7 +10,8 @@ use terrace::error::{Class, STATUSES};
 use terrace::report::{FACTS, Scope};
 
 /// The files of the C ABI in the order in which a program meets their types.
-const SOURCES: &[&str] = &["types", "library", "context", "device", "matrix", "config", "amg", "solver", "report"];
+const SOURCES: &[&str] =
+    &["types", "library", "context", "device", "matrix", "operations", "config", "amg", "solver", "report"];
 
 const RULES: &str = "\
 terrace.h: the C interface of Terrace, algebraic multigrid. Generated from src/capi; do not edit.

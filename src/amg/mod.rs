@@ -113,6 +113,7 @@ impl Amg {
     /// Builds the hierarchy of a square matrix.
     pub fn setup(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Amg> {
         config.check_device(context.device())?;
+        matrix.check_for_set_up(context)?;
         let near_null_space = matrix.near_null_space();
         let builder = Builder { context, config, matrix, near_null_space: near_null_space.clone(), plan: None };
         let built = build(&builder, None)?;

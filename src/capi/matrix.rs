@@ -19,6 +19,13 @@ pub struct terrace_matrix {
     borrow: bool,
 }
 
+impl terrace_matrix {
+    /// A matrix whose arrays are the library's.
+    pub(super) fn own(matrix: Matrix) -> terrace_matrix {
+        terrace_matrix { matrix: Arc::new(matrix), borrow: false }
+    }
+}
+
 /// Makes a matrix from compressed sparse rows.
 ///
 /// - `context`: not NULL; its threads check and copy the arrays. The matrix does not belong to it.

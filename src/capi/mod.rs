@@ -20,6 +20,7 @@ mod device_arrays;
 mod device_matrix_tests;
 mod library;
 mod matrix;
+mod operations;
 mod report;
 mod solver;
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub use context::*;
 pub use device::*;
 pub use library::*;
 pub use matrix::*;
+pub use operations::*;
 pub use report::*;
 pub use solver::*;
 pub use types::*;

@@ -27,7 +27,7 @@ impl<S: Number> Csr<S> {
     pub fn new<X: Number, Y: Number>(gpu: &Gpu, matrix: DeviceCsr<S>) -> Result<Csr<S>> {
         assert_eq!(matrix.block, Block::SCALAR);
         let lanes = lanes(matrix.nnz(), matrix.rows);
-        let kernel = gpu.runtime().kernel(&format!("csr_{}", names::<S, X, Y>()))?;
+        let kernel = gpu.kernel(&format!("csr_{}", names::<S, X, Y>()))?;
         Ok(Csr { gpu: gpu.clone(), kernel, lanes, matrix })
     }
 }

@@ -33,7 +33,7 @@ impl Indices {
             Indices::I32(from) => (format!("{kernel}_i32"), from.view()),
             Indices::I64(from) => (format!("{kernel}_i64"), from.view()),
         };
-        let kernel = gpu.runtime().kernel(&name)?;
+        let kernel = gpu.kernel(&name)?;
         gpu.launch(kernel, threads, &[&(self.len() as i64), &base, &from, &to.view(), &flag.view()])?;
         Ok(gpu.fetch(&flag)?[0] == 0)
     }
@@ -95,7 +95,7 @@ impl Gpu {
     /// ascend. Waits for the device.
     pub(crate) fn check_rows<T: Scalar>(&self, a: &DeviceCsr<T>, structure: bool, sorted: bool) -> Result<bool> {
         let flag = self.zeroed::<i32>(1)?;
-        let kernel = self.runtime().kernel(&format!("check_rows_{}", T::PRECISION.name()))?;
+        let kernel = self.kernel(&format!("check_rows_{}", T::PRECISION.name()))?;
         let square = a.rows == a.cols && a.block.rows == a.block.cols;
         let width = if square { a.block.rows } else { a.block.len() } as i32;
         let (rows, cols, square) = (a.rows as i64, a.cols as i64, i32::from(square));
@@ -112,7 +112,7 @@ impl Gpu {
     /// The narrowest format that holds every value exactly. Waits for the device.
     pub(crate) fn narrowest_exact<T: Scalar>(&self, a: &DeviceCsr<T>) -> Result<Precision> {
         let flags = self.zeroed::<i32>(3)?;
-        let kernel = self.runtime().kernel(&format!("check_exact_{}", T::PRECISION.name()))?;
+        let kernel = self.kernel(&format!("check_exact_{}", T::PRECISION.name()))?;
         let n = a.values.len();
         self.launch(kernel, n.div_ceil(4), &[&(n as i64), &a.values.view(), &flags.view()])?;
         let candidates = [Precision::F16, Precision::BF16, Precision::F32];

@@ -17,6 +17,7 @@ mod device;
 #[cfg_attr(not(all(terrace_cuda, terrace_hip)), allow(dead_code))]
 mod driver;
 mod format;
+mod give;
 mod given;
 mod graphs;
 #[cfg(terrace_hip)]
@@ -26,6 +27,7 @@ mod memory;
 mod multicolour;
 mod place;
 mod product;
+mod profile;
 mod rounded;
 #[cfg_attr(not(terrace_sim), allow(dead_code))]
 mod runtime;
@@ -48,6 +50,7 @@ pub(crate) use staging::Staging;
 use crate::context::{DeviceKind, lock};
 use crate::error::{Error, Result, fail};
 use budget::Budget;
+use profile::Profile;
 use runtime::{Argument, Arguments, Kernel, MAX_ARGUMENTS, Memory, Runtime};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -71,6 +74,7 @@ struct Inner {
     lent_stream: AtomicBool,
     /// How often the host has waited for the device.
     waits: AtomicUsize,
+    profile: Profile,
 }
 
 impl Drop for Inner {
@@ -100,8 +104,8 @@ impl Gpu {
         let vectors = vector::Kernels::new(&*runtime)?;
         let parts = runtime.allocate(vector::ROOM * size_of::<f64>())?;
         let (budget, error, lent_stream) = (Budget::default(), Mutex::new(None), AtomicBool::new(false));
-        let waits = AtomicUsize::new(0);
-        Ok(Gpu { inner: Arc::new(Inner { runtime, vectors, parts, budget, error, lent_stream, waits }) })
+        let (waits, profile) = (AtomicUsize::new(0), Profile::default());
+        Ok(Gpu { inner: Arc::new(Inner { runtime, vectors, parts, budget, error, lent_stream, waits, profile }) })
     }
 
     /// Device memory that the context holds; a few bytes of its own do not count.
@@ -164,6 +168,21 @@ impl Gpu {
         self.launch_blocks(kernel, blocks, arguments)
     }
 
+    /// A kernel by its name.
+    fn kernel(&self, name: &str) -> Result<Kernel> {
+        self.inner.profile.find(name, || self.runtime().kernel(name))
+    }
+
+    /// From here on each launch waits for its end, and its time is added to those of its kernel.
+    pub fn start_profile(&self) {
+        self.inner.profile.start();
+    }
+
+    /// Ends that; tells for each kernel its name, how often it ran, and the seconds, the most first.
+    pub fn end_profile(&self) -> Vec<(String, usize, f64)> {
+        self.inner.profile.end()
+    }
+
     fn launch_blocks(&self, kernel: Kernel, blocks: usize, arguments: &[&dyn Argument]) -> Result<()> {
         let mut all = Arguments {
             pointers: [std::ptr::null_mut(); MAX_ARGUMENTS],
@@ -174,7 +193,8 @@ impl Gpu {
             (all.pointers[i], all.sizes[i]) = argument.parts();
         }
         // SAFETY: callers mirror the declarations in `kernels/`, which `sim` compares in every launch; arrays are freed on the same stream.
-        unsafe { self.runtime().launch(kernel, blocks, &mut all) }
+        let mut run = || unsafe { self.runtime().launch(kernel, blocks, &mut all) };
+        self.inner.profile.time(self.runtime(), kernel, &mut run)
     }
 
     /// Whether an array of the caller's is in the memory of this device; that of another one is refused.

@@ -67,7 +67,7 @@ impl<S: Number> Multicolour<S> {
         let names = [S::PRECISION, <V::Wide as Number>::PRECISION].map(Precision::name).join("_");
         Ok(Multicolour {
             gpu: gpu.clone(),
-            kernel: gpu.runtime().kernel(&format!("{kind}_{names}"))?,
+            kernel: gpu.kernel(&format!("{kind}_{names}"))?,
             starts: colouring.starts.clone(),
             lanes: entries.div_ceil(ENTRIES * a.rows.max(1)).next_power_of_two().min(32),
             width,

@@ -39,6 +39,17 @@ impl Gpu {
     }
 }
 
+impl Gpu {
+    /// A dense matrix of `n` rows and columns, row by row, as an operator.
+    pub(crate) fn dense_operator<S: Number, V: Number>(
+        &self,
+        n: usize,
+        values: Buffer<S>,
+    ) -> Result<Box<dyn Operator<Gpu, V>>> {
+        Ok(Box::new(Placed(Dense::of::<V>(self, n, values)?)))
+    }
+}
+
 impl Place for Gpu {
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Buffer<S>> {
         self.upload(&values)
@@ -69,7 +80,7 @@ impl Place for Gpu {
     }
 
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Gpu, V>>> {
-        Ok(Box::new(Placed(Dense::new::<V>(self, n, &values)?)))
+        self.dense_operator(n, self.upload(&values)?)
     }
 
     fn colours<S: Number, V: Number>(&self, matrix: Coloured<S>) -> Result<Box<dyn Colours<Gpu, V>>> {

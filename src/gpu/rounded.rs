@@ -19,7 +19,7 @@ pub(super) struct Rounded<S> {
 
 impl<S: Number> Rounded<S> {
     pub fn new(gpu: &Gpu, matrix: DeviceCsr<S>) -> Result<Rounded<S>> {
-        Ok(Rounded { gpu: gpu.clone(), kernel: gpu.runtime().kernel("rounded_sums")?, matrix })
+        Ok(Rounded { gpu: gpu.clone(), kernel: gpu.kernel("rounded_sums")?, matrix })
     }
 }
 

@@ -45,7 +45,7 @@ impl<S: Number, O: Offset> Slices<S, O> {
             Form::Shared(_) => "shared_slices".to_string(),
             Form::Blocks(_) => format!("block_slices{}", if matches!(a.block.cols, 3 | 6) { a.block.cols } else { 0 }),
         };
-        let kernel = gpu.runtime().kernel(&format!("{name}_{}", names::<S, X, Y>()))?;
+        let kernel = gpu.kernel(&format!("{name}_{}", names::<S, X, Y>()))?;
         let (bases, offsets, values) = layout.fill(gpu, a)?;
         let (rows, cols, block) = (a.rows, a.cols, a.block);
         Ok(Slices { gpu: gpu.clone(), kernel, rows, cols, block, bases, offsets, values, layout })

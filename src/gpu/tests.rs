@@ -1,7 +1,7 @@
 //! Every kernel against the host, on simulated GPUs with warps of 32 and 64 lanes in both orders, and on `cuda:0` where TERRACE_TEST_CUDA is
 //! set.
 
-use super::layout::{Form, Layout};
+use super::layout::{Cut, Form, Layout};
 use super::product::Placed;
 use super::setup::DeviceCsr;
 use super::slices::Slices;
@@ -306,7 +306,8 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
     let rows_there = DeviceCsr::upload(gpu, &a).unwrap();
     for sorted in [false, true] {
         let sums = <Y::Wide as Number>::PRECISION;
-        let layout = |form, bits| Layout::with_form(gpu, &rows_there, form, sums, bits, sorted).unwrap();
+        let cut = |form, bits| Cut::with_form::<S>(form, sums, bits, sorted);
+        let layout = |form, bits| Layout::new(gpu, &rows_there, cut(form, bits)).unwrap();
         let wide = |form| Box::new(Placed(Slices::<S, u16>::new::<X, Y>(gpu, &rows_there, layout(form, 16)).unwrap()));
         if a.block == Block::SCALAR {
             let narrow = layout(Form::Rows, 8);
@@ -375,7 +376,8 @@ fn fused<V: Scalar, S: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[
         vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
     let a = DeviceCsr::upload(gpu, &matrix.view()).unwrap();
     for form in forms {
-        let layout = Layout::with_form(gpu, &a, *form, <V as Number>::Wide::PRECISION, 16, true).unwrap();
+        let cut = Cut::with_form::<S>(*form, <V as Number>::Wide::PRECISION, 16, true);
+        let layout = Layout::new(gpu, &a, cut).unwrap();
         formats.push(Box::new(Placed(Slices::<S, u16>::new::<V, V>(gpu, &a, layout).unwrap())));
     }
     for there in formats {
@@ -565,7 +567,7 @@ fn what_a_gpu_leaves_undefined_is_an_error_in_the_simulation() {
     use crate::error::Status;
     let gpu = Gpu::open(DeviceKind::Sim, 32).unwrap();
     let x = gpu.zeroed::<f64>(10).unwrap();
-    let fill = gpu.runtime().kernel("fill_f64").unwrap();
+    let fill = gpu.kernel("fill_f64").unwrap();
     // One element more than the array has.
     let error = gpu.launch(fill, 11, &[&11_i64, &1.0_f64, &x.view()]).unwrap_err();
     assert_eq!(error.status, Status::Internal);
@@ -575,10 +577,10 @@ fn what_a_gpu_leaves_undefined_is_an_error_in_the_simulation() {
     );
     let error = gpu.launch(fill, 10, &[&10_i32, &1.0_f64, &x.view()]).unwrap_err();
     assert!(error.message.contains("sizes"), "{error}");
-    assert_eq!(gpu.runtime().kernel("fill_f8").err().map(|e| e.status), Some(Status::Unsupported));
+    assert_eq!(gpu.kernel("fill_f8").err().map(|e| e.status), Some(Status::Unsupported));
 
     let fault = |name: &str, arguments: &[&dyn super::Argument]| {
-        let kernel = gpu.runtime().kernel(name).unwrap();
+        let kernel = gpu.kernel(name).unwrap();
         gpu.launch(kernel, 1, arguments)
     };
     let error = fault("fault_barrier", &[&x.view()]).unwrap_err();

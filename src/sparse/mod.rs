@@ -339,7 +339,7 @@ pub enum OffsetStorage {
 }
 
 impl OffsetStorage {
-    fn view(&self) -> Offsets<'_> {
+    pub(crate) fn view(&self) -> Offsets<'_> {
         match self {
             OffsetStorage::I32(o) => Offsets::I32(o.as_slice()),
             OffsetStorage::I64(o) => Offsets::I64(o.as_slice()),

@@ -27,6 +27,10 @@ pub struct Arguments {
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
 
+    /// Also the time of each kernel in a set-up, and in an update
+    #[arg(long)]
+    kernels: bool,
+
     /// Option of the solver, beside those that are compared
     #[arg(short, long, value_name = "KEY=VALUE")]
     option: Vec<String>,
@@ -67,6 +71,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
                 config.set_str(key, value)?;
             }
             lines.push(measure(&context, &matrix, &config, arguments.repeat, problem, name)?);
+            if arguments.kernels {
+                kernels(&context, &matrix, &config)?;
+            }
         }
     }
     let line = json!({
@@ -156,4 +163,24 @@ fn phases(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Ve
     context.set_log(LogLevel::Debug, None);
     done?;
     Ok(solver.report().setup.seconds)
+}
+
+/// Prints what the kernels of a set-up and of an update take, each launch on its own.
+fn kernels(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<()> {
+    let gpu = context.gpu().expect("the context is on a GPU");
+    let mut solver = Solver::new(context, config);
+    gpu.start_profile();
+    solver.setup(Some(matrix))?;
+    let setup = gpu.end_profile();
+    solver.update()?;
+    gpu.start_profile();
+    solver.update()?;
+    for (phase, times) in [("set-up", setup), ("update", gpu.end_profile())] {
+        let total: f64 = times.iter().map(|(_, _, seconds)| seconds).sum();
+        emit(&format!("kernels of {phase}: {}\n", seconds(total)))?;
+        for (name, count, time) in times {
+            emit(&format!("  {name:<40} {count:>5} {:>12} {:>5.1}%\n", seconds(time), 100.0 * time / total))?;
+        }
+    }
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! Coarse unknowns in device memory.
 
+use super::DeviceAggregates;
 use crate::error::Result;
 use crate::gpu::{Buffer, Gpu, Slice};
 
@@ -12,8 +13,8 @@ pub(crate) enum DeviceCoarse {
     Splitting(Splitting),
     /// Classical AMG with aggressive coarsening: the splitting of the first pass, and the one that the second pass left of it.
     TwoPass(Splitting, Splitting),
-    /// Aggregation: number of the aggregate of each node, -1 for none, and how many aggregates there are.
-    Aggregates(Buffer<i32>, usize),
+    /// Aggregation.
+    Aggregates(DeviceAggregates),
 }
 
 impl DeviceCoarse {
@@ -21,7 +22,7 @@ impl DeviceCoarse {
     pub fn count(&self) -> usize {
         match self {
             DeviceCoarse::Splitting(coarse) | DeviceCoarse::TwoPass(_, coarse) => coarse.count,
-            DeviceCoarse::Aggregates(_, count) => *count,
+            DeviceCoarse::Aggregates(aggregates) => aggregates.count,
         }
     }
 
@@ -31,7 +32,7 @@ impl DeviceCoarse {
         match self {
             DeviceCoarse::Splitting(coarse) => numbers(&coarse.number),
             DeviceCoarse::TwoPass(first, coarse) => numbers(&first.number) + numbers(&coarse.number),
-            DeviceCoarse::Aggregates(of, _) => numbers(of),
+            DeviceCoarse::Aggregates(aggregates) => numbers(&aggregates.of),
         }
     }
 }
@@ -54,7 +55,7 @@ impl Splitting {
         }
         let pieces = n.div_ceil(PIECE);
         let sums = gpu.room::<i64>(pieces + 1)?;
-        let kernel = |name: &str| gpu.runtime().kernel(name);
+        let kernel = |name: &str| gpu.kernel(name);
         gpu.launch_blocks(kernel("coarse_pieces")?, pieces, &[&(n as i64), &coarse.view(), &sums.view()])?;
         gpu.launch_blocks(kernel("scan_sums")?, 1, &[&(pieces as i64), &sums.view()])?;
         let arguments: [&dyn crate::gpu::Argument; 4] = [&(n as i64), &coarse.view(), &sums.view(), &number.view()];

@@ -20,7 +20,7 @@ pub(crate) fn inverse<T: Scalar, S: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Resu
     }
     let blocks = (rows * rows).div_ceil(BLOCK * ELEMENTS);
     let n = rows as i64;
-    let kernel = |name: &str| gpu.runtime().kernel(name);
+    let kernel = |name: &str| gpu.kernel(name);
     // Whether the sweep failed, the largest entry, and which steps found a pivot.
     let status = gpu.zeroed::<u64>(2 + rows)?;
     let dense = gpu.zeroed::<f64>(rows * rows)?;
@@ -78,7 +78,7 @@ fn eliminate<S: Number>(
     [spare, other]: [Buffer<f64>; 2],
     status: &Buffer<u64>,
 ) -> Result<Buffer<S>> {
-    let kernel = |name: &str| gpu.runtime().kernel(name);
+    let kernel = |name: &str| gpu.kernel(name);
     let n = rows as i64;
     let (a, inverse) = ([dense, spare], [gpu.zeroed::<f64>(rows * rows)?, other]);
     gpu.launch(kernel("dense_identity")?, rows, &[&n, &inverse[0].view()])?;

@@ -61,11 +61,11 @@ fn run<T: Scalar, U: Scalar>(
             40..128 => 8,
             _ => 32,
         };
-        let kernel = gpu.runtime().kernel(&format!("diagonal_rows_{name}_{lanes}"))?;
+        let kernel = gpu.kernel(&format!("diagonal_rows_{name}_{lanes}"))?;
         let arguments: [&dyn Argument; 9] = [&rows, &inverted, &l1, &scale, &offsets, &columns, &values, &format, &out];
         return gpu.launch(kernel, a.rows * lanes, &arguments);
     }
-    let kernel = gpu.runtime().kernel(&format!("diagonal_blocks_{name}"))?;
+    let kernel = gpu.kernel(&format!("diagonal_blocks_{name}"))?;
     let (bound, n, width) = (rounding_bound::<T>(n), n as i32, width as i32);
     let arguments: [&dyn Argument; 12] =
         [&rows, &n, &width, &inverted, &l1, &bound, &scale, &offsets, &columns, &values, &format, &out];
@@ -76,7 +76,7 @@ fn run<T: Scalar, U: Scalar>(
 pub(crate) fn stored<T: Scalar, S: Number>(gpu: &Gpu, exact: &Slice<T>, factor: f64) -> Result<Buffer<S>> {
     let out = gpu.room::<S>(exact.len())?;
     let (n, blocks) = (exact.len() as i64, exact.len().div_ceil(BLOCK).min(WAVE));
-    let kernel = |name: &str| gpu.runtime().kernel(&format!("{name}_{}", T::PRECISION.name()));
+    let kernel = |name: &str| gpu.kernel(&format!("{name}_{}", T::PRECISION.name()));
     if n == 0 {
         return Ok(out);
     }

@@ -118,7 +118,7 @@ impl<'a, T: Scalar> Search<'a, T> {
     }
 
     fn kernel(&self, name: &str) -> Result<Kernel> {
-        self.gpu.runtime().kernel(&format!("{name}_{}", T::PRECISION.name()))
+        self.gpu.kernel(&format!("{name}_{}", T::PRECISION.name()))
     }
 
     fn recurrence(&self) -> View {
@@ -128,7 +128,7 @@ impl<'a, T: Scalar> Search<'a, T> {
     /// The largest row sum of D^-1 A.
     fn bound(&self) -> Result<()> {
         let (a, width) = (self.a, self.width as i32);
-        let kernel = self.gpu.runtime().kernel(&format!("eigen_bound_{}_{}", T::PRECISION.name(), self.lanes))?;
+        let kernel = self.gpu.kernel(&format!("eigen_bound_{}_{}", T::PRECISION.name(), self.lanes))?;
         let (rows, n) = (a.rows as i64, a.block.rows as i32);
         let (offsets, values) = (a.offsets.view(), a.values.view());
         let bound = self.state.piece(0, 1).view();
@@ -156,7 +156,7 @@ impl<'a, T: Scalar> Search<'a, T> {
     fn product(&self, step: usize, power: bool) -> Result<()> {
         let a = self.a;
         let name = if a.block == Block::SCALAR { "eigen_product" } else { "eigen_product_blocks" };
-        let kernel = self.gpu.runtime().kernel(&format!("{name}_{}_{}", T::PRECISION.name(), self.lanes))?;
+        let kernel = self.gpu.kernel(&format!("{name}_{}_{}", T::PRECISION.name(), self.lanes))?;
         let (rows, n) = (a.rows as i64, a.block.rows as i32);
         let (step, steps) = (step as i64, self.steps as i64);
         let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
@@ -206,7 +206,7 @@ impl<'a, T: Scalar> Search<'a, T> {
         let before = if power { self.norms.view() } else { self.products.view() };
         let arguments: [&dyn Argument; 5] =
             [&(step as i64), &(self.steps as i64), &i32::from(power), &before, &self.recurrence()];
-        self.gpu.launch_blocks(self.gpu.runtime().kernel("eigen_last")?, 1, &arguments)
+        self.gpu.launch_blocks(self.gpu.kernel("eigen_last")?, 1, &arguments)
     }
 
     fn found(&self, power: bool) -> Result<Found> {

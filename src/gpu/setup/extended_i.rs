@@ -92,7 +92,7 @@ impl<'a, T: Scalar> Level<'a, T> {
         let (values, reach) = (gpu.room(a.nnz())?, gpu.room(a.rows)?);
         let level = Level { gpu, a, coarse, kinds, columns, values, reach, table: table(a.rows, a.nnz()) };
         let lanes = lanes(a.nnz(), a.rows);
-        let kernel = gpu.runtime().kernel(&format!("extended_i_couplings_{}_{lanes}", T::PRECISION.name()))?;
+        let kernel = gpu.kernel(&format!("extended_i_couplings_{}_{lanes}", T::PRECISION.name()))?;
         let arguments: [&dyn Argument; 11] = [
             &(a.rows as i64),
             &a.offsets.view(),
@@ -134,7 +134,7 @@ impl<'a, T: Scalar> Level<'a, T> {
         let launch = |name: &str, blocks: usize, first: &[&dyn Argument], last: &[View]| {
             let arrays = level.iter().chain(&to).chain(last).map(|view| view as &dyn Argument);
             let arguments: Vec<&dyn Argument> = first.iter().copied().chain(how).chain(arrays).collect();
-            gpu.launch_blocks(gpu.runtime().kernel(name)?, blocks, &arguments)
+            gpu.launch_blocks(gpu.kernel(name)?, blocks, &arguments)
         };
         let left = gpu.zeroed::<i32>(3)?;
         // The first pass lists what the second one does, and that what is left then.

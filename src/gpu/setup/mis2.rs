@@ -27,7 +27,7 @@ pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceA
     let n = s.rows;
     let lanes = lanes(s);
     let threads = (n * lanes).min(MOST_BLOCKS * BLOCK);
-    let kernel = |name: &str| gpu.runtime().kernel(name);
+    let kernel = |name: &str| gpu.kernel(name);
     let (size, offsets, columns) = (n as i64, s.offsets.view(), s.columns.view());
     let (key, near) = (gpu.room::<u64>(n)?, gpu.room::<u64>(n)?);
     // What is left before each round and after the last one; then roots, whether something found no aggregate, and what has no couplings.

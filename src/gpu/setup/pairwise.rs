@@ -38,7 +38,7 @@ pub(crate) fn aggregate<T: Scalar>(
         let next = weights.handshake(gpu, seed, true)?;
         let n = aggregates.of.len();
         let arguments: [&dyn Argument; 3] = [&(n as i64), &next.of.view(), &aggregates.of.view()];
-        gpu.launch(gpu.runtime().kernel("pair_compose")?, n, &arguments)?;
+        gpu.launch(gpu.kernel("pair_compose")?, n, &arguments)?;
         aggregates.count = next.count;
         pass = Some(next);
         reached *= 2;
@@ -56,7 +56,7 @@ impl Weights {
     fn new<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, s: &DeviceGraph) -> Result<Weights> {
         let n = a.rows;
         let (diagonal, halves) = (gpu.room::<f64>(n)?, gpu.room::<f64>(s.columns.len())?);
-        let kernel = gpu.runtime().kernel(&format!("pair_halves_{}", T::PRECISION.name()))?;
+        let kernel = gpu.kernel(&format!("pair_halves_{}", T::PRECISION.name()))?;
         let (rows, size) = (n as i64, a.block.len() as i32);
         let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
         let arguments: [&dyn Argument; 9] = [
@@ -83,7 +83,7 @@ impl Weights {
         let diagonal = gpu.room::<f64>(aggregates.count)?;
         let arguments: [&dyn Argument; 5] =
             [&(aggregates.count as i64), &starts.view(), &members.view(), &self.diagonal.view(), &diagonal.view()];
-        gpu.launch(gpu.runtime().kernel("pair_diagonals")?, aggregates.count, &arguments)?;
+        gpu.launch(gpu.kernel("pair_diagonals")?, aggregates.count, &arguments)?;
         let q = Tentative::<f64>::of_ones(gpu, aggregates)?.into_matrix(gpu, aggregates)?;
         let wide = multiply(gpu, &self.couplings, &q)?;
         let couplings = multiply(gpu, &transpose(gpu, &q)?, &wide)?;
@@ -94,7 +94,7 @@ impl Weights {
     /// many rounds.
     fn handshake(&self, gpu: &Gpu, seed: u64, keep: bool) -> Result<DeviceAggregates> {
         let n = self.couplings.rows;
-        let kernel = |name: &str| gpu.runtime().kernel(name);
+        let kernel = |name: &str| gpu.kernel(name);
         let (size, seed) = (n as i64, seed as i64);
         let (offsets, columns) = (self.couplings.offsets.view(), self.couplings.columns.view());
         let (weights, diagonal) = (self.couplings.values.view(), self.diagonal.view());
@@ -170,7 +170,7 @@ fn turn(gpu: &Gpu, s: &DeviceGraph, values: Buffer<f64>) -> Result<DeviceCsr<f64
 /// A + B, for rows in ascending order of columns. Waits for the device.
 fn add(gpu: &Gpu, a: &DeviceCsr<f64>, b: &DeviceCsr<f64>) -> Result<DeviceCsr<f64>> {
     let n = a.rows;
-    let kernel = gpu.runtime().kernel("pair_add")?;
+    let kernel = gpu.kernel("pair_add")?;
     let run = |counts: View, offsets: View, columns: View, values: View| {
         let [a_offsets, b_offsets] = [a, b].map(|m| m.offsets.view());
         let [a_columns, b_columns] = [a, b].map(|m| m.columns.view());

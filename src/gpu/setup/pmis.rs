@@ -27,7 +27,7 @@ pub(crate) fn split(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<Buffer<u8>>
 fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<u8>> {
     let n = s.rows;
     let rows = n as i64;
-    let kernel = |name: &str| gpu.runtime().kernel(name);
+    let kernel = |name: &str| gpu.kernel(name);
     let (state, weights) = (gpu.room::<u8>(n)?, gpu.room::<u64>(n)?);
     let entries = s.columns.len();
     let dependents = gpu.zeroed::<i32>(n)?;

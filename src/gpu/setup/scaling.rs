@@ -63,7 +63,7 @@ fn roots<T: Scalar>(
     let n = of.len();
     let seen = gpu.zeroed::<u64>(2)?;
     let arguments: [&dyn Argument; 4] = [&(n as i64), &i32::from(allowed), &of.view(), &seen.view()];
-    gpu.launch(gpu.runtime().kernel("scaling_roots")?, n, &arguments)?;
+    gpu.launch(gpu.kernel("scaling_roots")?, n, &arguments)?;
     let (kernel, lanes) = over_values(gpu, a, "largest_scaled")?;
     let (rows, br, bc) = shape(a);
     let arguments: [&dyn Argument; 8] =
@@ -77,7 +77,7 @@ fn roots<T: Scalar>(
 pub(crate) fn reciprocals(gpu: &Gpu, s: &Slice<f64>) -> Result<Buffer<f64>> {
     let inverse = gpu.room::<f64>(s.len())?;
     let arguments: [&dyn Argument; 3] = [&(s.len() as i64), &s.view(), &inverse.view()];
-    gpu.launch(gpu.runtime().kernel("scaling_reciprocals")?, s.len(), &arguments)?;
+    gpu.launch(gpu.kernel("scaling_reciprocals")?, s.len(), &arguments)?;
     Ok(inverse)
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn store<T: Scalar, S: Number>(
         return Ok(with_values(a, stored));
     }
     let lost = gpu.zeroed::<i64>(2)?;
-    let kernel = |name: &str| gpu.runtime().kernel(&format!("{name}_{}", T::PRECISION.name()));
+    let kernel = |name: &str| gpu.kernel(&format!("{name}_{}", T::PRECISION.name()));
     let (n, format) = (a.entries() as i64, tag::<S>());
     match rounding {
         Rounding::Nearest => {
@@ -171,7 +171,7 @@ fn with_values<T, S>(a: &DeviceCsr<T>, values: Buffer<S>) -> DeviceCsr<S> {
 /// A kernel that goes over the values of rows, and its lanes for a row.
 fn over_values<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, name: &str) -> Result<(crate::gpu::runtime::Kernel, usize)> {
     let lanes = if a.entries() / a.rows.max(1) < 24 { 8 } else { 32 };
-    Ok((gpu.runtime().kernel(&format!("{name}_{}_{lanes}", T::PRECISION.name()))?, lanes))
+    Ok((gpu.kernel(&format!("{name}_{}_{lanes}", T::PRECISION.name()))?, lanes))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Smoothed prolongators: [`crate::host::smoothed`] on the device.
 
 use super::tentative::Tentative;
-use super::{DeviceAggregates, DeviceCsr, DeviceGraph, diagonal, eigenvalue};
+use super::{DeviceAggregates, DeviceCsr, DeviceGraph, DevicePattern, diagonal, eigenvalue};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
@@ -75,7 +75,7 @@ impl<'a, T: Scalar> Step<'a, T> {
         let a = self.matrix();
         let block = Block { rows: a.block.rows, cols: p0.block.cols };
         let (rows, cap) = (a.rows as i64, cap(a));
-        let kernel = |name: &str| gpu.runtime().kernel(name);
+        let kernel = |name: &str| gpu.kernel(name);
         let (offsets, columns, of) = (a.offsets.view(), a.columns.view(), aggregates.of.view());
         let counts = gpu.room::<i32>(a.rows)?;
         // How many rows are long, and which.
@@ -142,9 +142,9 @@ impl<'a, T: Scalar> Step<'a, T> {
         gpu: &Gpu,
         aggregates: &DeviceAggregates,
         p0: &Tentative<T>,
-        p: &DeviceCsr<T>,
+        p: &DevicePattern,
     ) -> Result<Buffer<T>> {
-        let values = gpu.room::<T>(p.entries())?;
+        let values = gpu.room::<T>(p.nnz() * p.block.len())?;
         self.fill(gpu, aggregates, p0, (&p.offsets, &p.columns), (false, true), &values)?;
         Ok(values)
     }
@@ -160,7 +160,7 @@ impl<'a, T: Scalar> Step<'a, T> {
         values: &Slice<T>,
     ) -> Result<()> {
         let a = self.matrix();
-        let kernel = |name: String| gpu.runtime().kernel(&name);
+        let kernel = |name: String| gpu.kernel(&name);
         let name = T::PRECISION.name();
         let (rows, offsets, columns, from) = (a.rows as i64, a.offsets.view(), a.columns.view(), a.values.view());
         let entries = p0.entries.as_ref().map_or(View::NONE, |entries| entries.view());
@@ -252,7 +252,7 @@ fn filter<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, s: &DeviceGraph) -> Result<Dev
     let entries = s.columns.len() + a.rows;
     let (offsets, columns, values) = (gpu.room::<i64>(a.rows + 1)?, gpu.room::<i32>(entries)?, gpu.room::<T>(entries)?);
     let lanes = if a.nnz() / a.rows.max(1) < 24 { 8 } else { 32 };
-    let kernel = gpu.runtime().kernel(&format!("filter_rows_{}_{lanes}", T::PRECISION.name()))?;
+    let kernel = gpu.kernel(&format!("filter_rows_{}_{lanes}", T::PRECISION.name()))?;
     let (from_offsets, from_columns, from_values) = (a.offsets.view(), a.columns.view(), a.values.view());
     let arguments: [&dyn Argument; 9] = [
         &(a.rows as i64),
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(step_there.largest().value, step.largest().value, "{name}");
         let p = step_there.smooth(gpu, &aggregates, &p0).unwrap();
         assert_eq!(p.fetch(gpu).unwrap(), expected, "{name}");
-        let renewed = step_there.renew(gpu, &aggregates, &p0, &p).unwrap();
+        let renewed = step_there.renew(gpu, &aggregates, &p0, &p.pattern()).unwrap();
         assert_eq!(gpu.fetch(&renewed).unwrap(), expected.values, "{name} renewed");
     }
 

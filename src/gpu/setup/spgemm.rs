@@ -1,26 +1,64 @@
-//! Products of sparse matrices on the device, with the bits of [`crate::host::spgemm`]: the columns of each row of C are counted, and then computed, in tables in shared
-//! memory (`kernels/spgemm.cu`). Rows that no table holds, and blocks, are done in global memory (`kernels/spgemm_long.cu`).
+//! Products of sparse matrices on the device, with the bits of [`crate::host::spgemm`]: the columns of each row of C are counted, and then computed. Rows with few
+//! terms are sorted in registers (`kernels/spgemm_sort.cu`), longer ones use tables in shared memory (`kernels/spgemm.cu`), and those that no table holds, and
+//! blocks, global memory (`kernels/spgemm_long.cu`).
 
 use super::DeviceCsr;
-use super::bins::{BINS, Bins, Limits};
+use super::bins::{BINS, Bins, Limits, Needs};
 use crate::error::Result;
-use crate::gpu::runtime::{Argument, BLOCK, View};
+use crate::gpu::runtime::{Argument, View};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::scalar::Number;
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// Tables that count: lanes of the team and slots, and the most terms of a row, which all fit. The last one takes rows of any length, and tells when one
-/// did not fit.
-const COUNTING: [(usize, usize); BINS - 1] = [(4, 32), (8, 64), (16, 128), (32, 256), (32, 1024), (256, 8192)];
-const COUNTING_LIMITS: Limits = [32, 64, 128, 256, 1024, 8192];
+/// How the rows of a bin are done.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// So many terms are sorted by a team of so many lanes.
+    Sort { lanes: usize, terms: usize },
+    /// A team of so many lanes has a table of so many slots.
+    Table { lanes: usize, slots: usize },
+}
 
-/// Tables with values, and the most columns of a row: so many that few collide.
-const TABLES: [(usize, usize); BINS - 1] = [(4, 32), (8, 64), (16, 128), (32, 256), (32, 384), (256, 3072)];
-const LIMITS: Limits = [24, 48, 96, 192, 320, 2560];
+impl Kind {
+    fn lanes(self) -> usize {
+        match self {
+            Kind::Sort { lanes, .. } | Kind::Table { lanes, .. } => lanes,
+        }
+    }
 
-/// The most terms of a row that surely fit.
-const BOUND_LIMITS: Limits = [32, 64, 128, 256, 384, 3072];
+    /// As in the names of kernels.
+    fn name(self) -> String {
+        match self {
+            Kind::Sort { terms, .. } => format!("sort_{terms}"),
+            Kind::Table { lanes, slots } => format!("{lanes}_{slots}"),
+        }
+    }
+}
+
+const fn sort(lanes: usize, terms: usize) -> Kind {
+    Kind::Sort { lanes, terms }
+}
+
+const fn table(lanes: usize, slots: usize) -> Kind {
+    Kind::Table { lanes, slots }
+}
+
+/// Bins that count, by terms, which all fit. The last table takes rows of any length, and tells when one did not fit.
+const COUNTING: [Kind; BINS - 1] =
+    [sort(4, 32), sort(8, 64), sort(16, 128), sort(32, 256), sort(32, 512), table(32, 1024), table(256, 8192)];
+const COUNTING_LIMITS: Limits = [32, 64, 128, 256, 512, 1024, 8192];
+const COUNTING_SORTS: usize = 5;
+
+/// Bins that compute: the first ones by terms, tables by columns, so many that few collide.
+const COMPUTING: [Kind; BINS - 1] =
+    [sort(4, 32), sort(8, 64), sort(16, 128), sort(32, 256), table(32, 256), table(32, 384), table(256, 3072)];
+const SORTS: usize = 4;
+const SORT_LIMITS: [i32; SORTS] = [32, 64, 128, 256];
+const TABLE_LIMITS: [i32; BINS - 1 - SORTS] = [192, 320, 2560];
+
+/// The most terms of a row that surely fit a table.
+const BOUND_LIMITS: [i32; BINS - 1 - SORTS] = [256, 384, 3072];
 
 /// Blocks of threads for rows that no table holds, each with a bit for every column.
 const LONG_BLOCKS: usize = 64;
@@ -101,10 +139,15 @@ impl<'a, T: Number> Product<'a, T> {
     /// The product, columns ascending in each row, with ones for zeros on the diagonal if these are to be filled; and its pattern.
     pub fn sorted(&self, fill: bool) -> Result<(DeviceCsr<T>, Pattern)> {
         let gpu = self.gpu;
-        let counts = self.counts()?;
+        let bounds = self.bounds()?;
+        let counts = self.counts(&bounds)?;
         let offsets = gpu.offsets_alone(&counts)?;
-        let (bins, nnz) = Bins::new(gpu, &counts, LIMITS, Some(&offsets))?;
-        drop(counts);
+        let (limits, most) = self.limits();
+        let tables = TABLE_LIMITS.map(|limit| most + limit);
+        let limits = std::array::from_fn(|b| if b < SORTS { limits[b] } else { tables[b - SORTS] });
+        let needs = Needs { bounds: &bounds, most, counts: Some(&counts), limits, alike: self.sorts() };
+        let (bins, nnz) = Bins::new(gpu, &needs, Some(&offsets))?;
+        drop((bounds, counts));
         let (columns, values) = (gpu.room::<i32>(nnz)?, gpu.room::<T>(nnz * self.block.len())?);
         let mode = if self.is_scalar() { "sorted" } else { "pattern" };
         let to = To { begins: &offsets, ends: None, columns: &columns, values: &values, fill };
@@ -115,7 +158,7 @@ impl<'a, T: Number> Product<'a, T> {
             let [a, b, c, d, e] = &self.factors;
             let (n, offsets, columns, bits) = (long as i64, offsets.view(), columns.view(), bits.view());
             let arguments = [&n as &dyn Argument, &rows, a, b, c, d, e, &offsets, &columns, &words, &bits];
-            gpu.launch_blocks(gpu.runtime().kernel("spgemm_long_pattern")?, blocks, &arguments)?;
+            gpu.launch_blocks(gpu.kernel("spgemm_long_pattern")?, blocks, &arguments)?;
         }
         self.long_values(&bins, &to)?;
         let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
@@ -135,21 +178,36 @@ impl<'a, T: Number> Product<'a, T> {
         Ok(values)
     }
 
-    /// For each row how many terms it has, or how many columns it can have where that is less.
+    /// For each row how many terms it has.
     pub fn bounds(&self) -> Result<Buffer<i32>> {
         let rows = self.a.rows;
         let bounds = self.gpu.room::<i32>(rows)?;
         let lanes = power_of_two(self.a.nnz().div_ceil(rows.max(1)) / 2, 32);
-        let longest = i32::try_from(self.b.cols).unwrap_or(i32::MAX);
         let [a, b, c, d, _] = &self.factors;
-        let arguments = [&(rows as i64) as &dyn Argument, &(lanes as i32), a, b, c, d, &longest, &bounds.view()];
-        self.gpu.launch(self.gpu.runtime().kernel("spgemm_bounds")?, rows * lanes, &arguments)?;
+        let arguments = [&(rows as i64) as &dyn Argument, &(lanes as i32), a, b, c, d, &bounds.view()];
+        self.gpu.launch(self.gpu.kernel("spgemm_bounds")?, rows * lanes, &arguments)?;
         Ok(bounds)
     }
 
-    /// The tables for rows that may be as long as these bounds, and the sum of these; none where a bound exceeds all tables.
+    /// How many of the bins that sort can be used: a column and the number of a term must fit 32 bits. Blocks are not sorted.
+    fn sorts(&self) -> usize {
+        let fits = |terms: &&i32| (self.b.cols as u64) < (1_u64 << 32) / **terms as u64;
+        if self.is_scalar() { SORT_LIMITS.iter().take_while(fits).count() } else { 0 }
+    }
+
+    /// The limits of these bins, of which those that cannot be used stay empty, and the largest.
+    fn limits(&self) -> ([i32; SORTS], i32) {
+        let most = self.sorts().checked_sub(1).map_or(0, |last| SORT_LIMITS[last]);
+        (SORT_LIMITS.map(|limit| limit.min(most)), most)
+    }
+
+    /// The bins of rows that may be as long as these bounds, and the sum of these; none where a bound exceeds all tables.
     pub fn bins_of_bounds(&self, bounds: &Slice<i32>, offsets: &Slice<i64>) -> Result<Option<(Bins, usize)>> {
-        let (bins, total) = Bins::new(self.gpu, bounds, BOUND_LIMITS, Some(offsets))?;
+        let (limits, most) = self.limits();
+        let tables = BOUND_LIMITS.map(|limit| limit.max(most));
+        let limits = std::array::from_fn(|b| if b < SORTS { limits[b] } else { tables[b - SORTS] });
+        let needs = Needs { bounds, most, counts: None, limits, alike: self.sorts() };
+        let (bins, total) = Bins::new(self.gpu, &needs, Some(offsets))?;
         Ok((bins.rows(BINS - 1..BINS).0 == 0).then_some((bins, total)))
     }
 
@@ -163,28 +221,27 @@ impl<'a, T: Number> Product<'a, T> {
         Ok(Intermediate { cols: self.b.cols, ends, columns, values })
     }
 
-    /// How many columns each row of the product has.
-    fn counts(&self) -> Result<Buffer<i32>> {
+    /// How many columns each row of the product has, which has at most so many terms.
+    fn counts(&self, bounds: &Slice<i32>) -> Result<Buffer<i32>> {
         let gpu = self.gpu;
-        let bounds = self.bounds()?;
-        let (bins, _) = Bins::new(gpu, &bounds, COUNTING_LIMITS, None)?;
-        drop(bounds);
+        let needs = Needs { bounds, most: i32::MAX, counts: None, limits: COUNTING_LIMITS, alike: COUNTING_SORTS };
+        let (bins, _) = Bins::new(gpu, &needs, None)?;
         let counts = gpu.room::<i32>(self.a.rows)?;
         let (unsure, _) = bins.rows(BINS - 1..BINS);
         let long_rows = gpu.zeroed::<i32>(1 + unsure)?;
         let [a, b, c, d, e] = &self.factors;
-        for (bin, (team, slots)) in COUNTING.into_iter().enumerate() {
+        for (bin, kind) in COUNTING.into_iter().enumerate() {
             let last = if bin + 1 == COUNTING.len() { BINS } else { bin + 1 };
             let (n, rows) = bins.rows(bin..last);
-            let lanes = power_of_two(self.b.length, team) as i32;
-            let kernel = gpu.runtime().kernel(&format!("spgemm_symbolic_{team}_{slots}"))?;
+            let lanes = power_of_two(self.b.length, kind.lanes()) as i32;
+            let kernel = gpu.kernel(&format!("spgemm_symbolic_{}", kind.name()))?;
             let (count, to, long) = (n as i64, counts.view(), long_rows.view());
-            gpu.launch(kernel, n * team, &[&count, &lanes, &rows, a, b, c, d, e, &to, &long])?;
+            gpu.launch(kernel, n * kind.lanes(), &[&count, &lanes, &rows, a, b, c, d, e, &to, &long])?;
         }
         if unsure > 0 {
             let (words, blocks, bits) = self.bits(unsure)?;
             let (long, bits, to) = (long_rows.view(), bits.view(), counts.view());
-            let kernel = gpu.runtime().kernel("spgemm_long_symbolic")?;
+            let kernel = gpu.kernel("spgemm_long_symbolic")?;
             gpu.launch_blocks(kernel, blocks, &[&long, a, b, c, d, e, &words, &bits, &to])?;
         }
         Ok(counts)
@@ -196,17 +253,21 @@ impl<'a, T: Number> Product<'a, T> {
         Ok((words as i64, blocks, self.gpu.zeroed(words * blocks)?))
     }
 
-    /// Launches the kernels of a mode on the rows that have tables.
+    /// Launches the kernels of a mode on the rows of all bins but the last.
     fn tables(&self, mode: &str, bins: &Bins, to: &To<'_, T>) -> Result<()> {
         let precision = if mode == "pattern" { "f32" } else { T::PRECISION.name() };
         let (left, right) = (self.a.values.view(), self.b.values.view());
         let [a, b, c, d, e] = &self.factors;
         let (begins, ends) = (to.begins.view(), to.ends.map_or(View::NONE, Slice::view));
         let (columns, values, fill) = (to.columns.view(), to.values.view(), i32::from(to.fill));
-        for (bin, (team, slots)) in TABLES.into_iter().enumerate() {
+        for (bin, kind) in COMPUTING.into_iter().enumerate() {
             let (n, rows) = bins.rows(bin..bin + 1);
-            let lanes = power_of_two(self.b.length, team) as i32;
-            let kernel = self.gpu.runtime().kernel(&format!("spgemm_{mode}_{team}_{slots}_{precision}"))?;
+            // Of rows of blocks only those that have no terms are not in tables.
+            if n == 0 || (mode == "pattern" && bin < SORTS) {
+                continue;
+            }
+            let lanes = power_of_two(self.b.length, kind.lanes()) as i32;
+            let kernel = self.gpu.kernel(&format!("spgemm_{mode}_{}_{precision}", kind.name()))?;
             let count = n as i64;
             let arguments = [
                 &count as &dyn Argument,
@@ -225,7 +286,7 @@ impl<'a, T: Number> Product<'a, T> {
                 &values,
                 &fill,
             ];
-            self.gpu.launch(kernel, n * team, &arguments)?;
+            self.gpu.launch(kernel, n * kind.lanes(), &arguments)?;
         }
         Ok(())
     }
@@ -241,7 +302,7 @@ impl<'a, T: Number> Product<'a, T> {
         let [a, b, c, d, e] = &self.factors;
         let (begins, columns, values, fill) =
             (to.begins.view(), to.columns.view(), to.values.view(), i32::from(to.fill));
-        let kernel = self.gpu.runtime().kernel(&format!("spgemm_long_values_{}", T::PRECISION.name()))?;
+        let kernel = self.gpu.kernel(&format!("spgemm_long_values_{}", T::PRECISION.name()))?;
         let count = n as i64;
         let arguments = [
             &count as &dyn Argument,

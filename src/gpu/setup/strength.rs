@@ -70,7 +70,7 @@ fn launch<T: Scalar>(
     arrays: &[View],
 ) -> Result<()> {
     let lanes = lanes(a.nnz(), a.rows);
-    let kernel = gpu.runtime().kernel(&format!("strength_{name}_{}_{lanes}", T::PRECISION.name()))?;
+    let kernel = gpu.kernel(&format!("strength_{name}_{}_{lanes}", T::PRECISION.name()))?;
     let (count, matrix) = (rows as i64, [a.offsets.view(), a.columns.view(), a.values.view()]);
     let mut arguments: Vec<&dyn Argument> = vec![&count];
     arguments.extend(numbers);
@@ -86,7 +86,7 @@ fn graph<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, mark: impl FnOnce(View, View) -
     drop(counts);
     let columns = gpu.room::<i32>(total)?;
     let lanes = lanes(a.nnz(), a.rows);
-    let kernel = gpu.runtime().kernel(&format!("strength_columns_{lanes}"))?;
+    let kernel = gpu.kernel(&format!("strength_columns_{lanes}"))?;
     let views = [a.offsets.view(), a.columns.view(), strong.view(), offsets.view(), columns.view()];
     let [from, matrix_columns, strong, starts, to] = &views;
     gpu.launch(kernel, a.rows * lanes, &[&(a.rows as i64), from, matrix_columns, strong, starts, to])?;

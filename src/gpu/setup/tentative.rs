@@ -25,6 +25,14 @@ impl DeviceNearNullSpace {
         Ok(DeviceNearNullSpace { dofs_per_node: space.dofs_per_node, count: space.count, vectors })
     }
 
+    /// The constant in each component of a node, as [`NearNullSpace::constants`].
+    pub fn constants(gpu: &Gpu, rows: usize, dofs_per_node: usize) -> Result<DeviceNearNullSpace> {
+        let vectors = gpu.room(rows * dofs_per_node)?;
+        let arguments: [&dyn Argument; 3] = [&(rows as i64), &(dofs_per_node as i32), &vectors.view()];
+        gpu.launch(gpu.kernel("constants")?, rows * dofs_per_node, &arguments)?;
+        Ok(DeviceNearNullSpace { dofs_per_node, count: dofs_per_node, vectors })
+    }
+
     /// A copy on the host.
     pub fn fetch(&self, gpu: &Gpu) -> Result<NearNullSpace> {
         let vectors = gpu.fetch(&self.vectors)?;
@@ -54,7 +62,7 @@ pub(crate) fn prolongator<T: Scalar>(
 ) -> Result<(Tentative<T>, DeviceNearNullSpace)> {
     let (nodes, count) = (aggregates.of.len(), aggregates.count);
     let (dofs, k) = (space.dofs_per_node, space.count);
-    let kernel = |name: &str| gpu.runtime().kernel(name);
+    let kernel = |name: &str| gpu.kernel(name);
     let (starts, members) = members(gpu, aggregates)?;
     let entries = entries(gpu, aggregates)?;
     let values = gpu.room::<T>(aggregates.members * dofs * k)?;
@@ -114,14 +122,14 @@ pub(super) fn entries(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<Option
     }
     let belongs = gpu.room::<i32>(nodes)?;
     let arguments: [&dyn Argument; 3] = [&(nodes as i64), &aggregates.of.view(), &belongs.view()];
-    gpu.launch(gpu.runtime().kernel("members_belong")?, nodes, &arguments)?;
+    gpu.launch(gpu.kernel("members_belong")?, nodes, &arguments)?;
     Ok(Some(gpu.offsets_alone(&belongs)?))
 }
 
 /// Where the members of each aggregate begin, and the members, ascending in each.
 pub(super) fn members(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<(Buffer<i64>, Buffer<i32>)> {
     let (nodes, count) = (aggregates.of.len(), aggregates.count);
-    let kernel = |name: &str| gpu.runtime().kernel(name);
+    let kernel = |name: &str| gpu.kernel(name);
     let (n, of) = (nodes as i64, aggregates.of.view());
     let (place, sizes) = (gpu.room::<i32>(nodes)?, gpu.zeroed::<i32>(count)?);
     gpu.launch(kernel("members_count")?, nodes, &[&n, &of, &place.view(), &sizes.view()])?;
@@ -146,6 +154,11 @@ fn lanes(k: usize) -> usize {
 }
 
 impl<T: Scalar> Tentative<T> {
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.values.owned_bytes() + self.entries.as_ref().map_or(0, Buffer::owned_bytes)
+    }
+
     /// The prolongator as a matrix.
     pub fn into_matrix(self, gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<DeviceCsr<T>> {
         let nodes = aggregates.of.len();
@@ -154,13 +167,13 @@ impl<T: Scalar> Tentative<T> {
             None => {
                 let offsets = gpu.room::<i64>(nodes + 1)?;
                 let n = nodes as i64 + 1;
-                gpu.launch(gpu.runtime().kernel("tentative_counting")?, nodes + 1, &[&n, &offsets.view()])?;
+                gpu.launch(gpu.kernel("tentative_counting")?, nodes + 1, &[&n, &offsets.view()])?;
                 offsets
             }
         };
         let columns = gpu.room::<i32>(aggregates.members)?;
         let arguments: [&dyn Argument; 4] = [&(nodes as i64), &aggregates.of.view(), &offsets.view(), &columns.view()];
-        gpu.launch(gpu.runtime().kernel("tentative_columns")?, nodes, &arguments)?;
+        gpu.launch(gpu.kernel("tentative_columns")?, nodes, &arguments)?;
         Ok(DeviceCsr {
             rows: nodes,
             cols: aggregates.count,

@@ -1,7 +1,7 @@
 //! Transposition: entries are counted by column, scattered, and each row of the transpose is sorted, as `kernels/transpose.cu` says. Nothing is read
 //! back, because the transpose has as many entries as the matrix.
 
-use super::{DeviceCsr, DeviceGraph};
+use super::{DeviceCsr, DeviceGraph, DevicePattern};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::vector::ELEMENTS;
@@ -51,7 +51,7 @@ impl Recipe {
     /// The values of the transpose of a matrix with these values.
     pub fn renew<T: Number>(&self, gpu: &Gpu, values: &Slice<T>) -> Result<Buffer<T>> {
         let to = gpu.room::<T>(values.len())?;
-        let kernel = gpu.runtime().kernel(&format!("transpose_values_{}", T::PRECISION.name()))?;
+        let kernel = gpu.kernel(&format!("transpose_values_{}", T::PRECISION.name()))?;
         let ((sources, narrow), Block { rows, cols }) = (self.sources.view(), self.block);
         let (n, rows, cols) = (values.len() as i64, rows as i32, cols as i32);
         let threads = values.len().div_ceil(ELEMENTS * BLOCK) * BLOCK;
@@ -93,6 +93,13 @@ pub(crate) fn pattern(gpu: &Gpu, graph: &DeviceGraph) -> Result<DeviceGraph> {
     Ok(DeviceGraph { rows, offsets, columns })
 }
 
+/// The transpose of the pattern of a square matrix, columns ascending in each row.
+pub(crate) fn of_pattern(gpu: &Gpu, a: &DevicePattern) -> Result<DeviceGraph> {
+    let pattern = Pattern { rows: a.rows, cols: a.cols, offsets: &a.offsets, columns: &a.columns };
+    let (offsets, columns) = pattern.transpose(gpu, None)?;
+    Ok(DeviceGraph { rows: a.cols, offsets, columns })
+}
+
 /// The transpose of a graph, and what brings values of its edges into that order.
 pub(crate) fn pattern_and_recipe(gpu: &Gpu, graph: &DeviceGraph) -> Result<(DeviceGraph, Recipe)> {
     let rows = graph.rows;
@@ -113,7 +120,7 @@ struct Pattern<'a> {
 impl Pattern<'_> {
     /// Offsets and columns of the transpose; positions in this pattern go to `sources`, where there are any.
     fn transpose(&self, gpu: &Gpu, sources: Option<&Sources>) -> Result<(Buffer<i64>, Buffer<i32>)> {
-        let kernel = |name: &str| gpu.runtime().kernel(name);
+        let kernel = |name: &str| gpu.kernel(name);
         let n = self.columns.len();
         let (from, from_columns) = (self.offsets.view(), self.columns.view());
         let (counts, ranks) = (gpu.zeroed::<i32>(self.cols)?, gpu.room::<i32>(n)?);

@@ -33,7 +33,7 @@ pub(super) fn gather<T: Scalar>(
 ) -> Result<DeviceCsr<T>> {
     let (offsets, total) = gpu.offsets(counts)?;
     let (to_columns, to_values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total)?);
-    let kernel = gpu.runtime().kernel(&format!("extended_i_gather_{}", T::PRECISION.name()))?;
+    let kernel = gpu.kernel(&format!("extended_i_gather_{}", T::PRECISION.name()))?;
     let (from, to) = ([columns.view(), values.view(), offsets.view()], [to_columns.view(), to_values.view()]);
     let arguments: [&dyn crate::gpu::Argument; 7] =
         [&(rows as i64), &(most as i32), &from[0], &from[1], &from[2], &to[0], &to[1]];

@@ -1,0 +1,424 @@
+//! Operations on matrices: products, transposes, products with vectors, and the arrays of what came out.
+
+use super::borrow::{slice, slice_mut};
+use super::boundary::{Out, call, out, required};
+use super::device_arrays;
+use super::types::{Index, index, precision, terrace_type};
+use super::{terrace_context, terrace_matrix, terrace_status};
+use crate::context::Context;
+use crate::error::{Result, fail};
+use crate::gpu::{Gpu, Indices, Slice};
+use crate::matrix::Matrix;
+use crate::scalar::{Precision, with_precision};
+use std::ffi::c_void;
+
+/// The product C = A B of two sparse matrices, columns ascending in each row.
+///
+/// - `context`: not NULL; its threads or its GPU compute the product, which is in the context's memory.
+/// - `left`, `right`: not NULL; `left` has as many columns as `right` has rows, and blocks of the same size. They may be the same matrix, and on the host or on
+///   a GPU; what is not in the context's memory is copied there.
+/// - `product`: host, written on success; destroy it with `terrace_matrix_destroy`. f64 unless both are f32; entries whose sum is zero are
+///   kept. It may be used like any other matrix: what set-up asks of its values is checked at set-up.
+///
+/// Sums are added in the order of the row of `left`, so that every device gives the same bits. Returns when the product is computed, or, with a
+/// stream of the caller's, when that is under way on the stream. Errors:
+/// `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
+/// for each context; the factors may be shared.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_matrix_multiply(
+    context: *mut terrace_context,
+    left: *const terrace_matrix,
+    right: *const terrace_matrix,
+    product: *mut *mut terrace_matrix,
+) -> terrace_status {
+    call!(context, |context| {
+        let (left, right) = (&required!(left).matrix, &required!(right).matrix);
+        let out = out!(product);
+        hand_out(left.multiply(&context.home.context, right)?, out)
+    })
+}
+
+/// The transpose of a matrix, columns ascending in each row.
+///
+/// - `context`: not NULL; its threads or its GPU compute the transpose, which is in the context's memory.
+/// - `matrix`: not NULL; on the host or on a GPU; copied where it is not in the context's memory.
+/// - `transpose`: host, written on success; destroy it with `terrace_matrix_destroy`. Blocks are transposed, too.
+///
+/// Returns as `terrace_matrix_multiply`. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for
+/// each context; the matrix may be shared.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_matrix_transpose(
+    context: *mut terrace_context,
+    matrix: *const terrace_matrix,
+    transpose: *mut *mut terrace_matrix,
+) -> terrace_status {
+    call!(context, |context| {
+        let matrix = &required!(matrix).matrix;
+        let out = out!(transpose);
+        hand_out(matrix.transpose(&context.home.context)?, out)
+    })
+}
+
+/// The product with a vector, y = alpha A x + beta y.
+///
+/// - `context`: not NULL; its threads or its GPU compute the product.
+/// - `matrix`: not NULL. The first product on a GPU brings it into the format that suits it there, which is kept with the matrix until its
+///   values change, unless the matrix borrows values in device memory, which may change at any time.
+/// - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; any, whatever the precision of the matrix.
+/// - `alpha`, `beta`: finite. With a `beta` of 0 `y` is not read.
+/// - `x`: an element for every scalar column. Host, or in the memory of the context's GPU. There it is read in the order of the caller's
+///   stream, see `terrace_context_set_stream`; without one, what was begun on the default stream comes first, and work on other streams must
+///   be done.
+/// - `y`: an element for every scalar row, where `x` is, not overlapping it; overwritten.
+///
+/// Returns when y is written, or, in device memory with a stream of the caller's, when that is under way on the stream. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
+/// `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; the matrix may be shared.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_matrix_apply(
+    context: *mut terrace_context,
+    matrix: *const terrace_matrix,
+    vector_type: terrace_type,
+    alpha: f64,
+    x: *const c_void,
+    beta: f64,
+    y: *mut c_void,
+) -> terrace_status {
+    call!(context, |context| {
+        let (context, matrix) = (&context.home.context, &required!(matrix).matrix);
+        for (name, value) in [("alpha", alpha), ("beta", beta)] {
+            if !value.is_finite() {
+                return fail!(InvalidArgument, "{name} is {value}; accepted: finite numbers");
+            }
+        }
+        let (rows, cols) = (matrix.rows(), matrix.cols());
+        with_precision!(precision("vector_type", vector_type)?, T => {
+            let apart = x.addr() + cols * size_of::<T>() <= y.addr() || y.addr() + rows * size_of::<T>() <= x.addr();
+            if !apart && rows > 0 && cols > 0 {
+                return fail!(InvalidArgument, "y overlaps x; they must be separate arrays");
+            }
+            if let Some(gpu) = both_there(context, (x, cols), (y, rows))? {
+                gpu.begin_call()?;
+                // SAFETY: arrays of these lengths on the GPU, as the documentation asks.
+                let (x, mut y) = unsafe { (Slice::<T>::lent(x.addr() as u64, cols), Slice::<T>::lent(y.addr() as u64, rows)) };
+                matrix.apply_on_device(gpu, alpha, &x, beta, &mut y)?;
+                return gpu.end_call();
+            }
+            // SAFETY: arrays of these lengths on the host, as the documentation asks, which do not overlap.
+            let (x, y) = unsafe { (slice::<T>(x, cols, "x")?, slice_mut::<T>(y, rows, "y")?) };
+            matrix.apply(context, alpha, x, beta, y)
+        })
+    })
+}
+
+/// Copies the arrays of a matrix into those of the caller, whose lengths `terrace_matrix_get_size` tells.
+///
+/// - `context`: not NULL.
+/// - `matrix`: not NULL.
+/// - `offset_type`, `row_offsets`: `TERRACE_I32` or `TERRACE_I64`; an element for every row of blocks and one more.
+/// - `column_type`, `columns`: `TERRACE_I32` or `TERRACE_I64`; an element for every block.
+/// - `value_type`, `values`: `TERRACE_F64` or `TERRACE_F32`, to which values are rounded; an element for every stored scalar, blocks row by row.
+/// - `base`: 0 or 1, from which offsets and columns count.
+///
+/// Each of the three arrays may be NULL when it is not wanted, and is on the host or in the memory of the context's GPU, where it is written in the order of the caller's
+/// stream, or else after the default stream. Returns when they are written, or, in device memory with a stream of the caller's, when that is under way.
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (more entries than offsets of 32
+/// bits can count), `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each
+/// context; the matrix may be shared.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_matrix_get_arrays(
+    context: *mut terrace_context,
+    matrix: *const terrace_matrix,
+    offset_type: terrace_type,
+    row_offsets: *mut c_void,
+    column_type: terrace_type,
+    columns: *mut c_void,
+    value_type: terrace_type,
+    values: *mut c_void,
+    base: i32,
+) -> terrace_status {
+    call!(context, |context| {
+        let (context, matrix) = (&context.home.context, &required!(matrix).matrix);
+        if base != 0 && base != 1 {
+            return fail!(InvalidArgument, "base is {base}; accepted: 0 or 1");
+        }
+        let (block, entries) = (matrix.block(), matrix.entries());
+        let (rows, nnz) = (matrix.rows() / block.rows, entries / block.len());
+        let offset_type = index("offset_type", offset_type)?;
+        if matches!(offset_type, Index::I32)
+            && nnz as i64 + i64::from(base) > i64::from(i32::MAX)
+            && !row_offsets.is_null()
+        {
+            return fail!(
+                SizeMismatch,
+                "offset_type is TERRACE_I32, which cannot count {nnz} entries; use TERRACE_I64"
+            );
+        }
+        let to = To { context, matrix, base };
+        // SAFETY: null or arrays of these lengths, as the documentation asks.
+        unsafe {
+            to.indices(row_offsets, (offset_type, rows + 1), "row_offsets", true)?;
+            to.indices(columns, (index("column_type", column_type)?, nnz), "columns", false)?;
+            match precision("value_type", value_type)? {
+                Precision::F32 => to.values::<f32>(values, entries),
+                _ => to.values::<f64>(values, entries),
+            }?;
+        }
+        match context.gpu() {
+            Some(gpu) => gpu.end_call(),
+            None => Ok(()),
+        }
+    })
+}
+
+fn hand_out(matrix: Matrix, out: Out<*mut terrace_matrix>) -> Result<()> {
+    // SAFETY: not null, and valid for a write as the documentation asks.
+    unsafe { out.set(Box::into_raw(Box::new(terrace_matrix::own(matrix)))) };
+    Ok(())
+}
+
+/// The context's GPU, when both vectors are in its memory; empty ones are anywhere.
+fn both_there<'a>(
+    context: &'a Context,
+    (x, cols): (*const c_void, usize),
+    (y, rows): (*mut c_void, usize),
+) -> Result<Option<&'a Gpu>> {
+    let x = device_arrays::home(context, x, "x")?.or(context.gpu().filter(|_| cols == 0));
+    let y = device_arrays::home(context, y, "y")?.or(context.gpu().filter(|_| rows == 0));
+    match (x, y) {
+        (Some(gpu), Some(_)) => Ok(Some(gpu)),
+        (None, None) => Ok(None),
+        (Some(_), None) if cols == 0 => Ok(None),
+        (None, Some(_)) if rows == 0 => Ok(None),
+        (x, _) => {
+            let (there, here) = if x.is_some() { ("x", "y") } else { ("y", "x") };
+            fail!(InvalidArgument, "{there} is in device memory and {here} is not; they must be in the same")
+        }
+    }
+}
+
+/// Arrays of a matrix on their way to the caller's.
+struct To<'a> {
+    context: &'a Context,
+    matrix: &'a Matrix,
+    base: i32,
+}
+
+impl To<'_> {
+    /// Row offsets, or columns.
+    ///
+    /// # Safety
+    /// `pointer` is null or leads to `len` elements of the type in either memory.
+    unsafe fn indices(
+        &self,
+        pointer: *mut c_void,
+        (kind, len): (Index, usize),
+        name: &str,
+        offsets: bool,
+    ) -> Result<()> {
+        if pointer.is_null() {
+            return Ok(());
+        }
+        let address = pointer.addr() as u64;
+        if let Some(gpu) = device_arrays::home(self.context, pointer, name)?
+            && self.matrix.is_on(gpu)
+        {
+            gpu.begin_call()?;
+            // SAFETY: by this function's contract.
+            let to = unsafe {
+                match kind {
+                    Index::I32 => Indices::I32(Slice::lent(address, len)),
+                    Index::I64 => Indices::I64(Slice::lent(address, len)),
+                }
+            };
+            return self.matrix.give_indices(gpu, offsets, self.base, &to);
+        }
+        let structure = self.matrix.structure()?;
+        let shift = i64::from(self.base) - i64::from(structure.base);
+        let at = |i: usize| {
+            let index =
+                if offsets { structure.offsets.view().raw(i) } else { i64::from(structure.columns.as_slice()[i]) };
+            index + shift
+        };
+        // SAFETY: by this function's contract.
+        unsafe {
+            match kind {
+                Index::I32 => self.put(pointer, len, name, |i| at(i) as i32),
+                Index::I64 => self.put(pointer, len, name, at),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`To::indices`].
+    unsafe fn values<T: crate::scalar::Scalar>(&self, pointer: *mut c_void, len: usize) -> Result<()> {
+        if pointer.is_null() {
+            return Ok(());
+        }
+        if let Some(gpu) = device_arrays::home(self.context, pointer, "values")?
+            && self.matrix.is_on(gpu)
+        {
+            gpu.begin_call()?;
+            // SAFETY: by this function's contract.
+            let mut to = unsafe { Slice::<T>::lent(pointer.addr() as u64, len) };
+            return self.matrix.give_values(gpu, &mut to);
+        }
+        let shared = self.matrix.shared::<T>()?;
+        let values = shared.values.as_slice();
+        // SAFETY: by this function's contract.
+        unsafe { self.put(pointer, len, "values", |i| values[i]) }
+    }
+
+    /// Element by element, from the host.
+    ///
+    /// # Safety
+    /// As for [`To::indices`].
+    unsafe fn put<T: Copy>(&self, pointer: *mut c_void, len: usize, name: &str, at: impl Fn(usize) -> T) -> Result<()> {
+        match device_arrays::home(self.context, pointer, name)? {
+            Some(gpu) => {
+                gpu.begin_call()?;
+                let mut copy = crate::error::try_capacity(len)?;
+                copy.extend((0..len).map(at));
+                // SAFETY: by this function's contract.
+                gpu.write(&copy, &mut unsafe { Slice::lent(pointer.addr() as u64, len) })
+            }
+            None => {
+                // SAFETY: by this function's contract.
+                let to = unsafe { slice_mut::<T>(pointer, len, name) }?;
+                to.iter_mut().enumerate().for_each(|(i, to)| *to = at(i));
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::super::*;
+    use super::*;
+    use crate::error::Status;
+    use std::ptr::{null, null_mut};
+
+    /// Sizes and arrays of a matrix as a program on the host gets them.
+    fn arrays(context: &TestContext, matrix: *const terrace_matrix, base: i32) -> (Vec<i32>, Vec<i64>, Vec<f64>) {
+        let (mut rows, mut nonzeros, mut block) = (0, 0, 0);
+        let size = abi!(terrace_matrix_get_size(context.0, matrix, &mut rows, null_mut(), &mut nonzeros, &mut block));
+        assert_eq!(size, 0);
+        let nnz = nonzeros as usize / (block * block) as usize;
+        let mut offsets = vec![0_i32; rows as usize / block as usize + 1];
+        let (mut columns, mut values) = (vec![0_i64; nnz], vec![0.0; nonzeros as usize]);
+        let (o, c, v) = (offsets.as_mut_ptr().cast(), columns.as_mut_ptr().cast(), values.as_mut_ptr().cast());
+        let (i32s, i64s, f64s) = (TERRACE_I32, TERRACE_I64, TERRACE_F64);
+        assert_eq!(abi!(terrace_matrix_get_arrays(context.0, matrix, i32s, o, i64s, c, f64s, v, base)), 0);
+        (offsets, columns, values)
+    }
+
+    fn devices() -> Vec<TestContext> {
+        let mut all = vec![TestContext::new()];
+        if cfg!(terrace_sim) {
+            all.push(TestContext::on(c"sim"));
+        }
+        all
+    }
+
+    #[test]
+    fn a_matrix_is_transposed_multiplied_and_read_back() {
+        for context in devices() {
+            // [1 0 2; 0 0 3] with columns that are not sorted.
+            let (offsets, columns, values) = ([1_i32, 3, 4], [3_i32, 1, 3], [2.0_f64, 1.0, 3.0]);
+            let (o, c, v) = (offsets.as_ptr().cast(), columns.as_ptr().cast(), values.as_ptr().cast());
+            let (i, f, mut a) = (TERRACE_I32, TERRACE_F64, null_mut());
+            assert_eq!(abi!(terrace_matrix_create_csr(context.0, 2, 3, i, o, i, c, f, v, 1, 0, &mut a)), 0);
+            assert_eq!(arrays(&context, a, 1), (vec![1, 3, 4], vec![3, 1, 3], vec![2.0, 1.0, 3.0]));
+            let (mut turned, mut product) = (null_mut(), null_mut());
+            assert_eq!(abi!(terrace_matrix_transpose(context.0, a, &mut turned)), 0);
+            assert_eq!(arrays(&context, turned, 0), (vec![0, 1, 1, 3], vec![0, 0, 1], vec![1.0, 2.0, 3.0]));
+            assert_eq!(abi!(terrace_matrix_multiply(context.0, a, turned, &mut product)), 0);
+            assert_eq!(arrays(&context, product, 0), (vec![0, 2, 4], vec![0, 1, 0, 1], vec![5.0, 6.0, 6.0, 9.0]));
+
+            let (x, mut y) = ([1.0_f64, 2.0], [1.0_f64, 1.0, 1.0]);
+            let (x, to): (*const c_void, *mut c_void) = (x.as_ptr().cast(), y.as_mut_ptr().cast());
+            assert_eq!(abi!(terrace_matrix_apply(context.0, turned, f, 2.0, x, -1.0, to)), 0);
+            assert_eq!(y, [1.0, -1.0, 15.0]);
+            let mut short = [f32::NAN; 2];
+            let (ones, to) = ([1.0_f32; 3], short.as_mut_ptr().cast());
+            assert_eq!(abi!(terrace_matrix_apply(context.0, a, TERRACE_F32, 1.0, ones.as_ptr().cast(), 0.0, to)), 0);
+            assert_eq!(short, [3.0, 3.0]);
+            for matrix in [a, turned, product] {
+                assert_eq!(abi!(terrace_matrix_destroy(matrix)), 0);
+            }
+        }
+    }
+
+    #[cfg(terrace_sim)]
+    #[test]
+    fn arrays_and_vectors_may_be_in_device_memory() {
+        let context = TestContext::on(c"sim:64");
+        let gpu = context.gpu();
+        let a = laplacian(&context, 100);
+        let mut square = null_mut();
+        assert_eq!(abi!(terrace_matrix_multiply(context.0, a, a, &mut square)), 0);
+        let (offsets, columns, values) = arrays(&context, square, 1);
+        // Once for a matrix that is there, once for one on the host.
+        let here = TestContext::new();
+        let mut other = null_mut();
+        assert_eq!(abi!(terrace_matrix_multiply(here.0, a, a, &mut other)), 0);
+        for matrix in [square, other] {
+            let (o, c) = (gpu.upload(&[0_i64; 101]).unwrap(), gpu.upload(&vec![0_i32; columns.len()]).unwrap());
+            let v = gpu.upload(&vec![0.0_f32; values.len()]).unwrap();
+            let (to, i64s, i32s) = ((pointer(&o), pointer(&c), pointer(&v)), TERRACE_I64, TERRACE_I32);
+            let status =
+                abi!(terrace_matrix_get_arrays(context.0, matrix, i64s, to.0, i32s, to.1, TERRACE_F32, to.2, 1));
+            assert_eq!(status, 0);
+            assert!(gpu.fetch(&o).unwrap().iter().zip(&offsets).all(|(a, b)| *a == i64::from(*b)));
+            assert!(gpu.fetch(&c).unwrap().iter().zip(&columns).all(|(a, b)| i64::from(*a) == *b));
+            assert!(gpu.fetch(&v).unwrap().iter().zip(&values).all(|(a, b)| f64::from(*a) == *b));
+            let (x, y) = (gpu.upload(&[1.0; 100]).unwrap(), gpu.upload(&[2.0; 100]).unwrap());
+            assert_eq!(
+                abi!(terrace_matrix_apply(context.0, matrix, TERRACE_F64, 1.0, pointer(&x), 0.5, pointer(&y))),
+                0
+            );
+            let y = gpu.fetch(&y).unwrap();
+            assert_eq!((y[0], y[1], y[50]), (3.0, 0.0, 1.0));
+            let (host, there) = ([1.0; 100], pointer(&x));
+            let mixed =
+                abi!(terrace_matrix_apply(context.0, matrix, TERRACE_F64, 1.0, host.as_ptr().cast(), 0.5, there));
+            assert_eq!(mixed, Status::InvalidArgument.code());
+            assert!(context.last_error().contains("y is in device memory and x is not"), "{}", context.last_error());
+            assert_eq!(abi!(terrace_matrix_destroy(matrix)), 0);
+        }
+        assert_eq!(abi!(terrace_matrix_destroy(a)), 0);
+    }
+
+    #[test]
+    fn bad_arguments_are_named() {
+        let context = TestContext::new();
+        let (a, b) = (laplacian(&context, 4), laplacian(&context, 5));
+        let mut made = null_mut();
+        let refused = |status, expected: Status, text: &str| {
+            assert_eq!(status, expected.code());
+            assert!(context.last_error().contains(text), "{} should contain {text}", context.last_error());
+        };
+        refused(abi!(terrace_matrix_multiply(context.0, a, null(), &mut made)), Status::NullArgument, "right is null");
+        refused(abi!(terrace_matrix_multiply(context.0, a, a, null_mut())), Status::NullArgument, "product is null");
+        let status = abi!(terrace_matrix_multiply(context.0, a, b, &mut made));
+        refused(status, Status::SizeMismatch, "the left matrix has 4 columns and the right one 5 rows");
+        let mut v = [1.0_f64; 8];
+        let p: *mut c_void = v.as_mut_ptr().cast();
+        let apply = |alpha, x, y| abi!(terrace_matrix_apply(context.0, a, TERRACE_F64, alpha, x, 0.0, y));
+        refused(apply(1.0, null(), p), Status::NullArgument, "x is null");
+        refused(apply(f64::NAN, p, p.wrapping_byte_add(32)), Status::InvalidArgument, "alpha is NaN");
+        refused(apply(1.0, p, p.wrapping_byte_add(24)), Status::InvalidArgument, "y overlaps x");
+        assert_eq!(apply(1.0, p, p.wrapping_byte_add(32)), 0);
+        let none = null_mut();
+        let get = |o_type, base| {
+            abi!(terrace_matrix_get_arrays(context.0, a, o_type, none, TERRACE_I32, none, TERRACE_F64, none, base))
+        };
+        refused(get(TERRACE_F64, 0), Status::InvalidArgument, "offset_type is TERRACE_F64");
+        refused(get(TERRACE_I32, 2), Status::InvalidArgument, "base is 2");
+        assert_eq!(get(TERRACE_I32, 0), 0);
+        for matrix in [a, b] {
+            assert_eq!(abi!(terrace_matrix_destroy(matrix)), 0);
+        }
+    }
+}
