@@ -27,3 +27,4 @@
 #include "eigenvalue.cu"
 #include "pairwise.cu"
 #include "dense_inverse.cu"
+#include "colouring.cu"

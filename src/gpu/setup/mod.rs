@@ -7,6 +7,7 @@
 mod awkward;
 mod bins;
 pub(crate) mod coarse;
+pub(crate) mod colouring;
 pub(crate) mod dense;
 pub(crate) mod diagonal;
 pub(crate) mod eigenvalue;

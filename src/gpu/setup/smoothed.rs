@@ -3,15 +3,15 @@
 use super::tentative::Tentative;
 use super::{DeviceAggregates, DeviceCsr, DeviceGraph, DevicePattern, diagonal, eigenvalue};
 use crate::error::Result;
-use crate::gpu::runtime::{Argument, View};
+use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::host::eigenvalue::{Estimate, Largest};
 use crate::scalar::Scalar;
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// Most entries of a row of A for each lane that works on it, as in `kernels/smoothed.cu`.
-const KEPT: usize = 6;
+/// Most entries of a row of A that 32 lanes work on; longer ones have a block of threads. As in `kernels/smoothed.cu`.
+const KEPT: usize = 192;
 
 /// Bytes that the bits of long rows may take.
 const BITS: usize = 64 << 20;
@@ -73,33 +73,37 @@ impl<'a, T: Scalar> Step<'a, T> {
     /// P. Waits for the device once.
     pub fn smooth(&self, gpu: &Gpu, aggregates: &DeviceAggregates, p0: &Tentative<T>) -> Result<DeviceCsr<T>> {
         let a = self.matrix();
-        let lanes = lanes(a);
-        let (rows, count) = (a.rows as i64, aggregates.count);
+        let block = Block { rows: a.block.rows, cols: p0.block.cols };
+        let (rows, cap) = (a.rows as i64, cap(a));
         let kernel = |name: &str| gpu.kernel(name);
         let (offsets, columns, of) = (a.offsets.view(), a.columns.view(), aggregates.of.view());
         let counts = gpu.room::<i32>(a.rows)?;
         // How many rows are long, and which.
-        let longs = gpu.zeroed::<i32>(1 + a.nnz() / (KEPT * lanes))?;
-        let words = count.div_ceil(32).max(1);
+        let longs = gpu.zeroed::<i32>(1 + a.nnz() / KEPT)?;
+        let words = aggregates.count.div_ceil(32).max(1);
         let blocks = (BITS / size_of::<u32>() / words).clamp(1, LONG_BLOCKS).min(longs.len() - 1);
         let bits = gpu.zeroed::<u32>(blocks * words)?;
-        let pattern = kernel(&format!("smoothed_pattern_{lanes}"))?;
-        // With counts, or with columns.
-        let find = |counts: View, offsets_to: View, columns_to: View, has_long: bool| {
-            let arguments: [&dyn Argument; 8] =
-                [&rows, &offsets, &columns, &of, &counts, &longs.view(), &offsets_to, &columns_to];
-            if columns_to.len == 0 || a.block != Block::SCALAR || p0.block != Block::SCALAR {
-                gpu.launch(pattern, a.rows * lanes, &arguments)?;
-            }
-            if !has_long || blocks == 0 {
+        // Rows that no thread does alone, and long ones: counts, or columns.
+        let wide = |counts: View, to_offsets: View, to_columns: View| {
+            let arguments: [&dyn Argument; 9] =
+                [&rows, &(cap as i32), &offsets, &columns, &of, &counts, &longs.view(), &to_offsets, &to_columns];
+            gpu.launch(kernel("smoothed_wide")?, wide_threads(a.rows, cap), &arguments)
+        };
+        let long = |counts: View, to_offsets: View, to_columns: View| {
+            let (count, longs, bits) = (aggregates.count as i64, longs.view(), bits.view());
+            let arguments: [&dyn Argument; 9] =
+                [&count, &offsets, &columns, &of, &longs, &bits, &counts, &to_offsets, &to_columns];
+            if blocks == 0 {
                 return Ok(());
             }
-            let (count, longs, bits) = (count as i64, longs.view(), bits.view());
-            let arguments: [&dyn Argument; 9] =
-                [&count, &offsets, &columns, &of, &longs, &bits, &counts, &offsets_to, &columns_to];
             gpu.launch_blocks(kernel("smoothed_pattern_long")?, blocks, &arguments)
         };
-        find(counts.view(), View::NONE, View::NONE, true)?;
+        if cap > 0 {
+            let arguments: [&dyn Argument; 5] = [&rows, &offsets, &columns, &of, &counts.view()];
+            gpu.launch(kernel(&format!("smoothed_count_{cap}"))?, a.rows, &arguments)?;
+        }
+        wide(counts.view(), View::NONE, View::NONE)?;
+        long(counts.view(), View::NONE, View::NONE)?;
         let to_offsets = gpu.offsets_alone(&counts)?;
         drop(counts);
         let status = gpu.zeroed::<i64>(2)?;
@@ -107,14 +111,24 @@ impl<'a, T: Scalar> Step<'a, T> {
         gpu.launch_blocks(kernel("smoothed_total")?, 1, &arguments)?;
         let status = gpu.fetch(&status)?;
         let (entries, has_long) = (status[0] as usize, status[1] > 0);
-        let block = Block { rows: a.block.rows, cols: p0.block.cols };
         let to_columns = gpu.room::<i32>(entries)?;
-        find(View::NONE, to_offsets.view(), to_columns.view(), has_long)?;
+        // Scalar rows that are not long get their columns together with their values.
+        if block != Block::SCALAR {
+            if cap > 0 {
+                let arguments: [&dyn Argument; 6] =
+                    [&rows, &offsets, &columns, &of, &to_offsets.view(), &to_columns.view()];
+                gpu.launch(kernel(&format!("smoothed_columns_{cap}"))?, a.rows, &arguments)?;
+            }
+            wide(View::NONE, to_offsets.view(), to_columns.view())?;
+        }
+        if has_long {
+            long(View::NONE, to_offsets.view(), to_columns.view())?;
+        }
         let values = gpu.room::<T>(entries * block.len())?;
         self.fill(gpu, aggregates, p0, (&to_offsets, &to_columns), (true, has_long), &values)?;
         Ok(DeviceCsr {
             rows: a.rows,
-            cols: count,
+            cols: aggregates.count,
             block,
             offsets: Arc::new(to_offsets),
             columns: Arc::new(to_columns),
@@ -146,7 +160,6 @@ impl<'a, T: Scalar> Step<'a, T> {
         values: &Slice<T>,
     ) -> Result<()> {
         let a = self.matrix();
-        let lanes = lanes(a);
         let kernel = |name: String| gpu.kernel(&name);
         let name = T::PRECISION.name();
         let (rows, offsets, columns, from) = (a.rows as i64, a.offsets.view(), a.columns.view(), a.values.view());
@@ -175,48 +188,63 @@ impl<'a, T: Scalar> Step<'a, T> {
             return gpu.launch(kernel(format!("smoothed_blocks_{name}"))?, a.rows * 32, &arguments);
         }
         let columns_out = if first { to_columns } else { View::NONE };
-        let arguments: [&dyn Argument; 12] = [
-            &rows,
-            &offsets,
-            &columns,
-            &from,
-            &of,
-            &entries,
-            &tentative,
-            &inverse,
-            &factor,
-            &to_offsets,
-            &columns_out,
-            &values,
-        ];
-        gpu.launch(kernel(format!("smoothed_rows_{name}_{lanes}"))?, a.rows * lanes, &arguments)?;
-        // There can be one only where all entries together are more.
-        let fits = KEPT * lanes;
-        if !has_long || a.nnz() <= fits {
-            return Ok(());
+        let cap = cap(a);
+        if cap > 0 {
+            let arguments: [&dyn Argument; 12] = [
+                &rows,
+                &offsets,
+                &columns,
+                &from,
+                &of,
+                &entries,
+                &tentative,
+                &inverse,
+                &factor,
+                &to_offsets,
+                &columns_out,
+                &values,
+            ];
+            gpu.launch(kernel(format!("smoothed_rows_{name}_{cap}"))?, a.rows, &arguments)?;
         }
-        let arguments: [&dyn Argument; 13] = [
-            &rows,
-            &(fits as i32),
-            &offsets,
-            &columns,
-            &from,
-            &of,
-            &entries,
-            &tentative,
-            &inverse,
-            &factor,
-            &to_offsets,
-            &to_columns,
-            &values,
-        ];
-        gpu.launch(kernel(format!("smoothed_long_{name}"))?, a.rows.min(LONG_BLOCKS * 256), &arguments)
+        let by_many = |name: String, threads: usize, columns_to: View| {
+            let arguments: [&dyn Argument; 13] = [
+                &rows,
+                &(cap as i32),
+                &offsets,
+                &columns,
+                &from,
+                &of,
+                &entries,
+                &tentative,
+                &inverse,
+                &factor,
+                &to_offsets,
+                &columns_to,
+                &values,
+            ];
+            gpu.launch(kernel(name)?, threads, &arguments)
+        };
+        by_many(format!("smoothed_wide_rows_{name}"), wide_threads(a.rows, cap), columns_out)?;
+        // There can be a long row only where all entries together are more.
+        if has_long && a.nnz() > KEPT {
+            by_many(format!("smoothed_long_{name}"), a.rows.min(LONG_BLOCKS * BLOCK), to_columns)?;
+        }
+        Ok(())
     }
 }
 
-/// Lanes for a row of A.
-fn lanes<T: Scalar>(a: &DeviceCsr<T>) -> usize {
-    if a.nnz() / a.rows.max(1) < 10 { 8 } else { 32 }
+/// Most aggregates of a row of P that a thread alone holds; 0 where rows of A are too long for one thread.
+fn cap<T: Scalar>(a: &DeviceCsr<T>) -> usize {
+    match a.nnz() / a.rows.max(1) {
+        0..10 => 8,
+        10..48 => 12,
+        _ => 0,
+    }
+}
+
+/// Threads that do the rows of P which no thread does alone: 32 for each, or for 32 neighbours where these are few.
+fn wide_threads(rows: usize, cap: usize) -> usize {
+    if cap == 0 { rows * 32 } else { rows.next_multiple_of(32) }
 }
 
 /// A with its weak couplings added to the diagonal, which has a place in each row.
