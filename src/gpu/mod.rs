@@ -114,6 +114,11 @@ impl Gpu {
         self.inner.budget.usage()
     }
 
+    /// Counts the most that is in use from here on.
+    pub fn forget_peak(&self) {
+        self.inner.budget.forget_peak();
+    }
+
     /// Bytes of device memory that the context may hold; `None` is what the device has.
     pub fn set_memory_limit(&self, limit: Option<usize>) {
         self.inner.budget.set_limit(limit);

@@ -8,8 +8,9 @@ use super::multicolour::Multicolour;
 use super::product::Placed;
 use super::rounded::Rounded;
 use super::setup::DeviceCsr;
+use super::setup::colouring::DeviceColouring;
 use super::slices::Slices;
-use super::{Buffer, Gpu};
+use super::{Buffer, Gpu, Slice};
 use crate::backend::{Columns, Operator, Place, Preconditioner};
 use crate::error::{Result, fail};
 use crate::host::Host;
@@ -64,6 +65,18 @@ impl Gpu {
     }
 }
 
+impl Gpu {
+    /// A matrix by colours, for Gauss-Seidel, with the inverse of its diagonal or its diagonal blocks.
+    pub(crate) fn coloured<S: Number, V: Number>(
+        &self,
+        matrix: &DeviceCsr<S>,
+        inverse: &Slice<S>,
+    ) -> Result<Box<dyn Colours<Gpu, V>>> {
+        let colouring = DeviceColouring::new(self, &matrix.pattern())?;
+        Ok(Box::new(Multicolour::new::<V>(self, matrix, inverse, colouring)?))
+    }
+}
+
 impl Place for Gpu {
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Buffer<S>> {
         self.upload(&values)
@@ -98,7 +111,12 @@ impl Place for Gpu {
     }
 
     fn colours<S: Number, V: Number>(&self, matrix: Coloured<S>) -> Result<Box<dyn Colours<Gpu, V>>> {
-        Ok(Box::new(Multicolour::new::<V>(self, &matrix)?))
+        let Coloured { inverse, colouring, matrix, .. } = matrix;
+        let rows: Vec<i32> = colouring.rows.iter().map(|i| *i as i32).collect();
+        let colouring = DeviceColouring { rows: self.upload(&rows)?, starts: colouring.starts };
+        let matrix = DeviceCsr::upload(self, &matrix.view())?;
+        let inverse = self.upload(&inverse)?;
+        Ok(Box::new(Multicolour::new::<V>(self, &matrix, &inverse, colouring)?))
     }
 
     fn host_smoother<V: Number>(&self, name: &str, _: Box<dyn Smoother<Host, V>>) -> Result<Box<dyn Smoother<Gpu, V>>> {

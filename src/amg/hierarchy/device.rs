@@ -72,7 +72,7 @@ const COARSENINGS: &[&str] = &["pmis", "mis2", "pairwise"];
 const INTERPOLATIONS: &[&str] = &["extended_i", "smoothed", "tentative"];
 
 /// Smoothers that a device makes from a matrix.
-const SMOOTHERS: &[&str] = &["chebyshev", "jacobi", "l1_jacobi"];
+const SMOOTHERS: &[&str] = &["chebyshev", "gauss_seidel", "jacobi", "l1_jacobi"];
 
 /// Why a hierarchy with these options cannot be computed on a device, if so.
 pub(super) fn objection(builder: &Builder<'_>) -> Option<String> {

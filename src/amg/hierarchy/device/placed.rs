@@ -157,7 +157,11 @@ impl<T: Scalar> Setup<Gpu> for DeviceSetup<'_, T> {
     }
 
     fn colours<S: Number, V: Number>(&self) -> Result<Box<dyn Colours<Gpu, V>>> {
-        unreachable!("Gauss-Seidel is made on the host")
+        let gpu = self.placing.backend;
+        let a = scaling::store::<T, S>(gpu, self.level.a(), "smoother's matrix", scaling::Rounding::Nearest)?;
+        let inverse = self.diagonal(false)?;
+        let inverse = diagonal::stored::<T, S>(gpu, &inverse, 1.0)?;
+        gpu.coloured(&a, &inverse)
     }
 
     fn l1_gauss_seidel<S: Number, V: Number>(&self) -> Result<Box<dyn Smoother<Gpu, V>>> {
