@@ -54,12 +54,66 @@ DEVICE void diagonal_rows(i64 rows, int inverted, int l1, const In<f64> &scale, 
     }
 }
 
+// Entries of a thread whose loads are under way at the same time.
+constexpr int DIAGONAL_BATCH = 8;
+
+// The same for rows of few entries, a thread for each.
+template <class T>
+DEVICE void diagonal_short_rows(i64 rows, int inverted, int l1, const In<f64> &scale, const In<i64> &offsets,
+                                const In<i32> &columns, const In<T> &values, int format, const Any &out) {
+    const i64 row = global_index();
+    if (row >= rows) {
+        return;
+    }
+    const i64 end = offsets[row + 1];
+    const bool scaled = scale.len > 0;
+    const f64 own = scaled ? scale[row] : 1.0;
+    i64 at = -1;
+    f64 norm = 0.0;
+    for (i64 base = offsets[row]; base < end; base += DIAGONAL_BATCH) {
+        i32 column[DIAGONAL_BATCH];
+        UNROLL
+        for (int b = 0; b < DIAGONAL_BATCH; ++b) {
+            column[b] = base + b < end ? columns[base + b] : -1;
+        }
+        if (l1) {
+            f64 share[DIAGONAL_BATCH];
+            UNROLL
+            for (int b = 0; b < DIAGONAL_BATCH; ++b) {
+                share[b] = base + b < end ? magnitude(to_f64(values[base + b])) : 0.0;
+            }
+            UNROLL
+            for (int b = 0; b < DIAGONAL_BATCH; ++b) {
+                if (scaled && column[b] >= 0) {
+                    share[b] = times(share[b], scale[column[b]]) / own;
+                }
+                norm += column[b] == row ? 0.0 : share[b];
+            }
+        }
+        UNROLL
+        for (int b = 0; b < DIAGONAL_BATCH; ++b) {
+            at = at < 0 && column[b] == row ? base + b : at;
+        }
+        if (!l1 && at >= 0) {
+            break;
+        }
+    }
+    f64 d = at < 0 ? 0.0 : to_f64(values[at]);
+    d += with_sign(norm, d);
+    put_number(out, format, row, inverted ? inverse_or_zero(d) : d);
+}
+
 #define DIAGONAL_ROWS(T, N) \
     KERNEL(diagonal_rows_##T##_##N, i64 rows, i32 inverted, i32 l1, In<f64> scale, In<i64> offsets, In<i32> columns, \
            In<T> values, i32 format, Any out) { \
         diagonal_rows<T, N>(rows, inverted, l1, scale, offsets, columns, values, format, out); \
     }
-#define DIAGONAL_ROWS_(T) DIAGONAL_ROWS(T, 4) DIAGONAL_ROWS(T, 8) DIAGONAL_ROWS(T, 32)
+#define DIAGONAL_ROWS_(T) \
+    KERNEL(diagonal_rows_##T##_1, i64 rows, i32 inverted, i32 l1, In<f64> scale, In<i64> offsets, In<i32> columns, \
+           In<T> values, i32 format, Any out) { \
+        diagonal_short_rows<T>(rows, inverted, l1, scale, offsets, columns, values, format, out); \
+    } \
+    DIAGONAL_ROWS(T, 8) DIAGONAL_ROWS(T, 32)
 FOR_SETUP(DIAGONAL_ROWS_)
 
 // Lanes for a row of blocks, one for each of its scalar rows and columns, of which there are at most as many.

@@ -134,6 +134,13 @@ template <int N> struct Group {
         __builtin_amdgcn_wave_barrier();
         __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
     }
+    static DEVICE i32 least(i32 v) {
+        for (int step = N / 2; step > 0; step /= 2) {
+            const i32 other = shuffle(v, rank() ^ step);
+            v = other < v ? other : v;
+        }
+        return v;
+    }
 
   private:
     static DEVICE int first() { return thread_index() % WARP & ~(N - 1); }

@@ -5,22 +5,33 @@
 constexpr int LAYOUT = 32;
 constexpr i32 NO_COLUMN = 0x7fffffff;
 
-// The rows of a slice that a lane has, K of them, LAYOUT apart.
+// The rows of a slice that a lane has, K of them, LAYOUT apart. The column behind the next one is read ahead.
 template <int K> struct Walk {
     i64 at[K];
     i64 end[K];
     i32 column[K];
+    i32 ahead[K];
     bool taken[K];
     i32 base;
 
     DEVICE Walk(i64 slice, i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<i32> &order) {
+        i64 row[K];
+        bool is_row[K];
         UNROLL
         for (int k = 0; k < K; ++k) {
             const i64 place = slice * (K * LAYOUT) + k * LAYOUT + Group<LAYOUT>::rank();
-            const i64 row = place < rows && order.len > 0 ? order[place] : place;
-            at[k] = place < rows ? offsets[row] : 0;
-            end[k] = place < rows ? offsets[row + 1] : 0;
+            is_row[k] = place < rows;
+            row[k] = is_row[k] && order.len > 0 ? order[place] : place;
+        }
+        UNROLL
+        for (int k = 0; k < K; ++k) {
+            at[k] = is_row[k] ? offsets[row[k]] : 0;
+            end[k] = is_row[k] ? offsets[row[k] + 1] : 0;
+        }
+        UNROLL
+        for (int k = 0; k < K; ++k) {
             column[k] = at[k] < end[k] ? columns[at[k]] : NO_COLUMN;
+            ahead[k] = at[k] + 1 < end[k] ? columns[at[k] + 1] : NO_COLUMN;
         }
     }
 
@@ -31,11 +42,7 @@ template <int K> struct Walk {
         for (int k = 1; k < K; ++k) {
             base = column[k] < base ? column[k] : base;
         }
-        UNROLL
-        for (int mask = LAYOUT / 2; mask > 0; mask /= 2) {
-            const i32 other = Group<LAYOUT>::shuffle(base, Group<LAYOUT>::rank() ^ mask);
-            base = other < base ? other : base;
-        }
+        base = Group<LAYOUT>::least(base);
         UNROLL
         for (int k = 0; k < K; ++k) {
             taken[k] = column[k] != NO_COLUMN && column[k] - base < reach;
@@ -49,33 +56,41 @@ template <int K> struct Walk {
         for (int k = 0; k < K; ++k) {
             if (taken[k]) {
                 ++at[k];
-                column[k] = at[k] < end[k] ? columns[at[k]] : NO_COLUMN;
+                column[k] = ahead[k];
+                ahead[k] = at[k] + 1 < end[k] ? columns[at[k] + 1] : NO_COLUMN;
             }
         }
     }
 };
 
-// Slots of each slice.
+// Slices of a window, among whose rows an order by length is made.
+constexpr int WINDOW = 512;
+
+// Groups of the launch. They are few and take slices in turn: the rows of all that are under way stay in the caches, whose lines a walk takes a
+// piece of in each slot.
+DEVICE i64 all_groups() { return block_count() * (BLOCK / LAYOUT); }
+
+// Slots of each slice; of every `step`th window only, where that is more than 1, one after the other in `counts`.
 template <int K>
-DEVICE void count_slots(i64 rows, i32 reach, const In<i64> &offsets, const In<i32> &columns, const In<i32> &order,
-                        const Out<i32> &counts) {
-    const i64 slice = global_index() / LAYOUT;
-    if (slice >= counts.len) {
-        return;
-    }
-    Walk<K> walk(slice, rows, offsets, columns, order);
-    i32 count = 0;
-    for (; walk.next(reach); ++count) {
-        walk.leave(columns);
-    }
-    if (Group<LAYOUT>::rank() == 0) {
-        counts[slice] = count;
+DEVICE void count_slots(i64 rows, i32 step, i32 reach, const In<i64> &offsets, const In<i32> &columns,
+                        const In<i32> &order, const Out<i32> &counts) {
+    constexpr int SLICES = WINDOW / (K * LAYOUT);
+    for (i64 at = global_index() / LAYOUT; at < counts.len; at += all_groups()) {
+        Walk<K> walk(at / SLICES * step * SLICES + at % SLICES, rows, offsets, columns, order);
+        i32 count = 0;
+        for (; walk.next(reach); ++count) {
+            walk.leave(columns);
+        }
+        if (Group<LAYOUT>::rank() == 0) {
+            counts[at] = count;
+        }
     }
 }
 
 #define COUNT_SLOTS(K) \
-    KERNEL(count_slots_##K, i64 rows, i32 reach, In<i64> offsets, In<i32> columns, In<i32> order, Out<i32> counts) { \
-        count_slots<K>(rows, reach, offsets, columns, order, counts); \
+    KERNEL(count_slots_##K, i64 rows, i32 step, i32 reach, In<i64> offsets, In<i32> columns, In<i32> order, \
+           Out<i32> counts) { \
+        count_slots<K>(rows, step, reach, offsets, columns, order, counts); \
     }
 COUNT_SLOTS(1)
 COUNT_SLOTS(2)
@@ -87,25 +102,31 @@ DEVICE void fill_slots(i64 slices, i64 rows, i32 width, const In<i64> &offsets, 
                        const In<V> &values, const In<i32> &order, const In<i64> &starts, const Out<i32> &bases,
                        const Out<O> &to_offsets, const Out<V> &to_values) {
     constexpr int HEIGHT = K * LAYOUT;
-    const i64 slice = global_index() / LAYOUT;
-    if (slice >= slices) {
-        return;
-    }
     const int lane = Group<LAYOUT>::rank();
-    Walk<K> walk(slice, rows, offsets, columns, order);
-    for (i64 slot = starts[slice]; walk.next(sizeof(O) == 1 ? 1 << 8 : 1 << 16); ++slot) {
-        if (lane == 0) {
-            bases[slot] = walk.base;
-        }
-        UNROLL
-        for (int k = 0; k < K; ++k) {
-            const int row = k * LAYOUT + lane;
-            to_offsets[slot * HEIGHT + row] = walk.taken[k] ? static_cast<O>(walk.column[k] - walk.base) : O(0);
-            for (int q = 0; q < width; ++q) {
-                to_values[(slot * width + q) * HEIGHT + row] = walk.taken[k] ? values[walk.at[k] * width + q] : V(0);
+    for (i64 slice = global_index() / LAYOUT; slice < slices; slice += all_groups()) {
+        Walk<K> walk(slice, rows, offsets, columns, order);
+        for (i64 slot = starts[slice]; walk.next(sizeof(O) == 1 ? 1 << 8 : 1 << 16); ++slot) {
+            if (lane == 0) {
+                bases[slot] = walk.base;
             }
+            UNROLL
+            for (int k = 0; k < K; ++k) {
+                const int row = k * LAYOUT + lane;
+                to_offsets[slot * HEIGHT + row] = walk.taken[k] ? static_cast<O>(walk.column[k] - walk.base) : O(0);
+            }
+            for (int q = 0; q < width; ++q) {
+                V value[K];
+                UNROLL
+                for (int k = 0; k < K; ++k) {
+                    value[k] = walk.taken[k] ? values[walk.at[k] * width + q] : V(0);
+                }
+                UNROLL
+                for (int k = 0; k < K; ++k) {
+                    to_values[(slot * width + q) * HEIGHT + k * LAYOUT + lane] = value[k];
+                }
+            }
+            walk.leave(columns);
         }
-        walk.leave(columns);
     }
 }
 
@@ -120,25 +141,34 @@ FILL_SLOTS_OF(2, u16)
 FILL_SLOTS_OF(2, u8)
 FILL_SLOTS_OF(4, u8)
 
-// Rows among which an order by length is made, by one block; `src/gpu/layout.rs` has it, too.
-constexpr int WINDOW = 512;
-
-// The rows, inside of each window the longest first, of equal ones the first first.
-KERNEL(order_by_length, i64 rows, In<i64> offsets, Out<i32> order) {
-    SHARED(i32, lengths, WINDOW);
-    const i64 first = block_index() * WINDOW;
+// The rows, inside of each window the longest first, of equal ones the first first; of every `step`th window, each sorted by one block in a
+// bitonic network. Rows beyond 65535 entries count as that long.
+KERNEL(order_by_length, i64 rows, i32 step, In<i64> offsets, Out<i32> order) {
+    SHARED(u32, keys, WINDOW);
+    const i64 first = block_index() * step * WINDOW;
     const int count = static_cast<int>(rows - first < WINDOW ? rows - first : WINDOW);
     for (int i = thread_index(); i < WINDOW; i += BLOCK) {
-        lengths[i] = i < count ? static_cast<i32>(offsets[first + i + 1] - offsets[first + i]) : -1;
+        const i64 length = i < count ? offsets[first + i + 1] - offsets[first + i] : -1;
+        const u32 place = 0xffff - static_cast<u32>(length < 0xffff ? length : 0xffff);
+        keys[i] = (length < 0 ? 0xffffu << 16 : place << 16) | static_cast<u32>(i);
     }
     barrier();
-    for (int i = thread_index(); i < count; i += BLOCK) {
-        const i32 own = lengths[i];
-        int rank = 0;
-        for (int j = 0; j < count; ++j) {
-            rank += lengths[j] > own || (lengths[j] == own && j < i);
+    for (int size = 2; size <= WINDOW; size *= 2) {
+        for (int stride = size / 2; stride > 0; stride /= 2) {
+            const int t = thread_index();
+            const int low = t / stride * (2 * stride) + t % stride;
+            const u32 a = keys[low];
+            const u32 b = keys[low + stride];
+            const bool ascending = (low & size) == 0;
+            if ((a > b) == ascending) {
+                keys[low] = b;
+                keys[low + stride] = a;
+            }
+            barrier();
         }
-        order[first + rank] = static_cast<i32>(first + i);
+    }
+    for (int i = thread_index(); i < count; i += BLOCK) {
+        order[first + i] = static_cast<i32>(first + static_cast<i64>(keys[i] & 0xffff));
     }
 }
 

@@ -9,11 +9,17 @@ constexpr i32 NO_AGGREGATE = -1;
 DEVICE bool mis2_open(u64 key) { return key != MIS2_OUT && key != MIS2_IN; }
 
 // Neighbours of a lane whose loads are under way at the same time.
-constexpr int MIS2_BATCH = 4;
+constexpr int MIS2_BATCH = 8;
+
+// Calls `work` for each row that this group of N lanes has.
+template <int N, class Work> DEVICE void each_row(i64 n, const Work &work) {
+    for (i64 i = global_index() / N; i < n; i += block_count() * (BLOCK / N)) {
+        work(i);
+    }
+}
 
 // The largest of own and the values of a row's neighbours; every lane of the group gets it.
-template <int N, class Value>
-DEVICE u64 largest_near(i64 start, i64 end, const In<i32> &columns, const Value &values, u64 own) {
+template <int N> DEVICE u64 largest_near(i64 start, i64 end, const In<i32> &columns, const In<u64> &values, u64 own) {
     for (i64 k = start + Group<N>::rank(); k < end; k += MIS2_BATCH * N) {
         i32 column[MIS2_BATCH];
         UNROLL
@@ -43,18 +49,27 @@ KERNEL(mis2_keys, i64 n, i64 seed, In<i64> offsets, Out<u64> key, Out<i64> alone
     }
 }
 
-// Half a round: the largest key within one edge. open[round] tells whether the round has something to do, which the first one always has.
+// Half a round: the largest key within one edge, which is computed again when that key is no longer open. open[round] tells whether the round has
+// something to do, which the first one always has.
 template <int N>
 DEVICE void mis2_near(i64 n, int round, const In<i64> &open, const In<i64> &offsets, const In<i32> &columns,
                       const In<u64> &key, const Out<u64> &near) {
-    const i64 i = global_index() / N;
-    if (i >= n || (round > 0 && (open[round] == 0 || !mis2_open(near[i])))) {
+    if (round > 0 && open[round] == 0) {
         return;
     }
-    const u64 largest = largest_near<N>(offsets[i], offsets[i + 1], columns, key, key[i]);
-    if (Group<N>::rank() == 0) {
-        near[i] = largest;
-    }
+    each_row<N>(n, [&](i64 i) {
+        if (round > 0) {
+            const u64 before = near[i];
+            // The low half of a key is the number of its unknown, counted from 1.
+            if (!mis2_open(before) || key[static_cast<i64>(before & 0xffffffffull) - 1] == before) {
+                return;
+            }
+        }
+        const u64 largest = largest_near<N>(offsets[i], offsets[i + 1], columns, key, key[i]);
+        if (Group<N>::rank() == 0) {
+            near[i] = largest;
+        }
+    });
 }
 
 // The other half: who has the largest key within two edges is a root, who has a root there is none. open[round + 1] becomes 1 where
@@ -62,19 +77,22 @@ DEVICE void mis2_near(i64 n, int round, const In<i64> &open, const In<i64> &offs
 template <int N>
 DEVICE void mis2_decide(i64 n, int round, const Out<i64> &open, const In<i64> &offsets, const In<i32> &columns,
                         const In<u64> &near, const Out<u64> &key) {
-    const i64 i = global_index() / N;
     if (round > 0 && open[round] == 0) {
         return;
     }
-    const u64 own = i < n ? key[i] : MIS2_OUT;
     bool left = false;
-    if (mis2_open(own)) {
+    each_row<N>(n, [&](i64 i) {
+        const u64 own = key[i];
+        if (!mis2_open(own)) {
+            return;
+        }
         const u64 largest = largest_near<N>(offsets[i], offsets[i + 1], columns, near, near[i]);
-        left = largest != MIS2_IN && largest != own;
-        if (!left && Group<N>::rank() == 0) {
+        if (largest != MIS2_IN && largest != own) {
+            left = true;
+        } else if (Group<N>::rank() == 0) {
             key[i] = largest == MIS2_IN ? MIS2_OUT : MIS2_IN;
         }
-    }
+    });
     const u64 any = Group<WARP>::ballot(left);
     if (any != 0 && Group<WARP>::rank() == 0 && open[round + 1] == 0) {
         open[round + 1] = 1;
@@ -104,27 +122,40 @@ template <int N>
 DEVICE void mis2_join(i64 n, const In<i64> &offsets, const In<i32> &columns, const In<i32> &before, const Out<i32> &after,
                       const Out<i64> &left) {
     using Lanes = Group<N>;
-    const i64 i = global_index() / N;
-    if (i >= n) {
-        return;
-    }
-    i32 own = before[i];
-    if (own == NO_AGGREGATE) {
-        const i64 start = offsets[i];
-        const i64 end = offsets[i + 1];
-        for (i64 base = start; base < end && own == NO_AGGREGATE; base += N) {
-            const i64 k = base + Lanes::rank();
-            const i32 theirs = k < end ? before[columns[k]] : NO_AGGREGATE;
-            const u64 some = Lanes::ballot(theirs != NO_AGGREGATE);
-            own = some != 0 ? Lanes::shuffle(theirs, lowest_bit(some)) : own;
+    each_row<N>(n, [&](i64 i) {
+        i32 own = before[i];
+        if (own == NO_AGGREGATE) {
+            const i64 start = offsets[i];
+            const i64 end = offsets[i + 1];
+            for (i64 base = start; base < end && own == NO_AGGREGATE; base += MIS2_BATCH * N) {
+                i32 theirs[MIS2_BATCH];
+                UNROLL
+                for (int b = 0; b < MIS2_BATCH; ++b) {
+                    const i64 k = base + b * N + Lanes::rank();
+                    theirs[b] = k < end ? columns[k] : -1;
+                }
+                UNROLL
+                for (int b = 0; b < MIS2_BATCH; ++b) {
+                    theirs[b] = theirs[b] >= 0 ? before[theirs[b]] : NO_AGGREGATE;
+                }
+                UNROLL
+                for (int b = 0; b < MIS2_BATCH; ++b) {
+                    i32 first = theirs[b];
+                    if constexpr (N > 1) {
+                        const u64 some = Lanes::ballot(first != NO_AGGREGATE);
+                        first = Lanes::shuffle(first, some != 0 ? lowest_bit(some) : 0);
+                    }
+                    own = own == NO_AGGREGATE ? first : own;
+                }
+            }
+            if (own == NO_AGGREGATE && start < end && Lanes::rank() == 0) {
+                left[0] = 1;
+            }
         }
-        if (own == NO_AGGREGATE && start < end && Lanes::rank() == 0) {
-            left[0] = 1;
+        if (Lanes::rank() == 0) {
+            after[i] = own;
         }
-    }
-    if (Lanes::rank() == 0) {
-        after[i] = own;
-    }
+    });
 }
 
 #define MIS2(N) \
@@ -137,7 +168,7 @@ DEVICE void mis2_join(i64 n, const In<i64> &offsets, const In<i32> &columns, con
     KERNEL(mis2_join_##N, i64 n, In<i64> offsets, In<i32> columns, In<i32> before, Out<i32> after, Out<i64> left) { \
         mis2_join<N>(n, offsets, columns, before, after, left); \
     }
-MIS2(2) MIS2(8) MIS2(32)
+MIS2(1) MIS2(4) MIS2(32)
 
 // What has couplings and no aggregate, to be counted, and then to form one of its own.
 KERNEL(mis2_left, i64 n, In<i64> offsets, In<i32> aggregates, Out<i32> left) {

@@ -126,6 +126,18 @@ template <int N> struct Group {
     }
     // What lanes of the group wrote before, all of them read after.
     static DEVICE void barrier() { __syncwarp(mask()); }
+    // The smallest value of the group.
+    static DEVICE i32 least(i32 v) {
+#if __CUDA_ARCH__ >= 800
+        return __reduce_min_sync(mask(), v);
+#else
+        for (int step = N / 2; step > 0; step /= 2) {
+            const i32 other = shuffle(v, rank() ^ step);
+            v = other < v ? other : v;
+        }
+        return v;
+#endif
+    }
 
   private:
     static DEVICE u32 mask() { return N == 32 ? ~0u : ((1u << N % 32) - 1) << (thread_index() % WARP & ~(N - 1)); }

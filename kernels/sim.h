@@ -255,6 +255,14 @@ template <int N> struct Group {
         return bits;
     }
     static void barrier() { sim::exchange(0, N); }
+    static i32 least(i32 v) {
+        const std::uint64_t *all = sim::exchange(static_cast<u32>(v), N);
+        for (int k = 0; k < N; ++k) {
+            const i32 other = static_cast<i32>(static_cast<u32>(all[k]));
+            v = other < v ? other : v;
+        }
+        return v;
+    }
 };
 
 inline int count_bits(u64 bits) { return __builtin_popcountll(bits); }

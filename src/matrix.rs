@@ -4,7 +4,7 @@ use crate::amg::null_space::NearNullSpace;
 use crate::backend::{Operator, Place};
 use crate::context::{Context, lock};
 use crate::error::{Result, fail};
-use crate::gpu::setup::DeviceCsr;
+use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace};
 use crate::gpu::{Buffer, Gpu};
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::{self, Block, Csr, SharedCsr, Storage, Structure};
@@ -193,6 +193,8 @@ pub struct Matrix {
     nnz: usize,
     home: Home,
     near_null_space: RwLock<Option<Arc<NearNullSpace>>>,
+    /// The same in the memory of the GPU that the matrix is on, once it was asked for.
+    device_near_null_space: Mutex<Option<Arc<DeviceNearNullSpace>>>,
     /// Whether its values were looked at; those of a computed one are not before set-up needs it.
     checked: AtomicBool,
     /// Copies in the formats of products with vectors, by GPU and type of vectors.
@@ -212,7 +214,8 @@ impl Matrix {
     fn at(home: Home, size: (usize, usize), block: Block, nnz: usize, checked: bool) -> Matrix {
         let (near_null_space, checked, operators) =
             (RwLock::new(None), AtomicBool::new(checked), Mutex::new(Vec::new()));
-        Matrix { size, block, nnz, home, near_null_space, checked, operators }
+        let device_near_null_space = Mutex::new(None);
+        Matrix { size, block, nnz, home, near_null_space, device_near_null_space, checked, operators }
     }
 
     /// A matrix that the library computed. What set-up asks of values is looked at when it needs them.
@@ -454,6 +457,7 @@ impl Matrix {
         self.check_nodes(dofs_per_node)?;
         let space = NearNullSpace::from_vectors(self.rows(), dofs_per_node, count, vectors)?;
         *lock(self.near_null_space.write()) = Some(Arc::new(space));
+        *lock(self.device_near_null_space.lock()) = None;
         Ok(())
     }
 
@@ -463,6 +467,7 @@ impl Matrix {
         self.check_nodes(dimension)?;
         let space = NearNullSpace::rigid_body_modes(self.rows(), dimension, coordinates)?;
         *lock(self.near_null_space.write()) = Some(Arc::new(space));
+        *lock(self.device_near_null_space.lock()) = None;
         Ok(())
     }
 
@@ -490,6 +495,24 @@ impl Matrix {
     /// The near-null space that was given, if any.
     pub(crate) fn near_null_space(&self) -> Option<Arc<NearNullSpace>> {
         lock(self.near_null_space.read()).clone()
+    }
+
+    /// `space`, which is the near-null space of this matrix or was, in the memory of a GPU. The present one is copied there once for a matrix that
+    /// is there.
+    pub(crate) fn device_near_null_space(
+        &self,
+        gpu: &Gpu,
+        space: &Arc<NearNullSpace>,
+    ) -> Result<Arc<DeviceNearNullSpace>> {
+        let present = lock(self.near_null_space.read()).as_ref().is_some_and(|present| Arc::ptr_eq(present, space));
+        if !present || !self.is_on(gpu) {
+            return Ok(Arc::new(DeviceNearNullSpace::upload(gpu, space)?));
+        }
+        let mut copy = lock(self.device_near_null_space.lock());
+        if let Some(copy) = &*copy {
+            return Ok(Arc::clone(copy));
+        }
+        Ok(Arc::clone(copy.insert(Arc::new(DeviceNearNullSpace::upload(gpu, space)?))))
     }
 
     /// The matrix on the host in the format `T`; shared with the caller's arrays when that is their format.

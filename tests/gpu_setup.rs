@@ -32,7 +32,35 @@ const PROBLEMS: &[(&str, &[&str])] = &[
 ];
 
 /// Components that are computed on the device.
-const COMPONENTS: &[Options] = &[&[("amg.coarsening.type", "pmis"), ("amg.smoother.type", "l1_jacobi")]];
+const COMPONENTS: &[Options] = &[
+    &[("amg.coarsening.type", "pmis"), ("amg.smoother.type", "l1_jacobi")],
+    &[("amg.coarsening.type", "mis2"), ("amg.smoother.type", "chebyshev")],
+    &[("amg.coarsening.type", "pairwise"), ("amg.smoother.type", "jacobi")],
+    &[
+        ("amg.coarsening.type", "mis2"),
+        ("amg.interpolation.type", "tentative"),
+        ("amg.strength.type", "absolute"),
+        ("amg.smoother.type", "gauss_seidel"),
+    ],
+    &[
+        ("amg.coarsening.type", "pmis"),
+        ("amg.coarsening.aggressive_levels", "1"),
+        ("amg.interpolation.type", "mm_ext_i"),
+        ("amg.smoother.type", "l1_jacobi"),
+    ],
+    &[
+        ("amg.coarsening.type", "pmis"),
+        ("amg.interpolation.type", "direct"),
+        ("amg.strength.max_row_sum", "0.9"),
+        ("amg.smoother.type", "l1_jacobi"),
+    ],
+    &[
+        ("amg.coarsening.type", "pmis"),
+        ("amg.interpolation.type", "classical_modified"),
+        ("precision.setup", "f32"),
+        ("amg.smoother.type", "l1_jacobi"),
+    ],
+];
 
 fn config(options: &[(&str, &str)]) -> Config {
     let mut config = Config::new();

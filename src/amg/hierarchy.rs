@@ -188,7 +188,7 @@ impl Builder<'_> {
         phases.time("scaling", || self.scale_there(gpu, &mut levels, &plan))?;
         let top = Placing::new(self, gpu, &host, &plan).finest(&mut levels, &mut phases)?;
         let place = format!("device, which the host waited for {} times", gpu.waits() - waits);
-        Ok(Built { top, plan, kept: Kept::Device(kept), phases, place })
+        Ok(Built { top, plan, kept: Kept::Device(device::with_estimates(kept, levels)), phases, place })
     }
 
     fn check_square(&self) -> Result<()> {

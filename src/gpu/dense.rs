@@ -16,10 +16,10 @@ pub(super) struct Dense<S> {
 
 impl<S: Number> Dense<S> {
     /// For vectors of precision `V`.
-    pub fn new<V: Number>(gpu: &Gpu, n: usize, values: &[S]) -> Result<Dense<S>> {
+    pub fn of<V: Number>(gpu: &Gpu, n: usize, values: Buffer<S>) -> Result<Dense<S>> {
         assert_eq!(values.len(), n * n);
         let kernel = gpu.kernel(&format!("dense_{}_{}", S::PRECISION.name(), V::PRECISION.name()))?;
-        Ok(Dense { gpu: gpu.clone(), kernel, n, values: gpu.upload(values)? })
+        Ok(Dense { gpu: gpu.clone(), kernel, n, values })
     }
 }
 

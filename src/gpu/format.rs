@@ -3,20 +3,22 @@
 
 use super::Gpu;
 use super::csr;
-use super::layout::Layout;
+use super::layout::{Cut, Layout, estimate};
 use super::setup::DeviceCsr;
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
 use crate::sparse::Block;
+use std::sync::Arc;
 
-/// Formats that a matrix can have.
-pub(super) enum Format {
+/// Formats that a matrix can have. Clones share what they know of it.
+#[derive(Clone)]
+pub(crate) enum Format {
     /// A group of lanes for each row.
     Csr,
     /// Slices with offsets of 8 bits.
-    Slices8(Layout),
+    Slices8(Arc<Layout>),
     /// Slices with offsets of 16 bits.
-    Slices16(Layout),
+    Slices16(Arc<Layout>),
 }
 
 /// Bytes of CSR count this much: short pieces of rows do not use whole transactions.
@@ -29,9 +31,6 @@ const SCATTER: f64 = 8.0;
 /// products wait for those rather than for values.
 const APART: f64 = 1.25;
 
-/// A matrix whose padding is below this share needs no better layout.
-const GOOD: f64 = 1.04;
-
 /// Below this many rows a matrix has too few slices, and a group of lanes for each row keeps more threads busy.
 const FEW: usize = 1 << 13;
 
@@ -42,32 +41,25 @@ impl Format {
         if rows < FEW {
             return Ok(Format::Csr);
         }
-        let storage = S::PRECISION;
-        let bytes = |layout: &Layout| layout.bytes(a.block, storage) as f64;
-        let least = |offset: usize| GOOD * (entries * storage.bytes() + a.nnz() * offset) as f64;
-        let mut best = (CSR * csr::bytes(rows, entries, storage) as f64, Format::Csr);
-        let mut offer = |cost: f64, format: Format| {
-            if cost < best.0 {
-                best = (cost, format);
-            }
+        let wide = a.block == Block::SCALAR && Layout::is_wide(a);
+        let [narrow, own, sorted] =
+            [(8, false), (16, false), (16, true)].map(|(bits, sorted)| Cut::new(a, sums, bits, sorted));
+        let [eight, sixteen, ordered] = if wide {
+            estimate(gpu, a, [narrow, own, sorted])?
+        } else {
+            let [sixteen, ordered] = estimate(gpu, a, [own, sorted])?;
+            [f64::INFINITY, sixteen, ordered]
         };
-        if a.block == Block::SCALAR && Layout::is_wide(a) {
-            let layout = Layout::new(gpu, a, sums, 8, false)?;
-            let cost = bytes(&layout);
-            offer(cost, Format::Slices8(layout));
-            if cost < least(1) {
-                return Ok(best.1);
-            }
-        }
-        let layout = Layout::new(gpu, a, sums, 16, false)?;
-        let cost = bytes(&layout);
-        offer(cost, Format::Slices16(layout));
-        if cost >= least(2) {
-            let layout = Layout::new(gpu, a, sums, 16, true)?;
-            let few = a.block == Block::SCALAR && !Layout::is_wide(a);
-            let cost = if few { APART } else { 1.0 } * (bytes(&layout) + SCATTER * rows as f64);
-            offer(cost, Format::Slices16(layout));
-        }
-        Ok(best.1)
+        let apart = if a.block == Block::SCALAR && !wide { APART } else { 1.0 };
+        let ordered = apart * (ordered + SCATTER * rows as f64);
+        let csr = CSR * csr::bytes(rows, entries, S::PRECISION) as f64;
+        let least = csr.min(eight).min(sixteen).min(ordered);
+        Ok(if least == eight {
+            Format::Slices8(Arc::new(Layout::new(gpu, a, narrow)?))
+        } else if least == csr {
+            Format::Csr
+        } else {
+            Format::Slices16(Arc::new(Layout::new(gpu, a, if least == sixteen { own } else { sorted })?))
+        })
     }
 }

@@ -23,7 +23,7 @@ impl Gpu {
         };
         assert_eq!(from.len, to.len);
         let threads = (from.len as usize).div_ceil(ELEMENTS * BLOCK) * BLOCK;
-        let kernel = self.runtime().kernel(&format!("give_{from_type}_as_{to_type}"))?;
+        let kernel = self.kernel(&format!("give_{from_type}_as_{to_type}"))?;
         self.launch(kernel, threads, &[&from.len as &dyn Argument, &base, &from, &to])
     }
 }

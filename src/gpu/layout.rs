@@ -2,7 +2,7 @@
 
 use super::runtime::BLOCK;
 use super::setup::DeviceCsr;
-use super::{Buffer, Gpu};
+use super::{Argument, Buffer, Gpu, Slice};
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
 use crate::sparse::Block;
@@ -14,6 +14,19 @@ pub(super) const GROUP: usize = 32;
 /// Rows among which an order by length is made: enough for even slices, and so few that neighbours stay near each other.
 const WINDOW: usize = 512;
 
+/// Blocks of threads that walk over long rows at the same time: as many as keep their lines of memory in the caches of an H200, where more of them
+/// take four times longer.
+const COUNTING: usize = 528;
+
+/// The same where values are read, too.
+const FILLING: usize = 264;
+
+/// Rows up to this length are read in a few lines of memory, and as many blocks as there are may do so.
+const SHORT: usize = 10;
+
+/// Windows that an estimate is made from.
+const SAMPLE: usize = 256;
+
 /// Rows that fill a GPU; with fewer of them a slice is shared by several groups of threads.
 const ENOUGH: usize = 1 << 18;
 
@@ -22,7 +35,7 @@ const MAX_UNITS: usize = BLOCK / GROUP;
 
 /// The kernel that a matrix gets, by its blocks and its number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// A thread has several neighbouring rows.
     Rows,
     /// This many groups of threads share a slice.
@@ -61,7 +74,7 @@ impl Form {
 }
 
 /// How a matrix is cut into slices.
-pub(super) struct Layout {
+pub(crate) struct Layout {
     pub form: Form,
     pub bits: usize,
     pub height: usize,
@@ -72,36 +85,81 @@ pub(super) struct Layout {
     pub slots: usize,
 }
 
-impl Layout {
-    /// For sums of this format and offsets of this many bits; `sorted` orders the rows by length inside of each window. Waits for the device.
-    pub fn new<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>, sums: Precision, bits: usize, sorted: bool) -> Result<Layout> {
-        Layout::with_form(gpu, a, Form::of(a.rows, a.block, a.nnz()), sums, bits, sorted)
+/// How rows could be cut into slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    form: Form,
+    /// Bits of an offset.
+    bits: usize,
+    /// Whether rows are ordered by length inside of each window.
+    pub sorted: bool,
+    height: usize,
+}
+
+impl Cut {
+    /// For sums of this format and offsets of this many bits.
+    pub fn new<S: Number>(a: &DeviceCsr<S>, sums: Precision, bits: usize, sorted: bool) -> Cut {
+        Cut::with_form::<S>(Form::of(a.rows, a.block, a.nnz()), sums, bits, sorted)
     }
 
+    /// As [`Cut::new`], for one of the kernels.
+    pub fn with_form<S: Number>(form: Form, sums: Precision, bits: usize, sorted: bool) -> Cut {
+        Cut { form, bits, sorted, height: form.height(S::PRECISION, sums, bits) }
+    }
+
+    /// Bytes of so many slots of values of this format in these blocks, without what does not depend on the number.
+    fn slots_bytes(&self, slots: f64, block: Block, storage: Precision) -> f64 {
+        slots * (size_of::<i32>() + self.height * (self.bits / 8 + block.len() * storage.bytes())) as f64
+    }
+
+    /// Slots of each slice, or of those of every `step`th window.
+    fn count<S: Number>(&self, gpu: &Gpu, a: &DeviceCsr<S>, order: &Slice<i32>, step: usize) -> Result<Buffer<i32>> {
+        let slices = a.rows.div_ceil(self.height);
+        let of_window = WINDOW / self.height;
+        let counted = if step == 1 { slices } else { slices / of_window / step * of_window };
+        let counts = gpu.room::<i32>(counted)?;
+        let kernel = gpu.kernel(&format!("count_slots_{}", self.height / GROUP))?;
+        let (rows, step, reach) = (a.rows as i64, step as i32, 1_i32 << self.bits);
+        let [offsets, columns] = [a.offsets.view(), a.columns.view()];
+        let arguments: [&dyn Argument; 7] = [&rows, &step, &reach, &offsets, &columns, &order.view(), &counts.view()];
+        gpu.launch(kernel, threads(counted, a, COUNTING), &arguments)?;
+        Ok(counts)
+    }
+}
+
+/// Estimates the bytes of several cuts of the same matrix from an even sample of its windows. Waits for the device once.
+pub(super) fn estimate<S: Number, const N: usize>(gpu: &Gpu, a: &DeviceCsr<S>, cuts: [Cut; N]) -> Result<[f64; N]> {
+    let windows = a.rows / WINDOW;
+    let step = if windows < 2 * SAMPLE { 1 } else { windows / SAMPLE };
+    let order = if cuts.iter().any(|cut| cut.sorted) { by_length(gpu, a, step)? } else { gpu.room(0)? };
+    let (none, totals) = (gpu.room::<i32>(0)?, gpu.room::<i64>(N)?);
+    let mut counted = [0; N];
+    for (i, cut) in cuts.iter().enumerate() {
+        let counts = cut.count(gpu, a, if cut.sorted { &order } else { &none }, step)?;
+        counted[i] = counts.len();
+        gpu.total(&counts, &totals.piece(i, 1))?;
+    }
+    let totals = gpu.fetch(&totals)?;
+    Ok(std::array::from_fn(|i| {
+        let cut = &cuts[i];
+        let scale = a.rows.div_ceil(cut.height) as f64 / counted[i].max(1) as f64;
+        let rest = a.rows.div_ceil(cut.height) * size_of::<i64>() + if cut.sorted { a.rows * 4 } else { 0 };
+        cut.slots_bytes(scale * totals[i] as f64, a.block, S::PRECISION) + rest as f64
+    }))
+}
+
+impl Layout {
     /// Whether a matrix has rows enough for the kernel that knows offsets of 8 bits.
     pub fn is_wide<S: Number>(a: &DeviceCsr<S>) -> bool {
         Form::of(a.rows, a.block, a.nnz()) == Form::Rows
     }
 
-    /// As [`Layout::new`], for one of the kernels.
-    pub fn with_form<S: Number>(
-        gpu: &Gpu,
-        a: &DeviceCsr<S>,
-        form: Form,
-        sums: Precision,
-        bits: usize,
-        sorted: bool,
-    ) -> Result<Layout> {
-        let height = form.height(S::PRECISION, sums, bits);
-        let order = if sorted { by_length(gpu, a)? } else { gpu.room(0)? };
-        let counts = gpu.room::<i32>(a.rows.div_ceil(height))?;
-        let kernel = gpu.kernel(&format!("count_slots_{}", height / GROUP))?;
-        let (rows, reach) = (a.rows as i64, 1_i32 << bits);
-        let [offsets, columns] = [a.offsets.view(), a.columns.view()];
-        let arguments = [&rows as &dyn super::Argument, &reach, &offsets, &columns, &order.view(), &counts.view()];
-        gpu.launch(kernel, counts.len() * GROUP, &arguments)?;
+    /// A matrix cut in a certain way. Waits for the device.
+    pub fn new<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>, cut: Cut) -> Result<Layout> {
+        let order = if cut.sorted { by_length(gpu, a, 1)? } else { gpu.room(0)? };
+        let counts = cut.count(gpu, a, &order, 1)?;
         let (starts, slots) = gpu.offsets(&counts)?;
-        Ok(Layout { form, bits, height, order, starts, slots })
+        Ok(Layout { form: cut.form, bits: cut.bits, height: cut.height, order, starts, slots })
     }
 
     /// Bytes for values of this format in these blocks.
@@ -119,20 +177,27 @@ impl Layout {
         let (slices, rows, width) = (count as i64, a.rows as i64, a.block.len() as i32);
         let from = [a.offsets.view(), a.columns.view(), a.values.view(), self.order.view(), self.starts.view()];
         let to = [bases.view(), offsets.view(), values.view()];
-        let mut arguments: Vec<&dyn super::Argument> = vec![&slices, &rows, &width];
-        arguments.extend(from.iter().chain(&to).map(|view| view as &dyn super::Argument));
-        gpu.launch(gpu.kernel(&name)?, count * GROUP, &arguments)?;
+        let mut arguments: Vec<&dyn Argument> = vec![&slices, &rows, &width];
+        arguments.extend(from.iter().chain(&to).map(|view| view as &dyn Argument));
+        gpu.launch(gpu.kernel(&name)?, threads(count, a, FILLING), &arguments)?;
         Ok((bases, offsets, values))
     }
 }
 
-/// The rows, inside of each window the longest first, of equal ones the first first.
-fn by_length<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<Buffer<i32>> {
+/// Threads for so many slices of a matrix, of which at most `blocks` blocks walk over long rows.
+fn threads<S: Number>(slices: usize, a: &DeviceCsr<S>, blocks: usize) -> usize {
+    let all = slices * GROUP;
+    let long = a.block == Block::SCALAR && a.nnz() > SHORT * a.rows;
+    if long { all.min(blocks * BLOCK) } else { all }
+}
+
+/// The rows, inside of each window the longest first, of equal ones the first first; of every `step`th window.
+fn by_length<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>, step: usize) -> Result<Buffer<i32>> {
     let order = gpu.room(a.rows)?;
     let kernel = gpu.kernel("order_by_length")?;
-    let windows = a.rows.div_ceil(WINDOW);
+    let windows = a.rows.div_ceil(WINDOW).div_ceil(step);
     if windows > 0 {
-        gpu.launch_blocks(kernel, windows, &[&(a.rows as i64), &a.offsets.view(), &order.view()])?;
+        gpu.launch_blocks(kernel, windows, &[&(a.rows as i64), &(step as i32), &a.offsets.view(), &order.view()])?;
     }
     Ok(order)
 }
@@ -186,7 +251,7 @@ mod tests {
     /// The layout of a scalar matrix in f64.
     fn layout(gpu: &Gpu, a: &Csr<f64>, form: Form, bits: usize, sorted: bool) -> Layout {
         let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
-        Layout::with_form(gpu, &there, form, Precision::F64, bits, sorted).unwrap()
+        Layout::new(gpu, &there, Cut::with_form::<f64>(form, Precision::F64, bits, sorted)).unwrap()
     }
 
     #[test]
@@ -238,6 +303,26 @@ mod tests {
             assert_eq!((plain.slots, sorted.slots), (19 * 20, 8 * 20 + 8 + 2 * 20 + 1));
             let order = gpu.fetch(&sorted.order).unwrap();
             assert_eq!((&order[..3], &order[255..258], order[512]), (&[0, 2, 4][..], &[510, 1, 3][..], 512));
+        }
+    }
+
+    #[test]
+    fn an_estimate_from_a_sample_is_near_the_truth() {
+        // A sample is taken of every fourth window; rows have two lengths, mixed.
+        let n = 2 * SAMPLE * WINDOW * 2 + 77;
+        let (mut offsets, mut columns) = (vec![0_i64], Vec::new());
+        for i in 0..n {
+            columns.extend((0..if i % 3 == 0 { 2 } else { 1 }).map(|k| ((i + k) % n) as i32));
+            offsets.push(columns.len() as i64);
+        }
+        let a = Csr::<f64>::with_pattern(n, n, Block::SCALAR, offsets, columns).unwrap();
+        let gpu = devices().remove(0);
+        let there = DeviceCsr::upload(&gpu, &a.view()).unwrap();
+        let cuts = [false, true].map(|sorted| Cut::with_form::<f64>(Form::Shared(1), Precision::F64, 16, sorted));
+        let estimates = estimate(&gpu, &there, cuts).unwrap();
+        for (cut, estimate) in cuts.into_iter().zip(estimates) {
+            let exact = Layout::new(&gpu, &there, cut).unwrap().bytes(Block::SCALAR, Precision::F64) as f64;
+            assert!((estimate / exact - 1.0).abs() < 0.01, "{cut:?}: {estimate} should be {exact}");
         }
     }
 

@@ -26,7 +26,7 @@ pub fn inverse<T: Scalar, S: Number>(a: &CsrView<'_, T>) -> Result<Vec<S>> {
             }
         }
     }
-    let inverse = match sweep(&dense, n, ROUNDING * n as f64 * T::EPSILON.to_f64())? {
+    let inverse = match sweep(&dense, n, rounding_bound::<T>(n))? {
         Some(inverse) => inverse,
         None => gauss_jordan(dense, n)?,
     };
@@ -97,12 +97,17 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Dense<S> {
 }
 
 /// Pivots of the elimination at or below this share of the largest entry, times n, are rounding.
-const TINY: f64 = f64::EPSILON;
+pub(crate) const TINY: f64 = f64::EPSILON;
 
 /// Pivots of the sweep at or below this share of their own diagonal entry, times n and the rounding unit of the matrix, are rounding: the
 /// row sums of a singular coarse matrix carry the rounding of all Galerkin products above it. Against the own entry, because
 /// coefficients may differ by many orders of magnitude.
 const ROUNDING: f64 = 16.0;
+
+/// The bound of [`ROUNDING`] for a matrix of `n` rows.
+pub(crate) fn rounding_bound<T: Scalar>(n: usize) -> f64 {
+    ROUNDING * n as f64 * T::EPSILON.to_f64()
+}
 
 /// The inverse of a symmetric positive semidefinite matrix by the sweep operator, exactly symmetric; `None` when the matrix
 /// is not symmetric or a pivot is negative. Pivots up to `tiny` times their diagonal entry are left out; the largest in that measure are

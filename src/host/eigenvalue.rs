@@ -12,7 +12,7 @@ use crate::sparse::{Block, CsrView};
 use std::sync::Arc;
 
 /// Lanczos steps that must agree with those of an earlier matrix to take over the outcome of the later ones.
-const AGREEING: usize = 2;
+pub(crate) const AGREEING: usize = 2;
 
 /// Relative difference up to which two numbers agree.
 const SAME: f64 = 0.01;
@@ -23,8 +23,9 @@ pub const METHODS: &[&str] = &["lanczos", "power"];
 /// How an eigenvalue is estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
-    lanczos: bool,
-    steps: usize,
+    /// By Lanczos steps, otherwise by power steps.
+    pub(crate) lanczos: bool,
+    pub(crate) steps: usize,
 }
 
 impl Estimate {
@@ -51,8 +52,7 @@ impl Estimate {
         if self.lanczos {
             return lanczos(host, a, inverse, self.steps, bound, earlier);
         }
-        let value = power(host, a, inverse, self.steps)?.min(bound);
-        Ok(Largest { value, found: Arc::new(Found { value, ritz: Vec::new(), bound }) })
+        Ok(Largest::from_power::<T>(power(host, a, inverse, self.steps)?, bound))
     }
 }
 
@@ -98,15 +98,48 @@ struct Found {
     bound: f64,
 }
 
+/// An estimate is kept to so many bits: host and GPUs add inner products in different orders, and go on from the same number all the same.
+fn rounded<T: Scalar>(value: f64) -> f64 {
+    let bits = if T::EPSILON.to_f64() < 1e-12 { 20 } else { 10 };
+    let dropped = u64::from(f64::MANTISSA_DIGITS) - bits;
+    let half = 1 << (dropped - 1);
+    f64::from_bits((value.to_bits() + half) >> dropped << dropped)
+}
+
 impl Largest {
-    /// The estimate for a matrix with these first Ritz values and this largest row sum, if it is like the one of this estimate.
-    fn carried_over(&self, ritz: &[f64], bound: f64) -> Option<Largest> {
-        let found = Some(&self.found).filter(|found| ritz.len() == AGREEING && found.ritz.len() >= AGREEING)?;
+    fn new<T: Scalar>(value: f64, ritz: Vec<f64>, bound: f64) -> Largest {
+        let value = rounded::<T>(value);
+        Largest { value, found: Arc::new(Found { value, ritz, bound }) }
+    }
+
+    /// From the norm that power steps end with, and the largest row sum.
+    pub(crate) fn from_power<T: Scalar>(norm: f64, bound: f64) -> Largest {
+        Largest::new::<T>(norm.min(bound), Vec::new(), bound)
+    }
+
+    /// From α of each Lanczos step, β of each but the first, and the largest row sum.
+    pub(crate) fn from_lanczos<T: Scalar>(alphas: &[f64], betas: &[f64], bound: f64) -> Largest {
+        let ritz: Vec<f64> = (1..=alphas.len()).map(|n| ritz_value(&alphas[..n], betas, bound)).collect();
+        Largest::new::<T>(ritz.last().copied().unwrap_or(0.0), ritz, bound)
+    }
+
+    /// The estimate for a matrix whose first Lanczos steps these are, if it is like the one of this estimate.
+    pub(crate) fn carried_over<T: Scalar>(&self, alphas: &[f64], betas: &[f64], bound: f64) -> Option<Largest> {
+        if alphas.len() != AGREEING || self.found.ritz.len() < AGREEING {
+            return None;
+        }
+        let ritz: Vec<f64> = (1..=AGREEING).map(|n| ritz_value(&alphas[..n], betas, bound)).collect();
+        let found = &self.found;
         let agree = |(new, old): (&f64, &f64)| (new - old).abs() <= SAME * old;
         let alike = ritz.iter().zip(&found.ritz).all(agree) && bound <= (1.0 + SAME) * found.bound;
         let value = (found.value * ritz[AGREEING - 1] / found.ritz[AGREEING - 1]).min(bound);
-        alike.then(|| Largest { value, found: Arc::clone(found) })
+        alike.then(|| Largest { value: rounded::<T>(value), found: Arc::clone(found) })
     }
+}
+
+/// The largest Ritz value after the Lanczos steps with these α, and no more than the largest row sum.
+fn ritz_value(alphas: &[f64], betas: &[f64], bound: f64) -> f64 {
+    largest_tridiagonal(alphas, &betas[..alphas.len().saturating_sub(1)]).min(bound)
 }
 
 /// The largest row sum of D^-1 A in absolute values, or of products of Frobenius norms where there are blocks: no eigenvalue exceeds it.
@@ -176,8 +209,6 @@ fn lanczos<T: Scalar>(
     // A negative definite A has a negative definite D: the estimate is that of -A.
     let sign = square.signum();
     let mut beta = (sign * square).sqrt();
-    let mut ritz = Vec::new();
-    let mut value = 0.0;
     let mut previous = try_vec(n, T::ZERO)?;
     let mut previous_beta = 1.0;
     let mut q = try_vec(n, T::ZERO)?;
@@ -187,9 +218,7 @@ fn lanczos<T: Scalar>(
         spmv::apply(a, T::from_f64(1.0 / beta), &pair.z, T::ZERO, &mut q);
         let alpha = sign * host.dot(&pair.z, &q) / beta;
         alphas.push(alpha);
-        value = largest_tridiagonal(&alphas, &betas).min(bound);
-        ritz.push(value);
-        if let Some(largest) = earlier.and_then(|earlier| earlier.carried_over(&ritz, bound)) {
+        if let Some(largest) = earlier.and_then(|earlier| earlier.carried_over::<T>(&alphas, &betas, bound)) {
             return Ok(largest);
         }
         if step + 1 == steps {
@@ -211,7 +240,7 @@ fn lanczos<T: Scalar>(
         }
         betas.push(beta);
     }
-    Ok(Largest { value, found: Arc::new(Found { value, ritz, bound }) })
+    Ok(Largest::from_lanczos::<T>(&alphas, &betas, bound))
 }
 
 /// The growth of a vector's norm in the last product with D^-1 A.
@@ -313,7 +342,7 @@ mod tests {
         let inverse = diagonal::inverse::<f64, f64>(&a.view(), 2, diagonal::AS_IT_IS).unwrap();
         for (lanczos, steps) in [(true, 12), (false, 60)] {
             let estimate = Estimate { lanczos, steps }.largest(&host(), &a.view(), &inverse, None).unwrap().value;
-            assert!((estimate - 1.25).abs() < 1e-12, "{estimate}");
+            assert!((estimate - 1.25).abs() < 1e-6, "{estimate}");
         }
     }
 
@@ -325,7 +354,7 @@ mod tests {
             let few = Estimate { lanczos: true, steps: 12 }.largest(&host(), &a.view(), &inverse, None).unwrap().value;
             let many =
                 Estimate { lanczos: false, steps: 2000 }.largest(&host(), &a.view(), &inverse, None).unwrap().value;
-            assert!(few <= many * (1.0 + 1e-9) && few > 0.95 * many, "{few} {many}");
+            assert!(few <= many * (1.0 + 1e-6) && few > 0.95 * many, "{few} {many}");
         }
     }
 

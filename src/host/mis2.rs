@@ -65,13 +65,14 @@ fn independent_set(s: &Graph, seed: u64) -> Result<Vec<bool>> {
             }
         }
     });
-    // The largest key within one edge. What is no longer open is not computed again.
+    // The largest key within one edge. It is computed again when that key, whose unknown is in its low half, is no longer open: on a symmetric
+    // graph nothing else can change it, because no other unknown near it can have become a root.
     let mut near = key.clone();
     let mut first = true;
     loop {
         par::for_each_mut(&mut near, par::ROW_GRAIN, |start, piece| {
             for (k, near) in piece.iter_mut().enumerate() {
-                if first || is_open(*near) {
+                if first || (is_open(*near) && key[(*near & 0xffff_ffff) as usize - 1] != *near) {
                     let i = start + k;
                     *near = s.row(i).iter().map(|j| key[*j as usize]).fold(key[i], u64::max);
                 }

@@ -17,7 +17,7 @@ use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView};
 
 /// Scores that rise along a path are matched from its end, one pair in a round. After this many rounds the hash alone decides.
-const SCORED_ROUNDS: usize = 15;
+pub(crate) const SCORED_ROUNDS: usize = 15;
 
 /// Number of the aggregate of each unknown, or [`NONE`] where there are no strong couplings, and how many there are. Aggregates are
 /// paired until they have about `size` members: once for 2, twice up to 4, three times up to 8.

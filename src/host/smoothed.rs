@@ -152,15 +152,14 @@ fn place(columns: &[i32], column: usize) -> usize {
 fn filter<T: Scalar>(a: &CsrView<'_, T>, s: &Graph) -> Result<Csr<T>> {
     let (offsets, columns, values) = rows::build(a.rows, 1, |range, out| {
         for i in range {
-            let start = out.columns.len();
             let mut strong = s.row(i).iter().peekable();
             let mut diagonal = T::ZERO;
-            let mut place = start;
+            let mut place = None;
             for k in a.row_range(i) {
                 let j = a.col(k);
                 let is_strong = strong.next_if(|next| **next as usize == j).is_some();
                 if j == i {
-                    place = out.columns.len();
+                    place = Some(out.columns.len());
                     out.columns.push(j as i32);
                     out.values.push(T::ZERO);
                 }
@@ -171,7 +170,13 @@ fn filter<T: Scalar>(a: &CsrView<'_, T>, s: &Graph) -> Result<Csr<T>> {
                     diagonal += a.values[k];
                 }
             }
-            out.values[place] = diagonal;
+            match place {
+                Some(place) => out.values[place] = diagonal,
+                None => {
+                    out.columns.push(i as i32);
+                    out.values.push(diagonal);
+                }
+            }
             out.end_row();
         }
         Ok(())

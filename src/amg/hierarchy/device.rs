@@ -1,24 +1,22 @@
 //! The levels of a hierarchy as a GPU computes them: the steps of [`super::levels`] on matrices in device memory, with the same results.
 
-use super::place::{Computed, Placing, at_level};
-use super::{Builder, LevelMatrices, STALLED};
+mod placed;
+mod transfer;
+
+use super::Builder;
+use super::place::at_level;
 use crate::amg::plan::Plan;
-use crate::amg::strength::Measure;
-use crate::backend::{Operator, Place};
 use crate::context::LogLevel;
 use crate::error::Result;
-use crate::gpu::setup::coarse::{DeviceCoarse, Splitting};
-use crate::gpu::setup::{DeviceCsr, DeviceGraph, DevicePattern};
-use crate::gpu::setup::{diagonal, extended_i, galerkin, pmis, scaling, strength, transpose};
-use crate::gpu::{Buffer, Gpu, to_scalar};
-use crate::host::dense;
-use crate::host::truncate::Truncation;
+use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace, DevicePattern, galerkin, scaling};
+use crate::gpu::{Buffer, Format, Gpu, to_scalar};
+use crate::host::eigenvalue::Largest;
 use crate::report::Phases;
-use crate::scalar::{Number, Precision, Scalar};
-use crate::smooth::gauss_seidel::Colours;
-use crate::smooth::{self, Setup, Smoother, diagonal_width};
-use std::any::Any;
-use std::sync::Arc;
+use crate::scalar::Scalar;
+use crate::smooth;
+use crate::sparse::Block;
+use std::sync::{Arc, Mutex, OnceLock};
+use transfer::{Step, Transfers};
 
 /// A level as computed.
 pub struct There<T> {
@@ -32,6 +30,21 @@ pub struct There<T> {
     transfer: Option<(DeviceCsr<T>, DeviceCsr<T>)>,
     /// The factors by which its variables are multiplied.
     scale: Option<Buffer<f64>>,
+    /// The largest eigenvalue of D^-1 A for its diagonal blocks, where interpolation estimated it; else that of an earlier matrix.
+    known: Option<f64>,
+    earlier: Option<Largest>,
+    /// The same, where the smoother had to estimate it.
+    estimated: OnceLock<Largest>,
+    /// Those of an earlier matrix, or those that were chosen when this one was placed.
+    formats: Mutex<Formats>,
+}
+
+/// The formats in which a level is placed, which an update takes over.
+#[derive(Clone, Default)]
+struct Formats {
+    matrix: Option<Format>,
+    restriction: Option<Format>,
+    interpolation: Option<Format>,
 }
 
 /// What is kept of a step from one level to the next, to renew it with other values.
@@ -40,62 +53,61 @@ pub struct Kept {
     transfers: Transfers,
     coarse_matrix: DevicePattern,
     recipe: Arc<galerkin::Recipe>,
-}
-
-/// How prolongator and restriction come back.
-#[derive(Clone)]
-enum Transfers {
-    /// Computed anew for the strong couplings, coarse unknowns and patterns of the first time.
-    Renewed {
-        graph: Arc<DeviceGraph>,
-        coarse: Arc<DeviceCoarse>,
-        p: DevicePattern,
-        r: DevicePattern,
-        /// Found in the first renewal.
-        transposition: Option<Arc<transpose::Recipe>>,
-    },
-    /// As they are: a pair of matrices in the precision of set-up, with its bytes.
-    Unchanged { pair: Arc<dyn Any + Send + Sync>, bytes: usize },
+    /// The largest eigenvalue that the smoother went by, where it was estimated.
+    largest_eigenvalue: Option<Largest>,
+    formats: Formats,
 }
 
 impl Kept {
     /// Bytes held beyond what the levels share.
     pub fn bytes(&self) -> usize {
-        let transfers = match &self.transfers {
-            Transfers::Renewed { graph, coarse, p, r, transposition } => {
-                let transposition = transposition.as_ref().map_or(0, |recipe| recipe.bytes());
-                graph.bytes() + coarse.bytes() + p.bytes(1) + r.bytes(1) + transposition
-            }
-            Transfers::Unchanged { bytes, .. } => *bytes,
-        };
-        transfers + self.coarse_matrix.bytes(1) + self.recipe.bytes()
+        self.transfers.bytes() + self.coarse_matrix.bytes(1) + self.recipe.bytes()
     }
 }
+
+/// Coarsenings that a device computes.
+const COARSENINGS: &[&str] = &["pmis", "mis2", "pairwise"];
+
+/// Interpolations that a device computes after a splitting, those of them that reach across aggressive levels, and those after aggregation.
+const CLASSICAL: &[&str] = &["extended_i", "mm_ext", "mm_ext_i", "classical_modified", "direct"];
+const TWO_STAGE: &[&str] = &["extended_i", "mm_ext", "mm_ext_i"];
+const AGGREGATION: &[&str] = &["smoothed", "tentative"];
+
+/// Smoothers that a device makes from a matrix.
+const SMOOTHERS: &[&str] = &["chebyshev", "gauss_seidel", "jacobi", "l1_jacobi"];
 
 /// Why a hierarchy with these options cannot be computed on a device, if so.
 pub(super) fn objection(builder: &Builder<'_>) -> Option<String> {
     let config = builder.config;
     let coarsening = builder.coarsening::<f64>();
-    let name = builder.coarsening_name();
-    let interpolation = config.choice("amg.interpolation.type").unwrap_or(coarsening.interpolation().to_string());
-    let plan = Plan::asked(config, builder.matrix.precision(), 1);
+    let (name, interpolation) = (builder.coarsening_name(), builder.interpolation_name::<f64>());
     let smoother = smooth::name(config, builder.near_null_space.is_some());
-    if name != "pmis" {
-        return Some(format!("amg.coarsening.type \"{name}\" runs on the host alone"));
-    }
-    if interpolation != "extended_i" {
-        return Some(format!("amg.interpolation.type \"{interpolation}\" runs on the host alone"));
-    }
-    if config.int("amg.coarsening.aggressive_levels") > 0 {
-        return Some("aggressive coarsening runs on the host alone".to_string());
-    }
-    if plan.is_open() {
-        return Some("precision \"auto\" decides on the host".to_string());
-    }
-    if smoother != "l1_jacobi" {
-        return Some(format!("the smoother {smoother} is made on the host"));
-    }
-    None
+    let unknown = |names: &[&str], key: &str, value: &str| {
+        (!names.contains(&value)).then(|| format!("{key} \"{value}\" is computed on the host alone"))
+    };
+    let aggressive = config.int("amg.coarsening.aggressive_levels") > 0;
+    let nodes = builder.near_null_space.as_ref().is_some_and(|space| space.dofs_per_node > 1);
+    let gathered = nodes && coarsening.keeps_blocks() && builder.matrix.block() == Block::SCALAR;
+    unknown(COARSENINGS, "amg.coarsening.type", &name)
+        .or_else(|| {
+            // Pairs that do not go together are told by the host, too.
+            let known = match (name.as_str(), aggressive) {
+                ("pmis", false) => CLASSICAL,
+                ("pmis", true) => TWO_STAGE,
+                _ => AGGREGATION,
+            };
+            unknown(known, "amg.interpolation.type", &interpolation)
+        })
+        .or_else(|| unknown(SMOOTHERS, "amg.smoother.type", &smoother))
+        .or_else(|| {
+            let multipass = aggressive && config.text("amg.interpolation.aggressive") == "multipass";
+            multipass.then(|| "multipass interpolation is computed on the host alone".to_string())
+        })
+        .or_else(|| {
+            let open = Plan::asked(config, builder.matrix.precision(), 1).is_open();
+            open.then(|| "precision \"auto\" decides on the host".to_string())
+        })
+        .or_else(|| gathered.then(|| "scalar rows are put together to nodes on the host".to_string()))
 }
 
 impl Builder<'_> {
@@ -112,6 +124,7 @@ impl Builder<'_> {
         let mut earlier = kept.into_iter().flatten();
         let (mut levels, mut all_kept) = (Vec::new(), Vec::new());
         let mut a = self.fine_matrix_there::<T>(gpu)?;
+        let mut space = self.near_null_space_there(gpu, &a)?;
         loop {
             let (level, rows, entries) = (levels.len(), a.scalar_rows(), a.entries());
             self.context.log(LogLevel::Debug, || format!("level {level}: {rows} rows, {entries} nonzeros"));
@@ -120,11 +133,14 @@ impl Builder<'_> {
             if last {
                 break;
             }
-            let (transfers, product) = match old {
-                Some(Kept { transfers, coarse_matrix, recipe }) => (Some(transfers), Some((coarse_matrix, recipe))),
-                None => (None, None),
+            let (transfers, product, earlier_eigenvalue, formats) = match old {
+                Some(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue, formats }) => {
+                    (Some(transfers), Some((coarse_matrix, recipe)), largest_eigenvalue, formats)
+                }
+                None => (None, None, None, Formats::default()),
             };
-            let Some((p, r, transfers)) = self.step_there(gpu, &a, level, transfers, phases)? else { break };
+            let Some(step) = self.step_there(gpu, &a, level, space.as_deref(), transfers, phases)? else { break };
+            let Step { p, r, next_space, known, largest, transfers } = step;
             let (coarse, recipe) = self.timed(gpu, phases, "galerkin", || match product {
                 None => {
                     let (coarse, recipe) = galerkin::product(gpu, &r, &a, &p)?;
@@ -135,19 +151,69 @@ impl Builder<'_> {
                     Ok((pattern.with(values), recipe))
                 }
             })?;
-            all_kept.push(Kept { transfers, coarse_matrix: coarse.pattern(), recipe });
+            if let Some(next) = next_space {
+                space = Some(Arc::new(next));
+            }
+            let largest_eigenvalue = largest.or(earlier_eigenvalue);
+            let earlier = largest_eigenvalue.clone();
+            let pattern = coarse.pattern();
+            all_kept.push(Kept {
+                transfers,
+                coarse_matrix: pattern,
+                recipe,
+                largest_eigenvalue,
+                formats: Formats::default(),
+            });
             let coarse_rows = Some(coarse.scalar_rows());
-            levels.push(There { rows, entries, coarse_rows, a: Some(a), transfer: Some((p, r)), scale: None });
+            let estimated = OnceLock::new();
+            levels.push(There {
+                rows,
+                entries,
+                coarse_rows,
+                a: Some(a),
+                transfer: Some((p, r)),
+                scale: None,
+                known,
+                earlier,
+                estimated,
+                formats: Mutex::new(formats),
+            });
             a = coarse;
         }
-        let (rows, entries) = (a.scalar_rows(), a.entries());
-        levels.push(There { rows, entries, coarse_rows: None, a: Some(a), transfer: None, scale: None });
+        levels.push(There {
+            rows: a.scalar_rows(),
+            entries: a.entries(),
+            coarse_rows: None,
+            a: Some(a),
+            transfer: None,
+            scale: None,
+            known: None,
+            earlier: None,
+            estimated: OnceLock::new(),
+            formats: Mutex::default(),
+        });
         Ok((levels, all_kept))
     }
 
-    /// The finest matrix as set-up wants it.
+    /// The finest matrix as set-up wants it: blocks taken apart for scalar methods.
     fn fine_matrix_there<T: Scalar>(&self, gpu: &Gpu) -> Result<DeviceCsr<T>> {
-        to_scalar(gpu, &self.matrix.device::<T>(gpu)?)
+        let a = self.matrix.device::<T>(gpu)?;
+        if self.coarsening::<T>().keeps_blocks() { Ok(a) } else { to_scalar(gpu, &a) }
+    }
+
+    /// What aggregation must represent: the caller's vectors, or the constants; nothing for other coarsenings.
+    fn near_null_space_there<T: Scalar>(
+        &self,
+        gpu: &Gpu,
+        a: &DeviceCsr<T>,
+    ) -> Result<Option<Arc<DeviceNearNullSpace>>> {
+        if !self.coarsening::<T>().keeps_blocks() {
+            return Ok(None);
+        }
+        Ok(Some(match &self.near_null_space {
+            Some(space) => self.matrix.device_near_null_space(gpu, space)?,
+            None => Arc::new(DeviceNearNullSpace::constants(gpu, a.scalar_rows(), a.block.rows)?),
+        }))
     }
 
     /// Runs a phase. At the debug level it waits for the device, so that its time is its own.
@@ -165,87 +231,6 @@ impl Builder<'_> {
             }
             Ok(result)
         })
-    }
-
-    /// Prolongator and restriction from level `level` to the next; none where coarsening would leave too much.
-    #[allow(clippy::type_complexity)]
-    fn step_there<T: Scalar>(
-        &self,
-        gpu: &Gpu,
-        a: &DeviceCsr<T>,
-        level: usize,
-        earlier: Option<Transfers>,
-        phases: &mut Phases,
-    ) -> Result<Option<(DeviceCsr<T>, DeviceCsr<T>, Transfers)>> {
-        let (graph, coarse, patterns) = match earlier {
-            Some(Transfers::Unchanged { pair, bytes }) => {
-                let (p, r) = pair
-                    .downcast_ref::<(DeviceCsr<T>, DeviceCsr<T>)>()
-                    .expect("the precision of set-up does not change")
-                    .clone();
-                return Ok(Some((p, r, Transfers::Unchanged { pair, bytes })));
-            }
-            Some(Transfers::Renewed { graph, coarse, p, r, transposition }) => {
-                (graph, coarse, Some((p, r, transposition)))
-            }
-            None => {
-                let graph = self.timed(gpu, phases, "strength", || self.graph_there(gpu, a, level))?;
-                let coarse = self.timed(gpu, phases, "coarsen", || {
-                    let coarse = pmis::split(gpu, &graph, level as u64)?;
-                    Ok(DeviceCoarse::Splitting(Splitting::new(gpu, &coarse)?))
-                })?;
-                let (rows, coarse_rows) = (a.scalar_rows(), coarse.count());
-                if coarse_rows == 0 || coarse_rows as f64 > STALLED * rows as f64 {
-                    self.stalled(level, rows, coarse_rows);
-                    return Ok(None);
-                }
-                (Arc::new(graph), Arc::new(coarse), None)
-            }
-        };
-        let truncation = Truncation {
-            max_entries: self.config.int("amg.interpolation.max_entries"),
-            factor: self.config.real("amg.interpolation.truncation"),
-        };
-        let DeviceCoarse::Splitting(splitting) = &*coarse else { unreachable!("that was refused") };
-        let (p, r, transposition) = self.timed(gpu, phases, "interpolation", || match patterns {
-            None => {
-                let p = extended_i::interpolate(gpu, a, &graph, splitting, None, truncation)?;
-                let r = transpose::transpose(gpu, &p)?;
-                Ok((p, r, None))
-            }
-            Some((p, r, transposition)) => {
-                let p = extended_i::renew(gpu, a, &graph, splitting, None, &p)?;
-                let recipe = match transposition {
-                    Some(recipe) => recipe,
-                    None => Arc::new(transpose::transpose_and_recipe(gpu, &p)?.1),
-                };
-                let r = r.with(recipe.renew(gpu, &p.values)?);
-                Ok((p, r, Some(recipe)))
-            }
-        })?;
-        let transfers = if self.config.text("amg.update.interpolation") == "keep" {
-            let bytes = p.bytes() + r.bytes();
-            Transfers::Unchanged { pair: Arc::new((p.clone(), r.clone())), bytes }
-        } else {
-            Transfers::Renewed { graph, coarse, p: p.pattern(), r: r.pattern(), transposition }
-        };
-        Ok(Some((p, r, transfers)))
-    }
-
-    fn graph_there<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, level: usize) -> Result<DeviceGraph> {
-        let default = self.coarsening::<T>().strength();
-        match Measure::new(self.config, default, a.block)? {
-            Measure::Classical { theta, max_row_sum } => strength::classical(gpu, a, theta, max_row_sum),
-            Measure::Absolute { theta } => strength::absolute(gpu, a, theta),
-            Measure::Symmetric { theta } => {
-                let measure = strength::Symmetric::new(gpu, a)?;
-                let theta = match theta {
-                    Some(theta) => theta,
-                    None => Measure::symmetric_threshold(a.block, level, measure.scale()?),
-                };
-                measure.graph(theta)
-            }
-        }
     }
 
     /// Scales the levels of which a part has 16 bits, as [`Builder::scale`] does.
@@ -278,144 +263,11 @@ impl Builder<'_> {
     }
 }
 
-impl<T: Scalar> There<T> {
-    /// Copies on the host, to look at.
-    pub fn fetch(&self, gpu: &Gpu) -> Result<LevelMatrices> {
-        let shared = |m: &DeviceCsr<T>| m.fetch(gpu)?.into_shared().cast();
-        let transfer = match &self.transfer {
-            Some((p, r)) => Some((shared(p)?, shared(r)?)),
-            None => None,
-        };
-        Ok(LevelMatrices { a: shared(self.a())?, transfer })
+/// What was kept, with the eigenvalues that were estimated and the formats that were chosen on the way.
+pub(super) fn with_estimates<T>(mut kept: Vec<Kept>, levels: Vec<There<T>>) -> Vec<Kept> {
+    for (kept, level) in kept.iter_mut().zip(levels) {
+        kept.largest_eigenvalue = level.estimated.into_inner().or(kept.largest_eigenvalue.take());
+        kept.formats = level.formats.into_inner().unwrap_or_default();
     }
-
-    fn a(&self) -> &DeviceCsr<T> {
-        self.a.as_ref().expect("the level is not placed yet")
-    }
-
-    fn transfer(&self) -> &(DeviceCsr<T>, DeviceCsr<T>) {
-        self.transfer.as_ref().expect("there is a coarser level, and this one is not placed yet")
-    }
-}
-
-impl<T: Scalar> Computed<Gpu> for There<T> {
-    fn rows(&self) -> usize {
-        self.rows
-    }
-
-    fn entries(&self) -> usize {
-        self.entries
-    }
-
-    fn entrance(&self, placing: &Placing<'_, Gpu>) -> Result<Option<(f64, Buffer<f32>)>> {
-        match &self.scale {
-            Some(scale) => Ok(Some(scaling::entrance(placing.backend, scale)?)),
-            None => Ok(None),
-        }
-    }
-
-    /// The finest level has the caller's own matrix, in its own blocks, whatever set-up made of it.
-    fn matrix<S: Number, V: Number>(&self, placing: &Placing<'_, Gpu>, i: usize) -> Result<Box<dyn Operator<Gpu, V>>> {
-        let Placing { builder, backend: gpu, .. } = placing;
-        let sums = builder.sums();
-        if i == 0 && self.scale.is_none() {
-            if S::PRECISION == builder.matrix.precision() {
-                return gpu.operator(builder.matrix.device::<S>(gpu)?, sums);
-            }
-            let given = builder.matrix.device::<T>(gpu)?;
-            return gpu.operator(scaling::store::<T, S>(gpu, &given, "matrix", scaling::Rounding::Nearest)?, sums);
-        }
-        let rounding = match &self.scale {
-            Some(scale) if builder.config.text("precision.rounding") == "row_sums" => scaling::Rounding::Keeping(scale),
-            _ => scaling::Rounding::Nearest,
-        };
-        gpu.operator(scaling::store::<T, S>(gpu, self.a(), "matrix", rounding)?, sums)
-    }
-
-    fn smoother<V: Number>(&self, placing: &Placing<'_, Gpu>, storage: Precision) -> Result<Box<dyn Smoother<Gpu, V>>> {
-        let setup = DeviceSetup { level: self, placing };
-        smooth::build::<Gpu, V>(&placing.smoother, &setup, storage)
-    }
-
-    fn coarse_rows(&self) -> Option<usize> {
-        self.coarse_rows
-    }
-
-    fn restriction<S: Number, V: Number, W: Number>(
-        &self,
-        placing: &Placing<'_, Gpu>,
-    ) -> Result<Box<dyn Operator<Gpu, V, W>>> {
-        let gpu = placing.backend;
-        let r = scaling::store::<T, S>(gpu, &self.transfer().1, "restriction", scaling::Rounding::Nearest)?;
-        gpu.operator(r, placing.builder.sums())
-    }
-
-    fn interpolation<S: Number, W: Number, V: Number>(
-        &self,
-        placing: &Placing<'_, Gpu>,
-    ) -> Result<Box<dyn Operator<Gpu, W, V>>> {
-        let gpu = placing.backend;
-        let p = scaling::store::<T, S>(gpu, &self.transfer().0, "prolongator", scaling::Rounding::Nearest)?;
-        gpu.operator(p, placing.builder.sums())
-    }
-
-    /// The coarsest matrix is small, and its factorisation too little work for a device.
-    fn inverse<S: Number, V: Number>(&self, placing: &Placing<'_, Gpu>) -> Result<Box<dyn Operator<Gpu, V>>> {
-        let gpu = placing.backend;
-        let a = self.a().fetch(gpu)?;
-        gpu.dense::<S, V>(self.rows, dense::inverse(&a.view())?)
-    }
-
-    fn release(&mut self) {
-        self.a = None;
-        self.transfer = None;
-    }
-}
-
-/// What smoothers are made from when set-up runs on the device.
-struct DeviceSetup<'a, T> {
-    level: &'a There<T>,
-    placing: &'a Placing<'a, Gpu>,
-}
-
-impl<T: Scalar> DeviceSetup<'_, T> {
-    fn diagonal(&self, l1: bool) -> Result<Buffer<T>> {
-        let a = self.level.a();
-        let width = diagonal_width(self.placing.builder.config, a.block.rows);
-        diagonal::inverse(self.placing.backend, a, width, l1, self.level.scale.as_deref())
-    }
-}
-
-impl<T: Scalar> Setup<Gpu> for DeviceSetup<'_, T> {
-    type Inverse = Buffer<T>;
-
-    fn config(&self) -> &crate::config::Config {
-        self.placing.builder.config
-    }
-
-    fn inverse(&self) -> Result<Buffer<T>> {
-        self.diagonal(false)
-    }
-
-    fn l1_inverse(&self) -> Result<Buffer<T>> {
-        self.diagonal(true)
-    }
-
-    fn largest_eigenvalue(&self, _: &Buffer<T>) -> Result<f64> {
-        unreachable!("smoothers that need it are made on the host")
-    }
-
-    fn stored<S: Number>(&self, inverse: &Buffer<T>, factor: f64) -> Result<(Buffer<S>, usize)> {
-        let stored = diagonal::stored::<T, S>(self.placing.backend, inverse, factor)?;
-        let len = stored.len();
-        Ok((stored, len))
-    }
-
-    fn colours<S: Number, V: Number>(&self) -> Result<Box<dyn Colours<Gpu, V>>> {
-        unreachable!("Gauss-Seidel is made on the host")
-    }
-
-    fn l1_gauss_seidel<S: Number, V: Number>(&self) -> Result<Box<dyn Smoother<Gpu, V>>> {
-        unreachable!("l1-Gauss-Seidel runs on the host alone")
-    }
+    kept
 }

@@ -115,6 +115,12 @@ impl Builder<'_> {
         coarsen::find(&self.coarsening_name())
     }
 
+    /// Name of the interpolation.
+    pub(super) fn interpolation_name<T: Scalar>(&self) -> String {
+        let default = self.coarsening::<T>().interpolation();
+        self.config.choice("amg.interpolation.type").unwrap_or(default.to_string())
+    }
+
     /// Name of the coarsening.
     pub(super) fn coarsening_name(&self) -> String {
         let blocks = self.matrix.block() != Block::SCALAR || self.near_null_space.is_some();
@@ -144,8 +150,7 @@ impl Builder<'_> {
         kept: Option<Vec<Kept>>,
         phases: &mut Phases,
     ) -> Result<(Vec<Raw<T>>, Vec<Kept>)> {
-        let default = coarsening.interpolation().to_string();
-        let interpolation = interp::find::<T>(&self.config.choice("amg.interpolation.type").unwrap_or(default));
+        let interpolation = interp::find::<T>(&self.interpolation_name::<T>());
         let mut space = match &self.near_null_space {
             Some(space) => NearNullSpace::clone(space),
             None => NearNullSpace::constants(fine.view().scalar_rows(), fine.structure.block.rows)?,

@@ -42,7 +42,7 @@ impl Bins {
         if n == 0 {
             return Ok((Bins { counts: [0; BINS], list: None }, 0));
         }
-        let kernel = |name: &str| gpu.runtime().kernel(name);
+        let kernel = |name: &str| gpu.kernel(name);
         let (rows, bounds, found) = (n as i64, needs.bounds.view(), gpu.zeroed::<i64>(BINS + 1)?);
         let known = needs.counts.map_or(View::NONE, Slice::view);
         let offsets = offsets.map_or(View::NONE, Slice::view);

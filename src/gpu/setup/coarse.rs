@@ -1,5 +1,6 @@
 //! Coarse unknowns in device memory.
 
+use super::DeviceAggregates;
 use crate::error::Result;
 use crate::gpu::{Buffer, Gpu, Slice};
 
@@ -12,8 +13,8 @@ pub(crate) enum DeviceCoarse {
     Splitting(Splitting),
     /// Classical AMG with aggressive coarsening: the splitting of the first pass, and the one that the second pass left of it.
     TwoPass(Splitting, Splitting),
-    /// Aggregation: number of the aggregate of each node, -1 for none, and how many aggregates there are.
-    Aggregates(Buffer<i32>, usize),
+    /// Aggregation.
+    Aggregates(DeviceAggregates),
 }
 
 impl DeviceCoarse {
@@ -21,7 +22,7 @@ impl DeviceCoarse {
     pub fn count(&self) -> usize {
         match self {
             DeviceCoarse::Splitting(coarse) | DeviceCoarse::TwoPass(_, coarse) => coarse.count,
-            DeviceCoarse::Aggregates(_, count) => *count,
+            DeviceCoarse::Aggregates(aggregates) => aggregates.count,
         }
     }
 
@@ -31,7 +32,7 @@ impl DeviceCoarse {
         match self {
             DeviceCoarse::Splitting(coarse) => numbers(&coarse.number),
             DeviceCoarse::TwoPass(first, coarse) => numbers(&first.number) + numbers(&coarse.number),
-            DeviceCoarse::Aggregates(of, _) => numbers(of),
+            DeviceCoarse::Aggregates(aggregates) => numbers(&aggregates.of),
         }
     }
 }
@@ -61,6 +62,14 @@ impl Splitting {
         gpu.launch_blocks(kernel("coarse_numbers")?, pieces, &arguments)?;
         let count = gpu.fetch(&sums.piece(pieces, 1))?[0] as usize;
         Ok(Splitting { number, count })
+    }
+
+    /// The coarse unknowns, in order.
+    pub fn members(&self, gpu: &Gpu) -> Result<Buffer<i32>> {
+        let (n, members) = (self.number.len(), gpu.room::<i32>(self.count)?);
+        let kernel = gpu.kernel("coarse_members")?;
+        gpu.launch(kernel, n, &[&(n as i64), &self.number.view(), &members.view()])?;
+        Ok(members)
     }
 }
 

@@ -55,9 +55,9 @@ fn run<T: Scalar, U: Scalar>(
     let (format, out) = (tag::<U>(), out.view());
     let name = T::PRECISION.name();
     if a.block == Block::SCALAR {
-        // Sums go lane by lane, so that few lanes for many rows are best as long as they fill a sector of memory.
+        // Sums go entry by entry, so that a thread for each row is best where rows are short.
         let lanes = match a.nnz() / a.rows.max(1) {
-            0..40 => 4,
+            0..40 => 1,
             40..128 => 8,
             _ => 32,
         };

@@ -2,7 +2,7 @@
 
 use super::DeviceGraph;
 use crate::error::Result;
-use crate::gpu::runtime::Argument;
+use crate::gpu::runtime::{Argument, BLOCK};
 use crate::gpu::{Buffer, Gpu};
 
 /// Aggregates of nodes.
@@ -16,13 +16,17 @@ pub(crate) struct DeviceAggregates {
 }
 
 /// Rounds that are launched before the device is waited for. Those that are not needed return at once; most graphs need fewer.
-const ROUNDS: usize = 10;
+const ROUNDS: usize = 20;
+
+/// Most blocks of a kernel that goes over the graph: more than run at the same time, and few enough that a round without work takes no time.
+const MOST_BLOCKS: usize = 8192;
 
 /// Number of the aggregate of each unknown, -1 where it has no strong couplings. Waits for the device once, unless the graph is not symmetric
 /// or needs many rounds.
 pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceAggregates> {
     let n = s.rows;
     let lanes = lanes(s);
+    let threads = (n * lanes).min(MOST_BLOCKS * BLOCK);
     let kernel = |name: &str| gpu.kernel(name);
     let (size, offsets, columns) = (n as i64, s.offsets.view(), s.columns.view());
     let (key, near) = (gpu.room::<u64>(n)?, gpu.room::<u64>(n)?);
@@ -36,10 +40,10 @@ pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceA
         for round in first..ROUNDS as i32 {
             let arguments: [&dyn Argument; 7] =
                 [&size, &round, &status.view(), &offsets, &columns, &key.view(), &near.view()];
-            gpu.launch(near_kernel, n * lanes, &arguments)?;
+            gpu.launch(near_kernel, threads, &arguments)?;
             let arguments: [&dyn Argument; 7] =
                 [&size, &round, &status.view(), &offsets, &columns, &near.view(), &key.view()];
-            gpu.launch(decide, n * lanes, &arguments)?;
+            gpu.launch(decide, threads, &arguments)?;
         }
         let flags = gpu.room::<i32>(n)?;
         gpu.launch(kernel("mis2_roots")?, n, &[&size, &key.view(), &flags.view()])?;
@@ -53,7 +57,7 @@ pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceA
         let nobody = gpu.room::<i64>(1)?;
         for step in 0..3 {
             let left = if step == 2 { left.view() } else { nobody.view() };
-            gpu.launch(join, n * lanes, &[&size, &offsets, &columns, &of.view(), &other.view(), &left])?;
+            gpu.launch(join, threads, &[&size, &offsets, &columns, &of.view(), &other.view(), &left])?;
             std::mem::swap(&mut of, &mut other);
         }
         let found = gpu.fetch(&status)?;
@@ -82,8 +86,8 @@ pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceA
 /// Lanes for a row of the graph.
 fn lanes(s: &DeviceGraph) -> usize {
     match s.columns.len() / s.rows.max(1) {
-        0..12 => 2,
-        12..64 => 8,
+        0..12 => 1,
+        12..64 => 4,
         _ => 32,
     }
 }

@@ -241,14 +241,14 @@ impl<'a, T: Number> Product<'a, T> {
             let last = if bin + 1 == COUNTING.len() { BINS } else { bin + 1 };
             let (n, rows) = bins.rows(bin..last);
             let lanes = power_of_two(self.b.length, kind.lanes()) as i32;
-            let kernel = gpu.runtime().kernel(&format!("spgemm_symbolic_{}", kind.name()))?;
+            let kernel = gpu.kernel(&format!("spgemm_symbolic_{}", kind.name()))?;
             let (count, to, long) = (n as i64, counts.view(), long_rows.view());
             gpu.launch(kernel, n * kind.lanes(), &[&count, &lanes, &rows, a, b, c, d, e, &to, &long])?;
         }
         if unsure > 0 {
             let (words, blocks, bits) = self.bits(unsure)?;
             let (long, bits, to) = (long_rows.view(), bits.view(), counts.view());
-            let kernel = gpu.runtime().kernel("spgemm_long_symbolic")?;
+            let kernel = gpu.kernel("spgemm_long_symbolic")?;
             gpu.launch_blocks(kernel, blocks, &[&long, a, b, c, d, e, &words, &bits, &to])?;
         }
         Ok(counts)
@@ -274,7 +274,7 @@ impl<'a, T: Number> Product<'a, T> {
                 continue;
             }
             let lanes = power_of_two(self.b.length, kind.lanes()) as i32;
-            let kernel = self.gpu.runtime().kernel(&format!("spgemm_{mode}_{}_{precision}", kind.name()))?;
+            let kernel = self.gpu.kernel(&format!("spgemm_{mode}_{}_{precision}", kind.name()))?;
             let count = n as i64;
             let arguments = [
                 &count as &dyn Argument,

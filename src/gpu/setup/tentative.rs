@@ -25,6 +25,14 @@ impl DeviceNearNullSpace {
         Ok(DeviceNearNullSpace { dofs_per_node: space.dofs_per_node, count: space.count, vectors })
     }
 
+    /// The constant in each component of a node, as [`NearNullSpace::constants`].
+    pub fn constants(gpu: &Gpu, rows: usize, dofs_per_node: usize) -> Result<DeviceNearNullSpace> {
+        let vectors = gpu.room(rows * dofs_per_node)?;
+        let arguments: [&dyn Argument; 3] = [&(rows as i64), &(dofs_per_node as i32), &vectors.view()];
+        gpu.launch(gpu.kernel("constants")?, rows * dofs_per_node, &arguments)?;
+        Ok(DeviceNearNullSpace { dofs_per_node, count: dofs_per_node, vectors })
+    }
+
     /// A copy on the host.
     pub fn fetch(&self, gpu: &Gpu) -> Result<NearNullSpace> {
         let vectors = gpu.fetch(&self.vectors)?;
@@ -55,15 +63,8 @@ pub(crate) fn prolongator<T: Scalar>(
     let (nodes, count) = (aggregates.of.len(), aggregates.count);
     let (dofs, k) = (space.dofs_per_node, space.count);
     let kernel = |name: &str| gpu.kernel(name);
-    let n = nodes as i64;
     let (starts, members) = members(gpu, aggregates)?;
-    let entries = if aggregates.members == nodes {
-        None
-    } else {
-        let belongs = gpu.room::<i32>(nodes)?;
-        gpu.launch(kernel("members_belong")?, nodes, &[&n, &aggregates.of.view(), &belongs.view()])?;
-        Some(gpu.offsets_alone(&belongs)?)
-    };
+    let entries = entries(gpu, aggregates)?;
     let values = gpu.room::<T>(aggregates.members * dofs * k)?;
     let coarse = gpu.room::<f64>(count * k * k)?;
     // The number of large aggregates, and which.
@@ -113,8 +114,20 @@ pub(crate) fn prolongator<T: Scalar>(
     Ok((Tentative { block, entries, values }, DeviceNearNullSpace { dofs_per_node: k, count: k, vectors: coarse }))
 }
 
+/// The entry of each node in a prolongator that has one for each member of an aggregate, where not all nodes are.
+pub(super) fn entries(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<Option<Buffer<i64>>> {
+    let nodes = aggregates.of.len();
+    if aggregates.members == nodes {
+        return Ok(None);
+    }
+    let belongs = gpu.room::<i32>(nodes)?;
+    let arguments: [&dyn Argument; 3] = [&(nodes as i64), &aggregates.of.view(), &belongs.view()];
+    gpu.launch(gpu.kernel("members_belong")?, nodes, &arguments)?;
+    Ok(Some(gpu.offsets_alone(&belongs)?))
+}
+
 /// Where the members of each aggregate begin, and the members, ascending in each.
-fn members(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<(Buffer<i64>, Buffer<i32>)> {
+pub(super) fn members(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<(Buffer<i64>, Buffer<i32>)> {
     let (nodes, count) = (aggregates.of.len(), aggregates.count);
     let kernel = |name: &str| gpu.kernel(name);
     let (n, of) = (nodes as i64, aggregates.of.view());
@@ -141,6 +154,11 @@ fn lanes(k: usize) -> usize {
 }
 
 impl<T: Scalar> Tentative<T> {
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.values.owned_bytes() + self.entries.as_ref().map_or(0, Buffer::owned_bytes)
+    }
+
     /// The prolongator as a matrix.
     pub fn into_matrix(self, gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<DeviceCsr<T>> {
         let nodes = aggregates.of.len();

@@ -1,7 +1,7 @@
 //! Transposition: entries are counted by column, scattered, and each row of the transpose is sorted, as `kernels/transpose.cu` says. Nothing is read
 //! back, because the transpose has as many entries as the matrix.
 
-use super::{DeviceCsr, DeviceGraph};
+use super::{DeviceCsr, DeviceGraph, DevicePattern};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::vector::ELEMENTS;
@@ -91,6 +91,22 @@ pub(crate) fn pattern(gpu: &Gpu, graph: &DeviceGraph) -> Result<DeviceGraph> {
     let pattern = Pattern { rows, cols: rows, offsets: &graph.offsets, columns: &graph.columns };
     let (offsets, columns) = pattern.transpose(gpu, None)?;
     Ok(DeviceGraph { rows, offsets, columns })
+}
+
+/// The transpose of the pattern of a square matrix, columns ascending in each row.
+pub(crate) fn of_pattern(gpu: &Gpu, a: &DevicePattern) -> Result<DeviceGraph> {
+    let pattern = Pattern { rows: a.rows, cols: a.cols, offsets: &a.offsets, columns: &a.columns };
+    let (offsets, columns) = pattern.transpose(gpu, None)?;
+    Ok(DeviceGraph { rows: a.cols, offsets, columns })
+}
+
+/// The transpose of a graph, and what brings values of its edges into that order.
+pub(crate) fn pattern_and_recipe(gpu: &Gpu, graph: &DeviceGraph) -> Result<(DeviceGraph, Recipe)> {
+    let rows = graph.rows;
+    let sources = Sources::new(gpu, graph.columns.len())?;
+    let pattern = Pattern { rows, cols: rows, offsets: &graph.offsets, columns: &graph.columns };
+    let (offsets, columns) = pattern.transpose(gpu, Some(&sources))?;
+    Ok((DeviceGraph { rows, offsets, columns }, Recipe { sources, block: Block::SCALAR }))
 }
 
 /// Where entries of a matrix are.

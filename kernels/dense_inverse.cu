@@ -1,0 +1,233 @@
+// The inverse of the coarsest matrix: what src/host/dense.rs does, with its bits. One launch for each pivot, from one array to another; every
+// block of threads looks for the pivot itself.
+#include "numbers.h"
+
+// Elements of a thread, a block of threads apart.
+constexpr int DENSE_ELEMENTS = 4;
+
+// What is known: whether the matrix is not symmetric positive semidefinite, the ordered bits of its largest entry, and from there on for each step
+// whether it found a pivot.
+constexpr int DENSE_FAILED = 0;
+constexpr int DENSE_LARGEST = 1;
+constexpr int DENSE_FOUND = 2;
+
+constexpr i64 NOT_A_NUMBER = 0x7ff8000000000000ll;
+
+DEVICE void put_format(const Any &out, int format, i64 i, f64 v) {
+    if (format == F64) {
+        out.out<f64>()[i] = v;
+    } else {
+        store(out, format, i, to_f32(v));
+    }
+}
+
+// A sparse matrix of br x bc blocks as a dense one of n rows, which was zero: a thread for each scalar row.
+template <class T>
+DEVICE void dense_fill(i64 n, int br, int bc, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
+                       const Out<f64> &a, const Out<u64> &status) {
+    const i64 i = global_index();
+    f64 largest = 0.0;
+    if (i < n) {
+        const i64 row = i / br;
+        const int r = static_cast<int>(i % br);
+        for (i64 k = offsets[row]; k < offsets[row + 1]; ++k) {
+            for (int c = 0; c < bc; ++c) {
+                f64 &to = a[i * n + static_cast<i64>(columns[k]) * bc + c];
+                to += to_f64(values[(k * br + r) * bc + c]);
+                largest = magnitude(to) > largest ? magnitude(to) : largest;
+            }
+        }
+    }
+    const u64 bits = group_max<WARP>(ordered(largest));
+    if (Group<WARP>::rank() == 0) {
+        atomic_max(status[DENSE_LARGEST], bits);
+    }
+}
+
+#define DENSE_FILL(T) \
+    KERNEL(dense_fill_##T, i64 n, i32 br, i32 bc, In<i64> offsets, In<i32> columns, In<T> values, Out<f64> a, Out<u64> status) { \
+        dense_fill<T>(n, br, bc, offsets, columns, values, a, status); \
+    }
+FOR_SETUP(DENSE_FILL)
+
+// The symmetric part of a matrix, its diagonal and what is left to sweep of it; a matrix that is not symmetric fails.
+KERNEL(dense_symmetric, i64 n, In<f64> a, Out<f64> m, Out<f64> diagonal, Out<f64> left, Out<u64> status) {
+    const f64 largest = f64_of(static_cast<i64>(status[DENSE_LARGEST]));
+    UNROLL
+    for (int e = 0; e < DENSE_ELEMENTS; ++e) {
+        const i64 at = (block_index() * DENSE_ELEMENTS + e) * BLOCK + thread_index();
+        if (at < n * n) {
+            const i64 i = at / n;
+            const i64 j = at % n;
+            const f64 v = a[at];
+            const f64 w = a[j * n + i];
+            m[at] = 0.5 * (v + w);
+            if (i == j) {
+                diagonal[i] = v;
+                left[i] = v;
+            }
+            if (magnitude(v - w) > 1e-10 * largest) {
+                status[DENSE_FAILED] = 1;
+            }
+        }
+    }
+}
+
+// The place of the largest key of all threads, of equal ones the first or the last; -1 where all keys are zero. Threads go over places in
+// ascending order.
+struct Best {
+    u64 key;
+    i64 place;
+};
+template <bool LAST> DEVICE bool comes_before(const Best &a, const Best &b) {
+    return a.key > b.key || (a.key == b.key && a.key != 0 && (LAST ? a.place > b.place : a.place < b.place));
+}
+template <bool LAST> DEVICE Best block_best(Best own) {
+    constexpr int WARPS = BLOCK / WARP;
+    SHARED(u64, keys, WARPS);
+    SHARED(i64, places, WARPS);
+    UNROLL
+    for (int step = WARP / 2; step > 0; step /= 2) {
+        const int from = Group<WARP>::rank() ^ step;
+        const Best other{Group<WARP>::shuffle(own.key, from), Group<WARP>::shuffle(own.place, from)};
+        own = comes_before<LAST>(other, own) ? other : own;
+    }
+    if (Group<WARP>::rank() == 0) {
+        keys[thread_index() / WARP] = own.key;
+        places[thread_index() / WARP] = own.place;
+    }
+    barrier();
+    UNROLL
+    for (int w = 0; w < WARPS; ++w) {
+        const Best other{keys[w], places[w]};
+        own = comes_before<LAST>(other, own) ? other : own;
+    }
+    return own;
+}
+
+// One step of the sweep operator, from `from` to `to`. The pivot is the largest share of its own entry in the matrix, of those above `tiny`; `left`
+// has the diagonal of what was not swept, and NaN for what was.
+KERNEL(dense_sweep, i64 n, i64 step, f64 tiny, In<f64> diagonal, In<f64> from, In<f64> left, Out<f64> to, Out<f64> left_to,
+       Out<u64> status) {
+    if (status[DENSE_FAILED] != 0 || (step > 0 && status[DENSE_FOUND + step - 1] == 0)) {
+        return;
+    }
+    Best own{0, -1};
+    for (i64 k = thread_index(); k < n; k += BLOCK) {
+        const f64 pivot = left[k];
+        const f64 size = magnitude(diagonal[k]);
+        if (pivot > times(tiny, size)) {
+            const Best next{ordered(pivot / size), k};
+            own = comes_before<false>(next, own) ? next : own;
+        }
+    }
+    const i64 k = block_best<false>(own).place;
+    if (k < 0) {
+        return;
+    }
+    if (global_index() == 0) {
+        status[DENSE_FOUND + step] = 1;
+    }
+    const f64 pivot = from[k * n + k];
+    UNROLL
+    for (int e = 0; e < DENSE_ELEMENTS; ++e) {
+        const i64 at = (block_index() * DENSE_ELEMENTS + e) * BLOCK + thread_index();
+        if (at < n * n) {
+            const i64 i = at / n;
+            const i64 j = at % n;
+            f64 v;
+            if (i == k) {
+                v = j == k ? -1.0 / pivot : from[at] / pivot;
+            } else {
+                const f64 factor = from[i * n + k] / pivot;
+                v = j == k ? factor : from[at] - times(factor, from[k * n + j]);
+            }
+            to[at] = v;
+            if (i == j) {
+                const f64 before = left[i];
+                left_to[i] = i == k || before != before ? f64_of(NOT_A_NUMBER) : v;
+            }
+        }
+    }
+}
+
+// What the steps made of the matrix, which is in the one or the other array, without what was not swept. A pivot that is negative fails.
+KERNEL(dense_swept, i64 n, f64 tiny, In<f64> diagonal, In<f64> even, In<f64> odd, In<f64> left_even, In<f64> left_odd, i32 format,
+       Any out, Out<u64> status) {
+    SHARED(i32, steps, 1);
+    if (thread_index() == 0) {
+        steps[0] = 0;
+    }
+    barrier();
+    for (i64 k = thread_index(); k < n; k += BLOCK) {
+        if (status[DENSE_FOUND + k] != 0) {
+            atomic_add(steps[0], 1);
+        }
+    }
+    barrier();
+    const In<f64> m = steps[0] % 2 == 0 ? even : odd;
+    const In<f64> left = steps[0] % 2 == 0 ? left_even : left_odd;
+    UNROLL
+    for (int e = 0; e < DENSE_ELEMENTS; ++e) {
+        const i64 at = (block_index() * DENSE_ELEMENTS + e) * BLOCK + thread_index();
+        if (at < n * n) {
+            const i64 i = at / n;
+            const i64 j = at % n;
+            const f64 own = left[i];
+            const f64 other = left[j];
+            if (i == j && own < -times(tiny, magnitude(diagonal[i]))) {
+                status[DENSE_FAILED] = 1;
+            }
+            put_format(out, format, at, own != own && other != other ? -m[at] : 0.0);
+        }
+    }
+}
+
+// One step of Gauss-Jordan elimination with row pivoting, from one pair of arrays to another. Without a pivot above `share` of the largest entry,
+// the row of the inverse becomes zero.
+KERNEL(dense_eliminate, i64 n, i64 k, f64 share, In<f64> a, In<f64> inverse, Out<f64> a_to, Out<f64> inverse_to, In<u64> status) {
+    Best own{0, -1};
+    for (i64 i = k + thread_index(); i < n; i += BLOCK) {
+        const Best next{ordered(magnitude(a[i * n + k])), i};
+        own = comes_before<true>(next, own) ? next : own;
+    }
+    own = block_best<true>(own);
+    const i64 best = own.place < 0 ? k : own.place;
+    const f64 pivot = a[best * n + k];
+    const bool usable = !(magnitude(pivot) <= times(share, f64_of(static_cast<i64>(status[DENSE_LARGEST]))));
+    UNROLL
+    for (int e = 0; e < DENSE_ELEMENTS; ++e) {
+        const i64 at = (block_index() * DENSE_ELEMENTS + e) * BLOCK + thread_index();
+        if (at < n * n) {
+            const i64 i = at / n;
+            const i64 j = at % n;
+            if (!usable) {
+                a_to[at] = a[at];
+                inverse_to[at] = i == k ? 0.0 : inverse[at];
+                continue;
+            }
+            // Rows k and `best` change places.
+            const i64 from = i == k ? best : i == best ? k : i;
+            const f64 row = a[best * n + j] / pivot;
+            const f64 inverse_row = inverse[best * n + j] / pivot;
+            const f64 factor = a[from * n + k];
+            if (i == k) {
+                a_to[at] = row;
+                inverse_to[at] = inverse_row;
+            } else if (factor != 0.0) {
+                a_to[at] = a[from * n + j] - times(factor, row);
+                inverse_to[at] = inverse[from * n + j] - times(factor, inverse_row);
+            } else {
+                a_to[at] = a[from * n + j];
+                inverse_to[at] = inverse[from * n + j];
+            }
+        }
+    }
+}
+
+KERNEL(dense_identity, i64 n, Out<f64> a) {
+    const i64 i = global_index();
+    if (i < n) {
+        a[i * n + i] = 1.0;
+    }
+}

@@ -1,0 +1,255 @@
+// Lanczos and power steps for the largest eigenvalue of D^-1 A; see src/host/eigenvalue.rs for what they compute. The scalars of the recurrence
+// stay on the device: a kernel sums the parts of an inner product that the one before it left, in every block and with the same bits.
+#include "numbers.h"
+#include "reduce.h"
+
+// The sum of parts; every thread of the block gets it.
+DEVICE f64 sum_of_parts(const In<f64> &parts) {
+    SHARED(f64, whole, 1);
+    f64 sum = 0.0;
+    for (i64 i = thread_index(); i < parts.len; i += BLOCK) {
+        sum += parts[i];
+    }
+    sum = block_sum(sum);
+    if (thread_index() == 0) {
+        whole[0] = sum;
+    }
+    barrier();
+    return whole[0];
+}
+
+DEVICE void put_part(f64 sum, const Out<f64> &parts) {
+    barrier(); // an earlier sum of the block may still be read
+    sum = block_sum(sum);
+    if (thread_index() == 0) {
+        parts[block_index()] = sum;
+    }
+}
+
+// What is known of the recurrence: how many steps are done, whether no more can be, the sign of D, and alpha and beta of each step.
+struct Recurrence {
+    Out<f64> state;
+    i64 steps;
+    DEVICE f64 &done() const { return state[0]; }
+    DEVICE f64 &ended() const { return state[1]; }
+    DEVICE f64 &sign() const { return state[2]; }
+    DEVICE f64 &alpha(i64 step) const { return state[3 + step]; }
+    DEVICE f64 &beta(i64 step) const { return state[3 + steps + step]; }
+};
+
+// A random start that weighs all rows alike.
+template <class T> DEVICE void eigen_start(i64 n, int width, const In<T> &inverse, const Out<T> &u) {
+    for (i64 i = global_index(); i < n; i += block_count() * BLOCK) {
+        const f64 random = static_cast<f64>(hash(static_cast<u64>(i), 0) >> 11) * 0x1p-53 - 0.5;
+        const f64 d = magnitude(to_f64(inverse[i * width + i % width]));
+        u[i] = As<T>::of(d == 0.0 ? 0.0 : random / square_root(d));
+    }
+}
+
+// z = D^-1 u, and the parts of u z.
+template <class T>
+DEVICE void eigen_pair(i64 n, int width, const In<T> &inverse, const In<T> &u, const Out<T> &z, const Out<f64> &parts) {
+    f64 sum = 0.0;
+    for (i64 i = global_index(); i < n; i += block_count() * BLOCK) {
+        T product = 0;
+        const i64 first = i - i % width;
+        for (int c = 0; c < width; ++c) {
+            product += inverse[i * width + c] * u[first + c];
+        }
+        z[i] = product;
+        sum += to_f64(product) * to_f64(u[i]);
+    }
+    put_part(sum, parts);
+}
+
+// The share of a lane in the product of scalar row r in block row `row` with z.
+template <int N, class T>
+DEVICE T lane_product(i64 row, int r, int n, const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const In<T> &z) {
+    const i64 end = offsets[row + 1];
+    T sum = 0;
+    for (i64 k = offsets[row] + Group<N>::rank(); k < end; k += N) {
+        const i64 column = static_cast<i64>(columns[k]) * n;
+        for (int c = 0; c < n; ++c) {
+            sum += values[(k * n + r) * n + c] * z[column + c];
+        }
+    }
+    return sum;
+}
+// The same for scalar matrices, two entries at a time.
+template <int N, class T>
+DEVICE T lane_product(i64 row, const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const In<T> &z) {
+    const i64 end = offsets[row + 1];
+    T sum = 0;
+    for (i64 k = offsets[row] + Group<N>::rank(); k < end; k += 2 * N) {
+        const bool second = k + N < end;
+        const i32 columns_of[2] = {columns.once(k), second ? columns.once(k + N) : 0};
+        const T values_of[2] = {values.once(k), second ? values.once(k + N) : T(0)};
+        sum += values_of[0] * z[columns_of[0]];
+        sum += second ? values_of[1] * z[columns_of[1]] : T(0);
+    }
+    return sum;
+}
+
+// q = A z / beta for rows of n x n blocks, or scalars where n is 1, N lanes for each scalar row, and the parts of z q. Beta is that of the step,
+// the norm that the parts before make; a block of threads that sees it end the recurrence has nothing to do.
+template <class T, int N, bool BLOCKS>
+DEVICE void eigen_product(i64 rows, int n, i64 step, int power, const In<i64> &offsets, const In<i32> &columns,
+                          const In<T> &values, const In<T> &z, const In<f64> &before, const Recurrence &known, const Out<T> &q,
+                          const Out<f64> &parts) {
+    if (known.ended() != 0.0) {
+        return;
+    }
+    const f64 square = sum_of_parts(before);
+    const f64 sign = power || step == 0 ? with_sign(1.0, square) : known.sign();
+    const f64 beta = square_root(sign * square);
+    // Also where D is not definite, and its inner product none.
+    const f64 least = power || step == 0 ? 0.0 : 1e-10 * magnitude(known.alpha(step - 1));
+    const bool ends = !is_finite(beta) || beta <= least;
+    if (global_index() == 0) {
+        known.sign() = sign;
+        known.beta(step) = beta;
+        if (ends) {
+            known.ended() = 1.0;
+        }
+    }
+    if (ends) {
+        return;
+    }
+    const T scale = As<T>::of(1.0 / beta);
+    f64 share = 0.0;
+    for (i64 line = global_index() / N; line < rows * n; line += block_count() * (BLOCK / N)) {
+        T sum;
+        if constexpr (BLOCKS) {
+            const i64 row = line / n;
+            sum = lane_product<N>(row, static_cast<int>(line - row * n), n, offsets, columns, values, z);
+        } else {
+            sum = lane_product<N>(line, offsets, columns, values, z);
+        }
+        sum = group_sum<N>(sum);
+        if (Group<N>::rank() == 0) {
+            const T product = scale * sum;
+            q[line] = product;
+            share += to_f64(product) * to_f64(z[line]);
+        }
+    }
+    put_part(share, parts);
+}
+
+// Alpha of a step from the parts of z q; block 0 keeps it.
+DEVICE f64 eigen_alpha(i64 step, const In<f64> &before, const Recurrence &known) {
+    const f64 alpha = known.sign() * sum_of_parts(before) / known.beta(step);
+    if (global_index() == 0) {
+        known.alpha(step) = alpha;
+        known.done() = static_cast<f64>(step + 1);
+    }
+    return alpha;
+}
+
+// The next u = q - alpha v - beta v', written where the u before the last was; v is the last u over beta. With a diagonal D also z and the parts
+// of u z.
+template <class T>
+DEVICE void eigen_update(i64 n, int width, i64 step, const In<f64> &before, const Recurrence &known, const In<T> &q,
+                         const In<T> &last, const In<T> &inverse, const Out<T> &u, const Out<T> &z, const Out<f64> &parts) {
+    if (known.ended() != 0.0) {
+        return;
+    }
+    const f64 alpha = eigen_alpha(step, before, known);
+    const f64 beta = known.beta(step);
+    const T of_last = As<T>::of(alpha / beta);
+    const T of_older = As<T>::of(step > 0 ? beta / known.beta(step - 1) : beta);
+    f64 sum = 0.0;
+    for (i64 i = global_index(); i < n; i += block_count() * BLOCK) {
+        T next = q[i] - of_last * last[i];
+        if (step > 0) {
+            next -= of_older * u[i];
+        }
+        u[i] = next;
+        if (width == 1) {
+            const T product = inverse[i] * next;
+            z[i] = product;
+            sum += to_f64(product) * to_f64(next);
+        }
+    }
+    if (width == 1) {
+        put_part(sum, parts);
+    }
+}
+
+// The largest row sum of D^-1 A, as ordered bits: products of Frobenius norms where there are blocks.
+template <class T, int N>
+DEVICE void eigen_bound(i64 rows, int n, int width, const In<i64> &offsets, const In<T> &values, const In<T> &inverse,
+                        const Out<u64> &bound) {
+    u64 largest = 0;
+    for (i64 row = global_index() / N; row < rows; row += block_count() * (BLOCK / N)) {
+        f64 sum = 0.0;
+        for (i64 k = offsets[row] + Group<N>::rank(); k < offsets[row + 1]; k += N) {
+            f64 square = 0.0;
+            for (int e = 0; e < n * n; ++e) {
+                const f64 v = to_f64(values.once(k * n * n + e));
+                square = n == 1 ? magnitude(v) : square + v * v;
+            }
+            sum += n == 1 ? square : square_root(square);
+        }
+        sum = group_sum<N>(sum);
+        f64 norm = 0.0;
+        for (int e = 0; e < n * width; ++e) {
+            const f64 v = magnitude(to_f64(inverse[row * n * width + e]));
+            norm = width > 1 ? norm + v * v : v > norm ? v : norm;
+        }
+        const f64 product = sum * (width > 1 ? square_root(norm) : norm);
+        const u64 bits = product == product ? ordered(product) : 0;
+        largest = bits > largest ? bits : largest;
+    }
+    largest = group_max<WARP>(largest);
+    if (Group<WARP>::rank() == 0 && largest > bound[0]) {
+        atomic_max(bound[0], largest);
+    }
+}
+
+#define EIGEN(T) \
+    KERNEL(eigen_start_##T, i64 n, i32 width, In<T> inverse, Out<T> u) { eigen_start<T>(n, width, inverse, u); } \
+    KERNEL(eigen_pair_##T, i64 n, i32 width, In<T> inverse, In<T> u, Out<T> z, Out<f64> parts) { \
+        eigen_pair<T>(n, width, inverse, u, z, parts); \
+    } \
+    KERNEL(eigen_update_##T, i64 n, i32 width, i64 step, i64 steps, In<f64> before, Out<f64> state, In<T> q, In<T> last, \
+           In<T> inverse, Out<T> u, Out<T> z, Out<f64> parts) { \
+        eigen_update<T>(n, width, step, before, Recurrence{state, steps}, q, last, inverse, u, z, parts); \
+    }
+FOR_SETUP(EIGEN)
+
+#define EIGEN_PRODUCT(name, T, N, BLOCKS) \
+    KERNEL_OF(4, name##_##T##_##N, i64 rows, i32 n, i64 step, i64 steps, i32 power, In<i64> offsets, In<i32> columns, \
+              In<T> values, In<T> z, In<f64> before, Out<f64> state, Out<T> q, Out<f64> parts) { \
+        eigen_product<T, N, BLOCKS>(rows, n, step, power, offsets, columns, values, z, before, Recurrence{state, steps}, q, \
+                                    parts); \
+    }
+#define EIGEN_BOUND(T, N) \
+    KERNEL_OF(4, eigen_bound_##T##_##N, i64 rows, i32 n, i32 width, In<i64> offsets, In<T> values, \
+              In<T> inverse, Out<u64> bound) { \
+        eigen_bound<T, N>(rows, n, width, offsets, values, inverse, bound); \
+    }
+#define EIGEN_ROWS(T) \
+    EIGEN_PRODUCT(eigen_product, T, 4, false) \
+    EIGEN_PRODUCT(eigen_product, T, 32, false) \
+    EIGEN_PRODUCT(eigen_product_blocks, T, 4, true) \
+    EIGEN_PRODUCT(eigen_product_blocks, T, 32, true) \
+    EIGEN_BOUND(T, 4) \
+    EIGEN_BOUND(T, 32)
+FOR_SETUP(EIGEN_ROWS)
+
+// For one block: alpha of the last step, or with `power` the norm after it, as its beta.
+KERNEL(eigen_last, i64 step, i64 steps, i32 power, In<f64> before, Out<f64> state) {
+    const Recurrence known{state, steps};
+    if (known.ended() != 0.0) {
+        return;
+    }
+    if (!power) {
+        eigen_alpha(step, before, known);
+        return;
+    }
+    const f64 square = sum_of_parts(before);
+    if (thread_index() == 0) {
+        known.beta(step) = square_root(magnitude(square));
+        known.done() = static_cast<f64>(step);
+    }
+}

@@ -1,0 +1,230 @@
+// Aggregation by pairwise matching: what src/host/pairwise.rs does, with the bits of its scores.
+#include "numbers.h"
+
+constexpr i32 UNMATCHED = -1;
+
+// Lanes for a row of the matrix.
+constexpr int PAIR_LANES = 8;
+
+// Half the norms of the strong couplings, in their order, and the norm of the diagonal: that of blocks is Frobenius'.
+template <class T>
+DEVICE void pair_halves(i64 rows, int size, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
+                        const In<i64> &strong_offsets, const In<i32> &strong_columns, const Out<f64> &halves,
+                        const Out<f64> &diagonal) {
+    using Lanes = Group<PAIR_LANES>;
+    const i64 row = global_index() / PAIR_LANES;
+    if (row >= rows) {
+        return;
+    }
+    const int rank = Lanes::rank();
+    const auto norm = [&](i64 k) {
+        f64 square = 0.0;
+        for (int e = 0; e < size; ++e) {
+            const f64 v = to_f64(values[k * size + e]);
+            square += times(v, v);
+        }
+        return square_root(square);
+    };
+    i64 next = strong_offsets[row];
+    const i64 strong_end = strong_offsets[row + 1];
+    const i64 end = offsets[row + 1];
+    i64 at = -1;
+    for (i64 base = offsets[row]; base < end; base += PAIR_LANES) {
+        const i32 column = base + rank < end ? columns[base + rank] : UNMATCHED;
+        const i32 candidate = next + rank < strong_end ? strong_columns[next + rank] : UNMATCHED;
+        bool strong = false;
+        UNROLL
+        for (int m = 0; m < PAIR_LANES; ++m) {
+            const i32 other = Lanes::shuffle(candidate, m);
+            strong = strong || other == column;
+        }
+        strong = strong && column != UNMATCHED;
+        const u64 kept = Lanes::ballot(strong);
+        if (strong) {
+            halves[next + rank_among<PAIR_LANES>(kept)] = 0.5 * norm(base + rank);
+        }
+        const u64 own = Lanes::ballot(column == row);
+        at = at < 0 && own != 0 ? base + lowest_bit(own) : at;
+        next += count_bits(kept);
+    }
+    if (rank == 0) {
+        diagonal[row] = at < 0 ? 0.0 : norm(at);
+    }
+}
+
+#define PAIR_HALVES(T) \
+    KERNEL(pair_halves_##T, i64 rows, i32 size, In<i64> offsets, In<i32> columns, In<T> values, In<i64> strong_offsets, \
+           In<i32> strong_columns, Out<f64> halves, Out<f64> diagonal) { \
+        pair_halves<T>(rows, size, offsets, columns, values, strong_offsets, strong_columns, halves, diagonal); \
+    }
+FOR_SETUP(PAIR_HALVES)
+
+// A + B for rows in ascending order of columns, a thread for each row: the numbers of entries, or where `counts` is empty the entries.
+KERNEL(pair_add, i64 rows, In<i64> a_offsets, In<i32> a_columns, In<f64> a_values, In<i64> b_offsets, In<i32> b_columns,
+       In<f64> b_values, Out<i32> counts, In<i64> offsets, Out<i32> columns, Out<f64> values) {
+    const i64 row = global_index();
+    if (row >= rows) {
+        return;
+    }
+    i64 k = a_offsets[row];
+    i64 l = b_offsets[row];
+    const i64 k_end = a_offsets[row + 1];
+    const i64 l_end = b_offsets[row + 1];
+    const bool counting = counts.len > 0;
+    i64 at = counting ? 0 : offsets[row];
+    for (; k < k_end || l < l_end; ++at) {
+        const bool first = l == l_end || (k < k_end && a_columns[k] <= b_columns[l]);
+        const bool second = k == k_end || (l < l_end && b_columns[l] <= a_columns[k]);
+        if (!counting) {
+            columns[at] = first ? a_columns[k] : b_columns[l];
+            values[at] = first && second ? a_values[k] + b_values[l] : first ? a_values[k] : b_values[l];
+        }
+        k += first ? 1 : 0;
+        l += second ? 1 : 0;
+    }
+    if (counting) {
+        counts[row] = static_cast<i32>(at);
+    }
+}
+
+// A coupling as an unknown sees it; the best of all couplings is the same for both of its ends.
+struct Coupling {
+    i32 neighbour;
+    u32 is_free;
+    f32 score;
+    u64 random;
+    DEVICE bool better(const Coupling &other, i32 own) const {
+        if (neighbour < 0 || other.neighbour < 0) {
+            return other.neighbour < 0 && neighbour >= 0;
+        }
+        if (is_free != other.is_free) {
+            return is_free > other.is_free;
+        }
+        if (score != other.score) {
+            return score > other.score;
+        }
+        if (random != other.random) {
+            return random > other.random;
+        }
+        const i32 low = own < neighbour ? own : neighbour;
+        const i32 other_low = own < other.neighbour ? own : other.neighbour;
+        return low != other_low ? low > other_low : neighbour + own - low > other.neighbour + own - other_low;
+    }
+};
+
+DEVICE f32 score_of(f64 weight, f64 own, f64 other) {
+    const f64 larger = own > other || other != other ? own : other;
+    return larger > 0.0 ? to_f32(weight / larger) : 0.0f;
+}
+
+// Where each unknown without aggregate offers its hand; one without free neighbours joins the aggregate of its best. `scored` is 0 in late rounds.
+// open[round] tells whether the round has something to do, which the first one always has.
+KERNEL(pair_choose, i64 n, i32 round, i32 scored, i64 seed, In<i64> open, In<i64> offsets, In<i32> columns, In<f64> weights,
+       In<f64> diagonal, In<i32> roots, Out<i32> offers, Out<i32> joins) {
+    using Lanes = Group<PAIR_LANES>;
+    const i64 i = global_index() / PAIR_LANES;
+    if (i >= n || (round > 0 && open[round] == 0) || roots[i] != UNMATCHED) {
+        return;
+    }
+    const i32 own = static_cast<i32>(i);
+    Coupling best{UNMATCHED, 0, 0.0f, 0};
+    for (i64 k = offsets[i] + Lanes::rank(); k < offsets[i + 1]; k += PAIR_LANES) {
+        const i32 j = columns[k];
+        if (j != own) {
+            const u64 low = static_cast<u64>(own < j ? own : j);
+            const u64 high = static_cast<u64>(own < j ? j : own);
+            const f32 score = scored ? score_of(weights[k], diagonal[i], diagonal[j]) : 0.0f;
+            const Coupling next{j, roots[j] == UNMATCHED ? 1u : 0u, score, hash(low, hash(high, static_cast<u64>(seed)))};
+            best = next.better(best, own) ? next : best;
+        }
+    }
+    UNROLL
+    for (int step = PAIR_LANES / 2; step > 0; step /= 2) {
+        const int from = Lanes::rank() ^ step;
+        const Coupling other{Lanes::shuffle(best.neighbour, from), Lanes::shuffle(best.is_free, from),
+                             Lanes::shuffle(best.score, from), Lanes::shuffle(best.random, from)};
+        best = other.better(best, own) ? other : best;
+    }
+    if (Lanes::rank() == 0) {
+        const bool joining = best.neighbour >= 0 && best.is_free == 0;
+        offers[i] = best.is_free != 0 ? best.neighbour : UNMATCHED;
+        joins[i] = joining ? roots[best.neighbour] : UNMATCHED;
+    }
+}
+
+// Two that chose each other form an aggregate, whose root is the first of them. open[round + 1] becomes 1 where something is left.
+KERNEL(pair_match, i64 n, i32 round, Out<i64> open, In<i32> offers, In<i32> joins, Out<i32> roots) {
+    const i64 i = global_index();
+    if (round > 0 && open[round] == 0) {
+        return;
+    }
+    bool left = false;
+    if (i < n && roots[i] == UNMATCHED) {
+        const i32 j = offers[i];
+        if (j != UNMATCHED) {
+            left = offers[j] != i;
+            if (!left) {
+                roots[i] = j < i ? j : static_cast<i32>(i);
+            }
+        } else if (joins[i] != UNMATCHED) {
+            roots[i] = joins[i];
+        }
+    }
+    if (Group<WARP>::ballot(left) != 0 && Group<WARP>::rank() == 0 && open[round + 1] == 0) {
+        open[round + 1] = 1;
+    }
+}
+
+KERNEL(pair_begin, i64 n, Out<i32> roots) {
+    const i64 i = global_index();
+    if (i < n) {
+        roots[i] = UNMATCHED;
+    }
+}
+
+// Roots to be numbered. With `keep`, what has no couplings is an aggregate by itself. `alone` counts what is none.
+KERNEL(pair_roots, i64 n, i32 keep, Out<i32> roots, Out<i32> flags, Out<i64> alone) {
+    const i64 i = global_index();
+    bool without = false;
+    if (i < n) {
+        if (roots[i] == UNMATCHED && keep) {
+            roots[i] = static_cast<i32>(i);
+        }
+        without = roots[i] == UNMATCHED;
+        flags[i] = roots[i] == i ? 1 : 0;
+    }
+    const int count = count_bits(Group<WARP>::ballot(without));
+    if (count > 0 && Group<WARP>::rank() == 0) {
+        atomic_add(alone[0], static_cast<i64>(count));
+    }
+}
+
+// `total` gets the number of aggregates.
+KERNEL(pair_number, i64 n, In<i32> roots, In<i64> before, Out<i32> aggregates, Out<i64> total) {
+    const i64 i = global_index();
+    if (i < n) {
+        aggregates[i] = roots[i] == UNMATCHED ? UNMATCHED : static_cast<i32>(before[roots[i]]);
+    }
+    if (i == 0) {
+        total[0] = before[n];
+    }
+}
+
+KERNEL(pair_compose, i64 n, In<i32> pass, Out<i32> aggregates) {
+    const i64 i = global_index();
+    if (i < n && aggregates[i] != UNMATCHED) {
+        aggregates[i] = pass[aggregates[i]];
+    }
+}
+
+// The sum of the members' diagonals.
+KERNEL(pair_diagonals, i64 count, In<i64> starts, In<i32> members, In<f64> diagonal, Out<f64> sums) {
+    const i64 g = global_index();
+    if (g < count) {
+        f64 sum = 0.0;
+        for (i64 m = starts[g]; m < starts[g + 1]; ++m) {
+            sum += diagonal[members[m]];
+        }
+        sums[g] = sum;
+    }
+}

@@ -1,0 +1,294 @@
+//! The step from one level to the next on a GPU: strong couplings, coarse unknowns, prolongator and restriction.
+
+use super::Builder;
+use crate::amg::hierarchy::STALLED;
+use crate::amg::strength::Measure;
+use crate::error::Result;
+use crate::gpu::setup::coarse::{DeviceCoarse, Splitting};
+use crate::gpu::setup::smoothed;
+use crate::gpu::setup::tentative::{self, Tentative};
+use crate::gpu::setup::{DeviceAggregates, DeviceCsr, DeviceGraph, DeviceNearNullSpace, DevicePattern};
+use crate::gpu::setup::{aggressive, classical_modified, direct, extended_i, mis2, mm_ext};
+use crate::gpu::setup::{pairwise, pmis, strength, transpose, two_stage};
+use crate::gpu::{Gpu, Slice};
+use crate::host::eigenvalue::{Estimate, Largest};
+use crate::host::truncate::Truncation;
+use crate::report::Phases;
+use crate::scalar::Scalar;
+use std::any::Any;
+use std::sync::Arc;
+
+/// Prolongator, restriction, and what else interpolation told.
+pub(super) struct Step<T> {
+    pub p: DeviceCsr<T>,
+    pub r: DeviceCsr<T>,
+    pub next_space: Option<DeviceNearNullSpace>,
+    /// The largest eigenvalue of D^-1 A, where it was estimated now.
+    pub known: Option<f64>,
+    /// The same, for later estimates to go by.
+    pub largest: Option<Largest>,
+    pub transfers: Transfers,
+}
+
+/// How prolongator and restriction come back.
+#[derive(Clone)]
+pub(super) enum Transfers {
+    /// Computed anew for the strong couplings, coarse unknowns and patterns of the first time.
+    Renewed {
+        graph: Arc<DeviceGraph>,
+        coarse: Arc<DeviceCoarse>,
+        p: DevicePattern,
+        r: DevicePattern,
+        /// Found in the first renewal.
+        transposition: Option<Arc<transpose::Recipe>>,
+        /// What interpolation remembers: a `Remembered` in the precision of set-up, and its bytes.
+        memory: Option<(Arc<dyn Any + Send + Sync>, usize)>,
+    },
+    /// As they are: a pair of matrices in the precision of set-up, with its bytes.
+    Unchanged { pair: Arc<dyn Any + Send + Sync>, bytes: usize },
+}
+
+impl Transfers {
+    /// Bytes held beyond what the levels share.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Transfers::Renewed { graph, coarse, p, r, transposition, memory } => {
+                let transposition = transposition.as_ref().map_or(0, |recipe| recipe.bytes());
+                let memory = memory.as_ref().map_or(0, |(_, bytes)| *bytes);
+                graph.bytes() + coarse.bytes() + p.bytes(1) + r.bytes(1) + transposition + memory
+            }
+            Transfers::Unchanged { bytes, .. } => *bytes,
+        }
+    }
+}
+
+/// What smoothed aggregation remembers.
+struct Remembered<T> {
+    tentative: Arc<Tentative<T>>,
+    /// Of A without its weak couplings.
+    largest: Largest,
+}
+
+/// An interpolation.
+struct Output<T> {
+    p: DeviceCsr<T>,
+    next_space: Option<DeviceNearNullSpace>,
+    known: Option<f64>,
+    largest: Option<Largest>,
+    memory: Option<(Arc<dyn Any + Send + Sync>, usize)>,
+}
+
+impl<T> Output<T> {
+    /// A prolongator and nothing else.
+    fn alone(p: DeviceCsr<T>) -> Output<T> {
+        Output { p, next_space: None, known: None, largest: None, memory: None }
+    }
+}
+
+impl Builder<'_> {
+    /// The transfers from level `level` to the next one; none where coarsening would leave too much.
+    pub(super) fn step_there<T: Scalar>(
+        &self,
+        gpu: &Gpu,
+        a: &DeviceCsr<T>,
+        level: usize,
+        space: Option<&DeviceNearNullSpace>,
+        earlier: Option<Transfers>,
+        phases: &mut Phases,
+    ) -> Result<Option<Step<T>>> {
+        let (graph, coarse, patterns) = match earlier {
+            Some(Transfers::Unchanged { pair, bytes }) => {
+                let (p, r) = pair
+                    .downcast_ref::<(DeviceCsr<T>, DeviceCsr<T>)>()
+                    .expect("the precision of set-up does not change")
+                    .clone();
+                let transfers = Transfers::Unchanged { pair, bytes };
+                return Ok(Some(Step { p, r, next_space: None, known: None, largest: None, transfers }));
+            }
+            Some(Transfers::Renewed { graph, coarse, p, r, transposition, memory }) => {
+                (graph, coarse, Some((p, r, transposition, memory)))
+            }
+            None => {
+                let graph = self.timed(gpu, phases, "strength", || self.graph_there(gpu, a, level))?;
+                let coarse = self.timed(gpu, phases, "coarsen", || self.coarsen_there(gpu, a, &graph, level))?;
+                let width = match (&coarse, space) {
+                    (DeviceCoarse::Aggregates(_), Some(space)) => space.count,
+                    _ => 1,
+                };
+                let (rows, coarse_rows) = (a.scalar_rows(), coarse.count() * width);
+                if coarse_rows == 0 || coarse_rows as f64 > STALLED * rows as f64 {
+                    self.stalled(level, rows, coarse_rows);
+                    return Ok(None);
+                }
+                (Arc::new(graph), Arc::new(coarse), None)
+            }
+        };
+        let (output, r, transposition) = self.timed(gpu, phases, "interpolation", || match patterns {
+            None => {
+                let output = self.interpolate_there(gpu, a, (&graph, &coarse), space, None)?;
+                let r = transpose::transpose(gpu, &output.p)?;
+                Ok((output, r, None))
+            }
+            Some((p, r, transposition, memory)) => {
+                let memory = memory.as_ref().map(|(memory, _)| memory);
+                let output = self.interpolate_there(gpu, a, (&graph, &coarse), space, Some((&p, memory)))?;
+                let recipe = match transposition {
+                    Some(recipe) => recipe,
+                    None => Arc::new(transpose::transpose_and_recipe(gpu, &output.p)?.1),
+                };
+                let r = r.with(recipe.renew(gpu, &output.p.values)?);
+                Ok((output, r, Some(recipe)))
+            }
+        })?;
+        let Output { p, next_space, known, largest, memory } = output;
+        let transfers = if self.config.text("amg.update.interpolation") == "keep" {
+            let bytes = p.bytes() + r.bytes();
+            Transfers::Unchanged { pair: Arc::new((p.clone(), r.clone())), bytes }
+        } else {
+            Transfers::Renewed { graph, coarse, p: p.pattern(), r: r.pattern(), transposition, memory }
+        };
+        Ok(Some(Step { p, r, next_space, known, largest, transfers }))
+    }
+
+    /// Strong couplings.
+    fn graph_there<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, level: usize) -> Result<DeviceGraph> {
+        let default = self.coarsening::<T>().strength();
+        match Measure::new(self.config, default, a.block)? {
+            Measure::Classical { theta, max_row_sum } => strength::classical(gpu, a, theta, max_row_sum),
+            Measure::Absolute { theta } => strength::absolute(gpu, a, theta),
+            Measure::Symmetric { theta } => {
+                let measure = strength::Symmetric::new(gpu, a)?;
+                let theta = match theta {
+                    Some(theta) => theta,
+                    None => Measure::symmetric_threshold(a.block, level, measure.scale()?),
+                };
+                measure.graph(theta)
+            }
+        }
+    }
+
+    /// Coarse unknowns.
+    fn coarsen_there<T: Scalar>(
+        &self,
+        gpu: &Gpu,
+        a: &DeviceCsr<T>,
+        graph: &DeviceGraph,
+        level: usize,
+    ) -> Result<DeviceCoarse> {
+        let seed = level as u64;
+        Ok(match self.coarsening_name().as_str() {
+            "mis2" => DeviceCoarse::Aggregates(mis2::aggregate(gpu, graph, seed)?),
+            "pairwise" => {
+                let size = self.config.int("amg.coarsening.pairwise.size");
+                DeviceCoarse::Aggregates(pairwise::aggregate(gpu, a, graph, size, seed)?)
+            }
+            _ => {
+                let first = pmis::split(gpu, graph, seed)?;
+                let first = Splitting::new(gpu, &first)?;
+                if level >= self.config.int("amg.coarsening.aggressive_levels") {
+                    return Ok(DeviceCoarse::Splitting(first));
+                }
+                let second = aggressive::thin(gpu, graph, &first, seed)?;
+                DeviceCoarse::TwoPass(first, Splitting::new(gpu, &second)?)
+            }
+        })
+    }
+
+    /// The prolongator; where there is an earlier one for the same graph and coarse unknowns, with its pattern.
+    #[allow(clippy::type_complexity)]
+    fn interpolate_there<T: Scalar>(
+        &self,
+        gpu: &Gpu,
+        a: &DeviceCsr<T>,
+        (graph, coarse): (&DeviceGraph, &DeviceCoarse),
+        space: Option<&DeviceNearNullSpace>,
+        earlier: Option<(&DevicePattern, Option<&Arc<dyn Any + Send + Sync>>)>,
+    ) -> Result<Output<T>> {
+        match coarse {
+            DeviceCoarse::Aggregates(aggregates) => {
+                let space = space.expect("aggregation has a near-null space");
+                if self.interpolation_name::<T>() == "tentative" {
+                    let (p, next) = tentative::prolongator(gpu, aggregates, space)?;
+                    return Ok(Output { next_space: Some(next), ..Output::alone(p.into_matrix(gpu, aggregates)?) });
+                }
+                self.smoothed_there(gpu, a, graph, aggregates, space, earlier)
+            }
+            coarse => {
+                let pattern = earlier.map(|(pattern, _)| pattern);
+                Ok(Output::alone(self.classical_there(gpu, a, graph, coarse, pattern)?))
+            }
+        }
+    }
+
+    /// Interpolation from the coarse unknowns of a splitting, on aggressive levels in two stages.
+    fn classical_there<T: Scalar>(
+        &self,
+        gpu: &Gpu,
+        a: &DeviceCsr<T>,
+        graph: &DeviceGraph,
+        coarse: &DeviceCoarse,
+        pattern: Option<&DevicePattern>,
+    ) -> Result<DeviceCsr<T>> {
+        let truncation = Truncation {
+            max_entries: self.config.int("amg.interpolation.max_entries"),
+            factor: self.config.real("amg.interpolation.truncation"),
+        };
+        let name = self.interpolation_name::<T>();
+        let formula = |coarse: &Splitting, only: Option<&Slice<i32>>, pattern: Option<&DevicePattern>| match (
+            name.as_str(),
+            pattern,
+        ) {
+            ("direct", pattern) => direct::interpolate(gpu, a, graph, coarse, truncation, pattern),
+            ("classical_modified", None) => classical_modified::interpolate(gpu, a, graph, coarse, truncation),
+            ("classical_modified", Some(p)) => classical_modified::renew(gpu, a, graph, coarse, p),
+            ("mm_ext" | "mm_ext_i", pattern) => {
+                mm_ext::interpolate(gpu, a, graph, coarse, only, name == "mm_ext_i", truncation, pattern)
+            }
+            (_, None) => extended_i::interpolate(gpu, a, graph, coarse, only, truncation),
+            (_, Some(p)) => extended_i::renew(gpu, a, graph, coarse, only, p),
+        };
+        match coarse {
+            DeviceCoarse::Splitting(splitting) => formula(splitting, None, pattern),
+            DeviceCoarse::TwoPass(first, second) => {
+                two_stage::interpolate(gpu, first, second, truncation, pattern, |coarse, only| {
+                    formula(coarse, only, None)
+                })
+            }
+            DeviceCoarse::Aggregates(_) => unreachable!("these are not aggregates"),
+        }
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn smoothed_there<T: Scalar>(
+        &self,
+        gpu: &Gpu,
+        a: &DeviceCsr<T>,
+        graph: &DeviceGraph,
+        aggregates: &DeviceAggregates,
+        space: &DeviceNearNullSpace,
+        earlier: Option<(&DevicePattern, Option<&Arc<dyn Any + Send + Sync>>)>,
+    ) -> Result<Output<T>> {
+        let how = (self.config.real("amg.interpolation.weight"), Estimate::from_config(self.config));
+        let remembered = |memory: &Arc<dyn Any + Send + Sync>| {
+            Arc::clone(memory).downcast::<Remembered<T>>().expect("the precision of set-up does not change")
+        };
+        let before = earlier.and_then(|(_, memory)| memory).map(remembered);
+        let step = smoothed::Step::new(gpu, a, graph, how, before.as_ref().map(|before| &before.largest))?;
+        let (p, tentative, next_space) = match (earlier, before) {
+            (Some((pattern, _)), Some(before)) => {
+                let p = pattern.with(step.renew(gpu, aggregates, &before.tentative, pattern)?);
+                (p, Arc::clone(&before.tentative), None)
+            }
+            _ => {
+                let (tentative, next) = tentative::prolongator(gpu, aggregates, space)?;
+                (step.smooth(gpu, aggregates, &tentative)?, Arc::new(tentative), Some(next))
+            }
+        };
+        let largest = step.largest().clone();
+        let known = step.is_of_a().then_some(largest.value);
+        let bytes = tentative.bytes();
+        let of_a = step.is_of_a().then(|| largest.clone());
+        let memory: Arc<dyn Any + Send + Sync> = Arc::new(Remembered { tentative, largest });
+        Ok(Output { p, next_space, known, largest: of_a, memory: Some((memory, bytes)) })
+    }
+}

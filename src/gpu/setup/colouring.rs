@@ -1,0 +1,180 @@
+//! Colours of rows that are not coupled, and matrices with their rows in the order of the colours: [`crate::host::multicolour::Colouring`] on the
+//! device.
+
+use super::transpose;
+use super::{DeviceCsr, DeviceGraph, DevicePattern};
+use crate::error::Result;
+use crate::gpu::runtime::{Argument, BLOCK};
+use crate::gpu::{Buffer, Gpu, Slice};
+use crate::scalar::Number;
+use std::sync::Arc;
+
+/// Lanes for a row, and rows that one block brings into order, as in `kernels/colouring.cu`.
+const LANES: usize = 8;
+const PIECE: usize = 4096;
+
+/// Rounds that are launched before the device is waited for. Those that are not needed return at once.
+const ROUNDS: usize = 32;
+
+/// Most blocks of a round.
+const MOST_BLOCKS: usize = 4096;
+
+/// Block rows by colour, and ascending within each.
+pub(crate) struct DeviceColouring {
+    /// All of them.
+    pub rows: Buffer<i32>,
+    /// Where each colour begins in `rows`, and the end.
+    pub starts: Vec<usize>,
+}
+
+impl DeviceColouring {
+    /// A colouring in which a_ij or a_ji couples no two rows of the same colour. Waits for the device, once for many rounds and once for the
+    /// colours.
+    pub fn new(gpu: &Gpu, a: &DevicePattern) -> Result<DeviceColouring> {
+        let n = a.rows;
+        let (size, entries) = (n as i64, a.nnz() as i64);
+        let (offsets, columns) = (a.offsets.view(), a.columns.view());
+        let turned = transpose::of_pattern(gpu, a)?;
+        let (turned_offsets, turned_columns) = (turned.offsets.view(), turned.columns.view());
+        let differs = gpu.zeroed::<i64>(1)?;
+        let arguments: [&dyn Argument; 7] =
+            [&size, &entries, &offsets, &columns, &turned_offsets, &turned_columns, &differs.view()];
+        gpu.launch(gpu.kernel("colour_differs")?, a.nnz().max(n).min(MOST_BLOCKS * BLOCK), &arguments)?;
+        let colours = gpu.room::<i32>(n)?;
+        gpu.launch(gpu.kernel("colour_begin")?, n, &[&size, &colours.view()])?;
+        let most = gpu.zeroed::<i32>(1)?;
+        let mut open = gpu.zeroed::<i64>(ROUNDS + 1)?;
+        let kernel = gpu.kernel("colour_round")?;
+        let mut first = 0;
+        loop {
+            for round in first..ROUNDS as i32 {
+                let arguments: [&dyn Argument; 10] = [
+                    &size,
+                    &round,
+                    &offsets,
+                    &columns,
+                    &turned_offsets,
+                    &turned_columns,
+                    &differs.view(),
+                    &open.view(),
+                    &most.view(),
+                    &colours.view(),
+                ];
+                gpu.launch(kernel, (n * LANES).min(MOST_BLOCKS * BLOCK), &arguments)?;
+            }
+            if gpu.fetch(&open.piece(ROUNDS, 1))?[0] == 0 {
+                break;
+            }
+            // The place of the first round belongs to the last one before.
+            let mut again = vec![0; ROUNDS + 1];
+            again[1] = 1;
+            gpu.write(&again, &mut open)?;
+            first = 1;
+        }
+        drop(turned);
+        order(gpu, &colours, gpu.fetch(&most)?[0] as usize)
+    }
+
+    /// The matrix with its rows in the order of the colours.
+    pub fn reorder<S: Number>(&self, gpu: &Gpu, a: &DeviceCsr<S>) -> Result<DeviceCsr<S>> {
+        let n = a.rows;
+        let size = n as i64;
+        let counts = gpu.room::<i32>(n)?;
+        let arguments: [&dyn Argument; 4] = [&size, &self.rows.view(), &a.offsets.view(), &counts.view()];
+        gpu.launch(gpu.kernel("reorder_counts")?, n, &arguments)?;
+        let offsets = gpu.offsets_alone(&counts)?;
+        let (columns, values) = (gpu.room::<i32>(a.nnz())?, gpu.room::<S>(a.entries())?);
+        let kernel = gpu.kernel(&format!("reorder_rows_{}", size_of::<S>()))?;
+        let (from_offsets, from_columns, from_values) = (a.offsets.view(), a.columns.view(), a.values.view());
+        let arguments: [&dyn Argument; 9] = [
+            &size,
+            &(a.block.len() as i32),
+            &self.rows.view(),
+            &from_offsets,
+            &from_columns,
+            &from_values,
+            &offsets.view(),
+            &columns.view(),
+            &values.view(),
+        ];
+        gpu.launch(kernel, n * LANES, &arguments)?;
+        let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
+        Ok(DeviceCsr { rows: n, cols: a.cols, block: a.block, offsets, columns, values })
+    }
+
+    /// So many numbers of each row, in the order of the colours.
+    pub fn reorder_numbers<S: Number>(&self, gpu: &Gpu, numbers: &Slice<S>) -> Result<Buffer<S>> {
+        let n = self.rows.len();
+        let share = numbers.len() / n.max(1);
+        let to = gpu.room::<S>(numbers.len())?;
+        let kernel = gpu.kernel(&format!("reorder_numbers_{}", size_of::<S>()))?;
+        let arguments: [&dyn Argument; 5] =
+            [&(n as i64), &(share as i32), &self.rows.view(), &numbers.view(), &to.view()];
+        gpu.launch(kernel, numbers.len(), &arguments)?;
+        Ok(to)
+    }
+}
+
+/// Rows by their colours, of which there are `count`.
+fn order(gpu: &Gpu, colours: &Slice<i32>, count: usize) -> Result<DeviceColouring> {
+    let n = colours.len();
+    let rows = gpu.room::<i32>(n)?;
+    if n == 0 {
+        return Ok(DeviceColouring { rows, starts: vec![0] });
+    }
+    let pieces = n.div_ceil(PIECE);
+    let (size, pieces_) = (n as i64, pieces as i64);
+    let counts = gpu.zeroed::<i32>(count * pieces)?;
+    gpu.launch(gpu.kernel("colour_count")?, n, &[&size, &pieces_, &colours.view(), &counts.view()])?;
+    let starts = gpu.offsets_alone(&counts)?;
+    let placed = gpu.zeroed::<i32>(count * pieces)?;
+    let arguments: [&dyn Argument; 6] =
+        [&size, &pieces_, &colours.view(), &starts.view(), &placed.view(), &rows.view()];
+    gpu.launch_blocks(gpu.kernel("colour_place")?, pieces, &arguments)?;
+    let of_colours = gpu.room::<i64>(count + 1)?;
+    let arguments: [&dyn Argument; 4] = [&(count as i64), &pieces_, &starts.view(), &of_colours.view()];
+    gpu.launch(gpu.kernel("colour_starts")?, count + 1, &arguments)?;
+    let starts = gpu.fetch(&of_colours)?.into_iter().map(|start| start as usize).collect();
+    Ok(DeviceColouring { rows, starts })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gallery;
+    use crate::gpu::setup::awkward;
+    use crate::gpu::setup::tests::problems;
+    use crate::gpu::tests::devices;
+    use crate::host::multicolour::Colouring;
+    use crate::sparse::Csr;
+    use half::f16;
+
+    #[test]
+    fn colours_are_those_of_the_host_and_rows_follow_them() {
+        let dense: Vec<_> = (0..100 * 100).map(|e| (e / 100, e % 100, 1.0)).collect();
+        let one_way: Vec<_> = (0..700).map(|i| (i, (i * 37) % 700, 1.0)).collect();
+        let mut all = problems();
+        all.extend(awkward::square());
+        all.push(("dense".to_string(), Csr::from_triplets(100, 100, &dense).unwrap()));
+        all.push(("one way".to_string(), Csr::from_triplets(700, 700, &one_way).unwrap()));
+        all.push(("pieces".to_string(), gallery::poisson5(100, 90).unwrap()));
+        all.push(("elasticity".to_string(), gallery::elasticity_hex8(3, gallery::Layers::NONE, true).unwrap().matrix));
+        for gpu in devices() {
+            for (name, a) in &all {
+                let expected = Colouring::new(&a.view()).unwrap();
+                let there = DeviceCsr::upload(&gpu, &a.view()).unwrap();
+                let found = DeviceColouring::new(&gpu, &there.pattern()).unwrap();
+                let rows: Vec<u32> = gpu.fetch(&found.rows).unwrap().into_iter().map(|i| i as u32).collect();
+                assert_eq!((&rows, &found.starts), (&expected.rows, &expected.starts), "{name}");
+                let reordered = found.reorder(&gpu, &there).unwrap().fetch(&gpu).unwrap();
+                for (k, i) in rows.iter().enumerate() {
+                    assert!(reordered.view().row(k).eq(a.view().row(*i as usize)), "{name} {i}");
+                }
+                let numbers: Vec<f16> = (0..2 * a.rows).map(|i| f16::from_f64((i % 1000) as f64)).collect();
+                let moved = found.reorder_numbers(&gpu, &gpu.upload(&numbers).unwrap()).unwrap();
+                let expected: Vec<f16> = rows.iter().flat_map(|i| numbers[2 * *i as usize..][..2].to_vec()).collect();
+                assert_eq!(gpu.fetch(&moved).unwrap(), expected, "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The largest eigenvalue of D^-1 A: the steps of [`crate::host::eigenvalue`] on the device, without waiting for it between them. Inner products
+//! are added in another order than on the host; the estimate is rounded on both sides, so that it is the same.
+
+use super::DeviceCsr;
+use crate::error::Result;
+use crate::gpu::runtime::{Argument, BLOCK, Kernel, View};
+use crate::gpu::{Buffer, Gpu, Slice};
+use crate::host::eigenvalue::{AGREEING, Estimate, Largest};
+use crate::scalar::Scalar;
+use crate::sparse::Block;
+
+/// Most blocks of a kernel: each leaves a part of an inner product, which every block of the next kernel adds.
+const MOST_BLOCKS: usize = 1024;
+
+/// Estimates the largest eigenvalue of D^-1 A; `inverse` is D^-1. As [`Estimate::largest`]. Waits for the device once, or twice where an
+/// earlier estimate may be carried over and is not.
+pub(crate) fn largest<T: Scalar>(
+    gpu: &Gpu,
+    estimate: &Estimate,
+    a: &DeviceCsr<T>,
+    inverse: &Slice<T>,
+    earlier: Option<&Largest>,
+) -> Result<Largest> {
+    let n = a.scalar_rows();
+    if n == 0 {
+        return Ok(if estimate.lanczos {
+            Largest::from_lanczos::<T>(&[], &[], 0.0)
+        } else {
+            Largest::from_power::<T>(0.0, 0.0)
+        });
+    }
+    let steps = if estimate.lanczos { estimate.steps.min(n) } else { estimate.steps };
+    let mut search = Search::new(gpu, a, inverse, steps)?;
+    search.bound()?;
+    search.start()?;
+    if !estimate.lanczos {
+        for step in 0..steps {
+            search.product(step, true)?;
+            search.pair()?;
+        }
+        search.last(steps, true)?;
+        let found = search.found(true)?;
+        let norm = if found.ended { 0.0 } else { found.betas[steps] };
+        return Ok(Largest::from_power::<T>(norm, found.bound));
+    }
+    for step in 0..steps {
+        search.product(step, false)?;
+        if step + 1 == AGREEING && step + 1 < steps {
+            if let Some(earlier) = earlier {
+                search.last(step, false)?;
+                let found = search.found(false)?;
+                if let Some(same) = earlier.carried_over::<T>(&found.alphas, &found.betas, found.bound) {
+                    return Ok(same);
+                }
+            }
+        }
+        if step + 1 < steps {
+            search.update(step)?;
+        }
+    }
+    if steps > 0 {
+        search.last(steps - 1, false)?;
+    }
+    let found = search.found(false)?;
+    let carried = earlier.and_then(|earlier| earlier.carried_over::<T>(&found.alphas, &found.betas, found.bound));
+    Ok(carried.unwrap_or_else(|| Largest::from_lanczos::<T>(&found.alphas, &found.betas, found.bound)))
+}
+
+/// What the device found.
+struct Found {
+    bound: f64,
+    ended: bool,
+    alphas: Vec<f64>,
+    /// Without the first of Lanczos steps; all of power steps.
+    betas: Vec<f64>,
+}
+
+/// The vectors and scalars of a search.
+struct Search<'a, T> {
+    gpu: &'a Gpu,
+    a: &'a DeviceCsr<T>,
+    inverse: &'a Slice<T>,
+    width: usize,
+    /// Room for so many steps.
+    steps: usize,
+    /// u and the one before it.
+    u: [Buffer<T>; 2],
+    z: Buffer<T>,
+    q: Buffer<T>,
+    /// Parts of u z.
+    norms: Buffer<f64>,
+    /// Parts of z q.
+    products: Buffer<f64>,
+    /// The bound, as ordered bits; then the state that `kernels/eigenvalue.cu` describes.
+    state: Buffer<f64>,
+    lanes: usize,
+}
+
+impl<'a, T: Scalar> Search<'a, T> {
+    fn new(gpu: &'a Gpu, a: &'a DeviceCsr<T>, inverse: &'a Slice<T>, steps: usize) -> Result<Search<'a, T>> {
+        let n = a.scalar_rows();
+        let lanes = if a.nnz() / a.rows < 48 { 4 } else { 32 };
+        let blocks = |threads: usize| threads.div_ceil(BLOCK).min(MOST_BLOCKS);
+        Ok(Search {
+            gpu,
+            a,
+            inverse,
+            width: inverse.len() / n,
+            steps: steps + 1,
+            u: [gpu.room(n)?, gpu.room(n)?],
+            z: gpu.room(n)?,
+            q: gpu.room(n)?,
+            norms: gpu.room(blocks(n))?,
+            products: gpu.room(blocks(n * lanes))?,
+            state: gpu.zeroed(4 + 2 * (steps + 1))?,
+            lanes,
+        })
+    }
+
+    fn kernel(&self, name: &str) -> Result<Kernel> {
+        self.gpu.kernel(&format!("{name}_{}", T::PRECISION.name()))
+    }
+
+    fn recurrence(&self) -> View {
+        self.state.piece(1, self.state.len() - 1).view()
+    }
+
+    /// The largest row sum of D^-1 A.
+    fn bound(&self) -> Result<()> {
+        let (a, width) = (self.a, self.width as i32);
+        let kernel = self.gpu.kernel(&format!("eigen_bound_{}_{}", T::PRECISION.name(), self.lanes))?;
+        let (rows, n) = (a.rows as i64, a.block.rows as i32);
+        let (offsets, values) = (a.offsets.view(), a.values.view());
+        let bound = self.state.piece(0, 1).view();
+        let arguments: [&dyn Argument; 7] = [&rows, &n, &width, &offsets, &values, &self.inverse.view(), &bound];
+        self.gpu.launch_blocks(kernel, (a.rows * self.lanes).div_ceil(BLOCK).min(MOST_BLOCKS), &arguments)
+    }
+
+    /// The first u and z.
+    fn start(&self) -> Result<()> {
+        let (n, width) = (self.z.len() as i64, self.width as i32);
+        let arguments: [&dyn Argument; 4] = [&n, &width, &self.inverse.view(), &self.u[0].view()];
+        self.gpu.launch_blocks(self.kernel("eigen_start")?, self.norms.len(), &arguments)?;
+        self.pair()
+    }
+
+    /// z = D^-1 u, and u z.
+    fn pair(&self) -> Result<()> {
+        let (n, width) = (self.z.len() as i64, self.width as i32);
+        let arguments: [&dyn Argument; 6] =
+            [&n, &width, &self.inverse.view(), &self.u[0].view(), &self.z.view(), &self.norms.view()];
+        self.gpu.launch_blocks(self.kernel("eigen_pair")?, self.norms.len(), &arguments)
+    }
+
+    /// The product of A with z over its norm, and its product with z. It is the next u of power steps.
+    fn product(&self, step: usize, power: bool) -> Result<()> {
+        let a = self.a;
+        let name = if a.block == Block::SCALAR { "eigen_product" } else { "eigen_product_blocks" };
+        let kernel = self.gpu.kernel(&format!("{name}_{}_{}", T::PRECISION.name(), self.lanes))?;
+        let (rows, n) = (a.rows as i64, a.block.rows as i32);
+        let (step, steps) = (step as i64, self.steps as i64);
+        let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
+        let to = if power { self.u[0].view() } else { self.q.view() };
+        let arguments: [&dyn Argument; 13] = [
+            &rows,
+            &n,
+            &step,
+            &steps,
+            &i32::from(power),
+            &offsets,
+            &columns,
+            &values,
+            &self.z.view(),
+            &self.norms.view(),
+            &self.recurrence(),
+            &to,
+            &self.products.view(),
+        ];
+        self.gpu.launch_blocks(kernel, self.products.len(), &arguments)
+    }
+
+    /// The next u and z.
+    fn update(&mut self, step: usize) -> Result<()> {
+        let (n, width) = (self.z.len() as i64, self.width as i32);
+        self.u.swap(0, 1);
+        let arguments: [&dyn Argument; 12] = [
+            &n,
+            &width,
+            &(step as i64),
+            &(self.steps as i64),
+            &self.products.view(),
+            &self.recurrence(),
+            &self.q.view(),
+            &self.u[1].view(),
+            &self.inverse.view(),
+            &self.u[0].view(),
+            &self.z.view(),
+            &self.norms.view(),
+        ];
+        self.gpu.launch_blocks(self.kernel("eigen_update")?, self.norms.len(), &arguments)?;
+        if self.width == 1 { Ok(()) } else { self.pair() }
+    }
+
+    /// What remains to be found of the last step.
+    fn last(&self, step: usize, power: bool) -> Result<()> {
+        let before = if power { self.norms.view() } else { self.products.view() };
+        let arguments: [&dyn Argument; 5] =
+            [&(step as i64), &(self.steps as i64), &i32::from(power), &before, &self.recurrence()];
+        self.gpu.launch_blocks(self.gpu.kernel("eigen_last")?, 1, &arguments)
+    }
+
+    fn found(&self, power: bool) -> Result<Found> {
+        let state = self.gpu.fetch(&self.state)?;
+        let (done, ended) = (state[1] as usize, state[2] != 0.0);
+        let (alphas, betas) = state[4..].split_at(self.steps);
+        let betas = if power { betas } else { &betas[done.min(1)..done] };
+        Ok(Found { bound: state[0], ended, alphas: alphas[..done].to_vec(), betas: betas.to_vec() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gallery;
+    use crate::gpu::setup::diagonal;
+    use crate::gpu::setup::tests::problems;
+    use crate::gpu::tests::{devices, host};
+    use crate::sparse::Csr;
+
+    const METHODS: [Estimate; 3] = [
+        Estimate { lanczos: true, steps: 12 },
+        Estimate { lanczos: true, steps: 1 },
+        Estimate { lanczos: false, steps: 7 },
+    ];
+
+    fn compare<T: Scalar>(gpu: &Gpu, name: &str, a: &Csr<T>, width: usize) {
+        let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
+        let inverse = diagonal::inverse(gpu, &there, width, false, None).unwrap();
+        let on_host = gpu.fetch(&inverse).unwrap();
+        for estimate in METHODS {
+            let expected = estimate.largest(&host(), &a.view(), &on_host, None).unwrap();
+            let found = largest(gpu, &estimate, &there, &inverse, None).unwrap();
+            assert_eq!(found.value, expected.value, "{name} {width} {estimate:?}");
+            // Each side takes over what the other one found.
+            let again = largest(gpu, &estimate, &there, &inverse, Some(&expected)).unwrap();
+            let expected_again = estimate.largest(&host(), &a.view(), &on_host, Some(&found)).unwrap();
+            assert_eq!((again.value, again.value), (expected_again.value, expected.value), "{name} {width}");
+        }
+    }
+
+    #[test]
+    fn estimates_are_those_of_the_host() {
+        let elasticity = gallery::elasticity_hex8(4, gallery::Layers::NONE, true).unwrap().matrix;
+        let diagonal = Csr::from_triplets(3, 3, &[(0, 0, 1.0), (1, 1, -2.0), (2, 2, 5.0)]).unwrap();
+        let nothing = Csr::from_triplets(2, 2, &[(0, 0, 0.0), (1, 1, 0.0)]).unwrap();
+        let negative = {
+            let mut a = gallery::poisson5(9, 9).unwrap();
+            a.values.iter_mut().for_each(|v| *v = -*v);
+            a
+        };
+        for gpu in devices() {
+            for (name, a) in problems() {
+                compare(&gpu, &name, &a, 1);
+                compare(&gpu, &name, &a.view().to_owned_as::<f32>().unwrap(), 1);
+            }
+            for width in [1, 3] {
+                compare(&gpu, "elasticity", &elasticity, width);
+            }
+            for a in [&diagonal, &nothing, &negative, &Csr::from_triplets(0, 0, &[]).unwrap()] {
+                compare(&gpu, "small", a, 1);
+            }
+        }
+    }
+
+    #[test]
+    fn an_estimate_is_not_carried_over_to_another_matrix() {
+        let (a, b) = (gallery::poisson5(20, 20).unwrap(), gallery::parse("rotated_anisotropic:20").unwrap());
+        let b = b.into_matrix().unwrap().shared::<f64>().unwrap();
+        let estimate = METHODS[0];
+        for gpu in devices() {
+            let [a, b] = [a.view(), b.view()].map(|a| DeviceCsr::upload(&gpu, &a).unwrap());
+            let of = |a: &DeviceCsr<f64>, earlier: Option<&Largest>| {
+                let inverse = diagonal::inverse(&gpu, a, 1, false, None).unwrap();
+                largest(&gpu, &estimate, a, &inverse, earlier).unwrap()
+            };
+            let first = of(&a, None);
+            assert_eq!(of(&b, Some(&first)).value, of(&b, None).value);
+        }
+    }
+}

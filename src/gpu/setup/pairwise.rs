@@ -1,0 +1,251 @@
+//! Aggregation by pairwise matching: [`crate::host::pairwise`] on the device.
+
+use super::spgemm::multiply;
+use super::tentative::{Tentative, members};
+use super::transpose::transpose;
+use super::{DeviceAggregates, DeviceCsr, DeviceGraph};
+use crate::backend::Backend;
+use crate::error::Result;
+use crate::gpu::runtime::{Argument, View};
+use crate::gpu::{Buffer, Gpu};
+use crate::host::pairwise::SCORED_ROUNDS;
+use crate::scalar::Scalar;
+use crate::sparse::Block;
+use std::sync::Arc;
+
+/// Lanes for a row, as in `kernels/pairwise.cu`.
+const LANES: usize = 8;
+
+/// Rounds that are launched before the device is waited for. Those that are not needed return at once.
+const ROUNDS: usize = 12;
+
+/// Number of the aggregate of each unknown, -1 where there are no strong couplings. Aggregates are paired until they have about `size`
+/// members: once for 2, twice up to 4, three times up to 8.
+pub(crate) fn aggregate<T: Scalar>(
+    gpu: &Gpu,
+    a: &DeviceCsr<T>,
+    s: &DeviceGraph,
+    size: usize,
+    seed: u64,
+) -> Result<DeviceAggregates> {
+    let mut weights = Weights::new(gpu, a, s)?;
+    let mut aggregates = weights.handshake(gpu, seed, false)?;
+    // On the aggregates of the pass before, which is the first one.
+    let mut pass: Option<DeviceAggregates> = None;
+    let mut reached = 2;
+    while reached < size {
+        weights = weights.collapse(gpu, pass.as_ref().unwrap_or(&aggregates))?;
+        let next = weights.handshake(gpu, seed, true)?;
+        let n = aggregates.of.len();
+        let arguments: [&dyn Argument; 3] = [&(n as i64), &next.of.view(), &aggregates.of.view()];
+        gpu.launch(gpu.kernel("pair_compose")?, n, &arguments)?;
+        aggregates.count = next.count;
+        pass = Some(next);
+        reached *= 2;
+    }
+    Ok(aggregates)
+}
+
+/// The symmetric weights of couplings, and W_ii.
+struct Weights {
+    couplings: DeviceCsr<f64>,
+    diagonal: Buffer<f64>,
+}
+
+impl Weights {
+    fn new<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, s: &DeviceGraph) -> Result<Weights> {
+        let n = a.rows;
+        let (diagonal, halves) = (gpu.room::<f64>(n)?, gpu.room::<f64>(s.columns.len())?);
+        let kernel = gpu.kernel(&format!("pair_halves_{}", T::PRECISION.name()))?;
+        let (rows, size) = (n as i64, a.block.len() as i32);
+        let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
+        let arguments: [&dyn Argument; 9] = [
+            &rows,
+            &size,
+            &offsets,
+            &columns,
+            &values,
+            &s.offsets.view(),
+            &s.columns.view(),
+            &halves.view(),
+            &diagonal.view(),
+        ];
+        gpu.launch(kernel, n * LANES, &arguments)?;
+        // Two transpositions sort the rows, whatever the order of the matrix.
+        let turned = turn(gpu, s, halves)?;
+        let half = transpose(gpu, &turned)?;
+        Ok(Weights { couplings: add(gpu, &half, &turned)?, diagonal })
+    }
+
+    /// The weights between aggregates: those of their members' couplings and diagonals, added up.
+    fn collapse(self, gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<Weights> {
+        let (starts, members) = members(gpu, aggregates)?;
+        let diagonal = gpu.room::<f64>(aggregates.count)?;
+        let arguments: [&dyn Argument; 5] =
+            [&(aggregates.count as i64), &starts.view(), &members.view(), &self.diagonal.view(), &diagonal.view()];
+        gpu.launch(gpu.kernel("pair_diagonals")?, aggregates.count, &arguments)?;
+        let q = Tentative::<f64>::of_ones(gpu, aggregates)?.into_matrix(gpu, aggregates)?;
+        let wide = multiply(gpu, &self.couplings, &q)?;
+        let couplings = multiply(gpu, &transpose(gpu, &q)?, &wide)?;
+        Ok(Weights { couplings, diagonal })
+    }
+
+    /// The aggregates of one pass. With `keep`, what has no neighbours is an aggregate by itself. Waits for the device once, unless there are
+    /// many rounds.
+    fn handshake(&self, gpu: &Gpu, seed: u64, keep: bool) -> Result<DeviceAggregates> {
+        let n = self.couplings.rows;
+        let kernel = |name: &str| gpu.kernel(name);
+        let (size, seed) = (n as i64, seed as i64);
+        let (offsets, columns) = (self.couplings.offsets.view(), self.couplings.columns.view());
+        let (weights, diagonal) = (self.couplings.values.view(), self.diagonal.view());
+        let [roots, offers, joins, flags] = [gpu.room::<i32>(n)?, gpu.room(n)?, gpu.room(n)?, gpu.room(n)?];
+        gpu.launch(kernel("pair_begin")?, n, &[&size, &roots.view()])?;
+        // What is left before each round and after the last one; then aggregates, and unknowns without one.
+        let mut status = gpu.zeroed::<i64>(ROUNDS + 3)?;
+        let (choose, matching) = (kernel("pair_choose")?, kernel("pair_match")?);
+        let mut begun = 0;
+        loop {
+            // In batches after the first one, the place of the first round belongs to the last one before.
+            let first = usize::from(begun > 0);
+            for round in first..ROUNDS {
+                let scored = i32::from(begun < SCORED_ROUNDS);
+                let round = round as i32;
+                let arguments: [&dyn Argument; 12] = [
+                    &size,
+                    &round,
+                    &scored,
+                    &seed,
+                    &status.view(),
+                    &offsets,
+                    &columns,
+                    &weights,
+                    &diagonal,
+                    &roots.view(),
+                    &offers.view(),
+                    &joins.view(),
+                ];
+                gpu.launch(choose, n * LANES, &arguments)?;
+                let arguments: [&dyn Argument; 6] =
+                    [&size, &round, &status.view(), &offers.view(), &joins.view(), &roots.view()];
+                gpu.launch(matching, n, &arguments)?;
+                begun += 1;
+            }
+            if gpu.fetch(&status.piece(ROUNDS, 1))?[0] == 0 {
+                break;
+            }
+            let mut again = vec![0; status.len()];
+            again[1] = 1;
+            gpu.write(&again, &mut status)?;
+        }
+        let [total, alone] = [ROUNDS + 1, ROUNDS + 2].map(|at| status.piece(at, 1));
+        let arguments: [&dyn Argument; 5] = [&size, &i32::from(keep), &roots.view(), &flags.view(), &alone.view()];
+        gpu.launch(kernel("pair_roots")?, n, &arguments)?;
+        let before = gpu.offsets_alone(&flags)?;
+        let of = flags;
+        let arguments: [&dyn Argument; 5] = [&size, &roots.view(), &before.view(), &of.view(), &total.view()];
+        gpu.launch(kernel("pair_number")?, n, &arguments)?;
+        let found = gpu.fetch(&status)?;
+        Ok(DeviceAggregates { of, count: found[ROUNDS + 1] as usize, members: n - found[ROUNDS + 2] as usize })
+    }
+}
+
+impl Tentative<f64> {
+    /// A prolongator of ones.
+    fn of_ones(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<Tentative<f64>> {
+        let mut values = gpu.room::<f64>(aggregates.members)?;
+        gpu.fill(1.0, &mut values);
+        let entries = super::tentative::entries(gpu, aggregates)?;
+        Ok(Tentative { block: Block::SCALAR, entries, values })
+    }
+}
+
+/// The transpose of the graph with values in its order.
+fn turn(gpu: &Gpu, s: &DeviceGraph, values: Buffer<f64>) -> Result<DeviceCsr<f64>> {
+    let (pattern, recipe) = super::transpose::pattern_and_recipe(gpu, s)?;
+    let values = Arc::new(recipe.renew(gpu, &values)?);
+    let (offsets, columns) = (Arc::new(pattern.offsets), Arc::new(pattern.columns));
+    Ok(DeviceCsr { rows: s.rows, cols: s.rows, block: Block::SCALAR, offsets, columns, values })
+}
+
+/// A + B, for rows in ascending order of columns. Waits for the device.
+fn add(gpu: &Gpu, a: &DeviceCsr<f64>, b: &DeviceCsr<f64>) -> Result<DeviceCsr<f64>> {
+    let n = a.rows;
+    let kernel = gpu.kernel("pair_add")?;
+    let run = |counts: View, offsets: View, columns: View, values: View| {
+        let [a_offsets, b_offsets] = [a, b].map(|m| m.offsets.view());
+        let [a_columns, b_columns] = [a, b].map(|m| m.columns.view());
+        let [a_values, b_values] = [a, b].map(|m| m.values.view());
+        let arguments: [&dyn Argument; 11] = [
+            &(n as i64),
+            &a_offsets,
+            &a_columns,
+            &a_values,
+            &b_offsets,
+            &b_columns,
+            &b_values,
+            &counts,
+            &offsets,
+            &columns,
+            &values,
+        ];
+        gpu.launch(kernel, n, &arguments)
+    };
+    let counts = gpu.room::<i32>(n)?;
+    run(counts.view(), View::NONE, View::NONE, View::NONE)?;
+    let (offsets, entries) = gpu.offsets(&counts)?;
+    let (columns, values) = (gpu.room::<i32>(entries)?, gpu.room::<f64>(entries)?);
+    run(View::NONE, offsets.view(), columns.view(), values.view())?;
+    let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
+    Ok(DeviceCsr { rows: n, cols: a.cols, block: Block::SCALAR, offsets, columns, values })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gallery;
+    use crate::gpu::setup::awkward;
+    use crate::gpu::setup::tests::problems;
+    use crate::gpu::tests::devices;
+    use crate::host::mis2::NONE;
+    use crate::host::{pairwise, strength};
+    use crate::sparse::Csr;
+
+    fn compare<T: Scalar>(gpu: &Gpu, name: &str, a: &Csr<T>, size: usize) {
+        let s = strength::Symmetric::new(&a.view()).unwrap().graph(0.08).unwrap();
+        let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
+        let graph = DeviceGraph {
+            rows: a.rows,
+            offsets: gpu.upload(&s.offsets).unwrap(),
+            columns: gpu.upload(&s.columns).unwrap(),
+        };
+        let (of, count) = pairwise::aggregate(&a.view(), &s, size, 1).unwrap();
+        let found = aggregate(gpu, &there, &graph, size, 1).unwrap();
+        assert_eq!(gpu.fetch(&found.of).unwrap(), of, "{name} {size}");
+        let members = of.iter().filter(|g| **g != NONE).count();
+        assert_eq!((found.count, found.members), (count, members), "{name} {size}");
+    }
+
+    /// Weights that rise along a path, which is matched from its end.
+    fn path(n: usize) -> Csr<f64> {
+        let edges = (1..n).flat_map(|i| {
+            let w = -1.0 - i as f64 / n as f64;
+            [(i - 1, i, w), (i, i - 1, w)]
+        });
+        let triplets: Vec<_> = edges.chain((0..n).map(|i| (i, i, 5.0))).collect();
+        Csr::from_triplets(n, n, &triplets).unwrap()
+    }
+
+    #[test]
+    fn aggregates_are_those_of_the_host() {
+        let elasticity = gallery::elasticity_hex8(4, gallery::Layers::NONE, true).unwrap().matrix;
+        let mut all = problems();
+        all.extend(awkward::square());
+        all.extend([("elasticity".to_string(), elasticity), ("a path".to_string(), path(150))]);
+        for gpu in devices() {
+            for (k, (name, a)) in all.iter().enumerate() {
+                compare(&gpu, name, a, [8, 2, 4][k % 3]);
+            }
+            compare(&gpu, "f32", &all[1].1.view().to_owned_as::<f32>().unwrap(), 8);
+        }
+    }
+}

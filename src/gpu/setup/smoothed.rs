@@ -1,0 +1,350 @@
+//! Smoothed prolongators: [`crate::host::smoothed`] on the device.
+
+use super::tentative::Tentative;
+use super::{DeviceAggregates, DeviceCsr, DeviceGraph, DevicePattern, diagonal, eigenvalue};
+use crate::error::Result;
+use crate::gpu::runtime::{Argument, BLOCK, View};
+use crate::gpu::{Buffer, Gpu, Slice};
+use crate::host::eigenvalue::{Estimate, Largest};
+use crate::scalar::Scalar;
+use crate::sparse::Block;
+use std::sync::Arc;
+
+/// Most entries of a row of A that 32 lanes work on; longer ones have a block of threads. As in `kernels/smoothed.cu`.
+const KEPT: usize = 192;
+
+/// Bytes that the bits of long rows may take.
+const BITS: usize = 64 << 20;
+
+/// Most blocks that work on long rows.
+const LONG_BLOCKS: usize = 256;
+
+/// A damped Jacobi step: what P_0 is multiplied by.
+pub(crate) struct Step<'a, T> {
+    a: &'a DeviceCsr<T>,
+    /// A_F where it is not A.
+    filtered: Option<DeviceCsr<T>>,
+    /// D^-1.
+    inverse: Buffer<T>,
+    /// -w/λ.
+    factor: T,
+    /// λ, the largest eigenvalue of D^-1 A_F.
+    largest: Largest,
+}
+
+impl<'a, T: Scalar> Step<'a, T> {
+    /// The step with weight w for a matrix with these strong couplings; `earlier` is the eigenvalue of an earlier matrix.
+    pub fn new(
+        gpu: &Gpu,
+        a: &'a DeviceCsr<T>,
+        s: &DeviceGraph,
+        (weight, estimate): (f64, Estimate),
+        earlier: Option<&Largest>,
+    ) -> Result<Step<'a, T>> {
+        // Usually every coupling is strong, and A itself will do.
+        let weak = s.columns.len() + a.rows < a.nnz();
+        let filtered = if a.block == Block::SCALAR && weak { Some(filter(gpu, a, s)?) } else { None };
+        let used = filtered.as_ref().unwrap_or(a);
+        let inverse = diagonal::inverse(gpu, used, a.block.rows, false, None)?;
+        let largest = eigenvalue::largest(gpu, &estimate, used, &inverse, earlier)?;
+        let factor = if largest.value > 0.0 { T::from_f64(-weight / largest.value) } else { T::ZERO };
+        Ok(Step { a, filtered, inverse, factor, largest })
+    }
+
+    /// λ.
+    pub fn largest(&self) -> &Largest {
+        &self.largest
+    }
+
+    /// Whether A_F is A, so that λ and D^-1 are A's.
+    pub fn is_of_a(&self) -> bool {
+        self.filtered.is_none()
+    }
+
+    /// D^-1.
+    pub fn into_inverse(self) -> Buffer<T> {
+        self.inverse
+    }
+
+    fn matrix(&self) -> &DeviceCsr<T> {
+        self.filtered.as_ref().unwrap_or(self.a)
+    }
+
+    /// P. Waits for the device once.
+    pub fn smooth(&self, gpu: &Gpu, aggregates: &DeviceAggregates, p0: &Tentative<T>) -> Result<DeviceCsr<T>> {
+        let a = self.matrix();
+        let block = Block { rows: a.block.rows, cols: p0.block.cols };
+        let (rows, cap) = (a.rows as i64, cap(a));
+        let kernel = |name: &str| gpu.kernel(name);
+        let (offsets, columns, of) = (a.offsets.view(), a.columns.view(), aggregates.of.view());
+        let counts = gpu.room::<i32>(a.rows)?;
+        // How many rows are long, and which.
+        let longs = gpu.zeroed::<i32>(1 + a.nnz() / KEPT)?;
+        let words = aggregates.count.div_ceil(32).max(1);
+        let blocks = (BITS / size_of::<u32>() / words).clamp(1, LONG_BLOCKS).min(longs.len() - 1);
+        let bits = gpu.zeroed::<u32>(blocks * words)?;
+        // Rows that no thread does alone, and long ones: counts, or columns.
+        let wide = |counts: View, to_offsets: View, to_columns: View| {
+            let arguments: [&dyn Argument; 9] =
+                [&rows, &(cap as i32), &offsets, &columns, &of, &counts, &longs.view(), &to_offsets, &to_columns];
+            gpu.launch(kernel("smoothed_wide")?, wide_threads(a.rows, cap), &arguments)
+        };
+        let long = |counts: View, to_offsets: View, to_columns: View| {
+            let (count, longs, bits) = (aggregates.count as i64, longs.view(), bits.view());
+            let arguments: [&dyn Argument; 9] =
+                [&count, &offsets, &columns, &of, &longs, &bits, &counts, &to_offsets, &to_columns];
+            if blocks == 0 {
+                return Ok(());
+            }
+            gpu.launch_blocks(kernel("smoothed_pattern_long")?, blocks, &arguments)
+        };
+        if cap > 0 {
+            let arguments: [&dyn Argument; 5] = [&rows, &offsets, &columns, &of, &counts.view()];
+            gpu.launch(kernel(&format!("smoothed_count_{cap}"))?, a.rows, &arguments)?;
+        }
+        wide(counts.view(), View::NONE, View::NONE)?;
+        long(counts.view(), View::NONE, View::NONE)?;
+        let to_offsets = gpu.offsets_alone(&counts)?;
+        drop(counts);
+        let status = gpu.zeroed::<i64>(2)?;
+        let arguments: [&dyn Argument; 4] = [&rows, &to_offsets.view(), &longs.view(), &status.view()];
+        gpu.launch_blocks(kernel("smoothed_total")?, 1, &arguments)?;
+        let status = gpu.fetch(&status)?;
+        let (entries, has_long) = (status[0] as usize, status[1] > 0);
+        let to_columns = gpu.room::<i32>(entries)?;
+        // Scalar rows that are not long get their columns together with their values.
+        if block != Block::SCALAR {
+            if cap > 0 {
+                let arguments: [&dyn Argument; 6] =
+                    [&rows, &offsets, &columns, &of, &to_offsets.view(), &to_columns.view()];
+                gpu.launch(kernel(&format!("smoothed_columns_{cap}"))?, a.rows, &arguments)?;
+            }
+            wide(View::NONE, to_offsets.view(), to_columns.view())?;
+        }
+        if has_long {
+            long(View::NONE, to_offsets.view(), to_columns.view())?;
+        }
+        let values = gpu.room::<T>(entries * block.len())?;
+        self.fill(gpu, aggregates, p0, (&to_offsets, &to_columns), (true, has_long), &values)?;
+        Ok(DeviceCsr {
+            rows: a.rows,
+            cols: aggregates.count,
+            block,
+            offsets: Arc::new(to_offsets),
+            columns: Arc::new(to_columns),
+            values: Arc::new(values),
+        })
+    }
+
+    /// The values of P for its pattern.
+    pub fn renew(
+        &self,
+        gpu: &Gpu,
+        aggregates: &DeviceAggregates,
+        p0: &Tentative<T>,
+        p: &DevicePattern,
+    ) -> Result<Buffer<T>> {
+        let values = gpu.room::<T>(p.nnz() * p.block.len())?;
+        self.fill(gpu, aggregates, p0, (&p.offsets, &p.columns), (false, true), &values)?;
+        Ok(values)
+    }
+
+    /// Computes values, and with `first` also the columns of scalar rows that are not long.
+    fn fill(
+        &self,
+        gpu: &Gpu,
+        aggregates: &DeviceAggregates,
+        p0: &Tentative<T>,
+        (to_offsets, to_columns): (&Slice<i64>, &Slice<i32>),
+        (first, has_long): (bool, bool),
+        values: &Slice<T>,
+    ) -> Result<()> {
+        let a = self.matrix();
+        let kernel = |name: String| gpu.kernel(&name);
+        let name = T::PRECISION.name();
+        let (rows, offsets, columns, from) = (a.rows as i64, a.offsets.view(), a.columns.view(), a.values.view());
+        let entries = p0.entries.as_ref().map_or(View::NONE, |entries| entries.view());
+        let (of, tentative, inverse) = (aggregates.of.view(), p0.values.view(), self.inverse.view());
+        let (factor, to_offsets, values) = (self.factor.to_f64(), to_offsets.view(), values.view());
+        let to_columns = to_columns.view();
+        if a.block != Block::SCALAR || p0.block != Block::SCALAR {
+            let (n, c) = (a.block.rows as i32, p0.block.cols as i32);
+            let arguments: [&dyn Argument; 14] = [
+                &rows,
+                &n,
+                &c,
+                &offsets,
+                &columns,
+                &from,
+                &of,
+                &entries,
+                &tentative,
+                &inverse,
+                &factor,
+                &to_offsets,
+                &to_columns,
+                &values,
+            ];
+            return gpu.launch(kernel(format!("smoothed_blocks_{name}"))?, a.rows * 32, &arguments);
+        }
+        let columns_out = if first { to_columns } else { View::NONE };
+        let cap = cap(a);
+        if cap > 0 {
+            let arguments: [&dyn Argument; 12] = [
+                &rows,
+                &offsets,
+                &columns,
+                &from,
+                &of,
+                &entries,
+                &tentative,
+                &inverse,
+                &factor,
+                &to_offsets,
+                &columns_out,
+                &values,
+            ];
+            gpu.launch(kernel(format!("smoothed_rows_{name}_{cap}"))?, a.rows, &arguments)?;
+        }
+        let by_many = |name: String, threads: usize, columns_to: View| {
+            let arguments: [&dyn Argument; 13] = [
+                &rows,
+                &(cap as i32),
+                &offsets,
+                &columns,
+                &from,
+                &of,
+                &entries,
+                &tentative,
+                &inverse,
+                &factor,
+                &to_offsets,
+                &columns_to,
+                &values,
+            ];
+            gpu.launch(kernel(name)?, threads, &arguments)
+        };
+        by_many(format!("smoothed_wide_rows_{name}"), wide_threads(a.rows, cap), columns_out)?;
+        // There can be a long row only where all entries together are more.
+        if has_long && a.nnz() > KEPT {
+            by_many(format!("smoothed_long_{name}"), a.rows.min(LONG_BLOCKS * BLOCK), to_columns)?;
+        }
+        Ok(())
+    }
+}
+
+/// Most aggregates of a row of P that a thread alone holds; 0 where rows of A are too long for one thread.
+fn cap<T: Scalar>(a: &DeviceCsr<T>) -> usize {
+    match a.nnz() / a.rows.max(1) {
+        0..10 => 8,
+        10..48 => 12,
+        _ => 0,
+    }
+}
+
+/// Threads that do the rows of P which no thread does alone: 32 for each, or for 32 neighbours where these are few.
+fn wide_threads(rows: usize, cap: usize) -> usize {
+    if cap == 0 { rows * 32 } else { rows.next_multiple_of(32) }
+}
+
+/// A with its weak couplings added to the diagonal, which has a place in each row.
+fn filter<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, s: &DeviceGraph) -> Result<DeviceCsr<T>> {
+    let entries = s.columns.len() + a.rows;
+    let (offsets, columns, values) = (gpu.room::<i64>(a.rows + 1)?, gpu.room::<i32>(entries)?, gpu.room::<T>(entries)?);
+    let lanes = if a.nnz() / a.rows.max(1) < 24 { 8 } else { 32 };
+    let kernel = gpu.kernel(&format!("filter_rows_{}_{lanes}", T::PRECISION.name()))?;
+    let (from_offsets, from_columns, from_values) = (a.offsets.view(), a.columns.view(), a.values.view());
+    let arguments: [&dyn Argument; 9] = [
+        &(a.rows as i64),
+        &from_offsets,
+        &from_columns,
+        &from_values,
+        &s.offsets.view(),
+        &s.columns.view(),
+        &offsets.view(),
+        &columns.view(),
+        &values.view(),
+    ];
+    gpu.launch(kernel, (a.rows + 1) * lanes, &arguments)?;
+    let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
+    Ok(DeviceCsr { rows: a.rows, cols: a.cols, block: a.block, offsets, columns, values })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amg::null_space::NearNullSpace;
+    use crate::gallery;
+    use crate::gpu::setup::tentative::{self, DeviceNearNullSpace};
+    use crate::gpu::setup::tests::problems;
+    use crate::gpu::setup::{awkward, mis2};
+    use crate::gpu::tests::{devices, host};
+    use crate::host;
+    use crate::sparse::Csr;
+
+    fn compare<T: Scalar>(gpu: &Gpu, name: &str, a: &Csr<T>, theta: f64, space: &NearNullSpace) {
+        let how = (4.0 / 3.0, Estimate { lanczos: true, steps: 5 });
+        let s = host::strength::Symmetric::new(&a.view()).unwrap().graph(theta).unwrap();
+        let (of, count) = host::mis2::aggregate(&s, 0).unwrap();
+        let (p0, _) = host::tentative::prolongator(&of, count, space).unwrap();
+        let step = host::smoothed::Step::new(&host(), &a.view(), &s, how, None).unwrap();
+        let expected = step.smooth(&p0).unwrap();
+
+        let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
+        let graph = DeviceGraph {
+            rows: a.rows,
+            offsets: gpu.upload(&s.offsets).unwrap(),
+            columns: gpu.upload(&s.columns).unwrap(),
+        };
+        let aggregates = mis2::aggregate(gpu, &graph, 0).unwrap();
+        let space = DeviceNearNullSpace::upload(gpu, space).unwrap();
+        let (p0, _) = tentative::prolongator::<T>(gpu, &aggregates, &space).unwrap();
+        let step_there = Step::new(gpu, &there, &graph, how, None).unwrap();
+        assert_eq!(step_there.largest().value, step.largest().value, "{name}");
+        let p = step_there.smooth(gpu, &aggregates, &p0).unwrap();
+        assert_eq!(p.fetch(gpu).unwrap(), expected, "{name}");
+        let renewed = step_there.renew(gpu, &aggregates, &p0, &p.pattern()).unwrap();
+        assert_eq!(gpu.fetch(&renewed).unwrap(), expected.values, "{name} renewed");
+    }
+
+    /// Every coupled unknown has a diagonal, and some rows are longer than what lanes keep.
+    fn scalar() -> Vec<(String, Csr<f64>)> {
+        let mut all = problems();
+        all.extend(awkward::square().into_iter().filter(|(name, _)| name != "empty rows"));
+        all.push(("long rows".to_string(), awkward::random(400, 110, 3)));
+        all
+    }
+
+    #[test]
+    fn scalar_prolongators_are_those_of_the_host() {
+        for gpu in devices() {
+            for (k, (name, a)) in scalar().into_iter().enumerate() {
+                // Without weak couplings, or with some that are lumped.
+                let theta = if k % 2 == 0 { 0.08 } else { 0.3 };
+                compare(&gpu, &name, &a, theta, &NearNullSpace::constants(a.rows, 1).unwrap());
+            }
+            let (name, a) = &scalar()[1];
+            let a = a.view().to_owned_as::<f32>().unwrap();
+            compare(&gpu, name, &a, 0.08, &NearNullSpace::constants(a.rows, 1).unwrap());
+        }
+    }
+
+    #[test]
+    fn prolongators_of_blocks_and_of_several_vectors_are_those_of_the_host() {
+        let problem = gallery::parse("elasticity:4").unwrap().into_matrix().unwrap();
+        let space = problem.near_null_space().unwrap().clone();
+        let a = problem.shared::<f64>().unwrap();
+        let a = a.view().to_owned_as::<f64>().unwrap();
+        let scalar = gallery::poisson5(13, 13).unwrap();
+        let vectors = (0..2 * 169).map(|i| if i < 169 { 1.0 } else { (i % 13) as f64 }).collect();
+        let two = NearNullSpace { dofs_per_node: 1, count: 2, vectors };
+        for gpu in devices() {
+            compare(&gpu, "elasticity", &a, 0.08, &space);
+            compare(&gpu, "elasticity", &a.view().to_owned_as::<f32>().unwrap(), 0.02, &space);
+            compare(&gpu, "two vectors", &scalar, 0.08, &two);
+            // Rows of more blocks than a group has lanes.
+            let long = awkward::random(120, 20, 5).view().to_blocks(2).unwrap();
+            compare(&gpu, "long block rows", &long, 0.0, &NearNullSpace::constants(120, 2).unwrap());
+        }
+    }
+}
