@@ -16,12 +16,12 @@ struct Dynamic {
 };
 
 // Room for sums, and for columns, of each row of C.
-template <int N> struct Room;
-template <> struct Room<32> {
+template <int N> struct BlockRoom;
+template <> struct BlockRoom<32> {
     static constexpr int SUMS = 512;
     static constexpr int COLUMNS = 64;
 };
-template <> struct Room<256> {
+template <> struct BlockRoom<256> {
     static constexpr int SUMS = 4096;
     static constexpr int COLUMNS = 512;
 };
@@ -31,8 +31,8 @@ template <int N, class Shape, class T>
 DEVICE void spgemm_blocks(i64 n, const In<i32> &rows, const Factors &f, const In<T> &left, const In<T> &right, const Shape &shape,
                           const In<i64> &to, const In<i32> &columns, const Out<T> &values, int fill) {
     constexpr int TEAMS = BLOCK / N;
-    SHARED(T, sums, TEAMS *Room<N>::SUMS);
-    SHARED(i32, wanted, TEAMS *Room<N>::COLUMNS);
+    SHARED(T, sums, TEAMS *BlockRoom<N>::SUMS);
+    SHARED(i32, wanted, TEAMS *BlockRoom<N>::COLUMNS);
     SHARED(i64, begins, BLOCK);
     SHARED(i32, lengths, BLOCK);
     const i64 team = global_index() / N;
@@ -41,8 +41,8 @@ DEVICE void spgemm_blocks(i64 n, const In<i32> &rows, const Factors &f, const In
     }
     const int lane = team_rank<N>();
     const int own = thread_index() - lane;
-    const int first = thread_index() / N * Room<N>::SUMS;
-    const int first_column = thread_index() / N * Room<N>::COLUMNS;
+    const int first = thread_index() / N * BlockRoom<N>::SUMS;
+    const int first_column = thread_index() / N * BlockRoom<N>::COLUMNS;
     const int width = shape.width();
     const int inner = shape.inner();
     const int block = shape.outer() * width;
