@@ -3,12 +3,12 @@
 // what these need of memory is under way at the same time. Only adding to the weights goes from neighbour to neighbour.
 #include "extended_i.h"
 
-// The kinds of all entries of row k, if it is one of a fine unknown, and its couplings, of which `near` have places of their own; k is -1 for
-// tiles that have no row.
+// The kinds of all entries of fine rows, and their couplings, of which `near` each have places of their own.
 template <class T, int N>
-DEVICE void extended_i_couplings(i64 k, int near, const Entries<T> &a, const In<i64> &strong_offsets, const In<i32> &strong_columns,
+DEVICE void extended_i_couplings(i64 rows, int near, const Entries<T> &a, const In<i64> &strong_offsets, const In<i32> &strong_columns,
                                  const Out<u8> &kinds, const Couplings<T> &to) {
-    const bool is_fine = k >= 0 && a.number[k] < 0;
+    const i64 k = global_index() / N;
+    const bool is_fine = k < rows && a.number[k] < 0;
     const i64 begin = is_fine ? a.offsets[k] : 0, end = is_fine ? a.offsets[k + 1] : 0;
     const i64 first = begin + Tile<N>::rank();
     StrongRow<N> strong{is_fine ? strong_offsets[k] : 0, is_fine ? strong_offsets[k + 1] : 0};
@@ -51,17 +51,6 @@ DEVICE void extended_i_couplings(i64 k, int near, const Entries<T> &a, const In<
     }
     if (is_fine && Tile<N>::rank() == 0) {
         to.reach[k] = count << 1 | (is_positive ? 1 : 0);
-    }
-}
-
-// Those of all rows, or of the rows of `list`, whose number is in `left`.
-template <class T, int N>
-DEVICE void extended_i_all_couplings(i64 rows, int near, const Entries<T> &a, const In<i64> &strong_offsets, const In<i32> &strong_columns,
-                                     const Out<u8> &kinds, const Couplings<T> &to, const In<i32> &list, const In<i32> &left) {
-    const i64 count = list.len > 0 ? left[0] : rows;
-    for (i64 at = global_index() / N; Tile<N>::any(at < count); at += block_count() * (BLOCK / N)) {
-        const i64 k = at >= count ? -1 : list.len > 0 ? list[at] : at;
-        extended_i_couplings<T, N>(k, near, a, strong_offsets, strong_columns, kinds, to);
     }
 }
 
@@ -351,9 +340,9 @@ DEVICE void extended_i_gather(i64 rows, i32 most, const In<i32> &columns, const 
 #define EXTENDED_I_COUPLINGS(T, N) \
     KERNEL_OF(5, extended_i_couplings_##T##_##N, i64 rows, i32 near, In<i64> offsets, In<i32> columns, In<T> values, In<i32> number, \
               In<i64> strong_offsets, In<i32> strong_columns, Out<u8> kinds, Out<i32> near_columns, Out<T> near_values, \
-              Out<i32> far_columns, Out<T> far_values, Out<i32> reach, In<i32> list, In<i32> left) { \
-        extended_i_all_couplings<T, N>(rows, near, Entries<T>{offsets, columns, values, number}, strong_offsets, strong_columns, kinds, \
-                                       Couplings<T>{near_columns, near_values, far_columns, far_values, reach}, list, left); \
+              Out<i32> far_columns, Out<T> far_values, Out<i32> reach) { \
+        extended_i_couplings<T, N>(rows, near, Entries<T>{offsets, columns, values, number}, strong_offsets, strong_columns, kinds, \
+                                   Couplings<T>{near_columns, near_values, far_columns, far_values, reach}); \
     }
 #define EXTENDED_I_ROWS(T, N, SLOTS, R) \
     KERNEL_OF(R == 4 ? 4 : 3, extended_i_##T##_##N##_##SLOTS##_##R, i64 rows, i32 again, i32 how, i32 most, f64 factor, EXTENDED_I_LEVEL(T), \

@@ -5,59 +5,6 @@
 // Entries of the longest row that a thread computes: a bit for each.
 constexpr int OWN_LONGEST = 64;
 
-// The kinds of all entries of fine rows, and their couplings, as `extended_i_couplings` notes them. Longer rows go to `more`.
-template <class T>
-DEVICE void extended_i_own_couplings(i64 rows, int near, const Entries<T> &a, const In<i64> &strong_offsets, const In<i32> &strong_columns,
-                                     const Out<u8> &kinds, const Couplings<T> &to, const Out<i32> &more, const Out<i32> &left) {
-    const i64 k = global_index();
-    if (k >= rows || a.number[k] >= 0) {
-        return;
-    }
-    const i64 begin = a.offsets[k], end = a.offsets[k + 1];
-    if (end - begin > OWN_LONGEST) {
-        more[atomic_add(left[0], 1)] = static_cast<i32>(k);
-        return;
-    }
-    bool is_positive = false;
-    for (i64 at = begin; at < end; ++at) {
-        if (a.columns[at] == k) {
-            is_positive = a.values[at] > 0;
-            break;
-        }
-    }
-    i64 strong = strong_offsets[k];
-    const i64 strong_end = strong_offsets[k + 1];
-    i32 next = strong < strong_end ? strong_columns[strong] : -1;
-    int count = 0;
-    for (i64 at = begin; at < end; ++at) {
-        const i32 l = a.columns[at];
-        const T v = a.values[at];
-        const i32 number = a.number[l];
-        const bool is_strong = l == next, counts = (v < 0) == is_positive;
-        if (is_strong) {
-            ++strong;
-            next = strong < strong_end ? strong_columns[strong] : -1;
-        }
-        kinds[at] = (is_strong ? ENTRY_STRONG : 0) | (number >= 0 ? ENTRY_COARSE : 0);
-        if (number >= 0 && (is_strong || counts)) {
-            const i32 c = is_strong ? number : ~number;
-            if (count < near) {
-                to.near_columns[k * near + count] = c;
-                to.near_values[k * near + count] = counts ? v : 0;
-            } else {
-                to.columns[begin + count] = c;
-                to.values[begin + count] = counts ? v : 0;
-            }
-            ++count;
-        }
-    }
-    to.reach[k] = count << 1 | (is_positive ? 1 : 0);
-    for (; count < near; ++count) {
-        to.near_columns[k * near + count] = COUPLING_NONE;
-        to.near_values[k * near + count] = 0;
-    }
-}
-
 // Members and weights of a thread's row. Tables of a block lie slot by slot, so that its threads never meet in a bank of shared memory.
 template <class T, int SLOTS, class K, class W> struct OwnMembers {
     K keys;
@@ -359,19 +306,10 @@ DEVICE void extended_i_own(i64 rows, const ExtendedI<T> &e, const In<i32> &only,
 }
 
 #define EXTENDED_I_OWN(T, R) \
-    KERNEL_OF(4, extended_i_own_##T##_##R, i64 rows, i32 how, i32 most, f64 factor, EXTENDED_I_LEVEL(T), Out<i32> more, \
+    KERNEL_OF(R == 4 ? 4 : 3, extended_i_own_##T##_##R, i64 rows, i32 how, i32 most, f64 factor, EXTENDED_I_LEVEL(T), Out<i32> more, \
               Out<i32> left) { \
         extended_i_own<T, 16, R>(rows, EXTENDED_I_OF(T), only, EXTENDED_I_TO(T), more, left); \
     }
-#define EXTENDED_I_OWN_COUPLINGS(T) \
-    KERNEL_OF(5, extended_i_own_couplings_##T, i64 rows, i32 near, In<i64> offsets, In<i32> columns, In<T> values, In<i32> number, \
-              In<i64> strong_offsets, In<i32> strong_columns, Out<u8> kinds, Out<i32> near_columns, Out<T> near_values, \
-              Out<i32> far_columns, Out<T> far_values, Out<i32> reach, Out<i32> more, Out<i32> left) { \
-        extended_i_own_couplings<T>(rows, near, Entries<T>{offsets, columns, values, number}, strong_offsets, strong_columns, kinds, \
-                                    Couplings<T>{near_columns, near_values, far_columns, far_values, reach}, more, left); \
-    }
-EXTENDED_I_OWN_COUPLINGS(f64)
-EXTENDED_I_OWN_COUPLINGS(f32)
 EXTENDED_I_OWN(f64, 4)
 EXTENDED_I_OWN(f64, 8)
 EXTENDED_I_OWN(f32, 4)

@@ -126,40 +126,26 @@ impl<'a, T: Scalar> Level<'a, T> {
         let (near_columns, near_values) = (gpu.room(a.rows * near)?, gpu.room(a.rows * near)?);
         let reach = gpu.room(a.rows)?;
         let level = Level { gpu, a, coarse, kinds, near_columns, near_values, columns, values, reach, formula, table };
-        let (rows, near) = (a.rows as i64, near as i32);
-        let arrays = [
-            a.offsets.view(),
-            a.columns.view(),
-            a.values.view(),
-            coarse.number.view(),
-            s.offsets.view(),
-            s.columns.view(),
-            level.kinds.view(),
-            level.near_columns.view(),
-            level.near_values.view(),
-            level.columns.view(),
-            level.values.view(),
-            level.reach.view(),
+        // Eight lanes do best for rows of any length, unless there are few rows.
+        let lanes = if lanes == 1 || a.rows >= MANY { 8 } else { lanes };
+        let kernel = gpu.runtime().kernel(&format!("extended_i_couplings_{}_{lanes}", T::PRECISION.name()))?;
+        let arguments: [&dyn Argument; 14] = [
+            &(a.rows as i64),
+            &(near as i32),
+            &a.offsets.view(),
+            &a.columns.view(),
+            &a.values.view(),
+            &coarse.number.view(),
+            &s.offsets.view(),
+            &s.columns.view(),
+            &level.kinds.view(),
+            &level.near_columns.view(),
+            &level.near_values.view(),
+            &level.columns.view(),
+            &level.values.view(),
+            &level.reach.view(),
         ];
-        let launch = |name: &str, blocks: usize, last: [View; 2]| {
-            let arrays = arrays.iter().chain(&last).map(|view| view as &dyn Argument);
-            let arguments: Vec<&dyn Argument> = [&rows as &dyn Argument, &near].into_iter().chain(arrays).collect();
-            gpu.launch_blocks(gpu.runtime().kernel(&format!("extended_i_{name}"))?, blocks, &arguments)
-        };
-        let precision = T::PRECISION.name();
-        let blocks = (a.rows * lanes).div_ceil(BLOCK);
-        if blocks == 0 {
-            return Ok(level);
-        }
-        if lanes > 1 {
-            launch(&format!("couplings_{precision}_{lanes}"), blocks, [View::NONE, View::NONE])?;
-        } else {
-            // What is too long for a thread is left to tiles.
-            let (list, left) = (gpu.room::<i32>(a.rows)?, gpu.zeroed::<i32>(1)?);
-            let lists = [list.view(), left.view()];
-            launch(&format!("own_couplings_{precision}"), blocks, lists)?;
-            launch(&format!("couplings_{precision}_32"), AGAIN.min(blocks * 32), lists)?;
-        }
+        gpu.launch(kernel, a.rows * lanes, &arguments)?;
         Ok(level)
     }
 
@@ -263,7 +249,7 @@ fn table<T: Scalar>(a: &DeviceCsr<T>, s: &DeviceGraph, coarse: usize) -> (usize,
     let (length, strong, share) = (a.nnz() as f64 / rows, s.columns.len() as f64 / rows, coarse as f64 / rows);
     let couplings = strong * share / (1.0 - share).max(0.1) + (length - 1.0 - strong).max(0.0) * share;
     let near = if couplings <= 3.2 { 4 } else { 8 };
-    if a.rows >= MANY && length <= 40.0 {
+    if a.rows >= MANY && length <= 64.0 {
         return (1, 16, near);
     }
     match (length, near) {
