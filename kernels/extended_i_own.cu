@@ -2,6 +2,9 @@
 // load is often in neighbouring places. Each thread has a small table; what does not fit is left to tiles (extended_i.cu), which give the same.
 #include "extended_i.h"
 
+// Entries of the longest row that a thread computes: a bit for each.
+constexpr int OWN_LONGEST = 64;
+
 // Members and weights of a thread's row. Tables of a block lie slot by slot, so that its threads never meet in a bank of shared memory.
 template <class T, int SLOTS, class K, class W> struct OwnMembers {
     K keys;
@@ -23,7 +26,7 @@ template <class T, int SLOTS, class K, class W> struct OwnMembers {
                 key(slot) = c;
                 return true;
             }
-            slot = (slot + 1) & (SLOTS - 1);
+            slot = slot + 1 == SLOTS ? 0 : slot + 1;
         }
         return false;
     }
@@ -35,7 +38,7 @@ template <class T, int SLOTS, class K, class W> struct OwnMembers {
             if (there == c || there == -1) {
                 return there == c ? slot : -1;
             }
-            slot = (slot + 1) & (SLOTS - 1);
+            slot = slot + 1 == SLOTS ? 0 : slot + 1;
         }
         return -1;
     }
@@ -48,58 +51,66 @@ template <class T, int SLOTS, class K, class W> DEVICE OwnMembers<T, SLOTS, K, W
 // `Quarters` of one thread, which adds all terms.
 template <class T> struct OwnQuarters {
     T part[4] = {0, 0, 0, 0};
-    int steps = 0;
-    // The parts go round: their sum is the same wherever the first one stands.
+    // Term number `at`, of a few.
+    DEVICE void add_at(int at, T v) {
+        UNROLL
+        for (int k = 0; k < 4; ++k) {
+            part[k] += at % 4 == k ? v : 0;
+        }
+    }
+    // The next term of all. The parts go round: their sum is the same wherever the first one stands.
     DEVICE void add(T v) {
         const T next = part[0] + v;
         part[0] = part[1];
         part[1] = part[2];
         part[2] = part[3];
         part[3] = next;
-        ++steps;
-    }
-    // The next term is again one of the first part.
-    DEVICE void restart() {
-        while (steps % 4 != 0) {
-            add(0);
-        }
     }
     DEVICE T sum() const { return (part[0] + part[2]) + (part[1] + part[3]); }
 };
 
+// Which entries of a row are couplings to F_i, and which have coarse columns.
+struct OwnKinds {
+    u64 fine;
+    u64 coarse;
+};
+
 // Puts Ĉ_i, or C_i, into the table; whether it fits. `found` tells whether there is any.
-template <int R, class T, class M> DEVICE bool own_members_of(const ExtendedI<T> &e, i64 begin, int length, const M &m, bool &found) {
+template <int R, class T, class M>
+DEVICE bool own_members_of(const ExtendedI<T> &e, i64 begin, int length, const M &m, OwnKinds &kinds, bool &found) {
     const Couplings<T> &near = e.couplings;
-    bool fits = true;
-    found = false;
-    for (int place = 0; place < length && fits; ++place) {
+    kinds = OwnKinds{0, 0};
+    u64 first = 0;
+    for (int place = 0; place < length; ++place) {
         const u8 kind = e.kinds[begin + place];
-        if ((kind & ENTRY_STRONG) == 0) {
-            continue;
-        }
-        const i32 j = e.a.columns[begin + place];
-        if ((kind & ENTRY_COARSE) != 0) {
-            fits = m.insert(e.a.number[j]);
-            found = true;
-        } else if (e.extended) {
-            Near<R> its;
-            its.load(near.near_columns, j);
-            UNROLL
-            for (int t = 0; t < R; ++t) {
-                if (its.columns[t] >= 0) {
-                    fits = m.insert(its.columns[t]) && fits;
-                    found = true;
-                }
+        kinds.fine |= static_cast<u64>(kind == ENTRY_STRONG) << place;
+        kinds.coarse |= static_cast<u64>((kind & ENTRY_COARSE) != 0) << place;
+        first |= static_cast<u64>(kind == (ENTRY_STRONG | ENTRY_COARSE)) << place;
+    }
+    bool fits = true;
+    found = first != 0;
+    for (; first != 0; first &= first - 1) {
+        fits = m.insert(e.a.number[e.a.columns[begin + lowest_bit(first)]]) && fits;
+    }
+    for (u64 fine = e.extended ? kinds.fine : 0; fine != 0 && fits; fine &= fine - 1) {
+        const i32 k = e.a.columns[begin + lowest_bit(fine)];
+        Near<R> its;
+        its.load(near.near_columns, k);
+        UNROLL
+        for (int t = 0; t < R; ++t) {
+            if (its.columns[t] >= 0) {
+                fits = m.insert(its.columns[t]) && fits;
+                found = true;
             }
-            if (its.columns[R - 1] != COUPLING_NONE) {
-                const int count = near.reach[j] >> 1;
-                const i64 from = e.a.offsets[j];
-                for (int t = R; t < count; ++t) {
-                    const i32 c = near.columns[from + t];
-                    if (c >= 0) {
-                        fits = m.insert(c) && fits;
-                        found = true;
-                    }
+        }
+        if (its.columns[R - 1] != COUPLING_NONE) {
+            const int count = near.reach[k] >> 1;
+            const i64 from = e.a.offsets[k];
+            for (int t = R; t < count; ++t) {
+                const i32 c = near.columns[from + t];
+                if (c >= 0) {
+                    fits = m.insert(c) && fits;
+                    found = true;
                 }
             }
         }
@@ -244,8 +255,6 @@ template <int SLOTS, class T, class M> DEVICE void own_pattern(const M &m, i64 r
 
 template <class T, int SLOTS, int R>
 DEVICE void extended_i_own(i64 rows, const ExtendedI<T> &e, const In<i32> &only, const Target<T> &p, const Out<i32> &more, const Out<i32> &left) {
-    // Longer rows would keep the other threads of the warp waiting.
-    constexpr int LONG = 128;
     SHARED(i32, keys, SLOTS * BLOCK);
     SHARED(T, weights, SLOTS * BLOCK);
     const auto m = own_members<T, SLOTS>(keys, weights);
@@ -265,29 +274,28 @@ DEVICE void extended_i_own(i64 rows, const ExtendedI<T> &e, const In<i32> &only,
         m.key(slot) = -1;
         m.weight(slot) = 0;
     }
-    bool found = false;
-    if (length > LONG || !own_members_of<R>(e, begin, static_cast<int>(length), m, found)) {
+    OwnKinds kinds;
+    bool found;
+    if (length > OWN_LONGEST || !own_members_of<R>(e, begin, static_cast<int>(length), m, kinds, found)) {
         more[atomic_add(left[LEFT_FIRST], 1)] = static_cast<i32>(row);
         return;
     }
     // What the row has itself: couplings to members are weights, other ones that are weak join the diagonal.
     OwnQuarters<T> diagonal, total;
-    for (int place = 0; found && place < length; ++place) {
-        const u8 kind = e.kinds[begin + place];
+    const u64 all = length < OWN_LONGEST ? (1ull << length) - 1 : ~0ull;
+    for (u64 rest = found ? all & ~kinds.fine : 0; rest != 0; rest &= rest - 1) {
+        const int place = lowest_bit(rest);
         const T value = e.a.values[begin + place];
-        const int slot = (kind & ENTRY_COARSE) != 0 ? m.find(e.a.number[e.a.columns[begin + place]]) : -1;
+        const int slot = (kinds.coarse >> place & 1) != 0 ? m.find(e.a.number[e.a.columns[begin + place]]) : -1;
         if (slot >= 0) {
             m.weight(slot) = value;
+            total.add_at(place, value);
+        } else {
+            diagonal.add_at(place, value);
         }
-        diagonal.add(slot < 0 && (kind & ENTRY_STRONG) == 0 ? value : 0);
-        total.add(slot >= 0 ? value : 0);
     }
-    diagonal.restart();
-    total.restart();
-    for (int place = 0; found && place < length; ++place) {
-        if (e.kinds[begin + place] == ENTRY_STRONG) {
-            own_spread<R>(e, i, begin, place, m, diagonal, total);
-        }
+    for (u64 fine = found ? kinds.fine : 0; fine != 0; fine &= fine - 1) {
+        own_spread<R>(e, i, begin, lowest_bit(fine), m, diagonal, total);
     }
     const T pivot = diagonal.sum(), scale = pivot == 0 ? 0 : -1 / pivot, sum = total.sum() * scale;
     if (p.mode == ROW_PATTERN) {
@@ -298,7 +306,7 @@ DEVICE void extended_i_own(i64 rows, const ExtendedI<T> &e, const In<i32> &only,
 }
 
 #define EXTENDED_I_OWN(T, R) \
-    KERNEL_OF(4, extended_i_own_##T##_##R, i64 rows, i32 how, i32 most, f64 factor, EXTENDED_I_LEVEL(T), Out<i32> more, \
+    KERNEL_OF(R == 4 ? 4 : 3, extended_i_own_##T##_##R, i64 rows, i32 how, i32 most, f64 factor, EXTENDED_I_LEVEL(T), Out<i32> more, \
               Out<i32> left) { \
         extended_i_own<T, 16, R>(rows, EXTENDED_I_OF(T), only, EXTENDED_I_TO(T), more, left); \
     }

@@ -203,8 +203,9 @@ DEVICE void strength_columns(i64 rows, const In<i64> &offsets, const In<i32> &co
     STRENGTH(f64, N) \
     STRENGTH(f32, N) \
     STRENGTH_COLUMNS(N)
-STRENGTH_OF(2)
+STRENGTH(f64, 2)
+STRENGTH(f32, 2)
 STRENGTH_OF(4)
 STRENGTH_OF(8)
 STRENGTH_OF(16)
-STRENGTH_OF(32)
+STRENGTH_COLUMNS(32)

@@ -188,7 +188,7 @@ impl<T: Scalar> Row<T> {
         }
 
         // First what the row has itself, then what its strong fine neighbours pass on.
-        let (mut diagonal, mut total) = (Quarters::new(), Quarters::new());
+        let (mut diagonal, mut total) = (Quarters::ZERO, Quarters::ZERO);
         // The strong columns stand in the order of the matrix's row, so one pass over both tells which entries are strong.
         let mut strong = s.row(i).iter().peekable();
         self.spread.clear();
@@ -232,7 +232,7 @@ impl<T: Scalar> Row<T> {
     /// Spreads a_ik over Ĉ_i and i in proportion to ā_kl, of which ā_ki is `own`; returns what falls to i, and to Ĉ_i.
     fn distribute(&mut self, (columns, values): (&[i32], &[T]), own: T, a_ik: T) -> (T, T) {
         let number = |c: i32| if c < 0 { !c } else { c } as usize;
-        let mut others = Quarters::new();
+        let mut others = Quarters::ZERO;
         for (at, (c, v)) in columns.iter().zip(values).enumerate() {
             others.add(at, if self.place[number(*c)] != 0 { *v } else { T::ZERO });
         }

@@ -99,7 +99,7 @@ impl<T: Scalar> Strong<'_, T> {
                 out.columns.push(i as i32);
                 out.values.push(T::ONE);
                 if !self.coarse[i] {
-                    let mut diagonal = Quarters::new();
+                    let mut diagonal = Quarters::ZERO;
                     for (at, (k, a_ik, strong)) in self.row(i).enumerate() {
                         if strong && self.coarse[k] {
                             continue;

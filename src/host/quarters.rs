@@ -8,9 +8,7 @@ pub struct Quarters<T>([T; 4]);
 
 impl<T: Scalar> Quarters<T> {
     /// Of nothing.
-    pub fn new() -> Quarters<T> {
-        Quarters([T::ZERO; 4])
-    }
+    pub const ZERO: Quarters<T> = Quarters([T::ZERO; 4]);
 
     /// Term number `at`.
     #[inline(always)]

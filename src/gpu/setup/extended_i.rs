@@ -126,7 +126,8 @@ impl<'a, T: Scalar> Level<'a, T> {
         let (near_columns, near_values) = (gpu.room(a.rows * near)?, gpu.room(a.rows * near)?);
         let reach = gpu.room(a.rows)?;
         let level = Level { gpu, a, coarse, kinds, near_columns, near_values, columns, values, reach, formula, table };
-        let lanes = if lanes > 1 { lanes } else { 8 };
+        // Eight lanes do best for rows of any length, unless there are few rows.
+        let lanes = if lanes == 1 || a.rows >= MANY { 8 } else { lanes };
         let kernel = gpu.kernel(&format!("extended_i_couplings_{}_{lanes}", T::PRECISION.name()))?;
         let arguments: [&dyn Argument; 14] = [
             &(a.rows as i64),
@@ -248,7 +249,7 @@ fn table<T: Scalar>(a: &DeviceCsr<T>, s: &DeviceGraph, coarse: usize) -> (usize,
     let (length, strong, share) = (a.nnz() as f64 / rows, s.columns.len() as f64 / rows, coarse as f64 / rows);
     let couplings = strong * share / (1.0 - share).max(0.1) + (length - 1.0 - strong).max(0.0) * share;
     let near = if couplings <= 3.2 { 4 } else { 8 };
-    if a.rows >= MANY && length <= 40.0 {
+    if a.rows >= MANY && length <= 64.0 {
         return (1, 16, near);
     }
     match (length, near) {

@@ -16,7 +16,7 @@ const FEW: i32 = 4096;
 const COUNTED: i32 = 60;
 
 /// Blocks that fill a GPU; each goes over as many unknowns as it takes.
-const MANY: usize = 4096;
+const MANY: usize = 16_384;
 
 /// As [`crate::host::pmis::split`]: 1 for coarse unknowns, 0 for all others.
 pub(crate) fn split(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<Buffer<u8>> {
@@ -42,7 +42,8 @@ fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<
     let mut counts = gpu.zeroed::<i32>(COUNTED as usize + 2)?;
     // Where there are enough rows to fill a GPU, threads that have one each do best: the columns of neighbouring ones are often neighbours.
     let lanes = match n {
-        500_000.. => 1,
+        500_000.. if entries <= 12 * n => 1,
+        500_000.. => 2,
         100_000.. => 4,
         _ => 2 * lanes(entries, n).min(16),
     };
