@@ -66,22 +66,24 @@ template <int K> struct Walk {
 // Slices of a window, among whose rows an order by length is made.
 constexpr int WINDOW = 512;
 
+// Groups of the launch. They are few and take slices in turn: the rows of all that are under way stay in the caches, whose lines a walk takes a
+// piece of in each slot.
+DEVICE i64 all_groups() { return block_count() * (BLOCK / LAYOUT); }
+
 // Slots of each slice; of every `step`th window only, where that is more than 1, one after the other in `counts`.
 template <int K>
 DEVICE void count_slots(i64 rows, i32 step, i32 reach, const In<i64> &offsets, const In<i32> &columns,
                         const In<i32> &order, const Out<i32> &counts) {
     constexpr int SLICES = WINDOW / (K * LAYOUT);
-    const i64 at = global_index() / LAYOUT;
-    if (at >= counts.len) {
-        return;
-    }
-    Walk<K> walk(at / SLICES * step * SLICES + at % SLICES, rows, offsets, columns, order);
-    i32 count = 0;
-    for (; walk.next(reach); ++count) {
-        walk.leave(columns);
-    }
-    if (Group<LAYOUT>::rank() == 0) {
-        counts[at] = count;
+    for (i64 at = global_index() / LAYOUT; at < counts.len; at += all_groups()) {
+        Walk<K> walk(at / SLICES * step * SLICES + at % SLICES, rows, offsets, columns, order);
+        i32 count = 0;
+        for (; walk.next(reach); ++count) {
+            walk.leave(columns);
+        }
+        if (Group<LAYOUT>::rank() == 0) {
+            counts[at] = count;
+        }
     }
 }
 
@@ -100,33 +102,31 @@ DEVICE void fill_slots(i64 slices, i64 rows, i32 width, const In<i64> &offsets, 
                        const In<V> &values, const In<i32> &order, const In<i64> &starts, const Out<i32> &bases,
                        const Out<O> &to_offsets, const Out<V> &to_values) {
     constexpr int HEIGHT = K * LAYOUT;
-    const i64 slice = global_index() / LAYOUT;
-    if (slice >= slices) {
-        return;
-    }
     const int lane = Group<LAYOUT>::rank();
-    Walk<K> walk(slice, rows, offsets, columns, order);
-    for (i64 slot = starts[slice]; walk.next(sizeof(O) == 1 ? 1 << 8 : 1 << 16); ++slot) {
-        if (lane == 0) {
-            bases[slot] = walk.base;
-        }
-        UNROLL
-        for (int k = 0; k < K; ++k) {
-            const int row = k * LAYOUT + lane;
-            to_offsets[slot * HEIGHT + row] = walk.taken[k] ? static_cast<O>(walk.column[k] - walk.base) : O(0);
-        }
-        for (int q = 0; q < width; ++q) {
-            V value[K];
-            UNROLL
-            for (int k = 0; k < K; ++k) {
-                value[k] = walk.taken[k] ? values[walk.at[k] * width + q] : V(0);
+    for (i64 slice = global_index() / LAYOUT; slice < slices; slice += all_groups()) {
+        Walk<K> walk(slice, rows, offsets, columns, order);
+        for (i64 slot = starts[slice]; walk.next(sizeof(O) == 1 ? 1 << 8 : 1 << 16); ++slot) {
+            if (lane == 0) {
+                bases[slot] = walk.base;
             }
             UNROLL
             for (int k = 0; k < K; ++k) {
-                to_values[(slot * width + q) * HEIGHT + k * LAYOUT + lane] = value[k];
+                const int row = k * LAYOUT + lane;
+                to_offsets[slot * HEIGHT + row] = walk.taken[k] ? static_cast<O>(walk.column[k] - walk.base) : O(0);
             }
+            for (int q = 0; q < width; ++q) {
+                V value[K];
+                UNROLL
+                for (int k = 0; k < K; ++k) {
+                    value[k] = walk.taken[k] ? values[walk.at[k] * width + q] : V(0);
+                }
+                UNROLL
+                for (int k = 0; k < K; ++k) {
+                    to_values[(slot * width + q) * HEIGHT + k * LAYOUT + lane] = value[k];
+                }
+            }
+            walk.leave(columns);
         }
-        walk.leave(columns);
     }
 }
 

@@ -36,7 +36,12 @@ const COMPONENTS: &[Options] = &[
     &[("amg.coarsening.type", "pmis"), ("amg.smoother.type", "l1_jacobi")],
     &[("amg.coarsening.type", "mis2"), ("amg.smoother.type", "chebyshev")],
     &[("amg.coarsening.type", "pairwise"), ("amg.smoother.type", "jacobi")],
-    &[("amg.coarsening.type", "mis2"), ("amg.interpolation.type", "tentative"), ("amg.strength.type", "absolute")],
+    &[
+        ("amg.coarsening.type", "mis2"),
+        ("amg.interpolation.type", "tentative"),
+        ("amg.strength.type", "absolute"),
+        ("amg.smoother.type", "gauss_seidel"),
+    ],
 ];
 
 fn config(options: &[(&str, &str)]) -> Config {

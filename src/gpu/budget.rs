@@ -24,6 +24,12 @@ impl Budget {
         *lock(self.0.lock())
     }
 
+    /// The most that is in use counts from here on.
+    pub fn forget_peak(&self) {
+        let mut usage = lock(self.0.lock());
+        usage.peak = usage.used;
+    }
+
     /// A limit below what is in use only refuses more.
     pub fn set_limit(&self, limit: Option<usize>) {
         lock(self.0.lock()).limit = limit;

@@ -8,15 +8,17 @@ use super::setup::DeviceCsr;
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
 use crate::sparse::Block;
+use std::sync::Arc;
 
-/// Formats that a matrix can have.
-pub(super) enum Format {
+/// Formats that a matrix can have. Clones share what they know of it.
+#[derive(Clone)]
+pub(crate) enum Format {
     /// A group of lanes for each row.
     Csr,
     /// Slices with offsets of 8 bits.
-    Slices8(Layout),
+    Slices8(Arc<Layout>),
     /// Slices with offsets of 16 bits.
-    Slices16(Layout),
+    Slices16(Arc<Layout>),
 }
 
 /// Bytes of CSR count this much: short pieces of rows do not use whole transactions.
@@ -53,11 +55,11 @@ impl Format {
         let csr = CSR * csr::bytes(rows, entries, S::PRECISION) as f64;
         let least = csr.min(eight).min(sixteen).min(ordered);
         Ok(if least == eight {
-            Format::Slices8(Layout::new(gpu, a, narrow)?)
+            Format::Slices8(Arc::new(Layout::new(gpu, a, narrow)?))
         } else if least == csr {
             Format::Csr
         } else {
-            Format::Slices16(Layout::new(gpu, a, if least == sixteen { own } else { sorted })?)
+            Format::Slices16(Arc::new(Layout::new(gpu, a, if least == sixteen { own } else { sorted })?))
         })
     }
 }

@@ -40,6 +40,7 @@ mod staging;
 mod vector;
 
 pub use budget::Usage;
+pub(crate) use format::Format;
 pub(crate) use given::Indices;
 pub(crate) use graphs::Graphs;
 pub(crate) use layout::to_scalar;
@@ -111,6 +112,11 @@ impl Gpu {
     /// Device memory that the context holds; a few bytes of its own do not count.
     pub fn memory(&self) -> Usage {
         self.inner.budget.usage()
+    }
+
+    /// Counts the most that is in use from here on.
+    pub fn forget_peak(&self) {
+        self.inner.budget.forget_peak();
     }
 
     /// Bytes of device memory that the context may hold; `None` is what the device has.

@@ -3,12 +3,11 @@
 
 use super::runtime::{Kernel, tag};
 use super::setup::DeviceCsr;
+use super::setup::colouring::DeviceColouring;
 use super::{Buffer, Gpu, Slice};
-use crate::error::{Result, fail, try_capacity};
-use crate::host::multicolour::Coloured;
+use crate::error::{Result, fail};
 use crate::scalar::{Number, Precision};
 use crate::smooth::gauss_seidel::Colours;
-use std::sync::Arc;
 
 /// Most rows of a block, as in `kernels/multicolour.cu`.
 const MAX_BLOCK: usize = 8;
@@ -35,10 +34,13 @@ pub(super) struct Multicolour<S> {
 }
 
 impl<S: Number> Multicolour<S> {
-    /// For vectors of precision `V`.
-    pub fn new<V: Number>(gpu: &Gpu, coloured: &Coloured<S>) -> Result<Multicolour<S>> {
-        let Coloured { matrix, inverse, colouring, .. } = coloured;
-        let a = matrix.view();
+    /// For vectors of precision `V`; `inverse` is that of the diagonal or of the diagonal blocks.
+    pub fn new<V: Number>(
+        gpu: &Gpu,
+        a: &DeviceCsr<S>,
+        inverse: &Slice<S>,
+        colouring: DeviceColouring,
+    ) -> Result<Multicolour<S>> {
         let (width, entries) = (a.block.rows, a.nnz());
         if width > MAX_BLOCK {
             return fail!(
@@ -46,42 +48,18 @@ impl<S: Number> Multicolour<S> {
                 "blocks of {width} rows are too large for Gauss-Seidel on GPUs: up to {MAX_BLOCK}"
             );
         }
-        let share = inverse.len() / a.rows.max(1);
-        let mut rows: Vec<i32> = try_capacity(a.rows)?;
-        let mut offsets: Vec<i64> = try_capacity(a.rows + 1)?;
-        let mut columns: Vec<i32> = try_capacity(entries)?;
-        let mut values: Vec<S> = try_capacity(a.values.len())?;
-        let mut by_colour: Vec<S> = try_capacity(inverse.len())?;
-        offsets.push(0);
-        for i in &colouring.rows {
-            let i = *i as usize;
-            for k in a.row_range(i) {
-                columns.push(a.col(k) as i32);
-                values.extend_from_slice(a.block_at(k));
-            }
-            rows.push(i as i32);
-            offsets.push(columns.len() as i64);
-            by_colour.extend_from_slice(&inverse[i * share..][..share]);
-        }
         let kind = if width == 1 { "multicolour" } else { "multicolour_blocks" };
         let names = [S::PRECISION, <V::Wide as Number>::PRECISION].map(Precision::name).join("_");
         Ok(Multicolour {
             gpu: gpu.clone(),
             kernel: gpu.kernel(&format!("{kind}_{names}"))?,
-            starts: colouring.starts.clone(),
             lanes: entries.div_ceil(ENTRIES * a.rows.max(1)).next_power_of_two().min(32),
             width,
-            whole: share > width,
-            rows: gpu.upload(&rows)?,
-            matrix: DeviceCsr {
-                rows: a.rows,
-                cols: a.cols,
-                block: a.block,
-                offsets: Arc::new(gpu.upload(&offsets)?),
-                columns: Arc::new(gpu.upload(&columns)?),
-                values: Arc::new(gpu.upload(&values)?),
-            },
-            inverse: gpu.upload(&by_colour)?,
+            whole: inverse.len() > width * a.rows,
+            matrix: colouring.reorder(gpu, a)?,
+            inverse: colouring.reorder_numbers(gpu, inverse)?,
+            starts: colouring.starts,
+            rows: colouring.rows,
         })
     }
 

@@ -8,8 +8,9 @@ use super::multicolour::Multicolour;
 use super::product::Placed;
 use super::rounded::Rounded;
 use super::setup::DeviceCsr;
+use super::setup::colouring::DeviceColouring;
 use super::slices::Slices;
-use super::{Buffer, Gpu};
+use super::{Buffer, Gpu, Slice};
 use crate::backend::{Columns, Operator, Place, Preconditioner};
 use crate::error::{Result, fail};
 use crate::host::Host;
@@ -22,20 +23,34 @@ use crate::smooth::gauss_seidel::Colours;
 use crate::sparse::SharedCsr;
 
 impl Gpu {
+    /// A matrix in rows as an operator, in the format of an earlier one with the same pattern, or else in the one that suits it, which is told.
+    pub(crate) fn operator_in<S: Number, X: Number, Y: Number>(
+        &self,
+        a: DeviceCsr<S>,
+        sums: Sums,
+        format: &mut Option<Format>,
+    ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
+        if sums == Sums::Rounded && !Y::PRECISION.is_scalar() {
+            return Ok(Box::new(Placed(Rounded::new(self, a)?)));
+        }
+        let format = match format {
+            Some(format) => format,
+            none => none.insert(Format::of(self, &a, <Y::Wide as Number>::PRECISION)?),
+        };
+        Ok(match format {
+            Format::Csr => Box::new(Placed(Csr::new::<X, Y>(self, to_scalar(self, &a)?)?)),
+            Format::Slices8(layout) => Box::new(Placed(Slices::<S, u8>::new::<X, Y>(self, &a, layout)?)),
+            Format::Slices16(layout) => Box::new(Placed(Slices::<S, u16>::new::<X, Y>(self, &a, layout)?)),
+        })
+    }
+
     /// A matrix in rows as an operator, in the format that suits it.
     pub(crate) fn operator<S: Number, X: Number, Y: Number>(
         &self,
         a: DeviceCsr<S>,
         sums: Sums,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
-        if sums == Sums::Rounded && !Y::PRECISION.is_scalar() {
-            return Ok(Box::new(Placed(Rounded::new(self, a)?)));
-        }
-        Ok(match Format::of(self, &a, <Y::Wide as Number>::PRECISION)? {
-            Format::Csr => Box::new(Placed(Csr::new::<X, Y>(self, to_scalar(self, &a)?)?)),
-            Format::Slices8(layout) => Box::new(Placed(Slices::<S, u8>::new::<X, Y>(self, &a, layout)?)),
-            Format::Slices16(layout) => Box::new(Placed(Slices::<S, u16>::new::<X, Y>(self, &a, layout)?)),
-        })
+        self.operator_in(a, sums, &mut None)
     }
 }
 
@@ -47,6 +62,18 @@ impl Gpu {
         values: Buffer<S>,
     ) -> Result<Box<dyn Operator<Gpu, V>>> {
         Ok(Box::new(Placed(Dense::of::<V>(self, n, values)?)))
+    }
+}
+
+impl Gpu {
+    /// A matrix by colours, for Gauss-Seidel, with the inverse of its diagonal or its diagonal blocks.
+    pub(crate) fn coloured<S: Number, V: Number>(
+        &self,
+        matrix: &DeviceCsr<S>,
+        inverse: &Slice<S>,
+    ) -> Result<Box<dyn Colours<Gpu, V>>> {
+        let colouring = DeviceColouring::new(self, &matrix.pattern())?;
+        Ok(Box::new(Multicolour::new::<V>(self, matrix, inverse, colouring)?))
     }
 }
 
@@ -84,7 +111,12 @@ impl Place for Gpu {
     }
 
     fn colours<S: Number, V: Number>(&self, matrix: Coloured<S>) -> Result<Box<dyn Colours<Gpu, V>>> {
-        Ok(Box::new(Multicolour::new::<V>(self, &matrix)?))
+        let Coloured { inverse, colouring, matrix, .. } = matrix;
+        let rows: Vec<i32> = colouring.rows.iter().map(|i| *i as i32).collect();
+        let colouring = DeviceColouring { rows: self.upload(&rows)?, starts: colouring.starts };
+        let matrix = DeviceCsr::upload(self, &matrix.view())?;
+        let inverse = self.upload(&inverse)?;
+        Ok(Box::new(Multicolour::new::<V>(self, &matrix, &inverse, colouring)?))
     }
 
     fn host_smoother<V: Number>(&self, name: &str, _: Box<dyn Smoother<Host, V>>) -> Result<Box<dyn Smoother<Gpu, V>>> {

@@ -8,6 +8,7 @@ use super::{Buffer, Gpu, Slice};
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
 use crate::sparse::Block;
+use std::sync::Arc;
 
 /// An integer type for offsets from a base column.
 pub(super) trait Offset: Send + Sync + 'static {
@@ -30,7 +31,7 @@ pub(super) struct Slices<S, O> {
     rows: usize,
     cols: usize,
     block: Block,
-    layout: Layout,
+    layout: Arc<Layout>,
     bases: Buffer<i32>,
     offsets: Buffer<O>,
     values: Buffer<S>,
@@ -38,7 +39,7 @@ pub(super) struct Slices<S, O> {
 
 impl<S: Number, O: Offset> Slices<S, O> {
     /// For vectors of precisions `X` and `Y`, from a layout for offsets of type `O`.
-    pub fn new<X: Number, Y: Number>(gpu: &Gpu, a: &DeviceCsr<S>, layout: Layout) -> Result<Slices<S, O>> {
+    pub fn new<X: Number, Y: Number>(gpu: &Gpu, a: &DeviceCsr<S>, layout: &Arc<Layout>) -> Result<Slices<S, O>> {
         assert_eq!(layout.bits, O::BITS);
         let name = match layout.form {
             Form::Rows => format!("slices{}", O::BITS),
@@ -48,7 +49,8 @@ impl<S: Number, O: Offset> Slices<S, O> {
         let kernel = gpu.kernel(&format!("{name}_{}", names::<S, X, Y>()))?;
         let (bases, offsets, values) = layout.fill(gpu, a)?;
         let (rows, cols, block) = (a.rows, a.cols, a.block);
-        Ok(Slices { gpu: gpu.clone(), kernel, rows, cols, block, bases, offsets, values, layout })
+        let layout = Arc::clone(layout);
+        Ok(Slices { gpu: gpu.clone(), kernel, rows, cols, block, layout, bases, offsets, values })
     }
 }
 

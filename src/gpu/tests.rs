@@ -17,6 +17,7 @@ use crate::scalar::{Number, Precision, Scalar};
 use crate::smooth::gauss_seidel::Colours;
 use crate::sparse::{Block, SharedCsr};
 use half::{bf16, f16};
+use std::sync::Arc;
 
 /// Around warps, blocks and the parts of inner products.
 const SIZES: &[usize] = &[0, 1, 31, 32, 33, 63, 65, 255, 256, 257, 2049, 10_000];
@@ -307,11 +308,11 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
     for sorted in [false, true] {
         let sums = <Y::Wide as Number>::PRECISION;
         let cut = |form, bits| Cut::with_form::<S>(form, sums, bits, sorted);
-        let layout = |form, bits| Layout::new(gpu, &rows_there, cut(form, bits)).unwrap();
-        let wide = |form| Box::new(Placed(Slices::<S, u16>::new::<X, Y>(gpu, &rows_there, layout(form, 16)).unwrap()));
+        let layout = |form, bits| Arc::new(Layout::new(gpu, &rows_there, cut(form, bits)).unwrap());
+        let wide = |form| Box::new(Placed(Slices::<S, u16>::new::<X, Y>(gpu, &rows_there, &layout(form, 16)).unwrap()));
         if a.block == Block::SCALAR {
             let narrow = layout(Form::Rows, 8);
-            formats.push(Box::new(Placed(Slices::<S, u8>::new::<X, Y>(gpu, &rows_there, narrow).unwrap())));
+            formats.push(Box::new(Placed(Slices::<S, u8>::new::<X, Y>(gpu, &rows_there, &narrow).unwrap())));
             formats.push(wide(Form::Rows));
             formats.push(wide(Form::Shared(4)));
         } else {
@@ -377,8 +378,8 @@ fn fused<V: Scalar, S: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[
     let a = DeviceCsr::upload(gpu, &matrix.view()).unwrap();
     for form in forms {
         let cut = Cut::with_form::<S>(*form, <V as Number>::Wide::PRECISION, 16, true);
-        let layout = Layout::new(gpu, &a, cut).unwrap();
-        formats.push(Box::new(Placed(Slices::<S, u16>::new::<V, V>(gpu, &a, layout).unwrap())));
+        let layout = Arc::new(Layout::new(gpu, &a, cut).unwrap());
+        formats.push(Box::new(Placed(Slices::<S, u16>::new::<V, V>(gpu, &a, &layout).unwrap())));
     }
     for there in formats {
         let what = format!("{}, {what}", there.format());

@@ -9,13 +9,13 @@ use crate::amg::plan::Plan;
 use crate::context::LogLevel;
 use crate::error::Result;
 use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace, DevicePattern, galerkin, scaling};
-use crate::gpu::{Buffer, Gpu, to_scalar};
+use crate::gpu::{Buffer, Format, Gpu, to_scalar};
 use crate::host::eigenvalue::Largest;
 use crate::report::Phases;
 use crate::scalar::Scalar;
 use crate::smooth;
 use crate::sparse::Block;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use transfer::{Step, Transfers};
 
 /// A level as computed.
@@ -35,6 +35,16 @@ pub struct There<T> {
     earlier: Option<Largest>,
     /// The same, where the smoother had to estimate it.
     estimated: OnceLock<Largest>,
+    /// Those of an earlier matrix, or those that were chosen when this one was placed.
+    formats: Mutex<Formats>,
+}
+
+/// The formats in which a level is placed, which an update takes over.
+#[derive(Clone, Default)]
+struct Formats {
+    matrix: Option<Format>,
+    restriction: Option<Format>,
+    interpolation: Option<Format>,
 }
 
 /// What is kept of a step from one level to the next, to renew it with other values.
@@ -45,6 +55,7 @@ pub struct Kept {
     recipe: Arc<galerkin::Recipe>,
     /// The largest eigenvalue that the smoother went by, where it was estimated.
     largest_eigenvalue: Option<Largest>,
+    formats: Formats,
 }
 
 impl Kept {
@@ -61,7 +72,7 @@ const COARSENINGS: &[&str] = &["pmis", "mis2", "pairwise"];
 const INTERPOLATIONS: &[&str] = &["extended_i", "smoothed", "tentative"];
 
 /// Smoothers that a device makes from a matrix.
-const SMOOTHERS: &[&str] = &["chebyshev", "jacobi", "l1_jacobi"];
+const SMOOTHERS: &[&str] = &["chebyshev", "gauss_seidel", "jacobi", "l1_jacobi"];
 
 /// Why a hierarchy with these options cannot be computed on a device, if so.
 pub(super) fn objection(builder: &Builder<'_>) -> Option<String> {
@@ -111,11 +122,11 @@ impl Builder<'_> {
             if last {
                 break;
             }
-            let (transfers, product, earlier_eigenvalue) = match old {
-                Some(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue }) => {
-                    (Some(transfers), Some((coarse_matrix, recipe)), largest_eigenvalue)
+            let (transfers, product, earlier_eigenvalue, formats) = match old {
+                Some(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue, formats }) => {
+                    (Some(transfers), Some((coarse_matrix, recipe)), largest_eigenvalue, formats)
                 }
-                None => (None, None, None),
+                None => (None, None, None, Formats::default()),
             };
             let Some(step) = self.step_there(gpu, &a, level, space.as_deref(), transfers, phases)? else { break };
             let Step { p, r, next_space, known, largest, transfers } = step;
@@ -134,11 +145,28 @@ impl Builder<'_> {
             }
             let largest_eigenvalue = largest.or(earlier_eigenvalue);
             let earlier = largest_eigenvalue.clone();
-            all_kept.push(Kept { transfers, coarse_matrix: coarse.pattern(), recipe, largest_eigenvalue });
+            let pattern = coarse.pattern();
+            all_kept.push(Kept {
+                transfers,
+                coarse_matrix: pattern,
+                recipe,
+                largest_eigenvalue,
+                formats: Formats::default(),
+            });
             let coarse_rows = Some(coarse.scalar_rows());
             let estimated = OnceLock::new();
-            let (a_there, transfer, scale) = (Some(a), Some((p, r)), None);
-            levels.push(There { rows, entries, coarse_rows, a: a_there, transfer, scale, known, earlier, estimated });
+            levels.push(There {
+                rows,
+                entries,
+                coarse_rows,
+                a: Some(a),
+                transfer: Some((p, r)),
+                scale: None,
+                known,
+                earlier,
+                estimated,
+                formats: Mutex::new(formats),
+            });
             a = coarse;
         }
         levels.push(There {
@@ -151,6 +179,7 @@ impl Builder<'_> {
             known: None,
             earlier: None,
             estimated: OnceLock::new(),
+            formats: Mutex::default(),
         });
         Ok((levels, all_kept))
     }
@@ -223,10 +252,11 @@ impl Builder<'_> {
     }
 }
 
-/// What was kept, with the eigenvalues that were estimated on the way.
+/// What was kept, with the eigenvalues that were estimated and the formats that were chosen on the way.
 pub(super) fn with_estimates<T>(mut kept: Vec<Kept>, levels: Vec<There<T>>) -> Vec<Kept> {
     for (kept, level) in kept.iter_mut().zip(levels) {
         kept.largest_eigenvalue = level.estimated.into_inner().or(kept.largest_eigenvalue.take());
+        kept.formats = level.formats.into_inner().unwrap_or_default();
     }
     kept
 }

@@ -97,6 +97,8 @@ fn measure(
     let (b, mut x) = (gpu.array(vec![1.0_f64; matrix.rows()])?, gpu.zeros::<f64>(matrix.rows())?);
     let (mut setups, mut updates, mut solves) = (Vec::new(), Vec::new(), Vec::new());
     let mut report = None;
+    gpu.forget_peak();
+    let (mut peak, mut place) = (0, String::new());
     for round in 0..=repeat {
         let mut solver = Solver::new(context, config);
         gpu.synchronize()?;
@@ -104,6 +106,9 @@ fn measure(
         solver.setup(Some(matrix))?;
         gpu.synchronize()?;
         let setup = start.elapsed().as_secs_f64();
+        if round == 0 {
+            (peak, place) = (gpu.memory().peak, solver.report().setup_place);
+        }
         let start = Instant::now();
         solver.solve_on_device(&b, &mut x, Guess::Zero)?;
         gpu.synchronize()?;
@@ -124,7 +129,6 @@ fn measure(
     let (setup, update, solve) = (median(setups), median(updates), median(solves));
     let report = report.expect("there was a round");
     let last = &report.solves[0];
-    let peak = gpu.memory().peak;
     emit(&format!(
         "{name:<12} set-up {:>10}  update {:>10} ({:.2})  solve {:>10} in {} iterations to {:.1e}  together {:>10}\n",
         seconds(setup),
@@ -138,7 +142,7 @@ fn measure(
     emit(&format!(
         "{:<12} computed on {}; {} levels, complexity {:.2}, {} held, {} at most\n",
         "",
-        report.setup_place,
+        place,
         report.levels.len(),
         report.operator_complexity(),
         bytes(report.bytes),
@@ -149,7 +153,7 @@ fn measure(
     emit(&format!("{:<12} {}\n", "", text.join(", ")))?;
     Ok(json!({
         "problem": problem, "options": name, "setup_seconds": setup, "update_seconds": update, "solve_seconds": solve,
-        "iterations": last.iterations, "true_residual": last.true_residual, "place": report.setup_place,
+        "iterations": last.iterations, "true_residual": last.true_residual, "place": place,
         "levels": report.levels.len(), "operator_complexity": report.operator_complexity(), "bytes": report.bytes,
         "peak_bytes": peak, "phases": phases.iter().map(|(name, s)| json!({"phase": name, "seconds": s})).collect::<Vec<_>>(),
     }))

@@ -4,6 +4,7 @@ use super::There;
 use crate::amg::hierarchy::LevelMatrices;
 use crate::amg::hierarchy::place::{Computed, Placing};
 use crate::backend::Operator;
+use crate::context::lock;
 use crate::error::Result;
 use crate::gpu::setup::{DeviceCsr, dense, diagonal, eigenvalue, scaling};
 use crate::gpu::{Buffer, Gpu};
@@ -52,18 +53,20 @@ impl<T: Scalar> Computed<Gpu> for There<T> {
     fn matrix<S: Number, V: Number>(&self, placing: &Placing<'_, Gpu>, i: usize) -> Result<Box<dyn Operator<Gpu, V>>> {
         let Placing { builder, backend: gpu, .. } = placing;
         let sums = builder.sums();
+        let format = &mut lock(self.formats.lock()).matrix;
         if i == 0 && self.scale.is_none() {
             if S::PRECISION == builder.matrix.precision() {
-                return gpu.operator(builder.matrix.device::<S>(gpu)?, sums);
+                return gpu.operator_in(builder.matrix.device::<S>(gpu)?, sums, format);
             }
             let given = builder.matrix.device::<T>(gpu)?;
-            return gpu.operator(scaling::store::<T, S>(gpu, &given, "matrix", scaling::Rounding::Nearest)?, sums);
+            let stored = scaling::store::<T, S>(gpu, &given, "matrix", scaling::Rounding::Nearest)?;
+            return gpu.operator_in(stored, sums, format);
         }
         let rounding = match &self.scale {
             Some(scale) if builder.config.text("precision.rounding") == "row_sums" => scaling::Rounding::Keeping(scale),
             _ => scaling::Rounding::Nearest,
         };
-        gpu.operator(scaling::store::<T, S>(gpu, self.a(), "matrix", rounding)?, sums)
+        gpu.operator_in(scaling::store::<T, S>(gpu, self.a(), "matrix", rounding)?, sums, format)
     }
 
     fn smoother<V: Number>(&self, placing: &Placing<'_, Gpu>, storage: Precision) -> Result<Box<dyn Smoother<Gpu, V>>> {
@@ -81,7 +84,7 @@ impl<T: Scalar> Computed<Gpu> for There<T> {
     ) -> Result<Box<dyn Operator<Gpu, V, W>>> {
         let gpu = placing.backend;
         let r = scaling::store::<T, S>(gpu, &self.transfer().1, "restriction", scaling::Rounding::Nearest)?;
-        gpu.operator(r, placing.builder.sums())
+        gpu.operator_in(r, placing.builder.sums(), &mut lock(self.formats.lock()).restriction)
     }
 
     fn interpolation<S: Number, W: Number, V: Number>(
@@ -90,7 +93,7 @@ impl<T: Scalar> Computed<Gpu> for There<T> {
     ) -> Result<Box<dyn Operator<Gpu, W, V>>> {
         let gpu = placing.backend;
         let p = scaling::store::<T, S>(gpu, &self.transfer().0, "prolongator", scaling::Rounding::Nearest)?;
-        gpu.operator(p, placing.builder.sums())
+        gpu.operator_in(p, placing.builder.sums(), &mut lock(self.formats.lock()).interpolation)
     }
 
     fn inverse<S: Number, V: Number>(&self, placing: &Placing<'_, Gpu>) -> Result<Box<dyn Operator<Gpu, V>>> {
@@ -154,7 +157,11 @@ impl<T: Scalar> Setup<Gpu> for DeviceSetup<'_, T> {
     }
 
     fn colours<S: Number, V: Number>(&self) -> Result<Box<dyn Colours<Gpu, V>>> {
-        unreachable!("Gauss-Seidel is made on the host")
+        let gpu = self.placing.backend;
+        let a = scaling::store::<T, S>(gpu, self.level.a(), "smoother's matrix", scaling::Rounding::Nearest)?;
+        let inverse = self.diagonal(false)?;
+        let inverse = diagonal::stored::<T, S>(gpu, &inverse, 1.0)?;
+        gpu.coloured(&a, &inverse)
     }
 
     fn l1_gauss_seidel<S: Number, V: Number>(&self) -> Result<Box<dyn Smoother<Gpu, V>>> {
