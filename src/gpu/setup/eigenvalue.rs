@@ -44,13 +44,11 @@ pub(crate) fn largest<T: Scalar>(
     }
     for step in 0..steps {
         search.product(step, false)?;
-        if step + 1 == AGREEING && step + 1 < steps {
-            if let Some(earlier) = earlier {
-                search.last(step, false)?;
-                let found = search.found(false)?;
-                if let Some(same) = earlier.carried_over::<T>(&found.alphas, &found.betas, found.bound) {
-                    return Ok(same);
-                }
+        if let Some(earlier) = earlier.filter(|_| step + 1 == AGREEING && step + 1 < steps) {
+            search.last(step, false)?;
+            let found = search.found(false)?;
+            if let Some(same) = earlier.carried_over::<T>(&found.alphas, &found.betas, found.bound) {
+                return Ok(same);
             }
         }
         if step + 1 < steps {
