@@ -97,7 +97,7 @@ impl<'a, T: Scalar> Search<'a, T> {
     fn new(gpu: &'a Gpu, a: &'a DeviceCsr<T>, inverse: &'a Slice<T>, steps: usize) -> Result<Search<'a, T>> {
         let n = a.scalar_rows();
         let lanes = match (a.block == Block::SCALAR, a.nnz() / a.rows) {
-            (true, 0..40) => 1,
+            (true, 0..12) => 1,
             (true, _) => 8,
             (false, 0..48) => 4,
             (false, _) => 32,

@@ -239,6 +239,19 @@ impl<'a, T: Scalar> Step<'a, T> {
     }
 }
 
+/// A Q, where Q has a one for each member of an aggregate, and 1 in addition in the columns of the rows' own aggregates.
+pub(super) fn sum_by_aggregates(
+    gpu: &Gpu,
+    a: &DeviceCsr<f64>,
+    aggregates: &DeviceAggregates,
+    q: &Tentative<f64>,
+) -> Result<DeviceCsr<f64>> {
+    let mut inverse = gpu.room::<f64>(a.rows)?;
+    crate::backend::Backend::fill(gpu, 1.0, &mut inverse);
+    let largest = Largest::from_power::<f64>(0.0, 0.0);
+    Step { a, filtered: None, inverse, factor: 1.0, largest }.smooth(gpu, aggregates, q)
+}
+
 /// Most aggregates of a row of P that a thread alone holds; 0 where rows of A are too long for one thread.
 fn cap<T: Scalar>(a: &DeviceCsr<T>) -> usize {
     match a.nnz() / a.rows.max(1) {
