@@ -1,15 +1,17 @@
-// The inverse of the coarsest matrix: what src/host/dense.rs does, with its bits. One launch for each pivot, from one array to another; every
-// block of threads looks for the pivot itself.
+// The inverse of the coarsest matrix: what src/host/dense.rs does, with its bits. One block of threads finds some pivots with their rows and columns as
+// they are when their turn comes, and then all elements of the matrix take these steps.
 #include "numbers.h"
 
 // Elements of a thread, a block of threads apart.
 constexpr int DENSE_ELEMENTS = 4;
 
-// What is known: whether the matrix is not symmetric positive semidefinite, the ordered bits of its largest entry, and from there on for each step
-// whether it found a pivot.
+// What is known: whether the matrix is not symmetric positive semidefinite, the ordered bits of its largest entry, and the pivots that were found last.
 constexpr int DENSE_FAILED = 0;
 constexpr int DENSE_LARGEST = 1;
 constexpr int DENSE_FOUND = 2;
+
+// Most pivots that are found at a time; `src/gpu/setup/dense.rs` has it, too.
+constexpr int PANEL = 16;
 
 constexpr i64 NOT_A_NUMBER = 0x7ff8000000000000ll;
 
@@ -105,68 +107,77 @@ template <bool LAST> DEVICE Best block_best(Best own) {
     return own;
 }
 
-// One step of the sweep operator, from `from` to `to`. The pivot is the largest share of its own entry in the matrix, of those above `tiny`; `left`
-// has the diagonal of what was not swept, and NaN for what was.
-KERNEL(dense_sweep, i64 n, i64 step, f64 tiny, In<f64> diagonal, In<f64> from, In<f64> left, Out<f64> to, Out<f64> left_to,
-       Out<u64> status) {
-    if (status[DENSE_FAILED] != 0 || (step > 0 && status[DENSE_FOUND + step - 1] == 0)) {
-        return;
-    }
-    Best own{0, -1};
-    for (i64 k = thread_index(); k < n; k += BLOCK) {
-        const f64 pivot = left[k];
-        const f64 size = magnitude(diagonal[k]);
-        if (pivot > times(tiny, size)) {
-            const Best next{ordered(pivot / size), k};
-            own = comes_before<false>(next, own) ? next : own;
+// Some pivots of the sweep operator: their places and values, their rows, and their columns over the pivot, each as it is when its turn comes. A pivot is
+// the largest share of its own entry in the matrix, of those above `tiny`; `left` has the diagonal of what was not swept, and NaN for what was.
+KERNEL(dense_panel, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, Out<f64> left, Out<i64> places, Out<f64> pivots, Out<f64> rows,
+       Out<f64> factors, Out<u64> status) {
+    int found = 0;
+    for (; found < PANEL && status[DENSE_FAILED] == 0; ++found) {
+        Best own{0, -1};
+        for (i64 k = thread_index(); k < n; k += BLOCK) {
+            const f64 pivot = left[k];
+            const f64 size = magnitude(diagonal[k]);
+            if (pivot > times(tiny, size)) {
+                const Best next{ordered(pivot / size), k};
+                own = comes_before<false>(next, own) ? next : own;
+            }
         }
+        const i64 k = block_best<false>(own).place;
+        if (k < 0) {
+            break;
+        }
+        const f64 pivot = left[k];
+        barrier(); // what is left changes
+        for (i64 j = thread_index(); j < n; j += BLOCK) {
+            f64 row = m[k * n + j];
+            f64 column = m[j * n + k];
+            for (int s = 0; s < found; ++s) {
+                const f64 of_row = factors[s * n + k];
+                row = j == places[s] ? of_row : row - times(of_row, rows[s * n + j]);
+                column = j == places[s] ? column / pivots[s] : column - times(factors[s * n + j], rows[s * n + k]);
+            }
+            const f64 factor = column / pivot;
+            rows[found * n + j] = row;
+            factors[found * n + j] = factor;
+            left[j] = j == k ? f64_of(NOT_A_NUMBER) : left[j] - times(factor, row);
+        }
+        if (thread_index() == 0) {
+            places[found] = k;
+            pivots[found] = pivot;
+        }
+        barrier();
     }
-    const i64 k = block_best<false>(own).place;
-    if (k < 0) {
-        return;
+    if (thread_index() == 0) {
+        status[DENSE_FOUND] = static_cast<u64>(found);
     }
-    if (global_index() == 0) {
-        status[DENSE_FOUND + step] = 1;
-    }
-    const f64 pivot = from[k * n + k];
+}
+
+// All elements take the steps of a panel.
+KERNEL(dense_sweep, i64 n, In<i64> places, In<f64> pivots, In<f64> rows, In<f64> factors, Out<f64> m, In<u64> status) {
+    const int found = static_cast<int>(status[DENSE_FOUND]);
     UNROLL
     for (int e = 0; e < DENSE_ELEMENTS; ++e) {
         const i64 at = (block_index() * DENSE_ELEMENTS + e) * BLOCK + thread_index();
-        if (at < n * n) {
+        if (at < n * n && found > 0) {
             const i64 i = at / n;
             const i64 j = at % n;
-            f64 v;
-            if (i == k) {
-                v = j == k ? -1.0 / pivot : from[at] / pivot;
-            } else {
-                const f64 factor = from[i * n + k] / pivot;
-                v = j == k ? factor : from[at] - times(factor, from[k * n + j]);
+            f64 v = m[at];
+            for (int s = 0; s < found; ++s) {
+                const i64 k = places[s];
+                const f64 factor = factors[s * n + i];
+                if (i == k) {
+                    v = j == k ? -1.0 / pivots[s] : v / pivots[s];
+                } else {
+                    v = j == k ? factor : v - times(factor, rows[s * n + j]);
+                }
             }
-            to[at] = v;
-            if (i == j) {
-                const f64 before = left[i];
-                left_to[i] = i == k || before != before ? f64_of(NOT_A_NUMBER) : v;
-            }
+            m[at] = v;
         }
     }
 }
 
-// What the steps made of the matrix, which is in the one or the other array, without what was not swept. A pivot that is negative fails.
-KERNEL(dense_swept, i64 n, f64 tiny, In<f64> diagonal, In<f64> even, In<f64> odd, In<f64> left_even, In<f64> left_odd, i32 format,
-       Any out, Out<u64> status) {
-    SHARED(i32, steps, 1);
-    if (thread_index() == 0) {
-        steps[0] = 0;
-    }
-    barrier();
-    for (i64 k = thread_index(); k < n; k += BLOCK) {
-        if (status[DENSE_FOUND + k] != 0) {
-            atomic_add(steps[0], 1);
-        }
-    }
-    barrier();
-    const In<f64> m = steps[0] % 2 == 0 ? even : odd;
-    const In<f64> left = steps[0] % 2 == 0 ? left_even : left_odd;
+// What the steps made of the matrix, without what was not swept. A pivot that is negative fails.
+KERNEL(dense_swept, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, In<f64> left, i32 format, Any out, Out<u64> status) {
     UNROLL
     for (int e = 0; e < DENSE_ELEMENTS; ++e) {
         const i64 at = (block_index() * DENSE_ELEMENTS + e) * BLOCK + thread_index();

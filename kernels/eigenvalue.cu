@@ -37,12 +37,24 @@ struct Recurrence {
     DEVICE f64 &beta(i64 step) const { return state[3 + steps + step]; }
 };
 
-// A random start that weighs all rows alike.
-template <class T> DEVICE void eigen_start(i64 n, int width, const In<T> &inverse, const Out<T> &u) {
+// A random start that weighs all rows alike. With a diagonal D also z = D^-1 u and the parts of u z.
+template <class T>
+DEVICE void eigen_start(i64 n, int width, const In<T> &inverse, const Out<T> &u, const Out<T> &z, const Out<f64> &parts) {
+    f64 sum = 0.0;
     for (i64 i = global_index(); i < n; i += block_count() * BLOCK) {
         const f64 random = static_cast<f64>(hash(static_cast<u64>(i), 0) >> 11) * 0x1p-53 - 0.5;
-        const f64 d = magnitude(to_f64(inverse[i * width + i % width]));
-        u[i] = As<T>::of(d == 0.0 ? 0.0 : random / square_root(d));
+        const T own = inverse[width == 1 ? i : i * width + i % width];
+        const f64 d = magnitude(to_f64(own));
+        const T start = As<T>::of(d == 0.0 ? 0.0 : random / square_root(d));
+        u[i] = start;
+        if (width == 1) {
+            const T product = own * start;
+            z[i] = product;
+            sum += to_f64(product) * to_f64(start);
+        }
+    }
+    if (width == 1) {
+        put_part(sum, parts);
     }
 }
 
@@ -75,27 +87,38 @@ DEVICE T lane_product(i64 row, int r, int n, const In<i64> &offsets, const In<i3
     }
     return sum;
 }
-// The same for scalar matrices, two entries at a time.
+// Entries of a lane whose loads are under way at the same time.
+constexpr int EIGEN_BATCH = 8;
+
+// The same for scalar matrices, with the sum of absolute values.
 template <int N, class T>
-DEVICE T lane_product(i64 row, const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const In<T> &z) {
+DEVICE T lane_product(i64 row, const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const In<T> &z, T &size) {
     const i64 end = offsets[row + 1];
     T sum = 0;
-    for (i64 k = offsets[row] + Group<N>::rank(); k < end; k += 2 * N) {
-        const bool second = k + N < end;
-        const i32 columns_of[2] = {columns.once(k), second ? columns.once(k + N) : 0};
-        const T values_of[2] = {values.once(k), second ? values.once(k + N) : T(0)};
-        sum += values_of[0] * z[columns_of[0]];
-        sum += second ? values_of[1] * z[columns_of[1]] : T(0);
+    for (i64 k = offsets[row] + Group<N>::rank(); k < end; k += EIGEN_BATCH * N) {
+        i32 column[EIGEN_BATCH];
+        T value[EIGEN_BATCH];
+        UNROLL
+        for (int b = 0; b < EIGEN_BATCH; ++b) {
+            column[b] = k + b * N < end ? columns[k + b * N] : -1;
+            value[b] = k + b * N < end ? values[k + b * N] : T(0);
+        }
+        UNROLL
+        for (int b = 0; b < EIGEN_BATCH; ++b) {
+            sum += column[b] >= 0 ? value[b] * z[column[b]] : T(0);
+            size += value[b] < 0 ? -value[b] : value[b];
+        }
     }
     return sum;
 }
 
 // q = A z / beta for rows of n x n blocks, or scalars where n is 1, N lanes for each scalar row, and the parts of z q. Beta is that of the step,
-// the norm that the parts before make; a block of threads that sees it end the recurrence has nothing to do.
+// the norm that the parts before make; a block of threads that sees it end the recurrence has nothing to do. The first product of a scalar matrix also
+// gives the largest row sum of D^-1 A, as ordered bits.
 template <class T, int N, bool BLOCKS>
 DEVICE void eigen_product(i64 rows, int n, i64 step, int power, const In<i64> &offsets, const In<i32> &columns,
-                          const In<T> &values, const In<T> &z, const In<f64> &before, const Recurrence &known, const Out<T> &q,
-                          const Out<f64> &parts) {
+                          const In<T> &values, const In<T> &inverse, const In<T> &z, const In<f64> &before,
+                          const Recurrence &known, const Out<T> &q, const Out<f64> &parts, const Out<u64> &bound) {
     if (known.ended() != 0.0) {
         return;
     }
@@ -117,19 +140,32 @@ DEVICE void eigen_product(i64 rows, int n, i64 step, int power, const In<i64> &o
     }
     const T scale = As<T>::of(1.0 / beta);
     f64 share = 0.0;
+    u64 largest = 0;
     for (i64 line = global_index() / N; line < rows * n; line += block_count() * (BLOCK / N)) {
         T sum;
+        T size = 0;
         if constexpr (BLOCKS) {
             const i64 row = line / n;
             sum = lane_product<N>(row, static_cast<int>(line - row * n), n, offsets, columns, values, z);
         } else {
-            sum = lane_product<N>(line, offsets, columns, values, z);
+            sum = lane_product<N>(line, offsets, columns, values, z, size);
         }
         sum = group_sum<N>(sum);
+        if (!BLOCKS && step == 0) {
+            const f64 product = magnitude(to_f64(inverse[line])) * to_f64(group_sum<N>(size));
+            const u64 bits = product == product ? ordered(product) : 0;
+            largest = bits > largest ? bits : largest;
+        }
         if (Group<N>::rank() == 0) {
             const T product = scale * sum;
             q[line] = product;
             share += to_f64(product) * to_f64(z[line]);
+        }
+    }
+    if (!BLOCKS && step == 0) {
+        largest = group_max<WARP>(largest);
+        if (Group<WARP>::rank() == 0 && largest > bound[0]) {
+            atomic_max(bound[0], largest);
         }
     }
     put_part(share, parts);
@@ -175,7 +211,7 @@ DEVICE void eigen_update(i64 n, int width, i64 step, const In<f64> &before, cons
     }
 }
 
-// The largest row sum of D^-1 A, as ordered bits: products of Frobenius norms where there are blocks.
+// A bound of the eigenvalues of D^-1 A for a matrix of blocks, as ordered bits: the largest row sum of products of Frobenius norms.
 template <class T, int N>
 DEVICE void eigen_bound(i64 rows, int n, int width, const In<i64> &offsets, const In<T> &values, const In<T> &inverse,
                         const Out<u64> &bound) {
@@ -186,9 +222,9 @@ DEVICE void eigen_bound(i64 rows, int n, int width, const In<i64> &offsets, cons
             f64 square = 0.0;
             for (int e = 0; e < n * n; ++e) {
                 const f64 v = to_f64(values.once(k * n * n + e));
-                square = n == 1 ? magnitude(v) : square + v * v;
+                square += v * v;
             }
-            sum += n == 1 ? square : square_root(square);
+            sum += square_root(square);
         }
         sum = group_sum<N>(sum);
         f64 norm = 0.0;
@@ -207,7 +243,9 @@ DEVICE void eigen_bound(i64 rows, int n, int width, const In<i64> &offsets, cons
 }
 
 #define EIGEN(T) \
-    KERNEL(eigen_start_##T, i64 n, i32 width, In<T> inverse, Out<T> u) { eigen_start<T>(n, width, inverse, u); } \
+    KERNEL(eigen_start_##T, i64 n, i32 width, In<T> inverse, Out<T> u, Out<T> z, Out<f64> parts) { \
+        eigen_start<T>(n, width, inverse, u, z, parts); \
+    } \
     KERNEL(eigen_pair_##T, i64 n, i32 width, In<T> inverse, In<T> u, Out<T> z, Out<f64> parts) { \
         eigen_pair<T>(n, width, inverse, u, z, parts); \
     } \
@@ -219,9 +257,9 @@ FOR_SETUP(EIGEN)
 
 #define EIGEN_PRODUCT(name, T, N, BLOCKS) \
     KERNEL_OF(4, name##_##T##_##N, i64 rows, i32 n, i64 step, i64 steps, i32 power, In<i64> offsets, In<i32> columns, \
-              In<T> values, In<T> z, In<f64> before, Out<f64> state, Out<T> q, Out<f64> parts) { \
-        eigen_product<T, N, BLOCKS>(rows, n, step, power, offsets, columns, values, z, before, Recurrence{state, steps}, q, \
-                                    parts); \
+              In<T> values, In<T> inverse, In<T> z, In<f64> before, Out<f64> state, Out<T> q, Out<f64> parts, Out<u64> bound) { \
+        eigen_product<T, N, BLOCKS>(rows, n, step, power, offsets, columns, values, inverse, z, before, \
+                                    Recurrence{state, steps}, q, parts, bound); \
     }
 #define EIGEN_BOUND(T, N) \
     KERNEL_OF(4, eigen_bound_##T##_##N, i64 rows, i32 n, i32 width, In<i64> offsets, In<T> values, \
@@ -229,8 +267,8 @@ FOR_SETUP(EIGEN)
         eigen_bound<T, N>(rows, n, width, offsets, values, inverse, bound); \
     }
 #define EIGEN_ROWS(T) \
-    EIGEN_PRODUCT(eigen_product, T, 4, false) \
-    EIGEN_PRODUCT(eigen_product, T, 32, false) \
+    EIGEN_PRODUCT(eigen_product, T, 1, false) \
+    EIGEN_PRODUCT(eigen_product, T, 8, false) \
     EIGEN_PRODUCT(eigen_product_blocks, T, 4, true) \
     EIGEN_PRODUCT(eigen_product_blocks, T, 32, true) \
     EIGEN_BOUND(T, 4) \

@@ -138,15 +138,15 @@ DEVICE void mis2_join(i64 n, const In<i64> &offsets, const In<i32> &columns, con
                 for (int b = 0; b < MIS2_BATCH; ++b) {
                     theirs[b] = theirs[b] >= 0 ? before[theirs[b]] : NO_AGGREGATE;
                 }
+                // The first of each lane, as its place before its aggregate; the largest of the complements is the first of all.
+                u64 first = 0;
                 UNROLL
-                for (int b = 0; b < MIS2_BATCH; ++b) {
-                    i32 first = theirs[b];
-                    if constexpr (N > 1) {
-                        const u64 some = Lanes::ballot(first != NO_AGGREGATE);
-                        first = Lanes::shuffle(first, some != 0 ? lowest_bit(some) : 0);
-                    }
-                    own = own == NO_AGGREGATE ? first : own;
+                for (int b = MIS2_BATCH; b-- > 0;) {
+                    const u64 place = static_cast<u64>(b * N + Lanes::rank()) << 32;
+                    first = theirs[b] != NO_AGGREGATE ? ~(place | static_cast<u32>(theirs[b])) : first;
                 }
+                first = group_max<N>(first);
+                own = first != 0 ? static_cast<i32>(~first & 0xffffffffull) : own;
             }
             if (own == NO_AGGREGATE && start < end && Lanes::rank() == 0) {
                 left[0] = 1;

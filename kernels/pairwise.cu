@@ -59,6 +59,43 @@ DEVICE void pair_halves(i64 rows, int size, const In<i64> &offsets, const In<i32
     }
 FOR_SETUP(PAIR_HALVES)
 
+// Both directions of each coupling added, for a graph that has both and whose rows ascend: a thread for each row. `other` becomes 1 where one of
+// them does not.
+KERNEL(pair_both, i64 rows, In<i64> offsets, In<i32> columns, In<f64> halves, Out<i64> to_offsets, Out<i32> to_columns,
+       Out<f64> to_values, Out<i64> other) {
+    const i64 row = global_index();
+    if (row > rows) {
+        return;
+    }
+    const i64 begin = offsets[row];
+    to_offsets[row] = begin;
+    if (row == rows) {
+        return;
+    }
+    const i64 end = offsets[row + 1];
+    i32 before = -1;
+    bool fits = true;
+    for (i64 k = begin; k < end; ++k) {
+        const i32 j = columns[k];
+        fits = fits && j > before;
+        before = j;
+        // The place of this row among the neighbours of j.
+        i64 low = offsets[j];
+        const i64 high_end = offsets[j + 1];
+        for (i64 high = high_end; high - low > 1;) {
+            const i64 middle = (low + high) / 2;
+            (columns[middle] <= row ? low : high) = middle;
+        }
+        const bool there = low < high_end && columns[low] == row;
+        fits = fits && there;
+        to_columns[k] = j;
+        to_values[k] = halves[k] + (there ? halves[low] : 0.0);
+    }
+    if (!fits) {
+        other[0] = 1;
+    }
+}
+
 // A + B for rows in ascending order of columns, a thread for each row: the numbers of entries, or where `counts` is empty the entries.
 KERNEL(pair_add, i64 rows, In<i64> a_offsets, In<i32> a_columns, In<f64> a_values, In<i64> b_offsets, In<i32> b_columns,
        In<f64> b_values, Out<i32> counts, In<i64> offsets, Out<i32> columns, Out<f64> values) {
@@ -117,40 +154,72 @@ DEVICE f32 score_of(f64 weight, f64 own, f64 other) {
     return larger > 0.0 ? to_f32(weight / larger) : 0.0f;
 }
 
-// Where each unknown without aggregate offers its hand; one without free neighbours joins the aggregate of its best. `scored` is 0 in late rounds.
-// open[round] tells whether the round has something to do, which the first one always has.
-KERNEL(pair_choose, i64 n, i32 round, i32 scored, i64 seed, In<i64> open, In<i64> offsets, In<i32> columns, In<f64> weights,
-       In<f64> diagonal, In<i32> roots, Out<i32> offers, Out<i32> joins) {
-    using Lanes = Group<PAIR_LANES>;
-    const i64 i = global_index() / PAIR_LANES;
-    if (i >= n || (round > 0 && open[round] == 0) || roots[i] != UNMATCHED) {
+// Couplings of a lane whose loads are under way at the same time.
+constexpr int PAIR_BATCH = 4;
+
+// Where each unknown without aggregate offers its hand; one without free neighbours joins the aggregate of its best. N lanes for each. `scored` is 0 in
+// late rounds. open[round] tells whether the round has something to do, which the first one always has.
+template <int N>
+DEVICE void pair_choose(i64 n, int round, int scored, u64 seed, const In<i64> &open, const In<i64> &offsets,
+                        const In<i32> &columns, const In<f64> &weights, const In<f64> &diagonal, const In<i32> &roots,
+                        const Out<i32> &offers, const Out<i32> &joins) {
+    using Lanes = Group<N>;
+    if (round > 0 && open[round] == 0) {
         return;
     }
-    const i32 own = static_cast<i32>(i);
-    Coupling best{UNMATCHED, 0, 0.0f, 0};
-    for (i64 k = offsets[i] + Lanes::rank(); k < offsets[i + 1]; k += PAIR_LANES) {
-        const i32 j = columns[k];
-        if (j != own) {
-            const u64 low = static_cast<u64>(own < j ? own : j);
-            const u64 high = static_cast<u64>(own < j ? j : own);
-            const f32 score = scored ? score_of(weights[k], diagonal[i], diagonal[j]) : 0.0f;
-            const Coupling next{j, roots[j] == UNMATCHED ? 1u : 0u, score, hash(low, hash(high, static_cast<u64>(seed)))};
-            best = next.better(best, own) ? next : best;
+    for (i64 i = global_index() / N; i < n; i += block_count() * (BLOCK / N)) {
+        if (roots[i] != UNMATCHED) {
+            continue;
+        }
+        const i32 own = static_cast<i32>(i);
+        const i64 end = offsets[i + 1];
+        Coupling best{UNMATCHED, 0, 0.0f, 0};
+        for (i64 k = offsets[i] + Lanes::rank(); k < end; k += PAIR_BATCH * N) {
+            i32 j[PAIR_BATCH];
+            f64 weight[PAIR_BATCH];
+            UNROLL
+            for (int b = 0; b < PAIR_BATCH; ++b) {
+                j[b] = k + b * N < end ? columns[k + b * N] : own;
+                weight[b] = scored && k + b * N < end ? weights[k + b * N] : 0.0;
+            }
+            bool is_free[PAIR_BATCH];
+            UNROLL
+            for (int b = 0; b < PAIR_BATCH; ++b) {
+                is_free[b] = roots[j[b]] == UNMATCHED;
+            }
+            UNROLL
+            for (int b = 0; b < PAIR_BATCH; ++b) {
+                if (j[b] != own) {
+                    const u64 low = static_cast<u64>(own < j[b] ? own : j[b]);
+                    const u64 high = static_cast<u64>(own < j[b] ? j[b] : own);
+                    const f32 score = scored ? score_of(weight[b], diagonal[i], diagonal[j[b]]) : 0.0f;
+                    const Coupling next{j[b], is_free[b] ? 1u : 0u, score, hash(low, hash(high, seed))};
+                    best = next.better(best, own) ? next : best;
+                }
+            }
+        }
+        UNROLL
+        for (int step = N / 2; step > 0; step /= 2) {
+            const int from = Lanes::rank() ^ step;
+            const Coupling other{Lanes::shuffle(best.neighbour, from), Lanes::shuffle(best.is_free, from),
+                                 Lanes::shuffle(best.score, from), Lanes::shuffle(best.random, from)};
+            best = other.better(best, own) ? other : best;
+        }
+        if (Lanes::rank() == 0) {
+            const bool joining = best.neighbour >= 0 && best.is_free == 0;
+            offers[i] = best.is_free != 0 ? best.neighbour : UNMATCHED;
+            joins[i] = joining ? roots[best.neighbour] : UNMATCHED;
         }
     }
-    UNROLL
-    for (int step = PAIR_LANES / 2; step > 0; step /= 2) {
-        const int from = Lanes::rank() ^ step;
-        const Coupling other{Lanes::shuffle(best.neighbour, from), Lanes::shuffle(best.is_free, from),
-                             Lanes::shuffle(best.score, from), Lanes::shuffle(best.random, from)};
-        best = other.better(best, own) ? other : best;
-    }
-    if (Lanes::rank() == 0) {
-        const bool joining = best.neighbour >= 0 && best.is_free == 0;
-        offers[i] = best.is_free != 0 ? best.neighbour : UNMATCHED;
-        joins[i] = joining ? roots[best.neighbour] : UNMATCHED;
-    }
 }
+
+#define PAIR_CHOOSE(N) \
+    KERNEL(pair_choose_##N, i64 n, i32 round, i32 scored, i64 seed, In<i64> open, In<i64> offsets, In<i32> columns, \
+           In<f64> weights, In<f64> diagonal, In<i32> roots, Out<i32> offers, Out<i32> joins) { \
+        pair_choose<N>(n, round, scored, static_cast<u64>(seed), open, offsets, columns, weights, diagonal, roots, offers, \
+                       joins); \
+    }
+PAIR_CHOOSE(1) PAIR_CHOOSE(8)
 
 // Two that chose each other form an aggregate, whose root is the first of them. open[round + 1] becomes 1 where something is left.
 KERNEL(pair_match, i64 n, i32 round, Out<i64> open, In<i32> offers, In<i32> joins, Out<i32> roots) {

@@ -602,18 +602,19 @@ DEVICE void smoothed_long(i64 rows, int cap, const In<i64> &offsets, const In<i3
     }
 FOR_SETUP(SMOOTHED_LONG)
 
-// Numbers of a block that each of 32 lanes has: blocks have at most 64.
-constexpr int LANE_NUMBERS = 2;
-
 // Numbers of the blocks of A and P_0 that 32 lanes bring into shared memory at a time: those of 27 neighbours with three unknowns and six modes.
 constexpr int STAGED = 736;
 
-// P of n x c blocks whose columns are known, for A of n x n blocks: 32 lanes for a row of any length. A lane has the same numbers of all blocks of
-// a row, so that it alone reads what it has written.
-template <class T>
-DEVICE void smoothed_blocks(i64 rows, int n, int c, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
+// P of n x c blocks whose columns are known, for A of n x n blocks, both of which may be known here as ROWS and COLS: 32 lanes for a row of any
+// length. A lane has the same numbers of all blocks of a row, so that it alone reads what it has written.
+template <class T, int ROWS, int COLS>
+DEVICE void smoothed_blocks(i64 rows, int rows_of_block, int cols_of_block, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
                             const Smoothing<T> &p, const In<i64> &to_offsets, const In<i32> &to_columns, const Out<T> &to_values) {
     using Lanes = Group<32>;
+    // Numbers of a block that each lane has: blocks have at most 64.
+    constexpr int LANE_NUMBERS = ROWS > 0 ? (ROWS * COLS + 31) / 32 : 2;
+    const int n = ROWS > 0 ? ROWS : rows_of_block;
+    const int c = COLS > 0 ? COLS : cols_of_block;
     SHARED(T, stage, BLOCK / 32 * STAGED);
     const i64 row = global_index() / 32;
     if (row >= rows) {
@@ -649,10 +650,13 @@ DEVICE void smoothed_blocks(i64 rows, int n, int c, const In<i64> &offsets, cons
             UNROLL
             for (int u = 0; u < LANE_NUMBERS; ++u) {
                 const int from = d * c + col[u];
-                const T low = Lanes::shuffle(sums[0], from & 31);
-                const T high = Lanes::shuffle(sums[1], from & 31);
+                T factor = Lanes::shuffle(sums[0], from & 31);
+                if constexpr (LANE_NUMBERS > 1) {
+                    const T high = Lanes::shuffle(sums[1], from & 31);
+                    factor = from < 32 ? factor : high;
+                }
                 const T d_inverse = rank + 32 * u < width ? p.inverse[(row * n + r[u]) * n + d] : T(0);
-                products[u] += times(d_inverse, from < 32 ? low : high);
+                products[u] += times(d_inverse, factor);
             }
         }
         UNROLL
@@ -737,11 +741,13 @@ DEVICE void smoothed_blocks(i64 rows, int n, int c, const In<i64> &offsets, cons
     }
 }
 
-#define SMOOTHED_BLOCKS(T) \
-    KERNEL_OF(3, smoothed_blocks_##T, i64 rows, i32 n, i32 c, In<i64> offsets, In<i32> columns, In<T> values, In<i32> aggregates, \
-           In<i64> entries, In<T> tentative, In<T> inverse, f64 factor, In<i64> to_offsets, In<i32> to_columns, \
-           Out<T> to_values) { \
+#define SMOOTHED_BLOCKS(T, name, ROWS, COLS) \
+    KERNEL_OF(ROWS > 0 ? 3 : 2, smoothed_blocks_##T##_##name, i64 rows, i32 n, i32 c, In<i64> offsets, In<i32> columns, In<T> values, \
+              In<i32> aggregates, In<i64> entries, In<T> tentative, In<T> inverse, f64 factor, In<i64> to_offsets, \
+              In<i32> to_columns, Out<T> to_values) { \
         const Smoothing<T> p{aggregates, entries, tentative, inverse, As<T>::of(factor)}; \
-        smoothed_blocks<T>(rows, n, c, offsets, columns, values, p, to_offsets, to_columns, to_values); \
+        smoothed_blocks<T, ROWS, COLS>(rows, n, c, offsets, columns, values, p, to_offsets, to_columns, to_values); \
     }
-FOR_SETUP(SMOOTHED_BLOCKS)
+#define SMOOTHED_BLOCKS_(T) \
+    SMOOTHED_BLOCKS(T, any, 0, 0) SMOOTHED_BLOCKS(T, 3x6, 3, 6) SMOOTHED_BLOCKS(T, 6x6, 6, 6)
+FOR_SETUP(SMOOTHED_BLOCKS_)

@@ -7,11 +7,12 @@ use crate::gpu::{Buffer, Gpu};
 use crate::host::dense::{TINY, rounding_bound};
 use crate::scalar::{Number, Scalar};
 
-/// Elements of a thread, as in `kernels/dense_inverse.cu`.
+/// Elements of a thread, and pivots that are found at a time, as in `kernels/dense_inverse.cu`.
 const ELEMENTS: usize = 4;
+const PANEL: usize = 16;
 
-/// The inverse of a small matrix, row by row, computed in f64; a generalised one where the matrix is singular. One launch for each row. Waits for
-/// the device once.
+/// The inverse of a small matrix, row by row, computed in f64; a generalised one where the matrix is singular. Waits for the device
+/// once.
 pub(crate) fn inverse<T: Scalar, S: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Buffer<S>> {
     let rows = a.scalar_rows();
     let out = gpu.room::<S>(rows * rows)?;
@@ -21,66 +22,54 @@ pub(crate) fn inverse<T: Scalar, S: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Resu
     let blocks = (rows * rows).div_ceil(BLOCK * ELEMENTS);
     let n = rows as i64;
     let kernel = |name: &str| gpu.kernel(name);
-    // Whether the sweep failed, the largest entry, and which steps found a pivot.
-    let status = gpu.zeroed::<u64>(2 + rows)?;
+    // Whether the sweep failed, the largest entry, and the pivots found last.
+    let status = gpu.zeroed::<u64>(3)?;
     let dense = gpu.zeroed::<f64>(rows * rows)?;
     let (br, bc) = (a.block.rows as i32, a.block.cols as i32);
     let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
     let arguments: [&dyn Argument; 8] = [&n, &br, &bc, &offsets, &columns, &values, &dense.view(), &status.view()];
     gpu.launch(kernel(&format!("dense_fill_{}", T::PRECISION.name()))?, rows, &arguments)?;
 
-    let m = [gpu.room::<f64>(rows * rows)?, gpu.room(rows * rows)?];
-    let (diagonal, left) = (gpu.room::<f64>(rows)?, [gpu.room::<f64>(rows)?, gpu.room(rows)?]);
-    let arguments: [&dyn Argument; 6] =
-        [&n, &dense.view(), &m[0].view(), &diagonal.view(), &left[0].view(), &status.view()];
+    let m = gpu.room::<f64>(rows * rows)?;
+    let (diagonal, left) = (gpu.room::<f64>(rows)?, gpu.room::<f64>(rows)?);
+    let arguments: [&dyn Argument; 6] = [&n, &dense.view(), &m.view(), &diagonal.view(), &left.view(), &status.view()];
     gpu.launch_blocks(kernel("dense_symmetric")?, blocks, &arguments)?;
-    let (sweep, tiny) = (kernel("dense_sweep")?, rounding_bound::<T>(rows));
-    for step in 0..rows {
-        let (from, to) = (step % 2, 1 - step % 2);
-        let arguments: [&dyn Argument; 9] = [
+    let (panel, sweep, tiny) = (kernel("dense_panel")?, kernel("dense_sweep")?, rounding_bound::<T>(rows));
+    let (places, pivots) = (gpu.room::<i64>(PANEL)?, gpu.room::<f64>(PANEL)?);
+    let (pivot_rows, factors) = (gpu.room::<f64>(PANEL * rows)?, gpu.room::<f64>(PANEL * rows)?);
+    for _ in 0..rows.div_ceil(PANEL) {
+        let arguments: [&dyn Argument; 10] = [
             &n,
-            &(step as i64),
             &tiny,
             &diagonal.view(),
-            &m[from].view(),
-            &left[from].view(),
-            &m[to].view(),
-            &left[to].view(),
+            &m.view(),
+            &left.view(),
+            &places.view(),
+            &pivots.view(),
+            &pivot_rows.view(),
+            &factors.view(),
             &status.view(),
         ];
+        gpu.launch_blocks(panel, 1, &arguments)?;
+        let arguments: [&dyn Argument; 7] =
+            [&n, &places.view(), &pivots.view(), &pivot_rows.view(), &factors.view(), &m.view(), &status.view()];
         gpu.launch_blocks(sweep, blocks, &arguments)?;
     }
     let (format, result) = (tag::<S>(), out.view());
-    let arguments: [&dyn Argument; 10] = [
-        &n,
-        &tiny,
-        &diagonal.view(),
-        &m[0].view(),
-        &m[1].view(),
-        &left[0].view(),
-        &left[1].view(),
-        &format,
-        &result,
-        &status.view(),
-    ];
+    let arguments: [&dyn Argument; 8] =
+        [&n, &tiny, &diagonal.view(), &m.view(), &left.view(), &format, &result, &status.view()];
     gpu.launch_blocks(kernel("dense_swept")?, blocks, &arguments)?;
     if gpu.fetch(&status.piece(0, 1))?[0] == 0 {
         return Ok(out);
     }
-    eliminate(gpu, rows, dense, m, &status)
+    eliminate(gpu, rows, [dense, m], &status)
 }
 
-/// The inverse of a matrix that is not symmetric positive semidefinite, with two arrays to work in.
-fn eliminate<S: Number>(
-    gpu: &Gpu,
-    rows: usize,
-    dense: Buffer<f64>,
-    [spare, other]: [Buffer<f64>; 2],
-    status: &Buffer<u64>,
-) -> Result<Buffer<S>> {
+/// The inverse of a matrix that is not symmetric positive semidefinite, with an array to work in. One launch for each row.
+fn eliminate<S: Number>(gpu: &Gpu, rows: usize, a: [Buffer<f64>; 2], status: &Buffer<u64>) -> Result<Buffer<S>> {
     let kernel = |name: &str| gpu.kernel(name);
     let n = rows as i64;
-    let (a, inverse) = ([dense, spare], [gpu.zeroed::<f64>(rows * rows)?, other]);
+    let inverse = [gpu.zeroed::<f64>(rows * rows)?, gpu.room(rows * rows)?];
     gpu.launch(kernel("dense_identity")?, rows, &[&n, &inverse[0].view()])?;
     let (step, share) = (kernel("dense_eliminate")?, TINY * rows as f64);
     for k in 0..rows {

@@ -31,7 +31,6 @@ pub(crate) fn largest<T: Scalar>(
     }
     let steps = if estimate.lanczos { estimate.steps.min(n) } else { estimate.steps };
     let mut search = Search::new(gpu, a, inverse, steps)?;
-    search.bound()?;
     search.start()?;
     if !estimate.lanczos {
         for step in 0..steps {
@@ -45,13 +44,11 @@ pub(crate) fn largest<T: Scalar>(
     }
     for step in 0..steps {
         search.product(step, false)?;
-        if step + 1 == AGREEING && step + 1 < steps {
-            if let Some(earlier) = earlier {
-                search.last(step, false)?;
-                let found = search.found(false)?;
-                if let Some(same) = earlier.carried_over::<T>(&found.alphas, &found.betas, found.bound) {
-                    return Ok(same);
-                }
+        if let Some(earlier) = earlier.filter(|_| step + 1 == AGREEING && step + 1 < steps) {
+            search.last(step, false)?;
+            let found = search.found(false)?;
+            if let Some(same) = earlier.carried_over::<T>(&found.alphas, &found.betas, found.bound) {
+                return Ok(same);
             }
         }
         if step + 1 < steps {
@@ -99,7 +96,12 @@ struct Search<'a, T> {
 impl<'a, T: Scalar> Search<'a, T> {
     fn new(gpu: &'a Gpu, a: &'a DeviceCsr<T>, inverse: &'a Slice<T>, steps: usize) -> Result<Search<'a, T>> {
         let n = a.scalar_rows();
-        let lanes = if a.nnz() / a.rows < 48 { 4 } else { 32 };
+        let lanes = match (a.block == Block::SCALAR, a.nnz() / a.rows) {
+            (true, 0..12) => 1,
+            (true, _) => 8,
+            (false, 0..48) => 4,
+            (false, _) => 32,
+        };
         let blocks = |threads: usize| threads.div_ceil(BLOCK).min(MOST_BLOCKS);
         Ok(Search {
             gpu,
@@ -125,9 +127,12 @@ impl<'a, T: Scalar> Search<'a, T> {
         self.state.piece(1, self.state.len() - 1).view()
     }
 
-    /// The largest row sum of D^-1 A.
+    /// The largest row sum of D^-1 A; that of a scalar matrix comes with the first product.
     fn bound(&self) -> Result<()> {
         let (a, width) = (self.a, self.width as i32);
+        if a.block == Block::SCALAR {
+            return Ok(());
+        }
         let kernel = self.gpu.kernel(&format!("eigen_bound_{}_{}", T::PRECISION.name(), self.lanes))?;
         let (rows, n) = (a.rows as i64, a.block.rows as i32);
         let (offsets, values) = (a.offsets.view(), a.values.view());
@@ -138,10 +143,12 @@ impl<'a, T: Scalar> Search<'a, T> {
 
     /// The first u and z.
     fn start(&self) -> Result<()> {
+        self.bound()?;
         let (n, width) = (self.z.len() as i64, self.width as i32);
-        let arguments: [&dyn Argument; 4] = [&n, &width, &self.inverse.view(), &self.u[0].view()];
+        let arguments: [&dyn Argument; 6] =
+            [&n, &width, &self.inverse.view(), &self.u[0].view(), &self.z.view(), &self.norms.view()];
         self.gpu.launch_blocks(self.kernel("eigen_start")?, self.norms.len(), &arguments)?;
-        self.pair()
+        if self.width == 1 { Ok(()) } else { self.pair() }
     }
 
     /// z = D^-1 u, and u z.
@@ -161,7 +168,7 @@ impl<'a, T: Scalar> Search<'a, T> {
         let (step, steps) = (step as i64, self.steps as i64);
         let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
         let to = if power { self.u[0].view() } else { self.q.view() };
-        let arguments: [&dyn Argument; 13] = [
+        let arguments: [&dyn Argument; 15] = [
             &rows,
             &n,
             &step,
@@ -170,11 +177,13 @@ impl<'a, T: Scalar> Search<'a, T> {
             &offsets,
             &columns,
             &values,
+            &self.inverse.view(),
             &self.z.view(),
             &self.norms.view(),
             &self.recurrence(),
             &to,
             &self.products.view(),
+            &self.state.piece(0, 1).view(),
         ];
         self.gpu.launch_blocks(kernel, self.products.len(), &arguments)
     }

@@ -1,12 +1,13 @@
 //! Aggregation by pairwise matching: [`crate::host::pairwise`] on the device.
 
+use super::smoothed::sum_by_aggregates;
 use super::spgemm::multiply;
 use super::tentative::{Tentative, members};
 use super::transpose::transpose;
 use super::{DeviceAggregates, DeviceCsr, DeviceGraph};
 use crate::backend::Backend;
 use crate::error::Result;
-use crate::gpu::runtime::{Argument, View};
+use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu};
 use crate::host::pairwise::SCORED_ROUNDS;
 use crate::scalar::Scalar;
@@ -17,7 +18,10 @@ use std::sync::Arc;
 const LANES: usize = 8;
 
 /// Rounds that are launched before the device is waited for. Those that are not needed return at once.
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 16;
+
+/// Most blocks of a round: few enough that one without work takes no time.
+const MOST_BLOCKS: usize = 8192;
 
 /// Number of the aggregate of each unknown, -1 where there are no strong couplings. Aggregates are paired until they have about `size`
 /// members: once for 2, twice up to 4, three times up to 8.
@@ -71,6 +75,31 @@ impl Weights {
             &diagonal.view(),
         ];
         gpu.launch(kernel, n * LANES, &arguments)?;
+        // Usually the graph has both directions of each coupling, in ascending rows.
+        let both = DeviceCsr {
+            rows: n,
+            cols: n,
+            block: Block::SCALAR,
+            offsets: Arc::new(gpu.room(n + 1)?),
+            columns: Arc::new(gpu.room(s.columns.len())?),
+            values: Arc::new(gpu.room::<f64>(s.columns.len())?),
+        };
+        let other = gpu.zeroed::<i64>(1)?;
+        let arguments: [&dyn Argument; 8] = [
+            &rows,
+            &s.offsets.view(),
+            &s.columns.view(),
+            &halves.view(),
+            &both.offsets.view(),
+            &both.columns.view(),
+            &both.values.view(),
+            &other.view(),
+        ];
+        gpu.launch(gpu.kernel("pair_both")?, n + 1, &arguments)?;
+        if gpu.fetch(&other)?[0] == 0 {
+            return Ok(Weights { couplings: both, diagonal });
+        }
+        drop(both);
         // Two transpositions sort the rows, whatever the order of the matrix.
         let turned = turn(gpu, s, halves)?;
         let half = transpose(gpu, &turned)?;
@@ -84,8 +113,9 @@ impl Weights {
         let arguments: [&dyn Argument; 5] =
             [&(aggregates.count as i64), &starts.view(), &members.view(), &self.diagonal.view(), &diagonal.view()];
         gpu.launch(gpu.kernel("pair_diagonals")?, aggregates.count, &arguments)?;
-        let q = Tentative::<f64>::of_ones(gpu, aggregates)?.into_matrix(gpu, aggregates)?;
-        let wide = multiply(gpu, &self.couplings, &q)?;
+        let ones = Tentative::<f64>::of_ones(gpu, aggregates)?;
+        let wide = sum_by_aggregates(gpu, &self.couplings, aggregates, &ones)?;
+        let q = ones.into_matrix(gpu, aggregates)?;
         let couplings = multiply(gpu, &transpose(gpu, &q)?, &wide)?;
         Ok(Weights { couplings, diagonal })
     }
@@ -102,7 +132,9 @@ impl Weights {
         gpu.launch(kernel("pair_begin")?, n, &[&size, &roots.view()])?;
         // What is left before each round and after the last one; then aggregates, and unknowns without one.
         let mut status = gpu.zeroed::<i64>(ROUNDS + 3)?;
-        let (choose, matching) = (kernel("pair_choose")?, kernel("pair_match")?);
+        // A thread for each unknown where there are few couplings.
+        let lanes = if self.couplings.nnz() / n.max(1) < 16 { 1 } else { LANES };
+        let (choose, matching) = (kernel(&format!("pair_choose_{lanes}"))?, kernel("pair_match")?);
         let mut begun = 0;
         loop {
             // In batches after the first one, the place of the first round belongs to the last one before.
@@ -124,7 +156,7 @@ impl Weights {
                     &offers.view(),
                     &joins.view(),
                 ];
-                gpu.launch(choose, n * LANES, &arguments)?;
+                gpu.launch(choose, (n * lanes).min(MOST_BLOCKS * BLOCK), &arguments)?;
                 let arguments: [&dyn Argument; 6] =
                     [&size, &round, &status.view(), &offers.view(), &joins.view(), &roots.view()];
                 gpu.launch(matching, n, &arguments)?;

@@ -185,7 +185,13 @@ impl<'a, T: Scalar> Step<'a, T> {
                 &to_columns,
                 &values,
             ];
-            return gpu.launch(kernel(format!("smoothed_blocks_{name}"))?, a.rows * 32, &arguments);
+            // Elasticity on its finest level, and on those below.
+            let shape = match (n, c) {
+                (3, 6) => "3x6",
+                (6, 6) => "6x6",
+                _ => "any",
+            };
+            return gpu.launch(kernel(format!("smoothed_blocks_{name}_{shape}"))?, a.rows * 32, &arguments);
         }
         let columns_out = if first { to_columns } else { View::NONE };
         let cap = cap(a);
@@ -231,6 +237,19 @@ impl<'a, T: Scalar> Step<'a, T> {
         }
         Ok(())
     }
+}
+
+/// A Q, where Q has a one for each member of an aggregate, and 1 in addition in the columns of the rows' own aggregates.
+pub(super) fn sum_by_aggregates(
+    gpu: &Gpu,
+    a: &DeviceCsr<f64>,
+    aggregates: &DeviceAggregates,
+    q: &Tentative<f64>,
+) -> Result<DeviceCsr<f64>> {
+    let mut inverse = gpu.room::<f64>(a.rows)?;
+    crate::backend::Backend::fill(gpu, 1.0, &mut inverse);
+    let largest = Largest::from_power::<f64>(0.0, 0.0);
+    Step { a, filtered: None, inverse, factor: 1.0, largest }.smooth(gpu, aggregates, q)
 }
 
 /// Most aggregates of a row of P that a thread alone holds; 0 where rows of A are too long for one thread.
@@ -342,7 +361,9 @@ mod tests {
             compare(&gpu, "elasticity", &a, 0.08, &space);
             compare(&gpu, "elasticity", &a.view().to_owned_as::<f32>().unwrap(), 0.02, &space);
             compare(&gpu, "two vectors", &scalar, 0.08, &two);
-            // Rows of more blocks than a group has lanes.
+            // Blocks of a coarse level, and rows of more blocks than a group has lanes.
+            let coarse = awkward::random(150, 12, 6).view().to_blocks(6).unwrap();
+            compare(&gpu, "6x6", &coarse, 0.0, &NearNullSpace::constants(150, 6).unwrap());
             let long = awkward::random(120, 20, 5).view().to_blocks(2).unwrap();
             compare(&gpu, "long block rows", &long, 0.0, &NearNullSpace::constants(120, 2).unwrap());
         }
