@@ -151,6 +151,7 @@ module terrace
   public :: terrace_context_raise_panic
   public :: terrace_matrix_create_csr, terrace_matrix_create_bsr, terrace_matrix_get_size, terrace_matrix_update_values
   public :: terrace_matrix_set_near_null_space, terrace_matrix_set_coordinates
+  public :: terrace_matrix_multiply, terrace_matrix_transpose, terrace_matrix_apply, terrace_matrix_get_arrays
   public :: terrace_config_create, terrace_config_set_str, terrace_config_set_int, terrace_config_set_real
   public :: terrace_config_set_level, terrace_config_set_level_sweeps, terrace_config_load_json, terrace_config_load_preset
   public :: terrace_amg_setup, terrace_amg_update, terrace_amg_apply, terrace_amg_memory_estimate
@@ -197,6 +198,22 @@ module terrace
   interface terrace_matrix_update_values
     module procedure update_values_f64, update_blocks_f64
     module procedure update_values_f32, update_blocks_f32
+  end interface
+
+  interface terrace_matrix_apply
+    module procedure matrix_apply_f64
+    module procedure matrix_apply_f32
+  end interface
+
+  interface terrace_matrix_get_arrays
+    module procedure get_arrays_i32_i32_f64
+    module procedure get_arrays_i32_i32_f32
+    module procedure get_arrays_i32_i64_f64
+    module procedure get_arrays_i32_i64_f32
+    module procedure get_arrays_i64_i32_f64
+    module procedure get_arrays_i64_i32_f32
+    module procedure get_arrays_i64_i64_f64
+    module procedure get_arrays_i64_i64_f32
   end interface
 
   interface terrace_config_set_int
@@ -445,6 +462,54 @@ module terrace
       integer(c_int32_t), value :: dimension
       integer(c_int64_t), value :: nodes
       type(c_ptr), value :: coordinates
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_matrix_multiply(context, left, right, product) &
+        result(outcome) bind(c, name='terrace_matrix_multiply')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: left
+      type(c_ptr), value :: right
+      type(c_ptr), intent(inout) :: product
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_matrix_transpose(context, matrix, transpose) &
+        result(outcome) bind(c, name='terrace_matrix_transpose')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: matrix
+      type(c_ptr), intent(inout) :: transpose
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_matrix_apply(context, matrix, vector_type, alpha, x, beta, y) &
+        result(outcome) bind(c, name='terrace_matrix_apply')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: matrix
+      integer(c_int32_t), value :: vector_type
+      real(c_double), value :: alpha
+      type(c_ptr), value :: x
+      real(c_double), value :: beta
+      type(c_ptr), value :: y
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_matrix_get_arrays(context, matrix, offset_type, row_offsets, column_type, columns, value_type, values, &
+        base) &
+        result(outcome) bind(c, name='terrace_matrix_get_arrays')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: matrix
+      integer(c_int32_t), value :: offset_type
+      type(c_ptr), value :: row_offsets
+      integer(c_int32_t), value :: column_type
+      type(c_ptr), value :: columns
+      integer(c_int32_t), value :: value_type
+      type(c_ptr), value :: values
+      integer(c_int32_t), value :: base
       integer(c_int32_t) :: outcome
     end function
 
@@ -1437,6 +1502,270 @@ contains
     real(c_float), intent(in), contiguous, target :: values(:, :, :)
     integer(c_int32_t), intent(out) :: status
     status = c_matrix_update_values(context%handle, matrix%handle, TERRACE_F32, c_loc(values), size(values, kind=c_int64_t))
+  end subroutine
+
+  subroutine terrace_matrix_multiply(context, left, right, product, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: left, right
+    type(terrace_matrix), intent(out) :: product
+    integer(c_int32_t), intent(out) :: status
+    status = c_matrix_multiply(context%handle, left%handle, right%handle, product%handle)
+    product%rows = left%rows
+  end subroutine
+
+  subroutine terrace_matrix_transpose(context, matrix, transpose, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    type(terrace_matrix), intent(out) :: transpose
+    integer(c_int32_t), intent(out) :: status
+    integer(c_int64_t) :: rows, nonzeros
+    integer(c_int32_t) :: block_size
+    status = c_matrix_transpose(context%handle, matrix%handle, transpose%handle)
+    if (status == TERRACE_SUCCESS) then
+      status = c_matrix_get_size(context%handle, matrix%handle, rows, transpose%rows, nonzeros, block_size)
+    end if
+  end subroutine
+
+  ! y = alpha A x + beta y.
+  subroutine matrix_apply_f64(context, matrix, alpha, x, beta, y, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    real(c_double), intent(in) :: alpha, beta
+    real(c_double), intent(in), contiguous, target :: x(:)
+    real(c_double), intent(inout), contiguous, target :: y(:)
+    integer(c_int32_t), intent(out) :: status
+    integer(c_int64_t) :: rows, cols, nonzeros
+    integer(c_int32_t) :: block_size
+    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (status /= TERRACE_SUCCESS) return
+    if (size(x, kind=c_int64_t) /= cols) then
+      status = misfit(context, 'x', size(x, kind=c_int64_t), cols)
+    else if (size(y, kind=c_int64_t) /= rows) then
+      status = misfit(context, 'y', size(y, kind=c_int64_t), rows)
+    else
+      status = c_matrix_apply(context%handle, matrix%handle, TERRACE_F64, alpha, c_loc(x), beta, c_loc(y))
+    end if
+  end subroutine
+
+  subroutine matrix_apply_f32(context, matrix, alpha, x, beta, y, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    real(c_double), intent(in) :: alpha, beta
+    real(c_float), intent(in), contiguous, target :: x(:)
+    real(c_float), intent(inout), contiguous, target :: y(:)
+    integer(c_int32_t), intent(out) :: status
+    integer(c_int64_t) :: rows, cols, nonzeros
+    integer(c_int32_t) :: block_size
+    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (status /= TERRACE_SUCCESS) return
+    if (size(x, kind=c_int64_t) /= cols) then
+      status = misfit(context, 'x', size(x, kind=c_int64_t), cols)
+    else if (size(y, kind=c_int64_t) /= rows) then
+      status = misfit(context, 'y', size(y, kind=c_int64_t), rows)
+    else
+      status = c_matrix_apply(context%handle, matrix%handle, TERRACE_F32, alpha, c_loc(x), beta, c_loc(y))
+    end if
+  end subroutine
+
+  ! Copies of the arrays, whose lengths terrace_matrix_get_size tells.
+  subroutine get_arrays_i32_i32_f64(context, matrix, row_offsets, columns, values, status, base)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    integer(c_int32_t), intent(inout), contiguous, target :: row_offsets(:)
+    integer(c_int32_t), intent(inout), contiguous, target :: columns(:)
+    real(c_double), intent(inout), contiguous, target :: values(:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base
+    integer(c_int64_t) :: rows, cols, nonzeros, entries
+    integer(c_int32_t) :: block_size
+    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (status /= TERRACE_SUCCESS) return
+    entries = nonzeros / (block_size * block_size)
+    if (size(row_offsets, kind=c_int64_t) /= rows / block_size + 1) then
+      status = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
+    else if (size(columns, kind=c_int64_t) /= entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) /= nonzeros) then
+      status = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
+    else
+      status = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I32, c_loc(row_offsets), TERRACE_I32, c_loc(columns), &
+        TERRACE_F64, c_loc(values), base_of(base))
+    end if
+  end subroutine
+
+  subroutine get_arrays_i32_i32_f32(context, matrix, row_offsets, columns, values, status, base)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    integer(c_int32_t), intent(inout), contiguous, target :: row_offsets(:)
+    integer(c_int32_t), intent(inout), contiguous, target :: columns(:)
+    real(c_float), intent(inout), contiguous, target :: values(:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base
+    integer(c_int64_t) :: rows, cols, nonzeros, entries
+    integer(c_int32_t) :: block_size
+    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (status /= TERRACE_SUCCESS) return
+    entries = nonzeros / (block_size * block_size)
+    if (size(row_offsets, kind=c_int64_t) /= rows / block_size + 1) then
+      status = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
+    else if (size(columns, kind=c_int64_t) /= entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) /= nonzeros) then
+      status = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
+    else
+      status = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I32, c_loc(row_offsets), TERRACE_I32, c_loc(columns), &
+        TERRACE_F32, c_loc(values), base_of(base))
+    end if
+  end subroutine
+
+  subroutine get_arrays_i32_i64_f64(context, matrix, row_offsets, columns, values, status, base)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    integer(c_int32_t), intent(inout), contiguous, target :: row_offsets(:)
+    integer(c_int64_t), intent(inout), contiguous, target :: columns(:)
+    real(c_double), intent(inout), contiguous, target :: values(:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base
+    integer(c_int64_t) :: rows, cols, nonzeros, entries
+    integer(c_int32_t) :: block_size
+    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (status /= TERRACE_SUCCESS) return
+    entries = nonzeros / (block_size * block_size)
+    if (size(row_offsets, kind=c_int64_t) /= rows / block_size + 1) then
+      status = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
+    else if (size(columns, kind=c_int64_t) /= entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) /= nonzeros) then
+      status = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
+    else
+      status = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I32, c_loc(row_offsets), TERRACE_I64, c_loc(columns), &
+        TERRACE_F64, c_loc(values), base_of(base))
+    end if
+  end subroutine
+
+  subroutine get_arrays_i32_i64_f32(context, matrix, row_offsets, columns, values, status, base)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    integer(c_int32_t), intent(inout), contiguous, target :: row_offsets(:)
+    integer(c_int64_t), intent(inout), contiguous, target :: columns(:)
+    real(c_float), intent(inout), contiguous, target :: values(:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base
+    integer(c_int64_t) :: rows, cols, nonzeros, entries
+    integer(c_int32_t) :: block_size
+    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (status /= TERRACE_SUCCESS) return
+    entries = nonzeros / (block_size * block_size)
+    if (size(row_offsets, kind=c_int64_t) /= rows / block_size + 1) then
+      status = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
+    else if (size(columns, kind=c_int64_t) /= entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) /= nonzeros) then
+      status = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
+    else
+      status = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I32, c_loc(row_offsets), TERRACE_I64, c_loc(columns), &
+        TERRACE_F32, c_loc(values), base_of(base))
+    end if
+  end subroutine
+
+  subroutine get_arrays_i64_i32_f64(context, matrix, row_offsets, columns, values, status, base)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    integer(c_int64_t), intent(inout), contiguous, target :: row_offsets(:)
+    integer(c_int32_t), intent(inout), contiguous, target :: columns(:)
+    real(c_double), intent(inout), contiguous, target :: values(:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base
+    integer(c_int64_t) :: rows, cols, nonzeros, entries
+    integer(c_int32_t) :: block_size
+    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (status /= TERRACE_SUCCESS) return
+    entries = nonzeros / (block_size * block_size)
+    if (size(row_offsets, kind=c_int64_t) /= rows / block_size + 1) then
+      status = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
+    else if (size(columns, kind=c_int64_t) /= entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) /= nonzeros) then
+      status = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
+    else
+      status = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I64, c_loc(row_offsets), TERRACE_I32, c_loc(columns), &
+        TERRACE_F64, c_loc(values), base_of(base))
+    end if
+  end subroutine
+
+  subroutine get_arrays_i64_i32_f32(context, matrix, row_offsets, columns, values, status, base)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    integer(c_int64_t), intent(inout), contiguous, target :: row_offsets(:)
+    integer(c_int32_t), intent(inout), contiguous, target :: columns(:)
+    real(c_float), intent(inout), contiguous, target :: values(:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base
+    integer(c_int64_t) :: rows, cols, nonzeros, entries
+    integer(c_int32_t) :: block_size
+    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (status /= TERRACE_SUCCESS) return
+    entries = nonzeros / (block_size * block_size)
+    if (size(row_offsets, kind=c_int64_t) /= rows / block_size + 1) then
+      status = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
+    else if (size(columns, kind=c_int64_t) /= entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) /= nonzeros) then
+      status = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
+    else
+      status = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I64, c_loc(row_offsets), TERRACE_I32, c_loc(columns), &
+        TERRACE_F32, c_loc(values), base_of(base))
+    end if
+  end subroutine
+
+  subroutine get_arrays_i64_i64_f64(context, matrix, row_offsets, columns, values, status, base)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    integer(c_int64_t), intent(inout), contiguous, target :: row_offsets(:)
+    integer(c_int64_t), intent(inout), contiguous, target :: columns(:)
+    real(c_double), intent(inout), contiguous, target :: values(:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base
+    integer(c_int64_t) :: rows, cols, nonzeros, entries
+    integer(c_int32_t) :: block_size
+    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (status /= TERRACE_SUCCESS) return
+    entries = nonzeros / (block_size * block_size)
+    if (size(row_offsets, kind=c_int64_t) /= rows / block_size + 1) then
+      status = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
+    else if (size(columns, kind=c_int64_t) /= entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) /= nonzeros) then
+      status = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
+    else
+      status = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I64, c_loc(row_offsets), TERRACE_I64, c_loc(columns), &
+        TERRACE_F64, c_loc(values), base_of(base))
+    end if
+  end subroutine
+
+  subroutine get_arrays_i64_i64_f32(context, matrix, row_offsets, columns, values, status, base)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    integer(c_int64_t), intent(inout), contiguous, target :: row_offsets(:)
+    integer(c_int64_t), intent(inout), contiguous, target :: columns(:)
+    real(c_float), intent(inout), contiguous, target :: values(:)
+    integer(c_int32_t), intent(out) :: status
+    integer, intent(in), optional :: base
+    integer(c_int64_t) :: rows, cols, nonzeros, entries
+    integer(c_int32_t) :: block_size
+    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (status /= TERRACE_SUCCESS) return
+    entries = nonzeros / (block_size * block_size)
+    if (size(row_offsets, kind=c_int64_t) /= rows / block_size + 1) then
+      status = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
+    else if (size(columns, kind=c_int64_t) /= entries) then
+      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) /= nonzeros) then
+      status = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
+    else
+      status = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I64, c_loc(row_offsets), TERRACE_I64, c_loc(columns), &
+        TERRACE_F32, c_loc(values), base_of(base))
+    end if
   end subroutine
 
   ! vectors(:, v) is near-null-space vector v over all rows.

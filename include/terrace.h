@@ -697,6 +697,89 @@ terrace_status terrace_matrix_set_coordinates(terrace_context *context,
                                               const double *coordinates);
 
 /**
+ * The product C = A B of two sparse matrices, columns ascending in each row.
+ *
+ * - `context`: not NULL; its threads or its GPU compute the product, which is in the context's memory.
+ * - `left`, `right`: not NULL; `left` has as many columns as `right` has rows, and blocks of the same size. They may be the same matrix, and on the host or on
+ *   a GPU; what is not in the context's memory is copied there.
+ * - `product`: host, written on success; destroy it with `terrace_matrix_destroy`. f64 unless both are f32; entries whose sum is zero are
+ *   kept. It may be used like any other matrix: what set-up asks of its values is checked at set-up.
+ *
+ * Sums are added in the order of the row of `left`, so that every device gives the same bits. Returns when the product is computed, or, with a
+ * stream of the caller's, when that is under way on the stream. Errors:
+ * `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
+ * for each context; the factors may be shared.
+ */
+terrace_status terrace_matrix_multiply(terrace_context *context,
+                                       const terrace_matrix *left,
+                                       const terrace_matrix *right,
+                                       terrace_matrix **product);
+
+/**
+ * The transpose of a matrix, columns ascending in each row.
+ *
+ * - `context`: not NULL; its threads or its GPU compute the transpose, which is in the context's memory.
+ * - `matrix`: not NULL; on the host or on a GPU; copied where it is not in the context's memory.
+ * - `transpose`: host, written on success; destroy it with `terrace_matrix_destroy`. Blocks are transposed, too.
+ *
+ * Returns as `terrace_matrix_multiply`. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for
+ * each context; the matrix may be shared.
+ */
+terrace_status terrace_matrix_transpose(terrace_context *context,
+                                        const terrace_matrix *matrix,
+                                        terrace_matrix **transpose);
+
+/**
+ * The product with a vector, y = alpha A x + beta y.
+ *
+ * - `context`: not NULL; its threads or its GPU compute the product.
+ * - `matrix`: not NULL. The first product on a GPU brings it into the format that suits it there, which is kept with the matrix until its
+ *   values change, unless the matrix borrows values in device memory, which may change at any time.
+ * - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; any, whatever the precision of the matrix.
+ * - `alpha`, `beta`: finite. With a `beta` of 0 `y` is not read.
+ * - `x`: an element for every scalar column. Host, or in the memory of the context's GPU. There it is read in the order of the caller's
+ *   stream, see `terrace_context_set_stream`; without one, what was begun on the default stream comes first, and work on other streams must
+ *   be done.
+ * - `y`: an element for every scalar row, where `x` is, not overlapping it; overwritten.
+ *
+ * Returns when y is written, or, in device memory with a stream of the caller's, when that is under way on the stream. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
+ * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; the matrix may be shared.
+ */
+terrace_status terrace_matrix_apply(terrace_context *context,
+                                    const terrace_matrix *matrix,
+                                    terrace_type vector_type,
+                                    double alpha,
+                                    const void *x,
+                                    double beta,
+                                    void *y);
+
+/**
+ * Copies the arrays of a matrix into those of the caller, whose lengths `terrace_matrix_get_size` tells.
+ *
+ * - `context`: not NULL.
+ * - `matrix`: not NULL.
+ * - `offset_type`, `row_offsets`: `TERRACE_I32` or `TERRACE_I64`; an element for every row of blocks and one more.
+ * - `column_type`, `columns`: `TERRACE_I32` or `TERRACE_I64`; an element for every block.
+ * - `value_type`, `values`: `TERRACE_F64` or `TERRACE_F32`, to which values are rounded; an element for every stored scalar, blocks row by row.
+ * - `base`: 0 or 1, from which offsets and columns count.
+ *
+ * Each of the three arrays may be NULL when it is not wanted, and is on the host or in the memory of the context's GPU, where it is written in the order of the caller's
+ * stream, or else after the default stream. Returns when they are written, or, in device memory with a stream of the caller's, when that is under way.
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (more entries than offsets of 32
+ * bits can count), `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each
+ * context; the matrix may be shared.
+ */
+terrace_status terrace_matrix_get_arrays(terrace_context *context,
+                                         const terrace_matrix *matrix,
+                                         terrace_type offset_type,
+                                         void *row_offsets,
+                                         terrace_type column_type,
+                                         void *columns,
+                                         terrace_type value_type,
+                                         void *values,
+                                         int32_t base);
+
+/**
  * Makes a set of option values with all defaults.
  *
  * - `context`: not NULL; receives the sentences of errors of the calls with `config`.

@@ -42,3 +42,11 @@ KERNEL(coarse_numbers, i64 n, In<u8> coarse, In<i64> sums, Out<i32> number) {
         next += is_coarse;
     }
 }
+
+// The unknowns that are coarse, in order.
+KERNEL(coarse_members, i64 rows, In<i32> number, Out<i32> members) {
+    const i64 i = global_index();
+    if (i < rows && number[i] >= 0) {
+        members[number[i]] = static_cast<i32>(i);
+    }
+}

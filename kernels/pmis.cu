@@ -5,6 +5,7 @@
 // between undecided ones; while unknowns are decided, from "not beaten" to coarse and from "beaten" to fine.
 #include "numbers.h"
 #include "scan.h"
+#include "tile.h"
 
 constexpr u8 PMIS_UNDECIDED = 0;
 constexpr u8 PMIS_COARSE = 1;
@@ -14,13 +15,33 @@ constexpr u8 PMIS_BEATEN = 3;
 
 DEVICE bool pmis_is_open(u8 state) { return state == PMIS_UNDECIDED || state >= PMIS_BEATEN; }
 
-// How many rows have each column: a thread for each of a few entries.
-KERNEL(pmis_dependents, i64 entries, In<i32> columns, Out<i32> dependents) {
-    UNROLL
-    for (int k = 0; k < ELEMENTS; ++k) {
-        const i64 at = first_element() + k * BLOCK;
-        if (at < entries) {
-            atomic_add(dependents[columns.once(at)], 1);
+// Entries of a row that one thread counts.
+constexpr int PMIS_SHORT = 64;
+
+// How many rows have each column. A thread for each row, because neighbouring rows often have neighbouring columns, which are counted at once;
+// the threads of a block share what is left of long rows.
+KERNEL(pmis_dependents, i64 rows, In<i64> offsets, In<i32> columns, Out<i32> dependents) {
+    SHARED(i64, begins, BLOCK);
+    SHARED(i64, ends, BLOCK);
+    SHARED(i32, is_long, 1);
+    if (thread_index() == 0) {
+        is_long[0] = 0;
+    }
+    barrier();
+    const i64 i = global_index();
+    const i64 begin = i < rows ? offsets[i] : 0, end = i < rows ? offsets[i + 1] : 0;
+    begins[thread_index()] = begin + PMIS_SHORT;
+    ends[thread_index()] = end;
+    if (end - begin > PMIS_SHORT) {
+        is_long[0] = 1;
+    }
+    for (i64 k = begin; k < end && k < begin + PMIS_SHORT; ++k) {
+        atomic_add(dependents[columns[k]], 1);
+    }
+    barrier();
+    for (int row = 0; is_long[0] != 0 && row < BLOCK; ++row) {
+        for (i64 k = begins[row] + thread_index(); k < ends[row]; k += BLOCK) {
+            atomic_add(dependents[columns[k]], 1);
         }
     }
 }
@@ -42,11 +63,11 @@ struct Pmis {
     Out<u8> state;
 };
 
-// Marks who is beaten among unknown i and its neighbours.
+// Marks who is beaten among unknown i and its neighbours; i is -1 for tiles that have none.
 template <int N> DEVICE void pmis_look(const Pmis &g, i64 i, u8 beaten) {
-    const u64 own = g.weights[i];
+    const u64 own = i >= 0 ? g.weights[i] : 0;
     bool is_beaten = false;
-    for (i64 k = g.offsets[i] + Group<N>::rank(); k < g.offsets[i + 1]; k += N) {
+    for (i64 k = i >= 0 ? g.offsets[i] + Tile<N>::rank() : 0; i >= 0 && k < g.offsets[i + 1]; k += N) {
         const i64 j = g.columns[k];
         if (pmis_is_open(g.state[j])) {
             const u64 other = g.weights[j];
@@ -57,41 +78,33 @@ template <int N> DEVICE void pmis_look(const Pmis &g, i64 i, u8 beaten) {
             }
         }
     }
-    if (Group<N>::ballot(is_beaten) != 0 && Group<N>::rank() == 0) {
+    if (Tile<N>::ballot(is_beaten) != 0 && Tile<N>::rank() == 0) {
         g.state[i] = beaten;
     }
 }
 
 // Whether unknown i is still open when those that nobody has beaten are coarse, and those that depend on a coarse one are fine.
 template <int N> DEVICE bool pmis_settle(const Pmis &g, i64 i, u8 beaten) {
-    if (g.state[i] != beaten) {
-        Group<N>::barrier(); // all lanes have seen it
-        if (Group<N>::rank() == 0) {
-            g.state[i] = PMIS_COARSE;
-        }
-        return false;
-    }
+    const bool is_beaten = i >= 0 && g.state[i] == beaten;
     bool covered = false;
-    for (i64 k = g.offsets[i] + Group<N>::rank(); k < g.offsets[i + 1] && !covered; k += N) {
+    for (i64 k = is_beaten ? g.offsets[i] + Tile<N>::rank() : 0; is_beaten && k < g.offsets[i + 1] && !covered; k += N) {
         const u8 state = g.state[g.columns[k]];
         covered = state == PMIS_COARSE || (pmis_is_open(state) && state != beaten);
     }
-    const bool fine = Group<N>::ballot(covered) != 0;
-    if (fine && Group<N>::rank() == 0) {
-        g.state[i] = PMIS_FINE;
+    const bool fine = Tile<N>::ballot(covered) != 0;
+    if (i >= 0 && Tile<N>::rank() == 0 && (fine || !is_beaten)) {
+        g.state[i] = fine ? PMIS_FINE : PMIS_COARSE;
     }
-    return !fine;
+    return is_beaten && !fine;
 }
 
 // Round `round`: the unknowns in `list`, whose number the rounds before it left in `counts`; in round 0 all of them.
 template <int N>
 DEVICE void pmis_mark(i64 rows, i32 round, const Pmis &g, const In<i32> &list, const In<i32> &counts) {
     const i64 count = round == 0 ? rows : counts[round];
-    for (i64 at = global_index() / N; at < count; at += block_count() * (BLOCK / N)) {
-        const i64 i = round == 0 ? at : list[at];
-        if (round != 0 || g.state[i] != PMIS_FINE) {
-            pmis_look<N>(g, i, PMIS_BEATEN + round % 2);
-        }
+    for (i64 at = global_index() / N; Tile<N>::any(at < count); at += block_count() * (BLOCK / N)) {
+        const i64 i = at >= count ? -1 : round == 0 ? at : list[at];
+        pmis_look<N>(g, i >= 0 && (round != 0 || g.state[i] != PMIS_FINE) ? i : -1, PMIS_BEATEN + round % 2);
     }
 }
 
@@ -100,14 +113,12 @@ template <int N>
 DEVICE void pmis_decide(i64 rows, i32 round, const Pmis &g, const In<i32> &list, const Out<i32> &next, const Out<i32> &counts) {
     SHARED(i32, start, 1);
     const i64 count = round == 0 ? rows : counts[round];
-    const i64 groups = block_count() * (BLOCK / N);
-    for (i64 first = block_index() * (BLOCK / N); first < count; first += groups) {
+    const i64 tiles = block_count() * (BLOCK / N);
+    for (i64 first = block_index() * (BLOCK / N); first < count; first += tiles) {
         const i64 at = first + thread_index() / N;
         const i64 i = at >= count ? -1 : round == 0 ? at : list[at];
-        bool stays = false;
-        if (i >= 0 && (round != 0 || g.state[i] != PMIS_FINE)) {
-            stays = pmis_settle<N>(g, i, PMIS_BEATEN + round % 2) && Group<N>::rank() == 0;
-        }
+        const bool is_open = i >= 0 && (round != 0 || g.state[i] != PMIS_FINE);
+        const bool stays = pmis_settle<N>(g, is_open ? i : -1, PMIS_BEATEN + round % 2) && Tile<N>::rank() == 0;
         i64 total;
         const i64 before = block_sum_before(stays, total);
         if (thread_index() == 0 && total > 0) {
@@ -134,16 +145,16 @@ KERNEL(pmis_tail, i32 round, i32 few, In<i64> offsets, In<i32> columns, In<u64> 
         const Out<i32> from = (pass - round) % 2 == 0 ? list : next;
         const Out<i32> to = (pass - round) % 2 == 0 ? next : list;
         barrier(); // the states of the round before are written
-        for (i64 at = thread_index() / N; at < count; at += BLOCK / N) {
-            pmis_look<N>(g, from[at], PMIS_BEATEN + pass % 2);
+        for (i64 at = thread_index() / N; Tile<N>::any(at < count); at += BLOCK / N) {
+            pmis_look<N>(g, at < count ? from[at] : -1, PMIS_BEATEN + pass % 2);
         }
         if (thread_index() == 0) {
             found[0] = 0;
         }
         barrier();
-        for (i64 at = thread_index() / N; at < count; at += BLOCK / N) {
-            const i32 i = from[at];
-            if (pmis_settle<N>(g, i, PMIS_BEATEN + pass % 2) && Group<N>::rank() == 0) {
+        for (i64 at = thread_index() / N; Tile<N>::any(at < count); at += BLOCK / N) {
+            const i32 i = at < count ? from[at] : -1;
+            if (pmis_settle<N>(g, i, PMIS_BEATEN + pass % 2) && Tile<N>::rank() == 0) {
                 to[atomic_add(found[0], 1)] = i;
             }
         }
@@ -172,6 +183,8 @@ KERNEL(pmis_end, i64 rows, Out<u8> state) {
            Out<i32> next, Out<i32> counts) { \
         pmis_decide<N>(rows, round, Pmis{offsets, columns, weights, state}, list, next, counts); \
     }
+PMIS(1)
+PMIS(2)
 PMIS(4)
 PMIS(8)
 PMIS(16)

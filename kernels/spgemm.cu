@@ -107,7 +107,7 @@ KERNEL(spgemm_list_bins, i64 rows, In<i32> bounds, i32 most, In<i32> counts, i32
 template <int N, int SLOTS>
 DEVICE void spgemm_symbolic(i64 n, int lanes, const In<i32> &rows, const Factors &f, const Out<i32> &counts, const Out<i32> &long_rows) {
     constexpr int TEAMS = BLOCK / N;
-    SHARED(Bucket, keys, TEAMS *SLOTS / 4);
+    SHARED(Four, keys, TEAMS *SLOTS / 4);
     SHARED(i64, begins, BLOCK);
     SHARED(i32, lengths, BLOCK);
     SHARED(i64, sums, BLOCK / WARP);
@@ -117,9 +117,9 @@ DEVICE void spgemm_symbolic(i64 n, int lanes, const In<i32> &rows, const Factors
     }
     const int lane = team_rank<N>();
     const int own = thread_index() - lane;
-    const int first = thread_index() / N * (SLOTS / 4);
+    const int first = thread_index() / N * SLOTS;
     for (int b = lane; b < SLOTS / 4; b += N) {
-        keys[first + b] = Bucket{{EMPTY, EMPTY, EMPTY, EMPTY}};
+        keys[first / 4 + b] = Four{{EMPTY, EMPTY, EMPTY, EMPTY}};
     }
     const i64 row = rows.len > 0 ? rows[team] : team;
     const i64 start = f.offsets[row];
@@ -156,9 +156,7 @@ DEVICE void spgemm_symbolic(i64 n, int lanes, const In<i32> &rows, const Factors
                 const int length = lengths[own + k];
                 i32 c = column[u];
                 for (int t = sub;;) {
-                    bool is_new;
-                    full = full || slot_of<SLOTS>(keys, first, c, is_new) < 0;
-                    found += is_new ? 1 : 0;
+                    found += put_column<SLOTS>(keys, first, c, full) ? 1 : 0;
                     t += lanes;
                     if (t >= length || full) {
                         break;
@@ -187,8 +185,8 @@ template <int N, int SLOTS, int MODE, class T>
 DEVICE void spgemm_numeric(i64 n, int lanes, const In<i32> &rows, const Factors &f, const In<T> &left, const In<T> &right,
                            const Result<T> &c) {
     constexpr int TEAMS = BLOCK / N;
-    constexpr int BUCKETS = SLOTS / 4;
-    SHARED(Bucket, keys, TEAMS *BUCKETS);
+    constexpr int FOURS = SLOTS / 4;
+    SHARED(Four, keys, TEAMS *FOURS);
     SHARED(T, values, MODE == PATTERN ? 1 : TEAMS * SLOTS);
     SHARED(u16, slots, MODE == AS_FOUND ? 1 : TEAMS * SLOTS);
     SHARED(i64, begins, BLOCK);
@@ -201,10 +199,10 @@ DEVICE void spgemm_numeric(i64 n, int lanes, const In<i32> &rows, const Factors 
     }
     const int lane = team_rank<N>();
     const int own = thread_index() - lane;
-    const int first = thread_index() / N * BUCKETS;
+    const int first = thread_index() / N * FOURS;
     const int first_slot = first * 4;
-    for (int b = lane; b < BUCKETS; b += N) {
-        keys[first + b] = Bucket{{EMPTY, EMPTY, EMPTY, EMPTY}};
+    for (int b = lane; b < FOURS; b += N) {
+        keys[first + b] = Four{{EMPTY, EMPTY, EMPTY, EMPTY}};
     }
     if constexpr (MODE != PATTERN) {
         for (int s = lane; s < SLOTS; s += N) {
@@ -220,8 +218,7 @@ DEVICE void spgemm_numeric(i64 n, int lanes, const In<i32> &rows, const Factors 
         count_of_row = static_cast<int>(c.begins[row + 1] - to);
         team_barrier<N>();
         for (int k = lane; k < count_of_row; k += N) {
-            bool is_new;
-            slots[first_slot + k] = static_cast<u16>(slot_of<SLOTS>(keys, first, c.columns[to + k], is_new));
+            slots[first_slot + k] = static_cast<u16>(slot_of<SLOTS>(keys, first_slot, c.columns[to + k]));
         }
     }
     for (i64 base = 0; base < entries; base += N) {
@@ -260,8 +257,7 @@ DEVICE void spgemm_numeric(i64 n, int lanes, const In<i32> &rows, const Factors 
             int slot[STEPS];
             UNROLL
             for (int u = 0; u < STEPS; ++u) {
-                bool is_new;
-                slot[u] = column[u] == EMPTY ? 0 : first_slot + slot_of<SLOTS>(keys, first, column[u], is_new);
+                slot[u] = column[u] == EMPTY ? 0 : first_slot + slot_of<SLOTS>(keys, first_slot, column[u]);
             }
             UNROLL
             for (int u = 0; u < STEPS; ++u) {
@@ -274,9 +270,8 @@ DEVICE void spgemm_numeric(i64 n, int lanes, const In<i32> &rows, const Factors 
                 const int k = s + u * steps;
                 if (steps == 1 && k < count && lengths[own + k] > N) {
                     for (int t = N + lane; t < lengths[own + k]; t += N) {
-                        bool is_new;
                         const i64 at = begins[own + k] + t;
-                        const int more = first_slot + slot_of<SLOTS>(keys, first, f.right_columns[at], is_new);
+                        const int more = first_slot + slot_of<SLOTS>(keys, first_slot, f.right_columns[at]);
                         if constexpr (MODE != PATTERN) {
                             values[more] = values[more] + times(factors[own + k], right[at]);
                         }
@@ -294,13 +289,13 @@ DEVICE void spgemm_numeric(i64 n, int lanes, const In<i32> &rows, const Factors 
         return;
     }
 
-    // Each lane has some buckets.
-    constexpr int OWN = (BUCKETS + N - 1) / N;
-    Bucket here[OWN];
+    // Each lane has some slots, four by four.
+    constexpr int OWN = (FOURS + N - 1) / N;
+    Four here[OWN];
     int found = 0;
     UNROLL
     for (int b = 0; b < OWN; ++b) {
-        here[b] = lane * OWN + b < BUCKETS ? keys[first + lane * OWN + b] : Bucket{{EMPTY, EMPTY, EMPTY, EMPTY}};
+        here[b] = lane * OWN + b < FOURS ? keys[first + lane * OWN + b] : Four{{EMPTY, EMPTY, EMPTY, EMPTY}};
         UNROLL
         for (int i = 0; i < 4; ++i) {
             found += here[b].of[i] != EMPTY ? 1 : 0;
@@ -354,7 +349,7 @@ DEVICE void spgemm_numeric(i64 n, int lanes, const In<i32> &rows, const Factors 
             mine[m] = at < total ? keys[first + at / 4].of[at % 4] : 0;
         }
         for (int b = 0; b < padded; ++b) {
-            const Bucket other = keys[first + b];
+            const Four other = keys[first + b];
             UNROLL
             for (int m = 0; m < MINE; ++m) {
                 UNROLL
@@ -381,6 +376,7 @@ DEVICE void spgemm_numeric(i64 n, int lanes, const In<i32> &rows, const Factors 
            In<i64> ends, In<i32> right_columns, Out<i32> counts, Out<i32> long_rows) { \
         spgemm_symbolic<N, SLOTS>(n, lanes, rows, Factors{offsets, columns, begins, ends, right_columns}, counts, long_rows); \
     }
+SPGEMM_SYMBOLIC(16, 256)
 SPGEMM_SYMBOLIC(32, 1024)
 SPGEMM_SYMBOLIC(256, 8192)
 
@@ -392,18 +388,21 @@ SPGEMM_SYMBOLIC(256, 8192)
                                           Result<T>{to, to_ends, to_columns, to_values, fill}); \
     }
 #define SPGEMM_MODES(N, SLOTS, T) \
-    SPGEMM_NUMERIC(as_found, AS_FOUND, N, SLOTS, T) \
     SPGEMM_NUMERIC(sorted, SORTED, N, SLOTS, T) \
     SPGEMM_NUMERIC(known, KNOWN, N, SLOTS, T)
 #define SPGEMM_TABLES(T) \
+    SPGEMM_NUMERIC(as_found, AS_FOUND, 32, 384, T) \
+    SPGEMM_NUMERIC(as_found, AS_FOUND, 256, 3072, T) \
+    SPGEMM_MODES(8, 64, T) \
+    SPGEMM_MODES(16, 128, T) \
     SPGEMM_MODES(32, 256, T) \
-    SPGEMM_MODES(32, 384, T) \
     SPGEMM_MODES(256, 3072, T)
 SPGEMM_TABLES(f64)
 SPGEMM_TABLES(f32)
 
 // The type of values that are not there is of no account.
 #define SPGEMM_PATTERN(N, SLOTS) SPGEMM_NUMERIC(pattern, PATTERN, N, SLOTS, f32)
+SPGEMM_PATTERN(8, 64)
+SPGEMM_PATTERN(16, 128)
 SPGEMM_PATTERN(32, 256)
-SPGEMM_PATTERN(32, 384)
 SPGEMM_PATTERN(256, 3072)

@@ -7,18 +7,21 @@
 #pragma once
 #include "scan.h"
 
-// A row of C has a table of SLOTS columns, in buckets that are read at once. Buckets fill from the front, and so does the one behind a full one.
-using Bucket = Pack<i32, 4>;
+// A row of C has a table of SLOTS columns.
 constexpr i32 EMPTY = -1;
+// Slots that are read or cleared at once.
+using Four = Pack<i32, 4>;
 
-// The slot of a column, which is put there where it is new; -1 when there is no room.
-template <int SLOTS, class Keys> DEVICE int slot_of(Keys &keys, int first, i32 column, bool &is_new) {
-    constexpr u32 BUCKETS = SLOTS / 4;
-    const u32 home = static_cast<u32>(static_cast<u64>(static_cast<u32>(column) * 0x9e3779b1u) * BUCKETS >> 32);
-    u32 bucket = home;
-    is_new = false;
+DEVICE u32 hash_of(i32 column, u32 of) { return static_cast<u32>(static_cast<u64>(static_cast<u32>(column) * 0x9e3779b1u) * of >> 32); }
+
+// The slot of a column in the table from slot `first` on, where it is put if it is new; -1 when there is no room. Four slots fill from the front, then the next
+// four: for tables that get rather full. The read before the exchange spares most of these.
+template <int SLOTS, class Keys> DEVICE int slot_of(Keys &keys, int first, i32 column) {
+    constexpr u32 FOURS = SLOTS / 4;
+    const u32 home = hash_of(column, FOURS);
+    u32 four = home;
     for (;;) {
-        const Bucket here = keys[first + bucket];
+        const Four here = keys[first / 4 + four];
         int place = 4;
         i32 key = EMPTY;
         UNROLL
@@ -29,17 +32,40 @@ template <int SLOTS, class Keys> DEVICE int slot_of(Keys &keys, int first, i32 c
         }
         if (place < 4) {
             if (key == EMPTY) {
-                key = atomic_swap_if(keys[first + bucket].of[place], EMPTY, column);
-                is_new = key == EMPTY;
+                key = atomic_swap_if(keys[first / 4 + four].of[place], EMPTY, column);
             }
-            if (is_new || key == column) {
-                return static_cast<int>(bucket * 4) + place;
+            if (key == EMPTY || key == column) {
+                return static_cast<int>(four * 4) + place;
             }
             continue; // another column was quicker
         }
-        bucket = bucket + 1 == BUCKETS ? 0 : bucket + 1;
-        if (bucket == home) {
+        four = four + 1 == FOURS ? 0 : four + 1;
+        if (four == home) {
             return -1;
+        }
+    }
+}
+
+// Puts a column into a table; tells whether it was new, and whether there was no room. Slot after slot: for tables that stay rather empty.
+template <int SLOTS, class Keys> DEVICE bool put_column(Keys &keys, int first, i32 column, bool &full) {
+    const u32 home = hash_of(column, SLOTS);
+    u32 slot = home;
+    for (;;) {
+        const u32 at = first + slot;
+        i32 key = keys[at / 4].of[at % 4];
+        if (key == EMPTY) {
+            key = atomic_swap_if(keys[at / 4].of[at % 4], EMPTY, column);
+            if (key == EMPTY) {
+                return true;
+            }
+        }
+        if (key == column) {
+            return false;
+        }
+        slot = slot + 1 == SLOTS ? 0 : slot + 1;
+        if (slot == home) {
+            full = true;
+            return false;
         }
     }
 }

@@ -57,97 +57,99 @@ template <int N, int E> DEVICE void team_sort(u32 (&key)[E]) {
 
 constexpr u32 NOTHING = 0xffffffff;
 
-// Room of the block for the terms of its rows. T is the type of values, or of nothing.
-template <int N, int E, class T, class Columns, class Values, class Begins, class Factors_, class Numbers> struct Terms {
+// An entry of a row of A: its row of B, and where the terms go.
+struct alignas(16) Step {
+    i64 begin;
+    i32 length;
+    i32 place;
+};
+
+// Room of the block for the terms of its rows. T is the type of values, or u8 for none.
+template <int N, int E, class T, class Columns, class Values, class Steps, class Left> struct Terms {
     Columns &columns;
     Values &values;
-    Begins &begins;
-    Factors_ &factors;
-    Numbers &lengths;
-    Numbers &places;
+    Steps &steps;
+    Left &factors;
 
     // Brings the terms of a row to shared memory, one after the other in the order of the row of A; gives their number. `lanes` of them, a power of two,
     // read a row of B.
     DEVICE int expand(const Factors &f, const In<T> &left, const In<T> &right, i64 row, int lanes) const {
         const int lane = Group<N>::rank();
         const int own = thread_index() - lane;
-        const int first = own * E;
         const i64 start = f.offsets[row];
         const int entries = static_cast<int>(f.offsets[row + 1] - start);
-        const int steps = N / lanes; // at once
+        const int at_once = N / lanes;
         const int sub = lane & (lanes - 1);
-        const int step = lane / lanes;
-        int total = 0;
+        const int first = lane / lanes;
+        int total = own * E;
         for (int base = 0; base < entries; base += N) {
             const int count = entries - base < N ? entries - base : N;
-            i64 begin = 0;
-            int length = 0;
+            Step mine{0, 0, 0};
             if (lane < count) {
                 const i64 j = f.columns[start + base + lane];
-                begin = f.begins[j];
-                length = static_cast<int>(f.ends[j] - begin);
+                mine.begin = f.begins[j];
+                mine.length = static_cast<int>(f.ends[j] - mine.begin);
                 if constexpr (sizeof(T) > 1) {
                     factors[own + lane] = left[start + base + lane];
                 }
             }
             int sum;
-            const int before = group_sum_before<N>(length, sum);
-            begins[own + lane] = begin;
-            lengths[own + lane] = length;
-            places[own + lane] = first + total + before;
+            mine.place = total + group_sum_before<N>(mine.length, sum);
+            steps[own + lane] = mine;
             total += sum;
             Group<N>::barrier();
-            for (int s = 0; s < count; s += STEPS * steps) {
+            for (int s = first; s < count; s += STEPS * at_once) {
+                Step step[STEPS];
                 i32 column[STEPS];
                 T value[STEPS];
                 UNROLL
                 for (int u = 0; u < STEPS; ++u) {
-                    const int k = s + u * steps + step;
-                    const bool is_there = k < count && sub < lengths[own + k];
-                    const i64 at = is_there ? begins[own + k] + sub : 0;
-                    column[u] = is_there ? f.right_columns[at] : 0;
-                    if constexpr (sizeof(T) > 1) {
-                        value[u] = is_there ? right[at] : T(0);
+                    const int k = s + u * at_once;
+                    step[u] = k < count ? steps[own + k] : Step{0, 0, 0};
+                    if (sub < step[u].length) {
+                        column[u] = f.right_columns[step[u].begin + sub];
+                        if constexpr (sizeof(T) > 1) {
+                            value[u] = right[step[u].begin + sub];
+                        }
                     }
                 }
                 UNROLL
                 for (int u = 0; u < STEPS; ++u) {
-                    const int k = s + u * steps + step;
-                    if (k < count) {
-                        for (int t = sub; t < lengths[own + k]; t += lanes) {
-                            const i64 at = begins[own + k] + t;
-                            const int to = places[own + k] + t;
-                            columns[to / 4].of[to % 4] = t == sub ? column[u] : f.right_columns[at];
-                            if constexpr (sizeof(T) > 1) {
-                                values[to] = times(factors[own + k], t == sub ? value[u] : right[at]);
-                            }
+                    if (sub < step[u].length) {
+                        const u32 to = step[u].place + sub;
+                        columns[to / 4].of[to % 4] = column[u];
+                        if constexpr (sizeof(T) > 1) {
+                            values[to] = times(factors[own + s + u * at_once], value[u]);
+                        }
+                    }
+                    for (int t = sub + lanes; t < step[u].length; t += lanes) {
+                        const u32 to = step[u].place + t;
+                        columns[to / 4].of[to % 4] = f.right_columns[step[u].begin + t];
+                        if constexpr (sizeof(T) > 1) {
+                            values[to] = times(factors[own + s + u * at_once], right[step[u].begin + t]);
                         }
                     }
                 }
             }
             Group<N>::barrier();
         }
-        return total;
+        return total - own * E;
     }
 };
-
-using Four = Pack<u32, 4>;
 
 // Counts the columns of n rows of C: those of `rows`, or the first n where that is empty. They have at most N * E terms.
 template <int N, int E>
 DEVICE void spgemm_sort_symbolic(i64 n, int lanes, const In<i32> &rows, const Factors &f, const Out<i32> &counts) {
     SHARED(Four, columns, BLOCK *E / 4);
     SHARED(u8, nothing, 1);
-    SHARED(i64, begins, BLOCK);
-    SHARED(i32, lengths, BLOCK);
-    SHARED(i32, places, BLOCK);
+    SHARED(Step, steps, BLOCK);
     const i64 team = global_index() / N;
     if (team >= n) {
         return;
     }
     const i64 row = rows.len > 0 ? rows[team] : team;
-    const Terms<N, E, u8, decltype(columns), decltype(nothing), decltype(begins), decltype(nothing), decltype(lengths)> terms{
-        columns, nothing, begins, nothing, lengths, places};
+    const Terms<N, E, u8, decltype(columns), decltype(nothing), decltype(steps), decltype(nothing)> terms{columns, nothing, steps,
+                                                                                                          nothing};
     const int total = terms.expand(f, In<u8>{}, In<u8>{}, row, lanes);
     const int lane = Group<N>::rank();
     u32 key[E];
@@ -156,7 +158,7 @@ DEVICE void spgemm_sort_symbolic(i64 n, int lanes, const In<i32> &rows, const Fa
         const Four four = columns[thread_index() * (E / 4) + e / 4];
         UNROLL
         for (int i = 0; i < 4; ++i) {
-            key[e + i] = lane * E + e + i < total ? four.of[i] : NOTHING;
+            key[e + i] = lane * E + e + i < total ? static_cast<u32>(four.of[i]) : NOTHING;
         }
     }
     team_sort<N, E>(key);
@@ -180,17 +182,14 @@ DEVICE void spgemm_sort_numeric(i64 n, int lanes, const In<i32> &rows, const Fac
     static_assert(1 << BITS == N * E, "as many places as terms");
     SHARED(Four, columns, BLOCK *E / 4);
     SHARED(T, values, BLOCK *E);
-    SHARED(i64, begins, BLOCK);
+    SHARED(Step, steps, BLOCK);
     SHARED(T, factors, BLOCK);
-    SHARED(i32, lengths, BLOCK);
-    SHARED(i32, places, BLOCK);
     const i64 team = global_index() / N;
     if (team >= n) {
         return;
     }
     const i64 row = rows.len > 0 ? rows[team] : team;
-    const Terms<N, E, T, decltype(columns), decltype(values), decltype(begins), decltype(factors), decltype(lengths)> terms{
-        columns, values, begins, factors, lengths, places};
+    const Terms<N, E, T, decltype(columns), decltype(values), decltype(steps), decltype(factors)> terms{columns, values, steps, factors};
     const int terms_of_row = terms.expand(f, left, right, row, lanes);
     const int lane = Group<N>::rank();
     const int first = (thread_index() - lane) * E;
@@ -201,7 +200,7 @@ DEVICE void spgemm_sort_numeric(i64 n, int lanes, const In<i32> &rows, const Fac
         UNROLL
         for (int i = 0; i < 4; ++i) {
             const int place = lane * E + e + i;
-            key[e + i] = place < terms_of_row ? four.of[i] << BITS | static_cast<u32>(place) : NOTHING;
+            key[e + i] = place < terms_of_row ? static_cast<u32>(four.of[i]) << BITS | static_cast<u32>(place) : NOTHING;
         }
     }
     team_sort<N, E>(key);
@@ -251,7 +250,7 @@ DEVICE void spgemm_sort_numeric(i64 n, int lanes, const In<i32> &rows, const Fac
     UNROLL
     for (int e = 0; e < E; ++e) {
         if (key[e] != NOTHING) {
-            columns[at / 4].of[at % 4] = key[e] >> BITS;
+            columns[at / 4].of[at % 4] = static_cast<i32>(key[e] >> BITS);
             values[at] = sum[e];
             ++at;
         }
@@ -259,7 +258,7 @@ DEVICE void spgemm_sort_numeric(i64 n, int lanes, const In<i32> &rows, const Fac
     Group<N>::barrier();
     const i64 to = c.begins[row];
     for (int k = lane; k < total; k += N) {
-        const i32 column = static_cast<i32>(columns[(first + k) / 4].of[(first + k) % 4]);
+        const i32 column = columns[(first + k) / 4].of[(first + k) % 4];
         if constexpr (MODE != KNOWN) {
             c.columns[to + k] = column;
         }
@@ -273,14 +272,13 @@ DEVICE void spgemm_sort_numeric(i64 n, int lanes, const In<i32> &rows, const Fac
 }
 
 #define SPGEMM_SORT_SYMBOLIC(N, E, TERMS) \
-    KERNEL(spgemm_symbolic_sort_##TERMS, i64 n, i32 lanes, In<i32> rows, In<i64> offsets, In<i32> columns, In<i64> begins, \
+    KERNEL_OF(6, spgemm_symbolic_sort_##TERMS, i64 n, i32 lanes, In<i32> rows, In<i64> offsets, In<i32> columns, In<i64> begins, \
            In<i64> ends, In<i32> right_columns, Out<i32> counts, Out<i32>) { \
         spgemm_sort_symbolic<N, E>(n, lanes, rows, Factors{offsets, columns, begins, ends, right_columns}, counts); \
     }
 SPGEMM_SORT_SYMBOLIC(4, 8, 32)
 SPGEMM_SORT_SYMBOLIC(8, 8, 64)
 SPGEMM_SORT_SYMBOLIC(16, 8, 128)
-SPGEMM_SORT_SYMBOLIC(32, 8, 256)
 SPGEMM_SORT_SYMBOLIC(32, 16, 512)
 
 #define SPGEMM_SORT(NAME, MODE, N, E, BITS, TERMS, T) \
@@ -298,6 +296,6 @@ SPGEMM_SORT_SYMBOLIC(32, 16, 512)
     SPGEMM_SORT_MODES(4, 8, 5, 32, T) \
     SPGEMM_SORT_MODES(8, 8, 6, 64, T) \
     SPGEMM_SORT_MODES(16, 8, 7, 128, T) \
-    SPGEMM_SORT_MODES(32, 8, 8, 256, T)
+    SPGEMM_SORT(as_found, AS_FOUND, 32, 8, 8, 256, T)
 SPGEMM_SORTS(f64)
 SPGEMM_SORTS(f32)

@@ -1,15 +1,13 @@
 // Strength of connection: a byte for each entry of a matrix, 1 where the coupling is strong, and the number of these in each row; then the graph
-// of them. A group of lanes for each row.
-#include "groups.h"
+// of them. A tile of lanes for each row.
+#include "tile.h"
 
 template <class T, int N>
 DEVICE void strength_classical(i64 rows, f64 threshold, f64 max_row_sum, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
                                const Out<u8> &strong, const Out<i32> &counts) {
     const i64 i = global_index() / N;
-    if (i >= rows) {
-        return;
-    }
-    const i64 begin = offsets[i], end = offsets[i + 1], first = begin + Group<N>::rank();
+    const bool is_row = i < rows;
+    const i64 begin = is_row ? offsets[i] : 0, end = is_row ? offsets[i + 1] : 0, first = begin + Tile<N>::rank();
     T diagonal = 0, highest = 0, lowest = 0;
     const auto look = [&](i32 column, T value) {
         if (column == i) {
@@ -26,18 +24,18 @@ DEVICE void strength_classical(i64 rows, f64 threshold, f64 max_row_sum, const I
     for (i64 k = first + N; k < end; k += N) {
         look(columns[k], values[k]);
     }
-    diagonal = group_sum<N>(diagonal);
-    const T largest = diagonal < 0 ? group_max<N>(highest) : group_max<N>(-lowest);
+    diagonal = tile_sum<N>(diagonal);
+    const T largest = diagonal < 0 ? tile_max<N>(highest) : tile_max<N>(-lowest);
     const T sign = diagonal < 0 ? 1 : -1;
     bool any = largest > 0;
     const T limit = As<T>::of(max_row_sum);
     if (limit < 1) {
         T sum = 0;
-        for (i64 start = begin; start < end; start += N) {
-            const i64 k = start + Group<N>::rank();
+        for (i64 start = begin; Tile<N>::any(start < end); start += N) {
+            const i64 k = start + Tile<N>::rank();
             const T value = k < end ? values[k] : 0;
-            for (int lane = 0; lane < N && start + lane < end; ++lane) {
-                sum += Group<N>::shuffle(value, lane);
+            for (int lane = 0; lane < N; ++lane) {
+                sum += Tile<N>::shuffle(value, lane);
             }
         }
         const T size = sum < 0 ? -sum : sum, bound = times(limit, diagonal < 0 ? -diagonal : diagonal);
@@ -57,8 +55,8 @@ DEVICE void strength_classical(i64 rows, f64 threshold, f64 max_row_sum, const I
     for (i64 k = first + N; k < end; k += N) {
         decide(k, columns[k], values[k]);
     }
-    count = group_sum<N>(count);
-    if (Group<N>::rank() == 0) {
+    count = tile_sum<N>(count);
+    if (is_row && Tile<N>::rank() == 0) {
         counts[i] = count;
     }
 }
@@ -77,10 +75,8 @@ template <class T, int N>
 DEVICE void strength_absolute(i64 rows, int size, f64 threshold, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
                               const Out<u8> &strong, const Out<i32> &counts) {
     const i64 i = global_index() / N;
-    if (i >= rows) {
-        return;
-    }
-    const i64 end = offsets[i + 1], first = offsets[i] + Group<N>::rank();
+    const bool is_row = i < rows;
+    const i64 end = is_row ? offsets[i + 1] : 0, first = (is_row ? offsets[i] : 0) + Tile<N>::rank();
     const f64 own = first < end ? norm2(values, first, size) : 0;
     const i32 own_column = first < end ? columns[first] : static_cast<i32>(i);
     f64 largest = own_column == i ? 0 : own;
@@ -88,7 +84,7 @@ DEVICE void strength_absolute(i64 rows, int size, f64 threshold, const In<i64> &
         const f64 norm = columns[k] == i ? 0 : norm2(values, k, size);
         largest = norm > largest ? norm : largest;
     }
-    const f64 bound = times(times(threshold, threshold), group_max<N>(largest));
+    const f64 bound = times(times(threshold, threshold), tile_max<N>(largest));
     int count = 0;
     for (i64 k = first; k < end; k += N) {
         const i32 column = k == first ? own_column : columns[k];
@@ -97,8 +93,8 @@ DEVICE void strength_absolute(i64 rows, int size, f64 threshold, const In<i64> &
         strong[k] = is_strong;
         count += is_strong;
     }
-    count = group_sum<N>(count);
-    if (Group<N>::rank() == 0) {
+    count = tile_sum<N>(count);
+    if (is_row && Tile<N>::rank() == 0) {
         counts[i] = count;
     }
 }
@@ -107,17 +103,15 @@ DEVICE void strength_absolute(i64 rows, int size, f64 threshold, const In<i64> &
 template <class T, int N>
 DEVICE void strength_diagonal(i64 rows, int size, const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const Out<f64> &norms) {
     const i64 i = global_index() / N;
-    if (i >= rows) {
-        return;
-    }
+    const bool is_row = i < rows;
     f64 norm = 0;
-    for (i64 k = offsets[i] + Group<N>::rank(); k < offsets[i + 1]; k += N) {
+    for (i64 k = is_row ? offsets[i] + Tile<N>::rank() : 0; is_row && k < offsets[i + 1]; k += N) {
         if (columns[k] == i) {
             norm = square_root(norm2(values, k, size));
         }
     }
-    norm = group_sum<N>(norm);
-    if (Group<N>::rank() == 0) {
+    norm = tile_sum<N>(norm);
+    if (is_row && Tile<N>::rank() == 0) {
         norms[i] = norm;
     }
 }
@@ -126,20 +120,18 @@ template <class T, int N>
 DEVICE void strength_symmetric(i64 rows, int size, f64 threshold, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
                                const In<f64> &diagonal, const Out<u8> &strong, const Out<i32> &counts) {
     const i64 i = global_index() / N;
-    if (i >= rows) {
-        return;
-    }
-    const f64 own = times(times(threshold, threshold), diagonal[i]);
+    const bool is_row = i < rows;
+    const f64 own = is_row ? times(times(threshold, threshold), diagonal[i]) : 0;
     int count = 0;
-    for (i64 k = offsets[i] + Group<N>::rank(); k < offsets[i + 1]; k += N) {
+    for (i64 k = is_row ? offsets[i] + Tile<N>::rank() : 0; is_row && k < offsets[i + 1]; k += N) {
         const i32 column = columns[k];
         const f64 norm = norm2(values, k, size);
         const bool is_strong = column != i && norm > 0 && norm >= times(own, diagonal[column]);
         strong[k] = is_strong;
         count += is_strong;
     }
-    count = group_sum<N>(count);
-    if (Group<N>::rank() == 0) {
+    count = tile_sum<N>(count);
+    if (is_row && Tile<N>::rank() == 0) {
         counts[i] = count;
     }
 }
@@ -149,18 +141,16 @@ template <class T, int N>
 DEVICE void strength_strongest(i64 count, i64 step, int size, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
                                const In<f64> &diagonal, const Out<f64> &strongest) {
     const i64 at = global_index() / N, i = at * step;
-    if (at >= count) {
-        return;
-    }
+    const bool is_row = at < count;
     f64 squared = 0;
-    for (i64 k = offsets[i] + Group<N>::rank(); k < offsets[i + 1]; k += N) {
+    for (i64 k = is_row ? offsets[i] + Tile<N>::rank() : 0; is_row && k < offsets[i + 1]; k += N) {
         const i32 column = columns[k];
         const f64 ratio = norm2(values, k, size) / times(diagonal[i], diagonal[column]);
         const bool finite = ratio - ratio == 0;
         squared = column != i && finite && ratio > squared ? ratio : squared;
     }
-    squared = group_max<N>(squared);
-    if (Group<N>::rank() == 0) {
+    squared = tile_max<N>(squared);
+    if (is_row && Tile<N>::rank() == 0) {
         strongest[at] = square_root(squared);
     }
 }
@@ -170,18 +160,16 @@ template <int N>
 DEVICE void strength_columns(i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<u8> &strong, const In<i64> &starts,
                              const Out<i32> &to) {
     const i64 i = global_index() / N;
-    if (i >= rows) {
-        return;
-    }
-    const i64 begin = offsets[i], end = offsets[i + 1];
-    i64 at = starts[i];
-    for (i64 start = begin; start < end; start += N) {
-        const i64 k = start + Group<N>::rank();
+    const bool is_row = i < rows;
+    const i64 begin = is_row ? offsets[i] : 0, end = is_row ? offsets[i + 1] : 0;
+    i64 at = is_row ? starts[i] : 0;
+    for (i64 start = begin; Tile<N>::any(start < end); start += N) {
+        const i64 k = start + Tile<N>::rank();
         const bool is_strong = k < end && strong.once(k) != 0;
         const i32 column = k < end ? columns.once(k) : 0;
-        const u64 all = Group<N>::ballot(is_strong);
+        const u64 all = Tile<N>::ballot(is_strong);
         if (is_strong) {
-            to[at + rank_among<N>(all)] = column;
+            to[at + Tile<N>::rank_among(all)] = column;
         }
         at += count_bits(all);
     }
@@ -207,13 +195,17 @@ DEVICE void strength_columns(i64 rows, const In<i64> &offsets, const In<i32> &co
            Out<f64> strongest) { \
         strength_strongest<T, N>(count, step, size, offsets, columns, values, diagonal, strongest); \
     }
-#define STRENGTH_OF(N) \
-    STRENGTH(f64, N) \
-    STRENGTH(f32, N) \
+#define STRENGTH_COLUMNS(N) \
     KERNEL_OF(8, strength_columns_##N, i64 rows, In<i64> offsets, In<i32> columns, In<u8> strong, In<i64> starts, Out<i32> to) { \
         strength_columns<N>(rows, offsets, columns, strong, starts, to); \
     }
+#define STRENGTH_OF(N) \
+    STRENGTH(f64, N) \
+    STRENGTH(f32, N) \
+    STRENGTH_COLUMNS(N)
+STRENGTH(f64, 2)
+STRENGTH(f32, 2)
 STRENGTH_OF(4)
 STRENGTH_OF(8)
 STRENGTH_OF(16)
-STRENGTH_OF(32)
+STRENGTH_COLUMNS(32)

@@ -3,13 +3,10 @@
 #include "members.h"
 
 // What becomes of a row.
-constexpr int ROW_SHORT = 0;   // at most TRUNCATE_MOST entries: written where there is room for that many, and counted
+constexpr int ROW_SHORT = 0;   // written where there is room for the most entries that it may have, and counted
 constexpr int ROW_COUNT = 1;   // counted
 constexpr int ROW_WRITE = 2;   // written where the counts say
 constexpr int ROW_PATTERN = 3; // weights of given columns
-
-// Entries that are picked one after the other.
-constexpr int TRUNCATE_MOST = 16;
 
 // Where the rows of an interpolation go.
 template <class T> struct Target {
@@ -24,14 +21,12 @@ template <class T> struct Target {
     Out<i32> counts;
 
     DEVICE i64 start(i64 row) const { return mode == ROW_SHORT ? row * most : offsets[row]; }
-    DEVICE void count(i64 row, int n) const {
-        if (mode == ROW_SHORT || mode == ROW_COUNT) {
-            counts[row] = n;
-        }
-    }
-    // The row of a coarse unknown, or one that has nothing.
+    DEVICE bool counting() const { return mode == ROW_SHORT || mode == ROW_COUNT; }
+    // The row of a coarse unknown.
     DEVICE void identity(i64 row, i32 number) const {
-        count(row, 1);
+        if (counting()) {
+            counts[row] = 1;
+        }
         if (mode != ROW_COUNT) {
             const i64 at = start(row);
             columns[at] = number;
@@ -45,136 +40,109 @@ template <class T> DEVICE T size_of(T v) { return v < 0 ? -v : v; }
 // What weights are multiplied with so that their sum becomes `total`.
 template <class T> DEVICE T row_scale(T sum, T total) { return sum != 0 && total != 0 ? total / sum : 1; }
 
-// The largest weights of n compacted members, at most so many as the target wants: brought to the front, ascending by column. Returns how many.
-template <class T, int N, class K, class W> DEVICE int pick_largest(const Members<T, N, K, W> &m, int n, const Target<T> &p) {
-    T bound = 0;
-    int kept = 0;
-    for (; kept < n && kept < p.most; ++kept) {
-        T size = -1;
-        i32 column = 0;
-        int at = -1;
-        for (int e = kept + Group<N>::rank(); e < n; e += N) {
-            const T other = size_of(m.weight(e));
-            const i32 c = m.key(e);
-            if (other > size || (other == size && c < column)) {
-                size = other;
-                column = c;
-                at = e;
-            }
-        }
-        UNROLL
-        for (int step = N / 2; step > 0; step /= 2) {
-            const int from = Group<N>::rank() ^ step;
-            const T other = Group<N>::shuffle(size, from);
-            const i32 c = Group<N>::shuffle(column, from);
-            const int e = Group<N>::shuffle(at, from);
-            if (other > size || (other == size && c < column)) {
-                size = other;
-                column = c;
-                at = e;
-            }
-        }
-        bound = kept == 0 ? times(p.factor, size) : bound;
-        if (at < 0 || !(size >= bound)) {
-            break;
-        }
-        if (Group<N>::rank() == 0) {
-            const T w = m.weight(at);
-            m.weight(at) = m.weight(kept);
-            m.key(at) = m.key(kept);
-            // Those that were picked before stand in the order of columns.
-            int to = kept;
-            for (; to > 0 && m.key(to - 1) > column; --to) {
-                m.key(to) = m.key(to - 1);
-                m.weight(to) = m.weight(to - 1);
-            }
-            m.key(to) = column;
-            m.weight(to) = w;
-        }
-        m.meet();
-    }
-    return kept;
-}
-
-// A row of few entries.
-template <class T, int N, class K, class W> DEVICE void write_short(const Members<T, N, K, W> &m, int n, i64 row, T total, const Target<T> &p) {
-    const int kept = pick_largest(m, n, p);
-    T scale = 1;
-    if (kept < n) {
-        T sum = 0;
-        for (int e = 0; e < kept; ++e) {
-            sum += m.weight(e);
-        }
-        scale = row_scale(sum, total);
-    }
-    const i64 start = p.start(row);
-    for (int e = Group<N>::rank(); e < kept; e += N) {
-        p.columns[start + e] = m.key(e);
-        p.values[start + e] = m.weight(e) * scale;
-    }
-    if (Group<N>::rank() == 0) {
-        p.count(row, kept);
-    }
-}
-
-// The sum of the values of a row, one after the other. Lanes have written them.
+// The sum of the values of a row, one after the other. Lanes have written them. Tiles without a row have n = 0.
 template <class T, int N> DEVICE T sum_in_order(const Out<T> &values, i64 start, int n) {
     T sum = 0;
-    for (int first = 0; first < n; first += N) {
-        const int e = first + Group<N>::rank();
+    for (int first = 0; Tile<N>::any(first < n); first += N) {
+        const int e = first + Tile<N>::rank();
         const T v = e < n ? values[start + e] : 0;
-        for (int lane = 0; lane < N && first + lane < n; ++lane) {
-            sum += Group<N>::shuffle(v, lane);
+        for (int lane = 0; lane < N && Tile<N>::any(first + lane < n); ++lane) {
+            sum += Tile<N>::shuffle(v, lane);
         }
     }
     return sum;
 }
 
-// A row of any length, counted or written: each member's place is found by comparing it with all others.
-template <class T, int N, class K, class W> DEVICE void write_long(const Members<T, N, K, W> &m, int n, i64 row, T total, const Target<T> &p) {
+// Multiplies the n values of a row that was written by lanes so that their sum becomes `total`, if `scaled`.
+template <class T, int N> DEVICE void rescale_row(bool scaled, const Out<T> &values, i64 start, int n, T total) {
+    if (!Tile<N>::any(scaled)) {
+        return;
+    }
+    Tile<N>::barrier();
+    const T scale = row_scale(sum_in_order<T, N>(values, start, scaled ? n : 0), total);
+    Tile<N>::barrier();
+    for (int e = Tile<N>::rank(); scaled && e < n; e += N) {
+        values[start + e] = values[start + e] * scale;
+    }
+}
+
+// Entry e of n that are compared with each other: how many have a larger weight, or the same and a smaller column.
+template <class T, int N, class K, class W> DEVICE int larger_ones(const Members<T, N, K, W> &m, int n, T size, i32 column) {
+    int larger = 0;
+    for (int o = 0; o < n; ++o) {
+        const T other = size_of(m.weight(o));
+        larger += other > size || (other == size && m.key(o) < column);
+    }
+    return larger;
+}
+
+// A row of n compacted members, counted or written; tiles without one have row < 0 and n = 0.
+template <class T, int N, class K, class W> DEVICE void write_row(const Members<T, N, K, W> &m, int n, i64 row, T total, const Target<T> &p) {
     T largest = 0;
-    for (int e = Group<N>::rank(); e < n; e += N) {
+    for (int e = Tile<N>::rank(); e < n; e += N) {
         const T size = size_of(m.weight(e));
         largest = size > largest ? size : largest;
     }
-    const T bound = times(p.factor, group_max<N>(largest));
-    int kept = 0;
-    for (int e = Group<N>::rank(); e < n; e += N) {
-        kept += size_of(m.weight(e)) >= bound;
-    }
-    kept = group_sum<N>(kept);
-    const bool limited = p.most > 0 && kept > p.most;
-    kept = limited ? p.most : kept;
-    if (p.mode == ROW_COUNT) {
-        if (Group<N>::rank() == 0) {
+    const T bound = times(p.factor, tile_max<N>(largest));
+    const i64 start = row >= 0 && p.mode != ROW_COUNT ? p.start(row) : 0;
+    if (!Tile<N>::any(n > N)) {
+        // Each lane has a member.
+        const int e = Tile<N>::rank();
+        const bool is_one = e < n;
+        T w = is_one ? m.weight(e) : 0;
+        const i32 column = is_one ? m.key(e) : 0;
+        const T size = size_of(w);
+        bool stays = is_one && size >= bound;
+        stays = stays && (p.most == 0 || n <= p.most || larger_ones(m, n, size, column) < p.most);
+        const u64 all = Tile<N>::ballot(stays);
+        const int kept = count_bits(all);
+        if (row >= 0 && e == 0 && p.counting()) {
             p.counts[row] = kept;
+        }
+        if (p.mode == ROW_COUNT) {
+            return;
+        }
+        int before = 0;
+        for (u64 rest = all; Tile<N>::any(rest != 0); rest &= rest - 1) {
+            const i32 other = Tile<N>::shuffle(column, rest != 0 ? lowest_bit(rest) : 0);
+            before += rest != 0 && other < column;
+        }
+        const bool scaled = kept < n;
+        if (Tile<N>::any(scaled)) {
+            T sum = 0;
+            for (int k = 0; Tile<N>::any(scaled && k < kept); ++k) {
+                const u64 lane = Tile<N>::ballot(stays && before == k);
+                const T next = Tile<N>::shuffle(w, lane != 0 ? lowest_bit(lane) : 0);
+                sum += lane != 0 ? next : 0;
+            }
+            w = scaled ? w * row_scale(sum, total) : w;
+        }
+        if (stays) {
+            p.columns[start + before] = column;
+            p.values[start + before] = w;
         }
         return;
     }
-    const auto stays = [&](int e) {
-        const T size = size_of(m.weight(e));
-        if (!(size >= bound) || !limited) {
-            return size >= bound;
-        }
-        int better = 0;
-        for (int o = 0; o < n; ++o) {
-            const T other = size_of(m.weight(o));
-            better += other > size || (other == size && m.key(o) < m.key(e));
-        }
-        return better < p.most;
-    };
-    const i64 start = p.start(row);
     // What goes loses its weight: it is not among the largest, so those that are compared later find as many larger ones as before.
-    for (int first = 0; first < n; first += N) {
-        const int e = first + Group<N>::rank();
-        const bool goes = e < n && !stays(e);
-        m.meet(); // all keys of these lanes are compared
-        if (goes) {
+    int kept = 0;
+    for (int first = 0; Tile<N>::any(first < n); first += N) {
+        const int e = first + Tile<N>::rank();
+        bool stays = e < n && size_of(m.weight(e)) >= bound;
+        stays = stays && (p.most == 0 || n <= p.most || larger_ones(m, n, size_of(m.weight(e)), m.key(e)) < p.most);
+        kept += count_bits(Tile<N>::ballot(stays));
+        Tile<N>::barrier();
+        if (e < n && !stays) {
             m.weight(e) = 0;
         }
-        m.meet();
+        Tile<N>::barrier();
     }
-    for (int e = Group<N>::rank(); e < n; e += N) {
+    if (row >= 0 && Tile<N>::rank() == 0 && p.counting()) {
+        p.counts[row] = kept;
+    }
+    if (p.mode == ROW_COUNT) {
+        return;
+    }
+    for (int e = Tile<N>::rank(); e < n; e += N) {
         if (m.weight(e) != 0) {
             int before = 0;
             for (int o = 0; o < n; ++o) {
@@ -184,36 +152,27 @@ template <class T, int N, class K, class W> DEVICE void write_long(const Members
             p.values[start + before] = m.weight(e);
         }
     }
-    if (kept < n) {
-        m.meet();
-        const T scale = row_scale(sum_in_order<T, N>(p.values, start, kept), total);
-        m.meet();
-        for (int e = Group<N>::rank(); e < kept; e += N) {
-            p.values[start + e] = p.values[start + e] * scale;
-        }
-    }
+    rescale_row<T, N>(kept < n, p.values, start, kept, total);
 }
 
-// The weights of the columns that the row has; others go, and the sum stays. Nothing is compacted yet.
-template <class T, int N, class K, class W> DEVICE void write_pattern(const Members<T, N, K, W> &m, i64 row, T factor, T total, const Target<T> &p) {
-    const i64 start = p.start(row);
-    const int n = static_cast<int>(p.offsets[row + 1] - start);
+// The weights, times `scale`, of the columns that the row has; others go, and the sum stays. Nothing is compacted yet.
+template <class T, int N, class K, class W>
+DEVICE void write_pattern(const Members<T, N, K, W> &m, i64 row, T scale, T total, const Target<T> &p) {
+    const i64 start = row >= 0 ? p.start(row) : 0;
+    const int n = row >= 0 ? static_cast<int>(p.offsets[row + 1] - start) : 0;
     int left = 0;
-    for (int slot = Group<N>::rank(); slot < m.slots; slot += N) {
-        left += m.seen(slot) >= 0 && m.weight(slot) * factor != 0;
+    for (int slot = Tile<N>::rank(); row >= 0 && slot < m.slots; slot += N) {
+        left += m.seen(slot) >= 0 && m.weight(slot) * scale != 0;
     }
-    for (int e = Group<N>::rank(); e < n; e += N) {
+    for (int e = Tile<N>::rank(); e < n; e += N) {
         const int slot = m.find(p.columns[start + e]);
-        const T w = slot < 0 ? 0 : m.weight(slot) * factor;
+        const T w = slot < 0 ? 0 : m.weight(slot) * scale;
         left -= w != 0;
         p.values[start + e] = w;
     }
-    if (group_sum<N>(left) > 0) {
-        m.meet();
-        const T scale = row_scale(sum_in_order<T, N>(p.values, start, n), total);
-        m.meet();
-        for (int e = Group<N>::rank(); e < n; e += N) {
-            p.values[start + e] = p.values[start + e] * scale;
-        }
+    UNROLL
+    for (int step = N / 2; step > 0; step /= 2) {
+        left += Tile<N>::shuffle(left, Tile<N>::rank() ^ step);
     }
+    rescale_row<T, N>(left > 0, p.values, start, n, total);
 }

@@ -42,6 +42,24 @@ const COMPONENTS: &[Options] = &[
         ("amg.strength.type", "absolute"),
         ("amg.smoother.type", "gauss_seidel"),
     ],
+    &[
+        ("amg.coarsening.type", "pmis"),
+        ("amg.coarsening.aggressive_levels", "1"),
+        ("amg.interpolation.type", "mm_ext_i"),
+        ("amg.smoother.type", "l1_jacobi"),
+    ],
+    &[
+        ("amg.coarsening.type", "pmis"),
+        ("amg.interpolation.type", "direct"),
+        ("amg.strength.max_row_sum", "0.9"),
+        ("amg.smoother.type", "l1_jacobi"),
+    ],
+    &[
+        ("amg.coarsening.type", "pmis"),
+        ("amg.interpolation.type", "classical_modified"),
+        ("precision.setup", "f32"),
+        ("amg.smoother.type", "l1_jacobi"),
+    ],
 ];
 
 fn config(options: &[(&str, &str)]) -> Config {

@@ -177,11 +177,11 @@ fn hand_out(matrix: Matrix, out: Out<*mut terrace_matrix>) -> Result<()> {
 }
 
 /// The context's GPU, when both vectors are in its memory; empty ones are anywhere.
-fn both_there<'a>(
-    context: &'a Context,
+fn both_there(
+    context: &Context,
     (x, cols): (*const c_void, usize),
     (y, rows): (*mut c_void, usize),
-) -> Result<Option<&'a Gpu>> {
+) -> Result<Option<&Gpu>> {
     let x = device_arrays::home(context, x, "x")?.or(context.gpu().filter(|_| cols == 0));
     let y = device_arrays::home(context, y, "y")?.or(context.gpu().filter(|_| rows == 0));
     match (x, y) {

@@ -6,15 +6,15 @@
 //!
 //! w_ij = -1/ã_ii (a_ij + Σ_{k∈F_i} a_ik ā_kj / b_ik),    b_ik = Σ_{l∈C_i} ā_kl,    ã_ii = a_ii + Σ_{weak n} a_in,
 //!
-//! where a neighbour k∈F_i with b_ik = 0, which has nothing to be spread over, counts as weak.
+//! where a neighbour k∈F_i with b_ik = 0, which has nothing to be spread over, counts as weak. This is extended+i interpolation with C_i in place
+//! of Ĉ_i and without i, so that rows are computed there.
 
-use super::extended_i::positive_diagonals;
+use super::extended_i::{Formula, by_formula};
 use super::truncate::Truncation;
-use super::{rows, splitting};
 use crate::amg::strength::Graph;
 use crate::error::Result;
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Csr, CsrView, Structure};
+use crate::sparse::{Csr, CsrView, Structure};
 
 /// Interpolation from the coarse unknowns to all.
 pub fn interpolate<T: Scalar>(
@@ -24,54 +24,7 @@ pub fn interpolate<T: Scalar>(
     truncation: Truncation,
     pattern: Option<&Structure>,
 ) -> Result<Csr<T>> {
-    assert_eq!(a.block, Block::SCALAR);
-    let positive = positive_diagonals(a)?;
-    let (positive, rows) = (&positive, a.rows);
-    splitting::interpolate(coarse, truncation, pattern, || {
-        // Position in the row's weights plus one, 0 outside of C_i.
-        let mut place = rows::scratch(rows)?;
-        Ok(move |i: usize, weights: &mut Vec<(i32, T)>| {
-            for j in s.row(i).iter().filter(|j| coarse[**j as usize]) {
-                weights.push((*j, T::ZERO));
-                place[*j as usize] = weights.len() as u32;
-            }
-            if !weights.is_empty() {
-                row(a, s, positive, &place, i, weights);
-            }
-            for (j, _) in weights {
-                place[*j as usize] = 0;
-            }
-        })
-    })
-}
-
-fn row<T: Scalar>(a: &CsrView<'_, T>, s: &Graph, positive: &[bool], place: &[u32], i: usize, weights: &mut [(i32, T)]) {
-    let mut diagonal = T::ZERO;
-    // The strong columns stand in the order of the matrix's row, so one pass over both tells which entries are strong.
-    let mut strong = s.row(i).iter().peekable();
-    for position in a.row_range(i) {
-        let (k, a_ik) = (a.col(position), a.values[position]);
-        let is_strong = strong.next_if(|next| **next as usize == k).is_some();
-        if place[k] != 0 {
-            weights[place[k] as usize - 1].1 += a_ik;
-            continue;
-        }
-        // The diagonal drops out of ā: its sign does not differ from its own.
-        let shares = || a.row(k).filter(|(l, v)| place[*l] != 0 && (v[0] < T::ZERO) == positive[k]);
-        let sum: T = if is_strong { shares().map(|(_, v)| v[0]).sum() } else { T::ZERO };
-        if sum == T::ZERO {
-            diagonal += a_ik;
-        } else {
-            let share = a_ik / sum;
-            for (l, v) in shares() {
-                weights[place[l] as usize - 1].1 += share * v[0];
-            }
-        }
-    }
-    let scale = if diagonal == T::ZERO { T::ZERO } else { -T::ONE / diagonal };
-    for (_, w) in weights {
-        *w *= scale;
-    }
+    by_formula(Formula::ClassicalModified, a, s, coarse, None, truncation, pattern)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //!
 //! and likewise with β for a⁺. Where C_i has no coupling of a sign, all couplings of that sign are added to the diagonal.
 
+use super::quarters::Quarters;
 use super::splitting;
 use super::truncate::Truncation;
 use crate::amg::strength::Graph;
@@ -56,23 +57,28 @@ pub fn scales<T: Scalar>(mut diagonal: T, negative: Sums<T>, positive: Sums<T>) 
 
 fn row<T: Scalar>(a: &CsrView<'_, T>, s: &Graph, coarse: &[bool], i: usize, weights: &mut Vec<(i32, T)>) {
     let mut diagonal = T::ZERO;
-    let (mut negative, mut positive) = (Sums::ZERO, Sums::ZERO);
+    let [mut negative, mut negative_coarse, mut positive, mut positive_coarse] = [Quarters::ZERO; 4];
     // The strong columns stand in the order of the matrix's row, so one pass over both tells which entries are strong.
     let mut strong = s.row(i).iter().peekable();
-    for k in a.row_range(i) {
+    for (at, k) in a.row_range(i).enumerate() {
         let (j, value) = (a.col(k), a.values[k]);
         let is_strong = strong.next_if(|next| **next as usize == j).is_some();
         if j == i {
-            diagonal += value;
+            diagonal = value;
             continue;
         }
-        let sums = if value < T::ZERO { &mut negative } else { &mut positive };
-        sums.all += value;
+        let (all, to_coarse) = match value < T::ZERO {
+            true => (&mut negative, &mut negative_coarse),
+            false => (&mut positive, &mut positive_coarse),
+        };
+        all.add(at, value);
         if is_strong && coarse[j] {
-            sums.coarse += value;
+            to_coarse.add(at, value);
             weights.push((j as i32, value));
         }
     }
+    let negative = Sums { all: negative.sum(), coarse: negative_coarse.sum() };
+    let positive = Sums { all: positive.sum(), coarse: positive_coarse.sum() };
     if weights.is_empty() {
         return;
     }

@@ -6,6 +6,7 @@
 //! w_ij = -1/ã_ii (a_ij + Σ_{k∈F_i} a_ik ā_kj / b_ik),    b_ik = Σ_{l∈Ĉ_i∪{i}} ā_kl,
 //! ã_ii = a_ii + Σ_{weak n∉Ĉ_i} a_in + Σ_{k∈F_i} a_ik ā_ki / b_ik.
 
+use super::quarters::Quarters;
 use super::truncate::{self, Truncation};
 use super::{par, rows};
 use crate::amg::strength::Graph;
@@ -13,9 +14,31 @@ use crate::error::{Result, try_vec};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Structure};
 
+/// Which coarse unknowns a row is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Formula {
+    /// Ĉ_i.
+    ExtendedI,
+    /// C_i, and nothing is spread over i itself: see [`super::classical_modified`].
+    ClassicalModified,
+}
+
 /// Interpolation from the coarse unknowns to all, or to the unknowns of `only`. With `pattern` (a result of the same graph and
 /// splitting), each row keeps the columns that it has there, whatever the size of the new weights.
 pub fn interpolate<T: Scalar>(
+    a: &CsrView<'_, T>,
+    s: &Graph,
+    coarse: &[bool],
+    only: Option<&[u32]>,
+    truncation: Truncation,
+    pattern: Option<&Structure>,
+) -> Result<Csr<T>> {
+    by_formula(Formula::ExtendedI, a, s, coarse, only, truncation, pattern)
+}
+
+/// The same by either formula.
+pub fn by_formula<T: Scalar>(
+    formula: Formula,
     a: &CsrView<'_, T>,
     s: &Graph,
     coarse: &[bool],
@@ -35,7 +58,7 @@ pub fn interpolate<T: Scalar>(
                 out.columns.push(level.number[i]);
                 out.values.push(T::ONE);
             } else {
-                row.compute(&level, i);
+                row.compute(&level, formula, i);
                 match &pattern {
                     Some(p) => row.keep_columns(p.row_range(at).map(|k| p.col(k) as i32)),
                     None => row.truncate(truncation),
@@ -121,27 +144,6 @@ pub fn positive_diagonals<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<bool>> {
     Ok(positive)
 }
 
-/// A sum in four parts, of every fourth term each: an order in which four lanes of a GPU add, too.
-#[derive(Clone, Copy)]
-struct Quarters<T>([T; 4]);
-
-impl<T: Scalar> Quarters<T> {
-    fn new() -> Quarters<T> {
-        Quarters([T::ZERO; 4])
-    }
-
-    /// Term number `at`.
-    #[inline(always)]
-    fn add(&mut self, at: usize, value: T) {
-        self.0[at % 4] += value;
-    }
-
-    fn sum(self) -> T {
-        let [a, b, c, d] = self.0;
-        (a + c) + (b + d)
-    }
-}
-
 /// Scratch space for one row. Coarse unknowns have their numbers on the coarse level.
 struct Row<T> {
     /// Position in `members` plus one, 0 outside of Ĉ_i.
@@ -164,7 +166,7 @@ impl<T: Scalar> Row<T> {
         Ok(Row { place: rows::scratch(coarse_count)?, members, weights, total: T::ZERO, spread, kept })
     }
 
-    fn compute(&mut self, level: &Level<'_, T>, i: usize) {
+    fn compute(&mut self, level: &Level<'_, T>, formula: Formula, i: usize) {
         let Level { a, s, coarse, number, couplings, .. } = level;
         for m in self.members.drain(..) {
             self.place[m as usize] = 0;
@@ -172,7 +174,7 @@ impl<T: Scalar> Row<T> {
         for &j in s.row(i) {
             if coarse[j as usize] {
                 self.add(number[j as usize]);
-            } else {
+            } else if formula == Formula::ExtendedI {
                 for &l in couplings.row(j as usize, 1).0.iter().filter(|l| **l >= 0) {
                     self.add(l);
                 }
@@ -186,7 +188,7 @@ impl<T: Scalar> Row<T> {
         }
 
         // First what the row has itself, then what its strong fine neighbours pass on.
-        let (mut weak, mut direct) = (Quarters::new(), Quarters::new());
+        let (mut diagonal, mut total) = (Quarters::ZERO, Quarters::ZERO);
         // The strong columns stand in the order of the matrix's row, so one pass over both tells which entries are strong.
         let mut strong = s.row(i).iter().peekable();
         self.spread.clear();
@@ -197,21 +199,22 @@ impl<T: Scalar> Row<T> {
             let place = if coarse[j] { self.place[number[j] as usize] } else { 0 };
             if place != 0 {
                 self.weights[place as usize] = value;
-                direct.add(at, value);
+                total.add(at, value);
             } else if is_strong {
                 self.spread.push((j, value));
             } else {
-                weak.add(at, value);
+                diagonal.add(at, value);
             }
         }
-        let (mut diagonal, mut total) = (weak.sum(), direct.sum());
         let spread = std::mem::take(&mut self.spread);
-        for (k, a_ik) in &spread {
-            let (own, others) = self.distribute(couplings.row(*k, 1), level.back(*k, i), *a_ik);
-            diagonal += own;
-            total += others;
+        for (at, (k, a_ik)) in spread.iter().enumerate() {
+            let back = if formula == Formula::ExtendedI { level.back(*k, i) } else { T::ZERO };
+            let (own, others) = self.distribute(couplings.row(*k, 1), back, *a_ik);
+            diagonal.add(at, own);
+            total.add(at, others);
         }
         self.spread = spread;
+        let (diagonal, total) = (diagonal.sum(), total.sum());
         let scale = if diagonal == T::ZERO { T::ZERO } else { -T::ONE / diagonal };
         self.total = total * scale;
         for w in &mut self.weights {
@@ -229,7 +232,7 @@ impl<T: Scalar> Row<T> {
     /// Spreads a_ik over Ĉ_i and i in proportion to ā_kl, of which ā_ki is `own`; returns what falls to i, and to Ĉ_i.
     fn distribute(&mut self, (columns, values): (&[i32], &[T]), own: T, a_ik: T) -> (T, T) {
         let number = |c: i32| if c < 0 { !c } else { c } as usize;
-        let mut others = Quarters::new();
+        let mut others = Quarters::ZERO;
         for (at, (c, v)) in columns.iter().zip(values).enumerate() {
             others.add(at, if self.place[number(*c)] != 0 { *v } else { T::ZERO });
         }

@@ -14,6 +14,7 @@
 //! weak, so that β has no cancellation; a neighbour with b_ik = 0, which has nothing to be spread over, does too.
 
 use super::extended_i::{coarse_numbers, positive_diagonals};
+use super::quarters::Quarters;
 use super::truncate::{self, Truncation};
 use super::{par, rows, spgemm};
 use crate::amg::strength::Graph;
@@ -98,21 +99,22 @@ impl<T: Scalar> Strong<'_, T> {
                 out.columns.push(i as i32);
                 out.values.push(T::ONE);
                 if !self.coarse[i] {
-                    let mut diagonal = T::ZERO;
-                    for (k, a_ik, strong) in self.row(i) {
+                    let mut diagonal = Quarters::ZERO;
+                    for (at, (k, a_ik, strong)) in self.row(i).enumerate() {
                         if strong && self.coarse[k] {
                             continue;
                         }
                         let a_ki = if plus_i && strong { self.coupling(k, i) } else { T::ZERO };
                         let b_ik = if strong { beta[k] + a_ki } else { T::ZERO };
                         if b_ik == T::ZERO {
-                            diagonal += a_ik;
+                            diagonal.add(at, a_ik);
                         } else {
-                            diagonal += a_ik * a_ki / b_ik;
+                            diagonal.add(at, a_ik * a_ki / b_ik);
                             out.columns.push(k as i32);
                             out.values.push(a_ik / b_ik);
                         }
                     }
+                    let diagonal = diagonal.sum();
                     let scale = if diagonal == T::ZERO { T::ZERO } else { -T::ONE / diagonal };
                     for v in &mut out.values[start..] {
                         *v *= scale;

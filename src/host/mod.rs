@@ -23,6 +23,7 @@ pub mod par;
 mod place;
 pub mod pmis;
 mod prefetch;
+pub mod quarters;
 pub mod rows;
 mod simd;
 pub mod smoothed;

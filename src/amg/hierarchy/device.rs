@@ -68,8 +68,10 @@ impl Kept {
 /// Coarsenings that a device computes.
 const COARSENINGS: &[&str] = &["pmis", "mis2", "pairwise"];
 
-/// Interpolations that a device computes.
-const INTERPOLATIONS: &[&str] = &["extended_i", "smoothed", "tentative"];
+/// Interpolations that a device computes after a splitting, those of them that reach across aggressive levels, and those after aggregation.
+const CLASSICAL: &[&str] = &["extended_i", "mm_ext", "mm_ext_i", "classical_modified", "direct"];
+const TWO_STAGE: &[&str] = &["extended_i", "mm_ext", "mm_ext_i"];
+const AGGREGATION: &[&str] = &["smoothed", "tentative"];
 
 /// Smoothers that a device makes from a matrix.
 const SMOOTHERS: &[&str] = &["chebyshev", "gauss_seidel", "jacobi", "l1_jacobi"];
@@ -83,14 +85,23 @@ pub(super) fn objection(builder: &Builder<'_>) -> Option<String> {
     let unknown = |names: &[&str], key: &str, value: &str| {
         (!names.contains(&value)).then(|| format!("{key} \"{value}\" is computed on the host alone"))
     };
+    let aggressive = config.int("amg.coarsening.aggressive_levels") > 0;
     let nodes = builder.near_null_space.as_ref().is_some_and(|space| space.dofs_per_node > 1);
     let gathered = nodes && coarsening.keeps_blocks() && builder.matrix.block() == Block::SCALAR;
     unknown(COARSENINGS, "amg.coarsening.type", &name)
-        .or_else(|| unknown(INTERPOLATIONS, "amg.interpolation.type", &interpolation))
+        .or_else(|| {
+            // Pairs that do not go together are told by the host, too.
+            let known = match (name.as_str(), aggressive) {
+                ("pmis", false) => CLASSICAL,
+                ("pmis", true) => TWO_STAGE,
+                _ => AGGREGATION,
+            };
+            unknown(known, "amg.interpolation.type", &interpolation)
+        })
         .or_else(|| unknown(SMOOTHERS, "amg.smoother.type", &smoother))
         .or_else(|| {
-            let aggressive = config.int("amg.coarsening.aggressive_levels") > 0 && name == "pmis";
-            aggressive.then(|| "aggressive coarsening is computed on the host alone".to_string())
+            let multipass = aggressive && config.text("amg.interpolation.aggressive") == "multipass";
+            multipass.then(|| "multipass interpolation is computed on the host alone".to_string())
         })
         .or_else(|| {
             let open = Plan::asked(config, builder.matrix.precision(), 1).is_open();

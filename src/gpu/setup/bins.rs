@@ -63,27 +63,13 @@ impl Bins {
         }
         let mut list = None;
         if counts.iter().all(|count| *count < n) {
-            let present = (0..BINS).filter(|b| counts[*b] > 0).fold(0, |bits, b| bits | 1 << b);
+            let present = (0..BINS).filter(|b| counts[*b] > 0).fold(0_i32, |bits, b| bits | 1 << b);
             let starts: [i32; BINS] = std::array::from_fn(|b| counts[..b].iter().sum::<usize>() as i32);
             let (next, rows_of_bins) = (gpu.upload(&starts)?, gpu.room::<i32>(n)?);
             let (next, to) = (next.view(), rows_of_bins.view());
             let [a, b, c, d, e, f, g] = &limits;
-            let arguments = [
-                &rows as &dyn Argument,
-                &bounds,
-                &needs.most,
-                &known,
-                a,
-                b,
-                c,
-                d,
-                e,
-                f,
-                g,
-                &(present as i32),
-                &next,
-                &to,
-            ];
+            let arguments =
+                [&rows as &dyn Argument, &bounds, &needs.most, &known, a, b, c, d, e, f, g, &present, &next, &to];
             gpu.launch(kernel("spgemm_list_bins")?, n, &arguments)?;
             list = Some(rows_of_bins);
         }

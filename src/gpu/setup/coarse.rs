@@ -63,6 +63,14 @@ impl Splitting {
         let count = gpu.fetch(&sums.piece(pieces, 1))?[0] as usize;
         Ok(Splitting { number, count })
     }
+
+    /// The coarse unknowns, in order.
+    pub fn members(&self, gpu: &Gpu) -> Result<Buffer<i32>> {
+        let (n, members) = (self.number.len(), gpu.room::<i32>(self.count)?);
+        let kernel = gpu.kernel("coarse_members")?;
+        gpu.launch(kernel, n, &[&(n as i64), &self.number.view(), &members.view()])?;
+        Ok(members)
+    }
 }
 
 #[cfg(test)]

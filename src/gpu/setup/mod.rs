@@ -3,20 +3,25 @@
 
 #![allow(dead_code, unused_imports)] // until the hierarchy is made of it
 
+pub(crate) mod aggressive;
 #[cfg(test)]
 mod awkward;
 mod bins;
+pub(crate) mod classical_modified;
 pub(crate) mod coarse;
 pub(crate) mod colouring;
 pub(crate) mod dense;
 pub(crate) mod diagonal;
+pub(crate) mod direct;
 pub(crate) mod eigenvalue;
 pub(crate) mod extended_i;
 pub(crate) mod galerkin;
 mod lanes;
 mod matrix;
 pub(crate) mod mis2;
+pub(crate) mod mm_ext;
 pub(crate) mod pairwise;
+mod places;
 pub(crate) mod pmis;
 pub(crate) mod scaling;
 pub(crate) mod smoothed;
@@ -25,6 +30,7 @@ pub(crate) mod strength;
 pub(crate) mod tentative;
 pub(crate) mod transpose;
 mod truncate;
+pub(crate) mod two_stage;
 
 #[cfg(test)]
 mod tests;

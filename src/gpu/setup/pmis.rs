@@ -3,7 +3,7 @@
 use super::DeviceGraph;
 use super::lanes::lanes;
 use crate::error::Result;
-use crate::gpu::runtime::BLOCK;
+use crate::gpu::runtime::{Argument, BLOCK};
 use crate::gpu::{Buffer, Gpu};
 
 /// Rounds between two looks at how many unknowns are left; few graphs need more.
@@ -16,7 +16,7 @@ const FEW: i32 = 4096;
 const COUNTED: i32 = 60;
 
 /// Blocks that fill a GPU; each goes over as many unknowns as it takes.
-const MANY: usize = 4096;
+const MANY: usize = 16_384;
 
 /// As [`crate::host::pmis::split`]: 1 for coarse unknowns, 0 for all others.
 pub(crate) fn split(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<Buffer<u8>> {
@@ -31,11 +31,8 @@ fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<
     let (state, weights) = (gpu.room::<u8>(n)?, gpu.room::<u64>(n)?);
     let entries = s.columns.len();
     let dependents = gpu.zeroed::<i32>(n)?;
-    gpu.launch(
-        kernel("pmis_dependents")?,
-        entries.div_ceil(4),
-        &[&(entries as i64), &s.columns.view(), &dependents.view()],
-    )?;
+    let arguments: [&dyn Argument; 4] = [&rows, &s.offsets.view(), &s.columns.view(), &dependents.view()];
+    gpu.launch(kernel("pmis_dependents")?, n, &arguments)?;
     let arguments = [&dependents.view(), &weights.view(), &state.view()];
     let [dependents_view, weights_view, state_view] = arguments;
     gpu.launch(kernel("pmis_begin")?, n, &[&rows, &(seed as i64), dependents_view, weights_view, state_view])?;
@@ -43,7 +40,13 @@ fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<
 
     let lists = [gpu.room::<i32>(n)?, gpu.room::<i32>(n)?];
     let mut counts = gpu.zeroed::<i32>(COUNTED as usize + 2)?;
-    let lanes = lanes(entries, n);
+    // Where there are enough rows to fill a GPU, threads that have one each do best: the columns of neighbouring ones are often neighbours.
+    let lanes = match n {
+        500_000.. if entries <= 12 * n => 1,
+        500_000.. => 2,
+        100_000.. => 4,
+        _ => 2 * lanes(entries, n).min(16),
+    };
     let (mark, decide, tail) =
         (kernel(&format!("pmis_mark_{lanes}"))?, kernel(&format!("pmis_decide_{lanes}"))?, kernel("pmis_tail")?);
     let (offsets, columns) = (s.offsets.view(), s.columns.view());
@@ -54,14 +57,14 @@ fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<
         let of = |round: i32| lists[round as usize % 2].view();
         for _ in 0..ROUNDS {
             let (list, next) = (of(round), of(round + 1));
-            let graph: [&dyn crate::gpu::Argument; 6] = [&rows, &round, &offsets, &columns, weights_view, state_view];
+            let graph: [&dyn Argument; 6] = [&rows, &round, &offsets, &columns, weights_view, state_view];
             let [a, b, c, d, e, f] = graph;
             gpu.launch_blocks(mark, blocks, &[a, b, c, d, e, f, &list, &counts.view()])?;
             gpu.launch_blocks(decide, blocks, &[a, b, c, d, e, f, &list, &next, &counts.view()])?;
             round += 1;
         }
         let (list, next) = (of(round), of(round + 1));
-        let graph: [&dyn crate::gpu::Argument; 6] = [&round, &few, &offsets, &columns, weights_view, state_view];
+        let graph: [&dyn Argument; 6] = [&round, &few, &offsets, &columns, weights_view, state_view];
         let [a, b, c, d, e, f] = graph;
         gpu.launch_blocks(tail, 1, &[a, b, c, d, e, f, &list, &next, &counts.view()])?;
         left = gpu.fetch(&counts.piece(round as usize, 1))?[0] as usize;

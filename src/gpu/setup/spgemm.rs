@@ -46,19 +46,24 @@ const fn table(lanes: usize, slots: usize) -> Kind {
 
 /// Bins that count, by terms, which all fit. The last table takes rows of any length, and tells when one did not fit.
 const COUNTING: [Kind; BINS - 1] =
-    [sort(4, 32), sort(8, 64), sort(16, 128), sort(32, 256), sort(32, 512), table(32, 1024), table(256, 8192)];
+    [sort(4, 32), sort(8, 64), sort(16, 128), table(16, 256), sort(32, 512), table(32, 1024), table(256, 8192)];
 const COUNTING_LIMITS: Limits = [32, 64, 128, 256, 512, 1024, 8192];
-const COUNTING_SORTS: usize = 5;
+const COUNTING_ALIKE: usize = 3;
 
 /// Bins that compute: the first ones by terms, tables by columns, so many that few collide.
 const COMPUTING: [Kind; BINS - 1] =
-    [sort(4, 32), sort(8, 64), sort(16, 128), sort(32, 256), table(32, 256), table(32, 384), table(256, 3072)];
-const SORTS: usize = 4;
-const SORT_LIMITS: [i32; SORTS] = [32, 64, 128, 256];
-const TABLE_LIMITS: [i32; BINS - 1 - SORTS] = [192, 320, 2560];
+    [sort(4, 32), sort(8, 64), sort(16, 128), table(8, 64), table(16, 128), table(32, 256), table(256, 3072)];
+const SORTS: usize = 3;
+const TABLE_LIMITS: [i32; BINS - 1 - SORTS] = [48, 96, 192, 2560];
 
-/// The most terms of a row that surely fit a table.
-const BOUND_LIMITS: [i32; BINS - 1 - SORTS] = [256, 384, 3072];
+/// Bins that compute where columns are not counted, by terms, which all fit; the last one is for nothing.
+const FINDING: [Kind; BINS - 1] =
+    [sort(4, 32), sort(8, 64), sort(16, 128), sort(32, 256), table(32, 384), table(256, 3072), table(256, 3072)];
+const FINDING_SORTS: usize = 4;
+const FINDING_LIMITS: Limits = [32, 64, 128, 256, 384, 3072, 3072];
+
+/// Sums, and columns, that a team of so many lanes has room for in a row of blocks, as in `kernels/spgemm_blocks.cu`.
+const BLOCK_TEAMS: [(usize, usize, usize); 2] = [(32, 512, 64), (256, 4096, 512)];
 
 /// Blocks of threads for rows that no table holds, each with a bit for every column.
 const LONG_BLOCKS: usize = 64;
@@ -110,12 +115,12 @@ pub(super) struct Pattern {
 
 /// A product to be computed.
 pub(super) struct Product<'a, T> {
-    gpu: &'a Gpu,
-    a: &'a DeviceCsr<T>,
-    b: Right<'a, T>,
+    pub gpu: &'a Gpu,
+    pub a: &'a DeviceCsr<T>,
+    pub b: Right<'a, T>,
     block: Block,
     /// Both patterns, as kernels take them.
-    factors: [View; 5],
+    pub factors: [View; 5],
 }
 
 impl<'a, T: Number> Product<'a, T> {
@@ -142,16 +147,17 @@ impl<'a, T: Number> Product<'a, T> {
         let bounds = self.bounds()?;
         let counts = self.counts(&bounds)?;
         let offsets = gpu.offsets_alone(&counts)?;
-        let (limits, most) = self.limits();
-        let tables = TABLE_LIMITS.map(|limit| most + limit);
-        let limits = std::array::from_fn(|b| if b < SORTS { limits[b] } else { tables[b - SORTS] });
-        let needs = Needs { bounds: &bounds, most, counts: Some(&counts), limits, alike: self.sorts() };
-        let (bins, nnz) = Bins::new(gpu, &needs, Some(&offsets))?;
-        drop((bounds, counts));
+        let most = self.most(SORTS, COUNTING_LIMITS);
+        let limits =
+            std::array::from_fn(
+                |b| if b < SORTS { COUNTING_LIMITS[b].min(most) } else { most + TABLE_LIMITS[b - SORTS] },
+            );
+        let needs = Needs { bounds: &bounds, most, counts: Some(&counts), limits, alike: SORTS };
+        let (mut bins, nnz) = Bins::new(gpu, &needs, Some(&offsets))?;
         let (columns, values) = (gpu.room::<i32>(nnz)?, gpu.room::<T>(nnz * self.block.len())?);
         let mode = if self.is_scalar() { "sorted" } else { "pattern" };
         let to = To { begins: &offsets, ends: None, columns: &columns, values: &values, fill };
-        self.tables(mode, &bins, &to)?;
+        self.tables(mode, COMPUTING, &bins, &to)?;
         let (long, rows) = bins.rows(BINS - 1..BINS);
         if long > 0 {
             let (words, blocks, bits) = self.bits(long)?;
@@ -160,6 +166,11 @@ impl<'a, T: Number> Product<'a, T> {
             let arguments = [&n as &dyn Argument, &rows, a, b, c, d, e, &offsets, &columns, &words, &bits];
             gpu.launch_blocks(gpu.kernel("spgemm_long_pattern")?, blocks, &arguments)?;
         }
+        if !self.is_scalar() {
+            bins = self.bins_of_blocks(&counts)?;
+            self.blocks(&bins, &to)?;
+        }
+        drop((bounds, counts));
         self.long_values(&bins, &to)?;
         let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
         let pattern = Pattern { offsets: Arc::clone(&offsets), columns: Arc::clone(&columns), bins };
@@ -172,7 +183,9 @@ impl<'a, T: Number> Product<'a, T> {
         let values = self.gpu.room::<T>(pattern.columns.len() * self.block.len())?;
         let to = To { begins: &pattern.offsets, ends: None, columns: &pattern.columns, values: &values, fill };
         if self.is_scalar() {
-            self.tables("known", &pattern.bins, &to)?;
+            self.tables("known", COMPUTING, &pattern.bins, &to)?;
+        } else {
+            self.blocks(&pattern.bins, &to)?;
         }
         self.long_values(&pattern.bins, &to)?;
         Ok(values)
@@ -189,24 +202,18 @@ impl<'a, T: Number> Product<'a, T> {
         Ok(bounds)
     }
 
-    /// How many of the bins that sort can be used: a column and the number of a term must fit 32 bits. Blocks are not sorted.
-    fn sorts(&self) -> usize {
-        let fits = |terms: &&i32| (self.b.cols as u64) < (1_u64 << 32) / **terms as u64;
-        if self.is_scalar() { SORT_LIMITS.iter().take_while(fits).count() } else { 0 }
-    }
-
-    /// The limits of these bins, of which those that cannot be used stay empty, and the largest.
-    fn limits(&self) -> ([i32; SORTS], i32) {
-        let most = self.sorts().checked_sub(1).map_or(0, |last| SORT_LIMITS[last]);
-        (SORT_LIMITS.map(|limit| limit.min(most)), most)
+    /// The most terms that the first so many bins, which sort, can take: a column and the number of a term must fit 32 bits. Blocks are not sorted.
+    fn most(&self, sorts: usize, limits: Limits) -> i32 {
+        let fits = |terms: &&i32| self.is_scalar() && (self.b.cols as u64) < (1_u64 << 32) / **terms as u64;
+        limits[..sorts].iter().take_while(fits).last().copied().unwrap_or(0)
     }
 
     /// The bins of rows that may be as long as these bounds, and the sum of these; none where a bound exceeds all tables.
     pub fn bins_of_bounds(&self, bounds: &Slice<i32>, offsets: &Slice<i64>) -> Result<Option<(Bins, usize)>> {
-        let (limits, most) = self.limits();
-        let tables = BOUND_LIMITS.map(|limit| limit.max(most));
-        let limits = std::array::from_fn(|b| if b < SORTS { limits[b] } else { tables[b - SORTS] });
-        let needs = Needs { bounds, most, counts: None, limits, alike: self.sorts() };
+        let most = self.most(FINDING_SORTS, FINDING_LIMITS);
+        let mut limits = FINDING_LIMITS;
+        limits[..FINDING_SORTS].iter_mut().for_each(|limit| *limit = most.min(*limit));
+        let needs = Needs { bounds, most: i32::MAX, counts: None, limits, alike: FINDING_SORTS };
         let (bins, total) = Bins::new(self.gpu, &needs, Some(offsets))?;
         Ok((bins.rows(BINS - 1..BINS).0 == 0).then_some((bins, total)))
     }
@@ -217,14 +224,14 @@ impl<'a, T: Number> Product<'a, T> {
         let ends = gpu.room::<i64>(self.a.rows)?;
         let (columns, values) = (gpu.room::<i32>(room)?, gpu.room::<T>(room)?);
         let to = To { begins, ends: Some(&ends), columns: &columns, values: &values, fill: false };
-        self.tables("as_found", bins, &to)?;
+        self.tables("as_found", FINDING, bins, &to)?;
         Ok(Intermediate { cols: self.b.cols, ends, columns, values })
     }
 
     /// How many columns each row of the product has, which has at most so many terms.
     fn counts(&self, bounds: &Slice<i32>) -> Result<Buffer<i32>> {
         let gpu = self.gpu;
-        let needs = Needs { bounds, most: i32::MAX, counts: None, limits: COUNTING_LIMITS, alike: COUNTING_SORTS };
+        let needs = Needs { bounds, most: i32::MAX, counts: None, limits: COUNTING_LIMITS, alike: COUNTING_ALIKE };
         let (bins, _) = Bins::new(gpu, &needs, None)?;
         let counts = gpu.room::<i32>(self.a.rows)?;
         let (unsure, _) = bins.rows(BINS - 1..BINS);
@@ -254,13 +261,13 @@ impl<'a, T: Number> Product<'a, T> {
     }
 
     /// Launches the kernels of a mode on the rows of all bins but the last.
-    fn tables(&self, mode: &str, bins: &Bins, to: &To<'_, T>) -> Result<()> {
+    fn tables(&self, mode: &str, kinds: [Kind; BINS - 1], bins: &Bins, to: &To<'_, T>) -> Result<()> {
         let precision = if mode == "pattern" { "f32" } else { T::PRECISION.name() };
         let (left, right) = (self.a.values.view(), self.b.values.view());
         let [a, b, c, d, e] = &self.factors;
         let (begins, ends) = (to.begins.view(), to.ends.map_or(View::NONE, Slice::view));
         let (columns, values, fill) = (to.columns.view(), to.values.view(), i32::from(to.fill));
-        for (bin, kind) in COMPUTING.into_iter().enumerate() {
+        for (bin, kind) in kinds.into_iter().enumerate() {
             let (n, rows) = bins.rows(bin..bin + 1);
             // Of rows of blocks only those that have no terms are not in tables.
             if n == 0 || (mode == "pattern" && bin < SORTS) {
@@ -291,38 +298,58 @@ impl<'a, T: Number> Product<'a, T> {
         Ok(())
     }
 
-    /// Computes values of known columns in global memory: of rows that have no table, or of all rows of blocks.
+    /// The teams of rows of blocks with so many columns.
+    fn bins_of_blocks(&self, counts: &Slice<i32>) -> Result<Bins> {
+        let limit = |(_, sums, columns): (usize, usize, usize)| (sums / self.block.len()).min(columns) as i32;
+        let limits = std::array::from_fn(|b| limit(BLOCK_TEAMS[b.min(1)]));
+        let needs = Needs { bounds: counts, most: i32::MAX, counts: None, limits, alike: 0 };
+        Ok(Bins::new(self.gpu, &needs, None)?.0)
+    }
+
+    /// Computes values of known columns in shared memory, for blocks.
+    fn blocks(&self, bins: &Bins, to: &To<'_, T>) -> Result<()> {
+        let shape = match (self.block.rows, self.a.block.cols, self.block.cols) {
+            (3, 3, 3) | (3, 3, 6) | (6, 3, 6) | (6, 6, 6) => {
+                format!("{}_{}_{}", self.block.rows, self.a.block.cols, self.block.cols)
+            }
+            _ => "any".to_string(),
+        };
+        for (bin, (team, _, _)) in BLOCK_TEAMS.into_iter().enumerate() {
+            let (n, rows) = bins.rows(bin..bin + 1);
+            if n > 0 {
+                let kernel = self.gpu.kernel(&format!("spgemm_blocks_{team}_{shape}_{}", T::PRECISION.name()))?;
+                self.values_of(n, rows, to, |arguments| self.gpu.launch(kernel, n * team, arguments))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes values of known columns in global memory, for rows that have no table.
     fn long_values(&self, bins: &Bins, to: &To<'_, T>) -> Result<()> {
-        let (n, rows) = if self.is_scalar() { bins.rows(BINS - 1..BINS) } else { (self.a.rows, View::NONE) };
+        let (n, rows) = bins.rows(BINS - 1..BINS);
         if n == 0 {
             return Ok(());
         }
+        let kernel = self.gpu.kernel(&format!("spgemm_long_values_{}", T::PRECISION.name()))?;
+        self.values_of(n, rows, to, |arguments| self.gpu.launch_blocks(kernel, n.min(MANY_BLOCKS), arguments))
+    }
+
+    /// Launches a kernel that computes values of known columns.
+    fn values_of(
+        &self,
+        n: usize,
+        rows: View,
+        to: &To<'_, T>,
+        launch: impl FnOnce(&[&dyn Argument]) -> Result<()>,
+    ) -> Result<()> {
         let (left, right) = (self.a.values.view(), self.b.values.view());
         let [outer, inner, width] = [self.block.rows, self.a.block.cols, self.block.cols].map(|d| d as i32);
         let [a, b, c, d, e] = &self.factors;
-        let (begins, columns, values, fill) =
-            (to.begins.view(), to.columns.view(), to.values.view(), i32::from(to.fill));
-        let kernel = self.gpu.kernel(&format!("spgemm_long_values_{}", T::PRECISION.name()))?;
-        let count = n as i64;
-        let arguments = [
-            &count as &dyn Argument,
-            &rows,
-            a,
-            b,
-            c,
-            d,
-            e,
-            &left,
-            &right,
-            &outer,
-            &inner,
-            &width,
-            &begins,
-            &columns,
-            &values,
-            &fill,
-        ];
-        self.gpu.launch_blocks(kernel, n.min(MANY_BLOCKS), &arguments)
+        let (begins, columns, values) = (to.begins.view(), to.columns.view(), to.values.view());
+        let (count, fill) = (n as i64, i32::from(to.fill));
+        launch(&[
+            &count, &rows, a, b, c, d, e, &left, &right, &outer, &inner, &width, &begins, &columns, &values, &fill,
+        ])
     }
 }
 
@@ -337,7 +364,7 @@ struct To<'a, T> {
 }
 
 /// The power of two that is not less than n, and at most `most`.
-fn power_of_two(n: usize, most: usize) -> usize {
+pub(super) fn power_of_two(n: usize, most: usize) -> usize {
     n.next_power_of_two().min(most)
 }
 
@@ -422,7 +449,11 @@ mod tests {
                 [((3, 3), (3, 3)), ((3, 3), (3, 6)), ((6, 3), (3, 6)), ((6, 6), (6, 6)), ((2, 5), (5, 1))]
             {
                 let [left, right] = [left, right].map(|(rows, cols)| Block { rows, cols });
-                let (a, b) = (random(70, 60, 9, left, 1), random(60, 50, 9, right, 2));
+                for (longest, cols) in [(9, 50), (14, 900)] {
+                    let (a, b) = (random(70, 60, longest, left, 1), random(60, cols, longest, right, 2));
+                    same_as_the_host(&gpu, &a, &b, &format!("{left:?} times {right:?}, {cols} columns"));
+                }
+                let (a, b) = (random(3, 400, 300, left, 1), random(400, 1200, 6, right, 2));
                 same_as_the_host(&gpu, &a, &b, &format!("{left:?} times {right:?}"));
             }
         }

@@ -6,7 +6,9 @@ use crate::gallery;
 use crate::gpu::Gpu;
 use crate::gpu::tests::devices;
 use crate::host::hash;
+use crate::host::pmis::split as pmis_on_host;
 use crate::sparse::{Block, Csr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Small problems of different kinds.
 pub(super) fn problems() -> Vec<(String, Csr<f64>)> {
@@ -91,6 +93,20 @@ pub(super) fn narrow(a: &Csr<f64>) -> Csr<f32> {
     let (offsets, columns) = (a.offsets.clone(), a.columns.clone());
     let values = a.values.iter().map(|v| *v as f32).collect();
     Csr { rows: a.rows, cols: a.cols, block: a.block, offsets, columns, values }
+}
+
+/// Splittings of a graph: PMIS's, and one at random, in which coarse unknowns may be neighbours and fine ones have none.
+pub(super) fn splittings(s: &Graph) -> [Vec<bool>; 2] {
+    let at_random = (0..s.rows()).map(|i| hash(i, 7).is_multiple_of(3)).collect();
+    [pmis_on_host(s, &s.transpose().unwrap(), 1).unwrap(), at_random]
+}
+
+/// One simulated device after the other, where a test has many cases, and real ones always.
+pub(super) fn in_turn() -> Vec<Gpu> {
+    static TURN: AtomicUsize = AtomicUsize::new(0);
+    let turn = TURN.fetch_add(1, Ordering::Relaxed) % 4;
+    let chosen = |(k, gpu): (usize, Gpu)| (k >= 4 || k == turn).then_some(gpu);
+    devices().into_iter().enumerate().filter_map(chosen).collect()
 }
 
 /// A graph, copied to the device.

@@ -4,12 +4,13 @@ use super::Builder;
 use crate::amg::hierarchy::STALLED;
 use crate::amg::strength::Measure;
 use crate::error::Result;
-use crate::gpu::Gpu;
 use crate::gpu::setup::coarse::{DeviceCoarse, Splitting};
 use crate::gpu::setup::smoothed;
 use crate::gpu::setup::tentative::{self, Tentative};
 use crate::gpu::setup::{DeviceAggregates, DeviceCsr, DeviceGraph, DeviceNearNullSpace, DevicePattern};
-use crate::gpu::setup::{extended_i, mis2, pairwise, pmis, strength, transpose};
+use crate::gpu::setup::{aggressive, classical_modified, direct, extended_i, mis2, mm_ext};
+use crate::gpu::setup::{pairwise, pmis, strength, transpose, two_stage};
+use crate::gpu::{Gpu, Slice};
 use crate::host::eigenvalue::{Estimate, Largest};
 use crate::host::truncate::Truncation;
 use crate::report::Phases;
@@ -182,8 +183,13 @@ impl Builder<'_> {
                 DeviceCoarse::Aggregates(pairwise::aggregate(gpu, a, graph, size, seed)?)
             }
             _ => {
-                let coarse = pmis::split(gpu, graph, seed)?;
-                DeviceCoarse::Splitting(Splitting::new(gpu, &coarse)?)
+                let first = pmis::split(gpu, graph, seed)?;
+                let first = Splitting::new(gpu, &first)?;
+                if level >= self.config.int("amg.coarsening.aggressive_levels") {
+                    return Ok(DeviceCoarse::Splitting(first));
+                }
+                let second = aggressive::thin(gpu, graph, &first, seed)?;
+                DeviceCoarse::TwoPass(first, Splitting::new(gpu, &second)?)
             }
         })
     }
@@ -198,32 +204,57 @@ impl Builder<'_> {
         space: Option<&DeviceNearNullSpace>,
         earlier: Option<(&DevicePattern, Option<&Arc<dyn Any + Send + Sync>>)>,
     ) -> Result<Output<T>> {
-        let interpolation = self.interpolation_name::<T>();
         match coarse {
-            DeviceCoarse::Splitting(splitting) if interpolation == "extended_i" => {
-                let truncation = Truncation {
-                    max_entries: self.config.int("amg.interpolation.max_entries"),
-                    factor: self.config.real("amg.interpolation.truncation"),
-                };
-                Ok(Output::alone(match earlier {
-                    None => extended_i::interpolate(gpu, a, graph, splitting, None, truncation)?,
-                    Some((p, _)) => extended_i::renew(gpu, a, graph, splitting, None, p)?,
-                }))
-            }
-            DeviceCoarse::Aggregates(aggregates) if interpolation != "extended_i" => {
+            DeviceCoarse::Aggregates(aggregates) => {
                 let space = space.expect("aggregation has a near-null space");
-                if interpolation == "tentative" {
+                if self.interpolation_name::<T>() == "tentative" {
                     let (p, next) = tentative::prolongator(gpu, aggregates, space)?;
                     return Ok(Output { next_space: Some(next), ..Output::alone(p.into_matrix(gpu, aggregates)?) });
                 }
                 self.smoothed_there(gpu, a, graph, aggregates, space, earlier)
             }
-            _ => crate::error::fail!(
-                OptionValue,
-                "amg.interpolation.type \"{interpolation}\" does not go with amg.coarsening.type \"{}\": extended_i needs a C/F splitting, \
-                 smoothed and tentative need aggregates",
-                self.coarsening_name()
-            ),
+            coarse => {
+                let pattern = earlier.map(|(pattern, _)| pattern);
+                Ok(Output::alone(self.classical_there(gpu, a, graph, coarse, pattern)?))
+            }
+        }
+    }
+
+    /// Interpolation from the coarse unknowns of a splitting, on aggressive levels in two stages.
+    fn classical_there<T: Scalar>(
+        &self,
+        gpu: &Gpu,
+        a: &DeviceCsr<T>,
+        graph: &DeviceGraph,
+        coarse: &DeviceCoarse,
+        pattern: Option<&DevicePattern>,
+    ) -> Result<DeviceCsr<T>> {
+        let truncation = Truncation {
+            max_entries: self.config.int("amg.interpolation.max_entries"),
+            factor: self.config.real("amg.interpolation.truncation"),
+        };
+        let name = self.interpolation_name::<T>();
+        let formula = |coarse: &Splitting, only: Option<&Slice<i32>>, pattern: Option<&DevicePattern>| match (
+            name.as_str(),
+            pattern,
+        ) {
+            ("direct", pattern) => direct::interpolate(gpu, a, graph, coarse, truncation, pattern),
+            ("classical_modified", None) => classical_modified::interpolate(gpu, a, graph, coarse, truncation),
+            ("classical_modified", Some(p)) => classical_modified::renew(gpu, a, graph, coarse, p),
+            ("mm_ext" | "mm_ext_i", pattern) => {
+                mm_ext::interpolate(gpu, a, graph, coarse, only, name == "mm_ext_i", truncation, pattern)
+            }
+            (_, None) => extended_i::interpolate(gpu, a, graph, coarse, only, truncation),
+            (_, Some(p)) => extended_i::renew(gpu, a, graph, coarse, only, p),
+        };
+        match coarse {
+            DeviceCoarse::Splitting(splitting) => formula(splitting, None, pattern),
+            DeviceCoarse::TwoPass(first, second) => {
+                two_stage::interpolate(gpu, first, second, truncation, pattern, |coarse, only| {
+                    formula(coarse, only, None)
+                })
+            }
+            DeviceCoarse::Aggregates(_) => unreachable!("these are not aggregates"),
         }
     }
 

@@ -1,0 +1,58 @@
+// N neighbouring lanes that work together while the other tiles of their warp do the same: unlike those of a `Group`, operations are of the
+// whole warp, in which all of its lanes take part, so that tiles never wait for each other. Control flow around them is the same for a warp.
+#pragma once
+#include "portability.h"
+
+template <int N> struct Tile {
+    static_assert(N <= WARP && (N & (N - 1)) == 0, "a power of two");
+    static DEVICE int rank() { return thread_index() & (N - 1); }
+    // The value of the lane of this rank.
+    template <class T> static DEVICE T shuffle(T v, int from) { return ::shuffle(v, first() + from); }
+    // Bit k is the predicate of rank k.
+    static DEVICE u64 ballot(bool predicate) {
+        const u64 all = Group<WARP>::ballot(predicate);
+        return N == WARP ? all : all >> first() & ((1ull << N % 64) - 1);
+    }
+    // Whether a predicate holds for a lane of the warp.
+    static DEVICE bool any(bool predicate) { return Group<WARP>::ballot(predicate) != 0; }
+    static DEVICE void barrier() { Group<WARP>::barrier(); }
+    // Lanes of a smaller rank for which a predicate holds, from its ballot.
+    static DEVICE int rank_among(u64 ballot) { return count_bits(ballot & ((1ull << rank()) - 1)); }
+
+  private:
+    static DEVICE int first() { return thread_index() % WARP & ~(N - 1); }
+};
+
+template <int N, class T> DEVICE T tile_max(T v) {
+    UNROLL
+    for (int step = N / 2; step > 0; step /= 2) {
+        const T other = Tile<N>::shuffle(v, Tile<N>::rank() ^ step);
+        v = other > v ? other : v;
+    }
+    return v;
+}
+
+// Integers, or numbers of which all but one are zero: others would be rounded in an order that depends on N.
+template <int N, class T> DEVICE T tile_sum(T v) {
+    UNROLL
+    for (int step = N / 2; step > 0; step /= 2) {
+        v += Tile<N>::shuffle(v, Tile<N>::rank() ^ step);
+    }
+    return v;
+}
+
+// A sum in four parts, of every fourth term each: as `Quarters` in src/host/quarters.rs. Each step adds the next N terms, one for each lane.
+template <class T, int N> struct Quarters {
+    static_assert(N >= 4, "a lane for each part");
+    T part = 0;
+    DEVICE void add(T v) {
+        UNROLL
+        for (int step = 0; step < N; step += 4) {
+            part += Tile<N>::shuffle(v, (Tile<N>::rank() & 3) + step);
+        }
+    }
+    DEVICE T sum() const {
+        const T half = part + Tile<N>::shuffle(part, Tile<N>::rank() ^ 2);
+        return half + Tile<N>::shuffle(half, Tile<N>::rank() ^ 1);
+    }
+};

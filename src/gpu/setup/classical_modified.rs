@@ -1,0 +1,32 @@
+//! Classical interpolation with its modification on a GPU: rows are computed as those of extended+i interpolation.
+
+use super::coarse::Splitting;
+use super::extended_i::{by_formula, renew_by_formula};
+use super::{DeviceCsr, DeviceGraph, DevicePattern};
+use crate::error::Result;
+use crate::gpu::Gpu;
+use crate::host::extended_i::Formula;
+use crate::host::truncate::Truncation;
+use crate::scalar::Scalar;
+
+/// As [`crate::host::classical_modified::interpolate`].
+pub(crate) fn interpolate<T: Scalar>(
+    gpu: &Gpu,
+    a: &DeviceCsr<T>,
+    s: &DeviceGraph,
+    coarse: &Splitting,
+    truncation: Truncation,
+) -> Result<DeviceCsr<T>> {
+    by_formula(Formula::ClassicalModified, gpu, a, s, coarse, None, truncation)
+}
+
+/// The interpolation with the pattern of an earlier one, `p`, for the same graph and splitting.
+pub(crate) fn renew<T: Scalar>(
+    gpu: &Gpu,
+    a: &DeviceCsr<T>,
+    s: &DeviceGraph,
+    coarse: &Splitting,
+    p: &DevicePattern,
+) -> Result<DeviceCsr<T>> {
+    renew_by_formula(Formula::ClassicalModified, gpu, a, s, coarse, None, p)
+}
