@@ -96,8 +96,8 @@ KERNEL(tentative_counting, i64 n, Out<i64> offsets) {
 // A remainder below this share of a column is rounding.
 constexpr f64 DEPENDENT = 1e-10;
 
-// Rows of an aggregate that a lane holds in registers.
-constexpr int HELD = 8;
+// Rows of an aggregate that a lane holds in registers, as many as fit.
+template <int K> constexpr int HELD = K > 2 && K <= 6 ? 12 : 8;
 
 // What orthonormalisation reads and writes. Vectors are columns of `rows` numbers; those of the coarse level have K for each aggregate.
 // `entries` has the entry of the prolongator for each node, or is empty where that is the node's number.
@@ -138,15 +138,15 @@ template <int K, int W> DEVICE void tentative_small(const Tentative &t, int form
     const int rank = Group<W>::rank();
     const i64 start = t.starts[g];
     const i64 rows = (t.starts[g + 1] - start) * t.dofs;
-    if (rows > HELD * W) {
+    if (rows > HELD<K> * W) {
         if (rank == 0) {
             large[1 + atomic_add(large[0], 1)] = static_cast<i32>(g);
         }
         return;
     }
-    f64 q[HELD][K];
+    f64 q[HELD<K>][K];
     UNROLL
-    for (int s = 0; s < HELD; ++s) {
+    for (int s = 0; s < HELD<K>; ++s) {
         const int i = s * W + rank;
         UNROLL
         for (int c = 0; c < K; ++c) {
@@ -156,7 +156,7 @@ template <int K, int W> DEVICE void tentative_small(const Tentative &t, int form
     const auto dot = [&](int a, int b) {
         f64 sum = 0.0;
         UNROLL
-        for (int s = 0; s < HELD; ++s) {
+        for (int s = 0; s < HELD<K>; ++s) {
             sum += times(q[s][a], q[s][b]);
         }
         return group_sum<W>(sum);
@@ -172,7 +172,7 @@ template <int K, int W> DEVICE void tentative_small(const Tentative &t, int form
                 const f64 projection = dot(b, c);
                 above[b] += projection;
                 UNROLL
-                for (int s = 0; s < HELD; ++s) {
+                for (int s = 0; s < HELD<K>; ++s) {
                     q[s][c] -= times(projection, q[s][b]);
                 }
             }
@@ -181,7 +181,7 @@ template <int K, int W> DEVICE void tentative_small(const Tentative &t, int form
         const bool independent = norm > DEPENDENT * original;
         const f64 scale = independent ? 1.0 / norm : 0.0;
         UNROLL
-        for (int s = 0; s < HELD; ++s) {
+        for (int s = 0; s < HELD<K>; ++s) {
             q[s][c] = times(q[s][c], scale);
         }
         if (rank == 0) {
@@ -189,7 +189,7 @@ template <int K, int W> DEVICE void tentative_small(const Tentative &t, int form
         }
     }
     UNROLL
-    for (int s = 0; s < HELD; ++s) {
+    for (int s = 0; s < HELD<K>; ++s) {
         const int i = s * W + rank;
         if (i < rows) {
             const i64 at = t.row_of(start, i) * K;
