@@ -1,8 +1,6 @@
 //! Set-up on a GPU: what [`crate::host`] computes, on the device, with the same bits. Host and device take the same steps in the same order of
 //! summation, so coarse unknowns, patterns and values are equal.
 
-#![allow(dead_code, unused_imports)] // until the hierarchy is made of it
-
 pub(crate) mod aggressive;
 #[cfg(test)]
 mod awkward;
