@@ -376,7 +376,6 @@ DEVICE void spgemm_numeric(i64 n, int lanes, const In<i32> &rows, const Factors 
            In<i64> ends, In<i32> right_columns, Out<i32> counts, Out<i32> long_rows) { \
         spgemm_symbolic<N, SLOTS>(n, lanes, rows, Factors{offsets, columns, begins, ends, right_columns}, counts, long_rows); \
     }
-SPGEMM_SYMBOLIC(16, 256)
 SPGEMM_SYMBOLIC(32, 1024)
 SPGEMM_SYMBOLIC(256, 8192)
 
@@ -393,16 +392,14 @@ SPGEMM_SYMBOLIC(256, 8192)
 #define SPGEMM_TABLES(T) \
     SPGEMM_NUMERIC(as_found, AS_FOUND, 32, 384, T) \
     SPGEMM_NUMERIC(as_found, AS_FOUND, 256, 3072, T) \
-    SPGEMM_MODES(8, 64, T) \
-    SPGEMM_MODES(16, 128, T) \
     SPGEMM_MODES(32, 256, T) \
+    SPGEMM_MODES(32, 384, T) \
     SPGEMM_MODES(256, 3072, T)
 SPGEMM_TABLES(f64)
 SPGEMM_TABLES(f32)
 
 // The type of values that are not there is of no account.
 #define SPGEMM_PATTERN(N, SLOTS) SPGEMM_NUMERIC(pattern, PATTERN, N, SLOTS, f32)
-SPGEMM_PATTERN(8, 64)
-SPGEMM_PATTERN(16, 128)
 SPGEMM_PATTERN(32, 256)
+SPGEMM_PATTERN(32, 384)
 SPGEMM_PATTERN(256, 3072)

@@ -46,15 +46,15 @@ const fn table(lanes: usize, slots: usize) -> Kind {
 
 /// Bins that count, by terms, which all fit. The last table takes rows of any length, and tells when one did not fit.
 const COUNTING: [Kind; BINS - 1] =
-    [sort(4, 32), sort(8, 64), sort(16, 128), table(16, 256), sort(32, 512), table(32, 1024), table(256, 8192)];
+    [sort(4, 32), sort(8, 64), sort(16, 128), sort(32, 256), sort(32, 512), table(32, 1024), table(256, 8192)];
 const COUNTING_LIMITS: Limits = [32, 64, 128, 256, 512, 1024, 8192];
-const COUNTING_ALIKE: usize = 3;
+const COUNTING_ALIKE: usize = 5;
 
 /// Bins that compute: the first ones by terms, tables by columns, so many that few collide.
 const COMPUTING: [Kind; BINS - 1] =
-    [sort(4, 32), sort(8, 64), sort(16, 128), table(8, 64), table(16, 128), table(32, 256), table(256, 3072)];
-const SORTS: usize = 3;
-const TABLE_LIMITS: [i32; BINS - 1 - SORTS] = [48, 96, 192, 2560];
+    [sort(4, 32), sort(8, 64), sort(16, 128), sort(32, 256), table(32, 256), table(32, 384), table(256, 3072)];
+const SORTS: usize = 4;
+const TABLE_LIMITS: [i32; BINS - 1 - SORTS] = [192, 320, 2560];
 
 /// Bins that compute where columns are not counted, by terms, which all fit; the last one is for nothing.
 const FINDING: [Kind; BINS - 1] =
