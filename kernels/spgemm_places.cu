@@ -90,7 +90,9 @@ DEVICE void spgemm_places(i64 n, int lanes, const In<i32> &rows, const Factors &
 template <int N, int ROOM, class T>
 DEVICE void spgemm_renew(i64 n, int lanes, const In<i32> &rows, const Factors &f, const In<T> &left, const In<T> &right, const Rows &c,
                          const Places &places, const Out<T> &to_values, int fill) {
-    SHARED(T, values, BLOCK / N *ROOM);
+    // A little more, so that teams of a warp that are at the same place use different banks.
+    constexpr int STRIDE = N < 32 ? ROOM + N : ROOM;
+    SHARED(T, values, BLOCK / N *STRIDE);
     SHARED(i64, begins, BLOCK);
     SHARED(T, factors, BLOCK);
     SHARED(i32, lengths, BLOCK);
@@ -102,7 +104,7 @@ DEVICE void spgemm_renew(i64 n, int lanes, const In<i32> &rows, const Factors &f
     }
     const int lane = team_rank<N>();
     const int own = thread_index() - lane;
-    const int first = thread_index() / N * ROOM;
+    const int first = thread_index() / N * STRIDE;
     const i64 row = rows.len > 0 ? rows[team] : team;
     const i64 to = c.begins[row];
     const int columns = static_cast<int>(c.ends[row] - to);

@@ -57,6 +57,9 @@ template <int N, int E> DEVICE void team_sort(u32 (&key)[E]) {
 
 constexpr u32 NOTHING = 0xffffffff;
 
+// Shared memory of a team for its terms: a little more than they need, so that teams of a warp that are at the same place use different banks.
+template <int N, int E> DEVICE constexpr int stride() { return N < 32 ? N * (E + 1) : N * E; }
+
 // An entry of a row of A: its row of B, and where the terms go.
 struct alignas(16) Step {
     i64 begin;
@@ -81,7 +84,8 @@ template <int N, int E, class T, class Columns, class Values, class Steps, class
         const int at_once = N / lanes;
         const int sub = lane & (lanes - 1);
         const int first = lane / lanes;
-        int total = own * E;
+        const int start_of_team = thread_index() / N * stride<N, E>();
+        int total = start_of_team;
         for (int base = 0; base < entries; base += N) {
             const int count = entries - base < N ? entries - base : N;
             Step mine{0, 0, 0};
@@ -133,14 +137,15 @@ template <int N, int E, class T, class Columns, class Values, class Steps, class
             }
             Group<N>::barrier();
         }
-        return total - own * E;
+        return total - start_of_team;
     }
 };
 
 // Counts the columns of n rows of C: those of `rows`, or the first n where that is empty. They have at most N * E terms.
 template <int N, int E>
 DEVICE void spgemm_sort_symbolic(i64 n, int lanes, const In<i32> &rows, const Factors &f, const Out<i32> &counts) {
-    SHARED(Four, columns, BLOCK *E / 4);
+    constexpr int STRIDE = stride<N, E>();
+    SHARED(Four, columns, BLOCK / N *STRIDE / 4);
     SHARED(u8, nothing, 1);
     SHARED(Step, steps, BLOCK);
     const i64 team = global_index() / N;
@@ -152,10 +157,11 @@ DEVICE void spgemm_sort_symbolic(i64 n, int lanes, const In<i32> &rows, const Fa
                                                                                                           nothing};
     const int total = terms.expand(f, In<u8>{}, In<u8>{}, row, lanes);
     const int lane = Group<N>::rank();
+    const int first = thread_index() / N * stride<N, E>();
     u32 key[E];
     UNROLL
     for (int e = 0; e < E; e += 4) {
-        const Four four = columns[thread_index() * (E / 4) + e / 4];
+        const Four four = columns[(first + lane * E + e) / 4];
         UNROLL
         for (int i = 0; i < 4; ++i) {
             key[e + i] = lane * E + e + i < total ? static_cast<u32>(four.of[i]) : NOTHING;
@@ -180,8 +186,9 @@ template <int N, int E, int BITS, int MODE, class T>
 DEVICE void spgemm_sort_numeric(i64 n, int lanes, const In<i32> &rows, const Factors &f, const In<T> &left, const In<T> &right,
                                 const Result<T> &c) {
     static_assert(1 << BITS == N * E, "as many places as terms");
-    SHARED(Four, columns, BLOCK *E / 4);
-    SHARED(T, values, BLOCK *E);
+    constexpr int STRIDE = stride<N, E>();
+    SHARED(Four, columns, BLOCK / N *STRIDE / 4);
+    SHARED(T, values, BLOCK / N *STRIDE);
     SHARED(Step, steps, BLOCK);
     SHARED(T, factors, BLOCK);
     const i64 team = global_index() / N;
@@ -192,11 +199,11 @@ DEVICE void spgemm_sort_numeric(i64 n, int lanes, const In<i32> &rows, const Fac
     const Terms<N, E, T, decltype(columns), decltype(values), decltype(steps), decltype(factors)> terms{columns, values, steps, factors};
     const int terms_of_row = terms.expand(f, left, right, row, lanes);
     const int lane = Group<N>::rank();
-    const int first = (thread_index() - lane) * E;
+    const int first = thread_index() / N * stride<N, E>();
     u32 key[E];
     UNROLL
     for (int e = 0; e < E; e += 4) {
-        const Four four = columns[thread_index() * (E / 4) + e / 4];
+        const Four four = columns[(first + lane * E + e) / 4];
         UNROLL
         for (int i = 0; i < 4; ++i) {
             const int place = lane * E + e + i;
