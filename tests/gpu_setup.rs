@@ -216,3 +216,47 @@ fn what_only_the_host_computes_is_told_or_refused() {
     let error = Amg::setup(&Context::new("host:1").unwrap(), &matrix, &config(&[("amg.setup", "device")])).err();
     assert_eq!(error.unwrap().status, Status::Unsupported);
 }
+
+#[test]
+fn set_ups_that_come_and_go_leave_nothing_behind() {
+    let matrix = problem("poisson7:6");
+    for device in devices() {
+        let context = Context::new(device).unwrap();
+        let there = Arc::new(matrix.to_device(&context).unwrap());
+        let used = || context.gpu().unwrap().memory().used;
+        let before = used();
+        for round in 0..if device == "cuda:0" { 1000 } else { 4 } {
+            let mut solver = Solver::new(&context, &config(&[("amg.setup", "device")]));
+            solver.setup(Some(&there)).unwrap();
+            solver.update().unwrap();
+            drop(solver);
+            assert_eq!(used(), before, "after {round} set-ups on {device}");
+        }
+    }
+}
+
+#[test]
+fn too_little_memory_is_told_and_what_was_there_works_on() {
+    let matrix = problem("poisson7:9");
+    for device in devices() {
+        let context = Context::new(device).unwrap();
+        let gpu = context.gpu().unwrap();
+        let there = Arc::new(matrix.to_device(&context).unwrap());
+        let before = gpu.memory().used;
+        let setup = || Amg::setup(&context, &there, &config(&[("amg.setup", "device")]));
+        let held = {
+            gpu.forget_peak();
+            drop(setup().unwrap());
+            gpu.memory().peak
+        };
+        // Whatever is the first that does not fit.
+        for share in 1..8 {
+            gpu.set_memory_limit(Some(before + (held - before) * share / 8));
+            let error = setup().err().unwrap();
+            assert_eq!(error.status, Status::OutOfMemory, "{share}: {error}");
+            assert_eq!(gpu.memory().used, before, "{share}");
+        }
+        gpu.set_memory_limit(None);
+        setup().unwrap();
+    }
+}

@@ -2,7 +2,7 @@
 //! device.
 
 use super::transpose;
-use super::{DeviceCsr, DeviceGraph, DevicePattern};
+use super::{DeviceCsr, DevicePattern};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK};
 use crate::gpu::{Buffer, Gpu, Slice};

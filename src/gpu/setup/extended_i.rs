@@ -16,6 +16,7 @@ use crate::sparse::Block;
 use std::sync::Arc;
 
 /// Lanes of a tile, slots of its table and near couplings, for which there are kernels; one lane is a thread with a row of its own.
+#[cfg(test)]
 const TABLES: [(usize, usize, usize); 6] = [(1, 16, 4), (1, 16, 8), (8, 32, 4), (16, 64, 4), (16, 64, 8), (32, 128, 8)];
 
 /// Rows that are enough for a GPU whose threads have one each.

@@ -61,11 +61,6 @@ impl<'a, T: Scalar> Step<'a, T> {
         self.filtered.is_none()
     }
 
-    /// D^-1.
-    pub fn into_inverse(self) -> Buffer<T> {
-        self.inverse
-    }
-
     fn matrix(&self) -> &DeviceCsr<T> {
         self.filtered.as_ref().unwrap_or(self.a)
     }

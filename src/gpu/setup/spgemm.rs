@@ -100,7 +100,6 @@ impl<'a, T: Number> Right<'a, T> {
 
 /// A product whose rows are where the bounds of their lengths leave room: a factor of another one.
 pub(super) struct Intermediate<T> {
-    pub cols: usize,
     pub ends: Buffer<i64>,
     pub columns: Buffer<i32>,
     pub values: Buffer<T>,
@@ -225,7 +224,7 @@ impl<'a, T: Number> Product<'a, T> {
         let (columns, values) = (gpu.room::<i32>(room)?, gpu.room::<T>(room)?);
         let to = To { begins, ends: Some(&ends), columns: &columns, values: &values, fill: false };
         self.tables("as_found", FINDING, bins, &to)?;
-        Ok(Intermediate { cols: self.b.cols, ends, columns, values })
+        Ok(Intermediate { ends, columns, values })
     }
 
     /// How many columns each row of the product has, which has at most so many terms.

@@ -4,7 +4,7 @@ use super::{DeviceAggregates, DeviceCsr};
 use crate::amg::null_space::NearNullSpace;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View, tag};
-use crate::gpu::{Buffer, Gpu, Slice};
+use crate::gpu::{Buffer, Gpu};
 use crate::scalar::Scalar;
 use crate::sparse::Block;
 use std::any::Any;
@@ -34,6 +34,7 @@ impl DeviceNearNullSpace {
     }
 
     /// A copy on the host.
+    #[cfg(test)]
     pub fn fetch(&self, gpu: &Gpu) -> Result<NearNullSpace> {
         let vectors = gpu.fetch(&self.vectors)?;
         Ok(NearNullSpace { dofs_per_node: self.dofs_per_node, count: self.count, vectors })

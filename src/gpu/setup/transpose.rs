@@ -85,14 +85,6 @@ pub(crate) fn transpose_and_recipe<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Re
     Ok((DeviceCsr { rows: a.cols, cols: a.rows, block, offsets, columns, values }, recipe))
 }
 
-/// The transpose of a graph, columns ascending in each row.
-pub(crate) fn pattern(gpu: &Gpu, graph: &DeviceGraph) -> Result<DeviceGraph> {
-    let rows = graph.rows;
-    let pattern = Pattern { rows, cols: rows, offsets: &graph.offsets, columns: &graph.columns };
-    let (offsets, columns) = pattern.transpose(gpu, None)?;
-    Ok(DeviceGraph { rows, offsets, columns })
-}
-
 /// The transpose of the pattern of a square matrix, columns ascending in each row.
 pub(crate) fn of_pattern(gpu: &Gpu, a: &DevicePattern) -> Result<DeviceGraph> {
     let pattern = Pattern { rows: a.rows, cols: a.cols, offsets: &a.offsets, columns: &a.columns };
@@ -179,9 +171,7 @@ mod tests {
         let renewed = recipe.renew(gpu, &gpu.upload(&other.values).unwrap()).unwrap();
         assert_eq!(gpu.fetch(&renewed).unwrap(), host::transpose(&other.view()).unwrap().values, "{what}");
         if a.rows == a.cols {
-            let DeviceCsr { rows, offsets, columns, .. } = there;
-            let (offsets, columns) = (Arc::into_inner(offsets).unwrap(), Arc::into_inner(columns).unwrap());
-            let pattern = pattern(gpu, &DeviceGraph { rows, offsets, columns }).unwrap();
+            let pattern = of_pattern(gpu, &there.pattern()).unwrap();
             let pattern = (gpu.fetch(&pattern.offsets).unwrap(), gpu.fetch(&pattern.columns).unwrap());
             assert_eq!(pattern, (expected.offsets, expected.columns), "{what}");
         }
