@@ -106,7 +106,7 @@ contains
     call succeeded(status)
     call expect(all(rows32 == [1, 4, 7, 10]) .and. all(columns64 == [1, 2, 3, 1, 2, 3, 1, 2, 3]), 'the pattern of a square')
     call expect(all(nint(values64) == [5, -4, 1, -4, 6, -4, 1, -4, 5]), 'the values of a square')
-    call terrace_matrix_get_arrays(context, turned, rows64, columns32, values32, status)
+    call terrace_matrix_get_arrays(context, turned, rows64, columns32, values32, status, base=0)
     call succeeded(status)
     call expect(all(rows64 == [0, 3, 6, 9]) .and. all(columns32 == columns64 - 1), 'other kinds')
     call expect(all(nint(values32) == nint(values64)), 'narrow values')
