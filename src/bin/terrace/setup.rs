@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use terrace::backend::{Backend, Place};
 use terrace::context::LogLevel;
+use terrace::sparse::Csr;
 use terrace::{Config, Context, Error, Guess, Matrix, Result, Solver, Status, gallery};
 
 /// Arguments of the command.
@@ -30,6 +31,14 @@ pub struct Arguments {
     /// Also the time of each kernel in a set-up, and in an update
     #[arg(long)]
     kernels: bool,
+
+    /// No updates, which hold the hierarchy twice while they run
+    #[arg(long)]
+    no_update: bool,
+
+    /// The matrix and set-up in f32, which less memory holds; the Krylov method stays in f64
+    #[arg(long)]
+    single: bool,
 
     /// Option of the solver, beside those that are compared
     #[arg(short, long, value_name = "KEY=VALUE")]
@@ -59,10 +68,19 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     emit(&format!("{}\n", gpu.description()))?;
     let mut lines = Vec::new();
     for problem in &arguments.problems {
-        let matrix = Arc::new(gallery::parse(problem)?.into_matrix()?.to_device(&context)?);
+        let matrix = gallery::parse(problem)?.into_matrix()?;
+        let matrix = Arc::new(if arguments.single {
+            single(&matrix)?.to_device(&context)?
+        } else {
+            matrix.to_device(&context)?
+        });
         emit(&format!("\n{problem}: {} rows, {} nonzeros\n", matrix.rows(), matrix.entries()))?;
         for (name, set) in SETS {
             let mut config = Config::new();
+            if arguments.single {
+                config.set_str("precision.setup", "f32")?;
+                config.set_str("solver.precision", "f64")?;
+            }
             for (key, value) in *set {
                 config.set_str(key, value)?;
             }
@@ -70,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
                 let (key, value) = option.split_once('=').unwrap_or((option, ""));
                 config.set_str(key, value)?;
             }
-            lines.push(measure(&context, &matrix, &config, arguments.repeat, problem, name)?);
+            lines.push(measure(&context, &matrix, &config, arguments, problem, name)?);
             if arguments.kernels {
                 kernels(&context, &matrix, &config)?;
             }
@@ -84,12 +102,22 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// The matrix with values in f32.
+fn single(matrix: &Matrix) -> Result<Matrix> {
+    let a = matrix.shared::<f32>()?;
+    let view = a.view();
+    let offsets = (0..=view.rows).map(|i| view.offsets.raw(i)).collect();
+    let (rows, cols, block, columns, values) =
+        (view.rows, view.cols, view.block, view.columns.to_vec(), view.values.to_vec());
+    Matrix::from_csr(Csr { rows, cols, block, offsets, columns, values })
+}
+
 /// Measures one set of options: set-up, update and solve, and set-up once more with its phases one by one.
 fn measure(
     context: &Context,
     matrix: &Arc<Matrix>,
     config: &Config,
-    repeat: u32,
+    arguments: &Arguments,
     problem: &str,
     name: &str,
 ) -> Result<Value> {
@@ -99,7 +127,7 @@ fn measure(
     let mut report = None;
     gpu.forget_peak();
     let (mut peak, mut place) = (0, String::new());
-    for round in 0..=repeat {
+    for round in 0..=arguments.repeat {
         let mut solver = Solver::new(context, config);
         gpu.synchronize()?;
         let start = Instant::now();
@@ -113,16 +141,20 @@ fn measure(
         solver.solve_on_device(&b, &mut x, Guess::Zero)?;
         gpu.synchronize()?;
         let solve = start.elapsed().as_secs_f64();
-        // The first update also finds what later ones go by.
-        solver.update()?;
-        gpu.synchronize()?;
-        let start = Instant::now();
-        solver.update()?;
-        gpu.synchronize()?;
+        let mut update = 0.0;
+        if !arguments.no_update {
+            // The first update also finds what later ones go by.
+            solver.update()?;
+            gpu.synchronize()?;
+            let start = Instant::now();
+            solver.update()?;
+            gpu.synchronize()?;
+            update = start.elapsed().as_secs_f64();
+        }
         if round > 0 {
             setups.push(setup);
             solves.push(solve);
-            updates.push(start.elapsed().as_secs_f64());
+            updates.push(update);
         }
         report = Some(solver.report());
     }
