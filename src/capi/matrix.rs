@@ -45,9 +45,9 @@ impl terrace_matrix {
 /// - `matrix`: host, written on success; destroy it with `terrace_matrix_destroy`.
 ///
 /// Each array is on the host or in the memory of the context's GPU, where it is read in the order of the caller's stream, or else after the
-/// default stream. Set-up runs on the host, so that arrays in device memory are copied there once, also with `TERRACE_BORROW`; values that
-/// were borrowed there and changed in place are read again by `terrace_matrix_update_values`, `terrace_amg_update` and
-/// `terrace_solver_update`, which for that need a context on the same GPU.
+/// default stream. A matrix whose values are in device memory stays there and is set up there, copied or borrowed; offsets, and columns that are
+/// not `TERRACE_I32` with base 0, are brought into the library's form in any case. Values that were borrowed there and changed in place are
+/// read again by `terrace_matrix_update_values`, `terrace_amg_update` and `terrace_solver_update`, which for that need this context.
 ///
 /// Returns when the matrix is checked. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
 /// `TERRACE_ERROR_MATRIX_STRUCTURE` and `TERRACE_ERROR_MATRIX_VALUES` (the sentence names the row, counted from `base`),
