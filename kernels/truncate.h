@@ -35,11 +35,7 @@ template <class T> struct Target {
     }
 };
 
-// Its absolute value as `size` of src/scalar.rs has it, rounded by 20 bits in f64 and 8 in f32: weights that only rounding made different have the same.
-DEVICE f64 size_of(f64 v) { return f64_of(((bits_of(v) & 0x7fffffffffffffff) + 0x80000) & 0x7ffffffffff00000); }
-DEVICE f32 size_of(f32 v) {
-    return to_f32(f64_of(((bits_of(to_f64(v)) & 0x7fffffffffffffff) + 0x1000000000) & 0x7fffffe000000000));
-}
+template <class T> DEVICE T size_of(T v) { return v < 0 ? -v : v; }
 
 // What weights are multiplied with so that their sum becomes `total`.
 template <class T> DEVICE T row_scale(T sum, T total) { return sum != 0 && total != 0 ? total / sum : 1; }

@@ -202,9 +202,6 @@ pub trait Scalar:
 
     /// Absolute value.
     fn abs(self) -> Self;
-    /// The absolute value, rounded by as many bits as earlier rounding may have changed: 20 in f64, 8 in f32. What is equal but for that has the
-    /// same size.
-    fn size(self) -> Self;
     /// Neither infinite nor NaN.
     fn is_finite(self) -> bool;
     /// A vector of this type as one of any type.
@@ -214,7 +211,7 @@ pub trait Scalar:
 }
 
 macro_rules! scalar {
-    ($t:ident, $bits:ident, $noise:literal, $precision:ident) => {
+    ($t:ident, $precision:ident) => {
         impl Scalar for $t {
             const ONE: Self = 1.0;
             const EPSILON: Self = $t::EPSILON;
@@ -222,11 +219,6 @@ macro_rules! scalar {
             #[inline(always)]
             fn abs(self) -> Self {
                 $t::abs(self)
-            }
-            #[inline(always)]
-            fn size(self) -> Self {
-                const STEP: $bits = 1 << $noise;
-                $t::from_bits(($t::abs(self).to_bits() + STEP / 2) & !(STEP - 1))
             }
             #[inline(always)]
             fn is_finite(self) -> bool {
@@ -242,8 +234,8 @@ macro_rules! scalar {
     };
 }
 
-scalar!(f64, u64, 20, F64);
-scalar!(f32, u32, 8, F32);
+scalar!(f64, F64);
+scalar!(f32, F32);
 
 /// Runs a body once with a type alias bound to the Rust type of a run-time [`Precision`] that algorithms compute in.
 macro_rules! with_precision {

@@ -59,15 +59,14 @@ pub fn truncate<T: Scalar>(row: &mut Vec<(i32, T)>, truncation: Truncation) {
 
 /// The same for a row of which the sum is known.
 pub fn truncate_to<T: Scalar>(row: &mut Vec<(i32, T)>, total: T, truncation: Truncation) {
-    let largest = row.iter().map(|k| k.1.size()).fold(T::ZERO, |m, w| if w > m { w } else { m });
+    let largest = row.iter().map(|k| k.1.abs()).fold(T::ZERO, |m, w| if w > m { w } else { m });
     let before = row.len();
     let bound = T::from_f64(truncation.factor) * largest;
-    row.retain(|k| k.1.size() >= bound);
+    row.retain(|k| k.1.abs() >= bound);
     if truncation.max_entries > 0 && row.len() > truncation.max_entries {
-        // Larger weights first, equal ones by column. On regular grids many are equal but for rounding, which must not decide: it would favour no
-        // direction, and make what stays uneven.
+        // Larger weights first, equal ones by column.
         let order = |x: &(i32, T), y: &(i32, T)| {
-            let by_size = y.1.size().partial_cmp(&x.1.size()).unwrap_or(std::cmp::Ordering::Equal);
+            let by_size = y.1.abs().partial_cmp(&x.1.abs()).unwrap_or(std::cmp::Ordering::Equal);
             by_size.then(x.0.cmp(&y.0))
         };
         row.select_nth_unstable_by(truncation.max_entries - 1, order);
