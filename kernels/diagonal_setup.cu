@@ -111,7 +111,7 @@ DEVICE void diagonal_short_rows(i64 rows, int inverted, int l1, const In<f64> &s
            In<T> values, i32 format, Any out) { \
         diagonal_short_rows<T>(rows, inverted, l1, scale, offsets, columns, values, format, out); \
     } \
-    DIAGONAL_ROWS(T, 8) DIAGONAL_ROWS(T, 32)
+    DIAGONAL_ROWS(T, 8)
 FOR_SETUP(DIAGONAL_ROWS_)
 
 // Lanes for a row of blocks, one for each of its scalar rows and columns, of which there are at most as many.

@@ -6,14 +6,16 @@ mod transfer;
 use super::Builder;
 use super::place::at_level;
 use crate::amg::plan::Plan;
+use crate::config::LevelPart;
 use crate::context::{LogLevel, lock};
 use crate::error::Result;
 use crate::gpu::setup::checks::Checks;
 use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace, DevicePattern, galerkin, scaling};
-use crate::gpu::{Format, Gpu, to_scalar};
+use crate::gpu::{Format, Gpu, Wanted, to_scalar};
 use crate::host::eigenvalue::Largest;
+use crate::host::spmv::Sums;
 use crate::report::Phases;
-use crate::scalar::Scalar;
+use crate::scalar::{Precision, Scalar};
 use crate::smooth;
 use crate::sparse::Block;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -50,6 +52,13 @@ struct Formats {
     matrix: Option<Format>,
     restriction: Option<Format>,
     interpolation: Option<Format>,
+}
+
+/// Matrices of a level.
+enum Part {
+    Matrix,
+    Restriction,
+    Interpolation,
 }
 
 /// What is kept of a step from one level to the next, to renew it with other values.
@@ -260,6 +269,49 @@ impl Builder<'_> {
                 levels[i - 1].coarse_scale = Some(Arc::clone(&factors));
             }
             levels[i].scale = Some(factors);
+        }
+        Ok(())
+    }
+}
+
+impl Builder<'_> {
+    /// Chooses the formats of all matrices that have none of an earlier time, with few waits.
+    pub(super) fn choose_formats<T: Scalar>(&self, gpu: &Gpu, levels: &[There<T>], plan: &Plan) -> Result<()> {
+        if self.sums() == Sums::Rounded {
+            return Ok(());
+        }
+        // The precision of sums for results of one.
+        let wide = |precision: Precision| if precision == Precision::F64 { precision } else { Precision::F32 };
+        let (mut wanted, mut places) = (Vec::new(), Vec::new());
+        for (i, level) in levels.iter().enumerate() {
+            let formats = lock(level.formats.lock());
+            let (vector, transfer) = (plan.of(LevelPart::Vector, i), plan.of(LevelPart::Transfer, i));
+            let mut want = |part: Part, pattern: DevicePattern, storage: Precision, sums: Precision| {
+                wanted.push(Wanted { pattern, storage, sums });
+                places.push((i, part));
+            };
+            // The finest matrix may be placed in other blocks than those that set-up works with.
+            let as_given = level.scale.is_none() && i == 0;
+            if formats.matrix.is_none() && !(as_given && self.matrix.block() != level.a().block) {
+                want(Part::Matrix, level.a().pattern(), plan.of(LevelPart::Matrix, i), wide(vector));
+            }
+            let Some((p, r)) = &level.transfer else { continue };
+            if formats.restriction.is_none() {
+                let below = plan.of(LevelPart::Vector, i + 1);
+                let to = if self.range(vector, below).is_some() { vector } else { below };
+                want(Part::Restriction, r.pattern(), transfer, wide(to));
+            }
+            if formats.interpolation.is_none() {
+                want(Part::Interpolation, p.pattern(), transfer, wide(vector));
+            }
+        }
+        for ((i, part), format) in places.into_iter().zip(Format::of_all(gpu, &wanted)?) {
+            let formats = &mut *lock(levels[i].formats.lock());
+            *match part {
+                Part::Matrix => &mut formats.matrix,
+                Part::Restriction => &mut formats.restriction,
+                Part::Interpolation => &mut formats.interpolation,
+            } = Some(format);
         }
         Ok(())
     }

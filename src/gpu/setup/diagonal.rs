@@ -58,9 +58,8 @@ fn run<T: Scalar, U: Scalar>(
     if a.block == Block::SCALAR {
         // Sums go entry by entry, so that a thread for each row is best where rows are short.
         let lanes = match a.nnz() / a.rows.max(1) {
-            0..40 => 1,
-            40..128 => 8,
-            _ => 32,
+            0..100 => 1,
+            _ => 8,
         };
         let kernel = gpu.kernel(&format!("diagonal_rows_{name}_{lanes}"))?;
         let arguments: [&dyn Argument; 9] = [&rows, &inverted, &l1, &scale, &offsets, &columns, &values, &format, &out];

@@ -250,7 +250,7 @@ fn over_values<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, name: &str) -> Result<(cr
     let (rows, lanes) = match a.nnz() / a.rows.max(1) {
         _ if a.block != Block::SCALAR => ("blocks", 32),
         0..11 => ("2", 2),
-        11..41 => ("8", 8),
+        11..100 => ("8", 8),
         _ => ("32", 32),
     };
     Ok((gpu.kernel(&format!("{name}_{}_{rows}", T::PRECISION.name()))?, lanes))
