@@ -11,8 +11,14 @@ DEVICE void put_number(const Any &out, int format, i64 i, f64 v) {
 
 DEVICE f64 inverse_or_zero(f64 d) { return d == 0.0 ? 0.0 : 1.0 / d; }
 
+// d / s^2, as the matrix has it whose variables were multiplied by powers of two s; an empty array has only ones. Sums scale like their terms,
+// bit by bit, so that they are those of the matrix before.
+DEVICE f64 scaled_by(const In<f64> &scale, i64 i, i64 j, f64 d) {
+    return scale.len > 0 ? d * (1.0 / scale[i]) * (1.0 / scale[j]) : d;
+}
+
 // Scalar matrices: N lanes for a row, which load it together and add its absolute values in its order. Without `l1` only the diagonal is
-// looked for. `scale` is empty, or has a factor for each row.
+// looked for. `scale` is empty, or has a power of two for each row.
 template <class T, int N>
 DEVICE void diagonal_rows(i64 rows, int inverted, int l1, const In<f64> &scale, const In<i64> &offsets,
                           const In<i32> &columns, const In<T> &values, int format, const Any &out) {
@@ -22,8 +28,6 @@ DEVICE void diagonal_rows(i64 rows, int inverted, int l1, const In<f64> &scale, 
         return;
     }
     const i64 end = offsets[row + 1];
-    const bool scaled = scale.len > 0;
-    const f64 own = scaled ? scale[row] : 1.0;
     i64 at = -1;
     f64 norm = 0.0;
     for (i64 base = offsets[row]; base < end; base += N) {
@@ -37,7 +41,6 @@ DEVICE void diagonal_rows(i64 rows, int inverted, int l1, const In<f64> &scale, 
             f64 share = 0.0;
             if (k < end && column != row) {
                 share = magnitude(to_f64(values.once(k)));
-                share = scaled ? times(share, scale[column]) / own : share;
             }
             UNROLL
             for (int m = 0; m < N; ++m) {
@@ -49,7 +52,7 @@ DEVICE void diagonal_rows(i64 rows, int inverted, int l1, const In<f64> &scale, 
     }
     if (Lanes::rank() == 0) {
         f64 d = at < 0 ? 0.0 : to_f64(values[at]);
-        d += with_sign(norm, d);
+        d = scaled_by(scale, row, row, d + with_sign(norm, d));
         put_number(out, format, row, inverted ? inverse_or_zero(d) : d);
     }
 }
@@ -66,8 +69,6 @@ DEVICE void diagonal_short_rows(i64 rows, int inverted, int l1, const In<f64> &s
         return;
     }
     const i64 end = offsets[row + 1];
-    const bool scaled = scale.len > 0;
-    const f64 own = scaled ? scale[row] : 1.0;
     i64 at = -1;
     f64 norm = 0.0;
     for (i64 base = offsets[row]; base < end; base += DIAGONAL_BATCH) {
@@ -84,9 +85,6 @@ DEVICE void diagonal_short_rows(i64 rows, int inverted, int l1, const In<f64> &s
             }
             UNROLL
             for (int b = 0; b < DIAGONAL_BATCH; ++b) {
-                if (scaled && column[b] >= 0) {
-                    share[b] = times(share[b], scale[column[b]]) / own;
-                }
                 norm += column[b] == row ? 0.0 : share[b];
             }
         }
@@ -99,7 +97,7 @@ DEVICE void diagonal_short_rows(i64 rows, int inverted, int l1, const In<f64> &s
         }
     }
     f64 d = at < 0 ? 0.0 : to_f64(values[at]);
-    d += with_sign(norm, d);
+    d = scaled_by(scale, row, row, d + with_sign(norm, d));
     put_number(out, format, row, inverted ? inverse_or_zero(d) : d);
 }
 
@@ -113,7 +111,7 @@ DEVICE void diagonal_short_rows(i64 rows, int inverted, int l1, const In<f64> &s
            In<T> values, i32 format, Any out) { \
         diagonal_short_rows<T>(rows, inverted, l1, scale, offsets, columns, values, format, out); \
     } \
-    DIAGONAL_ROWS(T, 8) DIAGONAL_ROWS(T, 32)
+    DIAGONAL_ROWS(T, 8)
 FOR_SETUP(DIAGONAL_ROWS_)
 
 // Lanes for a row of blocks, one for each of its scalar rows and columns, of which there are at most as many.
@@ -189,8 +187,6 @@ DEVICE void diagonal_blocks(i64 rows, int n, int width, int inverted, int l1, f6
     const int r = Lanes::rank();
     const int first = thread_index() / BLOCK_LANES * BLOCK_STRIDE;
     const i64 end = offsets[row + 1];
-    const bool scaled = scale.len > 0;
-    const f64 own = scaled && r < n ? scale[row * n + r] : 1.0;
     i64 at = -1;
     f64 norm = 0.0;
     for (i64 base = offsets[row]; base < end; base += BLOCK_LANES) {
@@ -209,20 +205,20 @@ DEVICE void diagonal_blocks(i64 rows, int n, int width, int inverted, int l1, f6
                 f64 sum = 0.0;
                 for (int c = 0; c < n; ++c) {
                     if (j != row || c != r) {
-                        const f64 v = magnitude(to_f64(values[((base + k) * n + r) * n + c]));
-                        sum += scaled ? times(v, scale[j * n + c]) : v;
+                        sum += magnitude(to_f64(values[((base + k) * n + r) * n + c]));
                     }
                 }
-                norm += scaled ? sum / own : sum;
+                norm += sum;
             }
         }
     }
     for (int e = r; e < n * n; e += BLOCK_LANES) {
-        m[first + e] = at < 0 ? 0.0 : to_f64(values[at * n * n + e]);
+        const f64 v = at < 0 ? 0.0 : to_f64(values[at * n * n + e]);
+        m[first + e] = scaled_by(scale, row * n + e / n, row * n + e % n, v);
     }
     Lanes::barrier();
     f64 d = r < n ? m[first + r * n + r] : 0.0;
-    d += with_sign(norm, d);
+    d += with_sign(r < n ? scaled_by(scale, row * n + r, row * n + r, norm) : 0.0, d);
     if (width == 1) {
         if (r < n) {
             put_number(out, format, row * n + r, inverted ? inverse_or_zero(d) : d);

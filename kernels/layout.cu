@@ -1,33 +1,24 @@
 // Making slices of a matrix in rows (see slices.cu). A group of 32 lanes walks over the rows of a slice together: in each slot every row has its
 // next entry, if its column is in reach of the lowest.
-#include "portability.h"
+#include "scan.h"
 
 constexpr int LAYOUT = 32;
 constexpr i32 NO_COLUMN = 0x7fffffff;
 
-// The rows of a slice that a lane has, K of them, LAYOUT apart. The column behind the next one is read ahead.
-template <int K> struct Walk {
-    i64 at[K];
-    i64 end[K];
+// Rows among which an order by length is made; `src/gpu/layout.rs` has it, too.
+constexpr int WINDOW = 512;
+
+// The rows of a slice that a lane has, K of them, LAYOUT apart. The column behind the next one is read ahead. I counts entries.
+template <int K, class I> struct Walk {
+    I at[K];
+    I end[K];
     i32 column[K];
     i32 ahead[K];
     bool taken[K];
     i32 base;
 
-    DEVICE Walk(i64 slice, i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<i32> &order) {
-        i64 row[K];
-        bool is_row[K];
-        UNROLL
-        for (int k = 0; k < K; ++k) {
-            const i64 place = slice * (K * LAYOUT) + k * LAYOUT + Group<LAYOUT>::rank();
-            is_row[k] = place < rows;
-            row[k] = is_row[k] && order.len > 0 ? order[place] : place;
-        }
-        UNROLL
-        for (int k = 0; k < K; ++k) {
-            at[k] = is_row[k] ? offsets[row[k]] : 0;
-            end[k] = is_row[k] ? offsets[row[k] + 1] : 0;
-        }
+    // Reads the first columns, after `at` and `end` are known.
+    template <class Columns> DEVICE void begin(const Columns &columns) {
         UNROLL
         for (int k = 0; k < K; ++k) {
             column[k] = at[k] < end[k] ? columns[at[k]] : NO_COLUMN;
@@ -50,92 +41,277 @@ template <int K> struct Walk {
         return base != NO_COLUMN;
     }
 
-    // Leaves the entries of this slot.
-    DEVICE void leave(const In<i32> &columns) {
+    // Leaves the entries of this slot. Without a branch: it is quicker, and with one ptxas 13.0 makes code that reads shared memory an entry too far.
+    template <class Columns> DEVICE void leave(const Columns &columns) {
         UNROLL
         for (int k = 0; k < K; ++k) {
-            if (taken[k]) {
-                ++at[k];
-                column[k] = ahead[k];
-                ahead[k] = at[k] + 1 < end[k] ? columns[at[k] + 1] : NO_COLUMN;
-            }
+            const I behind = at[k] + 2;
+            const i32 read = taken[k] && behind < end[k] ? columns[behind] : NO_COLUMN;
+            column[k] = taken[k] ? ahead[k] : column[k];
+            ahead[k] = taken[k] ? read : ahead[k];
+            at[k] += taken[k] ? 1 : 0;
         }
     }
 };
 
-// Slices of a window, among whose rows an order by length is made.
-constexpr int WINDOW = 512;
-
-// Groups of the launch. They are few and take slices in turn: the rows of all that are under way stay in the caches, whose lines a walk takes a
-// piece of in each slot.
-DEVICE i64 all_groups() { return block_count() * (BLOCK / LAYOUT); }
-
-// Slots of each slice; of every `step`th window only, where that is more than 1, one after the other in `counts`.
+// A walk over the rows of a slice where they are.
 template <int K>
-DEVICE void count_slots(i64 rows, i32 step, i32 reach, const In<i64> &offsets, const In<i32> &columns,
-                        const In<i32> &order, const Out<i32> &counts) {
-    constexpr int SLICES = WINDOW / (K * LAYOUT);
-    for (i64 at = global_index() / LAYOUT; at < counts.len; at += all_groups()) {
-        Walk<K> walk(at / SLICES * step * SLICES + at % SLICES, rows, offsets, columns, order);
-        i32 count = 0;
-        for (; walk.next(reach); ++count) {
-            walk.leave(columns);
+DEVICE Walk<K, i64> walk_of(i64 slice, i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<i32> &order) {
+    Walk<K, i64> walk;
+    i64 row[K];
+    bool is_row[K];
+    UNROLL
+    for (int k = 0; k < K; ++k) {
+        const i64 place = slice * (K * LAYOUT) + k * LAYOUT + Group<LAYOUT>::rank();
+        is_row[k] = place < rows;
+        row[k] = is_row[k] && order.len > 0 ? order[place] : place;
+    }
+    UNROLL
+    for (int k = 0; k < K; ++k) {
+        walk.at[k] = is_row[k] ? offsets[row[k]] : 0;
+        walk.end[k] = is_row[k] ? offsets[row[k] + 1] : 0;
+    }
+    walk.begin(columns);
+    return walk;
+}
+
+// A walk over the rows of slice `s` of a tile, in its copy.
+template <int K, class Begins, class Columns> DEVICE Walk<K, i32> walk_in(int s, const Begins &begins, const Columns &columns) {
+    Walk<K, i32> walk;
+    UNROLL
+    for (int k = 0; k < K; ++k) {
+        const int r = (s * K + k) * LAYOUT + Group<LAYOUT>::rank();
+        walk.at[k] = begins[r];
+        walk.end[k] = begins[r + 1];
+    }
+    walk.begin(columns);
+    return walk;
+}
+
+// Long rows are copied into shared memory in tiles of whole slices, by whole pieces of memory, and walked over there: lanes that read a row each
+// would read one line of the cache each.
+constexpr int TILE = BLOCK;
+
+// Finds where the rows of a tile begin, in memory and in the copy, a thread for each, and tells how many entries they have.
+template <class Starts, class Begins>
+DEVICE i64 find_rows(i64 first, int count, i64 rows, const In<i64> &offsets, const In<i32> &order, Starts &starts,
+                     Begins &begins) {
+    const i64 place = first + thread_index();
+    const bool is_row = thread_index() < count && place < rows;
+    const i64 row = is_row && order.len > 0 ? order[place] : place;
+    const i64 start = is_row ? offsets[row] : 0;
+    i64 total;
+    const i64 before = block_sum_before(is_row ? offsets[row + 1] - start : 0, total);
+    starts[thread_index()] = start;
+    begins[thread_index()] = static_cast<i32>(before);
+    if (thread_index() == 0) {
+        begins[TILE] = static_cast<i32>(total);
+    }
+    return total;
+}
+
+// Lanes that copy a row, where rows do not follow each other.
+constexpr int COPYING = 8;
+// Entries of a thread that are under way at the same time.
+constexpr int COPIES = 4;
+
+template <class T, class Starts, class Begins, class To>
+DEVICE void copy_rows(bool in_order, const Starts &starts, const Begins &begins, const In<T> &from, To &to) {
+    if (in_order) {
+        const i64 start = starts[0];
+        const int total = begins[TILE];
+        for (int base = thread_index(); base < total; base += COPIES * BLOCK) {
+            T entry[COPIES];
+            UNROLL
+            for (int c = 0; c < COPIES; ++c) {
+                entry[c] = base + c * BLOCK < total ? from.once(start + base + c * BLOCK) : T(0);
+            }
+            UNROLL
+            for (int c = 0; c < COPIES; ++c) {
+                if (base + c * BLOCK < total) {
+                    to[base + c * BLOCK] = entry[c];
+                }
+            }
         }
-        if (Group<LAYOUT>::rank() == 0) {
-            counts[at] = count;
+        return;
+    }
+    for (int r = thread_index() / COPYING; r < TILE; r += BLOCK / COPYING) {
+        const i64 start = starts[r];
+        const int begin = begins[r];
+        const int length = begins[r + 1] - begin;
+        for (int base = Group<COPYING>::rank(); base < length; base += COPIES * COPYING) {
+            T entry[COPIES];
+            UNROLL
+            for (int c = 0; c < COPIES; ++c) {
+                entry[c] = base + c * COPYING < length ? from[start + base + c * COPYING] : T(0);
+            }
+            UNROLL
+            for (int c = 0; c < COPIES; ++c) {
+                if (base + c * COPYING < length) {
+                    to[begin + base + c * COPYING] = entry[c];
+                }
+            }
         }
     }
 }
 
-#define COUNT_SLOTS(K) \
-    KERNEL(count_slots_##K, i64 rows, i32 step, i32 reach, In<i64> offsets, In<i32> columns, In<i32> order, \
-           Out<i32> counts) { \
-        count_slots<K>(rows, step, reach, offsets, columns, order, counts); \
-    }
-COUNT_SLOTS(1)
-COUNT_SLOTS(2)
-COUNT_SLOTS(4)
+// The number of a slice among all, where every `step`th window is looked at: `at` is its number among those.
+template <int K> DEVICE i64 slice_at(i64 at, i32 step) {
+    constexpr int SLICES = WINDOW / (K * LAYOUT);
+    return at / SLICES * step * SLICES + at % SLICES;
+}
 
-// Base columns, offsets and values, whose type V has their size and is not looked at; `width` of them for each block.
+// One number for a slice, of the lanes of a group: the slots that a walk takes, put into `counts` and added to `total`, of which one may be
+// empty.
+template <int K, class I, class Columns>
+DEVICE void count_slice(Walk<K, I> walk, i32 reach, const Columns &columns, i64 at, const Out<i32> &counts,
+                        const Out<i64> &total) {
+    i32 count = 0;
+    for (; walk.next(reach); ++count) {
+        walk.leave(columns);
+    }
+    if (Group<LAYOUT>::rank() == 0) {
+        if (counts.len > 0) {
+            counts[at] = count;
+        }
+        if (total.len > 0) {
+            atomic_add(total[0], static_cast<i64>(count));
+        }
+    }
+}
+
+// Slots of each slice; of `slices` slices of every `step`th window only, where that is more than 1.
+template <int K>
+DEVICE void count_slots(i64 slices, i64 rows, i32, i32 step, i32 reach, const In<i64> &offsets,
+                        const In<i32> &columns, const In<i32> &order, const Out<i32> &counts, const Out<i64> &total) {
+    const i64 at = global_index() / LAYOUT;
+    if (at < slices) {
+        count_slice(walk_of<K>(slice_at<K>(at, step), rows, offsets, columns, order), reach, columns, at, counts, total);
+    }
+}
+
+// Entries that the copy of a tile has room for, of columns alone and of columns with values; `src/gpu/layout.rs` has their bytes, too.
+constexpr int COUNTED_ROOM = 32768 / 4;
+template <class V> constexpr int FILLED_ROOM = 45056 / (4 + static_cast<int>(sizeof(V)));
+
+// The same for long rows, a tile of `of_tile` slices of one window for each block, a power of two.
+template <int K>
+DEVICE void count_tiles(i64 slices, i64 rows, i32 of_tile, i32 step, i32 reach, const In<i64> &offsets,
+                        const In<i32> &columns, const In<i32> &order, const Out<i32> &counts, const Out<i64> &total) {
+    SHARED(i64, starts, TILE);
+    SHARED(i32, begins, TILE + 1);
+    SHARED(i32, copied, COUNTED_ROOM);
+    const i64 first = block_index() * of_tile;
+    const i64 slice = slice_at<K>(first, step);
+    const int count = of_tile * (K * LAYOUT);
+    const bool fits = find_rows(slice * (K * LAYOUT), count, rows, offsets, order, starts, begins) <= COUNTED_ROOM;
+    barrier();
+    if (fits) {
+        copy_rows(order.len == 0, starts, begins, columns, copied);
+    }
+    barrier();
+    const int s = thread_index() / LAYOUT;
+    if (s >= of_tile || first + s >= slices) {
+        return;
+    }
+    if (fits) {
+        count_slice(walk_in<K>(s, begins, copied), reach, copied, first + s, counts, total);
+    } else {
+        count_slice(walk_of<K>(slice + s, rows, offsets, columns, order), reach, columns, first + s, counts, total);
+    }
+}
+
+#define COUNT_SLOTS(NAME, K) \
+    KERNEL(NAME##_##K, i64 slices, i64 rows, i32 of_tile, i32 step, i32 reach, In<i64> offsets, In<i32> columns, \
+           In<i32> order, Out<i32> counts, Out<i64> total) { \
+        NAME<K>(slices, rows, of_tile, step, reach, offsets, columns, order, counts, total); \
+    }
+#define COUNT_BOTH(K) COUNT_SLOTS(count_slots, K) COUNT_SLOTS(count_tiles, K)
+COUNT_BOTH(1)
+COUNT_BOTH(2)
+COUNT_BOTH(4)
+
+// Base columns, offsets and values of a slice, whose type V has their size and is not looked at; `width` of them for each block.
+template <int K, class O, class V, class I, class Columns, class Values>
+DEVICE void fill_slice(Walk<K, I> walk, i64 slot, i32 width, const Columns &columns, const Values &values,
+                       const Out<i32> &bases, const Out<O> &to_offsets, const Out<V> &to_values) {
+    constexpr int HEIGHT = K * LAYOUT;
+    const int lane = Group<LAYOUT>::rank();
+    for (; walk.next(sizeof(O) == 1 ? 1 << 8 : 1 << 16); ++slot) {
+        if (lane == 0) {
+            bases[slot] = walk.base;
+        }
+        UNROLL
+        for (int k = 0; k < K; ++k) {
+            const int row = k * LAYOUT + lane;
+            to_offsets[slot * HEIGHT + row] = walk.taken[k] ? static_cast<O>(walk.column[k] - walk.base) : O(0);
+        }
+        for (int q = 0; q < width; ++q) {
+            V value[K];
+            UNROLL
+            for (int k = 0; k < K; ++k) {
+                value[k] = walk.taken[k] ? values[walk.at[k] * width + q] : V(0);
+            }
+            UNROLL
+            for (int k = 0; k < K; ++k) {
+                to_values[(slot * width + q) * HEIGHT + k * LAYOUT + lane] = value[k];
+            }
+        }
+        walk.leave(columns);
+    }
+}
+
+// All slices. Groups of lanes take them in turn: where a few blocks are launched, the rows of all that are under way stay in the caches, whose
+// lines a walk takes a piece of in each slot.
 template <int K, class O, class V>
 DEVICE void fill_slots(i64 slices, i64 rows, i32 width, const In<i64> &offsets, const In<i32> &columns,
                        const In<V> &values, const In<i32> &order, const In<i64> &starts, const Out<i32> &bases,
                        const Out<O> &to_offsets, const Out<V> &to_values) {
-    constexpr int HEIGHT = K * LAYOUT;
-    const int lane = Group<LAYOUT>::rank();
-    for (i64 slice = global_index() / LAYOUT; slice < slices; slice += all_groups()) {
-        Walk<K> walk(slice, rows, offsets, columns, order);
-        for (i64 slot = starts[slice]; walk.next(sizeof(O) == 1 ? 1 << 8 : 1 << 16); ++slot) {
-            if (lane == 0) {
-                bases[slot] = walk.base;
-            }
-            UNROLL
-            for (int k = 0; k < K; ++k) {
-                const int row = k * LAYOUT + lane;
-                to_offsets[slot * HEIGHT + row] = walk.taken[k] ? static_cast<O>(walk.column[k] - walk.base) : O(0);
-            }
-            for (int q = 0; q < width; ++q) {
-                V value[K];
-                UNROLL
-                for (int k = 0; k < K; ++k) {
-                    value[k] = walk.taken[k] ? values[walk.at[k] * width + q] : V(0);
-                }
-                UNROLL
-                for (int k = 0; k < K; ++k) {
-                    to_values[(slot * width + q) * HEIGHT + k * LAYOUT + lane] = value[k];
-                }
-            }
-            walk.leave(columns);
-        }
+    for (i64 slice = global_index() / LAYOUT; slice < slices; slice += block_count() * (BLOCK / LAYOUT)) {
+        const Walk<K, i64> walk = walk_of<K>(slice, rows, offsets, columns, order);
+        fill_slice<K, O, V>(walk, starts[slice], width, columns, values, bases, to_offsets, to_values);
     }
 }
 
-#define FILL_SLOTS(K, O, V) \
-    KERNEL(fill_slots_##K##_##O##_##V, i64 slices, i64 rows, i32 width, In<i64> offsets, In<i32> columns, In<V> values, \
-           In<i32> order, In<i64> starts, Out<i32> bases, Out<O> to_offsets, Out<V> to_values) { \
-        fill_slots<K, O, V>(slices, rows, width, offsets, columns, values, order, starts, bases, to_offsets, to_values); \
+// The same for long scalar rows, a tile of `of_tile` slices for each block.
+template <int K, class O, class V>
+DEVICE void fill_tiles(i64 slices, i64 rows, i32 of_tile, const In<i64> &offsets, const In<i32> &columns,
+                       const In<V> &values, const In<i32> &order, const In<i64> &starts, const Out<i32> &bases,
+                       const Out<O> &to_offsets, const Out<V> &to_values) {
+    SHARED(i64, row_starts, TILE);
+    SHARED(i32, begins, TILE + 1);
+    SHARED(i32, copied, FILLED_ROOM<V>);
+    SHARED(V, copied_values, FILLED_ROOM<V>);
+    const i64 first = block_index() * of_tile;
+    const int count = of_tile * (K * LAYOUT);
+    const bool fits = find_rows(first * (K * LAYOUT), count, rows, offsets, order, row_starts, begins) <= FILLED_ROOM<V>;
+    barrier();
+    if (fits) {
+        copy_rows(order.len == 0, row_starts, begins, columns, copied);
+        copy_rows(order.len == 0, row_starts, begins, values, copied_values);
     }
-#define FILL_SLOTS_OF(K, O) FILL_SLOTS(K, O, u64) FILL_SLOTS(K, O, u32) FILL_SLOTS(K, O, u16)
+    barrier();
+    const int s = thread_index() / LAYOUT;
+    if (s >= of_tile || first + s >= slices) {
+        return;
+    }
+    const i64 slot = starts[first + s];
+    if (fits) {
+        fill_slice<K, O, V>(walk_in<K>(s, begins, copied), slot, 1, copied, copied_values, bases, to_offsets, to_values);
+    } else {
+        const Walk<K, i64> walk = walk_of<K>(first + s, rows, offsets, columns, order);
+        fill_slice<K, O, V>(walk, slot, 1, columns, values, bases, to_offsets, to_values);
+    }
+}
+
+// For `fill_slots` the third argument is the number of values of a block, for `fill_tiles` the number of slices of a tile.
+#define FILL_SLOTS(NAME, K, O, V) \
+    KERNEL(NAME##_##K##_##O##_##V, i64 slices, i64 rows, i32 number, In<i64> offsets, In<i32> columns, In<V> values, \
+           In<i32> order, In<i64> starts, Out<i32> bases, Out<O> to_offsets, Out<V> to_values) { \
+        NAME<K, O, V>(slices, rows, number, offsets, columns, values, order, starts, bases, to_offsets, to_values); \
+    }
+#define FILL_BOTH(K, O, V) FILL_SLOTS(fill_slots, K, O, V) FILL_SLOTS(fill_tiles, K, O, V)
+#define FILL_SLOTS_OF(K, O) FILL_BOTH(K, O, u64) FILL_BOTH(K, O, u32) FILL_BOTH(K, O, u16)
 FILL_SLOTS_OF(1, u16)
 FILL_SLOTS_OF(2, u16)
 FILL_SLOTS_OF(2, u8)

@@ -14,73 +14,176 @@ DEVICE f64 power_near_root(f64 value) {
 // 1/s for a power of two far from the ends of the range.
 DEVICE f64 reciprocal_of_power(f64 s) { return f64_of((2046ll << 52) - bits_of(s)); }
 
-// s becomes the power of two near its root, 1 where it is zero and that is `allowed`. `seen` gets n - i for the first i without one.
+// The power of two near the root of each s, in its place; 1 where it is zero and that is `allowed`. `seen` gets n - i for the first i without
+// one, and as ordered bits the largest power and the largest reciprocal.
 KERNEL(scaling_roots, i64 n, i32 allowed, Out<f64> s, Out<u64> seen) {
-    const i64 i = global_index();
-    if (i < n) {
-        const f64 power = allowed && s[i] == 0.0 ? 1.0 : power_near_root(s[i]);
+    u64 first = 0;
+    u64 high = 0;
+    u64 low = 0;
+    for (i64 i = global_index(); i < n; i += block_count() * BLOCK) {
+        const f64 of = s[i];
+        const f64 power = allowed && of == 0.0 ? 1.0 : power_near_root(of);
         s[i] = power;
         if (power == 0.0) {
-            atomic_max(seen[0], static_cast<u64>(n - i));
+            first = first == 0 ? static_cast<u64>(n - i) : first;
+        } else {
+            const u64 up = ordered(power);
+            const u64 down = ordered(reciprocal_of_power(power));
+            high = up > high ? up : high;
+            low = down > low ? down : low;
         }
+    }
+    first = group_max<WARP>(first);
+    high = group_max<WARP>(high);
+    low = group_max<WARP>(low);
+    if (Group<WARP>::rank() == 0) {
+        if (first != 0) {
+            atomic_max(seen[0], first);
+        }
+        atomic_max(seen[2], high);
+        atomic_max(seen[3], low);
     }
 }
 
-KERNEL(scaling_reciprocals, i64 n, In<f64> s, Out<f64> inverse) {
+// middle / s, for powers of two.
+KERNEL(scaling_entrance, i64 n, f64 middle, In<f64> s, Out<f32> inverse) {
     const i64 i = global_index();
     if (i < n) {
-        inverse[i] = 1.0 / s[i];
+        inverse[i] = to_f32(middle * reciprocal_of_power(s[i]));
     }
 }
 
-// Calls `work` for each value of a block row with its place among all values, its scalar row and its scalar column.
-template <int N, class Work>
-DEVICE void each_value(i64 row, int br, int bc, const In<i64> &offsets, const In<i32> &columns, const Work &work) {
-    const i64 start = offsets[row];
-    const i64 end = offsets[row + 1];
-    if (br * bc == 1) {
-        for (i64 k = start + Group<N>::rank(); k < end; k += N) {
-            work(k, row, columns[k]);
+// One power of two for each scalar row or column, by which values are multiplied, or divided; an empty array has only ones.
+struct Powers {
+    In<f64> s;
+    i32 divides;
+    DEVICE f64 operator[](i64 i) const {
+        if (s.len == 0) {
+            return 1.0;
         }
-        return;
+        const f64 power = s[i];
+        return divides != 0 ? reciprocal_of_power(power) : power;
     }
-    const int width = br * bc;
-    for (i64 e = Group<N>::rank(); e < (end - start) * width; e += N) {
-        const i64 k = e / width;
-        const int within = static_cast<int>(e - k * width);
-        work(start * width + e, row * br + within / bc, static_cast<i64>(columns[start + k]) * bc + within % bc);
+};
+
+// Values of a lane whose loads are under way at the same time.
+constexpr int SCALING_BATCH = 4;
+
+// Calls `work` for each value of a row with its place among all values and with itself, scaled by the factors of its row and column. N lanes
+// share a row.
+template <class T, int N> struct ScalarRows {
+    static constexpr int LANES = N;
+
+    template <class Work>
+    static DEVICE void each(i64 row, int, int, const Powers &left, const Powers &right, const In<i64> &offsets,
+                            const In<i32> &columns, const In<T> &values, const Work &work) {
+        const i64 end = offsets[row + 1];
+        const f64 own = left[row];
+        for (i64 base = offsets[row] + Group<N>::rank(); base < end; base += N * SCALING_BATCH) {
+            i32 column[SCALING_BATCH];
+            f64 value[SCALING_BATCH];
+            UNROLL
+            for (int b = 0; b < SCALING_BATCH; ++b) {
+                const bool is_here = base + b * N < end;
+                column[b] = is_here ? columns[base + b * N] : 0;
+                value[b] = is_here ? to_f64(values.once(base + b * N)) : 0.0;
+            }
+            UNROLL
+            for (int b = 0; b < SCALING_BATCH; ++b) {
+                value[b] = value[b] * own * right[column[b]];
+            }
+            UNROLL
+            for (int b = 0; b < SCALING_BATCH; ++b) {
+                if (base + b * N < end) {
+                    work(base + b * N, value[b]);
+                }
+            }
+        }
     }
-}
+};
+
+// The same for rows of blocks, and scalar rows and columns of theirs.
+template <class T> struct BlockRows {
+    static constexpr int LANES = 32;
+
+    template <class Work>
+    static DEVICE void each(i64 row, int br, int bc, const Powers &left, const Powers &right, const In<i64> &offsets,
+                            const In<i32> &columns, const In<T> &values, const Work &work) {
+        const int width = br * bc;
+        const i64 start = offsets[row] * width;
+        const i64 end = offsets[row + 1] * width;
+        // The block of a value and its place in it, which steps carry on.
+        i64 block = offsets[row] + Group<LANES>::rank() / width;
+        int within = Group<LANES>::rank() % width;
+        for (i64 base = start + Group<LANES>::rank(); base < end; base += LANES * SCALING_BATCH) {
+            i64 line[SCALING_BATCH];
+            i64 column[SCALING_BATCH];
+            f64 value[SCALING_BATCH];
+            UNROLL
+            for (int b = 0; b < SCALING_BATCH; ++b) {
+                const bool is_here = base + b * LANES < end;
+                value[b] = is_here ? to_f64(values.once(base + b * LANES)) : 0.0;
+                line[b] = row * br + within / bc;
+                column[b] = is_here ? static_cast<i64>(columns[block]) * bc + within % bc : 0;
+                within += LANES % width;
+                block += LANES / width + (within >= width ? 1 : 0);
+                within -= within >= width ? width : 0;
+            }
+            UNROLL
+            for (int b = 0; b < SCALING_BATCH; ++b) {
+                value[b] = value[b] * left[line[b]] * right[column[b]];
+            }
+            UNROLL
+            for (int b = 0; b < SCALING_BATCH; ++b) {
+                if (base + b * LANES < end) {
+                    work(base + b * LANES, value[b]);
+                }
+            }
+        }
+    }
+};
 
 // The largest |v| of each scalar row and column, which `largest` holds as ordered bits.
-template <class T, int N>
+template <class T>
 DEVICE void largest_of_lines(i64 rows, int br, int bc, const In<i64> &offsets, const In<i32> &columns,
                              const In<T> &values, const Out<u64> &largest) {
+    constexpr int N = 8;
     const i64 row = global_index() / N;
     if (row >= rows) {
         return;
     }
-    each_value<N>(row, br, bc, offsets, columns, [&](i64 at, i64 i, i64 j) {
-        const f64 size = magnitude(to_f64(values[at]));
-        const u64 bits = size == size ? ordered(size) : 0;
-        // What is there only grows, so that an old value decides as well.
-        if (bits > largest[i]) {
-            atomic_max(largest[i], bits);
+    const int width = br * bc;
+    for (i64 k = offsets[row]; k < offsets[row + 1]; ++k) {
+        for (int e = Group<N>::rank(); e < width; e += N) {
+            const f64 size = magnitude(to_f64(values[k * width + e]));
+            const u64 bits = size == size ? ordered(size) : 0;
+            const i64 lines[2] = {row * br + e / bc, static_cast<i64>(columns[k]) * bc + e % bc};
+            // What is there only grows, so that an old value decides as well.
+            UNROLL
+            for (int l = 0; l < 2; ++l) {
+                if (bits > largest[lines[l]]) {
+                    atomic_max(largest[lines[l]], bits);
+                }
+            }
         }
-        if (bits > largest[j]) {
-            atomic_max(largest[j], bits);
-        }
-    });
+    }
 }
 
+#define LARGEST_OF_LINES(T) \
+    KERNEL(largest_of_lines_##T, i64 rows, i32 br, i32 bc, In<i64> offsets, In<i32> columns, In<T> values, \
+           Out<u64> largest) { \
+        largest_of_lines<T>(rows, br, bc, offsets, columns, values, largest); \
+    }
+FOR_SETUP(LARGEST_OF_LINES)
+
 // The ordered bits of the largest |v| / (s_i s_j), in seen[1].
-template <class T, int N>
+template <class T, class Rows>
 DEVICE void largest_scaled(i64 rows, int br, int bc, const In<f64> &s, const In<i64> &offsets, const In<i32> &columns,
                            const In<T> &values, const Out<u64> &seen) {
+    const Powers by{s, 1};
     u64 largest = 0;
-    for (i64 row = global_index() / N; row < rows; row += block_count() * (BLOCK / N)) {
-        each_value<N>(row, br, bc, offsets, columns, [&](i64 at, i64 i, i64 j) {
-            const f64 v = to_f64(values.once(at)) * reciprocal_of_power(s[i]) * reciprocal_of_power(s[j]);
+    for (i64 row = global_index() / Rows::LANES; row < rows; row += block_count() * (BLOCK / Rows::LANES)) {
+        Rows::each(row, br, bc, by, by, offsets, columns, values, [&](i64, f64 v) {
             const u64 bits = v == v ? ordered(magnitude(v)) : 0;
             largest = bits > largest ? bits : largest;
         });
@@ -90,40 +193,6 @@ DEVICE void largest_scaled(i64 rows, int br, int bc, const In<f64> &s, const In<
         atomic_max(seen[1], largest);
     }
 }
-
-// Rows times `left`, columns times `right`; an empty one has only ones.
-template <class T, int N>
-DEVICE void scaling_apply(i64 rows, int br, int bc, const In<f64> &left, const In<f64> &right, const In<i64> &offsets,
-                          const In<i32> &columns, const In<T> &values, const Out<T> &out) {
-    const i64 row = global_index() / N;
-    if (row >= rows) {
-        return;
-    }
-    const bool has_left = left.len > 0;
-    const bool has_right = right.len > 0;
-    each_value<N>(row, br, bc, offsets, columns, [&](i64 at, i64 i, i64 j) {
-        f64 v = to_f64(values.once(at));
-        v = has_left ? v * left[i] : v;
-        v = has_right ? v * right[j] : v;
-        out[at] = As<T>::of(v);
-    });
-}
-
-#define SCALING(T, N) \
-    KERNEL(largest_of_lines_##T##_##N, i64 rows, i32 br, i32 bc, In<i64> offsets, In<i32> columns, In<T> values, \
-           Out<u64> largest) { \
-        largest_of_lines<T, N>(rows, br, bc, offsets, columns, values, largest); \
-    } \
-    KERNEL(largest_scaled_##T##_##N, i64 rows, i32 br, i32 bc, In<f64> s, In<i64> offsets, In<i32> columns, \
-           In<T> values, Out<u64> seen) { \
-        largest_scaled<T, N>(rows, br, bc, s, offsets, columns, values, seen); \
-    } \
-    KERNEL(scaling_apply_##T##_##N, i64 rows, i32 br, i32 bc, In<f64> left, In<f64> right, In<i64> offsets, \
-           In<i32> columns, In<T> values, Out<T> out) { \
-        scaling_apply<T, N>(rows, br, bc, left, right, offsets, columns, values, out); \
-    }
-#define SCALING_(T) SCALING(T, 8) SCALING(T, 32)
-FOR_SETUP(SCALING_)
 
 // Adds to counts[0] how many of the stored numbers are not finite, and to counts[1] how many became zero.
 DEVICE void add_counts(i64 too_large, i64 vanished, const Out<i64> &counts) {
@@ -138,6 +207,51 @@ DEVICE void add_counts(i64 too_large, i64 vanished, const Out<i64> &counts) {
         }
     }
 }
+
+// Rows times or over `left`, columns times or over `right`, rounded to T and stored as S. What 16 bits lose is counted.
+template <class T, class S, class Rows>
+DEVICE void store_scaled_rows(i64 rows, int br, int bc, const Powers &left, const Powers &right, const In<i64> &offsets,
+                              const In<i32> &columns, const In<T> &values, const Out<S> &out, const Out<i64> &counts) {
+    i64 too_large = 0;
+    i64 vanished = 0;
+    for (i64 row = global_index() / Rows::LANES; row < rows; row += block_count() * (BLOCK / Rows::LANES)) {
+        Rows::each(row, br, bc, left, right, offsets, columns, values, [&](i64 at, f64 v) {
+            const T exact = As<T>::of(v);
+            const S stored = As<S>::of(exact);
+            out[at] = stored;
+            if (sizeof(S) == 2) {
+                too_large += is_finite(to_f64(stored)) ? 0 : 1;
+                vanished += to_f32(stored) == 0.0f && exact != T(0) ? 1 : 0;
+            }
+        });
+    }
+    if (sizeof(S) == 2) {
+        add_counts(too_large, vanished, counts);
+    }
+}
+
+#define SCALING(T, NAME, ...) \
+    KERNEL(largest_scaled_##T##_##NAME, i64 rows, i32 br, i32 bc, In<f64> s, In<i64> offsets, In<i32> columns, \
+           In<T> values, Out<u64> seen) { \
+        largest_scaled<T, __VA_ARGS__>(rows, br, bc, s, offsets, columns, values, seen); \
+    } \
+    KERNEL(store_scaled_rows_##T##_##NAME, i64 rows, i32 br, i32 bc, In<f64> left, i32 over_left, In<f64> right, \
+           i32 over_right, In<i64> offsets, In<i32> columns, In<T> values, i32 format, Any out, Out<i64> counts) { \
+        const Powers by_row{left, over_left}; \
+        const Powers by_column{right, over_right}; \
+        if (format == F16) { \
+            store_scaled_rows<T, f16, __VA_ARGS__>(rows, br, bc, by_row, by_column, offsets, columns, values, out.out<f16>(), counts); \
+        } else if (format == BF16) { \
+            store_scaled_rows<T, bf16, __VA_ARGS__>(rows, br, bc, by_row, by_column, offsets, columns, values, out.out<bf16>(), counts); \
+        } else if (format == F32) { \
+            store_scaled_rows<T, f32, __VA_ARGS__>(rows, br, bc, by_row, by_column, offsets, columns, values, out.out<f32>(), counts); \
+        } else { \
+            store_scaled_rows<T, f64, __VA_ARGS__>(rows, br, bc, by_row, by_column, offsets, columns, values, out.out<f64>(), counts); \
+        } \
+    }
+#define SCALING_ROWS(T, N) SCALING(T, N, ScalarRows<T, N>)
+#define SCALING_(T) SCALING_ROWS(T, 2) SCALING_ROWS(T, 8) SCALING_ROWS(T, 32) SCALING(T, blocks, BlockRows<T>)
+FOR_SETUP(SCALING_)
 
 // out = x in 16 bits.
 template <class T, class S> DEVICE void store_counting(i64 n, const In<T> &x, const Out<S> &out, const Out<i64> &counts) {

@@ -36,19 +36,6 @@ KERNEL(scan_sums, i64 pieces, Out<i64> sums) {
     }
 }
 
-// For one block: the sum of the sums of pieces.
-KERNEL(scan_total, i64 pieces, In<i64> sums, Out<i64> to) {
-    i64 sum = 0;
-    for (i64 i = thread_index(); i < pieces; i += BLOCK) {
-        sum += sums[i];
-    }
-    i64 total;
-    block_sum_before(sum, total);
-    if (thread_index() == 0) {
-        to[0] = total;
-    }
-}
-
 KERNEL(scan_offsets, i64 n, In<i32> counts, In<i64> sums, Out<i64> offsets) {
     i64 before = sums[block_index()];
     for (int k = 0; k < SCAN_PER_THREAD; ++k) {

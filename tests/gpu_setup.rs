@@ -1,14 +1,17 @@
 //! Set-up on a GPU: the hierarchy is that of the host, level by level, to the bit; it is renewed as on the host; what cannot be computed there is
 //! told. On `cuda:0`, where TERRACE_TEST_CUDA is set, with larger problems.
 
+mod common;
 #[path = "common/devices.rs"]
 mod devices;
 
 use devices::devices;
+use std::path::Path;
 use std::sync::Arc;
 use terrace::amg::LevelMatrices;
+use terrace::io::matrix_market::{self, Contents};
 use terrace::matrix::Values;
-use terrace::{Amg, Config, Context, Guess, Matrix, Solver, Status, gallery};
+use terrace::{Amg, Config, Context, Guess, Matrix, Result, Solver, Status, gallery};
 
 /// Keys and values.
 type Options = &'static [(&'static str, &'static str)];
@@ -76,12 +79,17 @@ fn problem(name: &str) -> Arc<Matrix> {
     Arc::new(gallery::parse(name).unwrap().into_matrix().unwrap())
 }
 
-fn levels(device: &str, matrix: &Arc<Matrix>, options: &[(&str, &str)]) -> Vec<LevelMatrices> {
+fn levels(device: &str, matrix: &Arc<Matrix>, options: &[(&str, &str)]) -> Result<Vec<LevelMatrices>> {
     let mut options = options.to_vec();
     if !device.starts_with("host") {
         options.push(("amg.setup", "device"));
     }
-    Amg::level_matrices(&Context::new(device).unwrap(), matrix, &config(&options)).unwrap()
+    Amg::level_matrices(&Context::new(device).unwrap(), matrix, &config(&options))
+}
+
+/// Bits of a number, the same for all that are not numbers.
+fn bits(v: &f64) -> u64 {
+    if v.is_nan() { f64::NAN.to_bits() } else { v.to_bits() }
 }
 
 /// Compares two hierarchies: patterns and values.
@@ -100,7 +108,14 @@ fn same(host: &[LevelMatrices], there: &[LevelMatrices], what: &str) {
                 let entries = |a: &terrace::sparse::CsrView<'_, f64>| {
                     a.row(row).map(|(j, v)| (j, v.to_vec())).collect::<Vec<_>>()
                 };
-                assert_eq!(entries(&host), entries(&there), "{what}: row {row} of the {part} of level {i}");
+                let (here, there) = (entries(&host), entries(&there));
+                let alike = |(a, b): (&(usize, Vec<f64>), &(usize, Vec<f64>))| {
+                    a.0 == b.0 && a.1.iter().map(bits).eq(b.1.iter().map(bits))
+                };
+                assert!(
+                    here.len() == there.len() && here.iter().zip(&there).all(alike),
+                    "{what}: row {row} of the {part} of level {i} is {there:?} and not {here:?}"
+                );
             }
         }
     }
@@ -119,11 +134,99 @@ fn the_hierarchy_of_a_device_is_that_of_the_host() {
                 let matrix = problem(name);
                 for options in COMPONENTS {
                     let what = format!("{name} with {options:?} on {device}");
-                    same(&levels("host:2", &matrix, options), &levels(device, &matrix, options), &what);
+                    let host = levels("host:2", &matrix, options).unwrap();
+                    same(&host, &levels(device, &matrix, options).unwrap(), &what);
                 }
             }
         }
     }
+}
+
+/// How real matrices are set up: by default, and as the presets of elasticity and of difficult problems are where a device computes them.
+const REAL: &[Options] = &[
+    &[],
+    &[("amg.coarsening.type", "mis2"), ("amg.interpolation.type", "smoothed"), ("amg.smoother.type", "chebyshev")],
+    &[
+        ("amg.coarsening.type", "pmis"),
+        ("amg.coarsening.aggressive_levels", "1"),
+        ("amg.interpolation.type", "mm_ext_i"),
+        ("amg.smoother.type", "l1_jacobi"),
+    ],
+];
+
+/// Those that are in blocks, their size, and the file of near-null-space vectors.
+const IN_BLOCKS: &[(&str, usize, Option<&str>)] = &[
+    ("pyamg_bar", 3, Some("pyamg_bar_B")),
+    ("hypre_beam_hex_dof459_np2", 3, None),
+    ("fasp_SPE01_bs3", 3, None),
+    ("steam2", 4, None),
+];
+
+/// Rows of real matrices that simulated GPUs see: more take minutes.
+const SMALL: usize = 700;
+
+/// A square matrix of a folder in the forms in which it is set up; none where the file holds something else, numbers that are not real, or a
+/// matrix that nothing takes because of its diagonal.
+fn real(folder: &Path, name: &str) -> Vec<(String, Arc<Matrix>)> {
+    let open = |name: &str| {
+        let path = folder.join(format!("{name}.mtx.gz"));
+        matrix_market::read(std::fs::File::open(path).unwrap(), name)
+    };
+    let a = match open(name) {
+        Ok(Contents::Sparse(a)) if a.rows == a.cols => a,
+        Ok(_) => return Vec::new(),
+        Err(error) => {
+            assert!(error.message.contains("complex"), "{name}: {error}");
+            return Vec::new();
+        }
+    };
+    let mut all = Vec::new();
+    for (_, size, vectors) in IN_BLOCKS.iter().filter(|(listed, ..)| *listed == name) {
+        let matrix = Matrix::from_csr(a.view().to_blocks(*size).unwrap()).unwrap();
+        if let Some(Contents::Dense(space)) = vectors.map(|vectors| open(vectors).unwrap()) {
+            matrix.set_near_null_space(*size, space.cols, space.values).unwrap();
+        }
+        all.push((format!("{name} in blocks of {size}"), Arc::new(matrix)));
+    }
+    match Matrix::from_csr(a) {
+        Ok(matrix) => all.push((name.to_string(), Arc::new(matrix))),
+        Err(error) => assert_eq!(error.status, Status::MatrixValues, "{name}: {error}"),
+    }
+    all
+}
+
+#[test]
+fn hierarchies_of_real_matrices_are_those_of_the_host() {
+    let Some(folder) = common::real_matrices() else {
+        println!("skipped: no folder of real matrices (TERRACE_MATRICES)");
+        return;
+    };
+    let devices: Vec<_> = devices().into_iter().filter(|device| *device != "sim:64").collect();
+    let all = std::fs::read_dir(&folder).unwrap().flatten();
+    let mut names: Vec<String> =
+        all.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".mtx.gz")?.to_string())).collect();
+    names.sort();
+    let (mut compared, mut levels_compared) = (0, 0);
+    for (name, matrix) in names.iter().flat_map(|name| real(&folder, name)) {
+        for device in devices.iter().filter(|device| **device == "cuda:0" || matrix.rows() <= SMALL) {
+            for options in REAL {
+                let what = format!("{name} with {options:?} on {device}");
+                match (levels("host:2", &matrix, options), levels(device, &matrix, options)) {
+                    (Ok(host), Ok(there)) => {
+                        same(&host, &there, &what);
+                        levels_compared += host.len();
+                    }
+                    (Err(host), Err(there)) => assert_eq!(host.message, there.message, "{what}"),
+                    (host, there) => {
+                        panic!("{what}: {:?} and {:?}", host.map(|_| "set up").err(), there.map(|_| "set up").err())
+                    }
+                }
+                compared += 1;
+            }
+        }
+    }
+    println!("{compared} hierarchies of {levels_compared} levels on {devices:?}");
+    assert!(devices.is_empty() || compared >= 40 && levels_compared > 2 * compared);
 }
 
 /// Solves twice, with other values the second time, and tells the iterations of both and the second solution.

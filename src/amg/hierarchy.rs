@@ -186,7 +186,11 @@ impl Builder<'_> {
         let asked = || Plan::asked(self.config, self.matrix.precision(), levels.len());
         let plan = self.plan.clone().unwrap_or_else(asked);
         phases.time("scaling", || self.scale_there(gpu, &mut levels, &plan))?;
-        let top = Placing::new(self, gpu, &host, &plan).finest(&mut levels, &mut phases)?;
+        phases.time("place", || self.choose_formats(gpu, &levels, &plan))?;
+        let top = Placing::new(self, gpu, &host, &plan).finest(&mut levels, &mut phases);
+        // What was asked before something else failed comes first, as on the host.
+        device::check_placed(gpu, &levels)?;
+        let top = top?;
         let place = format!("device, which the host waited for {} times", gpu.waits() - waits);
         Ok(Built { top, plan, kept: Kept::Device(device::with_estimates(kept, levels)), phases, place })
     }

@@ -1,7 +1,7 @@
 //! How a matrix is cut into slices, in device memory: the kernels of `kernels/layout.cu`.
 
-use super::runtime::BLOCK;
-use super::setup::DeviceCsr;
+use super::runtime::{BLOCK, View};
+use super::setup::{DeviceCsr, DevicePattern};
 use super::{Argument, Buffer, Gpu, Slice};
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
@@ -14,15 +14,18 @@ pub(super) const GROUP: usize = 32;
 /// Rows among which an order by length is made: enough for even slices, and so few that neighbours stay near each other.
 const WINDOW: usize = 512;
 
-/// Blocks of threads that walk over long rows at the same time: as many as keep their lines of memory in the caches of an H200, where more of them
-/// take four times longer.
-const COUNTING: usize = 528;
-
-/// The same where values are read, too.
-const FILLING: usize = 264;
-
-/// Rows up to this length are read in a few lines of memory, and as many blocks as there are may do so.
+/// Scalar rows beyond this length are copied to where they are walked over, in tiles of at most so many rows; others are read in a few lines of
+/// memory.
 const SHORT: usize = 10;
+const TILE: usize = BLOCK;
+
+/// Bytes of the copy of a tile, of columns alone and with values, as in `kernels/layout.cu`.
+const COUNTED_ROOM: usize = 32768;
+const FILLED_ROOM: usize = 45056;
+
+/// Blocks of threads that walk over long rows where they are at the same time: as many as keep their lines of memory in the caches of an H200,
+/// where more of them take four times longer.
+const FILLING: usize = 264;
 
 /// Windows that an estimate is made from.
 const SAMPLE: usize = 256;
@@ -79,7 +82,7 @@ pub(crate) struct Layout {
     pub bits: usize,
     pub height: usize,
     /// The rows in the order of the slices; empty when it is their own.
-    pub order: Buffer<i32>,
+    pub order: Arc<Buffer<i32>>,
     /// First slot of each slice, and the number of all.
     pub starts: Buffer<i64>,
     pub slots: usize,
@@ -97,14 +100,14 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// For sums of this format and offsets of this many bits.
-    pub fn new<S: Number>(a: &DeviceCsr<S>, sums: Precision, bits: usize, sorted: bool) -> Cut {
-        Cut::with_form::<S>(Form::of(a.rows, a.block, a.nnz()), sums, bits, sorted)
+    /// For values of one format and sums of another, and offsets of this many bits.
+    pub fn new(a: &DevicePattern, storage: Precision, sums: Precision, bits: usize, sorted: bool) -> Cut {
+        Cut::with_form(Form::of(a.rows, a.block, a.nnz()), storage, sums, bits, sorted)
     }
 
     /// As [`Cut::new`], for one of the kernels.
-    pub fn with_form<S: Number>(form: Form, sums: Precision, bits: usize, sorted: bool) -> Cut {
-        Cut { form, bits, sorted, height: form.height(S::PRECISION, sums, bits) }
+    pub fn with_form(form: Form, storage: Precision, sums: Precision, bits: usize, sorted: bool) -> Cut {
+        Cut { form, bits, sorted, height: form.height(storage, sums, bits) }
     }
 
     /// Bytes of so many slots of values of this format in these blocks, without what does not depend on the number.
@@ -112,54 +115,144 @@ impl Cut {
         slots * (size_of::<i32>() + self.height * (self.bits / 8 + block.len() * storage.bytes())) as f64
     }
 
-    /// Slots of each slice, or of those of every `step`th window.
-    fn count<S: Number>(&self, gpu: &Gpu, a: &DeviceCsr<S>, order: &Slice<i32>, step: usize) -> Result<Buffer<i32>> {
-        let slices = a.rows.div_ceil(self.height);
-        let of_window = WINDOW / self.height;
-        let counted = if step == 1 { slices } else { slices / of_window / step * of_window };
-        let counts = gpu.room::<i32>(counted)?;
-        let kernel = gpu.kernel(&format!("count_slots_{}", self.height / GROUP))?;
-        let (rows, step, reach) = (a.rows as i64, step as i32, 1_i32 << self.bits);
-        let [offsets, columns] = [a.offsets.view(), a.columns.view()];
-        let arguments: [&dyn Argument; 7] = [&rows, &step, &reach, &offsets, &columns, &order.view(), &counts.view()];
-        gpu.launch(kernel, threads(counted, a, COUNTING), &arguments)?;
-        Ok(counts)
+    /// Slices of every `step`th window, or all of them.
+    fn slices(&self, rows: usize, step: usize) -> usize {
+        let (slices, of_window) = (rows.div_ceil(self.height), WINDOW / self.height);
+        if step == 1 { slices } else { slices / of_window / step * of_window }
+    }
+
+    /// Counts the slots of each slice, where there is room for them, of every `step`th window, and adds them to `total`.
+    fn count(
+        &self,
+        gpu: &Gpu,
+        a: &DevicePattern,
+        order: &Slice<i32>,
+        step: usize,
+        counts: Option<&Slice<i32>>,
+        total: &Slice<i64>,
+    ) -> Result<()> {
+        let (slices, lanes) = (self.slices(a.rows, step), self.height / GROUP);
+        // Tiles do not cross windows.
+        let tile = of_tile(a, self.height, COUNTED_ROOM / size_of::<i32>()).map(|slices| 1 << slices.ilog2());
+        let name = if tile.is_some() { "count_tiles" } else { "count_slots" };
+        let kernel = gpu.kernel(&format!("{name}_{lanes}"))?;
+        let blocks = slices.div_ceil(tile.unwrap_or(BLOCK / GROUP));
+        let (count, rows, step, reach) = (slices as i64, a.rows as i64, step as i32, 1_i32 << self.bits);
+        let tile = tile.unwrap_or(1) as i32;
+        let [offsets, columns, order] = [a.offsets.view(), a.columns.view(), order.view()];
+        let counts = counts.map_or(View::NONE, Slice::view);
+        let arguments: [&dyn Argument; 10] =
+            [&count, &rows, &tile, &step, &reach, &offsets, &columns, &order, &counts, &total.view()];
+        if blocks == 0 { Ok(()) } else { gpu.launch_blocks(kernel, blocks, &arguments) }
     }
 }
 
-/// Estimates the bytes of several cuts of the same matrix from an even sample of its windows. Waits for the device once.
-pub(super) fn estimate<S: Number, const N: usize>(gpu: &Gpu, a: &DeviceCsr<S>, cuts: [Cut; N]) -> Result<[f64; N]> {
-    let windows = a.rows / WINDOW;
-    let step = if windows < 2 * SAMPLE { 1 } else { windows / SAMPLE };
-    let order = if cuts.iter().any(|cut| cut.sorted) { by_length(gpu, a, step)? } else { gpu.room(0)? };
-    let (none, totals) = (gpu.room::<i32>(0)?, gpu.room::<i64>(N)?);
-    let mut counted = [0; N];
-    for (i, cut) in cuts.iter().enumerate() {
-        let counts = cut.count(gpu, a, if cut.sorted { &order } else { &none }, step)?;
-        counted[i] = counts.len();
-        gpu.total(&counts, &totals.piece(i, 1))?;
+/// Whether rows are so long that lanes which read one each read many lines of memory.
+fn is_long(a: &DevicePattern) -> bool {
+    a.block == Block::SCALAR && a.nnz() > SHORT * a.rows
+}
+
+/// Slices of so many rows whose entries are copied together to where they are walked over, into room for so many; none where rows are short,
+/// or a slice does not fit, as far as the average tells.
+fn of_tile(a: &DevicePattern, height: usize, room: usize) -> Option<usize> {
+    // Rows of a tile may be longer than others.
+    let entries = (a.nnz() * height / a.rows.max(1)).max(1) * 13 / 12;
+    let slices = (room / entries).min(TILE / height);
+    (is_long(a) && slices > 0).then_some(slices)
+}
+
+/// What several cuts of the same matrix would take, while the device counts.
+pub(super) struct Survey {
+    cuts: Vec<Cut>,
+    step: usize,
+    order: Arc<Buffer<i32>>,
+    /// Slots of each slice, where all of them are counted.
+    counts: Vec<Buffer<i32>>,
+}
+
+impl Survey {
+    /// Counts the slots of an even sample of windows into `totals`, zeros, one for each cut.
+    pub fn new(gpu: &Gpu, a: &DevicePattern, cuts: Vec<Cut>, totals: &Slice<i64>) -> Result<Survey> {
+        let windows = a.rows / WINDOW;
+        let step = if windows < 2 * SAMPLE { 1 } else { windows / SAMPLE };
+        let sorted = cuts.iter().any(|cut| cut.sorted);
+        let order = Arc::new(if sorted { by_length(gpu, a, step)? } else { gpu.room(0)? });
+        let none = gpu.room::<i32>(0)?;
+        let mut counts = Vec::new();
+        for (i, cut) in cuts.iter().enumerate() {
+            if step == 1 {
+                counts.push(gpu.room(cut.slices(a.rows, 1))?);
+            }
+            let order = if cut.sorted { &order } else { &none };
+            cut.count(gpu, a, order, step, counts.get(i).map(|counts| &**counts), &totals.piece(i, 1))?;
+        }
+        Ok(Survey { cuts, step, order, counts })
     }
-    let totals = gpu.fetch(&totals)?;
-    Ok(std::array::from_fn(|i| {
-        let cut = &cuts[i];
-        let scale = a.rows.div_ceil(cut.height) as f64 / counted[i].max(1) as f64;
-        let rest = a.rows.div_ceil(cut.height) * size_of::<i64>() + if cut.sorted { a.rows * 4 } else { 0 };
-        cut.slots_bytes(scale * totals[i] as f64, a.block, S::PRECISION) + rest as f64
-    }))
+
+    /// Whether all slices are counted.
+    pub fn is_exact(&self) -> bool {
+        self.step == 1
+    }
+
+    /// Estimated bytes of cut `i`, when so many slots were counted.
+    pub fn bytes(&self, i: usize, total: i64, a: &DevicePattern, storage: Precision) -> f64 {
+        let cut = &self.cuts[i];
+        let slices = a.rows.div_ceil(cut.height);
+        let scale = slices as f64 / cut.slices(a.rows, self.step).max(1) as f64;
+        let rest = slices * size_of::<i64>() + if cut.sorted { a.rows * 4 } else { 0 };
+        cut.slots_bytes(scale * total as f64, a.block, storage) + rest as f64
+    }
+
+    /// The layout of cut `i`, whose slots are added to `total`, a zero, where they are not counted yet.
+    pub fn layout(mut self, gpu: &Gpu, a: &DevicePattern, i: usize, total: &Slice<i64>) -> Result<Started> {
+        let cut = self.cuts[i];
+        if self.step > 1 {
+            return Started::new(gpu, a, cut, total);
+        }
+        let order = if cut.sorted { self.order } else { Arc::new(gpu.room(0)?) };
+        Started::of(gpu, cut, order, &self.counts.swap_remove(i))
+    }
+}
+
+/// A layout whose number of slots is still on the device.
+pub(super) struct Started {
+    cut: Cut,
+    order: Arc<Buffer<i32>>,
+    starts: Buffer<i64>,
+}
+
+impl Started {
+    /// The slots of all slices are added to `total`, a zero.
+    fn new(gpu: &Gpu, a: &DevicePattern, cut: Cut, total: &Slice<i64>) -> Result<Started> {
+        let order = Arc::new(if cut.sorted { by_length(gpu, a, 1)? } else { gpu.room(0)? });
+        let counts = gpu.room(cut.slices(a.rows, 1))?;
+        cut.count(gpu, a, &order, 1, Some(&*counts), total)?;
+        Started::of(gpu, cut, order, &counts)
+    }
+
+    fn of(gpu: &Gpu, cut: Cut, order: Arc<Buffer<i32>>, counts: &Slice<i32>) -> Result<Started> {
+        Ok(Started { cut, order, starts: gpu.offsets_alone(counts)? })
+    }
+
+    /// With its number of slots.
+    pub fn with_slots(self, slots: usize) -> Layout {
+        let Started { cut, order, starts } = self;
+        Layout { form: cut.form, bits: cut.bits, height: cut.height, order, starts, slots }
+    }
 }
 
 impl Layout {
     /// Whether a matrix has rows enough for the kernel that knows offsets of 8 bits.
-    pub fn is_wide<S: Number>(a: &DeviceCsr<S>) -> bool {
+    pub fn is_wide(a: &DevicePattern) -> bool {
         Form::of(a.rows, a.block, a.nnz()) == Form::Rows
     }
 
     /// A matrix cut in a certain way. Waits for the device.
-    pub fn new<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>, cut: Cut) -> Result<Layout> {
-        let order = if cut.sorted { by_length(gpu, a, 1)? } else { gpu.room(0)? };
-        let counts = cut.count(gpu, a, &order, 1)?;
-        let (starts, slots) = gpu.offsets(&counts)?;
-        Ok(Layout { form: cut.form, bits: cut.bits, height: cut.height, order, starts, slots })
+    #[cfg(test)]
+    pub fn new(gpu: &Gpu, a: &DevicePattern, cut: Cut) -> Result<Layout> {
+        let total = gpu.zeroed::<i64>(1)?;
+        let started = Started::new(gpu, a, cut, &total)?;
+        Ok(started.with_slots(gpu.fetch(&total)?[0] as usize))
     }
 
     /// Bytes for values of this format in these blocks.
@@ -172,27 +265,30 @@ impl Layout {
     pub fn fill<S: Number, O>(&self, gpu: &Gpu, a: &DeviceCsr<S>) -> Result<(Buffer<i32>, Buffer<O>, Buffer<S>)> {
         let (bases, offsets) = (gpu.room(self.slots)?, gpu.room::<O>(self.slots * self.height)?);
         let values = gpu.room::<S>(self.slots * self.height * a.block.len())?;
-        let name = format!("fill_slots_{}_u{}_{}", self.height / GROUP, self.bits, bits_of::<S>());
         let count = self.starts.len() - 1;
-        let (slices, rows, width) = (count as i64, a.rows as i64, a.block.len() as i32);
+        let pattern = a.pattern();
+        let tile = of_tile(&pattern, self.height, FILLED_ROOM / (size_of::<i32>() + size_of::<S>()));
+        let name = if tile.is_some() { "fill_tiles" } else { "fill_slots" };
+        let kernel = gpu.kernel(&format!("{name}_{}_u{}_{}", self.height / GROUP, self.bits, bits_of::<S>()))?;
+        let blocks = match tile {
+            Some(slices) => count.div_ceil(slices),
+            None => count.div_ceil(BLOCK / GROUP).min(if is_long(&pattern) { FILLING } else { usize::MAX }),
+        };
+        let (slices, rows) = (count as i64, a.rows as i64);
+        let number = tile.unwrap_or(a.block.len()) as i32;
         let from = [a.offsets.view(), a.columns.view(), a.values.view(), self.order.view(), self.starts.view()];
         let to = [bases.view(), offsets.view(), values.view()];
-        let mut arguments: Vec<&dyn Argument> = vec![&slices, &rows, &width];
+        let mut arguments: Vec<&dyn Argument> = vec![&slices, &rows, &number];
         arguments.extend(from.iter().chain(&to).map(|view| view as &dyn Argument));
-        gpu.launch(gpu.kernel(&name)?, threads(count, a, FILLING), &arguments)?;
+        if blocks > 0 {
+            gpu.launch_blocks(kernel, blocks, &arguments)?;
+        }
         Ok((bases, offsets, values))
     }
 }
 
-/// Threads for so many slices of a matrix, of which at most `blocks` blocks walk over long rows.
-fn threads<S: Number>(slices: usize, a: &DeviceCsr<S>, blocks: usize) -> usize {
-    let all = slices * GROUP;
-    let long = a.block == Block::SCALAR && a.nnz() > SHORT * a.rows;
-    if long { all.min(blocks * BLOCK) } else { all }
-}
-
 /// The rows, inside of each window the longest first, of equal ones the first first; of every `step`th window.
-fn by_length<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>, step: usize) -> Result<Buffer<i32>> {
+fn by_length(gpu: &Gpu, a: &DevicePattern, step: usize) -> Result<Buffer<i32>> {
     let order = gpu.room(a.rows)?;
     let kernel = gpu.kernel("order_by_length")?;
     let windows = a.rows.div_ceil(WINDOW).div_ceil(step);
@@ -251,7 +347,8 @@ mod tests {
     /// The layout of a scalar matrix in f64.
     fn layout(gpu: &Gpu, a: &Csr<f64>, form: Form, bits: usize, sorted: bool) -> Layout {
         let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
-        Layout::new(gpu, &there, Cut::with_form::<f64>(form, Precision::F64, bits, sorted)).unwrap()
+        let cut = Cut::with_form(form, Precision::F64, Precision::F64, bits, sorted);
+        Layout::new(gpu, &there.pattern(), cut).unwrap()
     }
 
     #[test]
@@ -317,12 +414,91 @@ mod tests {
         }
         let a = Csr::<f64>::with_pattern(n, n, Block::SCALAR, offsets, columns).unwrap();
         let gpu = devices().remove(0);
-        let there = DeviceCsr::upload(&gpu, &a.view()).unwrap();
-        let cuts = [false, true].map(|sorted| Cut::with_form::<f64>(Form::Shared(1), Precision::F64, 16, sorted));
-        let estimates = estimate(&gpu, &there, cuts).unwrap();
-        for (cut, estimate) in cuts.into_iter().zip(estimates) {
-            let exact = Layout::new(&gpu, &there, cut).unwrap().bytes(Block::SCALAR, Precision::F64) as f64;
+        let there = DeviceCsr::upload(&gpu, &a.view()).unwrap().pattern();
+        let f64 = Precision::F64;
+        let cuts = [false, true].map(|sorted| Cut::with_form(Form::Shared(1), f64, f64, 16, sorted));
+        let totals = gpu.zeroed(2).unwrap();
+        let survey = Survey::new(&gpu, &there, cuts.to_vec(), &totals).unwrap();
+        let totals = gpu.fetch(&totals).unwrap();
+        for (i, cut) in cuts.into_iter().enumerate() {
+            let estimate = survey.bytes(i, totals[i], &there, f64);
+            let exact = Layout::new(&gpu, &there, cut).unwrap().bytes(Block::SCALAR, f64) as f64;
             assert!((estimate / exact - 1.0).abs() < 0.01, "{cut:?}: {estimate} should be {exact}");
+        }
+    }
+
+    /// Slots of each slice of a matrix whose rows are not ordered: the walk of the kernels, row after row.
+    fn walked(a: &Csr<f64>, height: usize, reach: i32) -> Vec<i64> {
+        let row = |i: usize| &a.columns[a.offsets[i] as usize..a.offsets[i + 1] as usize];
+        let slots = |first: usize| {
+            let mut left: Vec<&[i32]> = (first..a.rows.min(first + height)).map(row).collect();
+            let mut slots = 0;
+            while let Some(base) = left.iter().filter_map(|row| row.first()).min().copied() {
+                for row in left.iter_mut().filter(|row| row.first().is_some_and(|c| c - base < reach)) {
+                    *row = &row[1..];
+                }
+                slots += 1;
+            }
+            slots
+        };
+        (0..a.rows).step_by(height).map(slots).collect()
+    }
+
+    #[test]
+    fn slots_are_as_many_as_a_walk_takes() {
+        let a = gallery::poisson27(70, 9, 5).unwrap();
+        for gpu in devices() {
+            for (form, bits) in [(Form::Rows, 8), (Form::Rows, 16), (Form::Shared(2), 16)] {
+                let layout = layout(&gpu, &a, form, bits, false);
+                let starts = gpu.fetch(&layout.starts).unwrap();
+                let counts: Vec<i64> = starts.windows(2).map(|w| w[1] - w[0]).collect();
+                assert_eq!(counts, walked(&a, layout.height, 1 << bits), "{form:?} {bits}");
+            }
+        }
+    }
+
+    #[test]
+    fn long_rows_are_in_slots_whether_their_tiles_fit_or_not() {
+        // Rows of 11 to 60 entries among which one in 300 has more than a tile has room for, far apart and near each other.
+        let (n, long) = (700, 13_000);
+        let (mut offsets, mut columns, mut values) = (vec![0_i64], Vec::new(), Vec::new());
+        for i in 0..n {
+            let length = if i % 300 == 299 { long } else { 11 + i * i % 50 };
+            columns.extend((0..length).map(|k| (i + k * if i % 3 == 0 { 1 } else { 7 }) as i32));
+            values.extend((0..length).map(|k| 1.0 + (i * 100_000 + k) as f64));
+            offsets.push(columns.len() as i64);
+        }
+        let mut a = Csr::<f64>::with_pattern(n, 7 * long + n, Block::SCALAR, offsets, columns).unwrap();
+        a.values = values;
+        for gpu in devices() {
+            let there = DeviceCsr::upload(&gpu, &a.view()).unwrap();
+            for (form, bits, sorted) in [(Form::Rows, 8, false), (Form::Rows, 16, true), (Form::Shared(2), 16, false)] {
+                let layout = layout(&gpu, &a, form, bits, sorted);
+                let (bases, reaches, values) = if bits == 8 {
+                    let (bases, offsets, values) = layout.fill::<f64, u8>(&gpu, &there).unwrap();
+                    let offsets = gpu.fetch(&offsets).unwrap().into_iter().map(i32::from).collect();
+                    (gpu.fetch(&bases).unwrap(), offsets, gpu.fetch(&values).unwrap())
+                } else {
+                    let (bases, offsets, values) = layout.fill::<f64, u16>(&gpu, &there).unwrap();
+                    let offsets: Vec<i32> = gpu.fetch(&offsets).unwrap().into_iter().map(i32::from).collect();
+                    (gpu.fetch(&bases).unwrap(), offsets, gpu.fetch(&values).unwrap())
+                };
+                let (starts, order) = (gpu.fetch(&layout.starts).unwrap(), gpu.fetch(&layout.order).unwrap());
+                assert_eq!((starts[0], starts[starts.len() - 1] as usize), (0, layout.slots));
+                let order: Vec<usize> =
+                    if sorted { order.iter().map(|row| *row as usize).collect() } else { (0..n).collect() };
+                for (place, row) in order.into_iter().enumerate() {
+                    let slice = place / layout.height;
+                    let found: Vec<(i32, f64)> = (starts[slice] as usize..starts[slice + 1] as usize)
+                        .map(|slot| (slot, slot * layout.height + place % layout.height))
+                        .filter(|(_, at)| values[*at] != 0.0)
+                        .map(|(slot, at)| (bases[slot] + reaches[at], values[at]))
+                        .collect();
+                    let range = a.offsets[row] as usize..a.offsets[row + 1] as usize;
+                    let expected: Vec<_> = range.map(|k| (a.columns[k], a.values[k])).collect();
+                    assert_eq!(found, expected, "row {row}, {bits} bits, sorted {sorted}");
+                }
+            }
         }
     }
 

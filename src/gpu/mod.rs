@@ -40,7 +40,7 @@ mod staging;
 mod vector;
 
 pub use budget::Usage;
-pub(crate) use format::Format;
+pub(crate) use format::{Format, Wanted};
 pub(crate) use given::Indices;
 pub(crate) use graphs::Graphs;
 pub(crate) use layout::to_scalar;

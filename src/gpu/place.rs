@@ -2,7 +2,7 @@
 
 use super::csr::Csr;
 use super::dense::Dense;
-use super::format::Format;
+use super::format::{Format, Wanted};
 use super::layout::to_scalar;
 use super::multicolour::Multicolour;
 use super::product::Placed;
@@ -35,7 +35,10 @@ impl Gpu {
         }
         let format = match format {
             Some(format) => format,
-            none => none.insert(Format::of(self, &a, <Y::Wide as Number>::PRECISION)?),
+            none => {
+                let (storage, sums) = (S::PRECISION, <Y::Wide as Number>::PRECISION);
+                none.insert(Format::of(self, Wanted { pattern: a.pattern(), storage, sums })?)
+            }
         };
         Ok(match format {
             Format::Csr => Box::new(Placed(Csr::new::<X, Y>(self, to_scalar(self, &a)?)?)),

@@ -31,13 +31,4 @@ impl Gpu {
         self.launch_blocks(kernel("scan_offsets")?, pieces, &arguments)?;
         Ok(offsets)
     }
-
-    /// The sum of counts, left on the device.
-    pub(crate) fn total(&self, counts: &Slice<i32>, total: &Slice<i64>) -> Result<()> {
-        let n = counts.len();
-        let pieces = n.div_ceil(PIECE).max(1);
-        let sums = self.room::<i64>(pieces)?;
-        self.launch_blocks(self.kernel("scan_pieces")?, pieces, &[&(n as i64), &counts.view(), &sums.view()])?;
-        self.launch_blocks(self.kernel("scan_total")?, 1, &[&(pieces as i64), &sums.view(), &total.view()])
-    }
 }

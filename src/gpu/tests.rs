@@ -307,8 +307,8 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
     let rows_there = DeviceCsr::upload(gpu, &a).unwrap();
     for sorted in [false, true] {
         let sums = <Y::Wide as Number>::PRECISION;
-        let cut = |form, bits| Cut::with_form::<S>(form, sums, bits, sorted);
-        let layout = |form, bits| Arc::new(Layout::new(gpu, &rows_there, cut(form, bits)).unwrap());
+        let cut = |form, bits| Cut::with_form(form, S::PRECISION, sums, bits, sorted);
+        let layout = |form, bits| Arc::new(Layout::new(gpu, &rows_there.pattern(), cut(form, bits)).unwrap());
         let wide = |form| Box::new(Placed(Slices::<S, u16>::new::<X, Y>(gpu, &rows_there, &layout(form, 16)).unwrap()));
         if a.block == Block::SCALAR {
             let narrow = layout(Form::Rows, 8);
@@ -377,8 +377,8 @@ fn fused<V: Scalar, S: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[
         vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
     let a = DeviceCsr::upload(gpu, &matrix.view()).unwrap();
     for form in forms {
-        let cut = Cut::with_form::<S>(*form, <V as Number>::Wide::PRECISION, 16, true);
-        let layout = Arc::new(Layout::new(gpu, &a, cut).unwrap());
+        let cut = Cut::with_form(*form, S::PRECISION, <V as Number>::Wide::PRECISION, 16, true);
+        let layout = Arc::new(Layout::new(gpu, &a.pattern(), cut).unwrap());
         formats.push(Box::new(Placed(Slices::<S, u16>::new::<V, V>(gpu, &a, &layout).unwrap())));
     }
     for there in formats {

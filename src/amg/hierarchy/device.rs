@@ -6,13 +6,16 @@ mod transfer;
 use super::Builder;
 use super::place::at_level;
 use crate::amg::plan::Plan;
-use crate::context::LogLevel;
+use crate::config::LevelPart;
+use crate::context::{LogLevel, lock};
 use crate::error::Result;
+use crate::gpu::setup::checks::Checks;
 use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace, DevicePattern, galerkin, scaling};
-use crate::gpu::{Buffer, Format, Gpu, to_scalar};
+use crate::gpu::{Format, Gpu, Wanted, to_scalar};
 use crate::host::eigenvalue::Largest;
+use crate::host::spmv::Sums;
 use crate::report::Phases;
-use crate::scalar::Scalar;
+use crate::scalar::{Precision, Scalar};
 use crate::smooth;
 use crate::sparse::Block;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -20,6 +23,7 @@ use transfer::{Step, Transfers};
 
 /// A level as computed.
 pub struct There<T> {
+    number: usize,
     rows: usize,
     entries: usize,
     /// Block rows of the next level; none on the coarsest.
@@ -28,8 +32,11 @@ pub struct There<T> {
     a: Option<DeviceCsr<T>>,
     /// Prolongator and restriction to the next level.
     transfer: Option<(DeviceCsr<T>, DeviceCsr<T>)>,
-    /// The factors by which its variables are multiplied.
-    scale: Option<Buffer<f64>>,
+    /// The factors by which its variables are to be multiplied, and those of the next level; the matrices are not yet.
+    scale: Option<Arc<scaling::Factors>>,
+    coarse_scale: Option<Arc<scaling::Factors>>,
+    /// What is asked of the device while levels are placed.
+    checks: Arc<Mutex<Checks>>,
     /// The largest eigenvalue of D^-1 A for its diagonal blocks, where interpolation estimated it; else that of an earlier matrix.
     known: Option<f64>,
     earlier: Option<Largest>,
@@ -45,6 +52,13 @@ struct Formats {
     matrix: Option<Format>,
     restriction: Option<Format>,
     interpolation: Option<Format>,
+}
+
+/// Matrices of a level.
+enum Part {
+    Matrix,
+    Restriction,
+    Interpolation,
 }
 
 /// What is kept of a step from one level to the next, to renew it with other values.
@@ -123,6 +137,7 @@ impl Builder<'_> {
         let renewing = kept.is_some();
         let mut earlier = kept.into_iter().flatten();
         let (mut levels, mut all_kept) = (Vec::new(), Vec::new());
+        let checks = Arc::new(Mutex::new(Checks::new(gpu)));
         let mut a = self.fine_matrix_there::<T>(gpu)?;
         let mut space = self.near_null_space_there(gpu, &a)?;
         loop {
@@ -167,12 +182,15 @@ impl Builder<'_> {
             let coarse_rows = Some(coarse.scalar_rows());
             let estimated = OnceLock::new();
             levels.push(There {
+                number: level,
                 rows,
                 entries,
                 coarse_rows,
                 a: Some(a),
                 transfer: Some((p, r)),
                 scale: None,
+                coarse_scale: None,
+                checks: Arc::clone(&checks),
                 known,
                 earlier,
                 estimated,
@@ -181,12 +199,15 @@ impl Builder<'_> {
             a = coarse;
         }
         levels.push(There {
+            number: levels.len(),
             rows: a.scalar_rows(),
             entries: a.entries(),
             coarse_rows: None,
             a: Some(a),
             transfer: None,
             scale: None,
+            coarse_scale: None,
+            checks,
             known: None,
             earlier: None,
             estimated: OnceLock::new(),
@@ -233,34 +254,73 @@ impl Builder<'_> {
         })
     }
 
-    /// Scales the levels of which a part has 16 bits, as [`Builder::scale`] does.
+    /// Finds the factors of the levels of which a part has 16 bits, as [`Builder::scale`] does; they are applied where matrices are placed.
     pub(super) fn scale_there<T: Scalar>(&self, gpu: &Gpu, levels: &mut [There<T>], plan: &Plan) -> Result<()> {
         let scaling = self.config.text("precision.scaling");
         if scaling == "none" {
             return Ok(());
         }
-        let mut inverses = Vec::new();
-        for (i, level) in levels.iter_mut().enumerate() {
-            inverses.push(match level.a.as_ref().filter(|_| plan.is_scaled(i)) {
-                None => None,
-                Some(a) => {
-                    level.scale = at_level(i, scaling::factors(gpu, a, &scaling))?;
-                    level.scale.as_ref().map(|s| scaling::reciprocals(gpu, s)).transpose()?
-                }
-            });
-        }
-        for (i, level) in levels.iter_mut().enumerate() {
-            if let (Some(inverse), Some(a)) = (&inverses[i], &mut level.a) {
-                *a = scaling::apply(gpu, a, Some(inverse), Some(inverse))?;
+        let scaled: Vec<usize> = (0..levels.len()).filter(|i| plan.is_scaled(*i)).collect();
+        let matrices: Vec<_> = scaled.iter().map(|i| levels[*i].a()).collect();
+        let all = scaling::factors(gpu, &matrices, &scaling)?;
+        for (i, factors) in scaled.into_iter().zip(all) {
+            let factors = Arc::new(at_level(i, factors)?);
+            if i > 0 {
+                levels[i - 1].coarse_scale = Some(Arc::clone(&factors));
             }
-            let (fine, coarse) = (level.scale.as_deref(), inverses.get(i + 1).and_then(Option::as_deref));
-            if let Some((p, r)) = level.transfer.as_mut().filter(|_| fine.is_some() || coarse.is_some()) {
-                *p = scaling::apply(gpu, p, fine, coarse)?;
-                *r = scaling::apply(gpu, r, coarse, fine)?;
-            }
+            levels[i].scale = Some(factors);
         }
         Ok(())
     }
+}
+
+impl Builder<'_> {
+    /// Chooses the formats of all matrices that have none of an earlier time, with few waits.
+    pub(super) fn choose_formats<T: Scalar>(&self, gpu: &Gpu, levels: &[There<T>], plan: &Plan) -> Result<()> {
+        if self.sums() == Sums::Rounded {
+            return Ok(());
+        }
+        // The precision of sums for results of one.
+        let wide = |precision: Precision| if precision == Precision::F64 { precision } else { Precision::F32 };
+        let (mut wanted, mut places) = (Vec::new(), Vec::new());
+        for (i, level) in levels.iter().enumerate() {
+            let formats = lock(level.formats.lock());
+            let (vector, transfer) = (plan.of(LevelPart::Vector, i), plan.of(LevelPart::Transfer, i));
+            let mut want = |part: Part, pattern: DevicePattern, storage: Precision, sums: Precision| {
+                wanted.push(Wanted { pattern, storage, sums });
+                places.push((i, part));
+            };
+            // The finest matrix may be placed in other blocks than those that set-up works with.
+            let as_given = level.scale.is_none() && i == 0;
+            if formats.matrix.is_none() && !(as_given && self.matrix.block() != level.a().block) {
+                want(Part::Matrix, level.a().pattern(), plan.of(LevelPart::Matrix, i), wide(vector));
+            }
+            let Some((p, r)) = &level.transfer else { continue };
+            if formats.restriction.is_none() {
+                let below = plan.of(LevelPart::Vector, i + 1);
+                let to = if self.range(vector, below).is_some() { vector } else { below };
+                want(Part::Restriction, r.pattern(), transfer, wide(to));
+            }
+            if formats.interpolation.is_none() {
+                want(Part::Interpolation, p.pattern(), transfer, wide(vector));
+            }
+        }
+        for ((i, part), format) in places.into_iter().zip(Format::of_all(gpu, &wanted)?) {
+            let formats = &mut *lock(levels[i].formats.lock());
+            *match part {
+                Part::Matrix => &mut formats.matrix,
+                Part::Restriction => &mut formats.restriction,
+                Part::Interpolation => &mut formats.interpolation,
+            } = Some(format);
+        }
+        Ok(())
+    }
+}
+
+/// Tells what the device could not store while levels were placed. Waits for it.
+pub(super) fn check_placed<T>(gpu: &Gpu, levels: &[There<T>]) -> Result<()> {
+    let Some(level) = levels.first() else { return Ok(()) };
+    std::mem::replace(&mut *lock(level.checks.lock()), Checks::new(gpu)).look()
 }
 
 /// What was kept, with the eigenvalues that were estimated and the formats that were chosen on the way.

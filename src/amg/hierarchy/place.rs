@@ -147,10 +147,7 @@ impl<'a, B: Place> Placing<'a, B> {
         level: &L,
         coarse_rows: usize,
     ) -> Result<Box<dyn Passage<B, V, W>>> {
-        let narrower =
-            W::PRECISION == Precision::F16 || V::PRECISION == Precision::F64 && W::PRECISION != Precision::F64;
-        let guarded = self.builder.config.choice("precision.residual_scaling").is_none();
-        let range = Range::of(W::PRECISION).filter(|_| narrower && guarded);
+        let range = self.builder.range(V::PRECISION, W::PRECISION);
         let backend = self.backend.clone();
         let Some(range) = range.filter(|_| !B::LOOKS) else {
             let (restriction, interpolation) =
@@ -166,6 +163,15 @@ impl<'a, B: Place> Placing<'a, B> {
             (level.restriction::<S, V, V::Wide>(self)?, level.interpolation::<S, V::Wide, V>(self)?);
         let transfers = Transfers { backend, restriction, interpolation };
         Ok(Box::new(Fitting { transfers, wide, range, factor, of: PhantomData }))
+    }
+}
+
+impl Builder<'_> {
+    /// What residuals are brought into on the way from vectors of one format to those of the next level, where that is needed.
+    pub(super) fn range(&self, from: Precision, to: Precision) -> Option<Range> {
+        let narrower = to == Precision::F16 || from == Precision::F64 && to != Precision::F64;
+        let guarded = self.config.choice("precision.residual_scaling").is_none();
+        Range::of(to).filter(|_| narrower && guarded)
     }
 }
 

@@ -2,6 +2,7 @@
 //! them.
 
 use super::DeviceCsr;
+use super::checks::Checks;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View, tag};
 use crate::gpu::{Buffer, Gpu, Slice};
@@ -24,8 +25,8 @@ pub(crate) fn entries<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Buffer<f
 }
 
 /// The inverse of the diagonal (`width` 1), or of the diagonal blocks, row by row (`width` that of the blocks). With `l1` the diagonal is
-/// first enlarged by the absolute values of what is outside of it, as l1-Jacobi has it; `scale` has the factors by which the variables of
-/// the level were multiplied.
+/// first enlarged by the absolute values of what is outside of it, as l1-Jacobi has it. With `scale`, powers of two by which the variables
+/// of the level are multiplied, it is that of the matrix scaled so.
 pub(crate) fn inverse<T: Scalar>(
     gpu: &Gpu,
     a: &DeviceCsr<T>,
@@ -57,9 +58,8 @@ fn run<T: Scalar, U: Scalar>(
     if a.block == Block::SCALAR {
         // Sums go entry by entry, so that a thread for each row is best where rows are short.
         let lanes = match a.nnz() / a.rows.max(1) {
-            0..40 => 1,
-            40..128 => 8,
-            _ => 32,
+            0..100 => 1,
+            _ => 8,
         };
         let kernel = gpu.kernel(&format!("diagonal_rows_{name}_{lanes}"))?;
         let arguments: [&dyn Argument; 9] = [&rows, &inverted, &l1, &scale, &offsets, &columns, &values, &format, &out];
@@ -72,8 +72,14 @@ fn run<T: Scalar, U: Scalar>(
     gpu.launch(kernel, a.rows * BLOCK_LANES, &arguments)
 }
 
-/// Data of a smoother times `factor` in their storage format, refused when that cannot hold them. Waits for the device where it has 16 bits.
-pub(crate) fn stored<T: Scalar, S: Number>(gpu: &Gpu, exact: &Slice<T>, factor: f64) -> Result<Buffer<S>> {
+/// Data of a smoother times `factor` in their storage format, refused by `checks` when that cannot hold them.
+pub(crate) fn stored<T: Scalar, S: Number>(
+    gpu: &Gpu,
+    exact: &Slice<T>,
+    factor: f64,
+    checks: &mut Checks,
+    refuse: impl FnOnce(Result<()>) -> Result<()> + Send + 'static,
+) -> Result<Buffer<S>> {
     let out = gpu.room::<S>(exact.len())?;
     let (n, blocks) = (exact.len() as i64, exact.len().div_ceil(BLOCK).min(WAVE));
     let kernel = |name: &str| gpu.kernel(&format!("{name}_{}", T::PRECISION.name()));
@@ -86,20 +92,20 @@ pub(crate) fn stored<T: Scalar, S: Number>(gpu: &Gpu, exact: &Slice<T>, factor: 
         gpu.launch_blocks(kernel("store_scaled")?, blocks, &arguments)?;
         return Ok(out);
     }
-    let seen = gpu.zeroed::<u64>(3)?;
+    let seen = checks.ask(3, |seen| {
+        let (largest, vanished) = (f64::from_bits(seen[0]), f64::from_bits(seen[1]));
+        let lost = seen[2] != 0 || (vanished > 0.0 && vanished >= largest * MATTERS);
+        refuse(if lost { does_not_fit::<S, _>() } else { Ok(()) })
+    })?;
     let arguments: [&dyn Argument; 6] = [&n, &factor, &exact.view(), &format, &out.view(), &seen.view()];
     gpu.launch_blocks(kernel("store_looking")?, blocks, &arguments)?;
-    let seen = gpu.fetch(&seen)?;
-    let (largest, vanished) = (f64::from_bits(seen[0]), f64::from_bits(seen[1]));
-    if seen[2] != 0 || (vanished > 0.0 && vanished >= largest * MATTERS) {
-        return does_not_fit::<S, _>();
-    }
     Ok(out)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::amg::scaling;
     use crate::gallery;
     use crate::gpu::setup::awkward;
     use crate::gpu::setup::tests::problems;
@@ -116,13 +122,16 @@ mod tests {
         let scale: Vec<f64> = (0..view.scalar_rows()).map(|i| ((hash(i, 7) % 9) as f64 - 4.0).exp2()).collect();
         let scale_there = gpu.upload(&scale).unwrap();
         for width in if n == 1 { vec![1] } else { vec![1, n] } {
-            let plain = inverse(gpu, &there, width, false, None).unwrap();
-            let expected: Vec<T> = diagonal::inverse(&view, width, diagonal::AS_IT_IS).unwrap();
-            assert_eq!(gpu.fetch(&plain).unwrap(), expected, "{name} {width}");
             for (scale, scale_there) in [(None, None), (Some(&scale[..]), Some(&*scale_there))] {
+                // The host has the scaled matrix, the device the one before.
+                let factor = |i: usize| scale.map_or(1.0, |s| 1.0 / s[i]);
+                let scaled = scaling::apply(&a.clone().into_shared(), factor, factor).unwrap();
                 let enlarged = inverse(gpu, &there, width, true, scale_there).unwrap();
-                let expected: Vec<T> = diagonal::l1_inverse(&view, width, scale).unwrap();
+                let expected: Vec<T> = diagonal::l1_inverse(&scaled.view(), width, scale).unwrap();
                 assert_eq!(gpu.fetch(&enlarged).unwrap(), expected, "{name} {width} l1");
+                let plain = inverse(gpu, &there, width, false, scale_there).unwrap();
+                let expected: Vec<T> = diagonal::inverse(&scaled.view(), width, diagonal::AS_IT_IS).unwrap();
+                assert_eq!(gpu.fetch(&plain).unwrap(), expected, "{name} {width} scaled");
             }
         }
     }
@@ -173,8 +182,10 @@ mod tests {
     fn storage_holds_what_the_host_stores_and_refuses_what_it_refuses() {
         fn compare<T: Scalar, S: Number>(gpu: &Gpu, exact: &[f64], factor: f64) {
             let exact: Vec<T> = exact.iter().map(|v| T::from_f64(*v)).collect();
-            let there = stored::<T, S>(gpu, &gpu.upload(&exact).unwrap(), factor);
-            match (there, crate::smooth::host::stored::<T, S>(&exact, factor)) {
+            let mut checks = Checks::new(gpu);
+            let exact_there = gpu.upload(&exact).unwrap();
+            let there = stored::<T, S>(gpu, &exact_there, factor, &mut checks, |result| result).unwrap();
+            match (checks.look().map(|()| there), crate::smooth::host::stored::<T, S>(&exact, factor)) {
                 (Ok(there), Ok(expected)) => assert_eq!(gpu.fetch(&there).unwrap(), expected),
                 (Err(there), Err(expected)) => assert_eq!(there.message, expected.message),
                 (there, expected) => panic!("{:?} {:?}", there.map(|_| ()), expected.map(|_| ())),

@@ -4,6 +4,7 @@
 pub(crate) mod aggressive;
 #[cfg(test)]
 mod awkward;
+pub(crate) mod checks;
 pub(crate) mod classical_modified;
 pub(crate) mod coarse;
 pub(crate) mod colouring;

@@ -1,5 +1,6 @@
 //! Scaling of levels by powers of two and their storage in 16 bits: [`crate::amg::scaling`] on the device.
 
+use super::checks::Checks;
 use super::{DeviceCsr, diagonal};
 use crate::amg::scaling::{FAR_ABOVE, beyond_range, check_lost, lift_of, middle_of, not_by_diagonal};
 use crate::backend::Backend;
@@ -7,155 +8,231 @@ use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View, tag};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::scalar::{Number, Scalar};
+use crate::sparse::Block;
 use std::any::Any;
 use std::sync::Arc;
 
 /// Blocks of a kernel that goes over an array in steps: as many as run at the same time.
 const WAVE: usize = 1024;
 
-/// One s for each scalar row of a level's matrix, by the scaling that `precision.scaling` names; none for `none`. Waits for the device.
-pub(crate) fn factors<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, scaling: &str) -> Result<Option<Buffer<f64>>> {
-    let (s, largest) = match scaling {
-        "none" => return Ok(None),
-        "diagonal" => match by_diagonal(gpu, a)? {
-            Ok(found) => found,
-            Err(i) => return not_by_diagonal(i),
-        },
-        "equilibrate" => by_largest(gpu, a)?,
-        _ => match by_diagonal(gpu, a)? {
-            Ok((s, largest)) if largest <= FAR_ABOVE => (s, largest),
-            _ => by_largest(gpu, a)?,
-        },
+/// Powers of two by which the variables of a level are multiplied.
+pub(crate) struct Factors {
+    /// One for each scalar row.
+    pub s: Buffer<f64>,
+    /// The smallest and the largest.
+    range: (f64, f64),
+}
+
+/// What factors are near the root of.
+#[derive(Clone, Copy, PartialEq)]
+enum Measure {
+    Diagonal,
+    /// The largest entry of row and column.
+    Largest,
+}
+
+/// Factors before they are lifted, and the largest scaled entry; or the first row that has none.
+type Found = std::result::Result<(Factors, f64), usize>;
+
+/// The factors of some levels' matrices by the scaling that `precision.scaling` names, which is not `none`. Waits for the device once, and
+/// once more where the diagonal of one turns out to be a bad measure.
+pub(crate) fn factors<T: Scalar>(gpu: &Gpu, matrices: &[&DeviceCsr<T>], scaling: &str) -> Result<Vec<Result<Factors>>> {
+    let first = if scaling == "equilibrate" { Measure::Largest } else { Measure::Diagonal };
+    let found = search(gpu, matrices, first)?;
+    let stays = |found: &Found| scaling != "auto" || matches!(found, Ok((_, largest)) if *largest <= FAR_ABOVE);
+    let again: Vec<_> = matrices.iter().zip(&found).filter(|(_, found)| !stays(found)).map(|(a, _)| *a).collect();
+    let mut again = search(gpu, &again, Measure::Largest)?.into_iter();
+    let lifted = |found: Found, measure: Measure| match found {
+        Ok((mut factors, largest)) => {
+            let lift = lift_of(largest);
+            gpu.scale(lift, &mut factors.s);
+            let (low, high) = factors.range;
+            Ok(Factors { range: (lift * low, lift * high), ..factors })
+        }
+        Err(i) if measure == Measure::Diagonal => not_by_diagonal(i),
+        Err(i) => beyond_range(i),
     };
-    let mut s = s;
-    gpu.scale(lift_of(largest), &mut s);
-    Ok(Some(s))
+    let each = found.into_iter().map(|found| match stays(&found) {
+        true => lifted(found, first),
+        false => lifted(again.next().expect("one for each that did not stay"), Measure::Largest),
+    });
+    Ok(each.collect())
 }
 
-/// Powers of two near the root of the diagonal, and the largest scaled entry; or the first row whose diagonal is not positive.
-fn by_diagonal<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<std::result::Result<(Buffer<f64>, f64), usize>> {
-    roots(gpu, a, diagonal::entries(gpu, a)?, false)
+/// Factors for each of the matrices. Waits for the device once.
+fn search<T: Scalar>(gpu: &Gpu, matrices: &[&DeviceCsr<T>], measure: Measure) -> Result<Vec<Found>> {
+    const SEEN: usize = 4;
+    let seen = gpu.zeroed::<u64>(SEEN * matrices.len())?;
+    let mut all = Vec::new();
+    for (k, a) in matrices.iter().enumerate() {
+        let s = match measure {
+            Measure::Diagonal => diagonal::entries(gpu, a)?,
+            Measure::Largest => largest_of_lines(gpu, a)?,
+        };
+        let (n, seen) = (s.len(), seen.piece(SEEN * k, SEEN));
+        let arguments: [&dyn Argument; 4] =
+            [&(n as i64), &i32::from(measure == Measure::Largest), &s.view(), &seen.view()];
+        gpu.launch(gpu.kernel("scaling_roots")?, n.min(WAVE * BLOCK), &arguments)?;
+        let (kernel, lanes) = over_values(gpu, a, "largest_scaled")?;
+        let (rows, br, bc) = shape(a);
+        let arguments: [&dyn Argument; 8] =
+            [&rows, &br, &bc, &s.view(), &a.offsets.view(), &a.columns.view(), &a.values.view(), &seen.view()];
+        gpu.launch(kernel, (a.rows * lanes).min(WAVE * BLOCK), &arguments)?;
+        all.push(s);
+    }
+    let seen = gpu.fetch(&seen)?;
+    let found = all.into_iter().zip(seen.chunks(SEEN)).map(|(s, seen)| match seen[0] {
+        0 => {
+            let [largest, high, low] = [1, 2, 3].map(|k| f64::from_bits(seen[k]));
+            Ok((Factors { s, range: (1.0 / low, high) }, largest))
+        }
+        behind => Err(s.len() - behind as usize),
+    });
+    Ok(found.collect())
 }
 
-/// Powers of two near the root of the largest entry of row and column, and the largest scaled entry.
-fn by_largest<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<(Buffer<f64>, f64)> {
+/// The largest entry of row and column.
+fn largest_of_lines<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Buffer<f64>> {
+    const LANES: usize = 8;
     // As ordered bits, which are those of the numbers.
     let largest = gpu.zeroed::<f64>(a.scalar_rows())?;
-    let (kernel, lanes) = over_values(gpu, a, "largest_of_lines")?;
+    let kernel = gpu.kernel(&format!("largest_of_lines_{}", T::PRECISION.name()))?;
     let (rows, br, bc) = shape(a);
     let arguments: [&dyn Argument; 7] =
         [&rows, &br, &bc, &a.offsets.view(), &a.columns.view(), &a.values.view(), &largest.view()];
-    gpu.launch(kernel, a.rows * lanes, &arguments)?;
-    match roots(gpu, a, largest, true)? {
-        Ok(found) => Ok(found),
-        Err(i) => beyond_range(i),
-    }
+    gpu.launch(kernel, a.rows * LANES, &arguments)?;
+    Ok(largest)
 }
 
-/// The powers of two near the roots of these numbers, 1 in place of zeros where they are `allowed`, and the largest scaled entry; or the
-/// first that has none.
-fn roots<T: Scalar>(
-    gpu: &Gpu,
-    a: &DeviceCsr<T>,
-    of: Buffer<f64>,
-    allowed: bool,
-) -> Result<std::result::Result<(Buffer<f64>, f64), usize>> {
-    let n = of.len();
-    let seen = gpu.zeroed::<u64>(2)?;
-    let arguments: [&dyn Argument; 4] = [&(n as i64), &i32::from(allowed), &of.view(), &seen.view()];
-    gpu.launch(gpu.kernel("scaling_roots")?, n, &arguments)?;
-    let (kernel, lanes) = over_values(gpu, a, "largest_scaled")?;
-    let (rows, br, bc) = shape(a);
-    let arguments: [&dyn Argument; 8] =
-        [&rows, &br, &bc, &of.view(), &a.offsets.view(), &a.columns.view(), &a.values.view(), &seen.view()];
-    gpu.launch(kernel, (a.rows * lanes).min(WAVE * BLOCK), &arguments)?;
-    let seen = gpu.fetch(&seen)?;
-    Ok(if seen[0] > 0 { Err(n - seen[0] as usize) } else { Ok((of, f64::from_bits(seen[1]))) })
-}
-
-/// 1/s.
-pub(crate) fn reciprocals(gpu: &Gpu, s: &Slice<f64>) -> Result<Buffer<f64>> {
-    let inverse = gpu.room::<f64>(s.len())?;
-    let arguments: [&dyn Argument; 3] = [&(s.len() as i64), &s.view(), &inverse.view()];
-    gpu.launch(gpu.kernel("scaling_reciprocals")?, s.len(), &arguments)?;
-    Ok(inverse)
-}
-
-/// The inverse of the finest level's scaling in two parts, a power of two and one for each row, which f32 can hold. Waits for the device.
-pub(crate) fn entrance(gpu: &Gpu, s: &Slice<f64>) -> Result<(f64, Buffer<f32>)> {
-    let reciprocals = reciprocals(gpu, s)?;
-    let (low, high) = (1.0 / gpu.peak(&reciprocals), gpu.peak(s));
+/// The inverse of the finest level's scaling in two parts, a power of two and one for each row, which f32 can hold.
+pub(crate) fn entrance(gpu: &Gpu, factors: &Factors) -> Result<(f64, Buffer<f32>)> {
+    let (low, high) = factors.range;
     let middle = middle_of(low, high)?;
-    let mut inverse = gpu.room(s.len())?;
-    gpu.convert(middle, None, &reciprocals, &mut inverse);
-    gpu.status()?;
+    let (n, inverse) = (factors.s.len(), gpu.room::<f32>(factors.s.len())?);
+    let arguments: [&dyn Argument; 4] = [&(n as i64), &middle, &factors.s.view(), &inverse.view()];
+    gpu.launch(gpu.kernel("scaling_entrance")?, n, &arguments)?;
     Ok((1.0 / middle, inverse))
 }
 
-/// The matrix with scalar rows multiplied by `left` and scalar columns by `right`; without factors they stay. Shares the pattern.
-pub(crate) fn apply<T: Scalar>(
+/// What the rows or the columns of a matrix are multiplied by.
+#[derive(Clone, Copy)]
+pub(crate) enum By<'a> {
+    One,
+    Times(&'a Slice<f64>),
+    Over(&'a Slice<f64>),
+}
+
+impl<'a> By<'a> {
+    pub fn times(factors: Option<&'a Factors>) -> By<'a> {
+        factors.map_or(By::One, |factors| By::Times(&factors.s))
+    }
+
+    pub fn over(factors: Option<&'a Factors>) -> By<'a> {
+        factors.map_or(By::One, |factors| By::Over(&factors.s))
+    }
+
+    /// As kernels take it: the factors, and whether they divide.
+    fn parts(self) -> (View, i32) {
+        match self {
+            By::One => (View::NONE, 0),
+            By::Times(s) => (s.view(), 0),
+            By::Over(s) => (s.view(), 1),
+        }
+    }
+
+    fn suits(self, count: usize) -> bool {
+        match self {
+            By::One => true,
+            By::Times(s) | By::Over(s) => s.len() == count,
+        }
+    }
+}
+
+/// The matrix with scalar rows and columns multiplied by these powers of two. Shares the pattern, and without factors the values.
+pub(crate) fn apply<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, left: By<'_>, right: By<'_>) -> Result<DeviceCsr<T>> {
+    if let (By::One, By::One) = (left, right) {
+        return Ok(a.clone());
+    }
+    let values = gpu.room::<T>(a.entries())?;
+    scaled_rows(gpu, a, left, right, &values, View::NONE)?;
+    Ok(with_values(a, values))
+}
+
+fn scaled_rows<T: Scalar, S: Number>(
     gpu: &Gpu,
     a: &DeviceCsr<T>,
-    left: Option<&Slice<f64>>,
-    right: Option<&Slice<f64>>,
-) -> Result<DeviceCsr<T>> {
-    assert!(left.is_none_or(|s| s.len() == a.scalar_rows()));
-    assert!(right.is_none_or(|s| s.len() == a.cols * a.block.cols));
-    let values = gpu.room::<T>(a.entries())?;
-    let (kernel, lanes) = over_values(gpu, a, "scaling_apply")?;
+    left: By<'_>,
+    right: By<'_>,
+    to: &Slice<S>,
+    lost: View,
+) -> Result<()> {
+    assert!(left.suits(a.scalar_rows()) && right.suits(a.cols * a.block.cols));
+    let (kernel, lanes) = over_values(gpu, a, "store_scaled_rows")?;
     let (rows, br, bc) = shape(a);
-    let [left, right] = [left, right].map(|s| s.map_or(View::NONE, Slice::view));
+    let ((left, over_left), (right, over_right)) = (left.parts(), right.parts());
     let (offsets, columns, from) = (a.offsets.view(), a.columns.view(), a.values.view());
-    let arguments: [&dyn Argument; 9] = [&rows, &br, &bc, &left, &right, &offsets, &columns, &from, &values.view()];
-    gpu.launch(kernel, a.rows * lanes, &arguments)?;
-    Ok(with_values(a, values))
+    let (format, to) = (tag::<S>(), to.view());
+    let arguments: [&dyn Argument; 13] =
+        [&rows, &br, &bc, &left, &over_left, &right, &over_right, &offsets, &columns, &from, &format, &to, &lost];
+    gpu.launch(kernel, a.rows * lanes, &arguments)
 }
 
 /// How values are rounded to 16 bits, as [`crate::amg::scaling::Rounding`].
 #[derive(Clone, Copy)]
 pub(crate) enum Rounding<'a> {
-    /// Each by itself.
-    Nearest,
+    /// Each by itself, after rows and columns are scaled.
+    Nearest(By<'a>, By<'a>),
     /// So that the product with this vector stays.
     Keeping(&'a Slice<f64>),
 }
 
-/// The matrix in another format, refused when that cannot hold it. Shares the pattern, and the values where the format is the same. Waits for
-/// the device where it has 16 bits.
+impl Rounding<'_> {
+    /// Each by itself, as it is.
+    pub const AS_IT_IS: Rounding<'static> = Rounding::Nearest(By::One, By::One);
+}
+
+/// The matrix in another format, refused by `checks` when that cannot hold it: `refuse` puts the level before the sentence. Shares the
+/// pattern, and the values where they stay what they are.
 pub(crate) fn store<T: Scalar, S: Number>(
     gpu: &Gpu,
     a: &DeviceCsr<T>,
-    what: &str,
     rounding: Rounding<'_>,
+    checks: &mut Checks,
+    refuse: impl FnOnce(Result<()>) -> Result<()> + Send + 'static,
+    what: &'static str,
 ) -> Result<DeviceCsr<S>> {
     let same: &dyn Any = a;
-    if let Some(same) = same.downcast_ref::<DeviceCsr<S>>() {
+    if let (Some(same), Rounding::Nearest(By::One, By::One) | Rounding::Keeping(_)) =
+        (same.downcast_ref::<DeviceCsr<S>>(), rounding)
+    {
         return Ok(same.clone());
     }
     let mut stored = gpu.room::<S>(a.entries())?;
-    if S::PRECISION.is_scalar() {
-        gpu.copy(&a.values, &mut stored);
-        return Ok(with_values(a, stored));
-    }
-    let lost = gpu.zeroed::<i64>(2)?;
+    let narrow = !S::PRECISION.is_scalar();
+    let lost = if narrow {
+        let entries = a.entries();
+        checks.ask(2, move |lost| refuse(check_lost::<S>(what, entries, (lost[0], lost[1]))))?.view()
+    } else {
+        View::NONE
+    };
     let kernel = |name: &str| gpu.kernel(&format!("{name}_{}", T::PRECISION.name()));
     let (n, format) = (a.entries() as i64, tag::<S>());
     match rounding {
-        Rounding::Nearest => {
-            let arguments: [&dyn Argument; 5] = [&n, &a.values.view(), &format, &stored.view(), &lost.view()];
+        Rounding::Nearest(By::One, By::One) | Rounding::Keeping(_) if !narrow => gpu.copy(&a.values, &mut stored),
+        Rounding::Nearest(By::One, By::One) => {
+            let arguments: [&dyn Argument; 5] = [&n, &a.values.view(), &format, &stored.view(), &lost];
             gpu.launch(kernel("store_counting")?, a.entries().min(WAVE * BLOCK), &arguments)?;
         }
+        Rounding::Nearest(left, right) => scaled_rows(gpu, a, left, right, &stored, lost)?,
         Rounding::Keeping(vector) => {
             assert_eq!(vector.len(), a.cols * a.block.cols);
             let (rows, br, bc) = shape(a);
             let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
             let arguments: [&dyn Argument; 10] =
-                [&rows, &br, &bc, &offsets, &columns, &values, &vector.view(), &format, &stored.view(), &lost.view()];
+                [&rows, &br, &bc, &offsets, &columns, &values, &vector.view(), &format, &stored.view(), &lost];
             gpu.launch(kernel("store_keeping")?, (a.scalar_rows() * 32).min(WAVE * BLOCK), &arguments)?;
         }
     }
-    let lost = gpu.fetch(&lost)?;
-    check_lost::<S>(what, a.entries(), (lost[0] as u64, lost[1] as u64))?;
     Ok(with_values(a, stored))
 }
 
@@ -168,10 +245,15 @@ fn with_values<T, S>(a: &DeviceCsr<T>, values: Buffer<S>) -> DeviceCsr<S> {
     DeviceCsr { rows: a.rows, cols: a.cols, block: a.block, offsets, columns, values: Arc::new(values) }
 }
 
-/// A kernel that goes over the values of rows, and its lanes for a row.
+/// A kernel that goes over the values of rows, and its lanes for a row, each of which has a few values at a time.
 fn over_values<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, name: &str) -> Result<(crate::gpu::runtime::Kernel, usize)> {
-    let lanes = if a.entries() / a.rows.max(1) < 24 { 8 } else { 32 };
-    Ok((gpu.kernel(&format!("{name}_{}_{lanes}", T::PRECISION.name()))?, lanes))
+    let (rows, lanes) = match a.nnz() / a.rows.max(1) {
+        _ if a.block != Block::SCALAR => ("blocks", 32),
+        0..11 => ("2", 2),
+        11..100 => ("8", 8),
+        _ => ("32", 32),
+    };
+    Ok((gpu.kernel(&format!("{name}_{}_{rows}", T::PRECISION.name()))?, lanes))
 }
 
 #[cfg(test)]
@@ -209,10 +291,10 @@ mod tests {
     fn compare<T: Scalar>(gpu: &Gpu, name: &str, a: &Csr<T>) {
         let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
         let shared = a.clone().into_shared();
-        for scaling in ["none", "diagonal", "equilibrate", "auto"] {
-            let (s, found) = match (host::factors(&shared, scaling), factors(gpu, &there, scaling)) {
-                (Ok(Some(s)), Ok(Some(found))) => (s, found),
-                (Ok(None), Ok(None)) => continue,
+        for scaling in ["diagonal", "equilibrate", "auto"] {
+            let found = factors(gpu, &[&there], scaling).unwrap().remove(0);
+            let (s, found) = match (host::factors(&shared, scaling), found) {
+                (Ok(Some(s)), Ok(found)) => (s, found),
                 (Err(expected), Err(error)) => {
                     assert_eq!(error.message, expected.message, "{name} {scaling}");
                     continue;
@@ -221,18 +303,31 @@ mod tests {
                     panic!("{name} {scaling}: {:?} {:?}", expected.map(|_| ()), found.map(|_| ()))
                 }
             };
-            assert_eq!(gpu.fetch(&found).unwrap(), s, "{name} {scaling}");
-            let inverse = reciprocals(gpu, &found).unwrap();
-            let scaled = apply(gpu, &there, Some(&inverse), Some(&inverse)).unwrap();
+            assert_eq!(gpu.fetch(&found.s).unwrap(), s, "{name} {scaling}");
+            let (low, high) = s.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), s| (low.min(*s), high.max(*s)));
+            assert!(s.is_empty() || found.range == (low, high), "{name} {scaling}: {:?}", found.range);
+            let found = found.s;
+            let scaled = apply(gpu, &there, By::Over(&found), By::Over(&found)).unwrap();
             let expected = host::apply(&shared, |i| 1.0 / s[i], |j| 1.0 / s[j]).unwrap();
             assert_eq!(gpu.fetch(&scaled.values).unwrap(), expected.values.as_slice(), "{name} {scaling}");
-            let one_sided = apply(gpu, &there, None, Some(&found)).unwrap();
+            let one_sided = apply(gpu, &there, By::One, By::Times(&found)).unwrap();
             let expected_one_sided = host::apply(&shared, |_| 1.0, |j| s[j]).unwrap();
             assert_eq!(gpu.fetch(&one_sided.values).unwrap(), expected_one_sided.values.as_slice(), "{name} {scaling}");
+            let by = Rounding::Nearest(By::Over(&found), By::Over(&found));
             match scaling {
-                "diagonal" => compare_stored::<T, bf16>(gpu, (&scaled, &expected), (&found, &s)),
-                "equilibrate" => compare_stored::<T, f32>(gpu, (&scaled, &expected), (&found, &s)),
-                _ => compare_stored::<T, f16>(gpu, (&scaled, &expected), (&found, &s)),
+                "diagonal" => {
+                    compare_stored::<T, bf16>(gpu, (&scaled, &expected), (&found, &s));
+                    compare_with::<T, bf16>(gpu, (&there, by), (&expected, host::Rounding::Nearest));
+                }
+                "equilibrate" => {
+                    compare_stored::<T, f32>(gpu, (&scaled, &expected), (&found, &s));
+                    compare_with::<T, f32>(gpu, (&there, by), (&expected, host::Rounding::Nearest));
+                    compare_with::<T, f64>(gpu, (&there, by), (&expected, host::Rounding::Nearest));
+                }
+                _ => {
+                    compare_stored::<T, f16>(gpu, (&scaled, &expected), (&found, &s));
+                    compare_with::<T, f16>(gpu, (&there, by), (&expected, host::Rounding::Nearest));
+                }
             }
         }
         compare_stored::<T, f16>(
@@ -247,15 +342,21 @@ mod tests {
         (there, a): (&DeviceCsr<T>, &crate::sparse::SharedCsr<T>),
         (vector_there, vector): (&Buffer<f64>, &[f64]),
     ) {
-        let nearest = (Rounding::Nearest, host::Rounding::Nearest);
-        for (rounding, expected) in [nearest, (Rounding::Keeping(vector_there), host::Rounding::Keeping(vector))] {
-            match (store::<T, S>(gpu, there, "matrix", rounding), host::store::<T, S>(a, "matrix", expected)) {
-                (Ok(there), Ok(expected)) => {
-                    assert_eq!(gpu.fetch(&there.values).unwrap(), expected.values.as_slice());
-                }
-                (Err(error), Err(expected)) => assert_eq!(error.message, expected.message),
-                (there, expected) => panic!("{:?} {:?}", there.map(|_| ()), expected.map(|_| ())),
-            }
+        compare_with::<T, S>(gpu, (there, Rounding::AS_IT_IS), (a, host::Rounding::Nearest));
+        compare_with::<T, S>(gpu, (there, Rounding::Keeping(vector_there)), (a, host::Rounding::Keeping(vector)));
+    }
+
+    fn compare_with<T: Scalar, S: Number>(
+        gpu: &Gpu,
+        (there, rounding): (&DeviceCsr<T>, Rounding<'_>),
+        (a, expected): (&crate::sparse::SharedCsr<T>, host::Rounding<'_>),
+    ) {
+        let mut checks = Checks::new(gpu);
+        let there = store::<T, S>(gpu, there, rounding, &mut checks, |result| result, "matrix").unwrap();
+        match (checks.look(), host::store::<T, S>(a, "matrix", expected)) {
+            (Ok(()), Ok(expected)) => assert_eq!(gpu.fetch(&there.values).unwrap(), expected.values.as_slice()),
+            (Err(error), Err(expected)) => assert_eq!(error.message, expected.message),
+            (there, expected) => panic!("{:?} {:?}", there, expected.map(|_| ())),
         }
     }
 

@@ -193,8 +193,8 @@ impl<'a, T: Number> Product<'a, T> {
         let words = self.gpu.fetch(words)?;
         let most = |table: usize| 10 * words[STATISTICS + 1 + table] >= 9 * wanted as i64;
         let first = match self.b.length {
-            ..=5 => 0,
-            ..=14 => 1,
+            0..=5 => 0,
+            6..=14 => 1,
             _ => 2,
         };
         let table = (first..3).find(|table| most(*table)).unwrap_or(3);

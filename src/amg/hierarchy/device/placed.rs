@@ -2,10 +2,11 @@
 
 use super::There;
 use crate::amg::hierarchy::LevelMatrices;
-use crate::amg::hierarchy::place::{Computed, Placing};
+use crate::amg::hierarchy::place::{Computed, Placing, at_level};
 use crate::backend::Operator;
 use crate::context::lock;
 use crate::error::Result;
+use crate::gpu::setup::scaling::{By, Rounding};
 use crate::gpu::setup::{DeviceCsr, dense, diagonal, eigenvalue, scaling};
 use crate::gpu::{Buffer, Gpu};
 use crate::host::eigenvalue::Estimate;
@@ -24,8 +25,26 @@ impl<T: Scalar> There<T> {
         Ok(LevelMatrices { a: shared(self.a())?, transfer })
     }
 
-    fn a(&self) -> &DeviceCsr<T> {
+    pub(super) fn a(&self) -> &DeviceCsr<T> {
         self.a.as_ref().expect("the level is not placed yet")
+    }
+
+    /// Its matrix, scaled.
+    fn scaled(&self, gpu: &Gpu) -> Result<DeviceCsr<T>> {
+        let by = By::over(self.scale.as_deref());
+        scaling::apply(gpu, self.a(), by, by)
+    }
+
+    /// A matrix of the level in the format of storage.
+    fn stored<S: Number>(
+        &self,
+        gpu: &Gpu,
+        a: &DeviceCsr<T>,
+        what: &'static str,
+        rounding: Rounding<'_>,
+    ) -> Result<DeviceCsr<S>> {
+        let (number, checks) = (self.number, &mut *lock(self.checks.lock()));
+        scaling::store(gpu, a, rounding, checks, move |result| at_level(number, result), what)
     }
 
     fn transfer(&self) -> &(DeviceCsr<T>, DeviceCsr<T>) {
@@ -59,14 +78,19 @@ impl<T: Scalar> Computed<Gpu> for There<T> {
                 return gpu.operator_in(builder.matrix.device::<S>(gpu)?, sums, format);
             }
             let given = builder.matrix.device::<T>(gpu)?;
-            let stored = scaling::store::<T, S>(gpu, &given, "matrix", scaling::Rounding::Nearest)?;
+            let stored = self.stored::<S>(gpu, &given, "matrix", Rounding::AS_IT_IS)?;
             return gpu.operator_in(stored, sums, format);
         }
-        let rounding = match &self.scale {
-            Some(scale) if builder.config.text("precision.rounding") == "row_sums" => scaling::Rounding::Keeping(scale),
-            _ => scaling::Rounding::Nearest,
+        let stored = match &self.scale {
+            Some(scale) if builder.config.text("precision.rounding") == "row_sums" => {
+                self.stored::<S>(gpu, &self.scaled(gpu)?, "matrix", Rounding::Keeping(&scale.s))?
+            }
+            scale => {
+                let by = By::over(scale.as_deref());
+                self.stored::<S>(gpu, self.a(), "matrix", Rounding::Nearest(by, by))?
+            }
         };
-        gpu.operator_in(scaling::store::<T, S>(gpu, self.a(), "matrix", rounding)?, sums, format)
+        gpu.operator_in(stored, sums, format)
     }
 
     fn smoother<V: Number>(&self, placing: &Placing<'_, Gpu>, storage: Precision) -> Result<Box<dyn Smoother<Gpu, V>>> {
@@ -83,7 +107,8 @@ impl<T: Scalar> Computed<Gpu> for There<T> {
         placing: &Placing<'_, Gpu>,
     ) -> Result<Box<dyn Operator<Gpu, V, W>>> {
         let gpu = placing.backend;
-        let r = scaling::store::<T, S>(gpu, &self.transfer().1, "restriction", scaling::Rounding::Nearest)?;
+        let by = Rounding::Nearest(By::over(self.coarse_scale.as_deref()), By::times(self.scale.as_deref()));
+        let r = self.stored::<S>(gpu, &self.transfer().1, "restriction", by)?;
         gpu.operator_in(r, placing.builder.sums(), &mut lock(self.formats.lock()).restriction)
     }
 
@@ -92,13 +117,14 @@ impl<T: Scalar> Computed<Gpu> for There<T> {
         placing: &Placing<'_, Gpu>,
     ) -> Result<Box<dyn Operator<Gpu, W, V>>> {
         let gpu = placing.backend;
-        let p = scaling::store::<T, S>(gpu, &self.transfer().0, "prolongator", scaling::Rounding::Nearest)?;
+        let by = Rounding::Nearest(By::times(self.scale.as_deref()), By::over(self.coarse_scale.as_deref()));
+        let p = self.stored::<S>(gpu, &self.transfer().0, "prolongator", by)?;
         gpu.operator_in(p, placing.builder.sums(), &mut lock(self.formats.lock()).interpolation)
     }
 
     fn inverse<S: Number, V: Number>(&self, placing: &Placing<'_, Gpu>) -> Result<Box<dyn Operator<Gpu, V>>> {
         let gpu = placing.backend;
-        gpu.dense_operator(self.rows, dense::inverse::<T, S>(gpu, self.a())?)
+        gpu.dense_operator(self.rows, dense::inverse::<T, S>(gpu, &self.scaled(gpu)?)?)
     }
 
     fn release(&mut self) {
@@ -119,7 +145,14 @@ impl<T: Scalar> DeviceSetup<'_, T> {
     }
 
     fn diagonal(&self, l1: bool) -> Result<Buffer<T>> {
-        diagonal::inverse(self.placing.backend, self.level.a(), self.width(), l1, self.level.scale.as_deref())
+        let scale = self.level.scale.as_ref().map(|scale| &*scale.s);
+        diagonal::inverse(self.placing.backend, self.level.a(), self.width(), l1, scale)
+    }
+
+    /// Data of a smoother in the format of storage.
+    fn put<S: Number>(&self, exact: &Buffer<T>, factor: f64) -> Result<Buffer<S>> {
+        let (number, checks) = (self.level.number, &mut *lock(self.level.checks.lock()));
+        diagonal::stored(self.placing.backend, exact, factor, checks, move |result| at_level(number, result))
     }
 }
 
@@ -146,21 +179,22 @@ impl<T: Scalar> Setup<Gpu> for DeviceSetup<'_, T> {
         }
         let estimate = Estimate::from_config(self.config());
         let earlier = level.earlier.as_ref();
-        let largest = eigenvalue::largest(self.placing.backend, &estimate, level.a(), inverse, earlier)?;
+        let gpu = self.placing.backend;
+        let largest = eigenvalue::largest(gpu, &estimate, &level.scaled(gpu)?, inverse, earlier)?;
         Ok(level.estimated.get_or_init(|| largest).value.max(f64::MIN_POSITIVE))
     }
 
     fn stored<S: Number>(&self, inverse: &Buffer<T>, factor: f64) -> Result<(Buffer<S>, usize)> {
-        let stored = diagonal::stored::<T, S>(self.placing.backend, inverse, factor)?;
+        let stored = self.put::<S>(inverse, factor)?;
         let len = stored.len();
         Ok((stored, len))
     }
 
     fn colours<S: Number, V: Number>(&self) -> Result<Box<dyn Colours<Gpu, V>>> {
         let gpu = self.placing.backend;
-        let a = scaling::store::<T, S>(gpu, self.level.a(), "smoother's matrix", scaling::Rounding::Nearest)?;
-        let inverse = self.diagonal(false)?;
-        let inverse = diagonal::stored::<T, S>(gpu, &inverse, 1.0)?;
+        let by = By::over(self.level.scale.as_deref());
+        let a = self.level.stored::<S>(gpu, self.level.a(), "smoother's matrix", Rounding::Nearest(by, by))?;
+        let inverse = self.put::<S>(&self.diagonal(false)?, 1.0)?;
         gpu.coloured(&a, &inverse)
     }
 
