@@ -210,13 +210,13 @@ impl<'a, T: Number> Product<'a, T> {
     pub fn sorted_by(&self, sample: Sample, fill: bool) -> Result<(DeviceCsr<T>, Pattern)> {
         let (gpu, rows) = (self.gpu, self.a.rows);
         let mut room = sample.room(rows);
-        let (found, fate, mut total) = loop {
+        let (found, mut offsets, fate, mut total) = loop {
             let found = self.found(sample.table, room, true)?;
-            gpu.total(&found.counts, &found.words.piece(TOTAL, 1))?;
+            let offsets = gpu.offsets_with(&found.counts, &found.words.piece(TOTAL, 1))?;
             let words = gpu.fetch(&found.words)?;
             let fate = fate(&words);
             if fate.missed == 0 {
-                break (found, fate, words[TOTAL] as usize);
+                break (found, offsets, fate, words[TOTAL] as usize);
             }
             room = room.enlarged(&fate);
         };
@@ -227,10 +227,9 @@ impl<'a, T: Number> Product<'a, T> {
             let [a, b, c, d, e] = &self.factors;
             let arguments: [&dyn Argument; 9] = [&too_long.view(), a, b, c, d, e, &width, &bits.view(), &counts.view()];
             gpu.launch_blocks(gpu.kernel("spgemm_long_symbolic")?, blocks, &arguments)?;
-            gpu.total(&counts, &words.piece(TOTAL, 1))?;
+            offsets = gpu.offsets_with(&counts, &words.piece(TOTAL, 1))?;
             total = gpu.fetch(&words)?[TOTAL] as usize;
         }
-        let offsets = gpu.offsets_alone(&counts)?;
         drop(counts);
         let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total * self.block.len())?);
         let to = To { offsets: &offsets, columns: &columns, values: &values, fill };
