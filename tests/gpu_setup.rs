@@ -92,6 +92,9 @@ fn bits(v: &f64) -> u64 {
     if v.is_nan() { f64::NAN.to_bits() } else { v.to_bits() }
 }
 
+/// A column, and the values of its block.
+type Entry = (usize, Vec<f64>);
+
 /// Compares two hierarchies: patterns and values.
 fn same(host: &[LevelMatrices], there: &[LevelMatrices], what: &str) {
     assert_eq!(host.len(), there.len(), "{what}: levels");
@@ -109,9 +112,7 @@ fn same(host: &[LevelMatrices], there: &[LevelMatrices], what: &str) {
                     a.row(row).map(|(j, v)| (j, v.to_vec())).collect::<Vec<_>>()
                 };
                 let (here, there) = (entries(&host), entries(&there));
-                let alike = |(a, b): (&(usize, Vec<f64>), &(usize, Vec<f64>))| {
-                    a.0 == b.0 && a.1.iter().map(bits).eq(b.1.iter().map(bits))
-                };
+                let alike = |(a, b): (&Entry, &Entry)| a.0 == b.0 && a.1.iter().map(bits).eq(b.1.iter().map(bits));
                 assert!(
                     here.len() == there.len() && here.iter().zip(&there).all(alike),
                     "{what}: row {row} of the {part} of level {i} is {there:?} and not {here:?}"
