@@ -12,7 +12,6 @@
 #include "spgemm.cu"
 #include "spgemm_blocks.cu"
 #include "spgemm_long.cu"
-#include "spgemm_places.cu"
 #include "spgemm_sort.cu"
 #include "layout.cu"
 #include "give.cu"

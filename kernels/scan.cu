@@ -19,8 +19,8 @@ KERNEL(scan_pieces, i64 n, In<i32> counts, Out<i64> sums) {
     }
 }
 
-// For one block: each of `pieces` sums becomes that of those before it, and the one behind them that of all.
-KERNEL(scan_sums, i64 pieces, Out<i64> sums) {
+// For one block: each of `pieces` sums becomes that of those before it, and the one behind them that of all, which goes to `all` as well if that is there.
+KERNEL(scan_sums, i64 pieces, Out<i64> sums, Out<i64> all) {
     i64 before = 0;
     for (i64 start = 0; start < pieces; start += BLOCK) {
         const i64 i = start + thread_index();
@@ -33,6 +33,9 @@ KERNEL(scan_sums, i64 pieces, Out<i64> sums) {
     }
     if (thread_index() == 0) {
         sums[pieces] = before;
+        if (all.len > 0) {
+            all[0] = before;
+        }
     }
 }
 

@@ -1,405 +1,230 @@
-// Products of sparse matrices; see spgemm.h. Rows are sorted into bins by the size of the table that they need. The first pass counts the columns of each
-// row of C, the second one computes them.
+// Products of sparse matrices; see spgemm.h. Rows of C are computed in the order of their tables and put where there is room; spgemm_sort.cu brings
+// them to their places, by columns. A row that does not fit its table goes to a list, which a kernel with larger ones takes next.
 #include "spgemm.h"
 
-// For each row how many terms it has, or the largest number if there are more. A group of `lanes` threads for each row.
-KERNEL(spgemm_bounds, i64 rows, i32 lanes, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, Out<i32> bounds) {
-    const i64 row = global_index() / lanes;
-    const int lane = thread_index() & (lanes - 1);
-    i64 sum = 0;
-    if (row < rows) {
-        const i64 end = offsets[row + 1];
-        for (i64 k = offsets[row] + lane; k < end; k += lanes) {
-            const i64 j = columns[k];
-            sum += ends[j] - begins[j];
-        }
-    }
-    for (int mask = lanes / 2; mask > 0; mask /= 2) {
-        sum += shuffle_xor(sum, mask);
-    }
-    if (row < rows && lane == 0) {
-        bounds[row] = sum < 0x7fffffff ? static_cast<i32>(sum) : 0x7fffffff;
-    }
-}
+// Of what becomes of rows: entries that are taken, rows for which there was no room, and rows that fit no table. Both kinds of rows are empty.
+constexpr int ROOM_TAKEN = 0;
+constexpr int ROWS_MISSED = 1;
+constexpr int ROWS_TOO_LONG = 2;
 
-// Bins of rows, by the most that a row of one may need; what needs more is in the last one. Rows need room for their terms where there is a bin for
-// those, up to `most`, and else for their columns.
-constexpr int BINS = 8;
-struct Binning {
-    In<i32> bounds;
-    i32 most;
-    In<i32> counts;
-    i32 limits[BINS - 1];
-    DEVICE int bin(i64 row) const {
-        const i32 bound = bounds[row];
-        const i32 size = bound <= most ? bound : counts.len > 0 ? most + counts[row] : bound;
-        int bin = 0;
+// Where rows are put: each begins and ends somewhere among `columns` and `values`, where it has begun before if they are `placed`.
+template <class T> struct Rooms {
+    Out<i64> begins;
+    Out<i64> ends;
+    Out<i32> counts;
+    Out<i32> columns;
+    Out<T> values;
+    Out<i64> used;
+    bool placed;
+};
+
+// Room for `need` entries of each team, in a warp: what is left of the last time, or a chunk more.
+struct Arena {
+    i64 chunk;
+    i64 at = 0;
+    i64 left = 0;
+    template <int N> DEVICE i64 take(const Out<i64> &used, int need) {
+        const int lane = Group<WARP>::rank();
+        const int own = Tile<N>::rank() == 0 ? need : 0;
+        int upto = own;
         UNROLL
-        for (int b = 0; b < BINS - 1; ++b) {
-            bin += size > limits[b] ? 1 : 0;
+        for (int step = 1; step < WARP; step *= 2) {
+            const int before = shuffle(upto, lane >= step ? lane - step : lane);
+            upto += lane >= step ? before : 0;
         }
-        return bin;
+        const i64 all = shuffle(upto, WARP - 1);
+        if (all > left) {
+            left = all > chunk ? all : chunk;
+            i64 got = 0;
+            if (lane == 0) {
+                got = atomic_add(used[ROOM_TAKEN], left);
+            }
+            at = shuffle(got, 0);
+        }
+        const i64 begin = at + Tile<N>::shuffle(upto - own, 0);
+        at += all;
+        left -= all;
+        return begin;
     }
 };
 
-// How many rows each bin has, which start as zeros; behind them goes the last of `offsets`, if there are any, so that one copy tells both.
-KERNEL(spgemm_count_bins, i64 rows, In<i32> bounds, i32 most, In<i32> counts, i32 l0, i32 l1, i32 l2, i32 l3, i32 l4, i32 l5, i32 l6,
-       In<i64> offsets, Out<i64> bins) {
-    SHARED(i32, found, BINS);
-    if (thread_index() < BINS) {
-        found[thread_index()] = 0;
-    }
-    barrier();
-    const Binning binning{bounds, most, counts, {l0, l1, l2, l3, l4, l5, l6}};
-    // Neighbours are mostly alike, and only changes of the bin are told to others.
-    int bin = -1;
-    int count = 0;
-    for (int e = 0; e < ELEMENTS; ++e) {
-        const i64 row = first_element() + e * BLOCK;
-        if (row < rows) {
-            const int next = binning.bin(row);
-            if (next != bin && count > 0) {
-                atomic_add(found[bin], count);
-                count = 0;
-            }
-            bin = next;
-            ++count;
-        }
-    }
-    if (count > 0) {
-        atomic_add(found[bin], count);
-    }
-    barrier();
-    if (thread_index() < BINS && found[thread_index()] > 0) {
-        atomic_add(bins[thread_index()], static_cast<i64>(found[thread_index()]));
-    }
-    if (global_index() == 0 && offsets.len > 0) {
-        bins[BINS] = offsets[offsets.len - 1];
-    }
-}
-
-// The rows of each bin, one bin behind the other, neighbours together. `next` starts with where each bin begins.
-KERNEL(spgemm_list_bins, i64 rows, In<i32> bounds, i32 most, In<i32> counts, i32 l0, i32 l1, i32 l2, i32 l3, i32 l4, i32 l5, i32 l6,
-       i32 present, Out<i32> next, Out<i32> list) {
-    SHARED(i64, sums, BLOCK / WARP);
-    SHARED(i32, reserved, 1);
-    const Binning binning{bounds, most, counts, {l0, l1, l2, l3, l4, l5, l6}};
-    const i64 row = global_index();
-    const int own = row < rows ? binning.bin(row) : -1;
-    for (int b = 0; b < BINS; ++b) {
-        if ((present >> b & 1) == 0) {
-            continue;
-        }
-        i64 total;
-        const i64 before = block_sum_before(sums, own == b ? 1 : 0, total);
-        if (thread_index() == 0) {
-            reserved[0] = total > 0 ? atomic_add(next[b], static_cast<i32>(total)) : 0;
-        }
-        barrier();
-        if (own == b) {
-            list[reserved[0] + before] = static_cast<i32>(row);
-        }
-    }
-}
-
-// Counts the columns of n rows of C: those of `rows`, or the first n where that is empty. Rows whose table is full go to `long_rows`, behind
-// their number.
-template <int N, int SLOTS>
-DEVICE void spgemm_symbolic(i64 n, int lanes, const In<i32> &rows, const Factors &f, const Out<i32> &counts, const Out<i32> &long_rows) {
+// Rows of C as they lie in their tables. Those that do not fit go to `more`, behind their number.
+template <int N, int SLOTS, bool VALUES, class T>
+DEVICE void spgemm_found(const Rows &rows, i64 chunk, const Factors &f, const In<T> &left, const In<T> &right, const Rooms<T> &to,
+                         const Out<i32> &more) {
     constexpr int TEAMS = BLOCK / N;
-    SHARED(Four, keys, TEAMS *SLOTS / 4);
+    SHARED(i32, keys, TEAMS *SLOTS);
+    SHARED(T, values, VALUES ? TEAMS * SLOTS : 1);
     SHARED(i64, begins, BLOCK);
     SHARED(i32, lengths, BLOCK);
+    SHARED(T, factors, VALUES ? BLOCK : 1);
     SHARED(i64, sums, BLOCK / WARP);
-    const i64 team = global_index() / N;
-    if (team >= n) {
-        return;
-    }
-    const int lane = team_rank<N>();
-    const int own = thread_index() - lane;
+    SHARED(i64, taken, 1);
+    const auto entries = at_hand(begins, lengths, factors);
+    const int lane = Team<N>::rank();
     const int first = thread_index() / N * SLOTS;
-    for (int b = lane; b < SLOTS / 4; b += N) {
-        keys[first / 4 + b] = Four{{EMPTY, EMPTY, EMPTY, EMPTY}};
-    }
-    const i64 row = rows.len > 0 ? rows[team] : team;
-    const i64 start = f.offsets[row];
-    const i64 entries = f.offsets[row + 1] - start;
-    const int steps = N / lanes; // at once
-    const int sub = lane & (lanes - 1);
-    const int step = lane / lanes;
-    int found = 0;
-    bool full = false;
-    for (i64 base = 0; base < entries; base += N) {
-        const int count = entries - base < N ? static_cast<int>(entries - base) : N;
-        team_barrier<N>();
-        if (lane < count) {
-            const i64 j = f.columns[start + base + lane];
-            const i64 begin = f.begins[j];
-            begins[own + lane] = begin;
-            lengths[own + lane] = static_cast<i32>(f.ends[j] - begin);
-        }
-        team_barrier<N>();
-        for (int s = 0; s < count; s += STEPS * steps) {
-            i32 column[STEPS];
-            UNROLL
-            for (int u = 0; u < STEPS; ++u) {
-                const int k = s + u * steps + step;
-                column[u] = k < count && sub < lengths[own + k] ? f.right_columns[begins[own + k] + sub] : EMPTY;
-            }
-            UNROLL
-            for (int u = 0; u < STEPS; ++u) {
-                const int k = s + u * steps + step;
-                if (column[u] == EMPTY || full) {
-                    continue;
-                }
-                const i64 begin = begins[own + k];
-                const int length = lengths[own + k];
-                i32 c = column[u];
-                for (int t = sub;;) {
-                    found += put_column<SLOTS>(keys, first, c, full) ? 1 : 0;
-                    t += lanes;
-                    if (t >= length || full) {
-                        break;
-                    }
-                    c = f.right_columns[begin + t];
+    const i64 count = rows.count();
+    Arena room{chunk};
+    for (i64 group = block_index() * TEAMS; group < count; group += block_count() * TEAMS) {
+        const i64 team = group + thread_index() / N;
+        const bool is_row = team < count;
+        const i64 row = is_row ? rows[team] : 0;
+        const int found = add_row<N, SLOTS, VALUES>(f, left, right, is_row, row, keys, values, entries);
+        const int total = Team<N>::sum(sums, found);
+        const bool fits = is_row && total < NO_ROOM;
+        if (is_row && !fits && lane == 0) {
+            more[1 + atomic_add(more[0], 1)] = static_cast<i32>(row);
+            if constexpr (N == BLOCK) {
+                atomic_add(to.used[ROWS_TOO_LONG], static_cast<i64>(1));
+                to.begins[row] = 0;
+                to.ends[row] = 0;
+                if (to.counts.len > 0) {
+                    to.counts[row] = 0;
                 }
             }
         }
-    }
-    if constexpr (N == BLOCK) {
-        if (team_any<N>(sums, full)) {
+        i64 begin = 0;
+        if (to.placed) {
+            begin = fits ? to.begins[row] : 0;
+        } else if constexpr (N < BLOCK) {
+            begin = room.take<N>(to.used, fits ? total : 0);
+        } else {
             if (lane == 0) {
-                long_rows[1 + atomic_add(long_rows[0], 1)] = static_cast<i32>(row);
+                taken[0] = fits ? atomic_add(to.used[ROOM_TAKEN], static_cast<i64>(total)) : 0;
             }
-            return;
+            barrier();
+            begin = taken[0];
         }
-    }
-    int total;
-    team_sum_before<N>(sums, found, total);
-    if (lane == 0) {
-        counts[row] = total;
+        const bool has_room = begin + total <= to.columns.len;
+        if (fits && lane == 0) {
+            to.begins[row] = has_room ? begin : 0;
+            to.ends[row] = has_room ? begin + total : 0;
+            if (to.counts.len > 0) {
+                to.counts[row] = total;
+            }
+            if (!has_room) {
+                atomic_add(to.used[ROWS_MISSED], static_cast<i64>(1));
+            }
+        }
+        const bool writes = fits && has_room;
+        const auto write = [&](i64 at, int slot) {
+            to.columns[at] = keys[slot];
+            if constexpr (VALUES) {
+                to.values[at] = values[slot];
+            }
+        };
+        if constexpr (N < BLOCK) {
+            int written = 0;
+            for (int s = first + lane; s < first + SLOTS; s += N) {
+                const bool is_one = writes && keys[s] != EMPTY;
+                const u64 all = Tile<N>::ballot(is_one);
+                if (is_one) {
+                    write(begin + written + Tile<N>::rank_among(all), s);
+                }
+                written += count_bits(all);
+            }
+        } else {
+            for (int s = lane; s < SLOTS; s += BLOCK) {
+                const bool is_one = writes && keys[s] != EMPTY;
+                i64 all;
+                const i64 before = block_sum_before(sums, is_one ? 1 : 0, all);
+                if (is_one) {
+                    write(begin + before, s);
+                }
+                begin += all;
+            }
+        }
+        Team<N>::barrier();
     }
 }
 
-template <int N, int SLOTS, int MODE, class T>
-DEVICE void spgemm_numeric(i64 n, int lanes, const In<i32> &rows, const Factors &f, const In<T> &left, const In<T> &right,
-                           const Result<T> &c) {
+// The values of rows of C whose columns are there. With `fill` a zero on the diagonal becomes a one.
+template <int N, int SLOTS, class T>
+DEVICE void spgemm_known(const Rows &rows, const Factors &f, const In<T> &left, const In<T> &right, const In<i64> &to, const In<i32> &columns,
+                         const Out<T> &to_values, bool fill, const Out<i32> &more) {
     constexpr int TEAMS = BLOCK / N;
-    constexpr int FOURS = SLOTS / 4;
-    SHARED(Four, keys, TEAMS *FOURS);
-    SHARED(T, values, MODE == PATTERN ? 1 : TEAMS * SLOTS);
-    SHARED(u16, slots, MODE == AS_FOUND ? 1 : TEAMS * SLOTS);
+    SHARED(i32, keys, TEAMS *SLOTS);
+    SHARED(T, values, TEAMS *SLOTS);
     SHARED(i64, begins, BLOCK);
-    SHARED(T, factors, BLOCK);
     SHARED(i32, lengths, BLOCK);
+    SHARED(T, factors, BLOCK);
+    SHARED(i64, sums, BLOCK / WARP);
+    const auto entries = at_hand(begins, lengths, factors);
+    const int lane = Team<N>::rank();
+    const int first = thread_index() / N * SLOTS;
+    const i64 count = rows.count();
+    for (i64 group = block_index() * TEAMS; group < count; group += block_count() * TEAMS) {
+        const i64 team = group + thread_index() / N;
+        const i64 row = team < count ? rows[team] : 0;
+        const i64 start = to[row];
+        const i64 length = to[row + 1] - start;
+        const bool is_row = team < count && length <= SLOTS;
+        const int found = add_row<N, SLOTS, true>(f, left, right, is_row, row, keys, values, entries);
+        const bool fits = Team<N>::sum(sums, found) < NO_ROOM;
+        if (team < count && !(is_row && fits) && lane == 0) {
+            more[1 + atomic_add(more[0], 1)] = static_cast<i32>(row);
+        }
+        for (int e = lane; is_row && fits && e < length; e += N) {
+            const i32 column = columns[start + e];
+            int none = 0;
+            const T value = values[slot_of<SLOTS>(keys, first, column, none)];
+            to_values[start + e] = fill && column == row && value == T(0) ? T(1) : value;
+        }
+        Team<N>::barrier();
+    }
+}
+
+// What rows are like, of which `wanted` are looked at: stats[0] adds up their columns, stats[1 + b] counts those with at most so many. Rows that
+// fit no table count as one that is full.
+KERNEL(spgemm_sample, i64 rows, i64 wanted, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, In<i32> right_columns, i32 first,
+       i32 second, i32 third, Out<i64> stats) {
+    constexpr int N = 32, SLOTS = 1024, TEAMS = BLOCK / N;
+    SHARED(i32, keys, TEAMS *SLOTS);
+    SHARED(f32, values, 1);
+    SHARED(i64, row_begins, BLOCK);
+    SHARED(i32, lengths, BLOCK);
+    SHARED(f32, factors, 1);
     SHARED(i64, sums, BLOCK / WARP);
     const i64 team = global_index() / N;
-    if (team >= n) {
-        return;
-    }
-    const int lane = team_rank<N>();
-    const int own = thread_index() - lane;
-    const int first = thread_index() / N * FOURS;
-    const int first_slot = first * 4;
-    for (int b = lane; b < FOURS; b += N) {
-        keys[first + b] = Four{{EMPTY, EMPTY, EMPTY, EMPTY}};
-    }
-    if constexpr (MODE != PATTERN) {
-        for (int s = lane; s < SLOTS; s += N) {
-            values[first_slot + s] = 0;
-        }
-    }
-    const i64 row = rows.len > 0 ? rows[team] : team;
-    const i64 start = f.offsets[row];
-    const i64 entries = f.offsets[row + 1] - start;
-    const i64 to = c.begins[row];
-    int count_of_row = 0;
-    if constexpr (MODE == KNOWN) {
-        count_of_row = static_cast<int>(c.begins[row + 1] - to);
-        team_barrier<N>();
-        for (int k = lane; k < count_of_row; k += N) {
-            slots[first_slot + k] = static_cast<u16>(slot_of<SLOTS>(keys, first_slot, c.columns[to + k]));
-        }
-    }
-    for (i64 base = 0; base < entries; base += N) {
-        const int count = entries - base < N ? static_cast<int>(entries - base) : N;
-        team_barrier<N>();
-        int length = 0;
-        if (lane < count) {
-            const i64 j = f.columns[start + base + lane];
-            if constexpr (MODE != PATTERN) {
-                factors[own + lane] = left[start + base + lane];
-            }
-            const i64 begin = f.begins[j];
-            begins[own + lane] = begin;
-            length = static_cast<i32>(f.ends[j] - begin);
-            lengths[own + lane] = length;
-        }
-        // Steps that are longer than their lanes come one after the other.
-        const int width = lanes < N && team_any<N>(sums, length > lanes) ? N : lanes;
-        const int steps = N / width;
-        const int sub = lane & (width - 1);
-        const int step = lane / width;
-        team_barrier<N>();
-        for (int s = 0; s < count; s += STEPS * steps) {
-            i32 column[STEPS];
-            T value[STEPS];
-            UNROLL
-            for (int u = 0; u < STEPS; ++u) {
-                const int k = s + u * steps + step;
-                const bool is_there = k < count && sub < lengths[own + k];
-                const i64 at = is_there ? begins[own + k] + sub : 0;
-                column[u] = is_there ? f.right_columns[at] : EMPTY;
-                if constexpr (MODE != PATTERN) {
-                    value[u] = is_there ? times(factors[own + k], right[at]) : T(0);
-                }
-            }
-            int slot[STEPS];
-            UNROLL
-            for (int u = 0; u < STEPS; ++u) {
-                slot[u] = column[u] == EMPTY ? 0 : first_slot + slot_of<SLOTS>(keys, first_slot, column[u]);
-            }
-            UNROLL
-            for (int u = 0; u < STEPS; ++u) {
-                for (int now = 0; MODE != PATTERN && now < steps; ++now) {
-                    if (step == now && column[u] != EMPTY) {
-                        values[slot[u]] = values[slot[u]] + value[u];
-                    }
-                    team_barrier<N>();
-                }
-                const int k = s + u * steps;
-                if (steps == 1 && k < count && lengths[own + k] > N) {
-                    for (int t = N + lane; t < lengths[own + k]; t += N) {
-                        const i64 at = begins[own + k] + t;
-                        const int more = first_slot + slot_of<SLOTS>(keys, first_slot, f.right_columns[at]);
-                        if constexpr (MODE != PATTERN) {
-                            values[more] = values[more] + times(factors[own + k], right[at]);
-                        }
-                    }
-                    team_barrier<N>();
-                }
-            }
-        }
-    }
-    team_barrier<N>();
-    if constexpr (MODE == KNOWN) {
-        for (int k = lane; k < count_of_row; k += N) {
-            c.put(to + k, row, c.columns[to + k], values[first_slot + slots[first_slot + k]]);
-        }
-        return;
-    }
-
-    // Each lane has some slots, four by four.
-    constexpr int OWN = (FOURS + N - 1) / N;
-    Four here[OWN];
-    int found = 0;
-    UNROLL
-    for (int b = 0; b < OWN; ++b) {
-        here[b] = lane * OWN + b < FOURS ? keys[first + lane * OWN + b] : Four{{EMPTY, EMPTY, EMPTY, EMPTY}};
+    const bool is_row = team < wanted;
+    // Multiples of the golden ratio are spread evenly, and with no regard to the planes of a grid.
+    const u64 spread = hash_of(static_cast<i32>(team), 0xffffffffu);
+    const i64 row = !is_row ? 0 : wanted == rows ? team : static_cast<i64>(spread * static_cast<u64>(rows) >> 32);
+    const In<f32> none{nullptr, 0};
+    const Factors f{offsets, columns, begins, ends, right_columns};
+    const auto entries = at_hand(row_begins, lengths, factors);
+    const int total = Team<N>::sum(sums, add_row<N, SLOTS, false>(f, none, none, is_row, row, keys, values, entries));
+    if (is_row && Team<N>::rank() == 0) {
+        const i32 limits[] = {first, second, third};
+        atomic_add(stats[0], static_cast<i64>(total < NO_ROOM ? total : SLOTS));
         UNROLL
-        for (int i = 0; i < 4; ++i) {
-            found += here[b].of[i] != EMPTY ? 1 : 0;
-        }
-    }
-    int total;
-    int before = team_sum_before<N>(sums, found, total);
-    if constexpr (MODE == AS_FOUND) {
-        UNROLL
-        for (int b = 0; b < OWN; ++b) {
-            UNROLL
-            for (int i = 0; i < 4; ++i) {
-                if (here[b].of[i] != EMPTY) {
-                    c.columns[to + before] = here[b].of[i];
-                    c.values[to + before] = values[first_slot + (lane * OWN + b) * 4 + i];
-                    ++before;
-                }
-            }
-        }
-        if (lane == 0) {
-            c.ends[row] = to + total;
-        }
-        return;
-    }
-
-    // The columns move to the front of the table, and the place of each is the number of smaller ones.
-    team_barrier<N>();
-    UNROLL
-    for (int b = 0; b < OWN; ++b) {
-        UNROLL
-        for (int i = 0; i < 4; ++i) {
-            if (here[b].of[i] != EMPTY) {
-                keys[first + before / 4].of[before % 4] = here[b].of[i];
-                slots[first_slot + before] = static_cast<u16>((lane * OWN + b) * 4 + i);
-                ++before;
-            }
-        }
-    }
-    const int padded = (total + 3) / 4;
-    if (lane < padded * 4 - total) {
-        keys[first + padded - 1].of[(total + lane) % 4] = 0x7fffffff;
-    }
-    team_barrier<N>();
-    constexpr int MINE = 4;
-    for (int k = lane; k < total; k += MINE * N) {
-        i32 mine[MINE];
-        int place[MINE] = {0, 0, 0, 0};
-        UNROLL
-        for (int m = 0; m < MINE; ++m) {
-            const int at = k + m * N;
-            mine[m] = at < total ? keys[first + at / 4].of[at % 4] : 0;
-        }
-        for (int b = 0; b < padded; ++b) {
-            const Four other = keys[first + b];
-            UNROLL
-            for (int m = 0; m < MINE; ++m) {
-                UNROLL
-                for (int i = 0; i < 4; ++i) {
-                    place[m] += other.of[i] < mine[m] ? 1 : 0;
-                }
-            }
-        }
-        UNROLL
-        for (int m = 0; m < MINE; ++m) {
-            const int at = k + m * N;
-            if (at < total) {
-                c.columns[to + place[m]] = mine[m];
-                if constexpr (MODE == SORTED) {
-                    c.put(to + place[m], row, mine[m], values[first_slot + slots[first_slot + at]]);
-                }
+        for (int b = 0; b < 3; ++b) {
+            if (total <= limits[b]) {
+                atomic_add(stats[1 + b], static_cast<i64>(1));
             }
         }
     }
 }
 
-#define SPGEMM_SYMBOLIC(N, SLOTS) \
-    KERNEL(spgemm_symbolic_##N##_##SLOTS, i64 n, i32 lanes, In<i32> rows, In<i64> offsets, In<i32> columns, In<i64> begins, \
-           In<i64> ends, In<i32> right_columns, Out<i32> counts, Out<i32> long_rows) { \
-        spgemm_symbolic<N, SLOTS>(n, lanes, rows, Factors{offsets, columns, begins, ends, right_columns}, counts, long_rows); \
-    }
-SPGEMM_SYMBOLIC(32, 1024)
-SPGEMM_SYMBOLIC(256, 8192)
+// Lanes of teams, and slots of their tables.
+#define FOR_TABLES(DO, ...) DO(4, 56, __VA_ARGS__) DO(8, 112, __VA_ARGS__) DO(32, 448, __VA_ARGS__) DO(256, 3072, __VA_ARGS__)
 
-#define SPGEMM_NUMERIC(NAME, MODE, N, SLOTS, T) \
-    KERNEL(spgemm_##NAME##_##N##_##SLOTS##_##T, i64 n, i32 lanes, In<i32> rows, In<i64> offsets, In<i32> columns, In<i64> begins, \
-           In<i64> ends, In<i32> right_columns, In<T> left, In<T> right, In<i64> to, Out<i64> to_ends, Out<i32> to_columns, \
-           Out<T> to_values, i32 fill) { \
-        spgemm_numeric<N, SLOTS, MODE, T>(n, lanes, rows, Factors{offsets, columns, begins, ends, right_columns}, left, right, \
-                                          Result<T>{to, to_ends, to_columns, to_values, fill}); \
+#define SPGEMM_FOUND(N, SLOTS, NAME, VALUES, T) \
+    KERNEL_OF(4, spgemm_##NAME##_##N##_##T, i64 n, In<i32> rows, i64 chunk, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, \
+              In<i32> right_columns, In<T> left, In<T> right, Out<i64> to_begins, Out<i64> to_ends, Out<i32> counts, Out<i32> to_columns, \
+              Out<T> to_values, Out<i64> used, i32 placed, Out<i32> more) { \
+        spgemm_found<N, SLOTS, VALUES, T>(Rows{n, rows}, chunk, Factors{offsets, columns, begins, ends, right_columns}, left, right, \
+                                          Rooms<T>{to_begins, to_ends, counts, to_columns, to_values, used, placed != 0}, more); \
     }
-#define SPGEMM_MODES(N, SLOTS, T) \
-    SPGEMM_NUMERIC(sorted, SORTED, N, SLOTS, T) \
-    SPGEMM_NUMERIC(known, KNOWN, N, SLOTS, T)
-#define SPGEMM_TABLES(T) \
-    SPGEMM_NUMERIC(as_found, AS_FOUND, 32, 384, T) \
-    SPGEMM_NUMERIC(as_found, AS_FOUND, 256, 3072, T) \
-    SPGEMM_MODES(32, 256, T) \
-    SPGEMM_MODES(32, 384, T) \
-    SPGEMM_MODES(256, 3072, T)
-SPGEMM_TABLES(f64)
-SPGEMM_TABLES(f32)
-
+#define SPGEMM_KNOWN(N, SLOTS, T) \
+    KERNEL_OF(4, spgemm_known_##N##_##T, i64 n, In<i32> rows, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, \
+              In<i32> right_columns, In<T> left, In<T> right, In<i64> to, In<i32> to_columns, Out<T> to_values, i32 fill, Out<i32> more) { \
+        spgemm_known<N, SLOTS, T>(Rows{n, rows}, Factors{offsets, columns, begins, ends, right_columns}, left, right, to, to_columns, \
+                                  to_values, fill != 0, more); \
+    }
+FOR_TABLES(SPGEMM_FOUND, found, true, f64)
+FOR_TABLES(SPGEMM_FOUND, found, true, f32)
+FOR_TABLES(SPGEMM_KNOWN, f64)
+FOR_TABLES(SPGEMM_KNOWN, f32)
 // The type of values that are not there is of no account.
-#define SPGEMM_PATTERN(N, SLOTS) SPGEMM_NUMERIC(pattern, PATTERN, N, SLOTS, f32)
-SPGEMM_PATTERN(32, 256)
-SPGEMM_PATTERN(32, 384)
-SPGEMM_PATTERN(256, 3072)
+FOR_TABLES(SPGEMM_FOUND, pattern, false, f32)

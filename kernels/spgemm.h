@@ -1,115 +1,12 @@
-// What the products of sparse matrices share: a team of lanes for each row of C = A B, a table of its columns in shared memory, and the steps of
-// a row.
+// What products of sparse matrices share: a team of lanes for each row of C = A B, and a table of its columns in shared memory.
 //
-// A team has its lanes in steps over the entries a_ik of the row, and within a step over row k of B, whose columns differ: so sums need no
-// atomics, and are added in the order of the row of A, as on the host. Where rows of B are shorter than the team several steps look up their
-// columns at once, and add one after the other.
+// A team goes along the entries a_ik of its row, and within each along row k of B, whose columns differ: so sums need no atomics, and are added
+// in the order of the row of A, as on the host.
 #pragma once
 #include "scan.h"
+#include "tile.h"
 
-// A row of C has a table of SLOTS columns.
 constexpr i32 EMPTY = -1;
-// Slots that are read or cleared at once.
-using Four = Pack<i32, 4>;
-
-DEVICE u32 hash_of(i32 column, u32 of) { return static_cast<u32>(static_cast<u64>(static_cast<u32>(column) * 0x9e3779b1u) * of >> 32); }
-
-// The slot of a column in the table from slot `first` on, where it is put if it is new; -1 when there is no room. Four slots fill from the front, then the next
-// four: for tables that get rather full. The read before the exchange spares most of these.
-template <int SLOTS, class Keys> DEVICE int slot_of(Keys &keys, int first, i32 column) {
-    constexpr u32 FOURS = SLOTS / 4;
-    const u32 home = hash_of(column, FOURS);
-    u32 four = home;
-    for (;;) {
-        const Four here = keys[first / 4 + four];
-        int place = 4;
-        i32 key = EMPTY;
-        UNROLL
-        for (int i = 3; i >= 0; --i) {
-            const bool fits = here.of[i] == column || here.of[i] == EMPTY;
-            place = fits ? i : place;
-            key = fits ? here.of[i] : key;
-        }
-        if (place < 4) {
-            if (key == EMPTY) {
-                key = atomic_swap_if(keys[first / 4 + four].of[place], EMPTY, column);
-            }
-            if (key == EMPTY || key == column) {
-                return static_cast<int>(four * 4) + place;
-            }
-            continue; // another column was quicker
-        }
-        four = four + 1 == FOURS ? 0 : four + 1;
-        if (four == home) {
-            return -1;
-        }
-    }
-}
-
-// Puts a column into a table; tells whether it was new, and whether there was no room. Slot after slot: for tables that stay rather empty.
-template <int SLOTS, class Keys> DEVICE bool put_column(Keys &keys, int first, i32 column, bool &full) {
-    const u32 home = hash_of(column, SLOTS);
-    u32 slot = home;
-    for (;;) {
-        const u32 at = first + slot;
-        i32 key = keys[at / 4].of[at % 4];
-        if (key == EMPTY) {
-            key = atomic_swap_if(keys[at / 4].of[at % 4], EMPTY, column);
-            if (key == EMPTY) {
-                return true;
-            }
-        }
-        if (key == column) {
-            return false;
-        }
-        slot = slot + 1 == SLOTS ? 0 : slot + 1;
-        if (slot == home) {
-            full = true;
-            return false;
-        }
-    }
-}
-
-// Operations of a team: a group of lanes of a warp, or the block.
-template <int N> DEVICE int team_rank() { return thread_index() & (N - 1); }
-template <int N> DEVICE void team_barrier() {
-    if constexpr (N <= 32) {
-        Group<N>::barrier();
-    } else {
-        barrier();
-    }
-}
-// The sum of v over the lanes before this one; `total` is that of all. `sums` is as in block_sum_before.
-template <int N> DEVICE int group_sum_before(int v, int &total) {
-    const int lane = Group<N>::rank();
-    int upto = v;
-    UNROLL
-    for (int step = 1; step < N; step *= 2) {
-        const int before = Group<N>::shuffle(upto, lane >= step ? lane - step : lane);
-        upto += lane >= step ? before : 0;
-    }
-    total = Group<N>::shuffle(upto, N - 1);
-    return upto - v;
-}
-template <int N, class Sums> DEVICE int team_sum_before(Sums &sums, int v, int &total) {
-    if constexpr (N <= 32) {
-        return group_sum_before<N>(v, total);
-    } else {
-        i64 all;
-        const i64 before = block_sum_before(sums, v, all);
-        total = static_cast<int>(all);
-        return static_cast<int>(before);
-    }
-}
-template <int N, class Sums> DEVICE bool team_any(Sums &sums, bool v) {
-    if constexpr (N <= 32) {
-        return Group<N>::ballot(v) != 0;
-    } else {
-        int total;
-        team_sum_before<N>(sums, v ? 1 : 0, total);
-        return total > 0;
-    }
-}
 
 // Patterns of the factors. Row k of B is from begins[k] to ends[k]: the offsets, and the offsets from the second one on, unless there is room
 // between rows.
@@ -121,24 +18,171 @@ struct Factors {
     In<i32> right_columns;
 };
 
-// Steps whose loads are under way together.
-constexpr int STEPS = 4;
+// The first n rows, or, where there is a list, those that follow their number in it.
+struct Rows {
+    i64 n;
+    In<i32> list;
+    DEVICE i64 count() const { return list.len > 0 ? list[0] : n; }
+    DEVICE i64 operator[](i64 i) const { return list.len > 0 ? list[1 + i] : i; }
+};
 
-// What becomes of a row: it is written as it lies in the table, behind which there may be room, and `ends` says where it ends; or by columns; or
-// the columns are there already, and only values are written; or only columns are.
-constexpr int AS_FOUND = 0;
-constexpr int SORTED = 1;
-constexpr int KNOWN = 2;
-constexpr int PATTERN = 3;
-
-// C, of n rows as above. With `fill` a zero on the diagonal becomes a one.
-template <class T> struct Result {
-    In<i64> begins;
-    Out<i64> ends;
-    Out<i32> columns;
-    Out<T> values;
-    i32 fill;
-    DEVICE void put(i64 at, i64 row, i32 column, T value) const {
-        values[at] = fill != 0 && column == row && value == T(0) ? T(1) : value;
+// Operations of a team of N lanes of a warp, or of the block. Conditions are the same for all lanes of a team; control flow around operations is
+// the same for a warp.
+template <int N> struct Team {
+    static DEVICE int rank() { return thread_index() & (N - 1); }
+    static DEVICE void barrier() {
+        if constexpr (N < BLOCK) {
+            Tile<N>::barrier();
+        } else {
+            ::barrier();
+        }
+    }
+    // Whether a condition holds for a team that control flow is shared with.
+    static DEVICE bool any(bool condition) {
+        if constexpr (N < BLOCK) {
+            return Tile<N>::any(condition);
+        } else {
+            return condition;
+        }
+    }
+    // The sum over the lanes of the team. `sums` is as in block_sum_before.
+    template <class Sums> static DEVICE int sum(Sums &sums, int v) {
+        if constexpr (N < BLOCK) {
+            return tile_sum<N>(v);
+        } else {
+            i64 total;
+            block_sum_before(sums, v, total);
+            return static_cast<int>(total);
+        }
     }
 };
+
+DEVICE u32 hash_of(i32 column, u32 of) { return static_cast<u32>(static_cast<u64>(static_cast<u32>(column) * 0x9e3779b1u) * of >> 32); }
+
+// The slot of a column in the table from `first` on, where it is put if it is new; -1 when there is no room. The read before the exchange spares
+// most of these.
+template <int SLOTS, class Keys> DEVICE int slot_of(Keys &keys, int first, i32 column, int &found) {
+    int slot = static_cast<int>(hash_of(column, SLOTS));
+    for (int probe = 0; probe < SLOTS; ++probe) {
+        i32 key = keys[first + slot];
+        if (key == EMPTY) {
+            key = atomic_swap_if(keys[first + slot], EMPTY, column);
+            if (key == EMPTY) {
+                ++found;
+                return first + slot;
+            }
+        }
+        if (key == column) {
+            return first + slot;
+        }
+        slot = slot + 1 == SLOTS ? 0 : slot + 1;
+    }
+    return -1;
+}
+
+// AtHand a_ik at hand, N for each team: where row k of B begins, its length, and a_ik. Those that teams of a warp use at the same time are
+// neighbours, which keeps them in different banks.
+template <class Begins, class Lengths, class Factored> struct AtHand {
+    Begins &begins;
+    Lengths &lengths;
+    Factored &factors;
+};
+template <class B, class L, class F> DEVICE AtHand<B, L, F> at_hand(B &begins, L &lengths, F &factors) {
+    return AtHand<B, L, F>{begins, lengths, factors};
+}
+
+// A term that is under way from memory.
+template <class T> struct Term {
+    i32 column;
+    int k;
+    T value;
+};
+
+// Of a lane that found no room: more than any table has.
+constexpr int NO_ROOM = 1 << 20;
+
+// Adds up a row of C in the table of its team; without VALUES only columns are found. Gives how many columns this lane was the first to find, or
+// NO_ROOM.
+template <int N, int SLOTS, bool VALUES, class T, class Keys, class Values, class E>
+DEVICE int add_row(const Factors &f, const In<T> &left, const In<T> &right, bool is_row, i64 row, Keys &keys, Values &values, const E &entries) {
+    constexpr int TEAMS = BLOCK / N;
+    const int lane = Team<N>::rank();
+    const int team = thread_index() / N;
+    const int first = team * SLOTS;
+    for (int s = lane; s < SLOTS; s += N) {
+        keys[first + s] = EMPTY;
+        if constexpr (VALUES) {
+            values[first + s] = 0;
+        }
+    }
+    const i64 start = is_row ? f.offsets[row] : 0;
+    const i64 end = is_row ? f.offsets[row + 1] : 0;
+    // The entry of this lane that comes next, and the column of the one after it.
+    i64 begin = 0;
+    i32 length = 0, column = 0;
+    T factor = 0;
+    const auto load_column = [&](i64 at) { column = at < end ? f.columns[at] : EMPTY; };
+    const auto load_entry = [&](i64 at) {
+        length = 0;
+        if (at < end) {
+            begin = f.begins[column];
+            length = static_cast<i32>(f.ends[column] - begin);
+            if constexpr (VALUES) {
+                factor = left[at];
+            }
+        }
+    };
+    load_column(start + lane);
+    load_entry(start + lane);
+    load_column(start + N + lane);
+    int found = 0;
+    for (i64 base = start; Team<N>::any(base < end); base += N) {
+        entries.begins[lane * TEAMS + team] = begin;
+        entries.lengths[lane * TEAMS + team] = length;
+        if constexpr (VALUES) {
+            entries.factors[lane * TEAMS + team] = factor;
+        }
+        load_entry(base + N + lane);
+        load_column(base + 2 * N + lane);
+        Team<N>::barrier();
+        // Terms are loaded one step before they are added.
+        int k = team;
+        const int last = team + (end - base < N ? static_cast<int>(end - base) : N) * TEAMS;
+        int t = lane;
+        const auto load = [&](Term<T> &term) {
+            term.column = EMPTY;
+            term.k = k;
+            if (k < last) {
+                const int count = entries.lengths[k];
+                if (t < count) {
+                    const i64 at = entries.begins[k] + t;
+                    term.column = f.right_columns[at];
+                    if constexpr (VALUES) {
+                        term.value = right[at];
+                    }
+                }
+                t += N;
+                if (t - lane >= count) {
+                    k += TEAMS;
+                    t = lane;
+                }
+            }
+        };
+        Term<T> term{EMPTY, 0, T(0)}, next = term;
+        load(term);
+        while (Team<N>::any(term.k < last)) {
+            load(next);
+            if (term.column != EMPTY) {
+                const int slot = slot_of<SLOTS>(keys, first, term.column, found);
+                if (slot < 0) {
+                    found = NO_ROOM;
+                } else if constexpr (VALUES) {
+                    values[slot] = values[slot] + times(entries.factors[term.k], term.value);
+                }
+            }
+            Team<N>::barrier();
+            term = next;
+        }
+    }
+    return found;
+}

@@ -18,14 +18,15 @@ DEVICE int mark_columns(const Factors &f, i64 row, const Out<u32> &bits, i64 bas
     return found;
 }
 
-// Counts the columns of each of `long_rows`, which follow their number.
-KERNEL(spgemm_long_symbolic, In<i32> long_rows, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, In<i32> right_columns,
+// Counts the columns of the rows that follow their number in a list.
+KERNEL(spgemm_long_symbolic, In<i32> list, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, In<i32> right_columns,
        i64 words, Out<u32> bits, Out<i32> counts) {
     SHARED(i64, sums, BLOCK / WARP);
     const Factors f{offsets, columns, begins, ends, right_columns};
     const i64 base = block_index() * words;
-    for (i64 l = block_index(); l < long_rows[0]; l += block_count()) {
-        const i64 row = long_rows[1 + l];
+    const Rows rows{0, list};
+    for (i64 l = block_index(); l < rows.count(); l += block_count()) {
+        const i64 row = rows[l];
         i64 total;
         block_sum_before(sums, mark_columns(f, row, bits, base), total);
         if (thread_index() == 0) {
@@ -69,14 +70,15 @@ DEVICE i64 place_of(const Out<i32> &columns, i64 start, i64 end, i32 column) {
     return start;
 }
 
-// The columns of n rows of C: those of `rows`, or the first n where that is empty.
-KERNEL(spgemm_long_pattern, i64 n, In<i32> rows, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, In<i32> right_columns,
+// The columns of such rows.
+KERNEL(spgemm_long_pattern, In<i32> list, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, In<i32> right_columns,
        In<i64> to, Out<i32> to_columns, i64 words, Out<u32> bits) {
     SHARED(i64, sums, BLOCK / WARP);
     const Factors f{offsets, columns, begins, ends, right_columns};
     const i64 base = block_index() * words;
-    for (i64 l = block_index(); l < n; l += block_count()) {
-        const i64 row = rows.len > 0 ? rows[l] : l;
+    const Rows rows{0, list};
+    for (i64 l = block_index(); l < rows.count(); l += block_count()) {
+        const i64 row = rows[l];
         mark_columns(f, row, bits, base);
         barrier();
         write_columns(sums, words, bits, base, to[row], to_columns);
@@ -84,13 +86,13 @@ KERNEL(spgemm_long_pattern, i64 n, In<i32> rows, In<i64> offsets, In<i32> column
     }
 }
 
-// The values of n rows of C whose columns are there, for blocks of `outer` x `inner` times `inner` x `width`. With `fill` zeros on the diagonal become ones.
+// The values of such rows, whose columns are there, for blocks of `outer` x `inner` times `inner` x `width`. With `fill` zeros on the diagonal become ones.
 template <class T>
-DEVICE void spgemm_long_values(i64 n, const In<i32> &rows, const Factors &f, const In<T> &left, const In<T> &right, int outer, int inner,
+DEVICE void spgemm_long_values(const Rows &rows, const Factors &f, const In<T> &left, const In<T> &right, int outer, int inner,
                                int width, const In<i64> &to, const Out<i32> &columns, const Out<T> &values, int fill) {
     const int block = outer * width;
-    for (i64 l = block_index(); l < n; l += block_count()) {
-        const i64 row = rows.len > 0 ? rows[l] : l;
+    for (i64 l = block_index(); l < rows.count(); l += block_count()) {
+        const i64 row = rows[l];
         const i64 start = to[row];
         const i64 end = to[row + 1];
         for (i64 k = start * block + thread_index(); k < end * block; k += BLOCK) {
@@ -126,10 +128,10 @@ DEVICE void spgemm_long_values(i64 n, const In<i32> &rows, const Factors &f, con
 }
 
 #define SPGEMM_LONG(T) \
-    KERNEL(spgemm_long_values_##T, i64 n, In<i32> rows, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, \
+    KERNEL(spgemm_long_values_##T, In<i32> list, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, \
            In<i32> right_columns, In<T> left, In<T> right, i32 outer, i32 inner, i32 width, In<i64> to, Out<i32> to_columns, \
            Out<T> to_values, i32 fill) { \
-        spgemm_long_values<T>(n, rows, Factors{offsets, columns, begins, ends, right_columns}, left, right, outer, inner, width, to, \
+        spgemm_long_values<T>(Rows{0, list}, Factors{offsets, columns, begins, ends, right_columns}, left, right, outer, inner, width, to, \
                               to_columns, to_values, fill); \
     }
 SPGEMM_LONG(f64)

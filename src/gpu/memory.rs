@@ -122,6 +122,13 @@ impl Gpu {
         Ok(buffer)
     }
 
+    /// An empty list with room for `len` elements, which follow their number.
+    pub(super) fn list(&self, len: usize) -> Result<Buffer<i32>> {
+        let list = self.room::<i32>(1 + len)?;
+        self.runtime().clear(list.address, size_of::<i32>())?;
+        Ok(list)
+    }
+
     /// A copy of an array of the host.
     pub(crate) fn upload<T: Copy>(&self, values: &[T]) -> Result<Buffer<T>> {
         let mut buffer = self.room::<T>(values.len())?;

@@ -1,5 +1,6 @@
 //! Offsets from counts.
 
+use super::runtime::View;
 use super::{Buffer, Gpu, Slice};
 use crate::error::Result;
 
@@ -18,6 +19,15 @@ impl Gpu {
     /// The same for who knows the sum, or does not need it yet. Waits for nothing.
     #[allow(dead_code)] // as in setup
     pub(crate) fn offsets_alone(&self, counts: &Slice<i32>) -> Result<Buffer<i64>> {
+        self.offsets_and(counts, View::NONE)
+    }
+
+    /// The same, and their sum, which goes to `total` on the device, where it is a zero before.
+    pub(crate) fn offsets_with(&self, counts: &Slice<i32>, total: &Slice<i64>) -> Result<Buffer<i64>> {
+        self.offsets_and(counts, total.view())
+    }
+
+    fn offsets_and(&self, counts: &Slice<i32>, total: View) -> Result<Buffer<i64>> {
         let n = counts.len();
         if n == 0 {
             return self.zeroed(1);
@@ -26,7 +36,7 @@ impl Gpu {
         let (offsets, sums) = (self.room::<i64>(n + 1)?, self.room::<i64>(pieces + 1)?);
         let kernel = |name: &str| self.kernel(name);
         self.launch_blocks(kernel("scan_pieces")?, pieces, &[&(n as i64), &counts.view(), &sums.view()])?;
-        self.launch_blocks(kernel("scan_sums")?, 1, &[&(pieces as i64), &sums.view()])?;
+        self.launch_blocks(kernel("scan_sums")?, 1, &[&(pieces as i64), &sums.view(), &total])?;
         let arguments = [&(n as i64) as &dyn super::Argument, &counts.view(), &sums.view(), &offsets.view()];
         self.launch_blocks(kernel("scan_offsets")?, pieces, &arguments)?;
         Ok(offsets)

@@ -1,61 +1,34 @@
 //! The coarse matrix R A P on the device, computed as R (A P) with the bits of [`crate::amg::galerkin`]. A P is only a factor: its rows are in no
-//! order, and where bounds of their lengths leave room, so that nothing is counted before it is computed.
+//! order, and wherever there was room for them.
 
 use super::DeviceCsr;
-use super::bins::Bins;
-use super::places::{Places, Rows};
-use super::spgemm::{Pattern, Product, Right};
-use crate::context::lock;
+use super::spgemm::{Found, Pattern, Product, Right, Room};
 use crate::error::Result;
-use crate::gpu::{Buffer, Gpu, Slice};
+use crate::gpu::{Buffer, Gpu};
 use crate::scalar::Number;
-use std::sync::{Arc, Mutex};
-
-/// Room for A P is at most this many times what A, P and R take.
-const MOST_ROOM: usize = 3;
+use std::sync::Arc;
 
 /// What a renewal of a product goes by; it depends on patterns alone.
 pub(crate) struct Recipe {
     way: Way,
     coarse: Pattern,
-    terms: Mutex<Terms>,
-}
-
-/// Where terms go, which the first renewal finds, because most hierarchies are never renewed.
-#[derive(Clone)]
-enum Terms {
-    NotLookedFor,
-    /// Where the rows of A P end, and the places of the terms of A P and of R (A P).
-    Found(Arc<(Buffer<i64>, Places, Places)>),
-    /// Rows are too long.
-    None,
 }
 
 /// How A P is computed.
 enum Way {
-    /// Rows begin at these offsets, in room for so many entries.
-    AsFound { begins: Buffer<i64>, bins: Bins, room: usize },
+    /// Rows begin there, in room for so many entries, and most suit this table; they have about so many entries.
+    Found { begins: Buffer<i64>, room: Room, table: usize, length: usize },
     /// Blocks, and rows that are too long.
     Known(Pattern),
 }
 
 impl Recipe {
-    fn new(way: Way, coarse: Pattern) -> Recipe {
-        Recipe { way, coarse, terms: Mutex::new(Terms::NotLookedFor) }
-    }
-
     /// Bytes held, besides those that the coarse matrix shares.
     pub fn bytes(&self) -> usize {
-        let offsets = |offsets: &Slice<i64>| size_of::<i64>() * offsets.len();
-        let way = match &self.way {
-            Way::AsFound { begins, bins, .. } => offsets(begins) + bins.bytes(),
-            Way::Known(ap) => offsets(&ap.offsets) + size_of::<i32>() * ap.columns.len() + ap.bins.bytes(),
-        };
-        let terms = match &*lock(self.terms.lock()) {
-            Terms::Found(found) => offsets(&found.0) + found.1.bytes() + found.2.bytes(),
-            _ => 0,
-        };
-        way + self.coarse.bins.bytes() + terms
+        match &self.way {
+            Way::Found { begins, .. } => size_of::<i64>() * begins.len(),
+            Way::Known(ap) => size_of::<i64>() * ap.offsets.len() + size_of::<i32>() * ap.columns.len(),
+        }
     }
 }
 
@@ -68,16 +41,32 @@ pub(crate) fn product<T: Number>(
     p: &DeviceCsr<T>,
 ) -> Result<(DeviceCsr<T>, Recipe)> {
     let ap = Product::new(gpu, a, Right::of(p));
-    if let Some((begins, bins, room)) = room_for(gpu, &ap, r, a, p)? {
-        let (coarse, pattern) = times_found(gpu, r, &ap, (&begins, &bins, room), |product| product.sorted(true))?;
-        return Ok((coarse, Recipe::new(Way::AsFound { begins, bins, room }, pattern)));
+    if ap.is_scalar() {
+        let sample = ap.sample()?;
+        let mut room = sample.room(a.rows);
+        let length = sample.mean.ceil() as usize;
+        loop {
+            let found = ap.found(sample.table, room, false)?;
+            let product = Product::new(gpu, r, right_of(&ap, a.rows, &found, length));
+            let (coarse_sample, fate) = product.sample_of(&found)?;
+            if fate.too_long > 0 {
+                break;
+            }
+            if fate.missed > 0 {
+                room = room.enlarged(&fate);
+                continue;
+            }
+            let (coarse, pattern) = product.sorted_by(coarse_sample, true)?;
+            let way = Way::Found { begins: found.begins, room, table: sample.table, length };
+            return Ok((coarse, Recipe { way, coarse: pattern }));
+        }
     }
     let (ap, ap_pattern) = ap.sorted(false)?;
     let (coarse, pattern) = Product::new(gpu, r, Right::of(&ap)).sorted(true)?;
-    Ok((coarse, Recipe::new(Way::Known(ap_pattern), pattern)))
+    Ok((coarse, Recipe { way: Way::Known(ap_pattern), coarse: pattern }))
 }
 
-/// The values of R A P for factors with the patterns of the recipe. Waits for nothing but in the first renewal.
+/// The values of R A P for factors with the patterns of the recipe. Waits for nothing.
 pub(crate) fn renew<T: Number>(
     gpu: &Gpu,
     recipe: &Recipe,
@@ -87,22 +76,9 @@ pub(crate) fn renew<T: Number>(
 ) -> Result<Buffer<T>> {
     let ap = Product::new(gpu, a, Right::of(p));
     match &recipe.way {
-        Way::AsFound { begins, bins, room } => {
-            let mut terms = lock(recipe.terms.lock());
-            if matches!(&*terms, Terms::NotLookedFor) {
-                *terms = find_terms(gpu, r, &ap, (begins, bins, *room), &recipe.coarse)?;
-            }
-            let Terms::Found(found) = terms.clone() else {
-                return times_found(gpu, r, &ap, (begins, bins, *room), |product| product.known(&recipe.coarse, true));
-            };
-            drop(terms);
-            let (ends, ap_places, places) = &*found;
-            let nothing = recipe.coarse.columns.piece(0, 0);
-            let rows = Rows { begins: begins.piece(0, a.rows), ends: ends.piece(0, a.rows), columns: &nothing };
-            let values = ap_places.renew(&ap, &rows, *room, false)?;
-            let right = right_of(&ap, a.rows, (begins, ends), (&nothing, &values));
-            let product = Product::new(gpu, r, right);
-            places.renew(&product, &rows_of(&recipe.coarse), recipe.coarse.columns.len(), true)
+        Way::Found { begins, room, table, length } => {
+            let found = ap.found_again(*table, *room, begins)?;
+            Product::new(gpu, r, right_of(&ap, a.rows, &found, *length)).known(&recipe.coarse, true)
         }
         Way::Known(pattern) => {
             let values = Arc::new(ap.known(pattern, false)?);
@@ -113,69 +89,11 @@ pub(crate) fn renew<T: Number>(
     }
 }
 
-/// Where rows of A P can be put by the bounds of their lengths, the tables that they need, and the room; none for blocks, rows that are too
-/// long, and where much more memory would be needed than for the factors.
-fn room_for<T: Number>(
-    gpu: &Gpu,
-    ap: &Product<'_, T>,
-    r: &DeviceCsr<T>,
-    a: &DeviceCsr<T>,
-    p: &DeviceCsr<T>,
-) -> Result<Option<(Buffer<i64>, Bins, usize)>> {
-    if !ap.is_scalar() {
-        return Ok(None);
-    }
-    let bounds = ap.bounds()?;
-    let begins = gpu.offsets_alone(&bounds)?;
-    let found = ap.bins_of_bounds(&bounds, &begins)?;
-    let most = MOST_ROOM * (a.nnz() + p.nnz() + r.nnz());
-    Ok(found.filter(|(_, room)| *room <= most).map(|(bins, room)| (begins, bins, room)))
-}
-
-/// Lets `work` compute R (A P), with rows of A P that begin where they are said to.
-fn times_found<T: Number, O>(
-    gpu: &Gpu,
-    r: &DeviceCsr<T>,
-    ap: &Product<'_, T>,
-    (begins, bins, room): (&Slice<i64>, &Bins, usize),
-    work: impl FnOnce(&Product<'_, T>) -> Result<O>,
-) -> Result<O> {
-    let found = ap.as_found(begins, bins, room)?;
-    work(&Product::new(gpu, r, right_of(ap, r.cols, (begins, &found.ends), (&found.columns, &found.values))))
-}
-
-/// A P as the right factor, with rows that begin and end there.
-fn right_of<'a, T: Number>(
-    ap: &Product<'_, T>,
-    rows: usize,
-    (begins, ends): (&Slice<i64>, &Slice<i64>),
-    (columns, values): (&'a Slice<i32>, &'a Slice<T>),
-) -> Right<'a, T> {
-    // About half of the terms of a row meet another one.
-    let length = values.len().div_ceil(2 * rows.max(1));
-    let (begins, ends) = (begins.piece(0, rows), ends.piece(0, rows));
-    Right { rows, cols: ap.b.cols, block: ap.block(), begins, ends, columns, values, length }
-}
-
-fn rows_of(pattern: &Pattern) -> Rows<'_> {
-    let rows = pattern.offsets.len() - 1;
-    Rows { begins: pattern.offsets.piece(0, rows), ends: pattern.offsets.piece(1, rows), columns: &pattern.columns }
-}
-
-/// Where the terms of both products go.
-fn find_terms<T: Number>(
-    gpu: &Gpu,
-    r: &DeviceCsr<T>,
-    ap: &Product<'_, T>,
-    (begins, bins, room): (&Slice<i64>, &Bins, usize),
-    coarse: &Pattern,
-) -> Result<Terms> {
-    let found = ap.as_found(begins, bins, room)?;
-    let rows = Rows { begins: begins.piece(0, r.cols), ends: found.ends.piece(0, r.cols), columns: &found.columns };
-    let Some(ap_places) = Places::find(ap, &rows)? else { return Ok(Terms::None) };
-    let right = right_of(ap, r.cols, (begins, &found.ends), (&found.columns, &found.values));
-    let Some(places) = Places::find(&Product::new(gpu, r, right), &rows_of(coarse))? else { return Ok(Terms::None) };
-    Ok(Terms::Found(Arc::new((found.ends, ap_places, places))))
+/// A P as the right factor, with rows of about this length.
+fn right_of<'a, T: Number>(ap: &Product<'_, T>, rows: usize, found: &'a Found<T>, length: usize) -> Right<'a, T> {
+    let (begins, ends) = (found.begins.piece(0, rows), found.ends.piece(0, rows));
+    let (columns, values) = (&*found.columns, &*found.values);
+    Right { rows, cols: ap.cols(), block: ap.block(), begins, ends, columns, values, length }
 }
 
 #[cfg(test)]
@@ -216,10 +134,8 @@ mod tests {
             for (name, a) in problems() {
                 let mut p = random(a.rows, a.rows / 3, 4, Block::SCALAR, 7);
                 let recipe = same_as_the_host(&gpu, &a, &p, &name);
-                assert!(matches!(recipe.way, Way::AsFound { .. }), "{name}");
-                assert!(matches!(*lock(recipe.terms.lock()), Terms::Found(_)), "{name}");
-                let terms = 4 * a.columns.len() + 40 * (a.rows + 1);
-                assert!(recipe.bytes() < 16 * terms, "{name}: {} bytes", recipe.bytes());
+                assert!(matches!(recipe.way, Way::Found { .. }), "{name}");
+                assert_eq!(recipe.bytes(), 8 * a.rows, "{name}");
                 // Surplus columns, which leave zeros on the diagonal.
                 p.values.iter_mut().zip(&p.columns).filter(|(_, j)| **j % 5 == 0).for_each(|(v, _)| *v = 0.0);
                 same_as_the_host(&gpu, &a, &p, &name);
@@ -230,11 +146,20 @@ mod tests {
     }
 
     #[test]
-    fn long_rows_and_blocks_have_coarse_matrices() {
+    fn a_row_that_fits_no_table_has_a_coarse_matrix() {
+        let (rows, own) = (16, 200);
+        let dense = (0..rows).map(|j| (3, j, 1.0 + j as f64));
+        let diagonal = (0..rows).filter(|i| *i != 3).map(|i| (i, i, 2.0 + i as f64 / 3.0));
+        let a = Csr::from_triplets(rows, rows, &dense.chain(diagonal).collect::<Vec<_>>()).unwrap();
+        let p: Vec<_> = (0..rows * own).map(|j| (j / own, j, 0.1 * (j % 7) as f64 - 0.25)).collect();
+        let p = Csr::from_triplets(rows, rows * own, &p).unwrap();
+        let recipe = same_as_the_host(&devices()[0], &a, &p, "a long row");
+        assert!(matches!(recipe.way, Way::Known(_)));
+    }
+
+    #[test]
+    fn blocks_have_coarse_matrices() {
         for gpu in devices() {
-            let (a, p) = (random(90, 90, 40, Block::SCALAR, 1), random(90, 400, 60, Block::SCALAR, 2));
-            let recipe = same_as_the_host(&gpu, &a, &p, "long rows");
-            assert!(matches!(recipe.way, Way::Known(_)));
             for (block, other) in [(Block::square(3), Block::square(3)), (Block::square(3), Block { rows: 3, cols: 6 })]
             {
                 let (a, p) = (random(80, 80, 7, block, 1), random(80, 30, 4, other, 2));

@@ -4,7 +4,6 @@
 pub(crate) mod aggressive;
 #[cfg(test)]
 mod awkward;
-mod bins;
 pub(crate) mod checks;
 pub(crate) mod classical_modified;
 pub(crate) mod coarse;
@@ -20,7 +19,6 @@ mod matrix;
 pub(crate) mod mis2;
 pub(crate) mod mm_ext;
 pub(crate) mod pairwise;
-mod places;
 pub(crate) mod pmis;
 pub(crate) mod scaling;
 pub(crate) mod smoothed;

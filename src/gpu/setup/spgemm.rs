@@ -1,75 +1,39 @@
-//! Products of sparse matrices on the device, with the bits of [`crate::host::spgemm`]: the columns of each row of C are counted, and then computed. Rows with few
-//! terms are sorted in registers (`kernels/spgemm_sort.cu`), longer ones use tables in shared memory (`kernels/spgemm.cu`), and those that no table holds, and
-//! blocks, global memory (`kernels/spgemm_long.cu`).
+//! Products of sparse matrices on the device, with the bits of [`crate::host::spgemm`]. A team of lanes computes a row in a table in shared memory and puts it
+//! where there is room (`kernels/spgemm.cu`), about as much as a sample of the rows says; then rows go to their places (`kernels/spgemm_sort.cu`). Rows
+//! that a table does not hold go on to a larger one, and in the end to global memory (`kernels/spgemm_long.cu`). Of blocks the columns are found so, and
+//! values by `kernels/spgemm_blocks.cu`.
 
 use super::DeviceCsr;
-use super::bins::{BINS, Bins, Limits, Needs};
 use crate::error::Result;
-use crate::gpu::runtime::{Argument, View};
+use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::scalar::Number;
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// How the rows of a bin are done.
-#[derive(Clone, Copy)]
-enum Kind {
-    /// So many terms are sorted by a team of so many lanes.
-    Sort { lanes: usize, terms: usize },
-    /// A team of so many lanes has a table of so many slots.
-    Table { lanes: usize, slots: usize },
-}
+/// Lanes of a team, and the columns up to which its tables are fast, three quarters of their slots.
+const TABLES: [(usize, i32); 4] = [(4, 42), (8, 84), (32, 336), (256, 2304)];
 
-impl Kind {
-    fn lanes(self) -> usize {
-        match self {
-            Kind::Sort { lanes, .. } | Kind::Table { lanes, .. } => lanes,
-        }
-    }
+/// Rows that do not fit the table of most rows go on to these.
+const LARGE: [usize; 2] = [2, 3];
 
-    /// As in the names of kernels.
-    fn name(self) -> String {
-        match self {
-            Kind::Sort { terms, .. } => format!("sort_{terms}"),
-            Kind::Table { lanes, slots } => format!("{lanes}_{slots}"),
-        }
-    }
-}
+/// Lanes of teams that sort rows, and the columns that they are sorted by; see `kernels/spgemm_sort.cu`.
+const SORTS: [usize; 3] = [8, 32, 256];
 
-const fn sort(lanes: usize, terms: usize) -> Kind {
-    Kind::Sort { lanes, terms }
-}
+/// Lanes of teams that multiply blocks.
+const BLOCK_TEAMS: [usize; 2] = [32, 256];
 
-const fn table(lanes: usize, slots: usize) -> Kind {
-    Kind::Table { lanes, slots }
-}
+/// Rows that are looked at before a product.
+const SAMPLE: usize = 4096;
 
-/// Bins that count, by terms, which all fit. The last table takes rows of any length, and tells when one did not fit.
-const COUNTING: [Kind; BINS - 1] =
-    [sort(4, 32), sort(8, 64), sort(16, 128), sort(32, 256), sort(32, 512), table(32, 1024), table(256, 8192)];
-const COUNTING_LIMITS: Limits = [32, 64, 128, 256, 512, 1024, 8192];
-const COUNTING_ALIKE: usize = 5;
+/// Blocks of threads that take rows in turn, more than a GPU runs at a time.
+const MANY: usize = 1024;
 
-/// Bins that compute: the first ones by terms, tables by columns, so many that few collide.
-const COMPUTING: [Kind; BINS - 1] =
-    [sort(4, 32), sort(8, 64), sort(16, 128), sort(32, 256), table(32, 256), table(32, 384), table(256, 3072)];
-const SORTS: usize = 4;
-const TABLE_LIMITS: [i32; BINS - 1 - SORTS] = [192, 320, 2560];
-
-/// Bins that compute where columns are not counted, by terms, which all fit; the last one is for nothing.
-const FINDING: [Kind; BINS - 1] =
-    [sort(4, 32), sort(8, 64), sort(16, 128), sort(32, 256), table(32, 384), table(256, 3072), table(256, 3072)];
-const FINDING_SORTS: usize = 4;
-const FINDING_LIMITS: Limits = [32, 64, 128, 256, 384, 3072, 3072];
-
-/// Sums, and columns, that a team of so many lanes has room for in a row of blocks, as in `kernels/spgemm_blocks.cu`.
-const BLOCK_TEAMS: [(usize, usize, usize); 2] = [(32, 512, 64), (256, 4096, 512)];
+/// Blocks of threads for rows of blocks, one for each team as far as that goes: these do best one after the other.
+const MANY_BLOCKS: usize = 1 << 16;
 
 /// Blocks of threads for rows that no table holds, each with a bit for every column.
 const LONG_BLOCKS: usize = 64;
-
-/// Blocks of threads for rows of blocks, more than a GPU runs at a time.
-const MANY_BLOCKS: usize = 1 << 16;
 
 /// The product A B, columns ascending in each row.
 pub(crate) fn multiply<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> Result<DeviceCsr<T>> {
@@ -98,28 +62,78 @@ impl<'a, T: Number> Right<'a, T> {
     }
 }
 
-/// A product whose rows are where the bounds of their lengths leave room: a factor of another one.
-pub(super) struct Intermediate<T> {
+/// What the rows of a product are like.
+#[derive(Clone, Copy)]
+pub(super) struct Sample {
+    /// Columns of a row.
+    pub mean: f64,
+    /// The table that suits most rows.
+    pub table: usize,
+}
+
+/// Room for the rows of a product.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    pub entries: usize,
+    /// What a warp takes at once.
+    chunk: usize,
+}
+
+impl Sample {
+    /// Room for so many rows, if the sample says the truth.
+    pub fn room(&self, rows: usize) -> Room {
+        let entries = self.mean * rows as f64;
+        let warps = blocks_for(rows, TABLES[self.table].0, MANY) * BLOCK / 32;
+        let chunk = ((entries / (16 * warps) as f64) as usize).clamp(64, 1024);
+        Room { entries: (1.05 * entries) as usize + 2 * chunk * warps, chunk }
+    }
+}
+
+/// What became of rows that were to be found, as in `kernels/spgemm.cu`.
+pub(super) struct Fate {
+    /// Entries that were taken.
+    pub taken: usize,
+    /// Rows for which there was no room.
+    pub missed: usize,
+    /// Rows that fit no table.
+    pub too_long: usize,
+}
+
+/// Words for a fate, for the number of all entries, and for the statistics of a sample of the next product.
+const WORDS: usize = 8;
+const TOTAL: usize = 3;
+const STATISTICS: usize = 4;
+
+/// Rows of a product that are somewhere in their room, columns in no order.
+pub(super) struct Found<T> {
+    pub begins: Buffer<i64>,
     pub ends: Buffer<i64>,
     pub columns: Buffer<i32>,
     pub values: Buffer<T>,
+    /// Their lengths, if they were asked for.
+    counts: Buffer<i32>,
+    words: Buffer<i64>,
+    /// Rows that fit no table.
+    too_long: Buffer<i32>,
 }
 
-/// The pattern of a product, with the tables that its rows need.
+/// The pattern of a product, and the table that its rows need.
 pub(super) struct Pattern {
     pub offsets: Arc<Buffer<i64>>,
     pub columns: Arc<Buffer<i32>>,
-    pub bins: Bins,
+    table: usize,
+    /// Whether there are rows that fit no table.
+    has_long: bool,
 }
 
 /// A product to be computed.
 pub(super) struct Product<'a, T> {
-    pub gpu: &'a Gpu,
-    pub a: &'a DeviceCsr<T>,
-    pub b: Right<'a, T>,
+    gpu: &'a Gpu,
+    a: &'a DeviceCsr<T>,
+    b: Right<'a, T>,
     block: Block,
     /// Both patterns, as kernels take them.
-    pub factors: [View; 5],
+    factors: [View; 5],
 }
 
 impl<'a, T: Number> Product<'a, T> {
@@ -135,122 +149,212 @@ impl<'a, T: Number> Product<'a, T> {
         self.block
     }
 
+    /// Columns of the product.
+    pub fn cols(&self) -> usize {
+        self.b.cols
+    }
+
     /// Whether both factors are of scalars.
     pub fn is_scalar(&self) -> bool {
         self.a.block == Block::SCALAR && self.b.block == Block::SCALAR
     }
 
+    /// What rows are like. Waits for the device.
+    pub fn sample(&self) -> Result<Sample> {
+        let words = self.gpu.zeroed::<i64>(WORDS)?;
+        Ok(self.sample_after(&words)?.0)
+    }
+
+    /// The same, and what became of rows that were found before, which are a factor of this product.
+    pub fn sample_of(&self, found: &Found<T>) -> Result<(Sample, Fate)> {
+        self.sample_after(&found.words)
+    }
+
+    fn sample_after(&self, words: &Slice<i64>) -> Result<(Sample, Fate)> {
+        let rows = self.a.rows;
+        let wanted = rows.min(SAMPLE);
+        let [a, b, c, d, e] = &self.factors;
+        let limits = TABLES.map(|(_, limit)| limit);
+        let statistics = words.piece(STATISTICS, WORDS - STATISTICS).view();
+        let arguments = [
+            &(rows as i64) as &dyn Argument,
+            &(wanted as i64),
+            a,
+            b,
+            c,
+            d,
+            e,
+            &limits[0],
+            &limits[1],
+            &limits[2],
+            &statistics,
+        ];
+        self.gpu.launch(self.gpu.kernel("spgemm_sample")?, wanted * 32, &arguments)?;
+        let words = self.gpu.fetch(words)?;
+        let most = |table: usize| 10 * words[STATISTICS + 1 + table] >= 9 * wanted as i64;
+        let first = match self.b.length {
+            0..=5 => 0,
+            6..=14 => 1,
+            _ => 2,
+        };
+        let table = (first..3).find(|table| most(*table)).unwrap_or(3);
+        Ok((Sample { mean: words[STATISTICS] as f64 / wanted.max(1) as f64, table }, fate(&words)))
+    }
+
     /// The product, columns ascending in each row, with ones for zeros on the diagonal if these are to be filled; and its pattern.
     pub fn sorted(&self, fill: bool) -> Result<(DeviceCsr<T>, Pattern)> {
-        let gpu = self.gpu;
-        let bounds = self.bounds()?;
-        let counts = self.counts(&bounds)?;
-        let offsets = gpu.offsets_alone(&counts)?;
-        let most = self.most(SORTS, COUNTING_LIMITS);
-        let limits =
-            std::array::from_fn(
-                |b| if b < SORTS { COUNTING_LIMITS[b].min(most) } else { most + TABLE_LIMITS[b - SORTS] },
-            );
-        let needs = Needs { bounds: &bounds, most, counts: Some(&counts), limits, alike: SORTS };
-        let (mut bins, nnz) = Bins::new(gpu, &needs, Some(&offsets))?;
-        let (columns, values) = (gpu.room::<i32>(nnz)?, gpu.room::<T>(nnz * self.block.len())?);
-        let mode = if self.is_scalar() { "sorted" } else { "pattern" };
-        let to = To { begins: &offsets, ends: None, columns: &columns, values: &values, fill };
-        self.tables(mode, COMPUTING, &bins, &to)?;
-        let (long, rows) = bins.rows(BINS - 1..BINS);
-        if long > 0 {
-            let (words, blocks, bits) = self.bits(long)?;
+        self.sorted_by(self.sample()?, fill)
+    }
+
+    /// The same, for whom knows what rows are like.
+    pub fn sorted_by(&self, sample: Sample, fill: bool) -> Result<(DeviceCsr<T>, Pattern)> {
+        let (gpu, rows) = (self.gpu, self.a.rows);
+        let mut room = sample.room(rows);
+        let (found, mut offsets, fate, mut total) = loop {
+            let found = self.found(sample.table, room, true)?;
+            let offsets = gpu.offsets_with(&found.counts, &found.words.piece(TOTAL, 1))?;
+            let words = gpu.fetch(&found.words)?;
+            let fate = fate(&words);
+            if fate.missed == 0 {
+                break (found, offsets, fate, words[TOTAL] as usize);
+            }
+            room = room.enlarged(&fate);
+        };
+        let Found { begins, ends, columns: from, values: from_values, counts, words, too_long } = found;
+        let has_long = fate.too_long > 0;
+        if has_long {
+            let (width, blocks, bits) = self.bits(fate.too_long)?;
             let [a, b, c, d, e] = &self.factors;
-            let (n, offsets, columns, bits) = (long as i64, offsets.view(), columns.view(), bits.view());
-            let arguments = [&n as &dyn Argument, &rows, a, b, c, d, e, &offsets, &columns, &words, &bits];
+            let arguments: [&dyn Argument; 9] = [&too_long.view(), a, b, c, d, e, &width, &bits.view(), &counts.view()];
+            gpu.launch_blocks(gpu.kernel("spgemm_long_symbolic")?, blocks, &arguments)?;
+            offsets = gpu.offsets_with(&counts, &words.piece(TOTAL, 1))?;
+            total = gpu.fetch(&words)?[TOTAL] as usize;
+        }
+        drop(counts);
+        let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total * self.block.len())?);
+        let to = To { offsets: &offsets, columns: &columns, values: &values, fill };
+        let first = usize::from(sample.mean > 40.0);
+        let (name, to_values) = match self.is_scalar() {
+            true => (format!("spgemm_sort_{}", T::PRECISION.name()), values.view()),
+            false => ("spgemm_sort_pattern".to_string(), View::NONE),
+        };
+        self.cascade(SORTS[first..].iter().copied(), MANY_BLOCKS, |lanes, n, list, blocks, more| {
+            let kernel = gpu.kernel(&format!("{name}_{lanes}"))?;
+            let (begins, ends, from, from_values) = (begins.view(), ends.view(), from.view(), from_values.view());
+            let (offsets, columns, fill) = (offsets.view(), columns.view(), i32::from(fill));
+            let arguments: [&dyn Argument; 11] =
+                [&n, &list, &begins, &ends, &from, &from_values, &offsets, &columns, &to_values, &fill, &more];
+            gpu.launch_blocks(kernel, blocks, &arguments)
+        })?;
+        drop((begins, ends, from, from_values));
+        if has_long {
+            let (width, blocks, bits) = self.bits(fate.too_long)?;
+            let [a, b, c, d, e] = &self.factors;
+            let (list, offsets, columns, bits) = (too_long.view(), offsets.view(), columns.view(), bits.view());
+            let arguments: [&dyn Argument; 10] = [&list, a, b, c, d, e, &offsets, &columns, &width, &bits];
             gpu.launch_blocks(gpu.kernel("spgemm_long_pattern")?, blocks, &arguments)?;
         }
         if !self.is_scalar() {
-            bins = self.bins_of_blocks(&counts)?;
-            self.blocks(&bins, &to)?;
+            self.blocks(&to)?;
+        } else if has_long {
+            self.long_values(&too_long, &to)?;
         }
-        drop((bounds, counts));
-        self.long_values(&bins, &to)?;
         let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
-        let pattern = Pattern { offsets: Arc::clone(&offsets), columns: Arc::clone(&columns), bins };
-        let product = DeviceCsr { rows: self.a.rows, cols: self.b.cols, block: self.block, offsets, columns, values };
+        let (shared, table) = ((Arc::clone(&offsets), Arc::clone(&columns)), sample.table);
+        let pattern = Pattern { offsets: shared.0, columns: shared.1, table, has_long };
+        let product = DeviceCsr { rows, cols: self.b.cols, block: self.block, offsets, columns, values };
         Ok((product, pattern))
     }
 
-    /// The values of a product of this pattern.
+    /// The values of a product of this pattern. Waits for nothing.
     pub fn known(&self, pattern: &Pattern, fill: bool) -> Result<Buffer<T>> {
-        let values = self.gpu.room::<T>(pattern.columns.len() * self.block.len())?;
-        let to = To { begins: &pattern.offsets, ends: None, columns: &pattern.columns, values: &values, fill };
-        if self.is_scalar() {
-            self.tables("known", COMPUTING, &pattern.bins, &to)?;
-        } else {
-            self.blocks(&pattern.bins, &to)?;
+        let gpu = self.gpu;
+        let values = gpu.room::<T>(pattern.columns.len() * self.block.len())?;
+        let to = To { offsets: &pattern.offsets, columns: &pattern.columns, values: &values, fill };
+        if !self.is_scalar() {
+            self.blocks(&to)?;
+            return Ok(values);
         }
-        self.long_values(&pattern.bins, &to)?;
+        let too_long = self.cascade(lanes_from(pattern.table), MANY, |lanes, n, list, blocks, more| {
+            let kernel = gpu.kernel(&format!("spgemm_known_{lanes}_{}", T::PRECISION.name()))?;
+            let [a, b, c, d, e] = &self.factors;
+            let (left, right, offsets) = (self.a.values.view(), self.b.values.view(), to.offsets.view());
+            let (columns, values, fill) = (to.columns.view(), to.values.view(), i32::from(fill));
+            let arguments: [&dyn Argument; 14] =
+                [&n, &list, a, b, c, d, e, &left, &right, &offsets, &columns, &values, &fill, &more];
+            gpu.launch_blocks(kernel, blocks, &arguments)
+        })?;
+        if pattern.has_long {
+            self.long_values(&too_long, &to)?;
+        }
         Ok(values)
     }
 
-    /// For each row how many terms it has.
-    pub fn bounds(&self) -> Result<Buffer<i32>> {
-        let rows = self.a.rows;
-        let bounds = self.gpu.room::<i32>(rows)?;
-        let lanes = power_of_two(self.a.nnz().div_ceil(rows.max(1)) / 2, 32);
-        let [a, b, c, d, _] = &self.factors;
-        let arguments = [&(rows as i64) as &dyn Argument, &(lanes as i32), a, b, c, d, &bounds.view()];
-        self.gpu.launch(self.gpu.kernel("spgemm_bounds")?, rows * lanes, &arguments)?;
-        Ok(bounds)
+    /// Rows wherever there is room, with their lengths if these are wanted. Waits for nothing.
+    pub fn found(&self, table: usize, room: Room, counted: bool) -> Result<Found<T>> {
+        let (gpu, rows) = (self.gpu, self.a.rows);
+        let (begins, counts) = (gpu.room(rows)?, gpu.room(if counted { rows } else { 0 })?);
+        self.find(table, room, begins, counts, false)
     }
 
-    /// The most terms that the first so many bins, which sort, can take: a column and the number of a term must fit 32 bits. Blocks are not sorted.
-    fn most(&self, sorts: usize, limits: Limits) -> i32 {
-        let fits = |terms: &&i32| self.is_scalar() && (self.b.cols as u64) < (1_u64 << 32) / **terms as u64;
-        limits[..sorts].iter().take_while(fits).last().copied().unwrap_or(0)
+    /// The same with rows that begin where they began before, in the same room.
+    pub fn found_again(&self, table: usize, room: Room, begins: &Buffer<i64>) -> Result<Found<T>> {
+        self.find(table, room, self.gpu.lent(begins), self.gpu.room(0)?, true)
     }
 
-    /// The bins of rows that may be as long as these bounds, and the sum of these; none where a bound exceeds all tables.
-    pub fn bins_of_bounds(&self, bounds: &Slice<i32>, offsets: &Slice<i64>) -> Result<Option<(Bins, usize)>> {
-        let most = self.most(FINDING_SORTS, FINDING_LIMITS);
-        let mut limits = FINDING_LIMITS;
-        limits[..FINDING_SORTS].iter_mut().for_each(|limit| *limit = most.min(*limit));
-        let needs = Needs { bounds, most: i32::MAX, counts: None, limits, alike: FINDING_SORTS };
-        let (bins, total) = Bins::new(self.gpu, &needs, Some(offsets))?;
-        Ok((bins.rows(BINS - 1..BINS).0 == 0).then_some((bins, total)))
-    }
-
-    /// The product of scalars with rows that begin at these offsets, in the order in which tables have them.
-    pub fn as_found(&self, begins: &Slice<i64>, bins: &Bins, room: usize) -> Result<Intermediate<T>> {
+    fn find(
+        &self,
+        table: usize,
+        room: Room,
+        begins: Buffer<i64>,
+        counts: Buffer<i32>,
+        placed: bool,
+    ) -> Result<Found<T>> {
         let gpu = self.gpu;
         let ends = gpu.room::<i64>(self.a.rows)?;
-        let (columns, values) = (gpu.room::<i32>(room)?, gpu.room::<T>(room)?);
-        let to = To { begins, ends: Some(&ends), columns: &columns, values: &values, fill: false };
-        self.tables("as_found", FINDING, bins, &to)?;
-        Ok(Intermediate { ends, columns, values })
+        let scalar = self.is_scalar();
+        let (columns, values) = (gpu.room(room.entries)?, gpu.room(if scalar { room.entries } else { 0 })?);
+        let words = gpu.zeroed::<i64>(WORDS)?;
+        let too_long = self.cascade(lanes_from(table), MANY, |lanes, n, list, blocks, more| {
+            let name = match scalar {
+                true => format!("spgemm_found_{lanes}_{}", T::PRECISION.name()),
+                false => format!("spgemm_pattern_{lanes}_f32"),
+            };
+            let [a, b, c, d, e] = &self.factors;
+            let view = |values: &Slice<T>| if scalar { values.view() } else { View::NONE };
+            let (left, right, chunk) = (view(&self.a.values), view(self.b.values), room.chunk as i64);
+            let (begins, ends, counts) = (begins.view(), ends.view(), counts.view());
+            let (columns, values, words, placed) = (columns.view(), view(&values), words.view(), i32::from(placed));
+            let arguments: [&dyn Argument; 18] = [
+                &n, &list, &chunk, a, b, c, d, e, &left, &right, &begins, &ends, &counts, &columns, &values, &words,
+                &placed, &more,
+            ];
+            gpu.launch_blocks(gpu.kernel(&name)?, blocks, &arguments)
+        })?;
+        Ok(Found { begins, ends, columns, values, counts, words, too_long })
     }
 
-    /// How many columns each row of the product has, which has at most so many terms.
-    fn counts(&self, bounds: &Slice<i32>) -> Result<Buffer<i32>> {
-        let gpu = self.gpu;
-        let needs = Needs { bounds, most: i32::MAX, counts: None, limits: COUNTING_LIMITS, alike: COUNTING_ALIKE };
-        let (bins, _) = Bins::new(gpu, &needs, None)?;
-        let counts = gpu.room::<i32>(self.a.rows)?;
-        let (unsure, _) = bins.rows(BINS - 1..BINS);
-        let long_rows = gpu.zeroed::<i32>(1 + unsure)?;
-        let [a, b, c, d, e] = &self.factors;
-        for (bin, kind) in COUNTING.into_iter().enumerate() {
-            let last = if bin + 1 == COUNTING.len() { BINS } else { bin + 1 };
-            let (n, rows) = bins.rows(bin..last);
-            let lanes = power_of_two(self.b.length, kind.lanes()) as i32;
-            let kernel = gpu.kernel(&format!("spgemm_symbolic_{}", kind.name()))?;
-            let (count, to, long) = (n as i64, counts.view(), long_rows.view());
-            gpu.launch(kernel, n * kind.lanes(), &[&count, &lanes, &rows, a, b, c, d, e, &to, &long])?;
+    /// Launches a kernel for teams of so many lanes on all rows, with at most so many blocks of threads, the next one on the list of those that were left over, and so on; gives the last list.
+    /// Kernels take the number of rows, or a list, and the list of what they leave.
+    fn cascade(
+        &self,
+        teams: impl IntoIterator<Item = usize>,
+        most: usize,
+        launch: impl Fn(usize, i64, View, usize, View) -> Result<()>,
+    ) -> Result<Buffer<i32>> {
+        let rows = self.a.rows;
+        let mut list: Option<Buffer<i32>> = None;
+        for lanes in teams {
+            let more = self.gpu.list(rows)?;
+            let blocks = blocks_for(rows, lanes, most);
+            // Few rows are left over.
+            let blocks = if list.is_some() { blocks.div_ceil(4) } else { blocks };
+            if blocks > 0 {
+                launch(lanes, rows as i64, list.as_ref().map_or(View::NONE, |list| list.view()), blocks, more.view())?;
+            }
+            list = Some(more);
         }
-        if unsure > 0 {
-            let (words, blocks, bits) = self.bits(unsure)?;
-            let (long, bits, to) = (long_rows.view(), bits.view(), counts.view());
-            let kernel = gpu.kernel("spgemm_long_symbolic")?;
-            gpu.launch_blocks(kernel, blocks, &[&long, a, b, c, d, e, &words, &bits, &to])?;
-        }
-        Ok(counts)
+        list.map_or_else(|| self.gpu.list(0), Ok)
     }
 
     /// For so many rows, words for each block of threads that have a bit for each column, those blocks, and the words.
@@ -259,112 +363,75 @@ impl<'a, T: Number> Product<'a, T> {
         Ok((words as i64, blocks, self.gpu.zeroed(words * blocks)?))
     }
 
-    /// Launches the kernels of a mode on the rows of all bins but the last.
-    fn tables(&self, mode: &str, kinds: [Kind; BINS - 1], bins: &Bins, to: &To<'_, T>) -> Result<()> {
-        let precision = if mode == "pattern" { "f32" } else { T::PRECISION.name() };
-        let (left, right) = (self.a.values.view(), self.b.values.view());
-        let [a, b, c, d, e] = &self.factors;
-        let (begins, ends) = (to.begins.view(), to.ends.map_or(View::NONE, Slice::view));
-        let (columns, values, fill) = (to.columns.view(), to.values.view(), i32::from(to.fill));
-        for (bin, kind) in kinds.into_iter().enumerate() {
-            let (n, rows) = bins.rows(bin..bin + 1);
-            // Of rows of blocks only those that have no terms are not in tables.
-            if n == 0 || (mode == "pattern" && bin < SORTS) {
-                continue;
-            }
-            let lanes = power_of_two(self.b.length, kind.lanes()) as i32;
-            let kernel = self.gpu.kernel(&format!("spgemm_{mode}_{}_{precision}", kind.name()))?;
-            let count = n as i64;
-            let arguments = [
-                &count as &dyn Argument,
-                &lanes,
-                &rows,
-                a,
-                b,
-                c,
-                d,
-                e,
-                &left,
-                &right,
-                &begins,
-                &ends,
-                &columns,
-                &values,
-                &fill,
-            ];
-            self.gpu.launch(kernel, n * kind.lanes(), &arguments)?;
-        }
-        Ok(())
-    }
-
-    /// The teams of rows of blocks with so many columns.
-    fn bins_of_blocks(&self, counts: &Slice<i32>) -> Result<Bins> {
-        let limit = |(_, sums, columns): (usize, usize, usize)| (sums / self.block.len()).min(columns) as i32;
-        let limits = std::array::from_fn(|b| limit(BLOCK_TEAMS[b.min(1)]));
-        let needs = Needs { bounds: counts, most: i32::MAX, counts: None, limits, alike: 0 };
-        Ok(Bins::new(self.gpu, &needs, None)?.0)
-    }
-
-    /// Computes values of known columns in shared memory, for blocks.
-    fn blocks(&self, bins: &Bins, to: &To<'_, T>) -> Result<()> {
+    /// Computes values of known columns, for blocks.
+    fn blocks(&self, to: &To<'_, T>) -> Result<()> {
         let shape = match (self.block.rows, self.a.block.cols, self.block.cols) {
             (3, 3, 3) | (3, 3, 6) | (6, 3, 6) | (6, 6, 6) => {
                 format!("{}_{}_{}", self.block.rows, self.a.block.cols, self.block.cols)
             }
             _ => "any".to_string(),
         };
-        for (bin, (team, _, _)) in BLOCK_TEAMS.into_iter().enumerate() {
-            let (n, rows) = bins.rows(bin..bin + 1);
-            if n > 0 {
-                let kernel = self.gpu.kernel(&format!("spgemm_blocks_{team}_{shape}_{}", T::PRECISION.name()))?;
-                self.values_of(n, rows, to, |arguments| self.gpu.launch(kernel, n * team, arguments))?;
-            }
-        }
-        Ok(())
+        let too_long = self.cascade(BLOCK_TEAMS, MANY_BLOCKS, |lanes, n, list, blocks, more| {
+            let kernel = self.gpu.kernel(&format!("spgemm_blocks_{lanes}_{shape}_{}", T::PRECISION.name()))?;
+            self.values_of(to, |arguments| {
+                let rows: [&dyn Argument; 2] = [&n, &list];
+                let all: Vec<&dyn Argument> =
+                    rows.into_iter().chain(arguments).chain([&more as &dyn Argument]).collect();
+                self.gpu.launch_blocks(kernel, blocks, &all)
+            })
+        })?;
+        self.long_values(&too_long, to)
     }
 
-    /// Computes values of known columns in global memory, for rows that have no table.
-    fn long_values(&self, bins: &Bins, to: &To<'_, T>) -> Result<()> {
-        let (n, rows) = bins.rows(BINS - 1..BINS);
-        if n == 0 {
-            return Ok(());
-        }
+    /// Computes values of known columns in global memory, for a list of rows.
+    fn long_values(&self, rows: &Slice<i32>, to: &To<'_, T>) -> Result<()> {
         let kernel = self.gpu.kernel(&format!("spgemm_long_values_{}", T::PRECISION.name()))?;
-        self.values_of(n, rows, to, |arguments| self.gpu.launch_blocks(kernel, n.min(MANY_BLOCKS), arguments))
+        let list = rows.view();
+        self.values_of(to, |arguments| {
+            let all: Vec<&dyn Argument> = [&list as &dyn Argument].into_iter().chain(arguments).collect();
+            self.gpu.launch_blocks(kernel, LONG_BLOCKS, &all)
+        })
     }
 
     /// Launches a kernel that computes values of known columns.
-    fn values_of(
-        &self,
-        n: usize,
-        rows: View,
-        to: &To<'_, T>,
-        launch: impl FnOnce(&[&dyn Argument]) -> Result<()>,
-    ) -> Result<()> {
+    fn values_of(&self, to: &To<'_, T>, launch: impl FnOnce([&dyn Argument; 14]) -> Result<()>) -> Result<()> {
         let (left, right) = (self.a.values.view(), self.b.values.view());
         let [outer, inner, width] = [self.block.rows, self.a.block.cols, self.block.cols].map(|d| d as i32);
         let [a, b, c, d, e] = &self.factors;
-        let (begins, columns, values) = (to.begins.view(), to.columns.view(), to.values.view());
-        let (count, fill) = (n as i64, i32::from(to.fill));
-        launch(&[
-            &count, &rows, a, b, c, d, e, &left, &right, &outer, &inner, &width, &begins, &columns, &values, &fill,
-        ])
+        let (offsets, columns, values) = (to.offsets.view(), to.columns.view(), to.values.view());
+        let fill = i32::from(to.fill);
+        launch([a, b, c, d, e, &left, &right, &outer, &inner, &width, &offsets, &columns, &values, &fill])
+    }
+}
+
+impl Room {
+    /// Room for what was taken of too little.
+    pub fn enlarged(self, fate: &Fate) -> Room {
+        Room { entries: fate.taken.max(self.entries) / 8 * 9 + self.chunk, ..self }
     }
 }
 
 /// Where a product goes.
 struct To<'a, T> {
-    begins: &'a Slice<i64>,
-    ends: Option<&'a Slice<i64>>,
+    offsets: &'a Slice<i64>,
     columns: &'a Slice<i32>,
     values: &'a Slice<T>,
     /// Whether zeros on the diagonal become ones.
     fill: bool,
 }
 
-/// The power of two that is not less than n, and at most `most`.
-pub(super) fn power_of_two(n: usize, most: usize) -> usize {
-    n.next_power_of_two().min(most)
+fn fate(words: &[i64]) -> Fate {
+    Fate { taken: words[0] as usize, missed: words[1] as usize, too_long: words[2] as usize }
+}
+
+/// Lanes of the teams that take rows one after the other, most of which suit this table.
+fn lanes_from(table: usize) -> impl Iterator<Item = usize> {
+    std::iter::once(table).chain(LARGE.into_iter().filter(move |large| *large > table)).map(|table| TABLES[table].0)
+}
+
+/// Blocks of threads for rows with a team of so many lanes each.
+fn blocks_for(rows: usize, lanes: usize, most: usize) -> usize {
+    (rows * lanes).div_ceil(BLOCK).min(most)
 }
 
 #[cfg(test)]
@@ -380,13 +447,20 @@ mod tests {
         let (here, there) = (DeviceCsr::upload(gpu, &a.view()).unwrap(), DeviceCsr::upload(gpu, &b.view()).unwrap());
         let product = multiply(gpu, &here, &there).unwrap();
         let expected = host::multiply(&a.view(), &b.view()).unwrap();
-        assert_eq!(product.fetch(gpu).unwrap(), expected, "{what}");
+        let got = product.fetch(gpu).unwrap();
+        assert!(got.offsets == expected.offsets, "offsets of {what}");
+        let difference = got.columns.iter().zip(&expected.columns).position(|(a, b)| a != b);
+        assert_eq!(difference, None, "a column of {what}");
+        let difference = got.values.iter().zip(&expected.values).position(|(a, b)| a != b);
+        assert_eq!(difference, None, "a value of {what}");
         let (_, pattern) = Product::new(gpu, &here, Right::of(&there)).sorted(false).unwrap();
         let other = Csr { values: a.values.iter().map(|v| *v * T::from_f64(0.3)).collect(), ..a.clone() };
         let here = DeviceCsr::upload(gpu, &other.view()).unwrap();
         let renewed = Product::new(gpu, &here, Right::of(&there)).known(&pattern, false).unwrap();
         let expected = host::multiply(&other.view(), &b.view()).unwrap();
-        assert_eq!(gpu.fetch(&renewed).unwrap(), expected.values, "{what}");
+        let got = gpu.fetch(&renewed).unwrap();
+        let difference = got.iter().zip(&expected.values).position(|(a, b)| a != b);
+        assert_eq!(difference, None, "a renewed value of {what}");
     }
 
     #[test]
@@ -439,6 +513,21 @@ mod tests {
         same_as_the_host(gpu, &short, &a, "a dense row on the right");
         let tall = Csr::from_triplets(5, n, &dense).unwrap();
         same_as_the_host(gpu, &tall, &a, "dense rows");
+    }
+
+    #[test]
+    fn a_sample_that_misleads_costs_time_alone() {
+        for gpu in devices() {
+            let (a, b) = (random(200, 300, 40, Block::SCALAR, 1), random(300, 500, 20, Block::SCALAR, 2));
+            let (here, there) =
+                (DeviceCsr::upload(&gpu, &a.view()).unwrap(), DeviceCsr::upload(&gpu, &b.view()).unwrap());
+            let expected = host::multiply(&a.view(), &b.view()).unwrap();
+            for (mean, table) in [(0.01, 0), (500.0, 1), (3.0, 2), (40.0, 3)] {
+                let product = Product::new(&gpu, &here, Right::of(&there));
+                let (c, _) = product.sorted_by(Sample { mean, table }, false).unwrap();
+                assert_eq!(c.fetch(&gpu).unwrap(), expected, "{mean} columns, table {table}");
+            }
+        }
     }
 
     #[test]
