@@ -14,7 +14,7 @@ DEVICE f64 inverse_or_zero(f64 d) { return d == 0.0 ? 0.0 : 1.0 / d; }
 // d / s^2, as the matrix has it whose variables were multiplied by powers of two s; an empty array has only ones. Sums scale like their terms,
 // bit by bit, so that they are those of the matrix before.
 DEVICE f64 scaled_by(const In<f64> &scale, i64 i, i64 j, f64 d) {
-    return scale.len > 0 ? d * (1.0 / scale[i]) * (1.0 / scale[j]) : d;
+    return scale.len > 0 ? d * reciprocal_of_power(scale[i]) * reciprocal_of_power(scale[j]) : d;
 }
 
 // Scalar matrices: N lanes for a row, which load it together and add its absolute values in its order. Without `l1` only the diagonal is
@@ -100,6 +100,60 @@ DEVICE void diagonal_short_rows(i64 rows, int inverted, int l1, const In<f64> &s
     d = scaled_by(scale, row, row, d + with_sign(norm, d));
     put_number(out, format, row, inverted ? inverse_or_zero(d) : d);
 }
+
+// The inverse of the l1 diagonal of a matrix whose variables are multiplied by powers of two, a thread for each row, and in seen[1] the
+// ordered bits of its largest |v| / (s_i s_j).
+template <class T>
+DEVICE void diagonal_and_largest(i64 rows, const In<f64> &s, const In<i64> &offsets, const In<i32> &columns,
+                                 const In<T> &values, const Out<T> &inverse, const Out<u64> &seen) {
+    const i64 row = global_index();
+    u64 largest = 0;
+    if (row < rows) {
+        const i64 end = offsets[row + 1];
+        const f64 own = reciprocal_of_power(s[row]);
+        f64 d = 0.0;
+        bool found = false;
+        f64 norm = 0.0;
+        for (i64 base = offsets[row]; base < end; base += DIAGONAL_BATCH) {
+            i32 column[DIAGONAL_BATCH];
+            f64 value[DIAGONAL_BATCH];
+            f64 other[DIAGONAL_BATCH];
+            UNROLL
+            for (int b = 0; b < DIAGONAL_BATCH; ++b) {
+                column[b] = base + b < end ? columns[base + b] : -1;
+                value[b] = base + b < end ? to_f64(values[base + b]) : 0.0;
+            }
+            UNROLL
+            for (int b = 0; b < DIAGONAL_BATCH; ++b) {
+                other[b] = column[b] >= 0 ? s[column[b]] : 1.0;
+            }
+            UNROLL
+            for (int b = 0; b < DIAGONAL_BATCH; ++b) {
+                norm += column[b] == row ? 0.0 : magnitude(value[b]);
+                const bool first = column[b] == row && !found;
+                d = first ? value[b] : d;
+                found = found || first;
+                const f64 v = value[b] * own * reciprocal_of_power(other[b]);
+                const u64 bits = v == v ? ordered(magnitude(v)) : 0;
+                largest = bits > largest ? bits : largest;
+            }
+        }
+        d = (d + with_sign(norm, d)) * own * own;
+        inverse[row] = As<T>::of(inverse_or_zero(d));
+    }
+    largest = group_max<WARP>(largest);
+    // What is there only grows, so that an old value decides as well.
+    if (Group<WARP>::rank() == 0 && largest > seen[1]) {
+        atomic_max(seen[1], largest);
+    }
+}
+
+#define DIAGONAL_AND_LARGEST(T) \
+    KERNEL(diagonal_and_largest_##T, i64 rows, In<f64> s, In<i64> offsets, In<i32> columns, In<T> values, \
+           Out<T> inverse, Out<u64> seen) { \
+        diagonal_and_largest<T>(rows, s, offsets, columns, values, inverse, seen); \
+    }
+FOR_SETUP(DIAGONAL_AND_LARGEST)
 
 #define DIAGONAL_ROWS(T, N) \
     KERNEL(diagonal_rows_##T##_##N, i64 rows, i32 inverted, i32 l1, In<f64> scale, In<i64> offsets, In<i32> columns, \

@@ -13,6 +13,9 @@ DEVICE f64 magnitude(f64 v) { return f64_of(bits_of(v) & 0x7fffffffffffffffll); 
 DEVICE f64 with_sign(f64 v, f64 of) { return f64_of(bits_of(magnitude(v)) | (bits_of(of) & ~0x7fffffffffffffffll)); }
 DEVICE bool is_finite(f64 v) { return v - v == 0.0; }
 
+// 1/s for a power of two far from the ends of the range.
+DEVICE f64 reciprocal_of_power(f64 s) { return f64_of((2046ll << 52) - bits_of(s)); }
+
 // The bits of numbers that are not negative, which are ordered like the numbers, as integers that a maximum can be taken of.
 DEVICE u64 ordered(f64 v) { return static_cast<u64>(bits_of(v)); }
 

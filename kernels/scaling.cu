@@ -11,9 +11,6 @@ DEVICE f64 power_near_root(f64 value) {
     return f64_of(static_cast<i64>(((exponent + 1) >> 1) + 1023) << 52);
 }
 
-// 1/s for a power of two far from the ends of the range.
-DEVICE f64 reciprocal_of_power(f64 s) { return f64_of((2046ll << 52) - bits_of(s)); }
-
 // The power of two near the root of each s, in its place; 1 where it is zero and that is `allowed`. `seen` gets n - i for the first i without
 // one, and as ordered bits the largest power and the largest reciprocal.
 KERNEL(scaling_roots, i64 n, i32 allowed, Out<f64> s, Out<u64> seen) {

@@ -92,9 +92,6 @@ fn bits(v: &f64) -> u64 {
     if v.is_nan() { f64::NAN.to_bits() } else { v.to_bits() }
 }
 
-/// A column, and the values of its block.
-type Entry = (usize, Vec<f64>);
-
 /// Compares two hierarchies: patterns and values.
 fn same(host: &[LevelMatrices], there: &[LevelMatrices], what: &str) {
     assert_eq!(host.len(), there.len(), "{what}: levels");
@@ -112,9 +109,11 @@ fn same(host: &[LevelMatrices], there: &[LevelMatrices], what: &str) {
                     a.row(row).map(|(j, v)| (j, v.to_vec())).collect::<Vec<_>>()
                 };
                 let (here, there) = (entries(&host), entries(&there));
-                let alike = |(a, b): (&Entry, &Entry)| a.0 == b.0 && a.1.iter().map(bits).eq(b.1.iter().map(bits));
+                let alike = |(i, v): &(usize, Vec<f64>), (j, w): &(usize, Vec<f64>)| {
+                    i == j && v.iter().map(bits).eq(w.iter().map(bits))
+                };
                 assert!(
-                    here.len() == there.len() && here.iter().zip(&there).all(alike),
+                    here.len() == there.len() && here.iter().zip(&there).all(|(a, b)| alike(a, b)),
                     "{what}: row {row} of the {part} of level {i} is {there:?} and not {here:?}"
                 );
             }
@@ -335,6 +334,32 @@ fn set_ups_that_come_and_go_leave_nothing_behind() {
             solver.update().unwrap();
             drop(solver);
             assert_eq!(used(), before, "after {round} set-ups on {device}");
+        }
+    }
+}
+
+#[test]
+fn the_memory_estimate_bounds_what_set_up_takes() {
+    // Small matrices are set up whole to estimate them, the others in pieces.
+    const LARGE: &[&str] = &["poisson7:128", "poisson27:110", "poisson5:1200", "jumps:100", "elasticity:64"];
+    for device in devices().into_iter().filter(|device| *device != "sim:64") {
+        let names = if device == "cuda:0" { LARGE } else { &["poisson7:9", "poisson27:7", "elasticity:4"] };
+        for name in names {
+            let matrix = problem(name);
+            for (k, options) in COMPONENTS.iter().enumerate() {
+                let context = Context::new(device).unwrap();
+                let gpu = context.gpu().unwrap();
+                let matrix =
+                    if k % 2 == 0 { Arc::clone(&matrix) } else { Arc::new(matrix.to_device(&context).unwrap()) };
+                let config = config(options);
+                let before = gpu.memory().used;
+                let estimate = Amg::memory_estimate(&context, &matrix, &config).unwrap() as f64;
+                gpu.forget_peak();
+                let _hierarchy = Amg::setup(&context, &matrix, &config).unwrap();
+                let ratio = estimate / (gpu.memory().peak - before) as f64;
+                println!("{name} with {options:?} on {device}: {ratio:.3}");
+                assert!((1.0..=1.15).contains(&ratio), "{name} with {options:?} on {device}: {ratio:.3}");
+            }
         }
     }
 }

@@ -323,8 +323,8 @@ impl Amg {
         }
     }
 
-    /// Bytes that `setup` of this matrix with these options will hold, from the set-up of a connected piece
-    /// of at most 20,000 rows. Exact for matrices that are not larger.
+    /// Bytes that `setup` of this matrix with these options will hold on the host, from the set-up of a connected piece of at most
+    /// 20,000 rows; on a GPU the most that it takes at one time, from pieces of at most 524,288 rows. Exact for matrices that are not larger.
     pub fn memory_estimate(context: &Context, matrix: &Matrix, config: &Config) -> Result<usize> {
         estimate::bytes(context, matrix, config)
     }

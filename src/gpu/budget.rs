@@ -30,6 +30,12 @@ impl Budget {
         usage.peak = usage.used;
     }
 
+    /// An earlier peak counts again.
+    pub fn recall_peak(&self, peak: usize) {
+        let mut usage = lock(self.0.lock());
+        usage.peak = usage.peak.max(peak);
+    }
+
     /// A limit below what is in use only refuses more.
     pub fn set_limit(&self, limit: Option<usize>) {
         lock(self.0.lock()).limit = limit;

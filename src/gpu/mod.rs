@@ -119,6 +119,11 @@ impl Gpu {
         self.inner.budget.forget_peak();
     }
 
+    /// Counts an earlier peak again, after one that was told apart.
+    pub(crate) fn recall_peak(&self, peak: usize) {
+        self.inner.budget.recall_peak(peak);
+    }
+
     /// Bytes of device memory that the context may hold; `None` is what the device has.
     pub fn set_memory_limit(&self, limit: Option<usize>) {
         self.inner.budget.set_limit(limit);

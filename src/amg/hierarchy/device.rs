@@ -11,7 +11,7 @@ use crate::context::{LogLevel, lock};
 use crate::error::Result;
 use crate::gpu::setup::checks::Checks;
 use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace, DevicePattern, galerkin, scaling};
-use crate::gpu::{Format, Gpu, Wanted, to_scalar};
+use crate::gpu::{Buffer, Format, Gpu, Wanted, to_scalar};
 use crate::host::eigenvalue::Largest;
 use crate::host::spmv::Sums;
 use crate::report::Phases;
@@ -35,6 +35,8 @@ pub struct There<T> {
     /// The factors by which its variables are to be multiplied, and those of the next level; the matrices are not yet.
     scale: Option<Arc<scaling::Factors>>,
     coarse_scale: Option<Arc<scaling::Factors>>,
+    /// The inverse of the l1 diagonal of the scaled matrix, where it was found with the factors.
+    l1_inverse: Mutex<Option<Buffer<T>>>,
     /// What is asked of the device while levels are placed.
     checks: Arc<Mutex<Checks>>,
     /// The largest eigenvalue of D^-1 A for its diagonal blocks, where interpolation estimated it; else that of an earlier matrix.
@@ -190,6 +192,7 @@ impl Builder<'_> {
                 transfer: Some((p, r)),
                 scale: None,
                 coarse_scale: None,
+                l1_inverse: Mutex::new(None),
                 checks: Arc::clone(&checks),
                 known,
                 earlier,
@@ -207,6 +210,7 @@ impl Builder<'_> {
             transfer: None,
             scale: None,
             coarse_scale: None,
+            l1_inverse: Mutex::new(None),
             checks,
             known: None,
             earlier: None,
@@ -262,9 +266,12 @@ impl Builder<'_> {
         }
         let scaled: Vec<usize> = (0..levels.len()).filter(|i| plan.is_scaled(*i)).collect();
         let matrices: Vec<_> = scaled.iter().map(|i| levels[*i].a()).collect();
-        let all = scaling::factors(gpu, &matrices, &scaling)?;
-        for (i, factors) in scaled.into_iter().zip(all) {
-            let factors = Arc::new(at_level(i, factors)?);
+        let l1 = smooth::name(self.config, self.near_null_space.is_some()) == "l1_jacobi";
+        let all = scaling::factors(gpu, &matrices, &scaling, l1)?;
+        for (i, found) in scaled.into_iter().zip(all) {
+            let scaling::Scaled { factors, l1_inverse } = at_level(i, found)?;
+            let factors = Arc::new(factors);
+            levels[i].l1_inverse = Mutex::new(l1_inverse);
             if i > 0 {
                 levels[i - 1].coarse_scale = Some(Arc::clone(&factors));
             }

@@ -39,6 +39,29 @@ pub(crate) fn inverse<T: Scalar>(
     Ok(out)
 }
 
+/// Whether [`l1_and_largest`] suits a matrix: sums go entry by entry, so that a thread for each row is best where rows are not long.
+pub(super) fn has_short_rows<T: Scalar>(a: &DeviceCsr<T>) -> bool {
+    a.block == Block::SCALAR && a.nnz() < 100 * a.rows
+}
+
+/// [`inverse`] with l1 sums, for factors that are powers of two, and in `seen[1]` the bits of the largest entry of the scaled matrix, in one
+/// pass over it.
+pub(super) fn l1_and_largest<T: Scalar>(
+    gpu: &Gpu,
+    a: &DeviceCsr<T>,
+    s: &Slice<f64>,
+    seen: &Slice<u64>,
+) -> Result<Buffer<T>> {
+    assert!(s.len() == a.rows && a.block == Block::SCALAR);
+    let out = gpu.room::<T>(a.rows)?;
+    let kernel = gpu.kernel(&format!("diagonal_and_largest_{}", T::PRECISION.name()))?;
+    let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
+    let arguments: [&dyn Argument; 7] =
+        [&(a.rows as i64), &s.view(), &offsets, &columns, &values, &out.view(), &seen.view()];
+    gpu.launch(kernel, a.rows, &arguments)?;
+    Ok(out)
+}
+
 fn run<T: Scalar, U: Scalar>(
     gpu: &Gpu,
     a: &DeviceCsr<T>,
@@ -56,11 +79,7 @@ fn run<T: Scalar, U: Scalar>(
     let (format, out) = (tag::<U>(), out.view());
     let name = T::PRECISION.name();
     if a.block == Block::SCALAR {
-        // Sums go entry by entry, so that a thread for each row is best where rows are short.
-        let lanes = match a.nnz() / a.rows.max(1) {
-            0..100 => 1,
-            _ => 8,
-        };
+        let lanes = if has_short_rows(a) { 1 } else { 8 };
         let kernel = gpu.kernel(&format!("diagonal_rows_{name}_{lanes}"))?;
         let arguments: [&dyn Argument; 9] = [&rows, &inverted, &l1, &scale, &offsets, &columns, &values, &format, &out];
         return gpu.launch(kernel, a.rows * lanes, &arguments);

@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// Blocks of a kernel that goes over an array in steps: as many as run at the same time.
 const WAVE: usize = 1024;
 
+/// The same for one that needs more registers.
+const STORING: usize = 660;
+
 /// Powers of two by which the variables of a level are multiplied.
 pub(crate) struct Factors {
     /// One for each scalar row.
@@ -31,23 +34,38 @@ enum Measure {
     Largest,
 }
 
-/// Factors before they are lifted, and the largest scaled entry; or the first row that has none.
-type Found = std::result::Result<(Factors, f64), usize>;
+/// What is found out about a level: its factors, and the inverse of the l1 diagonal of the scaled matrix where that was wanted and came in the
+/// same pass.
+pub(crate) struct Scaled<T> {
+    pub factors: Factors,
+    pub l1_inverse: Option<Buffer<T>>,
+}
 
-/// The factors of some levels' matrices by the scaling that `precision.scaling` names, which is not `none`. Waits for the device once, and
-/// once more where the diagonal of one turns out to be a bad measure.
-pub(crate) fn factors<T: Scalar>(gpu: &Gpu, matrices: &[&DeviceCsr<T>], scaling: &str) -> Result<Vec<Result<Factors>>> {
+/// That before factors are lifted, and the largest scaled entry; or the first row that has none.
+type Found<T> = std::result::Result<(Scaled<T>, f64), usize>;
+
+/// The factors of some levels' matrices by the scaling that `precision.scaling` names, which is not `none`; `l1` tells whether l1 diagonals
+/// will be wanted. Waits for the device once, and once more where the diagonal of one turns out to be a bad measure.
+pub(crate) fn factors<T: Scalar>(
+    gpu: &Gpu,
+    matrices: &[&DeviceCsr<T>],
+    scaling: &str,
+    l1: bool,
+) -> Result<Vec<Result<Scaled<T>>>> {
     let first = if scaling == "equilibrate" { Measure::Largest } else { Measure::Diagonal };
-    let found = search(gpu, matrices, first)?;
-    let stays = |found: &Found| scaling != "auto" || matches!(found, Ok((_, largest)) if *largest <= FAR_ABOVE);
+    let found = search(gpu, matrices, first, l1)?;
+    let stays = |found: &Found<T>| scaling != "auto" || matches!(found, Ok((_, largest)) if *largest <= FAR_ABOVE);
     let again: Vec<_> = matrices.iter().zip(&found).filter(|(_, found)| !stays(found)).map(|(a, _)| *a).collect();
-    let mut again = search(gpu, &again, Measure::Largest)?.into_iter();
-    let lifted = |found: Found, measure: Measure| match found {
-        Ok((mut factors, largest)) => {
+    let mut again = search(gpu, &again, Measure::Largest, l1)?.into_iter();
+    let lifted = |found: Found<T>, measure: Measure| match found {
+        Ok((Scaled { mut factors, mut l1_inverse }, largest)) => {
             let lift = lift_of(largest);
             gpu.scale(lift, &mut factors.s);
+            if let Some(inverse) = &mut l1_inverse {
+                gpu.scale(T::from_f64(lift * lift), inverse);
+            }
             let (low, high) = factors.range;
-            Ok(Factors { range: (lift * low, lift * high), ..factors })
+            Ok(Scaled { factors: Factors { range: (lift * low, lift * high), ..factors }, l1_inverse })
         }
         Err(i) if measure == Measure::Diagonal => not_by_diagonal(i),
         Err(i) => beyond_range(i),
@@ -60,7 +78,7 @@ pub(crate) fn factors<T: Scalar>(gpu: &Gpu, matrices: &[&DeviceCsr<T>], scaling:
 }
 
 /// Factors for each of the matrices. Waits for the device once.
-fn search<T: Scalar>(gpu: &Gpu, matrices: &[&DeviceCsr<T>], measure: Measure) -> Result<Vec<Found>> {
+fn search<T: Scalar>(gpu: &Gpu, matrices: &[&DeviceCsr<T>], measure: Measure, l1: bool) -> Result<Vec<Found<T>>> {
     const SEEN: usize = 4;
     let seen = gpu.zeroed::<u64>(SEEN * matrices.len())?;
     let mut all = Vec::new();
@@ -73,18 +91,23 @@ fn search<T: Scalar>(gpu: &Gpu, matrices: &[&DeviceCsr<T>], measure: Measure) ->
         let arguments: [&dyn Argument; 4] =
             [&(n as i64), &i32::from(measure == Measure::Largest), &s.view(), &seen.view()];
         gpu.launch(gpu.kernel("scaling_roots")?, n.min(WAVE * BLOCK), &arguments)?;
-        let (kernel, lanes) = over_values(gpu, a, "largest_scaled")?;
-        let (rows, br, bc) = shape(a);
-        let arguments: [&dyn Argument; 8] =
-            [&rows, &br, &bc, &s.view(), &a.offsets.view(), &a.columns.view(), &a.values.view(), &seen.view()];
-        gpu.launch(kernel, (a.rows * lanes).min(WAVE * BLOCK), &arguments)?;
-        all.push(s);
+        let l1_inverse = if l1 && diagonal::has_short_rows(a) {
+            Some(diagonal::l1_and_largest(gpu, a, &s, &seen)?)
+        } else {
+            let (kernel, lanes) = over_values(gpu, a, "largest_scaled")?;
+            let (rows, br, bc) = shape(a);
+            let arguments: [&dyn Argument; 8] =
+                [&rows, &br, &bc, &s.view(), &a.offsets.view(), &a.columns.view(), &a.values.view(), &seen.view()];
+            gpu.launch(kernel, (a.rows * lanes).min(WAVE * BLOCK), &arguments)?;
+            None
+        };
+        all.push((s, l1_inverse));
     }
     let seen = gpu.fetch(&seen)?;
-    let found = all.into_iter().zip(seen.chunks(SEEN)).map(|(s, seen)| match seen[0] {
+    let found = all.into_iter().zip(seen.chunks(SEEN)).map(|((s, l1_inverse), seen)| match seen[0] {
         0 => {
             let [largest, high, low] = [1, 2, 3].map(|k| f64::from_bits(seen[k]));
-            Ok((Factors { s, range: (1.0 / low, high) }, largest))
+            Ok((Scaled { factors: Factors { s, range: (1.0 / low, high) }, l1_inverse }, largest))
         }
         behind => Err(s.len() - behind as usize),
     });
@@ -174,7 +197,7 @@ fn scaled_rows<T: Scalar, S: Number>(
     let (format, to) = (tag::<S>(), to.view());
     let arguments: [&dyn Argument; 13] =
         [&rows, &br, &bc, &left, &over_left, &right, &over_right, &offsets, &columns, &from, &format, &to, &lost];
-    gpu.launch(kernel, a.rows * lanes, &arguments)
+    gpu.launch(kernel, (a.rows * lanes).min(STORING * BLOCK), &arguments)
 }
 
 /// How values are rounded to 16 bits, as [`crate::amg::scaling::Rounding`].
@@ -292,8 +315,13 @@ mod tests {
         let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
         let shared = a.clone().into_shared();
         for scaling in ["diagonal", "equilibrate", "auto"] {
-            let found = factors(gpu, &[&there], scaling).unwrap().remove(0);
-            let (s, found) = match (host::factors(&shared, scaling), found) {
+            let found = factors(gpu, &[&there], scaling, true).unwrap().remove(0);
+            if let (Ok(found), Ok(alone)) = (&found, factors(gpu, &[&there], scaling, false).unwrap().remove(0)) {
+                assert!(alone.l1_inverse.is_none());
+                let both = [&found.factors.s, &alone.factors.s].map(|s| gpu.fetch(s).unwrap());
+                assert_eq!(both[0], both[1], "{name} {scaling}");
+            }
+            let (s, Scaled { factors: found, l1_inverse }) = match (host::factors(&shared, scaling), found) {
                 (Ok(Some(s)), Ok(found)) => (s, found),
                 (Err(expected), Err(error)) => {
                     assert_eq!(error.message, expected.message, "{name} {scaling}");
@@ -310,6 +338,12 @@ mod tests {
             let scaled = apply(gpu, &there, By::Over(&found), By::Over(&found)).unwrap();
             let expected = host::apply(&shared, |i| 1.0 / s[i], |j| 1.0 / s[j]).unwrap();
             assert_eq!(gpu.fetch(&scaled.values).unwrap(), expected.values.as_slice(), "{name} {scaling}");
+            assert_eq!(l1_inverse.is_some(), diagonal::has_short_rows(&there), "{name} {scaling}");
+            if let Some(inverse) = l1_inverse {
+                let view = expected.view();
+                let expected: Vec<T> = crate::host::diagonal::l1_inverse(&view, 1, Some(&s)).unwrap();
+                assert_eq!(gpu.fetch(&inverse).unwrap(), expected, "{name} {scaling} l1");
+            }
             let one_sided = apply(gpu, &there, By::One, By::Times(&found)).unwrap();
             let expected_one_sided = host::apply(&shared, |_| 1.0, |j| s[j]).unwrap();
             assert_eq!(gpu.fetch(&one_sided.values).unwrap(), expected_one_sided.values.as_slice(), "{name} {scaling}");
