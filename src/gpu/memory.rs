@@ -46,7 +46,7 @@ impl<T> Slice<T> {
 
     /// As kernels take it.
     pub(super) fn view(&self) -> View {
-        View { address: self.address, len: self.len as i64 }
+        View { address: self.address, len: self.len as i64, bytes: (self.len * size_of::<T>()) as u64 }
     }
 }
 

@@ -46,6 +46,7 @@ pub(crate) use graphs::Graphs;
 pub(crate) use layout::to_scalar;
 pub use memory::{Buffer, Slice};
 pub use product::Finish;
+pub use profile::Times;
 pub(crate) use staging::Staging;
 
 use crate::context::{DeviceKind, lock};
@@ -189,8 +190,8 @@ impl Gpu {
         self.inner.profile.start();
     }
 
-    /// Ends that; tells for each kernel its name, how often it ran, and the seconds, the most first.
-    pub fn end_profile(&self) -> Vec<(String, usize, f64)> {
+    /// Ends that; tells what each kernel took, the most first.
+    pub fn end_profile(&self) -> Vec<Times> {
         self.inner.profile.end()
     }
 
@@ -200,12 +201,14 @@ impl Gpu {
             sizes: [0; MAX_ARGUMENTS],
             count: arguments.len(),
         };
+        let mut bytes = 0;
         for (i, argument) in arguments.iter().enumerate() {
             (all.pointers[i], all.sizes[i]) = argument.parts();
+            bytes += argument.bytes();
         }
         // SAFETY: callers mirror the declarations in `kernels/`, which `sim` compares in every launch; arrays are freed on the same stream.
         let mut run = || unsafe { self.runtime().launch(kernel, blocks, &mut all) };
-        self.inner.profile.time(self.runtime(), kernel, &mut run)
+        self.inner.profile.time(self.runtime(), kernel, bytes, &mut run)
     }
 
     /// Whether an array of the caller's is in the memory of this device; that of another one is refused.

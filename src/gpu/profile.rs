@@ -13,8 +13,20 @@ use std::time::Instant;
 pub(super) struct Profile {
     kernels: Mutex<HashMap<String, Kernel>>,
     on: AtomicBool,
-    /// Launches and seconds, by kernel.
-    times: Mutex<HashMap<usize, (usize, f64)>>,
+    times: Mutex<HashMap<usize, Times>>,
+}
+
+/// What the launches of a kernel took together.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    /// The kernel.
+    pub name: String,
+    /// How many they were.
+    pub launches: usize,
+    /// Seconds, each launch alone.
+    pub seconds: f64,
+    /// Bytes of the arrays that they were given: what they move if they look at each element once.
+    pub bytes: u64,
 }
 
 impl Profile {
@@ -34,19 +46,25 @@ impl Profile {
         self.on.store(true, Ordering::Relaxed);
     }
 
-    pub fn end(&self) -> Vec<(String, usize, f64)> {
+    pub fn end(&self) -> Vec<Times> {
         self.on.store(false, Ordering::Relaxed);
         let (times, kernels) = (lock(self.times.lock()), lock(self.kernels.lock()));
         let of = |(name, kernel): (&String, &Kernel)| {
-            times.get(&kernel.0).map(|(count, seconds)| (name.clone(), *count, *seconds))
+            times.get(&kernel.0).map(|times| Times { name: name.clone(), ..times.clone() })
         };
         let mut all: Vec<_> = kernels.iter().filter_map(of).collect();
-        all.sort_by(|a, b| b.2.total_cmp(&a.2).then_with(|| a.0.cmp(&b.0)));
+        all.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then_with(|| a.name.cmp(&b.name)));
         all
     }
 
-    /// Runs a kernel, alone where times are asked for.
-    pub fn time(&self, runtime: &dyn Runtime, kernel: Kernel, run: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    /// Runs a kernel, whose arrays have so many bytes; alone where times are asked for.
+    pub fn time(
+        &self,
+        runtime: &dyn Runtime,
+        kernel: Kernel,
+        bytes: u64,
+        run: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
         if !self.on.load(Ordering::Relaxed) {
             return run();
         }
@@ -55,9 +73,10 @@ impl Profile {
         run()?;
         runtime.synchronize()?;
         let mut times = lock(self.times.lock());
-        let (count, seconds) = times.entry(kernel.0).or_default();
-        *count += 1;
-        *seconds += start.elapsed().as_secs_f64();
+        let times = times.entry(kernel.0).or_default();
+        times.launches += 1;
+        times.seconds += start.elapsed().as_secs_f64();
+        times.bytes += bytes;
         Ok(())
     }
 }

@@ -25,11 +25,16 @@ unsafe impl Sync for Kernel {}
 pub(super) struct View {
     pub address: u64,
     pub len: i64,
+    /// For the one who counts them; kernels take what is above alone.
+    pub bytes: u64,
 }
 
 impl View {
     /// For an argument that the kernel does not look at.
-    pub const NONE: View = View { address: 0, len: 0 };
+    pub const NONE: View = View { address: 0, len: 0, bytes: 0 };
+
+    /// What kernels take of it.
+    const SIZE: usize = size_of::<u64>() + size_of::<i64>();
 }
 
 /// A format as `kernels/portability.h` numbers them.
@@ -44,6 +49,10 @@ pub(super) fn tag<T: Number>() -> i32 {
 pub(super) unsafe trait Argument {
     /// Where the value lies, and its size.
     fn parts(&self) -> (*mut c_void, u8);
+    /// Bytes of an array.
+    fn bytes(&self) -> u64 {
+        0
+    }
 }
 
 macro_rules! argument {
@@ -59,7 +68,18 @@ macro_rules! argument {
     };
 }
 
-argument!(i32, i64, f64, View);
+argument!(i32, i64, f64);
+
+// SAFETY: begins with the members of `In` and `Out`.
+unsafe impl Argument for View {
+    fn parts(&self) -> (*mut c_void, u8) {
+        ((&raw const *self).cast_mut().cast(), View::SIZE as u8)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
 
 /// Where the arguments of a launch lie, and their sizes.
 pub(super) struct Arguments {

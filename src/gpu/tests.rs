@@ -594,7 +594,7 @@ fn what_a_gpu_leaves_undefined_is_an_error_in_the_simulation() {
     assert!(download(&gpu, &x)[0].is_nan(), "shared memory that nothing wrote is not a number");
 
     // A failure that could not be returned is told by the next call that can.
-    let short = View { address: x.view().address, len: 3 };
+    let short = View { len: 3, ..x.view() };
     gpu.keep(gpu.launch(fill, 10, &[&10_i64, &1.0_f64, &short]));
     assert!(gpu.dot(&x, &x).is_nan());
     assert!(gpu.status().unwrap_err().message.contains("a write at 3 of 3"));

@@ -152,7 +152,8 @@ impl Gpu {
 
     /// Numbers of the room for reductions.
     fn reduction(&self, start: usize, len: usize) -> View {
-        View { address: self.inner.parts + (start * size_of::<f64>()) as u64, len: len as i64 }
+        let size = size_of::<f64>();
+        View { address: self.inner.parts + (start * size) as u64, len: len as i64, bytes: (len * size) as u64 }
     }
 
     /// Room for the parts of a sum.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use terrace::backend::{Backend, Place};
 use terrace::context::LogLevel;
+use terrace::gpu::Times;
 use terrace::sparse::Csr;
 use terrace::{Config, Context, Error, Guess, Matrix, Result, Solver, Status, gallery};
 
@@ -28,7 +29,7 @@ pub struct Arguments {
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
 
-    /// Also the time of each kernel in a set-up, and in an update
+    /// Also the time of each kernel in a set-up, and in an update, and the bytes of the arrays that it was given
     #[arg(long)]
     kernels: bool,
 
@@ -201,7 +202,7 @@ fn phases(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Ve
     Ok(solver.report().setup.seconds)
 }
 
-/// Prints what the kernels of a set-up and of an update take, each launch on its own.
+/// Prints what the kernels of a set-up and of an update take, each launch on its own, and the bytes of the arrays that they were given.
 fn kernels(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<()> {
     let gpu = context.gpu().expect("the context is on a GPU");
     let mut solver = Solver::new(context, config);
@@ -212,10 +213,16 @@ fn kernels(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<(
     gpu.start_profile();
     solver.update()?;
     for (phase, times) in [("set-up", setup), ("update", gpu.end_profile())] {
-        let total: f64 = times.iter().map(|(_, _, seconds)| seconds).sum();
+        let total: f64 = times.iter().map(|kernel| kernel.seconds).sum();
         emit(&format!("kernels of {phase}: {}\n", seconds(total)))?;
-        for (name, count, time) in times {
-            emit(&format!("  {name:<40} {count:>5} {:>12} {:>5.1}%\n", seconds(time), 100.0 * time / total))?;
+        for Times { name, launches, seconds: time, bytes: moved } in times {
+            emit(&format!(
+                "  {name:<40} {launches:>5} {:>12} {:>5.1}%  {:>10} {:>10}/s\n",
+                seconds(time),
+                100.0 * time / total,
+                bytes(moved as usize),
+                bytes((moved as f64 / time) as usize)
+            ))?;
         }
     }
     Ok(())
