@@ -11,6 +11,7 @@
 
 #define DEVICE inline
 #define UNROLL
+#define ROLLED
 
 #ifndef TERRACE_WARP
 #error "TERRACE_WARP is the number of lanes of a warp, 32 or 64"
