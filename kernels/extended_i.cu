@@ -1,290 +1,419 @@
-// Extended+i interpolation; see src/host/extended_i.rs for the formula and the order of sums. A first kernel notes for each fine unknown what
-// its neighbours ask for; then a tile of lanes computes a row, with the members of Ĉ_i in a table. Each lane has one of the strong fine neighbours:
-// what these need of memory is under way at the same time. Only adding to the weights goes from neighbour to neighbour.
+// Rows of extended+i interpolation; see src/host/extended_i.rs for the formula and the order of sums. A tile of N lanes computes a row, with the
+// members of Ĉ_i in a table. The strong fine neighbours come one after the other, and each lane has one of a neighbour's couplings at a time. On
+// levels with many short rows a tile is a single thread.
 #include "extended_i.h"
+#include "own_members.h"
 
-// The kinds of all entries of fine rows, and their couplings, of which `near` each have places of their own.
-template <class T, int N>
-DEVICE void extended_i_couplings(i64 rows, int near, const Entries<T> &a, const In<i64> &strong_offsets, const In<i32> &strong_columns,
-                                 const Out<u8> &kinds, const Couplings<T> &to) {
-    const i64 k = global_index() / N;
-    const bool is_fine = k < rows && a.number[k] < 0;
-    const i64 begin = is_fine ? a.offsets[k] : 0, end = is_fine ? a.offsets[k + 1] : 0;
-    const i64 first = begin + Tile<N>::rank();
-    StrongRow<N> strong{is_fine ? strong_offsets[k] : 0, is_fine ? strong_offsets[k + 1] : 0};
-    const i32 own_column = first < end ? a.columns[first] : -1;
-    const T own_value = first < end ? a.values[first] : 0;
-    bool is_positive = own_column == k && own_value > 0;
-    for (i64 at = first + N; at < end; at += N) {
-        is_positive = is_positive || (a.columns[at] == k && a.values[at] > 0);
-    }
-    is_positive = Tile<N>::ballot(is_positive) != 0;
-    int count = 0;
-    for (i64 start = begin; Tile<N>::any(start < end); start += N) {
-        const i64 at = start + Tile<N>::rank();
-        const i32 l = at >= end ? -1 : at == first ? own_column : a.columns[at];
-        const T v = at >= end ? 0 : at == first ? own_value : a.values[at];
-        const i32 number = l >= 0 ? a.number[l] : -1;
-        const bool is_strong = strong.next(strong_columns, l);
-        const bool counts = (v < 0) == is_positive;
-        const bool matters = number >= 0 && (is_strong || counts);
-        if (l >= 0) {
-            kinds[at] = (is_strong ? ENTRY_STRONG : 0) | (number >= 0 ? ENTRY_COARSE : 0);
+// `Quarters` where each lane has 4 / N of the parts: every N-th, from its rank on.
+template <class T, int N> struct Parts {
+    T part[4 / N] = {};
+    // Term number `at`, which is of a part that this lane has.
+    DEVICE void add(int at, T v) {
+        UNROLL
+        for (int k = 0; k < 4 / N; ++k) {
+            part[k] += N == 4 || at / N % (4 / N) == k ? v : 0;
         }
-        const u64 all = Tile<N>::ballot(matters);
-        if (matters) {
-            const int place = count + Tile<N>::rank_among(all);
-            const i32 c = is_strong ? number : ~number;
-            if (place < near) {
-                to.near_columns[k * near + place] = c;
-                to.near_values[k * near + place] = counts ? v : 0;
-            } else {
-                to.columns[begin + place] = c;
-                to.values[begin + place] = counts ? v : 0;
+    }
+    // The next term of all, number `at`, which all lanes know. The parts of a single thread go round: their sum is the same wherever the first
+    // stands.
+    DEVICE void add_next(int at, T v) {
+        if constexpr (N == 1) {
+            const T next = part[0] + v;
+            part[0] = part[1];
+            part[1] = part[2];
+            part[2] = part[3];
+            part[3] = next;
+        } else {
+            UNROLL
+            for (int k = 0; k < 4 / N; ++k) {
+                part[k] += (at & 3) == Tile<N>::rank() + k * N ? v : 0;
             }
         }
-        count += count_bits(all);
     }
-    for (int place = count + Tile<N>::rank(); is_fine && place < near; place += N) {
-        to.near_columns[k * near + place] = COUPLING_NONE;
-        to.near_values[k * near + place] = 0;
+    DEVICE T sum() const {
+        if constexpr (N == 1) {
+            return (part[0] + part[2]) + (part[1] + part[3]);
+        } else {
+            T half;
+            if constexpr (N == 2) {
+                half = part[0] + part[1];
+            } else {
+                half = part[0] + Tile<N>::shuffle(part[0], Tile<N>::rank() ^ 2);
+            }
+            return half + Tile<N>::shuffle(half, Tile<N>::rank() ^ 1);
+        }
     }
-    if (is_fine && Tile<N>::rank() == 0) {
-        to.reach[k] = count << 1 | (is_positive ? 1 : 0);
-    }
-}
-
-// What a tile works with.
-template <class T, int N, class K, class W, class S> struct Room {
-    Members<T, N, K, W> members;
-    // Places in the row of the strong fine neighbours.
-    K queue;
-    i64 queue_base;
-    int queue_length;
-    // Of the near couplings of N neighbours: slots, from 1 on, or 0 for none, and shares.
-    S slots;
-    W shares;
-    i64 shares_base;
 };
 
-template <class T, int N, class K, class W, class S>
-DEVICE Room<T, N, K, W, S> room_of(const Members<T, N, K, W> &members, K queue, i64 queue_base, int queue_length, S slots, W shares,
-                                   i64 shares_base) {
-    return Room<T, N, K, W, S>{members, queue, queue_base, queue_length, slots, shares, shares_base};
+// Couplings of an unknown, four at a time: each lane has every N-th, from its rank on.
+template <class T, int N> struct FourCouplings {
+    i32 columns[4 / N];
+    T values[4 / N];
+
+    // Number of coupling j of this lane.
+    static DEVICE int number(int start, int j) { return start + Tile<N>::rank() + N * j; }
+
+    // Those from `start` on, of `count` that k has of a kind.
+    template <bool VALUES> DEVICE void load(const Couplings<T> &from, i64 k, int kind, int start, int count, i64 begin, i64 end) {
+        if (start == 0 && kind < from.kinds) {
+            const i64 at = from.near(k, kind);
+            if constexpr (N == 1) {
+                const Pack<i32, 4> pack = from.near_columns.template pack<4>(at);
+                UNROLL
+                for (int j = 0; j < 4; ++j) {
+                    columns[j] = pack.of[j];
+                }
+                if (VALUES) {
+                    const Pack<T, 2> low = from.near_values.template pack<2>(at), high = from.near_values.template pack<2>(at + 2);
+                    values[0] = low.of[0];
+                    values[1] = low.of[1];
+                    values[2] = high.of[0];
+                    values[3] = high.of[1];
+                }
+            } else {
+                UNROLL
+                for (int j = 0; j < 4 / N; ++j) {
+                    columns[j] = from.near_columns[at + number(0, j)];
+                    values[j] = VALUES ? from.near_values[at + number(0, j)] : 0;
+                }
+            }
+            return;
+        }
+        UNROLL
+        for (int j = 0; j < 4 / N; ++j) {
+            const int t = number(start, j);
+            const i64 at = kind == 0 ? begin + t : end - 1 - t;
+            columns[j] = t < count ? from.columns[at] : COUPLING_NONE;
+            values[j] = VALUES && t < count ? from.values[at] : 0;
+        }
+    }
+};
+
+// Slots of the near strong couplings of the first neighbours of a row, BITS for each neighbour, first in, first out.
+template <int BITS> struct Ring {
+    static constexpr int LENGTH = 256 / BITS;
+    u32 words[8];
+    // Takes the last ones in at the front, and gives those away that have gone all the way.
+    DEVICE u32 turn(u32 bits) {
+        const u32 out = words[7] >> (32 - BITS);
+        UNROLL
+        for (int k = 7; k > 0; --k) {
+            words[k] = words[k] << BITS | words[k - 1] >> (32 - BITS);
+        }
+        words[0] = words[0] << BITS | bits;
+        return out;
+    }
+};
+
+// Calls look(is_one, place) for the strong fine neighbours of each tile's row, one after the other.
+template <int N, class Look> DEVICE void each_fine(const In<u64> &words, i64 first, int length, const Look &look) {
+    ROLLED
+    for (int start = 0; Tile<N>::any(start < length); start += WORD) {
+        ROLLED
+        for (u64 rest = start < length ? words[first + start / WORD] : 0; Tile<N>::any(rest != 0); rest &= rest - 1) {
+            look(rest != 0, rest != 0 ? start + lowest_bit(rest) : 0);
+        }
+    }
 }
 
-// Row `row` of the interpolation, that of unknown i, for each tile; row is -1 where there is none. Whether Ĉ_i fits into the table and the
-// neighbours into the queue.
-template <class T, int N, int R, class K, class W, class S>
-DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, const Room<T, N, K, W, S> &room, const Target<T> &p) {
-    const Members<T, N, K, W> &m = room.members;
-    const Couplings<T> &near = e.couplings;
+// Row `row` of the interpolation, that of unknown i, for each tile; row is -1 where there is none. Whether Ĉ_i fits into the table. ONCE tells that
+// there are no weak couplings to coarse unknowns: then the strong ones, all of which lead to members, need not be gone through to know
+// these first. Rows that have some all the same do not fit.
+template <class T, int N, bool ONCE, class M>
+DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Target<T> &p) {
+    const Couplings<T> &to = e.couplings;
     const int rank = Tile<N>::rank();
+    const Pack<i64, 2> own = row >= 0 ? to.heads.template pack<2>(HEAD * i + 2) : Pack<i64, 2>{};
+    const i64 begin = own.of[0];
+    const int length = static_cast<i32>(own.of[1]), diagonal_place = static_cast<i32>(own.of[1] >> 32);
+    const i64 words = first_word(i, begin);
+    const In<i32> columns = e.a.columns.from(begin);
+    const In<T> values = e.a.values.from(begin);
+    bool fits = true;
     m.clear();
-    const i64 begin = row >= 0 ? e.a.offsets[i] : 0;
-    const int length = row >= 0 ? static_cast<int>(e.a.offsets[i + 1] - begin) : 0;
-
-    // C_i, and the places of F_i.
-    bool fits = true, found = false;
-    int queued = 0;
-    for (int start = 0; Tile<N>::any(start < length); start += N) {
-        const int place = start + rank;
-        const u8 kind = place < length ? e.kinds[begin + place] : 0;
-        if (kind == (ENTRY_STRONG | ENTRY_COARSE)) {
-            fits = m.insert(e.a.number[e.a.columns[begin + place]]) && fits;
-            found = true;
-        }
-        const bool is_fine = kind == ENTRY_STRONG;
-        const u64 all = Tile<N>::ballot(is_fine);
-        const int to = queued + Tile<N>::rank_among(all);
-        if (is_fine && to < room.queue_length) {
-            room.queue[room.queue_base + to] = place;
-        }
-        fits = fits && (!is_fine || to < room.queue_length);
-        queued += count_bits(all);
-    }
-    fits = Tile<N>::ballot(!fits) == 0;
-    queued = fits ? queued : 0;
-    Tile<N>::barrier();
+    // Slots are remembered where they are small numbers.
+    constexpr bool REMEMBERS = !ONCE && M::SLOT_BITS > 0;
+    constexpr int BITS = REMEMBERS ? M::SLOT_BITS * (4 / N) : 16;
+    Ring<BITS> ring{};
+    int seen = 0;
 
     // What F_i adds to C_i.
-    Near<R> own;
-    if (e.extended) {
-        for (int start = 0; Tile<N>::any(start < queued); start += N) {
-            if (start + rank < queued) {
-                const i64 k = e.a.columns[begin + room.queue[room.queue_base + start + rank]];
-                own.load(near.near_columns, k);
-                UNROLL
-                for (int t = 0; t < R; ++t) {
-                    if (own.columns[t] >= 0) {
-                        fits = m.insert(own.columns[t]) && fits;
-                        found = true;
+    if (!ONCE && e.extended) {
+        each_fine<N>(e.fine, words, length, [&](bool is_one, int place) {
+            const i64 k = is_one ? columns[place] : 0;
+            FourCouplings<T, N> its;
+            int count = 0;
+            u32 slots = 0;
+            i64 from = 0;
+            ROLLED
+            for (int start = 0; start == 0 || Tile<N>::any(start < count); start += 4) {
+                if (is_one && (start == 0 || start < count)) {
+                    its.template load<false>(to, k, 0, start, count, from, 0);
+                    UNROLL
+                    for (int j = 0; j < 4 / N; ++j) {
+                        if (its.columns[j] != COUPLING_NONE) {
+                            const int slot = m.place(its.columns[j], true);
+                            fits = fits && slot >= 0;
+                            slots |= start == 0 && slot >= 0 ? static_cast<u32>(slot) << j * M::SLOT_BITS : 0;
+                        }
                     }
                 }
-                if (own.columns[R - 1] != COUPLING_NONE) {
-                    const int count = near.reach[k] >> 1;
-                    const i64 from = e.a.offsets[k];
-                    for (int t = R; t < count; ++t) {
-                        const i32 c = near.columns[from + t];
-                        if (c >= 0) {
-                            fits = m.insert(c) && fits;
-                            found = true;
+                if (start == 0) {
+                    // Few have more, and only these need to be told how many.
+                    const bool more = Tile<N>::ballot(is_one && its.columns[4 / N - 1] != COUPLING_NONE) >> (N - 1) != 0;
+                    count = more ? strong_of(to.heads[HEAD * k]) : 0;
+                    from = more ? to.heads[HEAD * k + 2] : 0;
+                }
+            }
+            if (REMEMBERS && is_one && seen < Ring<BITS>::LENGTH) {
+                ring.turn(slots & ((1u << BITS % 32) - 1));
+                ++seen;
+            }
+        });
+        ROLLED
+        for (int turns = seen; REMEMBERS && Tile<N>::any(turns < Ring<BITS>::LENGTH); ++turns) {
+            if (turns < Ring<BITS>::LENGTH) {
+                ring.turn(0);
+            }
+        }
+        m.barrier();
+    }
+
+    // What the row has itself: couplings to members are weights, other ones that are weak join the diagonal.
+    Parts<T, N> diagonal, total;
+    ROLLED
+    for (int start = 0; Tile<N>::any(start < length); start += WORD) {
+        const int many = length - start;
+        u64 rest = many >= WORD ? ~0ull : many > 0 ? (1ull << many) - 1 : 0;
+        rest &= ~(many > 0 ? e.fine[words + start / WORD] : 0);
+        rest &= (N == 1 ? ~0ull : N == 2 ? 0x5555555555555555ull : 0x1111111111111111ull) << rank;
+        ROLLED
+        for (; Tile<N>::any(rest != 0); rest &= rest - 1) {
+            if (rest == 0) {
+                continue;
+            }
+            const int place = start + lowest_bit(rest);
+            const u8 kind = e.kinds[begin + place];
+            const T value = values[place];
+            int slot = -1;
+            if ((kind & ENTRY_COARSE) != 0) {
+                const bool is_strong = (kind & ENTRY_STRONG) != 0;
+                slot = m.place(e.a.number[columns[place]], is_strong);
+                fits = fits && (is_strong ? slot >= 0 : !ONCE);
+            }
+            if (slot >= 0) {
+                m.weight(slot) = value;
+            }
+            diagonal.add(place, slot >= 0 ? 0 : value);
+            total.add(place, slot >= 0 ? value : 0);
+        }
+    }
+    m.barrier();
+
+    // Each a_ik is spread over Ĉ_i and i in proportion to ā_kl.
+    int number = 0;
+    each_fine<N>(e.fine, words, length, [&](bool is_one, int place) {
+        const i64 k = is_one ? columns[place] : 0;
+        const Pack<i64, 2> head = is_one ? to.heads.template pack<2>(HEAD * k) : Pack<i64, 2>{};
+        const Pack<i64, 2> its_row = is_one ? to.heads.template pack<2>(HEAD * k + 2) : Pack<i64, 2>{};
+        const i64 from = its_row.of[0], end = from + static_cast<i32>(its_row.of[1]);
+        const T a_ik = is_one ? values[place] : 0;
+        const int strong = strong_of(head.of[0]), weak = weak_of(head.of[0]);
+        const bool is_known = REMEMBERS && number < seen;
+        const u32 slots = REMEMBERS && is_one ? ring.turn(0) : 0;
+        FourCouplings<T, N> its;
+        if (ONCE && is_one) {
+            its.template load<true>(to, k, 0, 0, strong, from, end);
+        }
+        // Entry (k, i) is about as far from the diagonal as (i, k), on the other side.
+        const i64 guess = from + (its_row.of[1] >> 32) + diagonal_place - place;
+        const T back = is_one && e.extended ? e.back(from, end, (head.of[0] & 1) != 0, static_cast<i32>(i), guess) : 0;
+        T others = 0;
+        // Slots and values of the first weak ones.
+        FourCouplings<T, N> first;
+        UNROLL
+        for (int j = 0; j < 4 / N; ++j) {
+            first.columns[j] = -1;
+            first.values[j] = 0;
+        }
+        if (ONCE || e.extended) {
+            others = As<T>::of(f64_of(head.of[1]));
+        }
+        if (ONCE) {
+            fits = fits && weak == 0;
+        } else {
+            // All strong ones are members of Ĉ_i, but not of C_i.
+            ROLLED
+            for (int kind = e.extended ? 1 : 0; kind < 2; ++kind) {
+                const int many = kind == 0 ? strong : weak;
+                Parts<T, N> part;
+                ROLLED
+                for (int start = 0; Tile<N>::any(start < many); start += 4) {
+                    if (start < many) {
+                        FourCouplings<T, N> some;
+                        some.template load<true>(to, k, kind, start, many, from, end);
+                        UNROLL
+                        for (int j = 0; j < 4 / N; ++j) {
+                            const i32 c = some.columns[j];
+                            some.columns[j] = c == COUPLING_NONE ? -1 : m.place(c, false);
+                            part.part[j] += some.columns[j] >= 0 ? some.values[j] : 0;
+                        }
+                        if (start == 0 && kind == 1) {
+                            first = some;
+                        }
+                    }
+                }
+                others += part.sum();
+            }
+        }
+        const T sum = others + back, share = sum == 0 ? 0 : a_ik / sum;
+        if (is_one) {
+            diagonal.add_next(number, sum == 0 ? a_ik : times(share, back));
+            total.add_next(number, times(share, others));
+            ++number;
+        }
+        const int spread = sum == 0 ? 0 : strong;
+        ROLLED
+        for (int start = 0; Tile<N>::any(start < spread); start += 4) {
+            if (start < spread) {
+                if (!ONCE || start > 0) {
+                    its.template load<true>(to, k, 0, start, strong, from, end);
+                }
+                UNROLL
+                for (int j = 0; j < 4 / N; ++j) {
+                    const i32 c = its.columns[j];
+                    if (c != COUPLING_NONE) {
+                        const u32 known = slots >> j * M::SLOT_BITS & ((1u << M::SLOT_BITS) - 1);
+                        const int slot = is_known && start == 0 ? static_cast<int>(known) : m.place(c, ONCE);
+                        fits = fits && (!ONCE || slot >= 0);
+                        if (slot >= 0) {
+                            m.weight(slot) += times(share, its.values[j]);
                         }
                     }
                 }
             }
         }
-        fits = Tile<N>::ballot(!fits) == 0;
-    }
-    // Without members there is nothing to be done.
-    const bool works = Tile<N>::ballot(found) != 0 && fits;
-    Tile<N>::barrier();
-    if (row >= 0 && fits && !works && rank == 0 && p.counting()) {
-        p.counts[row] = 0;
-    }
-    if (!Tile<N>::any(works || (p.mode == ROW_PATTERN && row >= 0 && fits))) {
-        return fits;
-    }
-
-    // What the row has itself: couplings to members are weights, other ones that are weak join the diagonal.
-    Quarters<T, N> diagonal, total;
-    for (int start = 0; Tile<N>::any(works && start < length); start += N) {
-        const int place = start + rank;
-        T to_diagonal = 0, to_member = 0;
-        if (works && place < length) {
-            const u8 kind = e.kinds[begin + place];
-            const T value = e.a.values[begin + place];
-            const int slot = (kind & ENTRY_COARSE) != 0 ? m.find(e.a.number[e.a.columns[begin + place]]) : -1;
-            if (slot >= 0) {
-                m.weight(slot) = value;
-                to_member = value;
-            } else if ((kind & ENTRY_STRONG) == 0) {
-                to_diagonal = value;
-            }
-        }
-        diagonal.add(to_diagonal);
-        total.add(to_member);
-    }
-    Tile<N>::barrier();
-
-    // Each a_ik is spread over Ĉ_i and i in proportion to ā_kl.
-    for (int start = 0; Tile<N>::any(works && start < queued); start += N) {
-        const bool is_one = works && start + rank < queued;
-        T values[R], share = 0, to_diagonal = 0, to_members = 0;
-        i64 from = 0;
-        int count = 0;
-        if (is_one) {
-            const int place = room.queue[room.queue_base + start + rank];
-            const i64 k = e.a.columns[begin + place];
-            const T a_ik = e.a.values[begin + place];
-            const i32 reach = near.reach[k];
-            load_near<R>(near.near_values, k, values);
-            if (queued > N || !e.extended) { // otherwise they are still there
-                own.load(near.near_columns, k);
-            }
-            from = e.a.offsets[k];
-            count = reach >> 1;
-            const T back = e.extended ? e.back(from, e.a.offsets[k + 1], (reach & 1) != 0, static_cast<i32>(i), place) : 0;
-            T part[4] = {0, 0, 0, 0};
+        if (!ONCE) {
             UNROLL
-            for (int t = 0; t < R; ++t) {
-                const i32 c = own.columns[t];
-                const int slot = c == COUPLING_NONE ? -1 : m.find(coupling_number(c));
-                own.columns[t] = slot;
-                part[t % 4] += slot >= 0 ? values[t] : 0;
-            }
-            for (int t = R; t < count; t += 4) {
-                UNROLL
-                for (int s = 0; s < 4; ++s) {
-                    if (t + s < count && m.find(coupling_number(near.columns[from + t + s])) >= 0) {
-                        part[s] += near.values[from + t + s];
-                    }
+            for (int j = 0; j < 4 / N; ++j) {
+                if (sum != 0 && first.columns[j] >= 0) {
+                    m.weight(first.columns[j]) += times(share, first.values[j]);
                 }
             }
-            const T others = (part[0] + part[2]) + (part[1] + part[3]), sum = others + back;
-            share = sum == 0 ? 0 : a_ik / sum;
-            to_diagonal = sum == 0 ? a_ik : times(share, back);
-            to_members = times(share, others);
-            UNROLL
-            for (int t = 0; t < R; ++t) {
-                const i64 at = room.shares_base + rank * R + t;
-                room.slots[at] = sum == 0 ? 0 : own.columns[t] + 1;
-                room.shares[at] = times(share, values[t]);
+            ROLLED
+            for (int t = 4 + rank; Tile<N>::any(sum != 0 && t < weak); t += N) {
+                const int slot = sum != 0 && t < weak ? m.place(to.columns[end - 1 - t], false) : -1;
+                if (slot >= 0) {
+                    m.weight(slot) += times(share, to.values[end - 1 - t]);
+                }
             }
-            count = sum == 0 ? 0 : count;
         }
-        diagonal.add(to_diagonal);
-        total.add(to_members);
-        Tile<N>::barrier();
-        const bool beyond = Tile<N>::any(count > R);
-        for (int step = 0; step < N && Tile<N>::any(works && start + step < queued); ++step) {
-            const bool is_there = works && start + step < queued;
-            for (int t = rank; is_there && t < R; t += N) {
-                const i64 at = room.shares_base + step * R + t;
-                const int slot = room.slots[at];
-                if (slot > 0) {
-                    m.weight(slot - 1) += room.shares[at];
-                }
-            }
-            if (beyond) {
-                const int its_count = Tile<N>::shuffle(count, step);
-                const i64 its_from = Tile<N>::shuffle(from, step);
-                const T its_share = Tile<N>::shuffle(share, step);
-                for (int t = R + rank; is_there && t < its_count; t += N) {
-                    const int slot = m.find(coupling_number(near.columns[its_from + t]));
-                    if (slot >= 0) {
-                        m.weight(slot) += times(its_share, near.values[its_from + t]);
-                    }
-                }
-            }
-            Tile<N>::barrier();
-        }
-    }
-    const T pivot = diagonal.sum(), scale = pivot == 0 ? 0 : -1 / pivot;
-    const T sum = total.sum() * scale;
+        m.barrier();
+    });
+    fits = Tile<N>::ballot(!fits) == 0;
+    const T pivot = diagonal.sum(), scale = pivot == 0 ? 0 : -1 / pivot, sum = total.sum() * scale;
     if (p.mode == ROW_PATTERN) {
         write_pattern(m, fits ? row : -1, scale, sum, p);
     } else {
-        const int n = m.compact(works ? scale : 0);
-        write_row(m, n, works ? row : -1, sum, p);
+        write_row(m, fits ? row : -1, scale, sum, p);
     }
     return fits;
 }
 
-// At most this many members, each counted as often as it is found, and neighbours.
+// At most this many members, each counted as often as it is found.
 template <class T, int N> DEVICE i32 extended_i_bound(const ExtendedI<T> &e, bool wanted, i64 i) {
     i32 bound = 0;
     for (i64 at = wanted ? e.a.offsets[i] + Tile<N>::rank() : 0; wanted && at < e.a.offsets[i + 1]; at += N) {
         const u8 kind = e.kinds[at];
         if ((kind & ENTRY_STRONG) != 0) {
-            bound += 1 + ((kind & ENTRY_COARSE) != 0 ? 0 : e.couplings.reach[e.a.columns[at]] >> 1);
+            bound += (kind & ENTRY_COARSE) != 0 ? 1 : strong_of(e.couplings.heads[HEAD * static_cast<i64>(e.a.columns[at])]);
         }
     }
-    UNROLL
-    for (int step = N / 2; step > 0; step /= 2) {
-        bound += Tile<N>::shuffle(bound, Tile<N>::rank() ^ step);
-    }
-    return bound;
+    return tile_sum<N>(bound);
 }
 
-// Rows with tables of SLOTS and queues in shared memory: all of them, or those that `list` names for the second time. What does not fit goes to
-// `more`.
-template <class T, int N, int SLOTS, int R>
-DEVICE void extended_i_rows(i64 rows, bool again, const ExtendedI<T> &e, const In<i32> &only, const Target<T> &p, const Out<i32> &list,
+// All rows by single threads. A block has `piece` neighbouring rows, at most twice as many as threads; those of coarse unknowns are written at once,
+// and the others are put together, so that few threads are idle; if they are SORTED, by the number of their strong fine neighbours, so that
+// threads of a warp have about as much to do.
+template <class T, int SLOTS, bool ONCE, bool SORTED>
+DEVICE void extended_i_own(i64 rows, i32 piece, const ExtendedI<T> &e, const In<i32> &only, const Target<T> &p, const Out<i32> &more,
+                           const Out<i32> &left) {
+    SHARED(i32, keys, SLOTS * BLOCK);
+    SHARED(T, weights, SLOTS * BLOCK);
+    // Behind a list of rows, how many rows have each number of strong fine neighbours, and how many have fewer.
+    constexpr int BINS = 64, MANY = 2 * BLOCK, FEWER = MANY + BINS;
+    if (thread_index() < BINS) {
+        keys[MANY + thread_index()] = 0;
+    }
+    barrier();
+    const i64 base = block_index() * piece;
+    int bin[2], place[2];
+    UNROLL
+    for (int turn = 0; turn < 2; ++turn) {
+        const int at = turn * BLOCK + thread_index();
+        const i64 row = base + at;
+        const bool is_row = at < piece && row < rows;
+        const i64 i = is_row ? only.len > 0 ? only[row] : row : 0;
+        const i32 number = is_row ? e.a.number[i] : -1;
+        bin[turn] = -1;
+        if (is_row && number >= 0) {
+            p.identity(row, number);
+        } else if (is_row) {
+            const int neighbours = SORTED ? count_bits(e.fine[first_word(i, e.a.offsets[i])]) : 0;
+            bin[turn] = neighbours < BINS ? neighbours : BINS - 1;
+            place[turn] = atomic_add(keys[MANY + bin[turn]], 1);
+        }
+    }
+    barrier();
+    if (thread_index() < BINS) {
+        int fewer = 0;
+        ROLLED
+        for (int other = 0; other < thread_index(); ++other) {
+            fewer += keys[MANY + other];
+        }
+        keys[FEWER + thread_index()] = fewer;
+    }
+    barrier();
+    UNROLL
+    for (int turn = 0; turn < 2; ++turn) {
+        if (bin[turn] >= 0) {
+            keys[keys[FEWER + bin[turn]] + place[turn]] = turn * BLOCK + thread_index();
+        }
+    }
+    const int many = keys[FEWER + BINS - 1] + keys[MANY + BINS - 1], second = BLOCK + thread_index();
+    barrier();
+    const i32 mine[2] = {thread_index() < many ? keys[thread_index()] : -1, second < many ? keys[second] : -1};
+    barrier();
+    auto m = own_members<T, SLOTS>(keys, weights);
+    for (int turn = 0; turn < 2; ++turn) {
+        const i64 row = (turn == 0 ? mine[0] : mine[1]) < 0 ? -1 : base + (turn == 0 ? mine[0] : mine[1]);
+        if (!Tile<1>::any(row >= 0)) {
+            break;
+        }
+        if (!extended_i_row<T, 1, ONCE>(e, row < 0 ? 0 : only.len > 0 ? only[row] : row, row, m, p)) {
+            more[atomic_add(left[LEFT_FIRST], 1)] = static_cast<i32>(row);
+        }
+    }
+}
+
+// Which rows tiles compute: all of them, and then others; those that are left, after which there are no others; all, and no others.
+constexpr int TURN_FIRST = 0;
+constexpr int TURN_SECOND = 1;
+constexpr int TURN_ONLY = 2;
+
+// Rows with tables of SLOTS in shared memory: all of them, or those of `list`. What does not fit goes to `more`.
+template <class T, int N, int SLOTS>
+DEVICE void extended_i_rows(i64 rows, int turn, const ExtendedI<T> &e, const In<i32> &only, const Target<T> &p, const Out<i32> &list,
                             const Out<i32> &more, const Out<i32> &left) {
-    constexpr int TILES = BLOCK / N, PROBES = SLOTS < 64 ? SLOTS : 64, QUEUE = SLOTS / 2;
+    constexpr int TILES = BLOCK / N;
     SHARED(i32, keys, TILES * SLOTS);
     SHARED(T, weights, TILES * SLOTS);
-    SHARED(i32, queue, TILES * QUEUE);
-    SHARED(u16, slots, TILES * N * R);
-    SHARED(T, shares, TILES * N * R);
     const int tile = thread_index() / N;
-    const auto members = members_of<T, N>(keys, weights, tile * SLOTS, SLOTS, PROBES, false);
-    const auto room = room_of(members, queue, tile * QUEUE, QUEUE, slots, shares, tile * N * R);
-    const i64 count = again ? left[LEFT_FIRST] : rows;
+    auto members = members_of<T, N, 8>(keys, weights, tile * SLOTS, SLOTS, false);
+    const i64 count = turn == TURN_SECOND ? left[LEFT_FIRST] : rows;
     const i64 step = block_count() * TILES;
     for (i64 at = block_index() * TILES + tile; Tile<N>::any(at < count); at += step) {
-        i64 row = at >= count ? -1 : again ? list[at] : at;
+        i64 row = at >= count ? -1 : turn == TURN_SECOND ? list[at] : at;
         const i64 i = row < 0 ? 0 : only.len > 0 ? only[row] : row;
         const i32 number = row < 0 ? -1 : e.a.number[i];
         if (number >= 0) {
@@ -296,79 +425,47 @@ DEVICE void extended_i_rows(i64 rows, bool again, const ExtendedI<T> &e, const I
         if (!Tile<N>::any(row >= 0)) {
             continue;
         }
-        const bool fits = extended_i_row<T, N, R>(e, i, row, room, p);
+        const bool fits = extended_i_row<T, N, false>(e, i, row, members, p);
         if (Tile<N>::any(!fits)) {
-            const i32 bound = again ? extended_i_bound<T, N>(e, !fits, i) : 0;
+            const i32 bound = turn != TURN_FIRST ? extended_i_bound<T, N>(e, !fits, i) : 0;
             if (!fits && Tile<N>::rank() == 0) {
-                more[atomic_add(left[again ? LEFT_SECOND : LEFT_FIRST], 1)] = static_cast<i32>(row);
+                more[atomic_add(left[turn == TURN_FIRST ? LEFT_FIRST : LEFT_SECOND], 1)] = static_cast<i32>(row);
                 atomic_max(left[LEFT_LARGEST], bound);
             }
         }
     }
 }
 
-// The rows of `list`, with tables and queues of `slots` in global memory, one for each tile.
-template <class T, int N, int R>
+// The rows of `list`, with tables of `slots` in global memory, one for each tile.
+template <class T, int N>
 DEVICE void extended_i_far(i64 count, i32 slots, const ExtendedI<T> &e, const In<i32> &only, const Target<T> &p, const In<i32> &list,
                            const Out<i32> &keys, const Out<T> &weights) {
-    const i64 tile = global_index() / N, tiles = block_count() * (BLOCK / N);
-    // Queues and shares lie behind the tables.
-    const auto members = members_of<T, N>(keys, weights, tile * slots, slots, slots, true);
-    const i64 behind = tiles * slots;
-    const Room<T, N, Out<i32>, Out<T>, Out<i32>> room{members, keys, behind + tile * slots, slots, Out<i32>{keys.data + 2 * behind, keys.len - 2 * behind},
-                                            Out<T>{weights.data + behind, weights.len - behind}, tile * N * R};
-    for (i64 at = tile; Tile<N>::any(at < count); at += tiles) {
+    const i64 tile = global_index() / N, tables = keys.len / slots;
+    auto members = members_of<T, N, 0>(keys, weights, (tile < tables ? tile : 0) * slots, slots, true);
+    for (i64 at = tile < tables ? tile : count; Tile<N>::any(at < count); at += tables) {
         const i64 row = at < count ? list[at] : -1;
-        extended_i_row<T, N, R>(e, row < 0 ? 0 : only.len > 0 ? only[row] : row, row, room, p);
+        extended_i_row<T, N, false>(e, row < 0 ? 0 : only.len > 0 ? only[row] : row, row, members, p);
     }
 }
 
-// Rows that were written where there is room for `most` entries each, put together.
-template <class T>
-DEVICE void extended_i_gather(i64 rows, i32 most, const In<i32> &columns, const In<T> &values, const In<i64> &offsets, const Out<i32> &to_columns,
-                              const Out<T> &to_values) {
-    const i64 at = global_index(), row = at / most, entry = at % most;
-    if (row < rows) {
-        const i64 start = offsets[row];
-        if (start + entry < offsets[row + 1]) {
-            to_columns[start + entry] = columns.once(at);
-            to_values[start + entry] = values.once(at);
-        }
+#define EXTENDED_I_OWN(T, NAME, ONCE) \
+    KERNEL_OF(ONCE ? 3 : 2, extended_i_##NAME##_##T, i64 rows, i32 piece, i32 how, i32 most, f64 factor, EXTENDED_I_LEVEL(T), Out<i32> more, \
+              Out<i32> left) { \
+        extended_i_own<T, 16, ONCE, !ONCE>(rows, piece, EXTENDED_I_OF(T), only, EXTENDED_I_TO(T), more, left); \
     }
-}
-
-#define EXTENDED_I_COUPLINGS(T, N) \
-    KERNEL_OF(5, extended_i_couplings_##T##_##N, i64 rows, i32 near, In<i64> offsets, In<i32> columns, In<T> values, In<i32> number, \
-              In<i64> strong_offsets, In<i32> strong_columns, Out<u8> kinds, Out<i32> near_columns, Out<T> near_values, \
-              Out<i32> far_columns, Out<T> far_values, Out<i32> reach) { \
-        extended_i_couplings<T, N>(rows, near, Entries<T>{offsets, columns, values, number}, strong_offsets, strong_columns, kinds, \
-                                   Couplings<T>{near_columns, near_values, far_columns, far_values, reach}); \
-    }
-#define EXTENDED_I_ROWS(T, N, SLOTS, R) \
-    KERNEL_OF(R == 4 ? 4 : 3, extended_i_##T##_##N##_##SLOTS##_##R, i64 rows, i32 again, i32 how, i32 most, f64 factor, EXTENDED_I_LEVEL(T), \
+#define EXTENDED_I_ROWS(T, N, SLOTS) \
+    KERNEL_OF(SLOTS == 32 ? 5 : 4, extended_i_##T##_##N##_##SLOTS, i64 rows, i32 turn, i32 how, i32 most, f64 factor, EXTENDED_I_LEVEL(T), \
               Out<i32> list, Out<i32> more, Out<i32> left) { \
-        extended_i_rows<T, N, SLOTS, R>(rows, again != 0, EXTENDED_I_OF(T), only, EXTENDED_I_TO(T), list, more, left); \
-    }
-#define EXTENDED_I_FAR(T, R) \
-    KERNEL(extended_i_far_##T##_##R, i64 count, i32 slots, i32 how, i32 most, f64 factor, EXTENDED_I_LEVEL(T), In<i32> list, Out<i32> keys, \
-           Out<T> weights) { \
-        extended_i_far<T, 32, R>(count, slots, EXTENDED_I_OF(T), only, EXTENDED_I_TO(T), list, keys, weights); \
+        extended_i_rows<T, N, SLOTS>(rows, turn, EXTENDED_I_OF(T), only, EXTENDED_I_TO(T), list, more, left); \
     }
 #define EXTENDED_I(T) \
-    EXTENDED_I_COUPLINGS(T, 8) \
-    EXTENDED_I_COUPLINGS(T, 16) \
-    EXTENDED_I_COUPLINGS(T, 32) \
-    EXTENDED_I_ROWS(T, 8, 32, 4) \
-    EXTENDED_I_ROWS(T, 16, 64, 4) \
-    EXTENDED_I_ROWS(T, 16, 64, 8) \
-    EXTENDED_I_ROWS(T, 32, 128, 8) \
-    EXTENDED_I_ROWS(T, 32, 256, 4) \
-    EXTENDED_I_ROWS(T, 32, 256, 8) \
-    EXTENDED_I_FAR(T, 4) \
-    EXTENDED_I_FAR(T, 8) \
-    KERNEL(extended_i_gather_##T, i64 rows, i32 most, In<i32> columns, In<T> values, In<i64> offsets, Out<i32> to_columns, \
-           Out<T> to_values) { \
-        extended_i_gather<T>(rows, most, columns, values, offsets, to_columns, to_values); \
+    EXTENDED_I_OWN(T, once, true) \
+    EXTENDED_I_OWN(T, own, false) \
+    EXTENDED_I_ROWS(T, 4, 32) \
+    EXTENDED_I_ROWS(T, 4, 64) \
+    KERNEL(extended_i_far_##T, i64 count, i32 slots, i32 how, i32 most, f64 factor, EXTENDED_I_LEVEL(T), In<i32> list, Out<i32> keys, \
+           Out<T> weights) { \
+        extended_i_far<T, 4>(count, slots, EXTENDED_I_OF(T), only, EXTENDED_I_TO(T), list, keys, weights); \
     }
 EXTENDED_I(f64)
 EXTENDED_I(f32)

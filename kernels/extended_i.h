@@ -4,58 +4,72 @@
 #include "truncate.h"
 
 // No coupling.
-constexpr i32 COUPLING_NONE = -2147483647 - 1;
+constexpr i32 COUPLING_NONE = -1;
 
-// Couplings of each fine unknown k to coarse l, with ā_kl, as far as they are strong or that is not 0: the number of l where k depends strongly on
-// it, and else that number with all bits inverted. The first few have places of their own, so that nothing has to be looked up to load them; the
-// others stand where the row of the matrix does. `reach` is twice their number, and 1 more where a_kk is positive.
+// Of the couplings of a kind, so many have places of their own.
+constexpr int NEAR = 4;
+
+// Couplings ā_kl of each fine unknown k to coarse l, strong ones and weak ones that are not 0, both in the order of the row. The first few of each kind
+// have places of their own, so that one load brings them; the others stand in the places of the row of the matrix, strong ones from its
+// begin on, weak ones from its end backwards.
 template <class T> struct Couplings {
+    // NEAR strong ones, and where a level has weak ones, as many of them.
     Out<i32> near_columns;
     Out<T> near_values;
     Out<i32> columns;
     Out<T> values;
-    Out<i32> reach;
+    // HEAD words for each k.
+    Out<i64> heads;
+    // Kinds that have places of their own.
+    int kinds;
+
+    // Where the near ones of a kind are.
+    DEVICE i64 near(i64 k, int kind) const { return (k * kinds + kind) * NEAR; }
 };
+
+// Kinds that have places of their own, of two, from the number of these places.
+DEVICE int near_kinds(i64 places, i64 rows) { return (places >= NEAR * rows ? 1 : 0) + (places >= 2 * NEAR * rows ? 1 : 0); }
+
+// What else is known of a fine unknown: see `reach_of`; the bits of the sum of its strong couplings, in f64; where its row begins; and its length, and
+// 2^32 times the place of the diagonal in it.
+constexpr int HEAD = 4;
+
+// How many couplings are strong and weak, and whether a_kk is positive.
+DEVICE i64 reach_of(int strong, int weak, bool is_positive) {
+    return static_cast<i64>(weak) << 32 | static_cast<i64>(strong) << 1 | (is_positive ? 1 : 0);
+}
+DEVICE int strong_of(i64 reach) { return static_cast<int>(static_cast<u32>(reach) >> 1); }
+DEVICE int weak_of(i64 reach) { return static_cast<int>(reach >> 32); }
+
+// A bit for each entry of a row tells whether it is a strong coupling to a fine unknown. Rows begin with a word of their own: this one.
+constexpr int WORD = 64;
+DEVICE i64 first_word(i64 row, i64 begin) { return begin / WORD + row; }
 
 template <class T> struct ExtendedI {
     Entries<T> a;
     In<u8> kinds;
+    In<u64> fine;
     Couplings<T> couplings;
     // Whether a row is made of Ĉ_i, with i; otherwise it is one of classical interpolation, modified: of C_i, without i.
     bool extended;
 
-    // ā_ki, from row k, where entry (i, k) has this place in its row: in a symmetric stencil the one that is sought has the mirrored place.
-    DEVICE T back(i64 from, i64 end, bool is_positive, i32 i, int place) const {
-        const i64 found = place_of(i, a.columns, from, end, end - 1 - place);
+    // ā_ki, from row k, which is sought from `guess` on: columns that ascend lead there.
+    DEVICE T back(i64 from, i64 end, bool is_positive, i32 i, i64 guess) const {
+        i64 at = guess < from ? from : guess >= end ? end - 1 : guess, found = -1;
+        ROLLED
+        for (int step = 0; step < 8 && at >= from && at < end; ++step) {
+            const i32 j = a.columns[at];
+            if (j == i) {
+                found = at;
+                break;
+            }
+            at += j < i ? 1 : -1;
+        }
+        found = found >= 0 ? found : place_of(i, a.columns, from, end, -1);
         const T v = found < 0 ? 0 : a.values[found];
         return (v < 0) == is_positive ? v : 0;
     }
 };
-
-// The near couplings of a neighbour.
-template <int R> struct Near {
-    i32 columns[R];
-    DEVICE void load(const Out<i32> &from, i64 k) {
-        UNROLL
-        for (int t = 0; t < R; t += 4) {
-            const Pack<i32, 4> pack = from.template pack<4>(k * R + t);
-            UNROLL
-            for (int s = 0; s < 4; ++s) {
-                columns[t + s] = pack.of[s];
-            }
-        }
-    }
-};
-template <int R, class T> DEVICE void load_near(const Out<T> &from, i64 k, T *to) {
-    UNROLL
-    for (int t = 0; t < R; t += 2) {
-        const Pack<T, 2> pack = from.template pack<2>(k * R + t);
-        to[t] = pack.of[0];
-        to[t + 1] = pack.of[1];
-    }
-}
-
-DEVICE i32 coupling_number(i32 c) { return c < 0 ? ~c : c; }
 
 // What is left over: how many rows did not fit, twice, and the largest bound of those that did not the second time.
 constexpr int LEFT_FIRST = 0;
@@ -63,11 +77,12 @@ constexpr int LEFT_SECOND = 1;
 constexpr int LEFT_LARGEST = 2;
 
 // Arguments of the kernels for rows; `how` is what becomes of a row, and 4 more for classical interpolation, modified.
+#define EXTENDED_I_COUPLED(T) Out<i32> near_columns, Out<T> near_values, Out<i32> far_columns, Out<T> far_values, Out<i64> heads
 #define EXTENDED_I_LEVEL(T) \
-    In<i64> offsets, In<i32> columns, In<T> values, In<i32> number, In<u8> kinds, Out<i32> near_columns, Out<T> near_values, \
-        Out<i32> far_columns, Out<T> far_values, Out<i32> reach, In<i32> only, In<i64> to_offsets, Out<i32> to_columns, Out<T> to_values, \
-        Out<i32> counts
+    In<i64> offsets, In<i32> columns, In<T> values, In<i32> number, In<u8> kinds, In<u64> fine, EXTENDED_I_COUPLED(T), In<i32> only, \
+        In<i64> to_offsets, Out<i32> to_columns, Out<T> to_values, Out<i32> counts
+#define EXTENDED_I_COUPLINGS_OF(T) \
+    Couplings<T>{near_columns, near_values, far_columns, far_values, heads, near_kinds(near_columns.len, offsets.len - 1)}
 #define EXTENDED_I_OF(T) \
-    ExtendedI<T>{Entries<T>{offsets, columns, values, number}, kinds, \
-                 Couplings<T>{near_columns, near_values, far_columns, far_values, reach}, (how & 4) == 0}
+    ExtendedI<T>{Entries<T>{offsets, columns, values, number}, kinds, fine, EXTENDED_I_COUPLINGS_OF(T), (how & 4) == 0}
 #define EXTENDED_I_TO(T) Target<T>{how & 3, most, As<T>::of(factor), to_offsets, to_columns, to_values, counts}

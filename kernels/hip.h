@@ -8,6 +8,7 @@
     extern "C" __attribute__((global)) void __attribute__((amdgpu_flat_work_group_size(BLOCK, BLOCK))) name(__VA_ARGS__)
 #define SHARED(type, name, count) __attribute__((shared)) static type name[count]
 #define UNROLL _Pragma("unroll")
+// A loop that is to stay one: copies of its body would be too many instructions for their cache.
 #define ROLLED _Pragma("unroll 1")
 #define memcpy __builtin_memcpy
 

@@ -3,15 +3,15 @@
 #pragma once
 #include "tile.h"
 
-template <class T, int N, class Keys, class Weights> struct Members {
+template <class T, int N, int BITS, class Keys, class Weights> struct Members {
+    // Of the number of a slot, 0 where they may be any.
+    static constexpr int SLOT_BITS = BITS;
     Keys keys;
     Weights weights;
     // Where the table of this tile begins.
     i64 base;
     // Its size, a power of two of at least N.
     int slots;
-    // Slots that are looked at for a key; one that finds none of them free does not fit.
-    int probes;
     // Whether other lanes' keys may be hidden by a cache.
     bool far;
 
@@ -23,6 +23,7 @@ template <class T, int N, class Keys, class Weights> struct Members {
     }
 
     DEVICE void clear() const {
+        ROLLED
         for (int slot = Tile<N>::rank(); slot < slots; slot += N) {
             key(slot) = -1;
             weight(slot) = 0;
@@ -30,27 +31,18 @@ template <class T, int N, class Keys, class Weights> struct Members {
         Tile<N>::barrier();
     }
 
-    // Whether c has a place.
-    DEVICE bool insert(i32 c) const {
-        int slot = home(c);
-        for (int probe = 0; probe < probes; ++probe) {
-            i32 there = key(slot);
-            if (there == -1) {
-                there = atomic_swap_if(key(slot), -1, c);
-            }
-            if (there == -1 || there == c) {
-                return true;
-            }
-            slot = (slot + 1) & (slots - 1);
-        }
-        return false;
-    }
+    DEVICE void barrier() const { Tile<N>::barrier(); }
 
-    // The slot of c, or -1.
-    DEVICE int find(i32 c) const {
+    // The slot of c, which is put there if it is `added` and not there yet; -1 if it is not there, or does not fit.
+    DEVICE int place(i32 c, bool added) const {
         int slot = home(c);
-        for (int probe = 0; probe < probes; ++probe) {
-            const i32 there = seen(slot);
+        ROLLED
+        for (int probe = 0; probe < slots; ++probe) {
+            i32 there = seen(slot);
+            if (there == -1 && added) {
+                there = atomic_swap_if(key(slot), -1, c);
+                there = there == -1 ? c : there;
+            }
             if (there == c) {
                 return slot;
             }
@@ -65,6 +57,7 @@ template <class T, int N, class Keys, class Weights> struct Members {
     // Brings the members whose weight, times `scale`, is not zero to the front, in no order; nothing can be found any more. Returns their number.
     DEVICE int compact(T scale) const {
         int count = 0;
+        ROLLED
         for (int start = 0; start < slots; start += N) {
             const int slot = start + Tile<N>::rank();
             const i32 c = seen(slot);
@@ -84,7 +77,6 @@ template <class T, int N, class Keys, class Weights> struct Members {
     }
 };
 
-template <class T, int N, class K, class W>
-DEVICE Members<T, N, K, W> members_of(K keys, W weights, i64 base, int slots, int probes, bool far) {
-    return Members<T, N, K, W>{keys, weights, base, slots, probes, far};
+template <class T, int N, int BITS, class K, class W> DEVICE Members<T, N, BITS, K, W> members_of(K keys, W weights, i64 base, int slots, bool far) {
+    return Members<T, N, BITS, K, W>{keys, weights, base, slots, far};
 }

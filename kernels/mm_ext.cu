@@ -1,11 +1,11 @@
 // The factors of extended and extended+i interpolation in matrix-matrix form; see src/host/mm_ext.rs. They are made of the couplings that
 // `extended_i_couplings` noted. Each kernel runs twice, first to count (where the offsets are empty), then to write.
-#include "strong.h"
+#include "extended_i.h"
 
 // R and its row sums: the strong couplings of fine unknowns to coarse ones, and the identity. A thread for each row.
 template <class T>
 DEVICE void mm_ext_right(i64 rows, const In<i64> &offsets, const In<i32> &number, const In<i32> &coarse, const In<T> &weights,
-                         const In<i32> &reach, const In<i64> &to_offsets, const Out<i32> &to_columns, const Out<T> &to_values,
+                         const In<i64> &heads, const In<i64> &to_offsets, const Out<i32> &to_columns, const Out<T> &to_values,
                          const Out<i32> &counts, const Out<T> &beta) {
     const i64 i = global_index();
     if (i >= rows) {
@@ -19,10 +19,10 @@ DEVICE void mm_ext_right(i64 rows, const In<i64> &offsets, const In<i32> &number
     }
     int count = is_fine ? 0 : 1;
     T sum = 0;
-    for (i64 at = offsets[i], end = is_fine ? at + (reach[i] >> 1) : at; at < end; ++at) {
+    for (i64 at = offsets[i], end = is_fine ? at + strong_of(heads[HEAD * i]) : at; at < end; ++at) {
         const i32 c = coarse[at];
         const T v = weights[at];
-        if (c >= 0 && v != 0) {
+        if (v != 0) {
             if (writes) {
                 to_columns[to + count] = c;
                 to_values[to + count] = v;
@@ -39,7 +39,7 @@ DEVICE void mm_ext_right(i64 rows, const In<i64> &offsets, const In<i32> &number
 
 // L: how an unknown is made of its own coarse neighbours and those of its fine neighbours. A tile of lanes for each row.
 template <class T, int N>
-DEVICE void mm_ext_left(i64 rows, bool plus_i, const Entries<T> &a, const In<u8> &kinds, const In<i32> &reach, const In<T> &beta,
+DEVICE void mm_ext_left(i64 rows, bool plus_i, const Entries<T> &a, const In<u8> &kinds, const In<i64> &heads, const In<T> &beta,
                         const In<i32> &only, const In<i64> &to_offsets, const Out<i32> &to_columns, const Out<T> &to_values,
                         const Out<i32> &counts) {
     const i64 row = global_index() / N;
@@ -47,7 +47,7 @@ DEVICE void mm_ext_left(i64 rows, bool plus_i, const Entries<T> &a, const In<u8>
     const i64 i = !is_row ? 0 : only.len > 0 ? only[row] : row;
     const bool is_fine = is_row && a.number[i] < 0;
     const i64 begin = is_fine ? a.offsets[i] : 0, end = is_fine ? a.offsets[i + 1] : 0;
-    const bool is_positive = is_fine && (reach[i] & 1) != 0;
+    const bool is_positive = is_fine && (heads[HEAD * i] & 1) != 0;
     // What becomes of an entry: its part of the diagonal, and b_ik, which is 0 where it is no entry of L.
     const auto look = [&](i64 at, i32 &k, T &a_ik, T &b_ik) {
         k = a.columns[at];
@@ -65,7 +65,7 @@ DEVICE void mm_ext_left(i64 rows, bool plus_i, const Entries<T> &a, const In<u8>
             const i64 from = a.offsets[k], upto = a.offsets[k + 1];
             const i64 found = place_of(static_cast<i32>(i), a.columns, from, upto, upto - 1 - (at - begin));
             const T v = found < 0 ? 0 : a.values[found];
-            a_ki = found >= 0 && (kinds[found] & ENTRY_STRONG) != 0 && (v < 0) == ((reach[k] & 1) != 0) ? v : 0;
+            a_ki = found >= 0 && (kinds[found] & ENTRY_STRONG) != 0 && (v < 0) == ((heads[HEAD * static_cast<i64>(k)] & 1) != 0) ? v : 0;
         }
         b_ik = beta[k] + a_ki;
         return b_ik == 0 ? a_ik : times(a_ik, a_ki) / b_ik;
@@ -110,14 +110,14 @@ DEVICE void mm_ext_left(i64 rows, bool plus_i, const Entries<T> &a, const In<u8>
 
 #define MM_EXT_LEFT(T, N) \
     KERNEL(mm_ext_left_##T##_##N, i64 rows, i32 plus_i, In<i64> offsets, In<i32> columns, In<T> values, In<i32> number, In<u8> kinds, \
-           In<i32> reach, In<T> beta, In<i32> only, In<i64> to_offsets, Out<i32> to_columns, Out<T> to_values, Out<i32> counts) { \
-        mm_ext_left<T, N>(rows, plus_i != 0, Entries<T>{offsets, columns, values, number}, kinds, reach, beta, only, to_offsets, to_columns, \
+           In<i64> heads, In<T> beta, In<i32> only, In<i64> to_offsets, Out<i32> to_columns, Out<T> to_values, Out<i32> counts) { \
+        mm_ext_left<T, N>(rows, plus_i != 0, Entries<T>{offsets, columns, values, number}, kinds, heads, beta, only, to_offsets, to_columns, \
                           to_values, counts); \
     }
 #define MM_EXT(T) \
-    KERNEL(mm_ext_right_##T, i64 rows, In<i64> offsets, In<i32> number, In<i32> coarse, In<T> weights, In<i32> reach, In<i64> to_offsets, \
+    KERNEL(mm_ext_right_##T, i64 rows, In<i64> offsets, In<i32> number, In<i32> coarse, In<T> weights, In<i64> heads, In<i64> to_offsets, \
            Out<i32> to_columns, Out<T> to_values, Out<i32> counts, Out<T> beta) { \
-        mm_ext_right<T>(rows, offsets, number, coarse, weights, reach, to_offsets, to_columns, to_values, counts, beta); \
+        mm_ext_right<T>(rows, offsets, number, coarse, weights, heads, to_offsets, to_columns, to_values, counts, beta); \
     } \
     MM_EXT_LEFT(T, 8) \
     MM_EXT_LEFT(T, 32)

@@ -18,6 +18,7 @@
 #define KERNEL(name, ...) KERNEL_OF(1, name, __VA_ARGS__)
 #define SHARED(type, name, count) __shared__ type name[count]
 #define UNROLL _Pragma("unroll")
+// A loop that is to stay one: copies of its body would be too many instructions for their cache.
 #define ROLLED _Pragma("unroll 1")
 
 // Lanes that run in step.

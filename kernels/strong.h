@@ -20,6 +20,7 @@ DEVICE i64 place_of(i32 i, const In<i32> &columns, i64 from, i64 end, i64 guess)
         return guess;
     }
     i64 low = from, high = end;
+    ROLLED
     while (low < high) {
         const i64 middle = low + (high - low) / 2;
         const i32 j = columns[middle];
@@ -32,6 +33,7 @@ DEVICE i64 place_of(i32 i, const In<i32> &columns, i64 from, i64 end, i64 guess)
             high = middle;
         }
     }
+    ROLLED
     for (i64 at = from; at < end; ++at) {
         if (columns[at] == i) {
             return at;

@@ -67,8 +67,9 @@ template <class T, int N> DEVICE void rescale_row(bool scaled, const Out<T> &val
 }
 
 // Entry e of n that are compared with each other: how many have a larger weight, or the same and a smaller column.
-template <class T, int N, class K, class W> DEVICE int larger_ones(const Members<T, N, K, W> &m, int n, T size, i32 column) {
+template <class T, class M> DEVICE int larger_ones(const M &m, int n, T size, i32 column) {
     int larger = 0;
+    ROLLED
     for (int o = 0; o < n; ++o) {
         const T other = size_of(m.weight(o));
         larger += other > size || (other == size && m.key(o) < column);
@@ -76,9 +77,12 @@ template <class T, int N, class K, class W> DEVICE int larger_ones(const Members
     return larger;
 }
 
-// A row of n compacted members, counted or written; tiles without one have row < 0 and n = 0.
-template <class T, int N, class K, class W> DEVICE void write_row(const Members<T, N, K, W> &m, int n, i64 row, T total, const Target<T> &p) {
+// A row of members with weights, times `scale`, counted or written; tiles without one have row < 0.
+template <class T, int N, int BITS, class K, class W>
+DEVICE void write_row(const Members<T, N, BITS, K, W> &m, i64 row, T scale, T total, const Target<T> &p) {
+    const int n = m.compact(row >= 0 ? scale : 0);
     T largest = 0;
+    ROLLED
     for (int e = Tile<N>::rank(); e < n; e += N) {
         const T size = size_of(m.weight(e));
         largest = size > largest ? size : largest;
@@ -103,6 +107,7 @@ template <class T, int N, class K, class W> DEVICE void write_row(const Members<
             return;
         }
         int before = 0;
+        ROLLED
         for (u64 rest = all; Tile<N>::any(rest != 0); rest &= rest - 1) {
             const i32 other = Tile<N>::shuffle(column, rest != 0 ? lowest_bit(rest) : 0);
             before += rest != 0 && other < column;
@@ -110,6 +115,7 @@ template <class T, int N, class K, class W> DEVICE void write_row(const Members<
         const bool scaled = kept < n;
         if (Tile<N>::any(scaled)) {
             T sum = 0;
+            ROLLED
             for (int k = 0; Tile<N>::any(scaled && k < kept); ++k) {
                 const u64 lane = Tile<N>::ballot(stays && before == k);
                 const T next = Tile<N>::shuffle(w, lane != 0 ? lowest_bit(lane) : 0);
@@ -125,6 +131,7 @@ template <class T, int N, class K, class W> DEVICE void write_row(const Members<
     }
     // What goes loses its weight: it is not among the largest, so those that are compared later find as many larger ones as before.
     int kept = 0;
+    ROLLED
     for (int first = 0; Tile<N>::any(first < n); first += N) {
         const int e = first + Tile<N>::rank();
         bool stays = e < n && size_of(m.weight(e)) >= bound;
@@ -142,9 +149,11 @@ template <class T, int N, class K, class W> DEVICE void write_row(const Members<
     if (p.mode == ROW_COUNT) {
         return;
     }
+    ROLLED
     for (int e = Tile<N>::rank(); e < n; e += N) {
         if (m.weight(e) != 0) {
             int before = 0;
+            ROLLED
             for (int o = 0; o < n; ++o) {
                 before += m.weight(o) != 0 && m.key(o) < m.key(e);
             }
@@ -156,16 +165,18 @@ template <class T, int N, class K, class W> DEVICE void write_row(const Members<
 }
 
 // The weights, times `scale`, of the columns that the row has; others go, and the sum stays. Nothing is compacted yet.
-template <class T, int N, class K, class W>
-DEVICE void write_pattern(const Members<T, N, K, W> &m, i64 row, T scale, T total, const Target<T> &p) {
+template <class T, int N, int BITS, class K, class W>
+DEVICE void write_pattern(const Members<T, N, BITS, K, W> &m, i64 row, T scale, T total, const Target<T> &p) {
     const i64 start = row >= 0 ? p.start(row) : 0;
     const int n = row >= 0 ? static_cast<int>(p.offsets[row + 1] - start) : 0;
     int left = 0;
+    ROLLED
     for (int slot = Tile<N>::rank(); row >= 0 && slot < m.slots; slot += N) {
         left += m.seen(slot) >= 0 && m.weight(slot) * scale != 0;
     }
+    ROLLED
     for (int e = Tile<N>::rank(); e < n; e += N) {
-        const int slot = m.find(p.columns[start + e]);
+        const int slot = m.place(p.columns[start + e], false);
         const T w = slot < 0 ? 0 : m.weight(slot) * scale;
         left -= w != 0;
         p.values[start + e] = w;

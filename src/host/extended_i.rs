@@ -82,8 +82,9 @@ struct Level<'a, T> {
     number: Vec<i32>,
     coarse_count: usize,
     positive: Vec<bool>,
-    /// For each fine unknown k its coarse l with ā_kl, as far as k depends strongly on l or that is not 0: the number of l where it does, and
-    /// where not, that number with all bits inverted. Every neighbour of k asks for them, and they are a small part of its row.
+    /// For each fine unknown k its coarse l with ā_kl: first those on which k depends strongly, by the number of l, then others whose ā_kl is not
+    /// 0, by that number with all bits inverted. Every neighbour of k asks for them, and they are a small part of its row.
+    /// Each row begins with how many are strong, and the sum of these.
     couplings: rows::Pieces<T>,
 }
 
@@ -92,17 +93,29 @@ impl<'a, T: Scalar> Level<'a, T> {
         let (number, coarse_count) = coarse_numbers(coarse)?;
         let positive = positive_diagonals(a)?;
         let couplings = rows::pieces(a.rows, 1, |range, out| {
+            let mut weak = Vec::new();
             for k in range {
                 let mut strong = s.row(k).iter().peekable();
-                for at in if coarse[k] { 0..0 } else { a.row_range(k) } {
+                let (head, mut sum) = (out.columns.len(), Quarters::ZERO);
+                out.columns.push(0);
+                out.values.push(T::ZERO);
+                for (place, at) in (if coarse[k] { 0..0 } else { a.row_range(k) }).enumerate() {
                     let (l, v) = (a.col(at), a.values[at]);
                     let is_strong = strong.next_if(|next| **next as usize == l).is_some();
                     let counts = (v < T::ZERO) == positive[k];
-                    if coarse[l] && (is_strong || counts) {
-                        out.columns.push(if is_strong { number[l] } else { !number[l] });
-                        out.values.push(if counts { v } else { T::ZERO });
+                    if coarse[l] && is_strong {
+                        let coupling = if counts { v } else { T::ZERO };
+                        out.columns.push(number[l]);
+                        out.values.push(coupling);
+                        sum.add(place, coupling);
+                    } else if coarse[l] && counts {
+                        weak.push((!number[l], v));
                     }
                 }
+                out.columns[head] = (out.columns.len() - head - 1) as i32;
+                out.values[head] = sum.sum();
+                out.columns.extend(weak.iter().map(|w| w.0));
+                out.values.extend(weak.drain(..).map(|w| w.1));
                 out.end_row();
             }
             Ok(())
@@ -175,7 +188,8 @@ impl<T: Scalar> Row<T> {
             if coarse[j as usize] {
                 self.add(number[j as usize]);
             } else if formula == Formula::ExtendedI {
-                for &l in couplings.row(j as usize, 1).0.iter().filter(|l| **l >= 0) {
+                let columns = couplings.row(j as usize, 1).0;
+                for &l in &columns[1..][..columns[0] as usize] {
                     self.add(l);
                 }
             }
@@ -209,7 +223,7 @@ impl<T: Scalar> Row<T> {
         let spread = std::mem::take(&mut self.spread);
         for (at, (k, a_ik)) in spread.iter().enumerate() {
             let back = if formula == Formula::ExtendedI { level.back(*k, i) } else { T::ZERO };
-            let (own, others) = self.distribute(couplings.row(*k, 1), back, *a_ik);
+            let (own, others) = self.distribute(formula, couplings.row(*k, 1), back, *a_ik);
             diagonal.add(at, own);
             total.add(at, others);
         }
@@ -230,13 +244,23 @@ impl<T: Scalar> Row<T> {
     }
 
     /// Spreads a_ik over Ĉ_i and i in proportion to ā_kl, of which ā_ki is `own`; returns what falls to i, and to Ĉ_i.
-    fn distribute(&mut self, (columns, values): (&[i32], &[T]), own: T, a_ik: T) -> (T, T) {
+    fn distribute(&mut self, formula: Formula, (columns, values): (&[i32], &[T]), own: T, a_ik: T) -> (T, T) {
         let number = |c: i32| if c < 0 { !c } else { c } as usize;
-        let mut others = Quarters::ZERO;
-        for (at, (c, v)) in columns.iter().zip(values).enumerate() {
-            others.add(at, if self.place[number(*c)] != 0 { *v } else { T::ZERO });
-        }
-        let others = others.sum();
+        let (strong, sum_of_strong) = (columns[0] as usize, values[0]);
+        let (columns, values) = (&columns[1..], &values[1..]);
+        let of_members = |columns: &[i32], values: &[T]| {
+            let mut sum = Quarters::ZERO;
+            for (at, (c, v)) in columns.iter().zip(values).enumerate() {
+                sum.add(at, if self.place[number(*c)] != 0 { *v } else { T::ZERO });
+            }
+            sum.sum()
+        };
+        let strong_members = match formula {
+            // All strong couplings of k lead to members: their sum is the same for every i.
+            Formula::ExtendedI => sum_of_strong,
+            Formula::ClassicalModified => of_members(&columns[..strong], &values[..strong]),
+        };
+        let others = strong_members + of_members(&columns[strong..], &values[strong..]);
         let sum = others + own;
         if sum == T::ZERO {
             return (a_ik, T::ZERO);

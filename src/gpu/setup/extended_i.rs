@@ -1,4 +1,4 @@
-//! Extended+i interpolation on a GPU. The work is in `kernels/extended_i.cu`.
+//! Extended+i interpolation on a GPU. The work is in `kernels/extended_i_couplings.cu` and `kernels/extended_i.cu`.
 //!
 //! Rows are computed with tables in shared memory that suit most of them. What does not fit is listed, done again with larger tables, and what
 //! does not fit there either, with tables in global memory.
@@ -15,21 +15,44 @@ use crate::scalar::Scalar;
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// Lanes of a tile, slots of its table and near couplings, for which there are kernels; one lane is a thread with a row of its own.
-#[cfg(test)]
-const TABLES: [(usize, usize, usize); 6] = [(1, 16, 4), (1, 16, 8), (8, 32, 4), (16, 64, 4), (16, 64, 8), (32, 128, 8)];
+/// Who computes most rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Workers {
+    /// Single threads that go through the couplings of a row's neighbours once, if none of them is weak.
+    Once,
+    /// Single threads.
+    Own,
+    /// Four lanes for each row.
+    Tiles,
+    /// The same with larger tables: where there are few rows, those that do not fit at first take long.
+    Few,
+}
+
+/// Which rows tiles compute, as in `kernels/extended_i.cu`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    First = 0,
+    Second = 1,
+    Only = 2,
+}
 
 /// Rows that are enough for a GPU whose threads have one each.
 const MANY: usize = 200_000;
 
-/// Lanes and slots for what did not fit.
-const SECOND: (usize, usize) = (32, 256);
+/// Places for couplings of a kind, as in `kernels/extended_i.h`.
+const NEAR: usize = 4;
+
+/// Words that tell the rest of an unknown, as there.
+const HEAD: usize = 4;
+
+/// Lanes of a tile.
+const LANES: usize = 4;
 
 /// Blocks for the rows that did not fit.
 const AGAIN: usize = 528;
 
-/// Tiles with tables in global memory.
-const FAR: usize = 512;
+/// Slots of all tables in global memory, if one table has not more.
+const FAR: usize = 1 << 21;
 
 /// As [`crate::host::extended_i::interpolate`], to all unknowns or to those of `only`.
 pub(crate) fn interpolate<T: Scalar>(
@@ -87,18 +110,21 @@ pub(super) struct Level<'a, T> {
     gpu: &'a Gpu,
     pub a: &'a DeviceCsr<T>,
     pub coarse: &'a Splitting,
+    formula: Formula,
+    workers: Workers,
     /// A byte for each entry of a fine row: whether it is strong, and whether its column is coarse.
     pub kinds: Buffer<u8>,
-    /// Couplings of each fine unknown to coarse ones: the first few have places of their own, the others stand where the row of the matrix does.
-    near_columns: Buffer<i32>,
-    near_values: Buffer<T>,
+    /// A bit for each, in words of which every row has its own: whether it is strong and its column fine.
+    fine: Buffer<u64>,
+    /// Couplings of each fine unknown to coarse ones, where the row of the matrix stands: the strong ones from its begin on, the weak ones from its
+    /// end backwards.
     pub columns: Buffer<i32>,
     pub values: Buffer<T>,
-    /// How many they are, and the sign of the diagonal.
-    pub reach: Buffer<i32>,
-    formula: Formula,
-    /// Lanes, slots and near couplings for most rows.
-    table: (usize, usize, usize),
+    /// Places for the first few strong ones, and weak ones.
+    near_columns: Buffer<i32>,
+    near_values: Buffer<T>,
+    /// How many they are, and what else is known of each unknown.
+    pub heads: Buffer<i64>,
 }
 
 impl<'a, T: Scalar> Level<'a, T> {
@@ -109,45 +135,51 @@ impl<'a, T: Scalar> Level<'a, T> {
         coarse: &'a Splitting,
         formula: Formula,
     ) -> Result<Level<'a, T>> {
-        assert_eq!(a.block, Block::SCALAR);
-        Level::with_table(gpu, a, s, coarse, formula, table(a, s, coarse.count))
+        let kinds = if workers(a, s) == Workers::Once { 1 } else { 2 };
+        Level::with_near(gpu, a, s, coarse, formula, kinds)
     }
 
-    /// With places for as many couplings as the table says.
-    pub fn with_table(
+    /// With places for the first couplings of so many kinds, of which the first are strong ones, the second weak ones.
+    pub fn with_near(
         gpu: &'a Gpu,
         a: &'a DeviceCsr<T>,
         s: &DeviceGraph,
         coarse: &'a Splitting,
         formula: Formula,
-        table: (usize, usize, usize),
+        kinds_near: usize,
     ) -> Result<Level<'a, T>> {
-        let (lanes, _, near) = table;
+        assert_eq!(a.block, Block::SCALAR);
+        let near = kinds_near * NEAR * a.rows;
+        let (near_columns, near_values, heads) = (gpu.room(near)?, gpu.room(near)?, gpu.room(HEAD * a.rows)?);
         let (kinds, columns, values) = (gpu.room(a.nnz())?, gpu.room(a.nnz())?, gpu.room(a.nnz())?);
-        let (near_columns, near_values) = (gpu.room(a.rows * near)?, gpu.room(a.rows * near)?);
-        let reach = gpu.room(a.rows)?;
-        let level = Level { gpu, a, coarse, kinds, near_columns, near_values, columns, values, reach, formula, table };
+        let fine = gpu.room(a.nnz() / u64::BITS as usize + a.rows + 1)?;
+        let workers = workers(a, s);
+        let level =
+            Level { gpu, a, coarse, formula, workers, kinds, fine, columns, values, near_columns, near_values, heads };
         // Eight lanes do best for rows of any length, unless there are few rows.
-        let lanes = if lanes == 1 || a.rows >= MANY { 8 } else { lanes };
-        let kernel = gpu.kernel(&format!("extended_i_couplings_{}_{lanes}", T::PRECISION.name()))?;
-        let arguments: [&dyn Argument; 14] = [
-            &(a.rows as i64),
-            &(near as i32),
-            &a.offsets.view(),
-            &a.columns.view(),
-            &a.values.view(),
-            &coarse.number.view(),
-            &s.offsets.view(),
-            &s.columns.view(),
-            &level.kinds.view(),
-            &level.near_columns.view(),
-            &level.near_values.view(),
-            &level.columns.view(),
-            &level.values.view(),
-            &level.reach.view(),
-        ];
-        gpu.launch(kernel, a.rows * lanes, &arguments)?;
+        let lanes = if a.rows >= MANY || a.nnz() <= 16 * a.rows { 8 } else { 32 };
+        let (matrix, couplings) = (level.matrix(), level.couplings());
+        let views = [&matrix[..], &[s.offsets.view(), s.columns.view()], &couplings].concat();
+        let name = format!("extended_i_couplings_{}_{lanes}", T::PRECISION.name());
+        level.launch(&name, (a.rows * lanes).div_ceil(BLOCK), &[&(a.rows as i64)], &views)?;
         Ok(level)
+    }
+
+    fn matrix(&self) -> [View; 4] {
+        let Level { a, coarse, .. } = self;
+        [a.offsets.view(), a.columns.view(), a.values.view(), coarse.number.view()]
+    }
+
+    fn couplings(&self) -> [View; 7] {
+        let Level { kinds, fine, near_columns, near_values, columns, values, heads, .. } = self;
+        let near = [near_columns.view(), near_values.view()];
+        [kinds.view(), fine.view(), near[0], near[1], columns.view(), values.view(), heads.view()]
+    }
+
+    fn launch(&self, name: &str, blocks: usize, first: &[&dyn Argument], views: &[View]) -> Result<()> {
+        let views = views.iter().map(|view| view as &dyn Argument);
+        let arguments: Vec<&dyn Argument> = first.iter().copied().chain(views).collect();
+        self.gpu.launch_blocks(self.gpu.kernel(name)?, blocks, &arguments)
     }
 
     fn interpolate(self, only: Option<&Slice<i32>>, truncation: Truncation) -> Result<DeviceCsr<T>> {
@@ -189,75 +221,69 @@ impl<'a, T: Scalar> Level<'a, T> {
         let modified = self.formula == Formula::ClassicalModified;
         let (how, most) =
             (mode as i32 + if modified { 4 } else { 0 }, truncation.max_entries.min(i32::MAX as usize) as i32);
-        let level = [
-            a.offsets.view(),
-            a.columns.view(),
-            a.values.view(),
-            coarse.number.view(),
-            self.kinds.view(),
-            self.near_columns.view(),
-            self.near_values.view(),
-            self.columns.view(),
-            self.values.view(),
-            self.reach.view(),
-            only.map_or(View::NONE, Slice::view),
-        ];
         let how: [&dyn Argument; 3] = [&how, &most, &truncation.factor];
+        let only_view = only.map_or(View::NONE, Slice::view);
+        let level = [&self.matrix()[..], &self.couplings(), &[only_view], &to].concat();
         let launch = |name: &str, blocks: usize, first: &[&dyn Argument], last: &[View]| {
-            let arrays = level.iter().chain(&to).chain(last).map(|view| view as &dyn Argument);
-            let arguments: Vec<&dyn Argument> = first.iter().copied().chain(how).chain(arrays).collect();
-            gpu.launch_blocks(gpu.kernel(name)?, blocks, &arguments)
+            self.launch(name, blocks, &[first, &how].concat(), &[&level, last].concat())
         };
         let left = gpu.zeroed::<i32>(3)?;
         // The first pass lists what the second one does, and that what is left then.
         let lists = [gpu.room::<i32>(rows)?, gpu.room::<i32>(rows)?];
-        // Single threads do not count rows and write them later.
-        let (lanes, slots, near) = match (self.table, mode) {
-            ((1, _, near), Mode::Count | Mode::Write) => (16, 64, near),
-            (table, _) => table,
+        let tiles = |slots: usize, blocks: usize, turn: Turn| {
+            let more = if turn == Turn::First { &lists[0] } else { &lists[1] };
+            let name = format!("extended_i_{precision}_{LANES}_{slots}");
+            let views = [lists[0].view(), more.view(), left.view()];
+            launch(&name, blocks, &[&(rows as i64), &(turn as i32)], &views)
         };
-        for (again, (lanes, slots)) in [(lanes, slots), SECOND].into_iter().enumerate() {
-            let blocks = (rows * lanes).div_ceil(BLOCK);
-            let blocks = if again == 1 { blocks.min(AGAIN) } else { blocks };
-            if lanes == 1 {
-                let name = format!("extended_i_own_{precision}_{near}");
-                launch(&name, blocks, &[&(rows as i64)], &[lists[0].view(), left.view()])?;
-                continue;
+        let workers = match self.workers {
+            // Single threads do not count rows and write them later.
+            Workers::Once | Workers::Own if matches!(mode, Mode::Count | Mode::Write) => Workers::Tiles,
+            // Strong couplings need not lead to members.
+            Workers::Once if modified => Workers::Own,
+            workers => workers,
+        };
+        let blocks = (rows * LANES).div_ceil(BLOCK);
+        match workers {
+            Workers::Few => tiles(64, blocks, Turn::Only)?,
+            Workers::Tiles => tiles(32, blocks, Turn::First)?,
+            Workers::Once | Workers::Own => {
+                // So many rows for a block that hardly ever more of them are fine than it has threads.
+                let fine = if only.is_some() { 1.0 } else { (a.rows - coarse.count) as f64 / a.rows as f64 };
+                let piece = (0.96 * BLOCK as f64 / fine).clamp(BLOCK as f64, 2.0 * BLOCK as f64) as usize;
+                let name = if workers == Workers::Once { "once" } else { "own" };
+                let name = format!("extended_i_{name}_{precision}");
+                let first: [&dyn Argument; 2] = [&(rows as i64), &(piece as i32)];
+                launch(&name, rows.div_ceil(piece), &first, &[lists[0].view(), left.view()])?;
             }
-            let name = format!("extended_i_{precision}_{lanes}_{slots}_{near}");
-            let lists = [lists[0].view(), lists[again].view(), left.view()];
-            launch(&name, blocks, &[&(rows as i64), &(again as i32)], &lists)?;
+        }
+        if workers != Workers::Few {
+            tiles(64, blocks.min(AGAIN), Turn::Second)?;
         }
         let left = gpu.fetch(&left)?;
         let (count, bound) = (left[1] as usize, left[2] as usize);
         if count > 0 {
             let slots = (2 * bound).next_power_of_two().max(64);
-            let tiles = count.min(FAR).next_multiple_of(BLOCK / 32);
-            let keys = gpu.room::<i32>(tiles * (2 * slots + 32 * near))?;
-            let weights = gpu.room::<T>(tiles * (slots + 32 * near))?;
+            let tables = count.min((FAR / slots).max(1));
+            let (keys, weights) = (gpu.room::<i32>(tables * slots)?, gpu.room::<T>(tables * slots)?);
             let arrays = [lists[1].view(), keys.view(), weights.view()];
-            let name = format!("extended_i_far_{precision}_{near}");
-            launch(&name, tiles * 32 / BLOCK, &[&(count as i64), &(slots as i32)], &arrays)?;
+            let first: [&dyn Argument; 2] = [&(count as i64), &(slots as i32)];
+            launch(&format!("extended_i_far_{precision}"), (tables * LANES).div_ceil(BLOCK), &first, &arrays)?;
         }
         Ok(())
     }
 }
 
-/// Lanes, slots and near couplings for most rows: a lane for each entry of a row, and places for as many couplings as fine unknowns have to coarse
-/// ones, half of which are strong on coarse levels.
-fn table<T: Scalar>(a: &DeviceCsr<T>, s: &DeviceGraph, coarse: usize) -> (usize, usize, usize) {
-    let rows = a.rows.max(1) as f64;
-    let (length, strong, share) = (a.nnz() as f64 / rows, s.columns.len() as f64 / rows, coarse as f64 / rows);
-    let couplings = strong * share / (1.0 - share).max(0.1) + (length - 1.0 - strong).max(0.0) * share;
-    let near = if couplings <= 3.2 { 4 } else { 8 };
-    if a.rows >= MANY && length <= 64.0 {
-        return (1, 16, near);
-    }
-    match (length, near) {
-        (..=8.0, _) => (8, 32, 4),
-        (_, 4) => (16, 64, 4),
-        (..=100.0, _) => (16, 64, 8),
-        _ => (32, 128, 8),
+/// Those that suit a level: single threads have small tables, in which rows of more entries would not fit.
+fn workers<T: Scalar>(a: &DeviceCsr<T>, s: &DeviceGraph) -> Workers {
+    if a.rows < MANY {
+        Workers::Few
+    } else if a.nnz() > 40 * a.rows {
+        Workers::Tiles
+    } else if s.columns.len() + a.rows >= a.nnz() {
+        Workers::Once
+    } else {
+        Workers::Own
     }
 }
 
@@ -268,6 +294,8 @@ mod tests {
     use crate::gpu::tests::devices;
     use crate::host::{extended_i, hash, strength};
     use crate::sparse::Csr;
+
+    const WORKERS: [Workers; 4] = [Workers::Once, Workers::Own, Workers::Tiles, Workers::Few];
 
     fn check<T: Scalar>(a: &Csr<T>, name: &str, formula: Formula, turn: &mut usize) {
         let view = a.view();
@@ -291,13 +319,13 @@ mod tests {
                 let structure = wanted.clone().into_shared().structure;
                 let renewed = on_host(&changed, None, Some(&*structure));
                 *turn += 1;
-                let table = TABLES[*turn % TABLES.len()];
-                let what = format!("{name}, {max_entries} {factor} {table:?}");
+                let workers = WORKERS[*turn % WORKERS.len()];
+                let what = format!("{name}, {max_entries} {factor} {workers:?}");
                 for gpu in in_turn() {
                     let graph = upload(&gpu, s);
                     let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
                     let there = |a: &Csr<T>| DeviceCsr::upload(&gpu, &a.view()).unwrap();
-                    let level = |a| Level::with_table(&gpu, a, &graph, &splitting, formula, table).unwrap();
+                    let level = |a| Level { workers, ..Level::new(&gpu, a, &graph, &splitting, formula).unwrap() };
                     let matrix = there(a);
                     let p = level(&matrix).interpolate(None, cut).unwrap();
                     assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{what}");
@@ -324,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn every_table_gives_the_same() {
+    fn all_workers_give_the_same() {
         let cut = Truncation { max_entries: 4, factor: 0.0 };
         let (_, a) = problems().remove(1);
         let view = a.view();
@@ -337,11 +365,12 @@ mod tests {
             let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
             let p = interpolate(&gpu, &there, &graph, &splitting, None, cut).unwrap();
             assert_eq!(p.fetch(&gpu).unwrap(), wanted);
-            for table in TABLES {
-                let level = || Level::with_table(&gpu, &there, &graph, &splitting, Formula::ExtendedI, table).unwrap();
+            for workers in WORKERS {
+                let new = || Level::new(&gpu, &there, &graph, &splitting, Formula::ExtendedI).unwrap();
+                let level = || Level { workers, ..new() };
                 let p = level().interpolate(None, cut).unwrap();
-                assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{table:?}");
-                assert_eq!(level().renew(None, &p.pattern()).unwrap().fetch(&gpu).unwrap(), wanted, "{table:?}");
+                assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{workers:?}");
+                assert_eq!(level().renew(None, &p.pattern()).unwrap().fetch(&gpu).unwrap(), wanted, "{workers:?}");
             }
         }
     }

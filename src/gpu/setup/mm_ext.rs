@@ -27,7 +27,7 @@ pub(crate) fn interpolate<T: Scalar>(
 ) -> Result<DeviceCsr<T>> {
     let product = {
         let lanes = if a.nnz() > 12 * a.rows { 32 } else { 8 };
-        let level = Level::with_table(gpu, a, s, coarse, Formula::ExtendedI, (lanes, 0, 0))?;
+        let level = Level::with_near(gpu, a, s, coarse, Formula::ExtendedI, 0)?;
         let (right, beta) = right(gpu, &level)?;
         let left = left(gpu, &level, &beta, only, plus_i, lanes)?;
         drop((level, beta));
@@ -56,7 +56,7 @@ fn right<T: Scalar>(gpu: &Gpu, level: &Level<'_, T>) -> Result<(DeviceCsr<T>, Bu
     let (a, coarse) = (level.a, level.coarse);
     let beta = gpu.room::<T>(a.rows)?;
     let kernel = gpu.kernel(&format!("mm_ext_right_{}", T::PRECISION.name()))?;
-    let from = [a.offsets.view(), coarse.number.view(), level.columns.view(), level.values.view(), level.reach.view()];
+    let from = [a.offsets.view(), coarse.number.view(), level.columns.view(), level.values.view(), level.heads.view()];
     let right = in_two_passes(gpu, (a.rows, coarse.count), |to| {
         let (rows, beta) = (a.rows as i64, beta.view());
         let mut arguments: Vec<&dyn Argument> = vec![&rows];
@@ -85,7 +85,7 @@ fn left<T: Scalar>(
         a.values.view(),
         level.coarse.number.view(),
         level.kinds.view(),
-        level.reach.view(),
+        level.heads.view(),
         beta.view(),
         only.map_or(View::NONE, Slice::view),
     ];
