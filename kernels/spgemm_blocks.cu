@@ -118,7 +118,7 @@ DEVICE void spgemm_blocks(const Rows &rows, const Factors &f, const In<T> &left,
 }
 
 #define SPGEMM_BLOCKS(N, NAME, SHAPE, T) \
-    KERNEL(spgemm_blocks_##N##_##NAME##_##T, i64 n, In<i32> rows, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, \
+    KERNEL_OF(4, spgemm_blocks_##N##_##NAME##_##T, i64 n, In<i32> rows, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, \
            In<i32> right_columns, In<T> left, In<T> right, i32 outer, i32 inner, i32 width, In<i64> to, In<i32> to_columns, \
            Out<T> to_values, i32 fill, Out<i32> more) { \
         [[maybe_unused]] const Dynamic dynamic{outer, inner, width}; \

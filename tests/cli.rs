@@ -285,6 +285,28 @@ fn bench_prints_a_table_and_one_line_for_machines() {
     }
 }
 
+#[cfg(terrace_sim)]
+#[test]
+fn bench_products_and_setup_measure_what_a_device_does() {
+    let last = |text: &str| -> Json { serde_json::from_str(text.lines().last().unwrap()).unwrap() };
+    let text = succeeds(&["bench", "products", "poisson7:5", "elasticity:2", "--device", "sim", "--repeat", "1"]);
+    let json = last(&text);
+    let products = json["results"].as_array().unwrap();
+    let of = |name: &str| products.iter().filter(move |product| product["product"] == name);
+    assert_eq!((of("scalars").count(), of("blocks").count()), (2, 1), "{text}");
+    assert!(products.iter().all(|product| product["seconds"].as_f64().unwrap() > 0.0));
+    assert_eq!(of("scalars").last().unwrap()["nonzeros"], of("blocks").last().unwrap()["nonzeros"], "{text}");
+    let text = succeeds(&["bench", "setup", "poisson7:5", "--device", "sim", "--repeat", "1"]);
+    let json = last(&text);
+    for result in json["results"].as_array().unwrap() {
+        assert!(result["setup_seconds"].as_f64().unwrap() > 0.0 && result["update_seconds"].as_f64().unwrap() > 0.0);
+        assert!(
+            result["true_residual"].as_f64().unwrap() < 1e-7 && result["place"].as_str().unwrap().starts_with("device")
+        );
+    }
+    fails(&["bench", "products", "--device", "host"], &["host", "is not a GPU"]);
+}
+
 #[test]
 fn bench_spmv_compares_with_the_triad() {
     let text = succeeds(&["bench", "spmv", "poisson7:12", "--repeat", "10", "--triad-mib", "4", "--threads", "2"]);

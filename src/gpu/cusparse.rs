@@ -22,6 +22,13 @@ const SYMBOLS: &[&str] = &[
     "cusparseSpMV_bufferSize",
     "cusparseSpMV_preprocess",
     "cusparseSpMV",
+    "cusparseSpMatGetSize",
+    "cusparseCsrSetPointers",
+    "cusparseSpGEMM_createDescr",
+    "cusparseSpGEMM_destroyDescr",
+    "cusparseSpGEMM_workEstimation",
+    "cusparseSpGEMM_compute",
+    "cusparseSpGEMM_copy",
 ];
 
 /// Algorithms of the product, by their names.
@@ -133,6 +140,83 @@ impl CuSparse {
             check(created, "matrix")
         })?;
         Ok(made)
+    }
+}
+
+impl CuSparse {
+    /// The product of a matrix of scalars with itself by the default algorithm, computed anew, and thrown away; its entries. Memory comes from the pool of
+    /// the context, as for our own products.
+    pub fn square(&self) -> Result<usize> {
+        let mut entries = 0;
+        self.gpu.runtime().on_cuda(&mut |stream| {
+            let (mut description, mut product) = (std::ptr::null_mut(), std::ptr::null_mut());
+            // SAFETY: matrices on the device that is current; what is made here is destroyed below, whatever comes.
+            let done = unsafe { self.square_on(stream, &mut description, &mut product) };
+            // SAFETY: not used any more. An error has nowhere to go.
+            unsafe {
+                if !product.is_null() {
+                    let _ = sys::cusparseDestroySpMat(product);
+                }
+                if !description.is_null() {
+                    let _ = sys::cusparseSpGEMM_destroyDescr(description);
+                }
+            }
+            entries = done?;
+            Ok(())
+        })?;
+        Ok(entries)
+    }
+
+    /// # Safety
+    ///
+    /// The device of the matrix is current, and `stream` is one of it.
+    unsafe fn square_on(
+        &self,
+        stream: usize,
+        description: &mut sys::cusparseSpGEMMDescr_t,
+        product: &mut sys::cusparseSpMatDescr_t,
+    ) -> Result<usize> {
+        let (index, base) =
+            (sys::cusparseIndexType_t::CUSPARSE_INDEX_32I, sys::cusparseIndexBase_t::CUSPARSE_INDEX_BASE_ZERO);
+        let kind = sys::cudaDataType::CUDA_R_64F;
+        let operation = sys::cusparseOperation_t::CUSPARSE_OPERATION_NON_TRANSPOSE;
+        let algorithm = sys::cusparseSpGEMMAlg_t::CUSPARSE_SPGEMM_DEFAULT;
+        let (one, zero) = (1.0_f64, 0.0_f64);
+        let (alpha, beta): (*const c_void, *const c_void) = ((&raw const one).cast(), (&raw const zero).cast());
+        let (rows, cols) = (self.shape.0 as i64, self.shape.1 as i64);
+        let offsets = self.gpu.zeroed::<i32>(self.shape.0 + 1)?;
+        let at = |address: u64| address as *mut c_void;
+        let none = std::ptr::null_mut::<c_void>();
+        // SAFETY: as the caller says; arrays live until the product is done.
+        unsafe {
+            check(sys::cusparseSetStream(self.handle, stream as sys::cudaStream_t), "stream")?;
+            check(sys::cusparseSpGEMM_createDescr(description), "description")?;
+            let to = at(offsets.address());
+            check(
+                sys::cusparseCreateCsr(product, rows, cols, 0, to, none, none, index, index, base, kind),
+                "product matrix",
+            )?;
+            let (handle, a, c, d) = (self.handle, self.matrix as *const _, *product, *description);
+            macro_rules! step {
+                ($function:ident, $($last:expr),*) => {
+                    sys::$function(handle, operation, operation, alpha, a, a, beta, c, kind, algorithm, d $(, $last)*)
+                };
+            }
+            let mut bytes = 0;
+            check(step!(cusparseSpGEMM_workEstimation, &mut bytes, none), "size of the estimate")?;
+            let estimate = self.gpu.room::<u8>(bytes.max(1))?;
+            check(step!(cusparseSpGEMM_workEstimation, &mut bytes, at(estimate.address())), "estimate")?;
+            check(step!(cusparseSpGEMM_compute, &mut bytes, none), "size of the buffer")?;
+            let buffer = self.gpu.room::<u8>(bytes.max(1))?;
+            check(step!(cusparseSpGEMM_compute, &mut bytes, at(buffer.address())), "product")?;
+            let (mut n, mut m, mut entries) = (0, 0, 0);
+            check(sys::cusparseSpMatGetSize(c as *const _, &mut n, &mut m, &mut entries), "size")?;
+            let columns = self.gpu.room::<i32>(entries as usize)?;
+            let values = self.gpu.room::<f64>(entries as usize)?;
+            check(sys::cusparseCsrSetPointers(c, to, at(columns.address()), at(values.address())), "arrays")?;
+            check(step!(cusparseSpGEMM_copy,), "copy")?;
+            Ok(entries as usize)
+        }
     }
 }
 

@@ -31,6 +31,8 @@ enum What {
     Gpu(crate::gpu::Arguments),
     /// Set-up, update and time to solution on a GPU, with a matrix that is there already
     Setup(crate::setup::Arguments),
+    /// Products of matrices with themselves on a GPU, beside cuSPARSE's
+    Products(crate::products::Arguments),
     /// One cycle and a whole solve in several precisions against f64, beside what the bytes of the levels promise
     Cycle(crate::cycle::Arguments),
     /// Iterations in the number formats of a published table of mixed-precision AMG, beside the published ones
@@ -70,6 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         What::Spmv(arguments) => return crate::spmv::run(arguments),
         What::Gpu(arguments) => return crate::gpu::run(arguments),
         What::Setup(arguments) => return crate::setup::run(arguments),
+        What::Products(arguments) => return crate::products::run(arguments),
         What::Cycle(arguments) => return crate::cycle::run(arguments),
         What::Table(arguments) => return crate::table::run(arguments),
         What::Matrices(arguments) => return crate::matrices::run(arguments),

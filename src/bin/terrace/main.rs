@@ -13,6 +13,7 @@ mod memory;
 mod options;
 mod peers;
 mod plot;
+mod products;
 mod progress;
 mod setup;
 mod solve;

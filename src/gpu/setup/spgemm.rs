@@ -347,8 +347,8 @@ impl<'a, T: Number> Product<'a, T> {
         for lanes in teams {
             let more = self.gpu.list(rows)?;
             let blocks = blocks_for(rows, lanes, most);
-            // Few rows are left over.
-            let blocks = if list.is_some() { blocks.div_ceil(4) } else { blocks };
+            // Mostly few rows are left over.
+            let blocks = if list.is_some() { blocks.min(most.div_ceil(4)) } else { blocks };
             if blocks > 0 {
                 launch(lanes, rows as i64, list.as_ref().map_or(View::NONE, |list| list.view()), blocks, more.view())?;
             }
@@ -389,7 +389,7 @@ impl<'a, T: Number> Product<'a, T> {
         let list = rows.view();
         self.values_of(to, |arguments| {
             let all: Vec<&dyn Argument> = [&list as &dyn Argument].into_iter().chain(arguments).collect();
-            self.gpu.launch_blocks(kernel, LONG_BLOCKS, &all)
+            self.gpu.launch_blocks(kernel, self.a.rows.clamp(1, MANY), &all)
         })
     }
 
