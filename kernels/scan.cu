@@ -1,4 +1,4 @@
-// Offsets from counts, in three steps: sums of pieces, sums of what comes before a piece, and offsets.
+// Offsets from counts: sums of pieces, where there are many of them the sums of what comes before a piece, and offsets.
 #include "scan.h"
 
 // Counts of a piece, for one block; `src/gpu/scan.rs` has it, too.
@@ -19,8 +19,8 @@ KERNEL(scan_pieces, i64 n, In<i32> counts, Out<i64> sums) {
     }
 }
 
-// For one block: each of `pieces` sums becomes that of those before it, and the one behind them that of all, which goes to `all` as well if that is there.
-KERNEL(scan_sums, i64 pieces, Out<i64> sums, Out<i64> all) {
+// For one block: each of `pieces` sums becomes that of those before it, and the one behind them that of all.
+KERNEL(scan_sums, i64 pieces, Out<i64> sums) {
     i64 before = 0;
     for (i64 start = 0; start < pieces; start += BLOCK) {
         const i64 i = start + thread_index();
@@ -33,24 +33,55 @@ KERNEL(scan_sums, i64 pieces, Out<i64> sums, Out<i64> all) {
     }
     if (thread_index() == 0) {
         sums[pieces] = before;
-        if (all.len > 0) {
-            all[0] = before;
-        }
     }
 }
 
-KERNEL(scan_offsets, i64 n, In<i32> counts, In<i64> sums, Out<i64> offsets) {
-    i64 before = sums[block_index()];
+// `summed` tells whether sums are those before a piece already. The sum of all is the last of the offsets, and goes to `all` as well, if that is
+// there. Each warp has its part of a piece, whose loads are under way at the same time.
+KERNEL(scan_offsets, i64 n, i32 summed, In<i32> counts, In<i64> sums, Out<i64> offsets, Out<i64> all) {
+    using Lanes = Group<WARP>;
+    const int lane = Lanes::rank();
+    const i64 first = block_index() * SCAN_PIECE + thread_index() / WARP * (WARP * SCAN_PER_THREAD) + lane;
+    i32 count[SCAN_PER_THREAD];
+    UNROLL
     for (int k = 0; k < SCAN_PER_THREAD; ++k) {
-        const i64 i = block_index() * SCAN_PIECE + k * BLOCK + thread_index();
-        i64 total;
-        const i64 sum = block_sum_before(i < n ? counts[i] : 0, total);
+        const i64 i = first + k * WARP;
+        count[k] = i < n ? counts[i] : 0;
+    }
+    i64 of_pieces = 0;
+    if (summed == 0) {
+        for (i64 piece = thread_index(); piece < block_index(); piece += BLOCK) {
+            of_pieces += sums[piece];
+        }
+    }
+    i64 upto[SCAN_PER_THREAD];
+    i64 own = 0;
+    UNROLL
+    for (int k = 0; k < SCAN_PER_THREAD; ++k) {
+        upto[k] = count[k];
+        UNROLL
+        for (int step = 1; step < WARP; step *= 2) {
+            const i64 other = Lanes::shuffle(upto[k], lane >= step ? lane - step : lane);
+            upto[k] += lane >= step ? other : 0;
+        }
+        upto[k] += own;
+        own = Lanes::shuffle(upto[k], WARP - 1);
+    }
+    i64 total;
+    i64 before = block_sum_before(lane == WARP - 1 ? own : 0, total);
+    block_sum_before(of_pieces, total);
+    before += summed != 0 ? sums[block_index()] : total;
+    UNROLL
+    for (int k = 0; k < SCAN_PER_THREAD; ++k) {
+        const i64 i = first + k * WARP;
         if (i < n) {
-            offsets[i] = before + sum;
+            offsets[i] = before + upto[k] - count[k];
         }
         if (i == n - 1) {
-            offsets[n] = before + sum + counts[i];
+            offsets[n] = before + upto[k];
+            if (all.len > 0) {
+                all[0] = before + upto[k];
+            }
         }
-        before += total;
     }
 }

@@ -1,11 +1,14 @@
 //! Offsets from counts.
 
 use super::runtime::View;
-use super::{Buffer, Gpu, Slice};
+use super::{Argument, Buffer, Gpu, Slice};
 use crate::error::Result;
 
 /// Counts that one block adds, as in `kernels/scan.cu`.
 const PIECE: usize = 4096;
+
+/// Pieces whose sums each block adds up for itself.
+const FEW: usize = 512;
 
 impl Gpu {
     /// Where each of so many parts begins, after a leading 0, and their sum. Waits for the device.
@@ -34,10 +37,15 @@ impl Gpu {
         }
         let pieces = n.div_ceil(PIECE);
         let (offsets, sums) = (self.room::<i64>(n + 1)?, self.room::<i64>(pieces + 1)?);
-        let kernel = |name: &str| self.kernel(name);
-        self.launch_blocks(kernel("scan_pieces")?, pieces, &[&(n as i64), &counts.view(), &sums.view()])?;
-        self.launch_blocks(kernel("scan_sums")?, 1, &[&(pieces as i64), &sums.view(), &total])?;
-        let arguments = [&(n as i64) as &dyn super::Argument, &counts.view(), &sums.view(), &offsets.view()];
+        let (kernel, summed) = (|name: &str| self.kernel(name), pieces > FEW);
+        if pieces > 1 {
+            self.launch_blocks(kernel("scan_pieces")?, pieces, &[&(n as i64), &counts.view(), &sums.view()])?;
+        }
+        if summed {
+            self.launch_blocks(kernel("scan_sums")?, 1, &[&(pieces as i64), &sums.view()])?;
+        }
+        let arguments: [&dyn Argument; 6] =
+            [&(n as i64), &i32::from(summed), &counts.view(), &sums.view(), &offsets.view(), &total];
         self.launch_blocks(kernel("scan_offsets")?, pieces, &arguments)?;
         Ok(offsets)
     }

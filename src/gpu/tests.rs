@@ -603,8 +603,10 @@ fn what_a_gpu_leaves_undefined_is_an_error_in_the_simulation() {
 
 #[test]
 fn offsets_are_sums_of_the_counts_before() {
-    for gpu in devices() {
-        for n in [0, 1, 255, 256, 257, 4095, 4096, 4097, 20_000] {
+    for (k, gpu) in devices().into_iter().enumerate() {
+        // The last one has so many pieces that their sums are added by themselves.
+        let sizes = [0, 1, 255, 256, 257, 4095, 4096, 4097, 20_000, 2_100_000];
+        for n in sizes.into_iter().take(if k == 0 { 10 } else { 9 }) {
             let counts: Vec<i32> = (0..n).map(|i| (hash(i, 5) % 7) as i32).collect();
             let (offsets, total) = gpu.offsets(&gpu.upload(&counts).unwrap()).unwrap();
             let mut expected = vec![0_i64];

@@ -2,7 +2,6 @@
 
 use super::DeviceAggregates;
 use crate::error::Result;
-use crate::gpu::runtime::View;
 use crate::gpu::{Buffer, Gpu, Slice};
 
 /// Unknowns that one block numbers, as in `kernels/coarse.cu`.
@@ -58,7 +57,7 @@ impl Splitting {
         let sums = gpu.room::<i64>(pieces + 1)?;
         let kernel = |name: &str| gpu.kernel(name);
         gpu.launch_blocks(kernel("coarse_pieces")?, pieces, &[&(n as i64), &coarse.view(), &sums.view()])?;
-        gpu.launch_blocks(kernel("scan_sums")?, 1, &[&(pieces as i64), &sums.view(), &View::NONE])?;
+        gpu.launch_blocks(kernel("scan_sums")?, 1, &[&(pieces as i64), &sums.view()])?;
         let arguments: [&dyn crate::gpu::Argument; 4] = [&(n as i64), &coarse.view(), &sums.view(), &number.view()];
         gpu.launch_blocks(kernel("coarse_numbers")?, pieces, &arguments)?;
         let count = gpu.fetch(&sums.piece(pieces, 1))?[0] as usize;
