@@ -1,6 +1,6 @@
 //! What all products of a matrix and a vector share: the forms of `kernels/finish.h`.
 
-use super::runtime::{Argument, BLOCK, View, tag};
+use super::runtime::{Argument, Array, BLOCK, View, tag};
 use super::vector::MAX_PARTS;
 use super::{Gpu, Slice};
 use crate::backend::Operator;
@@ -29,18 +29,18 @@ pub struct Finish {
     reserved: i32,
     alpha: f64,
     beta: f64,
-    b: View,
-    d: View,
-    w: View,
-    y: View,
-    z: View,
-    parts: View,
+    b: Array,
+    d: Array,
+    w: Array,
+    y: Array,
+    z: Array,
+    parts: Array,
 }
 
 impl Finish {
     /// y = A x in a form that needs nothing else.
     fn new<Y: Number>(form: Form, y: &mut Slice<Y>) -> Finish {
-        let none = View::NONE;
+        let none = View::NONE.array();
         Finish {
             form: form as i32,
             format: tag::<Y>(),
@@ -53,7 +53,7 @@ impl Finish {
             b: none,
             d: none,
             w: none,
-            y: y.view(),
+            y: y.view().array(),
             z: none,
             parts: none,
         }
@@ -61,17 +61,23 @@ impl Finish {
 
     /// y = x + D (b - A x).
     pub(super) fn sweep<V: Number, S: Number>(d: &Slice<S>, b: &Slice<V>, x: &Slice<V>, y: &mut Slice<V>) -> Finish {
-        Finish { diagonal: tag::<S>(), b: b.view(), d: d.view(), z: x.view(), ..Finish::new(Form::Sweep, y) }
+        Finish {
+            diagonal: tag::<S>(),
+            b: b.view().array(),
+            d: d.view().array(),
+            z: x.view().array(),
+            ..Finish::new(Form::Sweep, y)
+        }
     }
 
     /// y = z + alpha A x.
     pub(super) fn add<Y: Number>(alpha: f64, z: &Slice<Y>, y: &mut Slice<Y>) -> Finish {
-        Finish { alpha, beta: 1.0, z: z.view(), ..Finish::new(Form::Add, y) }
+        Finish { alpha, beta: 1.0, z: z.view().array(), ..Finish::new(Form::Add, y) }
     }
 
     /// y = A x, and w·y.
     pub(super) fn with_dot<Y: Number>(w: &Slice<Y>, y: &mut Slice<Y>) -> Finish {
-        Finish { summed: 1, w: w.view(), ..Finish::new(Form::Product, y) }
+        Finish { summed: 1, w: w.view().array(), ..Finish::new(Form::Product, y) }
     }
 }
 
@@ -113,12 +119,12 @@ impl<X: Number, Y: Number, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
     fn apply(&self, alpha: Y::Wide, x: &Slice<X>, beta: Y::Wide, y: &mut Slice<Y>) -> Result<()> {
         let form = if beta == Y::Wide::ZERO { Form::Product } else { Form::Add };
         let z = y.view();
-        self.run(x, &Finish { alpha: alpha.to_f64(), beta: beta.to_f64(), z, ..Finish::new(form, y) })
+        self.run(x, &Finish { alpha: alpha.to_f64(), beta: beta.to_f64(), z: z.array(), ..Finish::new(form, y) })
     }
 
     fn residual(&self, b: &Slice<Y>, x: &Slice<X>, r: &mut Slice<Y>) -> Result<()> {
         assert_eq!(b.len(), r.len());
-        self.run(x, &Finish { b: b.view(), ..Finish::new(Form::Residual, r) })
+        self.run(x, &Finish { b: b.view().array(), ..Finish::new(Form::Residual, r) })
     }
 
     fn finish(&self, x: &Slice<X>, finish: &Finish) -> Result<bool> {
@@ -128,7 +134,7 @@ impl<X: Number, Y: Number, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
             return Ok(false);
         }
         let gpu = self.0.gpu();
-        self.run(x, &Finish { parts: gpu.parts(blocks), ..*finish })?;
+        self.run(x, &Finish { parts: gpu.parts(blocks).array(), ..*finish })?;
         gpu.add_parts(blocks)?;
         Ok(true)
     }

@@ -34,7 +34,17 @@ impl View {
     pub const NONE: View = View { address: 0, len: 0, bytes: 0 };
 
     /// What kernels take of it.
-    const SIZE: usize = size_of::<u64>() + size_of::<i64>();
+    pub fn array(self) -> Array {
+        Array { address: self.address, len: self.len }
+    }
+}
+
+/// An array within what kernels take by value.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Array {
+    pub address: u64,
+    pub len: i64,
 }
 
 /// A format as `kernels/portability.h` numbers them.
@@ -70,10 +80,10 @@ macro_rules! argument {
 
 argument!(i32, i64, f64);
 
-// SAFETY: begins with the members of `In` and `Out`.
+// SAFETY: begins with the members of `Array`, which are those of `In` and `Out`.
 unsafe impl Argument for View {
     fn parts(&self) -> (*mut c_void, u8) {
-        ((&raw const *self).cast_mut().cast(), View::SIZE as u8)
+        ((&raw const *self).cast_mut().cast(), size_of::<Array>() as u8)
     }
 
     fn bytes(&self) -> u64 {
