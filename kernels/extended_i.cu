@@ -180,7 +180,7 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
     }
 
     // What the row has itself: couplings to members are weights, other ones that are weak join the diagonal.
-    Parts<T, N> diagonal, total;
+    Parts<T, N> diagonal, own_total;
     ROLLED
     for (int start = 0; Tile<N>::any(start < length); start += WORD) {
         const int many = length - start;
@@ -205,12 +205,13 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
                 m.weight(slot) = value;
             }
             diagonal.add(place, slot >= 0 ? 0 : value);
-            total.add(place, slot >= 0 ? value : 0);
+            own_total.add(place, slot >= 0 ? value : 0);
         }
     }
     m.barrier();
 
     // Each a_ik is spread over Ĉ_i and i in proportion to ā_kl.
+    T total = own_total.sum();
     int number = 0;
     each_fine<N>(e.fine, words, length, [&](bool is_one, int place) {
         const i64 k = is_one ? columns[place] : 0;
@@ -229,12 +230,11 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
         const i64 guess = from + (its_row.of[1] >> 32) + diagonal_place - place;
         const T back = is_one && e.extended ? e.back(from, end, (head.of[0] & 1) != 0, static_cast<i32>(i), guess) : 0;
         T others = 0;
-        // Slots and values of the first weak ones.
-        FourCouplings<T, N> first;
+        // Slots of the first weak ones. Their values are loaded again: there are not registers enough to keep them.
+        int first[4 / N];
         UNROLL
         for (int j = 0; j < 4 / N; ++j) {
-            first.columns[j] = -1;
-            first.values[j] = 0;
+            first[j] = -1;
         }
         if (ONCE || e.extended) {
             others = As<T>::of(f64_of(head.of[1]));
@@ -255,11 +255,9 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
                         UNROLL
                         for (int j = 0; j < 4 / N; ++j) {
                             const i32 c = some.columns[j];
-                            some.columns[j] = c == COUPLING_NONE ? -1 : m.place(c, false);
-                            part.part[j] += some.columns[j] >= 0 ? some.values[j] : 0;
-                        }
-                        if (start == 0 && kind == 1) {
-                            first = some;
+                            const int slot = c == COUPLING_NONE ? -1 : m.place(c, false);
+                            part.part[j] += slot >= 0 ? some.values[j] : 0;
+                            first[j] = start == 0 && kind == 1 ? slot : first[j];
                         }
                     }
                 }
@@ -269,7 +267,7 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
         const T sum = others + back, share = sum == 0 ? 0 : a_ik / sum;
         if (is_one) {
             diagonal.add_next(number, sum == 0 ? a_ik : times(share, back));
-            total.add_next(number, times(share, others));
+            total += times(share, others);
             ++number;
         }
         const int spread = sum == 0 ? 0 : strong;
@@ -294,10 +292,13 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
             }
         }
         if (!ONCE) {
-            UNROLL
-            for (int j = 0; j < 4 / N; ++j) {
-                if (sum != 0 && first.columns[j] >= 0) {
-                    m.weight(first.columns[j]) += times(share, first.values[j]);
+            if (sum != 0 && weak > 0) {
+                its.template load<true>(to, k, 1, 0, weak, from, end);
+                UNROLL
+                for (int j = 0; j < 4 / N; ++j) {
+                    if (first[j] >= 0) {
+                        m.weight(first[j]) += times(share, its.values[j]);
+                    }
                 }
             }
             ROLLED
@@ -311,7 +312,7 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
         m.barrier();
     });
     fits = Tile<N>::ballot(!fits) == 0;
-    const T pivot = diagonal.sum(), scale = pivot == 0 ? 0 : -1 / pivot, sum = total.sum() * scale;
+    const T pivot = diagonal.sum(), scale = pivot == 0 ? 0 : -1 / pivot, sum = total * scale;
     if (p.mode == ROW_PATTERN) {
         write_pattern(m, fits ? row : -1, scale, sum, p);
     } else {
@@ -336,11 +337,13 @@ template <class T, int N> DEVICE i32 extended_i_bound(const ExtendedI<T> &e, boo
 // and the others are put together, so that few threads are idle; if they are SORTED, by the number of their strong fine neighbours, so that
 // threads of a warp have about as much to do.
 template <class T, int SLOTS, bool ONCE, bool SORTED>
-DEVICE void extended_i_own(i64 rows, i32 piece, const ExtendedI<T> &e, const In<i32> &only, const Target<T> &p, const Out<i32> &more,
+DEVICE void extended_i_own(i64 rows, i32 piece, ExtendedI<T> e, const In<i32> &only, const Target<T> &p, const Out<i32> &more,
                            const Out<i32> &left) {
     SHARED(i32, keys, SLOTS * BLOCK);
     SHARED(T, weights, SLOTS * BLOCK);
     // Behind a list of rows, how many rows have each number of strong fine neighbours, and how many have fewer.
+    // Classical interpolation, modified, is left to tiles: this one knows what it is at compile time.
+    e.extended = true;
     constexpr int BINS = 64, MANY = 2 * BLOCK, FEWER = MANY + BINS;
     if (thread_index() < BINS) {
         keys[MANY + thread_index()] = 0;
@@ -449,7 +452,7 @@ DEVICE void extended_i_far(i64 count, i32 slots, const ExtendedI<T> &e, const In
 }
 
 #define EXTENDED_I_OWN(T, NAME, ONCE) \
-    KERNEL_OF(ONCE ? 3 : 2, extended_i_##NAME##_##T, i64 rows, i32 piece, i32 how, i32 most, f64 factor, EXTENDED_I_LEVEL(T), Out<i32> more, \
+    KERNEL_OF(3, extended_i_##NAME##_##T, i64 rows, i32 piece, i32 how, i32 most, f64 factor, EXTENDED_I_LEVEL(T), Out<i32> more, \
               Out<i32> left) { \
         extended_i_own<T, 16, ONCE, !ONCE>(rows, piece, EXTENDED_I_OF(T), only, EXTENDED_I_TO(T), more, left); \
     }

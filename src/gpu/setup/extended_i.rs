@@ -237,10 +237,8 @@ impl<'a, T: Scalar> Level<'a, T> {
             launch(&name, blocks, &[&(rows as i64), &(turn as i32)], &views)
         };
         let workers = match self.workers {
-            // Single threads do not count rows and write them later.
-            Workers::Once | Workers::Own if matches!(mode, Mode::Count | Mode::Write) => Workers::Tiles,
-            // Strong couplings need not lead to members.
-            Workers::Once if modified => Workers::Own,
+            // Single threads do not count rows and write them later, and know one formula.
+            Workers::Once | Workers::Own if modified || matches!(mode, Mode::Count | Mode::Write) => Workers::Tiles,
             workers => workers,
         };
         let blocks = (rows * LANES).div_ceil(BLOCK);
