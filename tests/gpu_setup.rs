@@ -342,6 +342,7 @@ fn set_ups_that_come_and_go_leave_nothing_behind() {
 fn the_memory_estimate_bounds_what_set_up_takes() {
     // Small matrices are set up whole to estimate them, the others in pieces.
     const LARGE: &[&str] = &["poisson7:128", "poisson27:110", "poisson5:1200", "jumps:100", "elasticity:64"];
+    let mut wrong = Vec::new();
     for device in devices().into_iter().filter(|device| *device != "sim:64") {
         let names = if device == "cuda:0" { LARGE } else { &["poisson7:9", "poisson27:7", "elasticity:4"] };
         for name in names {
@@ -358,10 +359,13 @@ fn the_memory_estimate_bounds_what_set_up_takes() {
                 let _hierarchy = Amg::setup(&context, &matrix, &config).unwrap();
                 let ratio = estimate / (gpu.memory().peak - before) as f64;
                 println!("{name} with {options:?} on {device}: {ratio:.3}");
-                assert!((1.0..=1.15).contains(&ratio), "{name} with {options:?} on {device}: {ratio:.3}");
+                if !(1.0..=1.15).contains(&ratio) {
+                    wrong.push(format!("{name} with {options:?} on {device}: {ratio:.3}"));
+                }
             }
         }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]

@@ -173,11 +173,7 @@ impl Gpu {
 
     /// Runs a kernel with one thread for each of `threads` units of work. The arguments are those of the kernel of this name in `kernels/`.
     fn launch(&self, kernel: Kernel, threads: usize, arguments: &[&dyn Argument]) -> Result<()> {
-        let blocks = threads.div_ceil(runtime::BLOCK);
-        if blocks == 0 {
-            return Ok(());
-        }
-        self.launch_blocks(kernel, blocks, arguments)
+        self.launch_blocks(kernel, threads.div_ceil(runtime::BLOCK), arguments)
     }
 
     /// A kernel by its name.
@@ -195,7 +191,11 @@ impl Gpu {
         self.inner.profile.end()
     }
 
+    /// Runs a kernel with so many blocks of threads, or not at all without any.
     fn launch_blocks(&self, kernel: Kernel, blocks: usize, arguments: &[&dyn Argument]) -> Result<()> {
+        if blocks == 0 {
+            return Ok(());
+        }
         let mut all = Arguments {
             pointers: [std::ptr::null_mut(); MAX_ARGUMENTS],
             sizes: [0; MAX_ARGUMENTS],

@@ -84,7 +84,7 @@ impl Sample {
     pub fn room(&self, rows: usize) -> Room {
         let entries = self.mean * rows as f64;
         let warps = blocks_for(rows, TABLES[self.table].0, MANY) * BLOCK / 32;
-        let chunk = ((entries / (16 * warps) as f64) as usize).clamp(64, 1024);
+        let chunk = ((entries / (16 * warps.max(1)) as f64) as usize).min(1024);
         Room { entries: (1.05 * entries) as usize + 2 * chunk * warps, chunk }
     }
 }
