@@ -295,7 +295,7 @@ fn bench_products_and_setup_measure_what_a_device_does() {
     let of = |name: &'static str| products.iter().filter(move |product| product["product"] == name);
     assert_eq!((of("scalars").count(), of("blocks").count()), (2, 1), "{text}");
     assert!(products.iter().all(|product| product["seconds"].as_f64().unwrap() > 0.0));
-    assert_eq!(of("scalars").last().unwrap()["nonzeros"], of("blocks").last().unwrap()["nonzeros"], "{text}");
+    assert_eq!(of("scalars").next_back().unwrap()["nonzeros"], of("blocks").next_back().unwrap()["nonzeros"], "{text}");
     let text = succeeds(&["bench", "setup", "poisson7:5", "--device", "sim", "--repeat", "1"]);
     let json = last(&text);
     for result in json["results"].as_array().unwrap() {
