@@ -231,10 +231,11 @@ mod tests {
     #[test]
     fn pieces_tell_what_the_whole_takes() {
         let options = [("amg.coarsening.type", "pmis")];
-        for (name, rows) in [("poisson5:50", 800), ("poisson27:12", 700), ("lognormal:12", 700)] {
-            let ratio = ratio(name, &options, rows, false);
+        // Smaller pieces of the last one show little but their coarsest level.
+        for (name, rows) in [("poisson5:50", 800), ("poisson27:12", 700), ("lognormal:18", 4000)] {
+            let ratio = ratio(name, &options, rows, false) / DEVICE_MARGIN;
             println!("{name}: {ratio:.3}");
-            assert!((0.9..1.2).contains(&ratio), "{name} from {rows} rows: {ratio:.3}");
+            assert!((0.84..1.1215).contains(&ratio), "{name} from {rows} rows: {ratio:.3} without the margin");
         }
     }
 }
