@@ -211,7 +211,8 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
     m.barrier();
 
     // Each a_ik is spread over Ĉ_i and i in proportion to ā_kl.
-    T total = own_total.sum();
+    const T coupled = own_total.sum();
+    T to_members = 0;
     int number = 0;
     each_fine<N>(e.fine, words, length, [&](bool is_one, int place) {
         const i64 k = is_one ? columns[place] : 0;
@@ -267,7 +268,7 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
         const T sum = others + back, share = sum == 0 ? 0 : a_ik / sum;
         if (is_one) {
             diagonal.add_next(number, sum == 0 ? a_ik : times(share, back));
-            total += times(share, others);
+            to_members += times(share, others);
             ++number;
         }
         const int spread = sum == 0 ? 0 : strong;
@@ -312,7 +313,7 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
         m.barrier();
     });
     fits = Tile<N>::ballot(!fits) == 0;
-    const T pivot = diagonal.sum(), scale = pivot == 0 ? 0 : -1 / pivot, sum = total * scale;
+    const T pivot = diagonal.sum(), scale = pivot == 0 ? 0 : -1 / pivot, sum = (coupled + to_members) * scale;
     if (p.mode == ROW_PATTERN) {
         write_pattern(m, fits ? row : -1, scale, sum, p);
     } else {

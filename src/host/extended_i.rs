@@ -220,16 +220,16 @@ impl<T: Scalar> Row<T> {
                 diagonal.add(at, value);
             }
         }
-        let mut total = total.sum();
+        let mut to_members = T::ZERO;
         let spread = std::mem::take(&mut self.spread);
         for (at, (k, a_ik)) in spread.iter().enumerate() {
             let back = if formula == Formula::ExtendedI { level.back(*k, i) } else { T::ZERO };
             let (own, others) = self.distribute(formula, couplings.row(*k, 1), back, *a_ik);
             diagonal.add(at, own);
-            total += others;
+            to_members += others;
         }
         self.spread = spread;
-        let diagonal = diagonal.sum();
+        let (diagonal, total) = (diagonal.sum(), total.sum() + to_members);
         let scale = if diagonal == T::ZERO { T::ZERO } else { -T::ONE / diagonal };
         self.total = total * scale;
         for w in &mut self.weights {
