@@ -17,7 +17,7 @@ const TABLES: [(usize, i32); 4] = [(4, 42), (8, 84), (32, 336), (256, 2304)];
 /// Rows that do not fit the table of most rows go on to these.
 const LARGE: [usize; 2] = [2, 3];
 
-/// Lanes of teams that sort rows, and the columns that they are sorted by; see `kernels/spgemm_sort.cu`.
+/// Lanes of teams that sort rows by their columns; see `kernels/spgemm_sort.cu`.
 const SORTS: [usize; 3] = [8, 32, 256];
 
 /// Lanes of teams that multiply blocks.
@@ -206,7 +206,7 @@ impl<'a, T: Number> Product<'a, T> {
         self.sorted_by(self.sample()?, fill)
     }
 
-    /// The same, for whom knows what rows are like.
+    /// The same, where it is known what rows are like.
     pub fn sorted_by(&self, sample: Sample, fill: bool) -> Result<(DeviceCsr<T>, Pattern)> {
         let (gpu, rows) = (self.gpu, self.a.rows);
         let mut room = sample.room(rows);
