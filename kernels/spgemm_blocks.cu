@@ -26,15 +26,6 @@ template <> struct BlockRoom<256> {
     static constexpr int COLUMNS = 512;
 };
 
-// What lanes of a team wrote before, all of them read after. Teams do not wait for each other.
-template <int N> DEVICE void team_barrier() {
-    if constexpr (N < BLOCK) {
-        Group<N>::barrier();
-    } else {
-        barrier();
-    }
-}
-
 // The values of rows; those that do not fit go to `more`, behind their number. With `fill` zeros on the diagonal become ones.
 template <int N, class Shape, class T>
 DEVICE void spgemm_blocks(const Rows &rows, const Factors &f, const In<T> &left, const In<T> &right, const Shape &shape, const In<i64> &to,
