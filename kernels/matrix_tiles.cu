@@ -7,12 +7,12 @@ struct TileRow {
     i64 starts[TILE_SIDE + 1];
 };
 
-DEVICE TileRow tile_row_of(const In<i64> &offsets, i64 rows, i64 tile_row, bool is_row) {
+DEVICE TileRow tile_row_of(const In<i64> &offsets, i64 rows, i64 tile_row) {
     TileRow found;
     UNROLL
     for (int r = 0; r <= TILE_SIDE; ++r) {
         const i64 row = tile_row * TILE_SIDE + r;
-        found.starts[r] = is_row ? offsets[row < rows ? row : rows] : 0;
+        found.starts[r] = offsets[row < rows ? row : rows];
     }
     return found;
 }
@@ -67,7 +67,7 @@ DEVICE void tiles_count(const Rows &tile_rows, i64 rows, const In<i64> &offsets,
     const i64 count = tile_rows.count();
     for (i64 team = global_index() / N; team < count; team += block_count() * TEAMS) {
         const i64 tile_row = tile_rows[team];
-        const i64 tiles = tiles_of<N, SLOTS>(tile_row_of(offsets, rows, tile_row, true), columns, keys, sums, [](int, i32, int) {});
+        const i64 tiles = tiles_of<N, SLOTS>(tile_row_of(offsets, rows, tile_row), columns, keys, sums, [](int, i32, int) {});
         if (Team<N>::rank() == 0) {
             counts[tile_row] = tiles < NO_ROOM ? static_cast<i32>(tiles) : 0;
             if (tiles >= NO_ROOM) {
@@ -97,7 +97,7 @@ DEVICE void tiles_fill(const Rows &tile_rows, i64 rows, const In<i64> &offsets, 
         const i64 tile_row = tile_rows[team];
         const i64 begin = to[tile_row];
         const int tiles = static_cast<int>(to[tile_row + 1] - begin);
-        const TileRow row = tile_row_of(offsets, rows, tile_row, true);
+        const TileRow row = tile_row_of(offsets, rows, tile_row);
         for (int s = lane; s < SLOTS; s += N) {
             maps[first + s] = 0;
         }
@@ -147,21 +147,41 @@ DEVICE void tiles_fill(const Rows &tile_rows, i64 rows, const In<i64> &offsets, 
     }
 }
 
-// stats[0] adds up tiles and stats[1] entries of `wanted` tile rows. Those that fit no small table count as if each entry had a tile of its own.
-KERNEL(tiles_sample, i64 rows, i64 wanted, In<i64> offsets, In<i32> columns, Out<i64> stats) {
+// stats[0] adds up tiles and stats[1] entries of `wanted` tile rows of a matrix in blocks, as it is once they are taken apart. Tile rows that fit no small table
+// count as if each entry had a tile of its own.
+KERNEL(tiles_sample, i64 rows, i32 height, i32 width, i64 wanted, In<i64> offsets, In<i32> columns, Out<i64> stats) {
     constexpr int N = 32, SLOTS = 256;
     SHARED(i32, keys, BLOCK / N *SLOTS);
-    SHARED(i64, sums, BLOCK / WARP);
+    const int first_slot = thread_index() / N * SLOTS;
+    for (int s = Team<N>::rank(); s < SLOTS; s += N) {
+        keys[first_slot + s] = EMPTY;
+    }
+    team_barrier<N>();
     const i64 team = global_index() / N;
-    const bool is_row = team < wanted;
-    const i64 tile_rows = (rows + TILE_SIDE - 1) / TILE_SIDE;
+    const i64 tile_rows = (rows * height + TILE_SIDE - 1) / TILE_SIDE;
     // Multiples of the golden ratio are spread evenly, and with no regard to the planes of a grid.
     const u64 spread = static_cast<u64>(static_cast<u32>(team) * 0x9e3779b9u);
     const i64 tile_row = wanted < tile_rows ? static_cast<i64>(spread * static_cast<u64>(tile_rows) >> 32) : team;
-    const TileRow row = tile_row_of(offsets, rows, tile_row, is_row);
-    const i64 tiles = tiles_of<N, SLOTS>(row, columns, keys, sums, [](int, i32, int) {});
-    if (is_row && Team<N>::rank() == 0) {
-        const i64 entries = row.starts[TILE_SIDE] - row.starts[0];
+    const i64 start = tile_row * TILE_SIDE;
+    const i64 end = start + TILE_SIDE < rows * height ? start + TILE_SIDE : rows * height;
+    int found = 0;
+    i64 entries = 0;
+    for (i64 row = start / height; team < wanted && row * height < end; ++row) {
+        const i64 above = row * height < start ? start : row * height;
+        const i64 below = (row + 1) * height < end ? (row + 1) * height : end;
+        const i64 last = offsets[row + 1];
+        entries += (below - above) * (last - offsets[row]) * width;
+        for (i64 at = offsets[row] + Team<N>::rank(); at < last; at += N) {
+            const i64 left = static_cast<i64>(columns[at]) * width;
+            for (i64 tile = left / TILE_SIDE; tile * TILE_SIDE < left + width; ++tile) {
+                if (slot_of<SLOTS>(keys, first_slot, static_cast<i32>(tile), found) < 0) {
+                    found = NO_ROOM;
+                }
+            }
+        }
+    }
+    const i64 tiles = group_sum<N>(static_cast<i64>(found));
+    if (team < wanted && Team<N>::rank() == 0) {
         atomic_add(stats[0], tiles < NO_ROOM ? tiles : entries);
         atomic_add(stats[1], entries);
     }

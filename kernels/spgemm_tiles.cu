@@ -20,6 +20,14 @@ template <class I, class W> DEVICE InnerTiles<I, W> inner_tiles(I &above, I &bel
     return InnerTiles<I, W>{above, below, maps, begins, lengths};
 }
 
+// Tile columns that are read at once, and one by one.
+using Columns4 = Pack<i32, 4>;
+template <class Packs> struct OneByOne {
+    Packs &packs;
+    DEVICE i32 &operator[](i64 i) const { return packs[i / 4].of[i % 4]; }
+};
+template <class Packs> DEVICE OneByOne<Packs> one_by_one(Packs &packs) { return OneByOne<Packs>{packs}; }
+
 // The first place of a number that is not below `wanted`, from `start` to `end`.
 template <class Sorted> DEVICE i64 first_not_below(const Sorted &sorted, i64 start, i64 end, i32 wanted) {
     while (start < end) {
@@ -33,7 +41,7 @@ template <class Sorted> DEVICE i64 first_not_below(const Sorted &sorted, i64 sta
 
 // Merges the tile columns of two tile rows; gives their number, or MOST + 1 if they are more. Every row of B has at most `longest` tiles.
 template <int MOST, class Inner, class Columns, class Sums>
-DEVICE int merge_rows(const MatrixTiles &a, const MatrixTiles &b, i64 pair, i64 tile_rows, int longest, const Inner &inner, Columns &columns,
+DEVICE int merge_rows(const MatrixTiles &a, const MatrixTiles &b, i64 pair, i64 tile_rows, int longest, const Inner &inner, const Columns &columns,
                       Sums &sums) {
     const i64 start = a.offsets[2 * pair];
     const i64 next = a.offsets[2 * pair + 1];
@@ -161,13 +169,14 @@ DEVICE i64 find_tiles(const MatrixTiles &b, const Inner &inner, int count, Keys 
     return total;
 }
 
-// Entries of each row of C; none for rows that do not fit.
+// Entries of each row of C, or blocks of so many rows and columns; none for rows that do not fit.
 template <class Size>
-DEVICE void spgemm_tiles_count(const Rows &pairs, i64 rows, const MatrixTiles &a, const MatrixTiles &b, const Out<i32> &counts,
+DEVICE void spgemm_tiles_count(const Rows &pairs, i64 rows, int height, int width, const MatrixTiles &a, const MatrixTiles &b, const Out<i32> &counts,
                                const Out<i32> &more) {
     SHARED(i32, keys, Size::SLOTS);
     SHARED(u32, maps, Size::SLOTS);
-    SHARED(i32, columns, 2 * Size::MOST);
+    SHARED(Columns4, unsorted, 2 * Size::MOST / 4);
+    const auto columns = one_by_one(unsorted);
     SHARED(i32, above, Size::MOST);
     SHARED(i32, below, Size::MOST);
     SHARED(u32, inner_maps, Size::MOST);
@@ -192,19 +201,31 @@ DEVICE void spgemm_tiles_count(const Rows &pairs, i64 rows, const MatrixTiles &a
             own += count_bits(maps[s] >> TILE_SIDE * r & 15u);
         }
         own = group_sum<LANES>(own);
-        if (Group<LANES>::rank() == 0 && pair * PAIR_ROWS + r < rows) {
-            counts[pair * PAIR_ROWS + r] = own;
+        const i64 row = pair * PAIR_ROWS + r;
+        if (Group<LANES>::rank() == 0 && row < rows && row % height == 0) {
+            counts[row / height] = own / width;
         }
         barrier();
     }
 }
 
+// Dimensions of the blocks that C is stored in: none, or such that are told at run time.
+struct Scalars {
+    static DEVICE int height() { return 1; }
+    static DEVICE int width() { return 1; }
+};
+struct Blocks {
+    i32 rows, cols;
+    DEVICE int height() const { return rows; }
+    DEVICE int width() const { return cols; }
+};
+
 // A step of a group: tiles of A and of B.
 using Step = Pack<i32, 2>;
 
-// Columns and values of C, whose rows begin at `to`.
-template <class Size, class T>
-DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const MatrixTiles &a, const In<T> &left, const MatrixTiles &b, const In<T> &right,
+// Columns and values of C, whose rows, or rows of blocks, begin at `to`.
+template <class Size, class Shape, class T>
+DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, const MatrixTiles &a, const In<T> &left, const MatrixTiles &b, const In<T> &right,
                               const In<i64> &to, const Out<i32> &to_columns, const Out<T> &to_values, const Out<i32> &more) {
     constexpr int SLOTS = Size::SLOTS;
     // Rows begin in different banks.
@@ -213,7 +234,8 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const MatrixTiles &a,
     SHARED(u32, maps, SLOTS);
     SHARED(Bytes, places, Size::HAS_PLACES ? SLOTS * Size::MOST / 16 : 1);
     // Of tile rows of A, and then of C.
-    SHARED(i32, columns, 2 * Size::MOST > SLOTS ? 2 * Size::MOST : SLOTS);
+    SHARED(Columns4, unsorted, (2 * Size::MOST > SLOTS ? 2 * Size::MOST : SLOTS) / 4);
+    const auto columns = one_by_one(unsorted);
     SHARED(u16, occupied, SLOTS);
     SHARED(u16, order, SLOTS);
     SHARED(u16, starts, PAIR_ROWS *STRIDE);
@@ -250,17 +272,26 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const MatrixTiles &a,
             int all;
             const int before = team_rank_among<BLOCK>(sums, is_one, all);
             if (is_one) {
-                columns[listed + before] = keys[s];
-                occupied[listed + before] = static_cast<u16>(s);
+                const int at = listed + before;
+                columns[at] = keys[s];
+                occupied[at] = static_cast<u16>(s);
             }
             listed += all;
+        }
+        const int padded = (tiles + 3) / 4;
+        if (thread_index() < padded * 4 - tiles) {
+            columns[tiles + thread_index()] = 0x7fffffff;
         }
         barrier();
         for (int t = thread_index(); t < tiles; t += BLOCK) {
             const i32 own = columns[t];
             int place = 0;
-            for (int other = 0; other < tiles; ++other) {
-                place += columns[other] < own ? 1 : 0;
+            for (int b = 0; b < padded; ++b) {
+                const Columns4 other = unsorted[b];
+                UNROLL
+                for (int i = 0; i < 4; ++i) {
+                    place += other.of[i] < own ? 1 : 0;
+                }
             }
             order[place] = occupied[t];
         }
@@ -286,9 +317,12 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const MatrixTiles &a,
         const int column = lane / TILE_SIDE;
         const int row = lane % TILE_SIDE * 2;
         i64 row_begins[2];
+        int in_block[2];
         UNROLL
         for (int i = 0; i < 2; ++i) {
-            row_begins[i] = pair * PAIR_ROWS + row + i < rows ? to[pair * PAIR_ROWS + row + i] : 0;
+            const i64 own = pair * PAIR_ROWS + row + i;
+            row_begins[i] = own < rows ? to[own / shape.height()] : 0;
+            in_block[i] = static_cast<int>(own % shape.height());
         }
         const In<T> left_lane = left.from(lane % TILE_SIZE);
         const In<T> right_lane = right.from(lane % TILE_SIDE * TILE_SIDE + column % TILE_SIDE);
@@ -325,12 +359,12 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const MatrixTiles &a,
                     }
                     taken += count_bits(all);
                 }
-                const int padded = (taken + UNDER_WAY - 1) / UNDER_WAY * UNDER_WAY;
-                if (lane < 2 * (padded - taken)) {
+                const int rounded = (taken + UNDER_WAY - 1) / UNDER_WAY * UNDER_WAY;
+                if (lane < 2 * (rounded - taken)) {
                     steps[2 * (own + taken) + lane] = nothing;
                 }
                 Lanes::barrier();
-                for (int s = own; s < own + padded; s += UNDER_WAY) {
+                for (int s = own; s < own + rounded; s += UNDER_WAY) {
                     f64 of_a[UNDER_WAY], of_b[UNDER_WAY];
                     UNROLL
                     for (int u = 0; u < UNDER_WAY; ++u) {
@@ -355,9 +389,14 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const MatrixTiles &a,
                     const u32 bits = map >> TILE_SIDE * (row + i) & 15u;
                     if ((bits >> column % TILE_SIDE & 1u) != 0) {
                         const int rank = count_bits(bits & ((1u << column % TILE_SIDE) - 1));
-                        const i64 at = row_begins[i] + starts[(row + i) * STRIDE + place] + rank;
-                        to_columns[at] = to_column;
-                        to_values[at] = As<T>::of(results[i]);
+                        // The entry's number in its row, whose blocks have all of theirs.
+                        const int number = starts[(row + i) * STRIDE + place] + rank;
+                        const i64 at = row_begins[i] + number / shape.width();
+                        const int column_in_block = number % shape.width();
+                        if (in_block[i] == 0 && column_in_block == 0) {
+                            to_columns[at] = to_column / shape.width();
+                        }
+                        to_values[(at * shape.height() + in_block[i]) * shape.width() + column_in_block] = As<T>::of(results[i]);
                     }
                 }
             }
@@ -367,22 +406,25 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const MatrixTiles &a,
 }
 
 #define SPGEMM_TILES_COUNT(NAME, SIZE) \
-    KERNEL(spgemm_tiles_count_##NAME, i64 n, In<i32> list, i64 rows, In<i64> offsets, In<i32> columns, In<u16> maps, In<i64> right_offsets, \
-           In<i32> right_columns, In<u16> right_maps, Out<i32> counts, Out<i32> more) { \
-        spgemm_tiles_count<SIZE>(Rows{n, list}, rows, MatrixTiles{offsets, columns, maps}, \
+    KERNEL(spgemm_tiles_count_##NAME, i64 n, In<i32> list, i64 rows, i32 height, i32 width, In<i64> offsets, In<i32> columns, In<u16> maps, \
+           In<i64> right_offsets, In<i32> right_columns, In<u16> right_maps, Out<i32> counts, Out<i32> more) { \
+        spgemm_tiles_count<SIZE>(Rows{n, list}, rows, height, width, MatrixTiles{offsets, columns, maps}, \
                                  MatrixTiles{right_offsets, right_columns, right_maps}, counts, more); \
     }
 SPGEMM_TILES_COUNT(small, Small)
 SPGEMM_TILES_COUNT(large, Large)
 
-#define SPGEMM_TILES_FILL(NAME, SIZE, T) \
-    KERNEL(spgemm_tiles_fill_##NAME##_##T, i64 n, In<i32> list, i64 rows, In<i64> offsets, In<i32> columns, In<u16> maps, In<T> left, \
-           In<i64> right_offsets, In<i32> right_columns, In<u16> right_maps, In<T> right, In<i64> to, Out<i32> to_columns, \
-           Out<T> to_values, Out<i32> more) { \
-        spgemm_tiles_fill<SIZE, T>(Rows{n, list}, rows, MatrixTiles{offsets, columns, maps}, left, \
-                                   MatrixTiles{right_offsets, right_columns, right_maps}, right, to, to_columns, to_values, more); \
+#define SPGEMM_TILES_FILL(NAME, SIZE, SHAPE, BLOCKS, T) \
+    KERNEL_OF(BLOCKS, spgemm_tiles_##NAME##_##T, i64 n, In<i32> list, i64 rows, [[maybe_unused]] i32 height, [[maybe_unused]] i32 width, \
+              In<i64> offsets, In<i32> columns, In<u16> maps, In<T> left, In<i64> right_offsets, In<i32> right_columns, In<u16> right_maps, \
+              In<T> right, In<i64> to, Out<i32> to_columns, Out<T> to_values, Out<i32> more) { \
+        spgemm_tiles_fill<SIZE>(Rows{n, list}, rows, SHAPE, MatrixTiles{offsets, columns, maps}, left, \
+                                MatrixTiles{right_offsets, right_columns, right_maps}, right, to, to_columns, to_values, more); \
     }
-SPGEMM_TILES_FILL(small, Small, f64)
-SPGEMM_TILES_FILL(large, Large, f64)
-SPGEMM_TILES_FILL(small, Small, f32)
-SPGEMM_TILES_FILL(large, Large, f32)
+#define SPGEMM_TILES_FILLS(SIZE, NAME, BLOCKS, T) \
+    SPGEMM_TILES_FILL(NAME##_scalars, SIZE, Scalars{}, BLOCKS, T) \
+    SPGEMM_TILES_FILL(NAME##_blocks, SIZE, (Blocks{height, width}), BLOCKS, T)
+SPGEMM_TILES_FILLS(Small, small, 5, f64)
+SPGEMM_TILES_FILLS(Large, large, 4, f64)
+SPGEMM_TILES_FILLS(Small, small, 5, f32)
+SPGEMM_TILES_FILLS(Large, large, 4, f32)

@@ -25,7 +25,7 @@ pub struct Arguments {
     #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
 
-    /// How products of scalars are computed: by tables of columns, by tiles on matrix cores, or by what is faster
+    /// How products are computed: by tables of columns, by tiles on matrix cores, or by what is faster
     #[arg(long, value_name = "METHODS", value_enum, value_delimiter = ',', default_value = "auto")]
     with: Vec<With>,
 }
@@ -39,12 +39,12 @@ enum With {
 }
 
 impl With {
-    /// Its name in the table, and the library's.
+    /// What names of the table end with, and the library's name.
     fn method(self) -> (&'static str, ProductMethod) {
         match self {
-            With::Auto => ("scalars", ProductMethod::Auto),
-            With::Hash => ("scalars, hash", ProductMethod::Hash),
-            With::Tiles => ("scalars, tiles", ProductMethod::Tiles),
+            With::Auto => ("", ProductMethod::Auto),
+            With::Hash => (", hash", ProductMethod::Hash),
+            With::Tiles => (", tiles", ProductMethod::Tiles),
         }
     }
 }
@@ -71,11 +71,13 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
             _ => Some(Matrix::from_csr(a.view().to_scalar()?)?),
         };
         if scalar.is_some() {
-            line("blocks", own(&context, &matrix, ProductMethod::Auto, arguments)?)?;
+            for (name, method) in arguments.with.iter().map(|with| with.method()) {
+                line(&format!("blocks{name}"), own(&context, &matrix, method, arguments)?)?;
+            }
         }
         let scalar = scalar.as_ref().unwrap_or(&matrix);
         for (name, method) in arguments.with.iter().map(|with| with.method()) {
-            line(name, own(&context, scalar, method, arguments)?)?;
+            line(&format!("scalars{name}"), own(&context, scalar, method, arguments)?)?;
         }
         match theirs(&context, scalar, arguments) {
             Ok(measured) => line("cuSPARSE, default algorithm", measured)?,

@@ -4,8 +4,8 @@
 use super::tiles::{DeviceTiles, SIDE, cascade, densities};
 use super::{DeviceCsr, spgemm};
 use crate::error::Result;
-use crate::gpu::Gpu;
 use crate::gpu::runtime::Argument;
+use crate::gpu::{Gpu, to_scalar};
 use crate::scalar::Number;
 use crate::sparse::Block;
 use std::sync::Arc;
@@ -13,17 +13,20 @@ use std::sync::Arc;
 /// Entries of a tile from which on products by tiles are faster, the smaller of both factors' means; see docs/performance/h200.md.
 const DENSE: f64 = 5.0;
 
-/// Tiles of a tile row of the left factor up to which a pair of tile rows mostly fits the small tables.
-const SHORT: f64 = 42.0;
+/// The same for matrices given in blocks, of which the other way has to find fewer columns.
+const DENSE_BLOCKS: f64 = 8.0;
 
-/// How a product of matrices of scalars is computed on a device.
+/// Tiles of a tile row of the left factor up to which a pair of tile rows may fit the small tables.
+const SHORT: f64 = 64.0;
+
+/// How a product of matrices is computed on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProductMethod {
     /// By what is faster, as a sample of both factors tells.
     Auto,
     /// With tables of columns.
     Hash,
-    /// By tiles, on matrix cores. Blocks, and what fits no table of tiles, go the other way.
+    /// By tiles, on matrix cores. What fits no table of tiles goes the other way.
     Tiles,
 }
 
@@ -35,12 +38,12 @@ pub(crate) fn multiply<T: Number>(
     method: ProductMethod,
 ) -> Result<DeviceCsr<T>> {
     let is_scalar = a.block == Block::SCALAR && b.block == Block::SCALAR;
-    let by_tiles = is_scalar
-        && match method {
-            ProductMethod::Auto => densities(gpu, [a, b])?.iter().all(|density| *density >= DENSE),
-            ProductMethod::Hash => false,
-            ProductMethod::Tiles => true,
-        };
+    let least = if is_scalar { DENSE } else { DENSE_BLOCKS };
+    let by_tiles = match method {
+        ProductMethod::Auto => densities(gpu, [a, b])?.iter().all(|density| *density >= least),
+        ProductMethod::Hash => false,
+        ProductMethod::Tiles => true,
+    };
     if by_tiles && let Some(product) = multiply_tiles(gpu, a, b)? {
         return Ok(product);
     }
@@ -49,23 +52,28 @@ pub(crate) fn multiply<T: Number>(
 
 /// The product by tiles, or none where its rows, or those of a factor, fit no table.
 fn multiply_tiles<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> Result<Option<DeviceCsr<T>>> {
-    assert_eq!(a.cols, b.rows);
-    let Some(left) = DeviceTiles::of(gpu, a)? else { return Ok(None) };
+    assert!(a.cols == b.rows && a.block.cols == b.block.rows);
+    let tiles_of = |a: &DeviceCsr<T>| DeviceTiles::of(gpu, &to_scalar(gpu, a)?);
+    let Some(left) = tiles_of(a)? else { return Ok(None) };
     let is_square = Arc::ptr_eq(&a.columns, &b.columns) && Arc::ptr_eq(&a.values, &b.values);
-    let other = if is_square { None } else { Some(DeviceTiles::of(gpu, b)?) };
+    let other = if is_square { None } else { Some(tiles_of(b)?) };
     let right = match &other {
         None => &left,
         Some(Some(right)) => right,
         Some(None) => return Ok(None),
     };
-    let (rows, pairs) = (a.rows as i64, a.rows.div_ceil(2 * SIDE));
-    let tile_row = left.columns.len() as f64 / a.rows.div_ceil(SIDE).max(1) as f64;
+    let block = Block { rows: a.block.rows, cols: b.block.cols };
+    let (rows, height, width) = (a.scalar_rows() as i64, block.rows as i32, block.cols as i32);
+    let pairs = a.scalar_rows().div_ceil(2 * SIDE);
+    let tile_row = left.columns.len() as f64 / a.scalar_rows().div_ceil(SIDE).max(1) as f64;
     let sizes = &[("small", pairs), ("large", pairs)][usize::from(tile_row > SHORT)..];
     let ([a0, a1, a2, a3], [b0, b1, b2, b3]) = (left.views(), right.views());
     let counts = gpu.room::<i32>(a.rows)?;
     let left_over = cascade(gpu, pairs, sizes, |size, n, list, blocks, more| {
         let kernel = gpu.kernel(&format!("spgemm_tiles_count_{size}"))?;
-        let arguments: [&dyn Argument; 11] = [&n, &list, &rows, &a0, &a1, &a2, &b0, &b1, &b2, &counts.view(), &more];
+        let counts = counts.view();
+        let arguments: [&dyn Argument; 13] =
+            [&n, &list, &rows, &height, &width, &a0, &a1, &a2, &b0, &b1, &b2, &counts, &more];
         gpu.launch_blocks(kernel, blocks, &arguments)
     })?;
     let (offsets, total) = gpu.offsets(&counts)?;
@@ -73,16 +81,17 @@ fn multiply_tiles<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> R
     if gpu.fetch(&left_over.piece(0, 1))?[0] > 0 {
         return Ok(None);
     }
-    let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total)?);
+    let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total * block.len())?);
+    let shape = if block == Block::SCALAR { "scalars" } else { "blocks" };
     cascade(gpu, pairs, sizes, |size, n, list, blocks, more| {
-        let kernel = gpu.kernel(&format!("spgemm_tiles_fill_{size}_{}", T::PRECISION.name()))?;
+        let kernel = gpu.kernel(&format!("spgemm_tiles_{size}_{shape}_{}", T::PRECISION.name()))?;
         let (to, columns, values) = (offsets.view(), columns.view(), values.view());
-        let arguments: [&dyn Argument; 15] =
-            [&n, &list, &rows, &a0, &a1, &a2, &a3, &b0, &b1, &b2, &b3, &to, &columns, &values, &more];
+        let arguments: [&dyn Argument; 17] =
+            [&n, &list, &rows, &height, &width, &a0, &a1, &a2, &a3, &b0, &b1, &b2, &b3, &to, &columns, &values, &more];
         gpu.launch_blocks(kernel, blocks, &arguments)
     })?;
     let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
-    Ok(Some(DeviceCsr { rows: a.rows, cols: b.cols, block: Block::SCALAR, offsets, columns, values }))
+    Ok(Some(DeviceCsr { rows: a.rows, cols: b.cols, block, offsets, columns, values }))
 }
 
 #[cfg(test)]
@@ -162,6 +171,25 @@ mod tests {
             for unknowns in 1..=6 {
                 let a = nodes(7, unknowns);
                 check(&gpu, &a, &a, &format!("blocks of {unknowns}"));
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_stay_blocks() {
+        for gpu in devices() {
+            for (left, right) in [((3, 3), (3, 3)), ((6, 3), (3, 2)), ((1, 2), (2, 5)), ((5, 4), (4, 1))] {
+                let [left, right] = [left, right].map(|(rows, cols)| Block { rows, cols });
+                for longest in [0, 7] {
+                    let (a, b) = (random(30, 21, longest, left, 1), random(21, 50, longest, right, 2));
+                    let upload = |a: &Csr<f64>| DeviceCsr::upload(&gpu, &a.view()).unwrap();
+                    let product = multiply_tiles(&gpu, &upload(&a), &upload(&b)).unwrap().unwrap().fetch(&gpu).unwrap();
+                    let pattern = crate::host::spgemm::multiply(&a.view(), &b.view()).unwrap();
+                    let what = format!("{left:?} times {right:?}");
+                    assert_eq!((&product.offsets, &product.columns), (&pattern.offsets, &pattern.columns), "{what}");
+                    let expected = chained(&a.view().to_scalar().unwrap(), &b.view().to_scalar().unwrap());
+                    assert_eq!(product.view().to_scalar().unwrap(), expected, "{what}");
+                }
             }
         }
     }

@@ -69,14 +69,14 @@ impl<T: Number> DeviceTiles<T> {
     }
 }
 
-/// Entries of a tile in a sample of each matrix of scalars. Waits for the device.
+/// Entries of a tile in a sample of each matrix, as it is once blocks are taken apart. Waits for the device.
 pub(super) fn densities<T: Number, const N: usize>(gpu: &Gpu, matrices: [&DeviceCsr<T>; N]) -> Result<[f64; N]> {
     let sums = gpu.zeroed::<i64>(2 * N)?;
     for (k, a) in matrices.iter().enumerate() {
-        assert_eq!(a.block, Block::SCALAR);
-        let wanted = a.rows.div_ceil(SIDE).min(SAMPLE);
+        let wanted = a.scalar_rows().div_ceil(SIDE).min(SAMPLE);
+        let (rows, height, width) = (a.rows as i64, a.block.rows as i32, a.block.cols as i32);
         let (offsets, columns, own) = (a.offsets.view(), a.columns.view(), sums.piece(2 * k, 2).view());
-        let arguments: [&dyn Argument; 5] = [&(a.rows as i64), &(wanted as i64), &offsets, &columns, &own];
+        let arguments: [&dyn Argument; 7] = [&rows, &height, &width, &(wanted as i64), &offsets, &columns, &own];
         gpu.launch(gpu.kernel("tiles_sample")?, wanted * TEAMS[0], &arguments)?;
     }
     let sums = gpu.fetch(&sums)?;
