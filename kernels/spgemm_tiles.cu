@@ -39,9 +39,9 @@ template <class Sorted> DEVICE i64 first_not_below(const Sorted &sorted, i64 sta
     return start;
 }
 
-// Merges the tile columns of two tile rows; gives their number, or MOST + 1 if they are more. Every row of B has at most `longest` tiles.
+// Merges the tile columns of two tile rows; gives their number, which may be more than MOST.
 template <int MOST, class Inner, class Columns, class Sums>
-DEVICE int merge_rows(const MatrixTiles &a, const MatrixTiles &b, i64 pair, i64 tile_rows, int longest, const Inner &inner, const Columns &columns,
+DEVICE int merge_rows(const MatrixTiles &a, const MatrixTiles &b, i64 pair, i64 tile_rows, const Inner &inner, const Columns &columns,
                       Sums &sums) {
     const i64 start = a.offsets[2 * pair];
     const i64 next = a.offsets[2 * pair + 1];
@@ -56,25 +56,15 @@ DEVICE int merge_rows(const MatrixTiles &a, const MatrixTiles &b, i64 pair, i64 
         columns[t] = a.columns[start + t];
     }
     barrier();
-    i64 shared = 0;
-    for (int t = thread_index(); t < first; t += BLOCK) {
-        const i64 at = first_not_below(columns, first, all, columns[t]);
-        shared += at < all && columns[at] == columns[t] ? 1 : 0;
-    }
-    i64 matches;
-    block_sum_before(sums, shared, matches);
-    const int merged = all - static_cast<int>(matches);
-    if (merged > MOST) {
-        return merged;
-    }
-    int is_long = 0;
+    // Columns so far that the other row has as well, those above in the lower half, those below in the upper one.
     i64 matched = 0;
     for (int base = 0; base < all; base += BLOCK) {
         const int t = base + thread_index();
         const bool is_above = t < first;
-        const i32 column = t < all ? columns[t] : EMPTY;
+        i32 column = EMPTY;
         int partner = -1, before = 0;
         if (t < all) {
+            column = columns[t];
             const int from = is_above ? first : 0;
             const int to = is_above ? all : first;
             const int at = static_cast<int>(first_not_below(columns, from, to, column));
@@ -82,12 +72,12 @@ DEVICE int merge_rows(const MatrixTiles &a, const MatrixTiles &b, i64 pair, i64 
             partner = at < to && columns[at] == column ? at : -1;
         }
         i64 total;
-        const i64 matched_before = matched + block_sum_before(sums, partner >= 0 ? 1 : 0, total);
+        const i64 matched_before = matched + block_sum_before(sums, partner < 0 ? 0 : is_above ? 1 : 1ll << 32, total);
         matched += total;
-        if (t < all && (is_above || partner < 0)) {
-            // Those before in its own row and in the other one, but once.
-            const int place = is_above ? t + before - static_cast<int>(matched_before)
-                                       : t - first + before - static_cast<int>(matched_before - matches);
+        // Those before in its own row and in the other one, but once.
+        const int place = is_above ? t + before - static_cast<int>(matched_before & 0xffffffff)
+                                   : t - first + before - static_cast<int>(matched_before >> 32);
+        if (t < all && (is_above || partner < 0) && place < MOST) {
             const i32 own = static_cast<i32>(start) + t;
             const i32 other = partner >= 0 ? static_cast<i32>(start) + partner : zero;
             inner.above[place] = is_above ? own : zero;
@@ -95,15 +85,12 @@ DEVICE int merge_rows(const MatrixTiles &a, const MatrixTiles &b, i64 pair, i64 
             const u32 below = is_above ? (partner >= 0 ? a.maps[other] : 0) : a.maps[own];
             inner.maps[place] = (is_above ? a.maps[own] : 0u) | below << TILE_SIZE;
             const i64 begin = b.offsets[column];
-            const int length = static_cast<int>(b.offsets[column + 1] - begin);
             inner.begins[place] = static_cast<i32>(begin);
-            inner.lengths[place] = length;
-            is_long = length > longest ? 1 : is_long;
+            inner.lengths[place] = static_cast<i32>(b.offsets[column + 1] - begin);
         }
     }
-    i64 long_ones;
-    block_sum_before(sums, is_long, long_ones);
-    return long_ones > 0 ? MOST + 1 : merged;
+    barrier();
+    return all - static_cast<int>(matched & 0xffffffff);
 }
 
 // Bytes that are cleared at once.
@@ -149,6 +136,10 @@ DEVICE i64 find_tiles(const MatrixTiles &b, const Inner &inner, int count, Keys 
         const u32 above = inner.maps[k];
         const i64 begin = inner.begins[k];
         const int length = inner.lengths[k];
+        if (length > Size::LONGEST) {
+            found = NO_ROOM;
+            continue;
+        }
         for (int t = thread_index() % N; t < length; t += N) {
             const u32 map = product_map(above, b.maps[begin + t]);
             if (map != 0) {
@@ -189,7 +180,7 @@ DEVICE void spgemm_tiles_count(const Rows &pairs, i64 rows, int height, int widt
     const i64 count = pairs.count();
     for (i64 p = block_index(); p < count; p += block_count()) {
         const i64 pair = pairs[p];
-        const int merged = merge_rows<Size::MOST>(a, b, pair, tile_rows, Size::LONGEST, inner, columns, sums);
+        const int merged = merge_rows<Size::MOST>(a, b, pair, tile_rows, inner, columns, sums);
         const bool fits = merged <= Size::MOST && find_tiles<WithoutPlaces<Size>>(b, inner, merged, keys, maps, places, sums) < NO_ROOM;
         if (!fits && thread_index() == 0) {
             more[1 + atomic_add(more[0], 1)] = static_cast<i32>(pair);
@@ -255,7 +246,7 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
     const Step nothing{{static_cast<i32>(a.columns.len), static_cast<i32>(b.columns.len)}};
     for (i64 p = block_index(); p < count; p += block_count()) {
         const i64 pair = pairs[p];
-        const int merged = merge_rows<Size::MOST>(a, b, pair, tile_rows, Size::LONGEST, inner, columns, sums);
+        const int merged = merge_rows<Size::MOST>(a, b, pair, tile_rows, inner, columns, sums);
         const i64 found = merged <= Size::MOST ? find_tiles<Size>(b, inner, merged, keys, maps, places, sums) : NO_ROOM;
         if (found >= NO_ROOM) {
             if (thread_index() == 0) {
@@ -406,7 +397,7 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
 }
 
 #define SPGEMM_TILES_COUNT(NAME, SIZE) \
-    KERNEL(spgemm_tiles_count_##NAME, i64 n, In<i32> list, i64 rows, i32 height, i32 width, In<i64> offsets, In<i32> columns, In<u16> maps, \
+    KERNEL_OF(7, spgemm_tiles_count_##NAME, i64 n, In<i32> list, i64 rows, i32 height, i32 width, In<i64> offsets, In<i32> columns, In<u16> maps, \
            In<i64> right_offsets, In<i32> right_columns, In<u16> right_maps, Out<i32> counts, Out<i32> more) { \
         spgemm_tiles_count<SIZE>(Rows{n, list}, rows, height, width, MatrixTiles{offsets, columns, maps}, \
                                  MatrixTiles{right_offsets, right_columns, right_maps}, counts, more); \

@@ -10,11 +10,28 @@ use crate::scalar::Number;
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// Entries of a tile from which on products by tiles are faster, the smaller of both factors' means; see docs/performance/h200.md.
-const DENSE: f64 = 5.0;
+/// When tiles are faster, as measured on an H200 (docs/performance/h200.md). A term of a scalar row of the product takes the other way some time, and tiles `share` times as
+/// much, divided by the entries of a tile of both factors; they begin with what `terms` terms take the other way. `dense` is the least that the
+/// product of both numbers of entries must be: sparser tiles lie in too many columns.
+struct Crossover {
+    share: f64,
+    terms: f64,
+    dense: f64,
+}
 
-/// The same for matrices given in blocks, of which the other way has to find fewer columns.
-const DENSE_BLOCKS: f64 = 8.0;
+/// Of matrices of scalars.
+const SCALARS: Crossover = Crossover { share: 12.0, terms: 340.0, dense: 25.0 };
+
+/// Of matrices given in blocks, of which the other way has fewer columns to find.
+const BLOCKS: Crossover = Crossover { share: 30.0, terms: 950.0, dense: 64.0 };
+
+impl Crossover {
+    /// Whether tiles are faster for factors with so many entries in a tile, and so many terms in a scalar row of the product.
+    fn favours_tiles(&self, [left, right]: [f64; 2], terms: f64) -> bool {
+        let dense = left * right;
+        dense >= self.dense && terms * (1.0 - self.share / dense) >= self.terms
+    }
+}
 
 /// Tiles of a tile row of the left factor up to which a pair of tile rows may fit the small tables.
 const SHORT: f64 = 64.0;
@@ -37,10 +54,14 @@ pub(crate) fn multiply<T: Number>(
     b: &DeviceCsr<T>,
     method: ProductMethod,
 ) -> Result<DeviceCsr<T>> {
-    let is_scalar = a.block == Block::SCALAR && b.block == Block::SCALAR;
-    let least = if is_scalar { DENSE } else { DENSE_BLOCKS };
     let by_tiles = match method {
-        ProductMethod::Auto => densities(gpu, [a, b])?.iter().all(|density| *density >= least),
+        ProductMethod::Auto => {
+            let is_scalar = a.block == Block::SCALAR && b.block == Block::SCALAR;
+            let length = |a: &DeviceCsr<T>| a.entries() as f64 / a.scalar_rows().max(1) as f64;
+            let terms = length(a) * length(b);
+            let crossover = if is_scalar { SCALARS } else { BLOCKS };
+            terms >= crossover.terms && crossover.favours_tiles(densities(gpu, [a, b])?, terms)
+        }
         ProductMethod::Hash => false,
         ProductMethod::Tiles => true,
     };
@@ -196,9 +217,10 @@ mod tests {
 
     #[test]
     fn tiles_are_chosen_where_both_factors_have_dense_ones() {
-        let (dense, sparse) = (nodes(7, 3), random(147, 147, 8, Block::SCALAR, 9));
+        let dense = nodes(7, 4);
+        let (wide, tall) = (random(196, 900, 40, Block::SCALAR, 9), random(300, 196, 20, Block::SCALAR, 9));
         for gpu in devices() {
-            for (a, b, by_tiles) in [(&dense, &dense, true), (&dense, &sparse, false), (&sparse, &dense, false)] {
+            for (a, b, by_tiles) in [(&dense, &dense, true), (&dense, &wide, false), (&tall, &dense, false)] {
                 let (here, there) =
                     (DeviceCsr::upload(&gpu, &a.view()).unwrap(), DeviceCsr::upload(&gpu, &b.view()).unwrap());
                 let chosen = multiply(&gpu, &here, &there, ProductMethod::Auto).unwrap().fetch(&gpu).unwrap();
