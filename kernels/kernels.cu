@@ -13,6 +13,8 @@
 #include "spgemm_blocks.cu"
 #include "spgemm_long.cu"
 #include "spgemm_sort.cu"
+#include "terms.cu"
+#include "terms_find.cu"
 #include "layout.cu"
 #include "give.cu"
 #include "given.cu"

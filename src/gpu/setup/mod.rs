@@ -25,6 +25,7 @@ pub(crate) mod smoothed;
 pub(crate) mod spgemm;
 pub(crate) mod strength;
 pub(crate) mod tentative;
+mod terms;
 pub(crate) mod transpose;
 mod truncate;
 pub(crate) mod two_stage;
