@@ -15,6 +15,8 @@
 #include "spgemm_sort.cu"
 #include "matrix_tiles.cu"
 #include "spgemm_tiles.cu"
+#include "terms.cu"
+#include "terms_find.cu"
 #include "layout.cu"
 #include "give.cu"
 #include "given.cu"

@@ -48,7 +48,8 @@ DEVICE i64 tiles_of(const TileRow &row, const In<i32> &columns, Keys &keys, Sums
     team_barrier<N>();
     int found = 0;
     for_entries<N>(row, columns, [&](i64, i32 column, int r) {
-        const int slot = slot_of<SLOTS>(keys, first, column / TILE_SIDE, found);
+        // Without room there is nothing more to find.
+        const int slot = found < NO_ROOM ? slot_of<SLOTS>(keys, first, column / TILE_SIDE, found) : -1;
         if (slot < 0) {
             found = NO_ROOM;
         } else {

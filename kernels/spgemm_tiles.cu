@@ -4,11 +4,11 @@
 #include "matrix_tiles.h"
 
 constexpr int PAIR_ROWS = 2 * TILE_SIDE;
-constexpr int LANES = 32;
-constexpr int TEAMS_OF_LANES = BLOCK / LANES;
+constexpr int TILE_LANES = 32;
+constexpr int TILE_TEAMS = BLOCK / TILE_LANES;
 // Tile columns of A that a group looks at before it takes their steps, and steps whose loads are under way at the same time.
-constexpr int LOOK = 64;
-constexpr int UNDER_WAY = 4;
+constexpr int TILES_AHEAD = 64;
+constexpr int STEPS_UNDER_WAY = 4;
 
 // Tile columns of a pair of tile rows of A: where its two tiles are (at the tile of zeros where there is none), their bits, and the tile row of B.
 template <class Indices, class Words> struct InnerTiles {
@@ -21,7 +21,7 @@ template <class I, class W> DEVICE InnerTiles<I, W> inner_tiles(I &above, I &bel
 }
 
 // Tile columns that are read at once, and one by one.
-using Columns4 = Pack<i32, 4>;
+using FourColumns = Pack<i32, 4>;
 template <class Packs> struct OneByOne {
     Packs &packs;
     DEVICE i32 &operator[](i64 i) const { return packs[i / 4].of[i % 4]; }
@@ -93,18 +93,18 @@ DEVICE int merge_rows(const MatrixTiles &a, const MatrixTiles &b, i64 pair, i64 
     return all - static_cast<int>(matched & 0xffffffff);
 }
 
-// Bytes that are cleared at once.
-using Bytes = Pack<u8, 16>;
+// SixteenBytes that are cleared at once.
+using SixteenBytes = Pack<u8, 16>;
 
 // Shared memory of a kernel whose tables have so many slots, for so many tile columns of A. A small one has the place of each tile of B within its tile row, plus
 // one, at slot and tile column; a large one looks for it.
-struct Small {
+struct SmallTables {
     static constexpr int SLOTS = 256;
-    static constexpr int MOST = LOOK;
+    static constexpr int MOST = TILES_AHEAD;
     static constexpr int LONGEST = 255;
     static constexpr bool HAS_PLACES = true;
 };
-struct Large {
+struct LargeTables {
     static constexpr int SLOTS = 1024;
     static constexpr int MOST = 384;
     static constexpr int LONGEST = 1 << 30;
@@ -127,20 +127,19 @@ DEVICE i64 find_tiles(const MatrixTiles &b, const Inner &inner, int count, Keys 
     }
     if constexpr (Size::HAS_PLACES) {
         for (int p = thread_index(); p < Size::SLOTS * Size::MOST / 16; p += BLOCK) {
-            places[p] = Bytes{};
+            places[p] = SixteenBytes{};
         }
     }
     barrier();
     int found = 0;
-    for (int k = thread_index() / N; k < count; k += BLOCK / N) {
+    for (int k = thread_index() / N; k < count && found < NO_ROOM; k += BLOCK / N) {
         const u32 above = inner.maps[k];
         const i64 begin = inner.begins[k];
         const int length = inner.lengths[k];
         if (length > Size::LONGEST) {
             found = NO_ROOM;
-            continue;
         }
-        for (int t = thread_index() % N; t < length; t += N) {
+        for (int t = thread_index() % N; t < length && found < NO_ROOM; t += N) {
             const u32 map = product_map(above, b.maps[begin + t]);
             if (map != 0) {
                 const int slot = slot_of<Size::SLOTS>(keys, 0, b.columns[begin + t], found);
@@ -166,7 +165,7 @@ DEVICE void spgemm_tiles_count(const Rows &pairs, i64 rows, int height, int widt
                                const Out<i32> &more) {
     SHARED(i32, keys, Size::SLOTS);
     SHARED(u32, maps, Size::SLOTS);
-    SHARED(Columns4, unsorted, 2 * Size::MOST / 4);
+    SHARED(FourColumns, unsorted, 2 * Size::MOST / 4);
     const auto columns = one_by_one(unsorted);
     SHARED(i32, above, Size::MOST);
     SHARED(i32, below, Size::MOST);
@@ -174,7 +173,7 @@ DEVICE void spgemm_tiles_count(const Rows &pairs, i64 rows, int height, int widt
     SHARED(i32, begins, Size::MOST);
     SHARED(i32, lengths, Size::MOST);
     SHARED(i64, sums, BLOCK / WARP);
-    SHARED(Bytes, places, 1);
+    SHARED(SixteenBytes, places, 1);
     const auto inner = inner_tiles(above, below, inner_maps, begins, lengths);
     const i64 tile_rows = a.offsets.len - 1;
     const i64 count = pairs.count();
@@ -186,33 +185,41 @@ DEVICE void spgemm_tiles_count(const Rows &pairs, i64 rows, int height, int widt
             more[1 + atomic_add(more[0], 1)] = static_cast<i32>(pair);
         }
         // Each group has a row.
-        const int r = thread_index() / LANES;
+        const int r = thread_index() / TILE_LANES;
         int own = 0;
-        for (int s = Group<LANES>::rank(); fits && s < Size::SLOTS; s += LANES) {
+        for (int s = Group<TILE_LANES>::rank(); fits && s < Size::SLOTS; s += TILE_LANES) {
             own += count_bits(maps[s] >> TILE_SIDE * r & 15u);
         }
-        own = group_sum<LANES>(own);
+        own = group_sum<TILE_LANES>(own);
         const i64 row = pair * PAIR_ROWS + r;
-        if (Group<LANES>::rank() == 0 && row < rows && row % height == 0) {
+        if (Group<TILE_LANES>::rank() == 0 && row < rows && row % height == 0) {
             counts[row / height] = own / width;
         }
         barrier();
     }
 }
 
-// Dimensions of the blocks that C is stored in: none, or such that are told at run time.
-struct Scalars {
+// Blocks that C is stored in: none, or such that are told at run time.
+struct AsScalars {
     static DEVICE int height() { return 1; }
     static DEVICE int width() { return 1; }
+    static DEVICE i64 by_height(i64 n) { return n; }
+    static DEVICE i32 by_width(i32 n) { return n; }
 };
-struct Blocks {
+struct AsBlocks {
     i32 rows, cols;
+    // 2^bits over each, rounded up, for the most bits with which that is at most 2^32.
+    i64 of_rows, of_cols;
+    i32 row_bits, col_bits;
     DEVICE int height() const { return rows; }
     DEVICE int width() const { return cols; }
+    // Quotients of numbers below 2^31.
+    DEVICE i64 by_height(i64 n) const { return n * of_rows >> row_bits; }
+    DEVICE i32 by_width(i32 n) const { return static_cast<i32>(n * of_cols >> col_bits); }
 };
 
 // A step of a group: tiles of A and of B.
-using Step = Pack<i32, 2>;
+using TileStep = Pack<i32, 2>;
 
 // Columns and values of C, whose rows, or rows of blocks, begin at `to`.
 template <class Size, class Shape, class T>
@@ -223,9 +230,9 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
     constexpr int STRIDE = SLOTS + 2;
     SHARED(i32, keys, SLOTS);
     SHARED(u32, maps, SLOTS);
-    SHARED(Bytes, places, Size::HAS_PLACES ? SLOTS * Size::MOST / 16 : 1);
+    SHARED(SixteenBytes, places, Size::HAS_PLACES ? SLOTS * Size::MOST / 16 : 1);
     // Of tile rows of A, and then of C.
-    SHARED(Columns4, unsorted, (2 * Size::MOST > SLOTS ? 2 * Size::MOST : SLOTS) / 4);
+    SHARED(FourColumns, unsorted, (2 * Size::MOST > SLOTS ? 2 * Size::MOST : SLOTS) / 4);
     const auto columns = one_by_one(unsorted);
     SHARED(u16, occupied, SLOTS);
     SHARED(u16, order, SLOTS);
@@ -235,15 +242,15 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
     SHARED(u32, inner_maps, Size::MOST);
     SHARED(i32, begins, Size::MOST);
     SHARED(i32, lengths, Size::MOST);
-    SHARED(Step, steps, TEAMS_OF_LANES * 2 * LOOK);
+    SHARED(TileStep, steps, TILE_TEAMS * 2 * TILES_AHEAD);
     SHARED(i64, sums, BLOCK / WARP);
-    using Lanes = Group<LANES>;
+    using Lanes = Group<TILE_LANES>;
     const auto inner = inner_tiles(above, below, inner_maps, begins, lengths);
     const int lane = Lanes::rank();
-    const int team = thread_index() / LANES;
+    const int team = thread_index() / TILE_LANES;
     const i64 tile_rows = a.offsets.len - 1;
     const i64 count = pairs.count();
-    const Step nothing{{static_cast<i32>(a.columns.len), static_cast<i32>(b.columns.len)}};
+    const TileStep nothing{{static_cast<i32>(a.columns.len), static_cast<i32>(b.columns.len)}};
     for (i64 p = block_index(); p < count; p += block_count()) {
         const i64 pair = pairs[p];
         const int merged = merge_rows<Size::MOST>(a, b, pair, tile_rows, inner, columns, sums);
@@ -278,7 +285,7 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
             const i32 own = columns[t];
             int place = 0;
             for (int b = 0; b < padded; ++b) {
-                const Columns4 other = unsorted[b];
+                const FourColumns other = unsorted[b];
                 UNROLL
                 for (int i = 0; i < 4; ++i) {
                     place += other.of[i] < own ? 1 : 0;
@@ -289,19 +296,19 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
         barrier();
         // Where tiles begin in the row of each group.
         int before = 0;
-        for (int base = 0; base < tiles; base += LANES) {
+        for (int base = 0; base < tiles; base += TILE_LANES) {
             const int t = base + lane;
             const int own = t < tiles ? count_bits(maps[order[t]] >> TILE_SIDE * team & 15u) : 0;
             int upto = own;
             UNROLL
-            for (int step = 1; step < LANES; step *= 2) {
+            for (int step = 1; step < TILE_LANES; step *= 2) {
                 const int other = Lanes::shuffle(upto, lane >= step ? lane - step : lane);
                 upto += lane >= step ? other : 0;
             }
             if (t < tiles) {
                 starts[team * STRIDE + t] = static_cast<u16>(before + upto - own);
             }
-            before += Lanes::shuffle(upto, LANES - 1);
+            before += Lanes::shuffle(upto, TILE_LANES - 1);
         }
         barrier();
         // A lane ends with column lane / 4 of the two tiles, in two rows.
@@ -312,19 +319,20 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
         UNROLL
         for (int i = 0; i < 2; ++i) {
             const i64 own = pair * PAIR_ROWS + row + i;
-            row_begins[i] = own < rows ? to[own / shape.height()] : 0;
-            in_block[i] = static_cast<int>(own % shape.height());
+            const i64 block_row = shape.by_height(own);
+            row_begins[i] = own < rows ? to[block_row] : 0;
+            in_block[i] = static_cast<int>(own - block_row * shape.height());
         }
         const In<T> left_lane = left.from(lane % TILE_SIZE);
         const In<T> right_lane = right.from(lane % TILE_SIDE * TILE_SIDE + column % TILE_SIDE);
-        for (int first = 2 * team; first < tiles; first += 2 * TEAMS_OF_LANES) {
+        for (int first = 2 * team; first < tiles; first += 2 * TILE_TEAMS) {
             const int slots[2] = {order[first], first + 1 < tiles ? order[first + 1] : -1};
             f64 results[2] = {0, 0};
-            for (int look = 0; look < merged; look += LOOK) {
+            for (int look = 0; look < merged; look += TILES_AHEAD) {
                 int taken = 0;
-                const int own = team * LOOK;
+                const int own = team * TILES_AHEAD;
                 UNROLL
-                for (int half = 0; half < LOOK; half += LANES) {
+                for (int half = 0; half < TILES_AHEAD; half += TILE_LANES) {
                     const int k = look + half + lane;
                     i32 tile[2] = {nothing.of[1], nothing.of[1]};
                     UNROLL
@@ -344,27 +352,27 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
                     const bool is_step = tile[0] != nothing.of[1] || tile[1] != nothing.of[1];
                     const u64 all = Lanes::ballot(is_step);
                     if (is_step) {
-                        const int at = own + taken + rank_among<LANES>(all);
-                        steps[2 * at] = Step{{above[k], tile[0]}};
-                        steps[2 * at + 1] = Step{{below[k], tile[1]}};
+                        const int at = own + taken + rank_among<TILE_LANES>(all);
+                        steps[2 * at] = TileStep{{above[k], tile[0]}};
+                        steps[2 * at + 1] = TileStep{{below[k], tile[1]}};
                     }
                     taken += count_bits(all);
                 }
-                const int rounded = (taken + UNDER_WAY - 1) / UNDER_WAY * UNDER_WAY;
+                const int rounded = (taken + STEPS_UNDER_WAY - 1) / STEPS_UNDER_WAY * STEPS_UNDER_WAY;
                 if (lane < 2 * (rounded - taken)) {
                     steps[2 * (own + taken) + lane] = nothing;
                 }
                 Lanes::barrier();
-                for (int s = own; s < own + rounded; s += UNDER_WAY) {
-                    f64 of_a[UNDER_WAY], of_b[UNDER_WAY];
+                for (int s = own; s < own + rounded; s += STEPS_UNDER_WAY) {
+                    f64 of_a[STEPS_UNDER_WAY], of_b[STEPS_UNDER_WAY];
                     UNROLL
-                    for (int u = 0; u < UNDER_WAY; ++u) {
-                        const Step step = steps[2 * (s + u) + lane / TILE_SIZE];
+                    for (int u = 0; u < STEPS_UNDER_WAY; ++u) {
+                        const TileStep step = steps[2 * (s + u) + lane / TILE_SIZE];
                         of_a[u] = to_f64(left_lane[static_cast<i64>(step.of[0]) * TILE_SIZE]);
                         of_b[u] = to_f64(right_lane[static_cast<i64>(step.of[1]) * TILE_SIZE]);
                     }
                     UNROLL
-                    for (int u = 0; u < UNDER_WAY; ++u) {
+                    for (int u = 0; u < STEPS_UNDER_WAY; ++u) {
                         matrix_step(results[0], results[1], of_b[u], of_a[u]);
                     }
                 }
@@ -382,12 +390,12 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
                         const int rank = count_bits(bits & ((1u << column % TILE_SIDE) - 1));
                         // The entry's number in its row, whose blocks have all of theirs.
                         const int number = starts[(row + i) * STRIDE + place] + rank;
-                        const i64 at = row_begins[i] + number / shape.width();
-                        const int column_in_block = number % shape.width();
-                        if (in_block[i] == 0 && column_in_block == 0) {
-                            to_columns[at] = to_column / shape.width();
+                        const int block = shape.by_width(number);
+                        if (in_block[i] == 0 && number == block * shape.width()) {
+                            to_columns[row_begins[i] + block] = shape.by_width(to_column);
                         }
-                        to_values[(at * shape.height() + in_block[i]) * shape.width() + column_in_block] = As<T>::of(results[i]);
+                        const i64 at = (row_begins[i] + block) * shape.height() + in_block[i] - block;
+                        to_values[at * shape.width() + number] = As<T>::of(results[i]);
                     }
                 }
             }
@@ -397,25 +405,26 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
 }
 
 #define SPGEMM_TILES_COUNT(NAME, SIZE) \
-    KERNEL_OF(7, spgemm_tiles_count_##NAME, i64 n, In<i32> list, i64 rows, i32 height, i32 width, In<i64> offsets, In<i32> columns, In<u16> maps, \
+    KERNEL_OF(8, spgemm_tiles_count_##NAME, i64 n, In<i32> list, i64 rows, i32 height, i32 width, In<i64> offsets, In<i32> columns, In<u16> maps, \
            In<i64> right_offsets, In<i32> right_columns, In<u16> right_maps, Out<i32> counts, Out<i32> more) { \
         spgemm_tiles_count<SIZE>(Rows{n, list}, rows, height, width, MatrixTiles{offsets, columns, maps}, \
                                  MatrixTiles{right_offsets, right_columns, right_maps}, counts, more); \
     }
-SPGEMM_TILES_COUNT(small, Small)
-SPGEMM_TILES_COUNT(large, Large)
+SPGEMM_TILES_COUNT(small, SmallTables)
+SPGEMM_TILES_COUNT(large, LargeTables)
 
 #define SPGEMM_TILES_FILL(NAME, SIZE, SHAPE, BLOCKS, T) \
     KERNEL_OF(BLOCKS, spgemm_tiles_##NAME##_##T, i64 n, In<i32> list, i64 rows, [[maybe_unused]] i32 height, [[maybe_unused]] i32 width, \
+              [[maybe_unused]] i64 of_height, [[maybe_unused]] i64 of_width, [[maybe_unused]] i32 height_bits, [[maybe_unused]] i32 width_bits, \
               In<i64> offsets, In<i32> columns, In<u16> maps, In<T> left, In<i64> right_offsets, In<i32> right_columns, In<u16> right_maps, \
               In<T> right, In<i64> to, Out<i32> to_columns, Out<T> to_values, Out<i32> more) { \
         spgemm_tiles_fill<SIZE>(Rows{n, list}, rows, SHAPE, MatrixTiles{offsets, columns, maps}, left, \
                                 MatrixTiles{right_offsets, right_columns, right_maps}, right, to, to_columns, to_values, more); \
     }
 #define SPGEMM_TILES_FILLS(SIZE, NAME, BLOCKS, T) \
-    SPGEMM_TILES_FILL(NAME##_scalars, SIZE, Scalars{}, BLOCKS, T) \
-    SPGEMM_TILES_FILL(NAME##_blocks, SIZE, (Blocks{height, width}), BLOCKS, T)
-SPGEMM_TILES_FILLS(Small, small, 5, f64)
-SPGEMM_TILES_FILLS(Large, large, 4, f64)
-SPGEMM_TILES_FILLS(Small, small, 5, f32)
-SPGEMM_TILES_FILLS(Large, large, 4, f32)
+    SPGEMM_TILES_FILL(NAME##_scalars, SIZE, AsScalars{}, BLOCKS, T) \
+    SPGEMM_TILES_FILL(NAME##_blocks, SIZE, (AsBlocks{height, width, of_height, of_width, height_bits, width_bits}), BLOCKS, T)
+SPGEMM_TILES_FILLS(SmallTables, small, 5, f64)
+SPGEMM_TILES_FILLS(LargeTables, large, 4, f64)
+SPGEMM_TILES_FILLS(SmallTables, small, 5, f32)
+SPGEMM_TILES_FILLS(LargeTables, large, 4, f32)

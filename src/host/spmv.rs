@@ -1,12 +1,17 @@
 //! Sparse matrix times vector, in any combination of storage and vector precisions. Sums are kept in the
 //! precision of the result, those of 16-bit results in f32.
 
+use super::prefetch::prefetch;
 use super::{nodes, par, simd};
 use crate::scalar::Number;
 use crate::sparse::{Block, Compact, CsrView, Diagonals, GROUP, NODES, Offsets};
 
 /// Results of the longest group of rows by diagonals.
 const LONGEST: usize = if GROUP > NODES * simd::MAX_BLOCK { GROUP } else { NODES * simd::MAX_BLOCK };
+
+/// Results of the longest group of rows with columns: so many that what each group costs by itself does not count, and so few that they stay in the
+/// first cache.
+const LONGEST_GROUP: usize = 128;
 
 /// Scalar rows that one task handles.
 const SPMV_GRAIN: usize = 4 * par::ROW_GRAIN;
@@ -104,13 +109,13 @@ fn product<S: Number, X: Number, Y: Number>(a: &View<'_, S>, x: &[X], y: &mut [Y
             let locate = |first: usize, offsets: &mut [usize]| {
                 let base = a.base as usize;
                 match a.offsets {
-                    Offsets::I32(o) => offsets.iter_mut().zip(&o[first..]).for_each(|(to, o)| *to = *o as usize - base),
-                    Offsets::I64(o) => offsets.iter_mut().zip(&o[first..]).for_each(|(to, o)| *to = *o as usize - base),
+                    Offsets::I32(o) => copy_offsets(&o[first..], offsets, |o| *o as usize - base),
+                    Offsets::I64(o) => copy_offsets(&o[first..], offsets, |o| *o as usize - base),
                 }
                 -a.base
             };
             let br = a.block.rows;
-            each_group(br, &locate, y, finish, |offsets, shift, sums| {
+            each_group(LONGEST_GROUP / br, br, &locate, y, finish, |offsets, shift, sums| {
                 let rows = simd::Rows { offsets, columns: a.columns, values: a.values, shift };
                 match a.block {
                     Block::SCALAR => simd::row_products(&rows, x, sums),
@@ -121,10 +126,10 @@ fn product<S: Number, X: Number, Y: Number>(a: &View<'_, S>, x: &[X], y: &mut [Y
         View::Compact(a) => {
             assert_eq!((x.len(), y.len()), (a.cols, a.rows()));
             let locate = |first: usize, offsets: &mut [usize]| {
-                offsets.iter_mut().zip(&a.offsets[first..]).for_each(|(to, o)| *to = *o as usize);
+                copy_offsets(&a.offsets[first..], offsets, |o| *o as usize);
                 a.bases[first / GROUP]
             };
-            each_group(1, &locate, y, finish, |offsets, shift, sums| {
+            each_group(GROUP, 1, &locate, y, finish, |offsets, shift, sums| {
                 let rows = simd::Rows { offsets, columns: &a.columns, values: a.values.as_slice(), shift };
                 simd::row_products(&rows, x, sums);
             });
@@ -175,22 +180,35 @@ fn rounded<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, x: &[X], y: &mut
     });
 }
 
+/// The first of `from` as numbers of entries, and those of the next group on their way.
+fn copy_offsets<O>(from: &[O], to: &mut [usize], convert: impl Fn(&O) -> usize) {
+    for line in (0..to.len()).step_by(64 / size_of::<O>()) {
+        prefetch(from, to.len() + line);
+    }
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = convert(from));
+}
+
 /// Fills in where the rows from the given one on lie, and says what is to be added to their columns.
 type Locate<'a> = dyn Fn(usize, &mut [usize]) -> i32 + Sync + 'a;
 
 /// Runs `sum`, which multiplies a group of rows with the vector, on all groups, and finishes them. A row gives `width` results.
 fn each_group<Y: Number>(
+    group: usize,
     width: usize,
     locate: &Locate<'_>,
     y: &mut [Y],
     finish: Finish<'_, Y>,
     sum: impl Fn(&[usize], i32, &mut [Y::Wide]) + Sync,
 ) {
-    par::for_each_row_mut(y, width, (SPMV_GRAIN / width).next_multiple_of(GROUP), |start, y| {
-        let mut offsets = [0; GROUP + 1];
-        let mut sums = [Y::Wide::ZERO; GROUP * simd::MAX_BLOCK];
-        for (k, y) in y.chunks_mut(GROUP * width).enumerate() {
-            let first = start + k * GROUP;
+    par::for_each_row_mut(y, width, (SPMV_GRAIN / width).next_multiple_of(group), |start, y| {
+        let mut offsets = [0; LONGEST_GROUP + 1];
+        let mut sums = [Y::Wide::ZERO; LONGEST_GROUP];
+        for (k, y) in y.chunks_mut(group * width).enumerate() {
+            let first = start + k * group;
+            // These are read and written all at once; what the next group needs arrives meanwhile.
+            for line in (0..group * width).step_by(64 / size_of::<Y>()) {
+                prefetch(y, group * width + line);
+            }
             let (offsets, sums) = (&mut offsets[..=y.len() / width], &mut sums[..y.len()]);
             let shift = locate(first, offsets);
             sum(offsets, shift, sums);

@@ -192,16 +192,19 @@ fn product_bytes<T: Scalar>(a: &CsrView<'_, T>) -> usize {
 struct Measured<T: Scalar> {
     matrix: SharedCsr<T>,
     operator: Stored<T>,
-    x: Vec<T>,
-    y: Vec<T>,
+    x: <Host as Backend>::Buffer<T>,
+    y: <Host as Backend>::Buffer<T>,
     product: Product,
 }
 
 impl<T: Scalar> Measured<T> {
     fn new(name: &'static str, host: &Host, matrix: SharedCsr<T>) -> Result<Measured<T>> {
         let a = matrix.view();
-        let x = gallery::random_vector(a.scalar_cols())?.into_iter().map(T::from_f64).collect();
-        let y = vec![T::ZERO; a.scalar_rows()];
+        let mut x = host.zeros(a.scalar_cols())?;
+        for (x, random) in x.iter_mut().zip(gallery::random_vector(a.scalar_cols())?) {
+            *x = T::from_f64(random);
+        }
+        let y = host.zeros(a.scalar_rows())?;
         let product = Product { name, bytes: product_bytes(&a), seconds: Vec::new() };
         let operator = Stored::new(host, matrix.clone());
         Ok(Measured { matrix, operator, x, y, product })

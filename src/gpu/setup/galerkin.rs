@@ -1,33 +1,62 @@
 //! The coarse matrix R A P on the device, computed as R (A P) with the bits of [`crate::amg::galerkin`]. A P is only a factor: its rows are in no
-//! order, and wherever there was room for them.
+//! order, and wherever there was room for them. The first renewal of scalars finds where each term is added, and later ones go by that.
 
 use super::DeviceCsr;
 use super::spgemm::{Found, Pattern, Product, Right, Room};
-use crate::error::Result;
+use super::terms::{Chunks, Lengths, Lying, Target, Terms};
+use crate::context::lock;
+use crate::error::{Result, Status};
 use crate::gpu::{Buffer, Gpu};
 use crate::scalar::Number;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// What a renewal of a product goes by; it depends on patterns alone.
 pub(crate) struct Recipe {
-    way: Way,
+    way: Mutex<Way>,
     coarse: Pattern,
 }
 
-/// How A P is computed.
+/// How values are computed.
 enum Way {
-    /// Rows begin there, in room for so many entries, and most suit this table; they have about so many entries.
-    Found { begins: Buffer<i64>, room: Room, table: usize, length: usize },
-    /// Blocks, and rows that are too long.
+    /// Rows of A P begin there, in room for so many entries, and most suit this table; they have about so many entries.
+    Found { rows: Rows, is_new: bool },
+    /// Blocks, and rows of A P that are too long.
     Known(Pattern),
+    /// It is known where each term is added.
+    Terms(Box<Factors>),
+}
+
+/// Where rows of A P were found, and how.
+struct Rows {
+    begins: Buffer<i64>,
+    room: Room,
+    table: usize,
+    /// Entries of a row, about.
+    length: usize,
+}
+
+/// The terms of both products, and how P and A P lie.
+struct Factors {
+    p: Chunks,
+    ap: Chunks,
+    of_ap: Terms,
+    of_coarse: Terms,
 }
 
 impl Recipe {
+    fn new(way: Way, coarse: Pattern) -> Recipe {
+        Recipe { way: Mutex::new(way), coarse }
+    }
+
     /// Bytes held, besides those that the coarse matrix shares.
     pub fn bytes(&self) -> usize {
-        match &self.way {
-            Way::Found { begins, .. } => size_of::<i64>() * begins.len(),
+        match &*lock(self.way.lock()) {
+            Way::Found { rows, .. } => rows.begins.owned_bytes(),
             Way::Known(ap) => size_of::<i64>() * ap.offsets.len() + size_of::<i32>() * ap.columns.len(),
+            Way::Terms(factors) => {
+                let Factors { p, ap, of_ap, of_coarse } = &**factors;
+                p.bytes() + ap.bytes() + of_ap.bytes() + of_coarse.bytes()
+            }
         }
     }
 }
@@ -57,16 +86,16 @@ pub(crate) fn product<T: Number>(
                 continue;
             }
             let (coarse, pattern) = product.sorted_by(coarse_sample, true)?;
-            let way = Way::Found { begins: found.begins, room, table: sample.table, length };
-            return Ok((coarse, Recipe { way, coarse: pattern }));
+            let rows = Rows { begins: found.begins, room, table: sample.table, length };
+            return Ok((coarse, Recipe::new(Way::Found { rows, is_new: true }, pattern)));
         }
     }
     let (ap, ap_pattern) = ap.sorted(false)?;
     let (coarse, pattern) = Product::new(gpu, r, Right::of(&ap)).sorted(true)?;
-    Ok((coarse, Recipe { way: Way::Known(ap_pattern), coarse: pattern }))
+    Ok((coarse, Recipe::new(Way::Known(ap_pattern), pattern)))
 }
 
-/// The values of R A P for factors with the patterns of the recipe. Waits for nothing.
+/// The values of R A P for factors with the patterns of the recipe. Waits for nothing, but for the first time.
 pub(crate) fn renew<T: Number>(
     gpu: &Gpu,
     recipe: &Recipe,
@@ -74,11 +103,23 @@ pub(crate) fn renew<T: Number>(
     a: &DeviceCsr<T>,
     p: &DeviceCsr<T>,
 ) -> Result<Buffer<T>> {
+    let way = &mut *lock(recipe.way.lock());
+    if let Way::Found { rows, is_new } = way
+        && std::mem::take(is_new)
+    {
+        match find(gpu, rows, &recipe.coarse, r, a, p) {
+            Ok(Some(factors)) => *way = Way::Terms(Box::new(factors)),
+            Ok(None) => {}
+            // Without them it takes longer.
+            Err(error) if error.status == Status::OutOfMemory => {}
+            Err(error) => return Err(error),
+        }
+    }
     let ap = Product::new(gpu, a, Right::of(p));
-    match &recipe.way {
-        Way::Found { begins, room, table, length } => {
-            let found = ap.found_again(*table, *room, begins)?;
-            Product::new(gpu, r, right_of(&ap, a.rows, &found, *length)).known(&recipe.coarse, true)
+    match way {
+        Way::Found { rows, .. } => {
+            let found = ap.found_again(rows.table, rows.room, &rows.begins)?;
+            Product::new(gpu, r, right_of(&ap, a.rows, &found, rows.length)).known(&recipe.coarse, true)
         }
         Way::Known(pattern) => {
             let values = Arc::new(ap.known(pattern, false)?);
@@ -86,7 +127,51 @@ pub(crate) fn renew<T: Number>(
             let ap = DeviceCsr { rows: a.rows, cols: p.cols, block: ap.block(), offsets, columns, values };
             Product::new(gpu, r, Right::of(&ap)).known(&recipe.coarse, true)
         }
+        Way::Terms(factors) => {
+            let Factors { p: of_p, ap: chunks, of_ap, of_coarse } = &**factors;
+            let ap = chunks.room::<T>(gpu)?;
+            let p = of_p.of(gpu, p)?;
+            of_ap.renew(gpu, a, &p, Target::Chunks(chunks), &ap)?;
+            let Pattern { offsets, columns, .. } = &recipe.coarse;
+            let values = gpu.room::<T>(columns.len())?;
+            of_coarse.renew(gpu, r, &ap, Target::Filled { offsets, columns }, &values)?;
+            Ok(values)
+        }
     }
+}
+
+/// Where the terms of both products are added; none where rows are too long.
+fn find<T: Number>(
+    gpu: &Gpu,
+    rows: &Rows,
+    coarse: &Pattern,
+    r: &DeviceCsr<T>,
+    a: &DeviceCsr<T>,
+    p: &DeviceCsr<T>,
+) -> Result<Option<Factors>> {
+    let product = Product::new(gpu, a, Right::of(p));
+    let found = product.columns_again(rows.table, rows.room, &rows.begins)?;
+    let ap = right_of(&product, a.rows, &found, rows.length);
+    let (right, coarse_rows) = (Right::of(p), r.rows);
+    let coarse = Lying {
+        begins: coarse.offsets.piece(0, coarse_rows),
+        ends: coarse.offsets.piece(1, coarse_rows),
+        columns: &coarse.columns,
+    };
+    let kinds = [(&right.begins, &right.ends), (&ap.begins, &ap.ends), (&coarse.begins, &coarse.ends)];
+    let [of_p, of_ap, of_coarse] = Lengths::of(gpu, kinds)?;
+    if !of_ap.are_short() || !of_coarse.are_short() {
+        return Ok(None);
+    }
+    let p_chunks =
+        if of_p.are_single() { Some(Chunks::single(p.rows)) } else { Chunks::new(gpu, &right.begins, &right.ends)? };
+    let (Some(p_chunks), Some(ap_chunks)) = (p_chunks, Chunks::new(gpu, &ap.begins, &ap.ends)?) else {
+        return Ok(None);
+    };
+    let lying = Lying { begins: ap.begins.piece(0, a.rows), ends: ap.ends.piece(0, a.rows), columns: ap.columns };
+    let of_ap = Terms::find(gpu, a, (&right, &p_chunks), (&lying, &of_ap))?;
+    let of_coarse = Terms::find(gpu, r, (&ap, &ap_chunks), (&coarse, &of_coarse))?;
+    Ok(Some(Factors { p: p_chunks, ap: ap_chunks, of_ap, of_coarse }))
 }
 
 /// A P as the right factor, with rows of about this length.
@@ -98,7 +183,7 @@ fn right_of<'a, T: Number>(ap: &Product<'_, T>, rows: usize, found: &'a Found<T>
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{problems, random};
+    use super::super::tests::{in_turn, problems, random};
     use super::super::transpose::transpose;
     use super::*;
     use crate::amg::galerkin as host;
@@ -120,8 +205,14 @@ mod tests {
         let (coarse, same) = (coarse.fetch(gpu).unwrap(), expected(a));
         assert_eq!((&coarse.offsets[..], &coarse.columns[..]), same.structure.own_arrays(), "{what}");
         assert_eq!(coarse.values, same.values.as_slice(), "{what}");
-        let other = Csr { values: a.values.iter().map(|v| *v * T::from_f64(0.3)).collect(), ..a.clone() };
-        for a in [&other, a, &other] {
+        let changed = |change: &dyn Fn(usize, T) -> T| Csr {
+            values: a.values.iter().enumerate().map(|(k, v)| change(k, *v)).collect(),
+            ..a.clone()
+        };
+        let smaller = changed(&|_, v| v * T::from_f64(0.3));
+        let partly_zero = changed(&|k, v| if k % 3 == 0 { T::ZERO } else { v });
+        let zero = changed(&|_, _| T::ZERO);
+        for a in [&smaller, a, &partly_zero, &zero, &smaller] {
             let renewed = renew(gpu, &recipe, &restriction, &upload(a), &there).unwrap();
             assert_eq!(gpu.fetch(&renewed).unwrap(), expected(a).values.as_slice(), "{what}");
         }
@@ -134,8 +225,7 @@ mod tests {
             for (name, a) in problems() {
                 let mut p = random(a.rows, a.rows / 3, 4, Block::SCALAR, 7);
                 let recipe = same_as_the_host(&gpu, &a, &p, &name);
-                assert!(matches!(recipe.way, Way::Found { .. }), "{name}");
-                assert_eq!(recipe.bytes(), 8 * a.rows, "{name}");
+                assert!(matches!(&*lock(recipe.way.lock()), Way::Terms(_)), "{name}");
                 // Surplus columns, which leave zeros on the diagonal.
                 p.values.iter_mut().zip(&p.columns).filter(|(_, j)| **j % 5 == 0).for_each(|(v, _)| *v = 0.0);
                 same_as_the_host(&gpu, &a, &p, &name);
@@ -154,7 +244,59 @@ mod tests {
         let p: Vec<_> = (0..rows * own).map(|j| (j / own, j, 0.1 * (j % 7) as f64 - 0.25)).collect();
         let p = Csr::from_triplets(rows, rows * own, &p).unwrap();
         let recipe = same_as_the_host(&devices()[0], &a, &p, "a long row");
-        assert!(matches!(recipe.way, Way::Known(_)));
+        assert!(matches!(&*lock(recipe.way.lock()), Way::Known(_)));
+    }
+
+    #[test]
+    fn rows_of_any_length_are_renewed() {
+        // Most entries of a row of A, coarse unknowns, most entries of a row of P, and whether a byte tells every place.
+        for (longest, coarse, of_p, is_told) in [
+            (5, 60, 9, true),
+            (20, 90, 4, true),
+            (30, 200, 12, true),
+            (40, 250, 4, true),
+            (12, 300, 90, false),
+            (60, 700, 9, false),
+        ] {
+            for gpu in in_turn() {
+                let (a, p) = (random(150, 150, longest, Block::SCALAR, 1), random(150, coarse, of_p, Block::SCALAR, 2));
+                let what = format!("rows of {longest}, {coarse} coarse unknowns");
+                let recipe = same_as_the_host(&gpu, &a, &p, &what);
+                assert_eq!(matches!(&*lock(recipe.way.lock()), Way::Terms(_)), is_told, "{what}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_renewal_without_room_for_places_takes_the_longer_way() {
+        // Many terms for few entries.
+        let (a, p) = (random(400, 400, 100, Block::SCALAR, 1), random(400, 5, 4, Block::SCALAR, 2));
+        let expected = {
+            let r = host_transpose::transpose(&p.view()).unwrap();
+            host::product(&r.view(), &a.view(), &p.clone().into_shared(), None).unwrap()
+        };
+        for gpu in devices() {
+            let upload = |a: &Csr<f64>| DeviceCsr::upload(&gpu, &a.view()).unwrap();
+            let (there, p) = (upload(&a), upload(&p));
+            let r = transpose(&gpu, &p).unwrap();
+            let (_, recipe) = product(&gpu, &r, &there, &p).unwrap();
+            let set_new = |new: bool| match &mut *lock(recipe.way.lock()) {
+                Way::Found { is_new, .. } => *is_new = new,
+                _ => unreachable!("the recipe is new"),
+            };
+            set_new(false);
+            gpu.forget_peak();
+            let renewed = renew(&gpu, &recipe, &r, &there, &p).unwrap();
+            drop(renewed);
+            gpu.set_memory_limit(Some(gpu.memory().peak));
+            set_new(true);
+            for _ in 0..2 {
+                let renewed = renew(&gpu, &recipe, &r, &there, &p).unwrap();
+                assert_eq!(gpu.fetch(&renewed).unwrap(), expected.values.as_slice());
+                assert!(matches!(&*lock(recipe.way.lock()), Way::Found { is_new: false, .. }));
+            }
+            gpu.set_memory_limit(None);
+        }
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub(crate) mod spgemm;
 pub(crate) mod spgemm_tiles;
 pub(crate) mod strength;
 pub(crate) mod tentative;
+mod terms;
 mod tiles;
 pub(crate) mod transpose;
 mod truncate;

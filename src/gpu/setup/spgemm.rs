@@ -294,25 +294,29 @@ impl<'a, T: Number> Product<'a, T> {
     pub fn found(&self, table: usize, room: Room, counted: bool) -> Result<Found<T>> {
         let (gpu, rows) = (self.gpu, self.a.rows);
         let (begins, counts) = (gpu.room(rows)?, gpu.room(if counted { rows } else { 0 })?);
-        self.find(table, room, begins, counts, false)
+        self.find(table, room, (begins, false), counts, self.is_scalar())
     }
 
     /// The same with rows that begin where they began before, in the same room.
     pub fn found_again(&self, table: usize, room: Room, begins: &Buffer<i64>) -> Result<Found<T>> {
-        self.find(table, room, self.gpu.lent(begins), self.gpu.room(0)?, true)
+        self.find(table, room, (self.gpu.lent(begins), true), self.gpu.room(0)?, self.is_scalar())
+    }
+
+    /// The same without values.
+    pub fn columns_again(&self, table: usize, room: Room, begins: &Buffer<i64>) -> Result<Found<T>> {
+        self.find(table, room, (self.gpu.lent(begins), true), self.gpu.room(0)?, false)
     }
 
     fn find(
         &self,
         table: usize,
         room: Room,
-        begins: Buffer<i64>,
+        (begins, placed): (Buffer<i64>, bool),
         counts: Buffer<i32>,
-        placed: bool,
+        scalar: bool,
     ) -> Result<Found<T>> {
         let gpu = self.gpu;
         let ends = gpu.room::<i64>(self.a.rows)?;
-        let scalar = self.is_scalar();
         let (columns, values) = (gpu.room(room.entries)?, gpu.room(if scalar { room.entries } else { 0 })?);
         let words = gpu.zeroed::<i64>(WORDS)?;
         let too_long = self.cascade(lanes_from(table), MANY, |lanes, n, list, blocks, more| {

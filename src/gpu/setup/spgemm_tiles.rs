@@ -74,6 +74,7 @@ pub(crate) fn multiply<T: Number>(
 /// The product by tiles, or none where its rows, or those of a factor, fit no table.
 fn multiply_tiles<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> Result<Option<DeviceCsr<T>>> {
     assert!(a.cols == b.rows && a.block.cols == b.block.rows);
+    let block = Block { rows: a.block.rows, cols: b.block.cols };
     let tiles_of = |a: &DeviceCsr<T>| DeviceTiles::of(gpu, &to_scalar(gpu, a)?);
     let Some(left) = tiles_of(a)? else { return Ok(None) };
     let is_square = Arc::ptr_eq(&a.columns, &b.columns) && Arc::ptr_eq(&a.values, &b.values);
@@ -83,7 +84,6 @@ fn multiply_tiles<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> R
         Some(Some(right)) => right,
         Some(None) => return Ok(None),
     };
-    let block = Block { rows: a.block.rows, cols: b.block.cols };
     let (rows, height, width) = (a.scalar_rows() as i64, block.rows as i32, block.cols as i32);
     let pairs = a.scalar_rows().div_ceil(2 * SIDE);
     let tile_row = left.columns.len() as f64 / a.scalar_rows().div_ceil(SIDE).max(1) as f64;
@@ -104,15 +104,44 @@ fn multiply_tiles<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> R
     }
     let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total * block.len())?);
     let shape = if block == Block::SCALAR { "scalars" } else { "blocks" };
+    let [(of_height, height_bits), (of_width, width_bits)] = [block.rows, block.cols].map(reciprocal);
     cascade(gpu, pairs, sizes, |size, n, list, blocks, more| {
         let kernel = gpu.kernel(&format!("spgemm_tiles_{size}_{shape}_{}", T::PRECISION.name()))?;
         let (to, columns, values) = (offsets.view(), columns.view(), values.view());
-        let arguments: [&dyn Argument; 17] =
-            [&n, &list, &rows, &height, &width, &a0, &a1, &a2, &a3, &b0, &b1, &b2, &b3, &to, &columns, &values, &more];
+        let arguments: [&dyn Argument; 21] = [
+            &n,
+            &list,
+            &rows,
+            &height,
+            &width,
+            &of_height,
+            &of_width,
+            &height_bits,
+            &width_bits,
+            &a0,
+            &a1,
+            &a2,
+            &a3,
+            &b0,
+            &b1,
+            &b2,
+            &b3,
+            &to,
+            &columns,
+            &values,
+            &more,
+        ];
         gpu.launch_blocks(kernel, blocks, &arguments)
     })?;
     let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
     Ok(Some(DeviceCsr { rows: a.rows, cols: b.cols, block, offsets, columns, values }))
+}
+
+/// 2^bits / n, rounded up, and those bits, for the most with which that is at most 2^32: quotients of numbers below 2^31 by n are their products with it
+/// without as many bits.
+fn reciprocal(n: usize) -> (i64, i32) {
+    let bits = 32 + n.ilog2();
+    ((1_u64 << bits).div_ceil(n as u64) as i64, bits as i32)
 }
 
 #[cfg(test)]
@@ -197,9 +226,21 @@ mod tests {
     }
 
     #[test]
+    fn quotients_are_products_with_reciprocals() {
+        for n in [1, 2, 3, 5, 6, 7, 8, 16, 17, 100, 255] {
+            let (of_n, bits) = reciprocal(n);
+            for multiple in [n, 7 * n, i32::MAX as usize / n * n] {
+                for m in [multiple - 1, multiple, i32::MAX as usize] {
+                    assert_eq!((m as i64 * of_n) >> bits, (m / n) as i64, "{m} by {n}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn blocks_stay_blocks() {
         for gpu in devices() {
-            for (left, right) in [((3, 3), (3, 3)), ((6, 3), (3, 2)), ((1, 2), (2, 5)), ((5, 4), (4, 1))] {
+            for (left, right) in [((3, 3), (3, 3)), ((6, 3), (3, 2)), ((1, 2), (2, 16)), ((16, 4), (4, 7))] {
                 let [left, right] = [left, right].map(|(rows, cols)| Block { rows, cols });
                 for longest in [0, 7] {
                     let (a, b) = (random(30, 21, longest, left, 1), random(21, 50, longest, right, 2));
