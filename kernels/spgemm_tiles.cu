@@ -159,10 +159,29 @@ DEVICE i64 find_tiles(const MatrixTiles &b, const Inner &inner, int count, Keys 
     return total;
 }
 
-// Entries of each row of C, or blocks of so many rows and columns; none for rows that do not fit.
+// Blocks that C is stored in: none, or such that are told at run time.
+struct AsScalars {
+    static DEVICE int height() { return 1; }
+    static DEVICE int width() { return 1; }
+    static DEVICE i64 by_height(i64 n) { return n; }
+    static DEVICE i32 by_width(i32 n) { return n; }
+};
+struct AsBlocks {
+    i32 rows, cols;
+    // 2^bits over each, rounded up, for the most bits with which that is at most 2^32.
+    i64 of_rows, of_cols;
+    i32 row_bits, col_bits;
+    DEVICE int height() const { return rows; }
+    DEVICE int width() const { return cols; }
+    // Quotients of numbers below 2^31.
+    DEVICE i64 by_height(i64 n) const { return n * of_rows >> row_bits; }
+    DEVICE i32 by_width(i32 n) const { return static_cast<i32>(n * of_cols >> col_bits); }
+};
+
+// Entries of each row of C, or blocks; none for rows that do not fit.
 template <class Size>
-DEVICE void spgemm_tiles_count(const Rows &pairs, i64 rows, int height, int width, const MatrixTiles &a, const MatrixTiles &b, const Out<i32> &counts,
-                               const Out<i32> &more) {
+DEVICE void spgemm_tiles_count(const Rows &pairs, i64 rows, const AsBlocks &shape, const MatrixTiles &a, const MatrixTiles &b,
+                               const Out<i32> &counts, const Out<i32> &more) {
     SHARED(i32, keys, Size::SLOTS);
     SHARED(u32, maps, Size::SLOTS);
     SHARED(FourColumns, unsorted, 2 * Size::MOST / 4);
@@ -192,31 +211,13 @@ DEVICE void spgemm_tiles_count(const Rows &pairs, i64 rows, int height, int widt
         }
         own = group_sum<TILE_LANES>(own);
         const i64 row = pair * PAIR_ROWS + r;
-        if (Group<TILE_LANES>::rank() == 0 && row < rows && row % height == 0) {
-            counts[row / height] = own / width;
+        const i64 block_row = shape.by_height(row);
+        if (Group<TILE_LANES>::rank() == 0 && row < rows && row == block_row * shape.height()) {
+            counts[block_row] = shape.by_width(own);
         }
         barrier();
     }
 }
-
-// Blocks that C is stored in: none, or such that are told at run time.
-struct AsScalars {
-    static DEVICE int height() { return 1; }
-    static DEVICE int width() { return 1; }
-    static DEVICE i64 by_height(i64 n) { return n; }
-    static DEVICE i32 by_width(i32 n) { return n; }
-};
-struct AsBlocks {
-    i32 rows, cols;
-    // 2^bits over each, rounded up, for the most bits with which that is at most 2^32.
-    i64 of_rows, of_cols;
-    i32 row_bits, col_bits;
-    DEVICE int height() const { return rows; }
-    DEVICE int width() const { return cols; }
-    // Quotients of numbers below 2^31.
-    DEVICE i64 by_height(i64 n) const { return n * of_rows >> row_bits; }
-    DEVICE i32 by_width(i32 n) const { return static_cast<i32>(n * of_cols >> col_bits); }
-};
 
 // A step of a group: tiles of A and of B.
 using TileStep = Pack<i32, 2>;
@@ -404,26 +405,30 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
     }
 }
 
+// Dimensions of blocks, as kernels take them.
+#define TILES_SHAPE i32 height, i32 width, i64 of_height, i64 of_width, i32 height_bits, i32 width_bits
+
 #define SPGEMM_TILES_COUNT(NAME, SIZE) \
-    KERNEL_OF(8, spgemm_tiles_count_##NAME, i64 n, In<i32> list, i64 rows, i32 height, i32 width, In<i64> offsets, In<i32> columns, In<u16> maps, \
-           In<i64> right_offsets, In<i32> right_columns, In<u16> right_maps, Out<i32> counts, Out<i32> more) { \
-        spgemm_tiles_count<SIZE>(Rows{n, list}, rows, height, width, MatrixTiles{offsets, columns, maps}, \
+    KERNEL_OF(8, spgemm_tiles_count_##NAME, i64 n, In<i32> list, i64 rows, TILES_SHAPE, In<i64> offsets, In<i32> columns, In<u16> maps, \
+              In<i64> right_offsets, In<i32> right_columns, In<u16> right_maps, Out<i32> counts, Out<i32> more) { \
+        const AsBlocks shape{height, width, of_height, of_width, height_bits, width_bits}; \
+        spgemm_tiles_count<SIZE>(Rows{n, list}, rows, shape, MatrixTiles{offsets, columns, maps}, \
                                  MatrixTiles{right_offsets, right_columns, right_maps}, counts, more); \
     }
 SPGEMM_TILES_COUNT(small, SmallTables)
 SPGEMM_TILES_COUNT(large, LargeTables)
 
 #define SPGEMM_TILES_FILL(NAME, SIZE, SHAPE, BLOCKS, T) \
-    KERNEL_OF(BLOCKS, spgemm_tiles_##NAME##_##T, i64 n, In<i32> list, i64 rows, [[maybe_unused]] i32 height, [[maybe_unused]] i32 width, \
-              [[maybe_unused]] i64 of_height, [[maybe_unused]] i64 of_width, [[maybe_unused]] i32 height_bits, [[maybe_unused]] i32 width_bits, \
-              In<i64> offsets, In<i32> columns, In<u16> maps, In<T> left, In<i64> right_offsets, In<i32> right_columns, In<u16> right_maps, \
-              In<T> right, In<i64> to, Out<i32> to_columns, Out<T> to_values, Out<i32> more) { \
+    KERNEL_OF(BLOCKS, spgemm_tiles_##NAME##_##T, i64 n, In<i32> list, i64 rows, TILES_SHAPE, In<i64> offsets, In<i32> columns, In<u16> maps, \
+              In<T> left, In<i64> right_offsets, In<i32> right_columns, In<u16> right_maps, In<T> right, In<i64> to, Out<i32> to_columns, \
+              Out<T> to_values, Out<i32> more) { \
+        [[maybe_unused]] const AsBlocks blocks{height, width, of_height, of_width, height_bits, width_bits}; \
         spgemm_tiles_fill<SIZE>(Rows{n, list}, rows, SHAPE, MatrixTiles{offsets, columns, maps}, left, \
                                 MatrixTiles{right_offsets, right_columns, right_maps}, right, to, to_columns, to_values, more); \
     }
 #define SPGEMM_TILES_FILLS(SIZE, NAME, BLOCKS, T) \
     SPGEMM_TILES_FILL(NAME##_scalars, SIZE, AsScalars{}, BLOCKS, T) \
-    SPGEMM_TILES_FILL(NAME##_blocks, SIZE, (AsBlocks{height, width, of_height, of_width, height_bits, width_bits}), BLOCKS, T)
+    SPGEMM_TILES_FILL(NAME##_blocks, SIZE, blocks, BLOCKS, T)
 SPGEMM_TILES_FILLS(SmallTables, small, 5, f64)
 SPGEMM_TILES_FILLS(LargeTables, large, 4, f64)
 SPGEMM_TILES_FILLS(SmallTables, small, 5, f32)

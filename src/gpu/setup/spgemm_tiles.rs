@@ -85,6 +85,8 @@ fn multiply_tiles<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> R
         Some(None) => return Ok(None),
     };
     let (rows, height, width) = (a.scalar_rows() as i64, block.rows as i32, block.cols as i32);
+    let [(of_height, height_bits), (of_width, width_bits)] = [block.rows, block.cols].map(reciprocal);
+    let shape: [&dyn Argument; 6] = [&height, &width, &of_height, &of_width, &height_bits, &width_bits];
     let pairs = a.scalar_rows().div_ceil(2 * SIDE);
     let tile_row = left.columns.len() as f64 / a.scalar_rows().div_ceil(SIDE).max(1) as f64;
     let sizes = &[("small", pairs), ("large", pairs)][usize::from(tile_row > SHORT)..];
@@ -93,8 +95,9 @@ fn multiply_tiles<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> R
     let left_over = cascade(gpu, pairs, sizes, |size, n, list, blocks, more| {
         let kernel = gpu.kernel(&format!("spgemm_tiles_count_{size}"))?;
         let counts = counts.view();
-        let arguments: [&dyn Argument; 13] =
-            [&n, &list, &rows, &height, &width, &a0, &a1, &a2, &b0, &b1, &b2, &counts, &more];
+        let first: [&dyn Argument; 3] = [&n, &list, &rows];
+        let rest: [&dyn Argument; 8] = [&a0, &a1, &a2, &b0, &b1, &b2, &counts, &more];
+        let arguments = [&first[..], &shape, &rest].concat();
         gpu.launch_blocks(kernel, blocks, &arguments)
     })?;
     let (offsets, total) = gpu.offsets(&counts)?;
@@ -103,34 +106,13 @@ fn multiply_tiles<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> R
         return Ok(None);
     }
     let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total * block.len())?);
-    let shape = if block == Block::SCALAR { "scalars" } else { "blocks" };
-    let [(of_height, height_bits), (of_width, width_bits)] = [block.rows, block.cols].map(reciprocal);
+    let stored = if block == Block::SCALAR { "scalars" } else { "blocks" };
     cascade(gpu, pairs, sizes, |size, n, list, blocks, more| {
-        let kernel = gpu.kernel(&format!("spgemm_tiles_{size}_{shape}_{}", T::PRECISION.name()))?;
+        let kernel = gpu.kernel(&format!("spgemm_tiles_{size}_{stored}_{}", T::PRECISION.name()))?;
         let (to, columns, values) = (offsets.view(), columns.view(), values.view());
-        let arguments: [&dyn Argument; 21] = [
-            &n,
-            &list,
-            &rows,
-            &height,
-            &width,
-            &of_height,
-            &of_width,
-            &height_bits,
-            &width_bits,
-            &a0,
-            &a1,
-            &a2,
-            &a3,
-            &b0,
-            &b1,
-            &b2,
-            &b3,
-            &to,
-            &columns,
-            &values,
-            &more,
-        ];
+        let first: [&dyn Argument; 3] = [&n, &list, &rows];
+        let rest: [&dyn Argument; 12] = [&a0, &a1, &a2, &a3, &b0, &b1, &b2, &b3, &to, &columns, &values, &more];
+        let arguments = [&first[..], &shape, &rest].concat();
         gpu.launch_blocks(kernel, blocks, &arguments)
     })?;
     let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
