@@ -192,11 +192,8 @@ template <int L, bool SINGLE, class T> DEVICE void terms_rows(i64 count, const I
     }
 }
 
-#ifndef TERMS_BLOCKS
-#define TERMS_BLOCKS 4
-#endif
 #define TERMS_ROWS(L, NAME, SINGLE, T) \
-    KERNEL_OF(TERMS_BLOCKS, terms_##NAME##_##L##_##T, i64 count, In<i32> list, In<i64> offsets, In<i32> columns, In<T> left, In<i32> chunks, Out<T> right, \
+    KERNEL_OF(4, terms_##NAME##_##L##_##T, i64 count, In<i32> list, In<i64> offsets, In<i32> columns, In<T> left, In<i32> chunks, Out<T> right, \
               In<i64> begins, In<u32> words, In<i64> to_offsets, In<i32> to_chunks, In<i32> to_columns, Out<T> values, i32 fill) { \
         terms_rows<L, SINGLE>(count, list, Terms<T>{offsets, columns, left, chunks, right, begins, words}, \
                               Renewed<T>{to_offsets, to_chunks, to_columns, values, fill != 0}); \

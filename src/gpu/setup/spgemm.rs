@@ -4,6 +4,7 @@
 //! values by `kernels/spgemm_blocks.cu`.
 
 use super::DeviceCsr;
+use super::terms::BlockTerms;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
@@ -22,6 +23,9 @@ const SORTS: [usize; 3] = [8, 32, 256];
 
 /// Lanes of teams that multiply blocks.
 const BLOCK_TEAMS: [usize; 2] = [32, 256];
+
+/// Numbers of the longest row of blocks that teams hold in shared memory, as in `kernels/spgemm_blocks.h`.
+pub(super) const BLOCK_SUMS: usize = 4096;
 
 /// Rows that are looked at before a product.
 const SAMPLE: usize = 4096;
@@ -367,14 +371,62 @@ impl<'a, T: Number> Product<'a, T> {
         Ok((words as i64, blocks, self.gpu.zeroed(words * blocks)?))
     }
 
-    /// Computes values of known columns, for blocks.
-    fn blocks(&self, to: &To<'_, T>) -> Result<()> {
-        let shape = match (self.block.rows, self.a.block.cols, self.block.cols) {
+    /// The values of a product of blocks with this pattern, whose rows are not too long, where it is known where each term is added. `b_offsets` are
+    /// those of the right factor. Waits for nothing.
+    pub fn known_by(
+        &self,
+        terms: &BlockTerms,
+        b_offsets: &Slice<i64>,
+        pattern: &Pattern,
+        fill: bool,
+    ) -> Result<Buffer<T>> {
+        let gpu = self.gpu;
+        let to_values = gpu.room::<T>(pattern.columns.len() * self.block.len())?;
+        let shape = self.shape();
+        let [outer, inner, width] = [self.block.rows, self.a.block.cols, self.block.cols].map(|d| d as i32);
+        let (left, right, b_offsets) = (self.a.values.view(), self.b.values.view(), b_offsets.view());
+        let (begins, places, values) = (terms.begins.view(), terms.places.view(), to_values.view());
+        let (to, to_columns, fill) = (pattern.offsets.view(), pattern.columns.view(), i32::from(fill));
+        let [offsets, columns, ..] = &self.factors;
+        self.cascade(BLOCK_TEAMS, MANY_BLOCKS, |lanes, n, list, blocks, more| {
+            let kernel = gpu.kernel(&format!("terms_blocks_{lanes}_{shape}_{}", T::PRECISION.name()))?;
+            let arguments: [&dyn Argument; 17] = [
+                &n,
+                &list,
+                offsets,
+                columns,
+                &b_offsets,
+                &left,
+                &right,
+                &begins,
+                &places,
+                &outer,
+                &inner,
+                &width,
+                &to,
+                &to_columns,
+                &values,
+                &fill,
+                &more,
+            ];
+            gpu.launch_blocks(kernel, blocks, &arguments)
+        })?;
+        Ok(to_values)
+    }
+
+    /// The name of the shape of blocks.
+    fn shape(&self) -> String {
+        match (self.block.rows, self.a.block.cols, self.block.cols) {
             (3, 3, 3) | (3, 3, 6) | (6, 3, 6) | (6, 6, 6) => {
                 format!("{}_{}_{}", self.block.rows, self.a.block.cols, self.block.cols)
             }
             _ => "any".to_string(),
-        };
+        }
+    }
+
+    /// Computes values of known columns, for blocks.
+    fn blocks(&self, to: &To<'_, T>) -> Result<()> {
+        let shape = self.shape();
         let too_long = self.cascade(BLOCK_TEAMS, MANY_BLOCKS, |lanes, n, list, blocks, more| {
             let kernel = self.gpu.kernel(&format!("spgemm_blocks_{lanes}_{shape}_{}", T::PRECISION.name()))?;
             self.values_of(to, |arguments| {

@@ -40,7 +40,7 @@ pub(super) struct Lengths {
     rows: usize,
     /// How many are longer than each limit.
     longer: [usize; LIMITS.len()],
-    longest: usize,
+    pub longest: usize,
 }
 
 impl Lengths {
@@ -162,50 +162,22 @@ impl Terms {
         (b, chunks): (&Right<'_, T>, &Chunks),
         (c, lengths): (&Lying<'_>, &Lengths),
     ) -> Result<Terms> {
-        let (rows, offsets, columns) = (a.rows as i64, a.offsets.view(), a.columns.view());
         let (begins, total) = match &chunks.begins {
             None => (None, a.nnz()),
             Some(chunks) => {
-                let counts = gpu.room::<i32>(a.rows)?;
-                let arguments: [&dyn Argument; 5] = [&rows, &offsets, &columns, &chunks.view(), &counts.view()];
-                gpu.launch(gpu.kernel("terms_word_counts")?, a.rows * 8, &arguments)?;
-                let (begins, total) = gpu.offsets(&counts)?;
+                let (begins, total) = gpu.offsets(&*counts(gpu, a, chunks.view(), View::NONE)?)?;
                 (Some(begins), total)
             }
         };
         let words = gpu.room::<u32>(total)?;
         let begins_view = begins.as_ref().map_or(View::NONE, |begins| begins.view());
-        for (lanes, from) in [(8, -1), (32, SHORT)] {
-            if from >= 0 && lengths.longest <= from as usize {
-                break;
-            }
-            let (b_begins, b_ends, b_columns) = (b.begins.view(), b.ends.view(), b.columns.view());
-            let (to, to_ends, to_columns) = (c.begins.view(), c.ends.view(), c.columns.view());
-            let (chunks, words) = (chunks.view(), words.view());
-            let arguments: [&dyn Argument; 13] = [
-                &rows,
-                &from,
-                &offsets,
-                &columns,
-                &b_begins,
-                &b_ends,
-                &b_columns,
-                &chunks,
-                &begins_view,
-                &to,
-                &to_ends,
-                &to_columns,
-                &words,
-            ];
-            let blocks = (a.rows * lanes).div_ceil(BLOCK).min(4 * WAVE);
-            gpu.launch_blocks(gpu.kernel(&format!("terms_find_{lanes}"))?, blocks, &arguments)?;
-        }
+        find(gpu, "chunks", a, (b, chunks.view()), (c, lengths), begins_view, words.view())?;
         let limit = lengths.limit_of_most();
         let mut long = None;
         if lengths.longer[limit] > 0 {
             let list = gpu.list(lengths.longer[limit])?;
             let arguments: [&dyn Argument; 5] =
-                [&rows, &c.begins.view(), &c.ends.view(), &(LIMITS[limit] as i32), &list.view()];
+                [&(a.rows as i64), &c.begins.view(), &c.ends.view(), &(LIMITS[limit] as i32), &list.view()];
             gpu.launch(gpu.kernel("terms_list")?, a.rows, &arguments)?;
             long = Some(list);
         }
@@ -263,4 +235,78 @@ impl Terms {
         let begins = self.begins.as_ref().map_or(0, |begins| begins.owned_bytes());
         begins + self.words.owned_bytes() + self.long.as_ref().map_or(0, |long| long.owned_bytes())
     }
+}
+
+/// Where the terms of a product A B of blocks are added.
+pub(super) struct BlockTerms {
+    /// Where the places of each row begin.
+    pub begins: Buffer<i64>,
+    pub places: Buffer<u8>,
+}
+
+impl BlockTerms {
+    /// Those of A B, for rows of C with these lengths, all of which are short. Waits for the device.
+    pub fn find<T: Number>(
+        gpu: &Gpu,
+        a: &DeviceCsr<T>,
+        (b, b_offsets): (&Right<'_, T>, &Slice<i64>),
+        c: (&Lying<'_>, &Lengths),
+    ) -> Result<BlockTerms> {
+        let (begins, total) = gpu.offsets(&*counts(gpu, a, View::NONE, b_offsets.view())?)?;
+        let places = gpu.room::<u8>(total)?;
+        find(gpu, "blocks", a, (b, View::NONE), c, begins.view(), places.view())?;
+        Ok(BlockTerms { begins, places })
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.begins.owned_bytes() + self.places.owned_bytes()
+    }
+}
+
+/// How many chunks, or entries, of rows of B each row of A is multiplied with.
+fn counts<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, chunks: View, b_offsets: View) -> Result<Buffer<i32>> {
+    let counts = gpu.room::<i32>(a.rows)?;
+    let (rows, offsets, columns) = (a.rows as i64, a.offsets.view(), a.columns.view());
+    let arguments: [&dyn Argument; 6] = [&rows, &offsets, &columns, &chunks, &b_offsets, &counts.view()];
+    gpu.launch(gpu.kernel("terms_word_counts")?, a.rows * 8, &arguments)?;
+    Ok(counts)
+}
+
+/// Finds places.
+fn find<T: Number>(
+    gpu: &Gpu,
+    kind: &str,
+    a: &DeviceCsr<T>,
+    (b, chunks): (&Right<'_, T>, View),
+    (c, lengths): (&Lying<'_>, &Lengths),
+    begins: View,
+    words: View,
+) -> Result<()> {
+    for (lanes, from) in [(8, -1), (32, SHORT)] {
+        if from >= 0 && lengths.longest <= from as usize {
+            break;
+        }
+        let (rows, offsets, columns) = (a.rows as i64, a.offsets.view(), a.columns.view());
+        let (b_begins, b_ends, b_columns) = (b.begins.view(), b.ends.view(), b.columns.view());
+        let (to, to_ends, to_columns) = (c.begins.view(), c.ends.view(), c.columns.view());
+        let arguments: [&dyn Argument; 13] = [
+            &rows,
+            &from,
+            &offsets,
+            &columns,
+            &b_begins,
+            &b_ends,
+            &b_columns,
+            &chunks,
+            &begins,
+            &to,
+            &to_ends,
+            &to_columns,
+            &words,
+        ];
+        let blocks = (a.rows * lanes).div_ceil(BLOCK).min(4 * WAVE);
+        gpu.launch_blocks(gpu.kernel(&format!("terms_find_{kind}_{lanes}"))?, blocks, &arguments)?;
+    }
+    Ok(())
 }
