@@ -62,7 +62,7 @@ template <class T, int N, int PAIRS>
 DEVICE void extended_i_renewed(i64 count, const In<i32> &list, const In<i32> &fine, const In<i32> &starts, const In<u16> &script,
                                const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const In<u8> &roles, const Out<i64> &heads,
                                const In<i64> &to_offsets, const Out<T> &to_values, const Out<i32> &more, const Out<i32> &left) {
-    static_assert(N >= 8, "a lane for each column that is followed");
+    static_assert(N >= RENEWED_KEPT, "a lane for each column that is kept");
     constexpr int TILES = BLOCK / N;
     SHARED(T, shares, TILES *PAIRS);
     SHARED(i64, rows, TILES *PAIRS);
@@ -80,8 +80,8 @@ DEVICE void extended_i_renewed(i64 count, const In<i32> &list, const In<i32> &fi
     const bool is_row = has_script && pairs <= PAIRS;
     const bool has_weak = is_row && (first.of[0] & HAS_WEAK) != 0;
     const i64 begin = is_row ? offsets[i] : 0, end = is_row ? offsets[i + 1] : 0;
-    if (rank < FOLLOWED) {
-        own[tile * FOLLOWED + rank] = 0;
+    for (int c = rank; c < FOLLOWED; c += N) {
+        own[tile * FOLLOWED + c] = 0;
     }
     Tile<N>::barrier();
 
@@ -154,17 +154,16 @@ DEVICE void extended_i_renewed(i64 count, const In<i32> &list, const In<i32> &fi
     }
     Tile<N>::barrier();
 
-    // The columns that are followed, a lane for each.
+    // The columns that are followed, a lane for each; the first has another one where there are not lanes enough.
     const u32 of_four = static_cast<u32>(first.of[1]) | static_cast<u32>(first.of[2]) << 16;
-    T w = 0;
-    if (is_row && rank < FOLLOWED) {
+    const auto follow = [&](int column) {
         i64 term = has_weak ? weak_code : start + SCRIPT_UNIT + pairs;
         UNROLL
         for (int c = 0; c < RENEWED_KEPT; ++c) {
-            term += c < rank ? of_four >> 8 * c & 255 : 0;
+            term += c < column ? of_four >> 8 * c & 255 : 0;
         }
-        const i64 last = term + (rank == WITNESS ? first.of[3] : of_four >> 8 * rank & 255);
-        w = own[tile * FOLLOWED + rank];
+        const i64 last = term + (column == WITNESS ? first.of[3] : of_four >> 8 * column & 255);
+        T w = own[tile * FOLLOWED + column];
         ROLLED
         for (; term < last; ++term) {
             const int code = script[term];
@@ -172,11 +171,19 @@ DEVICE void extended_i_renewed(i64 count, const In<i32> &list, const In<i32> &fi
             const i64 head = rows[n];
             w += times(shares[n], coupling_of(values[(head & HEAD_BEGIN) + (code >> 8)], head));
         }
+        return w;
+    };
+    T w = is_row && rank < FOLLOWED ? follow(rank) : 0, witness;
+    if constexpr (N > WITNESS) {
+        witness = Tile<N>::shuffle(w, WITNESS);
+    } else {
+        const T followed = is_row && rank == 0 ? follow(WITNESS) : 0;
+        witness = Tile<N>::shuffle(followed, 0);
     }
     const T pivot = diagonal.sum(), scale = pivot == 0 ? 0 : -1 / pivot, all = (total.sum() + to_members) * scale;
     w = w * scale;
     const bool has_dropped = (first.of[0] & HAS_DROPPED) != 0;
-    const bool is_seen = Tile<N>::shuffle(w, WITNESS) != 0, drops = has_dropped && is_seen;
+    const bool drops = has_dropped && witness * scale != 0;
     // When the one that is followed is zero, others that are dropped may not be.
     is_told = Tile<N>::ballot(!is_told) == 0 && (drops || !has_dropped);
     const i64 to = is_row ? to_offsets[i] : 0;
@@ -207,6 +214,7 @@ DEVICE void extended_i_renewed(i64 count, const In<i32> &list, const In<i32> &fi
            Out<T> to_values, Out<i64> heads) { \
         extended_i_heads<T, 8>(rows, offsets, values, number, roles, to_offsets, to_values, heads); \
     } \
+    EXTENDED_I_RENEWED(T, 4, 16) \
     EXTENDED_I_RENEWED(T, 8, 64) \
     EXTENDED_I_RENEWED(T, 32, 256)
 EXTENDED_I_RENEW(f64)

@@ -17,14 +17,14 @@ KERNEL(terms_narrow, i64 n, In<i64> from, Out<i32> to) {
     }
 }
 
-// How many chunks of rows of B each row of A is multiplied with; or how many entries, where there are none. A tile of 8 lanes for each.
-KERNEL(terms_word_counts, i64 rows, In<i64> offsets, In<i32> columns, In<i32> chunks, In<i64> right_offsets, Out<i32> counts) {
+// How many words each row of the product has. A tile of 8 lanes for each.
+KERNEL(terms_word_counts, i64 rows, In<i64> offsets, In<i32> columns, In<i32> chunks, Out<i32> counts) {
     constexpr int N = 8;
     const i64 row = global_index() / N;
     i32 count = 0;
     for (i64 k = row < rows ? offsets[row] + Tile<N>::rank() : 0; row < rows && k < offsets[row + 1]; k += N) {
         const i64 column = columns[k];
-        count += chunks.len > 0 ? chunks[column + 1] - chunks[column] : static_cast<i32>(right_offsets[column + 1] - right_offsets[column]);
+        count += chunks[column + 1] - chunks[column];
     }
     count = tile_sum<N>(count);
     if (row < rows && Tile<N>::rank() == 0) {
@@ -66,12 +66,12 @@ KERNEL(terms_list, i64 rows, In<i64> begins, In<i64> ends, i32 limit, Out<i32> l
     }
 }
 
-// The words of rows whose columns are there, in any order; for blocks a byte for each entry. A tile of N lanes for each row, with a table of its columns; a lane has an entry of A at a
+// The words of rows whose columns are there, in any order. A tile of N lanes for each row, with a table of its columns; a lane has an entry of A at a
 // time. Rows that are longer than three quarters of a table are left to another kernel, and so are those of up to `from` columns.
-template <int N, int SLOTS, class Word>
+template <int N, int SLOTS>
 DEVICE void terms_find(i64 rows, int from, const Factors &f, const In<i32> &chunks, const In<i64> &begins, const In<i64> &to, const In<i64> &to_ends,
-                       const In<i32> &to_columns, const Out<Word> &words) {
-    constexpr int TEAMS = BLOCK / N, OF_WORD = sizeof(Word);
+                       const In<i32> &to_columns, const Out<u32> &words) {
+    constexpr int TEAMS = BLOCK / N;
     SHARED(i32, keys, TEAMS *SLOTS);
     SHARED(i32, places, TEAMS *SLOTS);
     const int lane = Tile<N>::rank();
@@ -99,11 +99,8 @@ DEVICE void terms_find(i64 rows, int from, const Factors &f, const In<i32> &chun
             const i64 k = base + lane;
             const i64 column = k < end ? f.columns[k] : 0;
             const i64 from_entry = k < end ? f.begins[column] : 0, to_entry = k < end ? f.ends[column] : 0;
-            i32 count = static_cast<i32>(to_entry - from_entry);
-            if constexpr (OF_WORD == CHUNK) {
-                // Single chunks are there even where rows are empty.
-                count = k >= end ? 0 : chunks.len > 0 ? chunks[column + 1] - chunks[column] : 1;
-            }
+            // Single chunks are there even where rows are empty.
+            const i32 count = k >= end ? 0 : chunks.len > 0 ? chunks[column + 1] - chunks[column] : 1;
             i32 upto = count;
             UNROLL
             for (int step = 1; step < N; step *= 2) {
@@ -113,8 +110,8 @@ DEVICE void terms_find(i64 rows, int from, const Factors &f, const In<i32> &chun
             for (int q = 0; q < count; ++q) {
                 u32 all = 0;
                 UNROLL
-                for (int e = 0; e < OF_WORD; ++e) {
-                    const i64 at = from_entry + q * OF_WORD + e;
+                for (int e = 0; e < CHUNK; ++e) {
+                    const i64 at = from_entry + q * CHUNK + e;
                     u32 place = NOWHERE;
                     if (at < to_entry) {
                         int none = 0;
@@ -122,7 +119,7 @@ DEVICE void terms_find(i64 rows, int from, const Factors &f, const In<i32> &chun
                     }
                     all |= place << 8 * e;
                 }
-                words[word + upto - count + q] = static_cast<Word>(all);
+                words[word + upto - count + q] = all;
             }
             word += Tile<N>::shuffle(upto, N - 1);
         }
@@ -130,13 +127,11 @@ DEVICE void terms_find(i64 rows, int from, const Factors &f, const In<i32> &chun
     }
 }
 
-#define TERMS_FIND(N, SLOTS, NAME, WORD) \
-    KERNEL(terms_find_##NAME##_##N, i64 rows, i32 from, In<i64> offsets, In<i32> columns, In<i64> right_begins, In<i64> right_ends, \
-           In<i32> right_columns, In<i32> chunks, In<i64> begins, In<i64> to, In<i64> to_ends, In<i32> to_columns, Out<WORD> words) { \
-        terms_find<N, SLOTS, WORD>(rows, from, Factors{offsets, columns, right_begins, right_ends, right_columns}, chunks, begins, to, to_ends, \
-                                   to_columns, words); \
+#define TERMS_FIND(N, SLOTS) \
+    KERNEL(terms_find_##N, i64 rows, i32 from, In<i64> offsets, In<i32> columns, In<i64> right_begins, In<i64> right_ends, In<i32> right_columns, \
+           In<i32> chunks, In<i64> begins, In<i64> to, In<i64> to_ends, In<i32> to_columns, Out<u32> words) { \
+        terms_find<N, SLOTS>(rows, from, Factors{offsets, columns, right_begins, right_ends, right_columns}, chunks, begins, to, to_ends, \
+                             to_columns, words); \
     }
-TERMS_FIND(8, 96, chunks, u32)
-TERMS_FIND(32, 352, chunks, u32)
-TERMS_FIND(8, 96, blocks, u8)
-TERMS_FIND(32, 352, blocks, u8)
+TERMS_FIND(8, 96)
+TERMS_FIND(32, 352)

@@ -348,3 +348,6 @@ pub(super) fn with_estimates<T>(mut kept: Vec<Kept>, levels: Vec<There<T>>) -> V
     }
     kept
 }
+
+#[cfg(test)]
+mod tests;

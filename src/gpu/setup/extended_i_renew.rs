@@ -20,8 +20,12 @@ const KEPT: usize = 4;
 const UNIT: usize = 4;
 const HEAD: usize = 2;
 
-/// Strong fine neighbours up to which 8 lanes compute a row; 32 do beyond.
-const MANY: i32 = 64;
+/// Lanes for a row, and the strong fine neighbours up to which they compute one, where rows are short, and where they are not; 32 do the others.
+const SHORT: (usize, i32) = (4, 16);
+const LONG: (usize, i32) = (8, 64);
+
+/// Entries of a row, on average, from which on rows are not short.
+const LONG_FROM: usize = 12;
 
 /// Blocks of threads that write scripts in turn.
 const WAVE: usize = 4096;
@@ -35,7 +39,8 @@ struct Scripts {
     script: Buffer<u16>,
     /// What each entry of the matrix is.
     roles: Buffer<u8>,
-    /// Which of the fine unknowns have many strong fine neighbours.
+    /// Lanes for each row, and which of the fine unknowns have too many strong fine neighbours for them.
+    lanes: usize,
     long: Buffer<i32>,
 }
 
@@ -70,7 +75,7 @@ impl Memory {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        lock(self.0.lock()).as_ref().map_or(0, |Scripts { fine, starts, script, roles, long }| {
+        lock(self.0.lock()).as_ref().map_or(0, |Scripts { fine, starts, script, roles, long, .. }| {
             let lists = fine.owned_bytes() + starts.owned_bytes() + long.owned_bytes();
             lists + script.owned_bytes() + roles.owned_bytes()
         })
@@ -116,6 +121,7 @@ impl Scripts {
         gpu.launch(gpu.kernel("extended_i_fine_rows")?, rows, &arguments)?;
         drop((flags, before));
 
+        let (lanes, many) = if a.nnz() < LONG_FROM * rows { SHORT } else { LONG };
         let kernel = gpu.kernel(&format!("extended_i_plan_{}", T::PRECISION.name()))?;
         let blocks = (count * 32).div_ceil(BLOCK).min(WAVE);
         let plan = |units: View, starts: View, script: View, roles: View, seen: View| {
@@ -123,7 +129,7 @@ impl Scripts {
             let (kept, kept_columns, fine) = (p.offsets.view(), p.columns.view(), fine.view());
             let arguments: [&dyn Argument; 16] = [
                 &(count as i64),
-                &MANY,
+                &many,
                 &offsets,
                 &columns,
                 &values,
@@ -154,7 +160,7 @@ impl Scripts {
         let long = gpu.list(gpu.fetch(&seen)?[0] as usize)?;
         let (script, roles) = (gpu.room::<u16>(total * UNIT)?, gpu.room::<u8>(a.nnz())?);
         plan(none, starts.view(), script.view(), roles.view(), long.view())?;
-        Ok(Some(Scripts { fine, starts, script, roles, long }))
+        Ok(Some(Scripts { fine, starts, script, roles, lanes, long }))
     }
 
     /// The interpolation for a matrix of the same pattern. Waits for the device once.
@@ -195,7 +201,7 @@ impl Scripts {
             ];
             gpu.launch(gpu.kernel(&format!("extended_i_renewed_{name}_{lanes}"))?, count * lanes, &arguments)
         };
-        rows_by(8, self.fine.len(), View::NONE)?;
+        rows_by(self.lanes, self.fine.len(), View::NONE)?;
         let long = self.long.len() - 1;
         if long > 0 {
             rows_by(32, long, self.long.piece(1, long).view())?;

@@ -2,7 +2,7 @@
 //! order, and wherever there was room for them. The first renewal of scalars finds where each term is added, and later ones go by that.
 
 use super::DeviceCsr;
-use super::spgemm::{BLOCK_SUMS, Found, Pattern, Product, Right, Room};
+use super::spgemm::{Found, Pattern, Product, Right, Room};
 use super::terms::{BlockTerms, Chunks, Lengths, Lying, Target, Terms};
 use crate::context::lock;
 use crate::error::{Result, Status};
@@ -32,7 +32,7 @@ enum Places {
     /// Not known: rows are too long, or there was no room.
     Unknown,
     Scalars(Box<Factors>),
-    Blocks([BlockTerms; 2]),
+    Blocks(Box<[BlockTerms; 2]>),
 }
 
 /// The terms of products of scalars, and how P and A P lie.
@@ -141,9 +141,10 @@ pub(crate) fn renew<T: Number>(
                 let (offsets, columns) = (Arc::clone(&pattern.offsets), Arc::clone(&pattern.columns));
                 DeviceCsr { rows: a.rows, cols: p.cols, block: ap.block(), offsets, columns, values: Arc::new(values) }
             };
-            if let Places::Blocks([of_ap, of_coarse]) = places {
-                let ap = with(ap.known_by(of_ap, &p.offsets, pattern, false)?);
-                return Product::new(gpu, r, Right::of(&ap)).known_by(of_coarse, &ap.offsets, coarse, true);
+            if let Places::Blocks(terms) = places {
+                let [of_ap, of_coarse] = &**terms;
+                let ap = with(ap.known_by(of_ap, pattern, false)?);
+                return Product::new(gpu, r, Right::of(&ap)).known_by(of_coarse, coarse, true);
             }
             let ap = with(ap.known(pattern, false)?);
             Product::new(gpu, r, Right::of(&ap)).known(coarse, true)
@@ -181,17 +182,20 @@ fn find<T: Number>(gpu: &Gpu, recipe: &Recipe, r: &DeviceCsr<T>, a: &DeviceCsr<T
         Way::Known(_) if product.is_scalar() => Ok(Places::Unknown),
         Way::Known(pattern) => {
             let rows = lying(pattern, a.rows);
-            let [of_ap, of_coarse] = Lengths::of(gpu, [(&rows.begins, &rows.ends), (&coarse.begins, &coarse.ends)])?;
-            let fits = |lengths: &Lengths, block: usize| lengths.are_short() && lengths.longest * block <= BLOCK_SUMS;
-            if !fits(&of_ap, a.block.rows * p.block.cols) || !fits(&of_coarse, r.block.rows * p.block.cols) {
-                return Ok(Places::Unknown);
-            }
+            let ends = |a: &DeviceCsr<T>| (a.offsets.piece(0, a.rows), a.offsets.piece(1, a.rows));
+            let (of_a, of_r) = (ends(a), ends(r));
+            let kinds =
+                [(&of_a.0, &of_a.1), (&of_r.0, &of_r.1), (&rows.begins, &rows.ends), (&coarse.begins, &coarse.ends)];
+            let [of_a, of_r, of_ap, of_coarse] = Lengths::of(gpu, kinds)?;
             let (begins, ends) = (rows.begins.piece(0, a.rows), rows.ends.piece(0, a.rows));
             let (cols, block, values, length) = (p.cols, product.block(), &*p.values, of_ap.longest);
             let ap = Right { rows: a.rows, cols, block, begins, ends, columns: rows.columns, values, length };
-            let of_ap = BlockTerms::find(gpu, a, (&right, &p.offsets), (&rows, &of_ap))?;
-            let of_coarse = BlockTerms::find(gpu, r, (&ap, &pattern.offsets), (&coarse, &of_coarse))?;
-            Ok(Places::Blocks([of_ap, of_coarse]))
+            let of_ap = BlockTerms::find(gpu, (a, &of_a), &right, (pattern, &of_ap))?;
+            let of_coarse = BlockTerms::find(gpu, (r, &of_r), &ap, (&recipe.coarse, &of_coarse))?;
+            Ok(match (of_ap, of_coarse) {
+                (Some(of_ap), Some(of_coarse)) => Places::Blocks(Box::new([of_ap, of_coarse])),
+                _ => Places::Unknown,
+            })
         }
     }
 }
@@ -282,6 +286,8 @@ mod tests {
         for (longest, coarse, of_p, is_told) in [
             (5, 60, 9, true),
             (20, 90, 4, true),
+            (40, 30, 4, true),
+            (40, 60, 4, true),
             (30, 200, 12, true),
             (40, 250, 4, true),
             (12, 300, 90, false),
@@ -344,11 +350,11 @@ mod tests {
                 p.values.iter_mut().step_by(other.cols).for_each(|v| *v = 0.0);
                 same_as_the_host(&gpu, &a, &p, "blocks with empty columns");
             }
-            // Rows that fit no table.
+            // Rows that fit no table of set-up, and one of 256 lanes.
             let (block, other) = (Block::square(3), Block { rows: 3, cols: 6 });
             let (a, p) = (random(60, 60, 50, block, 1), random(60, 400, 12, other, 2));
             let recipe = same_as_the_host(&gpu, &a, &p, "long rows of blocks");
-            assert!(matches!(&*lock(recipe.places.lock()), Places::Unknown));
+            assert!(matches!(&*lock(recipe.places.lock()), Places::Blocks(_)));
             let (a, p) = (random(0, 0, 0, Block::SCALAR, 1), random(0, 0, 0, Block::SCALAR, 2));
             same_as_the_host(&gpu, &a, &p, "nothing");
         }

@@ -24,9 +24,6 @@ const SORTS: [usize; 3] = [8, 32, 256];
 /// Lanes of teams that multiply blocks.
 const BLOCK_TEAMS: [usize; 2] = [32, 256];
 
-/// Numbers of the longest row of blocks that teams hold in shared memory, as in `kernels/spgemm_blocks.h`.
-pub(super) const BLOCK_SUMS: usize = 4096;
-
 /// Rows that are looked at before a product.
 const SAMPLE: usize = 4096;
 
@@ -371,47 +368,10 @@ impl<'a, T: Number> Product<'a, T> {
         Ok((words as i64, blocks, self.gpu.zeroed(words * blocks)?))
     }
 
-    /// The values of a product of blocks with this pattern, whose rows are not too long, where it is known where each term is added. `b_offsets` are
-    /// those of the right factor. Waits for nothing.
-    pub fn known_by(
-        &self,
-        terms: &BlockTerms,
-        b_offsets: &Slice<i64>,
-        pattern: &Pattern,
-        fill: bool,
-    ) -> Result<Buffer<T>> {
-        let gpu = self.gpu;
-        let to_values = gpu.room::<T>(pattern.columns.len() * self.block.len())?;
-        let shape = self.shape();
-        let [outer, inner, width] = [self.block.rows, self.a.block.cols, self.block.cols].map(|d| d as i32);
-        let (left, right, b_offsets) = (self.a.values.view(), self.b.values.view(), b_offsets.view());
-        let (begins, places, values) = (terms.begins.view(), terms.places.view(), to_values.view());
-        let (to, to_columns, fill) = (pattern.offsets.view(), pattern.columns.view(), i32::from(fill));
-        let [offsets, columns, ..] = &self.factors;
-        self.cascade(BLOCK_TEAMS, MANY_BLOCKS, |lanes, n, list, blocks, more| {
-            let kernel = gpu.kernel(&format!("terms_blocks_{lanes}_{shape}_{}", T::PRECISION.name()))?;
-            let arguments: [&dyn Argument; 17] = [
-                &n,
-                &list,
-                offsets,
-                columns,
-                &b_offsets,
-                &left,
-                &right,
-                &begins,
-                &places,
-                &outer,
-                &inner,
-                &width,
-                &to,
-                &to_columns,
-                &values,
-                &fill,
-                &more,
-            ];
-            gpu.launch_blocks(kernel, blocks, &arguments)
-        })?;
-        Ok(to_values)
+    /// The values of a product of blocks with this pattern, of which the terms are known. Waits for nothing.
+    pub fn known_by(&self, terms: &BlockTerms, pattern: &Pattern, fill: bool) -> Result<Buffer<T>> {
+        let shape = (self.shape(), self.block);
+        terms.renew(self.gpu, self.a, self.b.values, (&shape.0, shape.1), &pattern.columns, fill)
     }
 
     /// The name of the shape of blocks.

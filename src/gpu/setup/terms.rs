@@ -1,13 +1,14 @@
-//! Renewed products of scalar matrices on the device: [`crate::host::terms`] there, with the same bits. The first renewal finds to which sum of its
-//! row of C each term of a product is added (`kernels/terms_find.cu`), a byte for each; the numeric pass (`kernels/terms.cu`) then reads neither
-//! columns of B nor those of C.
+//! Renewed products on the device: [`crate::host::terms`] there, with the same bits. The first renewal finds to which sum of its row of C each term of a
+//! product of scalars is added (`kernels/terms_find.cu`), a byte for each; the numeric pass (`kernels/terms.cu`) then reads neither columns of B nor
+//! those of C. Of blocks each one of C knows its terms (`kernels/terms_blocks.cu`).
 
 use super::DeviceCsr;
-use super::spgemm::Right;
+use super::spgemm::{Pattern, Right};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::scalar::Number;
+use crate::sparse::Block;
 use std::sync::Arc;
 
 /// Entries of a chunk, as in `kernels/terms.cu`.
@@ -21,6 +22,9 @@ const LIMITS: [usize; 5] = [LANE_SUMS, 2 * LANE_SUMS, 4 * LANE_SUMS, 8 * LANE_SU
 
 /// Lanes of the largest team.
 const MOST_LANES: usize = 16;
+
+/// Entries of a row of A, on average, from which on lanes read them together.
+const STAGED_FROM: usize = 12;
 
 /// Blocks of threads that go over rows in steps.
 const WAVE: usize = 1024;
@@ -71,9 +75,9 @@ impl Lengths {
         self.longest <= CHUNK
     }
 
-    /// The number of the limit that most of them keep to.
+    /// The number of the limit that most of them keep to, of those from the second one on: two lanes for a row are always better than one.
     fn limit_of_most(&self) -> usize {
-        (0..LIMITS.len() - 1).find(|limit| 16 * self.longer[*limit] <= self.rows).unwrap_or(LIMITS.len() - 1)
+        (1..LIMITS.len() - 1).find(|limit| 16 * self.longer[*limit] <= self.rows).unwrap_or(LIMITS.len() - 1)
     }
 }
 
@@ -162,22 +166,50 @@ impl Terms {
         (b, chunks): (&Right<'_, T>, &Chunks),
         (c, lengths): (&Lying<'_>, &Lengths),
     ) -> Result<Terms> {
+        let (rows, offsets, columns) = (a.rows as i64, a.offsets.view(), a.columns.view());
         let (begins, total) = match &chunks.begins {
             None => (None, a.nnz()),
             Some(chunks) => {
-                let (begins, total) = gpu.offsets(&*counts(gpu, a, chunks.view(), View::NONE)?)?;
+                let counts = gpu.room::<i32>(a.rows)?;
+                let arguments: [&dyn Argument; 5] = [&rows, &offsets, &columns, &chunks.view(), &counts.view()];
+                gpu.launch(gpu.kernel("terms_word_counts")?, a.rows * 8, &arguments)?;
+                let (begins, total) = gpu.offsets(&counts)?;
                 (Some(begins), total)
             }
         };
         let words = gpu.room::<u32>(total)?;
         let begins_view = begins.as_ref().map_or(View::NONE, |begins| begins.view());
-        find(gpu, "chunks", a, (b, chunks.view()), (c, lengths), begins_view, words.view())?;
+        for (lanes, from) in [(8, -1), (32, SHORT)] {
+            if from >= 0 && lengths.longest <= from as usize {
+                break;
+            }
+            let (b_begins, b_ends, b_columns) = (b.begins.view(), b.ends.view(), b.columns.view());
+            let (to, to_ends, to_columns) = (c.begins.view(), c.ends.view(), c.columns.view());
+            let (chunks, words) = (chunks.view(), words.view());
+            let arguments: [&dyn Argument; 13] = [
+                &rows,
+                &from,
+                &offsets,
+                &columns,
+                &b_begins,
+                &b_ends,
+                &b_columns,
+                &chunks,
+                &begins_view,
+                &to,
+                &to_ends,
+                &to_columns,
+                &words,
+            ];
+            let blocks = (a.rows * lanes).div_ceil(BLOCK).min(4 * WAVE);
+            gpu.launch_blocks(gpu.kernel(&format!("terms_find_{lanes}"))?, blocks, &arguments)?;
+        }
         let limit = lengths.limit_of_most();
         let mut long = None;
         if lengths.longer[limit] > 0 {
             let list = gpu.list(lengths.longer[limit])?;
             let arguments: [&dyn Argument; 5] =
-                [&(a.rows as i64), &c.begins.view(), &c.ends.view(), &(LIMITS[limit] as i32), &list.view()];
+                [&rows, &c.begins.view(), &c.ends.view(), &(LIMITS[limit] as i32), &list.view()];
             gpu.launch(gpu.kernel("terms_list")?, a.rows, &arguments)?;
             long = Some(list);
         }
@@ -194,7 +226,12 @@ impl Terms {
         to: Target<'_>,
         values: &Slice<T>,
     ) -> Result<()> {
-        let kind = if self.chunks.begins.is_none() { "single" } else { "chunks" };
+        let is_long = a.nnz() >= STAGED_FROM * a.rows;
+        let kind = |lanes: usize| match &self.chunks.begins {
+            Some(_) => "chunks",
+            None if is_long && (2..=4).contains(&lanes) => "staged",
+            None => "single",
+        };
         let begins = self.begins.as_ref().map_or(View::NONE, |begins| begins.view());
         let (offsets, columns, left, right) = (a.offsets.view(), a.columns.view(), a.values.view(), b_in_chunks.view());
         let (chunks, words, values) = (self.chunks.view(), self.words.view(), values.view());
@@ -204,7 +241,7 @@ impl Terms {
             Target::Chunks(chunks) => to_chunks = chunks.view(),
         }
         let launch = |lanes: usize, count: usize, list: View| {
-            let kernel = gpu.kernel(&format!("terms_{kind}_{lanes}_{}", T::PRECISION.name()))?;
+            let kernel = gpu.kernel(&format!("terms_{}_{lanes}_{}", kind(lanes), T::PRECISION.name()))?;
             let arguments: [&dyn Argument; 14] = [
                 &(count as i64),
                 &list,
@@ -237,76 +274,111 @@ impl Terms {
     }
 }
 
-/// Where the terms of a product A B of blocks are added.
+/// The terms of each block of a product A B of blocks.
 pub(super) struct BlockTerms {
-    /// Where the places of each row begin.
-    pub begins: Buffer<i64>,
-    pub places: Buffer<u8>,
+    /// The row of each block of C.
+    row_of: Buffer<i32>,
+    /// Where its terms begin.
+    starts: Buffer<i64>,
+    /// Of each term the entry of the row of A, and the block of B.
+    of_left: Buffer<u16>,
+    of_right: Buffer<u32>,
 }
 
+/// Columns of rows of C up to which 32 lanes find the terms of blocks, and up to which 256 do; as in `kernels/terms_blocks.cu`.
+const SHORT_BLOCKS: usize = 264;
+const LONG_BLOCKS: usize = 2304;
+
 impl BlockTerms {
-    /// Those of A B, for rows of C with these lengths, all of which are short. Waits for the device.
+    /// Those of A B for the pattern of C, whose rows have these lengths, as those of A; none where there is too much to count. Waits for the device.
     pub fn find<T: Number>(
         gpu: &Gpu,
+        (a, a_lengths): (&DeviceCsr<T>, &Lengths),
+        b: &Right<'_, T>,
+        (c, lengths): (&Pattern, &Lengths),
+    ) -> Result<Option<BlockTerms>> {
+        let too_long = lengths.longest > LONG_BLOCKS || a_lengths.longest > usize::from(u16::MAX);
+        if too_long || b.columns.len() > u32::MAX as usize {
+            return Ok(None);
+        }
+        let outputs = c.columns.len();
+        let find = |counts: View, row_of: View, starts: View, of_left: View, of_right: View| {
+            for (lanes, from) in [(32, -1), (BLOCK, SHORT_BLOCKS as i32)] {
+                if from >= 0 && lengths.longest <= from as usize {
+                    break;
+                }
+                let (rows, offsets, columns) = (a.rows as i64, a.offsets.view(), a.columns.view());
+                let (begins, ends, b_columns) = (b.begins.view(), b.ends.view(), b.columns.view());
+                let (to, to_columns) = (c.offsets.view(), c.columns.view());
+                let arguments: [&dyn Argument; 14] = [
+                    &rows,
+                    &from,
+                    &offsets,
+                    &columns,
+                    &begins,
+                    &ends,
+                    &b_columns,
+                    &to,
+                    &to_columns,
+                    &counts,
+                    &row_of,
+                    &starts,
+                    &of_left,
+                    &of_right,
+                ];
+                let blocks = (a.rows * lanes).div_ceil(BLOCK).min(8 * WAVE);
+                gpu.launch_blocks(gpu.kernel(&format!("terms_find_blocks_{lanes}"))?, blocks, &arguments)?;
+            }
+            Ok(())
+        };
+        let (counts, row_of, none) = (gpu.room::<i32>(outputs)?, gpu.room::<i32>(outputs)?, View::NONE);
+        find(counts.view(), row_of.view(), none, none, none)?;
+        let (starts, total) = gpu.offsets(&counts)?;
+        drop(counts);
+        let (of_left, of_right) = (gpu.room::<u16>(total)?, gpu.room::<u32>(total)?);
+        find(none, none, starts.view(), of_left.view(), of_right.view())?;
+        Ok(Some(BlockTerms { row_of, starts, of_left, of_right }))
+    }
+
+    /// The values of C, whose blocks have this shape and columns, with ones for zeros on the diagonal if these are to be filled. Waits for nothing.
+    pub fn renew<T: Number>(
+        &self,
+        gpu: &Gpu,
         a: &DeviceCsr<T>,
-        (b, b_offsets): (&Right<'_, T>, &Slice<i64>),
-        c: (&Lying<'_>, &Lengths),
-    ) -> Result<BlockTerms> {
-        let (begins, total) = gpu.offsets(&*counts(gpu, a, View::NONE, b_offsets.view())?)?;
-        let places = gpu.room::<u8>(total)?;
-        find(gpu, "blocks", a, (b, View::NONE), c, begins.view(), places.view())?;
-        Ok(BlockTerms { begins, places })
+        b: &Slice<T>,
+        (shape, block): (&str, Block),
+        columns: &Slice<i32>,
+        fill: bool,
+    ) -> Result<Buffer<T>> {
+        let values = gpu.room::<T>(columns.len() * block.len())?;
+        let kernel = gpu.kernel(&format!("terms_blocks_{shape}_{}", T::PRECISION.name()))?;
+        let [outer, inner, width] = [block.rows, a.block.cols, block.cols].map(|d| d as i32);
+        let (offsets, left, right) = (a.offsets.view(), a.values.view(), b.view());
+        let (row_of, starts) = (self.row_of.view(), self.starts.view());
+        let (of_left, of_right, fill) = (self.of_left.view(), self.of_right.view(), i32::from(fill));
+        let arguments: [&dyn Argument; 14] = [
+            &(columns.len() as i64),
+            &offsets,
+            &left,
+            &right,
+            &row_of,
+            &starts,
+            &of_left,
+            &of_right,
+            &outer,
+            &inner,
+            &width,
+            &columns.view(),
+            &values.view(),
+            &fill,
+        ];
+        gpu.launch(kernel, values.len(), &arguments)?;
+        Ok(values)
     }
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        self.begins.owned_bytes() + self.places.owned_bytes()
+        let of_blocks = self.row_of.owned_bytes() + self.starts.owned_bytes();
+        of_blocks + self.of_left.owned_bytes() + self.of_right.owned_bytes()
     }
-}
-
-/// How many chunks, or entries, of rows of B each row of A is multiplied with.
-fn counts<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, chunks: View, b_offsets: View) -> Result<Buffer<i32>> {
-    let counts = gpu.room::<i32>(a.rows)?;
-    let (rows, offsets, columns) = (a.rows as i64, a.offsets.view(), a.columns.view());
-    let arguments: [&dyn Argument; 6] = [&rows, &offsets, &columns, &chunks, &b_offsets, &counts.view()];
-    gpu.launch(gpu.kernel("terms_word_counts")?, a.rows * 8, &arguments)?;
-    Ok(counts)
-}
-
-/// Finds places.
-fn find<T: Number>(
-    gpu: &Gpu,
-    kind: &str,
-    a: &DeviceCsr<T>,
-    (b, chunks): (&Right<'_, T>, View),
-    (c, lengths): (&Lying<'_>, &Lengths),
-    begins: View,
-    words: View,
-) -> Result<()> {
-    for (lanes, from) in [(8, -1), (32, SHORT)] {
-        if from >= 0 && lengths.longest <= from as usize {
-            break;
-        }
-        let (rows, offsets, columns) = (a.rows as i64, a.offsets.view(), a.columns.view());
-        let (b_begins, b_ends, b_columns) = (b.begins.view(), b.ends.view(), b.columns.view());
-        let (to, to_ends, to_columns) = (c.begins.view(), c.ends.view(), c.columns.view());
-        let arguments: [&dyn Argument; 13] = [
-            &rows,
-            &from,
-            &offsets,
-            &columns,
-            &b_begins,
-            &b_ends,
-            &b_columns,
-            &chunks,
-            &begins,
-            &to,
-            &to_ends,
-            &to_columns,
-            &words,
-        ];
-        let blocks = (a.rows * lanes).div_ceil(BLOCK).min(4 * WAVE);
-        gpu.launch_blocks(gpu.kernel(&format!("terms_find_{kind}_{lanes}"))?, blocks, &arguments)?;
-    }
-    Ok(())
 }
