@@ -170,3 +170,14 @@ template <class T> DEVICE T times(T a, T b) {
     return a * b;
 }
 DEVICE f64 square_root(f64 v) { return __builtin_sqrt(v); }
+
+// As in portability.h; by exchanges between lanes, because matrix cores of these GPUs have other shapes or none for f64.
+DEVICE void matrix_step(f64 &first, f64 &second, f64 a, f64 b) {
+    const int lane = Group<32>::rank();
+    UNROLL
+    for (int k = 0; k < 4; ++k) {
+        const f64 left = Group<32>::shuffle(a, lane / 4 * 4 + k);
+        first = __builtin_fma(left, Group<32>::shuffle(b, lane % 4 * 8 + k), first);
+        second = __builtin_fma(left, Group<32>::shuffle(b, lane % 4 * 8 + 4 + k), second);
+    }
+}

@@ -13,6 +13,8 @@
 #include "spgemm_blocks.cu"
 #include "spgemm_long.cu"
 #include "spgemm_sort.cu"
+#include "matrix_tiles.cu"
+#include "spgemm_tiles.cu"
 #include "terms.cu"
 #include "terms_blocks.cu"
 #include "terms_find.cu"

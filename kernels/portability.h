@@ -164,6 +164,15 @@ DEVICE f64 times(f64 a, f64 b) { return __dmul_rn(a, b); }
 DEVICE f32 times(f32 a, f32 b) { return __fmul_rn(a, b); }
 DEVICE f64 square_root(f64 v) { return __dsqrt_rn(v); }
 
+// D = A B + C for A of 8 x 4, B of 4 x 8, C and D of 8 x 8, by the 32 lanes of a Group<32>: lane l has A(l / 4, l % 4), B(l % 4, l / 4), and
+// elements 2 (l % 4) and the next of row l / 4 of C, which become those of D. Each is a chain of fused multiplications and additions, from C on
+// in the order of A's columns.
+DEVICE void matrix_step(f64 &first, f64 &second, f64 a, f64 b) {
+#if __CUDA_ARCH__ >= 800
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};" : "+d"(first), "+d"(second) : "d"(a), "d"(b));
+#endif
+}
+
 #endif
 
 // Conversion in registers. 16-bit numbers are made by way of f32, as on the host.

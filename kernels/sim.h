@@ -277,3 +277,16 @@ inline i32 atomic_swap_if(i32 &at, i32 expected, i32 v) { return std::exchange(a
 
 template <class T> T times(T a, T b) { return a * b; }
 inline f64 square_root(f64 v) { return __builtin_sqrt(v); }
+
+// As in portability.h.
+inline void matrix_step(f64 &first, f64 &second, f64 a, f64 b) {
+    f64 rows[32], columns[32];
+    const auto from = [](f64 *to, const std::uint64_t *all) { std::memcpy(to, all, 32 * sizeof *to); };
+    from(rows, sim::exchange(static_cast<std::uint64_t>(bits_of(a)), 32));
+    from(columns, sim::exchange(static_cast<std::uint64_t>(bits_of(b)), 32));
+    const int lane = Group<32>::rank();
+    for (int k = 0; k < 4; ++k) {
+        first = __builtin_fma(rows[lane / 4 * 4 + k], columns[lane % 4 * 8 + k], first);
+        second = __builtin_fma(rows[lane / 4 * 4 + k], columns[lane % 4 * 8 + 4 + k], second);
+    }
+}

@@ -57,6 +57,15 @@ template <int N> struct Team {
     }
 };
 
+// What lanes of a team wrote before, all of them read after. Teams do not wait for each other.
+template <int N> DEVICE void team_barrier() {
+    if constexpr (N < BLOCK) {
+        Group<N>::barrier();
+    } else {
+        barrier();
+    }
+}
+
 DEVICE u32 hash_of(i32 column, u32 of) { return static_cast<u32>(static_cast<u64>(static_cast<u32>(column) * 0x9e3779b1u) * of >> 32); }
 
 // The slot of a column in the table from `first` on, where it is put if it is new; -1 when there is no room. The read before the exchange spares

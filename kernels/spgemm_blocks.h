@@ -26,15 +26,6 @@ template <> struct BlockRoom<256> {
     static constexpr int COLUMNS = 512;
 };
 
-// What lanes of a team wrote before, all of them read after. Teams do not wait for each other.
-template <int N> DEVICE void team_barrier() {
-    if constexpr (N < BLOCK) {
-        Group<N>::barrier();
-    } else {
-        barrier();
-    }
-}
-
 // Every shape of blocks that kernels are compiled for, and all others; kernels call theirs `dynamic`.
 #define SHAPE_COMMA ,
 #define FOR_SHAPES(DO, N, T) \

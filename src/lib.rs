@@ -52,6 +52,7 @@ pub use config::Config;
 pub use context::Context;
 pub use error::{Error, Result, Status};
 pub use matrix::Matrix;
+pub use operations::ProductMethod;
 pub use report::Report;
 pub use scalar::{Precision, Scalar};
 pub use solver::{Guess, Solver};

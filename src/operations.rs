@@ -4,7 +4,8 @@
 use crate::backend::{Backend, Place};
 use crate::context::Context;
 use crate::error::{Result, fail};
-use crate::gpu::setup::{DeviceCsr, spgemm, transpose};
+pub use crate::gpu::setup::spgemm_tiles::ProductMethod;
+use crate::gpu::setup::{DeviceCsr, spgemm_tiles, transpose};
 use crate::gpu::{Gpu, Indices, Slice};
 use crate::host::{self, Host};
 use crate::matrix::{DeviceMatrix, Matrix};
@@ -14,6 +15,11 @@ use crate::sparse::{Csr, Offsets, SharedCsr};
 impl Matrix {
     /// The product of this matrix and another one, columns ascending in each row; f64 when one of them is. Zeros that sums give are kept.
     pub fn multiply(&self, context: &Context, other: &Matrix) -> Result<Matrix> {
+        self.multiply_by(context, other, ProductMethod::Auto)
+    }
+
+    /// The same by a method of choice, which the host has not.
+    pub fn multiply_by(&self, context: &Context, other: &Matrix, method: ProductMethod) -> Result<Matrix> {
         if self.cols() != other.rows() {
             let (cols, rows) = (self.cols(), other.rows());
             return fail!(
@@ -31,7 +37,9 @@ impl Matrix {
         let narrow = self.precision() == Precision::F32 && other.precision() == Precision::F32;
         let precision = if narrow { Precision::F32 } else { Precision::F64 };
         with_precision!(precision, T => match context.gpu() {
-            Some(gpu) => on_device(gpu, || spgemm::multiply(gpu, &self.device::<T>(gpu)?, &other.device::<T>(gpu)?)),
+            Some(gpu) => on_device(gpu, || {
+                spgemm_tiles::multiply(gpu, &self.device::<T>(gpu)?, &other.device::<T>(gpu)?, method)
+            }),
             None => {
                 let (a, b) = (self.shared::<T>()?, other.shared::<T>()?);
                 let work = self.entries() + other.entries();

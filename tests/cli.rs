@@ -296,6 +296,14 @@ fn bench_products_and_setup_measure_what_a_device_does() {
     assert_eq!((of("scalars").count(), of("blocks").count()), (2, 1), "{text}");
     assert!(products.iter().all(|product| product["seconds"].as_f64().unwrap() > 0.0));
     assert_eq!(of("scalars").next_back().unwrap()["nonzeros"], of("blocks").next_back().unwrap()["nonzeros"], "{text}");
+    let text =
+        succeeds(&["bench", "products", "elasticity:2", "--device", "sim", "--repeat", "1", "--with", "hash,tiles"]);
+    let json = last(&text);
+    let names: Vec<_> = json["results"].as_array().unwrap().iter().map(|product| product["product"].as_str()).collect();
+    assert_eq!(names, ["blocks, hash", "blocks, tiles", "scalars, hash", "scalars, tiles"].map(Some), "{text}");
+    assert!(
+        json["results"].as_array().unwrap().iter().all(|product| product["nonzeros"] == json["results"][0]["nonzeros"])
+    );
     let text = succeeds(&["bench", "setup", "poisson7:5", "--device", "sim", "--repeat", "1"]);
     let json = last(&text);
     for result in json["results"].as_array().unwrap() {

@@ -20,7 +20,9 @@ use std::ffi::c_void;
 /// - `product`: host, written on success; destroy it with `terrace_matrix_destroy`. f64 unless both are f32; entries whose sum is zero are
 ///   kept. It may be used like any other matrix: what set-up asks of its values is checked at set-up.
 ///
-/// Sums are added in the order of the row of `left`, so that every device gives the same bits. Returns when the product is computed, or, with a
+/// Sums are added in the order of the row of `left`, so that every device gives the same bits, with one exception: a GPU multiplies matrices whose entries lie in
+/// dense tiles of 4 x 4, like those of elasticity, on its matrix cores, where each sum is a chain of fused multiplications and additions in f64, in the order of
+/// `left`'s columns. Those are the same bits every time, and differ from the host's by rounding. Returns when the product is computed, or, with a
 /// stream of the caller's, when that is under way on the stream. Errors:
 /// `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
 /// for each context; the factors may be shared.

@@ -3,11 +3,11 @@
 use crate::Outcome;
 use crate::bench::median;
 use crate::emit::{emit, seconds};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::time::Instant;
 use terrace::sparse::Block;
-use terrace::{Context, Error, Matrix, Result, Status, gallery};
+use terrace::{Context, Error, Matrix, ProductMethod, Result, Status, gallery};
 
 /// Arguments of the command.
 #[derive(Args)]
@@ -24,6 +24,29 @@ pub struct Arguments {
     /// Times that everything is measured, after a warm-up
     #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
+
+    /// How products are computed: by tables of columns, by tiles on matrix cores, or by what is faster
+    #[arg(long, value_name = "METHODS", value_enum, value_delimiter = ',', default_value = "auto")]
+    with: Vec<With>,
+}
+
+/// Methods of products.
+#[derive(Clone, Copy, ValueEnum)]
+enum With {
+    Auto,
+    Hash,
+    Tiles,
+}
+
+impl With {
+    /// What names of the table end with, and the library's name.
+    fn method(self) -> (&'static str, ProductMethod) {
+        match self {
+            With::Auto => ("", ProductMethod::Auto),
+            With::Hash => (", hash", ProductMethod::Hash),
+            With::Tiles => (", tiles", ProductMethod::Tiles),
+        }
+    }
 }
 
 /// Runs the command.
@@ -47,11 +70,16 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
             Block::SCALAR => None,
             _ => Some(Matrix::from_csr(a.view().to_scalar()?)?),
         };
-        line(if scalar.is_some() { "blocks" } else { "scalars" }, own(&context, &matrix, arguments)?)?;
-        if let Some(scalar) = &scalar {
-            line("scalars", own(&context, scalar, arguments)?)?;
+        if scalar.is_some() {
+            for (name, method) in arguments.with.iter().map(|with| with.method()) {
+                line(&format!("blocks{name}"), own(&context, &matrix, method, arguments)?)?;
+            }
         }
-        match theirs(&context, scalar.as_ref().unwrap_or(&matrix), arguments) {
+        let scalar = scalar.as_ref().unwrap_or(&matrix);
+        for (name, method) in arguments.with.iter().map(|with| with.method()) {
+            line(&format!("scalars{name}"), own(&context, scalar, method, arguments)?)?;
+        }
+        match theirs(&context, scalar, arguments) {
             Ok(measured) => line("cuSPARSE, default algorithm", measured)?,
             // Where there is no cuSPARSE, or none that can do this, there is nothing to compare with.
             Err(error) => emit(&format!("  {}\n", error.message))?,
@@ -79,9 +107,9 @@ fn measure(context: &Context, arguments: &Arguments, multiply: impl Fn() -> Resu
     Ok((entries, median(times)))
 }
 
-fn own(context: &Context, matrix: &Matrix, arguments: &Arguments) -> Result<(usize, f64)> {
+fn own(context: &Context, matrix: &Matrix, method: ProductMethod, arguments: &Arguments) -> Result<(usize, f64)> {
     let there = matrix.to_device(context)?;
-    measure(context, arguments, || Ok(there.multiply(context, &there)?.entries()))
+    measure(context, arguments, || Ok(there.multiply_by(context, &there, method)?.entries()))
 }
 
 #[cfg(terrace_cuda)]

@@ -1,0 +1,103 @@
+//! Matrices of scalars in tiles of 4 x 4, as `kernels/matrix_tiles.h` has them: those that hold an entry, with a bit for each entry and zeros among their
+//! values. Products of matrices with dense tiles are computed from them.
+
+use super::DeviceCsr;
+use crate::error::Result;
+use crate::gpu::runtime::{Argument, BLOCK, View};
+use crate::gpu::{Buffer, Gpu, Slice};
+use crate::scalar::Number;
+use crate::sparse::Block;
+
+/// Rows and columns of a tile.
+pub(super) const SIDE: usize = 4;
+
+/// Lanes of teams that look for the tiles of a tile row, in tables of 256 and of 3072.
+const TEAMS: [usize; 2] = [32, 256];
+
+/// Blocks of threads at most, and of those that take what is left over.
+const MANY: usize = 1 << 16;
+const FEW: usize = 1 << 10;
+
+/// Tile rows that are looked at to see how dense tiles are.
+const SAMPLE: usize = 4096;
+
+/// A matrix in tiles.
+pub(super) struct DeviceTiles<T> {
+    pub offsets: Buffer<i64>,
+    pub columns: Buffer<i32>,
+    /// Bit 4 r + c for an entry in row r and column c of a tile.
+    pub maps: Buffer<u16>,
+    /// Row by row; behind the last tile is one of zeros.
+    pub values: Buffer<T>,
+}
+
+impl<T: Number> DeviceTiles<T> {
+    /// A matrix of scalars in tiles; none where tile rows have more tiles than any table holds, or tiles more than 32-bit numbers tell. Waits for
+    /// the device.
+    pub fn of(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Option<DeviceTiles<T>>> {
+        assert_eq!(a.block, Block::SCALAR);
+        let tile_rows = a.rows.div_ceil(SIDE);
+        let (rows, pattern) = (a.rows as i64, (a.offsets.view(), a.columns.view()));
+        let counts = gpu.room::<i32>(tile_rows)?;
+        let teams = TEAMS.map(|lanes| (lanes, (tile_rows * lanes).div_ceil(BLOCK)));
+        let left = cascade(gpu, tile_rows, &teams, |lanes, n, list, blocks, more| {
+            let kernel = gpu.kernel(&format!("tiles_count_{lanes}"))?;
+            let arguments: [&dyn Argument; 7] = [&n, &list, &rows, &pattern.0, &pattern.1, &counts.view(), &more];
+            gpu.launch_blocks(kernel, blocks, &arguments)
+        })?;
+        let (offsets, total) = gpu.offsets(&counts)?;
+        if gpu.fetch(&left.piece(0, 1))?[0] > 0 || total >= i32::MAX as usize {
+            return Ok(None);
+        }
+        let (columns, maps) = (gpu.room::<i32>(total)?, gpu.room::<u16>(total)?);
+        let values = gpu.room::<T>((total + 1) * SIDE * SIDE)?;
+        cascade(gpu, tile_rows.max(1), &teams, |lanes, _, list, blocks, more| {
+            let kernel = gpu.kernel(&format!("tiles_fill_{lanes}_{}", T::PRECISION.name()))?;
+            let n = tile_rows as i64;
+            let (from, to) = (a.values.view(), offsets.view());
+            let (columns, maps, values) = (columns.view(), maps.view(), values.view());
+            let arguments: [&dyn Argument; 11] =
+                [&n, &list, &rows, &pattern.0, &pattern.1, &from, &to, &columns, &maps, &values, &more];
+            gpu.launch_blocks(kernel, blocks.max(1), &arguments)
+        })?;
+        Ok(Some(DeviceTiles { offsets, columns, maps, values }))
+    }
+
+    /// Pattern and values, as kernels take them.
+    pub fn views(&self) -> [View; 4] {
+        [self.offsets.view(), self.columns.view(), self.maps.view(), self.values.view()]
+    }
+}
+
+/// Entries of a tile in a sample of each matrix, as it is once blocks are taken apart. Waits for the device.
+pub(super) fn densities<T: Number, const N: usize>(gpu: &Gpu, matrices: [&DeviceCsr<T>; N]) -> Result<[f64; N]> {
+    let sums = gpu.zeroed::<i64>(2 * N)?;
+    for (k, a) in matrices.iter().enumerate() {
+        let wanted = a.scalar_rows().div_ceil(SIDE).min(SAMPLE);
+        let (rows, height, width) = (a.rows as i64, a.block.rows as i32, a.block.cols as i32);
+        let (offsets, columns, own) = (a.offsets.view(), a.columns.view(), sums.piece(2 * k, 2).view());
+        let arguments: [&dyn Argument; 7] = [&rows, &height, &width, &(wanted as i64), &offsets, &columns, &own];
+        gpu.launch(gpu.kernel("tiles_sample")?, wanted * TEAMS[0], &arguments)?;
+    }
+    let sums = gpu.fetch(&sums)?;
+    Ok(std::array::from_fn(|k| sums[2 * k + 1] as f64 / sums[2 * k].max(1) as f64))
+}
+
+/// Launches a kernel of each kind: the first on all of `n` units of work, with so many blocks of threads, the next on the list of those that it left over, and so on; gives
+/// the last list.
+pub(super) fn cascade<K: Copy>(
+    gpu: &Gpu,
+    n: usize,
+    kinds: &[(K, usize)],
+    launch: impl Fn(K, i64, View, usize, View) -> Result<()>,
+) -> Result<Buffer<i32>> {
+    let mut list: Option<Buffer<i32>> = None;
+    for (kind, blocks) in kinds {
+        let more = gpu.list(n)?;
+        let most = if list.is_some() { FEW } else { MANY };
+        let left: View = list.as_deref().map_or(View::NONE, Slice::view);
+        launch(*kind, n as i64, left, (*blocks).min(most), more.view())?;
+        list = Some(more);
+    }
+    list.map_or_else(|| gpu.list(0), Ok)
+}
