@@ -89,7 +89,7 @@ DEVICE void write_row(const OwnMembers<T, SLOTS, K, W> &m, i64 row, T scale, T t
         for (int e = kept; e < n; ++e) {
             const T other = size_of(m.weight(e));
             const i32 c = m.key(e);
-            if (other > size || (other == size && c < column)) {
+            if (stays_before(other, c, size, column)) {
                 size = other;
                 column = c;
                 at = e;

@@ -1,30 +1,6 @@
 // Values of a product C = A B of dense blocks whose columns are known: a team of lanes for each row, with the sums of the row in shared memory. Within a step its
 // lanes have the elements of all blocks of a row of B.
-#include "spgemm.h"
-
-// Dimensions of blocks, `outer` x `inner` times `inner` x `width`, known when the kernel is compiled, or not.
-template <int OUTER, int INNER, int WIDTH> struct Fixed {
-    static DEVICE int outer() { return OUTER; }
-    static DEVICE int inner() { return INNER; }
-    static DEVICE int width() { return WIDTH; }
-};
-struct Dynamic {
-    i32 rows, terms, cols;
-    DEVICE int outer() const { return rows; }
-    DEVICE int inner() const { return terms; }
-    DEVICE int width() const { return cols; }
-};
-
-// Room for sums, and for columns, of each row of C.
-template <int N> struct BlockRoom;
-template <> struct BlockRoom<32> {
-    static constexpr int SUMS = 512;
-    static constexpr int COLUMNS = 64;
-};
-template <> struct BlockRoom<256> {
-    static constexpr int SUMS = 4096;
-    static constexpr int COLUMNS = 512;
-};
+#include "spgemm_blocks.h"
 
 // The values of rows; those that do not fit go to `more`, behind their number. With `fill` zeros on the diagonal become ones.
 template <int N, class Shape, class T>
@@ -116,15 +92,7 @@ DEVICE void spgemm_blocks(const Rows &rows, const Factors &f, const In<T> &left,
         spgemm_blocks<N>(Rows{n, rows}, Factors{offsets, columns, begins, ends, right_columns}, left, right, SHAPE, to, to_columns, \
                          to_values, fill, more); \
     }
-#define COMMA ,
-#define SPGEMM_SHAPES(N, T) \
-    SPGEMM_BLOCKS(N, 3_3_3, Fixed<3 COMMA 3 COMMA 3>(), T) \
-    SPGEMM_BLOCKS(N, 3_3_6, Fixed<3 COMMA 3 COMMA 6>(), T) \
-    SPGEMM_BLOCKS(N, 6_3_6, Fixed<6 COMMA 3 COMMA 6>(), T) \
-    SPGEMM_BLOCKS(N, 6_6_6, Fixed<6 COMMA 6 COMMA 6>(), T) \
-    SPGEMM_BLOCKS(N, any, dynamic, T)
-SPGEMM_SHAPES(32, f64)
-SPGEMM_SHAPES(256, f64)
-SPGEMM_SHAPES(32, f32)
-SPGEMM_SHAPES(256, f32)
-#undef COMMA
+FOR_SHAPES(SPGEMM_BLOCKS, 32, f64)
+FOR_SHAPES(SPGEMM_BLOCKS, 256, f64)
+FOR_SHAPES(SPGEMM_BLOCKS, 32, f32)
+FOR_SHAPES(SPGEMM_BLOCKS, 256, f32)

@@ -101,6 +101,76 @@ template <int L, class T, class Sums> DEVICE void add_single_chunks(const Terms<
     }
 }
 
+// The same where rows of A are long: neighbouring lanes bring STAGED_ENTRIES neighbouring entries of a row into shared memory, which takes fewer transactions than
+// every team reading its own. Teams and entries are mixed so that lanes that write, and lanes that read, have banks of their own.
+constexpr int STAGED_ENTRIES = 8;
+template <int L, class T, class Sums, class Columns, class Words, class Lefts>
+DEVICE void add_staged_chunks(const Terms<T> &f, bool is_row, i64 row, Sums &sums, Columns &columns, Words &words, Lefts &lefts) {
+    static_assert(L <= CHUNK, "each lane has a part of a chunk");
+    constexpr int COUNT = CHUNK / L, TEAMS = BLOCK / L, TURNS = STAGED_ENTRIES / L;
+    const int team = thread_index() / L, first = Tile<L>::rank() * COUNT;
+    const int warp = thread_index() / WARP * (WARP / L), lane = thread_index() % WARP;
+    const i64 begin = is_row ? f.offsets[row] : 0;
+    const int length = is_row ? static_cast<int>(f.offsets[row + 1] - begin) : 0;
+    // Entry (turn * WARP + lane) % STAGED_ENTRIES of a team of this warp is this lane's to bring.
+    const int its_entry = lane % STAGED_ENTRIES;
+    i64 its_begin[TURNS];
+    int its_length[TURNS], its_team[TURNS];
+    UNROLL
+    for (int turn = 0; turn < TURNS; ++turn) {
+        const int which = (turn * WARP + lane) / STAGED_ENTRIES;
+        its_team[turn] = warp + which;
+        its_begin[turn] = shuffle(begin, which * L);
+        its_length[turn] = shuffle(length, which * L);
+    }
+    i32 column[TURNS] = {};
+    u32 word[TURNS] = {};
+    T left[TURNS] = {};
+    const auto load = [&](int base) {
+        UNROLL
+        for (int turn = 0; turn < TURNS; ++turn) {
+            const int e = base + its_entry;
+            if (e < its_length[turn]) {
+                const i64 k = its_begin[turn] + e;
+                column[turn] = f.columns[k];
+                word[turn] = f.words[k];
+                left[turn] = f.left[k];
+            }
+        }
+    };
+    load(0);
+    ROLLED
+    for (int base = 0; Tile<L>::any(base < length); base += STAGED_ENTRIES) {
+        Tile<L>::barrier();
+        UNROLL
+        for (int turn = 0; turn < TURNS; ++turn) {
+            columns[its_entry * TEAMS + (its_team[turn] ^ its_entry * 4)] = column[turn];
+            words[its_entry * TEAMS + (its_team[turn] ^ its_entry * 4)] = word[turn];
+            lefts[its_entry * TEAMS + (its_team[turn] ^ its_entry * 2)] = left[turn];
+        }
+        Tile<L>::barrier();
+        load(base + STAGED_ENTRIES);
+        T b[COUNT] = {}, ahead[COUNT] = {};
+        const auto load_b = [&](int e, T *to) {
+            if (e < STAGED_ENTRIES && base + e < length) {
+                load_neighbours<COUNT>(f.right, static_cast<i64>(columns[e * TEAMS + (team ^ e * 4)]) * CHUNK + first, to);
+            }
+        };
+        load_b(0, b);
+        for (int e = 0; e < STAGED_ENTRIES && Tile<L>::any(base + e < length); ++e) {
+            load_b(e + 1, ahead);
+            if (base + e < length) {
+                add_terms<L, COUNT>(sums, words[e * TEAMS + (team ^ e * 4)], first, lefts[e * TEAMS + (team ^ e * 2)], b);
+            }
+            Tile<L>::barrier();
+            UNROLL
+            for (int c = 0; c < COUNT; ++c) {
+                b[c] = ahead[c];
+            }
+        }
+    }
+}
+
 // Rows of B are any number of chunks, of which each lane has one at a time.
 template <int L, class T, class Sums> DEVICE void add_chunks(const Terms<T> &f, bool is_row, i64 row, Sums &sums) {
     const int lane = Tile<L>::rank();
@@ -165,8 +235,11 @@ template <int L, class T, class Sums> DEVICE void add_chunks(const Terms<T> &f, 
     }
 }
 
+// How chunks are added.
+enum class Way { SINGLE, STAGED, ANY };
+
 // Rows of at most LANE_SUMS * L entries; others are left as they are.
-template <int L, bool SINGLE, class T> DEVICE void terms_rows(i64 count, const In<i32> &list, const Terms<T> &f, const Renewed<T> &to) {
+template <int L, Way WAY, class T> DEVICE void terms_rows(i64 count, const In<i32> &list, const Terms<T> &f, const Renewed<T> &to) {
     SHARED(T, sums, BLOCK *LANE_SUMS);
     const i64 at = global_index() / L;
     const bool is_there = at < count;
@@ -181,8 +254,13 @@ template <int L, bool SINGLE, class T> DEVICE void terms_rows(i64 count, const I
     if constexpr (L > 1) {
         Tile<L>::barrier();
     }
-    if constexpr (SINGLE) {
+    if constexpr (WAY == Way::SINGLE) {
         add_single_chunks<L>(f, is_row, row, sums);
+    } else if constexpr (WAY == Way::STAGED) {
+        SHARED(i32, columns, BLOCK / L * STAGED_ENTRIES);
+        SHARED(u32, words, BLOCK / L * STAGED_ENTRIES);
+        SHARED(T, lefts, BLOCK / L * STAGED_ENTRIES);
+        add_staged_chunks<L>(f, is_row, row, sums, columns, words, lefts);
     } else {
         add_chunks<L>(f, is_row, row, sums);
     }
@@ -192,26 +270,23 @@ template <int L, bool SINGLE, class T> DEVICE void terms_rows(i64 count, const I
     }
 }
 
-#ifndef TERMS_BLOCKS
-#define TERMS_BLOCKS 4
-#endif
-#define TERMS_ROWS(L, NAME, SINGLE, T) \
-    KERNEL_OF(TERMS_BLOCKS, terms_##NAME##_##L##_##T, i64 count, In<i32> list, In<i64> offsets, In<i32> columns, In<T> left, In<i32> chunks, Out<T> right, \
+#define TERMS_ROWS(L, NAME, WAY, T) \
+    KERNEL_OF(4, terms_##NAME##_##L##_##T, i64 count, In<i32> list, In<i64> offsets, In<i32> columns, In<T> left, In<i32> chunks, Out<T> right, \
               In<i64> begins, In<u32> words, In<i64> to_offsets, In<i32> to_chunks, In<i32> to_columns, Out<T> values, i32 fill) { \
-        terms_rows<L, SINGLE>(count, list, Terms<T>{offsets, columns, left, chunks, right, begins, words}, \
-                              Renewed<T>{to_offsets, to_chunks, to_columns, values, fill != 0}); \
+        terms_rows<L, Way::WAY>(count, list, Terms<T>{offsets, columns, left, chunks, right, begins, words}, \
+                                Renewed<T>{to_offsets, to_chunks, to_columns, values, fill != 0}); \
     }
 #define TERMS_OF(T) \
-    TERMS_ROWS(1, single, true, T) \
-    TERMS_ROWS(2, single, true, T) \
-    TERMS_ROWS(4, single, true, T) \
-    TERMS_ROWS(8, single, true, T) \
-    TERMS_ROWS(16, single, true, T) \
-    TERMS_ROWS(1, chunks, false, T) \
-    TERMS_ROWS(2, chunks, false, T) \
-    TERMS_ROWS(4, chunks, false, T) \
-    TERMS_ROWS(8, chunks, false, T) \
-    TERMS_ROWS(16, chunks, false, T)
+    TERMS_ROWS(2, single, SINGLE, T) \
+    TERMS_ROWS(4, single, SINGLE, T) \
+    TERMS_ROWS(8, single, SINGLE, T) \
+    TERMS_ROWS(16, single, SINGLE, T) \
+    TERMS_ROWS(2, staged, STAGED, T) \
+    TERMS_ROWS(4, staged, STAGED, T) \
+    TERMS_ROWS(2, chunks, ANY, T) \
+    TERMS_ROWS(4, chunks, ANY, T) \
+    TERMS_ROWS(8, chunks, ANY, T) \
+    TERMS_ROWS(16, chunks, ANY, T)
 TERMS_OF(f64)
 TERMS_OF(f32)
 

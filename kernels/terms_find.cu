@@ -98,6 +98,8 @@ DEVICE void terms_find(i64 rows, int from, const Factors &f, const In<i32> &chun
         for (i64 base = is_row ? f.offsets[row] : 0; Tile<N>::any(base < end); base += N) {
             const i64 k = base + lane;
             const i64 column = k < end ? f.columns[k] : 0;
+            const i64 from_entry = k < end ? f.begins[column] : 0, to_entry = k < end ? f.ends[column] : 0;
+            // Single chunks are there even where rows are empty.
             const i32 count = k >= end ? 0 : chunks.len > 0 ? chunks[column + 1] - chunks[column] : 1;
             i32 upto = count;
             UNROLL
@@ -105,7 +107,6 @@ DEVICE void terms_find(i64 rows, int from, const Factors &f, const In<i32> &chun
                 const i32 before = Tile<N>::shuffle(upto, lane >= step ? lane - step : lane);
                 upto += lane >= step ? before : 0;
             }
-            const i64 from_entry = k < end ? f.begins[column] : 0, to_entry = k < end ? f.ends[column] : 0;
             for (int q = 0; q < count; ++q) {
                 u32 all = 0;
                 UNROLL

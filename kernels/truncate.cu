@@ -21,7 +21,7 @@ template <class T> struct Choice {
     i32 last_column;
     DEVICE bool keeps(T w, i32 column) const {
         const T size = size_of(w);
-        return w != 0 && size >= bound && (!limited || size > last_size || (size == last_size && column <= last_column));
+        return w != 0 && size >= bound && !(limited && stays_before(last_size, last_column, size, column));
     }
 };
 
@@ -54,8 +54,8 @@ DEVICE Choice<T> choose(const LongRows<T> &from, i64 begin, int n, const Target<
         for (int e = rank; limited && e < n; e += N) {
             const T other = size_of(from.values[begin + e]);
             const i32 c = from.columns[begin + e];
-            const bool is_next = picked == 0 || other < choice.last_size || (other == choice.last_size && c > choice.last_column);
-            if (is_next && (other > size || (other == size && c < column))) {
+            const bool is_next = picked == 0 || stays_before(choice.last_size, choice.last_column, other, c);
+            if (is_next && stays_before(other, c, size, column)) {
                 size = other;
                 column = c;
             }
@@ -64,7 +64,7 @@ DEVICE Choice<T> choose(const LongRows<T> &from, i64 begin, int n, const Target<
         for (int step = N / 2; step > 0; step /= 2) {
             const T other = Tile<N>::shuffle(size, rank ^ step);
             const i32 c = Tile<N>::shuffle(column, rank ^ step);
-            if (other > size || (other == size && c < column)) {
+            if (stays_before(other, c, size, column)) {
                 size = other;
                 column = c;
             }

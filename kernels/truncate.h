@@ -66,13 +66,22 @@ template <class T, int N> DEVICE void rescale_row(bool scaled, const Out<T> &val
     }
 }
 
-// Entry e of n that are compared with each other: how many have a larger weight, or the same and a smaller column.
+// Whether one of two weights is the first to stay, as src/host/truncate.rs says: the larger one, or that of the column that is first when columns are
+// mixed. Sizes are not negative.
+DEVICE u32 mixed(i32 column) {
+    const u32 h = static_cast<u32>(column) * 0x9e3779b1u;
+    return (h ^ h >> 15) * 0x85ebca77u;
+}
+template <class T> DEVICE bool stays_before(T size, i32 column, T other_size, i32 other) {
+    return size > other_size || (size == other_size && mixed(column) < mixed(other));
+}
+
+// How many of n entries stay before one with this size and column.
 template <class T, class M> DEVICE int larger_ones(const M &m, int n, T size, i32 column) {
     int larger = 0;
     ROLLED
     for (int o = 0; o < n; ++o) {
-        const T other = size_of(m.weight(o));
-        larger += other > size || (other == size && m.key(o) < column);
+        larger += stays_before(size_of(m.weight(o)), m.key(o), size, column);
     }
     return larger;
 }

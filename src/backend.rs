@@ -159,6 +159,8 @@ pub enum Columns {
 
 /// What set-up asks of a backend: it computes on the host, and what the solve phase needs is placed where the solve phase runs.
 pub trait Place: Backend {
+    /// The format that [`Place::given_narrower`] chose, which an update takes over.
+    type Narrower: Default + Send + Sync;
     /// An array of the host as one of this backend.
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Self::Buffer<S>>;
     /// A stored matrix as an operator.
@@ -172,7 +174,11 @@ pub trait Place: Backend {
     fn given<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Self, T>>>;
     /// The caller's matrix in the narrowest format that holds every value exactly, where that is narrower than its own and the matrix is copied
     /// in any case.
-    fn given_narrower<T: Scalar>(&self, matrix: &Matrix) -> Result<Option<Box<dyn Operator<Self, T>>>>;
+    fn given_narrower<T: Scalar>(
+        &self,
+        matrix: &Matrix,
+        earlier: &mut Self::Narrower,
+    ) -> Result<Option<Box<dyn Operator<Self, T>>>>;
     /// A dense matrix of `n` rows and columns, row by row, as an operator.
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Self, V>>>;
     /// A matrix by colours, for Gauss-Seidel.

@@ -61,18 +61,20 @@ enum Placed {
     Gpu(Engine<Gpu>, Staging),
 }
 
-enum Engine<B: Backend> {
+enum Engine<B: Place> {
     F64(Parts<B, f64>),
     F32(Parts<B, f32>),
 }
 
-struct Parts<B: Backend, T: Scalar> {
+struct Parts<B: Place, T: Scalar> {
     backend: B,
     name: String,
     norm: Norm,
     null_space: Option<NullSpace<B, T>>,
     method: Box<dyn Krylov<B, T>>,
     operator: Arc<dyn Operator<B, T>>,
+    /// The format of the operator, where it is narrower than the matrix.
+    narrower: B::Narrower,
     /// A preconditioner of the caller, which replaces AMG.
     user: Option<Box<dyn Preconditioner<B, T>>>,
     rows: usize,
@@ -211,7 +213,8 @@ impl Solver {
                  solver.type"
             );
         }
-        let operator = self.operator(backend, matrix, amg.as_ref())?;
+        let mut narrower = B::Narrower::default();
+        let operator = self.operator(backend, matrix, amg.as_ref(), &mut narrower)?;
         let user = match &self.preconditioner {
             Some(user) => Some(backend.host_preconditioner(Box::new(user.clone()))?),
             None => None,
@@ -222,7 +225,7 @@ impl Solver {
         self.check_null_space(backend, &null_space, &*operator)?;
         let z = if norm == Norm::Preconditioned { Some(backend.zeros(rows)?) } else { None };
         let (backend, r) = (backend.clone(), backend.zeros(rows)?);
-        Ok(Parts { backend, name, norm, null_space, method, operator, user, rows, r, z })
+        Ok(Parts { backend, name, norm, null_space, method, operator, narrower, user, rows, r, z })
     }
 
     /// What the Krylov method multiplies with: the hierarchy's own copy of the matrix where it has one that fits.
@@ -231,6 +234,7 @@ impl Solver {
         backend: &B,
         matrix: Option<&Arc<Matrix>>,
         amg: Option<&Amg>,
+        narrower: &mut B::Narrower,
     ) -> Result<Arc<dyn Operator<B, T>>>
     where
         Amg: Preconditioner<B, T>,
@@ -241,7 +245,7 @@ impl Solver {
             (None, None) => return fail!(NotSetUp, "neither a matrix nor an operator callback was given"),
         };
         if self.config.choice("precision.operator").is_none()
-            && let Some(narrow) = backend.given_narrower(matrix)?
+            && let Some(narrow) = backend.given_narrower(matrix, narrower)?
         {
             return Ok(narrow.into());
         }
@@ -278,7 +282,7 @@ impl Solver {
         let shared = self.operator.is_none() && amg.as_ref().and_then(Preconditioner::<B, T>::operator).is_some();
         let own = match shared && parts.null_space.is_none() {
             true => None,
-            false => Some(self.operator(&parts.backend, matrix, None)?),
+            false => Some(self.operator(&parts.backend, matrix, None, &mut parts.narrower)?),
         };
         if let Some(operator) = &own {
             self.check_null_space(&parts.backend, &parts.null_space, &**operator)?;
@@ -290,7 +294,7 @@ impl Solver {
         }
         parts.operator = match own.filter(|_| !shared) {
             Some(operator) => operator,
-            None => self.operator(&parts.backend, matrix, amg.as_ref())?,
+            None => self.operator(&parts.backend, matrix, amg.as_ref(), &mut parts.narrower)?,
         };
         Ok(())
     }

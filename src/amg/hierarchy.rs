@@ -14,7 +14,7 @@ use super::plan::Plan;
 use crate::backend::{Backend, Place};
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
-use crate::error::{Result, fail};
+use crate::error::{Result, Status, fail};
 use crate::gpu::Gpu;
 use crate::host::Host;
 use crate::host::spmv::Sums;
@@ -175,13 +175,24 @@ impl Builder<'_> {
         Ok(Built { top, plan, kept: Kept::Host(with_estimates(kept, raw)), phases, place })
     }
 
-    /// Computed on the device.
+    /// Computed on the device. Where memory does not suffice for a renewal that remembers where terms are added, one that does not.
     fn build_there<T: Scalar>(&self, gpu: &Gpu, kept: Option<Kept>) -> Result<Built<Gpu>> {
-        let (host, mut phases, waits) = (Host::new(self.context), Phases::default(), gpu.waits());
         let kept = match kept {
             Some(Kept::Device(kept)) => Some(kept),
             _ => None,
         };
+        let result = self.build_there_from::<T>(gpu, kept.clone());
+        match result {
+            Err(error) if error.status == Status::OutOfMemory => match kept.and_then(device::without_places) {
+                Some(kept) => self.build_there_from::<T>(gpu, Some(kept)),
+                None => Err(error),
+            },
+            result => result,
+        }
+    }
+
+    fn build_there_from<T: Scalar>(&self, gpu: &Gpu, kept: Option<Vec<device::Kept>>) -> Result<Built<Gpu>> {
+        let (host, mut phases, waits) = (Host::new(self.context), Phases::default(), gpu.waits());
         let (mut levels, kept) = self.compute_there::<T>(gpu, kept, &mut phases)?;
         let asked = || Plan::asked(self.config, self.matrix.precision(), levels.len());
         let plan = self.plan.clone().unwrap_or_else(asked);

@@ -17,7 +17,7 @@ use crate::host::Host;
 use crate::host::multicolour::Coloured;
 use crate::host::spmv::Sums;
 use crate::matrix::Matrix;
-use crate::scalar::{Number, Scalar, with_precision, with_storage};
+use crate::scalar::{Number, Precision, Scalar, with_precision, with_storage};
 use crate::smooth::Smoother;
 use crate::smooth::gauss_seidel::Colours;
 use crate::sparse::SharedCsr;
@@ -80,7 +80,13 @@ impl Gpu {
     }
 }
 
+/// A number format, and how the matrix is stored in it.
+#[derive(Default)]
+pub struct Narrower(Option<(Precision, Format)>);
+
 impl Place for Gpu {
+    type Narrower = Narrower;
+
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Buffer<S>> {
         self.upload(&values)
     }
@@ -98,14 +104,21 @@ impl Place for Gpu {
         with_precision!(matrix.precision(), I => self.operator(matrix.device::<I>(self)?, Sums::Wide))
     }
 
-    fn given_narrower<T: Scalar>(&self, matrix: &Matrix) -> Result<Option<Box<dyn Operator<Gpu, T>>>> {
+    fn given_narrower<T: Scalar>(
+        &self,
+        matrix: &Matrix,
+        earlier: &mut Self::Narrower,
+    ) -> Result<Option<Box<dyn Operator<Gpu, T>>>> {
         with_precision!(matrix.precision(), I => {
             let a = matrix.device::<I>(self)?;
             let format = self.narrowest_exact(&a)?;
             if format.bytes() >= I::PRECISION.bytes() {
                 return Ok(None);
             }
-            with_storage!(format, S => self.operator(a.cast::<S>(self)?, Sums::Wide)).map(Some)
+            let mut kept = earlier.0.take().filter(|(precision, _)| *precision == format).map(|(_, kept)| kept);
+            let operator = with_storage!(format, S => self.operator_in(a.cast::<S>(self)?, Sums::Wide, &mut kept))?;
+            earlier.0 = kept.map(|kept| (format, kept));
+            Ok(Some(operator))
         })
     }
 

@@ -14,6 +14,8 @@ use crate::smooth::gauss_seidel::Colours;
 use crate::sparse::SharedCsr;
 
 impl Place for Host {
+    type Narrower = ();
+
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Vec<S>> {
         Ok(values)
     }
@@ -35,7 +37,7 @@ impl Place for Host {
         with_precision!(matrix.precision(), I => self.matrix(matrix.shared::<I>()?, Columns::Shared, Sums::Wide))
     }
 
-    fn given_narrower<T: Scalar>(&self, _: &Matrix) -> Result<Option<Box<dyn Operator<Host, T>>>> {
+    fn given_narrower<T: Scalar>(&self, _: &Matrix, (): &mut ()) -> Result<Option<Box<dyn Operator<Host, T>>>> {
         Ok(None)
     }
 

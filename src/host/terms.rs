@@ -7,6 +7,8 @@
 //! The rows of a scalar B are short, and of lengths that a processor cannot foresee. So they are read in chunks of a fixed length: what a chunk
 //! reads behind the end of a row goes to a place that no entry of C has.
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::avx512;
 use super::prefetch::prefetch;
 use super::spgemm::{Shape, multiply_block, with_shape};
 use super::{par, rows};
@@ -324,6 +326,8 @@ impl<T: Scalar> Rows<'_, T> {
         let width = shape.rows() * shape.cols();
         let mut values = values;
         let mut places = places;
+        let dimensions = (shape.rows(), shape.inner(), shape.cols());
+        let mut registers = Registers::new(dimensions, c, range.clone());
         for i in range.clone() {
             let (row, rest) = values.split_at_mut((c[i + 1] - c[i]) as usize * width);
             values = rest;
@@ -334,13 +338,60 @@ impl<T: Scalar> Rows<'_, T> {
                 let (begin, end) = (b.offsets[j] as usize, b.offsets[j + 1] as usize);
                 let (now, later) = places.split_at(end - begin);
                 places = later;
-                for (place, y) in now.iter().zip(b.values[begin * b_width..end * b_width].chunks_exact(b_width)) {
+                let y = &b.values[begin * b_width..end * b_width];
+                if let Some(registers) = &mut registers {
+                    registers.add(dimensions, x, y, now);
+                    continue;
+                }
+                for (place, y) in now.iter().zip(y.chunks_exact(b_width)) {
                     multiply_block(shape, x, y, &mut row[place.to_usize() * width..][..width]);
                 }
+            }
+            if let Some(registers) = &mut registers {
+                registers.take(shape.cols(), row);
             }
             finish(i, row);
         }
     }
+}
+
+/// The blocks of a row whose terms are added in registers, where the processor has such that are made for it.
+struct Registers<T> {
+    sums: Vec<T>,
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+impl<T: Scalar> Registers<T> {
+    fn new(dimensions: (usize, usize, usize), c: &[i64], range: Range<usize>) -> Option<Registers<T>> {
+        if !avx512::is_present() || !avx512::blocks::has_kernel(dimensions, T::numbers(&[])) {
+            return None;
+        }
+        let longest = c[range.start..=range.end].windows(2).map(|o| (o[1] - o[0]) as usize).max()?;
+        // Without that room terms are added where they belong.
+        let sums = try_vec(longest * avx512::blocks::room(dimensions.0), T::ZERO).ok()?;
+        Some(Registers { sums })
+    }
+
+    #[inline(always)]
+    fn add<P: Place>(&mut self, dimensions: (usize, usize, usize), x: &[T], y: &[T], places: &[P]) {
+        let (x, y, sums) = (T::numbers(x), T::numbers(y), T::slice_mut(&mut self.sums));
+        avx512::blocks::add_products(dimensions, x, y, places, sums);
+    }
+
+    fn take(&mut self, cols: usize, row: &mut [T]) {
+        avx512::blocks::take(&mut self.sums, T::ZERO, cols, row);
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+impl<T: Scalar> Registers<T> {
+    fn new(_: (usize, usize, usize), _: &[i64], _: Range<usize>) -> Option<Registers<T>> {
+        None
+    }
+
+    fn add<P: Place>(&mut self, _: (usize, usize, usize), _: &[T], _: &[T], _: &[P]) {}
+
+    fn take(&mut self, _: usize, _: &mut [T]) {}
 }
 
 #[cfg(test)]
@@ -369,10 +420,16 @@ mod tests {
     fn a_renewed_product_has_the_bits_of_the_product_for_rows_of_any_length() {
         let scalar = Block::SCALAR;
         let blocks = (Block { rows: 2, cols: 3 }, Block { rows: 3, cols: 2 });
+        let nodes = (Block { rows: 3, cols: 3 }, Block { rows: 3, cols: 6 });
+        let coarse = (Block { rows: 6, cols: 3 }, Block { rows: 3, cols: 6 });
+        let coarser = (Block { rows: 6, cols: 6 }, Block { rows: 6, cols: 6 });
         for (rows, cols, longest, (left, right), chunk, bytes_per_term) in [
             (2500, 60, 5, (scalar, scalar), CHUNK, 1),
             (300, 2000, 30, (scalar, scalar), 1, 2),
             (40, 700, 30, blocks, 1, 2),
+            (400, 70, 5, nodes, 1, 1),
+            (40, 700, 30, coarse, 1, 2),
+            (60, 70, 5, coarser, 1, 1),
             (3, 70_000, 1000, (scalar, scalar), 1, 4),
         ] {
             let a = random(rows, 500, longest, left, 1);

@@ -81,6 +81,16 @@ impl Kept {
     }
 }
 
+/// Forgets where the terms of products and interpolations are added, which makes renewals fast and takes memory; none when there is nothing to forget.
+pub(super) fn without_places(mut kept: Vec<Kept>) -> Option<Vec<Kept>> {
+    let mut forgotten = false;
+    for Kept { transfers, recipe, .. } in &mut kept {
+        forgotten |= transfers.forget_places();
+        forgotten |= recipe.forget_places();
+    }
+    forgotten.then_some(kept)
+}
+
 /// Coarsenings that a device computes.
 const COARSENINGS: &[&str] = &["pmis", "mis2", "pairwise"];
 
@@ -338,3 +348,6 @@ pub(super) fn with_estimates<T>(mut kept: Vec<Kept>, levels: Vec<There<T>>) -> V
     }
     kept
 }
+
+#[cfg(test)]
+mod tests;

@@ -128,7 +128,7 @@ pub(super) struct Level<'a, T> {
 }
 
 impl<'a, T: Scalar> Level<'a, T> {
-    fn new(
+    pub(super) fn new(
         gpu: &'a Gpu,
         a: &'a DeviceCsr<T>,
         s: &DeviceGraph,
@@ -165,7 +165,7 @@ impl<'a, T: Scalar> Level<'a, T> {
         Ok(level)
     }
 
-    fn matrix(&self) -> [View; 4] {
+    pub(super) fn matrix(&self) -> [View; 4] {
         let Level { a, coarse, .. } = self;
         [a.offsets.view(), a.columns.view(), a.values.view(), coarse.number.view()]
     }
@@ -219,23 +219,8 @@ impl<'a, T: Scalar> Level<'a, T> {
         }
         let precision = T::PRECISION.name();
         let modified = self.formula == Formula::ClassicalModified;
-        let (how, most) =
-            (mode as i32 + if modified { 4 } else { 0 }, truncation.max_entries.min(i32::MAX as usize) as i32);
-        let how: [&dyn Argument; 3] = [&how, &most, &truncation.factor];
-        let only_view = only.map_or(View::NONE, Slice::view);
-        let level = [&self.matrix()[..], &self.couplings(), &[only_view], &to].concat();
-        let launch = |name: &str, blocks: usize, first: &[&dyn Argument], last: &[View]| {
-            self.launch(name, blocks, &[first, &how].concat(), &[&level, last].concat())
-        };
-        let left = gpu.zeroed::<i32>(3)?;
-        // The first pass lists what the second one does, and that what is left then.
-        let lists = [gpu.room::<i32>(rows)?, gpu.room::<i32>(rows)?];
-        let tiles = |slots: usize, blocks: usize, turn: Turn| {
-            let more = if turn == Turn::First { &lists[0] } else { &lists[1] };
-            let name = format!("extended_i_{precision}_{LANES}_{slots}");
-            let views = [lists[0].view(), more.view(), left.view()];
-            launch(&name, blocks, &[&(rows as i64), &(turn as i32)], &views)
-        };
+        let how = How { only, truncation, mode, to };
+        let left = Left::new(gpu, rows)?;
         let workers = match self.workers {
             // Single threads do not count rows and write them later, and know one formula.
             Workers::Once | Workers::Own if modified || matches!(mode, Mode::Count | Mode::Write) => Workers::Tiles,
@@ -243,8 +228,8 @@ impl<'a, T: Scalar> Level<'a, T> {
         };
         let blocks = (rows * LANES).div_ceil(BLOCK);
         match workers {
-            Workers::Few => tiles(64, blocks, Turn::Only)?,
-            Workers::Tiles => tiles(32, blocks, Turn::First)?,
+            Workers::Few => self.tiles(&how, &left, 64, blocks, Turn::Only)?,
+            Workers::Tiles => self.tiles(&how, &left, 32, blocks, Turn::First)?,
             Workers::Once | Workers::Own => {
                 // So many rows for a block that hardly ever more of them are fine than it has threads.
                 let fine = if only.is_some() { 1.0 } else { (a.rows - coarse.count) as f64 / a.rows as f64 };
@@ -252,23 +237,87 @@ impl<'a, T: Scalar> Level<'a, T> {
                 let name = if workers == Workers::Once { "once" } else { "own" };
                 let name = format!("extended_i_{name}_{precision}");
                 let first: [&dyn Argument; 2] = [&(rows as i64), &(piece as i32)];
-                launch(&name, rows.div_ceil(piece), &first, &[lists[0].view(), left.view()])?;
+                let last = [left.lists[0].view(), left.counts.view()];
+                self.launch_rows(&name, rows.div_ceil(piece), &how, &first, &last)?;
             }
         }
         if workers != Workers::Few {
-            tiles(64, blocks.min(AGAIN), Turn::Second)?;
+            self.tiles(&how, &left, 64, blocks.min(AGAIN), Turn::Second)?;
         }
-        let left = gpu.fetch(&left)?;
-        let (count, bound) = (left[1] as usize, left[2] as usize);
+        self.far(&how, &left)
+    }
+
+    /// Computes what a renewal has left over.
+    pub(super) fn renew_left(&self, p: &DevicePattern, values: &Slice<T>, left: &Left) -> Result<()> {
+        let truncation = Truncation { max_entries: 0, factor: 0.0 };
+        let to = [p.offsets.view(), p.columns.view(), values.view(), View::NONE];
+        let how = How { only: None, truncation, mode: Mode::Pattern, to };
+        self.tiles(&how, left, 64, (self.a.rows * LANES).div_ceil(BLOCK).min(AGAIN), Turn::Second)?;
+        self.far(&how, left)
+    }
+
+    /// Rows in tables of so many slots.
+    fn tiles(&self, how: &How<'_>, left: &Left, slots: usize, blocks: usize, turn: Turn) -> Result<()> {
+        let more = if turn == Turn::First { &left.lists[0] } else { &left.lists[1] };
+        let name = format!("extended_i_{}_{LANES}_{slots}", T::PRECISION.name());
+        let views = [left.lists[0].view(), more.view(), left.counts.view()];
+        self.launch_rows(&name, blocks, how, &[&(left.rows as i64), &(turn as i32)], &views)
+    }
+
+    /// What is left then, in global memory. Waits for the device.
+    fn far(&self, how: &How<'_>, left: &Left) -> Result<()> {
+        let (gpu, counts) = (self.gpu, self.gpu.fetch(&left.counts)?);
+        let (count, bound) = (counts[1] as usize, counts[2] as usize);
         if count > 0 {
             let slots = (2 * bound).next_power_of_two().max(64);
             let tables = count.min((FAR / slots).max(1));
             let (keys, weights) = (gpu.room::<i32>(tables * slots)?, gpu.room::<T>(tables * slots)?);
-            let arrays = [lists[1].view(), keys.view(), weights.view()];
+            let arrays = [left.lists[1].view(), keys.view(), weights.view()];
             let first: [&dyn Argument; 2] = [&(count as i64), &(slots as i32)];
-            launch(&format!("extended_i_far_{precision}"), (tables * LANES).div_ceil(BLOCK), &first, &arrays)?;
+            let name = format!("extended_i_far_{}", T::PRECISION.name());
+            self.launch_rows(&name, (tables * LANES).div_ceil(BLOCK), how, &first, &arrays)?;
         }
         Ok(())
+    }
+
+    fn launch_rows(
+        &self,
+        name: &str,
+        blocks: usize,
+        how: &How<'_>,
+        first: &[&dyn Argument],
+        last: &[View],
+    ) -> Result<()> {
+        let How { only, truncation, mode, to } = how;
+        let modified = self.formula == Formula::ClassicalModified;
+        let most = truncation.max_entries.min(i32::MAX as usize) as i32;
+        let mode = *mode as i32 + if modified { 4 } else { 0 };
+        let only = only.map_or(View::NONE, Slice::view);
+        let level = [&self.matrix()[..], &self.couplings(), &[only], to].concat();
+        let how: [&dyn Argument; 3] = [&mode, &most, &truncation.factor];
+        self.launch(name, blocks, &[first, &how].concat(), &[&level, last].concat())
+    }
+}
+
+/// Which rows are computed, what is kept of them, and where they go.
+struct How<'a> {
+    only: Option<&'a Slice<i32>>,
+    truncation: Truncation,
+    mode: Mode,
+    to: [View; 4],
+}
+
+/// Rows that are left over: how many after the first and the second pass, and how many members they have at most; and two lists, of what the second pass
+/// does, and of what is left then.
+pub(super) struct Left {
+    rows: usize,
+    pub counts: Buffer<i32>,
+    pub lists: [Buffer<i32>; 2],
+}
+
+impl Left {
+    pub fn new(gpu: &Gpu, rows: usize) -> Result<Left> {
+        Ok(Left { rows, counts: gpu.zeroed(3)?, lists: [gpu.room(rows)?, gpu.room(rows)?] })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::DeviceCsr;
 use super::spgemm::{Found, Pattern, Product, Right, Room};
-use super::terms::{Chunks, Lengths, Lying, Target, Terms};
+use super::terms::{BlockTerms, Chunks, Lengths, Lying, Target, Terms};
 use crate::context::lock;
 use crate::error::{Result, Status};
 use crate::gpu::{Buffer, Gpu};
@@ -12,30 +12,30 @@ use std::sync::{Arc, Mutex};
 
 /// What a renewal of a product goes by; it depends on patterns alone.
 pub(crate) struct Recipe {
-    way: Mutex<Way>,
+    ap: Way,
     coarse: Pattern,
+    places: Mutex<Places>,
 }
 
-/// How values are computed.
+/// How A P is computed.
 enum Way {
-    /// Rows of A P begin there, in room for so many entries, and most suit this table; they have about so many entries.
-    Found { rows: Rows, is_new: bool },
-    /// Blocks, and rows of A P that are too long.
+    /// Rows begin there, in room for so many entries, and most suit this table; they have about so many entries.
+    Found { begins: Buffer<i64>, room: Room, table: usize, length: usize },
+    /// Blocks, and rows that are too long.
     Known(Pattern),
-    /// It is known where each term is added.
-    Terms(Box<Factors>),
 }
 
-/// Where rows of A P were found, and how.
-struct Rows {
-    begins: Buffer<i64>,
-    room: Room,
-    table: usize,
-    /// Entries of a row, about.
-    length: usize,
+/// Where the terms of both products are added.
+enum Places {
+    /// To be found by the first renewal.
+    New,
+    /// Not known: rows are too long, or there was no room.
+    Unknown,
+    Scalars(Box<Factors>),
+    Blocks(Box<[BlockTerms; 2]>),
 }
 
-/// The terms of both products, and how P and A P lie.
+/// The terms of products of scalars, and how P and A P lie.
 struct Factors {
     p: Chunks,
     ap: Chunks,
@@ -44,20 +44,29 @@ struct Factors {
 }
 
 impl Recipe {
-    fn new(way: Way, coarse: Pattern) -> Recipe {
-        Recipe { way: Mutex::new(way), coarse }
+    fn new(ap: Way, coarse: Pattern) -> Recipe {
+        Recipe { ap, coarse, places: Mutex::new(Places::New) }
     }
 
     /// Bytes held, besides those that the coarse matrix shares.
     pub fn bytes(&self) -> usize {
-        match &*lock(self.way.lock()) {
-            Way::Found { rows, .. } => rows.begins.owned_bytes(),
-            Way::Known(ap) => size_of::<i64>() * ap.offsets.len() + size_of::<i32>() * ap.columns.len(),
-            Way::Terms(factors) => {
+        let ap = match &self.ap {
+            Way::Found { begins, .. } => begins.owned_bytes(),
+            Way::Known(ap) => ap.offsets.owned_bytes() + ap.columns.owned_bytes(),
+        };
+        ap + match &*lock(self.places.lock()) {
+            Places::New | Places::Unknown => 0,
+            Places::Scalars(factors) => {
                 let Factors { p, ap, of_ap, of_coarse } = &**factors;
                 p.bytes() + ap.bytes() + of_ap.bytes() + of_coarse.bytes()
             }
+            Places::Blocks(terms) => terms.iter().map(BlockTerms::bytes).sum(),
         }
+    }
+
+    /// Forgets where terms are added, and that it may be found; whether there was anything to forget.
+    pub fn forget_places(&self) -> bool {
+        !matches!(std::mem::replace(&mut *lock(self.places.lock()), Places::Unknown), Places::Unknown)
     }
 }
 
@@ -86,8 +95,8 @@ pub(crate) fn product<T: Number>(
                 continue;
             }
             let (coarse, pattern) = product.sorted_by(coarse_sample, true)?;
-            let rows = Rows { begins: found.begins, room, table: sample.table, length };
-            return Ok((coarse, Recipe::new(Way::Found { rows, is_new: true }, pattern)));
+            let way = Way::Found { begins: found.begins, room, table: sample.table, length };
+            return Ok((coarse, Recipe::new(way, pattern)));
         }
     }
     let (ap, ap_pattern) = ap.sorted(false)?;
@@ -103,75 +112,98 @@ pub(crate) fn renew<T: Number>(
     a: &DeviceCsr<T>,
     p: &DeviceCsr<T>,
 ) -> Result<Buffer<T>> {
-    let way = &mut *lock(recipe.way.lock());
-    if let Way::Found { rows, is_new } = way
-        && std::mem::take(is_new)
-    {
-        match find(gpu, rows, &recipe.coarse, r, a, p) {
-            Ok(Some(factors)) => *way = Way::Terms(Box::new(factors)),
-            Ok(None) => {}
+    let places = &mut *lock(recipe.places.lock());
+    if matches!(places, Places::New) {
+        *places = match find(gpu, recipe, r, a, p) {
             // Without them it takes longer.
-            Err(error) if error.status == Status::OutOfMemory => {}
-            Err(error) => return Err(error),
-        }
+            Err(error) if error.status == Status::OutOfMemory => Places::Unknown,
+            found => found?,
+        };
     }
     let ap = Product::new(gpu, a, Right::of(p));
-    match way {
-        Way::Found { rows, .. } => {
-            let found = ap.found_again(rows.table, rows.room, &rows.begins)?;
-            Product::new(gpu, r, right_of(&ap, a.rows, &found, rows.length)).known(&recipe.coarse, true)
-        }
-        Way::Known(pattern) => {
-            let values = Arc::new(ap.known(pattern, false)?);
-            let (offsets, columns) = (Arc::clone(&pattern.offsets), Arc::clone(&pattern.columns));
-            let ap = DeviceCsr { rows: a.rows, cols: p.cols, block: ap.block(), offsets, columns, values };
-            Product::new(gpu, r, Right::of(&ap)).known(&recipe.coarse, true)
-        }
-        Way::Terms(factors) => {
+    let coarse = &recipe.coarse;
+    match (&*places, &recipe.ap) {
+        (Places::Scalars(factors), _) => {
             let Factors { p: of_p, ap: chunks, of_ap, of_coarse } = &**factors;
-            let ap = chunks.room::<T>(gpu)?;
-            let p = of_p.of(gpu, p)?;
+            let (p, ap) = (of_p.of(gpu, p)?, chunks.room::<T>(gpu)?);
             of_ap.renew(gpu, a, &p, Target::Chunks(chunks), &ap)?;
-            let Pattern { offsets, columns, .. } = &recipe.coarse;
+            let (offsets, columns) = (&coarse.offsets, &coarse.columns);
             let values = gpu.room::<T>(columns.len())?;
             of_coarse.renew(gpu, r, &ap, Target::Filled { offsets, columns }, &values)?;
             Ok(values)
         }
+        (_, Way::Found { begins, room, table, length }) => {
+            let found = ap.found_again(*table, *room, begins)?;
+            Product::new(gpu, r, right_of(&ap, a.rows, &found, *length)).known(coarse, true)
+        }
+        (places, Way::Known(pattern)) => {
+            let with = |values: Buffer<T>| {
+                let (offsets, columns) = (Arc::clone(&pattern.offsets), Arc::clone(&pattern.columns));
+                DeviceCsr { rows: a.rows, cols: p.cols, block: ap.block(), offsets, columns, values: Arc::new(values) }
+            };
+            if let Places::Blocks(terms) = places {
+                let [of_ap, of_coarse] = &**terms;
+                let ap = with(ap.known_by(of_ap, pattern, false)?);
+                return Product::new(gpu, r, Right::of(&ap)).known_by(of_coarse, coarse, true);
+            }
+            let ap = with(ap.known(pattern, false)?);
+            Product::new(gpu, r, Right::of(&ap)).known(coarse, true)
+        }
     }
 }
 
-/// Where the terms of both products are added; none where rows are too long.
-fn find<T: Number>(
-    gpu: &Gpu,
-    rows: &Rows,
-    coarse: &Pattern,
-    r: &DeviceCsr<T>,
-    a: &DeviceCsr<T>,
-    p: &DeviceCsr<T>,
-) -> Result<Option<Factors>> {
+/// Where the terms of both products are added, where rows are short.
+fn find<T: Number>(gpu: &Gpu, recipe: &Recipe, r: &DeviceCsr<T>, a: &DeviceCsr<T>, p: &DeviceCsr<T>) -> Result<Places> {
     let product = Product::new(gpu, a, Right::of(p));
-    let found = product.columns_again(rows.table, rows.room, &rows.begins)?;
-    let ap = right_of(&product, a.rows, &found, rows.length);
-    let (right, coarse_rows) = (Right::of(p), r.rows);
-    let coarse = Lying {
-        begins: coarse.offsets.piece(0, coarse_rows),
-        ends: coarse.offsets.piece(1, coarse_rows),
-        columns: &coarse.columns,
-    };
-    let kinds = [(&right.begins, &right.ends), (&ap.begins, &ap.ends), (&coarse.begins, &coarse.ends)];
-    let [of_p, of_ap, of_coarse] = Lengths::of(gpu, kinds)?;
-    if !of_ap.are_short() || !of_coarse.are_short() {
-        return Ok(None);
+    let right = Right::of(p);
+    let coarse = lying(&recipe.coarse, r.rows);
+    match &recipe.ap {
+        Way::Found { begins, room, table, length } => {
+            let found = product.columns_again(*table, *room, begins)?;
+            let ap = right_of(&product, a.rows, &found, *length);
+            let kinds = [(&right.begins, &right.ends), (&ap.begins, &ap.ends), (&coarse.begins, &coarse.ends)];
+            let [of_p, of_ap, of_coarse] = Lengths::of(gpu, kinds)?;
+            if !of_ap.are_short() || !of_coarse.are_short() {
+                return Ok(Places::Unknown);
+            }
+            let p_chunks = match of_p.are_single() {
+                true => Some(Chunks::single(p.rows)),
+                false => Chunks::new(gpu, &right.begins, &right.ends)?,
+            };
+            let (Some(p_chunks), Some(ap_chunks)) = (p_chunks, Chunks::new(gpu, &ap.begins, &ap.ends)?) else {
+                return Ok(Places::Unknown);
+            };
+            let (begins, ends) = (ap.begins.piece(0, a.rows), ap.ends.piece(0, a.rows));
+            let rows = Lying { begins, ends, columns: ap.columns };
+            let of_ap = Terms::find(gpu, a, (&right, &p_chunks), (&rows, &of_ap))?;
+            let of_coarse = Terms::find(gpu, r, (&ap, &ap_chunks), (&coarse, &of_coarse))?;
+            Ok(Places::Scalars(Box::new(Factors { p: p_chunks, ap: ap_chunks, of_ap, of_coarse })))
+        }
+        Way::Known(_) if product.is_scalar() => Ok(Places::Unknown),
+        Way::Known(pattern) => {
+            let rows = lying(pattern, a.rows);
+            let ends = |a: &DeviceCsr<T>| (a.offsets.piece(0, a.rows), a.offsets.piece(1, a.rows));
+            let (of_a, of_r) = (ends(a), ends(r));
+            let kinds =
+                [(&of_a.0, &of_a.1), (&of_r.0, &of_r.1), (&rows.begins, &rows.ends), (&coarse.begins, &coarse.ends)];
+            let [of_a, of_r, of_ap, of_coarse] = Lengths::of(gpu, kinds)?;
+            let (begins, ends) = (rows.begins.piece(0, a.rows), rows.ends.piece(0, a.rows));
+            let (cols, block, values, length) = (p.cols, product.block(), &*p.values, of_ap.longest);
+            let ap = Right { rows: a.rows, cols, block, begins, ends, columns: rows.columns, values, length };
+            let of_ap = BlockTerms::find(gpu, (a, &of_a), &right, (pattern, &of_ap))?;
+            let of_coarse = BlockTerms::find(gpu, (r, &of_r), &ap, (&recipe.coarse, &of_coarse))?;
+            Ok(match (of_ap, of_coarse) {
+                (Some(of_ap), Some(of_coarse)) => Places::Blocks(Box::new([of_ap, of_coarse])),
+                _ => Places::Unknown,
+            })
+        }
     }
-    let p_chunks =
-        if of_p.are_single() { Some(Chunks::single(p.rows)) } else { Chunks::new(gpu, &right.begins, &right.ends)? };
-    let (Some(p_chunks), Some(ap_chunks)) = (p_chunks, Chunks::new(gpu, &ap.begins, &ap.ends)?) else {
-        return Ok(None);
-    };
-    let lying = Lying { begins: ap.begins.piece(0, a.rows), ends: ap.ends.piece(0, a.rows), columns: ap.columns };
-    let of_ap = Terms::find(gpu, a, (&right, &p_chunks), (&lying, &of_ap))?;
-    let of_coarse = Terms::find(gpu, r, (&ap, &ap_chunks), (&coarse, &of_coarse))?;
-    Ok(Some(Factors { p: p_chunks, ap: ap_chunks, of_ap, of_coarse }))
+}
+
+/// The rows of a pattern.
+fn lying(pattern: &Pattern, rows: usize) -> Lying<'_> {
+    let Pattern { offsets, columns, .. } = pattern;
+    Lying { begins: offsets.piece(0, rows), ends: offsets.piece(1, rows), columns }
 }
 
 /// A P as the right factor, with rows of about this length.
@@ -225,7 +257,7 @@ mod tests {
             for (name, a) in problems() {
                 let mut p = random(a.rows, a.rows / 3, 4, Block::SCALAR, 7);
                 let recipe = same_as_the_host(&gpu, &a, &p, &name);
-                assert!(matches!(&*lock(recipe.way.lock()), Way::Terms(_)), "{name}");
+                assert!(matches!(&*lock(recipe.places.lock()), Places::Scalars(_)), "{name}");
                 // Surplus columns, which leave zeros on the diagonal.
                 p.values.iter_mut().zip(&p.columns).filter(|(_, j)| **j % 5 == 0).for_each(|(v, _)| *v = 0.0);
                 same_as_the_host(&gpu, &a, &p, &name);
@@ -244,7 +276,8 @@ mod tests {
         let p: Vec<_> = (0..rows * own).map(|j| (j / own, j, 0.1 * (j % 7) as f64 - 0.25)).collect();
         let p = Csr::from_triplets(rows, rows * own, &p).unwrap();
         let recipe = same_as_the_host(&devices()[0], &a, &p, "a long row");
-        assert!(matches!(&*lock(recipe.way.lock()), Way::Known(_)));
+        assert!(matches!(recipe.ap, Way::Known(_)));
+        assert!(matches!(&*lock(recipe.places.lock()), Places::Unknown));
     }
 
     #[test]
@@ -253,6 +286,8 @@ mod tests {
         for (longest, coarse, of_p, is_told) in [
             (5, 60, 9, true),
             (20, 90, 4, true),
+            (40, 30, 4, true),
+            (40, 60, 4, true),
             (30, 200, 12, true),
             (40, 250, 4, true),
             (12, 300, 90, false),
@@ -262,7 +297,15 @@ mod tests {
                 let (a, p) = (random(150, 150, longest, Block::SCALAR, 1), random(150, coarse, of_p, Block::SCALAR, 2));
                 let what = format!("rows of {longest}, {coarse} coarse unknowns");
                 let recipe = same_as_the_host(&gpu, &a, &p, &what);
-                assert_eq!(matches!(&*lock(recipe.way.lock()), Way::Terms(_)), is_told, "{what}");
+                assert_eq!(matches!(&*lock(recipe.places.lock()), Places::Scalars(_)), is_told, "{what}");
+                // Forgotten, it takes the longer way.
+                assert_eq!(recipe.forget_places(), is_told);
+                let (there, p) =
+                    (DeviceCsr::upload(&gpu, &a.view()).unwrap(), DeviceCsr::upload(&gpu, &p.view()).unwrap());
+                let r = transpose(&gpu, &p).unwrap();
+                let (first, _) = product(&gpu, &r, &there, &p).unwrap();
+                let renewed = renew(&gpu, &recipe, &r, &there, &p).unwrap();
+                assert_eq!(gpu.fetch(&renewed).unwrap(), gpu.fetch(&first.values).unwrap(), "{what}");
             }
         }
     }
@@ -280,20 +323,16 @@ mod tests {
             let (there, p) = (upload(&a), upload(&p));
             let r = transpose(&gpu, &p).unwrap();
             let (_, recipe) = product(&gpu, &r, &there, &p).unwrap();
-            let set_new = |new: bool| match &mut *lock(recipe.way.lock()) {
-                Way::Found { is_new, .. } => *is_new = new,
-                _ => unreachable!("the recipe is new"),
-            };
-            set_new(false);
+            recipe.forget_places();
             gpu.forget_peak();
             let renewed = renew(&gpu, &recipe, &r, &there, &p).unwrap();
             drop(renewed);
             gpu.set_memory_limit(Some(gpu.memory().peak));
-            set_new(true);
+            *lock(recipe.places.lock()) = Places::New;
             for _ in 0..2 {
                 let renewed = renew(&gpu, &recipe, &r, &there, &p).unwrap();
                 assert_eq!(gpu.fetch(&renewed).unwrap(), expected.values.as_slice());
-                assert!(matches!(&*lock(recipe.way.lock()), Way::Found { is_new: false, .. }));
+                assert!(matches!(&*lock(recipe.places.lock()), Places::Unknown));
             }
             gpu.set_memory_limit(None);
         }
@@ -305,11 +344,17 @@ mod tests {
             for (block, other) in [(Block::square(3), Block::square(3)), (Block::square(3), Block { rows: 3, cols: 6 })]
             {
                 let (a, p) = (random(80, 80, 7, block, 1), random(80, 30, 4, other, 2));
-                same_as_the_host(&gpu, &a, &p, "blocks");
+                let recipe = same_as_the_host(&gpu, &a, &p, "blocks");
+                assert!(matches!(&*lock(recipe.places.lock()), Places::Blocks(_)));
                 let mut p = p;
                 p.values.iter_mut().step_by(other.cols).for_each(|v| *v = 0.0);
                 same_as_the_host(&gpu, &a, &p, "blocks with empty columns");
             }
+            // Rows that fit no table of set-up, and one of 256 lanes.
+            let (block, other) = (Block::square(3), Block { rows: 3, cols: 6 });
+            let (a, p) = (random(60, 60, 50, block, 1), random(60, 400, 12, other, 2));
+            let recipe = same_as_the_host(&gpu, &a, &p, "long rows of blocks");
+            assert!(matches!(&*lock(recipe.places.lock()), Places::Blocks(_)));
             let (a, p) = (random(0, 0, 0, Block::SCALAR, 1), random(0, 0, 0, Block::SCALAR, 2));
             same_as_the_host(&gpu, &a, &p, "nothing");
         }

@@ -13,6 +13,7 @@ pub(crate) mod diagonal;
 pub(crate) mod direct;
 pub(crate) mod eigenvalue;
 pub(crate) mod extended_i;
+pub(crate) mod extended_i_renew;
 pub(crate) mod galerkin;
 mod lanes;
 mod matrix;

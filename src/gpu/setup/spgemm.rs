@@ -4,6 +4,7 @@
 //! values by `kernels/spgemm_blocks.cu`.
 
 use super::DeviceCsr;
+use super::terms::BlockTerms;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
@@ -367,14 +368,25 @@ impl<'a, T: Number> Product<'a, T> {
         Ok((words as i64, blocks, self.gpu.zeroed(words * blocks)?))
     }
 
-    /// Computes values of known columns, for blocks.
-    fn blocks(&self, to: &To<'_, T>) -> Result<()> {
-        let shape = match (self.block.rows, self.a.block.cols, self.block.cols) {
+    /// The values of a product of blocks with this pattern, of which the terms are known. Waits for nothing.
+    pub fn known_by(&self, terms: &BlockTerms, pattern: &Pattern, fill: bool) -> Result<Buffer<T>> {
+        let shape = (self.shape(), self.block);
+        terms.renew(self.gpu, self.a, self.b.values, (&shape.0, shape.1), &pattern.columns, fill)
+    }
+
+    /// The name of the shape of blocks.
+    fn shape(&self) -> String {
+        match (self.block.rows, self.a.block.cols, self.block.cols) {
             (3, 3, 3) | (3, 3, 6) | (6, 3, 6) | (6, 6, 6) => {
                 format!("{}_{}_{}", self.block.rows, self.a.block.cols, self.block.cols)
             }
             _ => "any".to_string(),
-        };
+        }
+    }
+
+    /// Computes values of known columns, for blocks.
+    fn blocks(&self, to: &To<'_, T>) -> Result<()> {
+        let shape = self.shape();
         let too_long = self.cascade(BLOCK_TEAMS, MANY_BLOCKS, |lanes, n, list, blocks, more| {
             let kernel = self.gpu.kernel(&format!("spgemm_blocks_{lanes}_{shape}_{}", T::PRECISION.name()))?;
             self.values_of(to, |arguments| {

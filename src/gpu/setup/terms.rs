@@ -1,13 +1,14 @@
-//! Renewed products of scalar matrices on the device: [`crate::host::terms`] there, with the same bits. The first renewal finds to which sum of its
-//! row of C each term of a product is added (`kernels/terms_find.cu`), a byte for each; the numeric pass (`kernels/terms.cu`) then reads neither
-//! columns of B nor those of C.
+//! Renewed products on the device: [`crate::host::terms`] there, with the same bits. The first renewal finds to which sum of its row of C each term of a
+//! product of scalars is added (`kernels/terms_find.cu`), a byte for each; the numeric pass (`kernels/terms.cu`) then reads neither columns of B nor
+//! those of C. Of blocks each one of C knows its terms (`kernels/terms_blocks.cu`).
 
 use super::DeviceCsr;
-use super::spgemm::Right;
+use super::spgemm::{Pattern, Right};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::scalar::Number;
+use crate::sparse::Block;
 use std::sync::Arc;
 
 /// Entries of a chunk, as in `kernels/terms.cu`.
@@ -21,6 +22,9 @@ const LIMITS: [usize; 5] = [LANE_SUMS, 2 * LANE_SUMS, 4 * LANE_SUMS, 8 * LANE_SU
 
 /// Lanes of the largest team.
 const MOST_LANES: usize = 16;
+
+/// Entries of a row of A, on average, from which on lanes read them together.
+const STAGED_FROM: usize = 12;
 
 /// Blocks of threads that go over rows in steps.
 const WAVE: usize = 1024;
@@ -40,7 +44,7 @@ pub(super) struct Lengths {
     rows: usize,
     /// How many are longer than each limit.
     longer: [usize; LIMITS.len()],
-    longest: usize,
+    pub longest: usize,
 }
 
 impl Lengths {
@@ -71,9 +75,9 @@ impl Lengths {
         self.longest <= CHUNK
     }
 
-    /// The number of the limit that most of them keep to.
+    /// The number of the limit that most of them keep to, of those from the second one on: two lanes for a row are always better than one.
     fn limit_of_most(&self) -> usize {
-        (0..LIMITS.len() - 1).find(|limit| 16 * self.longer[*limit] <= self.rows).unwrap_or(LIMITS.len() - 1)
+        (1..LIMITS.len() - 1).find(|limit| 16 * self.longer[*limit] <= self.rows).unwrap_or(LIMITS.len() - 1)
     }
 }
 
@@ -222,7 +226,12 @@ impl Terms {
         to: Target<'_>,
         values: &Slice<T>,
     ) -> Result<()> {
-        let kind = if self.chunks.begins.is_none() { "single" } else { "chunks" };
+        let is_long = a.nnz() >= STAGED_FROM * a.rows;
+        let kind = |lanes: usize| match &self.chunks.begins {
+            Some(_) => "chunks",
+            None if is_long && (2..=4).contains(&lanes) => "staged",
+            None => "single",
+        };
         let begins = self.begins.as_ref().map_or(View::NONE, |begins| begins.view());
         let (offsets, columns, left, right) = (a.offsets.view(), a.columns.view(), a.values.view(), b_in_chunks.view());
         let (chunks, words, values) = (self.chunks.view(), self.words.view(), values.view());
@@ -232,7 +241,7 @@ impl Terms {
             Target::Chunks(chunks) => to_chunks = chunks.view(),
         }
         let launch = |lanes: usize, count: usize, list: View| {
-            let kernel = gpu.kernel(&format!("terms_{kind}_{lanes}_{}", T::PRECISION.name()))?;
+            let kernel = gpu.kernel(&format!("terms_{}_{lanes}_{}", kind(lanes), T::PRECISION.name()))?;
             let arguments: [&dyn Argument; 14] = [
                 &(count as i64),
                 &list,
@@ -262,5 +271,114 @@ impl Terms {
     pub fn bytes(&self) -> usize {
         let begins = self.begins.as_ref().map_or(0, |begins| begins.owned_bytes());
         begins + self.words.owned_bytes() + self.long.as_ref().map_or(0, |long| long.owned_bytes())
+    }
+}
+
+/// The terms of each block of a product A B of blocks.
+pub(super) struct BlockTerms {
+    /// The row of each block of C.
+    row_of: Buffer<i32>,
+    /// Where its terms begin.
+    starts: Buffer<i64>,
+    /// Of each term the entry of the row of A, and the block of B.
+    of_left: Buffer<u16>,
+    of_right: Buffer<u32>,
+}
+
+/// Columns of rows of C up to which 32 lanes find the terms of blocks, and up to which 256 do; as in `kernels/terms_blocks.cu`.
+const SHORT_BLOCKS: usize = 264;
+const LONG_BLOCKS: usize = 2304;
+
+impl BlockTerms {
+    /// Those of A B for the pattern of C, whose rows have these lengths, as those of A; none where there is too much to count. Waits for the device.
+    pub fn find<T: Number>(
+        gpu: &Gpu,
+        (a, a_lengths): (&DeviceCsr<T>, &Lengths),
+        b: &Right<'_, T>,
+        (c, lengths): (&Pattern, &Lengths),
+    ) -> Result<Option<BlockTerms>> {
+        let too_long = lengths.longest > LONG_BLOCKS || a_lengths.longest > usize::from(u16::MAX);
+        if too_long || b.columns.len() > u32::MAX as usize {
+            return Ok(None);
+        }
+        let outputs = c.columns.len();
+        let find = |counts: View, row_of: View, starts: View, of_left: View, of_right: View| {
+            for (lanes, from) in [(32, -1), (BLOCK, SHORT_BLOCKS as i32)] {
+                if from >= 0 && lengths.longest <= from as usize {
+                    break;
+                }
+                let (rows, offsets, columns) = (a.rows as i64, a.offsets.view(), a.columns.view());
+                let (begins, ends, b_columns) = (b.begins.view(), b.ends.view(), b.columns.view());
+                let (to, to_columns) = (c.offsets.view(), c.columns.view());
+                let arguments: [&dyn Argument; 14] = [
+                    &rows,
+                    &from,
+                    &offsets,
+                    &columns,
+                    &begins,
+                    &ends,
+                    &b_columns,
+                    &to,
+                    &to_columns,
+                    &counts,
+                    &row_of,
+                    &starts,
+                    &of_left,
+                    &of_right,
+                ];
+                let blocks = (a.rows * lanes).div_ceil(BLOCK).min(8 * WAVE);
+                gpu.launch_blocks(gpu.kernel(&format!("terms_find_blocks_{lanes}"))?, blocks, &arguments)?;
+            }
+            Ok(())
+        };
+        let (counts, row_of, none) = (gpu.room::<i32>(outputs)?, gpu.room::<i32>(outputs)?, View::NONE);
+        find(counts.view(), row_of.view(), none, none, none)?;
+        let (starts, total) = gpu.offsets(&counts)?;
+        drop(counts);
+        let (of_left, of_right) = (gpu.room::<u16>(total)?, gpu.room::<u32>(total)?);
+        find(none, none, starts.view(), of_left.view(), of_right.view())?;
+        Ok(Some(BlockTerms { row_of, starts, of_left, of_right }))
+    }
+
+    /// The values of C, whose blocks have this shape and columns, with ones for zeros on the diagonal if these are to be filled. Waits for nothing.
+    pub fn renew<T: Number>(
+        &self,
+        gpu: &Gpu,
+        a: &DeviceCsr<T>,
+        b: &Slice<T>,
+        (shape, block): (&str, Block),
+        columns: &Slice<i32>,
+        fill: bool,
+    ) -> Result<Buffer<T>> {
+        let values = gpu.room::<T>(columns.len() * block.len())?;
+        let kernel = gpu.kernel(&format!("terms_blocks_{shape}_{}", T::PRECISION.name()))?;
+        let [outer, inner, width] = [block.rows, a.block.cols, block.cols].map(|d| d as i32);
+        let (offsets, left, right) = (a.offsets.view(), a.values.view(), b.view());
+        let (row_of, starts) = (self.row_of.view(), self.starts.view());
+        let (of_left, of_right, fill) = (self.of_left.view(), self.of_right.view(), i32::from(fill));
+        let arguments: [&dyn Argument; 14] = [
+            &(columns.len() as i64),
+            &offsets,
+            &left,
+            &right,
+            &row_of,
+            &starts,
+            &of_left,
+            &of_right,
+            &outer,
+            &inner,
+            &width,
+            &columns.view(),
+            &values.view(),
+            &fill,
+        ];
+        gpu.launch(kernel, values.len(), &arguments)?;
+        Ok(values)
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        let of_blocks = self.row_of.owned_bytes() + self.starts.owned_bytes();
+        of_blocks + self.of_left.owned_bytes() + self.of_right.owned_bytes()
     }
 }

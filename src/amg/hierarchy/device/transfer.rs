@@ -5,6 +5,7 @@ use crate::amg::hierarchy::STALLED;
 use crate::amg::strength::Measure;
 use crate::error::Result;
 use crate::gpu::setup::coarse::{DeviceCoarse, Splitting};
+use crate::gpu::setup::extended_i_renew::Memory;
 use crate::gpu::setup::smoothed;
 use crate::gpu::setup::tentative::{self, Tentative};
 use crate::gpu::setup::{DeviceAggregates, DeviceCsr, DeviceGraph, DeviceNearNullSpace, DevicePattern};
@@ -41,7 +42,8 @@ pub(super) enum Transfers {
         r: DevicePattern,
         /// Found in the first renewal.
         transposition: Option<Arc<transpose::Recipe>>,
-        /// What interpolation remembers: a `Remembered` in the precision of set-up, and its bytes.
+        /// What interpolation remembers, and its bytes: a `Remembered` in the precision of set-up, or from the first renewal on an
+        /// [`Memory`].
         memory: Option<(Arc<dyn Any + Send + Sync>, usize)>,
     },
     /// As they are: a pair of matrices in the precision of set-up, with its bytes.
@@ -49,6 +51,23 @@ pub(super) enum Transfers {
 }
 
 impl Transfers {
+    /// Forgets where couplings stand that a renewal goes by, and that it may; whether there was anything to forget.
+    pub fn forget_places(&mut self) -> bool {
+        let Transfers::Renewed { coarse, memory, .. } = self else { return false };
+        match memory {
+            Some((memory, bytes)) => {
+                let forgotten = memory.downcast_ref::<Memory>().is_some_and(Memory::forget);
+                *bytes = if forgotten { 0 } else { *bytes };
+                forgotten
+            }
+            None if matches!(**coarse, DeviceCoarse::Splitting(_)) => {
+                *memory = Some((Arc::new(Memory::nothing()), 0));
+                true
+            }
+            None => false,
+        }
+    }
+
     /// Bytes held beyond what the levels share.
     pub fn bytes(&self) -> usize {
         match self {
@@ -212,6 +231,18 @@ impl Builder<'_> {
                     return Ok(Output { next_space: Some(next), ..Output::alone(p.into_matrix(gpu, aggregates)?) });
                 }
                 self.smoothed_there(gpu, a, graph, aggregates, space, earlier)
+            }
+            DeviceCoarse::Splitting(splitting)
+                if earlier.is_some() && self.interpolation_name::<T>() == "extended_i" =>
+            {
+                let (pattern, memory) = earlier.expect("there is an earlier one");
+                let memory = match memory {
+                    Some(memory) => Arc::clone(memory).downcast::<Memory>().expect("interpolation is of the same kind"),
+                    None => Arc::new(Memory::new(gpu, a, graph, splitting, pattern)?),
+                };
+                let p = memory.renew(gpu, a, graph, splitting, pattern)?;
+                let bytes = memory.bytes();
+                Ok(Output { memory: Some((memory, bytes)), ..Output::alone(p) })
             }
             coarse => {
                 let pattern = earlier.map(|(pattern, _)| pattern);

@@ -1,0 +1,142 @@
+//! Renewed hierarchies against the host's, to the bit.
+
+use super::*;
+use crate::amg::Amg;
+use crate::config::Config;
+use crate::context::Context;
+use crate::error::Status;
+use crate::gallery;
+use crate::host::{Host, hash};
+use crate::matrix::{Matrix, Values};
+use crate::sparse::SharedCsr;
+use std::sync::Arc;
+
+fn config(options: &[(&str, &str)]) -> Config {
+    let mut config = Config::new();
+    // Small problems shall have several levels.
+    config.set_int("amg.coarsest.max_rows", 10).unwrap();
+    for (key, value) in options {
+        config.set_str(key, value).unwrap();
+    }
+    config
+}
+
+fn builder<'a>(context: &'a Context, config: &'a Config, matrix: &'a Matrix) -> Builder<'a> {
+    let near_null_space = matrix.near_null_space();
+    Builder { context, config, matrix, near_null_space, plan: None }
+}
+
+/// Other values, in one of several ways; those on the diagonal stay.
+fn change(matrix: &Matrix, first: &[f64], way: usize) {
+    let structure = matrix.structure().unwrap();
+    let a = structure.view(first);
+    let mut values = Vec::new();
+    for i in 0..a.rows {
+        for (j, block) in a.row(i) {
+            let start = values.len();
+            values.extend(block.iter().enumerate().map(|(e, v)| match (way, hash(start + e, way as u64) % 11) {
+                _ if i == j => *v,
+                (0, draw) => v * (1.0 + draw as f64 / 40.0),
+                (1, 0) => -0.3 * v,
+                (2, 0 | 1) => 0.0,
+                (3, _) => 0.0,
+                _ => *v,
+            }));
+        }
+    }
+    matrix.update_values(Values::from(values)).unwrap();
+}
+
+fn same(host: &SharedCsr<f64>, there: &SharedCsr<f64>, what: &str) {
+    let bits = |values: &[f64]| -> Vec<u64> {
+        values.iter().map(|v| if v.is_nan() { f64::NAN } else { *v + 0.0 }.to_bits()).collect()
+    };
+    assert!(host.structure.own_arrays() == there.structure.own_arrays(), "the pattern of {what}");
+    assert!(bits(host.values.as_slice()) == bits(there.values.as_slice()), "values of {what}");
+}
+
+#[test]
+fn renewed_levels_are_those_of_the_host() {
+    let pmis = [("amg.coarsening.type", "pmis"), ("amg.smoother.type", "l1_jacobi")];
+    let six = [pmis[0], pmis[1], ("amg.interpolation.max_entries", "6")];
+    let mis2 = [("amg.coarsening.type", "mis2"), ("amg.smoother.type", "l1_jacobi")];
+    let keep = [pmis[0], pmis[1], ("amg.update.interpolation", "keep")];
+    let cases: [(&str, &[(&str, &str)]); 8] = [
+        ("poisson7:8", &pmis),
+        ("poisson27:7", &pmis),
+        ("jumps:6", &six),
+        ("random_m_matrix:400", &pmis),
+        ("poisson7:7", &keep),
+        ("poisson7:8", &mis2),
+        ("elasticity:3", &mis2),
+        ("elasticity:3", &pmis),
+    ];
+    let host_context = Context::new("host:1").unwrap();
+    let host = Host::new(&host_context);
+    for (n, (name, options)) in cases.into_iter().enumerate() {
+        let Ok(context) = Context::new(["sim:32", "sim:64"][n % 2]) else { return };
+        let gpu = context.gpu().unwrap();
+        let matrix = gallery::parse(name).unwrap().into_matrix().unwrap();
+        let Values::F64(first) = matrix.values().unwrap() else { unreachable!("the gallery is f64") };
+        let first = first.as_slice().to_vec();
+        let config = config(options);
+        let (here, there) = (builder(&host_context, &config, &matrix), builder(&context, &config, &matrix));
+        let (mut kept, mut kept_there) = (None, None);
+        // Set up, renewed several times, and set up anew.
+        for (round, way) in [4, 0, 1, 2, 0, 3, 4, 0].into_iter().enumerate() {
+            change(&matrix, &first, way);
+            if round == 6 {
+                (kept, kept_there) = (None, None);
+            }
+            let mut phases = Phases::default();
+            let (levels, next) = here.compute::<f64>(&host, kept, &mut phases).unwrap();
+            let (levels_there, next_there) = there.compute_there::<f64>(gpu, kept_there, &mut phases).unwrap();
+            assert!(levels.len() > 1 && levels.len() == levels_there.len());
+            for (i, (level, there)) in levels.iter().zip(&levels_there).enumerate() {
+                let what = |part: &str| format!("the {part} of level {i} of {name}, {options:?}, round {round}");
+                let there = there.fetch(gpu).unwrap();
+                same(&level.a, &there.a, &what("matrix"));
+                if let (Some((p, r)), Some((p_there, r_there))) = (&level.transfer, &there.transfer) {
+                    same(p, p_there, &what("prolongator"));
+                    same(r, r_there, &what("restriction"));
+                }
+            }
+            (kept, kept_there) = (Some(next), Some(next_there));
+        }
+    }
+}
+
+#[test]
+fn an_update_for_whose_places_there_is_no_room_works_without_them() {
+    let matrix = Arc::new(gallery::parse("poisson7:9").unwrap().into_matrix().unwrap());
+    let options = config(&[("amg.coarsening.type", "pmis"), ("amg.smoother.type", "l1_jacobi")]);
+    let apply = |amg: &mut Amg| {
+        let mut x = vec![f64::NAN; matrix.rows()];
+        amg.apply(&vec![1.0; matrix.rows()], &mut x).unwrap();
+        x
+    };
+    for device in ["sim:32", "sim:64"] {
+        let Ok(context) = Context::new(device) else { return };
+        let gpu = context.gpu().unwrap();
+        let mut amg = Amg::setup(&context, &matrix, &options).unwrap();
+        let held = |amg: &Amg| amg.report().bytes;
+        let before = held(&amg);
+        gpu.forget_peak();
+        amg.update().unwrap();
+        assert!(held(&amg) > before, "places are counted");
+        let (wanted, peak) = (apply(&mut amg), gpu.memory().peak);
+        drop(amg);
+        let mut worked = 0;
+        for percent in (70..100).rev().step_by(5) {
+            gpu.set_memory_limit(None);
+            let mut amg = Amg::setup(&context, &matrix, &options).unwrap();
+            gpu.set_memory_limit(Some(peak * percent / 100));
+            match amg.update().and_then(|()| amg.update()) {
+                Ok(()) => worked += 1,
+                Err(error) => assert_eq!(error.status, Status::OutOfMemory),
+            }
+            assert_eq!(apply(&mut amg), wanted, "{percent} % on {device}");
+        }
+        assert!(worked > 0, "without places there is room");
+    }
+}

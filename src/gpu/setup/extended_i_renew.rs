@@ -1,0 +1,325 @@
+//! Renewed extended+i interpolation on a GPU. The first renewal writes a script for each row (`kernels/extended_i_plan.cu`), which tells where the
+//! couplings stand that its weights are made of; later ones go by it (`kernels/extended_i_renew.cu`), and leave what the scripts do not tell for new
+//! values to [`super::extended_i`].
+
+use super::coarse::Splitting;
+use super::extended_i::{Left, Level};
+use super::terms::Lengths;
+use super::{DeviceCsr, DeviceGraph, DevicePattern};
+use crate::context::lock;
+use crate::error::{Result, Status};
+use crate::gpu::runtime::{Argument, BLOCK, View};
+use crate::gpu::{Buffer, Gpu};
+use crate::host::extended_i::Formula;
+use crate::scalar::Scalar;
+use std::sync::Mutex;
+
+/// Most columns of a row, numbers of 16 bits in a unit of scripts, and words that tell what neighbours of an unknown ask for, as in
+/// `kernels/extended_i_renew.h`.
+const KEPT: usize = 4;
+const UNIT: usize = 4;
+const HEAD: usize = 2;
+
+/// Lanes for a row, and the strong fine neighbours up to which they compute one, where rows are short, and where they are not; 32 do the others.
+const SHORT: (usize, i32) = (4, 16);
+const LONG: (usize, i32) = (8, 64);
+
+/// Entries of a row, on average, from which on rows are not short.
+const LONG_FROM: usize = 12;
+
+/// Blocks of threads that write scripts in turn.
+const WAVE: usize = 4096;
+
+/// What the rows of an interpolation are renewed by.
+struct Scripts {
+    /// The fine unknowns.
+    fine: Buffer<i32>,
+    /// Where the script of each begins, in units.
+    starts: Buffer<i32>,
+    script: Buffer<u16>,
+    /// What each entry of the matrix is.
+    roles: Buffer<u8>,
+    /// Lanes for each row, and which of the fine unknowns have too many strong fine neighbours for them.
+    lanes: usize,
+    long: Buffer<i32>,
+}
+
+/// What is remembered of an interpolation: nothing where rows are not short, or where there is no room for scripts.
+pub(crate) struct Memory(Mutex<Option<Scripts>>);
+
+impl Memory {
+    /// For an interpolation with the pattern of `p`.
+    pub fn new<T: Scalar>(
+        gpu: &Gpu,
+        a: &DeviceCsr<T>,
+        s: &DeviceGraph,
+        coarse: &Splitting,
+        p: &DevicePattern,
+    ) -> Result<Memory> {
+        match Scripts::new(gpu, a, s, coarse, p) {
+            Ok(scripts) => Ok(Memory(Mutex::new(scripts))),
+            // Without them it takes longer.
+            Err(error) if error.status == Status::OutOfMemory => Ok(Memory::nothing()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub fn nothing() -> Memory {
+        Memory(Mutex::new(None))
+    }
+
+    /// Forgets everything; whether there was anything.
+    pub fn forget(&self) -> bool {
+        lock(self.0.lock()).take().is_some()
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        lock(self.0.lock()).as_ref().map_or(0, |Scripts { fine, starts, script, roles, long, .. }| {
+            let lists = fine.owned_bytes() + starts.owned_bytes() + long.owned_bytes();
+            lists + script.owned_bytes() + roles.owned_bytes()
+        })
+    }
+
+    /// As [`super::extended_i::renew`] to all unknowns.
+    pub fn renew<T: Scalar>(
+        &self,
+        gpu: &Gpu,
+        a: &DeviceCsr<T>,
+        s: &DeviceGraph,
+        coarse: &Splitting,
+        p: &DevicePattern,
+    ) -> Result<DeviceCsr<T>> {
+        match &*lock(self.0.lock()) {
+            Some(scripts) => scripts.renew(gpu, a, s, coarse, p),
+            None => super::extended_i::renew(gpu, a, s, coarse, None, p),
+        }
+    }
+}
+
+impl Scripts {
+    /// None where rows have more columns than scripts follow.
+    fn new<T: Scalar>(
+        gpu: &Gpu,
+        a: &DeviceCsr<T>,
+        s: &DeviceGraph,
+        coarse: &Splitting,
+        p: &DevicePattern,
+    ) -> Result<Option<Scripts>> {
+        let rows = a.rows;
+        let [lengths] = Lengths::of(gpu, [(&p.offsets.piece(0, rows), &p.offsets.piece(1, rows))])?;
+        if lengths.longest > KEPT {
+            return Ok(None);
+        }
+        let level = Level::new(gpu, a, s, coarse, Formula::ExtendedI)?;
+        let count = rows - coarse.count;
+        let (fine, flags) = (gpu.room::<i32>(count)?, gpu.room::<i32>(rows)?);
+        let number = coarse.number.view();
+        gpu.launch(gpu.kernel("extended_i_fine_flags")?, rows, &[&(rows as i64), &number, &flags.view()])?;
+        let before = gpu.offsets_alone(&flags)?;
+        let arguments: [&dyn Argument; 4] = [&(rows as i64), &number, &before.view(), &fine.view()];
+        gpu.launch(gpu.kernel("extended_i_fine_rows")?, rows, &arguments)?;
+        drop((flags, before));
+
+        let (lanes, many) = if a.nnz() < LONG_FROM * rows { SHORT } else { LONG };
+        let kernel = gpu.kernel(&format!("extended_i_plan_{}", T::PRECISION.name()))?;
+        let blocks = (count * 32).div_ceil(BLOCK).min(WAVE);
+        let plan = |units: View, starts: View, script: View, roles: View, seen: View| {
+            let ([offsets, columns, values, number], heads) = (level.matrix(), level.heads.view());
+            let (kept, kept_columns, fine) = (p.offsets.view(), p.columns.view(), fine.view());
+            let arguments: [&dyn Argument; 16] = [
+                &(count as i64),
+                &many,
+                &offsets,
+                &columns,
+                &values,
+                &number,
+                &level.kinds.view(),
+                &heads,
+                &kept,
+                &kept_columns,
+                &fine,
+                &units,
+                &starts,
+                &script,
+                &roles,
+                &seen,
+            ];
+            gpu.launch_blocks(kernel, blocks, &arguments)
+        };
+        let (units, seen, none) = (gpu.room::<i32>(count)?, gpu.zeroed::<i32>(1)?, View::NONE);
+        plan(units.view(), none, none, none, seen.view())?;
+        let (wide, total) = gpu.offsets(&units)?;
+        if total >= i32::MAX as usize {
+            return Ok(None);
+        }
+        let starts = gpu.room::<i32>(count + 1)?;
+        let arguments: [&dyn Argument; 3] = [&(count as i64 + 1), &wide.view(), &starts.view()];
+        gpu.launch(gpu.kernel("terms_narrow")?, count + 1, &arguments)?;
+        drop((wide, units));
+        let long = gpu.list(gpu.fetch(&seen)?[0] as usize)?;
+        let (script, roles) = (gpu.room::<u16>(total * UNIT)?, gpu.room::<u8>(a.nnz())?);
+        plan(none, starts.view(), script.view(), roles.view(), long.view())?;
+        Ok(Some(Scripts { fine, starts, script, roles, lanes, long }))
+    }
+
+    /// The interpolation for a matrix of the same pattern. Waits for the device once.
+    fn renew<T: Scalar>(
+        &self,
+        gpu: &Gpu,
+        a: &DeviceCsr<T>,
+        s: &DeviceGraph,
+        coarse: &Splitting,
+        p: &DevicePattern,
+    ) -> Result<DeviceCsr<T>> {
+        let (values, heads) = (gpu.room::<T>(p.nnz())?, gpu.room::<i64>(HEAD * a.rows)?);
+        let left = Left::new(gpu, a.rows)?;
+        let (offsets, columns, from, roles) = (a.offsets.view(), a.columns.view(), a.values.view(), self.roles.view());
+        let (to, to_values, heads) = (p.offsets.view(), values.view(), heads.view());
+        let name = T::PRECISION.name();
+        let (rows, number) = (a.rows as i64, coarse.number.view());
+        let arguments: [&dyn Argument; 8] = [&rows, &offsets, &from, &number, &roles, &to, &to_values, &heads];
+        gpu.launch(gpu.kernel(&format!("extended_i_heads_{name}"))?, a.rows * 8, &arguments)?;
+        let (fine, starts, script) = (self.fine.view(), self.starts.view(), self.script.view());
+        let (more, counts) = (left.lists[0].view(), left.counts.view());
+        let rows_by = |lanes: usize, count: usize, list: View| {
+            let arguments: [&dyn Argument; 14] = [
+                &(count as i64),
+                &list,
+                &fine,
+                &starts,
+                &script,
+                &offsets,
+                &columns,
+                &from,
+                &roles,
+                &heads,
+                &to,
+                &to_values,
+                &more,
+                &counts,
+            ];
+            gpu.launch(gpu.kernel(&format!("extended_i_renewed_{name}_{lanes}"))?, count * lanes, &arguments)
+        };
+        rows_by(self.lanes, self.fine.len(), View::NONE)?;
+        let long = self.long.len() - 1;
+        if long > 0 {
+            rows_by(32, long, self.long.piece(1, long).view())?;
+        }
+        if gpu.fetch(&left.counts)?[0] > 0 {
+            Level::new(gpu, a, s, coarse, Formula::ExtendedI)?.renew_left(p, &values, &left)?;
+        }
+        Ok(p.with(values))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::extended_i::interpolate;
+    use super::super::tests::{awkward, in_turn, narrow, problems, splittings, upload};
+    use super::*;
+    use crate::gpu::tests::devices;
+    use crate::host::truncate::Truncation;
+    use crate::host::{extended_i, hash, strength};
+    use crate::sparse::Csr;
+
+    /// Values by the number of an entry and its value.
+    fn changed<T: Scalar>(a: &Csr<T>, change: impl Fn(usize, T) -> T) -> Csr<T> {
+        Csr { values: a.values.iter().enumerate().map(|(k, v)| change(k, *v)).collect(), ..a.clone() }
+    }
+
+    fn check<T: Scalar>(a: &Csr<T>, name: &str) {
+        let view = a.view();
+        let graphs = [strength::classical(&view, 0.25, 1.0).unwrap(), strength::absolute(&view, 0.1).unwrap()];
+        let cut = Truncation { max_entries: 4, factor: 0.0 };
+        for (k, s) in graphs.iter().enumerate() {
+            let coarse = &splittings(s)[k];
+            let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
+            let pattern = extended_i::interpolate(&view, s, coarse, None, cut, None).unwrap().into_shared().structure;
+            // Larger here and there; some signs others; some zeros; all zeros; as they were.
+            let other = [
+                changed(a, |k, v| v * T::from_f64(1.0 + (hash(k, 9) % 4) as f64)),
+                changed(a, |k, v| if hash(k, 10).is_multiple_of(40) { v * T::from_f64(-0.5) } else { v }),
+                changed(a, |k, v| if hash(k, 11).is_multiple_of(5) { T::ZERO } else { v }),
+                changed(a, |_, _| T::ZERO),
+                a.clone(),
+            ];
+            for gpu in in_turn() {
+                let graph = upload(&gpu, s);
+                let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
+                let there = |a: &Csr<T>| DeviceCsr::upload(&gpu, &a.view()).unwrap();
+                let p = interpolate(&gpu, &there(a), &graph, &splitting, None, cut).unwrap().pattern();
+                let memory = Memory::new(&gpu, &there(&other[0]), &graph, &splitting, &p).unwrap();
+                assert!(lock(memory.0.lock()).is_some());
+                for (n, a) in other.iter().enumerate() {
+                    let wanted = extended_i::interpolate(&a.view(), s, coarse, None, cut, Some(&*pattern)).unwrap();
+                    let got = memory.renew(&gpu, &there(a), &graph, &splitting, &p).unwrap();
+                    assert_eq!(got.fetch(&gpu).unwrap(), wanted, "{name}, values {n}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn renewed_interpolations_are_those_of_the_host() {
+        for (name, a) in problems().into_iter().chain(awkward()) {
+            check(&a, &name);
+        }
+        for (name, a) in awkward().into_iter().skip(6) {
+            check(&narrow(&a), &format!("{name} in f32"));
+        }
+    }
+
+    #[test]
+    fn rows_of_coarse_problems_are_renewed_by_their_scripts() {
+        // A matrix of a second level has weak couplings; nothing of it is left over when the signs stay.
+        let a = crate::gallery::parse("poisson7:9").unwrap().into_matrix().unwrap().shared::<f64>().unwrap();
+        let view = a.view();
+        let s = strength::classical(&view, 0.25, 1.0).unwrap();
+        let cut = Truncation { max_entries: 4, factor: 0.0 };
+        let p = extended_i::interpolate(&view, &s, &splittings(&s)[0], None, cut, None).unwrap();
+        let r = crate::host::transpose::transpose(&p.view()).unwrap();
+        let a = crate::amg::galerkin::product(&r.view(), &view, &p.into_shared(), None).unwrap();
+        let a = a.view().to_owned_as::<f64>().unwrap();
+        check(&a, "a second level");
+        let s = strength::classical(&a.view(), 0.25, 1.0).unwrap();
+        let flags: Vec<u8> = splittings(&s)[0].iter().map(|c| u8::from(*c)).collect();
+        let gpu = &devices()[0];
+        let (there, graph) = (DeviceCsr::upload(gpu, &a.view()).unwrap(), upload(gpu, &s));
+        let splitting = Splitting::new(gpu, &gpu.upload(&flags).unwrap()).unwrap();
+        let p = interpolate(gpu, &there, &graph, &splitting, None, cut).unwrap().pattern();
+        let memory = Memory::new(gpu, &there, &graph, &splitting, &p).unwrap();
+        assert!(memory.bytes() > a.values.len());
+        let waits = gpu.waits();
+        memory.renew(gpu, &there, &graph, &splitting, &p).unwrap();
+        assert_eq!(gpu.waits() - waits, 1);
+    }
+
+    #[test]
+    fn rows_that_are_too_long_for_scripts_are_renewed_all_the_same() {
+        let n = 700;
+        let mut t = vec![(0, 0, 2000.0), (1, 1, 2.0), (1, 0, -1.0), (0, 1, -1.0)];
+        t.extend((2..n).flat_map(|j| [(0, j, -1.0 - (j % 7) as f64 / 3.0), (j, j, 2.0)]));
+        // Rows with many strong fine neighbours, and few members.
+        for i in 0..100 {
+            t.push((n + i, n + i, 100.0));
+            t.extend((0..100).filter(|j| *j != i).map(|j| (n + i, n + j, -1.0)));
+            t.push((n + i, 2 + i % 9, -1.5));
+        }
+        let a = Csr::from_triplets(n + 100, n + 100, &t).unwrap();
+        let s = strength::classical(&a.view(), 0.0, 1.0).unwrap();
+        let coarse: Vec<bool> = (0..n + 100).map(|i| i > 1 && i < n).collect();
+        let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
+        let cut = Truncation { max_entries: 4, factor: 0.0 };
+        let wanted = extended_i::interpolate(&a.view(), &s, &coarse, None, cut, None).unwrap();
+        for gpu in devices() {
+            let (there, graph) = (DeviceCsr::upload(&gpu, &a.view()).unwrap(), upload(&gpu, &s));
+            let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
+            let p = interpolate(&gpu, &there, &graph, &splitting, None, cut).unwrap().pattern();
+            let memory = Memory::new(&gpu, &there, &graph, &splitting, &p).unwrap();
+            assert_eq!(lock(memory.0.lock()).as_ref().map(|scripts| scripts.long.len()), Some(101));
+            let got = memory.renew(&gpu, &there, &graph, &splitting, &p).unwrap();
+            assert_eq!(got.fetch(&gpu).unwrap(), wanted);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Products of dense blocks, c += a b, a register for each row of c.
+//!
+//! Rows of a block are shorter than a register. The blocks c of a row therefore have room for whole registers while terms are added to them: what is
+//! stored in parts cannot be loaded again before it has reached the cache, which takes longer than the product.
+
+use crate::host::terms::Place;
+use crate::scalar::{NumbersRef, SliceMut};
+use std::arch::x86_64::*;
+
+/// Numbers of a register.
+const LANES: usize = 8;
+
+/// Numbers that a block c of this many rows takes while terms are added to it.
+pub fn room(rows: usize) -> usize {
+    rows * LANES
+}
+
+/// Whether there is a kernel for these types and dimensions: rows, inner and columns. Only where [`is_present`](super::is_present).
+pub fn has_kernel(dimensions: (usize, usize, usize), values: NumbersRef<'_>) -> bool {
+    matches!(values, NumbersRef::F64(_)) && matches!(dimensions, (3, 3, 6) | (6, 3, 6) | (6, 6, 6))
+}
+
+/// Adds a times each of the blocks `b` to the block of `sums` at its place. Only where [`has_kernel`] says so.
+#[inline(always)]
+pub fn add_products<P: Place>(
+    dimensions: (usize, usize, usize),
+    a: NumbersRef<'_>,
+    b: NumbersRef<'_>,
+    places: &[P],
+    sums: SliceMut<'_>,
+) {
+    let (NumbersRef::F64(a), NumbersRef::F64(b), SliceMut::F64(sums)) = (a, b, sums) else {
+        unreachable!("there are kernels for f64")
+    };
+    // SAFETY (all): the caller has found the processor's features.
+    match dimensions {
+        (3, 3, 6) => unsafe { add::<3, 3, 6, P>(a, b, places, sums) },
+        (6, 3, 6) => unsafe { add::<6, 3, 6, P>(a, b, places, sums) },
+        (6, 6, 6) => unsafe { add::<6, 6, 6, P>(a, b, places, sums) },
+        _ => unreachable!("there is no kernel for blocks of {dimensions:?}"),
+    }
+}
+
+/// [`add_products`] for blocks of these dimensions. Terms are added from the first column of a to the last, without fused operations, as the
+/// portable code does.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+fn add<const R: usize, const K: usize, const C: usize, P: Place>(a: &[f64], b: &[f64], places: &[P], sums: &mut [f64]) {
+    const { assert!(C <= LANES) };
+    assert!(a.len() == R * K && b.len() == places.len() * K * C);
+    let mask = u8::MAX >> (LANES - C);
+    for (place, b) in places.iter().zip(b.chunks_exact(K * C)) {
+        let c = &mut sums[place.to_usize() * R * LANES..][..R * LANES];
+        // SAFETY: b has K rows of as many numbers as the mask has bits.
+        let b: [__m512d; K] = std::array::from_fn(|k| unsafe { _mm512_maskz_loadu_pd(mask, b.as_ptr().add(k * C)) });
+        for (a, c) in a.chunks_exact(K).zip(c.chunks_exact_mut(LANES)) {
+            // SAFETY (both): a row of c is a whole register.
+            let mut sum = unsafe { _mm512_loadu_pd(c.as_ptr()) };
+            for (a, b) in a.iter().zip(b) {
+                sum = _mm512_add_pd(sum, _mm512_mul_pd(_mm512_set1_pd(*a), b));
+            }
+            unsafe { _mm512_storeu_pd(c.as_mut_ptr(), sum) };
+        }
+    }
+}
+
+/// Moves finished blocks with rows of `cols` numbers to where they belong, and leaves zeros.
+pub fn take<T: Copy>(sums: &mut [T], zero: T, cols: usize, to: &mut [T]) {
+    for (to, from) in to.chunks_exact_mut(cols).zip(sums.chunks_exact_mut(LANES)) {
+        to.copy_from_slice(&from[..cols]);
+        from.fill(zero);
+    }
+}
