@@ -8,7 +8,7 @@ use super::diagonal::{self, MAX_BLOCK};
 use super::eigenvalue::{Estimate, Known, Largest};
 use super::spgemm::{self, Dynamic, multiply_block};
 use super::terms::{Terms, Values};
-use super::{Host, par, rows};
+use super::{Host, par};
 use crate::amg::strength::Graph;
 use crate::error::{Result, try_vec};
 use crate::scalar::Scalar;
@@ -150,38 +150,46 @@ fn place(columns: &[i32], column: usize) -> usize {
 
 /// A with its weak couplings added to the diagonal.
 fn filter<T: Scalar>(a: &CsrView<'_, T>, s: &Graph) -> Result<Csr<T>> {
-    let (offsets, columns, values) = rows::build(a.rows, 1, |range, out| {
-        for i in range {
-            let mut strong = s.row(i).iter().peekable();
-            let mut diagonal = T::ZERO;
-            let mut place = None;
-            for k in a.row_range(i) {
-                let j = a.col(k);
-                let is_strong = strong.next_if(|next| **next as usize == j).is_some();
-                if j == i {
-                    place = Some(out.columns.len());
-                    out.columns.push(j as i32);
-                    out.values.push(T::ZERO);
-                }
-                if is_strong {
-                    out.columns.push(j as i32);
-                    out.values.push(a.values[k]);
-                } else {
-                    diagonal += a.values[k];
-                }
-            }
-            match place {
-                Some(place) => out.values[place] = diagonal,
-                None => {
-                    out.columns.push(i as i32);
-                    out.values.push(diagonal);
-                }
-            }
-            out.end_row();
+    // A row has its strong couplings and the diagonal.
+    let mut offsets = try_vec(a.rows + 1, 0_i64)?;
+    par::for_each_mut(&mut offsets, par::ROW_GRAIN, |start, offsets| {
+        for (i, to) in (start..).zip(offsets) {
+            *to = s.offsets[i] + i as i64;
         }
-        Ok(())
-    })?;
+    });
+    let entries = offsets[a.rows] as usize;
+    let (mut columns, mut values) = (try_vec(entries, 0_i32)?, try_vec(entries, T::ZERO)?);
+    par::for_each_segment_mut2(&mut columns, (&mut values, 1), &offsets, par::ROW_GRAIN, |range, columns, values| {
+        let first = offsets[range.start];
+        for i in range {
+            let row = (offsets[i] - first) as usize..(offsets[i + 1] - first) as usize;
+            filter_row(a, i, s.row(i), &mut columns[row.clone()], &mut values[row]);
+        }
+    });
     Ok(Csr { rows: a.rows, cols: a.cols, block: a.block, offsets, columns, values })
+}
+
+/// Row `i` of [`filter`]. Which couplings are strong cannot be foretold, so there is no branch on it: an entry that does not stay is written over.
+#[inline(always)]
+fn filter_row<T: Scalar>(a: &CsrView<'_, T>, i: usize, strong: &[i32], columns: &mut [i32], values: &mut [T]) {
+    let mut diagonal = T::ZERO;
+    // Without a diagonal in A it is the last entry.
+    let mut place = columns.len() - 1;
+    let (mut next, mut at) = (0, 0);
+    for k in a.row_range(i) {
+        let (j, v) = (a.col(k), a.values[k]);
+        let is_strong = strong.get(next).is_some_and(|s| *s as usize == j);
+        let is_diagonal = j == i;
+        if let (Some(column), Some(value)) = (columns.get_mut(at), values.get_mut(at)) {
+            (*column, *value) = (j as i32, v);
+        }
+        place = if is_diagonal { at } else { place };
+        diagonal = if is_strong { diagonal } else { diagonal + v };
+        next += usize::from(is_strong);
+        at += usize::from(is_strong || is_diagonal);
+    }
+    columns[place] = i as i32;
+    values[place] = diagonal;
 }
 
 #[cfg(test)]
