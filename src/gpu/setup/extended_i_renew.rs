@@ -193,7 +193,7 @@ impl Scripts {
         let name = T::PRECISION.name();
         let (rows, number) = (a.rows as i64, coarse.number.view());
         let arguments: [&dyn Argument; 8] = [&rows, &offsets, &from, &number, &roles, &to, &to_values, &heads];
-        let lanes = if self.lanes == KINDS[0].1 { 4 } else { 8 };
+        let (lanes, _) = self.lanes;
         gpu.launch(gpu.kernel(&format!("extended_i_heads_{name}_{lanes}"))?, a.rows * lanes, &arguments)?;
         let (fine, starts, script) = (self.fine.view(), self.starts.view(), self.script.view());
         let (more, counts) = (left.lists[0].view(), left.counts.view());
