@@ -3,10 +3,6 @@
 #include "extended_i_renew.h"
 #include "groups.h"
 
-// A table of the members of a row, 32 lanes for each, and how many fit.
-constexpr int PLAN_SLOTS = 256;
-constexpr int PLAN_MOST = 192;
-
 // One for each fine unknown.
 KERNEL(extended_i_fine_flags, i64 n, In<i32> number, Out<i32> flags) {
     const i64 i = global_index();
@@ -24,9 +20,9 @@ KERNEL(extended_i_fine_rows, i64 n, In<i32> number, In<i64> before, Out<i32> fin
 }
 
 // The slot of a column in the table from `first` on, or -1.
-template <class Keys> DEVICE int slot_if_there(Keys &keys, int first, i32 column) {
-    int slot = static_cast<int>(hash_of(column, PLAN_SLOTS));
-    for (int probe = 0; probe < PLAN_SLOTS; ++probe) {
+template <int SLOTS, class Keys> DEVICE int slot_if_there(Keys &keys, int first, i32 column) {
+    int slot = static_cast<int>(hash_of(column, SLOTS));
+    for (int probe = 0; probe < SLOTS; ++probe) {
         const i32 key = keys[first + slot];
         if (key == column) {
             return first + slot;
@@ -34,7 +30,7 @@ template <class Keys> DEVICE int slot_if_there(Keys &keys, int first, i32 column
         if (key == EMPTY) {
             return -1;
         }
-        slot = slot + 1 == PLAN_SLOTS ? 0 : slot + 1;
+        slot = slot + 1 == SLOTS ? 0 : slot + 1;
     }
     return -1;
 }
@@ -54,18 +50,57 @@ struct Script {
     }
 };
 
+// Couplings of each fine unknown to coarse ones, one after the other from where its row of the matrix begins: their numbers, and of each its place in the row
+// and what it is.
+constexpr int LISTED_STRONG = 1 << 8;
+constexpr int LISTED_COUNTS = 1 << 9;
+struct Listed {
+    In<i32> numbers;
+    In<u16> codes;
+    // How many they are; less than none in a row that is too long.
+    In<i32> counts;
+};
+
+// Makes those lists. A tile of lanes for each row.
+template <class T, int N>
+DEVICE void extended_i_lists(i64 rows, const Entries<T> &a, const In<u8> &kinds, const Out<i64> &heads, const Out<i32> &numbers, const Out<u16> &codes,
+                             const Out<i32> &counts) {
+    const i64 k = global_index() / N;
+    const bool is_fine = k < rows && a.number[k] < 0;
+    const i64 begin = is_fine ? a.offsets[k] : 0, end = is_fine ? a.offsets[k + 1] : 0;
+    const bool is_positive = is_fine && (heads[HEAD * k] & 1) != 0;
+    int count = 0;
+    for (i64 start = begin; Tile<N>::any(start < end); start += N) {
+        const i64 at = start + Tile<N>::rank();
+        const u8 kind = at < end ? kinds[at] : 0;
+        const bool is_coarse = (kind & ENTRY_COARSE) != 0;
+        const u64 all = Tile<N>::ballot(is_coarse);
+        if (is_coarse) {
+            const int to = count + Tile<N>::rank_among(all);
+            const bool is_strong = (kind & ENTRY_STRONG) != 0, counts_now = (a.values[at] < 0) == is_positive;
+            numbers[begin + to] = a.number[a.columns[at]];
+            codes[begin + to] = static_cast<u16>((static_cast<int>(at - begin) & 255) | (is_strong ? LISTED_STRONG : counts_now ? LISTED_COUNTS : 0));
+        }
+        count += count_bits(all);
+    }
+    if (is_fine && Tile<N>::rank() == 0) {
+        counts[k] = end - begin < NO_PLACE ? count : -1;
+    }
+}
+
 template <class T> struct Plan {
     Entries<T> a;
     In<u8> kinds;
-    Out<i64> heads;
+    Listed listed;
     // The columns that rows keep.
     In<i64> kept;
     In<i32> kept_columns;
     In<i32> fine;
 };
 
-// Goes along the strong fine neighbours of row i, whose members are marked in a table, and adds to a script, which is written where `out` has room.
-template <class T, class Keys, class Marks>
+// Goes along the strong fine neighbours of row i, whose members are marked in a table, a lane for each, and adds to a script, which is written where
+// `writes` tells; `all` is then the whole of it.
+template <int SLOTS, class T, class Keys, class Marks>
 DEVICE bool go_along(const Plan<T> &p, i64 i, Keys &keys, Marks &marks, int first, Script &script, bool writes, const Script &all, i64 at,
                      const Out<u16> &out) {
     using Lanes = Group<32>;
@@ -75,106 +110,120 @@ DEVICE bool go_along(const Plan<T> &p, i64 i, Keys &keys, Marks &marks, int firs
     const i64 weak_counts = at + SCRIPT_UNIT + all.pairs, weak_codes = weak_counts + all.pairs;
     bool fits = true;
     for (i64 base = begin; base < end; base += 32) {
-        const bool is_there = base + lane < end;
-        const u8 kind = is_there ? p.kinds[base + lane] : 0;
-        const i32 column = is_there ? p.a.columns[base + lane] : 0;
-        for (u64 left = Lanes::ballot((kind & ENTRY_STRONG) != 0 && (kind & ENTRY_COARSE) == 0); left != 0; left &= left - 1) {
-            const int which = lowest_bit(left);
-            const i64 k = Lanes::shuffle(column, which);
-            const i64 from = p.a.offsets[k], to = p.a.offsets[k + 1];
-            const bool is_positive = (p.heads[HEAD * k] & 1) != 0;
-            int back = NO_PLACE, rank = 0, members = 0;
-            fits = fits && to - from < NO_PLACE;
-            for (i64 start = from; start < to; start += 32) {
-                const i64 q = start + lane;
-                const bool is_one = q < to;
-                const u8 its = is_one ? p.kinds[q] : 0;
-                const i32 l = is_one ? p.a.columns[q] : -1;
-                const u32 place = static_cast<u32>(q - from) & 255;
-                const u64 found = Lanes::ballot(l == i);
-                back = found != 0 ? static_cast<int>(start - from) + lowest_bit(found) : back;
-                const bool is_coarse = (its & ENTRY_COARSE) != 0, is_strong = (its & ENTRY_STRONG) != 0;
-                const int slot = is_coarse ? slot_if_there(keys, first, p.a.number[l]) : -1;
-                const bool counts = is_coarse && !is_strong && (p.a.values[q] < 0) == is_positive;
-                const int mark = slot >= 0 && (is_strong || counts) ? marks[slot] : ROLE_MEMBER;
-                const u64 counting = Lanes::ballot(counts), weak = Lanes::ballot(counts && slot >= 0);
-                if (writes && counts && slot >= 0) {
-                    const u32 part = static_cast<u32>(rank + count_bits(counting & below)) & 3;
-                    out[weak_codes + script.weak + members + count_bits(weak & below)] = static_cast<u16>(place | part << PART_SHIFT);
-                }
-                rank += count_bits(counting);
-                members += count_bits(weak);
-                i64 terms = at + SCRIPT_UNIT + (all.weak > 0 ? 2 : 1) * all.pairs + all.weak;
-                UNROLL
-                for (int c = 0; c < FOLLOWED; ++c) {
-                    // A row has a column once.
-                    const bool is_term = Lanes::ballot(mark == c) != 0;
-                    if (writes && mark == c) {
-                        out[terms + script.terms[c]] = static_cast<u16>(static_cast<u32>(script.pairs) | place << 8);
-                    }
-                    script.terms[c] += is_term ? 1 : 0;
-                    terms += all.terms[c];
-                }
-            }
-            if (writes && lane == 0) {
-                out[at + SCRIPT_UNIT + script.pairs] = static_cast<u16>(static_cast<u32>(base - begin + which) | static_cast<u32>(back) << 8);
-                if (all.weak > 0) {
-                    out[weak_counts + script.pairs] = static_cast<u16>(members);
-                }
-            }
-            ++script.pairs;
-            script.weak += members;
+        const u8 kind = base + lane < end ? p.kinds[base + lane] : 0;
+        const bool is_one = (kind & ENTRY_STRONG) != 0 && (kind & ENTRY_COARSE) == 0;
+        const i64 k = is_one ? p.a.columns[base + lane] : 0;
+        const i64 from = is_one ? p.a.offsets[k] : 0;
+        const int count = is_one ? p.listed.counts[k] : 0;
+        fits = fits && count >= 0;
+        int members = 0, places[FOLLOWED];
+        UNROLL
+        for (int c = 0; c < FOLLOWED; ++c) {
+            places[c] = NO_PLACE;
         }
+        for (int m = 0; m < count; ++m) {
+            const int code = p.listed.codes[from + m];
+            const int slot = (code & (LISTED_STRONG | LISTED_COUNTS)) != 0 ? slot_if_there<SLOTS>(keys, first, p.listed.numbers[from + m]) : -1;
+            const int mark = slot >= 0 ? marks[slot] : ROLE_MEMBER;
+            members += slot >= 0 && (code & LISTED_COUNTS) != 0 ? 1 : 0;
+            UNROLL
+            for (int c = 0; c < FOLLOWED; ++c) {
+                places[c] = mark == c ? code & 255 : places[c];
+            }
+        }
+        const u64 pairs = Lanes::ballot(is_one);
+        const int n = script.pairs + count_bits(pairs & below);
+        int upto = members;
+        UNROLL
+        for (int step = 1; step < 32; step *= 2) {
+            const int before = Lanes::shuffle(upto, lane >= step ? lane - step : lane);
+            upto += lane >= step ? before : 0;
+        }
+        if (writes && is_one) {
+            const i64 back = place_of(static_cast<i32>(i), p.a.columns, from, p.a.offsets[k + 1], -1);
+            const u32 its_place = back < 0 ? NO_PLACE : static_cast<u32>(back - from);
+            out[at + SCRIPT_UNIT + n] = static_cast<u16>(static_cast<u32>(base - begin + lane) | its_place << 8);
+            if (all.weak > 0) {
+                out[weak_counts + n] = static_cast<u16>(members);
+            }
+            i64 weak = weak_codes + script.weak + upto - members;
+            u32 rank = 0;
+            for (int m = 0; members > 0 && m < count; ++m) {
+                const int code = p.listed.codes[from + m];
+                if ((code & LISTED_COUNTS) != 0) {
+                    if (slot_if_there<SLOTS>(keys, first, p.listed.numbers[from + m]) >= 0) {
+                        out[weak] = static_cast<u16>(static_cast<u32>(code & 255) | (rank & 3) << PART_SHIFT);
+                        ++weak;
+                    }
+                    ++rank;
+                }
+            }
+        }
+        i64 terms = at + SCRIPT_UNIT + (all.weak > 0 ? 2 : 1) * all.pairs + all.weak;
+        UNROLL
+        for (int c = 0; c < FOLLOWED; ++c) {
+            const u64 its = Lanes::ballot(places[c] != NO_PLACE);
+            if (writes && places[c] != NO_PLACE) {
+                out[terms + script.terms[c] + count_bits(its & below)] = static_cast<u16>(static_cast<u32>(n) | static_cast<u32>(places[c]) << 8);
+            }
+            script.terms[c] += count_bits(its);
+            terms += all.terms[c];
+        }
+        script.pairs += count_bits(pairs);
+        script.weak += Lanes::shuffle(upto, 31);
     }
-    return fits;
+    return Lanes::ballot(!fits) == 0;
 }
 
 // Lengths of scripts in units, or scripts and roles. Rows that have none are too long. `seen` gets how many have more than `many` neighbours, which are
 // listed when scripts are written.
-template <class T>
-DEVICE void extended_i_plan(i64 count, int many, const Plan<T> &p, const Out<i32> &units, const In<i32> &starts, const Out<u16> &out,
-                            const Out<u8> &roles, const Out<i32> &seen) {
+// Members are in a table of SLOTS, three quarters of which may be taken.
+template <class T, int SLOTS>
+DEVICE void extended_i_plan(i64 count, int many, const Plan<T> &p, const Out<i64> &heads, const Out<i32> &units, const In<i32> &starts,
+                            const Out<u16> &out, const Out<u8> &roles, const Out<i32> &seen) {
     using Lanes = Group<32>;
-    SHARED(i32, keys, BLOCK / 32 * PLAN_SLOTS);
-    SHARED(i32, marks, BLOCK / 32 * PLAN_SLOTS);
-    const int lane = Lanes::rank(), first = thread_index() / 32 * PLAN_SLOTS;
+    SHARED(i32, keys, BLOCK / 32 * SLOTS);
+    SHARED(i32, marks, BLOCK / 32 * SLOTS);
+    const int lane = Lanes::rank(), first = thread_index() / 32 * SLOTS;
     const bool writes = starts.len > 0;
     for (i64 f = global_index() / 32; f < count; f += block_count() * (BLOCK / 32)) {
         const i64 i = p.fine[f];
         const i64 begin = p.a.offsets[i], end = p.a.offsets[i + 1];
         const bool is_planned = !writes || starts[f + 1] > starts[f];
-        for (int s = lane; s < PLAN_SLOTS; s += 32) {
+        for (int s = lane; s < SLOTS; s += 32) {
             keys[first + s] = EMPTY;
             marks[first + s] = ROLE_MEMBER;
         }
         Lanes::barrier();
         int found = 0;
         bool fits = end - begin < NO_PLACE;
-        for (i64 base = begin; base < end && is_planned; base += 32) {
-            const bool is_there = base + lane < end;
-            const u8 kind = is_there ? p.kinds[base + lane] : 0;
-            const i32 column = is_there ? p.a.columns[base + lane] : 0;
-            if ((kind & ENTRY_STRONG) != 0 && (kind & ENTRY_COARSE) != 0) {
-                fits = slot_of<PLAN_SLOTS>(keys, first, p.a.number[column], found) >= 0 && fits;
-            }
-            for (u64 left = Lanes::ballot((kind & ENTRY_STRONG) != 0 && (kind & ENTRY_COARSE) == 0); left != 0; left &= left - 1) {
-                const i64 k = Lanes::shuffle(column, lowest_bit(left));
-                for (i64 q = p.a.offsets[k] + lane; q < p.a.offsets[k + 1]; q += 32) {
-                    if (p.kinds[q] == (ENTRY_STRONG | ENTRY_COARSE)) {
-                        fits = slot_of<PLAN_SLOTS>(keys, first, p.a.number[p.a.columns[q]], found) >= 0 && fits;
-                    }
+        // The strong ones of a list join the table.
+        const auto join = [&](i64 from, int listed) {
+            for (int m = 0; m < listed; ++m) {
+                if ((p.listed.codes[from + m] & LISTED_STRONG) != 0) {
+                    fits = slot_of<SLOTS>(keys, first, p.listed.numbers[from + m], found) >= 0 && fits;
                 }
+            }
+        };
+        if (is_planned && lane == 0) {
+            join(begin, p.listed.counts[i]);
+        }
+        for (i64 base = begin; base < end && is_planned; base += 32) {
+            const u8 kind = base + lane < end ? p.kinds[base + lane] : 0;
+            if ((kind & ENTRY_STRONG) != 0 && (kind & ENTRY_COARSE) == 0) {
+                const i64 k = p.a.columns[base + lane];
+                join(p.a.offsets[k], p.listed.counts[k]);
             }
         }
         found = group_sum<32>(found);
-        fits = Lanes::ballot(!fits) == 0 && found <= PLAN_MOST && is_planned;
+        fits = Lanes::ballot(!fits) == 0 && found <= SLOTS * 3 / 4 && is_planned;
         Lanes::barrier();
         Script script;
         bool has_dropped = false;
         if (fits) {
             const i64 kept = p.kept[i];
             const int wanted = static_cast<int>(p.kept[i + 1] - kept);
-            const int own = lane < wanted ? slot_if_there(keys, first, p.kept_columns[kept + lane]) : -1;
+            const int own = lane < wanted ? slot_if_there<SLOTS>(keys, first, p.kept_columns[kept + lane]) : -1;
             if (own >= 0) {
                 marks[own] = lane;
             }
@@ -182,16 +231,16 @@ DEVICE void extended_i_plan(i64 count, int many, const Plan<T> &p, const Out<i32
             fits = Lanes::ballot(lane < wanted && own < 0) == 0;
             Lanes::barrier();
             i32 dropped = 0x7fffffff;
-            for (int s = first + lane; s < first + PLAN_SLOTS; s += 32) {
+            for (int s = first + lane; s < first + SLOTS; s += 32) {
                 dropped = keys[s] != EMPTY && marks[s] == ROLE_MEMBER && keys[s] < dropped ? keys[s] : dropped;
             }
             dropped = Lanes::least(dropped);
             has_dropped = dropped != 0x7fffffff;
             if (has_dropped && lane == 0) {
-                marks[slot_if_there(keys, first, dropped)] = WITNESS;
+                marks[slot_if_there<SLOTS>(keys, first, dropped)] = WITNESS;
             }
             Lanes::barrier();
-            fits = go_along(p, i, keys, marks, first, script, false, script, 0, out) && fits;
+            fits = go_along<SLOTS>(p, i, keys, marks, first, script, false, Script{}, 0, out) && fits;
         }
         if (!writes) {
             if (lane == 0) {
@@ -214,16 +263,16 @@ DEVICE void extended_i_plan(i64 count, int many, const Plan<T> &p, const Out<i32
                     }
                 }
                 Script again;
-                go_along(p, i, keys, marks, first, again, true, script, at, out);
+                go_along<SLOTS>(p, i, keys, marks, first, again, true, script, at, out);
             }
-            const bool is_positive = (p.heads[HEAD * i] & 1) != 0;
+            const bool is_positive = (heads[HEAD * i] & 1) != 0;
             for (i64 q = begin + lane; q < end; q += 32) {
                 const u8 kind = p.kinds[q];
                 const i32 column = p.a.columns[q];
                 const bool is_coarse = (kind & ENTRY_COARSE) != 0, is_strong = (kind & ENTRY_STRONG) != 0;
                 int role = is_strong ? ROLE_FINE : ROLE_DIAGONAL;
                 if (is_coarse) {
-                    const int slot = fits ? slot_if_there(keys, first, p.a.number[column]) : -1;
+                    const int slot = fits ? slot_if_there<SLOTS>(keys, first, p.a.number[column]) : -1;
                     role = slot >= 0 ? marks[slot] : ROLE_DIAGONAL;
                     const bool counts = (p.a.values[q] < 0) == is_positive;
                     role |= is_strong ? ROLE_STRONG : counts ? ROLE_WEAK : ROLE_DID_NOT_COUNT;
@@ -235,12 +284,19 @@ DEVICE void extended_i_plan(i64 count, int many, const Plan<T> &p, const Out<i32
     }
 }
 
-#define EXTENDED_I_PLAN(T) \
-    KERNEL(extended_i_plan_##T, i64 count, i32 many, In<i64> offsets, In<i32> columns, In<T> values, In<i32> number, In<u8> kinds, \
-           Out<i64> heads, In<i64> kept, In<i32> kept_columns, In<i32> fine, Out<i32> units, In<i32> starts, Out<u16> out, Out<u8> roles, \
-           Out<i32> seen) { \
-        extended_i_plan<T>(count, many, Plan<T>{Entries<T>{offsets, columns, values, number}, kinds, heads, kept, kept_columns, fine}, units, \
-                           starts, out, roles, seen); \
+#define EXTENDED_I_LISTS(T) \
+    KERNEL(extended_i_lists_##T, i64 rows, In<i64> offsets, In<i32> columns, In<T> values, In<i32> number, In<u8> kinds, Out<i64> heads, \
+           Out<i32> numbers, Out<u16> codes, Out<i32> counts) { \
+        extended_i_lists<T, 8>(rows, Entries<T>{offsets, columns, values, number}, kinds, heads, numbers, codes, counts); \
     }
-EXTENDED_I_PLAN(f64)
-EXTENDED_I_PLAN(f32)
+#define EXTENDED_I_PLAN(T, SLOTS) \
+    KERNEL(extended_i_plan_##T##_##SLOTS, i64 count, i32 many, In<i64> offsets, In<i32> columns, In<T> values, In<i32> number, In<u8> kinds, \
+           Out<i64> heads, In<i32> numbers, In<u16> codes, In<i32> counts, In<i64> kept, In<i32> kept_columns, In<i32> fine, Out<i32> units, \
+           In<i32> starts, Out<u16> out, Out<u8> roles, Out<i32> seen) { \
+        extended_i_plan<T, SLOTS>(count, many, \
+                           Plan<T>{Entries<T>{offsets, columns, values, number}, kinds, Listed{numbers, codes, counts}, kept, kept_columns, fine}, \
+                           heads, units, starts, out, roles, seen); \
+    }
+#define EXTENDED_I_PLANS(T) EXTENDED_I_LISTS(T) EXTENDED_I_PLAN(T, 64) EXTENDED_I_PLAN(T, 256)
+EXTENDED_I_PLANS(f64)
+EXTENDED_I_PLANS(f32)

@@ -203,18 +203,22 @@ DEVICE void extended_i_renewed(i64 count, const In<i32> &list, const In<i32> &fi
 }
 
 #define EXTENDED_I_RENEWED(T, N, PAIRS) \
-    KERNEL_OF(4, extended_i_renewed_##T##_##N, i64 count, In<i32> list, In<i32> fine, In<i32> starts, In<u16> script, In<i64> offsets, \
+    KERNEL_OF(4, extended_i_renewed_##T##_##N##_##PAIRS, i64 count, In<i32> list, In<i32> fine, In<i32> starts, In<u16> script, In<i64> offsets, \
               In<i32> columns, In<T> values, In<u8> roles, Out<i64> heads, In<i64> to_offsets, Out<T> to_values, Out<i32> more, \
               Out<i32> left) { \
         extended_i_renewed<T, N, PAIRS>(count, list, fine, starts, script, offsets, columns, values, roles, heads, to_offsets, to_values, \
                                         more, left); \
     }
-#define EXTENDED_I_RENEW(T) \
-    KERNEL(extended_i_heads_##T, i64 rows, In<i64> offsets, In<T> values, In<i32> number, In<u8> roles, In<i64> to_offsets, \
+#define EXTENDED_I_HEADS(T, N) \
+    KERNEL(extended_i_heads_##T##_##N, i64 rows, In<i64> offsets, In<T> values, In<i32> number, In<u8> roles, In<i64> to_offsets, \
            Out<T> to_values, Out<i64> heads) { \
-        extended_i_heads<T, 8>(rows, offsets, values, number, roles, to_offsets, to_values, heads); \
-    } \
+        extended_i_heads<T, N>(rows, offsets, values, number, roles, to_offsets, to_values, heads); \
+    }
+#define EXTENDED_I_RENEW(T) \
+    EXTENDED_I_HEADS(T, 4) \
+    EXTENDED_I_HEADS(T, 8) \
     EXTENDED_I_RENEWED(T, 4, 16) \
+    EXTENDED_I_RENEWED(T, 4, 32) \
     EXTENDED_I_RENEWED(T, 8, 64) \
     EXTENDED_I_RENEWED(T, 32, 256)
 EXTENDED_I_RENEW(f64)

@@ -20,12 +20,13 @@ const KEPT: usize = 4;
 const UNIT: usize = 4;
 const HEAD: usize = 2;
 
-/// Lanes for a row, and the strong fine neighbours up to which they compute one, where rows are short, and where they are not; 32 do the others.
-const SHORT: (usize, i32) = (4, 16);
-const LONG: (usize, i32) = (8, 64);
+/// Lanes for a row, and the strong fine neighbours up to which they compute one, by the entries that rows of the matrix have on average, less than these;
+/// and those for rows with more neighbours.
+const KINDS: [(usize, (usize, i32)); 3] = [(12, (4, 16)), (40, (4, 32)), (usize::MAX, (8, 64))];
+const MOST: (usize, i32) = (32, 256);
 
-/// Entries of a row, on average, from which on rows are not short.
-const LONG_FROM: usize = 12;
+/// Slots of tables of members for the first kind, and for the others.
+const SLOTS: [usize; 2] = [64, 256];
 
 /// Blocks of threads that write scripts in turn.
 const WAVE: usize = 4096;
@@ -40,7 +41,7 @@ struct Scripts {
     /// What each entry of the matrix is.
     roles: Buffer<u8>,
     /// Lanes for each row, and which of the fine unknowns have too many strong fine neighbours for them.
-    lanes: usize,
+    lanes: (usize, i32),
     long: Buffer<i32>,
 }
 
@@ -121,21 +122,34 @@ impl Scripts {
         gpu.launch(gpu.kernel("extended_i_fine_rows")?, rows, &arguments)?;
         drop((flags, before));
 
-        let (lanes, many) = if a.nnz() < LONG_FROM * rows { SHORT } else { LONG };
-        let kernel = gpu.kernel(&format!("extended_i_plan_{}", T::PRECISION.name()))?;
+        // Couplings to coarse unknowns, in place of those that only values are made of.
+        let (numbers, codes) = (level.columns.view(), gpu.room::<u16>(a.nnz())?);
+        let listed = gpu.room::<i32>(rows)?;
+        let ([offsets, columns, values, number], heads) = (level.matrix(), level.heads.view());
+        let (kinds, codes_view, listed_view) = (level.kinds.view(), codes.view(), listed.view());
+        let kernel = gpu.kernel(&format!("extended_i_lists_{}", T::PRECISION.name()))?;
+        let arguments: [&dyn Argument; 10] =
+            [&(rows as i64), &offsets, &columns, &values, &number, &kinds, &heads, &numbers, &codes_view, &listed_view];
+        gpu.launch(kernel, rows * 8, &arguments)?;
+
+        let kind = KINDS.iter().position(|(entries, _)| a.nnz() / rows.max(1) < *entries).unwrap_or(KINDS.len() - 1);
+        let ((lanes, many), slots) = (KINDS[kind].1, SLOTS[kind.min(1)]);
+        let kernel = gpu.kernel(&format!("extended_i_plan_{}_{slots}", T::PRECISION.name()))?;
         let blocks = (count * 32).div_ceil(BLOCK).min(WAVE);
         let plan = |units: View, starts: View, script: View, roles: View, seen: View| {
-            let ([offsets, columns, values, number], heads) = (level.matrix(), level.heads.view());
             let (kept, kept_columns, fine) = (p.offsets.view(), p.columns.view(), fine.view());
-            let arguments: [&dyn Argument; 16] = [
+            let arguments: [&dyn Argument; 19] = [
                 &(count as i64),
                 &many,
                 &offsets,
                 &columns,
                 &values,
                 &number,
-                &level.kinds.view(),
+                &kinds,
                 &heads,
+                &numbers,
+                &codes_view,
+                &listed_view,
                 &kept,
                 &kept_columns,
                 &fine,
@@ -160,7 +174,7 @@ impl Scripts {
         let long = gpu.list(gpu.fetch(&seen)?[0] as usize)?;
         let (script, roles) = (gpu.room::<u16>(total * UNIT)?, gpu.room::<u8>(a.nnz())?);
         plan(none, starts.view(), script.view(), roles.view(), long.view())?;
-        Ok(Some(Scripts { fine, starts, script, roles, lanes, long }))
+        Ok(Some(Scripts { fine, starts, script, roles, lanes: (lanes, many), long }))
     }
 
     /// The interpolation for a matrix of the same pattern. Waits for the device once.
@@ -179,10 +193,11 @@ impl Scripts {
         let name = T::PRECISION.name();
         let (rows, number) = (a.rows as i64, coarse.number.view());
         let arguments: [&dyn Argument; 8] = [&rows, &offsets, &from, &number, &roles, &to, &to_values, &heads];
-        gpu.launch(gpu.kernel(&format!("extended_i_heads_{name}"))?, a.rows * 8, &arguments)?;
+        let (lanes, _) = self.lanes;
+        gpu.launch(gpu.kernel(&format!("extended_i_heads_{name}_{lanes}"))?, a.rows * lanes, &arguments)?;
         let (fine, starts, script) = (self.fine.view(), self.starts.view(), self.script.view());
         let (more, counts) = (left.lists[0].view(), left.counts.view());
-        let rows_by = |lanes: usize, count: usize, list: View| {
+        let rows_by = |(lanes, pairs): (usize, i32), count: usize, list: View| {
             let arguments: [&dyn Argument; 14] = [
                 &(count as i64),
                 &list,
@@ -199,12 +214,12 @@ impl Scripts {
                 &more,
                 &counts,
             ];
-            gpu.launch(gpu.kernel(&format!("extended_i_renewed_{name}_{lanes}"))?, count * lanes, &arguments)
+            gpu.launch(gpu.kernel(&format!("extended_i_renewed_{name}_{lanes}_{pairs}"))?, count * lanes, &arguments)
         };
         rows_by(self.lanes, self.fine.len(), View::NONE)?;
         let long = self.long.len() - 1;
         if long > 0 {
-            rows_by(32, long, self.long.piece(1, long).view())?;
+            rows_by(MOST, long, self.long.piece(1, long).view())?;
         }
         if gpu.fetch(&left.counts)?[0] > 0 {
             Level::new(gpu, a, s, coarse, Formula::ExtendedI)?.renew_left(p, &values, &left)?;
