@@ -33,7 +33,7 @@ mod tests {
     use crate::host::strength;
     use proptest::prelude::*;
 
-    const ALL: Truncation = Truncation { max_entries: 0, factor: 0.0 };
+    const ALL: Truncation = Truncation::new(0, 0.0);
 
     fn row_of(p: &Csr<f64>, i: usize) -> Vec<(usize, f64)> {
         p.view().row(i).map(|(j, v)| (j, v[0])).collect()

@@ -299,7 +299,7 @@ mod tests {
     use super::*;
     use crate::host::strength;
 
-    const ALL: Truncation = Truncation { max_entries: 0, factor: 0.0 };
+    const ALL: Truncation = Truncation::new(0, 0.0);
 
     /// [-1 2 -1] on five unknowns, the outer ones coupled to the boundary.
     fn line() -> Csr<f64> {
@@ -338,7 +338,7 @@ mod tests {
         let a = line();
         let s = strength::classical(&a.view(), 0.25, 1.0).unwrap();
         let coarse = [true, false, false, true, false];
-        let one = Truncation { max_entries: 1, factor: 0.0 };
+        let one = Truncation::new(1, 0.0);
         let p = interpolate(&a.view(), &s, &coarse, None, one, None).unwrap();
         assert_eq!(p.offsets, [0, 1, 2, 3, 4, 5]);
         assert!((p.values[1] - 1.0).abs() < 1e-15 && (p.values[2] - 1.0).abs() < 1e-15);

@@ -172,7 +172,7 @@ mod tests {
     use crate::host::{aggressive, hash, pmis, strength};
     use proptest::prelude::*;
 
-    const ALL: Truncation = Truncation { max_entries: 0, factor: 0.0 };
+    const ALL: Truncation = Truncation::new(0, 0.0);
 
     fn row_of(p: &Csr<f64>, i: usize) -> Vec<(usize, f64)> {
         p.view().row(i).map(|(j, v)| (j, v[0])).collect()
@@ -192,7 +192,7 @@ mod tests {
         for (i, want) in want.iter().enumerate() {
             assert_eq!(row_of(&p, i), *want, "row {i}");
         }
-        let one = Truncation { max_entries: 1, factor: 0.0 };
+        let one = Truncation::new(1, 0.0);
         let short = interpolate(&a.view(), &s, &coarse, one, None).unwrap();
         assert_eq!(row_of(&short, 2), [(0, 1.0)]);
         let structure = short.clone().into_shared().structure;
@@ -237,7 +237,7 @@ mod tests {
             let s = strength::classical(&a.view(), 0.0, 1.0).unwrap();
             let first = pmis::split(&s, &s, seed).unwrap();
             let coarse = aggressive::thin(&s, &first, seed).unwrap();
-            let truncation = Truncation { max_entries, factor: 0.0 };
+            let truncation = Truncation::new(max_entries, 0.0);
             let p = interpolate(&a.view(), &s, &coarse, truncation, None).unwrap();
             for i in 0..n {
                 let row = row_of(&p, i);

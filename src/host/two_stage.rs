@@ -47,7 +47,7 @@ mod tests {
         let s = strength::classical(&a.view(), 0.25, 1.0).unwrap();
         let first: Vec<bool> = (0..9).map(|i| i % 2 == 0).collect();
         let second: Vec<bool> = (0..9).map(|i| i % 4 == 0).collect();
-        let all = Truncation { max_entries: 0, factor: 0.0 };
+        let all = Truncation::new(0, 0.0);
         let interpolate = |truncation, pattern: Option<&Structure>| {
             interpolate(&first, &second, truncation, pattern, |coarse, rows| {
                 extended_i::interpolate(&a.view(), &s, coarse, rows, truncation, None)
@@ -59,7 +59,7 @@ mod tests {
             let x: f64 = p.view().row(i).map(|(j, w)| w[0] * 4.0 * j as f64).sum();
             assert!((x - i as f64).abs() < 1e-14, "{i} {x}");
         }
-        let one = Truncation { max_entries: 1, factor: 0.0 };
+        let one = Truncation::new(1, 0.0);
         let short = interpolate(one, None).unwrap();
         assert_eq!(short.offsets, (0..10).collect::<Vec<i64>>());
         let structure = short.clone().into_shared().structure;

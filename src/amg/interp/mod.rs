@@ -13,7 +13,7 @@ use super::strength::Graph;
 use crate::config::Config;
 use crate::error::{Result, fail};
 use crate::host::eigenvalue::{Known, Largest};
-use crate::host::truncate::Truncation;
+use crate::host::truncate::{Ties, Truncation};
 use crate::host::{self, Host};
 use crate::registry::registry;
 use crate::scalar::Scalar;
@@ -117,6 +117,7 @@ impl<T> Input<'_, T> {
         Truncation {
             max_entries: self.config.int("amg.interpolation.max_entries"),
             factor: self.config.real("amg.interpolation.truncation"),
+            ties: Ties::after(&self.config.text("amg.coarsening.type")),
         }
     }
 

@@ -56,9 +56,9 @@ mod tests {
         for coarse in splittings(&s) {
             let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
             for (max_entries, factor) in [(4, 0.0), (0, 0.0), (3, 0.3), (0, 0.4)] {
-                let cut = Truncation { max_entries, factor };
+                let cut = Truncation::new(max_entries, factor);
                 let wanted = direct::interpolate(&view, &s, &coarse, cut, None).unwrap();
-                let all = Truncation { max_entries: 0, factor: 0.0 };
+                let all = Truncation::new(0, 0.0);
                 let structure = wanted.clone().into_shared().structure;
                 let kept = direct::interpolate(&view, &s, &coarse, all, Some(&*structure)).unwrap();
                 for gpu in in_turn() {

@@ -205,7 +205,7 @@ impl<'a, T: Scalar> Level<'a, T> {
 
     fn renew(self, only: Option<&Slice<i32>>, p: &DevicePattern) -> Result<DeviceCsr<T>> {
         let values = self.gpu.room::<T>(p.nnz())?;
-        let all = Truncation { max_entries: 0, factor: 0.0 };
+        let all = Truncation::new(0, 0.0);
         self.rows(only, all, Mode::Pattern, [p.offsets.view(), p.columns.view(), values.view(), View::NONE])?;
         Ok(p.with(values))
     }
@@ -249,7 +249,7 @@ impl<'a, T: Scalar> Level<'a, T> {
 
     /// Computes what a renewal has left over.
     pub(super) fn renew_left(&self, p: &DevicePattern, values: &Slice<T>, left: &Left) -> Result<()> {
-        let truncation = Truncation { max_entries: 0, factor: 0.0 };
+        let truncation = Truncation::new(0, 0.0);
         let to = [p.offsets.view(), p.columns.view(), values.view(), View::NONE];
         let how = How { only: None, truncation, mode: Mode::Pattern, to };
         self.tiles(&how, left, 64, (self.a.rows * LANES).div_ceil(BLOCK).min(AGAIN), Turn::Second)?;
@@ -358,7 +358,7 @@ mod tests {
             let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
             let others = [(2, 0.3), (0, 0.0), (17, 0.1), (0, 0.25)];
             for (max_entries, factor) in [(4, 0.0), others[*turn / 2 % 4]] {
-                let cut = Truncation { max_entries, factor };
+                let cut = Truncation::new(max_entries, factor);
                 let on_host = |a: &Csr<T>, only, pattern| {
                     extended_i::by_formula(formula, &a.view(), s, coarse, only, cut, pattern).unwrap()
                 };
@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     fn all_workers_give_the_same() {
-        let cut = Truncation { max_entries: 4, factor: 0.0 };
+        let cut = Truncation::new(4, 0.0);
         let (_, a) = problems().remove(1);
         let view = a.view();
         let s = strength::classical(&view, 0.25, 1.0).unwrap();
@@ -433,7 +433,7 @@ mod tests {
         let coarse: Vec<bool> = (0..n).map(|i| i > 1).collect();
         let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
         for max_entries in [0, 4, 100] {
-            let cut = Truncation { max_entries, factor: 0.0 };
+            let cut = Truncation::new(max_entries, 0.0);
             let wanted = extended_i::interpolate(&a.view(), &s, &coarse, None, cut, None).unwrap();
             for gpu in devices() {
                 let (there, graph) = (DeviceCsr::upload(&gpu, &a.view()).unwrap(), upload(&gpu, &s));

@@ -246,7 +246,7 @@ mod tests {
     fn check<T: Scalar>(a: &Csr<T>, name: &str) {
         let view = a.view();
         let graphs = [strength::classical(&view, 0.25, 1.0).unwrap(), strength::absolute(&view, 0.1).unwrap()];
-        let cut = Truncation { max_entries: 4, factor: 0.0 };
+        let cut = Truncation::new(4, 0.0);
         for (k, s) in graphs.iter().enumerate() {
             let coarse = &splittings(s)[k];
             let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
@@ -291,7 +291,7 @@ mod tests {
         let a = crate::gallery::parse("poisson7:9").unwrap().into_matrix().unwrap().shared::<f64>().unwrap();
         let view = a.view();
         let s = strength::classical(&view, 0.25, 1.0).unwrap();
-        let cut = Truncation { max_entries: 4, factor: 0.0 };
+        let cut = Truncation::new(4, 0.0);
         let p = extended_i::interpolate(&view, &s, &splittings(&s)[0], None, cut, None).unwrap();
         let r = crate::host::transpose::transpose(&p.view()).unwrap();
         let a = crate::amg::galerkin::product(&r.view(), &view, &p.into_shared(), None).unwrap();
@@ -325,7 +325,7 @@ mod tests {
         let s = strength::classical(&a.view(), 0.0, 1.0).unwrap();
         let coarse: Vec<bool> = (0..n + 100).map(|i| i > 1 && i < n).collect();
         let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
-        let cut = Truncation { max_entries: 4, factor: 0.0 };
+        let cut = Truncation::new(4, 0.0);
         let wanted = extended_i::interpolate(&a.view(), &s, &coarse, None, cut, None).unwrap();
         for gpu in devices() {
             let (there, graph) = (DeviceCsr::upload(&gpu, &a.view()).unwrap(), upload(&gpu, &s));

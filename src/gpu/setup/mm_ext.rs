@@ -110,7 +110,7 @@ mod tests {
         for (coarse, plus_i) in splittings(&s).into_iter().zip([true, false]) {
             let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
             for (max_entries, factor) in [(4, 0.0), (0, 0.2)] {
-                let cut = Truncation { max_entries, factor };
+                let cut = Truncation::new(max_entries, factor);
                 let wanted = mm_ext::interpolate(&view, &s, &coarse, None, plus_i, cut, None).unwrap();
                 let structure = wanted.clone().into_shared().structure;
                 let kept = mm_ext::interpolate(&view, &s, &coarse, None, plus_i, cut, Some(&*structure)).unwrap();

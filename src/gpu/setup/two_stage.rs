@@ -41,7 +41,7 @@ mod tests {
             let second = aggressive::thin(&s, &first, 1).unwrap();
             let flags = |splitting: &[bool]| splitting.iter().map(|c| u8::from(*c)).collect::<Vec<_>>();
             for (max_entries, factor) in [(4, 0.0), (0, 0.1)] {
-                let cut = Truncation { max_entries, factor };
+                let cut = Truncation::new(max_entries, factor);
                 let on_host = |pattern| {
                     host::two_stage::interpolate(&first, &second, cut, pattern, |coarse, only| {
                         host::extended_i::interpolate(&view, &s, coarse, only, cut, None)

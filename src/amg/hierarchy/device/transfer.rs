@@ -260,10 +260,10 @@ impl Builder<'_> {
         coarse: &DeviceCoarse,
         pattern: Option<&DevicePattern>,
     ) -> Result<DeviceCsr<T>> {
-        let truncation = Truncation {
-            max_entries: self.config.int("amg.interpolation.max_entries"),
-            factor: self.config.real("amg.interpolation.truncation"),
-        };
+        let truncation = Truncation::new(
+            self.config.int("amg.interpolation.max_entries"),
+            self.config.real("amg.interpolation.truncation"),
+        );
         let name = self.interpolation_name::<T>();
         let formula = |coarse: &Splitting, only: Option<&Slice<i32>>, pattern: Option<&DevicePattern>| match (
             name.as_str(),
