@@ -449,6 +449,20 @@ mod tests {
         assert_eq!(copy.to_json(), before);
     }
 
+    /// Far from 1, a reader that is not exact is off by a bit.
+    #[test]
+    fn every_number_comes_back_from_json_to_the_bit() {
+        for exponent in 1..308 {
+            let number: f64 = format!("1e-{exponent}").parse().unwrap();
+            let mut config = Config::new();
+            config.load_json(&format!("{{\"solver.tolerance\": 1e-{exponent}}}")).unwrap();
+            assert_eq!(config.real("solver.tolerance"), number);
+            let mut copy = Config::new();
+            copy.load_json(&config.to_json()).unwrap();
+            assert_eq!(copy.real("solver.tolerance"), number);
+        }
+    }
+
     #[test]
     fn level_precisions_repeat_downward() {
         let mut config = Config::new();
