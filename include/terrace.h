@@ -951,7 +951,7 @@ terrace_status terrace_amg_apply(terrace_amg *amg,
 /**
  * Bytes that `terrace_amg_setup` of this matrix with these options would hold, estimated from the set-up of a connected piece of at most
  * 20,000 rows. With a context on a GPU, the most device memory that it would take at one time beside what is held already, estimated from
- * pieces of at most 524,288 rows. Exact for matrices that are not larger.
+ * pieces of at most 1,048,576 rows. Exact for matrices that are not larger.
  *
  * - `context`: not NULL.
  * - `matrix`: not NULL.

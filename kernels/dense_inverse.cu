@@ -107,22 +107,27 @@ template <bool LAST> DEVICE Best block_best(Best own) {
     return own;
 }
 
-// Some pivots of the sweep operator: their places and values, their rows, and their columns over the pivot, each as it is when its turn comes. A pivot is
-// the largest share of its own entry in the matrix, of those above `tiny`; `left` has the diagonal of what was not swept, and NaN for what was.
+// The pivot to take next: the largest share of its own entry in the matrix, of those above `tiny`, or none.
+DEVICE i64 next_pivot(i64 n, f64 tiny, const In<f64> &diagonal, const Out<f64> &left) {
+    Best own{0, -1};
+    for (i64 k = thread_index(); k < n; k += BLOCK) {
+        const f64 pivot = left[k];
+        const f64 size = magnitude(diagonal[k]);
+        if (pivot > times(tiny, size)) {
+            const Best next{ordered(pivot / size), k};
+            own = comes_before<false>(next, own) ? next : own;
+        }
+    }
+    return block_best<false>(own).place;
+}
+
+// Some pivots of the sweep operator: their places and values, their rows, and their columns over the pivot, each as it is when its turn comes. `left` has
+// the diagonal of what was not swept, and NaN for what was.
 KERNEL(dense_panel, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, Out<f64> left, Out<i64> places, Out<f64> pivots, Out<f64> rows,
        Out<f64> factors, Out<u64> status) {
     int found = 0;
     for (; found < PANEL && status[DENSE_FAILED] == 0; ++found) {
-        Best own{0, -1};
-        for (i64 k = thread_index(); k < n; k += BLOCK) {
-            const f64 pivot = left[k];
-            const f64 size = magnitude(diagonal[k]);
-            if (pivot > times(tiny, size)) {
-                const Best next{ordered(pivot / size), k};
-                own = comes_before<false>(next, own) ? next : own;
-            }
-        }
-        const i64 k = block_best<false>(own).place;
+        const i64 k = next_pivot(n, tiny, diagonal, left);
         if (k < 0) {
             break;
         }
@@ -152,28 +157,103 @@ KERNEL(dense_panel, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, Out<f64> left,
     }
 }
 
-// All elements take the steps of a panel.
+// The same for at most as many rows as there are threads: each keeps what it has of the rows and columns before, and the thread of a pivot tells the others
+// what it has.
+KERNEL(dense_panel_small, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, Out<f64> left, Out<i64> places, Out<f64> pivots, Out<f64> rows,
+       Out<f64> factors, Out<u64> status) {
+    SHARED(f64, of_row, PANEL);
+    SHARED(f64, of_column, PANEL);
+    SHARED(i64, taken, PANEL);
+    SHARED(f64, taken_pivots, PANEL);
+    SHARED(f64, next, 1);
+    const i64 j = thread_index();
+    const bool is_row = j < n;
+    const f64 size = is_row ? magnitude(diagonal[j]) : 0.0;
+    f64 own_left = is_row ? left[j] : 0.0;
+    f64 own_rows[PANEL] = {}, own_factors[PANEL] = {};
+    int found = 0;
+    const bool has_failed = status[DENSE_FAILED] != 0;
+    for (; found < PANEL && !has_failed; ++found) {
+        const bool is_one = is_row && own_left > times(tiny, size);
+        const i64 k = block_best<false>(is_one ? Best{ordered(own_left / size), j} : Best{0, -1}).place;
+        if (k < 0) {
+            break;
+        }
+        const f64 row_before = is_row ? m[k * n + j] : 0.0, column_before = is_row ? m[j * n + k] : 0.0;
+        if (j == k) {
+            UNROLL
+            for (int s = 0; s < PANEL; ++s) {
+                of_row[s] = own_factors[s];
+                of_column[s] = own_rows[s];
+            }
+            next[0] = own_left;
+        }
+        barrier();
+        const f64 pivot = next[0];
+        f64 row = row_before, column = column_before;
+        UNROLL
+        for (int s = 0; s < PANEL; ++s) {
+            if (s < found) {
+                const bool is_taken = j == taken[s];
+                row = is_taken ? of_row[s] : row - times(of_row[s], own_rows[s]);
+                column = is_taken ? column / taken_pivots[s] : column - times(own_factors[s], of_column[s]);
+            }
+        }
+        const f64 factor = column / pivot;
+        UNROLL
+        for (int s = 0; s < PANEL; ++s) {
+            own_rows[s] = s == found ? row : own_rows[s];
+            own_factors[s] = s == found ? factor : own_factors[s];
+        }
+        own_left = j == k ? f64_of(NOT_A_NUMBER) : own_left - times(factor, row);
+        if (is_row) {
+            rows[found * n + j] = row;
+            factors[found * n + j] = factor;
+        }
+        if (j == 0) {
+            taken[found] = k;
+            taken_pivots[found] = pivot;
+            places[found] = k;
+            pivots[found] = pivot;
+        }
+        barrier();
+    }
+    if (is_row) {
+        left[j] = own_left;
+    }
+    if (j == 0) {
+        status[DENSE_FOUND] = static_cast<u64>(found);
+    }
+}
+
+// All elements take the steps of a panel, a thread for each.
 KERNEL(dense_sweep, i64 n, In<i64> places, In<f64> pivots, In<f64> rows, In<f64> factors, Out<f64> m, In<u64> status) {
     const int found = static_cast<int>(status[DENSE_FOUND]);
+    const i64 at = global_index();
+    if (at >= n * n || found == 0) {
+        return;
+    }
+    const i64 i = at / n;
+    const i64 j = at % n;
+    f64 factor[PANEL], row[PANEL];
     UNROLL
-    for (int e = 0; e < DENSE_ELEMENTS; ++e) {
-        const i64 at = (block_index() * DENSE_ELEMENTS + e) * BLOCK + thread_index();
-        if (at < n * n && found > 0) {
-            const i64 i = at / n;
-            const i64 j = at % n;
-            f64 v = m[at];
-            for (int s = 0; s < found; ++s) {
-                const i64 k = places[s];
-                const f64 factor = factors[s * n + i];
-                if (i == k) {
-                    v = j == k ? -1.0 / pivots[s] : v / pivots[s];
-                } else {
-                    v = j == k ? factor : v - times(factor, rows[s * n + j]);
-                }
+    for (int s = 0; s < PANEL; ++s) {
+        factor[s] = s < found ? factors[s * n + i] : 0.0;
+        row[s] = s < found ? rows[s * n + j] : 0.0;
+    }
+    f64 v = m[at];
+    UNROLL
+    for (int s = 0; s < PANEL; ++s) {
+        if (s < found) {
+            const i64 k = places[s];
+            if (i == k) {
+                v = j == k ? -1.0 / pivots[s] : v / pivots[s];
+            } else {
+                v = j == k ? factor[s] : v - times(factor[s], row[s]);
             }
-            m[at] = v;
         }
     }
+    m[at] = v;
 }
 
 // What the steps made of the matrix, without what was not swept. A pivot that is negative fails.

@@ -9,8 +9,6 @@ DEVICE void put_number(const Any &out, int format, i64 i, f64 v) {
     }
 }
 
-DEVICE f64 inverse_or_zero(f64 d) { return d == 0.0 ? 0.0 : 1.0 / d; }
-
 // d / s^2, as the matrix has it whose variables were multiplied by powers of two s; an empty array has only ones. Sums scale like their terms,
 // bit by bit, so that they are those of the matrix before.
 DEVICE f64 scaled_by(const In<f64> &scale, i64 i, i64 j, f64 d) {

@@ -3,19 +3,27 @@
 #include "extended_i_renew.h"
 #include "groups.h"
 
-// One for each fine unknown.
-KERNEL(extended_i_fine_flags, i64 n, In<i32> number, Out<i32> flags) {
+// One for each fine unknown whose row has columns, or has none.
+KERNEL(extended_i_fine_flags, i64 n, i32 has_columns, In<i32> number, In<i64> kept, Out<i32> flags) {
     const i64 i = global_index();
     if (i < n) {
-        flags[i] = number[i] < 0 ? 1 : 0;
+        flags[i] = number[i] < 0 && (kept[i + 1] > kept[i]) == (has_columns != 0) ? 1 : 0;
     }
 }
 
-// The fine unknowns, in order.
-KERNEL(extended_i_fine_rows, i64 n, In<i32> number, In<i64> before, Out<i32> fine) {
+// Those, in order.
+KERNEL(extended_i_fine_rows, i64 n, In<i64> before, Out<i32> fine) {
     const i64 i = global_index();
-    if (i < n && number[i] < 0) {
+    if (i < n && before[i + 1] > before[i]) {
         fine[before[i]] = static_cast<i32>(i);
+    }
+}
+
+// Columns of each row, for rows that stand where coarse unknowns have their numbers; others have none.
+KERNEL(extended_i_spread, i64 n, In<i32> number, In<i64> offsets, Out<i32> counts) {
+    const i64 i = global_index();
+    if (i < n) {
+        counts[i] = number[i] < 0 ? 0 : static_cast<i32>(offsets[number[i] + 1] - offsets[number[i]]);
     }
 }
 
@@ -40,14 +48,16 @@ struct Script {
     int pairs = 0;
     int weak = 0;
     int terms[FOLLOWED] = {};
-    DEVICE int length() const {
-        int all = SCRIPT_UNIT + (weak > 0 ? 2 : 1) * pairs + weak;
+    // The most terms of a column that is kept.
+    DEVICE int rounds() const {
+        int most = 0;
         UNROLL
-        for (int c = 0; c < FOLLOWED; ++c) {
-            all += terms[c];
+        for (int c = 0; c < RENEWED_KEPT; ++c) {
+            most = terms[c] > most ? terms[c] : most;
         }
-        return all;
+        return most;
     }
+    DEVICE int length() const { return SCRIPT_UNIT * (1 + pairs) + weak + RENEWED_KEPT * rounds() + terms[WITNESS]; }
 };
 
 // Couplings of each fine unknown to coarse ones, one after the other from where its row of the matrix begins: their numbers, and of each its place in the row
@@ -88,6 +98,14 @@ DEVICE void extended_i_lists(i64 rows, const Entries<T> &a, const In<u8> &kinds,
     }
 }
 
+// Numbers of couplings that are listed, none where a row is too long.
+KERNEL(extended_i_listed, i64 rows, In<i32> number, In<i32> counts, Out<i32> listed) {
+    const i64 k = global_index();
+    if (k < rows) {
+        listed[k] = number[k] < 0 && counts[k] > 0 ? counts[k] : 0;
+    }
+}
+
 template <class T> struct Plan {
     Entries<T> a;
     In<u8> kinds;
@@ -107,7 +125,7 @@ DEVICE bool go_along(const Plan<T> &p, i64 i, Keys &keys, Marks &marks, int firs
     const int lane = Lanes::rank();
     const i64 begin = p.a.offsets[i], end = p.a.offsets[i + 1];
     const u64 below = (1ull << lane) - 1;
-    const i64 weak_counts = at + SCRIPT_UNIT + all.pairs, weak_codes = weak_counts + all.pairs;
+    const i64 weak_codes = at + SCRIPT_UNIT * (1 + all.pairs), all_terms = weak_codes + all.weak;
     bool fits = true;
     for (i64 base = begin; base < end; base += 32) {
         const u8 kind = base + lane < end ? p.kinds[base + lane] : 0;
@@ -128,7 +146,7 @@ DEVICE bool go_along(const Plan<T> &p, i64 i, Keys &keys, Marks &marks, int firs
             members += slot >= 0 && (code & LISTED_COUNTS) != 0 ? 1 : 0;
             UNROLL
             for (int c = 0; c < FOLLOWED; ++c) {
-                places[c] = mark == c ? code & 255 : places[c];
+                places[c] = mark == c ? m : places[c];
             }
         }
         const u64 pairs = Lanes::ballot(is_one);
@@ -142,35 +160,44 @@ DEVICE bool go_along(const Plan<T> &p, i64 i, Keys &keys, Marks &marks, int firs
         if (writes && is_one) {
             const i64 back = place_of(static_cast<i32>(i), p.a.columns, from, p.a.offsets[k + 1], -1);
             const u32 its_place = back < 0 ? NO_PLACE : static_cast<u32>(back - from);
-            out[at + SCRIPT_UNIT + n] = static_cast<u16>(static_cast<u32>(base - begin + lane) | its_place << 8);
-            if (all.weak > 0) {
-                out[weak_counts + n] = static_cast<u16>(members);
-            }
+            const i64 unit = at + SCRIPT_UNIT * (1 + n);
+            out[unit] = static_cast<u16>(static_cast<u32>(base - begin + lane) | its_place << 8);
+            out[unit + 1] = static_cast<u16>(members);
+            out[unit + 2] = static_cast<u16>(k & 0xffff);
+            out[unit + 3] = static_cast<u16>(k >> 16);
             i64 weak = weak_codes + script.weak + upto - members;
             u32 rank = 0;
             for (int m = 0; members > 0 && m < count; ++m) {
                 const int code = p.listed.codes[from + m];
                 if ((code & LISTED_COUNTS) != 0) {
                     if (slot_if_there<SLOTS>(keys, first, p.listed.numbers[from + m]) >= 0) {
-                        out[weak] = static_cast<u16>(static_cast<u32>(code & 255) | (rank & 3) << PART_SHIFT);
+                        out[weak] = static_cast<u16>(static_cast<u32>(m) | (rank & 3) << PART_SHIFT);
                         ++weak;
                     }
                     ++rank;
                 }
             }
         }
-        i64 terms = at + SCRIPT_UNIT + (all.weak > 0 ? 2 : 1) * all.pairs + all.weak;
         UNROLL
         for (int c = 0; c < FOLLOWED; ++c) {
             const u64 its = Lanes::ballot(places[c] != NO_PLACE);
             if (writes && places[c] != NO_PLACE) {
-                out[terms + script.terms[c] + count_bits(its & below)] = static_cast<u16>(static_cast<u32>(n) | static_cast<u32>(places[c]) << 8);
+                const int which = script.terms[c] + count_bits(its & below);
+                const i64 term = c < WITNESS ? all_terms + RENEWED_KEPT * which + c : all_terms + RENEWED_KEPT * all.rounds() + which;
+                out[term] = static_cast<u16>(static_cast<u32>(n) | static_cast<u32>(places[c]) << 8);
             }
             script.terms[c] += count_bits(its);
-            terms += all.terms[c];
         }
         script.pairs += count_bits(pairs);
         script.weak += Lanes::shuffle(upto, 31);
+    }
+    if (writes) {
+        UNROLL
+        for (int c = 0; c < RENEWED_KEPT; ++c) {
+            for (int t = all.terms[c] + lane; t < all.rounds(); t += 32) {
+                out[all_terms + RENEWED_KEPT * t + c] = static_cast<u16>(NO_TERM);
+            }
+        }
     }
     return Lanes::ballot(!fits) == 0;
 }
@@ -184,6 +211,7 @@ DEVICE void extended_i_plan(i64 count, int many, const Plan<T> &p, const Out<i64
     using Lanes = Group<32>;
     SHARED(i32, keys, BLOCK / 32 * SLOTS);
     SHARED(i32, marks, BLOCK / 32 * SLOTS);
+    SHARED(i32, uses, BLOCK / 32 * SLOTS);
     const int lane = Lanes::rank(), first = thread_index() / 32 * SLOTS;
     const bool writes = starts.len > 0;
     for (i64 f = global_index() / 32; f < count; f += block_count() * (BLOCK / 32)) {
@@ -193,6 +221,7 @@ DEVICE void extended_i_plan(i64 count, int many, const Plan<T> &p, const Out<i64
         for (int s = lane; s < SLOTS; s += 32) {
             keys[first + s] = EMPTY;
             marks[first + s] = ROLE_MEMBER;
+            uses[first + s] = 0;
         }
         Lanes::barrier();
         int found = 0;
@@ -201,7 +230,11 @@ DEVICE void extended_i_plan(i64 count, int many, const Plan<T> &p, const Out<i64
         const auto join = [&](i64 from, int listed) {
             for (int m = 0; m < listed; ++m) {
                 if ((p.listed.codes[from + m] & LISTED_STRONG) != 0) {
-                    fits = slot_of<SLOTS>(keys, first, p.listed.numbers[from + m], found) >= 0 && fits;
+                    const int slot = slot_of<SLOTS>(keys, first, p.listed.numbers[from + m], found);
+                    fits = slot >= 0 && fits;
+                    if (slot >= 0) {
+                        atomic_add(uses[slot], 1);
+                    }
                 }
             }
         };
@@ -230,9 +263,14 @@ DEVICE void extended_i_plan(i64 count, int many, const Plan<T> &p, const Out<i64
             // Columns that it keeps are members, unless the patterns are others.
             fits = Lanes::ballot(lane < wanted && own < 0) == 0;
             Lanes::barrier();
-            i32 dropped = 0x7fffffff;
+            // Of those that are dropped the one with the fewest terms, about, and of these the first.
+            i32 fewest = 0x7fffffff, dropped = 0x7fffffff;
             for (int s = first + lane; s < first + SLOTS; s += 32) {
-                dropped = keys[s] != EMPTY && marks[s] == ROLE_MEMBER && keys[s] < dropped ? keys[s] : dropped;
+                fewest = keys[s] != EMPTY && marks[s] == ROLE_MEMBER && uses[s] < fewest ? uses[s] : fewest;
+            }
+            fewest = Lanes::least(fewest);
+            for (int s = first + lane; s < first + SLOTS; s += 32) {
+                dropped = keys[s] != EMPTY && marks[s] == ROLE_MEMBER && uses[s] == fewest && keys[s] < dropped ? keys[s] : dropped;
             }
             dropped = Lanes::least(dropped);
             has_dropped = dropped != 0x7fffffff;
@@ -255,9 +293,9 @@ DEVICE void extended_i_plan(i64 count, int many, const Plan<T> &p, const Out<i64
                 if (lane == 0) {
                     const int flags = (has_dropped ? HAS_DROPPED : 0) | (script.weak > 0 ? HAS_WEAK : 0);
                     out[at] = static_cast<u16>(script.pairs | flags);
-                    out[at + 1] = static_cast<u16>(script.terms[0] | script.terms[1] << 8);
-                    out[at + 2] = static_cast<u16>(script.terms[2] | script.terms[3] << 8);
-                    out[at + 3] = static_cast<u16>(script.terms[WITNESS]);
+                    out[at + 1] = static_cast<u16>(script.rounds());
+                    out[at + 2] = static_cast<u16>(script.terms[WITNESS]);
+                    out[at + 3] = static_cast<u16>(script.weak);
                     if (script.pairs > many) {
                         seen[1 + atomic_add(seen[0], 1)] = static_cast<i32>(f);
                     }

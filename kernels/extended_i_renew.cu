@@ -2,10 +2,12 @@
 // sum is added in the order of src/host/extended_i.rs. See extended_i_renew.h.
 #include "extended_i_renew.h"
 
-// What the neighbours of each fine unknown ask for; rows of coarse unknowns are written. A tile of lanes for each row.
+// What the neighbours of each fine unknown ask for: its head, and its couplings to coarse unknowns, one after the other from where `listed` tells, with
+// zeros for those that do not count. Rows of coarse unknowns are written. A tile of lanes for each row.
 template <class T, int N>
 DEVICE void extended_i_heads(i64 rows, const In<i64> &offsets, const In<T> &values, const In<i32> &number, const In<u8> &roles,
-                             const In<i64> &to_offsets, const Out<T> &to_values, const Out<i64> &heads) {
+                             const In<i32> &listed, const In<i64> &to_offsets, const Out<T> &to_values, const Out<i64> &heads,
+                             const Out<T> &couplings) {
     const i64 k = global_index() / N;
     const int rank = Tile<N>::rank();
     const bool is_coarse = k < rows && number[k] >= 0;
@@ -14,6 +16,8 @@ DEVICE void extended_i_heads(i64 rows, const In<i64> &offsets, const In<T> &valu
         to_values[to_offsets[k]] = 1;
     }
     const i64 begin = is_fine ? offsets[k] : 0, end = is_fine ? offsets[k + 1] : 0;
+    const i64 first = is_fine ? listed[k] : 0;
+    const bool is_listed = is_fine && listed[k + 1] > first;
     // Most diagonals are positive: where one is not, that is seen on the way, and the row begun again.
     bool is_positive = true, is_changed = false;
     Quarters<T, N> sum;
@@ -22,6 +26,7 @@ DEVICE void extended_i_heads(i64 rows, const In<i64> &offsets, const In<T> &valu
         bool has_positive = false;
         is_changed = false;
         sum = Quarters<T, N>{};
+        i64 to = first;
         ROLLED
         for (i64 start = begin; Tile<N>::any(start < end); start += N) {
             const i64 at = start + rank;
@@ -31,6 +36,12 @@ DEVICE void extended_i_heads(i64 rows, const In<i64> &offsets, const In<T> &valu
             has_positive = has_positive || (role == ROLE_ITSELF && v > 0);
             is_changed = is_changed || (counts ? role == ROLE_DID_NOT_COUNT : role == ROLE_WEAK);
             sum.add(role == ROLE_STRONG && counts ? v : 0);
+            const bool is_coarse = is_listed && role >= ROLE_STRONG && role <= ROLE_DID_NOT_COUNT;
+            const u64 all = Tile<N>::ballot(is_coarse);
+            if (is_coarse) {
+                couplings[to + Tile<N>::rank_among(all)] = counts ? v : 0;
+            }
+            to += count_bits(all);
         }
         has_positive = Tile<N>::ballot(has_positive) != 0;
         is_so = !Tile<N>::any(is_fine && has_positive != is_positive);
@@ -56,16 +67,20 @@ template <class T, int N> DEVICE T add_in_order(T sum, T v) {
     return sum;
 }
 
+// Steps whose loads are under way together: rows wait for memory.
+constexpr int RENEWED_AT_ONCE = 2;
+constexpr int FOLLOWED_AT_ONCE = 4;
+
 // Fine rows of at most PAIRS strong fine neighbours, all of them or those of `list`. What a script does not tell for these values, or that has none, goes to
 // `more`.
 template <class T, int N, int PAIRS>
 DEVICE void extended_i_renewed(i64 count, const In<i32> &list, const In<i32> &fine, const In<i32> &starts, const In<u16> &script,
-                               const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const In<u8> &roles, const Out<i64> &heads,
-                               const In<i64> &to_offsets, const Out<T> &to_values, const Out<i32> &more, const Out<i32> &left) {
+                               const In<i64> &offsets, const In<T> &values, const In<u8> &roles, const Out<i64> &heads, const In<i32> &listed,
+                               const In<T> &couplings, const In<i64> &to_offsets, const Out<T> &to_values, const Out<i32> &more, const Out<i32> &left) {
     static_assert(N >= RENEWED_KEPT, "a lane for each column that is kept");
     constexpr int TILES = BLOCK / N;
     SHARED(T, shares, TILES *PAIRS);
-    SHARED(i64, rows, TILES *PAIRS);
+    SHARED(i32, lists, TILES *PAIRS);
     SHARED(T, own, TILES *FOLLOWED);
     const int rank = Tile<N>::rank(), tile = thread_index() / N;
     const i64 at = global_index() / N;
@@ -88,88 +103,118 @@ DEVICE void extended_i_renewed(i64 count, const In<i32> &list, const In<i32> &fi
     // What the row has itself.
     Quarters<T, N> diagonal, total;
     ROLLED
-    for (i64 base = begin; Tile<N>::any(base < end); base += N) {
-        const bool is_entry = base + rank < end;
-        const int role = is_entry ? roles[base + rank] & ROLE_OWN : ROLE_FINE;
-        const T v = is_entry ? values[base + rank] : 0;
-        if (role < FOLLOWED) {
-            own[tile * FOLLOWED + role] = v;
+    for (i64 base = begin; Tile<N>::any(base < end); base += RENEWED_AT_ONCE * N) {
+        int role[RENEWED_AT_ONCE];
+        T v[RENEWED_AT_ONCE];
+        UNROLL
+        for (int u = 0; u < RENEWED_AT_ONCE; ++u) {
+            const i64 entry = base + u * N + rank;
+            role[u] = entry < end ? roles[entry] & ROLE_OWN : ROLE_FINE;
+            v[u] = entry < end ? values[entry] : 0;
         }
-        diagonal.add(role == ROLE_DIAGONAL ? v : 0);
-        total.add(role <= ROLE_MEMBER ? v : 0);
+        UNROLL
+        for (int u = 0; u < RENEWED_AT_ONCE; ++u) {
+            if (role[u] < FOLLOWED) {
+                own[tile * FOLLOWED + role[u]] = v[u];
+            }
+            diagonal.add(role[u] == ROLE_DIAGONAL ? v[u] : 0);
+            total.add(role[u] <= ROLE_MEMBER ? v[u] : 0);
+        }
     }
 
     // How each a_ik is spread.
     T to_members = 0;
     bool is_told = true;
-    i64 weak_code = start + SCRIPT_UNIT + 2 * pairs;
+    i64 weak_code = start + SCRIPT_UNIT * (1 + pairs);
     ROLLED
-    for (int base = 0; Tile<N>::any(is_row && base < pairs); base += N) {
-        const int n = base + rank;
-        const bool is_one = is_row && n < pairs;
-        T share = 0, back = 0, others = 0, a_ik = 0;
-        i64 head = 0;
-        int weak = 0;
-        if (is_one) {
-            const int code = script[start + SCRIPT_UNIT + n];
-            const i64 entry = begin + (code & 255);
-            const i64 k = columns[entry];
-            a_ik = values[entry];
-            const Pack<i64, RENEWED_HEAD> its = heads.template pack<RENEWED_HEAD>(RENEWED_HEAD * k);
-            head = its.of[0];
-            others = As<T>::of(f64_of(its.of[1]));
+    for (int base = 0; Tile<N>::any(is_row && base < pairs); base += RENEWED_AT_ONCE * N) {
+        bool is_one[RENEWED_AT_ONCE];
+        Pack<u16, SCRIPT_UNIT> unit[RENEWED_AT_ONCE];
+        UNROLL
+        for (int u = 0; u < RENEWED_AT_ONCE; ++u) {
+            const int n = base + u * N + rank;
+            is_one[u] = is_row && n < pairs;
+            unit[u] = is_one[u] ? script.template pack_once<SCRIPT_UNIT>(start + SCRIPT_UNIT * (1 + n)) : Pack<u16, SCRIPT_UNIT>{};
+        }
+        Pack<i64, RENEWED_HEAD> its[RENEWED_AT_ONCE];
+        T a_ik[RENEWED_AT_ONCE], back[RENEWED_AT_ONCE];
+        i32 list_of[RENEWED_AT_ONCE];
+        UNROLL
+        for (int u = 0; u < RENEWED_AT_ONCE; ++u) {
+            const i64 k = static_cast<i64>(unit[u].of[2]) | static_cast<i64>(unit[u].of[3]) << 16;
+            its[u] = is_one[u] ? heads.template pack<RENEWED_HEAD>(RENEWED_HEAD * k) : Pack<i64, RENEWED_HEAD>{};
+            a_ik[u] = is_one[u] ? values[begin + (unit[u].of[0] & 255)] : 0;
+            list_of[u] = is_one[u] ? listed[k] : 0;
+        }
+        UNROLL
+        for (int u = 0; u < RENEWED_AT_ONCE; ++u) {
+            const i64 head = its[u].of[0];
+            const int place = unit[u].of[0] >> 8;
             is_told = is_told && (head & HEAD_CHANGED) == 0;
-            const int place = code >> 8;
-            back = place != NO_PLACE ? coupling_of(values[(head & HEAD_BEGIN) + place], head) : 0;
-            weak = has_weak ? script[start + SCRIPT_UNIT + pairs + n] : 0;
+            back[u] = is_one[u] && place != NO_PLACE ? coupling_of(values[(head & HEAD_BEGIN) + place], head) : 0;
         }
-        if (Tile<N>::any(has_weak)) {
-            int upto = weak;
-            UNROLL
-            for (int step = 1; step < N; step *= 2) {
-                const int before = Tile<N>::shuffle(upto, rank >= step ? rank - step : rank);
-                upto += rank >= step ? before : 0;
-            }
-            T part[4] = {};
-            ROLLED
-            for (int t = upto - weak; t < upto; ++t) {
-                const int code = script[weak_code + t];
-                const T v = values[(head & HEAD_BEGIN) + (code & 255)];
+        UNROLL
+        for (int u = 0; u < RENEWED_AT_ONCE; ++u) {
+            const int n = base + u * N + rank, weak = unit[u].of[1];
+            T others = is_one[u] ? As<T>::of(f64_of(its[u].of[1])) : 0;
+            if (Tile<N>::any(has_weak)) {
+                int upto = weak;
                 UNROLL
-                for (int r = 0; r < 4; ++r) {
-                    part[r] += code >> PART_SHIFT == r ? v : 0;
+                for (int step = 1; step < N; step *= 2) {
+                    const int before = Tile<N>::shuffle(upto, rank >= step ? rank - step : rank);
+                    upto += rank >= step ? before : 0;
                 }
+                T part[4] = {};
+                ROLLED
+                for (int t = upto - weak; t < upto; ++t) {
+                    const int code = script[weak_code + t];
+                    const T v = couplings[static_cast<i64>(list_of[u]) + (code & 255)];
+                    UNROLL
+                    for (int r = 0; r < 4; ++r) {
+                        part[r] += code >> PART_SHIFT == r ? v : 0;
+                    }
+                }
+                others += (part[0] + part[2]) + (part[1] + part[3]);
+                weak_code += Tile<N>::shuffle(upto, N - 1);
             }
-            others += (part[0] + part[2]) + (part[1] + part[3]);
-            weak_code += Tile<N>::shuffle(upto, N - 1);
+            const T sum = others + back[u];
+            const T share = sum == 0 ? 0 : a_ik[u] / sum;
+            if (is_one[u]) {
+                shares[tile * PAIRS + n] = share;
+                lists[tile * PAIRS + n] = list_of[u];
+            }
+            diagonal.add(!is_one[u] ? 0 : sum == 0 ? a_ik[u] : times(share, back[u]));
+            to_members = add_in_order<T, N>(to_members, is_one[u] ? times(share, others) : 0);
         }
-        const T sum = others + back;
-        share = sum == 0 ? 0 : a_ik / sum;
-        if (is_one) {
-            shares[tile * PAIRS + n] = share;
-            rows[tile * PAIRS + n] = head;
-        }
-        diagonal.add(!is_one ? 0 : sum == 0 ? a_ik : times(share, back));
-        to_members = add_in_order<T, N>(to_members, is_one ? times(share, others) : 0);
     }
     Tile<N>::barrier();
 
     // The columns that are followed, a lane for each; the first has another one where there are not lanes enough.
-    const u32 of_four = static_cast<u32>(first.of[1]) | static_cast<u32>(first.of[2]) << 16;
+    const int rounds = is_row ? first.of[1] : 0;
+    const i64 terms = start + SCRIPT_UNIT * (1 + pairs) + first.of[3];
     const auto follow = [&](int column) {
-        i64 term = has_weak ? weak_code : start + SCRIPT_UNIT + pairs;
-        UNROLL
-        for (int c = 0; c < RENEWED_KEPT; ++c) {
-            term += c < column ? of_four >> 8 * c & 255 : 0;
-        }
-        const i64 last = term + (column == WITNESS ? first.of[3] : of_four >> 8 * column & 255);
+        const bool is_kept = column < WITNESS;
+        const i64 term = is_kept ? terms + column : terms + RENEWED_KEPT * rounds;
+        const int count = is_kept ? rounds : first.of[2], step = is_kept ? RENEWED_KEPT : 1;
         T w = own[tile * FOLLOWED + column];
         ROLLED
-        for (; term < last; ++term) {
-            const int code = script[term];
-            const int n = tile * PAIRS + (code & 255);
-            const i64 head = rows[n];
-            w += times(shares[n], coupling_of(values[(head & HEAD_BEGIN) + (code >> 8)], head));
+        for (int t = 0; t < count; t += FOLLOWED_AT_ONCE) {
+            int code[FOLLOWED_AT_ONCE];
+            T v[FOLLOWED_AT_ONCE], share[FOLLOWED_AT_ONCE];
+            UNROLL
+            for (int u = 0; u < FOLLOWED_AT_ONCE; ++u) {
+                code[u] = t + u < count ? script[term + static_cast<i64>(t + u) * step] : NO_TERM;
+            }
+            UNROLL
+            for (int u = 0; u < FOLLOWED_AT_ONCE; ++u) {
+                const int n = tile * PAIRS + (code[u] & 255);
+                share[u] = code[u] != NO_TERM ? shares[n] : 0;
+                v[u] = code[u] != NO_TERM ? couplings[static_cast<i64>(lists[n]) + (code[u] >> 8)] : 0;
+            }
+            UNROLL
+            for (int u = 0; u < FOLLOWED_AT_ONCE; ++u) {
+                w = code[u] != NO_TERM ? w + times(share[u], v[u]) : w;
+            }
         }
         return w;
     };
@@ -204,15 +249,15 @@ DEVICE void extended_i_renewed(i64 count, const In<i32> &list, const In<i32> &fi
 
 #define EXTENDED_I_RENEWED(T, N, PAIRS) \
     KERNEL_OF(4, extended_i_renewed_##T##_##N##_##PAIRS, i64 count, In<i32> list, In<i32> fine, In<i32> starts, In<u16> script, In<i64> offsets, \
-              In<i32> columns, In<T> values, In<u8> roles, Out<i64> heads, In<i64> to_offsets, Out<T> to_values, Out<i32> more, \
+              In<T> values, In<u8> roles, Out<i64> heads, In<i32> listed, In<T> couplings, In<i64> to_offsets, Out<T> to_values, Out<i32> more, \
               Out<i32> left) { \
-        extended_i_renewed<T, N, PAIRS>(count, list, fine, starts, script, offsets, columns, values, roles, heads, to_offsets, to_values, \
-                                        more, left); \
+        extended_i_renewed<T, N, PAIRS>(count, list, fine, starts, script, offsets, values, roles, heads, listed, couplings, to_offsets, \
+                                        to_values, more, left); \
     }
 #define EXTENDED_I_HEADS(T, N) \
-    KERNEL(extended_i_heads_##T##_##N, i64 rows, In<i64> offsets, In<T> values, In<i32> number, In<u8> roles, In<i64> to_offsets, \
-           Out<T> to_values, Out<i64> heads) { \
-        extended_i_heads<T, N>(rows, offsets, values, number, roles, to_offsets, to_values, heads); \
+    KERNEL(extended_i_heads_##T##_##N, i64 rows, In<i64> offsets, In<T> values, In<i32> number, In<u8> roles, In<i32> listed, \
+           In<i64> to_offsets, Out<T> to_values, Out<i64> heads, Out<T> couplings) { \
+        extended_i_heads<T, N>(rows, offsets, values, number, roles, listed, to_offsets, to_values, heads, couplings); \
     }
 #define EXTENDED_I_RENEW(T) \
     EXTENDED_I_HEADS(T, 4) \

@@ -21,14 +21,16 @@ constexpr int ROLE_DID_NOT_COUNT = 3 << 3;
 constexpr int ROLE_ITSELF = 4 << 3;
 constexpr int ROLE_TO_OTHERS = 7 << 3;
 
-// The script of a row, of numbers of 16 bits. It begins at a multiple of SCRIPT_UNIT with the number of strong fine neighbours, HAS_DROPPED and
-// HAS_WEAK, and two by two the numbers of terms of the columns that are followed. Then come, for each neighbour k, the place of a_ik in row i and that of
-// a_ki in row k, a byte each; with HAS_WEAK for each k the number of its weak couplings to members, and then for each of these its place in row
-// k, and which of four sums it is added to; and for each column the terms: the number of the neighbour, and the place in its row.
+// The script of a row, of numbers of 16 bits, begins at a multiple of SCRIPT_UNIT with the number of strong fine neighbours, HAS_DROPPED and HAS_WEAK; the
+// most terms that a column has which is kept; those of the one that is dropped; and the number of weak couplings. Then come, a unit for each neighbour
+// k, the place of a_ik in row i and that of a_ki in row k, a byte each, the number of k's weak couplings to members, and k in two halves. After those of
+// all weak couplings each, which one it is among the couplings of k to coarse unknowns, and which of four sums it is added to. Then the terms of the columns that are
+// kept, one of each after the other, filled up with NO_TERM: the number of the neighbour, and which of its couplings; and last those of the one that is dropped.
 constexpr int SCRIPT_UNIT = 4;
 constexpr int HAS_DROPPED = 1 << 8;
 constexpr int HAS_WEAK = 1 << 9;
 constexpr int PART_SHIFT = 14;
+constexpr int NO_TERM = 0xffff;
 // No place, and so one more than the longest row may have.
 constexpr int NO_PLACE = 255;
 

@@ -84,6 +84,7 @@ template <class T> struct In {
     DEVICE T operator[](i64 i) const { return data[i]; }
     DEVICE T once(i64 i) const { return load_once<T>(data + i); }
     template <int N> DEVICE Pack<T, N> pack_once(i64 i) const { return load_once<Pack<T, N>>(data + i); }
+    template <int N> DEVICE Pack<T, N> pack(i64 i) const { return *reinterpret_cast<const Pack<T, N> *>(data + i); }
     DEVICE In from(i64 i) const { return In{data + i, len - i}; }
 };
 template <class T> struct Out {

@@ -1,8 +1,7 @@
 // Making slices of a matrix in rows (see slices.cu). A group of 32 lanes walks over the rows of a slice together: in each slot every row has its
 // next entry, if its column is in reach of the lowest.
-#include "scan.h"
+#include "layout.h"
 
-constexpr int LAYOUT = 32;
 constexpr i32 NO_COLUMN = 0x7fffffff;
 
 // Rows among which an order by length is made; `src/gpu/layout.rs` has it, too.
@@ -88,73 +87,6 @@ template <int K, class Begins, class Columns> DEVICE Walk<K, i32> walk_in(int s,
     return walk;
 }
 
-// Long rows are copied into shared memory in tiles of whole slices, by whole pieces of memory, and walked over there: lanes that read a row each
-// would read one line of the cache each.
-constexpr int TILE = BLOCK;
-
-// Finds where the rows of a tile begin, in memory and in the copy, a thread for each, and tells how many entries they have.
-template <class Starts, class Begins>
-DEVICE i64 find_rows(i64 first, int count, i64 rows, const In<i64> &offsets, const In<i32> &order, Starts &starts,
-                     Begins &begins) {
-    const i64 place = first + thread_index();
-    const bool is_row = thread_index() < count && place < rows;
-    const i64 row = is_row && order.len > 0 ? order[place] : place;
-    const i64 start = is_row ? offsets[row] : 0;
-    i64 total;
-    const i64 before = block_sum_before(is_row ? offsets[row + 1] - start : 0, total);
-    starts[thread_index()] = start;
-    begins[thread_index()] = static_cast<i32>(before);
-    if (thread_index() == 0) {
-        begins[TILE] = static_cast<i32>(total);
-    }
-    return total;
-}
-
-// Lanes that copy a row, where rows do not follow each other.
-constexpr int COPYING = 8;
-// Entries of a thread that are under way at the same time.
-constexpr int COPIES = 4;
-
-template <class T, class Starts, class Begins, class To>
-DEVICE void copy_rows(bool in_order, const Starts &starts, const Begins &begins, const In<T> &from, To &to) {
-    if (in_order) {
-        const i64 start = starts[0];
-        const int total = begins[TILE];
-        for (int base = thread_index(); base < total; base += COPIES * BLOCK) {
-            T entry[COPIES];
-            UNROLL
-            for (int c = 0; c < COPIES; ++c) {
-                entry[c] = base + c * BLOCK < total ? from.once(start + base + c * BLOCK) : T(0);
-            }
-            UNROLL
-            for (int c = 0; c < COPIES; ++c) {
-                if (base + c * BLOCK < total) {
-                    to[base + c * BLOCK] = entry[c];
-                }
-            }
-        }
-        return;
-    }
-    for (int r = thread_index() / COPYING; r < TILE; r += BLOCK / COPYING) {
-        const i64 start = starts[r];
-        const int begin = begins[r];
-        const int length = begins[r + 1] - begin;
-        for (int base = Group<COPYING>::rank(); base < length; base += COPIES * COPYING) {
-            T entry[COPIES];
-            UNROLL
-            for (int c = 0; c < COPIES; ++c) {
-                entry[c] = base + c * COPYING < length ? from[start + base + c * COPYING] : T(0);
-            }
-            UNROLL
-            for (int c = 0; c < COPIES; ++c) {
-                if (base + c * COPYING < length) {
-                    to[begin + base + c * COPYING] = entry[c];
-                }
-            }
-        }
-    }
-}
-
 // The number of a slice among all, where every `step`th window is looked at: `at` is its number among those.
 template <int K> DEVICE i64 slice_at(i64 at, i32 step) {
     constexpr int SLICES = WINDOW / (K * LAYOUT);
@@ -231,10 +163,11 @@ COUNT_BOTH(1)
 COUNT_BOTH(2)
 COUNT_BOTH(4)
 
-// Base columns, offsets and values of a slice, whose type V has their size and is not looked at; `width` of them for each block.
+// Base columns, offsets and values of a slice, whose type V has their size and is not looked at; `width` of them for each block. Where there is
+// room, a bit for each row of a slot tells whether it has an entry there: K words for each slot.
 template <int K, class O, class V, class I, class Columns, class Values>
-DEVICE void fill_slice(Walk<K, I> walk, i64 slot, i32 width, const Columns &columns, const Values &values,
-                       const Out<i32> &bases, const Out<O> &to_offsets, const Out<V> &to_values) {
+DEVICE void fill_slice(Walk<K, I> walk, i64 slot, i32 width, const Columns &columns, const Values &values, const Out<i32> &bases,
+                       const Out<O> &to_offsets, const Out<u32> &taken, const Out<V> &to_values) {
     constexpr int HEIGHT = K * LAYOUT;
     const int lane = Group<LAYOUT>::rank();
     for (; walk.next(sizeof(O) == 1 ? 1 << 8 : 1 << 16); ++slot) {
@@ -244,6 +177,10 @@ DEVICE void fill_slice(Walk<K, I> walk, i64 slot, i32 width, const Columns &colu
         UNROLL
         for (int k = 0; k < K; ++k) {
             const int row = k * LAYOUT + lane;
+            const u64 its = taken.len > 0 ? Group<LAYOUT>::ballot(walk.taken[k]) : 0;
+            if (taken.len > 0 && lane == 0) {
+                taken[slot * K + k] = static_cast<u32>(its);
+            }
             to_offsets[slot * HEIGHT + row] = walk.taken[k] ? static_cast<O>(walk.column[k] - walk.base) : O(0);
         }
         for (int q = 0; q < width; ++q) {
@@ -266,10 +203,10 @@ DEVICE void fill_slice(Walk<K, I> walk, i64 slot, i32 width, const Columns &colu
 template <int K, class O, class V>
 DEVICE void fill_slots(i64 slices, i64 rows, i32 width, const In<i64> &offsets, const In<i32> &columns,
                        const In<V> &values, const In<i32> &order, const In<i64> &starts, const Out<i32> &bases,
-                       const Out<O> &to_offsets, const Out<V> &to_values) {
+                       const Out<O> &to_offsets, const Out<u32> &taken, const Out<V> &to_values) {
     for (i64 slice = global_index() / LAYOUT; slice < slices; slice += block_count() * (BLOCK / LAYOUT)) {
         const Walk<K, i64> walk = walk_of<K>(slice, rows, offsets, columns, order);
-        fill_slice<K, O, V>(walk, starts[slice], width, columns, values, bases, to_offsets, to_values);
+        fill_slice<K, O, V>(walk, starts[slice], width, columns, values, bases, to_offsets, taken, to_values);
     }
 }
 
@@ -277,7 +214,7 @@ DEVICE void fill_slots(i64 slices, i64 rows, i32 width, const In<i64> &offsets, 
 template <int K, class O, class V>
 DEVICE void fill_tiles(i64 slices, i64 rows, i32 of_tile, const In<i64> &offsets, const In<i32> &columns,
                        const In<V> &values, const In<i32> &order, const In<i64> &starts, const Out<i32> &bases,
-                       const Out<O> &to_offsets, const Out<V> &to_values) {
+                       const Out<O> &to_offsets, const Out<u32> &taken, const Out<V> &to_values) {
     SHARED(i64, row_starts, TILE);
     SHARED(i32, begins, TILE + 1);
     SHARED(i32, copied, FILLED_ROOM<V>);
@@ -297,18 +234,18 @@ DEVICE void fill_tiles(i64 slices, i64 rows, i32 of_tile, const In<i64> &offsets
     }
     const i64 slot = starts[first + s];
     if (fits) {
-        fill_slice<K, O, V>(walk_in<K>(s, begins, copied), slot, 1, copied, copied_values, bases, to_offsets, to_values);
+        fill_slice<K, O, V>(walk_in<K>(s, begins, copied), slot, 1, copied, copied_values, bases, to_offsets, taken, to_values);
     } else {
         const Walk<K, i64> walk = walk_of<K>(first + s, rows, offsets, columns, order);
-        fill_slice<K, O, V>(walk, slot, 1, columns, values, bases, to_offsets, to_values);
+        fill_slice<K, O, V>(walk, slot, 1, columns, values, bases, to_offsets, taken, to_values);
     }
 }
 
 // For `fill_slots` the third argument is the number of values of a block, for `fill_tiles` the number of slices of a tile.
 #define FILL_SLOTS(NAME, K, O, V) \
     KERNEL(NAME##_##K##_##O##_##V, i64 slices, i64 rows, i32 number, In<i64> offsets, In<i32> columns, In<V> values, \
-           In<i32> order, In<i64> starts, Out<i32> bases, Out<O> to_offsets, Out<V> to_values) { \
-        NAME<K, O, V>(slices, rows, number, offsets, columns, values, order, starts, bases, to_offsets, to_values); \
+           In<i32> order, In<i64> starts, Out<i32> bases, Out<O> to_offsets, Out<u32> taken, Out<V> to_values) { \
+        NAME<K, O, V>(slices, rows, number, offsets, columns, values, order, starts, bases, to_offsets, taken, to_values); \
     }
 #define FILL_BOTH(K, O, V) FILL_SLOTS(fill_slots, K, O, V) FILL_SLOTS(fill_tiles, K, O, V)
 #define FILL_SLOTS_OF(K, O) FILL_BOTH(K, O, u64) FILL_BOTH(K, O, u32) FILL_BOTH(K, O, u16)
@@ -348,29 +285,31 @@ KERNEL(order_by_length, i64 rows, i32 step, In<i64> offsets, Out<i32> order) {
     }
 }
 
-// Blocks taken apart: scalar row i of the result has the entries of row i % height of its blocks. A thread has a block.
+// Blocks taken apart: scalar row i of the result has the entries of row i % height of its blocks. A block of threads has a row.
 template <class V>
 DEVICE void take_apart(i64 rows, i32 height, i32 width, const In<i64> &offsets, const In<i32> &columns,
                        const In<V> &values, const Out<i64> &to_offsets, const Out<i32> &to_columns,
                        const Out<V> &to_values) {
-    const i64 row = global_index() / LAYOUT;
-    if (row >= rows) {
-        return;
-    }
-    const i64 first = offsets[row];
-    const i64 count = offsets[row + 1] - first;
-    for (int r = Group<LAYOUT>::rank(); r < height; r += LAYOUT) {
-        to_offsets[row * height + r + 1] = (first * height + (r + 1) * count) * width;
-    }
-    if (row == 0 && Group<LAYOUT>::rank() == 0) {
-        to_offsets[0] = 0;
-    }
-    for (i64 e = Group<LAYOUT>::rank(); e < count * width * height; e += LAYOUT) {
-        const i64 r = e / (count * width);
-        const i64 k = e % (count * width) / width;
-        const i64 c = e % width;
-        to_columns[first * width * height + e] = static_cast<i32>(columns[first + k] * width + c);
-        to_values[first * width * height + e] = values[((first + k) * height + r) * width + c];
+    for (i64 row = block_index(); row < rows; row += block_count()) {
+        const i64 first = offsets[row];
+        const i64 count = offsets[row + 1] - first;
+        for (int r = thread_index(); r < height; r += BLOCK) {
+            to_offsets[row * height + r + 1] = (first * height + (r + 1) * count) * width;
+        }
+        if (row == 0 && thread_index() == 0) {
+            to_offsets[0] = 0;
+        }
+        const int scalars = width * height;
+        for (i64 e = thread_index(); e < count * width; e += BLOCK) {
+            const i64 k = e < 0x7fffffff ? static_cast<i32>(e) / width : e / width;
+            const i32 c = static_cast<i32>(e - k * width);
+            const i32 column = columns[first + k] * width + c;
+            for (int r = 0; r < height; ++r) {
+                const i64 to = first * scalars + r * count * width + e;
+                to_columns[to] = column;
+                to_values[to] = values[(first + k) * scalars + r * width + c];
+            }
+        }
     }
 }
 

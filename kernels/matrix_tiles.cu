@@ -79,7 +79,8 @@ DEVICE void tiles_count(const Rows &tile_rows, i64 rows, const In<i64> &offsets,
     }
 }
 
-// Columns, bits and values of tiles, which begin at `to` in each tile row. Behind them all is a tile of zeros.
+// Columns, bits and values of tiles, which begin at `to` in each tile row. Behind them all is a tile of zeros. T has the size of the values, which are moved
+// as they are.
 template <int N, int SLOTS, class T>
 DEVICE void tiles_fill(const Rows &tile_rows, i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const In<i64> &to,
                        const Out<i32> &to_columns, const Out<u16> &to_maps, const Out<T> &to_values, const Out<i32> &more) {
@@ -200,7 +201,7 @@ TILES_COUNT(256, 3072)
            Out<i32> to_columns, Out<u16> to_maps, Out<T> to_values, Out<i32> more) { \
         tiles_fill<N, SLOTS, T>(Rows{n, list}, rows, offsets, columns, values, to, to_columns, to_maps, to_values, more); \
     }
-TILES_FILL(32, 256, f64)
-TILES_FILL(256, 3072, f64)
-TILES_FILL(32, 256, f32)
-TILES_FILL(256, 3072, f32)
+#define TILES_FILL_BOTH(T) TILES_FILL(32, 256, T) TILES_FILL(256, 3072, T)
+TILES_FILL_BOTH(u64)
+TILES_FILL_BOTH(u32)
+TILES_FILL_BOTH(u16)

@@ -11,6 +11,7 @@
 DEVICE f64 magnitude(f64 v) { return f64_of(bits_of(v) & 0x7fffffffffffffffll); }
 // |v| with the sign of `of`.
 DEVICE f64 with_sign(f64 v, f64 of) { return f64_of(bits_of(magnitude(v)) | (bits_of(of) & ~0x7fffffffffffffffll)); }
+DEVICE f64 inverse_or_zero(f64 d) { return d == 0.0 ? 0.0 : 1.0 / d; }
 DEVICE bool is_finite(f64 v) { return v - v == 0.0; }
 
 // 1/s for a power of two far from the ends of the range.

@@ -91,6 +91,17 @@ template <class T> struct In {
         both.bytes = __ldcs(reinterpret_cast<const Bytes *>(data + i));
         return both.pack;
     }
+    // The same, to be read again.
+    template <int N> DEVICE Pack<T, N> pack(i64 i) const {
+        using Bytes = typename Stream<sizeof(T) * N>::type;
+        union Both {
+            Bytes bytes;
+            Pack<T, N> pack;
+            DEVICE Both() {}
+        } both;
+        both.bytes = __ldg(reinterpret_cast<const Bytes *>(data + i));
+        return both.pack;
+    }
     // The rest of the array.
     DEVICE In from(i64 i) const { return In{data + i, len - i}; }
 };

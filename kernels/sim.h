@@ -145,6 +145,8 @@ struct Entry {
     std::size_t count;
     Entry *next;
     Entry(const char *name, const void *kernel, Invoke invoke, const unsigned char *sizes, std::size_t count);
+    // Its address is in a list: what could be copied might be made elsewhere and copied to its place.
+    Entry(const Entry &) = delete;
 };
 
 template <class... A, std::size_t... I>
@@ -210,6 +212,7 @@ template <class T> struct In {
         }
         return pack;
     }
+    template <int N> Pack<T, N> pack(i64 i) const { return pack_once<N>(i); }
     In from(i64 i) const {
         if (i < 0 || i > len) {
             sim::stop("the rest of an array", i, len);

@@ -602,6 +602,15 @@ DEVICE void smoothed_long(i64 rows, int cap, const In<i64> &offsets, const In<i3
     }
 FOR_SETUP(SMOOTHED_LONG)
 
+// Where the rows of P_0 begin and end, when its blocks are numbered like the nodes: those of no aggregate are empty.
+KERNEL(tentative_rows, i64 nodes, In<i32> aggregates, Out<i64> begins, Out<i64> ends) {
+    const i64 node = global_index();
+    if (node < nodes) {
+        begins[node] = node;
+        ends[node] = node + (aggregates[node] != OUTSIDE ? 1 : 0);
+    }
+}
+
 // Numbers of the blocks of A and P_0 that 32 lanes bring into shared memory at a time: those of 27 neighbours with three unknowns and six modes.
 constexpr int STAGED = 736;
 

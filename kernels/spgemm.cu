@@ -1,52 +1,6 @@
 // Products of sparse matrices; see spgemm.h. Rows of C are computed in the order of their tables and put where there is room; spgemm_sort.cu brings
 // them to their places, by columns. A row that does not fit its table goes to a list, which a kernel with larger ones takes next.
-#include "spgemm.h"
-
-// Of what becomes of rows: entries that are taken, rows for which there was no room, and rows that fit no table. Both kinds of rows are empty.
-constexpr int ROOM_TAKEN = 0;
-constexpr int ROWS_MISSED = 1;
-constexpr int ROWS_TOO_LONG = 2;
-
-// Where rows are put: each begins and ends somewhere among `columns` and `values`, where it has begun before if they are `placed`.
-template <class T> struct Rooms {
-    Out<i64> begins;
-    Out<i64> ends;
-    Out<i32> counts;
-    Out<i32> columns;
-    Out<T> values;
-    Out<i64> used;
-    bool placed;
-};
-
-// Room for `need` entries of each team, in a warp: what is left of the last time, or a chunk more.
-struct Arena {
-    i64 chunk;
-    i64 at = 0;
-    i64 left = 0;
-    template <int N> DEVICE i64 take(const Out<i64> &used, int need) {
-        const int lane = Group<WARP>::rank();
-        const int own = Tile<N>::rank() == 0 ? need : 0;
-        int upto = own;
-        UNROLL
-        for (int step = 1; step < WARP; step *= 2) {
-            const int before = shuffle(upto, lane >= step ? lane - step : lane);
-            upto += lane >= step ? before : 0;
-        }
-        const i64 all = shuffle(upto, WARP - 1);
-        if (all > left) {
-            left = all > chunk ? all : chunk;
-            i64 got = 0;
-            if (lane == 0) {
-                got = atomic_add(used[ROOM_TAKEN], left);
-            }
-            at = shuffle(got, 0);
-        }
-        const i64 begin = at + Tile<N>::shuffle(upto - own, 0);
-        at += all;
-        left -= all;
-        return begin;
-    }
-};
+#include "spgemm_rooms.h"
 
 // Rows of C as they lie in their tables. Those that do not fit go to `more`, behind their number.
 template <int N, int SLOTS, bool VALUES, class T>
@@ -174,10 +128,37 @@ DEVICE void spgemm_known(const Rows &rows, const Factors &f, const In<T> &left, 
     }
 }
 
-// What rows are like, of which `wanted` are looked at: stats[0] adds up their columns, stats[1 + b] counts those with at most so many. Rows that
-// fit no table count as one that is full.
+// Entries of B that a first-level cache holds in any order, and how far apart in B those may be that neighbouring rows of A name: a thread that merges reads a part of each row
+// in turn, with those of all other threads in between.
+constexpr i64 CACHED_ENTRIES = 1 << 13;
+constexpr i64 NEAR_ENTRIES = 1 << 10;
+
+// Whether the rows of B that a row of A names are ascending, and near enough to those of the next row to be merged by a thread. The lanes of a team look at one each.
+template <int N> DEVICE bool can_merge(const Factors &f, i64 rows, i64 row, i64 start, i64 count) {
+    const int lane = Team<N>::rank();
+    bool ascending = count <= N;
+    bool near = true;
+    if (ascending && lane < count) {
+        const i32 k = f.columns[start + lane];
+        const i64 begin = f.begins[k];
+        if (row + 1 < rows && start + count + lane < f.offsets[row + 2] && f.right_columns.len > CACHED_ENTRIES) {
+            const i64 distance = f.begins[f.columns[start + count + lane]] - begin;
+            near = distance < NEAR_ENTRIES && -distance < NEAR_ENTRIES;
+        }
+        const i64 end = f.ends[k];
+        for (i64 t = begin + 1; t < end && t <= begin + MERGED_COLUMNS; ++t) {
+            ascending = ascending && f.right_columns[t - 1] < f.right_columns[t];
+        }
+    }
+    const u64 in_no_order = Tile<N>::ballot(!ascending);
+    const u64 far = Tile<N>::ballot(!near);
+    return in_no_order == 0 && 2 * count_bits(far) <= count;
+}
+
+// What rows are like, of which `wanted` are looked at: stats[0] adds up their columns, stats[1 + b] counts those with at most so many, and stats[4 + b] those that can be
+// merged from at most so many rows of B. Rows that fit no table count as one that is full.
 KERNEL(spgemm_sample, i64 rows, i64 wanted, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, In<i32> right_columns, i32 first,
-       i32 second, i32 third, Out<i64> stats) {
+       i32 second, i32 third, i32 fewest, i32 few, Out<i64> stats) {
     constexpr int N = 32, SLOTS = 1024, TEAMS = BLOCK / N;
     SHARED(i32, keys, TEAMS *SLOTS);
     SHARED(f32, values, 1);
@@ -194,13 +175,24 @@ KERNEL(spgemm_sample, i64 rows, i64 wanted, In<i64> offsets, In<i32> columns, In
     const Factors f{offsets, columns, begins, ends, right_columns};
     const auto entries = at_hand(row_begins, lengths, factors);
     const int total = Team<N>::sum(sums, add_row<N, SLOTS, false>(f, none, none, is_row, row, keys, values, entries));
+    const i64 start = is_row ? offsets[row] : 0;
+    const i64 named = is_row ? offsets[row + 1] - start : 0;
+    const bool can = can_merge<N>(f, rows, row, start, named);
+    const bool merges = can && total <= MERGED_COLUMNS;
     if (is_row && Team<N>::rank() == 0) {
         const i32 limits[] = {first, second, third};
+        const i32 lists[] = {fewest, few};
         atomic_add(stats[0], static_cast<i64>(total < NO_ROOM ? total : SLOTS));
         UNROLL
         for (int b = 0; b < 3; ++b) {
             if (total <= limits[b]) {
                 atomic_add(stats[1 + b], static_cast<i64>(1));
+            }
+        }
+        UNROLL
+        for (int b = 0; b < 2; ++b) {
+            if (merges && named <= lists[b]) {
+                atomic_add(stats[4 + b], static_cast<i64>(1));
             }
         }
     }

@@ -8,6 +8,9 @@
 
 constexpr i32 EMPTY = -1;
 
+// Columns of a row of C up to which a thread merges it: the other lanes of its warp wait. A multiple of 4; `src/gpu/setup/spgemm.rs` knows it, too.
+constexpr int MERGED_COLUMNS = 32;
+
 // Patterns of the factors. Row k of B is from begins[k] to ends[k]: the offsets, and the offsets from the second one on, unless there is room
 // between rows.
 struct Factors {

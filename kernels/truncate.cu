@@ -178,3 +178,57 @@ TRUNCATE(f64, 8)
 TRUNCATE(f64, 32)
 TRUNCATE(f32, 8)
 TRUNCATE(f32, 32)
+
+// For each entry of a pattern where its column stands in the row that it is taken from, or NOT_THERE, which is beyond the longest row. A thread for each row.
+constexpr u8 NOT_THERE = 255;
+KERNEL(truncate_find_places, i64 rows, In<i64> offsets, In<i32> columns, In<i64> to_offsets, In<i32> to_columns, Out<u8> places) {
+    const i64 row = global_index();
+    if (row >= rows) {
+        return;
+    }
+    const i64 begin = offsets[row], end = offsets[row + 1];
+    for (i64 e = to_offsets[row]; e < to_offsets[row + 1]; ++e) {
+        i64 at = begin;
+        while (at < end && columns[at] != to_columns[e]) {
+            ++at;
+        }
+        places[e] = at < end ? static_cast<u8>(at - begin) : NOT_THERE;
+    }
+}
+
+// The weights of the columns that a row has in a pattern, by these places. A thread for each row, which is short.
+template <class T>
+DEVICE void truncate_by_places(i64 rows, const In<i64> &offsets, const In<T> &values, const In<i64> &to_offsets, const In<u8> &places,
+                               const Out<T> &to_values) {
+    const i64 row = global_index();
+    if (row >= rows) {
+        return;
+    }
+    const i64 begin = offsets[row], end = offsets[row + 1], start = to_offsets[row], last = to_offsets[row + 1];
+    const auto weight = [&](i64 e) {
+        const int place = places[e];
+        return place != NOT_THERE ? values[begin + place] : T(0);
+    };
+    T total = 0, sum = 0;
+    int left = 0;
+    for (i64 k = begin; k < end; ++k) {
+        const T v = values[k];
+        total += v;
+        left += v != 0;
+    }
+    for (i64 e = start; e < last; ++e) {
+        const T w = weight(e);
+        sum += w;
+        left -= w != 0;
+    }
+    const T scale = left > 0 ? row_scale(sum, total) : T(1);
+    for (i64 e = start; e < last; ++e) {
+        to_values[e] = weight(e) * scale;
+    }
+}
+#define TRUNCATE_BY_PLACES(T) \
+    KERNEL(truncate_by_places_##T, i64 rows, In<i64> offsets, In<T> values, In<i64> to_offsets, In<u8> places, Out<T> to_values) { \
+        truncate_by_places<T>(rows, offsets, values, to_offsets, places, to_values); \
+    }
+TRUNCATE_BY_PLACES(f64)
+TRUNCATE_BY_PLACES(f32)

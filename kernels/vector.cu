@@ -160,27 +160,6 @@ DEVICE void rescale(i64 n, f64 factor, int scaled, const In<f32> &d, const In<X>
     }
 FOR_FORMATS(RESCALE)
 
-// The larger of two absolute values; NaN stays.
-DEVICE f64 larger(f64 a, f64 b) { return a >= b || a != a ? a : b; }
-
-// The largest over the block; every thread gets it.
-DEVICE f64 block_largest(f64 v) {
-    SHARED(f64, partial, BLOCK / WARP);
-    UNROLL
-    for (int mask = WARP / 2; mask > 0; mask /= 2) {
-        v = larger(v, shuffle_xor(v, mask));
-    }
-    if (thread_index() % WARP == 0) {
-        partial[thread_index() / WARP] = v;
-    }
-    barrier();
-    f64 largest = 0.0;
-    for (int i = 0; i < BLOCK / WARP; ++i) {
-        largest = larger(largest, partial[i]);
-    }
-    return largest;
-}
-
 // y = factor D x, and the largest absolute value before it is rounded, of the elements of this thread.
 template <class X, class Y>
 DEVICE f64 rescale_looking(i64 n, f64 factor, int scaled, const In<f32> &d, const In<X> &x, const Out<Y> &y) {

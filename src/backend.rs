@@ -229,6 +229,10 @@ pub trait Preconditioner<B: Backend, T: Scalar>: Send {
     fn operator(&self) -> Option<Arc<dyn Operator<B, T>>> {
         None
     }
+    /// Where it works on vectors of its own that are narrower, and results are wanted in few passes: a way to leave them there.
+    fn apart(&mut self) -> Option<&mut dyn Apart<B, T>> {
+        None
+    }
     /// What is the narrowest of it, when that is narrower than its matrix.
     fn narrowest(&self) -> Option<String> {
         None
@@ -241,4 +245,16 @@ pub trait Preconditioner<B: Backend, T: Scalar>: Send {
     fn widen(&mut self, _reason: &str) -> Result<bool> {
         Ok(false)
     }
+}
+
+/// A preconditioner whose residual r and result z = M r stay in its own, narrower vectors: conversions are part of the steps around it.
+pub trait Apart<B: Backend, T: Scalar> {
+    /// As [`Backend::step`]; r is also kept for [`Apart::apply`].
+    fn step(&mut self, alpha: T, pq: (&B::Slice<T>, &B::Slice<T>), x: &mut B::Slice<T>, r: &mut B::Slice<T>) -> f64;
+    /// z = M r, with r of the last step.
+    fn apply(&mut self) -> Result<()>;
+    /// z·r and z·q, as [`Backend::dot`] accumulates them; the second means nothing where there is no q.
+    fn dots(&mut self, r: &B::Slice<T>, q: Option<&B::Slice<T>>) -> (f64, f64);
+    /// p = z + beta p.
+    fn add_to(&mut self, beta: T, p: &mut B::Slice<T>);
 }

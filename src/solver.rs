@@ -5,7 +5,7 @@ use crate::backend::{AnyMut, AnyRef, Backend, Operator, Place, Preconditioner};
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
 use crate::error::{Error, Result, Status, fail, try_capacity, try_vec};
-use crate::gpu::{self, Gpu, Staging};
+use crate::gpu::{self, Choice, Gpu, Staging};
 use crate::host::Host;
 use crate::krylov::{self, Krylov, Next, Norm, Run};
 use crate::matrix::Matrix;
@@ -156,7 +156,10 @@ impl Solver {
         let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p)).unwrap_or(native);
         let engine = match self.context.gpu() {
             None => Placed::Host(self.engine(&Host::new(&self.context), precision, matrix, &mut amg, rows)?),
-            Some(gpu) => Placed::Gpu(self.engine(gpu, precision, matrix, &mut amg, rows)?, Staging::default()),
+            Some(gpu) => {
+                let gpu = &gpu.choosing(Choice::of(&self.config));
+                Placed::Gpu(self.engine(gpu, precision, matrix, &mut amg, rows)?, Staging::default())
+            }
         };
         self.solves.clear();
         self.solves.push(SolveReport { history: try_capacity(self.history_room())?, ..SolveReport::default() });

@@ -341,7 +341,8 @@ fn set_ups_that_come_and_go_leave_nothing_behind() {
 #[test]
 fn the_memory_estimate_bounds_what_set_up_takes() {
     // Small matrices are set up whole to estimate them, the others in pieces.
-    const LARGE: &[&str] = &["poisson7:128", "poisson27:110", "poisson5:1200", "jumps:100", "elasticity:64"];
+    const LARGE: &[&str] =
+        &["poisson7:128", "poisson7:200", "poisson27:110", "poisson5:1200", "jumps:128", "elasticity:80"];
     let mut wrong = Vec::new();
     for device in devices().into_iter().filter(|device| *device != "sim:64") {
         let names = if device == "cuda:0" { LARGE } else { &["poisson7:9", "poisson27:7", "elasticity:4"] };

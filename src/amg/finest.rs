@@ -27,6 +27,8 @@ pub(super) trait Finest<B: Backend>: Send + Sync {
     fn apply_f32(&mut self, b: &B::Slice<f32>, x: &mut B::Slice<f32>) -> Result<Outcome>;
     /// Makes room for vectors of this precision, so that `apply` need not.
     fn prepare(&mut self, caller: Precision) -> Result<()>;
+    /// The level with vectors of its own for it, where those are f32.
+    fn own(&mut self) -> Result<Option<Own<'_, B>>>;
     /// All levels.
     fn describe(&self) -> Vec<LevelReport>;
     /// The matrix as an `Arc<dyn Operator<B, V>>`, V the type of the level's vectors, when it is not scaled.
@@ -40,6 +42,17 @@ pub(super) trait Finest<B: Backend>: Send + Sync {
     fn lost(&self) -> usize;
     /// What the last cycle made of the right-hand sides of the levels from the second on.
     fn solutions(&self) -> Result<Vec<B::Buffer<f64>>>;
+}
+
+/// A level and vectors for it: b = factor D r for a residual r, and for the solution x of the level z = factor D x is M r. With a guard b is
+/// multiplied by a power of two that brings it into the range, and z divided by it.
+pub(super) struct Own<'a, B: Backend> {
+    pub level: &'a mut Level<B, f32>,
+    pub b: &'a mut B::Slice<f32>,
+    pub x: &'a mut B::Slice<f32>,
+    pub factor: f64,
+    pub d: Option<&'a B::Slice<f32>>,
+    pub guard: Option<(&'a Range, &'a B::Factor)>,
 }
 
 /// The finest level, whose vectors have precision `V`.
@@ -119,9 +132,25 @@ impl<B: Backend, V: Number> Entrance<B, V> {
     }
 }
 
-/// The entrance for vectors of one precision; `$f64` and `$f32` say how vectors of the caller's get there.
+impl<B: Backend> Entrance<B, f32> {
+    fn own_vectors(&mut self) -> Result<Option<Own<'_, B>>> {
+        self.make_room()?;
+        self.converted = true;
+        let Some((b, x)) = &mut self.room else { unreachable!("room was made") };
+        let (factor, d) = self.scaling.as_ref().map_or((1.0, None), |(shift, d)| (*shift, Some(&**d)));
+        let guard = self.guard.as_ref().map(|(range, power)| (range, power));
+        Ok(Some(Own { level: &mut self.level, b, x, factor, d, guard }))
+    }
+}
+
+/// What vectors of other precisions have of their own: nothing.
+fn nothing<'a, B: Backend, V: Number>(_: &'a mut Entrance<B, V>) -> Result<Option<Own<'a, B>>> {
+    Ok(None)
+}
+
+/// The entrance for vectors of one precision; `$f64` and `$f32` say how vectors of the caller's get there, `$own` what it has of its own.
 macro_rules! finest {
-    ($v:ty, $f64:ident, $f32:ident) => {
+    ($v:ty, $f64:ident, $f32:ident, $own:expr) => {
         impl<B: Backend> Finest<B> for Entrance<B, $v> {
             fn apply_f64(&mut self, b: &B::Slice<f64>, x: &mut B::Slice<f64>) -> Result<Outcome> {
                 if self.scaling.is_some() { self.convert(b, x) } else { self.$f64(b, x) }
@@ -133,6 +162,10 @@ macro_rules! finest {
 
             fn prepare(&mut self, caller: Precision) -> Result<()> {
                 if self.scaling.is_some() || caller != <$v>::PRECISION { self.make_room() } else { Ok(()) }
+            }
+
+            fn own(&mut self) -> Result<Option<Own<'_, B>>> {
+                $own(self)
             }
 
             fn describe(&self) -> Vec<LevelReport> {
@@ -169,7 +202,7 @@ macro_rules! finest {
     };
 }
 
-finest!(f64, direct, convert);
-finest!(f32, convert, direct);
-finest!(f16, convert, convert);
-finest!(bf16, convert, convert);
+finest!(f64, direct, convert, nothing);
+finest!(f32, convert, direct, Entrance::own_vectors);
+finest!(f16, convert, convert, nothing);
+finest!(bf16, convert, convert, nothing);

@@ -29,7 +29,7 @@ impl Recipe {
         p: &SharedCsr<T>,
         coarse: &Structure,
     ) -> Result<(Recipe, Vec<T>)> {
-        let product = spgemm::multiply_unsorted(a, &p.view())?;
+        let product = spgemm::multiply(a, &p.view())?;
         let pattern = (&product.offsets[..], &product.columns[..]);
         let ap = Terms::find(a, (p.structure.own_arrays(), p.structure.block), pattern, product.cols)?;
         let coarse = Terms::find(r, (pattern, product.block), coarse.own_arrays(), product.cols)?;

@@ -17,16 +17,16 @@ mod rehearsal;
 pub(crate) mod scaling;
 pub mod strength;
 
-use crate::backend::{AnyMut, AnyRef, Backend, Operator, Preconditioner};
+use crate::backend::{AnyMut, AnyRef, Apart, Backend, Operator, Preconditioner};
 use crate::config::{Config, LevelPart};
 use crate::context::{Context, LogLevel};
 use crate::error::{Result, fail};
-use crate::gpu::{self, Gpu, Graphs, Staging};
+use crate::gpu::{self, Choice, Gpu, Graphs, Scale, Staging};
 use crate::host::Host;
 use crate::matrix::Matrix;
 use crate::report::{Phases, Report};
 use crate::scalar::{Precision, Scalar, SliceMut, SliceRef};
-use finest::{Finest, Outcome};
+use finest::{Finest, Outcome, Own};
 pub use hierarchy::LevelMatrices;
 use hierarchy::{Builder, Built, Kept};
 use null_space::NearNullSpace;
@@ -106,6 +106,65 @@ impl OnGpu {
         let lost = if watched && !x.iter().all(|x| x.is_finite()) { self.lost(own_b, own_x)? } else { None };
         self.staging = staging;
         Ok(lost)
+    }
+}
+
+/// What the vectors of a level have to do with those of whoever applies it.
+fn scale_of<'a>(own: &Own<'a, Gpu>) -> Scale<'a> {
+    Scale { factor: own.factor, d: own.d, guard: own.guard }
+}
+
+/// For vectors of f64, around a finest level in f32.
+impl<T: Scalar> Apart<Gpu, T> for OnGpu {
+    fn step(
+        &mut self,
+        alpha: T,
+        (p, q): (&gpu::Slice<T>, &gpu::Slice<T>),
+        x: &mut gpu::Slice<T>,
+        r: &mut gpu::Slice<T>,
+    ) -> f64 {
+        let OnGpu { gpu, top, .. } = self;
+        match (Gpu::any_ref(p), Gpu::any_ref(q), Gpu::any_mut(x), Gpu::any_mut(r), top.own()) {
+            (AnyRef::F64(p), AnyRef::F64(q), AnyMut::F64(x), AnyMut::F64(r), Ok(Some(own))) => {
+                let scale = scale_of(&own);
+                gpu.step_apart(alpha.to_f64(), (p, q), x, r, (&scale, own.b))
+            }
+            _ => unreachable!("vectors apart were asked for"),
+        }
+    }
+
+    fn apply(&mut self) -> Result<()> {
+        let OnGpu { gpu, top, graphs, .. } = self;
+        let fixed = top.is_fixed();
+        let Some(Own { level, b, x, .. }) = top.own()? else { unreachable!("vectors apart were asked for") };
+        if !fixed {
+            return level.cycle(b, x);
+        }
+        graphs.run(gpu, b, x, &mut |b, x| level.cycle(b, x))
+    }
+
+    fn dots(&mut self, r: &gpu::Slice<T>, q: Option<&gpu::Slice<T>>) -> (f64, f64) {
+        let q = q.map(|q| match Gpu::any_ref(q) {
+            AnyRef::F64(q) => q,
+            AnyRef::F32(_) => unreachable!("q and r have the same type"),
+        });
+        match (Gpu::any_ref(r), self.top.own()) {
+            (AnyRef::F64(r), Ok(Some(own))) => {
+                let scale = scale_of(&own);
+                self.gpu.dots_apart((&scale, own.x), r, q)
+            }
+            _ => unreachable!("vectors apart were asked for"),
+        }
+    }
+
+    fn add_to(&mut self, beta: T, p: &mut gpu::Slice<T>) {
+        match (Gpu::any_mut(p), self.top.own()) {
+            (AnyMut::F64(p), Ok(Some(own))) => {
+                let scale = scale_of(&own);
+                self.gpu.add_apart((&scale, own.x), beta.to_f64(), p)
+            }
+            _ => unreachable!("vectors apart were asked for"),
+        }
     }
 }
 
@@ -264,6 +323,18 @@ impl Amg {
         Ok(())
     }
 
+    /// On the host a cycle looks at its vectors as they come and go.
+    fn host_apart<T: Scalar>(&mut self) -> Option<&mut dyn Apart<Host, T>> {
+        None
+    }
+
+    /// As [`Preconditioner::apart`].
+    fn gpu_apart<T: Scalar>(&mut self) -> Option<&mut dyn Apart<Gpu, T>> {
+        let Levels::Gpu(levels) = &mut self.built.levels else { return None };
+        let has_own = T::PRECISION == Precision::F64 && matches!(levels.top.own(), Ok(Some(_)));
+        has_own.then_some(levels)
+    }
+
     /// On the host products read the caller's own arrays, of which there is nothing to share.
     fn host_operator<T: Scalar>(&self) -> Option<Arc<dyn Operator<Host, T>>> {
         None
@@ -324,7 +395,7 @@ impl Amg {
     }
 
     /// Bytes that `setup` of this matrix with these options will hold on the host, from the set-up of a connected piece of at most
-    /// 20,000 rows; on a GPU the most that it takes at one time, from pieces of at most 524,288 rows. Exact for matrices that are not larger.
+    /// 20,000 rows; on a GPU the most that it takes at one time, from pieces of at most 1,048,576 rows. Exact for matrices that are not larger.
     pub fn memory_estimate(context: &Context, matrix: &Matrix, config: &Config) -> Result<usize> {
         estimate::bytes(context, matrix, config)
     }
@@ -340,6 +411,7 @@ fn build(builder: &Builder<'_>, kept: Option<Kept>) -> Result<Placed> {
             Placed { levels: Levels::Host(top), plan, kept, phases, place }
         }
         Some(gpu) => {
+            let gpu = &gpu.choosing(Choice::of(builder.config));
             let built = context.run(builder.matrix.entries(), || builder.build_on_device(gpu, kept))?;
             let Built { top, plan, kept, phases, place } = built;
             let (staging, graphs) = (Staging::default(), Graphs::default());
@@ -351,10 +423,14 @@ fn build(builder: &Builder<'_>, kept: Option<Kept>) -> Result<Placed> {
 }
 
 macro_rules! preconditioner {
-    ($backend:ty, $slice:ident, $apply:ident, $examine:ident, $operator:ident) => {
+    ($backend:ty, $slice:ident, $apply:ident, $apart:ident, $examine:ident, $operator:ident) => {
         impl<T: Scalar> Preconditioner<$backend, T> for Amg {
             fn apply(&mut self, r: &$slice<T>, z: &mut $slice<T>) -> Result<()> {
                 self.$apply(r, z)
+            }
+
+            fn apart(&mut self) -> Option<&mut dyn Apart<$backend, T>> {
+                self.$apart()
             }
 
             fn operator(&self) -> Option<Arc<dyn Operator<$backend, T>>> {
@@ -382,5 +458,5 @@ macro_rules! preconditioner {
 
 type HostSlice<T> = [T];
 type GpuSlice<T> = gpu::Slice<T>;
-preconditioner!(Host, HostSlice, apply, examine, host_operator);
-preconditioner!(Gpu, GpuSlice, apply_on_device, examine_on_device, gpu_operator);
+preconditioner!(Host, HostSlice, apply, host_apart, examine, host_operator);
+preconditioner!(Gpu, GpuSlice, apply_on_device, gpu_apart, examine_on_device, gpu_operator);

@@ -1,34 +1,93 @@
-//! CSR: a group of lanes for each row. For rows that differ much in length, and for matrices of few rows.
+//! CSR: a group of lanes for each row. For rows that differ much in length, and for matrices of few rows. Columns have 32 bits, or 16 that are
+//! counted from the lowest of their row.
 
 use super::product::{Finish, Product, names};
 use super::runtime::Kernel;
-use super::setup::DeviceCsr;
-use super::{Gpu, Slice};
+use super::setup::{DeviceCsr, DevicePattern};
+use super::{Buffer, Gpu, Slice};
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
 use crate::sparse::Block;
+use std::sync::Arc;
 
 /// Numbers of lanes of a group.
 const LANES: [usize; 5] = [2, 4, 8, 16, 32];
 
 /// Threads that fill a GPU.
-const ENOUGH: usize = 1 << 18;
+const ENOUGH: usize = 1 << 17;
+
+/// Entries of a lane, two batches of `kernels/csr.cu`.
+const OF_LANE: usize = 12;
+
+/// Lanes that shorten the columns of a row, as in `kernels/short_columns.cu`.
+const SHORTENING: usize = 8;
+
+/// Columns of 16 bits.
+pub(crate) struct ShortColumns {
+    /// The lowest column of each row.
+    bases: Buffer<i32>,
+    /// What is to be added to it.
+    offsets: Buffer<u16>,
+}
+
+impl ShortColumns {
+    /// Whether they reach, whatever the pattern is.
+    pub fn always_reach(a: &DevicePattern) -> bool {
+        a.cols <= 1 << 16
+    }
+
+    /// Adds the number of rows for which they do not reach to `total`.
+    pub fn count_far(gpu: &Gpu, a: &DevicePattern, total: &Slice<i64>) -> Result<()> {
+        let (rows, kernel) = (a.rows as i64, gpu.kernel("count_far_rows")?);
+        gpu.launch(kernel, a.rows * SHORTENING, &[&rows, &a.offsets.view(), &a.columns.view(), &total.view()])
+    }
+
+    /// Those of a matrix of scalars for whose rows they reach.
+    pub fn new(gpu: &Gpu, a: &DevicePattern) -> Result<ShortColumns> {
+        assert_eq!(a.block, Block::SCALAR);
+        let (bases, offsets) = (gpu.room(a.rows)?, gpu.room(a.nnz())?);
+        let (rows, kernel) = (a.rows as i64, gpu.kernel("shorten_columns")?);
+        let [from, columns, to] = [a.offsets.view(), a.columns.view(), offsets.view()];
+        gpu.launch(kernel, a.rows * SHORTENING, &[&rows, &from, &columns, &bases.view(), &to])?;
+        Ok(ShortColumns { bases, offsets })
+    }
+}
+
+/// The columns of a matrix.
+enum Columns {
+    Long(Arc<Buffer<i32>>),
+    Short(Arc<ShortColumns>),
+}
 
 /// A matrix of scalars.
 pub(super) struct Csr<S> {
     gpu: Gpu,
     kernel: Kernel,
     lanes: usize,
-    matrix: DeviceCsr<S>,
+    shape: (usize, usize),
+    offsets: Arc<Buffer<i64>>,
+    columns: Columns,
+    values: Arc<Buffer<S>>,
 }
 
 impl<S: Number> Csr<S> {
     /// For vectors of precisions `X` and `Y`.
     pub fn new<X: Number, Y: Number>(gpu: &Gpu, matrix: DeviceCsr<S>) -> Result<Csr<S>> {
+        let columns = Columns::Long(Arc::clone(&matrix.columns));
+        Csr::of(gpu, matrix, columns, &format!("csr_{}", names::<S, X, Y>()))
+    }
+
+    /// The same with columns of 16 bits, which are those of this matrix.
+    pub fn short<X: Number, Y: Number>(gpu: &Gpu, matrix: DeviceCsr<S>, columns: &Arc<ShortColumns>) -> Result<Csr<S>> {
+        assert_eq!(columns.offsets.len(), matrix.nnz());
+        Csr::of(gpu, matrix, Columns::Short(Arc::clone(columns)), &format!("csr16_{}", names::<S, X, Y>()))
+    }
+
+    fn of(gpu: &Gpu, matrix: DeviceCsr<S>, columns: Columns, kernel: &str) -> Result<Csr<S>> {
         assert_eq!(matrix.block, Block::SCALAR);
         let lanes = lanes(matrix.nnz(), matrix.rows);
-        let kernel = gpu.kernel(&format!("csr_{}", names::<S, X, Y>()))?;
-        Ok(Csr { gpu: gpu.clone(), kernel, lanes, matrix })
+        let (gpu, kernel, shape) = (gpu.clone(), gpu.kernel(kernel)?, (matrix.rows, matrix.cols));
+        Ok(Csr { gpu, kernel, lanes, shape, offsets: matrix.offsets, columns, values: matrix.values })
     }
 }
 
@@ -37,11 +96,16 @@ pub(super) fn bytes(rows: usize, entries: usize, storage: Precision) -> usize {
     (rows + 1) * size_of::<i64>() + entries * (size_of::<i32>() + storage.bytes())
 }
 
-/// Lanes for rows of average length: each lane has about four entries, whose loads are under way together, or fewer where that many threads do
-/// not fill a GPU.
+/// The same with columns of 16 bits.
+pub(super) fn short_bytes(rows: usize, entries: usize, storage: Precision) -> usize {
+    (rows + 1) * size_of::<i64>() + rows * size_of::<i32>() + entries * (size_of::<u16>() + storage.bytes())
+}
+
+/// Lanes for rows of average length: each lane has about as many entries as are under way at two times, or fewer where that many threads do not
+/// fill a GPU.
 fn lanes(entries: usize, rows: usize) -> usize {
     let length = entries.div_ceil(rows.max(1));
-    let enough = |lanes: &usize| 4 * lanes >= length && rows * lanes >= ENOUGH;
+    let enough = |lanes: &usize| OF_LANE * lanes >= length && rows * lanes >= ENOUGH;
     LANES.into_iter().find(enough).unwrap_or_else(|| LANES.into_iter().find(|lanes| *lanes >= length).unwrap_or(32))
 }
 
@@ -51,30 +115,102 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Csr<S> {
     }
 
     fn shape(&self) -> (usize, usize) {
-        (self.matrix.rows, self.matrix.cols)
+        self.shape
     }
 
     fn threads(&self) -> usize {
-        self.matrix.rows * self.lanes
+        self.shape.0 * self.lanes
     }
 
     fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
-        let (rows, lanes) = (self.matrix.rows as i64, self.lanes as i32);
-        let [offsets, columns, values] =
-            [self.matrix.offsets.view(), self.matrix.columns.view(), self.matrix.values.view()];
+        let (rows, shift) = (self.shape.0 as i64, self.lanes.ilog2() as i32);
+        let [offsets, values, x] = [self.offsets.view(), self.values.view(), x.view()];
         let threads = <Self as Product<X, Y>>::threads(self);
-        self.gpu.launch(self.kernel, threads, &[&rows, &lanes, &offsets, &columns, &values, &x.view(), finish])
+        match &self.columns {
+            Columns::Long(columns) => {
+                let columns = columns.view();
+                self.gpu.launch(self.kernel, threads, &[&rows, &shift, &offsets, &columns, &values, &x, finish])
+            }
+            Columns::Short(short) => {
+                let (bases, columns) = (short.bases.view(), short.offsets.view());
+                self.gpu.launch(self.kernel, threads, &[&rows, &shift, &offsets, &bases, &columns, &values, &x, finish])
+            }
+        }
     }
 
     fn bytes(&self) -> usize {
-        self.matrix.bytes()
+        let columns = match &self.columns {
+            Columns::Long(columns) => columns.owned_bytes(),
+            Columns::Short(short) => short.bases.owned_bytes() + short.offsets.owned_bytes(),
+        };
+        self.offsets.owned_bytes() + columns + self.values.owned_bytes()
     }
 
     fn format(&self) -> String {
-        "csr".to_string()
+        match self.columns {
+            Columns::Long(_) => "csr",
+            Columns::Short(_) => "csr16",
+        }
+        .to_string()
     }
 
     fn precision(&self) -> Precision {
         S::PRECISION
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::tests::devices;
+    use crate::sparse;
+
+    /// A matrix of one value in the columns of these rows.
+    fn matrix(cols: usize, rows: &[&[i32]]) -> sparse::Csr<f64> {
+        let mut offsets = vec![0_i64];
+        offsets.extend(rows.iter().scan(0, |end, row| {
+            *end += row.len() as i64;
+            Some(*end)
+        }));
+        let mut a =
+            sparse::Csr::with_pattern(rows.len(), cols, Block::SCALAR, offsets, rows.concat().to_vec()).unwrap();
+        a.values.fill(1.0);
+        a
+    }
+
+    #[test]
+    fn columns_are_counted_from_the_lowest_of_their_row() {
+        let a = matrix(100_000, &[&[7, 3, 65_538], &[], &[99_999], &[40_000, 40_001, 39_990, 40_002]]);
+        for gpu in devices() {
+            let there = DeviceCsr::upload(&gpu, &a.view()).unwrap().pattern();
+            let short = ShortColumns::new(&gpu, &there).unwrap();
+            assert_eq!(gpu.fetch(&short.bases).unwrap(), [3, 0, 99_999, 39_990]);
+            assert_eq!(gpu.fetch(&short.offsets).unwrap(), [4, 0, 65_535, 0, 10, 11, 0, 12]);
+        }
+    }
+
+    #[test]
+    fn rows_beyond_the_reach_of_16_bits_are_counted() {
+        let near: &[i32] = &[0, 65_535];
+        let far: &[i32] = &[90_000, 1, 65_537];
+        let rows: Vec<&[i32]> = (0..100).map(|i| if i % 7 == 3 { far } else { near }).collect();
+        for gpu in devices() {
+            for rows in [&rows[..], &rows[..1], &[]] {
+                let there = DeviceCsr::upload(&gpu, &matrix(100_000, rows).view()).unwrap().pattern();
+                let total = gpu.zeroed::<i64>(1).unwrap();
+                ShortColumns::count_far(&gpu, &there, &total).unwrap();
+                assert_eq!(gpu.fetch(&total).unwrap(), [rows.len().saturating_sub(3).div_ceil(7) as i64]);
+            }
+        }
+    }
+
+    #[test]
+    fn few_rows_have_many_lanes_and_short_ones_few() {
+        assert_eq!(lanes(91 * 71_299, 71_299), 8);
+        assert_eq!(lanes(91 * 8345, 8345), 16);
+        assert_eq!(lanes(534 * 3216, 3216), 32);
+        assert_eq!(lanes(7 << 20, 1 << 20), 2);
+        assert_eq!(lanes(3 * 10, 10), 4);
+        assert_eq!(lanes(0, 0), 2);
     }
 }

@@ -1,12 +1,16 @@
 //! The format of a matrix. A product takes as long as its memory traffic, so what is estimated and compared are bytes: those that a format
 //! stores, and what else its way to work costs. The weights are those that products with the levels of three hierarchies showed on one H200.
+//! Counting gives the same format in every run; where the options allow it, those that may be the fastest are tried (`trial.rs`).
 
 use super::Gpu;
-use super::csr;
-use super::layout::{Cut, Layout, Survey};
-use super::setup::DevicePattern;
+use super::bsr::{self, Bsr};
+use super::csr::{self, ShortColumns};
+use super::layout::{Cut, Layout, Slots, Survey};
+use super::setup::tiles::{self, SIDE};
+use super::setup::{DeviceCsr, DevicePattern};
+use crate::config::Config;
 use crate::error::Result;
-use crate::scalar::Precision;
+use crate::scalar::{Precision, Scalar};
 use crate::sparse::Block;
 use std::sync::Arc;
 
@@ -15,14 +19,41 @@ use std::sync::Arc;
 pub(crate) enum Format {
     /// A group of lanes for each row.
     Csr,
+    /// The same with columns of 16 bits.
+    Csr16(Arc<ShortColumns>),
     /// Slices with offsets of 8 bits.
     Slices8(Arc<Layout>),
     /// Slices with offsets of 16 bits.
     Slices16(Arc<Layout>),
+    /// Blocks of 2 x 2 or 4 x 4 as they are.
+    Bsr,
+    /// Scalars in tiles of 4 x 4.
+    Tiles,
 }
 
-/// Bytes of CSR count this much: short pieces of rows do not use whole transactions.
+/// How formats are chosen: by what is counted alone, which gives the same bits in every run, or among the best by a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Choice {
+    #[default]
+    Counted,
+    Measured,
+}
+
+impl Choice {
+    /// As the options say.
+    pub fn of(config: &Config) -> Choice {
+        if config.text("gpu.format") == "measured" { Choice::Measured } else { Choice::Counted }
+    }
+}
+
+/// Bytes of CSR count this much: short pieces of rows do not use whole transactions. Where there are few rows that is lost on other formats, too,
+/// whose rows wait for vector elements that are far apart.
 const CSR: f64 = 1.2;
+const FEW_CSR: f64 = 0.9;
+
+/// Bytes of few long rows of narrow values count this much with columns of 16 and of 32 bits, from so many rows on: there is less to wait for in slices.
+const NARROW: (f64, f64) = (1.3, 1.0);
+const NARROW_FROM: usize = 1 << 15;
 
 /// Bytes that an order of the rows costs each of them beside its own: results are written one by one.
 const SCATTER: f64 = 8.0;
@@ -34,6 +65,20 @@ const APART: f64 = 1.25;
 /// Below this many rows a matrix has too few slices, and a group of lanes for each row keeps more threads busy.
 const FEW: usize = 1 << 13;
 
+/// Average length of rows from which columns of 16 bits and tiles are looked at.
+const LONG: usize = 16;
+
+/// Bytes of blocks in rows count this much in relation to those of slices, which know no block of their size; and bytes of tiles of scalars by the bytes
+/// of a value: a lane reads neighbouring elements of the vector at once, where one that has a row of scalars reads each for itself. Those of f32 scalars lie between the measured ones.
+const BSR: f64 = 0.6;
+fn tiles_weight(storage: Precision) -> f64 {
+    match storage.bytes() {
+        8 => 0.75,
+        4 => 0.65,
+        _ => 0.5,
+    }
+}
+
 /// A matrix that needs a format: its pattern, the format of its values, and that of sums of products with it.
 pub(crate) struct Wanted {
     pub pattern: DevicePattern,
@@ -41,9 +86,35 @@ pub(crate) struct Wanted {
     pub sums: Precision,
 }
 
-/// Cuts that are compared, and the number of the one with offsets of 8 bits.
+/// Formats that are tried have an estimate of at most this, in relation to the lowest, and are at most so many.
+const NEAR: f64 = 1.3;
+const TRIED: usize = 3;
+
+/// Cuts that are compared, the number of the one with offsets of 8 bits, where rows beyond the reach of 16 bits are counted, where tiles and entries of
+/// a sample, and how many numbers that are.
 const CUTS: usize = 3;
 const EIGHT: usize = 2;
+const FAR: usize = CUTS;
+const TILES: usize = FAR + 1;
+const NUMBERS: usize = TILES + 2;
+
+/// What is estimated; slices by the number of their cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Csr,
+    Csr16,
+    Slices(usize),
+    Bsr,
+    Tiles,
+}
+
+/// What is known of several matrices once the device has counted.
+struct Counted<'a> {
+    wanted: &'a [Wanted],
+    surveys: Vec<Option<Survey>>,
+    /// Slots of each cut, rows out of reach, tiles and entries of a sample.
+    totals: Vec<[i64; NUMBERS]>,
+}
 
 impl Format {
     /// The format with the lowest estimate. Waits for the device.
@@ -53,40 +124,142 @@ impl Format {
 
     /// The same for several matrices, with two waits for all of them.
     pub fn of_all(gpu: &Gpu, wanted: &[Wanted]) -> Result<Vec<Format>> {
-        let totals = gpu.zeroed::<i64>(CUTS * wanted.len())?;
-        let mut surveys = Vec::new();
+        let counted = Counted::new(gpu, wanted)?;
+        let best: Vec<_> = (0..wanted.len()).map(|i| (i, counted.ranked(i)[0].0)).collect();
+        counted.make(gpu, &best)
+    }
+
+    /// Those that may be the fastest, by their estimates, the lowest first. Waits for the device.
+    pub fn candidates(gpu: &Gpu, wanted: Wanted) -> Result<Vec<Format>> {
+        Format::lowest(gpu, wanted, NEAR, TRIED)
+    }
+
+    /// All that the matrix can have, in the same order. Waits for the device.
+    pub fn every(gpu: &Gpu, wanted: Wanted) -> Result<Vec<Format>> {
+        Format::lowest(gpu, wanted, f64::INFINITY, usize::MAX)
+    }
+
+    /// So many formats at most, with estimates of at most `near` times the lowest.
+    fn lowest(gpu: &Gpu, wanted: Wanted, near: f64, most: usize) -> Result<Vec<Format>> {
+        let all = [wanted];
+        let counted = Counted::new(gpu, &all)?;
+        let ranked = counted.ranked(0);
+        let is_near = |(_, bytes): &&(Kind, f64)| *bytes <= near * ranked[0].1;
+        let taken: Vec<_> = ranked.iter().filter(is_near).take(most).map(|(kind, _)| (0, *kind)).collect();
+        counted.make(gpu, &taken)
+    }
+
+    /// The slots of a matrix in slices, as [`Layout::fill_and_add`] has them; none in other formats.
+    pub fn slots<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, l1: bool) -> Result<Option<Slots<T>>> {
+        match self {
+            Format::Slices8(layout) | Format::Slices16(layout) => layout.fill_and_add(gpu, a, l1).map(Some),
+            Format::Csr | Format::Csr16(_) | Format::Bsr | Format::Tiles => Ok(None),
+        }
+    }
+
+    /// Bytes that are kept for matrices of the same pattern to come, beyond what operators have.
+    pub fn kept_bytes(&self) -> usize {
+        match self {
+            Format::Slices8(layout) | Format::Slices16(layout) => layout.kept_bytes(),
+            Format::Csr | Format::Csr16(_) | Format::Bsr | Format::Tiles => 0,
+        }
+    }
+}
+
+impl<'a> Counted<'a> {
+    fn new(gpu: &Gpu, wanted: &'a [Wanted]) -> Result<Counted<'a>> {
+        let totals = gpu.zeroed::<i64>(NUMBERS * wanted.len())?;
+        let (mut surveys, mut waits) = (Vec::new(), false);
         for (i, wanted) in wanted.iter().enumerate() {
+            let totals = totals.piece(NUMBERS * i, NUMBERS);
+            if wanted.may_have_tiles() {
+                tiles::sample(gpu, &wanted.pattern, &totals.piece(TILES, 2))?;
+                waits = true;
+            }
+            if wanted.may_be_short() && !ShortColumns::always_reach(&wanted.pattern) {
+                ShortColumns::count_far(gpu, &wanted.pattern, &totals.piece(FAR, 1))?;
+                waits = true;
+            }
             surveys.push(match wanted.cuts() {
                 None => None,
-                Some(cuts) => Some(Survey::new(gpu, &wanted.pattern, cuts, &totals.piece(CUTS * i, CUTS))?),
+                Some(cuts) => Some(Survey::new(gpu, &wanted.pattern, cuts, &totals.piece(0, CUTS))?),
             });
         }
-        if surveys.iter().all(Option::is_none) {
-            return Ok(wanted.iter().map(|_| Format::Csr).collect());
+        waits |= surveys.iter().any(Option::is_some);
+        let totals = if waits { gpu.fetch(&totals)? } else { vec![0; totals.len()] };
+        let totals = totals.chunks_exact(NUMBERS).map(|t| std::array::from_fn(|k| t[k])).collect();
+        Ok(Counted { wanted, surveys, totals })
+    }
+
+    /// Estimates of what can be had, the lowest first, of equal ones in the order of the list.
+    fn ranked(&self, i: usize) -> Vec<(Kind, f64)> {
+        let Wanted { pattern, storage, .. } = &self.wanted[i];
+        let (rows, entries) = (pattern.rows * pattern.block.rows, pattern.nnz() * pattern.block.len());
+        let wide = self.wanted[i].is_wide();
+        let (is_scalar, is_narrow) = (pattern.block == Block::SCALAR, storage.bytes() < 8);
+        let few = is_scalar && !wide;
+        let apart = if few || is_narrow && !is_scalar && !Layout::has_many_blocks(pattern) { APART } else { 1.0 };
+        let (short, plain) = match (few, is_narrow && rows >= NARROW_FROM) {
+            (true, true) => NARROW,
+            (true, false) => (1.0, FEW_CSR),
+            (false, _) => (1.0, CSR),
+        };
+        let mut all = Vec::new();
+        let bytes = |survey: &Survey, k: usize| survey.bytes(k, self.totals[i][k], pattern, *storage);
+        if let Some(survey) = self.surveys[i].as_ref().filter(|_| wide) {
+            all.push((Kind::Slices(EIGHT), bytes(survey, EIGHT)));
         }
-        let counted = gpu.fetch(&totals)?;
-        let totals = gpu.zeroed::<i64>(wanted.len())?;
+        if self.wanted[i].may_be_short() && self.totals[i][FAR] == 0 {
+            all.push((Kind::Csr16, short * csr::short_bytes(rows, entries, *storage) as f64));
+        }
+        all.push((Kind::Csr, plain * csr::bytes(rows, entries, *storage) as f64));
+        if let Some(survey) = &self.surveys[i] {
+            all.push((Kind::Slices(0), bytes(survey, 0)));
+            all.push((Kind::Slices(1), apart * (bytes(survey, 1) + SCATTER * rows as f64)));
+        }
+        if Bsr::<f64>::knows(pattern.block) {
+            all.push((Kind::Bsr, BSR * bsr::bytes(pattern.rows, pattern.nnz() as f64, pattern.block.rows, *storage)));
+        }
+        let [.., sampled_tiles, sampled] = self.totals[i];
+        if sampled > 0 {
+            let tiles = entries as f64 * sampled_tiles as f64 / sampled as f64;
+            let bytes = bsr::bytes(rows.div_ceil(SIDE), tiles, SIDE, *storage);
+            all.push((Kind::Tiles, tiles_weight(*storage) * bytes));
+        }
+        all.sort_by(|a, b| a.1.total_cmp(&b.1));
+        all
+    }
+
+    /// Formats of these kinds for matrices of these numbers, with one wait where slots were not all counted.
+    fn make(&self, gpu: &Gpu, kinds: &[(usize, Kind)]) -> Result<Vec<Format>> {
+        let totals = gpu.zeroed::<i64>(kinds.len())?;
         let (mut started, mut known) = (Vec::new(), true);
-        for (i, (wanted, survey)) in wanted.iter().zip(surveys).enumerate() {
-            let counted = &counted[CUTS * i..][..CUTS];
-            let Some((survey, best)) = survey.and_then(|survey| wanted.best(&survey, counted).map(|k| (survey, k)))
-            else {
-                started.push(None);
-                continue;
-            };
-            known &= survey.is_exact();
-            let slots = survey.is_exact().then_some(counted[best] as usize);
-            started.push(Some((best, slots, survey.layout(gpu, &wanted.pattern, best, &totals.piece(i, 1))?)));
+        for (at, (i, kind)) in kinds.iter().enumerate() {
+            started.push(match (kind, &self.surveys[*i]) {
+                (Kind::Slices(k), Some(survey)) => {
+                    known &= survey.is_exact();
+                    let slots = survey.is_exact().then_some(self.totals[*i][*k] as usize);
+                    let layout = survey.layout(gpu, &self.wanted[*i].pattern, *k, &totals.piece(at, 1))?;
+                    Some((*k, slots, layout))
+                }
+                _ => None,
+            });
         }
         let slots = if known { Vec::new() } else { gpu.fetch(&totals)? };
-        let formats = started.into_iter().enumerate().map(|(i, started)| match started {
-            None => Format::Csr,
-            Some((best, known, started)) => {
-                let layout = Arc::new(started.with_slots(known.unwrap_or_else(|| slots[i] as usize)));
-                if best == EIGHT { Format::Slices8(layout) } else { Format::Slices16(layout) }
-            }
-        });
-        Ok(formats.collect())
+        let mut formats = Vec::new();
+        for (at, ((i, kind), started)) in kinds.iter().zip(started).enumerate() {
+            formats.push(match (kind, started) {
+                (Kind::Csr16, _) => Format::Csr16(Arc::new(ShortColumns::new(gpu, &self.wanted[*i].pattern)?)),
+                (Kind::Bsr, _) => Format::Bsr,
+                (Kind::Tiles, _) => Format::Tiles,
+                (_, None) => Format::Csr,
+                (_, Some((k, known, started))) => {
+                    let layout = Arc::new(started.with_slots(known.unwrap_or_else(|| slots[at] as usize)));
+                    if k == EIGHT { Format::Slices8(layout) } else { Format::Slices16(layout) }
+                }
+            });
+        }
+        Ok(formats)
     }
 }
 
@@ -104,21 +277,109 @@ impl Wanted {
         self.pattern.block == Block::SCALAR && Layout::is_wide(&self.pattern)
     }
 
-    /// The number of the cut with the lowest estimate, when so many slots were counted; none where CSR has it.
-    fn best(&self, survey: &Survey, counted: &[i64]) -> Option<usize> {
-        let Wanted { pattern, storage, .. } = self;
-        let (rows, entries) = (pattern.rows * pattern.block.rows, pattern.nnz() * pattern.block.len());
-        let wide = self.is_wide();
-        let bytes = |i: usize| survey.bytes(i, counted[i], pattern, *storage);
-        let eight = if wide { bytes(EIGHT) } else { f64::INFINITY };
-        let apart = if pattern.block == Block::SCALAR && !wide { APART } else { 1.0 };
-        let (own, ordered) = (bytes(0), apart * (bytes(1) + SCATTER * rows as f64));
-        let csr = CSR * csr::bytes(rows, entries, *storage) as f64;
-        let least = csr.min(eight).min(own).min(ordered);
-        // Of equal ones the first.
-        [(Some(EIGHT), eight), (None, csr), (Some(0), own), (Some(1), ordered)]
-            .into_iter()
-            .find(|(_, bytes)| *bytes == least)
-            .and_then(|(cut, _)| cut)
+    /// Whether tiles are worth a look: rows of scalars that are long enough for dense ones.
+    fn may_have_tiles(&self) -> bool {
+        self.pattern.block == Block::SCALAR && self.pattern.rows > 0 && self.pattern.nnz() >= LONG * self.pattern.rows
+    }
+
+    /// Whether columns of 16 bits are worth a look: long rows of scalars, and so few that slices do not run at the speed of memory.
+    fn may_be_short(&self) -> bool {
+        let DevicePattern { rows, block, .. } = self.pattern;
+        block == Block::SCALAR && !self.is_wide() && rows > 0 && self.pattern.nnz() >= LONG * rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::setup::DeviceCsr;
+    use crate::gpu::tests::devices;
+    use crate::sparse::Csr;
+
+    /// Row i has as many entries from near the diagonal on as `row(i)` tells first, and so far apart as it tells then.
+    fn wanted(gpu: &Gpu, rows: usize, cols: usize, row: impl Fn(usize) -> (usize, usize)) -> Wanted {
+        let (mut offsets, mut columns) = (vec![0_i64], Vec::new());
+        for i in 0..rows {
+            let (length, apart) = row(i);
+            let first = i.min(cols.saturating_sub(length * apart));
+            columns.extend((0..length).map(|k| (first + k * apart) as i32));
+            offsets.push(columns.len() as i64);
+        }
+        let a = Csr::<f64>::with_pattern(rows, cols, Block::SCALAR, offsets, columns).unwrap();
+        let pattern = DeviceCsr::upload(gpu, &a.view()).unwrap().pattern();
+        Wanted { pattern, storage: Precision::F64, sums: Precision::F64 }
+    }
+
+    fn name(format: &Format) -> &'static str {
+        match format {
+            Format::Csr => "csr",
+            Format::Csr16(_) => "csr16",
+            Format::Slices8(_) => "sell8",
+            Format::Slices16(layout) if layout.order.is_empty() => "sell16",
+            Format::Slices16(_) => "sell16s",
+            Format::Bsr => "bsr",
+            Format::Tiles => "tiles",
+        }
+    }
+
+    #[test]
+    fn long_rows_that_differ_have_short_columns() {
+        let differing = |i: usize| (16 + i * i % 60, 5);
+        for gpu in devices() {
+            let of = |wanted| name(&Format::of(&gpu, wanted).unwrap());
+            assert_eq!(of(wanted(&gpu, 9000, 9000, differing)), "csr16");
+            // Few rows have no slices.
+            assert_eq!(of(wanted(&gpu, 1000, 1000, differing)), "csr16");
+            // Short ones.
+            assert_eq!(of(wanted(&gpu, 1000, 1000, |_| (3, 5))), "csr");
+            assert_eq!(of(wanted(&gpu, 9000, 9000, |_| (5, 5))), "sell16");
+            assert_eq!(of(wanted(&gpu, 0, 0, |_| (0, 0))), "csr");
+            assert_eq!(of(wanted(&gpu, 20, 20, |_| (0, 0))), "csr");
+        }
+    }
+
+    #[test]
+    fn a_row_out_of_reach_has_long_columns() {
+        for gpu in devices() {
+            let near = wanted(&gpu, 2000, 70_000, |i| (20 + i % 2, 5));
+            assert_eq!(name(&Format::of(&gpu, near).unwrap()), "csr16");
+            let far = wanted(&gpu, 2000, 70_000, |i| (20 + i % 2, if i == 1000 { 3450 } else { 5 }));
+            assert_eq!(name(&Format::of(&gpu, far).unwrap()), "csr");
+        }
+    }
+
+    #[test]
+    fn entries_that_lie_close_together_are_in_tiles() {
+        for gpu in devices() {
+            // Four rows of 40 neighbouring columns have 44 tiles of 14.5 entries; with every second column 7.3.
+            for (apart, storage, expected) in
+                [(1, Precision::F64, "tiles"), (2, Precision::F64, "sell16"), (2, Precision::F16, "tiles")]
+            {
+                let sums = if storage == Precision::F64 { storage } else { Precision::F32 };
+                let wanted = Wanted { storage, sums, ..wanted(&gpu, 9000, 9000, |_| (40, apart)) };
+                assert_eq!(name(&Format::of(&gpu, wanted).unwrap()), expected, "{apart} {storage:?}");
+            }
+            // Blocks are tiles of their own.
+            for (side, expected) in [(2, "bsr"), (3, "sell16"), (4, "bsr")] {
+                let scalar = wanted(&gpu, 4500, 4500, |_| (9, 5)).pattern;
+                let pattern = DevicePattern { block: Block::square(side), ..scalar };
+                let wanted = Wanted { pattern, storage: Precision::F64, sums: Precision::F64 };
+                assert_eq!(name(&Format::of(&gpu, wanted).unwrap()), expected, "blocks of {side}");
+            }
+        }
+    }
+
+    #[test]
+    fn candidates_begin_with_what_counting_chooses() {
+        for gpu in devices() {
+            for length in [16, 40] {
+                let new = || wanted(&gpu, 9000, 9000, |i| (length + i % 3, 5));
+                let tried = Format::candidates(&gpu, new()).unwrap();
+                assert_eq!(name(&tried[0]), name(&Format::of(&gpu, new()).unwrap()));
+                let names: Vec<_> = tried.iter().map(name).collect();
+                assert!(names.len() > 1 && names.len() <= TRIED, "{names:?}");
+                assert!(names.contains(&"csr16") && names.contains(&"sell16"), "{names:?}");
+            }
+        }
     }
 }

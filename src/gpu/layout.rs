@@ -1,12 +1,15 @@
 //! How a matrix is cut into slices, in device memory: the kernels of `kernels/layout.cu`.
 
+use super::refill::Refilling;
 use super::runtime::{BLOCK, View};
 use super::setup::{DeviceCsr, DevicePattern};
 use super::{Argument, Buffer, Gpu, Slice};
 use crate::error::Result;
-use crate::scalar::{Number, Precision};
+use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::Block;
-use std::sync::Arc;
+use half::f16;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Threads of a slice.
 pub(super) const GROUP: usize = 32;
@@ -25,7 +28,7 @@ const FILLED_ROOM: usize = 45056;
 
 /// Blocks of threads that walk over long rows where they are at the same time: as many as keep their lines of memory in the caches of an H200,
 /// where more of them take four times longer.
-const FILLING: usize = 264;
+pub(super) const FILLING: usize = 264;
 
 /// Windows that an estimate is made from.
 const SAMPLE: usize = 256;
@@ -86,6 +89,9 @@ pub(crate) struct Layout {
     /// First slot of each slice, and the number of all.
     pub starts: Buffer<i64>,
     pub slots: usize,
+    /// Whether a matrix was filled into it before, and what a second one found that all later ones share.
+    used: AtomicBool,
+    refilling: OnceLock<Arc<Refilling>>,
 }
 
 /// How rows could be cut into slices.
@@ -148,13 +154,13 @@ impl Cut {
 }
 
 /// Whether rows are so long that lanes which read one each read many lines of memory.
-fn is_long(a: &DevicePattern) -> bool {
+pub(super) fn is_long(a: &DevicePattern) -> bool {
     a.block == Block::SCALAR && a.nnz() > SHORT * a.rows
 }
 
 /// Slices of so many rows whose entries are copied together to where they are walked over, into room for so many; none where rows are short,
 /// or a slice does not fit, as far as the average tells.
-fn of_tile(a: &DevicePattern, height: usize, room: usize) -> Option<usize> {
+pub(super) fn of_tile(a: &DevicePattern, height: usize, room: usize) -> Option<usize> {
     // Rows of a tile may be longer than others.
     let entries = (a.nnz() * height / a.rows.max(1)).max(1) * 13 / 12;
     let slices = (room / entries).min(TILE / height);
@@ -204,13 +210,13 @@ impl Survey {
     }
 
     /// The layout of cut `i`, whose slots are added to `total`, a zero, where they are not counted yet.
-    pub fn layout(mut self, gpu: &Gpu, a: &DevicePattern, i: usize, total: &Slice<i64>) -> Result<Started> {
+    pub fn layout(&self, gpu: &Gpu, a: &DevicePattern, i: usize, total: &Slice<i64>) -> Result<Started> {
         let cut = self.cuts[i];
         if self.step > 1 {
             return Started::new(gpu, a, cut, total);
         }
-        let order = if cut.sorted { self.order } else { Arc::new(gpu.room(0)?) };
-        Started::of(gpu, cut, order, &self.counts.swap_remove(i))
+        let order = if cut.sorted { Arc::clone(&self.order) } else { Arc::new(gpu.room(0)?) };
+        Started::of(gpu, cut, order, &self.counts[i])
     }
 }
 
@@ -237,7 +243,9 @@ impl Started {
     /// With its number of slots.
     pub fn with_slots(self, slots: usize) -> Layout {
         let Started { cut, order, starts } = self;
-        Layout { form: cut.form, bits: cut.bits, height: cut.height, order, starts, slots }
+        let (form, bits, height) = (cut.form, cut.bits, cut.height);
+        let (used, refilling) = (AtomicBool::new(false), OnceLock::new());
+        Layout { form, bits, height, order, starts, slots, used, refilling }
     }
 }
 
@@ -245,6 +253,11 @@ impl Layout {
     /// Whether a matrix has rows enough for the kernel that knows offsets of 8 bits.
     pub fn is_wide(a: &DevicePattern) -> bool {
         Form::of(a.rows, a.block, a.nnz()) == Form::Rows
+    }
+
+    /// Whether a matrix of blocks has so many rows that none of them is shared.
+    pub fn has_many_blocks(a: &DevicePattern) -> bool {
+        Form::of(a.rows, a.block, a.nnz()) == Form::Blocks(1)
     }
 
     /// A matrix cut in a certain way. Waits for the device.
@@ -261,10 +274,21 @@ impl Layout {
         self.starts.len() * size_of::<i64>() + self.slots * slot + self.order.len() * size_of::<i32>()
     }
 
-    /// Base columns, offsets and values of the slots.
-    pub fn fill<S: Number, O>(&self, gpu: &Gpu, a: &DeviceCsr<S>) -> Result<(Buffer<i32>, Buffer<O>, Buffer<S>)> {
-        let (bases, offsets) = (gpu.room(self.slots)?, gpu.room::<O>(self.slots * self.height)?);
-        let values = gpu.room::<S>(self.slots * self.height * a.block.len())?;
+    /// The slots of a matrix: what follows from its pattern, and its values. All matrices have the same pattern; from the third one on only values
+    /// are brought to their places.
+    pub fn fill<S: Number>(&self, gpu: &Gpu, a: &DeviceCsr<S>) -> Result<(Arc<Filled>, Buffer<S>)> {
+        if let Some(refilling) = self.refilling.get() {
+            return Ok((Arc::clone(&refilling.filled), refilling.values(gpu, self, a)?));
+        }
+        let is_first = !self.used.swap(true, Ordering::Relaxed);
+        let taken = gpu.room::<u32>(if is_first { 0 } else { self.slots * self.height / GROUP })?;
+        let bases = gpu.room(self.slots)?;
+        let places = self.slots * self.height;
+        let offsets = match self.bits {
+            8 => Offsets::Eight(gpu.room(places)?),
+            _ => Offsets::Sixteen(gpu.room(places)?),
+        };
+        let values = gpu.room::<S>(places * a.block.len())?;
         let count = self.starts.len() - 1;
         let pattern = a.pattern();
         let tile = of_tile(&pattern, self.height, FILLED_ROOM / (size_of::<i32>() + size_of::<S>()));
@@ -277,13 +301,82 @@ impl Layout {
         let (slices, rows) = (count as i64, a.rows as i64);
         let number = tile.unwrap_or(a.block.len()) as i32;
         let from = [a.offsets.view(), a.columns.view(), a.values.view(), self.order.view(), self.starts.view()];
-        let to = [bases.view(), offsets.view(), values.view()];
+        let to = [bases.view(), offsets.view(), taken.view(), values.view()];
         let mut arguments: Vec<&dyn Argument> = vec![&slices, &rows, &number];
         arguments.extend(from.iter().chain(&to).map(|view| view as &dyn Argument));
         if blocks > 0 {
             gpu.launch_blocks(kernel, blocks, &arguments)?;
         }
-        Ok((bases, offsets, values))
+        let filled = Arc::new(Filled { bases, offsets });
+        if !is_first {
+            let refilling = Refilling { filled: Arc::clone(&filled), taken, diagonal: OnceLock::new() };
+            // Another thread's is as good.
+            let _ = self.refilling.set(Arc::new(refilling));
+        }
+        Ok((filled, values))
+    }
+
+    /// As [`Layout::fill`], and the inverse of the l1 diagonal of the matrix if it is `wanted`, where one pass finds both.
+    pub fn fill_and_add<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, wanted: bool) -> Result<Slots<T>> {
+        let wanted = wanted && a.block == Block::SCALAR && self.height <= 2 * GROUP;
+        if let Some(refilling) = self.refilling.get().filter(|_| wanted) {
+            let (values, inverse) = refilling.values_and_l1(gpu, self, a)?;
+            return Ok(Slots { filled: Arc::clone(&refilling.filled), values, l1_inverse: Some(inverse) });
+        }
+        let (filled, values) = self.fill(gpu, a)?;
+        // Later ones are to find it.
+        if let Some(refilling) = self.refilling.get().filter(|_| wanted) {
+            refilling.diagonal(gpu, a)?;
+        }
+        Ok(Slots { filled, values, l1_inverse: None })
+    }
+
+    /// As [`Layout::fill`], of values in a wider format; none where f16 does not hold all of them exactly, or where no matrix of the same pattern was
+    /// filled in twice. Waits for the device.
+    pub fn fill_exactly<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Option<(Arc<Filled>, Buffer<f16>)>> {
+        match self.refilling.get().filter(|_| a.block == Block::SCALAR) {
+            None => Ok(None),
+            Some(refilling) => {
+                let values = refilling.narrow_values(gpu, self, a)?;
+                Ok(values.map(|values| (Arc::clone(&refilling.filled), values)))
+            }
+        }
+    }
+
+    /// Bytes that are kept for matrices to come.
+    pub fn kept_bytes(&self) -> usize {
+        self.refilling.get().map_or(0, |refilling| {
+            let diagonal = refilling.diagonal.get().map_or(0, |diagonal| diagonal.owned_bytes());
+            refilling.taken.owned_bytes() + diagonal
+        })
+    }
+}
+
+/// The slots of a matrix, and the inverse of its l1 diagonal where that was found with them.
+pub(crate) struct Slots<T> {
+    pub(super) filled: Arc<Filled>,
+    pub(super) values: Buffer<T>,
+    pub l1_inverse: Option<Buffer<T>>,
+}
+
+/// What slots have of a pattern.
+pub(crate) struct Filled {
+    pub bases: Buffer<i32>,
+    pub offsets: Offsets,
+}
+
+/// Offsets from base columns.
+pub(crate) enum Offsets {
+    Eight(Buffer<u8>),
+    Sixteen(Buffer<u16>),
+}
+
+impl Offsets {
+    pub(super) fn view(&self) -> View {
+        match self {
+            Offsets::Eight(offsets) => offsets.view(),
+            Offsets::Sixteen(offsets) => offsets.view(),
+        }
     }
 }
 
@@ -299,7 +392,7 @@ fn by_length(gpu: &Gpu, a: &DevicePattern, step: usize) -> Result<Buffer<i32>> {
 }
 
 /// The unsigned integer of a format's size, as kernels name it that move values as they are.
-fn bits_of<S: Number>() -> &'static str {
+pub(super) fn bits_of<S: Number>() -> &'static str {
     match size_of::<S>() {
         8 => "u64",
         4 => "u32",
@@ -320,7 +413,7 @@ pub(crate) fn to_scalar<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<Device
     let [from_offsets, from_columns, from_values] = [a.offsets.view(), a.columns.view(), a.values.view()];
     gpu.launch(
         kernel,
-        a.rows * GROUP,
+        a.rows * BLOCK,
         &[
             &rows,
             &block_rows,
@@ -351,6 +444,13 @@ mod tests {
         Layout::new(gpu, &there.pattern(), cut).unwrap()
     }
 
+    fn fetched(gpu: &Gpu, offsets: &Offsets) -> Vec<i32> {
+        match offsets {
+            Offsets::Eight(offsets) => gpu.fetch(offsets).unwrap().into_iter().map(i32::from).collect(),
+            Offsets::Sixteen(offsets) => gpu.fetch(offsets).unwrap().into_iter().map(i32::from).collect(),
+        }
+    }
+
     #[test]
     fn a_stencil_needs_as_many_slots_as_it_has_entries() {
         // 64 rows in a direction: a slice is a line.
@@ -372,16 +472,16 @@ mod tests {
         for gpu in devices() {
             let there = DeviceCsr::upload(&gpu, &a.view()).unwrap();
             let narrow = layout(&gpu, &a, Form::Rows, 8, false);
-            let (bases, offsets, values) = narrow.fill::<f64, u8>(&gpu, &there).unwrap();
-            assert_eq!(gpu.fetch(&bases).unwrap(), [10, 20, 400]);
-            assert!(gpu.fetch(&offsets).unwrap().iter().all(|o| *o == 0));
+            let (filled, values) = narrow.fill(&gpu, &there).unwrap();
+            assert_eq!(gpu.fetch(&filled.bases).unwrap(), [10, 20, 400]);
+            assert!(fetched(&gpu, &filled.offsets).iter().all(|o| *o == 0));
             let values = gpu.fetch(&values).unwrap();
             let entries: Vec<_> = values.iter().enumerate().filter(|(_, v)| **v != 0.0).collect();
             assert_eq!(entries, [(0, &1.0), (64, &2.0), (2 * 64 + 1, &3.0)]);
             let wide = layout(&gpu, &a, Form::Shared(1), 16, false);
-            let (bases, offsets, _) = wide.fill::<f64, u16>(&gpu, &there).unwrap();
-            assert_eq!(gpu.fetch(&bases).unwrap(), [10, 20]);
-            assert_eq!(gpu.fetch(&offsets).unwrap()[..3], [0, 390, 0]);
+            let (filled, _) = wide.fill(&gpu, &there).unwrap();
+            assert_eq!(gpu.fetch(&filled.bases).unwrap(), [10, 20]);
+            assert_eq!(fetched(&gpu, &filled.offsets)[..3], [0, 390, 0]);
         }
     }
 
@@ -474,15 +574,9 @@ mod tests {
             let there = DeviceCsr::upload(&gpu, &a.view()).unwrap();
             for (form, bits, sorted) in [(Form::Rows, 8, false), (Form::Rows, 16, true), (Form::Shared(2), 16, false)] {
                 let layout = layout(&gpu, &a, form, bits, sorted);
-                let (bases, reaches, values) = if bits == 8 {
-                    let (bases, offsets, values) = layout.fill::<f64, u8>(&gpu, &there).unwrap();
-                    let offsets = gpu.fetch(&offsets).unwrap().into_iter().map(i32::from).collect();
-                    (gpu.fetch(&bases).unwrap(), offsets, gpu.fetch(&values).unwrap())
-                } else {
-                    let (bases, offsets, values) = layout.fill::<f64, u16>(&gpu, &there).unwrap();
-                    let offsets: Vec<i32> = gpu.fetch(&offsets).unwrap().into_iter().map(i32::from).collect();
-                    (gpu.fetch(&bases).unwrap(), offsets, gpu.fetch(&values).unwrap())
-                };
+                let (filled, values) = layout.fill(&gpu, &there).unwrap();
+                let (bases, reaches) = (gpu.fetch(&filled.bases).unwrap(), fetched(&gpu, &filled.offsets));
+                let values = gpu.fetch(&values).unwrap();
                 let (starts, order) = (gpu.fetch(&layout.starts).unwrap(), gpu.fetch(&layout.order).unwrap());
                 assert_eq!((starts[0], starts[starts.len() - 1] as usize), (0, layout.slots));
                 let order: Vec<usize> =

@@ -3,6 +3,7 @@
 //!
 //! Operations that return nothing keep their failure; [`crate::backend::Backend::status`] and everything that can fail tell it.
 
+mod bsr;
 mod budget;
 mod csr;
 #[cfg(terrace_cuda)]
@@ -28,6 +29,7 @@ mod multicolour;
 mod place;
 mod product;
 mod profile;
+mod refill;
 mod rounded;
 #[cfg_attr(not(terrace_sim), allow(dead_code))]
 mod runtime;
@@ -37,10 +39,11 @@ pub(crate) mod setup;
 mod sim;
 mod slices;
 mod staging;
+mod trial;
 mod vector;
 
 pub use budget::Usage;
-pub(crate) use format::{Format, Wanted};
+pub(crate) use format::{Choice, Format, Wanted};
 pub(crate) use given::Indices;
 pub(crate) use graphs::Graphs;
 pub(crate) use layout::to_scalar;
@@ -48,6 +51,7 @@ pub use memory::{Buffer, Slice};
 pub use product::Finish;
 pub use profile::Times;
 pub(crate) use staging::Staging;
+pub(crate) use vector::Scale;
 
 use crate::context::{DeviceKind, lock};
 use crate::error::{Error, Result, fail};
@@ -62,6 +66,8 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone)]
 pub struct Gpu {
     inner: Arc<Inner>,
+    /// How the formats of matrices are chosen that are placed by way of this handle.
+    choice: Choice,
 }
 
 struct Inner {
@@ -107,7 +113,17 @@ impl Gpu {
         let parts = runtime.allocate(vector::ROOM * size_of::<f64>())?;
         let (budget, error, lent_stream) = (Budget::default(), Mutex::new(None), AtomicBool::new(false));
         let (waits, profile) = (AtomicUsize::new(0), Profile::default());
-        Ok(Gpu { inner: Arc::new(Inner { runtime, vectors, parts, budget, error, lent_stream, waits, profile }) })
+        let inner = Arc::new(Inner { runtime, vectors, parts, budget, error, lent_stream, waits, profile });
+        Ok(Gpu { inner, choice: Choice::default() })
+    }
+
+    /// The same device, with formats chosen in this way.
+    pub(crate) fn choosing(&self, choice: Choice) -> Gpu {
+        Gpu { choice, ..self.clone() }
+    }
+
+    pub(crate) fn choice(&self) -> Choice {
+        self.choice
     }
 
     /// Device memory that the context holds; a few bytes of its own do not count.

@@ -1,14 +1,15 @@
 //! Set-up for a GPU: what the host computed is copied into device memory.
 
+use super::bsr::Bsr;
 use super::csr::Csr;
 use super::dense::Dense;
-use super::format::{Format, Wanted};
-use super::layout::to_scalar;
+use super::format::{Choice, Format, Wanted};
+use super::layout::{Slots, to_scalar};
 use super::multicolour::Multicolour;
 use super::product::Placed;
 use super::rounded::Rounded;
-use super::setup::DeviceCsr;
 use super::setup::colouring::DeviceColouring;
+use super::setup::{DeviceCsr, DevicePattern};
 use super::slices::Slices;
 use super::{Buffer, Gpu, Slice};
 use crate::backend::{Columns, Operator, Place, Preconditioner};
@@ -33,18 +34,50 @@ impl Gpu {
         if sums == Sums::Rounded && !Y::PRECISION.is_scalar() {
             return Ok(Box::new(Placed(Rounded::new(self, a)?)));
         }
-        let format = match format {
-            Some(format) => format,
-            none => {
-                let (storage, sums) = (S::PRECISION, <Y::Wide as Number>::PRECISION);
-                none.insert(Format::of(self, Wanted { pattern: a.pattern(), storage, sums })?)
+        if let Some(format) = format {
+            return self.operator_as(&a, format);
+        }
+        let wanted = Wanted { pattern: a.pattern(), storage: S::PRECISION, sums: <Y::Wide as Number>::PRECISION };
+        match self.choice() {
+            Choice::Counted => self.operator_as(&a, format.insert(Format::of(self, wanted)?)),
+            Choice::Measured => {
+                let fastest = self.fastest(&a, Format::candidates(self, wanted)?)?;
+                *format = Some(fastest.format);
+                Ok(fastest.operator)
             }
-        };
+        }
+    }
+
+    /// A matrix in rows as an operator in a format for its pattern.
+    pub(super) fn operator_as<S: Number, X: Number, Y: Number>(
+        &self,
+        a: &DeviceCsr<S>,
+        format: &Format,
+    ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
         Ok(match format {
-            Format::Csr => Box::new(Placed(Csr::new::<X, Y>(self, to_scalar(self, &a)?)?)),
-            Format::Slices8(layout) => Box::new(Placed(Slices::<S, u8>::new::<X, Y>(self, &a, layout)?)),
-            Format::Slices16(layout) => Box::new(Placed(Slices::<S, u16>::new::<X, Y>(self, &a, layout)?)),
+            Format::Csr => Box::new(Placed(Csr::new::<X, Y>(self, to_scalar(self, a)?)?)),
+            Format::Csr16(columns) => Box::new(Placed(Csr::short::<X, Y>(self, a.clone(), columns)?)),
+            Format::Slices8(layout) | Format::Slices16(layout) => {
+                Box::new(Placed(Slices::new::<X, Y>(self, a, layout)?))
+            }
+            Format::Bsr => Box::new(Placed(Bsr::new::<X, Y>(self, a)?)),
+            Format::Tiles => match Bsr::tiled::<X, Y>(self, a)? {
+                Some(tiled) => Box::new(Placed(tiled)),
+                // A sample did not tell that a row has more tiles than can be made.
+                None => Box::new(Placed(Csr::new::<X, Y>(self, a.clone())?)),
+            },
         })
+    }
+
+    /// A stored matrix in every format that it can have, to be measured: the first is the one that suits it by what is counted.
+    pub fn in_every_format<S: Number, V: Number>(
+        &self,
+        matrix: &SharedCsr<S>,
+    ) -> Result<Vec<Box<dyn Operator<Gpu, V>>>> {
+        let a = DeviceCsr::upload(self, &matrix.view())?;
+        let (pattern, sums) = (a.pattern(), <V::Wide as Number>::PRECISION);
+        let formats = Format::every(self, Wanted { pattern, storage: S::PRECISION, sums })?;
+        formats.iter().map(|format| self.operator_as(&a, format)).collect()
     }
 
     /// A matrix in rows as an operator, in the format that suits it.
@@ -54,6 +87,19 @@ impl Gpu {
         sums: Sums,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
         self.operator_in(a, sums, &mut None)
+    }
+
+    /// The slots of a matrix of this pattern and format as an operator.
+    pub(crate) fn operator_of<T: Scalar, X: Number, Y: Number>(
+        &self,
+        a: &DevicePattern,
+        format: &Format,
+        slots: Slots<T>,
+    ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
+        let (Format::Slices8(layout) | Format::Slices16(layout)) = format else {
+            unreachable!("a matrix in CSR has no slots")
+        };
+        Ok(Box::new(Placed(Slices::of::<X, Y>(self, a, layout, slots.filled, slots.values)?)))
     }
 }
 
@@ -111,6 +157,11 @@ impl Place for Gpu {
     ) -> Result<Option<Box<dyn Operator<Gpu, T>>>> {
         with_precision!(matrix.precision(), I => {
             let a = matrix.device::<I>(self)?;
+            if let Some((Precision::F16, Format::Slices8(layout) | Format::Slices16(layout))) = &earlier.0
+                && let Some((filled, values)) = layout.fill_exactly(self, &a)?
+            {
+                return Ok(Some(Box::new(Placed(Slices::of::<T, T>(self, &a.pattern(), layout, filled, values)?))));
+            }
             let format = self.narrowest_exact(&a)?;
             if format.bytes() >= I::PRECISION.bytes() {
                 return Ok(None);

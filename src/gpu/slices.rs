@@ -1,30 +1,17 @@
 //! Sliced ELL in slots, in device memory. Slices are those of `kernels/slices.cu` and `kernels/block_slices.cu`.
 
-use super::layout::{Form, GROUP, Layout};
+use super::layout::{Filled, Form, GROUP, Layout};
 use super::product::{Finish, Product, names};
 use super::runtime::Kernel;
-use super::setup::DeviceCsr;
+use super::setup::{DeviceCsr, DevicePattern};
 use super::{Buffer, Gpu, Slice};
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// An integer type for offsets from a base column.
-pub(super) trait Offset: Send + Sync + 'static {
-    const BITS: usize;
-}
-
-impl Offset for u8 {
-    const BITS: usize = 8;
-}
-
-impl Offset for u16 {
-    const BITS: usize = 16;
-}
-
 /// A matrix in slices.
-pub(super) struct Slices<S, O> {
+pub(super) struct Slices<S> {
     gpu: Gpu,
     kernel: Kernel,
     /// Block rows and columns.
@@ -32,29 +19,38 @@ pub(super) struct Slices<S, O> {
     cols: usize,
     block: Block,
     layout: Arc<Layout>,
-    bases: Buffer<i32>,
-    offsets: Buffer<O>,
+    filled: Arc<Filled>,
     values: Buffer<S>,
 }
 
-impl<S: Number, O: Offset> Slices<S, O> {
-    /// For vectors of precisions `X` and `Y`, from a layout for offsets of type `O`.
-    pub fn new<X: Number, Y: Number>(gpu: &Gpu, a: &DeviceCsr<S>, layout: &Arc<Layout>) -> Result<Slices<S, O>> {
-        assert_eq!(layout.bits, O::BITS);
+impl<S: Number> Slices<S> {
+    /// For vectors of precisions `X` and `Y`.
+    pub fn new<X: Number, Y: Number>(gpu: &Gpu, a: &DeviceCsr<S>, layout: &Arc<Layout>) -> Result<Slices<S>> {
+        let (filled, values) = layout.fill(gpu, a)?;
+        Slices::of::<X, Y>(gpu, &a.pattern(), layout, filled, values)
+    }
+
+    /// The slots of a matrix of this pattern.
+    pub fn of<X: Number, Y: Number>(
+        gpu: &Gpu,
+        a: &DevicePattern,
+        layout: &Arc<Layout>,
+        filled: Arc<Filled>,
+        values: Buffer<S>,
+    ) -> Result<Slices<S>> {
         let name = match layout.form {
-            Form::Rows => format!("slices{}", O::BITS),
+            Form::Rows => format!("slices{}", layout.bits),
             Form::Shared(_) => "shared_slices".to_string(),
             Form::Blocks(_) => format!("block_slices{}", if matches!(a.block.cols, 3 | 6) { a.block.cols } else { 0 }),
         };
         let kernel = gpu.kernel(&format!("{name}_{}", names::<S, X, Y>()))?;
-        let (bases, offsets, values) = layout.fill(gpu, a)?;
         let (rows, cols, block) = (a.rows, a.cols, a.block);
         let layout = Arc::clone(layout);
-        Ok(Slices { gpu: gpu.clone(), kernel, rows, cols, block, layout, bases, offsets, values })
+        Ok(Slices { gpu: gpu.clone(), kernel, rows, cols, block, layout, filled, values })
     }
 }
 
-impl<S: Number, O: Offset, X: Number, Y: Number> Product<X, Y> for Slices<S, O> {
+impl<S: Number, X: Number, Y: Number> Product<X, Y> for Slices<S> {
     fn gpu(&self) -> &Gpu {
         &self.gpu
     }
@@ -75,8 +71,8 @@ impl<S: Number, O: Offset, X: Number, Y: Number> Product<X, Y> for Slices<S, O> 
     fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
         let threads = <Self as Product<X, Y>>::threads(self);
         let (rows, br, bc) = (self.rows as i64, self.block.rows as i32, self.block.cols as i32);
-        let [starts, bases, order] = [self.layout.starts.view(), self.bases.view(), self.layout.order.view()];
-        let (offsets, values, x) = (self.offsets.view(), self.values.view(), x.view());
+        let [starts, bases, order] = [self.layout.starts.view(), self.filled.bases.view(), self.layout.order.view()];
+        let (offsets, values, x) = (self.filled.offsets.view(), self.values.view(), x.view());
         match self.layout.form {
             Form::Rows => {
                 self.gpu.launch(self.kernel, threads, &[&rows, &starts, &bases, &offsets, &values, &order, &x, finish])
@@ -105,7 +101,7 @@ impl<S: Number, O: Offset, X: Number, Y: Number> Product<X, Y> for Slices<S, O> 
         } else {
             format!("_{}x{}", self.block.rows, self.block.cols)
         };
-        format!("sell{}{sorted}{block}", O::BITS)
+        format!("sell{}{sorted}{block}", self.layout.bits)
     }
 
     fn precision(&self) -> Precision {

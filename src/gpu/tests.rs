@@ -1,7 +1,9 @@
 //! Every kernel against the host, on simulated GPUs with warps of 32 and 64 lanes in both orders, and on `cuda:0` where TERRACE_TEST_CUDA is
 //! set.
 
-use super::layout::{Cut, Form, Layout};
+use super::bsr::Bsr;
+use super::csr::{Csr, ShortColumns};
+use super::layout::{Cut, Form, Layout, to_scalar};
 use super::product::Placed;
 use super::setup::DeviceCsr;
 use super::slices::Slices;
@@ -305,14 +307,22 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
     let mut formats: Vec<Box<dyn Operator<Gpu, X, Y>>> =
         vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
     let rows_there = DeviceCsr::upload(gpu, &a).unwrap();
+    let plain = to_scalar(gpu, &rows_there).unwrap();
+    let columns = Arc::new(ShortColumns::new(gpu, &plain.pattern()).unwrap());
+    formats.push(Box::new(Placed(Csr::short::<X, Y>(gpu, plain.clone(), &columns).unwrap())));
+    formats.push(Box::new(Placed(Bsr::tiled::<X, Y>(gpu, &plain).unwrap().unwrap())));
+    formats.push(Box::new(Placed(Csr::new::<X, Y>(gpu, plain).unwrap())));
+    if Bsr::<S>::knows(a.block) {
+        formats.push(Box::new(Placed(Bsr::new::<X, Y>(gpu, &rows_there).unwrap())));
+    }
     for sorted in [false, true] {
         let sums = <Y::Wide as Number>::PRECISION;
         let cut = |form, bits| Cut::with_form(form, S::PRECISION, sums, bits, sorted);
         let layout = |form, bits| Arc::new(Layout::new(gpu, &rows_there.pattern(), cut(form, bits)).unwrap());
-        let wide = |form| Box::new(Placed(Slices::<S, u16>::new::<X, Y>(gpu, &rows_there, &layout(form, 16)).unwrap()));
+        let wide = |form| Box::new(Placed(Slices::<S>::new::<X, Y>(gpu, &rows_there, &layout(form, 16)).unwrap()));
         if a.block == Block::SCALAR {
             let narrow = layout(Form::Rows, 8);
-            formats.push(Box::new(Placed(Slices::<S, u8>::new::<X, Y>(gpu, &rows_there, &narrow).unwrap())));
+            formats.push(Box::new(Placed(Slices::<S>::new::<X, Y>(gpu, &rows_there, &narrow).unwrap())));
             formats.push(wide(Form::Rows));
             formats.push(wide(Form::Shared(4)));
         } else {
@@ -376,10 +386,14 @@ fn fused<V: Scalar, S: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[
     let mut formats: Vec<Box<dyn Operator<Gpu, V>>> =
         vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
     let a = DeviceCsr::upload(gpu, &matrix.view()).unwrap();
+    let plain = to_scalar(gpu, &a).unwrap();
+    let columns = Arc::new(ShortColumns::new(gpu, &plain.pattern()).unwrap());
+    formats.push(Box::new(Placed(Csr::short::<V, V>(gpu, plain.clone(), &columns).unwrap())));
+    formats.push(Box::new(Placed(Bsr::tiled::<V, V>(gpu, &plain).unwrap().unwrap())));
     for form in forms {
         let cut = Cut::with_form(*form, S::PRECISION, <V as Number>::Wide::PRECISION, 16, true);
         let layout = Arc::new(Layout::new(gpu, &a.pattern(), cut).unwrap());
-        formats.push(Box::new(Placed(Slices::<S, u16>::new::<V, V>(gpu, &a, &layout).unwrap())));
+        formats.push(Box::new(Placed(Slices::<S>::new::<V, V>(gpu, &a, &layout).unwrap())));
     }
     for there in formats {
         let what = format!("{}, {what}", there.format());
@@ -455,6 +469,12 @@ fn block_products_are_those_of_the_host() {
         every_precision::<f32>(&gpu, 17, 17, block, 5);
         every_precision::<f16>(&gpu, 17, 17, block, 5);
         every_precision::<bf16>(&gpu, 17, 17, block, 5);
+        for side in [2, 4] {
+            every_precision::<f64>(&gpu, 9, 11, Block::square(side), 7);
+            every_precision::<f16>(&gpu, 9, 9, Block::square(side), 7);
+            products::<f32, f32, f32>(&gpu, &irregular(40, 30, Block::square(side), 20));
+            products::<f64, f64, f64>(&gpu, &irregular(0, 0, Block::square(side), 0));
+        }
         products::<f64, f64, f64>(&gpu, &irregular(0, 0, block, 0));
     }
 }

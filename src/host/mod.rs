@@ -4,12 +4,14 @@
 pub mod aggressive;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod avx512;
+mod bits;
 pub mod classical_modified;
 pub mod dense;
 pub mod diagonal;
 pub mod direct;
 pub mod eigenvalue;
 pub mod extended_i;
+mod gathered;
 pub mod gauss_seidel;
 pub mod hmis;
 pub mod mis2;

@@ -7,6 +7,7 @@
 //! The recursions take the work as a trait object: a call for each piece costs nothing, and rayon's machinery is compiled once for each
 //! element type instead of once for each loop.
 
+use crate::error::{Result, try_capacity};
 use std::ops::Range;
 
 /// Elements of a vector that one task handles.
@@ -118,6 +119,30 @@ pub fn for_each_segment_mut<T: Send>(
         );
     }
     go(0..offsets.len() - 1, data, offsets, width, grain, &work);
+}
+
+/// A new array of segments, as [`for_each_segment_mut`] cuts them; `work` gets them with zeros. Each task clears its own, in its cache.
+pub fn new_segments<T: Copy + Send + Sync>(
+    offsets: &[i64],
+    width: usize,
+    grain: usize,
+    zero: T,
+    work: impl Fn(Range<usize>, &mut [T]) + Sync,
+) -> Result<Vec<T>> {
+    let (first, last) = (offsets[0] as usize, offsets[offsets.len() - 1] as usize);
+    assert_eq!(first, 0, "segments begin with the array");
+    let length = last * width;
+    let mut all: Vec<T> = try_capacity(length)?;
+    for_each_segment_mut(&mut all.spare_capacity_mut()[..length], offsets, width, grain, |range, segments| {
+        segments.iter_mut().for_each(|element| {
+            element.write(zero);
+        });
+        // SAFETY: each element was just written, and has the layout of a T.
+        work(range, unsafe { &mut *(std::ptr::from_mut(segments) as *mut [T]) });
+    });
+    // SAFETY: the segments are cut from all of the array, so that each element is one of a task that has written it.
+    unsafe { all.set_len(length) };
+    Ok(all)
 }
 
 /// Work on the segments of a range in two arrays.

@@ -102,17 +102,12 @@ pub fn multiply<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>) -> Result<Csr
 
 /// The product A B as [`multiply`] gives it, each row changed by `finish`.
 pub fn multiply_and<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>, finish: &Finish<'_, T>) -> Result<Csr<T>> {
-    product(a, &Own::new(b), true, finish)
-}
-
-/// The product A B, columns of a row in the order of [`Intermediate`].
-pub fn multiply_unsorted<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>) -> Result<Csr<T>> {
-    product(a, &Own::new(b), false, &|_, _, _| ())
+    product(a, &Own::new(b), finish)
 }
 
 /// The product A B as [`multiply`] gives it.
 pub fn multiply_intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &Intermediate<T>) -> Result<Csr<T>> {
-    product(a, b, true, &|_, _, _| ())
+    product(a, b, &|_, _, _| ())
 }
 
 /// The product A B, to be multiplied further.
@@ -125,9 +120,9 @@ pub fn intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>) -> Result
     Ok(Intermediate { entries, rows: a.rows, cols: b.cols(), block })
 }
 
-fn product<T: Scalar>(a: &CsrView<'_, T>, b: &impl Factor<T>, sorted: bool, finish: &Finish<'_, T>) -> Result<Csr<T>> {
+fn product<T: Scalar>(a: &CsrView<'_, T>, b: &impl Factor<T>, finish: &Finish<'_, T>) -> Result<Csr<T>> {
     let block = product_block(a, b);
-    let product = Product { a, b, longest: b.longest(), sorted, finish, places: Places::new(b.cols()) };
+    let product = Product { a, b, longest: b.longest(), sorted: true, finish, places: Places::new(b.cols()) };
     let (offsets, columns, values) = rows::build(a.rows, block.len(), |range, out| product.rows(range, out))?;
     Ok(Csr { rows: a.rows, cols: b.cols(), block, offsets, columns, values })
 }

@@ -5,13 +5,15 @@
 //! column. Terms are added in the order in which the product added them, so that equal values give equal bits.
 //!
 //! The rows of a scalar B are short, and of lengths that a processor cannot foresee. So they are read in chunks of a fixed length: what a chunk
-//! reads behind the end of a row goes to a place that no entry of C has.
+//! reads behind the end of a row goes to a place that no entry of C has. Where the processor can expand numbers into a register, and rows of C
+//! are short, a row of B has bits in place of places, one for each entry of C.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
+use super::gathered::{self, Gathered};
 use super::prefetch::prefetch;
 use super::spgemm::{Shape, multiply_block, with_shape};
-use super::{par, rows};
+use super::{bits, par, rows};
 use crate::error::{Result, try_capacity, try_vec};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, CsrView};
@@ -19,6 +21,9 @@ use std::ops::Range;
 
 /// Terms of A between the one in use and the one whose row of B is asked for.
 pub(super) const AHEAD: usize = 8;
+
+/// Bytes of a line of memory.
+const LINE: usize = 64;
 
 /// Row offsets and columns of a pattern.
 pub type Pattern<'a> = (&'a [i64], &'a [i32]);
@@ -46,6 +51,10 @@ enum Piece {
     Ones(Vec<u8>),
     /// Scalars, each row of B in chunks.
     Chunks(Vec<[u8; CHUNK]>),
+    /// Scalars, for each row of B the bits that [`bits`] goes by.
+    Bits(Vec<u8>),
+    /// Blocks, one block of C after the other.
+    Gathered(Gathered),
     /// Blocks, or scalars in long rows of C.
     Exact(Places),
 }
@@ -108,22 +117,38 @@ pub(super) use make_places;
 
 impl Terms {
     /// The terms of A B, where B has `cols` columns and this pattern and block, for a pattern of C that holds at least that of the product.
-    pub fn find<T: Scalar>(
+    pub fn find<T: Scalar>(a: &CsrView<'_, T>, b: (Pattern<'_>, Block), c: Pattern<'_>, cols: usize) -> Result<Terms> {
+        Terms::find_with(a, b, c, cols, true)
+    }
+
+    /// [`Terms::find`]; without the `ways` that only some processors have, where they are not wanted.
+    fn find_with<T: Scalar>(
         a: &CsrView<'_, T>,
         (b, block): (Pattern<'_>, Block),
         c: Pattern<'_>,
         cols: usize,
+        ways: bool,
     ) -> Result<Terms> {
         let scalar = a.block == Block::SCALAR && block == Block::SCALAR;
         let ones = b.0.windows(2).all(|ends| ends[1] == ends[0] + 1);
+        let gathers = ways && gathered::suit(a, block);
         let scratch = rows::Places::new(cols);
         let pieces = par::map_ranges(a.rows, rows::grain(a.rows), |range| {
             let longest = c.0[range.start..=range.end].windows(2).map(|o| (o[1] - o[0]) as usize).max().unwrap_or(0);
             scratch.with(|rows::Place { at, .. }| {
-                Ok(match (scalar && longest <= NOWHERE, ones) {
-                    (true, true) => Piece::Ones(find_in(a, b, c, range, at)?),
-                    (true, false) => Piece::Chunks(find_chunks(a, b, c, range, at)?),
-                    _ => Piece::Exact(make_places!(longest, find_in(a, b, c, range, at)?)),
+                if gathers && let Some(gathered) = Gathered::find(a, b, c, range.clone(), at)? {
+                    return Ok(Piece::Gathered(gathered));
+                }
+                if !scalar || longest > NOWHERE {
+                    return Ok(Piece::Exact(make_places!(longest, find_in(a, b, c, range, at)?)));
+                }
+                if ones {
+                    return Ok(Piece::Ones(find_in(a, b, c, range, at)?));
+                }
+                let found = if ways && bits::suit(longest) { bits::find(a, b, c, range.clone(), at)? } else { None };
+                Ok(match found {
+                    Some(bits) => Piece::Bits(bits),
+                    None => Piece::Chunks(find_chunks(a, b, c, range, at)?),
                 })
             })
         });
@@ -140,13 +165,14 @@ impl Terms {
     ) -> Result<Vec<T>> {
         assert!(a.cols + 1 == b.offsets.len() && a.block.cols == b.block.rows);
         let width = a.block.rows * b.block.cols;
-        let mut values = try_vec(c[a.rows] as usize * width, T::ZERO)?;
         let grain = rows::grain(a.rows);
-        par::for_each_segment_mut(&mut values, c, width, grain, |range, values| {
+        par::new_segments(&c[..=a.rows], width, grain, T::ZERO, |range, values| {
             let rows = Rows { a, b, c, range: range.clone() };
             let places = match &self.pieces[range.start / grain] {
                 Piece::Ones(places) => return rows.add_ones(places, values, &finish),
                 Piece::Chunks(places) => return rows.add_scalars(places, values, &finish),
+                Piece::Bits(bits) => return bits::add(&rows, bits, values, &finish),
+                Piece::Gathered(terms) => return terms.add(&rows, values, &finish),
                 Piece::Exact(places) => places,
             };
             with_shape!((a.block.rows, a.block.cols, b.block.cols), shape => match places {
@@ -154,8 +180,7 @@ impl Terms {
                 Places::U16(places) => rows.add(places, values, shape, &finish),
                 Places::U32(places) => rows.add(places, values, shape, &finish),
             });
-        });
-        Ok(values)
+        })
     }
 
     /// Bytes held.
@@ -163,6 +188,8 @@ impl Terms {
         let of_piece = |piece: &Piece| match piece {
             Piece::Ones(places) => size_of_val(&places[..]),
             Piece::Chunks(places) => size_of_val(&places[..]),
+            Piece::Bits(bits) => size_of_val(&bits[..]),
+            Piece::Gathered(terms) => terms.bytes(),
             Piece::Exact(places) => places.bytes(),
         };
         self.pieces.iter().map(of_piece).sum()
@@ -220,11 +247,12 @@ fn find_chunks<T: Scalar>(
 }
 
 /// Rows of a product.
-struct Rows<'a, T> {
-    a: &'a CsrView<'a, T>,
-    b: Values<'a, T>,
-    c: &'a [i64],
-    range: Range<usize>,
+pub(super) struct Rows<'a, T> {
+    pub a: &'a CsrView<'a, T>,
+    pub b: Values<'a, T>,
+    /// Row offsets of C.
+    pub c: &'a [i64],
+    pub range: Range<usize>,
 }
 
 impl<T: Scalar> Rows<'_, T> {
@@ -299,17 +327,43 @@ impl<T: Scalar> Rows<'_, T> {
         }
     }
 
-    /// Asks for the row of B that will be needed [`AHEAD`] terms after `k`. Rows of a square A are near each other, and need no help.
+    /// Columns of the entries of A whose rows of B are to be asked for while those from `k` on are used: [`AHEAD`] entries later. Rows of a square
+    /// A are near each other, and need no help.
+    #[inline(always)]
+    pub fn ahead(&self, k: usize) -> &[i32] {
+        if self.a.rows >= self.a.cols { &[] } else { self.a.columns.get(k + AHEAD..).unwrap_or(&[]) }
+    }
+
+    /// Asks for the row of B that will be needed [`AHEAD`] terms after `k`.
     #[inline(always)]
     fn prefetch(&self, k: usize, b_width: usize) {
-        let Rows { a, b, .. } = self;
-        if a.rows >= a.cols {
+        if let Some(j) = self.ahead(k).first() {
+            self.prefetch_row((*j - self.a.base) as usize, b_width);
+        }
+    }
+
+    /// Asks for a row of B.
+    #[inline(always)]
+    fn prefetch_row(&self, j: usize, b_width: usize) {
+        let Values { offsets, values, .. } = self.b;
+        let row = offsets[j] as usize * b_width..offsets[j + 1] as usize * b_width;
+        for k in row.step_by(LINE / size_of::<T>()) {
+            prefetch(values, k);
+        }
+    }
+
+    /// Asks for the rows of B that a later row of A needs first. On a grid, neighbours in the same line need all but the last of theirs as well: what
+    /// ends a run of columns is new.
+    pub fn prefetch_new(&self, i: usize) {
+        let (a, b_width) = (self.a, self.b.block.len());
+        if i >= a.rows {
             return;
         }
-        if let Some(j) = a.columns.get(k + AHEAD) {
-            let from = b.offsets[(*j - a.base) as usize] as usize * b_width;
-            prefetch(b.values, from);
-            prefetch(b.values, from + 7);
+        let columns = &a.columns[a.row_range(i)];
+        for (k, j) in columns.iter().enumerate() {
+            if columns.get(k + 1) != Some(&(j + 1)) {
+                self.prefetch_row((j - a.base) as usize, b_width);
+            }
         }
     }
 
@@ -379,7 +433,7 @@ impl<T: Scalar> Registers<T> {
     }
 
     fn take(&mut self, cols: usize, row: &mut [T]) {
-        avx512::blocks::take(&mut self.sums, T::ZERO, cols, row);
+        avx512::blocks::take(T::slice_mut(&mut self.sums), cols, T::slice_mut(row));
     }
 }
 
@@ -416,6 +470,30 @@ mod tests {
         a
     }
 
+    /// Checks renewals of A B against products.
+    fn check<T: Scalar>(terms: &Terms, a: &Csr<T>, b: &Csr<T>, c: &Csr<T>) {
+        let number = |i: usize| T::from_f64(i as f64);
+        let other = Csr { values: a.values.iter().map(|v| T::from_f64(1.5) - *v).collect(), ..a.clone() };
+        for a in [a, &other] {
+            let values = Values { offsets: &b.offsets, values: &b.values, block: b.block };
+            let renewed =
+                terms.renew(&a.view(), values, &c.offsets, |i, row| row.iter_mut().for_each(|v| *v += number(i)));
+            let mut expected = spgemm::multiply(&a.view(), &b.view()).unwrap();
+            for i in 0..a.rows {
+                let row = expected.offsets[i] as usize..expected.offsets[i + 1] as usize;
+                let width = expected.block.len();
+                expected.values[row.start * width..row.end * width].iter_mut().for_each(|v| *v += number(i));
+            }
+            assert_eq!(renewed.unwrap(), expected.values);
+        }
+    }
+
+    fn in_f32(a: &Csr<f64>) -> Csr<f32> {
+        let mut narrow = Csr::with_pattern(a.rows, a.cols, a.block, a.offsets.clone(), a.columns.clone()).unwrap();
+        narrow.values.iter_mut().zip(&a.values).for_each(|(to, v)| *to = *v as f32);
+        narrow
+    }
+
     #[test]
     fn a_renewed_product_has_the_bits_of_the_product_for_rows_of_any_length() {
         let scalar = Block::SCALAR;
@@ -436,24 +514,65 @@ mod tests {
             let b = random(500, cols, longest, right, 2);
             let c = spgemm::multiply(&a.view(), &b.view()).unwrap();
             let pattern = ((&b.offsets[..], &b.columns[..]), b.block);
-            let terms = Terms::find(&a.view(), pattern, (&c.offsets, &c.columns), cols).unwrap();
+            let terms = Terms::find_with(&a.view(), pattern, (&c.offsets, &c.columns), cols, false).unwrap();
             let row = |j: &i32| (b.offsets[*j as usize + 1] - b.offsets[*j as usize]) as usize;
             let count: usize = a.columns.iter().map(|j| row(j).next_multiple_of(chunk)).sum();
             assert_eq!(terms.bytes(), bytes_per_term * count);
-
-            let other = Csr { values: a.values.iter().map(|v| 1.5 - v).collect(), ..a.clone() };
-            for a in [&a, &other] {
-                let values = Values { offsets: &b.offsets, values: &b.values, block: b.block };
-                let renewed = terms
-                    .renew(&a.view(), values, &c.offsets, |i, row| row[..].iter_mut().for_each(|v| *v += i as f64));
-                let mut expected = spgemm::multiply(&a.view(), &b.view()).unwrap();
-                for i in 0..rows {
-                    let row = expected.offsets[i] as usize..expected.offsets[i + 1] as usize;
-                    let width = expected.block.len();
-                    expected.values[row.start * width..row.end * width].iter_mut().for_each(|v| *v += i as f64);
-                }
-                assert_eq!(renewed.unwrap(), expected.values);
-            }
+            check(&terms, &a, &b, &c);
         }
+    }
+
+    #[test]
+    fn a_product_of_blocks_gathered_has_the_bits_of_the_product() {
+        for (n, inner, cols) in [(3, 3, 6), (6, 3, 6), (6, 6, 6)] {
+            let (left, right) = (Block { rows: n, cols: inner }, Block { rows: inner, cols });
+            let (a, b) = (random(300, 200, 9, left, 1), random(200, 50, 5, right, 2));
+            let c = spgemm::multiply(&a.view(), &b.view()).unwrap();
+            let (pattern, of_c) = (((&b.offsets[..], &b.columns[..]), b.block), (&c.offsets[..], &c.columns[..]));
+            let terms = Terms::find(&a.view(), pattern, of_c, 50).unwrap();
+            if gathered::suit(&a.view(), right) {
+                assert!(terms.pieces.iter().all(|piece| matches!(piece, Piece::Gathered(_))));
+            }
+            check(&terms, &a, &b, &c);
+        }
+        // Rows that are too long for a byte.
+        let node = Block { rows: 3, cols: 3 };
+        let (a, b) = (random(20, 10, 3, node, 1), random(10, 2000, 400, Block { rows: 3, cols: 6 }, 2));
+        let c = spgemm::multiply(&a.view(), &b.view()).unwrap();
+        let pattern = ((&b.offsets[..], &b.columns[..]), b.block);
+        let terms = Terms::find(&a.view(), pattern, (&c.offsets, &c.columns), 2000).unwrap();
+        assert!(terms.pieces.iter().all(|piece| matches!(piece, Piece::Exact(_))));
+        check(&terms, &a, &b, &c);
+    }
+
+    /// Rows of C with up to one register of sums, up to several, and with more than those of one pass.
+    #[test]
+    fn a_product_renewed_by_bits_has_the_bits_of_the_product() {
+        if !bits::suit(1) {
+            eprintln!("this processor cannot expand numbers into a register");
+            return;
+        }
+        for (cols, longest) in [(6, 3), (15, 4), (23, 5), (40, 5), (47, 6), (64, 8), (100, 12), (128, 12)] {
+            let a = random(300, 200, longest, Block::SCALAR, 1);
+            let b = random(200, cols, longest, Block::SCALAR, 2);
+            let c = spgemm::multiply(&a.view(), &b.view()).unwrap();
+            let (pattern, of_c) = (((&b.offsets[..], &b.columns[..]), b.block), (&c.offsets[..], &c.columns[..]));
+            let terms = Terms::find(&a.view(), pattern, of_c, cols).unwrap();
+            let bytes =
+                |i: usize| a.view().row_range(i).len() * bits::bytes_of((c.offsets[i + 1] - c.offsets[i]) as usize);
+            assert_eq!(terms.bytes(), (0..a.rows).map(bytes).sum::<usize>());
+            check(&terms, &a, &b, &c);
+            let (a, b, c) = (in_f32(&a), in_f32(&b), in_f32(&c));
+            check(&terms, &a, &b, &c);
+        }
+        // A row of B that is not sorted has no bits.
+        let a = random(50, 20, 4, Block::SCALAR, 1);
+        let mut b = random(20, 30, 4, Block::SCALAR, 2);
+        let c = spgemm::multiply(&a.view(), &b.view()).unwrap();
+        let row = (0..b.rows).map(|i| b.offsets[i] as usize..b.offsets[i + 1] as usize).find(|row| row.len() > 1);
+        b.columns[row.unwrap()].reverse();
+        let pattern = ((&b.offsets[..], &b.columns[..]), b.block);
+        let terms = Terms::find(&a.view(), pattern, (&c.offsets, &c.columns), 30).unwrap();
+        assert!(terms.pieces.iter().any(|piece| matches!(piece, Piece::Chunks(_))));
     }
 }

@@ -9,23 +9,37 @@ use super::truncate::{self, Truncation};
 use crate::error::{Result, try_capacity};
 use crate::scalar::Scalar;
 use crate::sparse::{Csr, Structure};
+use std::sync::Arc;
+
+/// The patterns of both stages.
+pub struct Stages {
+    /// To the unknowns of the first pass.
+    pub to_first: Arc<Structure>,
+    /// From these to all.
+    pub to_all: Arc<Structure>,
+}
 
 /// Interpolation from the unknowns of `second` to all, through those of `first`. `formula` interpolates from given coarse unknowns to
-/// all, or to the rows that are listed. With `pattern` (a result of the same graph and splittings), each row keeps the columns that it
-/// has there.
+/// all, or to the rows that are listed, with a given pattern or another. With `pattern` (a result of the same graph and splittings), each row keeps
+/// the columns that it has there, and with `stages` those of the stages do. Tells the patterns of the stages.
 pub fn interpolate<T: Scalar>(
     first: &[bool],
     second: &[bool],
     truncation: Truncation,
     pattern: Option<&Structure>,
-    formula: impl Fn(&[bool], Option<&[u32]>) -> Result<Csr<T>>,
-) -> Result<Csr<T>> {
+    stages: Option<&Stages>,
+    formula: impl Fn(&[bool], Option<&[u32]>, Option<&Structure>) -> Result<Csr<T>>,
+) -> Result<(Csr<T>, Stages)> {
     let mut members: Vec<u32> = try_capacity(first.len())?;
     members.extend((0..first.len() as u32).filter(|i| first[*i as usize]));
-    let to_first = formula(second, Some(&members))?;
-    let to_all = formula(first, None)?;
+    let to_first = formula(second, Some(&members), stages.map(|stages| &*stages.to_first))?.into_shared();
+    let to_all = formula(first, None, stages.map(|stages| &*stages.to_all))?.into_shared();
     let product = spgemm::multiply(&to_all.view(), &to_first.view())?;
-    truncate::all_rows(&product.view(), truncation, pattern)
+    let stages = match stages {
+        Some(Stages { to_first, to_all }) => Stages { to_first: Arc::clone(to_first), to_all: Arc::clone(to_all) },
+        None => Stages { to_first: to_first.structure, to_all: to_all.structure },
+    };
+    Ok((truncate::all_rows(&product.view(), truncation, pattern)?, stages))
 }
 
 #[cfg(test)]
@@ -49,9 +63,14 @@ mod tests {
         let second: Vec<bool> = (0..9).map(|i| i % 4 == 0).collect();
         let all = Truncation::new(0, 0.0);
         let interpolate = |truncation, pattern: Option<&Structure>| {
-            interpolate(&first, &second, truncation, pattern, |coarse, rows| {
-                extended_i::interpolate(&a.view(), &s, coarse, rows, truncation, None)
-            })
+            let formula = |coarse: &[bool], rows: Option<&[u32]>, pattern: Option<&Structure>| {
+                extended_i::interpolate(&a.view(), &s, coarse, rows, truncation, pattern)
+            };
+            let (p, stages) = interpolate(&first, &second, truncation, pattern, None, formula)?;
+            // With the stages that it has itself.
+            let (again, _) = interpolate(&first, &second, truncation, pattern, Some(&stages), formula)?;
+            assert_eq!(again, p);
+            Ok::<_, crate::Error>(p)
         };
         let p = interpolate(all, None).unwrap();
         assert_eq!((p.rows, p.cols), (9, 3));

@@ -20,14 +20,15 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
         Ok(Cg { r: backend.zeros(n)?, z: backend.zeros(n)?, p: backend.zeros(n)?, q: backend.zeros(n)?, n })
     }
 
-    /// Conjugate gradients whose β is given by `beta(z·r, z·r before, α, z·q)`: the one number in which the variants differ.
+    /// Conjugate gradients, flexible or not: the variants differ in β. In one β is z·r / (z·r)_before, in the other
+    /// z·(r - r_before) / (z·r)_before, where r - r_before = -α q: no copy of the old residual is needed.
     pub(super) fn iterate(
         &mut self,
         run: &mut Run<'_, B, T>,
         b: &B::Slice<T>,
         x: &mut B::Slice<T>,
         zero_guess: bool,
-        beta: impl Fn(&B, &Self, Step) -> f64,
+        flexible: bool,
     ) -> Result<Next> {
         let backend = run.backend;
         run.initial_residual(b, x, &mut self.r, zero_guess)?;
@@ -51,34 +52,36 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
                 return run.breakdown(&format!("p·Ap is {pq:.3e}; the matrix is not positive definite (use gmres)"));
             }
             let alpha = zr / pq;
-            let rr = backend.step(T::from_f64(alpha), (&self.p, &self.q), x, &mut self.r);
-            next = run.step_with(Some(rr.sqrt()), &self.r, &mut self.z)?;
+            let (step, pq) = (T::from_f64(alpha), (&*self.p, &*self.q));
+            let rr = match run.apart() {
+                Some(apart) => apart.step(step, pq, x, &mut self.r),
+                None => backend.step(step, pq, x, &mut self.r),
+            };
+            let is_apart = run.apart().is_some();
+            next = match is_apart {
+                true => run.step_apart(rr.sqrt())?,
+                false => run.step_with(Some(rr.sqrt()), &self.r, &mut self.z)?,
+            };
             if next != Next::Continue {
                 return Ok(next);
             }
             let before = zr;
-            zr = backend.dot(&self.z, &self.r);
-            let beta = beta(backend, self, Step { zr, before, alpha });
+            let q = flexible.then_some(&*self.q);
+            let zq;
+            (zr, zq) = match run.apart() {
+                Some(apart) => apart.dots(&self.r, q),
+                None => (backend.dot(&self.z, &self.r), q.map_or(0.0, |q| backend.dot(&self.z, q))),
+            };
+            let beta = if flexible { -alpha * zq } else { zr } / before;
             // With a symmetric preconditioner z is orthogonal to the residual before, and all ways to compute β agree.
             run.watch_symmetry((zr - beta * before).abs() / zr.abs())?;
-            backend.axpby(T::ONE, &self.z, T::from_f64(beta), &mut self.p);
+            let beta = T::from_f64(beta);
+            match run.apart() {
+                Some(apart) => apart.add_to(beta, &mut self.p),
+                None => backend.axpby(T::ONE, &self.z, beta, &mut self.p),
+            }
         }
     }
-
-    /// z·q, with q of the step before.
-    pub(super) fn zq(&self, backend: &B) -> f64 {
-        backend.dot(&self.z, &self.q)
-    }
-}
-
-/// Numbers of one step.
-pub(super) struct Step {
-    /// z·r now.
-    pub zr: f64,
-    /// z·r before.
-    pub before: f64,
-    /// Length of the step.
-    pub alpha: f64,
 }
 
 impl<B: Backend, T: Scalar> Krylov<B, T> for Cg<B, T> {
@@ -89,7 +92,7 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Cg<B, T> {
         x: &mut B::Slice<T>,
         zero_guess: bool,
     ) -> Result<Next> {
-        self.iterate(run, b, x, zero_guess, |_, _, step| step.zr / step.before)
+        self.iterate(run, b, x, zero_guess, false)
     }
 
     fn bytes(&self) -> usize {

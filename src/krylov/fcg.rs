@@ -27,8 +27,7 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Fcg<B, T> {
         x: &mut B::Slice<T>,
         zero_guess: bool,
     ) -> Result<Next> {
-        // β = z·(r - r_before) / (z·r)_before, and r - r_before = -α q: no copy of the old residual is needed.
-        self.cg.iterate(run, b, x, zero_guess, |backend, cg, step| -step.alpha * cg.zq(backend) / step.before)
+        self.cg.iterate(run, b, x, zero_guess, true)
     }
 
     fn bytes(&self) -> usize {

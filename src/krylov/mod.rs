@@ -7,7 +7,7 @@ mod fgmres;
 mod gmres;
 mod richardson;
 
-use crate::backend::{Backend, Operator, Preconditioner};
+use crate::backend::{Apart, Backend, Operator, Preconditioner};
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
 use crate::error::{Error, Result, Status, fail};
@@ -171,6 +171,24 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         self.record_with(norm, r, z, Self::step)
     }
 
+    /// The preconditioner, where its result may stay in its own vectors: where nothing else is done with it.
+    pub fn apart(&mut self) -> Option<&mut dyn Apart<B, T>> {
+        if self.norm == Norm::Preconditioned || !self.null_space.is_empty() {
+            return None;
+        }
+        self.m.as_mut()?.apart()
+    }
+
+    /// As [`Run::step_with`], where the preconditioner has the residual already and keeps z.
+    pub fn step_apart(&mut self, norm: f64) -> Result<Next> {
+        let next = self.step(norm)?;
+        let Some(apart) = self.m.as_mut().and_then(|m| m.apart()).filter(|_| next == Next::Continue) else {
+            return Ok(next);
+        };
+        self.phases.time("preconditioner", || apart.apply())?;
+        Ok(next)
+    }
+
     fn record_with(
         &mut self,
         norm: Option<f64>,
@@ -287,5 +305,88 @@ pub fn project<B: Backend, T: Scalar>(backend: &B, basis: &[B::Buffer<T>], x: &m
     for u in basis {
         let share = backend.dot(u, x);
         backend.axpby(T::from_f64(-share), u, T::ONE, x);
+    }
+}
+
+#[cfg(all(test, terrace_sim))]
+mod tests {
+    use super::*;
+    use crate::amg::Amg;
+    use crate::backend::Place;
+    use crate::gallery;
+    use crate::gpu::{Gpu, Slice};
+    use std::sync::Arc;
+
+    /// A preconditioner that does not tell that it has vectors of its own.
+    struct Hidden(Amg);
+
+    impl Preconditioner<Gpu, f64> for Hidden {
+        fn apply(&mut self, r: &Slice<f64>, z: &mut Slice<f64>) -> Result<()> {
+            self.0.apply_on_device(r, z)
+        }
+
+        fn is_constant_symmetric(&self) -> bool {
+            false
+        }
+    }
+
+    /// Residual norms and solution with a method and this preconditioner.
+    fn solved(
+        context: &Context,
+        problem: &str,
+        method: &str,
+        m: &mut dyn Preconditioner<Gpu, f64>,
+    ) -> (Vec<f64>, Vec<f64>) {
+        let gpu = context.gpu().unwrap();
+        let matrix = gallery::parse(problem).unwrap().into_matrix().unwrap();
+        let n = matrix.rows();
+        let a = gpu.given::<f64>(&matrix).unwrap();
+        let right: Vec<f64> = (0..n).map(|i| (i % 7) as f64 - 2.0).collect();
+        let (b, mut x) = (gpu.upload(&right).unwrap(), gpu.zeros(n).unwrap());
+        let (mut history, mut phases) = (Vec::new(), Phases::default());
+        let scale = gpu.norm(&*b);
+        let mut run = Run {
+            backend: gpu,
+            a: &*a,
+            m: Some(m),
+            null_space: &[],
+            context,
+            norm: Norm::True,
+            target: 1e-8 * scale,
+            scale,
+            window: 0,
+            progress: (f64::INFINITY, 0),
+            asymmetric: 0,
+            limit: 60,
+            iterations: 0,
+            history: &mut history,
+            phases: &mut phases,
+        };
+        let mut krylov = make(method, gpu, n, &Config::new()).unwrap();
+        assert_eq!(krylov.solve(&mut run, &b, &mut x, true).unwrap(), Next::Converged);
+        let mut solution = vec![0.0; n];
+        gpu.read(&x, &mut solution).unwrap();
+        (history, solution)
+    }
+
+    #[test]
+    fn a_preconditioner_that_keeps_its_vectors_apart_gives_the_same_bits() {
+        // Entries beyond f16 make the levels scaled.
+        for (problem, storage) in [("poisson7:9", "f32"), ("poisson7:9", "f16"), ("jumps:7", "f16")] {
+            let context = Context::new("sim:32").unwrap();
+            let mut config = Config::new();
+            config.set_str("precision.matrix", storage).unwrap();
+            config.set_str("precision.vector", "f32").unwrap();
+            let matrix = Arc::new(gallery::parse(problem).unwrap().into_matrix().unwrap());
+            let set_up = || Amg::setup(&context, &matrix, &config).unwrap();
+            for method in ["cg", "fcg"] {
+                let mut amg = set_up();
+                assert!(Preconditioner::<Gpu, f64>::apart(&mut amg).is_some(), "{problem} in {storage}");
+                let apart = solved(&context, problem, method, &mut amg);
+                let together = solved(&context, problem, method, &mut Hidden(set_up()));
+                assert!(apart.0.len() > 5, "{problem} in {storage}: {:?}", apart.0);
+                assert_eq!(apart, together, "{problem} in {storage} with {method}");
+            }
+        }
     }
 }

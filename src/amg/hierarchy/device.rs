@@ -11,7 +11,7 @@ use crate::context::{LogLevel, lock};
 use crate::error::Result;
 use crate::gpu::setup::checks::Checks;
 use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace, DevicePattern, galerkin, scaling};
-use crate::gpu::{Buffer, Format, Gpu, Wanted, to_scalar};
+use crate::gpu::{Buffer, Choice, Format, Gpu, Wanted, to_scalar};
 use crate::host::eigenvalue::Largest;
 use crate::host::spmv::Sums;
 use crate::report::Phases;
@@ -37,6 +37,8 @@ pub struct There<T> {
     coarse_scale: Option<Arc<scaling::Factors>>,
     /// The inverse of the l1 diagonal of the scaled matrix, where it was found with the factors.
     l1_inverse: Mutex<Option<Buffer<T>>>,
+    /// That of the diagonal blocks of the matrix, where interpolation needed it.
+    inverse: Mutex<Option<Buffer<T>>>,
     /// What is asked of the device while levels are placed.
     checks: Arc<Mutex<Checks>>,
     /// The largest eigenvalue of D^-1 A for its diagonal blocks, where interpolation estimated it; else that of an earlier matrix.
@@ -54,6 +56,13 @@ struct Formats {
     matrix: Option<Format>,
     restriction: Option<Format>,
     interpolation: Option<Format>,
+}
+
+impl Formats {
+    /// Bytes held for updates to come.
+    fn bytes(&self) -> usize {
+        [&self.matrix, &self.restriction, &self.interpolation].into_iter().flatten().map(Format::kept_bytes).sum()
+    }
 }
 
 /// Matrices of a level.
@@ -77,7 +86,7 @@ pub struct Kept {
 impl Kept {
     /// Bytes held beyond what the levels share.
     pub fn bytes(&self) -> usize {
-        self.transfers.bytes() + self.coarse_matrix.bytes(1) + self.recipe.bytes()
+        self.transfers.bytes() + self.coarse_matrix.bytes(1) + self.recipe.bytes() + self.formats.bytes()
     }
 }
 
@@ -167,7 +176,7 @@ impl Builder<'_> {
                 None => (None, None, None, Formats::default()),
             };
             let Some(step) = self.step_there(gpu, &a, level, space.as_deref(), transfers, phases)? else { break };
-            let Step { p, r, next_space, known, largest, transfers } = step;
+            let Step { p, r, next_space, known, largest, inverse, transfers } = step;
             let (coarse, recipe) = self.timed(gpu, phases, "galerkin", || match product {
                 None => {
                     let (coarse, recipe) = galerkin::product(gpu, &r, &a, &p)?;
@@ -203,6 +212,7 @@ impl Builder<'_> {
                 scale: None,
                 coarse_scale: None,
                 l1_inverse: Mutex::new(None),
+                inverse: Mutex::new(inverse),
                 checks: Arc::clone(&checks),
                 known,
                 earlier,
@@ -221,6 +231,7 @@ impl Builder<'_> {
             scale: None,
             coarse_scale: None,
             l1_inverse: Mutex::new(None),
+            inverse: Mutex::new(None),
             checks,
             known: None,
             earlier: None,
@@ -292,9 +303,9 @@ impl Builder<'_> {
 }
 
 impl Builder<'_> {
-    /// Chooses the formats of all matrices that have none of an earlier time, with few waits.
+    /// Chooses the formats of all matrices that have none of an earlier time, with few waits; those that are tried are chosen where they are placed.
     pub(super) fn choose_formats<T: Scalar>(&self, gpu: &Gpu, levels: &[There<T>], plan: &Plan) -> Result<()> {
-        if self.sums() == Sums::Rounded {
+        if self.sums() == Sums::Rounded || gpu.choice() == Choice::Measured {
             return Ok(());
         }
         // The precision of sums for results of one.

@@ -19,9 +19,10 @@ impl<T: Scalar> Interpolation<T> for MmExt {
         let name = if self.plus_i { "mm_ext_i" } else { "mm_ext" };
         let p = match input.coarse {
             Coarse::TwoPass(first, second) => {
-                two_stage::interpolate(first, second, truncation, pattern, |coarse, only| {
+                two_stage::interpolate(first, second, truncation, pattern, None, |coarse, only, _| {
                     mm_ext::interpolate(a, s, coarse, only, self.plus_i, truncation, None)
                 })?
+                .0
             }
             _ => mm_ext::interpolate(a, s, input.splitting(name)?, None, self.plus_i, truncation, pattern)?,
         };

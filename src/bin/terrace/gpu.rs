@@ -49,6 +49,10 @@ pub struct Arguments {
     /// Also the products with the matrices of this many coarse levels
     #[arg(long, value_name = "N", default_value_t = 0)]
     levels: usize,
+
+    /// Products in every format that a matrix can have, the one that is chosen first
+    #[arg(long)]
+    formats: bool,
 }
 
 /// Launches between two looks at the clock.
@@ -197,11 +201,9 @@ impl Product {
 
 /// Our products in three precisions, and cuSPARSE's in f64 where it can be loaded.
 fn products(gpu: &Gpu, a: &SharedCsr<f64>, arguments: &Arguments) -> Result<Vec<Product>> {
-    let mut all = vec![
-        product::<f64, f64>(gpu, a, arguments)?,
-        product::<f32, f32>(gpu, a, arguments)?,
-        product::<half::f16, f32>(gpu, a, arguments)?,
-    ];
+    let mut all = product::<f64, f64>(gpu, a, arguments)?;
+    all.extend(product::<f32, f32>(gpu, a, arguments)?);
+    all.extend(product::<half::f16, f32>(gpu, a, arguments)?);
     all.extend(cusparse_products(gpu, a, arguments)?);
     Ok(all)
 }
@@ -247,16 +249,24 @@ fn cusparse_products(_: &Gpu, _: &SharedCsr<f64>, _: &Arguments) -> Result<Vec<P
     Ok(Vec::new())
 }
 
-/// y = A x with values stored as `S` and vectors of `V`.
-fn product<S: Number, V: Scalar>(gpu: &Gpu, matrix: &SharedCsr<f64>, arguments: &Arguments) -> Result<Product> {
+/// y = A x with values stored as `S` and vectors of `V`, in the format that is chosen or in all.
+fn product<S: Number, V: Scalar>(gpu: &Gpu, matrix: &SharedCsr<f64>, arguments: &Arguments) -> Result<Vec<Product>> {
     let view = matrix.view();
     let (rows, cols) = (view.scalar_rows(), view.scalar_cols());
-    let a: Box<dyn Operator<Gpu, V>> = gpu.matrix(matrix.cast::<S>()?, Columns::Shared, Sums::Wide)?;
+    let stored = matrix.cast::<S>()?;
+    let operators: Vec<Box<dyn Operator<Gpu, V>>> = if arguments.formats {
+        gpu.in_every_format(&stored)?
+    } else {
+        vec![gpu.matrix(stored, Columns::Shared, Sums::Wide)?]
+    };
     let x = gpu.array(gallery::random_vector(cols)?.into_iter().map(V::from_f64).collect())?;
     let mut y = gpu.zeros::<V>(rows)?;
-    let seconds = time(gpu, arguments.repeat, || a.apply(V::ONE, &x, V::ZERO, &mut y))?;
-    let name = format!("{} matrix, {} vectors", S::PRECISION.name(), V::PRECISION.name());
-    Ok(Product { name, format: a.format(), bytes: a.bytes() + (rows + cols) * size_of::<V>(), seconds })
+    let mut measure = |a: Box<dyn Operator<Gpu, V>>| -> Result<Product> {
+        let seconds = time(gpu, arguments.repeat, || a.apply(V::ONE, &x, V::ZERO, &mut y))?;
+        let name = format!("{} matrix, {} vectors", S::PRECISION.name(), V::PRECISION.name());
+        Ok(Product { name, format: a.format(), bytes: a.bytes() + (rows + cols) * size_of::<V>(), seconds })
+    };
+    operators.into_iter().map(&mut measure).collect()
 }
 
 /// A solve that was measured.

@@ -25,7 +25,7 @@ pub struct Arguments {
     #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
 
-    /// How products are computed: by tables of columns, by tiles on matrix cores, or by what is faster
+    /// How products are computed: with tables of columns, by tiles on matrix cores, or by what is faster
     #[arg(long, value_name = "METHODS", value_enum, value_delimiter = ',', default_value = "auto")]
     with: Vec<With>,
 }

@@ -4,7 +4,7 @@ use crate::host::hash;
 use crate::sparse::Csr;
 
 /// Square ones.
-pub(super) fn square() -> Vec<(String, Csr<f64>)> {
+pub(in crate::gpu) fn square() -> Vec<(String, Csr<f64>)> {
     let mut all = vec![("nothing".to_string(), Csr::from_triplets(0, 0, &[]).unwrap())];
     for n in [1, 31, 33, 255, 257] {
         all.push((format!("random of {n}"), random(n, 4, 0)));
@@ -19,7 +19,7 @@ pub(super) fn square() -> Vec<(String, Csr<f64>)> {
 }
 
 /// A symmetric pattern with about `2 * half` entries in a row, all diagonals and values of both signs.
-pub(super) fn random(n: usize, half: usize, seed: u64) -> Csr<f64> {
+pub(in crate::gpu) fn random(n: usize, half: usize, seed: u64) -> Csr<f64> {
     let value = |e: usize| (hash(e, seed + 1) % 2001) as f64 / 1000.0 - 1.0;
     let mut triplets: Vec<(usize, usize, f64)> = (0..n).map(|i| (i, i, 4.0 + value(i))).collect();
     for e in 0..n * half {
@@ -40,7 +40,7 @@ fn with_row(a: &Csr<f64>, i: usize, row: Vec<(usize, f64)>) -> Csr<f64> {
 }
 
 /// The same matrix, the entries of each row in another order.
-pub(super) fn shuffled(mut a: Csr<f64>) -> Csr<f64> {
+pub(in crate::gpu) fn shuffled(mut a: Csr<f64>) -> Csr<f64> {
     for i in 0..a.rows {
         let range = a.offsets[i] as usize..a.offsets[i + 1] as usize;
         let mut row: Vec<(i32, f64)> = range.clone().map(|k| (a.columns[k], a.values[k])).collect();

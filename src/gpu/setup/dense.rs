@@ -34,7 +34,8 @@ pub(crate) fn inverse<T: Scalar, S: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Resu
     let (diagonal, left) = (gpu.room::<f64>(rows)?, gpu.room::<f64>(rows)?);
     let arguments: [&dyn Argument; 6] = [&n, &dense.view(), &m.view(), &diagonal.view(), &left.view(), &status.view()];
     gpu.launch_blocks(kernel("dense_symmetric")?, blocks, &arguments)?;
-    let (panel, sweep, tiny) = (kernel("dense_panel")?, kernel("dense_sweep")?, rounding_bound::<T>(rows));
+    let panel = kernel(if rows <= BLOCK { "dense_panel_small" } else { "dense_panel" })?;
+    let (sweep, tiny) = (kernel("dense_sweep")?, rounding_bound::<T>(rows));
     let (places, pivots) = (gpu.room::<i64>(PANEL)?, gpu.room::<f64>(PANEL)?);
     let (pivot_rows, factors) = (gpu.room::<f64>(PANEL * rows)?, gpu.room::<f64>(PANEL * rows)?);
     for _ in 0..rows.div_ceil(PANEL) {
@@ -53,7 +54,7 @@ pub(crate) fn inverse<T: Scalar, S: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Resu
         gpu.launch_blocks(panel, 1, &arguments)?;
         let arguments: [&dyn Argument; 7] =
             [&n, &places.view(), &pivots.view(), &pivot_rows.view(), &factors.view(), &m.view(), &status.view()];
-        gpu.launch_blocks(sweep, blocks, &arguments)?;
+        gpu.launch(sweep, rows * rows, &arguments)?;
     }
     let (format, result) = (tag::<S>(), out.view());
     let arguments: [&dyn Argument; 8] =
@@ -134,5 +135,7 @@ mod tests {
                 compare::<f64, f32>(&gpu, "random", &awkward::random(n, 3, 1));
             }
         }
+        // More rows than a block has threads.
+        compare::<f64, f64>(&devices()[0], "larger", &gallery::poisson5(20, 13).unwrap());
     }
 }

@@ -9,7 +9,7 @@ use super::{DeviceCsr, DeviceGraph, DevicePattern};
 use crate::context::lock;
 use crate::error::{Result, Status};
 use crate::gpu::runtime::{Argument, BLOCK, View};
-use crate::gpu::{Buffer, Gpu};
+use crate::gpu::{Buffer, Gpu, Slice};
 use crate::host::extended_i::Formula;
 use crate::scalar::Scalar;
 use std::sync::Mutex;
@@ -33,13 +33,16 @@ const WAVE: usize = 4096;
 
 /// What the rows of an interpolation are renewed by.
 struct Scripts {
-    /// The fine unknowns.
+    /// The fine unknowns whose rows have columns.
     fine: Buffer<i32>,
     /// Where the script of each begins, in units.
     starts: Buffer<i32>,
     script: Buffer<u16>,
     /// What each entry of the matrix is.
     roles: Buffer<u8>,
+    /// Where the couplings of each unknown to coarse ones begin among those of all, and how many these are.
+    listed: Buffer<i32>,
+    couplings: usize,
     /// Lanes for each row, and which of the fine unknowns have too many strong fine neighbours for them.
     lanes: (usize, i32),
     long: Buffer<i32>,
@@ -76,8 +79,8 @@ impl Memory {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        lock(self.0.lock()).as_ref().map_or(0, |Scripts { fine, starts, script, roles, long, .. }| {
-            let lists = fine.owned_bytes() + starts.owned_bytes() + long.owned_bytes();
+        lock(self.0.lock()).as_ref().map_or(0, |Scripts { fine, starts, script, roles, listed, long, .. }| {
+            let lists = fine.owned_bytes() + starts.owned_bytes() + listed.owned_bytes() + long.owned_bytes();
             lists + script.owned_bytes() + roles.owned_bytes()
         })
     }
@@ -113,14 +116,17 @@ impl Scripts {
             return Ok(None);
         }
         let level = Level::new(gpu, a, s, coarse, Formula::ExtendedI)?;
-        let count = rows - coarse.count;
-        let (fine, flags) = (gpu.room::<i32>(count)?, gpu.room::<i32>(rows)?);
         let number = coarse.number.view();
-        gpu.launch(gpu.kernel("extended_i_fine_flags")?, rows, &[&(rows as i64), &number, &flags.view()])?;
-        let before = gpu.offsets_alone(&flags)?;
-        let arguments: [&dyn Argument; 4] = [&(rows as i64), &number, &before.view(), &fine.view()];
-        gpu.launch(gpu.kernel("extended_i_fine_rows")?, rows, &arguments)?;
-        drop((flags, before));
+        let fine_rows = |has_columns: bool| {
+            let (n, flags, kept) = (rows as i64, gpu.room::<i32>(rows)?, p.offsets.view());
+            let arguments: [&dyn Argument; 5] = [&n, &i32::from(has_columns), &number, &kept, &flags.view()];
+            gpu.launch(gpu.kernel("extended_i_fine_flags")?, rows, &arguments)?;
+            let (before, count) = gpu.offsets(&flags)?;
+            let fine = gpu.room::<i32>(count)?;
+            gpu.launch(gpu.kernel("extended_i_fine_rows")?, rows, &[&n, &before.view(), &fine.view()])?;
+            Ok(fine)
+        };
+        let (fine, others) = (fine_rows(true)?, fine_rows(false)?);
 
         // Couplings to coarse unknowns, in place of those that only values are made of.
         let (numbers, codes) = (level.columns.view(), gpu.room::<u16>(a.nnz())?);
@@ -131,13 +137,18 @@ impl Scripts {
         let arguments: [&dyn Argument; 10] =
             [&(rows as i64), &offsets, &columns, &values, &number, &kinds, &heads, &numbers, &codes_view, &listed_view];
         gpu.launch(kernel, rows * 8, &arguments)?;
+        let counts = gpu.room::<i32>(rows)?;
+        let arguments: [&dyn Argument; 4] = [&(rows as i64), &number, &listed_view, &counts.view()];
+        gpu.launch(gpu.kernel("extended_i_listed")?, rows, &arguments)?;
+        let Some((begins, couplings)) = narrow_offsets(gpu, &counts)? else { return Ok(None) };
+        drop(counts);
 
         let kind = KINDS.iter().position(|(entries, _)| a.nnz() / rows.max(1) < *entries).unwrap_or(KINDS.len() - 1);
         let ((lanes, many), slots) = (KINDS[kind].1, SLOTS[kind.min(1)]);
         let kernel = gpu.kernel(&format!("extended_i_plan_{}_{slots}", T::PRECISION.name()))?;
-        let blocks = (count * 32).div_ceil(BLOCK).min(WAVE);
-        let plan = |units: View, starts: View, script: View, roles: View, seen: View| {
-            let (kept, kept_columns, fine) = (p.offsets.view(), p.columns.view(), fine.view());
+        let plan = |fine: &Slice<i32>, units: View, starts: View, script: View, roles: View, seen: View| {
+            let (count, kept, kept_columns, fine) = (fine.len(), p.offsets.view(), p.columns.view(), fine.view());
+            let blocks = (count * 32).div_ceil(BLOCK).min(WAVE);
             let arguments: [&dyn Argument; 19] = [
                 &(count as i64),
                 &many,
@@ -161,20 +172,18 @@ impl Scripts {
             ];
             gpu.launch_blocks(kernel, blocks, &arguments)
         };
-        let (units, seen, none) = (gpu.room::<i32>(count)?, gpu.zeroed::<i32>(1)?, View::NONE);
-        plan(units.view(), none, none, none, seen.view())?;
-        let (wide, total) = gpu.offsets(&units)?;
-        if total >= i32::MAX as usize {
-            return Ok(None);
-        }
-        let starts = gpu.room::<i32>(count + 1)?;
-        let arguments: [&dyn Argument; 3] = [&(count as i64 + 1), &wide.view(), &starts.view()];
-        gpu.launch(gpu.kernel("terms_narrow")?, count + 1, &arguments)?;
-        drop((wide, units));
+        let (units, seen, none) = (gpu.room::<i32>(fine.len())?, gpu.zeroed::<i32>(1)?, View::NONE);
+        plan(&fine, units.view(), none, none, none, seen.view())?;
+        let Some((starts, total)) = narrow_offsets(gpu, &units)? else { return Ok(None) };
+        drop(units);
         let long = gpu.list(gpu.fetch(&seen)?[0] as usize)?;
         let (script, roles) = (gpu.room::<u16>(total * UNIT)?, gpu.room::<u8>(a.nnz())?);
-        plan(none, starts.view(), script.view(), roles.view(), long.view())?;
-        Ok(Some(Scripts { fine, starts, script, roles, lanes: (lanes, many), long }))
+        plan(&fine, none, starts.view(), script.view(), roles.view(), long.view())?;
+        // Rows without columns need no script, but their neighbours ask for their couplings.
+        let no_starts = gpu.zeroed::<i32>(others.len() + 1)?;
+        plan(&others, none, no_starts.view(), script.view(), roles.view(), long.view())?;
+        let lanes = (lanes, many);
+        Ok(Some(Scripts { fine, starts, script, roles, listed: begins, couplings, lanes, long }))
     }
 
     /// The interpolation for a matrix of the same pattern. Waits for the device once.
@@ -188,27 +197,31 @@ impl Scripts {
     ) -> Result<DeviceCsr<T>> {
         let (values, heads) = (gpu.room::<T>(p.nnz())?, gpu.room::<i64>(HEAD * a.rows)?);
         let left = Left::new(gpu, a.rows)?;
-        let (offsets, columns, from, roles) = (a.offsets.view(), a.columns.view(), a.values.view(), self.roles.view());
+        let couplings = gpu.room::<T>(self.couplings)?;
+        let (offsets, from, roles) = (a.offsets.view(), a.values.view(), self.roles.view());
+        let (listed, couplings) = (self.listed.view(), couplings.view());
         let (to, to_values, heads) = (p.offsets.view(), values.view(), heads.view());
         let name = T::PRECISION.name();
         let (rows, number) = (a.rows as i64, coarse.number.view());
-        let arguments: [&dyn Argument; 8] = [&rows, &offsets, &from, &number, &roles, &to, &to_values, &heads];
+        let arguments: [&dyn Argument; 10] =
+            [&rows, &offsets, &from, &number, &roles, &listed, &to, &to_values, &heads, &couplings];
         let (lanes, _) = self.lanes;
         gpu.launch(gpu.kernel(&format!("extended_i_heads_{name}_{lanes}"))?, a.rows * lanes, &arguments)?;
         let (fine, starts, script) = (self.fine.view(), self.starts.view(), self.script.view());
         let (more, counts) = (left.lists[0].view(), left.counts.view());
         let rows_by = |(lanes, pairs): (usize, i32), count: usize, list: View| {
-            let arguments: [&dyn Argument; 14] = [
+            let arguments: [&dyn Argument; 15] = [
                 &(count as i64),
                 &list,
                 &fine,
                 &starts,
                 &script,
                 &offsets,
-                &columns,
                 &from,
                 &roles,
                 &heads,
+                &listed,
+                &couplings,
                 &to,
                 &to_values,
                 &more,
@@ -226,6 +239,18 @@ impl Scripts {
         }
         Ok(p.with(values))
     }
+}
+
+/// Sums of what comes before, and of all; none where that is too much for 31 bits. Waits for the device.
+fn narrow_offsets(gpu: &Gpu, counts: &Slice<i32>) -> Result<Option<(Buffer<i32>, usize)>> {
+    let (wide, total) = gpu.offsets(counts)?;
+    if total >= i32::MAX as usize {
+        return Ok(None);
+    }
+    let narrow = gpu.room::<i32>(counts.len() + 1)?;
+    let arguments: [&dyn Argument; 3] = [&(counts.len() as i64 + 1), &wide.view(), &narrow.view()];
+    gpu.launch(gpu.kernel("terms_narrow")?, counts.len() + 1, &arguments)?;
+    Ok(Some((narrow, total)))
 }
 
 #[cfg(test)]

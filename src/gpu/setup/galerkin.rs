@@ -2,11 +2,11 @@
 //! order, and wherever there was room for them. The first renewal of scalars finds where each term is added, and later ones go by that.
 
 use super::DeviceCsr;
-use super::spgemm::{Found, Pattern, Product, Right, Room};
+use super::spgemm::{Found, Method, Pattern, Product, Right, Room};
 use super::terms::{BlockTerms, Chunks, Lengths, Lying, Target, Terms};
 use crate::context::lock;
 use crate::error::{Result, Status};
-use crate::gpu::{Buffer, Gpu};
+use crate::gpu::{Buffer, Gpu, Slice};
 use crate::scalar::Number;
 use std::sync::{Arc, Mutex};
 
@@ -19,8 +19,8 @@ pub(crate) struct Recipe {
 
 /// How A P is computed.
 enum Way {
-    /// Rows begin there, in room for so many entries, and most suit this table; they have about so many entries.
-    Found { begins: Buffer<i64>, room: Room, table: usize, length: usize },
+    /// Rows begin there, in room for so many entries, and are computed so; they have about so many entries.
+    Found { begins: Buffer<i64>, room: Room, method: Method, length: usize },
     /// Blocks, and rows that are too long.
     Known(Pattern),
 }
@@ -84,7 +84,7 @@ pub(crate) fn product<T: Number>(
         let mut room = sample.room(a.rows);
         let length = sample.mean.ceil() as usize;
         loop {
-            let found = ap.found(sample.table, room, false)?;
+            let found = ap.found(sample.method, room)?;
             let product = Product::new(gpu, r, right_of(&ap, a.rows, &found, length));
             let (coarse_sample, fate) = product.sample_of(&found)?;
             if fate.too_long > 0 {
@@ -95,7 +95,7 @@ pub(crate) fn product<T: Number>(
                 continue;
             }
             let (coarse, pattern) = product.sorted_by(coarse_sample, true)?;
-            let way = Way::Found { begins: found.begins, room, table: sample.table, length };
+            let way = Way::Found { begins: found.begins, room, method: sample.method, length };
             return Ok((coarse, Recipe::new(way, pattern)));
         }
     }
@@ -132,8 +132,8 @@ pub(crate) fn renew<T: Number>(
             of_coarse.renew(gpu, r, &ap, Target::Filled { offsets, columns }, &values)?;
             Ok(values)
         }
-        (_, Way::Found { begins, room, table, length }) => {
-            let found = ap.found_again(*table, *room, begins)?;
+        (_, Way::Found { begins, room, method, length }) => {
+            let found = ap.found_again(*method, *room, begins)?;
             Product::new(gpu, r, right_of(&ap, a.rows, &found, *length)).known(coarse, true)
         }
         (places, Way::Known(pattern)) => {
@@ -158,8 +158,8 @@ fn find<T: Number>(gpu: &Gpu, recipe: &Recipe, r: &DeviceCsr<T>, a: &DeviceCsr<T
     let right = Right::of(p);
     let coarse = lying(&recipe.coarse, r.rows);
     match &recipe.ap {
-        Way::Found { begins, room, table, length } => {
-            let found = product.columns_again(*table, *room, begins)?;
+        Way::Found { begins, room, method, length } => {
+            let found = product.columns_again(*method, *room, begins)?;
             let ap = right_of(&product, a.rows, &found, *length);
             let kinds = [(&right.begins, &right.ends), (&ap.begins, &ap.ends), (&coarse.begins, &coarse.ends)];
             let [of_p, of_ap, of_coarse] = Lengths::of(gpu, kinds)?;
@@ -190,14 +190,19 @@ fn find<T: Number>(gpu: &Gpu, recipe: &Recipe, r: &DeviceCsr<T>, a: &DeviceCsr<T
             let (begins, ends) = (rows.begins.piece(0, a.rows), rows.ends.piece(0, a.rows));
             let (cols, block, values, length) = (p.cols, product.block(), &*p.values, of_ap.longest);
             let ap = Right { rows: a.rows, cols, block, begins, ends, columns: rows.columns, values, length };
-            let of_ap = BlockTerms::find(gpu, (a, &of_a), &right, (pattern, &of_ap))?;
-            let of_coarse = BlockTerms::find(gpu, (r, &of_r), &ap, (&recipe.coarse, &of_coarse))?;
+            let of_ap = BlockTerms::find(gpu, (a, &of_a), &right, (places(pattern), &of_ap))?;
+            let of_coarse = BlockTerms::find(gpu, (r, &of_r), &ap, (places(&recipe.coarse), &of_coarse))?;
             Ok(match (of_ap, of_coarse) {
                 (Some(of_ap), Some(of_coarse)) => Places::Blocks(Box::new([of_ap, of_coarse])),
                 _ => Places::Unknown,
             })
         }
     }
+}
+
+/// Offsets and columns of a pattern.
+fn places(pattern: &Pattern) -> (&Slice<i64>, &Slice<i32>) {
+    (&pattern.offsets, &pattern.columns)
 }
 
 /// The rows of a pattern.
@@ -215,7 +220,7 @@ fn right_of<'a, T: Number>(ap: &Product<'_, T>, rows: usize, found: &'a Found<T>
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{in_turn, problems, random};
+    use super::super::tests::{ascending, in_turn, problems, random};
     use super::super::transpose::transpose;
     use super::*;
     use crate::amg::galerkin as host;
@@ -258,6 +263,17 @@ mod tests {
                 let mut p = random(a.rows, a.rows / 3, 4, Block::SCALAR, 7);
                 let recipe = same_as_the_host(&gpu, &a, &p, &name);
                 assert!(matches!(&*lock(recipe.places.lock()), Places::Scalars(_)), "{name}");
+                let in_order = ascending(a.rows, a.rows / 3, 4, 7);
+                let recipe = same_as_the_host(&gpu, &a, &in_order, &name);
+                let merges = matches!(recipe.ap, Way::Found { method: Method::Merge(_), .. });
+                assert!(merges || !name.starts_with("poisson7"), "{name}");
+                // Without places it is merged again.
+                recipe.forget_places();
+                let [here, there, r] = [&a, &in_order, &host_transpose::transpose(&in_order.view()).unwrap()]
+                    .map(|a| DeviceCsr::upload(&gpu, &a.view()).unwrap());
+                let renewed = renew(&gpu, &recipe, &r, &here, &there).unwrap();
+                let (first, _) = product(&gpu, &r, &here, &there).unwrap();
+                assert_eq!(gpu.fetch(&renewed).unwrap(), gpu.fetch(&first.values).unwrap(), "{name}");
                 // Surplus columns, which leave zeros on the diagonal.
                 p.values.iter_mut().zip(&p.columns).filter(|(_, j)| **j % 5 == 0).for_each(|(v, _)| *v = 0.0);
                 same_as_the_host(&gpu, &a, &p, &name);

@@ -3,7 +3,7 @@
 
 pub(crate) mod aggressive;
 #[cfg(test)]
-mod awkward;
+pub(super) mod awkward;
 pub(crate) mod checks;
 pub(crate) mod classical_modified;
 pub(crate) mod coarse;
@@ -24,17 +24,18 @@ pub(crate) mod pmis;
 pub(crate) mod scaling;
 pub(crate) mod smoothed;
 pub(crate) mod spgemm;
+mod spgemm_merge;
 pub(crate) mod spgemm_tiles;
 pub(crate) mod strength;
 pub(crate) mod tentative;
-mod terms;
-mod tiles;
+pub(crate) mod terms;
+pub(in crate::gpu) mod tiles;
 pub(crate) mod transpose;
 mod truncate;
 pub(crate) mod two_stage;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub(crate) use matrix::{DeviceCsr, DeviceGraph, DevicePattern};
 pub(crate) use mis2::DeviceAggregates;

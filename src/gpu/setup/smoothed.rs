@@ -1,8 +1,10 @@
 //! Smoothed prolongators: [`crate::host::smoothed`] on the device.
 
+use super::spgemm::Right;
 use super::tentative::Tentative;
+use super::terms::{BlockTerms, Lengths, SMOOTHED_OUTPUTS, small_outputs};
 use super::{DeviceAggregates, DeviceCsr, DeviceGraph, DevicePattern, diagonal, eigenvalue};
-use crate::error::Result;
+use crate::error::{Result, Status};
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::host::eigenvalue::{Estimate, Largest};
@@ -59,6 +61,11 @@ impl<'a, T: Scalar> Step<'a, T> {
     /// Whether A_F is A, so that λ and D^-1 are A's.
     pub fn is_of_a(&self) -> bool {
         self.filtered.is_none()
+    }
+
+    /// D^-1.
+    pub fn into_inverse(self) -> Buffer<T> {
+        self.inverse
     }
 
     fn matrix(&self) -> &DeviceCsr<T> {
@@ -131,15 +138,65 @@ impl<'a, T: Scalar> Step<'a, T> {
         })
     }
 
-    /// The values of P for its pattern.
+    /// What renews P of this pattern without looking for anything: where there are kernels for these blocks, and room. Waits for the device.
+    pub fn terms(
+        &self,
+        gpu: &Gpu,
+        aggregates: &DeviceAggregates,
+        p0: &Tentative<T>,
+        p: &DevicePattern,
+    ) -> Result<Option<BlockTerms>> {
+        let a = self.matrix();
+        if !BlockTerms::are_small(a.block, p0.block) {
+            return Ok(None);
+        }
+        let find = || {
+            let (begins, ends) = (gpu.room::<i64>(a.rows)?, gpu.room::<i64>(a.rows)?);
+            let of = &aggregates.of;
+            let arguments: [&dyn Argument; 4] = [&(a.rows as i64), &of.view(), &begins.view(), &ends.view()];
+            gpu.launch(gpu.kernel("tentative_rows")?, a.rows, &arguments)?;
+            let rows = |offsets: &Slice<i64>| (offsets.piece(0, a.rows), offsets.piece(1, a.rows));
+            let (of_a, of_p) = (rows(&a.offsets), rows(&p.offsets));
+            let [of_a, of_p] = Lengths::of(gpu, [(&of_a.0, &of_a.1), (&of_p.0, &of_p.1)])?;
+            let b = Right {
+                rows: a.rows,
+                cols: aggregates.count,
+                block: p0.block,
+                begins: begins.piece(0, a.rows),
+                ends: ends.piece(0, a.rows),
+                columns: of,
+                values: &*p0.values,
+                length: 1,
+            };
+            BlockTerms::find(gpu, (a, &of_a), &b, ((&*p.offsets, &*p.columns), &of_p))
+        };
+        match find() {
+            // Without them it takes longer.
+            Err(error) if error.status == Status::OutOfMemory => Ok(None),
+            found => found,
+        }
+    }
+
+    /// The values of P for its pattern, by terms where they are known.
     pub fn renew(
         &self,
         gpu: &Gpu,
         aggregates: &DeviceAggregates,
         p0: &Tentative<T>,
         p: &DevicePattern,
+        terms: Option<&BlockTerms>,
     ) -> Result<Buffer<T>> {
         let values = gpu.room::<T>(p.nnz() * p.block.len())?;
+        if let Some(terms) = terms {
+            let entries = p0.entries.as_ref().map_or(View::NONE, |entries| entries.view());
+            let (n, c, name) = (p0.block.rows, p0.block.cols, T::PRECISION.name());
+            let kernel = gpu.kernel(&format!("smoothed_small_{n}_{c}_{name}"))?;
+            let (of, inverse, factor) = (aggregates.of.view(), self.inverse.view(), self.factor.to_f64());
+            let more: [&dyn Argument; 5] = [&of, &inverse, &factor, &p.columns.view(), &values.view()];
+            let each = small_outputs(c).min(SMOOTHED_OUTPUTS);
+            terms.launch_small(gpu, kernel, self.matrix(), (entries, &p0.values), each, &more)?;
+            return Ok(values);
+        }
         self.fill(gpu, aggregates, p0, (&p.offsets, &p.columns), (false, true), &values)?;
         Ok(values)
     }
@@ -317,8 +374,12 @@ mod tests {
         assert_eq!(step_there.largest().value, step.largest().value, "{name}");
         let p = step_there.smooth(gpu, &aggregates, &p0).unwrap();
         assert_eq!(p.fetch(gpu).unwrap(), expected, "{name}");
-        let renewed = step_there.renew(gpu, &aggregates, &p0, &p.pattern()).unwrap();
-        assert_eq!(gpu.fetch(&renewed).unwrap(), expected.values, "{name} renewed");
+        let terms = step_there.terms(gpu, &aggregates, &p0, &p.pattern()).unwrap();
+        assert_eq!(terms.is_some(), BlockTerms::are_small(a.block, p0.block));
+        for terms in [None, terms.as_ref()] {
+            let renewed = step_there.renew(gpu, &aggregates, &p0, &p.pattern(), terms).unwrap();
+            assert_eq!(gpu.fetch(&renewed).unwrap(), expected.values, "{name} renewed");
+        }
     }
 
     /// Every coupled unknown has a diagonal, and some rows are longer than what lanes keep.

@@ -1,9 +1,10 @@
-//! Products of sparse matrices on the device, with the bits of [`crate::host::spgemm`]. A team of lanes computes a row in a table in shared memory and puts it
-//! where there is room (`kernels/spgemm.cu`), about as much as a sample of the rows says; then rows go to their places (`kernels/spgemm_sort.cu`). Rows
-//! that a table does not hold go on to a larger one, and in the end to global memory (`kernels/spgemm_long.cu`). Of blocks the columns are found so, and
-//! values by `kernels/spgemm_blocks.cu`.
+//! Products of sparse matrices on the device, with the bits of [`crate::host::spgemm`]. A sample of the rows tells how. Where rows of the left factor are short, one thread for each merges rows of the
+//! right one (`kernels/spgemm_merge.cu`): it counts first, and writes when the places of rows are known. Others are computed in a table in shared memory by a team of lanes, and put where
+//! there is room (`kernels/spgemm.cu`), about as much as the sample says; then rows go to their places (`kernels/spgemm_sort.cu`). Rows that cannot be merged or that a table does not hold
+//! go on to a larger table, and in the end to global memory (`kernels/spgemm_long.cu`). Of blocks the columns are found so, and values by `kernels/spgemm_blocks.cu`.
 
 use super::DeviceCsr;
+use super::spgemm_merge::{LISTS, MERGED_ENTRIES, SCRIPT_WORDS};
 use super::terms::BlockTerms;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View};
@@ -15,7 +16,7 @@ use std::sync::Arc;
 /// Lanes of a team, and the columns up to which its tables are fast, three quarters of their slots.
 const TABLES: [(usize, i32); 4] = [(4, 42), (8, 84), (32, 336), (256, 2304)];
 
-/// Rows that do not fit the table of most rows go on to these.
+/// Rows that cannot be merged, or do not fit the table of most rows, go on to these.
 const LARGE: [usize; 2] = [2, 3];
 
 /// Lanes of teams that sort rows by their columns; see `kernels/spgemm_sort.cu`.
@@ -30,8 +31,8 @@ const SAMPLE: usize = 4096;
 /// Blocks of threads that take rows in turn, more than a GPU runs at a time.
 const MANY: usize = 1024;
 
-/// Blocks of threads for rows of blocks, one for each team as far as that goes: these do best one after the other.
-const MANY_BLOCKS: usize = 1 << 16;
+/// Blocks of threads for rows of blocks and for merging, one for each team as far as that goes: these do best one after the other.
+pub(super) const MANY_BLOCKS: usize = 1 << 16;
 
 /// Blocks of threads for rows that no table holds, each with a bit for every column.
 const LONG_BLOCKS: usize = 64;
@@ -39,6 +40,11 @@ const LONG_BLOCKS: usize = 64;
 /// The product A B, columns ascending in each row.
 pub(crate) fn multiply<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> Result<DeviceCsr<T>> {
     Ok(Product::new(gpu, a, Right::of(b)).sorted(false)?.0)
+}
+
+/// The same without merging.
+pub(super) fn multiply_by_tables<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> Result<DeviceCsr<T>> {
+    Ok(Product { may_merge: false, ..Product::new(gpu, a, Right::of(b)) }.sorted(false)?.0)
 }
 
 /// The right factor of a product.
@@ -68,8 +74,40 @@ impl<'a, T: Number> Right<'a, T> {
 pub(super) struct Sample {
     /// Columns of a row.
     pub mean: f64,
-    /// The table that suits most rows.
-    pub table: usize,
+    /// What suits most rows.
+    pub method: Method,
+}
+
+/// How a row is computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Method {
+    /// A thread merges at most this one of [`LISTS`] rows of the right factor.
+    Merge(usize),
+    /// A team uses this one of [`TABLES`].
+    Table(usize),
+}
+
+impl Method {
+    fn lanes(self) -> usize {
+        match self {
+            Method::Merge(_) => 1,
+            Method::Table(table) => TABLES[table].0,
+        }
+    }
+
+    /// Of its kernels.
+    pub fn name(self) -> String {
+        match self {
+            Method::Merge(lists) => format!("merge{}", LISTS[lists]),
+            Method::Table(table) => TABLES[table].0.to_string(),
+        }
+    }
+
+    /// This, and what takes the rows that it leaves, one after the other.
+    fn cascade(self) -> impl Iterator<Item = Method> {
+        let is_larger = move |large: &usize| !matches!(self, Method::Table(table) if *large <= table);
+        std::iter::once(self).chain(LARGE.into_iter().filter(is_larger).map(Method::Table))
+    }
 }
 
 /// Room for the rows of a product.
@@ -84,7 +122,11 @@ impl Sample {
     /// Room for so many rows, if the sample says the truth.
     pub fn room(&self, rows: usize) -> Room {
         let entries = self.mean * rows as f64;
-        let warps = blocks_for(rows, TABLES[self.table].0, MANY) * BLOCK / 32;
+        if let Method::Merge(_) = self.method {
+            // Warps take what they need, but for those that have rows that cannot be merged.
+            return Room { entries: (1.05 * entries) as usize + 4096, chunk: 0 };
+        }
+        let warps = blocks_for(rows, self.method.lanes(), MANY) * BLOCK / 32;
         let chunk = ((entries / (16 * warps.max(1)) as f64) as usize).min(1024);
         Room { entries: (1.05 * entries) as usize + 2 * chunk * warps, chunk }
     }
@@ -101,7 +143,7 @@ pub(super) struct Fate {
 }
 
 /// Words for a fate, for the number of all entries, and for the statistics of a sample of the next product.
-const WORDS: usize = 8;
+const WORDS: usize = 10;
 const TOTAL: usize = 3;
 const STATISTICS: usize = 4;
 
@@ -118,23 +160,35 @@ pub(super) struct Found<T> {
     too_long: Buffer<i32>,
 }
 
-/// The pattern of a product, and the table that its rows need.
+/// Where rows are to be found.
+struct Place {
+    begins: Buffer<i64>,
+    /// Whether that is where they begin.
+    placed: bool,
+    /// For their lengths, if these are wanted.
+    counts: Buffer<i32>,
+    room: Room,
+}
+
+/// The pattern of a product, and what suits its rows.
 pub(super) struct Pattern {
     pub offsets: Arc<Buffer<i64>>,
     pub columns: Arc<Buffer<i32>>,
-    table: usize,
+    method: Method,
     /// Whether there are rows that fit no table.
     has_long: bool,
 }
 
 /// A product to be computed.
 pub(super) struct Product<'a, T> {
-    gpu: &'a Gpu,
-    a: &'a DeviceCsr<T>,
-    b: Right<'a, T>,
+    pub(super) gpu: &'a Gpu,
+    pub(super) a: &'a DeviceCsr<T>,
+    pub(super) b: Right<'a, T>,
     block: Block,
     /// Both patterns, as kernels take them.
-    factors: [View; 5],
+    pub(super) factors: [View; 5],
+    /// Whether rows may be merged, where a sample is for it.
+    may_merge: bool,
 }
 
 impl<'a, T: Number> Product<'a, T> {
@@ -142,7 +196,8 @@ impl<'a, T: Number> Product<'a, T> {
         assert!(a.cols == b.rows && a.block.cols == b.block.rows);
         let block = Block { rows: a.block.rows, cols: b.block.cols };
         let factors = [a.offsets.view(), a.columns.view(), b.begins.view(), b.ends.view(), b.columns.view()];
-        Product { gpu, a, b, block, factors }
+        let may_merge = block == Block::SCALAR && a.block == Block::SCALAR && b.columns.len() <= MERGED_ENTRIES;
+        Product { gpu, a, b, block, factors, may_merge }
     }
 
     /// Dimensions of the blocks of the product.
@@ -176,6 +231,7 @@ impl<'a, T: Number> Product<'a, T> {
         let wanted = rows.min(SAMPLE);
         let [a, b, c, d, e] = &self.factors;
         let limits = TABLES.map(|(_, limit)| limit);
+        let [fewest, few] = LISTS.map(|lists| lists as i32);
         let statistics = words.piece(STATISTICS, WORDS - STATISTICS).view();
         let arguments = [
             &(rows as i64) as &dyn Argument,
@@ -188,18 +244,22 @@ impl<'a, T: Number> Product<'a, T> {
             &limits[0],
             &limits[1],
             &limits[2],
+            &fewest,
+            &few,
             &statistics,
         ];
         self.gpu.launch(self.gpu.kernel("spgemm_sample")?, wanted * 32, &arguments)?;
         let words = self.gpu.fetch(words)?;
-        let most = |table: usize| 10 * words[STATISTICS + 1 + table] >= 9 * wanted as i64;
+        let most = |statistic: usize| 10 * words[STATISTICS + statistic] >= 9 * wanted as i64;
         let first = match self.b.length {
             0..=5 => 0,
             6..=14 => 1,
             _ => 2,
         };
-        let table = (first..3).find(|table| most(*table)).unwrap_or(3);
-        Ok((Sample { mean: words[STATISTICS] as f64 / wanted.max(1) as f64, table }, fate(&words)))
+        let table = || Method::Table((first..3).find(|table| most(1 + table)).unwrap_or(3));
+        let lists = (0..LISTS.len()).find(|lists| self.may_merge && most(1 + TABLES.len() - 1 + lists));
+        let method = lists.map_or_else(table, Method::Merge);
+        Ok((Sample { mean: words[STATISTICS] as f64 / wanted.max(1) as f64, method }, fate(&words)))
     }
 
     /// The product, columns ascending in each row, with ones for zeros on the diagonal if these are to be filled; and its pattern.
@@ -209,10 +269,33 @@ impl<'a, T: Number> Product<'a, T> {
 
     /// The same, where it is known what rows are like.
     pub fn sorted_by(&self, sample: Sample, fill: bool) -> Result<(DeviceCsr<T>, Pattern)> {
-        let (gpu, rows) = (self.gpu, self.a.rows);
-        let mut room = sample.room(rows);
+        let (gpu, rows, method) = (self.gpu, self.a.rows, sample.method);
+        let merges = matches!(method, Method::Merge(_));
+        let mut counts = gpu.room::<i32>(rows)?;
+        // Rows that are found in tables: all of them, or those that merging leaves.
+        let mut rest = None;
+        let (mut with, mut room) = (method, sample.room(rows));
+        let scripts = gpu.room::<u32>(if merges { rows * SCRIPT_WORDS } else { 0 })?;
+        if merges {
+            let (list, words) = (gpu.list(rows)?, gpu.zeroed::<i64>(WORDS)?);
+            self.count_merged(method, &counts, &scripts, &words, &list)?;
+            let offsets = gpu.offsets_with(&counts, &words.piece(TOTAL, 1))?;
+            let words = gpu.fetch(&words)?;
+            let left = fate(&words).too_long;
+            if left == 0 {
+                drop((counts, list));
+                let total = words[TOTAL] as usize;
+                let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total)?);
+                self.merge(method, &scripts, &To { offsets: &offsets, columns: &columns, values: &values, fill })?;
+                return Ok(self.finished(offsets, columns, values, (method, false)));
+            }
+            rest = Some(list);
+            with = Method::Table(LARGE[0]);
+            room = Room { entries: (4.0 * sample.mean * left as f64) as usize, chunk: 0 };
+        }
         let (found, mut offsets, fate, mut total) = loop {
-            let found = self.found(sample.table, room, true)?;
+            let place = Place { begins: gpu.room(rows)?, placed: false, counts, room };
+            let found = self.find(with, rest.as_deref(), place, self.is_scalar())?;
             let offsets = gpu.offsets_with(&found.counts, &found.words.piece(TOTAL, 1))?;
             let words = gpu.fetch(&found.words)?;
             let fate = fate(&words);
@@ -220,6 +303,7 @@ impl<'a, T: Number> Product<'a, T> {
                 break (found, offsets, fate, words[TOTAL] as usize);
             }
             room = room.enlarged(&fate);
+            counts = found.counts;
         };
         let Found { begins, ends, columns: from, values: from_values, counts, words, too_long } = found;
         let has_long = fate.too_long > 0;
@@ -234,12 +318,17 @@ impl<'a, T: Number> Product<'a, T> {
         drop(counts);
         let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total * self.block.len())?);
         let to = To { offsets: &offsets, columns: &columns, values: &values, fill };
+        if merges {
+            self.merge(method, &scripts, &to)?;
+        }
+        drop(scripts);
         let first = usize::from(sample.mean > 40.0);
         let (name, to_values) = match self.is_scalar() {
             true => (format!("spgemm_sort_{}", T::PRECISION.name()), values.view()),
             false => ("spgemm_sort_pattern".to_string(), View::NONE),
         };
-        self.cascade(SORTS[first..].iter().copied(), MANY_BLOCKS, |lanes, n, list, blocks, more| {
+        let sorts = SORTS[first..].iter().map(|lanes| (*lanes, lanes.to_string()));
+        self.cascade(rest.as_deref(), sorts, MANY_BLOCKS, |lanes, n, list, blocks, more| {
             let kernel = gpu.kernel(&format!("{name}_{lanes}"))?;
             let (begins, ends, from, from_values) = (begins.view(), ends.view(), from.view(), from_values.view());
             let (offsets, columns, fill) = (offsets.view(), columns.view(), i32::from(fill));
@@ -260,11 +349,20 @@ impl<'a, T: Number> Product<'a, T> {
         } else if has_long {
             self.long_values(&too_long, &to)?;
         }
+        Ok(self.finished(offsets, columns, values, (method, has_long)))
+    }
+
+    fn finished(
+        &self,
+        offsets: Buffer<i64>,
+        columns: Buffer<i32>,
+        values: Buffer<T>,
+        (method, has_long): (Method, bool),
+    ) -> (DeviceCsr<T>, Pattern) {
         let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
-        let (shared, table) = ((Arc::clone(&offsets), Arc::clone(&columns)), sample.table);
-        let pattern = Pattern { offsets: shared.0, columns: shared.1, table, has_long };
-        let product = DeviceCsr { rows, cols: self.b.cols, block: self.block, offsets, columns, values };
-        Ok((product, pattern))
+        let pattern = Pattern { offsets: Arc::clone(&offsets), columns: Arc::clone(&columns), method, has_long };
+        let (rows, cols, block) = (self.a.rows, self.b.cols, self.block);
+        (DeviceCsr { rows, cols, block, offsets, columns, values }, pattern)
     }
 
     /// The values of a product of this pattern. Waits for nothing.
@@ -276,8 +374,8 @@ impl<'a, T: Number> Product<'a, T> {
             self.blocks(&to)?;
             return Ok(values);
         }
-        let too_long = self.cascade(lanes_from(pattern.table), MANY, |lanes, n, list, blocks, more| {
-            let kernel = gpu.kernel(&format!("spgemm_known_{lanes}_{}", T::PRECISION.name()))?;
+        let too_long = self.cascade(None, teams_of(pattern.method), MANY, |name, n, list, blocks, more| {
+            let kernel = gpu.kernel(&format!("spgemm_known_{name}_{}", T::PRECISION.name()))?;
             let [a, b, c, d, e] = &self.factors;
             let (left, right, offsets) = (self.a.values.view(), self.b.values.view(), to.offsets.view());
             let (columns, values, fill) = (to.columns.view(), to.values.view(), i32::from(fill));
@@ -291,39 +389,35 @@ impl<'a, T: Number> Product<'a, T> {
         Ok(values)
     }
 
-    /// Rows wherever there is room, with their lengths if these are wanted. Waits for nothing.
-    pub fn found(&self, table: usize, room: Room, counted: bool) -> Result<Found<T>> {
-        let (gpu, rows) = (self.gpu, self.a.rows);
-        let (begins, counts) = (gpu.room(rows)?, gpu.room(if counted { rows } else { 0 })?);
-        self.find(table, room, (begins, false), counts, self.is_scalar())
+    /// Rows wherever there is room. Waits for nothing.
+    pub fn found(&self, method: Method, room: Room) -> Result<Found<T>> {
+        let place = Place { begins: self.gpu.room(self.a.rows)?, placed: false, counts: self.gpu.room(0)?, room };
+        self.find(method, None, place, self.is_scalar())
     }
 
     /// The same with rows that begin where they began before, in the same room.
-    pub fn found_again(&self, table: usize, room: Room, begins: &Buffer<i64>) -> Result<Found<T>> {
-        self.find(table, room, (self.gpu.lent(begins), true), self.gpu.room(0)?, self.is_scalar())
+    pub fn found_again(&self, method: Method, room: Room, begins: &Buffer<i64>) -> Result<Found<T>> {
+        let place = Place { begins: self.gpu.lent(begins), placed: true, counts: self.gpu.room(0)?, room };
+        self.find(method, None, place, self.is_scalar())
     }
 
     /// The same without values.
-    pub fn columns_again(&self, table: usize, room: Room, begins: &Buffer<i64>) -> Result<Found<T>> {
-        self.find(table, room, (self.gpu.lent(begins), true), self.gpu.room(0)?, false)
+    pub fn columns_again(&self, method: Method, room: Room, begins: &Buffer<i64>) -> Result<Found<T>> {
+        let place = Place { begins: self.gpu.lent(begins), placed: true, counts: self.gpu.room(0)?, room };
+        self.find(method, None, place, false)
     }
 
-    fn find(
-        &self,
-        table: usize,
-        room: Room,
-        (begins, placed): (Buffer<i64>, bool),
-        counts: Buffer<i32>,
-        scalar: bool,
-    ) -> Result<Found<T>> {
+    /// Finds all rows, or those of a list.
+    fn find(&self, method: Method, rows: Option<&Slice<i32>>, place: Place, scalar: bool) -> Result<Found<T>> {
         let gpu = self.gpu;
+        let Place { begins, placed, counts, room } = place;
         let ends = gpu.room::<i64>(self.a.rows)?;
         let (columns, values) = (gpu.room(room.entries)?, gpu.room(if scalar { room.entries } else { 0 })?);
         let words = gpu.zeroed::<i64>(WORDS)?;
-        let too_long = self.cascade(lanes_from(table), MANY, |lanes, n, list, blocks, more| {
+        let too_long = self.cascade(rows, teams_of(method), MANY, |name, n, list, blocks, more| {
             let name = match scalar {
-                true => format!("spgemm_found_{lanes}_{}", T::PRECISION.name()),
-                false => format!("spgemm_pattern_{lanes}_f32"),
+                true => format!("spgemm_found_{name}_{}", T::PRECISION.name()),
+                false => format!("spgemm_pattern_{name}_f32"),
             };
             let [a, b, c, d, e] = &self.factors;
             let view = |values: &Slice<T>| if scalar { values.view() } else { View::NONE };
@@ -339,23 +433,24 @@ impl<'a, T: Number> Product<'a, T> {
         Ok(Found { begins, ends, columns, values, counts, words, too_long })
     }
 
-    /// Launches a kernel for teams of so many lanes on all rows, with at most so many blocks of threads, the next one on the list of those that were left over, and so on; gives the last list.
-    /// Kernels take the number of rows, or a list, and the list of what they leave.
+    /// Launches kernels for teams of so many lanes, the first one on all rows or those of a list, with at most so many blocks of threads, the next one on the list of those that were
+    /// left over, and so on; gives the last list. Kernels take the number of rows, or a list, and the list of what they leave.
     fn cascade(
         &self,
-        teams: impl IntoIterator<Item = usize>,
+        list: Option<&Slice<i32>>,
+        teams: impl IntoIterator<Item = (usize, String)>,
         most: usize,
-        launch: impl Fn(usize, i64, View, usize, View) -> Result<()>,
+        launch: impl Fn(&str, i64, View, usize, View) -> Result<()>,
     ) -> Result<Buffer<i32>> {
         let rows = self.a.rows;
-        let mut list: Option<Buffer<i32>> = None;
-        for lanes in teams {
+        let mut list = list.map(|list| self.gpu.lent(list));
+        for (lanes, name) in teams {
             let more = self.gpu.list(rows)?;
-            let blocks = blocks_for(rows, lanes, most);
+            let blocks = blocks_for(rows, lanes, if lanes == 1 { MANY_BLOCKS } else { most });
             // Mostly few rows are left over.
             let blocks = if list.is_some() { blocks.min(most.div_ceil(4)) } else { blocks };
             if blocks > 0 {
-                launch(lanes, rows as i64, list.as_ref().map_or(View::NONE, |list| list.view()), blocks, more.view())?;
+                launch(&name, rows as i64, list.as_ref().map_or(View::NONE, |list| list.view()), blocks, more.view())?;
             }
             list = Some(more);
         }
@@ -371,7 +466,7 @@ impl<'a, T: Number> Product<'a, T> {
     /// The values of a product of blocks with this pattern, of which the terms are known. Waits for nothing.
     pub fn known_by(&self, terms: &BlockTerms, pattern: &Pattern, fill: bool) -> Result<Buffer<T>> {
         let shape = (self.shape(), self.block);
-        terms.renew(self.gpu, self.a, self.b.values, (&shape.0, shape.1), &pattern.columns, fill)
+        terms.renew(self.gpu, self.a, &self.b, (&shape.0, shape.1), &pattern.columns, fill)
     }
 
     /// The name of the shape of blocks.
@@ -387,15 +482,20 @@ impl<'a, T: Number> Product<'a, T> {
     /// Computes values of known columns, for blocks.
     fn blocks(&self, to: &To<'_, T>) -> Result<()> {
         let shape = self.shape();
-        let too_long = self.cascade(BLOCK_TEAMS, MANY_BLOCKS, |lanes, n, list, blocks, more| {
-            let kernel = self.gpu.kernel(&format!("spgemm_blocks_{lanes}_{shape}_{}", T::PRECISION.name()))?;
-            self.values_of(to, |arguments| {
-                let rows: [&dyn Argument; 2] = [&n, &list];
-                let all: Vec<&dyn Argument> =
-                    rows.into_iter().chain(arguments).chain([&more as &dyn Argument]).collect();
-                self.gpu.launch_blocks(kernel, blocks, &all)
-            })
-        })?;
+        let too_long = self.cascade(
+            None,
+            BLOCK_TEAMS.map(|lanes| (lanes, lanes.to_string())),
+            MANY_BLOCKS,
+            |lanes, n, list, blocks, more| {
+                let kernel = self.gpu.kernel(&format!("spgemm_blocks_{lanes}_{shape}_{}", T::PRECISION.name()))?;
+                self.values_of(to, |arguments| {
+                    let rows: [&dyn Argument; 2] = [&n, &list];
+                    let all: Vec<&dyn Argument> =
+                        rows.into_iter().chain(arguments).chain([&more as &dyn Argument]).collect();
+                    self.gpu.launch_blocks(kernel, blocks, &all)
+                })
+            },
+        )?;
         self.long_values(&too_long, to)
     }
 
@@ -423,35 +523,36 @@ impl<'a, T: Number> Product<'a, T> {
 impl Room {
     /// Room for what was taken of too little.
     pub fn enlarged(self, fate: &Fate) -> Room {
-        Room { entries: fate.taken.max(self.entries) / 8 * 9 + self.chunk, ..self }
+        let entries = fate.taken.max(self.entries);
+        Room { entries: entries + entries / 8 + self.chunk, ..self }
     }
 }
 
 /// Where a product goes.
-struct To<'a, T> {
-    offsets: &'a Slice<i64>,
-    columns: &'a Slice<i32>,
-    values: &'a Slice<T>,
+pub(super) struct To<'a, T> {
+    pub offsets: &'a Slice<i64>,
+    pub columns: &'a Slice<i32>,
+    pub values: &'a Slice<T>,
     /// Whether zeros on the diagonal become ones.
-    fill: bool,
+    pub fill: bool,
 }
 
 fn fate(words: &[i64]) -> Fate {
     Fate { taken: words[0] as usize, missed: words[1] as usize, too_long: words[2] as usize }
 }
 
-/// Lanes of the teams that take rows one after the other, most of which suit this table.
-fn lanes_from(table: usize) -> impl Iterator<Item = usize> {
-    std::iter::once(table).chain(LARGE.into_iter().filter(move |large| *large > table)).map(|table| TABLES[table].0)
+/// Lanes of the teams that take rows one after the other, and names of their kernels.
+fn teams_of(method: Method) -> impl Iterator<Item = (usize, String)> {
+    method.cascade().map(|method| (method.lanes(), method.name()))
 }
 
 /// Blocks of threads for rows with a team of so many lanes each.
-fn blocks_for(rows: usize, lanes: usize, most: usize) -> usize {
+pub(super) fn blocks_for(rows: usize, lanes: usize, most: usize) -> usize {
     (rows * lanes).div_ceil(BLOCK).min(most)
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::tests::{problems, random};
     use super::*;
     use crate::gpu::tests::devices;
@@ -459,7 +560,7 @@ mod tests {
     use crate::scalar::Scalar;
     use crate::sparse::Csr;
 
-    fn same_as_the_host<T: Scalar>(gpu: &Gpu, a: &Csr<T>, b: &Csr<T>, what: &str) {
+    pub(in super::super) fn same_as_the_host<T: Scalar>(gpu: &Gpu, a: &Csr<T>, b: &Csr<T>, what: &str) {
         let (here, there) = (DeviceCsr::upload(gpu, &a.view()).unwrap(), DeviceCsr::upload(gpu, &b.view()).unwrap());
         let product = multiply(gpu, &here, &there).unwrap();
         let expected = host::multiply(&a.view(), &b.view()).unwrap();
@@ -538,10 +639,12 @@ mod tests {
             let (here, there) =
                 (DeviceCsr::upload(&gpu, &a.view()).unwrap(), DeviceCsr::upload(&gpu, &b.view()).unwrap());
             let expected = host::multiply(&a.view(), &b.view()).unwrap();
-            for (mean, table) in [(0.01, 0), (500.0, 1), (3.0, 2), (40.0, 3)] {
+            let tables = [(0.01, 0), (500.0, 1), (3.0, 2), (40.0, 3)].map(|(mean, table)| (mean, Method::Table(table)));
+            let merges = [(0.01, 0), (500.0, 1)].map(|(mean, lists)| (mean, Method::Merge(lists)));
+            for (mean, method) in tables.into_iter().chain(merges) {
                 let product = Product::new(&gpu, &here, Right::of(&there));
-                let (c, _) = product.sorted_by(Sample { mean, table }, false).unwrap();
-                assert_eq!(c.fetch(&gpu).unwrap(), expected, "{mean} columns, table {table}");
+                let (c, _) = product.sorted_by(Sample { mean, method }, false).unwrap();
+                assert_eq!(c.fetch(&gpu).unwrap(), expected, "{mean} columns, {method:?}");
             }
         }
     }

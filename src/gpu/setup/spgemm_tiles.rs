@@ -39,7 +39,7 @@ const SHORT: f64 = 64.0;
 /// How a product of matrices is computed on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProductMethod {
-    /// By what is faster, as a sample of both factors tells.
+    /// By what is faster, as a sample of both factors tells: by tiles, by merging rows, or with tables of columns.
     Auto,
     /// With tables of columns.
     Hash,
@@ -62,7 +62,7 @@ pub(crate) fn multiply<T: Number>(
             let crossover = if is_scalar { SCALARS } else { BLOCKS };
             terms >= crossover.terms && crossover.favours_tiles(densities(gpu, [a, b])?, terms)
         }
-        ProductMethod::Hash => false,
+        ProductMethod::Hash => return spgemm::multiply_by_tables(gpu, a, b),
         ProductMethod::Tiles => true,
     };
     if by_tiles && let Some(product) = multiply_tiles(gpu, a, b)? {

@@ -3,9 +3,9 @@
 //! those of C. Of blocks each one of C knows its terms (`kernels/terms_blocks.cu`).
 
 use super::DeviceCsr;
-use super::spgemm::{Pattern, Right};
+use super::spgemm::Right;
 use crate::error::Result;
-use crate::gpu::runtime::{Argument, BLOCK, View};
+use crate::gpu::runtime::{Argument, BLOCK, Kernel, View};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::scalar::Number;
 use crate::sparse::Block;
@@ -154,6 +154,8 @@ pub(super) struct Terms {
 pub(super) enum Target<'a> {
     /// To the entries of rows that begin at these offsets and have these columns, with ones for zeros on the diagonal.
     Filled { offsets: &'a Slice<i64>, columns: &'a Slice<i32> },
+    /// To those of rows that begin there, as they are.
+    Rows(&'a Slice<i64>),
     /// To chunks, which are not single ones.
     Chunks(&'a Chunks),
 }
@@ -238,6 +240,7 @@ impl Terms {
         let (mut to_offsets, mut to_chunks, mut to_columns, mut fill) = (View::NONE, View::NONE, View::NONE, 0_i32);
         match to {
             Target::Filled { offsets, columns } => (to_offsets, to_columns, fill) = (offsets.view(), columns.view(), 1),
+            Target::Rows(offsets) => to_offsets = offsets.view(),
             Target::Chunks(chunks) => to_chunks = chunks.view(),
         }
         let launch = |lanes: usize, count: usize, list: View| {
@@ -275,14 +278,33 @@ impl Terms {
 }
 
 /// The terms of each block of a product A B of blocks.
-pub(super) struct BlockTerms {
+pub(crate) struct BlockTerms {
     /// The row of each block of C.
     row_of: Buffer<i32>,
     /// Where its terms begin.
     starts: Buffer<i64>,
-    /// Of each term the entry of the row of A, and the block of B.
-    of_left: Buffer<u16>,
-    of_right: Buffer<u32>,
+    lists: Lists,
+}
+
+/// Of each term the entry of the row of A, and the block of B.
+enum Lists {
+    /// Among all.
+    Any { of_left: Buffer<u16>, of_right: Buffer<u32> },
+    /// In its row, in the upper half; for blocks of A that are small (`kernels/terms_small.cu`).
+    Small(Buffer<u32>),
+}
+
+/// Blocks of C that a block of threads has where those of A are small, if these have so many columns; and at most where C is a smoothed prolongator. As in
+/// `kernels/terms_small.cu`.
+pub(super) fn small_outputs(width: usize) -> usize {
+    BLOCK / (width / if width.is_multiple_of(2) { 2 } else { 1 })
+}
+pub(super) const SMOOTHED_OUTPUTS: usize = 72;
+
+/// Threads for a block of C, as in `kernels/terms_blocks.cu`: where the shape is known, two of its rows and columns are one's, if they are even.
+fn strips(shape: &str, block: Block) -> usize {
+    let of = |n: usize| if shape != "any" && n.is_multiple_of(2) { n / 2 } else { n };
+    of(block.rows) * of(block.cols)
 }
 
 /// Columns of rows of C up to which 32 lanes find the terms of blocks, and up to which 256 do; as in `kernels/terms_blocks.cu`.
@@ -290,27 +312,32 @@ const SHORT_BLOCKS: usize = 264;
 const LONG_BLOCKS: usize = 2304;
 
 impl BlockTerms {
+    /// Whether kernels for small blocks of A know these.
+    pub(super) fn are_small(a: Block, b: Block) -> bool {
+        a == Block::square(3) && b.rows == 3 && matches!(b.cols, 3 | 6)
+    }
+
     /// Those of A B for the pattern of C, whose rows have these lengths, as those of A; none where there is too much to count. Waits for the device.
-    pub fn find<T: Number>(
+    pub(super) fn find<T: Number>(
         gpu: &Gpu,
         (a, a_lengths): (&DeviceCsr<T>, &Lengths),
         b: &Right<'_, T>,
-        (c, lengths): (&Pattern, &Lengths),
+        ((to, to_columns), lengths): ((&Slice<i64>, &Slice<i32>), &Lengths),
     ) -> Result<Option<BlockTerms>> {
         let too_long = lengths.longest > LONG_BLOCKS || a_lengths.longest > usize::from(u16::MAX);
         if too_long || b.columns.len() > u32::MAX as usize {
             return Ok(None);
         }
-        let outputs = c.columns.len();
-        let find = |counts: View, row_of: View, starts: View, of_left: View, of_right: View| {
+        let outputs = to_columns.len();
+        let find = |counts: View, row_of: View, starts: View, [of_left, of_right, codes]: [View; 3]| {
             for (lanes, from) in [(32, -1), (BLOCK, SHORT_BLOCKS as i32)] {
                 if from >= 0 && lengths.longest <= from as usize {
                     break;
                 }
                 let (rows, offsets, columns) = (a.rows as i64, a.offsets.view(), a.columns.view());
                 let (begins, ends, b_columns) = (b.begins.view(), b.ends.view(), b.columns.view());
-                let (to, to_columns) = (c.offsets.view(), c.columns.view());
-                let arguments: [&dyn Argument; 14] = [
+                let (to, to_columns) = (to.view(), to_columns.view());
+                let arguments: [&dyn Argument; 15] = [
                     &rows,
                     &from,
                     &offsets,
@@ -325,6 +352,7 @@ impl BlockTerms {
                     &starts,
                     &of_left,
                     &of_right,
+                    &codes,
                 ];
                 let blocks = (a.rows * lanes).div_ceil(BLOCK).min(8 * WAVE);
                 gpu.launch_blocks(gpu.kernel(&format!("terms_find_blocks_{lanes}"))?, blocks, &arguments)?;
@@ -332,30 +360,46 @@ impl BlockTerms {
             Ok(())
         };
         let (counts, row_of, none) = (gpu.room::<i32>(outputs)?, gpu.room::<i32>(outputs)?, View::NONE);
-        find(counts.view(), row_of.view(), none, none, none)?;
+        find(counts.view(), row_of.view(), none, [none; 3])?;
         let (starts, total) = gpu.offsets(&counts)?;
         drop(counts);
-        let (of_left, of_right) = (gpu.room::<u16>(total)?, gpu.room::<u32>(total)?);
-        find(none, none, starts.view(), of_left.view(), of_right.view())?;
-        Ok(Some(BlockTerms { row_of, starts, of_left, of_right }))
+        let lists = match BlockTerms::are_small(a.block, b.block) {
+            true => Lists::Small(gpu.room(total)?),
+            false => Lists::Any { of_left: gpu.room(total)?, of_right: gpu.room(total)? },
+        };
+        let views = match &lists {
+            Lists::Small(codes) => [none, none, codes.view()],
+            Lists::Any { of_left, of_right } => [of_left.view(), of_right.view(), none],
+        };
+        find(none, none, starts.view(), views)?;
+        Ok(Some(BlockTerms { row_of, starts, lists }))
     }
 
     /// The values of C, whose blocks have this shape and columns, with ones for zeros on the diagonal if these are to be filled. Waits for nothing.
-    pub fn renew<T: Number>(
+    pub(super) fn renew<T: Number>(
         &self,
         gpu: &Gpu,
         a: &DeviceCsr<T>,
-        b: &Slice<T>,
+        b: &Right<'_, T>,
         (shape, block): (&str, Block),
         columns: &Slice<i32>,
         fill: bool,
     ) -> Result<Buffer<T>> {
         let values = gpu.room::<T>(columns.len() * block.len())?;
+        let (to_columns, to, fill) = (columns.view(), values.view(), i32::from(fill));
+        let (of_left, of_right) = match &self.lists {
+            Lists::Small(_) => {
+                let kernel = gpu.kernel(&format!("terms_small_{shape}_{}", T::PRECISION.name()))?;
+                let each = small_outputs(b.block.cols);
+                self.launch_small(gpu, kernel, a, (b.begins.view(), b.values), each, &[&to_columns, &to, &fill])?;
+                return Ok(values);
+            }
+            Lists::Any { of_left, of_right } => (of_left.view(), of_right.view()),
+        };
         let kernel = gpu.kernel(&format!("terms_blocks_{shape}_{}", T::PRECISION.name()))?;
         let [outer, inner, width] = [block.rows, a.block.cols, block.cols].map(|d| d as i32);
-        let (offsets, left, right) = (a.offsets.view(), a.values.view(), b.view());
+        let (offsets, left, right) = (a.offsets.view(), a.values.view(), b.values.view());
         let (row_of, starts) = (self.row_of.view(), self.starts.view());
-        let (of_left, of_right, fill) = (self.of_left.view(), self.of_right.view(), i32::from(fill));
         let arguments: [&dyn Argument; 14] = [
             &(columns.len() as i64),
             &offsets,
@@ -368,17 +412,41 @@ impl BlockTerms {
             &outer,
             &inner,
             &width,
-            &columns.view(),
-            &values.view(),
+            &to_columns,
+            &to,
             &fill,
         ];
-        gpu.launch(kernel, values.len(), &arguments)?;
+        gpu.launch(kernel, columns.len() * strips(shape, block), &arguments)?;
         Ok(values)
+    }
+
+    /// Launches a kernel for small blocks of A, whose blocks of threads have so many of C: rows of B begin there and have these values.
+    pub(super) fn launch_small<T: Number>(
+        &self,
+        gpu: &Gpu,
+        kernel: Kernel,
+        a: &DeviceCsr<T>,
+        (begins, values): (View, &Slice<T>),
+        each: usize,
+        more: &[&dyn Argument],
+    ) -> Result<()> {
+        let Lists::Small(codes) = &self.lists else { unreachable!("blocks of A are small") };
+        let outputs = self.row_of.len();
+        let (count, offsets, columns) = (outputs as i64, a.offsets.view(), a.columns.view());
+        let (left, right, codes) = (a.values.view(), values.view(), codes.view());
+        let (row_of, starts) = (self.row_of.view(), self.starts.view());
+        let mut arguments: Vec<&dyn Argument> =
+            vec![&count, &offsets, &columns, &left, &begins, &right, &row_of, &starts, &codes];
+        arguments.extend(more);
+        gpu.launch_blocks(kernel, outputs.div_ceil(each), &arguments)
     }
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        let of_blocks = self.row_of.owned_bytes() + self.starts.owned_bytes();
-        of_blocks + self.of_left.owned_bytes() + self.of_right.owned_bytes()
+        let lists = match &self.lists {
+            Lists::Any { of_left, of_right } => of_left.owned_bytes() + of_right.owned_bytes(),
+            Lists::Small(codes) => codes.owned_bytes(),
+        };
+        self.row_of.owned_bytes() + self.starts.owned_bytes() + lists
     }
 }

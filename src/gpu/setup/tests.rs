@@ -11,7 +11,7 @@ use crate::sparse::{Block, Csr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Small problems of different kinds.
-pub(super) fn problems() -> Vec<(String, Csr<f64>)> {
+pub(in crate::gpu) fn problems() -> Vec<(String, Csr<f64>)> {
     let names = [
         "poisson7:6",
         "poisson27:5",
@@ -49,6 +49,14 @@ pub(super) fn random(rows: usize, cols: usize, longest: usize, block: Block, see
         *v = (hash(k, seed + 1) % 1000) as f64 / 7.0 - 70.0;
     }
     a
+}
+
+/// A matrix of scalars as [`random`] gives it, columns ascending in each row.
+pub(super) fn ascending(rows: usize, cols: usize, longest: usize, seed: u64) -> Csr<f64> {
+    let a = random(rows, cols, longest, Block::SCALAR, seed);
+    let view = a.view();
+    let row = |i: usize| view.row(i).map(move |(j, v)| (i, j, v[0]));
+    Csr::from_triplets(rows, cols, &(0..rows).flat_map(row).collect::<Vec<_>>()).unwrap()
 }
 
 /// Matrices of awkward sizes and shapes: empty, with empty rows, with a dense row and column, with rows in no order.

@@ -1,15 +1,16 @@
 //! Matrices of scalars in tiles of 4 x 4, as `kernels/matrix_tiles.h` has them: those that hold an entry, with a bit for each entry and zeros among their
 //! values. Products of matrices with dense tiles are computed from them.
 
-use super::DeviceCsr;
+use super::{DeviceCsr, DevicePattern};
 use crate::error::Result;
+use crate::gpu::layout::bits_of;
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::scalar::Number;
 use crate::sparse::Block;
 
 /// Rows and columns of a tile.
-pub(super) const SIDE: usize = 4;
+pub(in crate::gpu) const SIDE: usize = 4;
 
 /// Lanes of teams that look for the tiles of a tile row, in tables of 256 and of 3072.
 const TEAMS: [usize; 2] = [32, 256];
@@ -22,7 +23,7 @@ const FEW: usize = 1 << 10;
 const SAMPLE: usize = 4096;
 
 /// A matrix in tiles.
-pub(super) struct DeviceTiles<T> {
+pub(in crate::gpu) struct DeviceTiles<T> {
     pub offsets: Buffer<i64>,
     pub columns: Buffer<i32>,
     /// Bit 4 r + c for an entry in row r and column c of a tile.
@@ -52,7 +53,7 @@ impl<T: Number> DeviceTiles<T> {
         let (columns, maps) = (gpu.room::<i32>(total)?, gpu.room::<u16>(total)?);
         let values = gpu.room::<T>((total + 1) * SIDE * SIDE)?;
         cascade(gpu, tile_rows.max(1), &teams, |lanes, _, list, blocks, more| {
-            let kernel = gpu.kernel(&format!("tiles_fill_{lanes}_{}", T::PRECISION.name()))?;
+            let kernel = gpu.kernel(&format!("tiles_fill_{lanes}_{}", bits_of::<T>()))?;
             let n = tile_rows as i64;
             let (from, to) = (a.values.view(), offsets.view());
             let (columns, maps, values) = (columns.view(), maps.view(), values.view());
@@ -69,15 +70,20 @@ impl<T: Number> DeviceTiles<T> {
     }
 }
 
-/// Entries of a tile in a sample of each matrix, as it is once blocks are taken apart. Waits for the device.
+/// Adds tiles and entries of a sample of the matrix, as it is once blocks are taken apart, to the two numbers of `sums`.
+pub(in crate::gpu) fn sample(gpu: &Gpu, a: &DevicePattern, sums: &Slice<i64>) -> Result<()> {
+    let wanted = (a.rows * a.block.rows).div_ceil(SIDE).min(SAMPLE);
+    let (rows, height, width) = (a.rows as i64, a.block.rows as i32, a.block.cols as i32);
+    let (offsets, columns, own) = (a.offsets.view(), a.columns.view(), sums.view());
+    let arguments: [&dyn Argument; 7] = [&rows, &height, &width, &(wanted as i64), &offsets, &columns, &own];
+    gpu.launch(gpu.kernel("tiles_sample")?, wanted * TEAMS[0], &arguments)
+}
+
+/// Entries of a tile in a sample of each matrix. Waits for the device.
 pub(super) fn densities<T: Number, const N: usize>(gpu: &Gpu, matrices: [&DeviceCsr<T>; N]) -> Result<[f64; N]> {
     let sums = gpu.zeroed::<i64>(2 * N)?;
     for (k, a) in matrices.iter().enumerate() {
-        let wanted = a.scalar_rows().div_ceil(SIDE).min(SAMPLE);
-        let (rows, height, width) = (a.rows as i64, a.block.rows as i32, a.block.cols as i32);
-        let (offsets, columns, own) = (a.offsets.view(), a.columns.view(), sums.piece(2 * k, 2).view());
-        let arguments: [&dyn Argument; 7] = [&rows, &height, &width, &(wanted as i64), &offsets, &columns, &own];
-        gpu.launch(gpu.kernel("tiles_sample")?, wanted * TEAMS[0], &arguments)?;
+        sample(gpu, &a.pattern(), &sums.piece(2 * k, 2))?;
     }
     let sums = gpu.fetch(&sums)?;
     Ok(std::array::from_fn(|k| sums[2 * k + 1] as f64 / sums[2 * k].max(1) as f64))

@@ -1,12 +1,18 @@
 //! Two-stage interpolation for aggressive coarsening on a GPU.
 
 use super::coarse::Splitting;
+use super::extended_i_renew::Memory;
+use super::spgemm::Right;
+use super::terms::{Chunks, Lengths, Lying, Target, Terms};
 use super::truncate::Rows;
-use super::{DeviceCsr, DevicePattern, spgemm};
-use crate::error::Result;
-use crate::gpu::{Gpu, Slice};
+use super::{DeviceCsr, DeviceGraph, DevicePattern, extended_i, spgemm};
+use crate::context::lock;
+use crate::error::{Result, Status};
+use crate::gpu::runtime::Argument;
+use crate::gpu::{Buffer, Gpu, Slice};
 use crate::host::truncate::Truncation;
 use crate::scalar::Scalar;
+use std::sync::{Arc, Mutex};
 
 /// As [`crate::host::two_stage::interpolate`]: `formula` interpolates from the coarse unknowns of a splitting to all, or to those that are listed.
 pub(crate) fn interpolate<T: Scalar>(
@@ -26,13 +32,143 @@ pub(crate) fn interpolate<T: Scalar>(
     Rows::of(&product).truncated(gpu, truncation, pattern)
 }
 
+/// What renews both stages of extended+i interpolation: their patterns, as the first renewal found them, and by what their values are computed.
+pub(crate) struct Stages {
+    /// To the unknowns of the first pass; and the same pattern with a row for every unknown, most of which are empty.
+    to_first: DevicePattern,
+    spread: DevicePattern,
+    to_all: DevicePattern,
+    memories: [Memory; 2],
+    product: DevicePattern,
+    /// None where rows are too long, or where there was no room.
+    places: Mutex<Option<Places>>,
+}
+
+/// Where the terms of the product of both stages are added, and where what stays of a row stands in it.
+struct Places {
+    chunks: Chunks,
+    terms: Terms,
+    kept: Buffer<u8>,
+}
+
+impl Stages {
+    /// With the values that they have first: what [`interpolate`] gives. Nothing but patterns is kept if that is to be `lean`.
+    pub fn new<T: Scalar>(
+        gpu: &Gpu,
+        (a, s): (&DeviceCsr<T>, &DeviceGraph),
+        (first, second): (&Splitting, &Splitting),
+        truncation: Truncation,
+        pattern: &DevicePattern,
+        lean: bool,
+    ) -> Result<(DeviceCsr<T>, Stages)> {
+        let members = first.members(gpu)?;
+        let to_first = extended_i::interpolate(gpu, a, s, second, Some(&members), truncation)?;
+        let to_all = extended_i::interpolate(gpu, a, s, first, None, truncation)?;
+        let product = spgemm::multiply(gpu, &to_all, &to_first)?;
+        let p = Rows::of(&product).truncated(gpu, truncation, Some(pattern))?;
+        let found = if lean { Ok(None) } else { places(gpu, &to_all, &to_first, &product, pattern) };
+        let places = match found {
+            // Without them it takes longer.
+            Err(error) if error.status == Status::OutOfMemory => None,
+            found => found?,
+        };
+        let (to_first, to_all, product) = (to_first.pattern(), to_all.pattern(), product.pattern());
+        let counts = gpu.room::<i32>(a.rows)?;
+        let (number, offsets) = (first.number.view(), to_first.offsets.view());
+        let arguments: [&dyn Argument; 4] = [&(a.rows as i64), &number, &offsets, &counts.view()];
+        gpu.launch(gpu.kernel("extended_i_spread")?, a.rows, &arguments)?;
+        let offsets = Arc::new(gpu.offsets_alone(&counts)?);
+        let spread = DevicePattern { rows: a.rows, offsets, ..to_first.clone() };
+        let memories = match lean {
+            true => [Memory::nothing(), Memory::nothing()],
+            false => [Memory::new(gpu, a, s, second, &spread)?, Memory::new(gpu, a, s, first, &to_all)?],
+        };
+        Ok((p, Stages { to_first, spread, to_all, memories, product, places: Mutex::new(places) }))
+    }
+
+    /// The interpolation with the pattern of an earlier one for other values.
+    pub fn renew<T: Scalar>(
+        &self,
+        gpu: &Gpu,
+        (a, s): (&DeviceCsr<T>, &DeviceGraph),
+        (first, second): (&Splitting, &Splitting),
+        truncation: Truncation,
+        pattern: &DevicePattern,
+    ) -> Result<DeviceCsr<T>> {
+        let [of_first, of_all] = &self.memories;
+        let DevicePattern { rows, cols, block, offsets, columns } = self.to_first.clone();
+        let values = of_first.renew(gpu, a, s, second, &self.spread)?.values;
+        let to_first = DeviceCsr { rows, cols, block, offsets, columns, values };
+        let to_all = of_all.renew(gpu, a, s, first, &self.to_all)?;
+        let places = lock(self.places.lock());
+        let Some(Places { chunks, terms, kept }) = &*places else {
+            let product = spgemm::multiply(gpu, &to_all, &to_first)?;
+            return Rows::of(&product).truncated(gpu, truncation, Some(pattern));
+        };
+        let (product, right) = (gpu.room::<T>(self.product.nnz())?, chunks.of(gpu, &to_first)?);
+        terms.renew(gpu, &to_all, &right, Target::Rows(&self.product.offsets), &product)?;
+        let values = gpu.room::<T>(pattern.nnz())?;
+        let (offsets, from, to) = (self.product.offsets.view(), product.view(), pattern.offsets.view());
+        let arguments: [&dyn Argument; 6] =
+            [&(pattern.rows as i64), &offsets, &from, &to, &kept.view(), &values.view()];
+        let kernel = gpu.kernel(&format!("truncate_by_places_{}", T::PRECISION.name()))?;
+        gpu.launch(kernel, pattern.rows, &arguments)?;
+        Ok(pattern.with(values))
+    }
+
+    /// Forgets where couplings and terms stand; whether there was anything to forget.
+    pub fn forget_places(&self) -> bool {
+        let places = lock(self.places.lock()).take().is_some();
+        self.memories.iter().filter(|memory| memory.forget()).count() > 0 || places
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        let of = |p: &DevicePattern| p.offsets.owned_bytes() + p.columns.owned_bytes();
+        let patterns = of(&self.to_first) + self.spread.offsets.owned_bytes() + of(&self.to_all) + of(&self.product);
+        let places = lock(self.places.lock())
+            .as_ref()
+            .map_or(0, |Places { chunks, terms, kept }| chunks.bytes() + terms.bytes() + kept.owned_bytes());
+        patterns + places + self.memories.iter().map(Memory::bytes).sum::<usize>()
+    }
+}
+
+/// Those of a product of both stages, if its rows are short. Waits for the device.
+fn places<T: Scalar>(
+    gpu: &Gpu,
+    to_all: &DeviceCsr<T>,
+    to_first: &DeviceCsr<T>,
+    product: &DeviceCsr<T>,
+    pattern: &DevicePattern,
+) -> Result<Option<Places>> {
+    let right = Right::of(to_first);
+    let (begins, ends) = (product.offsets.piece(0, product.rows), product.offsets.piece(1, product.rows));
+    let [of_right, of_product] = Lengths::of(gpu, [(&right.begins, &right.ends), (&begins, &ends)])?;
+    if !of_product.are_short() {
+        return Ok(None);
+    }
+    let chunks = match of_right.are_single() {
+        true => Some(Chunks::single(to_first.rows)),
+        false => Chunks::new(gpu, &right.begins, &right.ends)?,
+    };
+    let Some(chunks) = chunks else { return Ok(None) };
+    let rows = Lying { begins, ends, columns: &product.columns };
+    let terms = Terms::find(gpu, to_all, (&right, &chunks), (&rows, &of_product))?;
+    let kept = gpu.room::<u8>(pattern.nnz())?;
+    let (offsets, columns) = (product.offsets.view(), product.columns.view());
+    let (to, to_columns) = (pattern.offsets.view(), pattern.columns.view());
+    let arguments: [&dyn Argument; 6] = [&(pattern.rows as i64), &offsets, &columns, &to, &to_columns, &kept.view()];
+    gpu.launch(gpu.kernel("truncate_find_places")?, pattern.rows, &arguments)?;
+    Ok(Some(Places { chunks, terms, kept }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::{awkward, in_turn, narrow, problems, splittings, upload};
     use super::super::{extended_i, mm_ext};
     use super::*;
     use crate::host::{self, aggressive, strength};
-    use crate::sparse::Csr;
+    use crate::sparse::{Csr, Structure};
 
     fn check<T: Scalar>(a: &Csr<T>, name: &str) {
         let view = a.view();
@@ -42,19 +178,25 @@ mod tests {
             let flags = |splitting: &[bool]| splitting.iter().map(|c| u8::from(*c)).collect::<Vec<_>>();
             for (max_entries, factor) in [(4, 0.0), (0, 0.1)] {
                 let cut = Truncation::new(max_entries, factor);
-                let on_host = |pattern| {
-                    host::two_stage::interpolate(&first, &second, cut, pattern, |coarse, only| {
-                        host::extended_i::interpolate(&view, &s, coarse, only, cut, None)
+                let on_host = |a: &Csr<T>, pattern: Option<&Structure>, stages: Option<&host::two_stage::Stages>| {
+                    host::two_stage::interpolate(&first, &second, cut, pattern, stages, |coarse, only, pattern| {
+                        host::extended_i::interpolate(&a.view(), &s, coarse, only, cut, pattern)
                     })
                     .unwrap()
                 };
-                let wanted = on_host(None);
+                let wanted = on_host(a, None, None).0;
                 let structure = wanted.clone().into_shared().structure;
-                let kept = on_host(Some(&*structure));
-                let products = host::two_stage::interpolate(&first, &second, cut, None, |coarse, only| {
+                let (kept, stages) = on_host(a, Some(&*structure), None);
+                let other = Csr {
+                    values: a.values.iter().enumerate().map(|(k, v)| *v * T::from_f64(1.0 + (k % 4) as f64)).collect(),
+                    ..a.clone()
+                };
+                let renewed = on_host(&other, Some(&*structure), Some(&stages)).0;
+                let products = host::two_stage::interpolate(&first, &second, cut, None, None, |coarse, only, _| {
                     host::mm_ext::interpolate(&view, &s, coarse, only, true, cut, None)
                 })
-                .unwrap();
+                .unwrap()
+                .0;
                 for gpu in in_turn() {
                     let (there, graph) = (DeviceCsr::upload(&gpu, &view).unwrap(), upload(&gpu, &s));
                     let splitting = |of: &[bool]| Splitting::new(&gpu, &gpu.upload(&flags(of)).unwrap()).unwrap();
@@ -68,10 +210,27 @@ mod tests {
                     let p = make(None);
                     assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{name}");
                     assert_eq!(make(Some(&p.pattern())).fetch(&gpu).unwrap(), kept, "{name}");
-                    let p = interpolate(&gpu, &first, &second, cut, None, |coarse, only| {
+                    let by_products = interpolate(&gpu, &first, &second, cut, None, |coarse, only| {
                         mm_ext::interpolate(&gpu, &there, &graph, coarse, only, true, cut, None)
                     });
-                    assert_eq!(p.unwrap().fetch(&gpu).unwrap(), products, "{name}");
+                    assert_eq!(by_products.unwrap().fetch(&gpu).unwrap(), products, "{name}");
+                    let splittings = (&first, &second);
+                    // Simulated products take their time, and there are three more.
+                    if a.rows > if max_entries == 0 { 100 } else { 300 } {
+                        continue;
+                    }
+                    let (again, stages) =
+                        Stages::new(&gpu, (&there, &graph), splittings, cut, &p.pattern(), false).unwrap();
+                    assert_eq!(again.fetch(&gpu).unwrap(), kept, "{name}, first renewal");
+                    assert!(stages.bytes() > 0);
+                    for (a, wanted, forget) in [(&other, &renewed, false), (a, &kept, true), (&other, &renewed, false)]
+                    {
+                        let a = DeviceCsr::upload(&gpu, &a.view()).unwrap();
+                        let got = stages.renew(&gpu, (&a, &graph), splittings, cut, &p.pattern()).unwrap();
+                        assert_eq!(&got.fetch(&gpu).unwrap(), wanted, "{name} renewed");
+                        // The last one goes without what is forgotten.
+                        assert!(!forget || stages.forget_places() && !stages.forget_places());
+                    }
                 }
             }
         }

@@ -63,10 +63,84 @@ fn add<const R: usize, const K: usize, const C: usize, P: Place>(a: &[f64], b: &
     }
 }
 
-/// Moves finished blocks with rows of `cols` numbers to where they belong, and leaves zeros.
-pub fn take<T: Copy>(sums: &mut [T], zero: T, cols: usize, to: &mut [T]) {
+/// Moves finished blocks with rows of `cols` numbers to where they belong, and leaves zeros. Only where [`has_kernel`] says so.
+pub fn take(sums: SliceMut<'_>, cols: usize, to: SliceMut<'_>) {
+    let (SliceMut::F64(sums), SliceMut::F64(to)) = (sums, to) else { unreachable!("there are kernels for f64") };
+    // SAFETY: the caller has found the processor's features.
+    unsafe { move_rows(sums, cols, to) }
+}
+
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+fn move_rows(sums: &mut [f64], cols: usize, to: &mut [f64]) {
+    assert!(cols <= LANES);
+    let mask = super::first8(cols);
     for (to, from) in to.chunks_exact_mut(cols).zip(sums.chunks_exact_mut(LANES)) {
-        to.copy_from_slice(&from[..cols]);
-        from.fill(zero);
+        // SAFETY (all): a row of sums is a whole register, and a row of `to` has as many numbers as the mask has bits.
+        unsafe {
+            _mm512_mask_storeu_pd(to.as_mut_ptr(), mask, _mm512_loadu_pd(from.as_ptr()));
+            _mm512_storeu_pd(from.as_mut_ptr(), _mm512_setzero_pd());
+        }
     }
+}
+
+/// A row of A in blocks, and B.
+pub struct Factors<'a> {
+    /// Rows, inner and columns.
+    pub dimensions: (usize, usize, usize),
+    /// The blocks of the row of A.
+    pub a: NumbersRef<'a>,
+    /// For each of them the first block of its row of B.
+    pub starts: &'a [usize],
+    /// The blocks of B.
+    pub b: NumbersRef<'a>,
+}
+
+/// The blocks `to` of a row of C, each the sum of as many products as its count says: of a block of A and of one in the row of B of that. Gives the
+/// terms behind those. Only where [`has_kernel`] says so.
+pub fn gather<'t>(factors: &Factors<'_>, counts: &[u8], terms: &'t [[u8; 2]], to: SliceMut<'_>) -> &'t [[u8; 2]] {
+    let (NumbersRef::F64(a), NumbersRef::F64(b), SliceMut::F64(to)) = (&factors.a, &factors.b, to) else {
+        unreachable!("there are kernels for f64")
+    };
+    let starts = factors.starts;
+    // SAFETY (all): the caller has found the processor's features.
+    match factors.dimensions {
+        (3, 3, 6) => unsafe { sum::<3, 3, 6>((a, starts, b), counts, terms, to) },
+        (6, 3, 6) => unsafe { sum::<6, 3, 6>((a, starts, b), counts, terms, to) },
+        (6, 6, 6) => unsafe { sum::<6, 6, 6>((a, starts, b), counts, terms, to) },
+        dimensions => unreachable!("there is no kernel for blocks of {dimensions:?}"),
+    }
+}
+
+/// [`gather`] for blocks of these dimensions. Terms are added as by [`add`].
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+fn sum<'t, const R: usize, const K: usize, const C: usize>(
+    (a, starts, b): (&[f64], &[usize], &[f64]),
+    counts: &[u8],
+    mut terms: &'t [[u8; 2]],
+    to: &mut [f64],
+) -> &'t [[u8; 2]] {
+    const { assert!(C <= LANES) };
+    let mask = u8::MAX >> (LANES - C);
+    for (count, to) in counts.iter().zip(to.chunks_exact_mut(R * C)) {
+        let (now, later) = terms.split_at(*count as usize);
+        terms = later;
+        let mut sums = [_mm512_setzero_pd(); R];
+        for [left, right] in now {
+            let b = &b[(starts[*left as usize] + *right as usize) * K * C..][..K * C];
+            let a = &a[*left as usize * R * K..][..R * K];
+            // SAFETY: b has K rows of as many numbers as the mask has bits.
+            let b: [__m512d; K] =
+                std::array::from_fn(|k| unsafe { _mm512_maskz_loadu_pd(mask, b.as_ptr().add(k * C)) });
+            for (a, sum) in a.chunks_exact(K).zip(&mut sums) {
+                for (a, b) in a.iter().zip(b) {
+                    *sum = _mm512_add_pd(*sum, _mm512_mul_pd(_mm512_set1_pd(*a), b));
+                }
+            }
+        }
+        for (to, sum) in to.chunks_exact_mut(C).zip(sums) {
+            // SAFETY: a row of `to` has as many numbers as the mask has bits.
+            unsafe { _mm512_mask_storeu_pd(to.as_mut_ptr(), mask, sum) };
+        }
+    }
+    terms
 }

@@ -4,6 +4,7 @@
 //! Callers come through [`row_products`] and [`block_row_products`], which find the types at run time: each kernel is compiled once.
 
 pub mod blocks;
+pub mod expand;
 pub mod nodes;
 mod rows;
 
@@ -20,6 +21,7 @@ pub fn is_present() -> bool {
         && is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("popcnt")
 }
 
 /// What all kernels read alike, of any type.

@@ -8,11 +8,13 @@ use crate::context::lock;
 use crate::error::Result;
 use crate::gpu::setup::scaling::{By, Rounding};
 use crate::gpu::setup::{DeviceCsr, dense, diagonal, eigenvalue, scaling};
-use crate::gpu::{Buffer, Gpu};
+use crate::gpu::{Buffer, Format, Gpu};
 use crate::host::eigenvalue::Estimate;
+use crate::host::spmv::Sums;
 use crate::scalar::{Number, Precision, Scalar};
 use crate::smooth::gauss_seidel::Colours;
 use crate::smooth::{self, Setup, Smoother, diagonal_width};
+use std::any::Any;
 
 impl<T: Scalar> There<T> {
     /// Copies on the host, to look at.
@@ -47,6 +49,38 @@ impl<T: Scalar> There<T> {
         scaling::store(gpu, a, rounding, checks, move |result| at_level(number, result), what)
     }
 
+    /// Its matrix as an operator. Where smoothers go by the l1 diagonal of this very matrix, that may come with it.
+    fn operator_in<S: Number, V: Number>(
+        &self,
+        placing: &Placing<'_, Gpu>,
+        a: DeviceCsr<S>,
+        sums: Sums,
+        format: &mut Option<Format>,
+    ) -> Result<Box<dyn Operator<Gpu, V>>> {
+        let gpu = placing.backend;
+        let same: Box<dyn Any> = Box::new(a);
+        let a = match same.downcast::<DeviceCsr<T>>() {
+            Err(a) => {
+                let a = *a.downcast::<DeviceCsr<S>>().expect("it is what it was");
+                return gpu.operator_in(a, sums, format);
+            }
+            Ok(a) => *a,
+        };
+        let slots = match &format {
+            Some(format) if self.scale.is_none() && sums == Sums::Wide => {
+                format.slots(gpu, &a, placing.smoother == "l1_jacobi")?
+            }
+            _ => None,
+        };
+        match (format, slots) {
+            (Some(format), Some(mut slots)) => {
+                *lock(self.l1_inverse.lock()) = slots.l1_inverse.take();
+                gpu.operator_of(&a.pattern(), format, slots)
+            }
+            (format, _) => gpu.operator_in(a, sums, format),
+        }
+    }
+
     fn transfer(&self) -> &(DeviceCsr<T>, DeviceCsr<T>) {
         self.transfer.as_ref().expect("there is a coarser level, and this one is not placed yet")
     }
@@ -75,7 +109,7 @@ impl<T: Scalar> Computed<Gpu> for There<T> {
         let format = &mut lock(self.formats.lock()).matrix;
         if i == 0 && self.scale.is_none() {
             if S::PRECISION == builder.matrix.precision() {
-                return gpu.operator_in(builder.matrix.device::<S>(gpu)?, sums, format);
+                return self.operator_in(placing, builder.matrix.device::<S>(gpu)?, sums, format);
             }
             let given = builder.matrix.device::<T>(gpu)?;
             let stored = self.stored::<S>(gpu, &given, "matrix", Rounding::AS_IT_IS)?;
@@ -90,7 +124,7 @@ impl<T: Scalar> Computed<Gpu> for There<T> {
                 self.stored::<S>(gpu, self.a(), "matrix", Rounding::Nearest(by, by))?
             }
         };
-        gpu.operator_in(stored, sums, format)
+        self.operator_in(placing, stored, sums, format)
     }
 
     fn smoother<V: Number>(&self, placing: &Placing<'_, Gpu>, storage: Precision) -> Result<Box<dyn Smoother<Gpu, V>>> {
@@ -130,6 +164,7 @@ impl<T: Scalar> Computed<Gpu> for There<T> {
     fn release(&mut self) {
         self.a = None;
         self.transfer = None;
+        *lock(self.inverse.lock()) = None;
     }
 }
 
@@ -164,11 +199,16 @@ impl<T: Scalar> Setup<Gpu> for DeviceSetup<'_, T> {
     }
 
     fn inverse(&self) -> Result<Buffer<T>> {
-        self.diagonal(false)
+        let found = lock(self.level.inverse.lock()).take();
+        match found.filter(|_| self.level.scale.is_none() && self.width() == self.level.a().block.rows) {
+            Some(inverse) => Ok(inverse),
+            None => self.diagonal(false),
+        }
     }
 
     fn l1_inverse(&self) -> Result<Buffer<T>> {
-        match lock(self.level.l1_inverse.lock()).take().filter(|_| self.width() == 1) {
+        let found = lock(self.level.l1_inverse.lock()).take();
+        match found.filter(|found| self.width() == 1 && found.len() == self.level.rows) {
             Some(inverse) => Ok(inverse),
             None => self.diagonal(true),
         }

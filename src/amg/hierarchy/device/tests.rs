@@ -61,8 +61,11 @@ fn renewed_levels_are_those_of_the_host() {
     let six = [pmis[0], pmis[1], ("amg.interpolation.max_entries", "6")];
     let mis2 = [("amg.coarsening.type", "mis2"), ("amg.smoother.type", "l1_jacobi")];
     let keep = [pmis[0], pmis[1], ("amg.update.interpolation", "keep")];
-    let cases: [(&str, &[(&str, &str)]); 8] = [
+    let aggressive = [pmis[0], pmis[1], ("amg.coarsening.aggressive_levels", "1")];
+    let cases: [(&str, &[(&str, &str)]); 10] = [
         ("poisson7:8", &pmis),
+        ("poisson7:10", &aggressive),
+        ("jumps:8", &aggressive),
         ("poisson27:7", &pmis),
         ("jumps:6", &six),
         ("random_m_matrix:400", &pmis),

@@ -8,10 +8,12 @@ use crate::gpu::setup::coarse::{DeviceCoarse, Splitting};
 use crate::gpu::setup::extended_i_renew::Memory;
 use crate::gpu::setup::smoothed;
 use crate::gpu::setup::tentative::{self, Tentative};
+use crate::gpu::setup::terms::BlockTerms;
+use crate::gpu::setup::two_stage::Stages;
 use crate::gpu::setup::{DeviceAggregates, DeviceCsr, DeviceGraph, DeviceNearNullSpace, DevicePattern};
 use crate::gpu::setup::{aggressive, classical_modified, direct, extended_i, mis2, mm_ext};
 use crate::gpu::setup::{pairwise, pmis, strength, transpose, two_stage};
-use crate::gpu::{Gpu, Slice};
+use crate::gpu::{Buffer, Gpu, Slice};
 use crate::host::eigenvalue::{Estimate, Largest};
 use crate::host::truncate::Truncation;
 use crate::report::Phases;
@@ -28,6 +30,8 @@ pub(super) struct Step<T> {
     pub known: Option<f64>,
     /// The same, for later estimates to go by.
     pub largest: Option<Largest>,
+    /// The inverse of the diagonal blocks of A, where it was needed.
+    pub inverse: Option<Buffer<T>>,
     pub transfers: Transfers,
 }
 
@@ -56,11 +60,16 @@ impl Transfers {
         let Transfers::Renewed { coarse, memory, .. } = self else { return false };
         match memory {
             Some((memory, bytes)) => {
+                if let Some(stages) = memory.downcast_ref::<Stages>() {
+                    let forgotten = stages.forget_places();
+                    *bytes = stages.bytes();
+                    return forgotten;
+                }
                 let forgotten = memory.downcast_ref::<Memory>().is_some_and(Memory::forget);
                 *bytes = if forgotten { 0 } else { *bytes };
                 forgotten
             }
-            None if matches!(**coarse, DeviceCoarse::Splitting(_)) => {
+            None if !matches!(**coarse, DeviceCoarse::Aggregates(_)) => {
                 *memory = Some((Arc::new(Memory::nothing()), 0));
                 true
             }
@@ -86,6 +95,8 @@ struct Remembered<T> {
     tentative: Arc<Tentative<T>>,
     /// Of A without its weak couplings.
     largest: Largest,
+    /// By which the first renewal found later ones to go, if anything; none before it.
+    terms: Option<Option<Arc<BlockTerms>>>,
 }
 
 /// An interpolation.
@@ -94,13 +105,14 @@ struct Output<T> {
     next_space: Option<DeviceNearNullSpace>,
     known: Option<f64>,
     largest: Option<Largest>,
+    inverse: Option<Buffer<T>>,
     memory: Option<(Arc<dyn Any + Send + Sync>, usize)>,
 }
 
 impl<T> Output<T> {
     /// A prolongator and nothing else.
     fn alone(p: DeviceCsr<T>) -> Output<T> {
-        Output { p, next_space: None, known: None, largest: None, memory: None }
+        Output { p, next_space: None, known: None, largest: None, inverse: None, memory: None }
     }
 }
 
@@ -122,7 +134,8 @@ impl Builder<'_> {
                     .expect("the precision of set-up does not change")
                     .clone();
                 let transfers = Transfers::Unchanged { pair, bytes };
-                return Ok(Some(Step { p, r, next_space: None, known: None, largest: None, transfers }));
+                let (next_space, known, largest, inverse) = (None, None, None, None);
+                return Ok(Some(Step { p, r, next_space, known, largest, inverse, transfers }));
             }
             Some(Transfers::Renewed { graph, coarse, p, r, transposition, memory }) => {
                 (graph, coarse, Some((p, r, transposition, memory)))
@@ -159,14 +172,14 @@ impl Builder<'_> {
                 Ok((output, r, Some(recipe)))
             }
         })?;
-        let Output { p, next_space, known, largest, memory } = output;
+        let Output { p, next_space, known, largest, inverse, memory } = output;
         let transfers = if self.config.text("amg.update.interpolation") == "keep" {
             let bytes = p.bytes() + r.bytes();
             Transfers::Unchanged { pair: Arc::new((p.clone(), r.clone())), bytes }
         } else {
             Transfers::Renewed { graph, coarse, p: p.pattern(), r: r.pattern(), transposition, memory }
         };
-        Ok(Some(Step { p, r, next_space, known, largest, transfers }))
+        Ok(Some(Step { p, r, next_space, known, largest, inverse, transfers }))
     }
 
     /// Strong couplings.
@@ -244,11 +257,33 @@ impl Builder<'_> {
                 let bytes = memory.bytes();
                 Ok(Output { memory: Some((memory, bytes)), ..Output::alone(p) })
             }
+            DeviceCoarse::TwoPass(first, second)
+                if earlier.is_some() && self.interpolation_name::<T>() == "extended_i" =>
+            {
+                let (pattern, memory) = earlier.expect("there is an earlier one");
+                let (of, splittings, truncation) = ((a, graph), (first, second), self.truncation_there());
+                let (p, stages) = match memory.map(|memory| Arc::clone(memory).downcast::<Stages>()) {
+                    Some(Ok(stages)) => (stages.renew(gpu, of, splittings, truncation, pattern)?, stages),
+                    // What else is there tells that there is no room.
+                    none => {
+                        let (p, stages) = Stages::new(gpu, of, splittings, truncation, pattern, none.is_some())?;
+                        (p, Arc::new(stages))
+                    }
+                };
+                let bytes = stages.bytes();
+                Ok(Output { memory: Some((stages, bytes)), ..Output::alone(p) })
+            }
             coarse => {
                 let pattern = earlier.map(|(pattern, _)| pattern);
                 Ok(Output::alone(self.classical_there(gpu, a, graph, coarse, pattern)?))
             }
         }
+    }
+
+    /// What the options keep of a row.
+    fn truncation_there(&self) -> Truncation {
+        let (most, factor) = ("amg.interpolation.max_entries", "amg.interpolation.truncation");
+        Truncation::new(self.config.int(most), self.config.real(factor))
     }
 
     /// Interpolation from the coarse unknowns of a splitting, on aggressive levels in two stages.
@@ -260,10 +295,7 @@ impl Builder<'_> {
         coarse: &DeviceCoarse,
         pattern: Option<&DevicePattern>,
     ) -> Result<DeviceCsr<T>> {
-        let truncation = Truncation::new(
-            self.config.int("amg.interpolation.max_entries"),
-            self.config.real("amg.interpolation.truncation"),
-        );
+        let truncation = self.truncation_there();
         let name = self.interpolation_name::<T>();
         let formula = |coarse: &Splitting, only: Option<&Slice<i32>>, pattern: Option<&DevicePattern>| match (
             name.as_str(),
@@ -305,21 +337,27 @@ impl Builder<'_> {
         };
         let before = earlier.and_then(|(_, memory)| memory).map(remembered);
         let step = smoothed::Step::new(gpu, a, graph, how, before.as_ref().map(|before| &before.largest))?;
-        let (p, tentative, next_space) = match (earlier, before) {
+        let (p, tentative, next_space, terms) = match (earlier, before) {
             (Some((pattern, _)), Some(before)) => {
-                let p = pattern.with(step.renew(gpu, aggregates, &before.tentative, pattern)?);
-                (p, Arc::clone(&before.tentative), None)
+                let tentative = Arc::clone(&before.tentative);
+                let terms = match &before.terms {
+                    Some(terms) => terms.clone(),
+                    None => step.terms(gpu, aggregates, &tentative, pattern)?.map(Arc::new),
+                };
+                let p = pattern.with(step.renew(gpu, aggregates, &tentative, pattern, terms.as_deref())?);
+                (p, tentative, None, Some(terms))
             }
             _ => {
                 let (tentative, next) = tentative::prolongator(gpu, aggregates, space)?;
-                (step.smooth(gpu, aggregates, &tentative)?, Arc::new(tentative), Some(next))
+                (step.smooth(gpu, aggregates, &tentative)?, Arc::new(tentative), Some(next), None)
             }
         };
         let largest = step.largest().clone();
         let known = step.is_of_a().then_some(largest.value);
-        let bytes = tentative.bytes();
+        let bytes = tentative.bytes() + terms.iter().flatten().map(|terms| terms.bytes()).sum::<usize>();
         let of_a = step.is_of_a().then(|| largest.clone());
-        let memory: Arc<dyn Any + Send + Sync> = Arc::new(Remembered { tentative, largest });
-        Ok(Output { p, next_space, known, largest: of_a, memory: Some((memory, bytes)) })
+        let inverse = step.is_of_a().then(|| step.into_inverse());
+        let memory: Arc<dyn Any + Send + Sync> = Arc::new(Remembered { tentative, largest, terms });
+        Ok(Output { p, next_space, known, largest: of_a, inverse, memory: Some((memory, bytes)) })
     }
 }

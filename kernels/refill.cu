@@ -1,0 +1,353 @@
+// New values in slices whose pattern stays (see layout.cu): a bit for each row of a slot tells whether it has an entry there, so that no column is
+// read. Sums that smoothers need of the rows are made on the way.
+#include "layout.h"
+#include "numbers.h"
+
+// Slots whose values are under way at the same time.
+constexpr int REFILLED = 4;
+
+// What becomes of the values of a slice: v is that of row k * LAYOUT + lane of a slot, and of entry `at` of the matrix, if it has one there.
+template <int K, class V> struct Put {
+    Out<V> to;
+    template <class I> DEVICE void put(i64 place, int, bool, I, V v) { to[place] = v; }
+};
+
+// The same, with the sums of absolute values outside of the diagonal, in the order of the rows.
+template <int K, class T, class I> struct PutAndAdd {
+    Out<T> to;
+    // The entries on the diagonal, or -1.
+    I diagonal[K];
+    T own[K];
+    f64 norm[K];
+    DEVICE void put(i64 place, int k, bool takes, I at, T v) {
+        to[place] = v;
+        const bool is_own = takes && at == diagonal[k];
+        own[k] = is_own ? v : own[k];
+        norm[k] += is_own ? 0.0 : magnitude(to_f64(v));
+    }
+};
+
+// In f16; whether that does not hold a value exactly.
+template <int K, class T> struct PutNarrow {
+    Out<f16> to;
+    bool is_wrong;
+    template <class I> DEVICE void put(i64 place, int, bool, I, T v) {
+        const f16 narrow = to_f16(to_f32(v));
+        to[place] = narrow;
+        is_wrong = is_wrong || to_f64(narrow) != to_f64(v);
+    }
+};
+
+// Slots from `slot` to `last` of a slice of scalars, whose rows begin with entries at[k].
+template <int K, class T, class I, class Values, class Sink>
+DEVICE void refill_slice(I *at, i64 slot, i64 last, const In<u32> &taken, const Values &values, Sink &sink) {
+    using Lanes = Group<LAYOUT>;
+    // Slots whose words are read together.
+    constexpr int TOGETHER = LAYOUT / K;
+    const int lane = Lanes::rank();
+    for (; slot < last; slot += TOGETHER) {
+        const int count = last - slot < TOGETHER ? static_cast<int>(last - slot) : TOGETHER;
+        const u32 words = lane < count * K ? taken[slot * K + lane] : 0;
+        for (int first = 0; first < count; first += REFILLED) {
+            T v[REFILLED][K];
+            bool takes[REFILLED][K];
+            I from[REFILLED][K];
+            UNROLL
+            for (int s = 0; s < REFILLED; ++s) {
+                UNROLL
+                for (int k = 0; k < K; ++k) {
+                    takes[s][k] = (Lanes::shuffle(words, (first + s) * K + k) >> lane & 1) != 0;
+                    from[s][k] = at[k];
+                    v[s][k] = takes[s][k] ? values[at[k]] : T(0);
+                    at[k] += takes[s][k] ? 1 : 0;
+                }
+            }
+            UNROLL
+            for (int s = 0; s < REFILLED; ++s) {
+                UNROLL
+                for (int k = 0; k < K; ++k) {
+                    if (first + s < count) {
+                        sink.put((slot + first + s) * (K * LAYOUT) + k * LAYOUT + lane, k, takes[s][k], from[s][k], v[s][k]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+// Goes from slot to slot without values, up to `last`.
+template <int K, class I> DEVICE void skip_slots(I *at, i64 slot, i64 last, const In<u32> &taken) {
+    using Lanes = Group<LAYOUT>;
+    constexpr int TOGETHER = LAYOUT / K;
+    const int lane = Lanes::rank();
+    for (; slot < last; slot += TOGETHER) {
+        const int count = last - slot < TOGETHER ? static_cast<int>(last - slot) : TOGETHER;
+        const u32 words = lane < count * K ? taken[slot * K + lane] : 0;
+        for (int s = 0; s < count; ++s) {
+            UNROLL
+            for (int k = 0; k < K; ++k) {
+                at[k] += static_cast<I>(Lanes::shuffle(words, s * K + k) >> lane & 1);
+            }
+        }
+    }
+}
+
+// The slots of part `part` of `parts` of a slice.
+struct Piece {
+    i64 first, last;
+};
+DEVICE Piece piece_of(i64 start, i64 end, int part, int parts) {
+    const i64 length = (end - start + parts - 1) / parts, first = start + part * length;
+    return Piece{first < end ? first : end, first + length < end ? first + length : end};
+}
+
+// A matrix of scalars, and the slices that its values go to.
+template <class T> struct Refilled {
+    i64 slices;
+    i64 rows;
+    In<i64> offsets;
+    In<T> values;
+    In<i32> order;
+    In<i64> starts;
+    In<u32> taken;
+    DEVICE i64 row(i64 place) const { return order.len > 0 && place < rows ? order[place] : place; }
+};
+
+// Calls `work` with the rows of each slice, K of a lane, where each begins, what values are read from, and slots from one to another.
+template <int K, class T, class Work> DEVICE void each_slice(const Refilled<T> &m, const Work &work) {
+    for (i64 slice = global_index() / LAYOUT; slice < m.slices; slice += block_count() * (BLOCK / LAYOUT)) {
+        i64 row[K], at[K];
+        UNROLL
+        for (int k = 0; k < K; ++k) {
+            row[k] = m.row(slice * (K * LAYOUT) + k * LAYOUT + Group<LAYOUT>::rank());
+        }
+        UNROLL
+        for (int k = 0; k < K; ++k) {
+            at[k] = row[k] < m.rows ? m.offsets[row[k]] : 0;
+        }
+        work(row, at, m.values, Piece{m.starts[slice], m.starts[slice + 1]});
+    }
+}
+
+// The same for long rows, which are copied into shared memory, a tile of `of_tile` slices for each block; groups of lanes have parts of a slice. Each row
+// is given to `whole` first, by one thread, with where it begins and ends.
+template <class T> constexpr int REFILLED_ROOM = 45056 / static_cast<int>(sizeof(T));
+template <int K, class T, class Whole, class Work>
+DEVICE void each_slice_of_tiles(const Refilled<T> &m, int of_tile, const Whole &whole, const Work &work) {
+    SHARED(i64, row_starts, TILE);
+    SHARED(i32, begins, TILE + 1);
+    SHARED(T, copied, REFILLED_ROOM<T>);
+    const i64 first = block_index() * of_tile;
+    const int count = of_tile * (K * LAYOUT);
+    const bool fits = find_rows(first * (K * LAYOUT), count, m.rows, m.offsets, m.order, row_starts, begins) <= REFILLED_ROOM<T>;
+    barrier();
+    if (fits) {
+        copy_rows(m.order.len == 0, row_starts, begins, m.values, copied);
+    }
+    barrier();
+    const i64 its_row = thread_index() < count ? m.row(first * (K * LAYOUT) + thread_index()) : m.rows;
+    if (its_row < m.rows) {
+        if (fits) {
+            whole(its_row, begins[thread_index()], begins[thread_index() + 1], copied);
+        } else {
+            whole(its_row, m.offsets[its_row], m.offsets[its_row + 1], m.values);
+        }
+    }
+    const int parts = BLOCK / LAYOUT / of_tile, group = thread_index() / LAYOUT, s = group % of_tile, part = group / of_tile;
+    if (part >= parts || first + s >= m.slices) {
+        return;
+    }
+    const i64 start = m.starts[first + s];
+    const Piece piece = piece_of(start, m.starts[first + s + 1], part, parts);
+    i64 row[K];
+    UNROLL
+    for (int k = 0; k < K; ++k) {
+        row[k] = m.row((first + s) * (K * LAYOUT) + k * LAYOUT + Group<LAYOUT>::rank());
+    }
+    if (fits) {
+        i32 at[K];
+        UNROLL
+        for (int k = 0; k < K; ++k) {
+            at[k] = begins[(s * K + k) * LAYOUT + Group<LAYOUT>::rank()];
+        }
+        skip_slots<K>(at, start, piece.first, m.taken);
+        work(row, at, copied, piece);
+    } else {
+        i64 at[K];
+        UNROLL
+        for (int k = 0; k < K; ++k) {
+            at[k] = row[k] < m.rows ? m.offsets[row[k]] : 0;
+        }
+        skip_slots<K>(at, start, piece.first, m.taken);
+        work(row, at, m.values, piece);
+    }
+}
+
+// Goes over all slices; `number` is that of slices of a tile, or 0.
+template <int K, class T, bool TILES, class Work> DEVICE void refill(const Refilled<T> &m, int number, const Work &work) {
+    if constexpr (TILES) {
+        each_slice_of_tiles<K>(m, number, [](i64, i64, i64, const auto &) {}, work);
+    } else {
+        each_slice<K>(m, work);
+    }
+}
+
+// Values, whose type V has their size and is not looked at.
+#define REFILL(K, V, NAME, TILES) \
+    KERNEL(refill_##NAME##_##K##_##V, i64 slices, i64 rows, i32 number, In<i64> offsets, In<V> values, In<i32> order, In<i64> starts, \
+           In<u32> taken, Out<V> to) { \
+        const Refilled<V> m{slices, rows, offsets, values, order, starts, taken}; \
+        refill<K, V, TILES>(m, number, [&](const i64 *, auto *at, const auto &from, const Piece &piece) { \
+            Put<K, V> sink{to}; \
+            refill_slice<K, V>(at, piece.first, piece.last, m.taken, from, sink); \
+        }); \
+    }
+#define REFILL_BOTH(K, V) REFILL(K, V, slots, false) REFILL(K, V, tiles, true)
+#define REFILL_OF(K) REFILL_BOTH(K, u64) REFILL_BOTH(K, u32) REFILL_BOTH(K, u16)
+REFILL_OF(1)
+REFILL_OF(2)
+REFILL_OF(4)
+
+// Values, and the inverse of the l1 diagonal, as diagonal_setup.cu has it; `diagonal` tells the place of the diagonal in each row, or -1.
+template <class T> DEVICE T inverse_of_l1(T own, f64 norm) {
+    const f64 d = to_f64(own);
+    return As<T>::of(inverse_or_zero(d + with_sign(norm, d)));
+}
+template <int K, class T, bool TILES>
+DEVICE void refill_and_add(const Refilled<T> &m, int number, const Out<T> &to, const In<i32> &diagonal, const Out<T> &inverse) {
+    if constexpr (TILES) {
+        const auto whole = [&](i64 row, i64 begin, i64 end, const auto &from) {
+            const i32 place = diagonal[row];
+            const i64 its_own = place < 0 ? -1 : begin + place;
+            f64 norm = 0.0;
+            for (i64 k = begin; k < end; ++k) {
+                norm += k == its_own ? 0.0 : magnitude(to_f64(from[k]));
+            }
+            inverse[row] = inverse_of_l1(its_own < 0 ? T(0) : T(from[its_own]), norm);
+        };
+        each_slice_of_tiles<K>(m, number, whole, [&](const i64 *, auto *at, const auto &from, const Piece &piece) {
+            Put<K, T> sink{to};
+            refill_slice<K, T>(at, piece.first, piece.last, m.taken, from, sink);
+        });
+    } else {
+        each_slice<K>(m, [&](const i64 *row, i64 *at, const auto &from, const Piece &piece) {
+            PutAndAdd<K, T, i64> sink{to, {}, {}, {}};
+            UNROLL
+            for (int k = 0; k < K; ++k) {
+                const i32 place = row[k] < m.rows ? diagonal[row[k]] : -1;
+                sink.diagonal[k] = place < 0 ? -1 : at[k] + place;
+            }
+            refill_slice<K, T>(at, piece.first, piece.last, m.taken, from, sink);
+            UNROLL
+            for (int k = 0; k < K; ++k) {
+                if (row[k] < m.rows) {
+                    inverse[row[k]] = inverse_of_l1(sink.own[k], sink.norm[k]);
+                }
+            }
+        });
+    }
+}
+#define REFILL_AND_ADD(K, T, NAME, TILES) \
+    KERNEL(refill_and_add_##NAME##_##K##_##T, i64 slices, i64 rows, i32 number, In<i64> offsets, In<T> values, In<i32> order, In<i64> starts, \
+           In<u32> taken, Out<T> to, In<i32> diagonal, Out<T> inverse) { \
+        const Refilled<T> m{slices, rows, offsets, values, order, starts, taken}; \
+        refill_and_add<K, T, TILES>(m, number, to, diagonal, inverse); \
+    }
+#define REFILL_AND_ADD_BOTH(K, T) REFILL_AND_ADD(K, T, slots, false) REFILL_AND_ADD(K, T, tiles, true)
+#define REFILL_AND_ADD_OF(T) REFILL_AND_ADD_BOTH(1, T) REFILL_AND_ADD_BOTH(2, T)
+FOR_SETUP(REFILL_AND_ADD_OF)
+
+// Values in f16, and whether that does not hold all of them exactly.
+#define REFILL_NARROW(K, T, NAME, TILES) \
+    KERNEL(refill_narrow_##NAME##_##K##_##T, i64 slices, i64 rows, i32 number, In<i64> offsets, In<T> values, In<i32> order, In<i64> starts, \
+           In<u32> taken, Out<f16> to, Out<i32> flag) { \
+        const Refilled<T> m{slices, rows, offsets, values, order, starts, taken}; \
+        refill<K, T, TILES>(m, number, [&](const i64 *, auto *at, const auto &from, const Piece &piece) { \
+            PutNarrow<K, T> sink{to, false}; \
+            refill_slice<K, T>(at, piece.first, piece.last, m.taken, from, sink); \
+            if (sink.is_wrong) { \
+                flag[0] = 1; \
+            } \
+        }); \
+    }
+#define REFILL_NARROW_BOTH(K, T) REFILL_NARROW(K, T, slots, false) REFILL_NARROW(K, T, tiles, true)
+#define REFILL_NARROW_OF(T) REFILL_NARROW_BOTH(1, T) REFILL_NARROW_BOTH(2, T) REFILL_NARROW_BOTH(4, T)
+FOR_SETUP(REFILL_NARROW_OF)
+
+// The place of the diagonal in each row, or -1; eight lanes for a row.
+KERNEL(diagonal_places, i64 rows, In<i64> offsets, In<i32> columns, Out<i32> places) {
+    using Lanes = Group<8>;
+    const i64 row = global_index() / 8;
+    if (row >= rows) {
+        return;
+    }
+    const i64 begin = offsets[row], end = offsets[row + 1];
+    i64 at = -1;
+    for (i64 base = begin; base < end && at < 0; base += 8) {
+        const u64 hit = Lanes::ballot(base + Lanes::rank() < end && columns[base + Lanes::rank()] == row);
+        at = hit != 0 ? base - begin + lowest_bit(hit) : -1;
+    }
+    if (Lanes::rank() == 0) {
+        places[row] = static_cast<i32>(at);
+    }
+}
+
+// Blocks of `width` numbers, `parts` groups of lanes for each slice. They bring BLOCK_PIECE numbers of each of its blocks into shared memory together,
+// neighbours by neighbours.
+constexpr int BLOCK_PIECE = 9;
+template <int K, class V>
+DEVICE void refill_blocks(i64 slices, i64 rows, i32 width, i32 parts, const In<i64> &offsets, const In<V> &values, const In<i32> &order,
+                          const In<i64> &starts, const In<u32> &taken, const Out<V> &to) {
+    using Lanes = Group<LAYOUT>;
+    constexpr int PIECE = BLOCK_PIECE * LAYOUT;
+    SHARED(V, stage, BLOCK / LAYOUT * PIECE);
+    const int lane = Lanes::rank(), own = thread_index() / LAYOUT * PIECE;
+    for (i64 piece = global_index() / LAYOUT; piece < slices * parts; piece += block_count() * (BLOCK / LAYOUT)) {
+        const i64 slice = piece / parts, start = starts[slice];
+        const Piece part = piece_of(start, starts[slice + 1], static_cast<int>(piece - slice * parts), parts);
+        i64 at[K];
+        UNROLL
+        for (int k = 0; k < K; ++k) {
+            const i64 place = slice * (K * LAYOUT) + k * LAYOUT + lane;
+            const i64 row = order.len > 0 && place < rows ? order[place] : place;
+            at[k] = row < rows ? offsets[row] : 0;
+        }
+        skip_slots<K>(at, start, part.first, taken);
+        for (i64 slot = part.first; slot < part.last; ++slot) {
+            UNROLL
+            for (int k = 0; k < K; ++k) {
+                const u32 word = taken[slot * K + k];
+                for (int q = 0; q < width; q += BLOCK_PIECE) {
+                    V v[BLOCK_PIECE];
+                    UNROLL
+                    for (int p = 0; p < BLOCK_PIECE; ++p) {
+                        const int e = p * LAYOUT + lane, which = e / BLOCK_PIECE, number = q + e % BLOCK_PIECE;
+                        const i64 entry = Lanes::shuffle(at[k], which);
+                        v[p] = (word >> which & 1) != 0 && number < width ? values[entry * width + number] : V(0);
+                    }
+                    UNROLL
+                    for (int p = 0; p < BLOCK_PIECE; ++p) {
+                        stage[own + p * LAYOUT + lane] = v[p];
+                    }
+                    Lanes::barrier();
+                    UNROLL
+                    for (int p = 0; p < BLOCK_PIECE; ++p) {
+                        if (q + p < width) {
+                            to[(slot * width + q + p) * (K * LAYOUT) + k * LAYOUT + lane] = stage[own + lane * BLOCK_PIECE + p];
+                        }
+                    }
+                    Lanes::barrier();
+                }
+                at[k] += (word >> lane & 1) != 0 ? 1 : 0;
+            }
+        }
+    }
+}
+#define REFILL_BLOCKS(K, V) \
+    KERNEL(refill_blocks_##K##_##V, i64 slices, i64 rows, i32 width, i32 parts, In<i64> offsets, In<V> values, In<i32> order, In<i64> starts, \
+           In<u32> taken, Out<V> to) { \
+        refill_blocks<K, V>(slices, rows, width, parts, offsets, values, order, starts, taken, to); \
+    }
+REFILL_BLOCKS(1, u64)
+REFILL_BLOCKS(1, u32)
+REFILL_BLOCKS(2, u16)

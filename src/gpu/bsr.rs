@@ -1,0 +1,140 @@
+//! Blocks of 2 x 2 and 4 x 4 in rows, as `kernels/bsr.cu` multiplies them: those of a matrix of blocks, which lie as they are wanted, or the tiles of 4 x 4 that
+//! a matrix of scalars has where its entries lie close together.
+
+use super::product::{Finish, Product, names};
+use super::runtime::Kernel;
+use super::setup::DeviceCsr;
+use super::setup::tiles::{DeviceTiles, SIDE};
+use super::{Buffer, Gpu, Slice};
+use crate::backend::Backend;
+use crate::error::Result;
+use crate::scalar::{Number, Precision};
+use crate::sparse::Block;
+use std::sync::Arc;
+
+/// Threads that fill a GPU.
+const ENOUGH: usize = 1 << 17;
+
+/// Blocks of a lane.
+const OF_LANE: usize = 16;
+
+/// Bytes that packs of numbers are aligned to.
+const ALIGNED: u64 = 16;
+
+/// A matrix of square blocks.
+pub(super) struct Bsr<S> {
+    gpu: Gpu,
+    kernel: Kernel,
+    name: &'static str,
+    side: usize,
+    lanes: usize,
+    /// Scalar rows and columns.
+    shape: (usize, usize),
+    offsets: Arc<Buffer<i64>>,
+    columns: Arc<Buffer<i32>>,
+    values: Arc<Buffer<S>>,
+}
+
+impl<S: Number> Bsr<S> {
+    /// Whether there is a kernel for these blocks.
+    pub fn knows(block: Block) -> bool {
+        block.rows == block.cols && matches!(block.rows, 2 | 4)
+    }
+
+    /// A matrix in its own blocks, for vectors of precisions `X` and `Y`. A caller's values are copied where they are not aligned.
+    pub fn new<X: Number, Y: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<Bsr<S>> {
+        assert!(Bsr::<S>::knows(a.block));
+        let mut values = Arc::clone(&a.values);
+        if !values.view().address.is_multiple_of(ALIGNED) {
+            let mut own = gpu.room::<S>(values.len())?;
+            gpu.copy(&values, &mut own);
+            values = Arc::new(own);
+        }
+        let name = if a.block.rows == 2 { "bsr2x2" } else { "bsr4x4" };
+        Bsr::of::<X, Y>(gpu, name, (a.scalar_rows(), a.cols * a.block.cols), DeviceCsr { values, ..a.clone() })
+    }
+
+    /// A matrix of scalars in tiles; none where it has too many of them in a row. Waits for the device.
+    pub fn tiled<X: Number, Y: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<Option<Bsr<S>>> {
+        let Some(DeviceTiles { offsets, columns, values, .. }) = DeviceTiles::of(gpu, a)? else { return Ok(None) };
+        let (rows, cols, block) = (a.rows.div_ceil(SIDE), a.cols.div_ceil(SIDE), Block::square(SIDE));
+        let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
+        let tiles = DeviceCsr { rows, cols, block, offsets, columns, values };
+        Ok(Some(Bsr::of::<X, Y>(gpu, "tiles4x4", (a.rows, a.cols), tiles)?))
+    }
+
+    fn of<X: Number, Y: Number>(
+        gpu: &Gpu,
+        name: &'static str,
+        shape: (usize, usize),
+        blocks: DeviceCsr<S>,
+    ) -> Result<Bsr<S>> {
+        let side = blocks.block.rows;
+        let (gpu, kernel) = (gpu.clone(), gpu.kernel(&format!("bsr{side}_{}", names::<S, X, Y>()))?);
+        let lanes = lanes(side, blocks.nnz(), blocks.rows);
+        let DeviceCsr { offsets, columns, values, .. } = blocks;
+        Ok(Bsr { gpu, kernel, name, side, lanes, shape, offsets, columns, values })
+    }
+}
+
+/// Bytes of so many blocks of this side in so many block rows.
+pub(super) fn bytes(block_rows: usize, blocks: f64, side: usize, storage: Precision) -> f64 {
+    ((block_rows + 1) * size_of::<i64>()) as f64 + blocks * (size_of::<i32>() + side * side * storage.bytes()) as f64
+}
+
+/// Lanes of a block row.
+fn lanes(side: usize, blocks: usize, block_rows: usize) -> usize {
+    let length = blocks.div_ceil(block_rows.max(1));
+    let enough = |lanes: &usize| OF_LANE * (lanes / side) >= length && block_rows * lanes >= ENOUGH;
+    [4, 8, 16].into_iter().filter(|lanes| *lanes >= 2 * side).find(enough).unwrap_or(32)
+}
+
+impl<S: Number, X: Number, Y: Number> Product<X, Y> for Bsr<S> {
+    fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    fn shape(&self) -> (usize, usize) {
+        self.shape
+    }
+
+    fn threads(&self) -> usize {
+        (self.offsets.len() - 1) * self.lanes
+    }
+
+    fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
+        let (rows, shift) = (self.shape.0 as i64, self.lanes.ilog2() as i32);
+        let [offsets, columns, values, x] = [self.offsets.view(), self.columns.view(), self.values.view(), x.view()];
+        let aligned = ALIGNED.min((self.side * size_of::<X>()) as u64);
+        let packed = i32::from(x.address.is_multiple_of(aligned));
+        let threads = <Self as Product<X, Y>>::threads(self);
+        self.gpu.launch(self.kernel, threads, &[&rows, &shift, &packed, &offsets, &columns, &values, &x, finish])
+    }
+
+    fn bytes(&self) -> usize {
+        self.offsets.owned_bytes() + self.columns.owned_bytes() + self.values.owned_bytes()
+    }
+
+    fn format(&self) -> String {
+        self.name.to_string()
+    }
+
+    fn precision(&self) -> Precision {
+        S::PRECISION
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_block_rows_have_many_lanes_and_short_ones_few() {
+        assert_eq!(lanes(4, 27 << 17, 1 << 17), 8);
+        assert_eq!(lanes(4, 7 << 17, 1 << 17), 8);
+        assert_eq!(lanes(2, 7 << 17, 1 << 17), 4);
+        assert_eq!(lanes(2, 27 << 17, 1 << 17), 4);
+        assert_eq!(lanes(2, 7 * 100, 100), 32);
+        assert_eq!(lanes(4, 0, 0), 32);
+    }
+}
