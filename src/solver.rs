@@ -217,7 +217,8 @@ impl Solver {
             );
         }
         let mut narrower = B::Narrower::default();
-        let operator = self.operator(backend, matrix, amg.as_ref(), &mut narrower)?;
+        let narrow = self.narrow_operator(backend, matrix, &mut narrower)?;
+        let operator = self.operator(backend, matrix, amg.as_ref(), narrow.as_ref())?;
         let user = match &self.preconditioner {
             Some(user) => Some(backend.host_preconditioner(Box::new(user.clone()))?),
             None => None,
@@ -231,13 +232,13 @@ impl Solver {
         Ok(Parts { backend, name, norm, null_space, method, operator, narrower, user, rows, r, z })
     }
 
-    /// What the Krylov method multiplies with: the hierarchy's own copy of the matrix where it has one that fits.
+    /// What the Krylov method multiplies with: a narrower copy of the matrix where there is one, or the hierarchy's own where that fits.
     fn operator<B: Place, T: Scalar>(
         &self,
         backend: &B,
         matrix: Option<&Arc<Matrix>>,
         amg: Option<&Amg>,
-        narrower: &mut B::Narrower,
+        narrow: Option<&Arc<dyn Operator<B, T>>>,
     ) -> Result<Arc<dyn Operator<B, T>>>
     where
         Amg: Preconditioner<B, T>,
@@ -247,15 +248,28 @@ impl Solver {
             (None, Some(matrix)) => matrix,
             (None, None) => return fail!(NotSetUp, "neither a matrix nor an operator callback was given"),
         };
-        if self.config.choice("precision.operator").is_none()
-            && let Some(narrow) = backend.given_narrower(matrix, narrower)?
-        {
-            return Ok(narrow.into());
+        if let Some(narrow) = narrow {
+            return Ok(Arc::clone(narrow));
         }
         if let Some(shared) = amg.and_then(Preconditioner::<B, T>::operator) {
             return Ok(shared);
         }
         Ok(backend.given(matrix)?.into())
+    }
+
+    /// A copy of the matrix in fewer bits that holds every value exactly, where there is one and the options leave the choice.
+    fn narrow_operator<B: Place, T: Scalar>(
+        &self,
+        backend: &B,
+        matrix: Option<&Arc<Matrix>>,
+        narrower: &mut B::Narrower,
+    ) -> Result<Option<Arc<dyn Operator<B, T>>>> {
+        match matrix {
+            Some(matrix) if self.operator.is_none() && self.config.choice("precision.operator").is_none() => {
+                Ok(backend.given_narrower(matrix, narrower)?.map(Arc::from))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Checks the null space against the matrix. An operator callback is not called before a solve, and its null space is believed.
@@ -283,9 +297,10 @@ impl Solver {
         Amg: Preconditioner<B, T>,
     {
         let shared = self.operator.is_none() && amg.as_ref().and_then(Preconditioner::<B, T>::operator).is_some();
+        let narrow = self.narrow_operator(&parts.backend, matrix, &mut parts.narrower)?;
         let own = match shared && parts.null_space.is_none() {
             true => None,
-            false => Some(self.operator(&parts.backend, matrix, None, &mut parts.narrower)?),
+            false => Some(self.operator(&parts.backend, matrix, None, narrow.as_ref())?),
         };
         if let Some(operator) = &own {
             self.check_null_space(&parts.backend, &parts.null_space, &**operator)?;
@@ -297,7 +312,7 @@ impl Solver {
         }
         parts.operator = match own.filter(|_| !shared) {
             Some(operator) => operator,
-            None => self.operator(&parts.backend, matrix, amg.as_ref(), &mut parts.narrower)?,
+            None => self.operator(&parts.backend, matrix, amg.as_ref(), narrow.as_ref())?,
         };
         Ok(())
     }

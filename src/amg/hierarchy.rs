@@ -82,14 +82,15 @@ impl Builder<'_> {
         if self.config.text("amg.setup") == "device" {
             return fail!(Unsupported, "option \"amg.setup\" is \"device\", and the context is on the host");
         }
-        with_precision!(self.precision(), T => self.build::<Host, T>(&Host::new(self.context), kept, String::new()))
+        let host = Host::new(self.context);
+        with_precision!(self.precision(), T => self.build_by_threads::<Host, T>(&host, kept, String::new()))
     }
 
     /// The hierarchy of a context on a GPU, computed there or on the host.
     pub fn build_on_device(&self, gpu: &Gpu, kept: Option<Kept>) -> Result<Built<Gpu>> {
         with_precision!(self.precision(), T => match self.device_objection()? {
             None => self.build_there::<T>(gpu, kept),
-            Some(reason) => self.build::<Gpu, T>(gpu, kept, reason),
+            Some(reason) => self.build_by_threads::<Gpu, T>(gpu, kept, reason),
         })
     }
 
@@ -115,8 +116,8 @@ impl Builder<'_> {
     pub fn level_matrices(&self) -> Result<Vec<LevelMatrices>> {
         with_precision!(self.precision(), T => match self.context.gpu() {
             Some(gpu) if self.device_objection()?.is_none() => {
-                let (levels, _) = self.compute_there::<T>(gpu, None, &mut Phases::default())?;
-                levels.into_iter().map(|level| level.fetch(gpu)).collect()
+                let mut levels = device::Computing::<T>::new(self, gpu, None)?;
+                levels.compute_all(&mut Phases::default())?.iter().map(|level| level.fetch(gpu)).collect()
             }
             _ => self.level_matrices_in::<T>(),
         })
@@ -131,6 +132,16 @@ impl Builder<'_> {
                 Ok(LevelMatrices { a: level.a.cast()?, transfer })
             })
             .collect()
+    }
+
+    /// [`Builder::build`] by the threads of the context. What a device computes is launched without them: to wake them takes as long as many launches.
+    fn build_by_threads<B: Place, T: Scalar>(
+        &self,
+        backend: &B,
+        kept: Option<Kept>,
+        reason: String,
+    ) -> Result<Built<B>> {
+        self.context.run(self.matrix.entries(), || self.build::<B, T>(backend, kept, reason))
     }
 
     /// Computed on the host; `reason` is why, where it could have been on a device.
@@ -175,15 +186,21 @@ impl Builder<'_> {
         Ok(Built { top, plan, kept: Kept::Host(with_estimates(kept, raw)), phases, place })
     }
 
-    /// Computed on the device. Where memory does not suffice for a renewal that remembers where terms are added, one that does not.
+    /// Computed on the device. A renewal that left rows undone, as only its end shows, is repeated; where memory does not suffice for one that
+    /// remembers where terms are added, there is one that does not.
     fn build_there<T: Scalar>(&self, gpu: &Gpu, kept: Option<Kept>) -> Result<Built<Gpu>> {
         let kept = match kept {
             Some(Kept::Device(kept)) => Some(kept),
             _ => None,
         };
-        let result = self.build_there_from::<T>(gpu, kept.clone());
+        let mut result = self.build_there_from::<T>(gpu, kept.clone());
+        let Some(kept) = kept else { return result };
+        if device::left_over(gpu, &kept) {
+            drop(result);
+            result = self.build_there_from::<T>(gpu, Some(kept.clone()));
+        }
         match result {
-            Err(error) if error.status == Status::OutOfMemory => match kept.and_then(device::without_places) {
+            Err(error) if error.status == Status::OutOfMemory => match device::without_places(kept) {
                 Some(kept) => self.build_there_from::<T>(gpu, Some(kept)),
                 None => Err(error),
             },
@@ -193,17 +210,25 @@ impl Builder<'_> {
 
     fn build_there_from<T: Scalar>(&self, gpu: &Gpu, kept: Option<Vec<device::Kept>>) -> Result<Built<Gpu>> {
         let (host, mut phases, waits) = (Host::new(self.context), Phases::default(), gpu.waits());
-        let (mut levels, kept) = self.compute_there::<T>(gpu, kept, &mut phases)?;
-        let asked = || Plan::asked(self.config, self.matrix.precision(), levels.len());
-        let plan = self.plan.clone().unwrap_or_else(asked);
-        phases.time("scaling", || self.scale_there(gpu, &mut levels, &plan))?;
-        phases.time("place", || self.choose_formats(gpu, &levels, &plan))?;
+        let known = kept.as_ref().map(|kept| kept.len() + 1);
+        let mut levels = device::Computing::<T>::new(self, gpu, kept)?;
+        let count = match known {
+            Some(count) => count,
+            None => levels.compute_all(&mut phases)?.len(),
+        };
+        let plan = self.plan.clone().unwrap_or_else(|| Plan::asked(self.config, self.matrix.precision(), count));
+        // A renewal has its formats: each level is placed as soon as it is computed, unless factors depend on all.
+        if known.is_none() || (0..count).any(|i| plan.is_scaled(i)) {
+            let levels = levels.compute_all(&mut phases)?;
+            phases.time("scaling", || self.scale_there(gpu, levels, &plan))?;
+            phases.time("place", || self.choose_formats(gpu, levels, &plan))?;
+        }
         let top = Placing::new(self, gpu, &host, &plan).finest(&mut levels, &mut phases);
         // What was asked before something else failed comes first, as on the host.
-        device::check_placed(gpu, &levels)?;
+        levels.check_placed()?;
         let top = top?;
         let place = format!("device, which the host waited for {} times", gpu.waits() - waits);
-        Ok(Built { top, plan, kept: Kept::Device(device::with_estimates(kept, levels)), phases, place })
+        Ok(Built { top, plan, kept: Kept::Device(levels.into_kept()), phases, place })
     }
 
     fn check_square(&self) -> Result<()> {

@@ -406,13 +406,13 @@ fn build(builder: &Builder<'_>, kept: Option<Kept>) -> Result<Placed> {
     let context = builder.context;
     let mut placed = match context.gpu() {
         None => {
-            let built = context.run(builder.matrix.entries(), || builder.build_on_host(kept))?;
+            let built = builder.build_on_host(kept)?;
             let Built { top, plan, kept, phases, place } = built;
             Placed { levels: Levels::Host(top), plan, kept, phases, place }
         }
         Some(gpu) => {
             let gpu = &gpu.choosing(Choice::of(builder.config));
-            let built = context.run(builder.matrix.entries(), || builder.build_on_device(gpu, kept))?;
+            let built = builder.build_on_device(gpu, kept)?;
             let Built { top, plan, kept, phases, place } = built;
             let (staging, graphs) = (Staging::default(), Graphs::default());
             Placed { levels: Levels::Gpu(OnGpu { gpu: gpu.clone(), top, staging, graphs }), plan, kept, phases, place }

@@ -4,7 +4,7 @@ mod placed;
 mod transfer;
 
 use super::Builder;
-use super::place::at_level;
+use super::place::{Levels, at_level};
 use crate::amg::plan::Plan;
 use crate::config::LevelPart;
 use crate::context::{LogLevel, lock};
@@ -145,39 +145,91 @@ pub(super) fn objection(builder: &Builder<'_>) -> Option<String> {
         .or_else(|| gathered.then(|| "scalar rows are put together to nodes on the host".to_string()))
 }
 
-impl Builder<'_> {
-    /// All levels in the precision of set-up, computed on the device; a renewal where there is something of an earlier one.
-    pub(super) fn compute_there<T: Scalar>(
-        &self,
-        gpu: &Gpu,
-        kept: Option<Vec<Kept>>,
-        phases: &mut Phases,
-    ) -> Result<(Vec<There<T>>, Vec<Kept>)> {
-        self.check_square()?;
-        let (max_levels, max_rows) = (self.config.int("amg.max_levels"), self.config.int("amg.coarsest.max_rows"));
+/// Levels in the precision of set-up as a device computes them, one after the other; renewals where there is something of earlier ones.
+pub(super) struct Computing<'a, T> {
+    builder: &'a Builder<'a>,
+    gpu: &'a Gpu,
+    renewing: bool,
+    /// Of the levels to come.
+    earlier: std::vec::IntoIter<Kept>,
+    /// The matrix of the next level; none when all are computed.
+    next: Option<DeviceCsr<T>>,
+    space: Option<Arc<DeviceNearNullSpace>>,
+    checks: Arc<Mutex<Checks>>,
+    levels: Vec<There<T>>,
+    kept: Vec<Kept>,
+}
+
+impl<T: Scalar> Levels for Computing<'_, T> {
+    type Level = There<T>;
+
+    fn at(&mut self, i: usize, phases: &mut Phases) -> Result<&mut There<T>> {
+        while self.levels.len() <= i {
+            self.compute_next(phases)?;
+        }
+        Ok(&mut self.levels[i])
+    }
+}
+
+impl<'a, T: Scalar> Computing<'a, T> {
+    pub fn new(builder: &'a Builder<'a>, gpu: &'a Gpu, kept: Option<Vec<Kept>>) -> Result<Computing<'a, T>> {
+        builder.check_square()?;
         let renewing = kept.is_some();
-        let mut earlier = kept.into_iter().flatten();
-        let (mut levels, mut all_kept) = (Vec::new(), Vec::new());
+        let earlier = kept.unwrap_or_default().into_iter();
         let checks = Arc::new(Mutex::new(Checks::new(gpu)));
-        let mut a = self.fine_matrix_there::<T>(gpu)?;
-        let mut space = self.near_null_space_there(gpu, &a)?;
-        loop {
-            let (level, rows, entries) = (levels.len(), a.scalar_rows(), a.entries());
-            self.context.log(LogLevel::Debug, || format!("level {level}: {rows} rows, {entries} nonzeros"));
-            let old = earlier.next();
-            let last = if renewing { old.is_none() } else { rows <= max_rows || level + 1 >= max_levels };
-            if last {
-                break;
+        let a = builder.fine_matrix_there::<T>(gpu)?;
+        let space = builder.near_null_space_there(gpu, &a)?;
+        let (next, levels, kept) = (Some(a), Vec::new(), Vec::new());
+        Ok(Computing { builder, gpu, renewing, earlier, next, space, checks, levels, kept })
+    }
+
+    /// All levels that are not yet.
+    pub fn compute_all(&mut self, phases: &mut Phases) -> Result<&mut [There<T>]> {
+        while self.next.is_some() {
+            self.compute_next(phases)?;
+        }
+        Ok(&mut self.levels)
+    }
+
+    /// The next level, and the matrix of the one after it.
+    fn compute_next(&mut self, phases: &mut Phases) -> Result<()> {
+        let (builder, gpu) = (self.builder, self.gpu);
+        let a = self.next.take().expect("there is another level");
+        let (level, rows, entries) = (self.levels.len(), a.scalar_rows(), a.entries());
+        builder.context.log(LogLevel::Debug, || format!("level {level}: {rows} rows, {entries} nonzeros"));
+        let config = builder.config;
+        let (max_levels, max_rows) = (config.int("amg.max_levels"), config.int("amg.coarsest.max_rows"));
+        let old = self.earlier.next();
+        let last = if self.renewing { old.is_none() } else { rows <= max_rows || level + 1 >= max_levels };
+        let mut computed = There {
+            number: level,
+            rows,
+            entries,
+            coarse_rows: None,
+            a: None,
+            transfer: None,
+            scale: None,
+            coarse_scale: None,
+            l1_inverse: Mutex::new(None),
+            inverse: Mutex::new(None),
+            checks: Arc::clone(&self.checks),
+            known: None,
+            earlier: None,
+            estimated: OnceLock::new(),
+            formats: Mutex::default(),
+        };
+        let (transfers, product, earlier_eigenvalue, formats) = match old {
+            Some(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue, formats }) => {
+                (Some(transfers), Some((coarse_matrix, recipe)), largest_eigenvalue, formats)
             }
-            let (transfers, product, earlier_eigenvalue, formats) = match old {
-                Some(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue, formats }) => {
-                    (Some(transfers), Some((coarse_matrix, recipe)), largest_eigenvalue, formats)
-                }
-                None => (None, None, None, Formats::default()),
-            };
-            let Some(step) = self.step_there(gpu, &a, level, space.as_deref(), transfers, phases)? else { break };
-            let Step { p, r, next_space, known, largest, inverse, transfers } = step;
-            let (coarse, recipe) = self.timed(gpu, phases, "galerkin", || match product {
+            None => (None, None, None, Formats::default()),
+        };
+        let step = match last {
+            true => None,
+            false => builder.step_there(gpu, &a, level, self.space.as_deref(), transfers, phases)?,
+        };
+        if let Some(Step { p, r, next_space, known, largest, inverse, transfers }) = step {
+            let (coarse, recipe) = builder.timed(gpu, phases, "galerkin", || match product {
                 None => {
                     let (coarse, recipe) = galerkin::product(gpu, &r, &a, &p)?;
                     Ok((coarse, Arc::new(recipe)))
@@ -188,59 +240,51 @@ impl Builder<'_> {
                 }
             })?;
             if let Some(next) = next_space {
-                space = Some(Arc::new(next));
+                self.space = Some(Arc::new(next));
             }
             let largest_eigenvalue = largest.or(earlier_eigenvalue);
             let earlier = largest_eigenvalue.clone();
-            let pattern = coarse.pattern();
-            all_kept.push(Kept {
-                transfers,
-                coarse_matrix: pattern,
-                recipe,
-                largest_eigenvalue,
-                formats: Formats::default(),
-            });
-            let coarse_rows = Some(coarse.scalar_rows());
-            let estimated = OnceLock::new();
-            levels.push(There {
-                number: level,
-                rows,
-                entries,
-                coarse_rows,
-                a: Some(a),
+            let coarse_matrix = coarse.pattern();
+            self.kept.push(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue, formats: Formats::default() });
+            computed = There {
+                coarse_rows: Some(coarse.scalar_rows()),
                 transfer: Some((p, r)),
-                scale: None,
-                coarse_scale: None,
-                l1_inverse: Mutex::new(None),
                 inverse: Mutex::new(inverse),
-                checks: Arc::clone(&checks),
                 known,
                 earlier,
-                estimated,
                 formats: Mutex::new(formats),
-            });
-            a = coarse;
+                ..computed
+            };
+            self.next = Some(coarse);
         }
-        levels.push(There {
-            number: levels.len(),
-            rows: a.scalar_rows(),
-            entries: a.entries(),
-            coarse_rows: None,
-            a: Some(a),
-            transfer: None,
-            scale: None,
-            coarse_scale: None,
-            l1_inverse: Mutex::new(None),
-            inverse: Mutex::new(None),
-            checks,
-            known: None,
-            earlier: None,
-            estimated: OnceLock::new(),
-            formats: Mutex::default(),
-        });
-        Ok((levels, all_kept))
+        computed.a = Some(a);
+        self.levels.push(computed);
+        Ok(())
     }
 
+    /// Tells what the device could not store while levels were placed. Waits for it.
+    pub fn check_placed(&self) -> Result<()> {
+        std::mem::replace(&mut *lock(self.checks.lock()), Checks::new(self.gpu)).look()
+    }
+
+    /// What is kept for a renewal, with the eigenvalues that were estimated and the formats that were chosen on the way.
+    pub fn into_kept(self) -> Vec<Kept> {
+        let mut kept = self.kept;
+        for (kept, level) in kept.iter_mut().zip(self.levels) {
+            kept.largest_eigenvalue = level.estimated.into_inner().or(kept.largest_eigenvalue.take());
+            kept.formats = level.formats.into_inner().unwrap_or_default();
+        }
+        kept
+    }
+}
+
+/// Whether renewals from these have left rows of interpolations undone, which they did not wait to know. The next ones will. Waits for the device.
+pub(super) fn left_over(gpu: &Gpu, kept: &[Kept]) -> bool {
+    // Not to know it is an error of the renewal, which tells it.
+    kept.iter().filter(|kept| kept.transfers.left_over(gpu).unwrap_or(false)).count() > 0
+}
+
+impl Builder<'_> {
     /// The finest matrix as set-up wants it: blocks taken apart for scalar methods.
     fn fine_matrix_there<T: Scalar>(&self, gpu: &Gpu) -> Result<DeviceCsr<T>> {
         let a = self.matrix.device::<T>(gpu)?;
@@ -343,21 +387,6 @@ impl Builder<'_> {
         }
         Ok(())
     }
-}
-
-/// Tells what the device could not store while levels were placed. Waits for it.
-pub(super) fn check_placed<T>(gpu: &Gpu, levels: &[There<T>]) -> Result<()> {
-    let Some(level) = levels.first() else { return Ok(()) };
-    std::mem::replace(&mut *lock(level.checks.lock()), Checks::new(gpu)).look()
-}
-
-/// What was kept, with the eigenvalues that were estimated and the formats that were chosen on the way.
-pub(super) fn with_estimates<T>(mut kept: Vec<Kept>, levels: Vec<There<T>>) -> Vec<Kept> {
-    for (kept, level) in kept.iter_mut().zip(levels) {
-        kept.largest_eigenvalue = level.estimated.into_inner().or(kept.largest_eigenvalue.take());
-        kept.formats = level.formats.into_inner().unwrap_or_default();
-    }
-    kept
 }
 
 #[cfg(test)]

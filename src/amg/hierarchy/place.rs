@@ -48,6 +48,21 @@ pub trait Computed<B: Backend> {
     fn release(&mut self) {}
 }
 
+/// Levels from the finest on, each computed at the latest when it is asked for.
+pub trait Levels {
+    type Level;
+    /// Level `i`.
+    fn at(&mut self, i: usize, phases: &mut Phases) -> Result<&mut Self::Level>;
+}
+
+/// All of them computed.
+impl<L> Levels for [L] {
+    type Level = L;
+    fn at(&mut self, i: usize, _: &mut Phases) -> Result<&mut L> {
+        Ok(&mut self[i])
+    }
+}
+
 /// What all levels of a hierarchy are stored by.
 pub struct Placing<'a, B> {
     pub builder: &'a Builder<'a>,
@@ -65,10 +80,14 @@ impl<'a, B: Place> Placing<'a, B> {
     }
 
     /// The levels, entered from the caller's vectors.
-    pub fn finest<L: Computed<B>>(&self, levels: &mut [L], phases: &mut Phases) -> Result<Box<dyn Finest<B>>> {
+    pub fn finest<L: Levels<Level: Computed<B>> + ?Sized>(
+        &self,
+        levels: &mut L,
+        phases: &mut Phases,
+    ) -> Result<Box<dyn Finest<B>>> {
         let guarded = self.builder.config.choice("precision.residual_scaling").is_none();
         let watched = self.plan.is_narrow();
-        let scaling = levels[0].entrance(self)?;
+        let scaling = levels.at(0, phases)?.entrance(self)?;
         with_storage!(self.plan.of(LevelPart::Vector, 0), V => {
             let level = self.level::<L, V>(levels, 0, phases)?;
             Ok(Box::new(Entrance::new(level, scaling, guarded, watched)?))
@@ -76,9 +95,14 @@ impl<'a, B: Place> Placing<'a, B> {
     }
 
     /// Level `i` and all below.
-    fn level<L: Computed<B>, V: Number>(&self, levels: &mut [L], i: usize, phases: &mut Phases) -> Result<Level<B, V>> {
+    fn level<L: Levels<Level: Computed<B>> + ?Sized, V: Number>(
+        &self,
+        levels: &mut L,
+        i: usize,
+        phases: &mut Phases,
+    ) -> Result<Level<B, V>> {
         let (config, plan) = (self.builder.config, self.plan);
-        let level = &levels[i];
+        let level = levels.at(i, phases)?;
         let (rows, nonzeros) = (level.rows(), level.entries());
         let storage = plan.of(LevelPart::Matrix, i);
         let a = phases.time("place", || at_level(i, with_storage!(storage, S => level.matrix::<S, V>(self, i))))?;
@@ -90,10 +114,10 @@ impl<'a, B: Place> Placing<'a, B> {
                 let (vector, transfer) = (plan.of(LevelPart::Vector, i + 1), plan.of(LevelPart::Transfer, i));
                 Below::Coarser(with_storage!(vector, W => {
                     let passage = phases.time("place", || {
-                        let passage = with_storage!(transfer, S => self.passage::<L, S, V, W>(level, coarse_rows));
+                        let passage = with_storage!(transfer, S => self.passage::<_, S, V, W>(&*level, coarse_rows));
                         at_level(i, passage)
                     })?;
-                    levels[i].release();
+                    level.release();
                     let coarse = self.level::<L, W>(levels, i + 1, phases)?;
                     self.coarser::<V, W>(passage, coarse)?
                 }))
@@ -102,11 +126,11 @@ impl<'a, B: Place> Placing<'a, B> {
                 && rows <= DENSE_LIMIT.max(config.int("amg.coarsest.max_rows")) =>
             {
                 let inverse = phases.time("coarsest", || with_storage!(storage, S => level.inverse::<S, V>(self)))?;
-                levels[i].release();
+                level.release();
                 Below::Inverse(inverse)
             }
             None => {
-                levels[i].release();
+                level.release();
                 Below::Sweeps(config.int("amg.coarsest.sweeps"))
             }
         };

@@ -77,6 +77,16 @@ impl Transfers {
         }
     }
 
+    /// Whether the last renewal left rows undone, which nobody has looked at yet. Waits for the device.
+    pub fn left_over(&self, gpu: &Gpu) -> Result<bool> {
+        let Transfers::Renewed { memory: Some((memory, _)), .. } = self else { return Ok(false) };
+        match (memory.downcast_ref::<Memory>(), memory.downcast_ref::<Stages>()) {
+            (Some(memory), _) => memory.left_over(gpu),
+            (_, Some(stages)) => stages.left_over(gpu),
+            _ => Ok(false),
+        }
+    }
+
     /// Bytes held beyond what the levels share.
     pub fn bytes(&self) -> usize {
         match self {
