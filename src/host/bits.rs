@@ -5,6 +5,7 @@
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
+use super::par::Fresh;
 use super::terms::{Pattern, Rows};
 use crate::error::{Result, try_capacity};
 use crate::scalar::Scalar;
@@ -74,13 +75,12 @@ pub(super) fn find<T: Scalar>(
 pub(super) fn add<T: Scalar>(
     rows: &Rows<'_, T>,
     mut bits: &[u8],
-    mut values: &mut [T],
+    values: &mut Fresh<'_, T>,
     finish: &(impl Fn(usize, &mut [T]) + Sync),
 ) {
     let Rows { a, c, range, .. } = rows;
     for i in range.clone() {
-        let (row, rest) = values.split_at_mut((c[i + 1] - c[i]) as usize);
-        values = rest;
+        let row = values.next((c[i + 1] - c[i]) as usize);
         let terms = a.row_range(i);
         let (now, later) = bits.split_at(terms.len() * bytes_of(row.len()));
         bits = later;

@@ -69,7 +69,7 @@ pub fn inverse<T: Scalar, S: Number>(
                     *out = S::from_f64(if d == 0.0 { 0.0 } else { 1.0 / d });
                 }
             } else {
-                invert(&mut m[..br * br], br, rounding_bound::<T>(br));
+                invert_block(&mut m[..br * br], br, rounding_bound::<T>(br));
                 for (to, from) in out.iter_mut().zip(&m) {
                     *to = S::from_f64(*from);
                 }
@@ -111,8 +111,19 @@ pub fn rounding_bound<T: Scalar>(n: usize) -> f64 {
     ROUNDING * n as f64 * T::EPSILON.to_f64()
 }
 
+/// [`invert`] with dimensions that the compiler knows, where they are those of elasticity and its rigid-body modes.
+fn invert_block(m: &mut [f64], n: usize, bound: f64) {
+    match n {
+        2 => invert(m, 2, bound),
+        3 => invert(m, 3, bound),
+        6 => invert(m, 6, bound),
+        _ => invert(m, n, bound),
+    }
+}
+
 /// Inverts an n x n matrix in place by symmetric exchanges of its diagonal, best pivot first. Each pivot is judged by the numbers that it
 /// is the difference of, so the scaling of the unknowns does not matter.
+#[inline(always)]
 fn invert(m: &mut [f64], n: usize, bound: f64) {
     let mut left = [true; MAX_BLOCK];
     let mut size = [0.0; MAX_BLOCK];

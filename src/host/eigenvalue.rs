@@ -10,9 +10,13 @@ use crate::error::{Result, try_vec};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, CsrView};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Lanczos steps that must agree with those of an earlier matrix to take over the outcome of the later ones.
 pub(crate) const AGREEING: usize = 2;
+
+/// Rows that stay in the cache of a processor while they are used for two things.
+const STRIP: usize = 128;
 
 /// Relative difference up to which two numbers agree.
 const SAME: f64 = 0.01;
@@ -48,11 +52,10 @@ impl Estimate {
         inverse: &[T],
         earlier: Option<&Largest>,
     ) -> Result<Largest> {
-        let bound = largest_row_sum(a, inverse);
-        if self.lanczos {
-            return lanczos(host, a, inverse, self.steps, bound, earlier);
+        match self.lanczos {
+            true => lanczos(host, a, inverse, self.steps, earlier),
+            false => power(host, a, inverse, self.steps),
         }
-        Ok(Largest::from_power::<T>(power(host, a, inverse, self.steps)?, bound))
     }
 }
 
@@ -142,20 +145,34 @@ fn ritz_value(alphas: &[f64], betas: &[f64], bound: f64) -> f64 {
     largest_tridiagonal(alphas, &betas[..alphas.len().saturating_sub(1)]).min(bound)
 }
 
-/// The largest row sum of D^-1 A in absolute values, or of products of Frobenius norms where there are blocks: no eigenvalue exceeds it.
-fn largest_row_sum<T: Scalar>(a: &CsrView<'_, T>, inverse: &[T]) -> f64 {
-    let (n, width) = (a.block.rows, inverse.len() / a.scalar_rows().max(1));
-    let row_sum = |i: usize| {
-        if a.block == Block::SCALAR {
-            let sum: T = a.values[a.row_range(i)].iter().fold(T::ZERO, |sum, v| sum + v.abs());
-            return inverse[i].to_f64().abs() * sum.to_f64();
+/// Row i of D^-1 A in absolute values, summed, or in products of Frobenius norms where there are blocks: no eigenvalue exceeds the largest.
+fn row_sum<T: Scalar>(a: &CsrView<'_, T>, inverse: &[T], width: usize, i: usize) -> f64 {
+    if a.block == Block::SCALAR {
+        let sum: T = a.values[a.row_range(i)].iter().fold(T::ZERO, |sum, v| sum + v.abs());
+        return inverse[i].to_f64().abs() * sum.to_f64();
+    }
+    let n = a.block.rows;
+    let sum: f64 = a.row_range(i).map(|k| norm2(a, k).sqrt()).sum();
+    let inverse = inverse[i * n * width..][..n * width].iter().map(|v| v.to_f64().abs());
+    sum * if width == 1 { inverse.fold(0.0, f64::max) } else { inverse.map(|v| v * v).sum::<f64>().sqrt() }
+}
+
+/// y = alpha A x, and the largest row sum of D^-1 A: the rows of A are read from memory once for both.
+fn product_and_bound<T: Scalar>(a: &CsrView<'_, T>, inverse: &[T], alpha: T, x: &[T], y: &mut [T]) -> f64 {
+    let (n, width) = (a.block.rows, block_width(inverse, y));
+    // Numbers that are not negative are ordered as their bits.
+    let bound = AtomicU64::new(0);
+    par::for_each_row_mut(y, n, par::ROW_GRAIN, |start, y| {
+        let mut largest = 0.0;
+        for (k, y) in y.chunks_mut(STRIP * n).enumerate() {
+            let first = start + k * STRIP;
+            let rows = first..first + y.len() / n;
+            spmv::apply(&a.some_rows(rows.clone()), alpha, x, T::ZERO, y);
+            largest = rows.map(|i| row_sum(a, inverse, width, i)).fold(largest, f64::max);
         }
-        let sum: f64 = a.row_range(i).map(|k| norm2(a, k).sqrt()).sum();
-        let inverse = inverse[i * n * width..][..n * width].iter().map(|v| v.to_f64().abs());
-        sum * if width == 1 { inverse.fold(0.0, f64::max) } else { inverse.map(|v| v * v).sum::<f64>().sqrt() }
-    };
-    let pieces = par::map_ranges(a.rows, par::ROW_GRAIN, |range| range.map(row_sum).fold(0.0, f64::max));
-    pieces.into_iter().fold(0.0, f64::max)
+        bound.fetch_max(largest.to_bits(), Ordering::Relaxed);
+    });
+    f64::from_bits(bound.into_inner())
 }
 
 /// A vector u of the dual space and z = D^-1 u.
@@ -201,7 +218,6 @@ fn lanczos<T: Scalar>(
     a: &CsrView<'_, T>,
     inverse: &[T],
     steps: usize,
-    bound: f64,
     earlier: Option<&Largest>,
 ) -> Result<Largest> {
     let n = a.scalar_rows();
@@ -214,8 +230,13 @@ fn lanczos<T: Scalar>(
     let mut q = try_vec(n, T::ZERO)?;
     let (mut alphas, mut betas): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
     let steps = if beta == 0.0 { 0 } else { steps.min(n) };
+    let mut bound = 0.0;
     for step in 0..steps {
-        spmv::apply(a, T::from_f64(1.0 / beta), &pair.z, T::ZERO, &mut q);
+        let factor = T::from_f64(1.0 / beta);
+        match step {
+            0 => bound = product_and_bound(a, inverse, factor, &pair.z, &mut q),
+            _ => spmv::apply(a, factor, &pair.z, T::ZERO, &mut q),
+        }
         let alpha = sign * host.dot(&pair.z, &q) / beta;
         alphas.push(alpha);
         if let Some(largest) = earlier.and_then(|earlier| earlier.carried_over::<T>(&alphas, &betas, bound)) {
@@ -244,19 +265,25 @@ fn lanczos<T: Scalar>(
 }
 
 /// The growth of a vector's norm in the last product with D^-1 A.
-fn power<T: Scalar>(host: &Host, a: &CsrView<'_, T>, inverse: &[T], steps: usize) -> Result<f64> {
+fn power<T: Scalar>(host: &Host, a: &CsrView<'_, T>, inverse: &[T], steps: usize) -> Result<Largest> {
     let (mut pair, square) = Pair::start(a.scalar_rows(), inverse)?;
     let mut q = host.zeros(pair.u.len())?;
     let mut norm = square.abs().sqrt();
-    for _ in 0..steps {
+    let mut bound = 0.0;
+    for step in 0..steps {
         if norm == 0.0 || !norm.is_finite() {
-            return Ok(0.0);
+            norm = 0.0;
+            break;
         }
-        spmv::apply(a, T::from_f64(1.0 / norm), &pair.z, T::ZERO, &mut q);
+        let factor = T::from_f64(1.0 / norm);
+        match step {
+            0 => bound = product_and_bound(a, inverse, factor, &pair.z, &mut q),
+            _ => spmv::apply(a, factor, &pair.z, T::ZERO, &mut q),
+        }
         let q = &q;
         norm = pair.fill(|start, u| u.copy_from_slice(&q[start..start + u.len()])).abs().sqrt();
     }
-    Ok(norm)
+    Ok(Largest::from_power::<T>(norm, bound))
 }
 
 /// The largest eigenvalue of a symmetric tridiagonal matrix, by bisection with Sturm sequences.

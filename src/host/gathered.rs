@@ -5,6 +5,7 @@
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
+use super::par::Fresh;
 use super::terms::{Pattern, Rows};
 use crate::error::{Result, try_capacity, try_vec};
 use crate::scalar::Scalar;
@@ -93,7 +94,12 @@ impl Gathered {
 
     /// The values of the rows, which each end with `finish`.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    pub fn add<T: Scalar>(&self, rows: &Rows<'_, T>, mut values: &mut [T], finish: &(impl Fn(usize, &mut [T]) + Sync)) {
+    pub fn add<T: Scalar>(
+        &self,
+        rows: &Rows<'_, T>,
+        values: &mut Fresh<'_, T>,
+        finish: &(impl Fn(usize, &mut [T]) + Sync),
+    ) {
         use avx512::blocks::Factors;
         let Rows { a, b, c, range } = rows;
         let (a_width, width) = (a.block.len(), a.block.rows * b.block.cols);
@@ -102,8 +108,7 @@ impl Gathered {
         for i in range.clone() {
             rows.prefetch_new(i + AHEAD);
             let blocks = (c[i + 1] - c[i]) as usize;
-            let (row, rest) = values.split_at_mut(blocks * width);
-            values = rest;
+            let row = values.next(blocks * width);
             let entries = a.row_range(i);
             for (start, k) in starts.iter_mut().zip(entries.clone()) {
                 *start = b.offsets[a.col(k)] as usize;
@@ -123,5 +128,5 @@ impl Gathered {
 
     /// No other processor is suited.
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    pub fn add<T: Scalar>(&self, _: &Rows<'_, T>, _: &mut [T], _: &(impl Fn(usize, &mut [T]) + Sync)) {}
+    pub fn add<T: Scalar>(&self, _: &Rows<'_, T>, _: &mut Fresh<'_, T>, _: &(impl Fn(usize, &mut [T]) + Sync)) {}
 }

@@ -8,6 +8,7 @@
 //! element type instead of once for each loop.
 
 use crate::error::{Result, try_capacity};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// Elements of a vector that one task handles.
@@ -121,26 +122,44 @@ pub fn for_each_segment_mut<T: Send>(
     go(0..offsets.len() - 1, data, offsets, width, grain, &work);
 }
 
-/// A new array of segments, as [`for_each_segment_mut`] cuts them; `work` gets them with zeros. Each task clears its own, in its cache.
+/// What a task has not yet filled of a new array.
+pub struct Fresh<'a, T> {
+    rest: &'a mut [MaybeUninit<T>],
+    zero: T,
+}
+
+impl<'a, T: Copy> Fresh<'a, T> {
+    /// The next elements, which are zero: cleared where they are about to be used, they are in the cache.
+    #[inline(always)]
+    pub fn next(&mut self, count: usize) -> &'a mut [T] {
+        let (next, rest) = std::mem::take(&mut self.rest).split_at_mut(count);
+        self.rest = rest;
+        for element in &mut *next {
+            element.write(self.zero);
+        }
+        // SAFETY: each element was just written, and has the layout of a T.
+        unsafe { &mut *(std::ptr::from_mut(next) as *mut [T]) }
+    }
+}
+
+/// A new array of segments, as [`for_each_segment_mut`] cuts them; what `work` leaves is zero.
 pub fn new_segments<T: Copy + Send + Sync>(
     offsets: &[i64],
     width: usize,
     grain: usize,
     zero: T,
-    work: impl Fn(Range<usize>, &mut [T]) + Sync,
+    work: impl Fn(Range<usize>, &mut Fresh<'_, T>) + Sync,
 ) -> Result<Vec<T>> {
     let (first, last) = (offsets[0] as usize, offsets[offsets.len() - 1] as usize);
     assert_eq!(first, 0, "segments begin with the array");
     let length = last * width;
     let mut all: Vec<T> = try_capacity(length)?;
-    for_each_segment_mut(&mut all.spare_capacity_mut()[..length], offsets, width, grain, |range, segments| {
-        segments.iter_mut().for_each(|element| {
-            element.write(zero);
-        });
-        // SAFETY: each element was just written, and has the layout of a T.
-        work(range, unsafe { &mut *(std::ptr::from_mut(segments) as *mut [T]) });
+    for_each_segment_mut(&mut all.spare_capacity_mut()[..length], offsets, width, grain, |range, rest| {
+        let mut fresh = Fresh { rest, zero };
+        work(range, &mut fresh);
+        fresh.next(fresh.rest.len());
     });
-    // SAFETY: the segments are cut from all of the array, so that each element is one of a task that has written it.
+    // SAFETY: the segments are cut from all of the array, so that each element was written by a task, or after it.
     unsafe { all.set_len(length) };
     Ok(all)
 }

@@ -11,9 +11,10 @@
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
 use super::gathered::{self, Gathered};
+use super::par::{self, Fresh};
 use super::prefetch::prefetch;
 use super::spgemm::{Shape, multiply_block, with_shape};
-use super::{bits, par, rows};
+use super::{bits, rows};
 use crate::error::{Result, try_capacity, try_vec};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, CsrView};
@@ -166,7 +167,7 @@ impl Terms {
         assert!(a.cols + 1 == b.offsets.len() && a.block.cols == b.block.rows);
         let width = a.block.rows * b.block.cols;
         let grain = rows::grain(a.rows);
-        par::new_segments(&c[..=a.rows], width, grain, T::ZERO, |range, values| {
+        par::new_segments(&c[..=a.rows], width, grain, T::ZERO, |range, values: &mut Fresh<'_, T>| {
             let rows = Rows { a, b, c, range: range.clone() };
             let places = match &self.pieces[range.start / grain] {
                 Piece::Ones(places) => return rows.add_ones(places, values, &finish),
@@ -257,7 +258,7 @@ pub(super) struct Rows<'a, T> {
 
 impl<T: Scalar> Rows<'_, T> {
     /// [`Rows::add_scalars`] where row j of B is its entry j.
-    fn add_ones(&self, mut places: &[u8], mut values: &mut [T], finish: &(impl Fn(usize, &mut [T]) + Sync)) {
+    fn add_ones(&self, mut places: &[u8], values: &mut Fresh<'_, T>, finish: &(impl Fn(usize, &mut [T]) + Sync)) {
         let Rows { a, b, range, .. } = self;
         let mut sums = [T::ZERO; NOWHERE + 1];
         for i in range.clone() {
@@ -267,32 +268,31 @@ impl<T: Scalar> Rows<'_, T> {
             for ((j, x), place) in a.columns[terms.clone()].iter().zip(&a.values[terms]).zip(now) {
                 sums[*place as usize] += *x * b.values[(*j - a.base) as usize];
             }
-            values = self.end_row(i, &mut sums, values, finish);
+            self.end_row(i, &mut sums, values, finish);
         }
     }
 
-    /// Moves the sums of a row to the first of `values` and finishes it; gives the values behind it.
+    /// Moves the sums of a row to the next of `values` and finishes it.
     #[inline(always)]
-    fn end_row<'v>(
+    fn end_row(
         &self,
         i: usize,
         sums: &mut [T; NOWHERE + 1],
-        values: &'v mut [T],
+        values: &mut Fresh<'_, T>,
         finish: &(impl Fn(usize, &mut [T]) + Sync),
-    ) -> &'v mut [T] {
-        let (row, rest) = values.split_at_mut((self.c[i + 1] - self.c[i]) as usize);
+    ) {
+        let row = values.next((self.c[i + 1] - self.c[i]) as usize);
         for (to, sum) in row.iter_mut().zip(sums) {
             *to = std::mem::replace(sum, T::ZERO);
         }
         finish(i, row);
-        rest
     }
 
     /// [`Rows::add`] for scalars, in short rows: the sums of a row are kept where a place needs no check.
     fn add_scalars(
         &self,
         mut places: &[[u8; CHUNK]],
-        mut values: &mut [T],
+        values: &mut Fresh<'_, T>,
         finish: &(impl Fn(usize, &mut [T]) + Sync),
     ) {
         let Rows { a, b, range, .. } = self;
@@ -323,7 +323,7 @@ impl<T: Scalar> Rows<'_, T> {
                     }
                 }
             }
-            values = self.end_row(i, &mut sums, values, finish);
+            self.end_row(i, &mut sums, values, finish);
         }
     }
 
@@ -367,24 +367,22 @@ impl<T: Scalar> Rows<'_, T> {
         }
     }
 
-    /// Adds all terms to `values`, which are zeros.
+    /// Adds all terms.
     fn add<P: Place>(
         &self,
         places: &[P],
-        values: &mut [T],
+        values: &mut Fresh<'_, T>,
         shape: impl Shape,
         finish: &(impl Fn(usize, &mut [T]) + Sync),
     ) {
         let Rows { a, b, c, range } = self;
         let (a_width, b_width) = (shape.rows() * shape.inner(), shape.inner() * shape.cols());
         let width = shape.rows() * shape.cols();
-        let mut values = values;
         let mut places = places;
         let dimensions = (shape.rows(), shape.inner(), shape.cols());
         let mut registers = Registers::new(dimensions, c, range.clone());
         for i in range.clone() {
-            let (row, rest) = values.split_at_mut((c[i + 1] - c[i]) as usize * width);
-            values = rest;
+            let row = values.next((c[i + 1] - c[i]) as usize * width);
             for k in a.row_range(i) {
                 self.prefetch(k, b_width);
                 let j = a.col(k);

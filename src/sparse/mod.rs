@@ -77,7 +77,14 @@ pub enum Offsets<'a> {
     I64(&'a [i64]),
 }
 
-impl Offsets<'_> {
+impl<'a> Offsets<'a> {
+    fn some(&self, range: Range<usize>) -> Offsets<'a> {
+        match self {
+            Offsets::I32(o) => Offsets::I32(&o[range]),
+            Offsets::I64(o) => Offsets::I64(&o[range]),
+        }
+    }
+
     /// Offset `i` as it is stored, base not subtracted.
     #[inline(always)]
     pub fn raw(&self, i: usize) -> i64 {
@@ -140,6 +147,11 @@ impl<'a, T: Number> CsrView<'a, T> {
     pub fn row_range(&self, i: usize) -> Range<usize> {
         let base = i64::from(self.base);
         (self.offsets.raw(i) - base) as usize..(self.offsets.raw(i + 1) - base) as usize
+    }
+
+    /// These rows alone. Columns and values stay those of the whole matrix, in which the offsets count.
+    pub fn some_rows(&self, range: Range<usize>) -> CsrView<'a, T> {
+        CsrView { rows: range.len(), offsets: self.offsets.some(range.start..range.end + 1), ..*self }
     }
 
     /// Column at position `k`, counted from 0.
