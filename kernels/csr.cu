@@ -1,9 +1,7 @@
 // CSR times vector: a group of 1 << shift neighbouring lanes for each row, at most 32. Columns have 32 bits, or 16 that are counted from the lowest of
 // their row, its base.
+#include "csr.h"
 #include "finish.h"
-
-// Entries of a lane whose loads are under way at the same time.
-constexpr int CSR_BATCH = 6;
 
 // SHIFT is the shift where that is known to the compiler, and negative elsewhere.
 template <class S, class C, class X, class A, int SHIFT>
@@ -18,25 +16,7 @@ DEVICE void csr(i64 rows, int shift, const In<i64> &offsets, const In<i32> &base
         const i64 start = offsets[row];
         const int count = static_cast<int>(offsets[row + 1] - start);
         const In<X> part = x.from(sizeof(C) == sizeof(u16) ? bases[row] : 0);
-        const In<C> own_columns = columns.from(start);
-        const In<S> own_values = values.from(start);
-        for (int k = lane; k < count; k += CSR_BATCH * lanes) {
-            S value[CSR_BATCH];
-            C column[CSR_BATCH];
-            UNROLL
-            for (int j = 0; j < CSR_BATCH; ++j) {
-                // Behind the end it is the last entry again: loads that depend on nothing are all under way at once.
-                const int at = k + j * lanes < count ? k + j * lanes : count - 1;
-                column[j] = own_columns.once(at);
-                value[j] = own_values.once(at);
-            }
-            UNROLL
-            for (int j = 0; j < CSR_BATCH; ++j) {
-                if (k + j * lanes < count) {
-                    sum += As<A>::of(value[j]) * As<A>::of(part[column[j]]);
-                }
-            }
-        }
+        sum = row_part<A>(lane, lanes, count, columns.from(start), values.from(start), part);
     }
     for (int mask = lanes / 2; mask > 0; mask /= 2) {
         sum += shuffle_xor(sum, mask);

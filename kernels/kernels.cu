@@ -2,6 +2,7 @@
 #include "vector.cu"
 #include "krylov.cu"
 #include "csr.cu"
+#include "csr_balanced.cu"
 #include "short_columns.cu"
 #include "slices.cu"
 #include "block_slices.cu"

@@ -153,9 +153,13 @@ DEVICE void count_tiles(i64 slices, i64 rows, i32 of_tile, i32 step, i32 reach, 
     }
 }
 
+// Nothing is counted where `longest`, if it is there, is more than `most`: such a row is no matter of slices, and a walk over it takes long.
 #define COUNT_SLOTS(NAME, K) \
     KERNEL(NAME##_##K, i64 slices, i64 rows, i32 of_tile, i32 step, i32 reach, In<i64> offsets, In<i32> columns, \
-           In<i32> order, Out<i32> counts, Out<i64> total) { \
+           In<i32> order, Out<i32> counts, Out<i64> total, In<i64> longest, i64 most) { \
+        if (longest.len > 0 && longest[0] > most) { \
+            return; \
+        } \
         NAME<K>(slices, rows, of_tile, step, reach, offsets, columns, order, counts, total); \
     }
 #define COUNT_BOTH(K) COUNT_SLOTS(count_slots, K) COUNT_SLOTS(count_tiles, K)

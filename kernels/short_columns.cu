@@ -16,8 +16,11 @@ DEVICE void column_range(i64 start, i64 end, const In<i32> &columns, i32 &low, i
     high = -Group<SHORTENING>::least(-high);
 }
 
-// Adds the number of rows whose columns are too far apart to `total`.
-KERNEL(count_far_rows, i64 rows, In<i64> offsets, In<i32> columns, Out<i64> total) {
+// Adds the number of rows whose columns are too far apart to `total`, unless the `longest` row, if it is there, has more than `most` entries.
+KERNEL(count_far_rows, i64 rows, In<i64> offsets, In<i32> columns, Out<i64> total, In<i64> longest, i64 most) {
+    if (longest.len > 0 && longest[0] > most) {
+        return;
+    }
     const i64 row = global_index() / SHORTENING;
     const bool is_row = row < rows;
     i32 low;

@@ -36,6 +36,8 @@ const SOLVES: &[(&str, Options, usize)] = &[
     ("lognormal:16:sigma=4,correlation=1,seed=3", &[], 19),
     ("random_m_matrix:3000", &[], 16),
     ("random_m_matrix:3000:edges=8,reach=1000,seed=1", &[], 14),
+    ("hubs:3000", &[], 15),
+    ("hubs:3000:hubs=5,every=10", &[], 16),
 ];
 
 /// Preset, a problem that it is for, and the iterations that it may need.

@@ -7,6 +7,7 @@ mod convection_diffusion;
 mod elasticity;
 mod family;
 mod high_order;
+mod hubs;
 mod jumps;
 mod lognormal;
 mod poisson;
@@ -18,6 +19,7 @@ pub use convection_diffusion::convection_diffusion;
 pub use elasticity::{Elasticity, Layers, elasticity_hex8, elasticity_tet};
 pub use family::{Family, Parameter};
 pub use high_order::{beam, beam_load, lshape, lshape_load};
+pub use hubs::hubs;
 pub use jumps::jumps;
 pub use lognormal::lognormal;
 pub use poisson::{poisson5, poisson7, poisson9, poisson27};
@@ -109,6 +111,14 @@ pub const FAMILIES: &[Family] = &[
         Ok((random_m_matrix(n[0], shape)?, None))
     })
     .parameters(random_m_matrix::PARAMETERS),
+    Family::new(
+        "hubs",
+        &["N"],
+        1,
+        "graph Laplacian on a line, and some unknowns that are coupled with very many",
+        |n, p| Ok((hubs(n[0], p[0] as usize, p[1] as usize)?, None)),
+    )
+    .parameters(hubs::PARAMETERS),
     Family::new(
         "elasticity",
         &["N"],
@@ -259,6 +269,7 @@ mod tests {
             "lshape:4",
             "lognormal:19x23x17",
             "random_m_matrix:5000",
+            "hubs:5000",
             "elasticity:16:contrast=100",
             "elasticity_tet:16",
         ] {

@@ -1,6 +1,7 @@
 //! CSR: a group of lanes for each row. For rows that differ much in length, and for matrices of few rows. Columns have 32 bits, or 16 that are
 //! counted from the lowest of their row.
 
+use super::csr_balanced::Unless;
 use super::product::{Finish, Product, names};
 use super::runtime::Kernel;
 use super::setup::{DeviceCsr, DevicePattern};
@@ -16,7 +17,7 @@ const LANES: [usize; 5] = [2, 4, 8, 16, 32];
 /// Threads that fill a GPU.
 const ENOUGH: usize = 1 << 17;
 
-/// Entries of a lane, two batches of `kernels/csr.cu`.
+/// Entries of a lane, two batches of `kernels/csr.h`.
 const OF_LANE: usize = 12;
 
 /// Lanes that shorten the columns of a row, as in `kernels/short_columns.cu`.
@@ -37,9 +38,10 @@ impl ShortColumns {
     }
 
     /// Adds the number of rows for which they do not reach to `total`.
-    pub fn count_far(gpu: &Gpu, a: &DevicePattern, total: &Slice<i64>) -> Result<()> {
-        let (rows, kernel) = (a.rows as i64, gpu.kernel("count_far_rows")?);
-        gpu.launch(kernel, a.rows * SHORTENING, &[&rows, &a.offsets.view(), &a.columns.view(), &total.view()])
+    pub(super) fn count_far(gpu: &Gpu, a: &DevicePattern, total: &Slice<i64>, unless: Unless) -> Result<()> {
+        let (rows, kernel, (longest, most)) = (a.rows as i64, gpu.kernel("count_far_rows")?, unless.arguments());
+        let [offsets, columns, total] = [a.offsets.view(), a.columns.view(), total.view()];
+        gpu.launch(kernel, a.rows * SHORTENING, &[&rows, &offsets, &columns, &total, &longest, &most])
     }
 
     /// Those of a matrix of scalars for whose rows they reach.
@@ -103,7 +105,7 @@ pub(super) fn short_bytes(rows: usize, entries: usize, storage: Precision) -> us
 
 /// Lanes for rows of average length: each lane has about as many entries as are under way at two times, or fewer where that many threads do not
 /// fill a GPU.
-fn lanes(entries: usize, rows: usize) -> usize {
+pub(super) fn lanes(entries: usize, rows: usize) -> usize {
     let length = entries.div_ceil(rows.max(1));
     let enough = |lanes: &usize| OF_LANE * lanes >= length && rows * lanes >= ENOUGH;
     LANES.into_iter().find(enough).unwrap_or_else(|| LANES.into_iter().find(|lanes| *lanes >= length).unwrap_or(32))
@@ -198,7 +200,7 @@ mod tests {
             for rows in [&rows[..], &rows[..1], &[]] {
                 let there = DeviceCsr::upload(&gpu, &matrix(100_000, rows).view()).unwrap().pattern();
                 let total = gpu.zeroed::<i64>(1).unwrap();
-                ShortColumns::count_far(&gpu, &there, &total).unwrap();
+                ShortColumns::count_far(&gpu, &there, &total, Unless::NEVER).unwrap();
                 assert_eq!(gpu.fetch(&total).unwrap(), [rows.len().saturating_sub(3).div_ceil(7) as i64]);
             }
         }

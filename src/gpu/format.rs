@@ -5,6 +5,7 @@
 use super::Gpu;
 use super::bsr::{self, Bsr};
 use super::csr::{self, ShortColumns};
+use super::csr_balanced::{self, LongRows, Unless};
 use super::layout::{Cut, Layout, Slots, Survey};
 use super::setup::tiles::{self, SIDE};
 use super::setup::{DeviceCsr, DevicePattern};
@@ -21,6 +22,8 @@ pub(crate) enum Format {
     Csr,
     /// The same with columns of 16 bits.
     Csr16(Arc<ShortColumns>),
+    /// The same as the first with long rows in pieces.
+    CsrBalanced(Arc<LongRows>),
     /// Slices with offsets of 8 bits.
     Slices8(Arc<Layout>),
     /// Slices with offsets of 16 bits.
@@ -68,6 +71,11 @@ const FEW: usize = 1 << 13;
 /// Average length of rows from which columns of 16 bits and tiles are looked at.
 const LONG: usize = 16;
 
+/// Bytes that an entry of a lane counts as in a row that all else waits for: a batch of six takes about 1.2 us, in which 4.8 MB could be read. And those
+/// that a second launch counts as, about 5 us.
+const SERIAL: f64 = 8e5;
+const PIECES: f64 = 2e7;
+
 /// Bytes of blocks in rows count this much in relation to those of slices, which know no block of their size; and bytes of tiles of scalars by the bytes
 /// of a value: a lane reads neighbouring elements of the vector at once, where one that has a row of scalars reads each for itself. Those of f32 scalars lie between the measured ones.
 const BSR: f64 = 0.6;
@@ -90,12 +98,14 @@ pub(crate) struct Wanted {
 const NEAR: f64 = 1.3;
 const TRIED: usize = 3;
 
-/// Cuts that are compared, the number of the one with offsets of 8 bits, where rows beyond the reach of 16 bits are counted, where tiles and entries of
-/// a sample, and how many numbers that are.
+/// Cuts that are compared, the number of the one with offsets of 8 bits, where rows beyond the reach of 16 bits are counted, where long rows, where tiles
+/// and entries of a sample, and how many numbers that are.
 const CUTS: usize = 3;
 const EIGHT: usize = 2;
 const FAR: usize = CUTS;
-const TILES: usize = FAR + 1;
+const LONG_ROWS: usize = FAR + 1;
+const LONGEST: usize = LONG_ROWS + csr_balanced::LONGEST;
+const TILES: usize = LONG_ROWS + csr_balanced::NUMBERS;
 const NUMBERS: usize = TILES + 2;
 
 /// What is estimated; slices by the number of their cut.
@@ -103,6 +113,7 @@ const NUMBERS: usize = TILES + 2;
 enum Kind {
     Csr,
     Csr16,
+    CsrBalanced,
     Slices(usize),
     Bsr,
     Tiles,
@@ -112,7 +123,7 @@ enum Kind {
 struct Counted<'a> {
     wanted: &'a [Wanted],
     surveys: Vec<Option<Survey>>,
-    /// Slots of each cut, rows out of reach, tiles and entries of a sample.
+    /// Slots of each cut, rows out of reach, long rows, tiles and entries of a sample.
     totals: Vec<[i64; NUMBERS]>,
 }
 
@@ -153,7 +164,7 @@ impl Format {
     pub fn slots<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, l1: bool) -> Result<Option<Slots<T>>> {
         match self {
             Format::Slices8(layout) | Format::Slices16(layout) => layout.fill_and_add(gpu, a, l1).map(Some),
-            Format::Csr | Format::Csr16(_) | Format::Bsr | Format::Tiles => Ok(None),
+            Format::Csr | Format::Csr16(_) | Format::CsrBalanced(_) | Format::Bsr | Format::Tiles => Ok(None),
         }
     }
 
@@ -161,7 +172,7 @@ impl Format {
     pub fn kept_bytes(&self) -> usize {
         match self {
             Format::Slices8(layout) | Format::Slices16(layout) => layout.kept_bytes(),
-            Format::Csr | Format::Csr16(_) | Format::Bsr | Format::Tiles => 0,
+            Format::Csr | Format::Csr16(_) | Format::CsrBalanced(_) | Format::Bsr | Format::Tiles => 0,
         }
     }
 }
@@ -172,17 +183,25 @@ impl<'a> Counted<'a> {
         let (mut surveys, mut waits) = (Vec::new(), false);
         for (i, wanted) in wanted.iter().enumerate() {
             let totals = totals.piece(NUMBERS * i, NUMBERS);
+            let longest = totals.piece(LONGEST, 1);
+            let mut unless = Unless::NEVER;
+            if wanted.may_be_skewed() {
+                let long = totals.piece(LONG_ROWS, csr_balanced::NUMBERS);
+                csr_balanced::count(gpu, &wanted.pattern, csr_balanced::limit(&wanted.pattern), &long)?;
+                unless = Unless { longest: Some(&longest), most: wanted.most() };
+                waits = true;
+            }
             if wanted.may_have_tiles() {
                 tiles::sample(gpu, &wanted.pattern, &totals.piece(TILES, 2))?;
                 waits = true;
             }
             if wanted.may_be_short() && !ShortColumns::always_reach(&wanted.pattern) {
-                ShortColumns::count_far(gpu, &wanted.pattern, &totals.piece(FAR, 1))?;
+                ShortColumns::count_far(gpu, &wanted.pattern, &totals.piece(FAR, 1), unless)?;
                 waits = true;
             }
             surveys.push(match wanted.cuts() {
                 None => None,
-                Some(cuts) => Some(Survey::new(gpu, &wanted.pattern, cuts, &totals.piece(0, CUTS))?),
+                Some(cuts) => Some(Survey::new(gpu, &wanted.pattern, cuts, &totals.piece(0, CUTS), unless)?),
             });
         }
         waits |= surveys.iter().any(Option::is_some);
@@ -198,12 +217,13 @@ impl<'a> Counted<'a> {
         let wide = self.wanted[i].is_wide();
         let (is_scalar, is_narrow) = (pattern.block == Block::SCALAR, storage.bytes() < 8);
         let few = is_scalar && !wide;
+        let (short, csr_bytes) = (self.wanted[i].csr_weights().0, self.wanted[i].csr_bytes());
+        let longest = self.totals[i][LONGEST] as usize;
+        if longest > self.wanted[i].most() {
+            let waiting = SERIAL * longest as f64 / csr::lanes(pattern.nnz(), pattern.rows) as f64;
+            return vec![(Kind::CsrBalanced, csr_bytes + PIECES), (Kind::Csr, waiting)];
+        }
         let apart = if few || is_narrow && !is_scalar && !Layout::has_many_blocks(pattern) { APART } else { 1.0 };
-        let (short, plain) = match (few, is_narrow && rows >= NARROW_FROM) {
-            (true, true) => NARROW,
-            (true, false) => (1.0, FEW_CSR),
-            (false, _) => (1.0, CSR),
-        };
         let mut all = Vec::new();
         let bytes = |survey: &Survey, k: usize| survey.bytes(k, self.totals[i][k], pattern, *storage);
         if let Some(survey) = self.surveys[i].as_ref().filter(|_| wide) {
@@ -212,7 +232,7 @@ impl<'a> Counted<'a> {
         if self.wanted[i].may_be_short() && self.totals[i][FAR] == 0 {
             all.push((Kind::Csr16, short * csr::short_bytes(rows, entries, *storage) as f64));
         }
-        all.push((Kind::Csr, plain * csr::bytes(rows, entries, *storage) as f64));
+        all.push((Kind::Csr, csr_bytes));
         if let Some(survey) = &self.surveys[i] {
             all.push((Kind::Slices(0), bytes(survey, 0)));
             all.push((Kind::Slices(1), apart * (bytes(survey, 1) + SCATTER * rows as f64)));
@@ -250,6 +270,10 @@ impl<'a> Counted<'a> {
         for (at, ((i, kind), started)) in kinds.iter().zip(started).enumerate() {
             formats.push(match (kind, started) {
                 (Kind::Csr16, _) => Format::Csr16(Arc::new(ShortColumns::new(gpu, &self.wanted[*i].pattern)?)),
+                (Kind::CsrBalanced, _) => {
+                    let counted = std::array::from_fn(|k| self.totals[*i][LONG_ROWS + k]);
+                    Format::CsrBalanced(Arc::new(LongRows::new(gpu, &self.wanted[*i].pattern, counted)?))
+                }
                 (Kind::Bsr, _) => Format::Bsr,
                 (Kind::Tiles, _) => Format::Tiles,
                 (_, None) => Format::Csr,
@@ -275,6 +299,35 @@ impl Wanted {
 
     fn is_wide(&self) -> bool {
         self.pattern.block == Block::SCALAR && Layout::is_wide(&self.pattern)
+    }
+
+    /// What bytes of CSR count, with columns of 16 and of 32 bits.
+    fn csr_weights(&self) -> (f64, f64) {
+        let few = self.pattern.block == Block::SCALAR && !self.is_wide();
+        match (few, self.storage.bytes() < 8 && self.pattern.rows >= NARROW_FROM) {
+            (true, true) => NARROW,
+            (true, false) => (1.0, FEW_CSR),
+            (false, _) => (1.0, CSR),
+        }
+    }
+
+    /// What CSR counts.
+    fn csr_bytes(&self) -> f64 {
+        let DevicePattern { rows, block, .. } = self.pattern;
+        let bytes = csr::bytes(rows * block.rows, self.pattern.nnz() * block.len(), self.storage);
+        self.csr_weights().1 * bytes as f64
+    }
+
+    /// The entries of a row of scalars beyond which products would wait for it, so that it is better cut into pieces.
+    fn most(&self) -> usize {
+        let lanes = csr::lanes(self.pattern.nnz(), self.pattern.rows);
+        let of_lane = (self.csr_bytes() + PIECES) / SERIAL;
+        csr_balanced::limit(&self.pattern).max((of_lane * lanes as f64) as usize)
+    }
+
+    /// Whether there may be such a row.
+    fn may_be_skewed(&self) -> bool {
+        self.pattern.block == Block::SCALAR && self.pattern.nnz().min(self.pattern.cols) > self.most()
     }
 
     /// Whether tiles are worth a look: rows of scalars that are long enough for dense ones.
@@ -314,6 +367,7 @@ mod tests {
         match format {
             Format::Csr => "csr",
             Format::Csr16(_) => "csr16",
+            Format::CsrBalanced(_) => "csr_balanced",
             Format::Slices8(_) => "sell8",
             Format::Slices16(layout) if layout.order.is_empty() => "sell16",
             Format::Slices16(_) => "sell16s",
@@ -336,6 +390,44 @@ mod tests {
             assert_eq!(of(wanted(&gpu, 0, 0, |_| (0, 0))), "csr");
             assert_eq!(of(wanted(&gpu, 20, 20, |_| (0, 0))), "csr");
         }
+    }
+
+    #[test]
+    fn rows_that_all_others_wait_for_are_in_pieces() {
+        // An arrow: the first row and the first column are full.
+        let arrow = |gpu: &Gpu, n: usize| wanted(gpu, n, n, |i| if i == 0 { (n, 1) } else { (2, 1) });
+        for gpu in devices() {
+            let of = |wanted| name(&Format::of(&gpu, wanted).unwrap());
+            assert_eq!(of(arrow(&gpu, 1000)), "csr_balanced");
+            assert_eq!(of(arrow(&gpu, 20_000)), "csr_balanced");
+            // Four lanes have a row of three entries, and 256 of them.
+            assert_eq!(of(arrow(&gpu, 257)), "csr_balanced");
+            assert_eq!(of(arrow(&gpu, 256)), "csr");
+            let all = Format::every(&gpu, arrow(&gpu, 20_000)).unwrap();
+            assert_eq!(all.iter().map(name).collect::<Vec<_>>(), ["csr_balanced", "csr"]);
+            // Rows of equal length that are too few to fill a GPU.
+            assert_eq!(of(wanted(&gpu, 3, 5000, |_| (5000, 1))), "csr_balanced");
+            for (storage, sums) in [(Precision::F64, Precision::F64), (Precision::F16, Precision::F32)] {
+                let laplacian = Wanted { storage, sums, ..wanted(&gpu, 20_000, 20_000, |_| (7, 1)) };
+                assert!(laplacian.may_be_skewed());
+                assert_eq!(of(laplacian), "sell16");
+            }
+        }
+    }
+
+    #[test]
+    fn many_entries_do_not_wait_for_a_row_that_takes_less_time() {
+        let gpu = devices().remove(0);
+        let most = |rows: usize, length: usize| {
+            let (offsets, columns) =
+                (Arc::new(gpu.room(rows + 1).unwrap()), Arc::new(gpu.room(rows * length).unwrap()));
+            let pattern = DevicePattern { rows, cols: rows, block: Block::SCALAR, offsets, columns };
+            Wanted { pattern, storage: Precision::F64, sums: Precision::F64 }.most()
+        };
+        assert_eq!(most(1000, 4), 64 * 4);
+        assert_eq!(most(1 << 17, 7), 64 * 2);
+        // Two lanes have rows of seven entries. 96 MB in short rows take as long as 144 entries of a lane, a second launch as 25.
+        assert_eq!(most(1 << 20, 7), 2 * 169 + 1);
     }
 
     #[test]

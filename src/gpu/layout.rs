@@ -1,5 +1,6 @@
 //! How a matrix is cut into slices, in device memory: the kernels of `kernels/layout.cu`.
 
+use super::csr_balanced::Unless;
 use super::refill::Refilling;
 use super::runtime::{BLOCK, View};
 use super::setup::{DeviceCsr, DevicePattern};
@@ -134,8 +135,8 @@ impl Cut {
         a: &DevicePattern,
         order: &Slice<i32>,
         step: usize,
-        counts: Option<&Slice<i32>>,
-        total: &Slice<i64>,
+        (counts, total): (Option<&Slice<i32>>, &Slice<i64>),
+        unless: Unless,
     ) -> Result<()> {
         let (slices, lanes) = (self.slices(a.rows, step), self.height / GROUP);
         // Tiles do not cross windows.
@@ -146,9 +147,10 @@ impl Cut {
         let (count, rows, step, reach) = (slices as i64, a.rows as i64, step as i32, 1_i32 << self.bits);
         let tile = tile.unwrap_or(1) as i32;
         let [offsets, columns, order] = [a.offsets.view(), a.columns.view(), order.view()];
-        let counts = counts.map_or(View::NONE, Slice::view);
-        let arguments: [&dyn Argument; 10] =
-            [&count, &rows, &tile, &step, &reach, &offsets, &columns, &order, &counts, &total.view()];
+        let (counts, total, (longest, most)) =
+            (counts.map_or(View::NONE, Slice::view), total.view(), unless.arguments());
+        let arguments: [&dyn Argument; 12] =
+            [&count, &rows, &tile, &step, &reach, &offsets, &columns, &order, &counts, &total, &longest, &most];
         if blocks == 0 { Ok(()) } else { gpu.launch_blocks(kernel, blocks, &arguments) }
     }
 }
@@ -178,7 +180,7 @@ pub(super) struct Survey {
 
 impl Survey {
     /// Counts the slots of an even sample of windows into `totals`, zeros, one for each cut.
-    pub fn new(gpu: &Gpu, a: &DevicePattern, cuts: Vec<Cut>, totals: &Slice<i64>) -> Result<Survey> {
+    pub fn new(gpu: &Gpu, a: &DevicePattern, cuts: Vec<Cut>, totals: &Slice<i64>, unless: Unless) -> Result<Survey> {
         let windows = a.rows / WINDOW;
         let step = if windows < 2 * SAMPLE { 1 } else { windows / SAMPLE };
         let sorted = cuts.iter().any(|cut| cut.sorted);
@@ -190,7 +192,8 @@ impl Survey {
                 counts.push(gpu.room(cut.slices(a.rows, 1))?);
             }
             let order = if cut.sorted { &order } else { &none };
-            cut.count(gpu, a, order, step, counts.get(i).map(|counts| &**counts), &totals.piece(i, 1))?;
+            let to = (counts.get(i).map(|counts| &**counts), &totals.piece(i, 1));
+            cut.count(gpu, a, order, step, to, unless)?;
         }
         Ok(Survey { cuts, step, order, counts })
     }
@@ -232,7 +235,7 @@ impl Started {
     fn new(gpu: &Gpu, a: &DevicePattern, cut: Cut, total: &Slice<i64>) -> Result<Started> {
         let order = Arc::new(if cut.sorted { by_length(gpu, a, 1)? } else { gpu.room(0)? });
         let counts = gpu.room(cut.slices(a.rows, 1))?;
-        cut.count(gpu, a, &order, 1, Some(&*counts), total)?;
+        cut.count(gpu, a, &order, 1, (Some(&*counts), total), Unless::NEVER)?;
         Started::of(gpu, cut, order, &counts)
     }
 
@@ -518,7 +521,7 @@ mod tests {
         let f64 = Precision::F64;
         let cuts = [false, true].map(|sorted| Cut::with_form(Form::Shared(1), f64, f64, 16, sorted));
         let totals = gpu.zeroed(2).unwrap();
-        let survey = Survey::new(&gpu, &there, cuts.to_vec(), &totals).unwrap();
+        let survey = Survey::new(&gpu, &there, cuts.to_vec(), &totals, Unless::NEVER).unwrap();
         let totals = gpu.fetch(&totals).unwrap();
         for (i, cut) in cuts.into_iter().enumerate() {
             let estimate = survey.bytes(i, totals[i], &there, f64);

@@ -6,6 +6,7 @@
 mod bsr;
 mod budget;
 mod csr;
+mod csr_balanced;
 #[cfg(terrace_cuda)]
 mod cuda;
 #[cfg(terrace_cuda)]

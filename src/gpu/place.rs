@@ -2,6 +2,7 @@
 
 use super::bsr::Bsr;
 use super::csr::Csr;
+use super::csr_balanced::CsrBalanced;
 use super::dense::Dense;
 use super::format::{Choice, Format, Wanted};
 use super::layout::{Slots, to_scalar};
@@ -57,6 +58,7 @@ impl Gpu {
         Ok(match format {
             Format::Csr => Box::new(Placed(Csr::new::<X, Y>(self, to_scalar(self, a)?)?)),
             Format::Csr16(columns) => Box::new(Placed(Csr::short::<X, Y>(self, a.clone(), columns)?)),
+            Format::CsrBalanced(long) => Box::new(Placed(CsrBalanced::new::<X, Y>(self, a.clone(), long)?)),
             Format::Slices8(layout) | Format::Slices16(layout) => {
                 Box::new(Placed(Slices::new::<X, Y>(self, a, layout)?))
             }

@@ -3,6 +3,7 @@
 
 use super::bsr::Bsr;
 use super::csr::{Csr, ShortColumns};
+use super::csr_balanced::{CsrBalanced, LongRows};
 use super::layout::{Cut, Form, Layout, to_scalar};
 use super::product::Placed;
 use super::setup::DeviceCsr;
@@ -311,6 +312,8 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
     let columns = Arc::new(ShortColumns::new(gpu, &plain.pattern()).unwrap());
     formats.push(Box::new(Placed(Csr::short::<X, Y>(gpu, plain.clone(), &columns).unwrap())));
     formats.push(Box::new(Placed(Bsr::tiled::<X, Y>(gpu, &plain).unwrap().unwrap())));
+    let long = Arc::new(LongRows::with(gpu, &plain.pattern(), 8, 16).unwrap());
+    formats.push(Box::new(Placed(CsrBalanced::new::<X, Y>(gpu, plain.clone(), &long).unwrap())));
     formats.push(Box::new(Placed(Csr::new::<X, Y>(gpu, plain).unwrap())));
     if Bsr::<S>::knows(a.block) {
         formats.push(Box::new(Placed(Bsr::new::<X, Y>(gpu, &rows_there).unwrap())));
@@ -390,6 +393,8 @@ fn fused<V: Scalar, S: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[
     let columns = Arc::new(ShortColumns::new(gpu, &plain.pattern()).unwrap());
     formats.push(Box::new(Placed(Csr::short::<V, V>(gpu, plain.clone(), &columns).unwrap())));
     formats.push(Box::new(Placed(Bsr::tiled::<V, V>(gpu, &plain).unwrap().unwrap())));
+    let long = Arc::new(LongRows::with(gpu, &plain.pattern(), 8, 16).unwrap());
+    formats.push(Box::new(Placed(CsrBalanced::new::<V, V>(gpu, plain.clone(), &long).unwrap())));
     for form in forms {
         let cut = Cut::with_form(*form, S::PRECISION, <V as Number>::Wide::PRECISION, 16, true);
         let layout = Arc::new(Layout::new(gpu, &a.pattern(), cut).unwrap());

@@ -111,7 +111,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
             let view = a.view();
             emit(&format!("\n{name}: {} rows, {} nonzeros\n", view.scalar_rows(), view.entries()))?;
             emit(&format!(
-                "{:<24} {:>10} {:>10} {:>12} {:>8} {:>8}\n",
+                "{:<24} {:>12} {:>10} {:>12} {:>8} {:>8}\n",
                 "product", "format", "bytes", "time", "GB/s", "of copy"
             ))?;
             for p in &products {
@@ -181,7 +181,7 @@ impl Product {
     fn row(&self, bandwidth: f64) -> String {
         let rate = self.bytes as f64 / self.seconds;
         format!(
-            "{:<24} {:>10} {:>10} {:>12} {:>8.0} {:>7.0}%\n",
+            "{:<24} {:>12} {:>10} {:>12} {:>8.0} {:>7.0}%\n",
             self.name,
             self.format,
             bytes(self.bytes),
