@@ -45,7 +45,7 @@ const ENOUGH: f64 = 0.25;
 pub(super) enum Below<B: Backend, V: Number> {
     /// A coarser level.
     Coarser(Box<dyn CoarseGrid<B, V>>),
-    /// The inverse of the level's matrix; the smoother is not used.
+    /// The inverse of the level's matrix, which needs no smoother.
     Inverse(Box<dyn Operator<B, V>>),
     /// Nothing: this many sweeps of the smoother.
     Sweeps(usize),
@@ -57,7 +57,8 @@ pub(super) struct Level<B: Backend, V: Number> {
     /// The cycle that begins here.
     pub shape: Shape,
     pub a: Arc<dyn Operator<B, V>>,
-    pub smoother: Box<dyn Smoother<B, V>>,
+    /// None where the level is inverted.
+    pub smoother: Option<Box<dyn Smoother<B, V>>>,
     pub smoother_name: String,
     pub smoother_precision: Precision,
     pub pre_sweeps: usize,
@@ -91,7 +92,7 @@ impl<B: Backend, V: Number> Level<B, V> {
         }
         self.sweeps(self.pre_sweeps, b, x, zero_guess, false)?;
         // Sweeps that write another vector than they read begin where an odd or even number of them ends in x.
-        let moves = self.smoother.moves(self.a.rows());
+        let moves = self.smoother().moves(self.a.rows());
         let aside = moves && self.post_sweeps % 2 == 1;
         if let Below::Coarser(coarser) = &mut self.below {
             self.a.residual(b, x, &mut self.scratch[0])?;
@@ -100,14 +101,19 @@ impl<B: Backend, V: Number> Level<B, V> {
         if !moves {
             return self.sweeps(self.post_sweeps, b, x, false, true);
         }
-        let y = &mut self.scratch[0];
+        let Level { backend, a, smoother, scratch, .. } = self;
+        let (smoother, y) = (required(smoother), &mut scratch[0]);
         for left in (0..self.post_sweeps).rev() {
             match left % 2 {
-                0 => self.smoother.sweep_to(&self.backend, &*self.a, b, y, x)?,
-                _ => self.smoother.sweep_to(&self.backend, &*self.a, b, x, y)?,
+                0 => smoother.sweep_to(backend, &**a, b, y, x)?,
+                _ => smoother.sweep_to(backend, &**a, b, x, y)?,
             }
         }
         Ok(())
+    }
+
+    fn smoother(&self) -> &dyn Smoother<B, V> {
+        required(&self.smoother)
     }
 
     /// Whether a cycle from here solves exactly, so that a second one would change nothing.
@@ -125,7 +131,7 @@ impl<B: Backend, V: Number> Level<B, V> {
     ) -> Result<()> {
         for i in 0..count {
             let sweep = Sweep { zero_guess: zero_guess && i == 0, adjoint };
-            self.smoother.sweep(&self.backend, &*self.a, b, x, &mut self.scratch, sweep)?;
+            required(&self.smoother).sweep(&self.backend, &*self.a, b, x, &mut self.scratch, sweep)?;
         }
         Ok(())
     }
@@ -148,7 +154,7 @@ impl<B: Backend, V: Number> Level<B, V> {
         out.push(LevelReport {
             rows: self.a.rows(),
             nonzeros: self.nonzeros,
-            bytes: self.a.bytes() + self.smoother.bytes() + vectors + own,
+            bytes: self.a.bytes() + self.smoother.as_ref().map_or(0, |smoother| smoother.bytes()) + vectors + own,
             format: self.a.format(),
             matrix_precision: self.a.precision(),
             vector_precision: V::PRECISION,
@@ -189,9 +195,17 @@ impl<B: Backend, V: Number> Level<B, V> {
             && V::PRECISION == precision;
         match &self.below {
             Below::Coarser(coarser) => symmetric && coarser.is_symmetric_in(precision),
-            Below::Sweeps(sweeps) => V::PRECISION == precision && (sweeps % 2 == 0 || self.smoother.is_symmetric()),
+            Below::Sweeps(sweeps) => V::PRECISION == precision && (sweeps % 2 == 0 || self.smoother().is_symmetric()),
             Below::Inverse(_) => V::PRECISION == precision,
         }
+    }
+}
+
+/// The smoother of a level that is not inverted.
+fn required<B: Backend, V: Number>(smoother: &Option<Box<dyn Smoother<B, V>>>) -> &dyn Smoother<B, V> {
+    match smoother {
+        Some(smoother) => &**smoother,
+        None => unreachable!("a level that is inverted takes no sweeps"),
     }
 }
 
@@ -336,7 +350,7 @@ mod tests {
             backend: host.clone(),
             shape: Shape::K,
             scratch: vec![vec![0.0; 2]; smoother.scratch().max(1)],
-            smoother,
+            smoother: Some(smoother),
             a: Arc::new(Stored::new(&host, a.clone())),
             smoother_name: String::new(),
             smoother_precision: Precision::F64,

@@ -106,10 +106,16 @@ impl<'a, B: Place> Placing<'a, B> {
         let (rows, nonzeros) = (level.rows(), level.entries());
         let storage = plan.of(LevelPart::Matrix, i);
         let a = phases.time("place", || at_level(i, with_storage!(storage, S => level.matrix::<S, V>(self, i))))?;
+        let coarse_rows = level.coarse_rows();
+        let inverted = coarse_rows.is_none()
+            && config.choice("amg.coarsest.solver").is_none()
+            && rows <= DENSE_LIMIT.max(config.int("amg.coarsest.max_rows"));
         let smoother_precision = plan.of(LevelPart::Smoother, i);
-        let smoother = phases.time("smoother", || level.smoother::<V>(self, smoother_precision));
-        let smoother = at_level(i, smoother)?;
-        let below = match level.coarse_rows() {
+        let smoother = match inverted {
+            true => None,
+            false => Some(at_level(i, phases.time("smoother", || level.smoother::<V>(self, smoother_precision)))?),
+        };
+        let below = match coarse_rows {
             Some(coarse_rows) => {
                 let (vector, transfer) = (plan.of(LevelPart::Vector, i + 1), plan.of(LevelPart::Transfer, i));
                 Below::Coarser(with_storage!(vector, W => {
@@ -122,9 +128,7 @@ impl<'a, B: Place> Placing<'a, B> {
                     self.coarser::<V, W>(passage, coarse)?
                 }))
             }
-            None if config.choice("amg.coarsest.solver").is_none()
-                && rows <= DENSE_LIMIT.max(config.int("amg.coarsest.max_rows")) =>
-            {
+            None if inverted => {
                 let inverse = phases.time("coarsest", || with_storage!(storage, S => level.inverse::<S, V>(self)))?;
                 level.release();
                 Below::Inverse(inverse)
@@ -134,7 +138,8 @@ impl<'a, B: Place> Placing<'a, B> {
                 Below::Sweeps(config.int("amg.coarsest.sweeps"))
             }
         };
-        let scratch = (0..smoother.scratch().max(1)).map(|_| self.backend.zeros(rows)).collect::<Result<_>>()?;
+        let scratch = smoother.as_ref().map_or(1, |smoother| smoother.scratch().max(1));
+        let scratch = (0..scratch).map(|_| self.backend.zeros(rows)).collect::<Result<_>>()?;
         Ok(Level {
             backend: self.backend.clone(),
             shape: Shape::from_name(&config.text("amg.cycle.type")),
