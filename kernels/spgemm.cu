@@ -4,7 +4,7 @@
 
 // Rows of C as they lie in their tables. Those that do not fit go to `more`, behind their number.
 template <int N, int SLOTS, bool VALUES, class T>
-DEVICE void spgemm_found(const Rows &rows, i64 chunk, const Factors &f, const In<T> &left, const In<T> &right, const Rooms<T> &to,
+DEVICE void spgemm_found(const Rows &rows, const Factors &f, const In<T> &left, const In<T> &right, const Rooms<T> &to,
                          const Out<i32> &more) {
     constexpr int TEAMS = BLOCK / N;
     SHARED(i32, keys, TEAMS *SLOTS);
@@ -18,7 +18,6 @@ DEVICE void spgemm_found(const Rows &rows, i64 chunk, const Factors &f, const In
     const int lane = Team<N>::rank();
     const int first = thread_index() / N * SLOTS;
     const i64 count = rows.count();
-    Arena room{chunk};
     for (i64 group = block_index() * TEAMS; group < count; group += block_count() * TEAMS) {
         const i64 team = group + thread_index() / N;
         const bool is_row = team < count;
@@ -41,7 +40,7 @@ DEVICE void spgemm_found(const Rows &rows, i64 chunk, const Factors &f, const In
         if (to.placed) {
             begin = fits ? to.begins[row] : 0;
         } else if constexpr (N < BLOCK) {
-            begin = room.take<N>(to.used, fits ? total : 0);
+            begin = take_room<N>(to.used, fits ? total : 0);
         } else {
             if (lane == 0) {
                 taken[0] = fits ? atomic_add(to.used[ROOM_TAKEN], static_cast<i64>(total)) : 0;
@@ -202,10 +201,10 @@ KERNEL(spgemm_sample, i64 rows, i64 wanted, In<i64> offsets, In<i32> columns, In
 #define FOR_TABLES(DO, ...) DO(4, 56, __VA_ARGS__) DO(8, 112, __VA_ARGS__) DO(32, 448, __VA_ARGS__) DO(256, 3072, __VA_ARGS__)
 
 #define SPGEMM_FOUND(N, SLOTS, NAME, VALUES, T) \
-    KERNEL_OF(4, spgemm_##NAME##_##N##_##T, i64 n, In<i32> rows, i64 chunk, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, \
+    KERNEL_OF(4, spgemm_##NAME##_##N##_##T, i64 n, In<i32> rows, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, \
               In<i32> right_columns, In<T> left, In<T> right, Out<i64> to_begins, Out<i64> to_ends, Out<i32> counts, Out<i32> to_columns, \
               Out<T> to_values, Out<i64> used, i32 placed, Out<i32> more) { \
-        spgemm_found<N, SLOTS, VALUES, T>(Rows{n, rows}, chunk, Factors{offsets, columns, begins, ends, right_columns}, left, right, \
+        spgemm_found<N, SLOTS, VALUES, T>(Rows{n, rows}, Factors{offsets, columns, begins, ends, right_columns}, left, right, \
                                           Rooms<T>{to_begins, to_ends, counts, to_columns, to_values, used, placed != 0}, more); \
     }
 #define SPGEMM_KNOWN(N, SLOTS, T) \

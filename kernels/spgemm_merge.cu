@@ -297,8 +297,7 @@ DEVICE void merge_found(i64 n, const Factors &f, const In<T> &left, const In<T> 
         if (to.placed) {
             begin = fits ? to.begins[row] : 0;
         } else {
-            Arena room{0};
-            begin = room.take<1>(to.used, fits ? count : 0);
+            begin = take_room<1>(to.used, fits ? count : 0);
         }
         const bool has_room = begin + count <= to.columns.len;
         if (fits) {
@@ -339,7 +338,7 @@ DEVICE void merge_found(i64 n, const Factors &f, const In<T> &left, const In<T> 
                           Merged<T>{Out<i32>{nullptr, 0}, to_values, fill != 0}, more); \
     }
 #define MERGE_FOUND(K, NAME, VALUES, T) \
-    KERNEL_OF(4, spgemm_##NAME##_merge##K##_##T, i64 n, In<i32>, i64, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, \
+    KERNEL_OF(4, spgemm_##NAME##_merge##K##_##T, i64 n, In<i32>, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, \
               In<i32> right_columns, In<T> left, In<T> right, Out<i64> to_begins, Out<i64> to_ends, Out<i32> counts, Out<i32> to_columns, \
               Out<T> to_values, Out<i64> used, i32 placed, Out<i32> more) { \
         merge_found<K, VALUES, T>(n, Factors{offsets, columns, begins, ends, right_columns}, left, right, \

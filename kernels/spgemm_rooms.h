@@ -18,32 +18,20 @@ template <class T> struct Rooms {
     bool placed;
 };
 
-// Room for `need` entries of each team, in a warp: what is left of the last time, or a chunk more.
-struct Arena {
-    i64 chunk;
-    i64 at = 0;
-    i64 left = 0;
-    template <int N> DEVICE i64 take(const Out<i64> &used, int need) {
-        const int lane = Group<WARP>::rank();
-        const int own = Tile<N>::rank() == 0 ? need : 0;
-        int upto = own;
-        UNROLL
-        for (int step = 1; step < WARP; step *= 2) {
-            const int before = shuffle(upto, lane >= step ? lane - step : lane);
-            upto += lane >= step ? before : 0;
-        }
-        const i64 all = shuffle(upto, WARP - 1);
-        if (all > left) {
-            left = all > chunk ? all : chunk;
-            i64 got = 0;
-            if (lane == 0) {
-                got = atomic_add(used[ROOM_TAKEN], left);
-            }
-            at = shuffle(got, 0);
-        }
-        const i64 begin = at + Tile<N>::shuffle(upto - own, 0);
-        at += all;
-        left -= all;
-        return begin;
+// Room for `need` entries of each team of a warp: just as much, so that what is taken in all is what the rows need.
+template <int N> DEVICE i64 take_room(const Out<i64> &used, int need) {
+    const int lane = Group<WARP>::rank();
+    const int own = Tile<N>::rank() == 0 ? need : 0;
+    int upto = own;
+    UNROLL
+    for (int step = 1; step < WARP; step *= 2) {
+        const int before = shuffle(upto, lane >= step ? lane - step : lane);
+        upto += lane >= step ? before : 0;
     }
-};
+    const i64 all = shuffle(upto, WARP - 1);
+    i64 got = 0;
+    if (lane == 0 && all > 0) {
+        got = atomic_add(used[ROOM_TAKEN], all);
+    }
+    return shuffle(got, 0) + Tile<N>::shuffle(upto - own, 0);
+}

@@ -2,7 +2,7 @@
 //! order, and wherever there was room for them. The first renewal of scalars finds where each term is added, and later ones go by that.
 
 use super::DeviceCsr;
-use super::spgemm::{Found, Method, Pattern, Product, Right, Room};
+use super::spgemm::{Found, Method, Pattern, Product, Right};
 use super::terms::{BlockTerms, Chunks, Lengths, Lying, Target, Terms};
 use crate::context::lock;
 use crate::error::{Result, Status};
@@ -20,7 +20,7 @@ pub(crate) struct Recipe {
 /// How A P is computed.
 enum Way {
     /// Rows begin there, in room for so many entries, and are computed so; they have about so many entries.
-    Found { begins: Buffer<i64>, room: Room, method: Method, length: usize },
+    Found { begins: Buffer<i64>, room: usize, method: Method, length: usize },
     /// Blocks, and rows that are too long.
     Known(Pattern),
 }
@@ -91,7 +91,7 @@ pub(crate) fn product<T: Number>(
                 break;
             }
             if fate.missed > 0 {
-                room = room.enlarged(&fate);
+                room = fate.taken;
                 continue;
             }
             let (coarse, pattern) = product.sorted_by(coarse_sample, true)?;

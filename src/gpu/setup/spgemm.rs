@@ -110,31 +110,16 @@ impl Method {
     }
 }
 
-/// Room for the rows of a product.
-#[derive(Clone, Copy)]
-pub(super) struct Room {
-    pub entries: usize,
-    /// What a warp takes at once.
-    chunk: usize,
-}
-
 impl Sample {
-    /// Room for so many rows, if the sample says the truth.
-    pub fn room(&self, rows: usize) -> Room {
-        let entries = self.mean * rows as f64;
-        if let Method::Merge(_) = self.method {
-            // Warps take what they need, but for those that have rows that cannot be merged.
-            return Room { entries: (1.05 * entries) as usize + 4096, chunk: 0 };
-        }
-        let warps = blocks_for(rows, self.method.lanes(), MANY) * BLOCK / 32;
-        let chunk = ((entries / (16 * warps.max(1)) as f64) as usize).min(1024);
-        Room { entries: (1.05 * entries) as usize + 2 * chunk * warps, chunk }
+    /// Entries for which there is room with so many rows, if the sample says the truth.
+    pub fn room(&self, rows: usize) -> usize {
+        (1.05 * self.mean * rows as f64) as usize
     }
 }
 
 /// What became of rows that were to be found, as in `kernels/spgemm.cu`.
 pub(super) struct Fate {
-    /// Entries that were taken.
+    /// Entries that were taken: all that there are, whether there was room for them or not.
     pub taken: usize,
     /// Rows for which there was no room.
     pub missed: usize,
@@ -167,7 +152,7 @@ struct Place {
     placed: bool,
     /// For their lengths, if these are wanted.
     counts: Buffer<i32>,
-    room: Room,
+    room: usize,
 }
 
 /// The pattern of a product, and what suits its rows.
@@ -291,7 +276,7 @@ impl<'a, T: Number> Product<'a, T> {
             }
             rest = Some(list);
             with = Method::Table(LARGE[0]);
-            room = Room { entries: (4.0 * sample.mean * left as f64) as usize, chunk: 0 };
+            room = (4.0 * sample.mean * left as f64) as usize;
         }
         let (found, mut offsets, fate, mut total) = loop {
             let place = Place { begins: gpu.room(rows)?, placed: false, counts, room };
@@ -302,7 +287,7 @@ impl<'a, T: Number> Product<'a, T> {
             if fate.missed == 0 {
                 break (found, offsets, fate, words[TOTAL] as usize);
             }
-            room = room.enlarged(&fate);
+            room = fate.taken;
             counts = found.counts;
         };
         let Found { begins, ends, columns: from, values: from_values, counts, words, too_long } = found;
@@ -390,19 +375,19 @@ impl<'a, T: Number> Product<'a, T> {
     }
 
     /// Rows wherever there is room. Waits for nothing.
-    pub fn found(&self, method: Method, room: Room) -> Result<Found<T>> {
+    pub fn found(&self, method: Method, room: usize) -> Result<Found<T>> {
         let place = Place { begins: self.gpu.room(self.a.rows)?, placed: false, counts: self.gpu.room(0)?, room };
         self.find(method, None, place, self.is_scalar())
     }
 
     /// The same with rows that begin where they began before, in the same room.
-    pub fn found_again(&self, method: Method, room: Room, begins: &Buffer<i64>) -> Result<Found<T>> {
+    pub fn found_again(&self, method: Method, room: usize, begins: &Buffer<i64>) -> Result<Found<T>> {
         let place = Place { begins: self.gpu.lent(begins), placed: true, counts: self.gpu.room(0)?, room };
         self.find(method, None, place, self.is_scalar())
     }
 
     /// The same without values.
-    pub fn columns_again(&self, method: Method, room: Room, begins: &Buffer<i64>) -> Result<Found<T>> {
+    pub fn columns_again(&self, method: Method, room: usize, begins: &Buffer<i64>) -> Result<Found<T>> {
         let place = Place { begins: self.gpu.lent(begins), placed: true, counts: self.gpu.room(0)?, room };
         self.find(method, None, place, false)
     }
@@ -412,7 +397,7 @@ impl<'a, T: Number> Product<'a, T> {
         let gpu = self.gpu;
         let Place { begins, placed, counts, room } = place;
         let ends = gpu.room::<i64>(self.a.rows)?;
-        let (columns, values) = (gpu.room(room.entries)?, gpu.room(if scalar { room.entries } else { 0 })?);
+        let (columns, values) = (gpu.room(room)?, gpu.room(if scalar { room } else { 0 })?);
         let words = gpu.zeroed::<i64>(WORDS)?;
         let too_long = self.cascade(rows, teams_of(method), MANY, |name, n, list, blocks, more| {
             let name = match scalar {
@@ -421,12 +406,12 @@ impl<'a, T: Number> Product<'a, T> {
             };
             let [a, b, c, d, e] = &self.factors;
             let view = |values: &Slice<T>| if scalar { values.view() } else { View::NONE };
-            let (left, right, chunk) = (view(&self.a.values), view(self.b.values), room.chunk as i64);
+            let (left, right) = (view(&self.a.values), view(self.b.values));
             let (begins, ends, counts) = (begins.view(), ends.view(), counts.view());
             let (columns, values, words, placed) = (columns.view(), view(&values), words.view(), i32::from(placed));
-            let arguments: [&dyn Argument; 18] = [
-                &n, &list, &chunk, a, b, c, d, e, &left, &right, &begins, &ends, &counts, &columns, &values, &words,
-                &placed, &more,
+            let arguments: [&dyn Argument; 17] = [
+                &n, &list, a, b, c, d, e, &left, &right, &begins, &ends, &counts, &columns, &values, &words, &placed,
+                &more,
             ];
             gpu.launch_blocks(gpu.kernel(&name)?, blocks, &arguments)
         })?;
@@ -517,14 +502,6 @@ impl<'a, T: Number> Product<'a, T> {
         let (offsets, columns, values) = (to.offsets.view(), to.columns.view(), to.values.view());
         let fill = i32::from(to.fill);
         launch([a, b, c, d, e, &left, &right, &outer, &inner, &width, &offsets, &columns, &values, &fill])
-    }
-}
-
-impl Room {
-    /// Room for what was taken of too little.
-    pub fn enlarged(self, fate: &Fate) -> Room {
-        let entries = fate.taken.max(self.entries);
-        Room { entries: entries + entries / 8 + self.chunk, ..self }
     }
 }
 
