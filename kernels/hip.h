@@ -95,6 +95,10 @@ template <class T> struct Out {
     template <int N> DEVICE void put(i64 i, const Pack<T, N> &v) const { *reinterpret_cast<Pack<T, N> *>(data + i) = v; }
 };
 
+template <class T> DEVICE T *device_address(u64 address) {
+    return (T *)reinterpret_cast<__attribute__((address_space(1))) T *>(address);
+}
+
 DEVICE int thread_index() { return static_cast<int>(__builtin_amdgcn_workitem_id_x()); }
 DEVICE i64 block_index() { return __builtin_amdgcn_workgroup_id_x(); }
 DEVICE i64 block_count() { return __builtin_amdgcn_grid_size_x() / BLOCK; }

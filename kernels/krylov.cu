@@ -1,9 +1,70 @@
-// Steps of Krylov methods that read each vector once.
+// Steps of conjugate gradients that read each vector once. Numbers go from one to another in device memory.
 #include "reduce.h"
 
+// Where the numbers are.
+constexpr int ZR = 0;
+constexpr int ZQ = 1;
+constexpr int BEFORE = 2;
+constexpr int BETA = 3;
+constexpr int PQ = 4;
+constexpr int ALPHA = 5;
+
+// z·r from its parts, and beta: 0 in the first iteration, z·r over the one before, or with z·q, whose parts are behind those of z·r, where
+// that is `flexible`.
+KERNEL(find_beta, i64 count, In<f64> parts, i32 first, i32 flexible, Out<f64> numbers) {
+    const f64 zr = parts_sum(parts, 0, count);
+    barrier();
+    const f64 zq = parts_sum(parts, count, flexible ? 2 * count : count);
+    if (thread_index() == 0) {
+        const f64 before = numbers[ZR];
+        numbers[ZR] = zr;
+        numbers[ZQ] = zq;
+        numbers[BEFORE] = before;
+        numbers[BETA] = first ? 0.0 : (flexible ? -numbers[ALPHA] * zq : zr) / before;
+    }
+}
+
+// p·q from its parts, and alpha: 0 where there is no step to take.
+KERNEL(find_alpha, i64 count, In<f64> parts, Out<f64> numbers) {
+    const f64 pq = parts_sum(parts, 0, count);
+    if (thread_index() == 0) {
+        numbers[PQ] = pq;
+        numbers[ALPHA] = numbers[ZR] > 0.0 && pq > 0.0 ? numbers[ZR] / pq : 0.0;
+    }
+}
+
+// p = z + beta p; p is not read when beta is 0. `z` gives an element.
+template <class T, class Z> DEVICE void turn_to(i64 n, const Z &z, T beta, const Out<T> &p) {
+    T to[ELEMENTS];
+    T by[ELEMENTS];
+    UNROLL
+    for (int e = 0; e < ELEMENTS; ++e) {
+        const i64 i = first_element() + e * BLOCK;
+        to[e] = i < n ? z(i) : T(0);
+        by[e] = i < n && beta != T(0) ? p[i] : T(0);
+    }
+    UNROLL
+    for (int e = 0; e < ELEMENTS; ++e) {
+        const i64 i = first_element() + e * BLOCK;
+        if (i < n) {
+            p[i] = beta == T(0) ? to[e] : to[e] + beta * by[e];
+        }
+    }
+}
+
+#define TURN(T) \
+    KERNEL(turn_##T, i64 n, In<f64> numbers, In<T> z, Out<T> p) { \
+        turn_to<T>(n, [&](i64 i) { return z[i]; }, As<T>::of(numbers[BETA]), p); \
+    }
+TURN(f64) TURN(f32)
+
+// x is where the caller has it, which is told in device memory: launches that are repeated for another x stay the same.
+template <class T> DEVICE Out<T> found(i64 n, const In<u64> &place) { return Out<T>{device_address<T>(place[0]), n}; }
+
 // x += alpha p, r -= alpha q, and of each block a part of r·r that follows from the number of blocks. `keep` gets each element of r.
-template <class T, class Keep>
-DEVICE f64 step_part(i64 n, T alpha, const In<T> &p, const In<T> &q, const Out<T> &x, const Out<T> &r, const Keep &keep) {
+// Without MOVES x and r stay as they are, whatever is in p and q.
+template <bool MOVES, class T, class Keep>
+DEVICE f64 step_elements(i64 n, T alpha, const In<T> &p, const In<T> &q, const Out<T> &x, const Out<T> &r, const Keep &keep) {
     f64 sums[ELEMENTS] = {};
     const i64 step = block_count() * BLOCK;
     for (i64 i = global_index(); i < n; i += ELEMENTS * step) {
@@ -12,8 +73,8 @@ DEVICE f64 step_part(i64 n, T alpha, const In<T> &p, const In<T> &q, const Out<T
         UNROLL
         for (int e = 0; e < ELEMENTS; ++e) {
             const i64 k = i + e * step;
-            new_x[e] = k < n ? x[k] + alpha * p[k] : T(0);
-            new_r[e] = k < n ? r[k] - alpha * q[k] : T(0);
+            new_x[e] = k < n ? (MOVES ? x[k] + alpha * p[k] : x[k]) : T(0);
+            new_r[e] = k < n ? (MOVES ? r[k] - alpha * q[k] : r[k]) : T(0);
         }
         UNROLL
         for (int e = 0; e < ELEMENTS; ++e) {
@@ -29,9 +90,15 @@ DEVICE f64 step_part(i64 n, T alpha, const In<T> &p, const In<T> &q, const Out<T
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
+template <class T, class Keep>
+DEVICE f64 step_part(i64 n, T alpha, const In<T> &p, const In<T> &q, const Out<T> &x, const Out<T> &r, const Keep &keep) {
+    return alpha != T(0) ? step_elements<true>(n, alpha, p, q, x, r, keep) : step_elements<false>(n, alpha, p, q, x, r, keep);
+}
+
 #define STEP(T) \
-    KERNEL(step_##T, i64 n, f64 alpha, In<T> p, In<T> q, Out<T> x, Out<T> r, Out<f64> parts) { \
-        const f64 sum = block_sum(step_part<T>(n, static_cast<T>(alpha), p, q, x, r, [](i64, T) {})); \
+    KERNEL(step_##T, i64 n, In<f64> numbers, In<T> p, In<T> q, In<u64> place, Out<T> r, Out<f64> parts) { \
+        const T alpha = As<T>::of(numbers[ALPHA]); \
+        const f64 sum = block_sum(step_part<T>(n, alpha, p, q, found<T>(n, place), r, [](i64, T) {})); \
         if (thread_index() == 0) { \
             parts[block_index()] = sum; \
         } \
@@ -51,11 +118,11 @@ struct Apart {
 DEVICE f64 divided(f64 factor, const In<f64> &divisor) { return divisor.len > 0 ? factor / divisor[0] : factor; }
 
 // The step, b = factor D r for the preconditioner, and behind the parts of r·r the largest of b in each block, before it is rounded.
-KERNEL(step_apart, i64 n, f64 alpha, In<f64> p, In<f64> q, Out<f64> x, Out<f64> r, f64 factor, i32 scaled, In<f32> d, Out<f32> b,
-       Out<f64> parts) {
+KERNEL(step_apart, i64 n, In<f64> numbers, In<f64> p, In<f64> q, In<u64> place, Out<f64> r, f64 factor, i32 scaled, In<f32> d,
+       Out<f32> b, Out<f64> parts) {
     const Apart apart{factor, scaled, d};
     f64 largest = 0.0;
-    const f64 sum = block_sum(step_part<f64>(n, alpha, p, q, x, r, [&](i64 k, f64 v) {
+    const f64 sum = block_sum(step_part<f64>(n, numbers[ALPHA], p, q, found<f64>(n, place), r, [&](i64 k, f64 v) {
         v = apart.of(k, v);
         largest = larger(largest, v < 0.0 ? -v : v);
         b[k] = As<f32>::of(v);
@@ -95,21 +162,7 @@ KERNEL(dots_apart, i64 n, f64 factor, In<f64> divisor, i32 scaled, In<f32> d, In
 }
 
 // p = z + beta p.
-KERNEL(add_apart, i64 n, f64 factor, In<f64> divisor, i32 scaled, In<f32> d, In<f32> w, f64 beta, Out<f64> p) {
+KERNEL(turn_apart, i64 n, In<f64> numbers, f64 factor, In<f64> divisor, i32 scaled, In<f32> d, In<f32> w, Out<f64> p) {
     const Apart apart{divided(factor, divisor), scaled, d};
-    f64 z[ELEMENTS];
-    f64 by[ELEMENTS];
-    UNROLL
-    for (int e = 0; e < ELEMENTS; ++e) {
-        const i64 i = first_element() + e * BLOCK;
-        z[e] = i < n ? apart.of(i, to_f64(w[i])) : 0.0;
-        by[e] = i < n ? p[i] : 0.0;
-    }
-    UNROLL
-    for (int e = 0; e < ELEMENTS; ++e) {
-        const i64 i = first_element() + e * BLOCK;
-        if (i < n) {
-            p[i] = z[e] + beta * by[e];
-        }
-    }
+    turn_to<f64>(n, [&](i64 i) { return apart.of(i, to_f64(w[i])); }, numbers[BETA], p);
 }

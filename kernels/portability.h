@@ -116,6 +116,9 @@ template <class T> struct Out {
     template <int N> DEVICE void put(i64 i, const Pack<T, N> &v) const { *reinterpret_cast<Pack<T, N> *>(data + i) = v; }
 };
 
+// An address of device memory that a kernel finds there.
+template <class T> DEVICE T *device_address(u64 address) { return static_cast<T *>(__cvta_global_to_generic(address)); }
+
 DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
 DEVICE i64 block_index() { return blockIdx.x; }
 DEVICE i64 block_count() { return gridDim.x; }

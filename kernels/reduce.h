@@ -28,6 +28,18 @@ DEVICE f64 block_sum(f64 v) {
     return sum;
 }
 
+// The sum of parts from `first` on, in an order that follows from their number; thread 0 gets it. Every thread of the block takes part.
+DEVICE f64 parts_sum(const In<f64> &parts, i64 first, i64 end) {
+    f64 sum = 0.0;
+    for (i64 i = first + thread_index(); i < end; i += ELEMENTS * BLOCK) {
+        UNROLL
+        for (int e = 0; e < ELEMENTS; ++e) {
+            sum += i + e * BLOCK < end ? parts[i + e * BLOCK] : 0.0;
+        }
+    }
+    return block_sum(sum);
+}
+
 // The larger of two absolute values; NaN stays.
 DEVICE f64 larger(f64 a, f64 b) { return a >= b || a != a ? a : b; }
 

@@ -238,6 +238,8 @@ template <class T> struct Out {
     }
 };
 
+template <class T> T *device_address(u64 address) { return reinterpret_cast<T *>(address); }
+
 inline int thread_index() { return sim::position().thread; }
 inline i64 block_index() { return sim::position().block; }
 inline i64 block_count() { return sim::position().blocks; }

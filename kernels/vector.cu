@@ -282,14 +282,7 @@ constexpr i64 PARTS = 4096;
 KERNEL(dot_finish, i64 count, In<f64> parts, Out<f64> result) {
     const i64 first = block_index() * PARTS;
     const i64 end = first + PARTS < count ? first + PARTS : count;
-    f64 sum = 0.0;
-    for (i64 i = first + thread_index(); i < end; i += ELEMENTS * BLOCK) {
-        UNROLL
-        for (int e = 0; e < ELEMENTS; ++e) {
-            sum += i + e * BLOCK < end ? parts[i + e * BLOCK] : 0.0;
-        }
-    }
-    sum = block_sum(sum);
+    const f64 sum = parts_sum(parts, first, end);
     if (thread_index() == 0) {
         result[block_index()] = sum;
     }

@@ -24,6 +24,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
     type Factor: Send + Sync;
     /// What a product can do with its rows beside storing them; nothing where [`Backend::FUSES`] is false.
     type Finish;
+    /// See [`Steps`].
+    type Steps: Steps<Self>;
     /// Whether a cycle may look at its vectors on the way; on a device the host would have to wait for it each time.
     const LOOKS: bool = true;
     /// Whether [`Backend::sweep`] and [`Backend::add_product`] take one pass, so that it pays to arrange vectors for them.
@@ -104,32 +106,79 @@ pub trait Backend: Clone + Send + Sync + 'static {
         z: &Self::Slice<Y>,
         y: &mut Self::Slice<Y>,
     ) -> Result<()>;
-    /// y = A x, and x·y as [`Backend::dot`] accumulates it, perhaps in another order.
-    fn product_dot<T: Scalar>(
-        &self,
-        a: &dyn Operator<Self, T>,
-        x: &Self::Slice<T>,
-        y: &mut Self::Slice<T>,
-    ) -> Result<f64> {
-        a.apply(T::Wide::ONE, x, T::Wide::ZERO, y)?;
-        Ok(self.dot(x, y))
-    }
-    /// x += alpha p, r -= alpha q, and r·r: the step of conjugate gradients.
-    fn step<T: Scalar>(
-        &self,
-        alpha: T,
-        (p, q): (&Self::Slice<T>, &Self::Slice<T>),
-        x: &mut Self::Slice<T>,
-        r: &mut Self::Slice<T>,
-    ) -> f64 {
-        self.axpby(alpha, p, T::ONE, x);
-        self.axpby(-alpha, q, T::ONE, r);
-        self.dot(r, r)
-    }
+    /// What conjugate gradients work with.
+    fn steps(&self) -> Result<Self::Steps>;
     /// The Euclidean norm.
     fn norm<T: Number>(&self, x: &Self::Slice<T>) -> f64 {
         self.dot(x, x).sqrt()
     }
+}
+
+/// The numbers of an iteration of conjugate gradients.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Numbers {
+    /// z·r.
+    pub zr: f64,
+    /// z·q with the q of the iteration before, where β is computed with it.
+    pub zq: f64,
+    /// z·r of the iteration before.
+    pub before: f64,
+    /// How much of the direction before is part of p.
+    pub beta: f64,
+    /// p·q.
+    pub pq: f64,
+    /// z·r / p·q, or 0 where one of them is not positive: a step that changes nothing.
+    pub alpha: f64,
+    /// r·r after the step.
+    pub rr: f64,
+}
+
+/// How β is computed.
+pub enum Beta<Q> {
+    /// 0, in the first iteration.
+    Zero,
+    /// z·r / (z·r)_before.
+    Plain,
+    /// -α z·q / (z·r)_before.
+    Flexible(Q),
+}
+
+impl<Q> Beta<Q> {
+    /// With another form of what it is computed with.
+    pub fn map<R>(self, form: impl FnOnce(Q) -> R) -> Beta<R> {
+        match self {
+            Beta::Zero => Beta::Zero,
+            Beta::Plain => Beta::Plain,
+            Beta::Flexible(q) => Beta::Flexible(form(q)),
+        }
+    }
+}
+
+/// The steps of conjugate gradients. Numbers that one step finds and another needs stay where the vectors are, so that a device need not be
+/// waited for in between.
+pub trait Steps<B: Backend>: Send + Sync {
+    /// Before the first step of a solve that changes x.
+    fn begin<T: Scalar>(&mut self, x: &B::Slice<T>) -> Result<()>;
+    /// z·r and β.
+    fn dots<T: Scalar>(&mut self, z: &B::Slice<T>, r: &B::Slice<T>, beta: Beta<&B::Slice<T>>) -> Result<()>;
+    /// p = z + β p; p is not read when β is 0.
+    fn turn<T: Scalar>(&mut self, z: &B::Slice<T>, p: &mut B::Slice<T>) -> Result<()>;
+    /// q = A p, p·q as [`Backend::dot`] accumulates it, perhaps in another order, and α.
+    fn product<T: Scalar>(&mut self, a: &dyn Operator<B, T>, p: &B::Slice<T>, q: &mut B::Slice<T>) -> Result<()>;
+    /// x += α p, r -= α q, and r·r.
+    fn step<T: Scalar>(
+        &mut self,
+        pq: (&B::Slice<T>, &B::Slice<T>),
+        x: &mut B::Slice<T>,
+        r: &mut B::Slice<T>,
+    ) -> Result<()>;
+    /// The numbers, when all steps are done.
+    fn look(&mut self) -> Result<Numbers>;
+    /// Does the steps of an iteration. Where a device can repeat work by itself it does so, until [`Steps::forget`]: `fixed` work is the same in
+    /// each call, on the same vectors but for x, and waits for nothing.
+    fn iterate(&mut self, fixed: bool, work: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()>;
+    /// Before something else than x changes of what iterations work with.
+    fn forget(&mut self) {}
 }
 
 /// A vector of either type, to read.
@@ -206,9 +255,9 @@ pub trait Operator<B: Backend, X: Number, Y: Number = X>: Send + Sync {
     fn apply(&self, alpha: Y::Wide, x: &B::Slice<X>, beta: Y::Wide, y: &mut B::Slice<Y>) -> Result<()>;
     /// r = b - A x.
     fn residual(&self, b: &B::Slice<Y>, x: &B::Slice<X>, r: &mut B::Slice<Y>) -> Result<()>;
-    /// A x in the form that the backend asks for, and whether a sum that the form asks for was made; only for backends that fuse, of which
-    /// every operator can.
-    fn finish(&self, _x: &B::Slice<X>, _finish: &B::Finish) -> Result<bool> {
+    /// A x in the form that the backend asks for, and in how many parts a sum that the form asks for was made, 0 where it was not; only for
+    /// backends that fuse, of which every operator can.
+    fn finish(&self, _x: &B::Slice<X>, _finish: &B::Finish) -> Result<usize> {
         unreachable!("a backend that does not fuse asks for nothing")
     }
     /// Bytes that the library holds for it.
@@ -225,6 +274,10 @@ pub trait Preconditioner<B: Backend, T: Scalar>: Send {
     fn apply(&mut self, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<()>;
     /// Whether M is the same symmetric operator in every application, to rounding in `T`.
     fn is_constant_symmetric(&self) -> bool;
+    /// Whether an application does the same operations whatever it is applied to, and the host looks at nothing on the way.
+    fn is_fixed(&self) -> bool {
+        false
+    }
     /// Its matrix as it stores it, when that is the caller's as it is: what multiplies with the same matrix need not store it again.
     fn operator(&self) -> Option<Arc<dyn Operator<B, T>>> {
         None
@@ -249,12 +302,18 @@ pub trait Preconditioner<B: Backend, T: Scalar>: Send {
 
 /// A preconditioner whose residual r and result z = M r stay in its own, narrower vectors: conversions are part of the steps around it.
 pub trait Apart<B: Backend, T: Scalar> {
-    /// As [`Backend::step`]; r is also kept for [`Apart::apply`].
-    fn step(&mut self, alpha: T, pq: (&B::Slice<T>, &B::Slice<T>), x: &mut B::Slice<T>, r: &mut B::Slice<T>) -> f64;
+    /// As [`Steps::step`]; r is also kept for [`Apart::apply`].
+    fn step(
+        &mut self,
+        steps: &mut B::Steps,
+        pq: (&B::Slice<T>, &B::Slice<T>),
+        x: &mut B::Slice<T>,
+        r: &mut B::Slice<T>,
+    ) -> Result<()>;
     /// z = M r, with r of the last step.
     fn apply(&mut self) -> Result<()>;
-    /// z·r and z·q, as [`Backend::dot`] accumulates them; the second means nothing where there is no q.
-    fn dots(&mut self, r: &B::Slice<T>, q: Option<&B::Slice<T>>) -> (f64, f64);
-    /// p = z + beta p.
-    fn add_to(&mut self, beta: T, p: &mut B::Slice<T>);
+    /// As [`Steps::dots`].
+    fn dots(&mut self, steps: &mut B::Steps, r: &B::Slice<T>, beta: Beta<&B::Slice<T>>) -> Result<()>;
+    /// As [`Steps::turn`].
+    fn turn(&mut self, steps: &mut B::Steps, p: &mut B::Slice<T>) -> Result<()>;
 }

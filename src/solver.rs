@@ -305,6 +305,7 @@ impl Solver {
         if let Some(operator) = &own {
             self.check_null_space(&parts.backend, &parts.null_space, &**operator)?;
         }
+        parts.method.forget();
         match (&mut *amg, matrix) {
             (Some(amg), _) => amg.update()?,
             (None, Some(matrix)) => matrix.recheck_values(&self.context)?,
@@ -613,6 +614,7 @@ impl Solver {
                 // Where a backend cannot look, what was lost may have come into x before it showed.
                 let again = finite || !B::LOOKS && error.status == Status::PrecisionLost;
                 if again && run.widen(&error.message)? {
+                    method.forget();
                     if !finite {
                         backend.fill(T::ZERO, x);
                     }

@@ -5,6 +5,7 @@ mod devices;
 
 use devices::devices;
 use std::sync::Arc;
+use terrace::sparse::Csr;
 use terrace::{Amg, Config, Context, Guess, Matrix, Report, Solver, Status, gallery};
 
 /// Keys and values.
@@ -175,6 +176,24 @@ fn singular_systems_are_solved() {
         let matrix = Arc::new(Matrix::from_csr(a).unwrap());
         let (x, _) = solve(device, &matrix, &[("solver.null_space", "constant")]);
         assert!(x.iter().sum::<f64>().abs() < 1e-10);
+    }
+}
+
+#[test]
+fn breakdowns_leave_x_and_have_the_words_of_the_host() {
+    // Positive, and indefinite: the second direction meets the negative row, or the first.
+    for diagonal in [vec![1.0, 2.0, -8.0], vec![-1.0, 1.0, -3.0]] {
+        let entries: Vec<_> = diagonal.iter().enumerate().map(|(i, v)| (i, i, *v)).collect();
+        let matrix = Arc::new(Matrix::from_csr(Csr::from_triplets(3, 3, &entries).unwrap()).unwrap());
+        let ends = std::iter::once("host:1").chain(devices()).map(|device| {
+            let mut solver = solver(device, &matrix, &[("solver.type", "cg"), ("solver.preconditioner", "none")]);
+            let mut x = [f64::NAN; 3];
+            let error = solver.solve(&[1.0, 1.0, 0.25], &mut x, Guess::Zero).unwrap_err();
+            (error.status, error.message, x, solver.report().solves[0].iterations)
+        });
+        let ends: Vec<_> = ends.collect();
+        assert_eq!(ends[0].0, Status::Breakdown, "{}", ends[0].1);
+        assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
     }
 }
 

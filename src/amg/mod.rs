@@ -17,11 +17,11 @@ mod rehearsal;
 pub(crate) mod scaling;
 pub mod strength;
 
-use crate::backend::{AnyMut, AnyRef, Apart, Backend, Operator, Preconditioner};
+use crate::backend::{AnyMut, AnyRef, Apart, Backend, Beta, Operator, Preconditioner};
 use crate::config::{Config, LevelPart};
 use crate::context::{Context, LogLevel};
 use crate::error::{Result, fail};
-use crate::gpu::{self, Choice, Gpu, Graphs, Scale, Staging};
+use crate::gpu::{self, Choice, DeviceSteps, Gpu, Graphs, Scale, Staging};
 use crate::host::Host;
 use crate::matrix::Matrix;
 use crate::report::{Phases, Report};
@@ -109,6 +109,16 @@ impl OnGpu {
     }
 }
 
+impl OnGpu {
+    /// The finest level's, where it was asked whether it has some.
+    fn own_vectors(&mut self) -> Result<Own<'_, Gpu>> {
+        match self.top.own()? {
+            Some(own) => Ok(own),
+            None => unreachable!("vectors apart were asked for"),
+        }
+    }
+}
+
 /// What the vectors of a level have to do with those of whoever applies it.
 fn scale_of<'a>(own: &Own<'a, Gpu>) -> Scale<'a> {
     Scale { factor: own.factor, d: own.d, guard: own.guard }
@@ -118,16 +128,15 @@ fn scale_of<'a>(own: &Own<'a, Gpu>) -> Scale<'a> {
 impl<T: Scalar> Apart<Gpu, T> for OnGpu {
     fn step(
         &mut self,
-        alpha: T,
+        steps: &mut DeviceSteps,
         (p, q): (&gpu::Slice<T>, &gpu::Slice<T>),
         x: &mut gpu::Slice<T>,
         r: &mut gpu::Slice<T>,
-    ) -> f64 {
-        let OnGpu { gpu, top, .. } = self;
-        match (Gpu::any_ref(p), Gpu::any_ref(q), Gpu::any_mut(x), Gpu::any_mut(r), top.own()) {
-            (AnyRef::F64(p), AnyRef::F64(q), AnyMut::F64(x), AnyMut::F64(r), Ok(Some(own))) => {
-                let scale = scale_of(&own);
-                gpu.step_apart(alpha.to_f64(), (p, q), x, r, (&scale, own.b))
+    ) -> Result<()> {
+        let own = self.own_vectors()?;
+        match (Gpu::any_ref(p), Gpu::any_ref(q), Gpu::any_mut(x), Gpu::any_mut(r)) {
+            (AnyRef::F64(p), AnyRef::F64(q), AnyMut::F64(x), AnyMut::F64(r)) => {
+                steps.step_apart((p, q), x, r, (&scale_of(&own), own.b))
             }
             _ => unreachable!("vectors apart were asked for"),
         }
@@ -143,27 +152,23 @@ impl<T: Scalar> Apart<Gpu, T> for OnGpu {
         graphs.run(gpu, b, x, &mut |b, x| level.cycle(b, x))
     }
 
-    fn dots(&mut self, r: &gpu::Slice<T>, q: Option<&gpu::Slice<T>>) -> (f64, f64) {
-        let q = q.map(|q| match Gpu::any_ref(q) {
+    fn dots(&mut self, steps: &mut DeviceSteps, r: &gpu::Slice<T>, beta: Beta<&gpu::Slice<T>>) -> Result<()> {
+        let own = self.own_vectors()?;
+        let beta = beta.map(|q| match Gpu::any_ref(q) {
             AnyRef::F64(q) => q,
             AnyRef::F32(_) => unreachable!("q and r have the same type"),
         });
-        match (Gpu::any_ref(r), self.top.own()) {
-            (AnyRef::F64(r), Ok(Some(own))) => {
-                let scale = scale_of(&own);
-                self.gpu.dots_apart((&scale, own.x), r, q)
-            }
-            _ => unreachable!("vectors apart were asked for"),
+        match Gpu::any_ref(r) {
+            AnyRef::F64(r) => steps.dots_apart((&scale_of(&own), own.x), r, beta),
+            AnyRef::F32(_) => unreachable!("vectors apart were asked for"),
         }
     }
 
-    fn add_to(&mut self, beta: T, p: &mut gpu::Slice<T>) {
-        match (Gpu::any_mut(p), self.top.own()) {
-            (AnyMut::F64(p), Ok(Some(own))) => {
-                let scale = scale_of(&own);
-                self.gpu.add_apart((&scale, own.x), beta.to_f64(), p)
-            }
-            _ => unreachable!("vectors apart were asked for"),
+    fn turn(&mut self, steps: &mut DeviceSteps, p: &mut gpu::Slice<T>) -> Result<()> {
+        let own = self.own_vectors()?;
+        match Gpu::any_mut(p) {
+            AnyMut::F64(p) => steps.turn_apart((&scale_of(&own), own.x), p),
+            AnyMut::F32(_) => unreachable!("vectors apart were asked for"),
         }
     }
 }
@@ -431,6 +436,13 @@ macro_rules! preconditioner {
 
             fn apart(&mut self) -> Option<&mut dyn Apart<$backend, T>> {
                 self.$apart()
+            }
+
+            fn is_fixed(&self) -> bool {
+                match &self.built.levels {
+                    Levels::Host(top) => top.is_fixed(),
+                    Levels::Gpu(levels) => levels.top.is_fixed(),
+                }
             }
 
             fn operator(&self) -> Option<Arc<dyn Operator<$backend, T>>> {

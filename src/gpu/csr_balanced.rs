@@ -183,7 +183,7 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for CsrBalanced<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{Backend, Operator};
+    use crate::backend::{Backend, Operator, Steps};
     use crate::gpu::product::Placed;
     use crate::gpu::tests::devices;
     use crate::host::hash;
@@ -292,7 +292,9 @@ mod tests {
         let run = |gpu: &Gpu| {
             let there = balanced(gpu, &a);
             let mut y = gpu.upload(&vec![f64::NAN; n]).unwrap();
-            let dot = gpu.product_dot(&there, &gpu.upload(&x).unwrap(), &mut y).unwrap();
+            let mut steps = gpu.steps().unwrap();
+            steps.product(&there, &gpu.upload(&x).unwrap(), &mut y).unwrap();
+            let dot = steps.look().unwrap().pq;
             assert_eq!(gpu.fetch(&y).unwrap(), product(gpu, &there, &x));
             (gpu.fetch(&y).unwrap(), dot)
         };

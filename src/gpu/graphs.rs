@@ -3,6 +3,7 @@
 use super::runtime::Graph;
 use super::{Gpu, Slice};
 use crate::error::Result;
+use std::sync::atomic::Ordering;
 
 /// Graphs that are kept; Krylov methods apply a preconditioner to a few vectors in turn.
 const KEPT: usize = 4;
@@ -10,16 +11,9 @@ const KEPT: usize = 4;
 /// Work that reads one vector and writes another.
 type Work<'a, T> = dyn FnMut(&Slice<T>, &mut Slice<T>) -> Result<()> + 'a;
 
-/// Graphs by the vectors that they read and write.
+/// Graphs by the vectors that they read and write: their addresses, and the size of an element.
 pub(crate) struct Graphs {
-    known: Vec<Known>,
-}
-
-struct Known {
-    /// Addresses of the vectors, and the size of an element.
-    key: (u64, u64, usize),
-    /// None when the work was done once only.
-    graph: Option<Box<dyn Graph>>,
+    known: Vec<((u64, u64, usize), Replay)>,
 }
 
 impl Default for Graphs {
@@ -32,23 +26,47 @@ impl Default for Graphs {
 impl Graphs {
     /// Does `work`, which reads `b` and writes `x` and whose launches depend on nothing but where they are.
     pub fn run<T>(&mut self, gpu: &Gpu, b: &Slice<T>, x: &mut Slice<T>, work: &mut Work<'_, T>) -> Result<()> {
-        gpu.failed()?;
         let key = (b.view().address, x.view().address, size_of::<T>());
-        let Some(known) = self.known.iter_mut().find(|known| known.key == key) else {
-            work(b, x)?;
+        let place = self.known.iter().position(|known| known.0 == key).unwrap_or_else(|| {
             if self.known.len() == KEPT {
                 self.known.remove(0);
             }
-            self.known.push(Known { key, graph: None });
-            return Ok(());
-        };
-        if let Some(graph) = &known.graph {
+            self.known.push((key, Replay::default()));
+            self.known.len() - 1
+        });
+        self.known[place].1.run(gpu, &mut || work(b, x))
+    }
+}
+
+/// Work whose launches are the same every time: the first time it is done, the second time captured, and from then on its graph is run.
+#[derive(Default)]
+pub(super) struct Replay {
+    done: bool,
+    graph: Option<Box<dyn Graph>>,
+}
+
+impl Replay {
+    pub fn run(&mut self, gpu: &Gpu, work: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        gpu.failed()?;
+        // Part of a larger graph.
+        if gpu.inner.capturing.load(Ordering::Relaxed) {
+            return work();
+        }
+        if let Some(graph) = &self.graph {
             return graph.replay();
         }
-        let graph = gpu.runtime().capture(&mut || work(b, x))?;
+        if !self.done {
+            work()?;
+            self.done = true;
+            return Ok(());
+        }
+        gpu.inner.capturing.store(true, Ordering::Relaxed);
+        let graph = gpu.runtime().capture(work);
+        gpu.inner.capturing.store(false, Ordering::Relaxed);
+        let graph = graph?;
         gpu.failed()?;
         graph.replay()?;
-        known.graph = Some(graph);
+        self.graph = Some(graph);
         Ok(())
     }
 }

@@ -40,6 +40,7 @@ pub(crate) mod setup;
 mod sim;
 mod slices;
 mod staging;
+mod steps;
 mod trial;
 mod vector;
 
@@ -52,7 +53,8 @@ pub use memory::{Buffer, Slice};
 pub use product::Finish;
 pub use profile::Times;
 pub(crate) use staging::Staging;
-pub(crate) use vector::Scale;
+pub use steps::DeviceSteps;
+pub(crate) use steps::Scale;
 
 use crate::context::{DeviceKind, lock};
 use crate::error::{Error, Result, fail};
@@ -81,6 +83,8 @@ struct Inner {
     error: Mutex<Option<Error>>,
     /// Whether work is on a stream of the caller's.
     lent_stream: AtomicBool,
+    /// Whether launches become part of a graph.
+    capturing: AtomicBool,
     /// How often the host has waited for the device.
     waits: AtomicUsize,
     profile: Profile,
@@ -113,8 +117,8 @@ impl Gpu {
         let vectors = vector::Kernels::new(&*runtime)?;
         let parts = runtime.allocate(vector::ROOM * size_of::<f64>())?;
         let (budget, error, lent_stream) = (Budget::default(), Mutex::new(None), AtomicBool::new(false));
-        let (waits, profile) = (AtomicUsize::new(0), Profile::default());
-        let inner = Arc::new(Inner { runtime, vectors, parts, budget, error, lent_stream, waits, profile });
+        let (capturing, waits, profile) = (AtomicBool::new(false), AtomicUsize::new(0), Profile::default());
+        let inner = Arc::new(Inner { runtime, vectors, parts, budget, error, lent_stream, capturing, waits, profile });
         Ok(Gpu { inner, choice: Choice::default() })
     }
 

@@ -127,16 +127,14 @@ impl<X: Number, Y: Number, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
         self.run(x, &Finish { b: b.view().array(), ..Finish::new(Form::Residual, r) })
     }
 
-    fn finish(&self, x: &Slice<X>, finish: &Finish) -> Result<bool> {
+    fn finish(&self, x: &Slice<X>, finish: &Finish) -> Result<usize> {
         let blocks = self.0.threads().div_ceil(BLOCK);
         if finish.summed == 0 || blocks == 0 || blocks > MAX_PARTS {
             self.run(x, &Finish { summed: 0, ..*finish })?;
-            return Ok(false);
+            return Ok(0);
         }
-        let gpu = self.0.gpu();
-        self.run(x, &Finish { parts: gpu.parts(blocks).array(), ..*finish })?;
-        gpu.add_parts(blocks)?;
-        Ok(true)
+        self.run(x, &Finish { parts: self.0.gpu().parts(blocks).array(), ..*finish })?;
+        Ok(blocks)
     }
 
     fn bytes(&self) -> usize {

@@ -9,7 +9,7 @@ use super::product::Placed;
 use super::setup::DeviceCsr;
 use super::slices::Slices;
 use super::{Gpu, Slice};
-use crate::backend::{Backend, Columns, Operator, Place};
+use crate::backend::{Backend, Beta, Columns, Numbers, Operator, Place, Steps};
 use crate::context::{Context, DeviceKind};
 use crate::host::diagonal;
 use crate::host::multicolour::{Coloured, Colouring};
@@ -407,20 +407,53 @@ fn fused<V: Scalar, S: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[
         host.sweep(&*here, &d, &b, &x, &mut expected).unwrap();
         gpu.sweep(&*there, &there_d, &there_b, &there_x, &mut result).unwrap();
         close(&download(gpu, &result), &expected, n as f64, &format!("sweep, {what}"));
-        let dot = host.product_dot(&*here, &x, &mut expected).unwrap();
-        let found = gpu.product_dot(&*there, &there_x, &mut result).unwrap();
+        let (mut steps, mut there_steps) = (host.steps().unwrap(), gpu.steps().unwrap());
+        steps.product(&*here, &x, &mut expected).unwrap();
+        there_steps.product(&*there, &there_x, &mut result).unwrap();
+        let (dot, found) = (steps.look().unwrap().pq, there_steps.look().unwrap().pq);
         close(&download(gpu, &result), &expected, n as f64, &what);
         let bound = 16.0 * epsilon::<V>() * (n * n) as f64;
         assert!((dot - found).abs() <= bound, "{what}: x·Ax is {found}, should be {dot}");
     }
-    let [mut p, mut q] = [gpu.upload(&x).unwrap(), gpu.upload(&b).unwrap()];
-    let (mut here_p, mut here_q) = (x.clone(), b.clone());
-    let alpha = V::from_f64(0.25);
-    let expected = host.step(alpha, (&b, &x), &mut here_p, &mut here_q);
-    let found = gpu.step(alpha, (&there_b, &there_x), &mut p, &mut q);
-    assert_eq!((download(gpu, &p), download(gpu, &q)), (here_p, here_q), "step, {what}");
+    let here = stepped(&host, &b, &x, |v| v.to_vec());
+    let there = stepped(gpu, &b, &x, |v| download(gpu, v));
+    assert_eq!(there.0, here.0, "step, {what}");
+    let (expected, found) = (here.1.rr, there.1.rr);
     assert!((expected - found).abs() <= 1e-13 * (1 + n) as f64, "step, {what}: {found}, should be {expected}");
     gpu.status().unwrap();
+}
+
+/// x, r and p after a step with α = 0.25, a turn with β = -0.5, and a step without a positive p·q; and the numbers at the end.
+fn stepped<B: Place, V: Scalar>(
+    backend: &B,
+    b: &[V],
+    x: &[V],
+    read: impl Fn(&B::Slice<V>) -> Vec<V>,
+) -> ([Vec<V>; 3], Numbers) {
+    let array = |values: &[V]| backend.array(values.to_vec()).unwrap();
+    let [zero, one, two] = [0.0, 1.0, 2.0].map(|v| array(&[V::from_f64(v)]));
+    let lost = array(&vec![V::from_f64(f64::NAN); x.len()]);
+    let four: Box<dyn Operator<B, V>> = backend.dense(1, vec![4.0_f64]).unwrap();
+    let (b, x, mut new_x, mut r) = (array(b), array(x), array(x), array(b));
+    let (mut p, mut q) = (array(&read(&lost)), array(&[V::ZERO]));
+    let mut steps = backend.steps().unwrap();
+    steps.begin(&*new_x).unwrap();
+    steps.dots(&*one, &*one, Beta::Zero).unwrap();
+    steps.turn(&*b, &mut *p).unwrap();
+    steps.product(&*four, &one, &mut q).unwrap();
+    steps.step((&*p, &*x), &mut *new_x, &mut *r).unwrap();
+    let numbers = steps.look().unwrap();
+    assert_eq!([numbers.zr, numbers.beta, numbers.pq, numbers.alpha], [1.0, 0.0, 4.0, 0.25]);
+    steps.dots(&*two, &*two, Beta::Flexible(&*one)).unwrap();
+    steps.turn(&*x, &mut *p).unwrap();
+    steps.product(&*four, &zero, &mut q).unwrap();
+    steps.step((&*lost, &*lost), &mut *new_x, &mut *r).unwrap();
+    let numbers = steps.look().unwrap();
+    assert_eq!([numbers.zr, numbers.zq, numbers.before, numbers.beta], [4.0, 2.0, 1.0, -0.5]);
+    assert_eq!([numbers.pq, numbers.alpha], [0.0, 0.0]);
+    steps.dots(&*one, &*one, Beta::Plain::<&B::Slice<V>>).unwrap();
+    assert_eq!(steps.look().unwrap().beta, 0.25);
+    ([&new_x, &r, &p].map(|v| read(v)), numbers)
 }
 
 #[test]

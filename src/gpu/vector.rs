@@ -2,6 +2,7 @@
 
 use super::product::Finish;
 use super::runtime::{Argument, BLOCK, Kernel, Runtime, View, tag};
+use super::steps::DeviceSteps;
 use super::{Buffer, Gpu, Slice};
 use crate::backend::{AnyMut, AnyRef, Backend, Operator};
 use crate::error::Result;
@@ -19,8 +20,8 @@ pub(super) const MAX_PARTS: usize = 1 << 16;
 /// Parts that a block of the second step adds, as in `kernels/vector.cu`.
 const PARTS: usize = 4096;
 
-/// Numbers that reductions need: parts, sums of parts, and the whole, of up to two at once.
-pub(super) const ROOM: usize = MAX_PARTS + MAX_PARTS / PARTS + 2;
+/// Numbers that reductions need: parts, sums of parts, and the whole.
+pub(super) const ROOM: usize = MAX_PARTS + MAX_PARTS / PARTS + 1;
 
 /// Elements of each thread, as in `kernels/portability.h`; in an inner product when there are not too many parts.
 pub(super) const ELEMENTS: usize = 4;
@@ -40,12 +41,6 @@ pub(super) struct Kernels {
     peak_finish: Kernel,
     dot: [Kernel; 4],
     dot_finish: Kernel,
-    /// For f64 and f32.
-    step: [Kernel; 2],
-    /// For a preconditioner whose vectors are f32, and others f64.
-    step_apart: Kernel,
-    dots_apart: Kernel,
-    add_apart: Kernel,
 }
 
 /// The kernels of a name, one for each format.
@@ -70,37 +65,12 @@ impl Kernels {
             peak_finish: runtime.kernel("peak_finish")?,
             dot: each("dot")?,
             dot_finish: runtime.kernel("dot_finish")?,
-            step: [runtime.kernel("step_f64")?, runtime.kernel("step_f32")?],
-            step_apart: runtime.kernel("step_apart")?,
-            dots_apart: runtime.kernel("dots_apart")?,
-            add_apart: runtime.kernel("add_apart")?,
         })
     }
 }
 
-/// How vectors of a preconditioner and others belong together: its own b is factor D r, and z = factor D w for its own w; with a guard b is
-/// multiplied by a power of two that brings it into its range, and z divided by it.
-pub(crate) struct Scale<'a> {
-    pub factor: f64,
-    pub d: Option<&'a Slice<f32>>,
-    pub guard: Option<(&'a Range, &'a Buffer<f64>)>,
-}
-
-impl Scale<'_> {
-    /// Whether there is a diagonal of `n` elements, and it.
-    fn diagonal(&self, n: usize) -> (i32, View) {
-        assert!(self.d.is_none_or(|d| d.len() == n));
-        (i32::from(self.d.is_some()), self.d.map_or(View::NONE, Slice::view))
-    }
-
-    /// The power of two.
-    fn divisor(&self) -> View {
-        self.guard.map_or(View::NONE, |(_, power)| power.view())
-    }
-}
-
 /// Parts of a reduction over `n` elements.
-fn part_count(n: usize) -> usize {
+pub(super) fn part_count(n: usize) -> usize {
     n.div_ceil(BLOCK * ELEMENTS).min(WAVE)
 }
 
@@ -111,7 +81,7 @@ fn of<T: Number>(kernels: &[Kernel; 4]) -> Kernel {
 
 impl Gpu {
     /// Runs a kernel on the elements of vectors of length `n`.
-    fn elementwise(&self, kernel: Kernel, n: usize, arguments: &[&dyn Argument]) -> Result<()> {
+    pub(super) fn elementwise(&self, kernel: Kernel, n: usize, arguments: &[&dyn Argument]) -> Result<()> {
         self.launch(kernel, n.div_ceil(ELEMENTS * BLOCK) * BLOCK, arguments)
     }
 
@@ -145,11 +115,14 @@ impl Gpu {
 
     /// The inner product, when all work before it is done.
     fn inner_product<T: Number>(&self, x: &Slice<T>, y: &Slice<T>) -> Result<f64> {
+        self.reduce(x.len(), self.inner.vectors.dot_finish, |_, parts| self.dot_parts(x, y, parts))
+    }
+
+    /// As many parts of an inner product as there is room for.
+    pub(super) fn dot_parts<T: Number>(&self, x: &Slice<T>, y: &Slice<T>, parts: &View) -> Result<()> {
         assert_eq!(x.len(), y.len());
         let kernel = of::<T>(&self.inner.vectors.dot);
-        self.reduce(x.len(), self.inner.vectors.dot_finish, |count, parts| {
-            self.launch_blocks(kernel, count, &[&(x.len() as i64), &x.view(), &y.view(), parts])
-        })
+        self.launch_blocks(kernel, parts.len as usize, &[&(x.len() as i64), &x.view(), &y.view(), parts])
     }
 
     /// The largest absolute value, when all work before it is done.
@@ -174,12 +147,12 @@ impl Gpu {
         let count = part_count(n);
         let parts = self.parts(count);
         first(count, &parts)?;
-        self.launch_blocks(second, 1, &[&(count as i64), &parts, &self.reduction(ROOM - 2, 1)])?;
+        self.launch_blocks(second, 1, &[&(count as i64), &parts, &self.reduction(ROOM - 1, 1)])?;
         self.whole()
     }
 
     /// Numbers of the room for reductions.
-    fn reduction(&self, start: usize, len: usize) -> View {
+    pub(super) fn reduction(&self, start: usize, len: usize) -> View {
         let size = size_of::<f64>();
         View { address: self.inner.parts + (start * size) as u64, len: len as i64, bytes: (len * size) as u64 }
     }
@@ -189,128 +162,44 @@ impl Gpu {
         self.reduction(0, count)
     }
 
-    /// Adds parts.
-    pub(super) fn add_parts(&self, count: usize) -> Result<()> {
-        let (kernel, whole) = (self.inner.vectors.dot_finish, self.reduction(ROOM - 2, 1));
-        let sums = count.div_ceil(PARTS);
-        if sums == 1 {
-            return self.launch_blocks(kernel, 1, &[&(count as i64), &self.parts(count), &whole]);
+    /// Parts of a sum, or the sums of shares of them where there are more than one block can add.
+    pub(super) fn few_parts(&self, count: usize) -> Result<View> {
+        if count <= PARTS {
+            return Ok(self.parts(count));
         }
+        let sums = count.div_ceil(PARTS);
         let between = self.reduction(MAX_PARTS, sums);
+        let kernel = self.inner.vectors.dot_finish;
         self.launch_blocks(kernel, sums, &[&(count as i64), &self.parts(count), &between])?;
-        self.launch_blocks(kernel, 1, &[&(sums as i64), &between, &whole])
+        Ok(between)
+    }
+
+    /// Adds parts, which one block does.
+    pub(super) fn add_parts(&self, parts: &View, sum: &View) -> Result<()> {
+        self.launch_blocks(self.inner.vectors.dot_finish, 1, &[&parts.len, parts, sum])
     }
 
     /// What the last reduction found.
     fn whole(&self) -> Result<f64> {
         let mut bytes = [0; size_of::<f64>()];
         self.inner.waits.fetch_add(1, Ordering::Relaxed);
-        self.runtime().copy_out(self.reduction(ROOM - 2, 1).address, &mut bytes)?;
+        self.runtime().copy_out(self.reduction(ROOM - 1, 1).address, &mut bytes)?;
         Ok(f64::from_ne_bytes(bytes))
     }
 
-    /// What the last two reductions found.
-    fn two_wholes(&self) -> Result<(f64, f64)> {
-        const SIZE: usize = size_of::<f64>();
-        let mut bytes = [[0; SIZE]; 2];
-        self.inner.waits.fetch_add(1, Ordering::Relaxed);
-        self.runtime().copy_out(self.reduction(ROOM - 2, 2).address, bytes.as_flattened_mut())?;
-        Ok((f64::from_ne_bytes(bytes[0]), f64::from_ne_bytes(bytes[1])))
-    }
-
-    /// As [`Backend::step`], with `b` made of r for a preconditioner: in its range where it has one.
-    pub(crate) fn step_apart(
-        &self,
-        alpha: f64,
-        (p, q): (&Slice<f64>, &Slice<f64>),
-        x: &mut Slice<f64>,
-        r: &mut Slice<f64>,
-        (scale, b): (&Scale<'_>, &mut Slice<f32>),
-    ) -> f64 {
-        let n = x.len();
-        assert!(p.len() == n && q.len() == n && r.len() == n && b.len() == n);
-        if n == 0 {
-            return 0.0;
-        }
-        let (scaled, d) = scale.diagonal(n);
-        let (p, q, x, r, b) = (p.view(), q.view(), x.view(), r.view(), b.view());
-        let (rows, count, kernels) = (n as i64, part_count(n), &self.inner.vectors);
-        let parts = self.parts(2 * count);
-        let found = self.failed().and_then(|()| {
-            let factor = scale.factor;
-            let arguments: [&dyn Argument; 11] = [&rows, &alpha, &p, &q, &x, &r, &factor, &scaled, &d, &b, &parts];
-            self.launch_blocks(kernels.step_apart, count, &arguments)?;
-            self.add_parts(count)?;
-            if let Some((range, power)) = scale.guard {
-                let largest = self.reduction(count, count);
-                self.refit(
-                    count,
-                    (&rows, &factor, &scaled, &d),
-                    (r, of::<f64>(&kernels.refit)),
-                    (tag::<f32>(), b),
-                    (largest, range, power),
-                )?;
-            }
-            self.whole()
-        });
-        self.number(found)
-    }
-
-    /// z·r and z·q, for what z is stored as; 0 for the second where there is no q.
-    pub(crate) fn dots_apart(
-        &self,
-        (scale, w): (&Scale<'_>, &Slice<f32>),
-        r: &Slice<f64>,
-        q: Option<&Slice<f64>>,
-    ) -> (f64, f64) {
-        let n = w.len();
-        assert!(r.len() == n && q.is_none_or(|q| q.len() == n));
-        if n == 0 {
-            return (0.0, 0.0);
-        }
-        let (scaled, d) = scale.diagonal(n);
-        let (count, kernels) = (part_count(n), &self.inner.vectors);
-        let (parts, q) = (self.parts(2 * count), q.map_or(View::NONE, Slice::view));
-        let found = self.failed().and_then(|()| {
-            let (factor, divisor) = (scale.factor, scale.divisor());
-            let arguments: [&dyn Argument; 9] =
-                [&(n as i64), &factor, &divisor, &scaled, &d, &w.view(), &r.view(), &q, &parts];
-            self.launch_blocks(kernels.dots_apart, count, &arguments)?;
-            for k in 0..2 {
-                let (part, whole) = (self.reduction(k * count, count), self.reduction(ROOM - 2 + k, 1));
-                self.launch_blocks(kernels.dot_finish, 1, &[&(count as i64), &part, &whole])?;
-            }
-            self.two_wholes()
-        });
-        found.unwrap_or_else(|error| {
-            self.keep(Err(error));
-            (f64::NAN, f64::NAN)
-        })
-    }
-
-    /// p = z + beta p, for what z is stored as.
-    pub(crate) fn add_apart(&self, (scale, w): (&Scale<'_>, &Slice<f32>), beta: f64, p: &mut Slice<f64>) {
-        let n = p.len();
-        assert_eq!(w.len(), n);
-        let (scaled, d) = scale.diagonal(n);
-        let (kernel, factor, divisor) = (self.inner.vectors.add_apart, scale.factor, scale.divisor());
-        let arguments: [&dyn Argument; 8] = [&(n as i64), &factor, &divisor, &scaled, &d, &w.view(), &beta, &p.view()];
-        self.keep(self.elementwise(kernel, n, &arguments));
-    }
-
     /// The second half of [`Backend::fit`]: y is made again of x where its largest, of which there are parts, is not in the range.
-    fn refit(
+    pub(super) fn refit<T: Number>(
         &self,
         count: usize,
         (n, shift, scaled, d): (&i64, &f64, &i32, &View),
-        (x, kernel): (View, Kernel),
+        x: View,
         (format, y): (i32, View),
         (largest, range, factor): (View, &Range, &Buffer<f64>),
     ) -> Result<()> {
         let (low, high) = (f64::from(range.low).exp2(), f64::from(range.high).exp2());
         let arguments: [&dyn Argument; 12] =
             [n, shift, scaled, d, &x, &format, &y, &largest, &low, &high, &range.target, &factor.view()];
-        self.launch_blocks(kernel, count, &arguments)
+        self.launch_blocks(of::<T>(&self.inner.vectors.refit), count, &arguments)
     }
 
     /// A number whose failure is told later.
@@ -328,6 +217,7 @@ impl Backend for Gpu {
     /// In device memory, where it is decided.
     type Factor = Buffer<f64>;
     type Finish = Finish;
+    type Steps = DeviceSteps;
     const LOOKS: bool = false;
     const FUSES: bool = true;
 
@@ -417,14 +307,13 @@ impl Backend for Gpu {
         if x.is_empty() {
             return None;
         }
-        let Kernels { fit, refit, .. } = &self.inner.vectors;
+        let kernel = of::<T>(&self.inner.vectors.fit);
         let (n, scaled, d) = (x.len() as i64, i32::from(d.is_some()), d.map_or(View::NONE, Slice::view));
         let (x, format, y) = (x.view(), tag::<U>(), y.view());
         let count = part_count(n as usize);
         let parts = self.parts(count);
-        let first = self.launch_blocks(of::<T>(fit), count, &[&n, &shift, &scaled, &d, &x, &format, &y, &parts]);
-        let refit =
-            || self.refit(count, (&n, &shift, &scaled, &d), (x, of::<T>(refit)), (format, y), (parts, range, factor));
+        let first = self.launch_blocks(kernel, count, &[&n, &shift, &scaled, &d, &x, &format, &y, &parts]);
+        let refit = || self.refit::<T>(count, (&n, &shift, &scaled, &d), x, (format, y), (parts, range, factor));
         self.keep(first.and_then(|()| refit()));
         None
     }
@@ -473,16 +362,7 @@ impl Backend for Gpu {
         a.finish(x, &Finish::add(alpha.to_f64(), z, y)).map(|_| ())
     }
 
-    fn product_dot<T: Scalar>(&self, a: &dyn Operator<Gpu, T>, x: &Slice<T>, y: &mut Slice<T>) -> Result<f64> {
-        if a.finish(x, &Finish::with_dot(x, y))? { self.whole() } else { self.inner_product(x, y) }
-    }
-
-    fn step<T: Scalar>(&self, alpha: T, (p, q): (&Slice<T>, &Slice<T>), x: &mut Slice<T>, r: &mut Slice<T>) -> f64 {
-        let (n, kernel) = (x.len(), self.inner.vectors.step[tag::<T>() as usize]);
-        assert!(p.len() == n && q.len() == n && r.len() == n);
-        self.number(self.reduce(n, self.inner.vectors.dot_finish, |count, parts| {
-            let (n, alpha) = (n as i64, alpha.to_f64());
-            self.launch_blocks(kernel, count, &[&n, &alpha, &p.view(), &q.view(), &x.view(), &r.view(), parts])
-        }))
+    fn steps(&self) -> Result<DeviceSteps> {
+        DeviceSteps::new(self)
     }
 }

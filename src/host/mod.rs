@@ -32,6 +32,7 @@ pub mod smoothed;
 pub mod spgemm;
 pub mod splitting;
 pub mod spmv;
+pub mod steps;
 pub mod strength;
 pub mod tentative;
 pub mod terms;

@@ -1,6 +1,7 @@
 //! Vector operations of the host backend.
 
 use super::simd::MAX_BLOCK;
+use super::steps::HostSteps;
 use super::{Host, nodes, par};
 use crate::backend::{AnyMut, AnyRef, Backend, Operator};
 use crate::error::{Result, try_vec};
@@ -13,6 +14,7 @@ impl Backend for Host {
     type Buffer<T: Number> = Vec<T>;
     type Factor = f64;
     type Finish = ();
+    type Steps = HostSteps;
 
     fn any_ref<T: Scalar>(x: &[T]) -> AnyRef<'_, Host> {
         match T::slice_ref(x) {
@@ -191,6 +193,10 @@ impl Backend for Host {
     fn dot<T: Number>(&self, x: &[T], y: &[T]) -> f64 {
         assert_eq!(x.len(), y.len());
         self.run(x.len(), || par::sum(x.len(), par::GRAIN, |range| dot_piece(&x[range.clone()], &y[range])))
+    }
+
+    fn steps(&self) -> Result<HostSteps> {
+        Ok(HostSteps::new(self))
     }
 }
 

@@ -1,23 +1,72 @@
 //! Preconditioned conjugate gradients, for symmetric positive definite A and M.
 
-use super::{Krylov, Next, Run};
-use crate::backend::Backend;
+use super::{Krylov, Next, Norm, Run};
+use crate::backend::{Backend, Beta, Numbers, Steps};
 use crate::error::Result;
 use crate::scalar::Scalar;
 
-/// Workspace: residual r, preconditioned residual z, direction p, q = A p.
+/// Workspace: vectors, and the numbers that go from one operation on them to another.
 pub struct Cg<B: Backend, T: Scalar> {
+    vectors: Vectors<B, T>,
+    steps: B::Steps,
+    n: usize,
+}
+
+/// Residual r, preconditioned residual z, direction p, q = A p.
+struct Vectors<B: Backend, T: Scalar> {
     r: B::Buffer<T>,
     z: B::Buffer<T>,
     p: B::Buffer<T>,
     q: B::Buffer<T>,
-    n: usize,
+}
+
+impl<B: Backend, T: Scalar> Vectors<B, T> {
+    /// The next direction p, of z = M r. The first is z, which is known.
+    fn turn(&mut self, run: &mut Run<'_, B, T>, steps: &mut B::Steps, first: bool, flexible: bool) -> Result<()> {
+        let Vectors { r, z, p, q } = self;
+        let beta = match (first, flexible) {
+            (true, _) => Beta::Zero,
+            (false, false) => Beta::Plain,
+            (false, true) => Beta::Flexible(&**q),
+        };
+        if !first && run.precondition_apart()? {
+            let Some(apart) = run.apart() else { unreachable!("it was just applied") };
+            apart.dots(steps, r, beta)?;
+            return apart.turn(steps, p);
+        }
+        // Who stops on the norm of z has made it.
+        if !first && run.norm == Norm::True {
+            run.precondition(r, z)?;
+        }
+        steps.dots(z, r, beta)?;
+        steps.turn(z, p)
+    }
+
+    /// The step of x along p.
+    fn step(&mut self, run: &mut Run<'_, B, T>, steps: &mut B::Steps, x: &mut B::Slice<T>) -> Result<()> {
+        let Vectors { r, p, q, .. } = self;
+        let a = run.a;
+        run.phases.time("operator", || steps.product(a, p, q))?;
+        match run.apart() {
+            Some(apart) => apart.step(steps, (p, q), x, r),
+            None => steps.step((p, q), x, r),
+        }
+    }
+}
+
+impl Numbers {
+    /// With a symmetric preconditioner z is orthogonal to the residual before, and all ways to compute β agree. Otherwise z times that
+    /// residual, in relation to z·r.
+    fn asymmetry(&self) -> f64 {
+        (self.zr - self.beta * self.before).abs() / self.zr.abs()
+    }
 }
 
 impl<B: Backend, T: Scalar> Cg<B, T> {
     /// For vectors of `n` elements.
     pub fn new(backend: &B, n: usize) -> Result<Self> {
-        Ok(Cg { r: backend.zeros(n)?, z: backend.zeros(n)?, p: backend.zeros(n)?, q: backend.zeros(n)?, n })
+        let (r, z, p, q) = (backend.zeros(n)?, backend.zeros(n)?, backend.zeros(n)?, backend.zeros(n)?);
+        Ok(Cg { vectors: Vectors { r, z, p, q }, steps: backend.steps()?, n })
     }
 
     /// Conjugate gradients, flexible or not: the variants differ in β. In one β is z·r / (z·r)_before, in the other
@@ -30,16 +79,13 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
         zero_guess: bool,
         flexible: bool,
     ) -> Result<Next> {
-        let backend = run.backend;
-        run.initial_residual(b, x, &mut self.r, zero_guess)?;
-        let mut next = run.start_with(&self.r, &mut self.z)?;
-        if next != Next::Continue {
-            return Ok(next);
-        }
-        backend.copy(&self.z, &mut self.p);
-        let mut zr = backend.dot(&self.z, &self.r);
-        loop {
-            let pq = run.operator_dot(&self.p, &mut self.q)?;
+        run.initial_residual(b, x, &mut self.vectors.r, zero_guess)?;
+        let mut next = run.start_with(&self.vectors.r, &mut self.vectors.z)?;
+        self.steps.begin(x)?;
+        let mut first = true;
+        while next == Next::Continue {
+            let Numbers { zr, pq, rr, .. } = self.iteration(run, x, first, flexible)?;
+            first = false;
             if zr.is_nan() || pq.is_nan() {
                 return run.step(f64::NAN);
             }
@@ -51,36 +97,40 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
             if pq <= 0.0 {
                 return run.breakdown(&format!("p·Ap is {pq:.3e}; the matrix is not positive definite (use gmres)"));
             }
-            let alpha = zr / pq;
-            let (step, pq) = (T::from_f64(alpha), (&*self.p, &*self.q));
-            let rr = match run.apart() {
-                Some(apart) => apart.step(step, pq, x, &mut self.r),
-                None => backend.step(step, pq, x, &mut self.r),
+            next = match run.norm {
+                Norm::True => run.step(rr.sqrt())?,
+                Norm::Preconditioned => run.step_with(&self.vectors.r, &mut self.vectors.z)?,
             };
-            let is_apart = run.apart().is_some();
-            next = match is_apart {
-                true => run.step_apart(rr.sqrt())?,
-                false => run.step_with(Some(rr.sqrt()), &self.r, &mut self.z)?,
-            };
-            if next != Next::Continue {
-                return Ok(next);
-            }
-            let before = zr;
-            let q = flexible.then_some(&*self.q);
-            let zq;
-            (zr, zq) = match run.apart() {
-                Some(apart) => apart.dots(&self.r, q),
-                None => (backend.dot(&self.z, &self.r), q.map_or(0.0, |q| backend.dot(&self.z, q))),
-            };
-            let beta = if flexible { -alpha * zq } else { zr } / before;
-            // With a symmetric preconditioner z is orthogonal to the residual before, and all ways to compute β agree.
-            run.watch_symmetry((zr - beta * before).abs() / zr.abs())?;
-            let beta = T::from_f64(beta);
-            match run.apart() {
-                Some(apart) => apart.add_to(beta, &mut self.p),
-                None => backend.axpby(T::ONE, &self.z, beta, &mut self.p),
-            }
         }
+        Ok(next)
+    }
+
+    /// An iteration, from one residual to the next. Its numbers are looked at once, at the end: where there was no step to take, x and r are
+    /// still those before.
+    fn iteration(
+        &mut self,
+        run: &mut Run<'_, B, T>,
+        x: &mut B::Slice<T>,
+        first: bool,
+        flexible: bool,
+    ) -> Result<Numbers> {
+        let Cg { vectors, steps, .. } = self;
+        // A failure shall leave x as it is.
+        if !first && run.may_lose_symmetry() {
+            vectors.turn(run, steps, first, flexible)?;
+            run.watch_symmetry(steps.look()?.asymmetry())?;
+            vectors.step(run, steps, x)?;
+            return steps.look();
+        }
+        steps.iterate(!first && run.is_fixed(), &mut |steps| {
+            vectors.turn(run, steps, first, flexible)?;
+            vectors.step(run, steps, x)
+        })?;
+        let numbers = steps.look()?;
+        if !first {
+            run.watch_symmetry(numbers.asymmetry())?;
+        }
+        Ok(numbers)
     }
 }
 
@@ -93,6 +143,10 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Cg<B, T> {
         zero_guess: bool,
     ) -> Result<Next> {
         self.iterate(run, b, x, zero_guess, false)
+    }
+
+    fn forget(&mut self) {
+        self.steps.forget();
     }
 
     fn bytes(&self) -> usize {

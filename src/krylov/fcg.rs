@@ -30,6 +30,10 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Fcg<B, T> {
         self.cg.iterate(run, b, x, zero_guess, true)
     }
 
+    fn forget(&mut self) {
+        Krylov::<B, T>::forget(&mut self.cg);
+    }
+
     fn bytes(&self) -> usize {
         Krylov::<B, T>::bytes(&self.cg)
     }

@@ -17,7 +17,8 @@ use crate::scalar::Scalar;
 
 /// A method with its workspace.
 pub trait Krylov<B: Backend, T: Scalar>: Send {
-    /// Iterates on A x = b until the run says something other than `Continue`, and returns that. With `zero_guess` x holds zeros.
+    /// Iterates on A x = b until the run says something other than `Continue`, and returns that. With `zero_guess` x holds zeros. Operator and
+    /// preconditioner are those of the solve before, unless [`Krylov::forget`] came between.
     fn solve(
         &mut self,
         run: &mut Run<'_, B, T>,
@@ -25,6 +26,8 @@ pub trait Krylov<B: Backend, T: Scalar>: Send {
         x: &mut B::Slice<T>,
         zero_guess: bool,
     ) -> Result<Next>;
+    /// Before operator or preconditioner change.
+    fn forget(&mut self) {}
     /// Bytes of the workspace.
     fn bytes(&self) -> usize;
     /// Whether the method has M r at hand in every iteration, so that it can stop on the norm of it.
@@ -117,12 +120,6 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         self.phases.time("operator", || a.apply(T::ONE, x, T::ZERO, y))
     }
 
-    /// y = A x, and x·y.
-    pub fn operator_dot(&mut self, x: &B::Slice<T>, y: &mut B::Slice<T>) -> Result<f64> {
-        let (a, backend) = (self.a, self.backend);
-        self.phases.time("operator", || backend.product_dot(a, x, y))
-    }
-
     /// r = b - A x.
     pub fn residual(&mut self, b: &B::Slice<T>, x: &B::Slice<T>, r: &mut B::Slice<T>) -> Result<()> {
         let a = self.a;
@@ -162,13 +159,12 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
 
     /// Records the norm that counts of the initial residual r; z = M r when the iteration goes on.
     pub fn start_with(&mut self, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<Next> {
-        self.record_with(None, r, z, Self::start)
+        self.record_with(r, z, Self::start)
     }
 
-    /// Counts an iteration and records the norm that counts of the residual r after it, whose own norm may be known; z = M r when the
-    /// iteration goes on.
-    pub fn step_with(&mut self, norm: Option<f64>, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<Next> {
-        self.record_with(norm, r, z, Self::step)
+    /// Counts an iteration and records the norm that counts of the residual r after it; z = M r when the iteration goes on.
+    pub fn step_with(&mut self, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<Next> {
+        self.record_with(r, z, Self::step)
     }
 
     /// The preconditioner, where its result may stay in its own vectors: where nothing else is done with it.
@@ -179,19 +175,23 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         self.m.as_mut()?.apart()
     }
 
-    /// As [`Run::step_with`], where the preconditioner has the residual already and keeps z.
-    pub fn step_apart(&mut self, norm: f64) -> Result<Next> {
-        let next = self.step(norm)?;
-        let Some(apart) = self.m.as_mut().and_then(|m| m.apart()).filter(|_| next == Next::Continue) else {
-            return Ok(next);
-        };
+    /// z = M r where the preconditioner has the residual of the last step and keeps z; false where it does not.
+    pub fn precondition_apart(&mut self) -> Result<bool> {
+        if self.apart().is_none() {
+            return Ok(false);
+        }
+        let Some(apart) = self.m.as_mut().and_then(|m| m.apart()) else { unreachable!("it was just there") };
         self.phases.time("preconditioner", || apart.apply())?;
-        Ok(next)
+        Ok(true)
+    }
+
+    /// Whether an iteration does the same operations whatever its numbers are, and the host looks at none of them on the way.
+    pub fn is_fixed(&self) -> bool {
+        self.norm == Norm::True && self.null_space.is_empty() && self.m.as_ref().is_none_or(|m| m.is_fixed())
     }
 
     fn record_with(
         &mut self,
-        norm: Option<f64>,
         r: &B::Slice<T>,
         z: &mut B::Slice<T>,
         record: fn(&mut Self, f64) -> Result<Next>,
@@ -200,8 +200,7 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
             self.precondition(r, z)?;
             return record(self, self.backend.norm(z));
         }
-        let norm = norm.unwrap_or_else(|| self.backend.norm(r));
-        let next = record(self, norm)?;
+        let next = record(self, self.backend.norm(r))?;
         if next == Next::Continue {
             self.precondition(r, z)?;
         }
@@ -277,6 +276,11 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         }
     }
 
+    /// Whether [`Run::watch_symmetry`] may fail in this iteration.
+    pub fn may_lose_symmetry(&self) -> bool {
+        self.asymmetric + 1 >= ASYMMETRIC && self.narrowest().is_some()
+    }
+
     /// Counts iterations in which z·r of the residual before is more than z·r; a narrow preconditioner that does that again and again has
     /// lost its symmetry.
     pub fn watch_symmetry(&mut self, share: f64) -> Result<()> {
@@ -314,7 +318,7 @@ mod tests {
     use crate::amg::Amg;
     use crate::backend::Place;
     use crate::gallery;
-    use crate::gpu::{Gpu, Slice};
+    use crate::gpu::{Buffer, Gpu, Slice};
     use std::sync::Arc;
 
     /// A preconditioner that does not tell that it has vectors of its own.
@@ -330,6 +334,58 @@ mod tests {
         }
     }
 
+    /// A system with a right-hand side, on the device.
+    struct System {
+        a: Box<dyn Operator<Gpu, f64>>,
+        b: Buffer<f64>,
+        n: usize,
+    }
+
+    impl System {
+        fn new(gpu: &Gpu, problem: &str) -> System {
+            let matrix = gallery::parse(problem).unwrap().into_matrix().unwrap();
+            let n = matrix.rows();
+            let right: Vec<f64> = (0..n).map(|i| (i % 7) as f64 - 2.0).collect();
+            System { a: gpu.given::<f64>(&matrix).unwrap(), b: gpu.upload(&right).unwrap(), n }
+        }
+
+        /// Solves from zero; residual norms, and how it ended.
+        fn solve(
+            &self,
+            context: &Context,
+            krylov: &mut dyn Krylov<Gpu, f64>,
+            m: Option<&mut dyn Preconditioner<Gpu, f64>>,
+            x: &mut Slice<f64>,
+            limit: usize,
+        ) -> (Vec<f64>, Next) {
+            let backend = context.gpu().unwrap();
+            let (mut history, mut phases) = (Vec::new(), Phases::default());
+            let scale = backend.norm(&*self.b);
+            let mut run = Run {
+                backend,
+                a: &*self.a,
+                m: None,
+                null_space: &[],
+                context,
+                norm: Norm::True,
+                target: 1e-8 * scale,
+                scale,
+                window: 0,
+                progress: (f64::INFINITY, 0),
+                asymmetric: 0,
+                limit,
+                iterations: 0,
+                history: &mut history,
+                phases: &mut phases,
+            };
+            if let Some(m) = m {
+                run.m = Some(m);
+            }
+            let next = krylov.solve(&mut run, &self.b, x, true).unwrap();
+            (history, next)
+        }
+    }
+
     /// Residual norms and solution with a method and this preconditioner.
     fn solved(
         context: &Context,
@@ -338,35 +394,12 @@ mod tests {
         m: &mut dyn Preconditioner<Gpu, f64>,
     ) -> (Vec<f64>, Vec<f64>) {
         let gpu = context.gpu().unwrap();
-        let matrix = gallery::parse(problem).unwrap().into_matrix().unwrap();
-        let n = matrix.rows();
-        let a = gpu.given::<f64>(&matrix).unwrap();
-        let right: Vec<f64> = (0..n).map(|i| (i % 7) as f64 - 2.0).collect();
-        let (b, mut x) = (gpu.upload(&right).unwrap(), gpu.zeros(n).unwrap());
-        let (mut history, mut phases) = (Vec::new(), Phases::default());
-        let scale = gpu.norm(&*b);
-        let mut run = Run {
-            backend: gpu,
-            a: &*a,
-            m: Some(m),
-            null_space: &[],
-            context,
-            norm: Norm::True,
-            target: 1e-8 * scale,
-            scale,
-            window: 0,
-            progress: (f64::INFINITY, 0),
-            asymmetric: 0,
-            limit: 60,
-            iterations: 0,
-            history: &mut history,
-            phases: &mut phases,
-        };
-        let mut krylov = make(method, gpu, n, &Config::new()).unwrap();
-        assert_eq!(krylov.solve(&mut run, &b, &mut x, true).unwrap(), Next::Converged);
-        let mut solution = vec![0.0; n];
-        gpu.read(&x, &mut solution).unwrap();
-        (history, solution)
+        let system = System::new(gpu, problem);
+        let mut x = gpu.zeros(system.n).unwrap();
+        let mut krylov = make(method, gpu, system.n, &Config::new()).unwrap();
+        let (history, next) = system.solve(context, &mut *krylov, Some(m), &mut x, 60);
+        assert_eq!(next, Next::Converged);
+        (history, gpu.fetch(&x).unwrap())
     }
 
     #[test]
@@ -387,6 +420,53 @@ mod tests {
                 assert!(apart.0.len() > 5, "{problem} in {storage}: {:?}", apart.0);
                 assert_eq!(apart, together, "{problem} in {storage} with {method}");
             }
+        }
+    }
+
+    #[test]
+    fn an_iteration_is_repeated_by_the_device_for_any_x_and_waited_for_once() {
+        let context = Context::new("sim:32").unwrap();
+        let gpu = context.gpu().unwrap();
+        let system = System::new(gpu, "poisson7:9");
+        let matrix = Arc::new(gallery::parse("poisson7:9").unwrap().into_matrix().unwrap());
+        for (method, vector, preconditioned) in
+            [("cg", "f64", true), ("fcg", "f64", true), ("cg", "f32", true), ("fcg", "f32", true), ("cg", "f64", false)]
+        {
+            let what = format!("{method} with vectors of {vector}, preconditioned: {preconditioned}");
+            let mut config = Config::new();
+            config.set_str("precision.vector", vector).unwrap();
+            let set_up = || preconditioned.then(|| Amg::setup(&context, &matrix, &config).unwrap());
+            let fresh = || make::<Gpu, f64>(method, gpu, system.n, &Config::new()).unwrap();
+            // Nothing is repeated in the first two iterations.
+            let (mut amg, mut krylov) = (set_up(), fresh());
+            let mut solve = |limit: usize| {
+                let m = amg.as_mut().map(|amg| -> &mut dyn Preconditioner<Gpu, f64> { amg });
+                let mut x = gpu.zeros(system.n).unwrap();
+                // Another address every time.
+                let (waits, _other) = (gpu.waits(), gpu.zeros::<f64>(limit).unwrap());
+                gpu.start_profile();
+                let (history, _) = system.solve(&context, &mut *krylov, m, &mut x, limit);
+                let launches: usize = gpu.end_profile().iter().map(|kernel| kernel.launches).sum();
+                (history, x, launches, gpu.waits() - waits)
+            };
+            let (first, first_x, ..) = solve(4);
+            // Cycles of their own are captured, too.
+            solve(4);
+            let (second, second_x, launches, waits) = solve(4);
+            let (longer, _, longer_launches, longer_waits) = solve(9);
+            assert_eq!(first, second, "{what}");
+            assert_eq!(first[..], longer[..5], "{what}");
+            assert_ne!(first_x.address(), second_x.address());
+            assert_eq!(gpu.fetch(&first_x).unwrap(), gpu.fetch(&second_x).unwrap(), "{what}");
+            assert_eq!(longer_launches, launches, "{what}");
+            assert_eq!(longer_waits - waits, 5, "{what}");
+            // The same as launches alone give.
+            let (mut plain, mut x) = (fresh(), gpu.zeros(system.n).unwrap());
+            let mut hidden = set_up().map(Hidden);
+            let m = hidden.as_mut().map(|hidden| -> &mut dyn Preconditioner<Gpu, f64> { hidden });
+            let (history, _) = system.solve(&context, &mut *plain, m, &mut x, 4);
+            assert_eq!(history, first, "{what}");
+            assert_eq!(gpu.fetch(&x).unwrap(), gpu.fetch(&first_x).unwrap(), "{what}");
         }
     }
 }

@@ -34,7 +34,7 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Richardson<B, T> {
         while next == Next::Continue {
             backend.axpby(T::ONE, &self.z, T::ONE, x);
             run.residual(b, x, &mut self.r)?;
-            next = run.step_with(None, &self.r, &mut self.z)?;
+            next = run.step_with(&self.r, &mut self.z)?;
         }
         Ok(next)
     }
