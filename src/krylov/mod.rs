@@ -349,7 +349,7 @@ mod tests {
             System { a: gpu.given::<f64>(&matrix).unwrap(), b: gpu.upload(&right).unwrap(), n }
         }
 
-        /// Solves from zero; residual norms, and how it ended.
+        /// Solves from x, which is zero; residual norms, and how it ended.
         fn solve(
             &self,
             context: &Context,
@@ -357,7 +357,7 @@ mod tests {
             m: Option<&mut dyn Preconditioner<Gpu, f64>>,
             x: &mut Slice<f64>,
             limit: usize,
-        ) -> (Vec<f64>, Next) {
+        ) -> (Vec<f64>, Result<Next>) {
             let backend = context.gpu().unwrap();
             let (mut history, mut phases) = (Vec::new(), Phases::default());
             let scale = backend.norm(&*self.b);
@@ -381,8 +381,8 @@ mod tests {
             if let Some(m) = m {
                 run.m = Some(m);
             }
-            let next = krylov.solve(&mut run, &self.b, x, true).unwrap();
-            (history, next)
+            let end = krylov.solve(&mut run, &self.b, x, true);
+            (history, end)
         }
     }
 
@@ -397,8 +397,8 @@ mod tests {
         let system = System::new(gpu, problem);
         let mut x = gpu.zeros(system.n).unwrap();
         let mut krylov = make(method, gpu, system.n, &Config::new()).unwrap();
-        let (history, next) = system.solve(context, &mut *krylov, Some(m), &mut x, 60);
-        assert_eq!(next, Next::Converged);
+        let (history, end) = system.solve(context, &mut *krylov, Some(m), &mut x, 60);
+        assert_eq!(end.unwrap(), Next::Converged);
         (history, gpu.fetch(&x).unwrap())
     }
 
@@ -468,5 +468,54 @@ mod tests {
             assert_eq!(history, first, "{what}");
             assert_eq!(gpu.fetch(&x).unwrap(), gpu.fetch(&first_x).unwrap(), "{what}");
         }
+    }
+
+    /// z = r + c w, where w is the part of the residual before that is orthogonal to r, so long that z·r_before is twice z·r.
+    struct Skewed {
+        gpu: Gpu,
+        before: Buffer<f64>,
+    }
+
+    impl Preconditioner<Gpu, f64> for Skewed {
+        fn apply(&mut self, r: &Slice<f64>, z: &mut Slice<f64>) -> Result<()> {
+            let Skewed { gpu, before } = self;
+            let (rr, rb, bb) = (gpu.dot(r, r), gpu.dot(r, before), gpu.dot(before, before));
+            gpu.copy(r, z);
+            let length = bb - rb * rb / rr;
+            if length > 0.0 {
+                let c = (2.0 * rr - rb) / length;
+                gpu.axpby(c, before, 1.0 - c * rb / rr, z);
+            }
+            gpu.copy(r, before);
+            gpu.status()
+        }
+
+        fn is_constant_symmetric(&self) -> bool {
+            false
+        }
+
+        fn narrowest(&self) -> Option<String> {
+            Some("it is skewed".to_string())
+        }
+    }
+
+    #[test]
+    fn what_ends_a_solve_for_its_symmetry_comes_before_the_step() {
+        let context = Context::new("sim:32").unwrap();
+        let gpu = context.gpu().unwrap();
+        let system = System::new(gpu, "poisson7:5");
+        let solve = |limit: usize| {
+            let mut m = Skewed { gpu: gpu.clone(), before: gpu.zeros(system.n).unwrap() };
+            let (mut krylov, mut x) =
+                (make("fcg", gpu, system.n, &Config::new()).unwrap(), gpu.zeros(system.n).unwrap());
+            let (history, end) = system.solve(&context, &mut *krylov, Some(&mut m), &mut x, limit);
+            (history, end, gpu.fetch(&x).unwrap())
+        };
+        let (history, end, x) = solve(60);
+        let error = end.unwrap_err();
+        assert_eq!(error.status, Status::PrecisionLost, "{error}");
+        assert_eq!(history.len(), 1 + ASYMMETRIC);
+        let (shorter, end, before) = solve(ASYMMETRIC);
+        assert_eq!((end.unwrap(), shorter, before), (Next::Limit, history, x));
     }
 }
