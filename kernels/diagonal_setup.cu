@@ -166,15 +166,10 @@ FOR_SETUP(DIAGONAL_AND_LARGEST)
     DIAGONAL_ROWS(T, 8)
 FOR_SETUP(DIAGONAL_ROWS_)
 
-// Lanes for a row of blocks, one for each of its scalar rows and columns, of which there are at most as many.
-constexpr int BLOCK_LANES = 8;
-// Numbers between the blocks of two groups in shared memory: groups of a warp use different banks.
-constexpr int BLOCK_STRIDE = BLOCK_LANES * BLOCK_LANES + BLOCK_LANES;
-
 // Inverts the n x n matrix m of a group in place by exchanges of its diagonal, best pivot first. Each lane has a column, and the size that its
 // pivot is judged by.
-template <class M> DEVICE void invert(M &m, int first, int n, f64 bound) {
-    using Lanes = Group<BLOCK_LANES>;
+template <int LANES, class M> DEVICE void invert(M &m, int first, int n, f64 bound) {
+    using Lanes = Group<LANES>;
     const int j = Lanes::rank();
     u32 left = (1u << n) - 1;
     f64 size = j < n ? magnitude(m[first + j * n + j]) : 0.0;
@@ -224,24 +219,26 @@ template <class M> DEVICE void invert(M &m, int first, int n, f64 bound) {
     Lanes::barrier();
 }
 
-// Matrices of n x n blocks: BLOCK_LANES lanes for a block row. `width` is 1 for the diagonal and n for the diagonal blocks, whose pivots are
-// rounding up to `bound`.
-template <class T>
+// Matrices of n x n blocks: LANES lanes for a block row, one for each of its scalar rows and columns, of which there are at most as many. `width` is 1 for
+// the diagonal and n for the diagonal blocks, whose pivots are rounding up to `bound`.
+template <class T, int LANES>
 DEVICE void diagonal_blocks(i64 rows, int n, int width, int inverted, int l1, f64 bound, const In<f64> &scale,
                             const In<i64> &offsets, const In<i32> &columns, const In<T> &values, int format,
                             const Any &out) {
-    using Lanes = Group<BLOCK_LANES>;
-    SHARED(f64, m, BLOCK / BLOCK_LANES * BLOCK_STRIDE);
-    const i64 row = global_index() / BLOCK_LANES;
+    using Lanes = Group<LANES>;
+    // Numbers between the blocks of two groups: groups of a warp use different banks.
+    constexpr int STRIDE = LANES * LANES + LANES;
+    SHARED(f64, m, BLOCK / LANES * STRIDE);
+    const i64 row = global_index() / LANES;
     if (row >= rows) {
         return;
     }
     const int r = Lanes::rank();
-    const int first = thread_index() / BLOCK_LANES * BLOCK_STRIDE;
+    const int first = thread_index() / LANES * STRIDE;
     const i64 end = offsets[row + 1];
     i64 at = -1;
     f64 norm = 0.0;
-    for (i64 base = offsets[row]; base < end; base += BLOCK_LANES) {
+    for (i64 base = offsets[row]; base < end; base += LANES) {
         const i32 column = base + r < end ? columns[base + r] : -1;
         const u64 hit = Lanes::ballot(column == row);
         if (at < 0 && hit != 0) {
@@ -250,7 +247,7 @@ DEVICE void diagonal_blocks(i64 rows, int n, int width, int inverted, int l1, f6
         if (!l1 && at >= 0) {
             break;
         }
-        const int count = !l1 ? 0 : end - base < BLOCK_LANES ? static_cast<int>(end - base) : BLOCK_LANES;
+        const int count = !l1 ? 0 : end - base < LANES ? static_cast<int>(end - base) : LANES;
         for (int k = 0; k < count; ++k) {
             const i64 j = Lanes::shuffle(column, k);
             if (r < n && (width == 1 || j != row)) {
@@ -264,7 +261,7 @@ DEVICE void diagonal_blocks(i64 rows, int n, int width, int inverted, int l1, f6
             }
         }
     }
-    for (int e = r; e < n * n; e += BLOCK_LANES) {
+    for (int e = r; e < n * n; e += LANES) {
         const f64 v = at < 0 ? 0.0 : to_f64(values[at * n * n + e]);
         m[first + e] = scaled_by(scale, row * n + e / n, row * n + e % n, v);
     }
@@ -281,18 +278,19 @@ DEVICE void diagonal_blocks(i64 rows, int n, int width, int inverted, int l1, f6
         m[first + r * n + r] = d;
     }
     Lanes::barrier();
-    invert(m, first, n, bound);
-    for (int e = r; e < n * n; e += BLOCK_LANES) {
+    invert<LANES>(m, first, n, bound);
+    for (int e = r; e < n * n; e += LANES) {
         put_number(out, format, row * n * n + e, m[first + e]);
     }
 }
 
-#define DIAGONAL_BLOCKS(T) \
-    KERNEL(diagonal_blocks_##T, i64 rows, i32 n, i32 width, i32 inverted, i32 l1, f64 bound, In<f64> scale, \
+#define DIAGONAL_BLOCKS(T, LANES) \
+    KERNEL(diagonal_blocks_##T##_##LANES, i64 rows, i32 n, i32 width, i32 inverted, i32 l1, f64 bound, In<f64> scale, \
            In<i64> offsets, In<i32> columns, In<T> values, i32 format, Any out) { \
-        diagonal_blocks<T>(rows, n, width, inverted, l1, bound, scale, offsets, columns, values, format, out); \
+        diagonal_blocks<T, LANES>(rows, n, width, inverted, l1, bound, scale, offsets, columns, values, format, out); \
     }
-FOR_SETUP(DIAGONAL_BLOCKS)
+#define DIAGONAL_BLOCKS_(T) DIAGONAL_BLOCKS(T, 4) DIAGONAL_BLOCKS(T, 8)
+FOR_SETUP(DIAGONAL_BLOCKS_)
 
 // out = factor x in 16 bits. `seen` gets the bits of the largest |x|, of the largest that became zero, and of a number that is not zero where
 // one did not fit.

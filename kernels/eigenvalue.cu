@@ -87,6 +87,54 @@ DEVICE T lane_product(i64 row, int r, int n, const In<i64> &offsets, const In<i3
     }
     return sum;
 }
+
+// The shares of a lane in the products of all scalar rows of a row of n x n blocks, and the sum of the Frobenius norms of its blocks.
+template <int N, int n, class T>
+DEVICE f64 lane_products(i64 row, const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const In<T> &z, T *sums) {
+    const i64 end = offsets[row + 1];
+    f64 norms = 0.0;
+    for (i64 k = offsets[row] + Group<N>::rank(); k < end; k += N) {
+        const i64 column = static_cast<i64>(columns[k]) * n;
+        T of_z[n];
+        UNROLL
+        for (int c = 0; c < n; ++c) {
+            of_z[c] = z[column + c];
+        }
+        f64 square = 0.0;
+        UNROLL
+        for (int e = 0; e < n * n; ++e) {
+            const T value = values.once(k * n * n + e);
+            sums[e / n] += value * of_z[e % n];
+            square += to_f64(value) * to_f64(value);
+        }
+        norms += square_root(square);
+    }
+    return norms;
+}
+
+// The norm of the block of D^-1 in a row of n x n blocks, or the largest element where D is a diagonal.
+template <class T> DEVICE f64 norm_of_inverse(i64 row, int n, int width, const In<T> &inverse) {
+    f64 norm = 0.0;
+    for (int e = 0; e < n * width; ++e) {
+        const f64 v = magnitude(to_f64(inverse[row * n * width + e]));
+        norm = width > 1 ? norm + v * v : v > norm ? v : norm;
+    }
+    return width > 1 ? square_root(norm) : norm;
+}
+
+DEVICE u64 larger_bits(u64 largest, f64 v) {
+    const u64 bits = v == v ? ordered(v) : 0;
+    return bits > largest ? bits : largest;
+}
+
+// All threads of the block take part.
+DEVICE void put_largest(u64 largest, const Out<u64> &bound) {
+    largest = group_max<WARP>(largest);
+    if (Group<WARP>::rank() == 0 && largest > bound[0]) {
+        atomic_max(bound[0], largest);
+    }
+}
+
 // Entries of a lane whose loads are under way at the same time.
 constexpr int EIGEN_BATCH = 8;
 
@@ -113,10 +161,10 @@ DEVICE T lane_product(i64 row, const In<i64> &offsets, const In<i32> &columns, c
 }
 
 // q = A z / beta for rows of n x n blocks, or scalars where n is 1, N lanes for each scalar row, and the parts of z q. Beta is that of the step,
-// the norm that the parts before make; a block of threads that sees it end the recurrence has nothing to do. The first product of a scalar matrix also
-// gives the largest row sum of D^-1 A, as ordered bits.
-template <class T, int N, bool BLOCKS>
-DEVICE void eigen_product(i64 rows, int n, i64 step, int power, const In<i64> &offsets, const In<i32> &columns,
+// the norm that the parts before make; a block of threads that sees it end the recurrence has nothing to do. The first product of a scalar matrix, or of one
+// whose blocks have DIM rows that the compiler knows, also gives the largest row sum of D^-1 A, as ordered bits; it has N lanes for each row of blocks.
+template <class T, int N, bool BLOCKS, int DIM>
+DEVICE void eigen_product(i64 rows, int n, int width, i64 step, int power, const In<i64> &offsets, const In<i32> &columns,
                           const In<T> &values, const In<T> &inverse, const In<T> &z, const In<f64> &before,
                           const Recurrence &known, const Out<T> &q, const Out<f64> &parts, const Out<u64> &bound) {
     if (known.ended() != 0.0) {
@@ -141,6 +189,26 @@ DEVICE void eigen_product(i64 rows, int n, i64 step, int power, const In<i64> &o
     const T scale = As<T>::of(1.0 / beta);
     f64 share = 0.0;
     u64 largest = 0;
+    if constexpr (DIM > 0) {
+        for (i64 row = global_index() / N; step == 0 && row < rows; row += block_count() * (BLOCK / N)) {
+            T sums[DIM] = {};
+            const f64 norms = group_sum<N>(lane_products<N, DIM>(row, offsets, columns, values, z, sums));
+            largest = larger_bits(largest, norms * norm_of_inverse(row, DIM, width, inverse));
+            UNROLL
+            for (int r = 0; r < DIM; ++r) {
+                const T product = scale * group_sum<N>(sums[r]);
+                if (Group<N>::rank() == 0) {
+                    q[row * DIM + r] = product;
+                    share += to_f64(product) * to_f64(z[row * DIM + r]);
+                }
+            }
+        }
+        if (step == 0) {
+            put_largest(largest, bound);
+            put_part(share, parts);
+            return;
+        }
+    }
     for (i64 line = global_index() / N; line < rows * n; line += block_count() * (BLOCK / N)) {
         T sum;
         T size = 0;
@@ -152,9 +220,7 @@ DEVICE void eigen_product(i64 rows, int n, i64 step, int power, const In<i64> &o
         }
         sum = group_sum<N>(sum);
         if (!BLOCKS && step == 0) {
-            const f64 product = magnitude(to_f64(inverse[line])) * to_f64(group_sum<N>(size));
-            const u64 bits = product == product ? ordered(product) : 0;
-            largest = bits > largest ? bits : largest;
+            largest = larger_bits(largest, magnitude(to_f64(inverse[line])) * to_f64(group_sum<N>(size)));
         }
         if (Group<N>::rank() == 0) {
             const T product = scale * sum;
@@ -163,10 +229,7 @@ DEVICE void eigen_product(i64 rows, int n, i64 step, int power, const In<i64> &o
         }
     }
     if (!BLOCKS && step == 0) {
-        largest = group_max<WARP>(largest);
-        if (Group<WARP>::rank() == 0 && largest > bound[0]) {
-            atomic_max(bound[0], largest);
-        }
+        put_largest(largest, bound);
     }
     put_part(share, parts);
 }
@@ -226,20 +289,9 @@ DEVICE void eigen_bound(i64 rows, int n, int width, const In<i64> &offsets, cons
             }
             sum += square_root(square);
         }
-        sum = group_sum<N>(sum);
-        f64 norm = 0.0;
-        for (int e = 0; e < n * width; ++e) {
-            const f64 v = magnitude(to_f64(inverse[row * n * width + e]));
-            norm = width > 1 ? norm + v * v : v > norm ? v : norm;
-        }
-        const f64 product = sum * (width > 1 ? square_root(norm) : norm);
-        const u64 bits = product == product ? ordered(product) : 0;
-        largest = bits > largest ? bits : largest;
+        largest = larger_bits(largest, group_sum<N>(sum) * norm_of_inverse(row, n, width, inverse));
     }
-    largest = group_max<WARP>(largest);
-    if (Group<WARP>::rank() == 0 && largest > bound[0]) {
-        atomic_max(bound[0], largest);
-    }
+    put_largest(largest, bound);
 }
 
 #define EIGEN(T) \
@@ -255,10 +307,10 @@ DEVICE void eigen_bound(i64 rows, int n, int width, const In<i64> &offsets, cons
     }
 FOR_SETUP(EIGEN)
 
-#define EIGEN_PRODUCT(name, T, N, BLOCKS) \
-    KERNEL_OF(4, name##_##T##_##N, i64 rows, i32 n, i64 step, i64 steps, i32 power, In<i64> offsets, In<i32> columns, \
+#define EIGEN_PRODUCT(name, T, N, BLOCKS, DIM) \
+    KERNEL_OF(4, name##_##T##_##N, i64 rows, i32 n, i32 width, i64 step, i64 steps, i32 power, In<i64> offsets, In<i32> columns, \
               In<T> values, In<T> inverse, In<T> z, In<f64> before, Out<f64> state, Out<T> q, Out<f64> parts, Out<u64> bound) { \
-        eigen_product<T, N, BLOCKS>(rows, n, step, power, offsets, columns, values, inverse, z, before, \
+        eigen_product<T, N, BLOCKS, DIM>(rows, n, width, step, power, offsets, columns, values, inverse, z, before, \
                                     Recurrence{state, steps}, q, parts, bound); \
     }
 #define EIGEN_BOUND(T, N) \
@@ -267,10 +319,14 @@ FOR_SETUP(EIGEN)
         eigen_bound<T, N>(rows, n, width, offsets, values, inverse, bound); \
     }
 #define EIGEN_ROWS(T) \
-    EIGEN_PRODUCT(eigen_product, T, 1, false) \
-    EIGEN_PRODUCT(eigen_product, T, 8, false) \
-    EIGEN_PRODUCT(eigen_product_blocks, T, 4, true) \
-    EIGEN_PRODUCT(eigen_product_blocks, T, 32, true) \
+    EIGEN_PRODUCT(eigen_product, T, 1, false, 0) \
+    EIGEN_PRODUCT(eigen_product, T, 8, false, 0) \
+    EIGEN_PRODUCT(eigen_product_3x3, T, 4, true, 3) \
+    EIGEN_PRODUCT(eigen_product_3x3, T, 32, true, 3) \
+    EIGEN_PRODUCT(eigen_product_6x6, T, 4, true, 6) \
+    EIGEN_PRODUCT(eigen_product_6x6, T, 32, true, 6) \
+    EIGEN_PRODUCT(eigen_product_blocks, T, 4, true, 0) \
+    EIGEN_PRODUCT(eigen_product_blocks, T, 32, true, 0) \
     EIGEN_BOUND(T, 4) \
     EIGEN_BOUND(T, 32)
 FOR_SETUP(EIGEN_ROWS)

@@ -11,9 +11,6 @@ use crate::scalar::{Number, Scalar};
 use crate::smooth::host::{MATTERS, does_not_fit};
 use crate::sparse::Block;
 
-/// Lanes for a row of blocks, as in `kernels/diagonal_setup.cu`.
-const BLOCK_LANES: usize = MAX_BLOCK;
-
 /// Blocks of a kernel that goes over an array in steps: as many as run at the same time.
 const WAVE: usize = 1024;
 
@@ -84,11 +81,13 @@ fn run<T: Scalar, U: Scalar>(
         let arguments: [&dyn Argument; 9] = [&rows, &inverted, &l1, &scale, &offsets, &columns, &values, &format, &out];
         return gpu.launch(kernel, a.rows * lanes, &arguments);
     }
-    let kernel = gpu.kernel(&format!("diagonal_blocks_{name}"))?;
+    // One for each row of a block.
+    let lanes = if n <= 4 { 4 } else { MAX_BLOCK };
+    let kernel = gpu.kernel(&format!("diagonal_blocks_{name}_{lanes}"))?;
     let (bound, n, width) = (rounding_bound::<T>(n), n as i32, width as i32);
     let arguments: [&dyn Argument; 12] =
         [&rows, &n, &width, &inverted, &l1, &bound, &scale, &offsets, &columns, &values, &format, &out];
-    gpu.launch(kernel, a.rows * BLOCK_LANES, &arguments)
+    gpu.launch(kernel, a.rows * lanes, &arguments)
 }
 
 /// Data of a smoother times `factor` in their storage format, refused by `checks` when that cannot hold them.

@@ -127,10 +127,20 @@ impl<'a, T: Scalar> Search<'a, T> {
         self.state.piece(1, self.state.len() - 1).view()
     }
 
-    /// The largest row sum of D^-1 A; that of a scalar matrix comes with the first product.
+    /// The kernels of products, and whether the first one gives the largest row sum as well.
+    fn products(&self) -> (&'static str, bool) {
+        match self.a.block.rows {
+            1 => ("eigen_product", true),
+            3 => ("eigen_product_3x3", true),
+            6 => ("eigen_product_6x6", true),
+            _ => ("eigen_product_blocks", false),
+        }
+    }
+
+    /// The largest row sum of D^-1 A, where it does not come with the first product.
     fn bound(&self) -> Result<()> {
         let (a, width) = (self.a, self.width as i32);
-        if a.block == Block::SCALAR {
+        if self.products().1 {
             return Ok(());
         }
         let kernel = self.gpu.kernel(&format!("eigen_bound_{}_{}", T::PRECISION.name(), self.lanes))?;
@@ -162,15 +172,15 @@ impl<'a, T: Scalar> Search<'a, T> {
     /// The product of A with z over its norm, and its product with z. It is the next u of power steps.
     fn product(&self, step: usize, power: bool) -> Result<()> {
         let a = self.a;
-        let name = if a.block == Block::SCALAR { "eigen_product" } else { "eigen_product_blocks" };
-        let kernel = self.gpu.kernel(&format!("{name}_{}_{}", T::PRECISION.name(), self.lanes))?;
-        let (rows, n) = (a.rows as i64, a.block.rows as i32);
+        let kernel = self.gpu.kernel(&format!("{}_{}_{}", self.products().0, T::PRECISION.name(), self.lanes))?;
+        let (rows, n, width) = (a.rows as i64, a.block.rows as i32, self.width as i32);
         let (step, steps) = (step as i64, self.steps as i64);
         let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
         let to = if power { self.u[0].view() } else { self.q.view() };
-        let arguments: [&dyn Argument; 15] = [
+        let arguments: [&dyn Argument; 16] = [
             &rows,
             &n,
+            &width,
             &step,
             &steps,
             &i32::from(power),
@@ -274,6 +284,18 @@ mod tests {
             }
             for width in [1, 3] {
                 compare(&gpu, "elasticity", &elasticity, width);
+            }
+            // Kernels that know the blocks, and those for any; few and many of them in a row.
+            for (n, points) in [(2, 12), (6, 12), (6, 330)] {
+                let wide = |i: usize| (0..points / 2).flat_map(move |k| [(i, i + k), (i + k, i)]);
+                let pairs = (0..points * 2).flat_map(wide).filter(|(i, j)| i.max(j) < &(points * 2) && i != j);
+                let couplings = pairs.map(|(i, j)| (i, j, -1.0 / (1 + i.abs_diff(j)) as f64));
+                let diagonal = (0..points * 2).map(|i| (i, i, 3.0 + (i % 3) as f64));
+                let a = Csr::from_triplets(points * 2, points * 2, &couplings.chain(diagonal).collect::<Vec<_>>());
+                let a = a.unwrap().view().to_blocks(n).unwrap();
+                for width in [1, n] {
+                    compare(&gpu, "blocks", &a, width);
+                }
             }
             for a in [&diagonal, &nothing, &negative, &Csr::from_triplets(0, 0, &[]).unwrap()] {
                 compare(&gpu, "small", a, 1);
