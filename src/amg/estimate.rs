@@ -29,7 +29,8 @@ const SMALLER: usize = 4;
 /// A cut is felt by neighbours of neighbours, too: it costs at most so many times the entries that it cuts off.
 const REACH: f64 = 3.0;
 
-/// What pieces do not show: coarse levels beyond theirs, and formats that suit more rows. As much as it takes to be never below.
+/// What pieces do not show: coarse levels beyond theirs, and formats that suit more rows. As much as it takes to be never below: estimates without it
+/// were 0.98 to 1.03 of what set-ups took on an H200.
 const DEVICE_MARGIN: f64 = 1.06;
 
 /// Bytes that a set-up will hold on the host, or take on a GPU.
