@@ -304,7 +304,12 @@ fn bench_products_and_setup_measure_what_a_device_does() {
     assert!(
         json["results"].as_array().unwrap().iter().all(|product| product["nonzeros"] == json["results"][0]["nonzeros"])
     );
-    let text = succeeds(&["bench", "setup", "poisson7:5", "--device", "sim", "--repeat", "1"]);
+    let arguments =
+        ["bench", "setup", "poisson7:8", "--device", "sim", "--repeat", "1", "--kernels", "--copy-mib", "1"];
+    let text = succeeds(&arguments);
+    for step in ["level 0      interpolation", "level 0      galerkin", "level 0      place", "level 1      coarsest"] {
+        assert!(text.contains(step), "{step} in {text}");
+    }
     let json = last(&text);
     for result in json["results"].as_array().unwrap() {
         assert!(result["setup_seconds"].as_f64().unwrap() > 0.0 && result["update_seconds"].as_f64().unwrap() > 0.0);

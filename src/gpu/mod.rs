@@ -51,7 +51,7 @@ pub(crate) use graphs::Graphs;
 pub(crate) use layout::to_scalar;
 pub use memory::{Buffer, Slice};
 pub use product::Finish;
-pub use profile::Times;
+pub use profile::{Step, Times};
 pub(crate) use staging::Staging;
 pub use steps::DeviceSteps;
 pub(crate) use steps::Scale;
@@ -210,6 +210,11 @@ impl Gpu {
     /// Ends that; tells what each kernel took, the most first.
     pub fn end_profile(&self) -> Vec<Times> {
         self.inner.profile.end()
+    }
+
+    /// Times belong to this step from here on.
+    pub(crate) fn begin_step(&self, level: Option<usize>, name: &'static str) {
+        self.inner.profile.step(level, name);
     }
 
     /// Runs a kernel with so many blocks of threads, or not at all without any.

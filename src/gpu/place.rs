@@ -157,6 +157,7 @@ impl Place for Gpu {
         matrix: &Matrix,
         earlier: &mut Self::Narrower,
     ) -> Result<Option<Box<dyn Operator<Gpu, T>>>> {
+        self.begin_step(None, "operator");
         with_precision!(matrix.precision(), I => {
             let a = matrix.device::<I>(self)?;
             if let Some((Precision::F16, Format::Slices8(layout) | Format::Slices16(layout))) = &earlier.0

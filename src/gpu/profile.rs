@@ -13,12 +13,25 @@ use std::time::Instant;
 pub(super) struct Profile {
     kernels: Mutex<HashMap<String, Kernel>>,
     on: AtomicBool,
-    times: Mutex<HashMap<usize, Times>>,
+    /// What is being done.
+    step: Mutex<Step>,
+    times: Mutex<HashMap<(Step, usize), Times>>,
 }
 
-/// What the launches of a kernel took together.
+/// A step of set-up: the level and a name; no level where it is one of all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Step {
+    /// The level.
+    pub level: Option<usize>,
+    /// The name.
+    pub name: &'static str,
+}
+
+/// What the launches of a kernel took together in a step.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
+    /// The step.
+    pub step: Step,
     /// The kernel.
     pub name: String,
     /// How many they were.
@@ -46,13 +59,23 @@ impl Profile {
         self.on.store(true, Ordering::Relaxed);
     }
 
+    /// Another step begins.
+    pub fn step(&self, level: Option<usize>, name: &'static str) {
+        if self.on.load(Ordering::Relaxed) {
+            *lock(self.step.lock()) = Step { level, name };
+        }
+    }
+
     pub fn end(&self) -> Vec<Times> {
         self.on.store(false, Ordering::Relaxed);
         let (times, kernels) = (lock(self.times.lock()), lock(self.kernels.lock()));
-        let of = |(name, kernel): (&String, &Kernel)| {
-            times.get(&kernel.0).map(|times| Times { name: name.clone(), ..times.clone() })
+        let names: HashMap<usize, &String> = kernels.iter().map(|(name, kernel)| (kernel.0, name)).collect();
+        let of = |((step, kernel), times): (&(Step, usize), &Times)| {
+            // Those of vectors were found before anyone asked.
+            let name = names.get(kernel).map_or_else(|| "others".to_string(), |name| (*name).clone());
+            Times { step: step.clone(), name, ..times.clone() }
         };
-        let mut all: Vec<_> = kernels.iter().filter_map(of).collect();
+        let mut all: Vec<_> = times.iter().map(of).collect();
         all.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then_with(|| a.name.cmp(&b.name)));
         all
     }
@@ -73,7 +96,7 @@ impl Profile {
         run()?;
         runtime.synchronize()?;
         let mut times = lock(self.times.lock());
-        let times = times.entry(kernel.0).or_default();
+        let times = times.entry((lock(self.step.lock()).clone(), kernel.0)).or_default();
         times.launches += 1;
         times.seconds += start.elapsed().as_secs_f64();
         times.bytes += bytes;

@@ -229,7 +229,7 @@ impl<'a, T: Scalar> Computing<'a, T> {
             false => builder.step_there(gpu, &a, level, self.space.as_deref(), transfers, phases)?,
         };
         if let Some(Step { p, r, next_space, known, largest, inverse, transfers }) = step {
-            let (coarse, recipe) = builder.timed(gpu, phases, "galerkin", || match product {
+            let (coarse, recipe) = builder.timed(gpu, level, phases, "galerkin", || match product {
                 None => {
                     let (coarse, recipe) = galerkin::product(gpu, &r, &a, &p)?;
                     Ok((coarse, Arc::new(recipe)))
@@ -306,14 +306,16 @@ impl Builder<'_> {
         }))
     }
 
-    /// Runs a phase. At the debug level it waits for the device, so that its time is its own.
+    /// Runs a phase of a level. At the debug level of the log it waits for the device, so that its time is its own.
     fn timed<R>(
         &self,
         gpu: &Gpu,
+        level: usize,
         phases: &mut Phases,
         phase: &'static str,
         work: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
+        gpu.begin_step(Some(level), phase);
         phases.time(phase, || {
             let result = work()?;
             if self.context.logs(LogLevel::Debug) {
@@ -329,6 +331,7 @@ impl Builder<'_> {
         if scaling == "none" {
             return Ok(());
         }
+        gpu.begin_step(None, "scaling");
         let scaled: Vec<usize> = (0..levels.len()).filter(|i| plan.is_scaled(*i)).collect();
         let matrices: Vec<_> = scaled.iter().map(|i| levels[*i].a()).collect();
         let l1 = smooth::name(self.config, self.near_null_space.is_some()) == "l1_jacobi";
@@ -352,6 +355,7 @@ impl Builder<'_> {
         if self.sums() == Sums::Rounded || gpu.choice() == Choice::Measured {
             return Ok(());
         }
+        gpu.begin_step(None, "formats");
         // The precision of sums for results of one.
         let wide = |precision: Precision| if precision == Precision::F64 { precision } else { Precision::F32 };
         let (mut wanted, mut places) = (Vec::new(), Vec::new());

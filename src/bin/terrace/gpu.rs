@@ -93,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         return Err(Error::new(Status::Device, format!("{} is not a GPU", arguments.device)));
     };
     let progress = Progress::new(false);
-    let bandwidth = copy_bandwidth(gpu, arguments)?;
+    let bandwidth = copy_bandwidth(gpu, arguments.copy_mib, arguments.repeat)?;
     emit(&format!("{}: copy {:.0} GB/s\n", gpu.description(), bandwidth / 1e9))?;
     let mut lines = Vec::new();
     let mut outcome = Outcome::Done;
@@ -159,10 +159,11 @@ fn time(gpu: &Gpu, repeat: u32, mut work: impl FnMut() -> Result<()>) -> Result<
     Ok(median(all))
 }
 
-fn copy_bandwidth(gpu: &Gpu, arguments: &Arguments) -> Result<f64> {
-    let n = ((arguments.copy_mib as usize) << 20) / size_of::<f64>();
+/// Bytes that a copy of so many mebibytes reads and writes in a second.
+pub fn copy_bandwidth(gpu: &Gpu, mebibytes: u32, repeat: u32) -> Result<f64> {
+    let n = ((mebibytes as usize) << 20) / size_of::<f64>();
     let (x, mut y) = (gpu.zeros::<f64>(n)?, gpu.zeros::<f64>(n)?);
-    let seconds = time(gpu, arguments.repeat, || {
+    let seconds = time(gpu, repeat, || {
         gpu.copy(&x, &mut y);
         Ok(())
     })?;

@@ -3,8 +3,11 @@
 use crate::Outcome;
 use crate::bench::median;
 use crate::emit::{bytes, emit, seconds};
+use crate::gpu::copy_bandwidth;
 use clap::Args;
 use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Instant;
 use terrace::backend::{Backend, Place};
@@ -29,9 +32,13 @@ pub struct Arguments {
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
 
-    /// Also the time of each kernel in a set-up, and in an update, and the bytes of the arrays that it was given
+    /// Also the time of each kernel and step in a set-up, and in an update, the bytes of the arrays that they were given, and the share of the time of a copy
     #[arg(long)]
     kernels: bool,
+
+    /// Mebibytes of each of the two vectors of the copy that kernels are compared with
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    copy_mib: u32,
 
     /// No updates, which hold the hierarchy twice while they run
     #[arg(long)]
@@ -91,7 +98,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
             }
             lines.push(measure(&context, &matrix, &config, arguments, problem, name)?);
             if arguments.kernels {
-                kernels(&context, &matrix, &config)?;
+                kernels(&context, &matrix, &config, arguments)?;
             }
         }
     }
@@ -202,8 +209,9 @@ fn phases(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Ve
     Ok(solver.report().setup.seconds)
 }
 
-/// Prints what the kernels of a set-up and of an update take, each launch on its own, and the bytes of the arrays that they were given.
-fn kernels(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<()> {
+/// Prints what the kernels of a set-up and of an update take, each launch on its own, the bytes of the arrays that they were given, and the share of the time
+/// in which they could be copied; then the same for the steps of each level.
+fn kernels(context: &Context, matrix: &Arc<Matrix>, config: &Config, arguments: &Arguments) -> Result<()> {
     let gpu = context.gpu().expect("the context is on a GPU");
     let mut solver = Solver::new(context, config);
     gpu.start_profile();
@@ -212,18 +220,59 @@ fn kernels(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<(
     solver.update()?;
     gpu.start_profile();
     solver.update()?;
-    for (phase, times) in [("set-up", setup), ("update", gpu.end_profile())] {
+    let update = gpu.end_profile();
+    let bandwidth = copy_bandwidth(gpu, arguments.copy_mib, arguments.repeat)?;
+    for (phase, times) in [("set-up", setup), ("update", update)] {
         let total: f64 = times.iter().map(|kernel| kernel.seconds).sum();
-        emit(&format!("kernels of {phase}: {}\n", seconds(total)))?;
-        for Times { name, launches, seconds: time, bytes: moved } in times {
-            emit(&format!(
-                "  {name:<40} {launches:>5} {:>12} {:>5.1}%  {:>10} {:>10}/s\n",
-                seconds(time),
-                100.0 * time / total,
-                bytes(moved as usize),
-                bytes((moved as f64 / time) as usize)
-            ))?;
+        emit(&format!("kernels of {phase}: {}, copy {:.0} GB/s\n", seconds(total), bandwidth / 1e9))?;
+        for (name, sum) in Sum::of(&times, |times| times.name.clone()) {
+            emit(&format!("  {name:<40} {}\n", sum.row(total, bandwidth)))?;
+        }
+        emit(&format!("steps of {phase}\n"))?;
+        let mut steps = Sum::of(&times, |times| times.step.clone());
+        // Those of all levels come last.
+        steps.sort_by_key(|(step, _)| (step.level.is_none(), step.level));
+        for (step, sum) in steps {
+            let level = step.level.map_or("all levels".to_string(), |level| format!("level {level}"));
+            emit(&format!("  {level:<12} {:<27} {}\n", step.name, sum.row(total, bandwidth)))?;
         }
     }
     Ok(())
+}
+
+/// Launches together.
+#[derive(Default)]
+struct Sum {
+    launches: usize,
+    seconds: f64,
+    bytes: u64,
+}
+
+impl Sum {
+    /// Those with the same key, what takes most first.
+    fn of<K: Eq + Hash + Ord>(times: &[Times], key: impl Fn(&Times) -> K) -> Vec<(K, Sum)> {
+        let mut all = HashMap::<K, Sum>::new();
+        for kernel in times {
+            let sum = all.entry(key(kernel)).or_default();
+            sum.launches += kernel.launches;
+            sum.seconds += kernel.seconds;
+            sum.bytes += kernel.bytes;
+        }
+        let mut all: Vec<_> = all.into_iter().collect();
+        all.sort_by(|(a, x), (b, y)| y.seconds.total_cmp(&x.seconds).then_with(|| a.cmp(b)));
+        all
+    }
+
+    /// With the shares of the time of all, and of what a copy of the bytes would take.
+    fn row(&self, total: f64, bandwidth: f64) -> String {
+        let floor = self.bytes as f64 / bandwidth;
+        format!(
+            "{:>5} {:>12} {:>5.1}%  {:>10} {:>6.0}% of floor",
+            self.launches,
+            seconds(self.seconds),
+            100.0 * self.seconds / total,
+            bytes(self.bytes as usize),
+            100.0 * floor / self.seconds
+        )
+    }
 }

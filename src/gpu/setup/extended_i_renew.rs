@@ -4,7 +4,7 @@
 
 use super::coarse::Splitting;
 use super::extended_i::{Left, Level};
-use super::terms::Lengths;
+use super::terms::{Lengths, narrow_offsets};
 use super::{DeviceCsr, DeviceGraph, DevicePattern};
 use crate::context::lock;
 use crate::error::{Result, Status};
@@ -264,18 +264,6 @@ impl Scripts {
         }
         Ok((values, left))
     }
-}
-
-/// Sums of what comes before, and of all; none where that is too much for 31 bits. Waits for the device.
-fn narrow_offsets(gpu: &Gpu, counts: &Slice<i32>) -> Result<Option<(Buffer<i32>, usize)>> {
-    let (wide, total) = gpu.offsets(counts)?;
-    if total >= i32::MAX as usize {
-        return Ok(None);
-    }
-    let narrow = gpu.room::<i32>(counts.len() + 1)?;
-    let arguments: [&dyn Argument; 3] = [&(counts.len() as i64 + 1), &wide.view(), &narrow.view()];
-    gpu.launch(gpu.kernel("terms_narrow")?, counts.len() + 1, &arguments)?;
-    Ok(Some((narrow, total)))
 }
 
 #[cfg(test)]

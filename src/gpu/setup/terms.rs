@@ -81,6 +81,18 @@ impl Lengths {
     }
 }
 
+/// Sums of what comes before, and of all; none where that is too much for 31 bits. Waits for the device.
+pub(super) fn narrow_offsets(gpu: &Gpu, counts: &Slice<i32>) -> Result<Option<(Buffer<i32>, usize)>> {
+    let (wide, total) = gpu.offsets(counts)?;
+    if total >= i32::MAX as usize {
+        return Ok(None);
+    }
+    let narrow = gpu.room::<i32>(counts.len() + 1)?;
+    let arguments: [&dyn Argument; 3] = [&(counts.len() as i64 + 1), &wide.view(), &narrow.view()];
+    gpu.launch(gpu.kernel("terms_narrow")?, counts.len() + 1, &arguments)?;
+    Ok(Some((narrow, total)))
+}
+
 /// How the rows of a matrix lie in chunks of entries, the last one of each row filled up with zeros.
 #[derive(Clone)]
 pub(super) struct Chunks {
@@ -102,14 +114,8 @@ impl Chunks {
         let counts = gpu.room::<i32>(rows)?;
         let arguments: [&dyn Argument; 4] = [&(rows as i64), &begins.view(), &ends.view(), &counts.view()];
         gpu.launch(gpu.kernel("terms_chunk_counts")?, rows, &arguments)?;
-        let (wide, total) = gpu.offsets(&counts)?;
-        if total >= i32::MAX as usize {
-            return Ok(None);
-        }
-        let narrow = gpu.room::<i32>(rows + 1)?;
-        let arguments: [&dyn Argument; 3] = [&(rows as i64 + 1), &wide.view(), &narrow.view()];
-        gpu.launch(gpu.kernel("terms_narrow")?, rows + 1, &arguments)?;
-        Ok(Some(Chunks { rows, begins: Some(Arc::new(narrow)), total }))
+        let found = narrow_offsets(gpu, &counts)?;
+        Ok(found.map(|(begins, total)| Chunks { rows, begins: Some(Arc::new(begins)), total }))
     }
 
     /// The values of a matrix in chunks.

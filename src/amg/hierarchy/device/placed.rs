@@ -105,6 +105,7 @@ impl<T: Scalar> Computed<Gpu> for There<T> {
     /// The finest level has the caller's own matrix, in its own blocks, whatever set-up made of it.
     fn matrix<S: Number, V: Number>(&self, placing: &Placing<'_, Gpu>, i: usize) -> Result<Box<dyn Operator<Gpu, V>>> {
         let Placing { builder, backend: gpu, .. } = placing;
+        gpu.begin_step(Some(self.number), "place");
         let sums = builder.sums();
         let format = &mut lock(self.formats.lock()).matrix;
         if i == 0 && self.scale.is_none() {
@@ -128,6 +129,7 @@ impl<T: Scalar> Computed<Gpu> for There<T> {
     }
 
     fn smoother<V: Number>(&self, placing: &Placing<'_, Gpu>, storage: Precision) -> Result<Box<dyn Smoother<Gpu, V>>> {
+        placing.backend.begin_step(Some(self.number), "smoother");
         let setup = DeviceSetup { level: self, placing };
         smooth::build::<Gpu, V>(&placing.smoother, &setup, storage)
     }
@@ -141,6 +143,7 @@ impl<T: Scalar> Computed<Gpu> for There<T> {
         placing: &Placing<'_, Gpu>,
     ) -> Result<Box<dyn Operator<Gpu, V, W>>> {
         let gpu = placing.backend;
+        gpu.begin_step(Some(self.number), "place");
         let by = Rounding::Nearest(By::over(self.coarse_scale.as_deref()), By::times(self.scale.as_deref()));
         let r = self.stored::<S>(gpu, &self.transfer().1, "restriction", by)?;
         gpu.operator_in(r, placing.builder.sums(), &mut lock(self.formats.lock()).restriction)
@@ -158,6 +161,7 @@ impl<T: Scalar> Computed<Gpu> for There<T> {
 
     fn inverse<S: Number, V: Number>(&self, placing: &Placing<'_, Gpu>) -> Result<Box<dyn Operator<Gpu, V>>> {
         let gpu = placing.backend;
+        gpu.begin_step(Some(self.number), "coarsest");
         gpu.dense_operator(self.rows, dense::inverse::<T, S>(gpu, &self.scaled(gpu)?)?)
     }
 

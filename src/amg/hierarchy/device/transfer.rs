@@ -151,8 +151,8 @@ impl Builder<'_> {
                 (graph, coarse, Some((p, r, transposition, memory)))
             }
             None => {
-                let graph = self.timed(gpu, phases, "strength", || self.graph_there(gpu, a, level))?;
-                let coarse = self.timed(gpu, phases, "coarsen", || self.coarsen_there(gpu, a, &graph, level))?;
+                let graph = self.timed(gpu, level, phases, "strength", || self.graph_there(gpu, a, level))?;
+                let coarse = self.timed(gpu, level, phases, "coarsen", || self.coarsen_there(gpu, a, &graph, level))?;
                 let width = match (&coarse, space) {
                     (DeviceCoarse::Aggregates(_), Some(space)) => space.count,
                     _ => 1,
@@ -165,7 +165,7 @@ impl Builder<'_> {
                 (Arc::new(graph), Arc::new(coarse), None)
             }
         };
-        let (output, r, transposition) = self.timed(gpu, phases, "interpolation", || match patterns {
+        let (output, r, transposition) = self.timed(gpu, level, phases, "interpolation", || match patterns {
             None => {
                 let output = self.interpolate_there(gpu, a, (&graph, &coarse), space, None)?;
                 let r = transpose::transpose(gpu, &output.p)?;
