@@ -427,11 +427,22 @@ impl Matrix {
                         "the values of the matrix are borrowed in device memory, and this context is not the one that has it there"
                     );
                 }
-                there.gpu.begin_call()?;
-                *lock(there.copy.lock()) = None;
+                self.follow_caller()?;
                 let matrix = lock(there.matrix.read()).clone();
                 there.check(&matrix, false, false)
             }
+        }
+    }
+
+    /// What the caller has begun to write to borrowed values in device memory comes first from here on.
+    pub(crate) fn follow_caller(&self) -> Result<()> {
+        match &self.home {
+            Home::Device(there) if there.lent.load(Ordering::Relaxed) => {
+                there.gpu.begin_call()?;
+                *lock(there.copy.lock()) = None;
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 
