@@ -1,6 +1,7 @@
 //! Inverses of diagonals and of diagonal blocks.
 
 use super::par;
+use super::prefetch::prefetch;
 use crate::error::{Result, try_vec};
 use crate::scalar::{Number, Scalar};
 use crate::sparse::CsrView;
@@ -10,6 +11,9 @@ pub const MAX_BLOCK: usize = 8;
 
 /// See [`rounding_bound`].
 const ROUNDING: f64 = 16.0;
+
+/// Rows between the one in use and the one whose diagonal is asked for.
+const AHEAD: usize = 8;
 
 /// Nothing is added to the diagonal.
 pub const AS_IT_IS: fn(usize, usize, f64) -> f64 = |_, _, _| 0.0;
@@ -47,6 +51,9 @@ pub fn inverse<T: Scalar, S: Number>(
         for (k, out) in piece.chunks_exact_mut(br * width).enumerate() {
             let i = start + k;
             let diagonal = a.row_range(i).find(|p| a.col(*p) == i);
+            if let Some(p) = diagonal {
+                prefetch_diagonal(a, i, p);
+            }
             if br == 1 {
                 let d = diagonal.map_or(0.0, |p| a.values[p].to_f64());
                 let d = d + added(i, 0, d).copysign(d);
@@ -77,6 +84,17 @@ pub fn inverse<T: Scalar, S: Number>(
         }
     });
     Ok(out)
+}
+
+/// Asks for the diagonal block of a row that comes soon, for which the place that the diagonal of row `i` has in it, `p`, is a good guess.
+#[inline(always)]
+fn prefetch_diagonal<T: Scalar>(a: &CsrView<'_, T>, i: usize, p: usize) {
+    let (ahead, width) = (i + AHEAD, a.block.len());
+    if ahead < a.rows {
+        let first = (a.row_range(ahead).start + p - a.row_range(i).start) * width;
+        prefetch(a.values, first);
+        prefetch(a.values, first + width - 1);
+    }
 }
 
 /// [`inverse`] for l1-Jacobi: the diagonal, or the diagonal of each block, enlarged by the absolute values of what is outside of it.

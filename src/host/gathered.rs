@@ -107,6 +107,7 @@ impl Gathered {
         let mut starts = [0; LONGEST];
         for i in range.clone() {
             rows.prefetch_new(i + AHEAD);
+            rows.prefetch_own(i + AHEAD);
             let blocks = (c[i + 1] - c[i]) as usize;
             let row = values.next(blocks * width);
             let entries = a.row_range(i);

@@ -116,9 +116,9 @@ pub fn build<T: Clone + Default + Send + Sync>(
     Ok((offsets, columns, values))
 }
 
-/// Rows per task, a power of two: at most 128 tasks, each with at least 1024 rows.
+/// Rows per task, a power of two: at most 128 tasks, each with at least 16 rows. Coarse matrices of blocks have few rows, each with much to do.
 pub fn grain(rows: usize) -> usize {
-    rows.div_ceil(128).next_power_of_two().max(par::ROW_GRAIN)
+    rows.div_ceil(128).next_power_of_two().max(16)
 }
 
 /// Scratch arrays that tasks hand on to each other: as many as there are threads, instead of one for each piece.

@@ -6,7 +6,7 @@
 
 use super::diagonal::{self, MAX_BLOCK};
 use super::eigenvalue::{Estimate, Known, Largest};
-use super::spgemm::{self, Dynamic, multiply_block};
+use super::spgemm::{self, Shape, multiply_block, with_shape};
 use super::terms::{Terms, Values};
 use super::{Host, par};
 use crate::amg::strength::Graph;
@@ -127,17 +127,23 @@ impl<'a, T: Scalar> Step<'a, T> {
             let scale = self.factor * inverse[0];
             values.iter_mut().for_each(|v| *v *= scale);
         } else {
-            for block in values.chunks_exact_mut(width) {
-                let mut product = [T::ZERO; MAX_BLOCK * MAX_BLOCK];
-                multiply_block(Dynamic { rows: n, inner: n, cols }, inverse, block, &mut product);
-                for (v, product) in block.iter_mut().zip(product) {
-                    *v = self.factor * product;
-                }
-            }
+            with_shape!((n, n, cols), shape => self.scale_blocks(shape, inverse, values));
         }
         for (j, start) in p0.row(i) {
             for (v, s) in values[place(j) * width..][..width].iter_mut().zip(start) {
                 *v += *s;
+            }
+        }
+    }
+
+    /// Multiplies each of the blocks by an inverse and by the factor.
+    #[inline(always)]
+    fn scale_blocks(&self, shape: impl Shape, inverse: &[T], values: &mut [T]) {
+        for block in values.chunks_exact_mut(shape.rows() * shape.cols()) {
+            let mut product = [T::ZERO; MAX_BLOCK * MAX_BLOCK];
+            multiply_block(shape, inverse, block, &mut product);
+            for (v, product) in block.iter_mut().zip(product) {
+                *v = self.factor * product;
             }
         }
     }

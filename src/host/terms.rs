@@ -352,6 +352,17 @@ impl<T: Scalar> Rows<'_, T> {
         }
     }
 
+    /// Asks for the values of a later row of A, which are not read in their order.
+    pub fn prefetch_own(&self, i: usize) {
+        let (a, width) = (self.a, self.a.block.len());
+        if i < a.rows {
+            let row = a.row_range(i);
+            for k in (row.start * width..row.end * width).step_by(LINE / size_of::<T>()) {
+                prefetch(a.values, k);
+            }
+        }
+    }
+
     /// Asks for the rows of B that a later row of A needs first. On a grid, neighbours in the same line need all but the last of theirs as well: what
     /// ends a run of columns is new.
     pub fn prefetch_new(&self, i: usize) {
@@ -499,23 +510,37 @@ mod tests {
         let nodes = (Block { rows: 3, cols: 3 }, Block { rows: 3, cols: 6 });
         let coarse = (Block { rows: 6, cols: 3 }, Block { rows: 3, cols: 6 });
         let coarser = (Block { rows: 6, cols: 6 }, Block { rows: 6, cols: 6 });
-        for (rows, cols, longest, (left, right), chunk, bytes_per_term) in [
-            (2500, 60, 5, (scalar, scalar), CHUNK, 1),
-            (300, 2000, 30, (scalar, scalar), 1, 2),
-            (40, 700, 30, blocks, 1, 2),
-            (400, 70, 5, nodes, 1, 1),
-            (40, 700, 30, coarse, 1, 2),
-            (60, 70, 5, coarser, 1, 1),
-            (3, 70_000, 1000, (scalar, scalar), 1, 4),
+        for (rows, cols, longest, (left, right), widest) in [
+            (2500, 60, 5, (scalar, scalar), 1),
+            (300, 2000, 30, (scalar, scalar), 2),
+            (40, 700, 30, blocks, 2),
+            (400, 70, 5, nodes, 1),
+            (40, 700, 30, coarse, 2),
+            (60, 70, 5, coarser, 1),
+            (3, 70_000, 1000, (scalar, scalar), 4),
         ] {
             let a = random(rows, 500, longest, left, 1);
             let b = random(500, cols, longest, right, 2);
             let c = spgemm::multiply(&a.view(), &b.view()).unwrap();
             let pattern = ((&b.offsets[..], &b.columns[..]), b.block);
             let terms = Terms::find_with(&a.view(), pattern, (&c.offsets, &c.columns), cols, false).unwrap();
-            let row = |j: &i32| (b.offsets[*j as usize + 1] - b.offsets[*j as usize]) as usize;
-            let count: usize = a.columns.iter().map(|j| row(j).next_multiple_of(chunk)).sum();
-            assert_eq!(terms.bytes(), bytes_per_term * count);
+            // The bytes of a place, and the multiple of places that a row of B has, in each piece.
+            let row_of_b = |j: &i32| (b.offsets[*j as usize + 1] - b.offsets[*j as usize]) as usize;
+            let of_piece = |start: usize| {
+                let range = start..rows.min(start + rows::grain(rows));
+                let longest = range.clone().map(|i| c.view().row_range(i).len()).max().unwrap();
+                let (bytes, chunk) = match longest {
+                    _ if left == scalar && longest <= NOWHERE => (1, CHUNK),
+                    ..=0x100 => (1, 1),
+                    0x101..=0x1_0000 => (2, 1),
+                    _ => (4, 1),
+                };
+                let columns = &a.columns[a.offsets[range.start] as usize..a.offsets[range.end] as usize];
+                (bytes, bytes * columns.iter().map(|j| row_of_b(j).next_multiple_of(chunk)).sum::<usize>())
+            };
+            let pieces: Vec<_> = (0..rows).step_by(rows::grain(rows)).map(of_piece).collect();
+            assert_eq!(pieces.iter().map(|(bytes, _)| *bytes).max(), Some(widest));
+            assert_eq!(terms.bytes(), pieces.iter().map(|(_, all)| all).sum::<usize>());
             check(&terms, &a, &b, &c);
         }
     }

@@ -1,7 +1,9 @@
 //! Transposition by counting: each task owns a range of columns, reads the whole pattern and keeps what falls into its range. The result
 //! does not depend on how many ranges there are.
 
-use super::par;
+use super::par::{self, Fresh};
+use super::prefetch::prefetch;
+use super::rows;
 use super::terms::{Place, Places, make_places};
 use crate::error::{Result, try_capacity, try_vec};
 use crate::scalar::Scalar;
@@ -10,6 +12,9 @@ use std::ops::Range;
 
 /// Ranges of columns beyond which reading the pattern again costs more than another thread saves.
 const MAX_RANGES: usize = 8;
+
+/// Blocks between the one in use and the one that is asked for.
+const AHEAD: usize = 8;
 
 /// Row offsets of the transpose, and how many columns one task takes.
 fn count<T: Scalar>(a: &CsrView<'_, T>) -> Result<(Vec<i64>, usize)> {
@@ -53,7 +58,7 @@ pub fn transpose<T: Scalar>(a: &CsrView<'_, T>) -> Result<Csr<T>> {
 
 /// Where in its row of A each entry of the transpose stands: what a renewal for other values goes by.
 pub struct Recipe {
-    /// One for each [`par::ROW_GRAIN`] rows of the transpose.
+    /// One for each [`rows::grain`] rows of the transpose.
     pieces: Vec<Places>,
 }
 
@@ -61,7 +66,7 @@ impl Recipe {
     /// The recipe for A and the pattern of its transpose.
     pub fn find<T: Scalar>(a: &CsrView<'_, T>, pattern: &Structure) -> Result<Recipe> {
         let longest = (0..a.rows).map(|i| a.row_range(i).len()).max().unwrap_or(0);
-        let pieces = par::map_ranges(pattern.rows, par::ROW_GRAIN, |range| {
+        let pieces = par::map_ranges(pattern.rows, rows::grain(pattern.rows), |range| {
             Ok(make_places!(longest, find_in(a, pattern, range)?))
         });
         Ok(Recipe { pieces: pieces.into_iter().collect::<Result<_>>()? })
@@ -70,17 +75,15 @@ impl Recipe {
     /// The values of the transpose of `a`.
     pub fn renew<T: Scalar>(&self, a: &CsrView<'_, T>, pattern: &Structure) -> Result<Vec<T>> {
         let (offsets, columns) = pattern.own_arrays();
-        let width = pattern.block.len();
-        let mut values = try_vec(columns.len() * width, T::ZERO)?;
-        par::for_each_segment_mut(&mut values, offsets, width, par::ROW_GRAIN, |range, values| {
+        let grain = rows::grain(pattern.rows);
+        par::new_segments(offsets, pattern.block.len(), grain, T::ZERO, |range, values| {
             let rows = &columns[offsets[range.start] as usize..offsets[range.end] as usize];
-            match &self.pieces[range.start / par::ROW_GRAIN] {
+            match &self.pieces[range.start / grain] {
                 Places::U8(places) => gather(a, rows, places, pattern.block, values),
                 Places::U16(places) => gather(a, rows, places, pattern.block, values),
                 Places::U32(places) => gather(a, rows, places, pattern.block, values),
             }
-        });
-        Ok(values)
+        })
     }
 
     /// Bytes held.
@@ -102,25 +105,42 @@ fn find_in<T: Scalar, P: Place>(a: &CsrView<'_, T>, pattern: &Structure, range: 
 }
 
 /// The transposed blocks of A at these places in these rows; `block` is the shape of the transposed ones.
-fn gather<T: Scalar, P: Place>(a: &CsrView<'_, T>, rows: &[i32], places: &[P], block: Block, values: &mut [T]) {
-    if block == Block::SCALAR {
-        for ((i, place), to) in rows.iter().zip(places).zip(values) {
-            *to = a.values[a.row_range(*i as usize).start + place.to_usize()];
+fn gather<T: Scalar, P: Place>(
+    a: &CsrView<'_, T>,
+    rows: &[i32],
+    places: &[P],
+    block: Block,
+    values: &mut Fresh<'_, T>,
+) {
+    let at = |k: usize| Some(a.row_range(*rows.get(k)? as usize).start + places.get(k)?.to_usize());
+    for k in 0..rows.len() {
+        if let (Some(at), width @ 2..) = (at(k + AHEAD), block.len()) {
+            // A block may lie in three lines.
+            (0..=2).for_each(|line| prefetch(a.values, at * width + line * (width - 1) / 2));
         }
-        return;
-    }
-    for ((i, place), to) in rows.iter().zip(places).zip(values.chunks_exact_mut(block.len())) {
-        transpose_block(block, a.block_at(a.row_range(*i as usize).start + place.to_usize()), to);
+        let Some(at) = at(k) else { break };
+        transpose_block(block, a.block_at(at), values.next(block.len()));
     }
 }
 
 /// A block of these dimensions, from its transpose.
 #[inline(always)]
 fn transpose_block<T: Scalar>(block: Block, from: &[T], to: &mut [T]) {
-    for r in 0..block.rows {
-        for c in 0..block.cols {
-            to[r * block.cols + c] = from[c * block.rows + r];
+    #[inline(always)]
+    fn go<T: Scalar>(rows: usize, cols: usize, from: &[T], to: &mut [T]) {
+        let from = &from[..rows * cols];
+        for (r, to) in to[..rows * cols].chunks_exact_mut(cols).enumerate() {
+            for (c, to) in to.iter_mut().enumerate() {
+                *to = from[c * rows + r];
+            }
         }
+    }
+    // With dimensions that the compiler knows where they are common.
+    match (block.rows, block.cols) {
+        (1, 1) => to[0] = from[0],
+        (6, 3) => go(6, 3, from, to),
+        (6, 6) => go(6, 6, from, to),
+        (rows, cols) => go(rows, cols, from, to),
     }
 }
 

@@ -4,6 +4,10 @@ use super::CsrView;
 use crate::error::{Error, Result, fail};
 use crate::host::par;
 use crate::scalar::Scalar;
+use std::ops::Range;
+
+/// Rows whose values are looked at together, few enough to stay in a cache.
+const STRIP: usize = 32;
 
 /// Checks offsets, columns, values and diagonal. `sorted` is the caller's promise that columns ascend in each row. With several
 /// defects the one in the lowest row is reported.
@@ -18,7 +22,9 @@ pub fn validate<T: Scalar>(a: &CsrView<'_, T>, sorted: bool) -> Result<()> {
 
 /// Checks only that the values are finite and the diagonal is not zero, for a matrix whose structure was checked before.
 pub fn validate_values<T: Scalar>(a: &CsrView<'_, T>) -> Result<()> {
-    let first = par::map_ranges(a.rows, 4096, |range| range.map(|i| row_values(a, i)).find_map(Result::err));
+    let first = par::map_ranges(a.rows, 4096, |range| {
+        range.clone().step_by(STRIP).map(|i| strip_values(a, i..range.end.min(i + STRIP))).find_map(Result::err)
+    });
     first.into_iter().flatten().next().map_or(Ok(()), Err)
 }
 
@@ -68,21 +74,47 @@ fn row<T: Scalar>(a: &CsrView<'_, T>, i: usize, sorted: bool, scratch: &mut Vec<
     row_values(a, i)
 }
 
+/// Whether every value is finite: zero times any other is not a number, and neither is a sum with it. Without an early end, so that several are
+/// looked at at once.
+fn are_finite<T: Scalar>(values: &[T]) -> bool {
+    let mut sums = [T::ZERO; 8];
+    let (chunks, rest) = values.as_chunks::<8>();
+    for chunk in chunks {
+        for (sum, v) in sums.iter_mut().zip(chunk) {
+            *sum += *v * T::ZERO;
+        }
+    }
+    sums.iter().chain(rest).all(|v| v.is_finite())
+}
+
+/// [`row_values`] of a strip of rows, which are looked at one by one where not all is well.
+fn strip_values<T: Scalar>(a: &CsrView<'_, T>, mut rows: Range<usize>) -> Result<()> {
+    let (len, entries) = (a.block.len(), a.row_range(rows.start).start..a.row_range(rows.end - 1).end);
+    match are_finite(&a.values[entries.start * len..entries.end * len]) {
+        true => rows.try_for_each(|i| row_diagonal(a, i)),
+        false => rows.try_for_each(|i| row_values(a, i)),
+    }
+}
+
 fn row_values<T: Scalar>(a: &CsrView<'_, T>, i: usize) -> Result<()> {
-    let name = i as i64 + i64::from(a.base);
     let len = a.block.len();
-    let mut row = a.row_range(i);
+    let row = a.row_range(i);
     let values = &a.values[row.start * len..row.end * len];
-    // Without an early end, so that the check is done on several values at once.
-    if !values.iter().fold(true, |all, v| all & v.is_finite()) {
+    if !are_finite(values) {
         let at = values.iter().position(|v| !v.is_finite()).unwrap_or(0);
-        let (column, value) = (a.columns[row.start + at / len], values[at]);
+        let (name, column, value) = (i as i64 + i64::from(a.base), a.columns[row.start + at / len], values[at]);
         return fail!(MatrixValues, "row {name}, column {column} holds {value}; every value must be finite");
     }
-    let diagonal = row.find(|k| a.col(*k) == i);
+    row_diagonal(a, i)
+}
+
+/// Whether a row of a square matrix has a diagonal without zeros.
+fn row_diagonal<T: Scalar>(a: &CsrView<'_, T>, i: usize) -> Result<()> {
     if a.rows != a.cols || a.block.rows != a.block.cols {
         return Ok(());
     }
+    let name = i as i64 + i64::from(a.base);
+    let diagonal = a.row_range(i).find(|k| a.col(*k) == i);
     let error = |what: &str| -> Error {
         let wanted = "every row of a square matrix needs a non-zero diagonal entry";
         Error::new(crate::error::Status::MatrixValues, format!("row {name} has {what}; {wanted}"))
@@ -132,6 +164,29 @@ mod tests {
             assert_eq!(error.status, *status, "{error}");
             assert!(error.message.contains(text), "{error} should contain {text}");
         }
+    }
+
+    /// A matrix whose values changed is looked at in strips, and the defect in the lowest row of one is named, whichever it is.
+    #[test]
+    fn changed_values_are_checked_in_every_strip() {
+        let rows = 3 * STRIP + 5;
+        let offsets: Vec<i32> = (0..=rows as i32).collect();
+        let columns = &offsets[..rows];
+        let check = |changes: &[(usize, f64)]| {
+            let mut values = vec![1.0; rows];
+            changes.iter().for_each(|(i, v)| values[*i] = *v);
+            let (block, offsets) = (Block::SCALAR, Offsets::I32(&offsets));
+            validate_values(&CsrView { rows, cols: rows, block, offsets, columns, values: &values, base: 0 })
+        };
+        assert!(check(&[]).is_ok());
+        for i in [0, STRIP - 1, STRIP, 2 * STRIP + 3, rows - 1] {
+            for (value, text) in [(f64::NAN, "NaN"), (f64::NEG_INFINITY, "-inf"), (0.0, "zero diagonal")] {
+                let error = check(&[(i, value), (rows - 1, value)]).unwrap_err().message;
+                assert!(error.contains(&format!("row {i}")) && error.contains(text), "{error}");
+            }
+        }
+        let error = check(&[(STRIP + 1, 0.0), (STRIP + 2, f64::INFINITY)]).unwrap_err().message;
+        assert!(error.contains(&format!("row {} has a zero diagonal", STRIP + 1)), "{error}");
     }
 
     #[test]

@@ -151,10 +151,15 @@ impl Builder<'_> {
         phases: &mut Phases,
     ) -> Result<(Vec<Raw<T>>, Vec<Kept>)> {
         let interpolation = interp::find::<T>(&self.interpolation_name::<T>());
-        let mut space = match &self.near_null_space {
-            Some(space) => NearNullSpace::clone(space),
-            None => NearNullSpace::constants(fine.view().scalar_rows(), fine.structure.block.rows)?,
+        let constants;
+        let fine_space = match &self.near_null_space {
+            Some(space) => space.as_ref(),
+            None => {
+                constants = NearNullSpace::constants(fine.view().scalar_rows(), fine.structure.block.rows)?;
+                &constants
+            }
         };
+        let mut coarse_space = None;
         let max_levels = self.config.int("amg.max_levels");
         let max_rows = self.config.int("amg.coarsest.max_rows");
         let renewing = kept.is_some();
@@ -178,8 +183,8 @@ impl Builder<'_> {
                 }
                 None => (None, None, None, None),
             };
-            let Some(step) = self.step(host, coarsening, interpolation, &view, level, &space, transfers, phases)?
-            else {
+            let space = coarse_space.as_ref().unwrap_or(fine_space);
+            let Some(step) = self.step(host, coarsening, interpolation, &view, level, space, transfers, phases)? else {
                 break;
             };
             let Step { p, r, next_space, mut known, largest_eigenvalue, kept } = step;
@@ -189,9 +194,7 @@ impl Builder<'_> {
             }
             let earlier = coarse_pattern.as_ref().map(|coarse| galerkin::Earlier { coarse, recipe: &mut recipe });
             let coarse_matrix = phases.time("galerkin", || galerkin::product(&r.view(), &view, &p, earlier))?;
-            if let Some(next) = next_space {
-                space = next;
-            }
+            coarse_space = next_space.or(coarse_space);
             all_kept.push(Kept {
                 transfers: kept,
                 coarse_matrix: Arc::clone(&coarse_matrix.structure),

@@ -114,33 +114,68 @@ pub fn gather<'t>(factors: &Factors<'_>, counts: &[u8], terms: &'t [[u8; 2]], to
 /// [`gather`] for blocks of these dimensions. Terms are added as by [`add`].
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
 fn sum<'t, const R: usize, const K: usize, const C: usize>(
-    (a, starts, b): (&[f64], &[usize], &[f64]),
+    factors: (&[f64], &[usize], &[f64]),
     counts: &[u8],
     mut terms: &'t [[u8; 2]],
     to: &mut [f64],
 ) -> &'t [[u8; 2]] {
     const { assert!(C <= LANES) };
-    let mask = u8::MAX >> (LANES - C);
-    for (count, to) in counts.iter().zip(to.chunks_exact_mut(R * C)) {
-        let (now, later) = terms.split_at(*count as usize);
+    // Each addition to a number waits for the one before. Blocks of few rows have not enough numbers to fill that time, so there are two at once.
+    let (pairs, last) = counts.as_chunks::<2>();
+    let (to_pairs, to_last) = to.split_at_mut(pairs.len() * 2 * R * C);
+    for ([first, second], to) in pairs.iter().zip(to_pairs.chunks_exact_mut(2 * R * C)) {
+        let (x, later) = terms.split_at(*first as usize);
+        let (y, later) = later.split_at(*second as usize);
+        terms = later;
+        let both = x.len().min(y.len());
+        let mut sums = [[_mm512_setzero_pd(); R]; 2];
+        let [of_x, of_y] = &mut sums;
+        for (x, y) in x.iter().zip(y) {
+            add_term::<R, K, C>(factors, x, of_x);
+            add_term::<R, K, C>(factors, y, of_y);
+        }
+        x[both..].iter().for_each(|x| add_term::<R, K, C>(factors, x, of_x));
+        y[both..].iter().for_each(|y| add_term::<R, K, C>(factors, y, of_y));
+        store::<C>(sums.as_flattened(), to);
+    }
+    if let [count] = last {
+        let (x, later) = terms.split_at(*count as usize);
         terms = later;
         let mut sums = [_mm512_setzero_pd(); R];
-        for [left, right] in now {
-            let b = &b[(starts[*left as usize] + *right as usize) * K * C..][..K * C];
-            let a = &a[*left as usize * R * K..][..R * K];
-            // SAFETY: b has K rows of as many numbers as the mask has bits.
-            let b: [__m512d; K] =
-                std::array::from_fn(|k| unsafe { _mm512_maskz_loadu_pd(mask, b.as_ptr().add(k * C)) });
-            for (a, sum) in a.chunks_exact(K).zip(&mut sums) {
-                for (a, b) in a.iter().zip(b) {
-                    *sum = _mm512_add_pd(*sum, _mm512_mul_pd(_mm512_set1_pd(*a), b));
-                }
-            }
-        }
-        for (to, sum) in to.chunks_exact_mut(C).zip(sums) {
-            // SAFETY: a row of `to` has as many numbers as the mask has bits.
-            unsafe { _mm512_mask_storeu_pd(to.as_mut_ptr(), mask, sum) };
-        }
+        x.iter().for_each(|x| add_term::<R, K, C>(factors, x, &mut sums));
+        store::<C>(&sums, to_last);
     }
     terms
+}
+
+/// Adds to the rows of a block of C the product of a block of A and one of B: of the place of the first in its row of A, and of the place of the
+/// other in that row of B.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+fn add_term<const R: usize, const K: usize, const C: usize>(
+    (a, starts, b): (&[f64], &[usize], &[f64]),
+    [left, right]: &[u8; 2],
+    sums: &mut [__m512d; R],
+) {
+    let mask = u8::MAX >> (LANES - C);
+    let b = &b[(starts[*left as usize] + *right as usize) * K * C..][..K * C];
+    let a = &a[*left as usize * R * K..][..R * K];
+    // SAFETY: b has K rows of as many numbers as the mask has bits.
+    let b: [__m512d; K] = std::array::from_fn(|k| unsafe { _mm512_maskz_loadu_pd(mask, b.as_ptr().add(k * C)) });
+    for (a, sum) in a.chunks_exact(K).zip(sums) {
+        for (a, b) in a.iter().zip(b) {
+            *sum = _mm512_add_pd(*sum, _mm512_mul_pd(_mm512_set1_pd(*a), b));
+        }
+    }
+}
+
+/// Stores rows of C numbers, one in each register.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+fn store<const C: usize>(rows: &[__m512d], to: &mut [f64]) {
+    let mask = u8::MAX >> (LANES - C);
+    for (to, row) in to.chunks_exact_mut(C).zip(rows) {
+        // SAFETY: a row of `to` has as many numbers as the mask has bits.
+        unsafe { _mm512_mask_storeu_pd(to.as_mut_ptr(), mask, *row) };
+    }
 }
