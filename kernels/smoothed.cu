@@ -200,13 +200,17 @@ DEVICE bool leads_aggregate(i32 aggregate) {
 
 // Calls `work` with the aggregates of a row that is kept, ascending, and their places: each lane with some of them.
 template <class List, class Work> DEVICE void each_ascending(const List &list, int start, int count, const Work &work) {
-    for (int d = Group<32>::rank(); d < count; d += 32) {
-        const i32 mine = list[start + d];
-        int before = 0;
-        for (int other = 0; other < count; ++other) {
-            before += list[start + other] < mine ? 1 : 0;
+    // All lanes go round as often, and come to the next barrier together.
+    for (int first = 0; first < count; first += 32) {
+        const int d = first + Group<32>::rank();
+        if (d < count) {
+            const i32 mine = list[start + d];
+            int before = 0;
+            for (int other = 0; other < count; ++other) {
+                before += list[start + other] < mine ? 1 : 0;
+            }
+            work(before, d, mine);
         }
-        work(before, d, mine);
     }
 }
 

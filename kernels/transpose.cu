@@ -90,8 +90,12 @@ DEVICE void transpose_sort(i64 rows, const In<i64> &offsets, const In<Key> &keys
         return;
     }
     const int count = static_cast<int>(length);
-    for (int k = lane; k < count; k += N) {
-        all[own + k] = keys.once(start + k);
+    // All lanes go round as often, and come to the barrier together.
+    for (int first = 0; first < count; first += N) {
+        const int k = first + lane;
+        if (k < count) {
+            all[own + k] = keys.once(start + k);
+        }
     }
     Group<N>::barrier();
     for (int k = lane; k < count; k += N) {

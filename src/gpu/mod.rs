@@ -227,14 +227,12 @@ impl Gpu {
             sizes: [0; MAX_ARGUMENTS],
             count: arguments.len(),
         };
-        let mut bytes = 0;
         for (i, argument) in arguments.iter().enumerate() {
             (all.pointers[i], all.sizes[i]) = argument.parts();
-            bytes += argument.bytes();
         }
         // SAFETY: callers mirror the declarations in `kernels/`, which `sim` compares in every launch; arrays are freed on the same stream.
         let mut run = || unsafe { self.runtime().launch(kernel, blocks, &mut all) };
-        self.inner.profile.time(self.runtime(), kernel, bytes, &mut run)
+        self.inner.profile.time(self.runtime(), kernel, arguments, &mut run)
     }
 
     /// Whether an array of the caller's is in the memory of this device; that of another one is refused.

@@ -1,9 +1,9 @@
 //! Kernels by name, and their times where someone asks for them.
 
-use super::runtime::{Kernel, Runtime};
+use super::runtime::{Argument, Kernel, Runtime};
 use crate::context::lock;
 use crate::error::Result;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -38,8 +38,8 @@ pub struct Times {
     pub launches: usize,
     /// Seconds, each launch alone.
     pub seconds: f64,
-    /// Bytes of the arrays that they were given: what they move if they look at each element once.
-    pub bytes: u64,
+    /// The arrays that they were given, by address and bytes.
+    pub arrays: HashSet<(u64, u64)>,
 }
 
 impl Profile {
@@ -80,12 +80,12 @@ impl Profile {
         all
     }
 
-    /// Runs a kernel, whose arrays have so many bytes; alone where times are asked for.
+    /// Runs a kernel; alone where times are asked for.
     pub fn time(
         &self,
         runtime: &dyn Runtime,
         kernel: Kernel,
-        bytes: u64,
+        arguments: &[&dyn Argument],
         run: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         if !self.on.load(Ordering::Relaxed) {
@@ -99,7 +99,9 @@ impl Profile {
         let times = times.entry((lock(self.step.lock()).clone(), kernel.0)).or_default();
         times.launches += 1;
         times.seconds += start.elapsed().as_secs_f64();
-        times.bytes += bytes;
+        times
+            .arrays
+            .extend(arguments.iter().filter_map(|argument| argument.view()).map(|view| (view.address, view.bytes)));
         Ok(())
     }
 }

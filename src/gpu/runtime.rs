@@ -59,9 +59,9 @@ pub(super) fn tag<T: Number>() -> i32 {
 pub(super) unsafe trait Argument {
     /// Where the value lies, and its size.
     fn parts(&self) -> (*mut c_void, u8);
-    /// Bytes of an array.
-    fn bytes(&self) -> u64 {
-        0
+    /// The array that it is.
+    fn view(&self) -> Option<View> {
+        None
     }
 }
 
@@ -86,8 +86,8 @@ unsafe impl Argument for View {
         ((&raw const *self).cast_mut().cast(), size_of::<Array>() as u8)
     }
 
-    fn bytes(&self) -> u64 {
-        self.bytes
+    fn view(&self) -> Option<View> {
+        Some(*self)
     }
 }
 

@@ -6,13 +6,13 @@ use crate::emit::{bytes, emit, seconds};
 use crate::gpu::copy_bandwidth;
 use clap::Args;
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Instant;
 use terrace::backend::{Backend, Place};
 use terrace::context::LogLevel;
-use terrace::gpu::Times;
+use terrace::gpu::{Step, Times};
 use terrace::sparse::Csr;
 use terrace::{Config, Context, Error, Guess, Matrix, Result, Solver, Status, gallery};
 
@@ -210,7 +210,8 @@ fn phases(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Ve
 }
 
 /// Prints what the kernels of a set-up and of an update take, each launch on its own, the bytes of the arrays that they were given, and the share of the time
-/// in which they could be copied; then the same for the steps of each level.
+/// in which they could be copied; then the same for the steps of each level. An array counts once in a step, however many launches are given it, and
+/// however few of its rows they look at: those that did not fit in the launch before.
 fn kernels(context: &Context, matrix: &Arc<Matrix>, config: &Config, arguments: &Arguments) -> Result<()> {
     let gpu = context.gpu().expect("the context is on a GPU");
     let mut solver = Solver::new(context, config);
@@ -245,7 +246,8 @@ fn kernels(context: &Context, matrix: &Arc<Matrix>, config: &Config, arguments: 
 struct Sum {
     launches: usize,
     seconds: f64,
-    bytes: u64,
+    /// By step, address and bytes: memory may be another array in the next step.
+    arrays: HashSet<(Step, u64, u64)>,
 }
 
 impl Sum {
@@ -256,7 +258,7 @@ impl Sum {
             let sum = all.entry(key(kernel)).or_default();
             sum.launches += kernel.launches;
             sum.seconds += kernel.seconds;
-            sum.bytes += kernel.bytes;
+            sum.arrays.extend(kernel.arrays.iter().map(|(address, bytes)| (kernel.step.clone(), *address, *bytes)));
         }
         let mut all: Vec<_> = all.into_iter().collect();
         all.sort_by(|(a, x), (b, y)| y.seconds.total_cmp(&x.seconds).then_with(|| a.cmp(b)));
@@ -265,13 +267,14 @@ impl Sum {
 
     /// With the shares of the time of all, and of what a copy of the bytes would take.
     fn row(&self, total: f64, bandwidth: f64) -> String {
-        let floor = self.bytes as f64 / bandwidth;
+        let moved: u64 = self.arrays.iter().map(|(.., bytes)| bytes).sum();
+        let floor = moved as f64 / bandwidth;
         format!(
             "{:>5} {:>12} {:>5.1}%  {:>10} {:>6.0}% of floor",
             self.launches,
             seconds(self.seconds),
             100.0 * self.seconds / total,
-            bytes(self.bytes as usize),
+            bytes(moved as usize),
             100.0 * floor / self.seconds
         )
     }
