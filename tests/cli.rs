@@ -282,6 +282,8 @@ fn bench_prints_a_table_and_one_line_for_machines() {
         for phase in ["setup", "solve", "update", "apply"] {
             assert!(run["median_seconds"][phase].as_f64().unwrap() > 0.0, "{phase}");
         }
+        let ratio = format!("{:.3}", run["update_over_setup"].as_f64().unwrap());
+        assert!(text.lines().any(|line| line.starts_with("update over setup") && line.contains(&ratio)), "{text}");
     }
 }
 

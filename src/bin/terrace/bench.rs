@@ -115,8 +115,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         .iter()
         .map(|rounds| median(rounds.iter().map(|r| r.seconds[UPDATE] / r.seconds[SETUP]).collect()))
         .collect();
-    emit(&table(&loaded, &counts, (&medians, &ratios), last, arguments.repeat))?;
-    emit(&line(&loaded, &counts, (&medians, &ratios), last, arguments.repeat))?;
+    let measured = Measured { loaded: &loaded, counts, medians, ratios, last, repeat: arguments.repeat };
+    emit(&measured.table())?;
+    emit(&measured.line())?;
     Ok(if last.converged { Outcome::Done } else { Outcome::NotConverged })
 }
 
@@ -159,75 +160,78 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-fn table(
-    loaded: &Loaded,
-    counts: &[usize],
-    (medians, ratios): (&[[f64; 5]], &[f64]),
-    last: &Round,
+/// What all rounds tell, for each number of threads.
+struct Measured<'a> {
+    loaded: &'a Loaded,
+    counts: Vec<usize>,
+    medians: Vec<[f64; 5]>,
+    /// Of updates to set-ups.
+    ratios: Vec<f64>,
+    last: &'a Round,
     repeat: u32,
-) -> String {
-    let mut out = format!(
-        "{}: {} rows, {} nonzeros, {} iterations, {}, medians of {repeat}\n\n{:<17}",
-        loaded.name,
-        loaded.matrix.rows(),
-        loaded.matrix.entries(),
-        last.iterations,
-        if last.converged { "converged" } else { "not converged" },
-        "phase"
-    );
-    for count in counts {
-        let _ = write!(out, " {:>14}", threads(*count));
-    }
-    out.push_str(if counts.len() > 1 { "  speed-up\n" } else { "\n" });
-    for (p, phase) in PHASES.iter().enumerate() {
-        let _ = write!(out, "{phase:<17}");
-        for median in medians {
-            let _ = write!(out, " {:>14}", seconds(median[p]));
-        }
-        if let [one, .., all] = medians {
-            let _ = write!(out, " {:>9.2}", one[p] / all[p]);
-        }
-        out.push('\n');
-    }
-    let _ = write!(out, "update over setup");
-    for ratio in ratios {
-        let _ = write!(out, " {ratio:>14.3}");
-    }
-    out.push_str("\n\n");
-    out
 }
 
-fn line(
-    loaded: &Loaded,
-    counts: &[usize],
-    (medians, ratios): (&[[f64; 5]], &[f64]),
-    last: &Round,
-    repeat: u32,
-) -> String {
-    let object = |values: &dyn Fn(usize) -> f64| -> serde_json::Map<String, serde_json::Value> {
-        PHASES.iter().enumerate().map(|(p, phase)| (phase.to_string(), json!(values(p)))).collect()
-    };
-    let runs: Vec<_> = counts
+impl Measured<'_> {
+    fn table(&self) -> String {
+        let Measured { loaded, counts, medians, ratios, last, repeat } = self;
+        let mut out = format!(
+            "{}: {} rows, {} nonzeros, {} iterations, {}, medians of {repeat}\n\n{:<17}",
+            loaded.name,
+            loaded.matrix.rows(),
+            loaded.matrix.entries(),
+            last.iterations,
+            if last.converged { "converged" } else { "not converged" },
+            "phase"
+        );
+        for count in counts {
+            let _ = write!(out, " {:>14}", threads(*count));
+        }
+        out.push_str(if counts.len() > 1 { "  speed-up\n" } else { "\n" });
+        for (p, phase) in PHASES.iter().enumerate() {
+            let _ = write!(out, "{phase:<17}");
+            for median in medians {
+                let _ = write!(out, " {:>14}", seconds(median[p]));
+            }
+            if let [one, .., all] = &medians[..] {
+                let _ = write!(out, " {:>9.2}", one[p] / all[p]);
+            }
+            out.push('\n');
+        }
+        let _ = write!(out, "update over setup");
+        for ratio in ratios {
+            let _ = write!(out, " {ratio:>14.3}");
+        }
+        out.push_str("\n\n");
+        out
+    }
+
+    fn line(&self) -> String {
+        let Measured { loaded, counts, medians, ratios, last, repeat } = self;
+        let object = |values: &dyn Fn(usize) -> f64| -> serde_json::Map<String, serde_json::Value> {
+            PHASES.iter().enumerate().map(|(p, phase)| (phase.to_string(), json!(values(p)))).collect()
+        };
+        let runs: Vec<_> = counts
         .iter()
         .zip(medians.iter().zip(ratios))
         .map(|(count, (median, ratio))| {
             json!({ "threads": count, "median_seconds": object(&|p| median[p]), "update_over_setup": ratio })
         })
         .collect();
-    let json = json!({
-        "bench": "solve",
-        "version": env!("CARGO_PKG_VERSION"),
-        "problem": loaded.name,
-        "rows": loaded.matrix.rows(),
-        "nonzeros": loaded.matrix.entries(),
-        "iterations": last.iterations,
-        "converged": last.converged,
-        "repeat": repeat,
-        "runs": runs,
-        "speed_up": object(&|p| medians[0][p] / medians[medians.len() - 1][p]),
-        "peak_resident_bytes": memory::peak_resident_bytes(),
-    });
-    format!("{json}\n")
+        let json = json!({
+            "bench": "solve",
+            "version": env!("CARGO_PKG_VERSION"),
+            "problem": loaded.name,
+            "rows": loaded.matrix.rows(),
+            "nonzeros": loaded.matrix.entries(),
+            "iterations": last.iterations,
+            "converged": last.converged,
+            "repeat": repeat,
+            "runs": runs,
+            "speed_up": object(&|p| medians[0][p] / medians[medians.len() - 1][p]),
+            "peak_resident_bytes": memory::peak_resident_bytes(),
+        });
+        format!("{json}\n")
+    }
 }
 
 #[cfg(test)]
