@@ -64,47 +64,60 @@ SCRIPT
 
 cat > "$folder/sanitize" <<'SCRIPT'
 #!/bin/sh
-# The tests of kernels and solves, each alone, under compute-sanitizer, which is on the PATH or named by COMPUTE_SANITIZER: a line for each, and all
-# that it says where one is not clean. Ends with 1 if there was such a test, or one that took too long for a verdict.
+# The tests of kernels and solves, each in a process of its own, under compute-sanitizer, which is on the PATH or named by COMPUTE_SANITIZER: a line
+# for each with its verdict as soon as it is known, and at the end all that the tool says where one is not clean. Ends with 1 if there is such a test, or
+# one that took too long for a verdict.
 #
-#   ./sanitize TOOL [SECONDS [FILTER]]     memcheck or racecheck; seconds for a test (300); tests whose name contains the filter
+#   ./sanitize TOOL [SECONDS [PATTERN]]     memcheck or racecheck; seconds for a test (300); tests whose name the pattern of grep -E matches
+#
+# JOBS of them (4) run at once: the tool keeps a processor busier than the GPU.
 set -eu
-tool=${1:?usage: ./sanitize memcheck|racecheck [SECONDS [FILTER]]}
+tool=${1:?usage: ./sanitize memcheck|racecheck [SECONDS [PATTERN]]}
 limit=${2:-300}
-filter=${3:-}
+pattern=${3:-}
 cd "$(dirname "$0")"
 export TERRACE_TEST_CUDA=1
-said=$(mktemp)
-trap 'rm -f "$said"' EXIT
-clean=0
-others=0
+if [ $# -eq 6 ]; then # One test: the last three arguments are the folder of verdicts, the program and the test.
+    said=$4/said/$6
+    code=0
+    begin=$(date +%s)
+    timeout "$limit" "${COMPUTE_SANITIZER:-compute-sanitizer}" --tool "$tool" --error-exitcode 9 \
+        "./$5" "$6" --exact --test-threads 1 > "$said" 2>&1 || code=$?
+    verdict="not clean, exit status $code"
+    if [ "$code" -eq 0 ]; then
+        verdict=clean
+    elif [ "$code" -eq 124 ]; then
+        verdict="no verdict in $limit s"
+    elif grep -q "before first instrumented API call" "$said"; then
+        verdict="runs no kernel"
+    fi
+    case $verdict in
+    clean | "runs no kernel") rm "$said" ;;
+    esac
+    echo "$tool $6: $verdict, $(($(date +%s) - begin)) s" | tee -a "$4/verdicts"
+    exit 0
+fi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir "$folder/said"
+touch "$folder/verdicts"
 for program in kernel-tests solve-tests; do
     only=
-    [ "$program" = solve-tests ] || only=gpu::
-    for test in $(./$program --list | sed -n 's/: test$//p' | grep -F "$only" | grep -F "$filter"); do
-        code=0
-        timeout "$limit" "${COMPUTE_SANITIZER:-compute-sanitizer}" --tool "$tool" --error-exitcode 9 \
-            ./$program "$test" --exact --test-threads 1 > "$said" 2>&1 || code=$?
-        verdict="not clean, exit status $code"
-        if [ "$code" -eq 0 ]; then
-            verdict=clean
-        elif [ "$code" -eq 124 ]; then
-            verdict="no verdict in $limit s"
-        elif grep -q "before first instrumented API call" "$said"; then
-            verdict="runs no kernel"
-        fi
-        echo "$tool $test: $verdict"
-        case $verdict in
-        clean) clean=$((clean + 1)) ;;
-        "runs no kernel") ;;
-        *)
-            others=$((others + 1))
-            cat "$said"
-            ;;
-        esac
-    done
+    [ "$program" = solve-tests ] || only=^gpu::
+    "./$program" --list | sed -n 's/: test$//p' | grep -E "$only" | grep -E "$pattern" | sed "s/^/$program /" || true
+done | xargs -r -L 1 -P "${JOBS:-4}" ./sanitize "$tool" "$limit" "$pattern" "$folder"
+if [ ! -s "$folder/verdicts" ]; then
+    echo "There is no test whose name matches \"$pattern\"." >&2
+    exit 1
+fi
+others=0
+for said in "$folder"/said/*; do
+    [ -f "$said" ] || continue
+    others=$((others + 1))
+    echo "--- ${said##*/}"
+    cat "$said"
 done
-echo "$tool: $clean tests clean, $others not"
+echo "$tool: $(grep -c ': clean, ' "$folder/verdicts") tests clean, $others not"
 [ "$others" -eq 0 ]
 SCRIPT
 chmod +x "$folder/run" "$folder/sanitize"

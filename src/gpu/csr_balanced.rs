@@ -10,9 +10,13 @@ use crate::scalar::{Number, Precision};
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// A row is long from more entries than this for each lane of a group: more than ten batches of `kernels/csr.h`, each of which waits for memory twice, about
-/// 13 us on an H200.
-const OF_LANE: usize = 64;
+/// With more entries than this for each lane of a group a row is waited for by others: more than ten batches of `kernels/csr.h`, each of which waits for
+/// memory twice, about 13 us on an H200. Pieces of it are worth a second launch then.
+const WAITED_FOR: usize = 64;
+
+/// Where there is such a row, those with more entries than this for each lane are long, too: there may be many of them, and lanes of shorter rows wait for
+/// those beside them.
+const OF_LANE: usize = 32;
 
 /// Entries of a piece: two batches of each lane. A row of a million has enough of them to keep an H200 busy.
 const PIECE: usize = 384;
@@ -30,6 +34,11 @@ pub(super) const LONGEST: usize = 2;
 /// Entries beyond which a row is long.
 pub(super) fn limit(a: &DevicePattern) -> usize {
     OF_LANE * lanes(a.nnz(), a.rows)
+}
+
+/// Entries beyond which a row is worth a second launch.
+pub(super) fn worth(a: &DevicePattern) -> usize {
+    WAITED_FOR * lanes(a.nnz(), a.rows)
 }
 
 /// Counts rows beyond a limit into `totals`, zeros.

@@ -322,7 +322,7 @@ impl Wanted {
     fn most(&self) -> usize {
         let lanes = csr::lanes(self.pattern.nnz(), self.pattern.rows);
         let of_lane = (self.csr_bytes() + PIECES) / SERIAL;
-        csr_balanced::limit(&self.pattern).max((of_lane * lanes as f64) as usize)
+        csr_balanced::worth(&self.pattern).max((of_lane * lanes as f64) as usize)
     }
 
     /// Whether there may be such a row.

@@ -229,16 +229,35 @@ fn kernels(context: &Context, matrix: &Arc<Matrix>, config: &Config, arguments: 
         for (name, sum) in Sum::of(&times, |times| times.name.clone()) {
             emit(&format!("  {name:<40} {}\n", sum.row(total, bandwidth)))?;
         }
-        emit(&format!("steps of {phase}\n"))?;
-        let mut steps = Sum::of(&times, |times| times.step.clone());
-        // Those of all levels come last.
-        steps.sort_by_key(|(step, _)| (step.level.is_none(), step.level));
-        for (step, sum) in steps {
-            let level = step.level.map_or("all levels".to_string(), |level| format!("level {level}"));
-            emit(&format!("  {level:<12} {:<27} {}\n", step.name, sum.row(total, bandwidth)))?;
-        }
+        emit(&format!("steps of {phase}: time, bytes, share of the floor\n\n{}\n", table_of_steps(&times, bandwidth)))?;
     }
     Ok(())
+}
+
+/// Steps of a level, in the order in which it has them.
+const STEPS: [&str; 7] = ["strength", "coarsen", "interpolation", "galerkin", "place", "smoother", "coarsest"];
+
+/// A Markdown table of the steps of each level, and a line for each that is one of all.
+fn table_of_steps(times: &[Times], bandwidth: f64) -> String {
+    let steps = Sum::of(times, |times| times.step.clone());
+    let mut levels = Sum::of(times, |times| times.step.level);
+    levels.sort_by_key(|(level, _)| *level);
+    let has = |name: &&str| steps.iter().any(|(step, _)| step.level.is_some() && step.name == *name);
+    let names: Vec<_> = STEPS.into_iter().filter(has).collect();
+    let mut text = format!("| level | {} | all |\n|{}\n", names.join(" | "), " --- |".repeat(names.len() + 2));
+    for (level, all) in &levels {
+        let Some(level) = level else { continue };
+        let of = |name| steps.iter().find(|(step, _)| *step == Step { level: Some(*level), name });
+        let cell = |name: &&'static str| of(*name).map_or(String::new(), |(_, sum)| sum.cell(bandwidth));
+        let cells: Vec<_> = names.iter().map(cell).collect();
+        let all = format!("{}, {} launches", seconds(all.seconds), all.launches);
+        text += &format!("| {level} | {} | {all} |\n", cells.join(" | "));
+    }
+    text.push('\n');
+    for (step, sum) in steps.iter().filter(|(step, _)| step.level.is_none()) {
+        text += &format!("{}: {}, {} launches\n", step.name, sum.cell(bandwidth), sum.launches);
+    }
+    text
 }
 
 /// Launches together.
@@ -265,17 +284,29 @@ impl Sum {
         all
     }
 
-    /// With the shares of the time of all, and of what a copy of the bytes would take.
+    fn bytes(&self) -> u64 {
+        self.arrays.iter().map(|(.., bytes)| bytes).sum()
+    }
+
+    /// The share of its time that a copy of the bytes would take, in percent.
+    fn of_floor(&self, bandwidth: f64) -> f64 {
+        100.0 * self.bytes() as f64 / bandwidth / self.seconds
+    }
+
+    /// Launches, time, its share of that of all, bytes and floor.
     fn row(&self, total: f64, bandwidth: f64) -> String {
-        let moved: u64 = self.arrays.iter().map(|(.., bytes)| bytes).sum();
-        let floor = moved as f64 / bandwidth;
         format!(
             "{:>5} {:>12} {:>5.1}%  {:>10} {:>6.0}% of floor",
             self.launches,
             seconds(self.seconds),
             100.0 * self.seconds / total,
-            bytes(moved as usize),
-            100.0 * floor / self.seconds
+            bytes(self.bytes() as usize),
+            self.of_floor(bandwidth)
         )
+    }
+
+    /// Time, bytes and floor.
+    fn cell(&self, bandwidth: f64) -> String {
+        format!("{}, {}, {:.0} %", seconds(self.seconds), bytes(self.bytes() as usize), self.of_floor(bandwidth))
     }
 }
