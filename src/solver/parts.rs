@@ -1,0 +1,217 @@
+//! What set-up makes for the Krylov method, in its precision and where the context is.
+
+use super::Solver;
+use crate::amg::Amg;
+use crate::backend::{Operator, Place, Preconditioner};
+use crate::error::{Result, Status, fail};
+use crate::host::Host;
+use crate::krylov::{self, Krylov, Norm};
+use crate::matrix::Matrix;
+use crate::scalar::{Precision, Scalar};
+use crate::singular::NullSpace;
+use std::sync::Arc;
+
+/// The parts, in the precision of the Krylov method.
+pub enum Engine<B: Place> {
+    F64(Parts<B, f64>),
+    F32(Parts<B, f32>),
+}
+
+/// The method, what it multiplies with, and its workspace.
+pub struct Parts<B: Place, T: Scalar> {
+    pub backend: B,
+    pub name: String,
+    pub norm: Norm,
+    pub null_space: Option<NullSpace<B, T>>,
+    pub method: Box<dyn Krylov<B, T>>,
+    pub operator: Arc<dyn Operator<B, T>>,
+    /// The format of the operator, where it is narrower than the matrix.
+    pub narrower: B::Narrower,
+    /// A preconditioner of the caller, which replaces AMG.
+    pub user: Option<Box<dyn Preconditioner<B, T>>>,
+    pub rows: usize,
+    /// For the recomputed residual.
+    pub r: B::Buffer<T>,
+    /// For M b and M r, when the preconditioned norm counts.
+    pub z: Option<B::Buffer<T>>,
+}
+
+impl<B: Place> Engine<B> {
+    /// Method, precision and bytes.
+    pub fn describe(&self) -> (&str, Precision, usize) {
+        match self {
+            Engine::F64(parts) => (&parts.name, Precision::F64, parts.bytes()),
+            Engine::F32(parts) => (&parts.name, Precision::F32, parts.bytes()),
+        }
+    }
+
+    /// For vectors of another precision.
+    pub fn refuse<T: Scalar>(&self) -> Result<Status> {
+        fail!(
+            InvalidArgument,
+            "the vectors are {}; this solver works in {} (option solver.precision)",
+            T::PRECISION.name(),
+            self.describe().1.name()
+        )
+    }
+}
+
+impl<B: Place, T: Scalar> Parts<B, T> {
+    fn bytes(&self) -> usize {
+        let null_space = self.null_space.as_ref().map_or(0, NullSpace::len);
+        let vectors = if self.z.is_some() { 2 } else { 1 };
+        self.method.bytes() + (vectors * self.rows + null_space) * T::PRECISION.bytes()
+    }
+}
+
+impl Solver {
+    pub(super) fn engine<B: Place>(
+        &self,
+        backend: &B,
+        precision: Precision,
+        matrix: Option<&Arc<Matrix>>,
+        amg: &mut Option<Amg>,
+        rows: usize,
+    ) -> Result<Engine<B>>
+    where
+        Amg: Preconditioner<B, f64> + Preconditioner<B, f32>,
+    {
+        Ok(match precision {
+            Precision::F32 => Engine::F32(self.parts(backend, matrix, amg, rows)?),
+            _ => Engine::F64(self.parts(backend, matrix, amg, rows)?),
+        })
+    }
+
+    fn parts<B: Place, T: Scalar>(
+        &self,
+        backend: &B,
+        matrix: Option<&Arc<Matrix>>,
+        amg: &mut Option<Amg>,
+        rows: usize,
+    ) -> Result<Parts<B, T>>
+    where
+        Amg: Preconditioner<B, T>,
+    {
+        let symmetric = match amg {
+            Some(amg) => {
+                amg.prepare::<T>()?;
+                Preconditioner::<B, T>::is_constant_symmetric(amg)
+            }
+            None => self.preconditioner.is_none(),
+        };
+        let default = if symmetric { "cg" } else { "fcg" };
+        let name = self.config.choice("solver.type").unwrap_or(default.to_string());
+        let method = krylov::make(&name, backend, rows, &self.config)?;
+        let norm = if self.config.text("solver.norm") == "true" { Norm::True } else { Norm::Preconditioned };
+        if norm == Norm::Preconditioned && !method.has_preconditioned_residual() {
+            return fail!(
+                OptionValue,
+                "solver.norm is \"preconditioned\", which {name} cannot do; accepted: true, or one of cg, fcg, richardson as \
+                 solver.type"
+            );
+        }
+        let mut narrower = B::Narrower::default();
+        let narrow = self.narrow_operator(backend, matrix, &mut narrower)?;
+        let operator = self.operator(backend, matrix, amg.as_ref(), narrow.as_ref())?;
+        let user = match &self.preconditioner {
+            Some(user) => Some(backend.host_preconditioner(Box::new(user.clone()))?),
+            None => None,
+        };
+        let null_space = self.config.text("solver.null_space");
+        let host = Host::new(&self.context);
+        let null_space = NullSpace::new(backend, &host, &null_space, rows, matrix.map(|matrix| &**matrix))?;
+        self.check_null_space(backend, &null_space, &*operator)?;
+        let z = if norm == Norm::Preconditioned { Some(backend.zeros(rows)?) } else { None };
+        let (backend, r) = (backend.clone(), backend.zeros(rows)?);
+        Ok(Parts { backend, name, norm, null_space, method, operator, narrower, user, rows, r, z })
+    }
+
+    /// What the Krylov method multiplies with: a narrower copy of the matrix where there is one, or the hierarchy's own where that fits.
+    fn operator<B: Place, T: Scalar>(
+        &self,
+        backend: &B,
+        matrix: Option<&Arc<Matrix>>,
+        amg: Option<&Amg>,
+        narrow: Option<&Arc<dyn Operator<B, T>>>,
+    ) -> Result<Arc<dyn Operator<B, T>>>
+    where
+        Amg: Preconditioner<B, T>,
+    {
+        let matrix = match (&self.operator, matrix) {
+            (Some(user), _) => return Ok(backend.host_operator(Box::new(user.clone()))?.into()),
+            (None, Some(matrix)) => matrix,
+            (None, None) => return fail!(NotSetUp, "neither a matrix nor an operator callback was given"),
+        };
+        if let Some(narrow) = narrow {
+            return Ok(Arc::clone(narrow));
+        }
+        if let Some(shared) = amg.and_then(Preconditioner::<B, T>::operator) {
+            return Ok(shared);
+        }
+        Ok(backend.given(matrix)?.into())
+    }
+
+    /// A copy of the matrix in fewer bits that holds every value exactly, where there is one and the options leave the choice.
+    fn narrow_operator<B: Place, T: Scalar>(
+        &self,
+        backend: &B,
+        matrix: Option<&Arc<Matrix>>,
+        narrower: &mut B::Narrower,
+    ) -> Result<Option<Arc<dyn Operator<B, T>>>> {
+        match matrix {
+            Some(matrix) if self.operator.is_none() && self.config.choice("precision.operator").is_none() => {
+                Ok(backend.given_narrower(matrix, narrower)?.map(Arc::from))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Checks the null space against the matrix. An operator callback is not called before a solve, and its null space is believed.
+    fn check_null_space<B: Place, T: Scalar>(
+        &self,
+        backend: &B,
+        null_space: &Option<NullSpace<B, T>>,
+        operator: &dyn Operator<B, T>,
+    ) -> Result<()> {
+        match null_space {
+            Some(space) if self.operator.is_none() => space.check(backend, operator),
+            _ => Ok(()),
+        }
+    }
+
+    /// What `update` does, in the precision of the engine. The null space is checked first, so that a failure leaves all as it was; values that
+    /// are not finite pass there and are refused by their own check.
+    pub(super) fn renew<B: Place, T: Scalar>(
+        &self,
+        matrix: Option<&Arc<Matrix>>,
+        amg: &mut Option<Amg>,
+        parts: &mut Parts<B, T>,
+    ) -> Result<()>
+    where
+        Amg: Preconditioner<B, T>,
+    {
+        let shared = self.operator.is_none() && amg.as_ref().and_then(Preconditioner::<B, T>::operator).is_some();
+        if let Some(matrix) = matrix {
+            matrix.follow_caller()?;
+        }
+        let narrow = self.narrow_operator(&parts.backend, matrix, &mut parts.narrower)?;
+        let own = match shared && parts.null_space.is_none() {
+            true => None,
+            false => Some(self.operator(&parts.backend, matrix, None, narrow.as_ref())?),
+        };
+        if let Some(operator) = &own {
+            self.check_null_space(&parts.backend, &parts.null_space, &**operator)?;
+        }
+        parts.method.forget();
+        match (&mut *amg, matrix) {
+            (Some(amg), _) => amg.update()?,
+            (None, Some(matrix)) => matrix.recheck_values(&self.context)?,
+            (None, None) => {}
+        }
+        parts.operator = match own.filter(|_| !shared) {
+            Some(operator) => operator,
+            None => self.operator(&parts.backend, matrix, amg.as_ref(), narrow.as_ref())?,
+        };
+        Ok(())
+    }
+}
