@@ -177,6 +177,8 @@ template <class List> struct Found {
         }
         const bool is_new = leads && at < 0;
         const u64 appended = Group<32>::ballot(is_new);
+        // Four are loaded at a time, which may be more than there are: nothing is appended before all lanes have loaded.
+        Group<32>::barrier();
         if (is_new) {
             at = count + rank_among<32>(appended);
             list[start + at] = aggregate;
