@@ -323,10 +323,15 @@ fn bench_products_and_setup_measure_what_a_device_does() {
     let json = last(&text);
     for result in json["results"].as_array().unwrap() {
         assert!(result["setup_seconds"].as_f64().unwrap() > 0.0 && result["update_seconds"].as_f64().unwrap() > 0.0);
+        assert!(result["updated_bytes"].as_u64().unwrap() > result["bytes"].as_u64().unwrap(), "{text}");
         assert!(
             result["true_residual"].as_f64().unwrap() < 1e-7 && result["place"].as_str().unwrap().starts_with("device")
         );
     }
+    let text =
+        succeeds(&["bench", "setup", "poisson7:8", "--device", "sim", "--repeat", "1", "--no-update", "--single"]);
+    assert!(text.contains(" held, ") && !text.contains("update "), "{text}");
+    assert!(last(&text)["results"][0]["update_seconds"].is_null(), "{text}");
     fails(&["bench", "products", "--device", "host"], &["host", "is not a GPU"]);
 }
 

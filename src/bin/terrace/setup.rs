@@ -132,7 +132,7 @@ fn measure(
     let gpu = context.gpu().expect("the context is on a GPU");
     let (b, mut x) = (gpu.array(vec![1.0_f64; matrix.rows()])?, gpu.zeros::<f64>(matrix.rows())?);
     let (mut setups, mut updates, mut solves) = (Vec::new(), Vec::new(), Vec::new());
-    let mut report = None;
+    let (mut report, mut updated_bytes) = (None, None);
     gpu.forget_peak();
     let (mut peak, mut place) = (0, String::new());
     for round in 0..=arguments.repeat {
@@ -149,7 +149,8 @@ fn measure(
         solver.solve_on_device(&b, &mut x, Guess::Zero)?;
         gpu.synchronize()?;
         let solve = start.elapsed().as_secs_f64();
-        let mut update = 0.0;
+        report = Some(solver.report());
+        let mut update = None;
         if !arguments.no_update {
             // The first update also finds what later ones go by.
             solver.update()?;
@@ -157,35 +158,36 @@ fn measure(
             let start = Instant::now();
             solver.update()?;
             gpu.synchronize()?;
-            update = start.elapsed().as_secs_f64();
+            update = Some(start.elapsed().as_secs_f64());
+            updated_bytes = Some(solver.report().bytes);
         }
         if round > 0 {
             setups.push(setup);
             solves.push(solve);
-            updates.push(update);
+            updates.extend(update);
         }
-        report = Some(solver.report());
     }
-    let (setup, update, solve) = (median(setups), median(updates), median(solves));
+    let (setup, solve) = (median(setups), median(solves));
+    let update = (!arguments.no_update).then(|| median(updates));
     let report = report.expect("there was a round");
     let last = &report.solves[0];
+    let updates = update.map_or(String::new(), |s| format!("update {:>10} ({:.2})  ", seconds(s), s / setup));
     emit(&format!(
-        "{name:<12} set-up {:>10}  update {:>10} ({:.2})  solve {:>10} in {} iterations to {:.1e}  together {:>10}\n",
+        "{name:<12} set-up {:>10}  {updates}solve {:>10} in {} iterations to {:.1e}  together {:>10}\n",
         seconds(setup),
-        seconds(update),
-        update / setup,
         seconds(solve),
         last.iterations,
         last.true_residual,
         seconds(setup + solve)
     ))?;
     emit(&format!(
-        "{:<12} computed on {}; {} levels, complexity {:.2}, {} held, {} at most\n",
+        "{:<12} computed on {}; {} levels, complexity {:.2}, {} held{}, {} at most during set-up\n",
         "",
         place,
         report.levels.len(),
         report.operator_complexity(),
         bytes(report.bytes),
+        updated_bytes.map_or(String::new(), |held| format!(" ({} with what updates go by)", bytes(held))),
         bytes(peak)
     ))?;
     let phases = phases(context, matrix, config)?;
@@ -195,7 +197,7 @@ fn measure(
         "problem": problem, "options": name, "setup_seconds": setup, "update_seconds": update, "solve_seconds": solve,
         "iterations": last.iterations, "true_residual": last.true_residual, "place": place,
         "levels": report.levels.len(), "operator_complexity": report.operator_complexity(), "bytes": report.bytes,
-        "peak_bytes": peak, "phases": phases.iter().map(|(name, s)| json!({"phase": name, "seconds": s})).collect::<Vec<_>>(),
+        "updated_bytes": updated_bytes, "peak_bytes": peak, "phases": phases.iter().map(|(name, s)| json!({"phase": name, "seconds": s})).collect::<Vec<_>>(),
     }))
 }
 
