@@ -173,7 +173,7 @@ KERNEL(tiles_sample, i64 rows, i32 height, i32 width, i64 wanted, In<i64> offset
         const i64 below = (row + 1) * height < end ? (row + 1) * height : end;
         const i64 last = offsets[row + 1];
         entries += (below - above) * (last - offsets[row]) * width;
-        for (i64 at = offsets[row] + Team<N>::rank(); at < last; at += N) {
+        for (i64 at = offsets[row] + Team<N>::rank(); at < last && found < NO_ROOM; at += N) {
             const i64 left = static_cast<i64>(columns[at]) * width;
             for (i64 tile = left / TILE_SIDE; tile * TILE_SIDE < left + width; ++tile) {
                 if (slot_of<SLOTS>(keys, first_slot, static_cast<i32>(tile), found) < 0) {

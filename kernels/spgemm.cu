@@ -22,9 +22,10 @@ DEVICE void spgemm_found(const Rows &rows, const Factors &f, const In<T> &left, 
         const i64 team = group + thread_index() / N;
         const bool is_row = team < count;
         const i64 row = is_row ? rows[team] : 0;
-        const int found = add_row<N, SLOTS, VALUES>(f, left, right, is_row, row, keys, values, entries);
+        const bool tries = is_row && (N == BLOCK || f.offsets[row + 1] - f.offsets[row] <= MOST_NAMED * N);
+        const int found = add_row<N, SLOTS, VALUES>(f, left, right, tries, row, keys, values, entries);
         const int total = Team<N>::sum(sums, found);
-        const bool fits = is_row && total < NO_ROOM;
+        const bool fits = tries && total < NO_ROOM;
         if (is_row && !fits && lane == 0) {
             more[1 + atomic_add(more[0], 1)] = static_cast<i32>(row);
             if constexpr (N == BLOCK) {
@@ -155,7 +156,7 @@ template <int N> DEVICE bool can_merge(const Factors &f, i64 rows, i64 row, i64 
 }
 
 // What rows are like, of which `wanted` are looked at: stats[0] adds up their columns, stats[1 + b] counts those with at most so many, and stats[4 + b] those that can be
-// merged from at most so many rows of B. Rows that fit no table count as one that is full.
+// merged from at most so many rows of B. Rows that fit no table, or are too long for a team, count as one that is full.
 KERNEL(spgemm_sample, i64 rows, i64 wanted, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, In<i32> right_columns, i32 first,
        i32 second, i32 third, i32 fewest, i32 few, Out<i64> stats) {
     constexpr int N = 32, SLOTS = 1024, TEAMS = BLOCK / N;
@@ -173,9 +174,11 @@ KERNEL(spgemm_sample, i64 rows, i64 wanted, In<i64> offsets, In<i32> columns, In
     const In<f32> none{nullptr, 0};
     const Factors f{offsets, columns, begins, ends, right_columns};
     const auto entries = at_hand(row_begins, lengths, factors);
-    const int total = Team<N>::sum(sums, add_row<N, SLOTS, false>(f, none, none, is_row, row, keys, values, entries));
     const i64 start = is_row ? offsets[row] : 0;
     const i64 named = is_row ? offsets[row + 1] - start : 0;
+    const bool looks = named <= MOST_NAMED * N;
+    const int found = Team<N>::sum(sums, add_row<N, SLOTS, false>(f, none, none, is_row && looks, row, keys, values, entries));
+    const int total = looks ? found : NO_ROOM;
     const bool can = can_merge<N>(f, rows, row, start, named);
     const bool merges = can && total <= MERGED_COLUMNS;
     if (is_row && Team<N>::rank() == 0) {

@@ -110,6 +110,9 @@ template <class T> struct Term {
     T value;
 };
 
+// Entries of a row of A for each lane of a team, beyond which a larger team takes the row.
+constexpr int MOST_NAMED = 64;
+
 // Of a lane that found no room: more than any table has.
 constexpr int NO_ROOM = 1 << 20;
 
@@ -128,7 +131,7 @@ DEVICE int add_row(const Factors &f, const In<T> &left, const In<T> &right, bool
         }
     }
     const i64 start = is_row ? f.offsets[row] : 0;
-    const i64 end = is_row ? f.offsets[row + 1] : 0;
+    i64 end = is_row ? f.offsets[row + 1] : 0;
     // The entry of this lane that comes next, and the column of the one after it.
     i64 begin = 0;
     i32 length = 0, column = 0;
@@ -159,7 +162,7 @@ DEVICE int add_row(const Factors &f, const In<T> &left, const In<T> &right, bool
         Team<N>::barrier();
         // Terms are loaded one step before they are added.
         int k = team;
-        const int last = team + (end - base < N ? static_cast<int>(end - base) : N) * TEAMS;
+        int last = team + (end - base < N ? static_cast<int>(end - base) : N) * TEAMS;
         int t = lane;
         const auto load = [&](Term<T> &term) {
             term.column = EMPTY;
@@ -184,10 +187,16 @@ DEVICE int add_row(const Factors &f, const In<T> &left, const In<T> &right, bool
         load(term);
         while (Team<N>::any(term.k < last)) {
             load(next);
-            if (term.column != EMPTY) {
+            // A lane that found no room is done, and does not go through the full table for each of its terms: where the lanes of a warp go on together it has no
+            // terms any more, in a block it passes over them. To look at `found` here would cost warps a third of their time.
+            if (term.column != EMPTY && (N < BLOCK || found < NO_ROOM)) {
                 const int slot = slot_of<SLOTS>(keys, first, term.column, found);
                 if (slot < 0) {
                     found = NO_ROOM;
+                    if constexpr (N < BLOCK) {
+                        end = start;
+                        last = 0;
+                    }
                 } else if constexpr (VALUES) {
                     values[slot] = values[slot] + times(entries.factors[term.k], term.value);
                 }

@@ -34,8 +34,10 @@ const MANY: usize = 1024;
 /// Blocks of threads for rows of blocks and for merging, one for each team as far as that goes: these do best one after the other.
 pub(super) const MANY_BLOCKS: usize = 1 << 16;
 
-/// Blocks of threads for rows that no table holds, each with a bit for every column.
+/// Rows that no table holds have a block of threads each, with a bit for every column: at least so many blocks at a time, and more while their bits take no more
+/// bytes than these.
 const LONG_BLOCKS: usize = 64;
+const LONG_BYTES: usize = 32 << 20;
 
 /// The product A B, columns ascending in each row.
 pub(crate) fn multiply<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> Result<DeviceCsr<T>> {
@@ -444,7 +446,8 @@ impl<'a, T: Number> Product<'a, T> {
 
     /// For so many rows, words for each block of threads that have a bit for each column, those blocks, and the words.
     fn bits(&self, rows: usize) -> Result<(i64, usize, Buffer<u32>)> {
-        let (words, blocks) = (self.b.cols.div_ceil(32), rows.min(LONG_BLOCKS));
+        let words = self.b.cols.div_ceil(32);
+        let blocks = (LONG_BYTES / size_of::<u32>() / words.max(1)).clamp(LONG_BLOCKS, MANY).min(rows);
         Ok((words as i64, blocks, self.gpu.zeroed(words * blocks)?))
     }
 
@@ -607,6 +610,9 @@ pub(super) mod tests {
         same_as_the_host(gpu, &short, &a, "a dense row on the right");
         let tall = Csr::from_triplets(5, n, &dense).unwrap();
         same_as_the_host(gpu, &tall, &a, "dense rows");
+        // Many entries that add up to few columns.
+        let folded: Vec<_> = (0..n).map(|i| (i, i % 40, 0.1 + i as f64)).collect();
+        same_as_the_host(gpu, &a, &Csr::from_triplets(n, 40, &folded).unwrap(), "a dense row with few columns");
     }
 
     #[test]
