@@ -99,6 +99,9 @@ impl Pool {
                 Ok(())
             })
             .build()?;
+        // A thread takes memory of its own when it begins and when it first allocates. Where that is refused the C library ends the process, so it
+        // happens here, and not when a later call has taken all that there is.
+        rayon.broadcast(|_| drop(std::hint::black_box(Box::new(0_u8))));
         Ok(Pool { rayon: Some(rayon), threads })
     }
 }
