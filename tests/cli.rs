@@ -328,9 +328,9 @@ fn bench_products_and_setup_measure_what_a_device_does() {
             result["true_residual"].as_f64().unwrap() < 1e-7 && result["place"].as_str().unwrap().starts_with("device")
         );
     }
-    let text =
-        succeeds(&["bench", "setup", "poisson7:8", "--device", "sim", "--repeat", "1", "--no-update", "--single"]);
-    assert!(text.contains(" held, ") && !text.contains("update "), "{text}");
+    let text = succeeds(&[&arguments[..], &["--no-update", "--single"]].concat());
+    assert!(text.contains(" held, ") && text.contains("steps of set-up"), "{text}");
+    assert!(!text.contains("update ") && !text.contains("of update"), "{text}");
     assert!(last(&text)["results"][0]["update_seconds"].is_null(), "{text}");
     fails(&["bench", "products", "--device", "host"], &["host", "is not a GPU"]);
 }

@@ -6,7 +6,7 @@ use crate::emit::{bytes, emit, seconds};
 use crate::gpu::copy_bandwidth;
 use clap::Args;
 use serde_json::{Value, json};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Instant;
@@ -219,13 +219,15 @@ fn kernels(context: &Context, matrix: &Arc<Matrix>, config: &Config, arguments: 
     let mut solver = Solver::new(context, config);
     gpu.start_profile();
     solver.setup(Some(matrix))?;
-    let setup = gpu.end_profile();
-    solver.update()?;
-    gpu.start_profile();
-    solver.update()?;
-    let update = gpu.end_profile();
+    let mut phases = vec![("set-up", gpu.end_profile())];
+    if !arguments.no_update {
+        solver.update()?;
+        gpu.start_profile();
+        solver.update()?;
+        phases.push(("update", gpu.end_profile()));
+    }
     let bandwidth = copy_bandwidth(gpu, arguments.copy_mib, arguments.repeat)?;
-    for (phase, times) in [("set-up", setup), ("update", update)] {
+    for (phase, times) in phases {
         let total: f64 = times.iter().map(|kernel| kernel.seconds).sum();
         emit(&format!("kernels of {phase}: {}, copy {:.0} GB/s\n", seconds(total), bandwidth / 1e9))?;
         for (name, sum) in Sum::of(&times, |times| times.name.clone()) {
@@ -236,7 +238,7 @@ fn kernels(context: &Context, matrix: &Arc<Matrix>, config: &Config, arguments: 
     Ok(())
 }
 
-/// Steps of a level, in the order in which it has them.
+/// Steps of a level, in the order in which it has them; others come last.
 const STEPS: [&str; 7] = ["strength", "coarsen", "interpolation", "galerkin", "place", "smoother", "coarsest"];
 
 /// A Markdown table of the steps of each level, and a line for each that is one of all.
@@ -244,8 +246,9 @@ fn table_of_steps(times: &[Times], bandwidth: f64) -> String {
     let steps = Sum::of(times, |times| times.step.clone());
     let mut levels = Sum::of(times, |times| times.step.level);
     levels.sort_by_key(|(level, _)| *level);
-    let has = |name: &&str| steps.iter().any(|(step, _)| step.level.is_some() && step.name == *name);
-    let names: Vec<_> = STEPS.into_iter().filter(has).collect();
+    let names: BTreeSet<_> = steps.iter().filter(|(step, _)| step.level.is_some()).map(|(step, _)| step.name).collect();
+    let mut names: Vec<_> = names.into_iter().collect();
+    names.sort_by_key(|name| STEPS.iter().position(|step| step == name).unwrap_or(STEPS.len()));
     let mut text = format!("| level | {} | all |\n|{}\n", names.join(" | "), " --- |".repeat(names.len() + 2));
     for (level, all) in &levels {
         let Some(level) = level else { continue };
