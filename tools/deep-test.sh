@@ -42,6 +42,7 @@ tsan() {
 arguments() {
     case $1 in
     poisson) echo 12 ;;
+    poisson_cuda) echo 6 sim ;;
     elasticity) echo 4 ;;
     time_stepping) echo 24 3 ;;
     callback) echo 16 ;;
