@@ -8,6 +8,7 @@ pub mod fortran;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Folder of the package.
 pub fn root() -> &'static Path {
@@ -56,15 +57,18 @@ impl Compiler {
         let name = sources[0].file_stem().expect("a source has a name");
         let folder = scratch(&format!("programs-{}", self.extension));
         let executable = folder.join(name);
-        // Programs look for the SONAME. The link is renamed into place because tests run at the same time.
-        let (link, fresh) = (folder.join("libterrace.so.0"), folder.join(name).with_extension("so"));
+        // Tests run at the same time, and two may build the same program: what is made has a name of its own until it is renamed into place.
+        static BUILT: AtomicUsize = AtomicUsize::new(0);
+        let fresh = folder.join(name).with_extension(format!("{}.new", BUILT.fetch_add(1, Ordering::Relaxed)));
         let _ = fs::remove_file(&fresh);
+        // Programs look for the SONAME.
         std::os::unix::fs::symlink(library(), &fresh).expect("a link can be made");
-        fs::rename(&fresh, &link).expect("a link can be renamed");
-        let mut command = self.command(sources, &executable);
+        fs::rename(&fresh, folder.join("libterrace.so.0")).expect("a link can be renamed");
+        let mut command = self.command(sources, &fresh);
         command.arg(library()).args(["-lm", "-lpthread"]);
         command.arg(format!("-Wl,-rpath,{}", folder.display()));
         succeed(command);
+        fs::rename(&fresh, &executable).expect("a program can be renamed");
         executable
     }
 
