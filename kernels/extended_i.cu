@@ -4,47 +4,6 @@
 #include "extended_i.h"
 #include "own_members.h"
 
-// `Quarters` where each lane has 4 / N of the parts: every N-th, from its rank on.
-template <class T, int N> struct Parts {
-    T part[4 / N] = {};
-    // Term number `at`, which is of a part that this lane has.
-    DEVICE void add(int at, T v) {
-        UNROLL
-        for (int k = 0; k < 4 / N; ++k) {
-            part[k] += N == 4 || at / N % (4 / N) == k ? v : 0;
-        }
-    }
-    // The next term of all, number `at`, which all lanes know. The parts of a single thread go round: their sum is the same wherever the first
-    // stands.
-    DEVICE void add_next(int at, T v) {
-        if constexpr (N == 1) {
-            const T next = part[0] + v;
-            part[0] = part[1];
-            part[1] = part[2];
-            part[2] = part[3];
-            part[3] = next;
-        } else {
-            UNROLL
-            for (int k = 0; k < 4 / N; ++k) {
-                part[k] += (at & 3) == Tile<N>::rank() + k * N ? v : 0;
-            }
-        }
-    }
-    DEVICE T sum() const {
-        if constexpr (N == 1) {
-            return (part[0] + part[2]) + (part[1] + part[3]);
-        } else {
-            T half;
-            if constexpr (N == 2) {
-                half = part[0] + part[1];
-            } else {
-                half = part[0] + Tile<N>::shuffle(part[0], Tile<N>::rank() ^ 2);
-            }
-            return half + Tile<N>::shuffle(half, Tile<N>::rank() ^ 1);
-        }
-    }
-};
-
 // Couplings of an unknown, four at a time: each lane has every N-th, from its rank on.
 template <class T, int N> struct FourCouplings {
     i32 columns[4 / N];
@@ -118,28 +77,29 @@ template <int N, class Look> DEVICE void each_fine(const In<u64> &words, i64 fir
 
 // Row `row` of the interpolation, that of unknown i, for each tile; row is -1 where there is none. Whether Ĉ_i fits into the table. ONCE tells that
 // there are no weak couplings to coarse unknowns: then the strong ones, all of which lead to members, need not be gone through to know
-// these first. Rows that have some all the same do not fit.
+// these first. Rows that have some all the same do not fit. What does not fit, however long it is, is not gone through to its end.
 template <class T, int N, bool ONCE, class M>
 DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Target<T> &p) {
     const Couplings<T> &to = e.couplings;
     const int rank = Tile<N>::rank();
     const Pack<i64, 2> own = row >= 0 ? to.heads.template pack<2>(HEAD * i + 2) : Pack<i64, 2>{};
     const i64 begin = own.of[0];
-    const int length = static_cast<i32>(own.of[1]), diagonal_place = static_cast<i32>(own.of[1] >> 32);
+    int length = static_cast<i32>(own.of[1]);
+    const int diagonal_place = static_cast<i32>(own.of[1] >> 32);
     const i64 words = first_word(i, begin);
     const In<i32> columns = e.a.columns.from(begin);
     const In<T> values = e.a.values.from(begin);
     bool fits = true;
     m.clear();
-    // Slots are remembered where they are small numbers.
-    constexpr bool REMEMBERS = !ONCE && M::SLOT_BITS > 0;
+    constexpr bool REMEMBERS = !ONCE;
     constexpr int BITS = REMEMBERS ? M::SLOT_BITS * (4 / N) : 16;
     Ring<BITS> ring{};
     int seen = 0;
 
     // What F_i adds to C_i.
     if (!ONCE && e.extended) {
-        each_fine<N>(e.fine, words, length, [&](bool is_one, int place) {
+        each_fine<N>(e.fine, words, length, [&](bool is_there, int place) {
+            const bool is_one = is_there && fits;
             const i64 k = is_one ? columns[place] : 0;
             FourCouplings<T, N> its;
             int count = 0;
@@ -163,6 +123,8 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
                     const bool more = Tile<N>::ballot(is_one && its.columns[4 / N - 1] != COUPLING_NONE) >> (N - 1) != 0;
                     count = more ? strong_of(to.heads[HEAD * k]) : 0;
                     from = more ? to.heads[HEAD * k + 2] : 0;
+                } else if (!fits) {
+                    count = 0;
                 }
             }
             if (REMEMBERS && is_one && seen < Ring<BITS>::LENGTH) {
@@ -177,6 +139,7 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
             }
         }
         m.barrier();
+        length = fits ? length : 0;
     }
 
     // What the row has itself: couplings to members are weights, other ones that are weak join the diagonal.
@@ -214,7 +177,8 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
     const T coupled = own_total.sum();
     T to_members = 0;
     int number = 0;
-    each_fine<N>(e.fine, words, length, [&](bool is_one, int place) {
+    each_fine<N>(e.fine, words, length, [&](bool is_there, int place) {
+        const bool is_one = is_there && (!ONCE || fits);
         const i64 k = is_one ? columns[place] : 0;
         const Pack<i64, 2> head = is_one ? to.heads.template pack<2>(HEAD * k) : Pack<i64, 2>{};
         const Pack<i64, 2> its_row = is_one ? to.heads.template pack<2>(HEAD * k + 2) : Pack<i64, 2>{};
@@ -271,7 +235,7 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
             to_members += times(share, others);
             ++number;
         }
-        const int spread = sum == 0 ? 0 : strong;
+        int spread = sum == 0 ? 0 : strong;
         ROLLED
         for (int start = 0; Tile<N>::any(start < spread); start += 4) {
             if (start < spread) {
@@ -290,6 +254,7 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
                         }
                     }
                 }
+                spread = ONCE && !fits ? 0 : spread;
             }
         }
         if (!ONCE) {
@@ -322,16 +287,14 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
     return fits;
 }
 
-// At most this many members, each counted as often as it is found.
+// At most this many members, each counted as often as it is found, and no more than can be counted.
 template <class T, int N> DEVICE i32 extended_i_bound(const ExtendedI<T> &e, bool wanted, i64 i) {
-    i32 bound = 0;
+    i64 bound = 0;
     for (i64 at = wanted ? e.a.offsets[i] + Tile<N>::rank() : 0; wanted && at < e.a.offsets[i + 1]; at += N) {
-        const u8 kind = e.kinds[at];
-        if ((kind & ENTRY_STRONG) != 0) {
-            bound += (kind & ENTRY_COARSE) != 0 ? 1 : strong_of(e.couplings.heads[HEAD * static_cast<i64>(e.a.columns[at])]);
-        }
+        bound += e.members_by(at);
     }
-    return tile_sum<N>(bound);
+    bound = tile_sum<N>(bound);
+    return bound < 2147483647 ? static_cast<i32>(bound) : 2147483647;
 }
 
 // All rows by single threads. A block has `piece` neighbouring rows, at most twice as many as threads; those of coarse unknowns are written at once,
@@ -413,7 +376,7 @@ DEVICE void extended_i_rows(i64 rows, int turn, const ExtendedI<T> &e, const In<
     SHARED(i32, keys, TILES * SLOTS);
     SHARED(T, weights, TILES * SLOTS);
     const int tile = thread_index() / N;
-    auto members = members_of<T, N, 8>(keys, weights, tile * SLOTS, SLOTS, false);
+    auto members = members_of<T, N>(keys, weights, tile * SLOTS, SLOTS);
     const i64 count = turn == TURN_SECOND ? left[LEFT_FIRST] : rows;
     const i64 step = block_count() * TILES;
     for (i64 at = block_index() * TILES + tile; Tile<N>::any(at < count); at += step) {
@@ -440,18 +403,6 @@ DEVICE void extended_i_rows(i64 rows, int turn, const ExtendedI<T> &e, const In<
     }
 }
 
-// The rows of `list`, with tables of `slots` in global memory, one for each tile.
-template <class T, int N>
-DEVICE void extended_i_far(i64 count, i32 slots, const ExtendedI<T> &e, const In<i32> &only, const Target<T> &p, const In<i32> &list,
-                           const Out<i32> &keys, const Out<T> &weights) {
-    const i64 tile = global_index() / N, tables = keys.len / slots;
-    auto members = members_of<T, N, 0>(keys, weights, (tile < tables ? tile : 0) * slots, slots, true);
-    for (i64 at = tile < tables ? tile : count; Tile<N>::any(at < count); at += tables) {
-        const i64 row = at < count ? list[at] : -1;
-        extended_i_row<T, N, false>(e, row < 0 ? 0 : only.len > 0 ? only[row] : row, row, members, p);
-    }
-}
-
 #define EXTENDED_I_OWN(T, NAME, ONCE) \
     KERNEL_OF(3, extended_i_##NAME##_##T, i64 rows, i32 piece, i32 how, i32 most, f64 factor, EXTENDED_I_LEVEL(T), Out<i32> more, \
               Out<i32> left) { \
@@ -466,10 +417,6 @@ DEVICE void extended_i_far(i64 count, i32 slots, const ExtendedI<T> &e, const In
     EXTENDED_I_OWN(T, once, true) \
     EXTENDED_I_OWN(T, own, false) \
     EXTENDED_I_ROWS(T, 4, 32) \
-    EXTENDED_I_ROWS(T, 4, 64) \
-    KERNEL(extended_i_far_##T, i64 count, i32 slots, i32 how, i32 most, f64 factor, EXTENDED_I_LEVEL(T), In<i32> list, Out<i32> keys, \
-           Out<T> weights) { \
-        extended_i_far<T, 4>(count, slots, EXTENDED_I_OF(T), only, EXTENDED_I_TO(T), list, keys, weights); \
-    }
+    EXTENDED_I_ROWS(T, 4, 64)
 EXTENDED_I(f64)
 EXTENDED_I(f32)

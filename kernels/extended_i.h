@@ -25,6 +25,15 @@ template <class T> struct Couplings {
 
     // Where the near ones of a kind are.
     DEVICE i64 near(i64 k, int kind) const { return (k * kinds + kind) * NEAR; }
+    // Where number t of a kind is, if it is not near; the row of k is from `from` to `end`.
+    static DEVICE i64 far(int kind, int t, i64 from, i64 end) { return kind == 0 ? from + t : end - 1 - t; }
+    DEVICE bool is_near(int kind, int t) const { return t < NEAR && kind < kinds; }
+    DEVICE i32 columns_of(i64 k, int kind, int t, i64 from, i64 end) const {
+        return is_near(kind, t) ? near_columns[near(k, kind) + t] : columns[far(kind, t, from, end)];
+    }
+    DEVICE T values_of(i64 k, int kind, int t, i64 from, i64 end) const {
+        return is_near(kind, t) ? near_values[near(k, kind) + t] : values[far(kind, t, from, end)];
+    }
 };
 
 // Kinds that have places of their own, of two, from the number of these places.
@@ -53,6 +62,15 @@ template <class T> struct ExtendedI {
     // Whether a row is made of Ĉ_i, with i; otherwise it is one of classical interpolation, modified: of C_i, without i.
     bool extended;
 
+    // So many members come from entry `at` of a row, some of them perhaps also from others.
+    DEVICE int members_by(i64 at) const {
+        const u8 kind = kinds[at];
+        if (kind != ENTRY_STRONG) {
+            return kind == (ENTRY_STRONG | ENTRY_COARSE) ? 1 : 0;
+        }
+        return extended ? strong_of(couplings.heads[HEAD * static_cast<i64>(a.columns[at])]) : 0;
+    }
+
     // ā_ki, from row k, which is sought from `guess` on: columns that ascend lead there.
     DEVICE T back(i64 from, i64 end, bool is_positive, i32 i, i64 guess) const {
         i64 at = guess < from ? from : guess >= end ? end - 1 : guess, found = -1;
@@ -68,6 +86,47 @@ template <class T> struct ExtendedI {
         found = found >= 0 ? found : place_of(i, a.columns, from, end, -1);
         const T v = found < 0 ? 0 : a.values[found];
         return (v < 0) == is_positive ? v : 0;
+    }
+};
+
+// `Quarters` where each lane has 4 / N of the parts: every N-th, from its rank on.
+template <class T, int N> struct Parts {
+    T part[4 / N] = {};
+    // Term number `at`, which is of a part that this lane has.
+    DEVICE void add(int at, T v) {
+        UNROLL
+        for (int k = 0; k < 4 / N; ++k) {
+            part[k] += N == 4 || at / N % (4 / N) == k ? v : 0;
+        }
+    }
+    // The next term of all, number `at`, which all lanes know. The parts of a single thread go round: their sum is the same wherever the first
+    // stands.
+    DEVICE void add_next(int at, T v) {
+        if constexpr (N == 1) {
+            const T next = part[0] + v;
+            part[0] = part[1];
+            part[1] = part[2];
+            part[2] = part[3];
+            part[3] = next;
+        } else {
+            UNROLL
+            for (int k = 0; k < 4 / N; ++k) {
+                part[k] += (at & 3) == Tile<N>::rank() + k * N ? v : 0;
+            }
+        }
+    }
+    DEVICE T sum() const {
+        if constexpr (N == 1) {
+            return (part[0] + part[2]) + (part[1] + part[3]);
+        } else {
+            T half;
+            if constexpr (N == 2) {
+                half = part[0] + part[1];
+            } else {
+                half = part[0] + Tile<N>::shuffle(part[0], Tile<N>::rank() ^ 2);
+            }
+            return half + Tile<N>::shuffle(half, Tile<N>::rank() ^ 1);
+        }
     }
 };
 

@@ -34,6 +34,7 @@
 #include "coarse.cu"
 #include "extended_i_couplings.cu"
 #include "extended_i.cu"
+#include "extended_i_far.cu"
 #include "extended_i_plan.cu"
 #include "extended_i_renew.cu"
 #include "truncate.cu"

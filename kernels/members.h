@@ -1,26 +1,25 @@
 // A table of coarse unknowns and their weights for one row of an interpolation, which a tile of N lanes fills together: open addressing, in shared
-// memory or, for rows that do not fit there, in global memory.
+// memory.
 #pragma once
 #include "tile.h"
 
-template <class T, int N, int BITS, class Keys, class Weights> struct Members {
-    // Of the number of a slot, 0 where they may be any.
-    static constexpr int SLOT_BITS = BITS;
+// Where c is looked for first, of so many slots.
+DEVICE int home_of(i32 c, int slots) {
+    return static_cast<int>(static_cast<u64>(static_cast<u32>(c) * 2654435769u) * static_cast<u64>(slots) >> 32);
+}
+
+template <class T, int N, class Keys, class Weights> struct Members {
+    // Of the number of a slot.
+    static constexpr int SLOT_BITS = 8;
     Keys keys;
     Weights weights;
     // Where the table of this tile begins.
     i64 base;
     // Its size, a power of two of at least N.
     int slots;
-    // Whether other lanes' keys may be hidden by a cache.
-    bool far;
 
     DEVICE i32 &key(int slot) const { return keys[base + slot]; }
     DEVICE T &weight(int slot) const { return weights[base + slot]; }
-    DEVICE i32 seen(int slot) const { return far ? atomic_swap_if(key(slot), -2, -2) : key(slot); }
-    DEVICE int home(i32 c) const {
-        return static_cast<int>(static_cast<u64>(static_cast<u32>(c) * 2654435769u) * static_cast<u64>(slots) >> 32);
-    }
 
     DEVICE void clear() const {
         ROLLED
@@ -35,10 +34,10 @@ template <class T, int N, int BITS, class Keys, class Weights> struct Members {
 
     // The slot of c, which is put there if it is `added` and not there yet; -1 if it is not there, or does not fit.
     DEVICE int place(i32 c, bool added) const {
-        int slot = home(c);
+        int slot = home_of(c, slots);
         ROLLED
         for (int probe = 0; probe < slots; ++probe) {
-            i32 there = seen(slot);
+            i32 there = key(slot);
             if (there == -1 && added) {
                 there = atomic_swap_if(key(slot), -1, c);
                 there = there == -1 ? c : there;
@@ -60,7 +59,7 @@ template <class T, int N, int BITS, class Keys, class Weights> struct Members {
         ROLLED
         for (int start = 0; start < slots; start += N) {
             const int slot = start + Tile<N>::rank();
-            const i32 c = seen(slot);
+            const i32 c = key(slot);
             const T w = weight(slot) * scale;
             const bool stays = c >= 0 && w != 0;
             const u64 all = Tile<N>::ballot(stays);
@@ -77,6 +76,6 @@ template <class T, int N, int BITS, class Keys, class Weights> struct Members {
     }
 };
 
-template <class T, int N, int BITS, class K, class W> DEVICE Members<T, N, BITS, K, W> members_of(K keys, W weights, i64 base, int slots, bool far) {
-    return Members<T, N, BITS, K, W>{keys, weights, base, slots, far};
+template <class T, int N, class K, class W> DEVICE Members<T, N, K, W> members_of(K keys, W weights, i64 base, int slots) {
+    return Members<T, N, K, W>{keys, weights, base, slots};
 }

@@ -87,8 +87,8 @@ template <class T, class M> DEVICE int larger_ones(const M &m, int n, T size, i3
 }
 
 // A row of members with weights, times `scale`, counted or written; tiles without one have row < 0.
-template <class T, int N, int BITS, class K, class W>
-DEVICE void write_row(const Members<T, N, BITS, K, W> &m, i64 row, T scale, T total, const Target<T> &p) {
+template <class T, int N, class K, class W>
+DEVICE void write_row(const Members<T, N, K, W> &m, i64 row, T scale, T total, const Target<T> &p) {
     const int n = m.compact(row >= 0 ? scale : 0);
     T largest = 0;
     ROLLED
@@ -174,14 +174,14 @@ DEVICE void write_row(const Members<T, N, BITS, K, W> &m, i64 row, T scale, T to
 }
 
 // The weights, times `scale`, of the columns that the row has; others go, and the sum stays. Nothing is compacted yet.
-template <class T, int N, int BITS, class K, class W>
-DEVICE void write_pattern(const Members<T, N, BITS, K, W> &m, i64 row, T scale, T total, const Target<T> &p) {
+template <class T, int N, class K, class W>
+DEVICE void write_pattern(const Members<T, N, K, W> &m, i64 row, T scale, T total, const Target<T> &p) {
     const i64 start = row >= 0 ? p.start(row) : 0;
     const int n = row >= 0 ? static_cast<int>(p.offsets[row + 1] - start) : 0;
     int left = 0;
     ROLLED
     for (int slot = Tile<N>::rank(); row >= 0 && slot < m.slots; slot += N) {
-        left += m.seen(slot) >= 0 && m.weight(slot) * scale != 0;
+        left += m.key(slot) >= 0 && m.weight(slot) * scale != 0;
     }
     ROLLED
     for (int e = Tile<N>::rank(); e < n; e += N) {

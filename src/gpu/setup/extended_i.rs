@@ -1,12 +1,12 @@
-//! Extended+i interpolation on a GPU. The work is in `kernels/extended_i_couplings.cu` and `kernels/extended_i.cu`.
+//! Extended+i interpolation on a GPU. The work is in `kernels/extended_i_couplings.cu`, `kernels/extended_i.cu` and `kernels/extended_i_far.cu`.
 //!
 //! Rows are computed with tables in shared memory that suit most of them. What does not fit is listed, done again with larger tables, and what
-//! does not fit there either, with tables in global memory.
+//! does not fit there either, by a block of threads for each row, with a table in shared memory or, if that is too small as well, in global memory.
 
 use super::coarse::Splitting;
 use super::truncate::{MOST, Mode};
 use super::{DeviceCsr, DeviceGraph, DevicePattern};
-use crate::error::Result;
+use crate::error::{Result, fail};
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::host::extended_i::Formula;
@@ -51,8 +51,14 @@ const LANES: usize = 4;
 /// Blocks for the rows that did not fit.
 const AGAIN: usize = 528;
 
+/// Slots of a block's table in shared memory, as in `kernels/extended_i_far.cu`; half of them are used.
+const FAR_SLOTS: usize = 2048;
+
 /// Slots of all tables in global memory, if one table has not more.
-const FAR: usize = 1 << 21;
+const FARTHER: usize = 1 << 21;
+
+/// Most members of a row.
+const MOST_MEMBERS: usize = 1 << 29;
 
 /// As [`crate::host::extended_i::interpolate`], to all unknowns or to those of `only`.
 pub(crate) fn interpolate<T: Scalar>(
@@ -264,18 +270,25 @@ impl<'a, T: Scalar> Level<'a, T> {
         self.launch_rows(&name, blocks, how, &[&(left.rows as i64), &(turn as i32)], &views)
     }
 
-    /// What is left then, in global memory. Waits for the device.
+    /// What is left then, a block for each row. Waits for the device.
     fn far(&self, how: &How<'_>, left: &Left) -> Result<()> {
-        let (gpu, counts) = (self.gpu, self.gpu.fetch(&left.counts)?);
-        let (count, bound) = (counts[1] as usize, counts[2] as usize);
-        if count > 0 {
-            let slots = (2 * bound).next_power_of_two().max(64);
-            let tables = count.min((FAR / slots).max(1));
+        let (gpu, cols, counts) = (self.gpu, self.coarse.count, self.gpu.fetch(&left.counts)?);
+        let (count, bound) = (counts[1] as usize, (counts[2] as usize).min(cols));
+        if count == 0 {
+            return Ok(());
+        }
+        let (precision, list) = (T::PRECISION.name(), left.lists[1].piece(0, count).view());
+        self.launch_rows(&format!("extended_i_far_{precision}"), count.min(AGAIN), how, &[&(cols as i64)], &[list])?;
+        if bound > MOST_MEMBERS {
+            return fail!(Unsupported, "a row of the interpolation may have {bound} entries; accepted: at most 2^29");
+        }
+        if bound > FAR_SLOTS / 2 {
+            let slots = (2 * bound).next_power_of_two();
+            let tables = count.min((FARTHER / slots).max(1));
             let (keys, weights) = (gpu.room::<i32>(tables * slots)?, gpu.room::<T>(tables * slots)?);
-            let arrays = [left.lists[1].view(), keys.view(), weights.view()];
-            let first: [&dyn Argument; 2] = [&(count as i64), &(slots as i32)];
-            let name = format!("extended_i_far_{}", T::PRECISION.name());
-            self.launch_rows(&name, (tables * LANES).div_ceil(BLOCK), how, &first, &arrays)?;
+            let first: [&dyn Argument; 2] = [&(cols as i64), &(slots as i32)];
+            let name = format!("extended_i_farther_{precision}");
+            self.launch_rows(&name, tables, how, &first, &[list, keys.view(), weights.view()])?;
         }
         Ok(())
     }
@@ -338,6 +351,7 @@ fn workers<T: Scalar>(a: &DeviceCsr<T>, s: &DeviceGraph) -> Workers {
 mod tests {
     use super::super::tests::{awkward, in_turn, narrow, problems, splittings, upload};
     use super::*;
+    use crate::amg::strength::Graph;
     use crate::gpu::tests::devices;
     use crate::host::{extended_i, hash, strength};
     use crate::sparse::Csr;
@@ -422,8 +436,22 @@ mod tests {
         }
     }
 
+    /// Interpolation and its renewal on all devices.
+    fn check_both<T: Scalar>(a: &Csr<T>, s: &Graph, coarse: &[bool], formula: Formula, cut: Truncation) {
+        let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
+        let wanted = extended_i::by_formula(formula, &a.view(), s, coarse, None, cut, None).unwrap();
+        for gpu in devices() {
+            let (there, graph) = (DeviceCsr::upload(&gpu, &a.view()).unwrap(), upload(&gpu, s));
+            let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
+            let p = by_formula(formula, &gpu, &there, &graph, &splitting, None, cut).unwrap();
+            assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{formula:?} {cut:?}");
+            let p = renew_by_formula(formula, &gpu, &there, &graph, &splitting, None, &p.pattern()).unwrap();
+            assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{formula:?} {cut:?}");
+        }
+    }
+
     #[test]
-    fn rows_with_more_members_than_any_table_holds_are_done_in_global_memory() {
+    fn rows_with_more_members_than_tables_of_tiles_hold_have_a_block_each() {
         // One fine unknown that all others, which are coarse, are strong neighbours of, and one that sees them through it.
         let n = 1500;
         let mut t = vec![(0, 0, 2000.0), (1, 1, 2.0), (1, 0, -1.0), (0, 1, -1.0)];
@@ -431,18 +459,41 @@ mod tests {
         let a = Csr::from_triplets(n, n, &t).unwrap();
         let s = strength::classical(&a.view(), 0.0, 1.0).unwrap();
         let coarse: Vec<bool> = (0..n).map(|i| i > 1).collect();
-        let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
         for max_entries in [0, 4, 100] {
-            let cut = Truncation::new(max_entries, 0.0);
-            let wanted = extended_i::interpolate(&a.view(), &s, &coarse, None, cut, None).unwrap();
-            for gpu in devices() {
-                let (there, graph) = (DeviceCsr::upload(&gpu, &a.view()).unwrap(), upload(&gpu, &s));
-                let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
-                let p = interpolate(&gpu, &there, &graph, &splitting, None, cut).unwrap();
-                assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{max_entries}");
-                let p = renew(&gpu, &there, &graph, &splitting, None, &p.pattern()).unwrap();
-                assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{max_entries}");
-            }
+            check_both(&a, &s, &coarse, Formula::ExtendedI, Truncation::new(max_entries, 0.0));
         }
+    }
+
+    #[test]
+    fn hubs_and_long_rows_with_weak_couplings_are_those_of_the_host() {
+        // A fine hub with fine neighbours that have few couplings each, and fine unknowns with many, strong ones and weak ones of either sign.
+        let (n, spokes, long) = (2600, 600, 8);
+        let value =
+            |k: usize| -(1.0 + (hash(k, 5) % 1000) as f64 / 300.0) * if hash(k, 6) % 9 == 0 { -0.2 } else { 1.0 };
+        let fine = 1 + spokes + long;
+        let mut t: Vec<(usize, usize, f64)> = (0..n).map(|i| (i, i, 5000.0)).collect();
+        let mut couple = |i: usize, j: usize| t.push((i, j, value(i * n + j)));
+        (1..fine).filter(|i| i % 50 != 0).for_each(|i| couple(0, i));
+        (1..=spokes).for_each(|i| couple(i, 0));
+        for i in 1..=spokes {
+            (0..4).for_each(|e| couple(i, fine + hash(4 * i + e, 7) as usize % (n - fine - 4) / 4 * 4 + e));
+        }
+        for i in 1 + spokes..fine {
+            (0..fine).step_by(5).filter(|j| *j != i).for_each(|j| couple(i, j));
+            (fine..n).filter(|j| hash(i * n + j, 8) % (2 + 3 * (i % 2) as u64) == 0).for_each(|j| couple(i, j));
+        }
+        let a = Csr::from_triplets(n, n, &t).unwrap();
+        let s = strength::classical(&a.view(), 0.25, 1.0).unwrap();
+        let coarse: Vec<bool> = (0..n).map(|i| i >= fine).collect();
+        for (formula, most, factor) in [
+            (Formula::ExtendedI, 4, 0.0),
+            (Formula::ExtendedI, 0, 0.25),
+            (Formula::ExtendedI, 20, 0.3),
+            (Formula::ClassicalModified, 0, 0.0),
+            (Formula::ClassicalModified, 3, 0.1),
+        ] {
+            check_both(&a, &s, &coarse, formula, Truncation::new(most, factor));
+        }
+        check_both(&narrow(&a), &s, &coarse, Formula::ExtendedI, Truncation::new(4, 0.0));
     }
 }
