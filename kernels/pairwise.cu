@@ -251,12 +251,12 @@ KERNEL(pair_begin, i64 n, Out<i32> roots) {
     }
 }
 
-// Roots to be numbered. With `keep`, what has no couplings is an aggregate by itself. `alone` counts what is none.
-KERNEL(pair_roots, i64 n, i32 keep, Out<i32> roots, Out<i32> flags, Out<i64> alone) {
+// Roots to be numbered. With `keep`, what has no couplings is an aggregate by itself, when nothing is open. `alone` counts what is none.
+KERNEL(pair_roots, i64 n, i32 keep, In<i64> open, Out<i32> roots, Out<i32> flags, Out<i64> alone) {
     const i64 i = global_index();
     bool without = false;
     if (i < n) {
-        if (roots[i] == UNMATCHED && keep) {
+        if (roots[i] == UNMATCHED && keep && open[0] == 0) {
             roots[i] = static_cast<i32>(i);
         }
         without = roots[i] == UNMATCHED;

@@ -290,13 +290,14 @@ impl Config {
 
     /// Refuses what was set and a device cannot do.
     pub(crate) fn check_device(&self, device: DeviceKind) -> Result<()> {
-        if device == DeviceKind::Host {
-            return Ok(());
-        }
         for (key, value) in &self.values {
             let row = known(key)?;
             if !row.backends().contains(&device) {
-                return fail!(Unsupported, "option \"{key}\" has no meaning on a {} device", device.name());
+                let name = device.name();
+                return fail!(Unsupported, "option \"{key}\" has no meaning on a device of kind \"{name}\"");
+            }
+            if device == DeviceKind::Host {
+                continue;
             }
             let Value::Text(text) = value else { continue };
             if let Some(entry) = text.split(',').find(|entry| row.host_only().contains(entry)) {

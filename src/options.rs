@@ -68,11 +68,15 @@ impl Kind {
 /// What GPUs cannot do: options, with their values that only the host honours; none means all.
 const HOST_ONLY: &[(&str, &[&str])] = &[("amg.smoother.type", &["l1_gauss_seidel"]), ("precision.indices", &[])];
 
+/// Options that only GPUs honour.
+const GPU_ONLY: &[&str] = &["gpu.format"];
+
 impl OptionRow {
     /// Backends that honour it.
     pub fn backends(&self) -> &'static [DeviceKind] {
         match HOST_ONLY.iter().find(|(key, _)| *key == self.key) {
             Some((_, [])) => &[Host],
+            None if GPU_ONLY.contains(&self.key) => &[Cuda, Hip, Sim],
             _ => &[Host, Cuda, Hip, Sim],
         }
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use terrace::amg::LevelMatrices;
 use terrace::io::matrix_market::{self, Contents};
 use terrace::matrix::Values;
-use terrace::{Amg, Config, Context, Guess, Matrix, Result, Solver, Status, gallery};
+use terrace::{Amg, Config, Context, Guess, Matrix, ProductMethod, Result, Solver, Status, gallery};
 
 /// Keys and values.
 type Options = &'static [(&'static str, &'static str)];
@@ -32,6 +32,7 @@ const PROBLEMS: &[(&str, &[&str])] = &[
     ("elasticity_tet:4", &["elasticity_tet:16"]),
     ("lognormal:7", &["lognormal:40"]),
     ("random_m_matrix:400", &["random_m_matrix:100000"]),
+    ("hubs:600:hubs=3,every=2", &["hubs:20000", "hubs:100000:hubs=10,every=100"]),
 ];
 
 /// Components that are computed on the device.
@@ -306,6 +307,23 @@ fn a_matrix_in_device_memory_is_set_up_without_the_host() {
 }
 
 #[test]
+fn the_host_waits_less_than_twelve_times_a_level() {
+    for device in devices() {
+        let context = Context::new(device).unwrap();
+        let matrix = problem(if device == "cuda:0" { "poisson7:64" } else { "poisson7:12" });
+        let there = Arc::new(matrix.to_device(&context).unwrap());
+        for options in COMPONENTS {
+            let options = [options, &[("amg.setup", "device")][..]].concat();
+            let report = Amg::setup(&context, &there, &config(&options)).unwrap().report();
+            let place = report.setup_place.strip_prefix("device, which the host waited for ").unwrap();
+            let waits: usize = place.strip_suffix(" times").unwrap().parse().unwrap();
+            let levels = report.levels.len();
+            assert!(waits < 12 * levels, "{options:?}: {waits} waits for {levels} levels on {device}");
+        }
+    }
+}
+
+#[test]
 fn what_only_the_host_computes_is_told_or_refused() {
     let matrix = problem("poisson7:6");
     for device in devices() {
@@ -328,12 +346,27 @@ fn set_ups_that_come_and_go_leave_nothing_behind() {
         let there = Arc::new(matrix.to_device(&context).unwrap());
         let used = || context.gpu().unwrap().memory().used;
         let before = used();
+        let mut free = None;
         for round in 0..if device == "cuda:0" { 1000 } else { 4 } {
             let mut solver = Solver::new(&context, &config(&[("amg.setup", "device")]));
             solver.setup(Some(&there)).unwrap();
             solver.update().unwrap();
+            // Twice, so that its graphs are made and replayed.
+            for _ in 0..2 {
+                let mut x = vec![0.0; there.rows()];
+                assert_eq!(solver.solve(&vec![1.0; there.rows()], &mut x, Guess::Zero).unwrap(), Status::Success);
+            }
             drop(solver);
             assert_eq!(used(), before, "after {round} set-ups on {device}");
+            // What the driver holds for the first few may stay with it.
+            let now = context.gpu().unwrap().free_memory().unwrap();
+            if round == 20 {
+                free = now;
+            }
+            assert!(
+                now.zip(free).is_none_or(|(now, free)| now + (8 << 20) > free),
+                "{round}: {now:?} of {free:?} free"
+            );
         }
     }
 }
@@ -392,5 +425,45 @@ fn too_little_memory_is_told_and_what_was_there_works_on() {
         }
         gpu.set_memory_limit(None);
         setup().unwrap();
+    }
+}
+
+/// Products of a million rows and more on a real GPU, and smaller ones on simulated ones.
+#[test]
+fn products_of_large_matrices_are_those_of_the_host() {
+    let host = Context::new("host").unwrap();
+    let random = |rows: usize, cols: usize, each: usize| {
+        let column = |i: usize, k: usize| (i * 7919 + k * (cols / each + 1) + i * i % 31) % cols;
+        let entries = (0..rows * each).map(|e| (e / each, column(e / each, e % each), 1.0 + (e % 17) as f64 / 8.0));
+        let unlike: std::collections::BTreeMap<_, _> = entries.map(|(i, j, v)| ((i, j), v)).collect();
+        let triplets: Vec<_> = unlike.into_iter().map(|((i, j), v)| (i, j, v)).collect();
+        Matrix::from_csr(terrace::sparse::Csr::from_triplets(rows, cols, &triplets).unwrap()).unwrap()
+    };
+    for device in devices() {
+        let context = Context::new(device).unwrap();
+        let (side, n, nodes) = if device == "cuda:0" { (100, 1_000_000, 24) } else { (7, 600, 3) };
+        let cube = gallery::parse(&format!("poisson7:{side}")).unwrap().into_matrix().unwrap();
+        let body = gallery::parse(&format!("elasticity:{nodes}")).unwrap().into_matrix().unwrap();
+        let (wide, tall) = (random(n, n / 3, 4), random(n / 3, n, 6));
+        for (name, a, b) in
+            [("cube", &cube, &cube), ("wide", &wide, &tall), ("tall", &tall, &wide), ("body", &body, &body)]
+        {
+            let wanted = a.multiply(&host, b).unwrap();
+            let wanted = wanted.shared::<f64>().unwrap();
+            for method in [ProductMethod::Auto, ProductMethod::Hash] {
+                let got = a.multiply_by(&context, b, method).unwrap();
+                let got = got.shared::<f64>().unwrap();
+                let (here, there) = (wanted.view(), got.view());
+                assert_eq!((here.rows, here.cols), (there.rows, there.cols), "{name} on {device}");
+                for i in 0..here.rows {
+                    let pairs = here.row(i).zip(there.row(i));
+                    // Matrix cores round once where others round twice.
+                    let alike = pairs.clone().all(|((j, v), (k, w))| {
+                        j == k && v.iter().zip(w).all(|(v, w)| (v - w).abs() <= 1e-12 * v.abs().max(1.0))
+                    });
+                    assert!(alike && here.row_range(i) == there.row_range(i), "{name}, row {i} on {device}");
+                }
+            }
+        }
     }
 }

@@ -34,8 +34,9 @@ impl Handle for terrace_amg {
 /// - `amg`: host, written on success; destroy it with `terrace_amg_destroy`.
 ///
 /// Returns when the hierarchy is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not square),
-/// `TERRACE_ERROR_OPTION_VALUE`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context; the
-/// matrix may be shared.
+/// `TERRACE_ERROR_MATRIX_VALUES` (of a matrix that was computed), `TERRACE_ERROR_OPTION_VALUE`, `TERRACE_ERROR_UNSUPPORTED`,
+/// `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; the matrix may
+/// be shared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_amg_setup(
     context: *mut terrace_context,
@@ -61,7 +62,8 @@ pub unsafe extern "C" fn terrace_amg_setup(
 /// - `amg`: not NULL.
 ///
 /// Returns when the hierarchy is updated. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were
-/// changed in place are checked again), `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
+/// changed in place are checked again), `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at
+/// a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_amg_update(amg: *mut terrace_amg) -> terrace_status {
     call!(amg, |amg| {
@@ -83,7 +85,8 @@ pub unsafe extern "C" fn terrace_amg_update(amg: *mut terrace_amg) -> terrace_st
 ///
 /// Returns when x is written, or, in device memory with a stream of the caller's, when that is under way on the stream. Errors:
 /// `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`,
-/// `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
+/// `TERRACE_ERROR_DEVICE`, and `TERRACE_ERROR_PRECISION_LOST` where a level is stored in 16 bits and x would not be finite; with a stream of
+/// the caller's this is not looked at, because nothing is waited for. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_amg_apply(
     amg: *mut terrace_amg,

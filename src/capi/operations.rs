@@ -3,7 +3,7 @@
 use super::borrow::{slice, slice_mut};
 use super::boundary::{Out, call, out, required};
 use super::device_arrays;
-use super::types::{Index, index, precision, terrace_type};
+use super::types::{Index, TERRACE_F64, index, precision, terrace_type};
 use super::{terrace_context, terrace_matrix, terrace_status};
 use crate::context::Context;
 use crate::error::{Result, fail};
@@ -91,10 +91,20 @@ pub unsafe extern "C" fn terrace_matrix_apply(
             if !value.is_finite() {
                 return fail!(InvalidArgument, "{name} is {value}; accepted: finite numbers");
             }
+            if value.abs() > f64::from(f32::MAX) && vector_type != TERRACE_F64 {
+                return fail!(
+                    InvalidArgument,
+                    "{name} is {value}; accepted with vectors that are not of f64: numbers of f32"
+                );
+            }
         }
         let (rows, cols) = (matrix.rows(), matrix.cols());
         with_precision!(precision("vector_type", vector_type)?, T => {
-            let apart = x.addr() + cols * size_of::<T>() <= y.addr() || y.addr() + rows * size_of::<T>() <= x.addr();
+            let ends = |start: usize, len: usize| start.checked_add(len.checked_mul(size_of::<T>())?);
+            let (Some(x_end), Some(y_end)) = (ends(x.addr(), cols), ends(y.addr(), rows)) else {
+                return fail!(InvalidArgument, "x or y ends beyond all memory");
+            };
+            let apart = x_end <= y.addr() || y_end <= x.addr();
             if !apart && rows > 0 && cols > 0 {
                 return fail!(InvalidArgument, "y overlaps x; they must be separate arrays");
             }

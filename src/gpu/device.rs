@@ -213,6 +213,15 @@ impl Runtime for Device {
         }
     }
 
+    fn free_memory(&self) -> Result<Option<usize>> {
+        let _entered = self.shared.enter()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: both numbers are written.
+        let result = unsafe { (self.shared.driver.functions.memory_info)(&mut free, &mut total) };
+        self.shared.check(result, "look at memory")?;
+        Ok(Some(free))
+    }
+
     fn clear(&self, address: u64, bytes: usize) -> Result<()> {
         let _entered = self.shared.enter()?;
         // SAFETY: memory of this runtime, as the contract says.

@@ -90,6 +90,7 @@ functions! {
     pool_create(*mut Handle, *const PoolProperties) = "cuMemPoolCreate", "hipMemPoolCreate";
     pool_set_attribute(Handle, c_int, *mut c_void) = "cuMemPoolSetAttribute", "hipMemPoolSetAttribute";
     pool_trim(Handle, usize) = "cuMemPoolTrimTo", "hipMemPoolTrimTo";
+    memory_info(*mut usize, *mut usize) = "cuMemGetInfo_v2", "hipMemGetInfo";
     pool_destroy(Handle) = "cuMemPoolDestroy", "hipMemPoolDestroy";
     allocate(*mut u64, usize, Handle, Handle) = "cuMemAllocFromPoolAsync", "hipMallocFromPoolAsync";
     free(u64, Handle) = "cuMemFreeAsync", "hipFreeAsync";

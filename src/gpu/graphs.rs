@@ -48,8 +48,8 @@ pub(super) struct Replay {
 impl Replay {
     pub fn run(&mut self, gpu: &Gpu, work: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         gpu.failed()?;
-        // Part of a larger graph.
-        if gpu.inner.capturing.load(Ordering::Relaxed) {
+        // Part of a larger graph, or launches that are looked at one by one.
+        if gpu.inner.capturing.load(Ordering::Relaxed) || gpu.inner.profile.takes_apart() {
             return work();
         }
         if let Some(graph) = &self.graph {

@@ -136,7 +136,7 @@ impl Gpu {
         Ok(buffer)
     }
 
-    /// Copies from the host.
+    /// Copies from the host, when all work before it is done.
     pub(crate) fn write<T: Copy>(&self, from: &[T], to: &mut Slice<T>) -> Result<()> {
         assert_eq!(from.len(), to.len);
         if from.is_empty() {
@@ -144,6 +144,7 @@ impl Gpu {
         }
         // SAFETY: values of the formats and integers that kernels take, which have no padding.
         let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr().cast(), size_of_val(from)) };
+        self.inner.waits.fetch_add(1, Ordering::Relaxed);
         self.runtime().copy_in(bytes, to.address)
     }
 

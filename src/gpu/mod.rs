@@ -114,10 +114,11 @@ impl Gpu {
     }
 
     fn with(runtime: Box<dyn Runtime>) -> Result<Gpu> {
-        let vectors = vector::Kernels::new(&*runtime)?;
+        let profile = Profile::default();
+        let vectors = vector::Kernels::new(|name| profile.find(name, || runtime.kernel(name)))?;
         let parts = runtime.allocate(vector::ROOM * size_of::<f64>())?;
         let (budget, error, lent_stream) = (Budget::default(), Mutex::new(None), AtomicBool::new(false));
-        let (capturing, waits, profile) = (AtomicBool::new(false), AtomicUsize::new(0), Profile::default());
+        let (capturing, waits) = (AtomicBool::new(false), AtomicUsize::new(0));
         let inner = Arc::new(Inner { runtime, vectors, parts, budget, error, lent_stream, capturing, waits, profile });
         Ok(Gpu { inner, choice: Choice::default() })
     }
@@ -129,6 +130,12 @@ impl Gpu {
 
     pub(crate) fn choice(&self) -> Choice {
         self.choice
+    }
+
+    /// Bytes of the device that nobody uses, when what the context does not use is given back; none where that is not known.
+    pub fn free_memory(&self) -> Result<Option<usize>> {
+        self.runtime().trim();
+        self.runtime().free_memory()
     }
 
     /// Device memory that the context holds; a few bytes of its own do not count.
@@ -202,9 +209,10 @@ impl Gpu {
         self.inner.profile.find(name, || self.runtime().kernel(name))
     }
 
-    /// From here on each launch waits for its end, and its time is added to those of its kernel.
-    pub fn start_profile(&self) {
-        self.inner.profile.start();
+    /// From here on each launch waits for its end, and its time is added to those of its kernel. Graphs are not looked into, unless they are to
+    /// be taken `apart`: then what they are made of is launched in place of them.
+    pub fn start_profile(&self, apart: bool) {
+        self.inner.profile.start(apart);
     }
 
     /// Ends that; tells what each kernel took, the most first.

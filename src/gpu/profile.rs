@@ -13,6 +13,8 @@ use std::time::Instant;
 pub(super) struct Profile {
     kernels: Mutex<HashMap<String, Kernel>>,
     on: AtomicBool,
+    /// Whether graphs are not replayed meanwhile, but what they are made of is launched.
+    apart: AtomicBool,
     /// What is being done.
     step: Mutex<Step>,
     times: Mutex<HashMap<(Step, usize), Times>>,
@@ -40,6 +42,8 @@ pub struct Times {
     pub seconds: f64,
     /// The arrays that they were given, by address and bytes.
     pub arrays: HashSet<(u64, u64)>,
+    /// Bytes of the arrays that each was given, all launches together.
+    pub bytes: u64,
 }
 
 impl Profile {
@@ -54,14 +58,25 @@ impl Profile {
         Ok(kernel)
     }
 
-    pub fn start(&self) {
+    /// Whether times are asked for.
+    pub fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// Whether times are asked for, also of what graphs are made of.
+    pub fn takes_apart(&self) -> bool {
+        self.is_on() && self.apart.load(Ordering::Relaxed)
+    }
+
+    pub fn start(&self, apart: bool) {
         lock(self.times.lock()).clear();
+        self.apart.store(apart, Ordering::Relaxed);
         self.on.store(true, Ordering::Relaxed);
     }
 
     /// Another step begins.
     pub fn step(&self, level: Option<usize>, name: &'static str) {
-        if self.on.load(Ordering::Relaxed) {
+        if self.is_on() {
             *lock(self.step.lock()) = Step { level, name };
         }
     }
@@ -71,8 +86,7 @@ impl Profile {
         let (times, kernels) = (lock(self.times.lock()), lock(self.kernels.lock()));
         let names: HashMap<usize, &String> = kernels.iter().map(|(name, kernel)| (kernel.0, name)).collect();
         let of = |((step, kernel), times): (&(Step, usize), &Times)| {
-            // Those of vectors were found before anyone asked.
-            let name = names.get(kernel).map_or_else(|| "others".to_string(), |name| (*name).clone());
+            let name = names.get(kernel).map_or_else(String::new, |name| (*name).clone());
             Times { step: step.clone(), name, ..times.clone() }
         };
         let mut all: Vec<_> = times.iter().map(of).collect();
@@ -88,7 +102,7 @@ impl Profile {
         arguments: &[&dyn Argument],
         run: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
-        if !self.on.load(Ordering::Relaxed) {
+        if !self.is_on() {
             return run();
         }
         runtime.synchronize()?;
@@ -99,9 +113,10 @@ impl Profile {
         let times = times.entry((lock(self.step.lock()).clone(), kernel.0)).or_default();
         times.launches += 1;
         times.seconds += start.elapsed().as_secs_f64();
-        times
-            .arrays
-            .extend(arguments.iter().filter_map(|argument| argument.view()).map(|view| (view.address, view.bytes)));
+        let arrays = arguments.iter().filter_map(|argument| argument.view()).map(|view| (view.address, view.bytes));
+        let arrays: HashSet<_> = arrays.collect();
+        times.bytes += arrays.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        times.arrays.extend(arrays);
         Ok(())
     }
 }

@@ -126,7 +126,7 @@ mod tests {
     use crate::gpu::setup::awkward;
     use crate::gpu::setup::diagonal;
     use crate::gpu::setup::tests::problems;
-    use crate::gpu::tests::devices;
+    use crate::gpu::tests::{devices, one_of_each};
     use crate::scalar::Precision;
     use crate::sparse::Csr;
 
@@ -224,6 +224,6 @@ mod tests {
             (0..length).map(move |k| (i, (i + k * if i % 3 == 0 { 1 } else { 7 }) % (7 * long + n), 1.0))
         });
         let a = Csr::from_triplets(n, 7 * long + n, &rows.collect::<Vec<_>>()).unwrap();
-        compare(&devices()[0], "long rows", &a);
+        one_of_each().iter().for_each(|gpu| compare(gpu, "long rows", &a));
     }
 }

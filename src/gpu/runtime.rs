@@ -127,6 +127,8 @@ pub(super) trait Runtime: Send + Sync {
     fn free(&self, address: u64);
     /// Gives memory that is not used back to the system, once all work is done.
     fn trim(&self);
+    /// Bytes of the device that nobody uses, if it is known.
+    fn free_memory(&self) -> Result<Option<usize>>;
     /// Sets bytes to zero.
     fn clear(&self, address: u64, bytes: usize) -> Result<()>;
     /// Copies from the host; waits until `from` may change.

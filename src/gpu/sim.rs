@@ -141,6 +141,10 @@ impl Runtime for Sim {
         let _ = self.synchronize();
     }
 
+    fn free_memory(&self) -> Result<Option<usize>> {
+        Ok(None)
+    }
+
     fn clear(&self, address: u64, bytes: usize) -> Result<()> {
         lock(self.state.lock()).add(Work::Clear(address, bytes))
     }

@@ -38,6 +38,14 @@ pub(super) fn devices() -> Vec<Gpu> {
     all
 }
 
+/// Simulated ones among these, which come first.
+pub(super) const SIMULATED: usize = if cfg!(terrace_sim) { 4 } else { 0 };
+
+/// One simulated device, where a test takes its time, and all real ones.
+pub(super) fn one_of_each() -> Vec<Gpu> {
+    devices().into_iter().enumerate().filter_map(|(k, gpu)| (k == 0 || k >= SIMULATED).then_some(gpu)).collect()
+}
+
 pub(super) fn host() -> Host {
     Host::new(&Context::new("host:1").unwrap())
 }

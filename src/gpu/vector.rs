@@ -1,7 +1,7 @@
 //! Vector operations of the GPU backend. Inner products are summed in an order that follows from the length alone, and accumulated in f64.
 
 use super::product::Finish;
-use super::runtime::{Argument, BLOCK, Kernel, Runtime, View, tag};
+use super::runtime::{Argument, BLOCK, Kernel, View, tag};
 use super::steps::DeviceSteps;
 use super::{Buffer, Gpu, Slice};
 use crate::backend::{AnyMut, AnyRef, Backend, Operator};
@@ -44,14 +44,14 @@ pub(super) struct Kernels {
 }
 
 /// The kernels of a name, one for each format.
-fn each(runtime: &dyn Runtime, name: &str) -> Result<[Kernel; 4]> {
-    let of = |p: Precision| runtime.kernel(&format!("{name}_{}", p.name()));
+fn each(find: impl Fn(&str) -> Result<Kernel>, name: &str) -> Result<[Kernel; 4]> {
+    let of = |p: Precision| find(&format!("{name}_{}", p.name()));
     Ok([of(Precision::F64)?, of(Precision::F32)?, of(Precision::F16)?, of(Precision::BF16)?])
 }
 
 impl Kernels {
-    pub fn new(runtime: &dyn Runtime) -> Result<Kernels> {
-        let each = |name: &str| each(runtime, name);
+    pub fn new(find: impl Fn(&str) -> Result<Kernel>) -> Result<Kernels> {
+        let each = |name: &str| each(&find, name);
         Ok(Kernels {
             fill: each("fill")?,
             cast: each("cast")?,
@@ -62,9 +62,9 @@ impl Kernels {
             fit: each("fit")?,
             refit: each("refit")?,
             peak: each("peak")?,
-            peak_finish: runtime.kernel("peak_finish")?,
+            peak_finish: find("peak_finish")?,
             dot: each("dot")?,
-            dot_finish: runtime.kernel("dot_finish")?,
+            dot_finish: find("dot_finish")?,
         })
     }
 }

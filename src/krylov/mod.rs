@@ -444,7 +444,7 @@ mod tests {
                 let mut x = gpu.zeros(system.n).unwrap();
                 // Another address every time.
                 let (waits, _other) = (gpu.waits(), gpu.zeros::<f64>(limit).unwrap());
-                gpu.start_profile();
+                gpu.start_profile(false);
                 let (history, _) = system.solve(&context, &mut *krylov, m, &mut x, limit);
                 let launches: usize = gpu.end_profile().iter().map(|kernel| kernel.launches).sum();
                 (history, x, launches, gpu.waits() - waits)

@@ -156,6 +156,10 @@ API hipMemPoolCreate(void **pool, const int *properties) {
 }
 API hipMemPoolSetAttribute(void *, int attribute, void *) { return attribute == 4 ? SUCCESS : INVALID_VALUE; }
 API hipMemPoolTrimTo(void *, std::size_t) { return SUCCESS; }
+API hipMemGetInfo(std::size_t *free, std::size_t *total) {
+    *free = *total = std::size_t(1) << 30;
+    return SUCCESS;
+}
 API hipMemPoolDestroy(void *pool) {
     delete static_cast<int *>(pool);
     return SUCCESS;

@@ -7,6 +7,7 @@ use crate::Outcome;
 use crate::bench::median;
 use crate::emit::{bytes, emit, seconds};
 use crate::progress::Progress;
+use crate::setup::emit_kernels;
 use clap::Args;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -53,6 +54,14 @@ pub struct Arguments {
     /// Products in every format that a matrix can have, the one that is chosen first
     #[arg(long)]
     formats: bool,
+
+    /// Also the time of every kernel of a solve, each launch on its own
+    #[arg(long)]
+    kernels: bool,
+
+    /// An option of the solves, like amg.coarsening.type=pmis; set after those that are measured (see `terrace options`)
+    #[arg(short, long, value_name = "KEY=VALUE")]
+    option: Vec<String>,
 }
 
 /// Launches between two looks at the clock.
@@ -102,7 +111,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         let matrix = Arc::new(loaded);
         let mut matrices = vec![(problem.clone(), matrix.shared::<f64>()?)];
         if arguments.levels > 0 {
-            let levels = Amg::level_matrices(&context, &matrix, &Config::new())?;
+            let levels = Amg::level_matrices(&context, &matrix, &config(&[], arguments)?)?;
             let coarse = levels.into_iter().enumerate().skip(1).take(arguments.levels);
             matrices.extend(coarse.map(|(i, level)| (format!("{problem}, level {i}"), level.a)));
         }
@@ -127,7 +136,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
             "solve to 1e-8", "set-up", "iterations", "solve", "iteration", "cycle", "device"
         ))?;
         for (name, options) in SOLVES {
-            let solve = measure_solve(&context, gpu, &matrix, name, options, arguments)?;
+            let solve = measure_solve(&context, gpu, &matrix, name, options, bandwidth, arguments)?;
             emit(&solve.row())?;
             lines.push(solve.json(problem));
             if !solve.converged {
@@ -141,6 +150,19 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     });
     emit(&format!("{line}\n"))?;
     Ok(outcome)
+}
+
+/// These options, and those of the command.
+fn config(options: &[(&str, &str)], arguments: &Arguments) -> Result<Config> {
+    let mut config = Config::new();
+    for (key, value) in options {
+        config.set_str(key, value)?;
+    }
+    for option in &arguments.option {
+        let (key, value) = option.split_once('=').unwrap_or((option, ""));
+        config.set_str(key, value)?;
+    }
+    Ok(config)
 }
 
 /// Median seconds of one run of `work`, of which several are launched in a row.
@@ -313,12 +335,10 @@ fn measure_solve(
     matrix: &Arc<Matrix>,
     name: &'static str,
     options: &[(&str, &str)],
+    bandwidth: f64,
     arguments: &Arguments,
 ) -> Result<Solve> {
-    let mut config = Config::new();
-    for (key, value) in options {
-        config.set_str(key, value)?;
-    }
+    let config = config(options, arguments)?;
     let n = matrix.rows();
     let (b, mut x) = (gpu.array(vec![1.0_f64; n])?, gpu.zeros::<f64>(n)?);
     let start = Instant::now();
@@ -335,6 +355,13 @@ fn measure_solve(
         }
     }
     let report = solver.report();
+    if arguments.kernels {
+        gpu.start_profile(true);
+        let done = solver.solve_on_device(&b, &mut x, Guess::Zero);
+        let times = gpu.end_profile();
+        done?;
+        emit_kernels(&format!("a solve, {name}"), &times, bandwidth, |sum| sum.given)?;
+    }
     drop(solver);
     let cycle = if arguments.cycles {
         let mut amg = Amg::setup(context, matrix, &config)?;

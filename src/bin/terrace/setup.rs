@@ -217,23 +217,37 @@ fn phases(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Ve
 fn kernels(context: &Context, matrix: &Arc<Matrix>, config: &Config, arguments: &Arguments) -> Result<()> {
     let gpu = context.gpu().expect("the context is on a GPU");
     let mut solver = Solver::new(context, config);
-    gpu.start_profile();
+    gpu.start_profile(false);
     solver.setup(Some(matrix))?;
     let mut phases = vec![("set-up", gpu.end_profile())];
     if !arguments.no_update {
         solver.update()?;
-        gpu.start_profile();
+        gpu.start_profile(false);
         solver.update()?;
         phases.push(("update", gpu.end_profile()));
     }
     let bandwidth = copy_bandwidth(gpu, arguments.copy_mib, arguments.repeat)?;
     for (phase, times) in phases {
-        let total: f64 = times.iter().map(|kernel| kernel.seconds).sum();
-        emit(&format!("kernels of {phase}: {}, copy {:.0} GB/s\n", seconds(total), bandwidth / 1e9))?;
-        for (name, sum) in Sum::of(&times, |times| times.name.clone()) {
-            emit(&format!("  {name:<40} {}\n", sum.row(total, bandwidth)))?;
-        }
+        emit_kernels(phase, &times, bandwidth, |sum| sum.bytes())?;
         emit(&format!("steps of {phase}: time, bytes, share of the floor\n\n{}\n", table_of_steps(&times, bandwidth)))?;
+    }
+    Ok(())
+}
+
+/// Prints what kernels take; `bytes_of` counts what they move.
+pub fn emit_kernels(phase: &str, times: &[Times], bandwidth: f64, bytes_of: impl Fn(&Sum) -> u64) -> Result<()> {
+    let total: f64 = times.iter().map(|kernel| kernel.seconds).sum();
+    emit(&format!("kernels of {phase}: {}, copy {:.0} GB/s\n", seconds(total), bandwidth / 1e9))?;
+    for (name, sum) in Sum::of(times, |times| times.name.clone()) {
+        let moved = bytes_of(&sum);
+        emit(&format!(
+            "  {name:<40} {:>5} {:>12} {:>5.1}%  {:>10} {:>6.0}% of floor\n",
+            sum.launches,
+            seconds(sum.seconds),
+            100.0 * sum.seconds / total,
+            bytes(moved as usize),
+            100.0 * moved as f64 / bandwidth / sum.seconds
+        ))?;
     }
     Ok(())
 }
@@ -267,9 +281,11 @@ fn table_of_steps(times: &[Times], bandwidth: f64) -> String {
 
 /// Launches together.
 #[derive(Default)]
-struct Sum {
+pub struct Sum {
     launches: usize,
     seconds: f64,
+    /// Bytes of the arrays of each launch, all launches together.
+    pub given: u64,
     /// By step, address and bytes: memory may be another array in the next step.
     arrays: HashSet<(Step, u64, u64)>,
 }
@@ -282,6 +298,7 @@ impl Sum {
             let sum = all.entry(key(kernel)).or_default();
             sum.launches += kernel.launches;
             sum.seconds += kernel.seconds;
+            sum.given += kernel.bytes;
             sum.arrays.extend(kernel.arrays.iter().map(|(address, bytes)| (kernel.step.clone(), *address, *bytes)));
         }
         let mut all: Vec<_> = all.into_iter().collect();
@@ -296,18 +313,6 @@ impl Sum {
     /// The share of its time that a copy of the bytes would take, in percent.
     fn of_floor(&self, bandwidth: f64) -> f64 {
         100.0 * self.bytes() as f64 / bandwidth / self.seconds
-    }
-
-    /// Launches, time, its share of that of all, bytes and floor.
-    fn row(&self, total: f64, bandwidth: f64) -> String {
-        format!(
-            "{:>5} {:>12} {:>5.1}%  {:>10} {:>6.0}% of floor",
-            self.launches,
-            seconds(self.seconds),
-            100.0 * self.seconds / total,
-            bytes(self.bytes() as usize),
-            self.of_floor(bandwidth)
-        )
     }
 
     /// Time, bytes and floor.

@@ -20,7 +20,7 @@ pub struct Arguments {
     #[command(flatten)]
     input: Input,
 
-    /// Device of the solve phase: host, cuda:N, hip:N, sim
+    /// Device: host, cuda:N, hip:N, sim
     #[arg(short, long, value_name = "NAME", default_value = "host")]
     device: String,
 

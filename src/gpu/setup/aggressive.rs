@@ -1,12 +1,11 @@
 //! Aggressive coarsening on a GPU: the graph of paths of two strong couplings between coarse unknowns is a product of matrices of ones.
 
 use super::coarse::Splitting;
-use super::{DeviceCsr, DeviceGraph, pmis, spgemm};
+use super::passes::in_two_passes;
+use super::{DeviceGraph, pmis, spgemm};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View};
 use crate::gpu::{Buffer, Gpu};
-use crate::sparse::Block;
-use std::sync::Arc;
 
 /// As [`crate::host::aggressive::thin`]: 1 for the unknowns that stay coarse.
 pub(crate) fn thin(gpu: &Gpu, s: &DeviceGraph, first: &Splitting, seed: u64) -> Result<Buffer<u8>> {
@@ -19,11 +18,19 @@ pub(crate) fn thin(gpu: &Gpu, s: &DeviceGraph, first: &Splitting, seed: u64) -> 
     Ok(stays)
 }
 
-/// As the function of this name on the host.
+/// As the function of this name on the host. There is room for more columns than there are.
 fn two_steps(gpu: &Gpu, s: &DeviceGraph, first: &Splitting) -> Result<DeviceGraph> {
     let product = {
-        let left = ones(gpu, "aggressive_left", s, first, (first.count, s.rows))?;
-        let right = ones(gpu, "aggressive_right", s, first, (s.rows, first.count))?;
+        let run = |name: &str, [offsets, columns, values, counts]: [View; 4]| {
+            let graph = [s.offsets.view(), s.columns.view(), first.number.view()];
+            let n = s.rows as i64;
+            let arguments: [&dyn Argument; 8] =
+                [&n, &graph[0], &graph[1], &graph[2], &offsets, &columns, &values, &counts];
+            gpu.launch(gpu.kernel(name)?, s.rows, &arguments)
+        };
+        let (left, right) = (|to| run("aggressive_left", to), |to| run("aggressive_right", to));
+        let [left, right] =
+            in_two_passes::<f32>(gpu, [((first.count, s.rows), &left), ((s.rows, first.count), &right)])?;
         spgemm::multiply(gpu, &left, &right)?
     };
     let kernel = gpu.kernel("aggressive_strip")?;
@@ -34,34 +41,10 @@ fn two_steps(gpu: &Gpu, s: &DeviceGraph, first: &Splitting) -> Result<DeviceGrap
     };
     let counts = gpu.room::<i32>(first.count)?;
     run(View::NONE, View::NONE, counts.view())?;
-    let (offsets, total) = gpu.offsets(&counts)?;
-    let columns = gpu.room::<i32>(total)?;
+    // There is room for more than is left: nothing need be waited for.
+    let (offsets, columns) = (gpu.offsets_alone(&counts)?, gpu.room::<i32>(product.nnz())?);
     run(offsets.view(), columns.view(), View::NONE)?;
     Ok(DeviceGraph { rows: first.count, offsets, columns })
-}
-
-/// A factor of the product, by a kernel that counts and then writes.
-fn ones(
-    gpu: &Gpu,
-    name: &str,
-    s: &DeviceGraph,
-    first: &Splitting,
-    (rows, cols): (usize, usize),
-) -> Result<DeviceCsr<f32>> {
-    let kernel = gpu.kernel(name)?;
-    let n = s.rows as i64;
-    let run = |offsets: View, columns: View, values: View, counts: View| {
-        let graph = [s.offsets.view(), s.columns.view(), first.number.view()];
-        let arguments: [&dyn Argument; 8] = [&n, &graph[0], &graph[1], &graph[2], &offsets, &columns, &values, &counts];
-        gpu.launch(kernel, s.rows, &arguments)
-    };
-    let counts = gpu.room::<i32>(rows)?;
-    run(View::NONE, View::NONE, View::NONE, counts.view())?;
-    let (offsets, total) = gpu.offsets(&counts)?;
-    let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<f32>(total)?);
-    run(offsets.view(), columns.view(), values.view(), View::NONE)?;
-    let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
-    Ok(DeviceCsr { rows, cols, block: Block::SCALAR, offsets, columns, values })
 }
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::gallery;
     use crate::gpu::setup::awkward;
-    use crate::gpu::tests::devices;
+    use crate::gpu::tests::{devices, one_of_each};
     use crate::host::dense;
     use crate::sparse::Csr;
     use half::f16;
@@ -136,6 +136,7 @@ mod tests {
             }
         }
         // More rows than a block has threads.
-        compare::<f64, f64>(&devices()[0], "larger", &gallery::poisson5(20, 13).unwrap());
+        let larger = gallery::poisson5(20, 13).unwrap();
+        one_of_each().iter().for_each(|gpu| compare::<f64, f64>(gpu, "larger", &larger));
     }
 }

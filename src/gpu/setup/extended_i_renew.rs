@@ -271,7 +271,7 @@ mod tests {
     use super::super::extended_i::interpolate;
     use super::super::tests::{awkward, in_turn, narrow, problems, splittings, upload};
     use super::*;
-    use crate::gpu::tests::devices;
+    use crate::gpu::tests::{devices, one_of_each};
     use crate::host::truncate::Truncation;
     use crate::host::{extended_i, hash, strength};
     use crate::sparse::Csr;
@@ -342,19 +342,20 @@ mod tests {
         check(&a, "a second level");
         let s = strength::classical(&a.view(), 0.25, 1.0).unwrap();
         let flags: Vec<u8> = splittings(&s)[0].iter().map(|c| u8::from(*c)).collect();
-        let gpu = &devices()[0];
-        let (there, graph) = (DeviceCsr::upload(gpu, &a.view()).unwrap(), upload(gpu, &s));
-        let splitting = Splitting::new(gpu, &gpu.upload(&flags).unwrap()).unwrap();
-        let p = interpolate(gpu, &there, &graph, &splitting, None, cut).unwrap().pattern();
-        let memory = Memory::new(gpu, &there, &graph, &splitting, &p).unwrap();
-        assert!(memory.bytes() > a.values.len());
-        // The first renewal looks at what it left, and finds nothing.
-        for expected in [1, 0, 0] {
-            let waits = gpu.waits();
-            memory.renew(gpu, &there, &graph, &splitting, &p).unwrap();
-            assert_eq!(gpu.waits() - waits, expected);
+        for gpu in &one_of_each() {
+            let (there, graph) = (DeviceCsr::upload(gpu, &a.view()).unwrap(), upload(gpu, &s));
+            let splitting = Splitting::new(gpu, &gpu.upload(&flags).unwrap()).unwrap();
+            let p = interpolate(gpu, &there, &graph, &splitting, None, cut).unwrap().pattern();
+            let memory = Memory::new(gpu, &there, &graph, &splitting, &p).unwrap();
+            assert!(memory.bytes() > a.values.len());
+            // The first renewal looks at what it left, and finds nothing.
+            for expected in [1, 0, 0] {
+                let waits = gpu.waits();
+                memory.renew(gpu, &there, &graph, &splitting, &p).unwrap();
+                assert_eq!(gpu.waits() - waits, expected);
+            }
+            assert!(!memory.left_over(gpu).unwrap());
         }
-        assert!(!memory.left_over(gpu).unwrap());
     }
 
     #[test]

@@ -2,16 +2,15 @@
 
 use super::coarse::Splitting;
 use super::extended_i::Level;
+use super::passes::in_two_passes;
 use super::truncate::Rows;
 use super::{DeviceCsr, DeviceGraph, DevicePattern, spgemm};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View};
-use crate::gpu::{Buffer, Gpu, Slice};
+use crate::gpu::{Gpu, Slice};
 use crate::host::extended_i::Formula;
 use crate::host::truncate::Truncation;
 use crate::scalar::Scalar;
-use crate::sparse::Block;
-use std::sync::Arc;
 
 /// As [`crate::host::mm_ext::interpolate`], to all unknowns or to those of `only`; with `pattern`, each row keeps the columns that it has there.
 #[allow(clippy::too_many_arguments)]
@@ -26,75 +25,46 @@ pub(crate) fn interpolate<T: Scalar>(
     pattern: Option<&DevicePattern>,
 ) -> Result<DeviceCsr<T>> {
     let product = {
-        let lanes = if a.nnz() > 12 * a.rows { 32 } else { 8 };
         let level = Level::with_near(gpu, a, s, coarse, Formula::ExtendedI, 0)?;
-        let (right, beta) = right(gpu, &level)?;
-        let left = left(gpu, &level, &beta, only, plus_i, lanes)?;
-        drop((level, beta));
+        let [right, left] = factors(gpu, &level, only, plus_i)?;
+        drop(level);
         spgemm::multiply(gpu, &left, &right)?
     };
     Rows::of(&product).truncated(gpu, truncation, pattern)
 }
 
-/// A matrix of `rows` rows by a kernel that is run twice: with offsets, columns and values, and counts, as far as it needs them.
-fn in_two_passes<T: Scalar>(
+/// R and L. Waits for the device once.
+fn factors<T: Scalar>(
     gpu: &Gpu,
-    (rows, cols): (usize, usize),
-    run: impl Fn([View; 4]) -> Result<()>,
-) -> Result<DeviceCsr<T>> {
-    let (counts, none) = (gpu.room::<i32>(rows)?, View::NONE);
-    run([none, none, none, counts.view()])?;
-    let (offsets, total) = gpu.offsets(&counts)?;
-    let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total)?);
-    run([offsets.view(), columns.view(), values.view(), none])?;
-    let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
-    Ok(DeviceCsr { rows, cols, block: Block::SCALAR, offsets, columns, values })
-}
-
-/// R and its row sums.
-fn right<T: Scalar>(gpu: &Gpu, level: &Level<'_, T>) -> Result<(DeviceCsr<T>, Buffer<T>)> {
-    let (a, coarse) = (level.a, level.coarse);
+    level: &Level<'_, T>,
+    only: Option<&Slice<i32>>,
+    plus_i: bool,
+) -> Result<[DeviceCsr<T>; 2]> {
+    let (a, coarse, precision) = (level.a, level.coarse, T::PRECISION.name());
+    let number = coarse.number.view();
+    // The row sums of R, which counting it gives.
     let beta = gpu.room::<T>(a.rows)?;
-    let kernel = gpu.kernel(&format!("mm_ext_right_{}", T::PRECISION.name()))?;
-    let from = [a.offsets.view(), coarse.number.view(), level.columns.view(), level.values.view(), level.heads.view()];
-    let right = in_two_passes(gpu, (a.rows, coarse.count), |to| {
+    let right = gpu.kernel(&format!("mm_ext_right_{precision}"))?;
+    let right = |to: [View; 4]| {
+        let from = [a.offsets.view(), number, level.columns.view(), level.values.view(), level.heads.view()];
         let (rows, beta) = (a.rows as i64, beta.view());
         let mut arguments: Vec<&dyn Argument> = vec![&rows];
         arguments.extend(from.iter().chain(&to).map(|view| view as &dyn Argument));
         arguments.push(&beta);
-        gpu.launch(kernel, a.rows, &arguments)
-    })?;
-    Ok((right, beta))
-}
-
-/// L.
-fn left<T: Scalar>(
-    gpu: &Gpu,
-    level: &Level<'_, T>,
-    beta: &Slice<T>,
-    only: Option<&Slice<i32>>,
-    plus_i: bool,
-    lanes: usize,
-) -> Result<DeviceCsr<T>> {
-    let a = level.a;
+        gpu.launch(right, a.rows, &arguments)
+    };
+    let lanes = if a.nnz() > 12 * a.rows { 32 } else { 8 };
     let rows = only.map_or(a.rows, Slice::len);
-    let kernel = gpu.kernel(&format!("mm_ext_left_{}_{lanes}", T::PRECISION.name()))?;
-    let from = [
-        a.offsets.view(),
-        a.columns.view(),
-        a.values.view(),
-        level.coarse.number.view(),
-        level.kinds.view(),
-        level.heads.view(),
-        beta.view(),
-        only.map_or(View::NONE, Slice::view),
-    ];
-    in_two_passes(gpu, (rows, a.rows), |to| {
+    let left = gpu.kernel(&format!("mm_ext_left_{precision}_{lanes}"))?;
+    let left = |to: [View; 4]| {
+        let matrix = [a.offsets.view(), a.columns.view(), a.values.view(), number];
+        let more = [level.kinds.view(), level.heads.view(), beta.view(), only.map_or(View::NONE, Slice::view)];
         let (count, plus_i) = (rows as i64, i32::from(plus_i));
         let mut arguments: Vec<&dyn Argument> = vec![&count, &plus_i];
-        arguments.extend(from.iter().chain(&to).map(|view| view as &dyn Argument));
-        gpu.launch(kernel, rows * lanes, &arguments)
-    })
+        arguments.extend(matrix.iter().chain(&more).chain(&to).map(|view| view as &dyn Argument));
+        gpu.launch(left, rows * lanes, &arguments)
+    };
+    in_two_passes(gpu, [((a.rows, coarse.count), &right), ((rows, a.rows), &left)])
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod matrix;
 pub(crate) mod mis2;
 pub(crate) mod mm_ext;
 pub(crate) mod pairwise;
+mod passes;
 pub(crate) mod pmis;
 pub(crate) mod scaling;
 pub(crate) mod smoothed;

@@ -1,12 +1,12 @@
 //! Aggregation by pairwise matching: [`crate::host::pairwise`] on the device.
 
 use super::smoothed::sum_by_aggregates;
-use super::spgemm::multiply;
+use super::spgemm::multiply_at_most;
 use super::tentative::{Tentative, members};
 use super::transpose::transpose;
 use super::{DeviceAggregates, DeviceCsr, DeviceGraph};
 use crate::backend::Backend;
-use crate::error::Result;
+use crate::error::{Result, fail};
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu};
 use crate::host::pairwise::SCORED_ROUNDS;
@@ -20,6 +20,13 @@ const LANES: usize = 8;
 /// Rounds that are launched before the device is waited for. Those that are not needed return at once.
 const ROUNDS: usize = 16;
 
+/// What is known of a pass, behind what is left before each round and after the last one: aggregates; unknowns without one; and whether the weights
+/// are not those of both directions.
+const AGGREGATES: usize = ROUNDS + 1;
+const ALONE: usize = ROUNDS + 2;
+const OTHER: usize = ROUNDS + 3;
+const STATUS: usize = ROUNDS + 4;
+
 /// Most blocks of a round: few enough that one without work takes no time.
 const MOST_BLOCKS: usize = 8192;
 
@@ -32,14 +39,13 @@ pub(crate) fn aggregate<T: Scalar>(
     size: usize,
     seed: u64,
 ) -> Result<DeviceAggregates> {
-    let mut weights = Weights::new(gpu, a, s)?;
-    let mut aggregates = weights.handshake(gpu, seed, false)?;
+    let (mut weights, mut aggregates) = first_pass(gpu, a, s, seed)?;
     // On the aggregates of the pass before, which is the first one.
     let mut pass: Option<DeviceAggregates> = None;
     let mut reached = 2;
     while reached < size {
         weights = weights.collapse(gpu, pass.as_ref().unwrap_or(&aggregates))?;
-        let next = weights.handshake(gpu, seed, true)?;
+        let next = weights.aggregates(gpu, seed, true)?;
         let n = aggregates.of.len();
         let arguments: [&dyn Argument; 3] = [&(n as i64), &next.of.view(), &aggregates.of.view()];
         gpu.launch(gpu.kernel("pair_compose")?, n, &arguments)?;
@@ -50,6 +56,63 @@ pub(crate) fn aggregate<T: Scalar>(
     Ok(aggregates)
 }
 
+/// The weights of couplings, and the aggregates of the first pass.
+fn first_pass<T: Scalar>(
+    gpu: &Gpu,
+    a: &DeviceCsr<T>,
+    s: &DeviceGraph,
+    seed: u64,
+) -> Result<(Weights, DeviceAggregates)> {
+    let n = a.rows;
+    let (diagonal, halves) = (gpu.room::<f64>(n)?, gpu.room::<f64>(s.columns.len())?);
+    let kernel = gpu.kernel(&format!("pair_halves_{}", T::PRECISION.name()))?;
+    let (rows, size) = (n as i64, a.block.len() as i32);
+    let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
+    let arguments: [&dyn Argument; 9] = [
+        &rows,
+        &size,
+        &offsets,
+        &columns,
+        &values,
+        &s.offsets.view(),
+        &s.columns.view(),
+        &halves.view(),
+        &diagonal.view(),
+    ];
+    gpu.launch(kernel, n * LANES, &arguments)?;
+    // Usually the graph has both directions of each coupling, in ascending rows: whether it has is looked at when the pass is done.
+    let both = DeviceCsr {
+        rows: n,
+        cols: n,
+        block: Block::SCALAR,
+        offsets: Arc::new(gpu.room(n + 1)?),
+        columns: Arc::new(gpu.room(s.columns.len())?),
+        values: Arc::new(gpu.room::<f64>(s.columns.len())?),
+    };
+    let status = gpu.zeroed::<i64>(STATUS)?;
+    let arguments: [&dyn Argument; 8] = [
+        &rows,
+        &s.offsets.view(),
+        &s.columns.view(),
+        &halves.view(),
+        &both.offsets.view(),
+        &both.columns.view(),
+        &both.values.view(),
+        &status.piece(OTHER, 1).view(),
+    ];
+    gpu.launch(gpu.kernel("pair_both")?, n + 1, &arguments)?;
+    let mut weights = Weights { couplings: both, diagonal };
+    if let Some(aggregates) = weights.handshake(gpu, seed, false, status)? {
+        return Ok((weights, aggregates));
+    }
+    // Two transpositions sort the rows, whatever the order of the matrix.
+    let turned = turn(gpu, s, halves)?;
+    let half = transpose(gpu, &turned)?;
+    weights.couplings = add(gpu, &half, &turned)?;
+    let aggregates = weights.aggregates(gpu, seed, false)?;
+    Ok((weights, aggregates))
+}
+
 /// The symmetric weights of couplings, and W_ii.
 struct Weights {
     couplings: DeviceCsr<f64>,
@@ -57,55 +120,6 @@ struct Weights {
 }
 
 impl Weights {
-    fn new<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, s: &DeviceGraph) -> Result<Weights> {
-        let n = a.rows;
-        let (diagonal, halves) = (gpu.room::<f64>(n)?, gpu.room::<f64>(s.columns.len())?);
-        let kernel = gpu.kernel(&format!("pair_halves_{}", T::PRECISION.name()))?;
-        let (rows, size) = (n as i64, a.block.len() as i32);
-        let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
-        let arguments: [&dyn Argument; 9] = [
-            &rows,
-            &size,
-            &offsets,
-            &columns,
-            &values,
-            &s.offsets.view(),
-            &s.columns.view(),
-            &halves.view(),
-            &diagonal.view(),
-        ];
-        gpu.launch(kernel, n * LANES, &arguments)?;
-        // Usually the graph has both directions of each coupling, in ascending rows.
-        let both = DeviceCsr {
-            rows: n,
-            cols: n,
-            block: Block::SCALAR,
-            offsets: Arc::new(gpu.room(n + 1)?),
-            columns: Arc::new(gpu.room(s.columns.len())?),
-            values: Arc::new(gpu.room::<f64>(s.columns.len())?),
-        };
-        let other = gpu.zeroed::<i64>(1)?;
-        let arguments: [&dyn Argument; 8] = [
-            &rows,
-            &s.offsets.view(),
-            &s.columns.view(),
-            &halves.view(),
-            &both.offsets.view(),
-            &both.columns.view(),
-            &both.values.view(),
-            &other.view(),
-        ];
-        gpu.launch(gpu.kernel("pair_both")?, n + 1, &arguments)?;
-        if gpu.fetch(&other)?[0] == 0 {
-            return Ok(Weights { couplings: both, diagonal });
-        }
-        drop(both);
-        // Two transpositions sort the rows, whatever the order of the matrix.
-        let turned = turn(gpu, s, halves)?;
-        let half = transpose(gpu, &turned)?;
-        Ok(Weights { couplings: add(gpu, &half, &turned)?, diagonal })
-    }
-
     /// The weights between aggregates: those of their members' couplings and diagonals, added up.
     fn collapse(self, gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<Weights> {
         let (starts, members) = members(gpu, aggregates)?;
@@ -116,13 +130,21 @@ impl Weights {
         let ones = Tentative::<f64>::of_ones(gpu, aggregates)?;
         let wide = sum_by_aggregates(gpu, &self.couplings, aggregates, &ones)?;
         let q = ones.into_matrix(gpu, aggregates)?;
-        let couplings = multiply(gpu, &transpose(gpu, &q)?, &wide)?;
+        let couplings = multiply_at_most(gpu, &transpose(gpu, &q)?, &wide, wide.nnz() as f64 / q.cols.max(1) as f64)?;
         Ok(Weights { couplings, diagonal })
     }
 
-    /// The aggregates of one pass. With `keep`, what has no neighbours is an aggregate by itself. Waits for the device once, unless there are
-    /// many rounds.
-    fn handshake(&self, gpu: &Gpu, seed: u64, keep: bool) -> Result<DeviceAggregates> {
+    /// The aggregates of one pass.
+    fn aggregates(&self, gpu: &Gpu, seed: u64, keep: bool) -> Result<DeviceAggregates> {
+        match self.handshake(gpu, seed, keep, gpu.zeroed(STATUS)?)? {
+            Some(aggregates) => Ok(aggregates),
+            None => fail!(Internal, "weights that were added up are not symmetric"),
+        }
+    }
+
+    /// The aggregates of one pass, or none where `status` will tell that these are not the weights. With `keep`, what has no neighbours is an aggregate
+    /// by itself. Waits for the device once, unless there are many rounds.
+    fn handshake(&self, gpu: &Gpu, seed: u64, keep: bool, mut status: Buffer<i64>) -> Result<Option<DeviceAggregates>> {
         let n = self.couplings.rows;
         let kernel = |name: &str| gpu.kernel(name);
         let (size, seed) = (n as i64, seed as i64);
@@ -130,8 +152,6 @@ impl Weights {
         let (weights, diagonal) = (self.couplings.values.view(), self.diagonal.view());
         let [roots, offers, joins, flags] = [gpu.room::<i32>(n)?, gpu.room(n)?, gpu.room(n)?, gpu.room(n)?];
         gpu.launch(kernel("pair_begin")?, n, &[&size, &roots.view()])?;
-        // What is left before each round and after the last one; then aggregates, and unknowns without one.
-        let mut status = gpu.zeroed::<i64>(ROUNDS + 3)?;
         // A thread for each unknown where there are few couplings.
         let lanes = if self.couplings.nnz() / n.max(1) < 16 { 1 } else { LANES };
         let (choose, matching) = (kernel(&format!("pair_choose_{lanes}"))?, kernel("pair_match")?);
@@ -162,22 +182,26 @@ impl Weights {
                 gpu.launch(matching, n, &arguments)?;
                 begun += 1;
             }
-            if gpu.fetch(&status.piece(ROUNDS, 1))?[0] == 0 {
-                break;
+            // Aggregates are counted at once, to be looked at together with what is left.
+            let [open, total, alone] = [ROUNDS, AGGREGATES, ALONE].map(|at| status.piece(at, 1));
+            let arguments: [&dyn Argument; 6] =
+                [&size, &i32::from(keep), &open.view(), &roots.view(), &flags.view(), &alone.view()];
+            gpu.launch(kernel("pair_roots")?, n, &arguments)?;
+            let before = gpu.offsets_alone(&flags)?;
+            let arguments: [&dyn Argument; 5] = [&size, &roots.view(), &before.view(), &flags.view(), &total.view()];
+            gpu.launch(kernel("pair_number")?, n, &arguments)?;
+            let found = gpu.fetch(&status)?;
+            if found[OTHER] != 0 {
+                return Ok(None);
             }
-            let mut again = vec![0; status.len()];
+            if found[ROUNDS] == 0 {
+                let (count, members) = (found[AGGREGATES] as usize, n - found[ALONE] as usize);
+                return Ok(Some(DeviceAggregates { of: flags, count, members }));
+            }
+            let mut again = [0; STATUS];
             again[1] = 1;
             gpu.write(&again, &mut status)?;
         }
-        let [total, alone] = [ROUNDS + 1, ROUNDS + 2].map(|at| status.piece(at, 1));
-        let arguments: [&dyn Argument; 5] = [&size, &i32::from(keep), &roots.view(), &flags.view(), &alone.view()];
-        gpu.launch(kernel("pair_roots")?, n, &arguments)?;
-        let before = gpu.offsets_alone(&flags)?;
-        let of = flags;
-        let arguments: [&dyn Argument; 5] = [&size, &roots.view(), &before.view(), &of.view(), &total.view()];
-        gpu.launch(kernel("pair_number")?, n, &arguments)?;
-        let found = gpu.fetch(&status)?;
-        Ok(DeviceAggregates { of, count: found[ROUNDS + 1] as usize, members: n - found[ROUNDS + 2] as usize })
     }
 }
 

@@ -74,6 +74,17 @@ impl<'a, T: Scalar> Step<'a, T> {
 
     /// P. Waits for the device once.
     pub fn smooth(&self, gpu: &Gpu, aggregates: &DeviceAggregates, p0: &Tentative<T>) -> Result<DeviceCsr<T>> {
+        self.smooth_in(gpu, aggregates, p0, None)
+    }
+
+    /// The same with room for so many entries, which are enough, if it is told: then it waits for nothing.
+    fn smooth_in(
+        &self,
+        gpu: &Gpu,
+        aggregates: &DeviceAggregates,
+        p0: &Tentative<T>,
+        room: Option<usize>,
+    ) -> Result<DeviceCsr<T>> {
         let a = self.matrix();
         let block = Block { rows: a.block.rows, cols: p0.block.cols };
         let (rows, cap) = (a.rows as i64, cap(a));
@@ -108,11 +119,16 @@ impl<'a, T: Scalar> Step<'a, T> {
         long(counts.view(), View::NONE, View::NONE)?;
         let to_offsets = gpu.offsets_alone(&counts)?;
         drop(counts);
-        let status = gpu.zeroed::<i64>(2)?;
-        let arguments: [&dyn Argument; 4] = [&rows, &to_offsets.view(), &longs.view(), &status.view()];
-        gpu.launch_blocks(kernel("smoothed_total")?, 1, &arguments)?;
-        let status = gpu.fetch(&status)?;
-        let (entries, has_long) = (status[0] as usize, status[1] > 0);
+        let (entries, has_long) = match room {
+            Some(room) => (room, true),
+            None => {
+                let status = gpu.zeroed::<i64>(2)?;
+                let arguments: [&dyn Argument; 4] = [&rows, &to_offsets.view(), &longs.view(), &status.view()];
+                gpu.launch_blocks(kernel("smoothed_total")?, 1, &arguments)?;
+                let status = gpu.fetch(&status)?;
+                (status[0] as usize, status[1] > 0)
+            }
+        };
         let to_columns = gpu.room::<i32>(entries)?;
         // Scalar rows that are not long get their columns together with their values.
         if block != Block::SCALAR {
@@ -291,7 +307,8 @@ impl<'a, T: Scalar> Step<'a, T> {
     }
 }
 
-/// A Q, where Q has a one for each member of an aggregate, and 1 in addition in the columns of the rows' own aggregates.
+/// A Q, where Q has a one for each member of an aggregate, and 1 in addition in the columns of the rows' own aggregates. There is room for more entries
+/// than it has. Waits for nothing.
 pub(super) fn sum_by_aggregates(
     gpu: &Gpu,
     a: &DeviceCsr<f64>,
@@ -301,7 +318,8 @@ pub(super) fn sum_by_aggregates(
     let mut inverse = gpu.room::<f64>(a.rows)?;
     crate::backend::Backend::fill(gpu, 1.0, &mut inverse);
     let largest = Largest::from_power::<f64>(0.0, 0.0);
-    Step { a, filtered: None, inverse, factor: 1.0, largest }.smooth(gpu, aggregates, q)
+    let step = Step { a, filtered: None, inverse, factor: 1.0, largest };
+    step.smooth_in(gpu, aggregates, q, Some(a.nnz() + a.rows))
 }
 
 /// Most aggregates of a row of P that a thread alone holds; 0 where rows of A are too long for one thread.

@@ -44,7 +44,19 @@ pub(crate) fn multiply<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>)
     Ok(Product::new(gpu, a, Right::of(b)).sorted(false)?.0)
 }
 
-/// The same without merging.
+/// The same, where rows have at most so many columns on average: no sample is waited for.
+pub(super) fn multiply_at_most<T: Number>(
+    gpu: &Gpu,
+    a: &DeviceCsr<T>,
+    b: &DeviceCsr<T>,
+    mean: f64,
+) -> Result<DeviceCsr<T>> {
+    let table = TABLES.iter().position(|(_, limit)| 2.0 * mean <= f64::from(*limit)).unwrap_or(TABLES.len() - 1);
+    let sample = Sample { mean, method: Method::Table(table) };
+    Ok(Product::new(gpu, a, Right::of(b)).sorted_by(sample, false)?.0)
+}
+
+/// The same as [`multiply`] without merging.
 pub(super) fn multiply_by_tables<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> Result<DeviceCsr<T>> {
     Ok(Product { may_merge: false, ..Product::new(gpu, a, Right::of(b)) }.sorted(false)?.0)
 }
@@ -535,7 +547,7 @@ pub(super) fn blocks_for(rows: usize, lanes: usize, most: usize) -> usize {
 pub(super) mod tests {
     use super::super::tests::{problems, random};
     use super::*;
-    use crate::gpu::tests::devices;
+    use crate::gpu::tests::{devices, one_of_each};
     use crate::host::spgemm as host;
     use crate::scalar::Scalar;
     use crate::sparse::Csr;
@@ -605,14 +617,16 @@ pub(super) mod tests {
         let both: Vec<_> = dense.iter().chain(&ones).copied().filter(|(i, j, _)| *i != 3 || *j != 21).collect();
         let [a, b] = [&both, &ones].map(|t| Csr::from_triplets(n, n, t).unwrap());
         let short = random(50, n, 4, Block::SCALAR, 3);
-        let gpu = &devices()[0];
-        same_as_the_host(gpu, &a, &b, "a dense row on the left");
-        same_as_the_host(gpu, &short, &a, "a dense row on the right");
         let tall = Csr::from_triplets(5, n, &dense).unwrap();
-        same_as_the_host(gpu, &tall, &a, "dense rows");
         // Many entries that add up to few columns.
         let folded: Vec<_> = (0..n).map(|i| (i, i % 40, 0.1 + i as f64)).collect();
-        same_as_the_host(gpu, &a, &Csr::from_triplets(n, 40, &folded).unwrap(), "a dense row with few columns");
+        let folded = Csr::from_triplets(n, 40, &folded).unwrap();
+        for gpu in one_of_each() {
+            same_as_the_host(&gpu, &a, &b, "a dense row on the left");
+            same_as_the_host(&gpu, &short, &a, "a dense row on the right");
+            same_as_the_host(&gpu, &tall, &a, "dense rows");
+            same_as_the_host(&gpu, &a, &folded, "a dense row with few columns");
+        }
     }
 
     #[test]

@@ -131,7 +131,7 @@ mod tests {
     use super::super::awkward::shuffled;
     use super::super::tests::random;
     use super::*;
-    use crate::gpu::tests::devices;
+    use crate::gpu::tests::{devices, one_of_each};
     use crate::host::hash;
     use crate::scalar::Scalar;
     use crate::sparse::Csr;
@@ -281,31 +281,33 @@ mod tests {
 
     #[test]
     fn dense_matrices_and_dense_rows_by_tiles() {
-        let gpu = &devices()[0];
         let dense = random(130, 130, 2000, Block::SCALAR, 4);
-        check(gpu, &dense, &dense, "a dense matrix");
         let mut triplets: Vec<_> = (0..1100).map(|j| (3, j, 1.0 + j as f64)).collect();
         triplets.extend((0..1100).filter(|i| *i != 3).map(|i| (i, (i * 7) % 1100, 0.1 * i as f64)));
         let a = Csr::from_triplets(1100, 1100, &triplets).unwrap();
-        check(gpu, &a, &a, "a dense row");
         // Sums that are zero stay.
-        let a = Csr::from_triplets(1, 2, &[(0, 0, 1.0), (0, 1, 1.0)]).unwrap();
-        let b = Csr::from_triplets(2, 1, &[(0, 0, 1.0), (1, 0, -1.0)]).unwrap();
-        check(gpu, &a, &b, "a sum of zero");
+        let short = Csr::from_triplets(1, 2, &[(0, 0, 1.0), (0, 1, 1.0)]).unwrap();
+        let tall = Csr::from_triplets(2, 1, &[(0, 0, 1.0), (1, 0, -1.0)]).unwrap();
+        for gpu in one_of_each() {
+            check(&gpu, &dense, &dense, "a dense matrix");
+            check(&gpu, &a, &a, "a dense row");
+            check(&gpu, &short, &tall, "a sum of zero");
+        }
     }
 
     #[test]
     fn what_fits_no_table_of_tiles_is_multiplied_the_other_way() {
-        let gpu = &devices()[0];
         let row = |n: usize| Csr::from_triplets(2, n, &(0..n).map(|j| (1, j, 1.0)).collect::<Vec<_>>()).unwrap();
         let ones = |n: usize| Csr::from_triplets(n, 2, &(0..n).map(|i| (i, i % 2, 0.5)).collect::<Vec<_>>()).unwrap();
         // Tiles of a tile row of a factor, of a pair of tile rows of the left one, and of the product.
         for (a, b) in [(row(13_000), ones(13_000)), (row(3200), ones(3200)), (ones(4), row(5000))] {
-            check_as::<f64>(gpu, &a, &b, false, "a long row");
-            let (here, there) =
-                (DeviceCsr::upload(gpu, &a.view()).unwrap(), DeviceCsr::upload(gpu, &b.view()).unwrap());
-            let product = multiply(gpu, &here, &there, ProductMethod::Tiles).unwrap().fetch(gpu).unwrap();
-            assert_eq!(product, crate::host::spgemm::multiply(&a.view(), &b.view()).unwrap());
+            for gpu in one_of_each() {
+                check_as::<f64>(&gpu, &a, &b, false, "a long row");
+                let (here, there) =
+                    (DeviceCsr::upload(&gpu, &a.view()).unwrap(), DeviceCsr::upload(&gpu, &b.view()).unwrap());
+                let product = multiply(&gpu, &here, &there, ProductMethod::Tiles).unwrap().fetch(&gpu).unwrap();
+                assert_eq!(product, crate::host::spgemm::multiply(&a.view(), &b.view()).unwrap());
+            }
         }
     }
 }

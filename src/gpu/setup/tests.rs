@@ -4,7 +4,7 @@ use super::*;
 use crate::amg::strength::Graph;
 use crate::gallery;
 use crate::gpu::Gpu;
-use crate::gpu::tests::devices;
+use crate::gpu::tests::{SIMULATED, devices};
 use crate::host::hash;
 use crate::host::pmis::split as pmis_on_host;
 use crate::sparse::{Block, Csr};
@@ -112,8 +112,8 @@ pub(super) fn splittings(s: &Graph) -> [Vec<bool>; 2] {
 /// One simulated device after the other, where a test has many cases, and real ones always.
 pub(super) fn in_turn() -> Vec<Gpu> {
     static TURN: AtomicUsize = AtomicUsize::new(0);
-    let turn = TURN.fetch_add(1, Ordering::Relaxed) % 4;
-    let chosen = |(k, gpu): (usize, Gpu)| (k >= 4 || k == turn).then_some(gpu);
+    let turn = TURN.fetch_add(1, Ordering::Relaxed) % SIMULATED.max(1);
+    let chosen = |(k, gpu): (usize, Gpu)| (k >= SIMULATED || k == turn).then_some(gpu);
     devices().into_iter().enumerate().filter_map(chosen).collect()
 }
 

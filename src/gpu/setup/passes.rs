@@ -1,0 +1,35 @@
+//! Matrices by kernels that run twice: first to count the entries of rows, then to write them.
+
+use super::DeviceCsr;
+use crate::error::Result;
+use crate::gpu::runtime::View;
+use crate::gpu::{Buffer, Gpu};
+use crate::scalar::Scalar;
+use crate::sparse::Block;
+use std::sync::Arc;
+
+/// A matrix of scalars: its rows and columns, and what runs its kernel, with offsets, columns and values, and counts, as far as it needs them.
+pub(super) type Made<'a> = ((usize, usize), &'a dyn Fn([View; 4]) -> Result<()>);
+
+/// Two matrices. The second may be counted by what the first one has when it was counted. Waits for the device once.
+pub(super) fn in_two_passes<T: Scalar>(gpu: &Gpu, both: [Made<'_>; 2]) -> Result<[DeviceCsr<T>; 2]> {
+    let (totals, none) = (gpu.zeroed::<i64>(2)?, View::NONE);
+    let count = |k: usize| {
+        let ((rows, _), run) = both[k];
+        let counts = gpu.room::<i32>(rows)?;
+        run([none, none, none, counts.view()])?;
+        gpu.offsets_with(&counts, &totals.piece(k, 1))
+    };
+    let offsets = [count(0)?, count(1)?];
+    let totals = gpu.fetch(&totals)?;
+    let write = |k: usize, offsets: Buffer<i64>| {
+        let (((rows, cols), run), total) = (both[k], totals[k] as usize);
+        let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total)?);
+        let offsets = Arc::new(offsets);
+        run([offsets.view(), columns.view(), values.view(), none])?;
+        let (columns, values) = (Arc::new(columns), Arc::new(values));
+        Ok(DeviceCsr { rows, cols, block: Block::SCALAR, offsets, columns, values })
+    };
+    let [first, second] = offsets;
+    Ok([write(0, first)?, write(1, second)?])
+}
