@@ -450,8 +450,8 @@ mod tests {
                 (history, x, launches, gpu.waits() - waits)
             };
             let (first, first_x, ..) = solve(4);
-            // Cycles of their own are captured, too.
-            solve(4);
+            // Cycles of their own are captured, too. Its x stays, so that the next one has another address.
+            let _kept = solve(4);
             let (second, second_x, launches, waits) = solve(4);
             let (longer, _, longer_launches, longer_waits) = solve(9);
             assert_eq!(first, second, "{what}");
