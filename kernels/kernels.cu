@@ -32,6 +32,7 @@
 #include "strength.cu"
 #include "pmis.cu"
 #include "coarse.cu"
+#include "gather_nodes.cu"
 #include "extended_i_couplings.cu"
 #include "extended_i.cu"
 #include "extended_i_far.cu"
