@@ -11,6 +11,7 @@ use std::sync::Arc;
 use terrace::amg::LevelMatrices;
 use terrace::io::matrix_market::{self, Contents};
 use terrace::matrix::Values;
+use terrace::sparse::{Block, Csr};
 use terrace::{Amg, Config, Context, Guess, Matrix, ProductMethod, Result, Solver, Status, gallery};
 
 /// Keys and values.
@@ -80,6 +81,30 @@ fn problem(name: &str) -> Arc<Matrix> {
     Arc::new(gallery::parse(name).unwrap().into_matrix().unwrap())
 }
 
+/// The order of the entries of a row: by this key of row and column.
+type Order = fn(usize, usize) -> (usize, usize);
+const ASCENDING: Order = |_, j| (j, 0);
+/// As hypre has it.
+const DIAGONAL_FIRST: Order = |i, j| (usize::from(i != j), j);
+const TURNED_PAIRS: Order = |_, j| (j / 2, 1 - j % 2);
+
+/// The problem as a matrix of scalars with the same near-null space, without the zeros in blocks.
+fn in_scalars(name: &str, order: Order) -> Arc<Matrix> {
+    let mut problem = gallery::parse(name).unwrap();
+    let whole = problem.matrix.view().to_scalar().unwrap();
+    let view = whole.view();
+    let mut a = Csr { offsets: vec![0], columns: Vec::new(), values: Vec::new(), ..whole };
+    for i in 0..a.rows {
+        let mut row: Vec<_> = view.row(i).filter(|(j, v)| *j == i || v[0] != 0.0).collect();
+        row.sort_by_key(|(j, _)| order(i, *j));
+        a.columns.extend(row.iter().map(|(j, _)| *j as i32));
+        a.values.extend(row.iter().map(|(_, v)| v[0]));
+        a.offsets.push(a.columns.len() as i64);
+    }
+    problem.matrix = a;
+    Arc::new(problem.into_matrix().unwrap())
+}
+
 fn levels(device: &str, matrix: &Arc<Matrix>, options: &[(&str, &str)]) -> Result<Vec<LevelMatrices>> {
     let mut options = options.to_vec();
     if !device.starts_with("host") {
@@ -138,6 +163,102 @@ fn the_hierarchy_of_a_device_is_that_of_the_host() {
                     let host = levels("host:2", &matrix, options).unwrap();
                     same(&host, &levels(device, &matrix, options).unwrap(), &what);
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn scalar_rows_are_put_together_to_nodes_as_on_the_host() {
+    const AS_F32: Options = &[("amg.interpolation.type", "tentative"), ("precision.setup", "f32")];
+    let components = [&[][..], COMPONENTS[1], COMPONENTS[2], COMPONENTS[3], AS_F32];
+    for device in devices() {
+        let names = if device == "cuda:0" {
+            ["elasticity:20", "elasticity_tet:20"]
+        } else {
+            ["elasticity:3", "elasticity_tet:4"]
+        };
+        for (name, order) in names.iter().flat_map(|name| [(name, ASCENDING), (name, DIAGONAL_FIRST)]) {
+            let matrix = in_scalars(name, order);
+            for options in components {
+                let what = format!("{name} in scalars with {options:?} on {device}");
+                let host = levels("host:2", &matrix, options).unwrap();
+                assert!(host.len() > 1 && host[0].a.view().block == Block::square(3), "{what}");
+                same(&host, &levels(device, &matrix, options).unwrap(), &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn scalar_rows_in_nodes_are_solved_and_updated_on_the_device() {
+    for device in devices() {
+        let context = Context::new(device).unwrap();
+        // In formats of 16 bits the finest level is scaled, and has the blocks.
+        for (order, smoother, storage) in
+            [(ASCENDING, "chebyshev", "f64"), (DIAGONAL_FIRST, "l1_jacobi", "f64"), (ASCENDING, "chebyshev", "f16")]
+        {
+            let options = [("amg.setup", "device"), ("amg.smoother.type", smoother), ("precision.matrix", storage)];
+            let there = Arc::new(in_scalars("elasticity:4", order).to_device(&context).unwrap());
+            let mut solver = Solver::new(&context, &config(&options));
+            solver.setup(Some(&there)).unwrap();
+            let place = solver.report().setup_place;
+            assert!(place.starts_with("device, which the host waited for "), "{place}");
+            assert_eq!(solver.report().levels[0].rows, there.rows());
+            solver.update().unwrap();
+            let place = solver.report().setup_place;
+            assert!(place.starts_with("device, which the host waited for "), "{place}");
+
+            let (first, second, x) = solve_and_update("host:2", &in_scalars("elasticity:4", order), &options[1..]);
+            let matrix = in_scalars("elasticity:4", order);
+            let (there_first, there_second, there_x) = solve_and_update(device, &matrix, &options);
+            assert!(first.abs_diff(there_first) <= 1, "{there_first} iterations, {first} on the host");
+            assert!(second.abs_diff(there_second) <= 1, "{there_second} after update, {second} on the host");
+            let largest = x.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
+            assert!(x.iter().zip(&there_x).all(|(x, y)| (x - y).abs() <= 1e-6 * largest), "{options:?} on {device}");
+        }
+    }
+}
+
+#[test]
+fn a_cycle_on_nodes_is_the_same_after_updates_with_the_same_values() {
+    const POINT: Options = &[("amg.smoother.type", "l1_jacobi"), ("amg.smoother.diagonal", "point")];
+    const TWO_LEVELS: Options = &[
+        POINT[0],
+        POINT[1],
+        ("amg.interpolation.type", "tentative"),
+        ("amg.max_levels", "2"),
+        ("amg.coarsest.solver", "sweeps"),
+    ];
+    // The second one has rows enough for slices, in which an update finds the norms of rows; set-up adds them in the order of the blocks.
+    let problems = [("elasticity:3", POINT, "tiles4x4"), ("rotated_anisotropic:92", TWO_LEVELS, "sell16")];
+    for device in devices() {
+        let context = Context::new(device).unwrap();
+        for (name, options, format) in problems {
+            let matrix = in_scalars(name, TURNED_PAIRS);
+            let rows = matrix.rows();
+            if format != "tiles4x4" {
+                let constants = (0..2 * rows).map(|k| ((k / rows + k) % 2) as f64).collect();
+                matrix.set_near_null_space(2, 2, constants).unwrap();
+            }
+            // No two alike, so that sums show their order.
+            let Values::F64(values) = matrix.values().unwrap() else { unreachable!("the gallery is f64") };
+            let values = values.as_slice().iter().enumerate().map(|(k, v)| v * (1.0 + 0.01 * (k as f64).sin()));
+            matrix.update_values(Values::from(values.collect::<Vec<_>>())).unwrap();
+            let mut config = config(options);
+            config.set_str("amg.setup", "device").unwrap();
+            let mut amg = Amg::setup(&context, &matrix, &config).unwrap();
+            let b: Vec<f64> = (0..rows).map(|i| (i as f64).sin()).collect();
+            let apply = |amg: &mut Amg| {
+                let mut x = vec![f64::NAN; rows];
+                amg.apply(&b, &mut x).unwrap();
+                x.iter().map(bits).collect::<Vec<_>>()
+            };
+            let first = apply(&mut amg);
+            assert_eq!(amg.report().levels[0].format, format);
+            for round in 0..3 {
+                amg.update().unwrap();
+                assert!(apply(&mut amg) == first, "{name} on {device}, round {round}");
             }
         }
     }
@@ -231,10 +352,9 @@ fn hierarchies_of_real_matrices_are_those_of_the_host() {
 }
 
 /// Solves twice, with other values the second time, and tells the iterations of both and the second solution.
-fn solve_and_update(device: &str, name: &str, options: &[(&str, &str)]) -> (usize, usize, Vec<f64>) {
-    let matrix = problem(name);
+fn solve_and_update(device: &str, matrix: &Arc<Matrix>, options: &[(&str, &str)]) -> (usize, usize, Vec<f64>) {
     let mut solver = Solver::new(&Context::new(device).unwrap(), &config(options));
-    solver.setup(Some(&matrix)).unwrap();
+    solver.setup(Some(matrix)).unwrap();
     let b = vec![1.0; matrix.rows()];
     let solve = |solver: &mut Solver| {
         let mut x = vec![f64::NAN; b.len()];
@@ -271,9 +391,9 @@ fn an_update_renews_the_hierarchy_as_on_the_host() {
             for (name, keep) in names.iter().map(|name| (name, "renew")).chain([(&"poisson7:7", "keep")]) {
                 let mut options = components.to_vec();
                 options.push(("amg.update.interpolation", keep));
-                let (first, second, x) = solve_and_update("host:2", name, &options);
+                let (first, second, x) = solve_and_update("host:2", &problem(name), &options);
                 options.push(("amg.setup", "device"));
-                let (there_first, there_second, there_x) = solve_and_update(device, name, &options);
+                let (there_first, there_second, there_x) = solve_and_update(device, &problem(name), &options);
                 let what = format!("{name} with {options:?} on {device}");
                 assert!(first.abs_diff(there_first) <= 1, "{what}: {there_first} iterations, {first} on the host");
                 assert!(

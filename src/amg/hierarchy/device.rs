@@ -10,14 +10,13 @@ use crate::config::LevelPart;
 use crate::context::{LogLevel, lock};
 use crate::error::Result;
 use crate::gpu::setup::checks::Checks;
-use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace, DevicePattern, galerkin, scaling};
+use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace, DevicePattern, galerkin, gather_nodes, scaling};
 use crate::gpu::{Buffer, Choice, Format, Gpu, Wanted, to_scalar};
 use crate::host::eigenvalue::Largest;
 use crate::host::spmv::Sums;
 use crate::report::Phases;
 use crate::scalar::{Precision, Scalar};
 use crate::smooth;
-use crate::sparse::Block;
 use std::sync::{Arc, Mutex, OnceLock};
 use transfer::{Step, Transfers};
 
@@ -75,6 +74,8 @@ enum Part {
 /// What is kept of a step from one level to the next, to renew it with other values.
 #[derive(Clone)]
 pub struct Kept {
+    /// The pattern of the finest matrix where its scalar rows were put together to nodes; none on other levels.
+    nodes: Option<DevicePattern>,
     transfers: Transfers,
     coarse_matrix: DevicePattern,
     recipe: Arc<galerkin::Recipe>,
@@ -86,7 +87,8 @@ pub struct Kept {
 impl Kept {
     /// Bytes held beyond what the levels share.
     pub fn bytes(&self) -> usize {
-        self.transfers.bytes() + self.coarse_matrix.bytes(1) + self.recipe.bytes() + self.formats.bytes()
+        let nodes = self.nodes.as_ref().map_or(0, |nodes| nodes.bytes(1));
+        nodes + self.transfers.bytes() + self.coarse_matrix.bytes(1) + self.recipe.bytes() + self.formats.bytes()
     }
 }
 
@@ -114,15 +116,12 @@ const SMOOTHERS: &[&str] = &["chebyshev", "gauss_seidel", "jacobi", "l1_jacobi"]
 /// Why a hierarchy with these options cannot be computed on a device, if so.
 pub(super) fn objection(builder: &Builder<'_>) -> Option<String> {
     let config = builder.config;
-    let coarsening = builder.coarsening::<f64>();
     let (name, interpolation) = (builder.coarsening_name(), builder.interpolation_name::<f64>());
     let smoother = smooth::name(config, builder.near_null_space.is_some());
     let unknown = |names: &[&str], key: &str, value: &str| {
         (!names.contains(&value)).then(|| format!("{key} \"{value}\" is computed on the host alone"))
     };
     let aggressive = config.int("amg.coarsening.aggressive_levels") > 0;
-    let nodes = builder.near_null_space.as_ref().is_some_and(|space| space.dofs_per_node > 1);
-    let gathered = nodes && coarsening.keeps_blocks() && builder.matrix.block() == Block::SCALAR;
     unknown(COARSENINGS, "amg.coarsening.type", &name)
         .or_else(|| {
             // Pairs that do not go together are told by the host, too.
@@ -142,7 +141,6 @@ pub(super) fn objection(builder: &Builder<'_>) -> Option<String> {
             let open = Plan::asked(config, builder.matrix.precision(), 1).is_open();
             open.then(|| "precision \"auto\" decides on the host".to_string())
         })
-        .or_else(|| gathered.then(|| "scalar rows are put together to nodes on the host".to_string()))
 }
 
 /// Levels in the precision of set-up as a device computes them, one after the other; renewals where there is something of earlier ones.
@@ -175,9 +173,10 @@ impl<'a, T: Scalar> Computing<'a, T> {
     pub fn new(builder: &'a Builder<'a>, gpu: &'a Gpu, kept: Option<Vec<Kept>>) -> Result<Computing<'a, T>> {
         builder.check_square()?;
         let renewing = kept.is_some();
-        let earlier = kept.unwrap_or_default().into_iter();
+        let kept = kept.unwrap_or_default();
         let checks = Arc::new(Mutex::new(Checks::new(gpu)));
-        let a = builder.fine_matrix_there::<T>(gpu)?;
+        let a = builder.fine_matrix_there::<T>(gpu, kept.first().and_then(|kept| kept.nodes.as_ref()))?;
+        let earlier = kept.into_iter();
         let space = builder.near_null_space_there(gpu, &a)?;
         let (next, levels, kept) = (Some(a), Vec::new(), Vec::new());
         Ok(Computing { builder, gpu, renewing, earlier, next, space, checks, levels, kept })
@@ -219,7 +218,7 @@ impl<'a, T: Scalar> Computing<'a, T> {
             formats: Mutex::default(),
         };
         let (transfers, product, earlier_eigenvalue, formats) = match old {
-            Some(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue, formats }) => {
+            Some(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue, formats, .. }) => {
                 (Some(transfers), Some((coarse_matrix, recipe)), largest_eigenvalue, formats)
             }
             None => (None, None, None, Formats::default()),
@@ -245,7 +244,16 @@ impl<'a, T: Scalar> Computing<'a, T> {
             let largest_eigenvalue = largest.or(earlier_eigenvalue);
             let earlier = largest_eigenvalue.clone();
             let coarse_matrix = coarse.pattern();
-            self.kept.push(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue, formats: Formats::default() });
+            let gathered = level == 0 && builder.gathered(builder.coarsening::<T>()).is_some();
+            let (nodes, formats_to_come) = (gathered.then(|| a.pattern()), Formats::default());
+            self.kept.push(Kept {
+                nodes,
+                transfers,
+                coarse_matrix,
+                recipe,
+                largest_eigenvalue,
+                formats: formats_to_come,
+            });
             computed = There {
                 coarse_rows: Some(coarse.scalar_rows()),
                 transfer: Some((p, r)),
@@ -285,10 +293,19 @@ pub(super) fn left_over(gpu: &Gpu, kept: &[Kept]) -> bool {
 }
 
 impl Builder<'_> {
-    /// The finest matrix as set-up wants it: blocks taken apart for scalar methods.
-    fn fine_matrix_there<T: Scalar>(&self, gpu: &Gpu) -> Result<DeviceCsr<T>> {
-        let a = self.matrix.device::<T>(gpu)?;
-        if self.coarsening::<T>().keeps_blocks() { Ok(a) } else { to_scalar(gpu, &a) }
+    /// The finest matrix as set-up wants it: blocks taken apart for scalar methods, nodes put together for the others, whose pattern a renewal knows.
+    fn fine_matrix_there<T: Scalar>(&self, gpu: &Gpu, nodes: Option<&DevicePattern>) -> Result<DeviceCsr<T>> {
+        let (a, coarsening) = (self.matrix.device::<T>(gpu)?, self.coarsening::<T>());
+        let size = self.gathered(coarsening);
+        if size.is_some() {
+            gpu.begin_step(Some(0), "nodes");
+        }
+        match (size, nodes) {
+            (Some(_), Some(nodes)) => gather_nodes::renew(gpu, &a, nodes),
+            (Some(size), None) => gather_nodes::gather(gpu, &a, size),
+            (None, _) if coarsening.keeps_blocks() => Ok(a),
+            (None, _) => to_scalar(gpu, &a),
+        }
     }
 
     /// What aggregation must represent: the caller's vectors, or the constants; nothing for other coarsenings.

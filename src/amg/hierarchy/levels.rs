@@ -131,15 +131,19 @@ impl Builder<'_> {
     /// The finest matrix as set-up wants it: blocks taken apart for scalar methods, nodes put together for the others.
     fn fine_matrix<T: Scalar>(&self, coarsening: &dyn Coarsening<T>) -> Result<SharedCsr<T>> {
         let a = self.matrix.shared::<T>()?;
-        let block = a.structure.block;
-        let dofs = self.near_null_space.as_ref().map_or(block.rows, |s| s.dofs_per_node);
-        if !coarsening.keeps_blocks() && block != Block::SCALAR {
+        if !coarsening.keeps_blocks() && a.structure.block != Block::SCALAR {
             return Ok(a.view().to_scalar()?.into_shared());
         }
-        if coarsening.keeps_blocks() && block == Block::SCALAR && dofs > 1 {
-            return Ok(a.view().to_blocks(dofs)?.into_shared());
+        match self.gathered(coarsening) {
+            Some(size) => Ok(a.view().to_blocks(size)?.into_shared()),
+            None => Ok(a),
         }
-        Ok(a)
+    }
+
+    /// How many scalar rows are put together to a node, where they are.
+    pub(super) fn gathered<T: Scalar>(&self, coarsening: &dyn Coarsening<T>) -> Option<usize> {
+        let size = self.near_null_space.as_ref().map_or(1, |space| space.dofs_per_node);
+        (coarsening.keeps_blocks() && self.matrix.block() == Block::SCALAR && size > 1).then_some(size)
     }
 
     fn coarsen_all<T: Scalar>(

@@ -253,7 +253,7 @@ pub fn emit_kernels(phase: &str, times: &[Times], bandwidth: f64, bytes_of: impl
 }
 
 /// Steps of a level, in the order in which it has them; others come last.
-const STEPS: [&str; 7] = ["strength", "coarsen", "interpolation", "galerkin", "place", "smoother", "coarsest"];
+const STEPS: [&str; 8] = ["nodes", "strength", "coarsen", "interpolation", "galerkin", "place", "smoother", "coarsest"];
 
 /// A Markdown table of the steps of each level, and a line for each that is one of all.
 fn table_of_steps(times: &[Times], bandwidth: f64) -> String {

@@ -68,7 +68,9 @@ impl<T: Scalar> There<T> {
         };
         let slots = match &format {
             Some(format) if self.scale.is_none() && sums == Sums::Wide => {
-                format.slots(gpu, &a, placing.smoother == "l1_jacobi")?
+                // Rows of a matrix that is given in other blocks may be added in another order.
+                let l1 = placing.smoother == "l1_jacobi" && a.block == self.a().block;
+                format.slots(gpu, &a, l1)?
             }
             _ => None,
         };

@@ -26,6 +26,16 @@ fn builder<'a>(context: &'a Context, config: &'a Config, matrix: &'a Matrix) -> 
     Builder { context, config, matrix, near_null_space, plan: None }
 }
 
+/// A problem of the gallery, or its blocks taken apart.
+fn problem(name: &str) -> Matrix {
+    let Some(name) = name.strip_prefix("scalars of ") else {
+        return gallery::parse(name).unwrap().into_matrix().unwrap();
+    };
+    let mut problem = gallery::parse(name).unwrap();
+    problem.matrix = problem.matrix.view().to_scalar().unwrap();
+    problem.into_matrix().unwrap()
+}
+
 /// Other values, in one of several ways; those on the diagonal stay.
 fn change(matrix: &Matrix, first: &[f64], way: usize) {
     let structure = matrix.structure().unwrap();
@@ -60,9 +70,10 @@ fn renewed_levels_are_those_of_the_host() {
     let pmis = [("amg.coarsening.type", "pmis"), ("amg.smoother.type", "l1_jacobi")];
     let six = [pmis[0], pmis[1], ("amg.interpolation.max_entries", "6")];
     let mis2 = [("amg.coarsening.type", "mis2"), ("amg.smoother.type", "l1_jacobi")];
+    let tentative = [mis2[0], mis2[1], ("amg.interpolation.type", "tentative")];
     let keep = [pmis[0], pmis[1], ("amg.update.interpolation", "keep")];
     let aggressive = [pmis[0], pmis[1], ("amg.coarsening.aggressive_levels", "1")];
-    let cases: [(&str, &[(&str, &str)]); 10] = [
+    let cases: [(&str, &[(&str, &str)]); 12] = [
         ("poisson7:8", &pmis),
         ("poisson7:10", &aggressive),
         ("jumps:8", &aggressive),
@@ -73,13 +84,15 @@ fn renewed_levels_are_those_of_the_host() {
         ("poisson7:8", &mis2),
         ("elasticity:3", &mis2),
         ("elasticity:3", &pmis),
+        ("scalars of elasticity:3", &mis2),
+        ("scalars of elasticity:3", &tentative),
     ];
     let host_context = Context::new("host:1").unwrap();
     let host = Host::new(&host_context);
     for (n, (name, options)) in cases.into_iter().enumerate() {
         let Ok(context) = Context::new(["sim:32", "sim:64"][n % 2]) else { return };
         let gpu = context.gpu().unwrap();
-        let matrix = gallery::parse(name).unwrap().into_matrix().unwrap();
+        let matrix = problem(name);
         let Values::F64(first) = matrix.values().unwrap() else { unreachable!("the gallery is f64") };
         let first = first.as_slice().to_vec();
         let config = config(options);
