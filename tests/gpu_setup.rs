@@ -230,8 +230,13 @@ fn a_cycle_on_nodes_is_the_same_after_updates_with_the_same_values() {
         ("amg.max_levels", "2"),
         ("amg.coarsest.solver", "sweeps"),
     ];
-    // The second one has rows enough for slices, in which an update finds the norms of rows; set-up adds them in the order of the blocks.
-    let problems = [("elasticity:3", POINT, "tiles4x4"), ("rotated_anisotropic:92", TWO_LEVELS, "sell16")];
+    const ONE_LEVEL: Options = &[("amg.max_levels", "1"), ("amg.coarsest.solver", "sweeps")];
+    // The last one has rows enough for slices, in which an update finds the norms of rows; set-up adds them in the order of the blocks.
+    let problems = [
+        ("elasticity:2", ONE_LEVEL, "tiles4x4"),
+        ("elasticity:3", POINT, "tiles4x4"),
+        ("rotated_anisotropic:92", TWO_LEVELS, "sell16"),
+    ];
     for device in devices() {
         let context = Context::new(device).unwrap();
         for (name, options, format) in problems {
@@ -499,8 +504,10 @@ fn the_memory_estimate_bounds_what_set_up_takes() {
     let mut wrong = Vec::new();
     for device in devices().into_iter().filter(|device| *device != "sim:64") {
         let names = if device == "cuda:0" { LARGE } else { &["poisson7:9", "poisson27:7", "elasticity:4"] };
-        for name in names {
-            let matrix = problem(name);
+        let scalars = if device == "cuda:0" { "elasticity:60" } else { "elasticity:4" };
+        let given = names.iter().map(|name| (name.to_string(), problem(name)));
+        let matrices = given.chain([(format!("{scalars} in scalars"), in_scalars(scalars, ASCENDING))]);
+        for (name, matrix) in matrices {
             for (k, options) in COMPONENTS.iter().enumerate() {
                 let context = Context::new(device).unwrap();
                 let gpu = context.gpu().unwrap();
