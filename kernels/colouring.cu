@@ -21,18 +21,6 @@ KERNEL(colour_begin, i64 n, Out<i32> colours) {
     }
 }
 
-// Whether a pattern is not that of the transpose, whose rows ascend; both have as many entries.
-KERNEL(colour_differs, i64 rows, i64 entries, In<i64> offsets, In<i32> columns, In<i64> turned_offsets, In<i32> turned_columns,
-       Out<i64> differs) {
-    bool other = false;
-    for (i64 k = global_index(); k < entries || k < rows; k += block_count() * BLOCK) {
-        other = other || (k < entries && columns[k] != turned_columns[k]) || (k < rows && offsets[k] != turned_offsets[k]);
-    }
-    if (other) {
-        differs[0] = 1;
-    }
-}
-
 // Calls `work` for the neighbours of a row that this lane has: those of the pattern, and those of the transpose where it differs.
 struct Neighbours {
     In<i64> offsets;

@@ -30,6 +30,7 @@
 #include "diagonal_setup.cu"
 #include "scaling.cu"
 #include "strength.cu"
+#include "differs.cu"
 #include "pmis.cu"
 #include "coarse.cu"
 #include "gather_nodes.cu"

@@ -1,6 +1,7 @@
 //! Colours of rows that are not coupled, and matrices with their rows in the order of the colours: [`crate::host::multicolour::Colouring`] on the
 //! device.
 
+use super::differs::{self, Pattern};
 use super::transpose;
 use super::{DeviceCsr, DevicePattern};
 use crate::error::Result;
@@ -32,14 +33,13 @@ impl DeviceColouring {
     /// colours.
     pub fn new(gpu: &Gpu, a: &DevicePattern) -> Result<DeviceColouring> {
         let n = a.rows;
-        let (size, entries) = (n as i64, a.nnz() as i64);
+        let size = n as i64;
         let (offsets, columns) = (a.offsets.view(), a.columns.view());
         let turned = transpose::of_pattern(gpu, a)?;
         let (turned_offsets, turned_columns) = (turned.offsets.view(), turned.columns.view());
         let differs = gpu.zeroed::<i64>(1)?;
-        let arguments: [&dyn Argument; 7] =
-            [&size, &entries, &offsets, &columns, &turned_offsets, &turned_columns, &differs.view()];
-        gpu.launch(gpu.kernel("colour_differs")?, a.nnz().max(n).min(MOST_BLOCKS * BLOCK), &arguments)?;
+        let own = Pattern { rows: n, entries: a.nnz(), offsets, columns };
+        differs::compare(gpu, own, Pattern { offsets: turned_offsets, columns: turned_columns, ..own }, &differs)?;
         let colours = gpu.room::<i32>(n)?;
         gpu.launch(gpu.kernel("colour_begin")?, n, &[&size, &colours.view()])?;
         let most = gpu.zeroed::<i32>(1)?;

@@ -10,6 +10,7 @@ pub(crate) mod coarse;
 pub(crate) mod colouring;
 pub(crate) mod dense;
 pub(crate) mod diagonal;
+mod differs;
 pub(crate) mod direct;
 pub(crate) mod eigenvalue;
 pub(crate) mod extended_i;
