@@ -259,6 +259,9 @@ rows! {
     "amg.update.interpolation", choice(&["renew", "keep"]), "renew", "-", "structure_reuse_levels",
         "What update does with interpolation when the values of the matrix have changed. renew computes it anew for the same coarse unknowns and patterns. keep leaves it, and computes coarse matrices and smoothers only.",
         "The hierarchy is that of the new values, as good as a fresh one while its coarse unknowns fit. keep takes less time, and is enough while the character of the matrix stays, as from one time step to the next.";
+    "amg.update.coarsening", choice(&["keep", "recheck"]), "keep", "-", "structure_reuse_levels",
+        "What update does with strong couplings and coarse unknowns when the values of the matrix have changed. keep leaves them as they are. recheck finds them anew on each level, as set-up does: where they are the same the level is updated, and from the first level on where they are not the hierarchy is set up anew. The report tells how many levels were kept.",
+        "What has to be done for new values then is numeric work alone, and takes the same time whatever they are. recheck adds the time of strength, and that of a set-up of the levels that change; it is for matrices whose character changes, such as a front that moves or an anisotropy that turns.";
     "amg.cycle.type", choice(amg::cycle::NAMES), "v", "SetCycleType (1 V, 2 W)", "cycle (V, W, F, CGF for k)",
         "How the coarse levels are visited: v once, w twice, f once as f and once as v, k by at most two steps of flexible CG, which needs a symmetric positive definite matrix. f and k are not constant symmetric operators, and solver.type auto then is fcg.",
         "With a Krylov method around it v has the least time to solution where interpolation is good; k makes up for plain aggregation.";

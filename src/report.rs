@@ -103,6 +103,10 @@ pub struct Report {
     pub device_memory: Usage,
     /// What was given wider formats since set-up because precision was lost, and why.
     pub promotions: Vec<String>,
+    /// Levels whose coarse unknowns the last update kept; none before the first.
+    pub update_kept_levels: usize,
+    /// Whether it found others on the level after these, and set up anew from there on.
+    pub update_anew: bool,
 }
 
 /// What the index of a fact counts.
@@ -163,6 +167,8 @@ facts! {
     "right_hand_sides", Whole, "right-hand sides of the last solve", |r, i| Int(r.solves.len() as i64);
     "setup_seconds", Whole, "whole set-up or update", |r, i| Real(r.setup.get("total"));
     "promotions", Whole, "what precision auto gave wider formats since set-up, and why, one to a line", |r, i| Text(r.promotions.join("\n"));
+    "update_kept_levels", Whole, "levels whose coarse unknowns the last update kept: all but the coarsest, or with amg.update.coarsening recheck those above the first for which the new values lead to others; 0 before the first update", |r, i| Int(r.update_kept_levels as i64);
+    "update_anew", Whole, "1 when the last update set up anew from the level after these on, else 0", |r, i| Int(i64::from(r.update_anew));
     "setup_place", Whole, "where the hierarchy was computed: host, with the reason when the context is on a GPU, or device, with how often the host waited for it", |r, i| Text(r.setup_place.clone());
     "setup_plan_seconds", Whole, "choice of number formats", |r, i| Real(r.setup.get("plan"));
     "setup_strength_seconds", Whole, "strength of connection", |r, i| Real(r.setup.get("strength"));
@@ -211,6 +217,11 @@ impl Report {
             Scope::Level => self.levels.len(),
             Scope::RightHandSide => self.solves.len(),
         }
+    }
+
+    /// Stored values of all level matrices.
+    pub(crate) fn nonzeros(&self) -> usize {
+        self.levels.iter().map(|l| l.nonzeros).sum()
     }
 
     /// Stored values of all level matrices over those of the finest.
@@ -287,6 +298,9 @@ impl Report {
         }
         for line in &self.promotions {
             let _ = writeln!(out, "{line}");
+        }
+        if self.update_anew {
+            let _ = writeln!(out, "the last update set up anew from level {} on", self.update_kept_levels);
         }
         for (i, s) in self.solves.iter().enumerate() {
             let _ = writeln!(

@@ -148,7 +148,7 @@ impl Solver {
         (self.config.int("solver.max_iterations") + 1).min(HISTORY_ROOM)
     }
 
-    /// Takes over changed values of the matrix: numeric work only.
+    /// Takes over changed values of the matrix: numeric work only, as [`Amg::update`].
     pub fn update(&mut self) -> Result<()> {
         let Some(mut state) = self.state.take() else {
             return fail!(NotSetUp, "the solver has not been set up; call setup before update");

@@ -3,6 +3,7 @@
 //! All levels are first computed in the precision of set-up, on the host ([`levels`]) or on a GPU ([`device`]), then stored in their own
 //! ([`place`]).
 
+mod choice;
 mod decide;
 mod device;
 mod levels;
@@ -22,6 +23,7 @@ use crate::matrix::Matrix;
 use crate::report::Phases;
 use crate::scalar::{Precision, Scalar, with_precision};
 use crate::sparse::SharedCsr;
+pub use choice::Renewal;
 use levels::{Raw, with_estimates};
 use place::Placing;
 use std::any::Any;
@@ -44,6 +46,7 @@ pub(super) struct Built<B: Backend> {
     pub top: Box<dyn Finest<B>>,
     pub plan: Plan,
     pub kept: Kept,
+    pub renewal: Renewal,
     pub phases: Phases,
     pub place: String,
 }
@@ -125,7 +128,7 @@ impl Builder<'_> {
 
     fn level_matrices_in<T: Scalar>(&self) -> Result<Vec<LevelMatrices>> {
         let host = Host::new(self.context);
-        let (raw, _) = self.compute::<T>(&host, None, &mut Phases::default())?;
+        let (raw, ..) = self.compute::<T>(&host, None, &mut Phases::default())?;
         raw.into_iter()
             .map(|level| {
                 let transfer = level.transfer.map(|(p, r)| Ok((p.cast()?, r.cast()?))).transpose()?;
@@ -153,7 +156,7 @@ impl Builder<'_> {
             Some(Kept::Host(kept)) => Some(kept),
             _ => None,
         };
-        let (mut raw, kept) = self.compute::<T>(&host, kept, &mut phases)?;
+        let (mut raw, kept, renewal) = self.compute::<T>(&host, kept, &mut phases)?;
         let asked = || Plan::asked(self.config, self.matrix.precision(), raw.len());
         let mut plan = self.plan.clone().unwrap_or_else(asked);
         let rehearsal = match self.plan {
@@ -168,7 +171,7 @@ impl Builder<'_> {
         phases.time("scaling", || self.scale(&mut raw, &plan))?;
         if !plan.is_open() {
             let top = self.finest(backend, &host, &mut raw, &plan, &mut phases)?;
-            return Ok(Built { top, plan, kept: Kept::Host(with_estimates(kept, raw)), phases, place });
+            return Ok(Built { top, plan, kept: Kept::Host(with_estimates(kept, raw)), renewal, phases, place });
         }
         // What is held against the rehearsal is on the host, and used as it is where the solve phase runs there.
         let mut top = self.finest(&host, &host, &mut raw, &plan, &mut phases);
@@ -183,7 +186,7 @@ impl Builder<'_> {
             Ok(top) => *top,
             Err(_) => self.finest(backend, &host, &mut raw, &plan, &mut phases)?,
         };
-        Ok(Built { top, plan, kept: Kept::Host(with_estimates(kept, raw)), phases, place })
+        Ok(Built { top, plan, kept: Kept::Host(with_estimates(kept, raw)), renewal, phases, place })
     }
 
     /// Computed on the device. A renewal that left rows undone, as only its end shows, is repeated; where memory does not suffice for one that
@@ -210,7 +213,7 @@ impl Builder<'_> {
 
     fn build_there_from<T: Scalar>(&self, gpu: &Gpu, kept: Option<Vec<device::Kept>>) -> Result<Built<Gpu>> {
         let (host, mut phases, waits) = (Host::new(self.context), Phases::default(), gpu.waits());
-        let known = kept.as_ref().map(|kept| kept.len() + 1);
+        let known = kept.as_ref().filter(|_| !self.rechecks()).map(|kept| kept.len() + 1);
         let mut levels = device::Computing::<T>::new(self, gpu, kept)?;
         let count = match known {
             Some(count) => count,
@@ -228,7 +231,8 @@ impl Builder<'_> {
         levels.check_placed()?;
         let top = top?;
         let place = format!("device, which the host waited for {} times", gpu.waits() - waits);
-        Ok(Built { top, plan, kept: Kept::Device(levels.into_kept()), phases, place })
+        let renewal = levels.renewal();
+        Ok(Built { top, plan, kept: Kept::Device(levels.into_kept()), renewal, phases, place })
     }
 
     fn check_square(&self) -> Result<()> {

@@ -28,7 +28,7 @@ use crate::report::{Phases, Report};
 use crate::scalar::{Precision, Scalar, SliceMut, SliceRef};
 use finest::{Finest, Outcome, Own};
 pub use hierarchy::LevelMatrices;
-use hierarchy::{Builder, Built, Kept};
+use hierarchy::{Builder, Built, Kept, Renewal};
 use null_space::NearNullSpace;
 use plan::Plan;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ pub struct Amg {
     built: Placed,
     /// What was given wider formats since set-up, and why.
     promotions: Vec<String>,
+    /// What the last update did with coarse unknowns.
+    renewal: Renewal,
     /// The level at which the last application failed.
     lost_at: Option<usize>,
     /// Stored values of all levels: how much work a cycle is.
@@ -54,6 +56,7 @@ struct Placed {
     levels: Levels,
     plan: Plan,
     kept: Kept,
+    renewal: Renewal,
     phases: Phases,
     /// Where it was computed, and why there.
     place: String,
@@ -188,11 +191,12 @@ impl Amg {
             near_null_space,
             built,
             promotions: Vec::new(),
+            renewal: Renewal::default(),
             lost_at: None,
             work: 0,
         };
         let report = amg.report();
-        amg.work = report.levels.iter().map(|l| l.nonzeros).sum();
+        amg.work = report.nonzeros();
         let line = || {
             let (levels, complexity) = (report.levels.len(), report.operator_complexity());
             format!(
@@ -210,8 +214,9 @@ impl Amg {
         context.run(matrix.entries(), || builder.level_matrices())
     }
 
-    /// Takes over changed values of the matrix: strong couplings, coarse unknowns and patterns stay, values are computed anew. When
-    /// it fails the hierarchy is as before.
+    /// Takes over changed values of the matrix: strong couplings, coarse unknowns and patterns stay, values are computed anew. With
+    /// `amg.update.coarsening` `recheck` they stay on the levels down to the first for which new values lead to others; from there on the
+    /// hierarchy is set up anew. When it fails the hierarchy is as before.
     pub fn update(&mut self) -> Result<()> {
         self.matrix.recheck_values(&self.context)?;
         let builder = Builder {
@@ -223,7 +228,16 @@ impl Amg {
         };
         self.built = build(&builder, Some(self.built.kept.clone()))?;
         self.promotions.clear();
+        self.renewal = self.built.renewal;
+        if self.renewal.anew {
+            self.work = self.report().nonzeros();
+        }
         Ok(())
+    }
+
+    /// Whether the last update set up anew, from whatever level on.
+    pub(crate) fn was_set_up_anew(&self) -> bool {
+        self.renewal.anew
     }
 
     /// Gives what the options left open wider formats, on the level that lost precision, or on all when none did or it cannot be made wider;
@@ -395,6 +409,8 @@ impl Amg {
             setup_place: self.built.place.clone(),
             bytes,
             promotions: self.promotions.clone(),
+            update_kept_levels: self.renewal.kept_levels,
+            update_anew: self.renewal.anew,
             ..Report::of(&self.context)
         }
     }
@@ -412,15 +428,16 @@ fn build(builder: &Builder<'_>, kept: Option<Kept>) -> Result<Placed> {
     let mut placed = match context.gpu() {
         None => {
             let built = builder.build_on_host(kept)?;
-            let Built { top, plan, kept, phases, place } = built;
-            Placed { levels: Levels::Host(top), plan, kept, phases, place }
+            let Built { top, plan, kept, renewal, phases, place } = built;
+            Placed { levels: Levels::Host(top), plan, kept, renewal, phases, place }
         }
         Some(gpu) => {
             let gpu = &gpu.choosing(Choice::of(builder.config));
             let built = builder.build_on_device(gpu, kept)?;
-            let Built { top, plan, kept, phases, place } = built;
+            let Built { top, plan, kept, renewal, phases, place } = built;
             let (staging, graphs) = (Staging::default(), Graphs::default());
-            Placed { levels: Levels::Gpu(OnGpu { gpu: gpu.clone(), top, staging, graphs }), plan, kept, phases, place }
+            let levels = Levels::Gpu(OnGpu { gpu: gpu.clone(), top, staging, graphs });
+            Placed { levels, plan, kept, renewal, phases, place }
         }
     };
     placed.phases.add("total", start.elapsed().as_secs_f64());

@@ -57,13 +57,16 @@ pub unsafe extern "C" fn terrace_amg_setup(
     })
 }
 
-/// Takes over changed values of the matrix: numeric work only; coarse unknowns and patterns stay.
+/// Takes over changed values of the matrix: numeric work only; strong couplings, coarse unknowns and patterns stay. With the option
+/// "amg.update.coarsening" = "recheck" strong couplings and coarse unknowns are found anew on each level: where they are the same, the level
+/// is updated; from the first level on where they are not, the hierarchy is set up anew. The keys "update_kept_levels" and "update_anew" of
+/// a report tell what was done.
 ///
 /// - `amg`: not NULL.
 ///
-/// Returns when the hierarchy is updated. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were
-/// changed in place are checked again), `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at
-/// a time for each context.
+/// Returns when the hierarchy is updated; when it fails the hierarchy is as before. Errors: `TERRACE_ERROR_NULL_ARGUMENT`,
+/// `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_PRECISION_LOST`,
+/// `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_amg_update(amg: *mut terrace_amg) -> terrace_status {
     call!(amg, |amg| {

@@ -114,7 +114,8 @@ pub unsafe extern "C" fn terrace_solver_setup(
     })
 }
 
-/// Takes over changed values of the matrix: numeric work only.
+/// Takes over changed values of the matrix: numeric work only, as `terrace_amg_update`, which the option "amg.update.coarsening" concerns,
+/// too.
 ///
 /// - `solver`: not NULL.
 ///

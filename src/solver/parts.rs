@@ -99,8 +99,7 @@ impl Solver {
             }
             None => self.preconditioner.is_none(),
         };
-        let default = if symmetric { "cg" } else { "fcg" };
-        let name = self.config.choice("solver.type").unwrap_or(default.to_string());
+        let name = self.method_name(symmetric);
         let method = krylov::make(&name, backend, rows, &self.config)?;
         let norm = if self.config.text("solver.norm") == "true" { Norm::True } else { Norm::Preconditioned };
         if norm == Norm::Preconditioned && !method.has_preconditioned_residual() {
@@ -124,6 +123,12 @@ impl Solver {
         let z = if norm == Norm::Preconditioned { Some(backend.zeros(rows)?) } else { None };
         let (backend, r) = (backend.clone(), backend.zeros(rows)?);
         Ok(Parts { backend, name, norm, null_space, method, operator, narrower, user, rows, r, z })
+    }
+
+    /// Name of the Krylov method, for a preconditioner that is constant and symmetric or not.
+    fn method_name(&self, symmetric: bool) -> String {
+        let default = if symmetric { "cg" } else { "fcg" };
+        self.config.choice("solver.type").unwrap_or(default.to_string())
     }
 
     /// What the Krylov method multiplies with: a narrower copy of the matrix where there is one, or the hierarchy's own where that fits.
@@ -212,6 +217,14 @@ impl Solver {
             Some(operator) => operator,
             None => self.operator(&parts.backend, matrix, amg.as_ref(), narrow.as_ref())?,
         };
+        // Other levels may have other sweeps and formats, and the default may not suit them any more.
+        if let Some(amg) = amg.as_ref().filter(|amg| amg.was_set_up_anew()) {
+            let name = self.method_name(Preconditioner::<B, T>::is_constant_symmetric(amg));
+            if name != parts.name {
+                parts.method = krylov::make(&name, &parts.backend, parts.rows, &self.config)?;
+                parts.name = name;
+            }
+        }
         Ok(())
     }
 }

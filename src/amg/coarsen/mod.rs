@@ -74,6 +74,10 @@ pub trait Coarsening<T: Scalar>: Sync {
     fn interpolation(&self) -> &'static str;
     /// Whether it works on nodes of several unknowns, with a near-null space; otherwise blocks are taken apart first.
     fn keeps_blocks(&self) -> bool;
+    /// Whether it looks at the values of the matrix, not at its strong couplings alone.
+    fn goes_by_values(&self) -> bool {
+        false
+    }
     /// Chooses.
     fn coarsen(&self, input: &Input<'_, T>) -> Result<Coarse>;
 }

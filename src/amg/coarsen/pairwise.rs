@@ -21,6 +21,10 @@ impl<T: Scalar> Coarsening<T> for Pairwise {
         true
     }
 
+    fn goes_by_values(&self) -> bool {
+        true
+    }
+
     fn coarsen(&self, input: &Input<'_, T>) -> Result<Coarse> {
         let size = input.config.int("amg.coarsening.pairwise.size");
         let (of, count) = host::pairwise::aggregate(&input.a, input.graph, size, input.level as u64)?;

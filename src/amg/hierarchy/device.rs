@@ -1,9 +1,11 @@
 //! The levels of a hierarchy as a GPU computes them: the steps of [`super::levels`] on matrices in device memory, with the same results.
 
+mod choice;
 mod placed;
 mod transfer;
 
 use super::Builder;
+use super::choice::Renewal;
 use super::place::{Levels, at_level};
 use crate::amg::plan::Plan;
 use crate::config::LevelPart;
@@ -17,8 +19,9 @@ use crate::host::spmv::Sums;
 use crate::report::Phases;
 use crate::scalar::{Precision, Scalar};
 use crate::smooth;
+use choice::Rechecked;
 use std::sync::{Arc, Mutex, OnceLock};
-use transfer::{Step, Transfers};
+use transfer::{Start, Step, Transfers};
 
 /// A level as computed.
 pub struct There<T> {
@@ -82,13 +85,20 @@ pub struct Kept {
     /// The largest eigenvalue that the smoother went by, where it was estimated.
     largest_eigenvalue: Option<Largest>,
     formats: Formats,
+    /// Only where updates look at choices.
+    rechecked: Option<Rechecked>,
 }
 
 impl Kept {
     /// Bytes held beyond what the levels share.
     pub fn bytes(&self) -> usize {
         let nodes = self.nodes.as_ref().map_or(0, |nodes| nodes.bytes(1));
-        nodes + self.transfers.bytes() + self.coarse_matrix.bytes(1) + self.recipe.bytes() + self.formats.bytes()
+        let rechecked = self.rechecked.as_ref().map_or(0, |rechecked| {
+            let choice = if self.transfers.has_choice() { 0 } else { rechecked.choice.bytes() };
+            choice + rechecked.bytes()
+        });
+        let transfers = self.transfers.bytes() + rechecked;
+        nodes + transfers + self.coarse_matrix.bytes(1) + self.recipe.bytes() + self.formats.bytes()
     }
 }
 
@@ -156,6 +166,7 @@ pub(super) struct Computing<'a, T> {
     checks: Arc<Mutex<Checks>>,
     levels: Vec<There<T>>,
     kept: Vec<Kept>,
+    renewal: Renewal,
 }
 
 impl<T: Scalar> Levels for Computing<'_, T> {
@@ -179,7 +190,8 @@ impl<'a, T: Scalar> Computing<'a, T> {
         let earlier = kept.into_iter();
         let space = builder.near_null_space_there(gpu, &a)?;
         let (next, levels, kept) = (Some(a), Vec::new(), Vec::new());
-        Ok(Computing { builder, gpu, renewing, earlier, next, space, checks, levels, kept })
+        let renewal = Renewal::default();
+        Ok(Computing { builder, gpu, renewing, earlier, next, space, checks, levels, kept, renewal })
     }
 
     /// All levels that are not yet.
@@ -198,8 +210,18 @@ impl<'a, T: Scalar> Computing<'a, T> {
         builder.context.log(LogLevel::Debug, || format!("level {level}: {rows} rows, {entries} nonzeros"));
         let config = builder.config;
         let (max_levels, max_rows) = (config.int("amg.max_levels"), config.int("amg.coarsest.max_rows"));
-        let old = self.earlier.next();
-        let last = if self.renewing { old.is_none() } else { rows <= max_rows || level + 1 >= max_levels };
+        let rechecks = builder.rechecks();
+        let mut old = self.earlier.next();
+        let other = match old.as_ref().and_then(|old| old.rechecked.as_ref()) {
+            Some(kept) if rechecks => builder.other_choice_there(gpu, &a, level, &kept.choice, phases)?,
+            _ => None,
+        };
+        if other.is_some() {
+            builder.begins_anew(level);
+            (old, self.earlier, self.renewal.anew) = (None, Vec::new().into_iter(), true);
+        }
+        let last = if self.renewing && !rechecks { old.is_none() } else { rows <= max_rows || level + 1 >= max_levels };
+        self.renewal.kept_levels += usize::from(old.is_some());
         let mut computed = There {
             number: level,
             rows,
@@ -217,17 +239,21 @@ impl<'a, T: Scalar> Computing<'a, T> {
             estimated: OnceLock::new(),
             formats: Mutex::default(),
         };
-        let (transfers, product, earlier_eigenvalue, formats) = match old {
-            Some(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue, formats, .. }) => {
-                (Some(transfers), Some((coarse_matrix, recipe)), largest_eigenvalue, formats)
+        let (start, product, earlier_eigenvalue, formats, rechecked) = match (old, other) {
+            (Some(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue, formats, rechecked, .. }), _) => {
+                let product = Some((coarse_matrix, recipe));
+                (Start::Earlier(transfers), product, largest_eigenvalue, formats, rechecked)
             }
-            None => (None, None, None, Formats::default()),
+            (None, Some(choice)) => (Start::Choice(choice), None, None, Formats::default(), None),
+            (None, None) => (Start::Nothing, None, None, Formats::default(), None),
         };
         let step = match last {
             true => None,
-            false => builder.step_there(gpu, &a, level, self.space.as_deref(), transfers, phases)?,
+            false => builder.step_there(gpu, &a, level, self.space.as_deref(), start, phases)?,
         };
-        if let Some(Step { p, r, next_space, known, largest, inverse, transfers }) = step {
+        if let Some(Step { p, r, next_space, known, largest, inverse, choice, transfers }) = step {
+            // A coarsening that has stalled before may do so no more.
+            self.renewal.anew |= self.renewing && choice.is_some();
             let (coarse, recipe) = builder.timed(gpu, level, phases, "galerkin", || match product {
                 None => {
                     let (coarse, recipe) = galerkin::product(gpu, &r, &a, &p)?;
@@ -238,22 +264,22 @@ impl<'a, T: Scalar> Computing<'a, T> {
                     Ok((pattern.with(values), recipe))
                 }
             })?;
-            if let Some(next) = next_space {
-                self.space = Some(Arc::new(next));
-            }
+            let next_space = match (next_space, &rechecked) {
+                (None, Some(rechecked)) => rechecked.next_space.clone(),
+                (next_space, _) => next_space.map(Arc::new),
+            };
+            let rechecked = match choice {
+                Some(choice) if builder.keeps_choices() => Some(Rechecked { choice, next_space: next_space.clone() }),
+                _ => rechecked,
+            };
+            self.space = next_space.or(self.space.take());
             let largest_eigenvalue = largest.or(earlier_eigenvalue);
             let earlier = largest_eigenvalue.clone();
             let coarse_matrix = coarse.pattern();
             let gathered = level == 0 && builder.gathered(builder.coarsening::<T>()).is_some();
-            let (nodes, formats_to_come) = (gathered.then(|| a.pattern()), Formats::default());
-            self.kept.push(Kept {
-                nodes,
-                transfers,
-                coarse_matrix,
-                recipe,
-                largest_eigenvalue,
-                formats: formats_to_come,
-            });
+            let (nodes, none) = (gathered.then(|| a.pattern()), Formats::default());
+            let formats = none;
+            self.kept.push(Kept { nodes, transfers, coarse_matrix, recipe, largest_eigenvalue, formats, rechecked });
             computed = There {
                 coarse_rows: Some(coarse.scalar_rows()),
                 transfer: Some((p, r)),
@@ -273,6 +299,11 @@ impl<'a, T: Scalar> Computing<'a, T> {
     /// Tells what the device could not store while levels were placed. Waits for it.
     pub fn check_placed(&self) -> Result<()> {
         std::mem::replace(&mut *lock(self.checks.lock()), Checks::new(self.gpu)).look()
+    }
+
+    /// What was done with the choices of the levels so far.
+    pub fn renewal(&self) -> Renewal {
+        self.renewal
     }
 
     /// What is kept for a renewal, with the eigenvalues that were estimated and the formats that were chosen on the way.

@@ -1,6 +1,7 @@
 //! The levels of a hierarchy as the host computes them, in the precision of set-up. What a renewal with new values needs is kept with them:
 //! strong couplings, coarse unknowns, patterns.
 
+use super::choice::{Choice, Rechecked, Renewal};
 use super::place::{Computed, Placing, at_level};
 use super::{Builder, STALLED};
 use crate::amg::coarsen::{self, Coarse, Coarsening};
@@ -9,7 +10,6 @@ use crate::amg::interp::{self, Input, Interpolation, Memory, Output};
 use crate::amg::null_space::NearNullSpace;
 use crate::amg::plan::Plan;
 use crate::amg::scaling::{self, Rounding};
-use crate::amg::strength::{self, Graph};
 use crate::backend::{Columns, Operator, Place};
 use crate::config::{LevelPart, Wanted};
 use crate::context::LogLevel;
@@ -33,6 +33,8 @@ pub struct Kept {
     recipe: Option<Arc<galerkin::Recipe>>,
     /// The largest eigenvalue that the smoother went by, where it was estimated.
     largest_eigenvalue: Option<Largest>,
+    /// Only where updates look at choices.
+    rechecked: Option<Rechecked>,
 }
 
 /// How prolongator and restriction come back.
@@ -40,8 +42,7 @@ pub struct Kept {
 enum Transfers {
     /// Computed anew for the strong couplings, coarse unknowns and patterns of the first time.
     Renewed {
-        graph: Arc<Graph>,
-        coarse: Arc<Coarse>,
+        choice: Choice,
         p: Arc<Structure>,
         r: Arc<Structure>,
         /// Found in the first renewal.
@@ -61,14 +62,18 @@ impl Kept {
             _ => pattern.owned_bytes(),
         };
         let transfers = match &self.transfers {
-            Transfers::Renewed { graph, coarse, p, r, transposition, memory } => {
+            Transfers::Renewed { choice, p, r, transposition, memory } => {
                 let transposition = transposition.as_ref().map_or(0, |recipe| recipe.bytes());
                 let memory = memory.as_ref().map_or(0, |memory| memory.bytes());
-                graph.bytes() + coarse.bytes() + alone(p, 1) + alone(r, 1) + transposition + memory
+                choice.bytes() + alone(p, 1) + alone(r, 1) + transposition + memory
             }
-            Transfers::Unchanged { bytes, p, r, .. } => bytes + alone(p, 2) + alone(r, 2),
+            Transfers::Unchanged { bytes, p, r, .. } => {
+                let choice = self.rechecked.as_ref().map_or(0, |rechecked| rechecked.choice.bytes());
+                bytes + alone(p, 2) + alone(r, 2) + choice
+            }
         };
-        transfers + alone(&self.coarse_matrix, 1) + self.recipe.as_ref().map_or(0, |recipe| recipe.bytes())
+        let recipe = self.recipe.as_ref().map_or(0, |recipe| recipe.bytes());
+        transfers + alone(&self.coarse_matrix, 1) + recipe + self.rechecked.as_ref().map_or(0, Rechecked::bytes)
     }
 }
 
@@ -80,7 +85,19 @@ struct Step<T> {
     known: Known<T>,
     /// What a later estimate for the smoother can go by.
     largest_eigenvalue: Option<Largest>,
+    /// Where it was made now.
+    choice: Option<Choice>,
     kept: Transfers,
+}
+
+/// What a step begins with.
+enum Start {
+    /// One for an earlier matrix, which is renewed.
+    Earlier(Transfers),
+    /// A choice for this matrix.
+    Choice(Choice),
+    /// The matrix alone.
+    Nothing,
 }
 
 /// A level as computed.
@@ -104,7 +121,7 @@ impl Builder<'_> {
         host: &Host,
         kept: Option<Vec<Kept>>,
         phases: &mut Phases,
-    ) -> Result<(Vec<Raw<T>>, Vec<Kept>)> {
+    ) -> Result<(Vec<Raw<T>>, Vec<Kept>, Renewal)> {
         self.check_square()?;
         let coarsening = self.coarsening::<T>();
         let fine = self.fine_matrix::<T>(coarsening)?;
@@ -153,7 +170,7 @@ impl Builder<'_> {
         fine: SharedCsr<T>,
         kept: Option<Vec<Kept>>,
         phases: &mut Phases,
-    ) -> Result<(Vec<Raw<T>>, Vec<Kept>)> {
+    ) -> Result<(Vec<Raw<T>>, Vec<Kept>, Renewal)> {
         let interpolation = interp::find::<T>(&self.interpolation_name::<T>());
         let constants;
         let fine_space = match &self.near_null_space {
@@ -163,11 +180,12 @@ impl Builder<'_> {
                 &constants
             }
         };
-        let mut coarse_space = None;
+        let mut coarse_space: Option<Arc<NearNullSpace>> = None;
         let max_levels = self.config.int("amg.max_levels");
         let max_rows = self.config.int("amg.coarsest.max_rows");
-        let renewing = kept.is_some();
-        let mut earlier = kept.into_iter().flatten();
+        let (renewing, rechecks) = (kept.is_some(), self.rechecks());
+        let mut earlier = kept.unwrap_or_default().into_iter();
+        let mut renewal = Renewal::default();
         let mut levels = Vec::new();
         let mut all_kept = Vec::new();
         let mut a = fine;
@@ -176,22 +194,46 @@ impl Builder<'_> {
             let level = levels.len();
             let rows = view.scalar_rows();
             self.context.log(LogLevel::Debug, || format!("level {level}: {rows} rows, {} nonzeros", view.entries()));
-            let old = earlier.next();
-            let last = if renewing { old.is_none() } else { rows <= max_rows || level + 1 >= max_levels };
+            let mut old = earlier.next();
+            let other = match old.as_ref().and_then(|old| old.rechecked.as_ref()) {
+                Some(kept) if rechecks => self.other_choice(coarsening, &view, level, &kept.choice, phases)?,
+                _ => None,
+            };
+            if other.is_some() {
+                self.begins_anew(level);
+                (old, earlier, renewal.anew) = (None, Vec::new().into_iter(), true);
+            }
+            let last = if renewing && !rechecks { old.is_none() } else { rows <= max_rows || level + 1 >= max_levels };
             if last {
                 break;
             }
-            let (transfers, coarse_pattern, mut recipe, earlier_eigenvalue) = match old {
-                Some(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue }) => {
-                    (Some(transfers), Some(coarse_matrix), recipe, largest_eigenvalue)
+            renewal.kept_levels += usize::from(old.is_some());
+            let (transfers, coarse_pattern, mut recipe, earlier_eigenvalue, rechecked) = match old {
+                Some(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue, rechecked }) => {
+                    (Some(transfers), Some(coarse_matrix), recipe, largest_eigenvalue, rechecked)
                 }
-                None => (None, None, None, None),
+                None => (None, None, None, None, None),
             };
-            let space = coarse_space.as_ref().unwrap_or(fine_space);
-            let Some(step) = self.step(host, coarsening, interpolation, &view, level, space, transfers, phases)? else {
+            let space = coarse_space.as_deref().unwrap_or(fine_space);
+            let start = match (transfers, other) {
+                (Some(transfers), _) => Start::Earlier(transfers),
+                (None, Some(choice)) => Start::Choice(choice),
+                (None, None) => Start::Nothing,
+            };
+            let Some(step) = self.step(host, coarsening, interpolation, &view, level, space, start, phases)? else {
                 break;
             };
-            let Step { p, r, next_space, mut known, largest_eigenvalue, kept } = step;
+            let Step { p, r, next_space, mut known, largest_eigenvalue, choice, kept } = step;
+            // A coarsening that has stalled before may do so no more.
+            renewal.anew |= renewing && choice.is_some();
+            let next_space = match (next_space, &rechecked) {
+                (None, Some(rechecked)) => rechecked.next_space.clone(),
+                (next_space, _) => next_space.map(Arc::new),
+            };
+            let rechecked = match choice {
+                Some(choice) if self.keeps_choices() => Some(Rechecked { choice, next_space: next_space.clone() }),
+                _ => rechecked,
+            };
             let largest_eigenvalue = largest_eigenvalue.or(earlier_eigenvalue);
             if let (Known::Nothing, Some(largest)) = (&known, &largest_eigenvalue) {
                 known = Known::Earlier(largest.clone());
@@ -204,6 +246,7 @@ impl Builder<'_> {
                 coarse_matrix: Arc::clone(&coarse_matrix.structure),
                 recipe,
                 largest_eigenvalue,
+                rechecked,
             });
             levels.push(Raw {
                 a,
@@ -223,7 +266,7 @@ impl Builder<'_> {
             scale: None,
             factors: None,
         });
-        Ok((levels, all_kept))
+        Ok((levels, all_kept, renewal))
     }
 
     /// The transfers from level `level` to the next one; none where coarsening would leave too much.
@@ -236,12 +279,12 @@ impl Builder<'_> {
         a: &CsrView<'_, T>,
         level: usize,
         space: &NearNullSpace,
-        earlier: Option<Transfers>,
+        start: Start,
         phases: &mut Phases,
     ) -> Result<Option<Step<T>>> {
         let mut transposition = None;
-        let (graph, coarse, patterns) = match earlier {
-            Some(Transfers::Unchanged { pair, bytes, .. }) => {
+        let (choice, patterns) = match start {
+            Start::Earlier(Transfers::Unchanged { pair, bytes, .. }) => {
                 let (p, r) = pair
                     .downcast_ref::<(SharedCsr<T>, SharedCsr<T>)>()
                     .expect("the precision of set-up does not change")
@@ -254,33 +297,34 @@ impl Builder<'_> {
                     next_space: None,
                     known: Known::Nothing,
                     largest_eigenvalue: None,
+                    choice: None,
                     kept,
                 }));
             }
-            Some(Transfers::Renewed { graph, coarse, p, r, transposition: earlier, memory }) => {
+            Start::Earlier(Transfers::Renewed { choice, p, r, transposition: earlier, memory }) => {
                 transposition = earlier;
-                (graph, coarse, Some((p, r, memory)))
+                (choice, Some((p, r, memory)))
             }
-            None => {
-                let measure = coarsening.strength();
-                let graph = phases.time("strength", || strength::build(self.config, measure, a, level))?;
-                let input = coarsen::Input { config: self.config, a: *a, graph: &graph, level };
-                let coarse = phases.time("coarsen", || coarsening.coarsen(&input))?;
-                let width = if matches!(coarse, Coarse::Aggregates(..)) { space.count } else { 1 };
-                let (rows, coarse_rows) = (a.scalar_rows(), coarse.count() * width);
+            start => {
+                let choice = match start {
+                    Start::Choice(choice) => choice,
+                    _ => self.choose(coarsening, a, level, phases)?,
+                };
+                let width = if matches!(*choice.coarse, Coarse::Aggregates(..)) { space.count } else { 1 };
+                let (rows, coarse_rows) = (a.scalar_rows(), choice.coarse.count() * width);
                 if coarse_rows == 0 || coarse_rows as f64 > STALLED * rows as f64 {
                     self.stalled(level, rows, coarse_rows);
                     return Ok(None);
                 }
-                (Arc::new(graph), Arc::new(coarse), None)
+                (choice, None)
             }
         };
         let input = Input {
             host,
             config: self.config,
             a: *a,
-            graph: &graph,
-            coarse: &coarse,
+            graph: &choice.graph,
+            coarse: &choice.coarse,
             near_null_space: space,
             pattern: patterns.as_ref().map(|(p, ..)| p),
             memory: patterns.as_ref().and_then(|(.., memory)| memory.as_deref()),
@@ -302,6 +346,7 @@ impl Builder<'_> {
         })?;
         let Output { p, near_null_space: next_space, known, memory } = output;
         let largest_eigenvalue = memory.as_ref().and_then(|memory| memory.largest_eigenvalue().cloned());
+        let made = patterns.is_none().then(|| choice.clone());
         let kept = if self.config.text("amg.update.interpolation") == "keep" {
             let wanted = self.config.level_precision(LevelPart::Transfer, level, self.matrix.precision());
             let shared = wanted == Wanted::Fixed(T::PRECISION);
@@ -310,15 +355,14 @@ impl Builder<'_> {
             Transfers::Unchanged { pair, bytes, p: Arc::clone(&p.structure), r: Arc::clone(&r.structure) }
         } else {
             Transfers::Renewed {
-                graph,
-                coarse,
+                choice,
                 p: Arc::clone(&p.structure),
                 r: Arc::clone(&r.structure),
                 transposition,
                 memory,
             }
         };
-        Ok(Some(Step { p, r, next_space, known, largest_eigenvalue, kept }))
+        Ok(Some(Step { p, r, next_space, known, largest_eigenvalue, choice: made, kept }))
     }
 
     /// Scales the levels of which a part has 16 bits.

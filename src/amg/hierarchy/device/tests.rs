@@ -50,6 +50,7 @@ fn change(matrix: &Matrix, first: &[f64], way: usize) {
                 (1, 0) => -0.3 * v,
                 (2, 0 | 1) => 0.0,
                 (3, _) => 0.0,
+                (5, draw) => v * (1.0 + draw as f64 / 1e6),
                 _ => *v,
             }));
         }
@@ -73,7 +74,7 @@ fn renewed_levels_are_those_of_the_host() {
     let tentative = [mis2[0], mis2[1], ("amg.interpolation.type", "tentative")];
     let keep = [pmis[0], pmis[1], ("amg.update.interpolation", "keep")];
     let aggressive = [pmis[0], pmis[1], ("amg.coarsening.aggressive_levels", "1")];
-    let cases: [(&str, &[(&str, &str)]); 12] = [
+    let cases: &[(&str, &[(&str, &str)])] = &[
         ("poisson7:8", &pmis),
         ("poisson7:10", &aggressive),
         ("jumps:8", &aggressive),
@@ -87,49 +88,110 @@ fn renewed_levels_are_those_of_the_host() {
         ("scalars of elasticity:3", &mis2),
         ("scalars of elasticity:3", &tentative),
     ];
-    let host_context = Context::new("host:1").unwrap();
-    let host = Host::new(&host_context);
-    for (n, (name, options)) in cases.into_iter().enumerate() {
-        let Ok(context) = Context::new(["sim:32", "sim:64"][n % 2]) else { return };
-        let gpu = context.gpu().unwrap();
-        let matrix = problem(name);
-        let Values::F64(first) = matrix.values().unwrap() else { unreachable!("the gallery is f64") };
-        let first = first.as_slice().to_vec();
-        let config = config(options);
-        let (here, there) = (builder(&host_context, &config, &matrix), builder(&context, &config, &matrix));
-        let (mut kept, mut kept_there) = (None, None);
-        // Set up, renewed several times, and set up anew.
-        for (round, way) in [4, 0, 1, 2, 0, 3, 4, 0].into_iter().enumerate() {
-            change(&matrix, &first, way);
-            if round == 6 {
-                (kept, kept_there) = (None, None);
-            }
-            let mut phases = Phases::default();
-            let (levels, next) = here.compute::<f64>(&host, kept, &mut phases).unwrap();
-            let mut compute = || {
-                let mut computing = Computing::<f64>::new(&there, gpu, kept_there.clone()).unwrap();
-                computing.compute_all(&mut phases).unwrap();
-                computing
-            };
-            let mut computing = compute();
-            if kept_there.as_deref().is_some_and(|kept| left_over(gpu, kept)) {
-                computing = compute();
-                assert!(!left_over(gpu, kept_there.as_deref().unwrap()));
-            }
-            let levels_there = &computing.levels;
-            assert!(levels.len() > 1 && levels.len() == levels_there.len());
-            for (i, (level, there)) in levels.iter().zip(levels_there).enumerate() {
-                let what = |part: &str| format!("the {part} of level {i} of {name}, {options:?}, round {round}");
-                let there = there.fetch(gpu).unwrap();
-                same(&level.a, &there.a, &what("matrix"));
-                if let (Some((p, r)), Some((p_there, r_there))) = (&level.transfer, &there.transfer) {
-                    same(p, p_there, &what("prolongator"));
-                    same(r, r_there, &what("restriction"));
-                }
-            }
-            (kept, kept_there) = (Some(next), Some(computing.into_kept()));
+    let ways = [(4, false), (0, false), (1, false), (2, false), (0, false), (3, false), (4, true), (0, false)];
+    for (n, (name, options)) in cases.iter().enumerate() {
+        let renewals = compare(n, name, options, &ways);
+        assert!(renewals.iter().all(|renewal| !renewal.anew), "coarse unknowns stay");
+    }
+}
+
+#[test]
+fn renewals_that_look_at_coarse_unknowns_set_up_anew_as_the_host_does() {
+    let recheck = ("amg.update.coarsening", "recheck");
+    let pmis = [recheck, ("amg.coarsening.type", "pmis"), ("amg.smoother.type", "l1_jacobi")];
+    let keep = [recheck, pmis[1], pmis[2], ("amg.update.interpolation", "keep")];
+    let aggressive = [recheck, pmis[1], pmis[2], ("amg.coarsening.aggressive_levels", "1")];
+    let mis2 = [recheck, ("amg.coarsening.type", "mis2"), ("amg.smoother.type", "l1_jacobi")];
+    let mis2_keep = [recheck, mis2[1], mis2[2], ("amg.update.interpolation", "keep")];
+    let pairwise = [recheck, ("amg.coarsening.type", "pairwise"), ("amg.smoother.type", "l1_jacobi")];
+    let tentative = [recheck, mis2[1], mis2[2], ("amg.interpolation.type", "tentative")];
+    let cases: &[(&str, &[(&str, &str)])] = &[
+        ("poisson7:8", &pmis),
+        ("jumps:6", &pmis),
+        ("poisson7:7", &keep),
+        ("poisson7:10", &aggressive),
+        ("poisson7:8", &mis2),
+        ("elasticity:4", &mis2),
+        ("elasticity:4", &mis2_keep),
+        ("poisson7:8", &pairwise),
+        ("elasticity:4", &tentative),
+    ];
+    // The last ones take all couplings away, and give them back.
+    let ways = [4, 4, 5, 0, 5, 1, 2, 2, 3, 3, 0];
+    let mut seen = [0; 3];
+    for (n, (name, options)) in cases.iter().enumerate() {
+        let renewals = compare(n, name, options, &ways.map(|way| (way, false)));
+        assert!(!renewals[1].anew && renewals[1].kept_levels > 0, "nothing has changed in {name}, {options:?}");
+        assert!(!renewals[7].anew, "nothing has changed in {name}, {options:?}");
+        assert_eq!((renewals[9].kept_levels, renewals[9].anew), (0, false), "{name}, {options:?}");
+        assert!(renewals[10].anew, "{name}, {options:?}");
+        for renewal in &renewals[1..] {
+            seen[0] += usize::from(!renewal.anew);
+            seen[1] += usize::from(renewal.anew && renewal.kept_levels == 0);
+            seen[2] += usize::from(renewal.anew && renewal.kept_levels > 0);
         }
     }
+    println!("kept, anew from the finest, and from other levels: {seen:?}");
+    assert!(seen.iter().all(|count| *count > 5), "{seen:?}");
+}
+
+/// Sets up, and renews for other values, on the host and on simulated GPU number `n`, in each of `ways`, or sets up again where they say so; the
+/// levels must be the same. Tells what each renewal did.
+fn compare(n: usize, name: &str, options: &[(&str, &str)], ways: &[(usize, bool)]) -> Vec<Renewal> {
+    let host_context = Context::new("host:1").unwrap();
+    let host = Host::new(&host_context);
+    let matrix = problem(name);
+    let Values::F64(first) = matrix.values().unwrap() else { unreachable!("the gallery is f64") };
+    let first = first.as_slice().to_vec();
+    let config = config(options);
+    let context = Context::new(["sim:32", "sim:64"][n % 2]).ok();
+    let here = builder(&host_context, &config, &matrix);
+    let (mut kept, mut kept_there) = (None, None);
+    let mut renewals = Vec::new();
+    for (round, (way, again)) in ways.iter().enumerate() {
+        change(&matrix, &first, *way);
+        if *again {
+            (kept, kept_there) = (None, None);
+        }
+        let mut phases = Phases::default();
+        let (levels, next, renewal) = here.compute::<f64>(&host, kept, &mut phases).unwrap();
+        kept = Some(next);
+        renewals.push(renewal);
+        let what = |what: &str| format!("{what} of {name}, {options:?}, round {round}");
+        if renewal.anew && renewal.kept_levels == 0 {
+            let (fresh, ..) = here.compute::<f64>(&host, None, &mut phases).unwrap();
+            assert_eq!(fresh.len(), levels.len(), "{}", what("levels"));
+            for (i, (fresh, level)) in fresh.iter().zip(&levels).enumerate() {
+                same(&fresh.a, &level.a, &what(&format!("the matrix of fresh level {i}")));
+            }
+        }
+        let Some(context) = &context else { continue };
+        let (gpu, there) = (context.gpu().unwrap(), builder(context, &config, &matrix));
+        let mut compute = || {
+            let mut computing = Computing::<f64>::new(&there, gpu, kept_there.clone()).unwrap();
+            computing.compute_all(&mut phases).unwrap();
+            computing
+        };
+        let mut computing = compute();
+        if kept_there.as_deref().is_some_and(|kept| left_over(gpu, kept)) {
+            computing = compute();
+            assert!(!left_over(gpu, kept_there.as_deref().unwrap()));
+        }
+        assert_eq!(computing.renewal(), renewal, "{}", what("the renewal"));
+        let levels_there = &computing.levels;
+        assert!(levels.len() == levels_there.len() && (levels.len() > 1 || way == &3));
+        for (i, (level, there)) in levels.iter().zip(levels_there).enumerate() {
+            let part = |part: &str| what(&format!("the {part} of level {i}"));
+            let there = there.fetch(gpu).unwrap();
+            same(&level.a, &there.a, &part("matrix"));
+            if let (Some((p, r)), Some((p_there, r_there))) = (&level.transfer, &there.transfer) {
+                same(p, p_there, &part("prolongator"));
+                same(r, r_there, &part("restriction"));
+            }
+        }
+        kept_there = Some(computing.into_kept());
+    }
+    renewals
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The step from one level to the next on a GPU: strong couplings, coarse unknowns, prolongator and restriction.
 
 use super::Builder;
+use super::choice::Choice;
 use crate::amg::hierarchy::STALLED;
-use crate::amg::strength::Measure;
 use crate::error::Result;
 use crate::gpu::setup::coarse::{DeviceCoarse, Splitting};
 use crate::gpu::setup::extended_i_renew::Memory;
@@ -11,8 +11,7 @@ use crate::gpu::setup::tentative::{self, Tentative};
 use crate::gpu::setup::terms::BlockTerms;
 use crate::gpu::setup::two_stage::Stages;
 use crate::gpu::setup::{DeviceAggregates, DeviceCsr, DeviceGraph, DeviceNearNullSpace, DevicePattern};
-use crate::gpu::setup::{aggressive, classical_modified, direct, extended_i, mis2, mm_ext};
-use crate::gpu::setup::{pairwise, pmis, strength, transpose, two_stage};
+use crate::gpu::setup::{classical_modified, direct, extended_i, mm_ext, transpose, two_stage};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::host::eigenvalue::{Estimate, Largest};
 use crate::host::truncate::Truncation;
@@ -32,7 +31,19 @@ pub(super) struct Step<T> {
     pub largest: Option<Largest>,
     /// The inverse of the diagonal blocks of A, where it was needed.
     pub inverse: Option<Buffer<T>>,
+    /// Where it was made now.
+    pub choice: Option<Choice>,
     pub transfers: Transfers,
+}
+
+/// What a step begins with.
+pub(super) enum Start {
+    /// One for an earlier matrix, which is renewed.
+    Earlier(Transfers),
+    /// A choice for this matrix.
+    Choice(Choice),
+    /// The matrix alone.
+    Nothing,
 }
 
 /// How prolongator and restriction come back.
@@ -40,8 +51,7 @@ pub(super) struct Step<T> {
 pub(super) enum Transfers {
     /// Computed anew for the strong couplings, coarse unknowns and patterns of the first time.
     Renewed {
-        graph: Arc<DeviceGraph>,
-        coarse: Arc<DeviceCoarse>,
+        choice: Choice,
         p: DevicePattern,
         r: DevicePattern,
         /// Found in the first renewal.
@@ -57,7 +67,7 @@ pub(super) enum Transfers {
 impl Transfers {
     /// Forgets where couplings stand that a renewal goes by, and that it may; whether there was anything to forget.
     pub fn forget_places(&mut self) -> bool {
-        let Transfers::Renewed { coarse, memory, .. } = self else { return false };
+        let Transfers::Renewed { choice, memory, .. } = self else { return false };
         match memory {
             Some((memory, bytes)) => {
                 if let Some(stages) = memory.downcast_ref::<Stages>() {
@@ -69,7 +79,7 @@ impl Transfers {
                 *bytes = if forgotten { 0 } else { *bytes };
                 forgotten
             }
-            None if !matches!(**coarse, DeviceCoarse::Aggregates(_)) => {
+            None if !matches!(*choice.coarse, DeviceCoarse::Aggregates(_)) => {
                 *memory = Some((Arc::new(Memory::nothing()), 0));
                 true
             }
@@ -87,13 +97,18 @@ impl Transfers {
         }
     }
 
+    /// Whether the choice of the level is part of it.
+    pub fn has_choice(&self) -> bool {
+        matches!(self, Transfers::Renewed { .. })
+    }
+
     /// Bytes held beyond what the levels share.
     pub fn bytes(&self) -> usize {
         match self {
-            Transfers::Renewed { graph, coarse, p, r, transposition, memory } => {
+            Transfers::Renewed { choice, p, r, transposition, memory } => {
                 let transposition = transposition.as_ref().map_or(0, |recipe| recipe.bytes());
                 let memory = memory.as_ref().map_or(0, |(_, bytes)| *bytes);
-                graph.bytes() + coarse.bytes() + p.bytes(1) + r.bytes(1) + transposition + memory
+                choice.bytes() + p.bytes(1) + r.bytes(1) + transposition + memory
             }
             Transfers::Unchanged { bytes, .. } => *bytes,
         }
@@ -134,46 +149,50 @@ impl Builder<'_> {
         a: &DeviceCsr<T>,
         level: usize,
         space: Option<&DeviceNearNullSpace>,
-        earlier: Option<Transfers>,
+        start: Start,
         phases: &mut Phases,
     ) -> Result<Option<Step<T>>> {
-        let (graph, coarse, patterns) = match earlier {
-            Some(Transfers::Unchanged { pair, bytes }) => {
+        let (choice, patterns) = match start {
+            Start::Earlier(Transfers::Unchanged { pair, bytes }) => {
                 let (p, r) = pair
                     .downcast_ref::<(DeviceCsr<T>, DeviceCsr<T>)>()
                     .expect("the precision of set-up does not change")
                     .clone();
                 let transfers = Transfers::Unchanged { pair, bytes };
-                let (next_space, known, largest, inverse) = (None, None, None, None);
-                return Ok(Some(Step { p, r, next_space, known, largest, inverse, transfers }));
+                let (next_space, known, largest, inverse, choice) = (None, None, None, None, None);
+                return Ok(Some(Step { p, r, next_space, known, largest, inverse, choice, transfers }));
             }
-            Some(Transfers::Renewed { graph, coarse, p, r, transposition, memory }) => {
-                (graph, coarse, Some((p, r, transposition, memory)))
+            Start::Earlier(Transfers::Renewed { choice, p, r, transposition, memory }) => {
+                (choice, Some((p, r, transposition, memory)))
             }
-            None => {
-                let graph = self.timed(gpu, level, phases, "strength", || self.graph_there(gpu, a, level))?;
-                let coarse = self.timed(gpu, level, phases, "coarsen", || self.coarsen_there(gpu, a, &graph, level))?;
-                let width = match (&coarse, space) {
+            start => {
+                let choice = match start {
+                    Start::Choice(choice) => choice,
+                    _ => self.choose_there(gpu, a, level, phases)?,
+                };
+                let width = match (&*choice.coarse, space) {
                     (DeviceCoarse::Aggregates(_), Some(space)) => space.count,
                     _ => 1,
                 };
-                let (rows, coarse_rows) = (a.scalar_rows(), coarse.count() * width);
+                let (rows, coarse_rows) = (a.scalar_rows(), choice.coarse.count() * width);
                 if coarse_rows == 0 || coarse_rows as f64 > STALLED * rows as f64 {
                     self.stalled(level, rows, coarse_rows);
                     return Ok(None);
                 }
-                (Arc::new(graph), Arc::new(coarse), None)
+                (choice, None)
             }
         };
+        let made = patterns.is_none().then(|| choice.clone());
+        let Choice { graph, coarse } = &choice;
         let (output, r, transposition) = self.timed(gpu, level, phases, "interpolation", || match patterns {
             None => {
-                let output = self.interpolate_there(gpu, a, (&graph, &coarse), space, None)?;
+                let output = self.interpolate_there(gpu, a, (graph, coarse), space, None)?;
                 let r = transpose::transpose(gpu, &output.p)?;
                 Ok((output, r, None))
             }
             Some((p, r, transposition, memory)) => {
                 let memory = memory.as_ref().map(|(memory, _)| memory);
-                let output = self.interpolate_there(gpu, a, (&graph, &coarse), space, Some((&p, memory)))?;
+                let output = self.interpolate_there(gpu, a, (graph, coarse), space, Some((&p, memory)))?;
                 let recipe = match transposition {
                     Some(recipe) => recipe,
                     None => Arc::new(transpose::transpose_and_recipe(gpu, &output.p)?.1),
@@ -187,53 +206,9 @@ impl Builder<'_> {
             let bytes = p.bytes() + r.bytes();
             Transfers::Unchanged { pair: Arc::new((p.clone(), r.clone())), bytes }
         } else {
-            Transfers::Renewed { graph, coarse, p: p.pattern(), r: r.pattern(), transposition, memory }
+            Transfers::Renewed { choice, p: p.pattern(), r: r.pattern(), transposition, memory }
         };
-        Ok(Some(Step { p, r, next_space, known, largest, inverse, transfers }))
-    }
-
-    /// Strong couplings.
-    fn graph_there<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, level: usize) -> Result<DeviceGraph> {
-        let default = self.coarsening::<T>().strength();
-        match Measure::new(self.config, default, a.block)? {
-            Measure::Classical { theta, max_row_sum } => strength::classical(gpu, a, theta, max_row_sum),
-            Measure::Absolute { theta } => strength::absolute(gpu, a, theta),
-            Measure::Symmetric { theta } => {
-                let measure = strength::Symmetric::new(gpu, a)?;
-                let theta = match theta {
-                    Some(theta) => theta,
-                    None => Measure::symmetric_threshold(a.block, level, measure.scale()?),
-                };
-                measure.graph(theta)
-            }
-        }
-    }
-
-    /// Coarse unknowns.
-    fn coarsen_there<T: Scalar>(
-        &self,
-        gpu: &Gpu,
-        a: &DeviceCsr<T>,
-        graph: &DeviceGraph,
-        level: usize,
-    ) -> Result<DeviceCoarse> {
-        let seed = level as u64;
-        Ok(match self.coarsening_name().as_str() {
-            "mis2" => DeviceCoarse::Aggregates(mis2::aggregate(gpu, graph, seed)?),
-            "pairwise" => {
-                let size = self.config.int("amg.coarsening.pairwise.size");
-                DeviceCoarse::Aggregates(pairwise::aggregate(gpu, a, graph, size, seed)?)
-            }
-            _ => {
-                let first = pmis::split(gpu, graph, seed)?;
-                let first = Splitting::new(gpu, &first)?;
-                if level >= self.config.int("amg.coarsening.aggressive_levels") {
-                    return Ok(DeviceCoarse::Splitting(first));
-                }
-                let second = aggressive::thin(gpu, graph, &first, seed)?;
-                DeviceCoarse::TwoPass(first, Splitting::new(gpu, &second)?)
-            }
-        })
+        Ok(Some(Step { p, r, next_space, known, largest, inverse, choice: made, transfers }))
     }
 
     /// The prolongator; where there is an earlier one for the same graph and coarse unknowns, with its pattern.
