@@ -36,6 +36,8 @@
  *   right_hand_sides               right-hand sides of the last solve
  *   setup_seconds                  whole set-up or update
  *   promotions                     what precision auto gave wider formats since set-up, and why, one to a line
+ *   update_kept_levels             levels whose coarse unknowns the last update kept: all but the coarsest, or with amg.update.coarsening recheck those above the first for which the new values lead to others; 0 before the first update
+ *   update_anew                    1 when the last update set up anew from the level after these on, else 0
  *   setup_place                    where the hierarchy was computed: host, with the reason when the context is on a GPU, or device, with how often the host waited for it
  *   setup_plan_seconds             choice of number formats
  *   setup_strength_seconds         strength of connection
@@ -918,12 +920,16 @@ terrace_status terrace_amg_setup(terrace_context *context,
                                  terrace_amg **amg);
 
 /**
- * Takes over changed values of the matrix: numeric work only; coarse unknowns and patterns stay.
+ * Takes over changed values of the matrix: numeric work only; strong couplings, coarse unknowns and patterns stay. With the option
+ * "amg.update.coarsening" = "recheck" strong couplings and coarse unknowns are found anew on each level: where they are the same, the level
+ * is updated; from the first level on where they are not, the hierarchy is set up anew. The keys "update_kept_levels" and "update_anew" of
+ * a report tell what was done.
  *
  * - `amg`: not NULL.
  *
- * Returns when the hierarchy is updated. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were
- * changed in place are checked again), `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
+ * Returns when the hierarchy is updated; when it fails the hierarchy is as before. Errors: `TERRACE_ERROR_NULL_ARGUMENT`,
+ * `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_PRECISION_LOST`,
+ * `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
  */
 terrace_status terrace_amg_update(terrace_amg *amg);
 
@@ -1053,7 +1059,8 @@ terrace_status terrace_solver_setup(terrace_solver *solver,
                                     const terrace_matrix *matrix);
 
 /**
- * Takes over changed values of the matrix: numeric work only.
+ * Takes over changed values of the matrix: numeric work only, as `terrace_amg_update`, which the option "amg.update.coarsening" concerns,
+ * too.
  *
  * - `solver`: not NULL.
  *

@@ -10,7 +10,7 @@ use terrace::report::Fact;
 use terrace::{Amg, Config, Context, Guess, Matrix, Solver, Status, gallery};
 
 /// Points along an axis of the square.
-const N: usize = 18;
+const N: usize = 15;
 
 type Options = &'static [(&'static str, &'static str)];
 
@@ -43,7 +43,17 @@ fn with_recheck(options: &[(&str, &str)]) -> Config {
 }
 
 fn all_devices() -> Vec<&'static str> {
-    ["host:1", "host:2"].into_iter().chain(devices::devices()).collect()
+    std::iter::once("host:2").chain(devices::devices()).collect()
+}
+
+/// What a device is tried with. Simulated GPUs take turns.
+fn for_device(device: &str, all: &[Options]) -> Vec<Options> {
+    let turn = |k: usize| match device {
+        "sim:32" => k.is_multiple_of(2),
+        "sim:64" => !k.is_multiple_of(2),
+        _ => true,
+    };
+    all.iter().enumerate().filter(|(k, _)| turn(*k)).map(|(_, options)| *options).collect()
 }
 
 /// Diffusion on a square, as strong along the two axes as these numbers say; the pattern is the same for all.
@@ -91,7 +101,7 @@ fn told(amg: &Amg) -> (i64, i64) {
 fn the_same_coarse_unknowns_make_a_plain_update() {
     for device in all_devices() {
         let context = Context::new(device).unwrap();
-        for options in COMPONENTS {
+        for options in for_device(device, COMPONENTS) {
             let what = format!("{options:?} on {device}");
             let matrix = square([1.0, 1e-2]);
             let mut plain = Amg::setup(&context, &matrix, &config(options)).unwrap();
@@ -116,7 +126,7 @@ fn the_same_coarse_unknowns_make_a_plain_update() {
 fn an_anisotropy_that_turns_makes_a_new_hierarchy() {
     for device in all_devices() {
         let context = Context::new(device).unwrap();
-        for options in COMPONENTS {
+        for options in for_device(device, COMPONENTS) {
             let what = format!("{options:?} on {device}");
             let matrix = square([1.0, 1e-2]);
             let mut amg = Amg::setup(&context, &matrix, &with_recheck(options)).unwrap();
@@ -160,7 +170,7 @@ fn levels_below_the_first_that_differs_are_set_up_anew() {
             ("amg.strength.threshold", "0.06"),
         ],
         &[
-            ("amg.coarsening.type", "pairwise"),
+            ("amg.coarsening.type", "mis2"),
             ("amg.interpolation.type", "tentative"),
             ("amg.smoother.type", "l1_jacobi"),
             ("amg.strength.threshold", "0.06"),
@@ -168,9 +178,9 @@ fn levels_below_the_first_that_differs_are_set_up_anew() {
     ];
     for device in all_devices() {
         let context = Context::new(device).unwrap();
-        for options in UNTRUNCATED {
+        for options in for_device(device, UNTRUNCATED) {
             let mut between = 0;
-            for y in [0.9, 0.7, 0.5, 0.4, 0.3] {
+            for y in [0.7, 0.5, 0.3] {
                 let what = format!("{y}, {options:?} on {device}");
                 let matrix = square([1.0, 1.0]);
                 let mut amg = Amg::setup(&context, &matrix, &with_recheck(options)).unwrap();

@@ -108,15 +108,17 @@ mod tests {
         }
     }
 
+    /// A choice from two lists of numbers, of which most have the second alone.
+    type Make<'a> = &'a dyn Fn(&[i32], &[i32]) -> DeviceCoarse;
+
     #[test]
     fn choices_differ_in_an_unknown_or_in_kind() {
         for gpu in devices() {
-            // More than the blocks of a launch have threads at one time.
             for n in [1, 300, 5000] {
                 let numbers: Vec<i32> = (0..n).map(|i| if i % 3 == 0 { i / 3 } else { -1 }).collect();
                 let buffer = |numbers: &[i32]| gpu.upload(numbers).unwrap();
                 let splitting = |numbers: &[i32]| Splitting { number: buffer(numbers), count: n as usize / 3 + 1 };
-                let kinds: [&dyn Fn(&[i32], &[i32]) -> DeviceCoarse; 3] = [
+                let kinds: [Make<'_>; 3] = [
                     &|_, second| DeviceCoarse::Splitting(splitting(second)),
                     &|first, second| DeviceCoarse::TwoPass(splitting(first), splitting(second)),
                     &|_, second| {

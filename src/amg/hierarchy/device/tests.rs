@@ -228,3 +228,45 @@ fn an_update_for_whose_places_there_is_no_room_works_without_them() {
         assert!(worked > 0, "without places there is room");
     }
 }
+
+#[test]
+fn an_update_that_has_no_room_to_set_up_anew_leaves_the_hierarchy() {
+    let matrix = Arc::new(gallery::parse("poisson7:7").unwrap().into_matrix().unwrap());
+    let Values::F64(first) = matrix.values().unwrap() else { unreachable!("the gallery is f64") };
+    let first = first.as_slice().to_vec();
+    let options = config(&[("amg.update.coarsening", "recheck"), ("amg.smoother.type", "l1_jacobi")]);
+    let apply = |amg: &mut Amg| {
+        let mut x = vec![f64::NAN; matrix.rows()];
+        amg.apply(&vec![1.0; matrix.rows()], &mut x).unwrap();
+        x
+    };
+    let Ok(context) = Context::new("sim:32") else { return };
+    let gpu = context.gpu().unwrap();
+    let mut amg = Amg::setup(&context, &matrix, &options).unwrap();
+    let (before, used) = (apply(&mut amg), gpu.memory().used);
+    change(&matrix, &first, 1);
+    gpu.forget_peak();
+    amg.update().unwrap();
+    let peak = gpu.memory().peak;
+    let wanted = apply(&mut amg);
+    assert!(amg.was_set_up_anew() && wanted != before);
+    assert_eq!(apply(&mut Amg::setup(&context, &matrix, &options).unwrap()), wanted);
+
+    let mut failed = 0;
+    for percent in [0, 30, 60, 90] {
+        change(&matrix, &first, 4);
+        let mut amg = Amg::setup(&context, &matrix, &options).unwrap();
+        change(&matrix, &first, 1);
+        gpu.set_memory_limit(Some(gpu.memory().used + (peak - used) * percent / 100));
+        let result = amg.update();
+        gpu.set_memory_limit(None);
+        if let Err(error) = result {
+            assert_eq!(error.status, Status::OutOfMemory);
+            assert!(apply(&mut amg) == before && !amg.was_set_up_anew(), "{percent} %");
+            failed += 1;
+        }
+        amg.update().unwrap();
+        assert_eq!(apply(&mut amg), wanted, "{percent} %");
+    }
+    assert!(failed > 1, "{failed}");
+}
