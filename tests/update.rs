@@ -14,7 +14,7 @@ const N: usize = 15;
 
 type Options = &'static [(&'static str, &'static str)];
 
-/// Classical and aggregation hierarchies. Estimates by the power method start from nothing in an update, too.
+/// Classical and aggregation hierarchies.
 const COMPONENTS: &[Options] = &[
     &[("amg.coarsening.type", "pmis"), ("amg.smoother.type", "l1_jacobi")],
     &[("amg.coarsening.type", "pmis"), ("amg.coarsening.aggressive_levels", "1"), ("amg.smoother.type", "chebyshev")],
@@ -158,7 +158,8 @@ fn an_anisotropy_that_turns_makes_a_new_hierarchy() {
     }
 }
 
-/// Without truncation, renewed interpolations have the bits of new ones, and so has everything below.
+/// Without truncation, and with estimates by the power method, which goes by no earlier one, renewed interpolations have the bits of new ones, and
+/// so has everything below.
 #[test]
 fn levels_below_the_first_that_differs_are_set_up_anew() {
     const UNTRUNCATED: &[Options] = &[
