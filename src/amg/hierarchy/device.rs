@@ -278,8 +278,15 @@ impl<'a, T: Scalar> Computing<'a, T> {
             let coarse_matrix = coarse.pattern();
             let gathered = level == 0 && builder.gathered(builder.coarsening::<T>()).is_some();
             let (nodes, none) = (gathered.then(|| a.pattern()), Formats::default());
-            let formats = none;
-            self.kept.push(Kept { nodes, transfers, coarse_matrix, recipe, largest_eigenvalue, formats, rechecked });
+            self.kept.push(Kept {
+                nodes,
+                transfers,
+                coarse_matrix,
+                recipe,
+                largest_eigenvalue,
+                formats: none,
+                rechecked,
+            });
             computed = There {
                 coarse_rows: Some(coarse.scalar_rows()),
                 transfer: Some((p, r)),
