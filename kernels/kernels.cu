@@ -29,6 +29,7 @@
 #include "given.cu"
 #include "diagonal_setup.cu"
 #include "scaling.cu"
+#include "rounding_loss.cu"
 #include "strength.cu"
 #include "differs.cu"
 #include "pmis.cu"

@@ -1,5 +1,6 @@
 // Scaling of levels by powers of two, and storage in other formats: what src/amg/scaling.rs does, with its bits.
 #include "numbers.h"
+#include "scalar_row.h"
 
 // The power of two nearest to the root of a positive number, by its exponent; zero for all others.
 DEVICE f64 power_near_root(f64 value) {
@@ -273,17 +274,6 @@ template <class T, class S> DEVICE void store_counting(i64 n, const In<T> &x, co
         } \
     }
 FOR_SETUP(STORE_COUNTING)
-
-// A scalar row of a matrix of blocks: the place of its entry e among all values, and its scalar column.
-struct ScalarRow {
-    i64 start;
-    i64 entries;
-    int r;
-    int br;
-    int bc;
-    DEVICE i64 at(i64 e) const { return ((start + e / bc) * br + r) * bc + e % bc; }
-    DEVICE i64 column(i64 e, const In<i32> &columns) const { return static_cast<i64>(columns[start + e / bc]) * bc + e % bc; }
-};
 
 // Entries of a row that are put into order in shared memory, by a warp.
 constexpr int KEPT_ENTRIES = 160;

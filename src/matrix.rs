@@ -457,6 +457,12 @@ impl Matrix {
         }
     }
 
+    /// Whether a matrix of device memory came to the host.
+    #[cfg(test)]
+    pub(crate) fn has_host_copy(&self) -> bool {
+        matches!(&self.home, Home::Device(there) if lock(there.copy.lock()).is_some())
+    }
+
     /// Whether it is in the memory of this GPU, and belongs to the same context.
     pub(crate) fn is_on(&self, gpu: &Gpu) -> bool {
         matches!(&self.home, Home::Device(there) if there.gpu.is_same(gpu))

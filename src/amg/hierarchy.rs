@@ -24,11 +24,11 @@ use crate::report::Phases;
 use crate::scalar::{Precision, Scalar, with_precision};
 use crate::sparse::SharedCsr;
 pub use choice::Renewal;
+use decide::OnHost;
 use levels::{Raw, with_estimates};
 use place::Placing;
 use std::any::Any;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Coarsening that leaves more than this share of the rows has stalled.
 const STALLED: f64 = 0.95;
@@ -159,29 +159,14 @@ impl Builder<'_> {
         let (mut raw, kept, renewal) = self.compute::<T>(&host, kept, &mut phases)?;
         let asked = || Plan::asked(self.config, self.matrix.precision(), raw.len());
         let mut plan = self.plan.clone().unwrap_or_else(asked);
-        let rehearsal = match self.plan {
-            None if plan.is_open() => {
-                let start = Instant::now();
-                let rehearsal = self.decide(&host, &mut raw, &mut plan)?;
-                phases.add("plan", start.elapsed().as_secs_f64());
-                rehearsal
-            }
-            _ => None,
-        };
-        phases.time("scaling", || self.scale(&mut raw, &plan))?;
         if !plan.is_open() {
+            phases.time("scaling", || self.scale(&mut raw, &plan))?;
             let top = self.finest(backend, &host, &mut raw, &plan, &mut phases)?;
             return Ok(Built { top, plan, kept: Kept::Host(with_estimates(kept, raw)), renewal, phases, place });
         }
         // What is held against the rehearsal is on the host, and used as it is where the solve phase runs there.
-        let mut top = self.finest(&host, &host, &mut raw, &plan, &mut phases);
-        while let Some(reason) = self.objection(&mut top, &plan, rehearsal.as_ref())? {
-            if !plan.promote(None, &reason) {
-                break;
-            }
-            top = self.finest(&host, &host, &mut raw, &plan, &mut phases);
-        }
-        let top: Box<dyn Any> = Box::new(top?);
+        let mut candidates = OnHost { builder: self, host: &host, raw: &mut raw };
+        let top: Box<dyn Any> = Box::new(self.settle(&host, &mut candidates, &mut plan, &mut phases)?);
         let top = match top.downcast::<Box<dyn Finest<B>>>() {
             Ok(top) => *top,
             Err(_) => self.finest(backend, &host, &mut raw, &plan, &mut phases)?,
@@ -219,7 +204,18 @@ impl Builder<'_> {
             Some(count) => count,
             None => levels.compute_all(&mut phases)?.len(),
         };
-        let plan = self.plan.clone().unwrap_or_else(|| Plan::asked(self.config, self.matrix.precision(), count));
+        let mut plan = self.plan.clone().unwrap_or_else(|| Plan::asked(self.config, self.matrix.precision(), count));
+        let told = |levels: device::Computing<'_, T>, top, plan, phases| {
+            let place = format!("device, which the host waited for {} times", gpu.waits() - waits);
+            let renewal = levels.renewal();
+            Built { top, plan, kept: Kept::Device(levels.into_kept()), renewal, phases, place }
+        };
+        if plan.is_open() {
+            levels.compute_all(&mut phases)?;
+            let mut candidates = device::OnDevice { host: &host, computing: &mut levels };
+            let top = self.settle(gpu, &mut candidates, &mut plan, &mut phases)?;
+            return Ok(told(levels, top, plan, phases));
+        }
         // A renewal has its formats: each level is placed as soon as it is computed, unless factors depend on all.
         if known.is_none() || (0..count).any(|i| plan.is_scaled(i)) {
             let levels = levels.compute_all(&mut phases)?;
@@ -229,10 +225,7 @@ impl Builder<'_> {
         let top = Placing::new(self, gpu, &host, &plan).finest(&mut levels, &mut phases);
         // What was asked before something else failed comes first, as on the host.
         levels.check_placed()?;
-        let top = top?;
-        let place = format!("device, which the host waited for {} times", gpu.waits() - waits);
-        let renewal = levels.renewal();
-        Ok(Built { top, plan, kept: Kept::Device(levels.into_kept()), renewal, phases, place })
+        Ok(told(levels, top?, plan, phases))
     }
 
     fn check_square(&self) -> Result<()> {

@@ -205,6 +205,15 @@ pub(super) struct Measured {
     pub transfer: Option<Part>,
 }
 
+impl Measured {
+    /// With another form of each number.
+    pub fn map(&self, form: &impl Fn(f64) -> f64) -> Measured {
+        let loss = |loss: &Loss| Loss { error: form(loss.error), vanished: form(loss.vanished) };
+        let part = |part: &Part| Part { share: part.share, f16: loss(&part.f16), bf16: loss(&part.bf16) };
+        Measured { energy: form(self.energy), matrix: part(&self.matrix), transfer: self.transfer.as_ref().map(part) }
+    }
+}
+
 /// What rounding a matrix or a transfer to 16 bits does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
@@ -215,10 +224,15 @@ pub(super) struct Part {
 }
 
 impl Part {
+    /// Whether 16 bits can gain anything for a part with this share of all entries.
+    pub fn is_worth(share: f64) -> bool {
+        share >= SMALL
+    }
+
     /// Measures f16, and bf16 only where f16 will not do.
     pub fn measure(share: f64, loss: impl Fn(Precision) -> Loss, energy: f64) -> Part {
         let mut part = Part { share, f16: Loss::OUT_OF_RANGE, bf16: Loss::OUT_OF_RANGE };
-        if share >= SMALL {
+        if Part::is_worth(share) {
             part.f16 = loss(Precision::F16);
             if !part.f16.is_affordable(energy) {
                 part.bf16 = loss(Precision::BF16);
@@ -253,7 +267,7 @@ fn choose(part: &Part, energy: f64) -> (Precision, String) {
     if cost(single) > LIMIT {
         return (Precision::F64, format!("f32 would cost {}", percent(cost(single))));
     }
-    if part.share < SMALL {
+    if !Part::is_worth(part.share) {
         return (Precision::F32, format!("{} of all entries", percent(part.share)));
     }
     for (precision, loss) in [(Precision::F16, &part.f16), (Precision::BF16, &part.bf16)] {

@@ -1,67 +1,68 @@
 //! Two cycles in full precision on a right-hand side that becomes smooth: what a hierarchy in narrower formats is held against.
 
 use super::finest::Finest;
-use crate::error::{Result, try_vec};
-use crate::host::{Host, hash, par, spmv};
-use crate::matrix::Matrix;
-use crate::scalar::Precision;
+use crate::backend::Backend;
+use crate::error::Result;
 
 /// A hierarchy whose cycle is off by more than this, in the energy norm, costs iterations.
 pub(super) const LIMIT: f64 = 0.25;
 
 /// A smooth right-hand side b and z = M b.
-pub(super) struct Rehearsal {
-    b: Vec<f64>,
-    z: Vec<f64>,
+pub(super) struct Rehearsal<B: Backend> {
+    backend: B,
+    rows: usize,
+    b: B::Buffer<f64>,
+    z: B::Buffer<f64>,
+    /// |b·z|.
+    whole: f64,
     /// z·A z / b·z: of the eigenvalues of M A, of which the largest is near 1, one of the small ones.
     pub quality: f64,
 }
 
-impl Rehearsal {
-    /// With a cycle M in full precision on a level with this diagonal. Also gives a smooth vector for each level.
-    pub fn new(top: &mut dyn Finest<Host>, diagonal: &[f64], matrix: &Matrix) -> Result<(Rehearsal, Vec<Vec<f64>>)> {
-        let n = diagonal.len();
-        let (mut b, mut z) = (try_vec(n, 0.0)?, try_vec(n, 0.0)?);
-        for (i, b) in b.iter_mut().enumerate() {
-            // Between -1 and 1, in the units of the row.
-            *b = (hash(i, 4) as i64 as f64 / i64::MAX as f64) * diagonal[i].sqrt();
+impl<B: Backend> Rehearsal<B> {
+    /// With a cycle M in full precision, from a random b on, on a level with a diagonal of these absolute values; `energy` is x·A x. Also gives
+    /// smooth vectors of the levels from the second on.
+    pub fn new(
+        backend: &B,
+        rows: usize,
+        top: &mut dyn Finest<B>,
+        (diagonal, b): (&B::Slice<f64>, B::Buffer<f64>),
+        energy: impl FnOnce(&B::Slice<f64>) -> Result<f64>,
+    ) -> Result<(Rehearsal<B>, Vec<B::Buffer<f64>>)> {
+        let (backend, mut b, mut z) = (backend.clone(), b, backend.zeros(rows)?);
+        top.apply_f64(&b, &mut z)?;
+        let mut products = backend.zeros(rows)?;
+        backend.scale_by(&b, &z, &mut products);
+        let largest = backend.peak(&products);
+        drop(products);
+        backend.scale_by(diagonal, &z, &mut b);
+        if largest > 0.0 && largest.is_finite() {
+            backend.scale(1.0 / largest.sqrt(), &mut b);
         }
         top.apply_f64(&b, &mut z)?;
-        let largest = b.iter().zip(&z).map(|(b, z)| (b * z).abs()).fold(0.0, f64::max);
-        let scale = if largest > 0.0 && largest.is_finite() { 1.0 / largest.sqrt() } else { 1.0 };
-        for ((b, z), d) in b.iter_mut().zip(&z).zip(diagonal) {
-            *b = scale * d * z;
-        }
-        top.apply_f64(&b, &mut z)?;
-        let mut smooth = vec![z.clone()];
-        smooth.extend(top.solutions()?);
-        let quality = (dot(&z, &product(matrix, &z)?) / dot(&b, &z)).abs();
-        Ok((Rehearsal { b, z, quality }, smooth))
+        let smooth = top.solutions()?;
+        let whole = backend.dot(&b, &z).abs();
+        let quality = (energy(&z)? / whole).abs();
+        backend.status()?;
+        Ok((Rehearsal { backend, rows, b, z, whole, quality }, smooth))
+    }
+
+    /// What a cycle in full precision makes: a smooth vector of the finest level.
+    pub fn smooth(&self) -> &B::Slice<f64> {
+        &self.z
     }
 
     /// The energy norm of what a cycle of another hierarchy makes differently, over that of what it makes; infinite when it fails.
-    pub fn loss(&self, top: &mut dyn Finest<Host>, matrix: &Matrix) -> Result<f64> {
-        let n = self.b.len();
-        let mut d = try_vec(n, 0.0)?;
+    pub fn loss(&self, top: &mut dyn Finest<B>, energy: impl FnOnce(&B::Slice<f64>) -> Result<f64>) -> Result<f64> {
+        let mut d = self.backend.zeros(self.rows)?;
         top.apply_f64(&self.b, &mut d)?;
-        for (d, z) in d.iter_mut().zip(&self.z) {
-            *d -= z;
-        }
-        let (lost, whole) = (dot(&d, &product(matrix, &d)?).abs(), dot(&self.b, &self.z).abs());
-        Ok(if lost == 0.0 { 0.0 } else { Some((lost / whole).sqrt()).filter(|l| !l.is_nan()).unwrap_or(f64::INFINITY) })
+        self.backend.axpby(-1.0, &self.z, 1.0, &mut d);
+        let lost = energy(&d)?.abs();
+        self.backend.status()?;
+        Ok(if lost == 0.0 {
+            0.0
+        } else {
+            Some((lost / self.whole).sqrt()).filter(|l| !l.is_nan()).unwrap_or(f64::INFINITY)
+        })
     }
-}
-
-/// A x.
-fn product(matrix: &Matrix, x: &[f64]) -> Result<Vec<f64>> {
-    let mut y = try_vec(x.len(), 0.0)?;
-    match matrix.precision() {
-        Precision::F32 => spmv::apply(&matrix.shared::<f32>()?.view(), 1.0, x, 0.0, &mut y),
-        _ => spmv::apply(&matrix.shared::<f64>()?.view(), 1.0, x, 0.0, &mut y),
-    }
-    Ok(y)
-}
-
-fn dot(x: &[f64], y: &[f64]) -> f64 {
-    par::sum(x.len(), par::GRAIN, |range| range.map(|i| x[i] * y[i]).sum())
 }

@@ -7,7 +7,7 @@ use super::{Host, hash, par, spmv};
 use crate::backend::Backend;
 use crate::config::Config;
 use crate::error::{Result, try_vec};
-use crate::scalar::Scalar;
+use crate::scalar::{Precision, Scalar};
 use crate::sparse::{Block, CsrView};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -101,9 +101,10 @@ struct Found {
     bound: f64,
 }
 
-/// An estimate is kept to so many bits: host and GPUs add inner products in different orders, and go on from the same number all the same.
-fn rounded<T: Scalar>(value: f64) -> f64 {
-    let bits = if T::EPSILON.to_f64() < 1e-12 { 20 } else { 10 };
+/// A number that was found by inner products in one of these precisions, to so many bits: host and GPUs add them in different orders, and go on
+/// from the same number all the same.
+pub(crate) fn rounded(value: f64, precision: Precision) -> f64 {
+    let bits = if precision == Precision::F64 { 20 } else { 10 };
     let dropped = u64::from(f64::MANTISSA_DIGITS) - bits;
     let half = 1 << (dropped - 1);
     f64::from_bits((value.to_bits() + half) >> dropped << dropped)
@@ -111,7 +112,7 @@ fn rounded<T: Scalar>(value: f64) -> f64 {
 
 impl Largest {
     fn new<T: Scalar>(value: f64, ritz: Vec<f64>, bound: f64) -> Largest {
-        let value = rounded::<T>(value);
+        let value = rounded(value, T::PRECISION);
         Largest { value, found: Arc::new(Found { value, ritz, bound }) }
     }
 
@@ -136,7 +137,7 @@ impl Largest {
         let agree = |(new, old): (&f64, &f64)| (new - old).abs() <= SAME * old;
         let alike = ritz.iter().zip(&found.ritz).all(agree) && bound <= (1.0 + SAME) * found.bound;
         let value = (found.value * ritz[AGREEING - 1] / found.ritz[AGREEING - 1]).min(bound);
-        alike.then(|| Largest { value: rounded::<T>(value), found: Arc::clone(found) })
+        alike.then(|| Largest { value: rounded(value, T::PRECISION), found: Arc::clone(found) })
     }
 }
 

@@ -67,6 +67,10 @@ impl<'a, B: Place, T: Scalar> Setup<B> for HostSetup<'a, B, T> {
             Known::Earlier(largest) => Some(largest),
             _ => None,
         };
+        // Levels are stored more than once when their formats are chosen, and scaling leaves the eigenvalue as it is.
+        if let Some(largest) = self.estimated.get() {
+            return Ok(largest.value.max(f64::MIN_POSITIVE));
+        }
         let estimate = Estimate::from_config(self.config);
         let largest = estimate.largest(self.host, &self.matrix.view(), inverse, earlier)?;
         let largest = self.estimated.get_or_init(|| largest).value;

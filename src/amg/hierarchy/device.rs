@@ -1,6 +1,7 @@
 //! The levels of a hierarchy as a GPU computes them: the steps of [`super::levels`] on matrices in device memory, with the same results.
 
 mod choice;
+mod choose;
 mod placed;
 mod transfer;
 
@@ -20,6 +21,7 @@ use crate::report::Phases;
 use crate::scalar::{Precision, Scalar};
 use crate::smooth;
 use choice::Rechecked;
+pub(super) use choose::OnDevice;
 use std::sync::{Arc, Mutex, OnceLock};
 use transfer::{Start, Step, Transfers};
 
@@ -37,6 +39,8 @@ pub struct There<T> {
     /// The factors by which its variables are to be multiplied, and those of the next level; the matrices are not yet.
     scale: Option<Arc<scaling::Factors>>,
     coarse_scale: Option<Arc<scaling::Factors>>,
+    /// Those that were found when its formats were chosen, for when it is scaled.
+    found: Option<scaling::Scaled<T>>,
     /// The inverse of the l1 diagonal of the scaled matrix, where it was found with the factors.
     l1_inverse: Mutex<Option<Buffer<T>>>,
     /// That of the diagonal blocks of the matrix, where interpolation needed it.
@@ -48,13 +52,17 @@ pub struct There<T> {
     earlier: Option<Largest>,
     /// The same, where the smoother had to estimate it.
     estimated: OnceLock<Largest>,
-    /// Those of an earlier matrix, or those that were chosen when this one was placed.
+    /// Those of an earlier matrix.
+    earlier_formats: Formats,
+    /// The same, or those that were chosen when this one was placed.
     formats: Mutex<Formats>,
 }
 
 /// The formats in which a level is placed, which an update takes over.
 #[derive(Clone, Default)]
 struct Formats {
+    /// The number formats that they were chosen for, where those may change: of the matrix, the transfers, and the vectors of this level and the next.
+    numbers: Option<[Precision; 4]>,
     matrix: Option<Format>,
     restriction: Option<Format>,
     interpolation: Option<Format>,
@@ -147,10 +155,6 @@ pub(super) fn objection(builder: &Builder<'_>) -> Option<String> {
             let multipass = aggressive && config.text("amg.interpolation.aggressive") == "multipass";
             multipass.then(|| "multipass interpolation is computed on the host alone".to_string())
         })
-        .or_else(|| {
-            let open = Plan::asked(config, builder.matrix.precision(), 1).is_open();
-            open.then(|| "precision \"auto\" decides on the host".to_string())
-        })
 }
 
 /// Levels in the precision of set-up as a device computes them, one after the other; renewals where there is something of earlier ones.
@@ -231,12 +235,14 @@ impl<'a, T: Scalar> Computing<'a, T> {
             transfer: None,
             scale: None,
             coarse_scale: None,
+            found: None,
             l1_inverse: Mutex::new(None),
             inverse: Mutex::new(None),
             checks: Arc::clone(&self.checks),
             known: None,
             earlier: None,
             estimated: OnceLock::new(),
+            earlier_formats: Formats::default(),
             formats: Mutex::default(),
         };
         let (start, product, earlier_eigenvalue, formats, rechecked) = match (old, other) {
@@ -293,7 +299,8 @@ impl<'a, T: Scalar> Computing<'a, T> {
                 inverse: Mutex::new(inverse),
                 known,
                 earlier,
-                formats: Mutex::new(formats),
+                formats: Mutex::new(formats.clone()),
+                earlier_formats: formats,
                 ..computed
             };
             self.next = Some(coarse);
@@ -387,12 +394,17 @@ impl Builder<'_> {
             return Ok(());
         }
         gpu.begin_step(None, "scaling");
+        let mut found: Vec<_> = levels.iter_mut().map(|level| level.found.take()).collect();
         let scaled: Vec<usize> = (0..levels.len()).filter(|i| plan.is_scaled(*i)).collect();
-        let matrices: Vec<_> = scaled.iter().map(|i| levels[*i].a()).collect();
+        let missing = || scaled.iter().filter(|i| found[**i].is_none());
+        let matrices: Vec<_> = missing().map(|i| levels[*i].a()).collect();
         let l1 = smooth::name(self.config, self.near_null_space.is_some()) == "l1_jacobi";
-        let all = scaling::factors(gpu, &matrices, &scaling, l1)?;
-        for (i, found) in scaled.into_iter().zip(all) {
-            let scaling::Scaled { factors, l1_inverse } = at_level(i, found)?;
+        let missing: Vec<usize> = missing().copied().collect();
+        for (i, factors) in missing.into_iter().zip(scaling::factors(gpu, &matrices, &scaling, l1)?) {
+            found[i] = Some(at_level(i, factors)?);
+        }
+        for i in scaled {
+            let Some(scaling::Scaled { factors, l1_inverse }) = found[i].take() else { continue };
             let factors = Arc::new(factors);
             levels[i].l1_inverse = Mutex::new(l1_inverse);
             if i > 0 {

@@ -71,12 +71,26 @@ pub struct Placing<'a, B> {
     pub plan: &'a Plan,
     /// Name of the smoother.
     pub smoother: String,
+    /// Whether levels will be stored once more, and must stay.
+    keeps: bool,
 }
 
 impl<'a, B: Place> Placing<'a, B> {
     pub fn new(builder: &'a Builder<'a>, backend: &'a B, host: &'a Host, plan: &'a Plan) -> Placing<'a, B> {
         let smoother = smooth::name(builder.config, builder.near_null_space.is_some());
-        Placing { builder, backend, host, plan, smoother }
+        Placing { builder, backend, host, plan, smoother, keeps: false }
+    }
+
+    /// Releases nothing.
+    pub fn keeping(mut self) -> Self {
+        self.keeps = true;
+        self
+    }
+
+    fn release(&self, level: &mut impl Computed<B>) {
+        if !self.keeps {
+            level.release();
+        }
     }
 
     /// The levels, entered from the caller's vectors.
@@ -123,18 +137,18 @@ impl<'a, B: Place> Placing<'a, B> {
                         let passage = with_storage!(transfer, S => self.passage::<_, S, V, W>(&*level, coarse_rows));
                         at_level(i, passage)
                     })?;
-                    level.release();
+                    self.release(level);
                     let coarse = self.level::<L, W>(levels, i + 1, phases)?;
                     self.coarser::<V, W>(passage, coarse)?
                 }))
             }
             None if inverted => {
                 let inverse = phases.time("coarsest", || with_storage!(storage, S => level.inverse::<S, V>(self)))?;
-                level.release();
+                self.release(level);
                 Below::Inverse(inverse)
             }
             None => {
-                level.release();
+                self.release(level);
                 Below::Sweeps(config.int("amg.coarsest.sweeps"))
             }
         };

@@ -24,6 +24,7 @@ pub(crate) mod mm_ext;
 pub(crate) mod pairwise;
 mod passes;
 pub(crate) mod pmis;
+pub(crate) mod rounding_loss;
 pub(crate) mod scaling;
 pub(crate) mod smoothed;
 pub(crate) mod spgemm;

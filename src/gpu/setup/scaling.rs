@@ -13,7 +13,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 /// Blocks of a kernel that goes over an array in steps: as many as run at the same time.
-const WAVE: usize = 1024;
+pub(super) const WAVE: usize = 1024;
 
 /// The same for one that needs more registers.
 const STORING: usize = 660;
@@ -24,6 +24,14 @@ pub(crate) struct Factors {
     pub s: Buffer<f64>,
     /// The smallest and the largest.
     range: (f64, f64),
+}
+
+#[cfg(test)]
+impl Factors {
+    /// These, for measures that need no range.
+    pub fn of(s: Buffer<f64>) -> Factors {
+        Factors { s, range: (1.0, 1.0) }
+    }
 }
 
 /// What factors are near the root of.
@@ -259,7 +267,7 @@ pub(crate) fn store<T: Scalar, S: Number>(
     Ok(with_values(a, stored))
 }
 
-fn shape<T>(a: &DeviceCsr<T>) -> (i64, i32, i32) {
+pub(super) fn shape<T>(a: &DeviceCsr<T>) -> (i64, i32, i32) {
     (a.rows as i64, a.block.rows as i32, a.block.cols as i32)
 }
 
@@ -269,7 +277,11 @@ fn with_values<T, S>(a: &DeviceCsr<T>, values: Buffer<S>) -> DeviceCsr<S> {
 }
 
 /// A kernel that goes over the values of rows, and its lanes for a row, each of which has a few values at a time.
-fn over_values<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, name: &str) -> Result<(crate::gpu::runtime::Kernel, usize)> {
+pub(super) fn over_values<T: Scalar>(
+    gpu: &Gpu,
+    a: &DeviceCsr<T>,
+    name: &str,
+) -> Result<(crate::gpu::runtime::Kernel, usize)> {
     let (rows, lanes) = match a.nnz() / a.rows.max(1) {
         _ if a.block != Block::SCALAR => ("blocks", 32),
         0..11 => ("2", 2),

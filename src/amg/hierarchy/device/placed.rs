@@ -1,9 +1,11 @@
 //! What the solve phase needs of levels that a GPU computed, made where they are.
 
-use super::There;
+use super::{Formats, There};
 use crate::amg::hierarchy::LevelMatrices;
 use crate::amg::hierarchy::place::{Computed, Placing, at_level};
+use crate::amg::plan::Plan;
 use crate::backend::Operator;
+use crate::config::LevelPart;
 use crate::context::lock;
 use crate::error::Result;
 use crate::gpu::setup::scaling::{By, Rounding};
@@ -15,6 +17,7 @@ use crate::scalar::{Number, Precision, Scalar};
 use crate::smooth::gauss_seidel::Colours;
 use crate::smooth::{self, Setup, Smoother, diagonal_width};
 use std::any::Any;
+use std::sync::Mutex;
 
 impl<T: Scalar> There<T> {
     /// Copies on the host, to look at.
@@ -29,6 +32,28 @@ impl<T: Scalar> There<T> {
 
     pub(super) fn a(&self) -> &DeviceCsr<T> {
         self.a.as_ref().expect("the level is not placed yet")
+    }
+
+    /// Makes way for the formats that a plan asks for: those of an earlier matrix where numbers have the same formats, or else none.
+    pub(super) fn suit_formats(&mut self, plan: &Plan, i: usize) {
+        let below = (i + 1).min(plan.levels.len() - 1);
+        let numbers = Some([
+            plan.of(LevelPart::Matrix, i),
+            plan.of(LevelPart::Transfer, i),
+            plan.of(LevelPart::Vector, i),
+            plan.of(LevelPart::Vector, below),
+        ]);
+        let formats = match self.earlier_formats.numbers == numbers {
+            true => self.earlier_formats.clone(),
+            false => Formats { numbers, ..Formats::default() },
+        };
+        self.formats = Mutex::new(formats);
+    }
+
+    /// The caller's matrix, which may be in other blocks than set-up works with.
+    fn given(&self, placing: &Placing<'_, Gpu>) -> Result<DeviceCsr<T>> {
+        let Placing { builder, backend: gpu, .. } = placing;
+        if self.a().block == builder.matrix.block() { Ok(self.a().clone()) } else { builder.matrix.device::<T>(gpu) }
     }
 
     /// Its matrix, scaled.
@@ -111,10 +136,13 @@ impl<T: Scalar> Computed<Gpu> for There<T> {
         let sums = builder.sums();
         let format = &mut lock(self.formats.lock()).matrix;
         if i == 0 && self.scale.is_none() {
-            if S::PRECISION == builder.matrix.precision() {
+            if S::PRECISION == builder.matrix.precision() && S::PRECISION != T::PRECISION {
                 return self.operator_in(placing, builder.matrix.device::<S>(gpu)?, sums, format);
             }
-            let given = builder.matrix.device::<T>(gpu)?;
+            let given = self.given(placing)?;
+            if S::PRECISION == builder.matrix.precision() {
+                return self.operator_in(placing, given, sums, format);
+            }
             let stored = self.stored::<S>(gpu, &given, "matrix", Rounding::AS_IT_IS)?;
             return gpu.operator_in(stored, sums, format);
         }
@@ -225,6 +253,9 @@ impl<T: Scalar> Setup<Gpu> for DeviceSetup<'_, T> {
         // What interpolation found is of the diagonal blocks.
         if let Some(largest) = level.known.filter(|_| self.width() == level.a().block.rows) {
             return Ok(largest.max(f64::MIN_POSITIVE));
+        }
+        if let Some(largest) = level.estimated.get() {
+            return Ok(largest.value.max(f64::MIN_POSITIVE));
         }
         let estimate = Estimate::from_config(self.config());
         let earlier = level.earlier.as_ref();

@@ -1,0 +1,151 @@
+// What rounding a level to 16 bits would cost, for the choice of its formats: what src/amg/plan.rs measures, to rounding.
+#include "numbers.h"
+#include "reduce.h"
+#include "scalar_row.h"
+
+// The right-hand side that a rehearsal begins with: random numbers between -1 and 1 in the units of the rows, whose diagonals become positive.
+KERNEL(rehearsal_start, i64 n, Out<f64> diagonal, Out<f64> b) {
+    const i64 i = global_index();
+    if (i < n) {
+        const f64 size = magnitude(diagonal[i]);
+        diagonal[i] = size;
+        b[i] = static_cast<f64>(static_cast<i64>(hash(static_cast<u64>(i), 4))) / 9223372036854775807.0 * square_root(size);
+    }
+}
+
+// Numbers that are found of a matrix, sums before largest ones: w·A w, |w|_D^2, the errors of f16 and bf16, the largest share of a row that
+// vanishes in each.
+constexpr int LOSS_NUMBERS = 6;
+constexpr int LOSS_SUMS = 4;
+
+// Blocks that measure a matrix, at most; numbers of those that do not are zero.
+constexpr int LOSS_PARTS = 1024;
+
+// The numbers of all threads of a block as one. Every thread takes part.
+DEVICE void block_losses(f64 (&own)[LOSS_NUMBERS], const Out<f64> &out, i64 first) {
+    constexpr int WARPS = BLOCK / WARP;
+    SHARED(f64, partial, LOSS_NUMBERS * WARPS);
+    UNROLL
+    for (int k = 0; k < LOSS_NUMBERS; ++k) {
+        const f64 v = k < LOSS_SUMS ? lanes_sum<WARP>(own[k]) : group_max<WARP>(own[k]);
+        if (thread_index() % WARP == 0) {
+            partial[k * WARPS + thread_index() / WARP] = v;
+        }
+    }
+    barrier();
+    const int k = thread_index();
+    if (k < LOSS_NUMBERS) {
+        f64 all = 0.0;
+        for (int i = 0; i < WARPS; ++i) {
+            const f64 v = partial[k * WARPS + i];
+            all = k < LOSS_SUMS ? all + v : (v > all ? v : all);
+        }
+        out[first + k] = all;
+    }
+}
+
+// What rounding to S does in a row: the error of its product with x, and the sum of what becomes zero.
+template <class S> struct RowLoss {
+    f64 error = 0.0;
+    f64 vanished = 0.0;
+    DEVICE void add(f64 exact, f64 x) {
+        const f64 rounded = to_f64(As<S>::of(exact));
+        error += (rounded - exact) * x;
+        vanished += rounded == 0.0 ? magnitude(exact) : 0.0;
+    }
+    // With those of the other lanes that share the row; their order does not matter here.
+    template <int N> DEVICE void join() {
+        error = group_sum<N>(error);
+        vanished = group_sum<N>(vanished);
+    }
+};
+
+// A power of two for each row or column; an empty array has only ones.
+DEVICE f64 power_of(const In<f64> &s, i64 i) { return s.len == 0 ? 1.0 : s[i]; }
+
+// Measures a matrix A, or a transfer P to a level of A, of which `diagonal` is that of A. N lanes share a scalar row. `of_rows` and `of_columns` are
+// smooth vectors of the levels that rows and columns belong to, s their scaling. Without `losses` only the energy and |w|_D^2 are found, the
+// latter where there is a diagonal.
+template <class T, int N>
+DEVICE void rounding_loss(i64 rows, int br, int bc, i32 transfer, i32 losses, const In<f64> &s_rows,
+                          const In<f64> &s_columns, const In<f64> &diagonal, const In<f64> &of_rows,
+                          const In<f64> &of_columns, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
+                          const Out<f64> &parts) {
+    f64 own[LOSS_NUMBERS] = {};
+    const auto add_row = [&](int k, f64 error, f64 vanished, f64 sum, f64 s, f64 d) {
+        f64 cost = f64_of(0x7ff0000000000000ll);
+        if (is_finite(error)) {
+            cost = transfer != 0 ? error * error / (s * s) * d : error == 0.0 ? 0.0 : error * error * s * s / d;
+        }
+        own[2 + k] += cost;
+        const f64 share = sum > 0.0 ? vanished / sum : 0.0;
+        own[LOSS_SUMS + k] = share > own[LOSS_SUMS + k] ? share : own[LOSS_SUMS + k];
+    };
+    for (i64 line = global_index() / N; line < rows * br; line += block_count() * (BLOCK / N)) {
+        const i64 row = line / br;
+        const i64 start = offsets[row];
+        const ScalarRow scalars{start, (offsets[row + 1] - start) * bc, static_cast<int>(line % br), br, bc};
+        const f64 s = power_of(s_rows, line);
+        const f64 left = transfer != 0 ? s : reciprocal_of_power(s);
+        f64 product = 0.0;
+        f64 sum = 0.0;
+        RowLoss<f16> half;
+        RowLoss<bf16> brain;
+        for (i64 e = Group<N>::rank(); e < scalars.entries; e += N) {
+            const i64 column = scalars.column(e, columns);
+            const f64 v = to_f64(values.once(scalars.at(e)));
+            const f64 w = of_columns[column];
+            product += v * w;
+            if (losses != 0) {
+                const f64 s_column = power_of(s_columns, column);
+                const f64 exact = v * left * reciprocal_of_power(s_column);
+                const f64 x = s_column * w;
+                half.add(exact, x);
+                brain.add(exact, x);
+                sum += magnitude(exact);
+            }
+        }
+        const f64 w = of_rows[line];
+        own[0] += w * product;
+        const f64 d = diagonal.len == 0 ? 0.0 : magnitude(diagonal[line]);
+        if (Group<N>::rank() == 0) {
+            own[1] += d * w * w;
+        }
+        if (losses != 0) {
+            sum = group_sum<N>(sum);
+            half.template join<N>();
+            brain.template join<N>();
+            if (Group<N>::rank() == 0) {
+                add_row(0, half.error, half.vanished, sum, s, d);
+                add_row(1, brain.error, brain.vanished, sum, s, d);
+            }
+        }
+    }
+    block_losses(own, parts, block_index() * LOSS_NUMBERS);
+}
+
+#define ROUNDING_LOSS(T, NAME, N, BR, BC) \
+    KERNEL(rounding_loss_##T##_##NAME, i64 rows, i32 br, i32 bc, i32 transfer, i32 losses, In<f64> s_rows, \
+           In<f64> s_columns, In<f64> diagonal, In<f64> of_rows, In<f64> of_columns, In<i64> offsets, In<i32> columns, \
+           In<T> values, Out<f64> parts) { \
+        rounding_loss<T, N>(rows, BR, BC, transfer, losses, s_rows, s_columns, diagonal, of_rows, of_columns, offsets, columns, values, parts); \
+    }
+#define ROUNDING_LOSS_(T) \
+    ROUNDING_LOSS(T, 2, 2, 1, 1) ROUNDING_LOSS(T, 8, 8, 1, 1) ROUNDING_LOSS(T, 32, 32, 1, 1) \
+    ROUNDING_LOSS(T, blocks, 32, br, bc)
+FOR_SETUP(ROUNDING_LOSS_)
+
+// The parts of each matrix as one: a block for each matrix.
+KERNEL(rounding_loss_finish, In<f64> parts, Out<f64> result) {
+    f64 own[LOSS_NUMBERS] = {};
+    const i64 matrix = block_index();
+    for (i64 part = thread_index(); part < LOSS_PARTS; part += BLOCK) {
+        const i64 first = (matrix * LOSS_PARTS + part) * LOSS_NUMBERS;
+        UNROLL
+        for (int k = 0; k < LOSS_NUMBERS; ++k) {
+            const f64 v = parts[first + k];
+            own[k] = k < LOSS_SUMS ? own[k] + v : (v > own[k] ? v : own[k]);
+        }
+    }
+    block_losses(own, result, matrix * LOSS_NUMBERS);
+}

@@ -1,0 +1,259 @@
+//! Measures and choices of formats against the host's.
+
+use super::*;
+use crate::amg::{Amg, plan};
+use crate::config::Config;
+use crate::context::Context;
+use crate::gallery;
+use crate::host::hash;
+use crate::matrix::{Matrix, Values};
+use crate::sparse::{Block, Csr};
+use half::{bf16, f16};
+use std::sync::Arc;
+
+fn contexts() -> Vec<Context> {
+    let cuda = std::env::var_os("TERRACE_TEST_CUDA").map(|_| "cuda:0");
+    ["sim:32", "sim:64"].into_iter().chain(cuda).filter_map(|name| Context::new(name).ok()).collect()
+}
+
+/// Rows of up to `longest` blocks, some of them empty, with values over some orders of magnitude.
+fn scattered(rows: usize, cols: usize, block: Block, longest: usize, seed: u64) -> Csr<f64> {
+    let (mut offsets, mut columns) = (vec![0], Vec::new());
+    for i in 0..rows {
+        let length = if i == rows / 2 { longest } else { hash(i, seed) as usize % 7 };
+        let mut own: Vec<i32> = (0..length).map(|k| (hash(i * 4096 + k, seed) % cols as u64) as i32).collect();
+        own.sort_unstable();
+        own.dedup();
+        columns.extend(own);
+        offsets.push(columns.len() as i64);
+    }
+    let mut a = Csr::with_pattern(rows, cols, block, offsets, columns).unwrap();
+    for (k, v) in a.values.iter_mut().enumerate() {
+        let draw = hash(k, seed + 1);
+        *v = ((draw % 2001) as f64 - 1000.0) / 7.0 * 10_f64.powi((draw >> 32) as i32 % 5 - 2);
+    }
+    a
+}
+
+fn numbers(n: usize, seed: u64) -> Vec<f64> {
+    (0..n).map(|i| (hash(i, seed) % 2001) as f64 / 1000.0 - 1.0).collect()
+}
+
+fn powers(n: usize, seed: u64, spread: u64) -> Vec<f64> {
+    (0..n).map(|i| ((hash(i, seed) % (2 * spread + 1)) as f64 - spread as f64).exp2()).collect()
+}
+
+fn near(there: f64, here: f64, what: &str) {
+    let alike = there == here || (there - here).abs() <= 1e-11 * here.abs() || there.is_nan() && here.is_nan();
+    assert!(alike, "{what}: {there:e} and not {here:e}");
+}
+
+/// All measures of a matrix on the device against those of the host.
+fn compare<T: Scalar>(gpu: &Gpu, a: &Csr<T>, is_transfer: bool, spread: u64, what: &str) {
+    let view = a.view();
+    let (n, m) = (view.scalar_rows(), a.cols * a.block.cols);
+    let (s, s_columns) = (powers(n, 1, spread), powers(m, if is_transfer { 2 } else { 1 }, spread));
+    let (w, mut d) = (numbers(n, 3), numbers(n, 5));
+    let w_columns = if is_transfer { numbers(m, 4) } else { w.clone() };
+    d.iter_mut().for_each(|d| *d += if *d < 0.0 { -0.1 } else { 0.1 });
+    let there = DeviceCsr::upload(gpu, &view).unwrap();
+    let [w_there, w_columns_there, d_there] = [&w, &w_columns, &d].map(|x| gpu.upload(x).unwrap());
+    let factors = |s: &[f64]| Factors::of(gpu.upload(s).unwrap());
+    let (f, f_columns) = (factors(&s), factors(&s_columns));
+    let candidate = Candidate {
+        matrix: &there,
+        is_transfer,
+        diagonal: Some(&*d_there),
+        smooth: (&w_there, &w_columns_there),
+        losses: Some((Some(&f), Some(&f_columns))),
+    };
+    let unscaled = Candidate { losses: Some((None, None)), ..candidate };
+    let alone = Candidate { losses: None, ..candidate };
+    let found = rounding_loss::measure(gpu, &[candidate, unscaled, alone]).unwrap();
+    d.iter_mut().for_each(|d| *d = d.abs());
+    let weight: f64 = (0..n).map(|i| d[i] * w[i] * w[i]).sum();
+    let ones = |n: usize| vec![1.0; n];
+    for (found, (s, s_columns)) in found.iter().zip([(s, s_columns), (ones(n), ones(m))]) {
+        let (half, brain) = if is_transfer {
+            let scales = (&s[..], &s_columns[..]);
+            (
+                plan::transfer_loss::<T, f16>(&view, scales, (&d, &w), &w_columns),
+                plan::transfer_loss::<T, bf16>(&view, scales, (&d, &w), &w_columns),
+            )
+        } else {
+            (plan::matrix_loss::<T, f16>(&view, &s, &d, &w), plan::matrix_loss::<T, bf16>(&view, &s, &d, &w))
+        };
+        for (found, here, name) in [(found.f16, half, "f16"), (found.bf16, brain, "bf16")] {
+            near(found.0 / weight, here.error, &format!("{what}: error of {name}"));
+            near(found.1, here.vanished, &format!("{what}: what vanishes in {name}"));
+        }
+    }
+    for found in &found {
+        near(found.weight, weight, what);
+        if !is_transfer && n > 0 {
+            let size: f64 = view.values.iter().map(|v| v.to_f64().abs()).sum();
+            let energy = plan::energy(&view, &d, &w).unwrap() * weight;
+            assert!((found.energy.abs() - energy).abs() <= 1e-14 * size, "{what}: {} {energy}", found.energy);
+        }
+    }
+    assert_eq!((found[2].f16, found[2].bf16), ((0.0, 0.0), (0.0, 0.0)), "{what}: nothing was asked");
+}
+
+#[test]
+fn measures_are_those_of_the_host() {
+    let block = |rows, cols| Block { rows, cols };
+    for context in contexts() {
+        let gpu = context.gpu().unwrap();
+        for (k, n) in [0, 1, 31, 32, 33, 255, 257, 1500].into_iter().enumerate() {
+            for (spread, longest) in [(2, 40), (30, 300)] {
+                let square = scattered(n, n, Block::SCALAR, longest.min(n), k as u64);
+                compare(gpu, &square, false, spread, &format!("{n} rows"));
+                compare(gpu, &scattered(n, n / 3 + 1, Block::SCALAR, 3, 9), true, spread, &format!("{n} rows of P"));
+            }
+        }
+        // Eight lanes for a row, and a warp.
+        for length in [11, 60, 120] {
+            let dense = Csr::from_triplets(
+                150,
+                150,
+                &(0..150 * length)
+                    .map(|e| (e / length, (e / length + e % length) % 150, numbers(1, e as u64)[0]))
+                    .collect::<Vec<_>>(),
+            );
+            compare(gpu, &dense.unwrap(), false, 3, &format!("{length} in a row"));
+        }
+        compare(gpu, &scattered(70, 70, block(3, 3), 20, 6), false, 4, "blocks");
+        compare(gpu, &scattered(70, 70, block(6, 6), 20, 6), false, 4, "large blocks");
+        compare(gpu, &scattered(70, 25, block(3, 6), 3, 7), true, 4, "blocks of a prolongator");
+        let narrow = scattered(90, 90, Block::SCALAR, 20, 8).view().to_owned_as::<f32>().unwrap();
+        compare(gpu, &narrow, false, 4, "f32");
+        // More rows than one wave of blocks has.
+        let many = gallery::poisson5(400, 400).unwrap();
+        compare(gpu, &many, false, 2, "many rows");
+    }
+}
+
+#[test]
+fn a_rehearsal_begins_with_the_numbers_of_the_host() {
+    let a = scattered(600, 600, Block::SCALAR, 9, 3);
+    for context in contexts() {
+        let gpu = context.gpu().unwrap();
+        let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
+        let (d, b) = rounding_loss::start(gpu, &there).unwrap();
+        let (d, b) = (gpu.fetch(&d).unwrap(), gpu.fetch(&b).unwrap());
+        let expected: Vec<f64> = crate::host::diagonal::entries(&a.view()).unwrap().into_iter().map(f64::abs).collect();
+        assert_eq!(d, expected);
+        for (i, b) in b.iter().enumerate() {
+            assert_eq!(*b, (hash(i, 4) as i64 as f64 / i64::MAX as f64) * d[i].sqrt());
+        }
+    }
+}
+
+fn config(options: &[(&str, &str)]) -> Config {
+    let mut config = Config::new();
+    config.set_int("amg.coarsest.max_rows", 30).unwrap();
+    for (key, value) in [("precision", "auto")].iter().chain(options) {
+        config.set_str(key, value).unwrap();
+    }
+    config
+}
+
+/// Formats of all levels and why.
+fn choices(amg: &Amg) -> Vec<(String, String)> {
+    let level = |level: &plan::LevelPlan| (format!("{level:?}"), level.reason.clone());
+    amg.built.plan.levels.iter().map(level).collect()
+}
+
+/// A problem whose rows and columns are in units that lie far apart.
+fn in_units(name: &str, decades: i32) -> Matrix {
+    let matrix = gallery::parse(name).unwrap().into_matrix().unwrap();
+    let shared = matrix.shared::<f64>().unwrap();
+    let a = shared.view();
+    let unit = |i: usize| 10_f64.powi((hash(i, 11) % (2 * decades as u64 + 1)) as i32 - decades);
+    let triplets = (0..a.rows).flat_map(|i| a.row(i).map(move |(j, v)| (i, j, v[0] * unit(i) * unit(j))));
+    Matrix::from_csr(Csr::from_triplets(a.rows, a.cols, &triplets.collect::<Vec<_>>()).unwrap()).unwrap()
+}
+
+/// D A D for a D that goes up and down by so many decades.
+fn in_waves(matrix: &Matrix, values: &[f64], decades: f64) -> Vec<f64> {
+    let structure = matrix.structure().unwrap();
+    let a = structure.view(values);
+    let (br, bc) = (a.block.rows, a.block.cols);
+    let d = |i: usize| 10_f64.powf(decades * (i as f64 / 9.0).sin());
+    let row = |i: usize| {
+        a.row(i).flat_map(move |(j, block)| {
+            block.iter().enumerate().map(move |(e, v)| v * d(i * br + e / bc) * d(j * bc + e % bc))
+        })
+    };
+    (0..a.rows).flat_map(row).collect()
+}
+
+#[test]
+fn formats_are_those_of_the_host_in_set_up_and_in_an_update() {
+    let named = |name: &str| gallery::parse(name).unwrap().into_matrix().unwrap();
+    let narrow = |name: &str| {
+        let a = named(name).shared::<f32>().unwrap().view().to_owned_as::<f32>().unwrap();
+        Matrix::from_csr(a).unwrap()
+    };
+    let mis2 = ("amg.coarsening.type", "mis2");
+    let pairs = ("amg.coarsening.type", "pairwise");
+    let cases: Vec<(&str, Matrix, Vec<(&str, &str)>)> = vec![
+        ("poisson27:9", named("poisson27:9"), vec![]),
+        ("poisson7:12", named("poisson7:12"), vec![("amg.cycle.type", "k")]),
+        ("anisotropic:48", named("anisotropic:48"), vec![]),
+        ("rotated_anisotropic:30", named("rotated_anisotropic:30"), vec![("amg.cycle.type", "w")]),
+        ("jumps:12:contrast=1e8", named("jumps:12:contrast=1e8"), vec![]),
+        ("lognormal:12", named("lognormal:12"), vec![]),
+        ("convection_diffusion:40", named("convection_diffusion:40"), vec![]),
+        ("elasticity:6", named("elasticity:6"), vec![]),
+        ("elasticity:5", named("elasticity:5"), vec![("amg.coarsening.type", "pmis")]),
+        ("elasticity_tet:5", named("elasticity_tet:5"), vec![("amg.smoother.type", "gauss_seidel")]),
+        ("lshape:2:order=3", named("lshape:2:order=3"), vec![pairs, ("amg.interpolation.type", "tentative")]),
+        ("random_m_matrix:900", named("random_m_matrix:900"), vec![("precision.setup", "f32")]),
+        ("poisson5:40 in units", in_units("poisson5:40", 4), vec![]),
+        ("poisson5:40 in units far apart", in_units("poisson5:40", 60), vec![("precision.scaling", "diagonal")]),
+        ("poisson5:40 unscaled", in_units("poisson5:40", 3), vec![("precision.scaling", "none")]),
+        ("poisson9:30", named("poisson9:30"), vec![mis2, ("precision.vector", "f64"), ("precision.transfer", "f32")]),
+        ("poisson7:11 in f32", narrow("poisson7:11"), vec![]),
+        ("poisson7:4", named("poisson7:4"), vec![]),
+    ];
+    let mut seen = std::collections::BTreeSet::new();
+    for (n, (name, matrix, options)) in cases.into_iter().enumerate() {
+        let matrix = Arc::new(matrix);
+        let host_context = Context::new("host:2").unwrap();
+        let mut host = Amg::setup(&host_context, &matrix, &config(&options)).unwrap();
+        let all = contexts();
+        // Simulated devices take turns.
+        let chosen = all.iter().enumerate().filter(|(k, _)| *k > 1 || *k == n % 2).map(|(_, context)| context);
+        for context in chosen {
+            let mut on_device = options.clone();
+            on_device.push(("amg.setup", "device"));
+            let there_matrix = Arc::new(matrix.to_device(context).unwrap());
+            let mut there = Amg::setup(context, &there_matrix, &config(&on_device)).unwrap();
+            assert!(there.report().setup_place.starts_with("device, "), "{}", there.report().setup_place);
+            assert!(!there_matrix.has_host_copy(), "{name} was copied to the host");
+            let wanted = choices(&host);
+            println!("{name}: {wanted:#?}");
+            assert_eq!(choices(&there), wanted, "{name} on {:?}", context.device());
+            seen.extend(host.report().levels.iter().map(|level| level.matrix_precision.name()));
+            // Twice other values: a second update goes the way of what the first has kept.
+            let Values::F64(first) = matrix.values().unwrap() else { continue };
+            let first = first.as_slice().to_vec();
+            for decades in [0.1, 4.0, 0.0] {
+                let changed = in_waves(&matrix, &first, decades);
+                matrix.update_values(Values::from(changed.clone())).unwrap();
+                there_matrix.update_values(Values::from(changed)).unwrap();
+                host.update().unwrap();
+                there.update().unwrap();
+                assert!(there.report().setup_place.starts_with("device, ") && !there_matrix.has_host_copy());
+                assert_eq!(choices(&there), choices(&host), "{name} on {:?}, {decades} decades", context.device());
+                let formats = |amg: &Amg| {
+                    let levels = amg.report().levels;
+                    levels.iter().map(|l| (l.matrix_precision, l.vector_precision)).collect::<Vec<_>>()
+                };
+                assert_eq!(formats(&there), formats(&host), "{name}, {decades} decades");
+            }
+        }
+    }
+    assert!(["f16", "bf16", "f32", "f64"].iter().all(|name| seen.contains(name)), "{seen:?}");
+}
