@@ -417,9 +417,9 @@ fn a_matrix_in_device_memory_is_set_up_without_the_host() {
     for device in devices() {
         let context = Context::new(device).unwrap();
         let there = Arc::new(problem("poisson7:9").to_device(&context).unwrap());
-        for precision in ["f64", "f16"] {
+        for (precision, vector) in [("f64", "f64"), ("f16", "f32"), ("auto", "auto")] {
             let mut config = config(&[("amg.setup", "device"), ("precision.matrix", precision)]);
-            config.set_str("precision.vector", if precision == "f16" { "f32" } else { "f64" }).unwrap();
+            config.set_str("precision.vector", vector).unwrap();
             let mut solver = Solver::new(&context, &config);
             solver.setup(Some(&there)).unwrap();
             let mut x = vec![f64::NAN; there.rows()];
@@ -465,7 +465,8 @@ fn what_only_the_host_computes_is_told_or_refused() {
 
 #[test]
 fn set_ups_that_come_and_go_leave_nothing_behind() {
-    let matrix = problem("poisson7:6");
+    // Large enough for automatic formats.
+    let matrix = problem("poisson7:9");
     for device in devices() {
         let context = Context::new(device).unwrap();
         let there = Arc::new(matrix.to_device(&context).unwrap());
@@ -473,7 +474,8 @@ fn set_ups_that_come_and_go_leave_nothing_behind() {
         let before = used();
         let mut free = None;
         for round in 0..if device == "cuda:0" { 1000 } else { 4 } {
-            let mut solver = Solver::new(&context, &config(&[("amg.setup", "device")]));
+            let precision = ["input", "auto"][round % 2];
+            let mut solver = Solver::new(&context, &config(&[("amg.setup", "device"), ("precision", precision)]));
             solver.setup(Some(&there)).unwrap();
             solver.update().unwrap();
             // Twice, so that its graphs are made and replayed.

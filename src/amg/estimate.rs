@@ -222,7 +222,10 @@ mod tests {
     #[test]
     fn what_is_set_up_whole_takes_what_was_estimated() {
         let narrow = [("precision.matrix", "f16"), ("precision.vector", "f32"), ("amg.coarsening.type", "pmis")];
-        for (name, options) in [("poisson7:9", &[][..]), ("elasticity:3", &[]), ("jumps:6", &narrow)] {
+        let auto = [("precision", "auto")];
+        for (name, options) in
+            [("poisson7:9", &[][..]), ("elasticity:3", &[]), ("jumps:6", &narrow), ("poisson7:9", &auto)]
+        {
             for on_device in [false, true] {
                 assert_eq!(ratio(name, options, DEVICE_ROWS, on_device), 1.0, "{name}, {on_device}");
             }

@@ -13,6 +13,8 @@ pub(super) struct Rehearsal<B: Backend> {
     rows: usize,
     b: B::Buffer<f64>,
     z: B::Buffer<f64>,
+    /// What the cycle made of the right-hand sides of the levels from the second on.
+    below: Vec<B::Buffer<f64>>,
     /// |b·z|.
     whole: f64,
     /// z·A z / b·z: of the eigenvalues of M A, of which the largest is near 1, one of the small ones.
@@ -20,15 +22,14 @@ pub(super) struct Rehearsal<B: Backend> {
 }
 
 impl<B: Backend> Rehearsal<B> {
-    /// With a cycle M in full precision, from a random b on, on a level with a diagonal of these absolute values; `energy` is x·A x. Also gives
-    /// smooth vectors of the levels from the second on.
+    /// With a cycle M in full precision, from a random b on, on a level with a diagonal of these absolute values; `energy` is x·A x.
     pub fn new(
         backend: &B,
         rows: usize,
         top: &mut dyn Finest<B>,
         (diagonal, b): (&B::Slice<f64>, B::Buffer<f64>),
         energy: impl FnOnce(&B::Slice<f64>) -> Result<f64>,
-    ) -> Result<(Rehearsal<B>, Vec<B::Buffer<f64>>)> {
+    ) -> Result<Rehearsal<B>> {
         let (backend, mut b, mut z) = (backend.clone(), b, backend.zeros(rows)?);
         top.apply_f64(&b, &mut z)?;
         let mut products = backend.zeros(rows)?;
@@ -40,16 +41,16 @@ impl<B: Backend> Rehearsal<B> {
             backend.scale(1.0 / largest.sqrt(), &mut b);
         }
         top.apply_f64(&b, &mut z)?;
-        let smooth = top.solutions()?;
+        let below = top.solutions()?;
         let whole = backend.dot(&b, &z).abs();
         let quality = (energy(&z)? / whole).abs();
         backend.status()?;
-        Ok((Rehearsal { backend, rows, b, z, whole, quality }, smooth))
+        Ok(Rehearsal { backend, rows, b, z, below, whole, quality })
     }
 
-    /// What a cycle in full precision makes: a smooth vector of the finest level.
-    pub fn smooth(&self) -> &B::Slice<f64> {
-        &self.z
+    /// What a cycle in full precision makes: a smooth vector of each level.
+    pub fn smooth(&self) -> Vec<&B::Slice<f64>> {
+        std::iter::once(&*self.z).chain(self.below.iter().map(|w| &**w)).collect()
     }
 
     /// The energy norm of what a cycle of another hierarchy makes differently, over that of what it makes; infinite when it fails.

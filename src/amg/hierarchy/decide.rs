@@ -81,10 +81,8 @@ impl Builder<'_> {
         let mut top = levels.store(&full, &mut Phases::default())?;
         let (diagonal, b) = levels.start()?;
         let energy = |x: &B::Slice<f64>| levels.energy(x);
-        let (rehearsal, below) = Rehearsal::new(backend, levels.rows(), &mut *top, (&diagonal, b), energy)?;
+        let rehearsal = Rehearsal::new(backend, levels.rows(), &mut *top, (&diagonal, b), energy)?;
         drop((top, diagonal));
-        let smooth: Vec<&B::Slice<f64>> =
-            std::iter::once(rehearsal.smooth()).chain(below.iter().map(|w| &**w)).collect();
         let shares: Vec<(f64, Option<f64>)> = sizes
             .iter()
             .enumerate()
@@ -100,7 +98,7 @@ impl Builder<'_> {
         let precision = levels.precision();
         let common = |value: f64| rounded(value, precision);
         let quality = common(rehearsal.quality);
-        for (i, measured) in levels.measure(&smooth, &shares)?.iter().enumerate() {
+        for (i, measured) in levels.measure(&rehearsal.smooth(), &shares)?.iter().enumerate() {
             plan.decide(i, &measured.map(&common), quality, keeps_matrix);
         }
         Ok(Some(rehearsal))
