@@ -2,7 +2,7 @@
 //! rehearsal. Levels are measured where they were computed, on the host or on a device; the decision is the same.
 
 use super::Builder;
-use super::levels::Raw;
+use super::levels::{Raw, entrance};
 use crate::amg::finest::Finest;
 use crate::amg::plan::{self, Measured, Plan};
 use crate::amg::rehearsal::{self, Rehearsal};
@@ -177,10 +177,11 @@ impl<T: Scalar> Candidates<Host> for OnHost<'_, T> {
 
     fn measure(&mut self, smooth: &[&[f64]], shares: &[(f64, Option<f64>)]) -> Result<Vec<Measured>> {
         let scaling = self.builder.config.text("precision.scaling");
-        for level in self.raw.iter_mut() {
+        for (i, level) in self.raw.iter_mut().enumerate() {
             let ones = || try_vec(level.a.view().scalar_rows(), 1.0);
             level.factors = match scaling::factors(&level.a, &scaling) {
-                Ok(Some(factors)) => Some(factors),
+                // Vectors of the caller's must come into the scaled variables.
+                Ok(Some(factors)) => Some(factors).filter(|s| i > 0 || entrance(s).is_ok()),
                 Ok(None) => Some(ones()?),
                 Err(error) if error.status == Status::PrecisionLost => None,
                 Err(error) => return Err(error),

@@ -491,7 +491,7 @@ fn stored_transfer<B: Place, T: Scalar, S: Number, X: Number, Y: Number>(
 }
 
 /// The inverse of the finest level's scaling in two parts, a power of two and one for each row, which f32 can hold.
-fn entrance(s: &[f64]) -> Result<(f64, Vec<f32>)> {
+pub(super) fn entrance(s: &[f64]) -> Result<(f64, Vec<f32>)> {
     let (low, high) = s.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), s| (low.min(*s), high.max(*s)));
     let middle = scaling::middle_of(low, high)?;
     let mut inverse = try_vec(s.len(), 0.0_f32)?;

@@ -26,9 +26,14 @@ pub(crate) struct Factors {
     range: (f64, f64),
 }
 
-#[cfg(test)]
 impl Factors {
+    /// Whether [`entrance`] is possible.
+    pub fn have_entrance(&self) -> bool {
+        middle_of(self.range.0, self.range.1).is_ok()
+    }
+
     /// These, for measures that need no range.
+    #[cfg(test)]
     pub fn of(s: Buffer<f64>) -> Factors {
         Factors { s, range: (1.0, 1.0) }
     }

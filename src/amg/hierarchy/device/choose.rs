@@ -37,9 +37,10 @@ impl<T: Scalar> OnDevice<'_, '_, T> {
         let l1 = smooth::name(builder.config, builder.near_null_space.is_some()) == "l1_jacobi";
         let found = scaling::factors(gpu, &matrices, &scaling, l1)?;
         let mut hold = Vec::new();
-        for (level, found) in self.computing.levels.iter_mut().zip(found) {
+        for (i, (level, found)) in self.computing.levels.iter_mut().zip(found).enumerate() {
             level.found = match found {
-                Ok(found) => Some(found),
+                // Vectors of the caller's must come into the scaled variables.
+                Ok(found) => Some(found).filter(|found| i > 0 || found.factors.have_entrance()),
                 Err(error) if error.status == Status::PrecisionLost => None,
                 Err(error) => return Err(error),
             };
