@@ -165,6 +165,15 @@ impl There {
         Ok(copy.insert((Arc::new(structure), values)).clone())
     }
 
+    /// As [`There::on_host`], of which nothing is kept for the next time.
+    fn copied(&self) -> Result<(Arc<Structure>, Values)> {
+        if let Some((structure, values)) = &*lock(self.copy.lock()) {
+            return Ok((Arc::clone(structure), values.clone()));
+        }
+        let (structure, values) = lock(self.matrix.read()).fetch(&self.gpu, self.base)?;
+        Ok((Arc::new(structure), values))
+    }
+
     /// Fails with the host's sentence when something is wrong with a matrix.
     fn check(&self, matrix: &DeviceMatrix, structure: bool, sorted: bool) -> Result<()> {
         if with_device!(matrix, a => self.gpu.check_rows(a, structure, sorted))? {
@@ -345,6 +354,20 @@ impl Matrix {
             Home::Host { values, .. } => Ok(lock(values.read()).clone()),
             Home::Device(there) => Ok(there.on_host()?.1),
         }
+    }
+
+    /// Pattern and values now, on the host. Of a matrix in device memory it is a copy that ends with its user.
+    pub(crate) fn copied(&self) -> Result<(Arc<Structure>, Values)> {
+        match &self.home {
+            Home::Host { structure, values } => Ok((Arc::clone(structure), lock(values.read()).clone())),
+            Home::Device(there) => there.copied(),
+        }
+    }
+
+    /// Whether a copy of a matrix in device memory is kept on the host.
+    #[cfg(test)]
+    pub(crate) fn has_copy(&self) -> bool {
+        matches!(&self.home, Home::Device(there) if lock(there.copy.lock()).is_some())
     }
 
     /// Replaces the values; pattern and format stay. Nothing is changed when they are refused.

@@ -498,6 +498,17 @@ fn set_ups_that_come_and_go_leave_nothing_behind() {
     }
 }
 
+/// What is estimated before a set-up, over the most that it takes.
+fn estimate_over_peak(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> f64 {
+    let gpu = context.gpu().unwrap();
+    let before = gpu.memory().used;
+    let estimate = Amg::memory_estimate(context, matrix, config).unwrap() as f64;
+    assert_eq!(gpu.memory().used, before, "an estimate leaves nothing behind");
+    gpu.forget_peak();
+    let _hierarchy = Amg::setup(context, matrix, config).unwrap();
+    estimate / (gpu.memory().peak - before) as f64
+}
+
 #[test]
 fn the_memory_estimate_bounds_what_set_up_takes() {
     // Small matrices are set up whole to estimate them, the others in pieces.
@@ -512,18 +523,60 @@ fn the_memory_estimate_bounds_what_set_up_takes() {
         for (name, matrix) in matrices {
             for (k, options) in COMPONENTS.iter().enumerate() {
                 let context = Context::new(device).unwrap();
-                let gpu = context.gpu().unwrap();
                 let matrix =
                     if k % 2 == 0 { Arc::clone(&matrix) } else { Arc::new(matrix.to_device(&context).unwrap()) };
-                let config = config(options);
-                let before = gpu.memory().used;
-                let estimate = Amg::memory_estimate(&context, &matrix, &config).unwrap() as f64;
-                gpu.forget_peak();
-                let _hierarchy = Amg::setup(&context, &matrix, &config).unwrap();
-                let ratio = estimate / (gpu.memory().peak - before) as f64;
+                let ratio = estimate_over_peak(&context, &matrix, &config(options));
                 println!("{name} with {options:?} on {device}: {ratio:.3}");
                 if !(1.0..=1.15).contains(&ratio) {
                     wrong.push(format!("{name} with {options:?} on {device}: {ratio:.3}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Problems side by side in one matrix, a number standing for as many rows of the identity.
+fn beside(names: &[&str]) -> Arc<Matrix> {
+    let mut all = Csr::from_triplets(0, 0, &[]).unwrap();
+    for name in names {
+        let b = match name.parse::<usize>() {
+            Ok(n) => Csr::from_triplets(n, n, &(0..n).map(|i| (i, i, 1.0)).collect::<Vec<_>>()).unwrap(),
+            Err(_) => gallery::parse(name).unwrap().matrix,
+        };
+        let (rows, entries) = (all.rows, all.offsets[all.rows]);
+        all.offsets.extend(b.offsets[1..].iter().map(|o| o + entries));
+        all.columns.extend(b.columns.iter().map(|c| c + rows as i32));
+        all.values.extend(b.values);
+        (all.rows, all.cols) = (rows + b.rows, rows + b.rows);
+    }
+    Arc::new(Matrix::from_csr(all).unwrap())
+}
+
+#[test]
+fn the_memory_estimate_is_not_below_where_rows_are_unlike() {
+    // For simulated GPUs and for `cuda:0`; and the most that an estimate may be.
+    const CASES: &[([&[&str]; 2], f64)] = &[
+        ([&["poisson5:12", "300"], &["poisson5:300", "2200000"]], 1.15),
+        ([&["200", "poisson7:5"], &["900000", "poisson7:80"]], 1.15),
+        ([&["poisson5:10", "poisson27:5"], &["poisson5:900", "poisson27:85"]], 1.4),
+        ([&["poisson27:5", "poisson5:10"], &["poisson27:85", "poisson5:900"]], 1.4),
+        ([&["poisson7:6", "poisson5:10"], &["poisson7:80", "poisson5:900"]], 1.4),
+        ([&["hubs:300"], &["hubs:2000000"]], 1.4),
+        ([&["hubs:300:hubs=4,every=10"], &["hubs:1500000:hubs=20,every=10"]], 1.5),
+        ([&["hubs:200", "poisson7:5"], &["hubs:600000", "poisson7:100"]], 1.4),
+        ([&["lognormal:5"], &["lognormal:120"]], 1.15),
+    ];
+    let mut wrong = Vec::new();
+    for device in devices().into_iter().filter(|device| *device != "sim:64") {
+        for (names, most) in CASES {
+            let names = names[usize::from(device == "cuda:0")];
+            let matrix = beside(names);
+            for options in [COMPONENTS[0], COMPONENTS[2]] {
+                let ratio = estimate_over_peak(&Context::new(device).unwrap(), &matrix, &config(options));
+                println!("{names:?} with {options:?} on {device}: {ratio:.3}");
+                if !(1.0..=*most).contains(&ratio) {
+                    wrong.push(format!("{names:?} with {options:?} on {device}: {ratio:.3}"));
                 }
             }
         }

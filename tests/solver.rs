@@ -588,6 +588,23 @@ fn the_memory_estimate_is_close_and_not_below() {
     }
 }
 
+/// Rows that have nothing to do with the others, as cells that take no part in a simulation, are counted for what they are.
+#[test]
+fn the_memory_estimate_counts_decoupled_rows() {
+    let grid = gallery::poisson5(120, 120).unwrap();
+    let (n, more) = (grid.rows, 60_000);
+    for (first, other) in [(0, n), (more, 0)] {
+        let view = grid.view();
+        let mut entries: Vec<_> = (0..n).flat_map(|i| view.row(i).map(move |(j, v)| (i, j, v[0]))).collect();
+        entries.iter_mut().for_each(|(i, j, _)| (*i, *j) = (*i + first, *j + first));
+        entries.extend((other..other + more).map(|i| (i, i, 1.0)));
+        let matrix = Arc::new(Matrix::from_csr(Csr::from_triplets(n + more, n + more, &entries).unwrap()).unwrap());
+        let estimate = Amg::memory_estimate(&context(), &matrix, &config(&[])).unwrap() as f64;
+        let held = Amg::setup(&context(), &matrix, &config(&[])).unwrap().report().bytes as f64;
+        assert!((1.0..1.25).contains(&(estimate / held)), "estimate {estimate}, held {held}");
+    }
+}
+
 /// Every coupling of the 27-point Laplacian is below the usual threshold; all of them are strong all the same.
 #[test]
 fn wide_stencils_are_coarsened_by_aggregation() {

@@ -68,6 +68,15 @@ impl Kept {
     }
 }
 
+/// Refuses a matrix that no hierarchy can be made of.
+pub(super) fn check_square(matrix: &Matrix) -> Result<()> {
+    let (rows, cols) = (matrix.rows(), matrix.cols());
+    if rows != cols {
+        return fail!(SizeMismatch, "AMG needs a square matrix; this one has {rows} rows and {cols} columns");
+    }
+    Ok(())
+}
+
 /// Set-up of one matrix with one set of options.
 pub(super) struct Builder<'a> {
     pub context: &'a Context,
@@ -226,14 +235,6 @@ impl Builder<'_> {
         // What was asked before something else failed comes first, as on the host.
         levels.check_placed()?;
         Ok(told(levels, top?, plan, phases))
-    }
-
-    fn check_square(&self) -> Result<()> {
-        let (rows, cols) = (self.matrix.rows(), self.matrix.cols());
-        if rows != cols {
-            return fail!(SizeMismatch, "AMG needs a square matrix; this one has {rows} rows and {cols} columns");
-        }
-        Ok(())
     }
 
     /// Tells that coarsening would leave too much.

@@ -415,8 +415,9 @@ impl Amg {
         }
     }
 
-    /// Bytes that `setup` of this matrix with these options will hold on the host, from the set-up of a connected piece of at most
-    /// 20,000 rows; on a GPU the most that it takes at one time, from pieces of at most 1,048,576 rows. Exact for matrices that are not larger.
+    /// Bytes that `setup` of this matrix with these options will hold on the host, from the set-up of a sample of at most
+    /// 20,000 rows; on a GPU the most that it takes at one time, from samples of at most 1,048,576 rows, whatever the limit of the context's memory is. Exact
+    /// for matrices that are not larger.
     pub fn memory_estimate(context: &Context, matrix: &Matrix, config: &Config) -> Result<usize> {
         estimate::bytes(context, matrix, config)
     }

@@ -5,9 +5,9 @@ mod choose;
 mod placed;
 mod transfer;
 
-use super::Builder;
 use super::choice::Renewal;
 use super::place::{Levels, at_level};
+use super::{Builder, check_square};
 use crate::amg::plan::Plan;
 use crate::config::LevelPart;
 use crate::context::{LogLevel, lock};
@@ -186,7 +186,7 @@ impl<T: Scalar> Levels for Computing<'_, T> {
 
 impl<'a, T: Scalar> Computing<'a, T> {
     pub fn new(builder: &'a Builder<'a>, gpu: &'a Gpu, kept: Option<Vec<Kept>>) -> Result<Computing<'a, T>> {
-        builder.check_square()?;
+        check_square(builder.matrix)?;
         let renewing = kept.is_some();
         let kept = kept.unwrap_or_default();
         let checks = Arc::new(Mutex::new(Checks::new(gpu)));

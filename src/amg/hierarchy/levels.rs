@@ -3,7 +3,7 @@
 
 use super::choice::{Choice, Rechecked, Renewal};
 use super::place::{Computed, Placing, at_level};
-use super::{Builder, STALLED};
+use super::{Builder, STALLED, check_square};
 use crate::amg::coarsen::{self, Coarse, Coarsening};
 use crate::amg::galerkin;
 use crate::amg::interp::{self, Input, Interpolation, Memory, Output};
@@ -122,7 +122,7 @@ impl Builder<'_> {
         kept: Option<Vec<Kept>>,
         phases: &mut Phases,
     ) -> Result<(Vec<Raw<T>>, Vec<Kept>, Renewal)> {
-        self.check_square()?;
+        check_square(self.matrix)?;
         let coarsening = self.coarsening::<T>();
         let fine = self.fine_matrix::<T>(coarsening)?;
         self.coarsen_all(host, coarsening, fine, kept, phases)

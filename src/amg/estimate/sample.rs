@@ -1,0 +1,263 @@
+//! A sample of a matrix: connected pieces of it that are a matrix of their own, with nodes of each kind in about the shares that they have in the whole.
+
+use super::profile::{Histogram, Profile};
+use crate::amg::null_space::NearNullSpace;
+use crate::context::Context;
+use crate::error::{Result, try_capacity, try_vec};
+use crate::host::hash;
+use crate::matrix::{Matrix, Values};
+use crate::scalar::Scalar;
+use crate::sparse::{Csr, CsrView};
+use std::cell::OnceCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// At most this share of a sample is long nodes.
+const LONG_SHARE: usize = 16;
+
+/// A matrix of which samples are made, and what is known of it.
+pub struct Source<'a, T> {
+    context: &'a Context,
+    a: CsrView<'a, T>,
+    space: Option<Arc<NearNullSpace>>,
+    /// Block rows of a node.
+    group: usize,
+    /// Made for the first sample that is not the whole.
+    profile: OnceCell<Profile>,
+}
+
+/// A sample, with what is known of its near-null space.
+pub struct Sample {
+    pub matrix: Arc<Matrix>,
+    /// Whether it is all of the matrix.
+    pub whole: bool,
+    pub pieces: usize,
+    /// How many times its entries, and its rows, the matrix has.
+    pub by_entries: f64,
+    pub by_rows: f64,
+    /// Share of the entries of its rows that lead out of it.
+    pub cut: f64,
+    /// How unlike the kinds of its rows are to those of the matrix, as [`Histogram::unlike`] tells.
+    pub unlike: f64,
+    /// Whether the matrix has long rows.
+    pub has_long: bool,
+}
+
+impl<'a, T: Scalar> Source<'a, T>
+where
+    Values: From<Vec<T>>,
+{
+    pub fn new(context: &'a Context, matrix: &Matrix, a: CsrView<'a, T>) -> Source<'a, T> {
+        let space = matrix.near_null_space();
+        let dofs = space.as_ref().map_or(a.block.rows, |s| s.dofs_per_node);
+        Source { context, a, space, group: dofs / a.block.rows, profile: OnceCell::new() }
+    }
+
+    fn profile(&self) -> Result<&Profile> {
+        if let Some(profile) = self.profile.get() {
+            return Ok(profile);
+        }
+        let (a, group) = (self.a, self.group);
+        let profile = self.context.run(a.entries(), || Profile::new(&a, group))?;
+        Ok(self.profile.get_or_init(|| profile))
+    }
+
+    /// Of at most so many rows, in so many pieces: one from the middle of the matrix, or several all over it.
+    pub fn sample(&self, limit: usize, pieces: usize) -> Result<Sample> {
+        let (a, group) = (&self.a, self.group);
+        if a.scalar_rows() <= limit {
+            let mut rows = try_capacity(a.rows)?;
+            rows.extend(0..a.rows);
+            let matrix = self.matrix_of(&rows, principal_submatrix(a, &rows)?)?;
+            return Ok(Sample {
+                matrix,
+                whole: true,
+                pieces,
+                by_entries: 1.0,
+                by_rows: 1.0,
+                cut: 0.0,
+                unlike: 0.0,
+                has_long: false,
+            });
+        }
+        let profile = self.profile()?;
+        let nodes = Growth::new(a, profile)?.grow((limit / (a.block.rows * group)).max(1), pieces)?;
+        let mut rows = try_capacity(nodes.len() * group)?;
+        rows.extend(nodes.iter().flat_map(|node| node * group..(node + 1) * group));
+        let part = principal_submatrix(a, &rows)?;
+
+        let mut kinds = Histogram::new()?;
+        let mut inside = 0;
+        for (n, node) in nodes.iter().enumerate() {
+            let own = (part.offsets[(n + 1) * group] - part.offsets[n * group]) as usize;
+            let all = profile.entries(a, *node);
+            // What is left of a long node is its share of the sample.
+            match profile.is_long(a, *node) {
+                true => kinds.add(profile.kind(*node), own as f64 / all as f64, own as f64),
+                false => kinds.add(profile.kind(*node), 1.0, all as f64),
+            }
+            inside += own;
+        }
+        Ok(Sample {
+            matrix: self.matrix_of(&rows, part)?,
+            whole: false,
+            pieces,
+            by_entries: profile.all.entries / kinds.entries.max(1.0),
+            by_rows: profile.all.nodes / kinds.nodes.max(1.0),
+            cut: 1.0 - inside as f64 / kinds.entries.max(1.0),
+            unlike: kinds.unlike(&profile.all),
+            has_long: !profile.long_nodes.is_empty(),
+        })
+    }
+
+    fn matrix_of(&self, rows: &[usize], part: Csr<T>) -> Result<Arc<Matrix>> {
+        let matrix = Matrix::from_csr(part)?;
+        if let Some(space) = &self.space {
+            let vectors = restrict(space, rows, self.a.block.rows, self.a.scalar_rows())?;
+            matrix.set_near_null_space(space.dofs_per_node, space.count, vectors)?;
+        }
+        Ok(Arc::new(matrix))
+    }
+}
+
+/// Nodes that are found breadth first.
+struct Growth<'a, T> {
+    a: &'a CsrView<'a, T>,
+    profile: &'a Profile,
+    found: Vec<bool>,
+    nodes: Vec<usize>,
+    queue: VecDeque<usize>,
+}
+
+impl<'a, T: Scalar> Growth<'a, T> {
+    fn new(a: &'a CsrView<'a, T>, profile: &'a Profile) -> Result<Growth<'a, T>> {
+        let found = try_vec(profile.nodes(), false)?;
+        Ok(Growth { a, profile, found, nodes: Vec::new(), queue: VecDeque::new() })
+    }
+
+    /// `limit` nodes, ascending: long ones, connected pieces of others, and decoupled ones in their share.
+    fn grow(mut self, limit: usize, pieces: usize) -> Result<Vec<usize>> {
+        self.nodes = try_capacity(limit)?;
+        let profile = self.profile;
+        let long = &profile.long_nodes;
+        let some = long.len().min(limit / LONG_SHARE);
+        (0..some).for_each(|i| self.take(long[i * long.len() / some]));
+
+        let ordinary = profile.nodes() - long.len();
+        let room = limit - self.nodes.len();
+        let decoupled = (profile.decoupled as u128 * room as u128).div_ceil(ordinary.max(1) as u128) as usize;
+        let coupled = (room - decoupled).min(ordinary - profile.decoupled);
+        if pieces == 1 {
+            self.grow_from(profile.nodes() / 2, None, self.nodes.len() + coupled);
+        } else {
+            self.grow_all_over(self.nodes.len(), coupled, pieces)?;
+        }
+        // Those that couplings led to are among them.
+        let reached = self.nodes.iter().filter(|node| profile.is_decoupled(**node)).count();
+        self.take_decoupled(decoupled.saturating_sub(reached));
+        self.nodes.sort_unstable();
+        Ok(self.nodes)
+    }
+
+    /// Pieces from different parts of the matrix, each from a node of the kind that the pieces before it have too little of.
+    fn grow_all_over(&mut self, before: usize, coupled: usize, pieces: usize) -> Result<()> {
+        let (a, profile, count) = (self.a, self.profile, self.profile.nodes());
+        let mut kinds = Histogram::new()?;
+        for piece in 0..pieces {
+            let start = (piece * count + hash(piece, 0) as usize % count) / pieces;
+            let from = self.nodes.len();
+            self.grow_from(start, Some(kinds.missing(&profile.all)), before + coupled * (piece + 1) / pieces);
+            for node in &self.nodes[from..] {
+                kinds.add(profile.kind(*node), 1.0, profile.entries(a, *node) as f64);
+            }
+        }
+        // A kind may have run out.
+        self.grow_from(count / 2, None, before + coupled);
+        Ok(())
+    }
+
+    /// Until there are `limit` nodes, from the first node at or after `start` that is coupled, and of a kind if one is asked for. When a piece ends,
+    /// as those of matrices do that fall into some, from the next such node.
+    fn grow_from(&mut self, start: usize, kind: Option<u16>, limit: usize) {
+        let (profile, group) = (self.profile, self.profile.group);
+        for node in (start..profile.nodes()).chain(0..start) {
+            if self.nodes.len() >= limit {
+                break;
+            }
+            let wanted = kind.map_or(!profile.is_decoupled(node), |kind| profile.kind(node) == kind);
+            if !wanted || self.found[node] || profile.is_long(self.a, node) {
+                continue;
+            }
+            self.take(node);
+            self.queue.push_back(node);
+            while let Some(node) = self.queue.pop_front() {
+                for k in (node * group..(node + 1) * group).flat_map(|row| self.a.row_range(row)) {
+                    let next = self.a.col(k) / group;
+                    // A long node would lead everywhere.
+                    if !self.found[next] && self.nodes.len() < limit && !profile.is_long(self.a, next) {
+                        self.take(next);
+                        self.queue.push_back(next);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, node: usize) {
+        self.found[node] = true;
+        self.nodes.push(node);
+    }
+
+    /// So many of the decoupled nodes, in equal distances.
+    fn take_decoupled(&mut self, wanted: usize) {
+        let profile = self.profile;
+        let (mut seen, mut taken) = (0, 0);
+        let left = (0..profile.nodes()).filter(|node| profile.is_decoupled(*node) && !self.found[*node]).count();
+        for node in 0..profile.nodes() {
+            if profile.is_decoupled(node) && !self.found[node] {
+                seen += 1;
+                if taken < wanted && taken as u128 * (left as u128) < wanted as u128 * seen as u128 {
+                    self.take(node);
+                    taken += 1;
+                }
+            }
+        }
+    }
+}
+
+fn principal_submatrix<T: Scalar>(a: &CsrView<'_, T>, rows: &[usize]) -> Result<Csr<T>> {
+    let mut number = try_vec(a.rows, -1_i32)?;
+    for (n, row) in rows.iter().enumerate() {
+        number[*row] = n as i32;
+    }
+    let inside = |row: usize| a.row_range(row).filter(|k| number[a.col(*k)] >= 0);
+    let mut offsets = try_capacity(rows.len() + 1)?;
+    offsets.push(0);
+    for row in rows {
+        offsets.push(offsets[offsets.len() - 1] + inside(*row).count() as i64);
+    }
+    let entries = offsets[rows.len()] as usize;
+    let (mut columns, mut values) = (try_capacity(entries)?, try_capacity(entries * a.block.len())?);
+    for row in rows {
+        for k in inside(*row) {
+            columns.push(number[a.col(k)]);
+            values.extend_from_slice(a.block_at(k));
+        }
+    }
+    Ok(Csr { rows: rows.len(), cols: rows.len(), block: a.block, offsets, columns, values })
+}
+
+/// Vectors of these rows. One of which nothing is left gets numbers of its own: how many there are is what takes memory.
+fn restrict(space: &NearNullSpace, rows: &[usize], block: usize, all: usize) -> Result<Vec<f64>> {
+    let mut vectors = try_capacity(space.count * rows.len() * block)?;
+    for v in 0..space.count {
+        let from = vectors.len();
+        let places = rows.iter().flat_map(|row| row * block..(row + 1) * block);
+        vectors.extend(places.map(|at| space.vectors[v * all + at]));
+        if vectors[from..].iter().all(|x| *x == 0.0) {
+            let numbers = (0..).map(|i| 1.0 + (hash(i, v as u64) % 1000) as f64);
+            vectors[from..].iter_mut().zip(numbers).for_each(|(x, number)| *x = number);
+        }
+    }
+    Ok(vectors)
+}
