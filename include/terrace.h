@@ -955,16 +955,22 @@ terrace_status terrace_amg_apply(terrace_amg *amg,
                                  void *x);
 
 /**
- * Bytes that `terrace_amg_setup` of this matrix with these options would hold, estimated from the set-up of a connected piece of at most
+ * Bytes that `terrace_amg_setup` of this matrix with these options would hold, estimated from the set-up of a sample of at most
  * 20,000 rows. With a context on a GPU, the most device memory that it would take at one time beside what is held already, estimated from
- * pieces of at most 1,048,576 rows. Exact for matrices that are not larger.
+ * samples of at most 1,048,576 rows, or fewer where the device has no room for these. Exact for matrices that are not larger.
+ *
+ * On a GPU the figure is not below what set-up takes, and at most 15 % above it where rows are of the same kind all over the matrix, apart from rows
+ * without couplings. Where they are not, as with several meshes, or rows with very many entries, more is added the less the sample is like the
+ * matrix. The limit of the context's memory does not count while samples are set up, for whether a set-up keeps to it is what the figure tells;
+ * `terrace_context_get_memory` counts them in its peak. Nothing is held afterwards.
  *
  * - `context`: not NULL.
  * - `matrix`: not NULL.
  * - `config`: NULL for all defaults.
  * - `bytes`: host, written.
  *
- * Returns when the estimate is made. Errors: as `terrace_amg_setup`. One thread at a time for each context; the matrix may be shared.
+ * Returns when the estimate is made. Errors: as `terrace_amg_setup`, `TERRACE_ERROR_OUT_OF_MEMORY` when there is no room even for a sample of a few
+ * thousand rows. One thread at a time for each context; the matrix may be shared.
  */
 terrace_status terrace_amg_memory_estimate(terrace_context *context,
                                            const terrace_matrix *matrix,
