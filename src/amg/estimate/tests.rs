@@ -107,14 +107,20 @@ fn unlike() -> Vec<(&'static str, Arc<Matrix>, f64)> {
         ("a grid, then identity", matrix(beside(p5(), identity(6000))), 1.15),
         ("identity, then a grid", matrix(beside(identity(1200), p5())), 1.15),
         ("identity in between", matrix(shuffled(&beside(p5(), identity(1200)))), 1.15),
-        ("short and long rows", matrix(beside(p5(), p27())), 1.3),
-        ("long and short rows", matrix(beside(p27(), p5())), 1.3),
-        ("short rows among long ones", matrix(shuffled(&beside(p27(), p5()))), 1.3),
-        ("grids of 2 and 3 dimensions", matrix(beside(p7(), p5())), 1.3),
-        ("one hub", matrix(hubs(1500, 1, 1)), 1.3),
-        ("hubs", matrix(hubs(3000, 10, 10)), 1.3),
-        ("a hub beside a grid", matrix(beside(gallery::poisson7(14, 14, 14).unwrap(), hubs(1000, 1, 1))), 1.3),
-        ("lognormal", named("lognormal:12"), 1.2),
+        ("short and long rows", matrix(beside(p5(), p27())), 1.45),
+        ("long and short rows", matrix(beside(p27(), p5())), 1.45),
+        ("short rows among long ones", matrix(shuffled(&beside(p27(), p5()))), 1.45),
+        ("grids of 2 and 3 dimensions", matrix(beside(p7(), p5())), 1.45),
+        // A format for all rows that smaller matrices do not have.
+        (
+            "many of both",
+            matrix(beside(gallery::poisson27(16, 16, 16).unwrap(), gallery::poisson5(70, 70).unwrap())),
+            1.45,
+        ),
+        ("one hub", matrix(hubs(1500, 1, 1)), 1.45),
+        ("hubs", matrix(hubs(3000, 10, 10)), 1.45),
+        ("a hub beside a grid", matrix(beside(gallery::poisson7(14, 14, 14).unwrap(), hubs(1000, 1, 1))), 1.45),
+        ("lognormal", named("lognormal:12"), 1.15),
     ]
 }
 
