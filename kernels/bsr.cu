@@ -84,8 +84,14 @@ DEVICE void bsr(i64 rows, int shift, int packed, const In<i64> &offsets, const I
     for (int mask = (1 << shift) / 2; mask >= N; mask /= 2) {
         sum += shuffle_xor(sum, mask);
     }
-    f64 share = 0.0;
     const i64 row = block_row * N + r;
+    if (f.width > 1) {
+        // Blocks of d are those of the matrix. A group has 2 N lanes at least.
+        SHARED(A, residuals, BLOCK / 2);
+        finish_whole(f, lane < N && row < rows, row, (thread_index() >> shift) * N + r, sum, residuals);
+        return;
+    }
+    f64 share = 0.0;
     if (lane < N && row < rows) {
         share = finish(f, row, sum);
     }

@@ -9,10 +9,13 @@ DEVICE void csr(i64 rows, int shift, const In<i64> &offsets, const In<i32> &base
                 const In<X> &x, const Finish &f) {
     shift = SHIFT < 0 ? shift : SHIFT;
     const int lanes = 1 << shift;
-    const i64 row = block_index() * (BLOCK >> shift) + (thread_index() >> shift);
+    const int own = thread_index() >> shift;
+    const int whole = whole_rows(f, BLOCK >> shift);
+    const i64 row = block_index() * whole + own;
     const int lane = thread_index() & (lanes - 1);
+    const bool has = own < whole && row < rows;
     A sum = 0;
-    if (row < rows) {
+    if (has) {
         const i64 start = offsets[row];
         const int count = static_cast<int>(offsets[row + 1] - start);
         const In<X> part = x.from(sizeof(C) == sizeof(u16) ? bases[row] : 0);
@@ -21,8 +24,13 @@ DEVICE void csr(i64 rows, int shift, const In<i64> &offsets, const In<i32> &base
     for (int mask = lanes / 2; mask > 0; mask /= 2) {
         sum += shuffle_xor(sum, mask);
     }
+    if (f.width > 1) {
+        SHARED(A, residuals, BLOCK / 2);
+        finish_whole(f, has && lane == 0, row, own, sum, residuals);
+        return;
+    }
     f64 share = 0.0;
-    if (row < rows && lane == 0) {
+    if (has && lane == 0) {
         share = finish(f, row, sum);
     }
     finish_block(f, share);

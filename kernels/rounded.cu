@@ -7,10 +7,13 @@ constexpr int PARTIAL_SUMS = 8;
 
 KERNEL(rounded_sums, i64 rows, i32 br, i32 bc, In<i64> offsets, In<i32> columns, i32 storage, Any values, i32 vector,
        Any x, Finish f) {
-    const i64 row = global_index() / PARTIAL_SUMS;
+    const int own = thread_index() / PARTIAL_SUMS;
+    const int whole = whole_rows(f, BLOCK / PARTIAL_SUMS);
+    const i64 row = block_index() * whole + own;
     const int lane = thread_index() % PARTIAL_SUMS;
+    const bool has = own < whole && row < rows;
     f32 sum = 0;
-    if (row < rows) {
+    if (has) {
         const i64 start = offsets[row / br];
         const i64 terms = (offsets[row / br + 1] - start) * bc;
         for (i64 t = lane; t < terms; t += PARTIAL_SUMS) {
@@ -26,8 +29,13 @@ KERNEL(rounded_sums, i64 rows, i32 br, i32 bc, In<i64> offsets, In<i32> columns,
     for (int i = 0; i < PARTIAL_SUMS; ++i) {
         total = rounded(f.format, total + shuffle(sum, base + i));
     }
+    if (f.width > 1) {
+        SHARED(f32, residuals, BLOCK / PARTIAL_SUMS);
+        finish_whole(f, has && lane == 0, row, own, total, residuals);
+        return;
+    }
     f64 share = 0.0;
-    if (row < rows && lane == 0) {
+    if (has && lane == 0) {
         share = finish(f, row, total);
     }
     finish_block(f, share);

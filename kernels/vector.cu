@@ -132,6 +132,44 @@ DEVICE void diagonal(i64 n, int width, int add, const In<S> &d, const In<T> &x, 
     }
 FOR_STORAGE_AND_VECTOR(DIAGONAL)
 
+// p = D r + beta p and x += alpha p, with D as above in any format. p is not read when beta is 0, and x not when it is `fresh`.
+template <class T>
+DEVICE void turn_and_step(i64 n, int width, int format, const Any &d, const In<T> &r, Wide<T> beta, const Out<T> &p, Wide<T> alpha,
+                          int fresh, const Out<T> &x) {
+    using A = Wide<T>;
+    A dr[ELEMENTS];
+    A old_p[ELEMENTS];
+    A old_x[ELEMENTS];
+    UNROLL
+    for (int e = 0; e < ELEMENTS; ++e) {
+        const i64 i = first_element() + e * BLOCK;
+        dr[e] = 0;
+        old_p[e] = i < n && beta != A(0) ? As<A>::of(p[i]) : A(0);
+        old_x[e] = i < n && !fresh ? As<A>::of(x[i]) : A(0);
+        if (i < n) {
+            const i64 first = i / width * width;
+            for (int c = 0; c < width; ++c) {
+                dr[e] += load_any<A>(d, format, i * width + c) * As<A>::of(r[first + c]);
+            }
+        }
+    }
+    UNROLL
+    for (int e = 0; e < ELEMENTS; ++e) {
+        const i64 i = first_element() + e * BLOCK;
+        if (i < n) {
+            const A turned = beta == A(0) ? dr[e] : dr[e] + beta * old_p[e];
+            p[i] = As<T>::of(turned);
+            x[i] = As<T>::of(fresh ? alpha * turned : old_x[e] + alpha * turned);
+        }
+    }
+}
+
+#define TURN_AND_STEP(T) \
+    KERNEL(turn_and_step_##T, i64 n, i32 width, i32 format, Any d, In<T> r, f64 beta, Out<T> p, f64 alpha, i32 fresh, Out<T> x) { \
+        turn_and_step<T>(n, width, format, d, r, As<Wide<T>>::of(beta), p, As<Wide<T>>::of(alpha), fresh, x); \
+    }
+FOR_FORMATS(TURN_AND_STEP)
+
 // factor D x_i, multiplied in f64; D is a diagonal, or absent when `scaled` is 0.
 template <class X> DEVICE f64 rescaled(f64 factor, int scaled, const In<f32> &d, const In<X> &x, i64 i) {
     const f64 v = to_f64(x[i]);

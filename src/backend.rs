@@ -22,14 +22,12 @@ pub trait Backend: Clone + Send + Sync + 'static {
     type Buffer<T: Number>: DerefMut<Target = Self::Slice<T>> + Send + Sync;
     /// A power of two by which a vector was multiplied.
     type Factor: Send + Sync;
-    /// What a product can do with its rows beside storing them; nothing where [`Backend::FUSES`] is false.
+    /// What a product can do with its rows beside storing them; nothing where no operator [fuses](Operator::fuses).
     type Finish;
     /// See [`Steps`].
     type Steps: Steps<Self>;
     /// Whether a cycle may look at its vectors on the way; on a device the host would have to wait for it each time.
     const LOOKS: bool = true;
-    /// Whether [`Backend::sweep`] and [`Backend::add_product`] take one pass, so that it pays to arrange vectors for them.
-    const FUSES: bool = false;
 
     /// A vector of a type that only the caller knows, as one of those that there are.
     fn any_ref<T: Scalar>(x: &Self::Slice<T>) -> AnyRef<'_, Self>;
@@ -88,7 +86,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn peak<T: Number>(&self, x: &Self::Slice<T>) -> f64;
     /// The inner product, accumulated in f64 in a fixed order.
     fn dot<T: Number>(&self, x: &Self::Slice<T>, y: &Self::Slice<T>) -> f64;
-    /// y = x + D (b - A x) for a diagonal D without blocks, in any storage format.
+    /// y = x + D (b - A x) for a diagonal D in any storage format, without blocks or with blocks that the operator [fuses](Operator::fuses).
     fn sweep<V: Number, S: Number>(
         &self,
         a: &dyn Operator<Self, V>,
@@ -97,6 +95,47 @@ pub trait Backend: Clone + Send + Sync + 'static {
         x: &Self::Slice<V>,
         y: &mut Self::Slice<V>,
     ) -> Result<()>;
+    /// p = D r + β p, x += α p, with D as for [`Backend::add_scaled_by`]; p is not read when β is 0, and x not where it is `fresh`: it becomes α p.
+    fn turn_and_step<V: Number, S: Number>(
+        &self,
+        d: &Self::Slice<S>,
+        r: &Self::Slice<V>,
+        recurrence: Recurrence<'_, Self::Slice<V>>,
+        x: &mut Self::Slice<V>,
+        fresh: bool,
+    ) {
+        let Recurrence { alpha, beta, p } = recurrence;
+        turn(self, d, r, beta, p);
+        self.axpby(V::Wide::from_f64(alpha), p, if fresh { V::Wide::ZERO } else { V::Wide::ONE }, x);
+    }
+    /// p = D (b - A x) + β p, y = x + α p, with D as for [`Backend::sweep`]; p is not read when β is 0.
+    fn chebyshev<V: Number, S: Number>(
+        &self,
+        a: &dyn Operator<Self, V>,
+        d: &Self::Slice<S>,
+        b: &Self::Slice<V>,
+        x: &Self::Slice<V>,
+        recurrence: Recurrence<'_, Self::Slice<V>>,
+        y: &mut Self::Slice<V>,
+    ) -> Result<()> {
+        let Recurrence { alpha, beta, p } = recurrence;
+        a.residual(b, x, y)?;
+        turn(self, d, y, beta, p);
+        self.copy(x, y);
+        self.axpby(V::Wide::from_f64(alpha), p, V::Wide::ONE, y);
+        Ok(())
+    }
+    /// r = b - A x, and its Euclidean norm, accumulated as in [`Backend::dot`], perhaps in another order.
+    fn residual_norm<V: Number>(
+        &self,
+        a: &dyn Operator<Self, V>,
+        b: &Self::Slice<V>,
+        x: &Self::Slice<V>,
+        r: &mut Self::Slice<V>,
+    ) -> Result<f64> {
+        a.residual(b, x, r)?;
+        Ok(self.norm(r))
+    }
     /// y = z + alpha A x.
     fn add_product<X: Number, Y: Number>(
         &self,
@@ -112,6 +151,32 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn norm<T: Number>(&self, x: &Self::Slice<T>) -> f64 {
         self.dot(x, x).sqrt()
     }
+}
+
+/// p = D r + β p.
+fn turn<B: Backend, V: Number, S: Number>(
+    backend: &B,
+    d: &B::Slice<S>,
+    r: &B::Slice<V>,
+    beta: f64,
+    p: &mut B::Slice<V>,
+) {
+    if beta == 0.0 {
+        backend.scale_by(d, r, p);
+    } else {
+        backend.scale(V::Wide::from_f64(beta), p);
+        backend.add_scaled_by(d, r, p);
+    }
+}
+
+/// A direction p, how much of it remains in the next one, and how long the step along that is.
+pub struct Recurrence<'a, P: ?Sized> {
+    /// α.
+    pub alpha: f64,
+    /// β.
+    pub beta: f64,
+    /// The direction.
+    pub p: &'a mut P,
 }
 
 /// The numbers of an iteration of conjugate gradients.
@@ -255,10 +320,15 @@ pub trait Operator<B: Backend, X: Number, Y: Number = X>: Send + Sync {
     fn apply(&self, alpha: Y::Wide, x: &B::Slice<X>, beta: Y::Wide, y: &mut B::Slice<Y>) -> Result<()>;
     /// r = b - A x.
     fn residual(&self, b: &B::Slice<Y>, x: &B::Slice<X>, r: &mut B::Slice<Y>) -> Result<()>;
+    /// Whether [`Backend::sweep`] and [`Backend::chebyshev`] with blocks of so many rows, 1 for a diagonal, are one pass over this matrix, so that it pays
+    /// to arrange vectors for them.
+    fn fuses(&self, _width: usize) -> bool {
+        false
+    }
     /// A x in the form that the backend asks for, and in how many parts a sum that the form asks for was made, 0 where it was not; only for
-    /// backends that fuse, of which every operator can.
+    /// operators that fuse.
     fn finish(&self, _x: &B::Slice<X>, _finish: &B::Finish) -> Result<usize> {
-        unreachable!("a backend that does not fuse asks for nothing")
+        unreachable!("asked for only where the operator fuses")
     }
     /// Bytes that the library holds for it.
     fn bytes(&self) -> usize;

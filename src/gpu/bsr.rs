@@ -2,7 +2,7 @@
 //! a matrix of scalars has where its entries lie close together.
 
 use super::product::{Finish, Product, names};
-use super::runtime::Kernel;
+use super::runtime::{BLOCK, Kernel};
 use super::setup::DeviceCsr;
 use super::setup::tiles::{DeviceTiles, SIDE};
 use super::{Buffer, Gpu, Slice};
@@ -98,8 +98,12 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Bsr<S> {
         self.shape
     }
 
-    fn threads(&self) -> usize {
-        (self.offsets.len() - 1) * self.lanes
+    fn blocks(&self, _: &Finish) -> usize {
+        (self.offsets.len() - 1).div_ceil(BLOCK / self.lanes)
+    }
+
+    fn fuses(&self, width: usize) -> bool {
+        width == self.side
     }
 
     fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
@@ -107,8 +111,8 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Bsr<S> {
         let [offsets, columns, values, x] = [self.offsets.view(), self.columns.view(), self.values.view(), x.view()];
         let aligned = ALIGNED.min((self.side * size_of::<X>()) as u64);
         let packed = i32::from(x.address.is_multiple_of(aligned));
-        let threads = <Self as Product<X, Y>>::threads(self);
-        self.gpu.launch(self.kernel, threads, &[&rows, &shift, &packed, &offsets, &columns, &values, &x, finish])
+        let blocks = <Self as Product<X, Y>>::blocks(self, finish);
+        self.gpu.launch_blocks(self.kernel, blocks, &[&rows, &shift, &packed, &offsets, &columns, &values, &x, finish])
     }
 
     fn bytes(&self) -> usize {

@@ -3,7 +3,7 @@
 
 use super::csr_balanced::Unless;
 use super::product::{Finish, Product, names};
-use super::runtime::Kernel;
+use super::runtime::{BLOCK, Kernel};
 use super::setup::{DeviceCsr, DevicePattern};
 use super::{Buffer, Gpu, Slice};
 use crate::error::Result;
@@ -120,22 +120,30 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Csr<S> {
         self.shape
     }
 
-    fn threads(&self) -> usize {
-        self.shape.0 * self.lanes
+    fn blocks(&self, finish: &Finish) -> usize {
+        self.shape.0.div_ceil(finish.whole(BLOCK / self.lanes))
+    }
+
+    fn fuses(&self, width: usize) -> bool {
+        width <= BLOCK / self.lanes
     }
 
     fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
         let (rows, shift) = (self.shape.0 as i64, self.lanes.ilog2() as i32);
         let [offsets, values, x] = [self.offsets.view(), self.values.view(), x.view()];
-        let threads = <Self as Product<X, Y>>::threads(self);
+        let blocks = <Self as Product<X, Y>>::blocks(self, finish);
         match &self.columns {
             Columns::Long(columns) => {
                 let columns = columns.view();
-                self.gpu.launch(self.kernel, threads, &[&rows, &shift, &offsets, &columns, &values, &x, finish])
+                self.gpu.launch_blocks(self.kernel, blocks, &[&rows, &shift, &offsets, &columns, &values, &x, finish])
             }
             Columns::Short(short) => {
                 let (bases, columns) = (short.bases.view(), short.offsets.view());
-                self.gpu.launch(self.kernel, threads, &[&rows, &shift, &offsets, &bases, &columns, &values, &x, finish])
+                self.gpu.launch_blocks(
+                    self.kernel,
+                    blocks,
+                    &[&rows, &shift, &offsets, &bases, &columns, &values, &x, finish],
+                )
             }
         }
     }

@@ -155,8 +155,8 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for CsrBalanced<S> {
         (self.matrix.rows, self.matrix.cols)
     }
 
-    fn threads(&self) -> usize {
-        (self.long.rows.len() * LANES).next_multiple_of(BLOCK) + self.matrix.rows * self.lanes
+    fn blocks(&self, _: &Finish) -> usize {
+        (self.long.rows.len() * LANES).div_ceil(BLOCK) + (self.matrix.rows * self.lanes).div_ceil(BLOCK)
     }
 
     fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
@@ -167,9 +167,9 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for CsrBalanced<S> {
         let arguments: [&dyn super::Argument; 6] = [&begins.view(), &lengths.view(), &columns, &values, &x, &sums];
         self.gpu.launch(self.pieces, begins.len() * LANES, &arguments)?;
         let (rows, shift, limit) = (self.matrix.rows as i64, self.lanes.ilog2() as i32, *limit as i64);
-        self.gpu.launch(
+        self.gpu.launch_blocks(
             self.kernel,
-            <Self as Product<X, Y>>::threads(self),
+            <Self as Product<X, Y>>::blocks(self, finish),
             &[&rows, &shift, &limit, &offsets, &columns, &values, &list, &firsts, &sums, &x, finish],
         )
     }

@@ -1,7 +1,7 @@
 //! A dense matrix: 32 lanes for each row. The inverse of the coarsest level.
 
 use super::product::{Finish, Product};
-use super::runtime::Kernel;
+use super::runtime::{BLOCK, Kernel};
 use super::{Buffer, Gpu, Slice};
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
@@ -32,14 +32,14 @@ impl<S: Number, V: Number> Product<V, V> for Dense<S> {
         (self.n, self.n)
     }
 
-    fn threads(&self) -> usize {
-        32 * self.n
+    fn blocks(&self, _: &Finish) -> usize {
+        (32 * self.n).div_ceil(BLOCK)
     }
 
     fn run(&self, x: &Slice<V>, finish: &Finish) -> Result<()> {
         let (n, values) = (self.n as i64, self.values.view());
-        let threads = <Self as Product<V, V>>::threads(self);
-        self.gpu.launch(self.kernel, threads, &[&n, &values, &x.view(), finish])
+        let blocks = <Self as Product<V, V>>::blocks(self, finish);
+        self.gpu.launch_blocks(self.kernel, blocks, &[&n, &values, &x.view(), finish])
     }
 
     fn bytes(&self) -> usize {

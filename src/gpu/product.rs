@@ -1,9 +1,9 @@
 //! What all products of a matrix and a vector share: the forms of `kernels/finish.h`.
 
-use super::runtime::{Argument, Array, BLOCK, View, tag};
+use super::runtime::{Argument, Array, View, tag};
 use super::vector::MAX_PARTS;
 use super::{Gpu, Slice};
-use crate::backend::Operator;
+use crate::backend::{Operator, Recurrence};
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
 use std::ffi::c_void;
@@ -16,7 +16,12 @@ enum Form {
     Add = 1,
     Residual = 2,
     Sweep = 3,
+    Chebyshev = 4,
 }
+
+/// Sums of `kernels/finish.h`.
+const WITH_W: i32 = 1;
+const SQUARES: i32 = 2;
 
 /// What becomes of A x, as `kernels/finish.h` has it.
 #[repr(C)]
@@ -26,11 +31,12 @@ pub struct Finish {
     diagonal: i32,
     summed: i32,
     packed: i32,
-    reserved: i32,
+    width: i32,
     alpha: f64,
     beta: f64,
     b: Array,
     d: Array,
+    p: Array,
     w: Array,
     y: Array,
     z: Array,
@@ -47,11 +53,12 @@ impl Finish {
             diagonal: 0,
             summed: 0,
             packed: 0,
-            reserved: 0,
+            width: 1,
             alpha: 1.0,
             beta: 0.0,
             b: none,
             d: none,
+            p: none,
             w: none,
             y: y.view().array(),
             z: none,
@@ -59,15 +66,46 @@ impl Finish {
         }
     }
 
-    /// y = x + D (b - A x).
+    /// y = x + D (b - A x); D may have blocks.
     pub(super) fn sweep<V: Number, S: Number>(d: &Slice<S>, b: &Slice<V>, x: &Slice<V>, y: &mut Slice<V>) -> Finish {
+        assert!(b.len() == x.len() && d.len() == width_of(d, x) * x.len());
         Finish {
             diagonal: tag::<S>(),
+            width: width_of(d, x) as i32,
             b: b.view().array(),
             d: d.view().array(),
             z: x.view().array(),
             ..Finish::new(Form::Sweep, y)
         }
+    }
+
+    /// p = D (b - A x) + β p, y = x + α p; D may have blocks.
+    pub(super) fn chebyshev<V: Number, S: Number>(
+        d: &Slice<S>,
+        b: &Slice<V>,
+        x: &Slice<V>,
+        recurrence: Recurrence<'_, Slice<V>>,
+        y: &mut Slice<V>,
+    ) -> Finish {
+        let Recurrence { alpha, beta, p } = recurrence;
+        assert_eq!(p.len(), x.len());
+        Finish { form: Form::Chebyshev as i32, alpha, beta, p: p.view().array(), ..Finish::sweep(d, b, x, y) }
+    }
+
+    /// y = b - A x, and y·y.
+    pub(super) fn residual_with_norm<Y: Number>(b: &Slice<Y>, y: &mut Slice<Y>) -> Finish {
+        assert_eq!(b.len(), y.len());
+        Finish { summed: SQUARES, b: b.view().array(), ..Finish::new(Form::Residual, y) }
+    }
+
+    /// Rows of a block of threads with room for so many: all, or whole blocks of D. As in `kernels/finish.h`.
+    pub(super) fn whole(&self, rows: usize) -> usize {
+        if self.has_blocks() { rows / self.width as usize * self.width as usize } else { rows }
+    }
+
+    /// Whether D has blocks.
+    pub(super) fn has_blocks(&self) -> bool {
+        self.width > 1
     }
 
     /// y = z + alpha A x.
@@ -77,7 +115,7 @@ impl Finish {
 
     /// y = A x, and w·y.
     pub(super) fn with_dot<Y: Number>(w: &Slice<Y>, y: &mut Slice<Y>) -> Finish {
-        Finish { summed: 1, w: w.view().array(), ..Finish::new(Form::Product, y) }
+        Finish { summed: WITH_W, w: w.view().array(), ..Finish::new(Form::Product, y) }
     }
 }
 
@@ -88,14 +126,23 @@ unsafe impl Argument for Finish {
     }
 }
 
+/// Rows of the blocks of D for vectors as long as x.
+pub(super) fn width_of<S: Number, V: Number>(d: &Slice<S>, x: &Slice<V>) -> usize {
+    (d.len() / x.len().max(1)).max(1)
+}
+
 /// A matrix in device memory.
 pub(super) trait Product<X: Number, Y: Number>: Send + Sync {
     /// Where it lies.
     fn gpu(&self) -> &Gpu;
     /// Scalar rows and columns.
     fn shape(&self) -> (usize, usize);
-    /// Threads of the kernel.
-    fn threads(&self) -> usize;
+    /// Blocks of threads of the kernel for this form.
+    fn blocks(&self, finish: &Finish) -> usize;
+    /// As in [`Operator::fuses`], for blocks of more than one row.
+    fn fuses(&self, _width: usize) -> bool {
+        false
+    }
     /// Runs the kernel.
     fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()>;
     /// As in [`Operator::bytes`].
@@ -127,8 +174,13 @@ impl<X: Number, Y: Number, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
         self.run(x, &Finish { b: b.view().array(), ..Finish::new(Form::Residual, r) })
     }
 
+    fn fuses(&self, width: usize) -> bool {
+        width == 1 || self.0.fuses(width)
+    }
+
     fn finish(&self, x: &Slice<X>, finish: &Finish) -> Result<usize> {
-        let blocks = self.0.threads().div_ceil(BLOCK);
+        assert!(self.fuses(finish.width as usize));
+        let blocks = self.0.blocks(finish);
         if finish.summed == 0 || blocks == 0 || blocks > MAX_PARTS {
             self.run(x, &Finish { summed: 0, ..*finish })?;
             return Ok(0);
@@ -164,7 +216,8 @@ impl<P> Placed<P> {
         let (rows, cols) = self.0.shape();
         assert!(x.len() == cols && finish.y.len == rows as i64);
         self.0.gpu().failed()?;
-        let together = [finish.b, finish.d, finish.w, finish.y, finish.z].iter().fold(0, |all, v| all | v.address);
+        let together =
+            [finish.b, finish.d, finish.p, finish.w, finish.y, finish.z].iter().fold(0, |all, v| all | v.address);
         let packed = i32::from(together % PACK == 0);
         self.0.run(x, &Finish { packed, ..*finish })
     }

@@ -1,7 +1,7 @@
 //! CSR or BSR with sums in the 16-bit format of the result, rounded after each term: what `precision.accumulate` `storage` asks for.
 
 use super::product::{Finish, Product};
-use super::runtime::{Kernel, tag};
+use super::runtime::{BLOCK, Kernel, tag};
 use super::setup::DeviceCsr;
 use super::{Gpu, Slice};
 use crate::error::Result;
@@ -32,8 +32,12 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Rounded<S> {
         (self.matrix.scalar_rows(), self.matrix.cols * self.matrix.block.cols)
     }
 
-    fn threads(&self) -> usize {
-        self.matrix.scalar_rows() * PARTIAL_SUMS
+    fn blocks(&self, finish: &Finish) -> usize {
+        self.matrix.scalar_rows().div_ceil(finish.whole(BLOCK / PARTIAL_SUMS))
+    }
+
+    fn fuses(&self, width: usize) -> bool {
+        width <= BLOCK / PARTIAL_SUMS
     }
 
     fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
@@ -41,10 +45,10 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Rounded<S> {
         let (rows, br, bc) = (self.matrix.scalar_rows() as i64, block.rows as i32, block.cols as i32);
         let (offsets, columns, values) = (offsets.view(), columns.view(), values.view());
         let (storage, vector, x) = (tag::<S>(), tag::<X>(), x.view());
-        let threads = <Self as Product<X, Y>>::threads(self);
-        self.gpu.launch(
+        let blocks = <Self as Product<X, Y>>::blocks(self, finish);
+        self.gpu.launch_blocks(
             self.kernel,
-            threads,
+            blocks,
             &[&rows, &br, &bc, &offsets, &columns, &storage, &values, &vector, &x, finish],
         )
     }

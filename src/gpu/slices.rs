@@ -2,7 +2,7 @@
 
 use super::layout::{Filled, Form, GROUP, Layout};
 use super::product::{Finish, Product, names};
-use super::runtime::Kernel;
+use super::runtime::{BLOCK, Kernel};
 use super::setup::{DeviceCsr, DevicePattern};
 use super::{Buffer, Gpu, Slice};
 use crate::error::Result;
@@ -48,6 +48,15 @@ impl<S: Number> Slices<S> {
         let layout = Arc::clone(layout);
         Ok(Slices { gpu: gpu.clone(), kernel, rows, cols, block, layout, filled, values })
     }
+
+    /// Groups of threads of a slice.
+    fn groups(&self) -> usize {
+        match self.layout.form {
+            Form::Rows => 1,
+            Form::Shared(units) => units,
+            Form::Blocks(units) => units * self.block.rows,
+        }
+    }
 }
 
 impl<S: Number, X: Number, Y: Number> Product<X, Y> for Slices<S> {
@@ -59,32 +68,39 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Slices<S> {
         (self.rows * self.block.rows, self.cols * self.block.cols)
     }
 
-    fn threads(&self) -> usize {
-        let groups = match self.layout.form {
-            Form::Rows => 1,
-            Form::Shared(units) => units,
-            Form::Blocks(units) => units * self.block.rows,
-        };
-        self.rows.div_ceil(self.layout.height) * GROUP * groups
+    fn blocks(&self, finish: &Finish) -> usize {
+        let (slices, groups) = (self.rows.div_ceil(self.layout.height), self.groups());
+        if finish.has_blocks() {
+            return slices.div_ceil(BLOCK / GROUP / groups);
+        }
+        (slices * groups).div_ceil(BLOCK / GROUP)
+    }
+
+    fn fuses(&self, width: usize) -> bool {
+        // A block of threads has room for all rows of a slice.
+        let is_whole = matches!(self.layout.form, Form::Blocks(_)) && self.groups() <= BLOCK / GROUP;
+        is_whole && width == self.block.rows && width == self.block.cols
     }
 
     fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
-        let threads = <Self as Product<X, Y>>::threads(self);
+        let blocks = <Self as Product<X, Y>>::blocks(self, finish);
         let (rows, br, bc) = (self.rows as i64, self.block.rows as i32, self.block.cols as i32);
         let [starts, bases, order] = [self.layout.starts.view(), self.filled.bases.view(), self.layout.order.view()];
         let (offsets, values, x) = (self.filled.offsets.view(), self.values.view(), x.view());
         match self.layout.form {
-            Form::Rows => {
-                self.gpu.launch(self.kernel, threads, &[&rows, &starts, &bases, &offsets, &values, &order, &x, finish])
-            }
-            Form::Shared(units) => self.gpu.launch(
+            Form::Rows => self.gpu.launch_blocks(
                 self.kernel,
-                threads,
+                blocks,
+                &[&rows, &starts, &bases, &offsets, &values, &order, &x, finish],
+            ),
+            Form::Shared(units) => self.gpu.launch_blocks(
+                self.kernel,
+                blocks,
                 &[&rows, &(units as i32), &starts, &bases, &offsets, &values, &order, &x, finish],
             ),
-            Form::Blocks(units) => self.gpu.launch(
+            Form::Blocks(units) => self.gpu.launch_blocks(
                 self.kernel,
-                threads,
+                blocks,
                 &[&rows, &br, &bc, &(units as i32), &starts, &bases, &offsets, &values, &order, &x, finish],
             ),
         }

@@ -9,18 +9,20 @@ use super::product::Placed;
 use super::setup::DeviceCsr;
 use super::slices::Slices;
 use super::{Gpu, Slice};
-use crate::backend::{Backend, Beta, Columns, Numbers, Operator, Place, Steps};
+use crate::backend::{Backend, Columns, Operator, Place};
 use crate::context::{Context, DeviceKind};
 use crate::host::diagonal;
 use crate::host::multicolour::{Coloured, Colouring};
 use crate::host::spmv::Sums;
 use crate::host::{Host, hash};
 use crate::range::Range;
-use crate::scalar::{Number, Precision, Scalar};
+use crate::scalar::{Number, Precision};
 use crate::smooth::gauss_seidel::Colours;
 use crate::sparse::{Block, SharedCsr};
 use half::{bf16, f16};
 use std::sync::Arc;
+
+mod fused;
 
 /// Around warps, blocks and the parts of inner products.
 const SIZES: &[usize] = &[0, 1, 31, 32, 33, 63, 65, 255, 256, 257, 2049, 10_000];
@@ -383,97 +385,6 @@ fn compare<X: Number, Y: Number>(
     gpu.add_product(there, alpha, &there_x, &there_b, &mut result).unwrap();
     close(&download(gpu, &result), &expected, scale, &format!("sum, {what}"));
     gpu.status().unwrap();
-}
-
-/// Sweeps with a diagonal, products with inner products, and steps of conjugate gradients.
-fn fused<V: Scalar, S: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[Form]) {
-    let matrix = irregular::<S>(blocks, blocks, block, 9);
-    let (host, n) = (host(), matrix.view().scalar_rows());
-    let what = format!("{}, {n} rows of {} in {}", gpu.description(), S::PRECISION.name(), V::PRECISION.name());
-    let here: Box<dyn Operator<Host, V>> = host.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
-    let (d, b, x): (Vec<S>, Vec<V>, Vec<V>) = (values(n, 15), values(n, 16), values(n, 17));
-    let [there_b, there_x] = [&b, &x].map(|v| gpu.upload(v).unwrap());
-    let there_d = gpu.upload(&d).unwrap();
-    let mut formats: Vec<Box<dyn Operator<Gpu, V>>> =
-        vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
-    let a = DeviceCsr::upload(gpu, &matrix.view()).unwrap();
-    let plain = to_scalar(gpu, &a).unwrap();
-    let columns = Arc::new(ShortColumns::new(gpu, &plain.pattern()).unwrap());
-    formats.push(Box::new(Placed(Csr::short::<V, V>(gpu, plain.clone(), &columns).unwrap())));
-    formats.push(Box::new(Placed(Bsr::tiled::<V, V>(gpu, &plain).unwrap().unwrap())));
-    let long = Arc::new(LongRows::with(gpu, &plain.pattern(), 8, 16).unwrap());
-    formats.push(Box::new(Placed(CsrBalanced::new::<V, V>(gpu, plain.clone(), &long).unwrap())));
-    for form in forms {
-        let cut = Cut::with_form(*form, S::PRECISION, <V as Number>::Wide::PRECISION, 16, true);
-        let layout = Arc::new(Layout::new(gpu, &a.pattern(), cut).unwrap());
-        formats.push(Box::new(Placed(Slices::<S>::new::<V, V>(gpu, &a, &layout).unwrap())));
-    }
-    for there in formats {
-        let what = format!("{}, {what}", there.format());
-        let mut expected = vec![V::from_f64(f64::NAN); n];
-        let mut result = gpu.upload(&expected).unwrap();
-        host.sweep(&*here, &d, &b, &x, &mut expected).unwrap();
-        gpu.sweep(&*there, &there_d, &there_b, &there_x, &mut result).unwrap();
-        close(&download(gpu, &result), &expected, n as f64, &format!("sweep, {what}"));
-        let (mut steps, mut there_steps) = (host.steps().unwrap(), gpu.steps().unwrap());
-        steps.product(&*here, &x, &mut expected).unwrap();
-        there_steps.product(&*there, &there_x, &mut result).unwrap();
-        let (dot, found) = (steps.look().unwrap().pq, there_steps.look().unwrap().pq);
-        close(&download(gpu, &result), &expected, n as f64, &what);
-        let bound = 16.0 * epsilon::<V>() * (n * n) as f64;
-        assert!((dot - found).abs() <= bound, "{what}: x·Ax is {found}, should be {dot}");
-    }
-    let here = stepped(&host, &b, &x, |v| v.to_vec());
-    let there = stepped(gpu, &b, &x, |v| download(gpu, v));
-    assert_eq!(there.0, here.0, "step, {what}");
-    let (expected, found) = (here.1.rr, there.1.rr);
-    assert!((expected - found).abs() <= 1e-13 * (1 + n) as f64, "step, {what}: {found}, should be {expected}");
-    gpu.status().unwrap();
-}
-
-/// x, r and p after a step with α = 0.25, a turn with β = -0.5, and a step without a positive p·q; and the numbers at the end.
-fn stepped<B: Place, V: Scalar>(
-    backend: &B,
-    b: &[V],
-    x: &[V],
-    read: impl Fn(&B::Slice<V>) -> Vec<V>,
-) -> ([Vec<V>; 3], Numbers) {
-    let array = |values: &[V]| backend.array(values.to_vec()).unwrap();
-    let [zero, one, two] = [0.0, 1.0, 2.0].map(|v| array(&[V::from_f64(v)]));
-    let lost = array(&vec![V::from_f64(f64::NAN); x.len()]);
-    let four: Box<dyn Operator<B, V>> = backend.dense(1, vec![4.0_f64]).unwrap();
-    let (b, x, mut new_x, mut r) = (array(b), array(x), array(x), array(b));
-    let (mut p, mut q) = (array(&read(&lost)), array(&[V::ZERO]));
-    let mut steps = backend.steps().unwrap();
-    steps.begin(&*new_x).unwrap();
-    steps.dots(&*one, &*one, Beta::Zero).unwrap();
-    steps.turn(&*b, &mut *p).unwrap();
-    steps.product(&*four, &one, &mut q).unwrap();
-    steps.step((&*p, &*x), &mut *new_x, &mut *r).unwrap();
-    let numbers = steps.look().unwrap();
-    assert_eq!([numbers.zr, numbers.beta, numbers.pq, numbers.alpha], [1.0, 0.0, 4.0, 0.25]);
-    steps.dots(&*two, &*two, Beta::Flexible(&*one)).unwrap();
-    steps.turn(&*x, &mut *p).unwrap();
-    steps.product(&*four, &zero, &mut q).unwrap();
-    steps.step((&*lost, &*lost), &mut *new_x, &mut *r).unwrap();
-    let numbers = steps.look().unwrap();
-    assert_eq!([numbers.zr, numbers.zq, numbers.before, numbers.beta], [4.0, 2.0, 1.0, -0.5]);
-    assert_eq!([numbers.pq, numbers.alpha], [0.0, 0.0]);
-    steps.dots(&*one, &*one, Beta::Plain::<&B::Slice<V>>).unwrap();
-    assert_eq!(steps.look().unwrap().beta, 0.25);
-    ([&new_x, &r, &p].map(|v| read(v)), numbers)
-}
-
-#[test]
-fn what_is_fused_is_what_the_host_does_in_steps() {
-    for gpu in devices() {
-        for n in [0, 1, 64, 300] {
-            fused::<f64, f64>(&gpu, Block::SCALAR, n, &[Form::Rows, Form::Shared(8)]);
-        }
-        fused::<f32, f16>(&gpu, Block::SCALAR, 300, &[Form::Rows, Form::Shared(2)]);
-        fused::<f64, bf16>(&gpu, Block::square(3), 77, &[Form::Blocks(1), Form::Blocks(4)]);
-        fused::<f32, f32>(&gpu, Block::square(2), 77, &[Form::Blocks(2)]);
-    }
 }
 
 fn every_precision<S: Number>(gpu: &Gpu, rows: usize, cols: usize, block: Block, length: usize) {

@@ -1,10 +1,10 @@
 //! Vector operations of the GPU backend. Inner products are summed in an order that follows from the length alone, and accumulated in f64.
 
-use super::product::Finish;
+use super::product::{Finish, width_of};
 use super::runtime::{Argument, BLOCK, Kernel, View, tag};
 use super::steps::DeviceSteps;
 use super::{Buffer, Gpu, Slice};
-use crate::backend::{AnyMut, AnyRef, Backend, Operator};
+use crate::backend::{AnyMut, AnyRef, Backend, Operator, Recurrence};
 use crate::error::Result;
 use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar};
@@ -39,6 +39,7 @@ pub(super) struct Kernels {
     refit: [Kernel; 4],
     peak: [Kernel; 4],
     peak_finish: Kernel,
+    turn_and_step: [Kernel; 4],
     dot: [Kernel; 4],
     dot_finish: Kernel,
 }
@@ -63,6 +64,7 @@ impl Kernels {
             refit: each("refit")?,
             peak: each("peak")?,
             peak_finish: find("peak_finish")?,
+            turn_and_step: each("turn_and_step")?,
             dot: each("dot")?,
             dot_finish: find("dot_finish")?,
         })
@@ -87,7 +89,7 @@ impl Gpu {
 
     fn diagonal<T: Number, S: Number>(&self, d: &Slice<S>, x: &Slice<T>, add: bool, y: &mut Slice<T>) -> Result<()> {
         assert_eq!(x.len(), y.len());
-        let width = (d.len() / x.len().max(1)).max(1);
+        let width = width_of(d, x);
         assert_eq!(d.len(), width * x.len());
         let kernel = of::<T>(&self.inner.vectors.diagonal[tag::<S>() as usize]);
         let (n, width, add) = (x.len() as i64, width as i32, i32::from(add));
@@ -219,7 +221,6 @@ impl Backend for Gpu {
     type Finish = Finish;
     type Steps = DeviceSteps;
     const LOOKS: bool = false;
-    const FUSES: bool = true;
 
     fn any_ref<T: Scalar>(x: &Slice<T>) -> AnyRef<'_, Gpu> {
         let x: &dyn Any = x;
@@ -346,8 +347,52 @@ impl Backend for Gpu {
         x: &Slice<V>,
         y: &mut Slice<V>,
     ) -> Result<()> {
-        assert!(d.len() == x.len() && b.len() == x.len());
         a.finish(x, &Finish::sweep(d, b, x, y)).map(|_| ())
+    }
+
+    fn turn_and_step<V: Number, S: Number>(
+        &self,
+        d: &Slice<S>,
+        r: &Slice<V>,
+        recurrence: Recurrence<'_, Slice<V>>,
+        x: &mut Slice<V>,
+        fresh: bool,
+    ) {
+        let Recurrence { alpha, beta, p } = recurrence;
+        let (n, width) = (r.len(), width_of(d, r));
+        assert!(x.len() == n && p.len() == n && d.len() == width * n);
+        let (rows, width, format, fresh) = (n as i64, width as i32, tag::<S>(), i32::from(fresh));
+        let (d, r, p, x) = (d.view(), r.view(), p.view(), x.view());
+        let kernel = of::<V>(&self.inner.vectors.turn_and_step);
+        let arguments: [&dyn Argument; 10] = [&rows, &width, &format, &d, &r, &beta, &p, &alpha, &fresh, &x];
+        self.keep(self.elementwise(kernel, n, &arguments));
+    }
+
+    fn chebyshev<V: Number, S: Number>(
+        &self,
+        a: &dyn Operator<Gpu, V>,
+        d: &Slice<S>,
+        b: &Slice<V>,
+        x: &Slice<V>,
+        recurrence: Recurrence<'_, Slice<V>>,
+        y: &mut Slice<V>,
+    ) -> Result<()> {
+        a.finish(x, &Finish::chebyshev(d, b, x, recurrence, y)).map(|_| ())
+    }
+
+    fn residual_norm<V: Number>(
+        &self,
+        a: &dyn Operator<Gpu, V>,
+        b: &Slice<V>,
+        x: &Slice<V>,
+        r: &mut Slice<V>,
+    ) -> Result<f64> {
+        let count = a.finish(x, &Finish::residual_with_norm(b, r))?;
+        if count == 0 {
+            return Ok(self.norm(r));
+        }
+        self.add_parts(&self.few_parts(count)?, &self.reduction(ROOM - 1, 1))?;
+        Ok(self.whole()?.sqrt())
     }
 
     fn add_product<X: Number, Y: Number>(

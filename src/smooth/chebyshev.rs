@@ -1,10 +1,10 @@
 //! Chebyshev polynomial of D^-1 A on the upper part [λ/ratio, λ] of its spectrum. With d and c the centre and radius of the interval and
 //! r the scaled residual, the steps are p = r + β p, x += α p with α_1 = 1/d, β_2 = (c α_1)²/2, later β = (c α/2)², α = 1/(d - β/α).
 
-use super::{Setup, Smoother, Sweep};
-use crate::backend::{Backend, Operator};
+use super::{Setup, Smoother, Sweep, width};
+use crate::backend::{Backend, Operator, Recurrence};
 use crate::error::Result;
-use crate::scalar::{Number, Scalar};
+use crate::scalar::Number;
 
 /// Lanczos approaches the largest eigenvalue from below; the polynomial must not see anything above its interval.
 const SAFETY: f64 = 1.1;
@@ -19,6 +19,54 @@ struct Chebyshev<B: Backend, S: Number> {
     radius: f64,
 }
 
+impl<B: Backend, S: Number> Chebyshev<B, S> {
+    /// α and β of each step; the first has no direction before it.
+    fn coefficients(&self) -> impl Iterator<Item = (f64, f64)> {
+        let (d, c) = (self.centre, self.radius);
+        let mut alpha = 0.0;
+        (0..self.degree).map(move |step| {
+            let beta = match step {
+                0 => 0.0,
+                1 => 0.5 * (c * alpha) * (c * alpha),
+                _ => 0.25 * (c * alpha) * (c * alpha),
+            };
+            alpha = if step == 0 { 1.0 / d } else { 1.0 / (d - beta / alpha) };
+            (alpha, beta)
+        })
+    }
+
+    /// A sweep from x, or from zero; the result is x, or the other vector. Where the operator fuses, each step goes from one of them to the other, but for
+    /// the first where the number of steps would not fit: that needs no product, or stays where it is and has its residual in the other vector.
+    fn steps<V: Number>(
+        &self,
+        backend: &B,
+        a: &dyn Operator<B, V>,
+        b: &B::Slice<V>,
+        [x, other, p]: [&mut B::Slice<V>; 3],
+        zero_guess: bool,
+        to_other: bool,
+    ) -> Result<()> {
+        let fuses = a.fuses(width(self.values, a.rows()));
+        let mut in_other = false;
+        for (step, (alpha, beta)) in self.coefficients().enumerate() {
+            let recurrence = Recurrence { alpha, beta, p: &mut *p };
+            let odd_after = (self.degree - step) % 2 == 0;
+            if zero_guess && step == 0 {
+                in_other = fuses && odd_after != to_other;
+                backend.turn_and_step(&self.inverse, b, recurrence, if in_other { &mut *other } else { &mut *x }, true);
+            } else if fuses && (in_other == odd_after) == to_other {
+                let (from, to) = if in_other { (&*other, &mut *x) } else { (&*x, &mut *other) };
+                backend.chebyshev(a, &self.inverse, b, from, recurrence, to)?;
+                in_other = !in_other;
+            } else {
+                a.residual(b, x, other)?;
+                backend.turn_and_step(&self.inverse, other, recurrence, x, false);
+            }
+        }
+        Ok(())
+    }
+}
+
 impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Chebyshev<B, S> {
     fn sweep(
         &self,
@@ -29,32 +77,25 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Chebyshev<B, S> {
         scratch: &mut [B::Buffer<V>],
         sweep: Sweep,
     ) -> Result<()> {
-        let [r, p] = scratch else { unreachable!("two vectors were asked for") };
-        let (d, c) = (self.centre, self.radius);
-        let mut alpha = 0.0;
-        for step in 0..self.degree {
-            if sweep.zero_guess && step == 0 {
-                backend.scale_by(&self.inverse, b, p);
-                alpha = 1.0 / d;
-                backend.axpby(V::Wide::from_f64(alpha), p, V::Wide::ZERO, x);
-                continue;
-            }
-            let beta = match step {
-                0 => 0.0,
-                1 => 0.5 * (c * alpha) * (c * alpha),
-                _ => 0.25 * (c * alpha) * (c * alpha),
-            };
-            alpha = if step == 0 { 1.0 / d } else { 1.0 / (d - beta / alpha) };
-            a.residual(b, x, r)?;
-            if step == 0 {
-                backend.scale_by(&self.inverse, r, p);
-            } else {
-                backend.scale(V::Wide::from_f64(beta), p);
-                backend.add_scaled_by(&self.inverse, r, p);
-            }
-            backend.axpby(V::Wide::from_f64(alpha), p, V::Wide::ONE, x);
-        }
-        Ok(())
+        let [other, p] = scratch else { unreachable!("two vectors were asked for") };
+        self.steps(backend, a, b, [x, other, p], sweep.zero_guess, false)
+    }
+
+    fn moves(&self, a: &dyn Operator<B, V>) -> bool {
+        self.degree % 2 == 1 && a.fuses(width(self.values, a.rows()))
+    }
+
+    fn sweep_to(
+        &self,
+        backend: &B,
+        a: &dyn Operator<B, V>,
+        b: &B::Slice<V>,
+        (x, y): (&mut B::Slice<V>, &mut B::Slice<V>),
+        scratch: &mut [B::Buffer<V>],
+        sweep: Sweep,
+    ) -> Result<()> {
+        let [p] = scratch else { unreachable!("two vectors were asked for, of which y is one") };
+        self.steps(backend, a, b, [x, y, p], sweep.zero_guess, true)
     }
 
     fn is_symmetric(&self) -> bool {
@@ -126,6 +167,60 @@ mod tests {
                 )
                 .unwrap();
             assert!(x.iter().zip(&again).all(|(x, y)| (x - y).abs() < 1e-13));
+        }
+    }
+
+    /// On a device each step is one launch, and the first of an odd number that begin and end in x two.
+    #[cfg(terrace_sim)]
+    #[test]
+    fn sweeps_on_a_device_are_those_of_the_host_in_as_few_launches_as_steps() {
+        use crate::backend::{Columns, Place};
+        use crate::gallery;
+        use crate::gpu::Gpu;
+        use crate::host::spmv::Sums;
+
+        let host = Host::new(&Context::new("host:1").unwrap());
+        let context = Context::new("sim:32").unwrap();
+        let gpu = context.gpu().unwrap();
+        let a = gallery::elasticity_hex8(3, gallery::Layers::NONE, true).unwrap().matrix.into_shared();
+        let n = a.view().scalar_rows();
+        let here: Box<dyn Operator<Host, f64>> = host.matrix(a.clone(), Columns::Shared, Sums::Wide).unwrap();
+        let there: Box<dyn Operator<Gpu, f64>> = gpu.matrix(a, Columns::Shared, Sums::Wide).unwrap();
+        let numbers = |n: usize, step: usize| -> Vec<f64> { (0..n).map(|i| ((i * step) % 19) as f64 / 8.0).collect() };
+        let (b, start) = (numbers(n, 7), numbers(n, 11));
+        for (width, degree, zero_guess) in
+            [1, 3].into_iter().flat_map(|w| (1..=5).flat_map(move |d| [(w, d, true), (w, d, false)]))
+        {
+            let sweep = Sweep { zero_guess, adjoint: false };
+            let (values, centre, radius, inverse) = (n * width, 0.6, 0.4, numbers(n * width, 13));
+            let on_host = Chebyshev::<Host, f64> { inverse: inverse.clone(), values, degree, centre, radius };
+            let on_device =
+                Chebyshev::<Gpu, f64> { inverse: gpu.upload(&inverse).unwrap(), values, degree, centre, radius };
+            let begin = if zero_guess { vec![f64::NAN; n] } else { start.clone() };
+            let mut x = begin.clone();
+            on_host.sweep(&host, &*here, &b, &mut x, &mut vec![vec![f64::NAN; n]; 2], sweep).unwrap();
+            let lost = || gpu.upload(&vec![f64::NAN; n]).unwrap();
+            let (there_b, mut there_x, mut y) = (gpu.upload(&b).unwrap(), gpu.upload(&begin).unwrap(), lost());
+            let (what, mut launches) = (format!("degree {degree}, blocks of {width}, from zero: {zero_guess}"), degree);
+            let largest = x.iter().fold(0.0_f64, |most, v| most.max(v.abs()));
+            let check = |found: Vec<f64>| {
+                let off = x.iter().zip(&found).fold(0.0_f64, |most, (x, y)| most.max((x - y).abs()));
+                assert!(off <= 1e-13 * largest, "{what}: {off} of {largest}");
+            };
+            assert_eq!(on_device.moves(&*there), degree % 2 == 1);
+            if degree % 2 == 1 {
+                gpu.start_profile();
+                on_device.sweep_to(gpu, &*there, &there_b, (&mut there_x, &mut y), &mut [lost()], sweep).unwrap();
+                assert_eq!(gpu.end_profile().iter().map(|kernel| kernel.launches).sum::<usize>(), degree, "{what}");
+                check(gpu.fetch(&y).unwrap());
+                there_x = gpu.upload(&begin).unwrap();
+                launches += usize::from(!zero_guess);
+            }
+            let mut scratch = [lost(), lost()];
+            gpu.start_profile();
+            on_device.sweep(gpu, &*there, &there_b, &mut there_x, &mut scratch, sweep).unwrap();
+            assert_eq!(gpu.end_profile().iter().map(|kernel| kernel.launches).sum::<usize>(), launches, "{what}");
+            check(gpu.fetch(&there_x).unwrap());
         }
     }
 }

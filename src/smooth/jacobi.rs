@@ -1,6 +1,6 @@
 //! Weighted Jacobi: x += w D^-1 (b - A x), by default with w = 4/(3 λ) for the largest eigenvalue λ of D^-1 A.
 
-use super::{Setup, Smoother, Sweep};
+use super::{Setup, Smoother, Sweep, width};
 use crate::backend::{Backend, Operator};
 use crate::error::Result;
 use crate::scalar::Number;
@@ -32,8 +32,8 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Diagonal<B, S> {
         Ok(())
     }
 
-    fn moves(&self, rows: usize) -> bool {
-        B::FUSES && self.values == rows
+    fn moves(&self, a: &dyn Operator<B, V>) -> bool {
+        a.fuses(width(self.values, a.rows()))
     }
 
     fn sweep_to(
@@ -41,9 +41,14 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Diagonal<B, S> {
         backend: &B,
         a: &dyn Operator<B, V>,
         b: &B::Slice<V>,
-        x: &B::Slice<V>,
-        y: &mut B::Slice<V>,
+        (x, y): (&mut B::Slice<V>, &mut B::Slice<V>),
+        _: &mut [B::Buffer<V>],
+        sweep: Sweep,
     ) -> Result<()> {
+        if sweep.zero_guess {
+            backend.scale_by(&self.inverse, b, y);
+            return Ok(());
+        }
         backend.sweep(a, &self.inverse, b, x, y)
     }
 

@@ -27,18 +27,19 @@ pub trait Smoother<B: Backend, V: Number>: Send + Sync {
         scratch: &mut [B::Buffer<V>],
         sweep: Sweep,
     ) -> Result<()>;
-    /// Whether there is [`Smoother::sweep_to`] for vectors of this length.
-    fn moves(&self, _rows: usize) -> bool {
+    /// Whether a sweep with this matrix has fewer passes over memory when its result is another vector: [`Smoother::sweep_to`].
+    fn moves(&self, _a: &dyn Operator<B, V>) -> bool {
         false
     }
-    /// One sweep from x, whose result is y.
+    /// One sweep from x, whose result is y; x may be overwritten. `scratch` holds what [`Smoother::sweep`] has without the first.
     fn sweep_to(
         &self,
         _backend: &B,
         _a: &dyn Operator<B, V>,
         _b: &B::Slice<V>,
-        _x: &B::Slice<V>,
-        _y: &mut B::Slice<V>,
+        (_x, _y): (&mut B::Slice<V>, &mut B::Slice<V>),
+        _scratch: &mut [B::Buffer<V>],
+        _sweep: Sweep,
     ) -> Result<()> {
         unreachable!("asked for only where the smoother moves")
     }
@@ -85,6 +86,11 @@ pub(crate) fn diagonal_width(config: &Config, block: usize) -> usize {
         "block" => block,
         _ => 1,
     }
+}
+
+/// Rows of the blocks of a D with so many values for a matrix of so many rows.
+fn width(values: usize, rows: usize) -> usize {
+    (values / rows.max(1)).max(1)
 }
 
 registry! {

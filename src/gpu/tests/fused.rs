@@ -1,0 +1,270 @@
+//! Products that do more with their rows than store them, and steps of conjugate gradients.
+
+use super::*;
+use crate::backend::{Beta, Numbers, Recurrence, Steps};
+use crate::scalar::Scalar;
+
+/// The formats that a matrix can have, with the slices of these forms.
+fn formats<V: Number, S: Number>(gpu: &Gpu, matrix: &SharedCsr<S>, forms: &[Form]) -> Vec<Box<dyn Operator<Gpu, V>>> {
+    let mut all: Vec<Box<dyn Operator<Gpu, V>>> =
+        vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
+    let a = DeviceCsr::upload(gpu, &matrix.view()).unwrap();
+    let plain = to_scalar(gpu, &a).unwrap();
+    let columns = Arc::new(ShortColumns::new(gpu, &plain.pattern()).unwrap());
+    all.push(Box::new(Placed(Csr::short::<V, V>(gpu, plain.clone(), &columns).unwrap())));
+    all.push(Box::new(Placed(Bsr::tiled::<V, V>(gpu, &plain).unwrap().unwrap())));
+    let long = Arc::new(LongRows::with(gpu, &plain.pattern(), 8, 16).unwrap());
+    all.push(Box::new(Placed(CsrBalanced::new::<V, V>(gpu, plain.clone(), &long).unwrap())));
+    all.push(Box::new(Placed(Csr::new::<V, V>(gpu, plain).unwrap())));
+    if Bsr::<S>::knows(a.block) {
+        all.push(Box::new(Placed(Bsr::new::<V, V>(gpu, &a).unwrap())));
+    }
+    for form in forms {
+        let bits: &[usize] = if *form == Form::Rows { &[8, 16] } else { &[16] };
+        for (bits, sorted) in bits.iter().flat_map(|bits| [(*bits, true), (*bits, false)]) {
+            let cut = Cut::with_form(*form, S::PRECISION, <V::Wide as Number>::PRECISION, bits, sorted);
+            let layout = Arc::new(Layout::new(gpu, &a.pattern(), cut).unwrap());
+            all.push(Box::new(Placed(Slices::<S>::new::<V, V>(gpu, &a, &layout).unwrap())));
+        }
+    }
+    all
+}
+
+/// The same to the bit in f64, which holds everything that is computed here exactly, and elsewhere as equal as rounding leaves it.
+fn same<V: Number>(gpu: &Gpu, found: &Slice<V>, expected: &[V], scale: f64, what: &str) {
+    let found = download(gpu, found);
+    if V::PRECISION == Precision::F64 {
+        assert_eq!(found, expected, "{what}");
+    } else {
+        close(&found, expected, scale, what);
+    }
+}
+
+/// Sweeps, Chebyshev steps and residuals with their norms of an operator, with D in blocks of `width` rows.
+fn compare_forms<V: Number, D: Number>(
+    gpu: &Gpu,
+    here: &dyn Operator<Host, V>,
+    there: &dyn Operator<Gpu, V>,
+    width: usize,
+    what: &str,
+) {
+    let (host, n) = (host(), here.rows());
+    let (d, b, x, p): (Vec<D>, Vec<V>, Vec<V>, Vec<V>) =
+        (values(n * width, 15), values(n, 16), values(n, 17), values(n, 18));
+    let [there_b, there_x] = [&b, &x].map(|v| gpu.upload(v).unwrap());
+    let there_d = gpu.upload(&d).unwrap();
+    let lost = vec![V::from_f64(f64::NAN); n];
+    let what = format!("{}, D of {} in blocks of {width}, {what}", there.format(), D::PRECISION.name());
+    let scale = (n * width) as f64;
+
+    let (mut r, mut there_r) = (lost.clone(), gpu.upload(&lost).unwrap());
+    let norm = host.residual_norm(here, &b, &x, &mut r).unwrap();
+    let found = gpu.residual_norm(there, &there_b, &there_x, &mut there_r).unwrap();
+    same(gpu, &there_r, &r, scale, &format!("residual, {what}"));
+    assert!((norm - found).abs() <= 4.0 * epsilon::<V>() * (1.0 + norm), "{what}: |r| is {found}, should be {norm}");
+
+    let (mut expected, mut result) = (x.clone(), gpu.upload(&lost).unwrap());
+    host.add_scaled_by(&d, &r, &mut expected);
+    gpu.sweep(there, &there_d, &there_b, &there_x, &mut result).unwrap();
+    same(gpu, &result, &expected, scale, &format!("sweep, {what}"));
+
+    for (alpha, beta) in [(0.75, 0.0), (0.5, -0.25)] {
+        // A direction that is not read may hold anything.
+        let before = if beta == 0.0 { &lost } else { &p };
+        let (mut p, mut there_p) = (before.clone(), gpu.upload(before).unwrap());
+        let (mut y, mut there_y) = (lost.clone(), gpu.upload(&lost).unwrap());
+        host.chebyshev(here, &d, &b, &x, Recurrence { alpha, beta, p: &mut p[..] }, &mut y).unwrap();
+        let recurrence = Recurrence { alpha, beta, p: &mut *there_p };
+        gpu.chebyshev(there, &there_d, &there_b, &there_x, recurrence, &mut there_y).unwrap();
+        let what = format!("α = {alpha}, β = {beta}, {what}");
+        same(gpu, &there_p, &p, scale, &format!("direction of a Chebyshev step, {what}"));
+        same(gpu, &there_y, &y, scale, &format!("Chebyshev step, {what}"));
+    }
+    assert_eq!(download(gpu, &there_x), x, "{what}");
+    gpu.status().unwrap();
+}
+
+/// All forms of all formats; those that have block rows together also with blocks of D.
+fn forms<V: Number, S: Number, D: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[Form]) {
+    let matrix = irregular::<S>(blocks, blocks, block, 9);
+    let names = [S::PRECISION, V::PRECISION].map(Precision::name);
+    let what = format!("{}, {blocks} block rows of {} in {}", gpu.description(), names[0], names[1]);
+    let here: Box<dyn Operator<Host, V>> = host().matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
+    for there in formats::<V, S>(gpu, &matrix, forms) {
+        compare_forms::<V, D>(gpu, &*here, &*there, 1, &what);
+        if block.rows > 1 && there.fuses(block.rows) {
+            compare_forms::<V, D>(gpu, &*here, &*there, block.rows, &what);
+        }
+    }
+    if V::PRECISION.bytes() == 2 {
+        let here: Box<dyn Operator<Host, V>> = host().matrix(matrix.clone(), Columns::Shared, Sums::Rounded).unwrap();
+        let there: Box<dyn Operator<Gpu, V>> = gpu.matrix(matrix, Columns::Shared, Sums::Rounded).unwrap();
+        assert!(there.fuses(block.rows));
+        compare_forms::<V, D>(gpu, &*here, &*there, block.rows, &format!("rounded sums, {what}"));
+    }
+}
+
+#[test]
+fn sweeps_and_chebyshev_steps_in_one_pass_are_those_of_the_host() {
+    for gpu in devices() {
+        for n in [0, 1, 64, 129, 300] {
+            forms::<f64, f64, f64>(&gpu, Block::SCALAR, n, &[Form::Rows, Form::Shared(8)]);
+        }
+        for (side, count) in [(2, 77), (3, 0), (3, 1), (3, 90), (4, 40), (5, 40), (6, 40), (7, 9), (8, 40)] {
+            forms::<f64, f64, f64>(&gpu, Block::square(side), count, &[1, 2, 4].map(Form::Blocks));
+        }
+    }
+}
+
+#[test]
+fn forms_of_products_know_every_precision() {
+    fn every_storage<V: Number, D: Number>(gpu: &Gpu) {
+        let (rows, blocks) = ([Form::Rows, Form::Shared(2)], [Form::Blocks(1), Form::Blocks(2)]);
+        for side in [1, 2, 3] {
+            let (block, used) = if side == 1 { (Block::SCALAR, &rows) } else { (Block::square(side), &blocks) };
+            forms::<V, f64, D>(gpu, block, 70, used);
+            forms::<V, f32, D>(gpu, block, 70, used);
+            forms::<V, f16, D>(gpu, block, 70, used);
+            forms::<V, bf16, D>(gpu, block, 70, used);
+        }
+    }
+    // Both widths of warps, in one order each.
+    for gpu in devices().into_iter().step_by(2) {
+        every_storage::<f64, f16>(&gpu);
+        every_storage::<f32, bf16>(&gpu);
+        every_storage::<f16, f64>(&gpu);
+        every_storage::<bf16, f32>(&gpu);
+    }
+}
+
+#[test]
+fn formats_tell_which_blocks_of_a_diagonal_they_have_together() {
+    let gpu = devices().remove(0);
+    let together = |block: Block, forms: &[Form]| -> Vec<(String, bool)> {
+        let all = formats::<f64, f64>(&gpu, &irregular(40, 40, block, 9), forms);
+        assert!(all.iter().all(|a| a.fuses(1)));
+        all.iter().map(|a| (a.format(), a.fuses(block.rows))).collect()
+    };
+    let expected = |all: &[(&str, bool)]| all.iter().map(|(name, is)| (name.to_string(), *is)).collect::<Vec<_>>();
+    let rows =
+        |first, tiles| [(first, true), ("csr16", true), ("tiles4x4", tiles), ("csr_balanced", false), ("csr", true)];
+    let few = [("sell16s_3x3", true), ("sell16_3x3", true), ("sell16s_3x3", false), ("sell16_3x3", false)];
+    assert_eq!(
+        together(Block::square(3), &[Form::Blocks(2), Form::Blocks(4)]),
+        expected(&[&rows("csr", false)[..], &few].concat())
+    );
+    let blocks = [("bsr4x4", true), ("sell16s_4x4", true), ("sell16_4x4", true)];
+    assert_eq!(
+        together(Block::square(4), &[Form::Blocks(2)]),
+        expected(&[&rows("bsr4x4", true)[..], &blocks].concat())
+    );
+}
+
+fn turns_and_steps<V: Number, D: Number>(gpu: &Gpu) {
+    let host = host();
+    for width in [1, 2, 3, 6] {
+        for n in [0, width, 86 * width, 400 * width] {
+            let (d, r, x, p): (Vec<D>, Vec<V>, Vec<V>, Vec<V>) =
+                (values(n * width, 5), values(n, 6), values(n, 7), values(n, 8));
+            let lost = vec![V::from_f64(f64::NAN); n];
+            let (there_d, there_r) = (gpu.upload(&d).unwrap(), gpu.upload(&r).unwrap());
+            for (beta, fresh) in [(0.0, true), (0.0, false), (-0.5, false)] {
+                // What is not read may hold anything.
+                let mut p = if beta == 0.0 { lost.clone() } else { p.clone() };
+                let mut x = if fresh { lost.clone() } else { x.clone() };
+                let (mut there_p, mut there_x) = (gpu.upload(&p).unwrap(), gpu.upload(&x).unwrap());
+                host.turn_and_step(&d, &r, Recurrence { alpha: 0.75, beta, p: &mut p[..] }, &mut x, fresh);
+                let recurrence = Recurrence { alpha: 0.75, beta, p: &mut *there_p };
+                gpu.turn_and_step(&there_d, &there_r, recurrence, &mut there_x, fresh);
+                let what = format!("{}, {n} rows in blocks of {width}, β = {beta}", gpu.description());
+                same(gpu, &there_p, &p, 2.0 + width as f64, &format!("turn, {what}"));
+                same(gpu, &there_x, &x, 2.0 + width as f64, &format!("step, {what}"));
+                gpu.status().unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn turns_with_their_steps_are_those_of_the_host() {
+    for gpu in devices() {
+        turns_and_steps::<f64, f64>(&gpu);
+        turns_and_steps::<f64, bf16>(&gpu);
+        turns_and_steps::<f32, f16>(&gpu);
+        turns_and_steps::<f16, f32>(&gpu);
+        turns_and_steps::<bf16, f64>(&gpu);
+    }
+}
+
+/// Products with inner products, and steps of conjugate gradients.
+fn fused<V: Scalar, S: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[Form]) {
+    let matrix = irregular::<S>(blocks, blocks, block, 9);
+    let (host, n) = (host(), matrix.view().scalar_rows());
+    let what = format!("{}, {n} rows of {} in {}", gpu.description(), S::PRECISION.name(), V::PRECISION.name());
+    let here: Box<dyn Operator<Host, V>> = host.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
+    let (b, x): (Vec<V>, Vec<V>) = (values(n, 16), values(n, 17));
+    let there_x = gpu.upload(&x).unwrap();
+    for there in formats::<V, S>(gpu, &matrix, forms) {
+        let what = format!("{}, {what}", there.format());
+        let mut expected = vec![V::from_f64(f64::NAN); n];
+        let mut result = gpu.upload(&expected).unwrap();
+        let (mut steps, mut there_steps) = (host.steps().unwrap(), gpu.steps().unwrap());
+        steps.product(&*here, &x, &mut expected).unwrap();
+        there_steps.product(&*there, &there_x, &mut result).unwrap();
+        let (dot, found) = (steps.look().unwrap().pq, there_steps.look().unwrap().pq);
+        close(&download(gpu, &result), &expected, n as f64, &what);
+        let bound = 16.0 * epsilon::<V>() * (n * n) as f64;
+        assert!((dot - found).abs() <= bound, "{what}: x·Ax is {found}, should be {dot}");
+    }
+    let here = stepped(&host, &b, &x, |v| v.to_vec());
+    let there = stepped(gpu, &b, &x, |v| download(gpu, v));
+    assert_eq!(there.0, here.0, "step, {what}");
+    let (expected, found) = (here.1.rr, there.1.rr);
+    assert!((expected - found).abs() <= 1e-13 * (1 + n) as f64, "step, {what}: {found}, should be {expected}");
+    gpu.status().unwrap();
+}
+
+/// x, r and p after a step with α = 0.25, a turn with β = -0.5, and a step without a positive p·q; and the numbers at the end.
+fn stepped<B: Place, V: Scalar>(
+    backend: &B,
+    b: &[V],
+    x: &[V],
+    read: impl Fn(&B::Slice<V>) -> Vec<V>,
+) -> ([Vec<V>; 3], Numbers) {
+    let array = |values: &[V]| backend.array(values.to_vec()).unwrap();
+    let [zero, one, two] = [0.0, 1.0, 2.0].map(|v| array(&[V::from_f64(v)]));
+    let lost = array(&vec![V::from_f64(f64::NAN); x.len()]);
+    let four: Box<dyn Operator<B, V>> = backend.dense(1, vec![4.0_f64]).unwrap();
+    let (b, x, mut new_x, mut r) = (array(b), array(x), array(x), array(b));
+    let (mut p, mut q) = (array(&read(&lost)), array(&[V::ZERO]));
+    let mut steps = backend.steps().unwrap();
+    steps.begin(&*new_x).unwrap();
+    steps.dots(&*one, &*one, Beta::Zero).unwrap();
+    steps.turn(&*b, &mut *p).unwrap();
+    steps.product(&*four, &one, &mut q).unwrap();
+    steps.step((&*p, &*x), &mut *new_x, &mut *r).unwrap();
+    let numbers = steps.look().unwrap();
+    assert_eq!([numbers.zr, numbers.beta, numbers.pq, numbers.alpha], [1.0, 0.0, 4.0, 0.25]);
+    steps.dots(&*two, &*two, Beta::Flexible(&*one)).unwrap();
+    steps.turn(&*x, &mut *p).unwrap();
+    steps.product(&*four, &zero, &mut q).unwrap();
+    steps.step((&*lost, &*lost), &mut *new_x, &mut *r).unwrap();
+    let numbers = steps.look().unwrap();
+    assert_eq!([numbers.zr, numbers.zq, numbers.before, numbers.beta], [4.0, 2.0, 1.0, -0.5]);
+    assert_eq!([numbers.pq, numbers.alpha], [0.0, 0.0]);
+    steps.dots(&*one, &*one, Beta::Plain::<&B::Slice<V>>).unwrap();
+    assert_eq!(steps.look().unwrap().beta, 0.25);
+    ([&new_x, &r, &p].map(|v| read(v)), numbers)
+}
+
+#[test]
+fn what_is_fused_is_what_the_host_does_in_steps() {
+    for gpu in devices() {
+        for n in [0, 1, 64, 300] {
+            fused::<f64, f64>(&gpu, Block::SCALAR, n, &[Form::Rows, Form::Shared(8)]);
+        }
+        fused::<f32, f16>(&gpu, Block::SCALAR, 300, &[Form::Rows, Form::Shared(2)]);
+        fused::<f64, bf16>(&gpu, Block::square(3), 77, &[Form::Blocks(1), Form::Blocks(4)]);
+        fused::<f32, f32>(&gpu, Block::square(2), 77, &[Form::Blocks(2)]);
+    }
+}
