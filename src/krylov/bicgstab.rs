@@ -37,8 +37,7 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for BiCgStab<B, T> {
         zero_guess: bool,
     ) -> Result<Next> {
         let backend = run.backend;
-        run.initial_residual(b, x, &mut self.r, zero_guess)?;
-        let mut norm = backend.norm(&self.r);
+        let mut norm = run.initial_residual_norm(b, x, &mut self.r, zero_guess)?;
         let mut next = run.start(norm)?;
         // |r̂|; with 0 the current residual becomes the shadow, which is how the recurrences start and start anew.
         let mut shadow_norm = 0.0;

@@ -79,8 +79,8 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
         zero_guess: bool,
         flexible: bool,
     ) -> Result<Next> {
-        run.initial_residual(b, x, &mut self.vectors.r, zero_guess)?;
-        let mut next = run.start_with(&self.vectors.r, &mut self.vectors.z)?;
+        let Vectors { r, z, .. } = &mut self.vectors;
+        let mut next = run.start_with(b, x, (r, z), zero_guess)?;
         self.steps.begin(x)?;
         let mut first = true;
         while next == Next::Continue {
@@ -99,7 +99,7 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
             }
             next = match run.norm {
                 Norm::True => run.step(rr.sqrt())?,
-                Norm::Preconditioned => run.step_with(&self.vectors.r, &mut self.vectors.z)?,
+                Norm::Preconditioned => run.step_preconditioned(&self.vectors.r, &mut self.vectors.z)?,
             };
         }
         Ok(next)

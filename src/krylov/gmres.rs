@@ -122,9 +122,8 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Gmres<B, T> {
         x: &mut B::Slice<T>,
         zero_guess: bool,
     ) -> Result<Next> {
-        run.initial_residual(b, x, &mut self.basis[0], zero_guess)?;
+        let mut norm = run.initial_residual_norm(b, x, &mut self.basis[0], zero_guess)?;
         loop {
-            let norm = run.backend.norm(&self.basis[0]);
             let next = run.start(norm)?;
             if next != Next::Continue {
                 return Ok(next);
@@ -134,7 +133,7 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Gmres<B, T> {
             if next != Next::Continue {
                 return Ok(next);
             }
-            run.residual(b, x, &mut self.basis[0])?;
+            norm = run.residual_norm(b, x, &mut self.basis[0])?;
         }
     }
 

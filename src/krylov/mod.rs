@@ -126,20 +126,64 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         self.phases.time("operator", || a.residual(b, x, r))
     }
 
-    /// The residual of the initial guess.
-    pub fn initial_residual(
+    /// r = b - A x, and its norm.
+    pub fn residual_norm(&mut self, b: &B::Slice<T>, x: &B::Slice<T>, r: &mut B::Slice<T>) -> Result<f64> {
+        let (backend, a) = (self.backend, self.a);
+        if a.fuses(1) {
+            return self.phases.time("operator", || backend.residual_norm(a, b, x, r));
+        }
+        self.residual(b, x, r)?;
+        Ok(backend.norm(r))
+    }
+
+    /// The residual of the initial guess, and its norm.
+    pub fn initial_residual_norm(
         &mut self,
         b: &B::Slice<T>,
         x: &B::Slice<T>,
         r: &mut B::Slice<T>,
         zero_guess: bool,
-    ) -> Result<()> {
+    ) -> Result<f64> {
         if zero_guess {
             self.backend.copy(b, r);
-            Ok(())
-        } else {
-            self.residual(b, x, r)
+            return Ok(self.backend.norm(r));
         }
+        self.residual_norm(b, x, r)
+    }
+
+    /// The residual of the initial guess, which is recorded with the norm that counts; z = M r when the iteration goes on.
+    pub fn start_with(
+        &mut self,
+        b: &B::Slice<T>,
+        x: &B::Slice<T>,
+        (r, z): (&mut B::Slice<T>, &mut B::Slice<T>),
+        zero_guess: bool,
+    ) -> Result<Next> {
+        if self.norm == Norm::True {
+            let norm = self.initial_residual_norm(b, x, r, zero_guess)?;
+            return self.record_true(norm, r, z, Self::start);
+        }
+        if zero_guess {
+            self.backend.copy(b, r);
+        } else {
+            self.residual(b, x, r)?;
+        }
+        self.record_preconditioned(r, z, Self::start)
+    }
+
+    /// The residual of x after an iteration, which is counted and recorded with the norm that counts; z = M r when the iteration goes on.
+    pub fn step_with_residual(
+        &mut self,
+        b: &B::Slice<T>,
+        x: &B::Slice<T>,
+        (r, z): (&mut B::Slice<T>, &mut B::Slice<T>),
+    ) -> Result<Next> {
+        if self.norm == Norm::True {
+            let norm = self.residual_norm(b, x, r)?;
+            return self.record_true(norm, r, z, Self::step);
+        }
+        self.residual(b, x, r)?;
+        self.record_preconditioned(r, z, Self::step)
     }
 
     /// z = M r.
@@ -157,14 +201,9 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         project(self.backend, self.null_space, x);
     }
 
-    /// Records the norm that counts of the initial residual r; z = M r when the iteration goes on.
-    pub fn start_with(&mut self, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<Next> {
-        self.record_with(r, z, Self::start)
-    }
-
-    /// Counts an iteration and records the norm that counts of the residual r after it; z = M r when the iteration goes on.
-    pub fn step_with(&mut self, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<Next> {
-        self.record_with(r, z, Self::step)
+    /// Counts an iteration and records |M r| for the residual r after it, where that is the norm that counts; z = M r.
+    pub fn step_preconditioned(&mut self, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<Next> {
+        self.record_preconditioned(r, z, Self::step)
     }
 
     /// The preconditioner, where its result may stay in its own vectors: where nothing else is done with it.
@@ -190,17 +229,24 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         self.norm == Norm::True && self.null_space.is_empty() && self.m.as_ref().is_none_or(|m| m.is_fixed())
     }
 
-    fn record_with(
+    fn record_preconditioned(
         &mut self,
         r: &B::Slice<T>,
         z: &mut B::Slice<T>,
         record: fn(&mut Self, f64) -> Result<Next>,
     ) -> Result<Next> {
-        if self.norm == Norm::Preconditioned {
-            self.precondition(r, z)?;
-            return record(self, self.backend.norm(z));
-        }
-        let next = record(self, self.backend.norm(r))?;
+        self.precondition(r, z)?;
+        record(self, self.backend.norm(z))
+    }
+
+    fn record_true(
+        &mut self,
+        norm: f64,
+        r: &B::Slice<T>,
+        z: &mut B::Slice<T>,
+        record: fn(&mut Self, f64) -> Result<Next>,
+    ) -> Result<Next> {
+        let next = record(self, norm)?;
         if next == Next::Continue {
             self.precondition(r, z)?;
         }
@@ -468,6 +514,30 @@ mod tests {
             assert_eq!(history, first, "{what}");
             assert_eq!(gpu.fetch(&x).unwrap(), gpu.fetch(&first_x).unwrap(), "{what}");
         }
+    }
+
+    #[test]
+    fn a_residual_and_its_norm_are_one_pass() {
+        let context = Context::new("sim:32").unwrap();
+        let gpu = context.gpu().unwrap();
+        let system = System::new(gpu, "poisson7:9");
+        let solve = |limit: usize| {
+            let mut krylov = make::<Gpu, f64>("richardson", gpu, system.n, &Config::new()).unwrap();
+            let mut x = gpu.zeros(system.n).unwrap();
+            gpu.start_profile();
+            let (history, end) = system.solve(&context, &mut *krylov, None, &mut x, limit);
+            assert_eq!(end.unwrap(), Next::Limit);
+            (history, gpu.end_profile().iter().map(|kernel| kernel.launches).sum::<usize>())
+        };
+        let ((shorter, few), (longer, many)) = (solve(2), solve(6));
+        assert_eq!(shorter[..], longer[..3]);
+        // The step of x, the residual with parts of its norm, their sum, and a copy in place of a preconditioner.
+        assert_eq!(many - few, 4 * 4);
+        // x is b after the first iteration, and r = b - A b.
+        let mut r = gpu.zeros(system.n).unwrap();
+        system.a.residual(&system.b, &system.b, &mut r).unwrap();
+        let expected = gpu.norm(&*r) / gpu.norm(&*system.b);
+        assert!((longer[1] - expected).abs() <= 1e-14 * expected, "{} should be {expected}", longer[1]);
     }
 
     /// z = r + c w, where w is the part of the residual before that is orthogonal to r, so long that z·r_before is twice z·r.

@@ -29,12 +29,10 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Richardson<B, T> {
         zero_guess: bool,
     ) -> Result<Next> {
         let backend = run.backend;
-        run.initial_residual(b, x, &mut self.r, zero_guess)?;
-        let mut next = run.start_with(&self.r, &mut self.z)?;
+        let mut next = run.start_with(b, x, (&mut self.r, &mut self.z), zero_guess)?;
         while next == Next::Continue {
             backend.axpby(T::ONE, &self.z, T::ONE, x);
-            run.residual(b, x, &mut self.r)?;
-            next = run.step_with(&self.r, &mut self.z)?;
+            next = run.step_with_residual(b, x, (&mut self.r, &mut self.z))?;
         }
         Ok(next)
     }

@@ -297,8 +297,7 @@ impl Solver {
                 return Err(error);
             }
             let end = result?;
-            run.residual(b, x, r)?;
-            let mut norm = backend.norm(r);
+            let mut norm = run.residual_norm(b, x, r)?;
             report.true_residual = norm / norm_b;
             if end != Next::Converged {
                 break end;
