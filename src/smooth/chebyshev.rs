@@ -50,7 +50,7 @@ impl<B: Backend, S: Number> Chebyshev<B, S> {
         let mut in_other = false;
         for (step, (alpha, beta)) in self.coefficients().enumerate() {
             let recurrence = Recurrence { alpha, beta, p: &mut *p };
-            let odd_after = (self.degree - step) % 2 == 0;
+            let odd_after = (self.degree - step).is_multiple_of(2);
             if zero_guess && step == 0 {
                 in_other = fuses && odd_after != to_other;
                 backend.turn_and_step(&self.inverse, b, recurrence, if in_other { &mut *other } else { &mut *x }, true);
