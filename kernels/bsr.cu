@@ -87,8 +87,7 @@ DEVICE void bsr(i64 rows, int shift, int packed, const In<i64> &offsets, const I
     const i64 row = block_row * N + r;
     if (f.width > 1) {
         // Blocks of d are those of the matrix. A group has 2 N lanes at least.
-        SHARED(A, residuals, BLOCK / 2);
-        finish_whole(f, lane < N && row < rows, row, (thread_index() >> shift) * N + r, sum, residuals);
+        finish_whole<BLOCK / 2>(f, lane < N && row < rows, row, (thread_index() >> shift) * N + r, sum);
         return;
     }
     f64 share = 0.0;

@@ -9,13 +9,11 @@ DEVICE void csr(i64 rows, int shift, const In<i64> &offsets, const In<i32> &base
                 const In<X> &x, const Finish &f) {
     shift = SHIFT < 0 ? shift : SHIFT;
     const int lanes = 1 << shift;
-    const int own = thread_index() >> shift;
     const int whole = whole_rows(f, BLOCK >> shift);
-    const i64 row = block_index() * whole + own;
+    const i64 row = thread_index() >> shift < whole ? block_index() * whole + (thread_index() >> shift) : rows;
     const int lane = thread_index() & (lanes - 1);
-    const bool has = own < whole && row < rows;
     A sum = 0;
-    if (has) {
+    if (row < rows) {
         const i64 start = offsets[row];
         const int count = static_cast<int>(offsets[row + 1] - start);
         const In<X> part = x.from(sizeof(C) == sizeof(u16) ? bases[row] : 0);
@@ -25,12 +23,12 @@ DEVICE void csr(i64 rows, int shift, const In<i64> &offsets, const In<i32> &base
         sum += shuffle_xor(sum, mask);
     }
     if (f.width > 1) {
-        SHARED(A, residuals, BLOCK / 2);
-        finish_whole(f, has && lane == 0, row, own, sum, residuals);
+        // A group has two lanes at least.
+        finish_whole<BLOCK / 2>(f, row < rows && lane == 0, row, thread_index() >> shift, sum);
         return;
     }
     f64 share = 0.0;
-    if (has && lane == 0) {
+    if (row < rows && lane == 0) {
         share = finish(f, row, sum);
     }
     finish_block(f, share);

@@ -94,8 +94,10 @@ template <class A, class Room> DEVICE void finish_with(const Finish &f, i64 i, c
     store(f.y, f.format, i, f.form == CHEBYSHEV ? chebyshev(f, i, dr) : load<A>(f.z, f.format, i) + dr);
 }
 
-// The same for kernels that have one row at a time: row i, number `row` of the block of threads, and none where `has` is false. Every thread takes part.
-template <class A, class Room> DEVICE void finish_whole(const Finish &f, bool has, i64 i, int row, A ax, Room &residuals) {
+// The same for kernels that have one row at a time: row i, number `row` of the ROWS that a block of threads has at most, and none where `has` is false. Every
+// thread takes part.
+template <int ROWS, class A> DEVICE void finish_whole(const Finish &f, bool has, i64 i, int row, A ax) {
+    SHARED(A, residuals, ROWS);
     if (has) {
         residuals[row] = residual_of(f, i, ax);
     }

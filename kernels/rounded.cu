@@ -30,8 +30,7 @@ KERNEL(rounded_sums, i64 rows, i32 br, i32 bc, In<i64> offsets, In<i32> columns,
         total = rounded(f.format, total + shuffle(sum, base + i));
     }
     if (f.width > 1) {
-        SHARED(f32, residuals, BLOCK / PARTIAL_SUMS);
-        finish_whole(f, has && lane == 0, row, own, total, residuals);
+        finish_whole<BLOCK / PARTIAL_SUMS>(f, has && lane == 0, row, own, total);
         return;
     }
     f64 share = 0.0;
