@@ -1,6 +1,8 @@
 // All kernels in one translation unit: one image for a GPU, one registry for `sim`.
 #include "vector.cu"
 #include "krylov.cu"
+#include "basis.cu"
+#include "halves.cu"
 #include "csr.cu"
 #include "csr_balanced.cu"
 #include "short_columns.cu"

@@ -26,6 +26,10 @@ pub trait Backend: Clone + Send + Sync + 'static {
     type Finish;
     /// See [`Steps`].
     type Steps: Steps<Self>;
+    /// See [`Basis`].
+    type Basis<T: Scalar>: Basis<Self, T>;
+    /// See [`Halves`].
+    type Halves: Halves<Self>;
     /// Whether a cycle may look at its vectors on the way; on a device the host would have to wait for it each time.
     const LOOKS: bool = true;
 
@@ -147,6 +151,10 @@ pub trait Backend: Clone + Send + Sync + 'static {
     ) -> Result<()>;
     /// What conjugate gradients work with.
     fn steps(&self) -> Result<Self::Steps>;
+    /// What GMRES works with: room for a basis of `m` vectors of `n` elements, and where they are `kept` for as many preconditioned ones.
+    fn basis<T: Scalar>(&self, n: usize, m: usize, kept: bool) -> Result<Self::Basis<T>>;
+    /// What BiCGStab works with.
+    fn halves(&self) -> Result<Self::Halves>;
     /// The Euclidean norm.
     fn norm<T: Number>(&self, x: &Self::Slice<T>) -> f64 {
         self.dot(x, x).sqrt()
@@ -241,8 +249,112 @@ pub trait Steps<B: Backend>: Send + Sync {
     fn look(&mut self) -> Result<Numbers>;
     /// Does the steps of an iteration. Where a device can repeat work by itself it does so, until [`Steps::forget`]: `fixed` work is the same in
     /// each call, on the same vectors but for x, and waits for nothing.
-    fn iterate(&mut self, fixed: bool, work: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()>;
+    fn iterate(&mut self, _fixed: bool, work: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        work(self)
+    }
     /// Before something else than x changes of what iterations work with.
+    fn forget(&mut self) {}
+}
+
+/// An orthonormal basis that grows by one vector in each iteration of GMRES, and M times each of its vectors where these are kept. Numbers
+/// that one step finds and another needs stay where the vectors are, so that a device need not be waited for in between.
+pub trait Basis<B: Backend, T: Scalar>: Send {
+    /// Empties it; the length of what is appended first.
+    fn begin(&mut self, length: f64) -> Result<()>;
+    /// Appends w over its length, as [`Basis::begin`] was told it or [`Basis::orthogonalise`] found it.
+    fn append(&mut self, w: &B::Slice<T>) -> Result<()>;
+    /// The vector appended last, and where M times it goes.
+    fn last(&mut self) -> (&B::Slice<T>, &mut B::Slice<T>);
+    /// Keeps M times the vector appended last, where such are kept, once it is where it goes.
+    fn keep(&mut self) -> Result<()>;
+    /// Subtracts from w what it has of each vector of the basis. All inner products are found before the first subtraction, and then all of it
+    /// is done once more: once loses orthogonality when the residual drops fast. Finds the length of the rest.
+    fn orthogonalise(&mut self, w: &mut B::Slice<T>) -> Result<()>;
+    /// The inner products of the last [`Basis::orthogonalise`], one for each vector of the basis; returns the length of the rest.
+    fn look(&mut self, column: &mut [f64]) -> Result<f64>;
+    /// x += Σ y_i M v_i where these are kept, otherwise Σ y_i v_i.
+    fn add(&mut self, y: &[f64], x: &mut B::Slice<T>) -> Result<()>;
+    /// As [`Steps::iterate`]; work is the same however many vectors there are.
+    fn iterate(&mut self, _fixed: bool, work: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        work(self)
+    }
+    /// As [`Steps::forget`].
+    fn forget(&mut self) {}
+    /// Bytes of the vectors and of room for numbers.
+    fn bytes(&self) -> usize;
+}
+
+/// The numbers of an iteration of BiCGStab.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HalfNumbers {
+    /// Shadow residual r̂ times residual r: after both halves that of the next iteration.
+    pub rho: f64,
+    /// r̂·r̂.
+    pub shadow: f64,
+    /// The norm of the residual at which the second half changes nothing any more.
+    pub target: f64,
+    /// How much of the direction before is part of the next one.
+    pub beta: f64,
+    /// r̂·v.
+    pub sigma: f64,
+    /// v·v.
+    pub vv: f64,
+    /// ρ / σ, or 0 where σ is rounding or not a number: a step that changes nothing.
+    pub alpha: f64,
+    /// s·s for the residual s after the first half.
+    pub ss: f64,
+    /// t·s.
+    pub ts: f64,
+    /// t·t.
+    pub tt: f64,
+    /// t·s / t·t, or 0 where t·s is rounding or not a number, where the first half changed nothing and where it reached the target.
+    pub omega: f64,
+    /// r·r after both halves.
+    pub rr: f64,
+}
+
+impl HalfNumbers {
+    /// An inner product at or below this share of the product of the norms is rounding.
+    pub const ORTHOGONAL: f64 = 1e-15;
+
+    /// Whether there is nothing to do in the second half.
+    pub fn is_settled(&self) -> bool {
+        self.alpha == 0.0 || self.ss.sqrt() <= self.target
+    }
+}
+
+/// The halves of an iteration of BiCGStab. Numbers that one step finds and another needs stay where the vectors are, so that a device need
+/// not be waited for in between.
+pub trait Halves<B: Backend>: Send + Sync {
+    /// Before the first step of a solve that changes x, to the residual norm `target`.
+    fn begin<T: Scalar>(&mut self, x: &B::Slice<T>, target: f64) -> Result<()>;
+    /// The residual of this norm is from here on the shadow, too.
+    fn restart(&mut self, norm: f64) -> Result<()>;
+    /// p = r + β (p - ω v).
+    fn turn<T: Scalar>(&mut self, r: &B::Slice<T>, v: &B::Slice<T>, p: &mut B::Slice<T>) -> Result<()>;
+    /// With z = M p and v = A z: σ, v·v and α; x += α z, r -= α v, and s·s for what r is then.
+    fn first<T: Scalar>(
+        &mut self,
+        shadow: &B::Slice<T>,
+        zv: (&B::Slice<T>, &B::Slice<T>),
+        x: &mut B::Slice<T>,
+        r: &mut B::Slice<T>,
+    ) -> Result<()>;
+    /// With z = M r and t = A z: t·s, t·t and ω; x += ω z, r -= ω t; r·r, ρ and β.
+    fn second<T: Scalar>(
+        &mut self,
+        shadow: &B::Slice<T>,
+        zt: (&B::Slice<T>, &B::Slice<T>),
+        x: &mut B::Slice<T>,
+        r: &mut B::Slice<T>,
+    ) -> Result<()>;
+    /// The numbers, when all steps are done.
+    fn look(&mut self) -> Result<HalfNumbers>;
+    /// As [`Steps::iterate`].
+    fn iterate(&mut self, _fixed: bool, work: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        work(self)
+    }
+    /// As [`Steps::forget`].
     fn forget(&mut self) {}
 }
 

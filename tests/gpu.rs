@@ -115,6 +115,36 @@ fn methods_smoothers_and_cycles_take_the_iterations_of_the_host() {
 }
 
 #[test]
+fn methods_for_nonsymmetric_matrices_take_the_iterations_of_the_host_and_give_the_same_bits_again() {
+    for (method, options) in [
+        ("gmres", [("solver.restart", "30"), ("amg.cycle.type", "v")]),
+        ("gmres", [("solver.restart", "4"), ("solver.precision", "f32")]),
+        ("fgmres", [("solver.restart", "5"), ("amg.cycle.type", "k")]),
+        ("fgmres", [("solver.restart", "1"), ("solver.tolerance", "1e-4")]),
+        ("bicgstab", [("solver.tolerance", "1e-10"), ("amg.cycle.type", "v")]),
+        ("bicgstab", [("solver.tolerance", "1e-4"), ("solver.precision", "f32")]),
+    ] {
+        let options = [("solver.type", method), options[0], options[1]];
+        let options: Options = Box::leak(Box::new(options));
+        let matrix = problem("convection_diffusion:14");
+        let (_, expected) = solve("host:1", &matrix, options);
+        for device in devices() {
+            let mut solver = solver(device, &matrix, options);
+            let n = matrix.rows();
+            // Three at once, one after the other: from the second on iterations are repeated.
+            let (b, mut x) = (gallery::random_vector(n).unwrap().repeat(3), vec![f64::NAN; 3 * n]);
+            assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{device} {options:?}");
+            assert!(x[..n] == x[n..2 * n] && x[..n] == x[2 * n..], "{device} {options:?}");
+            let (report, wanted) = (solver.report(), expected.solves[0].iterations);
+            for solve in &report.solves {
+                let found = solve.iterations;
+                assert!(found.abs_diff(wanted) <= 1, "{device} {options:?}: {found} iterations, host {wanted}");
+            }
+        }
+    }
+}
+
+#[test]
 fn several_right_hand_sides_guesses_and_updates_work_as_on_the_host() {
     for device in devices() {
         let matrix = problem("poisson5:16");

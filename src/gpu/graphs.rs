@@ -70,3 +70,16 @@ impl Replay {
         Ok(())
     }
 }
+
+/// Does work with something that holds the graph of this work itself, where `replay` finds it.
+pub(super) fn repeat<S>(
+    with: &mut S,
+    gpu: &Gpu,
+    replay: fn(&mut S) -> &mut Replay,
+    work: &mut dyn FnMut(&mut S) -> Result<()>,
+) -> Result<()> {
+    let mut taken = std::mem::take(replay(with));
+    let result = taken.run(gpu, &mut || work(with));
+    *replay(with) = taken;
+    result
+}

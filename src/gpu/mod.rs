@@ -3,6 +3,7 @@
 //!
 //! Operations that return nothing keep their failure; [`crate::backend::Backend::status`] and everything that can fail tell it.
 
+mod basis;
 mod bsr;
 mod budget;
 mod csr;
@@ -22,6 +23,7 @@ mod format;
 mod give;
 mod given;
 mod graphs;
+mod halves;
 #[cfg(terrace_hip)]
 mod hip;
 mod layout;
@@ -44,10 +46,12 @@ mod steps;
 mod trial;
 mod vector;
 
+pub use basis::DeviceBasis;
 pub use budget::Usage;
 pub(crate) use format::{Choice, Format, Wanted};
 pub(crate) use given::Indices;
 pub(crate) use graphs::Graphs;
+pub use halves::DeviceHalves;
 pub(crate) use layout::to_scalar;
 pub use memory::{Buffer, Slice};
 pub use product::Finish;
@@ -366,5 +370,7 @@ fn hip_facts() -> (String, usize) {
     ("not built: there was no clang for AMD GPUs".to_string(), 0)
 }
 
+#[cfg(test)]
+mod krylov_tests;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! The steps of conjugate gradients on a GPU: the kernels of `kernels/krylov.cu`, whose numbers stay in device memory, and iterations that are
 //! repeated as graphs.
 
-use super::graphs::Replay;
+use super::graphs::{Replay, repeat};
 use super::product::Finish;
 use super::runtime::{Argument, Kernel, View, tag};
 use super::vector::part_count;
@@ -203,10 +203,7 @@ impl Steps<Gpu> for DeviceSteps {
         if !fixed {
             return work(self);
         }
-        let (gpu, mut replay) = (self.gpu.clone(), std::mem::take(&mut self.replay));
-        let result = replay.run(&gpu, &mut || work(self));
-        self.replay = replay;
-        result
+        repeat(self, &self.gpu.clone(), |steps| &mut steps.replay, work)
     }
 
     fn forget(&mut self) {

@@ -1,5 +1,7 @@
 //! Vector operations of the GPU backend. Inner products are summed in an order that follows from the length alone, and accumulated in f64.
 
+use super::basis::DeviceBasis;
+use super::halves::DeviceHalves;
 use super::product::{Finish, width_of};
 use super::runtime::{Argument, BLOCK, Kernel, View, tag};
 use super::steps::DeviceSteps;
@@ -220,6 +222,8 @@ impl Backend for Gpu {
     type Factor = Buffer<f64>;
     type Finish = Finish;
     type Steps = DeviceSteps;
+    type Basis<T: Scalar> = DeviceBasis<T>;
+    type Halves = DeviceHalves;
     const LOOKS: bool = false;
 
     fn any_ref<T: Scalar>(x: &Slice<T>) -> AnyRef<'_, Gpu> {
@@ -409,5 +413,13 @@ impl Backend for Gpu {
 
     fn steps(&self) -> Result<DeviceSteps> {
         DeviceSteps::new(self)
+    }
+
+    fn basis<T: Scalar>(&self, n: usize, m: usize, kept: bool) -> Result<DeviceBasis<T>> {
+        DeviceBasis::new(self, n, m, kept)
+    }
+
+    fn halves(&self) -> Result<DeviceHalves> {
+        DeviceHalves::new(self)
     }
 }

@@ -4,6 +4,7 @@
 pub mod aggressive;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod avx512;
+pub mod basis;
 mod bits;
 pub mod classical_modified;
 pub mod dense;
@@ -13,6 +14,7 @@ pub mod eigenvalue;
 pub mod extended_i;
 mod gathered;
 pub mod gauss_seidel;
+pub mod halves;
 pub mod hmis;
 pub mod mis2;
 pub mod mm_ext;

@@ -61,10 +61,6 @@ impl Steps<Host> for HostSteps {
         Ok(())
     }
 
-    fn iterate(&mut self, _: bool, work: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        work(self)
-    }
-
     fn look(&mut self) -> Result<Numbers> {
         Ok(self.numbers)
     }

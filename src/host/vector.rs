@@ -1,5 +1,7 @@
 //! Vector operations of the host backend.
 
+use super::basis::HostBasis;
+use super::halves::HostHalves;
 use super::simd::MAX_BLOCK;
 use super::steps::HostSteps;
 use super::{Host, nodes, par};
@@ -15,6 +17,8 @@ impl Backend for Host {
     type Factor = f64;
     type Finish = ();
     type Steps = HostSteps;
+    type Basis<T: Scalar> = HostBasis<T>;
+    type Halves = HostHalves;
 
     fn any_ref<T: Scalar>(x: &[T]) -> AnyRef<'_, Host> {
         match T::slice_ref(x) {
@@ -197,6 +201,14 @@ impl Backend for Host {
 
     fn steps(&self) -> Result<HostSteps> {
         Ok(HostSteps::new(self))
+    }
+
+    fn basis<T: Scalar>(&self, n: usize, m: usize, kept: bool) -> Result<HostBasis<T>> {
+        HostBasis::new(self, n, m, kept)
+    }
+
+    fn halves(&self) -> Result<HostHalves> {
+        Ok(HostHalves::new(self))
     }
 }
 

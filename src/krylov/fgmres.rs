@@ -15,7 +15,7 @@ pub struct Fgmres<B: Backend, T: Scalar> {
 impl<B: Backend, T: Scalar> Fgmres<B, T> {
     /// For vectors of `n` elements, restarted after `m` steps.
     pub fn new(backend: &B, n: usize, m: usize) -> Result<Self> {
-        Ok(Fgmres { gmres: Gmres::keeping(backend, n, m, |m| m)? })
+        Ok(Fgmres { gmres: Gmres::keeping(backend, n, m, true)? })
     }
 }
 
@@ -28,6 +28,10 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Fgmres<B, T> {
         zero_guess: bool,
     ) -> Result<Next> {
         self.gmres.solve(run, b, x, zero_guess)
+    }
+
+    fn forget(&mut self) {
+        Krylov::<B, T>::forget(&mut self.gmres);
     }
 
     fn bytes(&self) -> usize {

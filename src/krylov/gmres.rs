@@ -2,15 +2,13 @@
 //! The flexible variant ([`super::fgmres`]) differs in what it keeps, not in what it computes.
 
 use super::{Krylov, Next, Run};
-use crate::backend::Backend;
+use crate::backend::{Backend, Basis};
 use crate::error::{Result, try_vec};
 use crate::scalar::Scalar;
 
-/// Workspace: an orthonormal basis V of at most m + 1 vectors, and the small least-squares problem.
+/// Workspace: an orthonormal basis V of at most m vectors, the one that becomes the next, and the small least-squares problem.
 pub struct Gmres<B: Backend, T: Scalar> {
-    basis: Vec<B::Buffer<T>>,
-    /// M v for every basis vector v in the flexible variant, otherwise room for one.
-    z: Vec<B::Buffer<T>>,
+    basis: B::Basis<T>,
     w: B::Buffer<T>,
     /// R of the factorised Hessenberg matrix, column by column, m + 1 numbers each.
     h: Vec<f64>,
@@ -18,6 +16,8 @@ pub struct Gmres<B: Backend, T: Scalar> {
     rotations: Vec<(f64, f64)>,
     /// Right-hand side of the least-squares problem.
     g: Vec<f64>,
+    /// Whether M v is kept for every basis vector v.
+    flexible: bool,
     m: usize,
     n: usize,
 }
@@ -25,47 +25,44 @@ pub struct Gmres<B: Backend, T: Scalar> {
 impl<B: Backend, T: Scalar> Gmres<B, T> {
     /// For vectors of `n` elements, restarted after `m` steps.
     pub fn new(backend: &B, n: usize, m: usize) -> Result<Self> {
-        Self::keeping(backend, n, m, |_| 1)
+        Self::keeping(backend, n, m, false)
     }
 
-    /// As `new`, with room for `preconditioned(m)` preconditioned vectors: 1 or m.
-    pub(super) fn keeping(backend: &B, n: usize, m: usize, preconditioned: impl Fn(usize) -> usize) -> Result<Self> {
+    /// As `new`, flexible or not.
+    pub(super) fn keeping(backend: &B, n: usize, m: usize, flexible: bool) -> Result<Self> {
         let m = m.min(n.max(1));
         Ok(Gmres {
-            basis: (0..=m).map(|_| backend.zeros(n)).collect::<Result<_>>()?,
-            z: (0..preconditioned(m)).map(|_| backend.zeros(n)).collect::<Result<_>>()?,
+            basis: backend.basis(n, m, flexible)?,
             w: backend.zeros(n)?,
             h: try_vec((m + 1) * m, 0.0)?,
             rotations: try_vec(m, (0.0, 0.0))?,
             g: try_vec(m + 1, 0.0)?,
+            flexible,
             m,
             n,
         })
     }
 
-    /// One restart cycle; the basis starts with the residual of norm `norm` in `basis[0]`, not yet normalised.
+    /// One restart cycle; the basis starts with the residual of norm `norm` in `w`, not yet normalised.
     fn cycle(&mut self, run: &mut Run<'_, B, T>, norm: f64) -> Result<(Next, usize)> {
-        let backend = run.backend;
-        let m = self.m;
+        let Gmres { basis, w, m, .. } = self;
+        let m = *m;
         self.g.fill(0.0);
         self.g[0] = norm;
-        let inverse = T::from_f64(1.0 / norm);
-        backend.scale(inverse, &mut self.basis[0]);
+        basis.begin(norm)?;
         for j in 0..m {
-            let z = j % self.z.len();
-            run.precondition(&self.basis[j], &mut self.z[z])?;
-            run.operator(&self.z[z], &mut self.w)?;
-            // Gram-Schmidt twice: once loses orthogonality when the residual drops fast.
+            basis.iterate(run.is_fixed(), &mut |basis| {
+                basis.append(w)?;
+                let (v, z) = basis.last();
+                run.precondition(v, z)?;
+                run.operator(z, w)?;
+                basis.keep()?;
+                basis.orthogonalise(w)
+            })?;
+            // The only numbers of the iteration that are looked at.
             let column = &mut self.h[j * (m + 1)..][..m + 1];
             column.fill(0.0);
-            for _ in 0..2 {
-                for (i, h) in column[..=j].iter_mut().enumerate() {
-                    let projection = backend.dot(&self.basis[i], &self.w);
-                    *h += projection;
-                    backend.axpby(T::from_f64(-projection), &self.basis[i], T::ONE, &mut self.w);
-                }
-            }
-            let length = backend.norm(&self.w);
+            let length = basis.look(&mut column[..=j])?;
             if !length.is_finite() {
                 return run.step(f64::NAN).map(|next| (next, j));
             }
@@ -85,7 +82,6 @@ impl<B: Backend, T: Scalar> Gmres<B, T> {
             if next != Next::Continue || j + 1 == m {
                 return Ok((next, j + 1));
             }
-            backend.axpby(T::from_f64(1.0 / length), &self.w, T::ZERO, &mut self.basis[j + 1]);
         }
         Ok((Next::Continue, m))
     }
@@ -98,18 +94,15 @@ impl<B: Backend, T: Scalar> Gmres<B, T> {
             let known: f64 = (i + 1..k).map(|j| self.h[j * (m + 1) + i] * self.g[j]).sum();
             self.g[i] = (self.g[i] - known) / self.h[i * (m + 1) + i];
         }
-        if self.z.len() == m {
-            for (y, z) in self.g[..k].iter().zip(&self.z) {
-                backend.axpby(T::from_f64(*y), z, T::ONE, x);
-            }
-            return Ok(());
+        let y = &self.g[..k];
+        if self.flexible {
+            return self.basis.add(y, x);
         }
         backend.fill(T::ZERO, &mut self.w);
-        for (y, v) in self.g[..k].iter().zip(&self.basis) {
-            backend.axpby(T::from_f64(*y), v, T::ONE, &mut self.w);
-        }
-        run.precondition(&self.w, &mut self.z[0])?;
-        backend.axpby(T::ONE, &self.z[0], T::ONE, x);
+        self.basis.add(y, &mut self.w)?;
+        let (_, z) = self.basis.last();
+        run.precondition(&self.w, z)?;
+        backend.axpby(T::ONE, z, T::ONE, x);
         Ok(())
     }
 }
@@ -122,7 +115,7 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Gmres<B, T> {
         x: &mut B::Slice<T>,
         zero_guess: bool,
     ) -> Result<Next> {
-        let mut norm = run.initial_residual_norm(b, x, &mut self.basis[0], zero_guess)?;
+        let mut norm = run.initial_residual_norm(b, x, &mut self.w, zero_guess)?;
         loop {
             let next = run.start(norm)?;
             if next != Next::Continue {
@@ -133,12 +126,17 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Gmres<B, T> {
             if next != Next::Continue {
                 return Ok(next);
             }
-            norm = run.residual_norm(b, x, &mut self.basis[0])?;
+            norm = run.residual_norm(b, x, &mut self.w)?;
         }
     }
 
+    fn forget(&mut self) {
+        self.basis.forget();
+    }
+
     fn bytes(&self) -> usize {
-        (self.basis.len() + self.z.len() + 1) * self.n * T::PRECISION.bytes()
+        self.basis.bytes()
+            + self.n * T::PRECISION.bytes()
             + (self.h.len() + self.g.len() + 2 * self.m) * size_of::<f64>()
     }
 }
