@@ -118,11 +118,11 @@ fn methods_smoothers_and_cycles_take_the_iterations_of_the_host() {
 fn methods_for_nonsymmetric_matrices_take_the_iterations_of_the_host_and_give_the_same_bits_again() {
     for (method, options) in [
         ("gmres", [("solver.restart", "30"), ("amg.cycle.type", "v")]),
-        ("gmres", [("solver.restart", "4"), ("solver.precision", "f32")]),
+        ("gmres", [("solver.restart", "4"), ("precision.vector", "f32")]),
         ("fgmres", [("solver.restart", "5"), ("amg.cycle.type", "k")]),
         ("fgmres", [("solver.restart", "1"), ("solver.tolerance", "1e-4")]),
         ("bicgstab", [("solver.tolerance", "1e-10"), ("amg.cycle.type", "v")]),
-        ("bicgstab", [("solver.tolerance", "1e-4"), ("solver.precision", "f32")]),
+        ("bicgstab", [("solver.tolerance", "1e-4"), ("precision.vector", "f32")]),
     ] {
         let options = [("solver.type", method), options[0], options[1]];
         let options: Options = Box::leak(Box::new(options));
@@ -231,12 +231,20 @@ fn breakdowns_leave_x_and_have_the_words_of_the_host() {
 fn solvers_in_f32_work_and_refuse_other_vectors() {
     for device in devices() {
         let matrix = problem("poisson5:16");
-        let options = &[("solver.precision", "f32"), ("precision.vector", "f32"), ("solver.tolerance", "1e-4")];
-        let mut solver = solver(device, &matrix, options);
-        let (b, mut x) = (vec![1.0_f32; matrix.rows()], vec![f32::NAN; matrix.rows()]);
-        assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);
-        let error = solver.solve(&[1.0_f64; 256], &mut [0.0; 256], Guess::Zero).unwrap_err();
-        assert_eq!(error.status, Status::InvalidArgument);
+        for method in ["auto", "gmres", "fgmres", "bicgstab"] {
+            let options = [
+                ("solver.type", method),
+                ("solver.precision", "f32"),
+                ("precision.vector", "f32"),
+                ("solver.tolerance", "1e-4"),
+            ];
+            let mut solver = solver(device, &matrix, Box::leak(Box::new(options)));
+            let (b, mut x) = (vec![1.0_f32; matrix.rows()], vec![f32::NAN; matrix.rows()]);
+            assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{method} on {device}");
+            assert!(solver.report().solves[0].true_residual <= 1e-4, "{method} on {device}");
+            let error = solver.solve(&[1.0_f64; 256], &mut [0.0; 256], Guess::Zero).unwrap_err();
+            assert_eq!(error.status, Status::InvalidArgument);
+        }
     }
 }
 

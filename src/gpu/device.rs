@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Bytes of pinned memory, through which short results go.
-const PINNED: usize = 256;
+const PINNED: usize = 8192;
 
 /// Streams that are not ordered with the default stream, on which a caller's work would end a capture.
 const NON_BLOCKING: u32 = 1;
