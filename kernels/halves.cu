@@ -20,6 +20,7 @@ constexpr int RR = 11;
 
 // `dividend` / `divisor`, or 0 where `product`, an inner product of vectors with these squared norms, is rounding or not a number.
 DEVICE f64 quotient(f64 dividend, f64 divisor, f64 product, f64 xx, f64 yy) {
+    // As in src/backend.rs.
     constexpr f64 ORTHOGONAL = 1e-15;
     return magnitude(product) > ORTHOGONAL * square_root(xx) * square_root(yy) ? dividend / divisor : 0.0;
 }
