@@ -209,7 +209,7 @@ mod tests {
             };
             assert_eq!(on_device.moves(&*there), degree % 2 == 1);
             if degree % 2 == 1 {
-                gpu.start_profile();
+                gpu.start_profile(false);
                 on_device.sweep_to(gpu, &*there, &there_b, (&mut there_x, &mut y), &mut [lost()], sweep).unwrap();
                 assert_eq!(gpu.end_profile().iter().map(|kernel| kernel.launches).sum::<usize>(), degree, "{what}");
                 check(gpu.fetch(&y).unwrap());
@@ -217,7 +217,7 @@ mod tests {
                 launches += usize::from(!zero_guess);
             }
             let mut scratch = [lost(), lost()];
-            gpu.start_profile();
+            gpu.start_profile(false);
             on_device.sweep(gpu, &*there, &there_b, &mut there_x, &mut scratch, sweep).unwrap();
             assert_eq!(gpu.end_profile().iter().map(|kernel| kernel.launches).sum::<usize>(), launches, "{what}");
             check(gpu.fetch(&there_x).unwrap());
