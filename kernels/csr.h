@@ -5,13 +5,13 @@
 // Entries of a lane whose loads are under way at the same time.
 constexpr int CSR_BATCH = 6;
 
-// The sum over every `lanes`th of `count` entries, from `lane` on, in type A.
-template <class A, class S, class C, class X>
-DEVICE A row_part(int lane, int lanes, int count, const In<C> &columns, const In<S> &values, const In<X> &x) {
+// The sum over every `lanes`th of `count` entries, from `lane` on, in type A. Arrays are `In`, or what reads as they do.
+template <class A, class C, class S, class X>
+DEVICE A row_part(int lane, int lanes, int count, const C &columns, const S &values, const X &x) {
     A sum = 0;
     for (int k = lane; k < count; k += CSR_BATCH * lanes) {
-        S value[CSR_BATCH];
-        C column[CSR_BATCH];
+        decltype(values.once(0)) value[CSR_BATCH];
+        decltype(columns.once(0)) column[CSR_BATCH];
         UNROLL
         for (int j = 0; j < CSR_BATCH; ++j) {
             // Behind the end it is the last entry again: loads that depend on nothing are all under way at once.

@@ -10,6 +10,7 @@
 #include "block_slices.cu"
 #include "bsr.cu"
 #include "dense.cu"
+#include "tail.cu"
 #include "multicolour.cu"
 #include "rounded.cu"
 #include "scan.cu"

@@ -2,9 +2,13 @@
 
 use super::product::{Finish, Product};
 use super::runtime::{BLOCK, Kernel};
+use super::tail::{Kind, Piece};
 use super::{Buffer, Gpu, Slice};
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
+
+/// Lanes of a row, as in `kernels/dense.cu`.
+const LANES: usize = 32;
 
 /// A matrix of `n` rows and columns, row by row.
 pub(super) struct Dense<S> {
@@ -33,7 +37,7 @@ impl<S: Number, V: Number> Product<V, V> for Dense<S> {
     }
 
     fn blocks(&self, _: &Finish) -> usize {
-        (32 * self.n).div_ceil(BLOCK)
+        (LANES * self.n).div_ceil(BLOCK)
     }
 
     fn run(&self, x: &Slice<V>, finish: &Finish) -> Result<()> {
@@ -52,5 +56,9 @@ impl<S: Number, V: Number> Product<V, V> for Dense<S> {
 
     fn precision(&self) -> Precision {
         S::PRECISION
+    }
+
+    fn piece(&self) -> Option<Piece> {
+        Some(Piece::matrix(Kind::Dense, (self.n, self.n), LANES, &self.values))
     }
 }

@@ -68,6 +68,10 @@ const APART: f64 = 1.25;
 /// Below this many rows a matrix has too few slices, and a group of lanes for each row keeps more threads busy.
 const FEW: usize = 1 << 13;
 
+/// With at most this many entries a product takes about as long as its launch in any format; such a matrix has none in tiles, which no kernel for
+/// several levels knows (`tail.rs`).
+const SMALL: usize = 1 << 18;
+
 /// Average length of rows from which columns of 16 bits and tiles are looked at.
 const LONG: usize = 16;
 
@@ -330,9 +334,10 @@ impl Wanted {
         self.pattern.block == Block::SCALAR && self.pattern.nnz().min(self.pattern.cols) > self.most()
     }
 
-    /// Whether tiles are worth a look: rows of scalars that are long enough for dense ones.
+    /// Whether tiles are worth a look: rows of scalars that are long enough for dense ones, and enough of them.
     fn may_have_tiles(&self) -> bool {
-        self.pattern.block == Block::SCALAR && self.pattern.rows > 0 && self.pattern.nnz() >= LONG * self.pattern.rows
+        let (rows, entries) = (self.pattern.rows, self.pattern.nnz());
+        self.pattern.block == Block::SCALAR && rows > 0 && entries >= LONG * rows && entries > SMALL
     }
 
     /// Whether columns of 16 bits are worth a look: long rows of scalars, and so few that slices do not run at the speed of memory.
@@ -451,6 +456,8 @@ mod tests {
                 let wanted = Wanted { storage, sums, ..wanted(&gpu, 9000, 9000, |_| (40, apart)) };
                 assert_eq!(name(&Format::of(&gpu, wanted).unwrap()), expected, "{apart} {storage:?}");
             }
+            // As dense, and so small that it does not matter.
+            assert_eq!(name(&Format::of(&gpu, wanted(&gpu, 6000, 6000, |_| (40, 1))).unwrap()), "csr16");
             // Blocks are tiles of their own.
             for (side, expected) in [(2, "bsr"), (3, "sell16"), (4, "bsr")] {
                 let scalar = wanted(&gpu, 4500, 4500, |_| (9, 5)).pattern;

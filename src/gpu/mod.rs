@@ -43,6 +43,7 @@ mod sim;
 mod slices;
 mod staging;
 mod steps;
+mod tail;
 mod trial;
 mod vector;
 
@@ -59,6 +60,7 @@ pub use profile::{Step, Times};
 pub(crate) use staging::Staging;
 pub use steps::DeviceSteps;
 pub(crate) use steps::Scale;
+pub use tail::{Merging, Piece};
 
 use crate::context::{DeviceKind, lock};
 use crate::error::{Error, Result, fail};
@@ -92,6 +94,8 @@ struct Inner {
     /// How often the host has waited for the device.
     waits: AtomicUsize,
     profile: Profile,
+    /// Which levels are merged that are placed from here on.
+    merging: Mutex<Merging>,
 }
 
 impl Drop for Inner {
@@ -122,8 +126,9 @@ impl Gpu {
         let vectors = vector::Kernels::new(|name| profile.find(name, || runtime.kernel(name)))?;
         let parts = runtime.allocate(vector::ROOM * size_of::<f64>())?;
         let (budget, error, lent_stream) = (Budget::default(), Mutex::new(None), AtomicBool::new(false));
-        let (capturing, waits) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let inner = Arc::new(Inner { runtime, vectors, parts, budget, error, lent_stream, capturing, waits, profile });
+        let (capturing, waits, merging) = (AtomicBool::new(false), AtomicUsize::new(0), Mutex::default());
+        let inner = Inner { runtime, vectors, parts, budget, error, lent_stream, capturing, waits, profile, merging };
+        let inner = Arc::new(inner);
         Ok(Gpu { inner, choice: Choice::default() })
     }
 
@@ -231,6 +236,17 @@ impl Gpu {
 
     /// Runs a kernel with so many blocks of threads, or not at all without any.
     fn launch_blocks(&self, kernel: Kernel, blocks: usize, arguments: &[&dyn Argument]) -> Result<()> {
+        self.launch_blocks_of(runtime::BLOCK, kernel, blocks, arguments)
+    }
+
+    /// The same with blocks of so many threads.
+    fn launch_blocks_of(
+        &self,
+        threads: usize,
+        kernel: Kernel,
+        blocks: usize,
+        arguments: &[&dyn Argument],
+    ) -> Result<()> {
         if blocks == 0 {
             return Ok(());
         }
@@ -238,6 +254,7 @@ impl Gpu {
             pointers: [std::ptr::null_mut(); MAX_ARGUMENTS],
             sizes: [0; MAX_ARGUMENTS],
             count: arguments.len(),
+            threads,
         };
         for (i, argument) in arguments.iter().enumerate() {
             (all.pointers[i], all.sizes[i]) = argument.parts();

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Instant;
 use terrace::backend::{Backend, Columns, Operator, Place};
-use terrace::gpu::Gpu;
+use terrace::gpu::{Gpu, Merging};
 use terrace::host::spmv::Sums;
 use terrace::scalar::Number;
 use terrace::sparse::SharedCsr;
@@ -62,6 +62,14 @@ pub struct Arguments {
     /// An option of the solves, like amg.coarsening.type=pmis; set after those that are measured (see `terrace options`)
     #[arg(short, long, value_name = "KEY=VALUE")]
     option: Vec<String>,
+
+    /// The last levels in one launch whose matrices have at most so many entries, 0 for none; without it what the library chooses
+    #[arg(long, value_name = "ENTRIES")]
+    merge: Option<usize>,
+
+    /// Those levels have at most so many rows
+    #[arg(long, value_name = "ROWS")]
+    merge_rows: Option<usize>,
 }
 
 /// Launches between two looks at the clock.
@@ -101,6 +109,12 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let Some(gpu) = context.gpu() else {
         return Err(Error::new(Status::Device, format!("{} is not a GPU", arguments.device)));
     };
+    let mut merging = Merging::default();
+    merging.rows = arguments.merge_rows.unwrap_or(merging.rows);
+    if let Some(entries) = arguments.merge {
+        (merging.entries, merging.cluster_entries) = (entries, entries);
+    }
+    gpu.set_merging(merging);
     let progress = Progress::new(false);
     let bandwidth = copy_bandwidth(gpu, arguments.copy_mib, arguments.repeat)?;
     emit(&format!("{}: copy {:.0} GB/s\n", gpu.description(), bandwidth / 1e9))?;
@@ -132,8 +146,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
             continue;
         }
         emit(&format!(
-            "{:<24} {:>10} {:>10} {:>12} {:>12} {:>12} {:>10}\n",
-            "solve to 1e-8", "set-up", "iterations", "solve", "iteration", "cycle", "device"
+            "{:<24} {:>10} {:>10} {:>12} {:>12} {:>12} {:>10} {:>6}\n",
+            "solve to 1e-8", "set-up", "iterations", "solve", "iteration", "cycle", "device", "merged"
         ))?;
         for (name, options) in SOLVES {
             let solve = measure_solve(&context, gpu, &matrix, name, options, bandwidth, arguments)?;
@@ -302,12 +316,13 @@ struct Solve {
     cycle: Option<f64>,
     bytes: usize,
     formats: Vec<String>,
+    merged: usize,
 }
 
 impl Solve {
     fn row(&self) -> String {
         format!(
-            "{:<24} {:>10} {:>10} {:>12} {:>12} {:>12} {:>10}{}\n",
+            "{:<24} {:>10} {:>10} {:>12} {:>12} {:>12} {:>10} {:>6}{}\n",
             self.name,
             seconds(self.setup),
             self.iterations,
@@ -315,6 +330,7 @@ impl Solve {
             seconds(self.solve / self.iterations.max(1) as f64),
             self.cycle.map_or("-".to_string(), seconds),
             bytes(self.bytes),
+            self.merged,
             if self.converged { "" } else { "  not converged" },
         )
     }
@@ -323,7 +339,7 @@ impl Solve {
         json!({
             "problem": problem, "solve": self.name, "setup_seconds": self.setup, "iterations": self.iterations,
             "converged": self.converged, "median_solve_seconds": self.solve, "median_cycle_seconds": self.cycle,
-            "bytes": self.bytes, "formats": self.formats,
+            "bytes": self.bytes, "formats": self.formats, "merged_levels": self.merged,
         })
     }
 }
@@ -378,5 +394,6 @@ fn measure_solve(
         cycle,
         bytes: report.bytes,
         formats: report.levels.iter().map(|level| level.format.clone()).collect(),
+        merged: report.levels.iter().filter(|level| level.merged).count(),
     })
 }
