@@ -154,8 +154,13 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// A vector, for [`Backend::merge`].
     fn piece<T: Number>(x: &Self::Slice<T>) -> Self::Piece;
     /// The last levels of a V-cycle as one piece of work, the coarsest at the end of the list; none where they are better visited one by one. What
-    /// the pieces are of must stay where it is as long as the work.
-    fn merge(&self, _levels: &[TailLevel<Self::Piece>]) -> Result<Option<Box<dyn Tail>>> {
+    /// the pieces are of must stay where it is as long as the work. `entrance` is R and r where the first right-hand side is R r; that may become part
+    /// of the work.
+    fn merge(
+        &self,
+        _entrance: Option<(Self::Piece, Self::Piece)>,
+        _levels: &[TailLevel<Self::Piece>],
+    ) -> Result<Option<Box<dyn Tail>>> {
         Ok(None)
     }
     /// What conjugate gradients work with.
@@ -231,6 +236,8 @@ pub enum TailWork<P> {
 pub trait Tail: Send + Sync {
     /// x = M b on the first of them. Waits for nothing, and allocates nothing.
     fn run(&self) -> Result<()>;
+    /// Whether that begins with b = R r.
+    fn restricts(&self) -> bool;
     /// Bytes that the library holds for it.
     fn bytes(&self) -> usize;
 }

@@ -119,7 +119,7 @@ impl<B: Backend, V: Number> Level<B, V> {
     /// Makes one piece of work of the last levels below this one, where the backend can.
     pub fn merge(&mut self) -> Result<()> {
         match &mut self.below {
-            Below::Coarser(coarser) if self.shape == Shape::V => coarser.merge(),
+            Below::Coarser(coarser) if self.shape == Shape::V => coarser.merge(&self.scratch[0]),
             _ => Ok(()),
         }
     }
@@ -252,8 +252,8 @@ fn required<B: Backend, V: Number>(smoother: &Option<Box<dyn Smoother<B, V>>>) -
 pub(super) trait CoarseGrid<B: Backend, V: Number>: Send + Sync {
     /// x += P M_c R r, where M_c is what the shape makes of the cycles below; with `aside` r becomes the sum, and x stays. r may be scaled.
     fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>, aside: bool) -> Result<()>;
-    /// Makes one piece of work of as many of the last levels as the backend can, two at least.
-    fn merge(&mut self) -> Result<()>;
+    /// Makes one piece of work of as many of the last levels as the backend can, two at least. Every correction will be with this r.
+    fn merge(&mut self, r: &B::Slice<V>) -> Result<()>;
     /// As [`Passage::pieces`], for vectors of one precision.
     fn transfers(&self) -> Option<(B::Piece, B::Piece)>;
     /// As for [`Level`].
@@ -318,7 +318,9 @@ impl<B: Backend, V: Number, W: Number> Coarse<B, V, W> {
 
 impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
     fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>, aside: bool) -> Result<()> {
-        self.passage.restrict(r, &mut self.b)?;
+        if !self.tail.as_ref().is_some_and(|tail| tail.restricts()) {
+            self.passage.restrict(r, &mut self.b)?;
+        }
         match (shape, &self.tail) {
             (_, Some(tail)) => tail.run()?,
             (Shape::K, None) => self.accelerate()?,
@@ -331,10 +333,11 @@ impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
         self.passage.interpolate(&self.x, x, aside.then_some(r))
     }
 
-    fn merge(&mut self) -> Result<()> {
+    fn merge(&mut self, r: &B::Slice<V>) -> Result<()> {
         let mut levels = Vec::new();
         if self.level.pieces(&self.b, &self.x, &mut levels).is_some() && levels.len() > 1 {
-            self.tail = self.level.backend.merge(&levels)?;
+            let entrance = self.transfers().map(|(restriction, _)| (restriction, B::piece::<V>(r)));
+            self.tail = self.level.backend.merge(entrance, &levels)?;
         }
         if self.tail.is_some() { Ok(()) } else { self.level.merge() }
     }

@@ -256,8 +256,8 @@ impl Backend for Gpu {
         Piece::vector(x)
     }
 
-    fn merge(&self, levels: &[TailLevel<Piece>]) -> Result<Option<Box<dyn Tail>>> {
-        self.merge_levels(levels)
+    fn merge(&self, entrance: Option<(Piece, Piece)>, levels: &[TailLevel<Piece>]) -> Result<Option<Box<dyn Tail>>> {
+        self.merge_levels(entrance, levels)
     }
 
     fn zeros<T: Number>(&self, n: usize) -> Result<Buffer<T>> {
