@@ -186,3 +186,20 @@ DEVICE void matrix_step(f64 &first, f64 &second, f64 a, f64 b) {
         second = __builtin_fma(left, Group<32>::shuffle(b, lane % 4 * 8 + 4 + k), second);
     }
 }
+template <class H> DEVICE void matrix_step(H, f32 (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    const int g = Group<32>::rank() / 4, t = Group<32>::rank() % 4;
+    const auto number = [](u32 bits, int half) { return to_f32(__builtin_bit_cast(H, static_cast<u16>(bits >> 16 * half))); };
+    UNROLL
+    for (int k = 0; k < 16; k += 2) {
+        const int lane = k % 8 / 2;
+        const u32 left[2] = {Group<32>::shuffle(a[k / 8 * 2], 4 * g + lane), Group<32>::shuffle(a[k / 8 * 2 + 1], 4 * g + lane)};
+        const u32 right[2] = {Group<32>::shuffle(b[k / 8], 8 * t + lane), Group<32>::shuffle(b[k / 8], 8 * t + 4 + lane)};
+        UNROLL
+        for (int half = 0; half < 2; ++half) {
+            UNROLL
+            for (int s = 0; s < 4; ++s) {
+                sums[s] = __builtin_fmaf(number(left[s / 2], half), number(right[s % 2], half), sums[s]);
+            }
+        }
+    }
+}

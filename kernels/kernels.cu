@@ -9,6 +9,7 @@
 #include "slices.cu"
 #include "block_slices.cu"
 #include "bsr.cu"
+#include "tiles_mma.cu"
 #include "dense.cu"
 #include "tail.cu"
 #include "multicolour.cu"

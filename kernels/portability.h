@@ -200,6 +200,22 @@ DEVICE void matrix_step(f64 &first, f64 &second, f64 a, f64 b) {
 #endif
 }
 
+// D = A B + C for A of 16 x 16 and B of 16 x 8 in a 16-bit format, C and D of 16 x 8 in f32, by the 32 lanes of a Group<32>. With g = l / 4 and t = l % 4
+// lane l has pairs of neighbours, the first in the low bits: of rows of A from (g, 2t), (g + 8, 2t), (g, 2t + 8) and (g + 8, 2t + 8) on; of columns of B from
+// (2t, g) and (2t + 8, g) on; and of C the elements (g, 2t), (g, 2t + 1), (g + 8, 2t) and (g + 8, 2t + 1), which become those of D. Products are exact; matrix
+// cores add them to C in an order, and round in a way, of their own, `sim` and AMD GPUs one after the other in the order of A's columns.
+#if __CUDA_ARCH__ >= 800
+#define MATRIX_STEP(format) \
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." #format "." #format ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]) \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+#else
+#define MATRIX_STEP(format)
+#endif
+DEVICE void matrix_step(f16, f32 (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) { MATRIX_STEP(f16); }
+DEVICE void matrix_step(bf16, f32 (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) { MATRIX_STEP(bf16); }
+#undef MATRIX_STEP
+
 #endif
 
 // Conversion in registers. 16-bit numbers are made by way of f32, as on the host.

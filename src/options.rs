@@ -179,7 +179,7 @@ rows! {
         "Where the hierarchy of a context on a GPU is computed. auto: on the device where all of its components run there, otherwise on the host, from where it is copied; the report tells which and why. device: there or not at all. The hierarchies are the same.",
         "A device computes it many times faster; what only the host can do should not need another option.";
     "gpu.format", choice(&["counted", "measured"]), "counted", "-", "-",
-        "How the format of each matrix of a context on a GPU is chosen; the report names it. counted: by the bytes that a product moves, weighted by what was measured on one GPU. measured: a trial of a few products decides among the best of these, at most three for each matrix.",
+        "How the format of each matrix of a context on a GPU is chosen; the report names it. counted: by the bytes that a product moves, weighted by what was measured on one GPU. measured: a trial of a few products decides among the best of these, at most three for each matrix, and tries dense tiles on matrix cores, too.",
         "The same format in every run, and with it the same bits: a trial of formats that are equally fast may end either way, and each adds up in another order. measured is for GPUs and matrices that are unlike those the weights come from.";
     "amg.max_levels", Kind::Int { min: 1, max: 64 }, "25", "SetMaxLevels", "max_levels",
         "Most levels in the hierarchy, the finest included.",

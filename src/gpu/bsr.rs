@@ -83,7 +83,7 @@ pub(super) fn bytes(block_rows: usize, blocks: f64, side: usize, storage: Precis
 }
 
 /// Lanes of a block row.
-fn lanes(side: usize, blocks: usize, block_rows: usize) -> usize {
+pub(super) fn lanes(side: usize, blocks: usize, block_rows: usize) -> usize {
     let length = blocks.div_ceil(block_rows.max(1));
     let enough = |lanes: &usize| OF_LANE * (lanes / side) >= length && block_rows * lanes >= ENOUGH;
     [4, 8, 16].into_iter().filter(|lanes| *lanes >= 2 * side).find(enough).unwrap_or(32)

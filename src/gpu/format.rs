@@ -9,6 +9,7 @@ use super::csr_balanced::{self, LongRows, Unless};
 use super::layout::{Cut, Layout, Slots, Survey};
 use super::setup::tiles::{self, SIDE};
 use super::setup::{DeviceCsr, DevicePattern};
+use super::tiles_mma::TileValues;
 use crate::config::Config;
 use crate::error::Result;
 use crate::scalar::{Precision, Scalar};
@@ -32,6 +33,8 @@ pub(crate) enum Format {
     Bsr,
     /// Scalars in tiles of 4 x 4.
     Tiles,
+    /// The same on matrix cores.
+    TilesMma(TileValues),
 }
 
 /// How formats are chosen: by what is counted alone, which gives the same bits in every run, or among the best by a trial.
@@ -98,7 +101,8 @@ pub(crate) struct Wanted {
     pub sums: Precision,
 }
 
-/// Formats that are tried have an estimate of at most this, in relation to the lowest, and are at most so many.
+/// Formats that are tried have an estimate of at most this, in relation to the lowest, and are at most so many. Tiles that are among them are tried on matrix
+/// cores, too, which read the same bytes or fewer; nothing was found that they win.
 const NEAR: f64 = 1.3;
 const TRIED: usize = 3;
 
@@ -121,6 +125,7 @@ enum Kind {
     Slices(usize),
     Bsr,
     Tiles,
+    TilesMma(TileValues),
 }
 
 /// What is known of several matrices once the device has counted.
@@ -146,21 +151,34 @@ impl Format {
 
     /// Those that may be the fastest, by their estimates, the lowest first. Waits for the device.
     pub fn candidates(gpu: &Gpu, wanted: Wanted) -> Result<Vec<Format>> {
-        Format::lowest(gpu, wanted, NEAR, TRIED)
+        Format::among(gpu, wanted, |ranked| {
+            let is_near = |(_, bytes): &&(Kind, f64)| *bytes <= NEAR * ranked[0].1;
+            ranked.iter().filter(is_near).take(TRIED).map(|(kind, _)| *kind).collect()
+        })
     }
 
-    /// All that the matrix can have, in the same order. Waits for the device.
+    /// All that the matrix can have, in the same order; tiles at the end where they are not worth an estimate. Waits for the device.
     pub fn every(gpu: &Gpu, wanted: Wanted) -> Result<Vec<Format>> {
-        Format::lowest(gpu, wanted, f64::INFINITY, usize::MAX)
+        Format::among(gpu, wanted, |ranked| {
+            let mut kinds: Vec<_> = ranked.iter().map(|(kind, _)| *kind).collect();
+            if !kinds.contains(&Kind::Tiles) && !kinds.contains(&Kind::CsrBalanced) {
+                kinds.push(Kind::Tiles);
+            }
+            kinds
+        })
     }
 
-    /// So many formats at most, with estimates of at most `near` times the lowest.
-    fn lowest(gpu: &Gpu, wanted: Wanted, near: f64, most: usize) -> Result<Vec<Format>> {
+    /// Those that are picked from the estimates, with matrix cores beside ordinary ones for tiles.
+    fn among(gpu: &Gpu, wanted: Wanted, pick: impl Fn(&[(Kind, f64)]) -> Vec<Kind>) -> Result<Vec<Format>> {
         let all = [wanted];
         let counted = Counted::new(gpu, &all)?;
-        let ranked = counted.ranked(0);
-        let is_near = |(_, bytes): &&(Kind, f64)| *bytes <= near * ranked[0].1;
-        let taken: Vec<_> = ranked.iter().filter(is_near).take(most).map(|(kind, _)| (0, *kind)).collect();
+        let mut taken = Vec::new();
+        for kind in pick(&counted.ranked(0)) {
+            taken.push((0, kind));
+            if kind == Kind::Tiles {
+                taken.extend([TileValues::Padded, TileValues::Bitmap].map(|stored| (0, Kind::TilesMma(stored))));
+            }
+        }
         counted.make(gpu, &taken)
     }
 
@@ -168,7 +186,8 @@ impl Format {
     pub fn slots<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, l1: bool) -> Result<Option<Slots<T>>> {
         match self {
             Format::Slices8(layout) | Format::Slices16(layout) => layout.fill_and_add(gpu, a, l1).map(Some),
-            Format::Csr | Format::Csr16(_) | Format::CsrBalanced(_) | Format::Bsr | Format::Tiles => Ok(None),
+            Format::Csr | Format::Csr16(_) | Format::CsrBalanced(_) | Format::Bsr => Ok(None),
+            Format::Tiles | Format::TilesMma(_) => Ok(None),
         }
     }
 
@@ -176,7 +195,8 @@ impl Format {
     pub fn kept_bytes(&self) -> usize {
         match self {
             Format::Slices8(layout) | Format::Slices16(layout) => layout.kept_bytes(),
-            Format::Csr | Format::Csr16(_) | Format::CsrBalanced(_) | Format::Bsr | Format::Tiles => 0,
+            Format::Csr | Format::Csr16(_) | Format::CsrBalanced(_) | Format::Bsr => 0,
+            Format::Tiles | Format::TilesMma(_) => 0,
         }
     }
 }
@@ -280,6 +300,7 @@ impl<'a> Counted<'a> {
                 }
                 (Kind::Bsr, _) => Format::Bsr,
                 (Kind::Tiles, _) => Format::Tiles,
+                (Kind::TilesMma(stored), _) => Format::TilesMma(*stored),
                 (_, None) => Format::Csr,
                 (_, Some((k, known, started))) => {
                     let layout = Arc::new(started.with_slots(known.unwrap_or_else(|| slots[at] as usize)));
@@ -378,6 +399,8 @@ mod tests {
             Format::Slices16(_) => "sell16s",
             Format::Bsr => "bsr",
             Format::Tiles => "tiles",
+            Format::TilesMma(TileValues::Padded) => "tiles_mma",
+            Format::TilesMma(TileValues::Bitmap) => "bitmap_mma",
         }
     }
 
@@ -464,6 +487,28 @@ mod tests {
                 let pattern = DevicePattern { block: Block::square(side), ..scalar };
                 let wanted = Wanted { pattern, storage: Precision::F64, sums: Precision::F64 };
                 assert_eq!(name(&Format::of(&gpu, wanted).unwrap()), expected, "blocks of {side}");
+            }
+        }
+    }
+
+    #[test]
+    fn dense_tiles_are_tried_on_matrix_cores_and_all_are_measured_there() {
+        const TILES: [&str; 3] = ["tiles", "tiles_mma", "bitmap_mma"];
+        let names = |formats: Vec<Format>| formats.iter().map(name).collect::<Vec<_>>();
+        for gpu in devices() {
+            let dense = || wanted(&gpu, 9000, 9000, |_| (40, 1));
+            assert_eq!(names(Format::candidates(&gpu, dense()).unwrap())[..3], TILES);
+            assert_eq!(names(Format::every(&gpu, dense()).unwrap())[..3], TILES);
+            let thin = || wanted(&gpu, 9000, 9000, |_| (20, 7));
+            let tried = names(Format::candidates(&gpu, thin()).unwrap());
+            assert!(TILES.iter().all(|tiles| !tried.contains(tiles)), "{tried:?}");
+            assert!(names(Format::every(&gpu, thin()).unwrap()).windows(3).any(|some| some == TILES));
+            // Blocks, and rows that are too short to be looked at, have tiles behind everything else.
+            let short = wanted(&gpu, 4500, 4500, |_| (9, 5));
+            let pattern = DevicePattern { block: Block::square(3), ..short.pattern.clone() };
+            for wanted in [Wanted { pattern, ..short }, wanted(&gpu, 1000, 1000, |_| (3, 5))] {
+                let every = names(Format::every(&gpu, wanted).unwrap());
+                assert!(every.len() > 3 && every.ends_with(&TILES), "{every:?}");
             }
         }
     }

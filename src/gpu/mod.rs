@@ -44,6 +44,7 @@ mod slices;
 mod staging;
 mod steps;
 mod tail;
+mod tiles_mma;
 mod trial;
 mod vector;
 

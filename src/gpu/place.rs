@@ -10,8 +10,9 @@ use super::multicolour::Multicolour;
 use super::product::Placed;
 use super::rounded::Rounded;
 use super::setup::colouring::DeviceColouring;
-use super::setup::{DeviceCsr, DevicePattern};
+use super::setup::{DeviceCsr, DevicePattern, tiles};
 use super::slices::Slices;
+use super::tiles_mma::TilesMma;
 use super::{Buffer, Gpu, Slice};
 use crate::backend::{Columns, Operator, Place, Preconditioner};
 use crate::error::{Result, fail};
@@ -63,11 +64,21 @@ impl Gpu {
                 Box::new(Placed(Slices::new::<X, Y>(self, a, layout)?))
             }
             Format::Bsr => Box::new(Placed(Bsr::new::<X, Y>(self, a)?)),
-            Format::Tiles => match Bsr::tiled::<X, Y>(self, a)? {
-                Some(tiled) => Box::new(Placed(tiled)),
-                // A sample did not tell that a row has more tiles than can be made.
-                None => Box::new(Placed(Csr::new::<X, Y>(self, a.clone())?)),
-            },
+            // Nobody knew that a row has more tiles than can be made where there are none.
+            Format::Tiles => {
+                let a = to_scalar(self, a)?;
+                match Bsr::tiled::<X, Y>(self, &a)? {
+                    Some(tiled) => Box::new(Placed(tiled)),
+                    None => Box::new(Placed(Csr::new::<X, Y>(self, a)?)),
+                }
+            }
+            Format::TilesMma(stored) => {
+                let a = to_scalar(self, a)?;
+                match TilesMma::new::<X, Y>(self, &a, *stored)? {
+                    Some(tiled) => Box::new(Placed(tiled)),
+                    None => Box::new(Placed(Csr::new::<X, Y>(self, a)?)),
+                }
+            }
         })
     }
 
@@ -80,6 +91,12 @@ impl Gpu {
         let (pattern, sums) = (a.pattern(), <V::Wide as Number>::PRECISION);
         let formats = Format::every(self, Wanted { pattern, storage: S::PRECISION, sums })?;
         formats.iter().map(|format| self.operator_as(&a, format)).collect()
+    }
+
+    /// Entries of a tile of 4 x 4 in a sample of a stored matrix, as it is once blocks are taken apart: 16 at most.
+    pub fn entries_of_tile<S: Number>(&self, matrix: &SharedCsr<S>) -> Result<f64> {
+        let [entries] = tiles::densities(self, [&DeviceCsr::upload(self, &matrix.view())?])?;
+        Ok(entries)
     }
 
     /// A matrix in rows as an operator, in the format that suits it.

@@ -51,7 +51,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     levels: usize,
 
-    /// Products in every format that a matrix can have, the one that is chosen first
+    /// Products in every format that a matrix can have, the one that is chosen first, and how dense its tiles of 4 x 4 are
     #[arg(long)]
     formats: bool,
 
@@ -132,15 +132,17 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         for (name, a) in &matrices {
             let products = products(gpu, a, arguments)?;
             let view = a.view();
-            emit(&format!("\n{name}: {} rows, {} nonzeros\n", view.scalar_rows(), view.entries()))?;
+            let density = if arguments.formats { Some(gpu.entries_of_tile(a)?) } else { None };
+            let of_tile = density.map_or(String::new(), |entries| format!(", {entries:.1} in a tile of 4 x 4"));
+            emit(&format!("\n{name}: {} rows, {} nonzeros{of_tile}\n", view.scalar_rows(), view.entries()))?;
             emit(&format!(
-                "{:<24} {:>12} {:>10} {:>12} {:>8} {:>8}\n",
+                "{:<24} {:>14} {:>10} {:>12} {:>8} {:>8}\n",
                 "product", "format", "bytes", "time", "GB/s", "of copy"
             ))?;
             for p in &products {
                 emit(&p.row(bandwidth))?;
             }
-            lines.extend(products.iter().map(|p| p.json(name, bandwidth)));
+            lines.extend(products.iter().map(|p| p.json(name, bandwidth, density)));
         }
         if arguments.products {
             continue;
@@ -218,7 +220,7 @@ impl Product {
     fn row(&self, bandwidth: f64) -> String {
         let rate = self.bytes as f64 / self.seconds;
         format!(
-            "{:<24} {:>12} {:>10} {:>12} {:>8.0} {:>7.0}%\n",
+            "{:<24} {:>14} {:>10} {:>12} {:>8.0} {:>7.0}%\n",
             self.name,
             self.format,
             bytes(self.bytes),
@@ -228,10 +230,11 @@ impl Product {
         )
     }
 
-    fn json(&self, problem: &str, bandwidth: f64) -> Value {
+    /// `density`: entries of a tile of the matrix.
+    fn json(&self, problem: &str, bandwidth: f64, density: Option<f64>) -> Value {
         json!({
             "problem": problem, "product": self.name, "format": self.format, "bytes": self.bytes, "median_seconds": self.seconds,
-            "share_of_copy": self.bytes as f64 / self.seconds / bandwidth,
+            "share_of_copy": self.bytes as f64 / self.seconds / bandwidth, "entries_of_tile": density,
         })
     }
 }

@@ -80,7 +80,10 @@ pub(in crate::gpu) fn sample(gpu: &Gpu, a: &DevicePattern, sums: &Slice<i64>) ->
 }
 
 /// Entries of a tile in a sample of each matrix. Waits for the device.
-pub(super) fn densities<T: Number, const N: usize>(gpu: &Gpu, matrices: [&DeviceCsr<T>; N]) -> Result<[f64; N]> {
+pub(in crate::gpu) fn densities<T: Number, const N: usize>(
+    gpu: &Gpu,
+    matrices: [&DeviceCsr<T>; N],
+) -> Result<[f64; N]> {
     let sums = gpu.zeroed::<i64>(2 * N)?;
     for (k, a) in matrices.iter().enumerate() {
         sample(gpu, &a.pattern(), &sums.piece(2 * k, 2))?;
