@@ -295,21 +295,45 @@ inline void matrix_step(f64 &first, f64 &second, f64 a, f64 b) {
         second = __builtin_fma(rows[lane / 4 * 4 + k], columns[lane % 4 * 8 + 4 + k], second);
     }
 }
-template <class H> void matrix_step(H, f32 (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+// What lanes have of A and B in a step with sums in f32.
+struct Fragments {
     u64 rows[2][32], columns[32];
-    const auto share = [](u64 *to, u32 low, u32 high) {
+    Fragments(const u32 (&a)[4], const u32 (&b)[2]) {
+        share(rows[0], a[0], a[1]);
+        share(rows[1], a[2], a[3]);
+        share(columns, b[0], b[1]);
+    }
+
+  private:
+    static void share(u64 *to, u32 low, u32 high) {
         std::memcpy(to, sim::exchange(low | static_cast<std::uint64_t>(high) << 32, 32), 32 * sizeof *to);
-    };
-    share(rows[0], a[0], a[1]);
-    share(rows[1], a[2], a[3]);
-    share(columns, b[0], b[1]);
+    }
+};
+template <class H> void matrix_step(H, f32 (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+    const Fragments all(a, b);
     const int g = Group<32>::rank() / 4, t = Group<32>::rank() % 4;
     const auto number = [](u64 bits) { return to_f32(H{static_cast<std::uint16_t>(bits)}); };
     for (int k = 0; k < 16; ++k) {
         const int lane = k % 8 / 2, half = k % 2 * 16;
         for (int s = 0; s < 4; ++s) {
-            const u64 right = columns[4 * (2 * t + s % 2) + lane];
-            sums[s] = __builtin_fmaf(number(rows[k / 8][4 * g + lane] >> (s / 2 * 32 + half)), number(right >> (k / 8 * 32 + half)), sums[s]);
+            const f32 left = number(all.rows[k / 8][4 * g + lane] >> (s / 2 * 32 + half));
+            const f32 right = number(all.columns[4 * (2 * t + s % 2) + lane] >> (k / 8 * 32 + half));
+            sums[s] = __builtin_fmaf(left, right, sums[s]);
+        }
+    }
+}
+struct tf32 {
+    u32 bits;
+};
+inline tf32 to_tf32(f32 v) { return tf32{v != v ? 0x7fc00000u : (to_bits(v) + 0x1000u) & 0xffffe000u}; }
+inline void matrix_step(f32 (&sums)[4], const tf32 (&a)[4], const tf32 (&b)[2]) {
+    const Fragments all({a[0].bits, a[1].bits, a[2].bits, a[3].bits}, {b[0].bits, b[1].bits});
+    const int g = Group<32>::rank() / 4, t = Group<32>::rank() % 4;
+    for (int k = 0; k < 8; ++k) {
+        for (int s = 0; s < 4; ++s) {
+            const u64 left = all.rows[k / 4][4 * g + k % 4] >> (s / 2 * 32);
+            const u64 right = all.columns[4 * (2 * t + s % 2) + k % 4] >> (k / 4 * 32);
+            sums[s] = __builtin_fmaf(from_bits(static_cast<u32>(left)), from_bits(static_cast<u32>(right)), sums[s]);
         }
     }
 }

@@ -24,14 +24,14 @@ DEVICE RowOfTiles row_of_tiles(const In<i64> &offsets, i64 rows, i64 tile_row) {
 DEVICE int steps_of(const RowOfTiles &own, int tiles) { return group_max<32>((own.count + tiles - 1) / tiles); }
 
 // Element e of a tile with this mark, packed from `start` on.
-template <class A, class S> DEVICE A packed_element(const In<S> &values, i64 start, u32 mark, int e) {
-    return mark >> e & 1u ? As<A>::of(values[start + (mark >> 16) + count_bits(mark & ((1u << e) - 1u))]) : A(0);
+template <class S> DEVICE f64 packed_element(const In<S> &values, i64 start, u32 mark, int e) {
+    return mark >> e & 1u ? to_f64(values[start + (mark >> 16) + count_bits(mark & ((1u << e) - 1u))]) : 0.0;
 }
 
 // Sums in f64, by steps of 8 x 4 times 4 x 8: two tiles, of two rows of tiles or of one. Columns of B have the parts of x in turn.
-template <bool PACKED, class S, class X>
-DEVICE f64 tiles_mma(f64, i64 rows, int shift, int, const In<i64> &offsets, const In<i32> &columns, const In<u32> &marks, const In<i64> &starts,
-                     const In<S> &values, const In<X> &x, const Finish &f) {
+template <bool PACKED, class, class S, class X>
+DEVICE f64 sums_in_f64(i64 rows, int shift, int, const In<i64> &offsets, const In<i32> &columns, const In<u32> &marks, const In<i64> &starts,
+                       const In<S> &values, const In<X> &x, const Finish &f) {
     constexpr int BATCH = 4;
     const int lane = Group<32>::rank();
     const i64 base = (global_index() / 32) << (5 - shift);
@@ -58,7 +58,7 @@ DEVICE f64 tiles_mma(f64, i64 rows, int shift, int, const In<i64> &offsets, cons
         for (int j = 0; j < BATCH; ++j) {
             const int k = (step + j) * tiles + above % tiles;
             if constexpr (PACKED) {
-                a[j] = packed_element<f64>(values, start, mark[j], element);
+                a[j] = packed_element(values, start, mark[j], element);
             } else {
                 a[j] = k < left.count ? to_f64(values.once((left.first + k) * 16 + element)) : 0.0;
             }
@@ -121,6 +121,45 @@ DEVICE u32 next_piece(bf16, f32 &first, f32 &second) {
     return low >> 16 | high;
 }
 
+// Adds products of two rows of a tile and a part of x, piece by piece. Columns of B have the first piece of a part and four
+// columns further, in `lower` lanes, the second one; the third comes with another step.
+template <class S, class X, class H> DEVICE void multiply(H, int lower, f32 (&v)[8], f32 (&part)[4], f32 (&sums)[4]) {
+    constexpr int LEFT = PiecesOf<S, H>::count, RIGHT = PiecesOf<X, H>::count;
+    u32 b[(RIGHT + 1) / 2][2];
+    UNROLL
+    for (int p = 0; p < RIGHT; ++p) {
+        const u32 low = next_piece(H(), part[0], part[1]), high = next_piece(H(), part[2], part[3]);
+        if (p % 2 == 0) {
+            b[p / 2][0] = lower == 0 ? low : 0;
+            b[p / 2][1] = lower == 0 ? high : 0;
+        } else if (lower == 1) {
+            b[p / 2][0] = low;
+            b[p / 2][1] = high;
+        }
+    }
+    UNROLL
+    for (int p = 0; p < LEFT; ++p) {
+        u32 a[4];
+        a[0] = next_piece(H(), v[0], v[1]);
+        a[1] = next_piece(H(), v[4], v[5]);
+        a[2] = next_piece(H(), v[2], v[3]);
+        a[3] = next_piece(H(), v[6], v[7]);
+        UNROLL
+        for (int q = 0; q < (RIGHT + 1) / 2; ++q) {
+            matrix_step(H(), sums, a, b[q]);
+        }
+    }
+}
+// The same, rounded, with two columns of the tile in a step.
+template <class S, class X> DEVICE void multiply(tf32, int lower, f32 (&v)[8], f32 (&part)[4], f32 (&sums)[4]) {
+    UNROLL
+    for (int c = 0; c < 4; c += 2) {
+        const tf32 a[4] = {to_tf32(v[c]), to_tf32(v[4 + c]), to_tf32(v[c + 1]), to_tf32(v[5 + c])};
+        const tf32 b[2] = {to_tf32(lower == 0 ? part[c] : 0.0f), to_tf32(lower == 0 ? part[c + 1] : 0.0f)};
+        matrix_step(sums, a, b);
+    }
+}
+
 // Rows 2h and 2h + 1 of a tile: 8 numbers.
 template <class S> DEVICE void half_of_tile(const In<S> &values, i64 at, f32 (&to)[8]) {
     constexpr int N = 16 / sizeof(S);
@@ -134,20 +173,24 @@ template <class S> DEVICE void half_of_tile(const In<S> &values, i64 at, f32 (&t
     }
 }
 template <class S> DEVICE void half_of_packed(const In<S> &values, i64 start, u32 mark, int h, f32 (&to)[8]) {
+    const In<S> own = values.from(start + (mark >> 16) + count_bits(mark & ((1u << 8 * h) - 1u)));
+    const u32 half = mark >> 8 * h;
+    int place = 0;
     UNROLL
     for (int e = 0; e < 8; ++e) {
-        to[e] = packed_element<f32>(values, start, mark, 8 * h + e);
+        const bool is_one = half >> e & 1u;
+        to[e] = is_one ? to_f32(own[place]) : 0.0f;
+        place += is_one ? 1 : 0;
     }
 }
 
-// Sums in f32, by steps of 16 x 16 times 16 x 8: 16 tiles, four from each of four quarters of the group, of which 1 << (shift - 3) have a row of tiles together. A lane has two rows
-// of a tile of A, 2h above and 2h + 1 eight rows below, and in B the part of x of a tile of the same place in a quarter, whose pieces stand four columns apart.
-template <bool PACKED, class S, class X>
-DEVICE f64 tiles_mma(f32, i64 rows, int shift, int packed, const In<i64> &offsets, const In<i32> &columns, const In<u32> &marks, const In<i64> &starts,
-                     const In<S> &values, const In<X> &x, const Finish &f) {
-    using H = typename PieceType<S, X>::type;
+// Sums in f32, by steps of 16 x 16 times 16 x 8: 16 tiles, four from each of four quarters of the group, of which 1 << (shift - 3) have a row of tiles
+// together. A lane has two rows of a tile of A, 2h above and 2h + 1 eight rows below, and in B the part of x of a tile of the same place in a quarter, whose
+// pieces stand four columns apart.
+template <bool PACKED, class H, class S, class X>
+DEVICE f64 sums_in_f32(i64 rows, int shift, int packed, const In<i64> &offsets, const In<i32> &columns, const In<u32> &marks, const In<i64> &starts,
+                       const In<S> &values, const In<X> &x, const Finish &f) {
     constexpr int BATCH = 2;
-    constexpr int LEFT = PiecesOf<S, H>::count, RIGHT = PiecesOf<X, H>::count;
     const int lane = Group<32>::rank();
     const int t = lane % 4, h = lane / 4 % 2, above = lane / 8, beside = lane / 4 % 4, lower = lane / 16;
     const i64 base = (global_index() / 32) << (5 - shift);
@@ -187,31 +230,7 @@ DEVICE f64 tiles_mma(f32, i64 rows, int shift, int packed, const In<i64> &offset
         }
         UNROLL
         for (int j = 0; j < BATCH; ++j) {
-            u32 b[(RIGHT + 1) / 2][2];
-            UNROLL
-            for (int p = 0; p < RIGHT; ++p) {
-                const u32 low = next_piece(H(), part[j][0], part[j][1]), high = next_piece(H(), part[j][2], part[j][3]);
-                if (p % 2 == 0) {
-                    b[p / 2][0] = lower == 0 ? low : 0;
-                    b[p / 2][1] = lower == 0 ? high : 0;
-                } else if (lower == 1) {
-                    b[p / 2][0] = low;
-                    b[p / 2][1] = high;
-                }
-            }
-            UNROLL
-            for (int p = 0; p < LEFT; ++p) {
-                f32(&v)[8] = value[j];
-                u32 a[4];
-                a[0] = next_piece(H(), v[0], v[1]);
-                a[1] = next_piece(H(), v[4], v[5]);
-                a[2] = next_piece(H(), v[2], v[3]);
-                a[3] = next_piece(H(), v[6], v[7]);
-                UNROLL
-                for (int q = 0; q < (RIGHT + 1) / 2; ++q) {
-                    matrix_step(H(), sums, a, b[q]);
-                }
-            }
+            multiply<S, X>(H(), lower, value[j], part[j], sums);
         }
     }
     // Lanes t of a row of D have columns 2t and 2t + 1. Tiles of quarter q are to be found in columns q and q + 4.
@@ -228,13 +247,18 @@ DEVICE f64 tiles_mma(f32, i64 rows, int shift, int packed, const In<i64> &offset
     return t < 2 && row < rows && above % quarters == 0 ? finish(f, row, t == 0 ? even : odd) : 0.0;
 }
 
-#define TILES_MMA_OF(NAME, PACKED, S, X, A) \
+#define TILES_MMA_OF(NAME, PACKED, H, S, X, A) \
     KERNEL_OF(4, NAME##_##S##_##X##_##A, i64 rows, i32 shift, i32 packed, In<i64> offsets, In<i32> columns, In<u32> marks, In<i64> starts, In<S> values, \
               In<X> x, Finish f) { \
-        finish_block(f, tiles_mma<PACKED>(A(), rows, shift, packed, offsets, columns, marks, starts, values, x, f)); \
+        finish_block(f, sums_in_##A<PACKED, H>(rows, shift, packed, offsets, columns, marks, starts, values, x, f)); \
     }
-#define TILES_MMA(S, X, A) TILES_MMA_OF(tiles_mma, false, S, X, A) TILES_MMA_OF(bitmap_mma, true, S, X, A)
+#define PIECE_TYPE(S, X) PieceType<S, X>::type
+#define TILES_MMA(S, X, A) \
+    TILES_MMA_OF(tiles_mma, false, PIECE_TYPE(S, X), S, X, A) TILES_MMA_OF(bitmap_mma, true, PIECE_TYPE(S, X), S, X, A)
 FOR_STORAGE_VECTOR_AND_SUM(TILES_MMA)
+// f32 numbers rounded to TF32, for who asks for it.
+#define TILES_TF32(X) TILES_MMA_OF(tiles_tf32, false, tf32, f32, X, f32)
+FOR_FORMATS(TILES_TF32)
 
 // Packs tiles: marks, where the values of each row of tiles start, and the values. Rows have the scalar offsets of the matrix; a group for each row of tiles.
 template <class T>

@@ -69,7 +69,7 @@ impl Kind {
 const HOST_ONLY: &[(&str, &[&str])] = &[("amg.smoother.type", &["l1_gauss_seidel"]), ("precision.indices", &[])];
 
 /// Options that only GPUs honour.
-const GPU_ONLY: &[&str] = &["gpu.format"];
+const GPU_ONLY: &[&str] = &["gpu.format", "gpu.tf32"];
 
 impl OptionRow {
     /// Backends that honour it.
@@ -181,6 +181,9 @@ rows! {
     "gpu.format", choice(&["counted", "measured"]), "counted", "-", "-",
         "How the format of each matrix of a context on a GPU is chosen; the report names it. counted: by the bytes that a product moves, weighted by what was measured on one GPU. measured: a trial of a few products decides among the best of these, at most three for each matrix, and tries dense tiles on matrix cores, too.",
         "The same format in every run, and with it the same bits: a trial of formats that are equally fast may end either way, and each adds up in another order. measured is for GPUs and matrices that are unlike those the weights come from.";
+    "gpu.tf32", choice(&["off", "on"]), "off", "-", "-",
+        "Whether products of f32 matrices with dense tiles of 4 x 4 and sums in f32, which have the format tiles4x4, round matrix and vector to TF32, 11 bits, and run on the matrix cores of the GPU (tiles4x4_tf32). Other matrices and sums in f64 are as they were.",
+        "f32 that is asked for should be f32; products wait for memory, and not for arithmetic.";
     "amg.max_levels", Kind::Int { min: 1, max: 64 }, "25", "SetMaxLevels", "max_levels",
         "Most levels in the hierarchy, the finest included.",
         "hypre's; coarsening ends by size long before.";

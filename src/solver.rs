@@ -4,7 +4,7 @@ use crate::amg::Amg;
 use crate::config::Config;
 use crate::context::Context;
 use crate::error::{Result, fail, try_capacity};
-use crate::gpu::{Choice, Gpu, Staging};
+use crate::gpu::{Gpu, Staging};
 use crate::host::Host;
 use crate::matrix::Matrix;
 use crate::report::{Phases, Report, SolveReport};
@@ -134,7 +134,7 @@ impl Solver {
         let engine = match self.context.gpu() {
             None => Placed::Host(self.engine(&Host::new(&self.context), precision, matrix, &mut amg, rows)?),
             Some(gpu) => {
-                let gpu = &gpu.choosing(Choice::of(&self.config));
+                let gpu = &gpu.with_options(&self.config);
                 Placed::Gpu(self.engine(gpu, precision, matrix, &mut amg, rows)?, Staging::default())
             }
         };

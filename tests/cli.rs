@@ -318,6 +318,11 @@ fn bench_gpu_measures_every_format_and_tells_how_dense_tiles_are() {
         }
     }
     assert_eq!(text.matches(" in a tile of 4 x 4").count(), 2, "{text}");
+    assert!(!text.contains("tf32"), "{text}");
+    let small = ["--device", "sim", "--repeat", "1", "--copy-mib", "1", "--products", "--formats", "--tf32"];
+    let text = succeeds(&[&["bench", "gpu", "elasticity:2"][..], &small].concat());
+    // In the table and in the last line, of f32 alone.
+    assert_eq!(text.matches("tiles4x4_tf32").count(), 2, "{text}");
 }
 
 #[cfg(terrace_sim)]

@@ -21,7 +21,7 @@ use crate::backend::{AnyMut, AnyRef, Apart, Backend, Beta, Operator, Preconditio
 use crate::config::{Config, LevelPart};
 use crate::context::{Context, LogLevel};
 use crate::error::{Result, fail};
-use crate::gpu::{self, Choice, DeviceSteps, Gpu, Graphs, Scale, Staging};
+use crate::gpu::{self, DeviceSteps, Gpu, Graphs, Scale, Staging};
 use crate::host::Host;
 use crate::matrix::Matrix;
 use crate::report::{Phases, Report};
@@ -433,7 +433,7 @@ fn build(builder: &Builder<'_>, kept: Option<Kept>) -> Result<Placed> {
             Placed { levels: Levels::Host(top), plan, kept, renewal, phases, place }
         }
         Some(gpu) => {
-            let gpu = &gpu.choosing(Choice::of(builder.config));
+            let gpu = &gpu.with_options(builder.config);
             let built = builder.build_on_device(gpu, kept)?;
             let Built { top, plan, kept, renewal, phases, place } = built;
             let (staging, graphs) = (Staging::default(), Graphs::default());

@@ -401,6 +401,7 @@ mod tests {
             Format::Tiles => "tiles",
             Format::TilesMma(TileValues::Padded) => "tiles_mma",
             Format::TilesMma(TileValues::Bitmap) => "bitmap_mma",
+            Format::TilesMma(TileValues::Tf32) => "tiles_tf32",
         }
     }
 

@@ -63,6 +63,7 @@ pub use steps::DeviceSteps;
 pub(crate) use steps::Scale;
 pub use tail::{Merging, Piece};
 
+use crate::config::Config;
 use crate::context::{DeviceKind, lock};
 use crate::error::{Error, Result, fail};
 use budget::Budget;
@@ -78,6 +79,8 @@ pub struct Gpu {
     inner: Arc<Inner>,
     /// How the formats of matrices are chosen that are placed by way of this handle.
     choice: Choice,
+    /// Whether their products in tiles of f32 may be rounded to TF32.
+    tf32: bool,
 }
 
 struct Inner {
@@ -129,13 +132,23 @@ impl Gpu {
         let (budget, error, lent_stream) = (Budget::default(), Mutex::new(None), AtomicBool::new(false));
         let (capturing, waits, merging) = (AtomicBool::new(false), AtomicUsize::new(0), Mutex::default());
         let inner = Inner { runtime, vectors, parts, budget, error, lent_stream, capturing, waits, profile, merging };
-        let inner = Arc::new(inner);
-        Ok(Gpu { inner, choice: Choice::default() })
+        Ok(Gpu { inner: Arc::new(inner), choice: Choice::default(), tf32: false })
+    }
+
+    /// The same device, with formats and arithmetic as the options say.
+    pub(crate) fn with_options(&self, config: &Config) -> Gpu {
+        Gpu { choice: Choice::of(config), tf32: config.text("gpu.tf32") == "on", ..self.clone() }
     }
 
     /// The same device, with formats chosen in this way.
+    #[cfg(test)]
     pub(crate) fn choosing(&self, choice: Choice) -> Gpu {
         Gpu { choice, ..self.clone() }
+    }
+
+    /// The same device, on which products of f32 matrices in tiles, with sums in f32, are rounded to TF32.
+    pub fn with_tf32(&self) -> Gpu {
+        Gpu { tf32: true, ..self.clone() }
     }
 
     pub(crate) fn choice(&self) -> Choice {

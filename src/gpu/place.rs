@@ -12,7 +12,7 @@ use super::rounded::Rounded;
 use super::setup::colouring::DeviceColouring;
 use super::setup::{DeviceCsr, DevicePattern, tiles};
 use super::slices::Slices;
-use super::tiles_mma::TilesMma;
+use super::tiles_mma::{TileValues, TilesMma};
 use super::{Buffer, Gpu, Slice};
 use crate::backend::{Columns, Operator, Place, Preconditioner};
 use crate::error::{Result, fail};
@@ -56,6 +56,12 @@ impl Gpu {
         a: &DeviceCsr<S>,
         format: &Format,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
+        // What is rounded on request is what would be multiplied without rounding.
+        let is_rounded = self.tf32 && S::PRECISION == Precision::F32 && Y::Wide::PRECISION == Precision::F32;
+        let format = match format {
+            Format::Tiles if is_rounded => &Format::TilesMma(TileValues::Tf32),
+            format => format,
+        };
         Ok(match format {
             Format::Csr => Box::new(Placed(Csr::new::<X, Y>(self, to_scalar(self, a)?)?)),
             Format::Csr16(columns) => Box::new(Placed(Csr::short::<X, Y>(self, a.clone(), columns)?)),

@@ -20,13 +20,15 @@ const NARROW: usize = GROUP / 4;
 /// Alignment of parts of the vector that are read at once.
 const ALIGNED: u64 = 16;
 
-/// What is stored of a tile.
+/// What is stored of a tile, and how it is multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TileValues {
     /// All 16 values.
     Padded,
     /// A bit for each entry, and the entries.
     Bitmap,
+    /// All 16 values, of f32 and with sums in f32, which are rounded to TF32 as they are multiplied.
+    Tf32,
 }
 
 /// A matrix in tiles for matrix cores.
@@ -53,13 +55,14 @@ impl<S: Number> TilesMma<S> {
         let name = match stored {
             TileValues::Padded => "tiles_mma",
             TileValues::Bitmap => "bitmap_mma",
+            TileValues::Tf32 => "tiles_tf32",
         };
         let least = if Y::Wide::PRECISION == Precision::F64 { WIDE } else { NARROW };
         let (gpu, kernel) = (gpu.clone(), gpu.kernel(&format!("{name}_{}", names::<S, X, Y>()))?);
         let (lanes, shape) = (bsr::lanes(SIDE, length, tile_rows).max(least), (a.rows, a.cols));
         let DeviceTiles { offsets, columns, maps, values } = tiles;
         let (marks, starts, values) = match stored {
-            TileValues::Padded => (gpu.room(0)?, gpu.room(0)?, values),
+            TileValues::Padded | TileValues::Tf32 => (gpu.room(0)?, gpu.room(0)?, values),
             TileValues::Bitmap => {
                 let (marks, starts) = (gpu.room::<u32>(length)?, gpu.room::<i64>(tile_rows)?);
                 let packed = gpu.room::<S>(a.values.len())?;
@@ -116,6 +119,7 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for TilesMma<S> {
         match self.stored {
             TileValues::Padded => "tiles4x4_mma".to_string(),
             TileValues::Bitmap => "bitmap4x4_mma".to_string(),
+            TileValues::Tf32 => "tiles4x4_tf32".to_string(),
         }
     }
 
@@ -126,6 +130,7 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for TilesMma<S> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::format::Format;
     use super::super::product::Placed;
     use super::super::tests::devices;
     use super::*;
@@ -134,6 +139,7 @@ mod tests {
     use crate::scalar::Scalar;
     use crate::sparse::{Block, Csr};
     use half::{bf16, f16};
+    use std::ops::RangeInclusive;
 
     /// Numbers of both signs and of sizes from 1/256 to 1, with as many digits as an f64 has.
     fn numbers<T: Number>(n: usize, seed: u64) -> Vec<T> {
@@ -165,10 +171,20 @@ mod tests {
     }
 
     fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, a: &Csr<S>, off: f64) {
+        products_of::<S, X, Y>(gpu, a, &[TileValues::Padded, TileValues::Bitmap], 0.0..=off);
+    }
+
+    /// Errors, in relation to the sizes of terms, are at most so large, and the largest at least.
+    fn products_of<S: Number, X: Number, Y: Number>(
+        gpu: &Gpu,
+        a: &Csr<S>,
+        all: &[TileValues],
+        off: RangeInclusive<f64>,
+    ) {
         let x: Vec<X> = numbers(a.cols, 2);
         let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
         let x_there = gpu.upload(&x).unwrap();
-        for stored in [TileValues::Padded, TileValues::Bitmap] {
+        for &stored in all {
             for lanes in [NARROW, WIDE, GROUP] {
                 let made = TilesMma::new::<X, Y>(gpu, &there, stored).unwrap().unwrap();
                 if lanes < WIDE && Y::Wide::PRECISION == Precision::F64 {
@@ -186,6 +202,7 @@ mod tests {
                     a.rows,
                     a.cols
                 );
+                let mut most = 0.0_f64;
                 for (i, y) in gpu.fetch(&y).unwrap().iter().enumerate() {
                     let (mut sum, mut size) = (0.0, 0.0_f64);
                     for k in a.offsets[i] as usize..a.offsets[i + 1] as usize {
@@ -193,8 +210,11 @@ mod tests {
                         sum += term;
                         size += term.abs();
                     }
-                    assert!((y.to_f64() - sum).abs() <= off * size, "{what}: row {i} is {y:?}, should be {sum}");
+                    let error = (y.to_f64() - sum).abs();
+                    assert!(error <= off.end() * size, "{what}: row {i} is {y:?}, should be {sum}");
+                    most = most.max(error / size.max(f64::MIN_POSITIVE));
                 }
+                assert!(most >= *off.start(), "{what}: {most}");
             }
         }
         gpu.status().unwrap();
@@ -236,6 +256,61 @@ mod tests {
             full.values = numbers(n * n, 4);
             products::<f64, f64, f64>(&gpu, &full, 1e-14);
         }
+    }
+
+    /// Each factor of a product is half of 2^-10 off at most; that some are shows that they were rounded.
+    #[test]
+    fn numbers_are_rounded_to_tf32_where_that_is_asked_for() {
+        for gpu in devices() {
+            for (rows, cols) in [(57, 41), (130, 203)] {
+                let a = matrix::<f32>(rows, cols, true);
+                products_of::<f32, f32, f32>(&gpu, &a, &[TileValues::Tf32], 1e-4..=1.01 / 1024.0);
+                products_of::<f32, f16, f32>(&gpu, &a, &[TileValues::Tf32], 5e-5..=1.01 / 2048.0);
+            }
+            let there = DeviceCsr::upload(&gpu, &matrix::<f32>(57, 41, false).view()).unwrap();
+            let name = |gpu: &Gpu, format| gpu.operator_as::<f32, f32, f32>(&there, format).unwrap().format();
+            assert_eq!(name(&gpu, &Format::Tiles), "tiles4x4");
+            assert_eq!(name(&gpu.with_tf32(), &Format::Tiles), "tiles4x4_tf32");
+            assert_eq!(name(&gpu.with_tf32(), &Format::TilesMma(TileValues::Padded)), "tiles4x4_mma");
+            let wide = gpu.with_tf32().operator_as::<f32, f64, f64>(&there, &Format::Tiles).unwrap();
+            assert_eq!(wide.format(), "tiles4x4");
+        }
+    }
+
+    #[cfg(terrace_sim)]
+    #[test]
+    fn hierarchies_are_rounded_to_tf32_where_that_is_asked_for() {
+        use crate::{Amg, Config, Context, Matrix};
+        use std::sync::Arc;
+
+        // Forty neighbours in one dimension, whose tiles are dense.
+        let (n, reach) = (400_i32, 20);
+        let (mut offsets, mut columns, mut values) = (vec![0_i64], Vec::new(), Vec::new());
+        for i in 0..n {
+            for j in (i - reach).max(0)..=(i + reach).min(n - 1) {
+                columns.push(j);
+                values.push(if i == j { 41.0 } else { -1.0 - f64::from((i + j) % 7) / 700.0 });
+            }
+            offsets.push(columns.len() as i64);
+        }
+        let mut a = Csr::<f64>::with_pattern(n as usize, n as usize, Block::SCALAR, offsets, columns).unwrap();
+        a.values = values;
+        let (context, matrix) = (Context::new("sim").unwrap(), Arc::new(Matrix::from_csr(a).unwrap()));
+        let apply = |tf32: &str| {
+            let mut config = Config::new();
+            for (key, value) in [("precision", "sp"), ("gpu.tf32", tf32)] {
+                config.set_str(key, value).unwrap();
+            }
+            let mut amg = Amg::setup(&context, &matrix, &config).unwrap();
+            let (b, mut x) = (vec![1.0_f64; n as usize], vec![0.0_f64; n as usize]);
+            amg.apply(&b, &mut x).unwrap();
+            (amg.report().levels[0].format.clone(), x)
+        };
+        let ((plain, exact), (rounded, near)) = (apply("off"), apply("on"));
+        assert_eq!((plain.as_str(), rounded.as_str()), ("tiles4x4", "tiles4x4_tf32"));
+        let size = exact.iter().fold(0.0_f64, |most, v| most.max(v.abs()));
+        let off = exact.iter().zip(&near).fold(0.0_f64, |most, (x, y)| most.max((x - y).abs()));
+        assert!(off > 1e-6 * size && off < 0.05 * size, "{off} of {size}");
     }
 
     /// Vectors of f32 may be larger than an f16 holds, or smaller.
