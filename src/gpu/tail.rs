@@ -468,7 +468,7 @@ mod tests {
         gpu.set_merging(merging);
         let mut amg = Amg::setup(context, matrix, config).unwrap();
         let (b, mut x) = (numbers::<f64>(matrix.rows(), 7), vec![f64::NAN; matrix.rows()]);
-        gpu.start_profile();
+        gpu.start_profile(false);
         amg.apply(&b, &mut x).unwrap();
         let launches = gpu.end_profile().iter().map(|kernel| kernel.launches).sum();
         (x, launches, amg)

@@ -3,7 +3,7 @@
 use super::bsr;
 use super::layout::bits_of;
 use super::product::{Finish, Product, names};
-use super::runtime::{Argument, Kernel};
+use super::runtime::{Argument, BLOCK, Kernel};
 use super::setup::DeviceCsr;
 use super::setup::tiles::{DeviceTiles, SIDE};
 use super::{Buffer, Gpu, Slice};
@@ -95,8 +95,8 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for TilesMma<S> {
         self.shape
     }
 
-    fn threads(&self) -> usize {
-        (self.offsets.len() - 1) * self.lanes
+    fn blocks(&self, _: &Finish) -> usize {
+        ((self.offsets.len() - 1) * self.lanes).div_ceil(BLOCK)
     }
 
     fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
@@ -104,10 +104,10 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for TilesMma<S> {
         let (offsets, columns) = (self.offsets.view(), self.columns.view());
         let [marks, starts, values, x] = [self.marks.view(), self.starts.view(), self.values.view(), x.view()];
         let packed = i32::from(x.address.is_multiple_of(ALIGNED.min((SIDE * size_of::<X>()) as u64)));
-        let threads = <Self as Product<X, Y>>::threads(self);
+        let blocks = <Self as Product<X, Y>>::blocks(self, finish);
         let arguments: [&dyn Argument; 10] =
             [&rows, &shift, &packed, &offsets, &columns, &marks, &starts, &values, &x, finish];
-        self.gpu.launch(self.kernel, threads, &arguments)
+        self.gpu.launch_blocks(self.kernel, blocks, &arguments)
     }
 
     fn bytes(&self) -> usize {

@@ -163,8 +163,7 @@ fn what_is_set_up_whole_takes_what_was_estimated() {
     let narrow = [("precision.matrix", "f16"), ("precision.vector", "f32"), ("amg.coarsening.type", "pmis")];
     let auto = [("precision", "auto")];
     let context = Context::new("sim:32").unwrap();
-    for (name, options) in
-        [("poisson7:9", &[][..]), ("elasticity:3", &[]), ("jumps:6", &narrow), ("poisson7:9", &auto)]
+    for (name, options) in [("poisson7:9", &[][..]), ("elasticity:3", &[]), ("jumps:6", &narrow), ("poisson7:9", &auto)]
     {
         let there = Arc::new(named(name).to_device(&context).unwrap());
         for matrix in [named(name), there] {
