@@ -482,8 +482,9 @@ mod tests {
     fn hubs_and_long_rows_with_weak_couplings_are_those_of_the_host() {
         // A fine hub with fine neighbours that have few couplings each, and fine unknowns with many, strong ones and weak ones of either sign.
         let (n, spokes, long) = (2600, 600, 8);
-        let value =
-            |k: usize| -(1.0 + (hash(k, 5) % 1000) as f64 / 300.0) * if hash(k, 6) % 9 == 0 { -0.2 } else { 1.0 };
+        let value = |k: usize| {
+            -(1.0 + (hash(k, 5) % 1000) as f64 / 300.0) * if hash(k, 6).is_multiple_of(9) { -0.2 } else { 1.0 }
+        };
         let fine = 1 + spokes + long;
         let mut t: Vec<(usize, usize, f64)> = (0..n).map(|i| (i, i, 5000.0)).collect();
         let mut couple = |i: usize, j: usize| t.push((i, j, value(i * n + j)));
@@ -494,7 +495,7 @@ mod tests {
         }
         for i in 1 + spokes..fine {
             (0..fine).step_by(5).filter(|j| *j != i).for_each(|j| couple(i, j));
-            (fine..n).filter(|j| hash(i * n + j, 8) % (2 + 3 * (i % 2) as u64) == 0).for_each(|j| couple(i, j));
+            (fine..n).filter(|j| hash(i * n + j, 8).is_multiple_of(2 + 3 * (i % 2) as u64)).for_each(|j| couple(i, j));
         }
         let a = Csr::from_triplets(n, n, &t).unwrap();
         let s = strength::classical(&a.view(), 0.25, 1.0).unwrap();
