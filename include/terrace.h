@@ -912,8 +912,9 @@ terrace_status terrace_config_to_json(const terrace_config *config, char *buf, s
  * - `amg`: host, written on success; destroy it with `terrace_amg_destroy`.
  *
  * Returns when the hierarchy is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not square),
- * `TERRACE_ERROR_OPTION_VALUE`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context; the
- * matrix may be shared.
+ * `TERRACE_ERROR_MATRIX_VALUES` (of a matrix that was computed), `TERRACE_ERROR_OPTION_VALUE`, `TERRACE_ERROR_UNSUPPORTED`,
+ * `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; the matrix may
+ * be shared.
  */
 terrace_status terrace_amg_setup(terrace_context *context,
                                  const terrace_matrix *matrix,
@@ -930,7 +931,7 @@ terrace_status terrace_amg_setup(terrace_context *context,
  *
  * Returns when the hierarchy is updated; when it fails the hierarchy is as before. Errors: `TERRACE_ERROR_NULL_ARGUMENT`,
  * `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_PRECISION_LOST`,
- * `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
+ * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
  */
 terrace_status terrace_amg_update(terrace_amg *amg);
 
@@ -948,7 +949,8 @@ terrace_status terrace_amg_update(terrace_amg *amg);
  *
  * Returns when x is written, or, in device memory with a stream of the caller's, when that is under way on the stream. Errors:
  * `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`,
- * `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
+ * `TERRACE_ERROR_DEVICE`, and `TERRACE_ERROR_PRECISION_LOST` where a level is stored in 16 bits and x would not be finite; with a stream of
+ * the caller's this is not looked at, because nothing is waited for. One thread at a time for each context.
  */
 terrace_status terrace_amg_apply(terrace_amg *amg,
                                  terrace_type vector_type,
@@ -1060,7 +1062,8 @@ terrace_status terrace_solver_set_preconditioner(terrace_solver *solver,
  *   callback and either a preconditioner callback or the option "solver.preconditioner" = "none".
  *
  * Returns when everything is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_OPTION_VALUE`,
- * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context; the matrix may be shared.
+ * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
+ * for each context; the matrix may be shared.
  */
 terrace_status terrace_solver_setup(terrace_solver *solver,
                                     const terrace_matrix *matrix);
@@ -1072,8 +1075,8 @@ terrace_status terrace_solver_setup(terrace_solver *solver,
  * - `solver`: not NULL.
  *
  * Returns when the preconditioner is updated. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
- * `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_OUT_OF_MEMORY`. One
- * thread at a time for each context.
+ * `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_PRECISION_LOST`,
+ * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
  */
 terrace_status terrace_solver_update(terrace_solver *solver);
 
@@ -1093,7 +1096,8 @@ terrace_status terrace_solver_update(terrace_solver *solver);
  * `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the
  * iteration limit, `TERRACE_STAGNATED` when its residual no longer fell; the first that was not solved decides, and x is the last
  * iterate. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
- * `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_CALLBACK`. One thread at a time for each context.
+ * `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK`,
+ * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
  */
 terrace_status terrace_solver_solve(terrace_solver *solver,
                                     terrace_type vector_type,

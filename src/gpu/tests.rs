@@ -438,6 +438,34 @@ fn block_products_are_those_of_the_host() {
         }
         products::<f64, f64, f64>(&gpu, &irregular(0, 0, block, 0));
     }
+    // Every kernel of blocks, in every format of values.
+    for gpu in one_of_each() {
+        every_precision::<f64>(&gpu, 5, 7, Block::square(3), 4);
+        for side in [2, 4, 5, 6] {
+            every_precision::<f32>(&gpu, 5, 7, Block::square(side), 4);
+            every_precision::<bf16>(&gpu, 5, 7, Block::square(side), 4);
+        }
+        for side in [5, 6] {
+            every_precision::<f64>(&gpu, 5, 7, Block::square(side), 4);
+            every_precision::<f16>(&gpu, 5, 7, Block::square(side), 4);
+        }
+    }
+}
+
+/// Calls a function for every format of stored values and of vectors.
+macro_rules! every_pair {
+    ($run:ident($($argument:expr),*)) => {
+        every_pair!(f64, $run($($argument),*));
+        every_pair!(f32, $run($($argument),*));
+        every_pair!(f16, $run($($argument),*));
+        every_pair!(bf16, $run($($argument),*));
+    };
+    ($stored:ty, $run:ident($($argument:expr),*)) => {
+        $run::<$stored, f64>($($argument),*);
+        $run::<$stored, f32>($($argument),*);
+        $run::<$stored, f16>($($argument),*);
+        $run::<$stored, bf16>($($argument),*);
+    };
 }
 
 fn dense<S: Number, V: Number>() {
@@ -458,12 +486,7 @@ fn dense<S: Number, V: Number>() {
 
 #[test]
 fn dense_products_are_those_of_the_host() {
-    dense::<f64, f64>();
-    dense::<f32, f64>();
-    dense::<f16, f32>();
-    dense::<bf16, f32>();
-    dense::<f32, f16>();
-    dense::<f64, bf16>();
+    every_pair!(dense());
 }
 
 /// A sweep over the colours in each direction, on the host and on a device.
@@ -514,6 +537,9 @@ fn sweeps_over_colours_are_those_of_the_host() {
             colours::<f32, f32>(&gpu, &blocks, width);
             colours::<f32, bf16>(&gpu, &blocks, width);
         }
+    }
+    for gpu in one_of_each() {
+        every_pair!(colours(&gpu, &scalars, 1));
     }
 }
 
