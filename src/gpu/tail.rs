@@ -284,7 +284,7 @@ impl Gpu {
     ) -> Result<Option<Box<dyn Tail>>> {
         let merging = *lock(self.inner.merging.lock());
         let Some(vector) = levels.first().map(|level| level.x.precision) else { return Ok(None) };
-        // The least that both limits allow is asked first: kernels are looked for where levels may be merged.
+        // Kernels are looked for where the larger limit allows it.
         if !vector.is_scalar() || !fits(levels, vector, merging.rows, merging.entries.max(merging.cluster_entries)) {
             return Ok(None);
         }
