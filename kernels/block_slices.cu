@@ -61,12 +61,9 @@ DEVICE void block_slices(i64 rows, int br, int bc, int units, const In<i64> &sta
     constexpr int R = BLOCK_ROWS<S>;
     constexpr int HEIGHT = GROUP * R;
     const int r = thread_index() % GROUP * R;
-    const int own = thread_index() / GROUP;
-    // Groups of the block of threads: all, or whole slices where all rows of a block are needed together.
-    const int whole = f.width > 1 ? BLOCK / GROUP / (br * units) * (br * units) : BLOCK / GROUP;
-    const i64 group = block_index() * whole + own;
+    const i64 group = global_index() / GROUP;
     const int unit = static_cast<int>(group % units);
-    const i64 slice = own < whole ? group / units / br : (rows + HEIGHT - 1) / HEIGHT;
+    const i64 slice = group / units / br;
     const int row = static_cast<int>(group / units % br);
     A sums[R] = {};
     if (slice * HEIGHT < rows) {
@@ -97,29 +94,10 @@ DEVICE void block_slices(i64 rows, int br, int bc, int units, const In<i64> &sta
             for (int i = 1; i < units; ++i) {
                 sums[q] += partial[(thread_index() + i * GROUP) * R + q];
             }
-            const i64 i = (order.len > 0 ? order[block_row] : block_row) * br + row;
-            if (f.width > 1) {
-                // Nobody else reads the place of the first unit.
-                partial[thread_index() * R + q] = residual_of(f, i, sums[q]);
-            } else {
-                share += finish(f, i, sums[q]);
-            }
+            share += finish(f, (order.len > 0 ? order[block_row] : block_row) * br + row, sums[q]);
         }
     }
-    if (f.width == 1) {
-        finish_block(f, share);
-        return;
-    }
-    barrier();
-    const int step = units * GROUP * R;
-    UNROLL
-    for (int q = 0; q < R; ++q) {
-        const i64 block_row = slice * HEIGHT + r + q;
-        if (unit == 0 && block_row < rows) {
-            const i64 i = (order.len > 0 ? order[block_row] : block_row) * br + row;
-            finish_with<A>(f, i, partial, thread_index() * R + q - row * step, step);
-        }
-    }
+    finish_block(f, share);
 }
 
 #define BLOCK_SLICES_COLUMNS(S, X, A, BC) \

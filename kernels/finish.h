@@ -139,20 +139,11 @@ template <int N, class A> DEVICE f64 finish_rows(const Finish &f, i64 i, const A
                 result[k] = z[k] + d[k] * result[k];
             }
         } else if (f.form == CHEBYSHEV) {
-            A d[N];
-            A z[N];
-            A p[N] = {};
-            load_packs<N>(f.d, f.diagonal, i, d);
-            load_packs<N>(f.z, f.format, i, z);
-            if (f.beta != 0.0) {
-                load_packs<N>(f.p, f.format, i, p);
-            }
+            // One after the other: packs of three vectors would take registers from all other forms.
             UNROLL
             for (int k = 0; k < N; ++k) {
-                p[k] = d[k] * result[k] + As<A>::of(f.beta) * p[k];
-                result[k] = z[k] + As<A>::of(f.alpha) * p[k];
+                result[k] = chebyshev(f, i + k, load_any<A>(f.d, f.diagonal, i + k) * result[k]);
             }
-            store_packs<N>(f.p, f.format, i, p);
         }
     }
     store_packs<N>(f.y, f.format, i, result);

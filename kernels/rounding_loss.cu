@@ -128,6 +128,7 @@ DEVICE void rounding_loss(i64 rows, int br, int bc, i32 transfer, i32 losses, co
     KERNEL(rounding_loss_##T##_##NAME, i64 rows, i32 br, i32 bc, i32 transfer, i32 losses, In<f64> s_rows, \
            In<f64> s_columns, In<f64> diagonal, In<f64> of_rows, In<f64> of_columns, In<i64> offsets, In<i32> columns, \
            In<T> values, Out<f64> parts) { \
+        static_cast<void>(br), static_cast<void>(bc); \
         rounding_loss<T, N>(rows, BR, BC, transfer, losses, s_rows, s_columns, diagonal, of_rows, of_columns, offsets, columns, values, parts); \
     }
 #define ROUNDING_LOSS_(T) \

@@ -365,7 +365,7 @@ impl Matrix {
     }
 
     /// Whether a copy of a matrix in device memory is kept on the host.
-    #[cfg(test)]
+    #[cfg(all(test, terrace_sim))]
     pub(crate) fn has_copy(&self) -> bool {
         matches!(&self.home, Home::Device(there) if lock(there.copy.lock()).is_some())
     }

@@ -68,18 +68,8 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Slices<S> {
         (self.rows * self.block.rows, self.cols * self.block.cols)
     }
 
-    fn blocks(&self, finish: &Finish) -> usize {
-        let (slices, groups) = (self.rows.div_ceil(self.layout.height), self.groups());
-        if finish.has_blocks() {
-            return slices.div_ceil(BLOCK / GROUP / groups);
-        }
-        (slices * groups).div_ceil(BLOCK / GROUP)
-    }
-
-    fn fuses(&self, width: usize) -> bool {
-        // A block of threads has room for all rows of a slice.
-        let is_whole = matches!(self.layout.form, Form::Blocks(_)) && self.groups() <= BLOCK / GROUP;
-        is_whole && width == self.block.rows && width == self.block.cols
+    fn blocks(&self, _: &Finish) -> usize {
+        (self.rows.div_ceil(self.layout.height) * self.groups()).div_ceil(BLOCK / GROUP)
     }
 
     fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
