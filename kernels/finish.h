@@ -107,7 +107,9 @@ template <int ROWS, class A> DEVICE void finish_whole(const Finish &f, bool has,
     }
 }
 
-// The same for N neighbouring rows from i on, where vectors are packed.
+// The same for N neighbouring rows from i on, where vectors are packed. Chebyshev steps and sums of squares are not made so: that would take registers from all
+// other forms.
+DEVICE bool in_packs(const Finish &f) { return f.packed && f.form != CHEBYSHEV && f.summed != SQUARES; }
 template <int N, class A> DEVICE f64 finish_rows(const Finish &f, i64 i, const A *ax) {
     A result[N];
     if (f.form == PRODUCT) {
@@ -138,23 +140,11 @@ template <int N, class A> DEVICE f64 finish_rows(const Finish &f, i64 i, const A
             for (int k = 0; k < N; ++k) {
                 result[k] = z[k] + d[k] * result[k];
             }
-        } else if (f.form == CHEBYSHEV) {
-            // One after the other: packs of three vectors would take registers from all other forms.
-            UNROLL
-            for (int k = 0; k < N; ++k) {
-                result[k] = chebyshev(f, i + k, load_any<A>(f.d, f.diagonal, i + k) * result[k]);
-            }
         }
     }
     store_packs<N>(f.y, f.format, i, result);
     f64 share = 0.0;
-    if (f.summed == SQUARES) {
-        UNROLL
-        for (int k = 0; k < N; ++k) {
-            const f64 stored = to_f64(rounded(f.format, result[k]));
-            share += stored * stored;
-        }
-    } else if (f.summed == WITH_W) {
+    if (f.summed) {
         A w[N];
         load_packs<N>(f.w, f.format, i, w);
         UNROLL

@@ -78,7 +78,7 @@ DEVICE void slices(i64 rows, const In<i64> &starts, const In<i32> &bases, const 
     }
     f64 share = 0.0;
     const i64 row = slice * HEIGHT + r;
-    if (f.packed && order.len == 0 && row + R <= rows) {
+    if (in_packs(f) && order.len == 0 && row + R <= rows) {
         share = finish_rows<R>(f, row, sums);
     } else {
         UNROLL

@@ -28,10 +28,11 @@ pub struct Merging {
 }
 
 /// With about so many entries a product takes as long in one launch with others as it does in one of its own, by what is under way at a time: a block
-/// of 256 threads reads three entries in a nanosecond, a cluster 32 times as many.
+/// of 256 threads reads three entries in a nanosecond. Nothing is merged in a cluster: on an H200, where a graph launches the kernels of small levels one
+/// after the other in little time, two levels of 262,144 entries took 18 us longer in one, and levels of at most 32,768 entries took the same.
 impl Default for Merging {
     fn default() -> Merging {
-        Merging { rows: 4096, entries: 1 << 14, cluster_entries: 1 << 18 }
+        Merging { rows: 4096, entries: 1 << 14, cluster_entries: 0 }
     }
 }
 
