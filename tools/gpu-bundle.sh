@@ -26,6 +26,7 @@ executable kernel-tests --lib
 executable solve-tests --test gpu
 executable precision-tests --test gpu_precision
 executable setup-tests --test gpu_setup
+executable memory-tests --test gpu_memory
 executable update-tests --test update
 # Programs that find the library beside them.
 program() { # program NAME SOURCES...
@@ -35,7 +36,7 @@ program() { # program NAME SOURCES...
 }
 program c-threads tests/c/gpu.c tests/c/check.c
 program poisson_cuda c_examples/poisson_cuda.c
-for file in terrace libterrace.so.0 kernel-tests solve-tests precision-tests setup-tests update-tests; do
+for file in terrace libterrace.so.0 kernel-tests solve-tests precision-tests setup-tests update-tests memory-tests; do
     strip "$folder/$file"
 done
 
@@ -54,6 +55,7 @@ export TERRACE_TEST_CUDA=1
 ./solve-tests
 ./precision-tests
 ./setup-tests
+./memory-tests
 ./update-tests
 echo "eight threads through the C ABI"
 ./c-threads cuda:0

@@ -274,5 +274,6 @@ fn formats_of_awkward_matrices_are_those_of_the_host() {
         ("f32", narrow.unwrap(), vec![]),
         ("too small", named("poisson7:4"), vec![]),
     ]);
-    assert!(contexts().is_empty() || seen.len() == 4, "{seen:?}");
+    // The simulated GPUs see all of them.
+    assert!(cfg!(not(terrace_sim)) || seen.len() == 4, "{seen:?}");
 }
