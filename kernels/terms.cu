@@ -88,7 +88,10 @@ template <int L, class T, class Sums> DEVICE void add_single_chunks(const Terms<
     for (; Tile<L>::any(k < end); ++k) {
         const Entry later = entry(k + 2);
         load(k + 1, next, ahead);
-        add_terms<L, COUNT>(sums, now.word, first, now.x, b);
+        // Lanes behind the last entry of a chunk have no part of a word.
+        if (works) {
+            add_terms<L, COUNT>(sums, now.word, first, now.x, b);
+        }
         if constexpr (L > 1) {
             Tile<L>::barrier();
         }
