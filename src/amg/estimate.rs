@@ -55,10 +55,10 @@ const PIECES: [usize; 3] = [1, 4, 16];
 
 /// What is added to the margin where there are several kinds of rows: a level has one format for all of them, which may be another one in the whole. That made a set-up
 /// take 18 % more than those of both kinds by themselves.
-const MIXED_DOUBT: f64 = 0.15;
+const MIXED_DOUBT: f64 = 0.11;
 
 /// What is added to the margin where some rows are very long: tables for these are twice as large, or not.
-const LONG_DOUBT: f64 = 0.15;
+const LONG_DOUBT: f64 = 0.22;
 
 /// Bytes that a set-up will hold on the host, or take on a GPU.
 pub(super) fn bytes(context: &Context, matrix: &Matrix, config: &Config) -> Result<usize> {

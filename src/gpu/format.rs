@@ -73,7 +73,7 @@ const FEW: usize = 1 << 13;
 
 /// With at most this many entries a product takes about as long as its launch in any format; such a matrix has none in tiles, which no kernel for
 /// several levels knows (`tail.rs`).
-const SMALL: usize = 1 << 18;
+const SMALL: usize = 1 << 14;
 
 /// Average length of rows from which columns of 16 bits and tiles are looked at.
 const LONG: usize = 16;

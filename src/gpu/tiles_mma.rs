@@ -284,7 +284,7 @@ mod tests {
         use std::sync::Arc;
 
         // Forty neighbours in one dimension, whose tiles are dense.
-        let (n, reach) = (400_i32, 20);
+        let (n, reach) = (450_i32, 20);
         let (mut offsets, mut columns, mut values) = (vec![0_i64], Vec::new(), Vec::new());
         for i in 0..n {
             for j in (i - reach).max(0)..=(i + reach).min(n - 1) {
