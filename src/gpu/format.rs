@@ -481,7 +481,7 @@ mod tests {
                 assert_eq!(name(&Format::of(&gpu, wanted).unwrap()), expected, "{apart} {storage:?}");
             }
             // As dense, and so small that it does not matter.
-            assert_eq!(name(&Format::of(&gpu, wanted(&gpu, 6000, 6000, |_| (40, 1))).unwrap()), "csr16");
+            assert_eq!(name(&Format::of(&gpu, wanted(&gpu, 400, 400, |_| (40, 1))).unwrap()), "csr16");
             // Blocks are tiles of their own.
             for (side, expected) in [(2, "bsr"), (3, "sell16"), (4, "bsr")] {
                 let scalar = wanted(&gpu, 4500, 4500, |_| (9, 5)).pattern;
