@@ -39,6 +39,7 @@
 #include "pmis.cu"
 #include "coarse.cu"
 #include "gather_nodes.cu"
+#include "functions.cu"
 #include "extended_i_couplings.cu"
 #include "extended_i.cu"
 #include "extended_i_far.cu"

@@ -289,31 +289,49 @@ KERNEL(order_by_length, i64 rows, i32 step, In<i64> offsets, Out<i32> order) {
     }
 }
 
-// Blocks taken apart: scalar row i of the result has the entries of row i % height of its blocks. A block of threads has a row.
+// Block rows that a block of threads takes apart at a time.
+constexpr int APART_ROWS = 8;
+
+// Blocks taken apart: scalar row i of the result has the entries of row i % height of its blocks.
 template <class V>
 DEVICE void take_apart(i64 rows, i32 height, i32 width, const In<i64> &offsets, const In<i32> &columns,
                        const In<V> &values, const Out<i64> &to_offsets, const Out<i32> &to_columns,
                        const Out<V> &to_values) {
-    for (i64 row = block_index(); row < rows; row += block_count()) {
-        const i64 first = offsets[row];
-        const i64 count = offsets[row + 1] - first;
-        for (int r = thread_index(); r < height; r += BLOCK) {
-            to_offsets[row * height + r + 1] = (first * height + (r + 1) * count) * width;
+    SHARED(i64, starts, APART_ROWS + 1);
+    const int scalars = width * height;
+    for (i64 row = block_index() * APART_ROWS; row < rows; row += block_count() * APART_ROWS) {
+        const int count = static_cast<int>(row + APART_ROWS < rows ? APART_ROWS : rows - row);
+        if (thread_index() <= count) {
+            starts[thread_index()] = offsets[row + thread_index()];
+        }
+        barrier();
+        for (int r = thread_index(); r < count * height; r += BLOCK) {
+            const i64 first = starts[r / height];
+            const i64 length = starts[r / height + 1] - first;
+            to_offsets[row * height + r + 1] = (first * height + (r % height + 1) * length) * width;
         }
         if (row == 0 && thread_index() == 0) {
             to_offsets[0] = 0;
         }
-        const int scalars = width * height;
-        for (i64 e = thread_index(); e < count * width; e += BLOCK) {
-            const i64 k = e < 0x7fffffff ? static_cast<i32>(e) / width : e / width;
-            const i32 c = static_cast<i32>(e - k * width);
-            const i32 column = columns[first + k] * width + c;
+        // A scalar column of a block for each thread.
+        const i64 entries = (starts[count] - starts[0]) * width;
+        for (i64 e = thread_index(); e < entries; e += BLOCK) {
+            const i64 k = starts[0] + (e < 0x7fffffff ? static_cast<i32>(e) / width : e / width);
+            const i32 c = static_cast<i32>(e - (k - starts[0]) * width);
+            int own = 0;
+            while (starts[own + 1] <= k) {
+                ++own;
+            }
+            const i64 first = starts[own];
+            const i64 length = (starts[own + 1] - first) * width;
+            const i32 column = columns[k] * width + c;
             for (int r = 0; r < height; ++r) {
-                const i64 to = first * scalars + r * count * width + e;
+                const i64 to = first * scalars + r * length + (k - first) * width + c;
                 to_columns[to] = column;
-                to_values[to] = values[(first + k) * scalars + r * width + c];
+                to_values[to] = values[k * scalars + r * width + c];
             }
         }
+        barrier();
     }
 }
 

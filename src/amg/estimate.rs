@@ -12,7 +12,7 @@ mod sample;
 mod tests;
 
 use super::Amg;
-use super::hierarchy::check_square;
+use super::hierarchy::{Builder, check_square};
 use crate::config::Config;
 use crate::context::Context;
 use crate::error::{Result, Status};
@@ -93,7 +93,15 @@ impl Estimate<'_> {
     where
         Values: From<Vec<T>>,
     {
-        let source = Source::new(self.context, self.matrix, self.structure.view(values.as_slice()));
+        let builder = Builder {
+            context: self.context,
+            config: self.config,
+            matrix: self.matrix,
+            near_null_space: self.matrix.near_null_space(),
+            plan: None,
+        };
+        let a = self.structure.view(values.as_slice());
+        let source = Source::new(self.context, self.matrix, builder.function_count::<T>()?, a);
         match self.context.gpu() {
             Some(gpu) => {
                 let _unlimited = Unlimited::new(gpu);

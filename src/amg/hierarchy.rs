@@ -120,6 +120,31 @@ impl Builder<'_> {
         }
     }
 
+    /// How many unknown functions coarsening and interpolation take the matrix for.
+    pub fn function_count<T: Scalar>(&self) -> Result<usize> {
+        let asked = self.config.int("amg.functions");
+        if self.coarsening::<T>().keeps_blocks() {
+            if asked > 1 {
+                let coarsening = self.coarsening_name();
+                return fail!(
+                    OptionValue,
+                    "amg.functions {asked} needs a C/F splitting; use amg.coarsening.type \"pmis\" or \"hmis\" with it. \"{coarsening}\" \
+                     keeps the unknowns of a point together: those of a block, or of a node of the near-null space"
+                );
+            }
+            return Ok(1);
+        }
+        let (rows, block) = (self.matrix.rows() * self.matrix.block().rows, self.matrix.block().rows);
+        let count = match asked {
+            0 => self.near_null_space.as_ref().map_or(block, |space| space.dofs_per_node),
+            count => count,
+        };
+        if !rows.is_multiple_of(count) {
+            return fail!(OptionValue, "amg.functions is {count}, which does not divide the {rows} unknowns");
+        }
+        Ok(count)
+    }
+
     fn precision(&self) -> Precision {
         Precision::from_name(&self.config.text("precision.setup")).unwrap_or(Precision::F64)
     }

@@ -7,6 +7,7 @@ pub mod coarsen;
 pub mod cycle;
 mod estimate;
 mod finest;
+pub(crate) mod functions;
 pub(crate) mod galerkin;
 mod hierarchy;
 pub mod interp;

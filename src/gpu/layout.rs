@@ -403,6 +403,9 @@ pub(super) fn bits_of<S: Number>() -> &'static str {
     }
 }
 
+/// Block rows that a block of threads takes apart at a time, as in `kernels/layout.cu`.
+const APART_ROWS: usize = 8;
+
 /// The matrix with its blocks taken apart.
 pub(crate) fn to_scalar<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<DeviceCsr<S>> {
     if a.block == Block::SCALAR {
@@ -416,7 +419,7 @@ pub(crate) fn to_scalar<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<Device
     let [from_offsets, from_columns, from_values] = [a.offsets.view(), a.columns.view(), a.values.view()];
     gpu.launch(
         kernel,
-        a.rows * BLOCK,
+        a.rows.div_ceil(APART_ROWS) * BLOCK,
         &[
             &rows,
             &block_rows,

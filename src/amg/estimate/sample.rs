@@ -47,10 +47,14 @@ impl<'a, T: Scalar> Source<'a, T>
 where
     Values: From<Vec<T>>,
 {
-    pub fn new(context: &'a Context, matrix: &Matrix, a: CsrView<'a, T>) -> Source<'a, T> {
+    /// A node has as many unknowns of each of the `functions`.
+    pub fn new(context: &'a Context, matrix: &Matrix, functions: usize, a: CsrView<'a, T>) -> Source<'a, T> {
         let space = matrix.near_null_space();
         let dofs = space.as_ref().map_or(a.block.rows, |s| s.dofs_per_node);
-        Source { context, a, space, group: dofs / a.block.rows, profile: OnceCell::new() }
+        // The smallest multiple of both.
+        let both =
+            (1..=functions).map(|times| times * dofs).find(|both| both.is_multiple_of(functions)).unwrap_or(dofs);
+        Source { context, a, space, group: both / a.block.rows, profile: OnceCell::new() }
     }
 
     fn profile(&self) -> Result<&Profile> {

@@ -4,7 +4,7 @@ use super::*;
 use crate::error::fail;
 use crate::gallery;
 use crate::host::hash;
-use crate::sparse::{Block, Csr};
+use crate::sparse::Csr;
 use std::cell::RefCell;
 
 /// Both matrices side by side, with nothing between them.
@@ -81,7 +81,7 @@ fn samples_of<const N: usize>(matrix: &Matrix, rows: [usize; N]) -> [Sample; N] 
     let (structure, values) = matrix.copied().unwrap();
     let Values::F64(values) = values else { unreachable!("the gallery is f64") };
     let context = Context::new("host:1").unwrap();
-    let source = Source::new(&context, matrix, structure.view(values.as_slice()));
+    let source = Source::new(&context, matrix, 1, structure.view(values.as_slice()));
     rows.map(|rows| representative(&source, rows).unwrap())
 }
 
@@ -313,7 +313,7 @@ fn a_limit_does_not_keep_from_telling_what_is_needed() {
     // A failure gives the limit back as well.
     gpu.set_memory_limit(Some(7));
     let blocks = named("poisson5:9").shared::<f64>().unwrap().view().to_blocks(3).unwrap();
-    assert_eq!(blocks.block, Block::square(3));
+    assert_eq!(blocks.block, crate::sparse::Block::square(3));
     let refused = config(&[("amg.coarsening.type", "pairwise"), ("amg.strength.type", "classical")]);
     assert!(Amg::memory_estimate(&context, &matrix(blocks), &refused).is_err());
     assert_eq!(gpu.memory().limit, Some(7));

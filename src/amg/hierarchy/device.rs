@@ -13,6 +13,7 @@ use crate::config::LevelPart;
 use crate::context::{LogLevel, lock};
 use crate::error::Result;
 use crate::gpu::setup::checks::Checks;
+use crate::gpu::setup::functions::DeviceFunctions;
 use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace, DevicePattern, galerkin, gather_nodes, scaling};
 use crate::gpu::{Buffer, Choice, Format, Gpu, Wanted, to_scalar};
 use crate::host::eigenvalue::Largest;
@@ -95,6 +96,9 @@ pub struct Kept {
     formats: Formats,
     /// Only where updates look at choices.
     rechecked: Option<Rechecked>,
+    /// The couplings within functions, where there are several, and the functions of the next level.
+    within: Option<DevicePattern>,
+    functions: Option<Arc<DeviceFunctions>>,
 }
 
 impl Kept {
@@ -106,7 +110,9 @@ impl Kept {
             choice + rechecked.bytes()
         });
         let transfers = self.transfers.bytes() + rechecked;
-        nodes + transfers + self.coarse_matrix.bytes(1) + self.recipe.bytes() + self.formats.bytes()
+        let within = self.within.as_ref().map_or(0, |within| within.bytes(1));
+        let functions = within + self.functions.as_ref().map_or(0, |functions| functions.bytes());
+        nodes + transfers + functions + self.coarse_matrix.bytes(1) + self.recipe.bytes() + self.formats.bytes()
     }
 }
 
@@ -167,6 +173,8 @@ pub(super) struct Computing<'a, T> {
     /// The matrix of the next level; none when all are computed.
     next: Option<DeviceCsr<T>>,
     space: Option<Arc<DeviceNearNullSpace>>,
+    /// Of the next level, where there are several.
+    functions: Option<Arc<DeviceFunctions>>,
     checks: Arc<Mutex<Checks>>,
     levels: Vec<There<T>>,
     kept: Vec<Kept>,
@@ -193,9 +201,13 @@ impl<'a, T: Scalar> Computing<'a, T> {
         let a = builder.fine_matrix_there::<T>(gpu, kept.first().and_then(|kept| kept.nodes.as_ref()))?;
         let earlier = kept.into_iter();
         let space = builder.near_null_space_there(gpu, &a)?;
+        let functions = match builder.function_count::<T>()? {
+            1 => None,
+            count => Some(Arc::new(DeviceFunctions::in_turn(gpu, a.rows, count)?)),
+        };
         let (next, levels, kept) = (Some(a), Vec::new(), Vec::new());
         let renewal = Renewal::default();
-        Ok(Computing { builder, gpu, renewing, earlier, next, space, checks, levels, kept, renewal })
+        Ok(Computing { builder, gpu, renewing, earlier, next, space, functions, checks, levels, kept, renewal })
     }
 
     /// All levels that are not yet.
@@ -216,15 +228,27 @@ impl<'a, T: Scalar> Computing<'a, T> {
         let (max_levels, max_rows) = (config.int("amg.max_levels"), config.int("amg.coarsest.max_rows"));
         let rechecks = builder.rechecks();
         let mut old = self.earlier.next();
+        let last = if self.renewing && !rechecks { old.is_none() } else { rows <= max_rows || level + 1 >= max_levels };
+        // What the level is chosen and interpolated by.
+        let is_needed = !last && (rechecks || old.as_ref().is_none_or(|old| old.transfers.has_choice()));
+        let mut pattern = old.as_ref().and_then(|old| old.within.clone());
+        let within = match &self.functions {
+            Some(functions) if is_needed => builder.timed(gpu, level, phases, "strength", || match &pattern {
+                Some(pattern) => functions.renew(gpu, &a, pattern).map(Some),
+                None => functions.within(gpu, &a).map(Some),
+            })?,
+            _ => None,
+        };
+        pattern = pattern.or(within.as_ref().map(DeviceCsr::pattern));
+        let couplings = within.unwrap_or(a.clone());
         let other = match old.as_ref().and_then(|old| old.rechecked.as_ref()) {
-            Some(kept) if rechecks => builder.other_choice_there(gpu, &a, level, &kept.choice, phases)?,
+            Some(kept) if rechecks => builder.other_choice_there(gpu, &couplings, level, &kept.choice, phases)?,
             _ => None,
         };
         if other.is_some() {
             builder.begins_anew(level);
             (old, self.earlier, self.renewal.anew) = (None, Vec::new().into_iter(), true);
         }
-        let last = if self.renewing && !rechecks { old.is_none() } else { rows <= max_rows || level + 1 >= max_levels };
         self.renewal.kept_levels += usize::from(old.is_some());
         let mut computed = There {
             number: level,
@@ -245,6 +269,7 @@ impl<'a, T: Scalar> Computing<'a, T> {
             earlier_formats: Formats::default(),
             formats: Mutex::default(),
         };
+        let next_functions = old.as_ref().and_then(|old| old.functions.clone());
         let (start, product, earlier_eigenvalue, formats, rechecked) = match (old, other) {
             (Some(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue, formats, rechecked, .. }), _) => {
                 let product = Some((coarse_matrix, recipe));
@@ -255,8 +280,9 @@ impl<'a, T: Scalar> Computing<'a, T> {
         };
         let step = match last {
             true => None,
-            false => builder.step_there(gpu, &a, level, self.space.as_deref(), start, phases)?,
+            false => builder.step_there(gpu, &couplings, level, self.space.as_deref(), start, phases)?,
         };
+        drop(couplings);
         if let Some(Step { p, r, next_space, known, largest, inverse, choice, transfers }) = step {
             // A coarsening that has stalled before may do so no more.
             self.renewal.anew |= self.renewing && choice.is_some();
@@ -273,6 +299,10 @@ impl<'a, T: Scalar> Computing<'a, T> {
             let next_space = match (next_space, &rechecked) {
                 (None, Some(rechecked)) => rechecked.next_space.clone(),
                 (next_space, _) => next_space.map(Arc::new),
+            };
+            self.functions = match (&self.functions, &choice) {
+                (Some(functions), Some(choice)) => Some(Arc::new(functions.coarse(gpu, &choice.coarse)?)),
+                _ => next_functions,
             };
             let rechecked = match choice {
                 Some(choice) if builder.keeps_choices() => Some(Rechecked { choice, next_space: next_space.clone() }),
@@ -292,6 +322,8 @@ impl<'a, T: Scalar> Computing<'a, T> {
                 largest_eigenvalue,
                 formats: none,
                 rechecked,
+                within: pattern,
+                functions: self.functions.clone(),
             });
             computed = There {
                 coarse_rows: Some(coarse.scalar_rows()),

@@ -5,6 +5,7 @@ use super::choice::{Choice, Rechecked, Renewal};
 use super::place::{Computed, Placing, at_level};
 use super::{Builder, STALLED, check_square};
 use crate::amg::coarsen::{self, Coarse, Coarsening};
+use crate::amg::functions::Functions;
 use crate::amg::galerkin;
 use crate::amg::interp::{self, Input, Interpolation, Memory, Output};
 use crate::amg::null_space::NearNullSpace;
@@ -35,6 +36,8 @@ pub struct Kept {
     largest_eigenvalue: Option<Largest>,
     /// Only where updates look at choices.
     rechecked: Option<Rechecked>,
+    /// Those of the next level.
+    functions: Option<Arc<Functions>>,
 }
 
 /// How prolongator and restriction come back.
@@ -73,7 +76,9 @@ impl Kept {
             }
         };
         let recipe = self.recipe.as_ref().map_or(0, |recipe| recipe.bytes());
-        transfers + alone(&self.coarse_matrix, 1) + recipe + self.rechecked.as_ref().map_or(0, Rechecked::bytes)
+        let functions = self.functions.as_ref().map_or(0, |functions| functions.as_slice().len());
+        let rechecked = self.rechecked.as_ref().map_or(0, Rechecked::bytes);
+        transfers + alone(&self.coarse_matrix, 1) + recipe + rechecked + functions
     }
 }
 
@@ -188,6 +193,10 @@ impl Builder<'_> {
         let mut renewal = Renewal::default();
         let mut levels = Vec::new();
         let mut all_kept = Vec::new();
+        let mut functions = match self.function_count::<T>()? {
+            1 => None,
+            count => Some(Arc::new(Functions::in_turn(fine.view().rows, count)?)),
+        };
         let mut a = fine;
         loop {
             let view = a.view();
@@ -195,24 +204,32 @@ impl Builder<'_> {
             let rows = view.scalar_rows();
             self.context.log(LogLevel::Debug, || format!("level {level}: {rows} rows, {} nonzeros", view.entries()));
             let mut old = earlier.next();
+            let last = if renewing && !rechecks { old.is_none() } else { rows <= max_rows || level + 1 >= max_levels };
+            if last {
+                break;
+            }
+            // What the level is chosen and interpolated by.
+            let unchanged = |old: &Kept| matches!(old.transfers, Transfers::Unchanged { .. });
+            let is_needed = rechecks || !old.as_ref().is_some_and(unchanged);
+            let within = match &functions {
+                Some(functions) if is_needed => Some(phases.time("strength", || functions.within(&view))?),
+                _ => None,
+            };
+            let couplings = within.as_ref().map_or(view, |within| within.view());
             let other = match old.as_ref().and_then(|old| old.rechecked.as_ref()) {
-                Some(kept) if rechecks => self.other_choice(coarsening, &view, level, &kept.choice, phases)?,
+                Some(kept) if rechecks => self.other_choice(coarsening, &couplings, level, &kept.choice, phases)?,
                 _ => None,
             };
             if other.is_some() {
                 self.begins_anew(level);
                 (old, earlier, renewal.anew) = (None, Vec::new().into_iter(), true);
             }
-            let last = if renewing && !rechecks { old.is_none() } else { rows <= max_rows || level + 1 >= max_levels };
-            if last {
-                break;
-            }
             renewal.kept_levels += usize::from(old.is_some());
-            let (transfers, coarse_pattern, mut recipe, earlier_eigenvalue, rechecked) = match old {
-                Some(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue, rechecked }) => {
-                    (Some(transfers), Some(coarse_matrix), recipe, largest_eigenvalue, rechecked)
+            let (transfers, coarse_pattern, mut recipe, earlier_eigenvalue, rechecked, next_functions) = match old {
+                Some(Kept { transfers, coarse_matrix, recipe, largest_eigenvalue, rechecked, functions }) => {
+                    (Some(transfers), Some(coarse_matrix), recipe, largest_eigenvalue, rechecked, functions)
                 }
-                None => (None, None, None, None, None),
+                None => (None, None, None, None, None, None),
             };
             let space = coarse_space.as_deref().unwrap_or(fine_space);
             let start = match (transfers, other) {
@@ -220,7 +237,8 @@ impl Builder<'_> {
                 (None, Some(choice)) => Start::Choice(choice),
                 (None, None) => Start::Nothing,
             };
-            let Some(step) = self.step(host, coarsening, interpolation, &view, level, space, start, phases)? else {
+            let Some(step) = self.step(host, coarsening, interpolation, &couplings, level, space, start, phases)?
+            else {
                 break;
             };
             let Step { p, r, next_space, mut known, largest_eigenvalue, choice, kept } = step;
@@ -229,6 +247,10 @@ impl Builder<'_> {
             let next_space = match (next_space, &rechecked) {
                 (None, Some(rechecked)) => rechecked.next_space.clone(),
                 (next_space, _) => next_space.map(Arc::new),
+            };
+            functions = match (&functions, &choice) {
+                (Some(functions), Some(choice)) => Some(Arc::new(functions.coarse(&choice.coarse)?)),
+                _ => next_functions,
             };
             let rechecked = match choice {
                 Some(choice) if self.keeps_choices() => Some(Rechecked { choice, next_space: next_space.clone() }),
@@ -247,6 +269,7 @@ impl Builder<'_> {
                 recipe,
                 largest_eigenvalue,
                 rechecked,
+                functions: functions.clone(),
             });
             levels.push(Raw {
                 a,
@@ -269,7 +292,7 @@ impl Builder<'_> {
         Ok((levels, all_kept, renewal))
     }
 
-    /// The transfers from level `level` to the next one; none where coarsening would leave too much.
+    /// The transfers from level `level`, by the couplings of `a`, to the next one; none where coarsening would leave too much.
     #[allow(clippy::too_many_arguments)]
     fn step<T: Scalar>(
         &self,

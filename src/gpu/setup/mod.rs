@@ -15,6 +15,7 @@ pub(crate) mod direct;
 pub(crate) mod eigenvalue;
 pub(crate) mod extended_i;
 pub(crate) mod extended_i_renew;
+pub(crate) mod functions;
 pub(crate) mod galerkin;
 pub(crate) mod gather_nodes;
 mod lanes;

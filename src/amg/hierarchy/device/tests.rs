@@ -74,6 +74,8 @@ fn renewed_levels_are_those_of_the_host() {
     let tentative = [mis2[0], mis2[1], ("amg.interpolation.type", "tentative")];
     let keep = [pmis[0], pmis[1], ("amg.update.interpolation", "keep")];
     let aggressive = [pmis[0], pmis[1], ("amg.coarsening.aggressive_levels", "1")];
+    let together = [pmis[0], pmis[1], ("amg.functions", "1")];
+    let two = [aggressive[0], aggressive[1], aggressive[2], ("amg.functions", "2")];
     let cases: &[(&str, &[(&str, &str)])] = &[
         ("poisson7:8", &pmis),
         ("poisson7:10", &aggressive),
@@ -85,6 +87,9 @@ fn renewed_levels_are_those_of_the_host() {
         ("poisson7:8", &mis2),
         ("elasticity:3", &mis2),
         ("elasticity:3", &pmis),
+        ("elasticity:3", &together),
+        ("elasticity:3", &keep),
+        ("poisson7:8", &two),
         ("scalars of elasticity:3", &mis2),
         ("scalars of elasticity:3", &tentative),
     ];
@@ -115,6 +120,8 @@ fn renewals_that_look_at_coarse_unknowns_set_up_anew_as_the_host_does() {
         ("elasticity:4", &mis2_keep),
         ("poisson7:8", &pairwise),
         ("elasticity:4", &tentative),
+        ("elasticity:4", &pmis),
+        ("elasticity:4", &keep),
     ];
     // The last ones take all couplings away, and give them back.
     let ways = [4, 4, 5, 0, 5, 1, 2, 2, 3, 3, 0];

@@ -142,7 +142,7 @@ impl<T> Output<T> {
 }
 
 impl Builder<'_> {
-    /// The transfers from level `level` to the next one; none where coarsening would leave too much.
+    /// The transfers from level `level`, by the couplings of `a`, to the next one; none where coarsening would leave too much.
     pub(super) fn step_there<T: Scalar>(
         &self,
         gpu: &Gpu,

@@ -1,0 +1,83 @@
+//! Matrices of several unknown functions, such as the displacements in three directions: which one each unknown belongs to.
+//!
+//! Coarsening and interpolation of such a matrix go by the couplings within the functions: those between them are neither strong nor weak, as if each function
+//! had a matrix of its own. Coarse matrices are made with all of them.
+
+use super::coarsen::Coarse;
+use crate::error::{Result, try_capacity};
+use crate::host::rows;
+use crate::scalar::Scalar;
+use crate::sparse::{Block, Csr, CsrView};
+
+/// Most functions.
+pub const MOST: usize = 64;
+
+/// The function of each unknown of a level.
+pub struct Functions {
+    of: Vec<u8>,
+}
+
+impl Functions {
+    /// Of unknowns that are numbered point by point: one of each function, in turn.
+    pub fn in_turn(unknowns: usize, count: usize) -> Result<Functions> {
+        assert!(count <= MOST);
+        let mut of = try_capacity(unknowns)?;
+        of.extend((0..unknowns).map(|i| (i % count) as u8));
+        Ok(Functions { of })
+    }
+
+    /// Of the coarse unknowns.
+    pub fn coarse(&self, coarse: &Coarse) -> Result<Functions> {
+        let (Coarse::Splitting(coarse) | Coarse::TwoPass(_, coarse)) = coarse else {
+            unreachable!("aggregates are of nodes")
+        };
+        let mut of = try_capacity(coarse.iter().filter(|coarse| **coarse).count())?;
+        of.extend(self.of.iter().zip(coarse).filter(|(_, coarse)| **coarse).map(|(of, _)| *of));
+        Ok(Functions { of })
+    }
+
+    /// The couplings of a matrix within functions.
+    pub fn within<T: Scalar>(&self, a: &CsrView<'_, T>) -> Result<Csr<T>> {
+        let (offsets, columns, values) = rows::build(a.rows, 1, |range, out| {
+            for i in range {
+                for k in a.row_range(i).filter(|k| self.of[a.col(*k)] == self.of[i]) {
+                    out.columns.push(a.col(k) as i32);
+                    out.values.push(a.block_at(k)[0]);
+                }
+                out.end_row();
+            }
+            Ok(())
+        })?;
+        Ok(Csr { rows: a.rows, cols: a.cols, block: Block::SCALAR, offsets, columns, values })
+    }
+
+    /// The function of each unknown.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.of
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn couplings_between_functions_are_left_out() {
+        let entries: Vec<_> = (0..4).flat_map(|i| (0..4).map(move |j| (i, j, (4 * i + j) as f64))).collect();
+        let a = Csr::from_triplets(4, 4, &entries).unwrap();
+        let functions = Functions::in_turn(4, 2).unwrap();
+        let within = functions.within(&a.view()).unwrap();
+        assert_eq!(within.offsets, [0, 2, 4, 6, 8]);
+        assert_eq!(within.columns, [0, 2, 1, 3, 0, 2, 1, 3]);
+        assert_eq!(within.values, [0.0, 2.0, 5.0, 7.0, 8.0, 10.0, 13.0, 15.0]);
+    }
+
+    #[test]
+    fn coarse_unknowns_keep_their_function() {
+        let functions = Functions::in_turn(6, 3).unwrap();
+        let coarse = functions.coarse(&Coarse::Splitting(vec![false, true, true, true, false, true])).unwrap();
+        assert_eq!(coarse.as_slice(), [1, 2, 0, 2]);
+        let coarse = coarse.coarse(&Coarse::TwoPass(vec![true; 4], vec![true, false, false, true])).unwrap();
+        assert_eq!(coarse.as_slice(), [1, 2]);
+    }
+}

@@ -1,0 +1,133 @@
+//! Matrices of several unknown functions: [`crate::amg::functions`] on the device, in `kernels/functions.cu`.
+
+use super::coarse::DeviceCoarse;
+use super::lanes::lanes;
+use super::{DeviceCsr, DevicePattern};
+use crate::amg::functions::MOST;
+use crate::error::Result;
+use crate::gpu::layout::bits_of;
+use crate::gpu::runtime::{Argument, View};
+use crate::gpu::{Buffer, Gpu};
+use crate::scalar::Scalar;
+use crate::sparse::Block;
+use std::sync::Arc;
+
+/// The function of each unknown of a level.
+pub(crate) struct DeviceFunctions {
+    of: Buffer<u8>,
+}
+
+impl DeviceFunctions {
+    /// As [`crate::amg::functions::Functions::in_turn`].
+    pub fn in_turn(gpu: &Gpu, unknowns: usize, count: usize) -> Result<DeviceFunctions> {
+        assert!(count <= MOST);
+        let of = gpu.room::<u8>(unknowns)?;
+        let kernel = gpu.kernel("functions_in_turn")?;
+        gpu.launch(kernel, unknowns, &[&(unknowns as i64), &(count as i32), &of.view()])?;
+        Ok(DeviceFunctions { of })
+    }
+
+    /// As [`crate::amg::functions::Functions::coarse`].
+    pub fn coarse(&self, gpu: &Gpu, coarse: &DeviceCoarse) -> Result<DeviceFunctions> {
+        let (DeviceCoarse::Splitting(coarse) | DeviceCoarse::TwoPass(_, coarse)) = coarse else {
+            unreachable!("aggregates are of nodes")
+        };
+        let (n, of) = (self.of.len(), gpu.room::<u8>(coarse.count)?);
+        let kernel = gpu.kernel("functions_coarse")?;
+        gpu.launch(kernel, n, &[&(n as i64), &self.of.view(), &coarse.number.view(), &of.view()])?;
+        Ok(DeviceFunctions { of })
+    }
+
+    /// As [`crate::amg::functions::Functions::within`]. Waits for the device.
+    pub fn within<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>) -> Result<DeviceCsr<T>> {
+        assert_eq!(a.block, Block::SCALAR);
+        let (lanes, counts) = (lanes(a.nnz(), a.rows), gpu.room::<i32>(a.rows)?);
+        let count = gpu.kernel(&format!("functions_count_{lanes}"))?;
+        let views = [a.offsets.view(), a.columns.view(), self.of.view(), counts.view()];
+        let [from, columns, functions, to] = &views;
+        gpu.launch(count, a.rows * lanes, &[&(a.rows as i64), from, columns, functions, to])?;
+        let (offsets, nnz) = gpu.offsets(&counts)?;
+        drop(counts);
+        let columns = Arc::new(gpu.room::<i32>(nnz)?);
+        let values = self.fill(gpu, a, offsets.view(), columns.view(), nnz)?;
+        let (offsets, values) = (Arc::new(offsets), Arc::new(values));
+        Ok(DeviceCsr { rows: a.rows, cols: a.cols, block: a.block, offsets, columns, values })
+    }
+
+    /// The same where the pattern of the result is known. Waits for nothing.
+    pub fn renew<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, pattern: &DevicePattern) -> Result<DeviceCsr<T>> {
+        Ok(pattern.with(self.fill(gpu, a, pattern.offsets.view(), View::NONE, pattern.nnz())?))
+    }
+
+    fn fill<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, to: View, columns: View, nnz: usize) -> Result<Buffer<T>> {
+        let (lanes, values) = (lanes(a.nnz(), a.rows), gpu.room::<T>(nnz)?);
+        let kernel = gpu.kernel(&format!("functions_within_{}_{lanes}", bits_of::<T>()))?;
+        let arguments: [&dyn Argument; 8] = [
+            &(a.rows as i64),
+            &a.offsets.view(),
+            &a.columns.view(),
+            &a.values.view(),
+            &self.of.view(),
+            &to,
+            &columns,
+            &values.view(),
+        ];
+        gpu.launch(kernel, a.rows * lanes, &arguments)?;
+        Ok(values)
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.of.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::awkward;
+    use super::super::coarse::Splitting;
+    use super::super::tests::{narrow, problems};
+    use super::*;
+    use crate::amg::coarsen::Coarse;
+    use crate::amg::functions::Functions;
+    use crate::gpu::tests::devices;
+    use crate::host::hash;
+    use crate::sparse::Csr;
+
+    fn same_as_the_host<T: Scalar>(gpu: &Gpu, a: &Csr<T>, here: &Functions, there: &DeviceFunctions, what: &str) {
+        let expected = here.within(&a.view()).unwrap();
+        let on_device = DeviceCsr::upload(gpu, &a.view()).unwrap();
+        let within = there.within(gpu, &on_device).unwrap();
+        let got = within.fetch(gpu).unwrap();
+        assert_eq!((got.rows, got.cols, got.block), (expected.rows, expected.cols, expected.block), "{what}");
+        assert_eq!((&got.offsets, &got.columns), (&expected.offsets, &expected.columns), "{what}");
+        assert_eq!(got.values, expected.values, "{what}");
+        let waits = gpu.waits();
+        let renewed = there.renew(gpu, &on_device, &within.pattern()).unwrap();
+        assert_eq!(gpu.waits(), waits, "{what}");
+        assert_eq!(renewed.fetch(gpu).unwrap().values, expected.values, "{what}");
+    }
+
+    #[test]
+    fn functions_are_those_of_the_host() {
+        for gpu in devices() {
+            for (name, a) in problems().into_iter().chain(awkward::square()).filter(|(_, a)| a.block == Block::SCALAR) {
+                for count in [1, 3] {
+                    let (here, there) = (
+                        Functions::in_turn(a.rows, count).unwrap(),
+                        DeviceFunctions::in_turn(&gpu, a.rows, count).unwrap(),
+                    );
+                    assert_eq!(gpu.fetch(&there.of).unwrap(), here.as_slice(), "{name}");
+                    same_as_the_host(&gpu, &a, &here, &there, &name);
+                    same_as_the_host(&gpu, &narrow(&a), &here, &there, &format!("{name} in f32"));
+                    let coarse: Vec<bool> = (0..a.rows).map(|i| hash(i, 5).is_multiple_of(3)).collect();
+                    let bytes: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
+                    let splitting = Splitting::new(&gpu, &gpu.upload(&bytes).unwrap()).unwrap();
+                    let here = here.coarse(&Coarse::Splitting(coarse)).unwrap();
+                    let there = there.coarse(&gpu, &DeviceCoarse::Splitting(splitting)).unwrap();
+                    assert_eq!(gpu.fetch(&there.of).unwrap(), here.as_slice(), "{name}");
+                }
+            }
+        }
+    }
+}
