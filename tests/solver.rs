@@ -648,3 +648,42 @@ fn a_solver_works_again_after_a_solve_that_was_not_finite() {
         assert_eq!(solver.solve(&b, &mut x, Guess::Zero), Ok(Status::Success), "{method}");
     }
 }
+
+/// A classical hierarchy of displacements in three directions.
+#[test]
+fn functions_are_coarsened_and_interpolated_by_themselves() {
+    const PMIS: &[(&str, &str)] =
+        &[("amg.coarsening.type", "pmis"), ("amg.strength.threshold", "0.5"), ("amg.smoother.type", "l1_jacobi")];
+    let blocks = gallery::elasticity_hex8(12, gallery::Layers::NONE, true).unwrap().matrix;
+    let scalars = Arc::new(Matrix::from_csr(blocks.view().to_scalar().unwrap()).unwrap());
+    let blocks = Arc::new(Matrix::from_csr(blocks).unwrap());
+    let solved = |matrix: &Arc<Matrix>, functions: &str| {
+        let options = [PMIS, &[("amg.functions", functions), ("amg.smoother.diagonal", "point")]].concat();
+        let mut solver = solver(matrix, &options);
+        let b = vec![1.0; scalars.rows()];
+        let mut x = vec![0.0; b.len()];
+        assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);
+        let report = solver.report();
+        (report.solves[0].iterations, report.levels.iter().map(|level| level.nonzeros).collect::<Vec<_>>())
+    };
+    // As many as a block has, or as the caller says.
+    let (iterations, levels) = solved(&blocks, "0");
+    assert_eq!(solved(&blocks, "3"), (iterations, levels.clone()));
+    assert_eq!(solved(&scalars, "3"), (iterations, levels));
+    assert!(iterations <= 30, "{iterations}");
+    let (together, _) = solved(&blocks, "1");
+    assert_eq!(solved(&scalars, "0").0, together);
+    assert!(together > 2 * iterations, "{together}, and {iterations} with three functions");
+    // Aggregates are of nodes, and a matrix has as many unknowns of each function.
+    for (functions, coarsening, words) in
+        [("3", "mis2", "\"mis2\" keeps"), ("5", "pmis", "does not divide the 6084 unknowns")]
+    {
+        let options = config(&[("amg.functions", functions), ("amg.coarsening.type", coarsening)]);
+        for error in [
+            Amg::setup(&context(), &scalars, &options).err().unwrap(),
+            Amg::memory_estimate(&context(), &scalars, &options).err().unwrap(),
+        ] {
+            assert!(error.status == Status::OptionValue && error.message.contains(words), "{error}");
+        }
+    }
+}

@@ -42,7 +42,9 @@ done
 
 cat > "$folder/run" <<'SCRIPT'
 #!/bin/sh
-# Tests and benchmarks on the first NVIDIA GPU of this machine. Arguments go to `terrace bench gpu`.
+# Tests and benchmarks on the first NVIDIA GPU of this machine: one table at the end, and all that was said in results.txt. Ends with 1 if something failed.
+#
+#   ./run [PROBLEM...]     problems of the benchmarks, as `terrace gallery` lists them
 set -eu
 cd "$(dirname "$0")"
 ./terrace info
@@ -50,20 +52,55 @@ if ! ./terrace info --json | grep -q '"cuda:0"'; then
     echo "There is no NVIDIA GPU that this bundle can use; the line \"cuda\" above says why." >&2
     exit 1
 fi
-export TERRACE_TEST_CUDA=1
-./kernel-tests gpu::
-./solve-tests
-./precision-tests
-./setup-tests
-./memory-tests
-./update-tests
-echo "eight threads through the C ABI"
-./c-threads cuda:0
-./poisson_cuda 64 cuda:0
 if [ $# -eq 0 ]; then
     set -- poisson7:64 poisson7:128
 fi
-./terrace bench gpu "$@"
+export TERRACE_TEST_CUDA=1
+failed=0
+: > results.txt
+printf '\n| what | case | result |\n| --- | --- | --- |\n' > table.txt
+step() { # step WHAT NAME COMMAND...: a row for the test or the benchmark, whose output is left in output.txt
+    what=$1
+    name=$2
+    shift 2
+    echo "$what: $name" >&2
+    begin=$(date +%s)
+    verdict=passed
+    "$@" > output.txt 2>&1 || verdict=FAILED
+    [ "$verdict" = passed ] || failed=1
+    { echo "## $*"; cat output.txt; echo; } >> results.txt
+    counts=$(sed -n 's/^test result: [a-zA-Z]*\. \([0-9]* passed; [0-9]* failed\).*/ (\1)/p' output.txt | tail -n 1)
+    echo "| $what | $name | $verdict$counts, $(($(date +%s) - begin)) s |" >> table.txt
+}
+step test kernels ./kernel-tests gpu::
+step test solves ./solve-tests
+step test precisions ./precision-tests
+step test set-ups ./setup-tests
+step test memory ./memory-tests
+step test updates ./update-tests
+step test "eight threads through the C ABI" ./c-threads cuda:0
+step test "device pointers from C" ./poisson_cuda 64 cuda:0
+# A problem has a line with its rows; lines of products end with seven words, those of solves begin with what they are, in 24 columns.
+step benchmark "products and solves" ./terrace bench gpu "$@"
+awk '/ rows, [0-9]* nonzeros/ { problem = $0; sub(/: .*/, "", problem); kind = "" }
+    /^product / { kind = "product"; next }
+    /^solve to/ { kind = "solve"; next }
+    /^[{]/ || NF == 0 { kind = ""; next }
+    kind == "product" {
+        name = $1
+        for (i = 2; i < NF - 6; ++i) name = name " " $i
+        result = $(NF - 6) ", " $(NF - 5) " " $(NF - 4) ", " $(NF - 3) " " $(NF - 2) ", " $NF " of a copy"
+    }
+    kind == "solve" { name = substr($0, 1, 24); $0 = substr($0, 25); result = "set-up " $1 " " $2 ", " $3 " iterations, " $4 " " $5 }
+    kind != "" { sub(/ *$/, "", name); print "| " problem " | " kind ": " name " | " result " |" }' output.txt > rows.txt
+cat rows.txt >> table.txt
+step benchmark "set-ups and updates" ./terrace bench setup "$@"
+awk '/ rows, [0-9]* nonzeros/ { problem = $0; sub(/: .*/, "", problem) }
+    /  set-up / { name = substr($0, 1, 12); sub(/ *$/, "", name); rest = substr($0, 14); gsub(/  +/, " ", rest); print "| " problem " | set-up, update and solve: " name " | " rest " |" }' output.txt > rows.txt
+cat rows.txt >> table.txt
+rm output.txt rows.txt
+cat table.txt
+exit "$failed"
 SCRIPT
 
 cat > "$folder/sanitize" <<'SCRIPT'

@@ -15,12 +15,21 @@ use terrace::{Context, Error, Result, Status, gallery};
 #[derive(Args)]
 pub struct Arguments {
     /// Problems (see `terrace gallery`); an A after a plus sign takes the product with random numbers as right-hand side instead of ones
-    #[arg(short, long = "problem", value_name = "FAMILY:SIZES[+A]", default_values_t = ["poisson7:64", "poisson7:100", "poisson27:64", "jumps:64+A"].map(String::from))]
+    #[arg(short, long = "problem", value_name = "FAMILY:SIZES[+A]", default_values_t = ["poisson7:64", "poisson7:100", "poisson27:64", "jumps:64+A", "elasticity:24", "elasticity:40"].map(String::from))]
     problems: Vec<String>,
 }
 
 /// Options that are not hypre's defaults here; the driver sets the rest there.
-const OPTIONS: &[&str] = &["amg.coarsening.type=pmis", "amg.interpolation.type=extended_i", "solver.type=cg"];
+const OPTIONS: &[&str] = &[
+    "amg.coarsening.type=pmis",
+    "amg.interpolation.type=extended_i",
+    "amg.smoother.type=l1_jacobi",
+    "amg.smoother.diagonal=point",
+    "solver.type=cg",
+];
+
+/// And for several unknown functions.
+const SEVERAL: &str = "amg.strength.threshold=0.5";
 
 /// Iterations beyond hypre's that are accepted.
 const MORE_ITERATIONS: i64 = 2;
@@ -87,7 +96,8 @@ fn compare(name: &str, program: &Path, system: &Path) -> Result<Row> {
     let command = hypre_command(program, system, "pmis", 1, functions, 1);
     let theirs = peer(command, "hypre", name.to_string()).ok_or_else(|| failed("hypre failed"))?;
     let flags: &[&str] = if random { &["--random-solution"] } else { &[] };
-    let ours = own(description, name, OPTIONS, flags, 1)?;
+    let options = if functions > 1 { [OPTIONS, &[SEVERAL]].concat() } else { OPTIONS.to_vec() };
+    let ours = own(description, name, &options, flags, 1)?;
     let complexity = |c: Option<f64>| c.ok_or_else(|| failed("no operator complexity was told"));
     Ok(Row {
         problem: description.to_string(),
@@ -102,7 +112,7 @@ fn page(rows: &[Row]) -> String {
     let version = rows.first().map_or("", |row| row.version.as_str());
     let mut out = format!(
         "# Beside hypre\n\nMade by `terrace bench hypre` with hypre {version} from Debian's package libhypre-dev on one rank. Both run CG to a relative residual of 1e-8 with one V-cycle of the \
-         same classical AMG: PMIS, extended+i interpolation with at most 4 entries in a row, threshold 0.25, one sweep of l1-Jacobi before and after. What is not listed has its default on either side. It holds \
+         same classical AMG: PMIS, extended+i interpolation with at most 4 entries in a row, threshold 0.25, one sweep of l1-Jacobi before and after; for elasticity with 3 functions and threshold 0.5. What is not listed has its default on either side. It holds \
          that Terrace needs at most {MORE_ITERATIONS} iterations more and that its operator complexity is within {:.0} % of hypre's; the command exits with 1 otherwise. With jumps of 1e6 and a \
          right-hand side of ones the rounding of the solution alone leaves a residual near 1e-8, so that both solve for the product of the matrix with random numbers (A x) there.\n\n\
          | problem | right-hand side | hypre iterations | Terrace iterations | hypre complexity | Terrace complexity | holds |\n\
