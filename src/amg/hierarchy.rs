@@ -22,7 +22,7 @@ use crate::host::spmv::Sums;
 use crate::matrix::Matrix;
 use crate::report::Phases;
 use crate::scalar::{Precision, Scalar, with_precision};
-use crate::sparse::SharedCsr;
+use crate::sparse::{Block, SharedCsr};
 pub use choice::Renewal;
 use decide::OnHost;
 use levels::{Raw, with_estimates};
@@ -143,6 +143,11 @@ impl Builder<'_> {
             return fail!(OptionValue, "amg.functions is {count}, which does not divide the {rows} unknowns");
         }
         Ok(count)
+    }
+
+    /// Whether the matrix of a level, which set-up has in these blocks, is the caller's with its blocks taken apart.
+    fn took_apart(&self, level: usize, block: Block) -> bool {
+        level == 0 && block == Block::SCALAR && self.matrix.block() != Block::SCALAR
     }
 
     fn precision(&self) -> Precision {

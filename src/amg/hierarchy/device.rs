@@ -467,7 +467,8 @@ impl Builder<'_> {
             };
             // The finest matrix may be placed in other blocks than those that set-up works with.
             let as_given = level.scale.is_none() && i == 0;
-            if formats.matrix.is_none() && !(as_given && self.matrix.block() != level.a().block) {
+            let otherwise = as_given && self.matrix.block() != level.a().block || self.took_apart(i, level.a().block);
+            if formats.matrix.is_none() && !otherwise {
                 want(Part::Matrix, level.a().pattern(), plan.of(LevelPart::Matrix, i), wide(vector));
             }
             let Some((p, r)) = &level.transfer else { continue };

@@ -448,12 +448,17 @@ impl<B: Place, T: Scalar> Computed<B> for Raw<T> {
         }
     }
 
-    /// The finest level reads the caller's own arrays, in their own format, whatever set-up made of them.
+    /// The finest level reads the caller's own arrays, in their own format, whatever set-up made of them; what is scaled has their blocks.
     fn matrix<S: Number, V: Number>(&self, placing: &Placing<'_, B>, i: usize) -> Result<Box<dyn Operator<B, V>>> {
         let Placing { builder, backend, .. } = placing;
         let given = builder.matrix;
         let own = i > 0 || self.scale.is_some();
-        let stored = if own {
+        let stored = if let Some(scale) = self.scale.as_ref().filter(|_| builder.took_apart(i, self.a.structure.block))
+        {
+            let over = |i: usize| 1.0 / scale[i];
+            let scaled = scaling::apply(&given.shared::<T>()?, over, over)?;
+            scaling::store::<T, S>(&scaled, "matrix", builder.rounding(self))?
+        } else if own {
             scaling::store::<T, S>(&self.a, "matrix", builder.rounding(self))?
         } else if S::PRECISION == given.precision() {
             given.shared::<S>()?

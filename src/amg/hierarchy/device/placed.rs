@@ -56,6 +56,16 @@ impl<T: Scalar> There<T> {
         if self.a().block == builder.matrix.block() { Ok(self.a().clone()) } else { builder.matrix.device::<T>(gpu) }
     }
 
+    /// Its matrix, in the blocks of the caller where set-up took them apart.
+    fn in_blocks(&self, placing: &Placing<'_, Gpu>) -> Result<DeviceCsr<T>> {
+        let Placing { builder, backend: gpu, .. } = placing;
+        if builder.took_apart(self.number, self.a().block) {
+            builder.matrix.device::<T>(gpu)
+        } else {
+            Ok(self.a().clone())
+        }
+    }
+
     /// Its matrix, scaled.
     fn scaled(&self, gpu: &Gpu) -> Result<DeviceCsr<T>> {
         let by = By::over(self.scale.as_deref());
@@ -146,14 +156,13 @@ impl<T: Scalar> Computed<Gpu> for There<T> {
             let stored = self.stored::<S>(gpu, &given, "matrix", Rounding::AS_IT_IS)?;
             return gpu.operator_in(stored, sums, format);
         }
+        let (a, by) = (self.in_blocks(placing)?, By::over(self.scale.as_deref()));
         let stored = match &self.scale {
             Some(scale) if builder.config.text("precision.rounding") == "row_sums" => {
-                self.stored::<S>(gpu, &self.scaled(gpu)?, "matrix", Rounding::Keeping(&scale.s))?
+                let scaled = scaling::apply(gpu, &a, by, by)?;
+                self.stored::<S>(gpu, &scaled, "matrix", Rounding::Keeping(&scale.s))?
             }
-            scale => {
-                let by = By::over(scale.as_deref());
-                self.stored::<S>(gpu, self.a(), "matrix", Rounding::Nearest(by, by))?
-            }
+            _ => self.stored::<S>(gpu, &a, "matrix", Rounding::Nearest(by, by))?,
         };
         self.operator_in(placing, stored, sums, format)
     }
