@@ -100,9 +100,10 @@ template <class T, int N> struct ScalarRows {
     }
 };
 
-// The same for rows of blocks, and scalar rows and columns of theirs.
+// The same for rows of blocks of at most 8 x 8, and scalar rows and columns of theirs. A lane has all of its values of 27 blocks of 3 x 3 at hand.
 template <class T> struct BlockRows {
     static constexpr int LANES = 32;
+    static constexpr int BATCH = 8;
 
     template <class Work>
     static DEVICE void each(i64 row, int br, int bc, const Powers &left, const Powers &right, const In<i64> &offsets,
@@ -110,29 +111,33 @@ template <class T> struct BlockRows {
         const int width = br * bc;
         const i64 start = offsets[row] * width;
         const i64 end = offsets[row + 1] * width;
+        // (n * over) >> 16 is n / bc for n up to 64.
+        const int over = 65536 / bc + 1;
+        const int blocks_of_step = LANES / width;
+        const int rest_of_step = LANES % width;
         // The block of a value and its place in it, which steps carry on.
         i64 block = offsets[row] + Group<LANES>::rank() / width;
         int within = Group<LANES>::rank() % width;
-        for (i64 base = start + Group<LANES>::rank(); base < end; base += LANES * SCALING_BATCH) {
-            i64 line[SCALING_BATCH];
-            i64 column[SCALING_BATCH];
-            f64 value[SCALING_BATCH];
+        for (i64 base = start + Group<LANES>::rank(); base < end; base += LANES * BATCH) {
+            int line[BATCH];
+            i64 column[BATCH];
+            f64 value[BATCH];
             UNROLL
-            for (int b = 0; b < SCALING_BATCH; ++b) {
+            for (int b = 0; b < BATCH; ++b) {
                 const bool is_here = base + b * LANES < end;
+                line[b] = within * over >> 16;
                 value[b] = is_here ? to_f64(values.once(base + b * LANES)) : 0.0;
-                line[b] = row * br + within / bc;
-                column[b] = is_here ? static_cast<i64>(columns[block]) * bc + within % bc : 0;
-                within += LANES % width;
-                block += LANES / width + (within >= width ? 1 : 0);
+                column[b] = is_here ? static_cast<i64>(columns[block]) * bc + (within - line[b] * bc) : 0;
+                within += rest_of_step;
+                block += blocks_of_step + (within >= width ? 1 : 0);
                 within -= within >= width ? width : 0;
             }
             UNROLL
-            for (int b = 0; b < SCALING_BATCH; ++b) {
-                value[b] = value[b] * left[line[b]] * right[column[b]];
+            for (int b = 0; b < BATCH; ++b) {
+                value[b] = value[b] * left[row * br + line[b]] * right[column[b]];
             }
             UNROLL
-            for (int b = 0; b < SCALING_BATCH; ++b) {
+            for (int b = 0; b < BATCH; ++b) {
                 if (base + b * LANES < end) {
                     work(base + b * LANES, value[b]);
                 }

@@ -198,7 +198,7 @@ rows! {
         "Enough to damp what coarsening could not reduce; such levels are strongly diagonally dominant.";
     "amg.functions", Kind::Int { min: 0, max: amg::functions::MOST as i64 }, "0", "SetNumFunctions", "-",
         "pmis, hmis: how many unknown functions there are, such as the displacements in three directions. Unknowns are numbered point by point, so unknown i belongs to function i modulo this number. Coarsening and interpolation leave out couplings between functions; coarse matrices are made with all. 0: as many as a block of the matrix or a node of its near-null space has unknowns, which is 1 for a scalar matrix.",
-        "Functions that are interpolated from each other lose their constants, which multigrid lives by: elasticity of 80^3 elements takes six times the iterations.";
+        "Functions that are interpolated from each other lose their constants, which multigrid lives by: elasticity of 80^3 elements takes five times the iterations.";
     "amg.strength.type", auto_choice(amg::strength::NAMES), "auto", "-", "strength",
         "Which couplings count as strong. auto: classical for pmis and hmis, symmetric for mis2 and pairwise.",
         "Each coarsening was designed with this measure.";

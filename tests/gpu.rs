@@ -89,6 +89,22 @@ fn blocks_with_rigid_body_modes_take_the_iterations_of_the_host() {
     same_iterations("elasticity:4", &[("amg.smoother.type", "gauss_seidel"), ("amg.smoother.diagonal", "point")]);
 }
 
+/// Classical AMG takes blocks apart for set-up alone.
+#[test]
+fn blocks_of_several_functions_take_the_iterations_of_the_host_and_stay_blocks() {
+    const PMIS: (&str, &str) = ("amg.coarsening.type", "pmis");
+    let narrow: Options = Box::leak([NARROW, &[PMIS]].concat().into_boxed_slice());
+    for options in [&[PMIS], narrow] {
+        same_iterations("elasticity:4", options);
+        // Small blocks are scalars in any case, and others are too much for a simulation.
+        for device in devices().into_iter().filter(|device| *device == "cuda:0") {
+            let (_, report) = solve(device, &problem("elasticity:24"), options);
+            let (format, place) = (&report.levels[0].format, &report.setup_place);
+            assert!(format.ends_with("_3x3") && place.starts_with("device"), "{options:?}: {format}, {place}");
+        }
+    }
+}
+
 #[test]
 fn methods_smoothers_and_cycles_take_the_iterations_of_the_host() {
     for options in [

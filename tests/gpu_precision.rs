@@ -27,7 +27,7 @@ const PROBLEMS: &[(&str, &str, Options)] = &[
     ("elasticity_tet:4", "elasticity_tet:16", &[]),
     ("lognormal:7", "lognormal:32", &[]),
     ("random_m_matrix:300", "random_m_matrix:30000", &[]),
-    ("hubs:300:hubs=2,every=3", "hubs:30000:hubs=2,every=3", &[]),
+    ("hubs:300:hubs=2,every=3", "hubs:6000:hubs=2,every=3", &[]),
 ];
 
 fn config(precision: &str, options: &[(&str, &str)]) -> Config {

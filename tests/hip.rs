@@ -13,7 +13,7 @@ fn driver(name: &str, source: &Path) -> PathBuf {
     let folder = scratch(name);
     let mut command = Command::new(std::env::var("CXX").unwrap_or_else(|_| "c++".to_string()));
     command
-        .args(["-std=c++17", "-O2", "-shared", "-fPIC", "-fno-exceptions", "-fno-rtti"])
+        .args(["-std=c++17", "-O0", "-shared", "-fPIC", "-fno-exceptions", "-fno-rtti"])
         .arg(source)
         .arg("-o")
         .arg(folder.join("libamdhip64.so"));
