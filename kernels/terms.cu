@@ -1,6 +1,6 @@
 // Values of a product C = A B of scalars, where it is known to which sum each term is added: nothing is looked up, and columns of B and C are not
 // read. As `Chunks` in src/host/terms.rs: rows of B are in chunks of four entries, the last one of a row filled up, and a word for each a_ik and each
-// chunk of row k of B has the places of the four sums in row i of C, a byte each.
+// chunk of row k of B has the places of the four sums in row i of C: W is a byte for each, or where rows of C are long, 16 bits.
 //
 // A team of L lanes has a row of C, and its sums in shared memory. Entries a_ik come one after the other, so that sums are added in the order of the
 // host; the terms of a chunk are of different sums.
@@ -8,14 +8,14 @@
 
 // The factors. Row k of B begins with chunk chunks[k], or with chunk k where there are no such numbers, because every row is one chunk. The words of
 // row i begin at begins[i], or where the row of A begins.
-template <class T> struct Terms {
+template <class T, class W> struct Terms {
     In<i64> offsets;
     In<i32> columns;
     In<T> left;
     In<i32> chunks;
     Out<T> right;
     In<i64> begins;
-    In<u32> words;
+    In<W> words;
 };
 
 // Where rows of C go: they begin at offsets[i], or with chunk chunks[i], and are then filled up with zeros. With `fill` a zero on the diagonal
@@ -48,34 +48,36 @@ template <int L> DEVICE int sum_of(u32 place) {
 }
 
 // Adds x b for COUNT terms of a chunk, from its entry `first` on.
-template <int L, int COUNT, class T, class Sums> DEVICE void add_terms(Sums &sums, u32 word, int first, T x, const T *b) {
+template <int L, int COUNT, class T, class W, class Sums> DEVICE void add_terms(Sums &sums, W word, int first, T x, const T *b) {
     T sum[COUNT];
     UNROLL
     for (int e = 0; e < COUNT; ++e) {
-        const u32 place = word >> 8 * (first + e) & 255;
-        sum[e] = place != NOWHERE ? sums[sum_of<L>(place)] : T(0);
+        const u32 place = Word<W>::place(word, first + e);
+        sum[e] = place != Word<W>::NOWHERE ? sums[sum_of<L>(place)] : T(0);
     }
     UNROLL
     for (int e = 0; e < COUNT; ++e) {
-        const u32 place = word >> 8 * (first + e) & 255;
-        if (place != NOWHERE) {
+        const u32 place = Word<W>::place(word, first + e);
+        if (place != Word<W>::NOWHERE) {
             sums[sum_of<L>(place)] = sum[e] + times(x, b[e]);
         }
     }
 }
 
 // Every row of B is one chunk, whose entries are shared by the lanes of the team.
-template <int L, class T, class Sums> DEVICE void add_single_chunks(const Terms<T> &f, bool is_row, i64 row, Sums &sums) {
+template <int L, class T, class W, class Sums> DEVICE void add_single_chunks(const Terms<T, W> &f, bool is_row, i64 row, Sums &sums) {
     constexpr int COUNT = L < CHUNK ? CHUNK / L : 1;
     const i64 end = is_row ? f.offsets[row + 1] : 0;
     const int first = Tile<L>::rank() * COUNT;
     const bool works = L <= CHUNK || first < CHUNK;
     struct Entry {
         i32 column;
-        u32 word;
+        W word;
         T x;
     };
-    const auto entry = [&](i64 k) { return works && k < end ? Entry{f.columns[k], f.words[k], f.left[k]} : Entry{0, NONE_OF_FOUR, T(0)}; };
+    const auto entry = [&](i64 k) {
+        return works && k < end ? Entry{f.columns[k], f.words[k], f.left[k]} : Entry{0, Word<W>::NONE_OF_FOUR, T(0)};
+    };
     const auto load = [&](i64 k, const Entry &entry, T *b) {
         if (works && k < end) {
             load_neighbours<COUNT>(f.right, static_cast<i64>(entry.column) * CHUNK + first, b);
@@ -108,7 +110,7 @@ template <int L, class T, class Sums> DEVICE void add_single_chunks(const Terms<
 // every team reading its own. Teams and entries are mixed so that lanes that write, and lanes that read, have banks of their own.
 constexpr int STAGED_ENTRIES = 8;
 template <int L, class T, class Sums, class Columns, class Words, class Lefts>
-DEVICE void add_staged_chunks(const Terms<T> &f, bool is_row, i64 row, Sums &sums, Columns &columns, Words &words, Lefts &lefts) {
+DEVICE void add_staged_chunks(const Terms<T, u32> &f, bool is_row, i64 row, Sums &sums, Columns &columns, Words &words, Lefts &lefts) {
     static_assert(L <= CHUNK, "each lane has a part of a chunk");
     constexpr int COUNT = CHUNK / L, TEAMS = BLOCK / L, TURNS = STAGED_ENTRIES / L;
     const int team = thread_index() / L, first = Tile<L>::rank() * COUNT;
@@ -175,7 +177,7 @@ DEVICE void add_staged_chunks(const Terms<T> &f, bool is_row, i64 row, Sums &sum
 }
 
 // Rows of B are any number of chunks, of which each lane has one at a time.
-template <int L, class T, class Sums> DEVICE void add_chunks(const Terms<T> &f, bool is_row, i64 row, Sums &sums) {
+template <int L, class T, class W, class Sums> DEVICE void add_chunks(const Terms<T, W> &f, bool is_row, i64 row, Sums &sums) {
     const int lane = Tile<L>::rank();
     const i64 end = is_row ? f.offsets[row + 1] : 0;
     i64 group = is_row ? f.offsets[row] : 0;
@@ -198,14 +200,14 @@ template <int L, class T, class Sums> DEVICE void add_chunks(const Terms<T> &f, 
     int of = 0, q = lane;
     struct Step {
         bool is_one;
-        u32 word;
+        W word;
         T x;
         T b[CHUNK];
     };
     const auto load = [&](Step &step) {
         const i32 begin = Tile<L>::shuffle(entries.begin, of), count = Tile<L>::shuffle(entries.count, of);
         step.x = Tile<L>::shuffle(entries.x, of);
-        step.word = NONE_OF_FOUR;
+        step.word = Word<W>::NONE_OF_FOUR;
         step.is_one = group + of < end;
         if (step.is_one) {
             if (q < count) {
@@ -242,7 +244,7 @@ template <int L, class T, class Sums> DEVICE void add_chunks(const Terms<T> &f, 
 enum class Way { SINGLE, STAGED, ANY };
 
 // Rows of at most LANE_SUMS * L entries; others are left as they are.
-template <int L, Way WAY, class T> DEVICE void terms_rows(i64 count, const In<i32> &list, const Terms<T> &f, const Renewed<T> &to) {
+template <int L, Way WAY, class T, class W> DEVICE void terms_rows(i64 count, const In<i32> &list, const Terms<T, W> &f, const Renewed<T> &to) {
     SHARED(T, sums, BLOCK *LANE_SUMS);
     const i64 at = global_index() / L;
     const bool is_there = at < count;
@@ -273,23 +275,25 @@ template <int L, Way WAY, class T> DEVICE void terms_rows(i64 count, const In<i3
     }
 }
 
-#define TERMS_ROWS(L, NAME, WAY, T) \
+#define TERMS_ROWS(L, NAME, WAY, T, W) \
     KERNEL_OF(4, terms_##NAME##_##L##_##T, i64 count, In<i32> list, In<i64> offsets, In<i32> columns, In<T> left, In<i32> chunks, Out<T> right, \
-              In<i64> begins, In<u32> words, In<i64> to_offsets, In<i32> to_chunks, In<i32> to_columns, Out<T> values, i32 fill) { \
-        terms_rows<L, Way::WAY>(count, list, Terms<T>{offsets, columns, left, chunks, right, begins, words}, \
+              In<i64> begins, In<W> words, In<i64> to_offsets, In<i32> to_chunks, In<i32> to_columns, Out<T> values, i32 fill) { \
+        terms_rows<L, Way::WAY>(count, list, Terms<T, W>{offsets, columns, left, chunks, right, begins, words}, \
                                 Renewed<T>{to_offsets, to_chunks, to_columns, values, fill != 0}); \
     }
 #define TERMS_OF(T) \
-    TERMS_ROWS(2, single, SINGLE, T) \
-    TERMS_ROWS(4, single, SINGLE, T) \
-    TERMS_ROWS(8, single, SINGLE, T) \
-    TERMS_ROWS(16, single, SINGLE, T) \
-    TERMS_ROWS(2, staged, STAGED, T) \
-    TERMS_ROWS(4, staged, STAGED, T) \
-    TERMS_ROWS(2, chunks, ANY, T) \
-    TERMS_ROWS(4, chunks, ANY, T) \
-    TERMS_ROWS(8, chunks, ANY, T) \
-    TERMS_ROWS(16, chunks, ANY, T)
+    TERMS_ROWS(2, single, SINGLE, T, u32) \
+    TERMS_ROWS(4, single, SINGLE, T, u32) \
+    TERMS_ROWS(8, single, SINGLE, T, u32) \
+    TERMS_ROWS(16, single, SINGLE, T, u32) \
+    TERMS_ROWS(2, staged, STAGED, T, u32) \
+    TERMS_ROWS(4, staged, STAGED, T, u32) \
+    TERMS_ROWS(2, chunks, ANY, T, u32) \
+    TERMS_ROWS(4, chunks, ANY, T, u32) \
+    TERMS_ROWS(8, chunks, ANY, T, u32) \
+    TERMS_ROWS(16, chunks, ANY, T, u32) \
+    TERMS_ROWS(32, single, SINGLE, T, u64) \
+    TERMS_ROWS(32, chunks, ANY, T, u64)
 TERMS_OF(f64)
 TERMS_OF(f32)
 

@@ -40,7 +40,7 @@ KERNEL(terms_lengths, i64 rows, In<i64> begins, In<i64> ends, Out<i32> seen) {
         const i64 length = ends[row] - begins[row];
         UNROLL
         for (int limit = 0; limit < LIMITS; ++limit) {
-            longer[limit] += length > (limit + 1 == LIMITS ? NOWHERE : LANE_SUMS << limit);
+            longer[limit] += length > (limit + 1 == LIMITS ? MOST_BYTES : LANE_SUMS << limit);
         }
         const i32 bounded = length > 0x7fffffff ? 0x7fffffff : static_cast<i32>(length);
         longest = bounded > longest ? bounded : longest;
@@ -68,9 +68,9 @@ KERNEL(terms_list, i64 rows, In<i64> begins, In<i64> ends, i32 limit, Out<i32> l
 
 // The words of rows whose columns are there, in any order. A tile of N lanes for each row, with a table of its columns; a lane has an entry of A at a
 // time. Rows that are longer than three quarters of a table are left to another kernel, and so are those of up to `from` columns.
-template <int N, int SLOTS>
+template <int N, int SLOTS, class W>
 DEVICE void terms_find(i64 rows, int from, const Factors &f, const In<i32> &chunks, const In<i64> &begins, const In<i64> &to, const In<i64> &to_ends,
-                       const In<i32> &to_columns, const Out<u32> &words) {
+                       const In<i32> &to_columns, const Out<W> &words) {
     constexpr int TEAMS = BLOCK / N;
     SHARED(i32, keys, TEAMS *SLOTS);
     SHARED(i32, places, TEAMS *SLOTS);
@@ -108,16 +108,16 @@ DEVICE void terms_find(i64 rows, int from, const Factors &f, const In<i32> &chun
                 upto += lane >= step ? before : 0;
             }
             for (int q = 0; q < count; ++q) {
-                u32 all = 0;
+                W all = 0;
                 UNROLL
                 for (int e = 0; e < CHUNK; ++e) {
                     const i64 at = from_entry + q * CHUNK + e;
-                    u32 place = NOWHERE;
+                    W place = Word<W>::NOWHERE;
                     if (at < to_entry) {
                         int none = 0;
-                        place = static_cast<u32>(places[slot_of<SLOTS>(keys, first, f.right_columns[at], none)]);
+                        place = static_cast<W>(places[slot_of<SLOTS>(keys, first, f.right_columns[at], none)]);
                     }
-                    all |= place << 8 * e;
+                    all |= place << Word<W>::BITS * e;
                 }
                 words[word + upto - count + q] = all;
             }
@@ -127,11 +127,12 @@ DEVICE void terms_find(i64 rows, int from, const Factors &f, const In<i32> &chun
     }
 }
 
-#define TERMS_FIND(N, SLOTS) \
-    KERNEL(terms_find_##N, i64 rows, i32 from, In<i64> offsets, In<i32> columns, In<i64> right_begins, In<i64> right_ends, In<i32> right_columns, \
-           In<i32> chunks, In<i64> begins, In<i64> to, In<i64> to_ends, In<i32> to_columns, Out<u32> words) { \
-        terms_find<N, SLOTS>(rows, from, Factors{offsets, columns, right_begins, right_ends, right_columns}, chunks, begins, to, to_ends, \
+#define TERMS_FIND(NAME, N, SLOTS, W) \
+    KERNEL(terms_find_##NAME, i64 rows, i32 from, In<i64> offsets, In<i32> columns, In<i64> right_begins, In<i64> right_ends, In<i32> right_columns, \
+           In<i32> chunks, In<i64> begins, In<i64> to, In<i64> to_ends, In<i32> to_columns, Out<W> words) { \
+        terms_find<N, SLOTS, W>(rows, from, Factors{offsets, columns, right_begins, right_ends, right_columns}, chunks, begins, to, to_ends, \
                              to_columns, words); \
     }
-TERMS_FIND(8, 96)
-TERMS_FIND(32, 352)
+TERMS_FIND(8, 8, 96, u32)
+TERMS_FIND(32, 32, 352, u32)
+TERMS_FIND(wide, 32, 704, u64)

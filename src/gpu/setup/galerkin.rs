@@ -152,7 +152,7 @@ pub(crate) fn renew<T: Number>(
     }
 }
 
-/// Where the terms of both products are added, where rows are short.
+/// Where the terms of both products are added, where there are places for the entries of their rows.
 fn find<T: Number>(gpu: &Gpu, recipe: &Recipe, r: &DeviceCsr<T>, a: &DeviceCsr<T>, p: &DeviceCsr<T>) -> Result<Places> {
     let product = Product::new(gpu, a, Right::of(p));
     let right = Right::of(p);
@@ -163,7 +163,7 @@ fn find<T: Number>(gpu: &Gpu, recipe: &Recipe, r: &DeviceCsr<T>, a: &DeviceCsr<T
             let ap = right_of(&product, a.rows, &found, *length);
             let kinds = [(&right.begins, &right.ends), (&ap.begins, &ap.ends), (&coarse.begins, &coarse.ends)];
             let [of_p, of_ap, of_coarse] = Lengths::of(gpu, kinds)?;
-            if !of_ap.are_short() || !of_coarse.are_short() {
+            if !of_ap.have_places() || !of_coarse.have_places() {
                 return Ok(Places::Unknown);
             }
             let p_chunks = match of_p.are_single() {
@@ -283,6 +283,31 @@ mod tests {
         }
     }
 
+    /// Bytes tell 255 places, and 16 bits those of the sums that a team has.
+    #[test]
+    fn rows_of_some_hundred_entries_are_renewed_by_places() {
+        let rows = 66;
+        // A is dense, so that rows of A P have all columns.
+        let entries: Vec<_> =
+            (0..rows).flat_map(|i| (0..rows).map(move |j| (i, j, ((7 * i + 3 * j) % 11) as f64 - 4.5))).collect();
+        let a = Csr::from_triplets(rows, rows, &entries).unwrap();
+        for gpu in one_of_each() {
+            // Rows of P are one chunk where there are at most four times as many columns as rows.
+            for (columns, has_places) in [(255, true), (256, true), (264, true), (265, true), (512, true), (513, false)]
+            {
+                let p: Vec<_> = (0..columns).map(|j| (j % rows, j, 0.1 * (j % 7) as f64 - 0.25)).collect();
+                let p = Csr::from_triplets(rows, columns, &p).unwrap();
+                let what = format!("{columns} columns");
+                let recipe = same_as_the_host(&gpu, &a, &p, &what);
+                assert_eq!(matches!(&*lock(recipe.places.lock()), Places::Scalars(_)), has_places, "{what}");
+                if columns == 256 || columns == 512 {
+                    let (a, p) = (a.view().to_owned_as::<f32>().unwrap(), p.view().to_owned_as::<f32>().unwrap());
+                    same_as_the_host(&gpu, &a, &p, &what);
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_row_that_fits_no_table_has_a_coarse_matrix() {
         let (rows, own) = (16, 200);
@@ -300,7 +325,7 @@ mod tests {
 
     #[test]
     fn rows_of_any_length_are_renewed() {
-        // Most entries of a row of A, coarse unknowns, most entries of a row of P, and whether a byte tells every place.
+        // Most entries of a row of A, coarse unknowns, most entries of a row of P, and whether there are places.
         for (longest, coarse, of_p, is_told) in [
             (5, 60, 9, true),
             (20, 90, 4, true),
@@ -308,7 +333,7 @@ mod tests {
             (40, 60, 4, true),
             (30, 200, 12, true),
             (40, 250, 4, true),
-            (12, 300, 90, false),
+            (12, 300, 90, true),
             (60, 700, 9, false),
         ] {
             for gpu in in_turn() {

@@ -23,6 +23,9 @@ const LIMITS: [usize; 5] = [LANE_SUMS, 2 * LANE_SUMS, 4 * LANE_SUMS, 8 * LANE_SU
 /// Lanes of the largest team.
 const MOST_LANES: usize = 16;
 
+/// Lanes for each row where places have 16 bits.
+const WIDE_LANES: usize = 32;
+
 /// Entries of a row of A, on average, from which on lanes read them together.
 const STAGED_FROM: usize = 12;
 
@@ -65,8 +68,13 @@ impl Lengths {
         }))
     }
 
-    /// Whether a byte tells every place in them.
-    pub fn are_short(&self) -> bool {
+    /// Whether there are places for all of their entries.
+    pub fn have_places(&self) -> bool {
+        self.longest <= WIDE_LANES * LANE_SUMS
+    }
+
+    /// Whether bytes suffice for these.
+    fn are_short(&self) -> bool {
         self.longer[LIMITS.len() - 1] == 0
     }
 
@@ -149,11 +157,33 @@ pub(super) struct Terms {
     chunks: Chunks,
     /// Where the words of each row begin; none where they begin as the row of A does.
     begins: Option<Buffer<i64>>,
-    /// The places of four terms.
-    words: Buffer<u32>,
+    words: Words,
     /// Lanes for each row, and the list of those for which they do not suffice.
     lanes: usize,
     long: Option<Buffer<i32>>,
+}
+
+/// The places of four terms each.
+enum Words {
+    Bytes(Buffer<u32>),
+    /// 16 bits for each.
+    Wide(Buffer<u64>),
+}
+
+impl Words {
+    fn view(&self) -> View {
+        match self {
+            Words::Bytes(words) => words.view(),
+            Words::Wide(words) => words.view(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Words::Bytes(words) => words.owned_bytes(),
+            Words::Wide(words) => words.owned_bytes(),
+        }
+    }
 }
 
 /// Where the values of a product go.
@@ -167,7 +197,7 @@ pub(super) enum Target<'a> {
 }
 
 impl Terms {
-    /// Those of A B, for rows of C with these lengths, all of which are short. B is in these chunks. Waits for the device.
+    /// Those of A B, for rows of C with these lengths, which have places. B is in these chunks. Waits for the device.
     pub fn find<T: Number>(
         gpu: &Gpu,
         a: &DeviceCsr<T>,
@@ -185,10 +215,17 @@ impl Terms {
                 (Some(begins), total)
             }
         };
-        let words = gpu.room::<u32>(total)?;
+        let words = match lengths.are_short() {
+            true => Words::Bytes(gpu.room(total)?),
+            false => Words::Wide(gpu.room(total)?),
+        };
         let begins_view = begins.as_ref().map_or(View::NONE, |begins| begins.view());
-        for (lanes, from) in [(8, -1), (32, SHORT)] {
-            if from >= 0 && lengths.longest <= from as usize {
+        let ways: &[(&str, usize, i32)] = match words {
+            Words::Bytes(_) => &[("8", 8, -1), ("32", 32, SHORT)],
+            Words::Wide(_) => &[("wide", 32, -1)],
+        };
+        for (name, lanes, from) in ways {
+            if *from >= 0 && lengths.longest <= *from as usize {
                 break;
             }
             let (b_begins, b_ends, b_columns) = (b.begins.view(), b.ends.view(), b.columns.view());
@@ -196,7 +233,7 @@ impl Terms {
             let (chunks, words) = (chunks.view(), words.view());
             let arguments: [&dyn Argument; 13] = [
                 &rows,
-                &from,
+                from,
                 &offsets,
                 &columns,
                 &b_begins,
@@ -210,7 +247,10 @@ impl Terms {
                 &words,
             ];
             let blocks = (a.rows * lanes).div_ceil(BLOCK).min(4 * WAVE);
-            gpu.launch_blocks(gpu.kernel(&format!("terms_find_{lanes}"))?, blocks, &arguments)?;
+            gpu.launch_blocks(gpu.kernel(&format!("terms_find_{name}"))?, blocks, &arguments)?;
+        }
+        if !lengths.are_short() {
+            return Ok(Terms { chunks: chunks.clone(), begins, words, lanes: WIDE_LANES, long: None });
         }
         let limit = lengths.limit_of_most();
         let mut long = None;
@@ -279,7 +319,7 @@ impl Terms {
     /// Bytes held, besides those of the chunks.
     pub fn bytes(&self) -> usize {
         let begins = self.begins.as_ref().map_or(0, |begins| begins.owned_bytes());
-        begins + self.words.owned_bytes() + self.long.as_ref().map_or(0, |long| long.owned_bytes())
+        begins + self.words.bytes() + self.long.as_ref().map_or(0, |long| long.owned_bytes())
     }
 }
 

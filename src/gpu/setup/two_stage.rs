@@ -150,7 +150,7 @@ fn places<T: Scalar>(
     let right = Right::of(to_first);
     let (begins, ends) = (product.offsets.piece(0, product.rows), product.offsets.piece(1, product.rows));
     let [of_right, of_product] = Lengths::of(gpu, [(&right.begins, &right.ends), (&begins, &ends)])?;
-    if !of_product.are_short() {
+    if !of_product.have_places() {
         return Ok(None);
     }
     let chunks = match of_right.are_single() {
