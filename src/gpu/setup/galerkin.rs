@@ -334,7 +334,8 @@ mod tests {
             (30, 200, 12, true),
             (40, 250, 4, true),
             (12, 300, 90, true),
-            (60, 700, 9, false),
+            (60, 700, 9, true),
+            (60, 900, 30, false),
         ] {
             for gpu in in_turn() {
                 let (a, p) = (random(150, 150, longest, Block::SCALAR, 1), random(150, coarse, of_p, Block::SCALAR, 2));
