@@ -100,10 +100,9 @@ template <class T, int N> struct ScalarRows {
     }
 };
 
-// The same for rows of blocks of at most 8 x 8, and scalar rows and columns of theirs. A lane has all of its values of 27 blocks of 3 x 3 at hand.
-template <class T> struct BlockRows {
+// The same for rows of blocks of at most 8 x 8, and scalar rows and columns of theirs, with so many values of a lane under way.
+template <class T, int BATCH> struct BlockRows {
     static constexpr int LANES = 32;
-    static constexpr int BATCH = 8;
 
     template <class Work>
     static DEVICE void each(i64 row, int br, int bc, const Powers &left, const Powers &right, const In<i64> &offsets,
@@ -233,12 +232,13 @@ DEVICE void store_scaled_rows(i64 rows, int br, int bc, const Powers &left, cons
     }
 }
 
-#define SCALING(T, NAME, ...) \
+#define LARGEST_SCALED(T, NAME, ...) \
     KERNEL(largest_scaled_##T##_##NAME, i64 rows, i32 br, i32 bc, In<f64> s, In<i64> offsets, In<i32> columns, \
            In<T> values, Out<u64> seen) { \
         largest_scaled<T, __VA_ARGS__>(rows, br, bc, s, offsets, columns, values, seen); \
-    } \
-    KERNEL(store_scaled_rows_##T##_##NAME, i64 rows, i32 br, i32 bc, In<f64> left, i32 over_left, In<f64> right, \
+    }
+#define STORE_SCALED(T, NAME, ...) \
+    KERNEL_OF(4, store_scaled_rows_##T##_##NAME, i64 rows, i32 br, i32 bc, In<f64> left, i32 over_left, In<f64> right, \
            i32 over_right, In<i64> offsets, In<i32> columns, In<T> values, i32 format, Any out, Out<i64> counts) { \
         const Powers by_row{left, over_left}; \
         const Powers by_column{right, over_right}; \
@@ -252,8 +252,14 @@ DEVICE void store_scaled_rows(i64 rows, int br, int bc, const Powers &left, cons
             store_scaled_rows<T, f64, __VA_ARGS__>(rows, br, bc, by_row, by_column, offsets, columns, values, out.out<f64>(), counts); \
         } \
     }
-#define SCALING_ROWS(T, N) SCALING(T, N, ScalarRows<T, N>)
-#define SCALING_(T) SCALING_ROWS(T, 2) SCALING_ROWS(T, 8) SCALING_ROWS(T, 32) SCALING(T, blocks, BlockRows<T>)
+#define SCALING_ROWS(T, N) LARGEST_SCALED(T, N, ScalarRows<T, N>) STORE_SCALED(T, N, ScalarRows<T, N>)
+// Storing takes registers of its own.
+#define SCALING_(T) \
+    SCALING_ROWS(T, 2) \
+    SCALING_ROWS(T, 8) \
+    SCALING_ROWS(T, 32) \
+    LARGEST_SCALED(T, blocks, BlockRows<T, 8>) \
+    STORE_SCALED(T, blocks, BlockRows<T, 4>)
 FOR_SETUP(SCALING_)
 
 // out = x in 16 bits.

@@ -210,7 +210,9 @@ fn scaled_rows<T: Scalar, S: Number>(
     let (format, to) = (tag::<S>(), to.view());
     let arguments: [&dyn Argument; 13] =
         [&rows, &br, &bc, &left, &over_left, &right, &over_right, &offsets, &columns, &from, &format, &to, &lost];
-    gpu.launch(kernel, (a.rows * lanes).min(STORING * BLOCK), &arguments)
+    // Rows of blocks take a team much longer.
+    let most = if a.block == Block::SCALAR { STORING } else { 4 * WAVE };
+    gpu.launch(kernel, (a.rows * lanes).min(most * BLOCK), &arguments)
 }
 
 /// How values are rounded to 16 bits, as [`crate::amg::scaling::Rounding`].
