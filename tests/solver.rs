@@ -675,13 +675,15 @@ fn functions_are_coarsened_and_interpolated_by_themselves() {
     assert_eq!(solved(&scalars, "0").0, together);
     assert!(together > 2 * iterations, "{together}, and {iterations} with three functions");
     // Aggregates are of nodes, and a matrix has as many unknowns of each function.
-    for (functions, coarsening, words) in
-        [("3", "mis2", "\"mis2\" keeps"), ("5", "pmis", "does not divide the 6084 unknowns")]
-    {
+    for (matrix, functions, coarsening, words) in [
+        (&scalars, "3", "mis2", "\"mis2\" keeps"),
+        (&scalars, "5", "pmis", "does not divide the 6084 unknowns"),
+        (&blocks, "27", "pmis", "does not divide the 6084 unknowns"),
+    ] {
         let options = config(&[("amg.functions", functions), ("amg.coarsening.type", coarsening)]);
         for error in [
-            Amg::setup(&context(), &scalars, &options).err().unwrap(),
-            Amg::memory_estimate(&context(), &scalars, &options).err().unwrap(),
+            Amg::setup(&context(), matrix, &options).err().unwrap(),
+            Amg::memory_estimate(&context(), matrix, &options).err().unwrap(),
         ] {
             assert!(error.status == Status::OptionValue && error.message.contains(words), "{error}");
         }

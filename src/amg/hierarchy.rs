@@ -134,9 +134,9 @@ impl Builder<'_> {
             }
             return Ok(1);
         }
-        let (rows, block) = (self.matrix.rows() * self.matrix.block().rows, self.matrix.block().rows);
+        let rows = self.matrix.rows();
         let count = match asked {
-            0 => self.near_null_space.as_ref().map_or(block, |space| space.dofs_per_node),
+            0 => self.near_null_space.as_ref().map_or(self.matrix.block().rows, |space| space.dofs_per_node),
             count => count,
         };
         if !rows.is_multiple_of(count) {

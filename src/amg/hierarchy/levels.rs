@@ -455,8 +455,8 @@ impl<B: Place, T: Scalar> Computed<B> for Raw<T> {
         let own = i > 0 || self.scale.is_some();
         let stored = if let Some(scale) = self.scale.as_ref().filter(|_| builder.took_apart(i, self.a.structure.block))
         {
-            let over = |i: usize| 1.0 / scale[i];
-            let scaled = scaling::apply(&given.shared::<T>()?, over, over)?;
+            let inverse: Vec<f64> = scale.iter().map(|s| 1.0 / s).collect();
+            let scaled = scaling::apply(&given.shared::<T>()?, |i| inverse[i], |j| inverse[j])?;
             scaling::store::<T, S>(&scaled, "matrix", builder.rounding(self))?
         } else if own {
             scaling::store::<T, S>(&self.a, "matrix", builder.rounding(self))?
