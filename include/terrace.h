@@ -63,7 +63,6 @@
  *   smoother                       smoother, or solver of the coarsest level
  *   pre_sweeps                     sweeps before the coarse correction, or the first half of them where a coarsest level is swept; 0 where it is factorised
  *   post_sweeps                    sweeps after the coarse correction, or the second half
- *   merged                         1 where a GPU visits the level in one launch with all levels below it, else 0
  *
  *   index is the right-hand side of the last solve:
  *   iterations                     iterations of the Krylov method

@@ -11,7 +11,6 @@
 #include "bsr.cu"
 #include "tiles_mma.cu"
 #include "dense.cu"
-#include "tail.cu"
 #include "multicolour.cu"
 #include "rounded.cu"
 #include "scan.cu"

@@ -124,19 +124,6 @@ DEVICE i64 block_index() { return blockIdx.x; }
 DEVICE i64 block_count() { return gridDim.x; }
 DEVICE void barrier() { __syncthreads(); }
 
-// Where blocks can be run as a cluster, on neighbouring multiprocessors and all at the same time: a kernel of one cluster of blocks, which are larger
-// than others, and a barrier for all threads of a cluster. What one wrote before it, all others read after it.
-#if __CUDA_ARCH__ >= 900
-#define CLUSTERS
-constexpr int CLUSTER = 8;
-constexpr int CLUSTER_THREADS = 1024;
-#define CLUSTER_KERNEL(name, ...) \
-    extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(CLUSTER_THREADS, 1) name(__VA_ARGS__)
-DEVICE void cluster_barrier() {
-    asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
-}
-#endif
-
 // The value of the lane whose number differs in the bits of `mask`.
 template <class T> DEVICE T shuffle_xor(T v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
 // The value of lane `from` of the warp.

@@ -24,8 +24,6 @@ pub trait Backend: Clone + Send + Sync + 'static {
     type Factor: Send + Sync;
     /// What a product can do with its rows beside storing them; nothing where no operator [fuses](Operator::fuses).
     type Finish;
-    /// What [`Backend::merge`] must know of a matrix or a vector.
-    type Piece;
     /// See [`Steps`].
     type Steps: Steps<Self>;
     /// See [`Basis`].
@@ -151,18 +149,6 @@ pub trait Backend: Clone + Send + Sync + 'static {
         z: &Self::Slice<Y>,
         y: &mut Self::Slice<Y>,
     ) -> Result<()>;
-    /// A vector, for [`Backend::merge`].
-    fn piece<T: Number>(x: &Self::Slice<T>) -> Self::Piece;
-    /// The last levels of a V-cycle as one piece of work, the coarsest at the end of the list; none where they are better visited one by one. What
-    /// the pieces are of must stay where it is as long as the work. `entrance` is R and r where the first right-hand side is R r; that may become part
-    /// of the work.
-    fn merge(
-        &self,
-        _entrance: Option<(Self::Piece, Self::Piece)>,
-        _levels: &[TailLevel<Self::Piece>],
-    ) -> Result<Option<Box<dyn Tail>>> {
-        Ok(None)
-    }
     /// What conjugate gradients work with.
     fn steps(&self) -> Result<Self::Steps>;
     /// What GMRES works with: room for a basis of `m` vectors of `n` elements, and where they are `kept` for as many preconditioned ones.
@@ -199,47 +185,6 @@ pub struct Recurrence<'a, P: ?Sized> {
     pub beta: f64,
     /// The direction.
     pub p: &'a mut P,
-}
-
-/// A level of those that [`Backend::merge`] takes.
-pub struct TailLevel<P> {
-    /// Right-hand side.
-    pub b: P,
-    /// Solution.
-    pub x: P,
-    /// What is done with them.
-    pub work: TailWork<P>,
-}
-
-/// How a level is visited.
-pub enum TailWork<P> {
-    /// x = A^-1 b with the inverse, on the coarsest.
-    Inverse(P),
-    /// Sweeps x + D (b - A x) around the correction by the next level.
-    Sweeps {
-        /// The matrix.
-        a: P,
-        /// D.
-        diagonal: P,
-        /// A vector.
-        scratch: P,
-        /// Before the correction, and after it.
-        counts: (usize, usize),
-        /// To the next level.
-        restriction: P,
-        /// From the next level.
-        interpolation: P,
-    },
-}
-
-/// The last levels of a V-cycle.
-pub trait Tail: Send + Sync {
-    /// x = M b on the first of them. Waits for nothing, and allocates nothing.
-    fn run(&self) -> Result<()>;
-    /// Whether that begins with b = R r.
-    fn restricts(&self) -> bool;
-    /// Bytes that the library holds for it.
-    fn bytes(&self) -> usize;
 }
 
 /// The numbers of an iteration of conjugate gradients.
@@ -496,10 +441,6 @@ pub trait Operator<B: Backend, X: Number, Y: Number = X>: Send + Sync {
     /// operators that fuse.
     fn finish(&self, _x: &B::Slice<X>, _finish: &B::Finish) -> Result<usize> {
         unreachable!("asked for only where the operator fuses")
-    }
-    /// What [`Backend::merge`] must know of it, where it can be part of that.
-    fn piece(&self) -> Option<B::Piece> {
-        None
     }
     /// Bytes that the library holds for it.
     fn bytes(&self) -> usize;

@@ -33,8 +33,6 @@ pub struct LevelReport {
     pub post_sweeps: usize,
     /// Why the formats are what they are, where the options left them open; else empty.
     pub precision_reason: String,
-    /// Whether a cycle visits it in the same launch as all levels below it, on a GPU.
-    pub merged: bool,
 }
 
 /// One right-hand side of a solve.
@@ -197,7 +195,6 @@ facts! {
     "smoother", Level, "smoother, or solver of the coarsest level", |r, i| Text(r.levels[i].smoother.clone());
     "pre_sweeps", Level, "sweeps before the coarse correction, or the first half of them where a coarsest level is swept; 0 where it is factorised", |r, i| Int(r.levels[i].pre_sweeps as i64);
     "post_sweeps", Level, "sweeps after the coarse correction, or the second half", |r, i| Int(r.levels[i].post_sweeps as i64);
-    "merged", Level, "1 where a GPU visits the level in one launch with all levels below it, else 0", |r, i| Int(i64::from(r.levels[i].merged));
 }
 
 impl Report {
@@ -295,9 +292,6 @@ impl Report {
                 self.operator_complexity(),
                 self.grid_complexity()
             );
-        }
-        if let Some(first) = self.levels.iter().position(|l| l.merged) {
-            let _ = writeln!(out, "levels {first} to {} are one launch of a cycle", self.levels.len() - 1);
         }
         for (i, l) in self.levels.iter().enumerate().filter(|(_, l)| !l.precision_reason.is_empty()) {
             let _ = writeln!(out, "level {i}: {}", l.precision_reason);

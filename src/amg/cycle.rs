@@ -2,7 +2,7 @@
 //! restriction and interpolation, and nowhere else.
 
 use super::passage::Passage;
-use crate::backend::{Backend, Operator, Tail, TailLevel, TailWork};
+use crate::backend::{Backend, Operator};
 use crate::error::Result;
 use crate::report::LevelReport;
 use crate::scalar::{Number, Precision, Scalar};
@@ -116,32 +116,6 @@ impl<B: Backend, V: Number> Level<B, V> {
         required(&self.smoother)
     }
 
-    /// Makes one piece of work of the last levels below this one, where the backend can.
-    pub fn merge(&mut self) -> Result<()> {
-        match &mut self.below {
-            Below::Coarser(coarser) if self.shape == Shape::V => coarser.merge(&self.scratch[0]),
-            _ => Ok(()),
-        }
-    }
-
-    /// Appends this level and all below, as [`Backend::merge`] takes them; none where one of them is not of the kind.
-    fn pieces(&self, b: &B::Slice<V>, x: &B::Slice<V>, out: &mut Vec<TailLevel<B::Piece>>) -> Option<()> {
-        let (b, x) = (B::piece::<V>(b), B::piece::<V>(x));
-        match &self.below {
-            Below::Inverse(inverse) => out.push(TailLevel { b, x, work: TailWork::Inverse(inverse.piece()?) }),
-            Below::Sweeps(_) => return None,
-            Below::Coarser(coarser) => {
-                let (diagonal, a) = (self.smoother().diagonal()?, self.a.piece()?);
-                let (restriction, interpolation) = coarser.transfers()?;
-                let (scratch, counts) = (B::piece::<V>(&self.scratch[0]), (self.pre_sweeps, self.post_sweeps));
-                let work = TailWork::Sweeps { a, diagonal, scratch, counts, restriction, interpolation };
-                out.push(TailLevel { b, x, work });
-                coarser.pieces(out)?;
-            }
-        }
-        Some(())
-    }
-
     /// Whether a cycle from here solves exactly, so that a second one would change nothing.
     pub fn is_exact(&self) -> bool {
         matches!(self.below, Below::Inverse(_))
@@ -202,7 +176,6 @@ impl<B: Backend, V: Number> Level<B, V> {
             pre_sweeps,
             post_sweeps,
             precision_reason: String::new(),
-            merged: false,
         });
         if let Below::Coarser(coarser) = &self.below {
             coarser.describe(out);
@@ -252,12 +225,6 @@ fn required<B: Backend, V: Number>(smoother: &Option<Box<dyn Smoother<B, V>>>) -
 pub(super) trait CoarseGrid<B: Backend, V: Number>: Send + Sync {
     /// x += P M_c R r, where M_c is what the shape makes of the cycles below; with `aside` r becomes the sum, and x stays. r may be scaled.
     fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>, aside: bool) -> Result<()>;
-    /// Makes one piece of work of as many of the last levels as the backend can, two at least. Every correction will be with this r.
-    fn merge(&mut self, r: &B::Slice<V>) -> Result<()>;
-    /// As [`Passage::pieces`], for vectors of one precision.
-    fn transfers(&self) -> Option<(B::Piece, B::Piece)>;
-    /// As for [`Level`].
-    fn pieces(&self, out: &mut Vec<TailLevel<B::Piece>>) -> Option<()>;
     /// Bytes of the transfers and of the vectors between the levels.
     fn bytes(&self) -> usize;
     /// Storage of the transfers.
@@ -280,8 +247,6 @@ pub(super) struct Coarse<B: Backend, V: Number, W: Number> {
     /// Product and direction of the inner iteration; only for K-cycles.
     pub inner: Option<(B::Buffer<W>, B::Buffer<W>)>,
     pub level: Level<B, W>,
-    /// The level and all below, where they are one piece of work.
-    pub tail: Option<Box<dyn Tail>>,
 }
 
 impl<B: Backend, V: Number, W: Number> Coarse<B, V, W> {
@@ -318,12 +283,9 @@ impl<B: Backend, V: Number, W: Number> Coarse<B, V, W> {
 
 impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
     fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>, aside: bool) -> Result<()> {
-        if !self.tail.as_ref().is_some_and(|tail| tail.restricts()) {
-            self.passage.restrict(r, &mut self.b)?;
-        }
-        match (shape, &self.tail) {
-            (_, Some(tail)) => tail.run()?,
-            (Shape::K, None) => self.accelerate()?,
+        self.passage.restrict(r, &mut self.b)?;
+        match shape {
+            Shape::K => self.accelerate()?,
             _ => self.level.visit(shape, &self.b, &mut self.x, true)?,
         }
         if matches!(shape, Shape::W | Shape::F) && !self.level.is_exact() {
@@ -333,27 +295,10 @@ impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
         self.passage.interpolate(&self.x, x, aside.then_some(r))
     }
 
-    fn merge(&mut self, r: &B::Slice<V>) -> Result<()> {
-        let mut levels = Vec::new();
-        if self.level.pieces(&self.b, &self.x, &mut levels).is_some() && levels.len() > 1 {
-            let entrance = self.transfers().map(|(restriction, _)| (restriction, B::piece::<V>(r)));
-            self.tail = self.level.backend.merge(entrance, &levels)?;
-        }
-        if self.tail.is_some() { Ok(()) } else { self.level.merge() }
-    }
-
-    fn transfers(&self) -> Option<(B::Piece, B::Piece)> {
-        self.passage.pieces().filter(|_| V::PRECISION == W::PRECISION)
-    }
-
-    fn pieces(&self, out: &mut Vec<TailLevel<B::Piece>>) -> Option<()> {
-        self.level.pieces(&self.b, &self.x, out)
-    }
-
     fn bytes(&self) -> usize {
         let count = if self.inner.is_some() { 4 } else { 2 };
         let vectors = count * self.level.a.rows() * W::PRECISION.bytes();
-        self.passage.bytes() + vectors + self.tail.as_ref().map_or(0, |tail| tail.bytes())
+        self.passage.bytes() + vectors
     }
 
     fn transfer_precision(&self) -> Precision {
@@ -377,9 +322,7 @@ impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
     }
 
     fn describe(&self, out: &mut Vec<LevelReport>) {
-        let first = out.len();
         self.level.describe(out);
-        out[first..].iter_mut().for_each(|level| level.merged |= self.tail.is_some());
     }
 
     fn is_symmetric_in(&self, precision: Precision) -> bool {
@@ -438,7 +381,6 @@ mod tests {
             x: vec![0.0; 2],
             inner: Some((vec![0.0; 2], vec![0.0; 2])),
             level,
-            tail: None,
         };
         // The second right-hand side is an eigenvector, for which one step is enough; for the third there is nothing to do.
         for (b, exact) in [([1.0, 0.0], [2.0 / 3.0, 1.0 / 3.0]), ([1.0, 1.0], [1.0, 1.0]), ([0.0, 0.0], [0.0, 0.0])] {

@@ -15,10 +15,6 @@ pub(super) trait Passage<B: Backend, V: Number, W: Number>: Send + Sync {
     fn bytes(&self) -> usize;
     /// Storage of the transfers.
     fn precision(&self) -> Precision;
-    /// R and P for [`Backend::merge`], where they are all that it is.
-    fn pieces(&self) -> Option<(B::Piece, B::Piece)> {
-        None
-    }
 }
 
 /// R and P.
@@ -58,10 +54,6 @@ impl<B: Backend, V: Number, W: Number> Passage<B, V, W> for Transfers<B, V, W> {
 
     fn precision(&self) -> Precision {
         self.interpolation.precision()
-    }
-
-    fn pieces(&self) -> Option<(B::Piece, B::Piece)> {
-        Some((self.restriction.piece()?, self.interpolation.piece()?))
     }
 }
 

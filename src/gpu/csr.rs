@@ -5,7 +5,6 @@ use super::csr_balanced::Unless;
 use super::product::{Finish, Product, names};
 use super::runtime::{BLOCK, Kernel};
 use super::setup::{DeviceCsr, DevicePattern};
-use super::tail::{Kind, Piece};
 use super::{Buffer, Gpu, Slice};
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
@@ -167,15 +166,6 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Csr<S> {
 
     fn precision(&self) -> Precision {
         S::PRECISION
-    }
-
-    fn piece(&self) -> Option<Piece> {
-        let (kind, bases, columns) = match &self.columns {
-            Columns::Long(columns) => (Kind::Csr, 0, columns.address()),
-            Columns::Short(short) => (Kind::Csr16, short.bases.address(), short.offsets.address()),
-        };
-        let all = Piece::matrix(kind, self.shape, self.lanes, &self.values);
-        Some(all.with_columns(self.offsets.address(), bases, columns))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::product::{Finish, Product};
 use super::runtime::{BLOCK, Kernel};
-use super::tail::{Kind, Piece};
 use super::{Buffer, Gpu, Slice};
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
@@ -56,9 +55,5 @@ impl<S: Number, V: Number> Product<V, V> for Dense<S> {
 
     fn precision(&self) -> Precision {
         S::PRECISION
-    }
-
-    fn piece(&self) -> Option<Piece> {
-        Some(Piece::matrix(Kind::Dense, (self.n, self.n), LANES, &self.values))
     }
 }

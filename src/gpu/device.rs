@@ -1,7 +1,7 @@
 //! A GPU behind its vendor's driver: memory from a pool of its own, a stream, and graphs.
 
 use super::driver::{Driver, Entered, Handle, NOT_FOUND, PoolProperties, SUCCESS, Vendor};
-use super::runtime::{Arguments, Graph, Kernel, Memory, Runtime};
+use super::runtime::{Arguments, BLOCK, Graph, Kernel, Memory, Runtime};
 use crate::context::lock;
 use crate::error::{Error, Result, fail};
 use std::ffi::{CString, c_int, c_void};
@@ -312,11 +312,11 @@ impl Runtime for Device {
             return fail!(Unsupported, "{blocks} blocks are more than a launch can have");
         };
         let _entered = self.shared.enter()?;
-        let (function, stream, threads) = (kernel.0 as Handle, self.shared.stream(), arguments.threads as u32);
+        let (function, stream) = (kernel.0 as Handle, self.shared.stream());
         let values = arguments.pointers.as_mut_ptr();
         let launch = self.shared.driver.functions.launch;
         // SAFETY: the caller's promise; the arguments are copied before the call returns.
-        let result = unsafe { launch(function, blocks, 1, 1, threads, 1, 1, 0, stream, values, null_mut()) };
+        let result = unsafe { launch(function, blocks, 1, 1, BLOCK as u32, 1, 1, 0, stream, values, null_mut()) };
         self.shared.check(result, "launch")
     }
 

@@ -71,8 +71,7 @@ const APART: f64 = 1.25;
 /// Below this many rows a matrix has too few slices, and a group of lanes for each row keeps more threads busy.
 const FEW: usize = 1 << 13;
 
-/// With at most this many entries a product takes about as long as its launch in any format; such a matrix has none in tiles, which no kernel for
-/// several levels knows (`tail.rs`).
+/// With at most this many entries a product takes about as long as its launch in any format, and tiles are not looked at.
 const SMALL: usize = 1 << 14;
 
 /// Average length of rows from which columns of 16 bits and tiles are looked at.

@@ -43,7 +43,6 @@ mod sim;
 mod slices;
 mod staging;
 mod steps;
-mod tail;
 mod tiles_mma;
 mod trial;
 mod vector;
@@ -61,7 +60,6 @@ pub use profile::{Step, Times};
 pub(crate) use staging::Staging;
 pub use steps::DeviceSteps;
 pub(crate) use steps::Scale;
-pub use tail::{Merging, Piece};
 
 use crate::config::Config;
 use crate::context::{DeviceKind, lock};
@@ -98,8 +96,6 @@ struct Inner {
     /// How often the host has waited for the device.
     waits: AtomicUsize,
     profile: Profile,
-    /// Which levels are merged that are placed from here on.
-    merging: Mutex<Merging>,
 }
 
 impl Drop for Inner {
@@ -130,8 +126,8 @@ impl Gpu {
         let vectors = vector::Kernels::new(|name| profile.find(name, || runtime.kernel(name)))?;
         let parts = runtime.allocate(vector::ROOM * size_of::<f64>())?;
         let (budget, error, lent_stream) = (Budget::default(), Mutex::new(None), AtomicBool::new(false));
-        let (capturing, waits, merging) = (AtomicBool::new(false), AtomicUsize::new(0), Mutex::default());
-        let inner = Inner { runtime, vectors, parts, budget, error, lent_stream, capturing, waits, profile, merging };
+        let (capturing, waits) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let inner = Inner { runtime, vectors, parts, budget, error, lent_stream, capturing, waits, profile };
         Ok(Gpu { inner: Arc::new(inner), choice: Choice::default(), tf32: false })
     }
 
@@ -250,17 +246,6 @@ impl Gpu {
 
     /// Runs a kernel with so many blocks of threads, or not at all without any.
     fn launch_blocks(&self, kernel: Kernel, blocks: usize, arguments: &[&dyn Argument]) -> Result<()> {
-        self.launch_blocks_of(runtime::BLOCK, kernel, blocks, arguments)
-    }
-
-    /// The same with blocks of so many threads.
-    fn launch_blocks_of(
-        &self,
-        threads: usize,
-        kernel: Kernel,
-        blocks: usize,
-        arguments: &[&dyn Argument],
-    ) -> Result<()> {
         if blocks == 0 {
             return Ok(());
         }
@@ -268,7 +253,6 @@ impl Gpu {
             pointers: [std::ptr::null_mut(); MAX_ARGUMENTS],
             sizes: [0; MAX_ARGUMENTS],
             count: arguments.len(),
-            threads,
         };
         for (i, argument) in arguments.iter().enumerate() {
             (all.pointers[i], all.sizes[i]) = argument.parts();

@@ -1,7 +1,6 @@
 //! What all products of a matrix and a vector share: the forms of `kernels/finish.h`.
 
 use super::runtime::{Argument, Array, View, tag};
-use super::tail::Piece;
 use super::vector::MAX_PARTS;
 use super::{Gpu, Slice};
 use crate::backend::{Operator, Recurrence};
@@ -152,10 +151,6 @@ pub(super) trait Product<X: Number, Y: Number>: Send + Sync {
     fn format(&self) -> String;
     /// As in [`Operator::precision`].
     fn precision(&self) -> Precision;
-    /// As in [`Operator::piece`].
-    fn piece(&self) -> Option<Piece> {
-        None
-    }
 }
 
 /// The part of a kernel's name that tells storage, vector and sums. Sums are as wide as arithmetic on the result.
@@ -192,10 +187,6 @@ impl<X: Number, Y: Number, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
         }
         self.run(x, &Finish { parts: self.0.gpu().parts(blocks).array(), ..*finish })?;
         Ok(blocks)
-    }
-
-    fn piece(&self) -> Option<Piece> {
-        self.0.piece()
     }
 
     fn bytes(&self) -> usize {

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::scalar::Number;
 use std::ffi::c_void;
 
-/// Threads of a block, in every kernel but those of clusters.
+/// Threads of a block.
 pub(super) const BLOCK: usize = 256;
 
 /// Most arguments of a kernel.
@@ -91,12 +91,11 @@ unsafe impl Argument for View {
     }
 }
 
-/// Where the arguments of a launch lie, and their sizes; and the threads of each block.
+/// Where the arguments of a launch lie, and their sizes.
 pub(super) struct Arguments {
     pub pointers: [*mut c_void; MAX_ARGUMENTS],
     pub sizes: [u8; MAX_ARGUMENTS],
     pub count: usize,
-    pub threads: usize,
 }
 
 /// Launches that were captured, to be run again in one piece.

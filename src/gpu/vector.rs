@@ -5,9 +5,8 @@ use super::halves::DeviceHalves;
 use super::product::{Finish, width_of};
 use super::runtime::{Argument, BLOCK, Kernel, View, tag};
 use super::steps::DeviceSteps;
-use super::tail::Piece;
 use super::{Buffer, Gpu, Slice};
-use crate::backend::{AnyMut, AnyRef, Backend, Operator, Recurrence, Tail, TailLevel};
+use crate::backend::{AnyMut, AnyRef, Backend, Operator, Recurrence};
 use crate::error::Result;
 use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar};
@@ -222,7 +221,6 @@ impl Backend for Gpu {
     /// In device memory, where it is decided.
     type Factor = Buffer<f64>;
     type Finish = Finish;
-    type Piece = Piece;
     type Steps = DeviceSteps;
     type Basis<T: Scalar> = DeviceBasis<T>;
     type Halves = DeviceHalves;
@@ -250,14 +248,6 @@ impl Backend for Gpu {
 
     fn status(&self) -> Result<()> {
         self.failed()
-    }
-
-    fn piece<T: Number>(x: &Slice<T>) -> Piece {
-        Piece::vector(x)
-    }
-
-    fn merge(&self, entrance: Option<(Piece, Piece)>, levels: &[TailLevel<Piece>]) -> Result<Option<Box<dyn Tail>>> {
-        self.merge_levels(entrance, levels)
     }
 
     fn zeros<T: Number>(&self, n: usize) -> Result<Buffer<T>> {

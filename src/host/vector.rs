@@ -16,7 +16,6 @@ impl Backend for Host {
     type Buffer<T: Number> = Vec<T>;
     type Factor = f64;
     type Finish = ();
-    type Piece = ();
     type Steps = HostSteps;
     type Basis<T: Scalar> = HostBasis<T>;
     type Halves = HostHalves;
@@ -34,8 +33,6 @@ impl Backend for Host {
             SliceMut::F32(x) => AnyMut::F32(x),
         }
     }
-
-    fn piece<T: Number>(_: &[T]) {}
 
     fn zeros<T: Number>(&self, n: usize) -> Result<Vec<T>> {
         try_vec(n, T::ZERO)

@@ -52,10 +52,6 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Diagonal<B, S> {
         backend.sweep(a, &self.inverse, b, x, y)
     }
 
-    fn diagonal(&self) -> Option<B::Piece> {
-        Some(B::piece::<S>(&self.inverse))
-    }
-
     fn is_symmetric(&self) -> bool {
         true
     }

@@ -43,10 +43,6 @@ pub trait Smoother<B: Backend, V: Number>: Send + Sync {
     ) -> Result<()> {
         unreachable!("asked for only where the smoother moves")
     }
-    /// D where a sweep is x + D (b - A x), for [`Backend::merge`].
-    fn diagonal(&self) -> Option<B::Piece> {
-        None
-    }
     /// Whether a sweep is its own adjoint when the matrix is symmetric.
     fn is_symmetric(&self) -> bool;
     /// Vectors of scratch space that a sweep needs.

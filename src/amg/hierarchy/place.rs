@@ -103,8 +103,7 @@ impl<'a, B: Place> Placing<'a, B> {
         let watched = self.plan.is_narrow();
         let scaling = levels.at(0, phases)?.entrance(self)?;
         with_storage!(self.plan.of(LevelPart::Vector, 0), V => {
-            let mut level = self.level::<L, V>(levels, 0, phases)?;
-            phases.time("place", || level.merge())?;
+            let level = self.level::<L, V>(levels, 0, phases)?;
             Ok(Box::new(Entrance::new(level, scaling, guarded, watched)?))
         })
     }
@@ -182,7 +181,7 @@ impl<'a, B: Place> Placing<'a, B> {
             _ => None,
         };
         let (b, x) = (self.backend.zeros(n)?, self.backend.zeros(n)?);
-        Ok(Box::new(cycle::Coarse::<B, V, W> { passage, b, x, inner, level, tail: None }))
+        Ok(Box::new(cycle::Coarse::<B, V, W> { passage, b, x, inner, level }))
     }
 
     /// The way to a coarse level of so many rows and back, with transfers stored as `S`.

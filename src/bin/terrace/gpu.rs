@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Instant;
 use terrace::backend::{Backend, Columns, Operator, Place};
-use terrace::gpu::{Gpu, Merging};
+use terrace::gpu::Gpu;
 use terrace::host::spmv::Sums;
 use terrace::scalar::Number;
 use terrace::sparse::SharedCsr;
@@ -63,14 +63,6 @@ pub struct Arguments {
     #[arg(short, long, value_name = "KEY=VALUE")]
     option: Vec<String>,
 
-    /// The last levels in one launch whose matrices have at most so many entries, 0 for none; without it what the library chooses
-    #[arg(long, value_name = "ENTRIES")]
-    merge: Option<usize>,
-
-    /// Those levels have at most so many rows
-    #[arg(long, value_name = "ROWS")]
-    merge_rows: Option<usize>,
-
     /// Products of f32 matrices in tiles rounded to TF32 (option gpu.tf32), in solves, too
     #[arg(long)]
     tf32: bool,
@@ -113,12 +105,6 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let Some(gpu) = context.gpu() else {
         return Err(Error::new(Status::Device, format!("{} is not a GPU", arguments.device)));
     };
-    let mut merging = Merging::default();
-    merging.rows = arguments.merge_rows.unwrap_or(merging.rows);
-    if let Some(entries) = arguments.merge {
-        (merging.entries, merging.cluster_entries) = (entries, entries);
-    }
-    gpu.set_merging(merging);
     let progress = Progress::new(false);
     let bandwidth = copy_bandwidth(gpu, arguments.copy_mib, arguments.repeat)?;
     emit(&format!("{}: copy {:.0} GB/s\n", gpu.description(), bandwidth / 1e9))?;
@@ -153,8 +139,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
             continue;
         }
         emit(&format!(
-            "{:<24} {:>10} {:>10} {:>12} {:>12} {:>12} {:>10} {:>6}\n",
-            "solve to 1e-8", "set-up", "iterations", "solve", "iteration", "cycle", "device", "merged"
+            "{:<24} {:>10} {:>10} {:>12} {:>12} {:>12} {:>10}\n",
+            "solve to 1e-8", "set-up", "iterations", "solve", "iteration", "cycle", "device"
         ))?;
         for (name, options) in SOLVES {
             let solve = measure_solve(&context, gpu, &matrix, name, options, bandwidth, arguments)?;
@@ -324,13 +310,12 @@ struct Solve {
     cycle: Option<f64>,
     bytes: usize,
     formats: Vec<String>,
-    merged: usize,
 }
 
 impl Solve {
     fn row(&self) -> String {
         format!(
-            "{:<24} {:>10} {:>10} {:>12} {:>12} {:>12} {:>10} {:>6}{}\n",
+            "{:<24} {:>10} {:>10} {:>12} {:>12} {:>12} {:>10}{}\n",
             self.name,
             seconds(self.setup),
             self.iterations,
@@ -338,7 +323,6 @@ impl Solve {
             seconds(self.solve / self.iterations.max(1) as f64),
             self.cycle.map_or("-".to_string(), seconds),
             bytes(self.bytes),
-            self.merged,
             if self.converged { "" } else { "  not converged" },
         )
     }
@@ -347,7 +331,7 @@ impl Solve {
         json!({
             "problem": problem, "solve": self.name, "setup_seconds": self.setup, "iterations": self.iterations,
             "converged": self.converged, "median_solve_seconds": self.solve, "median_cycle_seconds": self.cycle,
-            "bytes": self.bytes, "formats": self.formats, "merged_levels": self.merged,
+            "bytes": self.bytes, "formats": self.formats,
         })
     }
 }
@@ -403,6 +387,5 @@ fn measure_solve(
         cycle,
         bytes: report.bytes,
         formats: report.levels.iter().map(|level| level.format.clone()).collect(),
-        merged: report.levels.iter().filter(|level| level.merged).count(),
     })
 }

@@ -1,7 +1,7 @@
 //! The functions of `kernels/sim.cpp`, which is compiled once for each width of a warp.
 
 use crate::error::{Result, fail};
-use crate::gpu::runtime::{Arguments, BLOCK, Kernel, MAX_ARGUMENTS};
+use crate::gpu::runtime::{Arguments, Kernel, MAX_ARGUMENTS};
 use std::ffi::{CStr, CString, c_char, c_int, c_longlong, c_void};
 
 type Create = unsafe extern "C" fn() -> *mut c_void;
@@ -75,8 +75,7 @@ impl Launch {
     /// # Safety
     /// Each pointer leads to a value of its size.
     pub unsafe fn new(kernel: Kernel, blocks: usize, arguments: &Arguments) -> Launch {
-        let Arguments { pointers, sizes, count, threads } = arguments;
-        assert_eq!(*threads, BLOCK, "the simulation has no clusters");
+        let Arguments { pointers, sizes, count } = arguments;
         let mut values = [0; WORDS];
         let mut at = 0;
         for (pointer, size) in pointers[..*count].iter().zip(sizes) {
