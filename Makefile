@@ -75,7 +75,7 @@ install-files: ## install what is already built (PROFILE=release or debug)
 
 # The Fortran module is made from the header.
 bless: ## regenerate the committed files that tests compare: header, Fortran module, references, expected outputs
-	TERRACE_BLESS=1 $(CARGO) test --locked --test header
+	TERRACE_BLESS=1 $(CARGO) test --locked --test contracts header::
 	TERRACE_BLESS=1 $(CARGO) test --locked
 
 deep-test: ## the slow checks: valgrind, Miri, ThreadSanitizer, fuzzing

@@ -35,7 +35,7 @@ tsan() {
     need_nightly
     # The standard library is built with the sanitizer, too: otherwise its locks would look like races.
     RUSTFLAGS="-Zsanitizer=thread" TSAN_OPTIONS="halt_on_error=1" CARGO_TARGET_DIR="$folder/tsan" \
-        cargo +nightly test --locked --no-default-features -Zbuild-std --target "$target" --test stress
+        cargo +nightly test --locked --no-default-features -Zbuild-std --target "$target" --test suite stress::
 }
 
 # Arguments that keep an example small: valgrind is some thirty times slower.

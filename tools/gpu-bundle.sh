@@ -23,11 +23,8 @@ $cargo build --release --locked
 cp "$release/terrace" "$folder/terrace"
 cp "$release/libterrace.so" "$folder/libterrace.so.0"
 executable kernel-tests --lib
-executable solve-tests --test gpu
-executable precision-tests --test gpu_precision
-executable setup-tests --test gpu_setup
+executable suite-tests --test suite
 executable memory-tests --test gpu_memory
-executable update-tests --test update
 # Programs that find the library beside them.
 program() { # program NAME SOURCES...
     name=$1
@@ -36,7 +33,7 @@ program() { # program NAME SOURCES...
 }
 program c-threads tests/c/gpu.c tests/c/check.c
 program poisson_cuda c_examples/poisson_cuda.c
-for file in terrace libterrace.so.0 kernel-tests solve-tests precision-tests setup-tests update-tests memory-tests; do
+for file in terrace libterrace.so.0 kernel-tests suite-tests memory-tests; do
     strip "$folder/$file"
 done
 
@@ -73,11 +70,11 @@ step() { # step WHAT NAME COMMAND...: a row for the test or the benchmark, whose
     echo "| $what | $name | $verdict$counts, $(($(date +%s) - begin)) s |" >> table.txt
 }
 step test kernels ./kernel-tests gpu::
-step test solves ./solve-tests
-step test precisions ./precision-tests
-step test set-ups ./setup-tests
+step test solves ./suite-tests gpu::
+step test precisions ./suite-tests gpu_precision::
+step test set-ups ./suite-tests gpu_setup::
 step test memory ./memory-tests
-step test updates ./update-tests
+step test updates ./suite-tests update::
 step test "eight threads through the C ABI" ./c-threads cuda:0
 step test "device pointers from C" ./poisson_cuda 64 cuda:0
 # A problem has a line with its rows; lines of products end with seven words, those of solves begin with what they are, in 24 columns.
@@ -142,10 +139,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/said"
 touch "$folder/verdicts"
-for program in kernel-tests solve-tests; do
-    only=
-    [ "$program" = solve-tests ] || only=^gpu::
-    "./$program" --list | sed -n 's/: test$//p' | grep -E "$only" | grep -E "$pattern" | sed "s/^/$program /" || true
+for program in kernel-tests suite-tests; do
+    "./$program" --list | sed -n 's/: test$//p' | grep ^gpu:: | grep -E "$pattern" | sed "s/^/$program /" || true
 done | xargs -r -L 1 -P "${JOBS:-4}" ./sanitize "$tool" "$limit" "$pattern" "$folder"
 if [ ! -s "$folder/verdicts" ]; then
     echo "There is no test whose name matches \"$pattern\"." >&2

@@ -1,7 +1,6 @@
 //! Compiles Fortran programs against the module and the shared library of this build.
 
-use super::{library, root, scratch, succeed};
-use std::fs;
+use super::{build_into, library, link_library, root, scratch, succeed};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -15,21 +14,21 @@ pub fn compiler() -> String {
 pub fn build(source: &Path) -> PathBuf {
     let folder = scratch("programs-f90");
     let executable = folder.join(source.file_stem().expect("a source has a name"));
-    let mut command = strict(&folder);
-    command.arg(source).arg(module());
-    command.arg(library()).arg(format!("-Wl,-rpath,{}", folder.display())).arg("-o").arg(&executable);
-    succeed(command);
+    build_into(&executable, |fresh| {
+        let mut command = strict(&folder);
+        command.arg(source).arg(module());
+        command.arg(library()).arg(format!("-Wl,-rpath,{}", folder.display())).arg("-o").arg(fresh);
+        succeed(command);
+    });
     executable
 }
 
-/// The object file of the module, compiled once for each test executable. The link for the SONAME is made beside it.
+/// The object file of the module, compiled once for each test program. The link for the SONAME is made beside it.
 fn module() -> &'static Path {
     static MODULE: OnceLock<PathBuf> = OnceLock::new();
     MODULE.get_or_init(|| {
         let folder = scratch("programs-f90");
-        let link = folder.join("libterrace.so.0");
-        let _ = fs::remove_file(&link);
-        std::os::unix::fs::symlink(library(), link).expect("a link can be made");
+        link_library(&folder);
         let object = folder.join("terrace.o");
         let mut command = strict(&folder);
         command.arg("-c").arg(root().join("fortran/terrace.f90")).arg("-o").arg(&object);

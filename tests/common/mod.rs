@@ -1,18 +1,21 @@
 //! Compiles C and C++ programs against the header and the shared library of this build; folders that tests use.
 
-// Each test file uses its own part of this module.
+// Each test program uses its own part of this module.
 #![allow(dead_code)]
 
+pub mod devices;
 pub mod fortran;
+pub mod readers;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Folder of the package.
+/// Folder of the repository.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.ancestors().find(|folder| folder.join("include/terrace.h").exists()).unwrap_or(package)
 }
 
 /// The shared library of this build. `cargo test` puts it beside the test executables, always up to date.
@@ -57,18 +60,13 @@ impl Compiler {
         let name = sources[0].file_stem().expect("a source has a name");
         let folder = scratch(&format!("programs-{}", self.extension));
         let executable = folder.join(name);
-        // Tests run at the same time, and two may build the same program: what is made has a name of its own until it is renamed into place.
-        static BUILT: AtomicUsize = AtomicUsize::new(0);
-        let fresh = folder.join(name).with_extension(format!("{}.new", BUILT.fetch_add(1, Ordering::Relaxed)));
-        let _ = fs::remove_file(&fresh);
-        // Programs look for the SONAME.
-        std::os::unix::fs::symlink(library(), &fresh).expect("a link can be made");
-        fs::rename(&fresh, folder.join("libterrace.so.0")).expect("a link can be renamed");
-        let mut command = self.command(sources, &fresh);
-        command.arg(library()).args(["-lm", "-lpthread"]);
-        command.arg(format!("-Wl,-rpath,{}", folder.display()));
-        succeed(command);
-        fs::rename(&fresh, &executable).expect("a program can be renamed");
+        link_library(&folder);
+        build_into(&executable, |fresh| {
+            let mut command = self.command(sources, fresh);
+            command.arg(library()).args(["-lm", "-lpthread"]);
+            command.arg(format!("-Wl,-rpath,{}", folder.display()));
+            succeed(command);
+        });
         executable
     }
 
@@ -78,6 +76,22 @@ impl Compiler {
         command.arg("-I").arg(root().join("include")).args(sources).arg("-o").arg(executable);
         command
     }
+}
+
+/// Makes a file under a name of its own and renames it: tests run at the same time, and two may build the same program.
+fn build_into(file: &Path, make: impl FnOnce(&Path)) {
+    static BUILT: AtomicUsize = AtomicUsize::new(0);
+    let number = BUILT.fetch_add(1, Ordering::Relaxed);
+    let fresh = file.with_extension(format!("{}-{number}.new", std::process::id()));
+    let _ = fs::remove_file(&fresh);
+    make(&fresh);
+    fs::rename(&fresh, file).expect("a file can be renamed");
+}
+
+/// A link in the folder with the SONAME, which programs look for.
+fn link_library(folder: &Path) {
+    let link = |fresh: &Path| std::os::unix::fs::symlink(library(), fresh).expect("a link can be made");
+    build_into(&folder.join("libterrace.so.0"), link);
 }
 
 /// The folder of real matrices, if this machine has it: `TERRACE_MATRICES`, or `../shared/matrices` beside the crate.

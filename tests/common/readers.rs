@@ -1,4 +1,4 @@
-//! What must hold for any bytes that a reader is given. `tests/readers.rs` tries it with generated files, the targets in `fuzz/` with what a
+//! What must hold for any bytes that a reader is given. `tests/suite/readers.rs` tries it with generated files, the targets in `fuzz/` with what a
 //! fuzzer finds.
 
 // A fuzz target uses one of the two.

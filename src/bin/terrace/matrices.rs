@@ -283,7 +283,7 @@ impl Row {
 
 fn page(rows: &[Row]) -> String {
     let mut out = String::from(
-        "# Real matrices\n\nMade by `terrace bench matrices FOLDER` from a collection of public test matrices; `tests/matrices.rs` compares it where that folder \
+        "# Real matrices\n\nMade by `terrace bench matrices FOLDER` from a collection of public test matrices; `tests/program/matrices.rs` compares it where that folder \
          is present. Everything is solved to a relative residual of 1e-8, with the [preset](presets.md) that is named or the default options. The residual is \
          the one that is recomputed from the solution. The right-hand side is the one that came with the matrix (file), a vector of ones, or the product of the matrix with \
          random numbers (A x): hypre_ams_A, gmhd_curlcurl_3200 and nos7 are so badly conditioned that for the given right-hand side \

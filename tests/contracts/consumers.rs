@@ -1,9 +1,7 @@
 //! Programs outside of the repository use the library in three ways: from an installed tree by CMake, by pkg-config, and from the build
 //! tree. The installed tree is moved before it is used.
 
-mod common;
-
-use common::{Compiler, fortran, root, scratch, succeed};
+use crate::common::{Compiler, fortran, root, scratch, succeed};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,9 +1,7 @@
 //! Updates that look whether strong couplings and coarse unknowns still fit (`amg.update.coarsening` `recheck`): those that find the same are plain
 //! updates, those that do not are set-ups of what is below, to the bit, on the host and on GPUs.
 
-#[path = "common/devices.rs"]
-mod devices;
-
+use crate::common::devices::devices;
 use std::sync::Arc;
 use terrace::matrix::Values;
 use terrace::report::Fact;
@@ -43,7 +41,7 @@ fn with_recheck(options: &[(&str, &str)]) -> Config {
 }
 
 fn all_devices() -> Vec<&'static str> {
-    std::iter::once("host:2").chain(devices::devices()).collect()
+    std::iter::once("host:2").chain(devices()).collect()
 }
 
 /// What a device is tried with. Simulated GPUs take turns.

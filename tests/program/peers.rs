@@ -1,10 +1,7 @@
 //! Other libraries as oracles: where hypre is installed, the same AMG there needs about as many iterations and nonzeros. `docs/hypre.md` has the
 //! larger problems.
 
-#![cfg(feature = "cli")]
-
-mod common;
-
+use crate::common;
 use serde_json::Value as Json;
 use std::process::Command;
 

@@ -25,8 +25,7 @@
 //! | user pointers last; callbacks may fail | `callbacks.c` |
 //! | the header is generated, compiles alone; exports are a list; SONAME | `header.rs`, `exports.rs` |
 
-mod common;
-
+use crate::common;
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;

@@ -1,8 +1,7 @@
 //! `include/terrace.h` is generated from `src/capi` and the tables of the library. This test fails when the committed file differs;
-//! `TERRACE_BLESS=1 cargo test --test header` writes it. It must also compile alone, as C and as C++, and included twice.
+//! `TERRACE_BLESS=1 cargo test --test contracts header::` writes it. It must also compile alone, as C and as C++, and included twice.
 
-mod common;
-
+use crate::common;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -127,7 +126,7 @@ fn the_committed_header_is_the_generated_one() {
     let differs = committed.lines().zip(generated.lines()).enumerate().find(|(_, (a, b))| a != b);
     assert!(
         committed == generated,
-        "include/terrace.h is out of date, first at line {:?}; TERRACE_BLESS=1 cargo test --test header writes it",
+        "include/terrace.h is out of date, first at line {:?}; TERRACE_BLESS=1 cargo test --test contracts header:: writes it",
         differs.map(|(i, _)| i + 1)
     );
 }

@@ -1,10 +1,7 @@
 //! Real matrices: `docs/matrices.md` says which are solved, with which preset and how many iterations. Where the collection is present the
 //! symmetric ones are solved again and held against the page; `TERRACE_BLESS=1` then writes it anew.
 
-#![cfg(feature = "cli")]
-
-mod common;
-
+use crate::common;
 use serde_json::Value as Json;
 use std::path::Path;
 use std::process::Command;

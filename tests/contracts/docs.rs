@@ -1,8 +1,6 @@
 //! Pages and tables that are made from the code: they are compared here, and written anew with `TERRACE_BLESS=1`.
 
-mod common;
-
-use common::root;
+use crate::common::root;
 use std::fmt::Write;
 use terrace::error::STATUSES;
 use terrace::options::{self, Kind, OPTIONS};
@@ -80,7 +78,7 @@ fn preset_table() -> String {
 
 #[test]
 fn the_tables_in_the_readme_are_current() {
-    const BEGIN: &str = "<!-- made by tests/docs.rs -->\n";
+    const BEGIN: &str = "<!-- made by tests/contracts/docs.rs -->\n";
     const END: &str = "<!-- end -->\n";
     let mut rest = std::fs::read_to_string(root().join("README.md")).unwrap();
     let mut expected = String::new();

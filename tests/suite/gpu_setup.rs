@@ -1,11 +1,8 @@
 //! Set-up on a GPU: the hierarchy is that of the host, level by level, to the bit; it is renewed as on the host; what cannot be computed there is
 //! told. On `cuda:0`, where TERRACE_TEST_CUDA is set, with larger problems.
 
-mod common;
-#[path = "common/devices.rs"]
-mod devices;
-
-use devices::devices;
+use crate::common::devices::devices;
+use crate::common::real_matrices;
 use std::path::Path;
 use std::sync::Arc;
 use terrace::amg::LevelMatrices;
@@ -324,7 +321,7 @@ fn real(folder: &Path, name: &str) -> Vec<(String, Arc<Matrix>)> {
 
 #[test]
 fn hierarchies_of_real_matrices_are_those_of_the_host() {
-    let Some(folder) = common::real_matrices() else {
+    let Some(folder) = real_matrices() else {
         println!("skipped: no folder of real matrices (TERRACE_MATRICES)");
         return;
     };

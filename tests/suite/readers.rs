@@ -1,8 +1,6 @@
 //! Readers never panic, whatever they are given, and what they accept comes back the same. `fuzz/` looks for more with the same checks.
 
-#[path = "common/readers.rs"]
-mod readers;
-
+use crate::common::readers;
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 
@@ -12,20 +10,20 @@ fn scratch(name: &str) -> PathBuf {
 
 /// Files of every kind that is accepted; the fuzzer begins with them, too.
 const FILES: &[&str] = &[
-    include_str!("../fuzz/seeds/matrix_market/general.mtx"),
-    include_str!("../fuzz/seeds/matrix_market/symmetric.mtx"),
-    include_str!("../fuzz/seeds/matrix_market/skew_symmetric.mtx"),
-    include_str!("../fuzz/seeds/matrix_market/pattern.mtx"),
-    include_str!("../fuzz/seeds/matrix_market/array.mtx"),
-    include_str!("../fuzz/seeds/matrix_market/integer_array.mtx"),
+    include_str!("../../fuzz/seeds/matrix_market/general.mtx"),
+    include_str!("../../fuzz/seeds/matrix_market/symmetric.mtx"),
+    include_str!("../../fuzz/seeds/matrix_market/skew_symmetric.mtx"),
+    include_str!("../../fuzz/seeds/matrix_market/pattern.mtx"),
+    include_str!("../../fuzz/seeds/matrix_market/array.mtx"),
+    include_str!("../../fuzz/seeds/matrix_market/integer_array.mtx"),
 ];
 
 const OBJECTS: &[&str] = &[
-    include_str!("../fuzz/seeds/config_json/dotted.json"),
-    include_str!("../fuzz/seeds/config_json/nested.json"),
-    include_str!("../fuzz/seeds/config_json/precisions.json"),
-    include_str!("../fuzz/seeds/config_json/automatic.json"),
-    include_str!("../fuzz/seeds/config_json/empty.json"),
+    include_str!("../../fuzz/seeds/config_json/dotted.json"),
+    include_str!("../../fuzz/seeds/config_json/nested.json"),
+    include_str!("../../fuzz/seeds/config_json/precisions.json"),
+    include_str!("../../fuzz/seeds/config_json/automatic.json"),
+    include_str!("../../fuzz/seeds/config_json/empty.json"),
 ];
 
 /// A change of a text: a place in thousandths of its length, what happens there, and a byte or a length for it.

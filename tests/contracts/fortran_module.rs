@@ -1,9 +1,7 @@
 //! `fortran/terrace.f90` is made here from the status table, the C header and the hand-written `fortran/terrace.f90.in`; the test
 //! fails when the committed file differs. `TERRACE_BLESS=1` writes it.
 
-mod common;
-
-use common::{fortran, root, succeed};
+use crate::common::{fortran, root, succeed};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::Command;

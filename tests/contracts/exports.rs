@@ -1,8 +1,7 @@
 //! What the shared library shows to the world: its symbols are exactly those of `include/exports.txt` (`TERRACE_BLESS=1` writes it),
 //! each is declared in the header, each is called by a test or an example, and programs record the name `libterrace.so.0`.
 
-mod common;
-
+use crate::common;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

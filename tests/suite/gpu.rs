@@ -1,9 +1,6 @@
 //! Whole solves on a GPU, by the iterations that the host needs: on simulated GPUs, and on `cuda:0` where TERRACE_TEST_CUDA is set.
 
-#[path = "common/devices.rs"]
-mod devices;
-
-use devices::devices;
+use crate::common::devices::devices;
 use std::sync::Arc;
 use terrace::sparse::Csr;
 use terrace::{Amg, Config, Context, Guess, Matrix, Report, Solver, Status, gallery};

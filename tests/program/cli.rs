@@ -1,7 +1,5 @@
 //! The command-line program, run as a user runs it.
 
-#![cfg(feature = "cli")]
-
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 use std::process::Command;

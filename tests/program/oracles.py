@@ -1,4 +1,4 @@
-"""SciPy and PyAMG as oracles for tests/oracles.rs, which writes the files and calls this:
+"""SciPy and PyAMG as oracles for tests/program/oracles.rs, which writes the files and calls this:
 
     oracles.py products FOLDER              C{k} = A{k} B{k} and T{k} = A{k}^T, for all k
     oracles.py levels FOLDER [constants]    what `terrace solve --dump-levels` wrote; with constants, P keeps them where A maps them to zero

@@ -1,10 +1,7 @@
 //! Precisions on a GPU: the whole gallery in every named choice of formats takes the host's iterations, vectors stay in their range, and what
 //! is lost is told. On `cuda:0`, where TERRACE_TEST_CUDA is set, with larger problems.
 
-#[path = "common/devices.rs"]
-mod devices;
-
-use devices::devices;
+use crate::common::devices::devices;
 use std::sync::Arc;
 use terrace::{Amg, Config, Context, Guess, Matrix, Report, Solver, Status, gallery};
 

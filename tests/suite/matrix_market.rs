@@ -1,8 +1,7 @@
 //! Matrix Market files: what is written is read back to the bit, and a collection of real matrices has the sizes that its own
 //! catalogue states.
 
-mod common;
-
+use crate::common;
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use terrace::io::matrix_market::{Contents, Dense, read, read_dense, read_matrix, write_dense, write_matrix};

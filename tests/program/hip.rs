@@ -1,9 +1,7 @@
 //! The code that talks to AMD's driver, run with a stand-in for that driver: `tests/stand_in/hip.cpp`, which runs the kernels on the CPU and looks
 //! into the code objects that the library has. No AMD GPU is needed, and none has run this.
 
-mod common;
-
-use common::{root, scratch, succeed};
+use crate::common::{root, scratch, succeed};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;

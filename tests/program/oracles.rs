@@ -3,10 +3,7 @@
 //! `tools/setup.sh test` puts both packages into the folder `oracles` of the target folder. Where they cannot be had the tests say that they
 //! are skipped; with `TERRACE_ORACLES=required` that is a failure.
 
-#![cfg(feature = "cli")]
-
-mod common;
-
+use crate::common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use terrace::host::{spgemm, transpose};
@@ -33,7 +30,7 @@ fn python() -> Option<PathBuf> {
 /// What the script prints.
 fn ask(python: &Path, arguments: &[&str]) -> usize {
     let mut command = Command::new(python);
-    command.arg(common::root().join("tests/oracles.py")).args(arguments).env("OPENBLAS_NUM_THREADS", "1");
+    command.arg(common::root().join("tests/program/oracles.py")).args(arguments).env("OPENBLAS_NUM_THREADS", "1");
     let output = common::succeed(command);
     String::from_utf8_lossy(&output.stdout).trim().parse().expect("the script prints a number")
 }

@@ -1,0 +1,13 @@
+//! What the library promises to programs in other languages and to readers: the C ABI, its header and symbols, the Fortran module, installed trees,
+//! examples, and the pages that are made from tables.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod c_programs;
+mod consumers;
+mod docs;
+mod examples;
+mod exports;
+mod fortran_module;
+mod header;

@@ -1,0 +1,18 @@
+//! The library as a Rust program uses it, on the host and on GPUs. One program, because each links the whole library: only what needs a process of
+//! its own (`no_allocation.rs`, `gpu_memory.rs`) is another.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod determinism;
+mod gallery_solves;
+mod gpu;
+mod gpu_precision;
+mod gpu_setup;
+mod harness;
+mod matrix_market;
+mod precision;
+mod readers;
+mod solver;
+mod stress;
+mod update;
