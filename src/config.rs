@@ -1,6 +1,6 @@
 //! A set of option values, checked against the options table when they are set.
 
-use crate::context::DeviceKind;
+use crate::device_kind::DeviceKind;
 use crate::error::{Result, fail};
 use crate::options::{self, Kind, OPTIONS, OptionRow};
 use crate::presets;

@@ -1,37 +1,14 @@
 //! A context: the device, its threads, the log, and nothing global.
 
+pub use crate::device_kind::DeviceKind;
 use crate::error::{Error, Result, fail};
 use crate::gpu::Gpu;
+use crate::sync::lock;
 use rayon::ThreadPool;
 use std::cell::Cell;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
-
-/// A kind of device that matrices and vectors can live on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeviceKind {
-    /// The CPU.
-    Host,
-    /// An NVIDIA GPU.
-    Cuda,
-    /// An AMD GPU.
-    Hip,
-    /// A GPU simulated on the CPU, which runs the same kernels: for tests, not for speed.
-    Sim,
-}
-
-impl DeviceKind {
-    /// Name in device strings, options and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            DeviceKind::Host => "host",
-            DeviceKind::Cuda => "cuda",
-            DeviceKind::Hip => "hip",
-            DeviceKind::Sim => "sim",
-        }
-    }
-}
 
 /// How much a context reports; each level includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -264,11 +241,6 @@ impl Context {
             }
         });
     }
-}
-
-/// The guard of a lock, whether or not a panicking thread held it: the data behind every lock of this crate is replaced as a whole.
-pub(crate) fn lock<G>(result: std::result::Result<G, std::sync::PoisonError<G>>) -> G {
-    result.unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 #[cfg(test)]

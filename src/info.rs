@@ -1,6 +1,7 @@
 //! What this build of the library is and what the machine offers it.
 
-use crate::context::{Context, DeviceKind};
+use crate::context::Context;
+use crate::device_kind::DeviceKind;
 use crate::gpu;
 use serde_json::json;
 

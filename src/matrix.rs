@@ -2,12 +2,13 @@
 
 use crate::amg::null_space::NearNullSpace;
 use crate::backend::{Operator, Place};
-use crate::context::{Context, lock};
+use crate::context::Context;
 use crate::error::{Result, fail};
 use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace};
 use crate::gpu::{Buffer, Gpu};
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::{self, Block, Csr, SharedCsr, Storage, Structure};
+use crate::sync::lock;
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};

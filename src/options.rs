@@ -2,7 +2,7 @@
 //! names that hypre and AmgX users know it by. The reference in `docs/options.md`, the error sentences and the command-line
 //! help are all made from it. [`crate::config::Config`] holds the values.
 
-use crate::context::DeviceKind::{self, Cuda, Hip, Host, Sim};
+use crate::device_kind::DeviceKind::{self, Cuda, Hip, Host, Sim};
 use crate::{amg, host, krylov, smooth};
 use std::fmt::Write;
 

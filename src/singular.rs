@@ -3,7 +3,8 @@
 use crate::amg::null_space::NearNullSpace;
 use crate::backend::{Backend, Operator, Place};
 use crate::error::{Result, fail, try_capacity, try_vec};
-use crate::host::{Host, hash};
+use crate::hash::hash;
+use crate::host::Host;
 use crate::matrix::Matrix;
 use crate::scalar::{Precision, Scalar};
 

@@ -1,8 +1,9 @@
 //! The coarse matrix R A P, computed as R (A P): the tall product first keeps the intermediate small.
 
 use crate::error::Result;
+use crate::host::spgemm;
 use crate::host::terms::{Terms, Values};
-use crate::host::{par, spgemm};
+use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, SharedCsr, Structure};
 use std::sync::Arc;

@@ -6,7 +6,8 @@
 
 use crate::config::{Config, LevelPart, Wanted};
 use crate::error::{Result, try_vec};
-use crate::host::{par, spmv};
+use crate::host::spmv;
+use crate::par;
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::CsrView;
 

@@ -5,7 +5,8 @@
 //! powers of two: in f64 and f32 the scaled cycle computes the same numbers as the unscaled one, but for l1 sums and underflow.
 
 use crate::error::{Result, fail, try_vec};
-use crate::host::{diagonal, par};
+use crate::host::diagonal;
+use crate::par;
 use crate::scalar::{Number, Scalar};
 use crate::sparse::{Block, CsrView, SharedCsr};
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use super::boundary::null;
 use crate::context::Context;
 use crate::error::{Result, fail, try_capacity};
 use crate::gpu::Slice;
-use crate::host::par;
+use crate::par;
 use crate::sparse::Storage;
 use std::ffi::c_void;
 use std::sync::Arc;

@@ -13,7 +13,7 @@
 
 use super::family::Parameter;
 use crate::error::{Result, fail, try_vec};
-use crate::host::par::{self, ROW_GRAIN};
+use crate::par::{self, ROW_GRAIN};
 use crate::sparse::{Block, Csr};
 use std::ops::Range;
 

@@ -3,8 +3,8 @@
 use super::family::Parameter;
 use super::stencil::{self, Step};
 use crate::error::{Result, try_vec};
-use crate::host::hash;
-use crate::host::par::{self, ROW_GRAIN};
+use crate::hash::hash;
+use crate::par::{self, ROW_GRAIN};
 use crate::sparse::Csr;
 
 pub(super) const PARAMETERS: &[Parameter] = &[

@@ -26,7 +26,7 @@ pub use poisson::{poisson5, poisson7, poisson9, poisson27};
 pub use random_m_matrix::{RandomMMatrix, random_m_matrix};
 
 use crate::error::{Result, fail, try_vec};
-use crate::host::hash;
+use crate::hash::hash;
 use crate::matrix::Matrix;
 use crate::options::edit_distance;
 use crate::sparse::Csr;
@@ -217,7 +217,7 @@ mod testing {
 mod tests {
     use super::*;
     use crate::error::Status;
-    use crate::host::par::ROW_GRAIN;
+    use crate::par::ROW_GRAIN;
 
     #[test]
     fn descriptions_name_family_and_sizes() {

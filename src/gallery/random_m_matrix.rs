@@ -2,7 +2,7 @@
 
 use super::family::Parameter;
 use crate::error::{Result, fail, try_capacity};
-use crate::host::hash;
+use crate::hash::hash;
 use crate::sparse::Csr;
 
 pub(super) const PARAMETERS: &[Parameter] = &[

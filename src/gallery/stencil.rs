@@ -1,7 +1,7 @@
 //! Matrices of stencils on regular grids.
 
 use crate::error::{Result, fail, try_vec};
-use crate::host::par::{self, ROW_GRAIN};
+use crate::par::{self, ROW_GRAIN};
 use crate::sparse::{Block, Csr};
 use std::ops::Range;
 

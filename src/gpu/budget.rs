@@ -1,7 +1,7 @@
 //! Device memory that a context holds: how much, the most so far, and how much it may.
 
-use crate::context::lock;
 use crate::error::{Result, fail};
+use crate::sync::lock;
 use std::sync::Mutex;
 
 /// Bytes of device memory.

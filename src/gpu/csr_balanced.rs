@@ -195,7 +195,7 @@ mod tests {
     use crate::backend::{Backend, Operator, Steps};
     use crate::gpu::product::Placed;
     use crate::gpu::tests::devices;
-    use crate::host::hash;
+    use crate::hash::hash;
     use crate::sparse::Csr;
 
     /// Rows of these lengths, with columns that are spread over all.

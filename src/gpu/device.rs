@@ -2,8 +2,8 @@
 
 use super::driver::{Driver, Entered, Handle, NOT_FOUND, PoolProperties, SUCCESS, Vendor};
 use super::runtime::{Arguments, BLOCK, Graph, Kernel, Memory, Runtime};
-use crate::context::lock;
 use crate::error::{Error, Result, fail};
+use crate::sync::lock;
 use std::ffi::{CString, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -2,7 +2,7 @@
 
 use super::tests::{devices, host};
 use crate::backend::{Basis, HalfNumbers, Halves, Place};
-use crate::host::hash;
+use crate::hash::hash;
 use crate::scalar::Scalar;
 
 /// Numbers between -1 and 1 with few bits.

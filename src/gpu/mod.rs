@@ -62,8 +62,9 @@ pub use steps::DeviceSteps;
 pub(crate) use steps::Scale;
 
 use crate::config::Config;
-use crate::context::{DeviceKind, lock};
+use crate::device_kind::DeviceKind;
 use crate::error::{Error, Result, fail};
+use crate::sync::lock;
 use budget::Budget;
 use profile::Profile;
 use runtime::{Argument, Arguments, Kernel, MAX_ARGUMENTS, Memory, Runtime};

@@ -1,8 +1,8 @@
 //! Kernels by name, and their times where someone asks for them.
 
 use super::runtime::{Argument, Kernel, Runtime};
-use crate::context::lock;
 use crate::error::Result;
+use crate::sync::lock;
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,8 +7,8 @@
 mod engine;
 
 use super::runtime::{Arguments, Graph, Kernel, Memory, Runtime};
-use crate::context::lock;
 use crate::error::{Result, fail};
+use crate::sync::lock;
 use engine::{Engine, Launch};
 use std::alloc::Layout;
 use std::collections::BTreeMap;

@@ -135,7 +135,7 @@ mod tests {
     use super::super::tests::devices;
     use super::*;
     use crate::backend::{Backend, Operator};
-    use crate::host::hash;
+    use crate::hash::hash;
     use crate::scalar::Scalar;
     use crate::sparse::{Block, Csr};
     use half::{bf16, f16};

@@ -1,8 +1,9 @@
 //! The basis of GMRES on the host.
 
-use super::{Host, par};
+use super::Host;
 use crate::backend::{Backend, Basis};
 use crate::error::{Result, try_vec};
+use crate::par;
 use crate::scalar::Scalar;
 
 /// The vectors, and the numbers of the one that is being made.

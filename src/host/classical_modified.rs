@@ -60,10 +60,10 @@ mod tests {
         fn constants_are_kept_where_the_row_sum_is_zero(n in 3_usize..30, seed in 0_u64..1000) {
             // A ring with random chords: a graph Laplacian.
             let mut edges: Vec<_> = (0..n).map(|i| (i, (i + 1) % n)).collect();
-            edges.extend((0..n).map(|k| (k, (crate::host::hash(k, seed) as usize) % n)).filter(|(i, j)| i != j));
+            edges.extend((0..n).map(|k| (k, (crate::hash::hash(k, seed) as usize) % n)).filter(|(i, j)| i != j));
             let mut t = Vec::new();
             for (k, (i, j)) in edges.into_iter().enumerate() {
-                let v = 1.0 + (crate::host::hash(k, seed + 1) % 8) as f64;
+                let v = 1.0 + (crate::hash::hash(k, seed + 1) % 8) as f64;
                 t.extend([(i, j, -v), (j, i, -v), (i, i, v), (j, j, v)]);
             }
             let a = Csr::from_triplets(n, n, &t).unwrap();

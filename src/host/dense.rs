@@ -1,8 +1,9 @@
 //! The coarsest level: a dense inverse, applied as one dense product.
 
-use super::{Host, par};
+use super::Host;
 use crate::backend::Operator;
 use crate::error::{Result, try_vec};
+use crate::par;
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::CsrView;
 

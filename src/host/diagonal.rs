@@ -1,8 +1,8 @@
 //! Inverses of diagonals and of diagonal blocks.
 
-use super::par;
 use super::prefetch::prefetch;
 use crate::error::{Result, try_vec};
+use crate::par;
 use crate::scalar::{Number, Scalar};
 use crate::sparse::CsrView;
 

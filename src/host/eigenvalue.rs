@@ -3,10 +3,12 @@
 
 use super::strength::norm2;
 use super::vector::{block_width, dot_piece, multiply_blocks};
-use super::{Host, hash, par, spmv};
+use super::{Host, spmv};
 use crate::backend::Backend;
 use crate::config::Config;
 use crate::error::{Result, try_vec};
+use crate::hash::hash;
+use crate::par;
 use crate::scalar::{Precision, Scalar};
 use crate::sparse::{Block, CsrView};
 use std::sync::Arc;

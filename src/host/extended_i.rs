@@ -7,10 +7,11 @@
 //! ã_ii = a_ii + Σ_{weak n∉Ĉ_i} a_in + Σ_{k∈F_i} a_ik ā_ki / b_ik.
 
 use super::quarters::Quarters;
+use super::rows;
 use super::truncate::{self, Truncation};
-use super::{par, rows};
 use crate::amg::strength::Graph;
 use crate::error::{Result, try_vec};
+use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Structure};
 

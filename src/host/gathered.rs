@@ -5,9 +5,9 @@
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
-use super::par::Fresh;
 use super::terms::{Pattern, Rows};
 use crate::error::{Result, try_capacity, try_vec};
+use crate::par::Fresh;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, CsrView};
 use std::ops::Range;

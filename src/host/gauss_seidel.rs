@@ -1,7 +1,8 @@
 //! Sweeps of l1-Gauss-Seidel on the host.
 
-use super::{diagonal, par};
+use super::diagonal;
 use crate::error::Result;
+use crate::par;
 use crate::scalar::{Number, Scalar};
 use crate::sparse::CsrView;
 

@@ -6,9 +6,10 @@
 //! sees what the earlier one chose and goes on from there. What no pass covers is left to PMIS. Pieces depend on the number of rows and
 //! their turns on the graph alone, so the result does not depend on threads.
 
-use super::{par, pmis};
+use super::pmis;
 use crate::amg::strength::Graph;
 use crate::error::{Result, try_vec};
+use crate::par;
 use std::ops::Range;
 
 const UNDECIDED: u8 = 0;

@@ -16,9 +16,10 @@
 use super::extended_i::{coarse_numbers, positive_diagonals};
 use super::quarters::Quarters;
 use super::truncate::{self, Truncation};
-use super::{par, rows, spgemm};
+use super::{rows, spgemm};
 use crate::amg::strength::Graph;
 use crate::error::{Result, try_vec};
+use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Structure};
 
@@ -136,7 +137,8 @@ impl<T: Scalar> Strong<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{hash, pmis, strength};
+    use crate::hash::hash;
+    use crate::host::{pmis, strength};
     use proptest::prelude::*;
 
     const ALL: Truncation = Truncation::new(0, 0.0);

@@ -4,9 +4,11 @@
 //! colour take the smallest colour that no neighbour has. All reads of a round see the state at its start, so the result depends on
 //! neither threads nor order. It is the one that a greedy pass in the order of the weights gives.
 
-use super::{Host, gauss_seidel, hash, par, transpose};
+use super::{Host, gauss_seidel, transpose};
 use crate::amg::strength::Graph;
 use crate::error::{Result, try_capacity, try_vec};
+use crate::hash::hash;
+use crate::par;
 use crate::scalar::{Number, Scalar};
 use crate::smooth::gauss_seidel::Colours;
 use crate::sparse::{CsrView, SharedCsr};

@@ -7,10 +7,11 @@
 
 use super::direct::{self, Sums};
 use super::extended_i::coarse_numbers;
+use super::rows;
 use super::truncate::{self, Truncation};
-use super::{par, rows};
 use crate::amg::strength::Graph;
 use crate::error::{Result, try_capacity, try_vec};
+use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Structure};
 
@@ -169,7 +170,8 @@ impl<T: Scalar> Row<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{aggressive, hash, pmis, strength};
+    use crate::hash::hash;
+    use crate::host::{aggressive, pmis, strength};
     use proptest::prelude::*;
 
     const ALL: Truncation = Truncation::new(0, 0.0);

@@ -80,7 +80,7 @@ fn row<'a, S: Number, X: Number, Y: Scalar>(values: impl Iterator<Item = &'a S>,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::hash;
+    use crate::hash::hash;
     use half::{bf16, f16};
 
     fn numbers<T: Number>(n: usize, seed: u64) -> Vec<T> {

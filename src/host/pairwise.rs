@@ -10,9 +10,11 @@
 
 use super::mis2::NONE;
 use super::strength::norm2;
-use super::{hash, par, rows, spgemm, transpose};
+use super::{rows, spgemm, transpose};
 use crate::amg::strength::Graph;
 use crate::error::{Result, try_capacity, try_vec};
+use crate::hash::hash;
+use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView};
 

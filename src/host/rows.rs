@@ -1,8 +1,8 @@
 //! Building a matrix row by row in parallel when the length of a row is known only after it was computed.
 
-use super::par;
 use super::prefetch::prefetch;
 use crate::error::{Result, fail, try_capacity, try_vec};
+use crate::par;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 

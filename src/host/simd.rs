@@ -165,7 +165,7 @@ fn add<Y: Scalar>(partial: &mut [Y]) -> Y {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::hash;
+    use crate::hash::hash;
     use half::{bf16, f16};
 
     /// Groups at both ends of a vector and inside of it, with diagonals that leave it and that do not.

@@ -4,13 +4,14 @@
 //! For scalar matrices A_F is A without its weak couplings, which are added to the diagonal so that row sums stay; block matrices
 //! are used whole, because adding blocks to the diagonal would only keep translations.
 
+use super::Host;
 use super::diagonal::{self, MAX_BLOCK};
 use super::eigenvalue::{Estimate, Known, Largest};
 use super::spgemm::{self, Shape, multiply_block, with_shape};
 use super::terms::{Terms, Values};
-use super::{Host, par};
 use crate::amg::strength::Graph;
 use crate::error::{Result, try_vec};
+use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, SharedCsr, Structure};
 use std::sync::Arc;

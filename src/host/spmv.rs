@@ -2,7 +2,8 @@
 //! precision of the result, those of 16-bit results in f32.
 
 use super::prefetch::prefetch;
-use super::{nodes, par, simd};
+use super::{nodes, simd};
+use crate::par;
 use crate::scalar::Number;
 use crate::sparse::{Block, Compact, CsrView, Diagonals, GROUP, NODES, Offsets};
 
@@ -220,7 +221,7 @@ fn each_group<Y: Number>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::hash;
+    use crate::hash::hash;
     use crate::sparse::Csr;
 
     /// A matrix with empty rows and one dense row, in blocks.

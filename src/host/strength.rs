@@ -3,6 +3,7 @@
 use super::rows;
 use crate::amg::strength::Graph;
 use crate::error::{Result, try_vec};
+use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, CsrView};
 
@@ -109,14 +110,14 @@ pub fn sample(rows: usize) -> (usize, usize) {
 
 /// The mean of so many numbers, added in an order that depends on `count` alone.
 pub fn mean(count: usize, number: impl Fn(usize) -> f64 + Sync) -> f64 {
-    let total = super::par::sum(count, super::par::ROW_GRAIN, |range| range.map(&number).sum());
+    let total = par::sum(count, par::ROW_GRAIN, |range| range.map(&number).sum());
     total / count.max(1) as f64
 }
 
 /// Norm of each diagonal block, 0 where there is none.
 fn diagonal_norms<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<f64>> {
     let mut diagonal = try_vec(a.rows, 0.0)?;
-    super::par::for_each_mut(&mut diagonal, super::par::ROW_GRAIN, |start, d| {
+    par::for_each_mut(&mut diagonal, par::ROW_GRAIN, |start, d| {
         for (k, d) in d.iter_mut().enumerate() {
             let own = a.row_range(start + k).find(|p| a.col(*p) == start + k);
             *d = own.map_or(0.0, |p| norm2(a, p).sqrt());

@@ -1,9 +1,9 @@
 //! The tentative prolongator: on each aggregate, an orthonormal basis of the near-null-space vectors cut to the aggregate.
 
 use super::mis2::NONE;
-use super::par;
 use crate::amg::null_space::NearNullSpace;
 use crate::error::{Result, try_capacity, try_vec};
+use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr};
 

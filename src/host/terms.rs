@@ -11,11 +11,11 @@
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
 use super::gathered::{self, Gathered};
-use super::par::{self, Fresh};
 use super::prefetch::prefetch;
 use super::spgemm::{Shape, multiply_block, with_shape};
 use super::{bits, rows};
 use crate::error::{Result, try_capacity, try_vec};
+use crate::par::{self, Fresh};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, CsrView};
 use std::ops::Range;
@@ -460,7 +460,8 @@ impl<T: Scalar> Registers<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{hash, spgemm};
+    use crate::hash::hash;
+    use crate::host::spgemm;
     use crate::sparse::Csr;
 
     /// A matrix with `rows` rows of up to `longest` blocks, some of them empty.

@@ -1,11 +1,11 @@
 //! Transposition by counting: each task owns a range of columns, reads the whole pattern and keeps what falls into its range. The result
 //! does not depend on how many ranges there are.
 
-use super::par::{self, Fresh};
 use super::prefetch::prefetch;
 use super::rows;
 use super::terms::{Place, Places, make_places};
 use crate::error::{Result, try_capacity, try_vec};
+use crate::par::{self, Fresh};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Structure};
 use std::ops::Range;

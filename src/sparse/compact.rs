@@ -3,7 +3,7 @@
 
 use super::{Block, CsrView, SharedCsr, Storage};
 use crate::error::{Result, try_capacity, try_vec};
-use crate::host::par;
+use crate::par;
 use crate::scalar::Number;
 use std::sync::Arc;
 

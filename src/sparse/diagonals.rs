@@ -7,7 +7,7 @@
 use super::compact::GROUP;
 use super::{Block, CsrView, SharedCsr};
 use crate::error::{Result, try_capacity, try_vec};
-use crate::host::par;
+use crate::par;
 use crate::scalar::{Number, Precision};
 use std::ops::Range;
 

@@ -12,7 +12,7 @@ pub use diagonals::{Diagonals, NODES};
 pub use validate::{validate, validate_values};
 
 use crate::error::{Result, try_capacity};
-use crate::host::par;
+use crate::par;
 use crate::scalar::{Number, Scalar};
 use std::ops::Range;
 use std::sync::Arc;

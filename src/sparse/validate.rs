@@ -2,7 +2,7 @@
 
 use super::CsrView;
 use crate::error::{Error, Result, fail};
-use crate::host::par;
+use crate::par;
 use crate::scalar::Scalar;
 use std::ops::Range;
 

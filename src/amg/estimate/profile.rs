@@ -2,7 +2,7 @@
 //! same shares.
 
 use crate::error::{Result, try_vec};
-use crate::host::par;
+use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::CsrView;
 

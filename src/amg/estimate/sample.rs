@@ -4,7 +4,7 @@ use super::profile::{Histogram, Profile};
 use crate::amg::null_space::NearNullSpace;
 use crate::context::Context;
 use crate::error::{Result, try_capacity, try_vec};
-use crate::host::hash;
+use crate::hash::hash;
 use crate::matrix::{Matrix, Values};
 use crate::scalar::Scalar;
 use crate::sparse::{Csr, CsrView};

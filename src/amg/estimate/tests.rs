@@ -3,7 +3,7 @@
 use super::*;
 use crate::error::fail;
 use crate::gallery;
-use crate::host::hash;
+use crate::hash::hash;
 use crate::sparse::Csr;
 use std::cell::RefCell;
 

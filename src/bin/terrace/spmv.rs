@@ -13,8 +13,9 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Instant;
 use terrace::backend::{Backend, Operator};
+use terrace::host::Host;
 use terrace::host::operator::Stored;
-use terrace::host::{Host, par};
+use terrace::par;
 use terrace::sparse::{CsrView, OffsetStorage, Offsets, SharedCsr, Structure};
 use terrace::{Context, Result, Scalar, gallery};
 

@@ -1,6 +1,6 @@
 //! Matrices of awkward shapes for tests: sizes around those of warps and blocks, empty rows, a dense row, rows in no order.
 
-use crate::host::hash;
+use crate::hash::hash;
 use crate::sparse::Csr;
 
 /// Square ones.

@@ -77,7 +77,7 @@ impl Splitting {
 mod tests {
     use super::*;
     use crate::gpu::tests::devices;
-    use crate::host::hash;
+    use crate::hash::hash;
 
     #[test]
     fn coarse_unknowns_are_numbered_in_order() {

@@ -128,7 +128,8 @@ mod tests {
     use crate::gpu::setup::awkward;
     use crate::gpu::setup::tests::problems;
     use crate::gpu::tests::devices;
-    use crate::host::{diagonal, hash};
+    use crate::hash::hash;
+    use crate::host::diagonal;
     use crate::sparse::Csr;
     use half::{bf16, f16};
 

@@ -353,7 +353,8 @@ mod tests {
     use super::*;
     use crate::amg::strength::Graph;
     use crate::gpu::tests::devices;
-    use crate::host::{extended_i, hash, strength};
+    use crate::hash::hash;
+    use crate::host::{extended_i, strength};
     use crate::sparse::Csr;
 
     const WORKERS: [Workers; 4] = [Workers::Once, Workers::Own, Workers::Tiles, Workers::Few];

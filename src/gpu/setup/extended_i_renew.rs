@@ -6,12 +6,12 @@ use super::coarse::Splitting;
 use super::extended_i::{Left, Level};
 use super::terms::{Lengths, narrow_offsets};
 use super::{DeviceCsr, DeviceGraph, DevicePattern};
-use crate::context::lock;
 use crate::error::{Result, Status};
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::host::extended_i::Formula;
 use crate::scalar::Scalar;
+use crate::sync::lock;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -272,8 +272,9 @@ mod tests {
     use super::super::tests::{awkward, in_turn, narrow, problems, splittings, upload};
     use super::*;
     use crate::gpu::tests::{devices, one_of_each};
+    use crate::hash::hash;
     use crate::host::truncate::Truncation;
-    use crate::host::{extended_i, hash, strength};
+    use crate::host::{extended_i, strength};
     use crate::sparse::Csr;
 
     /// Values by the number of an entry and its value.

@@ -91,7 +91,7 @@ mod tests {
     use crate::amg::coarsen::Coarse;
     use crate::amg::functions::Functions;
     use crate::gpu::tests::devices;
-    use crate::host::hash;
+    use crate::hash::hash;
     use crate::sparse::Csr;
 
     fn same_as_the_host<T: Scalar>(gpu: &Gpu, a: &Csr<T>, here: &Functions, there: &DeviceFunctions, what: &str) {

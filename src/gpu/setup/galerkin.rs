@@ -4,10 +4,10 @@
 use super::DeviceCsr;
 use super::spgemm::{Found, Method, Pattern, Product, Right};
 use super::terms::{BlockTerms, Chunks, Lengths, Lying, Target, Terms};
-use crate::context::lock;
 use crate::error::{Result, Status};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::scalar::Number;
+use crate::sync::lock;
 use std::sync::{Arc, Mutex};
 
 /// What a renewal of a product goes by; it depends on patterns alone.

@@ -63,7 +63,7 @@ mod tests {
     use super::super::tests::{ascending, narrow, problems, random};
     use super::*;
     use crate::gpu::tests::devices;
-    use crate::host::hash;
+    use crate::hash::hash;
     use crate::sparse::Csr;
 
     fn bits<T: Scalar>(a: &Csr<T>) -> Vec<u64> {

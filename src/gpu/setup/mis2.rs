@@ -100,7 +100,8 @@ mod tests {
     use crate::gpu::setup::awkward;
     use crate::gpu::setup::tests::problems;
     use crate::gpu::tests::devices;
-    use crate::host::{hash, mis2, strength};
+    use crate::hash::hash;
+    use crate::host::{mis2, strength};
 
     /// Graphs of matrices, of random edges in one direction, and one with a path that takes many rounds.
     fn graphs() -> Vec<(String, Graph)> {
@@ -115,7 +116,7 @@ mod tests {
                 .map(|i| (0..hash(i, 3) as usize % 4).map(|e| (hash(i, e as u64) % n as u64) as i32).collect())
                 .collect();
             let counts = rows.iter().map(|r| r.len() as i64).collect();
-            let offsets = crate::host::par::offsets_from_counts(counts);
+            let offsets = crate::par::offsets_from_counts(counts);
             all.push((format!("one way {n}"), Graph { offsets, columns: rows.concat() }));
         }
         // Unknowns along a path in the order of their keys: each waits for the one before it.
@@ -126,7 +127,7 @@ mod tests {
             edges[pair[0]].push(pair[1] as i32);
             edges[pair[1]].push(pair[0] as i32);
         }
-        let offsets = crate::host::par::offsets_from_counts(edges.iter().map(|r| r.len() as i64).collect());
+        let offsets = crate::par::offsets_from_counts(edges.iter().map(|r| r.len() as i64).collect());
         all.push(("a path".to_string(), Graph { offsets, columns: edges.concat() }));
         all
     }

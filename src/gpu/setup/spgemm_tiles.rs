@@ -132,7 +132,7 @@ mod tests {
     use super::super::tests::random;
     use super::*;
     use crate::gpu::tests::{devices, one_of_each};
-    use crate::host::hash;
+    use crate::hash::hash;
     use crate::scalar::Scalar;
     use crate::sparse::Csr;
 

@@ -190,8 +190,9 @@ impl<T: Scalar> Tentative<T> {
 mod tests {
     use super::*;
     use crate::gpu::tests::devices;
+    use crate::hash::hash;
     use crate::host::mis2::NONE;
-    use crate::host::{hash, tentative};
+    use crate::host::tentative;
 
     /// Aggregates of these sizes, their nodes mixed, with some nodes that belong to none.
     fn aggregates(sizes: &[usize], without: usize) -> (Vec<i32>, usize) {

@@ -5,7 +5,7 @@ use crate::amg::strength::Graph;
 use crate::gallery;
 use crate::gpu::Gpu;
 use crate::gpu::tests::{SIMULATED, devices};
-use crate::host::hash;
+use crate::hash::hash;
 use crate::host::pmis::split as pmis_on_host;
 use crate::sparse::{Block, Csr};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -6,12 +6,12 @@ use super::spgemm::Right;
 use super::terms::{Chunks, Lengths, Lying, Target, Terms};
 use super::truncate::Rows;
 use super::{DeviceCsr, DeviceGraph, DevicePattern, extended_i, spgemm};
-use crate::context::lock;
 use crate::error::{Result, Status};
 use crate::gpu::runtime::Argument;
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::host::truncate::Truncation;
 use crate::scalar::Scalar;
+use crate::sync::lock;
 use std::sync::{Arc, Mutex};
 
 /// As [`crate::host::two_stage::interpolate`]: `formula` interpolates from the coarse unknowns of a splitting to all, or to those that are listed.

@@ -6,7 +6,6 @@ use crate::amg::hierarchy::place::{Computed, Placing, at_level};
 use crate::amg::plan::Plan;
 use crate::backend::Operator;
 use crate::config::LevelPart;
-use crate::context::lock;
 use crate::error::Result;
 use crate::gpu::setup::scaling::{By, Rounding};
 use crate::gpu::setup::{DeviceCsr, dense, diagonal, eigenvalue, scaling};
@@ -16,6 +15,7 @@ use crate::host::spmv::Sums;
 use crate::scalar::{Number, Precision, Scalar};
 use crate::smooth::gauss_seidel::Colours;
 use crate::smooth::{self, Setup, Smoother, diagonal_width};
+use crate::sync::lock;
 use std::any::Any;
 use std::sync::Mutex;
 

@@ -5,7 +5,7 @@ use crate::amg::{Amg, plan};
 use crate::config::Config;
 use crate::context::Context;
 use crate::gallery;
-use crate::host::hash;
+use crate::hash::hash;
 use crate::matrix::{Matrix, Values};
 use crate::sparse::{Block, Csr};
 use half::{bf16, f16};
