@@ -111,10 +111,15 @@ fn compare(name: &str, program: &Path, system: &Path) -> Result<Row> {
 fn page(rows: &[Row]) -> String {
     let version = rows.first().map_or("", |row| row.version.as_str());
     let mut out = format!(
-        "# Beside hypre\n\nMade by `terrace bench hypre` with hypre {version} from Debian's package libhypre-dev on one rank. Both run CG to a relative residual of 1e-8 with one V-cycle of the \
-         same classical AMG: PMIS, extended+i interpolation with at most 4 entries in a row, threshold 0.25, one sweep of l1-Jacobi before and after; for elasticity with 3 functions and threshold 0.5. What is not listed has its default on either side. It holds \
-         that Terrace needs at most {MORE_ITERATIONS} iterations more and that its operator complexity is within {:.0} % of hypre's; the command exits with 1 otherwise. With jumps of 1e6 and a \
-         right-hand side of ones the rounding of the solution alone leaves a residual near 1e-8, so that both solve for the product of the matrix with random numbers (A x) there.\n\n\
+        "# Beside hypre\n\n\
+         Made by `terrace bench hypre` with hypre {version} from Debian's package libhypre-dev on one rank.\n\n\
+         - Both run CG to a relative residual of 1e-8 with one V-cycle of the same classical AMG: PMIS, extended+i\n\
+         \x20 interpolation with at most 4 entries in a row, threshold 0.25, one sweep of l1-Jacobi before and after.\n\
+         \x20 Elasticity has 3 functions and threshold 0.5. Everything else has its default on either side.\n\
+         - \"Holds\" means that Terrace needs at most {MORE_ITERATIONS} iterations more, and that its operator complexity\n\
+         \x20 is within {:.0} % of hypre's. The command exits with 1 otherwise.\n\
+         - With jumps of 1e6 and a right-hand side of ones, rounding of the solution alone leaves a residual near 1e-8.\n\
+         \x20 Both therefore solve for the product of the matrix with random numbers (A x) there.\n\n\
          | problem | right-hand side | hypre iterations | Terrace iterations | hypre complexity | Terrace complexity | holds |\n\
          | --- | --- | --- | --- | --- | --- | --- |\n",
         100.0 * COMPLEXITY_MARGIN

@@ -283,17 +283,26 @@ impl Row {
 
 fn page(rows: &[Row]) -> String {
     let mut out = String::from(
-        "# Real matrices\n\nMade by `terrace bench matrices FOLDER` from a collection of public test matrices; `tests/program/matrices.rs` compares it where that folder \
-         is present. Everything is solved to a relative residual of 1e-8, with the [preset](presets.md) that is named or the default options. The residual is \
-         the one that is recomputed from the solution. The right-hand side is the one that came with the matrix (file), a vector of ones, or the product of the matrix with \
-         random numbers (A x): hypre_ams_A, gmhd_curlcurl_3200 and nos7 are so badly conditioned that for the given right-hand side \
-         a direct solve with iterative refinement in f64 ends at 8e-6, 2e-8 and 2e-8, and pyamg_unit_square is singular. The column auto has the iterations with precision auto.\n\n\
+        "# Real matrices\n\n\
+         Made by `terrace bench matrices FOLDER` from a collection of public test matrices. A test compares the page\n\
+         where that folder is present.\n\n\
+         - Everything is solved to a relative residual of 1e-8, with the [preset](presets.md) in the table or the default\n\
+         \x20 options. The residual is recomputed from the solution.\n\
+         - The right-hand side came with the matrix (file), is a vector of ones, or is the product of the matrix with\n\
+         \x20 random numbers (A x).\n\
+         - A x is used for hypre_ams_A, gmhd_curlcurl_3200 and nos7, which are badly conditioned: for the given\n\
+         \x20 right-hand side a direct solve with iterative refinement in f64 ends at 8e-6, 2e-8 and 2e-8. It is also used\n\
+         \x20 for pyamg_unit_square, which is singular.\n\
+         - The column auto has the iterations with precision auto.\n\n\
          ## Symmetric positive definite\n\n",
     );
     table(&mut out, rows.iter().filter(|row| row.symmetric));
     out.push_str(
-        "\n## Others\n\nNonsymmetric, indefinite and saddle-point matrices, all with the same preset for convection. AMG for one scalar unknown is not meant for saddle points \
-         and coupled systems; they are here because a failure must be told as one.\n\n",
+        "\n\
+         ## Others\n\n\
+         Nonsymmetric, indefinite and saddle-point matrices, all with the preset for convection. AMG for one scalar\n\
+         unknown is not meant for saddle points and coupled systems. They are here to show that a failure is reported as\n\
+         one.\n\n",
     );
     table(&mut out, rows.iter().filter(|row| !row.symmetric));
     out
