@@ -116,15 +116,41 @@ fn every_option_is_read_somewhere() {
     }
 }
 
+/// The pages of the documentation and the README.
+fn pages() -> Vec<std::path::PathBuf> {
+    ["docs", "docs/decisions", "docs/performance"]
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(root().join(folder)).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .chain(["README.md", "CHANGELOG.md"].map(|page| root().join(page)))
+        .filter(|page| page.extension().is_some_and(|extension| extension == "md"))
+        .collect()
+}
+
 #[test]
 fn links_in_the_documentation_lead_somewhere() {
-    let pages = std::fs::read_dir(root().join("docs")).unwrap().map(|e| e.unwrap().path());
-    for page in pages.chain([root().join("README.md")]).filter(|p| p.extension().is_some_and(|e| e == "md")) {
+    for page in pages() {
         let text = std::fs::read_to_string(&page).unwrap();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
             if !link.is_empty() && !link.starts_with("http") {
                 assert!(page.parent().unwrap().join(link).exists(), "{} links to {link}", page.display());
             }
+        }
+    }
+}
+
+/// Prose is wrapped at 120 characters; tables and code are not.
+#[test]
+fn lines_of_the_documentation_are_short() {
+    // Generated from tables in the sources, or not wrapped yet.
+    let long = ["options.md", "presets.md", "report.md", "statuses.md", "architecture.md", "matrix-cores.md"];
+    for page in pages().iter().filter(|page| !long.iter().any(|name| page.ends_with(name))) {
+        let mut code = false;
+        for (i, line) in std::fs::read_to_string(page).unwrap().lines().enumerate() {
+            code ^= line.starts_with("```");
+            let prose = !code && !line.starts_with('|') && !line.starts_with("    ");
+            let length = line.chars().count();
+            assert!(!prose || length <= 120, "{}:{} has {length} characters", page.display(), i + 1);
         }
     }
 }
