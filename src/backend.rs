@@ -1,18 +1,18 @@
 //! The contract between mathematics and hardware. Cycle and Krylov methods are written once over it; each backend
 //! says where vectors live and how operators act on them.
 
+mod smoother;
+
 use crate::error::Result;
 use crate::host::Host;
-use crate::host::multicolour::Coloured;
-use crate::host::spmv::Sums;
 use crate::matrix::Matrix;
 use crate::range::Range;
-use crate::scalar::{Number, Precision, Scalar};
-use crate::smooth::Smoother;
-use crate::smooth::gauss_seidel::Colours;
-use crate::sparse::SharedCsr;
+use crate::scalar::{Number, Precision, Scalar, Sums};
+use crate::sparse::{Coloured, SharedCsr};
 use std::ops::DerefMut;
 use std::sync::Arc;
+
+pub use smoother::{Colours, Smoother, Sweep};
 
 /// A place where vectors live, and what can be done with them there. Vectors of 16-bit numbers are computed with in f32.
 pub trait Backend: Clone + Send + Sync + 'static {

@@ -1,12 +1,12 @@
 //! The matrix that a caller hands over: checked once, shared freely, its values replaceable.
 
-use crate::amg::null_space::NearNullSpace;
 use crate::backend::{Operator, Place};
 use crate::context::Context;
 use crate::error::{Result, fail};
 use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace};
 use crate::gpu::{Buffer, Gpu};
 use crate::scalar::{Number, Precision, Scalar};
+use crate::sparse::NearNullSpace;
 use crate::sparse::{self, Block, Csr, SharedCsr, Storage, Structure};
 use crate::sync::lock;
 use std::any::Any;

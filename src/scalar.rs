@@ -237,6 +237,15 @@ macro_rules! scalar {
 scalar!(f64, F64);
 scalar!(f32, F32);
 
+/// What the sums of a row are kept in when the result has 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sums {
+    /// f32.
+    Wide,
+    /// The format of the result: rounded after each term.
+    Rounded,
+}
+
 /// Runs a body once with a type alias bound to the Rust type of a run-time [`Precision`] that algorithms compute in.
 macro_rules! with_precision {
     ($precision:expr, $t:ident => $body:expr) => {

@@ -1,12 +1,12 @@
 //! Singular systems: the null space that the options name, as orthonormal vectors that were checked against the matrix.
 
-use crate::amg::null_space::NearNullSpace;
 use crate::backend::{Backend, Operator, Place};
 use crate::error::{Result, fail, try_capacity, try_vec};
 use crate::hash::hash;
 use crate::host::Host;
 use crate::matrix::Matrix;
 use crate::scalar::{Precision, Scalar};
+use crate::sparse::NearNullSpace;
 
 /// Vectors of which less than this share is left beside the others are linear combinations of them.
 const DEPENDENT: f64 = 1e-8;

@@ -2,11 +2,10 @@
 //! restriction and interpolation, and nowhere else.
 
 use super::passage::Passage;
-use crate::backend::{Backend, Operator};
+use crate::backend::{Backend, Operator, Smoother, Sweep};
 use crate::error::Result;
 use crate::report::LevelReport;
 use crate::scalar::{Number, Precision, Scalar};
-use crate::smooth::{Smoother, Sweep};
 use std::sync::Arc;
 
 /// Names of the shapes, as the options spell them.

@@ -4,54 +4,10 @@ use crate::config::Config;
 use crate::error::{Result, fail};
 use crate::host;
 use crate::scalar::Scalar;
-use crate::sparse::{Block, CsrView, Offsets};
+use crate::sparse::{Block, CsrView, Graph};
 
 /// Names of the measures.
 pub const NAMES: &[&str] = &["classical", "absolute", "symmetric"];
-
-/// For each row (of blocks) the columns it depends on strongly, without itself, in the order of the matrix's row.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Graph {
-    /// Row offsets.
-    pub offsets: Vec<i64>,
-    /// Columns.
-    pub columns: Vec<i32>,
-}
-
-impl Graph {
-    /// Number of rows.
-    pub fn rows(&self) -> usize {
-        self.offsets.len() - 1
-    }
-
-    /// Strong columns of row `i`.
-    #[inline]
-    pub fn row(&self, i: usize) -> &[i32] {
-        &self.columns[self.offsets[i] as usize..self.offsets[i + 1] as usize]
-    }
-
-    /// The graph with all edges turned round.
-    pub fn transpose(&self) -> Result<Graph> {
-        let n = self.rows();
-        // A pattern needs no values; blocks of one byte each would cost memory, so the view has none.
-        let view = CsrView::<f64> {
-            rows: n,
-            cols: n,
-            block: Block::SCALAR,
-            offsets: Offsets::I64(&self.offsets),
-            columns: &self.columns,
-            values: &[],
-            base: 0,
-        };
-        let (offsets, columns) = host::transpose::pattern(&view)?;
-        Ok(Graph { offsets, columns })
-    }
-
-    /// Bytes held.
-    pub fn bytes(&self) -> usize {
-        size_of_val(self.offsets.as_slice()) + size_of_val(self.columns.as_slice())
-    }
-}
 
 /// A measure with its parameters.
 pub(crate) enum Measure {

@@ -189,9 +189,9 @@ fn gradient(corner: usize, x: [f64; 3]) -> [f64; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amg::null_space::NearNullSpace;
     use crate::error::Status;
     use crate::gallery::testing::{absolute_sum, fingerprint};
+    use crate::sparse::NearNullSpace;
 
     #[test]
     fn pattern_and_values_have_their_published_check_values() {

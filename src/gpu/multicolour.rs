@@ -5,9 +5,9 @@ use super::runtime::{Kernel, tag};
 use super::setup::DeviceCsr;
 use super::setup::colouring::DeviceColouring;
 use super::{Buffer, Gpu, Slice};
+use crate::backend::Colours;
 use crate::error::{Result, fail};
 use crate::scalar::{Number, Precision};
-use crate::smooth::gauss_seidel::Colours;
 
 /// Most rows of a block, as in `kernels/multicolour.cu`.
 const MAX_BLOCK: usize = 8;

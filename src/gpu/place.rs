@@ -14,16 +14,12 @@ use super::setup::{DeviceCsr, DevicePattern, tiles};
 use super::slices::Slices;
 use super::tiles_mma::{TileValues, TilesMma};
 use super::{Buffer, Gpu, Slice};
-use crate::backend::{Columns, Operator, Place, Preconditioner};
+use crate::backend::{Colours, Columns, Operator, Place, Preconditioner, Smoother};
 use crate::error::{Result, fail};
 use crate::host::Host;
-use crate::host::multicolour::Coloured;
-use crate::host::spmv::Sums;
 use crate::matrix::Matrix;
-use crate::scalar::{Number, Precision, Scalar, with_precision, with_storage};
-use crate::smooth::Smoother;
-use crate::smooth::gauss_seidel::Colours;
-use crate::sparse::SharedCsr;
+use crate::scalar::{Number, Precision, Scalar, Sums, with_precision, with_storage};
+use crate::sparse::{Coloured, SharedCsr};
 
 impl Gpu {
     /// A matrix in rows as an operator, in the format of an earlier one with the same pattern, or else in the one that suits it, which is told.

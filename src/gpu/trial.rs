@@ -79,7 +79,7 @@ mod tests {
     use crate::gpu::setup::DeviceCsr;
     use crate::gpu::tests::devices;
     use crate::gpu::{Choice, Format, Gpu};
-    use crate::host::spmv::Sums;
+    use crate::scalar::Sums;
     use crate::sparse::{Block, Csr};
 
     #[test]

@@ -3,8 +3,8 @@
 
 use super::extended_i::coarse_numbers;
 use super::{pmis, rows};
-use crate::amg::strength::Graph;
 use crate::error::Result;
+use crate::sparse::Graph;
 
 /// `true` for the unknowns that stay coarse. `s` is the strength graph, `first` a splitting of it.
 pub fn thin(s: &Graph, first: &[bool], seed: u64) -> Result<Vec<bool>> {

@@ -11,10 +11,9 @@
 
 use super::extended_i::{Formula, by_formula};
 use super::truncate::Truncation;
-use crate::amg::strength::Graph;
 use crate::error::Result;
 use crate::scalar::Scalar;
-use crate::sparse::{Csr, CsrView, Structure};
+use crate::sparse::{Csr, CsrView, Graph, Structure};
 
 /// Interpolation from the coarse unknowns to all.
 pub fn interpolate<T: Scalar>(

@@ -9,10 +9,9 @@
 use super::quarters::Quarters;
 use super::splitting;
 use super::truncate::Truncation;
-use crate::amg::strength::Graph;
 use crate::error::Result;
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Csr, CsrView, Structure};
+use crate::sparse::{Block, Csr, CsrView, Graph, Structure};
 
 /// Interpolation from the coarse unknowns to all.
 pub fn interpolate<T: Scalar>(

@@ -9,11 +9,10 @@
 use super::quarters::Quarters;
 use super::rows;
 use super::truncate::{self, Truncation};
-use crate::amg::strength::Graph;
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Csr, CsrView, Structure};
+use crate::sparse::{Block, Csr, CsrView, Graph, Structure};
 
 /// Which coarse unknowns a row is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

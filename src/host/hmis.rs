@@ -7,9 +7,9 @@
 //! their turns on the graph alone, so the result does not depend on threads.
 
 use super::pmis;
-use crate::amg::strength::Graph;
 use crate::error::{Result, try_vec};
 use crate::par;
+use crate::sparse::Graph;
 use std::ops::Range;
 
 const UNDECIDED: u8 = 0;

@@ -5,10 +5,10 @@
 //! aggregate of its first neighbour that has one. Every step reads the state before it, so the result depends on neither
 //! threads nor order.
 
-use crate::amg::strength::Graph;
 use crate::error::{Result, try_vec};
 use crate::hash::hash;
 use crate::par;
+use crate::sparse::Graph;
 
 /// Marks an unknown that belongs to no aggregate: it has no strong couplings.
 pub const NONE: i32 = -1;

@@ -17,11 +17,10 @@ use super::extended_i::{coarse_numbers, positive_diagonals};
 use super::quarters::Quarters;
 use super::truncate::{self, Truncation};
 use super::{rows, spgemm};
-use crate::amg::strength::Graph;
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Csr, CsrView, Structure};
+use crate::sparse::{Block, Csr, CsrView, Graph, Structure};
 
 /// Interpolation from the coarse unknowns to all, or to the unknowns of `only`. With `pattern` (a result of the same graph and
 /// splitting), each row keeps the columns that it has there, whatever the size of the new weights.

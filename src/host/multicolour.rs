@@ -4,14 +4,13 @@
 //! colour take the smallest colour that no neighbour has. All reads of a round see the state at its start, so the result depends on
 //! neither threads nor order. It is the one that a greedy pass in the order of the weights gives.
 
-use super::{Host, gauss_seidel, transpose};
-use crate::amg::strength::Graph;
+use super::{Host, gauss_seidel};
+use crate::backend::Colours;
 use crate::error::{Result, try_capacity, try_vec};
 use crate::hash::hash;
 use crate::par;
 use crate::scalar::{Number, Scalar};
-use crate::smooth::gauss_seidel::Colours;
-use crate::sparse::{CsrView, SharedCsr};
+use crate::sparse::{Coloured, Colouring, CsrView, Graph, transpose};
 use std::ops::Range;
 
 const NONE: u32 = u32::MAX;
@@ -23,14 +22,6 @@ struct Waiting {
     passed: u32,
     /// The colour it takes at the end of the round.
     colour: u32,
-}
-
-/// Block rows by colour, and ascending within each.
-pub struct Colouring {
-    /// All of them.
-    pub rows: Vec<u32>,
-    /// Where each colour begins in `rows`, and the end.
-    pub starts: Vec<usize>,
 }
 
 impl Colouring {
@@ -84,16 +75,6 @@ impl Colouring {
         }
         Ok(Colouring { rows, starts })
     }
-
-    /// Number of colours.
-    pub fn count(&self) -> usize {
-        self.starts.len() - 1
-    }
-
-    /// Bytes held.
-    pub fn bytes(&self) -> usize {
-        size_of_val(self.rows.as_slice()) + size_of_val(self.starts.as_slice())
-    }
 }
 
 /// The smallest number that does not occur.
@@ -107,18 +88,6 @@ fn smallest_free(used: impl Iterator<Item = u32> + Clone) -> u32 {
         }
         first += 64;
     }
-}
-
-/// A matrix by colours.
-pub struct Coloured<S> {
-    /// The matrix.
-    pub matrix: SharedCsr<S>,
-    /// The inverse of its diagonal or of its diagonal blocks.
-    pub inverse: Vec<S>,
-    /// Its rows by colour.
-    pub colouring: Colouring,
-    /// Whether the matrix is the level's own, which is counted there.
-    pub shared: bool,
 }
 
 impl<S: Number, V: Number> Colours<Host, V> for Coloured<S> {

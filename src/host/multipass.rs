@@ -9,11 +9,10 @@ use super::direct::{self, Sums};
 use super::extended_i::coarse_numbers;
 use super::rows;
 use super::truncate::{self, Truncation};
-use crate::amg::strength::Graph;
 use crate::error::{Result, try_capacity, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Csr, CsrView, Structure};
+use crate::sparse::{Block, Csr, CsrView, Graph, Structure};
 
 /// Pass of an unknown that no formula has reached.
 const NEVER: u32 = u32::MAX;

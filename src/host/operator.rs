@@ -1,10 +1,10 @@
 //! A stored matrix as an operator of the host backend.
 
 use super::Host;
-use super::spmv::{self, Sums};
+use super::spmv;
 use crate::backend::Operator;
 use crate::error::Result;
-use crate::scalar::{Number, Precision};
+use crate::scalar::{Number, Precision, Sums};
 use crate::sparse::{Compact, Diagonals, SharedCsr};
 
 /// A matrix in storage format `S`, applied to vectors of any precision.

@@ -11,12 +11,11 @@
 use super::mis2::NONE;
 use super::strength::norm2;
 use super::{rows, spgemm, transpose};
-use crate::amg::strength::Graph;
 use crate::error::{Result, try_capacity, try_vec};
 use crate::hash::hash;
 use crate::par;
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Csr, CsrView};
+use crate::sparse::{Block, Csr, CsrView, Graph};
 
 /// Scores that rise along a path are matched from its end, one pair in a round. After this many rounds the hash alone decides.
 pub(crate) const SCORED_ROUNDS: usize = 15;

@@ -2,16 +2,12 @@
 
 use super::Host;
 use super::dense::Dense;
-use super::multicolour::Coloured;
 use super::operator::Stored;
-use super::spmv::Sums;
-use crate::backend::{Columns, Operator, Place, Preconditioner};
+use crate::backend::{Colours, Columns, Operator, Place, Preconditioner, Smoother};
 use crate::error::Result;
 use crate::matrix::Matrix;
-use crate::scalar::{Number, Scalar, with_precision};
-use crate::smooth::Smoother;
-use crate::smooth::gauss_seidel::Colours;
-use crate::sparse::SharedCsr;
+use crate::scalar::{Number, Scalar, Sums, with_precision};
+use crate::sparse::{Coloured, SharedCsr};
 
 impl Place for Host {
     type Narrower = ();

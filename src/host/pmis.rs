@@ -4,10 +4,10 @@
 //! unknowns that outweigh all their undecided neighbours become coarse, and those that depend on a coarse one become fine. All reads
 //! of a round see the state at its start, so the result depends on neither threads nor order.
 
-use crate::amg::strength::Graph;
 use crate::error::{Result, try_capacity, try_vec};
 use crate::hash::hash;
 use crate::par;
+use crate::sparse::Graph;
 
 const UNDECIDED: u8 = 0;
 const COARSE: u8 = 1;

@@ -9,11 +9,10 @@ use super::diagonal::{self, MAX_BLOCK};
 use super::eigenvalue::{Estimate, Known, Largest};
 use super::spgemm::{self, Shape, multiply_block, with_shape};
 use super::terms::{Terms, Values};
-use crate::amg::strength::Graph;
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Csr, CsrView, SharedCsr, Structure};
+use crate::sparse::{Block, Csr, CsrView, Graph, SharedCsr, Structure};
 use std::sync::Arc;
 
 /// A damped Jacobi step: what P_0 is multiplied by.
@@ -202,10 +201,10 @@ fn filter_row<T: Scalar>(a: &CsrView<'_, T>, i: usize, strong: &[i32], columns: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amg::null_space::NearNullSpace;
     use crate::config::Config;
     use crate::context::Context;
     use crate::host::{strength, tentative};
+    use crate::sparse::NearNullSpace;
 
     #[test]
     fn interior_rows_keep_the_constant_and_weak_couplings_are_lumped() {

@@ -5,6 +5,7 @@ use super::prefetch::prefetch;
 use super::{nodes, simd};
 use crate::par;
 use crate::scalar::Number;
+use crate::scalar::Sums;
 use crate::sparse::{Block, Compact, CsrView, Diagonals, GROUP, NODES, Offsets};
 
 /// Results of the longest group of rows by diagonals.
@@ -55,15 +56,6 @@ impl<Y: Number> Finish<'_, Y> {
             Finish::Residual(b) => pairs.zip(&b[first..]).for_each(|((y, ax), b)| *y = Y::narrow(b.widen() - *ax)),
         }
     }
-}
-
-/// What the sums of a row are kept in when the result has 16 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sums {
-    /// f32.
-    Wide,
-    /// The format of the result: rounded after each term.
-    Rounded,
 }
 
 /// y = alpha A x + beta y; y is not read when beta is 0.

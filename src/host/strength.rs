@@ -1,11 +1,10 @@
 //! Strength of connection on the host.
 
 use super::rows;
-use crate::amg::strength::Graph;
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
-use crate::sparse::{Block, CsrView};
+use crate::sparse::{Block, CsrView, Graph};
 
 /// Classical measure: j is strong for i when -a_ij is at least `theta` times the largest -a_ik of the row, signs taken
 /// relative to the diagonal. A row whose sum exceeds `max_row_sum` times its diagonal (both in absolute value) is so dominant that the

@@ -1,11 +1,10 @@
 //! The tentative prolongator: on each aggregate, an orthonormal basis of the near-null-space vectors cut to the aggregate.
 
 use super::mis2::NONE;
-use crate::amg::null_space::NearNullSpace;
 use crate::error::{Result, try_capacity, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Csr};
+use crate::sparse::{Block, Csr, NearNullSpace};
 
 /// Aggregates that one task handles.
 const PIECE: usize = 256;

@@ -7,38 +7,12 @@ use super::terms::{Place, Places, make_places};
 use crate::error::{Result, try_capacity, try_vec};
 use crate::par::{self, Fresh};
 use crate::scalar::Scalar;
+use crate::sparse::transpose::{count, scatter};
 use crate::sparse::{Block, Csr, CsrView, Structure};
 use std::ops::Range;
 
-/// Ranges of columns beyond which reading the pattern again costs more than another thread saves.
-const MAX_RANGES: usize = 8;
-
 /// Blocks between the one in use and the one that is asked for.
 const AHEAD: usize = 8;
-
-/// Row offsets of the transpose, and how many columns one task takes.
-fn count<T: Scalar>(a: &CsrView<'_, T>) -> Result<(Vec<i64>, usize)> {
-    let grain = a.cols.div_ceil(par::threads().min(MAX_RANGES)).max(par::ROW_GRAIN);
-    let mut counts = try_vec(a.cols, 0_i64)?;
-    par::for_each_mut(&mut counts, grain, |first, counts| {
-        for c in a.columns {
-            if let Some(count) = counts.get_mut(((*c - a.base) as usize).wrapping_sub(first)) {
-                *count += 1;
-            }
-        }
-    });
-    Ok((par::offsets_from_counts(counts), grain))
-}
-
-/// Offsets and ascending columns of the transpose.
-pub fn pattern<T: Scalar>(a: &CsrView<'_, T>) -> Result<(Vec<i64>, Vec<i32>)> {
-    let (offsets, grain) = count(a)?;
-    let mut columns = try_vec(a.nnz(), 0_i32)?;
-    par::for_each_segment_mut(&mut columns, &offsets, 1, grain, |range, columns| {
-        scatter(a, &offsets, range, |to, i, _| columns[to] = i as i32);
-    });
-    Ok((offsets, columns))
-}
 
 /// The transpose of `a`.
 pub fn transpose<T: Scalar>(a: &CsrView<'_, T>) -> Result<Csr<T>> {
@@ -144,28 +118,10 @@ fn transpose_block<T: Scalar>(block: Block, from: &[T], to: &mut [T]) {
     }
 }
 
-/// Calls `put(place, row, position)` for each entry whose column lies in `range`, places counted from the first of the range.
-fn scatter<T: Scalar>(
-    a: &CsrView<'_, T>,
-    offsets: &[i64],
-    range: Range<usize>,
-    mut put: impl FnMut(usize, usize, usize),
-) {
-    let first = offsets[range.start];
-    let mut next: Vec<i64> = offsets[range.clone()].iter().map(|o| o - first).collect();
-    for i in 0..a.rows {
-        for k in a.row_range(i) {
-            if let Some(to) = next.get_mut(a.col(k).wrapping_sub(range.start)) {
-                put(*to as usize, i, k);
-                *to += 1;
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sparse::transpose::pattern;
     use proptest::prelude::*;
 
     proptest! {

@@ -1,8 +1,8 @@
 //! Chebyshev polynomial of D^-1 A on the upper part [λ/ratio, λ] of its spectrum. With d and c the centre and radius of the interval and
 //! r the scaled residual, the steps are p = r + β p, x += α p with α_1 = 1/d, β_2 = (c α_1)²/2, later β = (c α/2)², α = 1/(d - β/α).
 
-use super::{Setup, Smoother, Sweep, width};
-use crate::backend::{Backend, Operator, Recurrence};
+use super::{Setup, width};
+use crate::backend::{Backend, Operator, Recurrence, Smoother, Sweep};
 use crate::error::Result;
 use crate::scalar::Number;
 
@@ -177,7 +177,7 @@ mod tests {
         use crate::backend::{Columns, Place};
         use crate::gallery;
         use crate::gpu::Gpu;
-        use crate::host::spmv::Sums;
+        use crate::scalar::Sums;
 
         let host = Host::new(&Context::new("host:1").unwrap());
         let context = Context::new("sim:32").unwrap();

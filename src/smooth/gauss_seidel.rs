@@ -1,8 +1,8 @@
 //! Multicolour Gauss-Seidel: rows that are not coupled have the same colour and are solved at the same time, colour after colour. It
 //! is Gauss-Seidel in another order of the rows, so it converges for every SPD matrix.
 
-use super::{Setup, Smoother, Sweep};
-use crate::backend::{Backend, Operator};
+use super::Setup;
+use crate::backend::{Backend, Colours, Operator, Smoother, Sweep};
 use crate::error::Result;
 use crate::scalar::Number;
 
@@ -27,26 +27,6 @@ impl Direction {
             _ => unreachable!("the options table accepts only the names of the directions, not {name}"),
         }
     }
-}
-
-/// A matrix by colours, where its vectors are.
-pub trait Colours<B: Backend, V: Number>: Send + Sync {
-    /// Number of colours.
-    fn count(&self) -> usize;
-    /// Whether the rows of a colour, solved for their own unknowns, have no residual then.
-    fn solves_exactly(&self) -> bool;
-    /// Solves the rows of the first `count` colours for their own unknowns, colour after colour, the last one first if `backward`.
-    fn pass(
-        &self,
-        backend: &B,
-        count: usize,
-        backward: bool,
-        b: &B::Slice<V>,
-        x: &mut B::Slice<V>,
-        scratch: &mut B::Buffer<V>,
-    ) -> Result<()>;
-    /// Bytes that the library holds for it.
-    fn bytes(&self) -> usize;
 }
 
 struct GaussSeidel<B: Backend, V: Number> {

@@ -1,17 +1,16 @@
 //! What smoothers are made from when set-up runs on the host, wherever their data are placed.
 
-use super::gauss_seidel::Colours;
-use super::{Setup, Smoother, diagonal_width, l1_gauss_seidel};
+use super::{Setup, diagonal_width, l1_gauss_seidel};
 use crate::amg::scaling::{self, Rounding};
-use crate::backend::Place;
+use crate::backend::Colours;
+use crate::backend::{Place, Smoother};
 use crate::config::Config;
 use crate::error::{Result, fail, try_vec};
 use crate::host::eigenvalue::{Estimate, Known, Largest};
-use crate::host::multicolour::{Coloured, Colouring};
 use crate::host::{Host, diagonal};
 use crate::par;
 use crate::scalar::{Number, Scalar};
-use crate::sparse::SharedCsr;
+use crate::sparse::{Coloured, Colouring, SharedCsr};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 

@@ -1,7 +1,7 @@
 //! Weighted Jacobi: x += w D^-1 (b - A x), by default with w = 4/(3 λ) for the largest eigenvalue λ of D^-1 A.
 
-use super::{Setup, Smoother, Sweep, width};
-use crate::backend::{Backend, Operator};
+use super::{Setup, width};
+use crate::backend::{Backend, Operator, Smoother, Sweep};
 use crate::error::Result;
 use crate::scalar::Number;
 

@@ -2,10 +2,10 @@
 //! its piece, its diagonal is enlarged, as far as the sweep needs to converge for every SPD matrix. The pieces follow from the number of
 //! rows alone, and with them the result. Forward before the coarse correction, backward after it.
 
+use super::HostSetup;
 use super::host::stored;
-use super::{HostSetup, Smoother, Sweep};
 use crate::amg::scaling::{self, Rounding};
-use crate::backend::{Backend, Operator};
+use crate::backend::{Backend, Operator, Smoother, Sweep};
 use crate::error::Result;
 use crate::host::{Host, gauss_seidel};
 use crate::scalar::{Number, Scalar};

@@ -1,9 +1,9 @@
 //! l1-Jacobi: Jacobi with d_i = Σ_j |a_ij|, signed like the diagonal. For SPD matrices all eigenvalues of D^-1 A lie in (0, 1], so it
 //! converges without any estimate.
 
+use super::Setup;
 use super::jacobi::Diagonal;
-use super::{Setup, Smoother};
-use crate::backend::Backend;
+use crate::backend::{Backend, Smoother};
 use crate::error::Result;
 use crate::scalar::Number;
 

@@ -3,12 +3,19 @@
 //!
 //! [`Csr`] owns its arrays. [`SharedCsr`] shares them, possibly with the caller's memory. [`CsrView`] is what algorithms read.
 
+mod coloured;
 mod compact;
 mod diagonals;
+mod graph;
+mod near_null_space;
+pub(crate) mod transpose;
 mod validate;
 
+pub use coloured::{Coloured, Colouring};
 pub use compact::{Column, ColumnsRef, Compact, GROUP};
 pub use diagonals::{Diagonals, NODES};
+pub use graph::Graph;
+pub use near_null_space::NearNullSpace;
 pub use validate::{validate, validate_values};
 
 use crate::error::{Result, try_capacity};

@@ -1,10 +1,9 @@
 //! Solves as a caller sees them: guesses, several right-hand sides, precisions, callbacks, and every way to fail.
 
 use std::sync::Arc;
-use terrace::amg::null_space::NearNullSpace;
 use terrace::matrix::Values;
 use terrace::solver::{SliceMut, SliceRef};
-use terrace::sparse::Csr;
+use terrace::sparse::{Csr, NearNullSpace};
 use terrace::{Amg, Config, Context, Guess, Matrix, Precision, Solver, Status, gallery, krylov};
 
 fn context() -> Context {

@@ -5,13 +5,13 @@ mod mis2;
 mod pairwise;
 mod pmis;
 
-use super::strength::Graph;
 use crate::config::Config;
 use crate::error::Result;
 use crate::host;
 use crate::registry::registry;
 use crate::scalar::Scalar;
 use crate::sparse::CsrView;
+use crate::sparse::Graph;
 
 /// Coarse unknowns, as one of the two kinds of AMG sees them.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,13 +1,12 @@
 //! A sample of a matrix: connected pieces of it that are a matrix of their own, with nodes of each kind in about the shares that they have in the whole.
 
 use super::profile::{Histogram, Profile};
-use crate::amg::null_space::NearNullSpace;
 use crate::context::Context;
 use crate::error::{Result, try_capacity, try_vec};
 use crate::hash::hash;
 use crate::matrix::{Matrix, Values};
 use crate::scalar::Scalar;
-use crate::sparse::{Csr, CsrView};
+use crate::sparse::{Csr, CsrView, NearNullSpace};
 use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::sync::Arc;

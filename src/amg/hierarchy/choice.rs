@@ -3,13 +3,12 @@
 
 use super::Builder;
 use crate::amg::coarsen::{self, Coarse, Coarsening};
-use crate::amg::null_space::NearNullSpace;
-use crate::amg::strength::{self, Graph};
+use crate::amg::strength;
 use crate::context::LogLevel;
 use crate::error::Result;
 use crate::report::Phases;
 use crate::scalar::Scalar;
-use crate::sparse::CsrView;
+use crate::sparse::{CsrView, Graph, NearNullSpace};
 use std::sync::Arc;
 
 /// What an update did with the choices of the levels; nothing after set-up.

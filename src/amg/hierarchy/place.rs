@@ -5,14 +5,14 @@ use crate::amg::cycle::{self, Below, CoarseGrid, Level, Shape};
 use crate::amg::finest::{Entrance, Finest};
 use crate::amg::passage::{Fitting, Looking, Passage, Transfers};
 use crate::amg::plan::Plan;
-use crate::backend::{Backend, Operator, Place};
+use crate::backend::{Backend, Operator, Place, Smoother};
 use crate::config::LevelPart;
 use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::range::Range;
 use crate::report::Phases;
 use crate::scalar::{Number, Precision, with_storage};
-use crate::smooth::{self, Smoother};
+use crate::smooth;
 use std::marker::PhantomData;
 
 /// A coarsest level of more rows than this is not factorised, unless the options ask for more.

@@ -8,8 +8,6 @@ mod smoothed;
 mod tentative;
 
 use super::coarsen::Coarse;
-use super::null_space::NearNullSpace;
-use super::strength::Graph;
 use crate::config::Config;
 use crate::error::{Result, fail};
 use crate::host::eigenvalue::{Known, Largest};
@@ -17,7 +15,7 @@ use crate::host::truncate::{Ties, Truncation};
 use crate::host::{self, Host};
 use crate::registry::registry;
 use crate::scalar::Scalar;
-use crate::sparse::{CsrView, SharedCsr, Structure};
+use crate::sparse::{CsrView, Graph, NearNullSpace, SharedCsr, Structure};
 use std::any::Any;
 use std::sync::Arc;
 

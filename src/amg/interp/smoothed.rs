@@ -1,11 +1,11 @@
 //! Smoothed aggregation.
 
 use super::{Input, Interpolation, Memory, Output};
-use crate::amg::null_space::NearNullSpace;
 use crate::error::Result;
 use crate::host::eigenvalue::{Estimate, Known, Largest};
 use crate::host::{smoothed, tentative};
 use crate::scalar::Scalar;
+use crate::sparse::NearNullSpace;
 use std::any::Any;
 use std::sync::Arc;
 

@@ -14,8 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use terrace::backend::{Backend, Columns, Operator, Place};
 use terrace::gpu::Gpu;
-use terrace::host::spmv::Sums;
-use terrace::scalar::Number;
+use terrace::scalar::{Number, Sums};
 use terrace::sparse::SharedCsr;
 use terrace::{Amg, Config, Context, Error, Guess, Matrix, Result, Scalar, Solver, Status, gallery};
 

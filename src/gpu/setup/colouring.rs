@@ -1,4 +1,4 @@
-//! Colours of rows that are not coupled, and matrices with their rows in the order of the colours: [`crate::host::multicolour::Colouring`] on the
+//! Colours of rows that are not coupled, and matrices with their rows in the order of the colours: [`crate::sparse::Colouring`] on the
 //! device.
 
 use super::differs::{self, Pattern};
@@ -145,8 +145,7 @@ mod tests {
     use crate::gpu::setup::awkward;
     use crate::gpu::setup::tests::problems;
     use crate::gpu::tests::devices;
-    use crate::host::multicolour::Colouring;
-    use crate::sparse::Csr;
+    use crate::sparse::{Colouring, Csr};
     use half::f16;
 
     #[test]

@@ -351,11 +351,10 @@ fn workers<T: Scalar>(a: &DeviceCsr<T>, s: &DeviceGraph) -> Workers {
 mod tests {
     use super::super::tests::{awkward, in_turn, narrow, problems, splittings, upload};
     use super::*;
-    use crate::amg::strength::Graph;
     use crate::gpu::tests::devices;
     use crate::hash::hash;
     use crate::host::{extended_i, strength};
-    use crate::sparse::Csr;
+    use crate::sparse::{Csr, Graph};
 
     const WORKERS: [Workers; 4] = [Workers::Once, Workers::Own, Workers::Tiles, Workers::Few];
 

@@ -108,7 +108,7 @@ impl<T> DeviceCsr<T> {
     }
 }
 
-/// Strong couplings, as [`crate::amg::strength::Graph`] on the host.
+/// Strong couplings, as [`crate::sparse::Graph`] on the host.
 pub(crate) struct DeviceGraph {
     pub rows: usize,
     pub offsets: Buffer<i64>,

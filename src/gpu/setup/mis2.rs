@@ -95,13 +95,13 @@ fn lanes(s: &DeviceGraph) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amg::strength::Graph;
     use crate::gallery;
     use crate::gpu::setup::awkward;
     use crate::gpu::setup::tests::problems;
     use crate::gpu::tests::devices;
     use crate::hash::hash;
     use crate::host::{mis2, strength};
+    use crate::sparse::Graph;
 
     /// Graphs of matrices, of random edges in one direction, and one with a path that takes many rounds.
     fn graphs() -> Vec<(String, Graph)> {

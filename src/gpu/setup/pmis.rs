@@ -84,9 +84,9 @@ fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<
 mod tests {
     use super::super::tests::{awkward, problems, upload};
     use super::*;
-    use crate::amg::strength::Graph;
     use crate::gpu::tests::devices;
     use crate::host::{pmis, strength};
+    use crate::sparse::Graph;
 
     fn check(s: &Graph, name: &str) {
         for seed in [0, 3] {

@@ -362,14 +362,13 @@ fn filter<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, s: &DeviceGraph) -> Result<Dev
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amg::null_space::NearNullSpace;
     use crate::gallery;
     use crate::gpu::setup::tentative::{self, DeviceNearNullSpace};
     use crate::gpu::setup::tests::problems;
     use crate::gpu::setup::{awkward, mis2};
     use crate::gpu::tests::{devices, host};
     use crate::host;
-    use crate::sparse::Csr;
+    use crate::sparse::{Csr, NearNullSpace};
 
     fn compare<T: Scalar>(gpu: &Gpu, name: &str, a: &Csr<T>, theta: f64, space: &NearNullSpace) {
         let how = (4.0 / 3.0, Estimate { lanczos: true, steps: 5 });

@@ -98,10 +98,9 @@ fn graph<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, mark: impl FnOnce(View, View) -
 mod tests {
     use super::super::tests::{awkward, download, narrow, problems};
     use super::*;
-    use crate::amg::strength::Graph;
     use crate::gpu::tests::devices;
     use crate::host::strength as host;
-    use crate::sparse::Csr;
+    use crate::sparse::{Csr, Graph};
 
     fn check<T: Scalar>(a: &Csr<T>, name: &str) {
         let view = a.view();

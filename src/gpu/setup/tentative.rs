@@ -1,12 +1,11 @@
 //! The tentative prolongator: [`crate::host::tentative`] on the device.
 
 use super::{DeviceAggregates, DeviceCsr};
-use crate::amg::null_space::NearNullSpace;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View, tag};
 use crate::gpu::{Buffer, Gpu};
 use crate::scalar::Scalar;
-use crate::sparse::Block;
+use crate::sparse::{Block, NearNullSpace};
 use std::any::Any;
 use std::sync::Arc;
 

@@ -1,13 +1,12 @@
 //! Every step of set-up against the host, whose bits it must have: on simulated GPUs, and on `cuda:0` where TERRACE_TEST_CUDA is set.
 
 use super::*;
-use crate::amg::strength::Graph;
 use crate::gallery;
 use crate::gpu::Gpu;
 use crate::gpu::tests::{SIMULATED, devices};
 use crate::hash::hash;
 use crate::host::pmis::split as pmis_on_host;
-use crate::sparse::{Block, Csr};
+use crate::sparse::{Block, Csr, Graph};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Small problems of different kinds.

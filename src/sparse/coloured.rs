@@ -1,0 +1,35 @@
+//! Rows by colour: no two rows of one colour are coupled.
+
+use super::SharedCsr;
+
+/// Block rows by colour, and ascending within each.
+pub struct Colouring {
+    /// All of them.
+    pub rows: Vec<u32>,
+    /// Where each colour begins in `rows`, and the end.
+    pub starts: Vec<usize>,
+}
+
+impl Colouring {
+    /// Number of colours.
+    pub fn count(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.rows.as_slice()) + size_of_val(self.starts.as_slice())
+    }
+}
+
+/// A matrix by colours.
+pub struct Coloured<S> {
+    /// The matrix.
+    pub matrix: SharedCsr<S>,
+    /// The inverse of its diagonal or of its diagonal blocks.
+    pub inverse: Vec<S>,
+    /// Its rows by colour.
+    pub colouring: Colouring,
+    /// Whether the matrix is the level's own, which is counted there.
+    pub shared: bool,
+}
