@@ -332,10 +332,10 @@ template <class T, class S> DEVICE void store_looking(i64 n, f64 factor, const I
     }
 FOR_SETUP(STORE_LOOKING)
 
-#define STORE_SCALED(T) \
+#define STORE_SCALED_DIAGONAL(T) \
     KERNEL(store_scaled_##T, i64 n, f64 factor, In<T> x, i32 format, Any out) { \
         for (i64 i = global_index(); i < n; i += block_count() * BLOCK) { \
             put_number(out, format, i, factor * to_f64(x[i])); \
         } \
     }
-FOR_SETUP(STORE_SCALED)
+FOR_SETUP(STORE_SCALED_DIAGONAL)

@@ -186,39 +186,3 @@ DEVICE void matrix_step(f64 &first, f64 &second, f64 a, f64 b) {
         second = __builtin_fma(left, Group<32>::shuffle(b, lane % 4 * 8 + 4 + k), second);
     }
 }
-template <class H> DEVICE void matrix_step(H, f32 (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) {
-    const int g = Group<32>::rank() / 4, t = Group<32>::rank() % 4;
-    const auto number = [](u32 bits, int half) { return to_f32(__builtin_bit_cast(H, static_cast<u16>(bits >> 16 * half))); };
-    UNROLL
-    for (int k = 0; k < 16; k += 2) {
-        const int lane = k % 8 / 2;
-        const u32 left[2] = {Group<32>::shuffle(a[k / 8 * 2], 4 * g + lane), Group<32>::shuffle(a[k / 8 * 2 + 1], 4 * g + lane)};
-        const u32 right[2] = {Group<32>::shuffle(b[k / 8], 8 * t + lane), Group<32>::shuffle(b[k / 8], 8 * t + 4 + lane)};
-        UNROLL
-        for (int half = 0; half < 2; ++half) {
-            UNROLL
-            for (int s = 0; s < 4; ++s) {
-                sums[s] = __builtin_fmaf(number(left[s / 2], half), number(right[s % 2], half), sums[s]);
-            }
-        }
-    }
-}
-struct tf32 {
-    u32 bits;
-};
-DEVICE tf32 to_tf32(f32 v) {
-    return tf32{v != v ? 0x7fc00000u : (__builtin_bit_cast(u32, v) + 0x1000u) & 0xffffe000u};
-}
-DEVICE void matrix_step(f32 (&sums)[4], const tf32 (&a)[4], const tf32 (&b)[2]) {
-    const int g = Group<32>::rank() / 4, t = Group<32>::rank() % 4;
-    const auto from = [](tf32 v, int lane) { return Group<32>::shuffle(__builtin_bit_cast(f32, v.bits), lane); };
-    UNROLL
-    for (int k = 0; k < 8; ++k) {
-        const f32 left[2] = {from(a[k / 4 * 2], 4 * g + k % 4), from(a[k / 4 * 2 + 1], 4 * g + k % 4)};
-        const f32 right[2] = {from(b[k / 4], 8 * t + k % 4), from(b[k / 4], 8 * t + 4 + k % 4)};
-        UNROLL
-        for (int s = 0; s < 4; ++s) {
-            sums[s] = __builtin_fmaf(left[s / 2], right[s % 2], sums[s]);
-        }
-    }
-}

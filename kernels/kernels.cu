@@ -9,7 +9,6 @@
 #include "slices.cu"
 #include "block_slices.cu"
 #include "bsr.cu"
-#include "tiles_mma.cu"
 #include "dense.cu"
 #include "multicolour.cu"
 #include "rounded.cu"

@@ -187,42 +187,6 @@ DEVICE void matrix_step(f64 &first, f64 &second, f64 a, f64 b) {
 #endif
 }
 
-// D = A B + C for A of 16 x 16 and B of 16 x 8 in a 16-bit format, C and D of 16 x 8 in f32, by the 32 lanes of a Group<32>. With g = l / 4 and t = l % 4
-// lane l has pairs of neighbours, the first in the low bits: of rows of A from (g, 2t), (g + 8, 2t), (g, 2t + 8) and (g + 8, 2t + 8) on; of columns of B from
-// (2t, g) and (2t + 8, g) on; and of C the elements (g, 2t), (g, 2t + 1), (g + 8, 2t) and (g + 8, 2t + 1), which become those of D. Products are exact; matrix
-// cores add them to C in an order, and round in a way, of their own, `sim` and AMD GPUs one after the other in the order of A's columns.
-#if __CUDA_ARCH__ >= 800
-#define MATRIX_STEP(format) \
-    asm("mma.sync.aligned.m16n8k16.row.col.f32." #format "." #format ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]) \
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
-#else
-#define MATRIX_STEP(format)
-#endif
-DEVICE void matrix_step(f16, f32 (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) { MATRIX_STEP(f16); }
-DEVICE void matrix_step(bf16, f32 (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) { MATRIX_STEP(bf16); }
-#undef MATRIX_STEP
-
-// The nearest number of TF32: f32 with 11 of its 24 bits, of two equally near ones the larger.
-struct tf32 {
-    u32 bits;
-};
-DEVICE tf32 to_tf32(f32 v) {
-    tf32 rounded{0};
-#if __CUDA_ARCH__ >= 800
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded.bits) : "f"(v));
-#endif
-    return rounded;
-}
-// The same as with 16 bits for A of 16 x 8 and B of 8 x 8: lane l has (g, t), (g + 8, t), (g, t + 4) and (g + 8, t + 4) of A, and (t, g) and (t + 4, g) of B.
-DEVICE void matrix_step(f32 (&sums)[4], const tf32 (&a)[4], const tf32 (&b)[2]) {
-#if __CUDA_ARCH__ >= 800
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0].bits), "r"(a[1].bits), "r"(a[2].bits), "r"(a[3].bits), "r"(b[0].bits), "r"(b[1].bits));
-#endif
-}
-
 #endif
 
 // Conversion in registers. 16-bit numbers are made by way of f32, as on the host.

@@ -68,15 +68,11 @@ impl Kind {
 /// What GPUs cannot do: options, with their values that only the host honours; none means all.
 const HOST_ONLY: &[(&str, &[&str])] = &[("amg.smoother.type", &["l1_gauss_seidel"]), ("precision.indices", &[])];
 
-/// Options that only GPUs honour.
-const GPU_ONLY: &[&str] = &["gpu.format", "gpu.tf32"];
-
 impl OptionRow {
     /// Backends that honour it.
     pub fn backends(&self) -> &'static [DeviceKind] {
         match HOST_ONLY.iter().find(|(key, _)| *key == self.key) {
             Some((_, [])) => &[Host],
-            None if GPU_ONLY.contains(&self.key) => &[Cuda, Hip, Sim],
             _ => &[Host, Cuda, Hip, Sim],
         }
     }
@@ -178,12 +174,6 @@ rows! {
     "amg.setup", auto_choice(&["host", "device"]), "auto", "-", "-",
         "Where the hierarchy of a context on a GPU is computed. auto: on the device where all of its components run there, otherwise on the host, from where it is copied; the report tells which and why. device: there or not at all. The hierarchies are the same.",
         "A device computes it many times faster; what only the host can do should not need another option.";
-    "gpu.format", choice(&["counted", "measured"]), "counted", "-", "-",
-        "How the format of each matrix of a context on a GPU is chosen; the report names it. counted: by the bytes that a product moves, weighted by what was measured on one GPU. measured: a trial of a few products decides among the best of these, at most three for each matrix, and tries dense tiles on matrix cores, too.",
-        "The same format in every run, and with it the same bits: a trial of formats that are equally fast may end either way, and each adds up in another order. measured is for GPUs and matrices that are unlike those the weights come from.";
-    "gpu.tf32", choice(&["off", "on"]), "off", "-", "-",
-        "Whether products of f32 matrices with dense tiles of 4 x 4 and sums in f32, which have the format tiles4x4, round matrix and vector to TF32, 11 bits, and run on the matrix cores of the GPU (tiles4x4_tf32). Other matrices and sums in f64 are as they were.",
-        "f32 that is asked for should be f32; products wait for memory, and not for arithmetic.";
     "amg.max_levels", Kind::Int { min: 1, max: 64 }, "25", "SetMaxLevels", "max_levels",
         "Most levels in the hierarchy, the finest included.",
         "hypre's; coarsening ends by size long before.";

@@ -133,10 +133,7 @@ impl Solver {
         let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p)).unwrap_or(native);
         let engine = match self.context.gpu() {
             None => Placed::Host(self.engine(&Host::new(&self.context), precision, matrix, &mut amg, rows)?),
-            Some(gpu) => {
-                let gpu = &gpu.with_options(&self.config);
-                Placed::Gpu(self.engine(gpu, precision, matrix, &mut amg, rows)?, Staging::default())
-            }
+            Some(gpu) => Placed::Gpu(self.engine(gpu, precision, matrix, &mut amg, rows)?, Staging::default()),
         };
         self.solves.clear();
         self.solves.push(SolveReport { history: try_capacity(self.history_room())?, ..SolveReport::default() });

@@ -433,7 +433,6 @@ fn build(builder: &Builder<'_>, kept: Option<Kept>) -> Result<Placed> {
             Placed { levels: Levels::Host(top), plan, kept, renewal, phases, place }
         }
         Some(gpu) => {
-            let gpu = &gpu.with_options(builder.config);
             let built = builder.build_on_device(gpu, kept)?;
             let Built { top, plan, kept, renewal, phases, place } = built;
             let (staging, graphs) = (Staging::default(), Graphs::default());

@@ -1,6 +1,6 @@
 //! The format of a matrix. A product takes as long as its memory traffic, so what is estimated and compared are bytes: those that a format
 //! stores, and what else its way to work costs. The weights are those that products with the levels of three hierarchies showed on one H200.
-//! Counting gives the same format in every run; where the options allow it, those that may be the fastest are tried (`trial.rs`).
+//! The choice depends on the matrix alone, so that every run gives the same bits.
 
 use super::Gpu;
 use super::bsr::{self, Bsr};
@@ -9,8 +9,6 @@ use super::csr_balanced::{self, LongRows, Unless};
 use super::layout::{Cut, Layout, Slots, Survey};
 use super::setup::tiles::{self, SIDE};
 use super::setup::{DeviceCsr, DevicePattern};
-use super::tiles_mma::TileValues;
-use crate::config::Config;
 use crate::error::Result;
 use crate::scalar::{Precision, Scalar};
 use crate::sparse::Block;
@@ -33,23 +31,6 @@ pub(crate) enum Format {
     Bsr,
     /// Scalars in tiles of 4 x 4.
     Tiles,
-    /// The same on matrix cores.
-    TilesMma(TileValues),
-}
-
-/// How formats are chosen: by what is counted alone, which gives the same bits in every run, or among the best by a trial.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Choice {
-    #[default]
-    Counted,
-    Measured,
-}
-
-impl Choice {
-    /// As the options say.
-    pub fn of(config: &Config) -> Choice {
-        if config.text("gpu.format") == "measured" { Choice::Measured } else { Choice::Counted }
-    }
 }
 
 /// Bytes of CSR count this much: short pieces of rows do not use whole transactions. Where there are few rows that is lost on other formats, too,
@@ -100,11 +81,6 @@ pub(crate) struct Wanted {
     pub sums: Precision,
 }
 
-/// Formats that are tried have an estimate of at most this, in relation to the lowest, and are at most so many. Tiles that are among them are tried on matrix
-/// cores, too, which read the same bytes or fewer; nothing was found that they win.
-const NEAR: f64 = 1.3;
-const TRIED: usize = 3;
-
 /// Cuts that are compared, the number of the one with offsets of 8 bits, where rows beyond the reach of 16 bits are counted, where long rows, where tiles
 /// and entries of a sample, and how many numbers that are.
 const CUTS: usize = 3;
@@ -124,7 +100,6 @@ enum Kind {
     Slices(usize),
     Bsr,
     Tiles,
-    TilesMma(TileValues),
 }
 
 /// What is known of several matrices once the device has counted.
@@ -148,45 +123,22 @@ impl Format {
         counted.make(gpu, &best)
     }
 
-    /// Those that may be the fastest, by their estimates, the lowest first. Waits for the device.
-    pub fn candidates(gpu: &Gpu, wanted: Wanted) -> Result<Vec<Format>> {
-        Format::among(gpu, wanted, |ranked| {
-            let is_near = |(_, bytes): &&(Kind, f64)| *bytes <= NEAR * ranked[0].1;
-            ranked.iter().filter(is_near).take(TRIED).map(|(kind, _)| *kind).collect()
-        })
-    }
-
-    /// All that the matrix can have, in the same order; tiles at the end where they are not worth an estimate. Waits for the device.
+    /// All that the matrix can have, the lowest estimate first; tiles at the end where they are not worth an estimate. Waits for the device.
     pub fn every(gpu: &Gpu, wanted: Wanted) -> Result<Vec<Format>> {
-        Format::among(gpu, wanted, |ranked| {
-            let mut kinds: Vec<_> = ranked.iter().map(|(kind, _)| *kind).collect();
-            if !kinds.contains(&Kind::Tiles) && !kinds.contains(&Kind::CsrBalanced) {
-                kinds.push(Kind::Tiles);
-            }
-            kinds
-        })
-    }
-
-    /// Those that are picked from the estimates, with matrix cores beside ordinary ones for tiles.
-    fn among(gpu: &Gpu, wanted: Wanted, pick: impl Fn(&[(Kind, f64)]) -> Vec<Kind>) -> Result<Vec<Format>> {
         let all = [wanted];
         let counted = Counted::new(gpu, &all)?;
-        let mut taken = Vec::new();
-        for kind in pick(&counted.ranked(0)) {
-            taken.push((0, kind));
-            if kind == Kind::Tiles {
-                taken.extend([TileValues::Padded, TileValues::Bitmap].map(|stored| (0, Kind::TilesMma(stored))));
-            }
+        let mut kinds: Vec<_> = counted.ranked(0).iter().map(|(kind, _)| (0, *kind)).collect();
+        if !kinds.iter().any(|(_, kind)| matches!(kind, Kind::Tiles | Kind::CsrBalanced)) {
+            kinds.push((0, Kind::Tiles));
         }
-        counted.make(gpu, &taken)
+        counted.make(gpu, &kinds)
     }
 
     /// The slots of a matrix in slices, as [`Layout::fill_and_add`] has them; none in other formats.
     pub fn slots<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, l1: bool) -> Result<Option<Slots<T>>> {
         match self {
             Format::Slices8(layout) | Format::Slices16(layout) => layout.fill_and_add(gpu, a, l1).map(Some),
-            Format::Csr | Format::Csr16(_) | Format::CsrBalanced(_) | Format::Bsr => Ok(None),
-            Format::Tiles | Format::TilesMma(_) => Ok(None),
+            Format::Csr | Format::Csr16(_) | Format::CsrBalanced(_) | Format::Bsr | Format::Tiles => Ok(None),
         }
     }
 
@@ -194,8 +146,7 @@ impl Format {
     pub fn kept_bytes(&self) -> usize {
         match self {
             Format::Slices8(layout) | Format::Slices16(layout) => layout.kept_bytes(),
-            Format::Csr | Format::Csr16(_) | Format::CsrBalanced(_) | Format::Bsr => 0,
-            Format::Tiles | Format::TilesMma(_) => 0,
+            Format::Csr | Format::Csr16(_) | Format::CsrBalanced(_) | Format::Bsr | Format::Tiles => 0,
         }
     }
 }
@@ -299,7 +250,6 @@ impl<'a> Counted<'a> {
                 }
                 (Kind::Bsr, _) => Format::Bsr,
                 (Kind::Tiles, _) => Format::Tiles,
-                (Kind::TilesMma(stored), _) => Format::TilesMma(*stored),
                 (_, None) => Format::Csr,
                 (_, Some((k, known, started))) => {
                     let layout = Arc::new(started.with_slots(known.unwrap_or_else(|| slots[at] as usize)));
@@ -398,9 +348,6 @@ mod tests {
             Format::Slices16(_) => "sell16s",
             Format::Bsr => "bsr",
             Format::Tiles => "tiles",
-            Format::TilesMma(TileValues::Padded) => "tiles_mma",
-            Format::TilesMma(TileValues::Bitmap) => "bitmap_mma",
-            Format::TilesMma(TileValues::Tf32) => "tiles_tf32",
         }
     }
 
@@ -492,37 +439,24 @@ mod tests {
     }
 
     #[test]
-    fn dense_tiles_are_tried_on_matrix_cores_and_all_are_measured_there() {
-        const TILES: [&str; 3] = ["tiles", "tiles_mma", "bitmap_mma"];
+    fn every_format_of_a_matrix_begins_with_the_chosen_one() {
         let names = |formats: Vec<Format>| formats.iter().map(name).collect::<Vec<_>>();
         for gpu in devices() {
-            let dense = || wanted(&gpu, 9000, 9000, |_| (40, 1));
-            assert_eq!(names(Format::candidates(&gpu, dense()).unwrap())[..3], TILES);
-            assert_eq!(names(Format::every(&gpu, dense()).unwrap())[..3], TILES);
-            let thin = || wanted(&gpu, 9000, 9000, |_| (20, 7));
-            let tried = names(Format::candidates(&gpu, thin()).unwrap());
-            assert!(TILES.iter().all(|tiles| !tried.contains(tiles)), "{tried:?}");
-            assert!(names(Format::every(&gpu, thin()).unwrap()).windows(3).any(|some| some == TILES));
+            for (length, apart) in [(16, 5), (40, 5), (40, 1), (20, 7)] {
+                let new = || wanted(&gpu, 9000, 9000, |i| (length + i % 3, apart));
+                let every = names(Format::every(&gpu, new()).unwrap());
+                assert_eq!(every[0], name(&Format::of(&gpu, new()).unwrap()));
+                assert!(
+                    ["csr", "csr16", "sell16", "sell16s", "tiles"].iter().all(|one| every.contains(one)),
+                    "{every:?}"
+                );
+            }
             // Blocks, and rows that are too short to be looked at, have tiles behind everything else.
             let short = wanted(&gpu, 4500, 4500, |_| (9, 5));
             let pattern = DevicePattern { block: Block::square(3), ..short.pattern.clone() };
             for wanted in [Wanted { pattern, ..short }, wanted(&gpu, 1000, 1000, |_| (3, 5))] {
                 let every = names(Format::every(&gpu, wanted).unwrap());
-                assert!(every.len() > 3 && every.ends_with(&TILES), "{every:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn candidates_begin_with_what_counting_chooses() {
-        for gpu in devices() {
-            for length in [16, 40] {
-                let new = || wanted(&gpu, 9000, 9000, |i| (length + i % 3, 5));
-                let tried = Format::candidates(&gpu, new()).unwrap();
-                assert_eq!(name(&tried[0]), name(&Format::of(&gpu, new()).unwrap()));
-                let names: Vec<_> = tried.iter().map(name).collect();
-                assert!(names.len() > 1 && names.len() <= TRIED, "{names:?}");
-                assert!(names.contains(&"csr16") && names.contains(&"sell16"), "{names:?}");
+                assert!(every.len() > 1 && every.ends_with(&["tiles"]), "{every:?}");
             }
         }
     }

@@ -43,13 +43,11 @@ mod sim;
 mod slices;
 mod staging;
 mod steps;
-mod tiles_mma;
-mod trial;
 mod vector;
 
 pub use basis::DeviceBasis;
 pub use budget::Usage;
-pub(crate) use format::{Choice, Format, Wanted};
+pub(crate) use format::{Format, Wanted};
 pub(crate) use given::Indices;
 pub(crate) use graphs::Graphs;
 pub use halves::DeviceHalves;
@@ -61,7 +59,6 @@ pub(crate) use staging::Staging;
 pub use steps::DeviceSteps;
 pub(crate) use steps::Scale;
 
-use crate::config::Config;
 use crate::device_kind::DeviceKind;
 use crate::error::{Error, Result, fail};
 use crate::sync::lock;
@@ -76,10 +73,6 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone)]
 pub struct Gpu {
     inner: Arc<Inner>,
-    /// How the formats of matrices are chosen that are placed by way of this handle.
-    choice: Choice,
-    /// Whether their products in tiles of f32 may be rounded to TF32.
-    tf32: bool,
 }
 
 struct Inner {
@@ -129,27 +122,7 @@ impl Gpu {
         let (budget, error, lent_stream) = (Budget::default(), Mutex::new(None), AtomicBool::new(false));
         let (capturing, waits) = (AtomicBool::new(false), AtomicUsize::new(0));
         let inner = Inner { runtime, vectors, parts, budget, error, lent_stream, capturing, waits, profile };
-        Ok(Gpu { inner: Arc::new(inner), choice: Choice::default(), tf32: false })
-    }
-
-    /// The same device, with formats and arithmetic as the options say.
-    pub(crate) fn with_options(&self, config: &Config) -> Gpu {
-        Gpu { choice: Choice::of(config), tf32: config.text("gpu.tf32") == "on", ..self.clone() }
-    }
-
-    /// The same device, with formats chosen in this way.
-    #[cfg(test)]
-    pub(crate) fn choosing(&self, choice: Choice) -> Gpu {
-        Gpu { choice, ..self.clone() }
-    }
-
-    /// The same device, on which products of f32 matrices in tiles, with sums in f32, are rounded to TF32.
-    pub fn with_tf32(&self) -> Gpu {
-        Gpu { tf32: true, ..self.clone() }
-    }
-
-    pub(crate) fn choice(&self) -> Choice {
-        self.choice
+        Ok(Gpu { inner: Arc::new(inner) })
     }
 
     /// Bytes of the device that nobody uses, when what the context does not use is given back; none where that is not known.

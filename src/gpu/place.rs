@@ -4,7 +4,7 @@ use super::bsr::Bsr;
 use super::csr::Csr;
 use super::csr_balanced::CsrBalanced;
 use super::dense::Dense;
-use super::format::{Choice, Format, Wanted};
+use super::format::{Format, Wanted};
 use super::layout::{Slots, to_scalar};
 use super::multicolour::Multicolour;
 use super::product::Placed;
@@ -12,7 +12,6 @@ use super::rounded::Rounded;
 use super::setup::colouring::DeviceColouring;
 use super::setup::{DeviceCsr, DevicePattern, tiles};
 use super::slices::Slices;
-use super::tiles_mma::{TileValues, TilesMma};
 use super::{Buffer, Gpu, Slice};
 use crate::backend::{Colours, Columns, Operator, Place, Preconditioner, Smoother};
 use crate::error::{Result, fail};
@@ -36,14 +35,7 @@ impl Gpu {
             return self.operator_as(&a, format);
         }
         let wanted = Wanted { pattern: a.pattern(), storage: S::PRECISION, sums: <Y::Wide as Number>::PRECISION };
-        match self.choice() {
-            Choice::Counted => self.operator_as(&a, format.insert(Format::of(self, wanted)?)),
-            Choice::Measured => {
-                let fastest = self.fastest(&a, Format::candidates(self, wanted)?)?;
-                *format = Some(fastest.format);
-                Ok(fastest.operator)
-            }
-        }
+        self.operator_as(&a, format.insert(Format::of(self, wanted)?))
     }
 
     /// A matrix in rows as an operator in a format for its pattern.
@@ -52,12 +44,6 @@ impl Gpu {
         a: &DeviceCsr<S>,
         format: &Format,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
-        // What is rounded on request is what would be multiplied without rounding.
-        let is_rounded = self.tf32 && S::PRECISION == Precision::F32 && Y::Wide::PRECISION == Precision::F32;
-        let format = match format {
-            Format::Tiles if is_rounded => &Format::TilesMma(TileValues::Tf32),
-            format => format,
-        };
         Ok(match format {
             Format::Csr => Box::new(Placed(Csr::new::<X, Y>(self, to_scalar(self, a)?)?)),
             Format::Csr16(columns) => Box::new(Placed(Csr::short::<X, Y>(self, a.clone(), columns)?)),
@@ -70,13 +56,6 @@ impl Gpu {
             Format::Tiles => {
                 let a = to_scalar(self, a)?;
                 match Bsr::tiled::<X, Y>(self, &a)? {
-                    Some(tiled) => Box::new(Placed(tiled)),
-                    None => Box::new(Placed(Csr::new::<X, Y>(self, a)?)),
-                }
-            }
-            Format::TilesMma(stored) => {
-                let a = to_scalar(self, a)?;
-                match TilesMma::new::<X, Y>(self, &a, *stored)? {
                     Some(tiled) => Box::new(Placed(tiled)),
                     None => Box::new(Placed(Csr::new::<X, Y>(self, a)?)),
                 }

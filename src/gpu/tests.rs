@@ -8,7 +8,6 @@ use super::layout::{Cut, Form, Layout, to_scalar};
 use super::product::Placed;
 use super::setup::DeviceCsr;
 use super::slices::Slices;
-use super::tiles_mma::{TileValues, TilesMma};
 use super::{Gpu, Slice};
 use crate::backend::{Backend, Colours, Columns, Operator, Place};
 use crate::context::Context;
@@ -322,9 +321,6 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
     let columns = Arc::new(ShortColumns::new(gpu, &plain.pattern()).unwrap());
     formats.push(Box::new(Placed(Csr::short::<X, Y>(gpu, plain.clone(), &columns).unwrap())));
     formats.push(Box::new(Placed(Bsr::tiled::<X, Y>(gpu, &plain).unwrap().unwrap())));
-    for stored in [TileValues::Padded, TileValues::Bitmap] {
-        formats.push(Box::new(Placed(TilesMma::new::<X, Y>(gpu, &plain, stored).unwrap().unwrap())));
-    }
     let long = Arc::new(LongRows::with(gpu, &plain.pattern(), 8, 16).unwrap());
     formats.push(Box::new(Placed(CsrBalanced::new::<X, Y>(gpu, plain.clone(), &long).unwrap())));
     formats.push(Box::new(Placed(Csr::new::<X, Y>(gpu, plain).unwrap())));

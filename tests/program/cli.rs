@@ -306,21 +306,14 @@ fn bench_gpu_measures_every_format_and_tells_how_dense_tiles_are() {
     let products = json["results"].as_array().unwrap();
     for (problem, dense) in [("elasticity:2", true), ("poisson27:9", false)] {
         for precision in ["f64 matrix, f64 vectors", "f32 matrix, f32 vectors", "f16 matrix, f32 vectors"] {
-            for format in ["tiles4x4", "tiles4x4_mma", "bitmap4x4_mma"] {
-                let is_it = |p: &&Json| p["problem"] == problem && p["product"] == precision && p["format"] == format;
-                let product = products.iter().find(is_it).unwrap_or_else(|| panic!("{problem} {format}: {text}"));
-                assert!(product["median_seconds"].as_f64().unwrap() > 0.0 && product["bytes"].as_u64().unwrap() > 0);
-                let entries = product["entries_of_tile"].as_f64().unwrap();
-                assert!((1.0..=16.0).contains(&entries) && (entries > 8.0) == dense, "{problem}: {entries}");
-            }
+            let is_it = |p: &&Json| p["problem"] == problem && p["product"] == precision && p["format"] == "tiles4x4";
+            let product = products.iter().find(is_it).unwrap_or_else(|| panic!("{problem} {precision}: {text}"));
+            assert!(product["median_seconds"].as_f64().unwrap() > 0.0 && product["bytes"].as_u64().unwrap() > 0);
+            let entries = product["entries_of_tile"].as_f64().unwrap();
+            assert!((1.0..=16.0).contains(&entries) && (entries > 8.0) == dense, "{problem}: {entries}");
         }
     }
     assert_eq!(text.matches(" in a tile of 4 x 4").count(), 2, "{text}");
-    assert!(!text.contains("tf32"), "{text}");
-    let small = ["--device", "sim", "--repeat", "1", "--copy-mib", "1", "--products", "--formats", "--tf32"];
-    let text = succeeds(&[&["bench", "gpu", "elasticity:2"][..], &small].concat());
-    // In the table and in the last line, of f32 alone.
-    assert_eq!(text.matches("tiles4x4_tf32").count(), 2, "{text}");
 }
 
 #[cfg(terrace_sim)]

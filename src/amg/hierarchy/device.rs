@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::gpu::setup::checks::Checks;
 use crate::gpu::setup::functions::DeviceFunctions;
 use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace, DevicePattern, galerkin, gather_nodes, scaling};
-use crate::gpu::{Buffer, Choice, Format, Gpu, Wanted, to_scalar};
+use crate::gpu::{Buffer, Format, Gpu, Wanted, to_scalar};
 use crate::host::eigenvalue::Largest;
 use crate::report::Phases;
 use crate::scalar::{Precision, Scalar, Sums};
@@ -449,9 +449,9 @@ impl Builder<'_> {
 }
 
 impl Builder<'_> {
-    /// Chooses the formats of all matrices that have none of an earlier time, with few waits; those that are tried are chosen where they are placed.
+    /// Chooses the formats of all matrices that have none of an earlier time, with few waits.
     pub(super) fn choose_formats<T: Scalar>(&self, gpu: &Gpu, levels: &[There<T>], plan: &Plan) -> Result<()> {
-        if self.sums() == Sums::Rounded || gpu.choice() == Choice::Measured {
+        if self.sums() == Sums::Rounded {
             return Ok(());
         }
         gpu.begin_step(None, "formats");

@@ -61,10 +61,6 @@ pub struct Arguments {
     /// An option of the solves, like amg.coarsening.type=pmis; set after those that are measured (see `terrace options`)
     #[arg(short, long, value_name = "KEY=VALUE")]
     option: Vec<String>,
-
-    /// Products of f32 matrices in tiles rounded to TF32 (option gpu.tf32), in solves, too
-    #[arg(long)]
-    tf32: bool,
 }
 
 /// Launches between two looks at the clock.
@@ -119,8 +115,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
             matrices.extend(coarse.map(|(i, level)| (format!("{problem}, level {i}"), level.a)));
         }
         for (name, a) in &matrices {
-            let rounding = if arguments.tf32 { gpu.with_tf32() } else { gpu.clone() };
-            let products = products(&rounding, a, arguments)?;
+            let products = products(gpu, a, arguments)?;
             let view = a.view();
             let density = if arguments.formats { Some(gpu.entries_of_tile(a)?) } else { None };
             let of_tile = density.map_or(String::new(), |entries| format!(", {entries:.1} in a tile of 4 x 4"));
@@ -345,8 +340,7 @@ fn measure_solve(
     bandwidth: f64,
     arguments: &Arguments,
 ) -> Result<Solve> {
-    let mut config = config(options, arguments)?;
-    config.set_str("gpu.tf32", if arguments.tf32 { "on" } else { "off" })?;
+    let config = config(options, arguments)?;
     let n = matrix.rows();
     let (b, mut x) = (gpu.array(vec![1.0_f64; n])?, gpu.zeros::<f64>(n)?);
     let start = Instant::now();
