@@ -5,7 +5,6 @@ mod smoother;
 
 use crate::error::Result;
 use crate::host::Host;
-use crate::matrix::Matrix;
 use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar, Sums};
 use crate::sparse::{Coloured, SharedCsr};
@@ -385,8 +384,6 @@ pub enum Columns {
 
 /// What set-up asks of a backend: it computes on the host, and what the solve phase needs is placed where the solve phase runs.
 pub trait Place: Backend {
-    /// The format that [`Place::given_narrower`] chose, which an update takes over.
-    type Narrower: Default + Send + Sync;
     /// An array of the host as one of this backend.
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Self::Buffer<S>>;
     /// A stored matrix as an operator.
@@ -396,15 +393,6 @@ pub trait Place: Backend {
         columns: Columns,
         sums: Sums,
     ) -> Result<Box<dyn Operator<Self, X, Y>>>;
-    /// The caller's matrix as it is.
-    fn given<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Self, T>>>;
-    /// The caller's matrix in the narrowest format that holds every value exactly, where that is narrower than its own and the matrix is copied
-    /// in any case.
-    fn given_narrower<T: Scalar>(
-        &self,
-        matrix: &Matrix,
-        earlier: &mut Self::Narrower,
-    ) -> Result<Option<Box<dyn Operator<Self, T>>>>;
     /// A dense matrix of `n` rows and columns, row by row, as an operator.
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Self, V>>>;
     /// A matrix by colours, for Gauss-Seidel.
@@ -415,13 +403,6 @@ pub trait Place: Backend {
         name: &str,
         smoother: Box<dyn Smoother<Host, V>>,
     ) -> Result<Box<dyn Smoother<Self, V>>>;
-    /// An operator of the caller, whose vectors are on the host.
-    fn host_operator<T: Scalar>(&self, operator: Box<dyn Operator<Host, T>>) -> Result<Box<dyn Operator<Self, T>>>;
-    /// A preconditioner of the caller, whose vectors are on the host.
-    fn host_preconditioner<T: Scalar>(
-        &self,
-        preconditioner: Box<dyn Preconditioner<Host, T>>,
-    ) -> Result<Box<dyn Preconditioner<Self, T>>>;
 }
 
 /// A linear map from vectors of precision `X` to vectors of precision `Y`.

@@ -1,6 +1,8 @@
 //! The matrix that a caller hands over: checked once, shared freely, its values replaceable.
 
-use crate::backend::{Operator, Place};
+mod operator;
+
+use crate::backend::Operator;
 use crate::context::Context;
 use crate::error::{Result, fail};
 use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace};
@@ -12,6 +14,8 @@ use crate::sync::lock;
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
+
+pub use operator::MatrixBackend;
 
 /// Values of a matrix in the format they were handed over.
 #[derive(Clone)]
@@ -267,14 +271,14 @@ impl Matrix {
     /// caller's, who may change them.
     pub(crate) fn operator_on<T: Scalar>(&self, gpu: &Gpu) -> Result<Arc<DeviceOperator<T>>> {
         if matches!(&self.home, Home::Device(there) if there.lent.load(Ordering::Relaxed)) {
-            return Ok(Arc::new(gpu.given(self)?));
+            return Ok(Arc::new(gpu.matrix_operator(self)?));
         }
         let mut operators = lock(self.operators.lock());
         let kept = operators.iter().filter(|(on, _)| on.is_same(gpu));
         if let Some(kept) = kept.filter_map(|(_, kept)| Arc::clone(kept).downcast::<DeviceOperator<T>>().ok()).next() {
             return Ok(kept);
         }
-        let operator: Arc<DeviceOperator<T>> = Arc::new(gpu.given(self)?);
+        let operator: Arc<DeviceOperator<T>> = Arc::new(gpu.matrix_operator(self)?);
         operators.push((gpu.clone(), Arc::clone(&operator) as _));
         Ok(operator)
     }

@@ -1,14 +1,14 @@
 //! Operations on matrices as callers ask for them: products, transposes, and products with vectors. They run where the context works, and so
 //! is the result.
 
-use crate::backend::{Backend, Place};
+use crate::backend::Backend;
 use crate::context::Context;
 use crate::error::{Result, fail};
 pub use crate::gpu::setup::spgemm_tiles::ProductMethod;
 use crate::gpu::setup::{DeviceCsr, spgemm_tiles, transpose};
 use crate::gpu::{Gpu, Indices, Slice};
 use crate::host::{self, Host};
-use crate::matrix::{DeviceMatrix, Matrix};
+use crate::matrix::{DeviceMatrix, Matrix, MatrixBackend};
 use crate::scalar::{Precision, Scalar, with_precision};
 use crate::sparse::{Csr, Offsets, SharedCsr};
 
@@ -63,7 +63,7 @@ impl Matrix {
     pub fn apply<T: Scalar>(&self, context: &Context, alpha: f64, x: &[T], beta: f64, y: &mut [T]) -> Result<()> {
         assert!(x.len() == self.cols() && y.len() == self.rows());
         let Some(gpu) = context.gpu() else {
-            let operator = Host::new(context).given::<T>(self)?;
+            let operator = Host::new(context).matrix_operator::<T>(self)?;
             return operator.apply(wide::<T>(alpha), x, wide::<T>(beta), y);
         };
         let x = gpu.upload(x)?;

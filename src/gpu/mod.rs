@@ -53,6 +53,7 @@ pub(crate) use graphs::Graphs;
 pub use halves::DeviceHalves;
 pub(crate) use layout::to_scalar;
 pub use memory::{Buffer, Slice};
+pub use place::Narrower;
 pub use product::Finish;
 pub use profile::{Step, Times};
 pub(crate) use staging::Staging;

@@ -13,11 +13,10 @@ use super::setup::colouring::DeviceColouring;
 use super::setup::{DeviceCsr, DevicePattern, tiles};
 use super::slices::Slices;
 use super::{Buffer, Gpu, Slice};
-use crate::backend::{Colours, Columns, Operator, Place, Preconditioner, Smoother};
+use crate::backend::{Colours, Columns, Operator, Place, Smoother};
 use crate::error::{Result, fail};
 use crate::host::Host;
-use crate::matrix::Matrix;
-use crate::scalar::{Number, Precision, Scalar, Sums, with_precision, with_storage};
+use crate::scalar::{Number, Precision, Scalar, Sums, with_storage};
 use crate::sparse::{Coloured, SharedCsr};
 
 impl Gpu {
@@ -130,9 +129,31 @@ impl Gpu {
 #[derive(Default)]
 pub struct Narrower(Option<(Precision, Format)>);
 
-impl Place for Gpu {
-    type Narrower = Narrower;
+impl Gpu {
+    /// As [`Gpu::operator`] in the narrowest number format that holds every value exactly, where that is narrower than that of the matrix. An update
+    /// takes over the format of the matrix before.
+    pub(crate) fn exact_operator<I: Scalar, T: Scalar>(
+        &self,
+        a: DeviceCsr<I>,
+        earlier: &mut Narrower,
+    ) -> Result<Option<Box<dyn Operator<Gpu, T>>>> {
+        if let Some((Precision::F16, Format::Slices8(layout) | Format::Slices16(layout))) = &earlier.0
+            && let Some((filled, values)) = layout.fill_exactly(self, &a)?
+        {
+            return Ok(Some(Box::new(Placed(Slices::of::<T, T>(self, &a.pattern(), layout, filled, values)?))));
+        }
+        let format = self.narrowest_exact(&a)?;
+        if format.bytes() >= I::PRECISION.bytes() {
+            return Ok(None);
+        }
+        let mut kept = earlier.0.take().filter(|(precision, _)| *precision == format).map(|(_, kept)| kept);
+        let operator = with_storage!(format, S => self.operator_in(a.cast::<S>(self)?, Sums::Wide, &mut kept))?;
+        earlier.0 = kept.map(|kept| (format, kept));
+        Ok(Some(operator))
+    }
+}
 
+impl Place for Gpu {
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Buffer<S>> {
         self.upload(&values)
     }
@@ -144,34 +165,6 @@ impl Place for Gpu {
         sums: Sums,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
         self.operator::<S, X, Y>(DeviceCsr::upload(self, &matrix.view())?, sums)
-    }
-
-    fn given<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Gpu, T>>> {
-        with_precision!(matrix.precision(), I => self.operator(matrix.device::<I>(self)?, Sums::Wide))
-    }
-
-    fn given_narrower<T: Scalar>(
-        &self,
-        matrix: &Matrix,
-        earlier: &mut Self::Narrower,
-    ) -> Result<Option<Box<dyn Operator<Gpu, T>>>> {
-        self.begin_step(None, "operator");
-        with_precision!(matrix.precision(), I => {
-            let a = matrix.device::<I>(self)?;
-            if let Some((Precision::F16, Format::Slices8(layout) | Format::Slices16(layout))) = &earlier.0
-                && let Some((filled, values)) = layout.fill_exactly(self, &a)?
-            {
-                return Ok(Some(Box::new(Placed(Slices::of::<T, T>(self, &a.pattern(), layout, filled, values)?))));
-            }
-            let format = self.narrowest_exact(&a)?;
-            if format.bytes() >= I::PRECISION.bytes() {
-                return Ok(None);
-            }
-            let mut kept = earlier.0.take().filter(|(precision, _)| *precision == format).map(|(_, kept)| kept);
-            let operator = with_storage!(format, S => self.operator_in(a.cast::<S>(self)?, Sums::Wide, &mut kept))?;
-            earlier.0 = kept.map(|kept| (format, kept));
-            Ok(Some(operator))
-        })
     }
 
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Gpu, V>>> {
@@ -189,22 +182,5 @@ impl Place for Gpu {
 
     fn host_smoother<V: Number>(&self, name: &str, _: Box<dyn Smoother<Host, V>>) -> Result<Box<dyn Smoother<Gpu, V>>> {
         fail!(Unsupported, "the smoother {name} does not run on GPUs (option amg.smoother.type)")
-    }
-
-    fn host_operator<T: Scalar>(&self, _: Box<dyn Operator<Host, T>>) -> Result<Box<dyn Operator<Gpu, T>>> {
-        fail!(
-            Unsupported,
-            "an operator callback gets vectors on the host, and this context is on a GPU; use a host context"
-        )
-    }
-
-    fn host_preconditioner<T: Scalar>(
-        &self,
-        _: Box<dyn Preconditioner<Host, T>>,
-    ) -> Result<Box<dyn Preconditioner<Gpu, T>>> {
-        fail!(
-            Unsupported,
-            "a preconditioner callback gets vectors on the host, and this context is on a GPU; use a host context"
-        )
     }
 }

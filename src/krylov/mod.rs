@@ -362,9 +362,9 @@ pub fn project<B: Backend, T: Scalar>(backend: &B, basis: &[B::Buffer<T>], x: &m
 mod tests {
     use super::*;
     use crate::amg::Amg;
-    use crate::backend::Place;
     use crate::gallery;
     use crate::gpu::{Buffer, Gpu, Slice};
+    use crate::matrix::MatrixBackend;
     use std::sync::Arc;
 
     /// A preconditioner that does not tell that it has vectors of its own.
@@ -392,7 +392,7 @@ mod tests {
             let matrix = gallery::parse(problem).unwrap().into_matrix().unwrap();
             let n = matrix.rows();
             let right: Vec<f64> = (0..n).map(|i| (i % 7) as f64 - 2.0).collect();
-            System { a: gpu.given::<f64>(&matrix).unwrap(), b: gpu.upload(&right).unwrap(), n }
+            System { a: gpu.matrix_operator::<f64>(&matrix).unwrap(), b: gpu.upload(&right).unwrap(), n }
         }
 
         /// Solves from x, which is zero; residual norms, and how it ended.

@@ -1,8 +1,9 @@
 //! What set-up makes for the Krylov method, in its precision and where the context is.
 
 use super::Solver;
+use super::user::SolverBackend;
 use crate::amg::Amg;
-use crate::backend::{Operator, Place, Preconditioner};
+use crate::backend::{Operator, Preconditioner};
 use crate::error::{Result, Status, fail};
 use crate::host::Host;
 use crate::krylov::{self, Krylov, Norm};
@@ -12,13 +13,13 @@ use crate::singular::NullSpace;
 use std::sync::Arc;
 
 /// The parts, in the precision of the Krylov method.
-pub enum Engine<B: Place> {
+pub enum Engine<B: SolverBackend> {
     F64(Parts<B, f64>),
     F32(Parts<B, f32>),
 }
 
 /// The method, what it multiplies with, and its workspace.
-pub struct Parts<B: Place, T: Scalar> {
+pub struct Parts<B: SolverBackend, T: Scalar> {
     pub backend: B,
     pub name: String,
     pub norm: Norm,
@@ -36,7 +37,7 @@ pub struct Parts<B: Place, T: Scalar> {
     pub z: Option<B::Buffer<T>>,
 }
 
-impl<B: Place> Engine<B> {
+impl<B: SolverBackend> Engine<B> {
     /// Method, precision and bytes.
     pub fn describe(&self) -> (&str, Precision, usize) {
         match self {
@@ -56,7 +57,7 @@ impl<B: Place> Engine<B> {
     }
 }
 
-impl<B: Place, T: Scalar> Parts<B, T> {
+impl<B: SolverBackend, T: Scalar> Parts<B, T> {
     fn bytes(&self) -> usize {
         let null_space = self.null_space.as_ref().map_or(0, NullSpace::len);
         let vectors = if self.z.is_some() { 2 } else { 1 };
@@ -65,7 +66,7 @@ impl<B: Place, T: Scalar> Parts<B, T> {
 }
 
 impl Solver {
-    pub(super) fn engine<B: Place>(
+    pub(super) fn engine<B: SolverBackend>(
         &self,
         backend: &B,
         precision: Precision,
@@ -82,7 +83,7 @@ impl Solver {
         })
     }
 
-    fn parts<B: Place, T: Scalar>(
+    fn parts<B: SolverBackend, T: Scalar>(
         &self,
         backend: &B,
         matrix: Option<&Arc<Matrix>>,
@@ -113,7 +114,7 @@ impl Solver {
         let narrow = self.narrow_operator(backend, matrix, &mut narrower)?;
         let operator = self.operator(backend, matrix, amg.as_ref(), narrow.as_ref())?;
         let user = match &self.preconditioner {
-            Some(user) => Some(backend.host_preconditioner(Box::new(user.clone()))?),
+            Some(user) => Some(backend.user_preconditioner(user)?),
             None => None,
         };
         let null_space = self.config.text("solver.null_space");
@@ -132,7 +133,7 @@ impl Solver {
     }
 
     /// What the Krylov method multiplies with: a narrower copy of the matrix where there is one, or the hierarchy's own where that fits.
-    fn operator<B: Place, T: Scalar>(
+    fn operator<B: SolverBackend, T: Scalar>(
         &self,
         backend: &B,
         matrix: Option<&Arc<Matrix>>,
@@ -143,7 +144,7 @@ impl Solver {
         Amg: Preconditioner<B, T>,
     {
         let matrix = match (&self.operator, matrix) {
-            (Some(user), _) => return Ok(backend.host_operator(Box::new(user.clone()))?.into()),
+            (Some(user), _) => return Ok(backend.user_operator(user)?.into()),
             (None, Some(matrix)) => matrix,
             (None, None) => return fail!(NotSetUp, "neither a matrix nor an operator callback was given"),
         };
@@ -153,11 +154,11 @@ impl Solver {
         if let Some(shared) = amg.and_then(Preconditioner::<B, T>::operator) {
             return Ok(shared);
         }
-        Ok(backend.given(matrix)?.into())
+        Ok(backend.matrix_operator(matrix)?.into())
     }
 
     /// A copy of the matrix in fewer bits that holds every value exactly, where there is one and the options leave the choice.
-    fn narrow_operator<B: Place, T: Scalar>(
+    fn narrow_operator<B: SolverBackend, T: Scalar>(
         &self,
         backend: &B,
         matrix: Option<&Arc<Matrix>>,
@@ -165,14 +166,14 @@ impl Solver {
     ) -> Result<Option<Arc<dyn Operator<B, T>>>> {
         match matrix {
             Some(matrix) if self.operator.is_none() && self.config.choice("precision.operator").is_none() => {
-                Ok(backend.given_narrower(matrix, narrower)?.map(Arc::from))
+                Ok(backend.exact_matrix_operator(matrix, narrower)?.map(Arc::from))
             }
             _ => Ok(None),
         }
     }
 
     /// Checks the null space against the matrix. An operator callback is not called before a solve, and its null space is believed.
-    fn check_null_space<B: Place, T: Scalar>(
+    fn check_null_space<B: SolverBackend, T: Scalar>(
         &self,
         backend: &B,
         null_space: &Option<NullSpace<B, T>>,
@@ -186,7 +187,7 @@ impl Solver {
 
     /// What `update` does, in the precision of the engine. The null space is checked first, so that a failure leaves all as it was; values that
     /// are not finite pass there and are refused by their own check.
-    pub(super) fn renew<B: Place, T: Scalar>(
+    pub(super) fn renew<B: SolverBackend, T: Scalar>(
         &self,
         matrix: Option<&Arc<Matrix>>,
         amg: &mut Option<Amg>,

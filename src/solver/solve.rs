@@ -1,9 +1,10 @@
 //! Solves, for vectors on the host and on the device.
 
 use super::parts::{Engine, Parts};
+use super::user::SolverBackend;
 use super::{Guess, Placed, Solver, State};
 use crate::amg::Amg;
-use crate::backend::{AnyMut, AnyRef, Backend, Place, Preconditioner};
+use crate::backend::{AnyMut, AnyRef, Backend, Preconditioner};
 use crate::context::LogLevel;
 use crate::error::{Error, Result, Status, fail, try_capacity};
 use crate::gpu::{self, Gpu, Staging};
@@ -190,7 +191,7 @@ impl Solver {
         Ok(status)
     }
 
-    fn solve_one<B: Place, T: Scalar>(
+    fn solve_one<B: SolverBackend, T: Scalar>(
         &mut self,
         parts: &mut Parts<B, T>,
         amg: &mut Option<Amg>,

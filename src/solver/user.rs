@@ -3,9 +3,45 @@
 use super::UserApply;
 use crate::backend::{Operator, Preconditioner};
 use crate::error::{Result, fail, try_vec};
+use crate::gpu::Gpu;
 use crate::host::Host;
+use crate::matrix::MatrixBackend;
 use crate::scalar::{Precision, Scalar};
 use std::sync::Arc;
+
+/// A backend that a [`Solver`](super::Solver) can run on.
+pub trait SolverBackend: MatrixBackend {
+    /// An operator callback of the caller, whose vectors are on the host.
+    fn user_operator<T: Scalar>(&self, user: &User) -> Result<Box<dyn Operator<Self, T>>>;
+    /// A preconditioner callback of the caller, whose vectors are on the host.
+    fn user_preconditioner<T: Scalar>(&self, user: &User) -> Result<Box<dyn Preconditioner<Self, T>>>;
+}
+
+impl SolverBackend for Host {
+    fn user_operator<T: Scalar>(&self, user: &User) -> Result<Box<dyn Operator<Host, T>>> {
+        Ok(Box::new(user.clone()))
+    }
+
+    fn user_preconditioner<T: Scalar>(&self, user: &User) -> Result<Box<dyn Preconditioner<Host, T>>> {
+        Ok(Box::new(user.clone()))
+    }
+}
+
+impl SolverBackend for Gpu {
+    fn user_operator<T: Scalar>(&self, _: &User) -> Result<Box<dyn Operator<Gpu, T>>> {
+        fail!(
+            Unsupported,
+            "an operator callback gets vectors on the host, and this context is on a GPU; use a host context"
+        )
+    }
+
+    fn user_preconditioner<T: Scalar>(&self, _: &User) -> Result<Box<dyn Preconditioner<Gpu, T>>> {
+        fail!(
+            Unsupported,
+            "a preconditioner callback gets vectors on the host, and this context is on a GPU; use a host context"
+        )
+    }
+}
 
 /// A callback as operator and as preconditioner.
 #[derive(Clone)]

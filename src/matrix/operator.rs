@@ -1,0 +1,52 @@
+//! The caller's matrix as an operator, on each backend.
+
+use super::Matrix;
+use crate::backend::{Columns, Operator, Place};
+use crate::error::Result;
+use crate::gpu::{Gpu, Narrower};
+use crate::host::Host;
+use crate::scalar::{Scalar, Sums, with_precision};
+
+/// A backend on which a [`Matrix`] can be an operator.
+pub trait MatrixBackend: Place {
+    /// The format that [`MatrixBackend::exact_matrix_operator`] chose, which an update takes over.
+    type Narrower: Default + Send + Sync;
+    /// The matrix as it is.
+    fn matrix_operator<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Self, T>>>;
+    /// The matrix in the narrowest number format that holds every value exactly, where that is narrower than its own and the matrix is copied in
+    /// any case.
+    fn exact_matrix_operator<T: Scalar>(
+        &self,
+        matrix: &Matrix,
+        earlier: &mut Self::Narrower,
+    ) -> Result<Option<Box<dyn Operator<Self, T>>>>;
+}
+
+impl MatrixBackend for Host {
+    type Narrower = ();
+
+    fn matrix_operator<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Host, T>>> {
+        with_precision!(matrix.precision(), I => self.matrix(matrix.shared::<I>()?, Columns::Shared, Sums::Wide))
+    }
+
+    fn exact_matrix_operator<T: Scalar>(&self, _: &Matrix, (): &mut ()) -> Result<Option<Box<dyn Operator<Host, T>>>> {
+        Ok(None)
+    }
+}
+
+impl MatrixBackend for Gpu {
+    type Narrower = Narrower;
+
+    fn matrix_operator<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Gpu, T>>> {
+        with_precision!(matrix.precision(), I => self.operator(matrix.device::<I>(self)?, Sums::Wide))
+    }
+
+    fn exact_matrix_operator<T: Scalar>(
+        &self,
+        matrix: &Matrix,
+        earlier: &mut Narrower,
+    ) -> Result<Option<Box<dyn Operator<Gpu, T>>>> {
+        self.begin_step(None, "operator");
+        with_precision!(matrix.precision(), I => self.exact_operator(matrix.device::<I>(self)?, earlier))
+    }
+}
