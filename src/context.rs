@@ -3,94 +3,21 @@
 pub use crate::device_kind::DeviceKind;
 use crate::error::{Error, Result, fail};
 use crate::gpu::Gpu;
-use crate::sync::lock;
-use rayon::ThreadPool;
-use std::cell::Cell;
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, RwLock};
-use std::thread::JoinHandle;
-
-/// How much a context reports; each level includes the ones before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(i32)]
-pub enum LogLevel {
-    /// Nothing.
-    Off = 0,
-    /// Something a caller should look at, though the call succeeds.
-    Warning = 1,
-    /// One line for each phase.
-    Info = 2,
-    /// One line for each level and iteration.
-    Debug = 3,
-}
-
-/// Receives log lines; called on the thread that called the library.
-pub type LogSink = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
+pub(crate) use crate::threads::is_worker;
+pub use crate::threads::{LogLevel, LogSink, Threads};
+use std::sync::Arc;
 
 struct Inner {
     device: DeviceKind,
     /// Where the solve phase runs, unless that is the host.
     gpu: Option<Gpu>,
-    /// `None` runs everything on the calling thread.
-    pool: RwLock<Option<Arc<Pool>>>,
-    threads: Mutex<usize>,
-    log: RwLock<Option<(LogLevel, Arc<LogSink>)>>,
-    /// Carries lines of a worker to the thread that waits for it.
-    relay: Mutex<Option<Sender<(LogLevel, String)>>>,
+    threads: Threads,
 }
 
 /// A handle to a device, its threads and its log. Clones share them.
 #[derive(Clone)]
 pub struct Context {
     inner: Arc<Inner>,
-}
-
-thread_local! {
-    static WORKER: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether this thread belongs to the pool of a context.
-pub(crate) fn is_worker() -> bool {
-    WORKER.with(Cell::get)
-}
-
-/// Threads that end with the pool. Rayon only tells its threads to end; a program that unloads the library or looks for leaks needs to
-/// know that they did.
-struct Pool {
-    /// `None` only while the pool is dropped.
-    rayon: Option<ThreadPool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Pool {
-    fn start(count: usize) -> std::result::Result<Pool, rayon::ThreadPoolBuildError> {
-        let mut threads = Vec::with_capacity(count);
-        let rayon = rayon::ThreadPoolBuilder::new()
-            .num_threads(count)
-            .spawn_handler(|worker| {
-                let builder = std::thread::Builder::new().name(format!("terrace-{}", worker.index()));
-                threads.push(builder.spawn(move || {
-                    WORKER.with(|w| w.set(true));
-                    worker.run();
-                })?);
-                Ok(())
-            })
-            .build()?;
-        // A thread takes memory of its own when it begins and when it first allocates. Where that is refused the C library ends the process, so it
-        // happens here, and not when a later call has taken all that there is.
-        rayon.broadcast(|_| drop(std::hint::black_box(Box::new(0_u8))));
-        Ok(Pool { rayon: Some(rayon), threads })
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        self.rayon = None;
-        for thread in self.threads.drain(..) {
-            // A worker that panicked has ended, too.
-            let _ = thread.join();
-        }
-    }
 }
 
 impl Context {
@@ -125,17 +52,8 @@ impl Context {
         };
         let gpu =
             opened.map_err(|error| Error::new(error.status, format!("device \"{device}\": {}", error.message)))?;
-        let inner = Inner {
-            device: kind,
-            gpu,
-            pool: RwLock::new(None),
-            threads: Mutex::new(1),
-            log: RwLock::new(None),
-            relay: Mutex::new(None),
-        };
-        let context = Context { inner: Arc::new(inner) };
-        context.set_threads(threads)?;
-        Ok(context)
+        let inner = Inner { device: kind, gpu, threads: Threads::new(threads)? };
+        Ok(Context { inner: Arc::new(inner) })
     }
 
     /// Where the solve phase of this context runs.
@@ -150,96 +68,38 @@ impl Context {
 
     /// Changes the number of threads. Results do not depend on it.
     pub fn set_threads(&self, threads: usize) -> Result<()> {
-        if !(1..=4096).contains(&threads) {
-            return fail!(InvalidArgument, "threads is {threads}; accepted: 1 to 4096");
-        }
-        let pool = if threads == 1 {
-            None
-        } else {
-            match Pool::start(threads) {
-                Ok(pool) => Some(Arc::new(pool)),
-                Err(error) => return fail!(OutOfMemory, "{threads} threads could not be started: {error}"),
-            }
-        };
-        *lock(self.inner.pool.write()) = pool;
-        *lock(self.inner.threads.lock()) = threads;
-        Ok(())
+        self.inner.threads.set_count(threads)
     }
 
     /// Number of threads.
     pub fn threads(&self) -> usize {
-        *lock(self.inner.threads.lock())
+        self.inner.threads.count()
     }
 
     /// Sends log lines up to `level` to `sink`; `None` is silence.
     pub fn set_log(&self, level: LogLevel, sink: Option<LogSink>) {
-        *lock(self.inner.log.write()) = sink.map(|sink| (level, Arc::new(sink)));
+        self.inner.threads.set_log(level, sink);
     }
 
     /// Whether someone listens to lines of this level.
     pub(crate) fn logs(&self, level: LogLevel) -> bool {
-        lock(self.inner.log.read()).as_ref().is_some_and(|(limit, _)| level <= *limit)
+        self.inner.threads.logs(level)
     }
 
     /// Sends one line to the log; the text is only made when someone listens.
     pub(crate) fn log(&self, level: LogLevel, line: impl FnOnce() -> String) {
-        let sink = match &*lock(self.inner.log.read()) {
-            Some((limit, sink)) if level <= *limit => Arc::clone(sink),
-            _ => return,
-        };
-        let relay = if is_worker() { lock(self.inner.relay.lock()).clone() } else { None };
-        match relay {
-            // The receiver is there as long as the relay is.
-            Some(relay) => drop(relay.send((level, line()))),
-            None => sink(level, &line()),
-        }
+        self.inner.threads.log(level, line);
     }
 
-    /// Runs `work` on this context's threads, or in place when it is there already. Work below `SMALL` operations stays on the
-    /// calling thread: waking a worker costs more than it saves.
+    /// As [`Threads::run`].
     pub fn run<R: Send>(&self, operations: usize, work: impl FnOnce() -> R + Send) -> R {
-        const SMALL: usize = 20_000;
-        if operations < SMALL || is_worker() {
-            return work();
-        }
-        let mut work = Some(work);
-        let mut result = None;
-        self.run_on_pool(&mut || result = work.take().map(|work| work()));
-        result.expect("the work is done once, and a panic in it does not come back here")
+        self.inner.threads.run(operations, work)
     }
+}
 
-    /// The part of [`Context::run`] that does not depend on the work's type, so that it is compiled once.
-    fn run_on_pool(&self, work: &mut (dyn FnMut() + Send)) {
-        let pool = lock(self.inner.pool.read()).clone();
-        let sink = lock(self.inner.log.read()).as_ref().map(|(_, sink)| Arc::clone(sink));
-        match (pool.as_ref().and_then(|pool| pool.rayon.as_ref()), sink) {
-            (Some(pool), Some(sink)) => self.run_and_relay(pool, &sink, work),
-            (Some(pool), None) => pool.install(work),
-            (None, _) => work(),
-        }
-    }
-
-    /// Runs `work` on the pool while this thread hands the lines that it logs to the sink.
-    fn run_and_relay(&self, pool: &ThreadPool, sink: &LogSink, work: &mut (dyn FnMut() + Send)) {
-        struct Relay<'a>(&'a Inner);
-        impl Drop for Relay<'_> {
-            fn drop(&mut self) {
-                *lock(self.0.relay.lock()) = None;
-            }
-        }
-        let (sender, lines) = channel();
-        *lock(self.inner.relay.lock()) = Some(sender);
-        let relay = Relay(&self.inner);
-        pool.in_place_scope(|scope| {
-            scope.spawn(|_| {
-                // Ends the loop below when the work ends, also by a panic.
-                let _relay = relay;
-                work();
-            });
-            for (level, line) in lines {
-                sink(level, &line);
-            }
-        });
+impl AsRef<Threads> for Context {
+    fn as_ref(&self) -> &Threads {
+        &self.inner.threads
     }
 }
 
@@ -247,6 +107,7 @@ impl Context {
 mod tests {
     use super::*;
     use crate::error::Status;
+    use std::sync::Mutex;
 
     #[test]
     fn device_strings_are_checked() {

@@ -50,6 +50,7 @@ pub mod smooth;
 pub mod solver;
 pub mod sparse;
 mod sync;
+mod threads;
 
 pub use amg::Amg;
 pub use config::Config;

@@ -42,22 +42,22 @@ pub mod truncate;
 pub mod two_stage;
 pub mod vector;
 
-use crate::context::Context;
+use crate::threads::Threads;
 
-/// The CPU, with the threads of a context.
+/// The CPU, with threads.
 #[derive(Clone)]
 pub struct Host {
-    context: Context,
+    threads: Threads,
 }
 
 impl Host {
-    /// The threads of this context.
-    pub fn new(context: &Context) -> Host {
-        Host { context: context.clone() }
+    /// These threads, such as those of a context.
+    pub fn new(threads: &impl AsRef<Threads>) -> Host {
+        Host { threads: threads.as_ref().clone() }
     }
 
     /// Runs `work` on the threads; inline when already there, or when it is too little.
     pub(crate) fn run<R: Send>(&self, operations: usize, work: impl FnOnce() -> R + Send) -> R {
-        self.context.run(operations, work)
+        self.threads.run(operations, work)
     }
 }
