@@ -1,10 +1,11 @@
 //! A set of option values, checked against the options table when they are set.
 
+pub(crate) mod option;
+
 use crate::device_kind::DeviceKind;
 use crate::error::{Result, fail};
-use crate::options::{self, Kind, OPTIONS, OptionRow};
-use crate::presets;
 use crate::scalar::Precision;
+use option::{Kind, OptionRow, PRECISIONS};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 
@@ -92,27 +93,29 @@ enum Value {
 }
 
 /// Option values; what was not set has the table's default.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Config {
+    /// The table of options that it is checked against.
+    rows: &'static [OptionRow],
     values: BTreeMap<&'static str, Value>,
 }
 
 impl Config {
-    /// All defaults.
-    pub fn new() -> Self {
-        Self::default()
+    /// All defaults of a table of options.
+    pub(crate) fn over(rows: &'static [OptionRow]) -> Self {
+        Config { rows, values: BTreeMap::new() }
     }
 
     /// Sets any option from text, written as in the reference.
     pub fn set_str(&mut self, key: &str, text: &str) -> Result<()> {
-        let row = known(key)?;
+        let row = self.known(key)?;
         self.values.insert(row.key, parse(row, text.trim())?);
         Ok(())
     }
 
     /// Sets an option that accepts whole numbers or real numbers.
     pub fn set_int(&mut self, key: &str, value: i64) -> Result<()> {
-        let row = known(key)?;
+        let row = self.known(key)?;
         let value = match row.kind {
             Kind::Real { .. } => in_range(row, Value::Real(value as f64))?,
             Kind::Int { .. } => in_range(row, Value::Int(value))?,
@@ -125,7 +128,7 @@ impl Config {
 
     /// Sets an option that accepts real numbers.
     pub fn set_real(&mut self, key: &str, value: f64) -> Result<()> {
-        let row = known(key)?;
+        let row = self.known(key)?;
         let value = match row.kind {
             Kind::Real { .. } => in_range(row, Value::Real(value))?,
             _ => return rejected(row, &value.to_string()),
@@ -181,16 +184,6 @@ impl Config {
         Ok(())
     }
 
-    /// Sets every option of a [preset](crate::presets); what it does not name keeps its value.
-    pub fn load_preset(&mut self, name: &str) -> Result<()> {
-        let mut changed = self.clone();
-        for (key, value) in presets::find(name)?.options {
-            changed.set_str(key, value)?;
-        }
-        *self = changed;
-        Ok(())
-    }
-
     fn load_object(&mut self, prefix: &str, map: &Map<String, Json>) -> Result<()> {
         for (name, value) in map {
             let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
@@ -201,7 +194,7 @@ impl Config {
                     Some(whole) => self.set_int(&key, whole)?,
                     None => self.set_real(&key, number.as_f64().unwrap_or(f64::NAN))?,
                 },
-                other => return rejected(known(&key)?, &other.to_string()),
+                other => return rejected(self.known(&key)?, &other.to_string()),
             }
         }
         Ok(())
@@ -291,7 +284,7 @@ impl Config {
     /// Refuses what was set and a device cannot do.
     pub(crate) fn check_device(&self, device: DeviceKind) -> Result<()> {
         for (key, value) in &self.values {
-            let row = known(key)?;
+            let row = self.known(key)?;
             if !row.backends().contains(&device) {
                 let name = device.name();
                 return fail!(Unsupported, "option \"{key}\" has no meaning on a device of kind \"{name}\"");
@@ -318,18 +311,21 @@ impl Config {
     }
 
     fn value(&self, key: &str) -> Value {
-        let row = options::find(key).unwrap_or_else(|| panic!("{key} is not in the options table"));
+        let row = option::find(self.rows, key).unwrap_or_else(|| panic!("{key} is not in the options table"));
         match self.values.get(key) {
             Some(value) => value.clone(),
             None => parse(row, row.default).unwrap_or_else(|e| panic!("default of {key}: {e}")),
         }
     }
-}
 
-fn known(key: &str) -> Result<&'static OptionRow> {
-    match options::find(if key == "precision" { "precision.preset" } else { key }) {
-        Some(row) => Ok(row),
-        None => fail!(UnknownOption, "no option is called \"{key}\"; the nearest is \"{}\"", options::nearest(key)),
+    fn known(&self, key: &str) -> Result<&'static OptionRow> {
+        match option::find(self.rows, if key == "precision" { "precision.preset" } else { key }) {
+            Some(row) => Ok(row),
+            None => {
+                let nearest = option::nearest(self.rows, key);
+                fail!(UnknownOption, "no option is called \"{key}\"; the nearest is \"{nearest}\"")
+            }
+        }
     }
 }
 
@@ -357,7 +353,7 @@ fn parse(row: &OptionRow, text: &str) -> Result<Value> {
         }
         Kind::Precisions => {
             let names: Vec<&str> = text.split(',').map(str::trim).collect();
-            match names.iter().all(|n| options::PRECISIONS.contains(n)) {
+            match names.iter().all(|n| PRECISIONS.contains(n)) {
                 true => Ok(Value::Text(names.join(","))),
                 false => rejected(row, text),
             }
@@ -393,7 +389,8 @@ fn in_range(row: &OptionRow, value: Value) -> Result<Value> {
 
 /// Every key with its current value as text, for `terrace options` and logs.
 pub fn describe(config: &Config) -> Vec<(&'static str, String)> {
-    OPTIONS
+    config
+        .rows
         .iter()
         .map(|row| {
             let text = match config.value(row.key) {
@@ -413,7 +410,7 @@ mod tests {
 
     #[test]
     fn every_default_is_accepted_by_its_own_row() {
-        assert_eq!(describe(&Config::new()).len(), OPTIONS.len());
+        assert_eq!(describe(&Config::new()).len(), crate::options::OPTIONS.len());
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub mod capi;
 pub mod config;
 pub mod context;
 mod device_kind;
+mod edit_distance;
 pub mod error;
 pub mod gallery;
 pub mod gpu;

@@ -1,6 +1,7 @@
 //! The presets: named sets of option values for kinds of problems. The reference in `docs/presets.md`, the table in the README and
 //! `terrace options --presets` are made from the one table here; [`crate::config::Config::load_preset`] sets the values.
 
+use crate::config::Config;
 use crate::error::{Result, fail};
 use std::fmt::Write;
 
@@ -134,10 +135,21 @@ pub fn reference() -> String {
     out
 }
 
+impl Config {
+    /// Sets every option of a [preset](crate::presets); what it does not name keeps its value.
+    pub fn load_preset(&mut self, name: &str) -> Result<()> {
+        let mut changed = self.clone();
+        for (key, value) in find(name)?.options {
+            changed.set_str(key, value)?;
+        }
+        *self = changed;
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
     use crate::error::Status;
 
     #[test]

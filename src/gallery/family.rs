@@ -1,7 +1,7 @@
 //! What a family of problems is, and how a problem of it is written: `name:sizes:parameter=value,parameter=value`.
 
+use crate::edit_distance::edit_distance;
 use crate::error::{Result, fail};
-use crate::options::edit_distance;
 use crate::sparse::Csr;
 
 /// A matrix and the coordinates of its nodes, if they matter.

@@ -25,10 +25,10 @@ pub use lognormal::lognormal;
 pub use poisson::{poisson5, poisson7, poisson9, poisson27};
 pub use random_m_matrix::{RandomMMatrix, random_m_matrix};
 
+use crate::edit_distance::edit_distance;
 use crate::error::{Result, fail, try_vec};
 use crate::hash::hash;
 use crate::matrix::Matrix;
-use crate::options::edit_distance;
 use crate::sparse::Csr;
 
 /// A generated problem.
