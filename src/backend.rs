@@ -22,7 +22,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// A power of two by which a vector was multiplied.
     type Factor: Send + Sync;
     /// What a product can do with its rows beside storing them; nothing where no operator [fuses](Operator::fuses).
-    type Finish;
+    type Finish<'a>;
     /// See [`Steps`].
     type Steps: Steps<Self>;
     /// See [`Basis`].
@@ -420,7 +420,7 @@ pub trait Operator<B: Backend, X: Number, Y: Number = X>: Send + Sync {
     }
     /// A x in the form that the backend asks for, and in how many parts a sum that the form asks for was made, 0 where it was not; only for
     /// operators that fuse.
-    fn finish(&self, _x: &B::Slice<X>, _finish: &B::Finish) -> Result<usize> {
+    fn finish(&self, _x: &B::Slice<X>, _finish: &B::Finish<'_>) -> Result<usize> {
         unreachable!("asked for only where the operator fuses")
     }
     /// Bytes that the library holds for it.

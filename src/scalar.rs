@@ -53,6 +53,59 @@ impl Precision {
     }
 }
 
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// The type of an array's elements, as kernels declare it. The numbers are those of `kernels/sim.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ElementType {
+    /// 64-bit number.
+    F64 = 1,
+    /// 32-bit number.
+    F32 = 2,
+    /// IEEE 754 binary16.
+    F16 = 3,
+    /// The upper half of binary32.
+    BF16 = 4,
+    /// Signed, 64 bits.
+    I64 = 5,
+    /// Signed, 32 bits.
+    I32 = 6,
+    /// Unsigned, 64 bits.
+    U64 = 7,
+    /// Unsigned, 32 bits.
+    U32 = 8,
+    /// Unsigned, 16 bits.
+    U16 = 9,
+    /// Unsigned, 8 bits.
+    U8 = 10,
+}
+
+/// An element of arrays that are copied between host and device as bytes.
+///
+/// # Safety
+/// The type has no padding, every pattern of bits is a value of it, and `TYPE` is the type of the same size and meaning in kernels.
+pub unsafe trait Element: sealed::Sealed + Copy + Debug + Default + PartialEq + Send + Sync + 'static {
+    /// The type in kernels.
+    const TYPE: ElementType;
+}
+
+macro_rules! element {
+    ($($t:ident $name:ident),*) => {
+        $(
+            impl sealed::Sealed for $t {}
+            // SAFETY: an integer or a floating-point number of the machine, or the bits of one.
+            unsafe impl Element for $t {
+                const TYPE: ElementType = ElementType::$name;
+            }
+        )*
+    };
+}
+
+element!(f64 F64, f32 F32, f16 F16, bf16 BF16, i64 I64, i32 I32, u64 U64, u32 U32, u16 U16, u8 U8);
+
 /// Stored values of any format.
 pub enum NumbersRef<'a> {
     /// f64.
@@ -66,7 +119,7 @@ pub enum NumbersRef<'a> {
 }
 
 /// A type that values are stored in, and converted from in registers.
-pub trait Number: Copy + Debug + Default + PartialEq + Send + Sync + 'static {
+pub trait Number: Element {
     /// The type of arithmetic on it, at least f32.
     type Wide: Scalar;
     /// The storage format.

@@ -101,12 +101,12 @@ pub unsafe extern "C" fn terrace_amg_apply(
         let mut state = amg.amg.enter("amg")?;
         with_precision!(precision("vector_type", vector_type)?, T => {
             // SAFETY: arrays of `rows` elements, as the documentation asks.
-            if let Some((b, mut x)) = unsafe { device_vectors::<T>(&amg.home.context, b, x, amg.rows) }? {
-                state.apply_on_device(&b, &mut x)?;
+            if let Some((b, x)) = unsafe { device_vectors::<T>(&amg.home.context, b, x, amg.rows) }? {
+                state.apply_on_device(b, x)?;
                 let Some(gpu) = amg.home.context.gpu() else { unreachable!("the vectors are on one") };
                 // A caller with a stream waits for nothing here, and sees numbers that are not finite in the result.
                 if !gpu.has_lent_stream() {
-                    state.look(&b, &x)?;
+                    state.look(b, x)?;
                 }
                 return gpu.end_call();
             }

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::error::{Result, fail, try_capacity};
 use crate::gpu::Slice;
 use crate::par;
+use crate::scalar::Element;
 use crate::sparse::Storage;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub(super) enum Lent<T> {
     Fetched(Vec<T>),
 }
 
-impl<T: Copy + Default + Send + Sync + 'static> Lent<T> {
+impl<T: Element> Lent<T> {
     /// An array of `len` elements in either memory; a null pointer is accepted when there are none. What the caller has begun on the device
     /// comes first, as [`crate::gpu::Gpu::begin_call`] says.
     ///
@@ -65,7 +66,7 @@ impl<T: Copy + Default + Send + Sync + 'static> Lent<T> {
                 gpu.begin_call()?;
                 // SAFETY: by this function's contract.
                 let there = unsafe { Slice::lent(pointer.addr() as u64, len) };
-                Ok(Lent::Fetched(gpu.fetch(&there)?))
+                Ok(Lent::Fetched(gpu.fetch(there)?))
             }
             _ => Ok(Lent::Host(borrowed)),
         }
@@ -132,12 +133,12 @@ fn apart<T>(b: *const c_void, x: *const c_void, len: usize) -> Result<()> {
 ///
 /// # Safety
 /// Arrays of `len` elements in one of the two memories, which nothing else uses as long as the slices are used.
-pub(super) unsafe fn device_vectors<T>(
+pub(super) unsafe fn device_vectors<'a, T>(
     context: &Context,
     b: *const c_void,
     x: *mut c_void,
     len: usize,
-) -> Result<Option<(Slice<T>, Slice<T>)>> {
+) -> Result<Option<(&'a Slice<T>, &'a mut Slice<T>)>> {
     let Some(gpu) = context.gpu() else { return Ok(None) };
     match (gpu.holds(b, "b")?, gpu.holds(x, "x")?) {
         (false, false) => return Ok(None),
@@ -150,7 +151,7 @@ pub(super) unsafe fn device_vectors<T>(
     apart::<T>(b, x, len)?;
     gpu.begin_call()?;
     // SAFETY: by this function's contract.
-    unsafe { Ok(Some((Slice::lent(b.addr() as u64, len), Slice::lent(x.addr() as u64, len)))) }
+    unsafe { Ok(Some((Slice::lent(b.addr() as u64, len), Slice::lent_mut(x.addr() as u64, len)))) }
 }
 
 fn checked<T>(pointer: *const c_void, len: usize, argument: &str) -> Result<*const T> {

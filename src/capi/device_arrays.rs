@@ -11,7 +11,6 @@ use crate::gpu::{Buffer, Gpu, Indices, Slice};
 use crate::matrix::{DeviceMatrix, DeviceValues, Matrix};
 use crate::scalar::{Number, Precision};
 use crate::sparse::Block;
-use std::any::Any;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -24,10 +23,10 @@ pub(super) fn home<'a>(context: &'a Context, pointer: *const c_void, argument: &
 }
 
 /// Indices in device memory: the caller's, or a copy of those on the host.
-struct There {
-    indices: Indices,
-    /// What `indices` lead to, when it is a copy.
-    copy: Option<Box<dyn Any>>,
+enum There {
+    Caller(Indices<'static>),
+    I32(Buffer<i32>),
+    I64(Buffer<i64>),
 }
 
 impl There {
@@ -52,22 +51,23 @@ impl There {
         // SAFETY: by this function's contract.
         unsafe {
             if len > 0 && gpu.holds(pointer, argument)? {
-                let indices = match kind {
+                return Ok(There::Caller(match kind {
                     Index::I32 => Indices::I32(Slice::lent(address, len)),
                     Index::I64 => Indices::I64(Slice::lent(address, len)),
-                };
-                return Ok(There { indices, copy: None });
+                }));
             }
             Ok(match kind {
-                Index::I32 => {
-                    let copy = gpu.upload::<i32>(slice(pointer, len, argument)?)?;
-                    There { indices: Indices::I32(Slice::lent(copy.address(), len)), copy: Some(Box::new(copy)) }
-                }
-                Index::I64 => {
-                    let copy = gpu.upload::<i64>(slice(pointer, len, argument)?)?;
-                    There { indices: Indices::I64(Slice::lent(copy.address(), len)), copy: Some(Box::new(copy)) }
-                }
+                Index::I32 => There::I32(gpu.upload(slice(pointer, len, argument)?)?),
+                Index::I64 => There::I64(gpu.upload(slice(pointer, len, argument)?)?),
             })
+        }
+    }
+
+    fn indices(&self) -> Indices<'_> {
+        match self {
+            There::Caller(indices) => *indices,
+            There::I32(copy) => Indices::I32(copy),
+            There::I64(copy) => Indices::I64(copy),
         }
     }
 }
@@ -98,7 +98,7 @@ unsafe fn take<T: Number>(gpu: &Gpu, pointer: *const c_void, len: usize, borrow:
     // SAFETY: by this function's contract; `new` looks at alignment and size alone.
     unsafe {
         Borrowed::<T>::new(pointer, len, "values")?;
-        gpu.take_values(&Slice::lent(pointer.addr() as u64, len), borrow)
+        gpu.take_values(Slice::lent(pointer.addr() as u64, len), borrow)
     }
 }
 
@@ -119,14 +119,14 @@ pub(super) unsafe fn matrix(
     // SAFETY: by this function's contract. Columns and values are only as long as the last offset says, which is checked first.
     unsafe {
         let offsets = There::new(gpu, (["row_offsets", "offset_type"], types[0]), arrays.row_offsets, rows + 1)?;
-        let (first, last) = (gpu.index(&offsets.indices, 0)?, gpu.index(&offsets.indices, rows)?);
+        let (first, last) = (gpu.index(&offsets.indices(), 0)?, gpu.index(&offsets.indices(), rows)?);
         let nnz = super::arrays::entries((first, last), rows, cols, base)?;
-        let own_offsets = gpu.take_offsets(&offsets.indices, base)?;
+        let own_offsets = gpu.take_offsets(&offsets.indices(), base)?;
         let columns = There::new(gpu, (["columns", "column_type"], types[1]), arrays.columns, nnz)?;
         // Columns that were copied here are not the caller's, and are copied again.
-        let own_columns = gpu.take_columns(&columns.indices, base, borrow && columns.copy.is_none())?;
+        let own_columns = gpu.take_columns(&columns.indices(), base, borrow && matches!(columns, There::Caller(_)))?;
         let (Some(own_offsets), Some(own_columns)) = (own_offsets, own_columns) else {
-            return refuse(gpu, (rows, cols), (&offsets.indices, &columns.indices), base);
+            return refuse(gpu, (rows, cols), (&offsets.indices(), &columns.indices()), base);
         };
         let (offsets, columns) = (Arc::new(own_offsets), Arc::new(own_columns));
         let block = Block::square(block);
@@ -146,10 +146,10 @@ pub(super) unsafe fn matrix(
 fn refuse<R>(
     gpu: &Gpu,
     (rows, cols): (usize, usize),
-    (offsets, columns): (&Indices, &Indices),
+    (offsets, columns): (&Indices<'_>, &Indices<'_>),
     base: i32,
 ) -> Result<R> {
-    let wide = |indices: &Indices| -> Result<Vec<i64>> {
+    let wide = |indices: &Indices<'_>| -> Result<Vec<i64>> {
         Ok(match indices {
             Indices::I32(indices) => gpu.fetch(indices)?.into_iter().map(i64::from).collect(),
             Indices::I64(indices) => gpu.fetch(indices)?,

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::{Result, fail};
 use crate::gpu::{Gpu, Indices, Slice};
 use crate::matrix::Matrix;
-use crate::scalar::{Precision, with_precision};
+use crate::scalar::{Element, Precision, with_precision};
 use std::ffi::c_void;
 
 /// The product C = A B of two sparse matrices, columns ascending in each row.
@@ -111,8 +111,8 @@ pub unsafe extern "C" fn terrace_matrix_apply(
             if let Some(gpu) = both_there(context, (x, cols), (y, rows))? {
                 gpu.begin_call()?;
                 // SAFETY: arrays of these lengths on the GPU, as the documentation asks.
-                let (x, mut y) = unsafe { (Slice::<T>::lent(x.addr() as u64, cols), Slice::<T>::lent(y.addr() as u64, rows)) };
-                matrix.apply_on_device(gpu, alpha, &x, beta, &mut y)?;
+                let (x, y) = unsafe { (Slice::<T>::lent(x.addr() as u64, cols), Slice::<T>::lent_mut(y.addr() as u64, rows)) };
+                matrix.apply_on_device(gpu, alpha, x, beta, y)?;
                 return gpu.end_call();
             }
             // SAFETY: arrays of these lengths on the host, as the documentation asks, which do not overlap.
@@ -271,8 +271,8 @@ impl To<'_> {
         {
             gpu.begin_call()?;
             // SAFETY: by this function's contract.
-            let mut to = unsafe { Slice::<T>::lent(pointer.addr() as u64, len) };
-            return self.matrix.give_values(gpu, &mut to);
+            let to = unsafe { Slice::<T>::lent_mut(pointer.addr() as u64, len) };
+            return self.matrix.give_values(gpu, to);
         }
         let shared = self.matrix.shared::<T>()?;
         let values = shared.values.as_slice();
@@ -284,14 +284,20 @@ impl To<'_> {
     ///
     /// # Safety
     /// As for [`To::indices`].
-    unsafe fn put<T: Copy>(&self, pointer: *mut c_void, len: usize, name: &str, at: impl Fn(usize) -> T) -> Result<()> {
+    unsafe fn put<T: Element>(
+        &self,
+        pointer: *mut c_void,
+        len: usize,
+        name: &str,
+        at: impl Fn(usize) -> T,
+    ) -> Result<()> {
         match device_arrays::home(self.context, pointer, name)? {
             Some(gpu) => {
                 gpu.begin_call()?;
                 let mut copy = crate::error::try_capacity(len)?;
                 copy.extend((0..len).map(at));
                 // SAFETY: by this function's contract.
-                gpu.write(&copy, &mut unsafe { Slice::lent(pointer.addr() as u64, len) })
+                gpu.write(&copy, unsafe { Slice::lent_mut(pointer.addr() as u64, len) })
             }
             None => {
                 // SAFETY: by this function's contract.

@@ -172,8 +172,8 @@ pub unsafe extern "C" fn terrace_solver_solve(
         };
         with_precision!(precision("vector_type", vector_type)?, T => {
             // SAFETY: arrays of `count` times `rows` elements, as the documentation asks.
-            if let Some((b, mut x)) = unsafe { device_vectors::<T>(&home.context, b, x, len) }? {
-                return solver.solve_on_device(&b, &mut x, guess);
+            if let Some((b, x)) = unsafe { device_vectors::<T>(&home.context, b, x, len) }? {
+                return solver.solve_on_device(b, x, guess);
             }
             // SAFETY: as above, and on the host.
             let (b, x) = unsafe { vectors::<T>(b, x, len) }?;

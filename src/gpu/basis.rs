@@ -89,7 +89,7 @@ impl<T: Scalar> DeviceBasis<T> {
 
 impl<T: Scalar> Basis<Gpu, T> for DeviceBasis<T> {
     fn begin(&mut self, length: f64) -> Result<()> {
-        self.gpu.write(&[0.0, length], &mut self.numbers.piece(0, COLUMN))
+        self.gpu.write(&[0.0, length], self.numbers.piece_mut(0, COLUMN))
     }
 
     fn append(&mut self, w: &Slice<T>) -> Result<()> {
@@ -130,7 +130,7 @@ impl<T: Scalar> Basis<Gpu, T> for DeviceBasis<T> {
     fn look(&mut self, column: &mut [f64]) -> Result<f64> {
         self.gpu.failed()?;
         let found = &mut self.staged[..1 + column.len()];
-        self.gpu.read(&self.numbers.piece(LENGTH, found.len()), found)?;
+        self.gpu.read(self.numbers.piece(LENGTH, found.len()), found)?;
         column.copy_from_slice(&found[1..]);
         Ok(found[0])
     }
@@ -144,7 +144,7 @@ impl<T: Scalar> Basis<Gpu, T> for DeviceBasis<T> {
         for (factor, y) in factors[1..].iter_mut().zip(y) {
             *factor = -y;
         }
-        self.gpu.write(factors, &mut self.factors.piece(0, 1 + y.len()))?;
+        self.gpu.write(factors, self.factors.piece_mut(0, 1 + y.len()))?;
         let places = if self.kept.is_empty() { &self.places } else { &self.kept_places };
         self.subtract(self.factors.piece(0, 1).view(), self.factors.piece(1, y.len()).view(), places, x)
     }

@@ -45,7 +45,7 @@ impl<S: Number> Bsr<S> {
     pub fn new<X: Number, Y: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<Bsr<S>> {
         assert!(Bsr::<S>::knows(a.block));
         let mut values = Arc::clone(&a.values);
-        if !values.view().address.is_multiple_of(ALIGNED) {
+        if !values.address().is_multiple_of(ALIGNED) {
             let mut own = gpu.room::<S>(values.len())?;
             gpu.copy(&values, &mut own);
             values = Arc::new(own);
@@ -98,7 +98,7 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Bsr<S> {
         self.shape
     }
 
-    fn blocks(&self, _: &Finish) -> usize {
+    fn blocks(&self, _: &Finish<'_>) -> usize {
         (self.offsets.len() - 1).div_ceil(BLOCK / self.lanes)
     }
 
@@ -106,11 +106,11 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Bsr<S> {
         width == self.side
     }
 
-    fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
+    fn run(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<()> {
         let (rows, shift) = (self.shape.0 as i64, self.lanes.ilog2() as i32);
         let [offsets, columns, values, x] = [self.offsets.view(), self.columns.view(), self.values.view(), x.view()];
         let aligned = ALIGNED.min((self.side * size_of::<X>()) as u64);
-        let packed = i32::from(x.address.is_multiple_of(aligned));
+        let packed = i32::from(x.array().address().is_multiple_of(aligned));
         let blocks = <Self as Product<X, Y>>::blocks(self, finish);
         self.gpu.launch_blocks(self.kernel, blocks, &[&rows, &shift, &packed, &offsets, &columns, &values, &x, finish])
     }

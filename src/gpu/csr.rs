@@ -120,7 +120,7 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Csr<S> {
         self.shape
     }
 
-    fn blocks(&self, finish: &Finish) -> usize {
+    fn blocks(&self, finish: &Finish<'_>) -> usize {
         self.shape.0.div_ceil(finish.whole(BLOCK / self.lanes))
     }
 
@@ -128,7 +128,7 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Csr<S> {
         width <= BLOCK / self.lanes
     }
 
-    fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
+    fn run(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<()> {
         let (rows, shift) = (self.shape.0 as i64, self.lanes.ilog2() as i32);
         let [offsets, values, x] = [self.offsets.view(), self.values.view(), x.view()];
         let blocks = <Self as Product<X, Y>>::blocks(self, finish);

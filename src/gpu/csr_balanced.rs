@@ -55,12 +55,12 @@ pub(super) struct Unless<'a> {
     pub most: usize,
 }
 
-impl Unless<'_> {
+impl<'a> Unless<'a> {
     /// It happens.
     pub const NEVER: Unless<'static> = Unless { longest: None, most: 0 };
 
     /// As kernels take it.
-    pub fn arguments(self) -> (View, i64) {
+    pub fn arguments(self) -> (View<'a>, i64) {
         (self.longest.map_or(View::NONE, Slice::view), self.most as i64)
     }
 }
@@ -155,11 +155,11 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for CsrBalanced<S> {
         (self.matrix.rows, self.matrix.cols)
     }
 
-    fn blocks(&self, _: &Finish) -> usize {
+    fn blocks(&self, _: &Finish<'_>) -> usize {
         (self.long.rows.len() * LANES).div_ceil(BLOCK) + (self.matrix.rows * self.lanes).div_ceil(BLOCK)
     }
 
-    fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
+    fn run(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<()> {
         let DeviceCsr { offsets, columns, values, .. } = &self.matrix;
         let [offsets, columns, values, x] = [offsets.view(), columns.view(), values.view(), x.view()];
         let LongRows { rows: list, firsts, begins, lengths, limit } = &*self.long;

@@ -110,12 +110,11 @@ impl CuSparse {
         let (index, base) =
             (sys::cusparseIndexType_t::CUSPARSE_INDEX_32I, sys::cusparseIndexBase_t::CUSPARSE_INDEX_BASE_ZERO);
         let at = |address: u64| address as *mut c_void;
-        let (o, c, v) = (made.offsets.view(), made.columns.view(), made.values.view());
         let kind = sys::cudaDataType::CUDA_R_64F;
         // SAFETY: the arrays live as long as the handles, on the device that is current.
         gpu.runtime().on_cuda(&mut |_| unsafe {
             check(sys::cusparseCreate(&mut made.handle), "start")?;
-            let (o, c, v) = (at(o.address), at(c.address), at(v.address));
+            let (o, c, v) = (at(made.offsets.address()), at(made.columns.address()), at(made.values.address()));
             let created = match a.block {
                 Block::SCALAR => {
                     sys::cusparseCreateCsr(&mut made.matrix, rows, cols, nnz, o, c, v, index, index, base, kind)

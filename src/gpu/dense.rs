@@ -35,11 +35,11 @@ impl<S: Number, V: Number> Product<V, V> for Dense<S> {
         (self.n, self.n)
     }
 
-    fn blocks(&self, _: &Finish) -> usize {
+    fn blocks(&self, _: &Finish<'_>) -> usize {
         (LANES * self.n).div_ceil(BLOCK)
     }
 
-    fn run(&self, x: &Slice<V>, finish: &Finish) -> Result<()> {
+    fn run(&self, x: &Slice<V>, finish: &Finish<'_>) -> Result<()> {
         let (n, values) = (self.n as i64, self.values.view());
         let blocks = <Self as Product<V, V>>::blocks(self, finish);
         self.gpu.launch_blocks(self.kernel, blocks, &[&n, &values, &x.view(), finish])

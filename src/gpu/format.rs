@@ -161,21 +161,21 @@ impl<'a> Counted<'a> {
             let mut unless = Unless::NEVER;
             if wanted.may_be_skewed() {
                 let long = totals.piece(LONG_ROWS, csr_balanced::NUMBERS);
-                csr_balanced::count(gpu, &wanted.pattern, csr_balanced::limit(&wanted.pattern), &long)?;
-                unless = Unless { longest: Some(&longest), most: wanted.most() };
+                csr_balanced::count(gpu, &wanted.pattern, csr_balanced::limit(&wanted.pattern), long)?;
+                unless = Unless { longest: Some(longest), most: wanted.most() };
                 waits = true;
             }
             if wanted.may_have_tiles() {
-                tiles::sample(gpu, &wanted.pattern, &totals.piece(TILES, 2))?;
+                tiles::sample(gpu, &wanted.pattern, totals.piece(TILES, 2))?;
                 waits = true;
             }
             if wanted.may_be_short() && !ShortColumns::always_reach(&wanted.pattern) {
-                ShortColumns::count_far(gpu, &wanted.pattern, &totals.piece(FAR, 1), unless)?;
+                ShortColumns::count_far(gpu, &wanted.pattern, totals.piece(FAR, 1), unless)?;
                 waits = true;
             }
             surveys.push(match wanted.cuts() {
                 None => None,
-                Some(cuts) => Some(Survey::new(gpu, &wanted.pattern, cuts, &totals.piece(0, CUTS), unless)?),
+                Some(cuts) => Some(Survey::new(gpu, &wanted.pattern, cuts, totals.piece(0, CUTS), unless)?),
             });
         }
         waits |= surveys.iter().any(Option::is_some);
@@ -233,7 +233,7 @@ impl<'a> Counted<'a> {
                 (Kind::Slices(k), Some(survey)) => {
                     known &= survey.is_exact();
                     let slots = survey.is_exact().then_some(self.totals[*i][*k] as usize);
-                    let layout = survey.layout(gpu, &self.wanted[*i].pattern, *k, &totals.piece(at, 1))?;
+                    let layout = survey.layout(gpu, &self.wanted[*i].pattern, *k, totals.piece(at, 1))?;
                     Some((*k, slots, layout))
                 }
                 _ => None,

@@ -14,16 +14,17 @@ impl Gpu {
         a: &DeviceCsr<T>,
         offsets: bool,
         base: i32,
-        to: &Indices,
+        to: &Indices<'_>,
     ) -> Result<()> {
         let (from_type, from) = if offsets { ("i64", a.offsets.view()) } else { ("i32", a.columns.view()) };
         let (to_type, to) = match to {
             Indices::I32(to) => ("i32", to.view()),
             Indices::I64(to) => ("i64", to.view()),
         };
-        assert_eq!(from.len, to.len);
-        let threads = (from.len as usize).div_ceil(ELEMENTS * BLOCK) * BLOCK;
+        let n = from.len();
+        assert_eq!(n, to.len());
+        let threads = n.div_ceil(ELEMENTS * BLOCK) * BLOCK;
         let kernel = self.kernel(&format!("give_{from_type}_as_{to_type}"))?;
-        self.launch(kernel, threads, &[&from.len as &dyn Argument, &base, &from, &to])
+        self.launch(kernel, threads, &[&(n as i64) as &dyn Argument, &base, &from, &to])
     }
 }

@@ -4,7 +4,7 @@ use super::setup::DeviceCsr;
 use super::{Buffer, Gpu, Slice};
 use crate::backend::Backend;
 use crate::error::Result;
-use crate::scalar::{Number, Precision, Scalar};
+use crate::scalar::{Element, Number, Precision, Scalar};
 use crate::sparse::Block;
 use std::any::Any;
 use std::sync::Arc;
@@ -13,12 +13,13 @@ use std::sync::Arc;
 const CHECKING: usize = 8;
 
 /// Indices as callers have them.
-pub(crate) enum Indices {
-    I32(Slice<i32>),
-    I64(Slice<i64>),
+#[derive(Clone, Copy)]
+pub(crate) enum Indices<'a> {
+    I32(&'a Slice<i32>),
+    I64(&'a Slice<i64>),
 }
 
-impl Indices {
+impl Indices<'_> {
     fn len(&self) -> usize {
         match self {
             Indices::I32(slice) => slice.len(),
@@ -27,7 +28,7 @@ impl Indices {
     }
 
     /// Runs one of the two kernels that bring them into another type.
-    fn convert<T>(&self, gpu: &Gpu, kernel: &str, base: i32, threads: usize, to: &Buffer<T>) -> Result<bool> {
+    fn convert<T: Element>(&self, gpu: &Gpu, kernel: &str, base: i32, threads: usize, to: &Buffer<T>) -> Result<bool> {
         let flag = gpu.zeroed::<i32>(1)?;
         let (name, from) = match self {
             Indices::I32(from) => (format!("{kernel}_i32"), from.view()),
@@ -41,15 +42,15 @@ impl Indices {
 
 impl Gpu {
     /// Element `i` of indices in device memory.
-    pub(crate) fn index(&self, indices: &Indices, i: usize) -> Result<i64> {
+    pub(crate) fn index(&self, indices: &Indices<'_>, i: usize) -> Result<i64> {
         Ok(match indices {
-            Indices::I32(indices) => i64::from(self.fetch(&indices.piece(i, 1))?[0]),
-            Indices::I64(indices) => self.fetch(&indices.piece(i, 1))?[0],
+            Indices::I32(indices) => i64::from(self.fetch(indices.piece(i, 1))?[0]),
+            Indices::I64(indices) => self.fetch(indices.piece(i, 1))?[0],
         })
     }
 
     /// Row offsets counted from 0; `None` where they decrease or do not begin at the base.
-    pub(crate) fn take_offsets(&self, offsets: &Indices, base: i32) -> Result<Option<Buffer<i64>>> {
+    pub(crate) fn take_offsets(&self, offsets: &Indices<'_>, base: i32) -> Result<Option<Buffer<i64>>> {
         let to = self.room(offsets.len())?;
         let fine = offsets.convert(self, "take_offsets", base, offsets.len(), &to)?;
         Ok(fine.then_some(to))
@@ -62,7 +63,7 @@ impl Gpu {
     /// Columns that are borrowed stay as long as the result.
     pub(crate) unsafe fn take_columns(
         &self,
-        columns: &Indices,
+        columns: &Indices<'_>,
         base: i32,
         borrow: bool,
     ) -> Result<Option<Buffer<i32>>> {
@@ -70,7 +71,8 @@ impl Gpu {
             && borrow
             && base == 0
         {
-            return Ok(Some(self.lent(columns)));
+            // SAFETY: by this function's contract.
+            return Ok(Some(unsafe { self.lent(columns) }));
         }
         let to = self.room(columns.len())?;
         let fine = columns.convert(self, "take_columns", base, columns.len().div_ceil(4), &to)?;
@@ -83,7 +85,8 @@ impl Gpu {
     /// Values that are borrowed stay as long as the result.
     pub(crate) unsafe fn take_values<T: Number>(&self, values: &Slice<T>, borrow: bool) -> Result<Buffer<T>> {
         if borrow {
-            return Ok(self.lent(values));
+            // SAFETY: by this function's contract.
+            return Ok(unsafe { self.lent(values) });
         }
         let mut to = self.room(values.len())?;
         self.copy(values, &mut to);

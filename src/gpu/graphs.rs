@@ -26,7 +26,7 @@ impl Default for Graphs {
 impl Graphs {
     /// Does `work`, which reads `b` and writes `x` and whose launches depend on nothing but where they are.
     pub fn run<T>(&mut self, gpu: &Gpu, b: &Slice<T>, x: &mut Slice<T>, work: &mut Work<'_, T>) -> Result<()> {
-        let key = (b.view().address, x.view().address, size_of::<T>());
+        let key = (b.address(), x.address(), size_of::<T>());
         let place = self.known.iter().position(|known| known.0 == key).unwrap_or_else(|| {
             if self.known.len() == KEPT {
                 self.known.remove(0);

@@ -78,7 +78,7 @@ impl DeviceHalves {
     ) -> Result<()> {
         let n = x.len();
         assert!(z.len() == n && q.len() == n && r.len() == n && x.address() == self.x);
-        assert!([0, n as i64].contains(&shadow.len));
+        assert!([0, n].contains(&shadow.len()));
         let (kernel, count) = (self.kernels.step[tag::<T>() as usize], part_count(n));
         let (factor, place, parts) =
             (self.numbers.piece(factor, 1).view(), self.place.view(), self.gpu.parts(2 * count));
@@ -100,7 +100,7 @@ impl Halves<Gpu> for DeviceHalves {
 
     fn restart(&mut self, norm: f64) -> Result<()> {
         let known = [norm * norm, norm * norm, self.target];
-        self.gpu.write(&known, &mut self.numbers.piece(0, known.len()))
+        self.gpu.write(&known, self.numbers.piece_mut(0, known.len()))
     }
 
     fn turn<T: Scalar>(&mut self, r: &Slice<T>, v: &Slice<T>, p: &mut Slice<T>) -> Result<()> {

@@ -192,7 +192,7 @@ impl Survey {
                 counts.push(gpu.room(cut.slices(a.rows, 1))?);
             }
             let order = if cut.sorted { &order } else { &none };
-            let to = (counts.get(i).map(|counts| &**counts), &totals.piece(i, 1));
+            let to = (counts.get(i).map(|counts| &**counts), totals.piece(i, 1));
             cut.count(gpu, a, order, step, to, unless)?;
         }
         Ok(Survey { cuts, step, order, counts })
@@ -375,7 +375,7 @@ pub(crate) enum Offsets {
 }
 
 impl Offsets {
-    pub(super) fn view(&self) -> View {
+    pub(super) fn view(&self) -> View<'_> {
         match self {
             Offsets::Eight(offsets) => offsets.view(),
             Offsets::Sixteen(offsets) => offsets.view(),

@@ -3,58 +3,112 @@
 use super::Gpu;
 use super::runtime::View;
 use crate::error::{Result, fail, try_vec};
+use crate::scalar::Element;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
 
-/// A piece of device memory: the library's own, or lent by the caller.
+/// An array in device memory, or a part of one: what `[T]` is in the memory of the host. References to it borrow from the owner, a [`Buffer`] or
+/// the caller of the library, so that nothing outlives its memory or is written while another holds it.
+///
+/// A reference is the device address and the length. The elements that Rust sees have no size, so nothing is ever read through it on the host.
+#[repr(transparent)]
 pub struct Slice<T> {
-    address: u64,
-    len: usize,
-    of: PhantomData<T>,
+    elements: [PhantomData<T>],
 }
 
 impl<T> Slice<T> {
+    /// A pointer to `len` elements at an address of the device; that of an empty array may be 0.
+    fn at(address: u64, len: usize) -> *mut Slice<T> {
+        assert!(address != 0 || len == 0, "an array of {len} elements at a null address");
+        let first = std::ptr::without_provenance_mut::<PhantomData<T>>((address as usize).max(1));
+        std::ptr::slice_from_raw_parts_mut(first, len) as *mut Slice<T>
+    }
+
     /// Device memory of the caller.
     ///
     /// # Safety
-    /// `len` elements lie at `address` on the device of the context, and stay there as long as the slice is used.
-    pub(crate) unsafe fn lent(address: u64, len: usize) -> Slice<T> {
-        Slice { address, len, of: PhantomData }
+    /// `len` elements lie at `address` on the device of the context, and stay there unchanged by others as long as the slice is used.
+    pub(crate) unsafe fn lent<'a>(address: u64, len: usize) -> &'a Slice<T> {
+        // SAFETY: not null, and elements without size need no memory; that the device has it is this function's contract.
+        unsafe { &*Slice::at(address, len) }
+    }
+
+    /// The same to be written.
+    ///
+    /// # Safety
+    /// As for [`Slice::lent`], and nothing else uses the memory as long as the slice is used.
+    pub(crate) unsafe fn lent_mut<'a>(address: u64, len: usize) -> &'a mut Slice<T> {
+        // SAFETY: as in `lent`.
+        unsafe { &mut *Slice::at(address, len) }
+    }
+
+    /// The address of `len` elements from `start` on, which are in the array.
+    fn address_of(&self, start: usize, len: usize) -> u64 {
+        assert!(start <= self.len() && len <= self.len() - start, "{len} elements from {start} on of {}", self.len());
+        if len == 0 { 0 } else { self.address() + (start * size_of::<T>()) as u64 }
     }
 
     /// `len` elements from `start` on.
-    pub(crate) fn piece(&self, start: usize, len: usize) -> Slice<T> {
-        assert!(start + len <= self.len);
-        Slice { address: self.address + (start * size_of::<T>()) as u64, len, of: PhantomData }
+    pub(crate) fn piece(&self, start: usize, len: usize) -> &Slice<T> {
+        // SAFETY: a part of an array that is borrowed as long as the result.
+        unsafe { Slice::lent(self.address_of(start, len), len) }
+    }
+
+    /// The same to be written.
+    pub(crate) fn piece_mut(&mut self, start: usize, len: usize) -> &mut Slice<T> {
+        // SAFETY: a part of an array that nothing else uses as long as the result is used.
+        unsafe { Slice::lent_mut(self.address_of(start, len), len) }
     }
 
     /// Elements.
     pub fn len(&self) -> usize {
-        self.len
+        self.elements.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.elements.is_empty()
     }
 
-    /// Where it is, as a program that uses the device itself takes it.
+    /// Where it is, as a program that uses the device itself takes it; 0 when it is empty.
     pub fn address(&self) -> u64 {
-        self.address
+        if self.is_empty() { 0 } else { self.elements.as_ptr().addr() as u64 }
     }
 
-    /// As kernels take it.
-    pub(super) fn view(&self) -> View {
-        View { address: self.address, len: self.len as i64, bytes: (self.len * size_of::<T>()) as u64 }
+    /// Bytes of its elements.
+    fn bytes(&self) -> usize {
+        self.len() * size_of::<T>()
+    }
+}
+
+impl<T: Element> Slice<T> {
+    /// As kernels take it, to read or to write: launches are in the order of the stream, so that a kernel which writes what others only borrow is no
+    /// race.
+    pub(super) fn view(&self) -> View<'_> {
+        View::of(self)
+    }
+
+    /// The same array, if this is the type of its elements.
+    pub(super) fn downcast<U: Element>(&self) -> Option<&Slice<U>> {
+        // SAFETY: the same memory with elements of the same type, borrowed as long as the result.
+        (T::TYPE == U::TYPE).then(|| unsafe { Slice::lent(self.address(), self.len()) })
+    }
+
+    /// The same to be written.
+    pub(super) fn downcast_mut<U: Element>(&mut self) -> Option<&mut Slice<U>> {
+        // SAFETY: as above, and nothing else uses it as long as the result is used.
+        (T::TYPE == U::TYPE).then(|| unsafe { Slice::lent_mut(self.address(), self.len()) })
     }
 }
 
 /// Device memory that ends with its owner, or is lent by the caller.
 pub struct Buffer<T> {
-    slice: Slice<T>,
+    address: u64,
+    len: usize,
     gpu: Gpu,
     lent: bool,
+    of: PhantomData<T>,
 }
 
 impl<T> Buffer<T> {
@@ -65,27 +119,29 @@ impl<T> Buffer<T> {
 
     /// Bytes that the library holds for it.
     pub(crate) fn owned_bytes(&self) -> usize {
-        if self.lent { 0 } else { self.slice.len * size_of::<T>() }
+        if self.lent { 0 } else { self.bytes() }
     }
 }
 
 impl<T> Deref for Buffer<T> {
     type Target = Slice<T>;
     fn deref(&self) -> &Slice<T> {
-        &self.slice
+        // SAFETY: the buffer has this memory as long as it lives, or it was lent for so long.
+        unsafe { Slice::lent(self.address, self.len) }
     }
 }
 
 impl<T> DerefMut for Buffer<T> {
     fn deref_mut(&mut self) -> &mut Slice<T> {
-        &mut self.slice
+        // SAFETY: as above, and who may write to the buffer is alone with it.
+        unsafe { Slice::lent_mut(self.address, self.len) }
     }
 }
 
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
-        if self.slice.address != 0 && !self.lent {
-            self.gpu.give_back(self.slice.address, self.slice.len * size_of::<T>());
+        if self.address != 0 && !self.lent {
+            self.gpu.give_back(self.address, self.bytes());
         }
     }
 }
@@ -100,24 +156,27 @@ impl Gpu {
     }
 
     /// Room for `len` elements, whose content is undefined.
-    pub(super) fn room<T>(&self, len: usize) -> Result<Buffer<T>> {
+    pub(super) fn room<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let Some(bytes) = len.checked_mul(size_of::<T>()) else {
             return fail!(OutOfMemory, "{len} elements are more than memory can hold");
         };
         let address = if bytes == 0 { 0 } else { self.inner.budget.take(bytes, || self.runtime().allocate(bytes))? };
-        Ok(Buffer { slice: Slice { address, len, of: PhantomData }, gpu: self.clone(), lent: false })
+        Ok(Buffer { address, len, gpu: self.clone(), lent: false, of: PhantomData })
     }
 
-    /// An array of the caller's, which stays as long as it is used.
-    pub(super) fn lent<T>(&self, slice: &Slice<T>) -> Buffer<T> {
-        Buffer { slice: slice.piece(0, slice.len), gpu: self.clone(), lent: true }
+    /// An array of the caller's as a buffer, which does not free it.
+    ///
+    /// # Safety
+    /// The array stays as long as the buffer, and nothing changes it meanwhile.
+    pub(super) unsafe fn lent<T: Element>(&self, slice: &Slice<T>) -> Buffer<T> {
+        Buffer { address: slice.address(), len: slice.len(), gpu: self.clone(), lent: true, of: PhantomData }
     }
 
     /// `len` elements whose bits are zero.
-    pub(super) fn zeroed<T>(&self, len: usize) -> Result<Buffer<T>> {
+    pub(super) fn zeroed<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let buffer = self.room::<T>(len)?;
         if len > 0 {
-            self.runtime().clear(buffer.address, len * size_of::<T>())?;
+            self.runtime().clear(buffer.address, buffer.bytes())?;
         }
         Ok(buffer)
     }
@@ -130,40 +189,67 @@ impl Gpu {
     }
 
     /// A copy of an array of the host.
-    pub(crate) fn upload<T: Copy>(&self, values: &[T]) -> Result<Buffer<T>> {
+    pub(crate) fn upload<T: Element>(&self, values: &[T]) -> Result<Buffer<T>> {
         let mut buffer = self.room::<T>(values.len())?;
         self.write(values, &mut buffer)?;
         Ok(buffer)
     }
 
     /// Copies from the host, when all work before it is done.
-    pub(crate) fn write<T: Copy>(&self, from: &[T], to: &mut Slice<T>) -> Result<()> {
-        assert_eq!(from.len(), to.len);
+    pub(crate) fn write<T: Element>(&self, from: &[T], to: &mut Slice<T>) -> Result<()> {
+        assert_eq!(from.len(), to.len());
         if from.is_empty() {
             return Ok(());
         }
-        // SAFETY: values of the formats and integers that kernels take, which have no padding.
+        // SAFETY: elements have no padding.
         let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr().cast(), size_of_val(from)) };
         self.inner.waits.fetch_add(1, Ordering::Relaxed);
-        self.runtime().copy_in(bytes, to.address)
+        self.runtime().copy_in(bytes, to.address())
     }
 
     /// A copy on the host.
-    pub(crate) fn fetch<T: Copy + Default>(&self, from: &Slice<T>) -> Result<Vec<T>> {
-        let mut to = try_vec(from.len, T::default())?;
+    pub(crate) fn fetch<T: Element>(&self, from: &Slice<T>) -> Result<Vec<T>> {
+        let mut to = try_vec(from.len(), T::default())?;
         self.read(from, &mut to)?;
         Ok(to)
     }
 
     /// Copies to the host, when all work on `from` is done.
-    pub(crate) fn read<T: Copy>(&self, from: &Slice<T>, to: &mut [T]) -> Result<()> {
-        assert_eq!(from.len, to.len());
+    pub(crate) fn read<T: Element>(&self, from: &Slice<T>, to: &mut [T]) -> Result<()> {
+        assert_eq!(from.len(), to.len());
         if to.is_empty() {
             return Ok(());
         }
-        // SAFETY: as in `write`, and every pattern of bits is a value of these types.
+        // SAFETY: elements have no padding, and every pattern of bits is one.
         let bytes = unsafe { std::slice::from_raw_parts_mut(to.as_mut_ptr().cast(), size_of_val(to)) };
         self.inner.waits.fetch_add(1, Ordering::Relaxed);
-        self.runtime().copy_out(from.address, bytes)
+        self.runtime().copy_out(from.address(), bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::tests::devices;
+
+    #[test]
+    fn a_piece_is_a_part_of_its_array() {
+        for gpu in devices() {
+            let mut x = gpu.upload(&[1_i32, 2, 3, 4, 5]).unwrap();
+            assert_eq!(gpu.fetch(x.piece(1, 3)).unwrap(), [2, 3, 4]);
+            gpu.write(&[30, 40], x.piece_mut(1, 3).piece_mut(1, 2)).unwrap();
+            assert_eq!(gpu.fetch(&x).unwrap(), [1, 2, 30, 40, 5]);
+            assert_eq!(x.piece(2, 1).address() - x.address(), 8);
+            // Nothing is at the end of an array, and everywhere in one without elements.
+            assert!(x.piece(5, 0).is_empty() && gpu.room::<f64>(0).unwrap().piece(0, 0).address() == 0);
+            assert!(x.downcast::<u32>().is_none() && x.downcast::<i32>().is_some());
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "3 elements from 3 on of 5")]
+    fn a_piece_ends_with_its_array() {
+        // SAFETY: never looked at.
+        unsafe { Slice::<f64>::lent(256, 5) }.piece(3, 3);
     }
 }

@@ -25,7 +25,7 @@ const SQUARES: i32 = 2;
 
 /// What becomes of A x, as `kernels/finish.h` has it.
 #[repr(C)]
-pub struct Finish {
+pub struct Finish<'a> {
     form: i32,
     format: i32,
     diagonal: i32,
@@ -34,18 +34,18 @@ pub struct Finish {
     width: i32,
     alpha: f64,
     beta: f64,
-    b: Array,
-    d: Array,
-    p: Array,
-    w: Array,
-    y: Array,
-    z: Array,
-    parts: Array,
+    b: Array<'a>,
+    d: Array<'a>,
+    p: Array<'a>,
+    w: Array<'a>,
+    y: Array<'a>,
+    z: Array<'a>,
+    parts: Array<'a>,
 }
 
-impl Finish {
+impl<'a> Finish<'a> {
     /// y = A x in a form that needs nothing else.
-    fn new<Y: Number>(form: Form, y: &mut Slice<Y>) -> Finish {
+    fn new<Y: Number>(form: Form, y: &'a mut Slice<Y>) -> Finish<'a> {
         let none = View::NONE.array();
         Finish {
             form: form as i32,
@@ -67,7 +67,12 @@ impl Finish {
     }
 
     /// y = x + D (b - A x); D may have blocks.
-    pub(super) fn sweep<V: Number, S: Number>(d: &Slice<S>, b: &Slice<V>, x: &Slice<V>, y: &mut Slice<V>) -> Finish {
+    pub(super) fn sweep<V: Number, S: Number>(
+        d: &'a Slice<S>,
+        b: &'a Slice<V>,
+        x: &'a Slice<V>,
+        y: &'a mut Slice<V>,
+    ) -> Finish<'a> {
         assert!(b.len() == x.len() && d.len() == width_of(d, x) * x.len());
         Finish {
             diagonal: tag::<S>(),
@@ -81,19 +86,19 @@ impl Finish {
 
     /// p = D (b - A x) + β p, y = x + α p; D may have blocks.
     pub(super) fn chebyshev<V: Number, S: Number>(
-        d: &Slice<S>,
-        b: &Slice<V>,
-        x: &Slice<V>,
-        recurrence: Recurrence<'_, Slice<V>>,
-        y: &mut Slice<V>,
-    ) -> Finish {
+        d: &'a Slice<S>,
+        b: &'a Slice<V>,
+        x: &'a Slice<V>,
+        recurrence: Recurrence<'a, Slice<V>>,
+        y: &'a mut Slice<V>,
+    ) -> Finish<'a> {
         let Recurrence { alpha, beta, p } = recurrence;
         assert_eq!(p.len(), x.len());
         Finish { form: Form::Chebyshev as i32, alpha, beta, p: p.view().array(), ..Finish::sweep(d, b, x, y) }
     }
 
     /// y = b - A x, and y·y.
-    pub(super) fn residual_with_norm<Y: Number>(b: &Slice<Y>, y: &mut Slice<Y>) -> Finish {
+    pub(super) fn residual_with_norm<Y: Number>(b: &'a Slice<Y>, y: &'a mut Slice<Y>) -> Finish<'a> {
         assert_eq!(b.len(), y.len());
         Finish { summed: SQUARES, b: b.view().array(), ..Finish::new(Form::Residual, y) }
     }
@@ -109,20 +114,20 @@ impl Finish {
     }
 
     /// y = z + alpha A x.
-    pub(super) fn add<Y: Number>(alpha: f64, z: &Slice<Y>, y: &mut Slice<Y>) -> Finish {
+    pub(super) fn add<Y: Number>(alpha: f64, z: &'a Slice<Y>, y: &'a mut Slice<Y>) -> Finish<'a> {
         Finish { alpha, beta: 1.0, z: z.view().array(), ..Finish::new(Form::Add, y) }
     }
 
     /// y = A x, and w·y.
-    pub(super) fn with_dot<Y: Number>(w: &Slice<Y>, y: &mut Slice<Y>) -> Finish {
+    pub(super) fn with_dot<Y: Number>(w: &'a Slice<Y>, y: &'a mut Slice<Y>) -> Finish<'a> {
         Finish { summed: WITH_W, w: w.view().array(), ..Finish::new(Form::Product, y) }
     }
 }
 
 // SAFETY: the layout of the struct in `kernels/finish.h`.
-unsafe impl Argument for Finish {
+unsafe impl Argument for Finish<'_> {
     fn parts(&self) -> (*mut c_void, u8) {
-        ((&raw const *self).cast_mut().cast(), size_of::<Finish>() as u8)
+        ((&raw const *self).cast_mut().cast(), size_of::<Finish<'_>>() as u8)
     }
 }
 
@@ -138,13 +143,13 @@ pub(super) trait Product<X: Number, Y: Number>: Send + Sync {
     /// Scalar rows and columns.
     fn shape(&self) -> (usize, usize);
     /// Blocks of threads of the kernel for this form.
-    fn blocks(&self, finish: &Finish) -> usize;
+    fn blocks(&self, finish: &Finish<'_>) -> usize;
     /// As in [`Operator::fuses`], for blocks of more than one row.
     fn fuses(&self, _width: usize) -> bool {
         false
     }
     /// Runs the kernel.
-    fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()>;
+    fn run(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<()>;
     /// As in [`Operator::bytes`].
     fn bytes(&self) -> usize;
     /// As in [`Operator::format`].
@@ -165,8 +170,8 @@ impl<X: Number, Y: Number, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
 
     fn apply(&self, alpha: Y::Wide, x: &Slice<X>, beta: Y::Wide, y: &mut Slice<Y>) -> Result<()> {
         let form = if beta == Y::Wide::ZERO { Form::Product } else { Form::Add };
-        let z = y.view();
-        self.run(x, &Finish { alpha: alpha.to_f64(), beta: beta.to_f64(), z: z.array(), ..Finish::new(form, y) })
+        let to = Finish::new(form, y);
+        self.run(x, &Finish { alpha: alpha.to_f64(), beta: beta.to_f64(), z: to.y, ..to })
     }
 
     fn residual(&self, b: &Slice<Y>, x: &Slice<X>, r: &mut Slice<Y>) -> Result<()> {
@@ -178,7 +183,7 @@ impl<X: Number, Y: Number, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
         width == 1 || self.0.fuses(width)
     }
 
-    fn finish(&self, x: &Slice<X>, finish: &Finish) -> Result<usize> {
+    fn finish(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<usize> {
         assert!(self.fuses(finish.width as usize));
         let blocks = self.0.blocks(finish);
         if finish.summed == 0 || blocks == 0 || blocks > MAX_PARTS {
@@ -209,15 +214,15 @@ const PACK: u64 = 32;
 pub(super) struct Placed<P>(pub P);
 
 impl<P> Placed<P> {
-    fn run<X: Number, Y: Number>(&self, x: &Slice<X>, finish: &Finish) -> Result<()>
+    fn run<X: Number, Y: Number>(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<()>
     where
         P: Product<X, Y>,
     {
         let (rows, cols) = self.0.shape();
-        assert!(x.len() == cols && finish.y.len == rows as i64);
+        assert!(x.len() == cols && finish.y.len() == rows);
         self.0.gpu().failed()?;
         let together =
-            [finish.b, finish.d, finish.p, finish.w, finish.y, finish.z].iter().fold(0, |all, v| all | v.address);
+            [finish.b, finish.d, finish.p, finish.w, finish.y, finish.z].iter().fold(0, |all, v| all | v.address());
         let packed = i32::from(together % PACK == 0);
         self.0.run(x, &Finish { packed, ..*finish })
     }

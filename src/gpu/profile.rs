@@ -113,7 +113,7 @@ impl Profile {
         let times = times.entry((lock(self.step.lock()).clone(), kernel.0)).or_default();
         times.launches += 1;
         times.seconds += start.elapsed().as_secs_f64();
-        let arrays = arguments.iter().filter_map(|argument| argument.view()).map(|view| (view.address, view.bytes));
+        let arrays = arguments.iter().filter_map(|argument| argument.view()).map(|view| view.span());
         let arrays: HashSet<_> = arrays.collect();
         times.bytes += arrays.iter().map(|(_, bytes)| bytes).sum::<u64>();
         times.arrays.extend(arrays);

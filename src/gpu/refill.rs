@@ -92,7 +92,7 @@ impl Refilling {
     }
 
     /// Launches a kernel that goes over slices of scalars, by tiles where rows are long.
-    fn launch<T: Number, S>(
+    fn launch<T: Number, S: Number>(
         &self,
         gpu: &Gpu,
         layout: &Layout,

@@ -32,7 +32,7 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Rounded<S> {
         (self.matrix.scalar_rows(), self.matrix.cols * self.matrix.block.cols)
     }
 
-    fn blocks(&self, finish: &Finish) -> usize {
+    fn blocks(&self, finish: &Finish<'_>) -> usize {
         self.matrix.scalar_rows().div_ceil(finish.whole(BLOCK / PARTIAL_SUMS))
     }
 
@@ -40,7 +40,7 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Rounded<S> {
         width <= BLOCK / PARTIAL_SUMS
     }
 
-    fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
+    fn run(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<()> {
         let DeviceCsr { block, offsets, columns, values, .. } = &self.matrix;
         let (rows, br, bc) = (self.matrix.scalar_rows() as i64, block.rows as i32, block.cols as i32);
         let (offsets, columns, values) = (offsets.view(), columns.view(), values.view());

@@ -1,8 +1,10 @@
 //! What a GPU must be able to do, whoever made it: memory, copies, launches in order on one stream, and graphs of launches.
 
+use super::Slice;
 use crate::error::Result;
-use crate::scalar::Number;
+use crate::scalar::{Element, Number};
 use std::ffi::c_void;
+use std::marker::PhantomData;
 
 /// Threads of a block.
 pub(super) const BLOCK: usize = 256;
@@ -19,32 +21,66 @@ unsafe impl Send for Kernel {}
 // SAFETY: as above.
 unsafe impl Sync for Kernel {}
 
-/// An array as kernels take it: `In` and `Out` of `kernels/portability.h`.
+/// An array as kernels take it: `In` and `Out` of `kernels/portability.h`. It borrows the array for the launch.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct View {
-    pub address: u64,
-    pub len: i64,
+pub(super) struct View<'a> {
+    array: Array<'a>,
     /// For the one who counts them; kernels take what is above alone.
-    pub bytes: u64,
+    bytes: u64,
 }
 
-impl View {
+impl<'a> View<'a> {
     /// For an argument that the kernel does not look at.
-    pub const NONE: View = View { address: 0, len: 0, bytes: 0 };
+    pub const NONE: View<'static> = View { array: Array { address: 0, len: 0, of: PhantomData }, bytes: 0 };
+
+    /// All of an array.
+    pub fn of<T: Element>(slice: &'a Slice<T>) -> View<'a> {
+        let (address, len, bytes) = (slice.address(), slice.len() as i64, (slice.len() * size_of::<T>()) as u64);
+        View { array: Array { address, len, of: PhantomData }, bytes }
+    }
+
+    /// Elements.
+    pub fn len(&self) -> usize {
+        self.array.len as usize
+    }
+
+    /// Where it lies, and its bytes.
+    pub fn span(&self) -> (u64, u64) {
+        (self.array.address, self.bytes)
+    }
+
+    /// The same memory as `len` elements of a type that the name of the kernel tells.
+    pub fn erased(self, len: usize) -> View<'a> {
+        assert!(len as u64 <= self.bytes);
+        View { array: Array { len: len as i64, ..self.array }, ..self }
+    }
 
     /// What kernels take of it.
-    pub fn array(self) -> Array {
-        Array { address: self.address, len: self.len }
+    pub fn array(self) -> Array<'a> {
+        self.array
     }
 }
 
 /// An array within what kernels take by value.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct Array {
-    pub address: u64,
-    pub len: i64,
+pub(super) struct Array<'a> {
+    address: u64,
+    len: i64,
+    of: PhantomData<&'a ()>,
+}
+
+impl Array<'_> {
+    /// Where it lies; 0 when it is empty.
+    pub fn address(self) -> u64 {
+        self.address
+    }
+
+    /// Elements.
+    pub fn len(self) -> usize {
+        self.len as usize
+    }
 }
 
 /// A format as `kernels/portability.h` numbers them.
@@ -60,7 +96,7 @@ pub(super) unsafe trait Argument {
     /// Where the value lies, and its size.
     fn parts(&self) -> (*mut c_void, u8);
     /// The array that it is.
-    fn view(&self) -> Option<View> {
+    fn view(&self) -> Option<View<'_>> {
         None
     }
 }
@@ -81,12 +117,12 @@ macro_rules! argument {
 argument!(i32, i64, f64);
 
 // SAFETY: begins with the members of `Array`, which are those of `In` and `Out`.
-unsafe impl Argument for View {
+unsafe impl Argument for View<'_> {
     fn parts(&self) -> (*mut c_void, u8) {
-        ((&raw const *self).cast_mut().cast(), size_of::<Array>() as u8)
+        ((&raw const *self).cast_mut().cast(), size_of::<Array<'_>>() as u8)
     }
 
-    fn view(&self) -> Option<View> {
+    fn view(&self) -> Option<View<'_>> {
         Some(*self)
     }
 }

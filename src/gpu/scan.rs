@@ -15,7 +15,7 @@ impl Gpu {
     #[allow(dead_code)] // as in setup
     pub(crate) fn offsets(&self, counts: &Slice<i32>) -> Result<(Buffer<i64>, usize)> {
         let offsets = self.offsets_alone(counts)?;
-        let total = self.fetch(&offsets.piece(counts.len(), 1))?[0];
+        let total = self.fetch(offsets.piece(counts.len(), 1))?[0];
         Ok((offsets, total as usize))
     }
 

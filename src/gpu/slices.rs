@@ -68,11 +68,11 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Slices<S> {
         (self.rows * self.block.rows, self.cols * self.block.cols)
     }
 
-    fn blocks(&self, _: &Finish) -> usize {
+    fn blocks(&self, _: &Finish<'_>) -> usize {
         (self.rows.div_ceil(self.layout.height) * self.groups()).div_ceil(BLOCK / GROUP)
     }
 
-    fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
+    fn run(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<()> {
         let blocks = <Self as Product<X, Y>>::blocks(self, finish);
         let (rows, br, bc) = (self.rows as i64, self.block.rows as i32, self.block.cols as i32);
         let [starts, bases, order] = [self.layout.starts.view(), self.filled.bases.view(), self.layout.order.view()];

@@ -48,13 +48,13 @@ pub(crate) struct Scale<'a> {
 
 impl Scale<'_> {
     /// Whether there is a diagonal of `n` elements, and it.
-    fn diagonal(&self, n: usize) -> (i32, View) {
+    fn diagonal(&self, n: usize) -> (i32, View<'_>) {
         assert!(self.d.is_none_or(|d| d.len() == n));
         (i32::from(self.d.is_some()), self.d.map_or(View::NONE, Slice::view))
     }
 
     /// The power of two.
-    fn divisor(&self) -> View {
+    fn divisor(&self) -> View<'_> {
         self.guard.map_or(View::NONE, |(_, power)| power.view())
     }
 }
@@ -123,7 +123,7 @@ impl DeviceSteps {
     ) -> Result<()> {
         let (gpu, n) = (&self.gpu, w.len());
         let q = if let Beta::Flexible(q) = beta { q.view() } else { View::NONE };
-        assert!(r.len() == n && [0, n as i64].contains(&q.len));
+        assert!(r.len() == n && [0, n].contains(&q.len()));
         let (scaled, d) = scale.diagonal(n);
         let (factor, divisor, count) = (scale.factor, scale.divisor(), part_count(n));
         let parts = gpu.parts(2 * count);
@@ -178,7 +178,7 @@ impl Steps<Gpu> for DeviceSteps {
             gpu.dot_parts(p, q, &gpu.parts(count))?;
         }
         let parts = gpu.few_parts(count)?;
-        gpu.launch_blocks(self.kernels.find_alpha, 1, &[&parts.len, &parts, &self.numbers.view()])
+        gpu.launch_blocks(self.kernels.find_alpha, 1, &[&(parts.len() as i64), &parts, &self.numbers.view()])
     }
 
     fn step<T: Scalar>(&mut self, (p, q): (&Slice<T>, &Slice<T>), x: &mut Slice<T>, r: &mut Slice<T>) -> Result<()> {

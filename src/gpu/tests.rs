@@ -377,7 +377,7 @@ fn compare<X: Number, Y: Number>(
     // A vector that begins at an odd element, as a caller's may.
     let longer: Vec<Y> = std::iter::once(Y::ZERO).chain(b.iter().copied()).collect();
     let longer = gpu.upload(&longer).unwrap();
-    there.residual(&longer.piece(1, rows), &there_x, &mut result).unwrap();
+    there.residual(longer.piece(1, rows), &there_x, &mut result).unwrap();
     close(&download(gpu, &result), &expected, scale, &format!("residual of a shifted vector, {what}"));
     let alpha = Y::Wide::from_f64(-0.5);
     host().add_product(here, alpha, &x, &b, &mut expected).unwrap();
@@ -566,7 +566,6 @@ fn sums_that_are_rounded_are_those_of_the_host() {
 #[test]
 #[cfg(terrace_sim)]
 fn what_a_gpu_leaves_undefined_is_an_error_in_the_simulation() {
-    use super::runtime::View;
     use crate::error::Status;
     let gpu = Gpu::open(DeviceKind::Sim, 32).unwrap();
     let x = gpu.zeroed::<f64>(10).unwrap();
@@ -596,7 +595,7 @@ fn what_a_gpu_leaves_undefined_is_an_error_in_the_simulation() {
     assert!(download(&gpu, &x)[0].is_nan(), "shared memory that nothing wrote is not a number");
 
     // A failure that could not be returned is told by the next call that can.
-    let short = View { len: 3, ..x.view() };
+    let short = x.piece(0, 3).view();
     gpu.keep(gpu.launch(fill, 10, &[&10_i64, &1.0_f64, &short]));
     assert!(gpu.dot(&x, &x).is_nan());
     assert!(gpu.status().unwrap_err().message.contains("a write at 3 of 3"));

@@ -95,15 +95,15 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for TilesMma<S> {
         self.shape
     }
 
-    fn blocks(&self, _: &Finish) -> usize {
+    fn blocks(&self, _: &Finish<'_>) -> usize {
         ((self.offsets.len() - 1) * self.lanes).div_ceil(BLOCK)
     }
 
-    fn run(&self, x: &Slice<X>, finish: &Finish) -> Result<()> {
+    fn run(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<()> {
         let (rows, shift) = (self.shape.0 as i64, self.lanes.ilog2() as i32);
         let (offsets, columns) = (self.offsets.view(), self.columns.view());
         let [marks, starts, values, x] = [self.marks.view(), self.starts.view(), self.values.view(), x.view()];
-        let packed = i32::from(x.address.is_multiple_of(ALIGNED.min((SIDE * size_of::<X>()) as u64)));
+        let packed = i32::from(x.array().address().is_multiple_of(ALIGNED.min((SIDE * size_of::<X>()) as u64)));
         let blocks = <Self as Product<X, Y>>::blocks(self, finish);
         let arguments: [&dyn Argument; 10] =
             [&rows, &shift, &packed, &offsets, &columns, &marks, &starts, &values, &x, finish];

@@ -10,7 +10,6 @@ use crate::backend::{AnyMut, AnyRef, Backend, Operator, Recurrence};
 use crate::error::Result;
 use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar};
-use std::any::Any;
 use std::sync::atomic::Ordering;
 
 /// Most parts of an inner product of two vectors: as many blocks as run at the same time.
@@ -126,7 +125,7 @@ impl Gpu {
     pub(super) fn dot_parts<T: Number>(&self, x: &Slice<T>, y: &Slice<T>, parts: &View) -> Result<()> {
         assert_eq!(x.len(), y.len());
         let kernel = of::<T>(&self.inner.vectors.dot);
-        self.launch_blocks(kernel, parts.len as usize, &[&(x.len() as i64), &x.view(), &y.view(), parts])
+        self.launch_blocks(kernel, parts.len(), &[&(x.len() as i64), &x.view(), &y.view(), parts])
     }
 
     /// The largest absolute value, when all work before it is done.
@@ -156,18 +155,19 @@ impl Gpu {
     }
 
     /// Numbers of the room for reductions.
-    pub(super) fn reduction(&self, start: usize, len: usize) -> View {
-        let size = size_of::<f64>();
-        View { address: self.inner.parts + (start * size) as u64, len: len as i64, bytes: (len * size) as u64 }
+    pub(super) fn reduction(&self, start: usize, len: usize) -> View<'_> {
+        // SAFETY: the room has so many numbers, and is freed when the last handle of the device ends.
+        let room = unsafe { Slice::<f64>::lent(self.inner.parts, ROOM) };
+        room.piece(start, len).view()
     }
 
     /// Room for the parts of a sum.
-    pub(super) fn parts(&self, count: usize) -> View {
+    pub(super) fn parts(&self, count: usize) -> View<'_> {
         self.reduction(0, count)
     }
 
     /// Parts of a sum, or the sums of shares of them where there are more than one block can add.
-    pub(super) fn few_parts(&self, count: usize) -> Result<View> {
+    pub(super) fn few_parts(&self, count: usize) -> Result<View<'_>> {
         if count <= PARTS {
             return Ok(self.parts(count));
         }
@@ -180,14 +180,14 @@ impl Gpu {
 
     /// Adds parts, which one block does.
     pub(super) fn add_parts(&self, parts: &View, sum: &View) -> Result<()> {
-        self.launch_blocks(self.inner.vectors.dot_finish, 1, &[&parts.len, parts, sum])
+        self.launch_blocks(self.inner.vectors.dot_finish, 1, &[&(parts.len() as i64), parts, sum])
     }
 
     /// What the last reduction found.
     fn whole(&self) -> Result<f64> {
         let mut bytes = [0; size_of::<f64>()];
         self.inner.waits.fetch_add(1, Ordering::Relaxed);
-        self.runtime().copy_out(self.reduction(ROOM - 1, 1).address, &mut bytes)?;
+        self.runtime().copy_out(self.reduction(ROOM - 1, 1).array().address(), &mut bytes)?;
         Ok(f64::from_ne_bytes(bytes))
     }
 
@@ -220,15 +220,14 @@ impl Backend for Gpu {
     type Buffer<T: Number> = Buffer<T>;
     /// In device memory, where it is decided.
     type Factor = Buffer<f64>;
-    type Finish = Finish;
+    type Finish<'a> = Finish<'a>;
     type Steps = DeviceSteps;
     type Basis<T: Scalar> = DeviceBasis<T>;
     type Halves = DeviceHalves;
     const LOOKS: bool = false;
 
     fn any_ref<T: Scalar>(x: &Slice<T>) -> AnyRef<'_, Gpu> {
-        let x: &dyn Any = x;
-        match (x.downcast_ref(), x.downcast_ref()) {
+        match (x.downcast(), x.downcast()) {
             (Some(x), _) => AnyRef::F64(x),
             (_, Some(x)) => AnyRef::F32(x),
             _ => unreachable!("a scalar is f64 or f32, not {}", T::PRECISION.name()),
@@ -236,13 +235,10 @@ impl Backend for Gpu {
     }
 
     fn any_mut<T: Scalar>(x: &mut Slice<T>) -> AnyMut<'_, Gpu> {
-        let x: &mut dyn Any = x;
-        if x.is::<Slice<f64>>() {
-            return AnyMut::F64(x.downcast_mut().expect("just asked"));
-        }
-        match x.downcast_mut() {
-            Some(x) => AnyMut::F32(x),
-            None => unreachable!("a scalar is f64 or f32, not {}", T::PRECISION.name()),
+        let unknown = || unreachable!("a scalar is f64 or f32, not {}", T::PRECISION.name());
+        match T::PRECISION {
+            Precision::F64 => x.downcast_mut().map_or_else(unknown, AnyMut::F64),
+            _ => x.downcast_mut().map_or_else(unknown, AnyMut::F32),
         }
     }
 

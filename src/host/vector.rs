@@ -16,7 +16,7 @@ impl Backend for Host {
     type Slice<T: Number> = [T];
     type Buffer<T: Number> = Vec<T>;
     type Factor = f64;
-    type Finish = ();
+    type Finish<'a> = ();
     type Steps = HostSteps;
     type Basis<T: Scalar> = HostBasis<T>;
     type Halves = HostHalves;

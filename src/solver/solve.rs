@@ -155,9 +155,9 @@ impl Solver {
     ) -> Result<Status> {
         let n = parts.rows;
         self.solve_each(b.len().checked_div(n).unwrap_or(0), |solver, i, report| {
-            let (b, mut x) = (b.piece(i * n, n), x.piece(i * n, n));
+            let (b, x) = (b.piece(i * n, n), x.piece_mut(i * n, n));
             let gpu = parts.backend.clone();
-            let status = solver.solve_one(parts, amg, &b, &mut x, guess, report)?;
+            let status = solver.solve_one(parts, amg, b, x, guess, report)?;
             gpu.end_call()?;
             Ok(status)
         })

@@ -28,7 +28,8 @@ fn two_steps(gpu: &Gpu, s: &DeviceGraph, first: &Splitting) -> Result<DeviceGrap
                 [&n, &graph[0], &graph[1], &graph[2], &offsets, &columns, &values, &counts];
             gpu.launch(gpu.kernel(name)?, s.rows, &arguments)
         };
-        let (left, right) = (|to| run("aggressive_left", to), |to| run("aggressive_right", to));
+        let (left, right) =
+            (|to: [View<'_>; 4]| run("aggressive_left", to), |to: [View<'_>; 4]| run("aggressive_right", to));
         let [left, right] =
             in_two_passes::<f32>(gpu, [((first.count, s.rows), &left), ((s.rows, first.count), &right)])?;
         spgemm::multiply(gpu, &left, &right)?

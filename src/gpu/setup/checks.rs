@@ -29,7 +29,7 @@ impl Checks {
         &mut self,
         count: usize,
         look: impl FnOnce(&[u64]) -> Result<()> + Send + 'static,
-    ) -> Result<Slice<u64>> {
+    ) -> Result<&Slice<u64>> {
         assert!(count <= PIECE);
         if self.taken + count > PIECE {
             self.pieces.push(self.gpu.zeroed(PIECE)?);

@@ -60,7 +60,7 @@ impl Splitting {
         gpu.launch_blocks(kernel("scan_sums")?, 1, &[&(pieces as i64), &sums.view()])?;
         let arguments: [&dyn crate::gpu::Argument; 4] = [&(n as i64), &coarse.view(), &sums.view(), &number.view()];
         gpu.launch_blocks(kernel("coarse_numbers")?, pieces, &arguments)?;
-        let count = gpu.fetch(&sums.piece(pieces, 1))?[0] as usize;
+        let count = gpu.fetch(sums.piece(pieces, 1))?[0] as usize;
         Ok(Splitting { number, count })
     }
 

@@ -62,7 +62,7 @@ impl DeviceColouring {
                 ];
                 gpu.launch(kernel, (n * LANES).min(MOST_BLOCKS * BLOCK), &arguments)?;
             }
-            if gpu.fetch(&open.piece(ROUNDS, 1))?[0] == 0 {
+            if gpu.fetch(open.piece(ROUNDS, 1))?[0] == 0 {
                 break;
             }
             // The place of the first round belongs to the last one before.

@@ -60,7 +60,7 @@ pub(crate) fn inverse<T: Scalar, S: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Resu
     let arguments: [&dyn Argument; 8] =
         [&n, &tiny, &diagonal.view(), &m.view(), &left.view(), &format, &result, &status.view()];
     gpu.launch_blocks(kernel("dense_swept")?, blocks, &arguments)?;
-    if gpu.fetch(&status.piece(0, 1))?[0] == 0 {
+    if gpu.fetch(status.piece(0, 1))?[0] == 0 {
         return Ok(out);
     }
     eliminate(gpu, rows, [dense, m], &status)

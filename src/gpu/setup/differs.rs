@@ -12,22 +12,22 @@ const MOST_BLOCKS: usize = 4096;
 
 /// A pattern without its last offset, which is the number of entries.
 #[derive(Clone, Copy)]
-pub(super) struct Pattern {
+pub(super) struct Pattern<'a> {
     pub rows: usize,
     pub entries: usize,
-    pub offsets: View,
-    pub columns: View,
+    pub offsets: View<'a>,
+    pub columns: View<'a>,
 }
 
-impl Pattern {
+impl<'a> Pattern<'a> {
     /// A list of numbers.
-    fn list(of: &Slice<i32>) -> Pattern {
+    fn list(of: &'a Slice<i32>) -> Pattern<'a> {
         Pattern { rows: 0, entries: of.len(), offsets: View::NONE, columns: of.view() }
     }
 }
 
 /// Sets `differs`, which is 0 before, to 1 where two patterns of as many rows and entries are not the same.
-pub(super) fn compare(gpu: &Gpu, one: Pattern, other: Pattern, differs: &Buffer<i64>) -> Result<()> {
+pub(super) fn compare(gpu: &Gpu, one: Pattern<'_>, other: Pattern<'_>, differs: &Buffer<i64>) -> Result<()> {
     let Pattern { rows, entries, offsets, columns } = one;
     assert_eq!((rows, entries), (other.rows, other.entries));
     let arguments: [&dyn Argument; 7] =
@@ -36,7 +36,7 @@ pub(super) fn compare(gpu: &Gpu, one: Pattern, other: Pattern, differs: &Buffer<
 }
 
 /// Whether patterns are the same, pair by pair. Waits for the device where their sizes do not tell.
-fn same(gpu: &Gpu, pairs: &[(Pattern, Pattern)]) -> Result<bool> {
+fn same(gpu: &Gpu, pairs: &[(Pattern<'_>, Pattern<'_>)]) -> Result<bool> {
     if pairs.iter().any(|(one, other)| (one.rows, one.entries) != (other.rows, other.entries)) {
         return Ok(false);
     }
@@ -48,10 +48,10 @@ fn same(gpu: &Gpu, pairs: &[(Pattern, Pattern)]) -> Result<bool> {
 impl DeviceGraph {
     /// Whether it is the same as another one. Waits for the device.
     pub fn is(&self, gpu: &Gpu, other: &DeviceGraph) -> Result<bool> {
-        let pattern = |s: &DeviceGraph| {
+        fn pattern(s: &DeviceGraph) -> Pattern<'_> {
             let (offsets, columns) = (s.offsets.view(), s.columns.view());
             Pattern { rows: s.rows, entries: s.columns.len(), offsets, columns }
-        };
+        }
         same(gpu, &[(pattern(self), pattern(other))])
     }
 }
@@ -59,7 +59,9 @@ impl DeviceGraph {
 impl DeviceCoarse {
     /// Whether they are the same as others. Waits for the device.
     pub fn is(&self, gpu: &Gpu, other: &DeviceCoarse) -> Result<bool> {
-        let lists = |one: &Slice<i32>, other: &Slice<i32>| (Pattern::list(one), Pattern::list(other));
+        fn lists<'a>(one: &'a Slice<i32>, other: &'a Slice<i32>) -> (Pattern<'a>, Pattern<'a>) {
+            (Pattern::list(one), Pattern::list(other))
+        }
         match (self, other) {
             (DeviceCoarse::Splitting(one), DeviceCoarse::Splitting(other)) => {
                 same(gpu, &[lists(&one.number, &other.number)])

@@ -123,7 +123,7 @@ impl<'a, T: Scalar> Search<'a, T> {
         self.gpu.kernel(&format!("{name}_{}", T::PRECISION.name()))
     }
 
-    fn recurrence(&self) -> View {
+    fn recurrence(&self) -> View<'_> {
         self.state.piece(1, self.state.len() - 1).view()
     }
 

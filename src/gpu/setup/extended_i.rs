@@ -171,12 +171,12 @@ impl<'a, T: Scalar> Level<'a, T> {
         Ok(level)
     }
 
-    pub(super) fn matrix(&self) -> [View; 4] {
+    pub(super) fn matrix(&self) -> [View<'_>; 4] {
         let Level { a, coarse, .. } = self;
         [a.offsets.view(), a.columns.view(), a.values.view(), coarse.number.view()]
     }
 
-    fn couplings(&self) -> [View; 7] {
+    fn couplings(&self) -> [View<'_>; 7] {
         let Level { kinds, fine, near_columns, near_values, columns, values, heads, .. } = self;
         let near = [near_columns.view(), near_values.view()];
         [kinds.view(), fine.view(), near[0], near[1], columns.view(), values.view(), heads.view()]
@@ -317,7 +317,7 @@ struct How<'a> {
     only: Option<&'a Slice<i32>>,
     truncation: Truncation,
     mode: Mode,
-    to: [View; 4],
+    to: [View<'a>; 4],
 }
 
 /// Rows that are left over: how many after the first and the second pass, and how many members they have at most; and two lists, of what the second pass

@@ -140,7 +140,7 @@ impl Scripts {
         p: &DevicePattern,
     ) -> Result<Option<Scripts>> {
         let rows = a.rows;
-        let [lengths] = Lengths::of(gpu, [(&p.offsets.piece(0, rows), &p.offsets.piece(1, rows))])?;
+        let [lengths] = Lengths::of(gpu, [(p.offsets.piece(0, rows), p.offsets.piece(1, rows))])?;
         if lengths.longest > KEPT {
             return Ok(None);
         }

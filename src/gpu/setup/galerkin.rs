@@ -20,7 +20,7 @@ pub(crate) struct Recipe {
 /// How A P is computed.
 enum Way {
     /// Rows begin there, in room for so many entries, and are computed so; they have about so many entries.
-    Found { begins: Buffer<i64>, room: usize, method: Method, length: usize },
+    Found { begins: Arc<Buffer<i64>>, room: usize, method: Method, length: usize },
     /// Blocks, and rows that are too long.
     Known(Pattern),
 }
@@ -161,16 +161,16 @@ fn find<T: Number>(gpu: &Gpu, recipe: &Recipe, r: &DeviceCsr<T>, a: &DeviceCsr<T
         Way::Found { begins, room, method, length } => {
             let found = product.columns_again(*method, *room, begins)?;
             let ap = right_of(&product, a.rows, &found, *length);
-            let kinds = [(&right.begins, &right.ends), (&ap.begins, &ap.ends), (&coarse.begins, &coarse.ends)];
+            let kinds = [(right.begins, right.ends), (ap.begins, ap.ends), (coarse.begins, coarse.ends)];
             let [of_p, of_ap, of_coarse] = Lengths::of(gpu, kinds)?;
             if !of_ap.have_places() || !of_coarse.have_places() {
                 return Ok(Places::Unknown);
             }
             let p_chunks = match of_p.are_single() {
                 true => Some(Chunks::single(p.rows)),
-                false => Chunks::new(gpu, &right.begins, &right.ends)?,
+                false => Chunks::new(gpu, right.begins, right.ends)?,
             };
-            let (Some(p_chunks), Some(ap_chunks)) = (p_chunks, Chunks::new(gpu, &ap.begins, &ap.ends)?) else {
+            let (Some(p_chunks), Some(ap_chunks)) = (p_chunks, Chunks::new(gpu, ap.begins, ap.ends)?) else {
                 return Ok(Places::Unknown);
             };
             let (begins, ends) = (ap.begins.piece(0, a.rows), ap.ends.piece(0, a.rows));
@@ -182,10 +182,9 @@ fn find<T: Number>(gpu: &Gpu, recipe: &Recipe, r: &DeviceCsr<T>, a: &DeviceCsr<T
         Way::Known(_) if product.is_scalar() => Ok(Places::Unknown),
         Way::Known(pattern) => {
             let rows = lying(pattern, a.rows);
-            let ends = |a: &DeviceCsr<T>| (a.offsets.piece(0, a.rows), a.offsets.piece(1, a.rows));
-            let (of_a, of_r) = (ends(a), ends(r));
-            let kinds =
-                [(&of_a.0, &of_a.1), (&of_r.0, &of_r.1), (&rows.begins, &rows.ends), (&coarse.begins, &coarse.ends)];
+            let of_a = (a.offsets.piece(0, a.rows), a.offsets.piece(1, a.rows));
+            let of_r = (r.offsets.piece(0, r.rows), r.offsets.piece(1, r.rows));
+            let kinds = [of_a, of_r, (rows.begins, rows.ends), (coarse.begins, coarse.ends)];
             let [of_a, of_r, of_ap, of_coarse] = Lengths::of(gpu, kinds)?;
             let (begins, ends) = (rows.begins.piece(0, a.rows), rows.ends.piece(0, a.rows));
             let (cols, block, values, length) = (p.cols, product.block(), &*p.values, of_ap.longest);

@@ -32,8 +32,12 @@ pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceA
     let (key, near) = (gpu.room::<u64>(n)?, gpu.room::<u64>(n)?);
     // What is left before each round and after the last one; then roots, whether something found no aggregate, and what has no couplings.
     let mut status = gpu.zeroed::<i64>(ROUNDS + 4)?;
-    let [roots, left, alone] = [ROUNDS + 1, ROUNDS + 2, ROUNDS + 3].map(|at| status.piece(at, 1));
-    gpu.launch(kernel("mis2_keys")?, n, &[&size, &(seed as i64), &offsets, &key.view(), &alone.view()])?;
+    let [roots, left, alone] = [ROUNDS + 1, ROUNDS + 2, ROUNDS + 3];
+    gpu.launch(
+        kernel("mis2_keys")?,
+        n,
+        &[&size, &(seed as i64), &offsets, &key.view(), &status.piece(alone, 1).view()],
+    )?;
     let (near_kernel, decide) = (kernel(&format!("mis2_near_{lanes}"))?, kernel(&format!("mis2_decide_{lanes}"))?);
     let mut first = 0;
     loop {
@@ -50,13 +54,14 @@ pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceA
         let before = gpu.offsets_alone(&flags)?;
         // Aggregates go back and forth between two arrays; the flags are not needed any more.
         let (mut of, mut other) = (gpu.room::<i32>(n)?, flags);
-        let arguments: [&dyn Argument; 5] = [&size, &key.view(), &before.view(), &of.view(), &roots.view()];
+        let arguments: [&dyn Argument; 5] =
+            [&size, &key.view(), &before.view(), &of.view(), &status.piece(roots, 1).view()];
         gpu.launch(kernel("mis2_number")?, n, &arguments)?;
         let join = kernel(&format!("mis2_join_{lanes}"))?;
         // Distance 1, then 2; a third step only matters where the graph is not symmetric.
         let nobody = gpu.room::<i64>(1)?;
         for step in 0..3 {
-            let left = if step == 2 { left.view() } else { nobody.view() };
+            let left = if step == 2 { status.piece(left, 1).view() } else { nobody.view() };
             gpu.launch(join, threads, &[&size, &offsets, &columns, &of.view(), &other.view(), &left])?;
             std::mem::swap(&mut of, &mut other);
         }

@@ -18,7 +18,7 @@ pub(super) fn in_two_passes<T: Scalar>(gpu: &Gpu, both: [Made<'_>; 2]) -> Result
         let ((rows, _), run) = both[k];
         let counts = gpu.room::<i32>(rows)?;
         run([none, none, none, counts.view()])?;
-        gpu.offsets_with(&counts, &totals.piece(k, 1))
+        gpu.offsets_with(&counts, totals.piece(k, 1))
     };
     let offsets = [count(0)?, count(1)?];
     let totals = gpu.fetch(&totals)?;

@@ -33,9 +33,8 @@ fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<
     let dependents = gpu.zeroed::<i32>(n)?;
     let arguments: [&dyn Argument; 4] = [&rows, &s.offsets.view(), &s.columns.view(), &dependents.view()];
     gpu.launch(kernel("pmis_dependents")?, n, &arguments)?;
-    let arguments = [&dependents.view(), &weights.view(), &state.view()];
-    let [dependents_view, weights_view, state_view] = arguments;
-    gpu.launch(kernel("pmis_begin")?, n, &[&rows, &(seed as i64), dependents_view, weights_view, state_view])?;
+    let [weights_view, state_view] = [&weights.view(), &state.view()];
+    gpu.launch(kernel("pmis_begin")?, n, &[&rows, &(seed as i64), &dependents.view(), weights_view, state_view])?;
     drop(dependents);
 
     let lists = [gpu.room::<i32>(n)?, gpu.room::<i32>(n)?];
@@ -67,7 +66,7 @@ fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<
         let graph: [&dyn Argument; 6] = [&round, &few, &offsets, &columns, weights_view, state_view];
         let [a, b, c, d, e, f] = graph;
         gpu.launch_blocks(tail, 1, &[a, b, c, d, e, f, &list, &next, &counts.view()])?;
-        left = gpu.fetch(&counts.piece(round as usize, 1))?[0] as usize;
+        left = gpu.fetch(counts.piece(round as usize, 1))?[0] as usize;
         if left > 0 && round + ROUNDS > COUNTED {
             // What is undecided was beaten in the round before, whose number must stay odd or even.
             round = 2 + round % 2;

@@ -51,7 +51,9 @@ pub(crate) fn measure<T: Scalar>(gpu: &Gpu, all: &[Candidate<'_, T>]) -> Result<
         let Candidate { matrix: a, is_transfer, diagonal, smooth, losses } = candidate;
         let (n, m) = (a.scalar_rows(), a.cols * a.block.cols);
         assert!(diagonal.is_none_or(|d| d.len() == n) && smooth.0.len() == n && smooth.1.len() == m);
-        let scale = |factors: Option<&Factors>| factors.map_or(View::NONE, |factors| factors.s.view());
+        fn scale(factors: Option<&Factors>) -> View<'_> {
+            factors.map_or(View::NONE, |factors| factors.s.view())
+        }
         let (s_rows, s_columns) = losses.map_or((View::NONE, View::NONE), |(left, right)| (scale(left), scale(right)));
         let (kernel, lanes) = over_values(gpu, a, "rounding_loss")?;
         let (rows, br, bc) = shape(a);

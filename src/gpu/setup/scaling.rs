@@ -105,7 +105,7 @@ fn search<T: Scalar>(gpu: &Gpu, matrices: &[&DeviceCsr<T>], measure: Measure, l1
             [&(n as i64), &i32::from(measure == Measure::Largest), &s.view(), &seen.view()];
         gpu.launch(gpu.kernel("scaling_roots")?, n.min(WAVE * BLOCK), &arguments)?;
         let l1_inverse = if l1 && diagonal::has_short_rows(a) {
-            Some(diagonal::l1_and_largest(gpu, a, &s, &seen)?)
+            Some(diagonal::l1_and_largest(gpu, a, &s, seen)?)
         } else {
             let (kernel, lanes) = over_values(gpu, a, "largest_scaled")?;
             let (rows, br, bc) = shape(a);
@@ -168,7 +168,7 @@ impl<'a> By<'a> {
     }
 
     /// As kernels take it: the factors, and whether they divide.
-    fn parts(self) -> (View, i32) {
+    fn parts(self) -> (View<'a>, i32) {
         match self {
             By::One => (View::NONE, 0),
             By::Times(s) => (s.view(), 0),

@@ -171,9 +171,9 @@ impl<'a, T: Scalar> Step<'a, T> {
             let of = &aggregates.of;
             let arguments: [&dyn Argument; 4] = [&(a.rows as i64), &of.view(), &begins.view(), &ends.view()];
             gpu.launch(gpu.kernel("tentative_rows")?, a.rows, &arguments)?;
-            let rows = |offsets: &Slice<i64>| (offsets.piece(0, a.rows), offsets.piece(1, a.rows));
-            let (of_a, of_p) = (rows(&a.offsets), rows(&p.offsets));
-            let [of_a, of_p] = Lengths::of(gpu, [(&of_a.0, &of_a.1), (&of_p.0, &of_p.1)])?;
+            let of_a = (a.offsets.piece(0, a.rows), a.offsets.piece(1, a.rows));
+            let of_p = (p.offsets.piece(0, a.rows), p.offsets.piece(1, a.rows));
+            let [of_a, of_p] = Lengths::of(gpu, [of_a, of_p])?;
             let b = Right {
                 rows: a.rows,
                 cols: aggregates.count,

@@ -67,8 +67,8 @@ pub(super) struct Right<'a, T> {
     pub cols: usize,
     pub block: Block,
     /// Where rows begin and end.
-    pub begins: Slice<i64>,
-    pub ends: Slice<i64>,
+    pub begins: &'a Slice<i64>,
+    pub ends: &'a Slice<i64>,
     pub columns: &'a Slice<i32>,
     pub values: &'a Slice<T>,
     /// Entries of a row, about.
@@ -148,7 +148,7 @@ const STATISTICS: usize = 4;
 
 /// Rows of a product that are somewhere in their room, columns in no order.
 pub(super) struct Found<T> {
-    pub begins: Buffer<i64>,
+    pub begins: Arc<Buffer<i64>>,
     pub ends: Buffer<i64>,
     pub columns: Buffer<i32>,
     pub values: Buffer<T>,
@@ -161,7 +161,7 @@ pub(super) struct Found<T> {
 
 /// Where rows are to be found.
 struct Place {
-    begins: Buffer<i64>,
+    begins: Arc<Buffer<i64>>,
     /// Whether that is where they begin.
     placed: bool,
     /// For their lengths, if these are wanted.
@@ -185,7 +185,7 @@ pub(super) struct Product<'a, T> {
     pub(super) b: Right<'a, T>,
     block: Block,
     /// Both patterns, as kernels take them.
-    pub(super) factors: [View; 5],
+    pub(super) factors: [View<'a>; 5],
     /// Whether rows may be merged, where a sample is for it.
     may_merge: bool,
 }
@@ -278,7 +278,7 @@ impl<'a, T: Number> Product<'a, T> {
         if merges {
             let (list, words) = (gpu.list(rows)?, gpu.zeroed::<i64>(WORDS)?);
             self.count_merged(method, &counts, &scripts, &words, &list)?;
-            let offsets = gpu.offsets_with(&counts, &words.piece(TOTAL, 1))?;
+            let offsets = gpu.offsets_with(&counts, words.piece(TOTAL, 1))?;
             let words = gpu.fetch(&words)?;
             let left = fate(&words).too_long;
             if left == 0 {
@@ -293,9 +293,9 @@ impl<'a, T: Number> Product<'a, T> {
             room = (4.0 * sample.mean * left as f64) as usize;
         }
         let (found, mut offsets, fate, mut total) = loop {
-            let place = Place { begins: gpu.room(rows)?, placed: false, counts, room };
+            let place = Place { begins: Arc::new(gpu.room(rows)?), placed: false, counts, room };
             let found = self.find(with, rest.as_deref(), place, self.is_scalar())?;
-            let offsets = gpu.offsets_with(&found.counts, &found.words.piece(TOTAL, 1))?;
+            let offsets = gpu.offsets_with(&found.counts, found.words.piece(TOTAL, 1))?;
             let words = gpu.fetch(&found.words)?;
             let fate = fate(&words);
             if fate.missed == 0 {
@@ -311,7 +311,7 @@ impl<'a, T: Number> Product<'a, T> {
             let [a, b, c, d, e] = &self.factors;
             let arguments: [&dyn Argument; 9] = [&too_long.view(), a, b, c, d, e, &width, &bits.view(), &counts.view()];
             gpu.launch_blocks(gpu.kernel("spgemm_long_symbolic")?, blocks, &arguments)?;
-            offsets = gpu.offsets_with(&counts, &words.piece(TOTAL, 1))?;
+            offsets = gpu.offsets_with(&counts, words.piece(TOTAL, 1))?;
             total = gpu.fetch(&words)?[TOTAL] as usize;
         }
         drop(counts);
@@ -390,19 +390,20 @@ impl<'a, T: Number> Product<'a, T> {
 
     /// Rows wherever there is room. Waits for nothing.
     pub fn found(&self, method: Method, room: usize) -> Result<Found<T>> {
-        let place = Place { begins: self.gpu.room(self.a.rows)?, placed: false, counts: self.gpu.room(0)?, room };
+        let place =
+            Place { begins: Arc::new(self.gpu.room(self.a.rows)?), placed: false, counts: self.gpu.room(0)?, room };
         self.find(method, None, place, self.is_scalar())
     }
 
     /// The same with rows that begin where they began before, in the same room.
-    pub fn found_again(&self, method: Method, room: usize, begins: &Buffer<i64>) -> Result<Found<T>> {
-        let place = Place { begins: self.gpu.lent(begins), placed: true, counts: self.gpu.room(0)?, room };
+    pub fn found_again(&self, method: Method, room: usize, begins: &Arc<Buffer<i64>>) -> Result<Found<T>> {
+        let place = Place { begins: Arc::clone(begins), placed: true, counts: self.gpu.room(0)?, room };
         self.find(method, None, place, self.is_scalar())
     }
 
     /// The same without values.
-    pub fn columns_again(&self, method: Method, room: usize, begins: &Buffer<i64>) -> Result<Found<T>> {
-        let place = Place { begins: self.gpu.lent(begins), placed: true, counts: self.gpu.room(0)?, room };
+    pub fn columns_again(&self, method: Method, room: usize, begins: &Arc<Buffer<i64>>) -> Result<Found<T>> {
+        let place = Place { begins: Arc::clone(begins), placed: true, counts: self.gpu.room(0)?, room };
         self.find(method, None, place, false)
     }
 
@@ -419,10 +420,10 @@ impl<'a, T: Number> Product<'a, T> {
                 false => format!("spgemm_pattern_{name}_f32"),
             };
             let [a, b, c, d, e] = &self.factors;
-            let view = |values: &Slice<T>| if scalar { values.view() } else { View::NONE };
-            let (left, right) = (view(&self.a.values), view(self.b.values));
+            let [left, right, values] =
+                [&self.a.values, self.b.values, &values].map(|values| if scalar { values.view() } else { View::NONE });
             let (begins, ends, counts) = (begins.view(), ends.view(), counts.view());
-            let (columns, values, words, placed) = (columns.view(), view(&values), words.view(), i32::from(placed));
+            let (columns, words, placed) = (columns.view(), words.view(), i32::from(placed));
             let arguments: [&dyn Argument; 17] = [
                 &n, &list, a, b, c, d, e, &left, &right, &begins, &ends, &counts, &columns, &values, &words, &placed,
                 &more,
@@ -442,18 +443,19 @@ impl<'a, T: Number> Product<'a, T> {
         launch: impl Fn(&str, i64, View, usize, View) -> Result<()>,
     ) -> Result<Buffer<i32>> {
         let rows = self.a.rows;
-        let mut list = list.map(|list| self.gpu.lent(list));
+        let mut left: Option<Buffer<i32>> = None;
         for (lanes, name) in teams {
             let more = self.gpu.list(rows)?;
+            let list = left.as_deref().or(list);
             let blocks = blocks_for(rows, lanes, if lanes == 1 { MANY_BLOCKS } else { most });
             // Mostly few rows are left over.
             let blocks = if list.is_some() { blocks.min(most.div_ceil(4)) } else { blocks };
             if blocks > 0 {
-                launch(&name, rows as i64, list.as_ref().map_or(View::NONE, |list| list.view()), blocks, more.view())?;
+                launch(&name, rows as i64, list.map_or(View::NONE, Slice::view), blocks, more.view())?;
             }
-            list = Some(more);
+            left = Some(more);
         }
-        list.map_or_else(|| self.gpu.list(0), Ok)
+        left.map_or_else(|| self.gpu.list(0), Ok)
     }
 
     /// For so many rows, words for each block of threads that have a bit for each column, those blocks, and the words.

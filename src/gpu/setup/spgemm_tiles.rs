@@ -102,7 +102,7 @@ fn multiply_tiles<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> R
     })?;
     let (offsets, total) = gpu.offsets(&counts)?;
     drop(counts);
-    if gpu.fetch(&left_over.piece(0, 1))?[0] > 0 {
+    if gpu.fetch(left_over.piece(0, 1))?[0] > 0 {
         return Ok(None);
     }
     let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total * block.len())?);

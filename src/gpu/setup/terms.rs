@@ -37,8 +37,8 @@ const SHORT: i32 = 72;
 
 /// Rows that lie somewhere: where each begins and ends, and their columns.
 pub(super) struct Lying<'a> {
-    pub begins: Slice<i64>,
-    pub ends: Slice<i64>,
+    pub begins: &'a Slice<i64>,
+    pub ends: &'a Slice<i64>,
     pub columns: &'a Slice<i32>,
 }
 
@@ -137,11 +137,11 @@ impl Chunks {
     }
 
     /// Room for all chunks.
-    pub fn room<T>(&self, gpu: &Gpu) -> Result<Buffer<T>> {
+    pub fn room<T: Number>(&self, gpu: &Gpu) -> Result<Buffer<T>> {
         gpu.room(self.total * CHUNK)
     }
 
-    fn view(&self) -> View {
+    fn view(&self) -> View<'_> {
         self.begins.as_ref().map_or(View::NONE, |begins| begins.view())
     }
 
@@ -171,7 +171,7 @@ enum Words {
 }
 
 impl Words {
-    fn view(&self) -> View {
+    fn view(&self) -> View<'_> {
         match self {
             Words::Bytes(words) => words.view(),
             Words::Wide(words) => words.view(),

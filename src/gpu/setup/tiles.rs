@@ -47,7 +47,7 @@ impl<T: Number> DeviceTiles<T> {
             gpu.launch_blocks(kernel, blocks, &arguments)
         })?;
         let (offsets, total) = gpu.offsets(&counts)?;
-        if gpu.fetch(&left.piece(0, 1))?[0] > 0 || total >= i32::MAX as usize {
+        if gpu.fetch(left.piece(0, 1))?[0] > 0 || total >= i32::MAX as usize {
             return Ok(None);
         }
         let (columns, maps) = (gpu.room::<i32>(total)?, gpu.room::<u16>(total)?);
@@ -65,7 +65,7 @@ impl<T: Number> DeviceTiles<T> {
     }
 
     /// Pattern and values, as kernels take them.
-    pub fn views(&self) -> [View; 4] {
+    pub fn views(&self) -> [View<'_>; 4] {
         [self.offsets.view(), self.columns.view(), self.maps.view(), self.values.view()]
     }
 }
@@ -86,7 +86,7 @@ pub(in crate::gpu) fn densities<T: Number, const N: usize>(
 ) -> Result<[f64; N]> {
     let sums = gpu.zeroed::<i64>(2 * N)?;
     for (k, a) in matrices.iter().enumerate() {
-        sample(gpu, &a.pattern(), &sums.piece(2 * k, 2))?;
+        sample(gpu, &a.pattern(), sums.piece(2 * k, 2))?;
     }
     let sums = gpu.fetch(&sums)?;
     Ok(std::array::from_fn(|k| sums[2 * k + 1] as f64 / sums[2 * k].max(1) as f64))

@@ -39,7 +39,7 @@ impl Sources {
     }
 
     /// As kernels take them, and whether they are narrow.
-    fn view(&self) -> (View, i32) {
+    fn view(&self) -> (View<'_>, i32) {
         match self {
             Sources::Narrow(positions) => (positions.view(), 1),
             Sources::Wide(positions) => (positions.view(), 0),
@@ -125,7 +125,7 @@ impl Pattern<'_> {
         let (of, bytes) = if sources.is_some() { ("matrix", size_of::<u64>()) } else { ("graph", size_of::<i32>()) };
         let (sources, narrow) = sources.map_or((View::NONE, 0), Sources::view);
         let key_bytes = gpu.room::<u8>(n * bytes)?;
-        let keys = View { len: n as i64, ..key_bytes.view() };
+        let keys = key_bytes.view().erased(n);
         let lanes = lanes(n, self.rows, 1);
         let (rows, to, ranks_view) = (self.rows as i64, offsets.view(), ranks.view());
         let arguments =

@@ -149,13 +149,13 @@ fn places<T: Scalar>(
 ) -> Result<Option<Places>> {
     let right = Right::of(to_first);
     let (begins, ends) = (product.offsets.piece(0, product.rows), product.offsets.piece(1, product.rows));
-    let [of_right, of_product] = Lengths::of(gpu, [(&right.begins, &right.ends), (&begins, &ends)])?;
+    let [of_right, of_product] = Lengths::of(gpu, [(right.begins, right.ends), (begins, ends)])?;
     if !of_product.have_places() {
         return Ok(None);
     }
     let chunks = match of_right.are_single() {
         true => Some(Chunks::single(to_first.rows)),
-        false => Chunks::new(gpu, &right.begins, &right.ends)?,
+        false => Chunks::new(gpu, right.begins, right.ends)?,
     };
     let Some(chunks) = chunks else { return Ok(None) };
     let rows = Lying { begins, ends, columns: &product.columns };
