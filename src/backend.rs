@@ -1,6 +1,7 @@
 //! The contract between mathematics and hardware. Cycle and Krylov methods are written once over it; each backend
 //! says where vectors live and how operators act on them.
 
+pub(crate) mod common;
 mod smoother;
 
 use crate::error::Result;

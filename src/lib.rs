@@ -41,6 +41,7 @@ mod operations;
 pub mod options;
 mod pages;
 pub mod par;
+mod precision;
 pub mod presets;
 pub mod range;
 mod registry;

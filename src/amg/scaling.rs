@@ -4,22 +4,13 @@
 //! matrix of the scaled matrices is the scaled coarse matrix, so the levels below never see that the levels above were scaled. All s_i are
 //! powers of two: in f64 and f32 the scaled cycle computes the same numbers as the unscaled one, but for l1 sums and underflow.
 
-use crate::error::{Result, fail, try_vec};
+use crate::error::{Result, try_vec};
 use crate::host::diagonal;
 use crate::par;
+use crate::precision::{FAR_ABOVE, beyond_range, check_lost, lift_of, not_by_diagonal};
 use crate::scalar::{Number, Scalar};
 use crate::sparse::{Block, CsrView, SharedCsr};
 use std::sync::Arc;
-
-/// Scaled diagonals are between half and twice 4 to this power, unless a row is far from diagonally dominant: large enough that entries 2^-24
-/// times the diagonal are normal numbers of f16, small enough that the inverse of the diagonal is one, too.
-const LIFT: i32 = 5;
-
-/// Scaled entries stay below this power of two, half of what f16 can hold.
-const HIGHEST: f64 = 15.0;
-
-/// An entry this many times the geometric mean of its diagonals makes the diagonal a bad measure of its row.
-pub(crate) const FAR_ABOVE: f64 = 1024.0;
 
 /// One s for each scalar row of a level's matrix, by the scaling that `precision.scaling` names; none for `none`.
 pub(crate) fn factors<T: Scalar>(a: &SharedCsr<T>, scaling: &str) -> Result<Option<Vec<f64>>> {
@@ -44,35 +35,6 @@ pub(crate) fn factors<T: Scalar>(a: &SharedCsr<T>, scaling: &str) -> Result<Opti
     }
     let largest = largest_scaled(&a, &s);
     Ok(Some(lift(s, largest)))
-}
-
-/// That row `i` has no positive diagonal to be scaled by.
-pub(crate) fn not_by_diagonal<R>(i: usize) -> Result<R> {
-    fail!(
-        PrecisionLost,
-        "row {i} cannot be scaled by its diagonal for 16-bit storage, which is not positive or beyond the range of f64; \
-         set precision.scaling to \"equilibrate\", or store this level in f32"
-    )
-}
-
-/// That nothing can scale row `i`.
-pub(crate) fn beyond_range<R>(i: usize) -> Result<R> {
-    fail!(
-        PrecisionLost,
-        "row {i} cannot be scaled for 16-bit storage, its entries are beyond the range of f64; store this level in f32"
-    )
-}
-
-/// A power of two between the smallest and the largest factor, refused when f32 cannot hold it over all of them.
-pub(crate) fn middle_of(low: f64, high: f64) -> Result<f64> {
-    let middle = (0.5 * (low.log2() + high.log2())).round().exp2();
-    if [low, high].iter().any(|s| !((middle / s) as f32).is_normal()) {
-        return fail!(
-            PrecisionLost,
-            "level 0: diagonals from {low:.1e} to {high:.1e}, squared, are too far apart for 16-bit storage; store it in f32"
-        );
-    }
-    Ok(middle)
 }
 
 /// Powers of two near the root of the diagonal, or the first row whose diagonal is not positive.
@@ -158,12 +120,6 @@ fn each_scaled<T: Scalar>(
     }
 }
 
-/// What factors are multiplied by, so that scaled entries, of which the largest is `largest`, become larger.
-pub(crate) fn lift_of(largest: f64) -> f64 {
-    let lift = LIFT.min(((HIGHEST - largest.max(1.0).log2()) / 2.0).floor() as i32);
-    f64::from(-lift).exp2()
-}
-
 /// The factors, made smaller by one power of two.
 fn lift(mut s: Vec<f64>, largest: f64) -> Vec<f64> {
     let shift = lift_of(largest);
@@ -229,20 +185,6 @@ pub(crate) fn store<T: Scalar, S: Number>(
     Ok(stored)
 }
 
-/// Refuses what format `S` cannot hold: of so many entries, some are too large for it, and some vanished.
-pub(crate) fn check_lost<S: Number>(what: &str, entries: usize, (too_large, vanished): (u64, u64)) -> Result<()> {
-    // Small entries may vanish beside large ones; where most do, the format is the wrong one.
-    if too_large > 0 || vanished > entries as u64 / 2 {
-        return fail!(
-            PrecisionLost,
-            "of {entries} entries of the {what}, {too_large} are too large for {} and {vanished} too small; \
-             use precision.scaling \"diagonal\", or store this level in f32",
-            S::PRECISION.name()
-        );
-    }
-    Ok(())
-}
-
 /// Rounds the entries of each row from the largest to the smallest, and each carries what it adds to the product with `vector` on to the
 /// next: in the end the product is off by what rounding the smallest does.
 fn keeping<T: Scalar, S: Number>(a: &SharedCsr<T>, vector: &[f64]) -> Result<SharedCsr<S>> {
@@ -280,6 +222,7 @@ mod tests {
     use super::*;
     use crate::error::Status;
     use crate::gallery;
+    use crate::precision::LIFT;
     use crate::sparse::Csr;
     use half::f16;
 

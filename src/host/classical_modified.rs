@@ -9,8 +9,9 @@
 //! where a neighbour k∈F_i with b_ik = 0, which has nothing to be spread over, counts as weak. This is extended+i interpolation with C_i in place
 //! of Ĉ_i and without i, so that rows are computed there.
 
-use super::extended_i::{Formula, by_formula};
+use super::extended_i::by_formula;
 use super::truncate::Truncation;
+use crate::backend::common::Formula;
 use crate::error::Result;
 use crate::scalar::Scalar;
 use crate::sparse::{Csr, CsrView, Graph, Structure};

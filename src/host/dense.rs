@@ -2,6 +2,7 @@
 
 use super::Host;
 use crate::backend::Operator;
+use crate::backend::common::{TINY, rounding_bound};
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::{Number, Precision, Scalar};
@@ -95,19 +96,6 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Dense<S> {
     fn precision(&self) -> Precision {
         S::PRECISION
     }
-}
-
-/// Pivots of the elimination at or below this share of the largest entry, times n, are rounding.
-pub(crate) const TINY: f64 = f64::EPSILON;
-
-/// Pivots of the sweep at or below this share of their own diagonal entry, times n and the rounding unit of the matrix, are rounding: the
-/// row sums of a singular coarse matrix carry the rounding of all Galerkin products above it. Against the own entry, because
-/// coefficients may differ by many orders of magnitude.
-const ROUNDING: f64 = 16.0;
-
-/// The bound of [`ROUNDING`] for a matrix of `n` rows.
-pub(crate) fn rounding_bound<T: Scalar>(n: usize) -> f64 {
-    ROUNDING * n as f64 * T::EPSILON.to_f64()
 }
 
 /// The inverse of a symmetric positive semidefinite matrix by the sweep operator, exactly symmetric; `None` when the matrix

@@ -1,16 +1,11 @@
 //! Inverses of diagonals and of diagonal blocks.
 
 use super::prefetch::prefetch;
+use crate::backend::common::{MAX_BLOCK, rounding_bound};
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::{Number, Scalar};
 use crate::sparse::CsrView;
-
-/// Largest number of rows in a block.
-pub const MAX_BLOCK: usize = 8;
-
-/// See [`rounding_bound`].
-const ROUNDING: f64 = 16.0;
 
 /// Rows between the one in use and the one whose diagonal is asked for.
 const AHEAD: usize = 8;
@@ -122,11 +117,6 @@ pub fn row_norm<T: Scalar>(
         };
     }
     norm
-}
-
-/// Pivots of diagonal blocks of n rows up to this share of the numbers that they are the difference of are rounding.
-pub fn rounding_bound<T: Scalar>(n: usize) -> f64 {
-    ROUNDING * n as f64 * T::EPSILON.to_f64()
 }
 
 /// [`invert`] with dimensions that the compiler knows, where they are those of elasticity and its rigid-body modes.

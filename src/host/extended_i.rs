@@ -9,19 +9,11 @@
 use super::quarters::Quarters;
 use super::rows;
 use super::truncate::{self, Truncation};
+use crate::backend::common::Formula;
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Graph, Structure};
-
-/// Which coarse unknowns a row is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Formula {
-    /// Ĉ_i.
-    ExtendedI,
-    /// C_i, and nothing is spread over i itself: see [`super::classical_modified`].
-    ClassicalModified,
-}
 
 /// Interpolation from the coarse unknowns to all, or to the unknowns of `only`. With `pattern` (a result of the same graph and
 /// splitting), each row keeps the columns that it has there, whatever the size of the new weights.

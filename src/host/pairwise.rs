@@ -11,14 +11,12 @@
 use super::mis2::NONE;
 use super::strength::norm2;
 use super::{rows, spgemm, transpose};
+use crate::backend::common::SCORED_ROUNDS;
 use crate::error::{Result, try_capacity, try_vec};
 use crate::hash::hash;
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Graph};
-
-/// Scores that rise along a path are matched from its end, one pair in a round. After this many rounds the hash alone decides.
-pub(crate) const SCORED_ROUNDS: usize = 15;
 
 /// Number of the aggregate of each unknown, or [`NONE`] where there are no strong couplings, and how many there are. Aggregates are
 /// paired until they have about `size` members: once for 2, twice up to 4, three times up to 8.

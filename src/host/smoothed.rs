@@ -5,10 +5,11 @@
 //! are used whole, because adding blocks to the diagonal would only keep translations.
 
 use super::Host;
-use super::diagonal::{self, MAX_BLOCK};
+use super::diagonal;
 use super::eigenvalue::{Estimate, Known, Largest};
 use super::spgemm::{self, Shape, multiply_block, with_shape};
 use super::terms::{Terms, Values};
+use crate::backend::common::MAX_BLOCK;
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;

@@ -1,6 +1,7 @@
 //! Strength of connection on the host.
 
 use super::rows;
+use crate::backend::common::{mean, sample};
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
@@ -65,9 +66,6 @@ pub struct Symmetric<'a, T> {
     diagonal: Vec<f64>,
 }
 
-/// Rows that a mean over a matrix is taken from.
-const SAMPLE: usize = 1 << 16;
-
 impl<'a, T: Scalar> Symmetric<'a, T> {
     /// The measure for a matrix.
     pub fn new(a: &CsrView<'a, T>) -> Result<Symmetric<'a, T>> {
@@ -99,18 +97,6 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
         let (count, step) = sample(a.rows);
         mean(count, |k| strongest(k * step))
     }
-}
-
-/// How many rows a mean over a matrix is taken from, and how far apart they are.
-pub fn sample(rows: usize) -> (usize, usize) {
-    let step = rows.div_ceil(SAMPLE).max(1);
-    (rows.div_ceil(step), step)
-}
-
-/// The mean of so many numbers, added in an order that depends on `count` alone.
-pub fn mean(count: usize, number: impl Fn(usize) -> f64 + Sync) -> f64 {
-    let total = par::sum(count, par::ROW_GRAIN, |range| range.map(&number).sum());
-    total / count.max(1) as f64
 }
 
 /// Norm of each diagonal block, 0 where there is none.

@@ -5,10 +5,11 @@ use crate::amg::scaling::{self, Rounding};
 use crate::backend::Colours;
 use crate::backend::{Place, Smoother};
 use crate::config::Config;
-use crate::error::{Result, fail, try_vec};
+use crate::error::{Result, try_vec};
 use crate::host::eigenvalue::{Estimate, Known, Largest};
 use crate::host::{Host, diagonal};
 use crate::par;
+use crate::precision::{MATTERS, does_not_fit};
 use crate::scalar::{Number, Scalar};
 use crate::sparse::{Coloured, Colouring, SharedCsr};
 use std::borrow::Cow;
@@ -99,9 +100,6 @@ impl<'a, B: Place, T: Scalar> Setup<B> for HostSetup<'a, B, T> {
     }
 }
 
-/// What is smaller than the rounding of the largest number in f16 is no loss.
-pub(crate) const MATTERS: f64 = 1.0 / 2048.0;
-
 /// Data of a smoother times `factor` in their storage format, refused when that cannot hold them.
 pub(crate) fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<Vec<S>> {
     let mut data = try_vec(exact.len(), S::ZERO)?;
@@ -122,13 +120,4 @@ pub(crate) fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<V
         return does_not_fit::<S, _>();
     }
     Ok(data)
-}
-
-/// That format `S` cannot hold the data of a smoother.
-pub(crate) fn does_not_fit<S: Number, R>() -> Result<R> {
-    fail!(
-        PrecisionLost,
-        "the inverse of a diagonal does not fit into {}; use precision.scaling \"diagonal\", or store the smoother in f32",
-        S::PRECISION.name()
-    )
 }

@@ -16,6 +16,7 @@ use crate::context::LogLevel;
 use crate::error::{Result, try_vec};
 use crate::host::eigenvalue::{Known, Largest};
 use crate::host::{Host, dense, transpose};
+use crate::precision;
 use crate::report::Phases;
 use crate::scalar::{Number, Precision, Scalar, Sums};
 use crate::smooth::{self, HostSetup};
@@ -519,7 +520,7 @@ fn stored_transfer<B: Place, T: Scalar, S: Number, X: Number, Y: Number>(
 /// The inverse of the finest level's scaling in two parts, a power of two and one for each row, which f32 can hold.
 pub(super) fn entrance(s: &[f64]) -> Result<(f64, Vec<f32>)> {
     let (low, high) = s.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), s| (low.min(*s), high.max(*s)));
-    let middle = scaling::middle_of(low, high)?;
+    let middle = precision::middle_of(low, high)?;
     let mut inverse = try_vec(s.len(), 0.0_f32)?;
     for (to, s) in inverse.iter_mut().zip(s) {
         *to = (middle / s) as f32;

@@ -3,9 +3,9 @@
 use super::coarse::Splitting;
 use super::extended_i::{by_formula, renew_by_formula};
 use super::{DeviceCsr, DeviceGraph, DevicePattern};
+use crate::backend::common::Formula;
 use crate::error::Result;
 use crate::gpu::Gpu;
-use crate::host::extended_i::Formula;
 use crate::host::truncate::Truncation;
 use crate::scalar::Scalar;
 

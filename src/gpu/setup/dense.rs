@@ -1,10 +1,10 @@
 //! The inverse of the coarsest matrix: [`crate::host::dense`] on the device.
 
 use super::DeviceCsr;
+use crate::backend::common::{TINY, rounding_bound};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, tag};
 use crate::gpu::{Buffer, Gpu};
-use crate::host::dense::{TINY, rounding_bound};
 use crate::scalar::{Number, Scalar};
 
 /// Elements of a thread, and pivots that are found at a time, as in `kernels/dense_inverse.cu`.

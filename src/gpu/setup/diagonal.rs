@@ -3,12 +3,12 @@
 
 use super::DeviceCsr;
 use super::checks::Checks;
+use crate::backend::common::{MAX_BLOCK, rounding_bound};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View, tag};
 use crate::gpu::{Buffer, Gpu, Slice};
-use crate::host::diagonal::{MAX_BLOCK, rounding_bound};
+use crate::precision::{MATTERS, does_not_fit};
 use crate::scalar::{Number, Scalar};
-use crate::smooth::host::{MATTERS, does_not_fit};
 use crate::sparse::Block;
 
 /// Blocks of a kernel that goes over an array in steps: as many as run at the same time.

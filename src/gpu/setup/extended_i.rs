@@ -6,10 +6,10 @@
 use super::coarse::Splitting;
 use super::truncate::{MOST, Mode};
 use super::{DeviceCsr, DeviceGraph, DevicePattern};
+use crate::backend::common::Formula;
 use crate::error::{Result, fail};
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
-use crate::host::extended_i::Formula;
 use crate::host::truncate::Truncation;
 use crate::scalar::Scalar;
 use crate::sparse::Block;

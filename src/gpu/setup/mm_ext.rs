@@ -5,10 +5,10 @@ use super::extended_i::Level;
 use super::passes::in_two_passes;
 use super::truncate::Rows;
 use super::{DeviceCsr, DeviceGraph, DevicePattern, spgemm};
+use crate::backend::common::Formula;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View};
 use crate::gpu::{Gpu, Slice};
-use crate::host::extended_i::Formula;
 use crate::host::truncate::Truncation;
 use crate::scalar::Scalar;
 

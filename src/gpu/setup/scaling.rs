@@ -2,11 +2,11 @@
 
 use super::checks::Checks;
 use super::{DeviceCsr, diagonal};
-use crate::amg::scaling::{FAR_ABOVE, beyond_range, check_lost, lift_of, middle_of, not_by_diagonal};
 use crate::backend::Backend;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View, tag};
 use crate::gpu::{Buffer, Gpu, Slice};
+use crate::precision::{FAR_ABOVE, beyond_range, check_lost, lift_of, middle_of, not_by_diagonal};
 use crate::scalar::{Number, Scalar};
 use crate::sparse::Block;
 use std::any::Any;

@@ -3,10 +3,10 @@
 
 use super::lanes::lanes;
 use super::{DeviceCsr, DeviceGraph};
+use crate::backend::common::{mean, sample};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View};
 use crate::gpu::{Buffer, Gpu};
-use crate::host::strength::{mean, sample};
 use crate::scalar::Scalar;
 use crate::sparse::Block;
 

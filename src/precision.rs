@@ -1,0 +1,75 @@
+//! Storage in 16 bits: the bounds that all backends scale by, and what is refused.
+
+use crate::error::{Result, fail};
+use crate::scalar::Number;
+
+/// Scaled diagonals are between half and twice 4 to this power, unless a row is far from diagonally dominant: large enough that entries 2^-24
+/// times the diagonal are normal numbers of f16, small enough that the inverse of the diagonal is one, too.
+pub(crate) const LIFT: i32 = 5;
+
+/// Scaled entries stay below this power of two, half of what f16 can hold.
+const HIGHEST: f64 = 15.0;
+
+/// An entry this many times the geometric mean of its diagonals makes the diagonal a bad measure of its row.
+pub(crate) const FAR_ABOVE: f64 = 1024.0;
+
+/// That row `i` has no positive diagonal to be scaled by.
+pub(crate) fn not_by_diagonal<R>(i: usize) -> Result<R> {
+    fail!(
+        PrecisionLost,
+        "row {i} cannot be scaled by its diagonal for 16-bit storage, which is not positive or beyond the range of f64; \
+         set precision.scaling to \"equilibrate\", or store this level in f32"
+    )
+}
+
+/// That nothing can scale row `i`.
+pub(crate) fn beyond_range<R>(i: usize) -> Result<R> {
+    fail!(
+        PrecisionLost,
+        "row {i} cannot be scaled for 16-bit storage, its entries are beyond the range of f64; store this level in f32"
+    )
+}
+
+/// A power of two between the smallest and the largest factor, refused when f32 cannot hold it over all of them.
+pub(crate) fn middle_of(low: f64, high: f64) -> Result<f64> {
+    let middle = (0.5 * (low.log2() + high.log2())).round().exp2();
+    if [low, high].iter().any(|s| !((middle / s) as f32).is_normal()) {
+        return fail!(
+            PrecisionLost,
+            "level 0: diagonals from {low:.1e} to {high:.1e}, squared, are too far apart for 16-bit storage; store it in f32"
+        );
+    }
+    Ok(middle)
+}
+
+/// What factors are multiplied by, so that scaled entries, of which the largest is `largest`, become larger.
+pub(crate) fn lift_of(largest: f64) -> f64 {
+    let lift = LIFT.min(((HIGHEST - largest.max(1.0).log2()) / 2.0).floor() as i32);
+    f64::from(-lift).exp2()
+}
+
+/// Refuses what format `S` cannot hold: of so many entries, some are too large for it, and some vanished.
+pub(crate) fn check_lost<S: Number>(what: &str, entries: usize, (too_large, vanished): (u64, u64)) -> Result<()> {
+    // Small entries may vanish beside large ones; where most do, the format is the wrong one.
+    if too_large > 0 || vanished > entries as u64 / 2 {
+        return fail!(
+            PrecisionLost,
+            "of {entries} entries of the {what}, {too_large} are too large for {} and {vanished} too small; \
+             use precision.scaling \"diagonal\", or store this level in f32",
+            S::PRECISION.name()
+        );
+    }
+    Ok(())
+}
+
+/// What is smaller than the rounding of the largest number in f16 is no loss.
+pub(crate) const MATTERS: f64 = 1.0 / 2048.0;
+
+/// That format `S` cannot hold the data of a smoother.
+pub(crate) fn does_not_fit<S: Number, R>() -> Result<R> {
+    fail!(
+        PrecisionLost,
+        "the inverse of a diagonal does not fit into {}; use precision.scaling \"diagonal\", or store the smoother in f32",
+        S::PRECISION.name()
+    )
+}
