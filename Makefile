@@ -19,6 +19,9 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 ARTIFACTS := $(abspath $(TARGET_DIR))/$(PROFILE)/deps
 EXAMPLES := $(TARGET_DIR)/c_examples
 
+# Lines of tests that cannot run here.
+SKIPPED := $(TARGET_DIR)/skipped.txt
+
 PREFIX ?= /usr/local
 DESTDIR ?=
 LIBDIR ?= lib
@@ -45,7 +48,9 @@ test: ## all tests: format, lints, documentation, unit and integration tests, ex
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	CXX=/nonexistent TERRACE_NVCC= TERRACE_HIP_CLANG= $(CARGO) clippy --locked --lib --no-default-features --target-dir $(TARGET_DIR)/bare -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
+	@rm -f $(SKIPPED)
 	$(CARGO) test --locked
+	@if [ -s $(SKIPPED) ]; then echo "Left out:"; sort -u $(SKIPPED); else echo "Nothing was left out."; fi
 
 install: ## build and install to PREFIX (default /usr/local), below DESTDIR if given
 	@tools/setup.sh run

@@ -48,6 +48,9 @@ mod registry;
 pub mod report;
 pub mod scalar;
 mod singular;
+#[cfg(test)]
+#[path = "../tests/common/skip.rs"]
+mod skip;
 pub mod smooth;
 pub mod solver;
 pub mod sparse;

@@ -1,10 +1,9 @@
 //! Device memory after many set-ups, updates and solves, as the library counts it and as the driver does. A program of its own: what other tests hold would
 //! count, too.
 
-#[path = "common/devices.rs"]
-mod devices;
+mod common;
 
-use devices::devices;
+use common::devices::devices;
 use std::sync::Arc;
 use terrace::{Config, Context, Guess, Solver, Status, gallery};
 

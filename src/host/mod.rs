@@ -37,6 +37,8 @@ pub mod steps;
 pub mod strength;
 pub mod tentative;
 pub mod terms;
+#[cfg(test)]
+mod testing;
 pub mod transpose;
 pub mod truncate;
 pub mod two_stage;

@@ -6,6 +6,7 @@
 pub mod devices;
 pub mod fortran;
 pub mod readers;
+pub mod skip;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -94,11 +95,16 @@ fn link_library(folder: &Path) {
     build_into(&folder.join("libterrace.so.0"), link);
 }
 
-/// The folder of real matrices, if this machine has it: `TERRACE_MATRICES`, or `../shared/matrices` beside the crate.
-pub fn real_matrices() -> Option<PathBuf> {
+/// The folder of real matrices, if this machine has it: `TERRACE_MATRICES`, or `../shared/matrices` beside the repository. A check that needs it is
+/// skipped otherwise.
+pub fn real_matrices(check: &str) -> Option<PathBuf> {
     let named = std::env::var_os("TERRACE_MATRICES").map(PathBuf::from);
     let folder = named.unwrap_or_else(|| root().join("../shared/matrices"));
-    folder.join("README.md").is_file().then_some(folder)
+    let found = folder.join("README.md").is_file();
+    if !found {
+        skip::skipped(check, "there is no folder of real matrices (TERRACE_MATRICES)");
+    }
+    found.then_some(folder)
 }
 
 /// A folder below cargo's folder for test files.

@@ -69,10 +69,7 @@ fn the_page_claims_that_every_symmetric_matrix_is_solved() {
 
 #[test]
 fn the_symmetric_matrices_are_solved_within_the_iterations_of_the_page() {
-    let Some(folder) = common::real_matrices() else {
-        println!("skipped: no folder of real matrices (TERRACE_MATRICES)");
-        return;
-    };
+    let Some(folder) = common::real_matrices("iterations on real matrices") else { return };
     if std::env::var_os("TERRACE_BLESS").is_some() {
         std::fs::write(common::root().join("docs/matrices.md"), measure(&folder, &[]).0).unwrap();
     }

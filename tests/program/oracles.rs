@@ -4,6 +4,7 @@
 //! are skipped; with `TERRACE_ORACLES=required` that is a failure.
 
 use crate::common;
+use crate::common::skip::skipped;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use terrace::host::{spgemm, transpose};
@@ -22,7 +23,7 @@ fn python() -> Option<PathBuf> {
     if found.is_none() {
         let required = std::env::var_os("TERRACE_ORACLES").is_some_and(|value| value == "required");
         assert!(!required, "SciPy and PyAMG are required and not there; `tools/setup.sh test` installs them");
-        println!("skipped: no Python with SciPy and PyAMG (tools/setup.sh test)");
+        skipped("SciPy and PyAMG as oracles", "no Python has them (tools/setup.sh test installs them)");
     }
     found
 }

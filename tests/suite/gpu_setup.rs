@@ -321,10 +321,7 @@ fn real(folder: &Path, name: &str) -> Vec<(String, Arc<Matrix>)> {
 
 #[test]
 fn hierarchies_of_real_matrices_are_those_of_the_host() {
-    let Some(folder) = real_matrices() else {
-        println!("skipped: no folder of real matrices (TERRACE_MATRICES)");
-        return;
-    };
+    let Some(folder) = real_matrices("hierarchies of real matrices on GPUs") else { return };
     let devices: Vec<_> = devices().into_iter().filter(|device| *device != "sim:64").collect();
     let all = std::fs::read_dir(&folder).unwrap().flatten();
     let mut names: Vec<String> =

@@ -85,10 +85,7 @@ fn numbers_that_a_file_cannot_hold_are_refused() {
 
 #[test]
 fn real_matrices_have_the_sizes_of_their_catalogue() {
-    let Some(folder) = common::real_matrices() else {
-        println!("skipped: no folder of real matrices (TERRACE_MATRICES)");
-        return;
-    };
+    let Some(folder) = common::real_matrices("sizes of real matrices") else { return };
     let catalogue = std::fs::read_to_string(folder.join("README.md")).unwrap();
     let (mut matrices, mut companions) = (0, 0);
     for line in catalogue.lines() {
