@@ -1,5 +1,5 @@
 //! What the library promises to programs in other languages and to readers: the C ABI, its header and symbols, the Fortran module, installed trees,
-//! examples, and the pages that are made from tables.
+//! examples, and the pages that are made from tables; and the layers that the sources keep to.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -11,3 +11,4 @@ mod examples;
 mod exports;
 mod fortran_module;
 mod header;
+mod layers;
