@@ -35,7 +35,7 @@ setup: ## install what builds the kernels for NVIDIA GPUs: pinned CUDA 13.0 comp
 # Without the command-line program and its dependencies, which the example does not need.
 run: ## build the library and solve a 128^3 Poisson problem from C
 	@tools/setup.sh run
-	$(CARGO) build --release --locked --lib --no-default-features
+	$(CARGO) build --release --locked --package terrace --lib --no-default-features
 	@mkdir -p $(EXAMPLES)
 	ln -sf libterrace.so $(ARTIFACTS)/libterrace.so.$(ABI)
 	$(CC) -std=c99 $(CFLAGS) -Iinclude c_examples/poisson.c -o $(EXAMPLES)/poisson -L$(ARTIFACTS) -lterrace -lm -Wl,-rpath,$(ARTIFACTS)
@@ -44,17 +44,17 @@ run: ## build the library and solve a 128^3 Poisson problem from C
 test: ## all tests: format, lints, documentation, unit and integration tests, examples, consumers
 	@tools/setup.sh test
 	$(CARGO) fetch --locked
-	$(CARGO) fmt --check
-	$(CARGO) clippy --locked --all-targets -- -D warnings
-	CXX=/nonexistent TERRACE_NVCC= TERRACE_HIP_CLANG= $(CARGO) clippy --locked --lib --no-default-features --target-dir $(TARGET_DIR)/bare -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	CXX=/nonexistent $(CARGO) clippy --locked --package terrace --lib --no-default-features -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 	@rm -f $(SKIPPED)
-	$(CARGO) test --locked
+	$(CARGO) test --locked --workspace
 	@if [ -s $(SKIPPED) ]; then echo "Left out:"; sort -u $(SKIPPED); else echo "Nothing was left out."; fi
 
 install: ## build and install to PREFIX (default /usr/local), below DESTDIR if given
 	@tools/setup.sh run
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked --workspace
 	$(MAKE) --no-print-directory install-files PROFILE=release
 
 # Depth of the package files below the prefix, so that the installed tree can be moved.
@@ -81,7 +81,7 @@ install-files: ## install what is already built (PROFILE=release or debug)
 # The Fortran module is made from the header.
 bless: ## regenerate the committed files that tests compare: header, Fortran module, references, expected outputs
 	TERRACE_BLESS=1 $(CARGO) test --locked --test contracts header::
-	TERRACE_BLESS=1 $(CARGO) test --locked
+	TERRACE_BLESS=1 $(CARGO) test --locked --workspace
 
 deep-test: ## the slow checks: valgrind, Miri, ThreadSanitizer, fuzzing
 	@tools/setup.sh deep-test
@@ -93,7 +93,7 @@ bench: ## benchmarks
 
 table-000: ## iterations in the number formats of a published table of mixed-precision AMG, beside the published ones
 	@tools/setup.sh run
-	$(CARGO) run --release --locked -- bench table
+	$(CARGO) run --release --locked --package terrace-cli -- bench table
 
 GPU_BUNDLE ?= $(TARGET_DIR)/gpu-bundle
 

@@ -1,7 +1,7 @@
 // Sliced ELL in slots for matrices of blocks with br rows and bc columns. A slot has one block of each block row of the slice; its values lie
 // position by position, each for all block rows, so that neighbouring threads read neighbours. Each row of the blocks has its own group of
 // threads, and `units` of them share the slots.
-#include "finish.h"
+#include "chunks.h"
 
 // Neighbouring block rows of a thread.
 template <class S> constexpr int BLOCK_ROWS = sizeof(S) == 2 ? 2 : 1;

@@ -2,7 +2,11 @@
 // operations in which all lanes of a warp take part, shared memory and barriers, and nothing of a vendor.
 #pragma once
 
-#ifdef TERRACE_SIM
+#ifdef TERRACE_SIGNATURES
+// The build script reads the declarations of all kernels from the preprocessed text.
+#define KERNEL_OF(blocks, name, ...) KERNEL(name, __VA_ARGS__)
+#define KERNEL(name, ...) TERRACE_KERNEL_DECLARATION name(__VA_ARGS__)
+#elif defined(TERRACE_SIM)
 #include "sim.h"
 #elif defined(__HIP__)
 #include "hip.h"

@@ -31,7 +31,7 @@ asm(".text\n"
 #include <ucontext.h>
 #endif
 
-namespace {
+namespace JOIN(terrace_sim, TERRACE_WARP) {
 
 #include "sim.h"
 
@@ -88,7 +88,6 @@ struct Engine {
     Fiber fibers[BLOCK];
     std::uint64_t exchanged[WARP];
     Stack scheduler;
-    Position position;
     const Entry *entry;
     void **arguments;
     char *message;
@@ -97,17 +96,18 @@ struct Engine {
 
     void fail(const char *text) {
         if (!failed) {
-            std::snprintf(message, message_len, "kernel %s, block %lld of %lld: %s", entry->name, position.block,
-                          position.blocks, text);
+            std::snprintf(message, message_len, "kernel %s, block %lld of %lld: %s", entry->name, here.block, here.blocks, text);
         }
         failed = true;
     }
 };
 
-// Of the launch that this thread runs.
-thread_local Engine *engine = nullptr;
+__thread Position here;
 
-Fiber &current() { return engine->fibers[engine->position.thread]; }
+// Of the launch that this thread runs.
+static thread_local Engine *engine = nullptr;
+
+Fiber &current() { return engine->fibers[here.thread]; }
 
 void yield(State state) {
     Fiber &fiber = current();
@@ -122,7 +122,7 @@ void run_fiber() {
 }
 
 void resume(int thread) {
-    engine->position.thread = thread;
+    here.thread = thread;
     switch_stacks(engine->scheduler, engine->fibers[thread].stack);
 }
 
@@ -217,15 +217,13 @@ Entry::Entry(const char *name, const void *kernel, Invoke invoke, const unsigned
     entries = this;
 }
 
-const Position &position() { return engine->position; }
-
 void barrier() { yield(State::waiting); }
 
 const std::uint64_t *exchange(std::uint64_t bits, int lanes) {
     current().bits = bits;
     current().lanes = lanes;
     yield(State::exchanging);
-    return engine->exchanged + engine->position.thread % WARP / lanes * lanes;
+    return engine->exchanged + here.thread % WARP / lanes * lanes;
 }
 
 void *shared(std::size_t bytes) {
@@ -240,7 +238,7 @@ void *shared(std::size_t bytes) {
 
 void stop(const char *what, i64 index, i64 len) {
     char text[160];
-    std::snprintf(text, sizeof text, "%s at %lld of %lld by thread %d", what, index, len, engine->position.thread);
+    std::snprintf(text, sizeof text, "%s at %lld of %lld by thread %d", what, index, len, here.thread);
     engine->fail(text);
     yield(State::ended);
     std::abort(); // a fiber that has ended is not resumed
@@ -248,10 +246,9 @@ void stop(const char *what, i64 index, i64 len) {
 
 } // namespace sim
 
-#include "kernels.cu"
-#include "faults.cu"
-
 } // namespace
+
+using namespace JOIN(terrace_sim, TERRACE_WARP);
 
 // The kernel of a name, or null.
 extern "C" const void *EXPORTED(_find)(const char *name) {
@@ -279,12 +276,12 @@ extern "C" int EXPORTED(_launch)(void *room, const void *kernel, long long block
     engine.message_len = message_len;
     engine.failed = false;
     if (count != engine.entry->count || std::memcmp(sizes, engine.entry->sizes, count) != 0) {
-        engine.position = {0, 0, blocks};
+        sim::here = {0, 0, blocks};
         engine.fail("the arguments have not the number and the sizes that the kernel declares");
     }
     for (long long i = 0; i < blocks && !engine.failed; ++i) {
-        engine.position.block = reverse != 0 ? blocks - 1 - i : i;
-        engine.position.blocks = blocks;
+        sim::here.block = reverse != 0 ? blocks - 1 - i : i;
+        sim::here.blocks = blocks;
         sim::run_block(reverse != 0);
     }
     return engine.failed ? 1 : 0;

@@ -1,7 +1,7 @@
 // The CPU as a GPU: every thread of a block is a fiber, warps run in step where they exchange values, and what a GPU would leave undefined
 // is an error: accesses outside of an array, shared memory that was not written (it starts as NaN), lanes or threads that do not reach an
-// exchange or a barrier which others wait at. sim.cpp includes this and all kernels inside of a nameless namespace, so that the two warp
-// widths share nothing.
+// exchange or a barrier which others wait at. sim.cpp, the engine, and sim_unit.cpp, around each kernel file, include this inside of a namespace
+// for the width of a warp.
 #pragma once
 
 #include <cstddef>
@@ -113,7 +113,9 @@ struct Position {
     i64 block;
     i64 blocks;
 };
-const Position &position();
+// A plain thread-local variable, which kernels of all files read without a call.
+extern __thread __attribute__((tls_model("initial-exec"))) Position here;
+inline const Position &position() { return here; }
 
 void barrier();
 // Hands 64 bits to the other lanes of a group of so many, and gets those of all by their ranks; every lane of the group takes part.

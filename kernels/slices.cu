@@ -1,10 +1,7 @@
 // Sliced ELL in slots, times vector. A slice is a few rows, and a slot one entry of each: one base column for all, and for each row the offset
 // of its column from the base, and the value. Rows without an entry in a slot have the value 0 there. Slices take rows in their own order, or in
 // that of `order`, if it is given.
-#include "finish.h"
-
-// Threads that share a slice.
-constexpr int GROUP = 32;
+#include "chunks.h"
 
 // Neighbouring rows of a thread. Narrow values are read in fours where sums are short, so that enough bytes are under way.
 template <class S, class O, class A> constexpr int ROWS = sizeof(S) == 2 && sizeof(O) == 1 && sizeof(A) == 4 ? 4 : 2;

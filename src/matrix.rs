@@ -370,7 +370,7 @@ impl Matrix {
     }
 
     /// Whether a copy of a matrix in device memory is kept on the host.
-    #[cfg(all(test, terrace_sim))]
+    #[cfg(test)]
     pub(crate) fn has_copy(&self) -> bool {
         matches!(&self.home, Home::Device(there) if lock(there.copy.lock()).is_some())
     }

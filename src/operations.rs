@@ -130,7 +130,7 @@ mod tests {
     use std::sync::Arc;
 
     fn contexts() -> Vec<Context> {
-        let names: &[&str] = if cfg!(terrace_sim) { &["host:2", "sim", "sim:64"] } else { &["host:2"] };
+        let names = ["host:2", "sim", "sim:64"];
         names.iter().map(|name| Context::new(name).unwrap()).collect()
     }
 

@@ -62,7 +62,7 @@ check() { # check EXECUTABLE NAME
 valgrind_all() {
     command -v valgrind >/dev/null 2>&1 || fail "valgrind is missing: apt-get install valgrind"
     command -v "${FC:-gfortran}" >/dev/null 2>&1 || fail "${FC:-gfortran} is missing: apt-get install gfortran"
-    cargo build --locked --no-default-features --lib
+    cargo build --locked --package terrace --no-default-features --features sim --lib
     library=$(cd "$folder/debug" && pwd)
     programs=$folder/valgrind
     mkdir -p "$programs/c" "$programs/cpp" "$programs/fortran" "$programs/tests"

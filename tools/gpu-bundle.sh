@@ -19,7 +19,7 @@ executable() { # executable NAME ARGUMENTS...
     built=$($cargo test --locked --no-run --message-format=json "$@" | sed -n 's|.*"executable":"\([^"]*/deps/[^"]*\)".*|\1|p' | tail -n 1)
     cp "$built" "$folder/$name"
 }
-$cargo build --release --locked
+$cargo build --release --locked --workspace
 cp "$release/terrace" "$folder/terrace"
 cp "$release/libterrace.so" "$folder/libterrace.so.0"
 executable kernel-tests --lib

@@ -94,8 +94,6 @@ if [ "$purpose" = gpu ] && ! ls .tools/cu13/lib/python3*/site-packages/nvidia/cu
     python3 -m venv .tools/cu13
     .tools/cu13/bin/pip install --quiet --disable-pip-version-check nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 \
         nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85
-    # Cargo looks at this file to see whether kernels must be compiled anew.
-    touch build.rs
 fi
 
 # Without a network the tests say that they do without the oracles.

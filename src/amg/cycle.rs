@@ -416,7 +416,6 @@ mod tests {
         assert!(dot(&q, &once) > 0.0);
     }
 
-    #[cfg(terrace_sim)]
     #[test]
     fn sweeps_that_move_end_where_the_cycle_expects_them() {
         let problems = [("poisson5:16", "pmis"), ("elasticity:3", "mis2")];

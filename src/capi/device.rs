@@ -99,7 +99,7 @@ pub unsafe extern "C" fn terrace_context_get_memory(
     })
 }
 
-#[cfg(all(test, terrace_sim))]
+#[cfg(test)]
 mod tests {
     use super::super::testing::*;
     use super::super::*;

@@ -16,7 +16,7 @@ mod config;
 mod context;
 mod device;
 mod device_arrays;
-#[cfg(all(test, terrace_sim))]
+#[cfg(test)]
 mod device_matrix_tests;
 mod library;
 mod matrix;

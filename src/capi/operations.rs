@@ -332,11 +332,7 @@ mod tests {
     }
 
     fn devices() -> Vec<TestContext> {
-        let mut all = vec![TestContext::new()];
-        if cfg!(terrace_sim) {
-            all.push(TestContext::on(c"sim"));
-        }
-        all
+        vec![TestContext::new(), TestContext::on(c"sim")]
     }
 
     #[test]
@@ -368,7 +364,6 @@ mod tests {
         }
     }
 
-    #[cfg(terrace_sim)]
     #[test]
     fn arrays_and_vectors_may_be_in_device_memory() {
         let context = TestContext::on(c"sim:64");

@@ -1,9 +1,7 @@
 //! Helpers of the unit tests of the C ABI.
 
 use super::*;
-#[cfg(terrace_sim)]
 use crate::gpu::{Buffer, Gpu};
-#[cfg(terrace_sim)]
 use std::ffi::c_void;
 use std::ffi::{CStr, c_char};
 use std::ptr::null_mut;
@@ -36,7 +34,6 @@ impl TestContext {
     }
 
     /// The GPU of a context that is on one.
-    #[cfg(terrace_sim)]
     pub fn gpu(&self) -> Gpu {
         // SAFETY: the context is alive.
         unsafe { &*self.0 }.home.context.gpu().unwrap().clone()
@@ -44,7 +41,6 @@ impl TestContext {
 }
 
 /// Device memory as C passes it.
-#[cfg(terrace_sim)]
 pub(super) fn pointer<T>(buffer: &Buffer<T>) -> *mut c_void {
     buffer.address() as *mut c_void
 }

@@ -314,7 +314,6 @@ mod tests {
         }
     }
 
-    #[cfg(terrace_sim)]
     #[test]
     fn hierarchies_have_it_and_updates_keep_it() {
         use crate::{Amg, Config, Context, Matrix, gallery};

@@ -8,6 +8,7 @@ use std::ffi::{CString, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use terrace_kernels::Images;
 
 /// Bytes of pinned memory, through which short results go.
 const PINNED: usize = 8192;
@@ -48,7 +49,8 @@ struct Shared {
     /// Orders one stream after another.
     event: Handle,
     pool: Handle,
-    module: Handle,
+    /// One for each kernel file.
+    modules: Vec<Handle>,
 }
 
 // SAFETY: handles of the driver, which any thread may use.
@@ -88,7 +90,7 @@ impl Shared {
     }
 
     /// What `open` makes once the device is entered; what fails leaves the rest to `drop`.
-    fn prepare(&mut self, number: usize, images: &[&'static [u8]], name: &str) -> Result<()> {
+    fn prepare(&mut self, number: usize, images: &Images, name: &str) -> Result<()> {
         let functions = &self.driver.functions;
         let properties = PoolProperties {
             allocation_type: 1,
@@ -100,7 +102,7 @@ impl Shared {
             reserved: [0; 56],
         };
         let mut all = u64::MAX;
-        // SAFETY: each writes a handle; the images are what the compilers of the vendors made, aligned as they must be.
+        // SAFETY: each writes a handle.
         unsafe {
             self.driver.check((functions.stream_create)(&mut self.own_stream, NON_BLOCKING), "stream")?;
             *self.stream.get_mut() = self.own_stream.addr();
@@ -108,16 +110,24 @@ impl Shared {
             self.driver.check((functions.pool_create)(&mut self.pool, &properties), "memory pool")?;
             let kept = (functions.pool_set_attribute)(self.pool, RELEASE_THRESHOLD, (&raw mut all).cast());
             self.driver.check(kept, "memory pool")?;
-            let mut loaded = NOT_FOUND;
-            for image in images {
-                loaded = (functions.module_load)(&mut self.module, image.as_ptr().cast());
-                if loaded == SUCCESS {
+        }
+        // The driver accepts the architecture of its device, and refuses the first image of others.
+        let mut result = NOT_FOUND;
+        for architecture in images.architectures {
+            for image in architecture.units {
+                let mut module = null_mut();
+                // SAFETY: writes a handle; what the vendor's compiler made, aligned as it must be.
+                result = unsafe { (functions.module_load)(&mut module, image.0.as_ptr().cast()) };
+                if result != SUCCESS {
                     break;
                 }
-                self.module = null_mut();
+                self.modules.push(module);
             }
-            self.driver.check(loaded, &format!("kernels for {name}"))
+            if result == SUCCESS || !self.modules.is_empty() {
+                break;
+            }
         }
+        self.driver.check(result, &format!("kernels for {name}"))
     }
 }
 
@@ -132,7 +142,7 @@ impl Drop for Shared {
                     let _ = unsafe { end(handle) };
                 }
             };
-            end(self.module, functions.module_unload);
+            self.modules.iter().for_each(|module| end(*module, functions.module_unload));
             end(self.event, functions.event_destroy);
             end(self.pool, functions.pool_destroy);
             end(self.own_stream, functions.stream_destroy);
@@ -142,8 +152,16 @@ impl Drop for Shared {
 }
 
 impl Device {
-    /// Device `number` of a driver, with the first of the images that it accepts.
-    pub fn open(vendor: Vendor, number: usize, images: &[&'static [u8]]) -> Result<Device> {
+    /// Device `number` of a driver, with the kernels that it accepts.
+    pub fn open(vendor: Vendor, number: usize) -> Result<Device> {
+        let Some(images) = vendor.images() else {
+            let compiler = vendor.compiler();
+            return fail!(
+                Device,
+                "this build has no kernels for {}: {compiler} was not found when it was built",
+                vendor.name()
+            );
+        };
         let driver = Arc::new(Driver::load(vendor)?);
         let count = driver.devices()?.len();
         if number >= count {
@@ -159,7 +177,7 @@ impl Device {
             stream: AtomicUsize::new(0),
             event: null_mut(),
             pool: null_mut(),
-            module: null_mut(),
+            modules: Vec::new(),
         };
         let _entered = driver.enter(current)?;
         shared.prepare(number, images, &name)?;
@@ -297,11 +315,13 @@ impl Runtime for Device {
 
     fn kernel(&self, name: &str) -> Result<Kernel> {
         let _entered = self.shared.enter()?;
+        let module = terrace_kernels::find(name).and_then(|kernel| self.shared.modules.get(usize::from(kernel.unit)));
+        let Some(module) = module else { return fail!(Unsupported, "there is no kernel {name}") };
         let c_name = CString::new(name).unwrap_or_default();
         let mut function = null_mut();
         let get = self.shared.driver.functions.module_function;
         // SAFETY: a text that ends, and a module that is loaded.
-        match unsafe { get(&mut function, self.shared.module, c_name.as_ptr()) } {
+        match unsafe { get(&mut function, *module, c_name.as_ptr()) } {
             NOT_FOUND => fail!(Unsupported, "there is no kernel {name}"),
             result => self.shared.check(result, name).map(|()| Kernel(function.addr())),
         }
@@ -320,7 +340,6 @@ impl Runtime for Device {
         self.shared.check(result, "launch")
     }
 
-    #[cfg(terrace_cuda)]
     fn on_cuda(&self, work: &mut dyn FnMut(usize) -> Result<()>) -> Result<()> {
         if self.shared.driver.vendor != Vendor::Cuda {
             return fail!(Unsupported, "this needs a CUDA device, not {}", self.name);

@@ -4,6 +4,7 @@
 use crate::error::{Error, Result, Status, fail};
 use libloading::Library;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use terrace_kernels::Images;
 
 /// A stream, event, module, function, pool, graph or context of the driver.
 pub(super) type Handle = *mut c_void;
@@ -20,6 +21,22 @@ impl Vendor {
         match self {
             Vendor::Cuda => "CUDA",
             Vendor::Hip => "HIP",
+        }
+    }
+
+    /// What compiles kernels for its devices.
+    pub fn compiler(self) -> &'static str {
+        match self {
+            Vendor::Cuda => "nvcc",
+            Vendor::Hip => "clang for AMD GPUs",
+        }
+    }
+
+    /// The kernels that this build has for its devices.
+    pub fn images(self) -> Option<&'static Images> {
+        match self {
+            Vendor::Cuda => terrace_kernels::CUDA.as_ref(),
+            Vendor::Hip => terrace_kernels::HIP.as_ref(),
         }
     }
 

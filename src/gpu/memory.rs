@@ -156,7 +156,7 @@ impl Gpu {
     }
 
     /// Room for `len` elements, whose content is undefined.
-    pub(super) fn room<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
+    pub fn room<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let Some(bytes) = len.checked_mul(size_of::<T>()) else {
             return fail!(OutOfMemory, "{len} elements are more than memory can hold");
         };
@@ -173,7 +173,7 @@ impl Gpu {
     }
 
     /// `len` elements whose bits are zero.
-    pub(super) fn zeroed<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
+    pub fn zeroed<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let buffer = self.room::<T>(len)?;
         if len > 0 {
             self.runtime().clear(buffer.address, buffer.bytes())?;
@@ -189,7 +189,7 @@ impl Gpu {
     }
 
     /// A copy of an array of the host.
-    pub(crate) fn upload<T: Element>(&self, values: &[T]) -> Result<Buffer<T>> {
+    pub fn upload<T: Element>(&self, values: &[T]) -> Result<Buffer<T>> {
         let mut buffer = self.room::<T>(values.len())?;
         self.write(values, &mut buffer)?;
         Ok(buffer)

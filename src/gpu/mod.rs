@@ -8,24 +8,14 @@ mod bsr;
 mod budget;
 mod csr;
 mod csr_balanced;
-#[cfg(terrace_cuda)]
-mod cuda;
-#[cfg(terrace_cuda)]
-pub mod cusparse;
 mod dense;
-#[cfg(any(terrace_cuda, terrace_hip))]
 mod device;
-// Builds differ in who uses what is here: there may be a compiler for one vendor's kernels only, or for none.
-#[cfg(any(terrace_cuda, terrace_hip))]
-#[cfg_attr(not(all(terrace_cuda, terrace_hip)), allow(dead_code))]
 mod driver;
 mod format;
 mod give;
 mod given;
 mod graphs;
 mod halves;
-#[cfg(terrace_hip)]
-mod hip;
 mod layout;
 mod memory;
 mod multicolour;
@@ -34,11 +24,9 @@ mod product;
 mod profile;
 mod refill;
 mod rounded;
-#[cfg_attr(not(terrace_sim), allow(dead_code))]
 mod runtime;
 mod scan;
 pub(crate) mod setup;
-#[cfg(terrace_sim)]
 mod sim;
 mod slices;
 mod staging;
@@ -64,6 +52,7 @@ use crate::device_kind::DeviceKind;
 use crate::error::{Error, Result, fail};
 use crate::sync::lock;
 use budget::Budget;
+use driver::Vendor;
 use profile::Profile;
 use runtime::{Argument, Arguments, Kernel, MAX_ARGUMENTS, Memory, Runtime};
 use std::ffi::c_void;
@@ -104,16 +93,16 @@ impl Gpu {
     pub(crate) fn open(kind: DeviceKind, number: usize) -> Result<Gpu> {
         Gpu::with(match kind {
             DeviceKind::Host => return fail!(Device, "the host is not a GPU"),
-            DeviceKind::Cuda => cuda(number)?,
-            DeviceKind::Hip => hip(number)?,
-            DeviceKind::Sim => sim(number, false)?,
+            DeviceKind::Cuda => Box::new(device::Device::open(Vendor::Cuda, number)?),
+            DeviceKind::Hip => Box::new(device::Device::open(Vendor::Hip, number)?),
+            DeviceKind::Sim => Box::new(sim::Sim::new(number, false)?),
         })
     }
 
     /// The simulation with blocks, warps and lanes in the opposite order.
-    #[cfg(all(test, terrace_sim))]
+    #[cfg(test)]
     pub(crate) fn reversed_sim(warp: usize) -> Result<Gpu> {
-        Gpu::with(sim(warp, true)?)
+        Gpu::with(Box::new(sim::Sim::new(warp, true)?))
     }
 
     fn with(runtime: Box<dyn Runtime>) -> Result<Gpu> {
@@ -155,6 +144,11 @@ impl Gpu {
     /// The device, for people.
     pub fn description(&self) -> String {
         self.runtime().description()
+    }
+
+    /// Lets a library of CUDA work on the device, which is that of this thread meanwhile, and on the stream that is handed over.
+    pub fn on_cuda(&self, work: &mut dyn FnMut(usize) -> Result<()>) -> Result<()> {
+        self.runtime().on_cuda(work)
     }
 
     /// Waits for all work.
@@ -284,36 +278,6 @@ impl Gpu {
     }
 }
 
-#[cfg(terrace_cuda)]
-fn cuda(number: usize) -> Result<Box<dyn Runtime>> {
-    cuda::open(number)
-}
-
-#[cfg(not(terrace_cuda))]
-fn cuda(_: usize) -> Result<Box<dyn Runtime>> {
-    fail!(Device, "this build has no kernels for CUDA: nvcc was not found when it was built")
-}
-
-#[cfg(terrace_hip)]
-fn hip(number: usize) -> Result<Box<dyn Runtime>> {
-    hip::open(number)
-}
-
-#[cfg(not(terrace_hip))]
-fn hip(_: usize) -> Result<Box<dyn Runtime>> {
-    fail!(Device, "this build has no kernels for HIP: a clang for AMD GPUs was not found when it was built")
-}
-
-#[cfg(terrace_sim)]
-fn sim(warp: usize, reverse: bool) -> Result<Box<dyn Runtime>> {
-    Ok(Box::new(sim::Sim::new(warp, reverse)?))
-}
-
-#[cfg(not(terrace_sim))]
-fn sim(_: usize, _: bool) -> Result<Box<dyn Runtime>> {
-    fail!(Device, "this build has no simulated GPU: there was no C++ compiler when it was built")
-}
-
 /// What this build can do with GPUs, and what the machine has.
 pub(crate) struct Facts {
     /// Device strings that a context accepts here.
@@ -328,36 +292,26 @@ pub(crate) struct Facts {
 
 /// Looks for devices.
 pub(crate) fn facts() -> Facts {
-    let ((cuda, cudas), (hip, hips)) = (cuda_facts(), hip_facts());
+    let ((cuda, cudas), (hip, hips)) = (vendor_facts(Vendor::Cuda), vendor_facts(Vendor::Hip));
     let mut devices: Vec<String> = (0..cudas).map(|i| format!("cuda:{i}")).collect();
     devices.extend((0..hips).map(|i| format!("hip:{i}")));
-    let sim = if cfg!(terrace_sim) {
+    let sim = if terrace_kernels::SIM {
         devices.extend(["sim:32".to_string(), "sim:64".to_string()]);
         "built"
     } else {
-        "not built: there was no C++ compiler"
+        "not built: it is for tests, which build it with the feature \"sim\""
     };
     Facts { devices, cuda, hip, sim }
 }
 
-#[cfg(terrace_cuda)]
-fn cuda_facts() -> (String, usize) {
-    cuda::facts()
-}
-
-#[cfg(not(terrace_cuda))]
-fn cuda_facts() -> (String, usize) {
-    ("not built: there was no nvcc".to_string(), 0)
-}
-
-#[cfg(terrace_hip)]
-fn hip_facts() -> (String, usize) {
-    hip::facts()
-}
-
-#[cfg(not(terrace_hip))]
-fn hip_facts() -> (String, usize) {
-    ("not built: there was no clang for AMD GPUs".to_string(), 0)
+/// Compiler, architectures and devices of a vendor, for people, and how many devices there are.
+fn vendor_facts(vendor: Vendor) -> (String, usize) {
+    let Some(images) = vendor.images() else { return (format!("not built: there was no {}", vendor.compiler()), 0) };
+    let built = format!("{}, {}", images.compiler, images.names);
+    match device::devices(vendor) {
+        Ok(names) => (format!("{built}; {}", names.join(", ")), names.len()),
+        Err(error) => (format!("{built}; {}", error.message), 0),
+    }
 }
 
 #[cfg(test)]

@@ -148,7 +148,6 @@ pub(super) enum Memory {
     /// To this device.
     Here,
     /// To another device, by its number.
-    #[cfg_attr(not(any(terrace_cuda, terrace_hip)), allow(dead_code))]
     Device(usize),
 }
 
@@ -190,7 +189,6 @@ pub(super) trait Runtime: Send + Sync {
     /// The arguments are those of the kernel, and the arrays among them live until the work is done.
     unsafe fn launch(&self, kernel: Kernel, blocks: usize, arguments: &mut Arguments) -> Result<()>;
     /// Lets a library of CUDA work on the device, which is that of this thread meanwhile, and on the stream that is handed over.
-    #[cfg(terrace_cuda)]
     fn on_cuda(&self, _: &mut dyn FnMut(usize) -> Result<()>) -> Result<()> {
         crate::error::fail!(Unsupported, "this needs a CUDA device, not {}", self.description())
     }

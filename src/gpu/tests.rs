@@ -28,7 +28,6 @@ const SIZES: &[usize] = &[0, 1, 31, 32, 33, 63, 65, 255, 256, 257, 2049, 10_000]
 
 pub(super) fn devices() -> Vec<Gpu> {
     let mut all = Vec::new();
-    #[cfg(terrace_sim)]
     for warp in [32, 64] {
         all.push(Gpu::open(DeviceKind::Sim, warp).unwrap());
         all.push(Gpu::reversed_sim(warp).unwrap());
@@ -40,7 +39,7 @@ pub(super) fn devices() -> Vec<Gpu> {
 }
 
 /// Simulated ones among these, which come first.
-pub(super) const SIMULATED: usize = if cfg!(terrace_sim) { 4 } else { 0 };
+pub(super) const SIMULATED: usize = 4;
 
 /// One simulated device, where a test takes its time, and all real ones.
 pub(super) fn one_of_each() -> Vec<Gpu> {
@@ -564,7 +563,6 @@ fn sums_that_are_rounded_are_those_of_the_host() {
 }
 
 #[test]
-#[cfg(terrace_sim)]
 fn what_a_gpu_leaves_undefined_is_an_error_in_the_simulation() {
     use crate::error::Status;
     let gpu = Gpu::open(DeviceKind::Sim, 32).unwrap();

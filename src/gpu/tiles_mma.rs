@@ -277,7 +277,6 @@ mod tests {
         }
     }
 
-    #[cfg(terrace_sim)]
     #[test]
     fn hierarchies_are_rounded_to_tf32_where_that_is_asked_for() {
         use crate::{Amg, Config, Context, Matrix};

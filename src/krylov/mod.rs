@@ -358,7 +358,7 @@ pub fn project<B: Backend, T: Scalar>(backend: &B, basis: &[B::Buffer<T>], x: &m
     }
 }
 
-#[cfg(all(test, terrace_sim))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::amg::Amg;

@@ -3,14 +3,33 @@
 // that is asked for, memory must be freed, streams and devices must be the right ones.
 //
 //   STAND_IN_DEVICES   number of devices, 1 unless given
+// It is linked with the static library of the simulated GPU.
 #define TERRACE_SIM
 #define TERRACE_WARP 64
-#include "../../kernels/sim.cpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
+
+namespace terrace_sim64 {
+#include "../../kernels/sim.h"
+}
+using namespace terrace_sim64;
+
+extern "C" {
+const void *terrace_sim64_find(const char *name);
+void *terrace_sim64_create();
+int terrace_sim64_launch(void *room, const void *kernel, long long blocks, void **arguments, const unsigned char *sizes,
+                         std::size_t count, int reverse, char *message, std::size_t message_len);
+}
 
 namespace {
 
@@ -61,14 +80,14 @@ bool holds(unsigned long long address, std::size_t bytes) {
 
 int run(Launch &launch) {
     if (engine == nullptr) {
-        engine = EXPORTED(_create)();
+        engine = terrace_sim64_create();
     }
     std::vector<void *> arguments;
     for (auto &value : launch.values) {
         arguments.push_back(value.data());
     }
     char message[512] = "";
-    const int failed = EXPORTED(_launch)(engine, launch.entry, launch.blocks, arguments.data(), launch.entry->sizes,
+    const int failed = terrace_sim64_launch(engine, launch.entry, launch.blocks, arguments.data(), launch.entry->sizes,
                                          launch.entry->count, 0, message, sizeof message);
     if (failed != 0) {
         std::fprintf(stderr, "%s\n", message);
@@ -240,7 +259,7 @@ API hipModuleUnload(void *module) {
     return SUCCESS;
 }
 API hipModuleGetFunction(void **function, void *module, const char *name) {
-    const void *entry = EXPORTED(_find)(name);
+    const void *entry = terrace_sim64_find(name);
     const std::string symbol = std::string(1, '\0') + name + ".kd" + '\0';
     if (entry == nullptr || static_cast<Module *>(module)->image.find(symbol) == std::string::npos) {
         return NOT_FOUND;

@@ -64,7 +64,6 @@ fn ratio_here(matrix: &Arc<Matrix>, config: &Config, rows: usize) -> f64 {
 }
 
 /// Estimate over the most that set-up took on a simulated GPU.
-#[cfg(terrace_sim)]
 fn ratio_there(matrix: &Arc<Matrix>, config: &Config, rows: usize) -> f64 {
     let context = Context::new("sim:32").unwrap();
     let gpu = context.gpu().unwrap();
@@ -141,7 +140,6 @@ fn an_estimate_on_the_host_is_not_below_where_rows_are_unlike() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-#[cfg(terrace_sim)]
 #[test]
 fn an_estimate_on_a_device_is_not_below_where_rows_are_unlike() {
     let mut wrong = Vec::new();
@@ -157,7 +155,6 @@ fn an_estimate_on_a_device_is_not_below_where_rows_are_unlike() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-#[cfg(terrace_sim)]
 #[test]
 fn what_is_set_up_whole_takes_what_was_estimated() {
     let narrow = [("precision.matrix", "f16"), ("precision.vector", "f32"), ("amg.coarsening.type", "pmis")];
@@ -173,7 +170,6 @@ fn what_is_set_up_whole_takes_what_was_estimated() {
 }
 
 /// The whole, with the context that the matrix may be on.
-#[cfg(terrace_sim)]
 fn ratio_there_on(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> f64 {
     let gpu = context.gpu().unwrap();
     let before = gpu.memory().used;
@@ -186,7 +182,6 @@ fn ratio_there_on(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> f
 }
 
 /// Pieces of a few hundred rows are almost all boundary; those of the real size are a tenth of that.
-#[cfg(terrace_sim)]
 #[test]
 fn pieces_tell_what_the_whole_takes() {
     for (name, coarsening, rows) in [
@@ -270,7 +265,7 @@ fn a_vector_that_vanishes_on_the_sample_is_replaced() {
 #[test]
 fn a_matrix_that_set_up_refuses_is_refused_alike() {
     let mut devices = vec!["host:1"];
-    devices.extend(cfg!(terrace_sim).then_some("sim:32"));
+    devices.extend(["sim:32"]);
     for device in devices {
         let context = Context::new(device).unwrap();
         for (rows, cols) in [(3, 5), (5, 3), (0, 5), (5, 0), (0, 0)] {
@@ -292,7 +287,6 @@ fn a_matrix_that_set_up_refuses_is_refused_alike() {
     }
 }
 
-#[cfg(terrace_sim)]
 #[test]
 fn a_limit_does_not_keep_from_telling_what_is_needed() {
     let context = Context::new("sim:32").unwrap();

@@ -2,52 +2,14 @@
 
 use crate::error::{Result, fail};
 use crate::gpu::runtime::{Arguments, Kernel, MAX_ARGUMENTS};
-use std::ffi::{CStr, CString, c_char, c_int, c_longlong, c_void};
-
-type Create = unsafe extern "C" fn() -> *mut c_void;
-type Destroy = unsafe extern "C" fn(*mut c_void);
-type Find = unsafe extern "C" fn(*const c_char) -> *const c_void;
-type Run = unsafe extern "C" fn(
-    engine: *mut c_void,
-    kernel: *const c_void,
-    blocks: c_longlong,
-    arguments: *mut *mut c_void,
-    sizes: *const u8,
-    count: usize,
-    reverse: c_int,
-    message: *mut c_char,
-    len: usize,
-) -> c_int;
-
-macro_rules! functions {
-    ($create:ident, $destroy:ident, $find:ident, $launch:ident) => {{
-        unsafe extern "C" {
-            fn $create() -> *mut c_void;
-            fn $destroy(engine: *mut c_void);
-            fn $find(name: *const c_char) -> *const c_void;
-            fn $launch(
-                engine: *mut c_void,
-                kernel: *const c_void,
-                blocks: c_longlong,
-                arguments: *mut *mut c_void,
-                sizes: *const u8,
-                count: usize,
-                reverse: c_int,
-                message: *mut c_char,
-                len: usize,
-            ) -> c_int;
-        }
-        ($create as Create, $destroy as Destroy, $find as Find, $launch as Run)
-    }};
-}
+use std::ffi::{CStr, CString, c_int, c_longlong, c_void};
+use terrace_kernels::sim::Functions;
 
 /// Fibers for the threads of a block, on which one launch at a time runs.
 pub(super) struct Engine {
     fibers: *mut c_void,
     reverse: bool,
-    destroy: Destroy,
-    find: Find,
-    run: Run,
+    functions: Functions,
 }
 
 // SAFETY: the fibers are used by who has the engine to write.
@@ -102,24 +64,28 @@ impl Launch {
 impl Engine {
     /// Warps of 32 or 64 lanes; `reverse` turns the order of blocks, warps and lanes round.
     pub fn new(warp: usize, reverse: bool) -> Result<Engine> {
-        let (create, destroy, find, run) = match warp {
-            32 => functions!(terrace_sim32_create, terrace_sim32_destroy, terrace_sim32_find, terrace_sim32_launch),
-            64 => functions!(terrace_sim64_create, terrace_sim64_destroy, terrace_sim64_find, terrace_sim64_launch),
-            _ => return fail!(Device, "a simulated GPU has warps of 32 or 64 lanes, not {warp}"),
+        if ![32, 64].contains(&warp) {
+            return fail!(Device, "a simulated GPU has warps of 32 or 64 lanes, not {warp}");
+        }
+        let Some(functions) = terrace_kernels::sim::functions(warp) else {
+            return fail!(
+                Device,
+                "this build has no simulated GPU: it is for tests, which build it with the feature \"sim\""
+            );
         };
         // SAFETY: allocates and nothing else.
-        let fibers = unsafe { create() };
+        let fibers = unsafe { (functions.create)() };
         if fibers.is_null() {
             return fail!(OutOfMemory, "the fibers of a simulated GPU could not be allocated");
         }
-        Ok(Engine { fibers, reverse, destroy, find, run })
+        Ok(Engine { fibers, reverse, functions })
     }
 
     /// A kernel by its name.
     pub fn find(&self, name: &str) -> Result<Kernel> {
         let c_name = CString::new(name).unwrap_or_default();
         // SAFETY: a text that ends.
-        let entry = unsafe { (self.find)(c_name.as_ptr()) };
+        let entry = unsafe { (self.functions.find)(c_name.as_ptr()) };
         if entry.is_null() {
             return fail!(Unsupported, "there is no kernel {name}");
         }
@@ -132,7 +98,7 @@ impl Engine {
         let mut message = [0_u8; 512];
         // SAFETY: nobody else uses the fibers; values and sizes are those of the launch, and the message has its length.
         let status = unsafe {
-            (self.run)(
+            (self.functions.launch)(
                 self.fibers,
                 launch.kernel.0 as *const c_void,
                 launch.blocks as c_longlong,
@@ -155,6 +121,6 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         // SAFETY: `create` made it, and nothing uses it any more.
-        unsafe { (self.destroy)(self.fibers) };
+        unsafe { (self.functions.destroy)(self.fibers) };
     }
 }

@@ -275,5 +275,5 @@ fn formats_of_awkward_matrices_are_those_of_the_host() {
         ("too small", named("poisson7:4"), vec![]),
     ]);
     // The simulated GPUs see all of them.
-    assert!(cfg!(not(terrace_sim)) || seen.len() == 4, "{seen:?}");
+    assert!(seen.len() == 4, "{seen:?}");
 }

@@ -8,14 +8,15 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 /// Compiles a driver; the folder it is in.
-fn driver(name: &str, source: &Path) -> PathBuf {
+fn driver(name: &str, source: &Path, libraries: &[String]) -> PathBuf {
     let folder = scratch(name);
     let mut command = Command::new(std::env::var("CXX").unwrap_or_else(|_| "c++".to_string()));
     command
         .args(["-std=c++17", "-O0", "-shared", "-fPIC", "-fno-exceptions", "-fno-rtti"])
         .arg(source)
         .arg("-o")
-        .arg(folder.join("libamdhip64.so"));
+        .arg(folder.join("libamdhip64.so"))
+        .args(libraries);
     succeed(command);
     folder
 }
@@ -23,14 +24,16 @@ fn driver(name: &str, source: &Path) -> PathBuf {
 /// The folder of the stand-in, which is compiled once.
 fn stand_in() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| driver("stand-in", &root().join("tests/stand_in/hip.cpp")))
+    let kernels = terrace_kernels::sim::FOLDER.expect("tests have the simulated GPU");
+    let libraries = [format!("-L{kernels}"), "-lterrace_sim64".to_string()];
+    FOLDER.get_or_init(|| driver("stand-in", &root().join("tests/stand_in/hip.cpp"), &libraries))
 }
 
 /// A driver that has no function but the first.
 fn old_driver() -> PathBuf {
     let source = scratch("old-driver").join("old.cpp");
     std::fs::write(&source, "extern \"C\" int hipInit(unsigned) { return 0; }").expect("the program can be written");
-    driver("old-driver", &source)
+    driver("old-driver", &source, &[])
 }
 
 fn terrace(folder: &Path, devices: &str, arguments: &[&str]) -> Output {

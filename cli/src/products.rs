@@ -112,14 +112,8 @@ fn own(context: &Context, matrix: &Matrix, method: ProductMethod, arguments: &Ar
     measure(context, arguments, || Ok(there.multiply_by(context, &there, method)?.entries()))
 }
 
-#[cfg(terrace_cuda)]
 fn theirs(context: &Context, matrix: &Matrix, arguments: &Arguments) -> Result<(usize, f64)> {
     let gpu = context.gpu().expect("the context is on a GPU");
-    let matrix = terrace::gpu::cusparse::CuSparse::new(gpu, &matrix.shared::<f64>()?.view(), 0)?;
+    let matrix = crate::cusparse::CuSparse::new(gpu, &matrix.shared::<f64>()?.view(), 0)?;
     measure(context, arguments, || matrix.square())
-}
-
-#[cfg(not(terrace_cuda))]
-fn theirs(_: &Context, _: &Matrix, _: &Arguments) -> Result<(usize, f64)> {
-    Err(Error::new(Status::Unsupported, "this build has no kernels for NVIDIA GPUs, and no cuSPARSE beside them"))
 }

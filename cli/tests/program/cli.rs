@@ -285,7 +285,6 @@ fn bench_prints_a_table_and_one_line_for_machines() {
     }
 }
 
-#[cfg(terrace_sim)]
 #[test]
 fn bench_gpu_measures_every_format_and_tells_how_dense_tiles_are() {
     let text = succeeds(&[
@@ -316,7 +315,6 @@ fn bench_gpu_measures_every_format_and_tells_how_dense_tiles_are() {
     assert_eq!(text.matches(" in a tile of 4 x 4").count(), 2, "{text}");
 }
 
-#[cfg(terrace_sim)]
 #[test]
 fn bench_products_and_setup_measure_what_a_device_does() {
     let last = |text: &str| -> Json { serde_json::from_str(text.lines().last().unwrap()).unwrap() };

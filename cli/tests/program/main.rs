@@ -1,8 +1,6 @@
 //! The command-line program as a user runs it, and what is compared by means of it: other libraries, real matrices, a driver for AMD GPUs.
 
-#![cfg(feature = "cli")]
-
-#[path = "../common/mod.rs"]
+#[path = "../../../tests/common/mod.rs"]
 mod common;
 
 mod cli;

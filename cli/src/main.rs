@@ -1,6 +1,7 @@
 //! The command-line program.
 
 mod bench;
+mod cusparse;
 mod cycle;
 mod emit;
 mod gallery;

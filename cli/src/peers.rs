@@ -16,8 +16,8 @@ use terrace::{Error, Result, Status, gallery};
 /// Iterations after which a solve is given up; the drivers have the same.
 pub const MAX_ITERATIONS: i64 = 500;
 
-const HYPRE: &str = include_str!("../../../benches/peers/hypre.c");
-const AMGCL: &str = include_str!("../../../benches/peers/amgcl.cpp");
+const HYPRE: &str = include_str!("../peers/hypre.c");
+const AMGCL: &str = include_str!("../peers/amgcl.cpp");
 
 /// Arguments of the command.
 #[derive(Args)]

@@ -1,12 +1,12 @@
 //! cuSPARSE as an operator, to be measured beside our own kernels. It is loaded at run time and nothing but the benchmark asks for it.
 
-use super::{Buffer, Gpu, Slice};
-use crate::backend::Operator;
-use crate::error::{Result, fail, try_capacity};
-use crate::scalar::{Number, Precision};
-use crate::sparse::{Block, CsrView};
 use cudarc::cusparse::sys;
 use std::ffi::{CStr, c_void};
+use terrace::backend::Operator;
+use terrace::gpu::{Buffer, Gpu, Slice};
+use terrace::scalar::{Number, Precision};
+use terrace::sparse::{Block, CsrView};
+use terrace::{Error, Result, Status};
 
 /// What is called of the library; cudarc panics at a symbol that it lacks, so they are looked up before.
 const SYMBOLS: &[&str] = &[
@@ -62,7 +62,7 @@ fn check(status: sys::cusparseStatus_t, what: &str) -> Result<()> {
     }
     // SAFETY: a text of the library.
     let text = unsafe { CStr::from_ptr(sys::cusparseGetErrorString(status)) }.to_string_lossy();
-    fail!(Device, "cuSPARSE, {what}: {text}")
+    Err(Error::new(Status::Device, format!("cuSPARSE, {what}: {text}")))
 }
 
 fn algorithm(number: u32) -> sys::cusparseSpMVAlg_t {
@@ -77,24 +77,25 @@ fn algorithm(number: u32) -> sys::cusparseSpMVAlg_t {
 impl CuSparse {
     /// A matrix on the device of `gpu`, in the blocks that it has, with one of the algorithms.
     pub fn new(gpu: &Gpu, a: &CsrView<'_, f64>, number: u32) -> Result<CuSparse> {
-        gpu.runtime().on_cuda(&mut |_| Ok(()))?;
+        gpu.on_cuda(&mut |_| Ok(()))?;
         if a.nnz() > i32::MAX as usize {
-            return fail!(Unsupported, "{} entries are more than 32-bit indices can count", a.nnz());
+            return Err(Error::new(
+                Status::Unsupported,
+                format!("{} entries are more than 32-bit indices can count", a.nnz()),
+            ));
         }
         // SAFETY: loads the library, whose initialisers are its own affair.
         if !unsafe { sys::is_culib_present() } {
-            return fail!(Device, "libcusparse could not be loaded");
+            return Err(Error::new(Status::Device, "libcusparse could not be loaded"));
         }
         for symbol in SYMBOLS {
             // SAFETY: only looked up, not called.
             if unsafe { sys::culib().get::<unsafe extern "C" fn()>(symbol.as_bytes()) }.is_err() {
-                return fail!(Device, "this cuSPARSE has no {symbol}");
+                return Err(Error::new(Status::Device, format!("this cuSPARSE has no {symbol}")));
             }
         }
-        let mut offsets: Vec<i32> = try_capacity(a.rows + 1)?;
-        offsets.extend((0..=a.rows).map(|i| (a.offsets.raw(i) - i64::from(a.base)) as i32));
-        let mut columns: Vec<i32> = try_capacity(a.nnz())?;
-        columns.extend((0..a.nnz()).map(|k| a.col(k) as i32));
+        let offsets: Vec<i32> = (0..=a.rows).map(|i| (a.offsets.raw(i) - i64::from(a.base)) as i32).collect();
+        let columns: Vec<i32> = (0..a.nnz()).map(|k| a.col(k) as i32).collect();
         let mut made = CuSparse {
             gpu: gpu.clone(),
             handle: std::ptr::null_mut(),
@@ -112,7 +113,7 @@ impl CuSparse {
         let at = |address: u64| address as *mut c_void;
         let kind = sys::cudaDataType::CUDA_R_64F;
         // SAFETY: the arrays live as long as the handles, on the device that is current.
-        gpu.runtime().on_cuda(&mut |_| unsafe {
+        gpu.on_cuda(&mut |_| unsafe {
             check(sys::cusparseCreate(&mut made.handle), "start")?;
             let (o, c, v) = (at(made.offsets.address()), at(made.columns.address()), at(made.values.address()));
             let created = match a.block {
@@ -147,7 +148,7 @@ impl CuSparse {
     /// the context, as for our own products.
     pub fn square(&self) -> Result<usize> {
         let mut entries = 0;
-        self.gpu.runtime().on_cuda(&mut |stream| {
+        self.gpu.on_cuda(&mut |stream| {
             let (mut description, mut product) = (std::ptr::null_mut(), std::ptr::null_mut());
             // SAFETY: matrices on the device that is current; what is made here is destroyed below, whatever comes.
             let done = unsafe { self.square_on(stream, &mut description, &mut product) };
@@ -222,7 +223,7 @@ impl CuSparse {
 impl Drop for CuSparse {
     fn drop(&mut self) {
         // SAFETY: made by `new`, and not used any more. An error has nowhere to go.
-        let _ = self.gpu.runtime().on_cuda(&mut |_| unsafe {
+        let _ = self.gpu.on_cuda(&mut |_| unsafe {
             if !self.matrix.is_null() {
                 let _ = sys::cusparseDestroySpMat(self.matrix);
             }
@@ -272,11 +273,11 @@ impl Operator<Gpu, f64> for CuSparse {
                 check(status, "product")
             }
         };
-        self.gpu.runtime().on_cuda(&mut run)
+        self.gpu.on_cuda(&mut run)
     }
 
     fn residual(&self, b: &Slice<f64>, x: &Slice<f64>, r: &mut Slice<f64>) -> Result<()> {
-        use crate::backend::Backend;
+        use terrace::backend::Backend;
         self.gpu.copy(b, r);
         self.apply(-1.0, x, 1.0, r)
     }

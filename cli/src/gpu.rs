@@ -233,9 +233,8 @@ fn products(gpu: &Gpu, a: &SharedCsr<f64>, arguments: &Arguments) -> Result<Vec<
     Ok(all)
 }
 
-#[cfg(terrace_cuda)]
 fn cusparse_products(gpu: &Gpu, a: &SharedCsr<f64>, arguments: &Arguments) -> Result<Vec<Product>> {
-    use terrace::gpu::cusparse::{BSR_ALGORITHM, CSR_ALGORITHMS, CuSparse};
+    use crate::cusparse::{BSR_ALGORITHM, CSR_ALGORITHMS, CuSparse};
     use terrace::sparse::Block;
     let (rows, cols) = (a.view().scalar_rows(), a.view().scalar_cols());
     let blocks = a.view().block != Block::SCALAR;
@@ -267,11 +266,6 @@ fn cusparse_products(gpu: &Gpu, a: &SharedCsr<f64>, arguments: &Arguments) -> Re
         }
     }
     Ok(all)
-}
-
-#[cfg(not(terrace_cuda))]
-fn cusparse_products(_: &Gpu, _: &SharedCsr<f64>, _: &Arguments) -> Result<Vec<Product>> {
-    Ok(Vec::new())
 }
 
 /// y = A x with values stored as `S` and vectors of `V`, in the format that is chosen or in all.

@@ -31,7 +31,7 @@ fn python() -> Option<PathBuf> {
 /// What the script prints.
 fn ask(python: &Path, arguments: &[&str]) -> usize {
     let mut command = Command::new(python);
-    command.arg(common::root().join("tests/program/oracles.py")).args(arguments).env("OPENBLAS_NUM_THREADS", "1");
+    command.arg(common::root().join("cli/tests/program/oracles.py")).args(arguments).env("OPENBLAS_NUM_THREADS", "1");
     let output = common::succeed(command);
     String::from_utf8_lossy(&output.stdout).trim().parse().expect("the script prints a number")
 }

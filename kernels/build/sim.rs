@@ -1,0 +1,84 @@
+//! The simulated GPU: the kernels for the CPU, one static library for each width of a warp.
+
+use super::cache::{Cache, Job};
+use super::sources::Sources;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
+const FLAGS: &[&str] = &[
+    "-std=c++17",
+    "-O2",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-ffp-contract=off",
+    "-Wall",
+    "-Wno-unused-function",
+    "-Wno-unused-variable",
+    "-DTERRACE_SIM",
+];
+
+/// The C++ compiler with the arguments that the environment adds.
+pub fn compiler() -> Vec<OsString> {
+    let tool = cc::Build::new().cpp(true).warnings(false).cargo_metadata(false).opt_level(2).get_compiler();
+    let command = tool.to_command();
+    // Only the program: flags are ours, the same for every profile.
+    vec![command.get_program().to_owned()]
+}
+
+fn version(compiler: &[OsString]) -> String {
+    let output = Command::new(&compiler[0]).arg("--version").output();
+    let output = output.unwrap_or_else(|error| {
+        panic!(
+            "the simulated GPU (feature \"sim\") needs a C++ compiler; {} does not run: {error}",
+            compiler[0].display()
+        )
+    });
+    String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_string()
+}
+
+/// Tells Cargo to link what the library needs for simulated GPUs.
+pub fn compile(sources: &Sources, cache: &Cache, out: &Path) {
+    println!("cargo:rerun-if-env-changed=CXX");
+    let compiler = compiler();
+    let version = version(&compiler);
+    let widths = ["32", "64"];
+    let mut jobs = Vec::new();
+    for width in widths {
+        let define = format!("-DTERRACE_WARP={width}");
+        let recipe = format!("{version} {FLAGS:?} {define}");
+        let (compiler, folder) = (&compiler, &sources.folder);
+        let engine = std::iter::once("sim.cpp");
+        for unit in engine.chain(sources.units.iter().map(String::as_str)) {
+            let (wrapper, besides): (_, &[&str]) =
+                if unit == "sim.cpp" { ("sim.cpp", &[]) } else { ("sim_unit.cpp", &["sim_unit.cpp"]) };
+            let define = define.clone();
+            let command = Box::new(move |to: &Path| {
+                let mut command = Command::new(&compiler[0]);
+                command.args(FLAGS).arg(&define).arg(format!("-DTERRACE_UNIT=\"{unit}\""));
+                command.arg("-c").arg(folder.join(wrapper)).arg("-o").arg(to);
+                command
+            });
+            jobs.push(Job { unit, besides, recipe: recipe.clone(), ending: "o", command });
+        }
+    }
+    let objects = cache.get(sources, &jobs);
+    println!("cargo:rustc-link-search=native={}", out.display());
+    for (width, objects) in widths.iter().zip(objects.chunks(objects.len() / widths.len())) {
+        // One object: the kernels put themselves into a list when the program starts, and a linker takes only what something refers to.
+        let all = out.join(format!("terrace_sim{width}.o"));
+        let mut link = Command::new(&compiler[0]);
+        link.args(["-r", "-nostdlib", "-o"]).arg(&all).args(objects);
+        assert!(link.status().is_ok_and(|s| s.success()), "{link:?} failed");
+        let archive = out.join(format!("libterrace_sim{width}.a"));
+        let _ = std::fs::remove_file(&archive);
+        let mut pack = Command::new(std::env::var_os("AR").unwrap_or_else(|| "ar".into()));
+        pack.arg("crs").arg(&archive).arg(&all);
+        assert!(pack.status().is_ok_and(|s| s.success()), "{pack:?} failed");
+        let _ = std::fs::remove_file(&all);
+        println!("cargo:rustc-link-lib=static=terrace_sim{width}");
+    }
+    println!("cargo:rustc-env=TERRACE_SIM_FOLDER={}", out.display());
+}
