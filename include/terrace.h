@@ -769,6 +769,8 @@ terrace_status terrace_matrix_apply(terrace_context *context,
  *
  * Each of the three arrays may be NULL when it is not wanted, and is on the host or in the memory of the context's GPU, where it is written in the order of the caller's
  * stream, or else after the default stream. Returns when they are written, or, in device memory with a stream of the caller's, when that is under way.
+ * None of them may overlap an array that the matrix borrows.
+ *
  * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (more entries than offsets of 32
  * bits can count), `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each
  * context; the matrix may be shared.

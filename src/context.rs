@@ -9,15 +9,21 @@ use std::sync::Arc;
 
 struct Inner {
     device: DeviceKind,
-    /// Where the solve phase runs, unless that is the host.
-    gpu: Option<Gpu>,
     threads: Threads,
 }
 
-/// A handle to a device, its threads and its log. Clones share them.
+/// A handle to a device, its threads and its log. Clones share them. Several threads may use one at the same time, each with solvers and
+/// hierarchies of its own; a GPU does their operations one after the other.
+///
+/// ```
+/// fn may_be_used_by_several_threads<T: Send + Sync>() {}
+/// may_be_used_by_several_threads::<terrace::Context>();
+/// ```
 #[derive(Clone)]
 pub struct Context {
     inner: Arc<Inner>,
+    /// Where the solve phase runs, unless that is the host.
+    gpu: Option<Gpu>,
 }
 
 impl Context {
@@ -52,8 +58,8 @@ impl Context {
         };
         let gpu =
             opened.map_err(|error| Error::new(error.status, format!("device \"{device}\": {}", error.message)))?;
-        let inner = Inner { device: kind, gpu, threads: Threads::new(threads)? };
-        Ok(Context { inner: Arc::new(inner) })
+        let inner = Inner { device: kind, threads: Threads::new(threads)? };
+        Ok(Context { inner: Arc::new(inner), gpu })
     }
 
     /// Where the solve phase of this context runs.
@@ -63,7 +69,14 @@ impl Context {
 
     /// The GPU of this context, if it has one.
     pub fn gpu(&self) -> Option<&Gpu> {
-        self.inner.gpu.as_ref()
+        self.gpu.as_ref()
+    }
+
+    /// A handle for a solver or a hierarchy, which may be used by a thread while another one works with the context: it shares everything but the
+    /// scratch for reductions.
+    pub(crate) fn with_own_scratch(&self) -> Result<Context> {
+        let gpu = self.gpu.as_ref().map(Gpu::with_own_scratch).transpose()?;
+        Ok(Context { inner: Arc::clone(&self.inner), gpu })
     }
 
     /// Changes the number of threads. Results do not depend on it.

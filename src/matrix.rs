@@ -1,5 +1,6 @@
 //! The matrix that a caller hands over: checked once, shared freely, its values replaceable.
 
+mod device_arrays;
 mod operator;
 
 use crate::backend::Operator;
@@ -11,7 +12,9 @@ use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::NearNullSpace;
 use crate::sparse::{self, Block, Csr, SharedCsr, Storage, Structure};
 use crate::sync::lock;
+use device_arrays::DeviceArrays;
 use std::any::Any;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -119,6 +122,20 @@ impl DeviceMatrix {
         }
     }
 
+    /// Whether the values are in the caller's memory, where they may change.
+    fn is_borrowed(&self) -> bool {
+        with_device!(self, a => a.values.is_lent())
+    }
+
+    /// Where the caller's arrays are: offsets, columns and values.
+    fn borrowed(&self) -> [Option<Range<usize>>; 3] {
+        fn of<T>(array: &Buffer<T>) -> Option<Range<usize>> {
+            let (start, bytes) = (array.address() as usize, array.len() * size_of::<T>());
+            array.is_lent().then_some(start..start + bytes)
+        }
+        with_device!(self, a => [of(&a.offsets), of(&a.columns), of(&a.values)])
+    }
+
     /// A copy on the host, with indices counted from `base` again.
     fn fetch(&self, gpu: &Gpu, base: i32) -> Result<(Structure, Values)> {
         fn structure<T: Scalar>(a: Csr<T>, base: i32) -> (Structure, Vec<T>) {
@@ -146,19 +163,20 @@ pub(crate) type DeviceOperator<T> = Box<dyn Operator<Gpu, T>>;
 
 /// A matrix in device memory. What the host asks of it is copied then.
 struct There {
-    gpu: Gpu,
-    matrix: RwLock<DeviceMatrix>,
-    /// Whether the values are in the caller's memory, where they may change.
-    lent: AtomicBool,
+    arrays: DeviceArrays,
     /// First number of the caller's indices, which sentences use.
     base: i32,
+    /// What the host asked for; not of borrowed values, which may have changed when it asks again.
     copy: Mutex<Option<(Arc<Structure>, Values)>>,
 }
 
 impl There {
-    fn new(gpu: &Gpu, matrix: DeviceMatrix, lent: bool, base: i32) -> There {
-        let (lent, copy) = (AtomicBool::new(lent), Mutex::new(None));
-        There { gpu: gpu.clone(), matrix: RwLock::new(matrix), lent, base, copy }
+    fn new(gpu: &Gpu, matrix: DeviceMatrix, base: i32) -> There {
+        There { arrays: DeviceArrays::new(gpu, matrix), base, copy: Mutex::new(None) }
+    }
+
+    fn gpu(&self) -> &Gpu {
+        self.arrays.gpu()
     }
 
     fn on_host(&self) -> Result<(Arc<Structure>, Values)> {
@@ -166,8 +184,13 @@ impl There {
         if let Some((structure, values)) = &*copy {
             return Ok((Arc::clone(structure), values.clone()));
         }
-        let (structure, values) = lock(self.matrix.read()).fetch(&self.gpu, self.base)?;
-        Ok(copy.insert((Arc::new(structure), values)).clone())
+        let matrix = self.arrays.read()?;
+        let (structure, values) = matrix.fetch(self.gpu(), self.base)?;
+        let fetched = (Arc::new(structure), values);
+        if !matrix.is_borrowed() {
+            *copy = Some(fetched.clone());
+        }
+        Ok(fetched)
     }
 
     /// As [`There::on_host`], of which nothing is kept for the next time.
@@ -175,16 +198,16 @@ impl There {
         if let Some((structure, values)) = &*lock(self.copy.lock()) {
             return Ok((Arc::clone(structure), values.clone()));
         }
-        let (structure, values) = lock(self.matrix.read()).fetch(&self.gpu, self.base)?;
+        let (structure, values) = self.arrays.read()?.fetch(self.gpu(), self.base)?;
         Ok((Arc::new(structure), values))
     }
 
     /// Fails with the host's sentence when something is wrong with a matrix.
     fn check(&self, matrix: &DeviceMatrix, structure: bool, sorted: bool) -> Result<()> {
-        if with_device!(matrix, a => self.gpu.check_rows(a, structure, sorted))? {
+        if with_device!(matrix, a => self.gpu().check_rows(a, structure, sorted))? {
             return Ok(());
         }
-        let (pattern, values) = matrix.fetch(&self.gpu, self.base)?;
+        let (pattern, values) = matrix.fetch(self.gpu(), self.base)?;
         if structure { values.check_all(&pattern, sorted) } else { values.check(&pattern) }
     }
 }
@@ -248,7 +271,7 @@ impl Matrix {
     /// The same in device memory.
     pub(crate) fn computed_on_device(gpu: &Gpu, matrix: DeviceMatrix) -> Matrix {
         let (size, block, nnz) = with_device!(&matrix, a => ((a.rows, a.cols), a.block, a.nnz()));
-        Matrix::at(Home::Device(There::new(gpu, matrix, false, 0)), size, block, nnz, false)
+        Matrix::at(Home::Device(There::new(gpu, matrix, 0)), size, block, nnz, false)
     }
 
     /// Checks the values of a computed matrix, once.
@@ -261,7 +284,7 @@ impl Matrix {
                 let values = lock(values.read()).clone();
                 context.run(self.entries(), || values.check(structure))?;
             }
-            Home::Device(there) => there.check(&lock(there.matrix.read()).clone(), false, false)?,
+            Home::Device(there) => there.check(&there.arrays.read()?, false, false)?,
         }
         self.checked.store(true, Ordering::Relaxed);
         Ok(())
@@ -270,7 +293,7 @@ impl Matrix {
     /// The matrix as an operator on vectors of a GPU, in the format that suits it. It is kept for the next product, unless the values are the
     /// caller's, who may change them.
     pub(crate) fn operator_on<T: Scalar>(&self, gpu: &Gpu) -> Result<Arc<DeviceOperator<T>>> {
-        if matches!(&self.home, Home::Device(there) if there.lent.load(Ordering::Relaxed)) {
+        if matches!(&self.home, Home::Device(there) if there.arrays.is_borrowed()) {
             return Ok(Arc::new(gpu.matrix_operator(self)?));
         }
         let mut operators = lock(self.operators.lock());
@@ -283,10 +306,11 @@ impl Matrix {
         Ok(operator)
     }
 
-    /// As [`Matrix::new`], for a matrix in the memory of a GPU, whose offsets are right. `lent` tells that its values are in the caller's memory,
-    /// and indices in sentences are counted from `base`.
-    pub(crate) fn on_device(gpu: &Gpu, matrix: DeviceMatrix, sorted: bool, lent: bool, base: i32) -> Result<Matrix> {
-        let there = There::new(gpu, matrix.clone(), lent, base);
+    /// As [`Matrix::new`], for a matrix in the memory of a GPU, whose offsets are right. Indices in sentences are counted from
+    /// `base`.
+    pub(crate) fn on_device(gpu: &Gpu, matrix: DeviceMatrix, sorted: bool, base: i32) -> Result<Matrix> {
+        let there = There::new(gpu, matrix, base);
+        let matrix = there.arrays.read()?;
         there.check(&matrix, true, sorted)?;
         let (size, block, nnz) = with_device!(&matrix, a => ((a.rows, a.cols), a.block, a.nnz()));
         Ok(Matrix::at(Home::Device(there), size, block, nnz, true))
@@ -312,7 +336,7 @@ impl Matrix {
             Precision::F32 => DeviceMatrix::F32(self.device::<f32>(gpu)?),
             _ => DeviceMatrix::F64(self.device::<f64>(gpu)?),
         };
-        let copy = Matrix::on_device(gpu, matrix, false, false, 0)?;
+        let copy = Matrix::on_device(gpu, matrix, false, 0)?;
         *lock(copy.near_null_space.write()) = self.near_null_space();
         Ok(copy)
     }
@@ -349,7 +373,7 @@ impl Matrix {
     pub fn precision(&self) -> Precision {
         match &self.home {
             Home::Host { values, .. } => lock(values.read()).precision(),
-            Home::Device(there) => lock(there.matrix.read()).precision(),
+            Home::Device(there) => there.arrays.precision(),
         }
     }
 
@@ -387,10 +411,10 @@ impl Matrix {
             }
             Home::Device(there) => match &values {
                 Values::F64(values) => {
-                    self.update_device_values(DeviceValues::F64(there.gpu.upload(values.as_slice())?))
+                    self.update_device_values(DeviceValues::F64(there.gpu().upload(values.as_slice())?))
                 }
                 Values::F32(values) => {
-                    self.update_device_values(DeviceValues::F32(there.gpu.upload(values.as_slice())?))
+                    self.update_device_values(DeviceValues::F32(there.gpu().upload(values.as_slice())?))
                 }
             },
         }
@@ -398,13 +422,13 @@ impl Matrix {
 
     /// As [`Matrix::update_values`], for values in the memory of the GPU where the matrix is.
     pub(crate) fn update_device_values(&self, values: DeviceValues) -> Result<()> {
-        let (precision, len, lent) = match &values {
-            DeviceValues::F64(values) => (Precision::F64, values.len(), values.is_lent()),
-            DeviceValues::F32(values) => (Precision::F32, values.len(), values.is_lent()),
+        let (precision, len) = match &values {
+            DeviceValues::F64(values) => (Precision::F64, values.len()),
+            DeviceValues::F32(values) => (Precision::F32, values.len()),
         };
         self.check_format(precision, len)?;
         let Home::Device(there) = &self.home else { unreachable!("the matrix is in device memory") };
-        let new = match (lock(there.matrix.read()).clone(), values) {
+        let new = match (there.arrays.read()?, values) {
             (DeviceMatrix::F64(a), DeviceValues::F64(values)) => {
                 DeviceMatrix::F64(DeviceCsr { values: Arc::new(values), ..a })
             }
@@ -413,9 +437,10 @@ impl Matrix {
             }
             _ => unreachable!("the format was checked"),
         };
-        there.check(&new, false, false)?;
-        *lock(there.matrix.write()) = new;
-        there.lent.store(lent, Ordering::Relaxed);
+        let new = There::new(there.gpu(), new, there.base);
+        let matrix = new.arrays.read()?;
+        new.check(&matrix, false, false)?;
+        there.arrays.replace(matrix);
         *lock(there.copy.lock()) = None;
         self.replaced();
         Ok(())
@@ -446,40 +471,58 @@ impl Matrix {
                 context.run(self.entries(), || values.check(structure))
             }
             Home::Device(there) => {
-                if !there.lent.load(Ordering::Relaxed) {
+                if !there.arrays.is_borrowed() {
                     return Ok(());
                 }
-                if !context.gpu().is_some_and(|gpu| gpu.is_same(&there.gpu)) {
+                if !context.gpu().is_some_and(|gpu| gpu.is_same(there.gpu())) {
                     return fail!(
                         InvalidArgument,
                         "the values of the matrix are borrowed in device memory, and this context is not the one that has it there"
                     );
                 }
-                self.follow_caller()?;
-                let matrix = lock(there.matrix.read()).clone();
-                there.check(&matrix, false, false)
+                there.check(&there.arrays.read()?, false, false)
             }
         }
     }
 
-    /// What the caller has begun to write to borrowed values in device memory comes first from here on.
-    pub(crate) fn follow_caller(&self) -> Result<()> {
+    /// At the end of a call that returns when it is done: waits until what was launched has read values that are borrowed in device memory, to
+    /// which the caller may write from then on.
+    pub(crate) fn end_reading(&self) -> Result<()> {
         match &self.home {
-            Home::Device(there) if there.lent.load(Ordering::Relaxed) => {
-                there.gpu.begin_call()?;
-                *lock(there.copy.lock()) = None;
-                Ok(())
-            }
-            _ => Ok(()),
+            Home::Device(there) => there.arrays.end_reading(),
+            Home::Host { .. } => Ok(()),
         }
+    }
+
+    /// The arrays of the caller's that the matrix reads: their names and their addresses.
+    pub(crate) fn borrowed_arrays(&self) -> Vec<(&'static str, Range<usize>)> {
+        fn on_host<T>(array: &dyn Storage<T>) -> Option<Range<usize>> {
+            let range = array.as_slice().as_ptr_range();
+            (array.owned_bytes() == 0).then(|| range.start.addr()..range.end.addr())
+        }
+        let arrays = match &self.home {
+            Home::Host { structure, values } => [
+                match &structure.offsets {
+                    sparse::OffsetStorage::I32(offsets) => on_host(&**offsets),
+                    sparse::OffsetStorage::I64(offsets) => on_host(&**offsets),
+                },
+                on_host(&*structure.columns),
+                match &*lock(values.read()) {
+                    Values::F64(values) => on_host(&**values),
+                    Values::F32(values) => on_host(&**values),
+                },
+            ],
+            Home::Device(there) => there.arrays.borrowed(),
+        };
+        let names = ["row_offsets", "columns", "values"];
+        names.into_iter().zip(arrays).filter_map(|(name, range)| Some((name, range?))).collect()
     }
 
     /// The matrix in the memory of a GPU, in the format `T`: as it is where it is there, or else a copy.
     pub(crate) fn device<T: Number>(&self, gpu: &Gpu) -> Result<DeviceCsr<T>> {
         match &self.home {
-            Home::Device(there) if there.gpu.is_same(gpu) => {
-                let matrix = lock(there.matrix.read()).clone();
-                with_device!(matrix, a => a.cast(gpu))
+            Home::Device(there) if there.gpu().is_same(gpu) => {
+                with_device!(there.arrays.read()?, a => a.cast(gpu))
             }
             _ => DeviceCsr::upload(gpu, &self.shared::<T>()?.view()),
         }
@@ -493,7 +536,7 @@ impl Matrix {
 
     /// Whether it is in the memory of this GPU, and belongs to the same context.
     pub(crate) fn is_on(&self, gpu: &Gpu) -> bool {
-        matches!(&self.home, Home::Device(there) if there.gpu.is_same(gpu))
+        matches!(&self.home, Home::Device(there) if there.gpu().is_same(gpu))
     }
 
     /// Tells which vectors the operator maps to almost nothing: `count` vectors of all rows, one after the other.
@@ -562,8 +605,11 @@ impl Matrix {
 
     /// The matrix on the host in the format `T`; shared with the caller's arrays when that is their format.
     pub fn shared<T: Number>(&self) -> Result<SharedCsr<T>> {
-        let structure = self.structure()?;
-        match self.values()? {
+        let (structure, values) = match &self.home {
+            Home::Host { structure, values } => (Arc::clone(structure), lock(values.read()).clone()),
+            Home::Device(there) => there.on_host()?,
+        };
+        match values {
             Values::F64(values) => SharedCsr { structure, values }.cast(),
             Values::F32(values) => SharedCsr { structure, values }.cast(),
         }

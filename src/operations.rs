@@ -109,12 +109,11 @@ fn multiply_here<T: Scalar>(a: &SharedCsr<T>, b: &SharedCsr<T>) -> Result<Csr<T>
     host::spgemm::multiply(&a.view(), &right.to_owned_as::<T>()?.view())
 }
 
-/// A matrix that is computed in device memory, after what the caller has begun there.
+/// A matrix that is computed in device memory.
 fn on_device<T: Scalar>(gpu: &Gpu, work: impl FnOnce() -> Result<DeviceCsr<T>>) -> Result<Matrix>
 where
     DeviceMatrix: From<DeviceCsr<T>>,
 {
-    gpu.begin_call()?;
     let matrix = Matrix::computed_on_device(gpu, DeviceMatrix::from(work()?));
     gpu.end_call()?;
     Ok(matrix)

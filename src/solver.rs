@@ -114,9 +114,10 @@ impl Solver {
         if let Some(matrix) = matrix {
             matrix.check_for_set_up(&self.context)?;
         }
+        self.context = self.context.with_own_scratch()?;
         let wants_amg = self.preconditioner.is_none() && self.config.text("solver.preconditioner") == "amg";
         let mut amg = match (wants_amg, matrix) {
-            (true, Some(matrix)) => Some(Amg::setup(&self.context, matrix, &self.config)?),
+            (true, Some(matrix)) => Some(Amg::setup_with(&self.context, matrix, &self.config)?),
             (true, None) => {
                 return fail!(
                     NotSetUp,
@@ -135,6 +136,9 @@ impl Solver {
             None => Placed::Host(self.engine(&Host::new(&self.context), precision, matrix, &mut amg, rows)?),
             Some(gpu) => Placed::Gpu(self.engine(gpu, precision, matrix, &mut amg, rows)?, Staging::default()),
         };
+        if let Some(matrix) = matrix {
+            matrix.end_reading()?;
+        }
         self.solves.clear();
         self.solves.push(SolveReport { history: try_capacity(self.history_room())?, ..SolveReport::default() });
         self.state = Some(State { matrix: matrix.cloned(), amg, engine, rows });
@@ -157,8 +161,9 @@ impl Solver {
             Placed::Gpu(Engine::F64(parts), _) => self.renew(matrix.as_ref(), amg, parts),
             Placed::Gpu(Engine::F32(parts), _) => self.renew(matrix.as_ref(), amg, parts),
         };
+        let read = matrix.as_ref().map_or(Ok(()), |matrix| matrix.end_reading());
         self.state = Some(state);
-        renewed
+        renewed.and(read)
     }
 
     /// The matrix that it was set up with.

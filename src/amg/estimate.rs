@@ -66,9 +66,6 @@ pub(super) fn bytes(context: &Context, matrix: &Matrix, config: &Config) -> Resu
     config.check_device(context.device())?;
     matrix.check_for_set_up(context)?;
     check_square(matrix)?;
-    if context.gpu().is_some_and(|gpu| matrix.is_on(gpu)) {
-        matrix.follow_caller()?;
-    }
     let (structure, values) = matrix.copied()?;
     let rows = if context.gpu().is_some() { DEVICE_ROWS } else { SAMPLE_ROWS };
     let estimate = Estimate { context, matrix, config, structure, rows };

@@ -179,6 +179,11 @@ impl<T: Scalar> Apart<Gpu, T> for OnGpu {
 impl Amg {
     /// Builds the hierarchy of a square matrix.
     pub fn setup(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Amg> {
+        Amg::setup_with(&context.with_own_scratch()?, matrix, config)
+    }
+
+    /// As [`Amg::setup`], with the scratch of the handle, which belongs to who calls.
+    pub(crate) fn setup_with(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Amg> {
         config.check_device(context.device())?;
         matrix.check_for_set_up(context)?;
         let near_null_space = matrix.near_null_space();
@@ -205,11 +210,13 @@ impl Amg {
             )
         };
         context.log(LogLevel::Info, line);
+        matrix.end_reading()?;
         Ok(amg)
     }
 
     /// The matrices that [`Amg::setup`] computes, finest level first: for looking at a hierarchy, not for solving with it.
     pub fn level_matrices(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Vec<LevelMatrices>> {
+        let context = &context.with_own_scratch()?;
         let builder = Builder { context, config, matrix, near_null_space: matrix.near_null_space(), plan: None };
         context.run(matrix.entries(), || builder.level_matrices())
     }
@@ -232,7 +239,7 @@ impl Amg {
         if self.renewal.anew {
             self.work = self.report().nonzeros();
         }
-        Ok(())
+        self.matrix.end_reading()
     }
 
     /// Whether the last update set up anew, from whatever level on.
@@ -419,7 +426,7 @@ impl Amg {
     /// 20,000 rows; on a GPU the most that it takes at one time, from samples of at most 1,048,576 rows, whatever the limit of the context's memory is. Exact
     /// for matrices that are not larger.
     pub fn memory_estimate(context: &Context, matrix: &Matrix, config: &Config) -> Result<usize> {
-        estimate::bytes(context, matrix, config)
+        estimate::bytes(&context.with_own_scratch()?, matrix, config)
     }
 }
 

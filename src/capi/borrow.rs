@@ -54,7 +54,7 @@ pub(super) enum Lent<T> {
 
 impl<T: Element> Lent<T> {
     /// An array of `len` elements in either memory; a null pointer is accepted when there are none. What the caller has begun on the device
-    /// comes first, as [`crate::gpu::Gpu::begin_call`] says.
+    /// comes first, as [`crate::gpu::Gpu::holds`] says.
     ///
     /// # Safety
     /// As for [`Borrowed::new`].
@@ -63,7 +63,6 @@ impl<T: Element> Lent<T> {
         let borrowed = unsafe { Borrowed::new(pointer, len, argument) }?;
         match context.gpu() {
             Some(gpu) if len > 0 && gpu.holds(pointer, argument)? => {
-                gpu.begin_call()?;
                 // SAFETY: by this function's contract.
                 let there = unsafe { Slice::lent(pointer.addr() as u64, len) };
                 Ok(Lent::Fetched(gpu.fetch(there)?))
@@ -129,7 +128,7 @@ fn apart<T>(b: *const c_void, x: *const c_void, len: usize) -> Result<()> {
 }
 
 /// The vectors of a solve or an application when they are in the memory of the context's GPU; `None` when they are on the host. What the
-/// caller has begun comes first, as [`crate::gpu::Gpu::begin_call`] says.
+/// caller has begun comes first, as [`crate::gpu::Gpu::holds`] says.
 ///
 /// # Safety
 /// Arrays of `len` elements in one of the two memories, which nothing else uses as long as the slices are used.
@@ -149,7 +148,6 @@ pub(super) unsafe fn device_vectors<'a, T>(
         }
     }
     apart::<T>(b, x, len)?;
-    gpu.begin_call()?;
     // SAFETY: by this function's contract.
     unsafe { Ok(Some((Slice::lent(b.addr() as u64, len), Slice::lent_mut(x.addr() as u64, len)))) }
 }

@@ -114,7 +114,6 @@ pub(super) unsafe fn matrix(
     borrow: bool,
     sorted: bool,
 ) -> Result<Matrix> {
-    gpu.begin_call()?;
     let types = [arrays.offset_type, arrays.column_type];
     // SAFETY: by this function's contract. Columns and values are only as long as the last offset says, which is checked first.
     unsafe {
@@ -138,7 +137,7 @@ pub(super) unsafe fn matrix(
                 DeviceMatrix::F32(DeviceCsr { rows, cols, block, offsets, columns, values: Arc::new(values) })
             }
         };
-        Matrix::on_device(gpu, matrix, sorted, borrow, base)
+        Matrix::on_device(gpu, matrix, sorted, base)
     }
 }
 

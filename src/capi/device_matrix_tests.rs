@@ -10,23 +10,23 @@ use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
 /// Arrays of a matrix in device memory, with 64-bit offsets and 32-bit columns.
-struct There {
+pub(super) struct There {
     rows: i64,
     block: i32,
     base: i32,
-    offsets: Buffer<i64>,
-    columns: Buffer<i32>,
-    values: Buffer<f64>,
+    pub offsets: Buffer<i64>,
+    pub columns: Buffer<i32>,
+    pub values: Buffer<f64>,
 }
 
 impl There {
-    fn new(gpu: &Gpu, block: i32, base: i32, offsets: &[i64], columns: &[i32], values: &[f64]) -> There {
+    pub fn new(gpu: &Gpu, block: i32, base: i32, offsets: &[i64], columns: &[i32], values: &[f64]) -> There {
         let rows = offsets.len() as i64 - 1;
         let (offsets, columns) = (gpu.upload(offsets).unwrap(), gpu.upload(columns).unwrap());
         There { rows, block, base, offsets, columns, values: gpu.upload(values).unwrap() }
     }
 
-    fn create(
+    pub fn create(
         &self,
         context: &TestContext,
         flags: terrace_matrix_flags,
@@ -57,7 +57,7 @@ fn kept(matrix: *mut terrace_matrix) -> Vec<f64> {
 }
 
 /// tridiag(-1, 2, -1) times `scale`.
-fn tridiagonal(n: usize, scale: f64) -> (Vec<i64>, Vec<i32>, Vec<f64>) {
+pub(super) fn tridiagonal(n: usize, scale: f64) -> (Vec<i64>, Vec<i32>, Vec<f64>) {
     let (mut offsets, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());
     for i in 0..n as i32 {
         for j in (i - 1).max(0)..(i + 2).min(n as i32) {

@@ -178,7 +178,6 @@ pub unsafe extern "C" fn terrace_matrix_update_values(
         }
         let context = &context.home.context;
         if let Some(gpu) = device_arrays::home(context, values, "values")?.filter(|gpu| matrix.matrix.is_on(gpu)) {
-            gpu.begin_call()?;
             // SAFETY: `entries` values as the documentation asks, kept by the caller when the matrix borrows.
             let values = unsafe { device_arrays::values(gpu, value_type, values, entries, matrix.borrow) }?;
             return matrix.matrix.update_device_values(values);

@@ -12,6 +12,8 @@ mod amg;
 mod arrays;
 mod borrow;
 mod boundary;
+#[cfg(all(test, feature = "sim"))]
+mod caller_stream_tests;
 mod config;
 mod context;
 mod device;

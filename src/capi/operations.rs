@@ -109,7 +109,6 @@ pub unsafe extern "C" fn terrace_matrix_apply(
                 return fail!(InvalidArgument, "y overlaps x; they must be separate arrays");
             }
             if let Some(gpu) = both_there(context, (x, cols), (y, rows))? {
-                gpu.begin_call()?;
                 // SAFETY: arrays of these lengths on the GPU, as the documentation asks.
                 let (x, y) = unsafe { (Slice::<T>::lent(x.addr() as u64, cols), Slice::<T>::lent_mut(y.addr() as u64, rows)) };
                 matrix.apply_on_device(gpu, alpha, x, beta, y)?;
@@ -133,6 +132,8 @@ pub unsafe extern "C" fn terrace_matrix_apply(
 ///
 /// Each of the three arrays may be NULL when it is not wanted, and is on the host or in the memory of the context's GPU, where it is written in the order of the caller's
 /// stream, or else after the default stream. Returns when they are written, or, in device memory with a stream of the caller's, when that is under way.
+/// None of them may overlap an array that the matrix borrows.
+///
 /// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (more entries than offsets of 32
 /// bits can count), `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each
 /// context; the matrix may be shared.
@@ -165,12 +166,29 @@ pub unsafe extern "C" fn terrace_matrix_get_arrays(
                 "offset_type is TERRACE_I32, which cannot count {nnz} entries; use TERRACE_I64"
             );
         }
+        let column_type = index("column_type", column_type)?;
+        let value_type = precision("value_type", value_type)?;
+        for (name, pointer, bytes) in [
+            ("row_offsets", row_offsets, (rows + 1).saturating_mul(offset_type.bytes())),
+            ("columns", columns, nnz.saturating_mul(column_type.bytes())),
+            ("values", values, entries.saturating_mul(value_type.bytes())),
+        ] {
+            let to = pointer.addr()..pointer.addr().saturating_add(bytes);
+            let is_hit = |borrowed: &std::ops::Range<usize>| to.start < borrowed.end && borrowed.start < to.end;
+            let borrowed = matrix.borrowed_arrays();
+            if let Some((borrowed, _)) = borrowed.iter().find(|(_, range)| !pointer.is_null() && is_hit(range)) {
+                return fail!(
+                    InvalidArgument,
+                    "{name} overlaps the {borrowed} that the matrix borrows; accepted: an array of its own"
+                );
+            }
+        }
         let to = To { context, matrix, base };
         // SAFETY: null or arrays of these lengths, as the documentation asks.
         unsafe {
             to.indices(row_offsets, (offset_type, rows + 1), "row_offsets", true)?;
-            to.indices(columns, (index("column_type", column_type)?, nnz), "columns", false)?;
-            match precision("value_type", value_type)? {
+            to.indices(columns, (column_type, nnz), "columns", false)?;
+            match value_type {
                 Precision::F32 => to.values::<f32>(values, entries),
                 _ => to.values::<f64>(values, entries),
             }?;
@@ -234,7 +252,6 @@ impl To<'_> {
         if let Some(gpu) = device_arrays::home(self.context, pointer, name)?
             && self.matrix.is_on(gpu)
         {
-            gpu.begin_call()?;
             // SAFETY: by this function's contract.
             let to = unsafe {
                 match kind {
@@ -269,7 +286,6 @@ impl To<'_> {
         if let Some(gpu) = device_arrays::home(self.context, pointer, "values")?
             && self.matrix.is_on(gpu)
         {
-            gpu.begin_call()?;
             // SAFETY: by this function's contract.
             let to = unsafe { Slice::<T>::lent_mut(pointer.addr() as u64, len) };
             return self.matrix.give_values(gpu, to);
@@ -293,7 +309,6 @@ impl To<'_> {
     ) -> Result<()> {
         match device_arrays::home(self.context, pointer, name)? {
             Some(gpu) => {
-                gpu.begin_call()?;
                 let mut copy = crate::error::try_capacity(len)?;
                 copy.extend((0..len).map(at));
                 // SAFETY: by this function's contract.
@@ -400,6 +415,55 @@ mod tests {
             assert!(context.last_error().contains("y is in device memory and x is not"), "{}", context.last_error());
             assert_eq!(abi!(terrace_matrix_destroy(matrix)), 0);
         }
+        assert_eq!(abi!(terrace_matrix_destroy(a)), 0);
+    }
+
+    #[test]
+    fn arrays_that_the_matrix_borrows_are_not_written_to() {
+        let context = TestContext::new();
+        let (mut offsets, mut columns, mut values) = ([1_i32, 3, 4], [1_i32, 2, 2], [2.0_f64, 1.0, 3.0]);
+        let (o, c, v): (*mut c_void, *mut c_void, *mut c_void) =
+            (offsets.as_mut_ptr().cast(), columns.as_mut_ptr().cast(), values.as_mut_ptr().cast());
+        let (i, f, none, ctx) = (TERRACE_I32, TERRACE_F64, null_mut(), context.0);
+        let mut a = null_mut();
+        assert_eq!(abi!(terrace_matrix_create_csr(ctx, 2, 2, i, o, i, c, f, v, 1, TERRACE_BORROW, &mut a)), 0);
+        let refused = |o, c, v, text: &str| {
+            let status = abi!(terrace_matrix_get_arrays(ctx, a, i, o, i, c, f, v, 0));
+            assert_eq!(status, Status::InvalidArgument.code());
+            assert!(context.last_error().contains(text), "{}", context.last_error());
+        };
+        refused(o, none, none, "row_offsets overlaps the row_offsets that the matrix borrows");
+        refused(none, c, none, "columns overlaps the columns that the matrix borrows");
+        refused(none, none, v, "values overlaps the values that the matrix borrows");
+        refused(none, v.wrapping_byte_add(20), none, "columns overlaps the values that the matrix borrows");
+        assert_eq!(arrays(&context, a, 1), (vec![1, 3, 4], vec![1, 2, 2], vec![2.0, 1.0, 3.0]));
+        assert_eq!(abi!(terrace_matrix_destroy(a)), 0);
+
+        // What was copied belongs to the caller alone.
+        assert_eq!(abi!(terrace_matrix_create_csr(ctx, 2, 2, i, o, i, c, f, v, 1, TERRACE_COPY, &mut a)), 0);
+        assert_eq!(abi!(terrace_matrix_get_arrays(ctx, a, i, o, i, c, f, v, 0)), 0);
+        assert_eq!((offsets, columns), ([0, 2, 3], [0, 1, 1]));
+        assert_eq!(abi!(terrace_matrix_destroy(a)), 0);
+    }
+
+    #[cfg(feature = "sim")]
+    #[test]
+    fn neither_are_those_in_device_memory() {
+        let context = TestContext::on(c"sim");
+        let gpu = context.gpu();
+        let (o, c) = (gpu.upload(&[0_i64, 1, 2]).unwrap(), gpu.upload(&[0_i32, 1]).unwrap());
+        let v = gpu.upload(&[2.0_f64, 3.0]).unwrap();
+        let (o, c, v) = (pointer(&o), pointer(&c), pointer(&v));
+        let (i64s, i, f, none, ctx) = (TERRACE_I64, TERRACE_I32, TERRACE_F64, null_mut(), context.0);
+        let mut a = null_mut();
+        assert_eq!(abi!(terrace_matrix_create_csr(ctx, 2, 2, i64s, o, i, c, f, v, 0, TERRACE_BORROW, &mut a)), 0);
+        for (c, v, text) in [(c, none, "columns overlaps the columns"), (none, v, "values overlaps the values")] {
+            let status = abi!(terrace_matrix_get_arrays(ctx, a, i64s, none, i, c, f, v, 1));
+            assert_eq!(status, Status::InvalidArgument.code());
+            assert!(context.last_error().contains(text), "{}", context.last_error());
+        }
+        // Offsets are brought into the library's form in any case.
+        assert_eq!(abi!(terrace_matrix_get_arrays(ctx, a, i64s, o, i, none, f, none, 1)), 0);
         assert_eq!(abi!(terrace_matrix_destroy(a)), 0);
     }
 

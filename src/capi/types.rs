@@ -99,6 +99,16 @@ pub(super) enum Index {
     I64,
 }
 
+impl Index {
+    /// Bytes of an element.
+    pub fn bytes(self) -> usize {
+        match self {
+            Index::I32 => size_of::<i32>(),
+            Index::I64 => size_of::<i64>(),
+        }
+    }
+}
+
 /// The format of an array of values.
 pub(super) fn precision(argument: &str, value: terrace_type) -> Result<Precision> {
     match value {

@@ -350,17 +350,10 @@ impl Runtime for Device {
 
     fn capture(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Box<dyn Graph>> {
         let _entered = self.shared.enter()?;
-        let functions = &self.shared.driver.functions;
-        let own = self.shared.own_stream;
-        // On the own stream, whatever the caller's is: some cannot be captured. Nothing runs there, so no order is lost.
-        // SAFETY: the stream is alive.
-        self.shared.check(unsafe { (functions.begin_capture)(own, THREAD_LOCAL) }, "capture")?;
-        let before = self.shared.stream.swap(own.addr(), Ordering::Relaxed);
+        let capturing = Capturing::begin(&self.shared)?;
         let worked = work();
-        self.shared.stream.store(before, Ordering::Relaxed);
-        let mut graph = null_mut();
-        // SAFETY: ends what was begun above, whatever happened in between.
-        let ended = self.shared.check(unsafe { (functions.end_capture)(own, &mut graph) }, "capture");
+        let (ended, graph) = capturing.end();
+        let functions = &self.shared.driver.functions;
         let mut instance = null_mut();
         let made = worked.and(ended).and_then(|()| {
             // SAFETY: the graph was just captured.
@@ -372,6 +365,49 @@ impl Runtime for Device {
         }
         made?;
         Ok(Box::new(Captured { shared: Arc::clone(&self.shared), instance }))
+    }
+}
+
+/// A capture that is under way. What was captured is discarded when it ends by a panic.
+struct Capturing<'a> {
+    shared: &'a Shared,
+    /// The stream of the work around the capture.
+    before: usize,
+}
+
+impl<'a> Capturing<'a> {
+    /// On the own stream, whatever the caller's is: some cannot be captured. Nothing runs there, so no order is lost.
+    fn begin(shared: &'a Shared) -> Result<Capturing<'a>> {
+        let own = shared.own_stream;
+        // SAFETY: the stream is alive.
+        shared.check(unsafe { (shared.driver.functions.begin_capture)(own, THREAD_LOCAL) }, "capture")?;
+        Ok(Capturing { shared, before: shared.stream.swap(own.addr(), Ordering::Relaxed) })
+    }
+
+    /// The graph, which is null where the driver refused something.
+    fn end(self) -> (Result<()>, Handle) {
+        let ended = self.stop();
+        std::mem::forget(self);
+        ended
+    }
+
+    fn stop(&self) -> (Result<()>, Handle) {
+        self.shared.stream.store(self.before, Ordering::Relaxed);
+        let mut graph = null_mut();
+        let end = self.shared.driver.functions.end_capture;
+        // SAFETY: ends what `begin` began, whatever happened in between.
+        let ended = self.shared.check(unsafe { end(self.shared.own_stream, &mut graph) }, "capture");
+        (ended, graph)
+    }
+}
+
+impl Drop for Capturing<'_> {
+    fn drop(&mut self) {
+        let (_, graph) = self.stop();
+        if !graph.is_null() {
+            // SAFETY: nobody else has it.
+            let _ = unsafe { (self.shared.driver.functions.graph_destroy)(graph) };
+        }
     }
 }
 

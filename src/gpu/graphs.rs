@@ -3,7 +3,7 @@
 use super::runtime::Graph;
 use super::{Gpu, Slice};
 use crate::error::Result;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Graphs that are kept; Krylov methods apply a preconditioner to a few vectors in turn.
 const KEPT: usize = 4;
@@ -53,21 +53,42 @@ impl Replay {
             return work();
         }
         if let Some(graph) = &self.graph {
-            return graph.replay();
+            return gpu.replay(&**graph);
         }
         if !self.done {
             work()?;
             self.done = true;
             return Ok(());
         }
-        gpu.inner.capturing.store(true, Ordering::Relaxed);
-        let graph = gpu.runtime().capture(work);
-        gpu.inner.capturing.store(false, Ordering::Relaxed);
-        let graph = graph?;
+        let graph = gpu.capture(work)?;
         gpu.failed()?;
-        graph.replay()?;
+        gpu.replay(&*graph)?;
         self.graph = Some(graph);
         Ok(())
+    }
+}
+
+/// Launches become part of a graph as long as this lives.
+struct Capturing<'a>(&'a AtomicBool);
+
+impl Drop for Capturing<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Gpu {
+    /// A graph of what `work` launches. Other threads that use the device wait meanwhile.
+    fn capture(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Box<dyn Graph>> {
+        let runtime = self.runtime();
+        self.inner.capturing.store(true, Ordering::Relaxed);
+        let _capturing = Capturing(&self.inner.capturing);
+        runtime.capture(work)
+    }
+
+    fn replay(&self, graph: &dyn Graph) -> Result<()> {
+        let _runtime = self.runtime();
+        graph.replay()
     }
 }
 
@@ -82,4 +103,70 @@ pub(super) fn repeat<S>(
     let result = taken.run(gpu, &mut || work(with));
     *replay(with) = taken;
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Backend;
+    use crate::error::fail;
+    use crate::gpu::tests::devices;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::Duration;
+
+    #[test]
+    fn a_capture_ends_with_a_panic_or_an_error_in_it() {
+        for gpu in devices() {
+            let (mut x, mut replay) = (gpu.upload(&[1.0_f64; 4]).unwrap(), Replay::default());
+            let mut double = |replay: &mut Replay, end: &dyn Fn() -> Result<()>| {
+                replay.run(&gpu, &mut || {
+                    gpu.scale(2.0, &mut x);
+                    end()
+                })?;
+                gpu.fetch(&x)
+            };
+            assert_eq!(double(&mut replay, &|| Ok(())).unwrap(), [2.0; 4]);
+            let panicked = catch_unwind(AssertUnwindSafe(|| double(&mut replay, &|| panic!("within a capture"))));
+            assert!(panicked.is_err());
+            // What follows is launched, and not part of the graph that was begun.
+            assert_eq!(double(&mut Replay::default(), &|| Ok(())).unwrap(), [4.0; 4]);
+            let failed = double(&mut replay, &|| fail!(Internal, "within a capture"));
+            assert!(failed.unwrap_err().message.contains("within a capture"));
+            assert_eq!(double(&mut Replay::default(), &|| Ok(())).unwrap(), [8.0; 4]);
+            // Captured, and replayed.
+            assert_eq!(double(&mut replay, &|| Ok(())).unwrap(), [16.0; 4]);
+            assert_eq!(double(&mut replay, &|| Ok(())).unwrap(), [32.0; 4]);
+        }
+    }
+
+    #[test]
+    fn what_another_thread_copies_or_frees_is_not_part_of_a_graph() {
+        for gpu in devices() {
+            let (mut x, mut replay) = (gpu.upload(&[1.0_f64; 4]).unwrap(), Replay::default());
+            let (shared, mut last) =
+                (gpu.upload(&[7.0_f64; 1000]).unwrap(), Some(gpu.upload(&[8.0_f64; 1000]).unwrap()));
+            replay.run(&gpu, &mut || gpu.status()).unwrap();
+            std::thread::scope(|scope| {
+                replay
+                    .run(&gpu, &mut || {
+                        gpu.scale(2.0, &mut x);
+                        let (gpu, shared, last) = (&gpu, &shared, last.take());
+                        scope.spawn(move || {
+                            assert_eq!(gpu.fetch(shared).unwrap(), [7.0; 1000]);
+                            let zeros = gpu.zeroed::<f64>(10).unwrap();
+                            assert_eq!(gpu.fetch(&zeros).unwrap(), [0.0; 10]);
+                            drop(last);
+                        });
+                        // Time for the other thread to come in between.
+                        std::thread::sleep(Duration::from_millis(50));
+                        gpu.scale(2.0, &mut x);
+                        gpu.status()
+                    })
+                    .unwrap();
+            });
+            assert_eq!(gpu.fetch(&x).unwrap(), [4.0; 4]);
+            replay.run(&gpu, &mut || fail!(Internal, "the graph is there")).unwrap();
+            assert_eq!(gpu.fetch(&x).unwrap(), [16.0; 4]);
+        }
+    }
 }

@@ -31,6 +31,7 @@ mod sim;
 mod slices;
 mod staging;
 mod steps;
+mod turn;
 mod vector;
 
 pub use basis::DeviceBasis;
@@ -58,18 +59,20 @@ use runtime::{Argument, Arguments, Kernel, MAX_ARGUMENTS, Memory, Runtime};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use turn::{Exclusive, Turn};
 
-/// A GPU with a stream, its own or the caller's. Clones share both.
+/// A GPU with a stream, its own or the caller's. Clones share both. Several threads may use one: its operations are done one after the other.
 #[derive(Clone)]
 pub struct Gpu {
     inner: Arc<Inner>,
+    scratch: Arc<Scratch>,
 }
 
 struct Inner {
     runtime: Box<dyn Runtime>,
+    /// Who may use the runtime.
+    turn: Turn,
     vectors: vector::Kernels,
-    /// Parts of an inner product, and after them the whole.
-    parts: u64,
     budget: Budget,
     /// The first failure of an operation that could not return it.
     error: Mutex<Option<Error>>,
@@ -82,9 +85,23 @@ struct Inner {
     profile: Profile,
 }
 
-impl Drop for Inner {
+/// Room for the parts of an inner product, and after them the whole. They stay there from one launch to the next, so each solver and hierarchy has
+/// its own: two threads may work with two of them on one device.
+struct Scratch {
+    inner: Arc<Inner>,
+    address: u64,
+}
+
+impl Scratch {
+    fn new(inner: &Arc<Inner>) -> Result<Arc<Scratch>> {
+        let address = inner.turn.take(&*inner.runtime).allocate(vector::ROOM * size_of::<f64>())?;
+        Ok(Arc::new(Scratch { inner: Arc::clone(inner), address }))
+    }
+}
+
+impl Drop for Scratch {
     fn drop(&mut self) {
-        self.runtime.free(self.parts);
+        self.inner.turn.take(&*self.inner.runtime).free(self.address);
     }
 }
 
@@ -108,11 +125,16 @@ impl Gpu {
     fn with(runtime: Box<dyn Runtime>) -> Result<Gpu> {
         let profile = Profile::default();
         let vectors = vector::Kernels::new(|name| profile.find(name, || runtime.kernel(name)))?;
-        let parts = runtime.allocate(vector::ROOM * size_of::<f64>())?;
         let (budget, error, lent_stream) = (Budget::default(), Mutex::new(None), AtomicBool::new(false));
         let (capturing, waits) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let inner = Inner { runtime, vectors, parts, budget, error, lent_stream, capturing, waits, profile };
-        Ok(Gpu { inner: Arc::new(inner) })
+        let turn = Turn::default();
+        let inner = Arc::new(Inner { runtime, turn, vectors, budget, error, lent_stream, capturing, waits, profile });
+        Ok(Gpu { scratch: Scratch::new(&inner)?, inner })
+    }
+
+    /// The same device with scratch for reductions that no other handle has.
+    pub(crate) fn with_own_scratch(&self) -> Result<Gpu> {
+        Ok(Gpu { scratch: Scratch::new(&self.inner)?, inner: Arc::clone(&self.inner) })
     }
 
     /// Bytes of the device that nobody uses, when what the context does not use is given back; none where that is not known.
@@ -168,8 +190,9 @@ impl Gpu {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    fn runtime(&self) -> &dyn Runtime {
-        &*self.inner.runtime
+    /// What works on the device, while no other thread does.
+    fn runtime(&self) -> Exclusive<'_> {
+        self.inner.turn.take(&*self.inner.runtime)
     }
 
     /// Keeps the first failure for who can return it.
@@ -228,14 +251,15 @@ impl Gpu {
         }
         // SAFETY: callers mirror the declarations in `kernels/`, which `sim` compares in every launch; arrays are freed on the same stream.
         let mut run = || unsafe { self.runtime().launch(kernel, blocks, &mut all) };
-        self.inner.profile.time(self.runtime(), kernel, arguments, &mut run)
+        self.inner.profile.time(&*self.runtime(), kernel, arguments, &mut run)
     }
 
-    /// Whether an array of the caller's is in the memory of this device; that of another one is refused.
+    /// Whether an array of the caller's is in the memory of this device; that of another one is refused. Whoever reads or writes an array of the
+    /// caller's asks this first, so what the caller has begun there comes before what is launched from here on.
     pub(crate) fn holds(&self, address: *const c_void, argument: &str) -> Result<bool> {
         match self.runtime().locate(address.addr() as u64) {
             Memory::Host => Ok(false),
-            Memory::Here => Ok(true),
+            Memory::Here => self.begin_call().map(|()| true),
             Memory::Device(number) => fail!(
                 InvalidArgument,
                 "{argument} is in the memory of device {number}, and the context is on {}",
@@ -256,12 +280,24 @@ impl Gpu {
     }
 
     /// Before work on device memory of the caller's: it comes after what the caller has begun, on the caller's stream or else on the default
-    /// stream.
+    /// stream. [`Gpu::holds`] does this for arrays of a call, and a matrix that borrows values when they are read.
     pub(crate) fn begin_call(&self) -> Result<()> {
         if self.inner.lent_stream.load(Ordering::Relaxed) {
             return Ok(());
         }
         self.runtime().follow_default_stream()
+    }
+
+    /// Puts a write of a caller's on the default stream of a simulated GPU, where it is done when something waits for that stream: what reads the
+    /// array without waiting finds what was there before.
+    #[cfg(all(test, feature = "sim"))]
+    pub(crate) fn write_on_default_stream<T: Copy + Send + Sync + 'static>(&self, from: Vec<T>, to: &Slice<T>) {
+        assert_eq!(from.len(), to.len());
+        let address = to.address();
+        self.runtime().begin_on_default_stream(Box::new(move || {
+            // SAFETY: device memory of the simulation is that of the host, and tests keep the array until the work is done.
+            unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), address as *mut T, from.len()) };
+        }));
     }
 
     /// Whether work is on a stream of the caller's, who need not wait for it.

@@ -174,6 +174,11 @@ pub(super) trait Runtime: Send + Sync {
     fn locate(&self, address: u64) -> Memory;
     /// Lets the stream wait for what was begun on the default stream, on which callers work who have no stream of their own.
     fn follow_default_stream(&self) -> Result<()>;
+    /// Puts work of a caller's on the default stream of a simulated GPU, which does it when a stream waits for it and not before.
+    #[cfg(all(test, feature = "sim"))]
+    fn begin_on_default_stream(&self, _: Box<dyn FnOnce() + Send + Sync>) {
+        unreachable!("only the simulation holds work of a caller's back");
+    }
     /// From here on everything is done on this stream of the caller's, after all that was begun before; 0 is the runtime's own stream.
     ///
     /// # Safety

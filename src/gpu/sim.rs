@@ -1,8 +1,9 @@
 //! The simulation: the kernels of `kernels/`, compiled for the CPU by the C++ compiler, where every thread of a block is a fiber. See
 //! `kernels/sim.h` for what it checks. Device memory is host memory.
 //!
-//! On its own stream every launch is done when it returns. On a stream of the caller's, whose address is only a name, work is held back until
-//! something waits for it: what looks at a result too early finds the old one.
+//! Work is held back until something waits for it: what looks at a result too early finds the old one. The address of a stream of the caller's
+//! is only a name. Tests put work of a caller's on the default stream, which does it when the library's stream waits for that one: what reads an
+//! array of the caller's without waiting finds the old one, too.
 
 mod engine;
 
@@ -24,10 +25,21 @@ struct State {
     engine: Engine,
     /// Layouts of what is allocated, by address.
     memory: BTreeMap<u64, Layout>,
-    /// Launches of a capture that is under way.
-    captured: Option<Vec<Launch>>,
-    /// Work that is held back; none on the own stream.
-    held: Option<Vec<Work>>,
+    /// A capture that is under way.
+    capture: Option<Capture>,
+    /// Work of the stream that is held back.
+    held: Vec<Work>,
+    /// Work of callers on the default stream, for which nothing has waited yet.
+    #[cfg(test)]
+    default_stream: Vec<Box<dyn FnOnce() + Send + Sync>>,
+}
+
+/// What a capture has found.
+#[derive(Default)]
+struct Capture {
+    work: Vec<Work>,
+    /// What cannot be part of a graph.
+    spoiled: Option<&'static str>,
 }
 
 /// What a stream does.
@@ -35,36 +47,44 @@ enum Work {
     Launch(Box<Launch>),
     Clear(u64, usize),
     Free(u64),
+    /// Work of the caller's for which the stream waits.
+    #[cfg(test)]
+    Caller(Box<dyn FnOnce() + Send + Sync>),
 }
 
 impl Sim {
     /// Warps of 32 or 64 lanes; `reverse` turns the order of blocks, warps and lanes round.
     pub fn new(warp: usize, reverse: bool) -> Result<Sim> {
         let engine = Engine::new(warp, reverse)?;
-        let state = State { engine, memory: BTreeMap::new(), captured: None, held: None };
+        let state = State {
+            engine,
+            memory: BTreeMap::new(),
+            capture: None,
+            held: Vec::new(),
+            #[cfg(test)]
+            default_stream: Vec::new(),
+        };
         Ok(Sim { warp, state: Arc::new(Mutex::new(state)) })
     }
 }
 
 impl State {
-    fn launch(&mut self, launch: &Launch) -> Result<()> {
-        match &mut self.held {
-            Some(held) => {
-                held.push(Work::Launch(Box::new(*launch)));
-                Ok(())
-            }
-            None => self.engine.run(launch),
+    /// Work of the stream, or of a graph.
+    fn add(&mut self, work: Work) {
+        match &mut self.capture {
+            Some(capture) => capture.work.push(work),
+            None => self.held.push(work),
         }
     }
 
-    /// Does the work, or holds it back.
-    fn add(&mut self, work: Work) -> Result<()> {
-        match &mut self.held {
-            Some(held) => {
-                held.push(work);
-                Ok(())
+    /// Fails during a capture, which fails with it, as one of a driver does.
+    fn outside_of_captures(&mut self, what: &'static str) -> Result<()> {
+        match &mut self.capture {
+            Some(capture) => {
+                capture.spoiled = Some(what);
+                fail!(Device, "{what} during a capture")
             }
-            None => self.execute(work),
+            None => Ok(()),
         }
     }
 
@@ -83,14 +103,18 @@ impl State {
                 }
                 Ok(())
             }
+            #[cfg(test)]
+            Work::Caller(work) => {
+                work();
+                Ok(())
+            }
         }
     }
 
     /// Does everything that is held back, and tells the first failure.
     fn catch_up(&mut self) -> Result<()> {
-        let held = self.held.as_mut().map(std::mem::take).unwrap_or_default();
         let mut result = Ok(());
-        for work in held {
+        for work in std::mem::take(&mut self.held) {
             // Memory is freed also after a failure.
             if result.is_ok() || matches!(work, Work::Free(_)) {
                 result = result.and(self.execute(work));
@@ -127,13 +151,16 @@ impl Runtime for Sim {
         // SAFETY: just allocated. NaN in every format: a kernel that reads what nothing wrote shows.
         unsafe { pointer.write_bytes(0xff, bytes) };
         let address = pointer.expose_provenance() as u64;
-        lock(self.state.lock()).memory.insert(address, layout);
-        Ok(address)
+        let mut state = lock(self.state.lock());
+        state.memory.insert(address, layout);
+        state.outside_of_captures("memory was allocated").map(|()| address)
     }
 
     fn free(&self, address: u64) {
-        // Freeing does not fail.
-        let _ = lock(self.state.lock()).add(Work::Free(address));
+        let mut state = lock(self.state.lock());
+        // The capture fails.
+        let _ = state.outside_of_captures("memory was freed");
+        state.held.push(Work::Free(address));
     }
 
     fn trim(&self) {
@@ -146,7 +173,8 @@ impl Runtime for Sim {
     }
 
     fn clear(&self, address: u64, bytes: usize) -> Result<()> {
-        lock(self.state.lock()).add(Work::Clear(address, bytes))
+        lock(self.state.lock()).add(Work::Clear(address, bytes));
+        Ok(())
     }
 
     fn copy_in(&self, from: &[u8], to: u64) -> Result<()> {
@@ -173,18 +201,28 @@ impl Runtime for Sim {
     }
 
     fn follow_default_stream(&self) -> Result<()> {
+        #[cfg(test)]
+        {
+            let mut state = lock(self.state.lock());
+            let begun = std::mem::take(&mut state.default_stream);
+            state.held.extend(begun.into_iter().map(Work::Caller));
+        }
         Ok(())
     }
 
-    unsafe fn use_stream(&self, stream: usize) -> Result<()> {
-        let mut state = lock(self.state.lock());
-        state.catch_up()?;
-        state.held = (stream != 0).then(Vec::new);
-        Ok(())
+    #[cfg(test)]
+    fn begin_on_default_stream(&self, work: Box<dyn FnOnce() + Send + Sync>) {
+        lock(self.state.lock()).default_stream.push(work);
+    }
+
+    unsafe fn use_stream(&self, _: usize) -> Result<()> {
+        self.synchronize()
     }
 
     fn synchronize(&self) -> Result<()> {
-        lock(self.state.lock()).catch_up()
+        let mut state = lock(self.state.lock());
+        state.outside_of_captures("something waited")?;
+        state.catch_up()
     }
 
     fn kernel(&self, name: &str) -> Result<Kernel> {
@@ -194,34 +232,48 @@ impl Runtime for Sim {
     unsafe fn launch(&self, kernel: Kernel, blocks: usize, arguments: &mut Arguments) -> Result<()> {
         // SAFETY: the caller's promise.
         let launch = unsafe { Launch::new(kernel, blocks, arguments) };
-        let mut state = lock(self.state.lock());
-        match &mut state.captured {
-            Some(captured) => {
-                captured.push(launch);
-                Ok(())
-            }
-            None => state.launch(&launch),
-        }
+        lock(self.state.lock()).add(Work::Launch(Box::new(launch)));
+        Ok(())
     }
 
     fn capture(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Box<dyn Graph>> {
-        lock(self.state.lock()).captured = Some(Vec::new());
-        let result = work();
-        let launches = lock(self.state.lock()).captured.take().unwrap_or_default();
-        result?;
-        Ok(Box::new(Captured { state: Arc::clone(&self.state), launches }))
+        /// Ends the capture with itself, also by a panic.
+        struct Capturing<'a>(&'a Mutex<State>);
+        impl Capturing<'_> {
+            fn end(&self) -> Capture {
+                lock(self.0.lock()).capture.take().unwrap_or_default()
+            }
+        }
+        impl Drop for Capturing<'_> {
+            fn drop(&mut self) {
+                self.end();
+            }
+        }
+        lock(self.state.lock()).capture = Some(Capture::default());
+        let capturing = Capturing(&self.state);
+        work()?;
+        let Capture { work, spoiled } = capturing.end();
+        match spoiled {
+            Some(what) => fail!(Device, "{what} during a capture"),
+            None => Ok(Box::new(Captured { state: Arc::clone(&self.state), work })),
+        }
     }
 }
 
-/// Launches to repeat.
+/// Work to repeat.
 struct Captured {
     state: Arc<Mutex<State>>,
-    launches: Vec<Launch>,
+    work: Vec<Work>,
 }
 
 impl Graph for Captured {
     fn replay(&self) -> Result<()> {
-        let mut state = lock(self.state.lock());
-        self.launches.iter().try_for_each(|launch| state.launch(launch))
+        let again = |work: &Work| match work {
+            Work::Launch(launch) => Work::Launch(launch.clone()),
+            Work::Clear(address, bytes) => Work::Clear(*address, *bytes),
+            _ => unreachable!("a graph neither frees memory nor waits for a caller"),
+        };
+        lock(self.state.lock()).held.extend(self.work.iter().map(again));
+        Ok(())
     }
 }

@@ -147,6 +147,8 @@ impl Gpu {
         if n == 0 {
             return Ok(0.0);
         }
+        // No other thread comes between the launches and the copy of what they found.
+        let _runtime = self.runtime();
         let count = part_count(n);
         let parts = self.parts(count);
         first(count, &parts)?;
@@ -156,8 +158,8 @@ impl Gpu {
 
     /// Numbers of the room for reductions.
     pub(super) fn reduction(&self, start: usize, len: usize) -> View<'_> {
-        // SAFETY: the room has so many numbers, and is freed when the last handle of the device ends.
-        let room = unsafe { Slice::<f64>::lent(self.inner.parts, ROOM) };
+        // SAFETY: the room has so many numbers, and is freed when the last handle that has it ends.
+        let room = unsafe { Slice::<f64>::lent(self.scratch.address, ROOM) };
         room.piece(start, len).view()
     }
 

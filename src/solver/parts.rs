@@ -197,9 +197,6 @@ impl Solver {
         Amg: Preconditioner<B, T>,
     {
         let shared = self.operator.is_none() && amg.as_ref().and_then(Preconditioner::<B, T>::operator).is_some();
-        if let Some(matrix) = matrix {
-            matrix.follow_caller()?;
-        }
         let narrow = self.narrow_operator(&parts.backend, matrix, &mut parts.narrower)?;
         let own = match shared && parts.null_space.is_none() {
             true => None,

@@ -9,6 +9,7 @@ mod gallery_solves;
 mod gpu;
 mod gpu_precision;
 mod gpu_setup;
+mod gpu_stress;
 mod harness;
 mod matrix_market;
 mod precision;
