@@ -141,6 +141,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_numbers_of_the_page_are_within_the_bounds() {
+        let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/hypre.md")).unwrap();
+        let lines: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
+        assert!(lines.len() >= 4, "{page}");
+        for line in lines {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let row = Row {
+                problem: cells[0].to_string(),
+                rhs: "ones",
+                version: String::new(),
+                iterations: [2, 3].map(|k| cells[k].parse().unwrap()),
+                complexity: [4, 5].map(|k| cells[k].parse().unwrap()),
+            };
+            assert!(row.holds(), "{line}");
+        }
+    }
+
+    #[test]
     fn the_bounds_are_those_of_the_page() {
         let row = |ours, size| Row {
             problem: String::new(),

@@ -17,6 +17,7 @@ use crate::host::Host;
 use crate::host::diagonal;
 use crate::range::Range;
 use crate::scalar::{Number, Precision, Sums};
+use crate::skip::skipped;
 use crate::sparse::{Block, Coloured, Colouring, SharedCsr};
 use half::{bf16, f16};
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub(super) fn devices() -> Vec<Gpu> {
     }
     if std::env::var_os("TERRACE_TEST_CUDA").is_some() {
         all.push(Gpu::open(DeviceKind::Cuda, 0).unwrap());
+    } else {
+        skipped("tests on cuda:0", "TERRACE_TEST_CUDA is not set");
     }
     all
 }
