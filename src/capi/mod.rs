@@ -12,7 +12,7 @@ mod amg;
 mod arrays;
 mod borrow;
 mod boundary;
-#[cfg(all(test, feature = "sim"))]
+#[cfg(test)]
 mod caller_stream_tests;
 mod config;
 mod context;

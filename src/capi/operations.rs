@@ -446,7 +446,6 @@ mod tests {
         assert_eq!(abi!(terrace_matrix_destroy(a)), 0);
     }
 
-    #[cfg(feature = "sim")]
     #[test]
     fn neither_are_those_in_device_memory() {
         let context = TestContext::on(c"sim");

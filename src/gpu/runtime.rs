@@ -175,7 +175,7 @@ pub(super) trait Runtime: Send + Sync {
     /// Lets the stream wait for what was begun on the default stream, on which callers work who have no stream of their own.
     fn follow_default_stream(&self) -> Result<()>;
     /// Puts work of a caller's on the default stream of a simulated GPU, which does it when a stream waits for it and not before.
-    #[cfg(all(test, feature = "sim"))]
+    #[cfg(test)]
     fn begin_on_default_stream(&self, _: Box<dyn FnOnce() + Send + Sync>) {
         unreachable!("only the simulation holds work of a caller's back");
     }

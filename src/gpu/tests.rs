@@ -572,19 +572,22 @@ fn what_a_gpu_leaves_undefined_is_an_error_in_the_simulation() {
     let x = gpu.zeroed::<f64>(10).unwrap();
     let fill = gpu.kernel("fill_f64").unwrap();
     // One element more than the array has.
-    let error = gpu.launch(fill, 11, &[&11_i64, &1.0_f64, &x.view()]).unwrap_err();
+    let run = |kernel, threads, arguments: &[&dyn super::Argument]| {
+        gpu.launch(kernel, threads, arguments).and_then(|()| gpu.runtime().synchronize())
+    };
+    let error = run(fill, 11, &[&11_i64, &1.0_f64, &x.view()]).unwrap_err();
     assert_eq!(error.status, Status::Internal);
     assert!(
         error.message.contains("fill_f64") && error.message.contains("a write at 10 of 10 by thread 10"),
         "{error}"
     );
-    let error = gpu.launch(fill, 10, &[&10_i32, &1.0_f64, &x.view()]).unwrap_err();
+    let error = run(fill, 10, &[&10_i32, &1.0_f64, &x.view()]).unwrap_err();
     assert!(error.message.contains("sizes"), "{error}");
     assert_eq!(gpu.kernel("fill_f8").err().map(|e| e.status), Some(Status::Unsupported));
 
     let fault = |name: &str, arguments: &[&dyn super::Argument]| {
         let kernel = gpu.kernel(name).unwrap();
-        gpu.launch(kernel, 1, arguments)
+        run(kernel, 1, arguments)
     };
     let error = fault("fault_barrier", &[&x.view()]).unwrap_err();
     assert!(error.message.contains("barrier that others have passed by"), "{error}");
@@ -597,7 +600,7 @@ fn what_a_gpu_leaves_undefined_is_an_error_in_the_simulation() {
 
     // A failure that could not be returned is told by the next call that can.
     let short = x.piece(0, 3).view();
-    gpu.keep(gpu.launch(fill, 10, &[&10_i64, &1.0_f64, &short]));
+    gpu.keep(run(fill, 10, &[&10_i64, &1.0_f64, &short]));
     assert!(gpu.dot(&x, &x).is_nan());
     assert!(gpu.status().unwrap_err().message.contains("a write at 3 of 3"));
     assert!(gpu.synchronize().is_err());
