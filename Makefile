@@ -22,6 +22,9 @@ EXAMPLES := $(TARGET_DIR)/c_examples
 # Lines of tests that cannot run here.
 SKIPPED := $(TARGET_DIR)/skipped.txt
 
+# Set-up and solve of the same problem, from the table in docs/performance/h200.md.
+ON_A_GPU := On one NVIDIA H200 the same problem takes 25 ms: docs/gpu.md says how, docs/performance/h200.md what else was measured.
+
 PREFIX ?= /usr/local
 DESTDIR ?=
 LIBDIR ?= lib
@@ -32,15 +35,21 @@ help: ## this list
 setup: ## install what builds the kernels for NVIDIA GPUs: pinned CUDA 13.0 compilers, into .tools
 	@tools/setup.sh gpu
 
-# Without the command-line program and its dependencies, which the example does not need.
+# Without the command-line program and without kernels for GPUs, which the example does not need.
 run: ## build the library and solve a 128^3 Poisson problem from C
+	@echo "Building the library for the CPU, once: one to two minutes on two cores. Then a C program solves a 7-point"
+	@echo "Poisson problem with 128^3 unknowns."
 	@tools/setup.sh run
 	$(CARGO) build --release --locked --package terrace --lib --no-default-features
 	@mkdir -p $(EXAMPLES)
 	ln -sf libterrace.so $(ARTIFACTS)/libterrace.so.$(ABI)
 	$(CC) -std=c99 $(CFLAGS) -Iinclude c_examples/poisson.c -o $(EXAMPLES)/poisson -L$(ARTIFACTS) -lterrace -lm -Wl,-rpath,$(ARTIFACTS)
 	$(EXAMPLES)/poisson 128
+	@echo
+	@echo "$(ON_A_GPU)"
 
+# Kernels for AMD GPUs are compiled for both widths of a warp; gfx90a has that of gfx942.
+test: export TERRACE_HIP_ARCHITECTURES ?= gfx942,gfx1100
 test: ## all tests: format, lints, documentation, unit and integration tests, examples, consumers
 	@tools/setup.sh test
 	$(CARGO) fetch --locked

@@ -1,7 +1,8 @@
 //! Kernels for AMD GPUs: for each architecture a code object of each kernel file.
 //!
 //! Environment:
-//! `TERRACE_HIP_CLANG`   the compiler; empty for none. Else ROCm's, below `ROCM_PATH`, then those on the PATH
+//! `TERRACE_HIP_CLANG`           the compiler; empty for none. Else ROCm's, below `ROCM_PATH`, then those on the PATH
+//! `TERRACE_HIP_ARCHITECTURES`   like `gfx90a,gfx942`
 
 use super::Images;
 use super::cache::{Cache, Job};
@@ -10,7 +11,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const ARCHITECTURES: &[&str] = &["gfx90a", "gfx942", "gfx1100"];
+const ARCHITECTURES: &str = "gfx90a,gfx942,gfx1100";
 
 /// All that kernels need of HIP is in `hip.h`.
 const FLAGS: &[&str] =
@@ -18,14 +19,16 @@ const FLAGS: &[&str] =
 
 /// The compiler, and what it made.
 pub fn compile(sources: &Sources, cache: &Cache, out: &Path) -> Option<(PathBuf, Images)> {
-    for name in ["TERRACE_HIP_CLANG", "ROCM_PATH", "PATH"] {
+    for name in ["TERRACE_HIP_CLANG", "TERRACE_HIP_ARCHITECTURES", "ROCM_PATH", "PATH"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
+    let asked = env::var("TERRACE_HIP_ARCHITECTURES").unwrap_or_else(|_| ARCHITECTURES.to_string());
+    let architectures: Vec<&str> = asked.split(',').map(str::trim).collect();
     let probe = out.join("probe.hip");
     std::fs::write(&probe, "__attribute__((global)) void probe() {}").expect("OUT_DIR can be written");
     // A clang without these GPUs, or without a linker for them, is none.
     let suits = |clang: &PathBuf| {
-        ARCHITECTURES.iter().all(|architecture| {
+        architectures.iter().all(|architecture| {
             let output = command(clang, architecture, &probe, &out.join("probe")).output();
             output.is_ok_and(|output| output.status.success())
         })
@@ -35,7 +38,7 @@ pub fn compile(sources: &Sources, cache: &Cache, out: &Path) -> Option<(PathBuf,
     let version = String::from_utf8_lossy(&version).lines().next().unwrap_or("clang").trim().to_string();
     let units: Vec<&String> = sources.device_units().collect();
     let mut jobs = Vec::new();
-    for architecture in ARCHITECTURES {
+    for architecture in &architectures {
         for unit in &units {
             let (clang, source) = (&clang, sources.folder.join(unit));
             jobs.push(Job {
@@ -48,12 +51,12 @@ pub fn compile(sources: &Sources, cache: &Cache, out: &Path) -> Option<(PathBuf,
         }
     }
     let images = cache.get(sources, &jobs);
-    let architectures = ARCHITECTURES
+    drop(jobs);
+    let architectures = architectures
         .iter()
         .zip(images.chunks(units.len()))
         .map(|(architecture, images)| (architecture.to_string(), images.to_vec()))
         .collect();
-    drop(jobs);
     Some((clang, Images { constant: "HIP", compiler: version, architectures }))
 }
 

@@ -48,7 +48,7 @@ fn built() -> bool {
     let text = String::from_utf8_lossy(&info.stdout).into_owned();
     let line = text.lines().find(|line| line.contains("hip")).unwrap_or_else(|| panic!("nothing on hip: {text}"));
     let built = !line.contains("not built: there was no clang for AMD GPUs");
-    assert!(!built || line.contains("gfx90a gfx942 gfx1100"), "{line}");
+    assert!(!built || line.contains("gfx942"), "{line}");
     let clang = Command::new("clang++-19").arg("--version").output().is_ok_and(|o| o.status.success());
     let asked = std::env::var_os("TERRACE_HIP_CLANG").is_some();
     assert!(
