@@ -2,7 +2,11 @@
 //! says where vectors live and how operators act on them.
 
 pub(crate) mod common;
+pub(crate) mod components;
+pub mod parameters;
+pub(crate) mod setup;
 mod smoother;
+pub mod spectrum;
 
 use crate::error::Result;
 use crate::host::Host;

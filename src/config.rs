@@ -2,6 +2,7 @@
 
 pub(crate) mod option;
 
+use crate::backend::parameters::Parameters;
 use crate::device_kind::DeviceKind;
 use crate::error::{Result, fail};
 use crate::scalar::Precision;
@@ -98,6 +99,24 @@ pub struct Config {
     /// The table of options that it is checked against.
     rows: &'static [OptionRow],
     values: BTreeMap<&'static str, Value>,
+}
+
+impl Parameters for Config {
+    fn int(&self, key: &str) -> usize {
+        Config::int(self, key)
+    }
+
+    fn real(&self, key: &str) -> f64 {
+        Config::real(self, key)
+    }
+
+    fn real_or_auto(&self, key: &str) -> Option<f64> {
+        Config::real_or_auto(self, key)
+    }
+
+    fn text(&self, key: &str) -> String {
+        Config::text(self, key)
+    }
 }
 
 impl Config {

@@ -1,6 +1,7 @@
 //! The matrix that a caller hands over: checked once, shared freely, its values replaceable.
 
 mod device_arrays;
+mod import;
 mod operator;
 
 use crate::backend::Operator;
@@ -18,6 +19,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
+pub(crate) use import::Import;
 pub use operator::MatrixBackend;
 
 /// Values of a matrix in the format they were handed over.

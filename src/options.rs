@@ -4,7 +4,7 @@
 
 pub use crate::config::option::{Kind, OptionRow};
 use crate::config::{Config, option};
-use crate::{amg, host, krylov, smooth};
+use crate::{amg, backend, components, krylov, smooth};
 use std::fmt::Write;
 
 const fn choice(names: &'static [&'static str]) -> Kind {
@@ -80,10 +80,10 @@ rows! {
     "amg.coarsest.sweeps", Kind::Int { min: 1, max: 1000 }, "4", "SetCycleNumSweeps", "coarsest_sweeps",
         "Smoothing sweeps on the coarsest level when that is not solved exactly.",
         "Enough to damp what coarsening could not reduce; such levels are strongly diagonally dominant.";
-    "amg.functions", Kind::Int { min: 0, max: amg::functions::MOST as i64 }, "0", "SetNumFunctions", "-",
+    "amg.functions", Kind::Int { min: 0, max: backend::parameters::MAX_FUNCTIONS as i64 }, "0", "SetNumFunctions", "-",
         "pmis, hmis: how many unknown functions there are, such as the displacements in three directions. Unknowns are numbered point by point, so unknown i belongs to function i modulo this number. Coarsening and interpolation leave out couplings between functions; coarse matrices are made with all. 0: as many as a block of the matrix or a node of its near-null space has unknowns, which is 1 for a scalar matrix.",
         "Functions that are interpolated from each other lose their constants, which multigrid lives by: elasticity of 80^3 elements takes five times the iterations.";
-    "amg.strength.type", auto_choice(amg::strength::NAMES), "auto", "-", "strength",
+    "amg.strength.type", auto_choice(backend::parameters::StrengthMeasure::NAMES), "auto", "-", "strength",
         "Which couplings count as strong. auto: classical for pmis and hmis, symmetric for mis2 and pairwise.",
         "Each coarsening was designed with this measure.";
     "amg.strength.threshold", Kind::Real { min: 0.0, max: 1.0, auto: true }, "auto", "SetStrongThreshold", "strength_threshold",
@@ -92,7 +92,7 @@ rows! {
     "amg.strength.max_row_sum", Kind::Real { min: 0.0, max: 1.0, auto: false }, "1", "SetMaxRowSum (0.9)", "max_row_sum",
         "classical: a row whose sum exceeds this share of its diagonal (both in absolute value) has no strong couplings. 1 switches that off.",
         "Off: hypre's 0.9 spares coarse unknowns where a mass term dominates, but on Laplacians it only takes rows beside the boundary out of coarsening, which costs an iteration of the 7-point problem on 64^3.";
-    "amg.coarsening.type", auto_choice(amg::coarsen::NAMES), "auto", "SetCoarsenType (8 PMIS, 10 HMIS)", "selector",
+    "amg.coarsening.type", auto_choice(components::COARSENINGS), "auto", "SetCoarsenType (8 PMIS, 10 HMIS)", "selector",
         "How coarse unknowns are chosen. auto: mis2 for block matrices and when a near-null space is given, otherwise pmis.",
         "Classical AMG needs the fewest iterations on scalar problems, aggregation carries several near-null-space vectors.";
     "amg.coarsening.aggressive_levels", Kind::Int { min: 0, max: 64 }, "0", "SetAggNumLevels", "aggressive_levels",
@@ -101,10 +101,10 @@ rows! {
     "amg.coarsening.pairwise.size", Kind::Int { min: 2, max: 8 }, "8", "-", "selector (SIZE_2, SIZE_4, SIZE_8)",
         "pairwise: unknowns a typical aggregate has. Pairs are paired again until the size is reached: once for 3 and 4, twice for 5 to 8.",
         "Three pairings coarsen a 3D grid by about 2 in each direction: operator complexity stays under 1.7 with either interpolation, where smoothed pairs grow beyond any use.";
-    "amg.interpolation.type", auto_choice(amg::interp::NAMES), "auto", "SetInterpType (0 classical modified, 3 direct, 6 ext+i, 16 mm ext, 17 mm ext+i)", "interpolator (D1, D2)",
+    "amg.interpolation.type", auto_choice(components::INTERPOLATIONS), "auto", "SetInterpType (0 classical modified, 3 direct, 6 ext+i, 16 mm ext, 17 mm ext+i)", "interpolator (D1, D2)",
         "Interpolation formula. After pmis and hmis: extended_i, mm_ext and mm_ext_i (extended and extended+i in matrix-matrix form, where only strong couplings carry weights), classical_modified, direct; after mis2 and pairwise: smoothed, tentative. auto: extended_i after pmis and hmis, smoothed after mis2 and pairwise.",
         "extended_i repairs PMIS's missing common coarse neighbours; smoothing is what makes aggregation converge independently of size.";
-    "amg.interpolation.aggressive", choice(amg::interp::AGGRESSIVE), "two_stage", "SetAggInterpType (1 and 6 two stages, 4 multipass)", "aggressive_interpolator",
+    "amg.interpolation.aggressive", choice(components::AGGRESSIVE), "two_stage", "SetAggInterpType (1 and 6 two stages, 4 multipass)", "aggressive_interpolator",
         "Interpolation on aggressive levels. two_stage: extended_i, mm_ext or mm_ext_i, whichever is the type, to the coarse unknowns of the first pass and from there to all. multipass: direct interpolation, handed on from neighbour to neighbour, whatever the type on other levels.",
         "Two stages need 3 iterations fewer on Laplacians; multipass has 5 % fewer couplings and no product to set up.";
     "amg.interpolation.max_entries", Kind::Int { min: 0, max: 1000 }, "4", "SetPMaxElmts", "interp_max_elements",
@@ -116,7 +116,7 @@ rows! {
     "amg.interpolation.weight", Kind::Real { min: 0.0, max: 2.0, auto: false }, "1.3333333333333333", "-", "-",
         "smoothed: the prolongator is smoothed by one Jacobi step with this weight over the largest eigenvalue of the scaled matrix.",
         "4/3 minimises the energy bound of the smoothed basis functions.";
-    "amg.smoother.type", auto_choice(smooth::NAMES), "auto", "SetRelaxType (18)", "smoother",
+    "amg.smoother.type", auto_choice(components::SMOOTHERS), "auto", "SetRelaxType (18)", "smoother",
         "Smoother of every level. auto: chebyshev where a near-null space or coordinates were given, l1_jacobi elsewhere.",
         "l1_jacobi converges for every SPD matrix with no eigenvalue estimate, and is the same on all backends; in elasticity chebyshev takes a third of its iterations.";
     "amg.smoother.diagonal", choice(&["point", "block"]), "block", "-", "smoother (BLOCK_JACOBI)",
@@ -140,7 +140,7 @@ rows! {
     "amg.smoother.chebyshev.eigenvalue_ratio", Kind::Real { min: 1.0, max: 1000.0, auto: false }, "8", "SetChebyFraction (inverse)", "-",
         "chebyshev: the polynomial damps eigenvalues from the largest down to the largest over this.",
         "What coarsening by a factor of about 8 leaves to the smoother.";
-    "amg.eigenvalue.method", choice(host::eigenvalue::METHODS), "lanczos", "SetChebyEigEst", "chebyshev_lambda_estimate_mode",
+    "amg.eigenvalue.method", choice(backend::parameters::Estimate::METHODS), "lanczos", "SetChebyEigEst", "chebyshev_lambda_estimate_mode",
         "How the largest eigenvalue of the scaled matrix is estimated, for the smoothers jacobi and chebyshev and for smoothed interpolation: by Lanczos steps, or by as many power steps.",
         "Lanczos comes closer with as many products, and is as cheap; power needs no symmetry.";
     "amg.eigenvalue.steps", Kind::Int { min: 1, max: 1000 }, "12", "SetChebyEigEst (10)", "-",

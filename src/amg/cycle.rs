@@ -334,16 +334,16 @@ mod tests {
     use super::*;
     use crate::amg::Amg;
     use crate::amg::passage::Transfers;
+    use crate::backend::components::{SmootherInput, Spectrum};
+    use crate::components::SmootherComponents;
     use crate::config::Config;
     use crate::context::Context;
     use crate::gallery;
     use crate::host::Host;
-    use crate::host::eigenvalue::Known;
     use crate::host::operator::Stored;
     use crate::matrix::Matrix;
-    use crate::smooth;
     use crate::sparse::Csr;
-    use std::sync::OnceLock;
+    use std::sync::Mutex;
 
     #[test]
     fn two_inner_steps_solve_two_unknowns() {
@@ -353,10 +353,17 @@ mod tests {
         let matrix = |t: &[(usize, usize, f64)]| Csr::from_triplets(2, 2, t).unwrap().into_shared();
         let a = matrix(&[(0, 0, 2.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 2.0)]);
         let identity = matrix(&[(0, 0, 1.0), (1, 1, 1.0)]);
-        let (known, estimated) = (&Known::Nothing, &OnceLock::new());
-        let (backend, config) = (&host, &config);
-        let setup = smooth::HostSetup { backend, host: &host, config, matrix: &a, scale: None, known, estimated };
-        let smoother = smooth::build::<_, f64>("l1_jacobi", &setup, Precision::F64).unwrap();
+        let input = SmootherInput {
+            setup: &host,
+            to: &host,
+            parameters: &config,
+            level: 0,
+            a: &a,
+            factors: None,
+            spectrum: &Spectrum::default(),
+            checks: &Mutex::new(()),
+        };
+        let smoother = Host::smoother::<f64, f64, f64>("l1_jacobi", &input).unwrap();
         let level = Level {
             backend: host.clone(),
             shape: Shape::K,

@@ -98,7 +98,7 @@ impl Estimate<'_> {
             plan: None,
         };
         let a = self.structure.view(values.as_slice());
-        let source = Source::new(self.context, self.matrix, builder.function_count::<T>()?, a);
+        let source = Source::new(self.context, self.matrix, builder.function_count()?, a);
         match self.context.gpu() {
             Some(gpu) => {
                 let _unlimited = Unlimited::new(gpu);

@@ -1,35 +1,47 @@
 //! Set-up: from a matrix to a hierarchy of levels, each in the precisions that the options name.
 //!
-//! All levels are first computed in the precision of set-up, on the host ([`levels`]) or on a GPU ([`device`]), then stored in their own
-//! ([`place`]).
+//! One driver makes them for all backends. It computes levels in the precision of set-up on a set-up backend ([`compute`]), and stores them in their
+//! own precisions on a solve backend ([`store`]); the steps of both are those of [`crate::backend::setup`].
 
 mod choice;
+mod compute;
 mod decide;
-mod device;
-mod levels;
-mod place;
+mod level;
+mod scale;
+mod store;
+mod symbolic;
+#[cfg(test)]
+mod tests;
+mod transfer;
 
 use super::finest::Finest;
 use super::plan::Plan;
-use crate::backend::{Backend, Place};
+use crate::backend::Backend;
+use crate::backend::setup::Symbolic;
+use crate::components::{self, CoarseningInfo, Components, SetupFor, SmootherComponents, SmootherInfo};
 use crate::config::Config;
-use crate::context::{Context, LogLevel};
+use crate::context::Context;
 use crate::error::{Result, Status, fail};
-use crate::gpu::Gpu;
-use crate::host::Host;
-use crate::matrix::Matrix;
+use crate::matrix::{Import, Matrix};
 use crate::report::Phases;
 use crate::scalar::{Precision, Scalar, Sums, with_precision};
 use crate::sparse::{Block, NearNullSpace, SharedCsr};
 pub use choice::Renewal;
-use decide::OnHost;
-use levels::{Raw, with_estimates};
-use place::Placing;
+use compute::Computing;
+use decide::Candidates;
 use std::any::Any;
 use std::sync::Arc;
+use store::Storing;
+pub(crate) use symbolic::SetupData;
+use symbolic::{HierarchySymbolic, LevelSymbolic};
 
 /// Coarsening that leaves more than this share of the rows has stalled.
 const STALLED: f64 = 0.95;
+
+/// What hierarchies for a solve backend are computed on.
+pub(crate) trait SetupOn<B: Backend>: SetupFor<B> + Import {}
+
+impl<B: Backend, S: SetupFor<B> + Import> SetupOn<B> for S {}
 
 /// The matrices of a level, to look at.
 pub struct LevelMatrices {
@@ -40,34 +52,17 @@ pub struct LevelMatrices {
 }
 
 /// Everything that set-up made for a backend.
-pub(super) struct Built<B: Backend> {
+pub(crate) struct Built<B: Backend> {
     pub top: Box<dyn Finest<B>>,
     pub plan: Plan,
-    pub kept: Kept,
+    pub data: Arc<dyn SetupData>,
     pub renewal: Renewal,
     pub phases: Phases,
     pub place: String,
 }
 
-/// What is kept of the steps from level to level, to renew them with other values, where they were computed.
-#[derive(Clone)]
-pub(super) enum Kept {
-    Host(Vec<levels::Kept>),
-    Device(Vec<device::Kept>),
-}
-
-impl Kept {
-    /// Bytes held beyond what the levels share.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Kept::Host(kept) => kept.iter().map(levels::Kept::bytes).sum(),
-            Kept::Device(kept) => kept.iter().map(device::Kept::bytes).sum(),
-        }
-    }
-}
-
 /// Refuses a matrix that no hierarchy can be made of.
-pub(super) fn check_square(matrix: &Matrix) -> Result<()> {
+pub(crate) fn check_square(matrix: &Matrix) -> Result<()> {
     let (rows, cols) = (matrix.rows(), matrix.cols());
     if rows != cols {
         return fail!(SizeMismatch, "AMG needs a square matrix; this one has {rows} rows and {cols} columns");
@@ -76,57 +71,168 @@ pub(super) fn check_square(matrix: &Matrix) -> Result<()> {
 }
 
 /// Set-up of one matrix with one set of options.
-pub(super) struct Builder<'a> {
+pub(crate) struct Builder<'a> {
     pub context: &'a Context,
     pub config: &'a Config,
     pub matrix: &'a Matrix,
-    /// What the caller told about the matrix when set-up began; a renewal must not see a later one.
+    /// What the caller told about the matrix when set-up began; an update must not see a later one.
     pub near_null_space: Option<Arc<NearNullSpace>>,
     /// The formats, if they are not to be chosen anew.
     pub plan: Option<Plan>,
 }
 
 impl Builder<'_> {
-    /// The hierarchy of a context on the host; with what was kept of an earlier one for the same structure, only its values are computed.
-    pub fn build_on_host(&self, kept: Option<Kept>) -> Result<Built<Host>> {
-        if self.config.text("amg.setup") == "device" {
-            return fail!(Unsupported, "option \"amg.setup\" is \"device\", and the context is on the host");
-        }
-        let host = Host::new(self.context);
-        with_precision!(self.precision(), T => self.build_by_threads::<Host, T>(&host, kept, String::new()))
-    }
-
-    /// The hierarchy of a context on a GPU, computed there or on the host.
-    pub fn build_on_device(&self, gpu: &Gpu, kept: Option<Kept>) -> Result<Built<Gpu>> {
-        with_precision!(self.precision(), T => match self.device_objection()? {
-            None => self.build_there::<T>(gpu, kept),
-            Some(reason) => self.build_by_threads::<Gpu, T>(gpu, kept, reason),
+    /// The hierarchy for cycles on `to`, computed on `setup`, for a `reason` where there was another choice. With what was kept of an earlier one for the
+    /// same structure, only its values are computed.
+    pub fn build<S: SetupOn<B>, B: Backend>(
+        &self,
+        setup: &S,
+        to: &B,
+        data: Option<&dyn SetupData>,
+        reason: Option<String>,
+    ) -> Result<Built<B>> {
+        let any = |data: &dyn SetupData| -> Option<Vec<LevelSymbolic<S>>> {
+            let data: &dyn Any = data;
+            data.downcast_ref::<HierarchySymbolic<S>>().map(|data| data.0.clone())
+        };
+        let symbolic = data.and_then(any);
+        setup.run(self.matrix.entries(), || {
+            let mut built = with_precision!(self.precision(), T => self.build_in::<S, B, T>(setup, to, symbolic))?;
+            if let Some(reason) = reason {
+                built.place += &format!(": {reason}");
+            }
+            Ok(built)
         })
     }
 
-    /// Why set-up for a GPU runs on the host, where it does; an error when the options do not allow it.
-    fn device_objection(&self) -> Result<Option<String>> {
-        let reason = match self.config.choice("amg.setup").as_deref() {
-            Some("host") => return Ok(Some("the options say so".to_string())),
-            _ => device::objection(self),
-        };
-        match reason {
-            Some(reason) if self.config.text("amg.setup") == "device" => {
-                fail!(Unsupported, "option \"amg.setup\" is \"device\", but {reason}")
-            }
-            reason => Ok(reason),
+    /// The matrices of all levels as set-up computes them, before each is stored in its own precision.
+    pub fn level_matrices<S: Components + Import>(&self, setup: &S) -> Result<Vec<LevelMatrices>> {
+        with_precision!(self.precision(), T => {
+            let mut levels = Computing::<S, T>::new(self, setup, None)?;
+            levels.compute_all(&mut Phases::default())?.iter().map(|level| level.fetch(setup)).collect()
+        })
+    }
+
+    /// Why a hierarchy with these options cannot be computed on a set-up backend, if so.
+    pub fn objection<S: SetupFor<B>, B: Backend>(&self) -> Option<String> {
+        let missing = |key: &str, name: &str| Some(format!("{key} \"{name}\" is computed on the host alone"));
+        let (coarsening, interpolation, smoother) = (self.coarsening(), self.interpolation(), self.smoother());
+        if S::coarsening::<f64>(coarsening.name).is_none() {
+            return missing("amg.coarsening.type", coarsening.name);
+        }
+        if S::interpolation::<f64>(interpolation.name).is_none() {
+            return missing("amg.interpolation.type", interpolation.name);
+        }
+        if !<S as SmootherComponents<B>>::has_smoother(smoother.name) {
+            return missing("amg.smoother.type", smoother.name);
+        }
+        let aggressive = self.config.int("amg.coarsening.aggressive_levels") > 0;
+        let alone = self.aggressive_interpolation().filter(|_| aggressive)?;
+        if S::aggressive_interpolation::<f64>(&alone).is_none() {
+            return Some(format!("{alone} interpolation is computed on the host alone"));
+        }
+        None
+    }
+
+    /// An update that left rows undone, as only its end shows, is repeated; where memory does not suffice for one with all symbolic data, there is one
+    /// with fewer.
+    fn build_in<S: SetupOn<B>, B: Backend, T: Scalar>(
+        &self,
+        setup: &S,
+        to: &B,
+        symbolic: Option<Vec<LevelSymbolic<S>>>,
+    ) -> Result<Built<B>> {
+        let mut result = self.build_from::<S, B, T>(setup, to, symbolic.clone());
+        let Some(symbolic) = symbolic else { return result };
+        if is_incomplete(setup, &symbolic) {
+            drop(result);
+            result = self.build_from::<S, B, T>(setup, to, Some(symbolic.clone()));
+        }
+        match result {
+            Err(error) if error.status == Status::OutOfMemory => match self.forget::<S, T>(symbolic) {
+                Some(symbolic) => self.build_from::<S, B, T>(setup, to, Some(symbolic)),
+                None => Err(error),
+            },
+            result => result,
         }
     }
 
+    fn build_from<S: SetupOn<B>, B: Backend, T: Scalar>(
+        &self,
+        setup: &S,
+        to: &B,
+        symbolic: Option<Vec<LevelSymbolic<S>>>,
+    ) -> Result<Built<B>> {
+        let (mut phases, waits) = (Phases::default(), setup.waits());
+        let known = symbolic.as_ref().filter(|_| !self.rechecks()).map(|symbolic| symbolic.len() + 1);
+        let mut levels = Computing::<S, T>::new(self, setup, symbolic)?;
+        let count = match known {
+            Some(count) => count,
+            None => levels.compute_all(&mut phases)?.len(),
+        };
+        let mut plan = self.plan.clone().unwrap_or_else(|| Plan::asked(self.config, self.matrix.precision(), count));
+        let told = |levels: Computing<'_, S, T>, top, plan, phases| {
+            let (place, renewal) = (S::place(setup.waits() - waits), levels.renewal());
+            let data = Arc::new(HierarchySymbolic(levels.into_symbolic()));
+            Built { top, plan, data, renewal, phases, place }
+        };
+        if plan.is_open() {
+            levels.compute_all(&mut phases)?;
+            // What is held against the rehearsal is where it was computed, and used as it is where the solve phase runs there.
+            let top: Box<dyn Any> = Box::new(self.settle(&mut Candidates(&mut levels), &mut plan, &mut phases)?);
+            let top = match top.downcast::<Box<dyn Finest<B>>>() {
+                Ok(top) => *top,
+                Err(_) => Storing::new(self, setup, to, &plan).finest(&mut levels, &mut phases)?,
+            };
+            return Ok(told(levels, top, plan, phases));
+        }
+        // An update has its formats: each level is stored as soon as it is computed, unless factors depend on all.
+        if known.is_none() || (0..count).any(|i| plan.is_scaled(i)) {
+            let levels = levels.compute_all(&mut phases)?;
+            phases.time("scaling", || self.scale(setup, levels, &plan))?;
+            phases.time("place", || self.choose_formats(setup, levels, &plan))?;
+        }
+        let top = Storing::new(self, setup, to, &plan).finest(&mut levels, &mut phases);
+        // What was asked before something else failed comes first.
+        levels.look_at_checks()?;
+        Ok(told(levels, top?, plan, phases))
+    }
+
+    /// Drops symbolic data that take much memory and only save time; none when there are none.
+    fn forget<S: Components, T: Scalar>(&self, mut symbolic: Vec<LevelSymbolic<S>>) -> Option<Vec<LevelSymbolic<S>>> {
+        let mut forgotten = false;
+        for level in &mut symbolic {
+            if let symbolic::TransferSymbolic::Numeric { choice, .. } = &level.transfers {
+                let interpolation = self.interpolation_for::<S, T>(&choice.coarse);
+                forgotten |= level.transfers.forget(interpolation);
+            }
+            forgotten |= level.product.forget();
+        }
+        forgotten.then_some(symbolic)
+    }
+
+    /// Properties of the coarsening.
+    fn coarsening(&self) -> &'static CoarseningInfo {
+        let blocks = self.matrix.block() != Block::SCALAR || self.near_null_space.is_some();
+        let default = if blocks { "mis2" } else { "pmis" };
+        components::coarsening_info(self.config.choice("amg.coarsening.type").as_deref().unwrap_or(default))
+    }
+
+    /// Properties of the smoother.
+    fn smoother(&self) -> &'static SmootherInfo {
+        let default = if self.near_null_space.is_some() { "chebyshev" } else { "l1_jacobi" };
+        components::smoother_info(self.config.choice("amg.smoother.type").as_deref().unwrap_or(default))
+    }
+
     /// How many unknown functions coarsening and interpolation take the matrix for.
-    pub fn function_count<T: Scalar>(&self) -> Result<usize> {
-        let asked = self.config.int("amg.functions");
-        if self.coarsening::<T>().keeps_blocks() {
+    pub fn function_count(&self) -> Result<usize> {
+        let (asked, coarsening) = (self.config.int("amg.functions"), self.coarsening());
+        if coarsening.keeps_blocks {
             if asked > 1 {
-                let coarsening = self.coarsening_name();
+                let name = coarsening.name;
                 return fail!(
                     OptionValue,
-                    "amg.functions {asked} needs a C/F splitting; use amg.coarsening.type \"pmis\" or \"hmis\" with it. \"{coarsening}\" \
+                    "amg.functions {asked} needs a C/F splitting; use amg.coarsening.type \"pmis\" or \"hmis\" with it. \"{name}\" \
                      keeps the unknowns of a point together: those of a block, or of a node of the near-null space"
                 );
             }
@@ -143,6 +249,12 @@ impl Builder<'_> {
         Ok(count)
     }
 
+    /// How many scalar rows are put together to a node, where they are.
+    fn gathered(&self) -> Option<usize> {
+        let size = self.near_null_space.as_ref().map_or(1, |space| space.dofs_per_node);
+        (self.coarsening().keeps_blocks && self.matrix.block() == Block::SCALAR && size > 1).then_some(size)
+    }
+
     /// Whether the matrix of a level, which set-up has in these blocks, is the caller's with its blocks taken apart.
     fn took_apart(&self, level: usize, block: Block) -> bool {
         level == 0 && block == Block::SCALAR && self.matrix.block() != Block::SCALAR
@@ -152,139 +264,13 @@ impl Builder<'_> {
         Precision::from_name(&self.config.text("precision.setup")).unwrap_or(Precision::F64)
     }
 
-    /// The matrices of all levels as set-up computes them, before each is stored in its own precision.
-    pub fn level_matrices(&self) -> Result<Vec<LevelMatrices>> {
-        with_precision!(self.precision(), T => match self.context.gpu() {
-            Some(gpu) if self.device_objection()?.is_none() => {
-                let mut levels = device::Computing::<T>::new(self, gpu, None)?;
-                levels.compute_all(&mut Phases::default())?.iter().map(|level| level.fetch(gpu)).collect()
-            }
-            _ => self.level_matrices_in::<T>(),
-        })
-    }
-
-    fn level_matrices_in<T: Scalar>(&self) -> Result<Vec<LevelMatrices>> {
-        let host = Host::new(self.context);
-        let (raw, ..) = self.compute::<T>(&host, None, &mut Phases::default())?;
-        raw.into_iter()
-            .map(|level| {
-                let transfer = level.transfer.map(|(p, r)| Ok((p.cast()?, r.cast()?))).transpose()?;
-                Ok(LevelMatrices { a: level.a.cast()?, transfer })
-            })
-            .collect()
-    }
-
-    /// [`Builder::build`] by the threads of the context. What a device computes is launched without them: to wake them takes as long as many launches.
-    fn build_by_threads<B: Place, T: Scalar>(
-        &self,
-        backend: &B,
-        kept: Option<Kept>,
-        reason: String,
-    ) -> Result<Built<B>> {
-        self.context.run(self.matrix.entries(), || self.build::<B, T>(backend, kept, reason))
-    }
-
-    /// Computed on the host; `reason` is why, where it could have been on a device.
-    fn build<B: Place, T: Scalar>(&self, backend: &B, kept: Option<Kept>, reason: String) -> Result<Built<B>> {
-        let host = Host::new(self.context);
-        let mut phases = Phases::default();
-        let place = if reason.is_empty() { "host".to_string() } else { format!("host: {reason}") };
-        let kept = match kept {
-            Some(Kept::Host(kept)) => Some(kept),
-            _ => None,
-        };
-        let (mut raw, kept, renewal) = self.compute::<T>(&host, kept, &mut phases)?;
-        let asked = || Plan::asked(self.config, self.matrix.precision(), raw.len());
-        let mut plan = self.plan.clone().unwrap_or_else(asked);
-        if !plan.is_open() {
-            phases.time("scaling", || self.scale(&mut raw, &plan))?;
-            let top = self.finest(backend, &host, &mut raw, &plan, &mut phases)?;
-            return Ok(Built { top, plan, kept: Kept::Host(with_estimates(kept, raw)), renewal, phases, place });
-        }
-        // What is held against the rehearsal is on the host, and used as it is where the solve phase runs there.
-        let mut candidates = OnHost { builder: self, host: &host, raw: &mut raw };
-        let top: Box<dyn Any> = Box::new(self.settle(&host, &mut candidates, &mut plan, &mut phases)?);
-        let top = match top.downcast::<Box<dyn Finest<B>>>() {
-            Ok(top) => *top,
-            Err(_) => self.finest(backend, &host, &mut raw, &plan, &mut phases)?,
-        };
-        Ok(Built { top, plan, kept: Kept::Host(with_estimates(kept, raw)), renewal, phases, place })
-    }
-
-    /// Computed on the device. A renewal that left rows undone, as only its end shows, is repeated; where memory does not suffice for one that
-    /// remembers where terms are added, there is one that does not.
-    fn build_there<T: Scalar>(&self, gpu: &Gpu, kept: Option<Kept>) -> Result<Built<Gpu>> {
-        let kept = match kept {
-            Some(Kept::Device(kept)) => Some(kept),
-            _ => None,
-        };
-        let mut result = self.build_there_from::<T>(gpu, kept.clone());
-        let Some(kept) = kept else { return result };
-        if device::left_over(gpu, &kept) {
-            drop(result);
-            result = self.build_there_from::<T>(gpu, Some(kept.clone()));
-        }
-        match result {
-            Err(error) if error.status == Status::OutOfMemory => match device::without_places(kept) {
-                Some(kept) => self.build_there_from::<T>(gpu, Some(kept)),
-                None => Err(error),
-            },
-            result => result,
-        }
-    }
-
-    fn build_there_from<T: Scalar>(&self, gpu: &Gpu, kept: Option<Vec<device::Kept>>) -> Result<Built<Gpu>> {
-        let (host, mut phases, waits) = (Host::new(self.context), Phases::default(), gpu.waits());
-        let known = kept.as_ref().filter(|_| !self.rechecks()).map(|kept| kept.len() + 1);
-        let mut levels = device::Computing::<T>::new(self, gpu, kept)?;
-        let count = match known {
-            Some(count) => count,
-            None => levels.compute_all(&mut phases)?.len(),
-        };
-        let mut plan = self.plan.clone().unwrap_or_else(|| Plan::asked(self.config, self.matrix.precision(), count));
-        let told = |levels: device::Computing<'_, T>, top, plan, phases| {
-            let place = format!("device, which the host waited for {} times", gpu.waits() - waits);
-            let renewal = levels.renewal();
-            Built { top, plan, kept: Kept::Device(levels.into_kept()), renewal, phases, place }
-        };
-        if plan.is_open() {
-            levels.compute_all(&mut phases)?;
-            let mut candidates = device::OnDevice { host: &host, computing: &mut levels };
-            let top = self.settle(gpu, &mut candidates, &mut plan, &mut phases)?;
-            return Ok(told(levels, top, plan, phases));
-        }
-        // A renewal has its formats: each level is placed as soon as it is computed, unless factors depend on all.
-        if known.is_none() || (0..count).any(|i| plan.is_scaled(i)) {
-            let levels = levels.compute_all(&mut phases)?;
-            phases.time("scaling", || self.scale_there(gpu, levels, &plan))?;
-            phases.time("place", || self.choose_formats(gpu, levels, &plan))?;
-        }
-        let top = Placing::new(self, gpu, &host, &plan).finest(&mut levels, &mut phases);
-        // What was asked before something else failed comes first, as on the host.
-        levels.check_placed()?;
-        Ok(told(levels, top?, plan, phases))
-    }
-
-    /// Tells that coarsening would leave too much.
-    fn stalled(&self, level: usize, rows: usize, coarse_rows: usize) {
-        self.context.log(LogLevel::Warning, || {
-            format!("coarsening stopped at level {level} with {rows} rows: it would leave {coarse_rows} of them")
-        });
-    }
-
-    /// The levels, stored by a plan.
-    fn finest<B: Place, T: Scalar>(
-        &self,
-        backend: &B,
-        host: &Host,
-        raw: &mut [Raw<T>],
-        plan: &Plan,
-        phases: &mut Phases,
-    ) -> Result<Box<dyn Finest<B>>> {
-        Placing::new(self, backend, host, plan).finest(raw, phases)
-    }
-
     fn sums(&self) -> Sums {
         if self.config.text("precision.accumulate") == "storage" { Sums::Rounded } else { Sums::Wide }
     }
+}
+
+/// Whether updates from these have left rows of interpolations undone, which they did not wait to know. The next ones will. May wait.
+fn is_incomplete<S: Components>(setup: &S, symbolic: &[LevelSymbolic<S>]) -> bool {
+    // Not to know it is an error of the update, which tells it.
+    symbolic.iter().filter(|level| level.transfers.is_incomplete(setup).unwrap_or(false)).count() > 0
 }

@@ -1,21 +1,14 @@
 //! Algebraic multigrid: [`Amg`] is a hierarchy that is set up, and one `apply` is one cycle.
 //!
-//! The parts are the roles of the method: [`strength`] says which couplings matter, [`coarsen`] chooses coarse unknowns,
-//! [`interp`] makes the prolongator, `galerkin` the coarse matrix, `hierarchy` puts levels together, `cycle` runs them.
+//! `hierarchy` computes levels by the steps of a set-up backend and stores them, `cycle` runs them.
 
-pub mod coarsen;
 pub mod cycle;
 mod estimate;
 mod finest;
-pub(crate) mod functions;
-pub(crate) mod galerkin;
 mod hierarchy;
-pub mod interp;
 mod passage;
 mod plan;
 mod rehearsal;
-pub(crate) mod scaling;
-pub mod strength;
 
 use crate::backend::{AnyMut, AnyRef, Apart, Backend, Beta, Operator, Preconditioner};
 use crate::config::{Config, LevelPart};
@@ -29,7 +22,7 @@ use crate::scalar::{Precision, Scalar, SliceMut, SliceRef};
 use crate::sparse::NearNullSpace;
 use finest::{Finest, Outcome, Own};
 pub use hierarchy::LevelMatrices;
-use hierarchy::{Builder, Built, Kept, Renewal};
+use hierarchy::{Builder, Built, Renewal, SetupData};
 use plan::Plan;
 use std::sync::Arc;
 use std::time::Instant;
@@ -55,7 +48,8 @@ pub struct Amg {
 struct Placed {
     levels: Levels,
     plan: Plan,
-    kept: Kept,
+    /// What an update goes by.
+    data: Arc<dyn SetupData>,
     renewal: Renewal,
     phases: Phases,
     /// Where it was computed, and why there.
@@ -218,7 +212,10 @@ impl Amg {
     pub fn level_matrices(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Vec<LevelMatrices>> {
         let context = &context.with_own_scratch()?;
         let builder = Builder { context, config, matrix, near_null_space: matrix.near_null_space(), plan: None };
-        context.run(matrix.entries(), || builder.level_matrices())
+        context.run(matrix.entries(), || match context.gpu() {
+            Some(gpu) if device_objection(&builder)?.is_none() => builder.level_matrices(gpu),
+            _ => builder.level_matrices(&Host::new(context)),
+        })
     }
 
     /// Takes over changed values of the matrix: strong couplings, coarse unknowns and patterns stay, values are computed anew. With
@@ -233,7 +230,7 @@ impl Amg {
             near_null_space: self.near_null_space.clone(),
             plan: None,
         };
-        self.built = build(&builder, Some(self.built.kept.clone()))?;
+        self.built = build(&builder, Some(&*self.built.data))?;
         self.promotions.clear();
         self.renewal = self.built.renewal;
         if self.renewal.anew {
@@ -262,7 +259,7 @@ impl Amg {
             near_null_space: self.near_null_space.clone(),
             plan: Some(plan),
         };
-        self.built = build(&builder, Some(self.built.kept.clone()))?;
+        self.built = build(&builder, Some(&*self.built.data))?;
         let which = level.map_or("all levels".to_string(), |level| format!("level {level}"));
         let line = format!("{which} promoted: {reason}");
         self.context.log(LogLevel::Warning, || line.clone());
@@ -409,7 +406,7 @@ impl Amg {
         for (level, plan) in levels.iter_mut().zip(&self.built.plan.levels) {
             level.precision_reason = plan.reason.clone();
         }
-        let bytes = levels.iter().map(|l| l.bytes).sum::<usize>() + self.built.kept.bytes();
+        let bytes = levels.iter().map(|l| l.bytes).sum::<usize>() + self.built.data.bytes();
         Report {
             levels,
             setup: self.built.phases.clone(),
@@ -430,25 +427,45 @@ impl Amg {
     }
 }
 
-fn build(builder: &Builder<'_>, kept: Option<Kept>) -> Result<Placed> {
+fn build(builder: &Builder<'_>, data: Option<&dyn SetupData>) -> Result<Placed> {
     let start = Instant::now();
-    let context = builder.context;
+    let (context, host) = (builder.context, Host::new(builder.context));
     let mut placed = match context.gpu() {
         None => {
-            let built = builder.build_on_host(kept)?;
-            let Built { top, plan, kept, renewal, phases, place } = built;
-            Placed { levels: Levels::Host(top), plan, kept, renewal, phases, place }
+            if builder.config.text("amg.setup") == "device" {
+                return fail!(Unsupported, "option \"amg.setup\" is \"device\", and the context is on the host");
+            }
+            let built = builder.build(&host, &host, data, None)?;
+            let Built { top, plan, data, renewal, phases, place } = built;
+            Placed { levels: Levels::Host(top), plan, data, renewal, phases, place }
         }
         Some(gpu) => {
-            let built = builder.build_on_device(gpu, kept)?;
-            let Built { top, plan, kept, renewal, phases, place } = built;
+            let built = match device_objection(builder)? {
+                None => builder.build(gpu, gpu, data, None)?,
+                Some(reason) => builder.build(&host, gpu, data, Some(reason))?,
+            };
+            let Built { top, plan, data, renewal, phases, place } = built;
             let (staging, graphs) = (Staging::default(), Graphs::default());
             let levels = Levels::Gpu(OnGpu { gpu: gpu.clone(), top, staging, graphs });
-            Placed { levels, plan, kept, renewal, phases, place }
+            Placed { levels, plan, data, renewal, phases, place }
         }
     };
     placed.phases.add("total", start.elapsed().as_secs_f64());
     Ok(placed)
+}
+
+/// Why set-up for a GPU runs on the host, where it does; an error when the options do not allow it.
+fn device_objection(builder: &Builder<'_>) -> Result<Option<String>> {
+    let reason = match builder.config.choice("amg.setup").as_deref() {
+        Some("host") => return Ok(Some("the options say so".to_string())),
+        _ => builder.objection::<Gpu, Gpu>(),
+    };
+    match reason {
+        Some(reason) if builder.config.text("amg.setup") == "device" => {
+            fail!(Unsupported, "option \"amg.setup\" is \"device\", but {reason}")
+        }
+        reason => Ok(reason),
+    }
 }
 
 macro_rules! preconditioner {

@@ -4,12 +4,9 @@
 //! adds to the matrix. Its energy in relation to that of w is |D^-1/2 E w| / |w|_A, and iterations stay the same while that is small for
 //! the smoothest vectors there are. Those are found by a rehearsal: two cycles in full precision, of which every level keeps its part.
 
+use crate::backend::setup::Loss;
 use crate::config::{Config, LevelPart, Wanted};
-use crate::error::{Result, try_vec};
-use crate::host::spmv;
-use crate::par;
-use crate::scalar::{Number, Precision, Scalar};
-use crate::sparse::CsrView;
+use crate::scalar::Precision;
 
 /// Error energy over energy that a part of a level may cost.
 const LIMIT: f64 = 0.02;
@@ -229,36 +226,11 @@ impl Part {
     pub fn is_worth(share: f64) -> bool {
         share >= SMALL
     }
-
-    /// Measures f16, and bf16 only where f16 will not do.
-    pub fn measure(share: f64, loss: impl Fn(Precision) -> Loss, energy: f64) -> Part {
-        let mut part = Part { share, f16: Loss::OUT_OF_RANGE, bf16: Loss::OUT_OF_RANGE };
-        if Part::is_worth(share) {
-            part.f16 = loss(Precision::F16);
-            if !part.f16.is_affordable(energy) {
-                part.bf16 = loss(Precision::BF16);
-            }
-        }
-        part
-    }
 }
 
-impl Loss {
-    /// A format that cannot hold the part.
-    pub const OUT_OF_RANGE: Loss = Loss { error: f64::INFINITY, vanished: 0.0 };
-
-    fn is_affordable(&self, energy: f64) -> bool {
-        relative(self.error, energy) <= LIMIT && self.vanished <= VANISHED
-    }
-}
-
-/// What rounding to one format does.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Loss {
-    /// |E w|_(D^-1)^2 / |w|_D^2, infinite when an entry is out of range.
-    pub error: f64,
-    /// Largest share of a row's absolute sum that vanishes.
-    pub vanished: f64,
+/// Whether a part of a level of this energy can be rounded so.
+pub(super) fn is_affordable(loss: &Loss, energy: f64) -> bool {
+    relative(loss.error, energy) <= LIMIT && loss.vanished <= VANISHED
 }
 
 /// The narrowest format for a part of a level, and why.
@@ -272,7 +244,7 @@ fn choose(part: &Part, energy: f64) -> (Precision, String) {
         return (Precision::F32, format!("{} of all entries", percent(part.share)));
     }
     for (precision, loss) in [(Precision::F16, &part.f16), (Precision::BF16, &part.bf16)] {
-        if loss.is_affordable(energy) {
+        if is_affordable(loss, energy) {
             return (precision, format!("costs {}", percent(cost(loss.error))));
         }
     }
@@ -309,82 +281,9 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// Energy of w over |w|_D^2 for the diagonal D of a matrix.
-pub(super) fn energy<T: Scalar>(a: &CsrView<'_, T>, diagonal: &[f64], w: &[f64]) -> Result<f64> {
-    let mut product = try_vec(w.len(), 0.0)?;
-    spmv::apply(a, 1.0, w, 0.0, &mut product);
-    let energy = par::sum(w.len(), par::GRAIN, |range| range.map(|i| w[i] * product[i]).sum());
-    Ok(energy.abs() / weight(diagonal, w))
-}
-
-/// |w|_D^2.
-fn weight(diagonal: &[f64], w: &[f64]) -> f64 {
-    par::sum(w.len(), par::GRAIN, |range| range.map(|i| diagonal[i] * w[i] * w[i]).sum())
-}
-
-/// What rounding S^-1 A S^-1 to `S` does to A w; `diagonal` is that of A.
-pub(super) fn matrix_loss<T: Scalar, S: Number>(a: &CsrView<'_, T>, s: &[f64], diagonal: &[f64], w: &[f64]) -> Loss {
-    let inverse = each(s, |s, _| 1.0 / s);
-    let of_row = |i: usize, error: f64| if error == 0.0 { 0.0 } else { error * error * s[i] * s[i] / diagonal[i] };
-    loss::<T, S>(a, (&inverse, &inverse), &each(s, |s, j| s * w[j]), of_row, weight(diagonal, w))
-}
-
-/// What rounding S P S_c^-1 to `S` does to P w, for a vector w of the coarse level; `diagonal` and `fine` are those of the fine one.
-pub(super) fn transfer_loss<T: Scalar, S: Number>(
-    p: &CsrView<'_, T>,
-    (s, s_coarse): (&[f64], &[f64]),
-    (diagonal, fine): (&[f64], &[f64]),
-    w: &[f64],
-) -> Loss {
-    let right = each(s_coarse, |s, _| 1.0 / s);
-    let of_row = |i: usize, error: f64| error * error / (s[i] * s[i]) * diagonal[i];
-    loss::<T, S>(p, (s, &right), &each(s_coarse, |s, j| s * w[j]), of_row, weight(diagonal, fine))
-}
-
-fn each(s: &[f64], value: impl Fn(f64, usize) -> f64) -> Vec<f64> {
-    s.iter().enumerate().map(|(i, s)| value(*s, i)).collect()
-}
-
-/// Sums `of_row` of the errors that rounding left_i a_ij right_j to `S` makes in the product with x.
-fn loss<T: Scalar, S: Number>(
-    a: &CsrView<'_, T>,
-    (left, right): (&[f64], &[f64]),
-    x: &[f64],
-    of_row: impl Fn(usize, f64) -> f64 + Sync,
-    norm: f64,
-) -> Loss {
-    let (br, bc) = (a.block.rows, a.block.cols);
-    let pieces = par::map_ranges(a.rows, par::ROW_GRAIN, |range| {
-        let mut all = Loss::default();
-        for i in range {
-            for r in 0..br {
-                let left = left[i * br + r];
-                let (mut error, mut sum, mut vanished) = (0.0, 0.0, 0.0);
-                for (j, block) in a.row(i) {
-                    for (c, v) in block[r * bc..][..bc].iter().enumerate() {
-                        let exact = v.to_f64() * left * right[j * bc + c];
-                        let rounded = S::from_f64(exact).to_f64();
-                        error += (rounded - exact) * x[j * bc + c];
-                        sum += exact.abs();
-                        vanished += if rounded == 0.0 { exact.abs() } else { 0.0 };
-                    }
-                }
-                all.error += if error.is_finite() { of_row(i * br + r, error) } else { f64::INFINITY };
-                all.vanished = all.vanished.max(if sum > 0.0 { vanished / sum } else { 0.0 });
-            }
-        }
-        all
-    });
-    let error: f64 = pieces.iter().map(|piece| piece.error).sum();
-    Loss { error: error / norm, vanished: pieces.iter().fold(0.0, |m, piece| m.max(piece.vanished)) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gallery;
-    use crate::host::diagonal;
-    use half::{bf16, f16};
     use proptest::prelude::*;
 
     fn part(share: f64, f16: f64, bf16: f64, vanished: f64) -> Part {
@@ -401,28 +300,6 @@ mod tests {
         assert_eq!(of(&part(1.0, 0.0, 0.0, 0.0), 1e-14), Precision::F64);
         assert_eq!([1e-4, 1e-14].map(|energy| vectors(energy, 0.9).0), [Precision::F32, Precision::F64]);
         assert_eq!(vectors(1e-4, 0.01).0, Precision::F64);
-    }
-
-    #[test]
-    fn exact_entries_cost_nothing_and_others_what_their_rounding_does() {
-        let a = gallery::poisson5(20, 20).unwrap();
-        let d = diagonal::entries(&a.view()).unwrap();
-        let (ones, w) = (vec![1.0; 400], vec![1.0; 400]);
-        let loss = matrix_loss::<f64, f16>(&a.view(), &ones, &d, &w);
-        assert_eq!((loss.error, loss.vanished), (0.0, 0.0));
-        // Constants cost a quarter of what a row at the boundary lacks: 80 rows of 400, corners twice.
-        assert!((energy(&a.view(), &d, &w).unwrap() - 80.0 / 1600.0).abs() < 1e-14);
-
-        let mut third = a.clone();
-        third.values.iter_mut().for_each(|v| *v /= 3.0);
-        let third_d: Vec<f64> = d.iter().map(|d| d / 3.0).collect();
-        let f = matrix_loss::<f64, f16>(&third.view(), &ones, &third_d, &w).error.sqrt();
-        let b = matrix_loss::<f64, bf16>(&third.view(), &ones, &third_d, &w).error.sqrt();
-        assert!(f > 0.0 && f < 1.0 / 2048.0 && (b / f) > 2.0 && b < 1.0 / 256.0, "{f} {b}");
-        let huge = matrix_loss::<f64, f16>(&third.view(), &vec![1e-4; 400], &third_d, &w);
-        assert_eq!(huge.error, f64::INFINITY);
-        let small = matrix_loss::<f64, f16>(&third.view(), &vec![1e5; 400], &third_d, &w);
-        assert_eq!(small.vanished, 1.0);
     }
 
     proptest! {

@@ -1,5 +1,6 @@
 //! What a row of a table of options says.
 
+use crate::components;
 use crate::device_kind::DeviceKind::{self, Cuda, Hip, Host, Sim};
 use crate::edit_distance::edit_distance;
 
@@ -63,20 +64,26 @@ impl Kind {
 }
 
 /// What GPUs cannot do: options, with their values that only the host honours; none means all.
-const HOST_ONLY: &[(&str, &[&str])] = &[("amg.smoother.type", &["l1_gauss_seidel"]), ("precision.indices", &[])];
+fn host_only(key: &str) -> Option<&'static [&'static str]> {
+    match key {
+        "amg.smoother.type" => Some(components::host_only_smoothers()).filter(|names| !names.is_empty()),
+        "precision.indices" => Some(&[]),
+        _ => None,
+    }
+}
 
 impl OptionRow {
     /// Backends that honour it.
     pub fn backends(&self) -> &'static [DeviceKind] {
-        match HOST_ONLY.iter().find(|(key, _)| *key == self.key) {
-            Some((_, [])) => &[Host],
+        match host_only(self.key) {
+            Some([]) => &[Host],
             _ => &[Host, Cuda, Hip, Sim],
         }
     }
 
     /// Values that only the host honours.
     pub fn host_only(&self) -> &'static [&'static str] {
-        HOST_ONLY.iter().find(|(key, _)| *key == self.key).map_or(&[], |(_, values)| values)
+        host_only(self.key).unwrap_or_default()
     }
 
     /// Backends and exceptions, for the reference.

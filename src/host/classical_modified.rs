@@ -9,12 +9,15 @@
 //! where a neighbour k∈F_i with b_ik = 0, which has nothing to be spread over, counts as weak. This is extended+i interpolation with C_i in place
 //! of Ĉ_i and without i, so that rows are computed there.
 
+use super::Host;
 use super::extended_i::by_formula;
 use super::truncate::Truncation;
 use crate::backend::common::Formula;
+use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
 use crate::error::Result;
 use crate::scalar::Scalar;
 use crate::sparse::{Csr, CsrView, Graph, Structure};
+use std::sync::Arc;
 
 /// Interpolation from the coarse unknowns to all.
 pub fn interpolate<T: Scalar>(
@@ -25,6 +28,18 @@ pub fn interpolate<T: Scalar>(
     pattern: Option<&Structure>,
 ) -> Result<Csr<T>> {
     by_formula(Formula::ClassicalModified, a, s, coarse, None, truncation, pattern)
+}
+
+/// The component.
+pub struct ClassicalModified;
+
+impl<T: Scalar> Interpolation<Host, T> for ClassicalModified {
+    fn interpolate(&self, input: &InterpolationInput<'_, Host, T>) -> Result<Interpolated<Host, T>> {
+        let coarse = input.splitting("classical_modified")?;
+        let pattern = input.pattern().map(Arc::as_ref);
+        let p = interpolate(&input.a.view(), input.graph, coarse, input.truncation, pattern)?;
+        Ok(Interpolated::alone(p.into_shared()))
+    }
 }
 
 #[cfg(test)]

@@ -7,11 +7,13 @@
 //! and likewise with β for a⁺. Where C_i has no coupling of a sign, all couplings of that sign are added to the diagonal.
 
 use super::quarters::Quarters;
-use super::splitting;
 use super::truncate::Truncation;
+use super::{Host, splitting};
+use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
 use crate::error::Result;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Graph, Structure};
+use std::sync::Arc;
 
 /// Interpolation from the coarse unknowns to all.
 pub fn interpolate<T: Scalar>(
@@ -84,6 +86,18 @@ fn row<T: Scalar>(a: &CsrView<'_, T>, s: &Graph, coarse: &[bool], i: usize, weig
     let (for_negative, for_positive) = scales(diagonal, negative, positive);
     for (_, w) in weights {
         *w *= if *w < T::ZERO { for_negative } else { for_positive };
+    }
+}
+
+/// The component.
+pub struct Direct;
+
+impl<T: Scalar> Interpolation<Host, T> for Direct {
+    fn interpolate(&self, input: &InterpolationInput<'_, Host, T>) -> Result<Interpolated<Host, T>> {
+        let coarse = input.splitting("direct")?;
+        let pattern = input.pattern().map(Arc::as_ref);
+        let p = interpolate(&input.a.view(), input.graph, coarse, input.truncation, pattern)?;
+        Ok(Interpolated::alone(p.into_shared()))
     }
 }
 

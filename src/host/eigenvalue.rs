@@ -5,49 +5,25 @@ use super::strength::norm2;
 use super::vector::{block_width, dot_piece, multiply_blocks};
 use super::{Host, spmv};
 use crate::backend::Backend;
-use crate::config::Config;
+use crate::backend::parameters::Estimate;
+use crate::backend::spectrum::Largest;
 use crate::error::{Result, try_vec};
 use crate::hash::hash;
 use crate::par;
-use crate::scalar::{Precision, Scalar};
+use crate::scalar::Scalar;
 use crate::sparse::{Block, CsrView};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Lanczos steps that must agree with those of an earlier matrix to take over the outcome of the later ones.
-pub(crate) const AGREEING: usize = 2;
 
 /// Rows that stay in the cache of a processor while they are used for two things.
 const STRIP: usize = 128;
 
-/// Relative difference up to which two numbers agree.
-const SAME: f64 = 0.01;
-
-/// Names of the methods, as the options spell them.
-pub const METHODS: &[&str] = &["lanczos", "power"];
-
-/// How an eigenvalue is estimated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Estimate {
-    /// By Lanczos steps, otherwise by power steps.
-    pub(crate) lanczos: bool,
-    pub(crate) steps: usize,
-}
-
 impl Estimate {
-    /// What the options name.
-    pub fn from_config(config: &Config) -> Estimate {
-        Estimate {
-            lanczos: config.text("amg.eigenvalue.method") == "lanczos",
-            steps: config.int("amg.eigenvalue.steps"),
-        }
-    }
-
-    /// Estimates the largest eigenvalue of D^-1 A; never more than it when A and D are symmetric and D is definite. `inverse` is D^-1, one value for each scalar row or one block for each block row. 0 when D^-1 or A is zero.
+    /// Estimates the largest eigenvalue of D^-1 A; never more than it when A and D are symmetric and D is definite. `inverse` is D^-1, one
+    /// value for each scalar row or one block for each block row. 0 when D^-1 or A is zero.
     ///
     /// With an estimate of an earlier matrix, few steps tell whether this one is like it: the first Ritz values are moments of the whole
     /// spectrum, and a change in a few rows, which they would not show, shows in the largest row sum.
-    pub fn largest<T: Scalar>(
+    pub(crate) fn largest<T: Scalar>(
         &self,
         host: &Host,
         a: &CsrView<'_, T>,
@@ -59,93 +35,6 @@ impl Estimate {
             false => power(host, a, inverse, self.steps),
         }
     }
-}
-
-/// An estimate of the largest eigenvalue, with what later ones can go by.
-#[derive(Clone, Debug)]
-pub struct Largest {
-    /// The estimate.
-    pub value: f64,
-    found: Arc<Found>,
-}
-
-/// What is known of the largest eigenvalue of D^-1 A, D being A's diagonal blocks.
-pub enum Known<T> {
-    /// Nothing.
-    Nothing,
-    /// That it was estimated.
-    Now {
-        /// The estimate.
-        largest: f64,
-        /// D^-1, unless the variables were scaled since.
-        inverse: Option<Vec<T>>,
-    },
-    /// That of an earlier matrix.
-    Earlier(Largest),
-}
-
-impl<T> Known<T> {
-    /// Variables are scaled: D becomes another one, and D^-1 A has the same eigenvalues.
-    pub fn scaled(&mut self) {
-        if let Known::Now { inverse, .. } = self {
-            *inverse = None;
-        }
-    }
-}
-
-/// What was found when the largest eigenvalue was last searched to the end.
-#[derive(Debug)]
-struct Found {
-    value: f64,
-    /// The largest Ritz value after each Lanczos step.
-    ritz: Vec<f64>,
-    /// The largest row sum.
-    bound: f64,
-}
-
-/// A number that was found by inner products in one of these precisions, to so many bits: host and GPUs add them in different orders, and go on
-/// from the same number all the same.
-pub(crate) fn rounded(value: f64, precision: Precision) -> f64 {
-    let bits = if precision == Precision::F64 { 20 } else { 10 };
-    let dropped = u64::from(f64::MANTISSA_DIGITS) - bits;
-    let half = 1 << (dropped - 1);
-    f64::from_bits((value.to_bits() + half) >> dropped << dropped)
-}
-
-impl Largest {
-    fn new<T: Scalar>(value: f64, ritz: Vec<f64>, bound: f64) -> Largest {
-        let value = rounded(value, T::PRECISION);
-        Largest { value, found: Arc::new(Found { value, ritz, bound }) }
-    }
-
-    /// From the norm that power steps end with, and the largest row sum.
-    pub(crate) fn from_power<T: Scalar>(norm: f64, bound: f64) -> Largest {
-        Largest::new::<T>(norm.min(bound), Vec::new(), bound)
-    }
-
-    /// From α of each Lanczos step, β of each but the first, and the largest row sum.
-    pub(crate) fn from_lanczos<T: Scalar>(alphas: &[f64], betas: &[f64], bound: f64) -> Largest {
-        let ritz: Vec<f64> = (1..=alphas.len()).map(|n| ritz_value(&alphas[..n], betas, bound)).collect();
-        Largest::new::<T>(ritz.last().copied().unwrap_or(0.0), ritz, bound)
-    }
-
-    /// The estimate for a matrix whose first Lanczos steps these are, if it is like the one of this estimate.
-    pub(crate) fn carried_over<T: Scalar>(&self, alphas: &[f64], betas: &[f64], bound: f64) -> Option<Largest> {
-        if alphas.len() != AGREEING || self.found.ritz.len() < AGREEING {
-            return None;
-        }
-        let ritz: Vec<f64> = (1..=AGREEING).map(|n| ritz_value(&alphas[..n], betas, bound)).collect();
-        let found = &self.found;
-        let agree = |(new, old): (&f64, &f64)| (new - old).abs() <= SAME * old;
-        let alike = ritz.iter().zip(&found.ritz).all(agree) && bound <= (1.0 + SAME) * found.bound;
-        let value = (found.value * ritz[AGREEING - 1] / found.ritz[AGREEING - 1]).min(bound);
-        alike.then(|| Largest { value: rounded(value, T::PRECISION), found: Arc::clone(found) })
-    }
-}
-
-/// The largest Ritz value after the Lanczos steps with these α, and no more than the largest row sum.
-fn ritz_value(alphas: &[f64], betas: &[f64], bound: f64) -> f64 {
-    largest_tridiagonal(alphas, &betas[..alphas.len().saturating_sub(1)]).min(bound)
 }
 
 /// Row i of D^-1 A in absolute values, summed, or in products of Frobenius norms where there are blocks: no eigenvalue exceeds the largest.
@@ -289,36 +178,6 @@ fn power<T: Scalar>(host: &Host, a: &CsrView<'_, T>, inverse: &[T], steps: usize
     Ok(Largest::from_power::<T>(norm, bound))
 }
 
-/// The largest eigenvalue of a symmetric tridiagonal matrix, by bisection with Sturm sequences.
-fn largest_tridiagonal(diagonal: &[f64], off: &[f64]) -> f64 {
-    let radius = |i: usize| {
-        let left = if i > 0 { off[i - 1].abs() } else { 0.0 };
-        left + if i + 1 < diagonal.len() { off[i].abs() } else { 0.0 }
-    };
-    let upper = (0..diagonal.len()).map(|i| diagonal[i] + radius(i)).fold(f64::MIN, f64::max);
-    let lower = diagonal.iter().copied().fold(f64::MIN, f64::max);
-    let any_above = |x: f64| {
-        let mut q = 1.0;
-        for (i, d) in diagonal.iter().enumerate() {
-            let coupling = if i > 0 { off[i - 1] * off[i - 1] / q } else { 0.0 };
-            q = d - x - coupling;
-            if q > 0.0 {
-                return true;
-            }
-            if q == 0.0 {
-                q = -f64::MIN_POSITIVE;
-            }
-        }
-        false
-    };
-    let (mut low, mut high) = (lower, upper);
-    for _ in 0..60 {
-        let middle = 0.5 * (low + high);
-        if any_above(middle) { low = middle } else { high = middle }
-    }
-    high
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,14 +188,6 @@ mod tests {
 
     fn host() -> Host {
         Host::new(&Context::new("host:1").unwrap())
-    }
-
-    #[test]
-    fn a_tridiagonal_matrix_has_its_known_eigenvalue() {
-        let n = 9;
-        let expected = 2.0 + 2.0 * (std::f64::consts::PI / (n as f64 + 1.0)).cos();
-        assert!((largest_tridiagonal(&vec![2.0; n], &vec![-1.0; n - 1]) - expected).abs() < 1e-12);
-        assert_eq!(largest_tridiagonal(&[3.0], &[]), 3.0);
     }
 
     #[test]
@@ -422,7 +273,7 @@ mod tests {
         let find = |(a, inverse): &(Csr<f64>, Vec<f64>), earlier: Option<&Largest>| {
             estimate.largest(&host(), &a.view(), inverse, earlier).unwrap()
         };
-        let carried = |from: &Largest, to: &Largest| Arc::ptr_eq(&from.found, &to.found);
+        let carried = |from: &Largest, to: &Largest| std::sync::Arc::ptr_eq(&from.found, &to.found);
         let usual = laplacian(1.0);
         let first = find(&usual, None);
 

@@ -7,13 +7,17 @@
 //! ã_ii = a_ii + Σ_{weak n∉Ĉ_i} a_in + Σ_{k∈F_i} a_ik ā_ki / b_ik.
 
 use super::quarters::Quarters;
-use super::rows;
 use super::truncate::{self, Truncation};
+use super::two_stage::{self, Stages};
+use super::{Host, rows};
 use crate::backend::common::Formula;
+use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
+use crate::backend::setup::Coarse;
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Graph, Structure};
+use std::sync::Arc;
 
 /// Interpolation from the coarse unknowns to all, or to the unknowns of `only`. With `pattern` (a result of the same graph and
 /// splitting), each row keeps the columns that it has there, whatever the size of the new weights.
@@ -283,6 +287,39 @@ impl<T: Scalar> Row<T> {
         let mut kept = std::mem::take(&mut self.kept);
         truncate::keep_columns_to(&mut kept, columns, self.weights(), self.total);
         self.kept = kept;
+    }
+}
+
+/// The component, on aggressive levels in two stages.
+pub struct ExtendedI;
+
+/// The patterns of the stages of an aggressive level, as the first update found them: most hierarchies are never updated.
+struct StagePatterns(Stages);
+
+impl InterpolationSymbolic<Host> for StagePatterns {
+    fn bytes(&self) -> usize {
+        [&self.0.to_first, &self.0.to_all].map(|structure| structure.owned_bytes()).iter().sum()
+    }
+}
+
+impl<T: Scalar> Interpolation<Host, T> for ExtendedI {
+    fn interpolate(&self, input: &InterpolationInput<'_, Host, T>) -> Result<Interpolated<Host, T>> {
+        let (a, s, truncation) = (&input.a.view(), input.graph, input.truncation);
+        let pattern = input.pattern().map(Arc::as_ref);
+        let Coarse::TwoPass(first, second) = input.coarse else {
+            let p = interpolate(a, s, input.splitting("extended_i")?, None, truncation, pattern)?;
+            return Ok(Interpolated::alone(p.into_shared()));
+        };
+        let stages = input.symbolic::<StagePatterns>().map(|StagePatterns(stages)| stages);
+        let (p, stages) =
+            two_stage::interpolate(first, second, truncation, pattern, stages, |coarse, only, pattern| {
+                interpolate(a, s, coarse, only, truncation, pattern)
+            })?;
+        let symbolic: Option<Arc<dyn InterpolationSymbolic<Host>>> = match pattern {
+            None => None,
+            Some(_) => Some(Arc::new(StagePatterns(stages))),
+        };
+        Ok(Interpolated { symbolic, ..Interpolated::alone(p.into_shared()) })
     }
 }
 

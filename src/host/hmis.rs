@@ -6,9 +6,12 @@
 //! sees what the earlier one chose and goes on from there. What no pass covers is left to PMIS. Pieces depend on the number of rows and
 //! their turns on the graph alone, so the result does not depend on threads.
 
-use super::pmis;
+use super::{Host, pmis};
+use crate::backend::components::{Coarsening, CoarseningInput};
+use crate::backend::setup::Coarse;
 use crate::error::{Result, try_vec};
 use crate::par;
+use crate::scalar::Scalar;
 use crate::sparse::Graph;
 use std::ops::Range;
 
@@ -174,6 +177,15 @@ impl Queue {
 fn inner<'a>(row: &'a [i32], range: &Range<usize>) -> impl Iterator<Item = usize> + use<'a> {
     let (start, end) = (range.start, range.end);
     row.iter().map(|j| *j as usize).filter(move |j| (start..end).contains(j)).map(move |j| j - start)
+}
+
+/// The component.
+pub struct Hmis;
+
+impl<T: Scalar> Coarsening<Host, T> for Hmis {
+    fn coarsen(&self, input: &CoarseningInput<'_, Host, T>) -> Result<Coarse<Host>> {
+        Ok(Coarse::Splitting(split(input.graph, &input.graph.transpose()?, input.seed)?))
+    }
 }
 
 #[cfg(test)]

@@ -5,9 +5,14 @@
 //! aggregate of its first neighbour that has one. Every step reads the state before it, so the result depends on neither
 //! threads nor order.
 
+use super::Host;
+use super::setup::Aggregates;
+use crate::backend::components::{Coarsening, CoarseningInput};
+use crate::backend::setup::Coarse;
 use crate::error::{Result, try_vec};
 use crate::hash::hash;
 use crate::par;
+use crate::scalar::Scalar;
 use crate::sparse::Graph;
 
 /// Marks an unknown that belongs to no aggregate: it has no strong couplings.
@@ -96,6 +101,16 @@ fn independent_set(s: &Graph, seed: u64) -> Result<Vec<bool>> {
         if open == 0.0 {
             return Ok(key.into_iter().map(|k| k == IN).collect());
         }
+    }
+}
+
+/// The component.
+pub struct Mis2;
+
+impl<T: Scalar> Coarsening<Host, T> for Mis2 {
+    fn coarsen(&self, input: &CoarseningInput<'_, Host, T>) -> Result<Coarse<Host>> {
+        let (of, count) = aggregate(input.graph, input.seed)?;
+        Ok(Coarse::Aggregates(Aggregates { of, count }))
     }
 }
 

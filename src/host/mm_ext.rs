@@ -16,11 +16,14 @@
 use super::extended_i::{coarse_numbers, positive_diagonals};
 use super::quarters::Quarters;
 use super::truncate::{self, Truncation};
-use super::{rows, spgemm};
+use super::{Host, rows, spgemm, two_stage};
+use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
+use crate::backend::setup::Coarse;
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Graph, Structure};
+use std::sync::Arc;
 
 /// Interpolation from the coarse unknowns to all, or to the unknowns of `only`. With `pattern` (a result of the same graph and
 /// splitting), each row keeps the columns that it has there, whatever the size of the new weights.
@@ -130,6 +133,30 @@ impl<T: Scalar> Strong<'_, T> {
     /// a^s_ki.
     fn coupling(&self, k: usize, i: usize) -> T {
         self.row(k).find(|(j, _, strong)| *j == i && *strong).map_or(T::ZERO, |(_, v, _)| v)
+    }
+}
+
+/// The component, on aggressive levels in two stages.
+pub struct MmExt {
+    /// Whether it is the +i variant.
+    pub plus_i: bool,
+}
+
+impl<T: Scalar> Interpolation<Host, T> for MmExt {
+    fn interpolate(&self, input: &InterpolationInput<'_, Host, T>) -> Result<Interpolated<Host, T>> {
+        let (a, s, truncation) = (&input.a.view(), input.graph, input.truncation);
+        let pattern = input.pattern().map(Arc::as_ref);
+        let name = if self.plus_i { "mm_ext_i" } else { "mm_ext" };
+        let p = match input.coarse {
+            Coarse::TwoPass(first, second) => {
+                two_stage::interpolate(first, second, truncation, pattern, None, |coarse, only, _| {
+                    interpolate(a, s, coarse, only, self.plus_i, truncation, None)
+                })?
+                .0
+            }
+            _ => interpolate(a, s, input.splitting(name)?, None, self.plus_i, truncation, pattern)?,
+        };
+        Ok(Interpolated::alone(p.into_shared()))
     }
 }
 

@@ -7,12 +7,15 @@
 
 use super::direct::{self, Sums};
 use super::extended_i::coarse_numbers;
-use super::rows;
 use super::truncate::{self, Truncation};
+use super::{Host, rows};
+use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
+use crate::backend::setup::Coarse;
 use crate::error::{Result, try_capacity, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Graph, Structure};
+use std::sync::Arc;
 
 /// Pass of an unknown that no formula has reached.
 const NEVER: u32 = u32::MAX;
@@ -163,6 +166,18 @@ impl<T: Scalar> Row<T> {
             *place = self.weights.len() as u32;
         }
         self.weights[*place as usize - 1].1 += value;
+    }
+}
+
+/// The component, for aggressive levels alone.
+pub struct Multipass;
+
+impl<T: Scalar> Interpolation<Host, T> for Multipass {
+    fn interpolate(&self, input: &InterpolationInput<'_, Host, T>) -> Result<Interpolated<Host, T>> {
+        let Coarse::TwoPass(_, coarse) = input.coarse else { unreachable!("asked for on aggressive levels alone") };
+        let pattern = input.pattern().map(Arc::as_ref);
+        let p = interpolate(&input.a.view(), input.graph, coarse, input.truncation, pattern)?;
+        Ok(Interpolated::alone(p.into_shared()))
     }
 }
 

@@ -9,9 +9,12 @@
 //! point the same way, and one layer would be matched in each round.
 
 use super::mis2::NONE;
+use super::setup::Aggregates;
 use super::strength::norm2;
-use super::{rows, spgemm, transpose};
+use super::{Host, rows, spgemm, transpose};
 use crate::backend::common::SCORED_ROUNDS;
+use crate::backend::components::{Coarsening, CoarseningInput};
+use crate::backend::setup::Coarse;
 use crate::error::{Result, try_capacity, try_vec};
 use crate::hash::hash;
 use crate::par;
@@ -202,6 +205,17 @@ fn handshake(weights: &Weights, seed: u64) -> Result<Vec<i32>> {
         free.retain(|i| roots[*i as usize] == NONE);
     }
     Ok(roots)
+}
+
+/// The component.
+pub struct Pairwise;
+
+impl<T: Scalar> Coarsening<Host, T> for Pairwise {
+    fn coarsen(&self, input: &CoarseningInput<'_, Host, T>) -> Result<Coarse<Host>> {
+        let size = input.parameters.int("amg.coarsening.pairwise.size");
+        let (of, count) = aggregate(&input.a.view(), input.graph, size, input.seed)?;
+        Ok(Coarse::Aggregates(Aggregates { of, count }))
+    }
 }
 
 #[cfg(test)]

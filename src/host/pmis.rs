@@ -4,9 +4,13 @@
 //! unknowns that outweigh all their undecided neighbours become coarse, and those that depend on a coarse one become fine. All reads
 //! of a round see the state at its start, so the result depends on neither threads nor order.
 
+use super::Host;
+use crate::backend::components::{Coarsening, CoarseningInput};
+use crate::backend::setup::Coarse;
 use crate::error::{Result, try_capacity, try_vec};
 use crate::hash::hash;
 use crate::par;
+use crate::scalar::Scalar;
 use crate::sparse::Graph;
 
 const UNDECIDED: u8 = 0;
@@ -63,6 +67,15 @@ pub fn complete(s: &Graph, st: &Graph, chosen: &[bool], seed: u64) -> Result<Vec
         active.retain(|i| state[*i as usize] == UNDECIDED);
     }
     Ok(state.into_iter().map(|s| s == COARSE).collect())
+}
+
+/// The component.
+pub struct Pmis;
+
+impl<T: Scalar> Coarsening<Host, T> for Pmis {
+    fn coarsen(&self, input: &CoarseningInput<'_, Host, T>) -> Result<Coarse<Host>> {
+        Ok(Coarse::Splitting(split(input.graph, &input.graph.transpose()?, input.seed)?))
+    }
 }
 
 #[cfg(test)]

@@ -4,16 +4,18 @@
 //! For scalar matrices A_F is A without its weak couplings, which are added to the diagonal so that row sums stay; block matrices
 //! are used whole, because adding blocks to the diagonal would only keep translations.
 
-use super::Host;
 use super::diagonal;
-use super::eigenvalue::{Estimate, Known, Largest};
 use super::spgemm::{self, Shape, multiply_block, with_shape};
 use super::terms::{Terms, Values};
+use super::{Host, tentative};
 use crate::backend::common::MAX_BLOCK;
+use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
+use crate::backend::parameters::Estimate;
+use crate::backend::spectrum::Largest;
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Csr, CsrView, Graph, SharedCsr, Structure};
+use crate::sparse::{Block, Csr, CsrView, Graph, NearNullSpace, SharedCsr, Structure};
 use std::sync::Arc;
 
 /// A damped Jacobi step: what P_0 is multiplied by.
@@ -73,12 +75,9 @@ impl<'a, T: Scalar> Step<'a, T> {
         &self.largest
     }
 
-    /// What it tells of A, where A_F is A.
-    pub fn into_known(self) -> Known<T> {
-        match self.filtered {
-            None => Known::Now { largest: self.largest.value, inverse: Some(self.inverse) },
-            Some(_) => Known::Nothing,
-        }
+    /// D^-1 where A_F is A, so that λ and D are A's.
+    pub fn into_inverse_of_a(self) -> Option<Vec<T>> {
+        self.filtered.is_none().then_some(self.inverse)
     }
 
     fn matrix(&self) -> CsrView<'_, T> {
@@ -199,13 +198,67 @@ fn filter_row<T: Scalar>(a: &CsrView<'_, T>, i: usize, strong: &[i32], columns: 
     values[place] = diagonal;
 }
 
+/// The component.
+pub struct SmoothedAggregation;
+
+/// What it keeps for updates.
+struct SmoothedSymbolic<T> {
+    /// Of A without its weak couplings.
+    largest: Largest,
+    /// Made in the first update, because most hierarchies are never updated.
+    numeric: Option<Arc<NumericSmoothing<T>>>,
+}
+
+struct NumericSmoothing<T> {
+    recipe: Recipe<T>,
+    /// That of the coarse level, which follows from aggregates alone.
+    near_null_space: NearNullSpace,
+}
+
+impl<T: Scalar> InterpolationSymbolic<Host> for SmoothedSymbolic<T> {
+    fn bytes(&self) -> usize {
+        let of = |n: &Arc<NumericSmoothing<T>>| n.recipe.bytes() + size_of_val(n.near_null_space.vectors.as_slice());
+        self.numeric.as_ref().map_or(0, of)
+    }
+}
+
+impl<T: Scalar> Interpolation<Host, T> for SmoothedAggregation {
+    fn interpolate(&self, input: &InterpolationInput<'_, Host, T>) -> Result<Interpolated<Host, T>> {
+        let (aggregates, space) = input.aggregates("smoothed")?;
+        let earlier = input.symbolic::<SmoothedSymbolic<T>>();
+        let how = (input.parameters.real("amg.interpolation.weight"), Estimate::new(input.parameters));
+        let a = input.a.view();
+        let step = Step::new(input.setup, &a, input.graph, how, earlier.map(|earlier| &earlier.largest))?;
+        let tentative = || tentative::prolongator(&aggregates.of, aggregates.count, space);
+        let (p, near_null_space, numeric) = match input.pattern() {
+            None => {
+                let (p0, space) = tentative()?;
+                (step.smooth(&p0)?.into_shared(), space, None)
+            }
+            Some(pattern) => {
+                let numeric = match earlier.and_then(|earlier| earlier.numeric.clone()) {
+                    Some(numeric) => numeric,
+                    None => {
+                        let (p0, near_null_space) = tentative()?;
+                        Arc::new(NumericSmoothing { recipe: step.recipe(p0, pattern)?, near_null_space })
+                    }
+                };
+                (step.renew(&numeric.recipe, pattern)?, numeric.near_null_space.clone(), Some(numeric))
+            }
+        };
+        let largest = step.largest().clone();
+        let largest_eigenvalue = step.into_inverse_of_a().map(|inverse| (largest.clone(), inverse));
+        let symbolic: Arc<dyn InterpolationSymbolic<Host>> = Arc::new(SmoothedSymbolic { largest, numeric });
+        Ok(Interpolated { p, near_null_space: Some(near_null_space), largest_eigenvalue, symbolic: Some(symbolic) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Config;
     use crate::context::Context;
-    use crate::host::{strength, tentative};
-    use crate::sparse::NearNullSpace;
+    use crate::host::strength;
 
     #[test]
     fn interior_rows_keep_the_constant_and_weak_couplings_are_lumped() {
@@ -227,7 +280,7 @@ mod tests {
         let (p0, _) = tentative::prolongator(&aggregates, 10, &space).unwrap();
         let host = Host::new(&Context::new("host:1").unwrap());
 
-        let how = (4.0 / 3.0, Estimate::from_config(&Config::new()));
+        let how = (4.0 / 3.0, Estimate::new(&Config::new()));
         let step = Step::new(&host, &a.view(), &s, how, None).unwrap();
         let p = step.smooth(&p0).unwrap().into_shared();
 
@@ -240,6 +293,6 @@ mod tests {
         let again = Step::new(&host, &a.view(), &s, how, Some(step.largest())).unwrap();
         let recipe = again.recipe(p0, &p.structure).unwrap();
         assert_eq!(again.renew(&recipe, &p.structure).unwrap().values.as_slice(), p.values.as_slice());
-        assert!(matches!(step.into_known(), Known::Nothing), "A was not needed");
+        assert!(step.into_inverse_of_a().is_none(), "A was not needed");
     }
 }

@@ -1,6 +1,8 @@
 //! The tentative prolongator: on each aggregate, an orthonormal basis of the near-null-space vectors cut to the aggregate.
 
+use super::Host;
 use super::mis2::NONE;
+use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
 use crate::error::{Result, try_capacity, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
@@ -148,6 +150,17 @@ fn orthonormalise(q: &mut [f64], k: usize, r: &mut [f64]) {
         for i in 0..rows {
             q[i * k + c] *= scale;
         }
+    }
+}
+
+/// The component: plain aggregation.
+pub struct PlainAggregation;
+
+impl<T: Scalar> Interpolation<Host, T> for PlainAggregation {
+    fn interpolate(&self, input: &InterpolationInput<'_, Host, T>) -> Result<Interpolated<Host, T>> {
+        let (aggregates, space) = input.aggregates("tentative")?;
+        let (p, coarse) = prolongator(&aggregates.of, aggregates.count, space)?;
+        Ok(Interpolated { near_null_space: Some(coarse), ..Interpolated::alone(p.into_shared()) })
     }
 }
 

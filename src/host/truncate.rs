@@ -1,44 +1,10 @@
 //! Truncation of the rows of an interpolation: which weights stay, and how the rest is made up for.
 
 use super::rows;
+pub use crate::backend::parameters::{Ties, Truncation};
 use crate::error::Result;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Structure};
-
-/// What is kept of a row.
-#[derive(Clone, Copy, Debug)]
-pub struct Truncation {
-    /// Most entries; 0 keeps all.
-    pub max_entries: usize,
-    /// Entries below this share of the largest are dropped.
-    pub factor: f64,
-    /// Which of equal weights stay.
-    pub ties: Ties,
-}
-
-impl Truncation {
-    /// With mixed ties.
-    pub const fn new(max_entries: usize, factor: f64) -> Truncation {
-        Truncation { max_entries, factor, ties: Ties::Mixed }
-    }
-}
-
-/// Which of equal weights stay where not all can. Grids have rows of equal weights.
-#[derive(Clone, Copy, Debug)]
-pub enum Ties {
-    /// Those whose columns come first in a mixed order, the only one that devices have. Where coarse unknowns are chosen at random and always the ones
-    /// with small columns stayed, all of an interpolation would lean to one side, which costs two of 24 iterations on a grid of 256^3 points.
-    Mixed,
-    /// Those with the smallest columns: where coarse unknowns lie in a regular pattern, so do these.
-    Smallest,
-}
-
-impl Ties {
-    /// What suits the coarse unknowns of a coarsening.
-    pub fn after(coarsening: &str) -> Ties {
-        if coarsening == "hmis" { Ties::Smallest } else { Ties::Mixed }
-    }
-}
 
 /// Truncates every row of an interpolation. With `pattern` (an earlier result), each row keeps the columns that it has there, whatever the
 /// size of the new weights.

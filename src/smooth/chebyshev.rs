@@ -1,10 +1,12 @@
 //! Chebyshev polynomial of D^-1 A on the upper part [λ/ratio, λ] of its spectrum. With d and c the centre and radius of the interval and
 //! r the scaled residual, the steps are p = r + β p, x += α p with α_1 = 1/d, β_2 = (c α_1)²/2, later β = (c α/2)², α = 1/(d - β/α).
 
-use super::{Setup, width};
+use super::width;
+use crate::backend::components::{SmootherInput, SmootherSetup};
+use crate::backend::setup::Store;
 use crate::backend::{Backend, Operator, Recurrence, Smoother, Sweep};
 use crate::error::Result;
-use crate::scalar::Number;
+use crate::scalar::{Number, Scalar};
 
 /// Lanczos approaches the largest eigenvalue from below; the polynomial must not see anything above its interval.
 const SAFETY: f64 = 1.1;
@@ -111,19 +113,26 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Chebyshev<B, S> {
     }
 }
 
-/// The interval comes from an estimate of the largest eigenvalue.
-pub(super) fn build<B: Backend, M: Setup<B>, S: Number, V: Number>(setup: &M) -> Result<Box<dyn Smoother<B, V>>> {
-    let exact = setup.inverse()?;
-    let largest = SAFETY * setup.largest_eigenvalue(&exact)?;
-    let smallest = largest / setup.config().real("amg.smoother.chebyshev.eigenvalue_ratio");
-    let (inverse, values) = setup.stored::<S>(&exact, 1.0)?;
-    Ok(Box::new(Chebyshev::<B, S> {
-        inverse,
-        values,
-        degree: setup.config().int("amg.smoother.chebyshev.degree"),
-        centre: 0.5 * (largest + smallest),
-        radius: 0.5 * (largest - smallest),
-    }))
+/// The component: the interval comes from an estimate of the largest eigenvalue.
+pub struct ChebyshevSetup;
+
+impl<S: Store<B>, B: Backend> SmootherSetup<S, B> for ChebyshevSetup {
+    fn build<T: Scalar, N: Number, V: Number>(
+        &self,
+        input: &SmootherInput<'_, S, B, T>,
+    ) -> Result<Box<dyn Smoother<B, V>>> {
+        let exact = input.inverse()?;
+        let largest = SAFETY * input.largest_eigenvalue(&exact)?;
+        let smallest = largest / input.parameters.real("amg.smoother.chebyshev.eigenvalue_ratio");
+        let (inverse, values) = input.stored::<N>(&exact, 1.0)?;
+        Ok(Box::new(Chebyshev::<B, N> {
+            inverse,
+            values,
+            degree: input.parameters.int("amg.smoother.chebyshev.degree"),
+            centre: 0.5 * (largest + smallest),
+            radius: 0.5 * (largest - smallest),
+        }))
+    }
 }
 
 #[cfg(test)]

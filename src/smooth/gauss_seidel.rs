@@ -1,10 +1,11 @@
 //! Multicolour Gauss-Seidel: rows that are not coupled have the same colour and are solved at the same time, colour after colour. It
 //! is Gauss-Seidel in another order of the rows, so it converges for every SPD matrix.
 
-use super::Setup;
+use crate::backend::components::{SmootherInput, SmootherSetup};
+use crate::backend::setup::Store;
 use crate::backend::{Backend, Colours, Operator, Smoother, Sweep};
 use crate::error::Result;
-use crate::scalar::Number;
+use crate::scalar::{Number, Scalar};
 
 /// Names of the directions, as the options spell them.
 pub const DIRECTIONS: &[&str] = &["forward", "backward", "symmetric"];
@@ -74,8 +75,16 @@ impl<B: Backend, V: Number> Smoother<B, V> for GaussSeidel<B, V> {
     }
 }
 
-/// Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of set-up and the backend is the host.
-pub(super) fn build<B: Backend, M: Setup<B>, S: Number, V: Number>(setup: &M) -> Result<Box<dyn Smoother<B, V>>> {
-    let direction = Direction::from_name(&setup.config().text("amg.smoother.gauss_seidel.direction"));
-    Ok(Box::new(GaussSeidel { colours: setup.colours::<S, V>()?, direction }))
+/// The component. Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of set-up and both backends are
+/// the host.
+pub struct GaussSeidelSetup;
+
+impl<S: Store<B>, B: Backend> SmootherSetup<S, B> for GaussSeidelSetup {
+    fn build<T: Scalar, N: Number, V: Number>(
+        &self,
+        input: &SmootherInput<'_, S, B, T>,
+    ) -> Result<Box<dyn Smoother<B, V>>> {
+        let direction = Direction::from_name(&input.parameters.text("amg.smoother.gauss_seidel.direction"));
+        Ok(Box::new(GaussSeidel { colours: input.colours::<N, V>()?, direction }))
+    }
 }

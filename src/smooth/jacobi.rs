@@ -1,9 +1,11 @@
 //! Weighted Jacobi: x += w D^-1 (b - A x), by default with w = 4/(3 λ) for the largest eigenvalue λ of D^-1 A.
 
-use super::{Setup, width};
+use super::width;
+use crate::backend::components::{SmootherInput, SmootherSetup};
+use crate::backend::setup::Store;
 use crate::backend::{Backend, Operator, Smoother, Sweep};
 use crate::error::Result;
-use crate::scalar::Number;
+use crate::scalar::{Number, Scalar};
 
 /// A sweep with a diagonal: also the whole of every other smoother of the form x += D^-1 (b - A x).
 pub(super) struct Diagonal<B: Backend, S: Number> {
@@ -65,13 +67,20 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Diagonal<B, S> {
     }
 }
 
-/// The same weight for every row.
-pub(super) fn build<B: Backend, M: Setup<B>, S: Number, V: Number>(setup: &M) -> Result<Box<dyn Smoother<B, V>>> {
-    let unweighted = setup.inverse()?;
-    let weight = match setup.config().real_or_auto("amg.smoother.jacobi.weight") {
-        Some(weight) => weight,
-        None => 4.0 / (3.0 * setup.largest_eigenvalue(&unweighted)?),
-    };
-    let (inverse, values) = setup.stored::<S>(&unweighted, weight)?;
-    Ok(Box::new(Diagonal::<B, S> { inverse, values }))
+/// The component: the same weight for every row.
+pub struct Jacobi;
+
+impl<S: Store<B>, B: Backend> SmootherSetup<S, B> for Jacobi {
+    fn build<T: Scalar, N: Number, V: Number>(
+        &self,
+        input: &SmootherInput<'_, S, B, T>,
+    ) -> Result<Box<dyn Smoother<B, V>>> {
+        let unweighted = input.inverse()?;
+        let weight = match input.parameters.real_or_auto("amg.smoother.jacobi.weight") {
+            Some(weight) => weight,
+            None => 4.0 / (3.0 * input.largest_eigenvalue(&unweighted)?),
+        };
+        let (inverse, values) = input.stored::<N>(&unweighted, weight)?;
+        Ok(Box::new(Diagonal::<B, N> { inverse, values }))
+    }
 }

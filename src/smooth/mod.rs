@@ -1,95 +1,30 @@
-//! Smoothers: cheap iterations that remove the part of an error which coarse levels cannot see.
+//! Smoothers: cheap iterations that remove the part of an error which coarse levels cannot see. [`crate::components`] lists them.
 
-mod chebyshev;
+pub mod chebyshev;
 pub mod gauss_seidel;
-pub(crate) mod host;
-mod jacobi;
-mod l1_gauss_seidel;
-mod l1_jacobi;
-
-use crate::backend::{Backend, Colours, Smoother};
-use crate::config::Config;
-use crate::error::Result;
-use crate::registry::registry;
-use crate::scalar::{Number, Precision, with_storage};
-pub(crate) use host::HostSetup;
-
-/// The matrix of a level, as smoothers are made from it; computed where set-up runs.
-pub trait Setup<B: Backend> {
-    /// D^-1 in the precision of set-up, one value for each row or one block for each block row.
-    type Inverse;
-    /// Options.
-    fn config(&self) -> &Config;
-    /// D^-1 for the diagonal of the matrix, or its diagonal blocks.
-    fn inverse(&self) -> Result<Self::Inverse>;
-    /// D^-1 for the diagonal with what else is in the row added in absolute values.
-    fn l1_inverse(&self) -> Result<Self::Inverse>;
-    /// The largest eigenvalue of D^-1 A, positive.
-    fn largest_eigenvalue(&self, inverse: &Self::Inverse) -> Result<f64>;
-    /// D^-1 times `factor` in its storage format, and the number of values; refused when the format cannot hold them.
-    fn stored<S: Number>(&self, inverse: &Self::Inverse, factor: f64) -> Result<(B::Buffer<S>, usize)>;
-    /// The matrix by colours.
-    fn colours<S: Number, V: Number>(&self) -> Result<Box<dyn Colours<B, V>>>;
-    /// l1-Gauss-Seidel; refused where it does not run.
-    fn l1_gauss_seidel<S: Number, V: Number>(&self) -> Result<Box<dyn Smoother<B, V>>>;
-}
-
-/// Rows of the diagonal blocks that sweeps invert, for a matrix in blocks of this many rows; 1 is the diagonal.
-pub(crate) fn diagonal_width(config: &Config, block: usize) -> usize {
-    match config.text("amg.smoother.diagonal").as_str() {
-        "block" => block,
-        _ => 1,
-    }
-}
+pub mod jacobi;
+pub mod l1_jacobi;
 
 /// Rows of the blocks of a D with so many values for a matrix of so many rows.
 fn width(values: usize, rows: usize) -> usize {
     (values / rows.max(1)).max(1)
 }
 
-registry! {
-    /// The smoother of this name, its data stored as `S`.
-    fn make<B: Backend, M: Setup<B>, S: Number, V: Number>(setup: &M) -> Result<Box<dyn Smoother<B, V>>>;
-    "chebyshev" => chebyshev::build::<B, M, S, V>(setup);
-    "gauss_seidel" => gauss_seidel::build::<B, M, S, V>(setup);
-    "jacobi" => jacobi::build::<B, M, S, V>(setup);
-    "l1_gauss_seidel" => setup.l1_gauss_seidel::<S, V>();
-    "l1_jacobi" => l1_jacobi::build::<B, M, S, V>(setup);
-}
-
-/// The name of the smoother for a hierarchy with or without a near-null space of the caller.
-pub(crate) fn name(config: &Config, near_null_space: bool) -> String {
-    let default = if near_null_space { "chebyshev" } else { "l1_jacobi" };
-    config.choice("amg.smoother.type").unwrap_or(default.to_string())
-}
-
-/// Whether the smoother of this name keeps the level's matrix in its own format.
-pub(crate) fn keeps_matrix(name: &str) -> bool {
-    matches!(name, "gauss_seidel" | "l1_gauss_seidel")
-}
-
-/// The smoother of this name, its data stored in `storage`.
-pub(crate) fn build<B: Backend, V: Number>(
-    name: &str,
-    setup: &impl Setup<B>,
-    storage: Precision,
-) -> Result<Box<dyn Smoother<B, V>>> {
-    with_storage!(storage, S => make::<B, _, S, V>(name, setup))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::gauss_seidel;
     use crate::amg::Amg;
+    use crate::backend::components::{SmootherInput, Spectrum};
     use crate::backend::{Preconditioner, Sweep};
+    use crate::components::{SMOOTHERS, SmootherComponents};
+    use crate::config::Config;
     use crate::context::Context;
     use crate::gallery;
     use crate::host::Host;
-    use crate::host::eigenvalue::Known;
     use crate::host::operator::Stored;
     use crate::matrix::Matrix;
     use crate::sparse::Csr;
-    use std::sync::{Arc, OnceLock};
+    use std::sync::{Arc, Mutex};
 
     fn config(options: &[(&str, &str)]) -> Config {
         let mut config = Config::new();
@@ -122,7 +57,7 @@ mod tests {
     fn every_smoother_in_every_direction_makes_a_symmetric_cycle() {
         for (name, coarsening) in [("poisson5:30", "pmis"), ("elasticity:5", "mis2")] {
             let matrix = problem(name);
-            for smoother in NAMES {
+            for smoother in SMOOTHERS {
                 for direction in gauss_seidel::DIRECTIONS {
                     for diagonal in ["point", "block"] {
                         let options = [
@@ -195,10 +130,17 @@ mod tests {
         let host = Host::new(&Context::new("host:1").unwrap());
         let a = a.into_shared();
         let config = config(options);
-        let (known, estimated) = (&Known::Nothing, &OnceLock::new());
-        let setup =
-            HostSetup { backend: &host, host: &host, config: &config, matrix: &a, scale: None, known, estimated };
-        let smoother = build::<_, f64>(name, &setup, Precision::F64).unwrap();
+        let input = SmootherInput {
+            setup: &host,
+            to: &host,
+            parameters: &config,
+            level: 0,
+            a: &a,
+            factors: None,
+            spectrum: &Spectrum::default(),
+            checks: &Mutex::new(()),
+        };
+        let smoother = Host::smoother::<f64, f64, f64>(name, &input).unwrap();
         let mut scratch = vec![vec![f64::NAN; b.len()]; smoother.scratch()];
         let mut x = vec![f64::NAN; b.len()];
         let operator = Stored::new(&host, a.clone());

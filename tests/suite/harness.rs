@@ -3,7 +3,7 @@
 //! A new component is added here by one line with the iterations it may need; a component of a registry without a line fails.
 
 use std::sync::Arc;
-use terrace::{Config, Context, Guess, Matrix, Solver, Status, amg, gallery, krylov, smooth};
+use terrace::{Config, Context, Guess, Matrix, Solver, Status, amg, components, gallery, krylov};
 
 /// Smoother, and how many times more iterations than the best one it may need.
 const SMOOTHERS: &[(&str, f64)] =
@@ -200,11 +200,11 @@ fn aggressive_levels_refuse_an_interpolation_that_does_not_reach_across_them() {
 fn every_component_of_the_registries_has_a_line_here() {
     let listed =
         |names: &[&str], all: &[&str]| all.iter().all(|n| names.contains(n)) && names.iter().all(|n| all.contains(n));
-    assert!(listed(&SMOOTHERS.map_names(), smooth::NAMES));
+    assert!(listed(&SMOOTHERS.map_names(), components::SMOOTHERS));
     assert!(listed(&KRYLOV.iter().map(|m| m.0).collect::<Vec<_>>(), krylov::NAMES));
     assert!(listed(&CYCLES.iter().map(|c| c.0).collect::<Vec<_>>(), amg::cycle::NAMES));
-    assert!(listed(&METHODS.iter().map(|m| m.0).collect::<Vec<_>>(), amg::coarsen::NAMES));
-    assert!(listed(&METHODS.iter().map(|m| m.1).collect::<Vec<_>>(), amg::interp::NAMES));
+    assert!(listed(&METHODS.iter().map(|m| m.0).collect::<Vec<_>>(), components::COARSENINGS));
+    assert!(listed(&METHODS.iter().map(|m| m.1).collect::<Vec<_>>(), components::INTERPOLATIONS));
 }
 
 trait Names {

@@ -1,14 +1,15 @@
-//! What a step from one level to the next rests on, strong couplings and coarse unknowns: how the host chooses them, and whether an update finds
-//! them again.
+//! What the step from one level to the next rests on, strong couplings and coarse unknowns: how they are chosen, and whether an update finds them
+//! again.
 
 use super::Builder;
-use crate::amg::coarsen::{self, Coarse, Coarsening};
-use crate::amg::strength;
+use super::compute::Step;
+use crate::backend::components::CoarseningInput;
+use crate::backend::parameters::StrengthMeasure;
+use crate::backend::setup::{Coarse, Held, Setup, SetupMatrix};
+use crate::components::Components;
 use crate::context::LogLevel;
 use crate::error::Result;
-use crate::report::Phases;
 use crate::scalar::Scalar;
-use crate::sparse::{CsrView, Graph, NearNullSpace};
 use std::sync::Arc;
 
 /// What an update did with the choices of the levels; nothing after set-up.
@@ -21,13 +22,18 @@ pub struct Renewal {
 }
 
 /// The choice of a level.
-#[derive(Clone)]
-pub(super) struct Choice {
-    pub graph: Arc<Graph>,
-    pub coarse: Arc<Coarse>,
+pub(super) struct Choice<S: Setup> {
+    pub graph: Arc<S::Graph>,
+    pub coarse: Arc<Coarse<S>>,
 }
 
-impl Choice {
+impl<S: Setup> Clone for Choice<S> {
+    fn clone(&self) -> Self {
+        Choice { graph: Arc::clone(&self.graph), coarse: Arc::clone(&self.coarse) }
+    }
+}
+
+impl<S: Setup> Choice<S> {
     /// Bytes held.
     pub fn bytes(&self) -> usize {
         self.graph.bytes() + self.coarse.bytes()
@@ -35,17 +41,22 @@ impl Choice {
 }
 
 /// What an update that looks at choices needs of a level that it keeps.
-#[derive(Clone)]
-pub(super) struct Rechecked {
-    pub choice: Choice,
+pub(super) struct Rechecked<S: Setup> {
+    pub choice: Choice<S>,
     /// The near-null space of the next level, which it has whatever the values are; none where coarsening needs none.
-    pub next_space: Option<Arc<NearNullSpace>>,
+    pub next_space: Option<Arc<S::NearNullSpace>>,
 }
 
-impl Rechecked {
+impl<S: Setup> Clone for Rechecked<S> {
+    fn clone(&self) -> Self {
+        Rechecked { choice: self.choice.clone(), next_space: self.next_space.clone() }
+    }
+}
+
+impl<S: Setup> Rechecked<S> {
     /// Bytes held beside the choice.
     pub fn bytes(&self) -> usize {
-        self.next_space.as_ref().map_or(0, |space| size_of_val(space.vectors.as_slice()))
+        self.next_space.as_ref().map_or(0, |space| space.bytes())
     }
 }
 
@@ -55,7 +66,7 @@ impl Builder<'_> {
         self.config.text("amg.update.coarsening") == "recheck"
     }
 
-    /// Whether this renewal does. One for other formats alone does not.
+    /// Whether this update does. One for other formats alone does not.
     pub(super) fn rechecks(&self) -> bool {
         self.plan.is_none() && self.keeps_choices()
     }
@@ -68,55 +79,61 @@ impl Builder<'_> {
     }
 
     /// Strong couplings and coarse unknowns for a matrix.
-    pub(super) fn choose<T: Scalar>(
+    pub(super) fn choose<S: Components, T: Scalar>(
         &self,
-        coarsening: &dyn Coarsening<T>,
-        a: &CsrView<'_, T>,
-        level: usize,
-        phases: &mut Phases,
-    ) -> Result<Choice> {
-        let graph = self.graph(coarsening, a, level, phases)?;
-        let coarse = self.coarse(coarsening, a, &graph, level, phases)?;
+        step: &mut Step<'_, S>,
+        a: &S::Matrix<T>,
+    ) -> Result<Choice<S>> {
+        let graph = step.timed("strength", |step| self.graph(step, a))?;
+        let coarse = step.timed("coarsen", |step| self.coarse(step, a, &graph))?;
         Ok(Choice { graph: Arc::new(graph), coarse: Arc::new(coarse) })
     }
 
     /// The choice for a matrix where it is not `kept`. The same strong couplings leave nothing to choose, unless values count beside them.
-    pub(super) fn other_choice<T: Scalar>(
+    pub(super) fn other_choice<S: Components, T: Scalar>(
         &self,
-        coarsening: &dyn Coarsening<T>,
-        a: &CsrView<'_, T>,
-        level: usize,
-        kept: &Choice,
-        phases: &mut Phases,
-    ) -> Result<Option<Choice>> {
-        let graph = self.graph(coarsening, a, level, phases)?;
-        let same = graph == *kept.graph;
-        if same && !coarsening.goes_by_values() {
+        step: &mut Step<'_, S>,
+        a: &S::Matrix<T>,
+        kept: &Choice<S>,
+    ) -> Result<Option<Choice<S>>> {
+        let (graph, same) = step.timed("strength", |step| {
+            let graph = self.graph(step, a)?;
+            let same = step.setup.same_graph(&kept.graph, &graph)?;
+            Ok((graph, same))
+        })?;
+        if same && !self.coarsening().goes_by_values {
             return Ok(None);
         }
-        let coarse = self.coarse(coarsening, a, &graph, level, phases)?;
-        let same = same && coarse == *kept.coarse;
+        let (coarse, same) = step.timed("coarsen", |step| {
+            let coarse = self.coarse(step, a, &graph)?;
+            let same = same && step.setup.same_coarse(&kept.coarse, &coarse)?;
+            Ok((coarse, same))
+        })?;
         Ok((!same).then(|| Choice { graph: Arc::new(graph), coarse: Arc::new(coarse) }))
     }
 
-    fn graph<T: Scalar>(
-        &self,
-        coarsening: &dyn Coarsening<T>,
-        a: &CsrView<'_, T>,
-        level: usize,
-        phases: &mut Phases,
-    ) -> Result<Graph> {
-        phases.time("strength", || strength::build(self.config, coarsening.strength(), a, level))
+    fn graph<S: Setup, T: Scalar>(&self, step: &Step<'_, S>, a: &S::Matrix<T>) -> Result<S::Graph> {
+        let name = self.config.choice("amg.strength.type").unwrap_or(self.coarsening().strength.to_string());
+        let measure = StrengthMeasure::new(&name, self.config, a.block())?;
+        step.setup.strength(a, &measure, step.level)
     }
 
-    fn coarse<T: Scalar>(
+    /// Coarse unknowns; on an aggressive level those that a second pass leaves of a splitting.
+    fn coarse<S: Components, T: Scalar>(
         &self,
-        coarsening: &dyn Coarsening<T>,
-        a: &CsrView<'_, T>,
-        graph: &Graph,
-        level: usize,
-        phases: &mut Phases,
-    ) -> Result<Coarse> {
-        phases.time("coarsen", || coarsening.coarsen(&coarsen::Input { config: self.config, a: *a, graph, level }))
+        step: &Step<'_, S>,
+        a: &S::Matrix<T>,
+        graph: &S::Graph,
+    ) -> Result<Coarse<S>> {
+        let (setup, seed) = (step.setup, step.level as u64);
+        let coarsening = S::coarsening::<T>(self.coarsening().name).expect("looked for before set-up began");
+        let coarse = coarsening.coarsen(&CoarseningInput { setup, parameters: self.config, a, graph, seed })?;
+        match coarse {
+            Coarse::Splitting(first) if step.level < self.config.int("amg.coarsening.aggressive_levels") => {
+                let second = setup.second_pass(graph, &first, seed)?;
+                Ok(Coarse::TwoPass(first, second))
+            }
+            coarse => Ok(coarse),
+        }
     }
 }

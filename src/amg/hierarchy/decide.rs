@@ -1,59 +1,32 @@
 //! The choice of number formats in set-up: measures each level for the [plan](crate::amg::plan), and holds the stored hierarchy against the
-//! rehearsal. Levels are measured where they were computed, on the host or on a device; the decision is the same.
+//! rehearsal. Levels are measured where they were computed, and only numbers come to the host.
 
-use super::Builder;
-use super::levels::{Raw, entrance};
+use super::compute::Computing;
+use super::store::Storing;
+use super::{Builder, SetupOn};
 use crate::amg::finest::Finest;
-use crate::amg::plan::{self, Measured, Plan};
+use crate::amg::plan::{self, Measured, Part, Plan};
 use crate::amg::rehearsal::{self, Rehearsal};
-use crate::amg::scaling;
-use crate::backend::Backend;
-use crate::error::{Result, Status, try_vec};
-use crate::hash::hash;
-use crate::host::eigenvalue::rounded;
-use crate::host::{Host, diagonal, spmv};
-use crate::par;
+use crate::backend::setup::{Candidate, Loss, Measured as Found, Setup, SetupMatrix};
+use crate::backend::spectrum::rounded;
+use crate::error::{Result, Status};
 use crate::report::Phases;
 use crate::scalar::{Precision, Scalar};
-use crate::smooth;
-use half::{bf16, f16};
 use std::time::Instant;
-
-/// Levels as set-up computed them, where they are: what the choice of their formats asks of them.
-pub(super) trait Candidates<B: Backend> {
-    /// Stored values of the matrix of each level, and of its prolongator.
-    fn sizes(&self) -> Vec<(usize, Option<usize>)>;
-    /// Scalar rows of the finest level.
-    fn rows(&self) -> usize;
-    /// The precision that they were computed in.
-    fn precision(&self) -> Precision;
-    /// All levels, stored by a plan; they can be stored by another one later.
-    fn store(&mut self, plan: &Plan, phases: &mut Phases) -> Result<Box<dyn Finest<B>>>;
-    /// The absolute values of the diagonal of the finest level, and random numbers between -1 and 1 in the units of its rows.
-    fn start(&self) -> Result<(B::Buffer<f64>, B::Buffer<f64>)>;
-    /// x·A x for the caller's matrix.
-    fn energy(&self, x: &B::Slice<f64>) -> Result<f64>;
-    /// What rounding does to each level, given a smooth vector of it and the shares of all entries that its matrix and its transfers have. Keeps
-    /// the factors that it finds for [`Candidates::scale`].
-    fn measure(&mut self, smooth: &[&B::Slice<f64>], shares: &[(f64, Option<f64>)]) -> Result<Vec<Measured>>;
-    /// Scales the levels of which a part has 16 bits.
-    fn scale(&mut self, plan: &Plan) -> Result<()>;
-}
 
 impl Builder<'_> {
     /// Chooses the formats that the options left open, unless they were chosen before, and stores the levels in them; in wider ones where
     /// those do not hold a level or spoil the cycle.
-    pub(super) fn settle<B: Backend>(
+    pub(super) fn settle<S: SetupOn<S>, T: Scalar>(
         &self,
-        backend: &B,
-        levels: &mut dyn Candidates<B>,
+        levels: &mut Candidates<'_, '_, S, T>,
         plan: &mut Plan,
         phases: &mut Phases,
-    ) -> Result<Box<dyn Finest<B>>> {
+    ) -> Result<Box<dyn Finest<S>>> {
         let mut rehearsal = None;
         if self.plan.is_none() {
             let start = Instant::now();
-            rehearsal = self.decide(backend, levels, plan)?;
+            rehearsal = self.decide(levels, plan)?;
             phases.add("plan", start.elapsed().as_secs_f64());
         }
         phases.time("scaling", || levels.scale(plan))?;
@@ -67,23 +40,22 @@ impl Builder<'_> {
     }
 
     /// Chooses the formats that the options left open; the rehearsal is what the hierarchy in these formats can be held against.
-    fn decide<B: Backend>(
+    fn decide<S: SetupOn<S>, T: Scalar>(
         &self,
-        backend: &B,
-        levels: &mut dyn Candidates<B>,
+        levels: &mut Candidates<'_, '_, S, T>,
         plan: &mut Plan,
-    ) -> Result<Option<Rehearsal<B>>> {
+    ) -> Result<Option<Rehearsal<S>>> {
         let sizes = levels.sizes();
         let total: usize = sizes.iter().map(|(matrix, _)| matrix).sum();
         if total < plan::TINY || sizes.len() == 1 {
             plan.leave(if sizes.len() == 1 { "one level alone" } else { "too small to gain anything" });
             return Ok(None);
         }
-        let full = Plan::uniform(levels.precision(), sizes.len());
+        let full = Plan::uniform(T::PRECISION, sizes.len());
         let mut top = levels.store(&full, &mut Phases::default())?;
         let (diagonal, b) = levels.start()?;
-        let energy = |x: &B::Slice<f64>| levels.energy(x);
-        let rehearsal = Rehearsal::new(backend, levels.rows(), &mut *top, (&diagonal, b), energy)?;
+        let energy = |x: &S::Slice<f64>| levels.energy(x);
+        let rehearsal = Rehearsal::new(levels.0.setup, levels.rows(), &mut *top, (&diagonal, b), energy)?;
         drop((top, diagonal));
         let shares: Vec<(f64, Option<f64>)> = sizes
             .iter()
@@ -95,10 +67,9 @@ impl Builder<'_> {
                 (share(*matrix), transfer.map(|entries| 2.0 * share(entries)))
             })
             .collect();
-        let keeps_matrix = smooth::keeps_matrix(&smooth::name(self.config, self.near_null_space.is_some()));
+        let keeps_matrix = self.smoother().keeps_matrix;
         // Cycles on the host and on a device add in different orders, and shall lead to the same formats.
-        let precision = levels.precision();
-        let common = |value: f64| rounded(value, precision);
+        let common = |value: f64| rounded(value, T::PRECISION);
         let quality = common(rehearsal.quality);
         for (i, measured) in levels.measure(&rehearsal.smooth(), &shares)?.iter().enumerate() {
             plan.decide(i, &measured.map(&common), quality, keeps_matrix);
@@ -108,11 +79,11 @@ impl Builder<'_> {
 }
 
 /// What speaks against a hierarchy in formats of which some were left open.
-fn objection<B: Backend>(
-    levels: &dyn Candidates<B>,
-    top: &mut Result<Box<dyn Finest<B>>>,
+fn objection<S: SetupOn<S>, T: Scalar>(
+    levels: &Candidates<'_, '_, S, T>,
+    top: &mut Result<Box<dyn Finest<S>>>,
     plan: &Plan,
-    rehearsal: Option<&Rehearsal<B>>,
+    rehearsal: Option<&Rehearsal<S>>,
 ) -> Result<Option<String>> {
     match (top, rehearsal) {
         (Err(error), _) if plan.is_open() && error.status == Status::PrecisionLost => Ok(Some(error.message.clone())),
@@ -124,102 +95,116 @@ fn objection<B: Backend>(
     }
 }
 
-/// Levels that the host computed.
-pub(super) struct OnHost<'a, T> {
-    pub builder: &'a Builder<'a>,
-    pub host: &'a Host,
-    pub raw: &'a mut [Raw<T>],
-}
+/// Levels, all of them computed, whose number formats are to be chosen.
+pub(super) struct Candidates<'a, 'b, S: Setup, T: Scalar>(pub &'a mut Computing<'b, S, T>);
 
-impl<T: Scalar> OnHost<'_, T> {
-    /// Absolute values of the diagonal of level `i`.
-    fn diagonal(&self, i: usize) -> Result<Vec<f64>> {
-        let mut d = diagonal::entries(&self.raw[i].a.view())?;
-        d.iter_mut().for_each(|d| *d = d.abs());
-        Ok(d)
-    }
-}
-
-impl<T: Scalar> Candidates<Host> for OnHost<'_, T> {
+impl<S: SetupOn<S>, T: Scalar> Candidates<'_, '_, S, T> {
+    /// Stored values of the matrix of each level, and of its prolongator.
     fn sizes(&self) -> Vec<(usize, Option<usize>)> {
-        let of = |level: &Raw<T>| (level.a.view().entries(), level.transfer.as_ref().map(|(p, _)| p.view().entries()));
-        self.raw.iter().map(of).collect()
+        let levels = self.0.levels.iter();
+        levels.map(|level| (level.entries, level.transfer.as_ref().map(|(p, _)| p.entries()))).collect()
     }
 
+    /// Scalar rows of the finest level.
     fn rows(&self) -> usize {
-        self.raw[0].a.view().scalar_rows()
+        self.0.levels[0].rows
     }
 
-    fn precision(&self) -> Precision {
-        T::PRECISION
-    }
-
-    fn store(&mut self, plan: &Plan, phases: &mut Phases) -> Result<Box<dyn Finest<Host>>> {
-        self.builder.finest(self.host, self.host, self.raw, plan, phases)
-    }
-
-    fn start(&self) -> Result<(Vec<f64>, Vec<f64>)> {
-        let d = self.diagonal(0)?;
-        let mut b = try_vec(d.len(), 0.0)?;
-        for (i, b) in b.iter_mut().enumerate() {
-            *b = (hash(i, 4) as i64 as f64 / i64::MAX as f64) * d[i].sqrt();
+    /// All levels, stored by a plan where they were computed; they can be stored by another one later.
+    fn store(&mut self, plan: &Plan, phases: &mut Phases) -> Result<Box<dyn Finest<S>>> {
+        let Computing { builder, setup, levels, .. } = &mut *self.0;
+        for level in levels.iter_mut() {
+            level.suit_formats(plan);
         }
-        Ok((d, b))
+        phases.time("place", || builder.choose_formats(*setup, levels, plan))?;
+        let top = Storing::<S, S>::new(builder, setup, setup, plan).keeping().finest(&mut levels[..], phases);
+        // What was asked before something else failed comes first.
+        self.0.look_at_checks()?;
+        top
     }
 
-    fn energy(&self, x: &[f64]) -> Result<f64> {
-        let mut y = try_vec(x.len(), 0.0)?;
-        let matrix = self.builder.matrix;
-        match matrix.precision() {
-            Precision::F32 => spmv::apply(&matrix.shared::<f32>()?.view(), 1.0, x, 0.0, &mut y),
-            _ => spmv::apply(&matrix.shared::<f64>()?.view(), 1.0, x, 0.0, &mut y),
+    /// The absolute values of the diagonal of the finest level, and random numbers between -1 and 1 in the units of its rows.
+    fn start(&self) -> Result<(S::Buffer<f64>, S::Buffer<f64>)> {
+        self.0.setup.begin_phase(None, "plan");
+        self.0.setup.random_right_hand_side(self.0.levels[0].a())
+    }
+
+    /// x·A x for the caller's matrix.
+    fn energy(&self, x: &S::Slice<f64>) -> Result<f64> {
+        self.0.setup.begin_phase(None, "plan");
+        self.0.setup.caller_energy(self.0.builder.matrix, self.0.levels[0].a(), x)
+    }
+
+    /// Finds the scaling factors of all levels, and keeps them for [`Builder::scale`]; for each, whether there are some or it stays unscaled.
+    fn find_factors(&mut self) -> Result<Vec<bool>> {
+        let (builder, setup) = (self.0.builder, self.0.setup);
+        let scaling = builder.config.text("precision.scaling");
+        if scaling == "none" {
+            return Ok(vec![true; self.0.levels.len()]);
         }
-        Ok(par::sum(x.len(), par::GRAIN, |range| range.map(|i| x[i] * y[i]).sum()))
-    }
-
-    fn measure(&mut self, smooth: &[&[f64]], shares: &[(f64, Option<f64>)]) -> Result<Vec<Measured>> {
-        let scaling = self.builder.config.text("precision.scaling");
-        for (i, level) in self.raw.iter_mut().enumerate() {
-            let ones = || try_vec(level.a.view().scalar_rows(), 1.0);
-            level.factors = match scaling::factors(&level.a, &scaling) {
+        let matrices: Vec<_> = self.0.levels.iter().map(|level| level.a()).collect();
+        let found = setup.scaling_factors(&matrices, &scaling, builder.smoother().uses_l1_diagonal)?;
+        let mut hold = Vec::new();
+        for (i, (level, found)) in self.0.levels.iter_mut().zip(found).enumerate() {
+            level.found = match found {
                 // Vectors of the caller's must come into the scaled variables.
-                Ok(Some(factors)) => Some(factors).filter(|s| i > 0 || entrance(s).is_ok()),
-                Ok(None) => Some(ones()?),
+                Ok(found) => Some(found).filter(|found| i > 0 || setup.has_entrance(&found.factors)),
                 Err(error) if error.status == Status::PrecisionLost => None,
                 Err(error) => return Err(error),
             };
+            hold.push(level.found.is_some());
         }
-        let of_level = |(i, level): (usize, &Raw<T>)| {
-            let (a, d, w) = (level.a.view(), &self.diagonal(i)?, smooth[i]);
-            let (share, transfer_share) = shares[i];
-            let energy = plan::energy(&a, d, w)?;
-            let matrix = plan::Part::measure(
-                share,
-                |format| match (&level.factors, format) {
-                    (None, _) => plan::Loss::OUT_OF_RANGE,
-                    (Some(s), Precision::F16) => plan::matrix_loss::<T, f16>(&a, s, d, w),
-                    (Some(s), _) => plan::matrix_loss::<T, bf16>(&a, s, d, w),
-                },
-                energy,
-            );
-            let transfer = level.transfer.as_ref().zip(transfer_share).map(|((p, _), share)| {
-                let (p, coarse) = (p.view(), smooth[i + 1]);
-                plan::Part::measure(
-                    share,
-                    |format| match (&level.factors, &self.raw[i + 1].factors, format) {
-                        (Some(s), Some(c), Precision::F16) => plan::transfer_loss::<T, f16>(&p, (s, c), (d, w), coarse),
-                        (Some(s), Some(c), _) => plan::transfer_loss::<T, bf16>(&p, (s, c), (d, w), coarse),
-                        _ => plan::Loss::OUT_OF_RANGE,
-                    },
-                    energy,
-                )
-            });
-            Ok(Measured { energy, matrix, transfer })
-        };
-        self.raw.iter().enumerate().map(of_level).collect()
+        Ok(hold)
     }
 
+    /// What rounding does to each level, given a smooth vector of it and the shares of all entries that its matrix and its transfers have.
+    fn measure(&mut self, smooth: &[&S::Slice<f64>], shares: &[(f64, Option<f64>)]) -> Result<Vec<Measured>> {
+        let setup = self.0.setup;
+        setup.begin_phase(None, "plan");
+        let hold = self.find_factors()?;
+        let levels = &self.0.levels;
+        let diagonals = levels.iter().map(|level| setup.diagonal(level.a())).collect::<Result<Vec<_>>>()?;
+        let factors = |i: usize| levels[i].found.as_ref().map(|found| &found.factors);
+        // The matrix of each level, and behind it its prolongator where that is measured.
+        let mut all: Vec<Candidate<'_, S, T>> = Vec::new();
+        for (i, level) in levels.iter().enumerate() {
+            let (share, transfer) = shares[i];
+            let diagonal = &*diagonals[i];
+            let losses = (hold[i] && Part::is_worth(share)).then(|| (factors(i), factors(i)));
+            let of_level = (smooth[i], smooth[i]);
+            all.push(Candidate { matrix: level.a(), is_transfer: false, diagonal, smooth: of_level, losses });
+            let Some((p, _)) = &level.transfer else { continue };
+            if hold[i] && hold[i + 1] && transfer.is_some_and(Part::is_worth) {
+                let losses = Some((factors(i), factors(i + 1)));
+                let smooth = (smooth[i], smooth[i + 1]);
+                all.push(Candidate { matrix: p, is_transfer: true, diagonal, smooth, losses });
+            }
+        }
+        let mut found =
+            all.iter().zip(setup.rounding_losses(&all, &|loss, energy| plan::is_affordable(loss, energy))?).peekable();
+        let part = |share: f64, found: Option<Found>| {
+            let (f16, bf16) = found.map_or((Loss::OUT_OF_RANGE, Loss::OUT_OF_RANGE), |found| (found.f16, found.bf16));
+            Part { share, f16, bf16 }
+        };
+        let mut measured = Vec::new();
+        for (share, transfer) in shares {
+            let (_, matrix) = found.next().expect("one for each level");
+            let of_transfer = found.next_if(|(candidate, _)| candidate.is_transfer).map(|(_, found)| found);
+            measured.push(Measured {
+                energy: matrix.energy,
+                matrix: part(*share, Some(matrix)),
+                transfer: transfer.map(|share| part(share, of_transfer)),
+            });
+        }
+        Ok(measured)
+    }
+
+    /// Scales the levels of which a part has 16 bits.
     fn scale(&mut self, plan: &Plan) -> Result<()> {
-        self.builder.scale(self.raw, plan)
+        let Computing { builder, setup, levels, .. } = &mut *self.0;
+        builder.scale(*setup, levels, plan)
     }
 }
+
+#[cfg(test)]
+mod tests;

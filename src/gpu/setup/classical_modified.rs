@@ -4,6 +4,7 @@ use super::coarse::Splitting;
 use super::extended_i::{by_formula, renew_by_formula};
 use super::{DeviceCsr, DeviceGraph, DevicePattern};
 use crate::backend::common::Formula;
+use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::host::truncate::Truncation;
@@ -29,4 +30,18 @@ pub(crate) fn renew<T: Scalar>(
     p: &DevicePattern,
 ) -> Result<DeviceCsr<T>> {
     renew_by_formula(Formula::ClassicalModified, gpu, a, s, coarse, None, p)
+}
+
+/// The component.
+pub(crate) struct ClassicalModified;
+
+impl<T: Scalar> Interpolation<Gpu, T> for ClassicalModified {
+    fn interpolate(&self, input: &InterpolationInput<'_, Gpu, T>) -> Result<Interpolated<Gpu, T>> {
+        let coarse = input.splitting("classical_modified")?;
+        let p = match input.pattern() {
+            None => interpolate(input.setup, input.a, input.graph, coarse, input.truncation)?,
+            Some(pattern) => renew(input.setup, input.a, input.graph, coarse, pattern)?,
+        };
+        Ok(Interpolated::alone(p))
+    }
 }

@@ -1,41 +1,15 @@
 //! Coarse unknowns in device memory.
 
 use super::DeviceAggregates;
+use crate::backend::setup::{Coarse, CoarseSet, Held};
 use crate::error::Result;
 use crate::gpu::{Buffer, Gpu, Slice};
 
 /// Unknowns that one block numbers, as in `kernels/coarse.cu`.
 const PIECE: usize = 4096;
 
-/// Coarse unknowns, as [`crate::amg::coarsen::Coarse`] on the host.
-pub(crate) enum DeviceCoarse {
-    /// Classical AMG.
-    Splitting(Splitting),
-    /// Classical AMG with aggressive coarsening: the splitting of the first pass, and the one that the second pass left of it.
-    TwoPass(Splitting, Splitting),
-    /// Aggregation.
-    Aggregates(DeviceAggregates),
-}
-
-impl DeviceCoarse {
-    /// Block rows of the coarse matrix.
-    pub fn count(&self) -> usize {
-        match self {
-            DeviceCoarse::Splitting(coarse) | DeviceCoarse::TwoPass(_, coarse) => coarse.count,
-            DeviceCoarse::Aggregates(aggregates) => aggregates.count,
-        }
-    }
-
-    /// Bytes held.
-    pub fn bytes(&self) -> usize {
-        let numbers = |of: &Slice<i32>| of.len() * size_of::<i32>();
-        match self {
-            DeviceCoarse::Splitting(coarse) => numbers(&coarse.number),
-            DeviceCoarse::TwoPass(first, coarse) => numbers(&first.number) + numbers(&coarse.number),
-            DeviceCoarse::Aggregates(aggregates) => numbers(&aggregates.of),
-        }
-    }
-}
+/// Coarse unknowns in device memory.
+pub(crate) type DeviceCoarse = Coarse<Gpu>;
 
 /// A C/F splitting.
 pub(crate) struct Splitting {
@@ -43,6 +17,30 @@ pub(crate) struct Splitting {
     pub number: Buffer<i32>,
     /// Coarse unknowns.
     pub count: usize,
+}
+
+impl Held for Splitting {
+    fn bytes(&self) -> usize {
+        self.number.len() * size_of::<i32>()
+    }
+}
+
+impl CoarseSet for Splitting {
+    fn count(&self) -> usize {
+        self.count
+    }
+}
+
+impl Held for DeviceAggregates {
+    fn bytes(&self) -> usize {
+        self.of.len() * size_of::<i32>()
+    }
+}
+
+impl CoarseSet for DeviceAggregates {
+    fn count(&self) -> usize {
+        self.count
+    }
 }
 
 impl Splitting {

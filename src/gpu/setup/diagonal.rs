@@ -123,13 +123,13 @@ pub(crate) fn stored<T: Scalar, S: Number>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amg::scaling;
     use crate::gallery;
     use crate::gpu::setup::awkward;
     use crate::gpu::setup::tests::problems;
     use crate::gpu::tests::devices;
     use crate::hash::hash;
     use crate::host::diagonal;
+    use crate::host::scaling;
     use crate::sparse::Csr;
     use half::{bf16, f16};
 
@@ -204,7 +204,7 @@ mod tests {
             let mut checks = Checks::new(gpu);
             let exact_there = gpu.upload(&exact).unwrap();
             let there = stored::<T, S>(gpu, &exact_there, factor, &mut checks, |result| result).unwrap();
-            match (checks.look().map(|()| there), crate::smooth::host::stored::<T, S>(&exact, factor)) {
+            match (checks.look().map(|()| there), crate::host::scaling::stored::<T, S>(&exact, factor)) {
                 (Ok(there), Ok(expected)) => assert_eq!(gpu.fetch(&there).unwrap(), expected),
                 (Err(there), Err(expected)) => assert_eq!(there.message, expected.message),
                 (there, expected) => panic!("{:?} {:?}", there.map(|_| ()), expected.map(|_| ())),

@@ -3,6 +3,7 @@
 use super::coarse::Splitting;
 use super::truncate::Rows;
 use super::{DeviceCsr, DeviceGraph, DevicePattern};
+use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::gpu::runtime::Argument;
@@ -41,6 +42,17 @@ pub(crate) fn interpolate<T: Scalar>(
     let (offsets, lengths) = (&**a.offsets, Some(&*lengths));
     let rows = Rows { count: a.rows, cols: coarse.count, offsets, lengths, columns: &columns, values: &values };
     rows.truncated(gpu, truncation, pattern)
+}
+
+/// The component.
+pub(crate) struct Direct;
+
+impl<T: Scalar> Interpolation<Gpu, T> for Direct {
+    fn interpolate(&self, input: &InterpolationInput<'_, Gpu, T>) -> Result<Interpolated<Gpu, T>> {
+        let coarse = input.splitting("direct")?;
+        let p = interpolate(input.setup, input.a, input.graph, coarse, input.truncation, input.pattern())?;
+        Ok(Interpolated::alone(p))
+    }
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 //! are added in another order than on the host; the estimate is rounded on both sides, so that it is the same.
 
 use super::DeviceCsr;
+use crate::backend::parameters::Estimate;
+use crate::backend::spectrum::{AGREEING, Largest};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, Kernel, View};
 use crate::gpu::{Buffer, Gpu, Slice};
-use crate::host::eigenvalue::{AGREEING, Estimate, Largest};
 use crate::scalar::Scalar;
 use crate::sparse::Block;
 

@@ -5,15 +5,18 @@
 use super::coarse::Splitting;
 use super::extended_i::{Left, Level};
 use super::terms::{Lengths, narrow_offsets};
-use super::{DeviceCsr, DeviceGraph, DevicePattern};
+use super::two_stage::{self, Stages};
+use super::{DeviceCsr, DeviceGraph, DevicePattern, extended_i};
 use crate::backend::common::Formula;
+use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
+use crate::backend::setup::Coarse;
 use crate::error::{Result, Status};
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::scalar::Scalar;
 use crate::sync::lock;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Most columns of a row, numbers of 16 bits in a unit of scripts, and words that tell what neighbours of an unknown ask for, as in
 /// `kernels/extended_i_renew.h`.
@@ -266,6 +269,88 @@ impl Scripts {
     }
 }
 
+impl InterpolationSymbolic<Gpu> for Memory {
+    fn bytes(&self) -> usize {
+        Memory::bytes(self)
+    }
+
+    fn forget(&self) -> bool {
+        Memory::forget(self)
+    }
+
+    fn is_incomplete(&self, gpu: &Gpu) -> Result<bool> {
+        self.left_over(gpu)
+    }
+}
+
+impl InterpolationSymbolic<Gpu> for Stages {
+    fn bytes(&self) -> usize {
+        Stages::bytes(self)
+    }
+
+    fn forget(&self) -> bool {
+        self.forget_places()
+    }
+
+    fn is_incomplete(&self, gpu: &Gpu) -> Result<bool> {
+        self.left_over(gpu)
+    }
+}
+
+/// The component, on aggressive levels in two stages.
+pub(crate) struct ExtendedI;
+
+impl ExtendedI {
+    /// On an aggressive level.
+    fn in_stages<T: Scalar>(
+        &self,
+        input: &InterpolationInput<'_, Gpu, T>,
+        (first, second): (&Splitting, &Splitting),
+    ) -> Result<Interpolated<Gpu, T>> {
+        let (gpu, a, s, truncation) = (input.setup, input.a, input.graph, input.truncation);
+        let Some(earlier) = &input.earlier else {
+            let p = two_stage::interpolate(gpu, first, second, truncation, None, |coarse, only| {
+                extended_i::interpolate(gpu, a, s, coarse, only, truncation)
+            })?;
+            return Ok(Interpolated::alone(p));
+        };
+        let (of, splittings, pattern) = ((a, s), (first, second), earlier.pattern);
+        let (p, stages) = match input.shared_symbolic::<Stages>() {
+            Some(stages) => (stages.renew(gpu, of, splittings, truncation, pattern)?, stages),
+            // Other data tell that there is no room for what saves time.
+            None => {
+                let lean = earlier.symbolic.is_some();
+                let (p, stages) = Stages::new(gpu, of, splittings, truncation, pattern, lean)?;
+                (p, Arc::new(stages))
+            }
+        };
+        Ok(Interpolated { symbolic: Some(stages), ..Interpolated::alone(p) })
+    }
+}
+
+impl<T: Scalar> Interpolation<Gpu, T> for ExtendedI {
+    fn interpolate(&self, input: &InterpolationInput<'_, Gpu, T>) -> Result<Interpolated<Gpu, T>> {
+        let (gpu, a, s) = (input.setup, input.a, input.graph);
+        if let Coarse::TwoPass(first, second) = input.coarse {
+            return self.in_stages(input, (first, second));
+        }
+        let coarse = input.splitting("extended_i")?;
+        let Some(pattern) = input.pattern() else {
+            return Ok(Interpolated::alone(extended_i::interpolate(gpu, a, s, coarse, None, input.truncation)?));
+        };
+        let memory = match input.shared_symbolic::<Memory>() {
+            Some(memory) => memory,
+            None => Arc::new(Memory::new(gpu, a, s, coarse, pattern)?),
+        };
+        let p = memory.renew(gpu, a, s, coarse, pattern)?;
+        Ok(Interpolated { symbolic: Some(memory), ..Interpolated::alone(p) })
+    }
+
+    fn without_symbolic(&self) -> Option<Arc<dyn InterpolationSymbolic<Gpu>>> {
+        Some(Arc::new(Memory::nothing()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::extended_i::interpolate;
@@ -338,7 +423,7 @@ mod tests {
         let cut = Truncation::new(4, 0.0);
         let p = extended_i::interpolate(&view, &s, &splittings(&s)[0], None, cut, None).unwrap();
         let r = crate::host::transpose::transpose(&p.view()).unwrap();
-        let a = crate::amg::galerkin::product(&r.view(), &view, &p.into_shared(), None).unwrap();
+        let a = crate::host::galerkin::product(&r.view(), &view, &p.into_shared()).unwrap();
         let a = a.view().to_owned_as::<f64>().unwrap();
         check(&a, "a second level");
         let s = strength::classical(&a.view(), 0.25, 1.0).unwrap();

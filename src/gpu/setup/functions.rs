@@ -1,9 +1,10 @@
-//! Matrices of several unknown functions: [`crate::amg::functions`] on the device, in `kernels/functions.cu`.
+//! Matrices of several unknown functions: [`crate::host::functions`] on the device, in `kernels/functions.cu`.
 
-use super::coarse::DeviceCoarse;
+use super::coarse::Splitting;
 use super::lanes::lanes;
 use super::{DeviceCsr, DevicePattern};
-use crate::amg::functions::MOST;
+use crate::backend::parameters::MAX_FUNCTIONS;
+use crate::backend::setup::Held;
 use crate::error::Result;
 use crate::gpu::layout::bits_of;
 use crate::gpu::runtime::{Argument, View};
@@ -18,27 +19,24 @@ pub(crate) struct DeviceFunctions {
 }
 
 impl DeviceFunctions {
-    /// As [`crate::amg::functions::Functions::in_turn`].
+    /// As [`crate::host::functions::Functions::in_turn`].
     pub fn in_turn(gpu: &Gpu, unknowns: usize, count: usize) -> Result<DeviceFunctions> {
-        assert!(count <= MOST);
+        assert!(count <= MAX_FUNCTIONS);
         let of = gpu.room::<u8>(unknowns)?;
         let kernel = gpu.kernel("functions_in_turn")?;
         gpu.launch(kernel, unknowns, &[&(unknowns as i64), &(count as i32), &of.view()])?;
         Ok(DeviceFunctions { of })
     }
 
-    /// As [`crate::amg::functions::Functions::coarse`].
-    pub fn coarse(&self, gpu: &Gpu, coarse: &DeviceCoarse) -> Result<DeviceFunctions> {
-        let (DeviceCoarse::Splitting(coarse) | DeviceCoarse::TwoPass(_, coarse)) = coarse else {
-            unreachable!("aggregates are of nodes")
-        };
+    /// As [`crate::host::functions::Functions::coarse`].
+    pub fn coarse(&self, gpu: &Gpu, coarse: &Splitting) -> Result<DeviceFunctions> {
         let (n, of) = (self.of.len(), gpu.room::<u8>(coarse.count)?);
         let kernel = gpu.kernel("functions_coarse")?;
         gpu.launch(kernel, n, &[&(n as i64), &self.of.view(), &coarse.number.view(), &of.view()])?;
         Ok(DeviceFunctions { of })
     }
 
-    /// As [`crate::amg::functions::Functions::within`]. Waits for the device.
+    /// As [`crate::host::functions::Functions::within`]. Waits for the device.
     pub fn within<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>) -> Result<DeviceCsr<T>> {
         assert_eq!(a.block, Block::SCALAR);
         let (lanes, counts) = (lanes(a.nnz(), a.rows), gpu.room::<i32>(a.rows)?);
@@ -75,9 +73,10 @@ impl DeviceFunctions {
         gpu.launch(kernel, a.rows * lanes, &arguments)?;
         Ok(values)
     }
+}
 
-    /// Bytes held.
-    pub fn bytes(&self) -> usize {
+impl Held for DeviceFunctions {
+    fn bytes(&self) -> usize {
         self.of.len()
     }
 }
@@ -85,13 +84,11 @@ impl DeviceFunctions {
 #[cfg(test)]
 mod tests {
     use super::super::awkward;
-    use super::super::coarse::Splitting;
     use super::super::tests::{narrow, problems};
     use super::*;
-    use crate::amg::coarsen::Coarse;
-    use crate::amg::functions::Functions;
     use crate::gpu::tests::devices;
     use crate::hash::hash;
+    use crate::host::functions::Functions;
     use crate::sparse::Csr;
 
     fn same_as_the_host<T: Scalar>(gpu: &Gpu, a: &Csr<T>, here: &Functions, there: &DeviceFunctions, what: &str) {
@@ -123,8 +120,8 @@ mod tests {
                     let coarse: Vec<bool> = (0..a.rows).map(|i| hash(i, 5).is_multiple_of(3)).collect();
                     let bytes: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
                     let splitting = Splitting::new(&gpu, &gpu.upload(&bytes).unwrap()).unwrap();
-                    let here = here.coarse(&Coarse::Splitting(coarse)).unwrap();
-                    let there = there.coarse(&gpu, &DeviceCoarse::Splitting(splitting)).unwrap();
+                    let here = here.coarse(&coarse).unwrap();
+                    let there = there.coarse(&gpu, &splitting).unwrap();
                     assert_eq!(gpu.fetch(&there.of).unwrap(), here.as_slice(), "{name}");
                 }
             }

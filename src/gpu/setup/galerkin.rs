@@ -1,4 +1,4 @@
-//! The coarse matrix R A P on the device, computed as R (A P) with the bits of [`crate::amg::galerkin`]. A P is only a factor: its rows are in no
+//! The coarse matrix R A P on the device, computed as R (A P) with the bits of [`crate::host::galerkin`]. A P is only a factor: its rows are in no
 //! order, and wherever there was room for them. The first renewal of scalars finds where each term is added, and later ones go by that.
 
 use super::DeviceCsr;
@@ -222,8 +222,8 @@ mod tests {
     use super::super::tests::{ascending, in_turn, problems, random};
     use super::super::transpose::transpose;
     use super::*;
-    use crate::amg::galerkin as host;
     use crate::gpu::tests::{devices, one_of_each};
+    use crate::host::galerkin as host;
     use crate::host::transpose as host_transpose;
     use crate::scalar::Scalar;
     use crate::sparse::{Block, Csr};
@@ -232,7 +232,7 @@ mod tests {
         let r = host_transpose::transpose(&p.view()).unwrap();
         let expected = |a: &Csr<T>| {
             let p = p.clone().into_shared();
-            host::product(&r.view(), &a.view(), &p, None).unwrap()
+            host::product(&r.view(), &a.view(), &p).unwrap()
         };
         let upload = |a: &Csr<T>| DeviceCsr::upload(gpu, &a.view()).unwrap();
         let there = upload(p);
@@ -359,7 +359,7 @@ mod tests {
         let (a, p) = (random(400, 400, 100, Block::SCALAR, 1), random(400, 5, 4, Block::SCALAR, 2));
         let expected = {
             let r = host_transpose::transpose(&p.view()).unwrap();
-            host::product(&r.view(), &a.view(), &p.clone().into_shared(), None).unwrap()
+            host::product(&r.view(), &a.view(), &p.clone().into_shared()).unwrap()
         };
         for gpu in devices() {
             let upload = |a: &Csr<f64>| DeviceCsr::upload(&gpu, &a.view()).unwrap();

@@ -1,9 +1,12 @@
 //! Aggregation from a distance-2 maximal independent set: [`crate::host::mis2`] on the device.
 
 use super::DeviceGraph;
+use crate::backend::components::{Coarsening, CoarseningInput};
+use crate::backend::setup::Coarse;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK};
 use crate::gpu::{Buffer, Gpu};
+use crate::scalar::Scalar;
 
 /// Aggregates of nodes.
 pub(crate) struct DeviceAggregates {
@@ -94,6 +97,15 @@ fn lanes(s: &DeviceGraph) -> usize {
         0..12 => 1,
         12..64 => 4,
         _ => 32,
+    }
+}
+
+/// The component.
+pub(crate) struct Mis2;
+
+impl<T: Scalar> Coarsening<Gpu, T> for Mis2 {
+    fn coarsen(&self, input: &CoarseningInput<'_, Gpu, T>) -> Result<Coarse<Gpu>> {
+        Ok(Coarse::Aggregates(aggregate(input.setup, input.graph, input.seed)?))
     }
 }
 

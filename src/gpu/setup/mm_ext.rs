@@ -4,8 +4,10 @@ use super::coarse::Splitting;
 use super::extended_i::Level;
 use super::passes::in_two_passes;
 use super::truncate::Rows;
-use super::{DeviceCsr, DeviceGraph, DevicePattern, spgemm};
+use super::{DeviceCsr, DeviceGraph, DevicePattern, spgemm, two_stage};
 use crate::backend::common::Formula;
+use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
+use crate::backend::setup::Coarse;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View};
 use crate::gpu::{Gpu, Slice};
@@ -65,6 +67,28 @@ fn factors<T: Scalar>(
         gpu.launch(left, rows * lanes, &arguments)
     };
     in_two_passes(gpu, [((a.rows, coarse.count), &right), ((rows, a.rows), &left)])
+}
+
+/// The component, on aggressive levels in two stages.
+pub(crate) struct MmExt {
+    /// Whether it is the +i variant.
+    pub plus_i: bool,
+}
+
+impl<T: Scalar> Interpolation<Gpu, T> for MmExt {
+    fn interpolate(&self, input: &InterpolationInput<'_, Gpu, T>) -> Result<Interpolated<Gpu, T>> {
+        let (gpu, a, s, truncation, pattern) = (input.setup, input.a, input.graph, input.truncation, input.pattern());
+        let name = if self.plus_i { "mm_ext_i" } else { "mm_ext" };
+        let p = match input.coarse {
+            Coarse::TwoPass(first, second) => {
+                two_stage::interpolate(gpu, first, second, truncation, pattern, |coarse, only| {
+                    interpolate(gpu, a, s, coarse, only, self.plus_i, truncation, None)
+                })?
+            }
+            _ => interpolate(gpu, a, s, input.splitting(name)?, None, self.plus_i, truncation, pattern)?,
+        };
+        Ok(Interpolated::alone(p))
+    }
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ pub(crate) mod smoothed;
 pub(crate) mod spgemm;
 mod spgemm_merge;
 pub(crate) mod spgemm_tiles;
+mod steps;
 pub(crate) mod strength;
 pub(crate) mod tentative;
 pub(crate) mod terms;

@@ -7,6 +7,8 @@ use super::transpose::transpose;
 use super::{DeviceAggregates, DeviceCsr, DeviceGraph};
 use crate::backend::Backend;
 use crate::backend::common::SCORED_ROUNDS;
+use crate::backend::components::{Coarsening, CoarseningInput};
+use crate::backend::setup::Coarse;
 use crate::error::{Result, fail};
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu};
@@ -253,6 +255,16 @@ fn add(gpu: &Gpu, a: &DeviceCsr<f64>, b: &DeviceCsr<f64>) -> Result<DeviceCsr<f6
     run(View::NONE, offsets.view(), columns.view(), values.view())?;
     let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
     Ok(DeviceCsr { rows: n, cols: a.cols, block: Block::SCALAR, offsets, columns, values })
+}
+
+/// The component.
+pub(crate) struct Pairwise;
+
+impl<T: Scalar> Coarsening<Gpu, T> for Pairwise {
+    fn coarsen(&self, input: &CoarseningInput<'_, Gpu, T>) -> Result<Coarse<Gpu>> {
+        let size = input.parameters.int("amg.coarsening.pairwise.size");
+        Ok(Coarse::Aggregates(aggregate(input.setup, input.a, input.graph, size, input.seed)?))
+    }
 }
 
 #[cfg(test)]

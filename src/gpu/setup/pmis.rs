@@ -1,10 +1,14 @@
 //! Parallel modified independent set on a GPU. The work is in `kernels/pmis.cu`.
 
 use super::DeviceGraph;
+use super::coarse::Splitting;
 use super::lanes::lanes;
+use crate::backend::components::{Coarsening, CoarseningInput};
+use crate::backend::setup::Coarse;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK};
 use crate::gpu::{Buffer, Gpu};
+use crate::scalar::Scalar;
 
 /// Rounds between two looks at how many unknowns are left; few graphs need more.
 const ROUNDS: i32 = 5;
@@ -77,6 +81,16 @@ fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<
     }
     gpu.launch(kernel("pmis_end")?, n, &[&rows, state_view])?;
     Ok(state)
+}
+
+/// The component.
+pub(crate) struct Pmis;
+
+impl<T: Scalar> Coarsening<Gpu, T> for Pmis {
+    fn coarsen(&self, input: &CoarseningInput<'_, Gpu, T>) -> Result<Coarse<Gpu>> {
+        let coarse = split(input.setup, input.graph, input.seed)?;
+        Ok(Coarse::Splitting(Splitting::new(input.setup, &coarse)?))
+    }
 }
 
 #[cfg(test)]

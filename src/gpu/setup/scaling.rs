@@ -1,8 +1,9 @@
-//! Scaling of levels by powers of two and their storage in 16 bits: [`crate::amg::scaling`] on the device.
+//! Scaling of levels by powers of two and their storage in 16 bits: [`crate::host::scaling`] on the device.
 
 use super::checks::Checks;
 use super::{DeviceCsr, diagonal};
 use crate::backend::Backend;
+use crate::backend::setup::Scaled;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View, tag};
 use crate::gpu::{Buffer, Gpu, Slice};
@@ -47,15 +48,8 @@ enum Measure {
     Largest,
 }
 
-/// What is found out about a level: its factors, and the inverse of the l1 diagonal of the scaled matrix where that was wanted and came in the
-/// same pass.
-pub(crate) struct Scaled<T> {
-    pub factors: Factors,
-    pub l1_inverse: Option<Buffer<T>>,
-}
-
 /// That before factors are lifted, and the largest scaled entry; or the first row that has none.
-type Found<T> = std::result::Result<(Scaled<T>, f64), usize>;
+type Found<T> = std::result::Result<(Scaled<Gpu, T>, f64), usize>;
 
 /// The factors of some levels' matrices by the scaling that `precision.scaling` names, which is not `none`; `l1` tells whether l1 diagonals
 /// will be wanted. Waits for the device once, and once more where the diagonal of one turns out to be a bad measure.
@@ -64,7 +58,7 @@ pub(crate) fn factors<T: Scalar>(
     matrices: &[&DeviceCsr<T>],
     scaling: &str,
     l1: bool,
-) -> Result<Vec<Result<Scaled<T>>>> {
+) -> Result<Vec<Result<Scaled<Gpu, T>>>> {
     let first = if scaling == "equilibrate" { Measure::Largest } else { Measure::Diagonal };
     let found = search(gpu, matrices, first, l1)?;
     let stays = |found: &Found<T>| scaling != "auto" || matches!(found, Ok((_, largest)) if *largest <= FAR_ABOVE);
@@ -159,14 +153,6 @@ pub(crate) enum By<'a> {
 }
 
 impl<'a> By<'a> {
-    pub fn times(factors: Option<&'a Factors>) -> By<'a> {
-        factors.map_or(By::One, |factors| By::Times(&factors.s))
-    }
-
-    pub fn over(factors: Option<&'a Factors>) -> By<'a> {
-        factors.map_or(By::One, |factors| By::Over(&factors.s))
-    }
-
     /// As kernels take it: the factors, and whether they divide.
     fn parts(self) -> (View<'a>, i32) {
         match self {
@@ -215,18 +201,13 @@ fn scaled_rows<T: Scalar, S: Number>(
     gpu.launch(kernel, (a.rows * lanes).min(most * BLOCK), &arguments)
 }
 
-/// How values are rounded to 16 bits, as [`crate::amg::scaling::Rounding`].
+/// How values are rounded to 16 bits, as [`crate::host::scaling::Rounding`].
 #[derive(Clone, Copy)]
 pub(crate) enum Rounding<'a> {
     /// Each by itself, after rows and columns are scaled.
     Nearest(By<'a>, By<'a>),
     /// So that the product with this vector stays.
     Keeping(&'a Slice<f64>),
-}
-
-impl Rounding<'_> {
-    /// Each by itself, as it is.
-    pub const AS_IT_IS: Rounding<'static> = Rounding::Nearest(By::One, By::One);
 }
 
 /// The matrix in another format, refused by `checks` when that cannot hold it: `refuse` puts the level before the sentence. Shares the
@@ -301,11 +282,11 @@ pub(super) fn over_values<T: Scalar>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amg::scaling as host;
     use crate::gallery;
     use crate::gpu::setup::awkward;
     use crate::gpu::setup::tests::problems;
     use crate::gpu::tests::devices;
+    use crate::host::scaling as host;
     use crate::sparse::Csr;
     use half::{bf16, f16};
 
@@ -341,7 +322,7 @@ mod tests {
                 assert_eq!(both[0], both[1], "{name} {scaling}");
             }
             let (s, Scaled { factors: found, l1_inverse }) = match (host::factors(&shared, scaling), found) {
-                (Ok(Some(s)), Ok(found)) => (s, found),
+                (Ok(s), Ok(found)) => (s, found),
                 (Err(expected), Err(error)) => {
                     assert_eq!(error.message, expected.message, "{name} {scaling}");
                     continue;
@@ -395,7 +376,7 @@ mod tests {
         (there, a): (&DeviceCsr<T>, &crate::sparse::SharedCsr<T>),
         (vector_there, vector): (&Buffer<f64>, &[f64]),
     ) {
-        compare_with::<T, S>(gpu, (there, Rounding::AS_IT_IS), (a, host::Rounding::Nearest));
+        compare_with::<T, S>(gpu, (there, Rounding::Nearest(By::One, By::One)), (a, host::Rounding::Nearest));
         compare_with::<T, S>(gpu, (there, Rounding::Keeping(vector_there)), (a, host::Rounding::Keeping(vector)));
     }
 

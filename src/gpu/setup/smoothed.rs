@@ -1,13 +1,15 @@
 //! Smoothed prolongators: [`crate::host::smoothed`] on the device.
 
 use super::spgemm::Right;
-use super::tentative::Tentative;
+use super::tentative::{self, Tentative};
 use super::terms::{BlockTerms, Lengths, SMOOTHED_OUTPUTS, small_outputs};
 use super::{DeviceAggregates, DeviceCsr, DeviceGraph, DevicePattern, diagonal, eigenvalue};
+use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
+use crate::backend::parameters::Estimate;
+use crate::backend::spectrum::Largest;
 use crate::error::{Result, Status};
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
-use crate::host::eigenvalue::{Estimate, Largest};
 use crate::scalar::Scalar;
 use crate::sparse::Block;
 use std::sync::Arc;
@@ -359,11 +361,58 @@ fn filter<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, s: &DeviceGraph) -> Result<Dev
     Ok(DeviceCsr { rows: a.rows, cols: a.cols, block: a.block, offsets, columns, values })
 }
 
+/// The component.
+pub(crate) struct SmoothedAggregation;
+
+/// What it keeps for updates.
+struct SmoothedSymbolic<T> {
+    tentative: Arc<Tentative<T>>,
+    /// Of A without its weak couplings.
+    largest: Largest,
+    /// What the first update found for later ones to go by, if anything; none before it.
+    terms: Option<Option<Arc<BlockTerms>>>,
+}
+
+impl<T: Scalar> InterpolationSymbolic<Gpu> for SmoothedSymbolic<T> {
+    fn bytes(&self) -> usize {
+        self.tentative.bytes() + self.terms.iter().flatten().map(|terms| terms.bytes()).sum::<usize>()
+    }
+}
+
+impl<T: Scalar> Interpolation<Gpu, T> for SmoothedAggregation {
+    fn interpolate(&self, input: &InterpolationInput<'_, Gpu, T>) -> Result<Interpolated<Gpu, T>> {
+        let gpu = input.setup;
+        let (aggregates, space) = input.aggregates("smoothed")?;
+        let how = (input.parameters.real("amg.interpolation.weight"), Estimate::new(input.parameters));
+        let before = input.symbolic::<SmoothedSymbolic<T>>();
+        let step = Step::new(gpu, input.a, input.graph, how, before.map(|before| &before.largest))?;
+        let (p, tentative, near_null_space, terms) = match (input.pattern(), before) {
+            (Some(pattern), Some(before)) => {
+                let tentative = Arc::clone(&before.tentative);
+                let terms = match &before.terms {
+                    Some(terms) => terms.clone(),
+                    None => step.terms(gpu, aggregates, &tentative, pattern)?.map(Arc::new),
+                };
+                let p = pattern.with(step.renew(gpu, aggregates, &tentative, pattern, terms.as_deref())?);
+                (p, tentative, None, Some(terms))
+            }
+            _ => {
+                let (tentative, next) = tentative::prolongator(gpu, aggregates, space)?;
+                (step.smooth(gpu, aggregates, &tentative)?, Arc::new(tentative), Some(next), None)
+            }
+        };
+        let largest = step.largest().clone();
+        let largest_eigenvalue = step.is_of_a().then(|| (largest.clone(), step.into_inverse()));
+        let symbolic: Arc<dyn InterpolationSymbolic<Gpu>> = Arc::new(SmoothedSymbolic { tentative, largest, terms });
+        Ok(Interpolated { p, near_null_space, largest_eigenvalue, symbolic: Some(symbolic) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::gallery;
-    use crate::gpu::setup::tentative::{self, DeviceNearNullSpace};
+    use crate::gpu::setup::tentative::DeviceNearNullSpace;
     use crate::gpu::setup::tests::problems;
     use crate::gpu::setup::{awkward, mis2};
     use crate::gpu::tests::{devices, host};

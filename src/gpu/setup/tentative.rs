@@ -1,6 +1,7 @@
 //! The tentative prolongator: [`crate::host::tentative`] on the device.
 
 use super::{DeviceAggregates, DeviceCsr};
+use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View, tag};
 use crate::gpu::{Buffer, Gpu};
@@ -182,6 +183,18 @@ impl<T: Scalar> Tentative<T> {
             columns: Arc::new(columns),
             values: Arc::new(self.values),
         })
+    }
+}
+
+/// The component: plain aggregation.
+pub(crate) struct PlainAggregation;
+
+impl<T: Scalar> Interpolation<Gpu, T> for PlainAggregation {
+    fn interpolate(&self, input: &InterpolationInput<'_, Gpu, T>) -> Result<Interpolated<Gpu, T>> {
+        let (aggregates, space) = input.aggregates("tentative")?;
+        let (p, next) = prolongator(input.setup, aggregates, space)?;
+        let p = p.into_matrix(input.setup, aggregates)?;
+        Ok(Interpolated { near_null_space: Some(next), ..Interpolated::alone(p) })
     }
 }
 

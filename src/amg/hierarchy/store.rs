@@ -1,84 +1,51 @@
 //! Levels that are computed, stored in their own precisions where the solve phase runs.
 
-use super::Builder;
+use super::level::ComputedLevel;
+use super::{Builder, SetupOn};
 use crate::amg::cycle::{self, Below, CoarseGrid, Level, Shape};
 use crate::amg::finest::{Entrance, Finest};
 use crate::amg::passage::{Fitting, Looking, Passage, Transfers};
 use crate::amg::plan::Plan;
-use crate::backend::{Backend, Operator, Place, Smoother};
+use crate::backend::Backend;
+use crate::backend::setup::{Setup, at_level};
+use crate::components::SmootherInfo;
 use crate::config::LevelPart;
-use crate::error::{Error, Result};
-use crate::host::Host;
+use crate::error::Result;
 use crate::range::Range;
 use crate::report::Phases;
-use crate::scalar::{Number, Precision, with_storage};
-use crate::smooth;
+use crate::scalar::{Number, Precision, Scalar, with_storage};
 use std::marker::PhantomData;
 
 /// A coarsest level of more rows than this is not factorised, unless the options ask for more.
 const DENSE_LIMIT: usize = 2000;
 
-/// A level as set-up computed it, on the host or on a device.
-pub trait Computed<B: Backend> {
-    /// Scalar rows.
-    fn rows(&self) -> usize;
-    /// Stored scalar values.
-    fn entries(&self) -> usize;
-    /// The inverse of its scaling, if it was scaled: a power of two, and a number for each row.
-    fn entrance(&self, placing: &Placing<'_, B>) -> Result<Option<(f64, B::Buffer<f32>)>>;
-    /// Its matrix with values stored as `S`; `i` is the number of the level.
-    fn matrix<S: Number, V: Number>(&self, placing: &Placing<'_, B>, i: usize) -> Result<Box<dyn Operator<B, V>>>;
-    /// Its smoother, with data stored in `storage`.
-    fn smoother<V: Number>(&self, placing: &Placing<'_, B>, storage: Precision) -> Result<Box<dyn Smoother<B, V>>>;
-    /// Scalar rows of the next level, if there is one.
-    fn coarse_rows(&self) -> Option<usize>;
-    /// To the next level.
-    fn restriction<S: Number, V: Number, W: Number>(
-        &self,
-        placing: &Placing<'_, B>,
-    ) -> Result<Box<dyn Operator<B, V, W>>>;
-    /// From the next level.
-    fn interpolation<S: Number, W: Number, V: Number>(
-        &self,
-        placing: &Placing<'_, B>,
-    ) -> Result<Box<dyn Operator<B, W, V>>>;
-    /// The inverse of its matrix.
-    fn inverse<S: Number, V: Number>(&self, placing: &Placing<'_, B>) -> Result<Box<dyn Operator<B, V>>>;
-    /// Everything is placed, and what nothing else needs may go.
-    fn release(&mut self) {}
-}
-
 /// Levels from the finest on, each computed at the latest when it is asked for.
-pub trait Levels {
-    type Level;
+pub(super) trait Levels<S: Setup, T: Scalar> {
     /// Level `i`.
-    fn at(&mut self, i: usize, phases: &mut Phases) -> Result<&mut Self::Level>;
+    fn at(&mut self, i: usize, phases: &mut Phases) -> Result<&mut ComputedLevel<S, T>>;
 }
 
 /// All of them computed.
-impl<L> Levels for [L] {
-    type Level = L;
-    fn at(&mut self, i: usize, _: &mut Phases) -> Result<&mut L> {
+impl<S: Setup, T: Scalar> Levels<S, T> for [ComputedLevel<S, T>] {
+    fn at(&mut self, i: usize, _: &mut Phases) -> Result<&mut ComputedLevel<S, T>> {
         Ok(&mut self[i])
     }
 }
 
-/// What all levels of a hierarchy are stored by.
-pub struct Placing<'a, B> {
+/// What all levels of a hierarchy are stored by: computed on `S`, for cycles on `B`.
+pub(super) struct Storing<'a, S, B> {
     pub builder: &'a Builder<'a>,
-    pub backend: &'a B,
-    pub host: &'a Host,
+    pub setup: &'a S,
+    pub to: &'a B,
     pub plan: &'a Plan,
-    /// Name of the smoother.
-    pub smoother: String,
+    pub smoother: &'static SmootherInfo,
     /// Whether levels will be stored once more, and must stay.
     keeps: bool,
 }
 
-impl<'a, B: Place> Placing<'a, B> {
-    pub fn new(builder: &'a Builder<'a>, backend: &'a B, host: &'a Host, plan: &'a Plan) -> Placing<'a, B> {
-        let smoother = smooth::name(builder.config, builder.near_null_space.is_some());
-        Placing { builder, backend, host, plan, smoother, keeps: false }
+impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
+    pub fn new(builder: &'a Builder<'a>, setup: &'a S, to: &'a B, plan: &'a Plan) -> Storing<'a, S, B> {
+        Storing { builder, setup, to, plan, smoother: builder.smoother(), keeps: false }
     }
 
     /// Releases nothing.
@@ -87,14 +54,14 @@ impl<'a, B: Place> Placing<'a, B> {
         self
     }
 
-    fn release(&self, level: &mut impl Computed<B>) {
+    fn release<T: Scalar>(&self, level: &mut ComputedLevel<S, T>) {
         if !self.keeps {
             level.release();
         }
     }
 
     /// The levels, entered from the caller's vectors.
-    pub fn finest<L: Levels<Level: Computed<B>> + ?Sized>(
+    pub fn finest<T: Scalar, L: Levels<S, T> + ?Sized>(
         &self,
         levels: &mut L,
         phases: &mut Phases,
@@ -103,13 +70,13 @@ impl<'a, B: Place> Placing<'a, B> {
         let watched = self.plan.is_narrow();
         let scaling = levels.at(0, phases)?.entrance(self)?;
         with_storage!(self.plan.of(LevelPart::Vector, 0), V => {
-            let level = self.level::<L, V>(levels, 0, phases)?;
+            let level = self.level::<T, L, V>(levels, 0, phases)?;
             Ok(Box::new(Entrance::new(level, scaling, guarded, watched)?))
         })
     }
 
     /// Level `i` and all below.
-    fn level<L: Levels<Level: Computed<B>> + ?Sized, V: Number>(
+    fn level<T: Scalar, L: Levels<S, T> + ?Sized, V: Number>(
         &self,
         levels: &mut L,
         i: usize,
@@ -117,33 +84,34 @@ impl<'a, B: Place> Placing<'a, B> {
     ) -> Result<Level<B, V>> {
         let (config, plan) = (self.builder.config, self.plan);
         let level = levels.at(i, phases)?;
-        let (rows, nonzeros) = (level.rows(), level.entries());
+        let (rows, nonzeros) = (level.rows, level.entries);
         let storage = plan.of(LevelPart::Matrix, i);
-        let a = phases.time("place", || at_level(i, with_storage!(storage, S => level.matrix::<S, V>(self, i))))?;
-        let coarse_rows = level.coarse_rows();
+        let a = phases.time("place", || at_level(i, with_storage!(storage, N => level.matrix::<B, N, V>(self))))?;
+        let coarse_rows = level.coarse_rows;
         let inverted = coarse_rows.is_none()
             && config.choice("amg.coarsest.solver").is_none()
             && rows <= DENSE_LIMIT.max(config.int("amg.coarsest.max_rows"));
         let smoother_precision = plan.of(LevelPart::Smoother, i);
         let smoother = match inverted {
             true => None,
-            false => Some(at_level(i, phases.time("smoother", || level.smoother::<V>(self, smoother_precision)))?),
+            false => Some(at_level(i, phases.time("smoother", || level.smoother::<B, V>(self, smoother_precision)))?),
         };
         let below = match coarse_rows {
             Some(coarse_rows) => {
                 let (vector, transfer) = (plan.of(LevelPart::Vector, i + 1), plan.of(LevelPart::Transfer, i));
                 Below::Coarser(with_storage!(vector, W => {
                     let passage = phases.time("place", || {
-                        let passage = with_storage!(transfer, S => self.passage::<_, S, V, W>(&*level, coarse_rows));
+                        let passage = with_storage!(transfer, N => self.passage::<T, N, V, W>(&*level, coarse_rows));
                         at_level(i, passage)
                     })?;
                     self.release(level);
-                    let coarse = self.level::<L, W>(levels, i + 1, phases)?;
+                    let coarse = self.level::<T, L, W>(levels, i + 1, phases)?;
                     self.coarser::<V, W>(passage, coarse)?
                 }))
             }
             None if inverted => {
-                let inverse = phases.time("coarsest", || with_storage!(storage, S => level.inverse::<S, V>(self)))?;
+                let inverse =
+                    phases.time("coarsest", || with_storage!(storage, N => level.inverse::<B, N, V>(self)))?;
                 self.release(level);
                 Below::Inverse(inverse)
             }
@@ -153,13 +121,13 @@ impl<'a, B: Place> Placing<'a, B> {
             }
         };
         let scratch = smoother.as_ref().map_or(1, |smoother| smoother.scratch().max(1));
-        let scratch = (0..scratch).map(|_| self.backend.zeros(rows)).collect::<Result<_>>()?;
+        let scratch = (0..scratch).map(|_| self.to.zeros(rows)).collect::<Result<_>>()?;
         Ok(Level {
-            backend: self.backend.clone(),
+            backend: self.to.clone(),
             shape: Shape::from_name(&config.text("amg.cycle.type")),
             a: a.into(),
             smoother,
-            smoother_name: self.smoother.clone(),
+            smoother_name: self.smoother.name.to_string(),
             smoother_precision,
             pre_sweeps: config.level_int("amg.smoother.pre_sweeps", i),
             post_sweeps: config.level_int("amg.smoother.post_sweeps", i),
@@ -177,24 +145,24 @@ impl<'a, B: Place> Placing<'a, B> {
     ) -> Result<Box<dyn CoarseGrid<B, V>>> {
         let n = level.a.rows();
         let inner = match level.shape {
-            Shape::K if !level.is_exact() => Some((self.backend.zeros(n)?, self.backend.zeros(n)?)),
+            Shape::K if !level.is_exact() => Some((self.to.zeros(n)?, self.to.zeros(n)?)),
             _ => None,
         };
-        let (b, x) = (self.backend.zeros(n)?, self.backend.zeros(n)?);
+        let (b, x) = (self.to.zeros(n)?, self.to.zeros(n)?);
         Ok(Box::new(cycle::Coarse::<B, V, W> { passage, b, x, inner, level }))
     }
 
-    /// The way to a coarse level of so many rows and back, with transfers stored as `S`.
-    fn passage<L: Computed<B>, S: Number, V: Number, W: Number>(
+    /// The way to a coarse level of so many rows and back, with transfers stored as `N`.
+    fn passage<T: Scalar, N: Number, V: Number, W: Number>(
         &self,
-        level: &L,
+        level: &ComputedLevel<S, T>,
         coarse_rows: usize,
     ) -> Result<Box<dyn Passage<B, V, W>>> {
         let range = self.builder.range(V::PRECISION, W::PRECISION);
-        let backend = self.backend.clone();
+        let backend = self.to.clone();
         let Some(range) = range.filter(|_| !B::LOOKS) else {
             let (restriction, interpolation) =
-                (level.restriction::<S, V, W>(self)?, level.interpolation::<S, W, V>(self)?);
+                (level.restriction::<B, N, V, W>(self)?, level.prolongator::<B, N, W, V>(self)?);
             let transfers = Transfers { backend, restriction, interpolation };
             return Ok(match range {
                 Some(range) => Box::new(Looking { transfers, range, factor: 1.0 }),
@@ -203,7 +171,7 @@ impl<'a, B: Place> Placing<'a, B> {
         };
         let (wide, factor) = (backend.zeros(coarse_rows)?, backend.factor()?);
         let (restriction, interpolation) =
-            (level.restriction::<S, V, V::Wide>(self)?, level.interpolation::<S, V::Wide, V>(self)?);
+            (level.restriction::<B, N, V, V::Wide>(self)?, level.prolongator::<B, N, V::Wide, V>(self)?);
         let transfers = Transfers { backend, restriction, interpolation };
         Ok(Box::new(Fitting { transfers, wide, range, factor, of: PhantomData }))
     }
@@ -216,9 +184,4 @@ impl Builder<'_> {
         let guarded = self.config.choice("precision.residual_scaling").is_none();
         Range::of(to).filter(|_| narrower && guarded)
     }
-}
-
-/// A result, its error telling the level.
-pub(super) fn at_level<R>(level: usize, result: Result<R>) -> Result<R> {
-    result.map_err(|error| Error::new(error.status, format!("level {level}: {}", error.message)))
 }

@@ -1,15 +1,16 @@
 //! The coarse matrix R A P, computed as R (A P): the tall product first keeps the intermediate small.
 
+use super::spgemm;
+use super::terms::{Terms, Values};
+use crate::backend::setup::Symbolic;
 use crate::error::Result;
-use crate::host::spgemm;
-use crate::host::terms::{Terms, Values};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, SharedCsr, Structure};
 use std::sync::Arc;
 
-/// What a renewal of a product goes by; it depends on patterns alone.
-pub(crate) struct Recipe {
+/// What a numeric phase goes by; it depends on patterns alone.
+struct Recipe {
     /// Row offsets of A P.
     ap_offsets: Vec<i64>,
     ap: Terms,
@@ -18,8 +19,7 @@ pub(crate) struct Recipe {
 }
 
 impl Recipe {
-    /// Bytes held.
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         size_of_val(self.ap_offsets.as_slice()) + self.ap.bytes() + self.coarse.bytes()
     }
 
@@ -45,32 +45,37 @@ impl Recipe {
     }
 }
 
-/// An earlier product with the same patterns.
-pub(crate) struct Earlier<'a> {
-    /// The pattern of R A P.
-    pub coarse: &'a Arc<Structure>,
-    /// Found in the first renewal and kept for the later ones, because most hierarchies are never renewed.
-    pub recipe: &'a mut Option<Arc<Recipe>>,
+/// What is kept of a product for others with the same patterns. Found by the first of those, because most hierarchies are never updated.
+#[derive(Clone, Default)]
+pub(crate) struct ProductSymbolic(Option<Arc<Recipe>>);
+
+impl Symbolic for ProductSymbolic {
+    fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |recipe| recipe.bytes())
+    }
 }
 
-/// R A P. Where there is an earlier one only values are computed.
-pub(crate) fn product<T: Scalar>(
+/// R A P.
+pub(crate) fn product<T: Scalar>(r: &CsrView<'_, T>, a: &CsrView<'_, T>, p: &SharedCsr<T>) -> Result<SharedCsr<T>> {
+    let mut coarse = spgemm::multiply_intermediate(r, &spgemm::intermediate(a, &p.view())?)?;
+    let Csr { offsets, columns, values, block, .. } = &mut coarse;
+    fill_empty_diagonals(offsets, columns, *block, values);
+    Ok(coarse.into_shared())
+}
+
+/// R A P with the pattern `coarse` of an earlier one. Only values are computed.
+pub(crate) fn product_numeric<T: Scalar>(
+    symbolic: &ProductSymbolic,
+    coarse: &Arc<Structure>,
     r: &CsrView<'_, T>,
     a: &CsrView<'_, T>,
     p: &SharedCsr<T>,
-    earlier: Option<Earlier<'_>>,
-) -> Result<SharedCsr<T>> {
-    let Some(Earlier { coarse, recipe }) = earlier else {
-        let mut coarse = spgemm::multiply_intermediate(r, &spgemm::intermediate(a, &p.view())?)?;
-        let Csr { offsets, columns, values, block, .. } = &mut coarse;
-        fill_empty_diagonals(offsets, columns, *block, values);
-        return Ok(coarse.into_shared());
-    };
-    let (recipe, ap) = match recipe {
-        Some(recipe) => (&*recipe, recipe.renew(a, p)?),
-        none => {
+) -> Result<(SharedCsr<T>, ProductSymbolic)> {
+    let (recipe, ap) = match &symbolic.0 {
+        Some(recipe) => (Arc::clone(recipe), recipe.renew(a, p)?),
+        None => {
             let (found, ap) = Recipe::find(r, a, p, coarse)?;
-            (&*none.insert(Arc::new(found)), ap)
+            (Arc::new(found), ap)
         }
     };
     let block = Block { rows: a.block.rows, cols: p.structure.block.cols };
@@ -78,7 +83,8 @@ pub(crate) fn product<T: Scalar>(
     let (offsets, columns) = coarse.own_arrays();
     let mut values = recipe.coarse.renew(r, ap, offsets, |_, _| ())?;
     fill_empty_diagonals(offsets, columns, coarse.block, &mut values);
-    Ok(SharedCsr { structure: Arc::clone(coarse), values: Arc::new(values) })
+    let product = SharedCsr { structure: Arc::clone(coarse), values: Arc::new(values) };
+    Ok((product, ProductSymbolic(Some(recipe))))
 }
 
 /// Puts 1 on zero diagonals. They come from surplus columns of a tentative prolongator, whose coarse unknowns are coupled to

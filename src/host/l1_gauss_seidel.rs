@@ -2,12 +2,10 @@
 //! its piece, its diagonal is enlarged, as far as the sweep needs to converge for every SPD matrix. The pieces follow from the number of
 //! rows alone, and with them the result. Forward before the coarse correction, backward after it.
 
-use super::HostSetup;
-use super::host::stored;
-use crate::amg::scaling::{self, Rounding};
-use crate::backend::{Backend, Operator, Smoother, Sweep};
+use super::{Host, gauss_seidel, scaling};
+use crate::backend::components::{SmootherInput, SmootherSetup};
+use crate::backend::{Backend, Operator, Place, Smoother, Sweep};
 use crate::error::Result;
-use crate::host::{Host, gauss_seidel};
 use crate::scalar::{Number, Scalar};
 use crate::sparse::SharedCsr;
 
@@ -54,12 +52,19 @@ impl<S: Number, V: Number> Smoother<Host, V> for L1GaussSeidel<S> {
     }
 }
 
-/// Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of set-up.
-pub(super) fn build<B, T: Scalar, S: Number, V: Number>(
-    setup: &HostSetup<'_, B, T>,
-) -> Result<Box<dyn Smoother<Host, V>>> {
-    let inverse: Vec<T> = gauss_seidel::l1_inverse(&setup.matrix.view(), setup.scale, setup.width())?;
-    let inverse = stored::<T, S>(&inverse, 1.0)?;
-    let matrix = scaling::store::<T, S>(setup.matrix, "smoother's matrix", Rounding::Nearest)?;
-    Ok(Box::new(L1GaussSeidel { matrix, inverse, shared: S::PRECISION == T::PRECISION }))
+/// The component. Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of set-up.
+pub struct L1GaussSeidelSetup;
+
+impl<B: Place> SmootherSetup<Host, B> for L1GaussSeidelSetup {
+    fn build<T: Scalar, N: Number, V: Number>(
+        &self,
+        input: &SmootherInput<'_, Host, B, T>,
+    ) -> Result<Box<dyn Smoother<B, V>>> {
+        let factors = input.factors.map(Vec::as_slice);
+        let inverse: Vec<T> = gauss_seidel::l1_inverse(&input.a.view(), factors, input.width())?;
+        let inverse = scaling::stored::<T, N>(&inverse, 1.0)?;
+        let matrix = input.stored_matrix::<N>()?;
+        let smoother = L1GaussSeidel { matrix, inverse, shared: N::PRECISION == T::PRECISION };
+        input.to.host_smoother("l1_gauss_seidel", Box::new(smoother))
+    }
 }

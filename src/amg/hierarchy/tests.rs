@@ -2,15 +2,11 @@
 
 use super::*;
 use crate::amg::Amg;
-use crate::config::Config;
-use crate::context::Context;
-use crate::error::Status;
 use crate::gallery;
+use crate::gpu::Gpu;
 use crate::hash::hash;
 use crate::host::Host;
-use crate::matrix::{Matrix, Values};
-use crate::sparse::SharedCsr;
-use std::sync::Arc;
+use crate::matrix::Values;
 
 fn config(options: &[(&str, &str)]) -> Config {
     let mut config = Config::new();
@@ -143,11 +139,16 @@ fn renewals_that_look_at_coarse_unknowns_set_up_anew_as_the_host_does() {
     assert!(seen.iter().all(|count| *count > 5), "{seen:?}");
 }
 
+/// The matrices of all levels.
+fn fetched<S: Components + Import>(setup: &S, levels: &Computing<'_, S, f64>) -> Vec<LevelMatrices> {
+    levels.levels.iter().map(|level| level.fetch(setup).unwrap()).collect()
+}
+
 /// Sets up, and renews for other values, on the host and on simulated GPU number `n`, in each of `ways`, or sets up again where they say so; the
 /// levels must be the same. Tells what each renewal did.
 fn compare(n: usize, name: &str, options: &[(&str, &str)], ways: &[(usize, bool)]) -> Vec<Renewal> {
     let host_context = Context::new("host:1").unwrap();
-    let host = Host::new(&host_context);
+    let host = &Host::new(&host_context);
     let matrix = problem(name);
     let Values::F64(first) = matrix.values().unwrap() else { unreachable!("the gallery is f64") };
     let first = first.as_slice().to_vec();
@@ -162,12 +163,16 @@ fn compare(n: usize, name: &str, options: &[(&str, &str)], ways: &[(usize, bool)
             (kept, kept_there) = (None, None);
         }
         let mut phases = Phases::default();
-        let (levels, next, renewal) = here.compute::<f64>(&host, kept, &mut phases).unwrap();
-        kept = Some(next);
+        let mut on_host = Computing::<Host, f64>::new(&here, host, kept).unwrap();
+        on_host.compute_all(&mut phases).unwrap();
+        let (renewal, levels) = (on_host.renewal(), fetched(host, &on_host));
+        kept = Some(on_host.into_symbolic());
         renewals.push(renewal);
         let what = |what: &str| format!("{what} of {name}, {options:?}, round {round}");
         if renewal.anew && renewal.kept_levels == 0 {
-            let (fresh, ..) = here.compute::<f64>(&host, None, &mut phases).unwrap();
+            let mut fresh = Computing::<Host, f64>::new(&here, host, None).unwrap();
+            fresh.compute_all(&mut phases).unwrap();
+            let fresh = fetched(host, &fresh);
             assert_eq!(fresh.len(), levels.len(), "{}", what("levels"));
             for (i, (fresh, level)) in fresh.iter().zip(&levels).enumerate() {
                 same(&fresh.a, &level.a, &what(&format!("the matrix of fresh level {i}")));
@@ -176,28 +181,27 @@ fn compare(n: usize, name: &str, options: &[(&str, &str)], ways: &[(usize, bool)
         let Some(context) = &context else { continue };
         let (gpu, there) = (context.gpu().unwrap(), builder(context, &config, &matrix));
         let mut compute = || {
-            let mut computing = Computing::<f64>::new(&there, gpu, kept_there.clone()).unwrap();
+            let mut computing = Computing::<Gpu, f64>::new(&there, gpu, kept_there.clone()).unwrap();
             computing.compute_all(&mut phases).unwrap();
             computing
         };
         let mut computing = compute();
-        if kept_there.as_deref().is_some_and(|kept| left_over(gpu, kept)) {
+        if kept_there.as_deref().is_some_and(|kept| is_incomplete(gpu, kept)) {
             computing = compute();
-            assert!(!left_over(gpu, kept_there.as_deref().unwrap()));
+            assert!(!is_incomplete(gpu, kept_there.as_deref().unwrap()));
         }
         assert_eq!(computing.renewal(), renewal, "{}", what("the renewal"));
-        let levels_there = &computing.levels;
+        let levels_there = fetched(gpu, &computing);
         assert!(levels.len() == levels_there.len() && (levels.len() > 1 || way == &3));
-        for (i, (level, there)) in levels.iter().zip(levels_there).enumerate() {
+        for (i, (level, there)) in levels.iter().zip(&levels_there).enumerate() {
             let part = |part: &str| what(&format!("the {part} of level {i}"));
-            let there = there.fetch(gpu).unwrap();
             same(&level.a, &there.a, &part("matrix"));
             if let (Some((p, r)), Some((p_there, r_there))) = (&level.transfer, &there.transfer) {
                 same(p, p_there, &part("prolongator"));
                 same(r, r_there, &part("restriction"));
             }
         }
-        kept_there = Some(computing.into_kept());
+        kept_there = Some(computing.into_symbolic());
     }
     renewals
 }

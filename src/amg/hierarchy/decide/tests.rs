@@ -1,12 +1,17 @@
 //! Measures and choices of formats against the host's.
 
-use super::*;
-use crate::amg::{Amg, plan};
+use crate::amg::Amg;
 use crate::config::Config;
 use crate::context::Context;
 use crate::gallery;
+use crate::gpu::Gpu;
+use crate::gpu::setup::DeviceCsr;
+use crate::gpu::setup::rounding_loss::{self, Candidate};
+use crate::gpu::setup::scaling::Factors;
 use crate::hash::hash;
+use crate::host::rounding_loss as host_loss;
 use crate::matrix::{Matrix, Values};
+use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr};
 use half::{bf16, f16};
 use std::collections::BTreeSet;
@@ -78,11 +83,11 @@ fn compare<T: Scalar>(gpu: &Gpu, a: &Csr<T>, is_transfer: bool, spread: u64, wha
         let (half, brain) = if is_transfer {
             let scales = (&s[..], &s_columns[..]);
             (
-                plan::transfer_loss::<T, f16>(&view, scales, (&d, &w), &w_columns),
-                plan::transfer_loss::<T, bf16>(&view, scales, (&d, &w), &w_columns),
+                host_loss::transfer_loss::<T, f16>(&view, scales, (&d, &w), &w_columns),
+                host_loss::transfer_loss::<T, bf16>(&view, scales, (&d, &w), &w_columns),
             )
         } else {
-            (plan::matrix_loss::<T, f16>(&view, &s, &d, &w), plan::matrix_loss::<T, bf16>(&view, &s, &d, &w))
+            (host_loss::matrix_loss::<T, f16>(&view, &s, &d, &w), host_loss::matrix_loss::<T, bf16>(&view, &s, &d, &w))
         };
         for (found, here, name) in [(found.f16, half, "f16"), (found.bf16, brain, "bf16")] {
             near(found.0 / weight, here.error, &format!("{what}: error of {name}"));
@@ -93,7 +98,7 @@ fn compare<T: Scalar>(gpu: &Gpu, a: &Csr<T>, is_transfer: bool, spread: u64, wha
         near(found.weight, weight, what);
         if !is_transfer && n > 0 {
             let size: f64 = view.values.iter().map(|v| v.to_f64().abs()).sum();
-            let energy = plan::energy(&view, &d, &w).unwrap() * weight;
+            let energy = host_loss::energy(&view, &d, &w).unwrap() * weight;
             assert!((found.energy.abs() - energy).abs() <= 1e-14 * size, "{what}: {} {energy}", found.energy);
         }
     }

@@ -3,14 +3,12 @@
 //! Coarsening and interpolation of such a matrix go by the couplings within the functions: those between them are neither strong nor weak, as if each function
 //! had a matrix of its own. Coarse matrices are made with all of them.
 
-use super::coarsen::Coarse;
+use super::rows;
+use crate::backend::parameters::MAX_FUNCTIONS;
+use crate::backend::setup::Held;
 use crate::error::{Result, try_capacity};
-use crate::host::rows;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView};
-
-/// Most functions.
-pub const MOST: usize = 64;
 
 /// The function of each unknown of a level.
 pub struct Functions {
@@ -20,17 +18,14 @@ pub struct Functions {
 impl Functions {
     /// Of unknowns that are numbered point by point: one of each function, in turn.
     pub fn in_turn(unknowns: usize, count: usize) -> Result<Functions> {
-        assert!(count <= MOST);
+        assert!(count <= MAX_FUNCTIONS);
         let mut of = try_capacity(unknowns)?;
         of.extend((0..unknowns).map(|i| (i % count) as u8));
         Ok(Functions { of })
     }
 
-    /// Of the coarse unknowns.
-    pub fn coarse(&self, coarse: &Coarse) -> Result<Functions> {
-        let (Coarse::Splitting(coarse) | Coarse::TwoPass(_, coarse)) = coarse else {
-            unreachable!("aggregates are of nodes")
-        };
+    /// Of the coarse unknowns of a splitting.
+    pub fn coarse(&self, coarse: &[bool]) -> Result<Functions> {
         let mut of = try_capacity(coarse.iter().filter(|coarse| **coarse).count())?;
         of.extend(self.of.iter().zip(coarse).filter(|(_, coarse)| **coarse).map(|(of, _)| *of));
         Ok(Functions { of })
@@ -57,6 +52,12 @@ impl Functions {
     }
 }
 
+impl Held for Functions {
+    fn bytes(&self) -> usize {
+        self.of.len()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,9 +76,9 @@ mod tests {
     #[test]
     fn coarse_unknowns_keep_their_function() {
         let functions = Functions::in_turn(6, 3).unwrap();
-        let coarse = functions.coarse(&Coarse::Splitting(vec![false, true, true, true, false, true])).unwrap();
+        let coarse = functions.coarse(&[false, true, true, true, false, true]).unwrap();
         assert_eq!(coarse.as_slice(), [1, 2, 0, 2]);
-        let coarse = coarse.coarse(&Coarse::TwoPass(vec![true; 4], vec![true, false, false, true])).unwrap();
+        let coarse = coarse.coarse(&[true, false, false, true]).unwrap();
         assert_eq!(coarse.as_slice(), [1, 2]);
     }
 }

@@ -4,19 +4,20 @@
 //! matrix of the scaled matrices is the scaled coarse matrix, so the levels below never see that the levels above were scaled. All s_i are
 //! powers of two: in f64 and f32 the scaled cycle computes the same numbers as the unscaled one, but for l1 sums and underflow.
 
+use super::diagonal;
 use crate::error::{Result, try_vec};
-use crate::host::diagonal;
 use crate::par;
-use crate::precision::{FAR_ABOVE, beyond_range, check_lost, lift_of, not_by_diagonal};
+use crate::precision::{
+    FAR_ABOVE, MATTERS, beyond_range, check_lost, does_not_fit, lift_of, middle_of, not_by_diagonal,
+};
 use crate::scalar::{Number, Scalar};
 use crate::sparse::{Block, CsrView, SharedCsr};
 use std::sync::Arc;
 
-/// One s for each scalar row of a level's matrix, by the scaling that `precision.scaling` names; none for `none`.
-pub(crate) fn factors<T: Scalar>(a: &SharedCsr<T>, scaling: &str) -> Result<Option<Vec<f64>>> {
+/// One s for each scalar row of a level's matrix, by the scaling that `precision.scaling` names, which is not `none`.
+pub(crate) fn factors<T: Scalar>(a: &SharedCsr<T>, scaling: &str) -> Result<Vec<f64>> {
     let a = a.view();
     let s = match scaling {
-        "none" => return Ok(None),
         "diagonal" => match by_diagonal(&a)? {
             Ok(s) => s,
             Err(i) => return not_by_diagonal(i),
@@ -24,7 +25,7 @@ pub(crate) fn factors<T: Scalar>(a: &SharedCsr<T>, scaling: &str) -> Result<Opti
         "equilibrate" => by_largest(&a)?,
         _ => match by_diagonal(&a)? {
             Ok(s) => match largest_scaled(&a, &s) {
-                largest if largest <= FAR_ABOVE => return Ok(Some(lift(s, largest))),
+                largest if largest <= FAR_ABOVE => return Ok(lift(s, largest)),
                 _ => by_largest(&a)?,
             },
             Err(_) => by_largest(&a)?,
@@ -34,7 +35,7 @@ pub(crate) fn factors<T: Scalar>(a: &SharedCsr<T>, scaling: &str) -> Result<Opti
         return beyond_range(i);
     }
     let largest = largest_scaled(&a, &s);
-    Ok(Some(lift(s, largest)))
+    Ok(lift(s, largest))
 }
 
 /// Powers of two near the root of the diagonal, or the first row whose diagonal is not positive.
@@ -217,6 +218,39 @@ fn keeping<T: Scalar, S: Number>(a: &SharedCsr<T>, vector: &[f64]) -> Result<Sha
     Ok(SharedCsr { structure: Arc::clone(&a.structure), values: Arc::new(values) })
 }
 
+/// The inverse of the finest level's scaling in two parts, a power of two and one for each row, which f32 can hold.
+pub(crate) fn entrance(s: &[f64]) -> Result<(f64, Vec<f32>)> {
+    let (low, high) = s.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), s| (low.min(*s), high.max(*s)));
+    let middle = middle_of(low, high)?;
+    let mut inverse = try_vec(s.len(), 0.0_f32)?;
+    for (to, s) in inverse.iter_mut().zip(s) {
+        *to = (middle / s) as f32;
+    }
+    Ok((1.0 / middle, inverse))
+}
+
+/// Data of a smoother times `factor` in their storage format, refused when that cannot hold them.
+pub(crate) fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<Vec<S>> {
+    let mut data = try_vec(exact.len(), S::ZERO)?;
+    par::for_each_mut(&mut data, par::GRAIN, |start, data| {
+        for (to, from) in data.iter_mut().zip(&exact[start..]) {
+            *to = S::from_f64(factor * from.to_f64());
+        }
+    });
+    if S::PRECISION.is_scalar() {
+        return Ok(data);
+    }
+    // Beside the largest, small numbers may vanish: blocks have many that are rounding.
+    let matters = exact.iter().fold(0.0, |m: f64, v| m.max(v.to_f64().abs())) * MATTERS;
+    let lost = |(from, to): (&T, &S)| {
+        !to.to_f64().is_finite() || (*to == S::ZERO && from.to_f64() != 0.0 && from.to_f64().abs() >= matters)
+    };
+    if exact.iter().zip(&data).any(lost) {
+        return does_not_fit::<S, _>();
+    }
+    Ok(data)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,7 +270,7 @@ mod tests {
             }
         }
         let a = a.into_shared();
-        let s = factors(&a, "diagonal").unwrap().unwrap();
+        let s = factors(&a, "diagonal").unwrap();
         let scaled = apply(&a, |i| 1.0 / s[i], |j| 1.0 / s[j]).unwrap();
         let g = f64::from(2 * LIFT).exp2();
         for i in 0..144 {
@@ -267,7 +301,7 @@ mod tests {
     #[test]
     fn rounding_can_keep_the_product_with_a_vector() {
         let a = gallery::parse("jumps:6").unwrap().into_matrix().unwrap().shared::<f64>().unwrap();
-        let s = factors(&a, "auto").unwrap().unwrap();
+        let s = factors(&a, "auto").unwrap();
         let scaled = apply(&a, |i| 1.0 / s[i], |j| 1.0 / s[j]).unwrap();
         let lost = |stored: &SharedCsr<f16>| {
             let product = |i: usize, value: &dyn Fn(usize) -> f64| {
@@ -285,7 +319,7 @@ mod tests {
     #[test]
     fn a_row_that_is_not_dominant_lowers_the_scale_and_a_zero_diagonal_is_refused() {
         let a = Csr::from_triplets(2, 2, &[(0, 0, 1.0), (0, 1, 1e4), (1, 0, 1e4), (1, 1, 1.0)]).unwrap().into_shared();
-        let s = factors(&a, "diagonal").unwrap().unwrap();
+        let s = factors(&a, "diagonal").unwrap();
         let scaled = apply(&a, |i| 1.0 / s[i], |j| 1.0 / s[j]).unwrap();
         assert!(scaled.values.as_slice().iter().all(|v| *v <= 32768.0));
         store::<f64, f16>(&scaled, "matrix", Rounding::Nearest).unwrap();
@@ -293,10 +327,9 @@ mod tests {
         let error = factors(&zero, "diagonal").unwrap_err();
         assert!(error.status == Status::PrecisionLost && error.message.contains("row 1"), "{error}");
         for scaling in ["equilibrate", "auto"] {
-            let s = factors(&zero, scaling).unwrap().unwrap();
+            let s = factors(&zero, scaling).unwrap();
             let scaled = apply(&zero, |i| 1.0 / s[i], |j| 1.0 / s[j]).unwrap();
             assert!(scaled.values.as_slice().iter().all(|v| (512.0..=2048.0).contains(v)), "{scaling}");
         }
-        assert!(factors(&zero, "none").unwrap().is_none());
     }
 }

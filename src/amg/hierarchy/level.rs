@@ -1,0 +1,301 @@
+//! A level as set-up computed it, and how its parts are stored for the solve phase.
+
+use super::store::Storing;
+use super::symbolic::Formats;
+use super::{LevelMatrices, SetupOn};
+use crate::amg::plan::Plan;
+use crate::backend::components::{SmootherInput, Spectrum};
+use crate::backend::setup::{By, Rounding, Scaled, Setup, SetupMatrix, StorageHint, Stored};
+use crate::backend::{Backend, Columns, Operator, Smoother};
+use crate::config::LevelPart;
+use crate::error::Result;
+use crate::scalar::{Number, Precision, Scalar, Sums, with_storage};
+use crate::sync::lock;
+use std::any::Any;
+use std::sync::{Arc, Mutex};
+
+/// A level as computed.
+pub(super) struct ComputedLevel<S: Setup, T: Scalar> {
+    pub number: usize,
+    /// Scalar rows.
+    pub rows: usize,
+    /// Stored scalar values.
+    pub entries: usize,
+    /// Scalar rows of the next level; none on the coarsest.
+    pub coarse_rows: Option<usize>,
+    /// None when everything is stored.
+    pub a: Option<S::Matrix<T>>,
+    /// Prolongator and restriction to the next level.
+    pub transfer: Option<(S::Matrix<T>, S::Matrix<T>)>,
+    /// The factors by which its variables are multiplied, and those of the next level. The matrices are, where the backend scales at once.
+    pub factors: Option<Arc<S::Factors>>,
+    pub coarse_factors: Option<Arc<S::Factors>>,
+    /// Those that were found when its formats were chosen, for when it is scaled.
+    pub found: Option<Scaled<S, T>>,
+    pub spectrum: Spectrum<S, T>,
+    /// What is checked while levels are stored.
+    pub checks: Arc<Mutex<S::Checks>>,
+    /// Those of an earlier matrix.
+    pub earlier_formats: Formats<S>,
+    /// The same, or those that were chosen when this one was stored.
+    pub formats: Mutex<Formats<S>>,
+}
+
+impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
+    pub fn new(number: usize, a: &S::Matrix<T>, checks: Arc<Mutex<S::Checks>>) -> ComputedLevel<S, T> {
+        ComputedLevel {
+            number,
+            rows: a.scalar_rows(),
+            entries: a.entries(),
+            coarse_rows: None,
+            a: None,
+            transfer: None,
+            factors: None,
+            coarse_factors: None,
+            found: None,
+            spectrum: Spectrum::default(),
+            checks,
+            earlier_formats: Formats::default(),
+            formats: Mutex::default(),
+        }
+    }
+
+    /// Its matrix.
+    pub fn a(&self) -> &S::Matrix<T> {
+        self.a.as_ref().expect("the level is not stored yet")
+    }
+
+    fn transfer(&self) -> &(S::Matrix<T>, S::Matrix<T>) {
+        self.transfer.as_ref().expect("there is a coarser level, and this one is not stored yet")
+    }
+
+    /// Copies on the host, to look at.
+    pub fn fetch(&self, setup: &S) -> Result<LevelMatrices> {
+        let transfer = match &self.transfer {
+            Some((p, r)) => Some((setup.fetch(p)?, setup.fetch(r)?)),
+            None => None,
+        };
+        Ok(LevelMatrices { a: setup.fetch(self.a())?, transfer })
+    }
+
+    /// The factors of this level and the next that are yet to be applied.
+    fn unapplied(&self) -> (Option<&S::Factors>, Option<&S::Factors>) {
+        if S::SCALES_AT_ONCE { (None, None) } else { (self.factors.as_deref(), self.coarse_factors.as_deref()) }
+    }
+
+    /// Applies the factors to its matrices, where the backend scales at once.
+    pub fn apply_factors(&mut self, setup: &S) -> Result<()> {
+        if !S::SCALES_AT_ONCE {
+            return Ok(());
+        }
+        let (fine, coarse) = (self.factors.as_deref(), self.coarse_factors.as_deref());
+        if fine.is_some() {
+            self.a = Some(setup.scaled(self.a(), By::over(fine), By::over(fine))?);
+        }
+        if let Some((p, r)) = self.transfer.as_ref().filter(|_| fine.is_some() || coarse.is_some()) {
+            let scaled = setup.scaled(p, By::times(fine), By::over(coarse))?;
+            self.transfer = Some((scaled, setup.scaled(r, By::over(coarse), By::times(fine))?));
+        }
+        Ok(())
+    }
+
+    /// Makes way for the formats that a plan asks for: those of an earlier matrix where numbers have the same formats, or else none.
+    pub fn suit_formats(&mut self, plan: &Plan) {
+        let i = self.number;
+        let below = (i + 1).min(plan.levels.len() - 1);
+        let numbers = Some([
+            plan.of(LevelPart::Matrix, i),
+            plan.of(LevelPart::Transfer, i),
+            plan.of(LevelPart::Vector, i),
+            plan.of(LevelPart::Vector, below),
+        ]);
+        let formats = match self.earlier_formats.numbers == numbers {
+            true => self.earlier_formats.clone(),
+            false => Formats { numbers, ..Formats::default() },
+        };
+        self.formats = Mutex::new(formats);
+    }
+
+    /// Everything is stored, and what nothing else needs may go.
+    pub fn release(&mut self) {
+        self.a = None;
+        self.transfer = None;
+        *lock(self.spectrum.inverse.lock()) = None;
+    }
+
+    fn stored<N: Number>(
+        &self,
+        setup: &S,
+        a: &S::Matrix<T>,
+        what: &'static str,
+        rounding: Rounding<'_, S::Factors>,
+    ) -> Result<S::Matrix<N>> {
+        setup.stored::<T, N>(a, rounding, Stored { what, level: self.number }, &self.checks)
+    }
+
+    /// The inverse of its scaling, if it was scaled: a power of two, and a number for each row.
+    #[allow(clippy::type_complexity)]
+    pub fn entrance<B: Backend>(&self, storing: &Storing<'_, S, B>) -> Result<Option<(f64, B::Buffer<f32>)>>
+    where
+        S: SetupOn<B>,
+    {
+        let Some(factors) = &self.factors else { return Ok(None) };
+        let (shift, inverse) = storing.setup.entrance(factors)?;
+        Ok(Some((shift, storing.setup.array(storing.to, inverse)?)))
+    }
+
+    /// Its matrix with values stored as `N`. The finest level reads the caller's own arrays, in their own blocks and number format, whatever set-up
+    /// made of them; what is scaled has their blocks.
+    pub fn matrix<B: Backend, N: Number, V: Number>(
+        &self,
+        storing: &Storing<'_, S, B>,
+    ) -> Result<Box<dyn Operator<B, V>>>
+    where
+        S: SetupOn<B>,
+    {
+        let Storing { builder, setup, to, .. } = storing;
+        setup.begin_phase(Some(self.number), "place");
+        let format = &mut lock(self.formats.lock()).matrix;
+        let (given, hint) = (builder.matrix, self.matrix_hint::<B, N>(storing));
+        if self.number == 0 && self.factors.is_none() {
+            if N::PRECISION == given.precision() && N::PRECISION != T::PRECISION {
+                return setup.operator(*to, setup.import::<N>(given)?, hint, format);
+            }
+            let same_blocks = self.a().block() == given.block();
+            let callers = if same_blocks { self.a().clone() } else { setup.import::<T>(given)? };
+            if N::PRECISION == given.precision() {
+                return self.unscaled(storing, callers, hint, format);
+            }
+            let stored = self.stored::<N>(setup, &callers, "matrix", Rounding::PLAIN)?;
+            return setup.operator(*to, stored, hint, format);
+        }
+        let factors = self.factors.as_deref();
+        let (a, by) = match builder.took_apart(self.number, self.a().block()) {
+            true => (setup.import::<T>(given)?, By::over(factors)),
+            false => (self.a().clone(), By::over(self.unapplied().0)),
+        };
+        let stored = match factors {
+            Some(factors) if builder.config.text("precision.rounding") == "row_sums" => {
+                let scaled = setup.scaled(&a, by, by)?;
+                self.stored::<N>(setup, &scaled, "matrix", Rounding::RowSums(factors))?
+            }
+            _ => self.stored::<N>(setup, &a, "matrix", Rounding::Nearest(by, by))?,
+        };
+        if factors.is_some() {
+            return setup.operator(*to, stored, hint, format);
+        }
+        let stored: Box<dyn Any> = Box::new(stored);
+        match stored.downcast::<S::Matrix<T>>() {
+            Ok(stored) => self.unscaled(storing, *stored, hint, format),
+            Err(stored) => {
+                let stored = *stored.downcast::<S::Matrix<N>>().expect("it is what it was");
+                setup.operator(*to, stored, hint, format)
+            }
+        }
+    }
+
+    /// Short columns suit a matrix that the library stores itself, unless the smoother reads the same arrays.
+    fn matrix_hint<B: Backend, N: Number>(&self, storing: &Storing<'_, S, B>) -> StorageHint {
+        let own = self.number > 0 || self.factors.is_some() || N::PRECISION != storing.builder.matrix.precision();
+        storing.hint(own && !storing.smoother.keeps_matrix)
+    }
+
+    /// A matrix in the precision of set-up as an operator. Where smoothers go by the l1 diagonal of this very matrix, that may come with it. Rows of a
+    /// matrix that is given in other blocks may be added in another order.
+    fn unscaled<B: Backend, V: Number>(
+        &self,
+        storing: &Storing<'_, S, B>,
+        a: S::Matrix<T>,
+        hint: StorageHint,
+        format: &mut Option<S::Format>,
+    ) -> Result<Box<dyn Operator<B, V>>>
+    where
+        S: SetupOn<B>,
+    {
+        let l1 = storing.smoother.uses_l1_diagonal && a.block() == self.a().block();
+        let (operator, l1_inverse) = storing.setup.operator_and_l1::<T, V>(storing.to, a, hint, format, l1)?;
+        if l1_inverse.is_some() {
+            *lock(self.spectrum.l1_inverse.lock()) = l1_inverse;
+        }
+        Ok(operator)
+    }
+
+    /// Its smoother, with data stored in `storage`.
+    pub fn smoother<B: Backend, V: Number>(
+        &self,
+        storing: &Storing<'_, S, B>,
+        storage: Precision,
+    ) -> Result<Box<dyn Smoother<B, V>>>
+    where
+        S: SetupOn<B>,
+    {
+        let Storing { builder, setup, to, smoother, .. } = storing;
+        setup.begin_phase(Some(self.number), "smoother");
+        let input = SmootherInput {
+            setup: *setup,
+            to: *to,
+            parameters: builder.config,
+            level: self.number,
+            a: self.a(),
+            factors: self.factors.as_deref(),
+            spectrum: &self.spectrum,
+            checks: &self.checks,
+        };
+        with_storage!(storage, N => S::smoother::<T, N, V>(smoother.name, &input))
+    }
+
+    /// To the next level.
+    pub fn restriction<B: Backend, N: Number, V: Number, W: Number>(
+        &self,
+        storing: &Storing<'_, S, B>,
+    ) -> Result<Box<dyn Operator<B, V, W>>>
+    where
+        S: SetupOn<B>,
+    {
+        let setup = storing.setup;
+        setup.begin_phase(Some(self.number), "place");
+        let (fine, coarse) = self.unapplied();
+        let by = Rounding::Nearest(By::over(coarse), By::times(fine));
+        let r = self.stored::<N>(setup, &self.transfer().1, "restriction", by)?;
+        setup.operator(storing.to, r, storing.hint(true), &mut lock(self.formats.lock()).restriction)
+    }
+
+    /// From the next level.
+    pub fn prolongator<B: Backend, N: Number, W: Number, V: Number>(
+        &self,
+        storing: &Storing<'_, S, B>,
+    ) -> Result<Box<dyn Operator<B, W, V>>>
+    where
+        S: SetupOn<B>,
+    {
+        let setup = storing.setup;
+        let (fine, coarse) = self.unapplied();
+        let by = Rounding::Nearest(By::times(fine), By::over(coarse));
+        let p = self.stored::<N>(setup, &self.transfer().0, "prolongator", by)?;
+        setup.operator(storing.to, p, storing.hint(true), &mut lock(self.formats.lock()).prolongator)
+    }
+
+    /// The inverse of its matrix.
+    pub fn inverse<B: Backend, N: Number, V: Number>(
+        &self,
+        storing: &Storing<'_, S, B>,
+    ) -> Result<Box<dyn Operator<B, V>>>
+    where
+        S: SetupOn<B>,
+    {
+        let setup = storing.setup;
+        setup.begin_phase(Some(self.number), "coarsest");
+        let by = By::over(self.unapplied().0);
+        let scaled = setup.scaled(self.a(), by, by)?;
+        setup.dense(storing.to, self.rows, setup.dense_inverse::<T, N>(&scaled)?)
+    }
+}
+
+impl<S: Setup, B: Backend> Storing<'_, S, B> {
+    /// How a matrix is stored, which may have short columns where the library stores it itself. Only wide sums know them.
+    fn hint(&self, compact: bool) -> StorageHint {
+        let sums = self.builder.sums();
+        let open = self.builder.config.choice("precision.indices").is_none() && sums == Sums::Wide;
+        StorageHint { columns: if compact && open { Columns::Compact } else { Columns::Shared }, sums }
+    }
+}

@@ -1,0 +1,166 @@
+//! Prolongator and restriction from one level to the next.
+
+use super::choice::Choice;
+use super::compute::Step;
+use super::symbolic::{TransferPair, TransferSymbolic};
+use super::{Builder, STALLED};
+use crate::backend::components::{EarlierInterpolation, Interpolated, Interpolation, InterpolationInput};
+use crate::backend::parameters::Truncation;
+use crate::backend::setup::{Coarse, NearNullVectors, Setup, SetupMatrix};
+use crate::backend::spectrum::Largest;
+use crate::components::{self, Components, InterpolationInfo};
+use crate::context::LogLevel;
+use crate::error::Result;
+use crate::scalar::Scalar;
+use std::any::Any;
+use std::sync::Arc;
+
+/// What transfers are made from.
+pub(super) enum Begin<S: Setup> {
+    /// Those for an earlier matrix, which are updated.
+    Earlier(TransferSymbolic<S>),
+    /// A choice for this matrix.
+    Choice(Choice<S>),
+    /// The matrix alone.
+    Matrix,
+}
+
+/// Transfers to the next level, and what else interpolation told.
+pub(super) struct Transfers<S: Setup, T: Scalar> {
+    pub p: S::Matrix<T>,
+    pub r: S::Matrix<T>,
+    pub next_space: Option<S::NearNullSpace>,
+    /// As in [`Interpolated`].
+    pub largest_eigenvalue: Option<(Largest, S::Buffer<T>)>,
+    /// Where it was made now.
+    pub choice: Option<Choice<S>>,
+    pub symbolic: TransferSymbolic<S>,
+}
+
+impl Builder<'_> {
+    /// The transfers from the level of this step, by the couplings of `a`, to the next one; none where coarsening would leave too much.
+    pub(super) fn transfers<S: Components, T: Scalar>(
+        &self,
+        step: &mut Step<'_, S>,
+        a: &S::Matrix<T>,
+        space: Option<&S::NearNullSpace>,
+        begin: Begin<S>,
+    ) -> Result<Option<Transfers<S, T>>> {
+        let (choice, earlier) = match begin {
+            Begin::Earlier(TransferSymbolic::Constant(pair)) => return Ok(Some(constant(pair))),
+            Begin::Earlier(TransferSymbolic::Numeric { choice, p, r, transposition, interpolation }) => {
+                (choice, Some((p, r, transposition, interpolation)))
+            }
+            begin => {
+                let choice = match begin {
+                    Begin::Choice(choice) => choice,
+                    _ => self.choose(step, a)?,
+                };
+                if self.stalls::<S, T>(step.level, a, space, &choice) {
+                    return Ok(None);
+                }
+                (choice, None)
+            }
+        };
+        let made = earlier.is_none().then(|| choice.clone());
+        let input = InterpolationInput {
+            setup: step.setup,
+            parameters: self.config,
+            a,
+            graph: &choice.graph,
+            coarse: &choice.coarse,
+            near_null_space: space,
+            truncation: self.truncation(),
+            earlier: earlier
+                .as_ref()
+                .map(|(pattern, .., symbolic)| EarlierInterpolation { pattern, symbolic: symbolic.as_ref() }),
+        };
+        let interpolation = self.interpolation_for::<S, T>(&choice.coarse);
+        let (interpolated, r, transposition) = step.timed("interpolation", |step| {
+            let interpolated = interpolation.interpolate(&input)?;
+            let (r, transposition) = match &earlier {
+                None => (step.setup.transpose(&interpolated.p)?, None),
+                Some((_, pattern, transposition, _)) => {
+                    let symbolic = match transposition {
+                        Some(symbolic) => symbolic.clone(),
+                        None => step.setup.transpose_symbolic(&interpolated.p, pattern)?,
+                    };
+                    (step.setup.transpose_numeric(&symbolic, &interpolated.p, pattern)?, Some(symbolic))
+                }
+            };
+            Ok((interpolated, r, transposition))
+        })?;
+        let Interpolated { p, near_null_space: next_space, largest_eigenvalue, symbolic } = interpolated;
+        let symbolic = if self.config.text("amg.update.interpolation") == "keep" {
+            TransferSymbolic::Constant(Arc::new(TransferPair::<S, T> { p: p.clone(), r: r.clone() }))
+        } else {
+            let (p, r) = (p.pattern(), r.pattern());
+            TransferSymbolic::Numeric { choice, p, r, transposition, interpolation: symbolic }
+        };
+        Ok(Some(Transfers { p, r, next_space, largest_eigenvalue, choice: made, symbolic }))
+    }
+
+    /// Whether coarsening would leave too much, which is told.
+    fn stalls<S: Setup, T: Scalar>(
+        &self,
+        level: usize,
+        a: &S::Matrix<T>,
+        space: Option<&S::NearNullSpace>,
+        choice: &Choice<S>,
+    ) -> bool {
+        let width = match (&*choice.coarse, space) {
+            (Coarse::Aggregates(_), Some(space)) => space.count(),
+            _ => 1,
+        };
+        let (rows, coarse_rows) = (a.scalar_rows(), choice.coarse.count() * width);
+        let stalls = coarse_rows == 0 || coarse_rows as f64 > STALLED * rows as f64;
+        if stalls {
+            self.context.log(LogLevel::Warning, || {
+                format!("coarsening stopped at level {level} with {rows} rows: it would leave {coarse_rows} of them")
+            });
+        }
+        stalls
+    }
+
+    /// What the options keep of a row.
+    fn truncation(&self) -> Truncation {
+        Truncation {
+            max_entries: self.config.int("amg.interpolation.max_entries"),
+            factor: self.config.real("amg.interpolation.truncation"),
+            ties: self.coarsening().ties,
+        }
+    }
+
+    /// Properties of the interpolation of levels that are not aggressive.
+    pub(super) fn interpolation(&self) -> &'static InterpolationInfo {
+        let name = self.config.choice("amg.interpolation.type");
+        components::interpolation_info(name.as_deref().unwrap_or(self.coarsening().interpolation))
+    }
+
+    /// The way to interpolate on aggressive levels that the options name, where it is not that of the other levels.
+    pub(super) fn aggressive_interpolation(&self) -> Option<String> {
+        let name = self.config.text("amg.interpolation.aggressive");
+        (name != components::TWO_STAGE && !self.interpolation().needs_aggregates).then_some(name)
+    }
+
+    /// The interpolation for coarse unknowns of this kind.
+    pub(super) fn interpolation_for<S: Components, T: Scalar>(
+        &self,
+        coarse: &Coarse<S>,
+    ) -> &'static dyn Interpolation<S, T> {
+        let found = match (coarse, self.aggressive_interpolation()) {
+            (Coarse::TwoPass(..), Some(name)) => S::aggressive_interpolation(&name),
+            _ => S::interpolation(self.interpolation().name),
+        };
+        found.expect("looked for before set-up began")
+    }
+}
+
+/// Transfers that do not change.
+fn constant<S: Setup, T: Scalar>(pair: Arc<dyn super::symbolic::SetupData>) -> Transfers<S, T> {
+    let any: &dyn Any = &*pair;
+    let matrices: &TransferPair<S, T> = any.downcast_ref().expect("the precision of set-up does not change");
+    let (p, r) = (matrices.p.clone(), matrices.r.clone());
+    let symbolic = TransferSymbolic::Constant(pair);
+    Transfers { p, r, next_space: None, largest_eigenvalue: None, choice: None, symbolic }
+}

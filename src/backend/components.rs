@@ -1,0 +1,267 @@
+//! What a component of set-up is: a coarsening, an interpolation, a smoother. Each is implemented by one type for each set-up backend that has it;
+//! [`crate::components`] lists them by name.
+
+use super::parameters::{Estimate, Parameters, Truncation};
+use super::setup::{By, Coarse, Rounding, Setup, SetupMatrix, Store, Stored};
+use super::spectrum::Largest;
+use super::{Backend, Colours, Smoother};
+use crate::error::{Result, fail};
+use crate::scalar::{Number, Scalar};
+use crate::sync::lock;
+use std::any::Any;
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// What coarse unknowns are chosen from.
+pub(crate) struct CoarseningInput<'a, S: Setup, T: Scalar> {
+    /// Where the work runs.
+    pub setup: &'a S,
+    /// Options.
+    pub parameters: &'a dyn Parameters,
+    /// The matrix of the level.
+    pub a: &'a S::Matrix<T>,
+    /// Its strong couplings.
+    pub graph: &'a S::Graph,
+    /// Varies random orders from level to level.
+    pub seed: u64,
+}
+
+/// A way to choose coarse unknowns.
+pub(crate) trait Coarsening<S: Setup, T: Scalar>: Sync {
+    /// A C/F splitting, or aggregates.
+    fn coarsen(&self, input: &CoarseningInput<'_, S, T>) -> Result<Coarse<S>>;
+}
+
+/// What an interpolation is made from.
+pub(crate) struct InterpolationInput<'a, S: Setup, T: Scalar> {
+    /// Where the work runs.
+    pub setup: &'a S,
+    /// Options.
+    pub parameters: &'a dyn Parameters,
+    /// The matrix of the level.
+    pub a: &'a S::Matrix<T>,
+    /// Its strong couplings.
+    pub graph: &'a S::Graph,
+    /// The coarse unknowns.
+    pub coarse: &'a Coarse<S>,
+    /// What aggregation must represent.
+    pub near_null_space: Option<&'a S::NearNullSpace>,
+    /// What is kept of a row.
+    pub truncation: Truncation,
+    /// An earlier result for the same graph and coarse unknowns, whose pattern the new one must have.
+    pub earlier: Option<EarlierInterpolation<'a, S>>,
+}
+
+/// What is left of an earlier interpolation.
+pub(crate) struct EarlierInterpolation<'a, S: Setup> {
+    /// The pattern of the prolongator.
+    pub pattern: &'a S::Pattern,
+    /// What came with it.
+    pub symbolic: Option<&'a Arc<dyn InterpolationSymbolic<S>>>,
+}
+
+/// What an interpolation keeps, to be computed for other values with less work.
+pub(crate) trait InterpolationSymbolic<S: Setup>: Any + Send + Sync {
+    /// Bytes held.
+    fn bytes(&self) -> usize;
+    /// Drops what takes much memory and only saves time; whether there was anything.
+    fn forget(&self) -> bool {
+        false
+    }
+    /// Whether the last interpolation from it has left rows undone that the next one will compute. May wait.
+    fn is_incomplete(&self, _setup: &S) -> Result<bool> {
+        Ok(false)
+    }
+}
+
+/// An interpolation.
+pub(crate) struct Interpolated<S: Setup, T: Scalar> {
+    /// The prolongator.
+    pub p: S::Matrix<T>,
+    /// The near-null space of the coarse level, where there is one and it was computed.
+    pub near_null_space: Option<S::NearNullSpace>,
+    /// The largest eigenvalue of D^-1 A for the diagonal blocks D of A, and D^-1, where they were needed.
+    pub largest_eigenvalue: Option<(Largest, S::Buffer<T>)>,
+    /// What the next one for the same patterns can use.
+    pub symbolic: Option<Arc<dyn InterpolationSymbolic<S>>>,
+}
+
+impl<S: Setup, T: Scalar> Interpolated<S, T> {
+    /// A prolongator and nothing else.
+    pub fn alone(p: S::Matrix<T>) -> Interpolated<S, T> {
+        Interpolated { p, near_null_space: None, largest_eigenvalue: None, symbolic: None }
+    }
+}
+
+/// A formula for the prolongator.
+pub(crate) trait Interpolation<S: Setup, T: Scalar>: Sync {
+    /// Computes it.
+    fn interpolate(&self, input: &InterpolationInput<'_, S, T>) -> Result<Interpolated<S, T>>;
+    /// What stands for symbolic data where there shall be none, because memory does not suffice; none where there are none in any case.
+    fn without_symbolic(&self) -> Option<Arc<dyn InterpolationSymbolic<S>>> {
+        None
+    }
+}
+
+impl<'a, S: Setup, T: Scalar> InterpolationInput<'a, S, T> {
+    /// The pattern of an earlier result.
+    pub fn pattern(&self) -> Option<&'a S::Pattern> {
+        self.earlier.as_ref().map(|earlier| earlier.pattern)
+    }
+
+    /// Symbolic data of type `M` that came with it.
+    pub fn symbolic<M: 'static>(&self) -> Option<&'a M> {
+        let symbolic = self.earlier.as_ref().and_then(|earlier| earlier.symbolic)?;
+        <dyn Any>::downcast_ref::<M>(&**symbolic)
+    }
+
+    /// The same, shared.
+    pub fn shared_symbolic<M: Any + Send + Sync>(&self) -> Option<Arc<M>> {
+        let symbolic: Arc<dyn Any + Send + Sync> = Arc::clone(self.earlier.as_ref()?.symbolic?) as _;
+        symbolic.downcast().ok()
+    }
+
+    /// The splitting, or an error that names the interpolation that wants one.
+    pub fn splitting(&self, name: &str) -> Result<&'a S::Splitting> {
+        match self.coarse {
+            Coarse::Splitting(coarse) => Ok(coarse),
+            Coarse::TwoPass(..) => fail!(
+                OptionValue,
+                "amg.interpolation.type \"{name}\" does not reach across aggressive levels in two stages; use \"extended_i\", \
+                 \"mm_ext\" or \"mm_ext_i\", or amg.interpolation.aggressive \"multipass\", or amg.coarsening.aggressive_levels 0"
+            ),
+            Coarse::Aggregates(_) => fail!(
+                OptionValue,
+                "amg.interpolation.type \"{name}\" needs a C/F splitting; use amg.coarsening.type \"pmis\" or \"hmis\" with it"
+            ),
+        }
+    }
+
+    /// The aggregates and the near-null space, or an error that names the interpolation that wants them.
+    pub fn aggregates(&self, name: &str) -> Result<(&'a S::Aggregates, &'a S::NearNullSpace)> {
+        match (self.coarse, self.near_null_space) {
+            (Coarse::Aggregates(aggregates), Some(space)) => Ok((aggregates, space)),
+            _ => fail!(
+                OptionValue,
+                "amg.interpolation.type \"{name}\" needs aggregates; use amg.coarsening.type \"mis2\" or \"pairwise\" with it"
+            ),
+        }
+    }
+}
+
+/// What is known of the diagonal D of a level and the largest eigenvalue of D^-1 A.
+pub(crate) struct Spectrum<S: Setup, T: Scalar> {
+    /// The largest eigenvalue for the diagonal blocks, where interpolation estimated it.
+    pub known: Option<Largest>,
+    /// That of an earlier matrix, where it did not.
+    pub earlier: Option<Largest>,
+    /// Where the smoother had to estimate it.
+    pub estimated: OnceLock<Largest>,
+    /// The inverse of the diagonal blocks, where interpolation needed it.
+    pub inverse: Mutex<Option<S::Buffer<T>>>,
+    /// The inverse of the l1 diagonal, where it came with something else.
+    pub l1_inverse: Mutex<Option<S::Buffer<T>>>,
+}
+
+impl<S: Setup, T: Scalar> Default for Spectrum<S, T> {
+    fn default() -> Self {
+        let (inverse, l1_inverse) = (Mutex::new(None), Mutex::new(None));
+        Spectrum { known: None, earlier: None, estimated: OnceLock::new(), inverse, l1_inverse }
+    }
+}
+
+/// The matrix of a level, as smoothers are made from it where set-up runs, for a solve backend.
+pub(crate) struct SmootherInput<'a, S: Setup, B: Backend, T: Scalar> {
+    /// Where the work runs.
+    pub setup: &'a S,
+    /// Where its data are stored.
+    pub to: &'a B,
+    /// Options.
+    pub parameters: &'a dyn Parameters,
+    /// Number of the level.
+    pub level: usize,
+    /// The matrix; scaled where the backend scales at once.
+    pub a: &'a S::Matrix<T>,
+    /// The factors by which the variables of the level are multiplied, if they are.
+    pub factors: Option<&'a S::Factors>,
+    /// What is known already, and takes what is found.
+    pub spectrum: &'a Spectrum<S, T>,
+    /// Takes checks of what is stored.
+    pub checks: &'a Mutex<S::Checks>,
+}
+
+impl<S: Store<B>, B: Backend, T: Scalar> SmootherInput<'_, S, B, T> {
+    /// Rows of the diagonal blocks that sweeps invert; 1 is the diagonal.
+    pub fn width(&self) -> usize {
+        let blocks = self.parameters.text("amg.smoother.diagonal") == "block";
+        if blocks { self.a.block().rows } else { 1 }
+    }
+
+    /// Whether sweeps invert the diagonal blocks, as interpolation does.
+    fn whole_blocks(&self) -> bool {
+        self.width() == self.a.block().rows
+    }
+
+    /// The factors that are yet to be applied to the matrix.
+    fn unapplied(&self) -> Option<&S::Factors> {
+        self.factors.filter(|_| !S::SCALES_AT_ONCE)
+    }
+
+    /// D^-1 for the diagonal of the matrix, or its diagonal blocks.
+    pub fn inverse(&self) -> Result<S::Buffer<T>> {
+        let found = lock(self.spectrum.inverse.lock()).take();
+        match found.filter(|_| self.factors.is_none() && self.whole_blocks()) {
+            Some(inverse) => Ok(inverse),
+            None => self.setup.inverse_diagonal(self.a, self.width(), false, self.factors),
+        }
+    }
+
+    /// D^-1 for the diagonal with what else is in the row added in absolute values.
+    pub fn l1_inverse(&self) -> Result<S::Buffer<T>> {
+        let found = lock(self.spectrum.l1_inverse.lock()).take();
+        match found.filter(|_| self.width() == 1) {
+            Some(inverse) => Ok(inverse),
+            None => self.setup.inverse_diagonal(self.a, self.width(), true, self.factors),
+        }
+    }
+
+    /// The largest eigenvalue of D^-1 A, positive. Levels are stored more than once where their formats are chosen, and scaling leaves it as it is.
+    pub fn largest_eigenvalue(&self, inverse: &S::Slice<T>) -> Result<f64> {
+        let known = self.spectrum.known.as_ref().filter(|_| self.whole_blocks());
+        if let Some(largest) = known.or(self.spectrum.estimated.get()) {
+            return Ok(largest.value.max(f64::MIN_POSITIVE));
+        }
+        let by = By::over(self.unapplied());
+        let (a, estimate) = (self.setup.scaled(self.a, by, by)?, Estimate::new(self.parameters));
+        let largest = self.setup.largest_eigenvalue(&estimate, &a, inverse, self.spectrum.earlier.as_ref())?;
+        Ok(self.spectrum.estimated.get_or_init(|| largest).value.max(f64::MIN_POSITIVE))
+    }
+
+    /// D^-1 times `factor` in its storage format, where the solve phase runs, and the number of values.
+    pub fn stored<N: Number>(&self, inverse: &S::Buffer<T>, factor: f64) -> Result<(B::Buffer<N>, usize)> {
+        let stored = self.setup.stored_array::<T, N>(inverse, factor, self.level, self.checks)?;
+        Ok((self.setup.array(self.to, stored)?, self.a.scalar_rows() * self.width()))
+    }
+
+    /// The matrix in a storage format of the smoother's own.
+    pub fn stored_matrix<N: Number>(&self) -> Result<S::Matrix<N>> {
+        let (by, which) = (By::over(self.unapplied()), Stored { what: "smoother's matrix", level: self.level });
+        self.setup.stored::<T, N>(self.a, Rounding::Nearest(by, by), which, self.checks)
+    }
+
+    /// The matrix by colours.
+    pub fn colours<N: Number, V: Number>(&self) -> Result<Box<dyn Colours<B, V>>> {
+        let a = self.stored_matrix::<N>()?;
+        let exact = self.setup.inverse_diagonal(self.a, self.width(), false, self.factors)?;
+        let inverse = self.setup.stored_array::<T, N>(&exact, 1.0, self.level, self.checks)?;
+        self.setup.colours(self.to, a, inverse, N::PRECISION == T::PRECISION)
+    }
+}
+
+/// A smoother as set-up makes it, for levels that are computed on `S` and stored on `B`.
+pub(crate) trait SmootherSetup<S: Store<B>, B: Backend> {
+    /// The smoother of a level, its data stored as `N`, for vectors of precision `V`.
+    fn build<T: Scalar, N: Number, V: Number>(
+        &self,
+        input: &SmootherInput<'_, S, B, T>,
+    ) -> Result<Box<dyn Smoother<B, V>>>;
+}

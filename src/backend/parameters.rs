@@ -1,0 +1,125 @@
+//! Parameters of components and of set-up steps, as plain values. Components read those of their own by name.
+
+use crate::error::{Result, fail};
+use crate::sparse::Block;
+
+/// Named parameters, by the keys of the options table, which has checked them.
+pub trait Parameters: Sync {
+    /// A whole number.
+    fn int(&self, key: &str) -> usize;
+    /// A real number.
+    fn real(&self, key: &str) -> f64;
+    /// A real number, or none where it is left to the library.
+    fn real_or_auto(&self, key: &str) -> Option<f64>;
+    /// A name.
+    fn text(&self, key: &str) -> String;
+}
+
+/// A measure of strength of connection with its parameters.
+#[derive(Clone, Copy, Debug)]
+pub enum StrengthMeasure {
+    /// Signed, relative to the strongest coupling of the row.
+    Classical {
+        /// Share of the strongest.
+        theta: f64,
+        /// Rows that are dominant beyond this have none.
+        max_row_sum: f64,
+    },
+    /// Absolute values, relative to the strongest of the row.
+    Absolute {
+        /// Share of the strongest.
+        theta: f64,
+    },
+    /// Relative to both diagonals.
+    Symmetric {
+        /// Share; where it is not given it follows from the level and the matrix.
+        theta: Option<f64>,
+    },
+}
+
+impl StrengthMeasure {
+    /// Names of the measures, as the options spell them.
+    pub const NAMES: &[&str] = &["classical", "absolute", "symmetric"];
+
+    /// The one of this name, for a matrix in these blocks.
+    pub fn new(name: &str, parameters: &dyn Parameters, block: Block) -> Result<StrengthMeasure> {
+        let theta = parameters.real_or_auto("amg.strength.threshold");
+        Ok(match name {
+            "classical" if block != Block::SCALAR => {
+                return fail!(
+                    Unsupported,
+                    "amg.strength.type \"classical\" needs a scalar matrix; use \"absolute\" or \"symmetric\" for blocks"
+                );
+            }
+            "classical" => StrengthMeasure::Classical {
+                theta: theta.unwrap_or(0.25),
+                max_row_sum: parameters.real("amg.strength.max_row_sum"),
+            },
+            "absolute" => StrengthMeasure::Absolute { theta: theta.unwrap_or(0.25) },
+            _ => StrengthMeasure::Symmetric { theta },
+        })
+    }
+
+    /// The threshold of the symmetric measure on level `level`, of which `scale` is the mean of the strongest couplings. Smoothed coarse
+    /// operators spread their couplings over more neighbours; so do wide stencils, whose couplings are all small, and none of which may be
+    /// lost for that.
+    pub fn symmetric_threshold(block: Block, level: usize, scale: f64) -> f64 {
+        let scalar = 0.08 * 0.5_f64.powi(level as i32);
+        let usual = if block == Block::SCALAR { scalar } else { 0.04 };
+        usual.min(0.5 * scale)
+    }
+}
+
+/// What is kept of a row of a prolongator.
+#[derive(Clone, Copy, Debug)]
+pub struct Truncation {
+    /// Most entries; 0 keeps all.
+    pub max_entries: usize,
+    /// Entries below this share of the largest are dropped.
+    pub factor: f64,
+    /// Which of equal weights stay.
+    pub ties: Ties,
+}
+
+impl Truncation {
+    /// With mixed ties.
+    pub const fn new(max_entries: usize, factor: f64) -> Truncation {
+        Truncation { max_entries, factor, ties: Ties::Mixed }
+    }
+}
+
+/// Which of equal weights stay where not all can. Grids have rows of equal weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ties {
+    /// Those whose columns come first in a mixed order, the only one that devices have. Where coarse unknowns are chosen at random and always
+    /// the ones with small columns stayed, all of an interpolation would lean to one side, which costs two of 24 iterations on a grid of
+    /// 256^3 points.
+    Mixed,
+    /// Those with the smallest columns: where coarse unknowns lie in a regular pattern, so do these.
+    Smallest,
+}
+
+/// Most unknown functions of a system.
+pub const MAX_FUNCTIONS: usize = 64;
+
+/// How a largest eigenvalue is estimated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// By Lanczos steps, otherwise by power steps.
+    pub lanczos: bool,
+    /// How many.
+    pub steps: usize,
+}
+
+impl Estimate {
+    /// Names of the methods, as the options spell them.
+    pub const METHODS: &[&str] = &["lanczos", "power"];
+
+    /// What the parameters name.
+    pub fn new(parameters: &dyn Parameters) -> Estimate {
+        Estimate {
+            lanczos: parameters.text("amg.eigenvalue.method") == "lanczos",
+            steps: parameters.int("amg.eigenvalue.steps"),
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! The contract of set-up: its steps, as the driver in [`crate::amg`] calls them and host and GPU implement them.
+//!
+//! A set-up backend computes the levels of a hierarchy: strength of connection, coarse unknowns, prolongator, restriction, Galerkin product,
+//! each with a symbolic phase, whose data an update takes over, and a numeric one. A solve backend is where the levels are stored and cycles
+//! run. [`Store`] leads from one to the other; where both are the same device nothing leaves it.
+
+use super::parameters::{Estimate, MAX_FUNCTIONS, StrengthMeasure};
+use super::spectrum::Largest;
+use super::{Backend, Colours, Columns, Operator};
+use crate::error::{Error, Result};
+use crate::scalar::{Number, Precision, Scalar, Sums};
+use crate::sparse::{Block, SharedCsr};
+use std::sync::Mutex;
+
+/// A matrix of dense blocks in rows, where set-up runs. Clones share the arrays.
+pub(crate) trait SetupMatrix: Clone + Send + Sync + 'static {
+    /// Its pattern.
+    type Pattern;
+    /// Block rows.
+    fn rows(&self) -> usize;
+    /// Dimensions of the blocks.
+    fn block(&self) -> Block;
+    /// Stored scalar values.
+    fn entries(&self) -> usize;
+    /// The pattern, shared.
+    fn pattern(&self) -> Self::Pattern;
+    /// Bytes of values that nobody else holds, when `here` have them here.
+    fn value_bytes(&self, here: usize) -> usize;
+    /// Scalar rows.
+    fn scalar_rows(&self) -> usize {
+        self.rows() * self.block().rows
+    }
+}
+
+/// The pattern of a matrix. Clones share the arrays.
+pub(crate) trait SetupPattern: Clone + Send + Sync + 'static {
+    /// Bytes that nobody else holds, when `here` have it here.
+    fn bytes(&self, here: usize) -> usize;
+}
+
+/// Something of a level in memory, such as a strength graph.
+pub(crate) trait Held: Send + Sync + 'static {
+    /// Bytes held.
+    fn bytes(&self) -> usize;
+}
+
+/// Coarse unknowns of one kind.
+pub(crate) trait CoarseSet: Held {
+    /// Block rows of the coarse matrix.
+    fn count(&self) -> usize;
+}
+
+/// Vectors that coarse levels must represent.
+pub(crate) trait NearNullVectors: Held {
+    /// Number of vectors.
+    fn count(&self) -> usize;
+}
+
+/// Symbolic data of a step: what follows from patterns alone, and makes the step numeric where it is repeated with other values.
+pub(crate) trait Symbolic: Clone + Send + Sync + 'static {
+    /// Bytes held beyond what levels share.
+    fn bytes(&self) -> usize;
+    /// Drops what takes much memory and only saves time; whether there was anything.
+    fn forget(&self) -> bool {
+        false
+    }
+}
+
+/// A step without symbolic data.
+impl Symbolic for () {
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+/// Coarse unknowns, as one of the two kinds of AMG sees them.
+pub(crate) enum Coarse<S: Setup> {
+    /// Classical AMG: a C/F splitting.
+    Splitting(S::Splitting),
+    /// Classical AMG with aggressive coarsening: the splitting of the first pass, and the one that the second pass left of it.
+    TwoPass(S::Splitting, S::Splitting),
+    /// Aggregation.
+    Aggregates(S::Aggregates),
+}
+
+impl<S: Setup> Coarse<S> {
+    /// Block rows of the coarse matrix.
+    pub fn count(&self) -> usize {
+        match self {
+            Coarse::Splitting(coarse) | Coarse::TwoPass(_, coarse) => coarse.count(),
+            Coarse::Aggregates(aggregates) => aggregates.count(),
+        }
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Coarse::Splitting(coarse) => coarse.bytes(),
+            Coarse::TwoPass(first, coarse) => first.bytes() + coarse.bytes(),
+            Coarse::Aggregates(aggregates) => aggregates.bytes(),
+        }
+    }
+}
+
+/// What the rows or the columns of a matrix are multiplied by.
+pub(crate) enum By<'a, F> {
+    /// Nothing.
+    One,
+    /// The factors.
+    Times(&'a F),
+    /// Their inverses.
+    Over(&'a F),
+}
+
+impl<F> Clone for By<'_, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F> Copy for By<'_, F> {}
+
+impl<'a, F> By<'a, F> {
+    /// The factors, where there are some.
+    pub fn times(factors: Option<&'a F>) -> By<'a, F> {
+        factors.map_or(By::One, By::Times)
+    }
+
+    /// Their inverses, where there are some.
+    pub fn over(factors: Option<&'a F>) -> By<'a, F> {
+        factors.map_or(By::One, By::Over)
+    }
+}
+
+/// How values are scaled and rounded where they are stored in 16 bits.
+pub(crate) enum Rounding<'a, F> {
+    /// Each by itself, after rows and columns are scaled.
+    Nearest(By<'a, F>, By<'a, F>),
+    /// So that the product with the vector of the factors stays.
+    RowSums(&'a F),
+}
+
+impl<F> Rounding<'_, F> {
+    /// Each by itself, as it is.
+    pub const PLAIN: Self = Rounding::Nearest(By::One, By::One);
+}
+
+/// What is stored, for the sentences that refuse it: the matrix of a level, or a part of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored {
+    /// Which matrix.
+    pub what: &'static str,
+    /// Of which level.
+    pub level: usize,
+}
+
+/// Scaling factors of a level, and the inverse of the l1 diagonal of the scaled matrix where that was wanted and came in the same pass.
+pub(crate) struct Scaled<S: Setup, T: Scalar> {
+    /// Powers of two, one for each scalar row.
+    pub factors: S::Factors,
+    /// D^-1.
+    pub l1_inverse: Option<S::Buffer<T>>,
+}
+
+/// What rounding to one format does.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Loss {
+    /// |E w|_(D^-1)^2 / |w|_D^2, infinite when an entry is out of range.
+    pub error: f64,
+    /// Largest share of a row's absolute sum that vanishes.
+    pub vanished: f64,
+}
+
+impl Loss {
+    /// A format that cannot hold the part.
+    pub const OUT_OF_RANGE: Loss = Loss { error: f64::INFINITY, vanished: 0.0 };
+}
+
+/// A matrix of a level, or its prolongator, that is measured in 16-bit formats.
+pub(crate) struct Candidate<'a, S: Setup, T: Scalar> {
+    /// The matrix.
+    pub matrix: &'a S::Matrix<T>,
+    /// Whether it is a prolongator.
+    pub is_transfer: bool,
+    /// The diagonal of the level's matrix, of any sign.
+    pub diagonal: &'a S::Slice<f64>,
+    /// A smooth vector of the level, and one of the level that columns belong to.
+    pub smooth: (&'a S::Slice<f64>, &'a S::Slice<f64>),
+    /// Factors of rows and columns, where those are scaled; none where losses are not wanted.
+    #[allow(clippy::type_complexity)]
+    pub losses: Option<(Option<&'a S::Factors>, Option<&'a S::Factors>)>,
+}
+
+/// What was found of a [`Candidate`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measured {
+    /// |w·A w| / |w|_D^2; of a matrix only.
+    pub energy: f64,
+    /// In f16.
+    pub f16: Loss,
+    /// In bf16; out of range where nobody asked for it.
+    pub bf16: Loss,
+}
+
+/// A matrix whose storage format is to be chosen.
+pub(crate) struct FormatRequest<P> {
+    /// Its pattern.
+    pub pattern: P,
+    /// Number format of its values.
+    pub storage: Precision,
+    /// Precision of the sums of products with it.
+    pub sums: Precision,
+}
+
+/// A set-up backend: where levels are computed, and the steps of that.
+pub(crate) trait Setup: Backend {
+    /// A matrix with values stored as `S`.
+    type Matrix<S: Number>: SetupMatrix<Pattern = Self::Pattern>;
+    /// A pattern.
+    type Pattern: SetupPattern;
+    /// A strength graph.
+    type Graph: Held;
+    /// A C/F splitting.
+    type Splitting: CoarseSet;
+    /// Aggregates.
+    type Aggregates: CoarseSet;
+    /// A near-null space.
+    type NearNullSpace: NearNullVectors;
+    /// The function of each unknown of a level.
+    type Functions: Held;
+    /// Symbolic data of [`Setup::within_functions`].
+    type Within: Symbolic;
+    /// Symbolic data of [`Setup::to_nodes`].
+    type Nodes: Symbolic;
+    /// Symbolic data of a transposition.
+    type Transposition: Symbolic;
+    /// Symbolic data of a Galerkin product.
+    type Product: Symbolic;
+    /// Scaling factors of a level.
+    type Factors: Send + Sync;
+    /// How a matrix of some pattern is stored.
+    type Format: Clone + Send + Sync + 'static;
+    /// Checks whose outcome is looked at later.
+    type Checks: Send;
+    /// Whether [`Setup::scaled`] replaces matrices as soon as factors are known; otherwise they are applied where matrices are stored.
+    const SCALES_AT_ONCE: bool;
+
+    /// Runs all of a set-up of so many operations.
+    fn run<R: Send>(&self, operations: usize, work: impl FnOnce() -> R + Send) -> R;
+    /// A phase begins, of a level or of all.
+    fn begin_phase(&self, _level: Option<usize>, _phase: &'static str) {}
+    /// Waits until the steps that were called are through.
+    fn synchronise(&self) -> Result<()> {
+        Ok(())
+    }
+    /// How often the host has waited for this backend.
+    fn waits(&self) -> usize {
+        0
+    }
+    /// Where set-up ran, for the report, when the host has waited so many times.
+    fn place(waits: usize) -> String;
+    /// No checks yet.
+    fn checks(&self) -> Self::Checks;
+    /// Looks at checks, up to the first that fails. May wait.
+    fn look(&self, checks: Self::Checks) -> Result<()>;
+
+    /// The same matrix without blocks.
+    fn to_scalar<T: Scalar>(&self, a: Self::Matrix<T>) -> Result<Self::Matrix<T>>;
+    /// A scalar matrix in square blocks of so many rows.
+    fn to_nodes<T: Scalar>(
+        &self,
+        a: &Self::Matrix<T>,
+        size: usize,
+        symbolic: Option<&Self::Nodes>,
+    ) -> Result<(Self::Matrix<T>, Self::Nodes)>;
+    /// The constant in each component of a node.
+    fn constants(&self, rows: usize, dofs_per_node: usize) -> Result<Self::NearNullSpace>;
+    /// A copy on the host, to look at.
+    fn fetch<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<SharedCsr<f64>>;
+
+    /// The functions of unknowns that are numbered point by point: one of each, in turn. At most [`MAX_FUNCTIONS`].
+    fn functions_in_turn(&self, unknowns: usize, count: usize) -> Result<Self::Functions>;
+    /// The functions of the coarse unknowns of a splitting.
+    fn coarse_functions(&self, functions: &Self::Functions, coarse: &Self::Splitting) -> Result<Self::Functions>;
+    /// The couplings of a scalar matrix within functions.
+    fn within_functions<T: Scalar>(
+        &self,
+        functions: &Self::Functions,
+        a: &Self::Matrix<T>,
+        symbolic: Option<&Self::Within>,
+    ) -> Result<(Self::Matrix<T>, Self::Within)>;
+
+    /// The strong couplings of the matrix of level `level`.
+    fn strength<T: Scalar>(&self, a: &Self::Matrix<T>, measure: &StrengthMeasure, level: usize) -> Result<Self::Graph>;
+    /// Whether two graphs are the same.
+    fn same_graph(&self, one: &Self::Graph, other: &Self::Graph) -> Result<bool>;
+    /// Whether coarse unknowns are the same.
+    fn same_coarse(&self, one: &Coarse<Self>, other: &Coarse<Self>) -> Result<bool>;
+    /// Aggressive coarsening: what a second pass leaves of the coarse unknowns of a splitting.
+    fn second_pass(&self, graph: &Self::Graph, first: &Self::Splitting, seed: u64) -> Result<Self::Splitting>;
+
+    /// The transpose.
+    fn transpose<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<Self::Matrix<T>>;
+    /// What the values of the transpose, which has this pattern, are found by.
+    fn transpose_symbolic<T: Scalar>(
+        &self,
+        a: &Self::Matrix<T>,
+        transposed: &Self::Pattern,
+    ) -> Result<Self::Transposition>;
+    /// The transpose, by symbolic data.
+    fn transpose_numeric<T: Scalar>(
+        &self,
+        symbolic: &Self::Transposition,
+        a: &Self::Matrix<T>,
+        transposed: &Self::Pattern,
+    ) -> Result<Self::Matrix<T>>;
+    /// R A P, with ones for zeros on the diagonal.
+    fn product<T: Scalar>(
+        &self,
+        r: &Self::Matrix<T>,
+        a: &Self::Matrix<T>,
+        p: &Self::Matrix<T>,
+    ) -> Result<(Self::Matrix<T>, Self::Product)>;
+    /// The same for matrices with the patterns of an earlier product, whose pattern was this. May find more to go by the next time.
+    fn product_numeric<T: Scalar>(
+        &self,
+        symbolic: &Self::Product,
+        pattern: &Self::Pattern,
+        r: &Self::Matrix<T>,
+        a: &Self::Matrix<T>,
+        p: &Self::Matrix<T>,
+    ) -> Result<(Self::Matrix<T>, Self::Product)>;
+
+    /// D^-1 for the diagonal (`width` 1) or the diagonal blocks of a matrix; with `l1` enlarged by the absolute values of what is outside of it.
+    /// The matrix is that of a level: scaled by the factors where the backend scales at once, otherwise D is that of the scaled matrix.
+    fn inverse_diagonal<T: Scalar>(
+        &self,
+        a: &Self::Matrix<T>,
+        width: usize,
+        l1: bool,
+        factors: Option<&Self::Factors>,
+    ) -> Result<Self::Buffer<T>>;
+    /// The largest eigenvalue of D^-1 A, given D^-1 and perhaps the estimate for an earlier matrix.
+    fn largest_eigenvalue<T: Scalar>(
+        &self,
+        estimate: &Estimate,
+        a: &Self::Matrix<T>,
+        inverse: &Self::Slice<T>,
+        earlier: Option<&Largest>,
+    ) -> Result<Largest>;
+    /// The inverse of a matrix of few rows, dense and row by row.
+    fn dense_inverse<T: Scalar, S: Number>(&self, a: &Self::Matrix<T>) -> Result<Self::Buffer<S>>;
+
+    /// Scaling factors of the matrices of some levels, by the scaling that `precision.scaling` names, which is not `none`; `l1` tells whether l1
+    /// diagonals will be wanted.
+    fn scaling_factors<T: Scalar>(
+        &self,
+        matrices: &[&Self::Matrix<T>],
+        scaling: &str,
+        l1: bool,
+    ) -> Result<Vec<Result<Scaled<Self, T>>>>;
+    /// Whether vectors of the caller's can be brought into the variables that are scaled so.
+    fn has_entrance(&self, factors: &Self::Factors) -> bool;
+    /// The inverse of the factors in two parts, a power of two and one for each row, which f32 can hold.
+    fn entrance(&self, factors: &Self::Factors) -> Result<(f64, Self::Buffer<f32>)>;
+    /// A matrix with rows and columns multiplied. Shares the pattern, and without factors the values.
+    fn scaled<T: Scalar>(
+        &self,
+        a: &Self::Matrix<T>,
+        rows: By<'_, Self::Factors>,
+        columns: By<'_, Self::Factors>,
+    ) -> Result<Self::Matrix<T>>;
+    /// A matrix in another number format, refused at once or by `checks` when that cannot hold it. Shares what stays as it is.
+    fn stored<T: Scalar, S: Number>(
+        &self,
+        a: &Self::Matrix<T>,
+        rounding: Rounding<'_, Self::Factors>,
+        which: Stored,
+        checks: &Mutex<Self::Checks>,
+    ) -> Result<Self::Matrix<S>>;
+    /// Data of the smoother of level `level` times `factor` in another number format, refused at once or by `checks` when that cannot hold them.
+    fn stored_array<T: Scalar, S: Number>(
+        &self,
+        exact: &Self::Buffer<T>,
+        factor: f64,
+        level: usize,
+        checks: &Mutex<Self::Checks>,
+    ) -> Result<Self::Buffer<S>>;
+    /// The storage formats of some matrices, chosen together; none where they are chosen as each is stored.
+    fn choose_formats(
+        &self,
+        _requests: &[FormatRequest<Self::Pattern>],
+        _sums: Sums,
+    ) -> Result<Option<Vec<Self::Format>>> {
+        Ok(None)
+    }
+    /// Bytes that a format holds for updates to come.
+    fn format_bytes(_format: &Self::Format) -> usize {
+        0
+    }
+
+    /// The diagonal, one value for each scalar row.
+    fn diagonal<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<Self::Buffer<f64>>;
+    /// The absolute values of the diagonal, and random numbers between -1 and 1 in the units of the rows.
+    #[allow(clippy::type_complexity)]
+    fn random_right_hand_side<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<(Self::Buffer<f64>, Self::Buffer<f64>)>;
+    /// x·A x.
+    fn energy<T: Scalar>(&self, a: &Self::Matrix<T>, x: &Self::Slice<f64>) -> Result<f64>;
+    /// What rounding to 16 bits does to each candidate. bf16 matters where `affordable` denies f16 for the energy of the level.
+    fn rounding_losses<T: Scalar>(
+        &self,
+        candidates: &[Candidate<'_, Self, T>],
+        affordable: &(dyn Fn(&Loss, f64) -> bool + Sync),
+    ) -> Result<Vec<Measured>>;
+}
+
+/// How a matrix is stored for the solve phase.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StorageHint {
+    /// Column indices on the host.
+    pub columns: Columns,
+    /// How products with it are summed.
+    pub sums: Sums,
+}
+
+/// A set-up backend whose levels can be stored on the solve backend `B`.
+pub(crate) trait Store<B: Backend>: Setup {
+    /// A matrix as an operator, in the format of an earlier one with the same pattern, or else in one that suits it, which is told.
+    fn operator<S: Number, X: Number, Y: Number>(
+        &self,
+        to: &B,
+        a: Self::Matrix<S>,
+        hint: StorageHint,
+        format: &mut Option<Self::Format>,
+    ) -> Result<Box<dyn Operator<B, X, Y>>>;
+    /// The same for the unscaled matrix of a level in the precision of set-up. With `l1`, the inverse of its l1 diagonal may come with it.
+    #[allow(clippy::type_complexity)]
+    fn operator_and_l1<T: Scalar, V: Number>(
+        &self,
+        to: &B,
+        a: Self::Matrix<T>,
+        hint: StorageHint,
+        format: &mut Option<Self::Format>,
+        _l1: bool,
+    ) -> Result<(Box<dyn Operator<B, V>>, Option<Self::Buffer<T>>)> {
+        Ok((self.operator(to, a, hint, format)?, None))
+    }
+    /// An array.
+    fn array<S: Number>(&self, to: &B, values: Self::Buffer<S>) -> Result<B::Buffer<S>>;
+    /// A dense matrix of `n` rows and columns, row by row, as an operator.
+    fn dense<S: Number, V: Number>(&self, to: &B, n: usize, values: Self::Buffer<S>)
+    -> Result<Box<dyn Operator<B, V>>>;
+    /// A matrix by colours, for Gauss-Seidel, with the inverse of its diagonal; `shared` where the matrix is the level's own.
+    fn colours<S: Number, V: Number>(
+        &self,
+        to: &B,
+        a: Self::Matrix<S>,
+        inverse: Self::Buffer<S>,
+        shared: bool,
+    ) -> Result<Box<dyn Colours<B, V>>>;
+}
+
+/// A result, its error telling the level.
+pub(crate) fn at_level<R>(level: usize, result: Result<R>) -> Result<R> {
+    result.map_err(|error| Error::new(error.status, format!("level {level}: {}", error.message)))
+}
+
+const _: () = assert!(MAX_FUNCTIONS <= u8::MAX as usize);

@@ -1,0 +1,279 @@
+//! The components of set-up by name: for each its properties, and the types that implement it on the host and on GPUs. A new component is one line
+//! here beside files of its own. What a GPU does not have is computed on the host.
+
+use crate::backend::components::{Coarsening, Interpolation, SmootherInput, SmootherSetup};
+use crate::backend::parameters::Ties;
+use crate::backend::setup::{Setup, Store};
+use crate::backend::{Backend, Place, Smoother};
+use crate::error::Result;
+use crate::gpu::{Gpu, setup as gpu};
+use crate::host::{self, Host};
+use crate::scalar::{Number, Scalar};
+use crate::smooth;
+use std::sync::LazyLock;
+
+/// Properties of a coarsening.
+pub(crate) struct CoarseningInfo {
+    /// As the options spell it.
+    pub name: &'static str,
+    /// The strength measure that it was made for.
+    pub strength: &'static str,
+    /// The interpolation that it was made for.
+    pub interpolation: &'static str,
+    /// Whether it works on nodes of several unknowns, with a near-null space; otherwise blocks are taken apart first.
+    pub keeps_blocks: bool,
+    /// Whether it looks at the values of the matrix, not at its strong couplings alone.
+    pub goes_by_values: bool,
+    /// Which of equal weights of an interpolation stay.
+    pub ties: Ties,
+}
+
+/// A C/F splitting by the strength graph alone, with classical interpolation.
+const SPLITTING: CoarseningInfo = CoarseningInfo {
+    name: "",
+    strength: "classical",
+    interpolation: "extended_i",
+    keeps_blocks: false,
+    goes_by_values: false,
+    ties: Ties::Mixed,
+};
+
+/// Aggregates of nodes by the strength graph alone, with smoothed interpolation.
+const AGGREGATION: CoarseningInfo = CoarseningInfo {
+    name: "",
+    strength: "symmetric",
+    interpolation: "smoothed",
+    keeps_blocks: true,
+    goes_by_values: false,
+    ties: Ties::Mixed,
+};
+
+/// Properties of an interpolation.
+pub(crate) struct InterpolationInfo {
+    /// As the options spell it.
+    pub name: &'static str,
+    /// Whether it interpolates from aggregates, not from the coarse unknowns of a splitting.
+    pub needs_aggregates: bool,
+}
+
+const CLASSICAL: InterpolationInfo = InterpolationInfo { name: "", needs_aggregates: false };
+const FROM_AGGREGATES: InterpolationInfo = InterpolationInfo { name: "", needs_aggregates: true };
+
+/// Properties of a smoother.
+pub(crate) struct SmootherInfo {
+    /// As the options spell it.
+    pub name: &'static str,
+    /// Whether it keeps the level's matrix in its own format.
+    pub keeps_matrix: bool,
+    /// Whether it goes by the l1 diagonal of the matrix.
+    pub uses_l1_diagonal: bool,
+}
+
+const DIAGONAL: SmootherInfo = SmootherInfo { name: "", keeps_matrix: false, uses_l1_diagonal: false };
+const L1_DIAGONAL: SmootherInfo = SmootherInfo { uses_l1_diagonal: true, ..DIAGONAL };
+const MATRIX: SmootherInfo = SmootherInfo { keeps_matrix: true, ..DIAGONAL };
+
+/// The components of set-up backends, by name; none where a backend does not have it.
+pub(crate) trait Components: Setup {
+    /// A coarsening.
+    fn coarsening<T: Scalar>(name: &str) -> Option<&'static dyn Coarsening<Self, T>>;
+    /// An interpolation.
+    fn interpolation<T: Scalar>(name: &str) -> Option<&'static dyn Interpolation<Self, T>>;
+    /// An interpolation for aggressive levels alone.
+    fn aggressive_interpolation<T: Scalar>(name: &str) -> Option<&'static dyn Interpolation<Self, T>>;
+}
+
+/// The smoothers of levels that are computed on one backend and stored on another.
+pub(crate) trait SmootherComponents<B: Backend>: Store<B> {
+    /// Whether there is one of this name.
+    fn has_smoother(name: &str) -> bool;
+    /// The smoother of this name for a level.
+    fn smoother<T: Scalar, N: Number, V: Number>(
+        name: &str,
+        input: &SmootherInput<'_, Self, B, T>,
+    ) -> Result<Box<dyn Smoother<B, V>>>;
+}
+
+/// What a set-up backend must have to make hierarchies for a solve backend.
+pub(crate) trait SetupFor<B: Backend>: Components + SmootherComponents<B> + SmootherComponents<Self> {}
+
+impl<B: Backend, S: Components + SmootherComponents<B> + SmootherComponents<S>> SetupFor<B> for S {}
+
+macro_rules! optional {
+    () => {
+        None
+    };
+    ($component:expr) => {
+        Some(&$component)
+    };
+}
+
+/// Lists components: name, properties, type on the host, type on GPUs if there is one. Declares their names, their properties and two functions that
+/// find them.
+macro_rules! list {
+    (
+        $names:ident, $table:ident: $info:ident, $on_host:ident, $on_gpu:ident: $component:ident;
+        $($name:literal: $properties:expr, $host:expr $(, $gpu:expr)?;)*
+    ) => {
+        /// Names, as the options spell them.
+        pub const $names: &[&str] = &[$($name),*];
+        static $table: &[$info] = &[$($info { name: $name, ..$properties }),*];
+
+        fn $on_host<T: Scalar>(name: &str) -> Option<&'static dyn $component<Host, T>> {
+            match name {
+                $($name => Some(&$host),)*
+                _ => None,
+            }
+        }
+
+        fn $on_gpu<T: Scalar>(name: &str) -> Option<&'static dyn $component<Gpu, T>> {
+            match name {
+                $($name => optional!($($gpu)?),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+list! {
+    COARSENINGS, COARSENING_TABLE: CoarseningInfo, host_coarsening, gpu_coarsening: Coarsening;
+    "pmis": SPLITTING, host::pmis::Pmis, gpu::pmis::Pmis;
+    "hmis": CoarseningInfo { ties: Ties::Smallest, ..SPLITTING }, host::hmis::Hmis;
+    "mis2": AGGREGATION, host::mis2::Mis2, gpu::mis2::Mis2;
+    "pairwise": CoarseningInfo { goes_by_values: true, ..AGGREGATION }, host::pairwise::Pairwise, gpu::pairwise::Pairwise;
+}
+
+list! {
+    INTERPOLATIONS, INTERPOLATION_TABLE: InterpolationInfo, host_interpolation, gpu_interpolation: Interpolation;
+    "classical_modified": CLASSICAL, host::classical_modified::ClassicalModified, gpu::classical_modified::ClassicalModified;
+    "direct": CLASSICAL, host::direct::Direct, gpu::direct::Direct;
+    "extended_i": CLASSICAL, host::extended_i::ExtendedI, gpu::extended_i_renew::ExtendedI;
+    "mm_ext": CLASSICAL, host::mm_ext::MmExt { plus_i: false }, gpu::mm_ext::MmExt { plus_i: false };
+    "mm_ext_i": CLASSICAL, host::mm_ext::MmExt { plus_i: true }, gpu::mm_ext::MmExt { plus_i: true };
+    "smoothed": FROM_AGGREGATES, host::smoothed::SmoothedAggregation, gpu::smoothed::SmoothedAggregation;
+    "tentative": FROM_AGGREGATES, host::tentative::PlainAggregation, gpu::tentative::PlainAggregation;
+}
+
+list! {
+    AGGRESSIVE_ALONE, AGGRESSIVE_TABLE: InterpolationInfo, host_aggressive, gpu_aggressive: Interpolation;
+    "multipass": CLASSICAL, host::multipass::Multipass;
+}
+
+/// The interpolation of the other levels, in two stages.
+pub const TWO_STAGE: &str = "two_stage";
+
+/// Ways to interpolate on aggressive levels: by the interpolation of the other levels, or by one for these levels alone.
+pub const AGGRESSIVE: &[&str] = &[TWO_STAGE, AGGRESSIVE_ALONE[0]];
+
+macro_rules! smoothers {
+    ($($name:literal: $properties:expr, $host:expr $(, $gpu:expr)?;)*) => {
+        /// Names of smoothers, as the options spell them.
+        pub const SMOOTHERS: &[&str] = &[$($name),*];
+        const SMOOTHER_TABLE: &[SmootherInfo] = &[$(SmootherInfo { name: $name, ..$properties }),*];
+
+        impl<B: Place> SmootherComponents<B> for Host {
+            fn has_smoother(name: &str) -> bool {
+                SMOOTHERS.contains(&name)
+            }
+
+            fn smoother<T: Scalar, N: Number, V: Number>(
+                name: &str,
+                input: &SmootherInput<'_, Host, B, T>,
+            ) -> Result<Box<dyn Smoother<B, V>>> {
+                match name {
+                    $($name => $host.build::<T, N, V>(input),)*
+                    _ => unreachable!("the options table accepts only names of the registry, not {name}"),
+                }
+            }
+        }
+
+        impl SmootherComponents<Gpu> for Gpu {
+            fn has_smoother(name: &str) -> bool {
+                let on_gpu: &[(&str, bool)] = &[$(($name, has!($($gpu)?))),*];
+                on_gpu.contains(&(name, true))
+            }
+
+            fn smoother<T: Scalar, N: Number, V: Number>(
+                name: &str,
+                input: &SmootherInput<'_, Gpu, Gpu, T>,
+            ) -> Result<Box<dyn Smoother<Gpu, V>>> {
+                match name {
+                    $($($name => $gpu.build::<T, N, V>(input),)?)*
+                    _ => unreachable!("{name} is computed on the host alone"),
+                }
+            }
+        }
+    };
+}
+
+macro_rules! has {
+    () => {
+        false
+    };
+    ($component:expr) => {
+        true
+    };
+}
+
+smoothers! {
+    "chebyshev": DIAGONAL, smooth::chebyshev::ChebyshevSetup, smooth::chebyshev::ChebyshevSetup;
+    "gauss_seidel": MATRIX, smooth::gauss_seidel::GaussSeidelSetup, smooth::gauss_seidel::GaussSeidelSetup;
+    "jacobi": DIAGONAL, smooth::jacobi::Jacobi, smooth::jacobi::Jacobi;
+    "l1_gauss_seidel": MATRIX, host::l1_gauss_seidel::L1GaussSeidelSetup;
+    "l1_jacobi": L1_DIAGONAL, smooth::l1_jacobi::L1Jacobi, smooth::l1_jacobi::L1Jacobi;
+}
+
+impl Components for Host {
+    fn coarsening<T: Scalar>(name: &str) -> Option<&'static dyn Coarsening<Host, T>> {
+        host_coarsening(name)
+    }
+
+    fn interpolation<T: Scalar>(name: &str) -> Option<&'static dyn Interpolation<Host, T>> {
+        host_interpolation(name)
+    }
+
+    fn aggressive_interpolation<T: Scalar>(name: &str) -> Option<&'static dyn Interpolation<Host, T>> {
+        host_aggressive(name)
+    }
+}
+
+impl Components for Gpu {
+    fn coarsening<T: Scalar>(name: &str) -> Option<&'static dyn Coarsening<Gpu, T>> {
+        gpu_coarsening(name)
+    }
+
+    fn interpolation<T: Scalar>(name: &str) -> Option<&'static dyn Interpolation<Gpu, T>> {
+        gpu_interpolation(name)
+    }
+
+    fn aggressive_interpolation<T: Scalar>(name: &str) -> Option<&'static dyn Interpolation<Gpu, T>> {
+        gpu_aggressive(name)
+    }
+}
+
+/// Properties of the coarsening of this name.
+pub(crate) fn coarsening_info(name: &str) -> &'static CoarseningInfo {
+    COARSENING_TABLE
+        .iter()
+        .find(|info| info.name == name)
+        .expect("the options table accepts only names of the registry")
+}
+
+/// Properties of the interpolation of this name.
+pub(crate) fn interpolation_info(name: &str) -> &'static InterpolationInfo {
+    let all = INTERPOLATION_TABLE.iter().chain(AGGRESSIVE_TABLE);
+    all.into_iter().find(|info| info.name == name).expect("the options table accepts only names of the registry")
+}
+
+/// Properties of the smoother of this name.
+pub(crate) fn smoother_info(name: &str) -> &'static SmootherInfo {
+    SMOOTHER_TABLE.iter().find(|info| info.name == name).expect("the options table accepts only names of the registry")
+}
+
+/// Smoothers that GPUs do not have.
+pub(crate) fn host_only_smoothers() -> &'static [&'static str] {
+    static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+        SMOOTHERS.iter().copied().filter(|name| !<Gpu as SmootherComponents<Gpu>>::has_smoother(name)).collect()
+    });
+    &NAMES
+}
