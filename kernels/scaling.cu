@@ -1,4 +1,4 @@
-// Scaling of levels by powers of two, and storage in other formats: what src/amg/scaling.rs does, with its bits.
+// Scaling of levels by powers of two, and storage in other formats: what src/host/scaling.rs does, with its bits.
 #include "numbers.h"
 #include "scalar_row.h"
 

@@ -9,7 +9,6 @@ mod smoother;
 pub mod spectrum;
 
 use crate::error::Result;
-use crate::host::Host;
 use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar, Sums};
 use crate::sparse::{Coloured, SharedCsr};
@@ -402,12 +401,6 @@ pub trait Place: Backend {
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Self, V>>>;
     /// A matrix by colours, for Gauss-Seidel.
     fn colours<S: Number, V: Number>(&self, matrix: Coloured<S>) -> Result<Box<dyn Colours<Self, V>>>;
-    /// A smoother that exists on the host alone; backends that cannot run it refuse it by its name.
-    fn host_smoother<V: Number>(
-        &self,
-        name: &str,
-        smoother: Box<dyn Smoother<Host, V>>,
-    ) -> Result<Box<dyn Smoother<Self, V>>>;
 }
 
 /// A linear map from vectors of precision `X` to vectors of precision `Y`.

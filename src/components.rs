@@ -10,7 +10,6 @@ use crate::gpu::{Gpu, setup as gpu};
 use crate::host::{self, Host};
 use crate::scalar::{Number, Scalar};
 use crate::smooth;
-use std::sync::LazyLock;
 
 /// Properties of a coarsening.
 pub(crate) struct CoarseningInfo {
@@ -67,9 +66,11 @@ pub(crate) struct SmootherInfo {
     pub keeps_matrix: bool,
     /// Whether it goes by the l1 diagonal of the matrix.
     pub uses_l1_diagonal: bool,
+    /// Whether GPUs have it.
+    on_gpu: bool,
 }
 
-const DIAGONAL: SmootherInfo = SmootherInfo { name: "", keeps_matrix: false, uses_l1_diagonal: false };
+const DIAGONAL: SmootherInfo = SmootherInfo { name: "", keeps_matrix: false, uses_l1_diagonal: false, on_gpu: false };
 const L1_DIAGONAL: SmootherInfo = SmootherInfo { uses_l1_diagonal: true, ..DIAGONAL };
 const MATRIX: SmootherInfo = SmootherInfo { keeps_matrix: true, ..DIAGONAL };
 
@@ -165,11 +166,21 @@ pub const TWO_STAGE: &str = "two_stage";
 /// Ways to interpolate on aggressive levels: by the interpolation of the other levels, or by one for these levels alone.
 pub const AGGRESSIVE: &[&str] = &[TWO_STAGE, AGGRESSIVE_ALONE[0]];
 
+macro_rules! has {
+    () => {
+        false
+    };
+    ($component:expr) => {
+        true
+    };
+}
+
 macro_rules! smoothers {
     ($($name:literal: $properties:expr, $host:expr $(, $gpu:expr)?;)*) => {
         /// Names of smoothers, as the options spell them.
         pub const SMOOTHERS: &[&str] = &[$($name),*];
-        const SMOOTHER_TABLE: &[SmootherInfo] = &[$(SmootherInfo { name: $name, ..$properties }),*];
+        const SMOOTHER_TABLE: &[SmootherInfo] =
+            &[$(SmootherInfo { name: $name, on_gpu: has!($($gpu)?), ..$properties }),*];
 
         impl<B: Place> SmootherComponents<B> for Host {
             fn has_smoother(name: &str) -> bool {
@@ -189,8 +200,7 @@ macro_rules! smoothers {
 
         impl SmootherComponents<Gpu> for Gpu {
             fn has_smoother(name: &str) -> bool {
-                let on_gpu: &[(&str, bool)] = &[$(($name, has!($($gpu)?))),*];
-                on_gpu.contains(&(name, true))
+                SMOOTHER_TABLE.iter().any(|info| info.name == name && info.on_gpu)
             }
 
             fn smoother<T: Scalar, N: Number, V: Number>(
@@ -203,15 +213,6 @@ macro_rules! smoothers {
                 }
             }
         }
-    };
-}
-
-macro_rules! has {
-    () => {
-        false
-    };
-    ($component:expr) => {
-        true
     };
 }
 
@@ -270,10 +271,24 @@ pub(crate) fn smoother_info(name: &str) -> &'static SmootherInfo {
     SMOOTHER_TABLE.iter().find(|info| info.name == name).expect("the options table accepts only names of the registry")
 }
 
+const HOST_ONLY_COUNT: usize = {
+    let (mut count, mut i) = (0, 0);
+    while i < SMOOTHER_TABLE.len() {
+        count += if SMOOTHER_TABLE[i].on_gpu { 0 } else { 1 };
+        i += 1;
+    }
+    count
+};
+
 /// Smoothers that GPUs do not have.
-pub(crate) fn host_only_smoothers() -> &'static [&'static str] {
-    static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-        SMOOTHERS.iter().copied().filter(|name| !<Gpu as SmootherComponents<Gpu>>::has_smoother(name)).collect()
-    });
-    &NAMES
-}
+pub const HOST_ONLY_SMOOTHERS: [&str; HOST_ONLY_COUNT] = {
+    let (mut names, mut count, mut i) = ([""; HOST_ONLY_COUNT], 0, 0);
+    while i < SMOOTHER_TABLE.len() {
+        if !SMOOTHER_TABLE[i].on_gpu {
+            names[count] = SMOOTHER_TABLE[i].name;
+            count += 1;
+        }
+        i += 1;
+    }
+    names
+};

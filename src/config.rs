@@ -312,12 +312,12 @@ impl Config {
                 continue;
             }
             let Value::Text(text) = value else { continue };
-            if let Some(entry) = text.split(',').find(|entry| row.host_only().contains(entry)) {
+            if let Some(entry) = text.split(',').find(|entry| row.host_only.contains(entry)) {
                 let names: Vec<&str> = match row.kind {
                     Kind::Choice { names, .. } => names.to_vec(),
                     _ => Precision::ALL.iter().map(|p| p.name()).collect(),
                 };
-                let accepted: Vec<&str> = names.into_iter().filter(|n| !row.host_only().contains(n)).collect();
+                let accepted: Vec<&str> = names.into_iter().filter(|n| !row.host_only.contains(n)).collect();
                 return fail!(
                     Unsupported,
                     "option \"{key}\" is \"{entry}\", which a {} device cannot do; accepted there: {}",

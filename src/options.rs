@@ -15,6 +15,21 @@ const fn auto_choice(names: &'static [&'static str]) -> Kind {
     Kind::Choice { names, auto: true }
 }
 
+/// Values of an option that only the host honours: what the registry of smoothers has for the host alone.
+const fn host_only(key: &str) -> &'static [&'static str] {
+    if is(key, "amg.smoother.type") { &components::HOST_ONLY_SMOOTHERS } else { &[] }
+}
+
+/// Whether two texts are the same.
+const fn is(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut i = 0;
+    while i < one.len() && i < other.len() && one[i] == other[i] {
+        i += 1;
+    }
+    i == one.len() && i == other.len()
+}
+
 /// Formats that a whole phase can run in.
 const PHASE_PRECISIONS: &[&str] = &["f64", "f32"];
 
@@ -24,7 +39,7 @@ macro_rules! rows {
         /// Every option.
         pub const OPTIONS: &[OptionRow] = &[
             $(OptionRow {
-                key: $key, kind: $kind, default: $default, help: $help, reason: $reason,
+                key: $key, kind: $kind, host_only: host_only($key), default: $default, help: $help, reason: $reason,
                 hypre: $hypre, amgx: $amgx,
             },)*
         ];

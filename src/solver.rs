@@ -1,12 +1,12 @@
 //! A Krylov method with its preconditioner: what a simulator calls in every step.
 
-use crate::amg::Amg;
 use crate::config::Config;
 use crate::context::Context;
 use crate::error::{Result, fail, try_capacity};
 use crate::gpu::{Gpu, Staging};
 use crate::host::Host;
 use crate::matrix::Matrix;
+use crate::preconditioner::Amg;
 use crate::report::{Phases, Report, SolveReport};
 use crate::scalar::Precision;
 pub use crate::scalar::{SliceMut, SliceRef};

@@ -13,7 +13,7 @@ pub const NAMES: &[&str] = &["v", "w", "f", "k"];
 
 /// How often and how the levels below are visited. The shapes differ from V only where a coarse level has another below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// One visit.
     V,
     /// Two visits, each of them a W.
@@ -41,7 +41,7 @@ impl Shape {
 const ENOUGH: f64 = 0.25;
 
 /// What comes below a level's smoother.
-pub(super) enum Below<B: Backend, V: Number> {
+pub(crate) enum Below<B: Backend, V: Number> {
     /// A coarser level.
     Coarser(Box<dyn CoarseGrid<B, V>>),
     /// The inverse of the level's matrix, which needs no smoother.
@@ -62,7 +62,7 @@ enum Begin {
 }
 
 /// One level, whose vectors have precision `V`.
-pub(super) struct Level<B: Backend, V: Number> {
+pub(crate) struct Level<B: Backend, V: Number> {
     pub backend: B,
     /// The cycle that begins here.
     pub shape: Shape,
@@ -221,7 +221,7 @@ fn required<B: Backend, V: Number>(smoother: &Option<Box<dyn Smoother<B, V>>>) -
 }
 
 /// The levels below one whose vectors have precision `V`.
-pub(super) trait CoarseGrid<B: Backend, V: Number>: Send + Sync {
+pub(crate) trait CoarseGrid<B: Backend, V: Number>: Send + Sync {
     /// x += P M_c R r, where M_c is what the shape makes of the cycles below; with `aside` r becomes the sum, and x stays. r may be scaled.
     fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>, aside: bool) -> Result<()>;
     /// Bytes of the transfers and of the vectors between the levels.
@@ -239,7 +239,7 @@ pub(super) trait CoarseGrid<B: Backend, V: Number>: Send + Sync {
 }
 
 /// A coarse level in precision `W`, seen from a level in precision `V`.
-pub(super) struct Coarse<B: Backend, V: Number, W: Number> {
+pub(crate) struct Coarse<B: Backend, V: Number, W: Number> {
     pub passage: Box<dyn Passage<B, V, W>>,
     pub b: B::Buffer<W>,
     pub x: B::Buffer<W>,
@@ -332,7 +332,6 @@ impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amg::Amg;
     use crate::amg::passage::Transfers;
     use crate::backend::components::{SmootherInput, Spectrum};
     use crate::components::SmootherComponents;
@@ -342,6 +341,7 @@ mod tests {
     use crate::host::Host;
     use crate::host::operator::Stored;
     use crate::matrix::Matrix;
+    use crate::preconditioner::Amg;
     use crate::sparse::Csr;
     use std::sync::Mutex;
 

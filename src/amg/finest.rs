@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// What became of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// x = M b.
     Done,
     /// Numbers that are not finite appeared on this level, though b has none.
@@ -20,7 +20,7 @@ pub(super) enum Outcome {
 }
 
 /// One cycle for vectors of any precision that solvers work in.
-pub(super) trait Finest<B: Backend>: Send + Sync {
+pub(crate) trait Finest<B: Backend>: Send + Sync {
     /// x = M b.
     fn apply_f64(&mut self, b: &B::Slice<f64>, x: &mut B::Slice<f64>) -> Result<Outcome>;
     /// x = M b.
@@ -46,7 +46,7 @@ pub(super) trait Finest<B: Backend>: Send + Sync {
 
 /// A level and vectors for it: b = factor D r for a residual r, and for the solution x of the level z = factor D x is M r. With a guard b is
 /// multiplied by a power of two that brings it into the range, and z divided by it.
-pub(super) struct Own<'a, B: Backend> {
+pub(crate) struct Own<'a, B: Backend> {
     pub level: &'a mut Level<B, f32>,
     pub b: &'a mut B::Slice<f32>,
     pub x: &'a mut B::Slice<f32>,
@@ -56,7 +56,7 @@ pub(super) struct Own<'a, B: Backend> {
 }
 
 /// The finest level, whose vectors have precision `V`.
-pub(super) struct Entrance<B: Backend, V: Number> {
+pub(crate) struct Entrance<B: Backend, V: Number> {
     pub level: Level<B, V>,
     /// The inverse of the level's scaling S: a power of two, times one for each row.
     pub scaling: Option<(f64, B::Buffer<f32>)>,

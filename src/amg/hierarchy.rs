@@ -10,8 +10,6 @@ mod level;
 mod scale;
 mod store;
 mod symbolic;
-#[cfg(test)]
-mod tests;
 mod transfer;
 
 use super::finest::Finest;
@@ -274,3 +272,6 @@ fn is_incomplete<S: Components>(setup: &S, symbolic: &[LevelSymbolic<S>]) -> boo
     // Not to know it is an error of the update, which tells it.
     symbolic.iter().filter(|level| level.transfers.is_incomplete(setup).unwrap_or(false)).count() > 0
 }
+
+#[cfg(test)]
+mod tests;

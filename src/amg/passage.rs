@@ -6,7 +6,7 @@ use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar};
 
 /// From a level whose vectors have precision `V` to one with precision `W`, and back.
-pub(super) trait Passage<B: Backend, V: Number, W: Number>: Send + Sync {
+pub(crate) trait Passage<B: Backend, V: Number, W: Number>: Send + Sync {
     /// b = factor R r with a power of two, which is 1 unless b would leave the range of its format. r may be multiplied as well.
     fn restrict(&mut self, r: &mut B::Slice<V>, b: &mut B::Slice<W>) -> Result<()>;
     /// x += P y / factor, with the factor of the last restriction; or, where there is another vector for it, that becomes the sum.
@@ -18,7 +18,7 @@ pub(super) trait Passage<B: Backend, V: Number, W: Number>: Send + Sync {
 }
 
 /// R and P.
-pub(super) struct Transfers<B: Backend, V: Number, W: Number> {
+pub(crate) struct Transfers<B: Backend, V: Number, W: Number> {
     pub backend: B,
     pub restriction: Box<dyn Operator<B, V, W>>,
     pub interpolation: Box<dyn Operator<B, W, V>>,
@@ -58,7 +58,7 @@ impl<B: Backend, V: Number, W: Number> Passage<B, V, W> for Transfers<B, V, W> {
 }
 
 /// Looks at what it restricted, and restricts again where that is outside of the range, which is seldom: for backends that look.
-pub(super) struct Looking<B: Backend, V: Number, W: Number> {
+pub(crate) struct Looking<B: Backend, V: Number, W: Number> {
     pub transfers: Transfers<B, V, W>,
     pub range: Range,
     pub factor: f64,
@@ -94,7 +94,7 @@ impl<B: Backend, V: Number, W: Number> Passage<B, V, W> for Looking<B, V, W> {
 
 /// Restricts in the arithmetic of the finer level, and multiplies by the factor on the way into the format of the coarser: for backends
 /// that decide the factor where the vectors are, and never tell it.
-pub(super) struct Fitting<B: Backend, V: Number, W: Number> {
+pub(crate) struct Fitting<B: Backend, V: Number, W: Number> {
     pub transfers: Transfers<B, V, V::Wide>,
     /// A vector of the coarser level.
     pub wide: B::Buffer<V::Wide>,

@@ -26,13 +26,13 @@ const VANISHED: f64 = 1.0 / 1024.0;
 const SMALL: f64 = 1.0 / 64.0;
 
 /// A hierarchy with fewer entries stays in the caches whatever its format is.
-pub(super) const TINY: usize = 1 << 12;
+pub(crate) const TINY: usize = 1 << 12;
 
 const PARTS: [LevelPart; 4] = [LevelPart::Matrix, LevelPart::Vector, LevelPart::Transfer, LevelPart::Smoother];
 
 /// The formats of one level.
 #[derive(Clone, Debug)]
-pub(super) struct LevelPlan {
+pub(crate) struct LevelPlan {
     precision: [Precision; 4],
     /// Which of them the options left open.
     open: [bool; 4],
@@ -80,7 +80,7 @@ fn narrower(a: Precision, b: Precision) -> Precision {
 
 /// The formats of all levels.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub levels: Vec<LevelPlan>,
     /// The format of the matrix, wider than which nothing is chosen.
     input: Precision,
@@ -195,7 +195,7 @@ impl Plan {
 }
 
 /// What one pass over the values of a level tells.
-pub(super) struct Measured {
+pub(crate) struct Measured {
     /// Energy of the smooth vector over |w|_D^2, between 0 and the largest eigenvalue of D^-1 A.
     pub energy: f64,
     pub matrix: Part,
@@ -214,7 +214,7 @@ impl Measured {
 
 /// What rounding a matrix or a transfer to 16 bits does.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(crate) struct Part {
     /// Share of the entries of all levels.
     pub share: f64,
     pub f16: Loss,
@@ -229,7 +229,7 @@ impl Part {
 }
 
 /// Whether a part of a level of this energy can be rounded so.
-pub(super) fn is_affordable(loss: &Loss, energy: f64) -> bool {
+pub(crate) fn is_affordable(loss: &Loss, energy: f64) -> bool {
     relative(loss.error, energy) <= LIMIT && loss.vanished <= VANISHED
 }
 

@@ -1,6 +1,5 @@
 //! What a row of a table of options says.
 
-use crate::components;
 use crate::device_kind::DeviceKind::{self, Cuda, Hip, Host, Sim};
 use crate::edit_distance::edit_distance;
 
@@ -63,33 +62,19 @@ impl Kind {
     }
 }
 
-/// What GPUs cannot do: options, with their values that only the host honours; none means all.
-fn host_only(key: &str) -> Option<&'static [&'static str]> {
-    match key {
-        "amg.smoother.type" => Some(components::host_only_smoothers()).filter(|names| !names.is_empty()),
-        "precision.indices" => Some(&[]),
-        _ => None,
-    }
-}
+/// Options that only the host honours.
+const HOST_ALONE: &[&str] = &["precision.indices"];
 
 impl OptionRow {
     /// Backends that honour it.
     pub fn backends(&self) -> &'static [DeviceKind] {
-        match host_only(self.key) {
-            Some([]) => &[Host],
-            _ => &[Host, Cuda, Hip, Sim],
-        }
-    }
-
-    /// Values that only the host honours.
-    pub fn host_only(&self) -> &'static [&'static str] {
-        host_only(self.key).unwrap_or_default()
+        if HOST_ALONE.contains(&self.key) { &[Host] } else { &[Host, Cuda, Hip, Sim] }
     }
 
     /// Backends and exceptions, for the reference.
     pub fn backend_names(&self) -> String {
         let names = self.backends().iter().map(|b| b.name()).collect::<Vec<_>>().join(", ");
-        match self.host_only() {
+        match self.host_only {
             [] => names,
             values => format!("{names}; host only: {}", values.join(", ")),
         }
@@ -103,6 +88,8 @@ pub struct OptionRow {
     pub key: &'static str,
     /// What it accepts.
     pub kind: Kind,
+    /// Values that only the host honours.
+    pub host_only: &'static [&'static str],
     /// The default, written as a user would.
     pub default: &'static str,
     /// What it does.

@@ -13,9 +13,8 @@ use super::setup::colouring::DeviceColouring;
 use super::setup::{DeviceCsr, DevicePattern, tiles};
 use super::slices::Slices;
 use super::{Buffer, Gpu, Slice};
-use crate::backend::{Colours, Columns, Operator, Place, Smoother};
-use crate::error::{Result, fail};
-use crate::host::Host;
+use crate::backend::{Colours, Columns, Operator, Place};
+use crate::error::Result;
 use crate::scalar::{Number, Precision, Scalar, Sums, with_storage};
 use crate::sparse::{Coloured, SharedCsr};
 
@@ -178,9 +177,5 @@ impl Place for Gpu {
         let matrix = DeviceCsr::upload(self, &matrix.view())?;
         let inverse = self.upload(&inverse)?;
         Ok(Box::new(Multicolour::new::<V>(self, &matrix, &inverse, colouring)?))
-    }
-
-    fn host_smoother<V: Number>(&self, name: &str, _: Box<dyn Smoother<Host, V>>) -> Result<Box<dyn Smoother<Gpu, V>>> {
-        fail!(Unsupported, "the smoother {name} does not run on GPUs (option amg.smoother.type)")
     }
 }

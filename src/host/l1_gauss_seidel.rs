@@ -5,9 +5,10 @@
 use super::{Host, gauss_seidel, scaling};
 use crate::backend::components::{SmootherInput, SmootherSetup};
 use crate::backend::{Backend, Operator, Place, Smoother, Sweep};
-use crate::error::Result;
+use crate::error::{Result, fail};
 use crate::scalar::{Number, Scalar};
 use crate::sparse::SharedCsr;
+use std::any::Any;
 
 struct L1GaussSeidel<S> {
     matrix: SharedCsr<S>,
@@ -65,6 +66,14 @@ impl<B: Place> SmootherSetup<Host, B> for L1GaussSeidelSetup {
         let inverse = scaling::stored::<T, N>(&inverse, 1.0)?;
         let matrix = input.stored_matrix::<N>()?;
         let smoother = L1GaussSeidel { matrix, inverse, shared: N::PRECISION == T::PRECISION };
-        input.to.host_smoother("l1_gauss_seidel", Box::new(smoother))
+        // It runs on the host alone.
+        let smoother: Box<dyn Smoother<Host, V>> = Box::new(smoother);
+        let smoother: Box<dyn Any> = Box::new(smoother);
+        match smoother.downcast::<Box<dyn Smoother<B, V>>>() {
+            Ok(smoother) => Ok(*smoother),
+            Err(_) => {
+                fail!(Unsupported, "the smoother l1_gauss_seidel does not run on GPUs (option amg.smoother.type)")
+            }
+        }
     }
 }

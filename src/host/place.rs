@@ -3,7 +3,7 @@
 use super::Host;
 use super::dense::Dense;
 use super::operator::Stored;
-use crate::backend::{Colours, Columns, Operator, Place, Smoother};
+use crate::backend::{Colours, Columns, Operator, Place};
 use crate::error::Result;
 use crate::scalar::{Number, Sums};
 use crate::sparse::{Coloured, SharedCsr};
@@ -32,13 +32,5 @@ impl Place for Host {
 
     fn colours<S: Number, V: Number>(&self, matrix: Coloured<S>) -> Result<Box<dyn Colours<Host, V>>> {
         Ok(Box::new(matrix))
-    }
-
-    fn host_smoother<V: Number>(
-        &self,
-        _: &str,
-        smoother: Box<dyn Smoother<Host, V>>,
-    ) -> Result<Box<dyn Smoother<Host, V>>> {
-        Ok(smoother)
     }
 }

@@ -361,10 +361,10 @@ pub fn project<B: Backend, T: Scalar>(backend: &B, basis: &[B::Buffer<T>], x: &m
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amg::Amg;
     use crate::gallery;
     use crate::gpu::{Buffer, Gpu, Slice};
     use crate::matrix::MatrixBackend;
+    use crate::preconditioner::Amg;
     use std::sync::Arc;
 
     /// A preconditioner that does not tell that it has vectors of its own.

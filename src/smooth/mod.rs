@@ -13,7 +13,6 @@ fn width(values: usize, rows: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::gauss_seidel;
-    use crate::amg::Amg;
     use crate::backend::components::{SmootherInput, Spectrum};
     use crate::backend::{Preconditioner, Sweep};
     use crate::components::{SMOOTHERS, SmootherComponents};
@@ -23,6 +22,7 @@ mod tests {
     use crate::host::Host;
     use crate::host::operator::Stored;
     use crate::matrix::Matrix;
+    use crate::preconditioner::Amg;
     use crate::sparse::Csr;
     use std::sync::{Arc, Mutex};
 

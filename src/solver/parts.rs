@@ -2,12 +2,12 @@
 
 use super::Solver;
 use super::user::SolverBackend;
-use crate::amg::Amg;
 use crate::backend::{Operator, Preconditioner};
 use crate::error::{Result, Status, fail};
 use crate::host::Host;
 use crate::krylov::{self, Krylov, Norm};
 use crate::matrix::Matrix;
+use crate::preconditioner::Amg;
 use crate::scalar::{Precision, Scalar};
 use crate::singular::NullSpace;
 use std::sync::Arc;

@@ -3,13 +3,13 @@
 use super::parts::{Engine, Parts};
 use super::user::SolverBackend;
 use super::{Guess, Placed, Solver, State};
-use crate::amg::Amg;
 use crate::backend::{AnyMut, AnyRef, Backend, Preconditioner};
 use crate::context::LogLevel;
 use crate::error::{Error, Result, Status, fail, try_capacity};
 use crate::gpu::{self, Gpu, Staging};
 use crate::host::Host;
 use crate::krylov::{self, Next, Run};
+use crate::preconditioner::Amg;
 use crate::report::SolveReport;
 use crate::scalar::Scalar;
 use std::time::Instant;

@@ -5,9 +5,9 @@ use crate::common::devices::devices;
 use crate::common::real_matrices;
 use std::path::Path;
 use std::sync::Arc;
-use terrace::amg::LevelMatrices;
 use terrace::io::matrix_market::{self, Contents};
 use terrace::matrix::Values;
+use terrace::preconditioner::LevelMatrices;
 use terrace::sparse::{Block, Csr};
 use terrace::{Amg, Config, Context, Guess, Matrix, ProductMethod, Result, Solver, Status, gallery};
 

@@ -1,12 +1,12 @@
 //! Renewed hierarchies against the host's, to the bit.
 
 use super::*;
-use crate::amg::Amg;
 use crate::gallery;
 use crate::gpu::Gpu;
 use crate::hash::hash;
 use crate::host::Host;
 use crate::matrix::Values;
+use crate::preconditioner::Amg;
 
 fn config(options: &[(&str, &str)]) -> Config {
     let mut config = Config::new();

@@ -5,9 +5,9 @@ use super::extended_i::{by_formula, renew_by_formula};
 use super::{DeviceCsr, DeviceGraph, DevicePattern};
 use crate::backend::common::Formula;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
+use crate::backend::parameters::Truncation;
 use crate::error::Result;
 use crate::gpu::Gpu;
-use crate::host::truncate::Truncation;
 use crate::scalar::Scalar;
 
 /// As [`crate::host::classical_modified::interpolate`].

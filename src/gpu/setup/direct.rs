@@ -4,10 +4,10 @@ use super::coarse::Splitting;
 use super::truncate::Rows;
 use super::{DeviceCsr, DeviceGraph, DevicePattern};
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
+use crate::backend::parameters::Truncation;
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::gpu::runtime::Argument;
-use crate::host::truncate::Truncation;
 use crate::scalar::Scalar;
 use crate::sparse::Block;
 

@@ -356,9 +356,9 @@ mod tests {
     use super::super::extended_i::interpolate;
     use super::super::tests::{awkward, in_turn, narrow, problems, splittings, upload};
     use super::*;
+    use crate::backend::parameters::Truncation;
     use crate::gpu::tests::{devices, one_of_each};
     use crate::hash::hash;
-    use crate::host::truncate::Truncation;
     use crate::host::{extended_i, strength};
     use crate::sparse::Csr;
 

@@ -7,11 +7,11 @@ use super::truncate::Rows;
 use super::{DeviceCsr, DeviceGraph, DevicePattern, spgemm, two_stage};
 use crate::backend::common::Formula;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
+use crate::backend::parameters::Truncation;
 use crate::backend::setup::Coarse;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View};
 use crate::gpu::{Gpu, Slice};
-use crate::host::truncate::Truncation;
 use crate::scalar::Scalar;
 
 /// As [`crate::host::mm_ext::interpolate`], to all unknowns or to those of `only`; with `pattern`, each row keeps the columns that it has there.

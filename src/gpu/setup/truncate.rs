@@ -1,10 +1,10 @@
 //! Rows of an interpolation after truncation. The work is in `kernels/truncate.h`.
 
 use super::{DeviceCsr, DevicePattern};
+use crate::backend::parameters::Truncation;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View};
 use crate::gpu::{Buffer, Gpu, Slice};
-use crate::host::truncate::Truncation;
 use crate::scalar::Scalar;
 use crate::sparse::Block;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! Measures and choices of formats against the host's.
 
-use crate::amg::Amg;
 use crate::config::Config;
 use crate::context::Context;
 use crate::gallery;
@@ -11,6 +10,7 @@ use crate::gpu::setup::scaling::Factors;
 use crate::hash::hash;
 use crate::host::rounding_loss as host_loss;
 use crate::matrix::{Matrix, Values};
+use crate::preconditioner::Amg;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr};
 use half::{bf16, f16};
@@ -168,7 +168,7 @@ fn config(options: &[(&str, &str)]) -> Config {
 
 /// Formats of all levels and why.
 fn choices(amg: &Amg) -> Vec<String> {
-    amg.built.plan.levels.iter().map(|level| format!("{level:?}")).collect()
+    amg.plan().levels.iter().map(|level| format!("{level:?}")).collect()
 }
 
 /// A problem whose rows and columns are in units that lie far apart.

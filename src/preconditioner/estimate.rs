@@ -12,7 +12,7 @@ mod sample;
 mod tests;
 
 use super::Amg;
-use super::hierarchy::{Builder, check_square};
+use crate::amg::hierarchy::{Builder, check_square};
 use crate::config::Config;
 use crate::context::Context;
 use crate::error::{Result, Status};

@@ -1,0 +1,515 @@
+//! Algebraic multigrid where a context is: [`Amg`] is a hierarchy that is set up, on the host or on a GPU, and one `apply` is one cycle.
+
+mod estimate;
+
+use crate::amg::finest::{Finest, Outcome, Own};
+pub use crate::amg::hierarchy::LevelMatrices;
+use crate::amg::hierarchy::{Builder, Built, Renewal, SetupData};
+use crate::amg::plan::Plan;
+use crate::backend::{AnyMut, AnyRef, Apart, Backend, Beta, Operator, Preconditioner};
+use crate::config::{Config, LevelPart};
+use crate::context::{Context, LogLevel};
+use crate::error::{Result, fail};
+use crate::gpu::{self, DeviceSteps, Gpu, Graphs, Scale, Staging};
+use crate::host::Host;
+use crate::matrix::Matrix;
+use crate::report::{Phases, Report};
+use crate::scalar::{Precision, Scalar, SliceMut, SliceRef};
+use crate::sparse::NearNullSpace;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A hierarchy that is set up; one `apply` is one cycle from a zero guess.
+pub struct Amg {
+    context: Context,
+    config: Config,
+    matrix: Arc<Matrix>,
+    near_null_space: Option<Arc<NearNullSpace>>,
+    built: Placed,
+    /// What was given wider formats since set-up, and why.
+    promotions: Vec<String>,
+    /// What the last update did with coarse unknowns.
+    renewal: Renewal,
+    /// The level at which the last application failed.
+    lost_at: Option<usize>,
+    /// Stored values of all levels: how much work a cycle is.
+    work: usize,
+}
+
+/// What set-up made, its levels where the context is.
+struct Placed {
+    levels: Levels,
+    plan: Plan,
+    /// What an update goes by.
+    data: Arc<dyn SetupData>,
+    renewal: Renewal,
+    phases: Phases,
+    /// Where it was computed, and why there.
+    place: String,
+}
+
+enum Levels {
+    Host(Box<dyn Finest<Host>>),
+    Gpu(OnGpu),
+}
+
+/// Levels on a GPU, and what brings vectors there.
+struct OnGpu {
+    gpu: Gpu,
+    top: Box<dyn Finest<Gpu>>,
+    staging: Staging,
+    graphs: Graphs,
+}
+
+impl OnGpu {
+    /// One cycle on vectors of the device. Nothing looks at vectors on the way; [`OnGpu::lost`] does afterwards.
+    fn cycle<T: Scalar>(&mut self, b: &gpu::Slice<T>, x: &mut gpu::Slice<T>) -> Result<()> {
+        let OnGpu { gpu, top, graphs, .. } = self;
+        let fixed = top.is_fixed();
+        let mut apply = |b: &gpu::Slice<T>, x: &mut gpu::Slice<T>| {
+            match (Gpu::any_ref(b), Gpu::any_mut(x)) {
+                (AnyRef::F64(b), AnyMut::F64(x)) => top.apply_f64(b, x)?,
+                (AnyRef::F32(b), AnyMut::F32(x)) => top.apply_f32(b, x)?,
+                _ => unreachable!("b and x have the same type"),
+            };
+            Ok(())
+        };
+        if fixed { graphs.run(gpu, b, x, &mut apply) } else { apply(b, x) }
+    }
+
+    /// The level in which numbers that are not finite appeared in the last cycle, which made x of b: if x has some and b none.
+    fn lost<T: Scalar>(&self, b: &gpu::Slice<T>, x: &gpu::Slice<T>) -> Result<Option<usize>> {
+        let lost = !self.gpu.peak(x).is_finite() && self.gpu.peak(b).is_finite();
+        let level = lost.then(|| self.top.lost());
+        self.gpu.status().map(|()| level)
+    }
+
+    /// One cycle on vectors of the host; the result is as for [`OnGpu::lost`] where it is asked for.
+    fn cycle_for_host<T: Scalar>(&mut self, b: &[T], x: &mut [T], watched: bool) -> Result<Option<usize>> {
+        let mut staging = std::mem::take(&mut self.staging);
+        let gpu = self.gpu.clone();
+        let (own_b, own_x) = staging.vectors::<T>(&gpu, b.len())?;
+        gpu.write(b, own_b)?;
+        self.cycle(own_b, own_x)?;
+        gpu.read(own_x, x)?;
+        let lost = if watched && !x.iter().all(|x| x.is_finite()) { self.lost(own_b, own_x)? } else { None };
+        self.staging = staging;
+        Ok(lost)
+    }
+}
+
+impl OnGpu {
+    /// The finest level's, where it was asked whether it has some.
+    fn own_vectors(&mut self) -> Result<Own<'_, Gpu>> {
+        match self.top.own()? {
+            Some(own) => Ok(own),
+            None => unreachable!("vectors apart were asked for"),
+        }
+    }
+}
+
+/// What the vectors of a level have to do with those of whoever applies it.
+fn scale_of<'a>(own: &Own<'a, Gpu>) -> Scale<'a> {
+    Scale { factor: own.factor, d: own.d, guard: own.guard }
+}
+
+/// For vectors of f64, around a finest level in f32.
+impl<T: Scalar> Apart<Gpu, T> for OnGpu {
+    fn step(
+        &mut self,
+        steps: &mut DeviceSteps,
+        (p, q): (&gpu::Slice<T>, &gpu::Slice<T>),
+        x: &mut gpu::Slice<T>,
+        r: &mut gpu::Slice<T>,
+    ) -> Result<()> {
+        let own = self.own_vectors()?;
+        match (Gpu::any_ref(p), Gpu::any_ref(q), Gpu::any_mut(x), Gpu::any_mut(r)) {
+            (AnyRef::F64(p), AnyRef::F64(q), AnyMut::F64(x), AnyMut::F64(r)) => {
+                steps.step_apart((p, q), x, r, (&scale_of(&own), own.b))
+            }
+            _ => unreachable!("vectors apart were asked for"),
+        }
+    }
+
+    fn apply(&mut self) -> Result<()> {
+        let OnGpu { gpu, top, graphs, .. } = self;
+        let fixed = top.is_fixed();
+        let Some(Own { level, b, x, .. }) = top.own()? else { unreachable!("vectors apart were asked for") };
+        if !fixed {
+            return level.cycle(b, x);
+        }
+        graphs.run(gpu, b, x, &mut |b, x| level.cycle(b, x))
+    }
+
+    fn dots(&mut self, steps: &mut DeviceSteps, r: &gpu::Slice<T>, beta: Beta<&gpu::Slice<T>>) -> Result<()> {
+        let own = self.own_vectors()?;
+        let beta = beta.map(|q| match Gpu::any_ref(q) {
+            AnyRef::F64(q) => q,
+            AnyRef::F32(_) => unreachable!("q and r have the same type"),
+        });
+        match Gpu::any_ref(r) {
+            AnyRef::F64(r) => steps.dots_apart((&scale_of(&own), own.x), r, beta),
+            AnyRef::F32(_) => unreachable!("vectors apart were asked for"),
+        }
+    }
+
+    fn turn(&mut self, steps: &mut DeviceSteps, p: &mut gpu::Slice<T>) -> Result<()> {
+        let own = self.own_vectors()?;
+        match Gpu::any_mut(p) {
+            AnyMut::F64(p) => steps.turn_apart((&scale_of(&own), own.x), p),
+            AnyMut::F32(_) => unreachable!("vectors apart were asked for"),
+        }
+    }
+}
+
+impl Amg {
+    /// Builds the hierarchy of a square matrix.
+    pub fn setup(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Amg> {
+        Amg::setup_with(&context.with_own_scratch()?, matrix, config)
+    }
+
+    /// As [`Amg::setup`], with the scratch of the handle, which belongs to who calls.
+    pub(crate) fn setup_with(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Amg> {
+        config.check_device(context.device())?;
+        matrix.check_for_set_up(context)?;
+        let near_null_space = matrix.near_null_space();
+        let builder = Builder { context, config, matrix, near_null_space: near_null_space.clone(), plan: None };
+        let built = build(&builder, None)?;
+        let mut amg = Amg {
+            context: context.clone(),
+            config: config.clone(),
+            matrix: Arc::clone(matrix),
+            near_null_space,
+            built,
+            promotions: Vec::new(),
+            renewal: Renewal::default(),
+            lost_at: None,
+            work: 0,
+        };
+        let report = amg.report();
+        amg.work = report.nonzeros();
+        let line = || {
+            let (levels, complexity) = (report.levels.len(), report.operator_complexity());
+            format!(
+                "AMG set-up: {levels} levels, operator complexity {complexity:.2}, {:.4} s",
+                report.setup.get("total")
+            )
+        };
+        context.log(LogLevel::Info, line);
+        matrix.end_reading()?;
+        Ok(amg)
+    }
+
+    /// The matrices that [`Amg::setup`] computes, finest level first: for looking at a hierarchy, not for solving with it.
+    pub fn level_matrices(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Vec<LevelMatrices>> {
+        let context = &context.with_own_scratch()?;
+        let builder = Builder { context, config, matrix, near_null_space: matrix.near_null_space(), plan: None };
+        context.run(matrix.entries(), || match context.gpu() {
+            Some(gpu) if device_objection(&builder)?.is_none() => builder.level_matrices(gpu),
+            _ => builder.level_matrices(&Host::new(context)),
+        })
+    }
+
+    /// Takes over changed values of the matrix: strong couplings, coarse unknowns and patterns stay, values are computed anew. With
+    /// `amg.update.coarsening` `recheck` they stay on the levels down to the first for which new values lead to others; from there on the
+    /// hierarchy is set up anew. When it fails the hierarchy is as before.
+    pub fn update(&mut self) -> Result<()> {
+        self.matrix.recheck_values(&self.context)?;
+        let builder = Builder {
+            context: &self.context,
+            config: &self.config,
+            matrix: &self.matrix,
+            near_null_space: self.near_null_space.clone(),
+            plan: None,
+        };
+        self.built = build(&builder, Some(&*self.built.data))?;
+        self.promotions.clear();
+        self.renewal = self.built.renewal;
+        if self.renewal.anew {
+            self.work = self.report().nonzeros();
+        }
+        self.matrix.end_reading()
+    }
+
+    /// Whether the last update set up anew, from whatever level on.
+    pub(crate) fn was_set_up_anew(&self) -> bool {
+        self.renewal.anew
+    }
+
+    /// Gives what the options left open wider formats, on the level that lost precision, or on all when none did or it cannot be made wider;
+    /// false when nothing can. Costs an update.
+    fn promote(&mut self, reason: &str) -> Result<bool> {
+        let mut plan = self.built.plan.clone();
+        let level = self.lost_at.take().filter(|level| plan.promote(Some(*level), reason));
+        if level.is_none() && !plan.promote(None, reason) {
+            return Ok(false);
+        }
+        let builder = Builder {
+            context: &self.context,
+            config: &self.config,
+            matrix: &self.matrix,
+            near_null_space: self.near_null_space.clone(),
+            plan: Some(plan),
+        };
+        self.built = build(&builder, Some(&*self.built.data))?;
+        let which = level.map_or("all levels".to_string(), |level| format!("level {level}"));
+        let line = format!("{which} promoted: {reason}");
+        self.context.log(LogLevel::Warning, || line.clone());
+        self.promotions.push(line);
+        Ok(true)
+    }
+
+    /// The matrix that it was set up with.
+    pub fn matrix(&self) -> &Matrix {
+        &self.matrix
+    }
+
+    /// Scalar rows.
+    pub fn rows(&self) -> usize {
+        self.matrix.rows()
+    }
+
+    /// x = M b, one cycle. Allocates nothing, except at the first call with vectors of another precision than the finest level's.
+    /// Numbers that are not finite, where b has none and a level is narrower than the matrix, are an error that names the level.
+    pub fn apply<T: Scalar>(&mut self, b: &[T], x: &mut [T]) -> Result<()> {
+        self.check_lengths(b.len(), x.len())?;
+        let watched = self.built.plan.is_narrow();
+        let lost = match &mut self.built.levels {
+            Levels::Gpu(levels) => levels.cycle_for_host(b, x, watched)?,
+            Levels::Host(top) => {
+                let outcome = self.context.run(self.work, || match (T::slice_ref(b), T::slice_mut(x)) {
+                    (SliceRef::F64(b), SliceMut::F64(x)) => top.apply_f64(b, x),
+                    (SliceRef::F32(b), SliceMut::F32(x)) => top.apply_f32(b, x),
+                    _ => unreachable!("b and x have the same type"),
+                });
+                match outcome? {
+                    Outcome::Lost(level) => Some(level),
+                    Outcome::Done => None,
+                }
+            }
+        };
+        lost.map_or(Ok(()), |level| self.lost(level))
+    }
+
+    /// The failure of an application that lost precision on this level, which is remembered.
+    fn lost(&mut self, level: usize) -> Result<()> {
+        self.lost_at = Some(level);
+        let of = |part| self.built.plan.of(part, level).name();
+        fail!(
+            PrecisionLost,
+            "level {level}: numbers beyond the range of its vectors ({}) appeared in the cycle, with the matrix in {}; \
+             use wider formats there, or precision \"auto\"",
+            of(LevelPart::Vector),
+            of(LevelPart::Matrix)
+        )
+    }
+
+    /// As [`Amg::apply`], for vectors in the memory of the context's GPU. Returns when the work is under way, and tells no loss:
+    /// [`Amg::look`] does.
+    pub fn apply_on_device<T: Scalar>(&mut self, b: &gpu::Slice<T>, x: &mut gpu::Slice<T>) -> Result<()> {
+        self.check_lengths(b.len(), x.len())?;
+        match &mut self.built.levels {
+            Levels::Host(_) => {
+                fail!(InvalidArgument, "the vectors are in device memory, and the hierarchy is on the host")
+            }
+            Levels::Gpu(levels) => levels.cycle(b, x),
+        }
+    }
+
+    /// Fails as [`Amg::apply`] does when [`Amg::apply_on_device`], which made x of b just before, lost precision. Waits for the device
+    /// where a level is narrower than the matrix.
+    pub fn look<T: Scalar>(&mut self, b: &gpu::Slice<T>, x: &gpu::Slice<T>) -> Result<()> {
+        let lost = match &self.built.levels {
+            Levels::Gpu(levels) if self.built.plan.is_narrow() => levels.lost(b, x)?,
+            _ => None,
+        };
+        lost.map_or(Ok(()), |level| self.lost(level))
+    }
+
+    fn examine_on_device<T: Scalar>(&mut self, r: &gpu::Slice<T>) -> Result<()> {
+        let Some(gpu) = self.context.gpu().filter(|_| self.built.plan.is_narrow()) else { return Ok(()) };
+        let mut z = gpu.zeros(r.len())?;
+        self.apply_on_device(r, &mut z)?;
+        self.look(r, &z)
+    }
+
+    /// An application that can look has looked.
+    fn examine<T: Scalar>(&mut self, _: &[T]) -> Result<()> {
+        Ok(())
+    }
+
+    /// On the host a cycle looks at its vectors as they come and go.
+    fn host_apart<T: Scalar>(&mut self) -> Option<&mut dyn Apart<Host, T>> {
+        None
+    }
+
+    /// As [`Preconditioner::apart`].
+    fn gpu_apart<T: Scalar>(&mut self) -> Option<&mut dyn Apart<Gpu, T>> {
+        let Levels::Gpu(levels) = &mut self.built.levels else { return None };
+        let has_own = T::PRECISION == Precision::F64 && matches!(levels.top.own(), Ok(Some(_)));
+        has_own.then_some(levels)
+    }
+
+    /// On the host products read the caller's own arrays, of which there is nothing to share.
+    fn host_operator<T: Scalar>(&self) -> Option<Arc<dyn Operator<Host, T>>> {
+        None
+    }
+
+    /// As [`Preconditioner::operator`].
+    fn gpu_operator<T: Scalar>(&self) -> Option<Arc<dyn Operator<Gpu, T>>> {
+        let Levels::Gpu(levels) = &self.built.levels else { return None };
+        let a: Arc<dyn Operator<Gpu, T>> = *levels.top.operator()?.downcast().ok()?;
+        (a.precision() == self.matrix.precision()).then_some(a)
+    }
+
+    fn check_lengths(&self, b: usize, x: usize) -> Result<()> {
+        let n = self.matrix.rows();
+        if b != n || x != n {
+            return fail!(SizeMismatch, "b has {b} and x {x} elements; the hierarchy has {n} rows");
+        }
+        Ok(())
+    }
+
+    /// Makes room for vectors of type `T`, so that `apply` need not.
+    pub(crate) fn prepare<T: Scalar>(&mut self) -> Result<()> {
+        match &mut self.built.levels {
+            Levels::Host(top) => top.prepare(T::PRECISION),
+            Levels::Gpu(levels) => levels.top.prepare(T::PRECISION),
+        }
+    }
+
+    /// As [`Preconditioner::is_constant_symmetric`], for vectors of this precision.
+    fn is_symmetric_in(&self, precision: Precision) -> bool {
+        // Rounding that keeps row sums does not round a_ij and a_ji alike.
+        let alike = !self.built.plan.is_narrow() || self.config.text("precision.rounding") == "nearest";
+        alike
+            && match &self.built.levels {
+                Levels::Host(top) => top.is_symmetric_in(precision),
+                Levels::Gpu(levels) => levels.top.is_symmetric_in(precision),
+            }
+    }
+
+    /// What set-up did.
+    pub fn report(&self) -> Report {
+        let mut levels = match &self.built.levels {
+            Levels::Host(top) => top.describe(),
+            Levels::Gpu(levels) => levels.top.describe(),
+        };
+        for (level, plan) in levels.iter_mut().zip(&self.built.plan.levels) {
+            level.precision_reason = plan.reason.clone();
+        }
+        let bytes = levels.iter().map(|l| l.bytes).sum::<usize>() + self.built.data.bytes();
+        Report {
+            levels,
+            setup: self.built.phases.clone(),
+            setup_place: self.built.place.clone(),
+            bytes,
+            promotions: self.promotions.clone(),
+            update_kept_levels: self.renewal.kept_levels,
+            update_anew: self.renewal.anew,
+            ..Report::of(&self.context)
+        }
+    }
+
+    /// Bytes that `setup` of this matrix with these options will hold on the host, from the set-up of a sample of at most
+    /// 20,000 rows; on a GPU the most that it takes at one time, from samples of at most 1,048,576 rows, whatever the limit of the context's memory is. Exact
+    /// for matrices that are not larger.
+    pub fn memory_estimate(context: &Context, matrix: &Matrix, config: &Config) -> Result<usize> {
+        estimate::bytes(&context.with_own_scratch()?, matrix, config)
+    }
+}
+
+fn build(builder: &Builder<'_>, data: Option<&dyn SetupData>) -> Result<Placed> {
+    let start = Instant::now();
+    let (context, host) = (builder.context, Host::new(builder.context));
+    let mut placed = match context.gpu() {
+        None => {
+            if builder.config.text("amg.setup") == "device" {
+                return fail!(Unsupported, "option \"amg.setup\" is \"device\", and the context is on the host");
+            }
+            let built = builder.build(&host, &host, data, None)?;
+            let Built { top, plan, data, renewal, phases, place } = built;
+            Placed { levels: Levels::Host(top), plan, data, renewal, phases, place }
+        }
+        Some(gpu) => {
+            let built = match device_objection(builder)? {
+                None => builder.build(gpu, gpu, data, None)?,
+                Some(reason) => builder.build(&host, gpu, data, Some(reason))?,
+            };
+            let Built { top, plan, data, renewal, phases, place } = built;
+            let (staging, graphs) = (Staging::default(), Graphs::default());
+            let levels = Levels::Gpu(OnGpu { gpu: gpu.clone(), top, staging, graphs });
+            Placed { levels, plan, data, renewal, phases, place }
+        }
+    };
+    placed.phases.add("total", start.elapsed().as_secs_f64());
+    Ok(placed)
+}
+
+/// Why set-up for a GPU runs on the host, where it does; an error when the options do not allow it.
+fn device_objection(builder: &Builder<'_>) -> Result<Option<String>> {
+    let reason = match builder.config.choice("amg.setup").as_deref() {
+        Some("host") => return Ok(Some("the options say so".to_string())),
+        _ => builder.objection::<Gpu, Gpu>(),
+    };
+    match reason {
+        Some(reason) if builder.config.text("amg.setup") == "device" => {
+            fail!(Unsupported, "option \"amg.setup\" is \"device\", but {reason}")
+        }
+        reason => Ok(reason),
+    }
+}
+
+macro_rules! preconditioner {
+    ($backend:ty, $slice:ident, $apply:ident, $apart:ident, $examine:ident, $operator:ident) => {
+        impl<T: Scalar> Preconditioner<$backend, T> for Amg {
+            fn apply(&mut self, r: &$slice<T>, z: &mut $slice<T>) -> Result<()> {
+                self.$apply(r, z)
+            }
+
+            fn apart(&mut self) -> Option<&mut dyn Apart<$backend, T>> {
+                self.$apart()
+            }
+
+            fn is_fixed(&self) -> bool {
+                match &self.built.levels {
+                    Levels::Host(top) => top.is_fixed(),
+                    Levels::Gpu(levels) => levels.top.is_fixed(),
+                }
+            }
+
+            fn operator(&self) -> Option<Arc<dyn Operator<$backend, T>>> {
+                self.$operator()
+            }
+
+            fn is_constant_symmetric(&self) -> bool {
+                self.is_symmetric_in(T::PRECISION)
+            }
+
+            fn narrowest(&self) -> Option<String> {
+                self.built.plan.narrowest()
+            }
+
+            fn examine(&mut self, r: &$slice<T>) -> Result<()> {
+                self.$examine(r)
+            }
+
+            fn widen(&mut self, reason: &str) -> Result<bool> {
+                self.promote(reason)
+            }
+        }
+    };
+}
+
+type HostSlice<T> = [T];
+type GpuSlice<T> = gpu::Slice<T>;
+preconditioner!(Host, HostSlice, apply, host_apart, examine, host_operator);
+preconditioner!(Gpu, GpuSlice, apply_on_device, gpu_apart, examine_on_device, gpu_operator);
+
+#[cfg(test)]
+impl Amg {
+    /// The number formats of the levels.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.built.plan
+    }
+}
