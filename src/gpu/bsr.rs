@@ -1,11 +1,11 @@
 //! Blocks of 2 x 2 and 4 x 4 in rows, as `kernels/bsr.cu` multiplies them: those of a matrix of blocks, which lie as they are wanted, or the tiles of 4 x 4 that
 //! a matrix of scalars has where its entries lie close together.
 
-use super::product::{Finish, Product, names};
-use super::runtime::{BLOCK, Kernel};
-use super::setup::DeviceCsr;
+use super::product::{Finish, Precisions, Product, Values};
+use super::runtime::{BLOCK, Kernel, View};
 use super::setup::tiles::{DeviceTiles, SIDE};
-use super::{Buffer, Gpu, Slice};
+use super::setup::{DeviceCsr, DevicePattern};
+use super::{Buffer, Gpu};
 use crate::backend::Backend;
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
@@ -22,8 +22,9 @@ const OF_LANE: usize = 16;
 const ALIGNED: u64 = 16;
 
 /// A matrix of square blocks.
-pub(super) struct Bsr<S> {
+pub(super) struct Bsr {
     gpu: Gpu,
+    precisions: Precisions,
     kernel: Kernel,
     name: &'static str,
     side: usize,
@@ -32,18 +33,18 @@ pub(super) struct Bsr<S> {
     shape: (usize, usize),
     offsets: Arc<Buffer<i64>>,
     columns: Arc<Buffer<i32>>,
-    values: Arc<Buffer<S>>,
+    values: Values,
 }
 
-impl<S: Number> Bsr<S> {
+impl Bsr {
     /// Whether there is a kernel for these blocks.
     pub fn knows(block: Block) -> bool {
         block.rows == block.cols && matches!(block.rows, 2 | 4)
     }
 
-    /// A matrix in its own blocks, for vectors of precisions `X` and `Y`. A caller's values are copied where they are not aligned.
-    pub fn new<X: Number, Y: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<Bsr<S>> {
-        assert!(Bsr::<S>::knows(a.block));
+    /// A matrix in its own blocks, for products of these precisions. A caller's values are copied where they are not aligned.
+    pub fn new<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>, precisions: Precisions) -> Result<Bsr> {
+        assert!(Bsr::knows(a.block));
         let mut values = Arc::clone(&a.values);
         if !values.address().is_multiple_of(ALIGNED) {
             let mut own = gpu.room::<S>(values.len())?;
@@ -51,29 +52,32 @@ impl<S: Number> Bsr<S> {
             values = Arc::new(own);
         }
         let name = if a.block.rows == 2 { "bsr2x2" } else { "bsr4x4" };
-        Bsr::of::<X, Y>(gpu, name, (a.scalar_rows(), a.cols * a.block.cols), DeviceCsr { values, ..a.clone() })
+        let shape = (a.scalar_rows(), a.cols * a.block.cols);
+        Bsr::of(gpu, name, shape, a.pattern(), values.into(), precisions)
     }
 
     /// A matrix of scalars in tiles; none where it has too many of them in a row. Waits for the device.
-    pub fn tiled<X: Number, Y: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<Option<Bsr<S>>> {
+    pub fn tiled<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>, precisions: Precisions) -> Result<Option<Bsr>> {
         let Some(DeviceTiles { offsets, columns, values, .. }) = DeviceTiles::of(gpu, a)? else { return Ok(None) };
         let (rows, cols, block) = (a.rows.div_ceil(SIDE), a.cols.div_ceil(SIDE), Block::square(SIDE));
-        let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
-        let tiles = DeviceCsr { rows, cols, block, offsets, columns, values };
-        Ok(Some(Bsr::of::<X, Y>(gpu, "tiles4x4", (a.rows, a.cols), tiles)?))
+        let (offsets, columns) = (Arc::new(offsets), Arc::new(columns));
+        let tiles = DevicePattern { rows, cols, block, offsets, columns };
+        Ok(Some(Bsr::of(gpu, "tiles4x4", (a.rows, a.cols), tiles, values.into(), precisions)?))
     }
 
-    fn of<X: Number, Y: Number>(
+    fn of(
         gpu: &Gpu,
         name: &'static str,
         shape: (usize, usize),
-        blocks: DeviceCsr<S>,
-    ) -> Result<Bsr<S>> {
+        blocks: DevicePattern,
+        values: Values,
+        precisions: Precisions,
+    ) -> Result<Bsr> {
         let side = blocks.block.rows;
-        let (gpu, kernel) = (gpu.clone(), gpu.kernel(&format!("bsr{side}_{}", names::<S, X, Y>()))?);
+        let (gpu, kernel) = (gpu.clone(), precisions.kernel(gpu, &format!("bsr{side}"))?);
         let lanes = lanes(side, blocks.nnz(), blocks.rows);
-        let DeviceCsr { offsets, columns, values, .. } = blocks;
-        Ok(Bsr { gpu, kernel, name, side, lanes, shape, offsets, columns, values })
+        let DevicePattern { offsets, columns, .. } = blocks;
+        Ok(Bsr { gpu, precisions, kernel, name, side, lanes, shape, offsets, columns, values })
     }
 }
 
@@ -89,7 +93,11 @@ pub(super) fn lanes(side: usize, blocks: usize, block_rows: usize) -> usize {
     [4, 8, 16].into_iter().filter(|lanes| *lanes >= 2 * side).find(enough).unwrap_or(32)
 }
 
-impl<S: Number, X: Number, Y: Number> Product<X, Y> for Bsr<S> {
+impl Product for Bsr {
+    fn precisions(&self) -> Precisions {
+        self.precisions
+    }
+
     fn gpu(&self) -> &Gpu {
         &self.gpu
     }
@@ -106,12 +114,12 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Bsr<S> {
         width == self.side
     }
 
-    fn run(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<()> {
+    fn run(&self, x: View<'_>, finish: &Finish<'_>) -> Result<()> {
         let (rows, shift) = (self.shape.0 as i64, self.lanes.ilog2() as i32);
-        let [offsets, columns, values, x] = [self.offsets.view(), self.columns.view(), self.values.view(), x.view()];
-        let aligned = ALIGNED.min((self.side * size_of::<X>()) as u64);
+        let [offsets, columns, values] = [self.offsets.view(), self.columns.view(), self.values.view()];
+        let aligned = ALIGNED.min((self.side * self.precisions.vector.bytes()) as u64);
         let packed = i32::from(x.array().address().is_multiple_of(aligned));
-        let blocks = <Self as Product<X, Y>>::blocks(self, finish);
+        let blocks = self.blocks(finish);
         self.gpu.launch_blocks(self.kernel, blocks, &[&rows, &shift, &packed, &offsets, &columns, &values, &x, finish])
     }
 
@@ -121,10 +129,6 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Bsr<S> {
 
     fn format(&self) -> String {
         self.name.to_string()
-    }
-
-    fn precision(&self) -> Precision {
-        S::PRECISION
     }
 }
 

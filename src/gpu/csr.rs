@@ -2,8 +2,8 @@
 //! counted from the lowest of their row.
 
 use super::csr_balanced::Unless;
-use super::product::{Finish, Product, names};
-use super::runtime::{BLOCK, Kernel};
+use super::product::{Finish, Precisions, Product, Values};
+use super::runtime::{BLOCK, Kernel, View};
 use super::setup::{DeviceCsr, DevicePattern};
 use super::{Buffer, Gpu, Slice};
 use crate::error::Result;
@@ -62,34 +62,48 @@ enum Columns {
 }
 
 /// A matrix of scalars.
-pub(super) struct Csr<S> {
+pub(super) struct Csr {
     gpu: Gpu,
+    precisions: Precisions,
     kernel: Kernel,
     lanes: usize,
     shape: (usize, usize),
     offsets: Arc<Buffer<i64>>,
     columns: Columns,
-    values: Arc<Buffer<S>>,
+    values: Values,
 }
 
-impl<S: Number> Csr<S> {
-    /// For vectors of precisions `X` and `Y`.
-    pub fn new<X: Number, Y: Number>(gpu: &Gpu, matrix: DeviceCsr<S>) -> Result<Csr<S>> {
+impl Csr {
+    /// For products of these precisions.
+    pub fn new<S: Number>(gpu: &Gpu, matrix: DeviceCsr<S>, precisions: Precisions) -> Result<Csr> {
         let columns = Columns::Long(Arc::clone(&matrix.columns));
-        Csr::of(gpu, matrix, columns, &format!("csr_{}", names::<S, X, Y>()))
+        Csr::of(gpu, &matrix.pattern(), columns, matrix.values.into(), "csr", precisions)
     }
 
     /// The same with columns of 16 bits, which are those of this matrix.
-    pub fn short<X: Number, Y: Number>(gpu: &Gpu, matrix: DeviceCsr<S>, columns: &Arc<ShortColumns>) -> Result<Csr<S>> {
+    pub fn short<S: Number>(
+        gpu: &Gpu,
+        matrix: DeviceCsr<S>,
+        columns: &Arc<ShortColumns>,
+        precisions: Precisions,
+    ) -> Result<Csr> {
         assert_eq!(columns.offsets.len(), matrix.nnz());
-        Csr::of(gpu, matrix, Columns::Short(Arc::clone(columns)), &format!("csr16_{}", names::<S, X, Y>()))
+        let columns = Columns::Short(Arc::clone(columns));
+        Csr::of(gpu, &matrix.pattern(), columns, matrix.values.into(), "csr16", precisions)
     }
 
-    fn of(gpu: &Gpu, matrix: DeviceCsr<S>, columns: Columns, kernel: &str) -> Result<Csr<S>> {
-        assert_eq!(matrix.block, Block::SCALAR);
-        let lanes = lanes(matrix.nnz(), matrix.rows);
-        let (gpu, kernel, shape) = (gpu.clone(), gpu.kernel(kernel)?, (matrix.rows, matrix.cols));
-        Ok(Csr { gpu, kernel, lanes, shape, offsets: matrix.offsets, columns, values: matrix.values })
+    fn of(
+        gpu: &Gpu,
+        pattern: &DevicePattern,
+        columns: Columns,
+        values: Values,
+        kernel: &str,
+        precisions: Precisions,
+    ) -> Result<Csr> {
+        assert_eq!(pattern.block, Block::SCALAR);
+        let (lanes, shape) = (lanes(pattern.nnz(), pattern.rows), (pattern.rows, pattern.cols));
+        let (kernel, offsets) = (precisions.kernel(gpu, kernel)?, Arc::clone(&pattern.offsets));
+        Ok(Csr { gpu: gpu.clone(), precisions, kernel, lanes, shape, offsets, columns, values })
     }
 }
 
@@ -111,7 +125,11 @@ pub(super) fn lanes(entries: usize, rows: usize) -> usize {
     LANES.into_iter().find(enough).unwrap_or_else(|| LANES.into_iter().find(|lanes| *lanes >= length).unwrap_or(32))
 }
 
-impl<S: Number, X: Number, Y: Number> Product<X, Y> for Csr<S> {
+impl Product for Csr {
+    fn precisions(&self) -> Precisions {
+        self.precisions
+    }
+
     fn gpu(&self) -> &Gpu {
         &self.gpu
     }
@@ -128,10 +146,10 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Csr<S> {
         width <= BLOCK / self.lanes
     }
 
-    fn run(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<()> {
+    fn run(&self, x: View<'_>, finish: &Finish<'_>) -> Result<()> {
         let (rows, shift) = (self.shape.0 as i64, self.lanes.ilog2() as i32);
-        let [offsets, values, x] = [self.offsets.view(), self.values.view(), x.view()];
-        let blocks = <Self as Product<X, Y>>::blocks(self, finish);
+        let [offsets, values] = [self.offsets.view(), self.values.view()];
+        let blocks = self.blocks(finish);
         match &self.columns {
             Columns::Long(columns) => {
                 let columns = columns.view();
@@ -162,10 +180,6 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Csr<S> {
             Columns::Short(_) => "csr16",
         }
         .to_string()
-    }
-
-    fn precision(&self) -> Precision {
-        S::PRECISION
     }
 }
 

@@ -1,12 +1,12 @@
 //! CSR where a few rows are long: those are cut into pieces, whose sums are added in their order. Other rows have a group of lanes, as in `csr.rs`.
 
 use super::csr::lanes;
-use super::product::{Finish, Product, names};
+use super::product::{Finish, Precisions, Product, Values};
 use super::runtime::{BLOCK, Kernel, View};
 use super::setup::{DeviceCsr, DevicePattern};
 use super::{Buffer, Gpu, Slice};
 use crate::error::Result;
-use crate::scalar::{Number, Precision};
+use crate::scalar::Number;
 use crate::sparse::Block;
 use std::sync::Arc;
 
@@ -125,67 +125,84 @@ impl LongRows {
 }
 
 /// A matrix of scalars.
-pub(super) struct CsrBalanced<S> {
+pub(super) struct CsrBalanced {
     gpu: Gpu,
+    precisions: Precisions,
     pieces: Kernel,
     kernel: Kernel,
     lanes: usize,
-    matrix: DeviceCsr<S>,
+    pattern: DevicePattern,
+    values: Values,
     long: Arc<LongRows>,
     /// Of the pieces.
     sums: Buffer<f64>,
 }
 
-impl<S: Number> CsrBalanced<S> {
-    /// For vectors of precisions `X` and `Y`, with the long rows of this matrix.
-    pub fn new<X: Number, Y: Number>(gpu: &Gpu, matrix: DeviceCsr<S>, long: &Arc<LongRows>) -> Result<CsrBalanced<S>> {
-        let kernel = |name: &str| gpu.kernel(&format!("{name}_{}", names::<S, X, Y>()));
+impl CsrBalanced {
+    /// For products of these precisions, with the long rows of this matrix.
+    pub fn new<S: Number>(
+        gpu: &Gpu,
+        matrix: DeviceCsr<S>,
+        long: &Arc<LongRows>,
+        precisions: Precisions,
+    ) -> Result<CsrBalanced> {
+        CsrBalanced::of(gpu, matrix.pattern(), matrix.values.into(), Arc::clone(long), precisions)
+    }
+
+    fn of(
+        gpu: &Gpu,
+        pattern: DevicePattern,
+        values: Values,
+        long: Arc<LongRows>,
+        precisions: Precisions,
+    ) -> Result<CsrBalanced> {
+        let kernel = |name: &str| precisions.kernel(gpu, name);
         let (pieces, kernel, sums) = (kernel("csr_pieces")?, kernel("csr_balanced")?, gpu.room(long.begins.len())?);
-        let lanes = lanes(matrix.nnz(), matrix.rows);
-        Ok(CsrBalanced { gpu: gpu.clone(), pieces, kernel, lanes, matrix, long: Arc::clone(long), sums })
+        let lanes = lanes(pattern.nnz(), pattern.rows);
+        Ok(CsrBalanced { gpu: gpu.clone(), precisions, pieces, kernel, lanes, pattern, values, long, sums })
     }
 }
 
-impl<S: Number, X: Number, Y: Number> Product<X, Y> for CsrBalanced<S> {
+impl Product for CsrBalanced {
+    fn precisions(&self) -> Precisions {
+        self.precisions
+    }
+
     fn gpu(&self) -> &Gpu {
         &self.gpu
     }
 
     fn shape(&self) -> (usize, usize) {
-        (self.matrix.rows, self.matrix.cols)
+        (self.pattern.rows, self.pattern.cols)
     }
 
     fn blocks(&self, _: &Finish<'_>) -> usize {
-        (self.long.rows.len() * LANES).div_ceil(BLOCK) + (self.matrix.rows * self.lanes).div_ceil(BLOCK)
+        (self.long.rows.len() * LANES).div_ceil(BLOCK) + (self.pattern.rows * self.lanes).div_ceil(BLOCK)
     }
 
-    fn run(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<()> {
-        let DeviceCsr { offsets, columns, values, .. } = &self.matrix;
-        let [offsets, columns, values, x] = [offsets.view(), columns.view(), values.view(), x.view()];
+    fn run(&self, x: View<'_>, finish: &Finish<'_>) -> Result<()> {
+        let DevicePattern { offsets, columns, .. } = &self.pattern;
+        let [offsets, columns, values] = [offsets.view(), columns.view(), self.values.view()];
         let LongRows { rows: list, firsts, begins, lengths, limit } = &*self.long;
         let [list, firsts, sums] = [list.view(), firsts.view(), self.sums.view()];
         let arguments: [&dyn super::Argument; 6] = [&begins.view(), &lengths.view(), &columns, &values, &x, &sums];
         self.gpu.launch(self.pieces, begins.len() * LANES, &arguments)?;
-        let (rows, shift, limit) = (self.matrix.rows as i64, self.lanes.ilog2() as i32, *limit as i64);
+        let (rows, shift, limit) = (self.pattern.rows as i64, self.lanes.ilog2() as i32, *limit as i64);
         self.gpu.launch_blocks(
             self.kernel,
-            <Self as Product<X, Y>>::blocks(self, finish),
+            self.blocks(finish),
             &[&rows, &shift, &limit, &offsets, &columns, &values, &list, &firsts, &sums, &x, finish],
         )
     }
 
     fn bytes(&self) -> usize {
-        let DeviceCsr { offsets, columns, values, .. } = &self.matrix;
-        let matrix = offsets.owned_bytes() + columns.owned_bytes() + values.owned_bytes();
+        let DevicePattern { offsets, columns, .. } = &self.pattern;
+        let matrix = offsets.owned_bytes() + columns.owned_bytes() + self.values.owned_bytes();
         matrix + self.long.bytes() + self.sums.owned_bytes()
     }
 
     fn format(&self) -> String {
         "csr_balanced".to_string()
-    }
-
-    fn precision(&self) -> Precision {
-        S::PRECISION
     }
 }
 
@@ -193,7 +210,7 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for CsrBalanced<S> {
 mod tests {
     use super::*;
     use crate::backend::{Backend, Operator, Steps};
-    use crate::gpu::product::Placed;
+    use crate::gpu::product::operator;
     use crate::gpu::tests::devices;
     use crate::hash::hash;
     use crate::sparse::Csr;
@@ -213,14 +230,14 @@ mod tests {
     }
 
     /// As the choice of a format makes it.
-    fn balanced(gpu: &Gpu, a: &Csr<f64>) -> Placed<CsrBalanced<f64>> {
+    fn balanced(gpu: &Gpu, a: &Csr<f64>) -> CsrBalanced {
         let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
         let pattern = there.pattern();
         let totals = gpu.zeroed::<i64>(NUMBERS).unwrap();
         count(gpu, &pattern, limit(&pattern), &totals).unwrap();
         let counted = gpu.fetch(&totals).unwrap();
         let long = LongRows::new(gpu, &pattern, std::array::from_fn(|k| counted[k])).unwrap();
-        Placed(CsrBalanced::new::<f64, f64>(gpu, there, &Arc::new(long)).unwrap())
+        CsrBalanced::new(gpu, there, &Arc::new(long), Precisions::of::<f64, f64, f64>()).unwrap()
     }
 
     fn product(gpu: &Gpu, a: &dyn Operator<Gpu, f64>, x: &[f64]) -> Vec<f64> {
@@ -259,8 +276,8 @@ mod tests {
             let expected: Vec<f64> = (0..a.rows).map(row).collect();
             for gpu in devices() {
                 let there = balanced(&gpu, &a);
-                assert_eq!(there.0.long.rows.len(), long);
-                assert_eq!(product(&gpu, &there, &x), expected, "{}", gpu.description());
+                assert_eq!(there.long.rows.len(), long);
+                assert_eq!(product(&gpu, &*operator(there), &x), expected, "{}", gpu.description());
             }
         }
     }
@@ -299,12 +316,12 @@ mod tests {
         let a = matrix(n, &[lengths, vec![1; n - 903]].concat(), |k| rounded(k, 1));
         let x: Vec<f64> = (0..n).map(|i| rounded(i, 2)).collect();
         let run = |gpu: &Gpu| {
-            let there = balanced(gpu, &a);
+            let there: Box<dyn Operator<Gpu, f64>> = operator(balanced(gpu, &a));
             let mut y = gpu.upload(&vec![f64::NAN; n]).unwrap();
             let mut steps = gpu.steps().unwrap();
-            steps.product(&there, &gpu.upload(&x).unwrap(), &mut y).unwrap();
+            steps.product(&*there, &gpu.upload(&x).unwrap(), &mut y).unwrap();
             let dot = steps.look().unwrap().pq;
-            assert_eq!(gpu.fetch(&y).unwrap(), product(gpu, &there, &x));
+            assert_eq!(gpu.fetch(&y).unwrap(), product(gpu, &*there, &x));
             (gpu.fetch(&y).unwrap(), dot)
         };
         for pair in devices().chunks(2).filter(|pair| pair.len() == 2) {

@@ -1,32 +1,37 @@
 //! A dense matrix: 32 lanes for each row. The inverse of the coarsest level.
 
-use super::product::{Finish, Product};
-use super::runtime::{BLOCK, Kernel};
-use super::{Buffer, Gpu, Slice};
+use super::product::{Finish, Precisions, Product, Values};
+use super::runtime::{BLOCK, Kernel, View};
+use super::{Buffer, Gpu};
 use crate::error::Result;
-use crate::scalar::{Number, Precision};
+use crate::scalar::Number;
 
 /// Lanes of a row, as in `kernels/dense.cu`.
 const LANES: usize = 32;
 
 /// A matrix of `n` rows and columns, row by row.
-pub(super) struct Dense<S> {
+pub(super) struct Dense {
     gpu: Gpu,
+    precisions: Precisions,
     kernel: Kernel,
     n: usize,
-    values: Buffer<S>,
+    values: Values,
 }
 
-impl<S: Number> Dense<S> {
-    /// For vectors of precision `V`.
-    pub fn of<V: Number>(gpu: &Gpu, n: usize, values: Buffer<S>) -> Result<Dense<S>> {
+impl Dense {
+    /// For values of precision `S` and vectors of precision `V`.
+    pub fn of<S: Number, V: Number>(gpu: &Gpu, n: usize, values: Buffer<S>) -> Result<Dense> {
         assert_eq!(values.len(), n * n);
         let kernel = gpu.kernel(&format!("dense_{}_{}", S::PRECISION.name(), V::PRECISION.name()))?;
-        Ok(Dense { gpu: gpu.clone(), kernel, n, values })
+        Ok(Dense { gpu: gpu.clone(), precisions: Precisions::of::<S, V, V>(), kernel, n, values: values.into() })
     }
 }
 
-impl<S: Number, V: Number> Product<V, V> for Dense<S> {
+impl Product for Dense {
+    fn precisions(&self) -> Precisions {
+        self.precisions
+    }
+
     fn gpu(&self) -> &Gpu {
         &self.gpu
     }
@@ -39,21 +44,17 @@ impl<S: Number, V: Number> Product<V, V> for Dense<S> {
         (LANES * self.n).div_ceil(BLOCK)
     }
 
-    fn run(&self, x: &Slice<V>, finish: &Finish<'_>) -> Result<()> {
+    fn run(&self, x: View<'_>, finish: &Finish<'_>) -> Result<()> {
         let (n, values) = (self.n as i64, self.values.view());
-        let blocks = <Self as Product<V, V>>::blocks(self, finish);
-        self.gpu.launch_blocks(self.kernel, blocks, &[&n, &values, &x.view(), finish])
+        let blocks = self.blocks(finish);
+        self.gpu.launch_blocks(self.kernel, blocks, &[&n, &values, &x, finish])
     }
 
     fn bytes(&self) -> usize {
-        self.values.len() * size_of::<S>()
+        self.values.owned_bytes()
     }
 
     fn format(&self) -> String {
         "dense".to_string()
-    }
-
-    fn precision(&self) -> Precision {
-        S::PRECISION
     }
 }

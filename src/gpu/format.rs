@@ -211,7 +211,7 @@ impl<'a> Counted<'a> {
             all.push((Kind::Slices(0), bytes(survey, 0)));
             all.push((Kind::Slices(1), apart * (bytes(survey, 1) + SCATTER * rows as f64)));
         }
-        if Bsr::<f64>::knows(pattern.block) {
+        if Bsr::knows(pattern.block) {
             all.push((Kind::Bsr, BSR * bsr::bytes(pattern.rows, pattern.nnz() as f64, pattern.block.rows, *storage)));
         }
         let [.., sampled_tiles, sampled] = self.totals[i];

@@ -7,7 +7,7 @@ use super::dense::Dense;
 use super::format::{Format, Wanted};
 use super::layout::{Slots, to_scalar};
 use super::multicolour::Multicolour;
-use super::product::Placed;
+use super::product::{Precisions, Product, operator, operator_of};
 use super::rounded::Rounded;
 use super::setup::colouring::DeviceColouring;
 use super::setup::{DeviceCsr, DevicePattern, tiles};
@@ -17,6 +17,7 @@ use crate::backend::{Colours, Columns, Operator, Place};
 use crate::error::Result;
 use crate::scalar::{Number, Precision, Scalar, Sums, with_storage};
 use crate::sparse::{Coloured, SharedCsr};
+use half::f16;
 
 impl Gpu {
     /// A matrix in rows as an operator, in the format of an earlier one with the same pattern, or else in the one that suits it, which is told.
@@ -26,36 +27,49 @@ impl Gpu {
         sums: Sums,
         format: &mut Option<Format>,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
+        let precisions = Precisions::of::<S, X, Y>();
         if sums == Sums::Rounded && !Y::PRECISION.is_scalar() {
-            return Ok(Box::new(Placed(Rounded::new(self, a)?)));
+            return Ok(operator(Rounded::new(self, a, precisions)?));
         }
-        if let Some(format) = format {
-            return self.operator_as(&a, format);
-        }
-        let wanted = Wanted { pattern: a.pattern(), storage: S::PRECISION, sums: <Y::Wide as Number>::PRECISION };
-        self.operator_as(&a, format.insert(Format::of(self, wanted)?))
+        Ok(operator_of(self.product_in(&a, precisions, format)?))
     }
 
-    /// A matrix in rows as an operator in a format for its pattern.
-    pub(super) fn operator_as<S: Number, X: Number, Y: Number>(
+    /// The same without the types of the vectors.
+    fn product_in<S: Number>(
         &self,
         a: &DeviceCsr<S>,
-        format: &Format,
-    ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
-        Ok(match format {
-            Format::Csr => Box::new(Placed(Csr::new::<X, Y>(self, to_scalar(self, a)?)?)),
-            Format::Csr16(columns) => Box::new(Placed(Csr::short::<X, Y>(self, a.clone(), columns)?)),
-            Format::CsrBalanced(long) => Box::new(Placed(CsrBalanced::new::<X, Y>(self, a.clone(), long)?)),
-            Format::Slices8(layout) | Format::Slices16(layout) => {
-                Box::new(Placed(Slices::new::<X, Y>(self, a, layout)?))
+        precisions: Precisions,
+        format: &mut Option<Format>,
+    ) -> Result<Box<dyn Product>> {
+        let format = match format {
+            Some(format) => format,
+            None => {
+                let wanted = Wanted { pattern: a.pattern(), storage: precisions.storage, sums: precisions.sums };
+                format.insert(Format::of(self, wanted)?)
             }
-            Format::Bsr => Box::new(Placed(Bsr::new::<X, Y>(self, a)?)),
+        };
+        self.product_as(a, precisions, format)
+    }
+
+    /// A matrix in rows in a format for its pattern.
+    fn product_as<S: Number>(
+        &self,
+        a: &DeviceCsr<S>,
+        precisions: Precisions,
+        format: &Format,
+    ) -> Result<Box<dyn Product>> {
+        Ok(match format {
+            Format::Csr => Box::new(Csr::new(self, to_scalar(self, a)?, precisions)?),
+            Format::Csr16(columns) => Box::new(Csr::short(self, a.clone(), columns, precisions)?),
+            Format::CsrBalanced(long) => Box::new(CsrBalanced::new(self, a.clone(), long, precisions)?),
+            Format::Slices8(layout) | Format::Slices16(layout) => Box::new(Slices::new(self, a, layout, precisions)?),
+            Format::Bsr => Box::new(Bsr::new(self, a, precisions)?),
             // Nobody knew that a row has more tiles than can be made where there are none.
             Format::Tiles => {
                 let a = to_scalar(self, a)?;
-                match Bsr::tiled::<X, Y>(self, &a)? {
-                    Some(tiled) => Box::new(Placed(tiled)),
-                    None => Box::new(Placed(Csr::new::<X, Y>(self, a)?)),
+                match Bsr::tiled(self, &a, precisions)? {
+                    Some(tiled) => Box::new(tiled),
+                    None => Box::new(Csr::new(self, a, precisions)?),
                 }
             }
         })
@@ -69,7 +83,8 @@ impl Gpu {
         let a = DeviceCsr::upload(self, &matrix.view())?;
         let (pattern, sums) = (a.pattern(), <V::Wide as Number>::PRECISION);
         let formats = Format::every(self, Wanted { pattern, storage: S::PRECISION, sums })?;
-        formats.iter().map(|format| self.operator_as(&a, format)).collect()
+        let precisions = Precisions::of::<S, V, V>();
+        formats.iter().map(|format| Ok(operator_of(self.product_as(&a, precisions, format)?))).collect()
     }
 
     /// Entries of a tile of 4 x 4 in a sample of a stored matrix, as it is once blocks are taken apart: 16 at most.
@@ -97,7 +112,8 @@ impl Gpu {
         let (Format::Slices8(layout) | Format::Slices16(layout)) = format else {
             unreachable!("a matrix in CSR has no slots")
         };
-        Ok(Box::new(Placed(Slices::of::<X, Y>(self, a, layout, slots.filled, slots.values)?)))
+        let precisions = Precisions::of::<T, X, Y>();
+        Ok(operator(Slices::of(self, a, layout, slots.filled, slots.values.into(), precisions)?))
     }
 }
 
@@ -108,7 +124,7 @@ impl Gpu {
         n: usize,
         values: Buffer<S>,
     ) -> Result<Box<dyn Operator<Gpu, V>>> {
-        Ok(Box::new(Placed(Dense::of::<V>(self, n, values)?)))
+        Ok(operator(Dense::of::<S, V>(self, n, values)?))
     }
 }
 
@@ -139,7 +155,9 @@ impl Gpu {
         if let Some((Precision::F16, Format::Slices8(layout) | Format::Slices16(layout))) = &earlier.0
             && let Some((filled, values)) = layout.fill_exactly(self, &a)?
         {
-            return Ok(Some(Box::new(Placed(Slices::of::<T, T>(self, &a.pattern(), layout, filled, values)?))));
+            let precisions = Precisions::of::<f16, T, T>();
+            let slices = Slices::of(self, &a.pattern(), layout, filled, values.into(), precisions)?;
+            return Ok(Some(operator(slices)));
         }
         let format = self.narrowest_exact(&a)?;
         if format.bytes() >= I::PRECISION.bytes() {

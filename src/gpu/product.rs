@@ -1,12 +1,13 @@
 //! What all products of a matrix and a vector share: the forms of `kernels/finish.h`.
 
-use super::runtime::{Argument, Array, View, tag};
+use super::runtime::{Argument, Array, Kernel, View, tag};
 use super::vector::MAX_PARTS;
-use super::{Gpu, Slice};
+use super::{Buffer, Gpu, Slice};
 use crate::backend::{Operator, Recurrence};
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
 use std::ffi::c_void;
+use std::sync::Arc;
 
 /// The forms of `kernels/finish.h`.
 #[derive(Clone, Copy)]
@@ -136,10 +137,76 @@ pub(super) fn width_of<S: Number, V: Number>(d: &Slice<S>, x: &Slice<V>) -> usiz
     (d.len() / x.len().max(1)).max(1)
 }
 
+/// Precisions of a product, by which its kernel is chosen: of the values, of x, and of the sums, which are as wide as arithmetic on the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Precisions {
+    pub storage: Precision,
+    pub vector: Precision,
+    pub sums: Precision,
+}
+
+impl Precisions {
+    /// For values of `S`, an x of `X` and a result of `Y`.
+    pub fn of<S: Number, X: Number, Y: Number>() -> Precisions {
+        Precisions { storage: S::PRECISION, vector: X::PRECISION, sums: Y::Wide::PRECISION }
+    }
+
+    /// The kernel of this name.
+    pub fn kernel(self, gpu: &Gpu, name: &str) -> Result<Kernel> {
+        let [storage, vector, sums] = [self.storage, self.vector, self.sums].map(Precision::name);
+        gpu.kernel(&format!("{name}_{storage}_{vector}_{sums}"))
+    }
+}
+
+/// Values of any precision in device memory, so that products are compiled once for all of them.
+pub(super) struct Values(Arc<dyn AnyArray>);
+
+/// An array of elements of some type.
+trait AnyArray: Send + Sync {
+    fn view(&self) -> View<'_>;
+    fn owned_bytes(&self) -> usize;
+}
+
+impl<S: Number> AnyArray for Buffer<S> {
+    fn view(&self) -> View<'_> {
+        View::of(self)
+    }
+
+    fn owned_bytes(&self) -> usize {
+        Buffer::owned_bytes(self)
+    }
+}
+
+impl Values {
+    /// As kernels take them.
+    pub fn view(&self) -> View<'_> {
+        self.0.view()
+    }
+
+    /// As in [`Buffer::owned_bytes`].
+    pub fn owned_bytes(&self) -> usize {
+        self.0.owned_bytes()
+    }
+}
+
+impl<S: Number> From<Arc<Buffer<S>>> for Values {
+    fn from(array: Arc<Buffer<S>>) -> Values {
+        Values(array)
+    }
+}
+
+impl<S: Number> From<Buffer<S>> for Values {
+    fn from(array: Buffer<S>) -> Values {
+        Values(Arc::new(array))
+    }
+}
+
 /// A matrix in device memory.
-pub(super) trait Product<X: Number, Y: Number>: Send + Sync {
+pub(super) trait Product: Send + Sync {
     /// Where it lies.
     fn gpu(&self) -> &Gpu;
+    /// Those that its kernel is for.
+    fn precisions(&self) -> Precisions;
     /// Scalar rows and columns.
     fn shape(&self) -> (usize, usize);
     /// Blocks of threads of the kernel for this form.
@@ -148,42 +215,48 @@ pub(super) trait Product<X: Number, Y: Number>: Send + Sync {
     fn fuses(&self, _width: usize) -> bool {
         false
     }
-    /// Runs the kernel.
-    fn run(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<()>;
+    /// Runs the kernel; x has as many elements as the matrix has columns.
+    fn run(&self, x: View<'_>, finish: &Finish<'_>) -> Result<()>;
     /// As in [`Operator::bytes`].
     fn bytes(&self) -> usize;
     /// As in [`Operator::format`].
     fn format(&self) -> String;
-    /// As in [`Operator::precision`].
-    fn precision(&self) -> Precision;
 }
 
-/// The part of a kernel's name that tells storage, vector and sums. Sums are as wide as arithmetic on the result.
-pub(super) fn names<S: Number, X: Number, Y: Number>() -> String {
-    [S::PRECISION, X::PRECISION, Y::Wide::PRECISION].map(Precision::name).join("_")
+/// A matrix as an operator on vectors of the precisions that its kernel is for.
+pub(super) fn operator<X: Number, Y: Number>(product: impl Product + 'static) -> Box<dyn Operator<Gpu, X, Y>> {
+    operator_of(Box::new(product))
 }
 
-impl<X: Number, Y: Number, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
-    fn rows(&self) -> usize {
-        self.0.shape().0
-    }
+/// The same.
+pub(super) fn operator_of<X: Number, Y: Number>(product: Box<dyn Product>) -> Box<dyn Operator<Gpu, X, Y>> {
+    let Precisions { vector, sums, .. } = product.precisions();
+    assert_eq!((vector, sums), (X::PRECISION, Y::Wide::PRECISION));
+    Box::new(Placed(product))
+}
 
-    fn apply(&self, alpha: Y::Wide, x: &Slice<X>, beta: Y::Wide, y: &mut Slice<Y>) -> Result<()> {
-        let form = if beta == Y::Wide::ZERO { Form::Product } else { Form::Add };
-        let to = Finish::new(form, y);
-        self.run(x, &Finish { alpha: alpha.to_f64(), beta: beta.to_f64(), z: to.y, ..to })
-    }
+/// Bytes of the largest pack of neighbouring rows in `kernels/finish.h`; vectors of the caller may begin anywhere.
+const PACK: u64 = 32;
 
-    fn residual(&self, b: &Slice<Y>, x: &Slice<X>, r: &mut Slice<Y>) -> Result<()> {
-        assert_eq!(b.len(), r.len());
-        self.run(x, &Finish { b: b.view().array(), ..Finish::new(Form::Residual, r) })
+/// What all operators of a GPU are.
+struct Placed(Box<dyn Product>);
+
+impl Placed {
+    fn run(&self, x: View<'_>, finish: &Finish<'_>) -> Result<()> {
+        let (rows, cols) = self.0.shape();
+        assert!(x.len() == cols && finish.y.len() == rows);
+        self.0.gpu().failed()?;
+        let together =
+            [finish.b, finish.d, finish.p, finish.w, finish.y, finish.z].iter().fold(0, |all, v| all | v.address());
+        let packed = i32::from(together % PACK == 0);
+        self.0.run(x, &Finish { packed, ..*finish })
     }
 
     fn fuses(&self, width: usize) -> bool {
         width == 1 || self.0.fuses(width)
     }
 
-    fn finish(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<usize> {
+    fn finish(&self, x: View<'_>, finish: &Finish<'_>) -> Result<usize> {
         assert!(self.fuses(finish.width as usize));
         let blocks = self.0.blocks(finish);
         if finish.summed == 0 || blocks == 0 || blocks > MAX_PARTS {
@@ -192,6 +265,31 @@ impl<X: Number, Y: Number, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
         }
         self.run(x, &Finish { parts: self.0.gpu().parts(blocks).array(), ..*finish })?;
         Ok(blocks)
+    }
+}
+
+impl<X: Number, Y: Number> Operator<Gpu, X, Y> for Placed {
+    fn rows(&self) -> usize {
+        self.0.shape().0
+    }
+
+    fn apply(&self, alpha: Y::Wide, x: &Slice<X>, beta: Y::Wide, y: &mut Slice<Y>) -> Result<()> {
+        let form = if beta == Y::Wide::ZERO { Form::Product } else { Form::Add };
+        let to = Finish::new(form, y);
+        self.run(x.view(), &Finish { alpha: alpha.to_f64(), beta: beta.to_f64(), z: to.y, ..to })
+    }
+
+    fn residual(&self, b: &Slice<Y>, x: &Slice<X>, r: &mut Slice<Y>) -> Result<()> {
+        assert_eq!(b.len(), r.len());
+        self.run(x.view(), &Finish { b: b.view().array(), ..Finish::new(Form::Residual, r) })
+    }
+
+    fn fuses(&self, width: usize) -> bool {
+        Placed::fuses(self, width)
+    }
+
+    fn finish(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<usize> {
+        Placed::finish(self, x.view(), finish)
     }
 
     fn bytes(&self) -> usize {
@@ -203,27 +301,6 @@ impl<X: Number, Y: Number, P: Product<X, Y>> Operator<Gpu, X, Y> for Placed<P> {
     }
 
     fn precision(&self) -> Precision {
-        self.0.precision()
-    }
-}
-
-/// Bytes of the largest pack of neighbouring rows in `kernels/finish.h`; vectors of the caller may begin anywhere.
-const PACK: u64 = 32;
-
-/// A matrix as an operator.
-pub(super) struct Placed<P>(pub P);
-
-impl<P> Placed<P> {
-    fn run<X: Number, Y: Number>(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<()>
-    where
-        P: Product<X, Y>,
-    {
-        let (rows, cols) = self.0.shape();
-        assert!(x.len() == cols && finish.y.len() == rows);
-        self.0.gpu().failed()?;
-        let together =
-            [finish.b, finish.d, finish.p, finish.w, finish.y, finish.z].iter().fold(0, |all, v| all | v.address());
-        let packed = i32::from(together % PACK == 0);
-        self.0.run(x, &Finish { packed, ..*finish })
+        self.0.precisions().storage
     }
 }

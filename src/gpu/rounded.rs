@@ -1,51 +1,63 @@
 //! CSR or BSR with sums in the 16-bit format of the result, rounded after each term: what `precision.accumulate` `storage` asks for.
 
-use super::product::{Finish, Product};
-use super::runtime::{BLOCK, Kernel, tag};
-use super::setup::DeviceCsr;
-use super::{Gpu, Slice};
+use super::Gpu;
+use super::product::{Finish, Precisions, Product, Values};
+use super::runtime::{BLOCK, Kernel, View};
+use super::setup::{DeviceCsr, DevicePattern};
 use crate::error::Result;
-use crate::scalar::{Number, Precision};
+use crate::scalar::Number;
 
 /// Lanes of a row, as in `kernels/rounded.cu`.
 const PARTIAL_SUMS: usize = 8;
 
 /// A matrix of scalars or blocks.
-pub(super) struct Rounded<S> {
+pub(super) struct Rounded {
     gpu: Gpu,
+    precisions: Precisions,
     kernel: Kernel,
-    matrix: DeviceCsr<S>,
+    pattern: DevicePattern,
+    values: Values,
 }
 
-impl<S: Number> Rounded<S> {
-    pub fn new(gpu: &Gpu, matrix: DeviceCsr<S>) -> Result<Rounded<S>> {
-        Ok(Rounded { gpu: gpu.clone(), kernel: gpu.kernel("rounded_sums")?, matrix })
+impl Rounded {
+    /// For products of these precisions.
+    pub fn new<S: Number>(gpu: &Gpu, matrix: DeviceCsr<S>, precisions: Precisions) -> Result<Rounded> {
+        let (pattern, values) = (matrix.pattern(), matrix.values.into());
+        Ok(Rounded { gpu: gpu.clone(), precisions, kernel: gpu.kernel("rounded_sums")?, pattern, values })
+    }
+
+    fn rows(&self) -> usize {
+        self.pattern.rows * self.pattern.block.rows
     }
 }
 
-impl<S: Number, X: Number, Y: Number> Product<X, Y> for Rounded<S> {
+impl Product for Rounded {
+    fn precisions(&self) -> Precisions {
+        self.precisions
+    }
+
     fn gpu(&self) -> &Gpu {
         &self.gpu
     }
 
     fn shape(&self) -> (usize, usize) {
-        (self.matrix.scalar_rows(), self.matrix.cols * self.matrix.block.cols)
+        (self.rows(), self.pattern.cols * self.pattern.block.cols)
     }
 
     fn blocks(&self, finish: &Finish<'_>) -> usize {
-        self.matrix.scalar_rows().div_ceil(finish.whole(BLOCK / PARTIAL_SUMS))
+        self.rows().div_ceil(finish.whole(BLOCK / PARTIAL_SUMS))
     }
 
     fn fuses(&self, width: usize) -> bool {
         width <= BLOCK / PARTIAL_SUMS
     }
 
-    fn run(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<()> {
-        let DeviceCsr { block, offsets, columns, values, .. } = &self.matrix;
-        let (rows, br, bc) = (self.matrix.scalar_rows() as i64, block.rows as i32, block.cols as i32);
-        let (offsets, columns, values) = (offsets.view(), columns.view(), values.view());
-        let (storage, vector, x) = (tag::<S>(), tag::<X>(), x.view());
-        let blocks = <Self as Product<X, Y>>::blocks(self, finish);
+    fn run(&self, x: View<'_>, finish: &Finish<'_>) -> Result<()> {
+        let DevicePattern { block, offsets, columns, .. } = &self.pattern;
+        let (rows, br, bc) = (self.rows() as i64, block.rows as i32, block.cols as i32);
+        let (offsets, columns, values) = (offsets.view(), columns.view(), self.values.view());
+        let (storage, vector) = (self.precisions.storage as i32, self.precisions.vector as i32);
+        let blocks = self.blocks(finish);
         self.gpu.launch_blocks(
             self.kernel,
             blocks,
@@ -54,14 +66,10 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Rounded<S> {
     }
 
     fn bytes(&self) -> usize {
-        self.matrix.bytes()
+        self.pattern.offsets.owned_bytes() + self.pattern.columns.owned_bytes() + self.values.owned_bytes()
     }
 
     fn format(&self) -> String {
-        self.matrix.block.format()
-    }
-
-    fn precision(&self) -> Precision {
-        S::PRECISION
+        self.pattern.block.format()
     }
 }

@@ -1,18 +1,19 @@
 //! Sliced ELL in slots, in device memory. Slices are those of `kernels/slices.cu` and `kernels/block_slices.cu`.
 
+use super::Gpu;
 use super::layout::{Filled, Form, GROUP, Layout};
-use super::product::{Finish, Product, names};
-use super::runtime::{BLOCK, Kernel};
+use super::product::{Finish, Precisions, Product, Values};
+use super::runtime::{BLOCK, Kernel, View};
 use super::setup::{DeviceCsr, DevicePattern};
-use super::{Buffer, Gpu, Slice};
 use crate::error::Result;
-use crate::scalar::{Number, Precision};
+use crate::scalar::Number;
 use crate::sparse::Block;
 use std::sync::Arc;
 
 /// A matrix in slices.
-pub(super) struct Slices<S> {
+pub(super) struct Slices {
     gpu: Gpu,
+    precisions: Precisions,
     kernel: Kernel,
     /// Block rows and columns.
     rows: usize,
@@ -20,33 +21,34 @@ pub(super) struct Slices<S> {
     block: Block,
     layout: Arc<Layout>,
     filled: Arc<Filled>,
-    values: Buffer<S>,
+    values: Values,
 }
 
-impl<S: Number> Slices<S> {
-    /// For vectors of precisions `X` and `Y`.
-    pub fn new<X: Number, Y: Number>(gpu: &Gpu, a: &DeviceCsr<S>, layout: &Arc<Layout>) -> Result<Slices<S>> {
+impl Slices {
+    /// A matrix in rows, for products of these precisions.
+    pub fn new<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>, layout: &Arc<Layout>, precisions: Precisions) -> Result<Slices> {
         let (filled, values) = layout.fill(gpu, a)?;
-        Slices::of::<X, Y>(gpu, &a.pattern(), layout, filled, values)
+        Slices::of(gpu, &a.pattern(), layout, filled, values.into(), precisions)
     }
 
     /// The slots of a matrix of this pattern.
-    pub fn of<X: Number, Y: Number>(
+    pub fn of(
         gpu: &Gpu,
         a: &DevicePattern,
         layout: &Arc<Layout>,
         filled: Arc<Filled>,
-        values: Buffer<S>,
-    ) -> Result<Slices<S>> {
+        values: Values,
+        precisions: Precisions,
+    ) -> Result<Slices> {
         let name = match layout.form {
             Form::Rows => format!("slices{}", layout.bits),
             Form::Shared(_) => "shared_slices".to_string(),
             Form::Blocks(_) => format!("block_slices{}", if matches!(a.block.cols, 3 | 6) { a.block.cols } else { 0 }),
         };
-        let kernel = gpu.kernel(&format!("{name}_{}", names::<S, X, Y>()))?;
+        let kernel = precisions.kernel(gpu, &name)?;
         let (rows, cols, block) = (a.rows, a.cols, a.block);
         let layout = Arc::clone(layout);
-        Ok(Slices { gpu: gpu.clone(), kernel, rows, cols, block, layout, filled, values })
+        Ok(Slices { gpu: gpu.clone(), precisions, kernel, rows, cols, block, layout, filled, values })
     }
 
     /// Groups of threads of a slice.
@@ -59,7 +61,11 @@ impl<S: Number> Slices<S> {
     }
 }
 
-impl<S: Number, X: Number, Y: Number> Product<X, Y> for Slices<S> {
+impl Product for Slices {
+    fn precisions(&self) -> Precisions {
+        self.precisions
+    }
+
     fn gpu(&self) -> &Gpu {
         &self.gpu
     }
@@ -72,11 +78,11 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Slices<S> {
         (self.rows.div_ceil(self.layout.height) * self.groups()).div_ceil(BLOCK / GROUP)
     }
 
-    fn run(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<()> {
-        let blocks = <Self as Product<X, Y>>::blocks(self, finish);
+    fn run(&self, x: View<'_>, finish: &Finish<'_>) -> Result<()> {
+        let blocks = self.blocks(finish);
         let (rows, br, bc) = (self.rows as i64, self.block.rows as i32, self.block.cols as i32);
         let [starts, bases, order] = [self.layout.starts.view(), self.filled.bases.view(), self.layout.order.view()];
-        let (offsets, values, x) = (self.filled.offsets.view(), self.values.view(), x.view());
+        let (offsets, values) = (self.filled.offsets.view(), self.values.view());
         match self.layout.form {
             Form::Rows => self.gpu.launch_blocks(
                 self.kernel,
@@ -97,7 +103,7 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Slices<S> {
     }
 
     fn bytes(&self) -> usize {
-        self.layout.bytes(self.block, S::PRECISION)
+        self.layout.bytes(self.block, self.precisions.storage)
     }
 
     fn format(&self) -> String {
@@ -108,9 +114,5 @@ impl<S: Number, X: Number, Y: Number> Product<X, Y> for Slices<S> {
             format!("_{}x{}", self.block.rows, self.block.cols)
         };
         format!("sell{}{sorted}{block}", self.layout.bits)
-    }
-
-    fn precision(&self) -> Precision {
-        S::PRECISION
     }
 }

@@ -5,7 +5,7 @@ use super::bsr::Bsr;
 use super::csr::{Csr, ShortColumns};
 use super::csr_balanced::{CsrBalanced, LongRows};
 use super::layout::{Cut, Form, Layout, to_scalar};
-use super::product::Placed;
+use super::product::{Precisions, operator};
 use super::setup::DeviceCsr;
 use super::slices::Slices;
 use super::{Gpu, Slice};
@@ -316,27 +316,28 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
         Y::PRECISION.name()
     );
     let here: Box<dyn Operator<Host, X, Y>> = host.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
+    let precisions = Precisions::of::<S, X, Y>();
     let mut formats: Vec<Box<dyn Operator<Gpu, X, Y>>> =
         vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
     let rows_there = DeviceCsr::upload(gpu, &a).unwrap();
     let plain = to_scalar(gpu, &rows_there).unwrap();
     let columns = Arc::new(ShortColumns::new(gpu, &plain.pattern()).unwrap());
-    formats.push(Box::new(Placed(Csr::short::<X, Y>(gpu, plain.clone(), &columns).unwrap())));
-    formats.push(Box::new(Placed(Bsr::tiled::<X, Y>(gpu, &plain).unwrap().unwrap())));
+    formats.push(operator(Csr::short(gpu, plain.clone(), &columns, precisions).unwrap()));
+    formats.push(operator(Bsr::tiled(gpu, &plain, precisions).unwrap().unwrap()));
     let long = Arc::new(LongRows::with(gpu, &plain.pattern(), 8, 16).unwrap());
-    formats.push(Box::new(Placed(CsrBalanced::new::<X, Y>(gpu, plain.clone(), &long).unwrap())));
-    formats.push(Box::new(Placed(Csr::new::<X, Y>(gpu, plain).unwrap())));
-    if Bsr::<S>::knows(a.block) {
-        formats.push(Box::new(Placed(Bsr::new::<X, Y>(gpu, &rows_there).unwrap())));
+    formats.push(operator(CsrBalanced::new(gpu, plain.clone(), &long, precisions).unwrap()));
+    formats.push(operator(Csr::new(gpu, plain, precisions).unwrap()));
+    if Bsr::knows(a.block) {
+        formats.push(operator(Bsr::new(gpu, &rows_there, precisions).unwrap()));
     }
     for sorted in [false, true] {
         let sums = <Y::Wide as Number>::PRECISION;
         let cut = |form, bits| Cut::with_form(form, S::PRECISION, sums, bits, sorted);
         let layout = |form, bits| Arc::new(Layout::new(gpu, &rows_there.pattern(), cut(form, bits)).unwrap());
-        let wide = |form| Box::new(Placed(Slices::<S>::new::<X, Y>(gpu, &rows_there, &layout(form, 16)).unwrap()));
+        let wide = |form| operator(Slices::new(gpu, &rows_there, &layout(form, 16), precisions).unwrap());
         if a.block == Block::SCALAR {
             let narrow = layout(Form::Rows, 8);
-            formats.push(Box::new(Placed(Slices::<S>::new::<X, Y>(gpu, &rows_there, &narrow).unwrap())));
+            formats.push(operator(Slices::new(gpu, &rows_there, &narrow, precisions).unwrap()));
             formats.push(wide(Form::Rows));
             formats.push(wide(Form::Shared(4)));
         } else {

@@ -6,25 +6,26 @@ use crate::scalar::Scalar;
 
 /// The formats that a matrix can have, with the slices of these forms.
 fn formats<V: Number, S: Number>(gpu: &Gpu, matrix: &SharedCsr<S>, forms: &[Form]) -> Vec<Box<dyn Operator<Gpu, V>>> {
+    let precisions = Precisions::of::<S, V, V>();
     let mut all: Vec<Box<dyn Operator<Gpu, V>>> =
         vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
     let a = DeviceCsr::upload(gpu, &matrix.view()).unwrap();
     let plain = to_scalar(gpu, &a).unwrap();
     let columns = Arc::new(ShortColumns::new(gpu, &plain.pattern()).unwrap());
-    all.push(Box::new(Placed(Csr::short::<V, V>(gpu, plain.clone(), &columns).unwrap())));
-    all.push(Box::new(Placed(Bsr::tiled::<V, V>(gpu, &plain).unwrap().unwrap())));
+    all.push(operator(Csr::short(gpu, plain.clone(), &columns, precisions).unwrap()));
+    all.push(operator(Bsr::tiled(gpu, &plain, precisions).unwrap().unwrap()));
     let long = Arc::new(LongRows::with(gpu, &plain.pattern(), 8, 16).unwrap());
-    all.push(Box::new(Placed(CsrBalanced::new::<V, V>(gpu, plain.clone(), &long).unwrap())));
-    all.push(Box::new(Placed(Csr::new::<V, V>(gpu, plain).unwrap())));
-    if Bsr::<S>::knows(a.block) {
-        all.push(Box::new(Placed(Bsr::new::<V, V>(gpu, &a).unwrap())));
+    all.push(operator(CsrBalanced::new(gpu, plain.clone(), &long, precisions).unwrap()));
+    all.push(operator(Csr::new(gpu, plain, precisions).unwrap()));
+    if Bsr::knows(a.block) {
+        all.push(operator(Bsr::new(gpu, &a, precisions).unwrap()));
     }
     for form in forms {
         let bits: &[usize] = if *form == Form::Rows { &[8, 16] } else { &[16] };
         for (bits, sorted) in bits.iter().flat_map(|bits| [(*bits, true), (*bits, false)]) {
             let cut = Cut::with_form(*form, S::PRECISION, <V::Wide as Number>::PRECISION, bits, sorted);
             let layout = Arc::new(Layout::new(gpu, &a.pattern(), cut).unwrap());
-            all.push(Box::new(Placed(Slices::<S>::new::<V, V>(gpu, &a, &layout).unwrap())));
+            all.push(operator(Slices::new(gpu, &a, &layout, precisions).unwrap()));
         }
     }
     all
