@@ -147,18 +147,18 @@ impl Threads {
     /// Runs `work` on the threads, or in place when it is there already. Work below `SMALL` operations stays on the
     /// calling thread: waking a worker costs more than it saves.
     pub fn run<R: Send>(&self, operations: usize, work: impl FnOnce() -> R + Send) -> R {
-        const SMALL: usize = 20_000;
-        if operations < SMALL || is_worker() {
-            return work();
-        }
         let mut work = Some(work);
         let mut result = None;
-        self.run_on_pool(&mut || result = work.take().map(|work| work()));
+        self.run_once(operations, &mut || result = work.take().map(|work| work()));
         result.expect("the work is done once, and a panic in it does not come back here")
     }
 
     /// The part of [`Threads::run`] that does not depend on the work's type, so that it is compiled once.
-    fn run_on_pool(&self, work: &mut (dyn FnMut() + Send)) {
+    fn run_once(&self, operations: usize, work: &mut (dyn FnMut() + Send)) {
+        const SMALL: usize = 20_000;
+        if operations < SMALL || is_worker() {
+            return work();
+        }
         let pool = lock(self.inner.pool.read()).clone();
         let sink = lock(self.inner.log.read()).as_ref().map(|(_, sink)| Arc::clone(sink));
         match (pool.as_ref().and_then(|pool| pool.rayon.as_ref()), sink) {

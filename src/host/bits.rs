@@ -5,7 +5,7 @@
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
-use super::terms::{Pattern, Rows};
+use super::terms::{Finish, Pattern, Rows};
 use crate::error::{Result, try_capacity};
 use crate::par::Fresh;
 use crate::scalar::Scalar;
@@ -72,12 +72,7 @@ pub(super) fn find<T: Scalar>(
 }
 
 /// The values of the rows, which each end with `finish`.
-pub(super) fn add<T: Scalar>(
-    rows: &Rows<'_, T>,
-    mut bits: &[u8],
-    values: &mut Fresh<'_, T>,
-    finish: &(impl Fn(usize, &mut [T]) + Sync),
-) {
+pub(super) fn add<T: Scalar>(rows: &Rows<'_, T>, mut bits: &[u8], values: &mut Fresh<'_, T>, finish: &Finish<'_, T>) {
     let Rows { a, c, range, .. } = rows;
     for i in range.clone() {
         let row = values.next((c[i + 1] - c[i]) as usize);

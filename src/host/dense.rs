@@ -1,6 +1,7 @@
 //! The coarsest level: a dense inverse, applied as one dense product.
 
 use super::Host;
+use super::spmv::Finish;
 use crate::backend::Operator;
 use crate::backend::common::{TINY, rounding_bound};
 use crate::error::{Result, try_vec};
@@ -46,21 +47,18 @@ impl<S: Number> Dense<S> {
         Dense { host: host.clone(), n, values }
     }
 
-    fn product<X: Number, Y: Number>(
-        &self,
-        x: &[X],
-        y: &mut [Y],
-        finish: impl Fn(usize, Y::Wide, Y) -> Y::Wide + Sync + Send,
-    ) {
+    fn product<X: Number, Y: Number>(&self, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
+        const ROWS: usize = 64;
         let n = self.n;
         assert!(x.len() == n && y.len() == n);
         self.host.run(n * n, || {
-            par::for_each_mut(y, 64, |start, y| {
-                for (k, y) in y.iter_mut().enumerate() {
+            par::for_each_mut(y, ROWS, |start, y| {
+                let mut sums = [Y::Wide::ZERO; ROWS];
+                for (k, sum) in sums[..y.len()].iter_mut().enumerate() {
                     let row = &self.values[(start + k) * n..][..n];
-                    let sum: Y::Wide = row.iter().zip(x).map(|(v, x)| v.cast::<Y::Wide>() * x.cast()).sum();
-                    *y = Y::narrow(finish(start + k, sum, *y));
+                    *sum = row.iter().zip(x).map(|(v, x)| v.cast::<Y::Wide>() * x.cast()).sum();
                 }
+                finish.rows(start, &sums, y);
             });
         });
     }
@@ -72,16 +70,12 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Dense<S> {
     }
 
     fn apply(&self, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) -> Result<()> {
-        if beta == Y::Wide::ZERO {
-            self.product(x, y, |_, ax, _| alpha * ax);
-        } else {
-            self.product(x, y, |_, ax, y| alpha * ax + beta * y.widen());
-        }
+        self.product(x, y, Finish::new(alpha, beta));
         Ok(())
     }
 
     fn residual(&self, b: &[Y], x: &[X], r: &mut [Y]) -> Result<()> {
-        self.product(x, r, |i, ax, _| b[i].widen() - ax);
+        self.product(x, r, Finish::Residual(b));
         Ok(())
     }
 

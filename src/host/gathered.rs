@@ -5,7 +5,7 @@
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
-use super::terms::{Pattern, Rows};
+use super::terms::{Finish, Pattern, Rows};
 use crate::error::{Result, try_capacity, try_vec};
 use crate::par::Fresh;
 use crate::scalar::Scalar;
@@ -94,12 +94,7 @@ impl Gathered {
 
     /// The values of the rows, which each end with `finish`.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    pub fn add<T: Scalar>(
-        &self,
-        rows: &Rows<'_, T>,
-        values: &mut Fresh<'_, T>,
-        finish: &(impl Fn(usize, &mut [T]) + Sync),
-    ) {
+    pub fn add<T: Scalar>(&self, rows: &Rows<'_, T>, values: &mut Fresh<'_, T>, finish: &Finish<'_, T>) {
         use avx512::blocks::Factors;
         let Rows { a, b, c, range } = rows;
         let (a_width, width) = (a.block.len(), a.block.rows * b.block.cols);
@@ -129,5 +124,5 @@ impl Gathered {
 
     /// No other processor is suited.
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    pub fn add<T: Scalar>(&self, _: &Rows<'_, T>, _: &mut Fresh<'_, T>, _: &(impl Fn(usize, &mut [T]) + Sync)) {}
+    pub fn add<T: Scalar>(&self, _: &Rows<'_, T>, _: &mut Fresh<'_, T>, _: &Finish<'_, T>) {}
 }

@@ -62,27 +62,13 @@ impl<S: Number> Stored<S> {
             Format::Diagonals(matrix) => matrix.entries,
         }
     }
-}
 
-impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Stored<S> {
     fn rows(&self) -> usize {
         match &self.matrix {
             Format::Shared(matrix) => matrix.view().scalar_rows(),
             Format::Compact(matrix) => matrix.rows(),
             Format::Diagonals(matrix) => matrix.rows * matrix.width,
         }
-    }
-
-    fn apply(&self, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) -> Result<()> {
-        let a = self.view();
-        self.host.run(self.entries(), || spmv::apply_with(a, alpha, x, beta, y, self.sums));
-        Ok(())
-    }
-
-    fn residual(&self, b: &[Y], x: &[X], r: &mut [Y]) -> Result<()> {
-        let a = self.view();
-        self.host.run(self.entries(), || spmv::residual_with(a, b, x, r, self.sums));
-        Ok(())
     }
 
     fn bytes(&self) -> usize {
@@ -99,6 +85,32 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Stored<S> {
             Format::Compact(_) => "csr16".to_string(),
             Format::Diagonals(matrix) => matrix.format(),
         }
+    }
+}
+
+impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Stored<S> {
+    fn rows(&self) -> usize {
+        Stored::rows(self)
+    }
+
+    fn apply(&self, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) -> Result<()> {
+        let a = self.view();
+        self.host.run(self.entries(), || spmv::apply_with(a, alpha, x, beta, y, self.sums));
+        Ok(())
+    }
+
+    fn residual(&self, b: &[Y], x: &[X], r: &mut [Y]) -> Result<()> {
+        let a = self.view();
+        self.host.run(self.entries(), || spmv::residual_with(a, b, x, r, self.sums));
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        Stored::bytes(self)
+    }
+
+    fn format(&self) -> String {
+        Stored::format(self)
     }
 
     fn precision(&self) -> Precision {

@@ -85,7 +85,7 @@ fn largest_scaled<T: Scalar>(a: &CsrView<'_, T>, s: &[f64]) -> f64 {
     let largest = par::map_ranges(a.rows, par::ROW_GRAIN, |range| {
         let mut largest = 0.0_f64;
         for i in range {
-            each_scaled(a, i, &|i| inverse[i], &|j| inverse[j], |_, value| largest = largest.max(value.abs()));
+            each_scaled(a, i, &inverse, &inverse, |_, value| largest = largest.max(value.abs()));
         }
         largest
     });
@@ -94,28 +94,22 @@ fn largest_scaled<T: Scalar>(a: &CsrView<'_, T>, s: &[f64]) -> f64 {
 
 /// Calls `put` for every value of block row i, multiplied by the factors of its row and column, with its place in the block row.
 #[inline(always)]
-fn each_scaled<T: Scalar>(
-    a: &CsrView<'_, T>,
-    i: usize,
-    left: &impl Fn(usize) -> f64,
-    right: &impl Fn(usize) -> f64,
-    mut put: impl FnMut(usize, f64),
-) {
+fn each_scaled<T: Scalar>(a: &CsrView<'_, T>, i: usize, left: &[f64], right: &[f64], mut put: impl FnMut(usize, f64)) {
     let (br, bc) = (a.block.rows, a.block.cols);
     let first = a.row_range(i).start;
     if a.block == Block::SCALAR {
-        let left = left(i);
+        let left = left[i];
         for k in a.row_range(i) {
-            put(k - first, a.values[k].to_f64() * left * right(a.col(k)));
+            put(k - first, a.values[k].to_f64() * left * right[a.col(k)]);
         }
         return;
     }
     for r in 0..br {
-        let left = left(i * br + r);
+        let left = left[i * br + r];
         for k in a.row_range(i) {
             let j = a.col(k) * bc;
             for (c, v) in a.block_at(k)[r * bc..][..bc].iter().enumerate() {
-                put((k - first) * br * bc + r * bc + c, v.to_f64() * left * right(j + c));
+                put((k - first) * br * bc + r * bc + c, v.to_f64() * left * right[j + c]);
             }
         }
     }
@@ -135,6 +129,21 @@ pub(crate) fn apply<T: Scalar>(
     right: impl Fn(usize) -> f64 + Sync,
 ) -> Result<SharedCsr<T>> {
     let view = a.view();
+    multiplied(a, &evaluated(view.scalar_rows(), &left)?, &evaluated(view.scalar_cols(), &right)?)
+}
+
+/// A factor for each row or column.
+fn evaluated(count: usize, factor: &(dyn Fn(usize) -> f64 + Sync)) -> Result<Vec<f64>> {
+    let mut factors = try_vec(count, 0.0)?;
+    par::for_each_mut(&mut factors, par::GRAIN, |start, factors| {
+        factors.iter_mut().enumerate().for_each(|(k, to)| *to = factor(start + k));
+    });
+    Ok(factors)
+}
+
+/// [`apply`] with one number for each row and column.
+fn multiplied<T: Scalar>(a: &SharedCsr<T>, left: &[f64], right: &[f64]) -> Result<SharedCsr<T>> {
+    let view = a.view();
     let len = view.block.len();
     let mut values = try_vec(view.entries(), T::ZERO)?;
     let offsets = par::offsets_from_counts((0..view.rows).map(|i| view.row_range(i).len() as i64).collect());
@@ -143,7 +152,7 @@ pub(crate) fn apply<T: Scalar>(
         for i in range {
             let (row, rest) = values.split_at_mut(view.row_range(i).len() * len);
             values = rest;
-            each_scaled(&view, i, &left, &right, |place, value| row[place] = T::from_f64(value));
+            each_scaled(&view, i, left, right, |place, value| row[place] = T::from_f64(value));
         }
     });
     Ok(SharedCsr { structure: Arc::clone(&a.structure), values: Arc::new(values) })

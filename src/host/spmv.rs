@@ -37,7 +37,7 @@ impl<'a, S> From<&CsrView<'a, S>> for View<'a, S> {
 /// What to do with the products `ax` of some rows. A value, not a type: one branch for each group of rows costs nothing, one more set of loops
 /// for each combination of types does.
 #[derive(Clone, Copy)]
-enum Finish<'a, Y: Number> {
+pub(super) enum Finish<'a, Y: Number> {
     /// y = alpha ax.
     Overwrite(Y::Wide),
     /// y = alpha ax + beta y.
@@ -47,8 +47,13 @@ enum Finish<'a, Y: Number> {
 }
 
 impl<Y: Number> Finish<'_, Y> {
+    /// y = alpha ax + beta y; y is not read when beta is 0.
+    pub(super) fn new(alpha: Y::Wide, beta: Y::Wide) -> Self {
+        if beta == Y::Wide::ZERO { Finish::Overwrite(alpha) } else { Finish::Scale(alpha, beta) }
+    }
+
     /// For the rows from `first` on.
-    fn rows(&self, first: usize, ax: &[Y::Wide], y: &mut [Y]) {
+    pub(super) fn rows(&self, first: usize, ax: &[Y::Wide], y: &mut [Y]) {
         let pairs = y.iter_mut().zip(ax);
         match *self {
             Finish::Overwrite(alpha) => pairs.for_each(|(y, ax)| *y = Y::narrow(alpha * *ax)),
@@ -78,8 +83,7 @@ pub fn apply_with<'a, S: Number, X: Number, Y: Number>(
     y: &mut [Y],
     sums: Sums,
 ) {
-    let finish = if beta == Y::Wide::ZERO { Finish::Overwrite(alpha) } else { Finish::Scale(alpha, beta) };
-    product(&a.into(), x, y, finish, sums);
+    product(&a.into(), x, y, Finish::new(alpha, beta), sums);
 }
 
 /// r = b - A x, with these sums.
@@ -96,21 +100,15 @@ pub fn residual_with<'a, S: Number, X: Number, Y: Number>(
 
 fn product<S: Number, X: Number, Y: Number>(a: &View<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>, sums: Sums) {
     match a {
-        View::Csr(a) if sums == Sums::Rounded && !Y::PRECISION.is_scalar() => rounded(a, x, y, finish),
         View::Csr(a) => {
             assert_eq!((x.len(), y.len()), (a.scalar_cols(), a.scalar_rows()));
-            let locate = |first: usize, offsets: &mut [usize]| {
-                let base = a.base as usize;
-                match a.offsets {
-                    Offsets::I32(o) => copy_offsets(&o[first..], offsets, |o| *o as usize - base),
-                    Offsets::I64(o) => copy_offsets(&o[first..], offsets, |o| *o as usize - base),
-                }
-                -a.base
-            };
-            let br = a.block.rows;
-            each_group(LONGEST_GROUP / br, br, &locate, y, finish, |offsets, shift, sums| {
-                let rows = simd::Rows { offsets, columns: a.columns, values: a.values, shift };
-                match a.block {
+            let (offsets, base, block, rounded) = (a.offsets, a.base, a.block, sums == Sums::Rounded);
+            let (columns, values) = (a.columns, a.values);
+            let locate = move |first: usize, to: &mut [usize]| locate_rows(offsets, base, first, to);
+            each_group(LONGEST_GROUP / block.rows, block.rows, &locate, y, finish, &|offsets, shift, sums| {
+                let rows = simd::Rows { offsets, columns, values, shift };
+                match block {
+                    _ if rounded && !Y::PRECISION.is_scalar() => rounded_products::<S, X, Y>(&rows, block, x, sums),
                     Block::SCALAR => simd::row_products(&rows, x, sums),
                     block => simd::block_row_products(&rows, block, x, sums),
                 }
@@ -118,29 +116,23 @@ fn product<S: Number, X: Number, Y: Number>(a: &View<'_, S>, x: &[X], y: &mut [Y
         }
         View::Compact(a) => {
             assert_eq!((x.len(), y.len()), (a.cols, a.rows()));
-            let locate = |first: usize, offsets: &mut [usize]| {
-                copy_offsets(&a.offsets[first..], offsets, |o| *o as usize);
-                a.bases[first / GROUP]
+            let (offsets, bases, columns, values) = (&a.offsets[..], &a.bases[..], &a.columns[..], a.values.as_slice());
+            let locate = move |first: usize, to: &mut [usize]| {
+                copy_offsets(&offsets[first..], to, |o| *o as usize);
+                bases[first / GROUP]
             };
-            each_group(GROUP, 1, &locate, y, finish, |offsets, shift, sums| {
-                let rows = simd::Rows { offsets, columns: &a.columns, values: a.values.as_slice(), shift };
-                simd::row_products(&rows, x, sums);
+            each_group(GROUP, 1, &locate, y, finish, &|offsets, shift, sums| {
+                simd::row_products(&simd::Rows { offsets, columns, values, shift }, x, sums);
             });
         }
         View::Diagonals(a) => {
             let (width, group) = (a.width, a.group);
             assert_eq!((x.len(), y.len()), (a.cols * width, a.rows * width));
-            par::for_each_row_mut(y, width, (SPMV_GRAIN / width).next_multiple_of(group), |start, y| {
-                let mut sums = [Y::Wide::ZERO; LONGEST];
-                let sums = &mut sums[..group * width];
-                for (k, y) in y.chunks_mut(group * width).enumerate() {
-                    let first = start + k * group;
-                    let (distances, values) = a.group(first / group);
-                    match width {
-                        1 => simd::diagonal_products(distances, values, first, x, sums),
-                        _ => nodes::diagonal_products(width, distances, values, first, x, sums),
-                    }
-                    finish.rows(first * width, &sums[..y.len()], y);
+            each_diagonal_group(group, width, y, finish, &|first, sums| {
+                let (distances, values) = a.group(first / group);
+                match width {
+                    1 => simd::diagonal_products(distances, values, first, x, sums),
+                    _ => nodes::diagonal_products(width, distances, values, first, x, sums),
                 }
             });
         }
@@ -150,27 +142,38 @@ fn product<S: Number, X: Number, Y: Number>(a: &View<'_, S>, x: &[X], y: &mut [Y
 /// Partial sums of a row whose sums are rounded.
 const LANES: usize = 8;
 
-/// The product with sums that are rounded after each term.
-fn rounded<S: Number, X: Number, Y: Number>(a: &CsrView<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
-    assert_eq!((x.len(), y.len()), (a.scalar_cols(), a.scalar_rows()));
+/// The products of `rows` with `x`, in sums that are rounded after each term.
+fn rounded_products<S: Number, X: Number, Y: Number>(
+    rows: &simd::Rows<'_, S, i32>,
+    block: Block,
+    x: &[X],
+    sums: &mut [Y::Wide],
+) {
     let keep = |sum: Y::Wide| Y::narrow(sum).widen();
-    let Block { rows: br, cols: bc } = a.block;
-    par::for_each_row_mut(y, br, SPMV_GRAIN / br, |start, y| {
-        for (k, y) in y.iter_mut().enumerate() {
-            let (i, r) = (start + k / br, k % br);
-            let mut lanes = [Y::Wide::ZERO; LANES];
-            let mut next = 0;
-            for (j, block) in a.row(i) {
-                for (v, x) in block[r * bc..][..bc].iter().zip(&x[j * bc..]) {
-                    let lane = &mut lanes[next % LANES];
-                    *lane = keep(*lane + v.cast::<Y::Wide>() * x.cast());
-                    next += 1;
-                }
+    let Block { rows: br, cols: bc } = block;
+    for (k, sum) in sums.iter_mut().enumerate() {
+        let (i, r) = (k / br, k % br);
+        let mut lanes = [Y::Wide::ZERO; LANES];
+        let mut next = 0;
+        for p in rows.offsets[i]..rows.offsets[i + 1] {
+            let (j, values) = ((rows.columns[p] + rows.shift) as usize, &rows.values[p * block.len()..]);
+            for (v, x) in values[r * bc..][..bc].iter().zip(&x[j * bc..]) {
+                let lane = &mut lanes[next % LANES];
+                *lane = keep(*lane + v.cast::<Y::Wide>() * x.cast());
+                next += 1;
             }
-            let sum = lanes.into_iter().fold(Y::Wide::ZERO, |sum, lane| keep(sum + lane));
-            finish.rows(start * br + k, &[sum], std::slice::from_mut(y));
         }
-    });
+        *sum = lanes.into_iter().fold(Y::Wide::ZERO, |sum, lane| keep(sum + lane));
+    }
+}
+
+/// As [`Locate`], for offsets from this base on.
+fn locate_rows(offsets: Offsets<'_>, base: i32, first: usize, to: &mut [usize]) -> i32 {
+    match offsets {
+        Offsets::I32(o) => copy_offsets(&o[first..], to, |o| *o as usize - base as usize),
+        Offsets::I64(o) => copy_offsets(&o[first..], to, |o| *o as usize - base as usize),
+    }
+    -base
 }
 
 /// The first of `from` as numbers of entries, and those of the next group on their way.
@@ -184,14 +187,18 @@ fn copy_offsets<O>(from: &[O], to: &mut [usize], convert: impl Fn(&O) -> usize) 
 /// Fills in where the rows from the given one on lie, and says what is to be added to their columns.
 type Locate<'a> = dyn Fn(usize, &mut [usize]) -> i32 + Sync + 'a;
 
-/// Runs `sum`, which multiplies a group of rows with the vector, on all groups, and finishes them. A row gives `width` results.
+/// Multiplies a group of rows, which begin and end at these offsets, with the vector; the number is to be added to columns. Not generic: a call for
+/// each group costs nothing, a loop over groups for each combination of types does.
+type Multiply<'a, W> = dyn Fn(&[usize], i32, &mut [W]) + Sync + 'a;
+
+/// Runs `sum` on all groups of rows, and finishes them. A row gives `width` results.
 fn each_group<Y: Number>(
     group: usize,
     width: usize,
     locate: &Locate<'_>,
     y: &mut [Y],
     finish: Finish<'_, Y>,
-    sum: impl Fn(&[usize], i32, &mut [Y::Wide]) + Sync,
+    sum: &Multiply<'_, Y::Wide>,
 ) {
     par::for_each_row_mut(y, width, (SPMV_GRAIN / width).next_multiple_of(group), |start, y| {
         let mut offsets = [0; LONGEST_GROUP + 1];
@@ -206,6 +213,25 @@ fn each_group<Y: Number>(
             let shift = locate(first, offsets);
             sum(offsets, shift, sums);
             finish.rows(first * width, sums, y);
+        }
+    });
+}
+
+/// Runs `sum`, which multiplies the group that begins with this row with the vector, on all groups of rows by diagonals, and finishes them.
+fn each_diagonal_group<Y: Number>(
+    group: usize,
+    width: usize,
+    y: &mut [Y],
+    finish: Finish<'_, Y>,
+    sum: &(dyn Fn(usize, &mut [Y::Wide]) + Sync),
+) {
+    par::for_each_row_mut(y, width, (SPMV_GRAIN / width).next_multiple_of(group), |start, y| {
+        let mut sums = [Y::Wide::ZERO; LONGEST];
+        let sums = &mut sums[..group * width];
+        for (k, y) in y.chunks_mut(group * width).enumerate() {
+            let first = start + k * group;
+            sum(first, sums);
+            finish.rows(first * width, &sums[..y.len()], y);
         }
     });
 }

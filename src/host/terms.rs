@@ -167,19 +167,20 @@ impl Terms {
         assert!(a.cols + 1 == b.offsets.len() && a.block.cols == b.block.rows);
         let width = a.block.rows * b.block.cols;
         let grain = rows::grain(a.rows);
+        let finish: &Finish<'_, T> = &finish;
         par::new_segments(&c[..=a.rows], width, grain, T::ZERO, |range, values: &mut Fresh<'_, T>| {
             let rows = Rows { a, b, c, range: range.clone() };
             let places = match &self.pieces[range.start / grain] {
-                Piece::Ones(places) => return rows.add_ones(places, values, &finish),
-                Piece::Chunks(places) => return rows.add_scalars(places, values, &finish),
-                Piece::Bits(bits) => return bits::add(&rows, bits, values, &finish),
-                Piece::Gathered(terms) => return terms.add(&rows, values, &finish),
+                Piece::Ones(places) => return rows.add_ones(places, values, finish),
+                Piece::Chunks(places) => return rows.add_scalars(places, values, finish),
+                Piece::Bits(bits) => return bits::add(&rows, bits, values, finish),
+                Piece::Gathered(terms) => return terms.add(&rows, values, finish),
                 Piece::Exact(places) => places,
             };
             with_shape!((a.block.rows, a.block.cols, b.block.cols), shape => match places {
-                Places::U8(places) => rows.add(places, values, shape, &finish),
-                Places::U16(places) => rows.add(places, values, shape, &finish),
-                Places::U32(places) => rows.add(places, values, shape, &finish),
+                Places::U8(places) => rows.add(places, values, shape, finish),
+                Places::U16(places) => rows.add(places, values, shape, finish),
+                Places::U32(places) => rows.add(places, values, shape, finish),
             });
         })
     }
@@ -247,6 +248,9 @@ fn find_chunks<T: Scalar>(
     Ok(places)
 }
 
+/// What is done with a row that has all its terms: it gets the number of the row and its values. Not generic, since it is called once for each row.
+pub(super) type Finish<'a, T> = dyn Fn(usize, &mut [T]) + Sync + 'a;
+
 /// Rows of a product.
 pub(super) struct Rows<'a, T> {
     pub a: &'a CsrView<'a, T>,
@@ -258,7 +262,7 @@ pub(super) struct Rows<'a, T> {
 
 impl<T: Scalar> Rows<'_, T> {
     /// [`Rows::add_scalars`] where row j of B is its entry j.
-    fn add_ones(&self, mut places: &[u8], values: &mut Fresh<'_, T>, finish: &(impl Fn(usize, &mut [T]) + Sync)) {
+    fn add_ones(&self, mut places: &[u8], values: &mut Fresh<'_, T>, finish: &Finish<'_, T>) {
         let Rows { a, b, range, .. } = self;
         let mut sums = [T::ZERO; NOWHERE + 1];
         for i in range.clone() {
@@ -274,13 +278,7 @@ impl<T: Scalar> Rows<'_, T> {
 
     /// Moves the sums of a row to the next of `values` and finishes it.
     #[inline(always)]
-    fn end_row(
-        &self,
-        i: usize,
-        sums: &mut [T; NOWHERE + 1],
-        values: &mut Fresh<'_, T>,
-        finish: &(impl Fn(usize, &mut [T]) + Sync),
-    ) {
+    fn end_row(&self, i: usize, sums: &mut [T; NOWHERE + 1], values: &mut Fresh<'_, T>, finish: &Finish<'_, T>) {
         let row = values.next((self.c[i + 1] - self.c[i]) as usize);
         for (to, sum) in row.iter_mut().zip(sums) {
             *to = std::mem::replace(sum, T::ZERO);
@@ -289,12 +287,7 @@ impl<T: Scalar> Rows<'_, T> {
     }
 
     /// [`Rows::add`] for scalars, in short rows: the sums of a row are kept where a place needs no check.
-    fn add_scalars(
-        &self,
-        mut places: &[[u8; CHUNK]],
-        values: &mut Fresh<'_, T>,
-        finish: &(impl Fn(usize, &mut [T]) + Sync),
-    ) {
+    fn add_scalars(&self, mut places: &[[u8; CHUNK]], values: &mut Fresh<'_, T>, finish: &Finish<'_, T>) {
         let Rows { a, b, range, .. } = self;
         let mut sums = [T::ZERO; NOWHERE + 1];
         for i in range.clone() {
@@ -379,13 +372,7 @@ impl<T: Scalar> Rows<'_, T> {
     }
 
     /// Adds all terms.
-    fn add<P: Place>(
-        &self,
-        places: &[P],
-        values: &mut Fresh<'_, T>,
-        shape: impl Shape,
-        finish: &(impl Fn(usize, &mut [T]) + Sync),
-    ) {
+    fn add<P: Place>(&self, places: &[P], values: &mut Fresh<'_, T>, shape: impl Shape, finish: &Finish<'_, T>) {
         let Rows { a, b, c, range } = self;
         let (a_width, b_width) = (shape.rows() * shape.inner(), shape.inner() * shape.cols());
         let width = shape.rows() * shape.cols();
