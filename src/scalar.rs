@@ -57,30 +57,57 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// The type of an array's elements, as kernels declare it. The numbers are those of `kernels/sim.h`.
+/// The type of an array's elements, as kernels declare it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum ElementType {
     /// 64-bit number.
-    F64 = 1,
+    F64,
     /// 32-bit number.
-    F32 = 2,
+    F32,
     /// IEEE 754 binary16.
-    F16 = 3,
+    F16,
     /// The upper half of binary32.
-    BF16 = 4,
+    BF16,
     /// Signed, 64 bits.
-    I64 = 5,
+    I64,
     /// Signed, 32 bits.
-    I32 = 6,
+    I32,
     /// Unsigned, 64 bits.
-    U64 = 7,
+    U64,
     /// Unsigned, 32 bits.
-    U32 = 8,
+    U32,
     /// Unsigned, 16 bits.
-    U16 = 9,
+    U16,
     /// Unsigned, 8 bits.
-    U8 = 10,
+    U8,
+}
+
+impl ElementType {
+    /// Its name in kernels.
+    pub fn name(self) -> &'static str {
+        match self {
+            ElementType::F64 => "f64",
+            ElementType::F32 => "f32",
+            ElementType::F16 => "f16",
+            ElementType::BF16 => "bf16",
+            ElementType::I64 => "i64",
+            ElementType::I32 => "i32",
+            ElementType::U64 => "u64",
+            ElementType::U32 => "u32",
+            ElementType::U16 => "u16",
+            ElementType::U8 => "u8",
+        }
+    }
+
+    /// The unsigned number of its size.
+    pub fn bits(self) -> ElementType {
+        match self {
+            ElementType::F64 | ElementType::I64 | ElementType::U64 => ElementType::U64,
+            ElementType::F32 | ElementType::I32 | ElementType::U32 => ElementType::U32,
+            ElementType::F16 | ElementType::BF16 | ElementType::U16 => ElementType::U16,
+            ElementType::U8 => ElementType::U8,
+        }
+    }
 }
 
 /// An element of arrays that are copied between host and device as bytes.

@@ -45,7 +45,7 @@ pub(super) fn worth(a: &DevicePattern) -> usize {
 pub(super) fn count(gpu: &Gpu, a: &DevicePattern, limit: usize, totals: &Slice<i64>) -> Result<()> {
     let (rows, limit, sums, longest) = (a.rows as i64, limit as i64, totals.piece(0, 2), totals.piece(LONGEST, 1));
     let kernel = gpu.kernel("count_long_rows")?;
-    gpu.launch(kernel, a.rows, &[&rows, &limit, &a.offsets.view(), &sums.view(), &longest.view()])
+    gpu.launch(kernel, a.rows, &[&rows, &limit, &a.offsets.view(), &sums.view(), &longest.view().bits()])
 }
 
 /// A count that does not happen where the longest row, as it was counted, has more than `most` entries.

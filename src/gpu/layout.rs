@@ -303,8 +303,8 @@ impl Layout {
         };
         let (slices, rows) = (count as i64, a.rows as i64);
         let number = tile.unwrap_or(a.block.len()) as i32;
-        let from = [a.offsets.view(), a.columns.view(), a.values.view(), self.order.view(), self.starts.view()];
-        let to = [bases.view(), offsets.view(), taken.view(), values.view()];
+        let from = [a.offsets.view(), a.columns.view(), a.values.view().bits(), self.order.view(), self.starts.view()];
+        let to = [bases.view(), offsets.view(), taken.view(), values.view().bits()];
         let mut arguments: Vec<&dyn Argument> = vec![&slices, &rows, &number];
         arguments.extend(from.iter().chain(&to).map(|view| view as &dyn Argument));
         if blocks > 0 {
@@ -416,7 +416,7 @@ pub(crate) fn to_scalar<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<Device
     let values = gpu.room(a.entries())?;
     let kernel = gpu.kernel(&format!("take_apart_{}", bits_of::<S>()))?;
     let (rows, block_rows, block_cols) = (a.rows as i64, height as i32, width as i32);
-    let [from_offsets, from_columns, from_values] = [a.offsets.view(), a.columns.view(), a.values.view()];
+    let [from_offsets, from_columns, from_values] = [a.offsets.view(), a.columns.view(), a.values.view().bits()];
     gpu.launch(
         kernel,
         a.rows.div_ceil(APART_ROWS) * BLOCK,
@@ -429,7 +429,7 @@ pub(crate) fn to_scalar<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<Device
             &from_values,
             &offsets.view(),
             &columns.view(),
-            &values.view(),
+            &values.view().bits(),
         ],
     )?;
     let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));

@@ -27,6 +27,7 @@ mod rounded;
 mod runtime;
 mod scan;
 pub(crate) mod setup;
+mod signature;
 mod sim;
 mod slices;
 mod staging;
@@ -56,6 +57,7 @@ use budget::Budget;
 use driver::Vendor;
 use profile::Profile;
 use runtime::{Argument, Arguments, Kernel, MAX_ARGUMENTS, Memory, Runtime};
+use signature::Type;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -244,10 +246,12 @@ impl Gpu {
         let mut all = Arguments {
             pointers: [std::ptr::null_mut(); MAX_ARGUMENTS],
             sizes: [0; MAX_ARGUMENTS],
+            types: [Type::Array(None); MAX_ARGUMENTS],
             count: arguments.len(),
         };
         for (i, argument) in arguments.iter().enumerate() {
             (all.pointers[i], all.sizes[i]) = argument.parts();
+            all.types[i] = argument.kind();
         }
         // SAFETY: callers mirror the declarations in `kernels/`, which `sim` compares in every launch; arrays are freed on the same stream.
         let mut run = || unsafe { self.runtime().launch(kernel, blocks, &mut all) };

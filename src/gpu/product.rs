@@ -1,6 +1,7 @@
 //! What all products of a matrix and a vector share: the forms of `kernels/finish.h`.
 
 use super::runtime::{Argument, Array, Kernel, View, tag};
+use super::signature::Type;
 use super::vector::MAX_PARTS;
 use super::{Buffer, Gpu, Slice};
 use crate::backend::{Operator, Recurrence};
@@ -129,6 +130,10 @@ impl<'a> Finish<'a> {
 unsafe impl Argument for Finish<'_> {
     fn parts(&self) -> (*mut c_void, u8) {
         ((&raw const *self).cast_mut().cast(), size_of::<Finish<'_>>() as u8)
+    }
+
+    fn kind(&self) -> Type {
+        Type::Value("Finish")
     }
 }
 

@@ -1,9 +1,9 @@
 //! New values in slices whose pattern stays: the kernels of `kernels/refill.cu`. Nothing is looked for, and no column is read.
 
 use super::layout::{FILLING, Filled, GROUP, Layout, bits_of, is_long, of_tile};
-use super::runtime::BLOCK;
+use super::runtime::{BLOCK, View};
 use super::setup::DeviceCsr;
-use super::{Argument, Buffer, Gpu, Slice};
+use super::{Argument, Buffer, Gpu};
 use crate::error::Result;
 use crate::scalar::{Number, Scalar};
 use crate::sparse::Block;
@@ -34,7 +34,8 @@ impl Refilling {
         let to = gpu.room::<S>(layout.slots * layout.height * a.block.len())?;
         let width = layout.height / GROUP;
         if a.block == Block::SCALAR {
-            self.launch(gpu, layout, a, |kind| format!("refill_{kind}_{width}_{}", bits_of::<S>()), &to, &[])?;
+            let views = [a.values.view().bits(), to.view().bits()];
+            self.launch(gpu, layout, a, |kind| format!("refill_{kind}_{width}_{}", bits_of::<S>()), views, &[])?;
             return Ok(to);
         }
         let kernel = gpu.kernel(&format!("refill_blocks_{width}_{}", bits_of::<S>()))?;
@@ -43,8 +44,8 @@ impl Refilling {
         // Few slices have many slots, and are shared.
         let most = layout.slots.div_ceil(SLOTS * count.max(1)).max(1);
         let parts = (WAVE * BLOCK / GROUP / 4 / count.max(1)).clamp(1, most);
-        let (offsets, values) = (a.offsets.view(), a.values.view());
-        let (order, starts, taken, to_view) = (layout.order.view(), layout.starts.view(), self.taken.view(), to.view());
+        let (offsets, values, to_view) = (a.offsets.view(), a.values.view().bits(), to.view().bits());
+        let (order, starts, taken) = (layout.order.view(), layout.starts.view(), self.taken.view());
         let arguments: [&dyn Argument; 10] =
             [&slices, &rows, &numbers, &(parts as i32), &offsets, &values, &order, &starts, &taken, &to_view];
         gpu.launch_blocks(kernel, (count * parts).div_ceil(BLOCK / GROUP).min(WAVE), &arguments)?;
@@ -62,7 +63,14 @@ impl Refilling {
         let (to, inverse) = (gpu.room::<T>(layout.slots * layout.height)?, gpu.room::<T>(a.rows)?);
         let (width, name) = (layout.height / GROUP, T::PRECISION.name());
         let more: [&dyn Argument; 2] = [&diagonal.view(), &inverse.view()];
-        self.launch(gpu, layout, a, |kind| format!("refill_and_add_{kind}_{width}_{name}"), &to, &more)?;
+        self.launch(
+            gpu,
+            layout,
+            a,
+            |kind| format!("refill_and_add_{kind}_{width}_{name}"),
+            [a.values.view(), to.view()],
+            &more,
+        )?;
         Ok((to, inverse))
     }
 
@@ -87,18 +95,25 @@ impl Refilling {
         let (to, flag) = (gpu.room::<f16>(layout.slots * layout.height)?, gpu.zeroed::<i32>(1)?);
         let (width, name) = (layout.height / GROUP, T::PRECISION.name());
         let more: [&dyn Argument; 1] = [&flag.view()];
-        self.launch(gpu, layout, a, |kind| format!("refill_narrow_{kind}_{width}_{name}"), &to, &more)?;
+        self.launch(
+            gpu,
+            layout,
+            a,
+            |kind| format!("refill_narrow_{kind}_{width}_{name}"),
+            [a.values.view(), to.view()],
+            &more,
+        )?;
         Ok((gpu.fetch(&flag)?[0] == 0).then_some(to))
     }
 
-    /// Launches a kernel that goes over slices of scalars, by tiles where rows are long.
-    fn launch<T: Number, S: Number>(
+    /// Launches a kernel that goes over slices of scalars, by tiles where rows are long, from the first of two arrays to the second.
+    fn launch<T: Number>(
         &self,
         gpu: &Gpu,
         layout: &Layout,
         a: &DeviceCsr<T>,
         name: impl Fn(&str) -> String,
-        to: &Slice<S>,
+        [values, to]: [View<'_>; 2],
         more: &[&dyn Argument],
     ) -> Result<()> {
         let (count, pattern) = (layout.starts.len() - 1, a.pattern());
@@ -109,8 +124,8 @@ impl Refilling {
             None => count.div_ceil(BLOCK / GROUP).min(if is_long(&pattern) { FILLING } else { usize::MAX }),
         };
         let (slices, rows, number) = (count as i64, a.rows as i64, tile.unwrap_or(0) as i32);
-        let (offsets, values) = (a.offsets.view(), a.values.view());
-        let (order, starts, taken, to) = (layout.order.view(), layout.starts.view(), self.taken.view(), to.view());
+        let (offsets, order, starts) = (a.offsets.view(), layout.order.view(), layout.starts.view());
+        let taken = self.taken.view();
         let mut arguments: Vec<&dyn Argument> =
             vec![&slices, &rows, &number, &offsets, &values, &order, &starts, &taken, &to];
         arguments.extend(more);

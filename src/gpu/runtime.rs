@@ -1,8 +1,9 @@
 //! What a GPU must be able to do, whoever made it: memory, copies, launches in order on one stream, and graphs of launches.
 
 use super::Slice;
+use super::signature::Type;
 use crate::error::Result;
-use crate::scalar::{Element, Number};
+use crate::scalar::{Element, ElementType, Number};
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
@@ -28,16 +29,19 @@ pub(super) struct View<'a> {
     array: Array<'a>,
     /// For the one who counts them; kernels take what is above alone.
     bytes: u64,
+    /// Of its elements; none where they are of a type that something else tells.
+    element: Option<ElementType>,
 }
 
 impl<'a> View<'a> {
     /// For an argument that the kernel does not look at.
-    pub const NONE: View<'static> = View { array: Array { address: 0, len: 0, of: PhantomData }, bytes: 0 };
+    pub const NONE: View<'static> =
+        View { array: Array { address: 0, len: 0, of: PhantomData }, bytes: 0, element: None };
 
     /// All of an array.
     pub fn of<T: Element>(slice: &'a Slice<T>) -> View<'a> {
         let (address, len, bytes) = (slice.address(), slice.len() as i64, (slice.len() * size_of::<T>()) as u64);
-        View { array: Array { address, len, of: PhantomData }, bytes }
+        View { array: Array { address, len, of: PhantomData }, bytes, element: Some(T::TYPE) }
     }
 
     /// Elements.
@@ -53,7 +57,12 @@ impl<'a> View<'a> {
     /// The same memory as `len` elements of a type that the name of the kernel tells.
     pub fn erased(self, len: usize) -> View<'a> {
         assert!(len as u64 <= self.bytes);
-        View { array: Array { len: len as i64, ..self.array }, ..self }
+        View { array: Array { len: len as i64, ..self.array }, element: None, ..self }
+    }
+
+    /// The same elements as unsigned numbers of their size, for kernels that move values of any type.
+    pub fn bits(self) -> View<'a> {
+        View { element: self.element.map(ElementType::bits), ..self }
     }
 
     /// What kernels take of it.
@@ -95,6 +104,8 @@ pub(super) fn tag<T: Number>() -> i32 {
 pub(super) unsafe trait Argument {
     /// Where the value lies, and its size.
     fn parts(&self) -> (*mut c_void, u8);
+    /// Its type.
+    fn kind(&self) -> Type;
     /// The array that it is.
     fn view(&self) -> Option<View<'_>> {
         None
@@ -109,6 +120,9 @@ macro_rules! argument {
                 fn parts(&self) -> (*mut c_void, u8) {
                     ((&raw const *self).cast_mut().cast(), size_of::<$t>() as u8)
                 }
+                fn kind(&self) -> Type {
+                    Type::Value(stringify!($t))
+                }
             }
         )*
     };
@@ -122,15 +136,20 @@ unsafe impl Argument for View<'_> {
         ((&raw const *self).cast_mut().cast(), size_of::<Array<'_>>() as u8)
     }
 
+    fn kind(&self) -> Type {
+        Type::Array(self.element)
+    }
+
     fn view(&self) -> Option<View<'_>> {
         Some(*self)
     }
 }
 
-/// Where the arguments of a launch lie, and their sizes.
+/// Where the arguments of a launch lie, their sizes and types.
 pub(super) struct Arguments {
     pub pointers: [*mut c_void; MAX_ARGUMENTS],
     pub sizes: [u8; MAX_ARGUMENTS],
+    pub types: [Type; MAX_ARGUMENTS],
     pub count: usize,
 }
 

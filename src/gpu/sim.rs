@@ -8,11 +8,12 @@
 mod engine;
 
 use super::runtime::{Arguments, Graph, Kernel, Memory, Runtime};
+use super::signature;
 use crate::error::{Result, fail};
 use crate::sync::lock;
 use engine::{Engine, Launch};
 use std::alloc::Layout;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 /// A simulated GPU.
@@ -25,6 +26,8 @@ struct State {
     engine: Engine,
     /// Layouts of what is allocated, by address.
     memory: BTreeMap<u64, Layout>,
+    /// The declarations of kernels that were found, by handle.
+    declared: HashMap<usize, &'static terrace_kernels::Kernel>,
     /// A capture that is under way.
     capture: Option<Capture>,
     /// Work of the stream that is held back.
@@ -59,6 +62,7 @@ impl Sim {
         let state = State {
             engine,
             memory: BTreeMap::new(),
+            declared: HashMap::new(),
             capture: None,
             held: Vec::new(),
             #[cfg(test)]
@@ -226,13 +230,23 @@ impl Runtime for Sim {
     }
 
     fn kernel(&self, name: &str) -> Result<Kernel> {
-        lock(self.state.lock()).engine.find(name)
+        let mut state = lock(self.state.lock());
+        let kernel = state.engine.find(name)?;
+        let Some(declared) = terrace_kernels::find(name) else {
+            return fail!(Internal, "kernel {name} is not in the table of declarations");
+        };
+        state.declared.insert(kernel.0, declared);
+        Ok(kernel)
     }
 
     unsafe fn launch(&self, kernel: Kernel, blocks: usize, arguments: &mut Arguments) -> Result<()> {
+        let mut state = lock(self.state.lock());
+        if let Some(declared) = state.declared.get(&kernel.0) {
+            signature::check(declared.name, declared.parameters, &arguments.types[..arguments.count])?;
+        }
         // SAFETY: the caller's promise.
         let launch = unsafe { Launch::new(kernel, blocks, arguments) };
-        lock(self.state.lock()).add(Work::Launch(Box::new(launch)));
+        state.add(Work::Launch(Box::new(launch)));
         Ok(())
     }
 

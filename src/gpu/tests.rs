@@ -582,8 +582,14 @@ fn what_a_gpu_leaves_undefined_is_an_error_in_the_simulation() {
         error.message.contains("fill_f64") && error.message.contains("a write at 10 of 10 by thread 10"),
         "{error}"
     );
-    let error = run(fill, 10, &[&10_i32, &1.0_f64, &x.view()]).unwrap_err();
-    assert!(error.message.contains("sizes"), "{error}");
+    let error = gpu.launch(fill, 10, &[&10_i32, &1.0_f64, &x.view()]).unwrap_err();
+    assert_eq!(error.message, "parameter 1 of kernel fill_f64 is i64, and i32 is given");
+    let error = gpu.launch(fill, 10, &[&10_i64, &x.view(), &1.0_f64]).unwrap_err();
+    assert_eq!(error.message, "parameter 2 of kernel fill_f64 is f64, and an array of f64 is given");
+    let error = gpu.launch(fill, 10, &[&10_i64, &1.0_f64, &gpu.room::<i64>(10).unwrap().view()]).unwrap_err();
+    assert_eq!(error.message, "parameter 3 of kernel fill_f64 is Out<f64>, and an array of i64 is given");
+    let error = gpu.launch(fill, 10, &[&10_i64, &1.0_f64]).unwrap_err();
+    assert_eq!(error.message, "kernel fill_f64 has 3 parameters, and 2 arguments are given");
     assert_eq!(gpu.kernel("fill_f8").err().map(|e| e.status), Some(Status::Unsupported));
 
     let fault = |name: &str, arguments: &[&dyn super::Argument]| {

@@ -85,7 +85,7 @@ impl DeviceColouring {
         let offsets = gpu.offsets_alone(&counts)?;
         let (columns, values) = (gpu.room::<i32>(a.nnz())?, gpu.room::<S>(a.entries())?);
         let kernel = gpu.kernel(&format!("reorder_rows_{}", size_of::<S>()))?;
-        let (from_offsets, from_columns, from_values) = (a.offsets.view(), a.columns.view(), a.values.view());
+        let (from_offsets, from_columns, from_values) = (a.offsets.view(), a.columns.view(), a.values.view().bits());
         let arguments: [&dyn Argument; 9] = [
             &size,
             &(a.block.len() as i32),
@@ -95,7 +95,7 @@ impl DeviceColouring {
             &from_values,
             &offsets.view(),
             &columns.view(),
-            &values.view(),
+            &values.view().bits(),
         ];
         gpu.launch(kernel, n * LANES, &arguments)?;
         let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
@@ -109,7 +109,7 @@ impl DeviceColouring {
         let to = gpu.room::<S>(numbers.len())?;
         let kernel = gpu.kernel(&format!("reorder_numbers_{}", size_of::<S>()))?;
         let arguments: [&dyn Argument; 5] =
-            [&(n as i64), &(share as i32), &self.rows.view(), &numbers.view(), &to.view()];
+            [&(n as i64), &(share as i32), &self.rows.view(), &numbers.view().bits(), &to.view().bits()];
         gpu.launch(kernel, numbers.len(), &arguments)?;
         Ok(to)
     }

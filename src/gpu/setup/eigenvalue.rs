@@ -147,7 +147,7 @@ impl<'a, T: Scalar> Search<'a, T> {
         let kernel = self.gpu.kernel(&format!("eigen_bound_{}_{}", T::PRECISION.name(), self.lanes))?;
         let (rows, n) = (a.rows as i64, a.block.rows as i32);
         let (offsets, values) = (a.offsets.view(), a.values.view());
-        let bound = self.state.piece(0, 1).view();
+        let bound = self.state.piece(0, 1).view().bits();
         let arguments: [&dyn Argument; 7] = [&rows, &n, &width, &offsets, &values, &self.inverse.view(), &bound];
         self.gpu.launch_blocks(kernel, (a.rows * self.lanes).div_ceil(BLOCK).min(MOST_BLOCKS), &arguments)
     }
@@ -194,7 +194,7 @@ impl<'a, T: Scalar> Search<'a, T> {
             &self.recurrence(),
             &to,
             &self.products.view(),
-            &self.state.piece(0, 1).view(),
+            &self.state.piece(0, 1).view().bits(),
         ];
         self.gpu.launch_blocks(kernel, self.products.len(), &arguments)
     }

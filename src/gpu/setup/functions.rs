@@ -64,11 +64,11 @@ impl DeviceFunctions {
             &(a.rows as i64),
             &a.offsets.view(),
             &a.columns.view(),
-            &a.values.view(),
+            &a.values.view().bits(),
             &self.of.view(),
             &to,
             &columns,
-            &values.view(),
+            &values.view().bits(),
         ];
         gpu.launch(kernel, a.rows * lanes, &arguments)?;
         Ok(values)

@@ -41,7 +41,7 @@ pub(crate) fn renew<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, pattern: &DevicePatt
     let values: Buffer<T> = gpu.zeroed(len)?;
     let lanes = lanes(a.nnz(), a.rows);
     let kernel = gpu.kernel(&format!("gather_nodes_values_{}", bits_of::<T>()))?;
-    let [from_offsets, from_columns, from_values] = [a.offsets.view(), a.columns.view(), a.values.view()];
+    let [from_offsets, from_columns, from_values] = [a.offsets.view(), a.columns.view(), a.values.view().bits()];
     let arguments: [&dyn Argument; 9] = [
         &(a.rows as i64),
         &(size as i32),
@@ -51,7 +51,7 @@ pub(crate) fn renew<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, pattern: &DevicePatt
         &from_values,
         &pattern.offsets.view(),
         &pattern.columns.view(),
-        &values.view(),
+        &values.view().bits(),
     ];
     gpu.launch(kernel, a.rows * lanes, &arguments)?;
     Ok(pattern.with(values))

@@ -129,7 +129,7 @@ fn largest_of_lines<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Buffer<f64
     let kernel = gpu.kernel(&format!("largest_of_lines_{}", T::PRECISION.name()))?;
     let (rows, br, bc) = shape(a);
     let arguments: [&dyn Argument; 7] =
-        [&rows, &br, &bc, &a.offsets.view(), &a.columns.view(), &a.values.view(), &largest.view()];
+        [&rows, &br, &bc, &a.offsets.view(), &a.columns.view(), &a.values.view(), &largest.view().bits()];
     gpu.launch(kernel, a.rows * LANES, &arguments)?;
     Ok(largest)
 }
@@ -230,7 +230,8 @@ pub(crate) fn store<T: Scalar, S: Number>(
     let narrow = !S::PRECISION.is_scalar();
     let lost = if narrow {
         let entries = a.entries();
-        checks.ask(2, move |lost| refuse(check_lost::<S>(what, entries, (lost[0], lost[1]))))?.view()
+        // Counts, which are the same numbers as i64.
+        checks.ask(2, move |lost| refuse(check_lost::<S>(what, entries, (lost[0], lost[1]))))?.view().erased(2)
     } else {
         View::NONE
     };

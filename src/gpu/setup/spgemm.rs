@@ -304,7 +304,7 @@ impl<'a, T: Number> Product<'a, T> {
             room = fate.taken;
             counts = found.counts;
         };
-        let Found { begins, ends, columns: from, values: from_values, counts, words, too_long } = found;
+        let Found { begins, ends, columns: from, values: found_values, counts, words, too_long } = found;
         let has_long = fate.too_long > 0;
         if has_long {
             let (width, blocks, bits) = self.bits(fate.too_long)?;
@@ -322,20 +322,20 @@ impl<'a, T: Number> Product<'a, T> {
         }
         drop(scripts);
         let first = usize::from(sample.mean > 40.0);
-        let (name, to_values) = match self.is_scalar() {
-            true => (format!("spgemm_sort_{}", T::PRECISION.name()), values.view()),
-            false => ("spgemm_sort_pattern".to_string(), View::NONE),
+        let (name, from_values, to_values) = match self.is_scalar() {
+            true => (format!("spgemm_sort_{}", T::PRECISION.name()), found_values.view(), values.view()),
+            false => ("spgemm_sort_pattern".to_string(), View::NONE, View::NONE),
         };
         let sorts = SORTS[first..].iter().map(|lanes| (*lanes, lanes.to_string()));
         self.cascade(rest.as_deref(), sorts, MANY_BLOCKS, |lanes, n, list, blocks, more| {
             let kernel = gpu.kernel(&format!("{name}_{lanes}"))?;
-            let (begins, ends, from, from_values) = (begins.view(), ends.view(), from.view(), from_values.view());
+            let (begins, ends, from) = (begins.view(), ends.view(), from.view());
             let (offsets, columns, fill) = (offsets.view(), columns.view(), i32::from(fill));
             let arguments: [&dyn Argument; 11] =
                 [&n, &list, &begins, &ends, &from, &from_values, &offsets, &columns, &to_values, &fill, &more];
             gpu.launch_blocks(kernel, blocks, &arguments)
         })?;
-        drop((begins, ends, from, from_values));
+        drop((begins, ends, from, found_values));
         if has_long {
             let (width, blocks, bits) = self.bits(fate.too_long)?;
             let [a, b, c, d, e] = &self.factors;

@@ -55,8 +55,8 @@ impl<T: Number> DeviceTiles<T> {
         cascade(gpu, tile_rows.max(1), &teams, |lanes, _, list, blocks, more| {
             let kernel = gpu.kernel(&format!("tiles_fill_{lanes}_{}", bits_of::<T>()))?;
             let n = tile_rows as i64;
-            let (from, to) = (a.values.view(), offsets.view());
-            let (columns, maps, values) = (columns.view(), maps.view(), values.view());
+            let (from, to) = (a.values.view().bits(), offsets.view());
+            let (columns, maps, values) = (columns.view(), maps.view(), values.view().bits());
             let arguments: [&dyn Argument; 11] =
                 [&n, &list, &rows, &pattern.0, &pattern.1, &from, &to, &columns, &maps, &values, &more];
             gpu.launch_blocks(kernel, blocks.max(1), &arguments)

@@ -37,7 +37,7 @@ impl Launch {
     /// # Safety
     /// Each pointer leads to a value of its size.
     pub unsafe fn new(kernel: Kernel, blocks: usize, arguments: &Arguments) -> Launch {
-        let Arguments { pointers, sizes, count } = arguments;
+        let Arguments { pointers, sizes, count, .. } = arguments;
         let mut values = [0; WORDS];
         let mut at = 0;
         for (pointer, size) in pointers[..*count].iter().zip(sizes) {
