@@ -43,12 +43,14 @@ pub fn find(name: &str) -> Option<&'static Kernel> {
 }
 
 #[cfg(feature = "sim")]
+#[allow(unused_macros, reason = "a build without kernels has no table")]
 macro_rules! types {
     ($types:literal) => {
         $types
     };
 }
 #[cfg(not(feature = "sim"))]
+#[allow(unused_macros, reason = "a build without kernels has no table")]
 macro_rules! types {
     ($types:literal) => {
         ""
