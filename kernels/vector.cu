@@ -132,10 +132,10 @@ DEVICE void diagonal(i64 n, int width, int add, const In<S> &d, const In<T> &x, 
     }
 FOR_STORAGE_AND_VECTOR(DIAGONAL)
 
-// p = D r + beta p and x += alpha p, with D as above in any format. p is not read when beta is 0, and x not when it is `fresh`.
+// A step of the Chebyshev recurrence: p = D r + beta p and x += alpha p, with D as above in any format. p is not read when beta is 0, and x is not read with `zero_guess`.
 template <class T>
-DEVICE void turn_and_step(i64 n, int width, int format, const Any &d, const In<T> &r, Wide<T> beta, const Out<T> &p, Wide<T> alpha,
-                          int fresh, const Out<T> &x) {
+DEVICE void chebyshev_update(i64 n, int width, int format, const Any &d, const In<T> &r, Wide<T> beta, const Out<T> &p, Wide<T> alpha,
+                          int zero_guess, const Out<T> &x) {
     using A = Wide<T>;
     A dr[ELEMENTS];
     A old_p[ELEMENTS];
@@ -145,7 +145,7 @@ DEVICE void turn_and_step(i64 n, int width, int format, const Any &d, const In<T
         const i64 i = first_element() + e * BLOCK;
         dr[e] = 0;
         old_p[e] = i < n && beta != A(0) ? As<A>::of(p[i]) : A(0);
-        old_x[e] = i < n && !fresh ? As<A>::of(x[i]) : A(0);
+        old_x[e] = i < n && !zero_guess ? As<A>::of(x[i]) : A(0);
         if (i < n) {
             const i64 first = i / width * width;
             for (int c = 0; c < width; ++c) {
@@ -157,18 +157,18 @@ DEVICE void turn_and_step(i64 n, int width, int format, const Any &d, const In<T
     for (int e = 0; e < ELEMENTS; ++e) {
         const i64 i = first_element() + e * BLOCK;
         if (i < n) {
-            const A turned = beta == A(0) ? dr[e] : dr[e] + beta * old_p[e];
-            p[i] = As<T>::of(turned);
-            x[i] = As<T>::of(fresh ? alpha * turned : old_x[e] + alpha * turned);
+            const A new_p = beta == A(0) ? dr[e] : dr[e] + beta * old_p[e];
+            p[i] = As<T>::of(new_p);
+            x[i] = As<T>::of(zero_guess ? alpha * new_p : old_x[e] + alpha * new_p);
         }
     }
 }
 
-#define TURN_AND_STEP(T) \
-    KERNEL(turn_and_step_##T, i64 n, i32 width, i32 format, Any d, In<T> r, f64 beta, Out<T> p, f64 alpha, i32 fresh, Out<T> x) { \
-        turn_and_step<T>(n, width, format, d, r, As<Wide<T>>::of(beta), p, As<Wide<T>>::of(alpha), fresh, x); \
+#define CHEBYSHEV_UPDATE(T) \
+    KERNEL(chebyshev_update_##T, i64 n, i32 width, i32 format, Any d, In<T> r, f64 beta, Out<T> p, f64 alpha, i32 zero_guess, Out<T> x) { \
+        chebyshev_update<T>(n, width, format, d, r, As<Wide<T>>::of(beta), p, As<Wide<T>>::of(alpha), zero_guess, x); \
     }
-FOR_FORMATS(TURN_AND_STEP)
+FOR_FORMATS(CHEBYSHEV_UPDATE)
 
 // factor D x_i, multiplied in f64; D is a diagonal, or absent when `scaled` is 0.
 template <class X> DEVICE f64 rescaled(f64 factor, int scaled, const In<f32> &d, const In<X> &x, i64 i) {

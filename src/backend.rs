@@ -3,6 +3,7 @@
 
 pub(crate) mod common;
 pub(crate) mod components;
+mod krylov;
 pub mod parameters;
 pub(crate) mod setup;
 mod smoother;
@@ -15,6 +16,7 @@ use crate::sparse::{Coloured, SharedCsr};
 use std::ops::DerefMut;
 use std::sync::Arc;
 
+pub use krylov::{ArnoldiBasis, Beta, BicgstabScalars, BicgstabStep, CgScalars, CgStep, NarrowPreconditioner};
 pub use smoother::{Colours, Smoother, Sweep};
 
 /// A place where vectors live, and what can be done with them there. Vectors of 16-bit numbers are computed with in f32.
@@ -27,12 +29,12 @@ pub trait Backend: Clone + Send + Sync + 'static {
     type Factor: Send + Sync;
     /// What a product can do with its rows beside storing them; nothing where no operator [fuses](Operator::fuses).
     type Finish<'a>;
-    /// See [`Steps`].
-    type Steps: Steps<Self>;
-    /// See [`Basis`].
-    type Basis<T: Scalar>: Basis<Self, T>;
-    /// See [`Halves`].
-    type Halves: Halves<Self>;
+    /// See [`CgStep`].
+    type CgStep: CgStep<Self>;
+    /// See [`ArnoldiBasis`].
+    type ArnoldiBasis<T: Scalar>: ArnoldiBasis<Self, T>;
+    /// See [`BicgstabStep`].
+    type BicgstabStep: BicgstabStep<Self>;
     /// Whether a cycle may look at its vectors on the way; on a device the host would have to wait for it each time.
     const LOOKS: bool = true;
 
@@ -102,20 +104,21 @@ pub trait Backend: Clone + Send + Sync + 'static {
         x: &Self::Slice<V>,
         y: &mut Self::Slice<V>,
     ) -> Result<()>;
-    /// p = D r + β p, x += α p, with D as for [`Backend::add_scaled_by`]; p is not read when β is 0, and x not where it is `fresh`: it becomes α p.
-    fn turn_and_step<V: Number, S: Number>(
+    /// One step of the Chebyshev recurrence with a known residual: p = D r + β p, x += α p, with D as for [`Backend::add_scaled_by`]. p is not
+    /// read when β is 0. With `zero_guess` x is not read and becomes α p.
+    fn chebyshev_update<V: Number, S: Number>(
         &self,
         d: &Self::Slice<S>,
         r: &Self::Slice<V>,
         recurrence: Recurrence<'_, Self::Slice<V>>,
         x: &mut Self::Slice<V>,
-        fresh: bool,
+        zero_guess: bool,
     ) {
         let Recurrence { alpha, beta, p } = recurrence;
-        turn(self, d, r, beta, p);
-        self.axpby(V::Wide::from_f64(alpha), p, if fresh { V::Wide::ZERO } else { V::Wide::ONE }, x);
+        update_direction(self, d, r, beta, p);
+        self.axpby(V::Wide::from_f64(alpha), p, if zero_guess { V::Wide::ZERO } else { V::Wide::ONE }, x);
     }
-    /// p = D (b - A x) + β p, y = x + α p, with D as for [`Backend::sweep`]; p is not read when β is 0.
+    /// One step of the Chebyshev iteration: p = D (b - A x) + β p, y = x + α p, with D as for [`Backend::sweep`]. p is not read when β is 0.
     fn chebyshev<V: Number, S: Number>(
         &self,
         a: &dyn Operator<Self, V>,
@@ -127,7 +130,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     ) -> Result<()> {
         let Recurrence { alpha, beta, p } = recurrence;
         a.residual(b, x, y)?;
-        turn(self, d, y, beta, p);
+        update_direction(self, d, y, beta, p);
         self.copy(x, y);
         self.axpby(V::Wide::from_f64(alpha), p, V::Wide::ONE, y);
         Ok(())
@@ -152,12 +155,12 @@ pub trait Backend: Clone + Send + Sync + 'static {
         z: &Self::Slice<Y>,
         y: &mut Self::Slice<Y>,
     ) -> Result<()>;
-    /// What conjugate gradients work with.
-    fn steps(&self) -> Result<Self::Steps>;
-    /// What GMRES works with: room for a basis of `m` vectors of `n` elements, and where they are `kept` for as many preconditioned ones.
-    fn basis<T: Scalar>(&self, n: usize, m: usize, kept: bool) -> Result<Self::Basis<T>>;
-    /// What BiCGStab works with.
-    fn halves(&self) -> Result<Self::Halves>;
+    /// The scalars of conjugate gradients, and their workspace.
+    fn cg_step(&self) -> Result<Self::CgStep>;
+    /// Storage for a Krylov basis of `m` vectors of `n` elements. A `flexible` method also stores M v for each basis vector v.
+    fn arnoldi_basis<T: Scalar>(&self, n: usize, m: usize, flexible: bool) -> Result<Self::ArnoldiBasis<T>>;
+    /// The scalars of BiCGStab, and their workspace.
+    fn bicgstab_step(&self) -> Result<Self::BicgstabStep>;
     /// The Euclidean norm.
     fn norm<T: Number>(&self, x: &Self::Slice<T>) -> f64 {
         self.dot(x, x).sqrt()
@@ -165,7 +168,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
 }
 
 /// p = D r + β p.
-fn turn<B: Backend, V: Number, S: Number>(
+fn update_direction<B: Backend, V: Number, S: Number>(
     backend: &B,
     d: &B::Slice<S>,
     r: &B::Slice<V>,
@@ -180,7 +183,7 @@ fn turn<B: Backend, V: Number, S: Number>(
     }
 }
 
-/// A direction p, how much of it remains in the next one, and how long the step along that is.
+/// The coefficients and the direction p of a step of the Chebyshev recurrence.
 pub struct Recurrence<'a, P: ?Sized> {
     /// α.
     pub alpha: f64,
@@ -188,177 +191,6 @@ pub struct Recurrence<'a, P: ?Sized> {
     pub beta: f64,
     /// The direction.
     pub p: &'a mut P,
-}
-
-/// The numbers of an iteration of conjugate gradients.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Numbers {
-    /// z·r.
-    pub zr: f64,
-    /// z·q with the q of the iteration before, where β is computed with it.
-    pub zq: f64,
-    /// z·r of the iteration before.
-    pub before: f64,
-    /// How much of the direction before is part of p.
-    pub beta: f64,
-    /// p·q.
-    pub pq: f64,
-    /// z·r / p·q, or 0 where one of them is not positive: a step that changes nothing.
-    pub alpha: f64,
-    /// r·r after the step.
-    pub rr: f64,
-}
-
-/// How β is computed.
-pub enum Beta<Q> {
-    /// 0, in the first iteration.
-    Zero,
-    /// z·r / (z·r)_before.
-    Plain,
-    /// -α z·q / (z·r)_before.
-    Flexible(Q),
-}
-
-impl<Q> Beta<Q> {
-    /// With another form of what it is computed with.
-    pub fn map<R>(self, form: impl FnOnce(Q) -> R) -> Beta<R> {
-        match self {
-            Beta::Zero => Beta::Zero,
-            Beta::Plain => Beta::Plain,
-            Beta::Flexible(q) => Beta::Flexible(form(q)),
-        }
-    }
-}
-
-/// The steps of conjugate gradients. Numbers that one step finds and another needs stay where the vectors are, so that a device need not be
-/// waited for in between.
-pub trait Steps<B: Backend>: Send + Sync {
-    /// Before the first step of a solve that changes x.
-    fn begin<T: Scalar>(&mut self, x: &B::Slice<T>) -> Result<()>;
-    /// z·r and β.
-    fn dots<T: Scalar>(&mut self, z: &B::Slice<T>, r: &B::Slice<T>, beta: Beta<&B::Slice<T>>) -> Result<()>;
-    /// p = z + β p; p is not read when β is 0.
-    fn turn<T: Scalar>(&mut self, z: &B::Slice<T>, p: &mut B::Slice<T>) -> Result<()>;
-    /// q = A p, p·q as [`Backend::dot`] accumulates it, perhaps in another order, and α.
-    fn product<T: Scalar>(&mut self, a: &dyn Operator<B, T>, p: &B::Slice<T>, q: &mut B::Slice<T>) -> Result<()>;
-    /// x += α p, r -= α q, and r·r.
-    fn step<T: Scalar>(
-        &mut self,
-        pq: (&B::Slice<T>, &B::Slice<T>),
-        x: &mut B::Slice<T>,
-        r: &mut B::Slice<T>,
-    ) -> Result<()>;
-    /// The numbers, when all steps are done.
-    fn look(&mut self) -> Result<Numbers>;
-    /// Does the steps of an iteration. Where a device can repeat work by itself it does so, until [`Steps::forget`]: `fixed` work is the same in
-    /// each call, on the same vectors but for x, and waits for nothing.
-    fn iterate(&mut self, _fixed: bool, work: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        work(self)
-    }
-    /// Before something else than x changes of what iterations work with.
-    fn forget(&mut self) {}
-}
-
-/// An orthonormal basis that grows by one vector in each iteration of GMRES, and M times each of its vectors where these are kept. Numbers
-/// that one step finds and another needs stay where the vectors are, so that a device need not be waited for in between.
-pub trait Basis<B: Backend, T: Scalar>: Send {
-    /// Empties it; the length of what is appended first.
-    fn begin(&mut self, length: f64) -> Result<()>;
-    /// Appends w over its length, as [`Basis::begin`] was told it or [`Basis::orthogonalise`] found it.
-    fn append(&mut self, w: &B::Slice<T>) -> Result<()>;
-    /// The vector appended last, and where M times it goes.
-    fn last(&mut self) -> (&B::Slice<T>, &mut B::Slice<T>);
-    /// Keeps M times the vector appended last, where such are kept, once it is where it goes.
-    fn keep(&mut self) -> Result<()>;
-    /// Subtracts from w what it has of each vector of the basis. All inner products are found before the first subtraction, and then all of it
-    /// is done once more: once loses orthogonality when the residual drops fast. Finds the length of the rest.
-    fn orthogonalise(&mut self, w: &mut B::Slice<T>) -> Result<()>;
-    /// The inner products of the last [`Basis::orthogonalise`], one for each vector of the basis; returns the length of the rest.
-    fn look(&mut self, column: &mut [f64]) -> Result<f64>;
-    /// x += Σ y_i M v_i where these are kept, otherwise Σ y_i v_i.
-    fn add(&mut self, y: &[f64], x: &mut B::Slice<T>) -> Result<()>;
-    /// As [`Steps::iterate`]; work is the same however many vectors there are.
-    fn iterate(&mut self, _fixed: bool, work: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        work(self)
-    }
-    /// As [`Steps::forget`].
-    fn forget(&mut self) {}
-    /// Bytes of the vectors and of room for numbers.
-    fn bytes(&self) -> usize;
-}
-
-/// The numbers of an iteration of BiCGStab.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct HalfNumbers {
-    /// Shadow residual r̂ times residual r: after both halves that of the next iteration.
-    pub rho: f64,
-    /// r̂·r̂.
-    pub shadow: f64,
-    /// The norm of the residual at which the second half changes nothing any more.
-    pub target: f64,
-    /// How much of the direction before is part of the next one.
-    pub beta: f64,
-    /// r̂·v.
-    pub sigma: f64,
-    /// v·v.
-    pub vv: f64,
-    /// ρ / σ, or 0 where σ is rounding or not a number: a step that changes nothing.
-    pub alpha: f64,
-    /// s·s for the residual s after the first half.
-    pub ss: f64,
-    /// t·s.
-    pub ts: f64,
-    /// t·t.
-    pub tt: f64,
-    /// t·s / t·t, or 0 where t·s is rounding or not a number, where the first half changed nothing and where it reached the target.
-    pub omega: f64,
-    /// r·r after both halves.
-    pub rr: f64,
-}
-
-impl HalfNumbers {
-    /// An inner product at or below this share of the product of the norms is rounding.
-    pub const ORTHOGONAL: f64 = 1e-15;
-
-    /// Whether there is nothing to do in the second half.
-    pub fn is_settled(&self) -> bool {
-        self.alpha == 0.0 || self.ss.sqrt() <= self.target
-    }
-}
-
-/// The halves of an iteration of BiCGStab. Numbers that one step finds and another needs stay where the vectors are, so that a device need
-/// not be waited for in between.
-pub trait Halves<B: Backend>: Send + Sync {
-    /// Before the first step of a solve that changes x, to the residual norm `target`.
-    fn begin<T: Scalar>(&mut self, x: &B::Slice<T>, target: f64) -> Result<()>;
-    /// The residual of this norm is from here on the shadow, too.
-    fn restart(&mut self, norm: f64) -> Result<()>;
-    /// p = r + β (p - ω v).
-    fn turn<T: Scalar>(&mut self, r: &B::Slice<T>, v: &B::Slice<T>, p: &mut B::Slice<T>) -> Result<()>;
-    /// With z = M p and v = A z: σ, v·v and α; x += α z, r -= α v, and s·s for what r is then.
-    fn first<T: Scalar>(
-        &mut self,
-        shadow: &B::Slice<T>,
-        zv: (&B::Slice<T>, &B::Slice<T>),
-        x: &mut B::Slice<T>,
-        r: &mut B::Slice<T>,
-    ) -> Result<()>;
-    /// With z = M r and t = A z: t·s, t·t and ω; x += ω z, r -= ω t; r·r, ρ and β.
-    fn second<T: Scalar>(
-        &mut self,
-        shadow: &B::Slice<T>,
-        zt: (&B::Slice<T>, &B::Slice<T>),
-        x: &mut B::Slice<T>,
-        r: &mut B::Slice<T>,
-    ) -> Result<()>;
-    /// The numbers, when all steps are done.
-    fn look(&mut self) -> Result<HalfNumbers>;
-    /// As [`Steps::iterate`].
-    fn iterate(&mut self, _fixed: bool, work: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        work(self)
-    }
-    /// As [`Steps::forget`].
-    fn forget(&mut self) {}
 }
 
 /// A vector of either type, to read.
@@ -435,46 +267,30 @@ pub trait Preconditioner<B: Backend, T: Scalar>: Send {
     fn apply(&mut self, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<()>;
     /// Whether M is the same symmetric operator in every application, to rounding in `T`.
     fn is_constant_symmetric(&self) -> bool;
-    /// Whether an application does the same operations whatever it is applied to, and the host looks at nothing on the way.
-    fn is_fixed(&self) -> bool {
+    /// Whether an application can be captured as a graph: its launches do not depend on values, and the host reads no result in between.
+    fn is_capturable(&self) -> bool {
         false
     }
     /// Its matrix as it stores it, when that is the caller's as it is: what multiplies with the same matrix need not store it again.
     fn operator(&self) -> Option<Arc<dyn Operator<B, T>>> {
         None
     }
-    /// Where it works on vectors of its own that are narrower, and results are wanted in few passes: a way to leave them there.
-    fn apart(&mut self) -> Option<&mut dyn Apart<B, T>> {
+    /// The preconditioner with its residual and result left in its own vectors, where these are narrower than `T` and the backend fuses the
+    /// conversions.
+    fn narrow(&mut self) -> Option<&mut dyn NarrowPreconditioner<B, T>> {
         None
     }
-    /// What is the narrowest of it, when that is narrower than its matrix.
+    /// Describes the narrowest format in it, when that is narrower than its matrix.
     fn narrowest(&self) -> Option<String> {
         None
     }
-    /// After a failure: applies it to r, and fails where it finds that precision is lost. For those that cannot look while they are applied.
+    /// After a failure: applies it to r, and fails with `PrecisionLost` where the result is not finite. For backends that do not check results
+    /// while it is applied.
     fn examine(&mut self, _r: &B::Slice<T>) -> Result<()> {
         Ok(())
     }
-    /// Makes it more precise after a failure for this reason; false when that cannot be.
+    /// Stores it in wider formats after a failure for this reason; false when no wider format is allowed.
     fn widen(&mut self, _reason: &str) -> Result<bool> {
         Ok(false)
     }
-}
-
-/// A preconditioner whose residual r and result z = M r stay in its own, narrower vectors: conversions are part of the steps around it.
-pub trait Apart<B: Backend, T: Scalar> {
-    /// As [`Steps::step`]; r is also kept for [`Apart::apply`].
-    fn step(
-        &mut self,
-        steps: &mut B::Steps,
-        pq: (&B::Slice<T>, &B::Slice<T>),
-        x: &mut B::Slice<T>,
-        r: &mut B::Slice<T>,
-    ) -> Result<()>;
-    /// z = M r, with r of the last step.
-    fn apply(&mut self) -> Result<()>;
-    /// As [`Steps::dots`].
-    fn dots(&mut self, steps: &mut B::Steps, r: &B::Slice<T>, beta: Beta<&B::Slice<T>>) -> Result<()>;
-    /// As [`Steps::turn`].
-    fn turn(&mut self, steps: &mut B::Steps, p: &mut B::Slice<T>) -> Result<()>;
 }

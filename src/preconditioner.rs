@@ -6,11 +6,11 @@ use crate::amg::finest::{Finest, Outcome, Own};
 pub use crate::amg::hierarchy::LevelMatrices;
 use crate::amg::hierarchy::{Builder, Built, Renewal, SetupData};
 use crate::amg::plan::Plan;
-use crate::backend::{AnyMut, AnyRef, Apart, Backend, Beta, Operator, Preconditioner};
+use crate::backend::{AnyMut, AnyRef, Backend, Beta, NarrowPreconditioner, Operator, Preconditioner};
 use crate::config::{Config, LevelPart};
 use crate::context::{Context, LogLevel};
 use crate::error::{Result, fail};
-use crate::gpu::{self, DeviceSteps, Gpu, Graphs, Scale, Staging};
+use crate::gpu::{self, Conversion, DeviceCgStep, Gpu, Graphs, Staging};
 use crate::host::Host;
 use crate::matrix::Matrix;
 use crate::report::{Phases, Report};
@@ -62,10 +62,10 @@ struct OnGpu {
 }
 
 impl OnGpu {
-    /// One cycle on vectors of the device. Nothing looks at vectors on the way; [`OnGpu::lost`] does afterwards.
+    /// One cycle on vectors of the device, without a synchronisation. [`OnGpu::lost`] checks its result afterwards.
     fn cycle<T: Scalar>(&mut self, b: &gpu::Slice<T>, x: &mut gpu::Slice<T>) -> Result<()> {
         let OnGpu { gpu, top, graphs, .. } = self;
-        let fixed = top.is_fixed();
+        let capturable = top.is_capturable();
         let mut apply = |b: &gpu::Slice<T>, x: &mut gpu::Slice<T>| {
             match (Gpu::any_ref(b), Gpu::any_mut(x)) {
                 (AnyRef::F64(b), AnyMut::F64(x)) => top.apply_f64(b, x)?,
@@ -74,10 +74,10 @@ impl OnGpu {
             };
             Ok(())
         };
-        if fixed { graphs.run(gpu, b, x, &mut apply) } else { apply(b, x) }
+        if capturable { graphs.run(gpu, b, x, &mut apply) } else { apply(b, x) }
     }
 
-    /// The level in which numbers that are not finite appeared in the last cycle, which made x of b: if x has some and b none.
+    /// The level where the last cycle, which computed x from b, became not finite. `None` where x is finite or b is not.
     fn lost<T: Scalar>(&self, b: &gpu::Slice<T>, x: &gpu::Slice<T>) -> Result<Option<usize>> {
         let lost = !self.gpu.peak(x).is_finite() && self.gpu.peak(b).is_finite();
         let level = lost.then(|| self.top.lost());
@@ -99,25 +99,25 @@ impl OnGpu {
 }
 
 impl OnGpu {
-    /// The finest level's, where it was asked whether it has some.
+    /// The vectors of the finest level; the caller has checked that it has its own.
     fn own_vectors(&mut self) -> Result<Own<'_, Gpu>> {
         match self.top.own()? {
             Some(own) => Ok(own),
-            None => unreachable!("vectors apart were asked for"),
+            None => unreachable!("the caller checked for narrow vectors"),
         }
     }
 }
 
-/// What the vectors of a level have to do with those of whoever applies it.
-fn scale_of<'a>(own: &Own<'a, Gpu>) -> Scale<'a> {
-    Scale { factor: own.factor, d: own.d, guard: own.guard }
+/// The conversion between the vectors of a Krylov method and those of the finest level.
+fn conversion<'a>(own: &Own<'a, Gpu>) -> Conversion<'a> {
+    Conversion { factor: own.factor, d: own.d, guard: own.guard }
 }
 
-/// For vectors of f64, around a finest level in f32.
-impl<T: Scalar> Apart<Gpu, T> for OnGpu {
-    fn step(
+/// A method in f64 with a finest level in f32.
+impl<T: Scalar> NarrowPreconditioner<Gpu, T> for OnGpu {
+    fn update_solution(
         &mut self,
-        steps: &mut DeviceSteps,
+        step: &mut DeviceCgStep,
         (p, q): (&gpu::Slice<T>, &gpu::Slice<T>),
         x: &mut gpu::Slice<T>,
         r: &mut gpu::Slice<T>,
@@ -125,39 +125,39 @@ impl<T: Scalar> Apart<Gpu, T> for OnGpu {
         let own = self.own_vectors()?;
         match (Gpu::any_ref(p), Gpu::any_ref(q), Gpu::any_mut(x), Gpu::any_mut(r)) {
             (AnyRef::F64(p), AnyRef::F64(q), AnyMut::F64(x), AnyMut::F64(r)) => {
-                steps.step_apart((p, q), x, r, (&scale_of(&own), own.b))
+                step.update_solution_narrow((p, q), x, r, (&conversion(&own), own.b))
             }
-            _ => unreachable!("vectors apart were asked for"),
+            _ => unreachable!("the caller checked for narrow vectors"),
         }
     }
 
     fn apply(&mut self) -> Result<()> {
         let OnGpu { gpu, top, graphs, .. } = self;
-        let fixed = top.is_fixed();
-        let Some(Own { level, b, x, .. }) = top.own()? else { unreachable!("vectors apart were asked for") };
-        if !fixed {
+        let capturable = top.is_capturable();
+        let Some(Own { level, b, x, .. }) = top.own()? else { unreachable!("the caller checked for narrow vectors") };
+        if !capturable {
             return level.cycle(b, x);
         }
         graphs.run(gpu, b, x, &mut |b, x| level.cycle(b, x))
     }
 
-    fn dots(&mut self, steps: &mut DeviceSteps, r: &gpu::Slice<T>, beta: Beta<&gpu::Slice<T>>) -> Result<()> {
+    fn dots(&mut self, step: &mut DeviceCgStep, r: &gpu::Slice<T>, beta: Beta<&gpu::Slice<T>>) -> Result<()> {
         let own = self.own_vectors()?;
         let beta = beta.map(|q| match Gpu::any_ref(q) {
             AnyRef::F64(q) => q,
             AnyRef::F32(_) => unreachable!("q and r have the same type"),
         });
         match Gpu::any_ref(r) {
-            AnyRef::F64(r) => steps.dots_apart((&scale_of(&own), own.x), r, beta),
-            AnyRef::F32(_) => unreachable!("vectors apart were asked for"),
+            AnyRef::F64(r) => step.dots_narrow((&conversion(&own), own.x), r, beta),
+            AnyRef::F32(_) => unreachable!("the caller checked for narrow vectors"),
         }
     }
 
-    fn turn(&mut self, steps: &mut DeviceSteps, p: &mut gpu::Slice<T>) -> Result<()> {
+    fn update_direction(&mut self, step: &mut DeviceCgStep, p: &mut gpu::Slice<T>) -> Result<()> {
         let own = self.own_vectors()?;
         match Gpu::any_mut(p) {
-            AnyMut::F64(p) => steps.turn_apart((&scale_of(&own), own.x), p),
-            AnyMut::F32(_) => unreachable!("vectors apart were asked for"),
+            AnyMut::F64(p) => step.update_direction_narrow((&conversion(&own), own.x), p),
+            AnyMut::F32(_) => unreachable!("the caller checked for narrow vectors"),
         }
     }
 }
@@ -304,8 +304,8 @@ impl Amg {
         )
     }
 
-    /// As [`Amg::apply`], for vectors in the memory of the context's GPU. Returns when the work is under way, and tells no loss:
-    /// [`Amg::look`] does.
+    /// As [`Amg::apply`], for vectors in the memory of the context's GPU. Returns once the work is launched, and does not check the
+    /// result: [`Amg::check_precision`] does.
     pub fn apply_on_device<T: Scalar>(&mut self, b: &gpu::Slice<T>, x: &mut gpu::Slice<T>) -> Result<()> {
         self.check_lengths(b.len(), x.len())?;
         match &mut self.built.levels {
@@ -316,9 +316,9 @@ impl Amg {
         }
     }
 
-    /// Fails as [`Amg::apply`] does when [`Amg::apply_on_device`], which made x of b just before, lost precision. Waits for the device
-    /// where a level is narrower than the matrix.
-    pub fn look<T: Scalar>(&mut self, b: &gpu::Slice<T>, x: &gpu::Slice<T>) -> Result<()> {
+    /// Fails as [`Amg::apply`] does when the last [`Amg::apply_on_device`], which computed x from b, lost precision. Synchronises where a level
+    /// is narrower than the matrix.
+    pub fn check_precision<T: Scalar>(&mut self, b: &gpu::Slice<T>, x: &gpu::Slice<T>) -> Result<()> {
         let lost = match &self.built.levels {
             Levels::Gpu(levels) if self.built.plan.is_narrow() => levels.lost(b, x)?,
             _ => None,
@@ -330,21 +330,21 @@ impl Amg {
         let Some(gpu) = self.context.gpu().filter(|_| self.built.plan.is_narrow()) else { return Ok(()) };
         let mut z = gpu.zeros(r.len())?;
         self.apply_on_device(r, &mut z)?;
-        self.look(r, &z)
+        self.check_precision(r, &z)
     }
 
-    /// An application that can look has looked.
+    /// On the host an application has checked its result.
     fn examine<T: Scalar>(&mut self, _: &[T]) -> Result<()> {
         Ok(())
     }
 
-    /// On the host a cycle looks at its vectors as they come and go.
-    fn host_apart<T: Scalar>(&mut self) -> Option<&mut dyn Apart<Host, T>> {
+    /// On the host a cycle checks the range of its vectors while it converts them.
+    fn host_narrow<T: Scalar>(&mut self) -> Option<&mut dyn NarrowPreconditioner<Host, T>> {
         None
     }
 
-    /// As [`Preconditioner::apart`].
-    fn gpu_apart<T: Scalar>(&mut self) -> Option<&mut dyn Apart<Gpu, T>> {
+    /// As [`Preconditioner::narrow`].
+    fn gpu_narrow<T: Scalar>(&mut self) -> Option<&mut dyn NarrowPreconditioner<Gpu, T>> {
         let Levels::Gpu(levels) = &mut self.built.levels else { return None };
         let has_own = T::PRECISION == Precision::F64 && matches!(levels.top.own(), Ok(Some(_)));
         has_own.then_some(levels)
@@ -461,20 +461,20 @@ fn device_objection(builder: &Builder<'_>) -> Result<Option<String>> {
 }
 
 macro_rules! preconditioner {
-    ($backend:ty, $slice:ident, $apply:ident, $apart:ident, $examine:ident, $operator:ident) => {
+    ($backend:ty, $slice:ident, $apply:ident, $narrow:ident, $examine:ident, $operator:ident) => {
         impl<T: Scalar> Preconditioner<$backend, T> for Amg {
             fn apply(&mut self, r: &$slice<T>, z: &mut $slice<T>) -> Result<()> {
                 self.$apply(r, z)
             }
 
-            fn apart(&mut self) -> Option<&mut dyn Apart<$backend, T>> {
-                self.$apart()
+            fn narrow(&mut self) -> Option<&mut dyn NarrowPreconditioner<$backend, T>> {
+                self.$narrow()
             }
 
-            fn is_fixed(&self) -> bool {
+            fn is_capturable(&self) -> bool {
                 match &self.built.levels {
-                    Levels::Host(top) => top.is_fixed(),
-                    Levels::Gpu(levels) => levels.top.is_fixed(),
+                    Levels::Host(top) => top.is_capturable(),
+                    Levels::Gpu(levels) => levels.top.is_capturable(),
                 }
             }
 
@@ -503,8 +503,8 @@ macro_rules! preconditioner {
 
 type HostSlice<T> = [T];
 type GpuSlice<T> = gpu::Slice<T>;
-preconditioner!(Host, HostSlice, apply, host_apart, examine, host_operator);
-preconditioner!(Gpu, GpuSlice, apply_on_device, gpu_apart, examine_on_device, gpu_operator);
+preconditioner!(Host, HostSlice, apply, host_narrow, examine, host_operator);
+preconditioner!(Gpu, GpuSlice, apply_on_device, gpu_narrow, examine_on_device, gpu_operator);
 
 #[cfg(test)]
 impl Amg {

@@ -37,7 +37,7 @@ pub(crate) trait Finest<B: Backend>: Send + Sync {
     fn is_symmetric_in(&self, precision: Precision) -> bool;
     /// Whether an application does the same operations whatever it is applied to, and the host looks at nothing on the way. A K-cycle looks
     /// at inner products.
-    fn is_fixed(&self) -> bool;
+    fn is_capturable(&self) -> bool;
     /// The level in which numbers that are not finite appeared in the last application, whose result has some where b had none.
     fn lost(&self) -> usize;
     /// What the last cycle made of the right-hand sides of the levels from the second on.
@@ -185,7 +185,7 @@ macro_rules! finest {
                 self.level.is_symmetric_in(precision)
             }
 
-            fn is_fixed(&self) -> bool {
+            fn is_capturable(&self) -> bool {
                 self.level.shape != Shape::K && !B::LOOKS
             }
 

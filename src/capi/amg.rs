@@ -106,7 +106,7 @@ pub unsafe extern "C" fn terrace_amg_apply(
                 let Some(gpu) = amg.home.context.gpu() else { unreachable!("the vectors are on one") };
                 // A caller with a stream waits for nothing here, and sees numbers that are not finite in the result.
                 if !gpu.has_lent_stream() {
-                    state.look(b, x)?;
+                    state.check_precision(b, x)?;
                 }
                 return gpu.end_call();
             }

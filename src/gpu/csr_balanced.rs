@@ -209,7 +209,7 @@ impl Product for CsrBalanced {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{Backend, Operator, Steps};
+    use crate::backend::{Backend, CgStep, Operator};
     use crate::gpu::product::operator;
     use crate::gpu::tests::devices;
     use crate::hash::hash;
@@ -318,9 +318,9 @@ mod tests {
         let run = |gpu: &Gpu| {
             let there: Box<dyn Operator<Gpu, f64>> = operator(balanced(gpu, &a));
             let mut y = gpu.upload(&vec![f64::NAN; n]).unwrap();
-            let mut steps = gpu.steps().unwrap();
-            steps.product(&*there, &gpu.upload(&x).unwrap(), &mut y).unwrap();
-            let dot = steps.look().unwrap().pq;
+            let mut step = gpu.cg_step().unwrap();
+            step.product(&*there, &gpu.upload(&x).unwrap(), &mut y).unwrap();
+            let dot = step.read_scalars().unwrap().pq;
             assert_eq!(gpu.fetch(&y).unwrap(), product(gpu, &*there, &x));
             (gpu.fetch(&y).unwrap(), dot)
         };

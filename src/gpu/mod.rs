@@ -3,9 +3,11 @@
 //!
 //! Operations that return nothing keep their failure; [`crate::backend::Backend::status`] and everything that can fail tell it.
 
-mod basis;
+mod arnoldi;
+mod bicgstab_step;
 mod bsr;
 mod budget;
+mod cg_step;
 mod csr;
 mod csr_balanced;
 mod dense;
@@ -15,7 +17,6 @@ mod format;
 mod give;
 mod given;
 mod graphs;
-mod halves;
 mod layout;
 mod memory;
 mod multicolour;
@@ -31,24 +32,23 @@ mod signature;
 mod sim;
 mod slices;
 mod staging;
-mod steps;
 mod turn;
 mod vector;
 
-pub use basis::DeviceBasis;
+pub use arnoldi::DeviceArnoldiBasis;
+pub use bicgstab_step::DeviceBicgstabStep;
 pub use budget::Usage;
+pub(crate) use cg_step::Conversion;
+pub use cg_step::DeviceCgStep;
 pub(crate) use format::{Format, Wanted};
 pub(crate) use given::Indices;
 pub(crate) use graphs::Graphs;
-pub use halves::DeviceHalves;
 pub(crate) use layout::to_scalar;
 pub use memory::{Buffer, Slice};
 pub use place::Narrower;
 pub use product::Finish;
 pub use profile::{Step, Times};
 pub(crate) use staging::Staging;
-pub use steps::DeviceSteps;
-pub(crate) use steps::Scale;
 
 use crate::device_kind::DeviceKind;
 use crate::error::{Error, Result, fail};

@@ -1,10 +1,10 @@
 //! Vector operations of the GPU backend. Inner products are summed in an order that follows from the length alone, and accumulated in f64.
 
-use super::basis::DeviceBasis;
-use super::halves::DeviceHalves;
+use super::arnoldi::DeviceArnoldiBasis;
+use super::bicgstab_step::DeviceBicgstabStep;
+use super::cg_step::DeviceCgStep;
 use super::product::{Finish, width_of};
 use super::runtime::{Argument, BLOCK, Kernel, View, tag};
-use super::steps::DeviceSteps;
 use super::{Buffer, Gpu, Slice};
 use crate::backend::{AnyMut, AnyRef, Backend, Operator, Recurrence};
 use crate::error::Result;
@@ -40,7 +40,7 @@ pub(super) struct Kernels {
     refit: [Kernel; 4],
     peak: [Kernel; 4],
     peak_finish: Kernel,
-    turn_and_step: [Kernel; 4],
+    chebyshev_update: [Kernel; 4],
     dot: [Kernel; 4],
     dot_finish: Kernel,
 }
@@ -65,7 +65,7 @@ impl Kernels {
             refit: each("refit")?,
             peak: each("peak")?,
             peak_finish: find("peak_finish")?,
-            turn_and_step: each("turn_and_step")?,
+            chebyshev_update: each("chebyshev_update")?,
             dot: each("dot")?,
             dot_finish: find("dot_finish")?,
         })
@@ -223,9 +223,9 @@ impl Backend for Gpu {
     /// In device memory, where it is decided.
     type Factor = Buffer<f64>;
     type Finish<'a> = Finish<'a>;
-    type Steps = DeviceSteps;
-    type Basis<T: Scalar> = DeviceBasis<T>;
-    type Halves = DeviceHalves;
+    type CgStep = DeviceCgStep;
+    type ArnoldiBasis<T: Scalar> = DeviceArnoldiBasis<T>;
+    type BicgstabStep = DeviceBicgstabStep;
     const LOOKS: bool = false;
 
     fn any_ref<T: Scalar>(x: &Slice<T>) -> AnyRef<'_, Gpu> {
@@ -352,21 +352,21 @@ impl Backend for Gpu {
         a.finish(x, &Finish::sweep(d, b, x, y)).map(|_| ())
     }
 
-    fn turn_and_step<V: Number, S: Number>(
+    fn chebyshev_update<V: Number, S: Number>(
         &self,
         d: &Slice<S>,
         r: &Slice<V>,
         recurrence: Recurrence<'_, Slice<V>>,
         x: &mut Slice<V>,
-        fresh: bool,
+        zero_guess: bool,
     ) {
         let Recurrence { alpha, beta, p } = recurrence;
         let (n, width) = (r.len(), width_of(d, r));
         assert!(x.len() == n && p.len() == n && d.len() == width * n);
-        let (rows, width, format, fresh) = (n as i64, width as i32, tag::<S>(), i32::from(fresh));
+        let (rows, width, format, zero_guess) = (n as i64, width as i32, tag::<S>(), i32::from(zero_guess));
         let (d, r, p, x) = (d.view(), r.view(), p.view(), x.view());
-        let kernel = of::<V>(&self.inner.vectors.turn_and_step);
-        let arguments: [&dyn Argument; 10] = [&rows, &width, &format, &d, &r, &beta, &p, &alpha, &fresh, &x];
+        let kernel = of::<V>(&self.inner.vectors.chebyshev_update);
+        let arguments: [&dyn Argument; 10] = [&rows, &width, &format, &d, &r, &beta, &p, &alpha, &zero_guess, &x];
         self.keep(self.elementwise(kernel, n, &arguments));
     }
 
@@ -409,15 +409,15 @@ impl Backend for Gpu {
         a.finish(x, &Finish::add(alpha.to_f64(), z, y)).map(|_| ())
     }
 
-    fn steps(&self) -> Result<DeviceSteps> {
-        DeviceSteps::new(self)
+    fn cg_step(&self) -> Result<DeviceCgStep> {
+        DeviceCgStep::new(self)
     }
 
-    fn basis<T: Scalar>(&self, n: usize, m: usize, kept: bool) -> Result<DeviceBasis<T>> {
-        DeviceBasis::new(self, n, m, kept)
+    fn arnoldi_basis<T: Scalar>(&self, n: usize, m: usize, flexible: bool) -> Result<DeviceArnoldiBasis<T>> {
+        DeviceArnoldiBasis::new(self, n, m, flexible)
     }
 
-    fn halves(&self) -> Result<DeviceHalves> {
-        DeviceHalves::new(self)
+    fn bicgstab_step(&self) -> Result<DeviceBicgstabStep> {
+        DeviceBicgstabStep::new(self)
     }
 }

@@ -2,10 +2,12 @@
 //! kernel here gives the same bits whatever the number of threads.
 
 pub mod aggressive;
+pub mod arnoldi;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod avx512;
-pub mod basis;
+pub mod bicgstab_step;
 mod bits;
+pub mod cg_step;
 pub mod classical_modified;
 pub mod dense;
 pub mod diagonal;
@@ -16,7 +18,6 @@ pub mod functions;
 pub mod galerkin;
 mod gathered;
 pub mod gauss_seidel;
-pub mod halves;
 pub mod hmis;
 pub mod l1_gauss_seidel;
 pub mod mis2;
@@ -39,7 +40,6 @@ pub mod smoothed;
 pub mod spgemm;
 pub mod splitting;
 pub mod spmv;
-pub mod steps;
 pub mod strength;
 pub mod tentative;
 pub mod terms;

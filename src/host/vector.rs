@@ -1,9 +1,9 @@
 //! Vector operations of the host backend.
 
-use super::basis::HostBasis;
-use super::halves::HostHalves;
+use super::arnoldi::HostArnoldiBasis;
+use super::bicgstab_step::HostBicgstabStep;
+use super::cg_step::HostCgStep;
 use super::simd::MAX_BLOCK;
-use super::steps::HostSteps;
 use super::{Host, nodes};
 use crate::backend::{AnyMut, AnyRef, Backend, Operator};
 use crate::error::{Result, try_vec};
@@ -17,9 +17,9 @@ impl Backend for Host {
     type Buffer<T: Number> = Vec<T>;
     type Factor = f64;
     type Finish<'a> = ();
-    type Steps = HostSteps;
-    type Basis<T: Scalar> = HostBasis<T>;
-    type Halves = HostHalves;
+    type CgStep = HostCgStep;
+    type ArnoldiBasis<T: Scalar> = HostArnoldiBasis<T>;
+    type BicgstabStep = HostBicgstabStep;
 
     fn any_ref<T: Scalar>(x: &[T]) -> AnyRef<'_, Host> {
         match T::slice_ref(x) {
@@ -200,16 +200,16 @@ impl Backend for Host {
         self.run(x.len(), || par::sum(x.len(), par::GRAIN, |range| dot_piece(&x[range.clone()], &y[range])))
     }
 
-    fn steps(&self) -> Result<HostSteps> {
-        Ok(HostSteps::new(self))
+    fn cg_step(&self) -> Result<HostCgStep> {
+        Ok(HostCgStep::new(self))
     }
 
-    fn basis<T: Scalar>(&self, n: usize, m: usize, kept: bool) -> Result<HostBasis<T>> {
-        HostBasis::new(self, n, m, kept)
+    fn arnoldi_basis<T: Scalar>(&self, n: usize, m: usize, flexible: bool) -> Result<HostArnoldiBasis<T>> {
+        HostArnoldiBasis::new(self, n, m, flexible)
     }
 
-    fn halves(&self) -> Result<HostHalves> {
-        Ok(HostHalves::new(self))
+    fn bicgstab_step(&self) -> Result<HostBicgstabStep> {
+        Ok(HostBicgstabStep::new(self))
     }
 }
 

@@ -2,14 +2,14 @@
 //! with A and two applications of M.
 
 use super::{Krylov, Next, Run};
-use crate::backend::{Backend, HalfNumbers, Halves};
+use crate::backend::{Backend, BicgstabScalars, BicgstabStep};
 use crate::error::Result;
 use crate::scalar::Scalar;
 
-/// Workspace: vectors, and the numbers that go from one operation on them to another.
+/// Workspace: vectors and scalars.
 pub struct BiCgStab<B: Backend, T: Scalar> {
     vectors: Vectors<B, T>,
-    halves: B::Halves,
+    step: B::BicgstabStep,
     n: usize,
 }
 
@@ -24,28 +24,28 @@ struct Vectors<B: Backend, T: Scalar> {
 }
 
 impl<B: Backend, T: Scalar> Vectors<B, T> {
-    /// Both halves of an iteration; p is known where the shadow is `fresh`.
+    /// Both half steps of an iteration. After a restart p is the residual.
     fn iterate(
         &mut self,
         run: &mut Run<'_, B, T>,
-        halves: &mut B::Halves,
+        step: &mut B::BicgstabStep,
         x: &mut B::Slice<T>,
-        fresh: bool,
+        restarted: bool,
     ) -> Result<()> {
         let Vectors { r, shadow, p, v, t, z } = self;
-        if !fresh {
-            halves.turn::<T>(r, v, p)?;
+        if !restarted {
+            step.update_direction::<T>(r, v, p)?;
         }
         run.precondition(p, z)?;
         run.operator(z, v)?;
-        halves.first::<T>(shadow, (z, v), x, r)?;
-        // Elsewhere the second half is done in any case, and changes nothing.
-        if B::LOOKS && halves.look()?.is_settled() {
+        step.first_half::<T>(shadow, (z, v), x, r)?;
+        // A device runs the second half step in any case, with ω = 0.
+        if B::LOOKS && step.read_scalars()?.skips_second_half() {
             return Ok(());
         }
         run.precondition(r, z)?;
         run.operator(z, t)?;
-        halves.second::<T>(shadow, (z, t), x, r)
+        step.second_half::<T>(shadow, (z, t), x, r)
     }
 }
 
@@ -54,7 +54,7 @@ impl<B: Backend, T: Scalar> BiCgStab<B, T> {
     pub fn new(backend: &B, n: usize) -> Result<Self> {
         let zeros = || backend.zeros(n);
         let vectors = Vectors { r: zeros()?, shadow: zeros()?, p: zeros()?, v: zeros()?, t: zeros()?, z: zeros()? };
-        Ok(BiCgStab { vectors, halves: backend.halves()?, n })
+        Ok(BiCgStab { vectors, step: backend.bicgstab_step()?, n })
     }
 }
 
@@ -67,29 +67,29 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for BiCgStab<B, T> {
         zero_guess: bool,
     ) -> Result<Next> {
         let backend = run.backend;
-        let BiCgStab { vectors, halves, .. } = self;
+        let BiCgStab { vectors, step, .. } = self;
         let mut norm = run.initial_residual_norm(b, x, &mut vectors.r, zero_guess)?;
         let mut next = run.start(norm)?;
-        halves.begin(x, run.target)?;
-        // |r̂|; with 0 the current residual becomes the shadow, which is how the recurrences start and start anew.
+        step.begin(x, run.target)?;
+        // |r̂|; 0 makes the current residual the shadow residual, which starts and restarts the recurrences.
         let (mut shadow_norm, mut rho) = (0.0, 0.0_f64);
         while next == Next::Continue {
-            let fresh = shadow_norm == 0.0 || rho.abs() <= HalfNumbers::ORTHOGONAL * shadow_norm * norm;
-            if fresh {
+            let restarted = shadow_norm == 0.0 || rho.abs() <= BicgstabScalars::ORTHOGONAL * shadow_norm * norm;
+            if restarted {
                 shadow_norm = norm;
-                halves.restart(norm)?;
+                step.restart(norm)?;
                 backend.copy(&vectors.r, &mut vectors.shadow);
                 backend.copy(&vectors.r, &mut vectors.p);
             }
-            halves.iterate(!fresh && run.is_fixed(), &mut |halves| vectors.iterate(run, halves, x, fresh))?;
-            // All numbers are looked at once, at the end: where there was no step to take, x and r are still those before.
-            let numbers = halves.look()?;
-            let HalfNumbers { sigma, ts, tt, .. } = numbers;
+            step.iterate(!restarted && run.is_capturable(), &mut |step| vectors.iterate(run, step, x, restarted))?;
+            // The scalars are read once, at the end. After a breakdown α or ω is 0, and x and r have not changed.
+            let scalars = step.read_scalars()?;
+            let BicgstabScalars { sigma, ts, tt, .. } = scalars;
             if sigma.is_nan() {
                 return run.step(f64::NAN);
             }
-            if numbers.alpha == 0.0 {
-                if fresh {
+            if scalars.alpha == 0.0 {
+                if restarted {
                     return run.breakdown(&format!(
                         "r·AMr is {sigma:.3e}; bicgstab finds no step along the residual (use gmres)"
                     ));
@@ -97,25 +97,25 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for BiCgStab<B, T> {
                 shadow_norm = 0.0;
                 continue;
             }
-            if numbers.is_settled() {
-                return run.step(numbers.ss.sqrt());
+            if scalars.skips_second_half() {
+                return run.step(scalars.ss.sqrt());
             }
             if ts.is_nan() || tt.is_nan() {
                 return run.step(f64::NAN);
             }
-            if numbers.omega == 0.0 {
+            if scalars.omega == 0.0 {
                 return run.breakdown(&format!(
                     "r·AMr is {ts:.3e} for the intermediate residual; bicgstab cannot reduce it (use gmres)"
                 ));
             }
-            (norm, rho) = (numbers.rr.sqrt(), numbers.rho);
+            (norm, rho) = (scalars.rr.sqrt(), scalars.rho);
             next = run.step(norm)?;
         }
         Ok(next)
     }
 
-    fn forget(&mut self) {
-        self.halves.forget();
+    fn discard_graph(&mut self) {
+        self.step.discard_graph();
     }
 
     fn bytes(&self) -> usize {

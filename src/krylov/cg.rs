@@ -1,14 +1,14 @@
 //! Preconditioned conjugate gradients, for symmetric positive definite A and M.
 
 use super::{Krylov, Next, Norm, Run};
-use crate::backend::{Backend, Beta, Numbers, Steps};
+use crate::backend::{Backend, Beta, CgScalars, CgStep};
 use crate::error::Result;
 use crate::scalar::Scalar;
 
-/// Workspace: vectors, and the numbers that go from one operation on them to another.
+/// Workspace: vectors and scalars.
 pub struct Cg<B: Backend, T: Scalar> {
     vectors: Vectors<B, T>,
-    steps: B::Steps,
+    step: B::CgStep,
     n: usize,
 }
 
@@ -21,44 +21,49 @@ struct Vectors<B: Backend, T: Scalar> {
 }
 
 impl<B: Backend, T: Scalar> Vectors<B, T> {
-    /// The next direction p, of z = M r. The first is z, which is known.
-    fn turn(&mut self, run: &mut Run<'_, B, T>, steps: &mut B::Steps, first: bool, flexible: bool) -> Result<()> {
+    /// p = z + β p with z = M r. In the first iteration z is there already, and β is 0.
+    fn update_direction(
+        &mut self,
+        run: &mut Run<'_, B, T>,
+        step: &mut B::CgStep,
+        first: bool,
+        flexible: bool,
+    ) -> Result<()> {
         let Vectors { r, z, p, q } = self;
         let beta = match (first, flexible) {
             (true, _) => Beta::Zero,
             (false, false) => Beta::Plain,
             (false, true) => Beta::Flexible(&**q),
         };
-        if !first && run.precondition_apart()? {
-            let Some(apart) = run.apart() else { unreachable!("it was just applied") };
-            apart.dots(steps, r, beta)?;
-            return apart.turn(steps, p);
+        if !first && run.precondition_narrow()? {
+            let Some(narrow) = run.narrow() else { unreachable!("precondition_narrow applied it") };
+            narrow.dots(step, r, beta)?;
+            return narrow.update_direction(step, p);
         }
-        // Who stops on the norm of z has made it.
+        // A stopping test on |z| has computed z.
         if !first && run.norm == Norm::True {
             run.precondition(r, z)?;
         }
-        steps.dots(z, r, beta)?;
-        steps.turn(z, p)
+        step.dots(z, r, beta)?;
+        step.update_direction(z, p)
     }
 
-    /// The step of x along p.
-    fn step(&mut self, run: &mut Run<'_, B, T>, steps: &mut B::Steps, x: &mut B::Slice<T>) -> Result<()> {
+    /// q = A p, x += α p, r -= α q.
+    fn update_solution(&mut self, run: &mut Run<'_, B, T>, step: &mut B::CgStep, x: &mut B::Slice<T>) -> Result<()> {
         let Vectors { r, p, q, .. } = self;
         let a = run.a;
-        run.phases.time("operator", || steps.product(a, p, q))?;
-        match run.apart() {
-            Some(apart) => apart.step(steps, (p, q), x, r),
-            None => steps.step((p, q), x, r),
+        run.phases.time("operator", || step.product(a, p, q))?;
+        match run.narrow() {
+            Some(narrow) => narrow.update_solution(step, (p, q), x, r),
+            None => step.update_solution((p, q), x, r),
         }
     }
 }
 
-impl Numbers {
-    /// With a symmetric preconditioner z is orthogonal to the residual before, and all ways to compute β agree. Otherwise z times that
-    /// residual, in relation to z·r.
+impl CgScalars {
+    /// |z·r_previous| / |z·r|. It is 0 with a symmetric preconditioner, for which both formulas of β agree.
     fn asymmetry(&self) -> f64 {
-        (self.zr - self.beta * self.before).abs() / self.zr.abs()
+        (self.zr - self.beta * self.previous_zr).abs() / self.zr.abs()
     }
 }
 
@@ -66,11 +71,11 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
     /// For vectors of `n` elements.
     pub fn new(backend: &B, n: usize) -> Result<Self> {
         let (r, z, p, q) = (backend.zeros(n)?, backend.zeros(n)?, backend.zeros(n)?, backend.zeros(n)?);
-        Ok(Cg { vectors: Vectors { r, z, p, q }, steps: backend.steps()?, n })
+        Ok(Cg { vectors: Vectors { r, z, p, q }, step: backend.cg_step()?, n })
     }
 
-    /// Conjugate gradients, flexible or not: the variants differ in β. In one β is z·r / (z·r)_before, in the other
-    /// z·(r - r_before) / (z·r)_before, where r - r_before = -α q: no copy of the old residual is needed.
+    /// Conjugate gradients, flexible or not: the variants differ in β. In CG β is z·r / (z·r)_previous, in flexible CG
+    /// z·(r - r_previous) / (z·r)_previous, where r - r_previous = -α q: no copy of the old residual is needed.
     pub(super) fn iterate(
         &mut self,
         run: &mut Run<'_, B, T>,
@@ -81,10 +86,10 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
     ) -> Result<Next> {
         let Vectors { r, z, .. } = &mut self.vectors;
         let mut next = run.start_with(b, x, (r, z), zero_guess)?;
-        self.steps.begin(x)?;
+        self.step.begin(x)?;
         let mut first = true;
         while next == Next::Continue {
-            let Numbers { zr, pq, rr, .. } = self.iteration(run, x, first, flexible)?;
+            let CgScalars { zr, pq, rr, .. } = self.iteration(run, x, first, flexible)?;
             first = false;
             if zr.is_nan() || pq.is_nan() {
                 return run.step(f64::NAN);
@@ -105,32 +110,31 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
         Ok(next)
     }
 
-    /// An iteration, from one residual to the next. Its numbers are looked at once, at the end: where there was no step to take, x and r are
-    /// still those before.
+    /// One iteration. Its scalars are read once, at the end. After a breakdown α is 0, and x and r have not changed.
     fn iteration(
         &mut self,
         run: &mut Run<'_, B, T>,
         x: &mut B::Slice<T>,
         first: bool,
         flexible: bool,
-    ) -> Result<Numbers> {
-        let Cg { vectors, steps, .. } = self;
-        // A failure shall leave x as it is.
+    ) -> Result<CgScalars> {
+        let Cg { vectors, step, .. } = self;
+        // The symmetry is checked before x changes.
         if !first && run.may_lose_symmetry() {
-            vectors.turn(run, steps, first, flexible)?;
-            run.watch_symmetry(steps.look()?.asymmetry())?;
-            vectors.step(run, steps, x)?;
-            return steps.look();
+            vectors.update_direction(run, step, first, flexible)?;
+            run.watch_symmetry(step.read_scalars()?.asymmetry())?;
+            vectors.update_solution(run, step, x)?;
+            return step.read_scalars();
         }
-        steps.iterate(!first && run.is_fixed(), &mut |steps| {
-            vectors.turn(run, steps, first, flexible)?;
-            vectors.step(run, steps, x)
+        step.iterate(!first && run.is_capturable(), &mut |step| {
+            vectors.update_direction(run, step, first, flexible)?;
+            vectors.update_solution(run, step, x)
         })?;
-        let numbers = steps.look()?;
+        let scalars = step.read_scalars()?;
         if !first {
-            run.watch_symmetry(numbers.asymmetry())?;
+            run.watch_symmetry(scalars.asymmetry())?;
         }
-        Ok(numbers)
+        Ok(scalars)
     }
 }
 
@@ -145,8 +149,8 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Cg<B, T> {
         self.iterate(run, b, x, zero_guess, false)
     }
 
-    fn forget(&mut self) {
-        self.steps.forget();
+    fn discard_graph(&mut self) {
+        self.step.discard_graph();
     }
 
     fn bytes(&self) -> usize {

@@ -30,8 +30,8 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Fcg<B, T> {
         self.cg.iterate(run, b, x, zero_guess, true)
     }
 
-    fn forget(&mut self) {
-        Krylov::<B, T>::forget(&mut self.cg);
+    fn discard_graph(&mut self) {
+        Krylov::<B, T>::discard_graph(&mut self.cg);
     }
 
     fn bytes(&self) -> usize {

@@ -1,4 +1,4 @@
-//! Flexible GMRES(m): each basis vector keeps its own preconditioned one, so the preconditioner may change from one application to the
+//! Flexible GMRES(m): M v is stored for each basis vector v, so the preconditioner may change from one application to the
 //! next, as a cycle with an inner iteration does. Twice the memory of GMRES, one preconditioner application less per restart.
 
 use super::gmres::Gmres;
@@ -15,7 +15,7 @@ pub struct Fgmres<B: Backend, T: Scalar> {
 impl<B: Backend, T: Scalar> Fgmres<B, T> {
     /// For vectors of `n` elements, restarted after `m` steps.
     pub fn new(backend: &B, n: usize, m: usize) -> Result<Self> {
-        Ok(Fgmres { gmres: Gmres::keeping(backend, n, m, true)? })
+        Ok(Fgmres { gmres: Gmres::with_flexibility(backend, n, m, true)? })
     }
 }
 
@@ -30,8 +30,8 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Fgmres<B, T> {
         self.gmres.solve(run, b, x, zero_guess)
     }
 
-    fn forget(&mut self) {
-        Krylov::<B, T>::forget(&mut self.gmres);
+    fn discard_graph(&mut self) {
+        Krylov::<B, T>::discard_graph(&mut self.gmres);
     }
 
     fn bytes(&self) -> usize {

@@ -2,13 +2,13 @@
 //! The flexible variant ([`super::fgmres`]) differs in what it keeps, not in what it computes.
 
 use super::{Krylov, Next, Run};
-use crate::backend::{Backend, Basis};
+use crate::backend::{ArnoldiBasis, Backend};
 use crate::error::{Result, try_vec};
 use crate::scalar::Scalar;
 
-/// Workspace: an orthonormal basis V of at most m vectors, the one that becomes the next, and the small least-squares problem.
+/// Workspace: the Arnoldi basis V of at most m vectors, the next vector w, and the small least-squares problem.
 pub struct Gmres<B: Backend, T: Scalar> {
-    basis: B::Basis<T>,
+    basis: B::ArnoldiBasis<T>,
     w: B::Buffer<T>,
     /// R of the factorised Hessenberg matrix, column by column, m + 1 numbers each.
     h: Vec<f64>,
@@ -16,7 +16,7 @@ pub struct Gmres<B: Backend, T: Scalar> {
     rotations: Vec<(f64, f64)>,
     /// Right-hand side of the least-squares problem.
     g: Vec<f64>,
-    /// Whether M v is kept for every basis vector v.
+    /// Whether M v is stored for every basis vector v.
     flexible: bool,
     m: usize,
     n: usize,
@@ -25,14 +25,14 @@ pub struct Gmres<B: Backend, T: Scalar> {
 impl<B: Backend, T: Scalar> Gmres<B, T> {
     /// For vectors of `n` elements, restarted after `m` steps.
     pub fn new(backend: &B, n: usize, m: usize) -> Result<Self> {
-        Self::keeping(backend, n, m, false)
+        Self::with_flexibility(backend, n, m, false)
     }
 
     /// As `new`, flexible or not.
-    pub(super) fn keeping(backend: &B, n: usize, m: usize, flexible: bool) -> Result<Self> {
+    pub(super) fn with_flexibility(backend: &B, n: usize, m: usize, flexible: bool) -> Result<Self> {
         let m = m.min(n.max(1));
         Ok(Gmres {
-            basis: backend.basis(n, m, flexible)?,
+            basis: backend.arnoldi_basis(n, m, flexible)?,
             w: backend.zeros(n)?,
             h: try_vec((m + 1) * m, 0.0)?,
             rotations: try_vec(m, (0.0, 0.0))?,
@@ -43,7 +43,7 @@ impl<B: Backend, T: Scalar> Gmres<B, T> {
         })
     }
 
-    /// One restart cycle; the basis starts with the residual of norm `norm` in `w`, not yet normalised.
+    /// One restart cycle from the residual in `w`, which has this norm.
     fn cycle(&mut self, run: &mut Run<'_, B, T>, norm: f64) -> Result<(Next, usize)> {
         let Gmres { basis, w, m, .. } = self;
         let m = *m;
@@ -51,29 +51,29 @@ impl<B: Backend, T: Scalar> Gmres<B, T> {
         self.g[0] = norm;
         basis.begin(norm)?;
         for j in 0..m {
-            basis.iterate(run.is_fixed(), &mut |basis| {
+            basis.iterate(run.is_capturable(), &mut |basis| {
                 basis.append(w)?;
-                let (v, z) = basis.last();
+                let (v, z) = basis.newest();
                 run.precondition(v, z)?;
                 run.operator(z, w)?;
-                basis.keep()?;
+                basis.store_preconditioned()?;
                 basis.orthogonalise(w)
             })?;
-            // The only numbers of the iteration that are looked at.
+            // The only synchronisation of the iteration.
             let column = &mut self.h[j * (m + 1)..][..m + 1];
             column.fill(0.0);
-            let length = basis.look(&mut column[..=j])?;
-            if !length.is_finite() {
+            let norm = basis.read_column(&mut column[..=j])?;
+            if !norm.is_finite() {
                 return run.step(f64::NAN).map(|next| (next, j));
             }
             for (i, &(c, s)) in self.rotations[..j].iter().enumerate() {
                 (column[i], column[i + 1]) = (c * column[i] + s * column[i + 1], c * column[i + 1] - s * column[i]);
             }
-            let radius = column[j].hypot(length);
+            let radius = column[j].hypot(norm);
             if radius == 0.0 {
                 return run.breakdown("the preconditioned matrix maps a direction to zero; it is singular");
             }
-            let (c, s) = (column[j] / radius, length / radius);
+            let (c, s) = (column[j] / radius, norm / radius);
             self.rotations[j] = (c, s);
             column[j] = radius;
             self.g[j + 1] = -s * self.g[j];
@@ -86,7 +86,7 @@ impl<B: Backend, T: Scalar> Gmres<B, T> {
         Ok((Next::Continue, m))
     }
 
-    /// x += M V y with y from the triangular system of the first `k` columns; M V is at hand in the flexible variant.
+    /// x += M V y with y from the triangular system of the first `k` columns; the flexible variant has stored M V.
     fn correct(&mut self, run: &mut Run<'_, B, T>, x: &mut B::Slice<T>, k: usize) -> Result<()> {
         let backend = run.backend;
         let m = self.m;
@@ -96,11 +96,11 @@ impl<B: Backend, T: Scalar> Gmres<B, T> {
         }
         let y = &self.g[..k];
         if self.flexible {
-            return self.basis.add(y, x);
+            return self.basis.add_combination(y, x);
         }
         backend.fill(T::ZERO, &mut self.w);
-        self.basis.add(y, &mut self.w)?;
-        let (_, z) = self.basis.last();
+        self.basis.add_combination(y, &mut self.w)?;
+        let (_, z) = self.basis.newest();
         run.precondition(&self.w, z)?;
         backend.axpby(T::ONE, z, T::ONE, x);
         Ok(())
@@ -130,8 +130,8 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Gmres<B, T> {
         }
     }
 
-    fn forget(&mut self) {
-        self.basis.forget();
+    fn discard_graph(&mut self) {
+        self.basis.discard_graph();
     }
 
     fn bytes(&self) -> usize {

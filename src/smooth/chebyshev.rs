@@ -55,14 +55,20 @@ impl<B: Backend, S: Number> Chebyshev<B, S> {
             let odd_after = (self.degree - step).is_multiple_of(2);
             if zero_guess && step == 0 {
                 in_other = fuses && odd_after != to_other;
-                backend.turn_and_step(&self.inverse, b, recurrence, if in_other { &mut *other } else { &mut *x }, true);
+                backend.chebyshev_update(
+                    &self.inverse,
+                    b,
+                    recurrence,
+                    if in_other { &mut *other } else { &mut *x },
+                    true,
+                );
             } else if fuses && (in_other == odd_after) == to_other {
                 let (from, to) = if in_other { (&*other, &mut *x) } else { (&*x, &mut *other) };
                 backend.chebyshev(a, &self.inverse, b, from, recurrence, to)?;
                 in_other = !in_other;
             } else {
                 a.residual(b, x, other)?;
-                backend.turn_and_step(&self.inverse, other, recurrence, x, false);
+                backend.chebyshev_update(&self.inverse, other, recurrence, x, false);
             }
         }
         Ok(())

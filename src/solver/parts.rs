@@ -205,7 +205,7 @@ impl Solver {
         if let Some(operator) = &own {
             self.check_null_space(&parts.backend, &parts.null_space, &**operator)?;
         }
-        parts.method.forget();
+        parts.method.discard_graph();
         match (&mut *amg, matrix) {
             (Some(amg), _) => amg.update()?,
             (None, Some(matrix)) => matrix.recheck_values(&self.context)?,

@@ -285,10 +285,10 @@ impl Solver {
                     error = run.examine(b, x, r)?.unwrap_or(error);
                 }
                 let finite = backend.peak(x).is_finite();
-                // Where a backend cannot look, what was lost may have come into x before it showed.
+                // Without a check in each application, x may contain values that are not finite.
                 let again = finite || !B::LOOKS && error.status == Status::PrecisionLost;
                 if again && run.widen(&error.message)? {
-                    method.forget();
+                    method.discard_graph();
                     if !finite {
                         backend.fill(T::ZERO, x);
                     }

@@ -1,7 +1,7 @@
 //! Products that do more with their rows than store them, and steps of conjugate gradients.
 
 use super::*;
-use crate::backend::{Beta, Numbers, Recurrence, Steps};
+use crate::backend::{Beta, CgScalars, CgStep, Recurrence};
 use crate::scalar::Scalar;
 
 /// The formats that a matrix can have, with the slices of these forms.
@@ -161,7 +161,7 @@ fn formats_tell_which_blocks_of_a_diagonal_they_have_together() {
     );
 }
 
-fn turns_and_steps<V: Number, D: Number>(gpu: &Gpu) {
+fn chebyshev_updates<V: Number, D: Number>(gpu: &Gpu) {
     let host = host();
     for width in [1, 2, 3, 6] {
         for n in [0, width, 86 * width, 400 * width] {
@@ -169,14 +169,14 @@ fn turns_and_steps<V: Number, D: Number>(gpu: &Gpu) {
                 (values(n * width, 5), values(n, 6), values(n, 7), values(n, 8));
             let lost = vec![V::from_f64(f64::NAN); n];
             let (there_d, there_r) = (gpu.upload(&d).unwrap(), gpu.upload(&r).unwrap());
-            for (beta, fresh) in [(0.0, true), (0.0, false), (-0.5, false)] {
+            for (beta, zero_guess) in [(0.0, true), (0.0, false), (-0.5, false)] {
                 // What is not read may hold anything.
                 let mut p = if beta == 0.0 { lost.clone() } else { p.clone() };
-                let mut x = if fresh { lost.clone() } else { x.clone() };
+                let mut x = if zero_guess { lost.clone() } else { x.clone() };
                 let (mut there_p, mut there_x) = (gpu.upload(&p).unwrap(), gpu.upload(&x).unwrap());
-                host.turn_and_step(&d, &r, Recurrence { alpha: 0.75, beta, p: &mut p[..] }, &mut x, fresh);
+                host.chebyshev_update(&d, &r, Recurrence { alpha: 0.75, beta, p: &mut p[..] }, &mut x, zero_guess);
                 let recurrence = Recurrence { alpha: 0.75, beta, p: &mut *there_p };
-                gpu.turn_and_step(&there_d, &there_r, recurrence, &mut there_x, fresh);
+                gpu.chebyshev_update(&there_d, &there_r, recurrence, &mut there_x, zero_guess);
                 let what = format!("{}, {n} rows in blocks of {width}, β = {beta}", gpu.description());
                 same(gpu, &there_p, &p, 2.0 + width as f64, &format!("turn, {what}"));
                 same(gpu, &there_x, &x, 2.0 + width as f64, &format!("step, {what}"));
@@ -189,11 +189,11 @@ fn turns_and_steps<V: Number, D: Number>(gpu: &Gpu) {
 #[test]
 fn turns_with_their_steps_are_those_of_the_host() {
     for gpu in devices() {
-        turns_and_steps::<f64, f64>(&gpu);
-        turns_and_steps::<f64, bf16>(&gpu);
-        turns_and_steps::<f32, f16>(&gpu);
-        turns_and_steps::<f16, f32>(&gpu);
-        turns_and_steps::<bf16, f64>(&gpu);
+        chebyshev_updates::<f64, f64>(&gpu);
+        chebyshev_updates::<f64, bf16>(&gpu);
+        chebyshev_updates::<f32, f16>(&gpu);
+        chebyshev_updates::<f16, f32>(&gpu);
+        chebyshev_updates::<bf16, f64>(&gpu);
     }
 }
 
@@ -209,57 +209,57 @@ fn fused<V: Scalar, S: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[
         let what = format!("{}, {what}", there.format());
         let mut expected = vec![V::from_f64(f64::NAN); n];
         let mut result = gpu.upload(&expected).unwrap();
-        let (mut steps, mut there_steps) = (host.steps().unwrap(), gpu.steps().unwrap());
-        steps.product(&*here, &x, &mut expected).unwrap();
-        there_steps.product(&*there, &there_x, &mut result).unwrap();
-        let (dot, found) = (steps.look().unwrap().pq, there_steps.look().unwrap().pq);
+        let (mut step, mut there_step) = (host.cg_step().unwrap(), gpu.cg_step().unwrap());
+        step.product(&*here, &x, &mut expected).unwrap();
+        there_step.product(&*there, &there_x, &mut result).unwrap();
+        let (dot, found) = (step.read_scalars().unwrap().pq, there_step.read_scalars().unwrap().pq);
         close(&download(gpu, &result), &expected, n as f64, &what);
         let bound = 16.0 * epsilon::<V>() * (n * n) as f64;
         assert!((dot - found).abs() <= bound, "{what}: x·Ax is {found}, should be {dot}");
     }
-    let here = stepped(&host, &b, &x, |v| v.to_vec());
-    let there = stepped(gpu, &b, &x, |v| download(gpu, v));
+    let here = cg_steps(&host, &b, &x, |v| v.to_vec());
+    let there = cg_steps(gpu, &b, &x, |v| download(gpu, v));
     assert_eq!(there.0, here.0, "step, {what}");
     let (expected, found) = (here.1.rr, there.1.rr);
     assert!((expected - found).abs() <= 1e-13 * (1 + n) as f64, "step, {what}: {found}, should be {expected}");
     gpu.status().unwrap();
 }
 
-/// x, r and p after a step with α = 0.25, a turn with β = -0.5, and a step without a positive p·q; and the numbers at the end.
-fn stepped<B: Place, V: Scalar>(
+/// x, r and p after a step with α = 0.25, an update of p with β = -0.5, and a step without a positive p·q; and the scalars at the end.
+fn cg_steps<B: Place, V: Scalar>(
     backend: &B,
     b: &[V],
     x: &[V],
     read: impl Fn(&B::Slice<V>) -> Vec<V>,
-) -> ([Vec<V>; 3], Numbers) {
+) -> ([Vec<V>; 3], CgScalars) {
     let array = |values: &[V]| backend.array(values.to_vec()).unwrap();
     let [zero, one, two] = [0.0, 1.0, 2.0].map(|v| array(&[V::from_f64(v)]));
     let lost = array(&vec![V::from_f64(f64::NAN); x.len()]);
     let four: Box<dyn Operator<B, V>> = backend.dense(1, vec![4.0_f64]).unwrap();
     let (b, x, mut new_x, mut r) = (array(b), array(x), array(x), array(b));
     let (mut p, mut q) = (array(&read(&lost)), array(&[V::ZERO]));
-    let mut steps = backend.steps().unwrap();
-    steps.begin(&*new_x).unwrap();
-    steps.dots(&*one, &*one, Beta::Zero).unwrap();
-    steps.turn(&*b, &mut *p).unwrap();
-    steps.product(&*four, &one, &mut q).unwrap();
-    steps.step((&*p, &*x), &mut *new_x, &mut *r).unwrap();
-    let numbers = steps.look().unwrap();
-    assert_eq!([numbers.zr, numbers.beta, numbers.pq, numbers.alpha], [1.0, 0.0, 4.0, 0.25]);
-    steps.dots(&*two, &*two, Beta::Flexible(&*one)).unwrap();
-    steps.turn(&*x, &mut *p).unwrap();
-    steps.product(&*four, &zero, &mut q).unwrap();
-    steps.step((&*lost, &*lost), &mut *new_x, &mut *r).unwrap();
-    let numbers = steps.look().unwrap();
-    assert_eq!([numbers.zr, numbers.zq, numbers.before, numbers.beta], [4.0, 2.0, 1.0, -0.5]);
-    assert_eq!([numbers.pq, numbers.alpha], [0.0, 0.0]);
-    steps.dots(&*one, &*one, Beta::Plain::<&B::Slice<V>>).unwrap();
-    assert_eq!(steps.look().unwrap().beta, 0.25);
-    ([&new_x, &r, &p].map(|v| read(v)), numbers)
+    let mut step = backend.cg_step().unwrap();
+    step.begin(&*new_x).unwrap();
+    step.dots(&*one, &*one, Beta::Zero).unwrap();
+    step.update_direction(&*b, &mut *p).unwrap();
+    step.product(&*four, &one, &mut q).unwrap();
+    step.update_solution((&*p, &*x), &mut *new_x, &mut *r).unwrap();
+    let scalars = step.read_scalars().unwrap();
+    assert_eq!([scalars.zr, scalars.beta, scalars.pq, scalars.alpha], [1.0, 0.0, 4.0, 0.25]);
+    step.dots(&*two, &*two, Beta::Flexible(&*one)).unwrap();
+    step.update_direction(&*x, &mut *p).unwrap();
+    step.product(&*four, &zero, &mut q).unwrap();
+    step.update_solution((&*lost, &*lost), &mut *new_x, &mut *r).unwrap();
+    let scalars = step.read_scalars().unwrap();
+    assert_eq!([scalars.zr, scalars.zq, scalars.previous_zr, scalars.beta], [4.0, 2.0, 1.0, -0.5]);
+    assert_eq!([scalars.pq, scalars.alpha], [0.0, 0.0]);
+    step.dots(&*one, &*one, Beta::Plain::<&B::Slice<V>>).unwrap();
+    assert_eq!(step.read_scalars().unwrap().beta, 0.25);
+    ([&new_x, &r, &p].map(|v| read(v)), scalars)
 }
 
 #[test]
-fn what_is_fused_is_what_the_host_does_in_steps() {
+fn fused_operations_equal_those_of_the_host() {
     for gpu in devices() {
         for n in [0, 1, 64, 300] {
             fused::<f64, f64>(&gpu, Block::SCALAR, n, &[Form::Rows, Form::Shared(8)]);
