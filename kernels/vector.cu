@@ -198,9 +198,9 @@ DEVICE void rescale(i64 n, f64 factor, int scaled, const In<f32> &d, const In<X>
     }
 FOR_FORMATS(RESCALE)
 
-// y = factor D x, and the largest absolute value before it is rounded, of the elements of this thread.
+// y = factor D x. Returns the largest absolute value of the elements of this thread, before they are rounded.
 template <class X, class Y>
-DEVICE f64 rescale_looking(i64 n, f64 factor, int scaled, const In<f32> &d, const In<X> &x, const Out<Y> &y) {
+DEVICE f64 rescale_with_max(i64 n, f64 factor, int scaled, const In<f32> &d, const In<X> &x, const Out<Y> &y) {
     f64 largest = 0.0;
     const i64 step = block_count() * BLOCK;
     for (i64 i = global_index(); i < n; i += ELEMENTS * step) {
@@ -222,50 +222,49 @@ DEVICE f64 rescale_looking(i64 n, f64 factor, int scaled, const In<f32> &d, cons
     return largest;
 }
 
-// y = shift D x, and the largest of each block: the first half of bringing y into the range of its format.
-#define FIT(X) \
-    KERNEL(fit_##X, i64 n, f64 shift, i32 scaled, In<f32> d, In<X> x, i32 format, Any y, Out<f64> parts) { \
+// y = shift D x, and the largest absolute value of each block: the first pass of a conversion into the range of a format.
+#define CONVERT_INTO_RANGE(X) \
+    KERNEL(convert_into_range_##X, i64 n, f64 shift, i32 scaled, In<f32> d, In<X> x, i32 format, Any y, Out<f64> parts) { \
         f64 largest = 0.0; \
-        IN_FORMAT(format, Y, (largest = rescale_looking<X, Y>(n, shift, scaled, d, x, y.out<Y>()))) \
+        IN_FORMAT(format, Y, (largest = rescale_with_max<X, Y>(n, shift, scaled, d, x, y.out<Y>()))) \
         largest = block_largest(largest); \
         if (thread_index() == 0) { \
             parts[block_index()] = largest; \
         } \
     }
-FOR_FORMATS(FIT)
+FOR_FORMATS(CONVERT_INTO_RANGE)
 
-// The power of two that brings `peak` to `target`, an exponent of two; 1 where it is between `low` and `high`, and where nothing helps.
-DEVICE f64 power_into_range(f64 peak, f64 low, f64 high, int target) {
-    if ((peak >= low && peak < high) || peak == 0.0 || peak != peak || peak - peak != 0.0) {
+// The power of two that brings `norm` to 2^target; 1 where it is between `low` and `high`, 0 or not finite.
+DEVICE f64 power_into_range(f64 norm, f64 low, f64 high, int target) {
+    if ((norm >= low && norm < high) || norm == 0.0 || norm != norm || norm - norm != 0.0) {
         return 1.0;
     }
     constexpr int LARGEST = 1000;
-    const int exponent = target - (static_cast<int>(bits_of(peak) >> 52) - 1023);
+    const int exponent = target - (static_cast<int>(bits_of(norm) >> 52) - 1023);
     const int kept = exponent > LARGEST ? LARGEST : exponent < -LARGEST ? -LARGEST : exponent;
     return f64_of(static_cast<i64>(kept + 1023) << 52);
 }
 
-// The second half: every block finds the factor from the parts of the first, of which there are as many as blocks, and where it is not 1
-// y is written again.
-#define REFIT(X) \
-    KERNEL(refit_##X, i64 n, f64 shift, i32 scaled, In<f32> d, In<X> x, i32 format, Any y, In<f64> parts, f64 low, \
+// The second pass: every block reduces the maxima of the first pass to the factor. Where it is not 1, y is computed again.
+#define CORRECT_RANGE(X) \
+    KERNEL(correct_range_##X, i64 n, f64 shift, i32 scaled, In<f32> d, In<X> x, i32 format, Any y, In<f64> parts, f64 low, \
            f64 high, i32 target, Out<f64> factor) { \
-        f64 peak = 0.0; \
+        f64 norm = 0.0; \
         for (i64 i = thread_index(); i < parts.len; i += BLOCK) { \
-            peak = larger(peak, parts[i]); \
+            norm = larger(norm, parts[i]); \
         } \
-        const f64 power = power_into_range(block_largest(peak), low, high, target); \
+        const f64 power = power_into_range(block_largest(norm), low, high, target); \
         if (global_index() == 0) { \
             factor[0] = power; \
         } \
         if (power != 1.0) { \
-            IN_FORMAT(format, Y, (rescale_looking<X, Y>(n, power * shift, scaled, d, x, y.out<Y>()))) \
+            IN_FORMAT(format, Y, (rescale_with_max<X, Y>(n, power * shift, scaled, d, x, y.out<Y>()))) \
         } \
     }
-FOR_FORMATS(REFIT)
+FOR_FORMATS(CORRECT_RANGE)
 
-#define PEAK(T) \
-    KERNEL(peak_##T, i64 n, In<T> x, Out<f64> parts) { \
+#define MAX_NORM(T) \
+    KERNEL(max_norm_##T, i64 n, In<T> x, Out<f64> parts) { \
         f64 largest = 0.0; \
         for (i64 i = global_index(); i < n; i += block_count() * BLOCK) { \
             const f64 v = to_f64(x[i]); \
@@ -276,9 +275,9 @@ FOR_FORMATS(REFIT)
             parts[block_index()] = largest; \
         } \
     }
-FOR_FORMATS(PEAK)
+FOR_FORMATS(MAX_NORM)
 
-KERNEL(peak_finish, i64 count, In<f64> parts, Out<f64> result) {
+KERNEL(max_norm_finish, i64 count, In<f64> parts, Out<f64> result) {
     f64 largest = 0.0;
     for (i64 i = thread_index(); i < count; i += BLOCK) {
         largest = larger(largest, parts[i]);
@@ -289,7 +288,7 @@ KERNEL(peak_finish, i64 count, In<f64> parts, Out<f64> result) {
     }
 }
 
-// Each block sums a part of x·y that follows from the number of blocks; `dot_finish` adds the parts.
+// Each block's partial sum of x·y, which depends on the number of blocks alone; `dot_finish` adds the partial sums.
 template <class T> DEVICE f64 dot_part(i64 n, const In<T> &x, const In<T> &y) {
     f64 sums[ELEMENTS] = {};
     const i64 step = block_count() * BLOCK;
@@ -313,10 +312,10 @@ template <class T> DEVICE f64 dot_part(i64 n, const In<T> &x, const In<T> &y) {
     }
 FOR_FORMATS(DOT)
 
-// Parts that a block adds.
+// Partial sums that a block adds.
 constexpr i64 PARTS = 4096;
 
-// Each block adds its share of the parts.
+// Each block adds its share of the partial sums.
 KERNEL(dot_finish, i64 count, In<f64> parts, Out<f64> result) {
     const i64 first = block_index() * PARTS;
     const i64 end = first + PARTS < count ? first + PARTS : count;

@@ -19,15 +19,15 @@ use std::sync::Arc;
 pub use krylov::{ArnoldiBasis, Beta, BicgstabScalars, BicgstabStep, CgScalars, CgStep, NarrowPreconditioner};
 pub use smoother::{Colours, Smoother, Sweep};
 
-/// A place where vectors live, and what can be done with them there. Vectors of 16-bit numbers are computed with in f32.
+/// Where vectors live, and the operations on them. Arithmetic on 16-bit vectors is in f32.
 pub trait Backend: Clone + Send + Sync + 'static {
     /// A borrowed vector; a caller's array can be used as one without a copy.
     type Slice<T: Number>: ?Sized + Send + Sync;
     /// A vector owned by the library.
     type Buffer<T: Number>: DerefMut<Target = Self::Slice<T>> + Send + Sync;
-    /// A power of two by which a vector was multiplied.
-    type Factor: Send + Sync;
-    /// What a product can do with its rows beside storing them; nothing where no operator [fuses](Operator::fuses).
+    /// The power of two by which a vector was multiplied to bring it into the range of its format.
+    type RangeFactor: Send + Sync;
+    /// The SpMV epilogues of this backend; empty where no operator [has one](Operator::has_epilogue).
     type Finish<'a>;
     /// See [`CgStep`].
     type CgStep: CgStep<Self>;
@@ -35,14 +35,14 @@ pub trait Backend: Clone + Send + Sync + 'static {
     type ArnoldiBasis<T: Scalar>: ArnoldiBasis<Self, T>;
     /// See [`BicgstabStep`].
     type BicgstabStep: BicgstabStep<Self>;
-    /// Whether a cycle may look at its vectors on the way; on a device the host would have to wait for it each time.
-    const LOOKS: bool = true;
+    /// Whether reductions are readable without a synchronisation, so that a cycle may check its vectors.
+    const HAS_IMMEDIATE_REDUCTIONS: bool = true;
 
-    /// A vector of a type that only the caller knows, as one of those that there are.
+    /// A vector of generic type as one of a concrete type.
     fn any_ref<T: Scalar>(x: &Self::Slice<T>) -> AnyRef<'_, Self>;
-    /// As [`Backend::any_ref`], to write.
+    /// As [`Backend::any_ref`], for a mutable vector.
     fn any_mut<T: Scalar>(x: &mut Self::Slice<T>) -> AnyMut<'_, Self>;
-    /// The failure of an operation that returned nothing and could not tell it, such as one of a device.
+    /// The first failure of an operation that returns nothing, such as a launch.
     fn status(&self) -> Result<()> {
         Ok(())
     }
@@ -61,8 +61,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn add_scaled_by<T: Number, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
     /// y = D x, with D as for [`Backend::add_scaled_by`].
     fn scale_by<T: Number, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
-    /// y = factor D x in the precision of y, where D is a diagonal or absent; the multiplications are in f64. Backends that look return the
-    /// largest absolute value before y is rounded to its format, NaN when there is one.
+    /// y = factor D x in the precision of y, where D is a diagonal or absent. The multiplications are in f64. Backends with immediate reductions
+    /// return the max norm before y is rounded to its format, NaN when there is one.
     fn convert<T: Number, U: Number>(
         &self,
         factor: f64,
@@ -71,31 +71,32 @@ pub trait Backend: Clone + Send + Sync + 'static {
         y: &mut Self::Slice<U>,
     ) -> Option<f64>;
     /// A factor of 1.
-    fn factor(&self) -> Result<Self::Factor>;
-    /// As [`Backend::convert`] with `shift` times the power of two that brings the largest into the range, 1 where it is there. The power is
-    /// kept in the factor; what is returned is the largest without it.
-    fn fit<T: Number, U: Number>(
+    fn range_factor(&self) -> Result<Self::RangeFactor>;
+    /// As [`Backend::convert`], with `shift` times the power of two that brings the max norm into the range; 1 where it is in range. The power is
+    /// stored in the factor. Returns the max norm without it.
+    fn convert_into_range<T: Number, U: Number>(
         &self,
-        guard: (&Range, &mut Self::Factor),
+        guard: (&Range, &mut Self::RangeFactor),
         shift: f64,
         d: Option<&Self::Slice<f32>>,
         x: &Self::Slice<T>,
         y: &mut Self::Slice<U>,
     ) -> Option<f64>;
-    /// As [`Backend::convert`] with `shift` divided by the factor.
-    fn unfit<T: Number, U: Number>(
+    /// As [`Backend::convert`], with `shift` divided by the factor.
+    fn convert_from_range<T: Number, U: Number>(
         &self,
-        factor: &Self::Factor,
+        factor: &Self::RangeFactor,
         shift: f64,
         d: Option<&Self::Slice<f32>>,
         x: &Self::Slice<T>,
         y: &mut Self::Slice<U>,
     ) -> Option<f64>;
-    /// The largest absolute value, NaN when there is one.
-    fn peak<T: Number>(&self, x: &Self::Slice<T>) -> f64;
+    /// The max norm, NaN when there is one.
+    fn max_norm<T: Number>(&self, x: &Self::Slice<T>) -> f64;
     /// The inner product, accumulated in f64 in a fixed order.
     fn dot<T: Number>(&self, x: &Self::Slice<T>, y: &Self::Slice<T>) -> f64;
-    /// y = x + D (b - A x) for a diagonal D in any storage format, without blocks or with blocks that the operator [fuses](Operator::fuses).
+    /// y = x + D (b - A x) for a diagonal D in any storage format, without blocks or with blocks for which the operator
+    /// [has an epilogue](Operator::has_epilogue).
     fn sweep<V: Number, S: Number>(
         &self,
         a: &dyn Operator<Self, V>,
@@ -193,7 +194,7 @@ pub struct Recurrence<'a, P: ?Sized> {
     pub p: &'a mut P,
 }
 
-/// A vector of either type, to read.
+/// A vector of either type.
 pub enum AnyRef<'a, B: Backend> {
     /// f64.
     F64(&'a B::Slice<f64>),
@@ -201,7 +202,7 @@ pub enum AnyRef<'a, B: Backend> {
     F32(&'a B::Slice<f32>),
 }
 
-/// A vector of either type, to write.
+/// A mutable vector of either type.
 pub enum AnyMut<'a, B: Backend> {
     /// f64.
     F64(&'a mut B::Slice<f64>),
@@ -243,15 +244,15 @@ pub trait Operator<B: Backend, X: Number, Y: Number = X>: Send + Sync {
     fn apply(&self, alpha: Y::Wide, x: &B::Slice<X>, beta: Y::Wide, y: &mut B::Slice<Y>) -> Result<()>;
     /// r = b - A x.
     fn residual(&self, b: &B::Slice<Y>, x: &B::Slice<X>, r: &mut B::Slice<Y>) -> Result<()>;
-    /// Whether [`Backend::sweep`] and [`Backend::chebyshev`] with blocks of so many rows, 1 for a diagonal, are one pass over this matrix, so that it pays
-    /// to arrange vectors for them.
-    fn fuses(&self, _width: usize) -> bool {
+    /// Whether [`Backend::sweep`] and [`Backend::chebyshev`] are SpMV epilogues, one pass over this matrix, for diagonal blocks of this many rows; 1
+    /// is a diagonal.
+    fn has_epilogue(&self, _width: usize) -> bool {
         false
     }
-    /// A x in the form that the backend asks for, and in how many parts a sum that the form asks for was made, 0 where it was not; only for
-    /// operators that fuse.
+    /// A x with an epilogue, for operators that have one. Returns the number of partial sums of the epilogue's inner product, 0 where it was not
+    /// computed.
     fn finish(&self, _x: &B::Slice<X>, _finish: &B::Finish<'_>) -> Result<usize> {
-        unreachable!("asked for only where the operator fuses")
+        unreachable!("the operator has no epilogue")
     }
     /// Bytes that the library holds for it.
     fn bytes(&self) -> usize;

@@ -126,14 +126,14 @@ impl DeviceMatrix {
 
     /// Whether the values are in the caller's memory, where they may change.
     fn is_borrowed(&self) -> bool {
-        with_device!(self, a => a.values.is_lent())
+        with_device!(self, a => a.values.is_borrowed())
     }
 
     /// Where the caller's arrays are: offsets, columns and values.
     fn borrowed(&self) -> [Option<Range<usize>>; 3] {
         fn of<T>(array: &Buffer<T>) -> Option<Range<usize>> {
             let (start, bytes) = (array.address() as usize, array.len() * size_of::<T>());
-            array.is_lent().then_some(start..start + bytes)
+            array.is_borrowed().then_some(start..start + bytes)
         }
         with_device!(self, a => [of(&a.offsets), of(&a.columns), of(&a.values)])
     }

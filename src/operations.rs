@@ -85,8 +85,8 @@ impl Matrix {
     }
 
     /// Copies row offsets or columns, counted from `base`, on the GPU where the matrix is.
-    pub(crate) fn give_indices(&self, gpu: &Gpu, offsets: bool, base: i32, to: &Indices) -> Result<()> {
-        with_precision!(self.precision(), T => gpu.give_indices(&self.device::<T>(gpu)?, offsets, base, to))
+    pub(crate) fn export_indices(&self, gpu: &Gpu, offsets: bool, base: i32, to: &Indices) -> Result<()> {
+        with_precision!(self.precision(), T => gpu.export_indices(&self.device::<T>(gpu)?, offsets, base, to))
     }
 
     /// Copies the values on the GPU where the matrix is.

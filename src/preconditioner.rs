@@ -79,7 +79,7 @@ impl OnGpu {
 
     /// The level where the last cycle, which computed x from b, became not finite. `None` where x is finite or b is not.
     fn lost<T: Scalar>(&self, b: &gpu::Slice<T>, x: &gpu::Slice<T>) -> Result<Option<usize>> {
-        let lost = !self.gpu.peak(x).is_finite() && self.gpu.peak(b).is_finite();
+        let lost = !self.gpu.max_norm(x).is_finite() && self.gpu.max_norm(b).is_finite();
         let level = lost.then(|| self.top.lost());
         self.gpu.status().map(|()| level)
     }

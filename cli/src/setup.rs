@@ -133,7 +133,7 @@ fn measure(
     let (b, mut x) = (gpu.array(vec![1.0_f64; matrix.rows()])?, gpu.zeros::<f64>(matrix.rows())?);
     let (mut setups, mut updates, mut solves) = (Vec::new(), Vec::new(), Vec::new());
     let (mut report, mut updated_bytes) = (None, None);
-    gpu.forget_peak();
+    gpu.reset_peak();
     let (mut peak, mut place) = (0, String::new());
     for round in 0..=arguments.repeat {
         let mut solver = Solver::new(context, config);

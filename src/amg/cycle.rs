@@ -103,7 +103,7 @@ impl<B: Backend, V: Number> Level<B, V> {
         }
         self.sweeps(self.pre_sweeps, b, x, begin, false)?;
         // An odd number of sweeps that write another vector than they read ends in x when it begins elsewhere.
-        let aside = self.post_sweeps % 2 == 1 && self.smoother().moves(&*self.a);
+        let aside = self.post_sweeps % 2 == 1 && self.smoother().prefers_out_of_place(&*self.a);
         if let Below::Coarser(coarser) = &mut self.below {
             self.a.residual(b, x, &mut self.scratch[0])?;
             coarser.correct(shape, &mut self.scratch[0], x, aside)?;
@@ -137,7 +137,7 @@ impl<B: Backend, V: Number> Level<B, V> {
             let to_x = left % 2 == 0;
             let fits = !first || begin == Begin::Zero || to_x == (begin == Begin::Aside);
             match scratch.split_first_mut() {
-                Some((y, rest)) if fits && smoother.moves(&**a) => {
+                Some((y, rest)) if fits && smoother.prefers_out_of_place(&**a) => {
                     let ways: (&mut B::Slice<V>, &mut B::Slice<V>) = if to_x { (y, x) } else { (x, y) };
                     smoother.sweep_to(backend, &**a, b, ways, rest, sweep)?;
                 }
@@ -306,10 +306,10 @@ impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
 
     fn lost(&self, level: usize) -> Option<usize> {
         let backend = &self.level.backend;
-        if !backend.peak(&self.b).is_finite() {
+        if !backend.max_norm(&self.b).is_finite() {
             return Some(level);
         }
-        (!backend.peak(&self.x).is_finite()).then(|| self.level.lost(level))
+        (!backend.max_norm(&self.x).is_finite()).then(|| self.level.lost(level))
     }
 
     fn solutions(&self, out: &mut Vec<B::Buffer<f64>>) -> Result<()> {

@@ -52,7 +52,7 @@ pub(crate) struct Own<'a, B: Backend> {
     pub x: &'a mut B::Slice<f32>,
     pub factor: f64,
     pub d: Option<&'a B::Slice<f32>>,
-    pub guard: Option<(&'a Range, &'a B::Factor)>,
+    pub guard: Option<(&'a Range, &'a B::RangeFactor)>,
 }
 
 /// The finest level, whose vectors have precision `V`.
@@ -61,7 +61,7 @@ pub(crate) struct Entrance<B: Backend, V: Number> {
     /// The inverse of the level's scaling S: a power of two, times one for each row.
     pub scaling: Option<(f64, B::Buffer<f32>)>,
     /// What brings what is handed over into the range of `V`.
-    guard: Option<(Range, B::Factor)>,
+    guard: Option<(Range, B::RangeFactor)>,
     /// Whether a result that is not finite is looked into, where the backend looks.
     watched: bool,
     /// Right-hand side and solution in precision `V` and scaled; `None` until they are needed.
@@ -79,7 +79,7 @@ impl<B: Backend, V: Number> Entrance<B, V> {
         watched: bool,
     ) -> Result<Self> {
         let guard = match Range::of(V::PRECISION).filter(|_| guarded) {
-            Some(range) => Some((range, level.backend.factor()?)),
+            Some(range) => Some((range, level.backend.range_factor()?)),
             None => None,
         };
         Ok(Entrance { level, scaling, guard, watched, room: None, converted: false })
@@ -102,12 +102,12 @@ impl<B: Backend, V: Number> Entrance<B, V> {
         let backend = level.backend.clone();
         let (shift, d) = scaling.as_ref().map_or((1.0, None), |(shift, d)| (*shift, Some(&**d)));
         let given = match guard {
-            Some((range, factor)) => backend.fit((range, factor), shift, d, b, own_b),
+            Some((range, factor)) => backend.convert_into_range((range, factor), shift, d, b, own_b),
             None => backend.convert(shift, d, b, own_b),
         };
         level.cycle(own_b, own_x)?;
         let result = match guard {
-            Some((_, factor)) => backend.unfit(factor, shift, d, own_x, x),
+            Some((_, factor)) => backend.convert_from_range(factor, shift, d, own_x, x),
             None => backend.convert(shift, d, own_x, x),
         };
         let lost = *watched && given.is_some_and(f64::is_finite) && result.is_some_and(|peak| !peak.is_finite());
@@ -119,14 +119,17 @@ impl<B: Backend, V: Number> Entrance<B, V> {
         self.converted = false;
         self.level.cycle(b, x)?;
         let backend = &self.level.backend;
-        let lost = B::LOOKS && self.watched && !backend.peak(x).is_finite() && backend.peak(b).is_finite();
+        let lost = B::HAS_IMMEDIATE_REDUCTIONS
+            && self.watched
+            && !backend.max_norm(x).is_finite()
+            && backend.max_norm(b).is_finite();
         Ok(if lost { Outcome::Lost(self.lost_at()) } else { Outcome::Done })
     }
 
     fn lost_at(&self) -> usize {
         let level = &self.level;
         match self.room.as_ref().filter(|_| self.converted) {
-            Some((own_b, _)) if !level.backend.peak(own_b).is_finite() => 0,
+            Some((own_b, _)) if !level.backend.max_norm(own_b).is_finite() => 0,
             _ => level.lost(0),
         }
     }
@@ -186,7 +189,7 @@ macro_rules! finest {
             }
 
             fn is_capturable(&self) -> bool {
-                self.level.shape != Shape::K && !B::LOOKS
+                self.level.shape != Shape::K && !B::HAS_IMMEDIATE_REDUCTIONS
             }
 
             fn lost(&self) -> usize {

@@ -69,8 +69,8 @@ impl<B: Backend, V: Number, W: Number> Passage<B, V, W> for Looking<B, V, W> {
         let Looking { transfers, range, factor } = self;
         *factor = 1.0;
         transfers.restrict(r, b)?;
-        if !range.holds(transfers.backend.peak(b)) {
-            *factor = range.factor::<V::Wide>(transfers.backend.peak(r));
+        if !range.holds(transfers.backend.max_norm(b)) {
+            *factor = range.factor::<V::Wide>(transfers.backend.max_norm(r));
         }
         if *factor != 1.0 {
             transfers.backend.scale(V::Wide::from_f64(*factor), r);
@@ -99,7 +99,7 @@ pub(crate) struct Fitting<B: Backend, V: Number, W: Number> {
     /// A vector of the coarser level.
     pub wide: B::Buffer<V::Wide>,
     pub range: Range,
-    pub factor: B::Factor,
+    pub factor: B::RangeFactor,
     pub of: std::marker::PhantomData<W>,
 }
 
@@ -107,13 +107,13 @@ impl<B: Backend, V: Number, W: Number> Passage<B, V, W> for Fitting<B, V, W> {
     fn restrict(&mut self, r: &mut B::Slice<V>, b: &mut B::Slice<W>) -> Result<()> {
         let Fitting { transfers, wide, range, factor, .. } = self;
         transfers.restrict(r, wide)?;
-        transfers.backend.fit((range, factor), 1.0, None, wide, b);
+        transfers.backend.convert_into_range((range, factor), 1.0, None, wide, b);
         Ok(())
     }
 
     fn interpolate(&mut self, y: &B::Slice<W>, x: &mut B::Slice<V>, aside: Option<&mut B::Slice<V>>) -> Result<()> {
         let Fitting { transfers, wide, factor, .. } = self;
-        transfers.backend.unfit(factor, 1.0, None, y, wide);
+        transfers.backend.convert_from_range(factor, 1.0, None, y, wide);
         transfers.interpolate(wide, x, aside)
     }
 

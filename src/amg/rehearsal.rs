@@ -34,7 +34,7 @@ impl<B: Backend> Rehearsal<B> {
         top.apply_f64(&b, &mut z)?;
         let mut products = backend.zeros(rows)?;
         backend.scale_by(&b, &z, &mut products);
-        let largest = backend.peak(&products);
+        let largest = backend.max_norm(&products);
         drop(products);
         backend.scale_by(diagonal, &z, &mut b);
         if largest > 0.0 && largest.is_finite() {

@@ -1,4 +1,4 @@
-//! What a cycle asks of a smoother.
+//! The contract of smoothers.
 
 use super::{Backend, Operator};
 use crate::error::Result;
@@ -16,11 +16,11 @@ pub trait Smoother<B: Backend, V: Number>: Send + Sync {
         scratch: &mut [B::Buffer<V>],
         sweep: Sweep,
     ) -> Result<()>;
-    /// Whether a sweep with this matrix has fewer passes over memory when its result is another vector: [`Smoother::sweep_to`].
-    fn moves(&self, _a: &dyn Operator<B, V>) -> bool {
+    /// Whether a sweep with this matrix takes fewer passes over memory out of place, by [`Smoother::sweep_to`].
+    fn prefers_out_of_place(&self, _a: &dyn Operator<B, V>) -> bool {
         false
     }
-    /// One sweep from x, whose result is y; x may be overwritten. `scratch` holds what [`Smoother::sweep`] has without the first.
+    /// One sweep from x to y; x may be overwritten. `scratch` is that of [`Smoother::sweep`] without the first vector.
     fn sweep_to(
         &self,
         _backend: &B,
@@ -30,7 +30,7 @@ pub trait Smoother<B: Backend, V: Number>: Send + Sync {
         _scratch: &mut [B::Buffer<V>],
         _sweep: Sweep,
     ) -> Result<()> {
-        unreachable!("asked for only where the smoother moves")
+        unreachable!("the smoother works in place")
     }
     /// Whether a sweep is its own adjoint when the matrix is symmetric.
     fn is_symmetric(&self) -> bool;
@@ -43,17 +43,17 @@ pub trait Smoother<B: Backend, V: Number>: Send + Sync {
 /// Which sweep of a cycle it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweep {
-    /// x counts as zero, and its content is not read.
+    /// x is zero, and its content is not read.
     pub zero_guess: bool,
-    /// After the coarse correction: smoothers that are not symmetric run the other way, so that the cycle is.
+    /// After the coarse correction: a smoother that is not symmetric runs backward, so that the cycle is symmetric.
     pub adjoint: bool,
 }
 
-/// A matrix by colours, where its vectors are.
+/// A matrix in the order of its colours, for multicolour Gauss-Seidel.
 pub trait Colours<B: Backend, V: Number>: Send + Sync {
     /// Number of colours.
     fn count(&self) -> usize;
-    /// Whether the rows of a colour, solved for their own unknowns, have no residual then.
+    /// Whether the rows of a colour have no residual after they are solved for their own unknowns.
     fn solves_exactly(&self) -> bool;
     /// Solves the rows of the first `count` colours for their own unknowns, colour after colour, the last one first if `backward`.
     fn pass(

@@ -105,7 +105,7 @@ pub unsafe extern "C" fn terrace_amg_apply(
                 state.apply_on_device(b, x)?;
                 let Some(gpu) = amg.home.context.gpu() else { unreachable!("the vectors are on one") };
                 // A caller with a stream waits for nothing here, and sees numbers that are not finite in the result.
-                if !gpu.has_lent_stream() {
+                if !gpu.has_caller_stream() {
                     state.check_precision(b, x)?;
                 }
                 return gpu.end_call();

@@ -64,7 +64,7 @@ impl<T: Element> Lent<T> {
         match context.gpu() {
             Some(gpu) if len > 0 && gpu.holds(pointer, argument)? => {
                 // SAFETY: by this function's contract.
-                let there = unsafe { Slice::lent(pointer.addr() as u64, len) };
+                let there = unsafe { Slice::borrowed(pointer.addr() as u64, len) };
                 Ok(Lent::Fetched(gpu.fetch(there)?))
             }
             _ => Ok(Lent::Host(borrowed)),
@@ -149,7 +149,7 @@ pub(super) unsafe fn device_vectors<'a, T>(
     }
     apart::<T>(b, x, len)?;
     // SAFETY: by this function's contract.
-    unsafe { Ok(Some((Slice::lent(b.addr() as u64, len), Slice::lent_mut(x.addr() as u64, len)))) }
+    unsafe { Ok(Some((Slice::borrowed(b.addr() as u64, len), Slice::borrowed_mut(x.addr() as u64, len)))) }
 }
 
 fn checked<T>(pointer: *const c_void, len: usize, argument: &str) -> Result<*const T> {

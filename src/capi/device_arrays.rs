@@ -52,8 +52,8 @@ impl There {
         unsafe {
             if len > 0 && gpu.holds(pointer, argument)? {
                 return Ok(There::Caller(match kind {
-                    Index::I32 => Indices::I32(Slice::lent(address, len)),
-                    Index::I64 => Indices::I64(Slice::lent(address, len)),
+                    Index::I32 => Indices::I32(Slice::borrowed(address, len)),
+                    Index::I64 => Indices::I64(Slice::borrowed(address, len)),
                 }));
             }
             Ok(match kind {
@@ -98,7 +98,7 @@ unsafe fn take<T: Number>(gpu: &Gpu, pointer: *const c_void, len: usize, borrow:
     // SAFETY: by this function's contract; `new` looks at alignment and size alone.
     unsafe {
         Borrowed::<T>::new(pointer, len, "values")?;
-        gpu.take_values(Slice::lent(pointer.addr() as u64, len), borrow)
+        gpu.import_values(Slice::borrowed(pointer.addr() as u64, len), borrow)
     }
 }
 
@@ -120,10 +120,11 @@ pub(super) unsafe fn matrix(
         let offsets = There::new(gpu, (["row_offsets", "offset_type"], types[0]), arrays.row_offsets, rows + 1)?;
         let (first, last) = (gpu.index(&offsets.indices(), 0)?, gpu.index(&offsets.indices(), rows)?);
         let nnz = super::arrays::entries((first, last), rows, cols, base)?;
-        let own_offsets = gpu.take_offsets(&offsets.indices(), base)?;
+        let own_offsets = gpu.import_offsets(&offsets.indices(), base)?;
         let columns = There::new(gpu, (["columns", "column_type"], types[1]), arrays.columns, nnz)?;
         // Columns that were copied here are not the caller's, and are copied again.
-        let own_columns = gpu.take_columns(&columns.indices(), base, borrow && matches!(columns, There::Caller(_)))?;
+        let own_columns =
+            gpu.import_columns(&columns.indices(), base, borrow && matches!(columns, There::Caller(_)))?;
         let (Some(own_offsets), Some(own_columns)) = (own_offsets, own_columns) else {
             return refuse(gpu, (rows, cols), (&offsets.indices(), &columns.indices()), base);
         };

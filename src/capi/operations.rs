@@ -110,7 +110,7 @@ pub unsafe extern "C" fn terrace_matrix_apply(
             }
             if let Some(gpu) = both_there(context, (x, cols), (y, rows))? {
                 // SAFETY: arrays of these lengths on the GPU, as the documentation asks.
-                let (x, y) = unsafe { (Slice::<T>::lent(x.addr() as u64, cols), Slice::<T>::lent_mut(y.addr() as u64, rows)) };
+                let (x, y) = unsafe { (Slice::<T>::borrowed(x.addr() as u64, cols), Slice::<T>::borrowed_mut(y.addr() as u64, rows)) };
                 matrix.apply_on_device(gpu, alpha, x, beta, y)?;
                 return gpu.end_call();
             }
@@ -255,11 +255,11 @@ impl To<'_> {
             // SAFETY: by this function's contract.
             let to = unsafe {
                 match kind {
-                    Index::I32 => Indices::I32(Slice::lent(address, len)),
-                    Index::I64 => Indices::I64(Slice::lent(address, len)),
+                    Index::I32 => Indices::I32(Slice::borrowed(address, len)),
+                    Index::I64 => Indices::I64(Slice::borrowed(address, len)),
                 }
             };
-            return self.matrix.give_indices(gpu, offsets, self.base, &to);
+            return self.matrix.export_indices(gpu, offsets, self.base, &to);
         }
         let structure = self.matrix.structure()?;
         let shift = i64::from(self.base) - i64::from(structure.base);
@@ -287,7 +287,7 @@ impl To<'_> {
             && self.matrix.is_on(gpu)
         {
             // SAFETY: by this function's contract.
-            let to = unsafe { Slice::<T>::lent_mut(pointer.addr() as u64, len) };
+            let to = unsafe { Slice::<T>::borrowed_mut(pointer.addr() as u64, len) };
             return self.matrix.give_values(gpu, to);
         }
         let shared = self.matrix.shared::<T>()?;
@@ -312,7 +312,7 @@ impl To<'_> {
                 let mut copy = crate::error::try_capacity(len)?;
                 copy.extend((0..len).map(at));
                 // SAFETY: by this function's contract.
-                gpu.write(&copy, unsafe { Slice::lent_mut(pointer.addr() as u64, len) })
+                gpu.write(&copy, unsafe { Slice::borrowed_mut(pointer.addr() as u64, len) })
             }
             None => {
                 // SAFETY: by this function's contract.

@@ -1,7 +1,7 @@
 //! The Arnoldi basis of GMRES on a GPU, by the kernels of `kernels/arnoldi.cu`. Scalars and the size of the basis stay in device memory, so that
 //! one captured graph serves every iteration.
 
-use super::graphs::{Replay, repeat};
+use super::graphs::{Replay, run_captured};
 use super::runtime::{Argument, Kernel, View};
 use super::vector::part_count;
 use super::{Buffer, Gpu, Slice};
@@ -153,7 +153,7 @@ impl<T: Scalar> ArnoldiBasis<Gpu, T> for DeviceArnoldiBasis<T> {
         if !capturable {
             return work(self);
         }
-        repeat(self, &self.gpu.clone(), |basis| &mut basis.replay, work)
+        run_captured(self, &self.gpu.clone(), |basis| &mut basis.replay, work)
     }
 
     fn discard_graph(&mut self) {

@@ -1,7 +1,7 @@
 //! The operations of BiCGStab on a GPU, by the kernels of `kernels/bicgstab_step.cu`. Scalars stay in device memory, and iterations are
 //! replayed as graphs.
 
-use super::graphs::{Replay, repeat};
+use super::graphs::{Replay, run_captured};
 use super::runtime::{Argument, Kernel, View, tag};
 use super::vector::part_count;
 use super::{Buffer, Gpu, Slice};
@@ -158,7 +158,7 @@ impl BicgstabStep<Gpu> for DeviceBicgstabStep {
         if !capturable {
             return work(self);
         }
-        repeat(self, &self.gpu.clone(), |step| &mut step.replay, work)
+        run_captured(self, &self.gpu.clone(), |step| &mut step.replay, work)
     }
 
     fn discard_graph(&mut self) {

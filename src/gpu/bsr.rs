@@ -110,7 +110,7 @@ impl Product for Bsr {
         (self.offsets.len() - 1).div_ceil(BLOCK / self.lanes)
     }
 
-    fn fuses(&self, width: usize) -> bool {
+    fn has_epilogue(&self, width: usize) -> bool {
         width == self.side
     }
 

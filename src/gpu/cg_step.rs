@@ -1,7 +1,7 @@
 //! The operations of conjugate gradients on a GPU, by the kernels of `kernels/cg_step.cu`. Scalars stay in device memory, and iterations are
 //! replayed as graphs.
 
-use super::graphs::{Replay, repeat};
+use super::graphs::{Replay, run_captured};
 use super::product::Finish;
 use super::runtime::{Argument, Kernel, View, tag};
 use super::vector::part_count;
@@ -109,7 +109,7 @@ impl DeviceCgStep {
         match conversion.guard {
             Some((range, power)) => {
                 let (largest, to) = (gpu.reduction(count, count), (tag::<f32>(), b));
-                gpu.refit::<f64>(count, (&rows, &factor, &scaled, &d), r, to, (largest, range, power))
+                gpu.correct_range::<f64>(count, (&rows, &factor, &scaled, &d), r, to, (largest, range, power))
             }
             None => Ok(()),
         }
@@ -214,7 +214,7 @@ impl CgStep<Gpu> for DeviceCgStep {
         if !capturable {
             return work(self);
         }
-        repeat(self, &self.gpu.clone(), |step| &mut step.replay, work)
+        run_captured(self, &self.gpu.clone(), |step| &mut step.replay, work)
     }
 
     fn discard_graph(&mut self) {

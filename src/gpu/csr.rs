@@ -142,7 +142,7 @@ impl Product for Csr {
         self.shape.0.div_ceil(finish.whole(BLOCK / self.lanes))
     }
 
-    fn fuses(&self, width: usize) -> bool {
+    fn has_epilogue(&self, width: usize) -> bool {
         width <= BLOCK / self.lanes
     }
 

@@ -10,41 +10,41 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use terrace_kernels::Images;
 
-/// Bytes of pinned memory, through which short results go.
+/// Bytes of the pinned buffer for small copies to the host.
 const PINNED: usize = 8192;
 
-/// Streams that are not ordered with the default stream, on which a caller's work would end a capture.
+/// Flag of non-blocking streams: work of the caller on the default stream would end a capture on a blocking one.
 const NON_BLOCKING: u32 = 1;
 
-/// Events that only order.
+/// Flag of events without timing.
 const UNTIMED: u32 = 2;
 
-/// A capture that other threads of the program do not disturb.
+/// Mode of a capture that other threads do not affect.
 const THREAD_LOCAL: c_int = 1;
 
 /// Attributes of a pointer: kind of memory, and number of the device.
 const MEMORY_TYPE: c_int = 2;
 const DEVICE_ORDINAL: c_int = 9;
 
-/// Attribute of a pool: bytes that it keeps when they are free.
+/// Attribute of a pool: free bytes that it retains.
 const RELEASE_THRESHOLD: c_int = 4;
 
 /// A device with its stream, pool and kernels.
 pub(super) struct Device {
     shared: Arc<Shared>,
     name: String,
-    /// Pinned memory; one result at a time goes through it.
+    /// The pinned buffer, for one copy at a time.
     pinned: Mutex<Handle>,
 }
 
-/// What captured graphs need, too.
+/// The part that captured graphs share.
 struct Shared {
     driver: Arc<Driver>,
     device: c_int,
     /// As [`Driver::retain`] gave it.
     current: usize,
     own_stream: Handle,
-    /// Where work goes: the own stream, or one of the caller's.
+    /// The current stream: its own, or one of the caller.
     stream: AtomicUsize,
     /// Orders one stream after another.
     event: Handle,
@@ -80,7 +80,7 @@ impl Shared {
         self.check(unsafe { (self.driver.functions.stream_synchronize)(self.stream()) }, "wait")
     }
 
-    /// Lets `later` wait for what is on `earlier` now.
+    /// Makes `later` wait for the current work of `earlier`.
     fn order(&self, earlier: Handle, later: Handle) -> Result<()> {
         // SAFETY: event and streams are alive.
         unsafe {
@@ -89,7 +89,7 @@ impl Shared {
         }
     }
 
-    /// What `open` makes once the device is entered; what fails leaves the rest to `drop`.
+    /// The part of `open` with the device current. After a failure `drop` releases what was made.
     fn prepare(&mut self, number: usize, images: &Images, name: &str) -> Result<()> {
         let functions = &self.driver.functions;
         let properties = PoolProperties {
@@ -111,7 +111,7 @@ impl Shared {
             let kept = (functions.pool_set_attribute)(self.pool, RELEASE_THRESHOLD, (&raw mut all).cast());
             self.driver.check(kept, "memory pool")?;
         }
-        // The driver accepts the architecture of its device, and refuses the first image of others.
+        // The driver loads images of the architecture of its device alone, so the first image of another fails.
         let mut result = NOT_FOUND;
         for architecture in images.architectures {
             for image in architecture.units {
@@ -133,7 +133,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Errors of the driver have nowhere to go; they were told when they occurred.
+        // Errors cannot be returned from here.
         if let Ok(_entered) = self.driver.enter(self.current) {
             let functions = &self.driver.functions;
             let end = |handle: Handle, end: unsafe extern "C" fn(Handle) -> c_int| {
@@ -224,7 +224,7 @@ impl Runtime for Device {
 
     fn trim(&self) {
         if let Ok(_entered) = self.shared.enter() {
-            // Only memory whose last use is over can be given back.
+            // Memory is trimmed only after its last use.
             let _ = self.shared.synchronize();
             // SAFETY: the pool is alive.
             let _ = unsafe { (self.shared.driver.functions.pool_trim)(self.shared.pool, 0) };
@@ -368,7 +368,7 @@ impl Runtime for Device {
     }
 }
 
-/// A capture that is under way. What was captured is discarded when it ends by a panic.
+/// A running capture. A panic discards it.
 struct Capturing<'a> {
     shared: &'a Shared,
     /// The stream of the work around the capture.
@@ -376,7 +376,7 @@ struct Capturing<'a> {
 }
 
 impl<'a> Capturing<'a> {
-    /// On the own stream, whatever the caller's is: some cannot be captured. Nothing runs there, so no order is lost.
+    /// Captures on the runtime's own stream, because not every stream of a caller can be captured. No work runs there, so the order holds.
     fn begin(shared: &'a Shared) -> Result<Capturing<'a>> {
         let own = shared.own_stream;
         // SAFETY: the stream is alive.
@@ -384,7 +384,7 @@ impl<'a> Capturing<'a> {
         Ok(Capturing { shared, before: shared.stream.swap(own.addr(), Ordering::Relaxed) })
     }
 
-    /// The graph, which is null where the driver refused something.
+    /// The graph; null where the driver rejected an operation.
     fn end(self) -> (Result<()>, Handle) {
         let ended = self.stop();
         std::mem::forget(self);
@@ -411,7 +411,7 @@ impl Drop for Capturing<'_> {
     }
 }
 
-/// A graph that is ready to run.
+/// An instantiated graph.
 struct Captured {
     shared: Arc<Shared>,
     instance: Handle,

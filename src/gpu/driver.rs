@@ -1,5 +1,5 @@
 //! The functions of a vendor's driver, loaded at run time. CUDA and HIP have the same ones under other names, so one table serves both. A
-//! library or symbol that is missing is a status; errors of the driver are told in its own words.
+//! missing library or symbol is a status. Errors carry the message of the driver.
 
 use crate::error::{Error, Result, Status, fail};
 use libloading::Library;
@@ -9,7 +9,7 @@ use terrace_kernels::Images;
 /// A stream, event, module, function, pool, graph or context of the driver.
 pub(super) type Handle = *mut c_void;
 
-/// Who made the driver.
+/// Vendor of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Vendor {
     Cuda,
@@ -24,7 +24,7 @@ impl Vendor {
         }
     }
 
-    /// What compiles kernels for its devices.
+    /// The compiler of its kernels.
     pub fn compiler(self) -> &'static str {
         match self {
             Vendor::Cuda => "nvcc",
@@ -63,14 +63,14 @@ pub(super) struct PoolProperties {
     pub reserved: [u8; 56],
 }
 
-/// Results that are told apart.
+/// Error codes that are handled separately.
 pub(super) const SUCCESS: c_int = 0;
 const OUT_OF_MEMORY: c_int = 2;
 pub(super) const NOT_FOUND: c_int = 500;
 
 macro_rules! functions {
     ($($field:ident($($argument:ty),*) = $cuda:literal, $hip:literal;)*) => {
-        /// What both drivers can do; each function returns an error number.
+        /// The functions of both drivers; each returns an error code.
         pub(super) struct Functions {
             $(pub $field: unsafe extern "C" fn($($argument),*) -> c_int,)*
         }
@@ -128,7 +128,7 @@ type HipText = unsafe extern "C" fn(c_int) -> *const c_char;
 type OfContext = unsafe extern "C" fn(*mut Handle) -> c_int;
 type OfDevice = unsafe extern "C" fn(*mut c_int) -> c_int;
 
-/// What has another shape in each driver: the device or context of a thread, and the words for an error.
+/// The functions with different signatures: the current device or context of a thread, and error messages.
 enum Own {
     Cuda {
         current: OfContext,
@@ -260,7 +260,7 @@ impl Driver {
         }
     }
 
-    /// What this thread has made current.
+    /// The current device or context of this thread.
     fn current(&self) -> Result<usize> {
         match &self.own {
             Own::Cuda { current, .. } => {
@@ -285,7 +285,7 @@ impl Driver {
         self.check(result, "context")
     }
 
-    /// Makes a device current until the guard ends; then the thread has again what its program had chosen.
+    /// Makes a device current until the guard is dropped, which restores the previous one.
     pub fn enter(&self, wanted: usize) -> Result<Entered<'_>> {
         let before = self.current()?;
         if before != wanted {
@@ -294,7 +294,7 @@ impl Driver {
         Ok(Entered { driver: self, before, changed: before != wanted })
     }
 
-    /// The number that says that an address is one of a device, among the kinds of memory that attribute 2 of a pointer can be.
+    /// The value of the memory-type attribute of a pointer that means device memory.
     pub fn device_memory(&self) -> c_int {
         let mut version = 0;
         match &self.own {
@@ -309,7 +309,7 @@ impl Driver {
     }
 }
 
-/// As long as it lives, a device is that of this thread.
+/// A device is current in this thread until this is dropped.
 pub(super) struct Entered<'a> {
     driver: &'a Driver,
     before: usize,
@@ -319,7 +319,7 @@ pub(super) struct Entered<'a> {
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         if self.changed {
-            // An error of the driver has nowhere to go.
+            // An error cannot be returned from here.
             let _ = self.driver.set_current(self.before);
         }
     }

@@ -1,44 +1,44 @@
-//! Work that is launched again and again with the same vectors, captured as a graph the second time.
+//! Capture and replay of graphs. Work with the same vectors is launched the first time, captured the second time, and replayed from then on.
 
 use super::runtime::Graph;
 use super::{Gpu, Slice};
 use crate::error::Result;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Graphs that are kept; Krylov methods apply a preconditioner to a few vectors in turn.
-const KEPT: usize = 4;
+/// Capacity of the cache of graphs. Krylov methods apply a preconditioner to a few pairs of vectors.
+const MAX_GRAPHS: usize = 4;
 
 /// Work that reads one vector and writes another.
 type Work<'a, T> = dyn FnMut(&Slice<T>, &mut Slice<T>) -> Result<()> + 'a;
 
-/// Graphs by the vectors that they read and write: their addresses, and the size of an element.
+/// A cache of graphs. The key is the addresses of the vectors that a graph reads and writes, and the size of an element.
 pub(crate) struct Graphs {
     known: Vec<((u64, u64, usize), Replay)>,
 }
 
 impl Default for Graphs {
     fn default() -> Graphs {
-        // An application allocates nothing.
-        Graphs { known: Vec::with_capacity(KEPT) }
+        // Allocated here, because an application must not allocate.
+        Graphs { known: Vec::with_capacity(MAX_GRAPHS) }
     }
 }
 
 impl Graphs {
-    /// Does `work`, which reads `b` and writes `x` and whose launches depend on nothing but where they are.
+    /// Runs `work`, which reads `b` and writes `x`. Its launches depend on the addresses alone.
     pub fn run<T>(&mut self, gpu: &Gpu, b: &Slice<T>, x: &mut Slice<T>, work: &mut Work<'_, T>) -> Result<()> {
         let key = (b.address(), x.address(), size_of::<T>());
-        let place = self.known.iter().position(|known| known.0 == key).unwrap_or_else(|| {
-            if self.known.len() == KEPT {
+        let index = self.known.iter().position(|known| known.0 == key).unwrap_or_else(|| {
+            if self.known.len() == MAX_GRAPHS {
                 self.known.remove(0);
             }
             self.known.push((key, Replay::default()));
             self.known.len() - 1
         });
-        self.known[place].1.run(gpu, &mut || work(b, x))
+        self.known[index].1.run(gpu, &mut || work(b, x))
     }
 }
 
-/// Work whose launches are the same every time: the first time it is done, the second time captured, and from then on its graph is run.
+/// Work whose launches are the same every time, and its graph.
 #[derive(Default)]
 pub(super) struct Replay {
     done: bool,
@@ -48,8 +48,8 @@ pub(super) struct Replay {
 impl Replay {
     pub fn run(&mut self, gpu: &Gpu, work: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         gpu.failed()?;
-        // Part of a larger graph, or launches that are looked at one by one.
-        if gpu.inner.capturing.load(Ordering::Relaxed) || gpu.inner.profile.takes_apart() {
+        // Within a larger capture, or while single launches are timed.
+        if gpu.inner.capturing.load(Ordering::Relaxed) || gpu.inner.profile.is_expanded() {
             return work();
         }
         if let Some(graph) = &self.graph {
@@ -68,7 +68,7 @@ impl Replay {
     }
 }
 
-/// Launches become part of a graph as long as this lives.
+/// Resets the flag when the capture ends, also by a panic.
 struct Capturing<'a>(&'a AtomicBool);
 
 impl Drop for Capturing<'_> {
@@ -78,7 +78,7 @@ impl Drop for Capturing<'_> {
 }
 
 impl Gpu {
-    /// A graph of what `work` launches. Other threads that use the device wait meanwhile.
+    /// Captures the launches of `work`. Other threads that use the device wait meanwhile.
     fn capture(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Box<dyn Graph>> {
         let runtime = self.runtime();
         self.inner.capturing.store(true, Ordering::Relaxed);
@@ -92,8 +92,8 @@ impl Gpu {
     }
 }
 
-/// Does work with something that holds the graph of this work itself, where `replay` finds it.
-pub(super) fn repeat<S>(
+/// Runs work of an object that stores the graph of this work itself; `replay` returns it.
+pub(super) fn run_captured<S>(
     with: &mut S,
     gpu: &Gpu,
     replay: fn(&mut S) -> &mut Replay,

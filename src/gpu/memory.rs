@@ -1,4 +1,4 @@
-//! Vectors and other arrays in device memory.
+//! Arrays in device memory.
 
 use super::Gpu;
 use super::runtime::View;
@@ -8,8 +8,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
 
-/// An array in device memory, or a part of one: what `[T]` is in the memory of the host. References to it borrow from the owner, a [`Buffer`] or
-/// the caller of the library, so that nothing outlives its memory or is written while another holds it.
+/// A slice of an array in device memory, as `[T]` is of one in host memory. References borrow from the owner, a [`Buffer`] or the caller of the library.
 ///
 /// A reference is the device address and the length. The elements that Rust sees have no size, so nothing is ever read through it on the host.
 #[repr(transparent)]
@@ -25,11 +24,11 @@ impl<T> Slice<T> {
         std::ptr::slice_from_raw_parts_mut(first, len) as *mut Slice<T>
     }
 
-    /// Device memory of the caller.
+    /// A slice of device memory of the caller.
     ///
     /// # Safety
     /// `len` elements lie at `address` on the device of the context, and stay there unchanged by others as long as the slice is used.
-    pub(crate) unsafe fn lent<'a>(address: u64, len: usize) -> &'a Slice<T> {
+    pub(crate) unsafe fn borrowed<'a>(address: u64, len: usize) -> &'a Slice<T> {
         // SAFETY: not null, and elements without size need no memory; that the device has it is this function's contract.
         unsafe { &*Slice::at(address, len) }
     }
@@ -37,9 +36,9 @@ impl<T> Slice<T> {
     /// The same to be written.
     ///
     /// # Safety
-    /// As for [`Slice::lent`], and nothing else uses the memory as long as the slice is used.
-    pub(crate) unsafe fn lent_mut<'a>(address: u64, len: usize) -> &'a mut Slice<T> {
-        // SAFETY: as in `lent`.
+    /// As for [`Slice::borrowed`], and nothing else uses the memory as long as the slice is used.
+    pub(crate) unsafe fn borrowed_mut<'a>(address: u64, len: usize) -> &'a mut Slice<T> {
+        // SAFETY: as in `borrowed`.
         unsafe { &mut *Slice::at(address, len) }
     }
 
@@ -52,26 +51,26 @@ impl<T> Slice<T> {
     /// `len` elements from `start` on.
     pub(crate) fn piece(&self, start: usize, len: usize) -> &Slice<T> {
         // SAFETY: a part of an array that is borrowed as long as the result.
-        unsafe { Slice::lent(self.address_of(start, len), len) }
+        unsafe { Slice::borrowed(self.address_of(start, len), len) }
     }
 
     /// The same to be written.
     pub(crate) fn piece_mut(&mut self, start: usize, len: usize) -> &mut Slice<T> {
         // SAFETY: a part of an array that nothing else uses as long as the result is used.
-        unsafe { Slice::lent_mut(self.address_of(start, len), len) }
+        unsafe { Slice::borrowed_mut(self.address_of(start, len), len) }
     }
 
-    /// Elements.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         self.elements.len()
     }
 
-    /// Whether there are none.
+    /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.elements.is_empty()
     }
 
-    /// Where it is, as a program that uses the device itself takes it; 0 when it is empty.
+    /// The device address; 0 when it is empty.
     pub fn address(&self) -> u64 {
         if self.is_empty() { 0 } else { self.elements.as_ptr().addr() as u64 }
     }
@@ -83,8 +82,7 @@ impl<T> Slice<T> {
 }
 
 impl<T: Element> Slice<T> {
-    /// As kernels take it, to read or to write: launches are in the order of the stream, so that a kernel which writes what others only borrow is no
-    /// race.
+    /// The argument of a kernel, to read or to write. Launches are ordered on the stream, so a kernel that writes to a shared array is no race.
     pub(super) fn view(&self) -> View<'_> {
         View::of(self)
     }
@@ -92,87 +90,88 @@ impl<T: Element> Slice<T> {
     /// The same array, if this is the type of its elements.
     pub(super) fn downcast<U: Element>(&self) -> Option<&Slice<U>> {
         // SAFETY: the same memory with elements of the same type, borrowed as long as the result.
-        (T::TYPE == U::TYPE).then(|| unsafe { Slice::lent(self.address(), self.len()) })
+        (T::TYPE == U::TYPE).then(|| unsafe { Slice::borrowed(self.address(), self.len()) })
     }
 
     /// The same to be written.
     pub(super) fn downcast_mut<U: Element>(&mut self) -> Option<&mut Slice<U>> {
         // SAFETY: as above, and nothing else uses it as long as the result is used.
-        (T::TYPE == U::TYPE).then(|| unsafe { Slice::lent_mut(self.address(), self.len()) })
+        (T::TYPE == U::TYPE).then(|| unsafe { Slice::borrowed_mut(self.address(), self.len()) })
     }
 }
 
-/// Device memory that ends with its owner, or is lent by the caller.
+/// An array in device memory: owned, and freed on drop, or borrowed from the caller.
 pub struct Buffer<T> {
     address: u64,
     len: usize,
     gpu: Gpu,
-    lent: bool,
+    borrowed: bool,
     of: PhantomData<T>,
 }
 
 impl<T> Buffer<T> {
-    /// Whether it is the caller's.
-    pub(crate) fn is_lent(&self) -> bool {
-        self.lent
+    /// Whether it is borrowed from the caller.
+    pub(crate) fn is_borrowed(&self) -> bool {
+        self.borrowed
     }
 
     /// Bytes that the library holds for it.
     pub(crate) fn owned_bytes(&self) -> usize {
-        if self.lent { 0 } else { self.bytes() }
+        if self.borrowed { 0 } else { self.bytes() }
     }
 }
 
 impl<T> Deref for Buffer<T> {
     type Target = Slice<T>;
     fn deref(&self) -> &Slice<T> {
-        // SAFETY: the buffer has this memory as long as it lives, or it was lent for so long.
-        unsafe { Slice::lent(self.address, self.len) }
+        // SAFETY: the buffer has this memory as long as it lives, or it was borrowed for so long.
+        unsafe { Slice::borrowed(self.address, self.len) }
     }
 }
 
 impl<T> DerefMut for Buffer<T> {
     fn deref_mut(&mut self) -> &mut Slice<T> {
         // SAFETY: as above, and who may write to the buffer is alone with it.
-        unsafe { Slice::lent_mut(self.address, self.len) }
+        unsafe { Slice::borrowed_mut(self.address, self.len) }
     }
 }
 
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
-        if self.address != 0 && !self.lent {
-            self.gpu.give_back(self.address, self.bytes());
+        if self.address != 0 && !self.borrowed {
+            self.gpu.free(self.address, self.bytes());
         }
     }
 }
 
 impl Gpu {
-    /// When nothing is left, neither does the pool keep anything: until then freed memory is what the next set-up gets.
-    fn give_back(&self, address: u64, bytes: usize) {
+    /// Frees memory to the pool. The pool is trimmed when the last buffer is freed; until then later allocations reuse it.
+    fn free(&self, address: u64, bytes: usize) {
         self.runtime().free(address);
-        if self.inner.budget.give_back(bytes) {
+        if self.inner.budget.release(bytes) {
             self.runtime().trim();
         }
     }
 
-    /// Room for `len` elements, whose content is undefined.
+    /// An array of `len` elements, not initialised.
     pub fn room<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let Some(bytes) = len.checked_mul(size_of::<T>()) else {
             return fail!(OutOfMemory, "{len} elements are more than memory can hold");
         };
-        let address = if bytes == 0 { 0 } else { self.inner.budget.take(bytes, || self.runtime().allocate(bytes))? };
-        Ok(Buffer { address, len, gpu: self.clone(), lent: false, of: PhantomData })
+        let address =
+            if bytes == 0 { 0 } else { self.inner.budget.allocate(bytes, || self.runtime().allocate(bytes))? };
+        Ok(Buffer { address, len, gpu: self.clone(), borrowed: false, of: PhantomData })
     }
 
-    /// An array of the caller's as a buffer, which does not free it.
+    /// A buffer that borrows an array of the caller and does not free it.
     ///
     /// # Safety
     /// The array stays as long as the buffer, and nothing changes it meanwhile.
-    pub(super) unsafe fn lent<T: Element>(&self, slice: &Slice<T>) -> Buffer<T> {
-        Buffer { address: slice.address(), len: slice.len(), gpu: self.clone(), lent: true, of: PhantomData }
+    pub(super) unsafe fn borrowed<T: Element>(&self, slice: &Slice<T>) -> Buffer<T> {
+        Buffer { address: slice.address(), len: slice.len(), gpu: self.clone(), borrowed: true, of: PhantomData }
     }
 
-    /// `len` elements whose bits are zero.
+    /// An array of `len` elements, initialised to zero.
     pub fn zeroed<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let buffer = self.room::<T>(len)?;
         if len > 0 {
@@ -181,7 +180,7 @@ impl Gpu {
         Ok(buffer)
     }
 
-    /// An empty list with room for `len` elements, which follow their number.
+    /// An empty list with capacity for `len` elements: their number, followed by the elements.
     pub(super) fn list(&self, len: usize) -> Result<Buffer<i32>> {
         let list = self.room::<i32>(1 + len)?;
         self.runtime().clear(list.address, size_of::<i32>())?;
@@ -195,7 +194,7 @@ impl Gpu {
         Ok(buffer)
     }
 
-    /// Copies from the host, when all work before it is done.
+    /// Copies from the host. Synchronises.
     pub(crate) fn write<T: Element>(&self, from: &[T], to: &mut Slice<T>) -> Result<()> {
         assert_eq!(from.len(), to.len());
         if from.is_empty() {
@@ -207,14 +206,14 @@ impl Gpu {
         self.runtime().copy_in(bytes, to.address())
     }
 
-    /// A copy on the host.
+    /// A copy on the host. Synchronises.
     pub(crate) fn fetch<T: Element>(&self, from: &Slice<T>) -> Result<Vec<T>> {
         let mut to = try_vec(from.len(), T::default())?;
         self.read(from, &mut to)?;
         Ok(to)
     }
 
-    /// Copies to the host, when all work on `from` is done.
+    /// Copies to the host. Synchronises.
     pub(crate) fn read<T: Element>(&self, from: &Slice<T>, to: &mut [T]) -> Result<()> {
         assert_eq!(from.len(), to.len());
         if to.is_empty() {
@@ -240,7 +239,7 @@ mod tests {
             gpu.write(&[30, 40], x.piece_mut(1, 3).piece_mut(1, 2)).unwrap();
             assert_eq!(gpu.fetch(&x).unwrap(), [1, 2, 30, 40, 5]);
             assert_eq!(x.piece(2, 1).address() - x.address(), 8);
-            // Nothing is at the end of an array, and everywhere in one without elements.
+            // Empty slices at the end of an array, and of an empty one.
             assert!(x.piece(5, 0).is_empty() && gpu.room::<f64>(0).unwrap().piece(0, 0).address() == 0);
             assert!(x.downcast::<u32>().is_none() && x.downcast::<i32>().is_some());
         }
@@ -249,7 +248,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "3 elements from 3 on of 5")]
     fn a_piece_ends_with_its_array() {
-        // SAFETY: never looked at.
-        unsafe { Slice::<f64>::lent(256, 5) }.piece(3, 3);
+        // SAFETY: never read.
+        unsafe { Slice::<f64>::borrowed(256, 5) }.piece(3, 3);
     }
 }

@@ -1,7 +1,7 @@
-//! The GPU backend: vectors are device memory, operators are kernels of `kernels/`, in the order of the calls on one stream at a time. What differs
-//! between CUDA, HIP and the simulation on the CPU is behind `runtime::Runtime`.
+//! The GPU backend. Vectors are in device memory, operators are kernels of `kernels/`, and all work is in order on one stream. CUDA, HIP and the
+//! simulation on the CPU implement `runtime::Runtime`.
 //!
-//! Operations that return nothing keep their failure; [`crate::backend::Backend::status`] and everything that can fail tell it.
+//! Operations that return nothing store their failure. [`crate::backend::Backend::status`] and operations that can fail return it.
 
 mod arnoldi;
 mod bicgstab_step;
@@ -10,12 +10,12 @@ mod budget;
 mod cg_step;
 mod csr;
 mod csr_balanced;
+mod csr_export;
+mod csr_import;
 mod dense;
 mod device;
 mod driver;
 mod format;
-mod give;
-mod given;
 mod graphs;
 mod layout;
 mod memory;
@@ -23,6 +23,7 @@ mod multicolour;
 mod place;
 mod product;
 mod profile;
+mod reentrant_lock;
 mod refill;
 mod rounded;
 mod runtime;
@@ -32,7 +33,6 @@ mod signature;
 mod sim;
 mod slices;
 mod staging;
-mod turn;
 mod vector;
 
 pub use arnoldi::DeviceArnoldiBasis;
@@ -40,8 +40,8 @@ pub use bicgstab_step::DeviceBicgstabStep;
 pub use budget::Usage;
 pub(crate) use cg_step::Conversion;
 pub use cg_step::DeviceCgStep;
+pub(crate) use csr_import::Indices;
 pub(crate) use format::{Format, Wanted};
-pub(crate) use given::Indices;
 pub(crate) use graphs::Graphs;
 pub(crate) use layout::to_scalar;
 pub use memory::{Buffer, Slice};
@@ -56,14 +56,14 @@ use crate::sync::lock;
 use budget::Budget;
 use driver::Vendor;
 use profile::Profile;
+use reentrant_lock::{Exclusive, ReentrantLock};
 use runtime::{Argument, Arguments, Kernel, MAX_ARGUMENTS, Memory, Runtime};
 use signature::Type;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use turn::{Exclusive, Turn};
 
-/// A GPU with a stream, its own or the caller's. Clones share both. Several threads may use one: its operations are done one after the other.
+/// A GPU with a stream, its own or the caller's. Clones share both. Threads may share one; its operations are serialised.
 #[derive(Clone)]
 pub struct Gpu {
     inner: Arc<Inner>,
@@ -72,23 +72,23 @@ pub struct Gpu {
 
 struct Inner {
     runtime: Box<dyn Runtime>,
-    /// Who may use the runtime.
-    turn: Turn,
+    /// Held by the thread that uses the runtime.
+    lock: ReentrantLock,
     vectors: vector::Kernels,
     budget: Budget,
     /// The first failure of an operation that could not return it.
     error: Mutex<Option<Error>>,
-    /// Whether work is on a stream of the caller's.
-    lent_stream: AtomicBool,
-    /// Whether launches become part of a graph.
+    /// Whether work is launched on a stream of the caller.
+    caller_stream: AtomicBool,
+    /// Whether launches are being captured.
     capturing: AtomicBool,
-    /// How often the host has waited for the device.
+    /// Number of synchronisations.
     waits: AtomicUsize,
     profile: Profile,
 }
 
-/// Room for the parts of an inner product, and after them the whole. They stay there from one launch to the next, so each solver and hierarchy has
-/// its own: two threads may work with two of them on one device.
+/// Device memory for reductions: partial sums, and the result. It is in use from one launch to the next, so each solver and hierarchy has its own, and
+/// two threads may use two of them on one device.
 struct Scratch {
     inner: Arc<Inner>,
     address: u64,
@@ -96,14 +96,14 @@ struct Scratch {
 
 impl Scratch {
     fn new(inner: &Arc<Inner>) -> Result<Arc<Scratch>> {
-        let address = inner.turn.take(&*inner.runtime).allocate(vector::ROOM * size_of::<f64>())?;
+        let address = inner.lock.acquire(&*inner.runtime).allocate(vector::SCRATCH * size_of::<f64>())?;
         Ok(Arc::new(Scratch { inner: Arc::clone(inner), address }))
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        self.inner.turn.take(&*self.inner.runtime).free(self.address);
+        self.inner.lock.acquire(&*self.inner.runtime).free(self.address);
     }
 }
 
@@ -127,10 +127,11 @@ impl Gpu {
     fn with(runtime: Box<dyn Runtime>) -> Result<Gpu> {
         let profile = Profile::default();
         let vectors = vector::Kernels::new(|name| profile.find(name, || runtime.kernel(name)))?;
-        let (budget, error, lent_stream) = (Budget::default(), Mutex::new(None), AtomicBool::new(false));
+        let (budget, error, caller_stream) = (Budget::default(), Mutex::new(None), AtomicBool::new(false));
         let (capturing, waits) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let turn = Turn::default();
-        let inner = Arc::new(Inner { runtime, turn, vectors, budget, error, lent_stream, capturing, waits, profile });
+        let access = ReentrantLock::default();
+        let inner =
+            Arc::new(Inner { runtime, lock: access, vectors, budget, error, caller_stream, capturing, waits, profile });
         Ok(Gpu { scratch: Scratch::new(&inner)?, inner })
     }
 
@@ -139,38 +140,38 @@ impl Gpu {
         Ok(Gpu { scratch: Scratch::new(&self.inner)?, inner: Arc::clone(&self.inner) })
     }
 
-    /// Bytes of the device that nobody uses, when what the context does not use is given back; none where that is not known.
+    /// Trims the pool, and returns the free bytes of the device; `None` where the driver does not know.
     pub fn free_memory(&self) -> Result<Option<usize>> {
         self.runtime().trim();
         self.runtime().free_memory()
     }
 
-    /// Device memory that the context holds; a few bytes of its own do not count.
+    /// Device memory that the context holds, without the scratch of reductions.
     pub fn memory(&self) -> Usage {
         self.inner.budget.usage()
     }
 
-    /// Counts the most that is in use from here on.
-    pub fn forget_peak(&self) {
-        self.inner.budget.forget_peak();
+    /// Restarts the measurement of the peak.
+    pub fn reset_peak(&self) {
+        self.inner.budget.reset_peak();
     }
 
-    /// Counts an earlier peak again, after one that was told apart.
-    pub(crate) fn recall_peak(&self, peak: usize) {
-        self.inner.budget.recall_peak(peak);
+    /// Raises the peak to an earlier one, after a separate measurement.
+    pub(crate) fn restore_peak(&self, peak: usize) {
+        self.inner.budget.restore_peak(peak);
     }
 
-    /// Bytes of device memory that the context may hold; `None` is what the device has.
+    /// The limit of device memory in bytes; `None` for no limit.
     pub fn set_memory_limit(&self, limit: Option<usize>) {
         self.inner.budget.set_limit(limit);
     }
 
-    /// The device, for people.
+    /// Name of the device, for messages.
     pub fn description(&self) -> String {
         self.runtime().description()
     }
 
-    /// Lets a library of CUDA work on the device, which is that of this thread meanwhile, and on the stream that is handed over.
+    /// Calls `work` with the handle of the stream, with the device current in this thread: for CUDA libraries.
     pub fn on_cuda(&self, work: &mut dyn FnMut(usize) -> Result<()>) -> Result<()> {
         self.runtime().on_cuda(work)
     }
@@ -182,7 +183,7 @@ impl Gpu {
         self.runtime().synchronize()
     }
 
-    /// How often the host has waited for the device.
+    /// Number of synchronisations.
     pub(crate) fn waits(&self) -> usize {
         self.inner.waits.load(Ordering::Relaxed)
     }
@@ -192,19 +193,19 @@ impl Gpu {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// What works on the device, while no other thread does.
+    /// Exclusive access to the runtime.
     fn runtime(&self) -> Exclusive<'_> {
-        self.inner.turn.take(&*self.inner.runtime)
+        self.inner.lock.acquire(&*self.inner.runtime)
     }
 
-    /// Keeps the first failure for who can return it.
+    /// Stores the first failure of operations that return nothing.
     fn keep(&self, result: Result<()>) {
         if let Err(error) = result {
             lock(self.inner.error.lock()).get_or_insert(error);
         }
     }
 
-    /// The failure of an earlier operation. A device does not recover from one, so it stays.
+    /// The stored failure. It stays, because a device does not recover from one.
     fn failed(&self) -> Result<()> {
         match &*lock(self.inner.error.lock()) {
             Some(error) => Err(error.clone()),
@@ -212,7 +213,7 @@ impl Gpu {
         }
     }
 
-    /// Runs a kernel with one thread for each of `threads` units of work. The arguments are those of the kernel of this name in `kernels/`.
+    /// Launches a kernel with at least this many threads.
     fn launch(&self, kernel: Kernel, threads: usize, arguments: &[&dyn Argument]) -> Result<()> {
         self.launch_blocks(kernel, threads.div_ceil(runtime::BLOCK), arguments)
     }
@@ -222,23 +223,23 @@ impl Gpu {
         self.inner.profile.find(name, || self.runtime().kernel(name))
     }
 
-    /// From here on each launch waits for its end, and its time is added to those of its kernel. Graphs are not looked into, unless they are to
-    /// be taken `apart`: then what they are made of is launched in place of them.
-    pub fn start_profile(&self, apart: bool) {
-        self.inner.profile.start(apart);
+    /// Starts to time kernels: each launch is followed by a synchronisation. A graph is timed as one launch, unless graphs are `expanded` to their
+    /// launches.
+    pub fn start_profile(&self, expanded: bool) {
+        self.inner.profile.start(expanded);
     }
 
-    /// Ends that; tells what each kernel took, the most first.
+    /// Ends the profile. Returns the times of the kernels, longest first.
     pub fn end_profile(&self) -> Vec<Times> {
         self.inner.profile.end()
     }
 
-    /// Times belong to this step from here on.
+    /// Attributes the times from here on to this step.
     pub(crate) fn begin_step(&self, level: Option<usize>, name: &'static str) {
         self.inner.profile.step(level, name);
     }
 
-    /// Runs a kernel with so many blocks of threads, or not at all without any.
+    /// Launches a kernel with this many blocks; does nothing with 0.
     fn launch_blocks(&self, kernel: Kernel, blocks: usize, arguments: &[&dyn Argument]) -> Result<()> {
         if blocks == 0 {
             return Ok(());
@@ -255,15 +256,15 @@ impl Gpu {
         }
         // SAFETY: callers mirror the declarations in `kernels/`, which `sim` compares in every launch; arrays are freed on the same stream.
         let mut run = || unsafe { self.runtime().launch(kernel, blocks, &mut all) };
-        // A capture ends with a wait: its launches are timed when the graph runs, as one.
+        // A synchronisation would end the capture; the graph is timed when it is replayed.
         if self.inner.capturing.load(Ordering::Relaxed) {
             return run();
         }
         self.inner.profile.time(&*self.runtime(), kernel, arguments, &mut run)
     }
 
-    /// Whether an array of the caller's is in the memory of this device; that of another one is refused. Whoever reads or writes an array of the
-    /// caller's asks this first, so what the caller has begun there comes before what is launched from here on.
+    /// Whether an array of the caller is in the memory of this device; an array on another device is an error. Every access to an array of the caller
+    /// calls this first. It orders the work that follows after what the caller has launched.
     pub(crate) fn holds(&self, address: *const c_void, argument: &str) -> Result<bool> {
         match self.runtime().locate(address.addr() as u64) {
             Memory::Host => Ok(false),
@@ -276,28 +277,28 @@ impl Gpu {
         }
     }
 
-    /// Puts all work that follows on a stream of the caller's, after the work before it; null goes back to a stream of its own.
+    /// Launches all further work on a stream of the caller, after earlier work. Null returns to the context's own stream.
     ///
     /// # Safety
     /// A stream of this device, which lives until another is set or everything of the context has ended.
     pub(crate) unsafe fn set_stream(&self, stream: *mut c_void) -> Result<()> {
         // SAFETY: by this function's contract.
         unsafe { self.runtime().use_stream(stream.addr()) }?;
-        self.inner.lent_stream.store(!stream.is_null(), Ordering::Relaxed);
+        self.inner.caller_stream.store(!stream.is_null(), Ordering::Relaxed);
         Ok(())
     }
 
-    /// Before work on device memory of the caller's: it comes after what the caller has begun, on the caller's stream or else on the default
-    /// stream. [`Gpu::holds`] does this for arrays of a call, and a matrix that borrows values when they are read.
+    /// Orders further work after what the caller has launched, on the caller's stream or else on the default stream. [`Gpu::holds`] does this for the
+    /// arrays of a call; a matrix that borrows values does it when they are read.
     pub(crate) fn begin_call(&self) -> Result<()> {
-        if self.inner.lent_stream.load(Ordering::Relaxed) {
+        if self.inner.caller_stream.load(Ordering::Relaxed) {
             return Ok(());
         }
         self.runtime().follow_default_stream()
     }
 
-    /// Puts a write of a caller's on the default stream of a simulated GPU, where it is done when something waits for that stream: what reads the
-    /// array without waiting finds what was there before.
+    /// Launches a write on the default stream of a simulated GPU. It is done when something waits for that stream, so a read that does not wait finds
+    /// the old values.
     #[cfg(test)]
     pub(crate) fn write_on_default_stream<T: Copy + Send + Sync + 'static>(&self, from: Vec<T>, to: &Slice<T>) {
         assert_eq!(from.len(), to.len());
@@ -308,21 +309,21 @@ impl Gpu {
         }));
     }
 
-    /// Whether work is on a stream of the caller's, who need not wait for it.
-    pub(crate) fn has_lent_stream(&self) -> bool {
-        self.inner.lent_stream.load(Ordering::Relaxed)
+    /// Whether work is launched on a stream of the caller.
+    pub(crate) fn has_caller_stream(&self) -> bool {
+        self.inner.caller_stream.load(Ordering::Relaxed)
     }
 
-    /// After it: a caller with a stream finds the result there in its order; others find it when the call returns.
+    /// Ends a call. With a caller's stream the result is ordered on that stream; otherwise it is complete when the call returns.
     pub(crate) fn end_call(&self) -> Result<()> {
-        if self.has_lent_stream() {
+        if self.has_caller_stream() {
             return self.failed();
         }
         self.synchronize()
     }
 }
 
-/// What this build can do with GPUs, and what the machine has.
+/// GPU support of this build, and the devices of this machine.
 pub(crate) struct Facts {
     /// Device strings that a context accepts here.
     pub devices: Vec<String>,

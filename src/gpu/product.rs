@@ -216,8 +216,8 @@ pub(super) trait Product: Send + Sync {
     fn shape(&self) -> (usize, usize);
     /// Blocks of threads of the kernel for this form.
     fn blocks(&self, finish: &Finish<'_>) -> usize;
-    /// As in [`Operator::fuses`], for blocks of more than one row.
-    fn fuses(&self, _width: usize) -> bool {
+    /// As in [`Operator::has_epilogue`], for blocks of more than one row.
+    fn has_epilogue(&self, _width: usize) -> bool {
         false
     }
     /// Runs the kernel; x has as many elements as the matrix has columns.
@@ -257,12 +257,12 @@ impl Placed {
         self.0.run(x, &Finish { packed, ..*finish })
     }
 
-    fn fuses(&self, width: usize) -> bool {
-        width == 1 || self.0.fuses(width)
+    fn has_epilogue(&self, width: usize) -> bool {
+        width == 1 || self.0.has_epilogue(width)
     }
 
     fn finish(&self, x: View<'_>, finish: &Finish<'_>) -> Result<usize> {
-        assert!(self.fuses(finish.width as usize));
+        assert!(self.has_epilogue(finish.width as usize));
         let blocks = self.0.blocks(finish);
         if finish.summed == 0 || blocks == 0 || blocks > MAX_PARTS {
             self.run(x, &Finish { summed: 0, ..*finish })?;
@@ -289,8 +289,8 @@ impl<X: Number, Y: Number> Operator<Gpu, X, Y> for Placed {
         self.run(x.view(), &Finish { b: b.view().array(), ..Finish::new(Form::Residual, r) })
     }
 
-    fn fuses(&self, width: usize) -> bool {
-        Placed::fuses(self, width)
+    fn has_epilogue(&self, width: usize) -> bool {
+        Placed::has_epilogue(self, width)
     }
 
     fn finish(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<usize> {

@@ -1,4 +1,4 @@
-//! Kernels by name, and their times where someone asks for them.
+//! The table of kernels by name, and their times while a profile runs.
 
 use super::runtime::{Argument, Kernel, Runtime};
 use crate::error::Result;
@@ -8,19 +8,19 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// The kernels that were asked for, and what they took since the times were last asked for.
+/// The kernels that were looked up, and their times in the current profile.
 #[derive(Default)]
 pub(super) struct Profile {
     kernels: Mutex<HashMap<String, Kernel>>,
     on: AtomicBool,
-    /// Whether graphs are not replayed meanwhile, but what they are made of is launched.
-    apart: AtomicBool,
-    /// What is being done.
+    /// Whether graphs are replaced by their launches.
+    expanded: AtomicBool,
+    /// The current step.
     step: Mutex<Step>,
     times: Mutex<HashMap<(Step, usize), Times>>,
 }
 
-/// A step of set-up: the level and a name; no level where it is one of all.
+/// A step of set-up: a name, and the level where it belongs to one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Step {
     /// The level.
@@ -29,25 +29,25 @@ pub struct Step {
     pub name: &'static str,
 }
 
-/// What the launches of a kernel took together in a step.
+/// The launches of a kernel in a step.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
     /// The step.
     pub step: Step,
     /// The kernel.
     pub name: String,
-    /// How many they were.
+    /// Number of launches.
     pub launches: usize,
     /// Seconds, each launch alone.
     pub seconds: f64,
-    /// The arrays that they were given, by address and bytes.
+    /// The arrays among their arguments, by address and bytes.
     pub arrays: HashSet<(u64, u64)>,
-    /// Bytes of the arrays that each was given, all launches together.
+    /// Bytes of the arrays among the arguments, summed over the launches.
     pub bytes: u64,
 }
 
 impl Profile {
-    /// A kernel that was found before, or else the one that `find` finds.
+    /// A kernel from the table; `find` looks it up the first time.
     pub fn find(&self, name: &str, find: impl FnOnce() -> Result<Kernel>) -> Result<Kernel> {
         let mut kernels = lock(self.kernels.lock());
         if let Some(kernel) = kernels.get(name) {
@@ -58,23 +58,23 @@ impl Profile {
         Ok(kernel)
     }
 
-    /// Whether times are asked for.
+    /// Whether a profile runs.
     pub fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Whether times are asked for, also of what graphs are made of.
-    pub fn takes_apart(&self) -> bool {
-        self.is_on() && self.apart.load(Ordering::Relaxed)
+    /// Whether a profile runs with graphs expanded to their launches.
+    pub fn is_expanded(&self) -> bool {
+        self.is_on() && self.expanded.load(Ordering::Relaxed)
     }
 
-    pub fn start(&self, apart: bool) {
+    pub fn start(&self, expanded: bool) {
         lock(self.times.lock()).clear();
-        self.apart.store(apart, Ordering::Relaxed);
+        self.expanded.store(expanded, Ordering::Relaxed);
         self.on.store(true, Ordering::Relaxed);
     }
 
-    /// Another step begins.
+    /// Begins a step.
     pub fn step(&self, level: Option<usize>, name: &'static str) {
         if self.is_on() {
             *lock(self.step.lock()) = Step { level, name };
@@ -94,7 +94,7 @@ impl Profile {
         all
     }
 
-    /// Runs a kernel; alone where times are asked for.
+    /// Runs a kernel; in a profile with a synchronisation before and after.
     pub fn time(
         &self,
         runtime: &dyn Runtime,

@@ -48,7 +48,7 @@ impl Product for Rounded {
         self.rows().div_ceil(finish.whole(BLOCK / PARTIAL_SUMS))
     }
 
-    fn fuses(&self, width: usize) -> bool {
+    fn has_epilogue(&self, width: usize) -> bool {
         width <= BLOCK / PARTIAL_SUMS
     }
 

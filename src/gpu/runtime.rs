@@ -1,4 +1,4 @@
-//! What a GPU must be able to do, whoever made it: memory, copies, launches in order on one stream, and graphs of launches.
+//! The contract of a GPU runtime: memory, copies, launches in order on one stream, and graphs.
 
 use super::Slice;
 use super::signature::Type;
@@ -27,7 +27,7 @@ unsafe impl Sync for Kernel {}
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     array: Array<'a>,
-    /// For the one who counts them; kernels take what is above alone.
+    /// For profiles; not passed to kernels.
     bytes: u64,
     /// Of its elements; none where they are of a type that something else tells.
     element: Option<ElementType>,
@@ -49,7 +49,7 @@ impl<'a> View<'a> {
         self.array.len as usize
     }
 
-    /// Where it lies, and its bytes.
+    /// Address and bytes.
     pub fn span(&self) -> (u64, u64) {
         (self.array.address, self.bytes)
     }
@@ -65,13 +65,13 @@ impl<'a> View<'a> {
         View { element: self.element.map(ElementType::bits), ..self }
     }
 
-    /// What kernels take of it.
+    /// The part that is passed to kernels.
     pub fn array(self) -> Array<'a> {
         self.array
     }
 }
 
-/// An array within what kernels take by value.
+/// An array as a member of a struct that kernels take by value.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Array<'a> {
@@ -81,7 +81,7 @@ pub(super) struct Array<'a> {
 }
 
 impl Array<'_> {
-    /// Where it lies; 0 when it is empty.
+    /// The device address; 0 when it is empty.
     pub fn address(self) -> u64 {
         self.address
     }
@@ -92,7 +92,7 @@ impl Array<'_> {
     }
 }
 
-/// A format as `kernels/portability.h` numbers them.
+/// The number of a format in `kernels/portability.h`.
 pub(super) fn tag<T: Number>() -> i32 {
     T::PRECISION as i32
 }
@@ -102,7 +102,7 @@ pub(super) fn tag<T: Number>() -> i32 {
 /// # Safety
 /// The kernel's type has the same size and layout.
 pub(super) unsafe trait Argument {
-    /// Where the value lies, and its size.
+    /// Pointer to the value, and its size.
     fn parts(&self) -> (*mut c_void, u8);
     /// Its type.
     fn kind(&self) -> Type;
@@ -153,52 +153,51 @@ pub(super) struct Arguments {
     pub count: usize,
 }
 
-/// Launches that were captured, to be run again in one piece.
+/// A captured graph.
 pub(super) trait Graph: Send + Sync {
-    /// Runs them, in order with everything else on the stream.
+    /// Replays it in order on the stream.
     fn replay(&self) -> Result<()>;
 }
 
-/// Where an address leads.
+/// The kind of memory at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Memory {
-    /// To the host.
+    /// Host memory.
     Host,
-    /// To this device.
+    /// Memory of this device.
     Here,
-    /// To another device, by its number.
+    /// Memory of another device.
     Device(usize),
 }
 
-/// One device, with a stream of its own or one of the caller's. Everything happens in the order of the calls; calls return before the device
-/// is done, unless they say so.
+/// One device with a stream, its own or the caller's. All work is ordered on the stream. Calls are asynchronous unless they say otherwise.
 pub(super) trait Runtime: Send + Sync {
-    /// The device, for people.
+    /// Name of the device, for messages.
     fn description(&self) -> String;
     /// Device memory, aligned to 256 bytes.
     fn allocate(&self, bytes: usize) -> Result<u64>;
-    /// Gives back what `allocate` gave.
+    /// Frees memory of `allocate`.
     fn free(&self, address: u64);
-    /// Gives memory that is not used back to the system, once all work is done.
+    /// Synchronises, and returns unused memory of the pool to the system.
     fn trim(&self);
-    /// Bytes of the device that nobody uses, if it is known.
+    /// Free bytes of the device, if known.
     fn free_memory(&self) -> Result<Option<usize>>;
     /// Sets bytes to zero.
     fn clear(&self, address: u64, bytes: usize) -> Result<()>;
-    /// Copies from the host; waits until `from` may change.
+    /// Copies from the host; returns when `from` has been read.
     fn copy_in(&self, from: &[u8], to: u64) -> Result<()>;
-    /// Copies to the host; waits for all work before it.
+    /// Copies to the host. Synchronises.
     fn copy_out(&self, from: u64, to: &mut [u8]) -> Result<()>;
-    /// Where an address leads.
+    /// The kind of memory at an address.
     fn locate(&self, address: u64) -> Memory;
-    /// Lets the stream wait for what was begun on the default stream, on which callers work who have no stream of their own.
+    /// Makes the stream wait for the default stream, where callers without a stream of their own work.
     fn follow_default_stream(&self) -> Result<()>;
-    /// Puts work of a caller's on the default stream of a simulated GPU, which does it when a stream waits for it and not before.
+    /// Launches work on the default stream of a simulated GPU, which is done when a stream waits for it.
     #[cfg(test)]
     fn begin_on_default_stream(&self, _: Box<dyn FnOnce() + Send + Sync>) {
-        unreachable!("only the simulation holds work of a caller's back");
+        unreachable!("only the simulation defers work of a caller");
     }
-    /// From here on everything is done on this stream of the caller's, after all that was begun before; 0 is the runtime's own stream.
+    /// Launches all further work on this stream of the caller, after earlier work; 0 is the runtime's own stream.
     ///
     /// # Safety
     /// A stream of this device, which lives until another is set or the runtime ends.
@@ -212,10 +211,10 @@ pub(super) trait Runtime: Send + Sync {
     /// # Safety
     /// The arguments are those of the kernel, and the arrays among them live until the work is done.
     unsafe fn launch(&self, kernel: Kernel, blocks: usize, arguments: &mut Arguments) -> Result<()>;
-    /// Lets a library of CUDA work on the device, which is that of this thread meanwhile, and on the stream that is handed over.
+    /// Calls the closure with the handle of the stream, with the device current in this thread: for CUDA libraries.
     fn on_cuda(&self, _: &mut dyn FnMut(usize) -> Result<()>) -> Result<()> {
         crate::error::fail!(Unsupported, "this needs a CUDA device, not {}", self.description())
     }
-    /// Captures what `work` launches, without running it. Nothing in it waits or copies to the host.
+    /// Captures the launches of `work` without running them. `work` neither synchronises nor copies to the host.
     fn capture(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<Box<dyn Graph>>;
 }

@@ -1,9 +1,9 @@
 //! The simulation: the kernels of `kernels/`, compiled for the CPU by the C++ compiler, where every thread of a block is a fiber. See
 //! `kernels/sim.h` for what it checks. Device memory is host memory.
 //!
-//! Work is held back until something waits for it: what looks at a result too early finds the old one. The address of a stream of the caller's
-//! is only a name. Tests put work of a caller's on the default stream, which does it when the library's stream waits for that one: what reads an
-//! array of the caller's without waiting finds the old one, too.
+//! Work is deferred until a synchronisation, so a read without one finds old values. The address of a caller's stream is only a name. Tests launch
+//! work of a caller on the default stream. It is done when the library's stream waits for that one, so a read that does not wait finds old values,
+//! too.
 
 mod engine;
 
@@ -24,39 +24,39 @@ pub(super) struct Sim {
 
 struct State {
     engine: Engine,
-    /// Layouts of what is allocated, by address.
+    /// Layouts of the allocations, by address.
     memory: BTreeMap<u64, Layout>,
     /// The declarations of kernels that were found, by handle.
     declared: HashMap<usize, &'static terrace_kernels::Kernel>,
     /// A capture that is under way.
     capture: Option<Capture>,
-    /// Work of the stream that is held back.
+    /// Deferred work of the stream.
     held: Vec<Work>,
-    /// Work of callers on the default stream, for which nothing has waited yet.
+    /// Deferred work of callers on the default stream.
     #[cfg(test)]
     default_stream: Vec<Box<dyn FnOnce() + Send + Sync>>,
 }
 
-/// What a capture has found.
+/// A capture.
 #[derive(Default)]
 struct Capture {
     work: Vec<Work>,
-    /// What cannot be part of a graph.
+    /// An operation that cannot be captured.
     spoiled: Option<&'static str>,
 }
 
-/// What a stream does.
+/// Work of a stream.
 enum Work {
     Launch(Box<Launch>),
     Clear(u64, usize),
     Free(u64),
-    /// Work of the caller's for which the stream waits.
+    /// Work of the caller that the stream waits for.
     #[cfg(test)]
     Caller(Box<dyn FnOnce() + Send + Sync>),
 }
 
 impl Sim {
-    /// Warps of 32 or 64 lanes; `reverse` turns the order of blocks, warps and lanes round.
+    /// Warps of 32 or 64 lanes; `reverse` reverses the order of blocks, warps and lanes.
     pub fn new(warp: usize, reverse: bool) -> Result<Sim> {
         let engine = Engine::new(warp, reverse)?;
         let state = State {
@@ -81,7 +81,7 @@ impl State {
         }
     }
 
-    /// Fails during a capture, which fails with it, as one of a driver does.
+    /// Fails during a capture, and makes the capture fail, as a driver does.
     fn outside_of_captures(&mut self, what: &'static str) -> Result<()> {
         match &mut self.capture {
             Some(capture) => {
@@ -115,7 +115,7 @@ impl State {
         }
     }
 
-    /// Does everything that is held back, and tells the first failure.
+    /// Does all deferred work, and returns the first failure.
     fn catch_up(&mut self) -> Result<()> {
         let mut result = Ok(());
         for work in std::mem::take(&mut self.held) {
@@ -130,7 +130,7 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // A failure has nowhere to go.
+        // A failure cannot be returned from here.
         let _ = self.catch_up();
         while let Some((&address, _)) = self.memory.first_key_value() {
             let _ = self.execute(Work::Free(address));
@@ -168,7 +168,7 @@ impl Runtime for Sim {
     }
 
     fn trim(&self) {
-        // What fails is told by the next call that waits.
+        // The next synchronisation returns a failure.
         let _ = self.synchronize();
     }
 
@@ -274,7 +274,7 @@ impl Runtime for Sim {
     }
 }
 
-/// Work to repeat.
+/// Captured work.
 struct Captured {
     state: Arc<Mutex<State>>,
     work: Vec<Work>,

@@ -124,11 +124,11 @@ fn vector_operations<T: Number>() {
             gpu.convert(-0.25, None, &there, &mut wide);
             let expected: Vec<f64> = x.iter().map(|v| -0.25 * v.to_f64()).collect();
             assert_eq!(download(&gpu, &wide), expected, "conversion of {what}");
-            assert_eq!(gpu.peak(&there), host.peak(&x), "largest of {what}");
+            assert_eq!(gpu.max_norm(&there), host.max_norm(&x), "largest of {what}");
             if n > 0 {
                 let mut broken = x.clone();
                 broken[n / 2] = nan;
-                assert!(gpu.peak(&gpu.upload(&broken).unwrap()).is_nan(), "largest of {what}");
+                assert!(gpu.max_norm(&gpu.upload(&broken).unwrap()).is_nan(), "largest of {what}");
             }
             gpu.status().unwrap();
         }
@@ -205,16 +205,16 @@ fn fits<T: Number, U: Number>() {
                     T::PRECISION,
                     U::PRECISION
                 );
-                let mut factor = (host.factor().unwrap(), gpu.factor().unwrap());
+                let mut factor = (host.range_factor().unwrap(), gpu.range_factor().unwrap());
                 let (mut y, mut there_y) = (vec![U::ZERO; n], gpu.zeros::<U>(n).unwrap());
                 let (mut back, mut there_back) = (vec![T::ZERO; n], gpu.zeros::<T>(n).unwrap());
                 let (there_x, there_d) = (gpu.upload(&x).unwrap(), gpu.upload(&d).unwrap());
                 for scaled in [true, false] {
                     let (d, there_d) = (scaled.then_some(&d[..]), scaled.then_some(&*there_d));
-                    host.fit((&range, &mut factor.0), 0.5, d, &x, &mut y);
-                    host.unfit(&factor.0, 2.0, d, &y, &mut back);
-                    gpu.fit((&range, &mut factor.1), 0.5, there_d, &there_x, &mut there_y);
-                    gpu.unfit(&factor.1, 2.0, there_d, &there_y, &mut there_back);
+                    host.convert_into_range((&range, &mut factor.0), 0.5, d, &x, &mut y);
+                    host.convert_from_range(&factor.0, 2.0, d, &y, &mut back);
+                    gpu.convert_into_range((&range, &mut factor.1), 0.5, there_d, &there_x, &mut there_y);
+                    gpu.convert_from_range(&factor.1, 2.0, there_d, &there_y, &mut there_back);
                     assert_eq!(download(&gpu, &factor.1), [factor.0], "{what}");
                     let same = |x: &[f64], y: &[f64]| x.iter().zip(y).all(|(x, y)| x == y || x.is_nan() && y.is_nan());
                     assert!(same(&wide(&download(&gpu, &there_y)), &wide(&y)), "{what}");

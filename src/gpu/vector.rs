@@ -12,19 +12,19 @@ use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar};
 use std::sync::atomic::Ordering;
 
-/// Most parts of an inner product of two vectors: as many blocks as run at the same time.
+/// Most partial sums of an inner product of two vectors: as many blocks as run at the same time.
 const WAVE: usize = 1024;
 
-/// Most parts of one that a product with a matrix makes on its way.
+/// Most partial sums of an inner product in an SpMV epilogue.
 pub(super) const MAX_PARTS: usize = 1 << 16;
 
-/// Parts that a block of the second step adds, as in `kernels/vector.cu`.
+/// Partial sums that a block of the second pass adds, as in `kernels/vector.cu`.
 const PARTS: usize = 4096;
 
-/// Numbers that reductions need: parts, sums of parts, and the whole.
-pub(super) const ROOM: usize = MAX_PARTS + MAX_PARTS / PARTS + 1;
+/// Elements of the scratch for reductions: partial sums, sums of these, and the result.
+pub(super) const SCRATCH: usize = MAX_PARTS + MAX_PARTS / PARTS + 1;
 
-/// Elements of each thread, as in `kernels/portability.h`; in an inner product when there are not too many parts.
+/// Elements per thread, as in `kernels/portability.h`; in an inner product when there are not too many partial sums.
 pub(super) const ELEMENTS: usize = 4;
 
 /// The kernels of `kernels/vector.cu`, by the tags of their formats.
@@ -33,13 +33,13 @@ pub(super) struct Kernels {
     cast: [Kernel; 4],
     scale: [Kernel; 4],
     axpby: [Kernel; 4],
-    /// By the formats of D, and those of the vectors.
+    /// By the formats of D and of the vectors.
     diagonal: [[Kernel; 4]; 4],
     rescale: [Kernel; 4],
-    fit: [Kernel; 4],
-    refit: [Kernel; 4],
-    peak: [Kernel; 4],
-    peak_finish: Kernel,
+    convert_into_range: [Kernel; 4],
+    correct_range: [Kernel; 4],
+    max_norm: [Kernel; 4],
+    max_norm_finish: Kernel,
     chebyshev_update: [Kernel; 4],
     dot: [Kernel; 4],
     dot_finish: Kernel,
@@ -61,10 +61,10 @@ impl Kernels {
             axpby: each("axpby")?,
             diagonal: [each("diagonal_f64")?, each("diagonal_f32")?, each("diagonal_f16")?, each("diagonal_bf16")?],
             rescale: each("rescale")?,
-            fit: each("fit")?,
-            refit: each("refit")?,
-            peak: each("peak")?,
-            peak_finish: find("peak_finish")?,
+            convert_into_range: each("convert_into_range")?,
+            correct_range: each("correct_range")?,
+            max_norm: each("max_norm")?,
+            max_norm_finish: find("max_norm_finish")?,
             chebyshev_update: each("chebyshev_update")?,
             dot: each("dot")?,
             dot_finish: find("dot_finish")?,
@@ -72,7 +72,7 @@ impl Kernels {
     }
 }
 
-/// Parts of a reduction over `n` elements.
+/// Number of partial sums of a reduction over `n` elements.
 pub(super) fn part_count(n: usize) -> usize {
     n.div_ceil(BLOCK * ELEMENTS).min(WAVE)
 }
@@ -97,7 +97,7 @@ impl Gpu {
         self.elementwise(kernel, x.len(), &[&n, &width, &add, &d.view(), &x.view(), &y.view()])
     }
 
-    /// y = factor D x, divided by what is in device memory if there is something.
+    /// y = factor D x, divided by the scalar in device memory if there is one.
     fn rescale<T: Number, U: Number>(
         &self,
         factor: f64,
@@ -116,27 +116,28 @@ impl Gpu {
         ));
     }
 
-    /// The inner product, when all work before it is done.
+    /// The inner product. Synchronises.
     fn inner_product<T: Number>(&self, x: &Slice<T>, y: &Slice<T>) -> Result<f64> {
         self.reduce(x.len(), self.inner.vectors.dot_finish, |_, parts| self.dot_parts(x, y, parts))
     }
 
-    /// As many parts of an inner product as there is room for.
+    /// The partial sums of an inner product, as many as `parts` has elements.
     pub(super) fn dot_parts<T: Number>(&self, x: &Slice<T>, y: &Slice<T>, parts: &View) -> Result<()> {
         assert_eq!(x.len(), y.len());
         let kernel = of::<T>(&self.inner.vectors.dot);
         self.launch_blocks(kernel, parts.len(), &[&(x.len() as i64), &x.view(), &y.view(), parts])
     }
 
-    /// The largest absolute value, when all work before it is done.
-    fn largest<T: Number>(&self, x: &Slice<T>) -> Result<f64> {
-        let kernel = of::<T>(&self.inner.vectors.peak);
-        self.reduce(x.len(), self.inner.vectors.peak_finish, |count, parts| {
+    /// The max norm. Synchronises.
+    fn device_max_norm<T: Number>(&self, x: &Slice<T>) -> Result<f64> {
+        let kernel = of::<T>(&self.inner.vectors.max_norm);
+        self.reduce(x.len(), self.inner.vectors.max_norm_finish, |count, parts| {
             self.launch_blocks(kernel, count, &[&(x.len() as i64), &x.view(), parts])
         })
     }
 
-    /// A number from `n` elements in two steps: `first` makes as many parts as it is told, and the kernel `second` one of them.
+    /// A reduction over `n` elements in two passes: `first` computes as many partial results as it is told, and the kernel `second` reduces them.
+    /// Synchronises.
     pub(super) fn reduce(
         &self,
         n: usize,
@@ -147,28 +148,28 @@ impl Gpu {
         if n == 0 {
             return Ok(0.0);
         }
-        // No other thread comes between the launches and the copy of what they found.
+        // No other thread may use the scratch between the launches and the copy of the result.
         let _runtime = self.runtime();
         let count = part_count(n);
         let parts = self.parts(count);
         first(count, &parts)?;
-        self.launch_blocks(second, 1, &[&(count as i64), &parts, &self.reduction(ROOM - 1, 1)])?;
-        self.whole()
+        self.launch_blocks(second, 1, &[&(count as i64), &parts, &self.reduction(SCRATCH - 1, 1)])?;
+        self.reduced()
     }
 
-    /// Numbers of the room for reductions.
+    /// A part of the scratch for reductions.
     pub(super) fn reduction(&self, start: usize, len: usize) -> View<'_> {
-        // SAFETY: the room has so many numbers, and is freed when the last handle that has it ends.
-        let room = unsafe { Slice::<f64>::lent(self.scratch.address, ROOM) };
-        room.piece(start, len).view()
+        // SAFETY: the scratch has so many elements, and is freed with the last handle that has it.
+        let scratch = unsafe { Slice::<f64>::borrowed(self.scratch.address, SCRATCH) };
+        scratch.piece(start, len).view()
     }
 
-    /// Room for the parts of a sum.
+    /// Scratch for `count` partial sums.
     pub(super) fn parts(&self, count: usize) -> View<'_> {
         self.reduction(0, count)
     }
 
-    /// Parts of a sum, or the sums of shares of them where there are more than one block can add.
+    /// The partial sums, reduced to as many as one block can add.
     pub(super) fn few_parts(&self, count: usize) -> Result<View<'_>> {
         if count <= PARTS {
             return Ok(self.parts(count));
@@ -180,21 +181,22 @@ impl Gpu {
         Ok(between)
     }
 
-    /// Adds parts, which one block does.
+    /// Adds partial sums in one block.
     pub(super) fn add_parts(&self, parts: &View, sum: &View) -> Result<()> {
         self.launch_blocks(self.inner.vectors.dot_finish, 1, &[&(parts.len() as i64), parts, sum])
     }
 
-    /// What the last reduction found.
-    fn whole(&self) -> Result<f64> {
+    /// The result of the last reduction. Synchronises.
+    fn reduced(&self) -> Result<f64> {
         let mut bytes = [0; size_of::<f64>()];
         self.inner.waits.fetch_add(1, Ordering::Relaxed);
-        self.runtime().copy_out(self.reduction(ROOM - 1, 1).array().address(), &mut bytes)?;
+        self.runtime().copy_out(self.reduction(SCRATCH - 1, 1).array().address(), &mut bytes)?;
         Ok(f64::from_ne_bytes(bytes))
     }
 
-    /// The second half of [`Backend::fit`]: y is made again of x where its largest, of which there are parts, is not in the range.
-    pub(super) fn refit<T: Number>(
+    /// The second pass of [`Backend::convert_into_range`]: y is computed again where its max norm is out of range. `largest` holds the maxima of the
+    /// blocks of the first pass.
+    pub(super) fn correct_range<T: Number>(
         &self,
         count: usize,
         (n, shift, scaled, d): (&i64, &f64, &i32, &View),
@@ -205,11 +207,11 @@ impl Gpu {
         let (low, high) = (f64::from(range.low).exp2(), f64::from(range.high).exp2());
         let arguments: [&dyn Argument; 12] =
             [n, shift, scaled, d, &x, &format, &y, &largest, &low, &high, &range.target, &factor.view()];
-        self.launch_blocks(of::<T>(&self.inner.vectors.refit), count, &arguments)
+        self.launch_blocks(of::<T>(&self.inner.vectors.correct_range), count, &arguments)
     }
 
-    /// A number whose failure is told later.
-    fn number(&self, result: Result<f64>) -> f64 {
+    /// A result whose failure is stored: NaN, and the error for [`Backend::status`].
+    fn or_nan(&self, result: Result<f64>) -> f64 {
         result.unwrap_or_else(|error| {
             self.keep(Err(error));
             f64::NAN
@@ -220,13 +222,13 @@ impl Gpu {
 impl Backend for Gpu {
     type Slice<T: Number> = Slice<T>;
     type Buffer<T: Number> = Buffer<T>;
-    /// In device memory, where it is decided.
-    type Factor = Buffer<f64>;
+    /// In device memory.
+    type RangeFactor = Buffer<f64>;
     type Finish<'a> = Finish<'a>;
     type CgStep = DeviceCgStep;
     type ArnoldiBasis<T: Scalar> = DeviceArnoldiBasis<T>;
     type BicgstabStep = DeviceBicgstabStep;
-    const LOOKS: bool = false;
+    const HAS_IMMEDIATE_REDUCTIONS: bool = false;
 
     fn any_ref<T: Scalar>(x: &Slice<T>) -> AnyRef<'_, Gpu> {
         match (x.downcast(), x.downcast()) {
@@ -294,11 +296,11 @@ impl Backend for Gpu {
         None
     }
 
-    fn factor(&self) -> Result<Buffer<f64>> {
+    fn range_factor(&self) -> Result<Buffer<f64>> {
         self.upload(&[1.0])
     }
 
-    fn fit<T: Number, U: Number>(
+    fn convert_into_range<T: Number, U: Number>(
         &self,
         (range, factor): (&Range, &mut Buffer<f64>),
         shift: f64,
@@ -310,18 +312,19 @@ impl Backend for Gpu {
         if x.is_empty() {
             return None;
         }
-        let kernel = of::<T>(&self.inner.vectors.fit);
+        let kernel = of::<T>(&self.inner.vectors.convert_into_range);
         let (n, scaled, d) = (x.len() as i64, i32::from(d.is_some()), d.map_or(View::NONE, Slice::view));
         let (x, format, y) = (x.view(), tag::<U>(), y.view());
         let count = part_count(n as usize);
         let parts = self.parts(count);
         let first = self.launch_blocks(kernel, count, &[&n, &shift, &scaled, &d, &x, &format, &y, &parts]);
-        let refit = || self.refit::<T>(count, (&n, &shift, &scaled, &d), x, (format, y), (parts, range, factor));
-        self.keep(first.and_then(|()| refit()));
+        let correct =
+            || self.correct_range::<T>(count, (&n, &shift, &scaled, &d), x, (format, y), (parts, range, factor));
+        self.keep(first.and_then(|()| correct()));
         None
     }
 
-    fn unfit<T: Number, U: Number>(
+    fn convert_from_range<T: Number, U: Number>(
         &self,
         factor: &Buffer<f64>,
         shift: f64,
@@ -333,12 +336,12 @@ impl Backend for Gpu {
         None
     }
 
-    fn peak<T: Number>(&self, x: &Slice<T>) -> f64 {
-        self.number(self.largest(x))
+    fn max_norm<T: Number>(&self, x: &Slice<T>) -> f64 {
+        self.or_nan(self.device_max_norm(x))
     }
 
     fn dot<T: Number>(&self, x: &Slice<T>, y: &Slice<T>) -> f64 {
-        self.number(self.inner_product(x, y))
+        self.or_nan(self.inner_product(x, y))
     }
 
     fn sweep<V: Number, S: Number>(
@@ -393,8 +396,8 @@ impl Backend for Gpu {
         if count == 0 {
             return Ok(self.norm(r));
         }
-        self.add_parts(&self.few_parts(count)?, &self.reduction(ROOM - 1, 1))?;
-        Ok(self.whole()?.sqrt())
+        self.add_parts(&self.few_parts(count)?, &self.reduction(SCRATCH - 1, 1))?;
+        Ok(self.reduced()?.sqrt())
     }
 
     fn add_product<X: Number, Y: Number>(

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 impl Backend for Host {
     type Slice<T: Number> = [T];
     type Buffer<T: Number> = Vec<T>;
-    type Factor = f64;
+    type RangeFactor = f64;
     type Finish<'a> = ();
     type CgStep = HostCgStep;
     type ArnoldiBasis<T: Scalar> = HostArnoldiBasis<T>;
@@ -153,11 +153,11 @@ impl Backend for Host {
         Some(f64::from_bits(peak.into_inner()))
     }
 
-    fn factor(&self) -> Result<f64> {
+    fn range_factor(&self) -> Result<f64> {
         Ok(1.0)
     }
 
-    fn fit<T: Number, U: Number>(
+    fn convert_into_range<T: Number, U: Number>(
         &self,
         (range, factor): (&Range, &mut f64),
         shift: f64,
@@ -173,7 +173,7 @@ impl Backend for Host {
         peak
     }
 
-    fn unfit<T: Number, U: Number>(
+    fn convert_from_range<T: Number, U: Number>(
         &self,
         factor: &f64,
         shift: f64,
@@ -184,7 +184,7 @@ impl Backend for Host {
         self.convert(shift / factor, d, x, y)
     }
 
-    fn peak<T: Number>(&self, x: &[T]) -> f64 {
+    fn max_norm<T: Number>(&self, x: &[T]) -> f64 {
         let peak = AtomicU64::new(0);
         self.run(x.len(), || {
             par::for_each_range(x.len(), par::GRAIN, |range| {

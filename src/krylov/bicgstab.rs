@@ -40,7 +40,7 @@ impl<B: Backend, T: Scalar> Vectors<B, T> {
         run.operator(z, v)?;
         step.first_half::<T>(shadow, (z, v), x, r)?;
         // A device runs the second half step in any case, with ω = 0.
-        if B::LOOKS && step.read_scalars()?.skips_second_half() {
+        if B::HAS_IMMEDIATE_REDUCTIONS && step.read_scalars()?.skips_second_half() {
             return Ok(());
         }
         run.precondition(r, z)?;

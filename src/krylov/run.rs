@@ -80,7 +80,7 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
     /// r = b - A x, and its norm.
     pub fn residual_norm(&mut self, b: &B::Slice<T>, x: &B::Slice<T>, r: &mut B::Slice<T>) -> Result<f64> {
         let (backend, a) = (self.backend, self.a);
-        if a.fuses(1) {
+        if a.has_epilogue(1) {
             return self.phases.time("operator", || backend.residual_norm(a, b, x, r));
         }
         self.residual(b, x, r)?;
@@ -249,10 +249,10 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
     /// After a failure: applies the preconditioner to the residual of x, or to b where x is not finite, and returns the loss of precision that it
     /// finds. Overwrites r.
     pub fn examine(&mut self, b: &B::Slice<T>, x: &B::Slice<T>, r: &mut B::Slice<T>) -> Result<Option<Error>> {
-        if B::LOOKS || self.m.is_none() {
+        if B::HAS_IMMEDIATE_REDUCTIONS || self.m.is_none() {
             return Ok(None);
         }
-        if self.backend.peak(x).is_finite() {
+        if self.backend.max_norm(x).is_finite() {
             self.residual(b, x, r)?;
         } else {
             self.backend.copy(b, r);

@@ -160,10 +160,10 @@ impl Estimate<'_> {
         let there = self.matrix.is_on(gpu);
         let sample = if there { Arc::new(sample.matrix.to_device(self.context)?) } else { Arc::clone(&sample.matrix) };
         let before = gpu.memory();
-        gpu.forget_peak();
+        gpu.reset_peak();
         let hierarchy = Amg::setup(self.context, &sample, self.config);
         let peak = gpu.memory().peak;
-        gpu.recall_peak(before.peak);
+        gpu.restore_peak(before.peak);
         hierarchy.map(|_| (peak - before.used) as f64)
     }
 }

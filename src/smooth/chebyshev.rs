@@ -37,7 +37,7 @@ impl<B: Backend, S: Number> Chebyshev<B, S> {
         })
     }
 
-    /// A sweep from x, or from zero; the result is x, or the other vector. Where the operator fuses, each step goes from one of them to the other, but for
+    /// A sweep from x, or from zero; the result is x, or the other vector. Where the operator has an epilogue, each step goes from one of them to the other, but for
     /// the first where the number of steps would not fit: that needs no product, or stays where it is and has its residual in the other vector.
     fn steps<V: Number>(
         &self,
@@ -48,13 +48,13 @@ impl<B: Backend, S: Number> Chebyshev<B, S> {
         zero_guess: bool,
         to_other: bool,
     ) -> Result<()> {
-        let fuses = a.fuses(width(self.values, a.rows()));
+        let fused = a.has_epilogue(width(self.values, a.rows()));
         let mut in_other = false;
         for (step, (alpha, beta)) in self.coefficients().enumerate() {
             let recurrence = Recurrence { alpha, beta, p: &mut *p };
             let odd_after = (self.degree - step).is_multiple_of(2);
             if zero_guess && step == 0 {
-                in_other = fuses && odd_after != to_other;
+                in_other = fused && odd_after != to_other;
                 backend.chebyshev_update(
                     &self.inverse,
                     b,
@@ -62,7 +62,7 @@ impl<B: Backend, S: Number> Chebyshev<B, S> {
                     if in_other { &mut *other } else { &mut *x },
                     true,
                 );
-            } else if fuses && (in_other == odd_after) == to_other {
+            } else if fused && (in_other == odd_after) == to_other {
                 let (from, to) = if in_other { (&*other, &mut *x) } else { (&*x, &mut *other) };
                 backend.chebyshev(a, &self.inverse, b, from, recurrence, to)?;
                 in_other = !in_other;
@@ -89,8 +89,8 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Chebyshev<B, S> {
         self.steps(backend, a, b, [x, other, p], sweep.zero_guess, false)
     }
 
-    fn moves(&self, a: &dyn Operator<B, V>) -> bool {
-        self.degree % 2 == 1 && a.fuses(width(self.values, a.rows()))
+    fn prefers_out_of_place(&self, a: &dyn Operator<B, V>) -> bool {
+        self.degree % 2 == 1 && a.has_epilogue(width(self.values, a.rows()))
     }
 
     fn sweep_to(
@@ -221,7 +221,7 @@ mod tests {
                 let off = x.iter().zip(&found).fold(0.0_f64, |most, (x, y)| most.max((x - y).abs()));
                 assert!(off <= 1e-13 * largest, "{what}: {off} of {largest}");
             };
-            assert_eq!(on_device.moves(&*there), degree % 2 == 1);
+            assert_eq!(on_device.prefers_out_of_place(&*there), degree % 2 == 1);
             if degree % 2 == 1 {
                 gpu.start_profile(false);
                 on_device.sweep_to(gpu, &*there, &there_b, (&mut there_x, &mut y), &mut [lost()], sweep).unwrap();

@@ -34,8 +34,8 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Diagonal<B, S> {
         Ok(())
     }
 
-    fn moves(&self, a: &dyn Operator<B, V>) -> bool {
-        a.fuses(width(self.values, a.rows()))
+    fn prefers_out_of_place(&self, a: &dyn Operator<B, V>) -> bool {
+        a.has_epilogue(width(self.values, a.rows()))
     }
 
     fn sweep_to(

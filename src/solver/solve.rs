@@ -284,9 +284,9 @@ impl Solver {
                 if error.status != Status::PrecisionLost {
                     error = run.examine(b, x, r)?.unwrap_or(error);
                 }
-                let finite = backend.peak(x).is_finite();
+                let finite = backend.max_norm(x).is_finite();
                 // Without a check in each application, x may contain values that are not finite.
-                let again = finite || !B::LOOKS && error.status == Status::PrecisionLost;
+                let again = finite || !B::HAS_IMMEDIATE_REDUCTIONS && error.status == Status::PrecisionLost;
                 if again && run.widen(&error.message)? {
                     method.discard_graph();
                     if !finite {

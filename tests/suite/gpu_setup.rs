@@ -463,7 +463,7 @@ fn estimate_over_peak(context: &Context, matrix: &Arc<Matrix>, config: &Config) 
     let before = gpu.memory().used;
     let estimate = Amg::memory_estimate(context, matrix, config).unwrap() as f64;
     assert_eq!(gpu.memory().used, before, "an estimate leaves nothing behind");
-    gpu.forget_peak();
+    gpu.reset_peak();
     let _hierarchy = Amg::setup(context, matrix, config).unwrap();
     estimate / (gpu.memory().peak - before) as f64
 }
@@ -554,7 +554,7 @@ fn too_little_memory_is_told_and_what_was_there_works_on() {
         let before = gpu.memory().used;
         let setup = || Amg::setup(&context, &there, &config(&[("amg.setup", "device")]));
         let held = {
-            gpu.forget_peak();
+            gpu.reset_peak();
             drop(setup().unwrap());
             gpu.memory().peak
         };

@@ -160,7 +160,7 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
     ) -> Result<Box<dyn Passage<B, V, W>>> {
         let range = self.builder.range(V::PRECISION, W::PRECISION);
         let backend = self.to.clone();
-        let Some(range) = range.filter(|_| !B::LOOKS) else {
+        let Some(range) = range.filter(|_| !B::HAS_IMMEDIATE_REDUCTIONS) else {
             let (restriction, interpolation) =
                 (level.restriction::<B, N, V, W>(self)?, level.prolongator::<B, N, W, V>(self)?);
             let transfers = Transfers { backend, restriction, interpolation };

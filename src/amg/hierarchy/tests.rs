@@ -221,7 +221,7 @@ fn an_update_for_whose_places_there_is_no_room_works_without_them() {
         let mut amg = Amg::setup(&context, &matrix, &options).unwrap();
         let held = |amg: &Amg| amg.report().bytes;
         let before = held(&amg);
-        gpu.forget_peak();
+        gpu.reset_peak();
         amg.update().unwrap();
         assert!(held(&amg) > before, "places are counted");
         let (wanted, peak) = (apply(&mut amg), gpu.memory().peak);
@@ -257,7 +257,7 @@ fn an_update_that_has_no_room_to_set_up_anew_leaves_the_hierarchy() {
     let mut amg = Amg::setup(&context, &matrix, &options).unwrap();
     let (before, used) = (apply(&mut amg), gpu.memory().used);
     change(&matrix, &first, 1);
-    gpu.forget_peak();
+    gpu.reset_peak();
     amg.update().unwrap();
     let peak = gpu.memory().peak;
     let wanted = apply(&mut amg);

@@ -367,7 +367,7 @@ mod tests {
             let r = transpose(&gpu, &p).unwrap();
             let (_, recipe) = product(&gpu, &r, &there, &p).unwrap();
             recipe.forget_places();
-            gpu.forget_peak();
+            gpu.reset_peak();
             let renewed = renew(&gpu, &recipe, &r, &there, &p).unwrap();
             drop(renewed);
             gpu.set_memory_limit(Some(gpu.memory().peak));

@@ -5,17 +5,17 @@ use crate::gpu::runtime::{Arguments, Kernel, MAX_ARGUMENTS};
 use std::ffi::{CStr, CString, c_int, c_longlong, c_void};
 use terrace_kernels::sim::Functions;
 
-/// Fibers for the threads of a block, on which one launch at a time runs.
+/// Fibers for the threads of a block. One launch runs at a time.
 pub(super) struct Engine {
     fibers: *mut c_void,
     reverse: bool,
     functions: Functions,
 }
 
-// SAFETY: the fibers are used by who has the engine to write.
+// SAFETY: the fibers are used through a mutable reference alone.
 unsafe impl Send for Engine {}
 
-/// Room for the arguments of a launch, in units of 8 bytes.
+/// Capacity for the arguments of a launch, in units of 8 bytes.
 const WORDS: usize = 96;
 
 /// A launch with copies of its arguments, one after the other.
@@ -49,7 +49,7 @@ impl Launch {
         Launch { kernel, blocks, values, sizes: *sizes, count: *count }
     }
 
-    /// Where the arguments lie.
+    /// Pointers to the arguments.
     fn pointers(&self) -> [*mut c_void; MAX_ARGUMENTS] {
         let mut at = 0;
         let mut pointers = [std::ptr::null_mut(); MAX_ARGUMENTS];
@@ -62,7 +62,7 @@ impl Launch {
 }
 
 impl Engine {
-    /// Warps of 32 or 64 lanes; `reverse` turns the order of blocks, warps and lanes round.
+    /// Warps of 32 or 64 lanes; `reverse` reverses the order of blocks, warps and lanes.
     pub fn new(warp: usize, reverse: bool) -> Result<Engine> {
         if ![32, 64].contains(&warp) {
             return fail!(Device, "a simulated GPU has warps of 32 or 64 lanes, not {warp}");

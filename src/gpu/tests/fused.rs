@@ -93,14 +93,14 @@ fn forms<V: Number, S: Number, D: Number>(gpu: &Gpu, block: Block, blocks: usize
     let here: Box<dyn Operator<Host, V>> = host().matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
     for there in formats::<V, S>(gpu, &matrix, forms) {
         compare_forms::<V, D>(gpu, &*here, &*there, 1, &what);
-        if block.rows > 1 && there.fuses(block.rows) {
+        if block.rows > 1 && there.has_epilogue(block.rows) {
             compare_forms::<V, D>(gpu, &*here, &*there, block.rows, &what);
         }
     }
     if V::PRECISION.bytes() == 2 {
         let here: Box<dyn Operator<Host, V>> = host().matrix(matrix.clone(), Columns::Shared, Sums::Rounded).unwrap();
         let there: Box<dyn Operator<Gpu, V>> = gpu.matrix(matrix, Columns::Shared, Sums::Rounded).unwrap();
-        assert!(there.fuses(block.rows));
+        assert!(there.has_epilogue(block.rows));
         compare_forms::<V, D>(gpu, &*here, &*there, block.rows, &format!("rounded sums, {what}"));
     }
 }
@@ -143,8 +143,8 @@ fn formats_tell_which_blocks_of_a_diagonal_they_have_together() {
     let gpu = devices().remove(0);
     let together = |block: Block, forms: &[Form]| -> Vec<(String, bool)> {
         let all = formats::<f64, f64>(&gpu, &irregular(40, 40, block, 9), forms);
-        assert!(all.iter().all(|a| a.fuses(1)));
-        all.iter().map(|a| (a.format(), a.fuses(block.rows))).collect()
+        assert!(all.iter().all(|a| a.has_epilogue(1)));
+        all.iter().map(|a| (a.format(), a.has_epilogue(block.rows))).collect()
     };
     let expected = |all: &[(&str, bool)]| all.iter().map(|(name, is)| (name.to_string(), *is)).collect::<Vec<_>>();
     let rows =

@@ -70,7 +70,7 @@ fn ratio_there(matrix: &Arc<Matrix>, config: &Config, rows: usize) -> f64 {
     let before = gpu.memory().used;
     let estimate = estimate(&context, matrix, config, rows);
     assert_eq!(gpu.memory().used, before, "an estimate leaves nothing behind");
-    gpu.forget_peak();
+    gpu.reset_peak();
     let _hierarchy = Amg::setup(&context, matrix, config).unwrap();
     estimate as f64 / (gpu.memory().peak - before) as f64
 }
@@ -176,7 +176,7 @@ fn ratio_there_on(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> f
     let estimate = Amg::memory_estimate(context, matrix, config).unwrap();
     assert_eq!(gpu.memory().used, before, "an estimate leaves nothing behind");
     assert!(!matrix.has_copy(), "neither on the host");
-    gpu.forget_peak();
+    gpu.reset_peak();
     let _hierarchy = Amg::setup(context, matrix, config).unwrap();
     estimate as f64 / (gpu.memory().peak - before) as f64
 }

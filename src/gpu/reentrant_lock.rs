@@ -1,8 +1,8 @@
 //! Exclusive use of a runtime by one thread at a time.
 //!
-//! A matrix in device memory may be shared by threads that have contexts of their own. One of them may copy or free it, on the stream of the
-//! context that made it, while another thread captures a graph there. What comes to a stream during a capture becomes part of the graph, and a
-//! wait ends the capture. So each operation of a runtime has the stream for itself, and a capture has it as long as it lasts.
+//! Threads with contexts of their own may share a matrix in device memory. One of them may copy or free it, on the stream of the context that made
+//! it, while another thread captures a graph there. Work that is launched during a capture becomes part of the graph, and a synchronisation ends
+//! the capture. So each operation holds this lock, and a capture holds it until it ends.
 
 use super::runtime::Runtime;
 use crate::sync::lock;
@@ -12,13 +12,13 @@ use std::sync::{Mutex, MutexGuard};
 
 /// A lock that the thread which holds it may take again.
 #[derive(Default)]
-pub(super) struct Turn {
+pub(super) struct ReentrantLock {
     mutex: Mutex<()>,
     /// The thread that holds it, or 0.
     holder: AtomicUsize,
 }
 
-/// A runtime that no other thread uses meanwhile.
+/// Exclusive access to a runtime.
 pub(super) struct Exclusive<'a> {
     runtime: &'a dyn Runtime,
     /// `None` where this thread held the lock already.
@@ -33,11 +33,11 @@ fn this_thread() -> usize {
     HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
-impl Turn {
-    /// The runtime, when no other thread uses it.
-    pub fn take<'a>(&'a self, runtime: &'a dyn Runtime) -> Exclusive<'a> {
+impl ReentrantLock {
+    /// Waits until no other thread uses the runtime.
+    pub fn acquire<'a>(&'a self, runtime: &'a dyn Runtime) -> Exclusive<'a> {
         let this = this_thread();
-        // No other thread stores this number, and this one removes it before it gives the lock up.
+        // Only this thread stores this number, and it removes it before it releases the lock.
         if self.holder.load(Ordering::Relaxed) == this {
             return Exclusive { runtime, held: None };
         }

@@ -1,4 +1,4 @@
-//! Matrices that a caller gives in device memory, brought into the library's types and checked there, and what else is asked of them as a whole.
+//! Import of CSR and BSR matrices in device memory: conversion to the library's index types, and checks.
 
 use super::setup::DeviceCsr;
 use super::{Buffer, Gpu, Slice};
@@ -9,10 +9,10 @@ use crate::sparse::Block;
 use std::any::Any;
 use std::sync::Arc;
 
-/// Lanes of a row, as in `kernels/given.cu`.
-const CHECKING: usize = 8;
+/// Lanes per row, as in `kernels/csr_import.cu`.
+const ROW_LANES: usize = 8;
 
-/// Indices as callers have them.
+/// Indices of a caller, in 32 or 64 bits.
 #[derive(Clone, Copy)]
 pub(crate) enum Indices<'a> {
     I32(&'a Slice<i32>),
@@ -27,7 +27,7 @@ impl Indices<'_> {
         }
     }
 
-    /// Runs one of the two kernels that bring them into another type.
+    /// Converts them by one of the two kernels; false where the kernel flagged an index.
     fn convert<T: Element>(&self, gpu: &Gpu, kernel: &str, base: i32, threads: usize, to: &Buffer<T>) -> Result<bool> {
         let flag = gpu.zeroed::<i32>(1)?;
         let (name, from) = match self {
@@ -50,18 +50,18 @@ impl Gpu {
     }
 
     /// Row offsets counted from 0; `None` where they decrease or do not begin at the base.
-    pub(crate) fn take_offsets(&self, offsets: &Indices<'_>, base: i32) -> Result<Option<Buffer<i64>>> {
+    pub(crate) fn import_offsets(&self, offsets: &Indices<'_>, base: i32) -> Result<Option<Buffer<i64>>> {
         let to = self.room(offsets.len())?;
-        let fine = offsets.convert(self, "take_offsets", base, offsets.len(), &to)?;
-        Ok(fine.then_some(to))
+        let valid = offsets.convert(self, "import_offsets", base, offsets.len(), &to)?;
+        Ok(valid.then_some(to))
     }
 
-    /// Columns in the library's type, counted from 0: those of the caller where they are like that and may be borrowed. `None` where 32 bits
-    /// do not hold one.
+    /// Columns in 32 bits, counted from 0. The caller's array is borrowed where that is allowed and it has this form. `None` where a column exceeds
+    /// 32 bits.
     ///
     /// # Safety
     /// Columns that are borrowed stay as long as the result.
-    pub(crate) unsafe fn take_columns(
+    pub(crate) unsafe fn import_columns(
         &self,
         columns: &Indices<'_>,
         base: i32,
@@ -72,21 +72,21 @@ impl Gpu {
             && base == 0
         {
             // SAFETY: by this function's contract.
-            return Ok(Some(unsafe { self.lent(columns) }));
+            return Ok(Some(unsafe { self.borrowed(columns) }));
         }
         let to = self.room(columns.len())?;
-        let fine = columns.convert(self, "take_columns", base, columns.len().div_ceil(4), &to)?;
-        Ok(fine.then_some(to))
+        let valid = columns.convert(self, "import_columns", base, columns.len().div_ceil(4), &to)?;
+        Ok(valid.then_some(to))
     }
 
     /// Values of the caller, borrowed or copied.
     ///
     /// # Safety
     /// Values that are borrowed stay as long as the result.
-    pub(crate) unsafe fn take_values<T: Number>(&self, values: &Slice<T>, borrow: bool) -> Result<Buffer<T>> {
+    pub(crate) unsafe fn import_values<T: Number>(&self, values: &Slice<T>, borrow: bool) -> Result<Buffer<T>> {
         if borrow {
             // SAFETY: by this function's contract.
-            return Ok(unsafe { self.lent(values) });
+            return Ok(unsafe { self.borrowed(values) });
         }
         let mut to = self.room(values.len())?;
         self.copy(values, &mut to);
@@ -94,8 +94,8 @@ impl Gpu {
         Ok(to)
     }
 
-    /// Whether nothing is wrong with the rows of a matrix whose offsets are right; `structure` looks at columns, too, which `sorted` promises to
-    /// ascend. Waits for the device.
+    /// Whether the rows of a matrix with valid offsets are valid. `structure` also checks the columns, which must ascend where `sorted` is promised.
+    /// Synchronises.
     pub(crate) fn check_rows<T: Scalar>(&self, a: &DeviceCsr<T>, structure: bool, sorted: bool) -> Result<bool> {
         let flag = self.zeroed::<i32>(1)?;
         let kernel = self.kernel(&format!("check_rows_{}", T::PRECISION.name()))?;
@@ -106,13 +106,13 @@ impl Gpu {
         let [offsets, columns, values] = [a.offsets.view(), a.columns.view(), a.values.view()];
         self.launch(
             kernel,
-            a.rows * CHECKING,
+            a.rows * ROW_LANES,
             &[&rows, &cols, &width, &square, &structure, &sorted, &offsets, &columns, &values, &flag.view()],
         )?;
         Ok(self.fetch(&flag)?[0] == 0)
     }
 
-    /// The narrowest format that holds every value exactly. Waits for the device.
+    /// The narrowest format that holds every value exactly. Synchronises.
     pub(crate) fn narrowest_exact<T: Scalar>(&self, a: &DeviceCsr<T>) -> Result<Precision> {
         let flags = self.zeroed::<i32>(3)?;
         let kernel = self.kernel(&format!("check_exact_{}", T::PRECISION.name()))?;

@@ -1,4 +1,4 @@
-//! Arrays of a matrix for a caller who wants them in device memory.
+//! Export of the index arrays of a matrix to device memory of the caller.
 
 use super::runtime::{Argument, BLOCK};
 use super::setup::DeviceCsr;
@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::scalar::Number;
 
 impl Gpu {
-    /// Row offsets of a matrix, or columns, counted from `base`.
-    pub(crate) fn give_indices<T: Number>(
+    /// Writes row offsets or columns, counted from `base`, in the caller's index type.
+    pub(crate) fn export_indices<T: Number>(
         &self,
         a: &DeviceCsr<T>,
         offsets: bool,
@@ -24,7 +24,7 @@ impl Gpu {
         let n = from.len();
         assert_eq!(n, to.len());
         let threads = n.div_ceil(ELEMENTS * BLOCK) * BLOCK;
-        let kernel = self.kernel(&format!("give_{from_type}_as_{to_type}"))?;
+        let kernel = self.kernel(&format!("export_{from_type}_as_{to_type}"))?;
         self.launch(kernel, threads, &[&(n as i64) as &dyn Argument, &base, &from, &to])
     }
 }

@@ -1,9 +1,9 @@
-// Matrices that a caller gives in device memory: brought into the library's types, and checked. What is wrong is found here and told by the host,
-// which has the sentences.
+// Import of a CSR or BSR matrix in device memory: conversion of its indices, and checks. Kernels only flag a defect; the host then finds the row
+// and reports it.
 #include "portability.h"
 
-// Offsets counted from 0; `flag` tells that they decrease, or do not begin at the base.
-template <class I> DEVICE void take_offsets(i64 n, i32 base, const In<I> &from, const Out<i64> &to, const Out<i32> &flag) {
+// Offsets counted from 0. Sets `flag` where they decrease or do not begin at the base.
+template <class I> DEVICE void import_offsets(i64 n, i32 base, const In<I> &from, const Out<i64> &to, const Out<i32> &flag) {
     const i64 i = global_index();
     if (i < n) {
         const i64 offset = from[i] - base;
@@ -14,15 +14,15 @@ template <class I> DEVICE void take_offsets(i64 n, i32 base, const In<I> &from, 
     }
 }
 
-#define TAKE_OFFSETS(I) \
-    KERNEL(take_offsets_##I, i64 n, i32 base, In<I> from, Out<i64> to, Out<i32> flag) { \
-        take_offsets<I>(n, base, from, to, flag); \
+#define IMPORT_OFFSETS(I) \
+    KERNEL(import_offsets_##I, i64 n, i32 base, In<I> from, Out<i64> to, Out<i32> flag) { \
+        import_offsets<I>(n, base, from, to, flag); \
     }
-TAKE_OFFSETS(i32)
-TAKE_OFFSETS(i64)
+IMPORT_OFFSETS(i32)
+IMPORT_OFFSETS(i64)
 
-// Columns of 32 bits, counted from 0; `flag` tells of those that 32 bits do not hold.
-template <class I> DEVICE void take_columns(i64 n, i32 base, const In<I> &from, const Out<i32> &to, const Out<i32> &flag) {
+// Columns of 32 bits, counted from 0. Sets `flag` where a column exceeds 32 bits.
+template <class I> DEVICE void import_columns(i64 n, i32 base, const In<I> &from, const Out<i32> &to, const Out<i32> &flag) {
     UNROLL
     for (int e = 0; e < ELEMENTS; ++e) {
         const i64 i = first_element() + e * BLOCK;
@@ -36,23 +36,23 @@ template <class I> DEVICE void take_columns(i64 n, i32 base, const In<I> &from, 
     }
 }
 
-#define TAKE_COLUMNS(I) \
-    KERNEL(take_columns_##I, i64 n, i32 base, In<I> from, Out<i32> to, Out<i32> flag) { \
-        take_columns<I>(n, base, from, to, flag); \
+#define IMPORT_COLUMNS(I) \
+    KERNEL(import_columns_##I, i64 n, i32 base, In<I> from, Out<i32> to, Out<i32> flag) { \
+        import_columns<I>(n, base, from, to, flag); \
     }
-TAKE_COLUMNS(i32)
-TAKE_COLUMNS(i64)
+IMPORT_COLUMNS(i32)
+IMPORT_COLUMNS(i64)
 
-// Lanes of a row.
-constexpr int CHECKING = 8;
+// Lanes per row.
+constexpr int ROW_LANES = 8;
 
-// Flags rows with columns outside of the matrix or twice, or out of order where order was promised; with values that are not finite; without
-// diagonal or with a zero on it, where the matrix is square.
+// Sets `flag` for rows with columns out of range, duplicate or, where `sorted` is promised, out of order; with values that are not finite; and in
+// square matrices without a diagonal entry or with a zero on the diagonal.
 template <class T>
 DEVICE void check_rows(i64 rows, i64 cols, i32 width, i32 square, i32 structure, i32 sorted, const In<i64> &offsets,
                        const In<i32> &columns, const In<T> &values, const Out<i32> &flag) {
-    using G = Group<CHECKING>;
-    const i64 row = global_index() / CHECKING;
+    using G = Group<ROW_LANES>;
+    const i64 row = global_index() / ROW_LANES;
     if (row >= rows) {
         return;
     }
@@ -61,7 +61,7 @@ DEVICE void check_rows(i64 rows, i64 cols, i32 width, i32 square, i32 structure,
     bool wrong = false;
     bool ascending = true;
     bool diagonal = square == 0;
-    for (i64 k = start + G::rank(); k < end; k += CHECKING) {
+    for (i64 k = start + G::rank(); k < end; k += ROW_LANES) {
         const i32 column = columns[k];
         wrong = wrong || column < 0 || column >= cols;
         ascending = ascending && (k == start || columns[k - 1] < column);
@@ -73,15 +73,15 @@ DEVICE void check_rows(i64 rows, i64 cols, i32 width, i32 square, i32 structure,
         }
     }
     const i64 scalars = square != 0 ? width * width : width;
-    for (i64 k = start * scalars + G::rank(); k < end * scalars; k += CHECKING) {
-        // What is infinite or no number, minus itself is not zero.
+    for (i64 k = start * scalars + G::rank(); k < end * scalars; k += ROW_LANES) {
+        // v - v is NaN for infinity and NaN.
         const T v = values[k];
         wrong = wrong || v - v != T(0);
     }
     const bool in_order = G::ballot(!ascending) == 0;
     if (structure != 0 && !in_order) {
         wrong = wrong || sorted != 0;
-        for (i64 k = start + G::rank(); k < end; k += CHECKING) {
+        for (i64 k = start + G::rank(); k < end; k += ROW_LANES) {
             for (i64 l = start; l < k; ++l) {
                 wrong = wrong || columns[l] == columns[k];
             }
@@ -104,7 +104,7 @@ CHECK_ROWS(f32)
 // Flags the formats that do not hold every value exactly: f16 at 0, bf16 at 1, f32 at 2.
 template <class T> DEVICE void check_exact(i64 n, const In<T> &values, const Out<i32> &flags) {
     if (flags[0] != 0 && flags[1] != 0 && flags[2] != 0) {
-        return; // others have seen enough, and writing it again would only take turns
+        return; // all flags are set; writing them again would only serialise
     }
     UNROLL
     for (int e = 0; e < ELEMENTS; ++e) {
@@ -128,7 +128,7 @@ template <class T> DEVICE void check_exact(i64 n, const In<T> &values, const Out
 KERNEL(check_exact_f64, i64 n, In<f64> values, Out<i32> flags) { check_exact<f64>(n, values, flags); }
 KERNEL(check_exact_f32, i64 n, In<f32> values, Out<i32> flags) { check_exact<f32>(n, values, flags); }
 
-// The constant in each component of a node: vectors of all rows, one for each of the rows that a node has.
+// The near-null space of constants: one vector for each dof of a node, 1 at this dof of every node.
 KERNEL(constants, i64 rows, i32 dofs, Out<f64> vectors) {
     const i64 i = global_index();
     if (i < rows * dofs) {
