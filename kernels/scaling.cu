@@ -44,7 +44,7 @@ KERNEL(scaling_roots, i64 n, i32 allowed, Out<f64> s, Out<u64> seen) {
 }
 
 // middle / s, for powers of two.
-KERNEL(scaling_entrance, i64 n, f64 middle, In<f64> s, Out<f32> inverse) {
+KERNEL(scaling_inverse, i64 n, f64 middle, In<f64> s, Out<f32> inverse) {
     const i64 i = global_index();
     if (i < n) {
         inverse[i] = to_f32(middle * reciprocal_of_power(s[i]));

@@ -2,7 +2,7 @@
 
 mod estimate;
 
-use crate::amg::finest::{Finest, Outcome, Own};
+use crate::amg::finest::{Finest, NarrowVectors, Outcome};
 pub use crate::amg::hierarchy::LevelMatrices;
 use crate::amg::hierarchy::{Builder, Built, Renewal, SetupData};
 use crate::amg::plan::Plan;
@@ -100,8 +100,8 @@ impl OnGpu {
 
 impl OnGpu {
     /// The vectors of the finest level; the caller has checked that it has its own.
-    fn own_vectors(&mut self) -> Result<Own<'_, Gpu>> {
-        match self.top.own()? {
+    fn own_vectors(&mut self) -> Result<NarrowVectors<'_, Gpu>> {
+        match self.top.narrow_vectors()? {
             Some(own) => Ok(own),
             None => unreachable!("the caller checked for narrow vectors"),
         }
@@ -109,7 +109,7 @@ impl OnGpu {
 }
 
 /// The conversion between the vectors of a Krylov method and those of the finest level.
-fn conversion<'a>(own: &Own<'a, Gpu>) -> Conversion<'a> {
+fn conversion<'a>(own: &NarrowVectors<'a, Gpu>) -> Conversion<'a> {
     Conversion { factor: own.factor, d: own.d, guard: own.guard }
 }
 
@@ -134,7 +134,9 @@ impl<T: Scalar> NarrowPreconditioner<Gpu, T> for OnGpu {
     fn apply(&mut self) -> Result<()> {
         let OnGpu { gpu, top, graphs, .. } = self;
         let capturable = top.is_capturable();
-        let Some(Own { level, b, x, .. }) = top.own()? else { unreachable!("the caller checked for narrow vectors") };
+        let Some(NarrowVectors { level, b, x, .. }) = top.narrow_vectors()? else {
+            unreachable!("the caller checked for narrow vectors")
+        };
         if !capturable {
             return level.cycle(b, x);
         }
@@ -346,7 +348,7 @@ impl Amg {
     /// As [`Preconditioner::narrow`].
     fn gpu_narrow<T: Scalar>(&mut self) -> Option<&mut dyn NarrowPreconditioner<Gpu, T>> {
         let Levels::Gpu(levels) = &mut self.built.levels else { return None };
-        let has_own = T::PRECISION == Precision::F64 && matches!(levels.top.own(), Ok(Some(_)));
+        let has_own = T::PRECISION == Precision::F64 && matches!(levels.top.narrow_vectors(), Ok(Some(_)));
         has_own.then_some(levels)
     }
 

@@ -1,21 +1,21 @@
-//! The range in which the numbers of a cycle are kept, by multiplying what enters a level with a power of two.
+//! The range of the residuals of a level. A residual out of range is multiplied by a power of two.
 
 use crate::scalar::{Number, Precision};
 
-/// Exponents of two for the largest number of a residual.
+/// A range for the max norm of a residual, in exponents of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// From here on no small number is lost.
+    /// From here on small elements do not underflow.
     pub low: i32,
-    /// Below this nothing that a cycle makes of the residual overflows.
+    /// Below this a cycle does not overflow.
     pub high: i32,
-    /// What the largest is brought to where it is outside.
+    /// The exponent that a norm out of range is brought to.
     pub target: i32,
 }
 
 impl Range {
-    /// The range for vectors of a format. f64 holds whatever a caller's numbers are. In f16, what the smoother makes of a residual is 2^10
-    /// times smaller in the scaled variables, and what the levels below make of it may be large again.
+    /// The range for vectors of a format. f64 holds whatever a caller's numbers are. In f16, the smoother makes a residual 2^10
+    /// times smaller in the scaled variables, and the levels below may make it large again.
     pub fn of(precision: Precision) -> Option<Range> {
         match precision {
             Precision::F64 => None,
@@ -24,41 +24,41 @@ impl Range {
         }
     }
 
-    /// Whether a residual whose largest number is `peak` can be left as it is.
-    pub fn holds(&self, peak: f64) -> bool {
-        (f64::from(self.low).exp2()..f64::from(self.high).exp2()).contains(&peak)
+    /// Whether a max norm is in range.
+    pub fn holds(&self, norm: f64) -> bool {
+        (f64::from(self.low).exp2()..f64::from(self.high).exp2()).contains(&norm)
     }
 
-    /// The power of two that brings `peak` into the range, for arithmetic in type `T`; 1 where nothing does.
-    pub fn factor<T: Number>(&self, peak: f64) -> f64 {
-        if peak == 0.0 || !peak.is_finite() {
+    /// The power of two that brings a max norm to the target, for arithmetic in type `T`; 1 for 0 and values that are not finite.
+    pub fn factor<T: Number>(&self, norm: f64) -> f64 {
+        if norm == 0.0 || !norm.is_finite() {
             return 1.0;
         }
-        let exponent = f64::from(self.target) - peak.log2().floor();
-        let largest = if T::PRECISION == Precision::F64 { LARGEST } else { 120.0 };
+        let exponent = f64::from(self.target) - norm.log2().floor();
+        let largest = if T::PRECISION == Precision::F64 { MAX_EXPONENT } else { 120.0 };
         exponent.clamp(-largest, largest).exp2()
     }
 }
 
 /// Largest exponent of a factor in f64, as in `kernels/vector.cu`.
-const LARGEST: f64 = 1000.0;
+const MAX_EXPONENT: f64 = 1000.0;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn factors_bring_peaks_to_the_target() {
+    fn factors_bring_norms_to_the_target() {
         assert_eq!(Range::of(Precision::F64), None);
         let range = Range::of(Precision::F16).unwrap();
-        for (peak, held) in [(4.0, true), (31.9, true), (32.0, false), (3.9, false), (0.0, false), (f64::NAN, false)] {
-            assert_eq!(range.holds(peak), held, "{peak}");
+        for (norm, held) in [(4.0, true), (31.9, true), (32.0, false), (3.9, false), (0.0, false), (f64::NAN, false)] {
+            assert_eq!(range.holds(norm), held, "{norm}");
         }
-        for peak in [1e-300, 1e-7, 0.3, 7.9, 8.0, 1e5, 1e300] {
-            assert!((8.0..16.0).contains(&(peak * range.factor::<f64>(peak))), "{peak}");
+        for norm in [1e-300, 1e-7, 0.3, 7.9, 8.0, 1e5, 1e300] {
+            assert!((8.0..16.0).contains(&(norm * range.factor::<f64>(norm))), "{norm}");
         }
         assert_eq!(range.factor::<f64>(f64::from_bits(1)), 1000_f64.exp2());
         assert_eq!(range.factor::<f32>(1e-300), 120_f64.exp2());
-        assert!([0.0, f64::NAN, f64::INFINITY].iter().all(|peak| range.factor::<f64>(*peak) == 1.0));
+        assert!([0.0, f64::NAN, f64::INFINITY].iter().all(|norm| range.factor::<f64>(*norm) == 1.0));
     }
 }

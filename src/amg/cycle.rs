@@ -1,7 +1,7 @@
 //! The multigrid cycle, written once for all backends. Levels may differ in the precision of their vectors: the type changes inside
 //! restriction and interpolation, and nowhere else.
 
-use super::passage::Passage;
+use super::grid_transfer::GridTransfer;
 use crate::backend::{Backend, Operator, Smoother, Sweep};
 use crate::error::Result;
 use crate::report::LevelReport;
@@ -37,28 +37,28 @@ impl Shape {
     }
 }
 
-/// The second step of a K-cycle is left out when the first reduces the residual norm to this share.
-const ENOUGH: f64 = 0.25;
+/// A K-cycle skips its second step when the first reduces the residual norm to this share.
+const K_CYCLE_REDUCTION: f64 = 0.25;
 
-/// What comes below a level's smoother.
+/// The coarse-grid correction of a level.
 pub(crate) enum Below<B: Backend, V: Number> {
     /// A coarser level.
     Coarser(Box<dyn CoarseGrid<B, V>>),
     /// The inverse of the level's matrix, which needs no smoother.
     Inverse(Box<dyn Operator<B, V>>),
-    /// Nothing: this many sweeps of the smoother.
+    /// No coarser level: this many sweeps of the smoother.
     Sweeps(usize),
 }
 
-/// Where sweeps begin.
+/// The initial guess of sweeps.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Begin {
-    /// From zero: no vector is read.
+enum Guess {
+    /// Zero; no vector is read.
     Zero,
     /// In x.
-    There,
-    /// In the first vector of scratch space, from where an odd number of sweeps moves to x.
-    Aside,
+    InX,
+    /// In the first scratch vector, so that an odd number of sweeps out of place ends in x.
+    InScratch,
 }
 
 /// One level, whose vectors have precision `V`.
@@ -87,28 +87,28 @@ impl<B: Backend, V: Number> Level<B, V> {
 
     /// x += M (b - A x); with `zero_guess` x = M b and x is not read.
     fn visit(&mut self, shape: Shape, b: &B::Slice<V>, x: &mut B::Slice<V>, zero_guess: bool) -> Result<()> {
-        let begin = if zero_guess { Begin::Zero } else { Begin::There };
+        let guess = if zero_guess { Guess::Zero } else { Guess::InX };
         match &self.below {
             Below::Inverse(inverse) => return inverse.apply(V::Wide::ONE, b, V::Wide::ZERO, x),
-            // The second half runs the other way, so that an even number of sweeps is symmetric.
+            // The second half runs backward, so that an even number of sweeps is symmetric.
             Below::Sweeps(sweeps) => {
                 let second = sweeps / 2;
-                self.sweeps(sweeps - second, b, x, begin, false)?;
-                return self.sweeps(second, b, x, Begin::There, true);
+                self.sweeps(sweeps - second, b, x, guess, false)?;
+                return self.sweeps(second, b, x, Guess::InX, true);
             }
             Below::Coarser(_) => {}
         }
         if self.pre_sweeps == 0 && zero_guess {
             self.backend.fill(V::ZERO, x);
         }
-        self.sweeps(self.pre_sweeps, b, x, begin, false)?;
-        // An odd number of sweeps that write another vector than they read ends in x when it begins elsewhere.
-        let aside = self.post_sweeps % 2 == 1 && self.smoother().prefers_out_of_place(&*self.a);
+        self.sweeps(self.pre_sweeps, b, x, guess, false)?;
+        // An odd number of sweeps out of place ends in x when the initial guess is elsewhere.
+        let in_scratch = self.post_sweeps % 2 == 1 && self.smoother().prefers_out_of_place(&*self.a);
         if let Below::Coarser(coarser) = &mut self.below {
             self.a.residual(b, x, &mut self.scratch[0])?;
-            coarser.correct(shape, &mut self.scratch[0], x, aside)?;
+            coarser.correct(shape, &mut self.scratch[0], x, in_scratch)?;
         }
-        self.sweeps(self.post_sweeps, b, x, if aside { Begin::Aside } else { Begin::There }, true)
+        self.sweeps(self.post_sweeps, b, x, if in_scratch { Guess::InScratch } else { Guess::InX }, true)
     }
 
     fn smoother(&self) -> &dyn Smoother<B, V> {
@@ -126,20 +126,20 @@ impl<B: Backend, V: Number> Level<B, V> {
         count: usize,
         b: &B::Slice<V>,
         x: &mut B::Slice<V>,
-        begin: Begin,
+        guess: Guess,
         adjoint: bool,
     ) -> Result<()> {
         let Level { backend, a, smoother, scratch, .. } = self;
         for left in (0..count).rev() {
             let (smoother, first) = (required(smoother), left + 1 == count);
-            let sweep = Sweep { zero_guess: first && begin == Begin::Zero, adjoint };
-            // A sweep to another vector has x as its result when an even number of them follows. The first may have to stay in x for that.
+            let sweep = Sweep { zero_guess: first && guess == Guess::Zero, adjoint };
+            // A sweep out of place writes x when an even number of sweeps follows. The first sweep may have to be in place for that.
             let to_x = left % 2 == 0;
-            let fits = !first || begin == Begin::Zero || to_x == (begin == Begin::Aside);
+            let fits = !first || guess == Guess::Zero || to_x == (guess == Guess::InScratch);
             match scratch.split_first_mut() {
                 Some((y, rest)) if fits && smoother.prefers_out_of_place(&**a) => {
-                    let ways: (&mut B::Slice<V>, &mut B::Slice<V>) = if to_x { (y, x) } else { (x, y) };
-                    smoother.sweep_to(backend, &**a, b, ways, rest, sweep)?;
+                    let from_to: (&mut B::Slice<V>, &mut B::Slice<V>) = if to_x { (y, x) } else { (x, y) };
+                    smoother.sweep_to(backend, &**a, b, from_to, rest, sweep)?;
                 }
                 _ => smoother.sweep(backend, &**a, b, x, scratch, sweep)?,
             }
@@ -181,7 +181,7 @@ impl<B: Backend, V: Number> Level<B, V> {
         }
     }
 
-    /// The level in which numbers that are not finite appeared in the last cycle, whose result has some; this is number `level`.
+    /// The level where values that are not finite appeared first in the last cycle, whose result has some; this is level `level`.
     pub fn lost(&self, level: usize) -> usize {
         let below = match &self.below {
             Below::Coarser(coarser) => coarser.lost(level + 1),
@@ -190,7 +190,7 @@ impl<B: Backend, V: Number> Level<B, V> {
         below.unwrap_or(level)
     }
 
-    /// Appends copies of what the last cycle made of the right-hand sides of the levels below.
+    /// Appends copies of the coarse-level solutions of the last cycle.
     pub fn solutions(&self, out: &mut Vec<B::Buffer<f64>>) -> Result<()> {
         match &self.below {
             Below::Coarser(coarser) => coarser.solutions(out),
@@ -222,8 +222,8 @@ fn required<B: Backend, V: Number>(smoother: &Option<Box<dyn Smoother<B, V>>>) -
 
 /// The levels below one whose vectors have precision `V`.
 pub(crate) trait CoarseGrid<B: Backend, V: Number>: Send + Sync {
-    /// x += P M_c R r, where M_c is what the shape makes of the cycles below; with `aside` r becomes the sum, and x stays. r may be scaled.
-    fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>, aside: bool) -> Result<()>;
+    /// x += P M_c R r, where M_c are the cycles below in this shape. With `in_scratch` r becomes the sum, and x stays. r may be scaled.
+    fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>, in_scratch: bool) -> Result<()>;
     /// Bytes of the transfers and of the vectors between the levels.
     fn bytes(&self) -> usize;
     /// Storage of the transfers.
@@ -240,7 +240,7 @@ pub(crate) trait CoarseGrid<B: Backend, V: Number>: Send + Sync {
 
 /// A coarse level in precision `W`, seen from a level in precision `V`.
 pub(crate) struct Coarse<B: Backend, V: Number, W: Number> {
-    pub passage: Box<dyn Passage<B, V, W>>,
+    pub transfer: Box<dyn GridTransfer<B, V, W>>,
     pub b: B::Buffer<W>,
     pub x: B::Buffer<W>,
     /// Product and direction of the inner iteration; only for K-cycles.
@@ -262,15 +262,15 @@ impl<B: Backend, V: Number, W: Number> Coarse<B, V, W> {
         if rho1.is_nan() || rho1 <= 0.0 {
             return Ok(());
         }
-        let before = backend.norm(b);
+        let initial = backend.norm(b);
         backend.axpby(W::Wide::from_f64(-alpha1 / rho1), v, W::Wide::ONE, b);
-        if backend.norm(b) <= ENOUGH * before {
+        if backend.norm(b) <= K_CYCLE_REDUCTION * initial {
             backend.axpby(W::Wide::ZERO, v, W::Wide::from_f64(alpha1 / rho1), c);
             return Ok(());
         }
         level.visit(Shape::K, b, d, true)?;
         let (gamma, alpha2) = (backend.dot(d, v), backend.dot(d, b));
-        // The residual is not needed any more: its place is taken by w.
+        // w overwrites the residual, which is not needed any more.
         let w = b;
         level.a.apply(W::Wide::ONE, d, W::Wide::ZERO, w)?;
         let rho2 = backend.dot(d, w) - gamma * gamma / rho1;
@@ -281,8 +281,8 @@ impl<B: Backend, V: Number, W: Number> Coarse<B, V, W> {
 }
 
 impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
-    fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>, aside: bool) -> Result<()> {
-        self.passage.restrict(r, &mut self.b)?;
+    fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>, in_scratch: bool) -> Result<()> {
+        self.transfer.restrict(r, &mut self.b)?;
         match shape {
             Shape::K => self.accelerate()?,
             _ => self.level.visit(shape, &self.b, &mut self.x, true)?,
@@ -291,17 +291,17 @@ impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
             let second = if shape == Shape::W { Shape::W } else { Shape::V };
             self.level.visit(second, &self.b, &mut self.x, false)?;
         }
-        self.passage.interpolate(&self.x, x, aside.then_some(r))
+        self.transfer.interpolate(&self.x, x, in_scratch.then_some(r))
     }
 
     fn bytes(&self) -> usize {
         let count = if self.inner.is_some() { 4 } else { 2 };
         let vectors = count * self.level.a.rows() * W::PRECISION.bytes();
-        self.passage.bytes() + vectors
+        self.transfer.bytes() + vectors
     }
 
     fn transfer_precision(&self) -> Precision {
-        self.passage.precision()
+        self.transfer.precision()
     }
 
     fn lost(&self, level: usize) -> Option<usize> {
@@ -332,7 +332,7 @@ impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amg::passage::Transfers;
+    use crate::amg::grid_transfer::Transfers;
     use crate::backend::components::{SmootherInput, Spectrum};
     use crate::components::SmootherComponents;
     use crate::config::Config;
@@ -378,7 +378,7 @@ mod tests {
             nonzeros: 4,
         };
         let mut coarse = Coarse::<Host, f64, f64> {
-            passage: Box::new(Transfers {
+            transfer: Box::new(Transfers {
                 backend: host.clone(),
                 restriction: Box::new(Stored::new(&host, identity.clone())),
                 interpolation: Box::new(Stored::new(&host, identity)),
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn sweeps_that_move_end_where_the_cycle_expects_them() {
+    fn sweeps_out_of_place_end_in_x() {
         let problems = [("poisson5:16", "pmis"), ("elasticity:3", "mis2")];
         let sweeps = [("1", "1"), ("0", "1"), ("2", "1"), ("3", "2"), ("1", "0")];
         for (problem, coarsening) in problems {

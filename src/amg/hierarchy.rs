@@ -176,7 +176,7 @@ impl Builder<'_> {
         };
         if plan.is_open() {
             levels.compute_all(&mut phases)?;
-            // What is held against the rehearsal is where it was computed, and used as it is where the solve phase runs there.
+            // What is held against the reference cycle is where it was computed, and used as it is where the solve phase runs there.
             let top: Box<dyn Any> = Box::new(self.settle(&mut Candidates(&mut levels), &mut plan, &mut phases)?);
             let top = match top.downcast::<Box<dyn Finest<B>>>() {
                 Ok(top) => *top,

@@ -3,7 +3,7 @@
 
 pub mod cycle;
 pub(crate) mod finest;
+mod grid_transfer;
 pub(crate) mod hierarchy;
-mod passage;
 pub(crate) mod plan;
-mod rehearsal;
+mod reference_cycle;

@@ -2,7 +2,7 @@
 //!
 //! The choice rests on one measure. A smoothing step in rounded numbers adds to a smooth vector w the error D^-1 E w, where E is what rounding
 //! adds to the matrix. Its energy in relation to that of w is |D^-1/2 E w| / |w|_A, and iterations stay the same while that is small for
-//! the smoothest vectors there are. Those are found by a rehearsal: two cycles in full precision, of which every level keeps its part.
+//! the smoothest vectors there are. Those are found by a reference cycle: two cycles in full precision, of which every level keeps its part.
 
 use crate::backend::setup::Loss;
 use crate::config::{Config, LevelPart, Wanted};

@@ -359,10 +359,10 @@ pub(crate) trait Setup: Backend {
         scaling: &str,
         l1: bool,
     ) -> Result<Vec<Result<Scaled<Self, T>>>>;
-    /// Whether vectors of the caller's can be brought into the variables that are scaled so.
-    fn has_entrance(&self, factors: &Self::Factors) -> bool;
-    /// The inverse of the factors in two parts, a power of two and one for each row, which f32 can hold.
-    fn entrance(&self, factors: &Self::Factors) -> Result<(f64, Self::Buffer<f32>)>;
+    /// Whether vectors of the caller can be converted to the scaled variables.
+    fn has_inverse_scaling(&self, factors: &Self::Factors) -> bool;
+    /// S⁻¹ as a power of two times one f32 power of two per row.
+    fn inverse_scaling(&self, factors: &Self::Factors) -> Result<(f64, Self::Buffer<f32>)>;
     /// A matrix with rows and columns multiplied. Shares the pattern, and without factors the values.
     fn scaled<T: Scalar>(
         &self,

@@ -227,8 +227,8 @@ fn keeping<T: Scalar, S: Number>(a: &SharedCsr<T>, vector: &[f64]) -> Result<Sha
     Ok(SharedCsr { structure: Arc::clone(&a.structure), values: Arc::new(values) })
 }
 
-/// The inverse of the finest level's scaling in two parts, a power of two and one for each row, which f32 can hold.
-pub(crate) fn entrance(s: &[f64]) -> Result<(f64, Vec<f32>)> {
+/// S⁻¹ of the finest level as a power of two times one f32 power of two per row.
+pub(crate) fn inverse_scaling(s: &[f64]) -> Result<(f64, Vec<f32>)> {
     let (low, high) = s.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), s| (low.min(*s), high.max(*s)));
     let middle = middle_of(low, high)?;
     let mut inverse = try_vec(s.len(), 0.0_f32)?;

@@ -280,12 +280,12 @@ impl Setup for Host {
         Ok(matrices.iter().map(of).collect())
     }
 
-    fn has_entrance(&self, factors: &Vec<f64>) -> bool {
-        scaling::entrance(factors).is_ok()
+    fn has_inverse_scaling(&self, factors: &Vec<f64>) -> bool {
+        scaling::inverse_scaling(factors).is_ok()
     }
 
-    fn entrance(&self, factors: &Vec<f64>) -> Result<(f64, Vec<f32>)> {
-        scaling::entrance(factors)
+    fn inverse_scaling(&self, factors: &Vec<f64>) -> Result<(f64, Vec<f32>)> {
+        scaling::inverse_scaling(factors)
     }
 
     fn scaled<T: Scalar>(

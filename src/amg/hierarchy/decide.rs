@@ -1,12 +1,12 @@
 //! The choice of number formats in set-up: measures each level for the [plan](crate::amg::plan), and holds the stored hierarchy against the
-//! rehearsal. Levels are measured where they were computed, and only numbers come to the host.
+//! reference. Levels are measured where they were computed, and only numbers come to the host.
 
 use super::compute::Computing;
 use super::store::Storing;
 use super::{Builder, SetupOn};
 use crate::amg::finest::Finest;
 use crate::amg::plan::{self, Measured, Part, Plan};
-use crate::amg::rehearsal::{self, Rehearsal};
+use crate::amg::reference_cycle::{self, ReferenceCycle};
 use crate::backend::setup::{Candidate, Loss, Measured as Found, Setup, SetupMatrix};
 use crate::backend::spectrum::rounded;
 use crate::error::{Result, Status};
@@ -23,28 +23,28 @@ impl Builder<'_> {
         plan: &mut Plan,
         phases: &mut Phases,
     ) -> Result<Box<dyn Finest<S>>> {
-        let mut rehearsal = None;
+        let mut reference = None;
         if self.plan.is_none() {
             let start = Instant::now();
-            rehearsal = self.decide(levels, plan)?;
+            reference = self.decide(levels, plan)?;
             phases.add("plan", start.elapsed().as_secs_f64());
         }
         phases.time("scaling", || levels.scale(plan))?;
         loop {
             let mut top = levels.store(plan, phases);
-            match objection(levels, &mut top, plan, rehearsal.as_ref())? {
+            match objection(levels, &mut top, plan, reference.as_ref())? {
                 Some(reason) if plan.promote(None, &reason) => {}
                 _ => return top,
             }
         }
     }
 
-    /// Chooses the formats that the options left open; the rehearsal is what the hierarchy in these formats can be held against.
+    /// Chooses the formats that the options left open; the reference cycle is what the hierarchy in these formats can be held against.
     fn decide<S: SetupOn<S>, T: Scalar>(
         &self,
         levels: &mut Candidates<'_, '_, S, T>,
         plan: &mut Plan,
-    ) -> Result<Option<Rehearsal<S>>> {
+    ) -> Result<Option<ReferenceCycle<S>>> {
         let sizes = levels.sizes();
         let total: usize = sizes.iter().map(|(matrix, _)| matrix).sum();
         if total < plan::TINY || sizes.len() == 1 {
@@ -55,7 +55,7 @@ impl Builder<'_> {
         let mut top = levels.store(&full, &mut Phases::default())?;
         let (diagonal, b) = levels.start()?;
         let energy = |x: &S::Slice<f64>| levels.energy(x);
-        let rehearsal = Rehearsal::new(levels.0.setup, levels.rows(), &mut *top, (&diagonal, b), energy)?;
+        let reference = ReferenceCycle::new(levels.0.setup, levels.rows(), &mut *top, (&diagonal, b), energy)?;
         drop((top, diagonal));
         let shares: Vec<(f64, Option<f64>)> = sizes
             .iter()
@@ -70,11 +70,11 @@ impl Builder<'_> {
         let keeps_matrix = self.smoother().keeps_matrix;
         // Cycles on the host and on a device add in different orders, and shall lead to the same formats.
         let common = |value: f64| rounded(value, T::PRECISION);
-        let quality = common(rehearsal.quality);
-        for (i, measured) in levels.measure(&rehearsal.smooth(), &shares)?.iter().enumerate() {
+        let quality = common(reference.quality);
+        for (i, measured) in levels.measure(&reference.smooth(), &shares)?.iter().enumerate() {
             plan.decide(i, &measured.map(&common), quality, keeps_matrix);
         }
-        Ok(Some(rehearsal))
+        Ok(Some(reference))
     }
 }
 
@@ -83,13 +83,13 @@ fn objection<S: SetupOn<S>, T: Scalar>(
     levels: &Candidates<'_, '_, S, T>,
     top: &mut Result<Box<dyn Finest<S>>>,
     plan: &Plan,
-    rehearsal: Option<&Rehearsal<S>>,
+    reference: Option<&ReferenceCycle<S>>,
 ) -> Result<Option<String>> {
-    match (top, rehearsal) {
+    match (top, reference) {
         (Err(error), _) if plan.is_open() && error.status == Status::PrecisionLost => Ok(Some(error.message.clone())),
-        (Ok(top), Some(rehearsal)) if plan.is_narrow() => {
-            let loss = rounded(rehearsal.loss(&mut **top, |x| levels.energy(x))?, Precision::F32);
-            Ok((loss > rehearsal::LIMIT).then(|| format!("a cycle was off by {:.0} %", 100.0 * loss)))
+        (Ok(top), Some(reference)) if plan.is_narrow() => {
+            let loss = rounded(reference.loss(&mut **top, |x| levels.energy(x))?, Precision::F32);
+            Ok((loss > reference_cycle::MAX_LOSS).then(|| format!("a cycle was off by {:.0} %", 100.0 * loss)))
         }
         _ => Ok(None),
     }
@@ -148,7 +148,7 @@ impl<S: SetupOn<S>, T: Scalar> Candidates<'_, '_, S, T> {
         for (i, (level, found)) in self.0.levels.iter_mut().zip(found).enumerate() {
             level.found = match found {
                 // Vectors of the caller's must come into the scaled variables.
-                Ok(found) => Some(found).filter(|found| i > 0 || setup.has_entrance(&found.factors)),
+                Ok(found) => Some(found).filter(|found| i > 0 || setup.has_inverse_scaling(&found.factors)),
                 Err(error) if error.status == Status::PrecisionLost => None,
                 Err(error) => return Err(error),
             };

@@ -133,14 +133,14 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         setup.stored::<T, N>(a, rounding, Stored { what, level: self.number }, &self.checks)
     }
 
-    /// The inverse of its scaling, if it was scaled: a power of two, and a number for each row.
+    /// S⁻¹ of a scaled level: a power of two, and one per row.
     #[allow(clippy::type_complexity)]
-    pub fn entrance<B: Backend>(&self, storing: &Storing<'_, S, B>) -> Result<Option<(f64, B::Buffer<f32>)>>
+    pub fn inverse_scaling<B: Backend>(&self, storing: &Storing<'_, S, B>) -> Result<Option<(f64, B::Buffer<f32>)>>
     where
         S: SetupOn<B>,
     {
         let Some(factors) = &self.factors else { return Ok(None) };
-        let (shift, inverse) = storing.setup.entrance(factors)?;
+        let (shift, inverse) = storing.setup.inverse_scaling(factors)?;
         Ok(Some((shift, storing.setup.array(storing.to, inverse)?)))
     }
 

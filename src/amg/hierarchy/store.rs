@@ -3,8 +3,8 @@
 use super::level::ComputedLevel;
 use super::{Builder, SetupOn};
 use crate::amg::cycle::{self, Below, CoarseGrid, Level, Shape};
-use crate::amg::finest::{Entrance, Finest};
-use crate::amg::passage::{Fitting, Looking, Passage, Transfers};
+use crate::amg::finest::{Finest, FinestLevel};
+use crate::amg::grid_transfer::{ConvertedTransfer, GridTransfer, RetriedTransfer, Transfers};
 use crate::amg::plan::Plan;
 use crate::backend::Backend;
 use crate::backend::setup::{Setup, at_level};
@@ -60,7 +60,7 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
         }
     }
 
-    /// The levels, entered from the caller's vectors.
+    /// The levels, for vectors of the caller's precision.
     pub fn finest<T: Scalar, L: Levels<S, T> + ?Sized>(
         &self,
         levels: &mut L,
@@ -68,10 +68,10 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
     ) -> Result<Box<dyn Finest<B>>> {
         let guarded = self.builder.config.choice("precision.residual_scaling").is_none();
         let watched = self.plan.is_narrow();
-        let scaling = levels.at(0, phases)?.entrance(self)?;
+        let scaling = levels.at(0, phases)?.inverse_scaling(self)?;
         with_storage!(self.plan.of(LevelPart::Vector, 0), V => {
             let level = self.level::<T, L, V>(levels, 0, phases)?;
-            Ok(Box::new(Entrance::new(level, scaling, guarded, watched)?))
+            Ok(Box::new(FinestLevel::new(level, scaling, guarded, watched)?))
         })
     }
 
@@ -100,13 +100,13 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
             Some(coarse_rows) => {
                 let (vector, transfer) = (plan.of(LevelPart::Vector, i + 1), plan.of(LevelPart::Transfer, i));
                 Below::Coarser(with_storage!(vector, W => {
-                    let passage = phases.time("place", || {
-                        let passage = with_storage!(transfer, N => self.passage::<T, N, V, W>(&*level, coarse_rows));
-                        at_level(i, passage)
+                    let transfer = phases.time("place", || {
+                        let transfer = with_storage!(transfer, N => self.grid_transfer::<T, N, V, W>(&*level, coarse_rows));
+                        at_level(i, transfer)
                     })?;
                     self.release(level);
                     let coarse = self.level::<T, L, W>(levels, i + 1, phases)?;
-                    self.coarser::<V, W>(passage, coarse)?
+                    self.coarser::<V, W>(transfer, coarse)?
                 }))
             }
             None if inverted => {
@@ -140,7 +140,7 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
     /// A coarse level, seen from one whose vectors have precision `V`.
     fn coarser<V: Number, W: Number>(
         &self,
-        passage: Box<dyn Passage<B, V, W>>,
+        transfer: Box<dyn GridTransfer<B, V, W>>,
         level: Level<B, W>,
     ) -> Result<Box<dyn CoarseGrid<B, V>>> {
         let n = level.a.rows();
@@ -149,15 +149,15 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
             _ => None,
         };
         let (b, x) = (self.to.zeros(n)?, self.to.zeros(n)?);
-        Ok(Box::new(cycle::Coarse::<B, V, W> { passage, b, x, inner, level }))
+        Ok(Box::new(cycle::Coarse::<B, V, W> { transfer, b, x, inner, level }))
     }
 
-    /// The way to a coarse level of so many rows and back, with transfers stored as `N`.
-    fn passage<T: Scalar, N: Number, V: Number, W: Number>(
+    /// The grid transfers to a coarse level of this many rows, stored as `N`.
+    fn transfer<T: Scalar, N: Number, V: Number, W: Number>(
         &self,
         level: &ComputedLevel<S, T>,
         coarse_rows: usize,
-    ) -> Result<Box<dyn Passage<B, V, W>>> {
+    ) -> Result<Box<dyn GridTransfer<B, V, W>>> {
         let range = self.builder.range(V::PRECISION, W::PRECISION);
         let backend = self.to.clone();
         let Some(range) = range.filter(|_| !B::HAS_IMMEDIATE_REDUCTIONS) else {
@@ -165,20 +165,20 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
                 (level.restriction::<B, N, V, W>(self)?, level.prolongator::<B, N, W, V>(self)?);
             let transfers = Transfers { backend, restriction, interpolation };
             return Ok(match range {
-                Some(range) => Box::new(Looking { transfers, range, factor: 1.0 }),
+                Some(range) => Box::new(RetriedTransfer { transfers, range, factor: 1.0 }),
                 None => Box::new(transfers),
             });
         };
-        let (wide, factor) = (backend.zeros(coarse_rows)?, backend.factor()?);
+        let (wide, factor) = (backend.zeros(coarse_rows)?, backend.range_factor()?);
         let (restriction, interpolation) =
             (level.restriction::<B, N, V, V::Wide>(self)?, level.prolongator::<B, N, V::Wide, V>(self)?);
         let transfers = Transfers { backend, restriction, interpolation };
-        Ok(Box::new(Fitting { transfers, wide, range, factor, of: PhantomData }))
+        Ok(Box::new(ConvertedTransfer { transfers, wide, range, factor, of: PhantomData }))
     }
 }
 
 impl Builder<'_> {
-    /// What residuals are brought into on the way from vectors of one format to those of the next level, where that is needed.
+    /// The range that restricted residuals are scaled into, where the format of the coarser level needs it.
     pub(super) fn range(&self, from: Precision, to: Precision) -> Option<Range> {
         let narrower = to == Precision::F16 || from == Precision::F64 && to != Precision::F64;
         let guarded = self.config.choice("precision.residual_scaling").is_none();

@@ -28,8 +28,8 @@ pub(crate) struct Factors {
 }
 
 impl Factors {
-    /// Whether [`entrance`] is possible.
-    pub fn have_entrance(&self) -> bool {
+    /// Whether [`inverse_scaling`] is possible.
+    pub fn have_inverse(&self) -> bool {
         middle_of(self.range.0, self.range.1).is_ok()
     }
 
@@ -135,12 +135,12 @@ fn largest_of_lines<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Buffer<f64
 }
 
 /// The inverse of the finest level's scaling in two parts, a power of two and one for each row, which f32 can hold.
-pub(crate) fn entrance(gpu: &Gpu, factors: &Factors) -> Result<(f64, Buffer<f32>)> {
+pub(crate) fn inverse_scaling(gpu: &Gpu, factors: &Factors) -> Result<(f64, Buffer<f32>)> {
     let (low, high) = factors.range;
     let middle = middle_of(low, high)?;
     let (n, inverse) = (factors.s.len(), gpu.room::<f32>(factors.s.len())?);
     let arguments: [&dyn Argument; 4] = [&(n as i64), &middle, &factors.s.view(), &inverse.view()];
-    gpu.launch(gpu.kernel("scaling_entrance")?, n, &arguments)?;
+    gpu.launch(gpu.kernel("scaling_inverse")?, n, &arguments)?;
     Ok((1.0 / middle, inverse))
 }
 

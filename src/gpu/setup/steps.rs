@@ -288,12 +288,12 @@ impl Setup for Gpu {
         scaling::factors(self, matrices, scaling, l1)
     }
 
-    fn has_entrance(&self, factors: &Factors) -> bool {
-        factors.have_entrance()
+    fn has_inverse_scaling(&self, factors: &Factors) -> bool {
+        factors.have_inverse()
     }
 
-    fn entrance(&self, factors: &Factors) -> Result<(f64, Buffer<f32>)> {
-        scaling::entrance(self, factors)
+    fn inverse_scaling(&self, factors: &Factors) -> Result<(f64, Buffer<f32>)> {
+        scaling::inverse_scaling(self, factors)
     }
 
     fn scaled<T: Scalar>(

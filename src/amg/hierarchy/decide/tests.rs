@@ -142,7 +142,7 @@ fn measures_are_those_of_the_host() {
 }
 
 #[test]
-fn a_rehearsal_begins_with_the_numbers_of_the_host() {
+fn a_reference_cycle_starts_from_the_right_hand_side_of_the_host() {
     let a = scattered(600, 600, Block::SCALAR, 9, 3);
     for context in contexts() {
         let gpu = context.gpu().unwrap();

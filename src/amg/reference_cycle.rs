@@ -1,35 +1,36 @@
-//! Two cycles in full precision on a right-hand side that becomes smooth: what a hierarchy in narrower formats is held against.
+//! The reference cycle: two cycles in full precision, of which the second has a smooth right-hand side. A hierarchy in narrower formats is compared
+//! with it.
 
 use super::finest::Finest;
 use crate::backend::Backend;
 use crate::error::Result;
 
-/// A hierarchy whose cycle is off by more than this, in the energy norm, costs iterations.
-pub(super) const LIMIT: f64 = 0.25;
+/// Largest relative difference of a cycle in the energy norm; beyond it the solve takes more iterations.
+pub(super) const MAX_LOSS: f64 = 0.25;
 
 /// A smooth right-hand side b and z = M b.
-pub(super) struct Rehearsal<B: Backend> {
+pub(super) struct ReferenceCycle<B: Backend> {
     backend: B,
     rows: usize,
     b: B::Buffer<f64>,
     z: B::Buffer<f64>,
-    /// What the cycle made of the right-hand sides of the levels from the second on.
+    /// The coarse-level solutions of the cycle, from level 1 on.
     below: Vec<B::Buffer<f64>>,
     /// |b·z|.
-    whole: f64,
-    /// z·A z / b·z: of the eigenvalues of M A, of which the largest is near 1, one of the small ones.
+    energy: f64,
+    /// z·A z / b·z: an estimate of a small eigenvalue of M A, whose largest is near 1.
     pub quality: f64,
 }
 
-impl<B: Backend> Rehearsal<B> {
-    /// With a cycle M in full precision, from a random b on, on a level with a diagonal of these absolute values; `energy` is x·A x.
+impl<B: Backend> ReferenceCycle<B> {
+    /// Runs the cycle M of `top`, in full precision, from a random b. `diagonal` holds |a_ii|, and `energy` returns x·A x.
     pub fn new(
         backend: &B,
         rows: usize,
         top: &mut dyn Finest<B>,
         (diagonal, b): (&B::Slice<f64>, B::Buffer<f64>),
         energy: impl FnOnce(&B::Slice<f64>) -> Result<f64>,
-    ) -> Result<Rehearsal<B>> {
+    ) -> Result<ReferenceCycle<B>> {
         let (backend, mut b, mut z) = (backend.clone(), b, backend.zeros(rows)?);
         top.apply_f64(&b, &mut z)?;
         let mut products = backend.zeros(rows)?;
@@ -42,18 +43,18 @@ impl<B: Backend> Rehearsal<B> {
         }
         top.apply_f64(&b, &mut z)?;
         let below = top.solutions()?;
-        let whole = backend.dot(&b, &z).abs();
-        let quality = (energy(&z)? / whole).abs();
+        let b_energy = backend.dot(&b, &z).abs();
+        let quality = (energy(&z)? / b_energy).abs();
         backend.status()?;
-        Ok(Rehearsal { backend, rows, b, z, below, whole, quality })
+        Ok(ReferenceCycle { backend, rows, b, z, below, energy: b_energy, quality })
     }
 
-    /// What a cycle in full precision makes: a smooth vector of each level.
+    /// The solutions of the cycle: a smooth vector of each level.
     pub fn smooth(&self) -> Vec<&B::Slice<f64>> {
         std::iter::once(&*self.z).chain(self.below.iter().map(|w| &**w)).collect()
     }
 
-    /// The energy norm of what a cycle of another hierarchy makes differently, over that of what it makes; infinite when it fails.
+    /// |M' b - M b| / |M b| in the energy norm, for the cycle M' of another hierarchy; infinite when that is not finite.
     pub fn loss(&self, top: &mut dyn Finest<B>, energy: impl FnOnce(&B::Slice<f64>) -> Result<f64>) -> Result<f64> {
         let mut d = self.backend.zeros(self.rows)?;
         top.apply_f64(&self.b, &mut d)?;
@@ -63,7 +64,7 @@ impl<B: Backend> Rehearsal<B> {
         Ok(if lost == 0.0 {
             0.0
         } else {
-            Some((lost / self.whole).sqrt()).filter(|l| !l.is_nan()).unwrap_or(f64::INFINITY)
+            Some((lost / self.energy).sqrt()).filter(|l| !l.is_nan()).unwrap_or(f64::INFINITY)
         })
     }
 }

@@ -1,23 +1,23 @@
-//! The way between a level and the next: restriction, interpolation, and what keeps residuals in the range of narrower vectors.
+//! Grid transfers: restriction and interpolation between two levels, and the scaling of residuals into the range of narrower vectors.
 
 use crate::backend::{Backend, Operator};
 use crate::error::Result;
 use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar};
 
-/// From a level whose vectors have precision `V` to one with precision `W`, and back.
-pub(crate) trait Passage<B: Backend, V: Number, W: Number>: Send + Sync {
-    /// b = factor R r with a power of two, which is 1 unless b would leave the range of its format. r may be multiplied as well.
+/// The transfers between a level with vectors of precision `V` and the next coarser one with precision `W`.
+pub(crate) trait GridTransfer<B: Backend, V: Number, W: Number>: Send + Sync {
+    /// b = factor R r. The factor is a power of two, 1 unless b would leave the range of its format. r may be scaled as well.
     fn restrict(&mut self, r: &mut B::Slice<V>, b: &mut B::Slice<W>) -> Result<()>;
-    /// x += P y / factor, with the factor of the last restriction; or, where there is another vector for it, that becomes the sum.
-    fn interpolate(&mut self, y: &B::Slice<W>, x: &mut B::Slice<V>, aside: Option<&mut B::Slice<V>>) -> Result<()>;
-    /// Bytes of the transfers and of vectors of its own.
+    /// x += P y / factor, with the factor of the last restriction. With `sum` the result is stored there, and x stays.
+    fn interpolate(&mut self, y: &B::Slice<W>, x: &mut B::Slice<V>, sum: Option<&mut B::Slice<V>>) -> Result<()>;
+    /// Bytes of R, P and working vectors.
     fn bytes(&self) -> usize;
-    /// Storage of the transfers.
+    /// Stored precision of R and P.
     fn precision(&self) -> Precision;
 }
 
-/// R and P.
+/// R and P without scaling.
 pub(crate) struct Transfers<B: Backend, V: Number, W: Number> {
     pub backend: B,
     pub restriction: Box<dyn Operator<B, V, W>>,
@@ -25,9 +25,9 @@ pub(crate) struct Transfers<B: Backend, V: Number, W: Number> {
 }
 
 impl<B: Backend, V: Number, W: Number> Transfers<B, V, W> {
-    /// x += alpha P y, or as in [`Passage::interpolate`].
-    fn add(&self, alpha: V::Wide, y: &B::Slice<W>, x: &mut B::Slice<V>, aside: Option<&mut B::Slice<V>>) -> Result<()> {
-        match aside {
+    /// x += alpha P y, or `sum` = x + alpha P y.
+    fn add(&self, alpha: V::Wide, y: &B::Slice<W>, x: &mut B::Slice<V>, sum: Option<&mut B::Slice<V>>) -> Result<()> {
+        match sum {
             Some(sum) => self.backend.add_product(&*self.interpolation, alpha, y, x, sum),
             None => self.interpolation.apply(alpha, y, V::Wide::ONE, x),
         }
@@ -38,14 +38,13 @@ impl<B: Backend, V: Number, W: Number> Transfers<B, V, W> {
     }
 }
 
-/// Without a factor.
-impl<B: Backend, V: Number, W: Number> Passage<B, V, W> for Transfers<B, V, W> {
+impl<B: Backend, V: Number, W: Number> GridTransfer<B, V, W> for Transfers<B, V, W> {
     fn restrict(&mut self, r: &mut B::Slice<V>, b: &mut B::Slice<W>) -> Result<()> {
         self.restriction.apply(W::Wide::ONE, r, W::Wide::ZERO, b)
     }
 
-    fn interpolate(&mut self, y: &B::Slice<W>, x: &mut B::Slice<V>, aside: Option<&mut B::Slice<V>>) -> Result<()> {
-        self.add(V::Wide::ONE, y, x, aside)
+    fn interpolate(&mut self, y: &B::Slice<W>, x: &mut B::Slice<V>, sum: Option<&mut B::Slice<V>>) -> Result<()> {
+        self.add(V::Wide::ONE, y, x, sum)
     }
 
     fn bytes(&self) -> usize {
@@ -57,16 +56,16 @@ impl<B: Backend, V: Number, W: Number> Passage<B, V, W> for Transfers<B, V, W> {
     }
 }
 
-/// Looks at what it restricted, and restricts again where that is outside of the range, which is seldom: for backends that look.
-pub(crate) struct Looking<B: Backend, V: Number, W: Number> {
+/// Checks the max norm of R r, and scales r and restricts again where that is out of range, which is rare. For backends with immediate reductions.
+pub(crate) struct RetriedTransfer<B: Backend, V: Number, W: Number> {
     pub transfers: Transfers<B, V, W>,
     pub range: Range,
     pub factor: f64,
 }
 
-impl<B: Backend, V: Number, W: Number> Passage<B, V, W> for Looking<B, V, W> {
+impl<B: Backend, V: Number, W: Number> GridTransfer<B, V, W> for RetriedTransfer<B, V, W> {
     fn restrict(&mut self, r: &mut B::Slice<V>, b: &mut B::Slice<W>) -> Result<()> {
-        let Looking { transfers, range, factor } = self;
+        let RetriedTransfer { transfers, range, factor } = self;
         *factor = 1.0;
         transfers.restrict(r, b)?;
         if !range.holds(transfers.backend.max_norm(b)) {
@@ -79,8 +78,8 @@ impl<B: Backend, V: Number, W: Number> Passage<B, V, W> for Looking<B, V, W> {
         Ok(())
     }
 
-    fn interpolate(&mut self, y: &B::Slice<W>, x: &mut B::Slice<V>, aside: Option<&mut B::Slice<V>>) -> Result<()> {
-        self.transfers.add(V::Wide::from_f64(1.0 / self.factor), y, x, aside)
+    fn interpolate(&mut self, y: &B::Slice<W>, x: &mut B::Slice<V>, sum: Option<&mut B::Slice<V>>) -> Result<()> {
+        self.transfers.add(V::Wide::from_f64(1.0 / self.factor), y, x, sum)
     }
 
     fn bytes(&self) -> usize {
@@ -92,9 +91,9 @@ impl<B: Backend, V: Number, W: Number> Passage<B, V, W> for Looking<B, V, W> {
     }
 }
 
-/// Restricts in the arithmetic of the finer level, and multiplies by the factor on the way into the format of the coarser: for backends
-/// that decide the factor where the vectors are, and never tell it.
-pub(crate) struct Fitting<B: Backend, V: Number, W: Number> {
+/// Restricts in the precision of the finer level, and scales in the conversion to the coarser one. For backends whose host cannot read the factor
+/// without a synchronisation.
+pub(crate) struct ConvertedTransfer<B: Backend, V: Number, W: Number> {
     pub transfers: Transfers<B, V, V::Wide>,
     /// A vector of the coarser level.
     pub wide: B::Buffer<V::Wide>,
@@ -103,18 +102,18 @@ pub(crate) struct Fitting<B: Backend, V: Number, W: Number> {
     pub of: std::marker::PhantomData<W>,
 }
 
-impl<B: Backend, V: Number, W: Number> Passage<B, V, W> for Fitting<B, V, W> {
+impl<B: Backend, V: Number, W: Number> GridTransfer<B, V, W> for ConvertedTransfer<B, V, W> {
     fn restrict(&mut self, r: &mut B::Slice<V>, b: &mut B::Slice<W>) -> Result<()> {
-        let Fitting { transfers, wide, range, factor, .. } = self;
+        let ConvertedTransfer { transfers, wide, range, factor, .. } = self;
         transfers.restrict(r, wide)?;
         transfers.backend.convert_into_range((range, factor), 1.0, None, wide, b);
         Ok(())
     }
 
-    fn interpolate(&mut self, y: &B::Slice<W>, x: &mut B::Slice<V>, aside: Option<&mut B::Slice<V>>) -> Result<()> {
-        let Fitting { transfers, wide, factor, .. } = self;
+    fn interpolate(&mut self, y: &B::Slice<W>, x: &mut B::Slice<V>, sum: Option<&mut B::Slice<V>>) -> Result<()> {
+        let ConvertedTransfer { transfers, wide, factor, .. } = self;
         transfers.backend.convert_from_range(factor, 1.0, None, y, wide);
-        transfers.interpolate(wide, x, aside)
+        transfers.interpolate(wide, x, sum)
     }
 
     fn bytes(&self) -> usize {
