@@ -3,7 +3,7 @@
 //! The table emits the Rust constants here, the C enum (through `capi::types`, checked by a test) and the Fortran
 //! parameters. Numbers are stable: a retired code stays reserved and is never given to another meaning.
 
-use crate::pages::prefer_large;
+use crate::huge_pages::advise;
 use std::fmt;
 
 /// What kind of condition a status is; lets a caller react to a family of codes.
@@ -145,7 +145,7 @@ pub(crate) fn try_vec<T: Clone>(n: usize, value: T) -> Result<Vec<T>> {
     // cannot fail gently, so the same request is tried before.
     drop(try_capacity::<T>(n)?);
     let mut v = vec![value; n];
-    prefer_large(&mut v);
+    advise(&mut v);
     Ok(v)
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn try_capacity<T>(n: usize) -> Result<Vec<T>> {
     let mut v = Vec::new();
     match v.try_reserve_exact(n) {
         Ok(()) => {
-            prefer_large(&mut v);
+            advise(&mut v);
             Ok(v)
         }
         Err(_) => {

@@ -34,13 +34,14 @@ pub mod gallery;
 pub mod gpu;
 mod hash;
 pub mod host;
+mod huge_pages;
 pub mod info;
 pub mod io;
 pub mod krylov;
 pub mod matrix;
+mod null_space;
 mod operations;
 pub mod options;
-mod pages;
 pub mod par;
 mod precision;
 pub mod preconditioner;
@@ -49,7 +50,6 @@ pub mod range;
 mod registry;
 pub mod report;
 pub mod scalar;
-mod singular;
 #[cfg(test)]
 #[path = "../tests/common/skip.rs"]
 mod skip;

@@ -1,4 +1,4 @@
-//! A Krylov method with its preconditioner: what a simulator calls in every step.
+//! The solver: a Krylov method with its preconditioner.
 
 use crate::config::Config;
 use crate::context::Context;
@@ -19,12 +19,12 @@ mod user;
 use parts::Engine;
 use user::User;
 
-/// Where a solve starts.
+/// The initial guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guess {
-    /// From zero; the content of x is not read.
+    /// Zero; the content of x is not read.
     Zero,
-    /// From the content of x.
+    /// The content of x.
     Given,
 }
 
@@ -32,8 +32,8 @@ pub enum Guess {
 /// `solve`, with vectors of the solver's precision.
 pub type UserApply = Box<dyn Fn(SliceRef<'_>, SliceMut<'_>) -> i32 + Send + Sync>;
 
-/// Most residual norms for which room is made before a solve.
-const HISTORY_ROOM: usize = 1 << 20;
+/// Most residual norms for which capacity is reserved before a solve.
+const MAX_HISTORY_CAPACITY: usize = 1 << 20;
 
 /// A Krylov method with its preconditioner.
 pub struct Solver {
@@ -46,18 +46,18 @@ pub struct Solver {
     phases: Phases,
 }
 
-/// What set-up made.
+/// The state after set-up.
 struct State {
     matrix: Option<Arc<Matrix>>,
     amg: Option<Amg>,
-    engine: Placed,
+    engine: BackendEngine,
     rows: usize,
 }
 
-/// The engine, where the context is.
-enum Placed {
+/// The engine on the context's backend.
+enum BackendEngine {
     Host(Engine<Host>),
-    /// With room for vectors of callers on the host.
+    /// With device copies of vectors of callers on the host.
     Gpu(Engine<Gpu>, Staging),
 }
 
@@ -133,20 +133,20 @@ impl Solver {
         };
         let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p)).unwrap_or(native);
         let engine = match self.context.gpu() {
-            None => Placed::Host(self.engine(&Host::new(&self.context), precision, matrix, &mut amg, rows)?),
-            Some(gpu) => Placed::Gpu(self.engine(gpu, precision, matrix, &mut amg, rows)?, Staging::default()),
+            None => BackendEngine::Host(self.engine(&Host::new(&self.context), precision, matrix, &mut amg, rows)?),
+            Some(gpu) => BackendEngine::Gpu(self.engine(gpu, precision, matrix, &mut amg, rows)?, Staging::default()),
         };
         if let Some(matrix) = matrix {
             matrix.end_reading()?;
         }
         self.solves.clear();
-        self.solves.push(SolveReport { history: try_capacity(self.history_room())?, ..SolveReport::default() });
+        self.solves.push(SolveReport { history: try_capacity(self.history_capacity())?, ..SolveReport::default() });
         self.state = Some(State { matrix: matrix.cloned(), amg, engine, rows });
         Ok(())
     }
 
-    fn history_room(&self) -> usize {
-        (self.config.int("solver.max_iterations") + 1).min(HISTORY_ROOM)
+    fn history_capacity(&self) -> usize {
+        (self.config.int("solver.max_iterations") + 1).min(MAX_HISTORY_CAPACITY)
     }
 
     /// Takes over changed values of the matrix: numeric work only, as [`Amg::update`].
@@ -156,10 +156,10 @@ impl Solver {
         };
         let State { matrix, amg, engine, .. } = &mut state;
         let renewed = match engine {
-            Placed::Host(Engine::F64(parts)) => self.renew(matrix.as_ref(), amg, parts),
-            Placed::Host(Engine::F32(parts)) => self.renew(matrix.as_ref(), amg, parts),
-            Placed::Gpu(Engine::F64(parts), _) => self.renew(matrix.as_ref(), amg, parts),
-            Placed::Gpu(Engine::F32(parts), _) => self.renew(matrix.as_ref(), amg, parts),
+            BackendEngine::Host(Engine::F64(parts)) => self.renew(matrix.as_ref(), amg, parts),
+            BackendEngine::Host(Engine::F32(parts)) => self.renew(matrix.as_ref(), amg, parts),
+            BackendEngine::Gpu(Engine::F64(parts), _) => self.renew(matrix.as_ref(), amg, parts),
+            BackendEngine::Gpu(Engine::F32(parts), _) => self.renew(matrix.as_ref(), amg, parts),
         };
         let read = matrix.as_ref().map_or(Ok(()), |matrix| matrix.end_reading());
         self.state = Some(state);
@@ -176,7 +176,7 @@ impl Solver {
         self.state.as_ref().map(|state| state.rows)
     }
 
-    /// What set-up and the last solve did.
+    /// The report of set-up and of the last solve.
     pub fn report(&self) -> Report {
         let Some(state) = &self.state else {
             return Report::of(&self.context);
@@ -186,13 +186,13 @@ impl Solver {
             None => Report::of(&self.context),
         };
         let (name, precision, bytes) = match &state.engine {
-            Placed::Host(engine) => engine.describe(),
-            Placed::Gpu(engine, _) => engine.describe(),
+            BackendEngine::Host(engine) => engine.describe(),
+            BackendEngine::Gpu(engine, _) => engine.describe(),
         };
         report.solver = format!("{name} {}", precision.name());
         report.bytes += bytes;
         report.solve = self.phases.clone();
-        // Before the first solve there is room for one report, but nothing in it.
+        // Before the first solve there is one empty report.
         report.solves = self.solves.iter().filter(|s| !s.history.is_empty()).cloned().collect();
         report
     }

@@ -1,4 +1,4 @@
-//! What set-up makes for the Krylov method, in its precision and where the context is.
+//! The Krylov method, its operator and its workspace, in the solver's precision and on the context's backend.
 
 use super::Solver;
 use super::user::SolverBackend;
@@ -7,18 +7,18 @@ use crate::error::{Result, Status, fail};
 use crate::host::Host;
 use crate::krylov::{self, Krylov, Norm};
 use crate::matrix::Matrix;
+use crate::null_space::NullSpace;
 use crate::preconditioner::Amg;
 use crate::scalar::{Precision, Scalar};
-use crate::singular::NullSpace;
 use std::sync::Arc;
 
-/// The parts, in the precision of the Krylov method.
+/// The solver in f64 or f32.
 pub enum Engine<B: SolverBackend> {
     F64(Parts<B, f64>),
     F32(Parts<B, f32>),
 }
 
-/// The method, what it multiplies with, and its workspace.
+/// The Krylov method, its operator, and workspace.
 pub struct Parts<B: SolverBackend, T: Scalar> {
     pub backend: B,
     pub name: String,
@@ -33,7 +33,7 @@ pub struct Parts<B: SolverBackend, T: Scalar> {
     pub rows: usize,
     /// For the recomputed residual.
     pub r: B::Buffer<T>,
-    /// For M b and M r, when the preconditioned norm counts.
+    /// For M b and M r, with the preconditioned norm.
     pub z: Option<B::Buffer<T>>,
 }
 
@@ -46,7 +46,7 @@ impl<B: SolverBackend> Engine<B> {
         }
     }
 
-    /// For vectors of another precision.
+    /// The error for vectors of another precision.
     pub fn refuse<T: Scalar>(&self) -> Result<Status> {
         fail!(
             InvalidArgument,
@@ -132,7 +132,7 @@ impl Solver {
         self.config.choice("solver.type").unwrap_or(default.to_string())
     }
 
-    /// What the Krylov method multiplies with: a narrower copy of the matrix where there is one, or the hierarchy's own where that fits.
+    /// The operator of the Krylov method: a narrower copy of the matrix where there is one, or that of the finest level where it is the same matrix.
     fn operator<B: SolverBackend, T: Scalar>(
         &self,
         backend: &B,
@@ -157,7 +157,7 @@ impl Solver {
         Ok(backend.matrix_operator(matrix)?.into())
     }
 
-    /// A copy of the matrix in fewer bits that holds every value exactly, where there is one and the options leave the choice.
+    /// A copy of the matrix in a narrower format that holds every value exactly, where there is one and the options allow it.
     fn narrow_operator<B: SolverBackend, T: Scalar>(
         &self,
         backend: &B,
@@ -172,7 +172,7 @@ impl Solver {
         }
     }
 
-    /// Checks the null space against the matrix. An operator callback is not called before a solve, and its null space is believed.
+    /// Checks the null space against the matrix. An operator callback is not called before a solve, so its null space is not checked.
     fn check_null_space<B: SolverBackend, T: Scalar>(
         &self,
         backend: &B,
@@ -185,8 +185,8 @@ impl Solver {
         }
     }
 
-    /// What `update` does, in the precision of the engine. The null space is checked first, so that a failure leaves all as it was; values that
-    /// are not finite pass there and are refused by their own check.
+    /// Updates operator and hierarchy. The null space is checked first, so that a failure changes nothing. Values that are not finite pass this check
+    /// and fail their own.
     pub(super) fn renew<B: SolverBackend, T: Scalar>(
         &self,
         matrix: Option<&Arc<Matrix>>,
@@ -215,7 +215,7 @@ impl Solver {
             Some(operator) => operator,
             None => self.operator(&parts.backend, matrix, amg.as_ref(), narrow.as_ref())?,
         };
-        // Other levels may have other sweeps and formats, and the default may not suit them any more.
+        // New levels may have other sweeps and formats, so that another default method applies.
         if let Some(amg) = amg.as_ref().filter(|amg| amg.was_set_up_anew()) {
             let name = self.method_name(Preconditioner::<B, T>::is_constant_symmetric(amg));
             if name != parts.name {

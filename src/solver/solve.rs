@@ -2,13 +2,14 @@
 
 use super::parts::{Engine, Parts};
 use super::user::SolverBackend;
-use super::{Guess, Placed, Solver, State};
+use super::{BackendEngine, Guess, Solver, State};
 use crate::backend::{AnyMut, AnyRef, Backend, Preconditioner};
 use crate::context::LogLevel;
 use crate::error::{Error, Result, Status, fail, try_capacity};
 use crate::gpu::{self, Gpu, Staging};
 use crate::host::Host;
-use crate::krylov::{self, Next, Run};
+use crate::krylov::{self, Krylov, Next, Run};
+use crate::null_space::NullSpace;
 use crate::preconditioner::Amg;
 use crate::report::SolveReport;
 use crate::scalar::Scalar;
@@ -52,7 +53,7 @@ impl Solver {
         let work = state.matrix.as_ref().map_or(n, |matrix| matrix.entries());
         let State { engine, amg, .. } = state;
         match engine {
-            Placed::Host(engine) => match (engine, Host::any_ref(b), Host::any_mut(x)) {
+            BackendEngine::Host(engine) => match (engine, Host::any_ref(b), Host::any_mut(x)) {
                 (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => {
                     self.solve_on_host(parts, amg, work, b, x, guess)
                 }
@@ -61,7 +62,7 @@ impl Solver {
                 }
                 (engine, ..) => engine.refuse::<T>(),
             },
-            Placed::Gpu(engine, staging) => match (engine, Host::any_ref(b), Host::any_mut(x)) {
+            BackendEngine::Gpu(engine, staging) => match (engine, Host::any_ref(b), Host::any_mut(x)) {
                 (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => {
                     self.solve_from_host(parts, amg, staging, b, x, guess)
                 }
@@ -83,12 +84,12 @@ impl Solver {
         check_lengths(state.rows, b.len(), x.len())?;
         let State { engine, amg, .. } = state;
         match engine {
-            Placed::Host(_) => {
+            BackendEngine::Host(_) => {
                 fail!(InvalidArgument, "the vectors are in device memory, and the solver is on the host")
             }
-            Placed::Gpu(engine, _) => match (engine, Gpu::any_ref(b), Gpu::any_mut(x)) {
-                (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => self.solve_there(parts, amg, b, x, guess),
-                (Engine::F32(parts), AnyRef::F32(b), AnyMut::F32(x)) => self.solve_there(parts, amg, b, x, guess),
+            BackendEngine::Gpu(engine, _) => match (engine, Gpu::any_ref(b), Gpu::any_mut(x)) {
+                (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => self.solve_in_place(parts, amg, b, x, guess),
+                (Engine::F32(parts), AnyRef::F32(b), AnyMut::F32(x)) => self.solve_in_place(parts, amg, b, x, guess),
                 (engine, ..) => engine.refuse::<T>(),
             },
         }
@@ -145,7 +146,7 @@ impl Solver {
     }
 
     /// On the device, for vectors that are there.
-    fn solve_there<T: Scalar>(
+    fn solve_in_place<T: Scalar>(
         &mut self,
         parts: &mut Parts<Gpu, T>,
         amg: &mut Option<Amg>,
@@ -171,7 +172,7 @@ impl Solver {
     ) -> Result<Status> {
         let start = Instant::now();
         while self.solves.len() < count {
-            self.solves.push(SolveReport { history: try_capacity(self.history_room())?, ..SolveReport::default() });
+            self.solves.push(SolveReport { history: try_capacity(self.history_capacity())?, ..SolveReport::default() });
         }
         self.solves.truncate(count.max(1));
         for phase in &mut self.phases.seconds {
@@ -191,6 +192,7 @@ impl Solver {
         Ok(status)
     }
 
+    /// One right-hand side on the backend of `parts`.
     fn solve_one<B: SolverBackend, T: Scalar>(
         &mut self,
         parts: &mut Parts<B, T>,
@@ -207,22 +209,16 @@ impl Solver {
         (report.iterations, report.converged, report.true_residual) = (0, false, f64::NAN);
         let Parts { backend, name, norm, null_space, method, operator, user, r, z, .. } = parts;
         let backend: &B = backend;
-        let mut norm_b = backend.norm(b);
+        let norm_b = backend.norm(b);
         if !norm_b.is_finite() {
             return fail!(NonFinite, "the norm of the right-hand side is {norm_b}; b must be finite");
         }
-        let (b, null_space) = match null_space {
+        let (b, norm_b, null_space) = match null_space {
             Some(space) => {
-                backend.copy(b, &mut space.b);
-                // Twice: once leaves the rounding of a long sum.
-                for _ in 0..2 {
-                    krylov::project(backend, &space.basis, &mut space.b);
-                }
-                let rounding = 8.0 * T::EPSILON.to_f64() * norm_b;
-                norm_b = Some(backend.norm(&space.b)).filter(|norm| *norm > rounding).unwrap_or(0.0);
-                (&*space.b, space.basis.as_slice())
+                let norm_b = project_right_hand_side(backend, space, b, norm_b);
+                (&*space.b, norm_b, space.basis.as_slice())
             }
-            None => (b, [].as_slice()),
+            None => (b, norm_b, [].as_slice()),
         };
         if norm_b == 0.0 {
             backend.fill(T::ZERO, x);
@@ -233,7 +229,6 @@ impl Solver {
         if guess == Guess::Zero {
             backend.fill(T::ZERO, x);
         }
-        let absolute = self.config.real("solver.absolute_tolerance");
         let m: Option<&mut dyn Preconditioner<B, T>> = match (user, amg) {
             (Some(user), _) => Some(&mut **user),
             (None, Some(amg)) => Some(amg),
@@ -263,61 +258,12 @@ impl Solver {
                 return run.breakdown("the preconditioner maps b to zero; set solver.norm to \"true\"");
             }
         }
+        let absolute = self.config.real("solver.absolute_tolerance");
         run.target = (self.config.real("solver.tolerance") * run.scale).max(absolute);
-        let mut zero_guess = guess == Guess::Zero;
-        let mut before = f64::INFINITY;
-        let end = loop {
-            let result = method.solve(&mut run, b, x, zero_guess);
-            report.iterations = run.iterations;
-            let failure = match &result {
-                Ok(Next::Stagnated) => run.narrowest().map(|narrowest| {
-                    let window = run.window;
-                    Error::new(
-                        Status::PrecisionLost,
-                        format!("the residual norm has not fallen in {window} iterations; {narrowest}"),
-                    )
-                }),
-                Err(error) if PRECISION.contains(&error.status) => Some(error.clone()),
-                _ => None,
-            };
-            if let Some(mut error) = failure {
-                if error.status != Status::PrecisionLost {
-                    error = run.examine(b, x, r)?.unwrap_or(error);
-                }
-                let finite = backend.max_norm(x).is_finite();
-                // Without a check in each application, x may contain values that are not finite.
-                let again = finite || !B::HAS_IMMEDIATE_REDUCTIONS && error.status == Status::PrecisionLost;
-                if again && run.widen(&error.message)? {
-                    method.discard_graph();
-                    if !finite {
-                        backend.fill(T::ZERO, x);
-                    }
-                    zero_guess = !finite;
-                    continue;
-                }
-                return Err(error);
-            }
-            let end = result?;
-            let mut norm = run.residual_norm(b, x, r)?;
-            report.true_residual = norm / norm_b;
-            if end != Next::Converged {
-                break end;
-            }
-            if let Some(z) = z {
-                run.precondition(r, z)?;
-                norm = backend.norm(z);
-            }
-            // The residual that a method carries along drifts from the one of x: when the claim does not hold, start again from
-            // x, as long as that still helps.
-            if norm <= run.target {
-                break Next::Converged;
-            }
-            if norm > 0.5 * before {
-                break Next::Stagnated;
-            }
-            before = norm;
-            zero_guess = false;
-        };
+        let mut system = System { b, x: &mut *x, r: &mut **r, z: z.as_deref_mut(), true_norm: f64::NAN };
+        let end = system.solve(&mut **method, &mut run, guess == Guess::Zero);
+        (report.iterations, report.true_residual) = (run.iterations, system.true_norm / norm_b);
+        let end = end?;
         run.project(x);
         backend.status()?;
         report.converged = end == Next::Converged;
@@ -329,6 +275,104 @@ impl Solver {
             Next::Stagnated => Status::Stagnated,
             Next::Limit | Next::Continue => Status::NotConverged,
         })
+    }
+}
+
+/// Projects b onto the complement of the null space, into `space.b`. Returns its norm, 0 where only rounding is left.
+fn project_right_hand_side<B: SolverBackend, T: Scalar>(
+    backend: &B,
+    space: &mut NullSpace<B, T>,
+    b: &B::Slice<T>,
+    norm_b: f64,
+) -> f64 {
+    backend.copy(b, &mut space.b);
+    // Twice: a single projection leaves the rounding of a long sum.
+    for _ in 0..2 {
+        krylov::project(backend, &space.basis, &mut space.b);
+    }
+    let rounding = 8.0 * T::EPSILON.to_f64() * norm_b;
+    Some(backend.norm(&space.b)).filter(|norm| *norm > rounding).unwrap_or(0.0)
+}
+
+/// The vectors of one solve.
+struct System<'a, B: SolverBackend, T: Scalar> {
+    b: &'a B::Slice<T>,
+    x: &'a mut B::Slice<T>,
+    /// For b - A x.
+    r: &'a mut B::Slice<T>,
+    /// For M r, with the preconditioned norm.
+    z: Option<&'a mut B::Slice<T>>,
+    /// |b - A x| after the last run of the method.
+    true_norm: f64,
+}
+
+impl<B: SolverBackend, T: Scalar> System<'_, B, T> {
+    /// Runs the method until the true residual meets the tolerance, restarting it from x. After a failure for lack of precision the preconditioner
+    /// is stored in wider formats, and the method restarts.
+    fn solve(&mut self, method: &mut dyn Krylov<B, T>, run: &mut Run<'_, B, T>, mut zero_guess: bool) -> Result<Next> {
+        let mut previous = f64::INFINITY;
+        loop {
+            let result = method.solve(run, self.b, self.x, zero_guess);
+            if let Some(error) = precision_failure(run, &result) {
+                zero_guess = self.widen(method, run, error)?;
+                continue;
+            }
+            let end = result?;
+            let mut norm = run.residual_norm(self.b, self.x, self.r)?;
+            self.true_norm = norm;
+            if end != Next::Converged {
+                return Ok(end);
+            }
+            if let Some(z) = self.z.as_deref_mut() {
+                run.precondition(self.r, z)?;
+                norm = run.backend.norm(z);
+            }
+            // The residual of a recurrence drifts from b - A x. Where the true one does not meet the tolerance, the method restarts from x, as long
+            // as that helps.
+            if norm <= run.target {
+                return Ok(Next::Converged);
+            }
+            if norm > 0.5 * previous {
+                return Ok(Next::Stagnated);
+            }
+            previous = norm;
+            zero_guess = false;
+        }
+    }
+
+    /// Stores the preconditioner in wider formats after a failure. Returns whether x was reset to zero, or the error where no wider format is
+    /// allowed.
+    fn widen(&mut self, method: &mut dyn Krylov<B, T>, run: &mut Run<'_, B, T>, mut error: Error) -> Result<bool> {
+        if error.status != Status::PrecisionLost {
+            error = run.examine(self.b, self.x, self.r)?.unwrap_or(error);
+        }
+        let backend = run.backend;
+        let finite = backend.max_norm(self.x).is_finite();
+        // Without a check in each application, x may contain values that are not finite.
+        let may_restart = finite || !B::HAS_IMMEDIATE_REDUCTIONS && error.status == Status::PrecisionLost;
+        if !may_restart || !run.widen(&error.message)? {
+            return Err(error);
+        }
+        method.discard_graph();
+        if !finite {
+            backend.fill(T::ZERO, self.x);
+        }
+        Ok(!finite)
+    }
+}
+
+/// The error of a run that failed, perhaps, for lack of precision in the preconditioner.
+fn precision_failure<B: SolverBackend, T: Scalar>(run: &Run<'_, B, T>, result: &Result<Next>) -> Option<Error> {
+    match result {
+        Ok(Next::Stagnated) => run.narrowest().map(|narrowest| {
+            let window = run.window;
+            Error::new(
+                Status::PrecisionLost,
+                format!("the residual norm has not fallen in {window} iterations; {narrowest}"),
+            )
+        }),
+        Err(error) if PRECISION.contains(&error.status) => Some(error.clone()),
+        _ => None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// The layers, lowest first: what a layer is, and its modules. A module may use what is below it and itself; the modules of one layer do not know each
 /// other.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("large pages", &["pages"]),
+    ("huge pages", &["huge_pages"]),
     ("errors, allocation", &["error"]),
     ("number formats and small helpers", &["scalar", "sync", "device_kind", "hash", "edit_distance", "registry"]),
     ("ranges of formats, threads, parallel loops", &["range", "threads", "par"]),
@@ -22,7 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("smoothers and Krylov methods over the contract", &["smooth", "krylov"]),
     ("components of set-up by name", &["components"]),
     ("hierarchies and cycles over the contract", &["amg"]),
-    ("the options table, and what needs no solver", &["options", "presets", "operations", "singular"]),
+    ("the options table, and what needs no solver", &["options", "presets", "operations", "null_space"]),
     ("AMG where a context is", &["preconditioner"]),
     ("the solver", &["solver"]),
     ("the C ABI", &["capi"]),

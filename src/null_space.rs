@@ -1,4 +1,4 @@
-//! Singular systems: the null space that the options name, as orthonormal vectors that were checked against the matrix.
+//! Null-space projection for singular systems: an orthonormal basis of the null space that the options name, checked against the matrix.
 
 use crate::backend::{Backend, Operator, Place};
 use crate::error::{Result, fail, try_capacity, try_vec};
@@ -8,21 +8,21 @@ use crate::matrix::Matrix;
 use crate::scalar::{Precision, Scalar};
 use crate::sparse::NearNullSpace;
 
-/// Vectors of which less than this share is left beside the others are linear combinations of them.
-const DEPENDENT: f64 = 1e-8;
+/// A vector is linearly dependent when orthogonalisation leaves at most this share of its norm.
+const DEPENDENCE_TOLERANCE: f64 = 1e-8;
 
 /// The null space of the matrix of a solver.
 pub(crate) struct NullSpace<B: Backend, T: Scalar> {
-    /// Orthonormal vectors; the first k span the same as the first k of those that were given.
+    /// Orthonormal vectors; the first k span the same space as the first k input vectors.
     pub basis: Vec<B::Buffer<T>>,
-    /// Room for the right-hand side without its part in the null space.
+    /// The projected right-hand side.
     pub b: B::Buffer<T>,
     rows: usize,
 }
 
 impl<B: Place, T: Scalar> NullSpace<B, T> {
-    /// The null space that `solver.null_space` names for a system of `rows` rows; `None` for "none". Vectors are made orthonormal on the
-    /// host and kept on the backend.
+    /// The null space that `solver.null_space` names for a system of `rows` rows; `None` for "none". The basis is orthonormalised on
+    /// the host and stored on the backend.
     pub fn new(
         backend: &B,
         host: &Host,
@@ -47,8 +47,8 @@ impl<B: Place, T: Scalar> NullSpace<B, T> {
         Ok(Some(NullSpace { basis, b: backend.zeros(rows)?, rows }))
     }
 
-    /// Fails when `a` does not map the vectors to zero. An error in a vector is one that no solution gets rid of, so what is accepted is what
-    /// leaves half of the digits.
+    /// Fails when `a` does not map the vectors to zero. An error in a vector stays in every solution, so the tolerance is the square root of the unit
+    /// roundoff.
     pub fn check(&self, backend: &B, a: &dyn Operator<B, T>) -> Result<()> {
         let n = self.rows;
         let mut x = try_vec(n, T::ZERO)?;
@@ -57,12 +57,12 @@ impl<B: Place, T: Scalar> NullSpace<B, T> {
         }
         let (x, mut y) = (backend.array(x)?, backend.zeros(n)?);
         a.apply(T::ONE, &x, T::ZERO, &mut y)?;
-        let usual = backend.norm(&y) / (n as f64).sqrt();
+        let random = backend.norm(&y) / (n as f64).sqrt();
         let stored = if a.precision() == Precision::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON };
         let accepted = stored.max(T::EPSILON.to_f64()).sqrt();
         for (k, v) in self.basis.iter().enumerate() {
             a.apply(T::ONE, v, T::ZERO, &mut y)?;
-            let residual = backend.norm(&y) / usual;
+            let residual = backend.norm(&y) / random;
             if residual > accepted {
                 return fail!(
                     OptionValue,
@@ -81,8 +81,8 @@ impl<B: Place, T: Scalar> NullSpace<B, T> {
     }
 }
 
-/// Orthonormal vectors that span what `vectors` do, one after the other of `rows` elements, by the modified Gram-Schmidt process. It runs in
-/// f64, twice for each vector: once leaves what rounding makes of nearly parallel vectors.
+/// An orthonormal basis of the span of `vectors`, each of `rows` elements, by modified Gram-Schmidt in f64 with reorthogonalisation: a single pass
+/// loses orthogonality for nearly parallel vectors.
 fn orthonormal<T: Scalar>(host: &Host, rows: usize, mut vectors: Vec<f64>) -> Result<Vec<Vec<T>>> {
     let mut basis = Vec::new();
     if rows == 0 {
@@ -99,7 +99,7 @@ fn orthonormal<T: Scalar>(host: &Host, rows: usize, mut vectors: Vec<f64>) -> Re
             }
         }
         let left = host.norm(v);
-        if left.is_nan() || left <= DEPENDENT * before {
+        if left.is_nan() || left <= DEPENDENCE_TOLERANCE * before {
             return fail!(
                 OptionValue,
                 "null-space vector {k} is a linear combination of those before it ({:.1e} of its norm is left); accepted: \
