@@ -163,18 +163,18 @@ impl DeviceMatrix {
 /// A matrix as an operator on vectors in device memory.
 pub(crate) type DeviceOperator<T> = Box<dyn Operator<Gpu, T>>;
 
-/// A matrix in device memory. What the host asks of it is copied then.
-struct There {
+/// A matrix in device memory. It is copied to the host when the host needs it.
+struct DeviceStorage {
     arrays: DeviceArrays,
-    /// First number of the caller's indices, which sentences use.
+    /// Base of the caller's indices, for messages.
     base: i32,
-    /// What the host asked for; not of borrowed values, which may have changed when it asks again.
+    /// The copy on the host. Borrowed values are not kept, because the caller may change them.
     copy: Mutex<Option<(Arc<Structure>, Values)>>,
 }
 
-impl There {
-    fn new(gpu: &Gpu, matrix: DeviceMatrix, base: i32) -> There {
-        There { arrays: DeviceArrays::new(gpu, matrix), base, copy: Mutex::new(None) }
+impl DeviceStorage {
+    fn new(gpu: &Gpu, matrix: DeviceMatrix, base: i32) -> DeviceStorage {
+        DeviceStorage { arrays: DeviceArrays::new(gpu, matrix), base, copy: Mutex::new(None) }
     }
 
     fn gpu(&self) -> &Gpu {
@@ -195,7 +195,7 @@ impl There {
         Ok(fetched)
     }
 
-    /// As [`There::on_host`], of which nothing is kept for the next time.
+    /// As [`DeviceStorage::on_host`], without keeping the copy.
     fn copied(&self) -> Result<(Arc<Structure>, Values)> {
         if let Some((structure, values)) = &*lock(self.copy.lock()) {
             return Ok((Arc::clone(structure), values.clone()));
@@ -204,7 +204,7 @@ impl There {
         Ok((Arc::new(structure), values))
     }
 
-    /// Fails with the host's sentence when something is wrong with a matrix.
+    /// Checks a matrix on the device. A defect is then located and reported by the checks of the host.
     fn check(&self, matrix: &DeviceMatrix, structure: bool, sorted: bool) -> Result<()> {
         if with_device!(matrix, a => self.gpu().check_rows(a, structure, sorted))? {
             return Ok(());
@@ -214,10 +214,10 @@ impl There {
     }
 }
 
-/// Where the arrays of a matrix are.
-enum Home {
+/// The arrays of a matrix, on the host or on a device.
+enum MatrixStorage {
     Host { structure: Arc<Structure>, values: RwLock<Values> },
-    Device(There),
+    Device(DeviceStorage),
 }
 
 /// A matrix with what is known about its near-null space. Several solvers and threads may share it.
@@ -230,13 +230,13 @@ pub struct Matrix {
     block: Block,
     /// Stored blocks.
     nnz: usize,
-    home: Home,
+    storage: MatrixStorage,
     near_null_space: RwLock<Option<Arc<NearNullSpace>>>,
-    /// The same in the memory of the GPU that the matrix is on, once it was asked for.
+    /// The same on the GPU of the matrix, copied at first use.
     device_near_null_space: Mutex<Option<Arc<DeviceNearNullSpace>>>,
-    /// Whether its values were looked at; those of a computed one are not before set-up needs it.
+    /// Whether its values were checked; those of a computed matrix are checked by set-up.
     checked: AtomicBool,
-    /// Copies in the formats of products with vectors, by GPU and type of vectors.
+    /// Copies in SpMV formats, by GPU and type of vectors.
     operators: Mutex<Vec<(Gpu, Arc<dyn Any + Send + Sync>)>>,
 }
 
@@ -246,15 +246,15 @@ impl Matrix {
         values.check_all(&structure, sorted)?;
         let (size, block, nnz) =
             ((structure.rows, structure.cols), structure.block, structure.columns.as_slice().len());
-        let home = Home::Host { structure: Arc::new(structure), values: RwLock::new(values) };
-        Ok(Matrix::at(home, size, block, nnz, true))
+        let storage = MatrixStorage::Host { structure: Arc::new(structure), values: RwLock::new(values) };
+        Ok(Matrix::at(storage, size, block, nnz, true))
     }
 
-    fn at(home: Home, size: (usize, usize), block: Block, nnz: usize, checked: bool) -> Matrix {
+    fn at(storage: MatrixStorage, size: (usize, usize), block: Block, nnz: usize, checked: bool) -> Matrix {
         let (near_null_space, checked, operators) =
             (RwLock::new(None), AtomicBool::new(checked), Mutex::new(Vec::new()));
         let device_near_null_space = Mutex::new(None);
-        Matrix { size, block, nnz, home, near_null_space, device_near_null_space, checked, operators }
+        Matrix { size, block, nnz, storage, near_null_space, device_near_null_space, checked, operators }
     }
 
     /// A matrix that the library computed. What set-up asks of values is looked at when it needs them.
@@ -266,14 +266,14 @@ impl Matrix {
         let nnz = columns.len();
         let offsets = sparse::OffsetStorage::I64(Arc::new(offsets));
         let structure = Arc::new(Structure { rows, cols, block, offsets, columns: Arc::new(columns), base: 0 });
-        let home = Home::Host { structure, values: RwLock::new(Values::from(values)) };
-        Ok(Matrix::at(home, (rows, cols), block, nnz, false))
+        let storage = MatrixStorage::Host { structure, values: RwLock::new(Values::from(values)) };
+        Ok(Matrix::at(storage, (rows, cols), block, nnz, false))
     }
 
     /// The same in device memory.
     pub(crate) fn computed_on_device(gpu: &Gpu, matrix: DeviceMatrix) -> Matrix {
         let (size, block, nnz) = with_device!(&matrix, a => ((a.rows, a.cols), a.block, a.nnz()));
-        Matrix::at(Home::Device(There::new(gpu, matrix, 0)), size, block, nnz, false)
+        Matrix::at(MatrixStorage::Device(DeviceStorage::new(gpu, matrix, 0)), size, block, nnz, false)
     }
 
     /// Checks the values of a computed matrix, once.
@@ -281,12 +281,12 @@ impl Matrix {
         if self.checked.load(Ordering::Relaxed) {
             return Ok(());
         }
-        match &self.home {
-            Home::Host { structure, values } => {
+        match &self.storage {
+            MatrixStorage::Host { structure, values } => {
                 let values = lock(values.read()).clone();
                 context.run(self.entries(), || values.check(structure))?;
             }
-            Home::Device(there) => there.check(&there.arrays.read()?, false, false)?,
+            MatrixStorage::Device(device) => device.check(&device.arrays.read()?, false, false)?,
         }
         self.checked.store(true, Ordering::Relaxed);
         Ok(())
@@ -295,7 +295,7 @@ impl Matrix {
     /// The matrix as an operator on vectors of a GPU, in the format that suits it. It is kept for the next product, unless the values are the
     /// caller's, who may change them.
     pub(crate) fn operator_on<T: Scalar>(&self, gpu: &Gpu) -> Result<Arc<DeviceOperator<T>>> {
-        if matches!(&self.home, Home::Device(there) if there.arrays.is_borrowed()) {
+        if matches!(&self.storage, MatrixStorage::Device(device) if device.arrays.is_borrowed()) {
             return Ok(Arc::new(gpu.matrix_operator(self)?));
         }
         let mut operators = lock(self.operators.lock());
@@ -311,11 +311,11 @@ impl Matrix {
     /// As [`Matrix::new`], for a matrix in the memory of a GPU, whose offsets are right. Indices in sentences are counted from
     /// `base`.
     pub(crate) fn on_device(gpu: &Gpu, matrix: DeviceMatrix, sorted: bool, base: i32) -> Result<Matrix> {
-        let there = There::new(gpu, matrix, base);
-        let matrix = there.arrays.read()?;
-        there.check(&matrix, true, sorted)?;
+        let device = DeviceStorage::new(gpu, matrix, base);
+        let matrix = device.arrays.read()?;
+        device.check(&matrix, true, sorted)?;
         let (size, block, nnz) = with_device!(&matrix, a => ((a.rows, a.cols), a.block, a.nnz()));
-        Ok(Matrix::at(Home::Device(there), size, block, nnz, true))
+        Ok(Matrix::at(MatrixStorage::Device(device), size, block, nnz, true))
     }
 
     /// A matrix of arrays made in Rust.
@@ -350,9 +350,9 @@ impl Matrix {
 
     /// The pattern, on the host.
     pub fn structure(&self) -> Result<Arc<Structure>> {
-        match &self.home {
-            Home::Host { structure, .. } => Ok(Arc::clone(structure)),
-            Home::Device(there) => Ok(there.on_host()?.0),
+        match &self.storage {
+            MatrixStorage::Host { structure, .. } => Ok(Arc::clone(structure)),
+            MatrixStorage::Device(device) => Ok(device.on_host()?.0),
         }
     }
 
@@ -373,50 +373,50 @@ impl Matrix {
 
     /// Format of the values.
     pub fn precision(&self) -> Precision {
-        match &self.home {
-            Home::Host { values, .. } => lock(values.read()).precision(),
-            Home::Device(there) => there.arrays.precision(),
+        match &self.storage {
+            MatrixStorage::Host { values, .. } => lock(values.read()).precision(),
+            MatrixStorage::Device(device) => device.arrays.precision(),
         }
     }
 
     /// The values now, on the host.
     pub fn values(&self) -> Result<Values> {
-        match &self.home {
-            Home::Host { values, .. } => Ok(lock(values.read()).clone()),
-            Home::Device(there) => Ok(there.on_host()?.1),
+        match &self.storage {
+            MatrixStorage::Host { values, .. } => Ok(lock(values.read()).clone()),
+            MatrixStorage::Device(device) => Ok(device.on_host()?.1),
         }
     }
 
     /// Pattern and values now, on the host. Of a matrix in device memory it is a copy that ends with its user.
     pub(crate) fn copied(&self) -> Result<(Arc<Structure>, Values)> {
-        match &self.home {
-            Home::Host { structure, values } => Ok((Arc::clone(structure), lock(values.read()).clone())),
-            Home::Device(there) => there.copied(),
+        match &self.storage {
+            MatrixStorage::Host { structure, values } => Ok((Arc::clone(structure), lock(values.read()).clone())),
+            MatrixStorage::Device(device) => device.copied(),
         }
     }
 
     /// Whether a copy of a matrix in device memory is kept on the host.
     #[cfg(test)]
     pub(crate) fn has_copy(&self) -> bool {
-        matches!(&self.home, Home::Device(there) if lock(there.copy.lock()).is_some())
+        matches!(&self.storage, MatrixStorage::Device(device) if lock(device.copy.lock()).is_some())
     }
 
     /// Replaces the values; pattern and format stay. Nothing is changed when they are refused.
     pub fn update_values(&self, values: Values) -> Result<()> {
         self.check_format(values.precision(), values.len())?;
-        match &self.home {
-            Home::Host { structure, values: own } => {
+        match &self.storage {
+            MatrixStorage::Host { structure, values: own } => {
                 values.check(structure)?;
                 *lock(own.write()) = values;
                 self.replaced();
                 Ok(())
             }
-            Home::Device(there) => match &values {
+            MatrixStorage::Device(device) => match &values {
                 Values::F64(values) => {
-                    self.update_device_values(DeviceValues::F64(there.gpu().upload(values.as_slice())?))
+                    self.update_device_values(DeviceValues::F64(device.gpu().upload(values.as_slice())?))
                 }
                 Values::F32(values) => {
-                    self.update_device_values(DeviceValues::F32(there.gpu().upload(values.as_slice())?))
+                    self.update_device_values(DeviceValues::F32(device.gpu().upload(values.as_slice())?))
                 }
             },
         }
@@ -429,8 +429,8 @@ impl Matrix {
             DeviceValues::F32(values) => (Precision::F32, values.len()),
         };
         self.check_format(precision, len)?;
-        let Home::Device(there) = &self.home else { unreachable!("the matrix is in device memory") };
-        let new = match (there.arrays.read()?, values) {
+        let MatrixStorage::Device(device) = &self.storage else { unreachable!("the matrix is in device memory") };
+        let new = match (device.arrays.read()?, values) {
             (DeviceMatrix::F64(a), DeviceValues::F64(values)) => {
                 DeviceMatrix::F64(DeviceCsr { values: Arc::new(values), ..a })
             }
@@ -439,11 +439,11 @@ impl Matrix {
             }
             _ => unreachable!("the format was checked"),
         };
-        let new = There::new(there.gpu(), new, there.base);
+        let new = DeviceStorage::new(device.gpu(), new, device.base);
         let matrix = new.arrays.read()?;
         new.check(&matrix, false, false)?;
-        there.arrays.replace(matrix);
-        *lock(there.copy.lock()) = None;
+        device.arrays.replace(matrix);
+        *lock(device.copy.lock()) = None;
         self.replaced();
         Ok(())
     }
@@ -465,24 +465,24 @@ impl Matrix {
         Ok(())
     }
 
-    /// Checks values that a caller may have changed in place; those that lie in device memory need a context that works there.
+    /// Checks values that a caller may have changed in place; those in device memory need a context on the same device.
     pub(crate) fn recheck_values(&self, context: &Context) -> Result<()> {
-        match &self.home {
-            Home::Host { structure, values } => {
+        match &self.storage {
+            MatrixStorage::Host { structure, values } => {
                 let values = lock(values.read()).clone();
                 context.run(self.entries(), || values.check(structure))
             }
-            Home::Device(there) => {
-                if !there.arrays.is_borrowed() {
+            MatrixStorage::Device(device) => {
+                if !device.arrays.is_borrowed() {
                     return Ok(());
                 }
-                if !context.gpu().is_some_and(|gpu| gpu.is_same(there.gpu())) {
+                if !context.gpu().is_some_and(|gpu| gpu.is_same(device.gpu())) {
                     return fail!(
                         InvalidArgument,
                         "the values of the matrix are borrowed in device memory, and this context is not the one that has it there"
                     );
                 }
-                there.check(&there.arrays.read()?, false, false)
+                device.check(&device.arrays.read()?, false, false)
             }
         }
     }
@@ -490,9 +490,9 @@ impl Matrix {
     /// At the end of a call that returns when it is done: waits until what was launched has read values that are borrowed in device memory, to
     /// which the caller may write from then on.
     pub(crate) fn end_reading(&self) -> Result<()> {
-        match &self.home {
-            Home::Device(there) => there.arrays.end_reading(),
-            Home::Host { .. } => Ok(()),
+        match &self.storage {
+            MatrixStorage::Device(device) => device.arrays.end_reading(),
+            MatrixStorage::Host { .. } => Ok(()),
         }
     }
 
@@ -502,8 +502,8 @@ impl Matrix {
             let range = array.as_slice().as_ptr_range();
             (array.owned_bytes() == 0).then(|| range.start.addr()..range.end.addr())
         }
-        let arrays = match &self.home {
-            Home::Host { structure, values } => [
+        let arrays = match &self.storage {
+            MatrixStorage::Host { structure, values } => [
                 match &structure.offsets {
                     sparse::OffsetStorage::I32(offsets) => on_host(&**offsets),
                     sparse::OffsetStorage::I64(offsets) => on_host(&**offsets),
@@ -514,17 +514,17 @@ impl Matrix {
                     Values::F32(values) => on_host(&**values),
                 },
             ],
-            Home::Device(there) => there.arrays.borrowed(),
+            MatrixStorage::Device(device) => device.arrays.borrowed(),
         };
         let names = ["row_offsets", "columns", "values"];
         names.into_iter().zip(arrays).filter_map(|(name, range)| Some((name, range?))).collect()
     }
 
-    /// The matrix in the memory of a GPU, in the format `T`: as it is where it is there, or else a copy.
+    /// The matrix in the memory of a GPU, in the format `T`: shared where it is in this memory and format, otherwise a copy.
     pub(crate) fn device<T: Number>(&self, gpu: &Gpu) -> Result<DeviceCsr<T>> {
-        match &self.home {
-            Home::Device(there) if there.gpu().is_same(gpu) => {
-                with_device!(there.arrays.read()?, a => a.cast(gpu))
+        match &self.storage {
+            MatrixStorage::Device(device) if device.gpu().is_same(gpu) => {
+                with_device!(device.arrays.read()?, a => a.cast(gpu))
             }
             _ => DeviceCsr::upload(gpu, &self.shared::<T>()?.view()),
         }
@@ -533,12 +533,12 @@ impl Matrix {
     /// Whether a matrix of device memory came to the host.
     #[cfg(test)]
     pub(crate) fn has_host_copy(&self) -> bool {
-        matches!(&self.home, Home::Device(there) if lock(there.copy.lock()).is_some())
+        matches!(&self.storage, MatrixStorage::Device(device) if lock(device.copy.lock()).is_some())
     }
 
     /// Whether it is in the memory of this GPU, and belongs to the same context.
     pub(crate) fn is_on(&self, gpu: &Gpu) -> bool {
-        matches!(&self.home, Home::Device(there) if there.gpu().is_same(gpu))
+        matches!(&self.storage, MatrixStorage::Device(device) if device.gpu().is_same(gpu))
     }
 
     /// Tells which vectors the operator maps to almost nothing: `count` vectors of all rows, one after the other.
@@ -588,7 +588,7 @@ impl Matrix {
     }
 
     /// `space`, which is the near-null space of this matrix or was, in the memory of a GPU. The present one is copied there once for a matrix that
-    /// is there.
+    /// is device.
     pub(crate) fn device_near_null_space(
         &self,
         gpu: &Gpu,
@@ -607,9 +607,9 @@ impl Matrix {
 
     /// The matrix on the host in the format `T`; shared with the caller's arrays when that is their format.
     pub fn shared<T: Number>(&self) -> Result<SharedCsr<T>> {
-        let (structure, values) = match &self.home {
-            Home::Host { structure, values } => (Arc::clone(structure), lock(values.read()).clone()),
-            Home::Device(there) => there.on_host()?,
+        let (structure, values) = match &self.storage {
+            MatrixStorage::Host { structure, values } => (Arc::clone(structure), lock(values.read()).clone()),
+            MatrixStorage::Device(device) => device.on_host()?,
         };
         match values {
             Values::F64(values) => SharedCsr { structure, values }.cast(),

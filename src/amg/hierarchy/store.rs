@@ -153,7 +153,7 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
     }
 
     /// The grid transfers to a coarse level of this many rows, stored as `N`.
-    fn transfer<T: Scalar, N: Number, V: Number, W: Number>(
+    fn grid_transfer<T: Scalar, N: Number, V: Number, W: Number>(
         &self,
         level: &ComputedLevel<S, T>,
         coarse_rows: usize,
