@@ -1,7 +1,7 @@
 // Blocks of N x N in rows, times vector, for N of 2 and 4: a group of 1 << shift lanes for each block row, N to 32. A lane has a row of a block, and the
 // lanes of a step neighbouring rows of neighbouring blocks, so that they read one piece of memory. Tiles of a matrix of scalars are such blocks, of which
 // the last may reach beyond rows and columns; there they are zero.
-#include "finish.h"
+#include "spmv_epilogue.h"
 
 // N numbers from `at` on, a multiple of N, read once, in pieces of at most 16 bytes.
 template <int N, class S> DEVICE Pack<S, N> row_once(const In<S> &values, i64 at) {
@@ -46,7 +46,7 @@ template <int N, class X> DEVICE Pack<X, N> part_of(const In<X> &x, i32 column, 
 
 template <int N, class S, class X, class A>
 DEVICE void bsr(i64 rows, int shift, int packed, const In<i64> &offsets, const In<i32> &columns, const In<S> &values, const In<X> &x,
-                const Finish &f) {
+                const Epilogue &f) {
     // Blocks of a lane whose loads are under way at the same time.
     constexpr int BATCH = sizeof(S) * N <= 16 ? 4 : 2;
     const i64 block_row = block_index() * (BLOCK >> shift) + (thread_index() >> shift);
@@ -87,19 +87,19 @@ DEVICE void bsr(i64 rows, int shift, int packed, const In<i64> &offsets, const I
     const i64 row = block_row * N + r;
     if (f.width > 1) {
         // Blocks of d are those of the matrix. A group has 2 N lanes at least.
-        finish_whole<BLOCK / 2>(f, lane < N && row < rows, row, (thread_index() >> shift) * N + r, sum);
+        exchange_and_apply_block_epilogue<BLOCK / 2>(f, lane < N && row < rows, row, (thread_index() >> shift) * N + r, sum);
         return;
     }
     f64 share = 0.0;
     if (lane < N && row < rows) {
-        share = finish(f, row, sum);
+        share = apply_epilogue(f, row, sum);
     }
-    finish_block(f, share);
+    store_epilogue_sum(f, share);
 }
 
 #define BSR_OF(N, S, X, A) \
     KERNEL_OF(4, bsr##N##_##S##_##X##_##A, i64 rows, i32 shift, i32 packed, In<i64> offsets, In<i32> columns, In<S> values, In<X> x, \
-              Finish f) { \
+              Epilogue f) { \
         bsr<N, S, X, A>(rows, shift, packed, offsets, columns, values, x, f); \
     }
 #define BSR(S, X, A) BSR_OF(2, S, X, A) BSR_OF(4, S, X, A)

@@ -1,6 +1,6 @@
 // What the kernels of SELL chunks share.
 #pragma once
-#include "finish.h"
+#include "spmv_epilogue.h"
 
 // Threads that share a chunk.
 constexpr int GROUP = 32;

@@ -1,12 +1,12 @@
 // CSR times vector: a group of 1 << shift neighbouring lanes for each row, at most 32. Columns have 32 bits, or 16 that are counted from the lowest of
 // their row, its base.
 #include "csr.h"
-#include "finish.h"
+#include "spmv_epilogue.h"
 
 // SHIFT is the shift where that is known to the compiler, and negative elsewhere.
 template <class S, class C, class X, class A, int SHIFT>
 DEVICE void csr(i64 rows, int shift, const In<i64> &offsets, const In<i32> &bases, const In<C> &columns, const In<S> &values,
-                const In<X> &x, const Finish &f) {
+                const In<X> &x, const Epilogue &f) {
     shift = SHIFT < 0 ? shift : SHIFT;
     const int lanes = 1 << shift;
     const int whole = whole_rows(f, BLOCK >> shift);
@@ -24,21 +24,21 @@ DEVICE void csr(i64 rows, int shift, const In<i64> &offsets, const In<i32> &base
     }
     if (f.width > 1) {
         // A group has two lanes at least.
-        finish_whole<BLOCK / 2>(f, row < rows && lane == 0, row, thread_index() >> shift, sum);
+        exchange_and_apply_block_epilogue<BLOCK / 2>(f, row < rows && lane == 0, row, thread_index() >> shift, sum);
         return;
     }
     f64 share = 0.0;
     if (row < rows && lane == 0) {
-        share = finish(f, row, sum);
+        share = apply_epilogue(f, row, sum);
     }
-    finish_block(f, share);
+    store_epilogue_sum(f, share);
 }
 
 #define CSR(S, X, A) \
-    KERNEL_OF(4, csr_##S##_##X##_##A, i64 rows, i32 shift, In<i64> offsets, In<i32> columns, In<S> values, In<X> x, Finish f) { \
+    KERNEL_OF(4, csr_##S##_##X##_##A, i64 rows, i32 shift, In<i64> offsets, In<i32> columns, In<S> values, In<X> x, Epilogue f) { \
         csr<S, i32, X, A, -1>(rows, shift, offsets, columns, columns, values, x, f); \
     } \
-    KERNEL_OF(4, csr16_##S##_##X##_##A, i64 rows, i32 shift, In<i64> offsets, In<i32> bases, In<u16> columns, In<S> values, In<X> x, Finish f) { \
+    KERNEL_OF(4, csr16_##S##_##X##_##A, i64 rows, i32 shift, In<i64> offsets, In<i32> bases, In<u16> columns, In<S> values, In<X> x, Epilogue f) { \
         if (shift == 3) { \
             csr<S, u16, X, A, 3>(rows, shift, offsets, bases, columns, values, x, f); \
         } else if (shift == 4) { \

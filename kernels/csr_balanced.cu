@@ -1,7 +1,7 @@
 // CSR times vector where a few rows are long: these are cut into pieces. One launch sums the pieces, a group of lanes for each. The next one adds the
 // sums of a long row, again a group for each, and multiplies the other rows as csr.cu does.
 #include "csr.h"
-#include "finish.h"
+#include "spmv_epilogue.h"
 
 // Lanes of a piece, and of the sums of a row.
 constexpr int PIECE_LANES = 32;
@@ -68,7 +68,7 @@ DEVICE void csr_pieces(const In<i64> &begins, const In<i32> &lengths, const In<i
 // The first blocks have the long rows, which may take longer than others.
 template <class S, class X, class A>
 DEVICE void csr_balanced(i64 rows, int shift, i64 limit, const In<i64> &offsets, const In<i32> &columns, const In<S> &values,
-                         const In<i32> &list, const In<i64> &firsts, const In<f64> &sums, const In<X> &x, const Finish &f) {
+                         const In<i32> &list, const In<i64> &firsts, const In<f64> &sums, const In<X> &x, const Epilogue &f) {
     constexpr int OF_BLOCK = BLOCK / PIECE_LANES;
     const i64 list_blocks = (list.len + OF_BLOCK - 1) / OF_BLOCK;
     f64 share = 0.0;
@@ -84,7 +84,7 @@ DEVICE void csr_balanced(i64 rows, int shift, i64 limit, const In<i64> &offsets,
         }
         sum = lanes_sum<PIECE_LANES>(sum);
         if (k < list.len && lane == 0) {
-            share = finish(f, list[k], As<A>::of(sum));
+            share = apply_epilogue(f, list[k], As<A>::of(sum));
         }
     } else {
         const int lanes = 1 << shift;
@@ -100,10 +100,10 @@ DEVICE void csr_balanced(i64 rows, int shift, i64 limit, const In<i64> &offsets,
             sum += shuffle_xor(sum, mask);
         }
         if (row < rows && count <= limit && lane == 0) {
-            share = finish(f, row, sum);
+            share = apply_epilogue(f, row, sum);
         }
     }
-    finish_block(f, share);
+    store_epilogue_sum(f, share);
 }
 
 #define CSR_BALANCED(S, X, A) \
@@ -111,7 +111,7 @@ DEVICE void csr_balanced(i64 rows, int shift, i64 limit, const In<i64> &offsets,
         csr_pieces<S, X, A>(begins, lengths, columns, values, x, sums); \
     } \
     KERNEL_OF(4, csr_balanced_##S##_##X##_##A, i64 rows, i32 shift, i64 limit, In<i64> offsets, In<i32> columns, In<S> values, \
-              In<i32> list, In<i64> firsts, In<f64> sums, In<X> x, Finish f) { \
+              In<i32> list, In<i64> firsts, In<f64> sums, In<X> x, Epilogue f) { \
         csr_balanced<S, X, A>(rows, shift, limit, offsets, columns, values, list, firsts, sums, x, f); \
     }
 FOR_STORAGE_VECTOR_AND_SUM(CSR_BALANCED)

@@ -1,8 +1,8 @@
 // A dense matrix of n rows and columns, row by row, times vector: 32 lanes for each row.
-#include "finish.h"
+#include "spmv_epilogue.h"
 
 #define DENSE(S, X) \
-    KERNEL(dense_##S##_##X, i64 n, In<S> values, In<X> x, Finish f) { \
+    KERNEL(dense_##S##_##X, i64 n, In<S> values, In<X> x, Epilogue f) { \
         using A = Wide<X>; \
         const i64 row = global_index() / 32; \
         A sum = 0; \
@@ -14,8 +14,8 @@
         sum = lanes_sum<32>(sum); \
         f64 share = 0.0; \
         if (row < n && thread_index() % 32 == 0) { \
-            share = finish(f, row, sum); \
+            share = apply_epilogue(f, row, sum); \
         } \
-        finish_block(f, share); \
+        store_epilogue_sum(f, share); \
     }
 FOR_STORAGE_AND_VECTOR(DENSE)

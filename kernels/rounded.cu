@@ -1,12 +1,12 @@
 // CSR or BSR times vector with sums that are rounded to the format of the result, of 16 bits, after each term: 8 lanes for each row, which
 // add the terms that the 8 partial sums of the host do. For comparison with codes that compute so, not for speed: one kernel that learns all
 // formats at run time.
-#include "finish.h"
+#include "spmv_epilogue.h"
 
 constexpr int PARTIAL_SUMS = 8;
 
 KERNEL(rounded_sums, i64 rows, i32 br, i32 bc, In<i64> offsets, In<i32> columns, i32 storage, Any values, i32 vector,
-       Any x, Finish f) {
+       Any x, Epilogue f) {
     const int own = thread_index() / PARTIAL_SUMS;
     const int whole = whole_rows(f, BLOCK / PARTIAL_SUMS);
     const i64 row = block_index() * whole + own;
@@ -30,12 +30,12 @@ KERNEL(rounded_sums, i64 rows, i32 br, i32 bc, In<i64> offsets, In<i32> columns,
         total = rounded(f.format, total + shuffle(sum, base + i));
     }
     if (f.width > 1) {
-        finish_whole<BLOCK / PARTIAL_SUMS>(f, has && lane == 0, row, own, total);
+        exchange_and_apply_block_epilogue<BLOCK / PARTIAL_SUMS>(f, has && lane == 0, row, own, total);
         return;
     }
     f64 share = 0.0;
     if (has && lane == 0) {
-        share = finish(f, row, total);
+        share = apply_epilogue(f, row, total);
     }
-    finish_block(f, share);
+    store_epilogue_sum(f, share);
 }

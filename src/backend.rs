@@ -28,7 +28,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// The power of two by which a vector was multiplied to bring it into the range of its format.
     type RangeFactor: Send + Sync;
     /// The SpMV epilogues of this backend; empty where no operator [has one](Operator::has_epilogue).
-    type Finish<'a>;
+    type Epilogue<'a>;
     /// See [`CgStep`].
     type CgStep: CgStep<Self>;
     /// See [`ArnoldiBasis`].
@@ -219,11 +219,11 @@ pub enum Columns {
     Compact,
 }
 
-/// What set-up asks of a backend: it computes on the host, and what the solve phase needs is placed where the solve phase runs.
-pub trait Place: Backend {
-    /// An array of the host as one of this backend.
+/// Stores arrays and matrices of the host on this backend.
+pub trait StorageFactory: Backend {
+    /// Stores an array.
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Self::Buffer<S>>;
-    /// A stored matrix as an operator.
+    /// Stores a matrix as an operator.
     fn matrix<S: Number, X: Number, Y: Number>(
         &self,
         matrix: SharedCsr<S>,
@@ -251,7 +251,7 @@ pub trait Operator<B: Backend, X: Number, Y: Number = X>: Send + Sync {
     }
     /// A x with an epilogue, for operators that have one. Returns the number of partial sums of the epilogue's inner product, 0 where it was not
     /// computed.
-    fn finish(&self, _x: &B::Slice<X>, _finish: &B::Finish<'_>) -> Result<usize> {
+    fn apply_with_epilogue(&self, _x: &B::Slice<X>, _epilogue: &B::Epilogue<'_>) -> Result<usize> {
         unreachable!("the operator has no epilogue")
     }
     /// Bytes that the library holds for it.
@@ -272,7 +272,7 @@ pub trait Preconditioner<B: Backend, T: Scalar>: Send {
     fn is_capturable(&self) -> bool {
         false
     }
-    /// Its matrix as it stores it, when that is the caller's as it is: what multiplies with the same matrix need not store it again.
+    /// The operator of its finest level, when that is the caller's matrix without scaling, so that a solver can share it.
     fn operator(&self) -> Option<Arc<dyn Operator<B, T>>> {
         None
     }

@@ -4,7 +4,7 @@
 use crate::backend::components::{Coarsening, Interpolation, SmootherInput, SmootherSetup};
 use crate::backend::parameters::Ties;
 use crate::backend::setup::{Setup, Store};
-use crate::backend::{Backend, Place, Smoother};
+use crate::backend::{Backend, Smoother, StorageFactory};
 use crate::error::Result;
 use crate::gpu::{Gpu, setup as gpu};
 use crate::host::{self, Host};
@@ -182,7 +182,7 @@ macro_rules! smoothers {
         const SMOOTHER_TABLE: &[SmootherInfo] =
             &[$(SmootherInfo { name: $name, on_gpu: has!($($gpu)?), ..$properties }),*];
 
-        impl<B: Place> SmootherComponents<B> for Host {
+        impl<B: StorageFactory> SmootherComponents<B> for Host {
             fn has_smoother(name: &str) -> bool {
                 SMOOTHERS.contains(&name)
             }

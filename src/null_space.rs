@@ -1,6 +1,6 @@
 //! Null-space projection for singular systems: an orthonormal basis of the null space that the options name, checked against the matrix.
 
-use crate::backend::{Backend, Operator, Place};
+use crate::backend::{Backend, Operator, StorageFactory};
 use crate::error::{Result, fail, try_capacity, try_vec};
 use crate::hash::hash;
 use crate::host::Host;
@@ -20,7 +20,7 @@ pub(crate) struct NullSpace<B: Backend, T: Scalar> {
     rows: usize,
 }
 
-impl<B: Place, T: Scalar> NullSpace<B, T> {
+impl<B: StorageFactory, T: Scalar> NullSpace<B, T> {
     /// The null space that `solver.null_space` names for a system of `rows` rows; `None` for "none". The basis is orthonormalised on
     /// the host and stored on the backend.
     pub fn new(

@@ -12,7 +12,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Instant;
-use terrace::backend::{Backend, Columns, Operator, Place};
+use terrace::backend::{Backend, Columns, Operator, StorageFactory};
 use terrace::gpu::Gpu;
 use terrace::scalar::{Number, Sums};
 use terrace::sparse::SharedCsr;

@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Instant;
-use terrace::backend::{Backend, Place};
+use terrace::backend::{Backend, StorageFactory};
 use terrace::context::LogLevel;
 use terrace::gpu::{Step, Times};
 use terrace::sparse::Csr;

@@ -1,7 +1,7 @@
 //! Blocks of 2 x 2 and 4 x 4 in rows, as `kernels/bsr.cu` multiplies them: those of a matrix of blocks, which lie as they are wanted, or the tiles of 4 x 4 that
 //! a matrix of scalars has where its entries lie close together.
 
-use super::product::{Finish, Precisions, Product, Values};
+use super::product::{Epilogue, Precisions, Product, Values};
 use super::runtime::{BLOCK, Kernel, View};
 use super::setup::tiles::{DeviceTiles, SIDE};
 use super::setup::{DeviceCsr, DevicePattern};
@@ -13,7 +13,7 @@ use crate::sparse::Block;
 use std::sync::Arc;
 
 /// Threads that fill a GPU.
-const ENOUGH: usize = 1 << 17;
+const FULL_DEVICE_THREADS: usize = 1 << 17;
 
 /// Blocks of a lane.
 const OF_LANE: usize = 16;
@@ -89,7 +89,7 @@ pub(super) fn bytes(block_rows: usize, blocks: f64, side: usize, storage: Precis
 /// Lanes of a block row.
 pub(super) fn lanes(side: usize, blocks: usize, block_rows: usize) -> usize {
     let length = blocks.div_ceil(block_rows.max(1));
-    let enough = |lanes: &usize| OF_LANE * (lanes / side) >= length && block_rows * lanes >= ENOUGH;
+    let enough = |lanes: &usize| OF_LANE * (lanes / side) >= length && block_rows * lanes >= FULL_DEVICE_THREADS;
     [4, 8, 16].into_iter().filter(|lanes| *lanes >= 2 * side).find(enough).unwrap_or(32)
 }
 
@@ -106,7 +106,7 @@ impl Product for Bsr {
         self.shape
     }
 
-    fn blocks(&self, _: &Finish<'_>) -> usize {
+    fn blocks(&self, _: &Epilogue<'_>) -> usize {
         (self.offsets.len() - 1).div_ceil(BLOCK / self.lanes)
     }
 
@@ -114,13 +114,17 @@ impl Product for Bsr {
         width == self.side
     }
 
-    fn run(&self, x: View<'_>, finish: &Finish<'_>) -> Result<()> {
+    fn run(&self, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {
         let (rows, shift) = (self.shape.0 as i64, self.lanes.ilog2() as i32);
         let [offsets, columns, values] = [self.offsets.view(), self.columns.view(), self.values.view()];
         let aligned = ALIGNED.min((self.side * self.precisions.vector.bytes()) as u64);
         let packed = i32::from(x.array().address().is_multiple_of(aligned));
-        let blocks = self.blocks(finish);
-        self.gpu.launch_blocks(self.kernel, blocks, &[&rows, &shift, &packed, &offsets, &columns, &values, &x, finish])
+        let blocks = self.blocks(epilogue);
+        self.gpu.launch_blocks(
+            self.kernel,
+            blocks,
+            &[&rows, &shift, &packed, &offsets, &columns, &values, &x, epilogue],
+        )
     }
 
     fn bytes(&self) -> usize {

@@ -2,7 +2,7 @@
 //! replayed as graphs.
 
 use super::graphs::{Replay, run_captured};
-use super::product::Finish;
+use super::product::Epilogue;
 use super::runtime::{Argument, Kernel, View, tag};
 use super::vector::part_count;
 use super::{Buffer, Gpu, Slice};
@@ -177,7 +177,7 @@ impl CgStep<Gpu> for DeviceCgStep {
 
     fn product<T: Scalar>(&mut self, a: &dyn Operator<Gpu, T>, p: &Slice<T>, q: &mut Slice<T>) -> Result<()> {
         let gpu = &self.gpu;
-        let mut count = a.finish(p, &Finish::with_dot(p, q))?;
+        let mut count = a.apply_with_epilogue(p, &Epilogue::with_dot(p, q))?;
         if count == 0 {
             count = part_count(p.len());
             gpu.dot_parts(p, q, &gpu.parts(count))?;

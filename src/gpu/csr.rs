@@ -2,7 +2,7 @@
 //! counted from the lowest of their row.
 
 use super::csr_balanced::Unless;
-use super::product::{Finish, Precisions, Product, Values};
+use super::product::{Epilogue, Precisions, Product, Values};
 use super::runtime::{BLOCK, Kernel, View};
 use super::setup::{DeviceCsr, DevicePattern};
 use super::{Buffer, Gpu, Slice};
@@ -15,23 +15,23 @@ use std::sync::Arc;
 const LANES: [usize; 5] = [2, 4, 8, 16, 32];
 
 /// Threads that fill a GPU.
-const ENOUGH: usize = 1 << 17;
+const FULL_DEVICE_THREADS: usize = 1 << 17;
 
 /// Entries of a lane, two batches of `kernels/csr.h`.
 const OF_LANE: usize = 12;
 
-/// Lanes that shorten the columns of a row, as in `kernels/short_columns.cu`.
+/// Lanes that shorten the columns of a row, as in `kernels/compact_columns.cu`.
 const SHORTENING: usize = 8;
 
 /// Columns of 16 bits.
-pub(crate) struct ShortColumns {
+pub(crate) struct CompactColumns {
     /// The lowest column of each row.
     bases: Buffer<i32>,
     /// What is to be added to it.
     offsets: Buffer<u16>,
 }
 
-impl ShortColumns {
+impl CompactColumns {
     /// Whether they reach, whatever the pattern is.
     pub fn always_reach(a: &DevicePattern) -> bool {
         a.cols <= 1 << 16
@@ -45,20 +45,20 @@ impl ShortColumns {
     }
 
     /// Those of a matrix of scalars for whose rows they reach.
-    pub fn new(gpu: &Gpu, a: &DevicePattern) -> Result<ShortColumns> {
+    pub fn new(gpu: &Gpu, a: &DevicePattern) -> Result<CompactColumns> {
         assert_eq!(a.block, Block::SCALAR);
         let (bases, offsets) = (gpu.room(a.rows)?, gpu.room(a.nnz())?);
-        let (rows, kernel) = (a.rows as i64, gpu.kernel("shorten_columns")?);
+        let (rows, kernel) = (a.rows as i64, gpu.kernel("compact_columns")?);
         let [from, columns, to] = [a.offsets.view(), a.columns.view(), offsets.view()];
         gpu.launch(kernel, a.rows * SHORTENING, &[&rows, &from, &columns, &bases.view(), &to])?;
-        Ok(ShortColumns { bases, offsets })
+        Ok(CompactColumns { bases, offsets })
     }
 }
 
 /// The columns of a matrix.
 enum Columns {
     Long(Arc<Buffer<i32>>),
-    Short(Arc<ShortColumns>),
+    Short(Arc<CompactColumns>),
 }
 
 /// A matrix of scalars.
@@ -84,7 +84,7 @@ impl Csr {
     pub fn short<S: Number>(
         gpu: &Gpu,
         matrix: DeviceCsr<S>,
-        columns: &Arc<ShortColumns>,
+        columns: &Arc<CompactColumns>,
         precisions: Precisions,
     ) -> Result<Csr> {
         assert_eq!(columns.offsets.len(), matrix.nnz());
@@ -121,7 +121,7 @@ pub(super) fn short_bytes(rows: usize, entries: usize, storage: Precision) -> us
 /// fill a GPU.
 pub(super) fn lanes(entries: usize, rows: usize) -> usize {
     let length = entries.div_ceil(rows.max(1));
-    let enough = |lanes: &usize| OF_LANE * lanes >= length && rows * lanes >= ENOUGH;
+    let enough = |lanes: &usize| OF_LANE * lanes >= length && rows * lanes >= FULL_DEVICE_THREADS;
     LANES.into_iter().find(enough).unwrap_or_else(|| LANES.into_iter().find(|lanes| *lanes >= length).unwrap_or(32))
 }
 
@@ -138,29 +138,29 @@ impl Product for Csr {
         self.shape
     }
 
-    fn blocks(&self, finish: &Finish<'_>) -> usize {
-        self.shape.0.div_ceil(finish.whole(BLOCK / self.lanes))
+    fn blocks(&self, epilogue: &Epilogue<'_>) -> usize {
+        self.shape.0.div_ceil(epilogue.whole(BLOCK / self.lanes))
     }
 
     fn has_epilogue(&self, width: usize) -> bool {
         width <= BLOCK / self.lanes
     }
 
-    fn run(&self, x: View<'_>, finish: &Finish<'_>) -> Result<()> {
+    fn run(&self, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {
         let (rows, shift) = (self.shape.0 as i64, self.lanes.ilog2() as i32);
         let [offsets, values] = [self.offsets.view(), self.values.view()];
-        let blocks = self.blocks(finish);
+        let blocks = self.blocks(epilogue);
         match &self.columns {
             Columns::Long(columns) => {
                 let columns = columns.view();
-                self.gpu.launch_blocks(self.kernel, blocks, &[&rows, &shift, &offsets, &columns, &values, &x, finish])
+                self.gpu.launch_blocks(self.kernel, blocks, &[&rows, &shift, &offsets, &columns, &values, &x, epilogue])
             }
             Columns::Short(short) => {
                 let (bases, columns) = (short.bases.view(), short.offsets.view());
                 self.gpu.launch_blocks(
                     self.kernel,
                     blocks,
-                    &[&rows, &shift, &offsets, &bases, &columns, &values, &x, finish],
+                    &[&rows, &shift, &offsets, &bases, &columns, &values, &x, epilogue],
                 )
             }
         }
@@ -207,7 +207,7 @@ mod tests {
         let a = matrix(100_000, &[&[7, 3, 65_538], &[], &[99_999], &[40_000, 40_001, 39_990, 40_002]]);
         for gpu in devices() {
             let there = DeviceCsr::upload(&gpu, &a.view()).unwrap().pattern();
-            let short = ShortColumns::new(&gpu, &there).unwrap();
+            let short = CompactColumns::new(&gpu, &there).unwrap();
             assert_eq!(gpu.fetch(&short.bases).unwrap(), [3, 0, 99_999, 39_990]);
             assert_eq!(gpu.fetch(&short.offsets).unwrap(), [4, 0, 65_535, 0, 10, 11, 0, 12]);
         }
@@ -222,7 +222,7 @@ mod tests {
             for rows in [&rows[..], &rows[..1], &[]] {
                 let there = DeviceCsr::upload(&gpu, &matrix(100_000, rows).view()).unwrap().pattern();
                 let total = gpu.zeroed::<i64>(1).unwrap();
-                ShortColumns::count_far(&gpu, &there, &total, Unless::NEVER).unwrap();
+                CompactColumns::count_far(&gpu, &there, &total, Unless::NEVER).unwrap();
                 assert_eq!(gpu.fetch(&total).unwrap(), [rows.len().saturating_sub(3).div_ceil(7) as i64]);
             }
         }

@@ -1,7 +1,7 @@
 //! CSR where a few rows are long: those are cut into pieces, whose sums are added in their order. Other rows have a group of lanes, as in `csr.rs`.
 
 use super::csr::lanes;
-use super::product::{Finish, Precisions, Product, Values};
+use super::product::{Epilogue, Precisions, Product, Values};
 use super::runtime::{BLOCK, Kernel, View};
 use super::setup::{DeviceCsr, DevicePattern};
 use super::{Buffer, Gpu, Slice};
@@ -19,10 +19,10 @@ const WAITED_FOR: usize = 64;
 const OF_LANE: usize = 32;
 
 /// Entries of a piece: two batches of each lane. A row of a million has enough of them to keep an H200 busy.
-const PIECE: usize = 384;
+const PIECE_ENTRIES: usize = 384;
 
 /// Pieces of a row at most, so that adding their sums does not take longer than the pieces did.
-const MOST: usize = 2048;
+const MAX_PIECES: usize = 2048;
 
 /// Lanes of a piece, and of the sums of a row, as in `kernels/csr_balanced.cu`.
 const LANES: usize = 32;
@@ -80,7 +80,7 @@ pub(crate) struct LongRows {
 impl LongRows {
     /// Those beyond the limit of a matrix of scalars, as they were counted.
     pub fn new(gpu: &Gpu, a: &DevicePattern, counted: [i64; NUMBERS]) -> Result<LongRows> {
-        let piece = PIECE * (counted[LONGEST] as usize).div_ceil(PIECE * MOST).max(1);
+        let piece = PIECE_ENTRIES * (counted[LONGEST] as usize).div_ceil(PIECE_ENTRIES * MAX_PIECES).max(1);
         LongRows::cut(gpu, a, limit(a), piece, counted)
     }
 
@@ -176,11 +176,11 @@ impl Product for CsrBalanced {
         (self.pattern.rows, self.pattern.cols)
     }
 
-    fn blocks(&self, _: &Finish<'_>) -> usize {
+    fn blocks(&self, _: &Epilogue<'_>) -> usize {
         (self.long.rows.len() * LANES).div_ceil(BLOCK) + (self.pattern.rows * self.lanes).div_ceil(BLOCK)
     }
 
-    fn run(&self, x: View<'_>, finish: &Finish<'_>) -> Result<()> {
+    fn run(&self, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {
         let DevicePattern { offsets, columns, .. } = &self.pattern;
         let [offsets, columns, values] = [offsets.view(), columns.view(), self.values.view()];
         let LongRows { rows: list, firsts, begins, lengths, limit } = &*self.long;
@@ -190,8 +190,8 @@ impl Product for CsrBalanced {
         let (rows, shift, limit) = (self.pattern.rows as i64, self.lanes.ilog2() as i32, *limit as i64);
         self.gpu.launch_blocks(
             self.kernel,
-            self.blocks(finish),
-            &[&rows, &shift, &limit, &offsets, &columns, &values, &list, &firsts, &sums, &x, finish],
+            self.blocks(epilogue),
+            &[&rows, &shift, &limit, &offsets, &columns, &values, &list, &firsts, &sums, &x, epilogue],
         )
     }
 
@@ -259,9 +259,17 @@ mod tests {
             ([short(2700), vec![300; 9], short(150)].concat(), 9),
             ([vec![0; 300], vec![900], vec![0; 40]].concat(), 1),
             ([short(900), vec![limit - 1, limit, limit + 1], short(50)].concat(), 1),
-            ([short(2700), vec![PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 2 * PIECE + 1], short(50)].concat(), 5),
+            (
+                [
+                    short(2700),
+                    vec![PIECE_ENTRIES - 1, PIECE_ENTRIES, PIECE_ENTRIES + 1, 2 * PIECE_ENTRIES, 2 * PIECE_ENTRIES + 1],
+                    short(50),
+                ]
+                .concat(),
+                5,
+            ),
             // 32 lanes, and more pieces than they add at once.
-            ([short(3), vec![PIECE * 70, 0]].concat(), 1),
+            ([short(3), vec![PIECE_ENTRIES * 70, 0]].concat(), 1),
         ]
     }
 
@@ -301,11 +309,15 @@ mod tests {
     #[test]
     fn the_longest_row_has_no_more_pieces_than_are_added_quickly() {
         let gpu = devices().remove(0);
-        let a = DeviceCsr::upload(&gpu, &matrix(PIECE * MOST + 1, &[PIECE * MOST + 1], |_| 1.0).view()).unwrap();
+        let a = DeviceCsr::upload(
+            &gpu,
+            &matrix(PIECE_ENTRIES * MAX_PIECES + 1, &[PIECE_ENTRIES * MAX_PIECES + 1], |_| 1.0).view(),
+        )
+        .unwrap();
         let entries = a.nnz() as i64;
         let long = LongRows::new(&gpu, &a.pattern(), [1, entries, entries]).unwrap();
-        assert_eq!(gpu.fetch(&long.firsts).unwrap(), [0, MOST as i64 / 2 + 1]);
-        assert_eq!(gpu.fetch(&long.lengths).unwrap()[0], 2 * PIECE as i32);
+        assert_eq!(gpu.fetch(&long.firsts).unwrap(), [0, MAX_PIECES as i64 / 2 + 1]);
+        assert_eq!(gpu.fetch(&long.lengths).unwrap()[0], 2 * PIECE_ENTRIES as i32);
     }
 
     #[test]

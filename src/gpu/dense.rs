@@ -1,6 +1,6 @@
 //! A dense matrix: 32 lanes for each row. The inverse of the coarsest level.
 
-use super::product::{Finish, Precisions, Product, Values};
+use super::product::{Epilogue, Precisions, Product, Values};
 use super::runtime::{BLOCK, Kernel, View};
 use super::{Buffer, Gpu};
 use crate::error::Result;
@@ -40,14 +40,14 @@ impl Product for Dense {
         (self.n, self.n)
     }
 
-    fn blocks(&self, _: &Finish<'_>) -> usize {
+    fn blocks(&self, _: &Epilogue<'_>) -> usize {
         (LANES * self.n).div_ceil(BLOCK)
     }
 
-    fn run(&self, x: View<'_>, finish: &Finish<'_>) -> Result<()> {
+    fn run(&self, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {
         let (n, values) = (self.n as i64, self.values.view());
-        let blocks = self.blocks(finish);
-        self.gpu.launch_blocks(self.kernel, blocks, &[&n, &values, &x, finish])
+        let blocks = self.blocks(epilogue);
+        self.gpu.launch_blocks(self.kernel, blocks, &[&n, &values, &x, epilogue])
     }
 
     fn bytes(&self) -> usize {

@@ -4,9 +4,9 @@
 
 use super::Gpu;
 use super::bsr::{self, Bsr};
-use super::csr::{self, ShortColumns};
+use super::csr::{self, CompactColumns};
 use super::csr_balanced::{self, LongRows, Unless};
-use super::layout::{Cut, Layout, Slots, Survey};
+use super::sell_layout::{Cut, SellLayout, Slots, Survey};
 use super::setup::tiles::{self, SIDE};
 use super::setup::{DeviceCsr, DevicePattern};
 use crate::error::Result;
@@ -20,13 +20,13 @@ pub(crate) enum Format {
     /// A group of lanes for each row.
     Csr,
     /// The same with columns of 16 bits.
-    Csr16(Arc<ShortColumns>),
+    Csr16(Arc<CompactColumns>),
     /// The same as the first with long rows in pieces.
     CsrBalanced(Arc<LongRows>),
-    /// Slices with offsets of 8 bits.
-    Slices8(Arc<Layout>),
-    /// Slices with offsets of 16 bits.
-    Slices16(Arc<Layout>),
+    /// SELL chunks with column offsets of 8 bits.
+    Sell8(Arc<SellLayout>),
+    /// SELL chunks with column offsets of 16 bits.
+    Sell16(Arc<SellLayout>),
     /// Blocks of 2 x 2 or 4 x 4 as they are.
     Bsr,
     /// Scalars in tiles of 4 x 4.
@@ -38,7 +38,7 @@ pub(crate) enum Format {
 const CSR: f64 = 1.2;
 const FEW_CSR: f64 = 0.9;
 
-/// Bytes of few long rows of narrow values count this much with columns of 16 and of 32 bits, from so many rows on: there is less to wait for in slices.
+/// Bytes of few long rows of narrow values count this much with columns of 16 and of 32 bits, from so many rows on: there is less to wait for in chunks.
 const NARROW: (f64, f64) = (1.3, 1.0);
 const NARROW_FROM: usize = 1 << 15;
 
@@ -49,21 +49,21 @@ const SCATTER: f64 = 8.0;
 /// products wait for those rather than for values.
 const APART: f64 = 1.25;
 
-/// Below this many rows a matrix has too few slices, and a group of lanes for each row keeps more threads busy.
-const FEW: usize = 1 << 13;
+/// Below this many rows a matrix has too few chunks, and a group of lanes for each row keeps more threads busy.
+const MIN_SELL_ROWS: usize = 1 << 13;
 
 /// With at most this many entries a product takes about as long as its launch in any format, and tiles are not looked at.
 const SMALL: usize = 1 << 14;
 
 /// Average length of rows from which columns of 16 bits and tiles are looked at.
-const LONG: usize = 16;
+const MIN_LONG_ROW: usize = 16;
 
 /// Bytes that an entry of a lane counts as in a row that all else waits for: a batch of six takes about 1.2 us, in which 4.8 MB could be read. And those
 /// that a second launch counts as, about 5 us.
 const SERIAL: f64 = 8e5;
 const PIECES: f64 = 2e7;
 
-/// Bytes of blocks in rows count this much in relation to those of slices, which know no block of their size; and bytes of tiles of scalars by the bytes
+/// Bytes of blocks in rows count this much in relation to those of chunks, which know no block of their size; and bytes of tiles of scalars by the bytes
 /// of a value: a lane reads neighbouring elements of the vector at once, where one that has a row of scalars reads each for itself. Those of f32 scalars lie between the measured ones.
 const BSR: f64 = 0.6;
 fn tiles_weight(storage: Precision) -> f64 {
@@ -91,13 +91,13 @@ const LONGEST: usize = LONG_ROWS + csr_balanced::LONGEST;
 const TILES: usize = LONG_ROWS + csr_balanced::NUMBERS;
 const NUMBERS: usize = TILES + 2;
 
-/// What is estimated; slices by the number of their cut.
+/// What is estimated; chunks by the number of their cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Csr,
     Csr16,
     CsrBalanced,
-    Slices(usize),
+    Sell(usize),
     Bsr,
     Tiles,
 }
@@ -134,10 +134,10 @@ impl Format {
         counted.make(gpu, &kinds)
     }
 
-    /// The slots of a matrix in slices, as [`Layout::fill_and_add`] has them; none in other formats.
+    /// The slots of a matrix in chunks, as [`SellLayout::fill_and_add`] has them; none in other formats.
     pub fn slots<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, l1: bool) -> Result<Option<Slots<T>>> {
         match self {
-            Format::Slices8(layout) | Format::Slices16(layout) => layout.fill_and_add(gpu, a, l1).map(Some),
+            Format::Sell8(layout) | Format::Sell16(layout) => layout.fill_and_add(gpu, a, l1).map(Some),
             Format::Csr | Format::Csr16(_) | Format::CsrBalanced(_) | Format::Bsr | Format::Tiles => Ok(None),
         }
     }
@@ -145,7 +145,7 @@ impl Format {
     /// Bytes that are kept for matrices of the same pattern to come, beyond what operators have.
     pub fn kept_bytes(&self) -> usize {
         match self {
-            Format::Slices8(layout) | Format::Slices16(layout) => layout.kept_bytes(),
+            Format::Sell8(layout) | Format::Sell16(layout) => layout.kept_bytes(),
             Format::Csr | Format::Csr16(_) | Format::CsrBalanced(_) | Format::Bsr | Format::Tiles => 0,
         }
     }
@@ -169,8 +169,8 @@ impl<'a> Counted<'a> {
                 tiles::sample(gpu, &wanted.pattern, totals.piece(TILES, 2))?;
                 waits = true;
             }
-            if wanted.may_be_short() && !ShortColumns::always_reach(&wanted.pattern) {
-                ShortColumns::count_far(gpu, &wanted.pattern, totals.piece(FAR, 1), unless)?;
+            if wanted.may_be_short() && !CompactColumns::always_reach(&wanted.pattern) {
+                CompactColumns::count_far(gpu, &wanted.pattern, totals.piece(FAR, 1), unless)?;
                 waits = true;
             }
             surveys.push(match wanted.cuts() {
@@ -197,19 +197,19 @@ impl<'a> Counted<'a> {
             let waiting = SERIAL * longest as f64 / csr::lanes(pattern.nnz(), pattern.rows) as f64;
             return vec![(Kind::CsrBalanced, csr_bytes + PIECES), (Kind::Csr, waiting)];
         }
-        let apart = if few || is_narrow && !is_scalar && !Layout::has_many_blocks(pattern) { APART } else { 1.0 };
+        let apart = if few || is_narrow && !is_scalar && !SellLayout::has_many_blocks(pattern) { APART } else { 1.0 };
         let mut all = Vec::new();
         let bytes = |survey: &Survey, k: usize| survey.bytes(k, self.totals[i][k], pattern, *storage);
         if let Some(survey) = self.surveys[i].as_ref().filter(|_| wide) {
-            all.push((Kind::Slices(EIGHT), bytes(survey, EIGHT)));
+            all.push((Kind::Sell(EIGHT), bytes(survey, EIGHT)));
         }
         if self.wanted[i].may_be_short() && self.totals[i][FAR] == 0 {
             all.push((Kind::Csr16, short * csr::short_bytes(rows, entries, *storage) as f64));
         }
         all.push((Kind::Csr, csr_bytes));
         if let Some(survey) = &self.surveys[i] {
-            all.push((Kind::Slices(0), bytes(survey, 0)));
-            all.push((Kind::Slices(1), apart * (bytes(survey, 1) + SCATTER * rows as f64)));
+            all.push((Kind::Sell(0), bytes(survey, 0)));
+            all.push((Kind::Sell(1), apart * (bytes(survey, 1) + SCATTER * rows as f64)));
         }
         if Bsr::knows(pattern.block) {
             all.push((Kind::Bsr, BSR * bsr::bytes(pattern.rows, pattern.nnz() as f64, pattern.block.rows, *storage)));
@@ -230,7 +230,7 @@ impl<'a> Counted<'a> {
         let (mut started, mut known) = (Vec::new(), true);
         for (at, (i, kind)) in kinds.iter().enumerate() {
             started.push(match (kind, &self.surveys[*i]) {
-                (Kind::Slices(k), Some(survey)) => {
+                (Kind::Sell(k), Some(survey)) => {
                     known &= survey.is_exact();
                     let slots = survey.is_exact().then_some(self.totals[*i][*k] as usize);
                     let layout = survey.layout(gpu, &self.wanted[*i].pattern, *k, totals.piece(at, 1))?;
@@ -243,7 +243,7 @@ impl<'a> Counted<'a> {
         let mut formats = Vec::new();
         for (at, ((i, kind), started)) in kinds.iter().zip(started).enumerate() {
             formats.push(match (kind, started) {
-                (Kind::Csr16, _) => Format::Csr16(Arc::new(ShortColumns::new(gpu, &self.wanted[*i].pattern)?)),
+                (Kind::Csr16, _) => Format::Csr16(Arc::new(CompactColumns::new(gpu, &self.wanted[*i].pattern)?)),
                 (Kind::CsrBalanced, _) => {
                     let counted = std::array::from_fn(|k| self.totals[*i][LONG_ROWS + k]);
                     Format::CsrBalanced(Arc::new(LongRows::new(gpu, &self.wanted[*i].pattern, counted)?))
@@ -253,7 +253,7 @@ impl<'a> Counted<'a> {
                 (_, None) => Format::Csr,
                 (_, Some((k, known, started))) => {
                     let layout = Arc::new(started.with_slots(known.unwrap_or_else(|| slots[at] as usize)));
-                    if k == EIGHT { Format::Slices8(layout) } else { Format::Slices16(layout) }
+                    if k == EIGHT { Format::Sell8(layout) } else { Format::Sell16(layout) }
                 }
             });
         }
@@ -268,11 +268,11 @@ impl Wanted {
         let Wanted { pattern, storage, sums } = self;
         let cut = |(bits, sorted): &(usize, bool)| Cut::new(pattern, *storage, *sums, *bits, *sorted);
         let kinds = &[(16, false), (16, true), (8, false)][..if self.is_wide() { 3 } else { 2 }];
-        (pattern.rows * pattern.block.rows >= FEW).then(|| kinds.iter().map(cut).collect())
+        (pattern.rows * pattern.block.rows >= MIN_SELL_ROWS).then(|| kinds.iter().map(cut).collect())
     }
 
     fn is_wide(&self) -> bool {
-        self.pattern.block == Block::SCALAR && Layout::is_wide(&self.pattern)
+        self.pattern.block == Block::SCALAR && SellLayout::is_wide(&self.pattern)
     }
 
     /// What bytes of CSR count, with columns of 16 and of 32 bits.
@@ -307,13 +307,13 @@ impl Wanted {
     /// Whether tiles are worth a look: rows of scalars that are long enough for dense ones, and enough of them.
     fn may_have_tiles(&self) -> bool {
         let (rows, entries) = (self.pattern.rows, self.pattern.nnz());
-        self.pattern.block == Block::SCALAR && rows > 0 && entries >= LONG * rows && entries > SMALL
+        self.pattern.block == Block::SCALAR && rows > 0 && entries >= MIN_LONG_ROW * rows && entries > SMALL
     }
 
-    /// Whether columns of 16 bits are worth a look: long rows of scalars, and so few that slices do not run at the speed of memory.
+    /// Whether columns of 16 bits are worth a look: long rows of scalars, and so few that chunks do not run at the speed of memory.
     fn may_be_short(&self) -> bool {
         let DevicePattern { rows, block, .. } = self.pattern;
-        block == Block::SCALAR && !self.is_wide() && rows > 0 && self.pattern.nnz() >= LONG * rows
+        block == Block::SCALAR && !self.is_wide() && rows > 0 && self.pattern.nnz() >= MIN_LONG_ROW * rows
     }
 }
 
@@ -343,9 +343,9 @@ mod tests {
             Format::Csr => "csr",
             Format::Csr16(_) => "csr16",
             Format::CsrBalanced(_) => "csr_balanced",
-            Format::Slices8(_) => "sell8",
-            Format::Slices16(layout) if layout.order.is_empty() => "sell16",
-            Format::Slices16(_) => "sell16s",
+            Format::Sell8(_) => "sell8",
+            Format::Sell16(layout) if layout.order.is_empty() => "sell16",
+            Format::Sell16(_) => "sell16s",
             Format::Bsr => "bsr",
             Format::Tiles => "tiles",
         }
@@ -357,7 +357,7 @@ mod tests {
         for gpu in devices() {
             let of = |wanted| name(&Format::of(&gpu, wanted).unwrap());
             assert_eq!(of(wanted(&gpu, 9000, 9000, differing)), "csr16");
-            // Few rows have no slices.
+            // Few rows have no chunks.
             assert_eq!(of(wanted(&gpu, 1000, 1000, differing)), "csr16");
             // Short ones.
             assert_eq!(of(wanted(&gpu, 1000, 1000, |_| (3, 5))), "csr");

@@ -1,7 +1,7 @@
 //! The Arnoldi basis and the BiCGStab step: a device against the host.
 
 use super::tests::{devices, host};
-use crate::backend::{ArnoldiBasis, BicgstabScalars, BicgstabStep, Place};
+use crate::backend::{ArnoldiBasis, BicgstabScalars, BicgstabStep, StorageFactory};
 use crate::hash::hash;
 use crate::scalar::Scalar;
 
@@ -11,7 +11,7 @@ fn values<V: Scalar>(n: usize, seed: u64) -> Vec<V> {
 }
 
 /// All scalars of a basis of 11 vectors, and x + Σ y_i M v_i with M = 2, or x + Σ y_i v_i.
-fn arnoldi_process<B: Place, V: Scalar>(
+fn arnoldi_process<B: StorageFactory, V: Scalar>(
     backend: &B,
     n: usize,
     flexible: bool,
@@ -77,7 +77,7 @@ fn an_arnoldi_basis_is_orthonormal_and_equals_that_of_the_host() {
 }
 
 /// x, r and p after half steps with α = 0.25 and ω = 0.5 and an update of p, and after iterations that break down; and the scalars of each.
-fn bicgstab_steps<B: Place, V: Scalar>(
+fn bicgstab_steps<B: StorageFactory, V: Scalar>(
     backend: &B,
     n: usize,
     read: impl Fn(&B::Slice<V>) -> Vec<V>,

@@ -1,4 +1,4 @@
-//! What all products of a matrix and a vector share: the forms of `kernels/finish.h`.
+//! Sparse matrix-vector products with an epilogue: what all formats share.
 
 use super::runtime::{Argument, Array, Kernel, View, tag};
 use super::signature::Type;
@@ -10,7 +10,7 @@ use crate::scalar::{Number, Precision};
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// The forms of `kernels/finish.h`.
+/// The forms of `kernels/spmv_epilogue.h`.
 #[derive(Clone, Copy)]
 #[repr(i32)]
 enum Form {
@@ -21,13 +21,13 @@ enum Form {
     Chebyshev = 4,
 }
 
-/// Sums of `kernels/finish.h`.
+/// Inner products of `kernels/spmv_epilogue.h`.
 const WITH_W: i32 = 1;
 const SQUARES: i32 = 2;
 
-/// What becomes of A x, as `kernels/finish.h` has it.
+/// An SpMV epilogue: the struct of `kernels/spmv_epilogue.h`.
 #[repr(C)]
-pub struct Finish<'a> {
+pub struct Epilogue<'a> {
     form: i32,
     format: i32,
     diagonal: i32,
@@ -45,11 +45,11 @@ pub struct Finish<'a> {
     parts: Array<'a>,
 }
 
-impl<'a> Finish<'a> {
-    /// y = A x in a form that needs nothing else.
-    fn new<Y: Number>(form: Form, y: &'a mut Slice<Y>) -> Finish<'a> {
+impl<'a> Epilogue<'a> {
+    /// An epilogue with y alone.
+    fn new<Y: Number>(form: Form, y: &'a mut Slice<Y>) -> Epilogue<'a> {
         let none = View::NONE.array();
-        Finish {
+        Epilogue {
             form: form as i32,
             format: tag::<Y>(),
             diagonal: 0,
@@ -74,15 +74,15 @@ impl<'a> Finish<'a> {
         b: &'a Slice<V>,
         x: &'a Slice<V>,
         y: &'a mut Slice<V>,
-    ) -> Finish<'a> {
+    ) -> Epilogue<'a> {
         assert!(b.len() == x.len() && d.len() == width_of(d, x) * x.len());
-        Finish {
+        Epilogue {
             diagonal: tag::<S>(),
             width: width_of(d, x) as i32,
             b: b.view().array(),
             d: d.view().array(),
             z: x.view().array(),
-            ..Finish::new(Form::Sweep, y)
+            ..Epilogue::new(Form::Sweep, y)
         }
     }
 
@@ -93,19 +93,19 @@ impl<'a> Finish<'a> {
         x: &'a Slice<V>,
         recurrence: Recurrence<'a, Slice<V>>,
         y: &'a mut Slice<V>,
-    ) -> Finish<'a> {
+    ) -> Epilogue<'a> {
         let Recurrence { alpha, beta, p } = recurrence;
         assert_eq!(p.len(), x.len());
-        Finish { form: Form::Chebyshev as i32, alpha, beta, p: p.view().array(), ..Finish::sweep(d, b, x, y) }
+        Epilogue { form: Form::Chebyshev as i32, alpha, beta, p: p.view().array(), ..Epilogue::sweep(d, b, x, y) }
     }
 
     /// y = b - A x, and y·y.
-    pub(super) fn residual_with_norm<Y: Number>(b: &'a Slice<Y>, y: &'a mut Slice<Y>) -> Finish<'a> {
+    pub(super) fn residual_with_norm<Y: Number>(b: &'a Slice<Y>, y: &'a mut Slice<Y>) -> Epilogue<'a> {
         assert_eq!(b.len(), y.len());
-        Finish { summed: SQUARES, b: b.view().array(), ..Finish::new(Form::Residual, y) }
+        Epilogue { summed: SQUARES, b: b.view().array(), ..Epilogue::new(Form::Residual, y) }
     }
 
-    /// Rows of a block of threads with room for so many: all, or whole blocks of D. As in `kernels/finish.h`.
+    /// Rows of a block of threads: `rows`, rounded down to whole blocks of D. As `whole_rows` in `kernels/spmv_epilogue.h`.
     pub(super) fn whole(&self, rows: usize) -> usize {
         if self.has_blocks() { rows / self.width as usize * self.width as usize } else { rows }
     }
@@ -116,24 +116,24 @@ impl<'a> Finish<'a> {
     }
 
     /// y = z + alpha A x.
-    pub(super) fn add<Y: Number>(alpha: f64, z: &'a Slice<Y>, y: &'a mut Slice<Y>) -> Finish<'a> {
-        Finish { alpha, beta: 1.0, z: z.view().array(), ..Finish::new(Form::Add, y) }
+    pub(super) fn add<Y: Number>(alpha: f64, z: &'a Slice<Y>, y: &'a mut Slice<Y>) -> Epilogue<'a> {
+        Epilogue { alpha, beta: 1.0, z: z.view().array(), ..Epilogue::new(Form::Add, y) }
     }
 
     /// y = A x, and w·y.
-    pub(super) fn with_dot<Y: Number>(w: &'a Slice<Y>, y: &'a mut Slice<Y>) -> Finish<'a> {
-        Finish { summed: WITH_W, w: w.view().array(), ..Finish::new(Form::Product, y) }
+    pub(super) fn with_dot<Y: Number>(w: &'a Slice<Y>, y: &'a mut Slice<Y>) -> Epilogue<'a> {
+        Epilogue { summed: WITH_W, w: w.view().array(), ..Epilogue::new(Form::Product, y) }
     }
 }
 
-// SAFETY: the layout of the struct in `kernels/finish.h`.
-unsafe impl Argument for Finish<'_> {
+// SAFETY: the layout of the struct in `kernels/spmv_epilogue.h`.
+unsafe impl Argument for Epilogue<'_> {
     fn parts(&self) -> (*mut c_void, u8) {
-        ((&raw const *self).cast_mut().cast(), size_of::<Finish<'_>>() as u8)
+        ((&raw const *self).cast_mut().cast(), size_of::<Epilogue<'_>>() as u8)
     }
 
     fn kind(&self) -> Type {
-        Type::Value("Finish")
+        Type::Value("Epilogue")
     }
 }
 
@@ -208,20 +208,20 @@ impl<S: Number> From<Buffer<S>> for Values {
 
 /// A matrix in device memory.
 pub(super) trait Product: Send + Sync {
-    /// Where it lies.
+    /// The device of the matrix.
     fn gpu(&self) -> &Gpu;
-    /// Those that its kernel is for.
+    /// The precisions of its kernel.
     fn precisions(&self) -> Precisions;
     /// Scalar rows and columns.
     fn shape(&self) -> (usize, usize);
-    /// Blocks of threads of the kernel for this form.
-    fn blocks(&self, finish: &Finish<'_>) -> usize;
+    /// Blocks of threads of the launch.
+    fn blocks(&self, epilogue: &Epilogue<'_>) -> usize;
     /// As in [`Operator::has_epilogue`], for blocks of more than one row.
     fn has_epilogue(&self, _width: usize) -> bool {
         false
     }
     /// Runs the kernel; x has as many elements as the matrix has columns.
-    fn run(&self, x: View<'_>, finish: &Finish<'_>) -> Result<()>;
+    fn run(&self, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()>;
     /// As in [`Operator::bytes`].
     fn bytes(&self) -> usize;
     /// As in [`Operator::format`].
@@ -237,64 +237,65 @@ pub(super) fn operator<X: Number, Y: Number>(product: impl Product + 'static) ->
 pub(super) fn operator_of<X: Number, Y: Number>(product: Box<dyn Product>) -> Box<dyn Operator<Gpu, X, Y>> {
     let Precisions { vector, sums, .. } = product.precisions();
     assert_eq!((vector, sums), (X::PRECISION, Y::Wide::PRECISION));
-    Box::new(Placed(product))
+    Box::new(GpuOperator(product))
 }
 
-/// Bytes of the largest pack of neighbouring rows in `kernels/finish.h`; vectors of the caller may begin anywhere.
+/// Alignment in bytes for packs of rows in `kernels/spmv_epilogue.h`; vectors of the caller may have any alignment.
 const PACK: u64 = 32;
 
-/// What all operators of a GPU are.
-struct Placed(Box<dyn Product>);
+/// The operator of a matrix in device memory.
+struct GpuOperator(Box<dyn Product>);
 
-impl Placed {
-    fn run(&self, x: View<'_>, finish: &Finish<'_>) -> Result<()> {
+impl GpuOperator {
+    fn run(&self, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {
         let (rows, cols) = self.0.shape();
-        assert!(x.len() == cols && finish.y.len() == rows);
+        assert!(x.len() == cols && epilogue.y.len() == rows);
         self.0.gpu().failed()?;
-        let together =
-            [finish.b, finish.d, finish.p, finish.w, finish.y, finish.z].iter().fold(0, |all, v| all | v.address());
+        let together = [epilogue.b, epilogue.d, epilogue.p, epilogue.w, epilogue.y, epilogue.z]
+            .iter()
+            .fold(0, |all, v| all | v.address());
         let packed = i32::from(together % PACK == 0);
-        self.0.run(x, &Finish { packed, ..*finish })
+        self.0.run(x, &Epilogue { packed, ..*epilogue })
     }
 
     fn has_epilogue(&self, width: usize) -> bool {
         width == 1 || self.0.has_epilogue(width)
     }
 
-    fn finish(&self, x: View<'_>, finish: &Finish<'_>) -> Result<usize> {
-        assert!(self.has_epilogue(finish.width as usize));
-        let blocks = self.0.blocks(finish);
-        if finish.summed == 0 || blocks == 0 || blocks > MAX_PARTS {
-            self.run(x, &Finish { summed: 0, ..*finish })?;
+    fn apply_with_epilogue(&self, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<usize> {
+        assert!(self.has_epilogue(epilogue.width as usize));
+        let blocks = self.0.blocks(epilogue);
+        if epilogue.summed == 0 || blocks == 0 || blocks > MAX_PARTS {
+            self.run(x, &Epilogue { summed: 0, ..*epilogue })?;
             return Ok(0);
         }
-        self.run(x, &Finish { parts: self.0.gpu().parts(blocks).array(), ..*finish })?;
+        self.run(x, &Epilogue { parts: self.0.gpu().parts(blocks).array(), ..*epilogue })?;
         Ok(blocks)
     }
 }
 
-impl<X: Number, Y: Number> Operator<Gpu, X, Y> for Placed {
+impl<X: Number, Y: Number> Operator<Gpu, X, Y> for GpuOperator {
     fn rows(&self) -> usize {
         self.0.shape().0
     }
 
     fn apply(&self, alpha: Y::Wide, x: &Slice<X>, beta: Y::Wide, y: &mut Slice<Y>) -> Result<()> {
         let form = if beta == Y::Wide::ZERO { Form::Product } else { Form::Add };
-        let to = Finish::new(form, y);
-        self.run(x.view(), &Finish { alpha: alpha.to_f64(), beta: beta.to_f64(), z: to.y, ..to })
+        let to = Epilogue::new(form, y);
+        self.run(x.view(), &Epilogue { alpha: alpha.to_f64(), beta: beta.to_f64(), z: to.y, ..to })
     }
 
     fn residual(&self, b: &Slice<Y>, x: &Slice<X>, r: &mut Slice<Y>) -> Result<()> {
         assert_eq!(b.len(), r.len());
-        self.run(x.view(), &Finish { b: b.view().array(), ..Finish::new(Form::Residual, r) })
+        self.run(x.view(), &Epilogue { b: b.view().array(), ..Epilogue::new(Form::Residual, r) })
     }
 
     fn has_epilogue(&self, width: usize) -> bool {
-        Placed::has_epilogue(self, width)
+        GpuOperator::has_epilogue(self, width)
     }
 
-    fn finish(&self, x: &Slice<X>, finish: &Finish<'_>) -> Result<usize> {
-        Placed::finish(self, x.view(), finish)
+    fn apply_with_epilogue(&self, x: &Slice<X>, epilogue: &Epilogue<'_>) -> Result<usize> {
+        GpuOperator::apply_with_epilogue(self, x.view(), epilogue)
     }
 
     fn bytes(&self) -> usize {

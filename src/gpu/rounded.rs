@@ -1,7 +1,7 @@
 //! CSR or BSR with sums in the 16-bit format of the result, rounded after each term: what `precision.accumulate` `storage` asks for.
 
 use super::Gpu;
-use super::product::{Finish, Precisions, Product, Values};
+use super::product::{Epilogue, Precisions, Product, Values};
 use super::runtime::{BLOCK, Kernel, View};
 use super::setup::{DeviceCsr, DevicePattern};
 use crate::error::Result;
@@ -44,24 +44,24 @@ impl Product for Rounded {
         (self.rows(), self.pattern.cols * self.pattern.block.cols)
     }
 
-    fn blocks(&self, finish: &Finish<'_>) -> usize {
-        self.rows().div_ceil(finish.whole(BLOCK / PARTIAL_SUMS))
+    fn blocks(&self, epilogue: &Epilogue<'_>) -> usize {
+        self.rows().div_ceil(epilogue.whole(BLOCK / PARTIAL_SUMS))
     }
 
     fn has_epilogue(&self, width: usize) -> bool {
         width <= BLOCK / PARTIAL_SUMS
     }
 
-    fn run(&self, x: View<'_>, finish: &Finish<'_>) -> Result<()> {
+    fn run(&self, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {
         let DevicePattern { block, offsets, columns, .. } = &self.pattern;
         let (rows, br, bc) = (self.rows() as i64, block.rows as i32, block.cols as i32);
         let (offsets, columns, values) = (offsets.view(), columns.view(), self.values.view());
         let (storage, vector) = (self.precisions.storage as i32, self.precisions.vector as i32);
-        let blocks = self.blocks(finish);
+        let blocks = self.blocks(epilogue);
         self.gpu.launch_blocks(
             self.kernel,
             blocks,
-            &[&rows, &br, &bc, &offsets, &columns, &storage, &values, &vector, &x, finish],
+            &[&rows, &br, &bc, &offsets, &columns, &storage, &values, &vector, &x, epilogue],
         )
     }
 

@@ -64,13 +64,13 @@ mod tests {
             (f64s, "In<f32>", false),
             (f64s, "In<bf16>", false),
             (f64s, "f64", false),
-            (f64s, "Finish", false),
+            (f64s, "Epilogue", false),
             (Type::Array(None), "Out<u64>", true),
             (Type::Array(None), "i64", false),
             (Type::Value("f64"), "f64", true),
             (Type::Value("f64"), "i64", false),
             (Type::Value("i64"), "In<i64>", false),
-            (Type::Value("Finish"), "Any", false),
+            (Type::Value("Epilogue"), "Any", false),
         ];
         for (given, parameter, suits) in cases {
             assert_eq!(given.suits(parameter), suits, "{given} for {parameter}");

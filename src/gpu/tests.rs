@@ -2,14 +2,14 @@
 //! set.
 
 use super::bsr::Bsr;
-use super::csr::{Csr, ShortColumns};
+use super::csr::{CompactColumns, Csr};
 use super::csr_balanced::{CsrBalanced, LongRows};
-use super::layout::{Cut, Form, Layout, to_scalar};
 use super::product::{Precisions, operator};
+use super::sell::Sell;
+use super::sell_layout::{Cut, Form, SellLayout, to_scalar};
 use super::setup::DeviceCsr;
-use super::slices::Slices;
 use super::{Gpu, Slice};
-use crate::backend::{Backend, Colours, Columns, Operator, Place};
+use crate::backend::{Backend, Colours, Columns, Operator, StorageFactory};
 use crate::context::Context;
 use crate::device_kind::DeviceKind;
 use crate::hash::hash;
@@ -321,7 +321,7 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
         vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
     let rows_there = DeviceCsr::upload(gpu, &a).unwrap();
     let plain = to_scalar(gpu, &rows_there).unwrap();
-    let columns = Arc::new(ShortColumns::new(gpu, &plain.pattern()).unwrap());
+    let columns = Arc::new(CompactColumns::new(gpu, &plain.pattern()).unwrap());
     formats.push(operator(Csr::short(gpu, plain.clone(), &columns, precisions).unwrap()));
     formats.push(operator(Bsr::tiled(gpu, &plain, precisions).unwrap().unwrap()));
     let long = Arc::new(LongRows::with(gpu, &plain.pattern(), 8, 16).unwrap());
@@ -333,11 +333,11 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
     for sorted in [false, true] {
         let sums = <Y::Wide as Number>::PRECISION;
         let cut = |form, bits| Cut::with_form(form, S::PRECISION, sums, bits, sorted);
-        let layout = |form, bits| Arc::new(Layout::new(gpu, &rows_there.pattern(), cut(form, bits)).unwrap());
-        let wide = |form| operator(Slices::new(gpu, &rows_there, &layout(form, 16), precisions).unwrap());
+        let layout = |form, bits| Arc::new(SellLayout::new(gpu, &rows_there.pattern(), cut(form, bits)).unwrap());
+        let wide = |form| operator(Sell::new(gpu, &rows_there, &layout(form, 16), precisions).unwrap());
         if a.block == Block::SCALAR {
             let narrow = layout(Form::Rows, 8);
-            formats.push(operator(Slices::new(gpu, &rows_there, &narrow, precisions).unwrap()));
+            formats.push(operator(Sell::new(gpu, &rows_there, &narrow, precisions).unwrap()));
             formats.push(wide(Form::Rows));
             formats.push(wide(Form::Shared(4)));
         } else {

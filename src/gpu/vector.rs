@@ -3,7 +3,7 @@
 use super::arnoldi::DeviceArnoldiBasis;
 use super::bicgstab_step::DeviceBicgstabStep;
 use super::cg_step::DeviceCgStep;
-use super::product::{Finish, width_of};
+use super::product::{Epilogue, width_of};
 use super::runtime::{Argument, BLOCK, Kernel, View, tag};
 use super::{Buffer, Gpu, Slice};
 use crate::backend::{AnyMut, AnyRef, Backend, Operator, Recurrence};
@@ -224,7 +224,7 @@ impl Backend for Gpu {
     type Buffer<T: Number> = Buffer<T>;
     /// In device memory.
     type RangeFactor = Buffer<f64>;
-    type Finish<'a> = Finish<'a>;
+    type Epilogue<'a> = Epilogue<'a>;
     type CgStep = DeviceCgStep;
     type ArnoldiBasis<T: Scalar> = DeviceArnoldiBasis<T>;
     type BicgstabStep = DeviceBicgstabStep;
@@ -352,7 +352,7 @@ impl Backend for Gpu {
         x: &Slice<V>,
         y: &mut Slice<V>,
     ) -> Result<()> {
-        a.finish(x, &Finish::sweep(d, b, x, y)).map(|_| ())
+        a.apply_with_epilogue(x, &Epilogue::sweep(d, b, x, y)).map(|_| ())
     }
 
     fn chebyshev_update<V: Number, S: Number>(
@@ -382,7 +382,7 @@ impl Backend for Gpu {
         recurrence: Recurrence<'_, Slice<V>>,
         y: &mut Slice<V>,
     ) -> Result<()> {
-        a.finish(x, &Finish::chebyshev(d, b, x, recurrence, y)).map(|_| ())
+        a.apply_with_epilogue(x, &Epilogue::chebyshev(d, b, x, recurrence, y)).map(|_| ())
     }
 
     fn residual_norm<V: Number>(
@@ -392,7 +392,7 @@ impl Backend for Gpu {
         x: &Slice<V>,
         r: &mut Slice<V>,
     ) -> Result<f64> {
-        let count = a.finish(x, &Finish::residual_with_norm(b, r))?;
+        let count = a.apply_with_epilogue(x, &Epilogue::residual_with_norm(b, r))?;
         if count == 0 {
             return Ok(self.norm(r));
         }
@@ -409,7 +409,7 @@ impl Backend for Gpu {
         y: &mut Slice<Y>,
     ) -> Result<()> {
         assert_eq!(z.len(), y.len());
-        a.finish(x, &Finish::add(alpha.to_f64(), z, y)).map(|_| ())
+        a.apply_with_epilogue(x, &Epilogue::add(alpha.to_f64(), z, y)).map(|_| ())
     }
 
     fn cg_step(&self) -> Result<DeviceCgStep> {

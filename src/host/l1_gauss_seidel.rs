@@ -4,7 +4,7 @@
 
 use super::{Host, gauss_seidel, scaling};
 use crate::backend::components::{SmootherInput, SmootherSetup};
-use crate::backend::{Backend, Operator, Place, Smoother, Sweep};
+use crate::backend::{Backend, Operator, Smoother, StorageFactory, Sweep};
 use crate::error::{Result, fail};
 use crate::scalar::{Number, Scalar};
 use crate::sparse::SharedCsr;
@@ -56,7 +56,7 @@ impl<S: Number, V: Number> Smoother<Host, V> for L1GaussSeidel<S> {
 /// The component. Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of set-up.
 pub struct L1GaussSeidelSetup;
 
-impl<B: Place> SmootherSetup<Host, B> for L1GaussSeidelSetup {
+impl<B: StorageFactory> SmootherSetup<Host, B> for L1GaussSeidelSetup {
     fn build<T: Scalar, N: Number, V: Number>(
         &self,
         input: &SmootherInput<'_, Host, B, T>,

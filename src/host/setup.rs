@@ -10,7 +10,7 @@ use crate::backend::setup::{
     SetupPattern, StorageHint, Store, Stored, Symbolic,
 };
 use crate::backend::spectrum::Largest;
-use crate::backend::{Colours, Operator, Place};
+use crate::backend::{Colours, Operator, StorageFactory};
 use crate::error::{Result, try_vec};
 use crate::hash::hash;
 use crate::par;
@@ -366,7 +366,7 @@ fn numbers(by: By<'_, Vec<f64>>) -> Option<Cow<'_, [f64]>> {
 }
 
 /// What the host computed is stored where the solve phase runs: as it is on the host, copied to a GPU.
-impl<B: Place> Store<B> for Host {
+impl<B: StorageFactory> Store<B> for Host {
     fn operator<S: Number, X: Number, Y: Number>(
         &self,
         to: &B,

@@ -16,7 +16,7 @@ impl Backend for Host {
     type Slice<T: Number> = [T];
     type Buffer<T: Number> = Vec<T>;
     type RangeFactor = f64;
-    type Finish<'a> = ();
+    type Epilogue<'a> = ();
     type CgStep = HostCgStep;
     type ArnoldiBasis<T: Scalar> = HostArnoldiBasis<T>;
     type BicgstabStep = HostBicgstabStep;
@@ -236,11 +236,11 @@ pub(super) fn multiply_blocks<T: Number, S: Number>(
     d: &[S],
     x: &[T],
     y: &mut [T],
-    finish: impl Fn(T::Wide, &mut T),
+    epilogue: impl Fn(T::Wide, &mut T),
 ) {
     if width == 1 {
         for ((y, x), d) in y.iter_mut().zip(x).zip(d) {
-            finish(d.cast::<T::Wide>() * x.widen(), y);
+            epilogue(d.cast::<T::Wide>() * x.widen(), y);
         }
         return;
     }
@@ -250,7 +250,7 @@ pub(super) fn multiply_blocks<T: Number, S: Number>(
         let products = &mut products[..y.len()];
         nodes::block_diagonal_products(width, &d[..y.len() * width], &x[..y.len()], products);
         for (y, dx) in y.iter_mut().zip(products) {
-            finish(*dx, y);
+            epilogue(*dx, y);
         }
     }
 }

@@ -1,14 +1,14 @@
 //! The caller's matrix as an operator, on each backend.
 
 use super::Matrix;
-use crate::backend::{Columns, Operator, Place};
+use crate::backend::{Columns, Operator, StorageFactory};
 use crate::error::Result;
 use crate::gpu::{Gpu, Narrower};
 use crate::host::Host;
 use crate::scalar::{Scalar, Sums, with_precision};
 
 /// A backend on which a [`Matrix`] can be an operator.
-pub trait MatrixBackend: Place {
+pub trait MatrixBackend: StorageFactory {
     /// The format that [`MatrixBackend::exact_matrix_operator`] chose, which an update takes over.
     type Narrower: Default + Send + Sync;
     /// The matrix as it is.

@@ -188,7 +188,7 @@ mod tests {
     /// On a device each step is one launch, and the first of an odd number that begin and end in x two.
     #[test]
     fn sweeps_on_a_device_are_those_of_the_host_in_as_few_launches_as_steps() {
-        use crate::backend::{Columns, Place};
+        use crate::backend::{Columns, StorageFactory};
         use crate::gallery;
         use crate::gpu::Gpu;
         use crate::scalar::Sums;

@@ -11,7 +11,7 @@ fn formats<V: Number, S: Number>(gpu: &Gpu, matrix: &SharedCsr<S>, forms: &[Form
         vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
     let a = DeviceCsr::upload(gpu, &matrix.view()).unwrap();
     let plain = to_scalar(gpu, &a).unwrap();
-    let columns = Arc::new(ShortColumns::new(gpu, &plain.pattern()).unwrap());
+    let columns = Arc::new(CompactColumns::new(gpu, &plain.pattern()).unwrap());
     all.push(operator(Csr::short(gpu, plain.clone(), &columns, precisions).unwrap()));
     all.push(operator(Bsr::tiled(gpu, &plain, precisions).unwrap().unwrap()));
     let long = Arc::new(LongRows::with(gpu, &plain.pattern(), 8, 16).unwrap());
@@ -24,8 +24,8 @@ fn formats<V: Number, S: Number>(gpu: &Gpu, matrix: &SharedCsr<S>, forms: &[Form
         let bits: &[usize] = if *form == Form::Rows { &[8, 16] } else { &[16] };
         for (bits, sorted) in bits.iter().flat_map(|bits| [(*bits, true), (*bits, false)]) {
             let cut = Cut::with_form(*form, S::PRECISION, <V::Wide as Number>::PRECISION, bits, sorted);
-            let layout = Arc::new(Layout::new(gpu, &a.pattern(), cut).unwrap());
-            all.push(operator(Slices::new(gpu, &a, &layout, precisions).unwrap()));
+            let layout = Arc::new(SellLayout::new(gpu, &a.pattern(), cut).unwrap());
+            all.push(operator(Sell::new(gpu, &a, &layout, precisions).unwrap()));
         }
     }
     all
@@ -226,7 +226,7 @@ fn fused<V: Scalar, S: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[
 }
 
 /// x, r and p after a step with α = 0.25, an update of p with β = -0.5, and a step without a positive p·q; and the scalars at the end.
-fn cg_steps<B: Place, V: Scalar>(
+fn cg_steps<B: StorageFactory, V: Scalar>(
     backend: &B,
     b: &[V],
     x: &[V],

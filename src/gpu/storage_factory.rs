@@ -1,19 +1,19 @@
-//! Set-up for a GPU: what the host computed is copied into device memory.
+//! The storage factory of a GPU: matrices and arrays in device memory, and the choice of their format.
 
 use super::bsr::Bsr;
 use super::csr::Csr;
 use super::csr_balanced::CsrBalanced;
 use super::dense::Dense;
 use super::format::{Format, Wanted};
-use super::layout::{Slots, to_scalar};
 use super::multicolour::Multicolour;
 use super::product::{Precisions, Product, operator, operator_of};
 use super::rounded::Rounded;
+use super::sell::Sell;
+use super::sell_layout::{Slots, to_scalar};
 use super::setup::colouring::DeviceColouring;
 use super::setup::{DeviceCsr, DevicePattern, tiles};
-use super::slices::Slices;
 use super::{Buffer, Gpu, Slice};
-use crate::backend::{Colours, Columns, Operator, Place};
+use crate::backend::{Colours, Columns, Operator, StorageFactory};
 use crate::error::Result;
 use crate::scalar::{Number, Precision, Scalar, Sums, with_storage};
 use crate::sparse::{Coloured, SharedCsr};
@@ -62,7 +62,7 @@ impl Gpu {
             Format::Csr => Box::new(Csr::new(self, to_scalar(self, a)?, precisions)?),
             Format::Csr16(columns) => Box::new(Csr::short(self, a.clone(), columns, precisions)?),
             Format::CsrBalanced(long) => Box::new(CsrBalanced::new(self, a.clone(), long, precisions)?),
-            Format::Slices8(layout) | Format::Slices16(layout) => Box::new(Slices::new(self, a, layout, precisions)?),
+            Format::Sell8(layout) | Format::Sell16(layout) => Box::new(Sell::new(self, a, layout, precisions)?),
             Format::Bsr => Box::new(Bsr::new(self, a, precisions)?),
             // Nobody knew that a row has more tiles than can be made where there are none.
             Format::Tiles => {
@@ -109,11 +109,11 @@ impl Gpu {
         format: &Format,
         slots: Slots<T>,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
-        let (Format::Slices8(layout) | Format::Slices16(layout)) = format else {
+        let (Format::Sell8(layout) | Format::Sell16(layout)) = format else {
             unreachable!("a matrix in CSR has no slots")
         };
         let precisions = Precisions::of::<T, X, Y>();
-        Ok(operator(Slices::of(self, a, layout, slots.filled, slots.values.into(), precisions)?))
+        Ok(operator(Sell::of(self, a, layout, slots.filled, slots.values.into(), precisions)?))
     }
 }
 
@@ -152,12 +152,12 @@ impl Gpu {
         a: DeviceCsr<I>,
         earlier: &mut Narrower,
     ) -> Result<Option<Box<dyn Operator<Gpu, T>>>> {
-        if let Some((Precision::F16, Format::Slices8(layout) | Format::Slices16(layout))) = &earlier.0
+        if let Some((Precision::F16, Format::Sell8(layout) | Format::Sell16(layout))) = &earlier.0
             && let Some((filled, values)) = layout.fill_exactly(self, &a)?
         {
             let precisions = Precisions::of::<f16, T, T>();
-            let slices = Slices::of(self, &a.pattern(), layout, filled, values.into(), precisions)?;
-            return Ok(Some(operator(slices)));
+            let chunks = Sell::of(self, &a.pattern(), layout, filled, values.into(), precisions)?;
+            return Ok(Some(operator(chunks)));
         }
         let format = self.narrowest_exact(&a)?;
         if format.bytes() >= I::PRECISION.bytes() {
@@ -170,7 +170,7 @@ impl Gpu {
     }
 }
 
-impl Place for Gpu {
+impl StorageFactory for Gpu {
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Buffer<S>> {
         self.upload(&values)
     }

@@ -1,7 +1,7 @@
-//! New values in slices whose pattern stays: the kernels of `kernels/refill.cu`. Nothing is looked for, and no column is read.
+//! Value update of SELL chunks with an unchanged pattern, by the kernels of `kernels/sell_update.cu`. No column is read.
 
-use super::layout::{FILLING, Filled, GROUP, Layout, bits_of, is_long, of_tile};
 use super::runtime::{BLOCK, View};
+use super::sell_layout::{Filled, GROUP, MAX_FILL_BLOCKS, SellLayout, bits_of, is_long, of_tile};
 use super::setup::DeviceCsr;
 use super::{Argument, Buffer, Gpu};
 use crate::error::Result;
@@ -13,41 +13,41 @@ use std::sync::{Arc, OnceLock};
 /// Bytes of the copy of a tile, as in the kernels.
 const ROOM: usize = 45056;
 
-/// Blocks of threads that go over slices of blocks in turn.
+/// Blocks of threads that go over chunks of blocks in turn.
 const WAVE: usize = 4096;
 
 /// Slots that are worth a group of lanes.
 const SLOTS: usize = 4;
 
-/// What is known of slices that were filled before.
-pub(super) struct Refilling {
+/// Data of the value updates of a layout.
+pub(super) struct ValueUpdate {
     pub filled: Arc<Filled>,
-    /// A bit for each row of a slot: whether it has an entry there.
+    /// A bit for each row of a slot: entry or padding.
     pub taken: Buffer<u32>,
     /// The place of the diagonal in each row, or -1; found when it is first needed.
     pub diagonal: OnceLock<Buffer<i32>>,
 }
 
-impl Refilling {
+impl ValueUpdate {
     /// The values of a matrix in slots.
-    pub fn values<S: Number>(&self, gpu: &Gpu, layout: &Layout, a: &DeviceCsr<S>) -> Result<Buffer<S>> {
+    pub fn values<S: Number>(&self, gpu: &Gpu, layout: &SellLayout, a: &DeviceCsr<S>) -> Result<Buffer<S>> {
         let to = gpu.room::<S>(layout.slots * layout.height * a.block.len())?;
         let width = layout.height / GROUP;
         if a.block == Block::SCALAR {
             let views = [a.values.view().bits(), to.view().bits()];
-            self.launch(gpu, layout, a, |kind| format!("refill_{kind}_{width}_{}", bits_of::<S>()), views, &[])?;
+            self.launch(gpu, layout, a, |kind| format!("sell_update_{kind}_{width}_{}", bits_of::<S>()), views, &[])?;
             return Ok(to);
         }
-        let kernel = gpu.kernel(&format!("refill_blocks_{width}_{}", bits_of::<S>()))?;
+        let kernel = gpu.kernel(&format!("sell_update_blocks_{width}_{}", bits_of::<S>()))?;
         let count = layout.starts.len() - 1;
-        let (slices, rows, numbers) = (count as i64, a.rows as i64, a.block.len() as i32);
-        // Few slices have many slots, and are shared.
+        let (chunks, rows, numbers) = (count as i64, a.rows as i64, a.block.len() as i32);
+        // Few chunks have many slots, and are shared.
         let most = layout.slots.div_ceil(SLOTS * count.max(1)).max(1);
         let parts = (WAVE * BLOCK / GROUP / 4 / count.max(1)).clamp(1, most);
         let (offsets, values, to_view) = (a.offsets.view(), a.values.view().bits(), to.view().bits());
         let (order, starts, taken) = (layout.order.view(), layout.starts.view(), self.taken.view());
         let arguments: [&dyn Argument; 10] =
-            [&slices, &rows, &numbers, &(parts as i32), &offsets, &values, &order, &starts, &taken, &to_view];
+            [&chunks, &rows, &numbers, &(parts as i32), &offsets, &values, &order, &starts, &taken, &to_view];
         gpu.launch_blocks(kernel, (count * parts).div_ceil(BLOCK / GROUP).min(WAVE), &arguments)?;
         Ok(to)
     }
@@ -56,7 +56,7 @@ impl Refilling {
     pub fn values_and_l1<T: Scalar>(
         &self,
         gpu: &Gpu,
-        layout: &Layout,
+        layout: &SellLayout,
         a: &DeviceCsr<T>,
     ) -> Result<(Buffer<T>, Buffer<T>)> {
         let diagonal = self.diagonal(gpu, a)?;
@@ -67,7 +67,7 @@ impl Refilling {
             gpu,
             layout,
             a,
-            |kind| format!("refill_and_add_{kind}_{width}_{name}"),
+            |kind| format!("sell_update_l1_{kind}_{width}_{name}"),
             [a.values.view(), to.view()],
             &more,
         )?;
@@ -89,7 +89,7 @@ impl Refilling {
     pub fn narrow_values<T: Scalar>(
         &self,
         gpu: &Gpu,
-        layout: &Layout,
+        layout: &SellLayout,
         a: &DeviceCsr<T>,
     ) -> Result<Option<Buffer<f16>>> {
         let (to, flag) = (gpu.room::<f16>(layout.slots * layout.height)?, gpu.zeroed::<i32>(1)?);
@@ -99,18 +99,18 @@ impl Refilling {
             gpu,
             layout,
             a,
-            |kind| format!("refill_narrow_{kind}_{width}_{name}"),
+            |kind| format!("sell_update_f16_{kind}_{width}_{name}"),
             [a.values.view(), to.view()],
             &more,
         )?;
         Ok((gpu.fetch(&flag)?[0] == 0).then_some(to))
     }
 
-    /// Launches a kernel that goes over slices of scalars, by tiles where rows are long, from the first of two arrays to the second.
+    /// Launches a kernel that goes over chunks of scalars, by tiles where rows are long, from the first of two arrays to the second.
     fn launch<T: Number>(
         &self,
         gpu: &Gpu,
-        layout: &Layout,
+        layout: &SellLayout,
         a: &DeviceCsr<T>,
         name: impl Fn(&str) -> String,
         [values, to]: [View<'_>; 2],
@@ -120,14 +120,14 @@ impl Refilling {
         let tile = of_tile(&pattern, layout.height, ROOM / size_of::<T>());
         let kernel = gpu.kernel(&name(if tile.is_some() { "tiles" } else { "slots" }))?;
         let blocks = match tile {
-            Some(slices) => count.div_ceil(slices),
-            None => count.div_ceil(BLOCK / GROUP).min(if is_long(&pattern) { FILLING } else { usize::MAX }),
+            Some(chunks) => count.div_ceil(chunks),
+            None => count.div_ceil(BLOCK / GROUP).min(if is_long(&pattern) { MAX_FILL_BLOCKS } else { usize::MAX }),
         };
-        let (slices, rows, number) = (count as i64, a.rows as i64, tile.unwrap_or(0) as i32);
+        let (chunks, rows, number) = (count as i64, a.rows as i64, tile.unwrap_or(0) as i32);
         let (offsets, order, starts) = (a.offsets.view(), layout.order.view(), layout.starts.view());
         let taken = self.taken.view();
         let mut arguments: Vec<&dyn Argument> =
-            vec![&slices, &rows, &number, &offsets, &values, &order, &starts, &taken, &to];
+            vec![&chunks, &rows, &number, &offsets, &values, &order, &starts, &taken, &to];
         arguments.extend(more);
         gpu.launch_blocks(kernel, blocks, &arguments)
     }
@@ -137,7 +137,7 @@ impl Refilling {
 mod tests {
     use super::*;
     use crate::gallery;
-    use crate::gpu::layout::{Cut, Form};
+    use crate::gpu::sell_layout::{Cut, Form};
     use crate::gpu::setup::awkward;
     use crate::gpu::setup::diagonal;
     use crate::gpu::setup::tests::problems;
@@ -170,7 +170,7 @@ mod tests {
         let wanted = upload(&changed(a, 7));
         let sums = T::PRECISION;
         for cut in cuts(a.block, T::PRECISION, sums) {
-            let layout = Layout::new(gpu, &wanted.pattern(), cut).unwrap();
+            let layout = SellLayout::new(gpu, &wanted.pattern(), cut).unwrap();
             let alone = layout.fill(gpu, &wanted).unwrap().1;
             layout.fill(gpu, &upload(a)).unwrap();
             assert!(layout.kept_bytes() > 0 || a.values.is_empty());
@@ -189,7 +189,7 @@ mod tests {
             }
         }
         for cut in cuts(a.block, Precision::F16, sums) {
-            let layout = Layout::new(gpu, &wanted.pattern(), cut).unwrap();
+            let layout = SellLayout::new(gpu, &wanted.pattern(), cut).unwrap();
             let narrow = wanted.cast::<f16>(gpu).unwrap();
             assert!(layout.fill_exactly(gpu, &wanted).unwrap().is_none());
             let alone = gpu.fetch(&layout.fill(gpu, &narrow).unwrap().1).unwrap();

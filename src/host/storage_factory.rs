@@ -1,14 +1,14 @@
-//! Set-up for the host: what it computed is already where it is used.
+//! The storage factory of the host: arrays stay where they are.
 
 use super::Host;
 use super::dense::Dense;
 use super::operator::Stored;
-use crate::backend::{Colours, Columns, Operator, Place};
+use crate::backend::{Colours, Columns, Operator, StorageFactory};
 use crate::error::Result;
 use crate::scalar::{Number, Sums};
 use crate::sparse::{Coloured, SharedCsr};
 
-impl Place for Host {
+impl StorageFactory for Host {
     fn array<S: Number>(&self, values: Vec<S>) -> Result<Vec<S>> {
         Ok(values)
     }

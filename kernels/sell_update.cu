@@ -1,12 +1,12 @@
-// New values in slices whose pattern stays (see layout.cu): a bit for each row of a slot tells whether it has an entry there, so that no column is
-// read. Sums that smoothers need of the rows are made on the way.
-#include "layout.h"
+// Value update of SELL chunks with an unchanged pattern (see sell_layout.cu). A bit for each row of a slot says whether it is an entry or padding, so
+// that no column is read. Row sums for smoothers are computed in the same pass.
+#include "sell_layout.h"
 #include "numbers.h"
 
 // Slots whose values are under way at the same time.
 constexpr int REFILLED = 4;
 
-// What becomes of the values of a slice: v is that of row k * LAYOUT + lane of a slot, and of entry `at` of the matrix, if it has one there.
+// What becomes of the values of a chunk: v is that of row k * CHUNK_LANES + lane of a slot, and of entry `at` of the matrix, if it has one there.
 template <int K, class V> struct Put {
     Out<V> to;
     template <class I> DEVICE void put(i64 place, int, bool, I, V v) { to[place] = v; }
@@ -38,12 +38,12 @@ template <int K, class T> struct PutNarrow {
     }
 };
 
-// Slots from `slot` to `last` of a slice of scalars, whose rows begin with entries at[k].
+// Slots from `slot` to `last` of a chunk of scalars, whose rows begin with entries at[k].
 template <int K, class T, class I, class Values, class Sink>
-DEVICE void refill_slice(I *at, i64 slot, i64 last, const In<u32> &taken, const Values &values, Sink &sink) {
-    using Lanes = Group<LAYOUT>;
+DEVICE void update_chunk(I *at, i64 slot, i64 last, const In<u32> &taken, const Values &values, Sink &sink) {
+    using Lanes = Group<CHUNK_LANES>;
     // Slots whose words are read together.
-    constexpr int TOGETHER = LAYOUT / K;
+    constexpr int TOGETHER = CHUNK_LANES / K;
     const int lane = Lanes::rank();
     for (; slot < last; slot += TOGETHER) {
         const int count = last - slot < TOGETHER ? static_cast<int>(last - slot) : TOGETHER;
@@ -67,7 +67,7 @@ DEVICE void refill_slice(I *at, i64 slot, i64 last, const In<u32> &taken, const 
                 UNROLL
                 for (int k = 0; k < K; ++k) {
                     if (first + s < count) {
-                        sink.put((slot + first + s) * (K * LAYOUT) + k * LAYOUT + lane, k, takes[s][k], from[s][k], v[s][k]);
+                        sink.put((slot + first + s) * (K * CHUNK_LANES) + k * CHUNK_LANES + lane, k, takes[s][k], from[s][k], v[s][k]);
                     }
                 }
             }
@@ -77,8 +77,8 @@ DEVICE void refill_slice(I *at, i64 slot, i64 last, const In<u32> &taken, const 
 
 // Goes from slot to slot without values, up to `last`.
 template <int K, class I> DEVICE void skip_slots(I *at, i64 slot, i64 last, const In<u32> &taken) {
-    using Lanes = Group<LAYOUT>;
-    constexpr int TOGETHER = LAYOUT / K;
+    using Lanes = Group<CHUNK_LANES>;
+    constexpr int TOGETHER = CHUNK_LANES / K;
     const int lane = Lanes::rank();
     for (; slot < last; slot += TOGETHER) {
         const int count = last - slot < TOGETHER ? static_cast<int>(last - slot) : TOGETHER;
@@ -92,7 +92,7 @@ template <int K, class I> DEVICE void skip_slots(I *at, i64 slot, i64 last, cons
     }
 }
 
-// The slots of part `part` of `parts` of a slice.
+// The slots of part `part` of `parts` of a chunk.
 struct Piece {
     i64 first, last;
 };
@@ -101,9 +101,9 @@ DEVICE Piece piece_of(i64 start, i64 end, int part, int parts) {
     return Piece{first < end ? first : end, first + length < end ? first + length : end};
 }
 
-// A matrix of scalars, and the slices that its values go to.
-template <class T> struct Refilled {
-    i64 slices;
+// A matrix of scalars, and the chunks that its values go to.
+template <class T> struct Updated {
+    i64 chunks;
     i64 rows;
     In<i64> offsets;
     In<T> values;
@@ -113,39 +113,39 @@ template <class T> struct Refilled {
     DEVICE i64 row(i64 place) const { return order.len > 0 && place < rows ? order[place] : place; }
 };
 
-// Calls `work` with the rows of each slice, K of a lane, where each begins, what values are read from, and slots from one to another.
-template <int K, class T, class Work> DEVICE void each_slice(const Refilled<T> &m, const Work &work) {
-    for (i64 slice = global_index() / LAYOUT; slice < m.slices; slice += block_count() * (BLOCK / LAYOUT)) {
+// Calls `work` with the rows of each chunk, K of a lane, where each begins, what values are read from, and slots from one to another.
+template <int K, class T, class Work> DEVICE void each_chunk(const Updated<T> &m, const Work &work) {
+    for (i64 chunk = global_index() / CHUNK_LANES; chunk < m.chunks; chunk += block_count() * (BLOCK / CHUNK_LANES)) {
         i64 row[K], at[K];
         UNROLL
         for (int k = 0; k < K; ++k) {
-            row[k] = m.row(slice * (K * LAYOUT) + k * LAYOUT + Group<LAYOUT>::rank());
+            row[k] = m.row(chunk * (K * CHUNK_LANES) + k * CHUNK_LANES + Group<CHUNK_LANES>::rank());
         }
         UNROLL
         for (int k = 0; k < K; ++k) {
             at[k] = row[k] < m.rows ? m.offsets[row[k]] : 0;
         }
-        work(row, at, m.values, Piece{m.starts[slice], m.starts[slice + 1]});
+        work(row, at, m.values, Piece{m.starts[chunk], m.starts[chunk + 1]});
     }
 }
 
-// The same for long rows, which are copied into shared memory, a tile of `of_tile` slices for each block; groups of lanes have parts of a slice. Each row
+// The same for long rows, which are copied into shared memory, a tile of `of_tile` chunks for each block; groups of lanes have parts of a chunk. Each row
 // is given to `whole` first, by one thread, with where it begins and ends.
-template <class T> constexpr int REFILLED_ROOM = 45056 / static_cast<int>(sizeof(T));
+template <class T> constexpr int UPDATE_ROOM = 45056 / static_cast<int>(sizeof(T));
 template <int K, class T, class Whole, class Work>
-DEVICE void each_slice_of_tiles(const Refilled<T> &m, int of_tile, const Whole &whole, const Work &work) {
+DEVICE void each_chunk_of_tiles(const Updated<T> &m, int of_tile, const Whole &whole, const Work &work) {
     SHARED(i64, row_starts, TILE);
     SHARED(i32, begins, TILE + 1);
-    SHARED(T, copied, REFILLED_ROOM<T>);
+    SHARED(T, copied, UPDATE_ROOM<T>);
     const i64 first = block_index() * of_tile;
-    const int count = of_tile * (K * LAYOUT);
-    const bool fits = find_rows(first * (K * LAYOUT), count, m.rows, m.offsets, m.order, row_starts, begins) <= REFILLED_ROOM<T>;
+    const int count = of_tile * (K * CHUNK_LANES);
+    const bool fits = find_rows(first * (K * CHUNK_LANES), count, m.rows, m.offsets, m.order, row_starts, begins) <= UPDATE_ROOM<T>;
     barrier();
     if (fits) {
         copy_rows(m.order.len == 0, row_starts, begins, m.values, copied);
     }
     barrier();
-    const i64 its_row = thread_index() < count ? m.row(first * (K * LAYOUT) + thread_index()) : m.rows;
+    const i64 its_row = thread_index() < count ? m.row(first * (K * CHUNK_LANES) + thread_index()) : m.rows;
     if (its_row < m.rows) {
         if (fits) {
             whole(its_row, begins[thread_index()], begins[thread_index() + 1], copied);
@@ -153,8 +153,8 @@ DEVICE void each_slice_of_tiles(const Refilled<T> &m, int of_tile, const Whole &
             whole(its_row, m.offsets[its_row], m.offsets[its_row + 1], m.values);
         }
     }
-    const int parts = BLOCK / LAYOUT / of_tile, group = thread_index() / LAYOUT, s = group % of_tile, part = group / of_tile;
-    if (part >= parts || first + s >= m.slices) {
+    const int parts = BLOCK / CHUNK_LANES / of_tile, group = thread_index() / CHUNK_LANES, s = group % of_tile, part = group / of_tile;
+    if (part >= parts || first + s >= m.chunks) {
         return;
     }
     const i64 start = m.starts[first + s];
@@ -162,13 +162,13 @@ DEVICE void each_slice_of_tiles(const Refilled<T> &m, int of_tile, const Whole &
     i64 row[K];
     UNROLL
     for (int k = 0; k < K; ++k) {
-        row[k] = m.row((first + s) * (K * LAYOUT) + k * LAYOUT + Group<LAYOUT>::rank());
+        row[k] = m.row((first + s) * (K * CHUNK_LANES) + k * CHUNK_LANES + Group<CHUNK_LANES>::rank());
     }
     if (fits) {
         i32 at[K];
         UNROLL
         for (int k = 0; k < K; ++k) {
-            at[k] = begins[(s * K + k) * LAYOUT + Group<LAYOUT>::rank()];
+            at[k] = begins[(s * K + k) * CHUNK_LANES + Group<CHUNK_LANES>::rank()];
         }
         skip_slots<K>(at, start, piece.first, m.taken);
         work(row, at, copied, piece);
@@ -183,23 +183,23 @@ DEVICE void each_slice_of_tiles(const Refilled<T> &m, int of_tile, const Whole &
     }
 }
 
-// Goes over all slices; `number` is that of slices of a tile, or 0.
-template <int K, class T, bool TILES, class Work> DEVICE void refill(const Refilled<T> &m, int number, const Work &work) {
+// Goes over all chunks; `number` is that of chunks of a tile, or 0.
+template <int K, class T, bool TILES, class Work> DEVICE void update_values(const Updated<T> &m, int number, const Work &work) {
     if constexpr (TILES) {
-        each_slice_of_tiles<K>(m, number, [](i64, i64, i64, const auto &) {}, work);
+        each_chunk_of_tiles<K>(m, number, [](i64, i64, i64, const auto &) {}, work);
     } else {
-        each_slice<K>(m, work);
+        each_chunk<K>(m, work);
     }
 }
 
 // Values, whose type V has their size and is not looked at.
 #define REFILL(K, V, NAME, TILES) \
-    KERNEL(refill_##NAME##_##K##_##V, i64 slices, i64 rows, i32 number, In<i64> offsets, In<V> values, In<i32> order, In<i64> starts, \
+    KERNEL(sell_update_##NAME##_##K##_##V, i64 chunks, i64 rows, i32 number, In<i64> offsets, In<V> values, In<i32> order, In<i64> starts, \
            In<u32> taken, Out<V> to) { \
-        const Refilled<V> m{slices, rows, offsets, values, order, starts, taken}; \
-        refill<K, V, TILES>(m, number, [&](const i64 *, auto *at, const auto &from, const Piece &piece) { \
+        const Updated<V> m{chunks, rows, offsets, values, order, starts, taken}; \
+        update_values<K, V, TILES>(m, number, [&](const i64 *, auto *at, const auto &from, const Piece &piece) { \
             Put<K, V> sink{to}; \
-            refill_slice<K, V>(at, piece.first, piece.last, m.taken, from, sink); \
+            update_chunk<K, V>(at, piece.first, piece.last, m.taken, from, sink); \
         }); \
     }
 #define REFILL_BOTH(K, V) REFILL(K, V, slots, false) REFILL(K, V, tiles, true)
@@ -214,7 +214,7 @@ template <class T> DEVICE T inverse_of_l1(T own, f64 norm) {
     return As<T>::of(inverse_or_zero(d + with_sign(norm, d)));
 }
 template <int K, class T, bool TILES>
-DEVICE void refill_and_add(const Refilled<T> &m, int number, const Out<T> &to, const In<i32> &diagonal, const Out<T> &inverse) {
+DEVICE void update_with_l1(const Updated<T> &m, int number, const Out<T> &to, const In<i32> &diagonal, const Out<T> &inverse) {
     if constexpr (TILES) {
         const auto whole = [&](i64 row, i64 begin, i64 end, const auto &from) {
             const i32 place = diagonal[row];
@@ -225,19 +225,19 @@ DEVICE void refill_and_add(const Refilled<T> &m, int number, const Out<T> &to, c
             }
             inverse[row] = inverse_of_l1(its_own < 0 ? T(0) : T(from[its_own]), norm);
         };
-        each_slice_of_tiles<K>(m, number, whole, [&](const i64 *, auto *at, const auto &from, const Piece &piece) {
+        each_chunk_of_tiles<K>(m, number, whole, [&](const i64 *, auto *at, const auto &from, const Piece &piece) {
             Put<K, T> sink{to};
-            refill_slice<K, T>(at, piece.first, piece.last, m.taken, from, sink);
+            update_chunk<K, T>(at, piece.first, piece.last, m.taken, from, sink);
         });
     } else {
-        each_slice<K>(m, [&](const i64 *row, i64 *at, const auto &from, const Piece &piece) {
+        each_chunk<K>(m, [&](const i64 *row, i64 *at, const auto &from, const Piece &piece) {
             PutAndAdd<K, T, i64> sink{to, {}, {}, {}};
             UNROLL
             for (int k = 0; k < K; ++k) {
                 const i32 place = row[k] < m.rows ? diagonal[row[k]] : -1;
                 sink.diagonal[k] = place < 0 ? -1 : at[k] + place;
             }
-            refill_slice<K, T>(at, piece.first, piece.last, m.taken, from, sink);
+            update_chunk<K, T>(at, piece.first, piece.last, m.taken, from, sink);
             UNROLL
             for (int k = 0; k < K; ++k) {
                 if (row[k] < m.rows) {
@@ -248,10 +248,10 @@ DEVICE void refill_and_add(const Refilled<T> &m, int number, const Out<T> &to, c
     }
 }
 #define REFILL_AND_ADD(K, T, NAME, TILES) \
-    KERNEL(refill_and_add_##NAME##_##K##_##T, i64 slices, i64 rows, i32 number, In<i64> offsets, In<T> values, In<i32> order, In<i64> starts, \
+    KERNEL(sell_update_l1_##NAME##_##K##_##T, i64 chunks, i64 rows, i32 number, In<i64> offsets, In<T> values, In<i32> order, In<i64> starts, \
            In<u32> taken, Out<T> to, In<i32> diagonal, Out<T> inverse) { \
-        const Refilled<T> m{slices, rows, offsets, values, order, starts, taken}; \
-        refill_and_add<K, T, TILES>(m, number, to, diagonal, inverse); \
+        const Updated<T> m{chunks, rows, offsets, values, order, starts, taken}; \
+        update_with_l1<K, T, TILES>(m, number, to, diagonal, inverse); \
     }
 #define REFILL_AND_ADD_BOTH(K, T) REFILL_AND_ADD(K, T, slots, false) REFILL_AND_ADD(K, T, tiles, true)
 #define REFILL_AND_ADD_OF(T) REFILL_AND_ADD_BOTH(1, T) REFILL_AND_ADD_BOTH(2, T)
@@ -259,12 +259,12 @@ FOR_SETUP(REFILL_AND_ADD_OF)
 
 // Values in f16, and whether that does not hold all of them exactly.
 #define REFILL_NARROW(K, T, NAME, TILES) \
-    KERNEL(refill_narrow_##NAME##_##K##_##T, i64 slices, i64 rows, i32 number, In<i64> offsets, In<T> values, In<i32> order, In<i64> starts, \
+    KERNEL(sell_update_f16_##NAME##_##K##_##T, i64 chunks, i64 rows, i32 number, In<i64> offsets, In<T> values, In<i32> order, In<i64> starts, \
            In<u32> taken, Out<f16> to, Out<i32> flag) { \
-        const Refilled<T> m{slices, rows, offsets, values, order, starts, taken}; \
-        refill<K, T, TILES>(m, number, [&](const i64 *, auto *at, const auto &from, const Piece &piece) { \
+        const Updated<T> m{chunks, rows, offsets, values, order, starts, taken}; \
+        update_values<K, T, TILES>(m, number, [&](const i64 *, auto *at, const auto &from, const Piece &piece) { \
             PutNarrow<K, T> sink{to, false}; \
-            refill_slice<K, T>(at, piece.first, piece.last, m.taken, from, sink); \
+            update_chunk<K, T>(at, piece.first, piece.last, m.taken, from, sink); \
             if (sink.is_wrong) { \
                 flag[0] = 1; \
             } \
@@ -292,23 +292,23 @@ KERNEL(diagonal_places, i64 rows, In<i64> offsets, In<i32> columns, Out<i32> pla
     }
 }
 
-// Blocks of `width` numbers, `parts` groups of lanes for each slice. They bring BLOCK_PIECE numbers of each of its blocks into shared memory together,
+// Blocks of `width` numbers, `parts` groups of lanes for each chunk. They bring BLOCK_PIECE numbers of each of its blocks into shared memory together,
 // neighbours by neighbours.
 constexpr int BLOCK_PIECE = 9;
 template <int K, class V>
-DEVICE void refill_blocks(i64 slices, i64 rows, i32 width, i32 parts, const In<i64> &offsets, const In<V> &values, const In<i32> &order,
+DEVICE void update_blocks(i64 chunks, i64 rows, i32 width, i32 parts, const In<i64> &offsets, const In<V> &values, const In<i32> &order,
                           const In<i64> &starts, const In<u32> &taken, const Out<V> &to) {
-    using Lanes = Group<LAYOUT>;
-    constexpr int PIECE = BLOCK_PIECE * LAYOUT;
-    SHARED(V, stage, BLOCK / LAYOUT * PIECE);
-    const int lane = Lanes::rank(), own = thread_index() / LAYOUT * PIECE;
-    for (i64 piece = global_index() / LAYOUT; piece < slices * parts; piece += block_count() * (BLOCK / LAYOUT)) {
-        const i64 slice = piece / parts, start = starts[slice];
-        const Piece part = piece_of(start, starts[slice + 1], static_cast<int>(piece - slice * parts), parts);
+    using Lanes = Group<CHUNK_LANES>;
+    constexpr int PIECE = BLOCK_PIECE * CHUNK_LANES;
+    SHARED(V, stage, BLOCK / CHUNK_LANES * PIECE);
+    const int lane = Lanes::rank(), own = thread_index() / CHUNK_LANES * PIECE;
+    for (i64 piece = global_index() / CHUNK_LANES; piece < chunks * parts; piece += block_count() * (BLOCK / CHUNK_LANES)) {
+        const i64 chunk = piece / parts, start = starts[chunk];
+        const Piece part = piece_of(start, starts[chunk + 1], static_cast<int>(piece - chunk * parts), parts);
         i64 at[K];
         UNROLL
         for (int k = 0; k < K; ++k) {
-            const i64 place = slice * (K * LAYOUT) + k * LAYOUT + lane;
+            const i64 place = chunk * (K * CHUNK_LANES) + k * CHUNK_LANES + lane;
             const i64 row = order.len > 0 && place < rows ? order[place] : place;
             at[k] = row < rows ? offsets[row] : 0;
         }
@@ -321,19 +321,19 @@ DEVICE void refill_blocks(i64 slices, i64 rows, i32 width, i32 parts, const In<i
                     V v[BLOCK_PIECE];
                     UNROLL
                     for (int p = 0; p < BLOCK_PIECE; ++p) {
-                        const int e = p * LAYOUT + lane, which = e / BLOCK_PIECE, number = q + e % BLOCK_PIECE;
+                        const int e = p * CHUNK_LANES + lane, which = e / BLOCK_PIECE, number = q + e % BLOCK_PIECE;
                         const i64 entry = Lanes::shuffle(at[k], which);
                         v[p] = (word >> which & 1) != 0 && number < width ? values[entry * width + number] : V(0);
                     }
                     UNROLL
                     for (int p = 0; p < BLOCK_PIECE; ++p) {
-                        stage[own + p * LAYOUT + lane] = v[p];
+                        stage[own + p * CHUNK_LANES + lane] = v[p];
                     }
                     Lanes::barrier();
                     UNROLL
                     for (int p = 0; p < BLOCK_PIECE; ++p) {
                         if (q + p < width) {
-                            to[(slot * width + q + p) * (K * LAYOUT) + k * LAYOUT + lane] = stage[own + lane * BLOCK_PIECE + p];
+                            to[(slot * width + q + p) * (K * CHUNK_LANES) + k * CHUNK_LANES + lane] = stage[own + lane * BLOCK_PIECE + p];
                         }
                     }
                     Lanes::barrier();
@@ -344,9 +344,9 @@ DEVICE void refill_blocks(i64 slices, i64 rows, i32 width, i32 parts, const In<i
     }
 }
 #define REFILL_BLOCKS(K, V) \
-    KERNEL(refill_blocks_##K##_##V, i64 slices, i64 rows, i32 width, i32 parts, In<i64> offsets, In<V> values, In<i32> order, In<i64> starts, \
+    KERNEL(sell_update_blocks_##K##_##V, i64 chunks, i64 rows, i32 width, i32 parts, In<i64> offsets, In<V> values, In<i32> order, In<i64> starts, \
            In<u32> taken, Out<V> to) { \
-        refill_blocks<K, V>(slices, rows, width, parts, offsets, values, order, starts, taken, to); \
+        update_blocks<K, V>(chunks, rows, width, parts, offsets, values, order, starts, taken, to); \
     }
 REFILL_BLOCKS(1, u64)
 REFILL_BLOCKS(1, u32)

@@ -33,7 +33,7 @@ KERNEL(count_far_rows, i64 rows, In<i64> offsets, In<i32> columns, Out<i64> tota
     }
 }
 
-KERNEL(shorten_columns, i64 rows, In<i64> offsets, In<i32> columns, Out<i32> bases, Out<u16> to) {
+KERNEL(compact_columns, i64 rows, In<i64> offsets, In<i32> columns, Out<i32> bases, Out<u16> to) {
     const i64 row = global_index() / SHORTENING;
     if (row >= rows) {
         return;

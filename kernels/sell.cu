@@ -1,18 +1,18 @@
-// Sliced ELL in slots, times vector. A slice is a few rows, and a slot one entry of each: one base column for all, and for each row the offset
-// of its column from the base, and the value. Rows without an entry in a slot have the value 0 there. Slices take rows in their own order, or in
-// that of `order`, if it is given.
+// SpMV with SELL (sliced ELL) chunks. A chunk is a group of rows, and a slot is one column of it: one entry of each row, with a common base column
+// and for each row the offset of its column from the base, and the value. Padding has the value 0. With `order` the rows are permuted by length
+// (SELL-C-sigma).
 #include "chunks.h"
 
 // Neighbouring rows of a thread. Narrow values are read in fours where sums are short, so that enough bytes are under way.
 template <class S, class O, class A> constexpr int ROWS = sizeof(S) == 2 && sizeof(O) == 1 && sizeof(A) == 4 ? 4 : 2;
 
-// Slots whose loads are under way at the same time; with more of them fewer threads fit.
+// Slots whose loads are in flight at the same time; more of them cost occupancy.
 template <class S, class O, class A> constexpr int BATCH = sizeof(S) == 8 || ROWS<S, O, A> == 4 ? 4 : 2;
 
 // Blocks that fit on a multiprocessor at least, as for KERNEL_OF.
 template <class S> constexpr int FIT = sizeof(S) == 2 ? 0 : 1;
 
-// Adds N slots from k on to the sums of R rows from r on, which begin a slot's part of a thread. All arrays begin at the slice.
+// Adds N slots from k on to the sums of R rows from r on, which begin a slot's part of a thread. All arrays begin at the chunk.
 template <int N, int R, class S, class O, class X, class A>
 DEVICE void add_slots(int k, int r, const In<i32> &bases, const In<O> &offsets, const In<S> &values, const In<X> &x,
                       A *sums) {
@@ -60,54 +60,54 @@ DEVICE void add_all(int first, int end, int r, const In<i32> &bases, const In<O>
 }
 
 template <class S, class O, class X, class A>
-DEVICE void slices(i64 rows, const In<i64> &starts, const In<i32> &bases, const In<O> &offsets, const In<S> &values,
-                   const In<i32> &order, const In<X> &x, const Finish &f) {
+DEVICE void chunks(i64 rows, const In<i64> &starts, const In<i32> &bases, const In<O> &offsets, const In<S> &values,
+                   const In<i32> &order, const In<X> &x, const Epilogue &f) {
     constexpr int R = ROWS<S, O, A>;
     constexpr int HEIGHT = GROUP * R;
     const int r = thread_index() % GROUP * R;
-    const i64 slice = global_index() / GROUP;
+    const i64 chunk = global_index() / GROUP;
     A sums[R] = {};
-    if (slice * HEIGHT < rows) {
-        const i64 start = starts[slice];
-        const int count = static_cast<int>(starts[slice + 1] - start);
+    if (chunk * HEIGHT < rows) {
+        const i64 start = starts[chunk];
+        const int count = static_cast<int>(starts[chunk + 1] - start);
         add_all<BATCH<S, O, A>, R>(0, count, r, bases.from(start), offsets.from(start * HEIGHT),
                                 values.from(start * HEIGHT), x, sums);
     }
     f64 share = 0.0;
-    const i64 row = slice * HEIGHT + r;
-    if (in_packs(f) && order.len == 0 && row + R <= rows) {
-        share = finish_rows<R>(f, row, sums);
+    const i64 row = chunk * HEIGHT + r;
+    if (can_pack(f) && order.len == 0 && row + R <= rows) {
+        share = apply_epilogue_to_rows<R>(f, row, sums);
     } else {
         UNROLL
         for (int q = 0; q < R; ++q) {
             if (row + q < rows) {
-                share += finish(f, order.len > 0 ? order[row + q] : row + q, sums[q]);
+                share += apply_epilogue(f, order.len > 0 ? order[row + q] : row + q, sums[q]);
             }
         }
     }
-    finish_block(f, share);
+    store_epilogue_sum(f, share);
 }
 
 #define SLICES_BITS(S, X, A, BITS) \
-    KERNEL_OF(FIT<S>, slices##BITS##_##S##_##X##_##A, i64 rows, In<i64> starts, In<i32> bases, In<u##BITS> offsets, In<S> values, \
-           In<i32> order, In<X> x, Finish f) { \
-        slices<S, u##BITS, X, A>(rows, starts, bases, offsets, values, order, x, f); \
+    KERNEL_OF(FIT<S>, sell##BITS##_##S##_##X##_##A, i64 rows, In<i64> starts, In<i32> bases, In<u##BITS> offsets, In<S> values, \
+           In<i32> order, In<X> x, Epilogue f) { \
+        chunks<S, u##BITS, X, A>(rows, starts, bases, offsets, values, order, x, f); \
     }
 #define SLICES(S, X, A) SLICES_BITS(S, X, A, 8) SLICES_BITS(S, X, A, 16)
 FOR_STORAGE_VECTOR_AND_SUM(SLICES)
 
-// The same for few rows: slices of 32, each shared by `units` groups of threads, a divisor of the 8 groups of a block.
+// The same for few rows: chunks of 32, each shared by `units` groups of threads, a divisor of the 8 groups of a block.
 template <class S, class X, class A>
-DEVICE void shared_slices(i64 rows, int units, const In<i64> &starts, const In<i32> &bases, const In<u16> &offsets,
-                          const In<S> &values, const In<i32> &order, const In<X> &x, const Finish &f) {
+DEVICE void shared_sell(i64 rows, int units, const In<i64> &starts, const In<i32> &bases, const In<u16> &offsets,
+                          const In<S> &values, const In<i32> &order, const In<X> &x, const Epilogue &f) {
     const int r = thread_index() % GROUP;
     const i64 group = global_index() / GROUP;
-    const i64 slice = group / units;
+    const i64 chunk = group / units;
     const int unit = static_cast<int>(group % units);
     A sum = 0;
-    if (slice * GROUP < rows) {
-        const i64 start = starts[slice];
-        const int count = static_cast<int>(starts[slice + 1] - start);
+    if (chunk * GROUP < rows) {
+        const i64 start = starts[chunk];
+        const int count = static_cast<int>(starts[chunk + 1] - start);
         add_all<4, 1>(count * unit / units, count * (unit + 1) / units, r, bases.from(start), offsets.from(start * GROUP),
                       values.from(start * GROUP), x, &sum);
     }
@@ -115,19 +115,19 @@ DEVICE void shared_slices(i64 rows, int units, const In<i64> &starts, const In<i
     partial[thread_index()] = sum;
     barrier();
     f64 share = 0.0;
-    const i64 row = slice * GROUP + r;
+    const i64 row = chunk * GROUP + r;
     if (unit == 0 && row < rows) {
         for (int i = 1; i < units; ++i) {
             sum += partial[thread_index() + i * GROUP];
         }
-        share = finish(f, order.len > 0 ? order[row] : row, sum);
+        share = apply_epilogue(f, order.len > 0 ? order[row] : row, sum);
     }
-    finish_block(f, share);
+    store_epilogue_sum(f, share);
 }
 
 #define SHARED_SLICES(S, X, A) \
-    KERNEL_OF(6, shared_slices_##S##_##X##_##A, i64 rows, i32 units, In<i64> starts, In<i32> bases, In<u16> offsets, \
-           In<S> values, In<i32> order, In<X> x, Finish f) { \
-        shared_slices<S, X, A>(rows, units, starts, bases, offsets, values, order, x, f); \
+    KERNEL_OF(6, shared_sell_##S##_##X##_##A, i64 rows, i32 units, In<i64> starts, In<i32> bases, In<u16> offsets, \
+           In<S> values, In<i32> order, In<X> x, Epilogue f) { \
+        shared_sell<S, X, A>(rows, units, starts, bases, offsets, values, order, x, f); \
     }
 FOR_STORAGE_VECTOR_AND_SUM(SHARED_SLICES)

@@ -1,13 +1,13 @@
-// Making slices of a matrix in rows (see slices.cu). A group of 32 lanes walks over the rows of a slice together: in each slot every row has its
+// Conversion from CSR to SELL chunks (see sell.cu). A group of 32 lanes walks over the rows of a chunk together: in each slot every row has its
 // next entry, if its column is in reach of the lowest.
-#include "layout.h"
+#include "sell_layout.h"
 
 constexpr i32 NO_COLUMN = 0x7fffffff;
 
-// Rows among which an order by length is made; `src/gpu/layout.rs` has it, too.
+// Rows among which an order by length is made; `src/gpu/sell_layout.rs` has it, too.
 constexpr int WINDOW = 512;
 
-// The rows of a slice that a lane has, K of them, LAYOUT apart. The column behind the next one is read ahead. I counts entries.
+// The rows of a chunk that a lane has, K of them, CHUNK_LANES apart. The column behind the next one is read ahead. I counts entries.
 template <int K, class I> struct Walk {
     I at[K];
     I end[K];
@@ -32,7 +32,7 @@ template <int K, class I> struct Walk {
         for (int k = 1; k < K; ++k) {
             base = column[k] < base ? column[k] : base;
         }
-        base = Group<LAYOUT>::least(base);
+        base = Group<CHUNK_LANES>::least(base);
         UNROLL
         for (int k = 0; k < K; ++k) {
             taken[k] = column[k] != NO_COLUMN && column[k] - base < reach;
@@ -53,15 +53,15 @@ template <int K, class I> struct Walk {
     }
 };
 
-// A walk over the rows of a slice where they are.
+// A walk over the rows of a chunk where they are.
 template <int K>
-DEVICE Walk<K, i64> walk_of(i64 slice, i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<i32> &order) {
+DEVICE Walk<K, i64> walk_of(i64 chunk, i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<i32> &order) {
     Walk<K, i64> walk;
     i64 row[K];
     bool is_row[K];
     UNROLL
     for (int k = 0; k < K; ++k) {
-        const i64 place = slice * (K * LAYOUT) + k * LAYOUT + Group<LAYOUT>::rank();
+        const i64 place = chunk * (K * CHUNK_LANES) + k * CHUNK_LANES + Group<CHUNK_LANES>::rank();
         is_row[k] = place < rows;
         row[k] = is_row[k] && order.len > 0 ? order[place] : place;
     }
@@ -74,12 +74,12 @@ DEVICE Walk<K, i64> walk_of(i64 slice, i64 rows, const In<i64> &offsets, const I
     return walk;
 }
 
-// A walk over the rows of slice `s` of a tile, in its copy.
+// A walk over the rows of chunk `s` of a tile, in its copy.
 template <int K, class Begins, class Columns> DEVICE Walk<K, i32> walk_in(int s, const Begins &begins, const Columns &columns) {
     Walk<K, i32> walk;
     UNROLL
     for (int k = 0; k < K; ++k) {
-        const int r = (s * K + k) * LAYOUT + Group<LAYOUT>::rank();
+        const int r = (s * K + k) * CHUNK_LANES + Group<CHUNK_LANES>::rank();
         walk.at[k] = begins[r];
         walk.end[k] = begins[r + 1];
     }
@@ -87,22 +87,22 @@ template <int K, class Begins, class Columns> DEVICE Walk<K, i32> walk_in(int s,
     return walk;
 }
 
-// The number of a slice among all, where every `step`th window is looked at: `at` is its number among those.
-template <int K> DEVICE i64 slice_at(i64 at, i32 step) {
-    constexpr int SLICES = WINDOW / (K * LAYOUT);
-    return at / SLICES * step * SLICES + at % SLICES;
+// The number of a chunk among all, where every `step`th window is sampled: `at` is its number among those.
+template <int K> DEVICE i64 chunk_at(i64 at, i32 step) {
+    constexpr int CHUNKS = WINDOW / (K * CHUNK_LANES);
+    return at / CHUNKS * step * CHUNKS + at % CHUNKS;
 }
 
-// One number for a slice, of the lanes of a group: the slots that a walk takes, put into `counts` and added to `total`, of which one may be
+// One number for a chunk, of the lanes of a group: the slots that a walk takes, put into `counts` and added to `total`, of which one may be
 // empty.
 template <int K, class I, class Columns>
-DEVICE void count_slice(Walk<K, I> walk, i32 reach, const Columns &columns, i64 at, const Out<i32> &counts,
+DEVICE void count_chunk(Walk<K, I> walk, i32 reach, const Columns &columns, i64 at, const Out<i32> &counts,
                         const Out<i64> &total) {
     i32 count = 0;
     for (; walk.next(reach); ++count) {
         walk.leave(columns);
     }
-    if (Group<LAYOUT>::rank() == 0) {
+    if (Group<CHUNK_LANES>::rank() == 0) {
         if (counts.len > 0) {
             counts[at] = count;
         }
@@ -112,76 +112,76 @@ DEVICE void count_slice(Walk<K, I> walk, i32 reach, const Columns &columns, i64 
     }
 }
 
-// Slots of each slice; of `slices` slices of every `step`th window only, where that is more than 1.
+// Slots of each chunk; of `chunks` chunks of every `step`th window only, where that is more than 1.
 template <int K>
-DEVICE void count_slots(i64 slices, i64 rows, i32, i32 step, i32 reach, const In<i64> &offsets,
+DEVICE void count_slots(i64 chunks, i64 rows, i32, i32 step, i32 reach, const In<i64> &offsets,
                         const In<i32> &columns, const In<i32> &order, const Out<i32> &counts, const Out<i64> &total) {
-    const i64 at = global_index() / LAYOUT;
-    if (at < slices) {
-        count_slice(walk_of<K>(slice_at<K>(at, step), rows, offsets, columns, order), reach, columns, at, counts, total);
+    const i64 at = global_index() / CHUNK_LANES;
+    if (at < chunks) {
+        count_chunk(walk_of<K>(chunk_at<K>(at, step), rows, offsets, columns, order), reach, columns, at, counts, total);
     }
 }
 
-// Entries that the copy of a tile has room for, of columns alone and of columns with values; `src/gpu/layout.rs` has their bytes, too.
+// Entries that the copy of a tile has room for, of columns alone and of columns with values; `src/gpu/sell_layout.rs` has their bytes, too.
 constexpr int COUNTED_ROOM = 32768 / 4;
 template <class V> constexpr int FILLED_ROOM = 45056 / (4 + static_cast<int>(sizeof(V)));
 
-// The same for long rows, a tile of `of_tile` slices of one window for each block, a power of two.
+// The same for long rows, a tile of `of_tile` chunks of one window for each block, a power of two.
 template <int K>
-DEVICE void count_tiles(i64 slices, i64 rows, i32 of_tile, i32 step, i32 reach, const In<i64> &offsets,
+DEVICE void count_tiles(i64 chunks, i64 rows, i32 of_tile, i32 step, i32 reach, const In<i64> &offsets,
                         const In<i32> &columns, const In<i32> &order, const Out<i32> &counts, const Out<i64> &total) {
     SHARED(i64, starts, TILE);
     SHARED(i32, begins, TILE + 1);
     SHARED(i32, copied, COUNTED_ROOM);
     const i64 first = block_index() * of_tile;
-    const i64 slice = slice_at<K>(first, step);
-    const int count = of_tile * (K * LAYOUT);
-    const bool fits = find_rows(slice * (K * LAYOUT), count, rows, offsets, order, starts, begins) <= COUNTED_ROOM;
+    const i64 chunk = chunk_at<K>(first, step);
+    const int count = of_tile * (K * CHUNK_LANES);
+    const bool fits = find_rows(chunk * (K * CHUNK_LANES), count, rows, offsets, order, starts, begins) <= COUNTED_ROOM;
     barrier();
     if (fits) {
         copy_rows(order.len == 0, starts, begins, columns, copied);
     }
     barrier();
-    const int s = thread_index() / LAYOUT;
-    if (s >= of_tile || first + s >= slices) {
+    const int s = thread_index() / CHUNK_LANES;
+    if (s >= of_tile || first + s >= chunks) {
         return;
     }
     if (fits) {
-        count_slice(walk_in<K>(s, begins, copied), reach, copied, first + s, counts, total);
+        count_chunk(walk_in<K>(s, begins, copied), reach, copied, first + s, counts, total);
     } else {
-        count_slice(walk_of<K>(slice + s, rows, offsets, columns, order), reach, columns, first + s, counts, total);
+        count_chunk(walk_of<K>(chunk + s, rows, offsets, columns, order), reach, columns, first + s, counts, total);
     }
 }
 
-// Nothing is counted where `longest`, if it is there, is more than `most`: such a row is no matter of slices, and a walk over it takes long.
+// Nothing is counted where `longest`, if it is there, is more than `most`: such a row is no matter of chunks, and a walk over it takes long.
 #define COUNT_SLOTS(NAME, K) \
-    KERNEL(NAME##_##K, i64 slices, i64 rows, i32 of_tile, i32 step, i32 reach, In<i64> offsets, In<i32> columns, \
+    KERNEL(NAME##_##K, i64 chunks, i64 rows, i32 of_tile, i32 step, i32 reach, In<i64> offsets, In<i32> columns, \
            In<i32> order, Out<i32> counts, Out<i64> total, In<i64> longest, i64 most) { \
         if (longest.len > 0 && longest[0] > most) { \
             return; \
         } \
-        NAME<K>(slices, rows, of_tile, step, reach, offsets, columns, order, counts, total); \
+        NAME<K>(chunks, rows, of_tile, step, reach, offsets, columns, order, counts, total); \
     }
 #define COUNT_BOTH(K) COUNT_SLOTS(count_slots, K) COUNT_SLOTS(count_tiles, K)
 COUNT_BOTH(1)
 COUNT_BOTH(2)
 COUNT_BOTH(4)
 
-// Base columns, offsets and values of a slice, whose type V has their size and is not looked at; `width` of them for each block. Where there is
+// Base columns, offsets and values of a chunk, whose type V has their size and is not looked at; `width` of them for each block. Where there is
 // room, a bit for each row of a slot tells whether it has an entry there: K words for each slot.
 template <int K, class O, class V, class I, class Columns, class Values>
-DEVICE void fill_slice(Walk<K, I> walk, i64 slot, i32 width, const Columns &columns, const Values &values, const Out<i32> &bases,
+DEVICE void fill_chunk(Walk<K, I> walk, i64 slot, i32 width, const Columns &columns, const Values &values, const Out<i32> &bases,
                        const Out<O> &to_offsets, const Out<u32> &taken, const Out<V> &to_values) {
-    constexpr int HEIGHT = K * LAYOUT;
-    const int lane = Group<LAYOUT>::rank();
+    constexpr int HEIGHT = K * CHUNK_LANES;
+    const int lane = Group<CHUNK_LANES>::rank();
     for (; walk.next(sizeof(O) == 1 ? 1 << 8 : 1 << 16); ++slot) {
         if (lane == 0) {
             bases[slot] = walk.base;
         }
         UNROLL
         for (int k = 0; k < K; ++k) {
-            const int row = k * LAYOUT + lane;
-            const u64 its = taken.len > 0 ? Group<LAYOUT>::ballot(walk.taken[k]) : 0;
+            const int row = k * CHUNK_LANES + lane;
+            const u64 its = taken.len > 0 ? Group<CHUNK_LANES>::ballot(walk.taken[k]) : 0;
             if (taken.len > 0 && lane == 0) {
                 taken[slot * K + k] = static_cast<u32>(its);
             }
@@ -195,28 +195,28 @@ DEVICE void fill_slice(Walk<K, I> walk, i64 slot, i32 width, const Columns &colu
             }
             UNROLL
             for (int k = 0; k < K; ++k) {
-                to_values[(slot * width + q) * HEIGHT + k * LAYOUT + lane] = value[k];
+                to_values[(slot * width + q) * HEIGHT + k * CHUNK_LANES + lane] = value[k];
             }
         }
         walk.leave(columns);
     }
 }
 
-// All slices. Groups of lanes take them in turn: where a few blocks are launched, the rows of all that are under way stay in the caches, whose
+// All chunks. Groups of lanes take them in turn: where a few blocks are launched, the rows of all that are under way stay in the caches, whose
 // lines a walk takes a piece of in each slot.
 template <int K, class O, class V>
-DEVICE void fill_slots(i64 slices, i64 rows, i32 width, const In<i64> &offsets, const In<i32> &columns,
+DEVICE void fill_slots(i64 chunks, i64 rows, i32 width, const In<i64> &offsets, const In<i32> &columns,
                        const In<V> &values, const In<i32> &order, const In<i64> &starts, const Out<i32> &bases,
                        const Out<O> &to_offsets, const Out<u32> &taken, const Out<V> &to_values) {
-    for (i64 slice = global_index() / LAYOUT; slice < slices; slice += block_count() * (BLOCK / LAYOUT)) {
-        const Walk<K, i64> walk = walk_of<K>(slice, rows, offsets, columns, order);
-        fill_slice<K, O, V>(walk, starts[slice], width, columns, values, bases, to_offsets, taken, to_values);
+    for (i64 chunk = global_index() / CHUNK_LANES; chunk < chunks; chunk += block_count() * (BLOCK / CHUNK_LANES)) {
+        const Walk<K, i64> walk = walk_of<K>(chunk, rows, offsets, columns, order);
+        fill_chunk<K, O, V>(walk, starts[chunk], width, columns, values, bases, to_offsets, taken, to_values);
     }
 }
 
-// The same for long scalar rows, a tile of `of_tile` slices for each block.
+// The same for long scalar rows, a tile of `of_tile` chunks for each block.
 template <int K, class O, class V>
-DEVICE void fill_tiles(i64 slices, i64 rows, i32 of_tile, const In<i64> &offsets, const In<i32> &columns,
+DEVICE void fill_tiles(i64 chunks, i64 rows, i32 of_tile, const In<i64> &offsets, const In<i32> &columns,
                        const In<V> &values, const In<i32> &order, const In<i64> &starts, const Out<i32> &bases,
                        const Out<O> &to_offsets, const Out<u32> &taken, const Out<V> &to_values) {
     SHARED(i64, row_starts, TILE);
@@ -224,32 +224,32 @@ DEVICE void fill_tiles(i64 slices, i64 rows, i32 of_tile, const In<i64> &offsets
     SHARED(i32, copied, FILLED_ROOM<V>);
     SHARED(V, copied_values, FILLED_ROOM<V>);
     const i64 first = block_index() * of_tile;
-    const int count = of_tile * (K * LAYOUT);
-    const bool fits = find_rows(first * (K * LAYOUT), count, rows, offsets, order, row_starts, begins) <= FILLED_ROOM<V>;
+    const int count = of_tile * (K * CHUNK_LANES);
+    const bool fits = find_rows(first * (K * CHUNK_LANES), count, rows, offsets, order, row_starts, begins) <= FILLED_ROOM<V>;
     barrier();
     if (fits) {
         copy_rows(order.len == 0, row_starts, begins, columns, copied);
         copy_rows(order.len == 0, row_starts, begins, values, copied_values);
     }
     barrier();
-    const int s = thread_index() / LAYOUT;
-    if (s >= of_tile || first + s >= slices) {
+    const int s = thread_index() / CHUNK_LANES;
+    if (s >= of_tile || first + s >= chunks) {
         return;
     }
     const i64 slot = starts[first + s];
     if (fits) {
-        fill_slice<K, O, V>(walk_in<K>(s, begins, copied), slot, 1, copied, copied_values, bases, to_offsets, taken, to_values);
+        fill_chunk<K, O, V>(walk_in<K>(s, begins, copied), slot, 1, copied, copied_values, bases, to_offsets, taken, to_values);
     } else {
         const Walk<K, i64> walk = walk_of<K>(first + s, rows, offsets, columns, order);
-        fill_slice<K, O, V>(walk, slot, 1, columns, values, bases, to_offsets, taken, to_values);
+        fill_chunk<K, O, V>(walk, slot, 1, columns, values, bases, to_offsets, taken, to_values);
     }
 }
 
-// For `fill_slots` the third argument is the number of values of a block, for `fill_tiles` the number of slices of a tile.
+// For `fill_slots` the third argument is the number of values of a block, for `fill_tiles` the number of chunks of a tile.
 #define FILL_SLOTS(NAME, K, O, V) \
-    KERNEL(NAME##_##K##_##O##_##V, i64 slices, i64 rows, i32 number, In<i64> offsets, In<i32> columns, In<V> values, \
+    KERNEL(NAME##_##K##_##O##_##V, i64 chunks, i64 rows, i32 number, In<i64> offsets, In<i32> columns, In<V> values, \
            In<i32> order, In<i64> starts, Out<i32> bases, Out<O> to_offsets, Out<u32> taken, Out<V> to_values) { \
-        NAME<K, O, V>(slices, rows, number, offsets, columns, values, order, starts, bases, to_offsets, taken, to_values); \
+        NAME<K, O, V>(chunks, rows, number, offsets, columns, values, order, starts, bases, to_offsets, taken, to_values); \
     }
 #define FILL_BOTH(K, O, V) FILL_SLOTS(fill_slots, K, O, V) FILL_SLOTS(fill_tiles, K, O, V)
 #define FILL_SLOTS_OF(K, O) FILL_BOTH(K, O, u64) FILL_BOTH(K, O, u32) FILL_BOTH(K, O, u16)

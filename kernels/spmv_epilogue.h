@@ -1,4 +1,4 @@
-// What becomes of a row's product: the forms in which a matrix is applied, and sums over the result.
+// The SpMV epilogue: what a product does with a row in the same pass, and sums over the result.
 #pragma once
 #include "reduce.h"
 
@@ -8,19 +8,19 @@ constexpr int RESIDUAL = 2;
 constexpr int SWEEP = 3;
 constexpr int CHEBYSHEV = 4;
 
-// Sums that are wanted: none, that of y_i w_i, or that of y_i y_i.
+// Inner products: none, w·y, or y·y.
 constexpr int WITH_W = 1;
 constexpr int SQUARES = 2;
 
 // y_i = alpha ax, alpha ax + beta z_i, b_i - ax, z_i + d_i (b_i - ax), or z_i + alpha p_i with p_i = d_i (b_i - ax) + beta p_i, which is not read when beta
 // is 0. z may be y, unless it is x; p is no other vector.
-struct Finish {
+struct Epilogue {
     i32 form;
-    // Of b, p, w, y and z. One for which the sums are f64 is f64.
+    // Format of b, p, w, y and z; f64 where sums are f64.
     i32 format;
-    // Of d.
+    // Format of d.
     i32 diagonal;
-    // The sum that is wanted, one part from each block of threads; and whether all vectors begin where packs of rows may.
+    // The inner product, with one partial sum per block of threads; and whether all vectors are aligned for packs of rows.
     i32 summed;
     i32 packed;
     // Rows of the blocks of d, each stored row by row; 1 is a diagonal.
@@ -36,8 +36,8 @@ struct Finish {
     Out<f64> parts;
 };
 
-// z_i + alpha p_i with p_i = dr + beta p_i. What is loaded does not wait for what is stored.
-template <class A> DEVICE A chebyshev(const Finish &f, i64 i, A dr) {
+// z_i + alpha p_i with p_i = dr + beta p_i. All loads come before the store.
+template <class A> DEVICE A chebyshev(const Epilogue &f, i64 i, A dr) {
     const A z = load<A>(f.z, f.format, i);
     if (f.beta != 0.0) {
         dr += As<A>::of(f.beta) * load<A>(f.p, f.format, i);
@@ -46,8 +46,8 @@ template <class A> DEVICE A chebyshev(const Finish &f, i64 i, A dr) {
     return z + As<A>::of(f.alpha) * dr;
 }
 
-// What row i has of the sum.
-template <class A> DEVICE f64 share_of(const Finish &f, i64 i, A result) {
+// The term of row i in the inner product.
+template <class A> DEVICE f64 sum_term(const Epilogue &f, i64 i, A result) {
     if (f.summed == SQUARES) {
         const f64 stored = to_f64(rounded(f.format, result));
         return stored * stored;
@@ -55,9 +55,9 @@ template <class A> DEVICE f64 share_of(const Finish &f, i64 i, A result) {
     return f.summed == WITH_W ? to_f64(result) * to_f64(load<A>(f.w, f.format, i)) : 0.0;
 }
 
-// `ax` is the sum over row i, and d has no blocks. Branches on formats are the same for all threads, and taken once a row. Returns what the row has of the
-// sum.
-template <class A> DEVICE f64 finish(const Finish &f, i64 i, A ax) {
+// Applies the epilogue to ax = (A x)_i, where d has no blocks. Branches on formats are uniform, one per row. Returns the term of the row in the inner
+// product.
+template <class A> DEVICE f64 apply_epilogue(const Epilogue &f, i64 i, A ax) {
     A result;
     if (f.form == PRODUCT) {
         result = As<A>::of(f.alpha) * ax;
@@ -72,21 +72,20 @@ template <class A> DEVICE f64 finish(const Finish &f, i64 i, A ax) {
         }
     }
     store(f.y, f.format, i, result);
-    return share_of(f, i, result);
+    return sum_term(f, i, result);
 }
 
-// Where d has blocks, all rows of one are those of one block of threads, which leave their residuals in shared memory: each thread leaves those of its rows,
-// and after a barrier takes what it needs.
+// Where d has blocks, the rows of one belong to one block of threads. The threads exchange their residuals through shared memory.
 
-// Rows of a block of threads with room for so many: all, or whole blocks of d.
-DEVICE int whole_rows(const Finish &f, int rows) { return f.width > 1 ? rows / f.width * f.width : rows; }
+// Rows of a block of threads: `rows`, rounded down to whole blocks of d.
+DEVICE int whole_rows(const Epilogue &f, int rows) { return f.width > 1 ? rows / f.width * f.width : rows; }
 
-// What is left of row i.
-template <class A> DEVICE A residual_of(const Finish &f, i64 i, A ax) { return load<A>(f.b, f.format, i) - ax; }
+// The residual of row i.
+template <class A> DEVICE A residual_of(const Epilogue &f, i64 i, A ax) { return load<A>(f.b, f.format, i) - ax; }
 
-// The same as `finish` for row i, with the residuals of the rows of its block of d from `first` on at steps of `step`; the form is SWEEP or CHEBYSHEV, of which
-// nothing is summed.
-template <class A, class Room> DEVICE void finish_with(const Finish &f, i64 i, const Room &residuals, int first, int step) {
+// The epilogue of row i with a block of d. The residuals of its rows are `residuals`, from `first` on at stride `step`. The form is SWEEP or CHEBYSHEV,
+// without an inner product.
+template <class A, class Room> DEVICE void apply_block_epilogue(const Epilogue &f, i64 i, const Room &residuals, int first, int step) {
     A dr = 0;
     for (int c = 0; c < f.width; ++c) {
         dr += load_any<A>(f.d, f.diagonal, i * f.width + c) * residuals[first + c * step];
@@ -94,23 +93,23 @@ template <class A, class Room> DEVICE void finish_with(const Finish &f, i64 i, c
     store(f.y, f.format, i, f.form == CHEBYSHEV ? chebyshev(f, i, dr) : load<A>(f.z, f.format, i) + dr);
 }
 
-// The same for kernels that have one row at a time: row i, number `row` of the ROWS that a block of threads has at most, and none where `has` is false. Every
-// thread takes part.
-template <int ROWS, class A> DEVICE void finish_whole(const Finish &f, bool has, i64 i, int row, A ax) {
+// The same for kernels with one row at a time: row i, the `row`th of at most ROWS of a block of threads; none where `has` is false. All threads call
+// this.
+template <int ROWS, class A> DEVICE void exchange_and_apply_block_epilogue(const Epilogue &f, bool has, i64 i, int row, A ax) {
     SHARED(A, residuals, ROWS);
     if (has) {
         residuals[row] = residual_of(f, i, ax);
     }
     barrier();
     if (has) {
-        finish_with<A>(f, i, residuals, row - row % f.width, 1);
+        apply_block_epilogue<A>(f, i, residuals, row - row % f.width, 1);
     }
 }
 
-// The same for N neighbouring rows from i on, where vectors are packed. Chebyshev steps and sums of squares are not made so: that would take registers from all
-// other forms.
-DEVICE bool in_packs(const Finish &f) { return f.packed && f.form != CHEBYSHEV && f.summed != SQUARES; }
-template <int N, class A> DEVICE f64 finish_rows(const Finish &f, i64 i, const A *ax) {
+// The epilogue of N neighbouring rows from i on, with aligned vectors. Chebyshev steps and y·y are excluded: they would cost the other forms
+// registers.
+DEVICE bool can_pack(const Epilogue &f) { return f.packed && f.form != CHEBYSHEV && f.summed != SQUARES; }
+template <int N, class A> DEVICE f64 apply_epilogue_to_rows(const Epilogue &f, i64 i, const A *ax) {
     A result[N];
     if (f.form == PRODUCT) {
         UNROLL
@@ -155,8 +154,8 @@ template <int N, class A> DEVICE f64 finish_rows(const Finish &f, i64 i, const A
     return share;
 }
 
-// After all rows of the block; every thread takes part.
-DEVICE void finish_block(const Finish &f, f64 sum) {
+// Stores the partial sum of a block of threads. All threads call this, after all rows.
+DEVICE void store_epilogue_sum(const Epilogue &f, f64 sum) {
     if (f.summed) {
         sum = block_sum(sum);
         if (thread_index() == 0) {

@@ -1,8 +1,8 @@
-//! How a matrix is cut into slices, in device memory: the kernels of `kernels/layout.cu`.
+//! The chunks of SELL matrices, by the kernels of `kernels/sell_layout.cu`: estimate of their size, layout, and filling.
 
 use super::csr_balanced::Unless;
-use super::refill::Refilling;
 use super::runtime::{BLOCK, View};
+use super::sell_update::ValueUpdate;
 use super::setup::{DeviceCsr, DevicePattern};
 use super::{Argument, Buffer, Gpu, Slice};
 use crate::error::Result;
@@ -12,32 +12,32 @@ use half::f16;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Threads of a slice.
+/// Lanes per chunk.
 pub(super) const GROUP: usize = 32;
 
-/// Rows among which an order by length is made: enough for even slices, and so few that neighbours stay near each other.
+/// Rows that are sorted by length together (sigma of SELL-C-sigma): enough for even chunks, and so few that neighbours stay close.
 const WINDOW: usize = 512;
 
 /// Scalar rows beyond this length are copied to where they are walked over, in tiles of at most so many rows; others are read in a few lines of
 /// memory.
-const SHORT: usize = 10;
+const MAX_SHORT_ROW: usize = 10;
 const TILE: usize = BLOCK;
 
-/// Bytes of the copy of a tile, of columns alone and with values, as in `kernels/layout.cu`.
+/// Bytes of the copy of a tile, of columns alone and with values, as in `kernels/sell_layout.cu`.
 const COUNTED_ROOM: usize = 32768;
 const FILLED_ROOM: usize = 45056;
 
 /// Blocks of threads that walk over long rows where they are at the same time: as many as keep their lines of memory in the caches of an H200,
 /// where more of them take four times longer.
-pub(super) const FILLING: usize = 264;
+pub(super) const MAX_FILL_BLOCKS: usize = 264;
 
 /// Windows that an estimate is made from.
-const SAMPLE: usize = 256;
+const SAMPLE_WINDOWS: usize = 256;
 
-/// Rows that fill a GPU; with fewer of them a slice is shared by several groups of threads.
-const ENOUGH: usize = 1 << 18;
+/// Rows that fill a GPU; with fewer of them a chunk is shared by several groups of threads.
+const FULL_DEVICE_ROWS: usize = 1 << 18;
 
-/// Groups of a block of threads, and the most that share a slice.
+/// Groups of a block of threads, and the most that share a chunk.
 const MAX_UNITS: usize = BLOCK / GROUP;
 
 /// The kernel that a matrix gets, by its blocks and its number of rows.
@@ -45,7 +45,7 @@ const MAX_UNITS: usize = BLOCK / GROUP;
 pub(crate) enum Form {
     /// A thread has several neighbouring rows.
     Rows,
-    /// This many groups of threads share a slice.
+    /// This many groups of threads share a chunk.
     Shared(usize),
     /// Blocks, and this many groups of threads for each of their rows.
     Blocks(usize),
@@ -57,18 +57,18 @@ impl Form {
         let width = entries.div_ceil(rows.max(1));
         let threads = rows * block.rows;
         // As many units as fill the device, scalar rows twice, and no more than there are slots for.
-        let enough = if block == Block::SCALAR { 2 * ENOUGH } else { ENOUGH };
+        let enough = if block == Block::SCALAR { 2 * FULL_DEVICE_ROWS } else { FULL_DEVICE_ROWS };
         let wanted = (1..=3).map(|k| 1 << k).find(|units| threads * units >= enough).unwrap_or(MAX_UNITS);
         let most = 1 << width.div_ceil(4).max(1).ilog2().min(3);
         match block {
-            Block::SCALAR if rows >= ENOUGH => Form::Rows,
+            Block::SCALAR if rows >= FULL_DEVICE_ROWS => Form::Rows,
             Block::SCALAR => Form::Shared(wanted.min(most)),
-            _ if threads >= ENOUGH => Form::Blocks(1),
+            _ if threads >= FULL_DEVICE_ROWS => Form::Blocks(1),
             _ => Form::Blocks(wanted.min(most)),
         }
     }
 
-    /// Rows of a slice, as in the kernels: values and offsets of narrow formats are read several at once.
+    /// Rows of a chunk, as in the kernels: values and offsets of narrow formats are read several at once.
     fn height(self, storage: Precision, sums: Precision, bits: usize) -> usize {
         GROUP
             * match (self, storage.bytes(), sums.bytes(), bits) {
@@ -80,22 +80,22 @@ impl Form {
     }
 }
 
-/// How a matrix is cut into slices.
-pub(crate) struct Layout {
+/// The chunks of a pattern.
+pub(crate) struct SellLayout {
     pub form: Form,
     pub bits: usize,
     pub height: usize,
-    /// The rows in the order of the slices; empty when it is their own.
+    /// The rows in the order of the chunks; empty when it is their own.
     pub order: Arc<Buffer<i32>>,
-    /// First slot of each slice, and the number of all.
+    /// First slot of each chunk, and the number of all.
     pub starts: Buffer<i64>,
     pub slots: usize,
-    /// Whether a matrix was filled into it before, and what a second one found that all later ones share.
+    /// Whether values were filled in before; from the second time on the data of value updates, which all later ones share.
     used: AtomicBool,
-    refilling: OnceLock<Arc<Refilling>>,
+    update: OnceLock<Arc<ValueUpdate>>,
 }
 
-/// How rows could be cut into slices.
+/// Parameters of chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
     form: Form,
@@ -122,13 +122,13 @@ impl Cut {
         slots * (size_of::<i32>() + self.height * (self.bits / 8 + block.len() * storage.bytes())) as f64
     }
 
-    /// Slices of every `step`th window, or all of them.
-    fn slices(&self, rows: usize, step: usize) -> usize {
-        let (slices, of_window) = (rows.div_ceil(self.height), WINDOW / self.height);
-        if step == 1 { slices } else { slices / of_window / step * of_window }
+    /// Chunks of every `step`th window, or all of them.
+    fn chunks(&self, rows: usize, step: usize) -> usize {
+        let (chunks, of_window) = (rows.div_ceil(self.height), WINDOW / self.height);
+        if step == 1 { chunks } else { chunks / of_window / step * of_window }
     }
 
-    /// Counts the slots of each slice, where there is room for them, of every `step`th window, and adds them to `total`.
+    /// Counts the slots of each chunk, where there is room for them, of every `step`th window, and adds them to `total`.
     fn count(
         &self,
         gpu: &Gpu,
@@ -138,13 +138,13 @@ impl Cut {
         (counts, total): (Option<&Slice<i32>>, &Slice<i64>),
         unless: Unless,
     ) -> Result<()> {
-        let (slices, lanes) = (self.slices(a.rows, step), self.height / GROUP);
+        let (chunks, lanes) = (self.chunks(a.rows, step), self.height / GROUP);
         // Tiles do not cross windows.
-        let tile = of_tile(a, self.height, COUNTED_ROOM / size_of::<i32>()).map(|slices| 1 << slices.ilog2());
+        let tile = of_tile(a, self.height, COUNTED_ROOM / size_of::<i32>()).map(|chunks| 1 << chunks.ilog2());
         let name = if tile.is_some() { "count_tiles" } else { "count_slots" };
         let kernel = gpu.kernel(&format!("{name}_{lanes}"))?;
-        let blocks = slices.div_ceil(tile.unwrap_or(BLOCK / GROUP));
-        let (count, rows, step, reach) = (slices as i64, a.rows as i64, step as i32, 1_i32 << self.bits);
+        let blocks = chunks.div_ceil(tile.unwrap_or(BLOCK / GROUP));
+        let (count, rows, step, reach) = (chunks as i64, a.rows as i64, step as i32, 1_i32 << self.bits);
         let tile = tile.unwrap_or(1) as i32;
         let [offsets, columns, order] = [a.offsets.view(), a.columns.view(), order.view()];
         let (counts, total, (longest, most)) =
@@ -157,16 +157,16 @@ impl Cut {
 
 /// Whether rows are so long that lanes which read one each read many lines of memory.
 pub(super) fn is_long(a: &DevicePattern) -> bool {
-    a.block == Block::SCALAR && a.nnz() > SHORT * a.rows
+    a.block == Block::SCALAR && a.nnz() > MAX_SHORT_ROW * a.rows
 }
 
-/// Slices of so many rows whose entries are copied together to where they are walked over, into room for so many; none where rows are short,
-/// or a slice does not fit, as far as the average tells.
+/// Chunks of so many rows whose entries are copied together to where they are walked over, into room for so many; none where rows are short,
+/// or a chunk does not fit, as far as the average tells.
 pub(super) fn of_tile(a: &DevicePattern, height: usize, room: usize) -> Option<usize> {
     // Rows of a tile may be longer than others.
     let entries = (a.nnz() * height / a.rows.max(1)).max(1) * 13 / 12;
-    let slices = (room / entries).min(TILE / height);
-    (is_long(a) && slices > 0).then_some(slices)
+    let chunks = (room / entries).min(TILE / height);
+    (is_long(a) && chunks > 0).then_some(chunks)
 }
 
 /// What several cuts of the same matrix would take, while the device counts.
@@ -174,7 +174,7 @@ pub(super) struct Survey {
     cuts: Vec<Cut>,
     step: usize,
     order: Arc<Buffer<i32>>,
-    /// Slots of each slice, where all of them are counted.
+    /// Slots of each chunk, where all of them are counted.
     counts: Vec<Buffer<i32>>,
 }
 
@@ -182,14 +182,14 @@ impl Survey {
     /// Counts the slots of an even sample of windows into `totals`, zeros, one for each cut.
     pub fn new(gpu: &Gpu, a: &DevicePattern, cuts: Vec<Cut>, totals: &Slice<i64>, unless: Unless) -> Result<Survey> {
         let windows = a.rows / WINDOW;
-        let step = if windows < 2 * SAMPLE { 1 } else { windows / SAMPLE };
+        let step = if windows < 2 * SAMPLE_WINDOWS { 1 } else { windows / SAMPLE_WINDOWS };
         let sorted = cuts.iter().any(|cut| cut.sorted);
         let order = Arc::new(if sorted { by_length(gpu, a, step)? } else { gpu.room(0)? });
         let none = gpu.room::<i32>(0)?;
         let mut counts = Vec::new();
         for (i, cut) in cuts.iter().enumerate() {
             if step == 1 {
-                counts.push(gpu.room(cut.slices(a.rows, 1))?);
+                counts.push(gpu.room(cut.chunks(a.rows, 1))?);
             }
             let order = if cut.sorted { &order } else { &none };
             let to = (counts.get(i).map(|counts| &**counts), totals.piece(i, 1));
@@ -198,7 +198,7 @@ impl Survey {
         Ok(Survey { cuts, step, order, counts })
     }
 
-    /// Whether all slices are counted.
+    /// Whether all chunks are counted.
     pub fn is_exact(&self) -> bool {
         self.step == 1
     }
@@ -206,9 +206,9 @@ impl Survey {
     /// Estimated bytes of cut `i`, when so many slots were counted.
     pub fn bytes(&self, i: usize, total: i64, a: &DevicePattern, storage: Precision) -> f64 {
         let cut = &self.cuts[i];
-        let slices = a.rows.div_ceil(cut.height);
-        let scale = slices as f64 / cut.slices(a.rows, self.step).max(1) as f64;
-        let rest = slices * size_of::<i64>() + if cut.sorted { a.rows * 4 } else { 0 };
+        let chunks = a.rows.div_ceil(cut.height);
+        let scale = chunks as f64 / cut.chunks(a.rows, self.step).max(1) as f64;
+        let rest = chunks * size_of::<i64>() + if cut.sorted { a.rows * 4 } else { 0 };
         cut.slots_bytes(scale * total as f64, a.block, storage) + rest as f64
     }
 
@@ -231,10 +231,10 @@ pub(super) struct Started {
 }
 
 impl Started {
-    /// The slots of all slices are added to `total`, a zero.
+    /// The slots of all chunks are added to `total`, a zero.
     fn new(gpu: &Gpu, a: &DevicePattern, cut: Cut, total: &Slice<i64>) -> Result<Started> {
         let order = Arc::new(if cut.sorted { by_length(gpu, a, 1)? } else { gpu.room(0)? });
-        let counts = gpu.room(cut.slices(a.rows, 1))?;
+        let counts = gpu.room(cut.chunks(a.rows, 1))?;
         cut.count(gpu, a, &order, 1, (Some(&*counts), total), Unless::NEVER)?;
         Started::of(gpu, cut, order, &counts)
     }
@@ -244,15 +244,15 @@ impl Started {
     }
 
     /// With its number of slots.
-    pub fn with_slots(self, slots: usize) -> Layout {
+    pub fn with_slots(self, slots: usize) -> SellLayout {
         let Started { cut, order, starts } = self;
         let (form, bits, height) = (cut.form, cut.bits, cut.height);
-        let (used, refilling) = (AtomicBool::new(false), OnceLock::new());
-        Layout { form, bits, height, order, starts, slots, used, refilling }
+        let (used, update) = (AtomicBool::new(false), OnceLock::new());
+        SellLayout { form, bits, height, order, starts, slots, used, update }
     }
 }
 
-impl Layout {
+impl SellLayout {
     /// Whether a matrix has rows enough for the kernel that knows offsets of 8 bits.
     pub fn is_wide(a: &DevicePattern) -> bool {
         Form::of(a.rows, a.block, a.nnz()) == Form::Rows
@@ -265,7 +265,7 @@ impl Layout {
 
     /// A matrix cut in a certain way. Waits for the device.
     #[cfg(test)]
-    pub fn new(gpu: &Gpu, a: &DevicePattern, cut: Cut) -> Result<Layout> {
+    pub fn new(gpu: &Gpu, a: &DevicePattern, cut: Cut) -> Result<SellLayout> {
         let total = gpu.zeroed::<i64>(1)?;
         let started = Started::new(gpu, a, cut, &total)?;
         Ok(started.with_slots(gpu.fetch(&total)?[0] as usize))
@@ -280,8 +280,8 @@ impl Layout {
     /// The slots of a matrix: what follows from its pattern, and its values. All matrices have the same pattern; from the third one on only values
     /// are brought to their places.
     pub fn fill<S: Number>(&self, gpu: &Gpu, a: &DeviceCsr<S>) -> Result<(Arc<Filled>, Buffer<S>)> {
-        if let Some(refilling) = self.refilling.get() {
-            return Ok((Arc::clone(&refilling.filled), refilling.values(gpu, self, a)?));
+        if let Some(update) = self.update.get() {
+            return Ok((Arc::clone(&update.filled), update.values(gpu, self, a)?));
         }
         let is_first = !self.used.swap(true, Ordering::Relaxed);
         let taken = gpu.room::<u32>(if is_first { 0 } else { self.slots * self.height / GROUP })?;
@@ -298,59 +298,59 @@ impl Layout {
         let name = if tile.is_some() { "fill_tiles" } else { "fill_slots" };
         let kernel = gpu.kernel(&format!("{name}_{}_u{}_{}", self.height / GROUP, self.bits, bits_of::<S>()))?;
         let blocks = match tile {
-            Some(slices) => count.div_ceil(slices),
-            None => count.div_ceil(BLOCK / GROUP).min(if is_long(&pattern) { FILLING } else { usize::MAX }),
+            Some(chunks) => count.div_ceil(chunks),
+            None => count.div_ceil(BLOCK / GROUP).min(if is_long(&pattern) { MAX_FILL_BLOCKS } else { usize::MAX }),
         };
-        let (slices, rows) = (count as i64, a.rows as i64);
+        let (chunks, rows) = (count as i64, a.rows as i64);
         let number = tile.unwrap_or(a.block.len()) as i32;
         let from = [a.offsets.view(), a.columns.view(), a.values.view().bits(), self.order.view(), self.starts.view()];
         let to = [bases.view(), offsets.view(), taken.view(), values.view().bits()];
-        let mut arguments: Vec<&dyn Argument> = vec![&slices, &rows, &number];
+        let mut arguments: Vec<&dyn Argument> = vec![&chunks, &rows, &number];
         arguments.extend(from.iter().chain(&to).map(|view| view as &dyn Argument));
         if blocks > 0 {
             gpu.launch_blocks(kernel, blocks, &arguments)?;
         }
         let filled = Arc::new(Filled { bases, offsets });
         if !is_first {
-            let refilling = Refilling { filled: Arc::clone(&filled), taken, diagonal: OnceLock::new() };
-            // Another thread's is as good.
-            let _ = self.refilling.set(Arc::new(refilling));
+            let update = ValueUpdate { filled: Arc::clone(&filled), taken, diagonal: OnceLock::new() };
+            // Another thread may have set the same.
+            let _ = self.update.set(Arc::new(update));
         }
         Ok((filled, values))
     }
 
-    /// As [`Layout::fill`], and the inverse of the l1 diagonal of the matrix if it is `wanted`, where one pass finds both.
+    /// As [`SellLayout::fill`], and the inverse of the l1 diagonal of the matrix if it is `wanted`, where one pass finds both.
     pub fn fill_and_add<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, wanted: bool) -> Result<Slots<T>> {
         let wanted = wanted && a.block == Block::SCALAR && self.height <= 2 * GROUP;
-        if let Some(refilling) = self.refilling.get().filter(|_| wanted) {
-            let (values, inverse) = refilling.values_and_l1(gpu, self, a)?;
-            return Ok(Slots { filled: Arc::clone(&refilling.filled), values, l1_inverse: Some(inverse) });
+        if let Some(update) = self.update.get().filter(|_| wanted) {
+            let (values, inverse) = update.values_and_l1(gpu, self, a)?;
+            return Ok(Slots { filled: Arc::clone(&update.filled), values, l1_inverse: Some(inverse) });
         }
         let (filled, values) = self.fill(gpu, a)?;
         // Later ones are to find it.
-        if let Some(refilling) = self.refilling.get().filter(|_| wanted) {
-            refilling.diagonal(gpu, a)?;
+        if let Some(update) = self.update.get().filter(|_| wanted) {
+            update.diagonal(gpu, a)?;
         }
         Ok(Slots { filled, values, l1_inverse: None })
     }
 
-    /// As [`Layout::fill`], of values in a wider format; none where f16 does not hold all of them exactly, or where no matrix of the same pattern was
+    /// As [`SellLayout::fill`], of values in a wider format; none where f16 does not hold all of them exactly, or where no matrix of the same pattern was
     /// filled in twice. Waits for the device.
     pub fn fill_exactly<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Option<(Arc<Filled>, Buffer<f16>)>> {
-        match self.refilling.get().filter(|_| a.block == Block::SCALAR) {
+        match self.update.get().filter(|_| a.block == Block::SCALAR) {
             None => Ok(None),
-            Some(refilling) => {
-                let values = refilling.narrow_values(gpu, self, a)?;
-                Ok(values.map(|values| (Arc::clone(&refilling.filled), values)))
+            Some(update) => {
+                let values = update.narrow_values(gpu, self, a)?;
+                Ok(values.map(|values| (Arc::clone(&update.filled), values)))
             }
         }
     }
 
     /// Bytes that are kept for matrices to come.
     pub fn kept_bytes(&self) -> usize {
-        self.refilling.get().map_or(0, |refilling| {
-            let diagonal = refilling.diagonal.get().map_or(0, |diagonal| diagonal.owned_bytes());
-            refilling.taken.owned_bytes() + diagonal
+        self.update.get().map_or(0, |update| {
+            let diagonal = update.diagonal.get().map_or(0, |diagonal| diagonal.owned_bytes());
+            update.taken.owned_bytes() + diagonal
         })
     }
 }
@@ -403,7 +403,7 @@ pub(super) fn bits_of<S: Number>() -> &'static str {
     }
 }
 
-/// Block rows that a block of threads takes apart at a time, as in `kernels/layout.cu`.
+/// Block rows that a block of threads takes apart at a time, as in `kernels/sell_layout.cu`.
 const APART_ROWS: usize = 8;
 
 /// The matrix with its blocks taken apart.
@@ -444,10 +444,10 @@ mod tests {
     use crate::sparse::Csr;
 
     /// The layout of a scalar matrix in f64.
-    fn layout(gpu: &Gpu, a: &Csr<f64>, form: Form, bits: usize, sorted: bool) -> Layout {
+    fn layout(gpu: &Gpu, a: &Csr<f64>, form: Form, bits: usize, sorted: bool) -> SellLayout {
         let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
         let cut = Cut::with_form(form, Precision::F64, Precision::F64, bits, sorted);
-        Layout::new(gpu, &there.pattern(), cut).unwrap()
+        SellLayout::new(gpu, &there.pattern(), cut).unwrap()
     }
 
     fn fetched(gpu: &Gpu, offsets: &Offsets) -> Vec<i32> {
@@ -459,7 +459,7 @@ mod tests {
 
     #[test]
     fn a_stencil_needs_as_many_slots_as_it_has_entries() {
-        // 64 rows in a direction: a slice is a line.
+        // 64 rows in a direction: a chunk is a line.
         let a = gallery::poisson7(64, 8, 8).unwrap();
         for gpu in devices() {
             let layout = layout(&gpu, &a, Form::Rows, 8, false);
@@ -512,7 +512,7 @@ mod tests {
     #[test]
     fn an_estimate_from_a_sample_is_near_the_truth() {
         // A sample is taken of every fourth window; rows have two lengths, mixed.
-        let n = 2 * SAMPLE * WINDOW * 2 + 77;
+        let n = 2 * SAMPLE_WINDOWS * WINDOW * 2 + 77;
         let (mut offsets, mut columns) = (vec![0_i64], Vec::new());
         for i in 0..n {
             columns.extend((0..if i % 3 == 0 { 2 } else { 1 }).map(|k| ((i + k) % n) as i32));
@@ -528,12 +528,12 @@ mod tests {
         let totals = gpu.fetch(&totals).unwrap();
         for (i, cut) in cuts.into_iter().enumerate() {
             let estimate = survey.bytes(i, totals[i], &there, f64);
-            let exact = Layout::new(&gpu, &there, cut).unwrap().bytes(Block::SCALAR, f64) as f64;
+            let exact = SellLayout::new(&gpu, &there, cut).unwrap().bytes(Block::SCALAR, f64) as f64;
             assert!((estimate / exact - 1.0).abs() < 0.01, "{cut:?}: {estimate} should be {exact}");
         }
     }
 
-    /// Slots of each slice of a matrix whose rows are not ordered: the walk of the kernels, row after row.
+    /// Slots of each chunk of a matrix whose rows are not ordered: the walk of the kernels, row after row.
     fn walked(a: &Csr<f64>, height: usize, reach: i32) -> Vec<i64> {
         let row = |i: usize| &a.columns[a.offsets[i] as usize..a.offsets[i + 1] as usize];
         let slots = |first: usize| {
@@ -588,8 +588,8 @@ mod tests {
                 let order: Vec<usize> =
                     if sorted { order.iter().map(|row| *row as usize).collect() } else { (0..n).collect() };
                 for (place, row) in order.into_iter().enumerate() {
-                    let slice = place / layout.height;
-                    let found: Vec<(i32, f64)> = (starts[slice] as usize..starts[slice + 1] as usize)
+                    let chunk = place / layout.height;
+                    let found: Vec<(i32, f64)> = (starts[chunk] as usize..starts[chunk + 1] as usize)
                         .map(|slot| (slot, slot * layout.height + place % layout.height))
                         .filter(|(_, at)| values[*at] != 0.0)
                         .map(|(slot, at)| (bases[slot] + reaches[at], values[at]))

@@ -1,11 +1,11 @@
-// What kernels share that bring rows of a matrix into slices.
+// Shared by the kernels that write SELL chunks.
 #pragma once
 #include "scan.h"
 
-// Lanes that have a slice.
-constexpr int LAYOUT = 32;
+// Lanes per chunk.
+constexpr int CHUNK_LANES = 32;
 
-// Long rows are copied into shared memory in tiles of whole slices, by whole pieces of memory, and walked over there: lanes that read a row each
+// Long rows are copied into shared memory in tiles of whole chunks, by whole pieces of memory, and walked over there: lanes that read a row each
 // would read one line of the cache each.
 constexpr int TILE = BLOCK;
 

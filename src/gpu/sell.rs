@@ -1,17 +1,17 @@
-//! Sliced ELL in slots, in device memory. Slices are those of `kernels/slices.cu` and `kernels/block_slices.cu`.
+//! SELL (sliced ELL) matrices in device memory, for the kernels of `kernels/sell.cu` and `kernels/block_sell.cu`.
 
 use super::Gpu;
-use super::layout::{Filled, Form, GROUP, Layout};
-use super::product::{Finish, Precisions, Product, Values};
+use super::product::{Epilogue, Precisions, Product, Values};
 use super::runtime::{BLOCK, Kernel, View};
+use super::sell_layout::{Filled, Form, GROUP, SellLayout};
 use super::setup::{DeviceCsr, DevicePattern};
 use crate::error::Result;
 use crate::scalar::Number;
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// A matrix in slices.
-pub(super) struct Slices {
+/// A matrix in SELL chunks.
+pub(super) struct Sell {
     gpu: Gpu,
     precisions: Precisions,
     kernel: Kernel,
@@ -19,39 +19,44 @@ pub(super) struct Slices {
     rows: usize,
     cols: usize,
     block: Block,
-    layout: Arc<Layout>,
+    layout: Arc<SellLayout>,
     filled: Arc<Filled>,
     values: Values,
 }
 
-impl Slices {
+impl Sell {
     /// A matrix in rows, for products of these precisions.
-    pub fn new<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>, layout: &Arc<Layout>, precisions: Precisions) -> Result<Slices> {
+    pub fn new<S: Number>(
+        gpu: &Gpu,
+        a: &DeviceCsr<S>,
+        layout: &Arc<SellLayout>,
+        precisions: Precisions,
+    ) -> Result<Sell> {
         let (filled, values) = layout.fill(gpu, a)?;
-        Slices::of(gpu, &a.pattern(), layout, filled, values.into(), precisions)
+        Sell::of(gpu, &a.pattern(), layout, filled, values.into(), precisions)
     }
 
     /// The slots of a matrix of this pattern.
     pub fn of(
         gpu: &Gpu,
         a: &DevicePattern,
-        layout: &Arc<Layout>,
+        layout: &Arc<SellLayout>,
         filled: Arc<Filled>,
         values: Values,
         precisions: Precisions,
-    ) -> Result<Slices> {
+    ) -> Result<Sell> {
         let name = match layout.form {
-            Form::Rows => format!("slices{}", layout.bits),
-            Form::Shared(_) => "shared_slices".to_string(),
-            Form::Blocks(_) => format!("block_slices{}", if matches!(a.block.cols, 3 | 6) { a.block.cols } else { 0 }),
+            Form::Rows => format!("sell{}", layout.bits),
+            Form::Shared(_) => "shared_sell".to_string(),
+            Form::Blocks(_) => format!("block_sell{}", if matches!(a.block.cols, 3 | 6) { a.block.cols } else { 0 }),
         };
         let kernel = precisions.kernel(gpu, &name)?;
         let (rows, cols, block) = (a.rows, a.cols, a.block);
         let layout = Arc::clone(layout);
-        Ok(Slices { gpu: gpu.clone(), precisions, kernel, rows, cols, block, layout, filled, values })
+        Ok(Sell { gpu: gpu.clone(), precisions, kernel, rows, cols, block, layout, filled, values })
     }
 
-    /// Groups of threads of a slice.
+    /// Groups of threads of a chunk.
     fn groups(&self) -> usize {
         match self.layout.form {
             Form::Rows => 1,
@@ -61,7 +66,7 @@ impl Slices {
     }
 }
 
-impl Product for Slices {
+impl Product for Sell {
     fn precisions(&self) -> Precisions {
         self.precisions
     }
@@ -74,12 +79,12 @@ impl Product for Slices {
         (self.rows * self.block.rows, self.cols * self.block.cols)
     }
 
-    fn blocks(&self, _: &Finish<'_>) -> usize {
+    fn blocks(&self, _: &Epilogue<'_>) -> usize {
         (self.rows.div_ceil(self.layout.height) * self.groups()).div_ceil(BLOCK / GROUP)
     }
 
-    fn run(&self, x: View<'_>, finish: &Finish<'_>) -> Result<()> {
-        let blocks = self.blocks(finish);
+    fn run(&self, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {
+        let blocks = self.blocks(epilogue);
         let (rows, br, bc) = (self.rows as i64, self.block.rows as i32, self.block.cols as i32);
         let [starts, bases, order] = [self.layout.starts.view(), self.filled.bases.view(), self.layout.order.view()];
         let (offsets, values) = (self.filled.offsets.view(), self.values.view());
@@ -87,17 +92,17 @@ impl Product for Slices {
             Form::Rows => self.gpu.launch_blocks(
                 self.kernel,
                 blocks,
-                &[&rows, &starts, &bases, &offsets, &values, &order, &x, finish],
+                &[&rows, &starts, &bases, &offsets, &values, &order, &x, epilogue],
             ),
             Form::Shared(units) => self.gpu.launch_blocks(
                 self.kernel,
                 blocks,
-                &[&rows, &(units as i32), &starts, &bases, &offsets, &values, &order, &x, finish],
+                &[&rows, &(units as i32), &starts, &bases, &offsets, &values, &order, &x, epilogue],
             ),
             Form::Blocks(units) => self.gpu.launch_blocks(
                 self.kernel,
                 blocks,
-                &[&rows, &br, &bc, &(units as i32), &starts, &bases, &offsets, &values, &order, &x, finish],
+                &[&rows, &br, &bc, &(units as i32), &starts, &bases, &offsets, &values, &order, &x, epilogue],
             ),
         }
     }

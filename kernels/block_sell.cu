@@ -1,4 +1,4 @@
-// Sliced ELL in slots for matrices of blocks with br rows and bc columns. A slot has one block of each block row of the slice; its values lie
+// SpMV with SELL chunks of a BSR matrix with blocks of br x bc. A slot has one block of each block row of the chunk; its values lie
 // position by position, each for all block rows, so that neighbouring threads read neighbours. Each row of the blocks has its own group of
 // threads, and `units` of them share the slots.
 #include "chunks.h"
@@ -55,20 +55,20 @@ DEVICE void add_blocks(int k, int step, int r, int row, int br, int bc, const In
 }
 
 template <int BC, class S, class X, class A>
-DEVICE void block_slices(i64 rows, int br, int bc, int units, const In<i64> &starts, const In<i32> &bases,
+DEVICE void block_sell(i64 rows, int br, int bc, int units, const In<i64> &starts, const In<i32> &bases,
                          const In<u16> &offsets, const In<S> &values, const In<i32> &order, const In<X> &x,
-                         const Finish &f) {
+                         const Epilogue &f) {
     constexpr int R = BLOCK_ROWS<S>;
     constexpr int HEIGHT = GROUP * R;
     const int r = thread_index() % GROUP * R;
     const i64 group = global_index() / GROUP;
     const int unit = static_cast<int>(group % units);
-    const i64 slice = group / units / br;
+    const i64 chunk = group / units / br;
     const int row = static_cast<int>(group / units % br);
     A sums[R] = {};
-    if (slice * HEIGHT < rows) {
-        const i64 start = starts[slice];
-        const int count = static_cast<int>(starts[slice + 1] - start);
+    if (chunk * HEIGHT < rows) {
+        const i64 start = starts[chunk];
+        const int count = static_cast<int>(starts[chunk + 1] - start);
         const In<i32> own_bases = bases.from(start);
         const In<u16> own_offsets = offsets.from(start * HEIGHT);
         const In<S> own_values = values.from(start * HEIGHT * br * bc);
@@ -89,21 +89,21 @@ DEVICE void block_slices(i64 rows, int br, int bc, int units, const In<i64> &sta
     f64 share = 0.0;
     UNROLL
     for (int q = 0; q < R; ++q) {
-        const i64 block_row = slice * HEIGHT + r + q;
+        const i64 block_row = chunk * HEIGHT + r + q;
         if (unit == 0 && block_row < rows) {
             for (int i = 1; i < units; ++i) {
                 sums[q] += partial[(thread_index() + i * GROUP) * R + q];
             }
-            share += finish(f, (order.len > 0 ? order[block_row] : block_row) * br + row, sums[q]);
+            share += apply_epilogue(f, (order.len > 0 ? order[block_row] : block_row) * br + row, sums[q]);
         }
     }
-    finish_block(f, share);
+    store_epilogue_sum(f, share);
 }
 
 #define BLOCK_SLICES_COLUMNS(S, X, A, BC) \
-    KERNEL(block_slices##BC##_##S##_##X##_##A, i64 rows, i32 br, i32 bc, i32 units, In<i64> starts, In<i32> bases, \
-           In<u16> offsets, In<S> values, In<i32> order, In<X> x, Finish f) { \
-        block_slices<BC, S, X, A>(rows, br, bc, units, starts, bases, offsets, values, order, x, f); \
+    KERNEL(block_sell##BC##_##S##_##X##_##A, i64 rows, i32 br, i32 bc, i32 units, In<i64> starts, In<i32> bases, \
+           In<u16> offsets, In<S> values, In<i32> order, In<X> x, Epilogue f) { \
+        block_sell<BC, S, X, A>(rows, br, bc, units, starts, bases, offsets, values, order, x, f); \
     }
 #define BLOCK_SLICES(S, X, A) \
     BLOCK_SLICES_COLUMNS(S, X, A, 0) BLOCK_SLICES_COLUMNS(S, X, A, 3) BLOCK_SLICES_COLUMNS(S, X, A, 6)
