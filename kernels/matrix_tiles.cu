@@ -1,8 +1,9 @@
-// Matrices in tiles, from their rows: a team of lanes for each tile row, with a table of its tiles in shared memory. A tile row that does not fit goes to
-// a list, which a kernel with a larger table takes next. Entries of a row are in any order.
+// Converts rows of entries to 4 x 4 tiles. A team of lanes converts one tile row with a hash table of its tiles in
+// shared memory. A tile row that exceeds the table goes to a list; a kernel with a larger table converts the list.
+// Entries of a row are in any order.
 #include "matrix_tiles.h"
 
-// Four scalar rows.
+// The four scalar rows of a tile row.
 struct TileRow {
     i64 starts[TILE_SIDE + 1];
 };
@@ -17,7 +18,8 @@ DEVICE TileRow tile_row_of(const In<i64> &offsets, i64 rows, i64 tile_row) {
     return found;
 }
 
-// Calls `use` with the number, the column, and the row within the tile row of each entry that is this lane's; four loads are under way at the same time.
+// Calls `use` with the position, column and row within the tile row of each entry of this lane. Four loads are issued
+// together.
 template <int N, class Use> DEVICE void for_entries(const TileRow &row, const In<i32> &columns, const Use &use) {
     constexpr int UNDER_WAY = 4;
     const i64 end = row.starts[TILE_SIDE];
@@ -38,7 +40,8 @@ template <int N, class Use> DEVICE void for_entries(const TileRow &row, const In
     }
 }
 
-// Tiles of a tile row, or at least NO_ROOM; clears the table before. Calls `use` with slot, column and row within the tile row of each entry.
+// Clears the table and finds the tiles of a tile row. Returns their number, or at least TABLE_FULL. Calls `use` with
+// slot, column and row within the tile row of each entry.
 template <int N, int SLOTS, class Keys, class Sums, class Use>
 DEVICE i64 tiles_of(const TileRow &row, const In<i32> &columns, Keys &keys, Sums &sums, const Use &use) {
     const int first = thread_index() / N * SLOTS;
@@ -48,10 +51,10 @@ DEVICE i64 tiles_of(const TileRow &row, const In<i32> &columns, Keys &keys, Sums
     team_barrier<N>();
     int found = 0;
     for_entries<N>(row, columns, [&](i64, i32 column, int r) {
-        // Without room there is nothing more to find.
-        const int slot = found < NO_ROOM ? slot_of<SLOTS>(keys, first, column / TILE_SIDE, found) : -1;
+        // A full table needs no more probes.
+        const int slot = found < TABLE_FULL ? slot_of<SLOTS>(keys, first, column / TILE_SIDE, found) : -1;
         if (slot < 0) {
-            found = NO_ROOM;
+            found = TABLE_FULL;
         } else {
             use(slot, column, r);
         }
@@ -61,7 +64,7 @@ DEVICE i64 tiles_of(const TileRow &row, const In<i32> &columns, Keys &keys, Sums
 
 template <int N, int SLOTS>
 DEVICE void tiles_count(const Rows &tile_rows, i64 rows, const In<i64> &offsets, const In<i32> &columns, const Out<i32> &counts,
-                        const Out<i32> &more) {
+                        const Out<i32> &overflow) {
     constexpr int TEAMS = BLOCK / N;
     SHARED(i32, keys, TEAMS *SLOTS);
     SHARED(i64, sums, BLOCK / WARP);
@@ -70,20 +73,20 @@ DEVICE void tiles_count(const Rows &tile_rows, i64 rows, const In<i64> &offsets,
         const i64 tile_row = tile_rows[team];
         const i64 tiles = tiles_of<N, SLOTS>(tile_row_of(offsets, rows, tile_row), columns, keys, sums, [](int, i32, int) {});
         if (Team<N>::rank() == 0) {
-            counts[tile_row] = tiles < NO_ROOM ? static_cast<i32>(tiles) : 0;
-            if (tiles >= NO_ROOM) {
-                more[1 + atomic_add(more[0], 1)] = static_cast<i32>(tile_row);
+            counts[tile_row] = tiles < TABLE_FULL ? static_cast<i32>(tiles) : 0;
+            if (tiles >= TABLE_FULL) {
+                overflow[1 + atomic_add(overflow[0], 1)] = static_cast<i32>(tile_row);
             }
         }
         team_barrier<N>();
     }
 }
 
-// Columns, bits and values of tiles, which begin at `to` in each tile row. Behind them all is a tile of zeros. T has the size of the values, which are moved
-// as they are.
+// Columns, bitmaps and values of tiles, which begin at `to` in each tile row. A tile of zeros follows the last one. T
+// has the size of the values, which are copied bitwise.
 template <int N, int SLOTS, class T>
 DEVICE void tiles_fill(const Rows &tile_rows, i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const In<i64> &to,
-                       const Out<i32> &to_columns, const Out<u16> &to_maps, const Out<T> &to_values, const Out<i32> &more) {
+                       const Out<i32> &to_columns, const Out<u16> &to_maps, const Out<T> &to_values, const Out<i32> &overflow) {
     constexpr int TEAMS = BLOCK / N;
     SHARED(i32, keys, TEAMS *SLOTS);
     SHARED(u32, maps, TEAMS *SLOTS);
@@ -106,9 +109,9 @@ DEVICE void tiles_fill(const Rows &tile_rows, i64 rows, const In<i64> &offsets, 
         const i64 found = tiles_of<N, SLOTS>(row, columns, keys, sums, [&](int slot, i32 column, int r) {
             atomic_or(maps[slot], 1u << (TILE_SIDE * r + column % TILE_SIDE));
         });
-        if (found >= NO_ROOM) {
+        if (found >= TABLE_FULL) {
             if (lane == 0) {
-                more[1 + atomic_add(more[0], 1)] = static_cast<i32>(tile_row);
+                overflow[1 + atomic_add(overflow[0], 1)] = static_cast<i32>(tile_row);
             }
             team_barrier<N>();
             continue;
@@ -127,17 +130,17 @@ DEVICE void tiles_fill(const Rows &tile_rows, i64 rows, const In<i64> &offsets, 
             listed += all;
         }
         team_barrier<N>();
-        // The place of a tile is the number of smaller columns.
+        // The position of a tile is the number of smaller columns.
         for (int t = lane; t < tiles; t += N) {
             const int slot = first + occupied[first + t];
             const i32 own = keys[slot];
-            int place = 0;
+            int position = 0;
             for (int other = 0; other < tiles; ++other) {
-                place += keys[first + occupied[first + other]] < own ? 1 : 0;
+                position += keys[first + occupied[first + other]] < own ? 1 : 0;
             }
-            to_columns[begin + place] = own;
-            to_maps[begin + place] = static_cast<u16>(maps[slot]);
-            maps[slot] = static_cast<u32>(place);
+            to_columns[begin + position] = own;
+            to_maps[begin + position] = static_cast<u16>(maps[slot]);
+            maps[slot] = static_cast<u32>(position);
         }
         team_barrier<N>();
         int none = 0;
@@ -149,8 +152,8 @@ DEVICE void tiles_fill(const Rows &tile_rows, i64 rows, const In<i64> &offsets, 
     }
 }
 
-// stats[0] adds up tiles and stats[1] entries of `wanted` tile rows of a matrix in blocks, as it is once they are taken apart. Tile rows that fit no small table
-// count as if each entry had a tile of its own.
+// Statistics of a sample of `wanted` tile rows: stats[0] is the number of tiles, stats[1] the number of scalar
+// entries of a block matrix. A tile row that exceeds the small table counts as if each entry had a tile of its own.
 KERNEL(tiles_sample, i64 rows, i32 height, i32 width, i64 wanted, In<i64> offsets, In<i32> columns, Out<i64> stats) {
     constexpr int N = 32, SLOTS = 256;
     SHARED(i32, keys, BLOCK / N *SLOTS);
@@ -161,7 +164,7 @@ KERNEL(tiles_sample, i64 rows, i32 height, i32 width, i64 wanted, In<i64> offset
     team_barrier<N>();
     const i64 team = global_index() / N;
     const i64 tile_rows = (rows * height + TILE_SIDE - 1) / TILE_SIDE;
-    // Multiples of the golden ratio are spread evenly, and with no regard to the planes of a grid.
+    // A golden-ratio sequence samples rows evenly and ignores the planes of a grid.
     const u64 spread = static_cast<u64>(static_cast<u32>(team) * 0x9e3779b9u);
     const i64 tile_row = wanted < tile_rows ? static_cast<i64>(spread * static_cast<u64>(tile_rows) >> 32) : team;
     const i64 start = tile_row * TILE_SIDE;
@@ -173,33 +176,33 @@ KERNEL(tiles_sample, i64 rows, i32 height, i32 width, i64 wanted, In<i64> offset
         const i64 below = (row + 1) * height < end ? (row + 1) * height : end;
         const i64 last = offsets[row + 1];
         entries += (below - above) * (last - offsets[row]) * width;
-        for (i64 at = offsets[row] + Team<N>::rank(); at < last && found < NO_ROOM; at += N) {
+        for (i64 at = offsets[row] + Team<N>::rank(); at < last && found < TABLE_FULL; at += N) {
             const i64 left = static_cast<i64>(columns[at]) * width;
             for (i64 tile = left / TILE_SIDE; tile * TILE_SIDE < left + width; ++tile) {
                 if (slot_of<SLOTS>(keys, first_slot, static_cast<i32>(tile), found) < 0) {
-                    found = NO_ROOM;
+                    found = TABLE_FULL;
                 }
             }
         }
     }
     const i64 tiles = group_sum<N>(static_cast<i64>(found));
     if (team < wanted && Team<N>::rank() == 0) {
-        atomic_add(stats[0], tiles < NO_ROOM ? tiles : entries);
+        atomic_add(stats[0], tiles < TABLE_FULL ? tiles : entries);
         atomic_add(stats[1], entries);
     }
 }
 
 #define TILES_COUNT(N, SLOTS) \
-    KERNEL(tiles_count_##N, i64 n, In<i32> list, i64 rows, In<i64> offsets, In<i32> columns, Out<i32> counts, Out<i32> more) { \
-        tiles_count<N, SLOTS>(Rows{n, list}, rows, offsets, columns, counts, more); \
+    KERNEL(tiles_count_##N, i64 n, In<i32> list, i64 rows, In<i64> offsets, In<i32> columns, Out<i32> counts, Out<i32> overflow) { \
+        tiles_count<N, SLOTS>(Rows{n, list}, rows, offsets, columns, counts, overflow); \
     }
 TILES_COUNT(32, 256)
 TILES_COUNT(256, 3072)
 
 #define TILES_FILL(N, SLOTS, T) \
     KERNEL(tiles_fill_##N##_##T, i64 n, In<i32> list, i64 rows, In<i64> offsets, In<i32> columns, In<T> values, In<i64> to, \
-           Out<i32> to_columns, Out<u16> to_maps, Out<T> to_values, Out<i32> more) { \
-        tiles_fill<N, SLOTS, T>(Rows{n, list}, rows, offsets, columns, values, to, to_columns, to_maps, to_values, more); \
+           Out<i32> to_columns, Out<u16> to_maps, Out<T> to_values, Out<i32> overflow) { \
+        tiles_fill<N, SLOTS, T>(Rows{n, list}, rows, offsets, columns, values, to, to_columns, to_maps, to_values, overflow); \
     }
 #define TILES_FILL_BOTH(T) TILES_FILL(32, 256, T) TILES_FILL(256, 3072, T)
 TILES_FILL_BOTH(u64)

@@ -1,5 +1,5 @@
-// Matrices of scalars in tiles of 4 x 4: those tiles that hold an entry, by tile rows, their columns ascending. A tile has its 16 values row by row, zeros
-// among them, and a bit for each of its entries, 4 r + c of row r and column c.
+// Scalar matrices in 4 x 4 tiles: the tiles that hold an entry, by tile rows, columns ascending. A tile has 16 values
+// row by row, zeros included, and a bitmap of its entries: bit 4 r + c for row r and column c.
 #pragma once
 #include "groups.h"
 #include "spgemm.h"
@@ -14,7 +14,7 @@ struct MatrixTiles {
     In<u16> maps;
 };
 
-// Entries of A B for tiles one above the other of A, TILE_SIDE bits for each of their rows, and a tile of B.
+// The bitmap of A B for two tiles of A, one above the other, and a tile of B. Each row has TILE_SIDE bits.
 DEVICE u32 product_map(u32 above, u32 right) {
     u32 map = 0;
     UNROLL
@@ -35,7 +35,7 @@ template <int N, class Sums> DEVICE i64 team_sum(Sums &sums, i64 v) {
     }
 }
 
-// Among the lanes of a team, those of a smaller rank for which a predicate holds, and all of them.
+// The number of lanes of smaller rank in the team for which a predicate holds; `all` is the number of all of them.
 template <int N, class Sums> DEVICE int team_rank_among(Sums &sums, bool predicate, int &all) {
     if constexpr (N < BLOCK) {
         const u64 ballot = Group<N>::ballot(predicate);

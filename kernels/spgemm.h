@@ -1,18 +1,19 @@
-// What products of sparse matrices share: a team of lanes for each row of C = A B, and a table of its columns in shared memory.
+// Common parts of SpGEMM, C = A B: a team of lanes for each row of C, with a hash accumulator in shared memory.
 //
-// A team goes along the entries a_ik of its row, and within each along row k of B, whose columns differ: so sums need no atomics, and are added
-// in the order of the row of A, as on the host.
+// A team goes along the entries a_ik of its row, and for each along row k of B, whose columns differ. So sums need no
+// atomics, and products are added in the order of the row of A, as on the host.
 #pragma once
 #include "scan.h"
 #include "tile.h"
 
 constexpr i32 EMPTY = -1;
 
-// Columns of a row of C up to which a thread merges it: the other lanes of its warp wait. A multiple of 4; `src/gpu/setup/spgemm.rs` knows it, too.
+// Largest number of columns of a row of C that a thread merges, while the other lanes of its warp wait. A multiple of
+// 4; the same as in `src/gpu/setup/spgemm.rs`.
 constexpr int MERGED_COLUMNS = 32;
 
-// Patterns of the factors. Row k of B is from begins[k] to ends[k]: the offsets, and the offsets from the second one on, unless there is room
-// between rows.
+// Patterns of the factors. Row k of B is from begins[k] to ends[k]. For a compact matrix these are offsets[k] and
+// offsets[k + 1].
 struct Factors {
     In<i64> offsets;
     In<i32> columns;
@@ -21,7 +22,7 @@ struct Factors {
     In<i32> right_columns;
 };
 
-// The first n rows, or, where there is a list, those that follow their number in it.
+// The first n rows, or the rows of a list, whose first element is its length.
 struct Rows {
     i64 n;
     In<i32> list;
@@ -29,8 +30,8 @@ struct Rows {
     DEVICE i64 operator[](i64 i) const { return list.len > 0 ? list[1 + i] : i; }
 };
 
-// Operations of a team of N lanes of a warp, or of the block. Conditions are the same for all lanes of a team; control flow around operations is
-// the same for a warp.
+// Operations of a team of N lanes of a warp, or of a whole block. Conditions are uniform in a team; control flow
+// around the operations is uniform in a warp.
 template <int N> struct Team {
     static DEVICE int rank() { return thread_index() & (N - 1); }
     static DEVICE void barrier() {
@@ -40,7 +41,7 @@ template <int N> struct Team {
             ::barrier();
         }
     }
-    // Whether a condition holds for a team that control flow is shared with.
+    // Whether a condition holds for any team of the warp, or for the block.
     static DEVICE bool any(bool condition) {
         if constexpr (N < BLOCK) {
             return Tile<N>::any(condition);
@@ -60,7 +61,7 @@ template <int N> struct Team {
     }
 };
 
-// What lanes of a team wrote before, all of them read after. Teams do not wait for each other.
+// Makes writes of a team's lanes visible to the team. Teams do not wait for each other.
 template <int N> DEVICE void team_barrier() {
     if constexpr (N < BLOCK) {
         Group<N>::barrier();
@@ -71,8 +72,8 @@ template <int N> DEVICE void team_barrier() {
 
 DEVICE u32 hash_of(i32 column, u32 of) { return static_cast<u32>(static_cast<u64>(static_cast<u32>(column) * 0x9e3779b1u) * of >> 32); }
 
-// The slot of a column in the table from `first` on, where it is put if it is new; -1 when there is no room. The read before the exchange spares
-// most of these.
+// The slot of a column in the hash table that begins at `first`. A new column is inserted. Returns -1 when the table
+// is full. The read before the atomic exchange avoids most exchanges.
 template <int SLOTS, class Keys> DEVICE int slot_of(Keys &keys, int first, i32 column, int &found) {
     int slot = static_cast<int>(hash_of(column, SLOTS));
     for (int probe = 0; probe < SLOTS; ++probe) {
@@ -92,34 +93,34 @@ template <int SLOTS, class Keys> DEVICE int slot_of(Keys &keys, int first, i32 c
     return -1;
 }
 
-// AtHand a_ik at hand, N for each team: where row k of B begins, its length, and a_ik. Those that teams of a warp use at the same time are
-// neighbours, which keeps them in different banks.
-template <class Begins, class Lengths, class Factored> struct AtHand {
+// N staged entries a_ik for each team: the begin and length of row k of B, and a_ik. Entries that the teams of a warp
+// use at the same time are neighbours, which avoids bank conflicts.
+template <class Begins, class Lengths, class Factored> struct StagedEntries {
     Begins &begins;
     Lengths &lengths;
     Factored &factors;
 };
-template <class B, class L, class F> DEVICE AtHand<B, L, F> at_hand(B &begins, L &lengths, F &factors) {
-    return AtHand<B, L, F>{begins, lengths, factors};
+template <class B, class L, class F> DEVICE StagedEntries<B, L, F> staged_entries(B &begins, L &lengths, F &factors) {
+    return StagedEntries<B, L, F>{begins, lengths, factors};
 }
 
-// A term that is under way from memory.
-template <class T> struct Term {
+// A product whose factors are being loaded.
+template <class T> struct PendingProduct {
     i32 column;
     int k;
     T value;
 };
 
-// Entries of a row of A for each lane of a team, beyond which a larger team takes the row.
-constexpr int MOST_NAMED = 64;
+// Entries of a row of A per lane of a team; longer rows go to a larger team.
+constexpr int MAX_ENTRIES_PER_LANE = 64;
 
-// Of a lane that found no room: more than any table has.
-constexpr int NO_ROOM = 1 << 20;
+// The result of a lane whose table is full: larger than any table.
+constexpr int TABLE_FULL = 1 << 20;
 
-// Adds up a row of C in the table of its team; without VALUES only columns are found. Gives how many columns this lane was the first to find, or
-// NO_ROOM.
+// Accumulates a row of C in the hash table of its team; without VALUES only columns. Returns how many columns this
+// lane inserted, or TABLE_FULL.
 template <int N, int SLOTS, bool VALUES, class T, class Keys, class Values, class E>
-DEVICE int add_row(const Factors &f, const In<T> &left, const In<T> &right, bool is_row, i64 row, Keys &keys, Values &values, const E &entries) {
+DEVICE int accumulate_row(const Factors &f, const In<T> &left, const In<T> &right, bool is_row, i64 row, Keys &keys, Values &values, const E &entries) {
     constexpr int TEAMS = BLOCK / N;
     const int lane = Team<N>::rank();
     const int team = thread_index() / N;
@@ -132,7 +133,7 @@ DEVICE int add_row(const Factors &f, const In<T> &left, const In<T> &right, bool
     }
     const i64 start = is_row ? f.offsets[row] : 0;
     i64 end = is_row ? f.offsets[row + 1] : 0;
-    // The entry of this lane that comes next, and the column of the one after it.
+    // This lane's next entry, and the column of the one after it.
     i64 begin = 0;
     i32 length = 0, column = 0;
     T factor = 0;
@@ -160,20 +161,20 @@ DEVICE int add_row(const Factors &f, const In<T> &left, const In<T> &right, bool
         load_entry(base + N + lane);
         load_column(base + 2 * N + lane);
         Team<N>::barrier();
-        // Terms are loaded one step before they are added.
+        // Factors are loaded one step before they are multiplied.
         int k = team;
         int last = team + (end - base < N ? static_cast<int>(end - base) : N) * TEAMS;
         int t = lane;
-        const auto load = [&](Term<T> &term) {
-            term.column = EMPTY;
-            term.k = k;
+        const auto load = [&](PendingProduct<T> &product) {
+            product.column = EMPTY;
+            product.k = k;
             if (k < last) {
                 const int count = entries.lengths[k];
                 if (t < count) {
                     const i64 at = entries.begins[k] + t;
-                    term.column = f.right_columns[at];
+                    product.column = f.right_columns[at];
                     if constexpr (VALUES) {
-                        term.value = right[at];
+                        product.value = right[at];
                     }
                 }
                 t += N;
@@ -183,26 +184,26 @@ DEVICE int add_row(const Factors &f, const In<T> &left, const In<T> &right, bool
                 }
             }
         };
-        Term<T> term{EMPTY, 0, T(0)}, next = term;
-        load(term);
-        while (Team<N>::any(term.k < last)) {
+        PendingProduct<T> product{EMPTY, 0, T(0)}, next = product;
+        load(product);
+        while (Team<N>::any(product.k < last)) {
             load(next);
-            // A lane that found no room is done, and does not go through the full table for each of its terms: where the lanes of a warp go on together it has no
-            // terms any more, in a block it passes over them. To look at `found` here would cost warps a third of their time.
-            if (term.column != EMPTY && (N < BLOCK || found < NO_ROOM)) {
-                const int slot = slot_of<SLOTS>(keys, first, term.column, found);
+            // A lane whose table is full inserts nothing more. In a warp it ends its loops, in a block it skips its
+            // products. Testing `found` here would cost warps a third of their time.
+            if (product.column != EMPTY && (N < BLOCK || found < TABLE_FULL)) {
+                const int slot = slot_of<SLOTS>(keys, first, product.column, found);
                 if (slot < 0) {
-                    found = NO_ROOM;
+                    found = TABLE_FULL;
                     if constexpr (N < BLOCK) {
                         end = start;
                         last = 0;
                     }
                 } else if constexpr (VALUES) {
-                    values[slot] = values[slot] + times(entries.factors[term.k], term.value);
+                    values[slot] = values[slot] + times(entries.factors[product.k], product.value);
                 }
             }
             Team<N>::barrier();
-            term = next;
+            product = next;
         }
     }
     return found;

@@ -1,20 +1,21 @@
-// Values of a product C = A B of dense blocks whose columns are known: a team of lanes for each row, with the sums of the row in shared memory. Within a step its
-// lanes have the elements of all blocks of a row of B.
+// Numeric phase of SpGEMM with dense blocks, C = A B, for a known pattern of C. A team of lanes computes one row of C
+// with its sums in shared memory. In each step the lanes share the elements of all blocks of one row of B.
 #include "spgemm_blocks.h"
 
-// The values of rows; those that do not fit go to `more`, behind their number. With `fill` zeros on the diagonal become ones.
+// Computes the values of rows of C. A row that exceeds the capacity goes to the list `overflow`, whose first element
+// is its length. With `fill` a zero on the diagonal becomes a one.
 template <int N, class Shape, class T>
 DEVICE void spgemm_blocks(const Rows &rows, const Factors &f, const In<T> &left, const In<T> &right, const Shape &shape, const In<i64> &to,
-                          const In<i32> &columns, const Out<T> &values, int fill, const Out<i32> &more) {
+                          const In<i32> &columns, const Out<T> &values, int fill, const Out<i32> &overflow) {
     constexpr int TEAMS = BLOCK / N;
-    SHARED(T, sums, TEAMS *BlockRoom<N>::SUMS);
-    SHARED(i32, wanted, TEAMS *BlockRoom<N>::COLUMNS);
+    SHARED(T, sums, TEAMS *BlockCapacity<N>::SUMS);
+    SHARED(i32, wanted, TEAMS *BlockCapacity<N>::COLUMNS);
     SHARED(i64, begins, BLOCK);
     SHARED(i32, lengths, BLOCK);
     const int lane = Team<N>::rank();
     const int own = thread_index() - lane;
-    const int first = thread_index() / N * BlockRoom<N>::SUMS;
-    const int first_column = thread_index() / N * BlockRoom<N>::COLUMNS;
+    const int first = thread_index() / N * BlockCapacity<N>::SUMS;
+    const int first_column = thread_index() / N * BlockCapacity<N>::COLUMNS;
     const int width = shape.width();
     const int inner = shape.inner();
     const int block = shape.outer() * width;
@@ -23,9 +24,9 @@ DEVICE void spgemm_blocks(const Rows &rows, const Factors &f, const In<T> &left,
         const i64 row = rows[team];
         const i64 start = to[row];
         const i64 length = to[row + 1] - start;
-        if (length > BlockRoom<N>::COLUMNS || length * block > BlockRoom<N>::SUMS) {
+        if (length > BlockCapacity<N>::COLUMNS || length * block > BlockCapacity<N>::SUMS) {
             if (lane == 0) {
-                more[1 + atomic_add(more[0], 1)] = static_cast<i32>(row);
+                overflow[1 + atomic_add(overflow[0], 1)] = static_cast<i32>(row);
             }
             continue;
         }
@@ -54,20 +55,20 @@ DEVICE void spgemm_blocks(const Rows &rows, const Factors &f, const In<T> &left,
                     const int t = e / block;
                     const int in_block = e % block;
                     const i32 column = f.right_columns[begin + t];
-                    int place = 0;
-                    for (int end = count; place + 1 < end;) {
-                        const int middle = (place + end) / 2;
+                    int position = 0;
+                    for (int end = count; position + 1 < end;) {
+                        const int middle = (position + end) / 2;
                         const bool is_right = wanted[first_column + middle] <= column;
-                        place = is_right ? middle : place;
+                        position = is_right ? middle : position;
                         end = is_right ? end : middle;
                     }
                     const i64 b = (begin + t) * (inner * width) + in_block % width;
-                    T sum = sums[first + place * block + in_block];
+                    T sum = sums[first + position * block + in_block];
                     UNROLL
                     for (int q = 0; q < inner; ++q) {
                         sum += times(left[a + in_block / width * inner + q], right[b + q * width]);
                     }
-                    sums[first + place * block + in_block] = sum;
+                    sums[first + position * block + in_block] = sum;
                 }
                 team_barrier<N>();
             }
@@ -87,10 +88,10 @@ DEVICE void spgemm_blocks(const Rows &rows, const Factors &f, const In<T> &left,
 #define SPGEMM_BLOCKS(N, NAME, SHAPE, T) \
     KERNEL_OF(4, spgemm_blocks_##N##_##NAME##_##T, i64 n, In<i32> rows, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, \
            In<i32> right_columns, In<T> left, In<T> right, i32 outer, i32 inner, i32 width, In<i64> to, In<i32> to_columns, \
-           Out<T> to_values, i32 fill, Out<i32> more) { \
+           Out<T> to_values, i32 fill, Out<i32> overflow) { \
         [[maybe_unused]] const Dynamic dynamic{outer, inner, width}; \
         spgemm_blocks<N>(Rows{n, rows}, Factors{offsets, columns, begins, ends, right_columns}, left, right, SHAPE, to, to_columns, \
-                         to_values, fill, more); \
+                         to_values, fill, overflow); \
     }
 FOR_SHAPES(SPGEMM_BLOCKS, 32, f64)
 FOR_SHAPES(SPGEMM_BLOCKS, 256, f64)

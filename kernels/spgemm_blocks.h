@@ -1,8 +1,8 @@
-// What products of dense blocks share.
+// Common parts of SpGEMM of dense blocks.
 #pragma once
 #include "spgemm.h"
 
-// Dimensions of blocks, `outer` x `inner` times `inner` x `width`, known when the kernel is compiled, or not.
+// Block sizes `outer` x `inner` times `inner` x `width`, known at compile time, or at run time.
 template <int OUTER, int INNER, int WIDTH> struct Fixed {
     static DEVICE int outer() { return OUTER; }
     static DEVICE int inner() { return INNER; }
@@ -15,18 +15,18 @@ struct Dynamic {
     DEVICE int width() const { return cols; }
 };
 
-// Room for sums, and for columns, of each row of C.
-template <int N> struct BlockRoom;
-template <> struct BlockRoom<32> {
+// Sums and columns of a row of C that fit into the shared memory of a team of N lanes.
+template <int N> struct BlockCapacity;
+template <> struct BlockCapacity<32> {
     static constexpr int SUMS = 512;
     static constexpr int COLUMNS = 64;
 };
-template <> struct BlockRoom<256> {
+template <> struct BlockCapacity<256> {
     static constexpr int SUMS = 4096;
     static constexpr int COLUMNS = 512;
 };
 
-// Every shape of blocks that kernels are compiled for, and all others; kernels call theirs `dynamic`.
+// Calls DO for every compiled block size, and for `dynamic`.
 #define SHAPE_COMMA ,
 #define FOR_SHAPES(DO, N, T) \
     DO(N, 3_3_3, Fixed<3 SHAPE_COMMA 3 SHAPE_COMMA 3>(), T) \

@@ -1,8 +1,10 @@
-// Rows of a product C = A B that no table in shared memory holds, and any row of blocks: a block of threads for each. A column is a bit, `words` words of them for
-// each block of threads, which are zeros before and after; sums are in the memory of C.
+// SpGEMM for rows of C that exceed every hash table, and for any row of blocks. A block of threads computes one row.
+// Its columns are bits of a bitmap of `words` words in global memory, which is zero before and after. Its sums are in
+// the memory of C.
 #include "spgemm.h"
 
-// Marks the columns of a row of C; gives how many of them this thread was the first to mark. Warps have different rows of B.
+// Marks the columns of a row of C. Returns how many of them this thread marked first. Each warp reads its own rows of
+// B.
 DEVICE int mark_columns(const Factors &f, i64 row, const Out<u32> &bits, i64 base) {
     int found = 0;
     const i64 end = f.offsets[row + 1];
@@ -18,7 +20,7 @@ DEVICE int mark_columns(const Factors &f, i64 row, const Out<u32> &bits, i64 bas
     return found;
 }
 
-// Counts the columns of the rows that follow their number in a list.
+// Symbolic phase: counts the columns of the rows in a list, whose first element is its length.
 KERNEL(spgemm_long_symbolic, In<i32> list, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, In<i32> right_columns,
        i64 words, Out<u32> bits, Out<i32> counts) {
     SHARED(i64, sums, BLOCK / WARP);
@@ -39,7 +41,7 @@ KERNEL(spgemm_long_symbolic, In<i32> list, In<i64> offsets, In<i32> columns, In<
     }
 }
 
-// The columns of a row of C in order, from `to` on; clears the bits.
+// Writes the columns of a row of C in ascending order from `to` on, and clears the bitmap.
 template <class Sums>
 DEVICE void write_columns(Sums &sums, i64 words, const Out<u32> &bits, i64 base, i64 to, const Out<i32> &columns) {
     for (i64 w = 0; w < words; w += BLOCK) {
@@ -57,8 +59,8 @@ DEVICE void write_columns(Sums &sums, i64 words, const Out<u32> &bits, i64 base,
     }
 }
 
-// The place of a column among ascending ones.
-DEVICE i64 place_of(const Out<i32> &columns, i64 start, i64 end, i32 column) {
+// The position of a column among ascending ones.
+DEVICE i64 position_of(const Out<i32> &columns, i64 start, i64 end, i32 column) {
     while (start + 1 < end) {
         const i64 middle = (start + end) / 2;
         if (columns[middle] <= column) {
@@ -70,7 +72,7 @@ DEVICE i64 place_of(const Out<i32> &columns, i64 start, i64 end, i32 column) {
     return start;
 }
 
-// The columns of such rows.
+// Symbolic phase: columns of these rows.
 KERNEL(spgemm_long_pattern, In<i32> list, In<i64> offsets, In<i32> columns, In<i64> begins, In<i64> ends, In<i32> right_columns,
        In<i64> to, Out<i32> to_columns, i64 words, Out<u32> bits) {
     SHARED(i64, sums, BLOCK / WARP);
@@ -86,7 +88,8 @@ KERNEL(spgemm_long_pattern, In<i32> list, In<i64> offsets, In<i32> columns, In<i
     }
 }
 
-// The values of such rows, whose columns are there, for blocks of `outer` x `inner` times `inner` x `width`. With `fill` zeros on the diagonal become ones.
+// Numeric phase: values of these rows with known columns, for blocks of `outer` x `inner` times `inner` x `width`.
+// With `fill` a zero on the diagonal becomes a one.
 template <class T>
 DEVICE void spgemm_long_values(const Rows &rows, const Factors &f, const In<T> &left, const In<T> &right, int outer, int inner,
                                int width, const In<i64> &to, const Out<i32> &columns, const Out<T> &values, int fill) {
@@ -108,7 +111,7 @@ DEVICE void spgemm_long_values(const Rows &rows, const Factors &f, const In<T> &
                 const int in_block = static_cast<int>(e % block);
                 const i64 a = k * outer * inner + in_block / width * inner;
                 const i64 b = entry * inner * width + in_block % width;
-                const i64 at = place_of(columns, start, end, f.right_columns[entry]) * block + in_block;
+                const i64 at = position_of(columns, start, end, f.right_columns[entry]) * block + in_block;
                 T sum = values[at];
                 for (int q = 0; q < inner; ++q) {
                     sum += times(left[a + q], right[b + q * width]);
@@ -118,7 +121,7 @@ DEVICE void spgemm_long_values(const Rows &rows, const Factors &f, const In<T> &
         }
         barrier();
         if (fill != 0) {
-            const i64 diagonal = start < end ? place_of(columns, start, end, static_cast<i32>(row)) : 0;
+            const i64 diagonal = start < end ? position_of(columns, start, end, static_cast<i32>(row)) : 0;
             if (start < end && columns[diagonal] == row && thread_index() < outer) {
                 T &d = values[diagonal * block + thread_index() * (width + 1)];
                 d = d == T(0) ? T(1) : d;

@@ -1,16 +1,18 @@
-// Products C = A B of matrices in tiles: a block of threads for two tile rows of C, whose tiles are found in a table in shared memory by the bits of both factors.
-// Then a group of 32 lanes adds up two tiles of each tile row, 8 x 8 numbers, in registers, a step of the matrix cores for each tile column of A, in ascending
-// order, and puts its entries into their places. Pairs of tile rows that do not fit go to a list, which a kernel with a larger table takes next.
+// SpGEMM of matrices in 4 x 4 tiles. A block of threads computes two tile rows of C. It finds their tiles in a hash
+// table in shared memory, from the bitmaps of both factors. A group of 32 lanes then adds up two tiles of each tile
+// row, 8 x 8 values, in registers: one step of the matrix cores for each tile column of A, in ascending order. A pair
+// of tile rows that exceeds the table goes to a list; a kernel with a larger table computes the pairs of the list.
 #include "matrix_tiles.h"
 
 constexpr int PAIR_ROWS = 2 * TILE_SIDE;
 constexpr int TILE_LANES = 32;
 constexpr int TILE_TEAMS = BLOCK / TILE_LANES;
-// Tile columns of A that a group looks at before it takes their steps, and steps whose loads are under way at the same time.
+// Tile columns of A that a group searches at once, and steps whose loads are issued together.
 constexpr int TILES_AHEAD = 64;
 constexpr int STEPS_UNDER_WAY = 4;
 
-// Tile columns of a pair of tile rows of A: where its two tiles are (at the tile of zeros where there is none), their bits, and the tile row of B.
+// Tile columns of a pair of tile rows of A: the positions of its two tiles (the tile of zeros for a missing one),
+// their bitmaps, and the tile row of B.
 template <class Indices, class Words> struct InnerTiles {
     Indices &above, &below;
     Words &maps;
@@ -20,7 +22,7 @@ template <class I, class W> DEVICE InnerTiles<I, W> inner_tiles(I &above, I &bel
     return InnerTiles<I, W>{above, below, maps, begins, lengths};
 }
 
-// Tile columns that are read at once, and one by one.
+// Tile columns in packs of four, and access to single ones.
 using FourColumns = Pack<i32, 4>;
 template <class Packs> struct OneByOne {
     Packs &packs;
@@ -28,7 +30,7 @@ template <class Packs> struct OneByOne {
 };
 template <class Packs> DEVICE OneByOne<Packs> one_by_one(Packs &packs) { return OneByOne<Packs>{packs}; }
 
-// The first place of a number that is not below `wanted`, from `start` to `end`.
+// Lower bound: the first position from `start` to `end` whose number is not below `wanted`.
 template <class Sorted> DEVICE i64 first_not_below(const Sorted &sorted, i64 start, i64 end, i32 wanted) {
     while (start < end) {
         const i64 middle = (start + end) / 2;
@@ -39,15 +41,15 @@ template <class Sorted> DEVICE i64 first_not_below(const Sorted &sorted, i64 sta
     return start;
 }
 
-// Merges the tile columns of two tile rows; gives their number, which may be more than MOST.
-template <int MOST, class Inner, class Columns, class Sums>
+// Merges the tile columns of two tile rows. Returns their number, which may exceed MAX_INNER.
+template <int MAX_INNER, class Inner, class Columns, class Sums>
 DEVICE int merge_rows(const MatrixTiles &a, const MatrixTiles &b, i64 pair, i64 tile_rows, const Inner &inner, const Columns &columns,
                       Sums &sums) {
     const i64 start = a.offsets[2 * pair];
     const i64 next = a.offsets[2 * pair + 1];
     const i64 end = 2 * pair + 2 <= tile_rows ? a.offsets[2 * pair + 2] : next;
-    if (end - start > 2 * MOST) {
-        return MOST + 1;
+    if (end - start > 2 * MAX_INNER) {
+        return MAX_INNER + 1;
     }
     const int first = static_cast<int>(next - start);
     const int all = static_cast<int>(end - start);
@@ -56,7 +58,8 @@ DEVICE int merge_rows(const MatrixTiles &a, const MatrixTiles &b, i64 pair, i64 
         columns[t] = a.columns[start + t];
     }
     barrier();
-    // Columns so far that the other row has as well, those above in the lower half, those below in the upper one.
+    // Columns so far that both rows have: those of the upper row in the lower half, those of the lower row in the
+    // upper half.
     i64 matched = 0;
     for (int base = 0; base < all; base += BLOCK) {
         const int t = base + thread_index();
@@ -74,81 +77,81 @@ DEVICE int merge_rows(const MatrixTiles &a, const MatrixTiles &b, i64 pair, i64 
         i64 total;
         const i64 matched_before = matched + block_sum_before(sums, partner < 0 ? 0 : is_above ? 1 : 1ll << 32, total);
         matched += total;
-        // Those before in its own row and in the other one, but once.
-        const int place = is_above ? t + before - static_cast<int>(matched_before & 0xffffffff)
+        // The number of smaller columns in both rows, common ones counted once.
+        const int position = is_above ? t + before - static_cast<int>(matched_before & 0xffffffff)
                                    : t - first + before - static_cast<int>(matched_before >> 32);
-        if (t < all && (is_above || partner < 0) && place < MOST) {
+        if (t < all && (is_above || partner < 0) && position < MAX_INNER) {
             const i32 own = static_cast<i32>(start) + t;
             const i32 other = partner >= 0 ? static_cast<i32>(start) + partner : zero;
-            inner.above[place] = is_above ? own : zero;
-            inner.below[place] = is_above ? other : own;
+            inner.above[position] = is_above ? own : zero;
+            inner.below[position] = is_above ? other : own;
             const u32 below = is_above ? (partner >= 0 ? a.maps[other] : 0) : a.maps[own];
-            inner.maps[place] = (is_above ? a.maps[own] : 0u) | below << TILE_SIZE;
+            inner.maps[position] = (is_above ? a.maps[own] : 0u) | below << TILE_SIZE;
             const i64 begin = b.offsets[column];
-            inner.begins[place] = static_cast<i32>(begin);
-            inner.lengths[place] = static_cast<i32>(b.offsets[column + 1] - begin);
+            inner.begins[position] = static_cast<i32>(begin);
+            inner.lengths[position] = static_cast<i32>(b.offsets[column + 1] - begin);
         }
     }
     barrier();
     return all - static_cast<int>(matched & 0xffffffff);
 }
 
-// SixteenBytes that are cleared at once.
+// Bytes that are cleared with one store.
 using SixteenBytes = Pack<u8, 16>;
 
-// Shared memory of a kernel whose tables have so many slots, for so many tile columns of A. A small one has the place of each tile of B within its tile row, plus
-// one, at slot and tile column; a large one looks for it.
+// Capacity of a kernel's shared memory: slots of the hash table, and tile columns of A. Small tables store for each
+// slot and tile column the position of the tile of B in its tile row, plus one. Large tables search for it.
 struct SmallTables {
     static constexpr int SLOTS = 256;
-    static constexpr int MOST = TILES_AHEAD;
-    static constexpr int LONGEST = 255;
-    static constexpr bool HAS_PLACES = true;
+    static constexpr int MAX_INNER = TILES_AHEAD;
+    static constexpr int MAX_TILE_ROW = 255;
+    static constexpr bool HAS_POSITIONS = true;
 };
 struct LargeTables {
     static constexpr int SLOTS = 1024;
-    static constexpr int MOST = 384;
-    static constexpr int LONGEST = 1 << 30;
-    static constexpr bool HAS_PLACES = false;
+    static constexpr int MAX_INNER = 384;
+    static constexpr int MAX_TILE_ROW = 1 << 30;
+    static constexpr bool HAS_POSITIONS = false;
 };
 
-// To find tiles alone.
-template <class Size> struct WithoutPlaces : Size {
-    static constexpr bool HAS_PLACES = false;
+// For the symbolic phase, which needs no positions.
+template <class Size> struct WithoutPositions : Size {
+    static constexpr bool HAS_POSITIONS = false;
 };
 
-// Finds the tiles of a pair of tile rows of C and their bits. Gives their number, or at least NO_ROOM.
-template <class Size, class Inner, class Keys, class Maps, class Places, class Sums>
-DEVICE i64 find_tiles(const MatrixTiles &b, const Inner &inner, int count, Keys &keys, Maps &maps, Places &places, Sums &sums) {
-    // Lanes that have a tile row of B together.
+// Finds the tiles of a pair of tile rows of C and their bitmaps. Returns their number, or at least TABLE_FULL.
+template <class Size, class Inner, class Keys, class Maps, class PositionTable, class Sums>
+DEVICE i64 find_tiles(const MatrixTiles &b, const Inner &inner, int count, Keys &keys, Maps &maps, PositionTable &positions, Sums &sums) {
+    // Lanes that share a tile row of B.
     constexpr int N = 16;
     for (int s = thread_index(); s < Size::SLOTS; s += BLOCK) {
         keys[s] = EMPTY;
         maps[s] = 0;
     }
-    if constexpr (Size::HAS_PLACES) {
-        for (int p = thread_index(); p < Size::SLOTS * Size::MOST / 16; p += BLOCK) {
-            places[p] = SixteenBytes{};
+    if constexpr (Size::HAS_POSITIONS) {
+        for (int p = thread_index(); p < Size::SLOTS * Size::MAX_INNER / 16; p += BLOCK) {
+            positions[p] = SixteenBytes{};
         }
     }
     barrier();
     int found = 0;
-    for (int k = thread_index() / N; k < count && found < NO_ROOM; k += BLOCK / N) {
+    for (int k = thread_index() / N; k < count && found < TABLE_FULL; k += BLOCK / N) {
         const u32 above = inner.maps[k];
         const i64 begin = inner.begins[k];
         const int length = inner.lengths[k];
-        if (length > Size::LONGEST) {
-            found = NO_ROOM;
+        if (length > Size::MAX_TILE_ROW) {
+            found = TABLE_FULL;
         }
-        for (int t = thread_index() % N; t < length && found < NO_ROOM; t += N) {
+        for (int t = thread_index() % N; t < length && found < TABLE_FULL; t += N) {
             const u32 map = product_map(above, b.maps[begin + t]);
             if (map != 0) {
                 const int slot = slot_of<Size::SLOTS>(keys, 0, b.columns[begin + t], found);
                 if (slot < 0) {
-                    found = NO_ROOM;
+                    found = TABLE_FULL;
                 } else {
                     atomic_or(maps[slot], map);
-                    if constexpr (Size::HAS_PLACES) {
-                        places[(slot * Size::MOST + k) / 16].of[k % 16] = static_cast<u8>(t + 1);
+                    if constexpr (Size::HAS_POSITIONS) {
+                        positions[(slot * Size::MAX_INNER + k) / 16].of[k % 16] = static_cast<u8>(t + 1);
                     }
                 }
             }
@@ -159,7 +162,7 @@ DEVICE i64 find_tiles(const MatrixTiles &b, const Inner &inner, int count, Keys 
     return total;
 }
 
-// Blocks that C is stored in: none, or such that are told at run time.
+// The block size of C: scalars, or a size known at run time.
 struct AsScalars {
     static DEVICE int height() { return 1; }
     static DEVICE int width() { return 1; }
@@ -168,7 +171,7 @@ struct AsScalars {
 };
 struct AsBlocks {
     i32 rows, cols;
-    // 2^bits over each, rounded up, for the most bits with which that is at most 2^32.
+    // 2^bits / size, rounded up, with the most bits for which that is at most 2^32.
     i64 of_rows, of_cols;
     i32 row_bits, col_bits;
     DEVICE int height() const { return rows; }
@@ -178,32 +181,32 @@ struct AsBlocks {
     DEVICE i32 by_width(i32 n) const { return static_cast<i32>(n * of_cols >> col_bits); }
 };
 
-// Entries of each row of C, or blocks; none for rows that do not fit.
+// Symbolic phase: entries or blocks of each row of C; zero for rows that exceed the table.
 template <class Size>
 DEVICE void spgemm_tiles_count(const Rows &pairs, i64 rows, const AsBlocks &shape, const MatrixTiles &a, const MatrixTiles &b,
-                               const Out<i32> &counts, const Out<i32> &more) {
+                               const Out<i32> &counts, const Out<i32> &overflow) {
     SHARED(i32, keys, Size::SLOTS);
     SHARED(u32, maps, Size::SLOTS);
-    SHARED(FourColumns, unsorted, 2 * Size::MOST / 4);
+    SHARED(FourColumns, unsorted, 2 * Size::MAX_INNER / 4);
     const auto columns = one_by_one(unsorted);
-    SHARED(i32, above, Size::MOST);
-    SHARED(i32, below, Size::MOST);
-    SHARED(u32, inner_maps, Size::MOST);
-    SHARED(i32, begins, Size::MOST);
-    SHARED(i32, lengths, Size::MOST);
+    SHARED(i32, above, Size::MAX_INNER);
+    SHARED(i32, below, Size::MAX_INNER);
+    SHARED(u32, inner_maps, Size::MAX_INNER);
+    SHARED(i32, begins, Size::MAX_INNER);
+    SHARED(i32, lengths, Size::MAX_INNER);
     SHARED(i64, sums, BLOCK / WARP);
-    SHARED(SixteenBytes, places, 1);
+    SHARED(SixteenBytes, positions, 1);
     const auto inner = inner_tiles(above, below, inner_maps, begins, lengths);
     const i64 tile_rows = a.offsets.len - 1;
     const i64 count = pairs.count();
     for (i64 p = block_index(); p < count; p += block_count()) {
         const i64 pair = pairs[p];
-        const int merged = merge_rows<Size::MOST>(a, b, pair, tile_rows, inner, columns, sums);
-        const bool fits = merged <= Size::MOST && find_tiles<WithoutPlaces<Size>>(b, inner, merged, keys, maps, places, sums) < NO_ROOM;
+        const int merged = merge_rows<Size::MAX_INNER>(a, b, pair, tile_rows, inner, columns, sums);
+        const bool fits = merged <= Size::MAX_INNER && find_tiles<WithoutPositions<Size>>(b, inner, merged, keys, maps, positions, sums) < TABLE_FULL;
         if (!fits && thread_index() == 0) {
-            more[1 + atomic_add(more[0], 1)] = static_cast<i32>(pair);
+            overflow[1 + atomic_add(overflow[0], 1)] = static_cast<i32>(pair);
         }
-        // Each group has a row.
+        // Each group counts one row.
         const int r = thread_index() / TILE_LANES;
         int own = 0;
         for (int s = Group<TILE_LANES>::rank(); fits && s < Size::SLOTS; s += TILE_LANES) {
@@ -219,30 +222,30 @@ DEVICE void spgemm_tiles_count(const Rows &pairs, i64 rows, const AsBlocks &shap
     }
 }
 
-// A step of a group: tiles of A and of B.
+// One step of a group: a tile of A and a tile of B.
 using TileStep = Pack<i32, 2>;
 
-// Columns and values of C, whose rows, or rows of blocks, begin at `to`.
+// Columns and values of C, whose rows or block rows begin at `to`.
 template <class Size, class Shape, class T>
 DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, const MatrixTiles &a, const In<T> &left, const MatrixTiles &b, const In<T> &right,
-                              const In<i64> &to, const Out<i32> &to_columns, const Out<T> &to_values, const Out<i32> &more) {
+                              const In<i64> &to, const Out<i32> &to_columns, const Out<T> &to_values, const Out<i32> &overflow) {
     constexpr int SLOTS = Size::SLOTS;
-    // Rows begin in different banks.
+    // The stride avoids bank conflicts.
     constexpr int STRIDE = SLOTS + 2;
     SHARED(i32, keys, SLOTS);
     SHARED(u32, maps, SLOTS);
-    SHARED(SixteenBytes, places, Size::HAS_PLACES ? SLOTS * Size::MOST / 16 : 1);
-    // Of tile rows of A, and then of C.
-    SHARED(FourColumns, unsorted, (2 * Size::MOST > SLOTS ? 2 * Size::MOST : SLOTS) / 4);
+    SHARED(SixteenBytes, positions, Size::HAS_POSITIONS ? SLOTS * Size::MAX_INNER / 16 : 1);
+    // Tile columns of A first, of C later.
+    SHARED(FourColumns, unsorted, (2 * Size::MAX_INNER > SLOTS ? 2 * Size::MAX_INNER : SLOTS) / 4);
     const auto columns = one_by_one(unsorted);
     SHARED(u16, occupied, SLOTS);
     SHARED(u16, order, SLOTS);
     SHARED(u16, starts, PAIR_ROWS *STRIDE);
-    SHARED(i32, above, Size::MOST);
-    SHARED(i32, below, Size::MOST);
-    SHARED(u32, inner_maps, Size::MOST);
-    SHARED(i32, begins, Size::MOST);
-    SHARED(i32, lengths, Size::MOST);
+    SHARED(i32, above, Size::MAX_INNER);
+    SHARED(i32, below, Size::MAX_INNER);
+    SHARED(u32, inner_maps, Size::MAX_INNER);
+    SHARED(i32, begins, Size::MAX_INNER);
+    SHARED(i32, lengths, Size::MAX_INNER);
     SHARED(TileStep, steps, TILE_TEAMS * 2 * TILES_AHEAD);
     SHARED(i64, sums, BLOCK / WARP);
     using Lanes = Group<TILE_LANES>;
@@ -254,17 +257,17 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
     const TileStep nothing{{static_cast<i32>(a.columns.len), static_cast<i32>(b.columns.len)}};
     for (i64 p = block_index(); p < count; p += block_count()) {
         const i64 pair = pairs[p];
-        const int merged = merge_rows<Size::MOST>(a, b, pair, tile_rows, inner, columns, sums);
-        const i64 found = merged <= Size::MOST ? find_tiles<Size>(b, inner, merged, keys, maps, places, sums) : NO_ROOM;
-        if (found >= NO_ROOM) {
+        const int merged = merge_rows<Size::MAX_INNER>(a, b, pair, tile_rows, inner, columns, sums);
+        const i64 found = merged <= Size::MAX_INNER ? find_tiles<Size>(b, inner, merged, keys, maps, positions, sums) : TABLE_FULL;
+        if (found >= TABLE_FULL) {
             if (thread_index() == 0) {
-                more[1 + atomic_add(more[0], 1)] = static_cast<i32>(pair);
+                overflow[1 + atomic_add(overflow[0], 1)] = static_cast<i32>(pair);
             }
             barrier();
             continue;
         }
         const int tiles = static_cast<int>(found);
-        // Tiles by their columns: the place of one is the number of smaller columns.
+        // Sorts the tiles: the position of a tile is the number of smaller columns.
         int listed = 0;
         for (int s = thread_index(); s < SLOTS; s += BLOCK) {
             const bool is_one = keys[s] != EMPTY;
@@ -284,18 +287,18 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
         barrier();
         for (int t = thread_index(); t < tiles; t += BLOCK) {
             const i32 own = columns[t];
-            int place = 0;
+            int position = 0;
             for (int b = 0; b < padded; ++b) {
                 const FourColumns other = unsorted[b];
                 UNROLL
                 for (int i = 0; i < 4; ++i) {
-                    place += other.of[i] < own ? 1 : 0;
+                    position += other.of[i] < own ? 1 : 0;
                 }
             }
-            order[place] = occupied[t];
+            order[position] = occupied[t];
         }
         barrier();
-        // Where tiles begin in the row of each group.
+        // Positions of the tiles in the row of each group.
         int before = 0;
         for (int base = 0; base < tiles; base += TILE_LANES) {
             const int t = base + lane;
@@ -312,7 +315,7 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
             before += Lanes::shuffle(upto, TILE_LANES - 1);
         }
         barrier();
-        // A lane ends with column lane / 4 of the two tiles, in two rows.
+        // A lane holds column lane / 4 of the two tiles, in two rows.
         const int column = lane / TILE_SIDE;
         const int row = lane % TILE_SIDE * 2;
         i64 row_begins[2];
@@ -339,9 +342,9 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
                     UNROLL
                     for (int i = 0; i < 2; ++i) {
                         if (k < merged && slots[i] >= 0) {
-                            if constexpr (Size::HAS_PLACES) {
-                                const int place = places[(slots[i] * Size::MOST + k) / 16].of[k % 16];
-                                tile[i] = place > 0 ? begins[k] + place - 1 : tile[i];
+                            if constexpr (Size::HAS_POSITIONS) {
+                                const int position = positions[(slots[i] * Size::MAX_INNER + k) / 16].of[k % 16];
+                                tile[i] = position > 0 ? begins[k] + position - 1 : tile[i];
                             } else {
                                 const i32 wanted = keys[slots[i]];
                                 const i64 end = begins[k] + lengths[k];
@@ -379,8 +382,8 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
                 }
                 Lanes::barrier();
             }
-            const int place = first + column / TILE_SIDE;
-            if (place < tiles) {
+            const int position = first + column / TILE_SIDE;
+            if (position < tiles) {
                 const int slot = column < TILE_SIDE ? slots[0] : slots[1];
                 const u32 map = maps[slot];
                 const i32 to_column = keys[slot] * TILE_SIDE + column % TILE_SIDE;
@@ -389,8 +392,8 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
                     const u32 bits = map >> TILE_SIDE * (row + i) & 15u;
                     if ((bits >> column % TILE_SIDE & 1u) != 0) {
                         const int rank = count_bits(bits & ((1u << column % TILE_SIDE) - 1));
-                        // The entry's number in its row, whose blocks have all of theirs.
-                        const int number = starts[(row + i) * STRIDE + place] + rank;
+                        // The position of the entry in its row. Blocks are complete, so it gives the block.
+                        const int number = starts[(row + i) * STRIDE + position] + rank;
                         const int block = shape.by_width(number);
                         if (in_block[i] == 0 && number == block * shape.width()) {
                             to_columns[row_begins[i] + block] = shape.by_width(to_column);
@@ -405,15 +408,15 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
     }
 }
 
-// Dimensions of blocks, as kernels take them.
+// Block sizes as kernel parameters.
 #define TILES_SHAPE i32 height, i32 width, i64 of_height, i64 of_width, i32 height_bits, i32 width_bits
 
 #define SPGEMM_TILES_COUNT(NAME, SIZE) \
     KERNEL_OF(8, spgemm_tiles_count_##NAME, i64 n, In<i32> list, i64 rows, TILES_SHAPE, In<i64> offsets, In<i32> columns, In<u16> maps, \
-              In<i64> right_offsets, In<i32> right_columns, In<u16> right_maps, Out<i32> counts, Out<i32> more) { \
+              In<i64> right_offsets, In<i32> right_columns, In<u16> right_maps, Out<i32> counts, Out<i32> overflow) { \
         const AsBlocks shape{height, width, of_height, of_width, height_bits, width_bits}; \
         spgemm_tiles_count<SIZE>(Rows{n, list}, rows, shape, MatrixTiles{offsets, columns, maps}, \
-                                 MatrixTiles{right_offsets, right_columns, right_maps}, counts, more); \
+                                 MatrixTiles{right_offsets, right_columns, right_maps}, counts, overflow); \
     }
 SPGEMM_TILES_COUNT(small, SmallTables)
 SPGEMM_TILES_COUNT(large, LargeTables)
@@ -421,10 +424,10 @@ SPGEMM_TILES_COUNT(large, LargeTables)
 #define SPGEMM_TILES_FILL(NAME, SIZE, SHAPE, BLOCKS, T) \
     KERNEL_OF(BLOCKS, spgemm_tiles_##NAME##_##T, i64 n, In<i32> list, i64 rows, TILES_SHAPE, In<i64> offsets, In<i32> columns, In<u16> maps, \
               In<T> left, In<i64> right_offsets, In<i32> right_columns, In<u16> right_maps, In<T> right, In<i64> to, Out<i32> to_columns, \
-              Out<T> to_values, Out<i32> more) { \
+              Out<T> to_values, Out<i32> overflow) { \
         [[maybe_unused]] const AsBlocks blocks{height, width, of_height, of_width, height_bits, width_bits}; \
         spgemm_tiles_fill<SIZE>(Rows{n, list}, rows, SHAPE, MatrixTiles{offsets, columns, maps}, left, \
-                                MatrixTiles{right_offsets, right_columns, right_maps}, right, to, to_columns, to_values, more); \
+                                MatrixTiles{right_offsets, right_columns, right_maps}, right, to, to_columns, to_values, overflow); \
     }
 #define SPGEMM_TILES_FILLS(SIZE, NAME, BLOCKS, T) \
     SPGEMM_TILES_FILL(NAME##_scalars, SIZE, AsScalars{}, BLOCKS, T) \

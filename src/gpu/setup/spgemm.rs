@@ -1,6 +1,6 @@
 //! Products of sparse matrices on the device, with the bits of [`crate::host::spgemm`]. A sample of the rows tells how. Where rows of the left factor are short, one thread for each merges rows of the
 //! right one (`kernels/spgemm_merge.cu`): it counts first, and writes when the places of rows are known. Others are computed in a table in shared memory by a team of lanes, and put where
-//! there is room (`kernels/spgemm.cu`), about as much as the sample says; then rows go to their places (`kernels/spgemm_sort.cu`). Rows that cannot be merged or that a table does not hold
+//! there is room (`kernels/spgemm_hash.cu`), about as much as the sample says; then rows go to their places (`kernels/spgemm_sort.cu`). Rows that cannot be merged or that a table does not hold
 //! go on to a larger table, and in the end to global memory (`kernels/spgemm_long.cu`). Of blocks the columns are found so, and values by `kernels/spgemm_blocks.cu`.
 
 use super::DeviceCsr;
@@ -113,7 +113,7 @@ impl Method {
     pub fn name(self) -> String {
         match self {
             Method::Merge(lists) => format!("merge{}", LISTS[lists]),
-            Method::Table(table) => TABLES[table].0.to_string(),
+            Method::Table(table) => format!("hash{}", TABLES[table].0),
         }
     }
 
@@ -131,7 +131,7 @@ impl Sample {
     }
 }
 
-/// What became of rows that were to be found, as in `kernels/spgemm.cu`.
+/// What became of rows that were to be found, as in `kernels/spgemm_hash.cu`.
 pub(super) struct Fate {
     /// Entries that were taken: all that there are, whether there was room for them or not.
     pub taken: usize,
@@ -374,7 +374,7 @@ impl<'a, T: Number> Product<'a, T> {
             return Ok(values);
         }
         let too_long = self.cascade(None, teams_of(pattern.method), MANY, |name, n, list, blocks, more| {
-            let kernel = gpu.kernel(&format!("spgemm_known_{name}_{}", T::PRECISION.name()))?;
+            let kernel = gpu.kernel(&format!("spgemm_numeric_{name}_{}", T::PRECISION.name()))?;
             let [a, b, c, d, e] = &self.factors;
             let (left, right, offsets) = (self.a.values.view(), self.b.values.view(), to.offsets.view());
             let (columns, values, fill) = (to.columns.view(), to.values.view(), i32::from(fill));
@@ -416,7 +416,7 @@ impl<'a, T: Number> Product<'a, T> {
         let words = gpu.zeroed::<i64>(WORDS)?;
         let too_long = self.cascade(rows, teams_of(method), MANY, |name, n, list, blocks, more| {
             let name = match scalar {
-                true => format!("spgemm_found_{name}_{}", T::PRECISION.name()),
+                true => format!("spgemm_unsorted_{name}_{}", T::PRECISION.name()),
                 false => format!("spgemm_pattern_{name}_f32"),
             };
             let [a, b, c, d, e] = &self.factors;

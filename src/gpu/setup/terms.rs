@@ -1,6 +1,6 @@
 //! Renewed products on the device: [`crate::host::terms`] there, with the same bits. The first renewal finds to which sum of its row of C each term of a
-//! product of scalars is added (`kernels/terms_find.cu`), a byte for each; the numeric pass (`kernels/terms.cu`) then reads neither columns of B nor
-//! those of C. Of blocks each one of C knows its terms (`kernels/terms_blocks.cu`).
+//! product of scalars is added (`kernels/spgemm_symbolic.cu`), a byte for each; the numeric pass (`kernels/spgemm_numeric.cu`) then reads neither columns of B nor
+//! those of C. Of blocks each one of C knows its terms (`kernels/spgemm_numeric_blocks.cu`).
 
 use super::DeviceCsr;
 use super::spgemm::Right;
@@ -11,7 +11,7 @@ use crate::scalar::Number;
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// Entries of a chunk, as in `kernels/terms.cu`.
+/// Entries of a chunk, as in `kernels/spgemm_numeric.cu`.
 const CHUNK: usize = 4;
 
 /// Sums for each lane of a team, as there.
@@ -32,7 +32,7 @@ const STAGED_FROM: usize = 12;
 /// Blocks of threads that go over rows in steps.
 const WAVE: usize = 1024;
 
-/// Columns of rows of C up to which 8 lanes find places; 32 do beyond. As in `kernels/terms_find.cu`.
+/// Columns of rows of C up to which 8 lanes find places; 32 do beyond. As in `kernels/spgemm_symbolic.cu`.
 const SHORT: i32 = 72;
 
 /// Rows that lie somewhere: where each begins and ends, and their columns.
@@ -58,7 +58,7 @@ impl Lengths {
         for (k, (begins, ends)) in kinds.iter().enumerate() {
             let (rows, to) = (begins.len(), seen.piece(WORDS * k, WORDS));
             let arguments: [&dyn Argument; 4] = [&(rows as i64), &begins.view(), &ends.view(), &to.view()];
-            gpu.launch_blocks(gpu.kernel("terms_lengths")?, rows.div_ceil(BLOCK).min(WAVE), &arguments)?;
+            gpu.launch_blocks(gpu.kernel("spgemm_row_lengths")?, rows.div_ceil(BLOCK).min(WAVE), &arguments)?;
         }
         let seen = gpu.fetch(&seen)?;
         Ok(std::array::from_fn(|k| {
@@ -97,7 +97,7 @@ pub(super) fn narrow_offsets(gpu: &Gpu, counts: &Slice<i32>) -> Result<Option<(B
     }
     let narrow = gpu.room::<i32>(counts.len() + 1)?;
     let arguments: [&dyn Argument; 3] = [&(counts.len() as i64 + 1), &wide.view(), &narrow.view()];
-    gpu.launch(gpu.kernel("terms_narrow")?, counts.len() + 1, &arguments)?;
+    gpu.launch(gpu.kernel("spgemm_narrow_offsets")?, counts.len() + 1, &arguments)?;
     Ok(Some((narrow, total)))
 }
 
@@ -121,7 +121,7 @@ impl Chunks {
         let rows = begins.len();
         let counts = gpu.room::<i32>(rows)?;
         let arguments: [&dyn Argument; 4] = [&(rows as i64), &begins.view(), &ends.view(), &counts.view()];
-        gpu.launch(gpu.kernel("terms_chunk_counts")?, rows, &arguments)?;
+        gpu.launch(gpu.kernel("spgemm_chunk_counts")?, rows, &arguments)?;
         let found = narrow_offsets(gpu, &counts)?;
         Ok(found.map(|(begins, total)| Chunks { rows, begins: Some(Arc::new(begins)), total }))
     }
@@ -129,7 +129,7 @@ impl Chunks {
     /// The values of a matrix in chunks.
     pub fn of<T: Number>(&self, gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Buffer<T>> {
         let to = self.room(gpu)?;
-        let kernel = gpu.kernel(&format!("terms_chunked_{}", T::PRECISION.name()))?;
+        let kernel = gpu.kernel(&format!("spgemm_pack_chunks_{}", T::PRECISION.name()))?;
         let (offsets, values) = (a.offsets.view(), a.values.view());
         let arguments: [&dyn Argument; 5] = [&(self.rows as i64), &offsets, &values, &self.view(), &to.view()];
         gpu.launch(kernel, self.rows * CHUNK, &arguments)?;
@@ -210,7 +210,7 @@ impl Terms {
             Some(chunks) => {
                 let counts = gpu.room::<i32>(a.rows)?;
                 let arguments: [&dyn Argument; 5] = [&rows, &offsets, &columns, &chunks.view(), &counts.view()];
-                gpu.launch(gpu.kernel("terms_word_counts")?, a.rows * 8, &arguments)?;
+                gpu.launch(gpu.kernel("spgemm_position_counts")?, a.rows * 8, &arguments)?;
                 let (begins, total) = gpu.offsets(&counts)?;
                 (Some(begins), total)
             }
@@ -247,7 +247,7 @@ impl Terms {
                 &words,
             ];
             let blocks = (a.rows * lanes).div_ceil(BLOCK).min(4 * WAVE);
-            gpu.launch_blocks(gpu.kernel(&format!("terms_find_{name}"))?, blocks, &arguments)?;
+            gpu.launch_blocks(gpu.kernel(&format!("spgemm_symbolic_{name}"))?, blocks, &arguments)?;
         }
         if !lengths.are_short() {
             return Ok(Terms { chunks: chunks.clone(), begins, words, lanes: WIDE_LANES, long: None });
@@ -258,7 +258,7 @@ impl Terms {
             let list = gpu.list(lengths.longer[limit])?;
             let arguments: [&dyn Argument; 5] =
                 [&rows, &c.begins.view(), &c.ends.view(), &(LIMITS[limit] as i32), &list.view()];
-            gpu.launch(gpu.kernel("terms_list")?, a.rows, &arguments)?;
+            gpu.launch(gpu.kernel("spgemm_list_long_rows")?, a.rows, &arguments)?;
             long = Some(list);
         }
         let lanes = 1 << limit;
@@ -290,7 +290,7 @@ impl Terms {
             Target::Chunks(chunks) => to_chunks = chunks.view(),
         }
         let launch = |lanes: usize, count: usize, list: View| {
-            let kernel = gpu.kernel(&format!("terms_{}_{lanes}_{}", kind(lanes), T::PRECISION.name()))?;
+            let kernel = gpu.kernel(&format!("spgemm_numeric_{}_{lanes}_{}", kind(lanes), T::PRECISION.name()))?;
             let arguments: [&dyn Argument; 14] = [
                 &(count as i64),
                 &list,
@@ -336,24 +336,24 @@ pub(crate) struct BlockTerms {
 enum Lists {
     /// Among all.
     Any { of_left: Buffer<u16>, of_right: Buffer<u32> },
-    /// In its row, in the upper half; for blocks of A that are small (`kernels/terms_small.cu`).
+    /// In its row, in the upper half; for blocks of A that are small (`kernels/spgemm_numeric_small.cu`).
     Small(Buffer<u32>),
 }
 
 /// Blocks of C that a block of threads has where those of A are small, if these have so many columns; and at most where C is a smoothed prolongator. As in
-/// `kernels/terms_small.cu`.
+/// `kernels/spgemm_numeric_small.cu`.
 pub(super) fn small_outputs(width: usize) -> usize {
     BLOCK / (width / if width.is_multiple_of(2) { 2 } else { 1 })
 }
 pub(super) const SMOOTHED_OUTPUTS: usize = 72;
 
-/// Threads for a block of C, as in `kernels/terms_blocks.cu`: where the shape is known, two of its rows and columns are one's, if they are even.
+/// Threads for a block of C, as in `kernels/spgemm_numeric_blocks.cu`: where the shape is known, two of its rows and columns are one's, if they are even.
 fn strips(shape: &str, block: Block) -> usize {
     let of = |n: usize| if shape != "any" && n.is_multiple_of(2) { n / 2 } else { n };
     of(block.rows) * of(block.cols)
 }
 
-/// Columns of rows of C up to which 32 lanes find the terms of blocks, and up to which 256 do; as in `kernels/terms_blocks.cu`.
+/// Columns of rows of C up to which 32 lanes find the terms of blocks, and up to which 256 do; as in `kernels/spgemm_numeric_blocks.cu`.
 const SHORT_BLOCKS: usize = 264;
 const LONG_BLOCKS: usize = 2304;
 
@@ -401,7 +401,7 @@ impl BlockTerms {
                     &codes,
                 ];
                 let blocks = (a.rows * lanes).div_ceil(BLOCK).min(8 * WAVE);
-                gpu.launch_blocks(gpu.kernel(&format!("terms_find_blocks_{lanes}"))?, blocks, &arguments)?;
+                gpu.launch_blocks(gpu.kernel(&format!("spgemm_symbolic_blocks_{lanes}"))?, blocks, &arguments)?;
             }
             Ok(())
         };
@@ -435,14 +435,14 @@ impl BlockTerms {
         let (to_columns, to, fill) = (columns.view(), values.view(), i32::from(fill));
         let (of_left, of_right) = match &self.lists {
             Lists::Small(_) => {
-                let kernel = gpu.kernel(&format!("terms_small_{shape}_{}", T::PRECISION.name()))?;
+                let kernel = gpu.kernel(&format!("spgemm_numeric_small_{shape}_{}", T::PRECISION.name()))?;
                 let each = small_outputs(b.block.cols);
                 self.launch_small(gpu, kernel, a, (b.begins.view(), b.values), each, &[&to_columns, &to, &fill])?;
                 return Ok(values);
             }
             Lists::Any { of_left, of_right } => (of_left.view(), of_right.view()),
         };
-        let kernel = gpu.kernel(&format!("terms_blocks_{shape}_{}", T::PRECISION.name()))?;
+        let kernel = gpu.kernel(&format!("spgemm_numeric_blocks_{shape}_{}", T::PRECISION.name()))?;
         let [outer, inner, width] = [block.rows, a.block.cols, block.cols].map(|d| d as i32);
         let (offsets, left, right) = (a.offsets.view(), a.values.view(), b.values.view());
         let (row_of, starts) = (self.row_of.view(), self.starts.view());

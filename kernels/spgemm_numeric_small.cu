@@ -1,11 +1,13 @@
-// Products of dense blocks as in terms_blocks.cu where those of A are small: a block of threads brings the rows of A that its blocks of C belong to into
-// shared memory, and each thread has all rows of some columns, so that a block of B is read once for each term.
+// Numeric phase of SpGEMM as in spgemm_numeric_blocks.cu, for small blocks of A. A block of threads stages the rows
+// of A of its blocks of C in shared memory. A thread computes all rows of some columns, so that it reads each block
+// of B once.
 #include "spgemm_blocks.h"
 #include "numbers.h"
 
-// What is multiplied. The terms of block `out` of C from starts[out] on: which entry of its row of A, and 2^16 times which block of the row of B,
-// which begins with block begins[k], or k where there are no such numbers.
-template <class T> struct SmallTerms {
+// The factors and products. The products of block `out` of C are from starts[out] on: the lower 16 bits are the entry
+// in its row of A, the upper ones the block in the row of B. Row k of B begins with block begins[k]; without such an
+// array it is block k alone.
+template <class T> struct SmallBlockProducts {
     i64 outputs;
     In<i64> offsets;
     In<i32> columns;
@@ -18,20 +20,21 @@ template <class T> struct SmallTerms {
     DEVICE i64 begin(i64 k) const { return begins.len > 0 ? begins[k] : k; }
 };
 
-// Entries of A that there is room for; others are read where they are. Rows of a smoothed prolongator are shorter than those of a product with it,
-// so that the same number of its blocks belongs to more rows of A: a block of threads has fewer of them.
-constexpr int SMALL_ROOM = 320;
-constexpr int SMOOTHED_ROOM = 576;
+// Blocks of A that fit into shared memory; beyond that they are read from global memory. Rows of a smoothed
+// prolongator are short: the same number of its blocks covers more rows of A, so a block of threads computes fewer of
+// them.
+constexpr int STAGED_BLOCKS = 320;
+constexpr int STAGED_SMOOTHED_BLOCKS = 576;
 constexpr int SMOOTHED_OUTPUTS = 72;
 
-// Calls `finish` with the number of a block of C, its row, and the first of the columns that a thread has, and their sums.
-template <int OUTER, int INNER, int WIDTH, int ROOM, int MOST, class T, class Finish> DEVICE void small_terms(const SmallTerms<T> &f, const Finish &finish) {
-    constexpr int WIDE = WIDTH % 2 == 0 ? 2 : 1, LANES = WIDTH / WIDE, OUTS = BLOCK / LANES < MOST ? BLOCK / LANES : MOST, SIZE = OUTER * INNER;
-    SHARED(T, stage, ROOM *SIZE);
-    SHARED(i64, from, ROOM);
+// Calls `finish` with a block of C, its row, the first column of this thread, and the sums.
+template <int OUTER, int INNER, int WIDTH, int CAPACITY, int MAX_OUTPUTS, class T, class Finish> DEVICE void small_block_products(const SmallBlockProducts<T> &f, const Finish &finish) {
+    constexpr int WIDE = WIDTH % 2 == 0 ? 2 : 1, LANES = WIDTH / WIDE, OUTS = BLOCK / LANES < MAX_OUTPUTS ? BLOCK / LANES : MAX_OUTPUTS, SIZE = OUTER * INNER;
+    SHARED(T, stage, CAPACITY *SIZE);
+    SHARED(i64, from, CAPACITY);
     const i64 first = block_index() * OUTS, last = first + OUTS < f.outputs ? first + OUTS : f.outputs;
     const i64 begin = first < last ? f.offsets[f.row_of[first]] : 0, end = first < last ? f.offsets[f.row_of[last - 1] + 1] : 0;
-    const bool fits = end - begin <= ROOM;
+    const bool fits = end - begin <= CAPACITY;
     if (fits) {
         const int count = static_cast<int>(end - begin);
         for (int e = thread_index(); e < count; e += BLOCK) {
@@ -81,13 +84,13 @@ template <int OUTER, int INNER, int WIDTH, int ROOM, int MOST, class T, class Fi
     finish(out, row, column, sum);
 }
 
-// The product, with ones for zeros on the diagonal if `fill`.
-#define TERMS_SMALL(OUTER, INNER, WIDTH, T) \
-    KERNEL_OF(4, terms_small_##OUTER##_##INNER##_##WIDTH##_##T, i64 outputs, In<i64> offsets, In<i32> columns, In<T> left, In<i64> begins, \
+// The product. With `fill` a zero on the diagonal becomes a one.
+#define SPGEMM_NUMERIC_SMALL(OUTER, INNER, WIDTH, T) \
+    KERNEL_OF(4, spgemm_numeric_small_##OUTER##_##INNER##_##WIDTH##_##T, i64 outputs, In<i64> offsets, In<i32> columns, In<T> left, In<i64> begins, \
               Out<T> right, In<i32> row_of, In<i64> starts, In<u32> codes, In<i32> to_columns, Out<T> values, i32 fill) { \
         constexpr int WIDE = WIDTH % 2 == 0 ? 2 : 1; \
-        const SmallTerms<T> f{outputs, offsets, columns, left, begins, right, row_of, starts, codes}; \
-        small_terms<OUTER, INNER, WIDTH, SMALL_ROOM, BLOCK>(f, [&](i64 out, i32 row, int column, const T(&sum)[OUTER][WIDE]) { \
+        const SmallBlockProducts<T> f{outputs, offsets, columns, left, begins, right, row_of, starts, codes}; \
+        small_block_products<OUTER, INNER, WIDTH, STAGED_BLOCKS, BLOCK>(f, [&](i64 out, i32 row, int column, const T(&sum)[OUTER][WIDE]) { \
             UNROLL \
             for (int r = 0; r < OUTER; ++r) { \
                 Pack<T, WIDE> pack; \
@@ -100,15 +103,16 @@ template <int OUTER, int INNER, int WIDTH, int ROOM, int MOST, class T, class Fi
             } \
         }); \
     }
-#define TERMS_SMALL_OF(T) TERMS_SMALL(3, 3, 3, T) TERMS_SMALL(3, 3, 6, T)
-FOR_SETUP(TERMS_SMALL_OF)
+#define SPGEMM_NUMERIC_SMALL_OF(T) SPGEMM_NUMERIC_SMALL(3, 3, 3, T) SPGEMM_NUMERIC_SMALL(3, 3, 6, T)
+FOR_SETUP(SPGEMM_NUMERIC_SMALL_OF)
 
-// A smoothed prolongator, as smoothed.cu has it: A P_0 by its terms, then P_0 + factor D^-1 A P_0. Rows of P_0 are one block each.
+// A smoothed prolongator P_0 + factor D^-1 A P_0, as in smoothed.cu, with the products of A P_0. Rows of P_0 are one
+// block each.
 template <int N, int WIDTH, class T>
-DEVICE void smoothed_small(const SmallTerms<T> &f, const In<i32> &aggregates, const In<T> &inverse, T factor, const In<i32> &to_columns,
+DEVICE void smoothed_small(const SmallBlockProducts<T> &f, const In<i32> &aggregates, const In<T> &inverse, T factor, const In<i32> &to_columns,
                             const Out<T> &values) {
     constexpr int WIDE = WIDTH % 2 == 0 ? 2 : 1;
-    small_terms<N, N, WIDTH, SMOOTHED_ROOM, SMOOTHED_OUTPUTS>(f, [&](i64 out, i32 row, int column, const T(&sum)[N][WIDE]) {
+    small_block_products<N, N, WIDTH, STAGED_SMOOTHED_BLOCKS, SMOOTHED_OUTPUTS>(f, [&](i64 out, i32 row, int column, const T(&sum)[N][WIDE]) {
         const bool is_own = to_columns[out] == aggregates[row];
         const i64 own = is_own ? f.begin(row) * (N * WIDTH) : 0;
         UNROLL
@@ -134,7 +138,7 @@ DEVICE void smoothed_small(const SmallTerms<T> &f, const In<i32> &aggregates, co
 #define SMOOTHED_SMALL(N, WIDTH, T) \
     KERNEL_OF(4, smoothed_small_##N##_##WIDTH##_##T, i64 outputs, In<i64> offsets, In<i32> columns, In<T> left, In<i64> begins, Out<T> right, \
               In<i32> row_of, In<i64> starts, In<u32> codes, In<i32> aggregates, In<T> inverse, f64 factor, In<i32> to_columns, Out<T> values) { \
-        const SmallTerms<T> f{outputs, offsets, columns, left, begins, right, row_of, starts, codes}; \
+        const SmallBlockProducts<T> f{outputs, offsets, columns, left, begins, right, row_of, starts, codes}; \
         smoothed_small<N, WIDTH>(f, aggregates, inverse, As<T>::of(factor), to_columns, values); \
     }
 #define SMOOTHED_SMALL_OF(T) SMOOTHED_SMALL(3, 3, T) SMOOTHED_SMALL(3, 6, T)

@@ -1,14 +1,16 @@
-// Values of a product C = A B of scalars, where it is known to which sum each term is added: nothing is looked up, and columns of B and C are not
-// read. As `Chunks` in src/host/terms.rs: rows of B are in chunks of four entries, the last one of a row filled up, and a word for each a_ik and each
-// chunk of row k of B has the places of the four sums in row i of C: W is a byte for each, or where rows of C are long, 16 bits.
+// Numeric phase of SpGEMM of scalars, C = A B, with the positions that the symbolic phase stored
+// (spgemm_symbolic.cu): for each product a_ik b_kj the position of its sum in row i of C. It does no searching, and
+// reads no columns of B and C. Rows of B are padded to chunks of four entries, as in the host's symbolic data. For
+// each a_ik and each chunk of row k of B a word W holds four positions: a byte each, or 16 bits each where rows of C
+// are long.
 //
-// A team of L lanes has a row of C, and its sums in shared memory. Entries a_ik come one after the other, so that sums are added in the order of the
-// host; the terms of a chunk are of different sums.
-#include "terms.h"
+// A team of L lanes computes one row of C with its sums in shared memory. It takes the entries a_ik one after the
+// other, so that products are added in the order of the host. The four products of a chunk belong to different sums.
+#include "spgemm_numeric.h"
 
-// The factors. Row k of B begins with chunk chunks[k], or with chunk k where there are no such numbers, because every row is one chunk. The words of
-// row i begin at begins[i], or where the row of A begins.
-template <class T, class W> struct Terms {
+// Row k of B begins with chunk chunks[k]; without such an array every row is one chunk. The position words of row i
+// begin at begins[i]; without such an array where the row of A begins.
+template <class T, class W> struct NumericFactors {
     In<i64> offsets;
     In<i32> columns;
     In<T> left;
@@ -18,9 +20,9 @@ template <class T, class W> struct Terms {
     In<W> words;
 };
 
-// Where rows of C go: they begin at offsets[i], or with chunk chunks[i], and are then filled up with zeros. With `fill` a zero on the diagonal
-// becomes a one; only then are there columns.
-template <class T> struct Renewed {
+// Output rows begin at offsets[i], or with chunk chunks[i] and are padded with zeros. With `fill` a zero on the
+// diagonal becomes a one; columns are present only then.
+template <class T> struct NumericOutput {
     In<i64> offsets;
     In<i32> chunks;
     In<i32> columns;
@@ -29,7 +31,7 @@ template <class T> struct Renewed {
     DEVICE i64 begin(i64 row) const { return chunks.len > 0 ? static_cast<i64>(chunks[row]) * CHUNK : offsets[row]; }
 };
 
-// COUNT neighbours.
+// Loads COUNT neighbouring values.
 template <int COUNT, class T> DEVICE void load_neighbours(const Out<T> &from, i64 at, T *to) {
     constexpr int AT_ONCE = 16 / sizeof(T) < COUNT ? 16 / sizeof(T) : COUNT;
     UNROLL
@@ -42,30 +44,31 @@ template <int COUNT, class T> DEVICE void load_neighbours(const Out<T> &from, i6
     }
 }
 
-// Sums of a team: sum s is of lane s % L, and lanes never meet in a bank, nor do teams of a warp.
-template <int L> DEVICE int sum_of(u32 place) {
-    return static_cast<int>(place) / L * BLOCK + (thread_index() & ~(L - 1)) + static_cast<int>(place) % L;
+// The sum at `position` of this team in shared memory. Sum s belongs to lane s % L. There are no bank conflicts
+// within a warp.
+template <int L> DEVICE int sum_of(u32 position) {
+    return static_cast<int>(position) / L * BLOCK + (thread_index() & ~(L - 1)) + static_cast<int>(position) % L;
 }
 
-// Adds x b for COUNT terms of a chunk, from its entry `first` on.
-template <int L, int COUNT, class T, class W, class Sums> DEVICE void add_terms(Sums &sums, W word, int first, T x, const T *b) {
+// Adds x b for COUNT products of a chunk, from entry `first` of the chunk on.
+template <int L, int COUNT, class T, class W, class Sums> DEVICE void add_products(Sums &sums, W word, int first, T x, const T *b) {
     T sum[COUNT];
     UNROLL
     for (int e = 0; e < COUNT; ++e) {
-        const u32 place = Word<W>::place(word, first + e);
-        sum[e] = place != Word<W>::NOWHERE ? sums[sum_of<L>(place)] : T(0);
+        const u32 position = Positions<W>::position(word, first + e);
+        sum[e] = position != Positions<W>::PADDING ? sums[sum_of<L>(position)] : T(0);
     }
     UNROLL
     for (int e = 0; e < COUNT; ++e) {
-        const u32 place = Word<W>::place(word, first + e);
-        if (place != Word<W>::NOWHERE) {
-            sums[sum_of<L>(place)] = sum[e] + times(x, b[e]);
+        const u32 position = Positions<W>::position(word, first + e);
+        if (position != Positions<W>::PADDING) {
+            sums[sum_of<L>(position)] = sum[e] + times(x, b[e]);
         }
     }
 }
 
-// Every row of B is one chunk, whose entries are shared by the lanes of the team.
-template <int L, class T, class W, class Sums> DEVICE void add_single_chunks(const Terms<T, W> &f, bool is_row, i64 row, Sums &sums) {
+// Every row of B is one chunk, whose entries the lanes of the team share.
+template <int L, class T, class W, class Sums> DEVICE void add_single_chunks(const NumericFactors<T, W> &f, bool is_row, i64 row, Sums &sums) {
     constexpr int COUNT = L < CHUNK ? CHUNK / L : 1;
     const i64 end = is_row ? f.offsets[row + 1] : 0;
     const int first = Tile<L>::rank() * COUNT;
@@ -76,7 +79,7 @@ template <int L, class T, class W, class Sums> DEVICE void add_single_chunks(con
         T x;
     };
     const auto entry = [&](i64 k) {
-        return works && k < end ? Entry{f.columns[k], f.words[k], f.left[k]} : Entry{0, Word<W>::NONE_OF_FOUR, T(0)};
+        return works && k < end ? Entry{f.columns[k], f.words[k], f.left[k]} : Entry{0, Positions<W>::ALL_PADDING, T(0)};
     };
     const auto load = [&](i64 k, const Entry &entry, T *b) {
         if (works && k < end) {
@@ -90,9 +93,9 @@ template <int L, class T, class W, class Sums> DEVICE void add_single_chunks(con
     for (; Tile<L>::any(k < end); ++k) {
         const Entry later = entry(k + 2);
         load(k + 1, next, ahead);
-        // Lanes behind the last entry of a chunk have no part of a word.
+        // Lanes beyond the last entry of a chunk have no product.
         if (works) {
-            add_terms<L, COUNT>(sums, now.word, first, now.x, b);
+            add_products<L, COUNT>(sums, now.word, first, now.x, b);
         }
         if constexpr (L > 1) {
             Tile<L>::barrier();
@@ -106,18 +109,18 @@ template <int L, class T, class W, class Sums> DEVICE void add_single_chunks(con
     }
 }
 
-// The same where rows of A are long: neighbouring lanes bring STAGED_ENTRIES neighbouring entries of a row into shared memory, which takes fewer transactions than
-// every team reading its own. Teams and entries are mixed so that lanes that write, and lanes that read, have banks of their own.
+// The same for long rows of A: neighbouring lanes load STAGED_ENTRIES neighbouring entries of a row into shared
+// memory, in fewer transactions than one read by each team. The exclusive-or of team and entry avoids bank conflicts.
 constexpr int STAGED_ENTRIES = 8;
 template <int L, class T, class Sums, class Columns, class Words, class Lefts>
-DEVICE void add_staged_chunks(const Terms<T, u32> &f, bool is_row, i64 row, Sums &sums, Columns &columns, Words &words, Lefts &lefts) {
+DEVICE void add_staged_chunks(const NumericFactors<T, u32> &f, bool is_row, i64 row, Sums &sums, Columns &columns, Words &words, Lefts &lefts) {
     static_assert(L <= CHUNK, "each lane has a part of a chunk");
     constexpr int COUNT = CHUNK / L, TEAMS = BLOCK / L, TURNS = STAGED_ENTRIES / L;
     const int team = thread_index() / L, first = Tile<L>::rank() * COUNT;
     const int warp = thread_index() / WARP * (WARP / L), lane = thread_index() % WARP;
     const i64 begin = is_row ? f.offsets[row] : 0;
     const int length = is_row ? static_cast<int>(f.offsets[row + 1] - begin) : 0;
-    // Entry (turn * WARP + lane) % STAGED_ENTRIES of a team of this warp is this lane's to bring.
+    // This lane loads entry (turn * WARP + lane) % STAGED_ENTRIES of a team of this warp.
     const int its_entry = lane % STAGED_ENTRIES;
     i64 its_begin[TURNS];
     int its_length[TURNS], its_team[TURNS];
@@ -165,7 +168,7 @@ DEVICE void add_staged_chunks(const Terms<T, u32> &f, bool is_row, i64 row, Sums
         for (int e = 0; e < STAGED_ENTRIES && Tile<L>::any(base + e < length); ++e) {
             load_b(e + 1, ahead);
             if (base + e < length) {
-                add_terms<L, COUNT>(sums, words[e * TEAMS + (team ^ e * 4)], first, lefts[e * TEAMS + (team ^ e * 2)], b);
+                add_products<L, COUNT>(sums, words[e * TEAMS + (team ^ e * 4)], first, lefts[e * TEAMS + (team ^ e * 2)], b);
             }
             Tile<L>::barrier();
             UNROLL
@@ -176,13 +179,13 @@ DEVICE void add_staged_chunks(const Terms<T, u32> &f, bool is_row, i64 row, Sums
     }
 }
 
-// Rows of B are any number of chunks, of which each lane has one at a time.
-template <int L, class T, class W, class Sums> DEVICE void add_chunks(const Terms<T, W> &f, bool is_row, i64 row, Sums &sums) {
+// Rows of B have any number of chunks. Each lane takes one chunk at a time.
+template <int L, class T, class W, class Sums> DEVICE void add_chunks(const NumericFactors<T, W> &f, bool is_row, i64 row, Sums &sums) {
     const int lane = Tile<L>::rank();
     const i64 end = is_row ? f.offsets[row + 1] : 0;
     i64 group = is_row ? f.offsets[row] : 0;
     i64 word = !is_row ? 0 : f.begins.len > 0 ? f.begins[row] : group;
-    // L entries of A, one for each lane, and the L after them.
+    // L entries of A, one for each lane, and the next L.
     struct Entry {
         i32 begin;
         i32 count;
@@ -207,7 +210,7 @@ template <int L, class T, class W, class Sums> DEVICE void add_chunks(const Term
     const auto load = [&](Step &step) {
         const i32 begin = Tile<L>::shuffle(entries.begin, of), count = Tile<L>::shuffle(entries.count, of);
         step.x = Tile<L>::shuffle(entries.x, of);
-        step.word = Word<W>::NONE_OF_FOUR;
+        step.word = Positions<W>::ALL_PADDING;
         step.is_one = group + of < end;
         if (step.is_one) {
             if (q < count) {
@@ -232,7 +235,7 @@ template <int L, class T, class W, class Sums> DEVICE void add_chunks(const Term
     load(now);
     while (Tile<L>::any(now.is_one)) {
         load(next);
-        add_terms<L, CHUNK>(sums, now.word, 0, now.x, now.b);
+        add_products<L, CHUNK>(sums, now.word, 0, now.x, now.b);
         if constexpr (L > 1) {
             Tile<L>::barrier();
         }
@@ -240,18 +243,18 @@ template <int L, class T, class W, class Sums> DEVICE void add_chunks(const Term
     }
 }
 
-// How chunks are added.
-enum class Way { SINGLE, STAGED, ANY };
+// How chunks of B are read: one chunk for each row, the same with staged entries of A, or any number of chunks.
+enum class Staging { SINGLE, STAGED, ANY };
 
-// Rows of at most LANE_SUMS * L entries; others are left as they are.
-template <int L, Way WAY, class T, class W> DEVICE void terms_rows(i64 count, const In<i32> &list, const Terms<T, W> &f, const Renewed<T> &to) {
-    SHARED(T, sums, BLOCK *LANE_SUMS);
+// Computes rows of C with at most SUMS_PER_LANE * L entries, and skips longer ones.
+template <int L, Staging STAGING, class T, class W> DEVICE void numeric_rows(i64 count, const In<i32> &list, const NumericFactors<T, W> &f, const NumericOutput<T> &to) {
+    SHARED(T, sums, BLOCK *SUMS_PER_LANE);
     const i64 at = global_index() / L;
     const bool is_there = at < count;
     const i64 row = !is_there ? 0 : list.len > 0 ? list[at] : at;
     const i64 start = is_there ? to.begin(row) : 0;
     const i64 length = is_there ? to.begin(row + 1) - start : 0;
-    const bool is_row = is_there && length <= LANE_SUMS * L;
+    const bool is_row = is_there && length <= SUMS_PER_LANE * L;
     const int lane = Tile<L>::rank();
     for (int e = lane; is_row && e < length; e += L) {
         sums[e / L * BLOCK + thread_index()] = 0;
@@ -259,9 +262,9 @@ template <int L, Way WAY, class T, class W> DEVICE void terms_rows(i64 count, co
     if constexpr (L > 1) {
         Tile<L>::barrier();
     }
-    if constexpr (WAY == Way::SINGLE) {
+    if constexpr (STAGING == Staging::SINGLE) {
         add_single_chunks<L>(f, is_row, row, sums);
-    } else if constexpr (WAY == Way::STAGED) {
+    } else if constexpr (STAGING == Staging::STAGED) {
         SHARED(i32, columns, BLOCK / L * STAGED_ENTRIES);
         SHARED(u32, words, BLOCK / L * STAGED_ENTRIES);
         SHARED(T, lefts, BLOCK / L * STAGED_ENTRIES);
@@ -275,30 +278,30 @@ template <int L, Way WAY, class T, class W> DEVICE void terms_rows(i64 count, co
     }
 }
 
-#define TERMS_ROWS(L, NAME, WAY, T, W) \
-    KERNEL_OF(4, terms_##NAME##_##L##_##T, i64 count, In<i32> list, In<i64> offsets, In<i32> columns, In<T> left, In<i32> chunks, Out<T> right, \
+#define SPGEMM_NUMERIC_ROWS(L, NAME, STAGING, T, W) \
+    KERNEL_OF(4, spgemm_numeric_##NAME##_##L##_##T, i64 count, In<i32> list, In<i64> offsets, In<i32> columns, In<T> left, In<i32> chunks, Out<T> right, \
               In<i64> begins, In<W> words, In<i64> to_offsets, In<i32> to_chunks, In<i32> to_columns, Out<T> values, i32 fill) { \
-        terms_rows<L, Way::WAY>(count, list, Terms<T, W>{offsets, columns, left, chunks, right, begins, words}, \
-                                Renewed<T>{to_offsets, to_chunks, to_columns, values, fill != 0}); \
+        numeric_rows<L, Staging::STAGING>(count, list, NumericFactors<T, W>{offsets, columns, left, chunks, right, begins, words}, \
+                                NumericOutput<T>{to_offsets, to_chunks, to_columns, values, fill != 0}); \
     }
-#define TERMS_OF(T) \
-    TERMS_ROWS(2, single, SINGLE, T, u32) \
-    TERMS_ROWS(4, single, SINGLE, T, u32) \
-    TERMS_ROWS(8, single, SINGLE, T, u32) \
-    TERMS_ROWS(16, single, SINGLE, T, u32) \
-    TERMS_ROWS(2, staged, STAGED, T, u32) \
-    TERMS_ROWS(4, staged, STAGED, T, u32) \
-    TERMS_ROWS(2, chunks, ANY, T, u32) \
-    TERMS_ROWS(4, chunks, ANY, T, u32) \
-    TERMS_ROWS(8, chunks, ANY, T, u32) \
-    TERMS_ROWS(16, chunks, ANY, T, u32) \
-    TERMS_ROWS(32, single, SINGLE, T, u64) \
-    TERMS_ROWS(32, chunks, ANY, T, u64)
-TERMS_OF(f64)
-TERMS_OF(f32)
+#define SPGEMM_NUMERIC_OF(T) \
+    SPGEMM_NUMERIC_ROWS(2, single, SINGLE, T, u32) \
+    SPGEMM_NUMERIC_ROWS(4, single, SINGLE, T, u32) \
+    SPGEMM_NUMERIC_ROWS(8, single, SINGLE, T, u32) \
+    SPGEMM_NUMERIC_ROWS(16, single, SINGLE, T, u32) \
+    SPGEMM_NUMERIC_ROWS(2, staged, STAGED, T, u32) \
+    SPGEMM_NUMERIC_ROWS(4, staged, STAGED, T, u32) \
+    SPGEMM_NUMERIC_ROWS(2, chunks, ANY, T, u32) \
+    SPGEMM_NUMERIC_ROWS(4, chunks, ANY, T, u32) \
+    SPGEMM_NUMERIC_ROWS(8, chunks, ANY, T, u32) \
+    SPGEMM_NUMERIC_ROWS(16, chunks, ANY, T, u32) \
+    SPGEMM_NUMERIC_ROWS(32, single, SINGLE, T, u64) \
+    SPGEMM_NUMERIC_ROWS(32, chunks, ANY, T, u64)
+SPGEMM_NUMERIC_OF(f64)
+SPGEMM_NUMERIC_OF(f32)
 
-// The values of a matrix in chunks, one after the other, or where `chunks` tells.
-template <class T> DEVICE void terms_chunked(i64 rows, const In<i64> &offsets, const In<T> &values, const In<i32> &chunks, const Out<T> &to) {
+// Packs the values of a matrix into chunks: one chunk for each row, or from chunks[row] on.
+template <class T> DEVICE void spgemm_pack_chunks(i64 rows, const In<i64> &offsets, const In<T> &values, const In<i32> &chunks, const Out<T> &to) {
     const i64 row = global_index() / CHUNK;
     if (row >= rows) {
         return;
@@ -309,9 +312,9 @@ template <class T> DEVICE void terms_chunked(i64 rows, const In<i64> &offsets, c
         to[first + e] = begin + e < end ? values[begin + e] : T(0);
     }
 }
-#define TERMS_CHUNKED(T) \
-    KERNEL(terms_chunked_##T, i64 rows, In<i64> offsets, In<T> values, In<i32> chunks, Out<T> to) { \
-        terms_chunked<T>(rows, offsets, values, chunks, to); \
+#define SPGEMM_PACK_CHUNKS(T) \
+    KERNEL(spgemm_pack_chunks_##T, i64 rows, In<i64> offsets, In<T> values, In<i32> chunks, Out<T> to) { \
+        spgemm_pack_chunks<T>(rows, offsets, values, chunks, to); \
     }
-TERMS_CHUNKED(f64)
-TERMS_CHUNKED(f32)
+SPGEMM_PACK_CHUNKS(f64)
+SPGEMM_PACK_CHUNKS(f32)
