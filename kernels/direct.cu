@@ -1,6 +1,6 @@
 // Direct interpolation; see src/host/direct.rs. A tile of lanes writes the weights of a row, not yet truncated, where the row of the matrix begins,
 // with room for one entry more in each.
-#include "strong.h"
+#include "strong_entries.h"
 
 // What makes a weight of a coupling to C_i, for one sign: all couplings, and those to C_i.
 template <class T> DEVICE T direct_scale(T all, T coarse, T diagonal) {
@@ -20,7 +20,7 @@ DEVICE void direct_rows(i64 rows, const In<i64> &offsets, const In<i32> &columns
         lengths[i] = 1;
     }
     StrongRow<N> strong{is_fine ? strong_offsets[i] : 0, is_fine ? strong_offsets[i + 1] : 0};
-    Quarters<T, N> diagonal, negative, negative_coarse, positive, positive_coarse;
+    InterleavedSum<T, N> diagonal, negative, negative_coarse, positive, positive_coarse;
     int count = 0;
     for (i64 start = begin; Tile<N>::any(start < end); start += N) {
         const i64 at = start + Tile<N>::rank();

@@ -2,7 +2,7 @@
 // members of Ĉ_i in a table. The strong fine neighbours come one after the other, and each lane has one of a neighbour's couplings at a time. On
 // levels with many short rows a tile is a single thread.
 #include "extended_i.h"
-#include "own_members.h"
+#include "thread_accumulator.h"
 
 // Couplings of an unknown, four at a time: each lane has every N-th, from its rank on.
 template <class T, int N> struct FourCouplings {
@@ -112,7 +112,7 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
                     UNROLL
                     for (int j = 0; j < 4 / N; ++j) {
                         if (its.columns[j] != COUPLING_NONE) {
-                            const int slot = m.place(its.columns[j], true);
+                            const int slot = m.slot_of(its.columns[j], true);
                             fits = fits && slot >= 0;
                             slots |= start == 0 && slot >= 0 ? static_cast<u32>(slot) << j * M::SLOT_BITS : 0;
                         }
@@ -161,7 +161,7 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
             int slot = -1;
             if ((kind & ENTRY_COARSE) != 0) {
                 const bool is_strong = (kind & ENTRY_STRONG) != 0;
-                slot = m.place(e.a.number[columns[place]], is_strong);
+                slot = m.slot_of(e.a.number[columns[place]], is_strong);
                 fits = fits && (is_strong ? slot >= 0 : !ONCE);
             }
             if (slot >= 0) {
@@ -220,7 +220,7 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
                         UNROLL
                         for (int j = 0; j < 4 / N; ++j) {
                             const i32 c = some.columns[j];
-                            const int slot = c == COUPLING_NONE ? -1 : m.place(c, false);
+                            const int slot = c == COUPLING_NONE ? -1 : m.slot_of(c, false);
                             part.part[j] += slot >= 0 ? some.values[j] : 0;
                             first[j] = start == 0 && kind == 1 ? slot : first[j];
                         }
@@ -247,7 +247,7 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
                     const i32 c = its.columns[j];
                     if (c != COUPLING_NONE) {
                         const u32 known = slots >> j * M::SLOT_BITS & ((1u << M::SLOT_BITS) - 1);
-                        const int slot = is_known && start == 0 ? static_cast<int>(known) : m.place(c, ONCE);
+                        const int slot = is_known && start == 0 ? static_cast<int>(known) : m.slot_of(c, ONCE);
                         fits = fits && (!ONCE || slot >= 0);
                         if (slot >= 0) {
                             m.weight(slot) += times(share, its.values[j]);
@@ -269,7 +269,7 @@ DEVICE bool extended_i_row(const ExtendedI<T> &e, i64 i, i64 row, M &m, const Ta
             }
             ROLLED
             for (int t = 4 + rank; Tile<N>::any(sum != 0 && t < weak); t += N) {
-                const int slot = sum != 0 && t < weak ? m.place(to.columns[end - 1 - t], false) : -1;
+                const int slot = sum != 0 && t < weak ? m.slot_of(to.columns[end - 1 - t], false) : -1;
                 if (slot >= 0) {
                     m.weight(slot) += times(share, to.values[end - 1 - t]);
                 }
@@ -351,7 +351,7 @@ DEVICE void extended_i_own(i64 rows, i32 piece, ExtendedI<T> e, const In<i32> &o
     barrier();
     const i32 mine[2] = {thread_index() < many ? keys[thread_index()] : -1, second < many ? keys[second] : -1};
     barrier();
-    auto m = own_members<T, SLOTS>(keys, weights);
+    auto m = thread_accumulator<T, SLOTS>(keys, weights);
     for (int turn = 0; turn < 2; ++turn) {
         const i64 row = (turn == 0 ? mine[0] : mine[1]) < 0 ? -1 : base + (turn == 0 ? mine[0] : mine[1]);
         if (!Tile<1>::any(row >= 0)) {
@@ -376,7 +376,7 @@ DEVICE void extended_i_rows(i64 rows, int turn, const ExtendedI<T> &e, const In<
     SHARED(i32, keys, TILES * SLOTS);
     SHARED(T, weights, TILES * SLOTS);
     const int tile = thread_index() / N;
-    auto members = members_of<T, N>(keys, weights, tile * SLOTS, SLOTS);
+    auto members = hash_accumulator<T, N>(keys, weights, tile * SLOTS, SLOTS);
     const i64 count = turn == TURN_SECOND ? left[LEFT_FIRST] : rows;
     const i64 step = block_count() * TILES;
     for (i64 at = block_index() * TILES + tile; Tile<N>::any(at < count); at += step) {

@@ -1,6 +1,6 @@
 // What rows of extended+i interpolation are computed from.
 #pragma once
-#include "strong.h"
+#include "strong_entries.h"
 #include "truncate.h"
 
 // No coupling.
@@ -83,13 +83,13 @@ template <class T> struct ExtendedI {
             }
             at += j < i ? 1 : -1;
         }
-        found = found >= 0 ? found : place_of(i, a.columns, from, end, -1);
+        found = found >= 0 ? found : position_of(i, a.columns, from, end, -1);
         const T v = found < 0 ? 0 : a.values[found];
         return (v < 0) == is_positive ? v : 0;
     }
 };
 
-// `Quarters` where each lane has 4 / N of the parts: every N-th, from its rank on.
+// `InterleavedSum` where each lane has 4 / N of the parts: every N-th, from its rank on.
 template <class T, int N> struct Parts {
     T part[4 / N] = {};
     // Term number `at`, which is of a part that this lane has.

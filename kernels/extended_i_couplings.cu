@@ -13,7 +13,7 @@ DEVICE void extended_i_couplings(i64 rows, const Entries<T> &a, const In<i64> &s
     // Most diagonals are positive, and in many rows all other entries are strong: what is not so is seen on the way, and the row begun again.
     bool is_positive = true, all_strong = strong_end - strong_begin == end - begin - 1;
     int strongs, weaks, diagonal;
-    Quarters<T, N> sum;
+    InterleavedSum<T, N> sum;
     ROLLED
     for (bool is_so = false; !is_so;) {
         StrongRow<N> strong{strong_begin, strong_end};
@@ -22,7 +22,7 @@ DEVICE void extended_i_couplings(i64 rows, const Entries<T> &a, const In<i64> &s
         diagonal = -1;
         u64 word = 0;
         strongs = weaks = 0;
-        sum = Quarters<T, N>{};
+        sum = InterleavedSum<T, N>{};
         ROLLED
         for (i64 start = begin; Tile<N>::any(start < end); start += N) {
             const i64 at = start + rank;

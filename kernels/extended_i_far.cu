@@ -25,7 +25,7 @@ template <class T, class Keys, class Weights> struct FarMembers {
         barrier();
     }
     DEVICE void insert(i32 c) const {
-        for (int slot = home_of(c, slots);; slot = (slot + 1) & (slots - 1)) {
+        for (int slot = first_slot(c, slots);; slot = (slot + 1) & (slots - 1)) {
             const i32 there = atomic_swap_if(key(slot), -1, c);
             if (there == -1 || there == c) {
                 return;
@@ -34,7 +34,7 @@ template <class T, class Keys, class Weights> struct FarMembers {
     }
     // The slot of c, or -1, when all are there.
     DEVICE int find(i32 c) const {
-        for (int slot = home_of(c, slots);; slot = (slot + 1) & (slots - 1)) {
+        for (int slot = first_slot(c, slots);; slot = (slot + 1) & (slots - 1)) {
             const i32 there = key(slot);
             if (there == c || there == -1) {
                 return there == c ? slot : -1;

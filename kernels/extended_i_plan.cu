@@ -158,7 +158,7 @@ DEVICE bool go_along(const Plan<T> &p, i64 i, Keys &keys, Marks &marks, int firs
             upto += lane >= step ? before : 0;
         }
         if (writes && is_one) {
-            const i64 back = place_of(static_cast<i32>(i), p.a.columns, from, p.a.offsets[k + 1], -1);
+            const i64 back = position_of(static_cast<i32>(i), p.a.columns, from, p.a.offsets[k + 1], -1);
             const u32 its_place = back < 0 ? NO_PLACE : static_cast<u32>(back - from);
             const i64 unit = at + SCRIPT_UNIT * (1 + n);
             out[unit] = static_cast<u16>(static_cast<u32>(base - begin + lane) | its_place << 8);

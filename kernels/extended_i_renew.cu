@@ -20,12 +20,12 @@ DEVICE void extended_i_heads(i64 rows, const In<i64> &offsets, const In<T> &valu
     const bool is_listed = is_fine && listed[k + 1] > first;
     // Most diagonals are positive: where one is not, that is seen on the way, and the row begun again.
     bool is_positive = true, is_changed = false;
-    Quarters<T, N> sum;
+    InterleavedSum<T, N> sum;
     ROLLED
     for (bool is_so = false; !is_so;) {
         bool has_positive = false;
         is_changed = false;
-        sum = Quarters<T, N>{};
+        sum = InterleavedSum<T, N>{};
         i64 to = first;
         ROLLED
         for (i64 start = begin; Tile<N>::any(start < end); start += N) {
@@ -101,7 +101,7 @@ DEVICE void extended_i_renewed(i64 count, const In<i32> &list, const In<i32> &fi
     Tile<N>::barrier();
 
     // What the row has itself.
-    Quarters<T, N> diagonal, total;
+    InterleavedSum<T, N> diagonal, total;
     ROLLED
     for (i64 base = begin; Tile<N>::any(base < end); base += RENEWED_AT_ONCE * N) {
         int role[RENEWED_AT_ONCE];

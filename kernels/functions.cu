@@ -1,7 +1,8 @@
-// Matrices of several unknown functions: which one each unknown belongs to, and the couplings within them.
+// Matrices of several unknown functions (hypre's num_functions): the function of each unknown, and the couplings
+// within a function.
 #include "tile.h"
 
-// Unknowns that are numbered point by point.
+// Functions of unknowns that are numbered point by point.
 KERNEL(functions_in_turn, i64 unknowns, i32 count, Out<u8> functions) {
     const i64 i = global_index();
     if (i < unknowns) {
@@ -9,7 +10,7 @@ KERNEL(functions_in_turn, i64 unknowns, i32 count, Out<u8> functions) {
     }
 }
 
-// Those of coarse unknowns, which have a number on the coarse level.
+// Functions of the coarse unknowns.
 KERNEL(functions_coarse, i64 unknowns, In<u8> functions, In<i32> number, Out<u8> coarse) {
     const i64 i = global_index();
     if (i < unknowns && number[i] >= 0) {
@@ -17,7 +18,7 @@ KERNEL(functions_coarse, i64 unknowns, In<u8> functions, In<i32> number, Out<u8>
     }
 }
 
-// Couplings of each row within its function. N lanes for each row.
+// The number of couplings of each row within its function. N lanes for each row.
 template <int N>
 DEVICE void functions_count(i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<u8> &functions, const Out<i32> &counts) {
     const i64 i = global_index() / N;
@@ -34,8 +35,8 @@ DEVICE void functions_count(i64 rows, const In<i64> &offsets, const In<i32> &col
     }
 }
 
-// The same couplings, in the order of the rows. Columns are written where there is room for them: a renewal has them. V has the size of values, which are not
-// looked at.
+// The couplings within a function, in the order of the rows. Columns are written unless `to_columns` is empty: an
+// update knows them. V has the size of the values, which are copied bitwise.
 template <class V, int N>
 DEVICE void functions_within(i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<V> &values, const In<u8> &functions,
                              const In<i64> &to_offsets, const Out<i32> &to_columns, const Out<V> &to_values) {

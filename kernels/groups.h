@@ -1,4 +1,4 @@
-// What a group of lanes finds out together, with the same bits in all of its lanes.
+// Reductions over a group of lanes. All lanes get the same bits.
 #pragma once
 #include "portability.h"
 
@@ -11,7 +11,7 @@ template <int N, class T> DEVICE T group_max(T v) {
     return v;
 }
 
-// Integers, or numbers of which all but one are zero: others would be rounded in an order that depends on N.
+// For integers, or for numbers of which all but one are zero: other sums would round in an order that depends on N.
 template <int N, class T> DEVICE T group_sum(T v) {
     UNROLL
     for (int step = N / 2; step > 0; step /= 2) {
@@ -20,5 +20,5 @@ template <int N, class T> DEVICE T group_sum(T v) {
     return v;
 }
 
-// Lanes of a smaller rank for which a predicate holds, from its ballot.
+// The number of lanes of smaller rank for which a predicate holds, from its ballot.
 template <int N> DEVICE int rank_among(u64 ballot) { return count_bits(ballot & ((1ull << Group<N>::rank()) - 1)); }

@@ -63,14 +63,14 @@ DEVICE void mm_ext_left(i64 rows, bool plus_i, const Entries<T> &a, const In<u8>
         T a_ki = 0;
         if (plus_i) {
             const i64 from = a.offsets[k], upto = a.offsets[k + 1];
-            const i64 found = place_of(static_cast<i32>(i), a.columns, from, upto, upto - 1 - (at - begin));
+            const i64 found = position_of(static_cast<i32>(i), a.columns, from, upto, upto - 1 - (at - begin));
             const T v = found < 0 ? 0 : a.values[found];
             a_ki = found >= 0 && (kinds[found] & ENTRY_STRONG) != 0 && (v < 0) == ((heads[HEAD * static_cast<i64>(k)] & 1) != 0) ? v : 0;
         }
         b_ik = beta[k] + a_ki;
         return b_ik == 0 ? a_ik : times(a_ik, a_ki) / b_ik;
     };
-    Quarters<T, N> diagonal;
+    InterleavedSum<T, N> diagonal;
     int count = 1;
     for (i64 start = begin; Tile<N>::any(start < end); start += N) {
         const i64 at = start + Tile<N>::rank();

@@ -1,8 +1,8 @@
-// Scalar rows of matrices of blocks.
+// Scalar rows of block matrices.
 #pragma once
 #include "portability.h"
 
-// A scalar row of a matrix of blocks: the place of its entry e among all values, and its scalar column.
+// A scalar row of a BSR matrix: the position of its entry e in the values, and its scalar column.
 struct ScalarRow {
     i64 start;
     i64 entries;

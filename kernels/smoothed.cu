@@ -1,12 +1,13 @@
-// Smoothed prolongators, P = (I + factor D^-1 A) P_0, where P_0 has one block in the row of each node that belongs to an aggregate: a row of P has
-// a block for each aggregate among the neighbours of its node. What src/host/smoothed.rs does, with its bits: terms are added in the order of
-// A's row.
+// Smoothed prolongators, P = (I + factor D^-1 A) P_0: numeric phase. P_0 has one block in the row of each node that
+// belongs to an aggregate, so a row of P has a block for each aggregate among the neighbours of its node. Products
+// are added in the order of A's row, with the bits of src/host/smoothed.rs.
 #include "numbers.h"
 #include "scan.h"
 
 constexpr i32 OUTSIDE = -1;
 
-// A without its weak couplings, which are added to the diagonal. N lanes for a row. The strong ones are in the order of A's row.
+// The filtered matrix: weak couplings are dropped and added to the diagonal. N lanes for a row. Strong couplings are
+// in the order of A's row.
 template <class T, int N>
 DEVICE void filter_rows(i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
                         const In<i64> &strong_offsets, const In<i32> &strong_columns, const Out<i64> &to_offsets,
@@ -28,8 +29,8 @@ DEVICE void filter_rows(i64 rows, const In<i64> &offsets, const In<i32> &columns
     const i64 strong_end = strong_offsets[row + 1];
     const i64 end = offsets[row + 1];
     i64 to = first;
-    // The last place is left where no diagonal is stored.
-    i64 place = strong_end + row;
+    // A missing diagonal is stored last.
+    i64 slot = strong_end + row;
     T diagonal = 0;
     for (i64 base = offsets[row]; base < end; base += N) {
         const i64 k = base + rank;
@@ -56,13 +57,13 @@ DEVICE void filter_rows(i64 rows, const In<i64> &offsets, const In<i32> &columns
             to_values[at] = value;
         }
         const u64 here = Lanes::ballot(own);
-        place = here != 0 ? Lanes::shuffle(at, lowest_bit(here)) : place;
+        slot = here != 0 ? Lanes::shuffle(at, lowest_bit(here)) : slot;
         to += count_bits(kept);
         next += count_bits(Lanes::ballot(strong));
     }
     if (rank == 0) {
-        to_columns[place] = static_cast<i32>(row);
-        to_values[place] = diagonal;
+        to_columns[slot] = static_cast<i32>(row);
+        to_values[slot] = diagonal;
     }
 }
 
@@ -74,14 +75,15 @@ DEVICE void filter_rows(i64 rows, const In<i64> &offsets, const In<i32> &columns
 #define FILTER_ROWS_(T) FILTER_ROWS(T, 8) FILTER_ROWS(T, 32)
 FOR_SETUP(FILTER_ROWS_)
 
-// Most entries of a row of A whose aggregates 32 lanes keep in shared memory; `src/gpu/setup/smoothed.rs` has it, too.
-constexpr int KEPT = 192;
+// Longest row of A whose aggregates 32 lanes hold in shared memory; the same as in `src/gpu/setup/smoothed.rs`.
+constexpr int MAX_SHARED_ROW = 192;
 
-// The count of a row that a thread could not count.
+// The count of a row that exceeds a thread's capacity.
 constexpr i32 WIDE = -1;
 
-// The aggregates of a row's neighbours that a thread holds in registers, at most CAP, in the order in which they come.
-template <int CAP> struct Held {
+// Per-thread accumulator: at most CAP aggregates of a row's neighbours in registers, in the order in which they
+// occur.
+template <int CAP> struct RegisterAccumulator {
     i32 of[CAP];
     int count;
     bool fits;
@@ -93,8 +95,8 @@ template <int CAP> struct Held {
         count = 0;
         fits = true;
     }
-    // The place of an aggregate, which is appended where it is new; CAP where there is no room.
-    DEVICE int place(i32 aggregate) {
+    // The slot of an aggregate, which is appended if it is new; CAP if the accumulator is full.
+    DEVICE int slot_of(i32 aggregate) {
         int at = CAP;
         UNROLL
         for (int d = 0; d < CAP; ++d) {
@@ -111,7 +113,7 @@ template <int CAP> struct Held {
         }
         return at;
     }
-    // How many come before the aggregate at a place when they ascend.
+    // The rank of an aggregate in ascending order.
     DEVICE int before(i32 aggregate) const {
         int smaller = 0;
         UNROLL
@@ -122,10 +124,10 @@ template <int CAP> struct Held {
     }
 };
 
-// Entries of a thread whose loads are under way at the same time.
+// Entries whose loads a thread issues together.
 constexpr int SMOOTHED_BATCH = 8;
 
-// The aggregates of some neighbours from position k on.
+// Loads the aggregates of the next neighbours, from position k on.
 DEVICE void load_aggregates(i64 k, i64 end, const In<i32> &columns, const In<i32> &aggregates, i32 *to) {
     i32 column[SMOOTHED_BATCH];
     UNROLL
@@ -138,7 +140,7 @@ DEVICE void load_aggregates(i64 k, i64 end, const In<i32> &columns, const In<i32
     }
 }
 
-// The number of aggregates in each row of P, a thread for each row; WIDE where there are more than CAP.
+// The number of aggregates in each row of P, or WIDE if there are more than CAP. A thread for each row.
 template <int CAP>
 DEVICE void smoothed_count(i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<i32> &aggregates,
                            const Out<i32> &counts) {
@@ -146,38 +148,39 @@ DEVICE void smoothed_count(i64 rows, const In<i64> &offsets, const In<i32> &colu
     if (row >= rows) {
         return;
     }
-    Held<CAP> held;
-    held.clear();
+    RegisterAccumulator<CAP> accumulator;
+    accumulator.clear();
     const i64 end = offsets[row + 1];
-    for (i64 k = offsets[row]; k < end && held.fits; k += SMOOTHED_BATCH) {
+    for (i64 k = offsets[row]; k < end && accumulator.fits; k += SMOOTHED_BATCH) {
         i32 g[SMOOTHED_BATCH];
         load_aggregates(k, end, columns, aggregates, g);
         UNROLL
         for (int b = 0; b < SMOOTHED_BATCH; ++b) {
             if (g[b] != OUTSIDE) {
-                held.place(g[b]);
+                accumulator.slot_of(g[b]);
             }
         }
     }
-    counts[row] = held.fits ? held.count : WIDE;
+    counts[row] = accumulator.fits ? accumulator.count : WIDE;
 }
 
-// The aggregates of a row's neighbours, found by 32 lanes and kept in shared memory in the order in which they come. Every lane of the group takes
-// part in everything.
-template <class List> struct Found {
+// Accumulator of 32 lanes: the aggregates of a row's neighbours in shared memory, in the order in which they occur.
+// All lanes of the group take part in every operation.
+template <class List> struct GroupAccumulator {
     List &list;
     int start;
     int count;
 
-    // The place of this lane's aggregate, which is appended where it is not found by the lane that leads those with the same one.
-    DEVICE int place(i32 aggregate, bool leads) {
+    // The slot of this lane's aggregate. If it is new, the lane that leads those with the same aggregate appends it.
+    DEVICE int slot_of(i32 aggregate, bool leads) {
         int at = -1;
         for (int d = 0; d < count; ++d) {
             at = list[start + d] == aggregate ? d : at;
         }
         const bool is_new = leads && at < 0;
         const u64 appended = Group<32>::ballot(is_new);
-        // Four are loaded at a time, which may be more than there are: nothing is appended before all lanes have loaded.
+        // Lanes load four entries at a time, possibly beyond the end, so nothing is appended before all lanes have
+        // loaded.
         Group<32>::barrier();
         if (is_new) {
             at = count + rank_among<32>(appended);
@@ -200,9 +203,10 @@ DEVICE bool leads_aggregate(i32 aggregate) {
     return leads;
 }
 
-// Calls `work` with the aggregates of a row that is kept, ascending, and their places: each lane with some of them.
+// Calls `work` with rank, slot and aggregate of the entries of an accumulator, in ascending order. Each lane handles
+// some of them.
 template <class List, class Work> DEVICE void each_ascending(const List &list, int start, int count, const Work &work) {
-    // All lanes go round as often, and come to the next barrier together.
+    // The trip count is uniform, so that all lanes reach the next barrier.
     for (int first = 0; first < count; first += 32) {
         const int d = first + Group<32>::rank();
         if (d < count) {
@@ -216,7 +220,8 @@ template <class List, class Work> DEVICE void each_ascending(const List &list, i
     }
 }
 
-// Calls `work` for the rows that 32 lanes are to do: one each, or with a `cap` those of 32 neighbours that `is_wide`.
+// Calls `work` for the rows of a group of 32 lanes: one row each, or with a `cap` those of 32 neighbouring rows that
+// are wide.
 template <class Wide, class Work> DEVICE void each_row_of_group(i64 rows, int cap, const Wide &is_wide, const Work &work) {
     const i64 group = global_index() / 32;
     if (cap == 0) {
@@ -231,26 +236,27 @@ template <class Wide, class Work> DEVICE void each_row_of_group(i64 rows, int ca
     }
 }
 
-// Rows of P that no thread did, by 32 lanes: the number of their aggregates, or where `counts` is empty the aggregates themselves. Rows of A with
-// too many entries go to `longs`, after their number, when they are counted. Threads did rows with at most `cap` aggregates.
+// Rows of P that exceed a thread's capacity `cap`, by 32 lanes: the number of their aggregates, or without `counts`
+// the aggregates. When counting, rows of A with too many entries go to the list `longs`, whose first element is its
+// length.
 KERNEL(smoothed_wide, i64 rows, i32 cap, In<i64> offsets, In<i32> columns, In<i32> aggregates, Out<i32> counts, Out<i32> longs,
        In<i64> to_offsets, Out<i32> to_columns) {
     using Lanes = Group<32>;
-    SHARED(i32, list, BLOCK / 32 * KEPT);
+    SHARED(i32, list, BLOCK / 32 * MAX_SHARED_ROW);
     const int rank = Lanes::rank();
-    const int start = thread_index() / 32 * KEPT;
+    const int start = thread_index() / 32 * MAX_SHARED_ROW;
     const bool counting = counts.len > 0;
     const auto is_wide = [&](i64 row) { return counting ? counts[row] == WIDE : to_offsets[row + 1] - to_offsets[row] > cap; };
     each_row_of_group(rows, cap, is_wide, [&](i64 row) {
         const i64 begin = offsets[row];
         const i64 end = offsets[row + 1];
-        if (end - begin > KEPT) {
+        if (end - begin > MAX_SHARED_ROW) {
             if (counting && rank == 0) {
                 longs[1 + atomic_add(longs[0], 1)] = static_cast<i32>(row);
             }
             return;
         }
-        Found<decltype(list)> found{list, start, 0};
+        GroupAccumulator<decltype(list)> found{list, start, 0};
         for (i64 base = begin; base < end; base += 32) {
             const i64 k = base + rank;
             const i32 own = k < end ? aggregates[columns[k]] : OUTSIDE;
@@ -258,7 +264,7 @@ KERNEL(smoothed_wide, i64 rows, i32 cap, In<i64> offsets, In<i32> columns, In<i3
             if (counting && end - begin <= 32) {
                 found.count = count_bits(Lanes::ballot(leads));
             } else {
-                found.place(own, leads);
+                found.slot_of(own, leads);
             }
         }
         if (counting) {
@@ -274,8 +280,8 @@ KERNEL(smoothed_wide, i64 rows, i32 cap, In<i64> offsets, In<i32> columns, In<i3
     });
 }
 
-// The same for long rows, a block for each at a time, which has a bit for each of `count` aggregates in `bits`; all of them are zero before
-// and after.
+// The same for long rows of A. A block of threads computes one row with a bitmap of `count` aggregates in `bits`,
+// which is zero before and after.
 KERNEL(smoothed_pattern_long, i64 count, In<i64> offsets, In<i32> columns, In<i32> aggregates, In<i32> longs, Out<u32> bits,
        Out<i32> counts, In<i64> to_offsets, Out<i32> to_columns) {
     const i64 words = (count + 31) / 32;
@@ -302,13 +308,13 @@ KERNEL(smoothed_pattern_long, i64 count, In<i64> offsets, In<i32> columns, In<i3
             i64 to = to_offsets[row];
             for (i64 base = 0; base < words; base += BLOCK) {
                 const i64 w = base + thread_index();
-                // As others have changed it, not as a cache may still have it.
+                // An atomic read: a cached value could be old.
                 u32 word = w < words ? atomic_or(bits[own + w], 0u) : 0;
                 i64 set;
-                i64 place = to + block_sum_before(count_bits(word), set);
+                i64 slot = to + block_sum_before(count_bits(word), set);
                 for (; word != 0; word &= word - 1) {
-                    to_columns[place] = static_cast<i32>(w * 32 + lowest_bit(word));
-                    ++place;
+                    to_columns[slot] = static_cast<i32>(w * 32 + lowest_bit(word));
+                    ++slot;
                 }
                 to += set;
             }
@@ -324,7 +330,7 @@ KERNEL(smoothed_pattern_long, i64 count, In<i64> offsets, In<i32> columns, In<i3
     }
 }
 
-// What the host wants to know: the entries of P, and how many rows are long.
+// The numbers of entries of P and of long rows, for the host.
 KERNEL(smoothed_total, i64 rows, In<i64> offsets, In<i32> longs, Out<i64> status) {
     if (global_index() == 0) {
         status[0] = offsets[rows];
@@ -332,10 +338,10 @@ KERNEL(smoothed_total, i64 rows, In<i64> offsets, In<i32> longs, Out<i64> status
     }
 }
 
-// P_0, and what turns A P_0 into P.
+// P_0 and the smoothing factors.
 template <class T> struct Smoothing {
     In<i32> aggregates;
-    // The entry of each node, or empty where it is the node's number.
+    // The entry of each node; empty if it is the node's number.
     In<i64> entries;
     In<T> tentative;
     In<T> inverse;
@@ -343,8 +349,8 @@ template <class T> struct Smoothing {
     DEVICE i64 entry(i64 node) const { return entries.len > 0 ? entries[node] : node; }
 };
 
-// Rows of P, a thread for each with at most CAP aggregates: the columns, unless `to_columns` is empty, and with VALUES also scalar values. They are put
-// together in shared memory and written as they lie.
+// Rows of P with at most CAP aggregates, a thread for each: the columns, unless `to_columns` is empty, and with
+// VALUES scalar values. A block collects them in shared memory and writes them contiguously.
 template <class T, int CAP, bool VALUES>
 DEVICE void smoothed_rows(i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
                           const Smoothing<T> &p, const In<i64> &to_offsets, const Out<i32> &to_columns, const Out<T> &to_values) {
@@ -361,8 +367,8 @@ DEVICE void smoothed_rows(i64 rows, const In<i64> &offsets, const In<i32> &colum
     barrier();
     const i64 to = row < rows ? to_offsets[row] : 0;
     if (row < rows && to_offsets[row + 1] - to <= CAP) {
-        Held<CAP> held;
-        held.clear();
+        RegisterAccumulator<CAP> accumulator;
+        accumulator.clear();
         T sum[CAP];
         UNROLL
         for (int d = 0; d < CAP; ++d) {
@@ -391,7 +397,7 @@ DEVICE void smoothed_rows(i64 rows, const In<i64> &offsets, const In<i32> &colum
             UNROLL
             for (int b = 0; b < SMOOTHED_BATCH; ++b) {
                 if (g[b] != OUTSIDE) {
-                    const int at = held.place(g[b]);
+                    const int at = accumulator.slot_of(g[b]);
                     UNROLL
                     for (int d = 0; d < CAP; ++d) {
                         if constexpr (VALUES) {
@@ -411,18 +417,18 @@ DEVICE void smoothed_rows(i64 rows, const In<i64> &offsets, const In<i32> &colum
         }
         UNROLL
         for (int d = 0; d < CAP; ++d) {
-            if (d < held.count) {
-                const i64 at = to + held.before(held.of[d]);
+            if (d < accumulator.count) {
+                const i64 at = to + accumulator.before(accumulator.of[d]);
                 const T scaled = times(sum[d], scale);
-                const T v = held.of[d] == own_aggregate ? scaled + own : scaled;
+                const T v = accumulator.of[d] == own_aggregate ? scaled + own : scaled;
                 if (at - block_start < BLOCK * CAP) {
-                    made[at - block_start] = held.of[d];
+                    made[at - block_start] = accumulator.of[d];
                     if constexpr (VALUES) {
                         numbers[at - block_start] = v;
                     }
                 } else {
                     if (to_columns.len > 0) {
-                        to_columns[at] = held.of[d];
+                        to_columns[at] = accumulator.of[d];
                     }
                     if constexpr (VALUES) {
                         to_values[at] = v;
@@ -468,28 +474,28 @@ FOR_SETUP(SMOOTHED_ROWS_)
 SMOOTHED_PATTERN(8)
 SMOOTHED_PATTERN(12)
 
-// Scalar P: the rows that no thread did, by 32 lanes. Columns are written, too, unless `to_columns` is empty.
+// Scalar P: rows that exceed a thread's capacity, by 32 lanes. Columns are written unless `to_columns` is empty.
 template <class T>
 DEVICE void smoothed_wide_rows(i64 rows, int cap, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
                                const Smoothing<T> &p, const In<i64> &to_offsets, const Out<i32> &to_columns,
                                const Out<T> &to_values) {
     using Lanes = Group<32>;
-    SHARED(i32, list, BLOCK / 32 * KEPT);
-    SHARED(T, sums, BLOCK / 32 * KEPT);
+    SHARED(i32, list, BLOCK / 32 * MAX_SHARED_ROW);
+    SHARED(T, sums, BLOCK / 32 * MAX_SHARED_ROW);
     const int rank = Lanes::rank();
-    const int start = thread_index() / 32 * KEPT;
+    const int start = thread_index() / 32 * MAX_SHARED_ROW;
     const auto is_wide = [&](i64 row) { return to_offsets[row + 1] - to_offsets[row] > cap; };
     each_row_of_group(rows, cap, is_wide, [&](i64 row) {
         const i64 begin = offsets[row];
         const i64 end = offsets[row + 1];
-        if (end - begin > KEPT) {
+        if (end - begin > MAX_SHARED_ROW) {
             return;
         }
         const i32 own_aggregate = p.aggregates[row];
         const T own = own_aggregate != OUTSIDE ? p.tentative[p.entry(row)] : T(0);
         const T scale = times(p.factor, p.inverse[row]);
         const i64 to = to_offsets[row];
-        Found<decltype(list)> found{list, start, 0};
+        GroupAccumulator<decltype(list)> found{list, start, 0};
         for (i64 base = begin; base < end; base += 32) {
             const i64 k = base + rank;
             i32 g = OUTSIDE;
@@ -502,8 +508,8 @@ DEVICE void smoothed_wide_rows(i64 rows, int cap, const In<i64> &offsets, const 
             }
             const int before = found.count;
             const bool leads = leads_aggregate(g);
-            const int place = found.place(g, leads);
-            T sum = leads && place < before ? sums[start + place] : T(0);
+            const int slot = found.slot_of(g, leads);
+            T sum = leads && slot < before ? sums[start + slot] : T(0);
             UNROLL
             for (int m = 0; m < 32; ++m) {
                 const i32 other = Lanes::shuffle(g, m);
@@ -511,7 +517,7 @@ DEVICE void smoothed_wide_rows(i64 rows, int cap, const In<i64> &offsets, const 
                 sum = other == g ? sum + theirs : sum;
             }
             if (leads) {
-                sums[start + place] = sum;
+                sums[start + slot] = sum;
             }
             Lanes::barrier();
         }
@@ -535,8 +541,8 @@ DEVICE void smoothed_wide_rows(i64 rows, int cap, const In<i64> &offsets, const 
     }
 FOR_SETUP(SMOOTHED_WIDE_ROWS)
 
-// Scalar P whose columns are known, for rows of A with too many entries, and more than `cap` aggregates: a block for each. Blocks look for them
-// among all rows.
+// Scalar P with known columns: rows of A with too many entries and rows of P with more than `cap` aggregates, a block
+// of threads for each. Blocks search all rows for them.
 template <class T>
 DEVICE void smoothed_long(i64 rows, int cap, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
                           const Smoothing<T> &p, const In<i64> &to_offsets, const In<i32> &to_columns, const Out<T> &to_values) {
@@ -546,7 +552,7 @@ DEVICE void smoothed_long(i64 rows, int cap, const In<i64> &offsets, const In<i3
     const int thread = thread_index();
     for (i64 first = block_index() * BLOCK; first < rows; first += block_count() * BLOCK) {
         const i64 candidate = first + thread;
-        const bool is_long = candidate < rows && offsets[candidate + 1] - offsets[candidate] > KEPT &&
+        const bool is_long = candidate < rows && offsets[candidate + 1] - offsets[candidate] > MAX_SHARED_ROW &&
                              to_offsets[candidate + 1] - to_offsets[candidate] > cap;
         i64 total;
         const i64 before = block_sum_before(is_long ? 1 : 0, total);
@@ -608,7 +614,8 @@ DEVICE void smoothed_long(i64 rows, int cap, const In<i64> &offsets, const In<i3
     }
 FOR_SETUP(SMOOTHED_LONG)
 
-// Where the rows of P_0 begin and end, when its blocks are numbered like the nodes: those of no aggregate are empty.
+// Begins and ends of the rows of P_0 if its blocks are numbered like the nodes. Rows of nodes without aggregate are
+// empty.
 KERNEL(tentative_rows, i64 nodes, In<i32> aggregates, Out<i64> begins, Out<i64> ends) {
     const i64 node = global_index();
     if (node < nodes) {
@@ -617,20 +624,22 @@ KERNEL(tentative_rows, i64 nodes, In<i32> aggregates, Out<i64> begins, Out<i64> 
     }
 }
 
-// Numbers of the blocks of A and P_0 that 32 lanes bring into shared memory at a time: those of 27 neighbours with three unknowns and six modes.
-constexpr int STAGED = 736;
+// Values of blocks of A and P_0 that 32 lanes stage in shared memory at a time: those of 27 neighbours with three
+// unknowns and six modes.
+constexpr int STAGED_VALUES = 736;
 
-// P of n x c blocks whose columns are known, for A of n x n blocks, both of which may be known here as ROWS and COLS: 32 lanes for a row of any
-// length. A lane has the same numbers of all blocks of a row, so that it alone reads what it has written.
+// P of n x c blocks with known columns, for A of n x n blocks; ROWS and COLS are n and c if they are known at compile
+// time. 32 lanes for a row of any length. A lane has the same elements of all blocks of a row, so it reads only what
+// it has written.
 template <class T, int ROWS, int COLS>
 DEVICE void smoothed_blocks(i64 rows, int rows_of_block, int cols_of_block, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
                             const Smoothing<T> &p, const In<i64> &to_offsets, const In<i32> &to_columns, const Out<T> &to_values) {
     using Lanes = Group<32>;
-    // Numbers of a block that each lane has: blocks have at most 64.
-    constexpr int LANE_NUMBERS = ROWS > 0 ? (ROWS * COLS + 31) / 32 : 2;
+    // Elements of a block per lane; blocks have at most 64.
+    constexpr int ELEMENTS_PER_LANE = ROWS > 0 ? (ROWS * COLS + 31) / 32 : 2;
     const int n = ROWS > 0 ? ROWS : rows_of_block;
     const int c = COLS > 0 ? COLS : cols_of_block;
-    SHARED(T, stage, BLOCK / 32 * STAGED);
+    SHARED(T, stage, BLOCK / 32 * STAGED_VALUES);
     const i64 row = global_index() / 32;
     if (row >= rows) {
         return;
@@ -638,35 +647,35 @@ DEVICE void smoothed_blocks(i64 rows, int rows_of_block, int cols_of_block, cons
     const int rank = Lanes::rank();
     const int square = n * n;
     const int width = n * c;
-    const int room = STAGED / (square + width) < 32 ? STAGED / (square + width) : 32;
-    const int of_a = thread_index() / 32 * STAGED;
-    const int of_p = of_a + room * square;
+    const int capacity = STAGED_VALUES / (square + width) < 32 ? STAGED_VALUES / (square + width) : 32;
+    const int of_a = thread_index() / 32 * STAGED_VALUES;
+    const int of_p = of_a + capacity * square;
     const i64 begin = offsets[row];
     const i64 end = offsets[row + 1];
     const i64 to = to_offsets[row];
     const i64 to_end = to_offsets[row + 1];
     const i32 own = p.aggregates[row];
     const i32 first_columns = to + rank < to_end ? to_columns[to + rank] : OUTSIDE;
-    int r[LANE_NUMBERS];
-    int col[LANE_NUMBERS];
+    int r[ELEMENTS_PER_LANE];
+    int col[ELEMENTS_PER_LANE];
     UNROLL
-    for (int u = 0; u < LANE_NUMBERS; ++u) {
+    for (int u = 0; u < ELEMENTS_PER_LANE; ++u) {
         r[u] = (rank + 32 * u) / c;
         col[u] = (rank + 32 * u) % c;
     }
-    // Makes a block of A P_0 that of P.
+    // Turns a block of A P_0 into a block of P.
     const auto finish = [&](i64 block, bool is_own, const T *sums) {
-        T products[LANE_NUMBERS];
+        T products[ELEMENTS_PER_LANE];
         UNROLL
-        for (int u = 0; u < LANE_NUMBERS; ++u) {
+        for (int u = 0; u < ELEMENTS_PER_LANE; ++u) {
             products[u] = 0;
         }
         for (int d = 0; d < n; ++d) {
             UNROLL
-            for (int u = 0; u < LANE_NUMBERS; ++u) {
+            for (int u = 0; u < ELEMENTS_PER_LANE; ++u) {
                 const int from = d * c + col[u];
                 T factor = Lanes::shuffle(sums[0], from & 31);
-                if constexpr (LANE_NUMBERS > 1) {
+                if constexpr (ELEMENTS_PER_LANE > 1) {
                     const T high = Lanes::shuffle(sums[1], from & 31);
                     factor = from < 32 ? factor : high;
                 }
@@ -675,7 +684,7 @@ DEVICE void smoothed_blocks(i64 rows, int rows_of_block, int cols_of_block, cons
             }
         }
         UNROLL
-        for (int u = 0; u < LANE_NUMBERS; ++u) {
+        for (int u = 0; u < ELEMENTS_PER_LANE; ++u) {
             const int e = rank + 32 * u;
             if (e < width) {
                 const T v = n == 1 ? times(sums[u], times(p.factor, p.inverse[row])) : times(p.factor, products[u]);
@@ -683,13 +692,13 @@ DEVICE void smoothed_blocks(i64 rows, int rows_of_block, int cols_of_block, cons
             }
         }
     };
-    const bool at_once = end - begin <= room;
+    const bool at_once = end - begin <= capacity;
     for (i64 e = to * width + rank; !at_once && e < to_end * width; e += 32) {
         to_values[e] = T(0);
     }
     Lanes::barrier();
-    for (i64 base = begin; base < end; base += room) {
-        const int count = end - base < room ? static_cast<int>(end - base) : room;
+    for (i64 base = begin; base < end; base += capacity) {
+        const int count = end - base < capacity ? static_cast<int>(end - base) : capacity;
         const i64 node = rank < count ? columns[base + rank] : 0;
         const i32 g = rank < count ? p.aggregates[node] : OUTSIDE;
         const i64 entry = g != OUTSIDE ? p.entry(node) : 0;
@@ -715,16 +724,16 @@ DEVICE void smoothed_blocks(i64 rows, int rows_of_block, int cols_of_block, cons
                 const u64 hit = Lanes::ballot(b + rank < to_end && to_columns[b + rank] == aggregate);
                 block = hit != 0 ? b + lowest_bit(hit) : -1;
             }
-            T sums[LANE_NUMBERS];
+            T sums[ELEMENTS_PER_LANE];
             UNROLL
-            for (int u = 0; u < LANE_NUMBERS; ++u) {
+            for (int u = 0; u < ELEMENTS_PER_LANE; ++u) {
                 const int e = rank + 32 * u;
                 sums[u] = at_once || e >= width ? T(0) : to_values[block * width + e];
             }
             for (u64 m = members; m != 0; m &= m - 1) {
                 const int which = lowest_bit(m);
                 UNROLL
-                for (int u = 0; u < LANE_NUMBERS; ++u) {
+                for (int u = 0; u < ELEMENTS_PER_LANE; ++u) {
                     if (rank + 32 * u < width) {
                         for (int d = 0; d < n; ++d) {
                             sums[u] += times(stage[of_a + which * square + r[u] * n + d],
@@ -737,7 +746,7 @@ DEVICE void smoothed_blocks(i64 rows, int rows_of_block, int cols_of_block, cons
                 finish(block, aggregate == own, sums);
             } else {
                 UNROLL
-                for (int u = 0; u < LANE_NUMBERS; ++u) {
+                for (int u = 0; u < ELEMENTS_PER_LANE; ++u) {
                     if (rank + 32 * u < width) {
                         to_values[block * width + rank + 32 * u] = sums[u];
                     }
@@ -747,9 +756,9 @@ DEVICE void smoothed_blocks(i64 rows, int rows_of_block, int cols_of_block, cons
         Lanes::barrier();
     }
     for (i64 block = to; !at_once && block < to_end; ++block) {
-        T sums[LANE_NUMBERS];
+        T sums[ELEMENTS_PER_LANE];
         UNROLL
-        for (int u = 0; u < LANE_NUMBERS; ++u) {
+        for (int u = 0; u < ELEMENTS_PER_LANE; ++u) {
             sums[u] = rank + 32 * u < width ? to_values[block * width + rank + 32 * u] : T(0);
         }
         finish(block, to_columns[block] == own, sums);

@@ -1,49 +1,51 @@
-// The tentative prolongator: on each aggregate, an orthonormal basis of the near-null-space vectors cut to it. What src/host/tentative.rs
-// does, with its bits: sums over the rows of an aggregate are as many partial sums as lanes work on it, W, added in the order of `group_sum<W>`.
+// The tentative prolongator: on each aggregate an orthonormal basis of the near-null-space vectors, restricted to the
+// aggregate. The bits are those of src/host/tentative.rs: a sum over the rows of an aggregate has W partial sums, one
+// for each lane, added in the order of `group_sum<W>`.
 #include "numbers.h"
 #include "scan.h"
 
-// The place of each node among the members of its aggregate, in no order, and the sizes of aggregates.
-KERNEL(members_count, i64 n, In<i32> aggregates, Out<i32> place, Out<i32> sizes) {
+// The position of each node among those of its aggregate, in any order, and the sizes of aggregates.
+KERNEL(aggregate_count, i64 n, In<i32> aggregates, Out<i32> position, Out<i32> sizes) {
     const i64 i = global_index();
     if (i < n) {
         const i32 g = aggregates[i];
         if (g >= 0) {
-            place[i] = atomic_add(sizes[g], 1);
+            position[i] = atomic_add(sizes[g], 1);
         }
     }
 }
 
-KERNEL(members_fill, i64 n, In<i32> aggregates, In<i32> place, In<i64> starts, Out<i32> members) {
+KERNEL(members_fill, i64 n, In<i32> aggregates, In<i32> position, In<i64> starts, Out<i32> members) {
     const i64 i = global_index();
     if (i < n) {
         const i32 g = aggregates[i];
         if (g >= 0) {
-            members[starts[g] + place[i]] = static_cast<i32>(i);
+            members[starts[g] + position[i]] = static_cast<i32>(i);
         }
     }
 }
 
-// Lanes that bring the members of an aggregate into order, and most members for which they do.
-constexpr int MEMBER_LANES = 8;
+// Lanes that sort the nodes of an aggregate, and the largest aggregate that they sort.
+constexpr int AGGREGATE_LANES = 8;
 constexpr int FEW_MEMBERS = 512;
 
-// Members in ascending order, by counting those before each. Larger aggregates go to `large`, after their number.
-KERNEL(members_sort, i64 count, In<i64> starts, In<i32> members, Out<i32> sorted, Out<i32> large) {
-    const i64 g = global_index() / MEMBER_LANES;
+// Sorts the nodes of each aggregate: the rank of a node is the number of smaller ones. Larger aggregates go to the
+// list `large`, whose first element is its length.
+KERNEL(aggregate_sort, i64 count, In<i64> starts, In<i32> members, Out<i32> sorted, Out<i32> large) {
+    const i64 g = global_index() / AGGREGATE_LANES;
     if (g >= count) {
         return;
     }
     const i64 start = starts[g];
     const int size = static_cast<int>(starts[g + 1] - start);
-    const int rank = Group<MEMBER_LANES>::rank();
+    const int rank = Group<AGGREGATE_LANES>::rank();
     if (size > FEW_MEMBERS) {
         if (rank == 0) {
             large[1 + atomic_add(large[0], 1)] = static_cast<i32>(g);
         }
         return;
     }
-    for (int m = rank; m < size; m += MEMBER_LANES) {
+    for (int m = rank; m < size; m += AGGREGATE_LANES) {
         const i32 mine = members[start + m];
         int before = 0;
         for (int other = 0; other < size; ++other) {
@@ -53,8 +55,8 @@ KERNEL(members_sort, i64 count, In<i64> starts, In<i32> members, Out<i32> sorted
     }
 }
 
-// The same for large aggregates: a block goes over all nodes for each.
-KERNEL(members_large, i64 n, In<i32> aggregates, In<i32> large, In<i64> starts, Out<i32> sorted) {
+// The same for large aggregates: a block of threads goes over all nodes for each.
+KERNEL(aggregate_sort_large, i64 n, In<i32> aggregates, In<i32> large, In<i64> starts, Out<i32> sorted) {
     for (i64 k = block_index(); k < large[0]; k += block_count()) {
         const i32 g = large[1 + k];
         i64 at = starts[g];
@@ -71,8 +73,8 @@ KERNEL(members_large, i64 n, In<i32> aggregates, In<i32> large, In<i64> starts, 
     }
 }
 
-// 1 for each node that belongs to an aggregate: the entries of rows of the prolongator.
-KERNEL(members_belong, i64 n, In<i32> aggregates, Out<i32> belongs) {
+// 1 for each node that belongs to an aggregate: the row lengths of the prolongator.
+KERNEL(aggregate_flags, i64 n, In<i32> aggregates, Out<i32> belongs) {
     const i64 i = global_index();
     if (i < n) {
         belongs[i] = aggregates[i] >= 0 ? 1 : 0;
@@ -93,14 +95,14 @@ KERNEL(tentative_counting, i64 n, Out<i64> offsets) {
     }
 }
 
-// A remainder below this share of a column is rounding.
+// A remainder below this fraction of a column is rounding error.
 constexpr f64 DEPENDENT = 1e-10;
 
-// Rows of an aggregate that a lane holds in registers, as many as fit.
+// Rows of an aggregate that a lane holds in registers.
 template <int K> constexpr int HELD = K > 2 && K <= 6 ? 12 : 8;
 
-// What orthonormalisation reads and writes. Vectors are columns of `rows` numbers; those of the coarse level have K for each aggregate.
-// `entries` has the entry of the prolongator for each node, or is empty where that is the node's number.
+// Input and output of the orthonormalisation. Vectors are columns of `rows` numbers; those of the coarse level have K
+// for each aggregate. `entries` is the entry of the prolongator for each node; empty if it is the node's number.
 struct Tentative {
     i64 count;
     i64 rows;
@@ -111,7 +113,7 @@ struct Tentative {
     In<i64> entries;
     Out<f64> coarse;
     template <class Index> DEVICE i64 node(i64 start, Index i) const { return members[start + i / dofs]; }
-    // The place of row i of an aggregate among the rows of the prolongator's blocks.
+    // The position of row i of an aggregate among the rows of the prolongator's blocks.
     template <class Index> DEVICE i64 row_of(i64 start, Index i) const {
         const i64 at = node(start, i);
         return (entries.len > 0 ? entries[at] : at) * dofs + i % dofs;
@@ -121,7 +123,7 @@ struct Tentative {
     }
 };
 
-// Column c of R, of which rows below c are given.
+// Writes column c of R, whose elements above the diagonal are given.
 template <int K> DEVICE void put_column(const Tentative &t, i64 g, int c, const f64 *above, f64 own) {
     UNROLL
     for (int b = 0; b < K; ++b) {
@@ -129,7 +131,8 @@ template <int K> DEVICE void put_column(const Tentative &t, i64 g, int c, const 
     }
 }
 
-// W lanes for an aggregate, whose rows they hold in registers. Aggregates with more rows go to `large`, after their number.
+// W lanes for an aggregate, whose rows they hold in registers. Larger aggregates go to the list `large`, whose first
+// element is its length.
 template <int K, int W> DEVICE void tentative_small(const Tentative &t, int format, const Any &out, const Out<i32> &large) {
     const i64 g = global_index() / W;
     if (g >= t.count) {
@@ -205,7 +208,7 @@ template <int K, int W> DEVICE void tentative_small(const Tentative &t, int form
     }
 }
 
-// The same for large aggregates, whose rows are held in `q`, of the size of the result, which is written from it where it is another array.
+// The same for large aggregates, whose rows are in `q`, which has the size of the result and may be the result.
 template <int K, int W>
 DEVICE void tentative_large(const Tentative &t, const Out<f64> &q, int format, const Any &out, const In<i32> &large) {
     const int rank = Group<W>::rank();
@@ -213,7 +216,7 @@ DEVICE void tentative_large(const Tentative &t, const Out<f64> &q, int format, c
         const i64 g = large[1 + k];
         const i64 start = t.starts[g];
         const i64 rows = (t.starts[g + 1] - start) * t.dofs;
-        // Each lane goes over its own rows only.
+        // Each lane handles its own rows only.
         for (i64 i = rank; i < rows; i += W) {
             for (int c = 0; c < K; ++c) {
                 q[t.row_of(start, i) * K + c] = t.vector(start, i, c);
@@ -265,7 +268,7 @@ DEVICE void tentative_large(const Tentative &t, const Out<f64> &q, int format, c
     }
 }
 
-// `src/host/tentative.rs` has W, too.
+// The same W as in `src/host/tentative.rs`.
 #define TENTATIVE(K, W) \
     KERNEL(tentative_small_##K, i64 count, i64 rows, i32 dofs, In<i64> starts, In<i32> members, In<f64> vectors, \
            In<i64> entries, Out<f64> coarse, i32 format, Any out, Out<i32> large) { \

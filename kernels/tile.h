@@ -1,5 +1,6 @@
-// N neighbouring lanes that work together while the other tiles of their warp do the same: unlike those of a `Group`, operations are of the
-// whole warp, in which all of its lanes take part, so that tiles never wait for each other. Control flow around them is the same for a warp.
+// Tiles: N neighbouring lanes of a warp that work together. Unlike a `Group`, their operations are those of the whole
+// warp, with all of its lanes, so that tiles never wait for each other. Control flow around them is uniform in a
+// warp.
 #pragma once
 #include "portability.h"
 
@@ -13,10 +14,10 @@ template <int N> struct Tile {
         const u64 all = Group<WARP>::ballot(predicate);
         return N == WARP ? all : all >> first() & ((1ull << N % 64) - 1);
     }
-    // Whether a predicate holds for a lane of the warp.
+    // Whether a predicate holds for any lane of the warp.
     static DEVICE bool any(bool predicate) { return Group<WARP>::ballot(predicate) != 0; }
     static DEVICE void barrier() { Group<WARP>::barrier(); }
-    // Lanes of a smaller rank for which a predicate holds, from its ballot.
+    // The number of lanes of smaller rank for which a predicate holds, from its ballot.
     static DEVICE int rank_among(u64 ballot) { return count_bits(ballot & ((1ull << rank()) - 1)); }
 
   private:
@@ -32,7 +33,7 @@ template <int N, class T> DEVICE T tile_max(T v) {
     return v;
 }
 
-// Integers, or numbers of which all but one are zero: others would be rounded in an order that depends on N.
+// For integers, or for numbers of which all but one are zero: other sums would round in an order that depends on N.
 template <int N, class T> DEVICE T tile_sum(T v) {
     UNROLL
     for (int step = N / 2; step > 0; step /= 2) {
@@ -41,8 +42,9 @@ template <int N, class T> DEVICE T tile_sum(T v) {
     return v;
 }
 
-// A sum in four parts, of every fourth term each: as `Quarters` in src/host/quarters.rs. Each step adds the next N terms, one for each lane.
-template <class T, int N> struct Quarters {
+// A sum in four interleaved parts: part p adds terms p, p + 4, p + 8, ...; the same as `InterleavedSum` in
+// src/host/interleaved_sum.rs. Each step adds the next N terms, one of each lane.
+template <class T, int N> struct InterleavedSum {
     static_assert(N >= 4, "a lane for each part");
     T part = 0;
     DEVICE void add(T v) {

@@ -1,9 +1,9 @@
-// Truncation of rows that are there as a whole, such as those of a product: a tile of lanes for each, which reads a row several times and needs no
-// memory of its own.
+// Truncation of rows in global memory, such as those of a product. A tile of lanes reads its row several times and
+// needs no memory of its own.
 #include "truncate.h"
 
-// The rows to be truncated: where each begins, and how long it is. Where `lengths` is empty they stand one behind the other; otherwise there is room for
-// one entry more in each.
+// The rows to truncate. Without `lengths` they are contiguous; with it, there is space for one entry more in each
+// row.
 template <class T> struct LongRows {
     In<i64> offsets;
     In<i32> lengths;
@@ -13,8 +13,9 @@ template <class T> struct LongRows {
     DEVICE int length(i64 row) const { return lengths.len > 0 ? lengths[row] : static_cast<int>(offsets[row + 1] - offsets[row]); }
 };
 
-// Which weights of a row stay: those of at least `bound`, and of these, where there are too many, those down to the last of the largest.
-template <class T> struct Choice {
+// Which weights of a row are kept: those of at least `bound`; if these are too many, the largest ones, up to the last
+// of them.
+template <class T> struct Selection {
     T bound;
     bool limited;
     T last_size;
@@ -25,9 +26,10 @@ template <class T> struct Choice {
     }
 };
 
-// Chooses among n weights; `kept` is how many stay, `nonzero` how many are not 0. Tiles without a row have n = 0.
+// Selects among n weights. `kept` is the number that is kept, `nonzero` the number of weights that are not 0. Tiles
+// without a row have n = 0.
 template <class T, int N>
-DEVICE Choice<T> choose(const LongRows<T> &from, i64 begin, int n, const Target<T> &p, int &kept, int &nonzero) {
+DEVICE Selection<T> select(const LongRows<T> &from, i64 begin, int n, const Target<T> &p, int &kept, int &nonzero) {
     const int rank = Tile<N>::rank();
     T largest = 0;
     nonzero = 0;
@@ -36,10 +38,10 @@ DEVICE Choice<T> choose(const LongRows<T> &from, i64 begin, int n, const Target<
         largest = size > largest ? size : largest;
         nonzero += size != 0;
     }
-    Choice<T> choice{times(p.factor, tile_max<N>(largest)), false, 0, 0};
+    Selection<T> selection{times(p.factor, tile_max<N>(largest)), false, 0, 0};
     kept = 0;
     for (int e = rank; e < n; e += N) {
-        kept += choice.keeps(from.values[begin + e], 0);
+        kept += selection.keeps(from.values[begin + e], 0);
     }
     UNROLL
     for (int step = N / 2; step > 0; step /= 2) {
@@ -47,14 +49,14 @@ DEVICE Choice<T> choose(const LongRows<T> &from, i64 begin, int n, const Target<
         kept += Tile<N>::shuffle(kept, rank ^ step);
     }
     const bool limited = p.most > 0 && kept > p.most;
-    // The next largest after the last one, as often as may stay.
+    // Selects the next largest weight, up to `most` times.
     for (int picked = 0; Tile<N>::any(limited && picked < p.most); ++picked) {
         T size = -1;
         i32 column = 0;
         for (int e = rank; limited && e < n; e += N) {
             const T other = size_of(from.values[begin + e]);
             const i32 c = from.columns[begin + e];
-            const bool is_next = picked == 0 || stays_before(choice.last_size, choice.last_column, other, c);
+            const bool is_next = picked == 0 || stays_before(selection.last_size, selection.last_column, other, c);
             if (is_next && stays_before(other, c, size, column)) {
                 size = other;
                 column = c;
@@ -69,15 +71,15 @@ DEVICE Choice<T> choose(const LongRows<T> &from, i64 begin, int n, const Target<
                 column = c;
             }
         }
-        choice.last_size = size;
-        choice.last_column = column;
+        selection.last_size = size;
+        selection.last_column = column;
     }
-    choice.limited = limited;
+    selection.limited = limited;
     kept = limited ? p.most : kept;
-    return choice;
+    return selection;
 }
 
-// The sum of all weights of a row, one after the other.
+// The sum of all weights of a row, in order.
 template <class T, int N> DEVICE T sum_of_row(const In<T> &values, i64 begin, int n) {
     T sum = 0;
     for (int first = 0; Tile<N>::any(first < n); first += N) {
@@ -92,7 +94,7 @@ template <class T, int N> DEVICE T sum_of_row(const In<T> &values, i64 begin, in
 
 template <class T, int N> DEVICE void truncate_row(const LongRows<T> &from, i64 begin, int n, i64 row, const Target<T> &p) {
     int kept, nonzero;
-    const Choice<T> choice = choose<T, N>(from, begin, n, p, kept, nonzero);
+    const Selection<T> selection = select<T, N>(from, begin, n, p, kept, nonzero);
     if (p.mode == ROW_COUNT) {
         if (row >= 0 && Tile<N>::rank() == 0) {
             p.counts[row] = kept;
@@ -110,14 +112,14 @@ template <class T, int N> DEVICE void truncate_row(const LongRows<T> &from, i64 
         const int e = first + Tile<N>::rank();
         const T w = e < n ? from.values[begin + e] : 0;
         const i32 column = e < n ? from.columns[begin + e] : 0;
-        const bool stays = e < n && choice.keeps(w, column);
+        const bool stays = e < n && selection.keeps(w, column);
         const u64 all = Tile<N>::ballot(stays);
         int to = written + Tile<N>::rank_among(all);
         if (stays && !ascends) {
             to = 0;
             for (int o = 0; o < n; ++o) {
                 const i32 other = from.columns[begin + o];
-                to += other < column && choice.keeps(from.values[begin + o], other);
+                to += other < column && selection.keeps(from.values[begin + o], other);
             }
         }
         if (stays) {
@@ -131,7 +133,7 @@ template <class T, int N> DEVICE void truncate_row(const LongRows<T> &from, i64 
     }
 }
 
-// The weights of the columns that the row has in a pattern.
+// Writes the weights of the columns that the row has in a known pattern.
 template <class T, int N> DEVICE void truncate_to_pattern(const LongRows<T> &from, i64 begin, int n, i64 row, const Target<T> &p) {
     const i64 start = row >= 0 ? p.start(row) : 0;
     const int wanted = row >= 0 ? static_cast<int>(p.offsets[row + 1] - start) : 0;
@@ -179,9 +181,10 @@ TRUNCATE(f64, 32)
 TRUNCATE(f32, 8)
 TRUNCATE(f32, 32)
 
-// For each entry of a pattern where its column stands in the row that it is taken from, or NOT_THERE, which is beyond the longest row. A thread for each row.
+// Symbolic phase: for each entry of a pattern the position of its column in the row that is truncated, or NOT_THERE,
+// which is beyond the longest row. A thread for each row.
 constexpr u8 NOT_THERE = 255;
-KERNEL(truncate_find_places, i64 rows, In<i64> offsets, In<i32> columns, In<i64> to_offsets, In<i32> to_columns, Out<u8> places) {
+KERNEL(truncate_symbolic, i64 rows, In<i64> offsets, In<i32> columns, In<i64> to_offsets, In<i32> to_columns, Out<u8> positions) {
     const i64 row = global_index();
     if (row >= rows) {
         return;
@@ -192,13 +195,13 @@ KERNEL(truncate_find_places, i64 rows, In<i64> offsets, In<i32> columns, In<i64>
         while (at < end && columns[at] != to_columns[e]) {
             ++at;
         }
-        places[e] = at < end ? static_cast<u8>(at - begin) : NOT_THERE;
+        positions[e] = at < end ? static_cast<u8>(at - begin) : NOT_THERE;
     }
 }
 
-// The weights of the columns that a row has in a pattern, by these places. A thread for each row, which is short.
+// Numeric phase: the weights of the pattern's columns, from these positions. A thread for each row, which is short.
 template <class T>
-DEVICE void truncate_by_places(i64 rows, const In<i64> &offsets, const In<T> &values, const In<i64> &to_offsets, const In<u8> &places,
+DEVICE void truncate_numeric(i64 rows, const In<i64> &offsets, const In<T> &values, const In<i64> &to_offsets, const In<u8> &positions,
                                const Out<T> &to_values) {
     const i64 row = global_index();
     if (row >= rows) {
@@ -206,8 +209,8 @@ DEVICE void truncate_by_places(i64 rows, const In<i64> &offsets, const In<T> &va
     }
     const i64 begin = offsets[row], end = offsets[row + 1], start = to_offsets[row], last = to_offsets[row + 1];
     const auto weight = [&](i64 e) {
-        const int place = places[e];
-        return place != NOT_THERE ? values[begin + place] : T(0);
+        const int position = positions[e];
+        return position != NOT_THERE ? values[begin + position] : T(0);
     };
     T total = 0, sum = 0;
     int left = 0;
@@ -226,9 +229,9 @@ DEVICE void truncate_by_places(i64 rows, const In<i64> &offsets, const In<T> &va
         to_values[e] = weight(e) * scale;
     }
 }
-#define TRUNCATE_BY_PLACES(T) \
-    KERNEL(truncate_by_places_##T, i64 rows, In<i64> offsets, In<T> values, In<i64> to_offsets, In<u8> places, Out<T> to_values) { \
-        truncate_by_places<T>(rows, offsets, values, to_offsets, places, to_values); \
+#define TRUNCATE_NUMERIC(T) \
+    KERNEL(truncate_numeric_##T, i64 rows, In<i64> offsets, In<T> values, In<i64> to_offsets, In<u8> positions, Out<T> to_values) { \
+        truncate_numeric<T>(rows, offsets, values, to_offsets, positions, to_values); \
     }
-TRUNCATE_BY_PLACES(f64)
-TRUNCATE_BY_PLACES(f32)
+TRUNCATE_NUMERIC(f64)
+TRUNCATE_NUMERIC(f32)

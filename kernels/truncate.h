@@ -1,19 +1,19 @@
-// Truncation of a row of weights, as src/host/truncate.rs does it.
+// Truncation of a row of interpolation weights, as in src/host/truncate.rs.
 #pragma once
-#include "members.h"
+#include "hash_accumulator.h"
 
-// What becomes of a row.
+// What is done with a row.
 constexpr int ROW_SHORT = 0;   // written where there is room for the most entries that it may have, and counted
 constexpr int ROW_COUNT = 1;   // counted
 constexpr int ROW_WRITE = 2;   // written where the counts say
 constexpr int ROW_PATTERN = 3; // weights of given columns
 
-// Where the rows of an interpolation go.
+// Output rows of an interpolation.
 template <class T> struct Target {
     int mode;
-    // Most entries of a row; 0 keeps all.
+    // Largest number of entries of a row; 0 keeps all.
     int most;
-    // Share of the largest below which an entry is dropped.
+    // Entries below this fraction of the largest are dropped.
     T factor;
     In<i64> offsets;
     Out<i32> columns;
@@ -22,7 +22,7 @@ template <class T> struct Target {
 
     DEVICE i64 start(i64 row) const { return mode == ROW_SHORT ? row * most : offsets[row]; }
     DEVICE bool counting() const { return mode == ROW_SHORT || mode == ROW_COUNT; }
-    // The row of a coarse unknown.
+    // Writes the row of a coarse unknown.
     DEVICE void identity(i64 row, i32 number) const {
         if (counting()) {
             counts[row] = 1;
@@ -37,10 +37,10 @@ template <class T> struct Target {
 
 template <class T> DEVICE T size_of(T v) { return v < 0 ? -v : v; }
 
-// What weights are multiplied with so that their sum becomes `total`.
+// The factor that makes the sum of the weights equal to `total`.
 template <class T> DEVICE T row_scale(T sum, T total) { return sum != 0 && total != 0 ? total / sum : 1; }
 
-// The sum of the values of a row, one after the other. Lanes have written them. Tiles without a row have n = 0.
+// The sum of the values of a row, in order. Lanes have written the values. Tiles without a row have n = 0.
 template <class T, int N> DEVICE T sum_in_order(const Out<T> &values, i64 start, int n) {
     T sum = 0;
     for (int first = 0; Tile<N>::any(first < n); first += N) {
@@ -53,7 +53,7 @@ template <class T, int N> DEVICE T sum_in_order(const Out<T> &values, i64 start,
     return sum;
 }
 
-// Multiplies the n values of a row that was written by lanes so that their sum becomes `total`, if `scaled`.
+// If `scaled`, scales the n values of a row so that their sum becomes `total`.
 template <class T, int N> DEVICE void rescale_row(bool scaled, const Out<T> &values, i64 start, int n, T total) {
     if (!Tile<N>::any(scaled)) {
         return;
@@ -66,8 +66,8 @@ template <class T, int N> DEVICE void rescale_row(bool scaled, const Out<T> &val
     }
 }
 
-// Whether one of two weights is the first to stay, as src/host/truncate.rs says: the larger one, or that of the column that is first when columns are
-// mixed. Sizes are not negative.
+// Whether the first of two weights is kept before the second, as in src/host/truncate.rs: the larger one; of equal
+// ones that with the smaller hash of its column. Sizes are not negative.
 DEVICE u32 mixed(i32 column) {
     const u32 h = static_cast<u32>(column) * 0x9e3779b1u;
     return (h ^ h >> 15) * 0x85ebca77u;
@@ -76,7 +76,7 @@ template <class T> DEVICE bool stays_before(T size, i32 column, T other_size, i3
     return size > other_size || (size == other_size && mixed(column) < mixed(other));
 }
 
-// How many of n entries stay before one with this size and column.
+// How many of n entries are kept before one with this size and column.
 template <class T, class M> DEVICE int larger_ones(const M &m, int n, T size, i32 column) {
     int larger = 0;
     ROLLED
@@ -86,9 +86,9 @@ template <class T, class M> DEVICE int larger_ones(const M &m, int n, T size, i3
     return larger;
 }
 
-// A row of members with weights, times `scale`, counted or written; tiles without one have row < 0.
+// Counts or writes the entries of an accumulator, times `scale`, truncated. Tiles without a row have row < 0.
 template <class T, int N, class K, class W>
-DEVICE void write_row(const Members<T, N, K, W> &m, i64 row, T scale, T total, const Target<T> &p) {
+DEVICE void write_row(const HashAccumulator<T, N, K, W> &m, i64 row, T scale, T total, const Target<T> &p) {
     const int n = m.compact(row >= 0 ? scale : 0);
     T largest = 0;
     ROLLED
@@ -99,7 +99,7 @@ DEVICE void write_row(const Members<T, N, K, W> &m, i64 row, T scale, T total, c
     const T bound = times(p.factor, tile_max<N>(largest));
     const i64 start = row >= 0 && p.mode != ROW_COUNT ? p.start(row) : 0;
     if (!Tile<N>::any(n > N)) {
-        // Each lane has a member.
+        // One entry for each lane.
         const int e = Tile<N>::rank();
         const bool is_one = e < n;
         T w = is_one ? m.weight(e) : 0;
@@ -138,7 +138,8 @@ DEVICE void write_row(const Members<T, N, K, W> &m, i64 row, T scale, T total, c
         }
         return;
     }
-    // What goes loses its weight: it is not among the largest, so those that are compared later find as many larger ones as before.
+    // A dropped entry gets weight zero. It is not among the largest, so later comparisons count as many larger ones
+    // as before.
     int kept = 0;
     ROLLED
     for (int first = 0; Tile<N>::any(first < n); first += N) {
@@ -173,9 +174,10 @@ DEVICE void write_row(const Members<T, N, K, W> &m, i64 row, T scale, T total, c
     rescale_row<T, N>(kept < n, p.values, start, kept, total);
 }
 
-// The weights, times `scale`, of the columns that the row has; others go, and the sum stays. Nothing is compacted yet.
+// Writes the weights, times `scale`, of the columns of a known pattern, and rescales them if others are dropped. The
+// accumulator is not compacted yet.
 template <class T, int N, class K, class W>
-DEVICE void write_pattern(const Members<T, N, K, W> &m, i64 row, T scale, T total, const Target<T> &p) {
+DEVICE void write_pattern(const HashAccumulator<T, N, K, W> &m, i64 row, T scale, T total, const Target<T> &p) {
     const i64 start = row >= 0 ? p.start(row) : 0;
     const int n = row >= 0 ? static_cast<int>(p.offsets[row + 1] - start) : 0;
     int left = 0;
@@ -185,7 +187,7 @@ DEVICE void write_pattern(const Members<T, N, K, W> &m, i64 row, T scale, T tota
     }
     ROLLED
     for (int e = Tile<N>::rank(); e < n; e += N) {
-        const int slot = m.place(p.columns[start + e], false);
+        const int slot = m.slot_of(p.columns[start + e], false);
         const T w = slot < 0 ? 0 : m.weight(slot) * scale;
         left -= w != 0;
         p.values[start + e] = w;

@@ -5,7 +5,7 @@ use crate::backend::setup::{Coarse, CoarseSet, Held};
 use crate::error::Result;
 use crate::gpu::{Buffer, Gpu, Slice};
 
-/// Unknowns that one block numbers, as in `kernels/coarse.cu`.
+/// Unknowns that one block numbers, as in `kernels/coarse_numbering.cu`.
 const PIECE: usize = 4096;
 
 /// Coarse unknowns in device memory.
@@ -54,7 +54,7 @@ impl Splitting {
         let pieces = n.div_ceil(PIECE);
         let sums = gpu.room::<i64>(pieces + 1)?;
         let kernel = |name: &str| gpu.kernel(name);
-        gpu.launch_blocks(kernel("coarse_pieces")?, pieces, &[&(n as i64), &coarse.view(), &sums.view()])?;
+        gpu.launch_blocks(kernel("coarse_numbering_sums")?, pieces, &[&(n as i64), &coarse.view(), &sums.view()])?;
         gpu.launch_blocks(kernel("scan_sums")?, 1, &[&(pieces as i64), &sums.view()])?;
         let arguments: [&dyn crate::gpu::Argument; 4] = [&(n as i64), &coarse.view(), &sums.view(), &number.view()];
         gpu.launch_blocks(kernel("coarse_numbers")?, pieces, &arguments)?;
@@ -65,7 +65,7 @@ impl Splitting {
     /// The coarse unknowns, in order.
     pub fn members(&self, gpu: &Gpu) -> Result<Buffer<i32>> {
         let (n, members) = (self.number.len(), gpu.room::<i32>(self.count)?);
-        let kernel = gpu.kernel("coarse_members")?;
+        let kernel = gpu.kernel("coarse_unknowns")?;
         gpu.launch(kernel, n, &[&(n as i64), &self.number.view(), &members.view()])?;
         Ok(members)
     }

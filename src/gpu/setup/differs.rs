@@ -1,4 +1,4 @@
-//! Whether patterns, and choices of coarse unknowns, are the same, where they are in device memory. The work is in `kernels/differs.cu`; one
+//! Whether patterns, and choices of coarse unknowns, are the same, where they are in device memory. The work is in `kernels/pattern_compare.cu`; one
 //! number comes to the host.
 
 use super::DeviceGraph;
@@ -32,7 +32,7 @@ pub(super) fn compare(gpu: &Gpu, one: Pattern<'_>, other: Pattern<'_>, differs: 
     assert_eq!((rows, entries), (other.rows, other.entries));
     let arguments: [&dyn Argument; 7] =
         [&(rows as i64), &(entries as i64), &offsets, &columns, &other.offsets, &other.columns, &differs.view()];
-    gpu.launch(gpu.kernel("differs")?, entries.max(rows).min(MOST_BLOCKS * BLOCK), &arguments)
+    gpu.launch(gpu.kernel("pattern_differs")?, entries.max(rows).min(MOST_BLOCKS * BLOCK), &arguments)
 }
 
 /// Whether patterns are the same, pair by pair. Waits for the device where their sizes do not tell.

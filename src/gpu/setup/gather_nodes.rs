@@ -1,4 +1,4 @@
-//! Scalar rows put together to nodes, as [`crate::sparse::CsrView::to_blocks`] does on the host: `kernels/gather_nodes.cu`. The block columns of
+//! Scalar rows put together to nodes, as [`crate::sparse::CsrView::to_blocks`] does on the host: `kernels/gather_blocks.cu`. The block columns of
 //! nodes are counted, then written, and values are put to where they belong.
 
 use super::lanes::lanes;
@@ -21,12 +21,12 @@ pub(crate) fn gather<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, size: usize) -> Res
     let (n, d, threads) = (nodes as i64, size as i32, nodes * lanes);
     let [from_offsets, from_columns] = [a.offsets.view(), a.columns.view()];
     let counts = gpu.room::<i32>(nodes)?;
-    let count = gpu.kernel(&format!("gather_nodes_count_{lanes}"))?;
+    let count = gpu.kernel(&format!("gather_blocks_count_{lanes}"))?;
     gpu.launch(count, threads, &[&n, &d, &from_offsets, &from_columns, &counts.view()])?;
     let (offsets, nnz) = gpu.offsets(&counts)?;
     drop(counts);
     let columns = gpu.room::<i32>(nnz)?;
-    let write = gpu.kernel(&format!("gather_nodes_columns_{lanes}"))?;
+    let write = gpu.kernel(&format!("gather_blocks_columns_{lanes}"))?;
     gpu.launch(write, threads, &[&n, &d, &from_offsets, &from_columns, &offsets.view(), &columns.view()])?;
     let (offsets, columns) = (Arc::new(offsets), Arc::new(columns));
     renew(gpu, a, &DevicePattern { rows: nodes, cols, block, offsets, columns })
@@ -40,7 +40,7 @@ pub(crate) fn renew<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, pattern: &DevicePatt
     };
     let values: Buffer<T> = gpu.zeroed(len)?;
     let lanes = lanes(a.nnz(), a.rows);
-    let kernel = gpu.kernel(&format!("gather_nodes_values_{}", bits_of::<T>()))?;
+    let kernel = gpu.kernel(&format!("gather_blocks_values_{}", bits_of::<T>()))?;
     let [from_offsets, from_columns, from_values] = [a.offsets.view(), a.columns.view(), a.values.view().bits()];
     let arguments: [&dyn Argument; 9] = [
         &(a.rows as i64),

@@ -123,7 +123,7 @@ pub(super) fn entries(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<Option
     }
     let belongs = gpu.room::<i32>(nodes)?;
     let arguments: [&dyn Argument; 3] = [&(nodes as i64), &aggregates.of.view(), &belongs.view()];
-    gpu.launch(gpu.kernel("members_belong")?, nodes, &arguments)?;
+    gpu.launch(gpu.kernel("aggregate_flags")?, nodes, &arguments)?;
     Ok(Some(gpu.offsets_alone(&belongs)?))
 }
 
@@ -133,7 +133,7 @@ pub(super) fn members(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<(Buffe
     let kernel = |name: &str| gpu.kernel(name);
     let (n, of) = (nodes as i64, aggregates.of.view());
     let (place, sizes) = (gpu.room::<i32>(nodes)?, gpu.zeroed::<i32>(count)?);
-    gpu.launch(kernel("members_count")?, nodes, &[&n, &of, &place.view(), &sizes.view()])?;
+    gpu.launch(kernel("aggregate_count")?, nodes, &[&n, &of, &place.view(), &sizes.view()])?;
     let starts = gpu.offsets_alone(&sizes)?;
     let unsorted = gpu.room::<i32>(aggregates.members)?;
     gpu.launch(kernel("members_fill")?, nodes, &[&n, &of, &place.view(), &starts.view(), &unsorted.view()])?;
@@ -141,10 +141,10 @@ pub(super) fn members(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<(Buffe
     let (sorted, large) = (gpu.room::<i32>(aggregates.members)?, gpu.zeroed::<i32>(count + 1)?);
     let arguments: [&dyn Argument; 5] =
         [&(count as i64), &starts.view(), &unsorted.view(), &sorted.view(), &large.view()];
-    gpu.launch(kernel("members_sort")?, count * MEMBER_LANES, &arguments)?;
+    gpu.launch(kernel("aggregate_sort")?, count * MEMBER_LANES, &arguments)?;
     if count > 0 {
         let arguments: [&dyn Argument; 5] = [&n, &of, &large.view(), &starts.view(), &sorted.view()];
-        gpu.launch_blocks(kernel("members_large")?, FEW_BLOCKS, &arguments)?;
+        gpu.launch_blocks(kernel("aggregate_sort_large")?, FEW_BLOCKS, &arguments)?;
     }
     Ok((starts, sorted))
 }

@@ -111,7 +111,7 @@ impl Stages {
         let (offsets, from, to) = (self.product.offsets.view(), product.view(), pattern.offsets.view());
         let arguments: [&dyn Argument; 6] =
             [&(pattern.rows as i64), &offsets, &from, &to, &kept.view(), &values.view()];
-        let kernel = gpu.kernel(&format!("truncate_by_places_{}", T::PRECISION.name()))?;
+        let kernel = gpu.kernel(&format!("truncate_numeric_{}", T::PRECISION.name()))?;
         gpu.launch(kernel, pattern.rows, &arguments)?;
         Ok(pattern.with(values))
     }
@@ -164,7 +164,7 @@ fn places<T: Scalar>(
     let (offsets, columns) = (product.offsets.view(), product.columns.view());
     let (to, to_columns) = (pattern.offsets.view(), pattern.columns.view());
     let arguments: [&dyn Argument; 6] = [&(pattern.rows as i64), &offsets, &columns, &to, &to_columns, &kept.view()];
-    gpu.launch(gpu.kernel("truncate_find_places")?, pattern.rows, &arguments)?;
+    gpu.launch(gpu.kernel("truncate_symbolic")?, pattern.rows, &arguments)?;
     Ok(Some(Places { chunks, terms, kept }))
 }
 

@@ -1,21 +1,21 @@
-// A table of coarse unknowns and their weights for one row of an interpolation, which a tile of N lanes fills together: open addressing, in shared
-// memory.
+// A hash accumulator for one row of an interpolation: coarse unknowns and their weights, with open addressing in
+// shared memory. The N lanes of a tile fill it together.
 #pragma once
 #include "tile.h"
 
-// Where c is looked for first, of so many slots.
-DEVICE int home_of(i32 c, int slots) {
+// The first slot that is probed for c.
+DEVICE int first_slot(i32 c, int slots) {
     return static_cast<int>(static_cast<u64>(static_cast<u32>(c) * 2654435769u) * static_cast<u64>(slots) >> 32);
 }
 
-template <class T, int N, class Keys, class Weights> struct Members {
-    // Of the number of a slot.
+template <class T, int N, class Keys, class Weights> struct HashAccumulator {
+    // Bits of a slot's number.
     static constexpr int SLOT_BITS = 8;
     Keys keys;
     Weights weights;
-    // Where the table of this tile begins.
+    // The begin of this tile's table.
     i64 base;
-    // Its size, a power of two of at least N.
+    // The size of the table, a power of two and at least N.
     int slots;
 
     DEVICE i32 &key(int slot) const { return keys[base + slot]; }
@@ -32,13 +32,13 @@ template <class T, int N, class Keys, class Weights> struct Members {
 
     DEVICE void barrier() const { Tile<N>::barrier(); }
 
-    // The slot of c, which is put there if it is `added` and not there yet; -1 if it is not there, or does not fit.
-    DEVICE int place(i32 c, bool added) const {
-        int slot = home_of(c, slots);
+    // The slot of c, or -1. With `insert` a new c is inserted; -1 then means that the table is full.
+    DEVICE int slot_of(i32 c, bool insert) const {
+        int slot = first_slot(c, slots);
         ROLLED
         for (int probe = 0; probe < slots; ++probe) {
             i32 there = key(slot);
-            if (there == -1 && added) {
+            if (there == -1 && insert) {
                 there = atomic_swap_if(key(slot), -1, c);
                 there = there == -1 ? c : there;
             }
@@ -53,7 +53,8 @@ template <class T, int N, class Keys, class Weights> struct Members {
         return -1;
     }
 
-    // Brings the members whose weight, times `scale`, is not zero to the front, in no order; nothing can be found any more. Returns their number.
+    // Moves the entries whose weight times `scale` is not zero to the front, in any order, and scales them. No lookup
+    // is possible afterwards. Returns their number.
     DEVICE int compact(T scale) const {
         int count = 0;
         ROLLED
@@ -76,6 +77,6 @@ template <class T, int N, class Keys, class Weights> struct Members {
     }
 };
 
-template <class T, int N, class K, class W> DEVICE Members<T, N, K, W> members_of(K keys, W weights, i64 base, int slots) {
-    return Members<T, N, K, W>{keys, weights, base, slots};
+template <class T, int N, class K, class W> DEVICE HashAccumulator<T, N, K, W> hash_accumulator(K keys, W weights, i64 base, int slots) {
+    return HashAccumulator<T, N, K, W>{keys, weights, base, slots};
 }

@@ -1,9 +1,9 @@
-// Numbers of the coarse unknowns of a splitting on the coarse level.
+// Coarse numbering: the number of each coarse unknown of a C/F splitting on the coarse level.
 #include "scan.h"
 
-// Unknowns of a thread, and of a piece, which one block handles; `src/gpu/setup/coarse.rs` has them, too.
+// Unknowns of a thread and of a block; the same as in `src/gpu/setup/coarse.rs`.
 constexpr int COARSE_PER_THREAD = 16;
-constexpr int COARSE_PIECE = BLOCK * COARSE_PER_THREAD;
+constexpr int COARSE_PER_BLOCK = BLOCK * COARSE_PER_THREAD;
 
 DEVICE int coarse_bits(i64 n, i64 start, const In<u8> &coarse) {
     int bits = 0;
@@ -21,8 +21,8 @@ DEVICE int coarse_bits(i64 n, i64 start, const In<u8> &coarse) {
     return bits;
 }
 
-KERNEL(coarse_pieces, i64 n, In<u8> coarse, Out<i64> sums) {
-    const i64 start = block_index() * COARSE_PIECE + thread_index() * COARSE_PER_THREAD;
+KERNEL(coarse_numbering_sums, i64 n, In<u8> coarse, Out<i64> sums) {
+    const i64 start = block_index() * COARSE_PER_BLOCK + thread_index() * COARSE_PER_THREAD;
     i64 total;
     block_sum_before(count_bits(coarse_bits(n, start, coarse)), total);
     if (thread_index() == 0) {
@@ -30,9 +30,9 @@ KERNEL(coarse_pieces, i64 n, In<u8> coarse, Out<i64> sums) {
     }
 }
 
-// -1 for fine unknowns. `sums` is what comes before each piece.
+// The coarse number of each unknown, -1 for fine ones. `sums` is the exclusive scan over the blocks.
 KERNEL(coarse_numbers, i64 n, In<u8> coarse, In<i64> sums, Out<i32> number) {
-    const i64 start = block_index() * COARSE_PIECE + thread_index() * COARSE_PER_THREAD;
+    const i64 start = block_index() * COARSE_PER_BLOCK + thread_index() * COARSE_PER_THREAD;
     const int bits = coarse_bits(n, start, coarse);
     i64 total;
     i64 next = sums[block_index()] + block_sum_before(count_bits(bits), total);
@@ -43,10 +43,10 @@ KERNEL(coarse_numbers, i64 n, In<u8> coarse, In<i64> sums, Out<i32> number) {
     }
 }
 
-// The unknowns that are coarse, in order.
-KERNEL(coarse_members, i64 rows, In<i32> number, Out<i32> members) {
+// The coarse unknowns in ascending order.
+KERNEL(coarse_unknowns, i64 rows, In<i32> number, Out<i32> unknowns) {
     const i64 i = global_index();
     if (i < rows && number[i] >= 0) {
-        members[number[i]] = static_cast<i32>(i);
+        unknowns[number[i]] = static_cast<i32>(i);
     }
 }

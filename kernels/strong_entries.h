@@ -1,8 +1,8 @@
-// Where entries of a row are, and which of them are strong.
+// Entries of a row: positions of columns, and which entries are strong.
 #pragma once
 #include "tile.h"
 
-// Of an entry: its coupling is strong, its column is coarse.
+// Flags of an entry: the coupling is strong; the column is a coarse unknown.
 constexpr u8 ENTRY_STRONG = 1;
 constexpr u8 ENTRY_COARSE = 2;
 
@@ -10,12 +10,13 @@ template <class T> struct Entries {
     In<i64> offsets;
     In<i32> columns;
     In<T> values;
-    // Number of each coarse unknown on the coarse level, -1 for fine ones.
+    // The coarse number of each coarse unknown, -1 for fine ones.
     In<i32> number;
 };
 
-// Where column i stands from `from` to `end`, or -1. It is sought at `guess` first; columns need not ascend.
-DEVICE i64 place_of(i32 i, const In<i32> &columns, i64 from, i64 end, i64 guess) {
+// The position of column i between `from` and `end`, or -1. The search begins at `guess`; columns may be in any
+// order.
+DEVICE i64 position_of(i32 i, const In<i32> &columns, i64 from, i64 end, i64 guess) {
     if (guess >= from && guess < end && columns[guess] == i) {
         return guess;
     }
@@ -42,11 +43,11 @@ DEVICE i64 place_of(i32 i, const In<i32> &columns, i64 from, i64 end, i64 guess)
     return -1;
 }
 
-// Which entries are strong, step by step: the strong columns stand in the order of the row.
+// Finds the strong entries of a row, N at a time. Strong columns are in the order of the row.
 template <int N> struct StrongRow {
     i64 at;
     i64 end;
-    // Whether the next entry of this lane, in column j, is.
+    // Whether this lane's next entry, in column j, is strong.
     DEVICE bool next(const In<i32> &columns, i32 j) {
         const int lane = Tile<N>::rank();
         const i32 strong = at + lane < end ? columns[at + lane] : 2147483647;

@@ -1,10 +1,10 @@
-// Coarse unknowns and their weights for one row of an interpolation, which a single thread computes.
+// A per-thread accumulator for one row of an interpolation: coarse unknowns and their weights.
 #pragma once
 #include "truncate.h"
 
-// Members in the order in which they came, in shared memory, slot by slot for all threads of a block, which so never meet in a bank. A byte of each
-// is in registers, and tells where to look.
-template <class T, int SLOTS, class K, class W> struct OwnMembers {
+// Entries in the order of insertion, in shared memory. Slot s of all threads of a block is contiguous, so there are
+// no bank conflicts. One byte of each key is in registers and selects the slots to compare.
+template <class T, int SLOTS, class K, class W> struct ThreadAccumulator {
     static_assert(SLOTS == 16, "four words of bytes");
     static constexpr int SLOT_BITS = 4;
     K keys;
@@ -23,14 +23,15 @@ template <class T, int SLOTS, class K, class W> struct OwnMembers {
     }
     DEVICE void barrier() const {}
 
-    // The slot of c, which is put there if it is `added` and not there yet; -1 if it is not there, or does not fit.
-    DEVICE int place(i32 c, bool added) {
-        // The highest bit tells bytes of members from empty ones.
+    // The slot of c, or -1. With `insert` a new c is appended; -1 then means that the accumulator is full.
+    DEVICE int slot_of(i32 c, bool insert) {
+        // The highest bit of a byte distinguishes keys from empty slots.
         const u32 byte = (static_cast<u32>(c) & 127) | 128, four = byte * 0x01010101u;
         u32 candidates = 0;
         UNROLL
         for (int r = 0; r < SLOTS / 4; ++r) {
-            // The highest bit of each byte that is zero, and perhaps of others above one: bit 7 - r stands for the last member but r * 4 there.
+            // Sets the highest bit of each byte that is zero, and possibly of bytes above it. Bit 7 - r of byte b
+            // stands for the entry that was inserted 4 r + b entries before the last.
             const u32 differs = bytes[r] ^ four;
             candidates |= ((differs - 0x01010101u) & ~differs & 0x80808080u) >> r;
         }
@@ -42,10 +43,10 @@ template <class T, int SLOTS, class K, class W> struct OwnMembers {
             }
             candidates &= candidates - 1;
         }
-        if (!added || count == SLOTS) {
+        if (!insert || count == SLOTS) {
             return -1;
         }
-        // The newest member has the lowest byte.
+        // The newest entry has the lowest byte.
         UNROLL
         for (int r = SLOTS / 4 - 1; r > 0; --r) {
             bytes[r] = bytes[r] << 8 | bytes[r - 1] >> 24;
@@ -57,13 +58,13 @@ template <class T, int SLOTS, class K, class W> struct OwnMembers {
     }
 };
 
-template <class T, int SLOTS, class K, class W> DEVICE OwnMembers<T, SLOTS, K, W> own_members(K keys, W weights) {
-    return OwnMembers<T, SLOTS, K, W>{keys, weights, {}, 0};
+template <class T, int SLOTS, class K, class W> DEVICE ThreadAccumulator<T, SLOTS, K, W> thread_accumulator(K keys, W weights) {
+    return ThreadAccumulator<T, SLOTS, K, W>{keys, weights, {}, 0};
 }
 
-// The largest weights, times `scale`, written where there is room for `most`; none where row < 0.
+// Writes the largest weights, times `scale`: truncation to `most` entries. Writes nothing if row < 0.
 template <class T, int SLOTS, class K, class W>
-DEVICE void write_row(const OwnMembers<T, SLOTS, K, W> &m, i64 row, T scale, T total, const Target<T> &p) {
+DEVICE void write_row(const ThreadAccumulator<T, SLOTS, K, W> &m, i64 row, T scale, T total, const Target<T> &p) {
     if (row < 0) {
         return;
     }
@@ -102,7 +103,7 @@ DEVICE void write_row(const OwnMembers<T, SLOTS, K, W> &m, i64 row, T scale, T t
         const T w = m.weight(at);
         m.weight(at) = m.weight(kept);
         m.key(at) = m.key(kept);
-        // Those that were picked before stand in the order of columns.
+        // The entries that were selected before are sorted by column.
         int to = kept;
         ROLLED
         for (; to > 0 && m.key(to - 1) > column; --to) {
@@ -130,9 +131,9 @@ DEVICE void write_row(const OwnMembers<T, SLOTS, K, W> &m, i64 row, T scale, T t
     p.counts[row] = kept;
 }
 
-// The weights of the columns that the row has in a pattern.
+// Writes the weights of the columns that the row has in a known pattern.
 template <class T, int SLOTS, class K, class W>
-DEVICE void write_pattern(OwnMembers<T, SLOTS, K, W> &m, i64 row, T scale, T total, const Target<T> &p) {
+DEVICE void write_pattern(ThreadAccumulator<T, SLOTS, K, W> &m, i64 row, T scale, T total, const Target<T> &p) {
     if (row < 0) {
         return;
     }
@@ -145,7 +146,7 @@ DEVICE void write_pattern(OwnMembers<T, SLOTS, K, W> &m, i64 row, T scale, T tot
     T sum = 0;
     ROLLED
     for (i64 e = start; e < end; ++e) {
-        const int slot = m.place(p.columns[e], false);
+        const int slot = m.slot_of(p.columns[e], false);
         const T w = slot < 0 ? 0 : m.weight(slot) * scale;
         left -= w != 0;
         sum += w;
