@@ -1,6 +1,7 @@
-// Aggressive coarsening: the graph of coarse unknowns that are joined by one or two strong couplings, as a product L R, and what a second splitting
-// leaves. A row of L has a coarse unknown and its strong neighbours, a row of R the coarse ones among the strong neighbours of any unknown; their
-// values are ones. Each kernel runs twice, first to count (where `offsets` is empty), then to write.
+// Aggressive coarsening: the graph of coarse unknowns that are connected by one or two strong couplings, as a product
+// L R, and the unknowns that a second splitting leaves. A row of L has a coarse unknown and its strong neighbours; a
+// row of R has the coarse ones among the strong neighbours of any unknown; their values are ones. Each kernel runs
+// twice: first to count, without `offsets`, then to write.
 #include "portability.h"
 
 
@@ -47,7 +48,7 @@ KERNEL(aggressive_right, i64 rows, In<i64> strong_offsets, In<i32> strong_column
     }
 }
 
-// A graph without edges from an unknown to itself.
+// Removes edges from an unknown to itself.
 KERNEL(aggressive_strip, i64 rows, In<i64> from_offsets, In<i32> from_columns, In<i64> offsets, Out<i32> columns, Out<i32> counts) {
     const i64 i = global_index();
     if (i >= rows) {
@@ -69,7 +70,7 @@ KERNEL(aggressive_strip, i64 rows, In<i64> from_offsets, In<i32> from_columns, I
     }
 }
 
-// 1 for the unknowns that stay coarse: those that were chosen, and those that see no other.
+// 1 for the unknowns that stay coarse: those of the second splitting, and those without a coarse unknown in reach.
 KERNEL(aggressive_thin, i64 rows, In<i32> number, In<i64> far_offsets, In<u8> chosen, Out<u8> stays) {
     const i64 i = global_index();
     if (i < rows) {

@@ -1,6 +1,6 @@
-// Colouring of rows that are not coupled, and matrices with their rows in that order: what src/host/multicolour.rs does. A row takes the smallest
-// colour that no neighbour has when all neighbours with a larger weight have theirs; whether one that takes it at the same time is seen or
-// not makes no difference.
+// Multicolour ordering: colours of rows, and matrices with rows ordered by colour, as in src/host/multicolour.rs. A
+// row takes the smallest colour that no neighbour has once all neighbours with a larger weight are coloured. Colours
+// that are assigned at the same time do not change the result.
 #include "numbers.h"
 
 constexpr i32 NO_COLOUR = -1;
@@ -21,7 +21,8 @@ KERNEL(colour_begin, i64 n, Out<i32> colours) {
     }
 }
 
-// Calls `work` for the neighbours of a row that this lane has: those of the pattern, and those of the transpose where it differs.
+// Calls `work` for the neighbours of a row that this lane has: those of the pattern, and those of the transpose where
+// it differs.
 struct Neighbours {
     In<i64> offsets;
     In<i32> columns;
@@ -39,8 +40,8 @@ struct Neighbours {
     }
 };
 
-// One round. open[round] tells whether it has something to do, which the first one always has; open[round + 1] becomes 1 where something is left.
-// `most` gets the number of colours.
+// One round. open[round] tells whether it has work; the first one always has. open[round + 1] becomes 1 if a row is
+// left. `most` gets the number of colours.
 KERNEL(colour_round, i64 n, i32 round, In<i64> offsets, In<i32> columns, In<i64> turned_offsets, In<i32> turned_columns,
        In<i64> differs, Out<i64> open, Out<i32> most, Out<i32> colours) {
     using Lanes = Group<COLOUR_LANES>;
@@ -60,7 +61,7 @@ KERNEL(colour_round, i64 n, i32 round, In<i64> offsets, In<i32> columns, In<i64>
             }
             continue;
         }
-        // The smallest that no neighbour has, 64 at a time.
+        // The smallest colour that no neighbour has, 64 at a time.
         u64 used = ~0ull;
         int first = -64;
         while (used == ~0ull) {
@@ -85,7 +86,7 @@ KERNEL(colour_round, i64 n, i32 round, In<i64> offsets, In<i32> columns, In<i64>
     }
 }
 
-// Rows that one block of threads brings into order; `src/gpu/setup/colouring.rs` has it, too.
+// Rows that one block of threads orders; the same as in `src/gpu/setup/colouring.rs`.
 constexpr int COLOUR_PIECE = 4096;
 
 KERNEL(colour_count, i64 n, i64 pieces, In<i32> colours, Out<i32> counts) {
@@ -95,7 +96,8 @@ KERNEL(colour_count, i64 n, i64 pieces, In<i32> colours, Out<i32> counts) {
     }
 }
 
-// Rows by colour, ascending in each: a block for each piece. `placed` counts those of a colour and a piece that have their place.
+// Rows by colour, ascending in each: a block of threads for each piece. `placed` counts the rows of a colour and a
+// piece that are done.
 KERNEL(colour_place, i64 n, i64 pieces, In<i32> colours, In<i64> starts, Out<i32> placed, Out<i32> rows) {
     SHARED(i32, of, BLOCK);
     const int thread = thread_index();
@@ -124,7 +126,7 @@ KERNEL(colour_place, i64 n, i64 pieces, In<i32> colours, In<i64> starts, Out<i32
     }
 }
 
-// Where each colour begins.
+// The begin of each colour.
 KERNEL(colour_starts, i64 count, i64 pieces, In<i64> starts, Out<i64> colour_starts_to) {
     const i64 c = global_index();
     if (c <= count) {
@@ -132,7 +134,7 @@ KERNEL(colour_starts, i64 count, i64 pieces, In<i64> starts, Out<i64> colour_sta
     }
 }
 
-// Entries of rows in another order.
+// Row lengths in another order.
 KERNEL(reorder_counts, i64 n, In<i32> rows, In<i64> offsets, Out<i32> counts) {
     const i64 i = global_index();
     if (i < n) {
@@ -140,7 +142,8 @@ KERNEL(reorder_counts, i64 n, In<i32> rows, In<i64> offsets, Out<i32> counts) {
     }
 }
 
-// Columns and `size` numbers for each in the order of `rows`, numbers of any format as integers of its width.
+// Columns and `size` values for each, in the order of `rows`. Values of any format are copied as integers of their
+// width.
 template <class Bits>
 DEVICE void reorder_rows(i64 n, int size, const In<i32> &rows, const In<i64> &offsets, const In<i32> &columns,
                          const In<Bits> &values, const In<i64> &to_offsets, const Out<i32> &to_columns, const Out<Bits> &to_values) {
@@ -159,7 +162,7 @@ DEVICE void reorder_rows(i64 n, int size, const In<i32> &rows, const In<i64> &of
     }
 }
 
-// `size` numbers of each row in the order of `rows`.
+// `size` values of each row in the order of `rows`.
 template <class Bits> DEVICE void reorder_numbers(i64 n, int size, const In<i32> &rows, const In<Bits> &from, const Out<Bits> &to) {
     const i64 e = global_index();
     if (e < n * size) {

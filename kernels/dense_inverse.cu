@@ -1,16 +1,18 @@
-// The inverse of the coarsest matrix: what src/host/dense.rs does, with its bits. One block of threads finds some pivots with their rows and columns as
-// they are when their turn comes, and then all elements of the matrix take these steps.
+// The inverse of the coarsest matrix: as in src/host/dense.rs, with its bits. One block of threads factors a panel:
+// it finds some pivots, with their rows and columns as they are at their turn. Then all elements of the matrix are
+// updated.
 #include "numbers.h"
 
-// Elements of a thread, a block of threads apart.
+// Elements of a thread, which are a block of threads apart.
 constexpr int DENSE_ELEMENTS = 4;
 
-// What is known: whether the matrix is not symmetric positive semidefinite, the ordered bits of its largest entry, and the pivots that were found last.
+// Status: whether the matrix is not symmetric positive semidefinite, the ordered bits of its largest entry, and the
+// number of pivots of the last panel.
 constexpr int DENSE_FAILED = 0;
 constexpr int DENSE_LARGEST = 1;
 constexpr int DENSE_FOUND = 2;
 
-// Most pivots that are found at a time; `src/gpu/setup/dense.rs` has it, too.
+// Largest number of pivots of a panel; the same as in `src/gpu/setup/dense.rs`.
 constexpr int PANEL = 16;
 
 constexpr i64 NOT_A_NUMBER = 0x7ff8000000000000ll;
@@ -52,7 +54,8 @@ DEVICE void dense_fill(i64 n, int br, int bc, const In<i64> &offsets, const In<i
     }
 FOR_SETUP(DENSE_FILL)
 
-// The symmetric part of a matrix, its diagonal and what is left to sweep of it; a matrix that is not symmetric fails.
+// The symmetric part of a matrix, its diagonal and the diagonal that is left to sweep; a matrix that is not symmetric
+// fails.
 KERNEL(dense_symmetric, i64 n, In<f64> a, Out<f64> m, Out<f64> diagonal, Out<f64> left, Out<u64> status) {
     const f64 largest = f64_of(static_cast<i64>(status[DENSE_LARGEST]));
     UNROLL
@@ -75,8 +78,8 @@ KERNEL(dense_symmetric, i64 n, In<f64> a, Out<f64> m, Out<f64> diagonal, Out<f64
     }
 }
 
-// The place of the largest key of all threads, of equal ones the first or the last; -1 where all keys are zero. Threads go over places in
-// ascending order.
+// The position of the largest key of all threads, of equal ones the first or the last; -1 if all keys are zero.
+// Threads visit positions in ascending order.
 struct Best {
     u64 key;
     i64 place;
@@ -107,7 +110,7 @@ template <bool LAST> DEVICE Best block_best(Best own) {
     return own;
 }
 
-// The pivot to take next: the largest share of its own entry in the matrix, of those above `tiny`, or none.
+// The next pivot: the one with the largest ratio to its original diagonal entry, of those above `tiny`, or none.
 DEVICE i64 next_pivot(i64 n, f64 tiny, const In<f64> &diagonal, const Out<f64> &left) {
     Best own{0, -1};
     for (i64 k = thread_index(); k < n; k += BLOCK) {
@@ -121,8 +124,8 @@ DEVICE i64 next_pivot(i64 n, f64 tiny, const In<f64> &diagonal, const Out<f64> &
     return block_best<false>(own).place;
 }
 
-// Some pivots of the sweep operator: their places and values, their rows, and their columns over the pivot, each as it is when its turn comes. `left` has
-// the diagonal of what was not swept, and NaN for what was.
+// A panel of the sweep operator: positions and values of pivots, their rows, and their columns over the pivot, each
+// as it is at its turn. `left` is the diagonal of what is not swept, and NaN for what is.
 KERNEL(dense_panel, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, Out<f64> left, Out<i64> places, Out<f64> pivots, Out<f64> rows,
        Out<f64> factors, Out<u64> status) {
     int found = 0;
@@ -157,8 +160,8 @@ KERNEL(dense_panel, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, Out<f64> left,
     }
 }
 
-// The same for at most as many rows as there are threads: each keeps what it has of the rows and columns before, and the thread of a pivot tells the others
-// what it has.
+// The same for at most as many rows as threads: each thread keeps its elements of the earlier rows and columns, and
+// the thread of a pivot broadcasts its own.
 KERNEL(dense_panel_small, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, Out<f64> left, Out<i64> places, Out<f64> pivots, Out<f64> rows,
        Out<f64> factors, Out<u64> status) {
     SHARED(f64, of_row, PANEL);
@@ -226,7 +229,7 @@ KERNEL(dense_panel_small, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, Out<f64>
     }
 }
 
-// All elements take the steps of a panel, a thread for each.
+// Updates all elements with the steps of a panel, a thread for each.
 KERNEL(dense_sweep, i64 n, In<i64> places, In<f64> pivots, In<f64> rows, In<f64> factors, Out<f64> m, In<u64> status) {
     const int found = static_cast<int>(status[DENSE_FOUND]);
     const i64 at = global_index();
@@ -256,7 +259,7 @@ KERNEL(dense_sweep, i64 n, In<i64> places, In<f64> pivots, In<f64> rows, In<f64>
     m[at] = v;
 }
 
-// What the steps made of the matrix, without what was not swept. A pivot that is negative fails.
+// The result of the sweep, without the part that was not swept. A negative pivot fails.
 KERNEL(dense_swept, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, In<f64> left, i32 format, Any out, Out<u64> status) {
     UNROLL
     for (int e = 0; e < DENSE_ELEMENTS; ++e) {
@@ -274,8 +277,8 @@ KERNEL(dense_swept, i64 n, f64 tiny, In<f64> diagonal, In<f64> m, In<f64> left, 
     }
 }
 
-// One step of Gauss-Jordan elimination with row pivoting, from one pair of arrays to another. Without a pivot above `share` of the largest entry,
-// the row of the inverse becomes zero.
+// One step of Gauss-Jordan elimination with row pivoting, from one pair of arrays to another. Without a pivot above
+// `share` of the largest entry, the row of the inverse becomes zero.
 KERNEL(dense_eliminate, i64 n, i64 k, f64 share, In<f64> a, In<f64> inverse, Out<f64> a_to, Out<f64> inverse_to, In<u64> status) {
     Best own{0, -1};
     for (i64 i = k + thread_index(); i < n; i += BLOCK) {
@@ -297,7 +300,7 @@ KERNEL(dense_eliminate, i64 n, i64 k, f64 share, In<f64> a, In<f64> inverse, Out
                 inverse_to[at] = i == k ? 0.0 : inverse[at];
                 continue;
             }
-            // Rows k and `best` change places.
+            // Swaps rows k and `best`.
             const i64 from = i == k ? best : i == best ? k : i;
             const f64 row = a[best * n + j] / pivot;
             const f64 inverse_row = inverse[best * n + j] / pivot;

@@ -1,4 +1,5 @@
-// Diagonals of matrices, their inverses and those of diagonal blocks, and their storage: what src/host/diagonal.rs does, with its bits.
+// Diagonals of matrices, their inverses, inverses of diagonal blocks, and their storage: as in src/host/diagonal.rs,
+// with its bits.
 #include "numbers.h"
 
 DEVICE void put_number(const Any &out, int format, i64 i, f64 v) {
@@ -9,14 +10,14 @@ DEVICE void put_number(const Any &out, int format, i64 i, f64 v) {
     }
 }
 
-// d / s^2, as the matrix has it whose variables were multiplied by powers of two s; an empty array has only ones. Sums scale like their terms,
-// bit by bit, so that they are those of the matrix before.
+// d / s^2, the diagonal of a matrix whose variables were multiplied by powers of two s; an empty array means ones.
+// Sums scale like their terms, bit by bit.
 DEVICE f64 scaled_by(const In<f64> &scale, i64 i, i64 j, f64 d) {
     return scale.len > 0 ? d * reciprocal_of_power(scale[i]) * reciprocal_of_power(scale[j]) : d;
 }
 
-// Scalar matrices: N lanes for a row, which load it together and add its absolute values in its order. Without `l1` only the diagonal is
-// looked for. `scale` is empty, or has a power of two for each row.
+// Scalar matrices: N lanes for a row, which load it together and add its absolute values in order. Without `l1` only
+// the diagonal is read. `scale` is empty, or has a power of two for each row.
 template <class T, int N>
 DEVICE void diagonal_rows(i64 rows, int inverted, int l1, const In<f64> &scale, const In<i64> &offsets,
                           const In<i32> &columns, const In<T> &values, int format, const Any &out) {
@@ -55,10 +56,10 @@ DEVICE void diagonal_rows(i64 rows, int inverted, int l1, const In<f64> &scale, 
     }
 }
 
-// Entries of a thread whose loads are under way at the same time.
+// Entries whose loads a thread issues together.
 constexpr int DIAGONAL_BATCH = 8;
 
-// The same for rows of few entries, a thread for each.
+// The same for short rows, a thread for each.
 template <class T>
 DEVICE void diagonal_short_rows(i64 rows, int inverted, int l1, const In<f64> &scale, const In<i64> &offsets,
                                 const In<i32> &columns, const In<T> &values, int format, const Any &out) {
@@ -99,8 +100,8 @@ DEVICE void diagonal_short_rows(i64 rows, int inverted, int l1, const In<f64> &s
     put_number(out, format, row, inverted ? inverse_or_zero(d) : d);
 }
 
-// The inverse of the l1 diagonal of a matrix whose variables are multiplied by powers of two, a thread for each row, and in seen[1] the
-// ordered bits of its largest |v| / (s_i s_j).
+// The inverse of the l1 diagonal of a matrix whose variables are multiplied by powers of two, a thread for each row,
+// and in seen[1] the ordered bits of its largest |v| / (s_i s_j).
 template <class T>
 DEVICE void diagonal_and_largest(i64 rows, const In<f64> &s, const In<i64> &offsets, const In<i32> &columns,
                                  const In<T> &values, const Out<T> &inverse, const Out<u64> &seen) {
@@ -140,7 +141,7 @@ DEVICE void diagonal_and_largest(i64 rows, const In<f64> &s, const In<i64> &offs
         inverse[row] = As<T>::of(inverse_or_zero(d));
     }
     largest = group_max<WARP>(largest);
-    // What is there only grows, so that an old value decides as well.
+    // The stored maximum only grows, so an old value decides correctly.
     if (Group<WARP>::rank() == 0 && largest > seen[1]) {
         atomic_max(seen[1], largest);
     }
@@ -166,8 +167,8 @@ FOR_SETUP(DIAGONAL_AND_LARGEST)
     DIAGONAL_ROWS(T, 8)
 FOR_SETUP(DIAGONAL_ROWS_)
 
-// Inverts the n x n matrix m of a group in place by exchanges of its diagonal, best pivot first. Each lane has a column, and the size that its
-// pivot is judged by.
+// Inverts the n x n matrix m of a group in place by exchanges of its diagonal, best pivot first. Each lane has a
+// column, and the size that its pivot is compared with.
 template <int LANES, class M> DEVICE void invert(M &m, int first, int n, f64 bound) {
     using Lanes = Group<LANES>;
     const int j = Lanes::rank();
@@ -219,14 +220,14 @@ template <int LANES, class M> DEVICE void invert(M &m, int first, int n, f64 bou
     Lanes::barrier();
 }
 
-// Matrices of n x n blocks: LANES lanes for a block row, one for each of its scalar rows and columns, of which there are at most as many. `width` is 1 for
-// the diagonal and n for the diagonal blocks, whose pivots are rounding up to `bound`.
+// Matrices of n x n blocks: LANES lanes for a block row, one for each of its scalar rows and columns. `width` is 1
+// for the diagonal and n for the diagonal blocks, whose pivots up to `bound` are rounding errors.
 template <class T, int LANES>
 DEVICE void diagonal_blocks(i64 rows, int n, int width, int inverted, int l1, f64 bound, const In<f64> &scale,
                             const In<i64> &offsets, const In<i32> &columns, const In<T> &values, int format,
                             const Any &out) {
     using Lanes = Group<LANES>;
-    // Numbers between the blocks of two groups: groups of a warp use different banks.
+    // The stride between the blocks of two groups avoids bank conflicts.
     constexpr int STRIDE = LANES * LANES + LANES;
     SHARED(f64, m, BLOCK / LANES * STRIDE);
     const i64 row = global_index() / LANES;
@@ -292,8 +293,8 @@ DEVICE void diagonal_blocks(i64 rows, int n, int width, int inverted, int l1, f6
 #define DIAGONAL_BLOCKS_(T) DIAGONAL_BLOCKS(T, 4) DIAGONAL_BLOCKS(T, 8)
 FOR_SETUP(DIAGONAL_BLOCKS_)
 
-// out = factor x in 16 bits. `seen` gets the bits of the largest |x|, of the largest that became zero, and of a number that is not zero where
-// one did not fit.
+// out = factor x in 16 bits. `seen` gets the bits of the largest |x|, of the largest that became zero, and of a
+// number that is not zero if one overflowed.
 template <class T, class S> DEVICE void store_looking(i64 n, f64 factor, const In<T> &x, const Out<S> &out, const Out<u64> &seen) {
     u64 largest = 0;
     u64 vanished = 0;

@@ -1,8 +1,9 @@
-// Direct interpolation; see src/host/direct.rs. A tile of lanes writes the weights of a row, not yet truncated, where the row of the matrix begins,
-// with room for one entry more in each.
+// Direct interpolation; see src/host/direct.rs. A tile of lanes writes the weights of a row, not yet truncated, from
+// the begin of the matrix row on, with space for one entry more in each row.
 #include "strong_entries.h"
 
-// What makes a weight of a coupling to C_i, for one sign: all couplings, and those to C_i.
+// The factor from a coupling to C_i to its weight, for one sign: the sum of all couplings over the sum of those to
+// C_i, and over the diagonal.
 template <class T> DEVICE T direct_scale(T all, T coarse, T diagonal) {
     return coarse == 0 || diagonal == 0 ? 0 : -all / coarse / diagonal;
 }

@@ -1,9 +1,10 @@
-// Lanczos and power steps for the largest eigenvalue of D^-1 A; see src/host/eigenvalue.rs for what they compute. The scalars of the recurrence
-// stay on the device: a kernel sums the parts of an inner product that the one before it left, in every block and with the same bits.
+// Lanczos and power iterations for the largest eigenvalue of D^-1 A; see src/host/eigenvalue.rs. The scalars of the
+// recurrence stay on the device: each block of the next kernel adds up the partial sums of an inner product, with the
+// same bits.
 #include "numbers.h"
 #include "reduce.h"
 
-// The sum of parts; every thread of the block gets it.
+// The sum of the partial sums; all threads of the block get it.
 DEVICE f64 sum_of_parts(const In<f64> &parts) {
     SHARED(f64, whole, 1);
     f64 sum = 0.0;
@@ -26,7 +27,7 @@ DEVICE void put_part(f64 sum, const Out<f64> &parts) {
     }
 }
 
-// What is known of the recurrence: how many steps are done, whether no more can be, the sign of D, and alpha and beta of each step.
+// The recurrence: the number of steps, whether it has ended, the sign of D, and alpha and beta of each step.
 struct Recurrence {
     Out<f64> state;
     i64 steps;
@@ -37,7 +38,8 @@ struct Recurrence {
     DEVICE f64 &beta(i64 step) const { return state[3 + steps + step]; }
 };
 
-// A random start that weighs all rows alike. With a diagonal D also z = D^-1 u and the parts of u z.
+// A random start vector in which all rows have equal weight. With a diagonal D also z = D^-1 u and the partial sums
+// of u z.
 template <class T>
 DEVICE void eigen_start(i64 n, int width, const In<T> &inverse, const Out<T> &u, const Out<T> &z, const Out<f64> &parts) {
     f64 sum = 0.0;
@@ -58,7 +60,7 @@ DEVICE void eigen_start(i64 n, int width, const In<T> &inverse, const Out<T> &u,
     }
 }
 
-// z = D^-1 u, and the parts of u z.
+// z = D^-1 u, and the partial sums of u z.
 template <class T>
 DEVICE void eigen_pair(i64 n, int width, const In<T> &inverse, const In<T> &u, const Out<T> &z, const Out<f64> &parts) {
     f64 sum = 0.0;
@@ -74,7 +76,7 @@ DEVICE void eigen_pair(i64 n, int width, const In<T> &inverse, const In<T> &u, c
     put_part(sum, parts);
 }
 
-// The share of a lane in the product of scalar row r in block row `row` with z.
+// This lane's part of the product of scalar row r in block row `row` with z.
 template <int N, class T>
 DEVICE T lane_product(i64 row, int r, int n, const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const In<T> &z) {
     const i64 end = offsets[row + 1];
@@ -88,7 +90,8 @@ DEVICE T lane_product(i64 row, int r, int n, const In<i64> &offsets, const In<i3
     return sum;
 }
 
-// The shares of a lane in the products of all scalar rows of a row of n x n blocks, and the sum of the Frobenius norms of its blocks.
+// This lane's parts of the products of all scalar rows of a row of n x n blocks, and the sum of the Frobenius norms
+// of its blocks.
 template <int N, int n, class T>
 DEVICE f64 lane_products(i64 row, const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const In<T> &z, T *sums) {
     const i64 end = offsets[row + 1];
@@ -112,7 +115,7 @@ DEVICE f64 lane_products(i64 row, const In<i64> &offsets, const In<i32> &columns
     return norms;
 }
 
-// The norm of the block of D^-1 in a row of n x n blocks, or the largest element where D is a diagonal.
+// The norm of the block of D^-1 in a row of n x n blocks, or the largest element if D is a diagonal.
 template <class T> DEVICE f64 norm_of_inverse(i64 row, int n, int width, const In<T> &inverse) {
     f64 norm = 0.0;
     for (int e = 0; e < n * width; ++e) {
@@ -135,7 +138,7 @@ DEVICE void put_largest(u64 largest, const Out<u64> &bound) {
     }
 }
 
-// Entries of a lane whose loads are under way at the same time.
+// Entries whose loads a lane issues together.
 constexpr int EIGEN_BATCH = 8;
 
 // The same for scalar matrices, with the sum of absolute values.
@@ -160,9 +163,10 @@ DEVICE T lane_product(i64 row, const In<i64> &offsets, const In<i32> &columns, c
     return sum;
 }
 
-// q = A z / beta for rows of n x n blocks, or scalars where n is 1, N lanes for each scalar row, and the parts of z q. Beta is that of the step,
-// the norm that the parts before make; a block of threads that sees it end the recurrence has nothing to do. The first product of a scalar matrix, or of one
-// whose blocks have DIM rows that the compiler knows, also gives the largest row sum of D^-1 A, as ordered bits; it has N lanes for each row of blocks.
+// q = A z / beta for rows of n x n blocks, or scalars if n is 1, N lanes for each scalar row, and the partial sums of
+// z q. Beta is the norm from the partial sums before; a block of threads returns if it ends the recurrence. The first
+// product of a scalar matrix, or of one with compile-time block size DIM, also computes the largest row sum of D^-1
+// A, as ordered bits; it has N lanes for each block row.
 template <class T, int N, bool BLOCKS, int DIM>
 DEVICE void eigen_product(i64 rows, int n, int width, i64 step, int power, const In<i64> &offsets, const In<i32> &columns,
                           const In<T> &values, const In<T> &inverse, const In<T> &z, const In<f64> &before,
@@ -173,7 +177,7 @@ DEVICE void eigen_product(i64 rows, int n, int width, i64 step, int power, const
     const f64 square = sum_of_parts(before);
     const f64 sign = power || step == 0 ? with_sign(1.0, square) : known.sign();
     const f64 beta = square_root(sign * square);
-    // Also where D is not definite, and its inner product none.
+    // Also if D is not definite, so that its inner product is none.
     const f64 least = power || step == 0 ? 0.0 : 1e-10 * magnitude(known.alpha(step - 1));
     const bool ends = !is_finite(beta) || beta <= least;
     if (global_index() == 0) {
@@ -234,7 +238,7 @@ DEVICE void eigen_product(i64 rows, int n, int width, i64 step, int power, const
     put_part(share, parts);
 }
 
-// Alpha of a step from the parts of z q; block 0 keeps it.
+// Alpha of a step from the partial sums of z q; block 0 stores it.
 DEVICE f64 eigen_alpha(i64 step, const In<f64> &before, const Recurrence &known) {
     const f64 alpha = known.sign() * sum_of_parts(before) / known.beta(step);
     if (global_index() == 0) {
@@ -244,8 +248,8 @@ DEVICE f64 eigen_alpha(i64 step, const In<f64> &before, const Recurrence &known)
     return alpha;
 }
 
-// The next u = q - alpha v - beta v', written where the u before the last was; v is the last u over beta. With a diagonal D also z and the parts
-// of u z.
+// The next u = q - alpha v - beta v', written over the u before the last; v is the last u over beta. With a diagonal
+// D also z and the partial sums of u z.
 template <class T>
 DEVICE void eigen_update(i64 n, int width, i64 step, const In<f64> &before, const Recurrence &known, const In<T> &q,
                          const In<T> &last, const In<T> &inverse, const Out<T> &u, const Out<T> &z, const Out<f64> &parts) {
@@ -274,7 +278,8 @@ DEVICE void eigen_update(i64 n, int width, i64 step, const In<f64> &before, cons
     }
 }
 
-// A bound of the eigenvalues of D^-1 A for a matrix of blocks, as ordered bits: the largest row sum of products of Frobenius norms.
+// A bound of the eigenvalues of D^-1 A for a block matrix, as ordered bits: the largest row sum of products of
+// Frobenius norms.
 template <class T, int N>
 DEVICE void eigen_bound(i64 rows, int n, int width, const In<i64> &offsets, const In<T> &values, const In<T> &inverse,
                         const Out<u64> &bound) {
@@ -331,7 +336,7 @@ FOR_SETUP(EIGEN)
     EIGEN_BOUND(T, 32)
 FOR_SETUP(EIGEN_ROWS)
 
-// For one block: alpha of the last step, or with `power` the norm after it, as its beta.
+// One block of threads: alpha of the last step, or with `power` the norm after it, as its beta.
 KERNEL(eigen_last, i64 step, i64 steps, i32 power, In<f64> before, Out<f64> state) {
     const Recurrence known{state, steps};
     if (known.ended() != 0.0) {

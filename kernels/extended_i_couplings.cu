@@ -1,7 +1,8 @@
-// What the neighbours of each fine unknown ask for in extended+i interpolation: its couplings to coarse unknowns, a small part of its row.
+// Couplings of each fine unknown to coarse ones, which extended+i interpolation reads of its neighbours: a small part
+// of a row.
 #include "extended_i.h"
 
-// Kinds and words of all fine rows, and their couplings. A tile of lanes for each row.
+// Entry flags, bitmaps and couplings of all fine rows. A tile of lanes for each row.
 template <class T, int N>
 DEVICE void extended_i_couplings(i64 rows, const Entries<T> &a, const In<i64> &strong_offsets, const In<i32> &strong_columns, const Out<u8> &kinds,
                                  const Out<u64> &fine, const Couplings<T> &to) {
@@ -10,7 +11,8 @@ DEVICE void extended_i_couplings(i64 rows, const Entries<T> &a, const In<i64> &s
     const bool is_fine = k < rows && a.number[k] < 0;
     const i64 begin = is_fine ? a.offsets[k] : 0, end = is_fine ? a.offsets[k + 1] : 0;
     const i64 strong_begin = is_fine ? strong_offsets[k] : 0, strong_end = is_fine ? strong_offsets[k + 1] : 0;
-    // Most diagonals are positive, and in many rows all other entries are strong: what is not so is seen on the way, and the row begun again.
+    // Most diagonals are positive, and in many rows all other entries are strong. This is assumed, and a row for
+    // which it is wrong is repeated.
     bool is_positive = true, all_strong = strong_end - strong_begin == end - begin - 1;
     int strongs, weaks, diagonal;
     InterleavedSum<T, N> sum;
@@ -46,11 +48,11 @@ DEVICE void extended_i_couplings(i64 rows, const Entries<T> &a, const In<i64> &s
             const T coupling = counts ? v : 0;
             const u64 all = Tile<N>::ballot(is_one), all_weak = Tile<N>::ballot(is_weak);
             if (is_one || is_weak) {
-                const int place = is_one ? strongs + Tile<N>::rank_among(all) : weaks + Tile<N>::rank_among(all_weak);
-                const bool is_near = place < NEAR && (is_one ? 0 : 1) < to.kinds;
-                const i64 there = is_near ? to.near(k, is_one ? 0 : 1) + place : is_one ? begin + place : end - 1 - place;
-                (is_near ? to.near_columns : to.columns)[there] = number;
-                (is_near ? to.near_values : to.values)[there] = coupling;
+                const int position = is_one ? strongs + Tile<N>::rank_among(all) : weaks + Tile<N>::rank_among(all_weak);
+                const bool is_packed = position < PACKED && (is_one ? 0 : 1) < to.kinds;
+                const i64 there = is_packed ? to.packed(k, is_one ? 0 : 1) + position : is_one ? begin + position : end - 1 - position;
+                (is_packed ? to.packed_columns : to.columns)[there] = number;
+                (is_packed ? to.packed_values : to.values)[there] = coupling;
             }
             sum.add(is_one ? coupling : 0);
             strongs += count_bits(all);
@@ -64,10 +66,10 @@ DEVICE void extended_i_couplings(i64 rows, const Entries<T> &a, const In<i64> &s
     }
     const T part = sum.sum();
     diagonal = diagonal < 0 ? 0 : diagonal;
-    const int kind = rank / NEAR, place = rank % NEAR;
-    if (is_fine && kind < to.kinds && place >= (kind == 0 ? strongs : weaks)) {
-        to.near_columns[to.near(k, kind) + place] = COUPLING_NONE;
-        to.near_values[to.near(k, kind) + place] = 0;
+    const int kind = rank / PACKED, position = rank % PACKED;
+    if (is_fine && kind < to.kinds && position >= (kind == 0 ? strongs : weaks)) {
+        to.packed_columns[to.packed(k, kind) + position] = COUPLING_NONE;
+        to.packed_values[to.packed(k, kind) + position] = 0;
     }
     if (is_fine && rank == 0) {
         to.heads.put(HEAD * k, Pack<i64, 2>{reach_of(strongs, weaks, is_positive), bits_of(As<f64>::of(part))});
@@ -75,7 +77,7 @@ DEVICE void extended_i_couplings(i64 rows, const Entries<T> &a, const In<i64> &s
     }
 }
 
-// Rows that were written where there is room for `most` entries each, put together.
+// Compacts rows that were written with space for `most` entries each.
 template <class T>
 DEVICE void extended_i_gather(i64 rows, i32 most, const In<i32> &columns, const In<T> &values, const In<i64> &offsets, const Out<i32> &to_columns,
                               const Out<T> &to_values) {

@@ -1,24 +1,24 @@
-// Aggregation from a distance-2 maximal independent set: what src/host/mis2.rs does, a pass over the graph for each of its loops.
+// Aggregation from a distance-2 maximal independent set: as in src/host/mis2.rs, a kernel for each of its loops.
 #include "numbers.h"
 
-// Keys of unknowns that are decided.
+// Keys of decided unknowns.
 constexpr u64 MIS2_OUT = 0;
 constexpr u64 MIS2_IN = ~0ull;
 constexpr i32 NO_AGGREGATE = -1;
 
 DEVICE bool mis2_open(u64 key) { return key != MIS2_OUT && key != MIS2_IN; }
 
-// Neighbours of a lane whose loads are under way at the same time.
+// Neighbours whose loads a lane issues together.
 constexpr int MIS2_BATCH = 8;
 
-// Calls `work` for each row that this group of N lanes has.
+// Calls `work` for each row of this group of N lanes.
 template <int N, class Work> DEVICE void each_row(i64 n, const Work &work) {
     for (i64 i = global_index() / N; i < n; i += block_count() * (BLOCK / N)) {
         work(i);
     }
 }
 
-// The largest of own and the values of a row's neighbours; every lane of the group gets it.
+// The largest of `own` and the values of a row's neighbours; all lanes get it.
 template <int N> DEVICE u64 largest_near(i64 start, i64 end, const In<i32> &columns, const In<u64> &values, u64 own) {
     for (i64 k = start + Group<N>::rank(); k < end; k += MIS2_BATCH * N) {
         i32 column[MIS2_BATCH];
@@ -49,8 +49,8 @@ KERNEL(mis2_keys, i64 n, i64 seed, In<i64> offsets, Out<u64> key, Out<i64> alone
     }
 }
 
-// Half a round: the largest key within one edge, which is computed again when that key is no longer open. open[round] tells whether the round has
-// something to do, which the first one always has.
+// First half of a round: the largest key within one edge, which is recomputed if that key is decided. open[round]
+// tells whether the round has work; the first one always has.
 template <int N>
 DEVICE void mis2_near(i64 n, int round, const In<i64> &open, const In<i64> &offsets, const In<i32> &columns,
                       const In<u64> &key, const Out<u64> &near) {
@@ -60,7 +60,7 @@ DEVICE void mis2_near(i64 n, int round, const In<i64> &open, const In<i64> &offs
     each_row<N>(n, [&](i64 i) {
         if (round > 0) {
             const u64 before = near[i];
-            // The low half of a key is the number of its unknown, counted from 1.
+            // The low half of a key is the number of its unknown, from 1 on.
             if (!mis2_open(before) || key[static_cast<i64>(before & 0xffffffffull) - 1] == before) {
                 return;
             }
@@ -72,8 +72,8 @@ DEVICE void mis2_near(i64 n, int round, const In<i64> &open, const In<i64> &offs
     });
 }
 
-// The other half: who has the largest key within two edges is a root, who has a root there is none. open[round + 1] becomes 1 where
-// something is left.
+// Second half: an unknown with the largest key within two edges is a root; one with a root in reach is not.
+// open[round + 1] becomes 1 if an unknown is undecided.
 template <int N>
 DEVICE void mis2_decide(i64 n, int round, const Out<i64> &open, const In<i64> &offsets, const In<i32> &columns,
                         const In<u64> &near, const Out<u64> &key) {
@@ -117,7 +117,8 @@ KERNEL(mis2_number, i64 n, In<u64> key, In<i64> before, Out<i32> aggregates, Out
     }
 }
 
-// What has no aggregate joins that of its first neighbour that has one. `left` becomes 1 where something with couplings still has none.
+// An unknown without aggregate joins that of its first neighbour that has one. `left` becomes 1 if an unknown with
+// couplings still has none.
 template <int N>
 DEVICE void mis2_join(i64 n, const In<i64> &offsets, const In<i32> &columns, const In<i32> &before, const Out<i32> &after,
                       const Out<i64> &left) {
@@ -138,7 +139,8 @@ DEVICE void mis2_join(i64 n, const In<i64> &offsets, const In<i32> &columns, con
                 for (int b = 0; b < MIS2_BATCH; ++b) {
                     theirs[b] = theirs[b] >= 0 ? before[theirs[b]] : NO_AGGREGATE;
                 }
-                // The first of each lane, as its place before its aggregate; the largest of the complements is the first of all.
+                // The first neighbour of each lane, as the complement of its position above its aggregate, so that
+                // the maximum is the first of all.
                 u64 first = 0;
                 UNROLL
                 for (int b = MIS2_BATCH; b-- > 0;) {
@@ -170,7 +172,7 @@ DEVICE void mis2_join(i64 n, const In<i64> &offsets, const In<i32> &columns, con
     }
 MIS2(1) MIS2(4) MIS2(32)
 
-// What has couplings and no aggregate, to be counted, and then to form one of its own.
+// Flags the unknowns with couplings and without aggregate: they are counted, and then form aggregates of their own.
 KERNEL(mis2_left, i64 n, In<i64> offsets, In<i32> aggregates, Out<i32> left) {
     const i64 i = global_index();
     if (i < n) {

@@ -1,5 +1,6 @@
-// The factors of extended and extended+i interpolation in matrix-matrix form; see src/host/mm_ext.rs. They are made of the couplings that
-// `extended_i_couplings` noted. Each kernel runs twice, first to count (where the offsets are empty), then to write.
+// The factors of extended and extended+i interpolation in matrix-matrix form; see src/host/mm_ext.rs. They are
+// computed from the couplings that `extended_i_couplings` stored. Each kernel runs twice: first to count, without
+// offsets, then to write.
 #include "extended_i.h"
 
 // R and its row sums: the strong couplings of fine unknowns to coarse ones, and the identity. A thread for each row.
@@ -37,7 +38,8 @@ DEVICE void mm_ext_right(i64 rows, const In<i64> &offsets, const In<i32> &number
     }
 }
 
-// L: how an unknown is made of its own coarse neighbours and those of its fine neighbours. A tile of lanes for each row.
+// L: the couplings of an unknown to its coarse neighbours and through its fine neighbours. A tile of lanes for each
+// row.
 template <class T, int N>
 DEVICE void mm_ext_left(i64 rows, bool plus_i, const Entries<T> &a, const In<u8> &kinds, const In<i64> &heads, const In<T> &beta,
                         const In<i32> &only, const In<i64> &to_offsets, const Out<i32> &to_columns, const Out<T> &to_values,
@@ -48,8 +50,8 @@ DEVICE void mm_ext_left(i64 rows, bool plus_i, const Entries<T> &a, const In<u8>
     const bool is_fine = is_row && a.number[i] < 0;
     const i64 begin = is_fine ? a.offsets[i] : 0, end = is_fine ? a.offsets[i + 1] : 0;
     const bool is_positive = is_fine && (heads[HEAD * i] & 1) != 0;
-    // What becomes of an entry: its part of the diagonal, and b_ik, which is 0 where it is no entry of L.
-    const auto look = [&](i64 at, i32 &k, T &a_ik, T &b_ik) {
+    // The part of an entry that belongs to the diagonal, and b_ik, which is 0 if it is no entry of L.
+    const auto visit = [&](i64 at, i32 &k, T &a_ik, T &b_ik) {
         k = a.columns[at];
         a_ik = a.values[at];
         b_ik = 0;
@@ -76,7 +78,7 @@ DEVICE void mm_ext_left(i64 rows, bool plus_i, const Entries<T> &a, const In<u8>
         const i64 at = start + Tile<N>::rank();
         i32 k;
         T a_ik, b_ik = 0;
-        diagonal.add(at < end ? look(at, k, a_ik, b_ik) : 0);
+        diagonal.add(at < end ? visit(at, k, a_ik, b_ik) : 0);
         count += count_bits(Tile<N>::ballot(b_ik != 0));
     }
     if (!writes) {
@@ -97,7 +99,7 @@ DEVICE void mm_ext_left(i64 rows, bool plus_i, const Entries<T> &a, const In<u8>
         i32 k = 0;
         T a_ik = 0, b_ik = 0;
         if (at < end) {
-            look(at, k, a_ik, b_ik);
+            visit(at, k, a_ik, b_ik);
         }
         const u64 all = Tile<N>::ballot(b_ik != 0);
         if (b_ik != 0) {

@@ -1,8 +1,8 @@
-// Numbers as the host treats them.
+// Numbers as on the host.
 #pragma once
 #include "groups.h"
 
-// The types that set-up computes in.
+// The types of set-up.
 #ifndef FOR_SETUP
 #define FOR_SETUP(DO) DO(f64) DO(f32)
 #endif
@@ -17,10 +17,10 @@ DEVICE bool is_finite(f64 v) { return v - v == 0.0; }
 // 1/s for a power of two far from the ends of the range.
 DEVICE f64 reciprocal_of_power(f64 s) { return f64_of((2046ll << 52) - bits_of(s)); }
 
-// The bits of numbers that are not negative, which are ordered like the numbers, as integers that a maximum can be taken of.
+// The bits of a number that is not negative, which are ordered like the numbers, as an integer for atomic maxima.
 DEVICE u64 ordered(f64 v) { return static_cast<u64>(bits_of(v)); }
 
-// The host's hash of an index and a seed, as src/host/mod.rs has it.
+// The host's hash of an index and a seed, as in src/host/mod.rs.
 DEVICE u64 hash(u64 index, u64 seed) {
     u64 z = index + seed * 0x9e3779b97f4a7c15ull + 0x9e3779b97f4a7c15ull;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;

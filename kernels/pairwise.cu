@@ -1,4 +1,4 @@
-// Aggregation by pairwise matching: what src/host/pairwise.rs does, with the bits of its scores.
+// Aggregation by pairwise matching: as in src/host/pairwise.rs, with the bits of its scores.
 #include "numbers.h"
 
 constexpr i32 UNMATCHED = -1;
@@ -6,7 +6,8 @@ constexpr i32 UNMATCHED = -1;
 // Lanes for a row of the matrix.
 constexpr int PAIR_LANES = 8;
 
-// Half the norms of the strong couplings, in their order, and the norm of the diagonal: that of blocks is Frobenius'.
+// Half the norms of the strong couplings, in their order, and the norm of the diagonal; blocks have the Frobenius
+// norm.
 template <class T>
 DEVICE void pair_halves(i64 rows, int size, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
                         const In<i64> &strong_offsets, const In<i32> &strong_columns, const Out<f64> &halves,
@@ -59,8 +60,8 @@ DEVICE void pair_halves(i64 rows, int size, const In<i64> &offsets, const In<i32
     }
 FOR_SETUP(PAIR_HALVES)
 
-// Both directions of each coupling added, for a graph that has both and whose rows ascend: a thread for each row. `other` becomes 1 where one of
-// them does not.
+// Adds both directions of each coupling, for a graph that has both and whose rows ascend. A thread for each row.
+// `other` becomes 1 if the graph is not so.
 KERNEL(pair_both, i64 rows, In<i64> offsets, In<i32> columns, In<f64> halves, Out<i64> to_offsets, Out<i32> to_columns,
        Out<f64> to_values, Out<i64> other) {
     const i64 row = global_index();
@@ -79,7 +80,7 @@ KERNEL(pair_both, i64 rows, In<i64> offsets, In<i32> columns, In<f64> halves, Ou
         const i32 j = columns[k];
         fits = fits && j > before;
         before = j;
-        // The place of this row among the neighbours of j.
+        // The position of this row among the neighbours of j.
         i64 low = offsets[j];
         const i64 high_end = offsets[j + 1];
         for (i64 high = high_end; high - low > 1;) {
@@ -96,7 +97,8 @@ KERNEL(pair_both, i64 rows, In<i64> offsets, In<i32> columns, In<f64> halves, Ou
     }
 }
 
-// A + B for rows in ascending order of columns, a thread for each row: the numbers of entries, or where `counts` is empty the entries.
+// A + B for rows with ascending columns, a thread for each row: the numbers of entries, or without `counts` the
+// entries.
 KERNEL(pair_add, i64 rows, In<i64> a_offsets, In<i32> a_columns, In<f64> a_values, In<i64> b_offsets, In<i32> b_columns,
        In<f64> b_values, Out<i32> counts, In<i64> offsets, Out<i32> columns, Out<f64> values) {
     const i64 row = global_index();
@@ -124,7 +126,7 @@ KERNEL(pair_add, i64 rows, In<i64> a_offsets, In<i32> a_columns, In<f64> a_value
     }
 }
 
-// A coupling as an unknown sees it; the best of all couplings is the same for both of its ends.
+// A coupling with its score; the best of all couplings is the same for both of its ends.
 struct Coupling {
     i32 neighbour;
     u32 is_free;
@@ -154,11 +156,12 @@ DEVICE f32 score_of(f64 weight, f64 own, f64 other) {
     return larger > 0.0 ? to_f32(weight / larger) : 0.0f;
 }
 
-// Couplings of a lane whose loads are under way at the same time.
+// Couplings whose loads a lane issues together.
 constexpr int PAIR_BATCH = 4;
 
-// Where each unknown without aggregate offers its hand; one without free neighbours joins the aggregate of its best. N lanes for each. `scored` is 0 in
-// late rounds. open[round] tells whether the round has something to do, which the first one always has.
+// Proposals: each unknown without aggregate chooses its best free neighbour; without free neighbours it joins the
+// aggregate of its best neighbour. N lanes for each. `scored` is 0 in late rounds. open[round] tells whether the
+// round has work; the first one always has.
 template <int N>
 DEVICE void pair_choose(i64 n, int round, int scored, u64 seed, const In<i64> &open, const In<i64> &offsets,
                         const In<i32> &columns, const In<f64> &weights, const In<f64> &diagonal, const In<i32> &roots,
@@ -221,7 +224,8 @@ DEVICE void pair_choose(i64 n, int round, int scored, u64 seed, const In<i64> &o
     }
 PAIR_CHOOSE(1) PAIR_CHOOSE(8)
 
-// Two that chose each other form an aggregate, whose root is the first of them. open[round + 1] becomes 1 where something is left.
+// Two unknowns that chose each other form an aggregate, whose root is the first of them. open[round + 1] becomes 1 if
+// an unknown is left.
 KERNEL(pair_match, i64 n, i32 round, Out<i64> open, In<i32> offers, In<i32> joins, Out<i32> roots) {
     const i64 i = global_index();
     if (round > 0 && open[round] == 0) {
@@ -251,7 +255,8 @@ KERNEL(pair_begin, i64 n, Out<i32> roots) {
     }
 }
 
-// Roots to be numbered. With `keep`, what has no couplings is an aggregate by itself, when nothing is open. `alone` counts what is none.
+// Flags the roots, to be numbered. With `keep`, an unknown without couplings is an aggregate by itself once nothing
+// is open. `alone` counts the unknowns of no aggregate.
 KERNEL(pair_roots, i64 n, i32 keep, In<i64> open, Out<i32> roots, Out<i32> flags, Out<i64> alone) {
     const i64 i = global_index();
     bool without = false;
@@ -286,7 +291,7 @@ KERNEL(pair_compose, i64 n, In<i32> pass, Out<i32> aggregates) {
     }
 }
 
-// The sum of the members' diagonals.
+// The sum of the diagonals of an aggregate.
 KERNEL(pair_diagonals, i64 count, In<i64> starts, In<i32> members, In<f64> diagonal, Out<f64> sums) {
     const i64 g = global_index();
     if (g < count) {

@@ -1,8 +1,9 @@
-// Parallel modified independent set; see src/host/pmis.rs. The graph alone is enough: of two undecided neighbours the one that is outweighed is
-// marked as beaten, whichever of them has the edge.
+// Parallel modified independent set; see src/host/pmis.rs. The graph without its transpose is enough: of two
+// undecided neighbours the one with the smaller weight is marked as beaten, whichever of them has the edge.
 //
-// The state of an unknown is one byte, which changes within a kernel only between values that mean the same there: while edges are looked at,
-// between undecided ones; while unknowns are decided, from "not beaten" to coarse and from "beaten" to fine.
+// The state of an unknown is one byte. Within a kernel it changes only between values with the same meaning there:
+// while edges are visited, between undecided states; while unknowns are decided, from "not beaten" to coarse and from
+// "beaten" to fine.
 #include "numbers.h"
 #include "scan.h"
 #include "tile.h"
@@ -10,16 +11,17 @@
 constexpr u8 PMIS_UNDECIDED = 0;
 constexpr u8 PMIS_COARSE = 1;
 constexpr u8 PMIS_FINE = 2;
-// Beaten in this round, from here on: one value for odd and one for even rounds. What is undecided was beaten in the round before.
+// Beaten in this round: one value for odd and one for even rounds. An undecided unknown was beaten in the round
+// before.
 constexpr u8 PMIS_BEATEN = 3;
 
 DEVICE bool pmis_is_open(u8 state) { return state == PMIS_UNDECIDED || state >= PMIS_BEATEN; }
 
-// Entries of a row that one thread counts.
-constexpr int PMIS_SHORT = 64;
+// Longest row that one thread counts.
+constexpr int PMIS_SHORT_ROW = 64;
 
-// How many rows have each column. A thread for each row, because neighbouring rows often have neighbouring columns, which are counted at once;
-// the threads of a block share what is left of long rows.
+// The number of rows that have each column. A thread for each row, because neighbouring rows often have neighbouring
+// columns, whose atomics are combined. The threads of a block share the rest of long rows.
 KERNEL(pmis_dependents, i64 rows, In<i64> offsets, In<i32> columns, Out<i32> dependents) {
     SHARED(i64, begins, BLOCK);
     SHARED(i64, ends, BLOCK);
@@ -30,12 +32,12 @@ KERNEL(pmis_dependents, i64 rows, In<i64> offsets, In<i32> columns, Out<i32> dep
     barrier();
     const i64 i = global_index();
     const i64 begin = i < rows ? offsets[i] : 0, end = i < rows ? offsets[i + 1] : 0;
-    begins[thread_index()] = begin + PMIS_SHORT;
+    begins[thread_index()] = begin + PMIS_SHORT_ROW;
     ends[thread_index()] = end;
-    if (end - begin > PMIS_SHORT) {
+    if (end - begin > PMIS_SHORT_ROW) {
         is_long[0] = 1;
     }
-    for (i64 k = begin; k < end && k < begin + PMIS_SHORT; ++k) {
+    for (i64 k = begin; k < end && k < begin + PMIS_SHORT_ROW; ++k) {
         atomic_add(dependents[columns[k]], 1);
     }
     barrier();
@@ -46,7 +48,7 @@ KERNEL(pmis_dependents, i64 rows, In<i64> offsets, In<i32> columns, Out<i32> dep
     }
 }
 
-// Weights: dependents, and a random part below one. What nobody depends on is fine.
+// Weights: the number of dependents plus a random part below one. An unknown without dependents is fine.
 KERNEL(pmis_begin, i64 rows, i64 seed, In<i32> dependents, Out<u64> weights, Out<u8> state) {
     const i64 i = global_index();
     if (i < rows) {
@@ -63,8 +65,8 @@ struct Pmis {
     Out<u8> state;
 };
 
-// Marks who is beaten among unknown i and its neighbours; i is -1 for tiles that have none.
-template <int N> DEVICE void pmis_look(const Pmis &g, i64 i, u8 beaten) {
+// Marks the beaten ones among unknown i and its neighbours; i is -1 for tiles without one.
+template <int N> DEVICE void pmis_mark_beaten(const Pmis &g, i64 i, u8 beaten) {
     const u64 own = i >= 0 ? g.weights[i] : 0;
     bool is_beaten = false;
     for (i64 k = i >= 0 ? g.offsets[i] + Tile<N>::rank() : 0; i >= 0 && k < g.offsets[i + 1]; k += N) {
@@ -83,8 +85,9 @@ template <int N> DEVICE void pmis_look(const Pmis &g, i64 i, u8 beaten) {
     }
 }
 
-// Whether unknown i is still open when those that nobody has beaten are coarse, and those that depend on a coarse one are fine.
-template <int N> DEVICE bool pmis_settle(const Pmis &g, i64 i, u8 beaten) {
+// Decides unknown i: one that is not beaten is coarse, one that depends on a coarse one is fine. Returns whether it
+// is still undecided.
+template <int N> DEVICE bool pmis_decide(const Pmis &g, i64 i, u8 beaten) {
     const bool is_beaten = i >= 0 && g.state[i] == beaten;
     bool covered = false;
     for (i64 k = is_beaten ? g.offsets[i] + Tile<N>::rank() : 0; is_beaten && k < g.offsets[i + 1] && !covered; k += N) {
@@ -98,17 +101,18 @@ template <int N> DEVICE bool pmis_settle(const Pmis &g, i64 i, u8 beaten) {
     return is_beaten && !fine;
 }
 
-// Round `round`: the unknowns in `list`, whose number the rounds before it left in `counts`; in round 0 all of them.
+// First half of round `round`: the unknowns of `list`, whose number the round before left in `counts`; in round 0 all
+// unknowns.
 template <int N>
 DEVICE void pmis_mark(i64 rows, i32 round, const Pmis &g, const In<i32> &list, const In<i32> &counts) {
     const i64 count = round == 0 ? rows : counts[round];
     for (i64 at = global_index() / N; Tile<N>::any(at < count); at += block_count() * (BLOCK / N)) {
         const i64 i = at >= count ? -1 : round == 0 ? at : list[at];
-        pmis_look<N>(g, i >= 0 && (round != 0 || g.state[i] != PMIS_FINE) ? i : -1, PMIS_BEATEN + round % 2);
+        pmis_mark_beaten<N>(g, i >= 0 && (round != 0 || g.state[i] != PMIS_FINE) ? i : -1, PMIS_BEATEN + round % 2);
     }
 }
 
-// The second half of a round; what stays open goes into the list of the next one.
+// Second half of a round. Unknowns that stay undecided go to the list of the next round.
 template <int N>
 DEVICE void pmis_decide(i64 rows, i32 round, const Pmis &g, const In<i32> &list, const Out<i32> &next, const Out<i32> &counts) {
     SHARED(i32, start, 1);
@@ -118,7 +122,7 @@ DEVICE void pmis_decide(i64 rows, i32 round, const Pmis &g, const In<i32> &list,
         const i64 at = first + thread_index() / N;
         const i64 i = at >= count ? -1 : round == 0 ? at : list[at];
         const bool is_open = i >= 0 && (round != 0 || g.state[i] != PMIS_FINE);
-        const bool stays = pmis_settle<N>(g, is_open ? i : -1, PMIS_BEATEN + round % 2) && Tile<N>::rank() == 0;
+        const bool stays = pmis_decide<N>(g, is_open ? i : -1, PMIS_BEATEN + round % 2) && Tile<N>::rank() == 0;
         i64 total;
         const i64 before = block_sum_before(stays, total);
         if (thread_index() == 0 && total > 0) {
@@ -131,7 +135,8 @@ DEVICE void pmis_decide(i64 rows, i32 round, const Pmis &g, const In<i32> &list,
     }
 }
 
-// All rounds that are left, by one block, where at most `few` unknowns are: how many the first of them found is counts[round].
+// All remaining rounds in one block of threads, once at most `few` unknowns are undecided; counts[round] is their
+// number.
 KERNEL(pmis_tail, i32 round, i32 few, In<i64> offsets, In<i32> columns, In<u64> weights, Out<u8> state, Out<i32> list, Out<i32> next,
        Out<i32> counts) {
     constexpr int N = 8;
@@ -146,7 +151,7 @@ KERNEL(pmis_tail, i32 round, i32 few, In<i64> offsets, In<i32> columns, In<u64> 
         const Out<i32> to = (pass - round) % 2 == 0 ? next : list;
         barrier(); // the states of the round before are written
         for (i64 at = thread_index() / N; Tile<N>::any(at < count); at += BLOCK / N) {
-            pmis_look<N>(g, at < count ? from[at] : -1, PMIS_BEATEN + pass % 2);
+            pmis_mark_beaten<N>(g, at < count ? from[at] : -1, PMIS_BEATEN + pass % 2);
         }
         if (thread_index() == 0) {
             found[0] = 0;
@@ -154,7 +159,7 @@ KERNEL(pmis_tail, i32 round, i32 few, In<i64> offsets, In<i32> columns, In<u64> 
         barrier();
         for (i64 at = thread_index() / N; Tile<N>::any(at < count); at += BLOCK / N) {
             const i32 i = at < count ? from[at] : -1;
-            if (pmis_settle<N>(g, i, PMIS_BEATEN + pass % 2) && Tile<N>::rank() == 0) {
+            if (pmis_decide<N>(g, i, PMIS_BEATEN + pass % 2) && Tile<N>::rank() == 0) {
                 to[atomic_add(found[0], 1)] = i;
             }
         }

@@ -1,10 +1,11 @@
-// What rounding a level to 16 bits would cost, for the choice of its formats: what src/amg/plan.rs measures, to rounding.
+// The loss of rounding a level to 16 bits, for the choice of its formats: as in src/amg/plan.rs, up to rounding.
 #include "numbers.h"
 #include "reduce.h"
 #include "scalar_row.h"
 
-// The right-hand side that a rehearsal begins with: random numbers between -1 and 1 in the units of the rows, whose diagonals become positive.
-KERNEL(rehearsal_start, i64 n, Out<f64> diagonal, Out<f64> b) {
+// The right-hand side of a reference cycle: random numbers between -1 and 1 in the units of the rows. Diagonals
+// become positive.
+KERNEL(reference_cycle_start, i64 n, Out<f64> diagonal, Out<f64> b) {
     const i64 i = global_index();
     if (i < n) {
         const f64 size = magnitude(diagonal[i]);
@@ -13,15 +14,15 @@ KERNEL(rehearsal_start, i64 n, Out<f64> diagonal, Out<f64> b) {
     }
 }
 
-// Numbers that are found of a matrix, sums before largest ones: w·A w, |w|_D^2, the errors of f16 and bf16, the largest share of a row that
-// vanishes in each.
+// Numbers that are measured, sums before maxima: w·A w, |w|_D^2, the errors of f16 and bf16, and the largest fraction
+// of a row that underflows in each.
 constexpr int LOSS_NUMBERS = 6;
 constexpr int LOSS_SUMS = 4;
 
-// Blocks that measure a matrix, at most; numbers of those that do not are zero.
+// Largest number of blocks that measure a matrix; the numbers of unused ones are zero.
 constexpr int LOSS_PARTS = 1024;
 
-// The numbers of all threads of a block as one. Every thread takes part.
+// Reduces the numbers over the block. All threads take part.
 DEVICE void block_losses(f64 (&own)[LOSS_NUMBERS], const Out<f64> &out, i64 first) {
     constexpr int WARPS = BLOCK / WARP;
     SHARED(f64, partial, LOSS_NUMBERS * WARPS);
@@ -44,7 +45,7 @@ DEVICE void block_losses(f64 (&own)[LOSS_NUMBERS], const Out<f64> &out, i64 firs
     }
 }
 
-// What rounding to S does in a row: the error of its product with x, and the sum of what becomes zero.
+// Rounding a row to S: the error of its product with x, and the sum of the entries that become zero.
 template <class S> struct RowLoss {
     f64 error = 0.0;
     f64 vanished = 0.0;
@@ -53,19 +54,19 @@ template <class S> struct RowLoss {
         error += (rounded - exact) * x;
         vanished += rounded == 0.0 ? magnitude(exact) : 0.0;
     }
-    // With those of the other lanes that share the row; their order does not matter here.
+    // Adds those of the other lanes that share the row, in any order.
     template <int N> DEVICE void join() {
         error = group_sum<N>(error);
         vanished = group_sum<N>(vanished);
     }
 };
 
-// A power of two for each row or column; an empty array has only ones.
+// A power of two for each row or column; an empty array means ones.
 DEVICE f64 power_of(const In<f64> &s, i64 i) { return s.len == 0 ? 1.0 : s[i]; }
 
-// Measures a matrix A, or a transfer P to a level of A, of which `diagonal` is that of A. N lanes share a scalar row. `of_rows` and `of_columns` are
-// smooth vectors of the levels that rows and columns belong to, s their scaling. Without `losses` only the energy and |w|_D^2 are found, the
-// latter where there is a diagonal.
+// Measures a matrix A, or a transfer P to a level of A whose diagonal is `diagonal`. N lanes share a scalar row.
+// `of_rows` and `of_columns` are smooth vectors of the levels of rows and columns, s their scalings. Without `losses`
+// only the energy and |w|_D^2 are computed, the latter if there is a diagonal.
 template <class T, int N>
 DEVICE void rounding_loss(i64 rows, int br, int bc, i32 transfer, i32 losses, const In<f64> &s_rows,
                           const In<f64> &s_columns, const In<f64> &diagonal, const In<f64> &of_rows,
@@ -136,7 +137,7 @@ DEVICE void rounding_loss(i64 rows, int br, int bc, i32 transfer, i32 losses, co
     ROUNDING_LOSS(T, blocks, 32, br, bc)
 FOR_SETUP(ROUNDING_LOSS_)
 
-// The parts of each matrix as one: a block for each matrix.
+// Reduces the parts of each matrix: a block of threads for each matrix.
 KERNEL(rounding_loss_finish, In<f64> parts, Out<f64> result) {
     f64 own[LOSS_NUMBERS] = {};
     const i64 matrix = block_index();

@@ -1,8 +1,8 @@
-// Scaling of levels by powers of two, and storage in other formats: what src/host/scaling.rs does, with its bits.
+// Scaling of levels by powers of two, and storage in other formats: as in src/host/scaling.rs, with its bits.
 #include "numbers.h"
 #include "scalar_row.h"
 
-// The power of two nearest to the root of a positive number, by its exponent; zero for all others.
+// The power of two nearest to the root of a positive number, from its exponent; zero for all others.
 DEVICE f64 power_near_root(f64 value) {
     if (!(value > 0.0) || !is_finite(value)) {
         return 0.0;
@@ -12,8 +12,8 @@ DEVICE f64 power_near_root(f64 value) {
     return f64_of(static_cast<i64>(((exponent + 1) >> 1) + 1023) << 52);
 }
 
-// The power of two near the root of each s, in its place; 1 where it is zero and that is `allowed`. `seen` gets n - i for the first i without
-// one, and as ordered bits the largest power and the largest reciprocal.
+// Replaces each s by the power of two near its root, or by 1 if it is zero and that is `allowed`. `seen` gets n - i
+// for the first i without one, and as ordered bits the largest power and the largest reciprocal.
 KERNEL(scaling_roots, i64 n, i32 allowed, Out<f64> s, Out<u64> seen) {
     u64 first = 0;
     u64 high = 0;
@@ -51,7 +51,8 @@ KERNEL(scaling_inverse, i64 n, f64 middle, In<f64> s, Out<f32> inverse) {
     }
 }
 
-// One power of two for each scalar row or column, by which values are multiplied, or divided; an empty array has only ones.
+// One power of two for each scalar row or column, by which values are multiplied or divided; an empty array means
+// ones.
 struct Powers {
     In<f64> s;
     i32 divides;
@@ -64,11 +65,11 @@ struct Powers {
     }
 };
 
-// Values of a lane whose loads are under way at the same time.
+// Values whose loads a lane issues together.
 constexpr int SCALING_BATCH = 4;
 
-// Calls `work` for each value of a row with its place among all values and with itself, scaled by the factors of its row and column. N lanes
-// share a row.
+// Calls `work` for each value of a row with its position among all values and the value, scaled by the factors of row
+// and column. N lanes share a row.
 template <class T, int N> struct ScalarRows {
     static constexpr int LANES = N;
 
@@ -100,7 +101,7 @@ template <class T, int N> struct ScalarRows {
     }
 };
 
-// The same for rows of blocks of at most 8 x 8, and scalar rows and columns of theirs, with so many values of a lane under way.
+// The same for rows of blocks of at most 8 x 8, with factors for scalar rows and columns.
 template <class T, int BATCH> struct BlockRows {
     static constexpr int LANES = 32;
 
@@ -114,7 +115,7 @@ template <class T, int BATCH> struct BlockRows {
         const int over = 65536 / bc + 1;
         const int blocks_of_step = LANES / width;
         const int rest_of_step = LANES % width;
-        // The block of a value and its place in it, which steps carry on.
+        // The block of a value and its position in it; each step advances them.
         i64 block = offsets[row] + Group<LANES>::rank() / width;
         int within = Group<LANES>::rank() % width;
         for (i64 base = start + Group<LANES>::rank(); base < end; base += LANES * BATCH) {
@@ -145,7 +146,7 @@ template <class T, int BATCH> struct BlockRows {
     }
 };
 
-// The largest |v| of each scalar row and column, which `largest` holds as ordered bits.
+// The largest |v| of each scalar row and column, as ordered bits in `largest`.
 template <class T>
 DEVICE void largest_of_lines(i64 rows, int br, int bc, const In<i64> &offsets, const In<i32> &columns,
                              const In<T> &values, const Out<u64> &largest) {
@@ -160,7 +161,7 @@ DEVICE void largest_of_lines(i64 rows, int br, int bc, const In<i64> &offsets, c
             const f64 size = magnitude(to_f64(values[k * width + e]));
             const u64 bits = size == size ? ordered(size) : 0;
             const i64 lines[2] = {row * br + e / bc, static_cast<i64>(columns[k]) * bc + e % bc};
-            // What is there only grows, so that an old value decides as well.
+            // The stored maximum only grows, so an old value decides correctly.
             UNROLL
             for (int l = 0; l < 2; ++l) {
                 if (bits > largest[lines[l]]) {
@@ -196,7 +197,7 @@ DEVICE void largest_scaled(i64 rows, int br, int bc, const In<f64> &s, const In<
     }
 }
 
-// Adds to counts[0] how many of the stored numbers are not finite, and to counts[1] how many became zero.
+// Adds to counts[0] the stored numbers that are not finite, and to counts[1] those that became zero.
 DEVICE void add_counts(i64 too_large, i64 vanished, const Out<i64> &counts) {
     too_large = group_sum<WARP>(too_large);
     vanished = group_sum<WARP>(vanished);
@@ -210,7 +211,8 @@ DEVICE void add_counts(i64 too_large, i64 vanished, const Out<i64> &counts) {
     }
 }
 
-// Rows times or over `left`, columns times or over `right`, rounded to T and stored as S. What 16 bits lose is counted.
+// Scales rows by `left` and columns by `right`, rounds to T and stores as S. Overflow and underflow of 16 bits are
+// counted.
 template <class T, class S, class Rows>
 DEVICE void store_scaled_rows(i64 rows, int br, int bc, const Powers &left, const Powers &right, const In<i64> &offsets,
                               const In<i32> &columns, const In<T> &values, const Out<S> &out, const Out<i64> &counts) {
@@ -253,7 +255,7 @@ DEVICE void store_scaled_rows(i64 rows, int br, int bc, const Powers &left, cons
         } \
     }
 #define SCALING_ROWS(T, N) LARGEST_SCALED(T, N, ScalarRows<T, N>) STORE_SCALED(T, N, ScalarRows<T, N>)
-// Storing takes registers of its own.
+// Kernels that store need more registers.
 #define SCALING_(T) \
     SCALING_ROWS(T, 2) \
     SCALING_ROWS(T, 8) \
@@ -286,19 +288,19 @@ template <class T, class S> DEVICE void store_counting(i64 n, const In<T> &x, co
     }
 FOR_SETUP(STORE_COUNTING)
 
-// Entries of a row that are put into order in shared memory, by a warp.
-constexpr int KEPT_ENTRIES = 160;
+// Longest row that a warp sorts in shared memory.
+constexpr int MAX_SORTED_ROW = 160;
 
-// out = x in 16 bits, so that the product with `vector` stays: the entries of each row are rounded from the largest to the smallest, in terms of
-// the product, and each carries what it adds to the product on to the next. A row that does not fit into shared memory is searched for the
-// next entry each time.
+// out = x in 16 bits, so that the product with `vector` is preserved: the entries of a row are rounded from the
+// largest to the smallest contribution to the product, and the rounding error of each is carried to the next. A row
+// that does not fit into shared memory is searched for the next entry each time.
 template <class T, class S>
 DEVICE void store_keeping(i64 rows, int br, int bc, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
                           const In<f64> &vector, const Out<S> &out, const Out<i64> &counts) {
     using Lanes = Group<32>;
-    SHARED(u64, keys, BLOCK / 32 * KEPT_ENTRIES);
-    SHARED(i32, places, BLOCK / 32 * KEPT_ENTRIES);
-    const int first = thread_index() / 32 * KEPT_ENTRIES;
+    SHARED(u64, keys, BLOCK / 32 * MAX_SORTED_ROW);
+    SHARED(i32, places, BLOCK / 32 * MAX_SORTED_ROW);
+    const int first = thread_index() / 32 * MAX_SORTED_ROW;
     i64 too_large = 0;
     i64 vanished = 0;
     for (i64 line = global_index() / 32; line < rows * br; line += block_count() * (BLOCK / 32)) {
@@ -308,12 +310,12 @@ DEVICE void store_keeping(i64 rows, int br, int bc, const In<i64> &offsets, cons
         const auto key_of = [&](i64 e) {
             return ordered(magnitude(to_f64(values[own.at(e)]) * vector[own.column(e, columns)]));
         };
-        const bool fits = own.entries <= KEPT_ENTRIES;
+        const bool fits = own.entries <= MAX_SORTED_ROW;
         for (i64 e = Lanes::rank(); fits && e < own.entries; e += 32) {
             keys[first + e] = key_of(e);
         }
         Lanes::barrier();
-        // The place of each by the number of those before it.
+        // The rank of an entry is the number of entries before it.
         for (i64 e = Lanes::rank(); fits && e < own.entries; e += 32) {
             const u64 mine = keys[first + e];
             int before = 0;

@@ -1,7 +1,7 @@
-// Offsets from counts: sums of pieces, where there are many of them the sums of what comes before a piece, and offsets.
+// Exclusive scan, from counts to offsets: sums of pieces, a scan of these sums if there are many, and offsets.
 #include "scan.h"
 
-// Counts of a piece, for one block; `src/gpu/scan.rs` has it, too.
+// Counts of a piece, which one block scans; the same as in `src/gpu/scan.rs`.
 constexpr int SCAN_PER_THREAD = 16;
 constexpr int SCAN_PIECE = BLOCK * SCAN_PER_THREAD;
 
@@ -19,7 +19,7 @@ KERNEL(scan_pieces, i64 n, In<i32> counts, Out<i64> sums) {
     }
 }
 
-// For one block: each of `pieces` sums becomes that of those before it, and the one behind them that of all.
+// One block of threads: exclusive scan of `pieces` sums, followed by the total.
 KERNEL(scan_sums, i64 pieces, Out<i64> sums) {
     i64 before = 0;
     for (i64 start = 0; start < pieces; start += BLOCK) {
@@ -36,8 +36,8 @@ KERNEL(scan_sums, i64 pieces, Out<i64> sums) {
     }
 }
 
-// `summed` tells whether sums are those before a piece already. The sum of all is the last of the offsets, and goes to `all` as well, if that is
-// there. Each warp has its part of a piece, whose loads are under way at the same time.
+// `summed` tells whether `sums` is scanned already. The total is the last offset; it also goes to `all` if that is
+// given. Each warp has a part of a piece, whose loads are issued together.
 KERNEL(scan_offsets, i64 n, i32 summed, In<i32> counts, In<i64> sums, Out<i64> offsets, Out<i64> all) {
     using Lanes = Group<WARP>;
     const int lane = Lanes::rank();

@@ -1,9 +1,9 @@
-// Sums of what comes before, over the threads of a block.
+// Exclusive scan over the threads of a block.
 #pragma once
 #include "portability.h"
 
-// The sum of v over the threads before this one; `total` is that of all. Every thread of the block takes part; a block may use it several times.
-// `sums` is shared memory for one number of each warp.
+// The sum of v over the threads before this one; `total` is the sum over all. All threads of the block take part; a
+// block may call it several times. `sums` is shared memory for one number of each warp.
 template <class Sums> DEVICE i64 block_sum_before(Sums &sums, i64 v, i64 &total) {
     constexpr int WARPS = BLOCK / WARP;
     const int lane = Group<WARP>::rank();

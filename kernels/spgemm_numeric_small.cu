@@ -106,7 +106,7 @@ template <int OUTER, int INNER, int WIDTH, int CAPACITY, int MAX_OUTPUTS, class 
 #define SPGEMM_NUMERIC_SMALL_OF(T) SPGEMM_NUMERIC_SMALL(3, 3, 3, T) SPGEMM_NUMERIC_SMALL(3, 3, 6, T)
 FOR_SETUP(SPGEMM_NUMERIC_SMALL_OF)
 
-// A smoothed prolongator P_0 + factor D^-1 A P_0, as in smoothed.cu, with the products of A P_0. Rows of P_0 are one
+// A smoothed prolongator P_0 + factor D^-1 A P_0, as in smoothed.h, with the products of A P_0. Rows of P_0 are one
 // block each.
 template <int N, int WIDTH, class T>
 DEVICE void smoothed_small(const SmallBlockProducts<T> &f, const In<i32> &aggregates, const In<T> &inverse, T factor, const In<i32> &to_columns,

@@ -1,5 +1,5 @@
-// Strength of connection: a byte for each entry of a matrix, 1 where the coupling is strong, and the number of these in each row; then the graph
-// of them. A tile of lanes for each row.
+// Strength of connection: a flag for each entry of a matrix, 1 if the coupling is strong, and the number of strong
+// entries of each row; then the graph of strong couplings. A tile of lanes for each row.
 #include "tile.h"
 
 template <class T, int N>
@@ -9,7 +9,7 @@ DEVICE void strength_classical(i64 rows, f64 threshold, f64 max_row_sum, const I
     const bool is_row = i < rows;
     const i64 begin = is_row ? offsets[i] : 0, end = is_row ? offsets[i + 1] : 0, first = begin + Tile<N>::rank();
     T diagonal = 0, highest = 0, lowest = 0;
-    const auto look = [&](i32 column, T value) {
+    const auto visit = [&](i32 column, T value) {
         if (column == i) {
             diagonal = value;
         } else {
@@ -17,12 +17,12 @@ DEVICE void strength_classical(i64 rows, f64 threshold, f64 max_row_sum, const I
             lowest = value < lowest ? value : lowest;
         }
     };
-    // Most rows have no more entries than the group has lanes, and are read once.
+    // Most rows have no more entries than the tile has lanes, and are read once.
     const i32 own_column = first < end ? columns.once(first) : static_cast<i32>(i);
     const T own_value = first < end ? values.once(first) : 0;
-    look(own_column, own_value);
+    visit(own_column, own_value);
     for (i64 k = first + N; k < end; k += N) {
-        look(columns[k], values[k]);
+        visit(columns[k], values[k]);
     }
     diagonal = tile_sum<N>(diagonal);
     const T largest = diagonal < 0 ? tile_max<N>(highest) : tile_max<N>(-lowest);
@@ -61,7 +61,7 @@ DEVICE void strength_classical(i64 rows, f64 threshold, f64 max_row_sum, const I
     }
 }
 
-// Squared Frobenius norm of a block of so many values.
+// The squared Frobenius norm of a block.
 template <class T> DEVICE f64 norm2(const In<T> &values, i64 at, int size) {
     f64 sum = 0;
     for (int k = 0; k < size; ++k) {
@@ -99,7 +99,7 @@ DEVICE void strength_absolute(i64 rows, int size, f64 threshold, const In<i64> &
     }
 }
 
-// The norm of each diagonal block, 0 where there is none.
+// The norm of each diagonal block, 0 if it is missing.
 template <class T, int N>
 DEVICE void strength_diagonal(i64 rows, int size, const In<i64> &offsets, const In<i32> &columns, const In<T> &values, const Out<f64> &norms) {
     const i64 i = global_index() / N;
@@ -155,7 +155,7 @@ DEVICE void strength_strongest(i64 count, i64 step, int size, const In<i64> &off
     }
 }
 
-// The columns of strong couplings, in the order of the matrix's rows.
+// The columns of strong couplings, in the order of the matrix rows.
 template <int N>
 DEVICE void strength_columns(i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<u8> &strong, const In<i64> &starts,
                              const Out<i32> &to) {

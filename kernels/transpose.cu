@@ -1,8 +1,8 @@
-// Transposition: entries are counted and ranked by column in whatever order threads come, scattered, and each row of the transpose is sorted.
-// What comes out depends on the matrix alone.
+// Transposition: entries are counted and ranked by column with atomics in any order, scattered, and each row of the
+// transpose is sorted. The result depends on the matrix alone.
 #include "scan.h"
 
-// `ranks` gets how many entries of the same column came before; `counts` starts as zeros.
+// `ranks` gets the number of entries of the same column that came before; `counts` starts as zeros.
 KERNEL(transpose_count, i64 n, In<i32> columns, Out<i32> counts, Out<i32> ranks) {
     i32 column[ELEMENTS];
     UNROLL
@@ -19,8 +19,8 @@ KERNEL(transpose_count, i64 n, In<i32> columns, Out<i32> counts, Out<i32> ranks)
     }
 }
 
-// A group of `lanes` neighbouring threads for each row of A. A key is the row, and of matrices in its lower half what tells the entry of it:
-// its position among all where 32 bits hold it (`narrow`), or else in the row.
+// `lanes` neighbouring threads for each row of A. A key has the row in its upper half. For matrices its lower half
+// identifies the entry: by its position among all entries if 32 bits hold it (`narrow`), or else in the row.
 template <class Key>
 DEVICE void transpose_scatter(i64 rows, i32 lanes, i32 narrow, const In<i64> &offsets, const In<i32> &columns,
                               const In<i32> &ranks, const In<i64> &to, const Out<Key> &keys) {
@@ -40,7 +40,7 @@ DEVICE void transpose_scatter(i64 rows, i32 lanes, i32 narrow, const In<i64> &of
     }
 }
 
-// For a graph, which has rows alone, and for a matrix. Both have the same arguments.
+// For a graph, which has rows alone, and for a matrix, with the same parameters.
 #define TRANSPOSE_SCATTER(OF, Key) \
     KERNEL(transpose_scatter_##OF, i64 rows, i32 lanes, i32 narrow, In<i64> offsets, In<i32> columns, In<i32> ranks, In<i64> to, \
            Out<Key> keys) { \
@@ -49,7 +49,8 @@ DEVICE void transpose_scatter(i64 rows, i32 lanes, i32 narrow, const In<i64> &of
 TRANSPOSE_SCATTER(graph, i32)
 TRANSPOSE_SCATTER(matrix, u64)
 
-// Where the sorted rows go. `sources` are positions in A, of 32 or 64 bits; `from` are the row offsets of A, which only wide ones need.
+// Output of the sort. `sources` are positions in A, of 32 or 64 bits; `from` are the row offsets of A, which only
+// 64-bit ones need.
 struct Transposed {
     Out<i32> columns;
     Any sources;
@@ -70,10 +71,10 @@ struct Transposed {
 DEVICE i32 row_of(i32 key) { return key; }
 DEVICE i32 row_of(u64 key) { return static_cast<i32>(key >> 32); }
 
-// Keys of a row for each lane of its group, all of them in shared memory; longer rows are left to transpose_long.
+// Keys of a row per lane, in shared memory; transpose_long sorts longer rows.
 constexpr int KEYS_OF_LANE = 16;
 
-// A group of N lanes for each row: the place of a key is the number of smaller ones.
+// N lanes for each row: the rank of a key is the number of smaller keys.
 template <int N, class Key>
 DEVICE void transpose_sort(i64 rows, const In<i64> &offsets, const In<Key> &keys, const Transposed &to, const Out<i32> &long_rows) {
     constexpr int LONGEST = KEYS_OF_LANE * N;
@@ -90,7 +91,7 @@ DEVICE void transpose_sort(i64 rows, const In<i64> &offsets, const In<Key> &keys
         return;
     }
     const int count = static_cast<int>(length);
-    // All lanes go round as often, and come to the barrier together.
+    // The trip count is uniform, so that all lanes reach the barrier.
     for (int first = 0; first < count; first += N) {
         const int k = first + lane;
         if (k < count) {
@@ -108,10 +109,11 @@ DEVICE void transpose_sort(i64 rows, const In<i64> &offsets, const In<Key> &keys
     }
 }
 
-// Rows of A whose entries in one long row of the transpose are put in order at a time, as bits.
+// Rows of A in the bitmap by which a long row of the transpose is sorted.
 constexpr int WINDOW_WORDS = 4096;
 
-// One block for each long row at a time; `long_rows` has their number, and them. The place of a key is the number of bits before its own.
+// A block of threads for each long row; `long_rows` has their number, and then the rows. The rank of a key is the
+// number of bits before its own.
 template <class Key>
 DEVICE void transpose_long(const In<i64> &offsets, const In<Key> &keys, const Transposed &to, const In<i32> &long_rows) {
     constexpr int WORDS = WINDOW_WORDS / BLOCK;
@@ -122,11 +124,12 @@ DEVICE void transpose_long(const In<i64> &offsets, const In<Key> &keys, const Tr
     for (i64 l = block_index(); l < long_rows[0]; l += block_count()) {
         const i64 start = offsets[long_rows[1 + l]];
         const i64 end = offsets[long_rows[1 + l] + 1];
-        // Keys from here on have not been put, and their number says where they go.
+        // Keys below this row are done, and their number is the next position.
         i64 first = 0;
         i64 put = start;
         while (put < end) {
-            // Windows begin at the lowest row that is left, so that none is empty. There is a largest of negatives, and none of positives.
+            // The bitmap begins at the smallest row that is left, so that it is never empty. Negated rows turn the
+            // minimum into a maximum, for which there is an atomic.
             if (thread == 0) {
                 next[0] = -0x7fffffff;
             }

@@ -1,4 +1,4 @@
-//! Extended+i interpolation on a GPU. The work is in `kernels/extended_i_couplings.cu`, `kernels/extended_i.cu` and `kernels/extended_i_far.cu`.
+//! Extended+i interpolation on a GPU. The work is in `kernels/extended_i_couplings.cu`, `kernels/extended_i.cu` and `kernels/extended_i_long.cu`.
 //!
 //! Rows are computed with tables in shared memory that suit most of them. What does not fit is listed, done again with larger tables, and what
 //! does not fit there either, by a block of threads for each row, with a table in shared memory or, if that is too small as well, in global memory.
@@ -51,7 +51,7 @@ const LANES: usize = 4;
 /// Blocks for the rows that did not fit.
 const AGAIN: usize = 528;
 
-/// Slots of a block's table in shared memory, as in `kernels/extended_i_far.cu`; half of them are used.
+/// Slots of a block's table in shared memory, as in `kernels/extended_i_long.cu`; half of them are used.
 const FAR_SLOTS: usize = 2048;
 
 /// Slots of all tables in global memory, if one table has not more.
@@ -240,7 +240,7 @@ impl<'a, T: Scalar> Level<'a, T> {
                 // So many rows for a block that hardly ever more of them are fine than it has threads.
                 let fine = if only.is_some() { 1.0 } else { (a.rows - coarse.count) as f64 / a.rows as f64 };
                 let piece = (0.96 * BLOCK as f64 / fine).clamp(BLOCK as f64, 2.0 * BLOCK as f64) as usize;
-                let name = if workers == Workers::Once { "once" } else { "own" };
+                let name = if workers == Workers::Once { "single_pass" } else { "threads" };
                 let name = format!("extended_i_{name}_{precision}");
                 let first: [&dyn Argument; 2] = [&(rows as i64), &(piece as i32)];
                 let last = [left.lists[0].view(), left.counts.view()];
@@ -278,7 +278,7 @@ impl<'a, T: Scalar> Level<'a, T> {
             return Ok(());
         }
         let (precision, list) = (T::PRECISION.name(), left.lists[1].piece(0, count).view());
-        self.launch_rows(&format!("extended_i_far_{precision}"), count.min(AGAIN), how, &[&(cols as i64)], &[list])?;
+        self.launch_rows(&format!("extended_i_long_{precision}"), count.min(AGAIN), how, &[&(cols as i64)], &[list])?;
         if bound > MOST_MEMBERS {
             return fail!(Unsupported, "a row of the interpolation may have {bound} entries; accepted: at most 2^29");
         }
@@ -287,7 +287,7 @@ impl<'a, T: Scalar> Level<'a, T> {
             let tables = count.min((FARTHER / slots).max(1));
             let (keys, weights) = (gpu.room::<i32>(tables * slots)?, gpu.room::<T>(tables * slots)?);
             let first: [&dyn Argument; 2] = [&(cols as i64), &(slots as i32)];
-            let name = format!("extended_i_farther_{precision}");
+            let name = format!("extended_i_longest_{precision}");
             self.launch_rows(&name, tables, how, &first, &[list, keys.view(), weights.view()])?;
         }
         Ok(())

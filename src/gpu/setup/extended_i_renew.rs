@@ -1,5 +1,5 @@
-//! Renewed extended+i interpolation on a GPU. The first renewal writes a script for each row (`kernels/extended_i_plan.cu`), which tells where the
-//! couplings stand that its weights are made of; later ones go by it (`kernels/extended_i_renew.cu`), and leave what the scripts do not tell for new
+//! Renewed extended+i interpolation on a GPU. The first renewal writes a script for each row (`kernels/extended_i_symbolic.cu`), which tells where the
+//! couplings stand that its weights are made of; later ones go by it (`kernels/extended_i_numeric.cu`), and leave what the scripts do not tell for new
 //! values to [`super::extended_i`].
 
 use super::coarse::Splitting;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Most columns of a row, numbers of 16 bits in a unit of scripts, and words that tell what neighbours of an unknown ask for, as in
-/// `kernels/extended_i_renew.h`.
+/// `kernels/extended_i_numeric.h`.
 const KEPT: usize = 4;
 const UNIT: usize = 4;
 const HEAD: usize = 2;
@@ -177,7 +177,7 @@ impl Scripts {
 
         let kind = KINDS.iter().position(|(entries, _)| a.nnz() / rows.max(1) < *entries).unwrap_or(KINDS.len() - 1);
         let ((lanes, many), slots) = (KINDS[kind].1, SLOTS[kind.min(1)]);
-        let kernel = gpu.kernel(&format!("extended_i_plan_{}_{slots}", T::PRECISION.name()))?;
+        let kernel = gpu.kernel(&format!("extended_i_symbolic_{}_{slots}", T::PRECISION.name()))?;
         let plan = |fine: &Slice<i32>, units: View, starts: View, script: View, roles: View, seen: View| {
             let (count, kept, kept_columns, fine) = (fine.len(), p.offsets.view(), p.columns.view(), fine.view());
             let blocks = (count * 32).div_ceil(BLOCK).min(WAVE);
@@ -258,7 +258,7 @@ impl Scripts {
                 &more,
                 &counts,
             ];
-            gpu.launch(gpu.kernel(&format!("extended_i_renewed_{name}_{lanes}_{pairs}"))?, count * lanes, &arguments)
+            gpu.launch(gpu.kernel(&format!("extended_i_numeric_{name}_{lanes}_{pairs}"))?, count * lanes, &arguments)
         };
         rows_by(self.lanes, self.fine.len(), View::NONE)?;
         let long = self.long.len() - 1;

@@ -15,7 +15,7 @@ const NUMBERS: usize = 6;
 pub(crate) fn start<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<(Buffer<f64>, Buffer<f64>)> {
     let d = diagonal::entries(gpu, a)?;
     let (n, b) = (d.len(), gpu.room::<f64>(d.len())?);
-    gpu.launch(gpu.kernel("rehearsal_start")?, n, &[&(n as i64), &d.view(), &b.view()])?;
+    gpu.launch(gpu.kernel("reference_cycle_start")?, n, &[&(n as i64), &d.view(), &b.view()])?;
     Ok((d, b))
 }
 

@@ -14,7 +14,7 @@ use crate::scalar::Scalar;
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// Most entries of a row of A that 32 lanes work on; longer ones have a block of threads. As in `kernels/smoothed.cu`.
+/// Most entries of a row of A that 32 lanes work on; longer ones have a block of threads. As in `kernels/smoothed.h`.
 const KEPT: usize = 192;
 
 /// Bytes that the bits of long rows may take.
@@ -102,7 +102,7 @@ impl<'a, T: Scalar> Step<'a, T> {
         let wide = |counts: View, to_offsets: View, to_columns: View| {
             let arguments: [&dyn Argument; 9] =
                 [&rows, &(cap as i32), &offsets, &columns, &of, &counts, &longs.view(), &to_offsets, &to_columns];
-            gpu.launch(kernel("smoothed_wide")?, wide_threads(a.rows, cap), &arguments)
+            gpu.launch(kernel("smoothed_pattern_wide")?, wide_threads(a.rows, cap), &arguments)
         };
         let long = |counts: View, to_offsets: View, to_columns: View| {
             let (count, longs, bits) = (aggregates.count as i64, longs.view(), bits.view());

@@ -1,9 +1,10 @@
-// Rows of extended+i interpolation for other values, by their scripts: no member is looked for, and weights are computed for the columns that stay alone. Every
-// sum is added in the order of src/host/extended_i.rs. See extended_i_renew.h.
-#include "extended_i_renew.h"
+// Numeric-only update of extended+i interpolation: rows for other values from their symbolic data. No column is
+// searched, and only the weights of the kept columns are computed. Sums are added in the order of
+// src/host/extended_i.rs. See extended_i_numeric.h.
+#include "extended_i_numeric.h"
 
-// What the neighbours of each fine unknown ask for: its head, and its couplings to coarse unknowns, one after the other from where `listed` tells, with
-// zeros for those that do not count. Rows of coarse unknowns are written. A tile of lanes for each row.
+// The head of each fine unknown, and its couplings to coarse unknowns from listed[k] on, with zeros for those that do
+// not count. Rows of coarse unknowns are written. A tile of lanes for each row.
 template <class T, int N>
 DEVICE void extended_i_heads(i64 rows, const In<i64> &offsets, const In<T> &values, const In<i32> &number, const In<u8> &roles,
                              const In<i32> &listed, const In<i64> &to_offsets, const Out<T> &to_values, const Out<i64> &heads,
@@ -18,7 +19,7 @@ DEVICE void extended_i_heads(i64 rows, const In<i64> &offsets, const In<T> &valu
     const i64 begin = is_fine ? offsets[k] : 0, end = is_fine ? offsets[k + 1] : 0;
     const i64 first = is_fine ? listed[k] : 0;
     const bool is_listed = is_fine && listed[k + 1] > first;
-    // Most diagonals are positive: where one is not, that is seen on the way, and the row begun again.
+    // Most diagonals are positive. This is assumed, and a row for which it is wrong is repeated.
     bool is_positive = true, is_changed = false;
     InterleavedSum<T, N> sum;
     ROLLED
@@ -51,14 +52,14 @@ DEVICE void extended_i_heads(i64 rows, const In<i64> &offsets, const In<T> &valu
     const T part = sum.sum();
     if (is_fine && rank == 0) {
         const i64 flags = (is_positive ? HEAD_POSITIVE : 0) | (is_changed ? HEAD_CHANGED : 0);
-        heads.put(RENEWED_HEAD * k, Pack<i64, RENEWED_HEAD>{begin | flags, bits_of(As<f64>::of(part))});
+        heads.put(NUMERIC_HEAD * k, Pack<i64, NUMERIC_HEAD>{begin | flags, bits_of(As<f64>::of(part))});
     }
 }
 
 // ā_kl for an entry of row k.
 template <class T> DEVICE T coupling_of(T v, i64 head) { return (v < 0) == ((head & HEAD_POSITIVE) != 0) ? v : 0; }
 
-// The sum of the values of all lanes, one after the other, after `sum`.
+// Adds the values of all lanes to `sum`, in order.
 template <class T, int N> DEVICE T add_in_order(T sum, T v) {
     UNROLL
     for (int lane = 0; lane < N; ++lane) {
@@ -67,94 +68,94 @@ template <class T, int N> DEVICE T add_in_order(T sum, T v) {
     return sum;
 }
 
-// Steps whose loads are under way together: rows wait for memory.
-constexpr int RENEWED_AT_ONCE = 2;
-constexpr int FOLLOWED_AT_ONCE = 4;
+// Loads that are issued together, to hide memory latency.
+constexpr int ENTRIES_AT_ONCE = 2;
+constexpr int PRODUCTS_AT_ONCE = 4;
 
-// Fine rows of at most PAIRS strong fine neighbours, all of them or those of `list`. What a script does not tell for these values, or that has none, goes to
-// `more`.
+// Fine rows of at most PAIRS strong fine neighbours: all of them, or those of `list`. A row without symbolic data, or
+// whose symbolic data does not hold for these values, goes to `more`.
 template <class T, int N, int PAIRS>
-DEVICE void extended_i_renewed(i64 count, const In<i32> &list, const In<i32> &fine, const In<i32> &starts, const In<u16> &script,
+DEVICE void extended_i_numeric(i64 count, const In<i32> &list, const In<i32> &fine, const In<i32> &starts, const In<u16> &symbolic,
                                const In<i64> &offsets, const In<T> &values, const In<u8> &roles, const Out<i64> &heads, const In<i32> &listed,
                                const In<T> &couplings, const In<i64> &to_offsets, const Out<T> &to_values, const Out<i32> &more, const Out<i32> &left) {
-    static_assert(N >= RENEWED_KEPT, "a lane for each column that is kept");
+    static_assert(N >= MAX_KEPT, "a lane for each column that is kept");
     constexpr int TILES = BLOCK / N;
     SHARED(T, shares, TILES *PAIRS);
     SHARED(i32, lists, TILES *PAIRS);
-    SHARED(T, own, TILES *FOLLOWED);
+    SHARED(T, own, TILES *TRACKED);
     const int rank = Tile<N>::rank(), tile = thread_index() / N;
     const i64 at = global_index() / N;
     const bool is_there = at < count;
     const i64 f = !is_there ? 0 : list.len > 0 ? list[at] : at;
     const i64 i = is_there ? fine[f] : 0;
-    const i64 start = is_there ? static_cast<i64>(starts[f]) * SCRIPT_UNIT : 0;
-    const bool has_script = is_there && starts[f + 1] > starts[f];
-    const Pack<u16, SCRIPT_UNIT> first = has_script ? script.template pack_once<SCRIPT_UNIT>(start) : Pack<u16, SCRIPT_UNIT>{};
-    const int pairs = has_script ? first.of[0] & 255 : 0;
-    // Other kernels do those.
-    const bool is_row = has_script && pairs <= PAIRS;
+    const i64 start = is_there ? static_cast<i64>(starts[f]) * SYMBOLIC_UNIT : 0;
+    const bool has_symbolic = is_there && starts[f + 1] > starts[f];
+    const Pack<u16, SYMBOLIC_UNIT> first = has_symbolic ? symbolic.template pack_once<SYMBOLIC_UNIT>(start) : Pack<u16, SYMBOLIC_UNIT>{};
+    const int pairs = has_symbolic ? first.of[0] & 255 : 0;
+    // Other kernels compute longer rows.
+    const bool is_row = has_symbolic && pairs <= PAIRS;
     const bool has_weak = is_row && (first.of[0] & HAS_WEAK) != 0;
     const i64 begin = is_row ? offsets[i] : 0, end = is_row ? offsets[i + 1] : 0;
-    for (int c = rank; c < FOLLOWED; c += N) {
-        own[tile * FOLLOWED + c] = 0;
+    for (int c = rank; c < TRACKED; c += N) {
+        own[tile * TRACKED + c] = 0;
     }
     Tile<N>::barrier();
 
-    // What the row has itself.
+    // The row itself.
     InterleavedSum<T, N> diagonal, total;
     ROLLED
-    for (i64 base = begin; Tile<N>::any(base < end); base += RENEWED_AT_ONCE * N) {
-        int role[RENEWED_AT_ONCE];
-        T v[RENEWED_AT_ONCE];
+    for (i64 base = begin; Tile<N>::any(base < end); base += ENTRIES_AT_ONCE * N) {
+        int role[ENTRIES_AT_ONCE];
+        T v[ENTRIES_AT_ONCE];
         UNROLL
-        for (int u = 0; u < RENEWED_AT_ONCE; ++u) {
+        for (int u = 0; u < ENTRIES_AT_ONCE; ++u) {
             const i64 entry = base + u * N + rank;
             role[u] = entry < end ? roles[entry] & ROLE_OWN : ROLE_FINE;
             v[u] = entry < end ? values[entry] : 0;
         }
         UNROLL
-        for (int u = 0; u < RENEWED_AT_ONCE; ++u) {
-            if (role[u] < FOLLOWED) {
-                own[tile * FOLLOWED + role[u]] = v[u];
+        for (int u = 0; u < ENTRIES_AT_ONCE; ++u) {
+            if (role[u] < TRACKED) {
+                own[tile * TRACKED + role[u]] = v[u];
             }
             diagonal.add(role[u] == ROLE_DIAGONAL ? v[u] : 0);
-            total.add(role[u] <= ROLE_MEMBER ? v[u] : 0);
+            total.add(role[u] <= ROLE_COARSE ? v[u] : 0);
         }
     }
 
-    // How each a_ik is spread.
-    T to_members = 0;
+    // The distribution of each a_ik.
+    T to_coarse = 0;
     bool is_told = true;
-    i64 weak_code = start + SCRIPT_UNIT * (1 + pairs);
+    i64 weak_code = start + SYMBOLIC_UNIT * (1 + pairs);
     ROLLED
-    for (int base = 0; Tile<N>::any(is_row && base < pairs); base += RENEWED_AT_ONCE * N) {
-        bool is_one[RENEWED_AT_ONCE];
-        Pack<u16, SCRIPT_UNIT> unit[RENEWED_AT_ONCE];
+    for (int base = 0; Tile<N>::any(is_row && base < pairs); base += ENTRIES_AT_ONCE * N) {
+        bool is_one[ENTRIES_AT_ONCE];
+        Pack<u16, SYMBOLIC_UNIT> unit[ENTRIES_AT_ONCE];
         UNROLL
-        for (int u = 0; u < RENEWED_AT_ONCE; ++u) {
+        for (int u = 0; u < ENTRIES_AT_ONCE; ++u) {
             const int n = base + u * N + rank;
             is_one[u] = is_row && n < pairs;
-            unit[u] = is_one[u] ? script.template pack_once<SCRIPT_UNIT>(start + SCRIPT_UNIT * (1 + n)) : Pack<u16, SCRIPT_UNIT>{};
+            unit[u] = is_one[u] ? symbolic.template pack_once<SYMBOLIC_UNIT>(start + SYMBOLIC_UNIT * (1 + n)) : Pack<u16, SYMBOLIC_UNIT>{};
         }
-        Pack<i64, RENEWED_HEAD> its[RENEWED_AT_ONCE];
-        T a_ik[RENEWED_AT_ONCE], back[RENEWED_AT_ONCE];
-        i32 list_of[RENEWED_AT_ONCE];
+        Pack<i64, NUMERIC_HEAD> its[ENTRIES_AT_ONCE];
+        T a_ik[ENTRIES_AT_ONCE], back[ENTRIES_AT_ONCE];
+        i32 list_of[ENTRIES_AT_ONCE];
         UNROLL
-        for (int u = 0; u < RENEWED_AT_ONCE; ++u) {
+        for (int u = 0; u < ENTRIES_AT_ONCE; ++u) {
             const i64 k = static_cast<i64>(unit[u].of[2]) | static_cast<i64>(unit[u].of[3]) << 16;
-            its[u] = is_one[u] ? heads.template pack<RENEWED_HEAD>(RENEWED_HEAD * k) : Pack<i64, RENEWED_HEAD>{};
+            its[u] = is_one[u] ? heads.template pack<NUMERIC_HEAD>(NUMERIC_HEAD * k) : Pack<i64, NUMERIC_HEAD>{};
             a_ik[u] = is_one[u] ? values[begin + (unit[u].of[0] & 255)] : 0;
             list_of[u] = is_one[u] ? listed[k] : 0;
         }
         UNROLL
-        for (int u = 0; u < RENEWED_AT_ONCE; ++u) {
+        for (int u = 0; u < ENTRIES_AT_ONCE; ++u) {
             const i64 head = its[u].of[0];
-            const int place = unit[u].of[0] >> 8;
+            const int position = unit[u].of[0] >> 8;
             is_told = is_told && (head & HEAD_CHANGED) == 0;
-            back[u] = is_one[u] && place != NO_PLACE ? coupling_of(values[(head & HEAD_BEGIN) + place], head) : 0;
+            back[u] = is_one[u] && position != NO_POSITION ? coupling_of(values[(head & HEAD_BEGIN) + position], head) : 0;
         }
         UNROLL
-        for (int u = 0; u < RENEWED_AT_ONCE; ++u) {
+        for (int u = 0; u < ENTRIES_AT_ONCE; ++u) {
             const int n = base + u * N + rank, weak = unit[u].of[1];
             T others = is_one[u] ? As<T>::of(f64_of(its[u].of[1])) : 0;
             if (Tile<N>::any(has_weak)) {
@@ -167,7 +168,7 @@ DEVICE void extended_i_renewed(i64 count, const In<i32> &list, const In<i32> &fi
                 T part[4] = {};
                 ROLLED
                 for (int t = upto - weak; t < upto; ++t) {
-                    const int code = script[weak_code + t];
+                    const int code = symbolic[weak_code + t];
                     const T v = couplings[static_cast<i64>(list_of[u]) + (code & 255)];
                     UNROLL
                     for (int r = 0; r < 4; ++r) {
@@ -184,74 +185,74 @@ DEVICE void extended_i_renewed(i64 count, const In<i32> &list, const In<i32> &fi
                 lists[tile * PAIRS + n] = list_of[u];
             }
             diagonal.add(!is_one[u] ? 0 : sum == 0 ? a_ik[u] : times(share, back[u]));
-            to_members = add_in_order<T, N>(to_members, is_one[u] ? times(share, others) : 0);
+            to_coarse = add_in_order<T, N>(to_coarse, is_one[u] ? times(share, others) : 0);
         }
     }
     Tile<N>::barrier();
 
-    // The columns that are followed, a lane for each; the first has another one where there are not lanes enough.
+    // The tracked columns, one for each lane. Where there are too few lanes, the first one also has the witness.
     const int rounds = is_row ? first.of[1] : 0;
-    const i64 terms = start + SCRIPT_UNIT * (1 + pairs) + first.of[3];
+    const i64 terms = start + SYMBOLIC_UNIT * (1 + pairs) + first.of[3];
     const auto follow = [&](int column) {
         const bool is_kept = column < WITNESS;
-        const i64 term = is_kept ? terms + column : terms + RENEWED_KEPT * rounds;
-        const int count = is_kept ? rounds : first.of[2], step = is_kept ? RENEWED_KEPT : 1;
-        T w = own[tile * FOLLOWED + column];
+        const i64 term = is_kept ? terms + column : terms + MAX_KEPT * rounds;
+        const int count = is_kept ? rounds : first.of[2], step = is_kept ? MAX_KEPT : 1;
+        T w = own[tile * TRACKED + column];
         ROLLED
-        for (int t = 0; t < count; t += FOLLOWED_AT_ONCE) {
-            int code[FOLLOWED_AT_ONCE];
-            T v[FOLLOWED_AT_ONCE], share[FOLLOWED_AT_ONCE];
+        for (int t = 0; t < count; t += PRODUCTS_AT_ONCE) {
+            int code[PRODUCTS_AT_ONCE];
+            T v[PRODUCTS_AT_ONCE], share[PRODUCTS_AT_ONCE];
             UNROLL
-            for (int u = 0; u < FOLLOWED_AT_ONCE; ++u) {
-                code[u] = t + u < count ? script[term + static_cast<i64>(t + u) * step] : NO_TERM;
+            for (int u = 0; u < PRODUCTS_AT_ONCE; ++u) {
+                code[u] = t + u < count ? symbolic[term + static_cast<i64>(t + u) * step] : NO_PRODUCT;
             }
             UNROLL
-            for (int u = 0; u < FOLLOWED_AT_ONCE; ++u) {
+            for (int u = 0; u < PRODUCTS_AT_ONCE; ++u) {
                 const int n = tile * PAIRS + (code[u] & 255);
-                share[u] = code[u] != NO_TERM ? shares[n] : 0;
-                v[u] = code[u] != NO_TERM ? couplings[static_cast<i64>(lists[n]) + (code[u] >> 8)] : 0;
+                share[u] = code[u] != NO_PRODUCT ? shares[n] : 0;
+                v[u] = code[u] != NO_PRODUCT ? couplings[static_cast<i64>(lists[n]) + (code[u] >> 8)] : 0;
             }
             UNROLL
-            for (int u = 0; u < FOLLOWED_AT_ONCE; ++u) {
-                w = code[u] != NO_TERM ? w + times(share[u], v[u]) : w;
+            for (int u = 0; u < PRODUCTS_AT_ONCE; ++u) {
+                w = code[u] != NO_PRODUCT ? w + times(share[u], v[u]) : w;
             }
         }
         return w;
     };
-    T w = is_row && rank < FOLLOWED ? follow(rank) : 0, witness;
+    T w = is_row && rank < TRACKED ? follow(rank) : 0, witness;
     if constexpr (N > WITNESS) {
         witness = Tile<N>::shuffle(w, WITNESS);
     } else {
         const T followed = is_row && rank == 0 ? follow(WITNESS) : 0;
         witness = Tile<N>::shuffle(followed, 0);
     }
-    const T pivot = diagonal.sum(), scale = pivot == 0 ? 0 : -1 / pivot, all = (total.sum() + to_members) * scale;
+    const T pivot = diagonal.sum(), scale = pivot == 0 ? 0 : -1 / pivot, all = (total.sum() + to_coarse) * scale;
     w = w * scale;
     const bool has_dropped = (first.of[0] & HAS_DROPPED) != 0;
     const bool drops = has_dropped && witness * scale != 0;
-    // When the one that is followed is zero, others that are dropped may not be.
+    // If the witness is zero, other dropped columns may not be; then the row is computed anew.
     is_told = Tile<N>::ballot(!is_told) == 0 && (drops || !has_dropped);
     const i64 to = is_row ? to_offsets[i] : 0;
     const int kept = is_row ? static_cast<int>(to_offsets[i + 1] - to) : 0;
     T sum = 0;
     UNROLL
-    for (int c = 0; c < RENEWED_KEPT; ++c) {
+    for (int c = 0; c < MAX_KEPT; ++c) {
         const T next = Tile<N>::shuffle(w, c);
         sum += c < kept ? next : 0;
     }
     if (rank < kept) {
         to_values[to + rank] = drops ? w * row_scale(sum, all) : w;
     }
-    if (rank == 0 && is_there && (has_script ? is_row && !is_told : list.len == 0)) {
+    if (rank == 0 && is_there && (has_symbolic ? is_row && !is_told : list.len == 0)) {
         more[atomic_add(left[LEFT_FIRST], 1)] = static_cast<i32>(i);
     }
 }
 
-#define EXTENDED_I_RENEWED(T, N, PAIRS) \
-    KERNEL_OF(4, extended_i_renewed_##T##_##N##_##PAIRS, i64 count, In<i32> list, In<i32> fine, In<i32> starts, In<u16> script, In<i64> offsets, \
+#define EXTENDED_I_NUMERIC_ROWS(T, N, PAIRS) \
+    KERNEL_OF(4, extended_i_numeric_##T##_##N##_##PAIRS, i64 count, In<i32> list, In<i32> fine, In<i32> starts, In<u16> symbolic, In<i64> offsets, \
               In<T> values, In<u8> roles, Out<i64> heads, In<i32> listed, In<T> couplings, In<i64> to_offsets, Out<T> to_values, Out<i32> more, \
               Out<i32> left) { \
-        extended_i_renewed<T, N, PAIRS>(count, list, fine, starts, script, offsets, values, roles, heads, listed, couplings, to_offsets, \
+        extended_i_numeric<T, N, PAIRS>(count, list, fine, starts, symbolic, offsets, values, roles, heads, listed, couplings, to_offsets, \
                                         to_values, more, left); \
     }
 #define EXTENDED_I_HEADS(T, N) \
@@ -259,12 +260,12 @@ DEVICE void extended_i_renewed(i64 count, const In<i32> &list, const In<i32> &fi
            In<i64> to_offsets, Out<T> to_values, Out<i64> heads, Out<T> couplings) { \
         extended_i_heads<T, N>(rows, offsets, values, number, roles, listed, to_offsets, to_values, heads, couplings); \
     }
-#define EXTENDED_I_RENEW(T) \
+#define EXTENDED_I_NUMERIC(T) \
     EXTENDED_I_HEADS(T, 4) \
     EXTENDED_I_HEADS(T, 8) \
-    EXTENDED_I_RENEWED(T, 4, 16) \
-    EXTENDED_I_RENEWED(T, 4, 32) \
-    EXTENDED_I_RENEWED(T, 8, 64) \
-    EXTENDED_I_RENEWED(T, 32, 256)
-EXTENDED_I_RENEW(f64)
-EXTENDED_I_RENEW(f32)
+    EXTENDED_I_NUMERIC_ROWS(T, 4, 16) \
+    EXTENDED_I_NUMERIC_ROWS(T, 4, 32) \
+    EXTENDED_I_NUMERIC_ROWS(T, 8, 64) \
+    EXTENDED_I_NUMERIC_ROWS(T, 32, 256)
+EXTENDED_I_NUMERIC(f64)
+EXTENDED_I_NUMERIC(f32)
