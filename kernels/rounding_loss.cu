@@ -1,4 +1,4 @@
-// The loss of rounding a level to 16 bits, for the choice of its formats: as in src/amg/plan.rs, up to rounding.
+// The loss of rounding a level to 16 bits, for the choice of its formats: as in src/host/rounding_loss.rs, up to rounding.
 #include "numbers.h"
 #include "reduce.h"
 #include "scalar_row.h"
