@@ -1,7 +1,7 @@
 // Coarse numbering: the number of each coarse unknown of a C/F splitting on the coarse level.
 #include "scan.h"
 
-// Unknowns of a thread and of a block; the same as in `src/gpu/setup/coarse.rs`.
+// Unknowns of a thread and of a block; the same as in `src/gpu/setup/coarse_numbering.rs`.
 constexpr int COARSE_PER_THREAD = 16;
 constexpr int COARSE_PER_BLOCK = BLOCK * COARSE_PER_THREAD;
 

@@ -15,7 +15,7 @@ KERNEL(aggregate_count, i64 n, In<i32> aggregates, Out<i32> position, Out<i32> s
     }
 }
 
-KERNEL(members_fill, i64 n, In<i32> aggregates, In<i32> position, In<i64> starts, Out<i32> members) {
+KERNEL(aggregate_fill, i64 n, In<i32> aggregates, In<i32> position, In<i64> starts, Out<i32> members) {
     const i64 i = global_index();
     if (i < n) {
         const i32 g = aggregates[i];

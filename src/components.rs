@@ -148,7 +148,7 @@ list! {
     INTERPOLATIONS, INTERPOLATION_TABLE: InterpolationInfo, host_interpolation, gpu_interpolation: Interpolation;
     "classical_modified": CLASSICAL, host::classical_modified::ClassicalModified, gpu::classical_modified::ClassicalModified;
     "direct": CLASSICAL, host::direct::Direct, gpu::direct::Direct;
-    "extended_i": CLASSICAL, host::extended_i::ExtendedI, gpu::extended_i_renew::ExtendedI;
+    "extended_i": CLASSICAL, host::extended_i::ExtendedI, gpu::extended_i_numeric::ExtendedI;
     "mm_ext": CLASSICAL, host::mm_ext::MmExt { plus_i: false }, gpu::mm_ext::MmExt { plus_i: false };
     "mm_ext_i": CLASSICAL, host::mm_ext::MmExt { plus_i: true }, gpu::mm_ext::MmExt { plus_i: true };
     "smoothed": FROM_AGGREGATES, host::smoothed::SmoothedAggregation, gpu::smoothed::SmoothedAggregation;

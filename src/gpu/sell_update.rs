@@ -138,8 +138,8 @@ mod tests {
     use super::*;
     use crate::gallery;
     use crate::gpu::sell_layout::{Cut, Form};
-    use crate::gpu::setup::awkward;
     use crate::gpu::setup::diagonal;
+    use crate::gpu::setup::irregular;
     use crate::gpu::setup::tests::problems;
     use crate::gpu::tests::{devices, one_of_each};
     use crate::scalar::Precision;
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn values_come_to_the_places_that_they_have_alone() {
-        let mut all: Vec<_> = problems().into_iter().take(3).chain(awkward::square()).collect();
+        let mut all: Vec<_> = problems().into_iter().take(3).chain(irregular::square()).collect();
         all.push(("27 points".to_string(), gallery::poisson27(33, 4, 5).unwrap()));
         all.push(("rectangular".to_string(), {
             let rows = (0..700).flat_map(|i| (0..i % 13).map(move |k| (i, (i * 7 + k * 31) % 400, 1.0)));
@@ -225,8 +225,8 @@ mod tests {
             let elasticity = gallery::elasticity_hex8(3, gallery::Layers::NONE, true).unwrap().matrix;
             compare(&gpu, "elasticity", &elasticity);
             compare(&gpu, "elasticity in f32", &elasticity.view().to_owned_as::<f32>().unwrap());
-            compare(&gpu, "6x6", &awkward::random(150, 12, 6).view().to_blocks(6).unwrap());
-            compare(&gpu, "2x2", &awkward::random(90, 20, 5).view().to_blocks(2).unwrap());
+            compare(&gpu, "6x6", &irregular::random(150, 12, 6).view().to_blocks(6).unwrap());
+            compare(&gpu, "2x2", &irregular::random(90, 20, 5).view().to_blocks(2).unwrap());
         }
     }
 

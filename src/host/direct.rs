@@ -6,7 +6,7 @@
 //!
 //! and likewise with β for a⁺. Where C_i has no coupling of a sign, all couplings of that sign are added to the diagonal.
 
-use super::quarters::Quarters;
+use super::interleaved_sum::InterleavedSum;
 use super::truncate::Truncation;
 use super::{Host, splitting};
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
@@ -58,7 +58,7 @@ pub fn scales<T: Scalar>(mut diagonal: T, negative: Sums<T>, positive: Sums<T>) 
 
 fn row<T: Scalar>(a: &CsrView<'_, T>, s: &Graph, coarse: &[bool], i: usize, weights: &mut Vec<(i32, T)>) {
     let mut diagonal = T::ZERO;
-    let [mut negative, mut negative_coarse, mut positive, mut positive_coarse] = [Quarters::ZERO; 4];
+    let [mut negative, mut negative_coarse, mut positive, mut positive_coarse] = [InterleavedSum::ZERO; 4];
     // The strong columns stand in the order of the matrix's row, so one pass over both tells which entries are strong.
     let mut strong = s.row(i).iter().peekable();
     for (at, k) in a.row_range(i).enumerate() {

@@ -6,7 +6,7 @@
 //! w_ij = -1/ã_ii (a_ij + Σ_{k∈F_i} a_ik ā_kj / b_ik),    b_ik = Σ_{l∈Ĉ_i∪{i}} ā_kl,
 //! ã_ii = a_ii + Σ_{weak n∉Ĉ_i} a_in + Σ_{k∈F_i} a_ik ā_ki / b_ik.
 
-use super::quarters::Quarters;
+use super::interleaved_sum::InterleavedSum;
 use super::truncate::{self, Truncation};
 use super::two_stage::{self, Stages};
 use super::{Host, rows};
@@ -92,7 +92,7 @@ impl<'a, T: Scalar> Level<'a, T> {
             let mut weak = Vec::new();
             for k in range {
                 let mut strong = s.row(k).iter().peekable();
-                let (head, mut sum) = (out.columns.len(), Quarters::ZERO);
+                let (head, mut sum) = (out.columns.len(), InterleavedSum::ZERO);
                 out.columns.push(0);
                 out.values.push(T::ZERO);
                 for (place, at) in (if coarse[k] { 0..0 } else { a.row_range(k) }).enumerate() {
@@ -198,7 +198,7 @@ impl<T: Scalar> Row<T> {
         }
 
         // First what the row has itself, then what its strong fine neighbours pass on.
-        let (mut diagonal, mut total) = (Quarters::ZERO, Quarters::ZERO);
+        let (mut diagonal, mut total) = (InterleavedSum::ZERO, InterleavedSum::ZERO);
         // The strong columns stand in the order of the matrix's row, so one pass over both tells which entries are strong.
         let mut strong = s.row(i).iter().peekable();
         self.spread.clear();
@@ -246,7 +246,7 @@ impl<T: Scalar> Row<T> {
         let (strong, sum_of_strong) = (columns[0] as usize, values[0]);
         let (columns, values) = (&columns[1..], &values[1..]);
         let of_members = |columns: &[i32], values: &[T]| {
-            let mut sum = Quarters::ZERO;
+            let mut sum = InterleavedSum::ZERO;
             for (at, (c, v)) in columns.iter().zip(values).enumerate() {
                 sum.add(at, if self.place[number(*c)] != 0 { *v } else { T::ZERO });
             }

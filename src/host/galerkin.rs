@@ -1,7 +1,7 @@
 //! The coarse matrix R A P, computed as R (A P): the tall product first keeps the intermediate small.
 
 use super::spgemm;
-use super::terms::{Terms, Values};
+use super::spgemm_symbolic::{SpgemmSymbolic, Values};
 use crate::backend::setup::Symbolic;
 use crate::error::Result;
 use crate::par;
@@ -9,49 +9,49 @@ use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, SharedCsr, Structure};
 use std::sync::Arc;
 
-/// What a numeric phase goes by; it depends on patterns alone.
-struct Recipe {
+/// Symbolic data of both SpGEMMs; it depends on the patterns alone.
+struct GalerkinSymbolic {
     /// Row offsets of A P.
     ap_offsets: Vec<i64>,
-    ap: Terms,
+    ap: SpgemmSymbolic,
     /// Of R (A P).
-    coarse: Terms,
+    coarse: SpgemmSymbolic,
 }
 
-impl Recipe {
+impl GalerkinSymbolic {
     fn bytes(&self) -> usize {
         size_of_val(self.ap_offsets.as_slice()) + self.ap.bytes() + self.coarse.bytes()
     }
 
-    /// The recipe, and the values of A P.
-    fn find<T: Scalar>(
+    /// Symbolic phase, and the values of A P.
+    fn new<T: Scalar>(
         r: &CsrView<'_, T>,
         a: &CsrView<'_, T>,
         p: &SharedCsr<T>,
         coarse: &Structure,
-    ) -> Result<(Recipe, Vec<T>)> {
+    ) -> Result<(GalerkinSymbolic, Vec<T>)> {
         let product = spgemm::multiply(a, &p.view())?;
         let pattern = (&product.offsets[..], &product.columns[..]);
-        let ap = Terms::find(a, (p.structure.own_arrays(), p.structure.block), pattern, product.cols)?;
-        let coarse = Terms::find(r, (pattern, product.block), coarse.own_arrays(), product.cols)?;
-        Ok((Recipe { ap_offsets: product.offsets, ap, coarse }, product.values))
+        let ap = SpgemmSymbolic::new(a, (p.structure.own_arrays(), p.structure.block), pattern, product.cols)?;
+        let coarse = SpgemmSymbolic::new(r, (pattern, product.block), coarse.own_arrays(), product.cols)?;
+        Ok((GalerkinSymbolic { ap_offsets: product.offsets, ap, coarse }, product.values))
     }
 
-    /// The values of A P.
-    fn renew<T: Scalar>(&self, a: &CsrView<'_, T>, p: &SharedCsr<T>) -> Result<Vec<T>> {
+    /// Numeric phase of A P.
+    fn numeric<T: Scalar>(&self, a: &CsrView<'_, T>, p: &SharedCsr<T>) -> Result<Vec<T>> {
         let structure = &p.structure;
         let p = Values { offsets: structure.own_arrays().0, values: p.values.as_slice(), block: structure.block };
-        self.ap.renew(a, p, &self.ap_offsets, |_, _| ())
+        self.ap.numeric(a, p, &self.ap_offsets, |_, _| ())
     }
 }
 
 /// What is kept of a product for others with the same patterns. Found by the first of those, because most hierarchies are never updated.
 #[derive(Clone, Default)]
-pub(crate) struct ProductSymbolic(Option<Arc<Recipe>>);
+pub(crate) struct ProductSymbolic(Option<Arc<GalerkinSymbolic>>);
 
 impl Symbolic for ProductSymbolic {
     fn bytes(&self) -> usize {
-        self.0.as_ref().map_or(0, |recipe| recipe.bytes())
+        self.0.as_ref().map_or(0, |symbolic| symbolic.bytes())
     }
 }
 
@@ -71,20 +71,20 @@ pub(crate) fn product_numeric<T: Scalar>(
     a: &CsrView<'_, T>,
     p: &SharedCsr<T>,
 ) -> Result<(SharedCsr<T>, ProductSymbolic)> {
-    let (recipe, ap) = match &symbolic.0 {
-        Some(recipe) => (Arc::clone(recipe), recipe.renew(a, p)?),
+    let (symbolic, ap) = match &symbolic.0 {
+        Some(symbolic) => (Arc::clone(symbolic), symbolic.numeric(a, p)?),
         None => {
-            let (found, ap) = Recipe::find(r, a, p, coarse)?;
+            let (found, ap) = GalerkinSymbolic::new(r, a, p, coarse)?;
             (Arc::new(found), ap)
         }
     };
     let block = Block { rows: a.block.rows, cols: p.structure.block.cols };
-    let ap = Values { offsets: &recipe.ap_offsets, values: &ap, block };
+    let ap = Values { offsets: &symbolic.ap_offsets, values: &ap, block };
     let (offsets, columns) = coarse.own_arrays();
-    let mut values = recipe.coarse.renew(r, ap, offsets, |_, _| ())?;
+    let mut values = symbolic.coarse.numeric(r, ap, offsets, |_, _| ())?;
     fill_empty_diagonals(offsets, columns, coarse.block, &mut values);
     let product = SharedCsr { structure: Arc::clone(coarse), values: Arc::new(values) };
-    Ok((product, ProductSymbolic(Some(recipe))))
+    Ok((product, ProductSymbolic(Some(symbolic))))
 }
 
 /// Puts 1 on zero diagonals. They come from surplus columns of a tentative prolongator, whose coarse unknowns are coupled to

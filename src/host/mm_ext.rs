@@ -14,7 +14,7 @@
 //! weak, so that β has no cancellation; a neighbour with b_ik = 0, which has nothing to be spread over, does too.
 
 use super::extended_i::{coarse_numbers, positive_diagonals};
-use super::quarters::Quarters;
+use super::interleaved_sum::InterleavedSum;
 use super::truncate::{self, Truncation};
 use super::{Host, rows, spgemm, two_stage};
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
@@ -102,7 +102,7 @@ impl<T: Scalar> Strong<'_, T> {
                 out.columns.push(i as i32);
                 out.values.push(T::ONE);
                 if !self.coarse[i] {
-                    let mut diagonal = Quarters::ZERO;
+                    let mut diagonal = InterleavedSum::ZERO;
                     for (at, (k, a_ik, strong)) in self.row(i).enumerate() {
                         if strong && self.coarse[k] {
                             continue;

@@ -121,40 +121,41 @@ pub fn grain(rows: usize) -> usize {
     rows.div_ceil(128).next_power_of_two().max(16)
 }
 
-/// Scratch arrays that tasks hand on to each other: as many as there are threads, instead of one for each piece.
-pub struct Places {
-    free: Mutex<Vec<Place>>,
+/// A pool of position arrays of sparse accumulators: as many as there are threads, instead of one for each piece.
+pub struct PositionArrays {
+    free: Mutex<Vec<PositionArray>>,
     length: usize,
 }
 
-/// An array of numbers, and the largest that it may hold. Whoever writes only larger ones need not clear it.
-pub struct Place {
+/// The position of each column in a sparse accumulator, and the largest number in the array. A user that writes only
+/// larger numbers need not clear it.
+pub struct PositionArray {
     /// The array.
     pub at: Vec<u32>,
     /// Its largest number.
     pub largest: usize,
 }
 
-impl Places {
+impl PositionArrays {
     /// Arrays of `length` elements.
-    pub fn new(length: usize) -> Places {
-        Places { free: Mutex::new(Vec::new()), length }
+    pub fn new(length: usize) -> PositionArrays {
+        PositionArrays { free: Mutex::new(Vec::new()), length }
     }
 
-    /// Runs `work` with an array in which half of all numbers are larger ones.
-    pub fn with<R>(&self, work: impl FnOnce(&mut Place) -> Result<R>) -> Result<R> {
+    /// Runs `work` with an array whose numbers are in the lower half of the range.
+    pub fn with<R>(&self, work: impl FnOnce(&mut PositionArray) -> Result<R>) -> Result<R> {
         let lock = || self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let free = lock().pop();
-        let mut place = match free {
-            Some(place) => place,
-            None => Place { at: scratch(self.length)?, largest: 0 },
+        let mut array = match free {
+            Some(array) => array,
+            None => PositionArray { at: scratch(self.length)?, largest: 0 },
         };
-        if place.largest > u32::MAX as usize / 2 {
-            place.at.fill(0);
-            place.largest = 0;
+        if array.largest > u32::MAX as usize / 2 {
+            array.at.fill(0);
+            array.largest = 0;
         }
-        let result = work(&mut place);
-        lock().push(place);
+        let result = work(&mut array);
+        lock().push(array);
         result
     }
 }

@@ -101,9 +101,9 @@ impl NearNullVectors for NearNullSpace {
     }
 }
 
-impl Symbolic for Arc<transpose::Recipe> {
+impl Symbolic for Arc<transpose::TransposeSymbolic> {
     fn bytes(&self) -> usize {
-        transpose::Recipe::bytes(self)
+        transpose::TransposeSymbolic::bytes(self)
     }
 }
 
@@ -117,7 +117,7 @@ impl Setup for Host {
     type Functions = Functions;
     type Within = ();
     type Nodes = ();
-    type Transposition = Arc<transpose::Recipe>;
+    type Transposition = Arc<transpose::TransposeSymbolic>;
     type Product = ProductSymbolic;
     type Factors = Vec<f64>;
     type Format = ();
@@ -209,17 +209,17 @@ impl Setup for Host {
         &self,
         a: &SharedCsr<T>,
         transposed: &Arc<Structure>,
-    ) -> Result<Arc<transpose::Recipe>> {
-        Ok(Arc::new(transpose::Recipe::find(&a.view(), transposed)?))
+    ) -> Result<Arc<transpose::TransposeSymbolic>> {
+        Ok(Arc::new(transpose::TransposeSymbolic::new(&a.view(), transposed)?))
     }
 
     fn transpose_numeric<T: Scalar>(
         &self,
-        symbolic: &Arc<transpose::Recipe>,
+        symbolic: &Arc<transpose::TransposeSymbolic>,
         a: &SharedCsr<T>,
         transposed: &Arc<Structure>,
     ) -> Result<SharedCsr<T>> {
-        let values = symbolic.renew(&a.view(), transposed)?;
+        let values = symbolic.numeric(&a.view(), transposed)?;
         Ok(SharedCsr { structure: Arc::clone(transposed), values: Arc::new(values) })
     }
 

@@ -6,7 +6,7 @@
 
 use super::diagonal;
 use super::spgemm::{self, Shape, multiply_block, with_shape};
-use super::terms::{Terms, Values};
+use super::spgemm_symbolic::{SpgemmSymbolic, Values};
 use super::{Host, tentative};
 use crate::backend::common::MAX_BLOCK;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
@@ -18,7 +18,7 @@ use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Graph, NearNullSpace, SharedCsr, Structure};
 use std::sync::Arc;
 
-/// A damped Jacobi step: what P_0 is multiplied by.
+/// A damped Jacobi step, by which P_0 is multiplied.
 pub struct Step<'a, T> {
     a: CsrView<'a, T>,
     /// A_F where it is not A.
@@ -31,15 +31,15 @@ pub struct Step<'a, T> {
     largest: Largest,
 }
 
-/// What a renewal of a smoothed prolongator goes by.
-pub struct Recipe<T> {
+/// Symbolic data of a smoothed prolongator.
+pub struct SmoothingSymbolic<T> {
     tentative: Csr<T>,
-    terms: Terms,
-    /// Place in the row of P of the only entry that P_0 has in it.
+    terms: SpgemmSymbolic,
+    /// The position in the row of P of the only entry of P_0.
     own: Vec<u32>,
 }
 
-impl<T: Scalar> Recipe<T> {
+impl<T: Scalar> SmoothingSymbolic<T> {
     /// Bytes held.
     pub fn bytes(&self) -> usize {
         let Csr { offsets, columns, values, .. } = &self.tentative;
@@ -88,39 +88,39 @@ impl<'a, T: Scalar> Step<'a, T> {
     pub fn smooth(&self, tentative: &Csr<T>) -> Result<Csr<T>> {
         let p0 = tentative.view();
         spgemm::multiply_and(&self.matrix(), &p0, &|i, columns, values| {
-            self.finish(&p0, i, values, |j| place(columns, j));
+            self.finish(&p0, i, values, |j| position(columns, j));
         })
     }
 
-    /// What a renewal needs beside the pattern of P, from which it was smoothed.
-    pub fn recipe(&self, tentative: Csr<T>, p: &Structure) -> Result<Recipe<T>> {
+    /// Symbolic phase for the pattern of P.
+    pub fn symbolic(&self, tentative: Csr<T>, p: &Structure) -> Result<SmoothingSymbolic<T>> {
         let p0 = (&tentative.offsets[..], &tentative.columns[..]);
-        let terms = Terms::find(&self.matrix(), (p0, tentative.block), p.own_arrays(), p.cols)?;
+        let terms = SpgemmSymbolic::new(&self.matrix(), (p0, tentative.block), p.own_arrays(), p.cols)?;
         let (offsets, columns) = p.own_arrays();
         let mut own = try_vec(p.rows, 0_u32)?;
         par::for_each_mut(&mut own, par::ROW_GRAIN, |start, own| {
             for (own, i) in own.iter_mut().zip(start..) {
                 if let Some((j, _)) = tentative.view().row(i).next() {
-                    *own = place(&columns[offsets[i] as usize..offsets[i + 1] as usize], j) as u32;
+                    *own = position(&columns[offsets[i] as usize..offsets[i + 1] as usize], j) as u32;
                 }
             }
         });
-        Ok(Recipe { tentative, terms, own })
+        Ok(SmoothingSymbolic { tentative, terms, own })
     }
 
-    /// P for its pattern.
-    pub fn renew(&self, recipe: &Recipe<T>, p: &Arc<Structure>) -> Result<SharedCsr<T>> {
-        let p0 = recipe.tentative.view();
-        let factor = Values { offsets: &recipe.tentative.offsets, values: p0.values, block: p0.block };
-        let values = recipe.terms.renew(&self.matrix(), factor, p.own_arrays().0, |i, values| {
-            self.finish(&p0, i, values, |_| recipe.own[i] as usize);
+    /// Numeric phase: P with its pattern.
+    pub fn numeric(&self, symbolic: &SmoothingSymbolic<T>, p: &Arc<Structure>) -> Result<SharedCsr<T>> {
+        let p0 = symbolic.tentative.view();
+        let factor = Values { offsets: &symbolic.tentative.offsets, values: p0.values, block: p0.block };
+        let values = symbolic.terms.numeric(&self.matrix(), factor, p.own_arrays().0, |i, values| {
+            self.finish(&p0, i, values, |_| symbolic.own[i] as usize);
         })?;
         Ok(SharedCsr { structure: Arc::clone(p), values: Arc::new(values) })
     }
 
-    /// Makes row `i` of A_F P_0 that of P. `place` gives that of a column in the row.
+    /// Turns row `i` of A_F P_0 into that of P. `position` gives that of a column in the row.
     #[inline(always)]
-    fn finish(&self, p0: &CsrView<'_, T>, i: usize, values: &mut [T], place: impl Fn(usize) -> usize) {
+    fn finish(&self, p0: &CsrView<'_, T>, i: usize, values: &mut [T], position: impl Fn(usize) -> usize) {
         let (n, cols, width) = (p0.block.rows, p0.block.cols, p0.block.len());
         let inverse = &self.inverse[i * n * n..][..n * n];
         if n == 1 {
@@ -130,7 +130,7 @@ impl<'a, T: Scalar> Step<'a, T> {
             with_shape!((n, n, cols), shape => self.scale_blocks(shape, inverse, values));
         }
         for (j, start) in p0.row(i) {
-            for (v, s) in values[place(j) * width..][..width].iter_mut().zip(start) {
+            for (v, s) in values[position(j) * width..][..width].iter_mut().zip(start) {
                 *v += *s;
             }
         }
@@ -149,8 +149,9 @@ impl<'a, T: Scalar> Step<'a, T> {
     }
 }
 
-/// Place in a row of P of a column that P_0 has in the same row: the diagonal of A brings it into the product.
-fn place(columns: &[i32], column: usize) -> usize {
+/// The position in a row of P of a column that P_0 has in the same row: it is there because the diagonal of A is
+/// stored.
+fn position(columns: &[i32], column: usize) -> usize {
     columns.iter().position(|c| *c as usize == column).expect("the diagonal is stored")
 }
 
@@ -175,12 +176,13 @@ fn filter<T: Scalar>(a: &CsrView<'_, T>, s: &Graph) -> Result<Csr<T>> {
     Ok(Csr { rows: a.rows, cols: a.cols, block: a.block, offsets, columns, values })
 }
 
-/// Row `i` of [`filter`]. Which couplings are strong cannot be foretold, so there is no branch on it: an entry that does not stay is written over.
+/// Row `i` of [`filter`]. Strong couplings cannot be predicted, so there is no branch on them: an entry that is
+/// dropped is overwritten.
 #[inline(always)]
 fn filter_row<T: Scalar>(a: &CsrView<'_, T>, i: usize, strong: &[i32], columns: &mut [i32], values: &mut [T]) {
     let mut diagonal = T::ZERO;
     // Without a diagonal in A it is the last entry.
-    let mut place = columns.len() - 1;
+    let mut position = columns.len() - 1;
     let (mut next, mut at) = (0, 0);
     for k in a.row_range(i) {
         let (j, v) = (a.col(k), a.values[k]);
@@ -189,13 +191,13 @@ fn filter_row<T: Scalar>(a: &CsrView<'_, T>, i: usize, strong: &[i32], columns: 
         if let (Some(column), Some(value)) = (columns.get_mut(at), values.get_mut(at)) {
             (*column, *value) = (j as i32, v);
         }
-        place = if is_diagonal { at } else { place };
+        position = if is_diagonal { at } else { position };
         diagonal = if is_strong { diagonal } else { diagonal + v };
         next += usize::from(is_strong);
         at += usize::from(is_strong || is_diagonal);
     }
-    columns[place] = i as i32;
-    values[place] = diagonal;
+    columns[position] = i as i32;
+    values[position] = diagonal;
 }
 
 /// The component.
@@ -210,14 +212,14 @@ struct SmoothedSymbolic<T> {
 }
 
 struct NumericSmoothing<T> {
-    recipe: Recipe<T>,
+    symbolic: SmoothingSymbolic<T>,
     /// That of the coarse level, which follows from aggregates alone.
     near_null_space: NearNullSpace,
 }
 
 impl<T: Scalar> InterpolationSymbolic<Host> for SmoothedSymbolic<T> {
     fn bytes(&self) -> usize {
-        let of = |n: &Arc<NumericSmoothing<T>>| n.recipe.bytes() + size_of_val(n.near_null_space.vectors.as_slice());
+        let of = |n: &Arc<NumericSmoothing<T>>| n.symbolic.bytes() + size_of_val(n.near_null_space.vectors.as_slice());
         self.numeric.as_ref().map_or(0, of)
     }
 }
@@ -240,10 +242,10 @@ impl<T: Scalar> Interpolation<Host, T> for SmoothedAggregation {
                     Some(numeric) => numeric,
                     None => {
                         let (p0, near_null_space) = tentative()?;
-                        Arc::new(NumericSmoothing { recipe: step.recipe(p0, pattern)?, near_null_space })
+                        Arc::new(NumericSmoothing { symbolic: step.symbolic(p0, pattern)?, near_null_space })
                     }
                 };
-                (step.renew(&numeric.recipe, pattern)?, numeric.near_null_space.clone(), Some(numeric))
+                (step.numeric(&numeric.symbolic, pattern)?, numeric.near_null_space.clone(), Some(numeric))
             }
         };
         let largest = step.largest().clone();
@@ -289,10 +291,10 @@ mod tests {
         assert!(sums.iter().all(|s| (s - 1.0 / 3.0_f64.sqrt()).abs() < 1e-14));
         assert_eq!((p.view().row_range(4).len(), p.view().row_range(3).len()), (1, 2));
 
-        // Renewal gives the same bits.
+        // The numeric phase gives the same bits.
         let again = Step::new(&host, &a.view(), &s, how, Some(step.largest())).unwrap();
-        let recipe = again.recipe(p0, &p.structure).unwrap();
-        assert_eq!(again.renew(&recipe, &p.structure).unwrap().values.as_slice(), p.values.as_slice());
+        let symbolic = again.symbolic(p0, &p.structure).unwrap();
+        assert_eq!(again.numeric(&symbolic, &p.structure).unwrap().values.as_slice(), p.values.as_slice());
         assert!(step.into_inverse_of_a().is_none(), "A was not needed");
     }
 }

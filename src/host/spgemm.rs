@@ -1,8 +1,8 @@
-//! Sparse matrix times sparse matrix, for blocks of any shape: row by row, with the place of each column looked up in an array as long as a
-//! row of B. [`super::terms`] renews a product whose values change.
+//! SpGEMM for blocks of any size: row by row (Gustavson), with a sparse accumulator: an array as long as a row of B
+//! has the position of each column. [`super::spgemm_symbolic`] updates a product whose values change.
 
-use super::rows::{self, Pieces, Place, Places, RowBuilder};
-use super::terms::AHEAD;
+use super::rows::{self, Pieces, PositionArray, PositionArrays, RowBuilder};
+use super::spgemm_numeric::AHEAD;
 use crate::error::{Result, fail};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Offsets};
@@ -18,9 +18,9 @@ trait Factor<T>: Sync {
     fn block(&self) -> Block;
     /// Entries of the longest row.
     fn longest(&self) -> usize;
-    /// Columns and values of a row; `width` is that of the blocks, which the caller may know when it is compiled.
+    /// Columns and values of a row; `width` is that of the blocks, which may be a compile-time constant.
     fn row(&self, i: usize, width: usize) -> (&[i32], &[T]);
-    /// Asks for a row that will be read soon.
+    /// Prefetches a row.
     #[inline(always)]
     fn prefetch(&self, _row: usize) {}
 }
@@ -61,7 +61,7 @@ impl<T: Scalar> Factor<T> for Own<'_, T> {
     }
 }
 
-/// A product that is only a factor of another one: columns of a row in the order in which they were found.
+/// A product that is only a factor of another one: the columns of a row are unsorted.
 pub struct Intermediate<T> {
     entries: Pieces<T>,
     rows: usize,
@@ -92,7 +92,7 @@ impl<T: Scalar> Factor<T> for Intermediate<T> {
     }
 }
 
-/// What is done with a finished row, whose columns are in no order: row, columns, values.
+/// Changes a finished row, whose columns are unsorted: row, columns, values.
 type Finish<'a, T> = dyn Fn(usize, &[i32], &mut [T]) + Sync + 'a;
 
 /// The product A B, columns ascending in each row. B is one of the library's own matrices.
@@ -114,15 +114,16 @@ pub fn multiply_intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &Intermediate<T>)
 pub fn intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>) -> Result<Intermediate<T>> {
     let b = Own::new(b);
     let block = product_block(a, &b);
-    let places = Places::new(b.cols());
-    let product = Product { a, b: &b, longest: b.longest(), sorted: false, finish: &|_, _, _| (), places };
+    let positions = PositionArrays::new(b.cols());
+    let product = Product { a, b: &b, longest: b.longest(), sorted: false, finish: &|_, _, _| (), positions };
     let entries = rows::pieces(a.rows, block.len(), |range, out| product.rows(range, out))?;
     Ok(Intermediate { entries, rows: a.rows, cols: b.cols(), block })
 }
 
 fn product<T: Scalar>(a: &CsrView<'_, T>, b: &impl Factor<T>, finish: &Finish<'_, T>) -> Result<Csr<T>> {
     let block = product_block(a, b);
-    let product = Product { a, b, longest: b.longest(), sorted: true, finish, places: Places::new(b.cols()) };
+    let product =
+        Product { a, b, longest: b.longest(), sorted: true, finish, positions: PositionArrays::new(b.cols()) };
     let (offsets, columns, values) = rows::build(a.rows, block.len(), |range, out| product.rows(range, out))?;
     Ok(Csr { rows: a.rows, cols: b.cols(), block, offsets, columns, values })
 }
@@ -140,16 +141,17 @@ struct Product<'a, T, B> {
     longest: usize,
     sorted: bool,
     finish: &'a Finish<'a, T>,
-    /// For each column of B where it stands in the piece; what does not lie behind the start of the row is of an earlier one.
-    places: Places,
+    /// For each column of B its position in the piece; a position before the start of the row belongs to an earlier
+    /// row.
+    positions: PositionArrays,
 }
 
 impl<T: Scalar, B: Factor<T>> Product<'_, T, B> {
     /// Pattern and values of some rows.
     fn rows(&self, range: Range<usize>, out: &mut RowBuilder<T>) -> Result<()> {
         let (inner, outer) = (self.a.block.cols, product_block(self.a, self.b));
-        self.places.with(
-            |place| with_shape!((outer.rows, inner, outer.cols), shape => self.rows_with(range, out, place, shape)),
+        self.positions.with(
+            |position| with_shape!((outer.rows, inner, outer.cols), shape => self.rows_with(range, out, position, shape)),
         )
     }
 
@@ -157,13 +159,13 @@ impl<T: Scalar, B: Factor<T>> Product<'_, T, B> {
         &self,
         range: Range<usize>,
         out: &mut RowBuilder<T>,
-        place: &mut Place,
+        position: &mut PositionArray,
         shape: impl Shape,
     ) -> Result<()> {
         let (a, b) = (self.a, self.b);
         let (a_width, b_width) = (shape.rows() * shape.inner(), shape.inner() * shape.cols());
         let width = shape.rows() * shape.cols();
-        let Place { at: place, largest } = place;
+        let PositionArray { at: position, largest } = position;
         let first = *largest;
         let mut row = Row { columns: Vec::new(), values: Vec::new(), order: Vec::new() };
         for i in range {
@@ -183,13 +185,13 @@ impl<T: Scalar, B: Factor<T>> Product<'_, T, B> {
                 }
                 let (columns, values) = b.row((*j - a.base) as usize, b_width);
                 for (c, y) in columns.iter().zip(values.chunks_exact(b_width)) {
-                    let place = &mut place[*c as usize];
-                    let is_new = *place as usize <= start;
-                    // Whether a column is new cannot be foretold, so there is no branch on it.
-                    let at = if is_new { found } else { *place as usize - start - 1 };
+                    let position = &mut position[*c as usize];
+                    let is_new = *position as usize <= start;
+                    // A new column cannot be predicted, so there is no branch on it.
+                    let at = if is_new { found } else { *position as usize - start - 1 };
                     row_columns[at] = *c;
                     multiply_block(shape, x, y, &mut row_values[at * width..][..width]);
-                    *place = (start + at + 1) as u32;
+                    *position = (start + at + 1) as u32;
                     found += usize::from(is_new);
                 }
             }
@@ -206,12 +208,12 @@ struct Row<T> {
     columns: Vec<i32>,
     /// Zeros behind the entries of the row.
     values: Vec<T>,
-    /// Column in the upper, place in the lower half.
+    /// Column in the upper half, position in the lower.
     order: Vec<u64>,
 }
 
 impl<T: Scalar> Row<T> {
-    /// Room for this many entries.
+    /// Memory for this many entries.
     fn room(&mut self, bound: usize, width: usize) -> Result<(&mut [i32], &mut [T])> {
         if bound > self.columns.len() {
             let more = bound - self.columns.len();

@@ -2,14 +2,14 @@
 //! precision of the result, those of 16-bit results in f32.
 
 use super::prefetch::prefetch;
-use super::{nodes, simd};
+use super::{block_rows, simd};
 use crate::par;
 use crate::scalar::Number;
 use crate::scalar::Sums;
-use crate::sparse::{Block, Compact, CsrView, Diagonals, GROUP, NODES, Offsets};
+use crate::sparse::{BLOCK_ROWS, Block, Compact, CsrView, Diagonals, GROUP, Offsets};
 
 /// Results of the longest group of rows by diagonals.
-const LONGEST: usize = if GROUP > NODES * simd::MAX_BLOCK { GROUP } else { NODES * simd::MAX_BLOCK };
+const LONGEST: usize = if GROUP > BLOCK_ROWS * simd::MAX_BLOCK { GROUP } else { BLOCK_ROWS * simd::MAX_BLOCK };
 
 /// Results of the longest group of rows with columns: so many that what each group costs by itself does not count, and so few that they stay in the
 /// first cache.
@@ -132,7 +132,7 @@ fn product<S: Number, X: Number, Y: Number>(a: &View<'_, S>, x: &[X], y: &mut [Y
                 let (distances, values) = a.group(first / group);
                 match width {
                     1 => simd::diagonal_products(distances, values, first, x, sums),
-                    _ => nodes::diagonal_products(width, distances, values, first, x, sums),
+                    _ => block_rows::diagonal_products(width, distances, values, first, x, sums),
                 }
             });
         }

@@ -3,7 +3,7 @@
 
 use super::prefetch::prefetch;
 use super::rows;
-use super::terms::{Place, Places, make_places};
+use super::spgemm_symbolic::{Position, Positions, make_positions};
 use crate::error::{Result, try_capacity, try_vec};
 use crate::par::{self, Fresh};
 use crate::scalar::Scalar;
@@ -11,7 +11,7 @@ use crate::sparse::transpose::{count, scatter};
 use crate::sparse::{Block, Csr, CsrView, Structure};
 use std::ops::Range;
 
-/// Blocks between the one in use and the one that is asked for.
+/// Distance, in blocks, of the prefetch.
 const AHEAD: usize = 8;
 
 /// The transpose of `a`.
@@ -30,66 +30,66 @@ pub fn transpose<T: Scalar>(a: &CsrView<'_, T>) -> Result<Csr<T>> {
     Ok(Csr { rows: a.cols, cols: a.rows, block, offsets, columns, values })
 }
 
-/// Where in its row of A each entry of the transpose stands: what a renewal for other values goes by.
-pub struct Recipe {
+/// Symbolic data of a transpose: the position in its row of A of each entry.
+pub struct TransposeSymbolic {
     /// One for each [`rows::grain`] rows of the transpose.
-    pieces: Vec<Places>,
+    pieces: Vec<Positions>,
 }
 
-impl Recipe {
-    /// The recipe for A and the pattern of its transpose.
-    pub fn find<T: Scalar>(a: &CsrView<'_, T>, pattern: &Structure) -> Result<Recipe> {
+impl TransposeSymbolic {
+    /// Symbolic phase for A and the pattern of its transpose.
+    pub fn new<T: Scalar>(a: &CsrView<'_, T>, pattern: &Structure) -> Result<TransposeSymbolic> {
         let longest = (0..a.rows).map(|i| a.row_range(i).len()).max().unwrap_or(0);
         let pieces = par::map_ranges(pattern.rows, rows::grain(pattern.rows), |range| {
-            Ok(make_places!(longest, find_in(a, pattern, range)?))
+            Ok(make_positions!(longest, find_in(a, pattern, range)?))
         });
-        Ok(Recipe { pieces: pieces.into_iter().collect::<Result<_>>()? })
+        Ok(TransposeSymbolic { pieces: pieces.into_iter().collect::<Result<_>>()? })
     }
 
-    /// The values of the transpose of `a`.
-    pub fn renew<T: Scalar>(&self, a: &CsrView<'_, T>, pattern: &Structure) -> Result<Vec<T>> {
+    /// Numeric phase: the values of the transpose of `a`.
+    pub fn numeric<T: Scalar>(&self, a: &CsrView<'_, T>, pattern: &Structure) -> Result<Vec<T>> {
         let (offsets, columns) = pattern.own_arrays();
         let grain = rows::grain(pattern.rows);
         par::new_segments(offsets, pattern.block.len(), grain, T::ZERO, |range, values| {
             let rows = &columns[offsets[range.start] as usize..offsets[range.end] as usize];
             match &self.pieces[range.start / grain] {
-                Places::U8(places) => gather(a, rows, places, pattern.block, values),
-                Places::U16(places) => gather(a, rows, places, pattern.block, values),
-                Places::U32(places) => gather(a, rows, places, pattern.block, values),
+                Positions::U8(positions) => gather(a, rows, positions, pattern.block, values),
+                Positions::U16(positions) => gather(a, rows, positions, pattern.block, values),
+                Positions::U32(positions) => gather(a, rows, positions, pattern.block, values),
             }
         })
     }
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        self.pieces.iter().map(Places::bytes).sum()
+        self.pieces.iter().map(Positions::bytes).sum()
     }
 }
 
-fn find_in<T: Scalar, P: Place>(a: &CsrView<'_, T>, pattern: &Structure, range: Range<usize>) -> Result<Vec<P>> {
+fn find_in<T: Scalar, P: Position>(a: &CsrView<'_, T>, pattern: &Structure, range: Range<usize>) -> Result<Vec<P>> {
     let (offsets, rows) = pattern.own_arrays();
-    let mut places = try_capacity((offsets[range.end] - offsets[range.start]) as usize)?;
+    let mut positions = try_capacity((offsets[range.end] - offsets[range.start]) as usize)?;
     for j in range {
-        places.extend(rows[offsets[j] as usize..offsets[j + 1] as usize].iter().map(|i| {
+        positions.extend(rows[offsets[j] as usize..offsets[j + 1] as usize].iter().map(|i| {
             let mut row = a.row_range(*i as usize);
             P::from_usize(row.position(|k| a.col(k) == j).expect("the pattern is that of the transpose"))
         }));
     }
-    Ok(places)
+    Ok(positions)
 }
 
-/// The transposed blocks of A at these places in these rows; `block` is the shape of the transposed ones.
-fn gather<T: Scalar, P: Place>(
+/// Gathers the transposed blocks of A at these positions in these rows; `block` is the transposed block size.
+fn gather<T: Scalar, P: Position>(
     a: &CsrView<'_, T>,
     rows: &[i32],
-    places: &[P],
+    positions: &[P],
     block: Block,
     values: &mut Fresh<'_, T>,
 ) {
-    let at = |k: usize| Some(a.row_range(*rows.get(k)? as usize).start + places.get(k)?.to_usize());
+    let at = |k: usize| Some(a.row_range(*rows.get(k)? as usize).start + positions.get(k)?.to_usize());
     for k in 0..rows.len() {
         if let (Some(at), width @ 2..) = (at(k + AHEAD), block.len()) {
-            // A block may lie in three lines.
+            // A block may cover three cache lines.
             (0..=2).for_each(|line| prefetch(a.values, at * width + line * (width - 1) / 2));
         }
         let Some(at) = at(k) else { break };
@@ -139,9 +139,9 @@ mod tests {
             prop_assert_eq!(&transpose(&t.view()).unwrap(), &a);
             let values = t.values.clone();
             let pattern = t.into_shared().structure;
-            let recipe = Recipe::find(&a.view(), &pattern).unwrap();
-            prop_assert_eq!(recipe.bytes(), values.len());
-            prop_assert_eq!(recipe.renew(&a.view(), &pattern).unwrap(), values);
+            let symbolic = TransposeSymbolic::new(&a.view(), &pattern).unwrap();
+            prop_assert_eq!(symbolic.bytes(), values.len());
+            prop_assert_eq!(symbolic.numeric(&a.view(), &pattern).unwrap(), values);
         }
     }
 
@@ -154,8 +154,8 @@ mod tests {
         assert_eq!(t.values, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
         let (pattern, doubled) =
             (t.into_shared().structure, Csr { values: a.values.iter().map(|v| 2.0 * v).collect(), ..a.clone() });
-        let renewed = Recipe::find(&a.view(), &pattern).unwrap().renew(&doubled.view(), &pattern).unwrap();
-        assert_eq!(renewed, [2.0, 8.0, 4.0, 10.0, 6.0, 12.0]);
+        let updated = TransposeSymbolic::new(&a.view(), &pattern).unwrap().numeric(&doubled.view(), &pattern).unwrap();
+        assert_eq!(updated, [2.0, 8.0, 4.0, 10.0, 6.0, 12.0]);
         let empty = Csr::<f64>::from_triplets(3, 0, &[]).unwrap();
         assert_eq!(transpose(&empty.view()).unwrap().offsets, [0]);
     }

@@ -4,7 +4,7 @@ use super::arnoldi::HostArnoldiBasis;
 use super::bicgstab_step::HostBicgstabStep;
 use super::cg_step::HostCgStep;
 use super::simd::MAX_BLOCK;
-use super::{Host, nodes};
+use super::{Host, block_rows};
 use crate::backend::{AnyMut, AnyRef, Backend, Operator};
 use crate::error::{Result, try_vec};
 use crate::par;
@@ -248,7 +248,7 @@ pub(super) fn multiply_blocks<T: Number, S: Number>(
     let step = BLOCKS * width;
     for ((y, x), d) in y.chunks_mut(step).zip(x.chunks(step)).zip(d.chunks(step * width)) {
         let products = &mut products[..y.len()];
-        nodes::block_diagonal_products(width, &d[..y.len() * width], &x[..y.len()], products);
+        block_rows::block_diagonal_products(width, &d[..y.len() * width], &x[..y.len()], products);
         for (y, dx) in y.iter_mut().zip(products) {
             epilogue(*dx, y);
         }

@@ -15,9 +15,9 @@ use std::ops::Range;
 const SAMPLE: usize = 64;
 
 /// Block rows in a group of a matrix with blocks: as many as f32 fit into a register. Few, because they share their diagonals.
-pub const NODES: usize = 16;
+pub const BLOCK_ROWS: usize = 16;
 
-/// A matrix by diagonals in groups of [`GROUP`] rows, or of [`NODES`] block rows.
+/// A matrix by diagonals in groups of [`GROUP`] rows, or of [`BLOCK_ROWS`] block rows.
 pub struct Diagonals<S> {
     /// Block rows of the matrix.
     pub rows: usize,
@@ -46,7 +46,7 @@ impl<S: Number> Diagonals<S> {
         if width != cols || view.rows == 0 || S::PRECISION == Precision::F64 {
             return Ok(None);
         }
-        let group = if width == 1 { GROUP } else { NODES };
+        let group = if width == 1 { GROUP } else { BLOCK_ROWS };
         let len = view.block.len();
         let groups = view.rows.div_ceil(group);
         let bytes = |diagonals: usize| diagonals * (group * len * size_of::<S>() + size_of::<i32>());
@@ -118,7 +118,7 @@ impl<S: Number> Diagonals<S> {
     pub fn format(&self) -> String {
         match self.width {
             1 => format!("dia{GROUP}"),
-            width => format!("dia{NODES}-{width}x{width}"),
+            width => format!("dia{BLOCK_ROWS}-{width}x{width}"),
         }
     }
 

@@ -13,7 +13,7 @@ mod validate;
 
 pub use coloured::{Coloured, Colouring};
 pub use compact::{Column, ColumnsRef, Compact, GROUP};
-pub use diagonals::{Diagonals, NODES};
+pub use diagonals::{BLOCK_ROWS, Diagonals};
 pub use graph::Graph;
 pub use near_null_space::NearNullSpace;
 pub use validate::{validate, validate_values};

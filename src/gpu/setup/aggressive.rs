@@ -1,7 +1,7 @@
 //! Aggressive coarsening on a GPU: the graph of paths of two strong couplings between coarse unknowns is a product of matrices of ones.
 
-use super::coarse::Splitting;
-use super::passes::in_two_passes;
+use super::coarse_numbering::Splitting;
+use super::two_pass::count_and_write;
 use super::{DeviceGraph, pmis, spgemm};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, View};
@@ -31,7 +31,7 @@ fn two_steps(gpu: &Gpu, s: &DeviceGraph, first: &Splitting) -> Result<DeviceGrap
         let (left, right) =
             (|to: [View<'_>; 4]| run("aggressive_left", to), |to: [View<'_>; 4]| run("aggressive_right", to));
         let [left, right] =
-            in_two_passes::<f32>(gpu, [((first.count, s.rows), &left), ((s.rows, first.count), &right)])?;
+            count_and_write::<f32>(gpu, [((first.count, s.rows), &left), ((s.rows, first.count), &right)])?;
         spgemm::multiply(gpu, &left, &right)?
     };
     let kernel = gpu.kernel("aggressive_strip")?;
@@ -50,13 +50,13 @@ fn two_steps(gpu: &Gpu, s: &DeviceGraph, first: &Splitting) -> Result<DeviceGrap
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{awkward, in_turn, problems, splittings, upload};
+    use super::super::tests::{in_turn, irregular, problems, splittings, upload};
     use super::*;
     use crate::host::{aggressive, strength};
 
     #[test]
     fn what_stays_is_as_on_the_host() {
-        for (name, a) in problems().into_iter().chain(awkward()) {
+        for (name, a) in problems().into_iter().chain(irregular()) {
             let s = strength::classical(&a.view(), 0.25, 1.0).unwrap();
             for first in splittings(&s) {
                 let wanted = aggressive::thin(&s, &first, 3).unwrap();

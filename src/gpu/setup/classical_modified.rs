@@ -1,7 +1,7 @@
 //! Classical interpolation with its modification on a GPU: rows are computed as those of extended+i interpolation.
 
-use super::coarse::Splitting;
-use super::extended_i::{by_formula, renew_by_formula};
+use super::coarse_numbering::Splitting;
+use super::extended_i::{by_formula, numeric_by_formula};
 use super::{DeviceCsr, DeviceGraph, DevicePattern};
 use crate::backend::common::Formula;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
@@ -22,14 +22,14 @@ pub(crate) fn interpolate<T: Scalar>(
 }
 
 /// The interpolation with the pattern of an earlier one, `p`, for the same graph and splitting.
-pub(crate) fn renew<T: Scalar>(
+pub(crate) fn numeric<T: Scalar>(
     gpu: &Gpu,
     a: &DeviceCsr<T>,
     s: &DeviceGraph,
     coarse: &Splitting,
     p: &DevicePattern,
 ) -> Result<DeviceCsr<T>> {
-    renew_by_formula(Formula::ClassicalModified, gpu, a, s, coarse, None, p)
+    numeric_by_formula(Formula::ClassicalModified, gpu, a, s, coarse, None, p)
 }
 
 /// The component.
@@ -40,7 +40,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for ClassicalModified {
         let coarse = input.splitting("classical_modified")?;
         let p = match input.pattern() {
             None => interpolate(input.setup, input.a, input.graph, coarse, input.truncation)?,
-            Some(pattern) => renew(input.setup, input.a, input.graph, coarse, pattern)?,
+            Some(pattern) => numeric(input.setup, input.a, input.graph, coarse, pattern)?,
         };
         Ok(Interpolated::alone(p))
     }

@@ -1,7 +1,7 @@
 //! Colours of rows that are not coupled, and matrices with their rows in the order of the colours: [`crate::sparse::Colouring`] on the
 //! device.
 
-use super::differs::{self, Pattern};
+use super::pattern_compare::{self, Pattern};
 use super::transpose;
 use super::{DeviceCsr, DevicePattern};
 use crate::error::Result;
@@ -18,7 +18,7 @@ const PIECE: usize = 4096;
 const ROUNDS: usize = 32;
 
 /// Most blocks of a round.
-const MOST_BLOCKS: usize = 4096;
+const MAX_BLOCKS: usize = 4096;
 
 /// Block rows by colour, and ascending within each.
 pub(crate) struct DeviceColouring {
@@ -39,7 +39,12 @@ impl DeviceColouring {
         let (turned_offsets, turned_columns) = (turned.offsets.view(), turned.columns.view());
         let differs = gpu.zeroed::<i64>(1)?;
         let own = Pattern { rows: n, entries: a.nnz(), offsets, columns };
-        differs::compare(gpu, own, Pattern { offsets: turned_offsets, columns: turned_columns, ..own }, &differs)?;
+        pattern_compare::compare(
+            gpu,
+            own,
+            Pattern { offsets: turned_offsets, columns: turned_columns, ..own },
+            &differs,
+        )?;
         let colours = gpu.room::<i32>(n)?;
         gpu.launch(gpu.kernel("colour_begin")?, n, &[&size, &colours.view()])?;
         let most = gpu.zeroed::<i32>(1)?;
@@ -60,7 +65,7 @@ impl DeviceColouring {
                     &most.view(),
                     &colours.view(),
                 ];
-                gpu.launch(kernel, (n * LANES).min(MOST_BLOCKS * BLOCK), &arguments)?;
+                gpu.launch(kernel, (n * LANES).min(MAX_BLOCKS * BLOCK), &arguments)?;
             }
             if gpu.fetch(open.piece(ROUNDS, 1))?[0] == 0 {
                 break;
@@ -142,7 +147,7 @@ fn order(gpu: &Gpu, colours: &Slice<i32>, count: usize) -> Result<DeviceColourin
 mod tests {
     use super::*;
     use crate::gallery;
-    use crate::gpu::setup::awkward;
+    use crate::gpu::setup::irregular;
     use crate::gpu::setup::tests::problems;
     use crate::gpu::tests::devices;
     use crate::sparse::{Colouring, Csr};
@@ -153,7 +158,7 @@ mod tests {
         let dense: Vec<_> = (0..100 * 100).map(|e| (e / 100, e % 100, 1.0)).collect();
         let one_way: Vec<_> = (0..700).map(|i| (i, (i * 37) % 700, 1.0)).collect();
         let mut all = problems();
-        all.extend(awkward::square());
+        all.extend(irregular::square());
         all.push(("dense".to_string(), Csr::from_triplets(100, 100, &dense).unwrap()));
         all.push(("one way".to_string(), Csr::from_triplets(700, 700, &one_way).unwrap()));
         all.push(("pieces".to_string(), gallery::poisson5(100, 90).unwrap()));

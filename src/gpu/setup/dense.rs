@@ -36,7 +36,7 @@ pub(crate) fn inverse<T: Scalar, S: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Resu
     gpu.launch_blocks(kernel("dense_symmetric")?, blocks, &arguments)?;
     let panel = kernel(if rows <= BLOCK { "dense_panel_small" } else { "dense_panel" })?;
     let (sweep, tiny) = (kernel("dense_sweep")?, rounding_bound::<T>(rows));
-    let (places, pivots) = (gpu.room::<i64>(PANEL)?, gpu.room::<f64>(PANEL)?);
+    let (positions, pivots) = (gpu.room::<i64>(PANEL)?, gpu.room::<f64>(PANEL)?);
     let (pivot_rows, factors) = (gpu.room::<f64>(PANEL * rows)?, gpu.room::<f64>(PANEL * rows)?);
     for _ in 0..rows.div_ceil(PANEL) {
         let arguments: [&dyn Argument; 10] = [
@@ -45,7 +45,7 @@ pub(crate) fn inverse<T: Scalar, S: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Resu
             &diagonal.view(),
             &m.view(),
             &left.view(),
-            &places.view(),
+            &positions.view(),
             &pivots.view(),
             &pivot_rows.view(),
             &factors.view(),
@@ -53,7 +53,7 @@ pub(crate) fn inverse<T: Scalar, S: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Resu
         ];
         gpu.launch_blocks(panel, 1, &arguments)?;
         let arguments: [&dyn Argument; 7] =
-            [&n, &places.view(), &pivots.view(), &pivot_rows.view(), &factors.view(), &m.view(), &status.view()];
+            [&n, &positions.view(), &pivots.view(), &pivot_rows.view(), &factors.view(), &m.view(), &status.view()];
         gpu.launch(sweep, rows * rows, &arguments)?;
     }
     let (format, result) = (tag::<S>(), out.view());
@@ -96,7 +96,7 @@ fn eliminate<S: Number>(gpu: &Gpu, rows: usize, a: [Buffer<f64>; 2], status: &Bu
 mod tests {
     use super::*;
     use crate::gallery;
-    use crate::gpu::setup::awkward;
+    use crate::gpu::setup::irregular;
     use crate::gpu::tests::{devices, one_of_each};
     use crate::host::dense;
     use crate::sparse::Csr;
@@ -132,7 +132,7 @@ mod tests {
             compare::<f32, f32>(&gpu, "poisson in f32", &poisson.view().to_owned_as::<f32>().unwrap());
             compare::<f64, f64>(&gpu, "blocks", &blocks);
             for n in [0, 1, 33] {
-                compare::<f64, f32>(&gpu, "random", &awkward::random(n, 3, 1));
+                compare::<f64, f32>(&gpu, "random", &irregular::random(n, 3, 1));
             }
         }
         // More rows than a block has threads.

@@ -2,7 +2,7 @@
 //! them.
 
 use super::DeviceCsr;
-use super::checks::Checks;
+use super::deferred_checks::DeferredChecks;
 use crate::backend::common::{MAX_BLOCK, rounding_bound};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View, tag};
@@ -12,7 +12,7 @@ use crate::scalar::{Number, Scalar};
 use crate::sparse::Block;
 
 /// Blocks of a kernel that goes over an array in steps: as many as run at the same time.
-const WAVE: usize = 1024;
+const MAX_BLOCKS: usize = 1024;
 
 /// The diagonal, one value for each scalar row; zero where there is none.
 pub(crate) fn entries<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Buffer<f64>> {
@@ -95,11 +95,11 @@ pub(crate) fn stored<T: Scalar, S: Number>(
     gpu: &Gpu,
     exact: &Slice<T>,
     factor: f64,
-    checks: &mut Checks,
+    checks: &mut DeferredChecks,
     refuse: impl FnOnce(Result<()>) -> Result<()> + Send + 'static,
 ) -> Result<Buffer<S>> {
     let out = gpu.room::<S>(exact.len())?;
-    let (n, blocks) = (exact.len() as i64, exact.len().div_ceil(BLOCK).min(WAVE));
+    let (n, blocks) = (exact.len() as i64, exact.len().div_ceil(BLOCK).min(MAX_BLOCKS));
     let kernel = |name: &str| gpu.kernel(&format!("{name}_{}", T::PRECISION.name()));
     if n == 0 {
         return Ok(out);
@@ -110,7 +110,7 @@ pub(crate) fn stored<T: Scalar, S: Number>(
         gpu.launch_blocks(kernel("store_scaled")?, blocks, &arguments)?;
         return Ok(out);
     }
-    let seen = checks.ask(3, |seen| {
+    let seen = checks.add(3, |seen| {
         let (largest, vanished) = (f64::from_bits(seen[0]), f64::from_bits(seen[1]));
         let lost = seen[2] != 0 || (vanished > 0.0 && vanished >= largest * MATTERS);
         refuse(if lost { does_not_fit::<S, _>() } else { Ok(()) })
@@ -124,7 +124,7 @@ pub(crate) fn stored<T: Scalar, S: Number>(
 mod tests {
     use super::*;
     use crate::gallery;
-    use crate::gpu::setup::awkward;
+    use crate::gpu::setup::irregular;
     use crate::gpu::setup::tests::problems;
     use crate::gpu::tests::devices;
     use crate::hash::hash;
@@ -160,7 +160,7 @@ mod tests {
         let elasticity = gallery::elasticity_hex8(3, gallery::Layers::NONE, true).unwrap().matrix;
         let mut all = problems();
         all.push(("elasticity".to_string(), elasticity));
-        all.extend(awkward::square());
+        all.extend(irregular::square());
         for gpu in devices() {
             for (name, a) in &all {
                 compare(&gpu, name, a);
@@ -201,10 +201,10 @@ mod tests {
     fn storage_holds_what_the_host_stores_and_refuses_what_it_refuses() {
         fn compare<T: Scalar, S: Number>(gpu: &Gpu, exact: &[f64], factor: f64) {
             let exact: Vec<T> = exact.iter().map(|v| T::from_f64(*v)).collect();
-            let mut checks = Checks::new(gpu);
+            let mut checks = DeferredChecks::new(gpu);
             let exact_there = gpu.upload(&exact).unwrap();
             let there = stored::<T, S>(gpu, &exact_there, factor, &mut checks, |result| result).unwrap();
-            match (checks.look().map(|()| there), crate::host::scaling::stored::<T, S>(&exact, factor)) {
+            match (checks.verify().map(|()| there), crate::host::scaling::stored::<T, S>(&exact, factor)) {
                 (Ok(there), Ok(expected)) => assert_eq!(gpu.fetch(&there).unwrap(), expected),
                 (Err(there), Err(expected)) => assert_eq!(there.message, expected.message),
                 (there, expected) => panic!("{:?} {:?}", there.map(|_| ()), expected.map(|_| ())),

@@ -1,6 +1,6 @@
 //! Direct interpolation on a GPU. The work is in `kernels/direct.cu`.
 
-use super::coarse::Splitting;
+use super::coarse_numbering::Splitting;
 use super::truncate::Rows;
 use super::{DeviceCsr, DeviceGraph, DevicePattern};
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
@@ -57,7 +57,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for Direct {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{awkward, in_turn, narrow, problems, splittings, upload};
+    use super::super::tests::{in_turn, irregular, narrow, problems, splittings, upload};
     use super::*;
     use crate::host::{direct, strength};
     use crate::sparse::Csr;
@@ -87,10 +87,10 @@ mod tests {
 
     #[test]
     fn interpolations_are_those_of_the_host() {
-        for (name, a) in problems().into_iter().chain(awkward()) {
+        for (name, a) in problems().into_iter().chain(irregular()) {
             check(&a, &name);
         }
-        let (name, a) = awkward().pop().unwrap();
+        let (name, a) = irregular().pop().unwrap();
         check(&narrow(&a), &name);
     }
 }

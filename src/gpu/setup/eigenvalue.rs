@@ -11,7 +11,7 @@ use crate::scalar::Scalar;
 use crate::sparse::Block;
 
 /// Most blocks of a kernel: each leaves a part of an inner product, which every block of the next kernel adds.
-const MOST_BLOCKS: usize = 1024;
+const MAX_BLOCKS: usize = 1024;
 
 /// Estimates the largest eigenvalue of D^-1 A; `inverse` is D^-1. As [`Estimate::largest`]. Waits for the device once, or twice where an
 /// earlier estimate may be carried over and is not.
@@ -103,7 +103,7 @@ impl<'a, T: Scalar> Search<'a, T> {
             (false, 0..48) => 4,
             (false, _) => 32,
         };
-        let blocks = |threads: usize| threads.div_ceil(BLOCK).min(MOST_BLOCKS);
+        let blocks = |threads: usize| threads.div_ceil(BLOCK).min(MAX_BLOCKS);
         Ok(Search {
             gpu,
             a,
@@ -149,7 +149,7 @@ impl<'a, T: Scalar> Search<'a, T> {
         let (offsets, values) = (a.offsets.view(), a.values.view());
         let bound = self.state.piece(0, 1).view().bits();
         let arguments: [&dyn Argument; 7] = [&rows, &n, &width, &offsets, &values, &self.inverse.view(), &bound];
-        self.gpu.launch_blocks(kernel, (a.rows * self.lanes).div_ceil(BLOCK).min(MOST_BLOCKS), &arguments)
+        self.gpu.launch_blocks(kernel, (a.rows * self.lanes).div_ceil(BLOCK).min(MAX_BLOCKS), &arguments)
     }
 
     /// The first u and z.

@@ -1,9 +1,11 @@
-//! Extended+i interpolation on a GPU. The work is in `kernels/extended_i_couplings.cu`, `kernels/extended_i.cu` and `kernels/extended_i_long.cu`.
+//! Extended+i interpolation on a GPU: `kernels/extended_i_couplings.cu`, `kernels/extended_i.cu` and
+//! `kernels/extended_i_long.cu`.
 //!
-//! Rows are computed with tables in shared memory that suit most of them. What does not fit is listed, done again with larger tables, and what
-//! does not fit there either, by a block of threads for each row, with a table in shared memory or, if that is too small as well, in global memory.
+//! Rows are computed with accumulators in shared memory that suit most of them. Rows that do not fit are listed and
+//! computed again with larger accumulators. Rows that do not fit these either have a block of threads each, with an
+//! accumulator in shared memory or, if that is too small as well, in global memory.
 
-use super::coarse::Splitting;
+use super::coarse_numbering::Splitting;
 use super::truncate::{MOST, Mode};
 use super::{DeviceCsr, DeviceGraph, DevicePattern};
 use crate::backend::common::Formula;
@@ -19,46 +21,46 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Workers {
     /// Single threads that go through the couplings of a row's neighbours once, if none of them is weak.
-    Once,
+    SinglePass,
     /// Single threads.
-    Own,
+    Threads,
     /// Four lanes for each row.
     Tiles,
-    /// The same with larger tables: where there are few rows, those that do not fit at first take long.
-    Few,
+    /// The same with larger accumulators: where there are few rows, those that do not fit at first take long.
+    LargeTiles,
 }
 
 /// Which rows tiles compute, as in `kernels/extended_i.cu`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum Pass {
     First = 0,
     Second = 1,
     Only = 2,
 }
 
-/// Rows that are enough for a GPU whose threads have one each.
-const MANY: usize = 200_000;
+/// Rows that fill a GPU with one thread each.
+const MIN_ROWS_FOR_THREADS: usize = 200_000;
 
-/// Places for couplings of a kind, as in `kernels/extended_i.h`.
-const NEAR: usize = 4;
+/// Packed couplings of a kind, as in `kernels/extended_i.h`.
+const PACKED: usize = 4;
 
-/// Words that tell the rest of an unknown, as there.
+/// Words of an unknown's head, as there.
 const HEAD: usize = 4;
 
 /// Lanes of a tile.
 const LANES: usize = 4;
 
-/// Blocks for the rows that did not fit.
-const AGAIN: usize = 528;
+/// Blocks of threads for the rows that did not fit.
+const REST_BLOCKS: usize = 528;
 
-/// Slots of a block's table in shared memory, as in `kernels/extended_i_long.cu`; half of them are used.
-const FAR_SLOTS: usize = 2048;
+/// Slots of a block's accumulator in shared memory, as in `kernels/extended_i_long.cu`; half of them are used.
+const SHARED_SLOTS: usize = 2048;
 
-/// Slots of all tables in global memory, if one table has not more.
-const FARTHER: usize = 1 << 21;
+/// Slots of all accumulators in global memory, unless one has more.
+const GLOBAL_SLOTS: usize = 1 << 21;
 
-/// Most members of a row.
-const MOST_MEMBERS: usize = 1 << 29;
+/// Largest number of columns of a row.
+const MAX_COLUMNS: usize = 1 << 29;
 
 /// As [`crate::host::extended_i::interpolate`], to all unknowns or to those of `only`.
 pub(crate) fn interpolate<T: Scalar>(
@@ -85,9 +87,9 @@ pub(super) fn by_formula<T: Scalar>(
     Level::new(gpu, a, s, coarse, formula)?.interpolate(only, truncation)
 }
 
-/// The interpolation with the pattern of an earlier one, `p`, for the same graph and splitting: each row keeps its columns, whatever the size of
-/// the new weights.
-pub(crate) fn renew<T: Scalar>(
+/// Numeric phase: the interpolation with the pattern of an earlier one, `p`, for the same graph and splitting. Each
+/// row keeps its columns, whatever the new weights.
+pub(crate) fn numeric<T: Scalar>(
     gpu: &Gpu,
     a: &DeviceCsr<T>,
     s: &DeviceGraph,
@@ -95,11 +97,11 @@ pub(crate) fn renew<T: Scalar>(
     only: Option<&Slice<i32>>,
     p: &DevicePattern,
 ) -> Result<DeviceCsr<T>> {
-    renew_by_formula(Formula::ExtendedI, gpu, a, s, coarse, only, p)
+    numeric_by_formula(Formula::ExtendedI, gpu, a, s, coarse, only, p)
 }
 
 /// The same by either formula.
-pub(super) fn renew_by_formula<T: Scalar>(
+pub(super) fn numeric_by_formula<T: Scalar>(
     formula: Formula,
     gpu: &Gpu,
     a: &DeviceCsr<T>,
@@ -108,28 +110,28 @@ pub(super) fn renew_by_formula<T: Scalar>(
     only: Option<&Slice<i32>>,
     p: &DevicePattern,
 ) -> Result<DeviceCsr<T>> {
-    Level::new(gpu, a, s, coarse, formula)?.renew(only, p)
+    Level::new(gpu, a, s, coarse, formula)?.numeric(only, p)
 }
 
-/// What all rows are computed from.
+/// Input of all rows.
 pub(super) struct Level<'a, T> {
     gpu: &'a Gpu,
     pub a: &'a DeviceCsr<T>,
     pub coarse: &'a Splitting,
     formula: Formula,
     workers: Workers,
-    /// A byte for each entry of a fine row: whether it is strong, and whether its column is coarse.
+    /// Flags of each entry of a fine row: whether it is strong, and whether its column is coarse.
     pub kinds: Buffer<u8>,
-    /// A bit for each, in words of which every row has its own: whether it is strong and its column fine.
+    /// A bitmap of each row's entries that are strong and have a fine column.
     fine: Buffer<u64>,
-    /// Couplings of each fine unknown to coarse ones, where the row of the matrix stands: the strong ones from its begin on, the weak ones from its
-    /// end backwards.
+    /// Couplings of each fine unknown to coarse ones, in the range of its matrix row: strong ones from its begin on,
+    /// weak ones from its end backwards.
     pub columns: Buffer<i32>,
     pub values: Buffer<T>,
-    /// Places for the first few strong ones, and weak ones.
-    near_columns: Buffer<i32>,
-    near_values: Buffer<T>,
-    /// How many they are, and what else is known of each unknown.
+    /// The first few strong and weak couplings, packed.
+    packed_columns: Buffer<i32>,
+    packed_values: Buffer<T>,
+    /// The head of each unknown: numbers of couplings, and more.
     pub heads: Buffer<i64>,
 }
 
@@ -141,29 +143,41 @@ impl<'a, T: Scalar> Level<'a, T> {
         coarse: &'a Splitting,
         formula: Formula,
     ) -> Result<Level<'a, T>> {
-        let kinds = if workers(a, s) == Workers::Once { 1 } else { 2 };
-        Level::with_near(gpu, a, s, coarse, formula, kinds)
+        let kinds = if workers(a, s) == Workers::SinglePass { 1 } else { 2 };
+        Level::with_packed(gpu, a, s, coarse, formula, kinds)
     }
 
-    /// With places for the first couplings of so many kinds, of which the first are strong ones, the second weak ones.
-    pub fn with_near(
+    /// With packed couplings of `kinds` kinds: strong ones first, then weak ones.
+    pub fn with_packed(
         gpu: &'a Gpu,
         a: &'a DeviceCsr<T>,
         s: &DeviceGraph,
         coarse: &'a Splitting,
         formula: Formula,
-        kinds_near: usize,
+        packed_kinds: usize,
     ) -> Result<Level<'a, T>> {
         assert_eq!(a.block, Block::SCALAR);
-        let near = kinds_near * NEAR * a.rows;
-        let (near_columns, near_values, heads) = (gpu.room(near)?, gpu.room(near)?, gpu.room(HEAD * a.rows)?);
+        let near = packed_kinds * PACKED * a.rows;
+        let (packed_columns, packed_values, heads) = (gpu.room(near)?, gpu.room(near)?, gpu.room(HEAD * a.rows)?);
         let (kinds, columns, values) = (gpu.room(a.nnz())?, gpu.room(a.nnz())?, gpu.room(a.nnz())?);
         let fine = gpu.room(a.nnz() / u64::BITS as usize + a.rows + 1)?;
         let workers = workers(a, s);
-        let level =
-            Level { gpu, a, coarse, formula, workers, kinds, fine, columns, values, near_columns, near_values, heads };
-        // Eight lanes do best for rows of any length, unless there are few rows.
-        let lanes = if a.rows >= MANY || a.nnz() <= 16 * a.rows { 8 } else { 32 };
+        let level = Level {
+            gpu,
+            a,
+            coarse,
+            formula,
+            workers,
+            kinds,
+            fine,
+            columns,
+            values,
+            packed_columns,
+            packed_values,
+            heads,
+        };
+        // Eight lanes are fastest for rows of any length, unless there are few rows.
+        let lanes = if a.rows >= MIN_ROWS_FOR_THREADS || a.nnz() <= 16 * a.rows { 8 } else { 32 };
         let (matrix, couplings) = (level.matrix(), level.couplings());
         let views = [&matrix[..], &[s.offsets.view(), s.columns.view()], &couplings].concat();
         let name = format!("extended_i_couplings_{}_{lanes}", T::PRECISION.name());
@@ -177,8 +191,8 @@ impl<'a, T: Scalar> Level<'a, T> {
     }
 
     fn couplings(&self) -> [View<'_>; 7] {
-        let Level { kinds, fine, near_columns, near_values, columns, values, heads, .. } = self;
-        let near = [near_columns.view(), near_values.view()];
+        let Level { kinds, fine, packed_columns, packed_values, columns, values, heads, .. } = self;
+        let near = [packed_columns.view(), packed_values.view()];
         [kinds.view(), fine.view(), near[0], near[1], columns.view(), values.view(), heads.view()]
     }
 
@@ -209,7 +223,7 @@ impl<'a, T: Scalar> Level<'a, T> {
         Ok(DeviceCsr { rows, cols, block: Block::SCALAR, offsets, columns, values })
     }
 
-    fn renew(self, only: Option<&Slice<i32>>, p: &DevicePattern) -> Result<DeviceCsr<T>> {
+    fn numeric(self, only: Option<&Slice<i32>>, p: &DevicePattern) -> Result<DeviceCsr<T>> {
         let values = self.gpu.room::<T>(p.nnz())?;
         let all = Truncation::new(0, 0.0);
         self.rows(only, all, Mode::Pattern, [p.offsets.view(), p.columns.view(), values.view(), View::NONE])?;
@@ -228,63 +242,71 @@ impl<'a, T: Scalar> Level<'a, T> {
         let how = How { only, truncation, mode, to };
         let left = Left::new(gpu, rows)?;
         let workers = match self.workers {
-            // Single threads do not count rows and write them later, and know one formula.
-            Workers::Once | Workers::Own if modified || matches!(mode, Mode::Count | Mode::Write) => Workers::Tiles,
+            // Single threads do not count rows and write them later, and compute one formula only.
+            Workers::SinglePass | Workers::Threads if modified || matches!(mode, Mode::Count | Mode::Write) => {
+                Workers::Tiles
+            }
             workers => workers,
         };
         let blocks = (rows * LANES).div_ceil(BLOCK);
         match workers {
-            Workers::Few => self.tiles(&how, &left, 64, blocks, Turn::Only)?,
-            Workers::Tiles => self.tiles(&how, &left, 32, blocks, Turn::First)?,
-            Workers::Once | Workers::Own => {
-                // So many rows for a block that hardly ever more of them are fine than it has threads.
+            Workers::LargeTiles => self.tiles(&how, &left, 64, blocks, Pass::Only)?,
+            Workers::Tiles => self.tiles(&how, &left, 32, blocks, Pass::First)?,
+            Workers::SinglePass | Workers::Threads => {
+                // So many rows for a block that its fine ones rarely exceed its threads.
                 let fine = if only.is_some() { 1.0 } else { (a.rows - coarse.count) as f64 / a.rows as f64 };
                 let piece = (0.96 * BLOCK as f64 / fine).clamp(BLOCK as f64, 2.0 * BLOCK as f64) as usize;
-                let name = if workers == Workers::Once { "single_pass" } else { "threads" };
+                let name = if workers == Workers::SinglePass { "single_pass" } else { "threads" };
                 let name = format!("extended_i_{name}_{precision}");
                 let first: [&dyn Argument; 2] = [&(rows as i64), &(piece as i32)];
                 let last = [left.lists[0].view(), left.counts.view()];
                 self.launch_rows(&name, rows.div_ceil(piece), &how, &first, &last)?;
             }
         }
-        if workers != Workers::Few {
-            self.tiles(&how, &left, 64, blocks.min(AGAIN), Turn::Second)?;
+        if workers != Workers::LargeTiles {
+            self.tiles(&how, &left, 64, blocks.min(REST_BLOCKS), Pass::Second)?;
         }
-        self.far(&how, &left)
+        self.long_rows(&how, &left)
     }
 
-    /// Computes what a renewal has left over.
-    pub(super) fn renew_left(&self, p: &DevicePattern, values: &Slice<T>, left: &Left) -> Result<()> {
+    /// Computes the rows that a numeric update left.
+    pub(super) fn numeric_left(&self, p: &DevicePattern, values: &Slice<T>, left: &Left) -> Result<()> {
         let truncation = Truncation::new(0, 0.0);
         let to = [p.offsets.view(), p.columns.view(), values.view(), View::NONE];
         let how = How { only: None, truncation, mode: Mode::Pattern, to };
-        self.tiles(&how, left, 64, (self.a.rows * LANES).div_ceil(BLOCK).min(AGAIN), Turn::Second)?;
-        self.far(&how, left)
+        self.tiles(&how, left, 64, (self.a.rows * LANES).div_ceil(BLOCK).min(REST_BLOCKS), Pass::Second)?;
+        self.long_rows(&how, left)
     }
 
-    /// Rows in tables of so many slots.
-    fn tiles(&self, how: &How<'_>, left: &Left, slots: usize, blocks: usize, turn: Turn) -> Result<()> {
-        let more = if turn == Turn::First { &left.lists[0] } else { &left.lists[1] };
+    /// Rows with accumulators of so many slots.
+    fn tiles(&self, how: &How<'_>, left: &Left, slots: usize, blocks: usize, turn: Pass) -> Result<()> {
+        let more = if turn == Pass::First { &left.lists[0] } else { &left.lists[1] };
         let name = format!("extended_i_{}_{LANES}_{slots}", T::PRECISION.name());
         let views = [left.lists[0].view(), more.view(), left.counts.view()];
         self.launch_rows(&name, blocks, how, &[&(left.rows as i64), &(turn as i32)], &views)
     }
 
-    /// What is left then, a block for each row. Waits for the device.
-    fn far(&self, how: &How<'_>, left: &Left) -> Result<()> {
+    /// The remaining rows, a block of threads for each. Waits for the device.
+    fn long_rows(&self, how: &How<'_>, left: &Left) -> Result<()> {
         let (gpu, cols, counts) = (self.gpu, self.coarse.count, self.gpu.fetch(&left.counts)?);
         let (count, bound) = (counts[1] as usize, (counts[2] as usize).min(cols));
         if count == 0 {
             return Ok(());
         }
         let (precision, list) = (T::PRECISION.name(), left.lists[1].piece(0, count).view());
-        self.launch_rows(&format!("extended_i_long_{precision}"), count.min(AGAIN), how, &[&(cols as i64)], &[list])?;
-        if bound > MOST_MEMBERS {
+        self.launch_rows(
+            &format!("extended_i_long_{precision}"),
+            count.min(REST_BLOCKS),
+            how,
+            &[&(cols as i64)],
+            &[list],
+        )?;
+        if bound > MAX_COLUMNS {
             return fail!(Unsupported, "a row of the interpolation may have {bound} entries; accepted: at most 2^29");
         }
-        if bound > FAR_SLOTS / 2 {
+        if bound > SHARED_SLOTS / 2 {
             let slots = (2 * bound).next_power_of_two();
-            let tables = count.min((FARTHER / slots).max(1));
+            let tables = count.min((GLOBAL_SLOTS / slots).max(1));
             let (keys, weights) = (gpu.room::<i32>(tables * slots)?, gpu.room::<T>(tables * slots)?);
             let first: [&dyn Argument; 2] = [&(cols as i64), &(slots as i32)];
             let name = format!("extended_i_longest_{precision}");
@@ -312,7 +334,7 @@ impl<'a, T: Scalar> Level<'a, T> {
     }
 }
 
-/// Which rows are computed, what is kept of them, and where they go.
+/// Which rows are computed, how they are truncated, and the output.
 struct How<'a> {
     only: Option<&'a Slice<i32>>,
     truncation: Truncation,
@@ -320,8 +342,8 @@ struct How<'a> {
     to: [View<'a>; 4],
 }
 
-/// Rows that are left over: how many after the first and the second pass, and how many members they have at most; and two lists, of what the second pass
-/// does, and of what is left then.
+/// Rows that did not fit: their numbers after the first and the second kernel, and a bound of their columns; and the
+/// lists of both.
 pub(super) struct Left {
     rows: usize,
     pub counts: Buffer<i32>,
@@ -334,29 +356,29 @@ impl Left {
     }
 }
 
-/// Those that suit a level: single threads have small tables, in which rows of more entries would not fit.
+/// The workers for a level: single threads have small accumulators, which longer rows exceed.
 fn workers<T: Scalar>(a: &DeviceCsr<T>, s: &DeviceGraph) -> Workers {
-    if a.rows < MANY {
-        Workers::Few
+    if a.rows < MIN_ROWS_FOR_THREADS {
+        Workers::LargeTiles
     } else if a.nnz() > 40 * a.rows {
         Workers::Tiles
     } else if s.columns.len() + a.rows >= a.nnz() {
-        Workers::Once
+        Workers::SinglePass
     } else {
-        Workers::Own
+        Workers::Threads
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{awkward, in_turn, narrow, problems, splittings, upload};
+    use super::super::tests::{in_turn, irregular, narrow, problems, splittings, upload};
     use super::*;
     use crate::gpu::tests::devices;
     use crate::hash::hash;
     use crate::host::{extended_i, strength};
     use crate::sparse::{Csr, Graph};
 
-    const WORKERS: [Workers; 4] = [Workers::Once, Workers::Own, Workers::Tiles, Workers::Few];
+    const WORKERS: [Workers; 4] = [Workers::SinglePass, Workers::Threads, Workers::Tiles, Workers::LargeTiles];
 
     fn check<T: Scalar>(a: &Csr<T>, name: &str, formula: Formula, turn: &mut usize) {
         let view = a.view();
@@ -378,7 +400,7 @@ mod tests {
                 };
                 let (wanted, some) = (on_host(a, None, None), on_host(a, Some(only.as_slice()), None));
                 let structure = wanted.clone().into_shared().structure;
-                let renewed = on_host(&changed, None, Some(&*structure));
+                let updated = on_host(&changed, None, Some(&*structure));
                 *turn += 1;
                 let workers = WORKERS[*turn % WORKERS.len()];
                 let what = format!("{name}, {max_entries} {factor} {workers:?}");
@@ -393,8 +415,8 @@ mod tests {
                     let list = gpu.upload(&only.iter().map(|i| *i as i32).collect::<Vec<_>>()).unwrap();
                     let got = level(&matrix).interpolate(Some(&list), cut).unwrap();
                     assert_eq!(got.fetch(&gpu).unwrap(), some, "{what}, some rows");
-                    let got = level(&there(&changed)).renew(None, &p.pattern()).unwrap();
-                    assert_eq!(got.fetch(&gpu).unwrap(), renewed, "{what}, renewed");
+                    let got = level(&there(&changed)).numeric(None, &p.pattern()).unwrap();
+                    assert_eq!(got.fetch(&gpu).unwrap(), updated, "{what}, updated");
                 }
             }
         }
@@ -407,15 +429,15 @@ mod tests {
     }
 
     #[test]
-    fn interpolations_of_awkward_matrices_are_those_of_the_host() {
+    fn interpolations_of_irregular_matrices_are_those_of_the_host() {
         let mut turn = 0;
-        awkward().iter().for_each(|(name, a)| check(a, name, Formula::ExtendedI, &mut turn));
+        irregular().iter().for_each(|(name, a)| check(a, name, Formula::ExtendedI, &mut turn));
     }
 
     #[test]
     fn interpolations_in_f32_are_those_of_the_host() {
         let mut turn = 0;
-        for (name, a) in awkward().into_iter().skip(6) {
+        for (name, a) in irregular().into_iter().skip(6) {
             check(&narrow(&a), &format!("{name} in f32"), Formula::ExtendedI, &mut turn);
         }
     }
@@ -423,7 +445,7 @@ mod tests {
     #[test]
     fn classical_interpolations_are_those_of_the_host() {
         let mut turn = 0;
-        awkward().iter().skip(6).for_each(|(name, a)| check(a, name, Formula::ClassicalModified, &mut turn));
+        irregular().iter().skip(6).for_each(|(name, a)| check(a, name, Formula::ClassicalModified, &mut turn));
     }
 
     #[test]
@@ -445,12 +467,12 @@ mod tests {
                 let level = || Level { workers, ..new() };
                 let p = level().interpolate(None, cut).unwrap();
                 assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{workers:?}");
-                assert_eq!(level().renew(None, &p.pattern()).unwrap().fetch(&gpu).unwrap(), wanted, "{workers:?}");
+                assert_eq!(level().numeric(None, &p.pattern()).unwrap().fetch(&gpu).unwrap(), wanted, "{workers:?}");
             }
         }
     }
 
-    /// Interpolation and its renewal on all devices.
+    /// Interpolation and its numeric phase on all devices.
     fn check_both<T: Scalar>(a: &Csr<T>, s: &Graph, coarse: &[bool], formula: Formula, cut: Truncation) {
         let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
         let wanted = extended_i::by_formula(formula, &a.view(), s, coarse, None, cut, None).unwrap();
@@ -459,7 +481,7 @@ mod tests {
             let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
             let p = by_formula(formula, &gpu, &there, &graph, &splitting, None, cut).unwrap();
             assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{formula:?} {cut:?}");
-            let p = renew_by_formula(formula, &gpu, &there, &graph, &splitting, None, &p.pattern()).unwrap();
+            let p = numeric_by_formula(formula, &gpu, &there, &graph, &splitting, None, &p.pattern()).unwrap();
             assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{formula:?} {cut:?}");
         }
     }

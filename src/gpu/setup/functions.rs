@@ -1,6 +1,6 @@
 //! Matrices of several unknown functions: [`crate::host::functions`] on the device, in `kernels/functions.cu`.
 
-use super::coarse::Splitting;
+use super::coarse_numbering::Splitting;
 use super::lanes::lanes;
 use super::{DeviceCsr, DevicePattern};
 use crate::backend::parameters::MAX_FUNCTIONS;
@@ -53,7 +53,7 @@ impl DeviceFunctions {
     }
 
     /// The same where the pattern of the result is known. Waits for nothing.
-    pub fn renew<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, pattern: &DevicePattern) -> Result<DeviceCsr<T>> {
+    pub fn numeric<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, pattern: &DevicePattern) -> Result<DeviceCsr<T>> {
         Ok(pattern.with(self.fill(gpu, a, pattern.offsets.view(), View::NONE, pattern.nnz())?))
     }
 
@@ -83,7 +83,7 @@ impl Held for DeviceFunctions {
 
 #[cfg(test)]
 mod tests {
-    use super::super::awkward;
+    use super::super::irregular;
     use super::super::tests::{narrow, problems};
     use super::*;
     use crate::gpu::tests::devices;
@@ -100,15 +100,16 @@ mod tests {
         assert_eq!((&got.offsets, &got.columns), (&expected.offsets, &expected.columns), "{what}");
         assert_eq!(got.values, expected.values, "{what}");
         let waits = gpu.waits();
-        let renewed = there.renew(gpu, &on_device, &within.pattern()).unwrap();
+        let updated = there.numeric(gpu, &on_device, &within.pattern()).unwrap();
         assert_eq!(gpu.waits(), waits, "{what}");
-        assert_eq!(renewed.fetch(gpu).unwrap().values, expected.values, "{what}");
+        assert_eq!(updated.fetch(gpu).unwrap().values, expected.values, "{what}");
     }
 
     #[test]
     fn functions_are_those_of_the_host() {
         for gpu in devices() {
-            for (name, a) in problems().into_iter().chain(awkward::square()).filter(|(_, a)| a.block == Block::SCALAR) {
+            for (name, a) in problems().into_iter().chain(irregular::square()).filter(|(_, a)| a.block == Block::SCALAR)
+            {
                 for count in [1, 3] {
                     let (here, there) = (
                         Functions::in_turn(a.rows, count).unwrap(),

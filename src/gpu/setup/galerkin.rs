@@ -1,217 +1,229 @@
-//! The coarse matrix R A P on the device, computed as R (A P) with the bits of [`crate::host::galerkin`]. A P is only a factor: its rows are in no
-//! order, and wherever there was room for them. The first renewal of scalars finds where each term is added, and later ones go by that.
+//! The Galerkin product R A P on the device, computed as R (A P) with the bits of [`crate::host::galerkin`]. A P is
+//! only a factor: its rows are unsorted and in any order in memory. The first numeric update of scalars finds the
+//! position of each product in its row, and later ones use it.
 
 use super::DeviceCsr;
-use super::spgemm::{Found, Method, Pattern, Product, Right};
-use super::terms::{BlockTerms, Chunks, Lengths, Lying, Target, Terms};
+use super::spgemm::{Method, Pattern, Product, Right, UnsortedRows};
+use super::spgemm_symbolic::{BlockSpgemmSymbolic, Chunks, RowLengths, RowRanges, SpgemmSymbolic, Target};
 use crate::error::{Result, Status};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::scalar::Number;
 use crate::sync::lock;
 use std::sync::{Arc, Mutex};
 
-/// What a renewal of a product goes by; it depends on patterns alone.
-pub(crate) struct Recipe {
-    ap: Way,
+/// Symbolic data of R A P; it depends on the patterns alone.
+pub(crate) struct GalerkinSymbolic {
+    ap: ApProduct,
     coarse: Pattern,
-    places: Mutex<Places>,
+    positions: Mutex<Positions>,
 }
 
 /// How A P is computed.
-enum Way {
-    /// Rows begin there, in room for so many entries, and are computed so; they have about so many entries.
-    Found { begins: Arc<Buffer<i64>>, room: usize, method: Method, length: usize },
-    /// Blocks, and rows that are too long.
-    Known(Pattern),
+enum ApProduct {
+    /// Unsorted rows from `begins` on, in space for `room` entries, with about `length` entries each.
+    Unsorted { begins: Arc<Buffer<i64>>, room: usize, method: Method, length: usize },
+    /// Sorted rows: blocks, and rows that exceed every hash table.
+    Sorted(Pattern),
 }
 
-/// Where the terms of both products are added.
-enum Places {
-    /// To be found by the first renewal.
-    New,
-    /// Not known: rows are too long, or there was no room.
-    Unknown,
-    Scalars(Box<Factors>),
-    Blocks(Box<[BlockTerms; 2]>),
+/// Positions of the products of A P and R (A P) in their rows.
+enum Positions {
+    /// The first numeric update computes them.
+    Pending,
+    /// Not available: rows are too long, or memory is short.
+    Unavailable,
+    Scalars(Box<ScalarSymbolic>),
+    Blocks(Box<[BlockSpgemmSymbolic; 2]>),
 }
 
-/// The terms of products of scalars, and how P and A P lie.
-struct Factors {
+/// Symbolic data of products of scalars, and the chunks of P and A P.
+struct ScalarSymbolic {
     p: Chunks,
     ap: Chunks,
-    of_ap: Terms,
-    of_coarse: Terms,
+    of_ap: SpgemmSymbolic,
+    of_coarse: SpgemmSymbolic,
 }
 
-impl Recipe {
-    fn new(ap: Way, coarse: Pattern) -> Recipe {
-        Recipe { ap, coarse, places: Mutex::new(Places::New) }
+impl GalerkinSymbolic {
+    fn new(ap: ApProduct, coarse: Pattern) -> GalerkinSymbolic {
+        GalerkinSymbolic { ap, coarse, positions: Mutex::new(Positions::Pending) }
     }
 
     /// Bytes held, besides those that the coarse matrix shares.
     pub fn bytes(&self) -> usize {
         let ap = match &self.ap {
-            Way::Found { begins, .. } => begins.owned_bytes(),
-            Way::Known(ap) => ap.offsets.owned_bytes() + ap.columns.owned_bytes(),
+            ApProduct::Unsorted { begins, .. } => begins.owned_bytes(),
+            ApProduct::Sorted(ap) => ap.offsets.owned_bytes() + ap.columns.owned_bytes(),
         };
-        ap + match &*lock(self.places.lock()) {
-            Places::New | Places::Unknown => 0,
-            Places::Scalars(factors) => {
-                let Factors { p, ap, of_ap, of_coarse } = &**factors;
+        ap + match &*lock(self.positions.lock()) {
+            Positions::Pending | Positions::Unavailable => 0,
+            Positions::Scalars(scalars) => {
+                let ScalarSymbolic { p, ap, of_ap, of_coarse } = &**scalars;
                 p.bytes() + ap.bytes() + of_ap.bytes() + of_coarse.bytes()
             }
-            Places::Blocks(terms) => terms.iter().map(BlockTerms::bytes).sum(),
+            Positions::Blocks(terms) => terms.iter().map(BlockSpgemmSymbolic::bytes).sum(),
         }
     }
 
-    /// Forgets where terms are added, and that it may be found; whether there was anything to forget.
-    pub fn forget_places(&self) -> bool {
-        !matches!(std::mem::replace(&mut *lock(self.places.lock()), Places::Unknown), Places::Unknown)
+    /// Drops the positions, and does not compute them again. Returns whether there were any.
+    pub fn drop_positions(&self) -> bool {
+        !matches!(std::mem::replace(&mut *lock(self.positions.lock()), Positions::Unavailable), Positions::Unavailable)
     }
 }
 
-/// R A P with ones for zeros on the diagonal, and what renews it. Zeros come from surplus columns of a tentative prolongator, whose coarse unknowns
-/// are coupled to nothing: the unit row keeps them at zero.
+/// R A P with ones for zeros on the diagonal, and its symbolic data. Zeros come from surplus columns of a tentative
+/// prolongator, whose coarse unknowns are coupled to nothing: the unit row keeps them at zero.
 pub(crate) fn product<T: Number>(
     gpu: &Gpu,
     r: &DeviceCsr<T>,
     a: &DeviceCsr<T>,
     p: &DeviceCsr<T>,
-) -> Result<(DeviceCsr<T>, Recipe)> {
+) -> Result<(DeviceCsr<T>, GalerkinSymbolic)> {
     let ap = Product::new(gpu, a, Right::of(p));
     if ap.is_scalar() {
         let sample = ap.sample()?;
         let mut room = sample.room(a.rows);
         let length = sample.mean.ceil() as usize;
         loop {
-            let found = ap.found(sample.method, room)?;
+            let found = ap.unsorted(sample.method, room)?;
             let product = Product::new(gpu, r, right_of(&ap, a.rows, &found, length));
-            let (coarse_sample, fate) = product.sample_of(&found)?;
-            if fate.too_long > 0 {
+            let (coarse_sample, outcome) = product.sample_of(&found)?;
+            if outcome.too_long > 0 {
                 break;
             }
-            if fate.missed > 0 {
-                room = fate.taken;
+            if outcome.without_space > 0 {
+                room = outcome.allocated;
                 continue;
             }
             let (coarse, pattern) = product.sorted_by(coarse_sample, true)?;
-            let way = Way::Found { begins: found.begins, room, method: sample.method, length };
-            return Ok((coarse, Recipe::new(way, pattern)));
+            let ap = ApProduct::Unsorted { begins: found.begins, room, method: sample.method, length };
+            return Ok((coarse, GalerkinSymbolic::new(ap, pattern)));
         }
     }
     let (ap, ap_pattern) = ap.sorted(false)?;
     let (coarse, pattern) = Product::new(gpu, r, Right::of(&ap)).sorted(true)?;
-    Ok((coarse, Recipe::new(Way::Known(ap_pattern), pattern)))
+    Ok((coarse, GalerkinSymbolic::new(ApProduct::Sorted(ap_pattern), pattern)))
 }
 
-/// The values of R A P for factors with the patterns of the recipe. Waits for nothing, but for the first time.
-pub(crate) fn renew<T: Number>(
+/// Numeric phase of R A P. Waits for the device only the first time.
+pub(crate) fn numeric<T: Number>(
     gpu: &Gpu,
-    recipe: &Recipe,
+    symbolic: &GalerkinSymbolic,
     r: &DeviceCsr<T>,
     a: &DeviceCsr<T>,
     p: &DeviceCsr<T>,
 ) -> Result<Buffer<T>> {
-    let places = &mut *lock(recipe.places.lock());
-    if matches!(places, Places::New) {
-        *places = match find(gpu, recipe, r, a, p) {
-            // Without them it takes longer.
-            Err(error) if error.status == Status::OutOfMemory => Places::Unknown,
+    let positions = &mut *lock(symbolic.positions.lock());
+    if matches!(positions, Positions::Pending) {
+        *positions = match find(gpu, symbolic, r, a, p) {
+            // Without positions the numeric phase is slower.
+            Err(error) if error.status == Status::OutOfMemory => Positions::Unavailable,
             found => found?,
         };
     }
     let ap = Product::new(gpu, a, Right::of(p));
-    let coarse = &recipe.coarse;
-    match (&*places, &recipe.ap) {
-        (Places::Scalars(factors), _) => {
-            let Factors { p: of_p, ap: chunks, of_ap, of_coarse } = &**factors;
+    let coarse = &symbolic.coarse;
+    match (&*positions, &symbolic.ap) {
+        (Positions::Scalars(scalars), _) => {
+            let ScalarSymbolic { p: of_p, ap: chunks, of_ap, of_coarse } = &**scalars;
             let (p, ap) = (of_p.of(gpu, p)?, chunks.room::<T>(gpu)?);
-            of_ap.renew(gpu, a, &p, Target::Chunks(chunks), &ap)?;
+            of_ap.numeric(gpu, a, &p, Target::Chunks(chunks), &ap)?;
             let (offsets, columns) = (&coarse.offsets, &coarse.columns);
             let values = gpu.room::<T>(columns.len())?;
-            of_coarse.renew(gpu, r, &ap, Target::Filled { offsets, columns }, &values)?;
+            of_coarse.numeric(gpu, r, &ap, Target::Filled { offsets, columns }, &values)?;
             Ok(values)
         }
-        (_, Way::Found { begins, room, method, length }) => {
-            let found = ap.found_again(*method, *room, begins)?;
-            Product::new(gpu, r, right_of(&ap, a.rows, &found, *length)).known(coarse, true)
+        (_, ApProduct::Unsorted { begins, room, method, length }) => {
+            let found = ap.unsorted_at(*method, *room, begins)?;
+            Product::new(gpu, r, right_of(&ap, a.rows, &found, *length)).numeric(coarse, true)
         }
-        (places, Way::Known(pattern)) => {
+        (positions, ApProduct::Sorted(pattern)) => {
             let with = |values: Buffer<T>| {
                 let (offsets, columns) = (Arc::clone(&pattern.offsets), Arc::clone(&pattern.columns));
                 DeviceCsr { rows: a.rows, cols: p.cols, block: ap.block(), offsets, columns, values: Arc::new(values) }
             };
-            if let Places::Blocks(terms) = places {
+            if let Positions::Blocks(terms) = positions {
                 let [of_ap, of_coarse] = &**terms;
-                let ap = with(ap.known_by(of_ap, pattern, false)?);
-                return Product::new(gpu, r, Right::of(&ap)).known_by(of_coarse, coarse, true);
+                let ap = with(ap.numeric_blocks(of_ap, pattern, false)?);
+                return Product::new(gpu, r, Right::of(&ap)).numeric_blocks(of_coarse, coarse, true);
             }
-            let ap = with(ap.known(pattern, false)?);
-            Product::new(gpu, r, Right::of(&ap)).known(coarse, true)
+            let ap = with(ap.numeric(pattern, false)?);
+            Product::new(gpu, r, Right::of(&ap)).numeric(coarse, true)
         }
     }
 }
 
-/// Where the terms of both products are added, where there are places for the entries of their rows.
-fn find<T: Number>(gpu: &Gpu, recipe: &Recipe, r: &DeviceCsr<T>, a: &DeviceCsr<T>, p: &DeviceCsr<T>) -> Result<Places> {
+/// Positions of the products of both SpGEMMs, if rows are short enough.
+fn find<T: Number>(
+    gpu: &Gpu,
+    symbolic: &GalerkinSymbolic,
+    r: &DeviceCsr<T>,
+    a: &DeviceCsr<T>,
+    p: &DeviceCsr<T>,
+) -> Result<Positions> {
     let product = Product::new(gpu, a, Right::of(p));
     let right = Right::of(p);
-    let coarse = lying(&recipe.coarse, r.rows);
-    match &recipe.ap {
-        Way::Found { begins, room, method, length } => {
-            let found = product.columns_again(*method, *room, begins)?;
+    let coarse = row_ranges(&symbolic.coarse, r.rows);
+    match &symbolic.ap {
+        ApProduct::Unsorted { begins, room, method, length } => {
+            let found = product.pattern_at(*method, *room, begins)?;
             let ap = right_of(&product, a.rows, &found, *length);
             let kinds = [(right.begins, right.ends), (ap.begins, ap.ends), (coarse.begins, coarse.ends)];
-            let [of_p, of_ap, of_coarse] = Lengths::of(gpu, kinds)?;
-            if !of_ap.have_places() || !of_coarse.have_places() {
-                return Ok(Places::Unknown);
+            let [of_p, of_ap, of_coarse] = RowLengths::of(gpu, kinds)?;
+            if !of_ap.have_positions() || !of_coarse.have_positions() {
+                return Ok(Positions::Unavailable);
             }
             let p_chunks = match of_p.are_single() {
                 true => Some(Chunks::single(p.rows)),
                 false => Chunks::new(gpu, right.begins, right.ends)?,
             };
             let (Some(p_chunks), Some(ap_chunks)) = (p_chunks, Chunks::new(gpu, ap.begins, ap.ends)?) else {
-                return Ok(Places::Unknown);
+                return Ok(Positions::Unavailable);
             };
             let (begins, ends) = (ap.begins.piece(0, a.rows), ap.ends.piece(0, a.rows));
-            let rows = Lying { begins, ends, columns: ap.columns };
-            let of_ap = Terms::find(gpu, a, (&right, &p_chunks), (&rows, &of_ap))?;
-            let of_coarse = Terms::find(gpu, r, (&ap, &ap_chunks), (&coarse, &of_coarse))?;
-            Ok(Places::Scalars(Box::new(Factors { p: p_chunks, ap: ap_chunks, of_ap, of_coarse })))
+            let rows = RowRanges { begins, ends, columns: ap.columns };
+            let of_ap = SpgemmSymbolic::new(gpu, a, (&right, &p_chunks), (&rows, &of_ap))?;
+            let of_coarse = SpgemmSymbolic::new(gpu, r, (&ap, &ap_chunks), (&coarse, &of_coarse))?;
+            Ok(Positions::Scalars(Box::new(ScalarSymbolic { p: p_chunks, ap: ap_chunks, of_ap, of_coarse })))
         }
-        Way::Known(_) if product.is_scalar() => Ok(Places::Unknown),
-        Way::Known(pattern) => {
-            let rows = lying(pattern, a.rows);
+        ApProduct::Sorted(_) if product.is_scalar() => Ok(Positions::Unavailable),
+        ApProduct::Sorted(pattern) => {
+            let rows = row_ranges(pattern, a.rows);
             let of_a = (a.offsets.piece(0, a.rows), a.offsets.piece(1, a.rows));
             let of_r = (r.offsets.piece(0, r.rows), r.offsets.piece(1, r.rows));
             let kinds = [of_a, of_r, (rows.begins, rows.ends), (coarse.begins, coarse.ends)];
-            let [of_a, of_r, of_ap, of_coarse] = Lengths::of(gpu, kinds)?;
+            let [of_a, of_r, of_ap, of_coarse] = RowLengths::of(gpu, kinds)?;
             let (begins, ends) = (rows.begins.piece(0, a.rows), rows.ends.piece(0, a.rows));
             let (cols, block, values, length) = (p.cols, product.block(), &*p.values, of_ap.longest);
             let ap = Right { rows: a.rows, cols, block, begins, ends, columns: rows.columns, values, length };
-            let of_ap = BlockTerms::find(gpu, (a, &of_a), &right, (places(pattern), &of_ap))?;
-            let of_coarse = BlockTerms::find(gpu, (r, &of_r), &ap, (places(&recipe.coarse), &of_coarse))?;
+            let of_ap = BlockSpgemmSymbolic::new(gpu, (a, &of_a), &right, (positions(pattern), &of_ap))?;
+            let of_coarse = BlockSpgemmSymbolic::new(gpu, (r, &of_r), &ap, (positions(&symbolic.coarse), &of_coarse))?;
             Ok(match (of_ap, of_coarse) {
-                (Some(of_ap), Some(of_coarse)) => Places::Blocks(Box::new([of_ap, of_coarse])),
-                _ => Places::Unknown,
+                (Some(of_ap), Some(of_coarse)) => Positions::Blocks(Box::new([of_ap, of_coarse])),
+                _ => Positions::Unavailable,
             })
         }
     }
 }
 
 /// Offsets and columns of a pattern.
-fn places(pattern: &Pattern) -> (&Slice<i64>, &Slice<i32>) {
+fn positions(pattern: &Pattern) -> (&Slice<i64>, &Slice<i32>) {
     (&pattern.offsets, &pattern.columns)
 }
 
-/// The rows of a pattern.
-fn lying(pattern: &Pattern, rows: usize) -> Lying<'_> {
+/// Row ranges of a pattern.
+fn row_ranges(pattern: &Pattern, rows: usize) -> RowRanges<'_> {
     let Pattern { offsets, columns, .. } = pattern;
-    Lying { begins: offsets.piece(0, rows), ends: offsets.piece(1, rows), columns }
+    RowRanges { begins: offsets.piece(0, rows), ends: offsets.piece(1, rows), columns }
 }
 
 /// A P as the right factor, with rows of about this length.
-fn right_of<'a, T: Number>(ap: &Product<'_, T>, rows: usize, found: &'a Found<T>, length: usize) -> Right<'a, T> {
+fn right_of<'a, T: Number>(
+    ap: &Product<'_, T>,
+    rows: usize,
+    found: &'a UnsortedRows<T>,
+    length: usize,
+) -> Right<'a, T> {
     let (begins, ends) = (found.begins.piece(0, rows), found.ends.piece(0, rows));
     let (columns, values) = (&*found.columns, &*found.values);
     Right { rows, cols: ap.cols(), block: ap.block(), begins, ends, columns, values, length }
@@ -228,7 +240,7 @@ mod tests {
     use crate::scalar::Scalar;
     use crate::sparse::{Block, Csr};
 
-    fn same_as_the_host<T: Scalar>(gpu: &Gpu, a: &Csr<T>, p: &Csr<T>, what: &str) -> Recipe {
+    fn same_as_the_host<T: Scalar>(gpu: &Gpu, a: &Csr<T>, p: &Csr<T>, what: &str) -> GalerkinSymbolic {
         let r = host_transpose::transpose(&p.view()).unwrap();
         let expected = |a: &Csr<T>| {
             let p = p.clone().into_shared();
@@ -237,7 +249,7 @@ mod tests {
         let upload = |a: &Csr<T>| DeviceCsr::upload(gpu, &a.view()).unwrap();
         let there = upload(p);
         let restriction = transpose(gpu, &there).unwrap();
-        let (coarse, recipe) = product(gpu, &restriction, &upload(a), &there).unwrap();
+        let (coarse, symbolic) = product(gpu, &restriction, &upload(a), &there).unwrap();
         let (coarse, same) = (coarse.fetch(gpu).unwrap(), expected(a));
         assert_eq!((&coarse.offsets[..], &coarse.columns[..]), same.structure.own_arrays(), "{what}");
         assert_eq!(coarse.values, same.values.as_slice(), "{what}");
@@ -249,10 +261,10 @@ mod tests {
         let partly_zero = changed(&|k, v| if k % 3 == 0 { T::ZERO } else { v });
         let zero = changed(&|_, _| T::ZERO);
         for a in [&smaller, a, &partly_zero, &zero, &smaller] {
-            let renewed = renew(gpu, &recipe, &restriction, &upload(a), &there).unwrap();
-            assert_eq!(gpu.fetch(&renewed).unwrap(), expected(a).values.as_slice(), "{what}");
+            let updated = numeric(gpu, &symbolic, &restriction, &upload(a), &there).unwrap();
+            assert_eq!(gpu.fetch(&updated).unwrap(), expected(a).values.as_slice(), "{what}");
         }
-        recipe
+        symbolic
     }
 
     #[test]
@@ -260,19 +272,19 @@ mod tests {
         for gpu in devices() {
             for (name, a) in problems() {
                 let mut p = random(a.rows, a.rows / 3, 4, Block::SCALAR, 7);
-                let recipe = same_as_the_host(&gpu, &a, &p, &name);
-                assert!(matches!(&*lock(recipe.places.lock()), Places::Scalars(_)), "{name}");
+                let symbolic = same_as_the_host(&gpu, &a, &p, &name);
+                assert!(matches!(&*lock(symbolic.positions.lock()), Positions::Scalars(_)), "{name}");
                 let in_order = ascending(a.rows, a.rows / 3, 4, 7);
-                let recipe = same_as_the_host(&gpu, &a, &in_order, &name);
-                let merges = matches!(recipe.ap, Way::Found { method: Method::Merge(_), .. });
+                let symbolic = same_as_the_host(&gpu, &a, &in_order, &name);
+                let merges = matches!(symbolic.ap, ApProduct::Unsorted { method: Method::Merge(_), .. });
                 assert!(merges || !name.starts_with("poisson7"), "{name}");
-                // Without places it is merged again.
-                recipe.forget_places();
+                // Without positions it is merged again.
+                symbolic.drop_positions();
                 let [here, there, r] = [&a, &in_order, &host_transpose::transpose(&in_order.view()).unwrap()]
                     .map(|a| DeviceCsr::upload(&gpu, &a.view()).unwrap());
-                let renewed = renew(&gpu, &recipe, &r, &here, &there).unwrap();
+                let updated = numeric(&gpu, &symbolic, &r, &here, &there).unwrap();
                 let (first, _) = product(&gpu, &r, &here, &there).unwrap();
-                assert_eq!(gpu.fetch(&renewed).unwrap(), gpu.fetch(&first.values).unwrap(), "{name}");
+                assert_eq!(gpu.fetch(&updated).unwrap(), gpu.fetch(&first.values).unwrap(), "{name}");
                 // Surplus columns, which leave zeros on the diagonal.
                 p.values.iter_mut().zip(&p.columns).filter(|(_, j)| **j % 5 == 0).for_each(|(v, _)| *v = 0.0);
                 same_as_the_host(&gpu, &a, &p, &name);
@@ -282,9 +294,9 @@ mod tests {
         }
     }
 
-    /// Bytes tell 255 places, and 16 bits those of the sums that a team has.
+    /// Bytes hold 255 positions, 16 bits those of the sums of a team.
     #[test]
-    fn rows_of_some_hundred_entries_are_renewed_by_places() {
+    fn rows_of_some_hundred_entries_are_updated_by_positions() {
         let rows = 66;
         // A is dense, so that rows of A P have all columns.
         let entries: Vec<_> =
@@ -292,13 +304,14 @@ mod tests {
         let a = Csr::from_triplets(rows, rows, &entries).unwrap();
         for gpu in one_of_each() {
             // Rows of P are one chunk where there are at most four times as many columns as rows.
-            for (columns, has_places) in [(255, true), (256, true), (264, true), (265, true), (512, true), (513, false)]
+            for (columns, has_positions) in
+                [(255, true), (256, true), (264, true), (265, true), (512, true), (513, false)]
             {
                 let p: Vec<_> = (0..columns).map(|j| (j % rows, j, 0.1 * (j % 7) as f64 - 0.25)).collect();
                 let p = Csr::from_triplets(rows, columns, &p).unwrap();
                 let what = format!("{columns} columns");
-                let recipe = same_as_the_host(&gpu, &a, &p, &what);
-                assert_eq!(matches!(&*lock(recipe.places.lock()), Places::Scalars(_)), has_places, "{what}");
+                let symbolic = same_as_the_host(&gpu, &a, &p, &what);
+                assert_eq!(matches!(&*lock(symbolic.positions.lock()), Positions::Scalars(_)), has_positions, "{what}");
                 if columns == 256 || columns == 512 {
                     let (a, p) = (a.view().to_owned_as::<f32>().unwrap(), p.view().to_owned_as::<f32>().unwrap());
                     same_as_the_host(&gpu, &a, &p, &what);
@@ -316,15 +329,15 @@ mod tests {
         let p: Vec<_> = (0..rows * own).map(|j| (j / own, j, 0.1 * (j % 7) as f64 - 0.25)).collect();
         let p = Csr::from_triplets(rows, rows * own, &p).unwrap();
         for gpu in one_of_each() {
-            let recipe = same_as_the_host(&gpu, &a, &p, "a long row");
-            assert!(matches!(recipe.ap, Way::Known(_)));
-            assert!(matches!(&*lock(recipe.places.lock()), Places::Unknown));
+            let symbolic = same_as_the_host(&gpu, &a, &p, "a long row");
+            assert!(matches!(symbolic.ap, ApProduct::Sorted(_)));
+            assert!(matches!(&*lock(symbolic.positions.lock()), Positions::Unavailable));
         }
     }
 
     #[test]
-    fn rows_of_any_length_are_renewed() {
-        // Most entries of a row of A, coarse unknowns, most entries of a row of P, and whether there are places.
+    fn rows_of_any_length_are_updated() {
+        // Longest row of A, coarse unknowns, longest row of P, and whether there are positions.
         for (longest, coarse, of_p, is_told) in [
             (5, 60, 9, true),
             (20, 90, 4, true),
@@ -339,23 +352,23 @@ mod tests {
             for gpu in in_turn() {
                 let (a, p) = (random(150, 150, longest, Block::SCALAR, 1), random(150, coarse, of_p, Block::SCALAR, 2));
                 let what = format!("rows of {longest}, {coarse} coarse unknowns");
-                let recipe = same_as_the_host(&gpu, &a, &p, &what);
-                assert_eq!(matches!(&*lock(recipe.places.lock()), Places::Scalars(_)), is_told, "{what}");
-                // Forgotten, it takes the longer way.
-                assert_eq!(recipe.forget_places(), is_told);
+                let symbolic = same_as_the_host(&gpu, &a, &p, &what);
+                assert_eq!(matches!(&*lock(symbolic.positions.lock()), Positions::Scalars(_)), is_told, "{what}");
+                // Without positions it takes longer.
+                assert_eq!(symbolic.drop_positions(), is_told);
                 let (there, p) =
                     (DeviceCsr::upload(&gpu, &a.view()).unwrap(), DeviceCsr::upload(&gpu, &p.view()).unwrap());
                 let r = transpose(&gpu, &p).unwrap();
                 let (first, _) = product(&gpu, &r, &there, &p).unwrap();
-                let renewed = renew(&gpu, &recipe, &r, &there, &p).unwrap();
-                assert_eq!(gpu.fetch(&renewed).unwrap(), gpu.fetch(&first.values).unwrap(), "{what}");
+                let updated = numeric(&gpu, &symbolic, &r, &there, &p).unwrap();
+                assert_eq!(gpu.fetch(&updated).unwrap(), gpu.fetch(&first.values).unwrap(), "{what}");
             }
         }
     }
 
     #[test]
-    fn a_renewal_without_room_for_places_takes_the_longer_way() {
-        // Many terms for few entries.
+    fn an_update_without_memory_for_positions_searches() {
+        // Many products for few entries.
         let (a, p) = (random(400, 400, 100, Block::SCALAR, 1), random(400, 5, 4, Block::SCALAR, 2));
         let expected = {
             let r = host_transpose::transpose(&p.view()).unwrap();
@@ -365,17 +378,17 @@ mod tests {
             let upload = |a: &Csr<f64>| DeviceCsr::upload(&gpu, &a.view()).unwrap();
             let (there, p) = (upload(&a), upload(&p));
             let r = transpose(&gpu, &p).unwrap();
-            let (_, recipe) = product(&gpu, &r, &there, &p).unwrap();
-            recipe.forget_places();
+            let (_, symbolic) = product(&gpu, &r, &there, &p).unwrap();
+            symbolic.drop_positions();
             gpu.reset_peak();
-            let renewed = renew(&gpu, &recipe, &r, &there, &p).unwrap();
-            drop(renewed);
+            let updated = numeric(&gpu, &symbolic, &r, &there, &p).unwrap();
+            drop(updated);
             gpu.set_memory_limit(Some(gpu.memory().peak));
-            *lock(recipe.places.lock()) = Places::New;
+            *lock(symbolic.positions.lock()) = Positions::Pending;
             for _ in 0..2 {
-                let renewed = renew(&gpu, &recipe, &r, &there, &p).unwrap();
-                assert_eq!(gpu.fetch(&renewed).unwrap(), expected.values.as_slice());
-                assert!(matches!(&*lock(recipe.places.lock()), Places::Unknown));
+                let updated = numeric(&gpu, &symbolic, &r, &there, &p).unwrap();
+                assert_eq!(gpu.fetch(&updated).unwrap(), expected.values.as_slice());
+                assert!(matches!(&*lock(symbolic.positions.lock()), Positions::Unavailable));
             }
             gpu.set_memory_limit(None);
         }
@@ -387,17 +400,17 @@ mod tests {
             for (block, other) in [(Block::square(3), Block::square(3)), (Block::square(3), Block { rows: 3, cols: 6 })]
             {
                 let (a, p) = (random(80, 80, 7, block, 1), random(80, 30, 4, other, 2));
-                let recipe = same_as_the_host(&gpu, &a, &p, "blocks");
-                assert!(matches!(&*lock(recipe.places.lock()), Places::Blocks(_)));
+                let symbolic = same_as_the_host(&gpu, &a, &p, "blocks");
+                assert!(matches!(&*lock(symbolic.positions.lock()), Positions::Blocks(_)));
                 let mut p = p;
                 p.values.iter_mut().step_by(other.cols).for_each(|v| *v = 0.0);
                 same_as_the_host(&gpu, &a, &p, "blocks with empty columns");
             }
-            // Rows that fit no table of set-up, and one of 256 lanes.
+            // Rows that exceed the hash tables of set-up, and one of 256 lanes.
             let (block, other) = (Block::square(3), Block { rows: 3, cols: 6 });
             let (a, p) = (random(60, 60, 50, block, 1), random(60, 400, 12, other, 2));
-            let recipe = same_as_the_host(&gpu, &a, &p, "long rows of blocks");
-            assert!(matches!(&*lock(recipe.places.lock()), Places::Blocks(_)));
+            let symbolic = same_as_the_host(&gpu, &a, &p, "long rows of blocks");
+            assert!(matches!(&*lock(symbolic.positions.lock()), Positions::Blocks(_)));
             let (a, p) = (random(0, 0, 0, Block::SCALAR, 1), random(0, 0, 0, Block::SCALAR, 2));
             same_as_the_host(&gpu, &a, &p, "nothing");
         }

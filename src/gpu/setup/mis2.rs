@@ -22,14 +22,14 @@ pub(crate) struct DeviceAggregates {
 const ROUNDS: usize = 20;
 
 /// Most blocks of a kernel that goes over the graph: more than run at the same time, and few enough that a round without work takes no time.
-const MOST_BLOCKS: usize = 8192;
+const MAX_BLOCKS: usize = 8192;
 
 /// Number of the aggregate of each unknown, -1 where it has no strong couplings. Waits for the device once, unless the graph is not symmetric
 /// or needs many rounds.
 pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceAggregates> {
     let n = s.rows;
     let lanes = lanes(s);
-    let threads = (n * lanes).min(MOST_BLOCKS * BLOCK);
+    let threads = (n * lanes).min(MAX_BLOCKS * BLOCK);
     let kernel = |name: &str| gpu.kernel(name);
     let (size, offsets, columns) = (n as i64, s.offsets.view(), s.columns.view());
     let (key, near) = (gpu.room::<u64>(n)?, gpu.room::<u64>(n)?);
@@ -113,7 +113,7 @@ impl<T: Scalar> Coarsening<Gpu, T> for Mis2 {
 mod tests {
     use super::*;
     use crate::gallery;
-    use crate::gpu::setup::awkward;
+    use crate::gpu::setup::irregular;
     use crate::gpu::setup::tests::problems;
     use crate::gpu::tests::devices;
     use crate::hash::hash;
@@ -123,7 +123,8 @@ mod tests {
     /// Graphs of matrices, of random edges in one direction, and one with a path that takes many rounds.
     fn graphs() -> Vec<(String, Graph)> {
         let elasticity = gallery::elasticity_hex8(4, gallery::Layers::NONE, true).unwrap().matrix;
-        let matrices = problems().into_iter().chain([("elasticity".to_string(), elasticity)]).chain(awkward::square());
+        let matrices =
+            problems().into_iter().chain([("elasticity".to_string(), elasticity)]).chain(irregular::square());
         let graph = |(name, a): (String, crate::sparse::Csr<f64>)| {
             (name, strength::Symmetric::new(&a.view()).unwrap().graph(0.08).unwrap())
         };

@@ -1,9 +1,9 @@
 //! Extended and extended+i interpolation in matrix-matrix form on a GPU. The factors are made in `kernels/mm_ext.cu`.
 
-use super::coarse::Splitting;
+use super::coarse_numbering::Splitting;
 use super::extended_i::Level;
-use super::passes::in_two_passes;
 use super::truncate::Rows;
+use super::two_pass::count_and_write;
 use super::{DeviceCsr, DeviceGraph, DevicePattern, spgemm, two_stage};
 use crate::backend::common::Formula;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
@@ -27,7 +27,7 @@ pub(crate) fn interpolate<T: Scalar>(
     pattern: Option<&DevicePattern>,
 ) -> Result<DeviceCsr<T>> {
     let product = {
-        let level = Level::with_near(gpu, a, s, coarse, Formula::ExtendedI, 0)?;
+        let level = Level::with_packed(gpu, a, s, coarse, Formula::ExtendedI, 0)?;
         let [right, left] = factors(gpu, &level, only, plus_i)?;
         drop(level);
         spgemm::multiply(gpu, &left, &right)?
@@ -66,7 +66,7 @@ fn factors<T: Scalar>(
         arguments.extend(matrix.iter().chain(&more).chain(&to).map(|view| view as &dyn Argument));
         gpu.launch(left, rows * lanes, &arguments)
     };
-    in_two_passes(gpu, [((a.rows, coarse.count), &right), ((rows, a.rows), &left)])
+    count_and_write(gpu, [((a.rows, coarse.count), &right), ((rows, a.rows), &left)])
 }
 
 /// The component, on aggressive levels in two stages.
@@ -93,7 +93,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for MmExt {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{awkward, in_turn, narrow, problems, splittings, upload};
+    use super::super::tests::{in_turn, irregular, narrow, problems, splittings, upload};
     use super::*;
     use crate::host::{mm_ext, strength};
     use crate::sparse::Csr;
@@ -124,10 +124,10 @@ mod tests {
 
     #[test]
     fn interpolations_are_those_of_the_host() {
-        for (name, a) in problems().into_iter().chain(awkward()) {
+        for (name, a) in problems().into_iter().chain(irregular()) {
             check(&a, &name);
         }
-        let (name, a) = awkward().pop().unwrap();
+        let (name, a) = irregular().pop().unwrap();
         check(&narrow(&a), &name);
     }
 }

@@ -2,42 +2,42 @@
 //! summation, so coarse unknowns, patterns and values are equal.
 
 pub(crate) mod aggressive;
-#[cfg(test)]
-pub(super) mod awkward;
-pub(crate) mod checks;
 pub(crate) mod classical_modified;
-pub(crate) mod coarse;
+pub(crate) mod coarse_numbering;
 pub(crate) mod colouring;
+pub(crate) mod deferred_checks;
 pub(crate) mod dense;
 pub(crate) mod diagonal;
-mod differs;
 pub(crate) mod direct;
 pub(crate) mod eigenvalue;
 pub(crate) mod extended_i;
-pub(crate) mod extended_i_renew;
+pub(crate) mod extended_i_numeric;
 pub(crate) mod functions;
 pub(crate) mod galerkin;
-pub(crate) mod gather_nodes;
+pub(crate) mod gather_blocks;
+#[cfg(test)]
+pub(super) mod irregular;
 mod lanes;
 mod matrix;
 pub(crate) mod mis2;
 pub(crate) mod mm_ext;
 pub(crate) mod pairwise;
-mod passes;
+mod pattern_compare;
 pub(crate) mod pmis;
 pub(crate) mod rounding_loss;
 pub(crate) mod scaling;
 pub(crate) mod smoothed;
 pub(crate) mod spgemm;
 mod spgemm_merge;
+pub(crate) mod spgemm_symbolic;
 pub(crate) mod spgemm_tiles;
 mod steps;
 pub(crate) mod strength;
 pub(crate) mod tentative;
-pub(crate) mod terms;
 pub(in crate::gpu) mod tiles;
 pub(crate) mod transpose;
 mod truncate;
+mod two_pass;
 pub(crate) mod two_stage;
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ const OTHER: usize = ROUNDS + 3;
 const STATUS: usize = ROUNDS + 4;
 
 /// Most blocks of a round: few enough that one without work takes no time.
-const MOST_BLOCKS: usize = 8192;
+const MAX_BLOCKS: usize = 8192;
 
 /// Number of the aggregate of each unknown, -1 where there are no strong couplings. Aggregates are paired until they have about `size`
 /// members: once for 2, twice up to 4, three times up to 8.
@@ -178,7 +178,7 @@ impl Weights {
                     &offers.view(),
                     &joins.view(),
                 ];
-                gpu.launch(choose, (n * lanes).min(MOST_BLOCKS * BLOCK), &arguments)?;
+                gpu.launch(choose, (n * lanes).min(MAX_BLOCKS * BLOCK), &arguments)?;
                 let arguments: [&dyn Argument; 6] =
                     [&size, &round, &status.view(), &offers.view(), &joins.view(), &roots.view()];
                 gpu.launch(matching, n, &arguments)?;
@@ -219,8 +219,8 @@ impl Tentative<f64> {
 
 /// The transpose of the graph with values in its order.
 fn turn(gpu: &Gpu, s: &DeviceGraph, values: Buffer<f64>) -> Result<DeviceCsr<f64>> {
-    let (pattern, recipe) = super::transpose::pattern_and_recipe(gpu, s)?;
-    let values = Arc::new(recipe.renew(gpu, &values)?);
+    let (pattern, symbolic) = super::transpose::pattern_and_symbolic(gpu, s)?;
+    let values = Arc::new(symbolic.numeric(gpu, &values)?);
     let (offsets, columns) = (Arc::new(pattern.offsets), Arc::new(pattern.columns));
     Ok(DeviceCsr { rows: s.rows, cols: s.rows, block: Block::SCALAR, offsets, columns, values })
 }
@@ -271,7 +271,7 @@ impl<T: Scalar> Coarsening<Gpu, T> for Pairwise {
 mod tests {
     use super::*;
     use crate::gallery;
-    use crate::gpu::setup::awkward;
+    use crate::gpu::setup::irregular;
     use crate::gpu::setup::tests::problems;
     use crate::gpu::tests::devices;
     use crate::host::mis2::NONE;
@@ -307,7 +307,7 @@ mod tests {
     fn aggregates_are_those_of_the_host() {
         let elasticity = gallery::elasticity_hex8(4, gallery::Layers::NONE, true).unwrap().matrix;
         let mut all = problems();
-        all.extend(awkward::square());
+        all.extend(irregular::square());
         all.extend([("elasticity".to_string(), elasticity), ("a path".to_string(), path(150))]);
         for gpu in devices() {
             for (k, (name, a)) in all.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Parallel modified independent set on a GPU. The work is in `kernels/pmis.cu`.
 
 use super::DeviceGraph;
-use super::coarse::Splitting;
+use super::coarse_numbering::Splitting;
 use super::lanes::lanes;
 use crate::backend::components::{Coarsening, CoarseningInput};
 use crate::backend::setup::Coarse;
@@ -14,17 +14,17 @@ use crate::scalar::Scalar;
 const ROUNDS: i32 = 5;
 
 /// Unknowns that one block decides, in as many rounds as it takes.
-const FEW: i32 = 4096;
+const ONE_BLOCK_UNKNOWNS: i32 = 4096;
 
 /// Rounds that are counted before counting starts again.
-const COUNTED: i32 = 60;
+const COUNTED_ROUNDS: i32 = 60;
 
 /// Blocks that fill a GPU; each goes over as many unknowns as it takes.
-const MANY: usize = 16_384;
+const MAX_BLOCKS: usize = 16_384;
 
 /// As [`crate::host::pmis::split`]: 1 for coarse unknowns, 0 for all others.
 pub(crate) fn split(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<Buffer<u8>> {
-    split_with(gpu, s, seed, FEW)
+    split_with(gpu, s, seed, ONE_BLOCK_UNKNOWNS)
 }
 
 /// One block decides the last `few` unknowns.
@@ -42,7 +42,7 @@ fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<
     drop(dependents);
 
     let lists = [gpu.room::<i32>(n)?, gpu.room::<i32>(n)?];
-    let mut counts = gpu.zeroed::<i32>(COUNTED as usize + 2)?;
+    let mut counts = gpu.zeroed::<i32>(COUNTED_ROUNDS as usize + 2)?;
     // Where there are enough rows to fill a GPU, threads that have one each do best: the columns of neighbouring ones are often neighbours.
     let lanes = match n {
         500_000.. if entries <= 12 * n => 1,
@@ -56,7 +56,7 @@ fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<
     let mut round = 0;
     let mut left = n;
     while left > 0 {
-        let blocks = (left * lanes).div_ceil(BLOCK).min(MANY);
+        let blocks = (left * lanes).div_ceil(BLOCK).min(MAX_BLOCKS);
         let of = |round: i32| lists[round as usize % 2].view();
         for _ in 0..ROUNDS {
             let (list, next) = (of(round), of(round + 1));
@@ -71,10 +71,10 @@ fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<
         let [a, b, c, d, e, f] = graph;
         gpu.launch_blocks(tail, 1, &[a, b, c, d, e, f, &list, &next, &counts.view()])?;
         left = gpu.fetch(counts.piece(round as usize, 1))?[0] as usize;
-        if left > 0 && round + ROUNDS > COUNTED {
+        if left > 0 && round + ROUNDS > COUNTED_ROUNDS {
             // What is undecided was beaten in the round before, whose number must stay odd or even.
             round = 2 + round % 2;
-            let mut restarted = vec![0; COUNTED as usize + 2];
+            let mut restarted = vec![0; COUNTED_ROUNDS as usize + 2];
             restarted[round as usize] = left as i32;
             counts = gpu.upload(&restarted)?;
         }
@@ -95,7 +95,7 @@ impl<T: Scalar> Coarsening<Gpu, T> for Pmis {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{awkward, problems, upload};
+    use super::super::tests::{irregular, problems, upload};
     use super::*;
     use crate::gpu::tests::devices;
     use crate::host::{pmis, strength};
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn splittings_are_those_of_the_host() {
-        for (name, a) in problems().into_iter().chain(awkward()) {
+        for (name, a) in problems().into_iter().chain(irregular()) {
             check(&strength::classical(&a.view(), 0.25, 1.0).unwrap(), &name);
             check(&strength::absolute(&a.view(), 0.0).unwrap(), &name);
         }

@@ -1,7 +1,7 @@
 //! What rounding a level to 16 bits would cost, found on the device: the measures of [`crate::amg::plan`], whose numbers alone come to the host.
 //! Sums are added in another order than there.
 
-use super::scaling::{Factors, WAVE, over_values, shape};
+use super::scaling::{Factors, MAX_BLOCKS, over_values, shape};
 use super::{DeviceCsr, diagonal};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View};
@@ -46,7 +46,7 @@ pub(crate) struct Measured {
 
 /// Measures all of them, each in one pass. Waits for the device once.
 pub(crate) fn measure<T: Scalar>(gpu: &Gpu, all: &[Candidate<'_, T>]) -> Result<Vec<Measured>> {
-    let parts = gpu.zeroed::<f64>(NUMBERS * WAVE * all.len())?;
+    let parts = gpu.zeroed::<f64>(NUMBERS * MAX_BLOCKS * all.len())?;
     for (k, candidate) in all.iter().enumerate() {
         let Candidate { matrix: a, is_transfer, diagonal, smooth, losses } = candidate;
         let (n, m) = (a.scalar_rows(), a.cols * a.block.cols);
@@ -61,7 +61,7 @@ pub(crate) fn measure<T: Scalar>(gpu: &Gpu, all: &[Candidate<'_, T>]) -> Result<
         let diagonal = diagonal.map_or(View::NONE, Slice::view);
         let (of_rows, of_columns) = (smooth.0.view(), smooth.1.view());
         let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
-        let own = parts.piece(NUMBERS * WAVE * k, NUMBERS * WAVE).view();
+        let own = parts.piece(NUMBERS * MAX_BLOCKS * k, NUMBERS * MAX_BLOCKS).view();
         let arguments: [&dyn Argument; 14] = [
             &rows,
             &br,
@@ -78,7 +78,7 @@ pub(crate) fn measure<T: Scalar>(gpu: &Gpu, all: &[Candidate<'_, T>]) -> Result<
             &values,
             &own,
         ];
-        gpu.launch(kernel, (n * lanes).min(WAVE * BLOCK), &arguments)?;
+        gpu.launch(kernel, (n * lanes).min(MAX_BLOCKS * BLOCK), &arguments)?;
     }
     let result = gpu.room::<f64>(NUMBERS * all.len())?;
     gpu.launch_blocks(gpu.kernel("rounding_loss_finish")?, all.len(), &[&parts.view(), &result.view()])?;

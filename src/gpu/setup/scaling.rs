@@ -1,6 +1,6 @@
 //! Scaling of levels by powers of two and their storage in 16 bits: [`crate::host::scaling`] on the device.
 
-use super::checks::Checks;
+use super::deferred_checks::DeferredChecks;
 use super::{DeviceCsr, diagonal};
 use crate::backend::Backend;
 use crate::backend::setup::Scaled;
@@ -14,10 +14,10 @@ use std::any::Any;
 use std::sync::Arc;
 
 /// Blocks of a kernel that goes over an array in steps: as many as run at the same time.
-pub(super) const WAVE: usize = 1024;
+pub(super) const MAX_BLOCKS: usize = 1024;
 
 /// The same for one that needs more registers.
-const STORING: usize = 660;
+const MAX_STORING_BLOCKS: usize = 660;
 
 /// Powers of two by which the variables of a level are multiplied.
 pub(crate) struct Factors {
@@ -97,7 +97,7 @@ fn search<T: Scalar>(gpu: &Gpu, matrices: &[&DeviceCsr<T>], measure: Measure, l1
         let (n, seen) = (s.len(), seen.piece(SEEN * k, SEEN));
         let arguments: [&dyn Argument; 4] =
             [&(n as i64), &i32::from(measure == Measure::Largest), &s.view(), &seen.view()];
-        gpu.launch(gpu.kernel("scaling_roots")?, n.min(WAVE * BLOCK), &arguments)?;
+        gpu.launch(gpu.kernel("scaling_roots")?, n.min(MAX_BLOCKS * BLOCK), &arguments)?;
         let l1_inverse = if l1 && diagonal::has_short_rows(a) {
             Some(diagonal::l1_and_largest(gpu, a, &s, seen)?)
         } else {
@@ -105,7 +105,7 @@ fn search<T: Scalar>(gpu: &Gpu, matrices: &[&DeviceCsr<T>], measure: Measure, l1
             let (rows, br, bc) = shape(a);
             let arguments: [&dyn Argument; 8] =
                 [&rows, &br, &bc, &s.view(), &a.offsets.view(), &a.columns.view(), &a.values.view(), &seen.view()];
-            gpu.launch(kernel, (a.rows * lanes).min(WAVE * BLOCK), &arguments)?;
+            gpu.launch(kernel, (a.rows * lanes).min(MAX_BLOCKS * BLOCK), &arguments)?;
             None
         };
         all.push((s, l1_inverse));
@@ -197,7 +197,7 @@ fn scaled_rows<T: Scalar, S: Number>(
     let arguments: [&dyn Argument; 13] =
         [&rows, &br, &bc, &left, &over_left, &right, &over_right, &offsets, &columns, &from, &format, &to, &lost];
     // Rows of blocks take a team much longer.
-    let most = if a.block == Block::SCALAR { STORING } else { 4 * WAVE };
+    let most = if a.block == Block::SCALAR { MAX_STORING_BLOCKS } else { 4 * MAX_BLOCKS };
     gpu.launch(kernel, (a.rows * lanes).min(most * BLOCK), &arguments)
 }
 
@@ -216,7 +216,7 @@ pub(crate) fn store<T: Scalar, S: Number>(
     gpu: &Gpu,
     a: &DeviceCsr<T>,
     rounding: Rounding<'_>,
-    checks: &mut Checks,
+    checks: &mut DeferredChecks,
     refuse: impl FnOnce(Result<()>) -> Result<()> + Send + 'static,
     what: &'static str,
 ) -> Result<DeviceCsr<S>> {
@@ -231,7 +231,7 @@ pub(crate) fn store<T: Scalar, S: Number>(
     let lost = if narrow {
         let entries = a.entries();
         // Counts, which are the same numbers as i64.
-        checks.ask(2, move |lost| refuse(check_lost::<S>(what, entries, (lost[0], lost[1]))))?.view().erased(2)
+        checks.add(2, move |lost| refuse(check_lost::<S>(what, entries, (lost[0], lost[1]))))?.view().erased(2)
     } else {
         View::NONE
     };
@@ -241,7 +241,7 @@ pub(crate) fn store<T: Scalar, S: Number>(
         Rounding::Nearest(By::One, By::One) | Rounding::Keeping(_) if !narrow => gpu.copy(&a.values, &mut stored),
         Rounding::Nearest(By::One, By::One) => {
             let arguments: [&dyn Argument; 5] = [&n, &a.values.view(), &format, &stored.view(), &lost];
-            gpu.launch(kernel("store_counting")?, a.entries().min(WAVE * BLOCK), &arguments)?;
+            gpu.launch(kernel("store_counting")?, a.entries().min(MAX_BLOCKS * BLOCK), &arguments)?;
         }
         Rounding::Nearest(left, right) => scaled_rows(gpu, a, left, right, &stored, lost)?,
         Rounding::Keeping(vector) => {
@@ -250,7 +250,7 @@ pub(crate) fn store<T: Scalar, S: Number>(
             let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
             let arguments: [&dyn Argument; 10] =
                 [&rows, &br, &bc, &offsets, &columns, &values, &vector.view(), &format, &stored.view(), &lost];
-            gpu.launch(kernel("store_keeping")?, (a.scalar_rows() * 32).min(WAVE * BLOCK), &arguments)?;
+            gpu.launch(kernel("store_keeping")?, (a.scalar_rows() * 32).min(MAX_BLOCKS * BLOCK), &arguments)?;
         }
     }
     Ok(with_values(a, stored))
@@ -284,7 +284,7 @@ pub(super) fn over_values<T: Scalar>(
 mod tests {
     use super::*;
     use crate::gallery;
-    use crate::gpu::setup::awkward;
+    use crate::gpu::setup::irregular;
     use crate::gpu::setup::tests::problems;
     use crate::gpu::tests::devices;
     use crate::host::scaling as host;
@@ -295,7 +295,7 @@ mod tests {
     fn matrices() -> Vec<(String, Csr<f64>)> {
         let mut all = problems();
         all.push(("elasticity".to_string(), gallery::elasticity_hex8(3, gallery::Layers::NONE, true).unwrap().matrix));
-        all.extend(awkward::square());
+        all.extend(irregular::square());
         let mut spread = gallery::poisson5(12, 12).unwrap();
         for i in 0..spread.rows {
             for k in spread.offsets[i] as usize..spread.offsets[i + 1] as usize {
@@ -386,9 +386,9 @@ mod tests {
         (there, rounding): (&DeviceCsr<T>, Rounding<'_>),
         (a, expected): (&crate::sparse::SharedCsr<T>, host::Rounding<'_>),
     ) {
-        let mut checks = Checks::new(gpu);
+        let mut checks = DeferredChecks::new(gpu);
         let there = store::<T, S>(gpu, there, rounding, &mut checks, |result| result, "matrix").unwrap();
-        match (checks.look(), host::store::<T, S>(a, "matrix", expected)) {
+        match (checks.verify(), host::store::<T, S>(a, "matrix", expected)) {
             (Ok(()), Ok(expected)) => assert_eq!(gpu.fetch(&there.values).unwrap(), expected.values.as_slice()),
             (Err(error), Err(expected)) => assert_eq!(error.message, expected.message),
             (there, expected) => panic!("{:?} {:?}", there, expected.map(|_| ())),

@@ -1,8 +1,8 @@
 //! Smoothed prolongators: [`crate::host::smoothed`] on the device.
 
 use super::spgemm::Right;
+use super::spgemm_symbolic::{BlockSpgemmSymbolic, RowLengths, SMOOTHED_OUTPUTS, small_outputs};
 use super::tentative::{self, Tentative};
-use super::terms::{BlockTerms, Lengths, SMOOTHED_OUTPUTS, small_outputs};
 use super::{DeviceAggregates, DeviceCsr, DeviceGraph, DevicePattern, diagonal, eigenvalue};
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
 use crate::backend::parameters::Estimate;
@@ -14,13 +14,13 @@ use crate::scalar::Scalar;
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// Most entries of a row of A that 32 lanes work on; longer ones have a block of threads. As in `kernels/smoothed.h`.
-const KEPT: usize = 192;
+/// Longest row of A that 32 lanes compute; longer ones have a block of threads. As in `kernels/smoothed.h`.
+const MAX_SHARED_ROW: usize = 192;
 
-/// Bytes that the bits of long rows may take.
+/// Bytes for the bitmaps of long rows.
 const BITS: usize = 64 << 20;
 
-/// Most blocks that work on long rows.
+/// Largest number of blocks of threads for long rows.
 const LONG_BLOCKS: usize = 256;
 
 /// A damped Jacobi step: what P_0 is multiplied by.
@@ -79,7 +79,7 @@ impl<'a, T: Scalar> Step<'a, T> {
         self.smooth_in(gpu, aggregates, p0, None)
     }
 
-    /// The same with room for so many entries, which are enough, if it is told: then it waits for nothing.
+    /// The same with memory for `entries` entries, if given: then it does not wait for the device.
     fn smooth_in(
         &self,
         gpu: &Gpu,
@@ -94,11 +94,11 @@ impl<'a, T: Scalar> Step<'a, T> {
         let (offsets, columns, of) = (a.offsets.view(), a.columns.view(), aggregates.of.view());
         let counts = gpu.room::<i32>(a.rows)?;
         // How many rows are long, and which.
-        let longs = gpu.zeroed::<i32>(1 + a.nnz() / KEPT)?;
+        let longs = gpu.zeroed::<i32>(1 + a.nnz() / MAX_SHARED_ROW)?;
         let words = aggregates.count.div_ceil(32).max(1);
         let blocks = (BITS / size_of::<u32>() / words).clamp(1, LONG_BLOCKS).min(longs.len() - 1);
         let bits = gpu.zeroed::<u32>(blocks * words)?;
-        // Rows that no thread does alone, and long ones: counts, or columns.
+        // Rows that exceed a thread's capacity, and long ones: counts, or columns.
         let wide = |counts: View, to_offsets: View, to_columns: View| {
             let arguments: [&dyn Argument; 9] =
                 [&rows, &(cap as i32), &offsets, &columns, &of, &counts, &longs.view(), &to_offsets, &to_columns];
@@ -156,16 +156,17 @@ impl<'a, T: Scalar> Step<'a, T> {
         })
     }
 
-    /// What renews P of this pattern without looking for anything: where there are kernels for these blocks, and room. Waits for the device.
+    /// Symbolic data of P for numeric updates, if there are kernels for these blocks, and memory. Waits for the
+    /// device.
     pub fn terms(
         &self,
         gpu: &Gpu,
         aggregates: &DeviceAggregates,
         p0: &Tentative<T>,
         p: &DevicePattern,
-    ) -> Result<Option<BlockTerms>> {
+    ) -> Result<Option<BlockSpgemmSymbolic>> {
         let a = self.matrix();
-        if !BlockTerms::are_small(a.block, p0.block) {
+        if !BlockSpgemmSymbolic::are_small(a.block, p0.block) {
             return Ok(None);
         }
         let find = || {
@@ -175,7 +176,7 @@ impl<'a, T: Scalar> Step<'a, T> {
             gpu.launch(gpu.kernel("tentative_rows")?, a.rows, &arguments)?;
             let of_a = (a.offsets.piece(0, a.rows), a.offsets.piece(1, a.rows));
             let of_p = (p.offsets.piece(0, a.rows), p.offsets.piece(1, a.rows));
-            let [of_a, of_p] = Lengths::of(gpu, [of_a, of_p])?;
+            let [of_a, of_p] = RowLengths::of(gpu, [of_a, of_p])?;
             let b = Right {
                 rows: a.rows,
                 cols: aggregates.count,
@@ -186,23 +187,23 @@ impl<'a, T: Scalar> Step<'a, T> {
                 values: &*p0.values,
                 length: 1,
             };
-            BlockTerms::find(gpu, (a, &of_a), &b, ((&*p.offsets, &*p.columns), &of_p))
+            BlockSpgemmSymbolic::new(gpu, (a, &of_a), &b, ((&*p.offsets, &*p.columns), &of_p))
         };
         match find() {
-            // Without them it takes longer.
+            // Without it updates are slower.
             Err(error) if error.status == Status::OutOfMemory => Ok(None),
             found => found,
         }
     }
 
-    /// The values of P for its pattern, by terms where they are known.
-    pub fn renew(
+    /// Numeric phase: the values of P for its pattern, with symbolic data if there is any.
+    pub fn numeric(
         &self,
         gpu: &Gpu,
         aggregates: &DeviceAggregates,
         p0: &Tentative<T>,
         p: &DevicePattern,
-        terms: Option<&BlockTerms>,
+        terms: Option<&BlockSpgemmSymbolic>,
     ) -> Result<Buffer<T>> {
         let values = gpu.room::<T>(p.nnz() * p.block.len())?;
         if let Some(terms) = terms {
@@ -302,7 +303,7 @@ impl<'a, T: Scalar> Step<'a, T> {
         };
         by_many(format!("smoothed_wide_rows_{name}"), wide_threads(a.rows, cap), columns_out)?;
         // There can be a long row only where all entries together are more.
-        if has_long && a.nnz() > KEPT {
+        if has_long && a.nnz() > MAX_SHARED_ROW {
             by_many(format!("smoothed_long_{name}"), a.rows.min(LONG_BLOCKS * BLOCK), to_columns)?;
         }
         Ok(())
@@ -324,7 +325,7 @@ pub(super) fn sum_by_aggregates(
     step.smooth_in(gpu, aggregates, q, Some(a.nnz() + a.rows))
 }
 
-/// Most aggregates of a row of P that a thread alone holds; 0 where rows of A are too long for one thread.
+/// Largest number of aggregates of a row of P that a thread holds; 0 if rows of A are too long for one thread.
 fn cap<T: Scalar>(a: &DeviceCsr<T>) -> usize {
     match a.nnz() / a.rows.max(1) {
         0..10 => 8,
@@ -333,12 +334,13 @@ fn cap<T: Scalar>(a: &DeviceCsr<T>) -> usize {
     }
 }
 
-/// Threads that do the rows of P which no thread does alone: 32 for each, or for 32 neighbours where these are few.
+/// Threads for the rows of P that exceed a thread's capacity: 32 for each row, or for 32 neighbouring rows if these
+/// are few.
 fn wide_threads(rows: usize, cap: usize) -> usize {
     if cap == 0 { rows * 32 } else { rows.next_multiple_of(32) }
 }
 
-/// A with its weak couplings added to the diagonal, which has a place in each row.
+/// A with its weak couplings added to the diagonal, which is stored in each row.
 fn filter<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, s: &DeviceGraph) -> Result<DeviceCsr<T>> {
     let entries = s.columns.len() + a.rows;
     let (offsets, columns, values) = (gpu.room::<i64>(a.rows + 1)?, gpu.room::<i32>(entries)?, gpu.room::<T>(entries)?);
@@ -369,8 +371,8 @@ struct SmoothedSymbolic<T> {
     tentative: Arc<Tentative<T>>,
     /// Of A without its weak couplings.
     largest: Largest,
-    /// What the first update found for later ones to go by, if anything; none before it.
-    terms: Option<Option<Arc<BlockTerms>>>,
+    /// The symbolic data that the first update computed, if any; none before it.
+    terms: Option<Option<Arc<BlockSpgemmSymbolic>>>,
 }
 
 impl<T: Scalar> InterpolationSymbolic<Gpu> for SmoothedSymbolic<T> {
@@ -393,7 +395,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for SmoothedAggregation {
                     Some(terms) => terms.clone(),
                     None => step.terms(gpu, aggregates, &tentative, pattern)?.map(Arc::new),
                 };
-                let p = pattern.with(step.renew(gpu, aggregates, &tentative, pattern, terms.as_deref())?);
+                let p = pattern.with(step.numeric(gpu, aggregates, &tentative, pattern, terms.as_deref())?);
                 (p, tentative, None, Some(terms))
             }
             _ => {
@@ -414,7 +416,7 @@ mod tests {
     use crate::gallery;
     use crate::gpu::setup::tentative::DeviceNearNullSpace;
     use crate::gpu::setup::tests::problems;
-    use crate::gpu::setup::{awkward, mis2};
+    use crate::gpu::setup::{irregular, mis2};
     use crate::gpu::tests::{devices, host};
     use crate::host;
     use crate::sparse::{Csr, NearNullSpace};
@@ -441,18 +443,18 @@ mod tests {
         let p = step_there.smooth(gpu, &aggregates, &p0).unwrap();
         assert_eq!(p.fetch(gpu).unwrap(), expected, "{name}");
         let terms = step_there.terms(gpu, &aggregates, &p0, &p.pattern()).unwrap();
-        assert_eq!(terms.is_some(), BlockTerms::are_small(a.block, p0.block));
+        assert_eq!(terms.is_some(), BlockSpgemmSymbolic::are_small(a.block, p0.block));
         for terms in [None, terms.as_ref()] {
-            let renewed = step_there.renew(gpu, &aggregates, &p0, &p.pattern(), terms).unwrap();
-            assert_eq!(gpu.fetch(&renewed).unwrap(), expected.values, "{name} renewed");
+            let updated = step_there.numeric(gpu, &aggregates, &p0, &p.pattern(), terms).unwrap();
+            assert_eq!(gpu.fetch(&updated).unwrap(), expected.values, "{name} updated");
         }
     }
 
-    /// Every coupled unknown has a diagonal, and some rows are longer than what lanes keep.
+    /// Every coupled unknown has a diagonal, and some rows are longer than the shared memory of a group.
     fn scalar() -> Vec<(String, Csr<f64>)> {
         let mut all = problems();
-        all.extend(awkward::square().into_iter().filter(|(name, _)| name != "empty rows"));
-        all.push(("long rows".to_string(), awkward::random(400, 110, 3)));
+        all.extend(irregular::square().into_iter().filter(|(name, _)| name != "empty rows"));
+        all.push(("long rows".to_string(), irregular::random(400, 110, 3)));
         all
     }
 
@@ -484,9 +486,9 @@ mod tests {
             compare(&gpu, "elasticity", &a.view().to_owned_as::<f32>().unwrap(), 0.02, &space);
             compare(&gpu, "two vectors", &scalar, 0.08, &two);
             // Blocks of a coarse level, and rows of more blocks than a group has lanes.
-            let coarse = awkward::random(150, 12, 6).view().to_blocks(6).unwrap();
+            let coarse = irregular::random(150, 12, 6).view().to_blocks(6).unwrap();
             compare(&gpu, "6x6", &coarse, 0.0, &NearNullSpace::constants(150, 6).unwrap());
-            let long = awkward::random(120, 20, 5).view().to_blocks(2).unwrap();
+            let long = irregular::random(120, 20, 5).view().to_blocks(2).unwrap();
             compare(&gpu, "long block rows", &long, 0.0, &NearNullSpace::constants(120, 2).unwrap());
         }
     }

@@ -1,11 +1,15 @@
-//! Products of sparse matrices on the device, with the bits of [`crate::host::spgemm`]. A sample of the rows tells how. Where rows of the left factor are short, one thread for each merges rows of the
-//! right one (`kernels/spgemm_merge.cu`): it counts first, and writes when the places of rows are known. Others are computed in a table in shared memory by a team of lanes, and put where
-//! there is room (`kernels/spgemm_hash.cu`), about as much as the sample says; then rows go to their places (`kernels/spgemm_sort.cu`). Rows that cannot be merged or that a table does not hold
-//! go on to a larger table, and in the end to global memory (`kernels/spgemm_long.cu`). Of blocks the columns are found so, and values by `kernels/spgemm_blocks.cu`.
+//! SpGEMM on the device, with the bits of [`crate::host::spgemm`]. A sample of the rows selects the method.
+//!
+//! For short rows of the left factor a thread merges rows of the right factor (`kernels/spgemm_merge.cu`): it counts
+//! first, and writes once the row offsets are known. Other rows are accumulated in a hash table in shared memory by a
+//! team of lanes, and written unsorted to space that the sample estimates (`kernels/spgemm_hash.cu`); then they are
+//! sorted and compacted (`kernels/spgemm_sort.cu`). Rows that cannot be merged or exceed a hash table go to a larger
+//! table, and finally to global memory (`kernels/spgemm_long.cu`). Blocks have their pattern computed in this way,
+//! and their values by `kernels/spgemm_blocks.cu`.
 
 use super::DeviceCsr;
-use super::spgemm_merge::{LISTS, MERGED_ENTRIES, SCRIPT_WORDS};
-use super::terms::BlockTerms;
+use super::spgemm_merge::{MASK_WORDS, MAX_MERGED_ENTRIES, MERGE_WIDTHS};
+use super::spgemm_symbolic::BlockSpgemmSymbolic;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
@@ -13,45 +17,46 @@ use crate::scalar::Number;
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// Lanes of a team, and the columns up to which its tables are fast, three quarters of their slots.
-const TABLES: [(usize, i32); 4] = [(4, 42), (8, 84), (32, 336), (256, 2304)];
+/// Lanes of a team, and the columns for which its hash table is fast: three quarters of its slots.
+const HASH_TABLES: [(usize, i32); 4] = [(4, 42), (8, 84), (32, 336), (256, 2304)];
 
-/// Rows that cannot be merged, or do not fit the table of most rows, go on to these.
-const LARGE: [usize; 2] = [2, 3];
+/// Hash tables for rows that cannot be merged or exceed the table of most rows.
+const LARGE_TABLES: [usize; 2] = [2, 3];
 
-/// Lanes of teams that sort rows by their columns; see `kernels/spgemm_sort.cu`.
-const SORTS: [usize; 3] = [8, 32, 256];
+/// Lanes of teams that sort rows by column; see `kernels/spgemm_sort.cu`.
+const SORT_LANES: [usize; 3] = [8, 32, 256];
 
 /// Lanes of teams that multiply blocks.
-const BLOCK_TEAMS: [usize; 2] = [32, 256];
+const BLOCK_LANES: [usize; 2] = [32, 256];
 
-/// Rows that are looked at before a product.
-const SAMPLE: usize = 4096;
+/// Rows of a sample.
+const SAMPLE_ROWS: usize = 4096;
 
-/// Blocks of threads that take rows in turn, more than a GPU runs at a time.
-const MANY: usize = 1024;
+/// Largest number of blocks of threads, more than a GPU runs at a time; each handles several rows.
+const MAX_BLOCKS: usize = 1024;
 
-/// Blocks of threads for rows of blocks and for merging, one for each team as far as that goes: these do best one after the other.
-pub(super) const MANY_BLOCKS: usize = 1 << 16;
+/// The same for rows of blocks and for merging, which are faster with one row for each team.
+pub(super) const MAX_MERGE_BLOCKS: usize = 1 << 16;
 
-/// Rows that no table holds have a block of threads each, with a bit for every column: at least so many blocks at a time, and more while their bits take no more
-/// bytes than these.
-const LONG_BLOCKS: usize = 64;
-const LONG_BYTES: usize = 32 << 20;
+/// A row that exceeds every hash table has a block of threads with a bitmap of all columns: at least this many
+/// blocks, and more while their bitmaps fit these bytes.
+const MIN_LONG_BLOCKS: usize = 64;
+const MAX_BITMAP_BYTES: usize = 32 << 20;
 
 /// The product A B, columns ascending in each row.
 pub(crate) fn multiply<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> Result<DeviceCsr<T>> {
     Ok(Product::new(gpu, a, Right::of(b)).sorted(false)?.0)
 }
 
-/// The same, where rows have at most so many columns on average: no sample is waited for.
+/// The same if rows have at most `mean` columns on average: no sample, no wait for it.
 pub(super) fn multiply_at_most<T: Number>(
     gpu: &Gpu,
     a: &DeviceCsr<T>,
     b: &DeviceCsr<T>,
     mean: f64,
 ) -> Result<DeviceCsr<T>> {
-    let table = TABLES.iter().position(|(_, limit)| 2.0 * mean <= f64::from(*limit)).unwrap_or(TABLES.len() - 1);
+    let table =
+        HASH_TABLES.iter().position(|(_, limit)| 2.0 * mean <= f64::from(*limit)).unwrap_or(HASH_TABLES.len() - 1);
     let sample = Sample { mean, method: Method::Table(table) };
     Ok(Product::new(gpu, a, Right::of(b)).sorted_by(sample, false)?.0)
 }
@@ -66,12 +71,12 @@ pub(super) struct Right<'a, T> {
     pub rows: usize,
     pub cols: usize,
     pub block: Block,
-    /// Where rows begin and end.
+    /// Row ranges.
     pub begins: &'a Slice<i64>,
     pub ends: &'a Slice<i64>,
     pub columns: &'a Slice<i32>,
     pub values: &'a Slice<T>,
-    /// Entries of a row, about.
+    /// Estimated entries of a row.
     pub length: usize,
 }
 
@@ -83,21 +88,21 @@ impl<'a, T: Number> Right<'a, T> {
     }
 }
 
-/// What the rows of a product are like.
+/// Statistics of the rows of a product.
 #[derive(Clone, Copy)]
 pub(super) struct Sample {
-    /// Columns of a row.
+    /// Mean columns of a row.
     pub mean: f64,
-    /// What suits most rows.
+    /// The method for most rows.
     pub method: Method,
 }
 
 /// How a row is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Method {
-    /// A thread merges at most this one of [`LISTS`] rows of the right factor.
+    /// A thread merges at most this one of [`MERGE_WIDTHS`] rows of the right factor.
     Merge(usize),
-    /// A team uses this one of [`TABLES`].
+    /// A team uses this one of [`HASH_TABLES`].
     Table(usize),
 }
 
@@ -105,76 +110,76 @@ impl Method {
     fn lanes(self) -> usize {
         match self {
             Method::Merge(_) => 1,
-            Method::Table(table) => TABLES[table].0,
+            Method::Table(table) => HASH_TABLES[table].0,
         }
     }
 
-    /// Of its kernels.
+    /// The name in its kernels.
     pub fn name(self) -> String {
         match self {
-            Method::Merge(lists) => format!("merge{}", LISTS[lists]),
-            Method::Table(table) => format!("hash{}", TABLES[table].0),
+            Method::Merge(lists) => format!("merge{}", MERGE_WIDTHS[lists]),
+            Method::Table(table) => format!("hash{}", HASH_TABLES[table].0),
         }
     }
 
-    /// This, and what takes the rows that it leaves, one after the other.
+    /// This method, and those for the rows that it leaves.
     fn cascade(self) -> impl Iterator<Item = Method> {
         let is_larger = move |large: &usize| !matches!(self, Method::Table(table) if *large <= table);
-        std::iter::once(self).chain(LARGE.into_iter().filter(is_larger).map(Method::Table))
+        std::iter::once(self).chain(LARGE_TABLES.into_iter().filter(is_larger).map(Method::Table))
     }
 }
 
 impl Sample {
-    /// Entries for which there is room with so many rows, if the sample says the truth.
+    /// Estimated entries of so many rows.
     pub fn room(&self, rows: usize) -> usize {
         (1.05 * self.mean * rows as f64) as usize
     }
 }
 
-/// What became of rows that were to be found, as in `kernels/spgemm_hash.cu`.
-pub(super) struct Fate {
-    /// Entries that were taken: all that there are, whether there was room for them or not.
-    pub taken: usize,
-    /// Rows for which there was no room.
-    pub missed: usize,
-    /// Rows that fit no table.
+/// Counters of the kernels that write unsorted rows, as in `kernels/spgemm_unsorted.h`.
+pub(super) struct Outcome {
+    /// Entries of all rows, whether there was space for them or not.
+    pub allocated: usize,
+    /// Rows without space.
+    pub without_space: usize,
+    /// Rows that exceed every hash table.
     pub too_long: usize,
 }
 
-/// Words for a fate, for the number of all entries, and for the statistics of a sample of the next product.
+/// Words for these counters, the number of all entries, and the statistics of a sample of the next product.
 const WORDS: usize = 10;
 const TOTAL: usize = 3;
 const STATISTICS: usize = 4;
 
-/// Rows of a product that are somewhere in their room, columns in no order.
-pub(super) struct Found<T> {
+/// Rows of a product in any order in memory, columns unsorted.
+pub(super) struct UnsortedRows<T> {
     pub begins: Arc<Buffer<i64>>,
     pub ends: Buffer<i64>,
     pub columns: Buffer<i32>,
     pub values: Buffer<T>,
-    /// Their lengths, if they were asked for.
+    /// Row lengths, if requested.
     counts: Buffer<i32>,
     words: Buffer<i64>,
-    /// Rows that fit no table.
+    /// Rows that exceed every hash table.
     too_long: Buffer<i32>,
 }
 
-/// Where rows are to be found.
-struct Place {
+/// Memory for unsorted rows.
+struct Allocation {
     begins: Arc<Buffer<i64>>,
-    /// Whether that is where they begin.
-    placed: bool,
-    /// For their lengths, if these are wanted.
+    /// Whether rows begin at `begins`; else their space is allocated.
+    has_begins: bool,
+    /// For row lengths, if requested.
     counts: Buffer<i32>,
     room: usize,
 }
 
-/// The pattern of a product, and what suits its rows.
+/// The pattern of a product, and the method for its rows.
 pub(super) struct Pattern {
     pub offsets: Arc<Buffer<i64>>,
     pub columns: Arc<Buffer<i32>>,
     method: Method,
-    /// Whether there are rows that fit no table.
+    /// Whether rows exceed every hash table.
     has_long: bool,
 }
 
@@ -184,9 +189,9 @@ pub(super) struct Product<'a, T> {
     pub(super) a: &'a DeviceCsr<T>,
     pub(super) b: Right<'a, T>,
     block: Block,
-    /// Both patterns, as kernels take them.
+    /// Both patterns, as kernel arguments.
     pub(super) factors: [View<'a>; 5],
-    /// Whether rows may be merged, where a sample is for it.
+    /// Whether rows may be merged if the sample favours it.
     may_merge: bool,
 }
 
@@ -195,11 +200,11 @@ impl<'a, T: Number> Product<'a, T> {
         assert!(a.cols == b.rows && a.block.cols == b.block.rows);
         let block = Block { rows: a.block.rows, cols: b.block.cols };
         let factors = [a.offsets.view(), a.columns.view(), b.begins.view(), b.ends.view(), b.columns.view()];
-        let may_merge = block == Block::SCALAR && a.block == Block::SCALAR && b.columns.len() <= MERGED_ENTRIES;
+        let may_merge = block == Block::SCALAR && a.block == Block::SCALAR && b.columns.len() <= MAX_MERGED_ENTRIES;
         Product { gpu, a, b, block, factors, may_merge }
     }
 
-    /// Dimensions of the blocks of the product.
+    /// Block size of the product.
     pub fn block(&self) -> Block {
         self.block
     }
@@ -209,28 +214,28 @@ impl<'a, T: Number> Product<'a, T> {
         self.b.cols
     }
 
-    /// Whether both factors are of scalars.
+    /// Whether both factors are scalar.
     pub fn is_scalar(&self) -> bool {
         self.a.block == Block::SCALAR && self.b.block == Block::SCALAR
     }
 
-    /// What rows are like. Waits for the device.
+    /// Statistics of a sample of rows. Waits for the device.
     pub fn sample(&self) -> Result<Sample> {
         let words = self.gpu.zeroed::<i64>(WORDS)?;
         Ok(self.sample_after(&words)?.0)
     }
 
-    /// The same, and what became of rows that were found before, which are a factor of this product.
-    pub fn sample_of(&self, found: &Found<T>) -> Result<(Sample, Fate)> {
+    /// The same, and the counters of the unsorted rows that are the right factor.
+    pub fn sample_of(&self, found: &UnsortedRows<T>) -> Result<(Sample, Outcome)> {
         self.sample_after(&found.words)
     }
 
-    fn sample_after(&self, words: &Slice<i64>) -> Result<(Sample, Fate)> {
+    fn sample_after(&self, words: &Slice<i64>) -> Result<(Sample, Outcome)> {
         let rows = self.a.rows;
-        let wanted = rows.min(SAMPLE);
+        let wanted = rows.min(SAMPLE_ROWS);
         let [a, b, c, d, e] = &self.factors;
-        let limits = TABLES.map(|(_, limit)| limit);
-        let [fewest, few] = LISTS.map(|lists| lists as i32);
+        let limits = HASH_TABLES.map(|(_, limit)| limit);
+        let [fewest, few] = MERGE_WIDTHS.map(|lists| lists as i32);
         let statistics = words.piece(STATISTICS, WORDS - STATISTICS).view();
         let arguments = [
             &(rows as i64) as &dyn Argument,
@@ -256,58 +261,58 @@ impl<'a, T: Number> Product<'a, T> {
             _ => 2,
         };
         let table = || Method::Table((first..3).find(|table| most(1 + table)).unwrap_or(3));
-        let lists = (0..LISTS.len()).find(|lists| self.may_merge && most(1 + TABLES.len() - 1 + lists));
+        let lists = (0..MERGE_WIDTHS.len()).find(|lists| self.may_merge && most(1 + HASH_TABLES.len() - 1 + lists));
         let method = lists.map_or_else(table, Method::Merge);
-        Ok((Sample { mean: words[STATISTICS] as f64 / wanted.max(1) as f64, method }, fate(&words)))
+        Ok((Sample { mean: words[STATISTICS] as f64 / wanted.max(1) as f64, method }, outcome(&words)))
     }
 
-    /// The product, columns ascending in each row, with ones for zeros on the diagonal if these are to be filled; and its pattern.
+    /// The product with sorted rows, and its pattern. With `fill` zeros on the diagonal become ones.
     pub fn sorted(&self, fill: bool) -> Result<(DeviceCsr<T>, Pattern)> {
         self.sorted_by(self.sample()?, fill)
     }
 
-    /// The same, where it is known what rows are like.
+    /// The same with known statistics.
     pub fn sorted_by(&self, sample: Sample, fill: bool) -> Result<(DeviceCsr<T>, Pattern)> {
         let (gpu, rows, method) = (self.gpu, self.a.rows, sample.method);
         let merges = matches!(method, Method::Merge(_));
         let mut counts = gpu.room::<i32>(rows)?;
-        // Rows that are found in tables: all of them, or those that merging leaves.
+        // Rows for hash tables: all of them, or those that merging leaves.
         let mut rest = None;
         let (mut with, mut room) = (method, sample.room(rows));
-        let scripts = gpu.room::<u32>(if merges { rows * SCRIPT_WORDS } else { 0 })?;
+        let masks = gpu.room::<u32>(if merges { rows * MASK_WORDS } else { 0 })?;
         if merges {
             let (list, words) = (gpu.list(rows)?, gpu.zeroed::<i64>(WORDS)?);
-            self.count_merged(method, &counts, &scripts, &words, &list)?;
+            self.count_merged(method, &counts, &masks, &words, &list)?;
             let offsets = gpu.offsets_with(&counts, words.piece(TOTAL, 1))?;
             let words = gpu.fetch(&words)?;
-            let left = fate(&words).too_long;
+            let left = outcome(&words).too_long;
             if left == 0 {
                 drop((counts, list));
                 let total = words[TOTAL] as usize;
                 let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total)?);
-                self.merge(method, &scripts, &To { offsets: &offsets, columns: &columns, values: &values, fill })?;
+                self.merge(method, &masks, &Output { offsets: &offsets, columns: &columns, values: &values, fill })?;
                 return Ok(self.finished(offsets, columns, values, (method, false)));
             }
             rest = Some(list);
-            with = Method::Table(LARGE[0]);
+            with = Method::Table(LARGE_TABLES[0]);
             room = (4.0 * sample.mean * left as f64) as usize;
         }
-        let (found, mut offsets, fate, mut total) = loop {
-            let place = Place { begins: Arc::new(gpu.room(rows)?), placed: false, counts, room };
-            let found = self.find(with, rest.as_deref(), place, self.is_scalar())?;
+        let (found, mut offsets, outcome, mut total) = loop {
+            let allocation = Allocation { begins: Arc::new(gpu.room(rows)?), has_begins: false, counts, room };
+            let found = self.accumulate(with, rest.as_deref(), allocation, self.is_scalar())?;
             let offsets = gpu.offsets_with(&found.counts, found.words.piece(TOTAL, 1))?;
             let words = gpu.fetch(&found.words)?;
-            let fate = fate(&words);
-            if fate.missed == 0 {
-                break (found, offsets, fate, words[TOTAL] as usize);
+            let outcome = outcome(&words);
+            if outcome.without_space == 0 {
+                break (found, offsets, outcome, words[TOTAL] as usize);
             }
-            room = fate.taken;
+            room = outcome.allocated;
             counts = found.counts;
         };
-        let Found { begins, ends, columns: from, values: found_values, counts, words, too_long } = found;
-        let has_long = fate.too_long > 0;
+        let UnsortedRows { begins, ends, columns: from, values: found_values, counts, words, too_long } = found;
+        let has_long = outcome.too_long > 0;
         if has_long {
-            let (width, blocks, bits) = self.bits(fate.too_long)?;
+            let (width, blocks, bits) = self.bitmaps(outcome.too_long)?;
             let [a, b, c, d, e] = &self.factors;
             let arguments: [&dyn Argument; 9] = [&too_long.view(), a, b, c, d, e, &width, &bits.view(), &counts.view()];
             gpu.launch_blocks(gpu.kernel("spgemm_long_symbolic")?, blocks, &arguments)?;
@@ -316,18 +321,18 @@ impl<'a, T: Number> Product<'a, T> {
         }
         drop(counts);
         let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total * self.block.len())?);
-        let to = To { offsets: &offsets, columns: &columns, values: &values, fill };
+        let to = Output { offsets: &offsets, columns: &columns, values: &values, fill };
         if merges {
-            self.merge(method, &scripts, &to)?;
+            self.merge(method, &masks, &to)?;
         }
-        drop(scripts);
+        drop(masks);
         let first = usize::from(sample.mean > 40.0);
         let (name, from_values, to_values) = match self.is_scalar() {
             true => (format!("spgemm_sort_{}", T::PRECISION.name()), found_values.view(), values.view()),
             false => ("spgemm_sort_pattern".to_string(), View::NONE, View::NONE),
         };
-        let sorts = SORTS[first..].iter().map(|lanes| (*lanes, lanes.to_string()));
-        self.cascade(rest.as_deref(), sorts, MANY_BLOCKS, |lanes, n, list, blocks, more| {
+        let sorts = SORT_LANES[first..].iter().map(|lanes| (*lanes, lanes.to_string()));
+        self.cascade(rest.as_deref(), sorts, MAX_MERGE_BLOCKS, |lanes, n, list, blocks, more| {
             let kernel = gpu.kernel(&format!("{name}_{lanes}"))?;
             let (begins, ends, from) = (begins.view(), ends.view(), from.view());
             let (offsets, columns, fill) = (offsets.view(), columns.view(), i32::from(fill));
@@ -337,16 +342,16 @@ impl<'a, T: Number> Product<'a, T> {
         })?;
         drop((begins, ends, from, found_values));
         if has_long {
-            let (width, blocks, bits) = self.bits(fate.too_long)?;
+            let (width, blocks, bits) = self.bitmaps(outcome.too_long)?;
             let [a, b, c, d, e] = &self.factors;
             let (list, offsets, columns, bits) = (too_long.view(), offsets.view(), columns.view(), bits.view());
             let arguments: [&dyn Argument; 10] = [&list, a, b, c, d, e, &offsets, &columns, &width, &bits];
             gpu.launch_blocks(gpu.kernel("spgemm_long_pattern")?, blocks, &arguments)?;
         }
         if !self.is_scalar() {
-            self.blocks(&to)?;
+            self.numeric_of_blocks(&to)?;
         } else if has_long {
-            self.long_values(&too_long, &to)?;
+            self.numeric_long(&too_long, &to)?;
         }
         Ok(self.finished(offsets, columns, values, (method, has_long)))
     }
@@ -364,16 +369,16 @@ impl<'a, T: Number> Product<'a, T> {
         (DeviceCsr { rows, cols, block, offsets, columns, values }, pattern)
     }
 
-    /// The values of a product of this pattern. Waits for nothing.
-    pub fn known(&self, pattern: &Pattern, fill: bool) -> Result<Buffer<T>> {
+    /// Numeric phase: values of a product of this pattern. Does not wait for the device.
+    pub fn numeric(&self, pattern: &Pattern, fill: bool) -> Result<Buffer<T>> {
         let gpu = self.gpu;
         let values = gpu.room::<T>(pattern.columns.len() * self.block.len())?;
-        let to = To { offsets: &pattern.offsets, columns: &pattern.columns, values: &values, fill };
+        let to = Output { offsets: &pattern.offsets, columns: &pattern.columns, values: &values, fill };
         if !self.is_scalar() {
-            self.blocks(&to)?;
+            self.numeric_of_blocks(&to)?;
             return Ok(values);
         }
-        let too_long = self.cascade(None, teams_of(pattern.method), MANY, |name, n, list, blocks, more| {
+        let too_long = self.cascade(None, teams_of(pattern.method), MAX_BLOCKS, |name, n, list, blocks, more| {
             let kernel = gpu.kernel(&format!("spgemm_numeric_{name}_{}", T::PRECISION.name()))?;
             let [a, b, c, d, e] = &self.factors;
             let (left, right, offsets) = (self.a.values.view(), self.b.values.view(), to.offsets.view());
@@ -383,38 +388,48 @@ impl<'a, T: Number> Product<'a, T> {
             gpu.launch_blocks(kernel, blocks, &arguments)
         })?;
         if pattern.has_long {
-            self.long_values(&too_long, &to)?;
+            self.numeric_long(&too_long, &to)?;
         }
         Ok(values)
     }
 
-    /// Rows wherever there is room. Waits for nothing.
-    pub fn found(&self, method: Method, room: usize) -> Result<Found<T>> {
-        let place =
-            Place { begins: Arc::new(self.gpu.room(self.a.rows)?), placed: false, counts: self.gpu.room(0)?, room };
-        self.find(method, None, place, self.is_scalar())
+    /// Unsorted rows in space for `room` entries. Does not wait for the device.
+    pub fn unsorted(&self, method: Method, room: usize) -> Result<UnsortedRows<T>> {
+        let allocation = Allocation {
+            begins: Arc::new(self.gpu.room(self.a.rows)?),
+            has_begins: false,
+            counts: self.gpu.room(0)?,
+            room,
+        };
+        self.accumulate(method, None, allocation, self.is_scalar())
     }
 
-    /// The same with rows that begin where they began before, in the same room.
-    pub fn found_again(&self, method: Method, room: usize, begins: &Arc<Buffer<i64>>) -> Result<Found<T>> {
-        let place = Place { begins: Arc::clone(begins), placed: true, counts: self.gpu.room(0)?, room };
-        self.find(method, None, place, self.is_scalar())
+    /// The same with rows that begin where an earlier product put them.
+    pub fn unsorted_at(&self, method: Method, room: usize, begins: &Arc<Buffer<i64>>) -> Result<UnsortedRows<T>> {
+        let allocation = Allocation { begins: Arc::clone(begins), has_begins: true, counts: self.gpu.room(0)?, room };
+        self.accumulate(method, None, allocation, self.is_scalar())
     }
 
     /// The same without values.
-    pub fn columns_again(&self, method: Method, room: usize, begins: &Arc<Buffer<i64>>) -> Result<Found<T>> {
-        let place = Place { begins: Arc::clone(begins), placed: true, counts: self.gpu.room(0)?, room };
-        self.find(method, None, place, false)
+    pub fn pattern_at(&self, method: Method, room: usize, begins: &Arc<Buffer<i64>>) -> Result<UnsortedRows<T>> {
+        let allocation = Allocation { begins: Arc::clone(begins), has_begins: true, counts: self.gpu.room(0)?, room };
+        self.accumulate(method, None, allocation, false)
     }
 
-    /// Finds all rows, or those of a list.
-    fn find(&self, method: Method, rows: Option<&Slice<i32>>, place: Place, scalar: bool) -> Result<Found<T>> {
+    /// Accumulates all rows, or those of a list, and writes them unsorted.
+    fn accumulate(
+        &self,
+        method: Method,
+        rows: Option<&Slice<i32>>,
+        allocation: Allocation,
+        scalar: bool,
+    ) -> Result<UnsortedRows<T>> {
         let gpu = self.gpu;
-        let Place { begins, placed, counts, room } = place;
+        let Allocation { begins, has_begins, counts, room } = allocation;
         let ends = gpu.room::<i64>(self.a.rows)?;
         let (columns, values) = (gpu.room(room)?, gpu.room(if scalar { room } else { 0 })?);
         let words = gpu.zeroed::<i64>(WORDS)?;
-        let too_long = self.cascade(rows, teams_of(method), MANY, |name, n, list, blocks, more| {
+        let too_long = self.cascade(rows, teams_of(method), MAX_BLOCKS, |name, n, list, blocks, more| {
             let name = match scalar {
                 true => format!("spgemm_unsorted_{name}_{}", T::PRECISION.name()),
                 false => format!("spgemm_pattern_{name}_f32"),
@@ -423,18 +438,34 @@ impl<'a, T: Number> Product<'a, T> {
             let [left, right, values] =
                 [&self.a.values, self.b.values, &values].map(|values| if scalar { values.view() } else { View::NONE });
             let (begins, ends, counts) = (begins.view(), ends.view(), counts.view());
-            let (columns, words, placed) = (columns.view(), words.view(), i32::from(placed));
+            let (columns, words, has_begins) = (columns.view(), words.view(), i32::from(has_begins));
             let arguments: [&dyn Argument; 17] = [
-                &n, &list, a, b, c, d, e, &left, &right, &begins, &ends, &counts, &columns, &values, &words, &placed,
+                &n,
+                &list,
+                a,
+                b,
+                c,
+                d,
+                e,
+                &left,
+                &right,
+                &begins,
+                &ends,
+                &counts,
+                &columns,
+                &values,
+                &words,
+                &has_begins,
                 &more,
             ];
             gpu.launch_blocks(gpu.kernel(&name)?, blocks, &arguments)
         })?;
-        Ok(Found { begins, ends, columns, values, counts, words, too_long })
+        Ok(UnsortedRows { begins, ends, columns, values, counts, words, too_long })
     }
 
-    /// Launches kernels for teams of so many lanes, the first one on all rows or those of a list, with at most so many blocks of threads, the next one on the list of those that were
-    /// left over, and so on; gives the last list. Kernels take the number of rows, or a list, and the list of what they leave.
+    /// Launches kernels for teams, with at most `most` blocks of threads: the first one on all rows or those of a
+    /// list, each other one on the list of rows that the one before left. Returns the last list. Kernels take the
+    /// number of rows, a list, and the list of rows that they leave.
     fn cascade(
         &self,
         list: Option<&Slice<i32>>,
@@ -447,8 +478,8 @@ impl<'a, T: Number> Product<'a, T> {
         for (lanes, name) in teams {
             let more = self.gpu.list(rows)?;
             let list = left.as_deref().or(list);
-            let blocks = blocks_for(rows, lanes, if lanes == 1 { MANY_BLOCKS } else { most });
-            // Mostly few rows are left over.
+            let blocks = blocks_for(rows, lanes, if lanes == 1 { MAX_MERGE_BLOCKS } else { most });
+            // Usually few rows are left.
             let blocks = if list.is_some() { blocks.min(most.div_ceil(4)) } else { blocks };
             if blocks > 0 {
                 launch(&name, rows as i64, list.map_or(View::NONE, Slice::view), blocks, more.view())?;
@@ -458,20 +489,20 @@ impl<'a, T: Number> Product<'a, T> {
         left.map_or_else(|| self.gpu.list(0), Ok)
     }
 
-    /// For so many rows, words for each block of threads that have a bit for each column, those blocks, and the words.
-    fn bits(&self, rows: usize) -> Result<(i64, usize, Buffer<u32>)> {
+    /// Bitmaps of columns for so many rows: words of a bitmap, their number, and the memory.
+    fn bitmaps(&self, rows: usize) -> Result<(i64, usize, Buffer<u32>)> {
         let words = self.b.cols.div_ceil(32);
-        let blocks = (LONG_BYTES / size_of::<u32>() / words.max(1)).clamp(LONG_BLOCKS, MANY).min(rows);
+        let blocks = (MAX_BITMAP_BYTES / size_of::<u32>() / words.max(1)).clamp(MIN_LONG_BLOCKS, MAX_BLOCKS).min(rows);
         Ok((words as i64, blocks, self.gpu.zeroed(words * blocks)?))
     }
 
-    /// The values of a product of blocks with this pattern, of which the terms are known. Waits for nothing.
-    pub fn known_by(&self, terms: &BlockTerms, pattern: &Pattern, fill: bool) -> Result<Buffer<T>> {
+    /// Numeric phase for blocks from their symbolic data. Does not wait for the device.
+    pub fn numeric_blocks(&self, symbolic: &BlockSpgemmSymbolic, pattern: &Pattern, fill: bool) -> Result<Buffer<T>> {
         let shape = (self.shape(), self.block);
-        terms.renew(self.gpu, self.a, &self.b, (&shape.0, shape.1), &pattern.columns, fill)
+        symbolic.numeric(self.gpu, self.a, &self.b, (&shape.0, shape.1), &pattern.columns, fill)
     }
 
-    /// The name of the shape of blocks.
+    /// The block size in kernel names.
     fn shape(&self) -> String {
         match (self.block.rows, self.a.block.cols, self.block.cols) {
             (3, 3, 3) | (3, 3, 6) | (6, 3, 6) | (6, 6, 6) => {
@@ -481,13 +512,13 @@ impl<'a, T: Number> Product<'a, T> {
         }
     }
 
-    /// Computes values of known columns, for blocks.
-    fn blocks(&self, to: &To<'_, T>) -> Result<()> {
+    /// Numeric phase for blocks by search.
+    fn numeric_of_blocks(&self, to: &Output<'_, T>) -> Result<()> {
         let shape = self.shape();
         let too_long = self.cascade(
             None,
-            BLOCK_TEAMS.map(|lanes| (lanes, lanes.to_string())),
-            MANY_BLOCKS,
+            BLOCK_LANES.map(|lanes| (lanes, lanes.to_string())),
+            MAX_MERGE_BLOCKS,
             |lanes, n, list, blocks, more| {
                 let kernel = self.gpu.kernel(&format!("spgemm_blocks_{lanes}_{shape}_{}", T::PRECISION.name()))?;
                 self.values_of(to, |arguments| {
@@ -498,21 +529,21 @@ impl<'a, T: Number> Product<'a, T> {
                 })
             },
         )?;
-        self.long_values(&too_long, to)
+        self.numeric_long(&too_long, to)
     }
 
-    /// Computes values of known columns in global memory, for a list of rows.
-    fn long_values(&self, rows: &Slice<i32>, to: &To<'_, T>) -> Result<()> {
+    /// Numeric phase for a list of rows in global memory.
+    fn numeric_long(&self, rows: &Slice<i32>, to: &Output<'_, T>) -> Result<()> {
         let kernel = self.gpu.kernel(&format!("spgemm_long_values_{}", T::PRECISION.name()))?;
         let list = rows.view();
         self.values_of(to, |arguments| {
             let all: Vec<&dyn Argument> = [&list as &dyn Argument].into_iter().chain(arguments).collect();
-            self.gpu.launch_blocks(kernel, self.a.rows.clamp(1, MANY), &all)
+            self.gpu.launch_blocks(kernel, self.a.rows.clamp(1, MAX_BLOCKS), &all)
         })
     }
 
-    /// Launches a kernel that computes values of known columns.
-    fn values_of(&self, to: &To<'_, T>, launch: impl FnOnce([&dyn Argument; 14]) -> Result<()>) -> Result<()> {
+    /// Launches a kernel of a numeric phase.
+    fn values_of(&self, to: &Output<'_, T>, launch: impl FnOnce([&dyn Argument; 14]) -> Result<()>) -> Result<()> {
         let (left, right) = (self.a.values.view(), self.b.values.view());
         let [outer, inner, width] = [self.block.rows, self.a.block.cols, self.block.cols].map(|d| d as i32);
         let [a, b, c, d, e] = &self.factors;
@@ -522,8 +553,8 @@ impl<'a, T: Number> Product<'a, T> {
     }
 }
 
-/// Where a product goes.
-pub(super) struct To<'a, T> {
+/// The output of a product.
+pub(super) struct Output<'a, T> {
     pub offsets: &'a Slice<i64>,
     pub columns: &'a Slice<i32>,
     pub values: &'a Slice<T>,
@@ -531,16 +562,16 @@ pub(super) struct To<'a, T> {
     pub fill: bool,
 }
 
-fn fate(words: &[i64]) -> Fate {
-    Fate { taken: words[0] as usize, missed: words[1] as usize, too_long: words[2] as usize }
+fn outcome(words: &[i64]) -> Outcome {
+    Outcome { allocated: words[0] as usize, without_space: words[1] as usize, too_long: words[2] as usize }
 }
 
-/// Lanes of the teams that take rows one after the other, and names of their kernels.
+/// Lanes of teams and names of kernels, one for each method of the cascade.
 fn teams_of(method: Method) -> impl Iterator<Item = (usize, String)> {
     method.cascade().map(|method| (method.lanes(), method.name()))
 }
 
-/// Blocks of threads for rows with a team of so many lanes each.
+/// Blocks of threads for rows with a team of `lanes` each.
 pub(super) fn blocks_for(rows: usize, lanes: usize, most: usize) -> usize {
     (rows * lanes).div_ceil(BLOCK).min(most)
 }
@@ -567,11 +598,11 @@ pub(super) mod tests {
         let (_, pattern) = Product::new(gpu, &here, Right::of(&there)).sorted(false).unwrap();
         let other = Csr { values: a.values.iter().map(|v| *v * T::from_f64(0.3)).collect(), ..a.clone() };
         let here = DeviceCsr::upload(gpu, &other.view()).unwrap();
-        let renewed = Product::new(gpu, &here, Right::of(&there)).known(&pattern, false).unwrap();
+        let updated = Product::new(gpu, &here, Right::of(&there)).numeric(&pattern, false).unwrap();
         let expected = host::multiply(&other.view(), &b.view()).unwrap();
-        let got = gpu.fetch(&renewed).unwrap();
+        let got = gpu.fetch(&updated).unwrap();
         let difference = got.iter().zip(&expected.values).position(|(a, b)| a != b);
-        assert_eq!(difference, None, "a renewed value of {what}");
+        assert_eq!(difference, None, "an updated value of {what}");
     }
 
     #[test]
@@ -584,7 +615,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn products_of_awkward_matrices_are_those_of_the_host() {
+    fn products_of_irregular_matrices_are_those_of_the_host() {
         for gpu in devices() {
             for (rows, inner, cols, left, right) in [
                 (0, 0, 0, 0, 0),

@@ -1,49 +1,50 @@
-//! Products by merging rows of the right factor, for rows of the left factor that are short: `kernels/spgemm_merge.cu`. A pass counts the columns of rows and notes where their terms come from; when the
-//! places of rows are known, another one computes them by these scripts.
+//! SpGEMM by merging rows of the right factor, for short rows of the left one: `kernels/spgemm_merge.cu`. The
+//! symbolic phase counts the columns of rows and stores masks of the entries that contribute to them. The numeric
+//! phase goes by the masks.
 
-use super::spgemm::{MANY_BLOCKS, Method, Product, To, blocks_for};
+use super::spgemm::{MAX_MERGE_BLOCKS, Method, Output, Product, blocks_for};
 use crate::error::Result;
 use crate::gpu::Slice;
 use crate::gpu::runtime::Argument;
 use crate::scalar::Number;
 
-/// Entries of rows of the left factor up to which there are kernels that merge.
-pub(super) const LISTS: [usize; 2] = [5, 7];
+/// Longest rows of the left factor for which there are merge kernels.
+pub(super) const MERGE_WIDTHS: [usize; 2] = [5, 7];
 
-/// Words for a row that is merged, which tell where the terms of its columns come from.
-pub(super) const SCRIPT_WORDS: usize = 8;
+/// Words of the masks of a row.
+pub(super) const MASK_WORDS: usize = 8;
 
-/// Entries of the right factor that merging can count.
-pub(super) const MERGED_ENTRIES: usize = u32::MAX as usize;
+/// Largest number of entries of the right factor for merging.
+pub(super) const MAX_MERGED_ENTRIES: usize = u32::MAX as usize;
 
 impl<T: Number> Product<'_, T> {
-    /// Lengths and scripts of rows that can be merged; others have none, and go to the list.
+    /// Symbolic phase: lengths and masks of rows that can be merged. Others have length 0 and go to the list.
     pub(super) fn count_merged(
         &self,
         method: Method,
         counts: &Slice<i32>,
-        scripts: &Slice<u32>,
+        masks: &Slice<u32>,
         words: &Slice<i64>,
         list: &Slice<i32>,
     ) -> Result<()> {
         let kernel = self.gpu.kernel(&format!("spgemm_count_{}", method.name()))?;
         let n = self.a.rows as i64;
-        let (counts, scripts, words, list) = (counts.view(), scripts.view(), words.view(), list.view());
+        let (counts, masks, words, list) = (counts.view(), masks.view(), words.view(), list.view());
         let [a, b, c, d, e] = &self.factors;
-        let arguments: [&dyn Argument; 10] = [&n, a, b, c, d, e, &counts, &scripts, &words, &list];
-        self.gpu.launch_blocks(kernel, blocks_for(self.a.rows, 1, MANY_BLOCKS), &arguments)
+        let arguments: [&dyn Argument; 10] = [&n, a, b, c, d, e, &counts, &masks, &words, &list];
+        self.gpu.launch_blocks(kernel, blocks_for(self.a.rows, 1, MAX_MERGE_BLOCKS), &arguments)
     }
 
-    /// Writes rows that have scripts.
-    pub(super) fn merge(&self, method: Method, scripts: &Slice<u32>, to: &To<'_, T>) -> Result<()> {
+    /// Numeric phase: writes the rows that have masks.
+    pub(super) fn merge(&self, method: Method, masks: &Slice<u32>, to: &Output<'_, T>) -> Result<()> {
         let kernel = self.gpu.kernel(&format!("spgemm_sorted_{}_{}", method.name(), T::PRECISION.name()))?;
         let (n, [a, b, c, d, e]) = (self.a.rows as i64, &self.factors);
-        let (left, right, scripts) = (self.a.values.view(), self.b.values.view(), scripts.view());
+        let (left, right, masks) = (self.a.values.view(), self.b.values.view(), masks.view());
         let (offsets, columns, values) = (to.offsets.view(), to.columns.view(), to.values.view());
         let fill = i32::from(to.fill);
         let arguments: [&dyn Argument; 13] =
-            [&n, a, b, c, d, e, &left, &right, &scripts, &offsets, &columns, &values, &fill];
-        self.gpu.launch_blocks(kernel, blocks_for(self.a.rows, 1, MANY_BLOCKS), &arguments)
+            [&n, a, b, c, d, e, &left, &right, &masks, &offsets, &columns, &values, &fill];
+        self.gpu.launch_blocks(kernel, blocks_for(self.a.rows, 1, MAX_MERGE_BLOCKS), &arguments)
     }
 }
 
@@ -117,7 +118,7 @@ mod tests {
             let (here, there) =
                 (DeviceCsr::upload(&gpu, &a.view()).unwrap(), DeviceCsr::upload(&gpu, &b.view()).unwrap());
             let product = Product::new(&gpu, &here, Right::of(&there));
-            // Without room for those that are left over at first.
+            // Without space for the rows that merging leaves.
             let (c, _) = product.sorted_by(Sample { mean: 0.0, method: Method::Merge(0) }, true).unwrap();
             let expected = host::multiply(&a.view(), &b.view()).unwrap();
             let got = c.fetch(&gpu).unwrap();

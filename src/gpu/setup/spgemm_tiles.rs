@@ -128,7 +128,7 @@ fn reciprocal(n: usize) -> (i64, i32) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::awkward::shuffled;
+    use super::super::irregular::shuffled;
     use super::super::tests::random;
     use super::*;
     use crate::gpu::tests::{devices, one_of_each};
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn products_of_awkward_matrices_by_tiles() {
+    fn products_of_irregular_matrices_by_tiles() {
         for gpu in devices() {
             for (rows, inner, cols, left, right) in [
                 (0, 0, 0, 0, 0),

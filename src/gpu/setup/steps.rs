@@ -1,13 +1,13 @@
 //! The steps of set-up on a GPU, and how its levels are stored there.
 
-use super::checks::Checks;
-use super::coarse::{DeviceCoarse, Splitting};
+use super::coarse_numbering::{DeviceCoarse, Splitting};
+use super::deferred_checks::DeferredChecks;
 use super::functions::DeviceFunctions;
 use super::rounding_loss::{self, Candidate as Measurable};
 use super::scaling::{self, By as Factor, Factors, Rounding as Rounded};
 use super::{
     DeviceAggregates, DeviceCsr, DeviceGraph, DeviceNearNullSpace, DevicePattern, aggressive, dense, diagonal,
-    eigenvalue, galerkin, gather_nodes, strength, transpose,
+    eigenvalue, galerkin, gather_blocks, strength, transpose,
 };
 use crate::backend::parameters::{Estimate, StrengthMeasure};
 use crate::backend::setup::{
@@ -60,19 +60,19 @@ impl Symbolic for DevicePattern {
     }
 }
 
-impl Symbolic for Arc<transpose::Recipe> {
+impl Symbolic for Arc<transpose::TransposeSymbolic> {
     fn bytes(&self) -> usize {
-        transpose::Recipe::bytes(self)
+        transpose::TransposeSymbolic::bytes(self)
     }
 }
 
-impl Symbolic for Arc<galerkin::Recipe> {
+impl Symbolic for Arc<galerkin::GalerkinSymbolic> {
     fn bytes(&self) -> usize {
-        galerkin::Recipe::bytes(self)
+        galerkin::GalerkinSymbolic::bytes(self)
     }
 
     fn forget(&self) -> bool {
-        self.forget_places()
+        self.drop_positions()
     }
 }
 
@@ -104,11 +104,11 @@ impl Setup for Gpu {
     type Functions = DeviceFunctions;
     type Within = DevicePattern;
     type Nodes = DevicePattern;
-    type Transposition = Arc<transpose::Recipe>;
-    type Product = Arc<galerkin::Recipe>;
+    type Transposition = Arc<transpose::TransposeSymbolic>;
+    type Product = Arc<galerkin::GalerkinSymbolic>;
     type Factors = Factors;
     type Format = Format;
-    type Checks = Checks;
+    type Checks = DeferredChecks;
     const SCALES_AT_ONCE: bool = false;
 
     /// What a device computes is launched without the threads of the context: to wake them takes as long as many launches.
@@ -132,12 +132,12 @@ impl Setup for Gpu {
         format!("device, which the host waited for {waits} times")
     }
 
-    fn checks(&self) -> Checks {
-        Checks::new(self)
+    fn checks(&self) -> DeferredChecks {
+        DeferredChecks::new(self)
     }
 
-    fn look(&self, checks: Checks) -> Result<()> {
-        checks.look()
+    fn look(&self, checks: DeferredChecks) -> Result<()> {
+        checks.verify()
     }
 
     fn to_scalar<T: Scalar>(&self, a: DeviceCsr<T>) -> Result<DeviceCsr<T>> {
@@ -151,8 +151,8 @@ impl Setup for Gpu {
         symbolic: Option<&DevicePattern>,
     ) -> Result<(DeviceCsr<T>, DevicePattern)> {
         let nodes = match symbolic {
-            Some(pattern) => gather_nodes::renew(self, a, pattern)?,
-            None => gather_nodes::gather(self, a, size)?,
+            Some(pattern) => gather_blocks::numeric(self, a, pattern)?,
+            None => gather_blocks::gather(self, a, size)?,
         };
         let pattern = nodes.pattern();
         Ok((nodes, pattern))
@@ -181,7 +181,7 @@ impl Setup for Gpu {
         symbolic: Option<&DevicePattern>,
     ) -> Result<(DeviceCsr<T>, DevicePattern)> {
         let within = match symbolic {
-            Some(pattern) => functions.renew(self, a, pattern)?,
+            Some(pattern) => functions.numeric(self, a, pattern)?,
             None => functions.within(self, a)?,
         };
         let pattern = within.pattern();
@@ -220,17 +220,21 @@ impl Setup for Gpu {
         transpose::transpose(self, a)
     }
 
-    fn transpose_symbolic<T: Scalar>(&self, a: &DeviceCsr<T>, _: &DevicePattern) -> Result<Arc<transpose::Recipe>> {
-        Ok(Arc::new(transpose::transpose_and_recipe(self, a)?.1))
+    fn transpose_symbolic<T: Scalar>(
+        &self,
+        a: &DeviceCsr<T>,
+        _: &DevicePattern,
+    ) -> Result<Arc<transpose::TransposeSymbolic>> {
+        Ok(Arc::new(transpose::transpose_and_symbolic(self, a)?.1))
     }
 
     fn transpose_numeric<T: Scalar>(
         &self,
-        symbolic: &Arc<transpose::Recipe>,
+        symbolic: &Arc<transpose::TransposeSymbolic>,
         a: &DeviceCsr<T>,
         transposed: &DevicePattern,
     ) -> Result<DeviceCsr<T>> {
-        Ok(transposed.with(symbolic.renew(self, &a.values)?))
+        Ok(transposed.with(symbolic.numeric(self, &a.values)?))
     }
 
     fn product<T: Scalar>(
@@ -238,20 +242,20 @@ impl Setup for Gpu {
         r: &DeviceCsr<T>,
         a: &DeviceCsr<T>,
         p: &DeviceCsr<T>,
-    ) -> Result<(DeviceCsr<T>, Arc<galerkin::Recipe>)> {
-        let (coarse, recipe) = galerkin::product(self, r, a, p)?;
-        Ok((coarse, Arc::new(recipe)))
+    ) -> Result<(DeviceCsr<T>, Arc<galerkin::GalerkinSymbolic>)> {
+        let (coarse, symbolic) = galerkin::product(self, r, a, p)?;
+        Ok((coarse, Arc::new(symbolic)))
     }
 
     fn product_numeric<T: Scalar>(
         &self,
-        symbolic: &Arc<galerkin::Recipe>,
+        symbolic: &Arc<galerkin::GalerkinSymbolic>,
         pattern: &DevicePattern,
         r: &DeviceCsr<T>,
         a: &DeviceCsr<T>,
         p: &DeviceCsr<T>,
-    ) -> Result<(DeviceCsr<T>, Arc<galerkin::Recipe>)> {
-        let values = galerkin::renew(self, symbolic, r, a, p)?;
+    ) -> Result<(DeviceCsr<T>, Arc<galerkin::GalerkinSymbolic>)> {
+        let values = galerkin::numeric(self, symbolic, r, a, p)?;
         Ok((pattern.with(values), Arc::clone(symbolic)))
     }
 
@@ -310,7 +314,7 @@ impl Setup for Gpu {
         a: &DeviceCsr<T>,
         rounding: Rounding<'_, Factors>,
         which: Stored,
-        checks: &Mutex<Checks>,
+        checks: &Mutex<DeferredChecks>,
     ) -> Result<DeviceCsr<S>> {
         let rounding = match rounding {
             Rounding::Nearest(rows, columns) => Rounded::Nearest(factor(rows), factor(columns)),
@@ -325,7 +329,7 @@ impl Setup for Gpu {
         exact: &Buffer<T>,
         factor: f64,
         level: usize,
-        checks: &Mutex<Checks>,
+        checks: &Mutex<DeferredChecks>,
     ) -> Result<Buffer<S>> {
         let mut checks = lock(checks.lock());
         diagonal::stored(self, exact, factor, &mut checks, move |result| at_level(level, result))

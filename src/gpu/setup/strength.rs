@@ -96,7 +96,7 @@ fn graph<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, mark: impl FnOnce(View, View) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{awkward, download, narrow, problems};
+    use super::super::tests::{download, irregular, narrow, problems};
     use super::*;
     use crate::gpu::tests::devices;
     use crate::host::strength as host;
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn graphs_are_those_of_the_host() {
-        for (name, a) in problems().into_iter().chain(awkward()) {
+        for (name, a) in problems().into_iter().chain(irregular()) {
             check(&a, &name);
             check(&narrow(&a), &format!("{name} in f32"));
         }

@@ -50,10 +50,10 @@ pub(crate) struct Tentative<T> {
 }
 
 /// Lanes that bring the members of an aggregate into order, as in `kernels/tentative.cu`.
-const MEMBER_LANES: usize = 8;
+const AGGREGATE_LANES: usize = 8;
 
 /// Blocks that go over lists whose length only the device knows, and are mostly empty.
-const FEW_BLOCKS: usize = 64;
+const LIST_BLOCKS: usize = 64;
 
 /// P_0 and the coarse near-null space B_c with P_0 B_c = B on every unknown that belongs to an aggregate.
 pub(crate) fn prolongator<T: Scalar>(
@@ -87,7 +87,7 @@ pub(crate) fn prolongator<T: Scalar>(
         &large.view(),
     ];
     gpu.launch(kernel(&format!("tentative_small_{k}"))?, count * lanes(k), &arguments)?;
-    // Large aggregates are worked on in f64, in place where that is the format.
+    // Large aggregates are worked on in f64, in position where that is the format.
     let same: &dyn Any = &values;
     let wide = match same.downcast_ref::<Buffer<f64>>() {
         Some(_) => None,
@@ -109,7 +109,7 @@ pub(crate) fn prolongator<T: Scalar>(
         &large.view(),
     ];
     if count > 0 {
-        gpu.launch_blocks(kernel(&format!("tentative_large_{k}"))?, FEW_BLOCKS, &arguments)?;
+        gpu.launch_blocks(kernel(&format!("tentative_large_{k}"))?, LIST_BLOCKS, &arguments)?;
     }
     let block = Block { rows: dofs, cols: k };
     Ok((Tentative { block, entries, values }, DeviceNearNullSpace { dofs_per_node: k, count: k, vectors: coarse }))
@@ -132,19 +132,19 @@ pub(super) fn members(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<(Buffe
     let (nodes, count) = (aggregates.of.len(), aggregates.count);
     let kernel = |name: &str| gpu.kernel(name);
     let (n, of) = (nodes as i64, aggregates.of.view());
-    let (place, sizes) = (gpu.room::<i32>(nodes)?, gpu.zeroed::<i32>(count)?);
-    gpu.launch(kernel("aggregate_count")?, nodes, &[&n, &of, &place.view(), &sizes.view()])?;
+    let (position, sizes) = (gpu.room::<i32>(nodes)?, gpu.zeroed::<i32>(count)?);
+    gpu.launch(kernel("aggregate_count")?, nodes, &[&n, &of, &position.view(), &sizes.view()])?;
     let starts = gpu.offsets_alone(&sizes)?;
     let unsorted = gpu.room::<i32>(aggregates.members)?;
-    gpu.launch(kernel("members_fill")?, nodes, &[&n, &of, &place.view(), &starts.view(), &unsorted.view()])?;
-    drop(place);
+    gpu.launch(kernel("aggregate_fill")?, nodes, &[&n, &of, &position.view(), &starts.view(), &unsorted.view()])?;
+    drop(position);
     let (sorted, large) = (gpu.room::<i32>(aggregates.members)?, gpu.zeroed::<i32>(count + 1)?);
     let arguments: [&dyn Argument; 5] =
         [&(count as i64), &starts.view(), &unsorted.view(), &sorted.view(), &large.view()];
-    gpu.launch(kernel("aggregate_sort")?, count * MEMBER_LANES, &arguments)?;
+    gpu.launch(kernel("aggregate_sort")?, count * AGGREGATE_LANES, &arguments)?;
     if count > 0 {
         let arguments: [&dyn Argument; 5] = [&n, &of, &large.view(), &starts.view(), &sorted.view()];
-        gpu.launch_blocks(kernel("aggregate_sort_large")?, FEW_BLOCKS, &arguments)?;
+        gpu.launch_blocks(kernel("aggregate_sort_large")?, LIST_BLOCKS, &arguments)?;
     }
     Ok((starts, sorted))
 }

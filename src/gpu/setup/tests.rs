@@ -58,8 +58,8 @@ pub(super) fn ascending(rows: usize, cols: usize, longest: usize, seed: u64) -> 
     Csr::from_triplets(rows, cols, &(0..rows).flat_map(row).collect::<Vec<_>>()).unwrap()
 }
 
-/// Matrices of awkward sizes and shapes: empty, with empty rows, with a dense row and column, with rows in no order.
-pub(super) fn awkward() -> Vec<(String, Csr<f64>)> {
+/// Matrices of irregular sizes and shapes: empty, with empty rows, with a dense row and column, with rows in no order.
+pub(super) fn irregular() -> Vec<(String, Csr<f64>)> {
     let sizes = [0, 1, 2, 31, 32, 33, 255, 257, 600];
     sizes.into_iter().map(|n| (format!("{n} rows at random"), scattered(n, n as u64))).collect()
 }

@@ -16,11 +16,11 @@ pub(in crate::gpu) const SIDE: usize = 4;
 const TEAMS: [usize; 2] = [32, 256];
 
 /// Blocks of threads at most, and of those that take what is left over.
-const MANY: usize = 1 << 16;
+const MAX_BLOCKS: usize = 1 << 16;
 const FEW: usize = 1 << 10;
 
 /// Tile rows that are looked at to see how dense tiles are.
-const SAMPLE: usize = 4096;
+const SAMPLE_ROWS: usize = 4096;
 
 /// A matrix in tiles.
 pub(in crate::gpu) struct DeviceTiles<T> {
@@ -70,9 +70,9 @@ impl<T: Number> DeviceTiles<T> {
     }
 }
 
-/// Adds tiles and entries of a sample of the matrix, as it is once blocks are taken apart, to the two numbers of `sums`.
+/// Adds tiles and entries of a sample of the matrix, as it is once blocks are allocated apart, to the two numbers of `sums`.
 pub(in crate::gpu) fn sample(gpu: &Gpu, a: &DevicePattern, sums: &Slice<i64>) -> Result<()> {
-    let wanted = (a.rows * a.block.rows).div_ceil(SIDE).min(SAMPLE);
+    let wanted = (a.rows * a.block.rows).div_ceil(SIDE).min(SAMPLE_ROWS);
     let (rows, height, width) = (a.rows as i64, a.block.rows as i32, a.block.cols as i32);
     let (offsets, columns, own) = (a.offsets.view(), a.columns.view(), sums.view());
     let arguments: [&dyn Argument; 7] = [&rows, &height, &width, &(wanted as i64), &offsets, &columns, &own];
@@ -103,7 +103,7 @@ pub(super) fn cascade<K: Copy>(
     let mut list: Option<Buffer<i32>> = None;
     for (kind, blocks) in kinds {
         let more = gpu.list(n)?;
-        let most = if list.is_some() { FEW } else { MANY };
+        let most = if list.is_some() { FEW } else { MAX_BLOCKS };
         let left: View = list.as_deref().map_or(View::NONE, Slice::view);
         launch(*kind, n as i64, left, (*blocks).min(most), more.view())?;
         list = Some(more);

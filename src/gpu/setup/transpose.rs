@@ -1,5 +1,5 @@
-//! Transposition: entries are counted by column, scattered, and each row of the transpose is sorted, as `kernels/transpose.cu` says. Nothing is read
-//! back, because the transpose has as many entries as the matrix.
+//! Transposition: entries are counted by column, scattered, and each row of the transpose is sorted; see
+//! `kernels/transpose.cu`. Nothing is read back, because the transpose has as many entries as the matrix.
 
 use super::{DeviceCsr, DeviceGraph, DevicePattern};
 use crate::error::Result;
@@ -16,8 +16,8 @@ const KEYS_OF_LANE: usize = 16;
 /// Blocks for rows of the transpose that do not fit shared memory, of which there are few.
 const LONG_BLOCKS: usize = 64;
 
-/// Where each entry of the transpose comes from: what a renewal for other values goes by.
-pub(crate) struct Recipe {
+/// Symbolic data of a transpose: the position in A of each entry.
+pub(crate) struct TransposeSymbolic {
     /// Positions in A.
     sources: Sources,
     /// Dimensions of the transposed blocks.
@@ -38,7 +38,7 @@ impl Sources {
         })
     }
 
-    /// As kernels take them, and whether they are narrow.
+    /// As kernel argument, and whether it has 32 bits.
     fn view(&self) -> (View<'_>, i32) {
         match self {
             Sources::Narrow(positions) => (positions.view(), 1),
@@ -47,9 +47,9 @@ impl Sources {
     }
 }
 
-impl Recipe {
-    /// The values of the transpose of a matrix with these values.
-    pub fn renew<T: Number>(&self, gpu: &Gpu, values: &Slice<T>) -> Result<Buffer<T>> {
+impl TransposeSymbolic {
+    /// Numeric phase: the values of the transpose of a matrix with these values.
+    pub fn numeric<T: Number>(&self, gpu: &Gpu, values: &Slice<T>) -> Result<Buffer<T>> {
         let to = gpu.room::<T>(values.len())?;
         let kernel = gpu.kernel(&format!("transpose_values_{}", T::PRECISION.name()))?;
         let ((sources, narrow), Block { rows, cols }) = (self.sources.view(), self.block);
@@ -70,19 +70,22 @@ impl Recipe {
 
 /// The transpose of `a`, columns ascending in each row.
 pub(crate) fn transpose<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<DeviceCsr<T>> {
-    Ok(transpose_and_recipe(gpu, a)?.0)
+    Ok(transpose_and_symbolic(gpu, a)?.0)
 }
 
-/// The transpose, and what renews its values.
-pub(crate) fn transpose_and_recipe<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<(DeviceCsr<T>, Recipe)> {
+/// The transpose, and its symbolic data.
+pub(crate) fn transpose_and_symbolic<T: Number>(
+    gpu: &Gpu,
+    a: &DeviceCsr<T>,
+) -> Result<(DeviceCsr<T>, TransposeSymbolic)> {
     let block = Block { rows: a.block.cols, cols: a.block.rows };
     let sources = Sources::new(gpu, a.nnz())?;
     let pattern = Pattern { rows: a.rows, cols: a.cols, offsets: &a.offsets, columns: &a.columns };
     let (offsets, columns) = pattern.transpose(gpu, Some(&sources))?;
-    let recipe = Recipe { sources, block };
-    let values = recipe.renew(gpu, &a.values)?;
+    let symbolic = TransposeSymbolic { sources, block };
+    let values = symbolic.numeric(gpu, &a.values)?;
     let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
-    Ok((DeviceCsr { rows: a.cols, cols: a.rows, block, offsets, columns, values }, recipe))
+    Ok((DeviceCsr { rows: a.cols, cols: a.rows, block, offsets, columns, values }, symbolic))
 }
 
 /// The transpose of the pattern of a square matrix, columns ascending in each row.
@@ -92,16 +95,16 @@ pub(crate) fn of_pattern(gpu: &Gpu, a: &DevicePattern) -> Result<DeviceGraph> {
     Ok(DeviceGraph { rows: a.cols, offsets, columns })
 }
 
-/// The transpose of a graph, and what brings values of its edges into that order.
-pub(crate) fn pattern_and_recipe(gpu: &Gpu, graph: &DeviceGraph) -> Result<(DeviceGraph, Recipe)> {
+/// The transpose of a graph, and symbolic data for values of its edges.
+pub(crate) fn pattern_and_symbolic(gpu: &Gpu, graph: &DeviceGraph) -> Result<(DeviceGraph, TransposeSymbolic)> {
     let rows = graph.rows;
     let sources = Sources::new(gpu, graph.columns.len())?;
     let pattern = Pattern { rows, cols: rows, offsets: &graph.offsets, columns: &graph.columns };
     let (offsets, columns) = pattern.transpose(gpu, Some(&sources))?;
-    Ok((DeviceGraph { rows, offsets, columns }, Recipe { sources, block: Block::SCALAR }))
+    Ok((DeviceGraph { rows, offsets, columns }, TransposeSymbolic { sources, block: Block::SCALAR }))
 }
 
-/// Where entries of a matrix are.
+/// Pattern of a matrix.
 struct Pattern<'a> {
     rows: usize,
     cols: usize,
@@ -110,7 +113,7 @@ struct Pattern<'a> {
 }
 
 impl Pattern<'_> {
-    /// Offsets and columns of the transpose; positions in this pattern go to `sources`, where there are any.
+    /// Offsets and columns of the transpose; positions in this pattern go to `sources`, if given.
     fn transpose(&self, gpu: &Gpu, sources: Option<&Sources>) -> Result<(Buffer<i64>, Buffer<i32>)> {
         let kernel = |name: &str| gpu.kernel(name);
         let n = self.columns.len();
@@ -163,13 +166,13 @@ mod tests {
 
     fn same_as_the_host<T: crate::scalar::Scalar>(gpu: &Gpu, a: &Csr<T>, what: &str) {
         let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
-        let (transposed, recipe) = transpose_and_recipe(gpu, &there).unwrap();
+        let (transposed, symbolic) = transpose_and_symbolic(gpu, &there).unwrap();
         let expected = host::transpose(&a.view()).unwrap();
         assert_eq!(transposed.fetch(gpu).unwrap(), expected, "{what}");
-        assert_eq!(recipe.bytes(), 4 * a.columns.len());
+        assert_eq!(symbolic.bytes(), 4 * a.columns.len());
         let other = Csr { values: a.values.iter().map(|v| *v + T::ONE).collect(), ..a.clone() };
-        let renewed = recipe.renew(gpu, &gpu.upload(&other.values).unwrap()).unwrap();
-        assert_eq!(gpu.fetch(&renewed).unwrap(), host::transpose(&other.view()).unwrap().values, "{what}");
+        let updated = symbolic.numeric(gpu, &gpu.upload(&other.values).unwrap()).unwrap();
+        assert_eq!(gpu.fetch(&updated).unwrap(), host::transpose(&other.view()).unwrap().values, "{what}");
         if a.rows == a.cols {
             let pattern = of_pattern(gpu, &there.pattern()).unwrap();
             let pattern = (gpu.fetch(&pattern.offsets).unwrap(), gpu.fetch(&pattern.columns).unwrap());

@@ -1,9 +1,9 @@
 //! Two-stage interpolation for aggressive coarsening on a GPU.
 
-use super::coarse::Splitting;
-use super::extended_i_renew::Memory;
+use super::coarse_numbering::Splitting;
+use super::extended_i_numeric::ExtendedISymbolic;
 use super::spgemm::Right;
-use super::terms::{Chunks, Lengths, Lying, Target, Terms};
+use super::spgemm_symbolic::{Chunks, RowLengths, RowRanges, SpgemmSymbolic, Target};
 use super::truncate::Rows;
 use super::{DeviceCsr, DeviceGraph, DevicePattern, extended_i, spgemm};
 use crate::backend::parameters::Truncation;
@@ -14,7 +14,8 @@ use crate::scalar::Scalar;
 use crate::sync::lock;
 use std::sync::{Arc, Mutex};
 
-/// As [`crate::host::two_stage::interpolate`]: `formula` interpolates from the coarse unknowns of a splitting to all, or to those that are listed.
+/// As [`crate::host::two_stage::interpolate`]: `formula` interpolates from the coarse unknowns of a splitting to all
+/// unknowns, or to those of a list.
 pub(crate) fn interpolate<T: Scalar>(
     gpu: &Gpu,
     first: &Splitting,
@@ -24,7 +25,7 @@ pub(crate) fn interpolate<T: Scalar>(
     formula: impl Fn(&Splitting, Option<&Slice<i32>>) -> Result<DeviceCsr<T>>,
 ) -> Result<DeviceCsr<T>> {
     let product = {
-        let members = first.members(gpu)?;
+        let members = first.coarse_unknowns(gpu)?;
         let to_first = formula(second, Some(&members))?;
         let to_all = formula(first, None)?;
         spgemm::multiply(gpu, &to_all, &to_first)?
@@ -32,27 +33,28 @@ pub(crate) fn interpolate<T: Scalar>(
     Rows::of(&product).truncated(gpu, truncation, pattern)
 }
 
-/// What renews both stages of extended+i interpolation: their patterns, as the first renewal found them, and by what their values are computed.
+/// Symbolic data of both stages of extended+i interpolation: their patterns, from the first numeric update, and their
+/// symbolic data.
 pub(crate) struct Stages {
     /// To the unknowns of the first pass; and the same pattern with a row for every unknown, most of which are empty.
     to_first: DevicePattern,
     spread: DevicePattern,
     to_all: DevicePattern,
-    memories: [Memory; 2],
+    symbolic: [ExtendedISymbolic; 2],
     product: DevicePattern,
-    /// None where rows are too long, or where there was no room.
-    places: Mutex<Option<Places>>,
+    /// None if rows are too long, or memory is short.
+    positions: Mutex<Option<Positions>>,
 }
 
-/// Where the terms of the product of both stages are added, and where what stays of a row stands in it.
-struct Places {
+/// Symbolic data of the product of both stages, and the position in its row of each entry that truncation keeps.
+struct Positions {
     chunks: Chunks,
-    terms: Terms,
+    symbolic: SpgemmSymbolic,
     kept: Buffer<u8>,
 }
 
 impl Stages {
-    /// With the values that they have first: what [`interpolate`] gives. Nothing but patterns is kept if that is to be `lean`.
+    /// With the first values, as [`interpolate`]. If `lean`, only patterns are kept.
     pub fn new<T: Scalar>(
         gpu: &Gpu,
         (a, s): (&DeviceCsr<T>, &DeviceGraph),
@@ -61,14 +63,14 @@ impl Stages {
         pattern: &DevicePattern,
         lean: bool,
     ) -> Result<(DeviceCsr<T>, Stages)> {
-        let members = first.members(gpu)?;
+        let members = first.coarse_unknowns(gpu)?;
         let to_first = extended_i::interpolate(gpu, a, s, second, Some(&members), truncation)?;
         let to_all = extended_i::interpolate(gpu, a, s, first, None, truncation)?;
         let product = spgemm::multiply(gpu, &to_all, &to_first)?;
         let p = Rows::of(&product).truncated(gpu, truncation, Some(pattern))?;
-        let found = if lean { Ok(None) } else { places(gpu, &to_all, &to_first, &product, pattern) };
-        let places = match found {
-            // Without them it takes longer.
+        let found = if lean { Ok(None) } else { positions(gpu, &to_all, &to_first, &product, pattern) };
+        let positions = match found {
+            // Without positions updates are slower.
             Err(error) if error.status == Status::OutOfMemory => None,
             found => found?,
         };
@@ -79,15 +81,18 @@ impl Stages {
         gpu.launch(gpu.kernel("extended_i_spread")?, a.rows, &arguments)?;
         let offsets = Arc::new(gpu.offsets_alone(&counts)?);
         let spread = DevicePattern { rows: a.rows, offsets, ..to_first.clone() };
-        let memories = match lean {
-            true => [Memory::nothing(), Memory::nothing()],
-            false => [Memory::new(gpu, a, s, second, &spread)?, Memory::new(gpu, a, s, first, &to_all)?],
+        let symbolic = match lean {
+            true => [ExtendedISymbolic::nothing(), ExtendedISymbolic::nothing()],
+            false => [
+                ExtendedISymbolic::new(gpu, a, s, second, &spread)?,
+                ExtendedISymbolic::new(gpu, a, s, first, &to_all)?,
+            ],
         };
-        Ok((p, Stages { to_first, spread, to_all, memories, product, places: Mutex::new(places) }))
+        Ok((p, Stages { to_first, spread, to_all, symbolic, product, positions: Mutex::new(positions) }))
     }
 
-    /// The interpolation with the pattern of an earlier one for other values.
-    pub fn renew<T: Scalar>(
+    /// Numeric phase: the interpolation for other values with the same pattern.
+    pub fn numeric<T: Scalar>(
         &self,
         gpu: &Gpu,
         (a, s): (&DeviceCsr<T>, &DeviceGraph),
@@ -95,18 +100,18 @@ impl Stages {
         truncation: Truncation,
         pattern: &DevicePattern,
     ) -> Result<DeviceCsr<T>> {
-        let [of_first, of_all] = &self.memories;
+        let [of_first, of_all] = &self.symbolic;
         let DevicePattern { rows, cols, block, offsets, columns } = self.to_first.clone();
-        let values = of_first.renew(gpu, a, s, second, &self.spread)?.values;
+        let values = of_first.numeric(gpu, a, s, second, &self.spread)?.values;
         let to_first = DeviceCsr { rows, cols, block, offsets, columns, values };
-        let to_all = of_all.renew(gpu, a, s, first, &self.to_all)?;
-        let places = lock(self.places.lock());
-        let Some(Places { chunks, terms, kept }) = &*places else {
+        let to_all = of_all.numeric(gpu, a, s, first, &self.to_all)?;
+        let positions = lock(self.positions.lock());
+        let Some(Positions { chunks, symbolic, kept }) = &*positions else {
             let product = spgemm::multiply(gpu, &to_all, &to_first)?;
             return Rows::of(&product).truncated(gpu, truncation, Some(pattern));
         };
         let (product, right) = (gpu.room::<T>(self.product.nnz())?, chunks.of(gpu, &to_first)?);
-        terms.renew(gpu, &to_all, &right, Target::Rows(&self.product.offsets), &product)?;
+        symbolic.numeric(gpu, &to_all, &right, Target::Rows(&self.product.offsets), &product)?;
         let values = gpu.room::<T>(pattern.nnz())?;
         let (offsets, from, to) = (self.product.offsets.view(), product.view(), pattern.offsets.view());
         let arguments: [&dyn Argument; 6] =
@@ -116,41 +121,41 @@ impl Stages {
         Ok(pattern.with(values))
     }
 
-    /// Whether one of the last renewals of both stages left rows undone. Waits for the device.
+    /// Whether one of the last numeric updates of both stages left rows. Waits for the device.
     pub fn left_over(&self, gpu: &Gpu) -> Result<bool> {
-        let [of_first, of_all] = &self.memories;
+        let [of_first, of_all] = &self.symbolic;
         Ok(of_first.left_over(gpu)? | of_all.left_over(gpu)?)
     }
 
-    /// Forgets where couplings and terms stand; whether there was anything to forget.
-    pub fn forget_places(&self) -> bool {
-        let places = lock(self.places.lock()).take().is_some();
-        self.memories.iter().filter(|memory| memory.forget()).count() > 0 || places
+    /// Drops the symbolic data of rows and products. Returns whether there was any.
+    pub fn drop_positions(&self) -> bool {
+        let positions = lock(self.positions.lock()).take().is_some();
+        self.symbolic.iter().filter(|symbolic| symbolic.forget()).count() > 0 || positions
     }
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
         let of = |p: &DevicePattern| p.offsets.owned_bytes() + p.columns.owned_bytes();
         let patterns = of(&self.to_first) + self.spread.offsets.owned_bytes() + of(&self.to_all) + of(&self.product);
-        let places = lock(self.places.lock())
+        let positions = lock(self.positions.lock())
             .as_ref()
-            .map_or(0, |Places { chunks, terms, kept }| chunks.bytes() + terms.bytes() + kept.owned_bytes());
-        patterns + places + self.memories.iter().map(Memory::bytes).sum::<usize>()
+            .map_or(0, |Positions { chunks, symbolic, kept }| chunks.bytes() + symbolic.bytes() + kept.owned_bytes());
+        patterns + positions + self.symbolic.iter().map(ExtendedISymbolic::bytes).sum::<usize>()
     }
 }
 
-/// Those of a product of both stages, if its rows are short. Waits for the device.
-fn places<T: Scalar>(
+/// Symbolic data of the product of both stages, if its rows are short. Waits for the device.
+fn positions<T: Scalar>(
     gpu: &Gpu,
     to_all: &DeviceCsr<T>,
     to_first: &DeviceCsr<T>,
     product: &DeviceCsr<T>,
     pattern: &DevicePattern,
-) -> Result<Option<Places>> {
+) -> Result<Option<Positions>> {
     let right = Right::of(to_first);
     let (begins, ends) = (product.offsets.piece(0, product.rows), product.offsets.piece(1, product.rows));
-    let [of_right, of_product] = Lengths::of(gpu, [(right.begins, right.ends), (begins, ends)])?;
-    if !of_product.have_places() {
+    let [of_right, of_product] = RowLengths::of(gpu, [(right.begins, right.ends), (begins, ends)])?;
+    if !of_product.have_positions() {
         return Ok(None);
     }
     let chunks = match of_right.are_single() {
@@ -158,19 +163,19 @@ fn places<T: Scalar>(
         false => Chunks::new(gpu, right.begins, right.ends)?,
     };
     let Some(chunks) = chunks else { return Ok(None) };
-    let rows = Lying { begins, ends, columns: &product.columns };
-    let terms = Terms::find(gpu, to_all, (&right, &chunks), (&rows, &of_product))?;
+    let rows = RowRanges { begins, ends, columns: &product.columns };
+    let symbolic = SpgemmSymbolic::new(gpu, to_all, (&right, &chunks), (&rows, &of_product))?;
     let kept = gpu.room::<u8>(pattern.nnz())?;
     let (offsets, columns) = (product.offsets.view(), product.columns.view());
     let (to, to_columns) = (pattern.offsets.view(), pattern.columns.view());
     let arguments: [&dyn Argument; 6] = [&(pattern.rows as i64), &offsets, &columns, &to, &to_columns, &kept.view()];
     gpu.launch(gpu.kernel("truncate_symbolic")?, pattern.rows, &arguments)?;
-    Ok(Some(Places { chunks, terms, kept }))
+    Ok(Some(Positions { chunks, symbolic, kept }))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{awkward, in_turn, narrow, problems, splittings, upload};
+    use super::super::tests::{in_turn, irregular, narrow, problems, splittings, upload};
     use super::super::{extended_i, mm_ext};
     use super::*;
     use crate::host::{self, aggressive, strength};
@@ -197,7 +202,7 @@ mod tests {
                     values: a.values.iter().enumerate().map(|(k, v)| *v * T::from_f64(1.0 + (k % 4) as f64)).collect(),
                     ..a.clone()
                 };
-                let renewed = on_host(&other, Some(&*structure), Some(&stages)).0;
+                let updated = on_host(&other, Some(&*structure), Some(&stages)).0;
                 let products = host::two_stage::interpolate(&first, &second, cut, None, None, |coarse, only, _| {
                     host::mm_ext::interpolate(&view, &s, coarse, only, true, cut, None)
                 })
@@ -221,25 +226,25 @@ mod tests {
                     });
                     assert_eq!(by_products.unwrap().fetch(&gpu).unwrap(), products, "{name}");
                     let splittings = (&first, &second);
-                    // Simulated products take their time, and there are three more.
+                    // Simulated products are slow, and there are three more.
                     if a.rows > if max_entries == 0 { 100 } else { 300 } {
                         continue;
                     }
                     let (again, stages) =
                         Stages::new(&gpu, (&there, &graph), splittings, cut, &p.pattern(), false).unwrap();
-                    assert_eq!(again.fetch(&gpu).unwrap(), kept, "{name}, first renewal");
+                    assert_eq!(again.fetch(&gpu).unwrap(), kept, "{name}, first numeric update");
                     assert!(stages.bytes() > 0);
-                    for (a, wanted, forget) in [(&other, &renewed, false), (a, &kept, true), (&other, &renewed, false)]
+                    for (a, wanted, forget) in [(&other, &updated, false), (a, &kept, true), (&other, &updated, false)]
                     {
                         let a = DeviceCsr::upload(&gpu, &a.view()).unwrap();
-                        let renew = || stages.renew(&gpu, (&a, &graph), splittings, cut, &p.pattern()).unwrap();
-                        let mut got = renew();
+                        let numeric = || stages.numeric(&gpu, (&a, &graph), splittings, cut, &p.pattern()).unwrap();
+                        let mut got = numeric();
                         if stages.left_over(&gpu).unwrap() {
-                            got = renew();
+                            got = numeric();
                         }
-                        assert_eq!(&got.fetch(&gpu).unwrap(), wanted, "{name} renewed");
-                        // The last one goes without what is forgotten.
-                        assert!(!forget || stages.forget_places() && !stages.forget_places());
+                        assert_eq!(&got.fetch(&gpu).unwrap(), wanted, "{name} updated");
+                        // The last one goes without symbolic data.
+                        assert!(!forget || stages.drop_positions() && !stages.drop_positions());
                     }
                 }
             }
@@ -248,7 +253,7 @@ mod tests {
 
     #[test]
     fn interpolations_are_those_of_the_host() {
-        for (name, a) in problems().into_iter().chain(awkward()) {
+        for (name, a) in problems().into_iter().chain(irregular()) {
             check(&a, &name);
         }
         let (name, a) = problems().remove(0);

@@ -3,7 +3,7 @@
 //! Rows of a block are shorter than a register. The blocks c of a row therefore have room for whole registers while terms are added to them: what is
 //! stored in parts cannot be loaded again before it has reached the cache, which takes longer than the product.
 
-use crate::host::terms::Place;
+use crate::host::spgemm_symbolic::Position;
 use crate::scalar::{NumbersRef, SliceMut};
 use std::arch::x86_64::*;
 
@@ -20,13 +20,13 @@ pub fn has_kernel(dimensions: (usize, usize, usize), values: NumbersRef<'_>) -> 
     matches!(values, NumbersRef::F64(_)) && matches!(dimensions, (3, 3, 6) | (6, 3, 6) | (6, 6, 6))
 }
 
-/// Adds a times each of the blocks `b` to the block of `sums` at its place. Only where [`has_kernel`] says so.
+/// Adds a times each of the blocks `b` to the block of `sums` at its position. Only where [`has_kernel`] says so.
 #[inline(always)]
-pub fn add_products<P: Place>(
+pub fn add_products<P: Position>(
     dimensions: (usize, usize, usize),
     a: NumbersRef<'_>,
     b: NumbersRef<'_>,
-    places: &[P],
+    positions: &[P],
     sums: SliceMut<'_>,
 ) {
     let (NumbersRef::F64(a), NumbersRef::F64(b), SliceMut::F64(sums)) = (a, b, sums) else {
@@ -34,22 +34,27 @@ pub fn add_products<P: Place>(
     };
     // SAFETY (all): the caller has found the processor's features.
     match dimensions {
-        (3, 3, 6) => unsafe { add::<3, 3, 6, P>(a, b, places, sums) },
-        (6, 3, 6) => unsafe { add::<6, 3, 6, P>(a, b, places, sums) },
-        (6, 6, 6) => unsafe { add::<6, 6, 6, P>(a, b, places, sums) },
+        (3, 3, 6) => unsafe { add::<3, 3, 6, P>(a, b, positions, sums) },
+        (6, 3, 6) => unsafe { add::<6, 3, 6, P>(a, b, positions, sums) },
+        (6, 6, 6) => unsafe { add::<6, 6, 6, P>(a, b, positions, sums) },
         _ => unreachable!("there is no kernel for blocks of {dimensions:?}"),
     }
 }
 
-/// [`add_products`] for blocks of these dimensions. Terms are added from the first column of a to the last, without fused operations, as the
+/// [`add_products`] for blocks of these dimensions. SpgemmSymbolic are added from the first column of a to the last, without fused operations, as the
 /// portable code does.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
-fn add<const R: usize, const K: usize, const C: usize, P: Place>(a: &[f64], b: &[f64], places: &[P], sums: &mut [f64]) {
+fn add<const R: usize, const K: usize, const C: usize, P: Position>(
+    a: &[f64],
+    b: &[f64],
+    positions: &[P],
+    sums: &mut [f64],
+) {
     const { assert!(C <= LANES) };
-    assert!(a.len() == R * K && b.len() == places.len() * K * C);
+    assert!(a.len() == R * K && b.len() == positions.len() * K * C);
     let mask = u8::MAX >> (LANES - C);
-    for (place, b) in places.iter().zip(b.chunks_exact(K * C)) {
-        let c = &mut sums[place.to_usize() * R * LANES..][..R * LANES];
+    for (position, b) in positions.iter().zip(b.chunks_exact(K * C)) {
+        let c = &mut sums[position.to_usize() * R * LANES..][..R * LANES];
         // SAFETY: b has K rows of as many numbers as the mask has bits.
         let b: [__m512d; K] = std::array::from_fn(|k| unsafe { _mm512_maskz_loadu_pd(mask, b.as_ptr().add(k * C)) });
         for (a, c) in a.chunks_exact(K).zip(c.chunks_exact_mut(LANES)) {
@@ -111,7 +116,7 @@ pub fn gather<'t>(factors: &Factors<'_>, counts: &[u8], terms: &'t [[u8; 2]], to
     }
 }
 
-/// [`gather`] for blocks of these dimensions. Terms are added as by [`add`].
+/// [`gather`] for blocks of these dimensions. SpgemmSymbolic are added as by [`add`].
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
 fn sum<'t, const R: usize, const K: usize, const C: usize>(
     factors: (&[f64], &[usize], &[f64]),
@@ -148,7 +153,7 @@ fn sum<'t, const R: usize, const K: usize, const C: usize>(
     terms
 }
 
-/// Adds to the rows of a block of C the product of a block of A and one of B: of the place of the first in its row of A, and of the place of the
+/// Adds to the rows of a block of C the product of a block of A and one of B: of the position of the first in its row of A, and of the position of the
 /// other in that row of B.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]

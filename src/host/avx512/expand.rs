@@ -1,8 +1,8 @@
-//! Rows of a sparse product by the bits of [`crate::host::bits`]: a register gets the numbers of its eight sums by expanding those that are next
+//! Rows of a sparse product by the bits of [`crate::host::spgemm_masks`]: a register gets the numbers of its eight sums by expanding those that are next
 //! in B.
 
-use crate::host::bits::{LANES, WORD, bytes_of};
 use crate::host::prefetch::prefetch;
+use crate::host::spgemm_masks::{LANES, WORD, bytes_of};
 use crate::scalar::{NumbersRef, SliceMut};
 use std::arch::x86_64::*;
 

@@ -3,9 +3,9 @@
 //! They are generic over storage S, vector X and column I, and exist for results in f64 (`wide`, eight lanes) and f32 (`narrow`, sixteen).
 //! Callers come through [`row_products`] and [`block_row_products`], which find the types at run time: each kernel is compiled once.
 
+pub mod block_rows;
 pub mod blocks;
 pub mod expand;
-pub mod nodes;
 mod rows;
 
 use super::prefetch::{AHEAD, prefetch};

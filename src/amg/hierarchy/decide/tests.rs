@@ -268,7 +268,7 @@ fn formats_of_the_gallery_are_those_of_the_host_in_set_up_and_in_updates() {
 }
 
 #[test]
-fn formats_of_awkward_matrices_are_those_of_the_host() {
+fn formats_of_irregular_matrices_are_those_of_the_host() {
     let narrow = Matrix::from_csr(named("poisson7:10").shared::<f32>().unwrap().view().to_owned_as::<f32>().unwrap());
     let given = vec![("amg.coarsening.type", "mis2"), ("precision.vector", "f64"), ("precision.transfer", "f32")];
     let seen = compare_choices(vec![

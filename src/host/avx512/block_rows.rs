@@ -6,7 +6,7 @@
 use super::{Value, first8, first16, lanes_inside};
 use crate::host::prefetch::prefetch;
 use crate::scalar::{NumbersRef, SliceMut};
-use crate::sparse::NODES;
+use crate::sparse::BLOCK_ROWS;
 use std::arch::x86_64::*;
 
 /// Runs `$kernel` for blocks of `$n` rows; gives up for other sizes.
@@ -199,12 +199,12 @@ macro_rules! kernels {
             x: &[$of],
             sums: &mut [$of],
         ) {
-            for (part, sums) in sums[..N * NODES].chunks_exact_mut(N * $lanes).enumerate() {
+            for (part, sums) in sums[..N * BLOCK_ROWS].chunks_exact_mut(N * $lanes).enumerate() {
                 let mut all = [$zero(); N];
                 for (k, distance) in distances.iter().enumerate() {
-                    let values = &values[k * N * N * NODES..][..N * N * NODES];
+                    let values = &values[k * N * N * BLOCK_ROWS..][..N * N * BLOCK_ROWS];
                     if part == 0 {
-                        for line in (0..N * N * NODES).step_by(64 / size_of::<S>()) {
+                        for line in (0..N * N * BLOCK_ROWS).step_by(64 / size_of::<S>()) {
                             prefetch(values, line + AHEAD_BYTES / size_of::<S>());
                         }
                     }
@@ -223,8 +223,8 @@ macro_rules! kernels {
                     for (r, all) in all.iter_mut().enumerate() {
                         let mut of_block = $zero();
                         for (c, x) in x.iter().enumerate() {
-                            let at = (r * N + c) * NODES + part * $lanes;
-                            // SAFETY: the slice has NODES values for each place in the block.
+                            let at = (r * N + c) * BLOCK_ROWS + part * $lanes;
+                            // SAFETY: the slice has BLOCK_ROWS values for each place in the block.
                             let term = $mul(unsafe { S::$load(<$mask>::MAX, values.as_ptr().add(at)) }, *x);
                             of_block = if c == 0 { term } else { $add(of_block, term) };
                         }

@@ -1,9 +1,9 @@
-//! Matrices of awkward shapes for tests: sizes around those of warps and blocks, empty rows, a dense row, rows in no order.
+//! Irregular matrices for tests: sizes around those of warps and blocks, empty rows, a dense row, unsorted rows.
 
 use crate::hash::hash;
 use crate::sparse::Csr;
 
-/// Square ones.
+/// Square matrices.
 pub(in crate::gpu) fn square() -> Vec<(String, Csr<f64>)> {
     let mut all = vec![("nothing".to_string(), Csr::from_triplets(0, 0, &[]).unwrap())];
     for n in [1, 31, 33, 255, 257] {

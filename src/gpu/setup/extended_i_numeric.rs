@@ -1,10 +1,11 @@
-//! Renewed extended+i interpolation on a GPU. The first renewal writes a script for each row (`kernels/extended_i_symbolic.cu`), which tells where the
-//! couplings stand that its weights are made of; later ones go by it (`kernels/extended_i_numeric.cu`), and leave what the scripts do not tell for new
-//! values to [`super::extended_i`].
+//! Numeric-only update of extended+i interpolation on a GPU. The first update computes symbolic data for each row
+//! (`kernels/extended_i_symbolic.cu`): the positions of the couplings that its weights are sums of. Later ones use it
+//! (`kernels/extended_i_numeric.cu`), and leave rows for which it does not hold with new values to
+//! [`super::extended_i`].
 
-use super::coarse::Splitting;
+use super::coarse_numbering::Splitting;
 use super::extended_i::{Left, Level};
-use super::terms::{Lengths, narrow_offsets};
+use super::spgemm_symbolic::{RowLengths, narrow_offsets};
 use super::two_stage::{self, Stages};
 use super::{DeviceCsr, DeviceGraph, DevicePattern, extended_i};
 use crate::backend::common::Formula;
@@ -18,51 +19,52 @@ use crate::sync::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Most columns of a row, numbers of 16 bits in a unit of scripts, and words that tell what neighbours of an unknown ask for, as in
+/// Largest number of columns of a row, 16-bit numbers of a unit of symbolic data, and words of a row's head, as in
 /// `kernels/extended_i_numeric.h`.
-const KEPT: usize = 4;
-const UNIT: usize = 4;
-const HEAD: usize = 2;
+const MAX_KEPT: usize = 4;
+const SYMBOLIC_UNIT: usize = 4;
+const NUMERIC_HEAD: usize = 2;
 
-/// Lanes for a row, and the strong fine neighbours up to which they compute one, by the entries that rows of the matrix have on average, less than these;
-/// and those for rows with more neighbours.
-const KINDS: [(usize, (usize, i32)); 3] = [(12, (4, 16)), (40, (4, 32)), (usize::MAX, (8, 64))];
-const MOST: (usize, i32) = (32, 256);
+/// Lanes for a row, and the strong fine neighbours up to which they compute one, for mean row lengths of the matrix
+/// below these; and those for rows with more neighbours.
+const ROW_KINDS: [(usize, (usize, i32)); 3] = [(12, (4, 16)), (40, (4, 32)), (usize::MAX, (8, 64))];
+const LONGEST_ROWS: (usize, i32) = (32, 256);
 
-/// Slots of tables of members for the first kind, and for the others.
+/// Slots of hash tables for the first kind, and for the others.
 const SLOTS: [usize; 2] = [64, 256];
 
-/// Blocks of threads that write scripts in turn.
-const WAVE: usize = 4096;
+/// Largest number of blocks of threads in the symbolic phase.
+const MAX_BLOCKS: usize = 4096;
 
-/// What the rows of an interpolation are renewed by.
-struct Scripts {
+/// Symbolic data of the rows of an interpolation.
+struct RowSymbolic {
     /// The fine unknowns whose rows have columns.
     fine: Buffer<i32>,
-    /// Where the script of each begins, in units.
+    /// The begin of each row's data, in units.
     starts: Buffer<i32>,
-    script: Buffer<u16>,
-    /// What each entry of the matrix is.
+    data: Buffer<u16>,
+    /// The role of each entry of the matrix.
     roles: Buffer<u8>,
-    /// Where the couplings of each unknown to coarse ones begin among those of all, and how many these are.
+    /// The begin of each unknown's couplings to coarse ones among those of all, and the number of all.
     listed: Buffer<i32>,
     couplings: usize,
-    /// Lanes for each row, and which of the fine unknowns have too many strong fine neighbours for them.
+    /// Lanes for each row, and the fine unknowns with too many strong fine neighbours for them.
     lanes: (usize, i32),
     long: Buffer<i32>,
 }
 
-/// What is remembered of an interpolation.
-pub(crate) struct Memory {
-    /// None where rows are not short, or where there is no room for them.
-    scripts: Mutex<Option<Scripts>>,
-    /// Whether a renewal waits to know the rows that scripts do not tell, and computes them: after the first, where the last one had any.
+/// Symbolic data of an interpolation.
+pub(crate) struct ExtendedISymbolic {
+    /// None if rows are not short, or memory is short.
+    rows: Mutex<Option<RowSymbolic>>,
+    /// Whether an update waits to see the rows for which the data does not hold, and computes them: in the first
+    /// update, and if the last one had such rows.
     waits: AtomicBool,
-    /// How many there were in the last renewal that did not wait, until someone looks.
+    /// The number of these rows in the last update that did not wait, until it is read.
     left: Mutex<Option<Buffer<i32>>>,
 }
 
-impl Memory {
+impl ExtendedISymbolic {
     /// For an interpolation with the pattern of `p`.
     pub fn new<T: Scalar>(
         gpu: &Gpu,
@@ -70,38 +72,39 @@ impl Memory {
         s: &DeviceGraph,
         coarse: &Splitting,
         p: &DevicePattern,
-    ) -> Result<Memory> {
-        match Scripts::new(gpu, a, s, coarse, p) {
-            Ok(scripts) => Ok(Memory::of(scripts)),
-            // Without them it takes longer.
-            Err(error) if error.status == Status::OutOfMemory => Ok(Memory::nothing()),
+    ) -> Result<ExtendedISymbolic> {
+        match RowSymbolic::new(gpu, a, s, coarse, p) {
+            Ok(rows) => Ok(ExtendedISymbolic::of(rows)),
+            // Without the data updates are slower.
+            Err(error) if error.status == Status::OutOfMemory => Ok(ExtendedISymbolic::nothing()),
             Err(error) => Err(error),
         }
     }
 
-    fn of(scripts: Option<Scripts>) -> Memory {
-        Memory { scripts: Mutex::new(scripts), waits: AtomicBool::new(true), left: Mutex::new(None) }
+    fn of(rows: Option<RowSymbolic>) -> ExtendedISymbolic {
+        ExtendedISymbolic { rows: Mutex::new(rows), waits: AtomicBool::new(true), left: Mutex::new(None) }
     }
 
-    pub fn nothing() -> Memory {
-        Memory::of(None)
+    pub fn nothing() -> ExtendedISymbolic {
+        ExtendedISymbolic::of(None)
     }
 
-    /// Forgets everything; whether there was anything.
+    /// Drops the data. Returns whether there was any.
     pub fn forget(&self) -> bool {
-        lock(self.scripts.lock()).take().is_some()
+        lock(self.rows.lock()).take().is_some()
     }
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        lock(self.scripts.lock()).as_ref().map_or(0, |Scripts { fine, starts, script, roles, listed, long, .. }| {
+        lock(self.rows.lock()).as_ref().map_or(0, |RowSymbolic { fine, starts, data, roles, listed, long, .. }| {
             let lists = fine.owned_bytes() + starts.owned_bytes() + listed.owned_bytes() + long.owned_bytes();
-            lists + script.owned_bytes() + roles.owned_bytes()
+            lists + data.owned_bytes() + roles.owned_bytes()
         })
     }
 
-    /// As [`super::extended_i::renew`] to all unknowns, but for rows of which [`Memory::left_over`] tells that there are some.
-    pub fn renew<T: Scalar>(
+    /// As [`super::extended_i::numeric`] for all unknowns, except for the rows that [`ExtendedISymbolic::left_over`]
+    /// reports.
+    pub fn numeric<T: Scalar>(
         &self,
         gpu: &Gpu,
         a: &DeviceCsr<T>,
@@ -109,13 +112,13 @@ impl Memory {
         coarse: &Splitting,
         p: &DevicePattern,
     ) -> Result<DeviceCsr<T>> {
-        let scripts = lock(self.scripts.lock());
-        let Some(scripts) = &*scripts else { return super::extended_i::renew(gpu, a, s, coarse, None, p) };
-        let (values, left) = scripts.renew(gpu, a, coarse, p)?;
+        let rows = lock(self.rows.lock());
+        let Some(rows) = &*rows else { return super::extended_i::numeric(gpu, a, s, coarse, None, p) };
+        let (values, left) = rows.numeric(gpu, a, coarse, p)?;
         if self.waits.load(Ordering::Relaxed) {
             let some = gpu.fetch(&left.counts)?[0] > 0;
             if some {
-                Level::new(gpu, a, s, coarse, Formula::ExtendedI)?.renew_left(p, &values, &left)?;
+                Level::new(gpu, a, s, coarse, Formula::ExtendedI)?.numeric_left(p, &values, &left)?;
             }
             self.waits.store(some, Ordering::Relaxed);
         } else {
@@ -124,7 +127,8 @@ impl Memory {
         Ok(p.with(values))
     }
 
-    /// Whether the last renewal left rows undone, which nobody has looked at yet; the next one will not. Waits for the device.
+    /// Whether the last update left rows that were not computed; the next one will compute them. Waits for the
+    /// device.
     pub fn left_over(&self, gpu: &Gpu) -> Result<bool> {
         let Some(counts) = lock(self.left.lock()).take() else { return Ok(false) };
         let some = gpu.fetch(&counts)?[0] > 0;
@@ -133,18 +137,18 @@ impl Memory {
     }
 }
 
-impl Scripts {
-    /// None where rows have more columns than scripts follow.
+impl RowSymbolic {
+    /// None if rows have more columns than are tracked.
     fn new<T: Scalar>(
         gpu: &Gpu,
         a: &DeviceCsr<T>,
         s: &DeviceGraph,
         coarse: &Splitting,
         p: &DevicePattern,
-    ) -> Result<Option<Scripts>> {
+    ) -> Result<Option<RowSymbolic>> {
         let rows = a.rows;
-        let [lengths] = Lengths::of(gpu, [(p.offsets.piece(0, rows), p.offsets.piece(1, rows))])?;
-        if lengths.longest > KEPT {
+        let [lengths] = RowLengths::of(gpu, [(p.offsets.piece(0, rows), p.offsets.piece(1, rows))])?;
+        if lengths.longest > MAX_KEPT {
             return Ok(None);
         }
         let level = Level::new(gpu, a, s, coarse, Formula::ExtendedI)?;
@@ -160,7 +164,7 @@ impl Scripts {
         };
         let (fine, others) = (fine_rows(true)?, fine_rows(false)?);
 
-        // Couplings to coarse unknowns, in place of those that only values are made of.
+        // Couplings to coarse unknowns, in the memory of those that only values need.
         let (numbers, codes) = (level.columns.view(), gpu.room::<u16>(a.nnz())?);
         let listed = gpu.room::<i32>(rows)?;
         let ([offsets, columns, values, number], heads) = (level.matrix(), level.heads.view());
@@ -175,12 +179,13 @@ impl Scripts {
         let Some((begins, couplings)) = narrow_offsets(gpu, &counts)? else { return Ok(None) };
         drop(counts);
 
-        let kind = KINDS.iter().position(|(entries, _)| a.nnz() / rows.max(1) < *entries).unwrap_or(KINDS.len() - 1);
-        let ((lanes, many), slots) = (KINDS[kind].1, SLOTS[kind.min(1)]);
+        let kind =
+            ROW_KINDS.iter().position(|(entries, _)| a.nnz() / rows.max(1) < *entries).unwrap_or(ROW_KINDS.len() - 1);
+        let ((lanes, many), slots) = (ROW_KINDS[kind].1, SLOTS[kind.min(1)]);
         let kernel = gpu.kernel(&format!("extended_i_symbolic_{}_{slots}", T::PRECISION.name()))?;
-        let plan = |fine: &Slice<i32>, units: View, starts: View, script: View, roles: View, seen: View| {
+        let launch = |fine: &Slice<i32>, units: View, starts: View, data: View, roles: View, seen: View| {
             let (count, kept, kept_columns, fine) = (fine.len(), p.offsets.view(), p.columns.view(), fine.view());
-            let blocks = (count * 32).div_ceil(BLOCK).min(WAVE);
+            let blocks = (count * 32).div_ceil(BLOCK).min(MAX_BLOCKS);
             let arguments: [&dyn Argument; 19] = [
                 &(count as i64),
                 &many,
@@ -198,35 +203,35 @@ impl Scripts {
                 &fine,
                 &units,
                 &starts,
-                &script,
+                &data,
                 &roles,
                 &seen,
             ];
             gpu.launch_blocks(kernel, blocks, &arguments)
         };
         let (units, seen, none) = (gpu.room::<i32>(fine.len())?, gpu.zeroed::<i32>(1)?, View::NONE);
-        plan(&fine, units.view(), none, none, none, seen.view())?;
+        launch(&fine, units.view(), none, none, none, seen.view())?;
         let Some((starts, total)) = narrow_offsets(gpu, &units)? else { return Ok(None) };
         drop(units);
         let long = gpu.list(gpu.fetch(&seen)?[0] as usize)?;
-        let (script, roles) = (gpu.room::<u16>(total * UNIT)?, gpu.room::<u8>(a.nnz())?);
-        plan(&fine, none, starts.view(), script.view(), roles.view(), long.view())?;
-        // Rows without columns need no script, but their neighbours ask for their couplings.
+        let (data, roles) = (gpu.room::<u16>(total * SYMBOLIC_UNIT)?, gpu.room::<u8>(a.nnz())?);
+        launch(&fine, none, starts.view(), data.view(), roles.view(), long.view())?;
+        // Rows without columns need no data, but their neighbours read their couplings.
         let no_starts = gpu.zeroed::<i32>(others.len() + 1)?;
-        plan(&others, none, no_starts.view(), script.view(), roles.view(), long.view())?;
+        launch(&others, none, no_starts.view(), data.view(), roles.view(), long.view())?;
         let lanes = (lanes, many);
-        Ok(Some(Scripts { fine, starts, script, roles, listed: begins, couplings, lanes, long }))
+        Ok(Some(RowSymbolic { fine, starts, data, roles, listed: begins, couplings, lanes, long }))
     }
 
-    /// The values of the interpolation for a matrix of the same pattern, and which rows are left over.
-    fn renew<T: Scalar>(
+    /// Numeric phase: the values for a matrix of the same pattern, and the rows that are left.
+    fn numeric<T: Scalar>(
         &self,
         gpu: &Gpu,
         a: &DeviceCsr<T>,
         coarse: &Splitting,
         p: &DevicePattern,
     ) -> Result<(Buffer<T>, Left)> {
-        let (values, heads) = (gpu.room::<T>(p.nnz())?, gpu.room::<i64>(HEAD * a.rows)?);
+        let (values, heads) = (gpu.room::<T>(p.nnz())?, gpu.room::<i64>(NUMERIC_HEAD * a.rows)?);
         let left = Left::new(gpu, a.rows)?;
         let couplings = gpu.room::<T>(self.couplings)?;
         let (offsets, from, roles) = (a.offsets.view(), a.values.view(), self.roles.view());
@@ -238,7 +243,7 @@ impl Scripts {
             [&rows, &offsets, &from, &number, &roles, &listed, &to, &to_values, &heads, &couplings];
         let (lanes, _) = self.lanes;
         gpu.launch(gpu.kernel(&format!("extended_i_heads_{name}_{lanes}"))?, a.rows * lanes, &arguments)?;
-        let (fine, starts, script) = (self.fine.view(), self.starts.view(), self.script.view());
+        let (fine, starts, data) = (self.fine.view(), self.starts.view(), self.data.view());
         let (more, counts) = (left.lists[0].view(), left.counts.view());
         let rows_by = |(lanes, pairs): (usize, i32), count: usize, list: View| {
             let arguments: [&dyn Argument; 15] = [
@@ -246,7 +251,7 @@ impl Scripts {
                 &list,
                 &fine,
                 &starts,
-                &script,
+                &data,
                 &offsets,
                 &from,
                 &roles,
@@ -263,19 +268,19 @@ impl Scripts {
         rows_by(self.lanes, self.fine.len(), View::NONE)?;
         let long = self.long.len() - 1;
         if long > 0 {
-            rows_by(MOST, long, self.long.piece(1, long).view())?;
+            rows_by(LONGEST_ROWS, long, self.long.piece(1, long).view())?;
         }
         Ok((values, left))
     }
 }
 
-impl InterpolationSymbolic<Gpu> for Memory {
+impl InterpolationSymbolic<Gpu> for ExtendedISymbolic {
     fn bytes(&self) -> usize {
-        Memory::bytes(self)
+        ExtendedISymbolic::bytes(self)
     }
 
     fn forget(&self) -> bool {
-        Memory::forget(self)
+        ExtendedISymbolic::forget(self)
     }
 
     fn is_incomplete(&self, gpu: &Gpu) -> Result<bool> {
@@ -289,7 +294,7 @@ impl InterpolationSymbolic<Gpu> for Stages {
     }
 
     fn forget(&self) -> bool {
-        self.forget_places()
+        self.drop_positions()
     }
 
     fn is_incomplete(&self, gpu: &Gpu) -> Result<bool> {
@@ -316,8 +321,8 @@ impl ExtendedI {
         };
         let (of, splittings, pattern) = ((a, s), (first, second), earlier.pattern);
         let (p, stages) = match input.shared_symbolic::<Stages>() {
-            Some(stages) => (stages.renew(gpu, of, splittings, truncation, pattern)?, stages),
-            // Other data tell that there is no room for what saves time.
+            Some(stages) => (stages.numeric(gpu, of, splittings, truncation, pattern)?, stages),
+            // Other data: memory was short for symbolic data.
             None => {
                 let lean = earlier.symbolic.is_some();
                 let (p, stages) = Stages::new(gpu, of, splittings, truncation, pattern, lean)?;
@@ -338,23 +343,23 @@ impl<T: Scalar> Interpolation<Gpu, T> for ExtendedI {
         let Some(pattern) = input.pattern() else {
             return Ok(Interpolated::alone(extended_i::interpolate(gpu, a, s, coarse, None, input.truncation)?));
         };
-        let memory = match input.shared_symbolic::<Memory>() {
-            Some(memory) => memory,
-            None => Arc::new(Memory::new(gpu, a, s, coarse, pattern)?),
+        let symbolic = match input.shared_symbolic::<ExtendedISymbolic>() {
+            Some(symbolic) => symbolic,
+            None => Arc::new(ExtendedISymbolic::new(gpu, a, s, coarse, pattern)?),
         };
-        let p = memory.renew(gpu, a, s, coarse, pattern)?;
-        Ok(Interpolated { symbolic: Some(memory), ..Interpolated::alone(p) })
+        let p = symbolic.numeric(gpu, a, s, coarse, pattern)?;
+        Ok(Interpolated { symbolic: Some(symbolic), ..Interpolated::alone(p) })
     }
 
     fn without_symbolic(&self) -> Option<Arc<dyn InterpolationSymbolic<Gpu>>> {
-        Some(Arc::new(Memory::nothing()))
+        Some(Arc::new(ExtendedISymbolic::nothing()))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::extended_i::interpolate;
-    use super::super::tests::{awkward, in_turn, narrow, problems, splittings, upload};
+    use super::super::tests::{in_turn, irregular, narrow, problems, splittings, upload};
     use super::*;
     use crate::backend::parameters::Truncation;
     use crate::gpu::tests::{devices, one_of_each};
@@ -388,15 +393,15 @@ mod tests {
                 let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
                 let there = |a: &Csr<T>| DeviceCsr::upload(&gpu, &a.view()).unwrap();
                 let p = interpolate(&gpu, &there(a), &graph, &splitting, None, cut).unwrap().pattern();
-                let memory = Memory::new(&gpu, &there(&other[0]), &graph, &splitting, &p).unwrap();
-                assert!(lock(memory.scripts.lock()).is_some());
+                let symbolic = ExtendedISymbolic::new(&gpu, &there(&other[0]), &graph, &splitting, &p).unwrap();
+                assert!(lock(symbolic.rows.lock()).is_some());
                 for (n, a) in other.iter().enumerate() {
                     let wanted = extended_i::interpolate(&a.view(), s, coarse, None, cut, Some(&*pattern)).unwrap();
-                    let renew = || memory.renew(&gpu, &there(a), &graph, &splitting, &p).unwrap();
-                    let mut got = renew();
-                    if memory.left_over(&gpu).unwrap() {
-                        got = renew();
-                        assert!(!memory.left_over(&gpu).unwrap());
+                    let numeric = || symbolic.numeric(&gpu, &there(a), &graph, &splitting, &p).unwrap();
+                    let mut got = numeric();
+                    if symbolic.left_over(&gpu).unwrap() {
+                        got = numeric();
+                        assert!(!symbolic.left_over(&gpu).unwrap());
                     }
                     assert_eq!(got.fetch(&gpu).unwrap(), wanted, "{name}, values {n}");
                 }
@@ -405,17 +410,17 @@ mod tests {
     }
 
     #[test]
-    fn renewed_interpolations_are_those_of_the_host() {
-        for (name, a) in problems().into_iter().chain(awkward()) {
+    fn updated_interpolations_are_those_of_the_host() {
+        for (name, a) in problems().into_iter().chain(irregular()) {
             check(&a, &name);
         }
-        for (name, a) in awkward().into_iter().skip(6) {
+        for (name, a) in irregular().into_iter().skip(6) {
             check(&narrow(&a), &format!("{name} in f32"));
         }
     }
 
     #[test]
-    fn rows_of_coarse_problems_are_renewed_by_their_scripts() {
+    fn rows_of_coarse_problems_are_updated_from_their_symbolic_data() {
         // A matrix of a second level has weak couplings; nothing of it is left over when the signs stay.
         let a = crate::gallery::parse("poisson7:9").unwrap().into_matrix().unwrap().shared::<f64>().unwrap();
         let view = a.view();
@@ -432,24 +437,24 @@ mod tests {
             let (there, graph) = (DeviceCsr::upload(gpu, &a.view()).unwrap(), upload(gpu, &s));
             let splitting = Splitting::new(gpu, &gpu.upload(&flags).unwrap()).unwrap();
             let p = interpolate(gpu, &there, &graph, &splitting, None, cut).unwrap().pattern();
-            let memory = Memory::new(gpu, &there, &graph, &splitting, &p).unwrap();
-            assert!(memory.bytes() > a.values.len());
-            // The first renewal looks at what it left, and finds nothing.
+            let symbolic = ExtendedISymbolic::new(gpu, &there, &graph, &splitting, &p).unwrap();
+            assert!(symbolic.bytes() > a.values.len());
+            // The first update checks what it left, and finds nothing.
             for expected in [1, 0, 0] {
                 let waits = gpu.waits();
-                memory.renew(gpu, &there, &graph, &splitting, &p).unwrap();
+                symbolic.numeric(gpu, &there, &graph, &splitting, &p).unwrap();
                 assert_eq!(gpu.waits() - waits, expected);
             }
-            assert!(!memory.left_over(gpu).unwrap());
+            assert!(!symbolic.left_over(gpu).unwrap());
         }
     }
 
     #[test]
-    fn rows_that_are_too_long_for_scripts_are_renewed_all_the_same() {
+    fn rows_that_are_too_long_for_symbolic_data_are_updated_all_the_same() {
         let n = 700;
         let mut t = vec![(0, 0, 2000.0), (1, 1, 2.0), (1, 0, -1.0), (0, 1, -1.0)];
         t.extend((2..n).flat_map(|j| [(0, j, -1.0 - (j % 7) as f64 / 3.0), (j, j, 2.0)]));
-        // Rows with many strong fine neighbours, and few members.
+        // Rows with many strong fine neighbours, and few coarse ones.
         for i in 0..100 {
             t.push((n + i, n + i, 100.0));
             t.extend((0..100).filter(|j| *j != i).map(|j| (n + i, n + j, -1.0)));
@@ -465,9 +470,9 @@ mod tests {
             let (there, graph) = (DeviceCsr::upload(&gpu, &a.view()).unwrap(), upload(&gpu, &s));
             let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
             let p = interpolate(&gpu, &there, &graph, &splitting, None, cut).unwrap().pattern();
-            let memory = Memory::new(&gpu, &there, &graph, &splitting, &p).unwrap();
-            assert_eq!(lock(memory.scripts.lock()).as_ref().map(|scripts| scripts.long.len()), Some(101));
-            let got = memory.renew(&gpu, &there, &graph, &splitting, &p).unwrap();
+            let symbolic = ExtendedISymbolic::new(&gpu, &there, &graph, &splitting, &p).unwrap();
+            assert_eq!(lock(symbolic.rows.lock()).as_ref().map(|rows| rows.long.len()), Some(101));
+            let got = symbolic.numeric(&gpu, &there, &graph, &splitting, &p).unwrap();
             assert_eq!(got.fetch(&gpu).unwrap(), wanted);
         }
     }

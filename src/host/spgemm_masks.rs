@@ -1,27 +1,28 @@
-//! Renewed rows of a sparse product of scalars, C = A B, with their sums in registers.
+//! Numeric phase of a product of scalars, C = A B, with the sums of a row in registers.
 //!
-//! Rows of B and of C are sorted: the numbers of a row of B go to sums that follow each other in the same order. So a bit for each sum, whether it
-//! gets one, is enough to know them all by, and a processor that can expand numbers into a register needs nothing else.
+//! Rows of B and C are sorted: the values of a row of B go to sums in the same order. So a mask with a bit for each
+//! sum tells where they go, and a processor that can expand values into a register needs nothing else.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
-use super::terms::{Finish, Pattern, Rows};
+use super::spgemm_numeric::{Finish, Rows};
+use super::spgemm_symbolic::Pattern;
 use crate::error::{Result, try_capacity};
 use crate::par::Fresh;
 use crate::scalar::Scalar;
 use crate::sparse::CsrView;
 use std::ops::Range;
 
-/// Sums of a register, which a byte has the bits of.
+/// Sums of a register, one bit of a byte each.
 pub(super) const LANES: usize = 8;
 
-/// Bytes, and registers, of one pass over a row of A.
+/// Bytes of a mask, and registers, of one pass over a row of A.
 pub(super) const WORD: usize = 8;
 
-/// The longest rows of C.
+/// Longest row of C.
 const LONGEST: usize = 2 * WORD * LANES;
 
-/// Bytes for each entry of A in a row where C has this many entries: those of one number, or of several with [`WORD`] bytes.
+/// Bytes of the mask of an entry of A in a row of C with this length: an integer, or several of [`WORD`] bytes.
 pub(super) fn bytes_of(length: usize) -> usize {
     match length.div_ceil(LANES) {
         registers @ ..=WORD => registers.next_power_of_two(),
@@ -29,7 +30,7 @@ pub(super) fn bytes_of(length: usize) -> usize {
     }
 }
 
-/// Whether this processor can go by bits where rows of C have up to `longest` entries.
+/// Whether this processor can use masks for rows of C with up to `longest` entries.
 pub(super) fn suit(longest: usize) -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     let present = avx512::is_present();
@@ -38,8 +39,8 @@ pub(super) fn suit(longest: usize) -> bool {
     present && longest <= LONGEST
 }
 
-/// The bits of the terms of some rows, [`bytes_of`] bytes for each entry of A; nothing where a row is not sorted. `at` has one element for each
-/// column of B.
+/// The masks of a range of rows, [`bytes_of`] bytes for each entry of A; none if a row is not sorted. `at` has one
+/// element for each column of B.
 pub(super) fn find<T: Scalar>(
     a: &CsrView<'_, T>,
     (b_offsets, b_columns): Pattern<'_>,
@@ -50,8 +51,8 @@ pub(super) fn find<T: Scalar>(
     let bytes_in = |i: usize| bytes_of((c_offsets[i + 1] - c_offsets[i]) as usize);
     let mut bits = try_capacity(range.clone().map(|i| a.row_range(i).len() * bytes_in(i)).sum())?;
     for i in range {
-        for (place, j) in c_columns[c_offsets[i] as usize..c_offsets[i + 1] as usize].iter().enumerate() {
-            at[*j as usize] = place as u32;
+        for (position, j) in c_columns[c_offsets[i] as usize..c_offsets[i + 1] as usize].iter().enumerate() {
+            at[*j as usize] = position as u32;
         }
         for j in &a.columns[a.row_range(i)] {
             let j = (*j - a.base) as usize;
@@ -59,19 +60,19 @@ pub(super) fn find<T: Scalar>(
             bits.resize(begin + bytes_in(i), 0);
             let mut free = 0;
             for c in &b_columns[b_offsets[j] as usize..b_offsets[j + 1] as usize] {
-                let place = at[*c as usize] as usize;
-                if place < free {
+                let position = at[*c as usize] as usize;
+                if position < free {
                     return Ok(None);
                 }
-                bits[begin + place / LANES] |= 1 << (place % LANES);
-                free = place + 1;
+                bits[begin + position / LANES] |= 1 << (position % LANES);
+                free = position + 1;
             }
         }
     }
     Ok(Some(bits))
 }
 
-/// The values of the rows, which each end with `finish`.
+/// Numeric phase of a range of rows. `finish` may change a finished row.
 pub(super) fn add<T: Scalar>(rows: &Rows<'_, T>, mut bits: &[u8], values: &mut Fresh<'_, T>, finish: &Finish<'_, T>) {
     let Rows { a, c, range, .. } = rows;
     for i in range.clone() {

@@ -1,14 +1,15 @@
-//! Products with square blocks, many block rows ("nodes") at a time: one lane of a register for each node.
+//! SpMV with square blocks, many block rows at a time: one lane of a register for each block row.
 //!
-//! A row of a block is multiplied from its first column to its last, and the blocks of a row are added from the first to the last. Processors with
-//! AVX-512 do that in registers; the portable code adds in the same order, so that both give the same bits.
+//! A row of a block is multiplied from its first column to its last, and the blocks of a row are added from first to
+//! last. Processors with AVX-512 do this in registers; portable code adds in the same order, so that both give the
+//! same bits.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
 use crate::scalar::{Number, Scalar};
-use crate::sparse::NODES;
+use crate::sparse::BLOCK_ROWS;
 
-/// The products of [`NODES`] nodes by diagonals, of which the first is `first`, with `x`; the values as in
+/// The products of [`BLOCK_ROWS`] block rows in diagonal format, from block row `first` on, with `x`; values as in
 /// [`Diagonals`](crate::sparse::Diagonals), with blocks of `n` rows.
 pub fn diagonal_products<S: Number, X: Number, Y: Scalar>(
     n: usize,
@@ -18,24 +19,24 @@ pub fn diagonal_products<S: Number, X: Number, Y: Scalar>(
     x: &[X],
     sums: &mut [Y],
 ) {
-    assert!(values.len() == distances.len() * n * n * NODES && sums.len() == n * NODES);
+    assert!(values.len() == distances.len() * n * n * BLOCK_ROWS && sums.len() == n * BLOCK_ROWS);
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if avx512::is_present() {
         let (values, x, sums) = (S::numbers(values), X::numbers(x), Y::slice_mut(sums));
-        if avx512::nodes::diagonal_products(n, distances, values, first, x, sums) {
+        if avx512::block_rows::diagonal_products(n, distances, values, first, x, sums) {
             return;
         }
     }
     portable_diagonals(n, distances, values, first, x, sums);
 }
 
-/// The products of blocks of `n` rows, which lie in `d` one after the other, with the parts of x that belong to each.
+/// The products of a block diagonal `d`, with blocks of `n` rows, and x.
 pub fn block_diagonal_products<S: Number, X: Number, Y: Scalar>(n: usize, d: &[S], x: &[X], sums: &mut [Y]) {
     assert!(d.len() == n * sums.len() && x.len() == sums.len() && sums.len().is_multiple_of(n));
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if avx512::is_present() {
         let (d, x, sums) = (S::numbers(d), X::numbers(x), Y::slice_mut(sums));
-        if avx512::nodes::block_diagonal_products(n, d, x, sums) {
+        if avx512::block_rows::block_diagonal_products(n, d, x, sums) {
             return;
         }
     }
@@ -51,13 +52,13 @@ fn portable_diagonals<S: Number, X: Number, Y: Scalar>(
     sums: &mut [Y],
 ) {
     sums.fill(Y::ZERO);
-    for (distance, values) in distances.iter().zip(values.chunks_exact(n * n * NODES)) {
+    for (distance, values) in distances.iter().zip(values.chunks_exact(n * n * BLOCK_ROWS)) {
         for (lane, sums) in sums.chunks_exact_mut(n).enumerate() {
-            // Nodes whose block would lie outside of x have none.
+            // A block row has no block outside of x.
             let x = (first + lane).checked_add_signed(*distance as isize).and_then(|j| x.get(j * n..j * n + n));
             let Some(x) = x else { continue };
-            for (sum, values) in sums.iter_mut().zip(values.chunks_exact(n * NODES)) {
-                *sum += row(values[lane..].iter().step_by(NODES), x);
+            for (sum, values) in sums.iter_mut().zip(values.chunks_exact(n * BLOCK_ROWS)) {
+                *sum += row(values[lane..].iter().step_by(BLOCK_ROWS), x);
             }
         }
     }
@@ -92,14 +93,14 @@ mod tests {
     fn check_diagonals<S: Number, X: Number, Y: Scalar>(n: usize) {
         let x: Vec<X> = numbers(n * 60, 3);
         for (first, distances) in [(0, vec![-3, 0, 5]), (16, vec![-16, -1, 28]), (48, vec![-48, 2, 9]), (32, vec![])] {
-            let mut values: Vec<S> = numbers(distances.len() * n * n * NODES, 2);
+            let mut values: Vec<S> = numbers(distances.len() * n * n * BLOCK_ROWS, 2);
             for (k, v) in values.iter_mut().enumerate() {
-                let j = (first + k % NODES) as i64 + i64::from(distances[k / (n * n * NODES)]);
+                let j = (first + k % BLOCK_ROWS) as i64 + i64::from(distances[k / (n * n * BLOCK_ROWS)]);
                 if !(0..60).contains(&j) {
                     *v = S::ZERO;
                 }
             }
-            let (mut fast, mut slow) = (vec![Y::ONE; n * NODES], vec![Y::ZERO; n * NODES]);
+            let (mut fast, mut slow) = (vec![Y::ONE; n * BLOCK_ROWS], vec![Y::ZERO; n * BLOCK_ROWS]);
             diagonal_products(n, &distances, &values, first, &x, &mut fast);
             portable_diagonals(n, &distances, &values, first, &x, &mut slow);
             assert_eq!(fast, slow, "blocks of {n}");
@@ -111,7 +112,7 @@ mod tests {
                         let x = x.get(
                             ((first + lane).wrapping_add_signed(*distance as isize)).wrapping_mul(n).wrapping_add(c),
                         );
-                        let value = values[((k * n + r) * n + c) * NODES + lane].to_f64();
+                        let value = values[((k * n + r) * n + c) * BLOCK_ROWS + lane].to_f64();
                         terms.extend(x.map(|x| value * x.to_f64()));
                     }
                 }

@@ -1,5 +1,5 @@
-//! Scalar rows put together to nodes, as [`crate::sparse::CsrView::to_blocks`] does on the host: `kernels/gather_blocks.cu`. The block columns of
-//! nodes are counted, then written, and values are put to where they belong.
+//! CSR to BSR, as [`crate::sparse::CsrView::to_blocks`] on the host: `kernels/gather_blocks.cu`. Block columns are
+//! counted, then written, and values are scattered into blocks.
 
 use super::lanes::lanes;
 use super::{DeviceCsr, DevicePattern};
@@ -29,11 +29,11 @@ pub(crate) fn gather<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, size: usize) -> Res
     let write = gpu.kernel(&format!("gather_blocks_columns_{lanes}"))?;
     gpu.launch(write, threads, &[&n, &d, &from_offsets, &from_columns, &offsets.view(), &columns.view()])?;
     let (offsets, columns) = (Arc::new(offsets), Arc::new(columns));
-    renew(gpu, a, &DevicePattern { rows: nodes, cols, block, offsets, columns })
+    numeric(gpu, a, &DevicePattern { rows: nodes, cols, block, offsets, columns })
 }
 
-/// The same where the pattern of the blocks is known. Waits for nothing.
-pub(crate) fn renew<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, pattern: &DevicePattern) -> Result<DeviceCsr<T>> {
+/// The same for a known pattern of blocks. Does not wait for the device.
+pub(crate) fn numeric<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, pattern: &DevicePattern) -> Result<DeviceCsr<T>> {
     let size = pattern.block.rows;
     let Some(len) = pattern.nnz().checked_mul(pattern.block.len()) else {
         return fail!(OutOfMemory, "{} blocks of {size} x {size} are more than memory can hold", pattern.nnz());
@@ -59,7 +59,7 @@ pub(crate) fn renew<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, pattern: &DevicePatt
 
 #[cfg(test)]
 mod tests {
-    use super::super::awkward;
+    use super::super::irregular;
     use super::super::tests::{ascending, narrow, problems, random};
     use super::*;
     use crate::gpu::tests::devices;
@@ -82,9 +82,9 @@ mod tests {
         let other = Csr { values, ..a.clone() };
         let values = Arc::new(gpu.upload(&other.values).unwrap());
         let waits = gpu.waits();
-        let renewed = renew(gpu, &DeviceCsr { values, ..there }, &gathered.pattern()).unwrap();
+        let updated = numeric(gpu, &DeviceCsr { values, ..there }, &gathered.pattern()).unwrap();
         assert_eq!(gpu.waits(), waits, "{what}");
-        let (got, expected) = (renewed.fetch(gpu).unwrap(), other.view().to_blocks(size).unwrap());
+        let (got, expected) = (updated.fetch(gpu).unwrap(), other.view().to_blocks(size).unwrap());
         assert_eq!((&got.offsets, &got.columns), (&expected.offsets, &expected.columns), "{what}");
         assert!(bits(&got) == bits(&expected), "values of {what}");
     }
@@ -103,7 +103,7 @@ mod tests {
                     in_both_precisions(&gpu, &a, size, &name);
                 }
             }
-            for (name, a) in awkward::square() {
+            for (name, a) in irregular::square() {
                 for size in [2, 3, 5].into_iter().filter(|size| a.rows.is_multiple_of(*size)) {
                     in_both_precisions(&gpu, &a, size, &name);
                 }
@@ -149,7 +149,8 @@ mod tests {
 
     #[test]
     fn long_rows_are_put_together() {
-        // One row has more entries than a lane walks over or a group puts, one reaches over several windows of columns, others are short.
+        // One row has more entries than a lane merges or a group scatters, one spans several bitmaps of columns,
+        // others are short.
         let (n, cols) = (60, 300_000);
         let mut entries: Vec<_> = (0..n).flat_map(|i| [(i, i, 1.0), (i, cols - 1 - 7 * i, -0.0)]).collect();
         entries.extend((0..5000).map(|j| (17, 3 * j, 0.5 + j as f64)));
@@ -158,7 +159,7 @@ mod tests {
         for gpu in devices() {
             for size in [2, 3, 6] {
                 in_both_precisions(&gpu, &a, size, "long rows");
-                in_both_precisions(&gpu, &awkward::shuffled(a.clone()), size, "long rows in no order");
+                in_both_precisions(&gpu, &irregular::shuffled(a.clone()), size, "long rows in no order");
             }
         }
     }

@@ -1,14 +1,14 @@
-//! Whether patterns, and choices of coarse unknowns, are the same, where they are in device memory. The work is in `kernels/pattern_compare.cu`; one
-//! number comes to the host.
+//! Comparison of patterns and coarse unknowns in device memory: `kernels/pattern_compare.cu`. One number is copied to
+//! the host.
 
 use super::DeviceGraph;
-use super::coarse::DeviceCoarse;
+use super::coarse_numbering::DeviceCoarse;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
 
-/// Blocks that fill a GPU; each goes over as many entries as it takes.
-const MOST_BLOCKS: usize = 4096;
+/// Blocks of threads that fill a GPU; each compares several entries.
+const MAX_BLOCKS: usize = 4096;
 
 /// A pattern without its last offset, which is the number of entries.
 #[derive(Clone, Copy)]
@@ -26,16 +26,16 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// Sets `differs`, which is 0 before, to 1 where two patterns of as many rows and entries are not the same.
+/// Sets `differs`, which is 0 before, to 1 if two patterns with the same numbers of rows and entries differ.
 pub(super) fn compare(gpu: &Gpu, one: Pattern<'_>, other: Pattern<'_>, differs: &Buffer<i64>) -> Result<()> {
     let Pattern { rows, entries, offsets, columns } = one;
     assert_eq!((rows, entries), (other.rows, other.entries));
     let arguments: [&dyn Argument; 7] =
         [&(rows as i64), &(entries as i64), &offsets, &columns, &other.offsets, &other.columns, &differs.view()];
-    gpu.launch(gpu.kernel("pattern_differs")?, entries.max(rows).min(MOST_BLOCKS * BLOCK), &arguments)
+    gpu.launch(gpu.kernel("pattern_differs")?, entries.max(rows).min(MAX_BLOCKS * BLOCK), &arguments)
 }
 
-/// Whether patterns are the same, pair by pair. Waits for the device where their sizes do not tell.
+/// Whether patterns are equal, pair by pair. Waits for the device unless their sizes differ.
 fn same(gpu: &Gpu, pairs: &[(Pattern<'_>, Pattern<'_>)]) -> Result<bool> {
     if pairs.iter().any(|(one, other)| (one.rows, one.entries) != (other.rows, other.entries)) {
         return Ok(false);
@@ -46,7 +46,7 @@ fn same(gpu: &Gpu, pairs: &[(Pattern<'_>, Pattern<'_>)]) -> Result<bool> {
 }
 
 impl DeviceGraph {
-    /// Whether it is the same as another one. Waits for the device.
+    /// Whether it equals another one. Waits for the device.
     pub fn is(&self, gpu: &Gpu, other: &DeviceGraph) -> Result<bool> {
         fn pattern(s: &DeviceGraph) -> Pattern<'_> {
             let (offsets, columns) = (s.offsets.view(), s.columns.view());
@@ -57,7 +57,7 @@ impl DeviceGraph {
 }
 
 impl DeviceCoarse {
-    /// Whether they are the same as others. Waits for the device.
+    /// Whether they equal others. Waits for the device.
     pub fn is(&self, gpu: &Gpu, other: &DeviceCoarse) -> Result<bool> {
         fn lists<'a>(one: &'a Slice<i32>, other: &'a Slice<i32>) -> (Pattern<'a>, Pattern<'a>) {
             (Pattern::list(one), Pattern::list(other))
@@ -78,8 +78,8 @@ impl DeviceCoarse {
 #[cfg(test)]
 mod tests {
     use super::super::DeviceAggregates;
-    use super::super::coarse::Splitting;
-    use super::super::tests::{awkward, problems, upload};
+    use super::super::coarse_numbering::Splitting;
+    use super::super::tests::{irregular, problems, upload};
     use super::*;
     use crate::gpu::tests::devices;
     use crate::host::strength;
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn graphs_differ_in_a_column_or_an_offset() {
         for gpu in devices() {
-            for (name, a) in problems().into_iter().chain(awkward()) {
+            for (name, a) in problems().into_iter().chain(irregular()) {
                 let s = strength::absolute(&a.view(), 0.0).unwrap();
                 let there = upload(&gpu, &s);
                 assert!(there.is(&gpu, &upload(&gpu, &s)).unwrap(), "{name}");

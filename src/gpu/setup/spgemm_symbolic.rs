@@ -1,6 +1,8 @@
-//! Renewed products on the device: [`crate::host::terms`] there, with the same bits. The first renewal finds to which sum of its row of C each term of a
-//! product of scalars is added (`kernels/spgemm_symbolic.cu`), a byte for each; the numeric pass (`kernels/spgemm_numeric.cu`) then reads neither columns of B nor
-//! those of C. Of blocks each one of C knows its terms (`kernels/spgemm_numeric_blocks.cu`).
+//! Symbolic data of SpGEMM for numeric-only updates on the device, as [`crate::host::spgemm_symbolic`], with the same
+//! bits. For products of scalars the symbolic phase finds the position of each product in its row of C
+//! (`kernels/spgemm_symbolic.cu`), one byte each. The numeric phase (`kernels/spgemm_numeric.cu`) then reads no
+//! columns of B and C. For blocks each block of C has a list of its products (`kernels/spgemm_symbolic_blocks.cu`,
+//! `kernels/spgemm_numeric_blocks.cu`).
 
 use super::DeviceCsr;
 use super::spgemm::Right;
@@ -11,85 +13,89 @@ use crate::scalar::Number;
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// Entries of a chunk, as in `kernels/spgemm_numeric.cu`.
+/// Entries of a chunk, as in `kernels/spgemm_numeric.h`.
 const CHUNK: usize = 4;
 
-/// Sums for each lane of a team, as there.
-const LANE_SUMS: usize = 16;
+/// Sums of each lane of a team, as there.
+const SUMS_PER_LANE: usize = 16;
 
-/// Lengths of rows that are told apart: those of which teams of 1, 2, 4, 8 lanes hold the sums, and the longest whose places fit a byte.
-const LIMITS: [usize; 5] = [LANE_SUMS, 2 * LANE_SUMS, 4 * LANE_SUMS, 8 * LANE_SUMS, 255];
+/// Row lengths that are counted: those whose sums teams of 1, 2, 4, 8 lanes hold, and the longest whose positions fit
+/// a byte.
+const LENGTH_LIMITS: [usize; 5] = [SUMS_PER_LANE, 2 * SUMS_PER_LANE, 4 * SUMS_PER_LANE, 8 * SUMS_PER_LANE, 255];
 
 /// Lanes of the largest team.
-const MOST_LANES: usize = 16;
+const MAX_LANES: usize = 16;
 
-/// Lanes for each row where places have 16 bits.
+/// Lanes for a row whose positions have 16 bits.
 const WIDE_LANES: usize = 32;
 
-/// Entries of a row of A, on average, from which on lanes read them together.
-const STAGED_FROM: usize = 12;
+/// Mean length of a row of A from which on lanes stage its entries.
+const MIN_STAGED_LENGTH: usize = 12;
 
-/// Blocks of threads that go over rows in steps.
-const WAVE: usize = 1024;
+/// Largest number of blocks of threads; each handles several rows.
+const MAX_BLOCKS: usize = 1024;
 
-/// Columns of rows of C up to which 8 lanes find places; 32 do beyond. As in `kernels/spgemm_symbolic.cu`.
-const SHORT: i32 = 72;
+/// Longest row of C whose positions 8 lanes find; 32 lanes find longer ones. As in `kernels/spgemm_symbolic.cu`.
+const MAX_SHORT_ROW: i32 = 72;
 
-/// Rows that lie somewhere: where each begins and ends, and their columns.
-pub(super) struct Lying<'a> {
+/// Row ranges and columns of a matrix whose rows need not be contiguous.
+pub(super) struct RowRanges<'a> {
     pub begins: &'a Slice<i64>,
     pub ends: &'a Slice<i64>,
     pub columns: &'a Slice<i32>,
 }
 
-/// How long rows are.
-pub(super) struct Lengths {
+/// Statistics of row lengths.
+pub(super) struct RowLengths {
     rows: usize,
-    /// How many are longer than each limit.
-    longer: [usize; LIMITS.len()],
+    /// The number of rows longer than each limit.
+    longer: [usize; LENGTH_LIMITS.len()],
     pub longest: usize,
 }
 
-impl Lengths {
-    /// Those of several kinds of rows, that begin and end there. Waits for the device once.
-    pub fn of<const N: usize>(gpu: &Gpu, kinds: [(&Slice<i64>, &Slice<i64>); N]) -> Result<[Lengths; N]> {
-        const WORDS: usize = LIMITS.len() + 1;
+impl RowLengths {
+    /// Statistics of several matrices from their row ranges. Waits for the device once.
+    pub fn of<const N: usize>(gpu: &Gpu, kinds: [(&Slice<i64>, &Slice<i64>); N]) -> Result<[RowLengths; N]> {
+        const WORDS: usize = LENGTH_LIMITS.len() + 1;
         let seen = gpu.zeroed::<i32>(WORDS * N)?;
         for (k, (begins, ends)) in kinds.iter().enumerate() {
             let (rows, to) = (begins.len(), seen.piece(WORDS * k, WORDS));
             let arguments: [&dyn Argument; 4] = [&(rows as i64), &begins.view(), &ends.view(), &to.view()];
-            gpu.launch_blocks(gpu.kernel("spgemm_row_lengths")?, rows.div_ceil(BLOCK).min(WAVE), &arguments)?;
+            gpu.launch_blocks(gpu.kernel("spgemm_row_lengths")?, rows.div_ceil(BLOCK).min(MAX_BLOCKS), &arguments)?;
         }
         let seen = gpu.fetch(&seen)?;
         Ok(std::array::from_fn(|k| {
             let words = &seen[WORDS * k..][..WORDS];
             let longer = std::array::from_fn(|limit| words[limit] as usize);
-            Lengths { rows: kinds[k].0.len(), longer, longest: words[LIMITS.len()] as usize }
+            RowLengths { rows: kinds[k].0.len(), longer, longest: words[LENGTH_LIMITS.len()] as usize }
         }))
     }
 
-    /// Whether there are places for all of their entries.
-    pub fn have_places(&self) -> bool {
-        self.longest <= WIDE_LANES * LANE_SUMS
+    /// Whether positions fit 16 bits, and sums the largest team.
+    pub fn have_positions(&self) -> bool {
+        self.longest <= WIDE_LANES * SUMS_PER_LANE
     }
 
-    /// Whether bytes suffice for these.
-    fn are_short(&self) -> bool {
-        self.longer[LIMITS.len() - 1] == 0
+    /// Whether all positions fit a byte.
+    fn fit_bytes(&self) -> bool {
+        self.longer[LENGTH_LIMITS.len() - 1] == 0
     }
 
-    /// Whether every row is one chunk, or none.
+    /// Whether every row has at most one chunk.
     pub fn are_single(&self) -> bool {
         self.longest <= CHUNK
     }
 
-    /// The number of the limit that most of them keep to, of those from the second one on: two lanes for a row are always better than one.
+    /// The smallest limit, from the second one on, that nearly all rows keep to. Two lanes for a row are always
+    /// faster than one.
     fn limit_of_most(&self) -> usize {
-        (1..LIMITS.len() - 1).find(|limit| 16 * self.longer[*limit] <= self.rows).unwrap_or(LIMITS.len() - 1)
+        (1..LENGTH_LIMITS.len() - 1)
+            .find(|limit| 16 * self.longer[*limit] <= self.rows)
+            .unwrap_or(LENGTH_LIMITS.len() - 1)
     }
 }
 
-/// Sums of what comes before, and of all; none where that is too much for 31 bits. Waits for the device.
+/// Offsets of 32 bits from counts, and their total; none if the total needs more than 31 bits. Waits for the device.
 pub(super) fn narrow_offsets(gpu: &Gpu, counts: &Slice<i32>) -> Result<Option<(Buffer<i32>, usize)>> {
     let (wide, total) = gpu.offsets(counts)?;
     if total >= i32::MAX as usize {
@@ -101,22 +107,22 @@ pub(super) fn narrow_offsets(gpu: &Gpu, counts: &Slice<i32>) -> Result<Option<(B
     Ok(Some((narrow, total)))
 }
 
-/// How the rows of a matrix lie in chunks of entries, the last one of each row filled up with zeros.
+/// Rows of a matrix in chunks of entries; the last chunk of each row is padded with zeros.
 #[derive(Clone)]
 pub(super) struct Chunks {
     rows: usize,
-    /// The first chunk of each row; none where every row is one.
+    /// The first chunk of each row; none if every row is one chunk.
     begins: Option<Arc<Buffer<i32>>>,
     total: usize,
 }
 
 impl Chunks {
-    /// One for each row.
+    /// One chunk for each row.
     pub fn single(rows: usize) -> Chunks {
         Chunks { rows, begins: None, total: rows }
     }
 
-    /// For rows that begin and end there; none when there are too many chunks to count in 31 bits. Waits for the device.
+    /// Chunks for these row ranges; none if their number needs more than 31 bits. Waits for the device.
     pub fn new(gpu: &Gpu, begins: &Slice<i64>, ends: &Slice<i64>) -> Result<Option<Chunks>> {
         let rows = begins.len();
         let counts = gpu.room::<i32>(rows)?;
@@ -136,7 +142,7 @@ impl Chunks {
         Ok(to)
     }
 
-    /// Room for all chunks.
+    /// Memory for all chunks.
     pub fn room<T: Number>(&self, gpu: &Gpu) -> Result<Buffer<T>> {
         gpu.room(self.total * CHUNK)
     }
@@ -151,59 +157,60 @@ impl Chunks {
     }
 }
 
-/// Where the terms of a product A B are added.
-pub(super) struct Terms {
+/// Symbolic data of a product A B of scalars: the position of each product in its row of C.
+pub(super) struct SpgemmSymbolic {
     /// Of B.
     chunks: Chunks,
-    /// Where the words of each row begin; none where they begin as the row of A does.
+    /// The begin of each row's words; none if it is that of the row of A.
     begins: Option<Buffer<i64>>,
-    words: Words,
-    /// Lanes for each row, and the list of those for which they do not suffice.
+    words: PositionWords,
+    /// Lanes for each row, and the rows that need more.
     lanes: usize,
     long: Option<Buffer<i32>>,
 }
 
-/// The places of four terms each.
-enum Words {
+/// Words of four positions each.
+enum PositionWords {
     Bytes(Buffer<u32>),
-    /// 16 bits for each.
+    /// 16 bits each.
     Wide(Buffer<u64>),
 }
 
-impl Words {
+impl PositionWords {
     fn view(&self) -> View<'_> {
         match self {
-            Words::Bytes(words) => words.view(),
-            Words::Wide(words) => words.view(),
+            PositionWords::Bytes(words) => words.view(),
+            PositionWords::Wide(words) => words.view(),
         }
     }
 
     fn bytes(&self) -> usize {
         match self {
-            Words::Bytes(words) => words.owned_bytes(),
-            Words::Wide(words) => words.owned_bytes(),
+            PositionWords::Bytes(words) => words.owned_bytes(),
+            PositionWords::Wide(words) => words.owned_bytes(),
         }
     }
 }
 
-/// Where the values of a product go.
+/// The output of a numeric phase.
 pub(super) enum Target<'a> {
-    /// To the entries of rows that begin at these offsets and have these columns, with ones for zeros on the diagonal.
+    /// Rows with these offsets and columns; zeros on the diagonal become ones.
     Filled { offsets: &'a Slice<i64>, columns: &'a Slice<i32> },
-    /// To those of rows that begin there, as they are.
+    /// Rows with these offsets.
     Rows(&'a Slice<i64>),
-    /// To chunks, which are not single ones.
+    /// Chunks, several for a row.
     Chunks(&'a Chunks),
 }
 
-impl Terms {
-    /// Those of A B, for rows of C with these lengths, which have places. B is in these chunks. Waits for the device.
-    pub fn find<T: Number>(
+impl SpgemmSymbolic {
+    /// Symbolic phase of A B for rows of C with these lengths, whose positions fit. B is in these chunks. Waits for
+    /// the device.
+    pub fn new<T: Number>(
         gpu: &Gpu,
         a: &DeviceCsr<T>,
         (b, chunks): (&Right<'_, T>, &Chunks),
-        (c, lengths): (&Lying<'_>, &Lengths),
-    ) -> Result<Terms> {
+        (c, lengths): (&RowRanges<'_>, &RowLengths),
+    ) -> Result<SpgemmSymbolic> {
         let (rows, offsets, columns) = (a.rows as i64, a.offsets.view(), a.columns.view());
         let (begins, total) = match &chunks.begins {
             None => (None, a.nnz()),
@@ -215,14 +222,14 @@ impl Terms {
                 (Some(begins), total)
             }
         };
-        let words = match lengths.are_short() {
-            true => Words::Bytes(gpu.room(total)?),
-            false => Words::Wide(gpu.room(total)?),
+        let words = match lengths.fit_bytes() {
+            true => PositionWords::Bytes(gpu.room(total)?),
+            false => PositionWords::Wide(gpu.room(total)?),
         };
         let begins_view = begins.as_ref().map_or(View::NONE, |begins| begins.view());
         let ways: &[(&str, usize, i32)] = match words {
-            Words::Bytes(_) => &[("8", 8, -1), ("32", 32, SHORT)],
-            Words::Wide(_) => &[("wide", 32, -1)],
+            PositionWords::Bytes(_) => &[("8", 8, -1), ("32", 32, MAX_SHORT_ROW)],
+            PositionWords::Wide(_) => &[("wide", 32, -1)],
         };
         for (name, lanes, from) in ways {
             if *from >= 0 && lengths.longest <= *from as usize {
@@ -246,27 +253,27 @@ impl Terms {
                 &to_columns,
                 &words,
             ];
-            let blocks = (a.rows * lanes).div_ceil(BLOCK).min(4 * WAVE);
+            let blocks = (a.rows * lanes).div_ceil(BLOCK).min(4 * MAX_BLOCKS);
             gpu.launch_blocks(gpu.kernel(&format!("spgemm_symbolic_{name}"))?, blocks, &arguments)?;
         }
-        if !lengths.are_short() {
-            return Ok(Terms { chunks: chunks.clone(), begins, words, lanes: WIDE_LANES, long: None });
+        if !lengths.fit_bytes() {
+            return Ok(SpgemmSymbolic { chunks: chunks.clone(), begins, words, lanes: WIDE_LANES, long: None });
         }
         let limit = lengths.limit_of_most();
         let mut long = None;
         if lengths.longer[limit] > 0 {
             let list = gpu.list(lengths.longer[limit])?;
             let arguments: [&dyn Argument; 5] =
-                [&rows, &c.begins.view(), &c.ends.view(), &(LIMITS[limit] as i32), &list.view()];
+                [&rows, &c.begins.view(), &c.ends.view(), &(LENGTH_LIMITS[limit] as i32), &list.view()];
             gpu.launch(gpu.kernel("spgemm_list_long_rows")?, a.rows, &arguments)?;
             long = Some(list);
         }
         let lanes = 1 << limit;
-        Ok(Terms { chunks: chunks.clone(), begins, words, lanes, long })
+        Ok(SpgemmSymbolic { chunks: chunks.clone(), begins, words, lanes, long })
     }
 
-    /// Computes the values of C for factors with the patterns that the terms were found for. Waits for nothing.
-    pub fn renew<T: Number>(
+    /// Numeric phase: the values of C for factors with the same patterns. Does not wait for the device.
+    pub fn numeric<T: Number>(
         &self,
         gpu: &Gpu,
         a: &DeviceCsr<T>,
@@ -274,7 +281,7 @@ impl Terms {
         to: Target<'_>,
         values: &Slice<T>,
     ) -> Result<()> {
-        let is_long = a.nnz() >= STAGED_FROM * a.rows;
+        let is_long = a.nnz() >= MIN_STAGED_LENGTH * a.rows;
         let kind = |lanes: usize| match &self.chunks.begins {
             Some(_) => "chunks",
             None if is_long && (2..=4).contains(&lanes) => "staged",
@@ -311,7 +318,7 @@ impl Terms {
         };
         launch(self.lanes, a.rows, View::NONE)?;
         match &self.long {
-            Some(list) => launch(MOST_LANES, list.len() - 1, list.piece(1, list.len() - 1).view()),
+            Some(list) => launch(MAX_LANES, list.len() - 1, list.piece(1, list.len() - 1).view()),
             None => Ok(()),
         }
     }
@@ -323,60 +330,63 @@ impl Terms {
     }
 }
 
-/// The terms of each block of a product A B of blocks.
-pub(crate) struct BlockTerms {
+/// Symbolic data of a product A B of blocks: the products of each block of C.
+pub(crate) struct BlockSpgemmSymbolic {
     /// The row of each block of C.
     row_of: Buffer<i32>,
-    /// Where its terms begin.
+    /// The begin of its products.
     starts: Buffer<i64>,
-    lists: Lists,
+    lists: ProductLists,
 }
 
-/// Of each term the entry of the row of A, and the block of B.
-enum Lists {
-    /// Among all.
+/// For each product the entry in the row of A, and the block of B.
+enum ProductLists {
+    /// The block of B among all.
     Any { of_left: Buffer<u16>, of_right: Buffer<u32> },
-    /// In its row, in the upper half; for blocks of A that are small (`kernels/spgemm_numeric_small.cu`).
+    /// The block in its row of B, in the upper half; for small blocks of A (`kernels/spgemm_numeric_small.cu`).
     Small(Buffer<u32>),
 }
 
-/// Blocks of C that a block of threads has where those of A are small, if these have so many columns; and at most where C is a smoothed prolongator. As in
-/// `kernels/spgemm_numeric_small.cu`.
+/// Blocks of C for each block of threads, for small blocks of A, by the columns of a block of B; and their largest
+/// number for a smoothed prolongator. As in `kernels/spgemm_numeric_small.cu`.
 pub(super) fn small_outputs(width: usize) -> usize {
     BLOCK / (width / if width.is_multiple_of(2) { 2 } else { 1 })
 }
 pub(super) const SMOOTHED_OUTPUTS: usize = 72;
 
-/// Threads for a block of C, as in `kernels/spgemm_numeric_blocks.cu`: where the shape is known, two of its rows and columns are one's, if they are even.
+/// Threads for a block of C, as in `kernels/spgemm_numeric_blocks.cu`: for a compiled block size one thread has two
+/// rows and columns if their numbers are even.
 fn strips(shape: &str, block: Block) -> usize {
     let of = |n: usize| if shape != "any" && n.is_multiple_of(2) { n / 2 } else { n };
     of(block.rows) * of(block.cols)
 }
 
-/// Columns of rows of C up to which 32 lanes find the terms of blocks, and up to which 256 do; as in `kernels/spgemm_numeric_blocks.cu`.
-const SHORT_BLOCKS: usize = 264;
-const LONG_BLOCKS: usize = 2304;
+/// Longest row of C for which 32 lanes find products, and longest for which 256 do; as in
+/// `kernels/spgemm_symbolic_blocks.cu`.
+const MAX_SHORT_BLOCK_ROW: usize = 264;
+const MAX_BLOCK_ROW: usize = 2304;
 
-impl BlockTerms {
-    /// Whether kernels for small blocks of A know these.
+impl BlockSpgemmSymbolic {
+    /// Whether there are kernels for small blocks of A of this size.
     pub(super) fn are_small(a: Block, b: Block) -> bool {
         a == Block::square(3) && b.rows == 3 && matches!(b.cols, 3 | 6)
     }
 
-    /// Those of A B for the pattern of C, whose rows have these lengths, as those of A; none where there is too much to count. Waits for the device.
-    pub(super) fn find<T: Number>(
+    /// Symbolic phase of A B for the pattern of C, with the row lengths of A and C; none if a number exceeds its
+    /// type. Waits for the device.
+    pub(super) fn new<T: Number>(
         gpu: &Gpu,
-        (a, a_lengths): (&DeviceCsr<T>, &Lengths),
+        (a, a_lengths): (&DeviceCsr<T>, &RowLengths),
         b: &Right<'_, T>,
-        ((to, to_columns), lengths): ((&Slice<i64>, &Slice<i32>), &Lengths),
-    ) -> Result<Option<BlockTerms>> {
-        let too_long = lengths.longest > LONG_BLOCKS || a_lengths.longest > usize::from(u16::MAX);
+        ((to, to_columns), lengths): ((&Slice<i64>, &Slice<i32>), &RowLengths),
+    ) -> Result<Option<BlockSpgemmSymbolic>> {
+        let too_long = lengths.longest > MAX_BLOCK_ROW || a_lengths.longest > usize::from(u16::MAX);
         if too_long || b.columns.len() > u32::MAX as usize {
             return Ok(None);
         }
         let outputs = to_columns.len();
         let find = |counts: View, row_of: View, starts: View, [of_left, of_right, codes]: [View; 3]| {
-            for (lanes, from) in [(32, -1), (BLOCK, SHORT_BLOCKS as i32)] {
+            for (lanes, from) in [(32, -1), (BLOCK, MAX_SHORT_BLOCK_ROW as i32)] {
                 if from >= 0 && lengths.longest <= from as usize {
                     break;
                 }
@@ -400,7 +410,7 @@ impl BlockTerms {
                     &of_right,
                     &codes,
                 ];
-                let blocks = (a.rows * lanes).div_ceil(BLOCK).min(8 * WAVE);
+                let blocks = (a.rows * lanes).div_ceil(BLOCK).min(8 * MAX_BLOCKS);
                 gpu.launch_blocks(gpu.kernel(&format!("spgemm_symbolic_blocks_{lanes}"))?, blocks, &arguments)?;
             }
             Ok(())
@@ -409,20 +419,20 @@ impl BlockTerms {
         find(counts.view(), row_of.view(), none, [none; 3])?;
         let (starts, total) = gpu.offsets(&counts)?;
         drop(counts);
-        let lists = match BlockTerms::are_small(a.block, b.block) {
-            true => Lists::Small(gpu.room(total)?),
-            false => Lists::Any { of_left: gpu.room(total)?, of_right: gpu.room(total)? },
+        let lists = match BlockSpgemmSymbolic::are_small(a.block, b.block) {
+            true => ProductLists::Small(gpu.room(total)?),
+            false => ProductLists::Any { of_left: gpu.room(total)?, of_right: gpu.room(total)? },
         };
         let views = match &lists {
-            Lists::Small(codes) => [none, none, codes.view()],
-            Lists::Any { of_left, of_right } => [of_left.view(), of_right.view(), none],
+            ProductLists::Small(codes) => [none, none, codes.view()],
+            ProductLists::Any { of_left, of_right } => [of_left.view(), of_right.view(), none],
         };
         find(none, none, starts.view(), views)?;
-        Ok(Some(BlockTerms { row_of, starts, lists }))
+        Ok(Some(BlockSpgemmSymbolic { row_of, starts, lists }))
     }
 
-    /// The values of C, whose blocks have this shape and columns, with ones for zeros on the diagonal if these are to be filled. Waits for nothing.
-    pub(super) fn renew<T: Number>(
+    /// Numeric phase: the values of C. With `fill` zeros on the diagonal become ones. Does not wait for the device.
+    pub(super) fn numeric<T: Number>(
         &self,
         gpu: &Gpu,
         a: &DeviceCsr<T>,
@@ -434,13 +444,13 @@ impl BlockTerms {
         let values = gpu.room::<T>(columns.len() * block.len())?;
         let (to_columns, to, fill) = (columns.view(), values.view(), i32::from(fill));
         let (of_left, of_right) = match &self.lists {
-            Lists::Small(_) => {
+            ProductLists::Small(_) => {
                 let kernel = gpu.kernel(&format!("spgemm_numeric_small_{shape}_{}", T::PRECISION.name()))?;
                 let each = small_outputs(b.block.cols);
                 self.launch_small(gpu, kernel, a, (b.begins.view(), b.values), each, &[&to_columns, &to, &fill])?;
                 return Ok(values);
             }
-            Lists::Any { of_left, of_right } => (of_left.view(), of_right.view()),
+            ProductLists::Any { of_left, of_right } => (of_left.view(), of_right.view()),
         };
         let kernel = gpu.kernel(&format!("spgemm_numeric_blocks_{shape}_{}", T::PRECISION.name()))?;
         let [outer, inner, width] = [block.rows, a.block.cols, block.cols].map(|d| d as i32);
@@ -466,7 +476,7 @@ impl BlockTerms {
         Ok(values)
     }
 
-    /// Launches a kernel for small blocks of A, whose blocks of threads have so many of C: rows of B begin there and have these values.
+    /// Launches a kernel for small blocks of A, with `each` blocks of C for each block of threads.
     pub(super) fn launch_small<T: Number>(
         &self,
         gpu: &Gpu,
@@ -476,7 +486,7 @@ impl BlockTerms {
         each: usize,
         more: &[&dyn Argument],
     ) -> Result<()> {
-        let Lists::Small(codes) = &self.lists else { unreachable!("blocks of A are small") };
+        let ProductLists::Small(codes) = &self.lists else { unreachable!("blocks of A are small") };
         let outputs = self.row_of.len();
         let (count, offsets, columns) = (outputs as i64, a.offsets.view(), a.columns.view());
         let (left, right, codes) = (a.values.view(), values.view(), codes.view());
@@ -490,8 +500,8 @@ impl BlockTerms {
     /// Bytes held.
     pub fn bytes(&self) -> usize {
         let lists = match &self.lists {
-            Lists::Any { of_left, of_right } => of_left.owned_bytes() + of_right.owned_bytes(),
-            Lists::Small(codes) => codes.owned_bytes(),
+            ProductLists::Any { of_left, of_right } => of_left.owned_bytes() + of_right.owned_bytes(),
+            ProductLists::Small(codes) => codes.owned_bytes(),
         };
         self.row_of.owned_bytes() + self.starts.owned_bytes() + lists
     }

@@ -1,32 +1,34 @@
-//! Renewed rows of a sparse product of blocks, C = A B, one block of C after the other.
+//! Numeric phase of a product of blocks, C = A B, one block of C after the other.
 //!
-//! A block of C stays in registers until it has all its terms, where adding them in the order of A's entries would store it and load it again for
-//! each. That pays where the rows of B that a row of A needs stay in the first cache.
+//! A block of C stays in registers until all of its products are added; in the order of A's entries it would be
+//! stored and loaded for each of them. This pays if the rows of B that a row of A uses stay in the first-level cache.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
-use super::terms::{Finish, Pattern, Rows};
+use super::spgemm_numeric::{Finish, Rows};
+use super::spgemm_symbolic::Pattern;
 use crate::error::{Result, try_capacity, try_vec};
 use crate::par::Fresh;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, CsrView};
 use std::ops::Range;
 
-/// The most entries in a row of A, and of B.
+/// Longest row of A and of B.
 const LONGEST: usize = u8::MAX as usize;
 
-/// Rows of A between the one in use and the one whose rows of B are asked for.
+/// Distance, in rows of A, at which rows of B are prefetched.
 const AHEAD: usize = 3;
 
-/// The terms of some rows.
-pub(super) struct Gathered {
-    /// Terms of each block of C.
+/// The products of a range of rows.
+pub(super) struct BlockProducts {
+    /// The number of products of each block of C.
     counts: Vec<u8>,
-    /// Of each term the place of its entry in the row of A, and of the other one in the row of B.
+    /// For each product the position in the row of A, and the position in the row of B.
     terms: Vec<[u8; 2]>,
 }
 
-/// Whether this processor has registers for products of such blocks, in a matrix A whose rows need rows of B that are near each other.
+/// Whether this processor has kernels for these block sizes, and the rows of B that a row of A uses are near each
+/// other.
 pub(super) fn suit<T: Scalar>(a: &CsrView<'_, T>, b: Block) -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     let present = avx512::is_present()
@@ -40,15 +42,15 @@ pub(super) fn suit<T: Scalar>(a: &CsrView<'_, T>, b: Block) -> bool {
     present
 }
 
-impl Gathered {
-    /// The terms of some rows; nothing where rows are too long. `at` has one element for each column of B.
+impl BlockProducts {
+    /// The products of a range of rows; none if rows are too long. `at` has one element for each column of B.
     pub fn find<T: Scalar>(
         a: &CsrView<'_, T>,
         (b_offsets, b_columns): Pattern<'_>,
         (c_offsets, c_columns): Pattern<'_>,
         range: Range<usize>,
         at: &mut [u32],
-    ) -> Result<Option<Gathered>> {
+    ) -> Result<Option<BlockProducts>> {
         let row_of_b = |k: usize| b_offsets[a.col(k)] as usize..b_offsets[a.col(k) + 1] as usize;
         let entries = a.row_range(range.start).start..a.row_range(range.end - 1).end;
         if range.clone().any(|i| a.row_range(i).len() > LONGEST) || entries.clone().any(|k| row_of_b(k).len() > LONGEST)
@@ -63,8 +65,8 @@ impl Gathered {
         let (mut first_block, mut first_term) = (0, 0);
         for i in range {
             let columns = &c_columns[c_offsets[i] as usize..c_offsets[i + 1] as usize];
-            for (place, j) in columns.iter().enumerate() {
-                at[*j as usize] = place as u32;
+            for (position, j) in columns.iter().enumerate() {
+                at[*j as usize] = position as u32;
             }
             let counts = &mut counts[first_block..][..columns.len()];
             first_block += columns.len();
@@ -84,7 +86,7 @@ impl Gathered {
                 }
             }
         }
-        Ok(Some(Gathered { counts, terms }))
+        Ok(Some(BlockProducts { counts, terms }))
     }
 
     /// Bytes held.
@@ -92,7 +94,7 @@ impl Gathered {
         size_of_val(&self.counts[..]) + size_of_val(&self.terms[..])
     }
 
-    /// The values of the rows, which each end with `finish`.
+    /// Numeric phase of a range of rows. `finish` may change a finished row.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     pub fn add<T: Scalar>(&self, rows: &Rows<'_, T>, values: &mut Fresh<'_, T>, finish: &Finish<'_, T>) {
         use avx512::blocks::Factors;
@@ -122,7 +124,7 @@ impl Gathered {
         }
     }
 
-    /// No other processor is suited.
+    /// Never called on other processors.
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     pub fn add<T: Scalar>(&self, _: &Rows<'_, T>, _: &mut Fresh<'_, T>, _: &Finish<'_, T>) {}
 }

@@ -5,7 +5,7 @@ use crate::backend::setup::{Coarse, CoarseSet, Held};
 use crate::error::Result;
 use crate::gpu::{Buffer, Gpu, Slice};
 
-/// Unknowns that one block numbers, as in `kernels/coarse_numbering.cu`.
+/// Unknowns that one block of threads numbers, as in `kernels/coarse_numbering.cu`.
 const PIECE: usize = 4096;
 
 /// Coarse unknowns in device memory.
@@ -63,7 +63,7 @@ impl Splitting {
     }
 
     /// The coarse unknowns, in order.
-    pub fn members(&self, gpu: &Gpu) -> Result<Buffer<i32>> {
+    pub fn coarse_unknowns(&self, gpu: &Gpu) -> Result<Buffer<i32>> {
         let (n, members) = (self.number.len(), gpu.room::<i32>(self.count)?);
         let kernel = gpu.kernel("coarse_unknowns")?;
         gpu.launch(kernel, n, &[&(n as i64), &self.number.view(), &members.view()])?;

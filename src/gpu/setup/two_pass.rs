@@ -1,4 +1,4 @@
-//! Matrices by kernels that run twice: first to count the entries of rows, then to write them.
+//! Matrices from kernels that run twice: first to count the entries of rows, then to write them.
 
 use super::DeviceCsr;
 use crate::error::Result;
@@ -8,11 +8,12 @@ use crate::scalar::Scalar;
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// A matrix of scalars: its rows and columns, and what runs its kernel, with offsets, columns and values, and counts, as far as it needs them.
-pub(super) type Made<'a> = ((usize, usize), &'a dyn Fn([View; 4]) -> Result<()>);
+/// A scalar matrix: rows and columns, and a function that launches the kernel with offsets, columns, values and
+/// counts, of which each pass uses some.
+pub(super) type TwoPassKernel<'a> = ((usize, usize), &'a dyn Fn([View; 4]) -> Result<()>);
 
-/// Two matrices. The second may be counted by what the first one has when it was counted. Waits for the device once.
-pub(super) fn in_two_passes<T: Scalar>(gpu: &Gpu, both: [Made<'_>; 2]) -> Result<[DeviceCsr<T>; 2]> {
+/// Two matrices. The count of the second may use the first. Waits for the device once.
+pub(super) fn count_and_write<T: Scalar>(gpu: &Gpu, both: [TwoPassKernel<'_>; 2]) -> Result<[DeviceCsr<T>; 2]> {
     let (totals, none) = (gpu.zeroed::<i64>(2)?, View::NONE);
     let count = |k: usize| {
         let ((rows, _), run) = both[k];
