@@ -1,4 +1,4 @@
-//! Algebraic multigrid over the contract of the backends: [`hierarchy`] computes levels by the steps of a set-up backend and stores them on a solve
+//! Algebraic multigrid over the contract of the backends: `hierarchy` computes levels by the steps of a set-up backend and stores them on a solve
 //! backend, where [`cycle`] runs them.
 
 pub mod cycle;

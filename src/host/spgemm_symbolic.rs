@@ -2,12 +2,12 @@
 //!
 //! The sum that a product a_ik b_kj is added to depends on the patterns alone. The symbolic phase finds it once and
 //! stores its position in the row of C, one byte for each product while rows have at most 256 entries. The numeric
-//! phase ([`super::spgemm_numeric`]) then reads values and positions in order and searches no column. Products are
+//! phase (`spgemm_numeric`) then reads values and positions in order and searches no column. Products are
 //! added in the order of SpGEMM, so that equal values give equal bits.
 //!
 //! Rows of a scalar B are short and of varying length. So they are read in chunks of a fixed length: products of a
 //! chunk behind the end of a row go to a position that no entry of C has. Where the processor can expand numbers into
-//! a register, and rows of C are short, a mask of the entries of C replaces the positions ([`super::spgemm_masks`]).
+//! a register, and rows of C are short, a mask of the entries of C replaces the positions (`spgemm_masks`).
 
 use super::spgemm::with_shape;
 use super::spgemm_gather::{self, BlockProducts};
