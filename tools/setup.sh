@@ -38,7 +38,7 @@ elif [ "$purpose" != run ]; then
     # For the kernels of AMD GPUs, which nothing but their compilation can check here: 50 MB to load.
     need clang++-19 clang-19
     need ld.lld-19 lld-19
-    # SciPy and PyAMG, the oracles of tests/program/oracles.rs, go into a virtual environment.
+    # SciPy and PyAMG, the oracles of cli/tests/program/oracles.rs, go into a virtual environment.
     need python3 python3
     python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"
 fi
@@ -103,7 +103,7 @@ if [ "$purpose" = test ]; then
         echo "Installing SciPy and PyAMG into $oracles"
         if ! { mkdir -p "$oracles" && python3 -m venv "$oracles" &&
             "$oracles/bin/pip" install --quiet --disable-pip-version-check --retries 1 --timeout 20 scipy==1.17.1 pyamg==5.3.0; }; then
-            echo "SciPy and PyAMG could not be installed; tests/program/oracles.rs will be skipped" >&2
+            echo "SciPy and PyAMG could not be installed; cli/tests/program/oracles.rs will be skipped" >&2
         fi
     fi
 fi

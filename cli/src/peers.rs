@@ -260,7 +260,7 @@ fn compile(command: &mut Command, program: PathBuf, libraries: &[&str]) -> Optio
     }
 }
 
-/// Writes a problem with a right-hand side in the format that the drivers read: see `benches/peers/hypre.c`.
+/// Writes a problem with a right-hand side in the format that the drivers read: see `cli/peers/hypre.c`.
 pub fn write_system(path: &Path, problem: &gallery::Problem, b: &[f64]) -> Result<()> {
     let a = problem.matrix.view().to_scalar()?;
     let coordinates: &[f64] = problem.coordinates.as_deref().unwrap_or(&[]);

@@ -20,11 +20,11 @@ const FLAGS: &[&str] = &[
     "-DTERRACE_SIM",
 ];
 
-/// The C++ compiler with the arguments that the environment adds.
+/// The C++ compiler: `CXX`, or the one that the machine has.
 pub fn compiler() -> Vec<OsString> {
     let tool = cc::Build::new().cpp(true).warnings(false).cargo_metadata(false).opt_level(2).get_compiler();
     let command = tool.to_command();
-    // Only the program: flags are ours, the same for every profile.
+    // Without the flags of a profile: ours are the same for all.
     vec![command.get_program().to_owned()]
 }
 
