@@ -1,24 +1,27 @@
 //! The matrix that a caller hands over: checked once, shared freely, its values replaceable.
 
 mod device_arrays;
+mod device_storage;
 mod import;
+mod near_null_space;
 mod operator;
 
 use crate::backend::Operator;
 use crate::context::Context;
 use crate::error::{Result, fail};
+use crate::gpu::Gpu;
 use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace};
-use crate::gpu::{Buffer, Gpu};
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::NearNullSpace;
 use crate::sparse::{self, Block, Csr, SharedCsr, Storage, Structure};
 use crate::sync::lock;
-use device_arrays::DeviceArrays;
+use device_storage::{DeviceStorage, with_device};
 use std::any::Any;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
+pub(crate) use device_storage::{DeviceMatrix, DeviceValues};
 pub(crate) use import::Import;
 pub use operator::MatrixBackend;
 
@@ -81,138 +84,8 @@ impl Values {
     }
 }
 
-/// Values in device memory.
-pub(crate) enum DeviceValues {
-    F64(Buffer<f64>),
-    F32(Buffer<f32>),
-}
-
-/// A matrix in rows in device memory, in the format that it was given in.
-#[derive(Clone)]
-pub(crate) enum DeviceMatrix {
-    F64(DeviceCsr<f64>),
-    F32(DeviceCsr<f32>),
-}
-
-/// Does the same for both formats.
-macro_rules! with_device {
-    ($matrix:expr, $a:ident => $body:expr) => {
-        match $matrix {
-            DeviceMatrix::F64($a) => $body,
-            DeviceMatrix::F32($a) => $body,
-        }
-    };
-}
-
-impl From<DeviceCsr<f64>> for DeviceMatrix {
-    fn from(a: DeviceCsr<f64>) -> Self {
-        DeviceMatrix::F64(a)
-    }
-}
-
-impl From<DeviceCsr<f32>> for DeviceMatrix {
-    fn from(a: DeviceCsr<f32>) -> Self {
-        DeviceMatrix::F32(a)
-    }
-}
-
-impl DeviceMatrix {
-    fn precision(&self) -> Precision {
-        match self {
-            DeviceMatrix::F64(_) => Precision::F64,
-            DeviceMatrix::F32(_) => Precision::F32,
-        }
-    }
-
-    /// Whether the values are in the caller's memory, where they may change.
-    fn is_borrowed(&self) -> bool {
-        with_device!(self, a => a.values.is_borrowed())
-    }
-
-    /// Where the caller's arrays are: offsets, columns and values.
-    fn borrowed(&self) -> [Option<Range<usize>>; 3] {
-        fn of<T>(array: &Buffer<T>) -> Option<Range<usize>> {
-            let (start, bytes) = (array.address() as usize, array.len() * size_of::<T>());
-            array.is_borrowed().then_some(start..start + bytes)
-        }
-        with_device!(self, a => [of(&a.offsets), of(&a.columns), of(&a.values)])
-    }
-
-    /// A copy on the host, with indices counted from `base` again.
-    fn fetch(&self, gpu: &Gpu, base: i32) -> Result<(Structure, Values)> {
-        fn structure<T: Scalar>(a: Csr<T>, base: i32) -> (Structure, Vec<T>) {
-            let Csr { rows, cols, block, mut offsets, mut columns, values } = a;
-            offsets.iter_mut().for_each(|o| *o += i64::from(base));
-            columns.iter_mut().for_each(|c| *c += base);
-            let offsets = sparse::OffsetStorage::I64(Arc::new(offsets));
-            (Structure { rows, cols, block, offsets, columns: Arc::new(columns), base }, values)
-        }
-        Ok(match self {
-            DeviceMatrix::F64(a) => {
-                let (structure, values) = structure(a.fetch(gpu)?, base);
-                (structure, values.into())
-            }
-            DeviceMatrix::F32(a) => {
-                let (structure, values) = structure(a.fetch(gpu)?, base);
-                (structure, values.into())
-            }
-        })
-    }
-}
-
 /// A matrix as an operator on vectors in device memory.
 pub(crate) type DeviceOperator<T> = Box<dyn Operator<Gpu, T>>;
-
-/// A matrix in device memory. It is copied to the host when the host needs it.
-struct DeviceStorage {
-    arrays: DeviceArrays,
-    /// Base of the caller's indices, for messages.
-    base: i32,
-    /// The copy on the host. Borrowed values are not kept, because the caller may change them.
-    copy: Mutex<Option<(Arc<Structure>, Values)>>,
-}
-
-impl DeviceStorage {
-    fn new(gpu: &Gpu, matrix: DeviceMatrix, base: i32) -> DeviceStorage {
-        DeviceStorage { arrays: DeviceArrays::new(gpu, matrix), base, copy: Mutex::new(None) }
-    }
-
-    fn gpu(&self) -> &Gpu {
-        self.arrays.gpu()
-    }
-
-    fn on_host(&self) -> Result<(Arc<Structure>, Values)> {
-        let mut copy = lock(self.copy.lock());
-        if let Some((structure, values)) = &*copy {
-            return Ok((Arc::clone(structure), values.clone()));
-        }
-        let matrix = self.arrays.read()?;
-        let (structure, values) = matrix.fetch(self.gpu(), self.base)?;
-        let fetched = (Arc::new(structure), values);
-        if !matrix.is_borrowed() {
-            *copy = Some(fetched.clone());
-        }
-        Ok(fetched)
-    }
-
-    /// As [`DeviceStorage::on_host`], without keeping the copy.
-    fn copied(&self) -> Result<(Arc<Structure>, Values)> {
-        if let Some((structure, values)) = &*lock(self.copy.lock()) {
-            return Ok((Arc::clone(structure), values.clone()));
-        }
-        let (structure, values) = self.arrays.read()?.fetch(self.gpu(), self.base)?;
-        Ok((Arc::new(structure), values))
-    }
-
-    /// Checks a matrix on the device. A defect is then located and reported by the checks of the host.
-    fn check(&self, matrix: &DeviceMatrix, structure: bool, sorted: bool) -> Result<()> {
-        if with_device!(matrix, a => self.gpu().check_rows(a, structure, sorted))? {
-            return Ok(());
-        }
-        let (pattern, values) = matrix.fetch(self.gpu(), self.base)?;
-        if structure { values.check_all(&pattern, sorted) } else { values.check(&pattern) }
-    }
-}
 
 /// The arrays of a matrix, on the host or on a device.
 enum MatrixStorage {
@@ -395,12 +268,6 @@ impl Matrix {
         }
     }
 
-    /// Whether a copy of a matrix in device memory is kept on the host.
-    #[cfg(test)]
-    pub(crate) fn has_copy(&self) -> bool {
-        matches!(&self.storage, MatrixStorage::Device(device) if lock(device.copy.lock()).is_some())
-    }
-
     /// Replaces the values; pattern and format stay. Nothing is changed when they are refused.
     pub fn update_values(&self, values: Values) -> Result<()> {
         self.check_format(values.precision(), values.len())?;
@@ -539,70 +406,6 @@ impl Matrix {
     /// Whether it is in the memory of this GPU, and belongs to the same context.
     pub(crate) fn is_on(&self, gpu: &Gpu) -> bool {
         matches!(&self.storage, MatrixStorage::Device(device) if device.gpu().is_same(gpu))
-    }
-
-    /// Tells which vectors the operator maps to almost nothing: `count` vectors of all rows, one after the other.
-    /// `dofs_per_node` consecutive rows belong to one node.
-    pub fn set_near_null_space(&self, dofs_per_node: usize, count: usize, vectors: Vec<f64>) -> Result<()> {
-        self.check_nodes(dofs_per_node)?;
-        let space = NearNullSpace::from_vectors(self.rows(), dofs_per_node, count, vectors)?;
-        *lock(self.near_null_space.write()) = Some(Arc::new(space));
-        *lock(self.device_near_null_space.lock()) = None;
-        Ok(())
-    }
-
-    /// Gives the coordinates of the nodes, `dimension` for each node one after the other, with `dimension` displacement unknowns per
-    /// node in the same order: the near-null space is then made of the rigid-body modes.
-    pub fn set_coordinates(&self, dimension: usize, coordinates: &[f64]) -> Result<()> {
-        self.check_nodes(dimension)?;
-        let space = NearNullSpace::rigid_body_modes(self.rows(), dimension, coordinates)?;
-        *lock(self.near_null_space.write()) = Some(Arc::new(space));
-        *lock(self.device_near_null_space.lock()) = None;
-        Ok(())
-    }
-
-    fn check_nodes(&self, dofs_per_node: usize) -> Result<()> {
-        let block = self.block.rows;
-        if block > 1 && block != dofs_per_node {
-            return fail!(
-                SizeMismatch,
-                "{dofs_per_node} unknowns per node were given; the blocks of the matrix have {block} rows"
-            );
-        }
-        if dofs_per_node == 0 || dofs_per_node > 8 {
-            return fail!(InvalidArgument, "unknowns per node is {dofs_per_node}; accepted: 1 to 8");
-        }
-        if !self.rows().is_multiple_of(dofs_per_node) {
-            let rows = self.rows();
-            return fail!(
-                SizeMismatch,
-                "the matrix has {rows} rows, which {dofs_per_node} unknowns per node do not divide"
-            );
-        }
-        Ok(())
-    }
-
-    /// The near-null space that was given, if any.
-    pub(crate) fn near_null_space(&self) -> Option<Arc<NearNullSpace>> {
-        lock(self.near_null_space.read()).clone()
-    }
-
-    /// `space`, which is the near-null space of this matrix or was, in the memory of a GPU. The present one is copied there once for a matrix that
-    /// is device.
-    pub(crate) fn device_near_null_space(
-        &self,
-        gpu: &Gpu,
-        space: &Arc<NearNullSpace>,
-    ) -> Result<Arc<DeviceNearNullSpace>> {
-        let present = lock(self.near_null_space.read()).as_ref().is_some_and(|present| Arc::ptr_eq(present, space));
-        if !present || !self.is_on(gpu) {
-            return Ok(Arc::new(DeviceNearNullSpace::upload(gpu, space)?));
-        }
-        let mut copy = lock(self.device_near_null_space.lock());
-        if let Some(copy) = &*copy {
-            return Ok(Arc::clone(copy));
-        }
-        Ok(Arc::clone(copy.insert(Arc::new(DeviceNearNullSpace::upload(gpu, space)?))))
     }
 
     /// The matrix on the host in the format `T`; shared with the caller's arrays when that is their format.

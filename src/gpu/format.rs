@@ -6,7 +6,8 @@ use super::Gpu;
 use super::bsr::{self, Bsr};
 use super::csr::{self, CompactColumns};
 use super::csr_balanced::{self, LongRows, Unless};
-use super::sell_layout::{Cut, SellLayout, Slots, Survey};
+use super::sell_chunks::{ChunkParameters, SellEstimate};
+use super::sell_layout::{SellLayout, Slots};
 use super::setup::tiles::{self, SIDE};
 use super::setup::{DeviceCsr, DevicePattern};
 use crate::error::Result;
@@ -105,7 +106,7 @@ enum Kind {
 /// What is known of several matrices once the device has counted.
 struct Counted<'a> {
     wanted: &'a [Wanted],
-    surveys: Vec<Option<Survey>>,
+    surveys: Vec<Option<SellEstimate>>,
     /// Slots of each cut, rows out of reach, long rows, tiles and entries of a sample.
     totals: Vec<[i64; NUMBERS]>,
 }
@@ -175,7 +176,7 @@ impl<'a> Counted<'a> {
             }
             surveys.push(match wanted.cuts() {
                 None => None,
-                Some(cuts) => Some(Survey::new(gpu, &wanted.pattern, cuts, totals.piece(0, CUTS), unless)?),
+                Some(cuts) => Some(SellEstimate::new(gpu, &wanted.pattern, cuts, totals.piece(0, CUTS), unless)?),
             });
         }
         waits |= surveys.iter().any(Option::is_some);
@@ -199,7 +200,7 @@ impl<'a> Counted<'a> {
         }
         let apart = if few || is_narrow && !is_scalar && !SellLayout::has_many_blocks(pattern) { APART } else { 1.0 };
         let mut all = Vec::new();
-        let bytes = |survey: &Survey, k: usize| survey.bytes(k, self.totals[i][k], pattern, *storage);
+        let bytes = |survey: &SellEstimate, k: usize| survey.bytes(k, self.totals[i][k], pattern, *storage);
         if let Some(survey) = self.surveys[i].as_ref().filter(|_| wide) {
             all.push((Kind::Sell(EIGHT), bytes(survey, EIGHT)));
         }
@@ -264,9 +265,9 @@ impl<'a> Counted<'a> {
 impl Wanted {
     /// How it could be cut: with offsets of 16 bits, the same with rows ordered by length, and with 8 bits where there are rows enough for the
     /// kernel that knows them. None where there are too few rows for any.
-    fn cuts(&self) -> Option<Vec<Cut>> {
+    fn cuts(&self) -> Option<Vec<ChunkParameters>> {
         let Wanted { pattern, storage, sums } = self;
-        let cut = |(bits, sorted): &(usize, bool)| Cut::new(pattern, *storage, *sums, *bits, *sorted);
+        let cut = |(bits, sorted): &(usize, bool)| ChunkParameters::new(pattern, *storage, *sums, *bits, *sorted);
         let kinds = &[(16, false), (16, true), (8, false)][..if self.is_wide() { 3 } else { 2 }];
         (pattern.rows * pattern.block.rows >= MIN_SELL_ROWS).then(|| kinds.iter().map(cut).collect())
     }

@@ -26,6 +26,7 @@ mod rounded;
 mod runtime;
 mod scan;
 mod sell;
+mod sell_chunks;
 mod sell_layout;
 mod sell_update;
 pub(crate) mod setup;
@@ -33,6 +34,7 @@ mod signature;
 mod sim;
 mod staging;
 mod storage_factory;
+mod to_scalar;
 mod vector;
 
 pub use arnoldi::DeviceArnoldiBasis;
@@ -46,9 +48,9 @@ pub(crate) use graphs::Graphs;
 pub use memory::{Buffer, Slice};
 pub use product::Epilogue;
 pub use profile::{Step, Times};
-pub(crate) use sell_layout::to_scalar;
 pub(crate) use staging::Staging;
 pub use storage_factory::Narrower;
+pub(crate) use to_scalar::to_scalar;
 
 use crate::device_kind::DeviceKind;
 use crate::error::{Error, Result, fail};

@@ -71,6 +71,15 @@ impl<'a> View<'a> {
     }
 }
 
+/// The unsigned integer of a format's size, in the names of kernels that move values of any type.
+pub(super) fn bits_of<S: Number>() -> &'static str {
+    match size_of::<S>() {
+        8 => "u64",
+        4 => "u32",
+        _ => "u16",
+    }
+}
+
 /// An array as a member of a struct that kernels take by value.
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -3,7 +3,8 @@
 use super::Gpu;
 use super::product::{Epilogue, Precisions, Product, Values};
 use super::runtime::{BLOCK, Kernel, View};
-use super::sell_layout::{Filled, Form, GROUP, SellLayout};
+use super::sell_chunks::{GROUP, SellKernel};
+use super::sell_layout::{Filled, SellLayout};
 use super::setup::{DeviceCsr, DevicePattern};
 use crate::error::Result;
 use crate::scalar::Number;
@@ -46,9 +47,11 @@ impl Sell {
         precisions: Precisions,
     ) -> Result<Sell> {
         let name = match layout.form {
-            Form::Rows => format!("sell{}", layout.bits),
-            Form::Shared(_) => "shared_sell".to_string(),
-            Form::Blocks(_) => format!("block_sell{}", if matches!(a.block.cols, 3 | 6) { a.block.cols } else { 0 }),
+            SellKernel::Rows => format!("sell{}", layout.bits),
+            SellKernel::Shared(_) => "shared_sell".to_string(),
+            SellKernel::Blocks(_) => {
+                format!("block_sell{}", if matches!(a.block.cols, 3 | 6) { a.block.cols } else { 0 })
+            }
         };
         let kernel = precisions.kernel(gpu, &name)?;
         let (rows, cols, block) = (a.rows, a.cols, a.block);
@@ -59,9 +62,9 @@ impl Sell {
     /// Groups of threads of a chunk.
     fn groups(&self) -> usize {
         match self.layout.form {
-            Form::Rows => 1,
-            Form::Shared(units) => units,
-            Form::Blocks(units) => units * self.block.rows,
+            SellKernel::Rows => 1,
+            SellKernel::Shared(units) => units,
+            SellKernel::Blocks(units) => units * self.block.rows,
         }
     }
 }
@@ -89,17 +92,17 @@ impl Product for Sell {
         let [starts, bases, order] = [self.layout.starts.view(), self.filled.bases.view(), self.layout.order.view()];
         let (offsets, values) = (self.filled.offsets.view(), self.values.view());
         match self.layout.form {
-            Form::Rows => self.gpu.launch_blocks(
+            SellKernel::Rows => self.gpu.launch_blocks(
                 self.kernel,
                 blocks,
                 &[&rows, &starts, &bases, &offsets, &values, &order, &x, epilogue],
             ),
-            Form::Shared(units) => self.gpu.launch_blocks(
+            SellKernel::Shared(units) => self.gpu.launch_blocks(
                 self.kernel,
                 blocks,
                 &[&rows, &(units as i32), &starts, &bases, &offsets, &values, &order, &x, epilogue],
             ),
-            Form::Blocks(units) => self.gpu.launch_blocks(
+            SellKernel::Blocks(units) => self.gpu.launch_blocks(
                 self.kernel,
                 blocks,
                 &[&rows, &br, &bc, &(units as i32), &starts, &bases, &offsets, &values, &order, &x, epilogue],

@@ -1,7 +1,8 @@
 //! Value update of SELL chunks with an unchanged pattern, by the kernels of `kernels/sell_update.cu`. No column is read.
 
-use super::runtime::{BLOCK, View};
-use super::sell_layout::{Filled, GROUP, MAX_FILL_BLOCKS, SellLayout, bits_of, is_long, of_tile};
+use super::runtime::{BLOCK, View, bits_of};
+use super::sell_chunks::{GROUP, MAX_FILL_BLOCKS, is_long, of_tile};
+use super::sell_layout::{Filled, SellLayout};
 use super::setup::DeviceCsr;
 use super::{Argument, Buffer, Gpu};
 use crate::error::Result;
@@ -137,7 +138,7 @@ impl ValueUpdate {
 mod tests {
     use super::*;
     use crate::gallery;
-    use crate::gpu::sell_layout::{Cut, Form};
+    use crate::gpu::sell_chunks::{ChunkParameters, SellKernel};
     use crate::gpu::setup::diagonal;
     use crate::gpu::setup::irregular;
     use crate::gpu::setup::tests::problems;
@@ -151,16 +152,16 @@ mod tests {
         Csr { values: (0..a.values.len()).map(value).collect(), ..a.clone() }
     }
 
-    fn cuts(block: Block, storage: Precision, sums: Precision) -> Vec<Cut> {
-        let cut = |form, bits, sorted| Cut::with_form(form, storage, sums, bits, sorted);
+    fn cuts(block: Block, storage: Precision, sums: Precision) -> Vec<ChunkParameters> {
+        let cut = |form, bits, sorted| ChunkParameters::with_kernel(form, storage, sums, bits, sorted);
         match block {
             Block::SCALAR => vec![
-                cut(Form::Rows, 8, false),
-                cut(Form::Rows, 16, true),
-                cut(Form::Shared(2), 16, false),
-                cut(Form::Shared(1), 16, true),
+                cut(SellKernel::Rows, 8, false),
+                cut(SellKernel::Rows, 16, true),
+                cut(SellKernel::Shared(2), 16, false),
+                cut(SellKernel::Shared(1), 16, true),
             ],
-            _ => vec![cut(Form::Blocks(1), 16, false), cut(Form::Blocks(2), 16, true)],
+            _ => vec![cut(SellKernel::Blocks(1), 16, false), cut(SellKernel::Blocks(2), 16, true)],
         }
     }
 

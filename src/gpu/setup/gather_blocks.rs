@@ -5,7 +5,7 @@ use super::lanes::lanes;
 use super::{DeviceCsr, DevicePattern};
 use crate::error::{Result, fail};
 use crate::gpu::runtime::Argument;
-use crate::gpu::sell_layout::bits_of;
+use crate::gpu::runtime::bits_of;
 use crate::gpu::{Buffer, Gpu};
 use crate::scalar::Scalar;
 use crate::sparse::Block;

@@ -7,30 +7,26 @@
 //! table, and finally to global memory (`kernels/spgemm_long.cu`). Blocks have their pattern computed in this way,
 //! and their values by `kernels/spgemm_blocks.cu`.
 
+mod method;
+mod numeric;
+mod unsorted;
+
 use super::DeviceCsr;
 use super::spgemm_merge::{MASK_WORDS, MAX_MERGED_ENTRIES, MERGE_WIDTHS};
-use super::spgemm_symbolic::BlockSpgemmSymbolic;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::scalar::Number;
 use crate::sparse::Block;
+use method::{HASH_TABLES, LARGE_TABLES};
 use std::sync::Arc;
+use unsorted::{Allocation, COUNTERS, TOTAL, outcome};
 
-/// Lanes of a team, and the columns for which its hash table is fast: three quarters of its slots.
-const HASH_TABLES: [(usize, i32); 4] = [(4, 42), (8, 84), (32, 336), (256, 2304)];
-
-/// Hash tables for rows that cannot be merged or exceed the table of most rows.
-const LARGE_TABLES: [usize; 2] = [2, 3];
+pub(super) use method::{Method, Sample};
+pub(super) use unsorted::UnsortedRows;
 
 /// Lanes of teams that sort rows by column; see `kernels/spgemm_sort.cu`.
 const SORT_LANES: [usize; 3] = [8, 32, 256];
-
-/// Lanes of teams that multiply blocks.
-const BLOCK_LANES: [usize; 2] = [32, 256];
-
-/// Rows of a sample.
-const SAMPLE_ROWS: usize = 4096;
 
 /// Largest number of blocks of threads, more than a GPU runs at a time; each handles several rows.
 const MAX_BLOCKS: usize = 1024;
@@ -88,92 +84,6 @@ impl<'a, T: Number> Right<'a, T> {
     }
 }
 
-/// Statistics of the rows of a product.
-#[derive(Clone, Copy)]
-pub(super) struct Sample {
-    /// Mean columns of a row.
-    pub mean: f64,
-    /// The method for most rows.
-    pub method: Method,
-}
-
-/// How a row is computed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Method {
-    /// A thread merges at most this one of [`MERGE_WIDTHS`] rows of the right factor.
-    Merge(usize),
-    /// A team uses this one of [`HASH_TABLES`].
-    Table(usize),
-}
-
-impl Method {
-    fn lanes(self) -> usize {
-        match self {
-            Method::Merge(_) => 1,
-            Method::Table(table) => HASH_TABLES[table].0,
-        }
-    }
-
-    /// The name in its kernels.
-    pub fn name(self) -> String {
-        match self {
-            Method::Merge(lists) => format!("merge{}", MERGE_WIDTHS[lists]),
-            Method::Table(table) => format!("hash{}", HASH_TABLES[table].0),
-        }
-    }
-
-    /// This method, and those for the rows that it leaves.
-    fn cascade(self) -> impl Iterator<Item = Method> {
-        let is_larger = move |large: &usize| !matches!(self, Method::Table(table) if *large <= table);
-        std::iter::once(self).chain(LARGE_TABLES.into_iter().filter(is_larger).map(Method::Table))
-    }
-}
-
-impl Sample {
-    /// Estimated entries of so many rows.
-    pub fn room(&self, rows: usize) -> usize {
-        (1.05 * self.mean * rows as f64) as usize
-    }
-}
-
-/// Counters of the kernels that write unsorted rows, as in `kernels/spgemm_unsorted.h`.
-pub(super) struct Outcome {
-    /// Entries of all rows, whether there was space for them or not.
-    pub allocated: usize,
-    /// Rows without space.
-    pub without_space: usize,
-    /// Rows that exceed every hash table.
-    pub too_long: usize,
-}
-
-/// Words for these counters, the number of all entries, and the statistics of a sample of the next product.
-const WORDS: usize = 10;
-const TOTAL: usize = 3;
-const STATISTICS: usize = 4;
-
-/// Rows of a product in any order in memory, columns unsorted.
-pub(super) struct UnsortedRows<T> {
-    pub begins: Arc<Buffer<i64>>,
-    pub ends: Buffer<i64>,
-    pub columns: Buffer<i32>,
-    pub values: Buffer<T>,
-    /// Row lengths, if requested.
-    counts: Buffer<i32>,
-    words: Buffer<i64>,
-    /// Rows that exceed every hash table.
-    too_long: Buffer<i32>,
-}
-
-/// Memory for unsorted rows.
-struct Allocation {
-    begins: Arc<Buffer<i64>>,
-    /// Whether rows begin at `begins`; else their space is allocated.
-    has_begins: bool,
-    /// For row lengths, if requested.
-    counts: Buffer<i32>,
-    room: usize,
-}
-
 /// The pattern of a product, and the method for its rows.
 pub(super) struct Pattern {
     pub offsets: Arc<Buffer<i64>>,
@@ -219,53 +129,6 @@ impl<'a, T: Number> Product<'a, T> {
         self.a.block == Block::SCALAR && self.b.block == Block::SCALAR
     }
 
-    /// Statistics of a sample of rows. Waits for the device.
-    pub fn sample(&self) -> Result<Sample> {
-        let words = self.gpu.zeroed::<i64>(WORDS)?;
-        Ok(self.sample_after(&words)?.0)
-    }
-
-    /// The same, and the counters of the unsorted rows that are the right factor.
-    pub fn sample_of(&self, found: &UnsortedRows<T>) -> Result<(Sample, Outcome)> {
-        self.sample_after(&found.words)
-    }
-
-    fn sample_after(&self, words: &Slice<i64>) -> Result<(Sample, Outcome)> {
-        let rows = self.a.rows;
-        let wanted = rows.min(SAMPLE_ROWS);
-        let [a, b, c, d, e] = &self.factors;
-        let limits = HASH_TABLES.map(|(_, limit)| limit);
-        let [fewest, few] = MERGE_WIDTHS.map(|lists| lists as i32);
-        let statistics = words.piece(STATISTICS, WORDS - STATISTICS).view();
-        let arguments = [
-            &(rows as i64) as &dyn Argument,
-            &(wanted as i64),
-            a,
-            b,
-            c,
-            d,
-            e,
-            &limits[0],
-            &limits[1],
-            &limits[2],
-            &fewest,
-            &few,
-            &statistics,
-        ];
-        self.gpu.launch(self.gpu.kernel("spgemm_sample")?, wanted * 32, &arguments)?;
-        let words = self.gpu.fetch(words)?;
-        let most = |statistic: usize| 10 * words[STATISTICS + statistic] >= 9 * wanted as i64;
-        let first = match self.b.length {
-            0..=5 => 0,
-            6..=14 => 1,
-            _ => 2,
-        };
-        let table = || Method::Table((first..3).find(|table| most(1 + table)).unwrap_or(3));
-        let lists = (0..MERGE_WIDTHS.len()).find(|lists| self.may_merge && most(1 + HASH_TABLES.len() - 1 + lists));
-        let method = lists.map_or_else(table, Method::Merge);
-        Ok((Sample { mean: words[STATISTICS] as f64 / wanted.max(1) as f64, method }, outcome(&words)))
-    }
-
     /// The product with sorted rows, and its pattern. With `fill` zeros on the diagonal become ones.
     pub fn sorted(&self, fill: bool) -> Result<(DeviceCsr<T>, Pattern)> {
         self.sorted_by(self.sample()?, fill)
@@ -281,7 +144,7 @@ impl<'a, T: Number> Product<'a, T> {
         let (mut with, mut room) = (method, sample.room(rows));
         let masks = gpu.room::<u32>(if merges { rows * MASK_WORDS } else { 0 })?;
         if merges {
-            let (list, words) = (gpu.list(rows)?, gpu.zeroed::<i64>(WORDS)?);
+            let (list, words) = (gpu.list(rows)?, gpu.zeroed::<i64>(COUNTERS)?);
             self.count_merged(method, &counts, &masks, &words, &list)?;
             let offsets = gpu.offsets_with(&counts, words.piece(TOTAL, 1))?;
             let words = gpu.fetch(&words)?;
@@ -369,100 +232,6 @@ impl<'a, T: Number> Product<'a, T> {
         (DeviceCsr { rows, cols, block, offsets, columns, values }, pattern)
     }
 
-    /// Numeric phase: values of a product of this pattern. Does not wait for the device.
-    pub fn numeric(&self, pattern: &Pattern, fill: bool) -> Result<Buffer<T>> {
-        let gpu = self.gpu;
-        let values = gpu.room::<T>(pattern.columns.len() * self.block.len())?;
-        let to = Output { offsets: &pattern.offsets, columns: &pattern.columns, values: &values, fill };
-        if !self.is_scalar() {
-            self.numeric_of_blocks(&to)?;
-            return Ok(values);
-        }
-        let too_long = self.cascade(None, teams_of(pattern.method), MAX_BLOCKS, |name, n, list, blocks, more| {
-            let kernel = gpu.kernel(&format!("spgemm_numeric_{name}_{}", T::PRECISION.name()))?;
-            let [a, b, c, d, e] = &self.factors;
-            let (left, right, offsets) = (self.a.values.view(), self.b.values.view(), to.offsets.view());
-            let (columns, values, fill) = (to.columns.view(), to.values.view(), i32::from(fill));
-            let arguments: [&dyn Argument; 14] =
-                [&n, &list, a, b, c, d, e, &left, &right, &offsets, &columns, &values, &fill, &more];
-            gpu.launch_blocks(kernel, blocks, &arguments)
-        })?;
-        if pattern.has_long {
-            self.numeric_long(&too_long, &to)?;
-        }
-        Ok(values)
-    }
-
-    /// Unsorted rows in space for `room` entries. Does not wait for the device.
-    pub fn unsorted(&self, method: Method, room: usize) -> Result<UnsortedRows<T>> {
-        let allocation = Allocation {
-            begins: Arc::new(self.gpu.room(self.a.rows)?),
-            has_begins: false,
-            counts: self.gpu.room(0)?,
-            room,
-        };
-        self.accumulate(method, None, allocation, self.is_scalar())
-    }
-
-    /// The same with rows that begin where an earlier product put them.
-    pub fn unsorted_at(&self, method: Method, room: usize, begins: &Arc<Buffer<i64>>) -> Result<UnsortedRows<T>> {
-        let allocation = Allocation { begins: Arc::clone(begins), has_begins: true, counts: self.gpu.room(0)?, room };
-        self.accumulate(method, None, allocation, self.is_scalar())
-    }
-
-    /// The same without values.
-    pub fn pattern_at(&self, method: Method, room: usize, begins: &Arc<Buffer<i64>>) -> Result<UnsortedRows<T>> {
-        let allocation = Allocation { begins: Arc::clone(begins), has_begins: true, counts: self.gpu.room(0)?, room };
-        self.accumulate(method, None, allocation, false)
-    }
-
-    /// Accumulates all rows, or those of a list, and writes them unsorted.
-    fn accumulate(
-        &self,
-        method: Method,
-        rows: Option<&Slice<i32>>,
-        allocation: Allocation,
-        scalar: bool,
-    ) -> Result<UnsortedRows<T>> {
-        let gpu = self.gpu;
-        let Allocation { begins, has_begins, counts, room } = allocation;
-        let ends = gpu.room::<i64>(self.a.rows)?;
-        let (columns, values) = (gpu.room(room)?, gpu.room(if scalar { room } else { 0 })?);
-        let words = gpu.zeroed::<i64>(WORDS)?;
-        let too_long = self.cascade(rows, teams_of(method), MAX_BLOCKS, |name, n, list, blocks, more| {
-            let name = match scalar {
-                true => format!("spgemm_unsorted_{name}_{}", T::PRECISION.name()),
-                false => format!("spgemm_pattern_{name}_f32"),
-            };
-            let [a, b, c, d, e] = &self.factors;
-            let [left, right, values] =
-                [&self.a.values, self.b.values, &values].map(|values| if scalar { values.view() } else { View::NONE });
-            let (begins, ends, counts) = (begins.view(), ends.view(), counts.view());
-            let (columns, words, has_begins) = (columns.view(), words.view(), i32::from(has_begins));
-            let arguments: [&dyn Argument; 17] = [
-                &n,
-                &list,
-                a,
-                b,
-                c,
-                d,
-                e,
-                &left,
-                &right,
-                &begins,
-                &ends,
-                &counts,
-                &columns,
-                &values,
-                &words,
-                &has_begins,
-                &more,
-            ];
-            gpu.launch_blocks(gpu.kernel(&name)?, blocks, &arguments)
-        })?;
-        Ok(UnsortedRows { begins, ends, columns, values, counts, words, too_long })
-    }
-
     /// Launches kernels for teams, with at most `most` blocks of threads: the first one on all rows or those of a
     /// list, each other one on the list of rows that the one before left. Returns the last list. Kernels take the
     /// number of rows, a list, and the list of rows that they leave.
@@ -495,62 +264,6 @@ impl<'a, T: Number> Product<'a, T> {
         let blocks = (MAX_BITMAP_BYTES / size_of::<u32>() / words.max(1)).clamp(MIN_LONG_BLOCKS, MAX_BLOCKS).min(rows);
         Ok((words as i64, blocks, self.gpu.zeroed(words * blocks)?))
     }
-
-    /// Numeric phase for blocks from their symbolic data. Does not wait for the device.
-    pub fn numeric_blocks(&self, symbolic: &BlockSpgemmSymbolic, pattern: &Pattern, fill: bool) -> Result<Buffer<T>> {
-        let shape = (self.shape(), self.block);
-        symbolic.numeric(self.gpu, self.a, &self.b, (&shape.0, shape.1), &pattern.columns, fill)
-    }
-
-    /// The block size in kernel names.
-    fn shape(&self) -> String {
-        match (self.block.rows, self.a.block.cols, self.block.cols) {
-            (3, 3, 3) | (3, 3, 6) | (6, 3, 6) | (6, 6, 6) => {
-                format!("{}_{}_{}", self.block.rows, self.a.block.cols, self.block.cols)
-            }
-            _ => "any".to_string(),
-        }
-    }
-
-    /// Numeric phase for blocks by search.
-    fn numeric_of_blocks(&self, to: &Output<'_, T>) -> Result<()> {
-        let shape = self.shape();
-        let too_long = self.cascade(
-            None,
-            BLOCK_LANES.map(|lanes| (lanes, lanes.to_string())),
-            MAX_MERGE_BLOCKS,
-            |lanes, n, list, blocks, more| {
-                let kernel = self.gpu.kernel(&format!("spgemm_blocks_{lanes}_{shape}_{}", T::PRECISION.name()))?;
-                self.values_of(to, |arguments| {
-                    let rows: [&dyn Argument; 2] = [&n, &list];
-                    let all: Vec<&dyn Argument> =
-                        rows.into_iter().chain(arguments).chain([&more as &dyn Argument]).collect();
-                    self.gpu.launch_blocks(kernel, blocks, &all)
-                })
-            },
-        )?;
-        self.numeric_long(&too_long, to)
-    }
-
-    /// Numeric phase for a list of rows in global memory.
-    fn numeric_long(&self, rows: &Slice<i32>, to: &Output<'_, T>) -> Result<()> {
-        let kernel = self.gpu.kernel(&format!("spgemm_long_values_{}", T::PRECISION.name()))?;
-        let list = rows.view();
-        self.values_of(to, |arguments| {
-            let all: Vec<&dyn Argument> = [&list as &dyn Argument].into_iter().chain(arguments).collect();
-            self.gpu.launch_blocks(kernel, self.a.rows.clamp(1, MAX_BLOCKS), &all)
-        })
-    }
-
-    /// Launches a kernel of a numeric phase.
-    fn values_of(&self, to: &Output<'_, T>, launch: impl FnOnce([&dyn Argument; 14]) -> Result<()>) -> Result<()> {
-        let (left, right) = (self.a.values.view(), self.b.values.view());
-        let [outer, inner, width] = [self.block.rows, self.a.block.cols, self.block.cols].map(|d| d as i32);
-        let [a, b, c, d, e] = &self.factors;
-        let (offsets, columns, values) = (to.offsets.view(), to.columns.view(), to.values.view());
-        let fill = i32::from(to.fill);
-        launch([a, b, c, d, e, &left, &right, &outer, &inner, &width, &offsets, &columns, &values, &fill])
-    }
 }
 
 /// The output of a product.
@@ -560,15 +273,6 @@ pub(super) struct Output<'a, T> {
     pub values: &'a Slice<T>,
     /// Whether zeros on the diagonal become ones.
     pub fill: bool,
-}
-
-fn outcome(words: &[i64]) -> Outcome {
-    Outcome { allocated: words[0] as usize, without_space: words[1] as usize, too_long: words[2] as usize }
-}
-
-/// Lanes of teams and names of kernels, one for each method of the cascade.
-fn teams_of(method: Method) -> impl Iterator<Item = (usize, String)> {
-    method.cascade().map(|method| (method.lanes(), method.name()))
 }
 
 /// Blocks of threads for rows with a team of `lanes` each.

@@ -3,8 +3,8 @@
 
 use super::{DeviceCsr, DevicePattern};
 use crate::error::Result;
+use crate::gpu::runtime::bits_of;
 use crate::gpu::runtime::{Argument, BLOCK, View};
-use crate::gpu::sell_layout::bits_of;
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::scalar::Number;
 use crate::sparse::Block;

@@ -5,7 +5,11 @@ use crate::backend::{Beta, CgScalars, CgStep, Recurrence};
 use crate::scalar::Scalar;
 
 /// The formats that a matrix can have, with the slices of these forms.
-fn formats<V: Number, S: Number>(gpu: &Gpu, matrix: &SharedCsr<S>, forms: &[Form]) -> Vec<Box<dyn Operator<Gpu, V>>> {
+fn formats<V: Number, S: Number>(
+    gpu: &Gpu,
+    matrix: &SharedCsr<S>,
+    forms: &[SellKernel],
+) -> Vec<Box<dyn Operator<Gpu, V>>> {
     let precisions = Precisions::of::<S, V, V>();
     let mut all: Vec<Box<dyn Operator<Gpu, V>>> =
         vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
@@ -21,9 +25,9 @@ fn formats<V: Number, S: Number>(gpu: &Gpu, matrix: &SharedCsr<S>, forms: &[Form
         all.push(operator(Bsr::new(gpu, &a, precisions).unwrap()));
     }
     for form in forms {
-        let bits: &[usize] = if *form == Form::Rows { &[8, 16] } else { &[16] };
+        let bits: &[usize] = if *form == SellKernel::Rows { &[8, 16] } else { &[16] };
         for (bits, sorted) in bits.iter().flat_map(|bits| [(*bits, true), (*bits, false)]) {
-            let cut = Cut::with_form(*form, S::PRECISION, <V::Wide as Number>::PRECISION, bits, sorted);
+            let cut = ChunkParameters::with_kernel(*form, S::PRECISION, <V::Wide as Number>::PRECISION, bits, sorted);
             let layout = Arc::new(SellLayout::new(gpu, &a.pattern(), cut).unwrap());
             all.push(operator(Sell::new(gpu, &a, &layout, precisions).unwrap()));
         }
@@ -86,7 +90,7 @@ fn compare_forms<V: Number, D: Number>(
 }
 
 /// All forms of all formats; those that have block rows together also with blocks of D.
-fn forms<V: Number, S: Number, D: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[Form]) {
+fn forms<V: Number, S: Number, D: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[SellKernel]) {
     let matrix = irregular::<S>(blocks, blocks, block, 9);
     let names = [S::PRECISION, V::PRECISION].map(Precision::name);
     let what = format!("{}, {blocks} block rows of {} in {}", gpu.description(), names[0], names[1]);
@@ -109,10 +113,10 @@ fn forms<V: Number, S: Number, D: Number>(gpu: &Gpu, block: Block, blocks: usize
 fn sweeps_and_chebyshev_steps_in_one_pass_are_those_of_the_host() {
     for gpu in devices() {
         for n in [0, 1, 64, 129, 300] {
-            forms::<f64, f64, f64>(&gpu, Block::SCALAR, n, &[Form::Rows, Form::Shared(8)]);
+            forms::<f64, f64, f64>(&gpu, Block::SCALAR, n, &[SellKernel::Rows, SellKernel::Shared(8)]);
         }
         for (side, count) in [(2, 77), (3, 0), (3, 1), (3, 90), (4, 40), (5, 40), (6, 40), (7, 9), (8, 40)] {
-            forms::<f64, f64, f64>(&gpu, Block::square(side), count, &[1, 2, 4].map(Form::Blocks));
+            forms::<f64, f64, f64>(&gpu, Block::square(side), count, &[1, 2, 4].map(SellKernel::Blocks));
         }
     }
 }
@@ -120,7 +124,8 @@ fn sweeps_and_chebyshev_steps_in_one_pass_are_those_of_the_host() {
 #[test]
 fn forms_of_products_know_every_precision() {
     fn every_storage<V: Number, D: Number>(gpu: &Gpu) {
-        let (rows, blocks) = ([Form::Rows, Form::Shared(2)], [Form::Blocks(1), Form::Blocks(2)]);
+        let (rows, blocks) =
+            ([SellKernel::Rows, SellKernel::Shared(2)], [SellKernel::Blocks(1), SellKernel::Blocks(2)]);
         for side in [1, 2, 3] {
             let (block, used) = if side == 1 { (Block::SCALAR, &rows) } else { (Block::square(side), &blocks) };
             forms::<V, f64, D>(gpu, block, 70, used);
@@ -141,7 +146,7 @@ fn forms_of_products_know_every_precision() {
 #[test]
 fn formats_tell_which_blocks_of_a_diagonal_they_have_together() {
     let gpu = devices().remove(0);
-    let together = |block: Block, forms: &[Form]| -> Vec<(String, bool)> {
+    let together = |block: Block, forms: &[SellKernel]| -> Vec<(String, bool)> {
         let all = formats::<f64, f64>(&gpu, &irregular(40, 40, block, 9), forms);
         assert!(all.iter().all(|a| a.has_epilogue(1)));
         all.iter().map(|a| (a.format(), a.has_epilogue(block.rows))).collect()
@@ -151,12 +156,12 @@ fn formats_tell_which_blocks_of_a_diagonal_they_have_together() {
         |first, tiles| [(first, true), ("csr16", true), ("tiles4x4", tiles), ("csr_balanced", false), ("csr", true)];
     let few = [("sell16s_3x3", false), ("sell16_3x3", false), ("sell16s_3x3", false), ("sell16_3x3", false)];
     assert_eq!(
-        together(Block::square(3), &[Form::Blocks(2), Form::Blocks(4)]),
+        together(Block::square(3), &[SellKernel::Blocks(2), SellKernel::Blocks(4)]),
         expected(&[&rows("csr", false)[..], &few].concat())
     );
     let blocks = [("bsr4x4", true), ("sell16s_4x4", false), ("sell16_4x4", false)];
     assert_eq!(
-        together(Block::square(4), &[Form::Blocks(2)]),
+        together(Block::square(4), &[SellKernel::Blocks(2)]),
         expected(&[&rows("bsr4x4", true)[..], &blocks].concat())
     );
 }
@@ -198,7 +203,7 @@ fn turns_with_their_steps_are_those_of_the_host() {
 }
 
 /// Products with inner products, and steps of conjugate gradients.
-fn fused<V: Scalar, S: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[Form]) {
+fn fused<V: Scalar, S: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[SellKernel]) {
     let matrix = irregular::<S>(blocks, blocks, block, 9);
     let (host, n) = (host(), matrix.view().scalar_rows());
     let what = format!("{}, {n} rows of {} in {}", gpu.description(), S::PRECISION.name(), V::PRECISION.name());
@@ -262,10 +267,10 @@ fn cg_steps<B: StorageFactory, V: Scalar>(
 fn fused_operations_equal_those_of_the_host() {
     for gpu in devices() {
         for n in [0, 1, 64, 300] {
-            fused::<f64, f64>(&gpu, Block::SCALAR, n, &[Form::Rows, Form::Shared(8)]);
+            fused::<f64, f64>(&gpu, Block::SCALAR, n, &[SellKernel::Rows, SellKernel::Shared(8)]);
         }
-        fused::<f32, f16>(&gpu, Block::SCALAR, 300, &[Form::Rows, Form::Shared(2)]);
-        fused::<f64, bf16>(&gpu, Block::square(3), 77, &[Form::Blocks(1), Form::Blocks(4)]);
-        fused::<f32, f32>(&gpu, Block::square(2), 77, &[Form::Blocks(2)]);
+        fused::<f32, f16>(&gpu, Block::SCALAR, 300, &[SellKernel::Rows, SellKernel::Shared(2)]);
+        fused::<f64, bf16>(&gpu, Block::square(3), 77, &[SellKernel::Blocks(1), SellKernel::Blocks(4)]);
+        fused::<f32, f32>(&gpu, Block::square(2), 77, &[SellKernel::Blocks(2)]);
     }
 }

@@ -175,7 +175,7 @@ fn ratio_there_on(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> f
     let before = gpu.memory().used;
     let estimate = Amg::memory_estimate(context, matrix, config).unwrap();
     assert_eq!(gpu.memory().used, before, "an estimate leaves nothing behind");
-    assert!(!matrix.has_copy(), "neither on the host");
+    assert!(!matrix.has_host_copy(), "neither on the host");
     gpu.reset_peak();
     let _hierarchy = Amg::setup(context, matrix, config).unwrap();
     estimate as f64 / (gpu.memory().peak - before) as f64

@@ -1,0 +1,303 @@
+//! Parameters of SELL chunks and estimates of their bytes, by the counting kernels of `kernels/sell_layout.cu`. A slot
+//! of a chunk holds at most one entry of each of its rows.
+
+use super::csr_balanced::Unless;
+use super::runtime::{BLOCK, View};
+use super::sell_layout::SellLayout;
+use super::setup::DevicePattern;
+use super::{Argument, Buffer, Gpu, Slice};
+use crate::error::Result;
+use crate::scalar::Precision;
+use crate::sparse::Block;
+use std::sync::Arc;
+
+/// Lanes per chunk.
+pub(super) const GROUP: usize = 32;
+
+/// Rows that are sorted by length together (sigma of SELL-C-sigma): enough for even chunks, and so few that neighbours stay close.
+const WINDOW: usize = 512;
+
+/// Scalar rows beyond this length are copied to where they are walked over, in tiles of at most so many rows; others are read in a few lines of
+/// memory.
+const MAX_SHORT_ROW: usize = 10;
+const TILE: usize = BLOCK;
+
+/// Bytes of shared memory for the columns of a tile, as in `kernels/sell_layout.cu`.
+const COUNTED_ROOM: usize = 32768;
+
+/// Blocks of threads that walk over long rows in global memory at the same time. More of them evict each other's cache
+/// lines: they take four times longer on an H200.
+pub(super) const MAX_FILL_BLOCKS: usize = 264;
+
+/// Windows that an estimate is made from.
+const SAMPLE_WINDOWS: usize = 256;
+
+/// Rows that fill a GPU; with fewer of them a chunk is shared by several groups of threads.
+const FULL_DEVICE_ROWS: usize = 1 << 18;
+
+/// Groups of a block of threads, and the most that share a chunk.
+const MAX_UNITS: usize = BLOCK / GROUP;
+
+/// The kernel that a matrix gets, by its blocks and its number of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SellKernel {
+    /// A thread has several neighbouring rows.
+    Rows,
+    /// This many groups of threads share a chunk.
+    Shared(usize),
+    /// Blocks, and this many groups of threads for each of their rows.
+    Blocks(usize),
+}
+
+impl SellKernel {
+    /// For this many block rows, with blocks of this shape and slots of about this number.
+    pub(super) fn of(rows: usize, block: Block, entries: usize) -> SellKernel {
+        let width = entries.div_ceil(rows.max(1));
+        let threads = rows * block.rows;
+        // As many units as fill the device, scalar rows twice, and no more than there are slots for.
+        let enough = if block == Block::SCALAR { 2 * FULL_DEVICE_ROWS } else { FULL_DEVICE_ROWS };
+        let wanted = (1..=3).map(|k| 1 << k).find(|units| threads * units >= enough).unwrap_or(MAX_UNITS);
+        let most = 1 << width.div_ceil(4).max(1).ilog2().min(3);
+        match block {
+            Block::SCALAR if rows >= FULL_DEVICE_ROWS => SellKernel::Rows,
+            Block::SCALAR => SellKernel::Shared(wanted.min(most)),
+            _ if threads >= FULL_DEVICE_ROWS => SellKernel::Blocks(1),
+            _ => SellKernel::Blocks(wanted.min(most)),
+        }
+    }
+
+    /// Rows of a chunk, as in the kernels: values and offsets of narrow formats are read several at once.
+    fn height(self, storage: Precision, sums: Precision, bits: usize) -> usize {
+        GROUP
+            * match (self, storage.bytes(), sums.bytes(), bits) {
+                (SellKernel::Rows, 2, 4, 8) => 4,
+                (SellKernel::Rows, ..) => 2,
+                (SellKernel::Blocks(_), 2, ..) => 2,
+                _ => 1,
+            }
+    }
+}
+
+/// Parameters of chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkParameters {
+    form: SellKernel,
+    /// Bits of an offset.
+    bits: usize,
+    /// Whether rows are ordered by length inside of each window.
+    pub sorted: bool,
+    height: usize,
+}
+
+impl ChunkParameters {
+    /// For values of one format and sums of another, and offsets of this many bits.
+    pub fn new(a: &DevicePattern, storage: Precision, sums: Precision, bits: usize, sorted: bool) -> ChunkParameters {
+        ChunkParameters::with_kernel(SellKernel::of(a.rows, a.block, a.nnz()), storage, sums, bits, sorted)
+    }
+
+    /// As [`ChunkParameters::new`], for one of the kernels.
+    pub fn with_kernel(
+        form: SellKernel,
+        storage: Precision,
+        sums: Precision,
+        bits: usize,
+        sorted: bool,
+    ) -> ChunkParameters {
+        ChunkParameters { form, bits, sorted, height: form.height(storage, sums, bits) }
+    }
+
+    /// Bytes of so many slots of values of this format in these blocks, without what does not depend on the number.
+    fn slots_bytes(&self, slots: f64, block: Block, storage: Precision) -> f64 {
+        slots * (size_of::<i32>() + self.height * (self.bits / 8 + block.len() * storage.bytes())) as f64
+    }
+
+    /// Chunks of every `step`th window, or all of them.
+    fn chunks(&self, rows: usize, step: usize) -> usize {
+        let (chunks, of_window) = (rows.div_ceil(self.height), WINDOW / self.height);
+        if step == 1 { chunks } else { chunks / of_window / step * of_window }
+    }
+
+    /// Counts the slots of each chunk, where there is room for them, of every `step`th window, and adds them to `total`.
+    fn count(
+        &self,
+        gpu: &Gpu,
+        a: &DevicePattern,
+        order: &Slice<i32>,
+        step: usize,
+        (counts, total): (Option<&Slice<i32>>, &Slice<i64>),
+        unless: Unless,
+    ) -> Result<()> {
+        let (chunks, lanes) = (self.chunks(a.rows, step), self.height / GROUP);
+        // Tiles do not cross windows.
+        let tile = of_tile(a, self.height, COUNTED_ROOM / size_of::<i32>()).map(|chunks| 1 << chunks.ilog2());
+        let name = if tile.is_some() { "count_tiles" } else { "count_slots" };
+        let kernel = gpu.kernel(&format!("{name}_{lanes}"))?;
+        let blocks = chunks.div_ceil(tile.unwrap_or(BLOCK / GROUP));
+        let (count, rows, step, reach) = (chunks as i64, a.rows as i64, step as i32, 1_i32 << self.bits);
+        let tile = tile.unwrap_or(1) as i32;
+        let [offsets, columns, order] = [a.offsets.view(), a.columns.view(), order.view()];
+        let (counts, total, (longest, most)) =
+            (counts.map_or(View::NONE, Slice::view), total.view(), unless.arguments());
+        let arguments: [&dyn Argument; 12] =
+            [&count, &rows, &tile, &step, &reach, &offsets, &columns, &order, &counts, &total, &longest, &most];
+        if blocks == 0 { Ok(()) } else { gpu.launch_blocks(kernel, blocks, &arguments) }
+    }
+}
+
+/// Whether rows are so long that lanes which read one each read many lines of memory.
+pub(super) fn is_long(a: &DevicePattern) -> bool {
+    a.block == Block::SCALAR && a.nnz() > MAX_SHORT_ROW * a.rows
+}
+
+/// Chunks of so many rows whose entries are copied together to where they are walked over, into room for so many; none where rows are short,
+/// or a chunk does not fit, as far as the average tells.
+pub(super) fn of_tile(a: &DevicePattern, height: usize, room: usize) -> Option<usize> {
+    // Rows of a tile may be longer than others.
+    let entries = (a.nnz() * height / a.rows.max(1)).max(1) * 13 / 12;
+    let chunks = (room / entries).min(TILE / height);
+    (is_long(a) && chunks > 0).then_some(chunks)
+}
+
+/// What several cuts of the same matrix would take, while the device counts.
+pub(super) struct SellEstimate {
+    cuts: Vec<ChunkParameters>,
+    step: usize,
+    order: Arc<Buffer<i32>>,
+    /// Slots of each chunk, where all of them are counted.
+    counts: Vec<Buffer<i32>>,
+}
+
+impl SellEstimate {
+    /// Counts the slots of an even sample of windows into `totals`, zeros, one for each cut.
+    pub fn new(
+        gpu: &Gpu,
+        a: &DevicePattern,
+        cuts: Vec<ChunkParameters>,
+        totals: &Slice<i64>,
+        unless: Unless,
+    ) -> Result<SellEstimate> {
+        let windows = a.rows / WINDOW;
+        let step = if windows < 2 * SAMPLE_WINDOWS { 1 } else { windows / SAMPLE_WINDOWS };
+        let sorted = cuts.iter().any(|cut| cut.sorted);
+        let order = Arc::new(if sorted { by_length(gpu, a, step)? } else { gpu.room(0)? });
+        let none = gpu.room::<i32>(0)?;
+        let mut counts = Vec::new();
+        for (i, cut) in cuts.iter().enumerate() {
+            if step == 1 {
+                counts.push(gpu.room(cut.chunks(a.rows, 1))?);
+            }
+            let order = if cut.sorted { &order } else { &none };
+            let to = (counts.get(i).map(|counts| &**counts), totals.piece(i, 1));
+            cut.count(gpu, a, order, step, to, unless)?;
+        }
+        Ok(SellEstimate { cuts, step, order, counts })
+    }
+
+    /// Whether all chunks are counted.
+    pub fn is_exact(&self) -> bool {
+        self.step == 1
+    }
+
+    /// Estimated bytes of cut `i`, when so many slots were counted.
+    pub fn bytes(&self, i: usize, total: i64, a: &DevicePattern, storage: Precision) -> f64 {
+        let cut = &self.cuts[i];
+        let chunks = a.rows.div_ceil(cut.height);
+        let scale = chunks as f64 / cut.chunks(a.rows, self.step).max(1) as f64;
+        let rest = chunks * size_of::<i64>() + if cut.sorted { a.rows * 4 } else { 0 };
+        cut.slots_bytes(scale * total as f64, a.block, storage) + rest as f64
+    }
+
+    /// The layout of cut `i`, whose slots are added to `total`, a zero, where they are not counted yet.
+    pub fn layout(&self, gpu: &Gpu, a: &DevicePattern, i: usize, total: &Slice<i64>) -> Result<PendingLayout> {
+        let cut = self.cuts[i];
+        if self.step > 1 {
+            return PendingLayout::new(gpu, a, cut, total);
+        }
+        let order = if cut.sorted { Arc::clone(&self.order) } else { Arc::new(gpu.room(0)?) };
+        PendingLayout::of(gpu, cut, order, &self.counts[i])
+    }
+}
+
+/// A layout whose number of slots is still on the device.
+pub(super) struct PendingLayout {
+    cut: ChunkParameters,
+    order: Arc<Buffer<i32>>,
+    starts: Buffer<i64>,
+}
+
+impl PendingLayout {
+    /// The slots of all chunks are added to `total`, a zero.
+    pub(super) fn new(gpu: &Gpu, a: &DevicePattern, cut: ChunkParameters, total: &Slice<i64>) -> Result<PendingLayout> {
+        let order = Arc::new(if cut.sorted { by_length(gpu, a, 1)? } else { gpu.room(0)? });
+        let counts = gpu.room(cut.chunks(a.rows, 1))?;
+        cut.count(gpu, a, &order, 1, (Some(&*counts), total), Unless::NEVER)?;
+        PendingLayout::of(gpu, cut, order, &counts)
+    }
+
+    fn of(gpu: &Gpu, cut: ChunkParameters, order: Arc<Buffer<i32>>, counts: &Slice<i32>) -> Result<PendingLayout> {
+        Ok(PendingLayout { cut, order, starts: gpu.offsets_alone(counts)? })
+    }
+
+    /// With its number of slots.
+    pub fn with_slots(self, slots: usize) -> SellLayout {
+        let PendingLayout { cut, order, starts } = self;
+        SellLayout::from_parts((cut.form, cut.bits, cut.height), order, starts, slots)
+    }
+}
+
+/// The rows, inside of each window the longest first, of equal ones the first first; of every `step`th window.
+fn by_length(gpu: &Gpu, a: &DevicePattern, step: usize) -> Result<Buffer<i32>> {
+    let order = gpu.room(a.rows)?;
+    let kernel = gpu.kernel("order_by_length")?;
+    let windows = a.rows.div_ceil(WINDOW).div_ceil(step);
+    if windows > 0 {
+        gpu.launch_blocks(kernel, windows, &[&(a.rows as i64), &(step as i32), &a.offsets.view(), &order.view()])?;
+    }
+    Ok(order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::setup::DeviceCsr;
+    use crate::gpu::tests::devices;
+    use crate::sparse::Csr;
+
+    #[test]
+    fn an_estimate_from_a_sample_is_near_the_truth() {
+        // A sample is taken of every fourth window; rows have two lengths, mixed.
+        let n = 2 * SAMPLE_WINDOWS * WINDOW * 2 + 77;
+        let (mut offsets, mut columns) = (vec![0_i64], Vec::new());
+        for i in 0..n {
+            columns.extend((0..if i % 3 == 0 { 2 } else { 1 }).map(|k| ((i + k) % n) as i32));
+            offsets.push(columns.len() as i64);
+        }
+        let a = Csr::<f64>::with_pattern(n, n, Block::SCALAR, offsets, columns).unwrap();
+        let gpu = devices().remove(0);
+        let there = DeviceCsr::upload(&gpu, &a.view()).unwrap().pattern();
+        let f64 = Precision::F64;
+        let cuts =
+            [false, true].map(|sorted| ChunkParameters::with_kernel(SellKernel::Shared(1), f64, f64, 16, sorted));
+        let totals = gpu.zeroed(2).unwrap();
+        let survey = SellEstimate::new(&gpu, &there, cuts.to_vec(), &totals, Unless::NEVER).unwrap();
+        let totals = gpu.fetch(&totals).unwrap();
+        for (i, cut) in cuts.into_iter().enumerate() {
+            let estimate = survey.bytes(i, totals[i], &there, f64);
+            let exact = SellLayout::new(&gpu, &there, cut).unwrap().bytes(Block::SCALAR, f64) as f64;
+            assert!((estimate / exact - 1.0).abs() < 0.01, "{cut:?}: {estimate} should be {exact}");
+        }
+    }
+
+    #[test]
+    fn few_long_rows_are_shared() {
+        let scalar = |rows, width| SellKernel::of(rows, Block::SCALAR, rows * width);
+        assert_eq!(scalar(1 << 20, 40), SellKernel::Rows);
+        assert_eq!(scalar(1 << 17, 40), SellKernel::Shared(4));
+        assert_eq!(scalar(1024, 7), SellKernel::Shared(2));
+        assert_eq!(scalar(1024, 3), SellKernel::Shared(1));
+        assert_eq!(scalar(1024, 100), SellKernel::Shared(8));
+        assert_eq!(SellKernel::of(0, Block::SCALAR, 0), SellKernel::Shared(1));
+        assert_eq!(SellKernel::of(1 << 20, Block::square(3), 27 << 20), SellKernel::Blocks(1));
+        assert_eq!(SellKernel::of(1 << 13, Block::square(6), 50 << 13), SellKernel::Blocks(8));
+    }
+}

@@ -1,0 +1,266 @@
+//! Products of sparse matrices in every storage format, dense products and multicolour sweeps.
+
+use super::*;
+
+fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
+    let host = host();
+    let a = matrix.view();
+    let (rows, cols) = (a.scalar_rows(), a.scalar_cols());
+    let what = format!(
+        "{}, {} of {rows} x {cols}, {} {} {}",
+        gpu.description(),
+        a.block.format(),
+        S::PRECISION.name(),
+        X::PRECISION.name(),
+        Y::PRECISION.name()
+    );
+    let here: Box<dyn Operator<Host, X, Y>> = host.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
+    let precisions = Precisions::of::<S, X, Y>();
+    let mut formats: Vec<Box<dyn Operator<Gpu, X, Y>>> =
+        vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
+    let rows_there = DeviceCsr::upload(gpu, &a).unwrap();
+    let plain = to_scalar(gpu, &rows_there).unwrap();
+    let columns = Arc::new(CompactColumns::new(gpu, &plain.pattern()).unwrap());
+    formats.push(operator(Csr::short(gpu, plain.clone(), &columns, precisions).unwrap()));
+    formats.push(operator(Bsr::tiled(gpu, &plain, precisions).unwrap().unwrap()));
+    let long = Arc::new(LongRows::with(gpu, &plain.pattern(), 8, 16).unwrap());
+    formats.push(operator(CsrBalanced::new(gpu, plain.clone(), &long, precisions).unwrap()));
+    formats.push(operator(Csr::new(gpu, plain, precisions).unwrap()));
+    if Bsr::knows(a.block) {
+        formats.push(operator(Bsr::new(gpu, &rows_there, precisions).unwrap()));
+    }
+    for sorted in [false, true] {
+        let sums = <Y::Wide as Number>::PRECISION;
+        let cut = |form, bits| ChunkParameters::with_kernel(form, S::PRECISION, sums, bits, sorted);
+        let layout = |form, bits| Arc::new(SellLayout::new(gpu, &rows_there.pattern(), cut(form, bits)).unwrap());
+        let wide = |form| operator(Sell::new(gpu, &rows_there, &layout(form, 16), precisions).unwrap());
+        if a.block == Block::SCALAR {
+            let narrow = layout(SellKernel::Rows, 8);
+            formats.push(operator(Sell::new(gpu, &rows_there, &narrow, precisions).unwrap()));
+            formats.push(wide(SellKernel::Rows));
+            formats.push(wide(SellKernel::Shared(4)));
+        } else {
+            formats.push(wide(SellKernel::Blocks(1)));
+            formats.push(wide(SellKernel::Blocks(8)));
+        }
+    }
+    for there in formats {
+        compare(gpu, &*here, &*there, (rows, cols), &format!("{}, {what}", there.format()));
+        assert_eq!(there.precision(), S::PRECISION);
+    }
+}
+
+/// All forms of a product, on the host and on a device.
+fn compare<X: Number, Y: Number>(
+    gpu: &Gpu,
+    here: &dyn Operator<Host, X, Y>,
+    there: &dyn Operator<Gpu, X, Y>,
+    (rows, cols): (usize, usize),
+    what: &str,
+) {
+    assert_eq!(there.rows(), rows);
+    let (x, y, b): (Vec<X>, Vec<Y>, Vec<Y>) = (values(cols, 8), values(rows, 9), values(rows, 10));
+    let (there_x, there_b) = (gpu.upload(&x).unwrap(), gpu.upload(&b).unwrap());
+    let scale = cols as f64;
+    for (alpha, beta) in [(1.0, 0.0), (-0.5, 1.0), (2.0, -1.5)] {
+        let (alpha, beta) = (Y::Wide::from_f64(alpha), Y::Wide::from_f64(beta));
+        let before = if beta == Y::Wide::ZERO { vec![Y::from_f64(f64::NAN); rows] } else { y.clone() };
+        let mut expected = before.clone();
+        here.apply(alpha, &x, beta, &mut expected).unwrap();
+        let mut result = gpu.upload(&before).unwrap();
+        there.apply(alpha, &there_x, beta, &mut result).unwrap();
+        close(&download(gpu, &result), &expected, scale, what);
+    }
+    let mut expected = vec![Y::from_f64(f64::NAN); rows];
+    let mut result = gpu.upload(&expected).unwrap();
+    here.residual(&b, &x, &mut expected).unwrap();
+    there.residual(&there_b, &there_x, &mut result).unwrap();
+    close(&download(gpu, &result), &expected, scale, &format!("residual, {what}"));
+    // A vector that begins at an odd element, as a caller's may.
+    let longer: Vec<Y> = std::iter::once(Y::ZERO).chain(b.iter().copied()).collect();
+    let longer = gpu.upload(&longer).unwrap();
+    there.residual(longer.piece(1, rows), &there_x, &mut result).unwrap();
+    close(&download(gpu, &result), &expected, scale, &format!("residual of a shifted vector, {what}"));
+    let alpha = Y::Wide::from_f64(-0.5);
+    host().add_product(here, alpha, &x, &b, &mut expected).unwrap();
+    gpu.add_product(there, alpha, &there_x, &there_b, &mut result).unwrap();
+    close(&download(gpu, &result), &expected, scale, &format!("sum, {what}"));
+    gpu.status().unwrap();
+}
+
+fn every_precision<S: Number>(gpu: &Gpu, rows: usize, cols: usize, block: Block, length: usize) {
+    fn every_result<S: Number, X: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
+        products::<S, X, f64>(gpu, matrix);
+        products::<S, X, f32>(gpu, matrix);
+        products::<S, X, f16>(gpu, matrix);
+        products::<S, X, bf16>(gpu, matrix);
+    }
+    let matrix = irregular::<S>(rows, cols, block, length);
+    every_result::<S, f64>(gpu, &matrix);
+    every_result::<S, f32>(gpu, &matrix);
+    every_result::<S, f16>(gpu, &matrix);
+    every_result::<S, bf16>(gpu, &matrix);
+}
+
+#[test]
+fn scalar_products_are_those_of_the_host() {
+    for gpu in devices() {
+        // Rows of each length that has its own number of lanes, and around slices and blocks of the launch.
+        for (rows, cols, length) in
+            [(0, 0, 0), (1, 1, 1), (63, 40, 3), (129, 100, 7), (65, 200, 14), (33, 300, 30), (17, 300, 90)]
+        {
+            every_precision::<f64>(&gpu, rows, cols, Block::SCALAR, length);
+        }
+        every_precision::<f32>(&gpu, 129, 100, Block::SCALAR, 7);
+        every_precision::<f16>(&gpu, 129, 100, Block::SCALAR, 7);
+        every_precision::<bf16>(&gpu, 129, 100, Block::SCALAR, 7);
+    }
+}
+
+#[test]
+fn block_products_are_those_of_the_host() {
+    for gpu in devices() {
+        for (rows, cols) in [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (8, 8), (3, 6), (6, 3), (1, 3)] {
+            products::<f64, f64, f64>(&gpu, &irregular(9, 11, Block { rows, cols }, 4));
+        }
+        let block = Block::square(3);
+        every_precision::<f32>(&gpu, 17, 17, block, 5);
+        every_precision::<f16>(&gpu, 17, 17, block, 5);
+        every_precision::<bf16>(&gpu, 17, 17, block, 5);
+        for side in [2, 4] {
+            every_precision::<f64>(&gpu, 9, 11, Block::square(side), 7);
+            every_precision::<f16>(&gpu, 9, 9, Block::square(side), 7);
+            products::<f32, f32, f32>(&gpu, &irregular(40, 30, Block::square(side), 20));
+            products::<f64, f64, f64>(&gpu, &irregular(0, 0, Block::square(side), 0));
+        }
+        products::<f64, f64, f64>(&gpu, &irregular(0, 0, block, 0));
+    }
+    // Every kernel of blocks, in every format of values.
+    for gpu in one_of_each() {
+        every_precision::<f64>(&gpu, 5, 7, Block::square(3), 4);
+        for side in [2, 4, 5, 6] {
+            every_precision::<f32>(&gpu, 5, 7, Block::square(side), 4);
+            every_precision::<bf16>(&gpu, 5, 7, Block::square(side), 4);
+        }
+        for side in [5, 6] {
+            every_precision::<f64>(&gpu, 5, 7, Block::square(side), 4);
+            every_precision::<f16>(&gpu, 5, 7, Block::square(side), 4);
+        }
+    }
+}
+
+/// Calls a function for every format of stored values and of vectors.
+macro_rules! every_pair {
+    ($run:ident($($argument:expr),*)) => {
+        every_pair!(f64, $run($($argument),*));
+        every_pair!(f32, $run($($argument),*));
+        every_pair!(f16, $run($($argument),*));
+        every_pair!(bf16, $run($($argument),*));
+    };
+    ($stored:ty, $run:ident($($argument:expr),*)) => {
+        $run::<$stored, f64>($($argument),*);
+        $run::<$stored, f32>($($argument),*);
+        $run::<$stored, f16>($($argument),*);
+        $run::<$stored, bf16>($($argument),*);
+    };
+}
+
+fn dense<S: Number, V: Number>() {
+    let host = host();
+    for gpu in devices() {
+        for n in [0, 1, 7, 31, 33, 100] {
+            let (values, x): (Vec<S>, Vec<V>) = (values(n * n, 12), values(n, 13));
+            let here: Box<dyn Operator<Host, V>> = host.dense(n, values.clone()).unwrap();
+            let there: Box<dyn Operator<Gpu, V>> = gpu.dense(n, values).unwrap();
+            let mut expected = vec![V::from_f64(f64::NAN); n];
+            let mut result = gpu.upload(&expected).unwrap();
+            here.apply(V::Wide::from_f64(0.5), &x, V::Wide::ZERO, &mut expected).unwrap();
+            there.apply(V::Wide::from_f64(0.5), &gpu.upload(&x).unwrap(), V::Wide::ZERO, &mut result).unwrap();
+            close(&download(&gpu, &result), &expected, n as f64, &format!("dense {n}, {}", gpu.description()));
+        }
+    }
+}
+
+#[test]
+fn dense_products_are_those_of_the_host() {
+    every_pair!(dense());
+}
+
+/// A sweep over the colours in each direction, on the host and on a device.
+fn colours<S: Number, V: Number>(gpu: &Gpu, a: &crate::sparse::Csr<f64>, width: usize) {
+    let host = host();
+    let exact = a.clone().into_shared();
+    let n = exact.view().scalar_rows();
+    let coloured = || Coloured {
+        inverse: diagonal::inverse::<f64, f64>(&exact.view(), width, diagonal::AS_IT_IS)
+            .unwrap()
+            .into_iter()
+            .map(S::from_f64)
+            .collect(),
+        colouring: Colouring::new(&exact.view()).unwrap(),
+        matrix: exact.cast::<S>().unwrap(),
+        shared: false,
+    };
+    let here: Box<dyn Colours<Host, V>> = host.colours(coloured()).unwrap();
+    let there: Box<dyn Colours<Gpu, V>> = gpu.colours(coloured()).unwrap();
+    assert!(there.count() == here.count() && there.solves_exactly() == here.solves_exactly());
+    let (b, x): (Vec<V>, Vec<V>) = (values(n, 17), values(n, 18));
+    let there_b = gpu.upload(&b).unwrap();
+    for count in [here.count(), here.count() - 1] {
+        for backward in [false, true] {
+            let (mut expected, mut found) = (x.clone(), gpu.upload(&x).unwrap());
+            here.pass(&host, count, backward, &b, &mut expected, &mut vec![V::ZERO; n]).unwrap();
+            there.pass(gpu, count, backward, &there_b, &mut found, &mut gpu.zeros(n).unwrap()).unwrap();
+            let what =
+                format!("{}, blocks of {}, {:?} {:?}", gpu.description(), a.block.rows, S::PRECISION, V::PRECISION);
+            let largest = expected.iter().fold(1.0, |m: f64, v| m.max(v.to_f64().abs()));
+            close(&download(gpu, &found), &expected, 4.0 * largest, &what);
+        }
+    }
+    gpu.status().unwrap();
+}
+
+#[test]
+fn sweeps_over_colours_are_those_of_the_host() {
+    let blocks = crate::gallery::elasticity_hex8(4, crate::gallery::Layers::NONE, true).unwrap().matrix;
+    let scalars = crate::gallery::poisson27(7, 6, 5).unwrap();
+    for gpu in devices() {
+        colours::<f64, f64>(&gpu, &scalars, 1);
+        colours::<f32, f32>(&gpu, &scalars, 1);
+        colours::<f16, f16>(&gpu, &scalars, 1);
+        colours::<bf16, f32>(&gpu, &scalars, 1);
+        for width in [1, 3] {
+            colours::<f64, f64>(&gpu, &blocks, width);
+            colours::<f32, f32>(&gpu, &blocks, width);
+            colours::<f32, bf16>(&gpu, &blocks, width);
+        }
+    }
+    for gpu in one_of_each() {
+        every_pair!(colours(&gpu, &scalars, 1));
+    }
+}
+
+#[test]
+fn sums_that_are_rounded_are_those_of_the_host() {
+    let host = host();
+    for gpu in devices() {
+        for block in [Block::SCALAR, Block::square(3), Block { rows: 2, cols: 5 }] {
+            // Entries of 1/32, so that f32 holds every product, and bf16 no sum.
+            let matrix = irregular::<f16>(37, 41, block, 9);
+            let (rows, cols) = (matrix.view().scalar_rows(), matrix.view().scalar_cols());
+            let (x, b): (Vec<bf16>, Vec<bf16>) = (values(cols, 8), values(rows, 9));
+            let here: Box<dyn Operator<Host, bf16, bf16>> =
+                host.matrix(matrix.clone(), Columns::Shared, Sums::Rounded).unwrap();
+            let there: Box<dyn Operator<Gpu, bf16, bf16>> =
+                gpu.matrix(matrix.clone(), Columns::Shared, Sums::Rounded).unwrap();
+            let (mut expected, mut found) = (vec![bf16::ZERO; rows], gpu.zeros::<bf16>(rows).unwrap());
+            here.residual(&b, &x, &mut expected).unwrap();
+            there.residual(&gpu.upload(&b).unwrap(), &gpu.upload(&x).unwrap(), &mut found).unwrap();
+            assert_eq!(download(&gpu, &found), expected, "{}, {}", gpu.description(), block.format());
+            let wide: Box<dyn Operator<Host, bf16, bf16>> = host.matrix(matrix, Columns::Shared, Sums::Wide).unwrap();
+            let mut exact = expected.clone();
+            wide.residual(&b, &x, &mut exact).unwrap();
+            assert_ne!(exact, expected, "nothing was rounded");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The near-null space of a matrix: given as vectors, or made from coordinates.
+
+use super::Matrix;
+use crate::error::{Result, fail};
+use crate::gpu::Gpu;
+use crate::gpu::setup::DeviceNearNullSpace;
+use crate::sparse::NearNullSpace;
+use crate::sync::lock;
+use std::sync::Arc;
+
+impl Matrix {
+    /// Tells which vectors the operator maps to almost nothing: `count` vectors of all rows, one after the other.
+    /// `dofs_per_node` consecutive rows belong to one node.
+    pub fn set_near_null_space(&self, dofs_per_node: usize, count: usize, vectors: Vec<f64>) -> Result<()> {
+        self.check_nodes(dofs_per_node)?;
+        let space = NearNullSpace::from_vectors(self.rows(), dofs_per_node, count, vectors)?;
+        *lock(self.near_null_space.write()) = Some(Arc::new(space));
+        *lock(self.device_near_null_space.lock()) = None;
+        Ok(())
+    }
+
+    /// Gives the coordinates of the nodes, `dimension` for each node one after the other, with `dimension` displacement unknowns per
+    /// node in the same order: the near-null space is then made of the rigid-body modes.
+    pub fn set_coordinates(&self, dimension: usize, coordinates: &[f64]) -> Result<()> {
+        self.check_nodes(dimension)?;
+        let space = NearNullSpace::rigid_body_modes(self.rows(), dimension, coordinates)?;
+        *lock(self.near_null_space.write()) = Some(Arc::new(space));
+        *lock(self.device_near_null_space.lock()) = None;
+        Ok(())
+    }
+
+    fn check_nodes(&self, dofs_per_node: usize) -> Result<()> {
+        let block = self.block.rows;
+        if block > 1 && block != dofs_per_node {
+            return fail!(
+                SizeMismatch,
+                "{dofs_per_node} unknowns per node were given; the blocks of the matrix have {block} rows"
+            );
+        }
+        if dofs_per_node == 0 || dofs_per_node > 8 {
+            return fail!(InvalidArgument, "unknowns per node is {dofs_per_node}; accepted: 1 to 8");
+        }
+        if !self.rows().is_multiple_of(dofs_per_node) {
+            let rows = self.rows();
+            return fail!(
+                SizeMismatch,
+                "the matrix has {rows} rows, which {dofs_per_node} unknowns per node do not divide"
+            );
+        }
+        Ok(())
+    }
+
+    /// The near-null space that was given, if any.
+    pub(crate) fn near_null_space(&self) -> Option<Arc<NearNullSpace>> {
+        lock(self.near_null_space.read()).clone()
+    }
+
+    /// `space`, which is the near-null space of this matrix or was, in the memory of a GPU. The present one is copied there once for a matrix that
+    /// is device.
+    pub(crate) fn device_near_null_space(
+        &self,
+        gpu: &Gpu,
+        space: &Arc<NearNullSpace>,
+    ) -> Result<Arc<DeviceNearNullSpace>> {
+        let present = lock(self.near_null_space.read()).as_ref().is_some_and(|present| Arc::ptr_eq(present, space));
+        if !present || !self.is_on(gpu) {
+            return Ok(Arc::new(DeviceNearNullSpace::upload(gpu, space)?));
+        }
+        let mut copy = lock(self.device_near_null_space.lock());
+        if let Some(copy) = &*copy {
+            return Ok(Arc::clone(copy));
+        }
+        Ok(Arc::clone(copy.insert(Arc::new(DeviceNearNullSpace::upload(gpu, space)?))))
+    }
+}
