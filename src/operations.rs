@@ -141,9 +141,9 @@ mod tests {
     fn products_and_transposes_are_the_same_everywhere() {
         let a = Arc::new(gallery::parse("convection_diffusion:8").unwrap().into_matrix().unwrap());
         let here = &contexts()[0];
-        let (square, turned) = (a.multiply(here, &a).unwrap(), a.transpose(here).unwrap());
+        let (square, transposed) = (a.multiply(here, &a).unwrap(), a.transpose(here).unwrap());
         let (x, mut y) = (vec![1.0; a.rows()], vec![2.0; a.rows()]);
-        turned.apply(here, 2.0, &x, -1.0, &mut y).unwrap();
+        transposed.apply(here, 2.0, &x, -1.0, &mut y).unwrap();
         let mut sums = vec![-2.0; a.rows()];
         let own = arrays(&a);
         for (j, v) in own.columns.iter().zip(&own.values) {
@@ -151,12 +151,12 @@ mod tests {
         }
         assert!(y.iter().zip(&sums).all(|(y, s)| (y - s).abs() < 1e-12));
         for context in contexts() {
-            let (again, back) = (a.multiply(&context, &a).unwrap(), turned.transpose(&context).unwrap());
+            let (again, back) = (a.multiply(&context, &a).unwrap(), transposed.transpose(&context).unwrap());
             assert_eq!(arrays(&again), arrays(&square));
             assert_eq!(arrays(&back), arrays(&a));
             for _ in 0..2 {
                 let mut there = vec![2.0; a.rows()];
-                turned.apply(&context, 2.0, &x, -1.0, &mut there).unwrap();
+                transposed.apply(&context, 2.0, &x, -1.0, &mut there).unwrap();
                 assert!(there.iter().zip(&y).all(|(a, b)| (a - b).abs() < 1e-12));
             }
             // Both factors where the context works.

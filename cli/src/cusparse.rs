@@ -204,15 +204,15 @@ impl CuSparse {
             }
             let mut bytes = 0;
             check(step!(cusparseSpGEMM_workEstimation, &mut bytes, none), "size of the estimate")?;
-            let estimate = self.gpu.room::<u8>(bytes.max(1))?;
+            let estimate = self.gpu.allocate::<u8>(bytes.max(1))?;
             check(step!(cusparseSpGEMM_workEstimation, &mut bytes, at(estimate.address())), "estimate")?;
             check(step!(cusparseSpGEMM_compute, &mut bytes, none), "size of the buffer")?;
-            let buffer = self.gpu.room::<u8>(bytes.max(1))?;
+            let buffer = self.gpu.allocate::<u8>(bytes.max(1))?;
             check(step!(cusparseSpGEMM_compute, &mut bytes, at(buffer.address())), "product")?;
             let (mut n, mut m, mut entries) = (0, 0, 0);
             check(sys::cusparseSpMatGetSize(c as *const _, &mut n, &mut m, &mut entries), "size")?;
-            let columns = self.gpu.room::<i32>(entries as usize)?;
-            let values = self.gpu.room::<f64>(entries as usize)?;
+            let columns = self.gpu.allocate::<i32>(entries as usize)?;
+            let values = self.gpu.allocate::<f64>(entries as usize)?;
             check(sys::cusparseCsrSetPointers(c, to, at(columns.address()), at(values.address())), "arrays")?;
             check(step!(cusparseSpGEMM_copy,), "copy")?;
             Ok(entries as usize)

@@ -158,9 +158,9 @@ fn to_text(loaded: &Loaded, report: &Report) -> String {
 
 /// Every iteration of a short history, every so many of a long one, and always the last.
 fn write_history(out: &mut String, solve: &SolveReport) {
-    const MOST: usize = 50;
+    const MAX_POINTS: usize = 50;
     let last = solve.history.len().saturating_sub(1);
-    let stride = solve.history.len().div_ceil(MOST).max(1);
+    let stride = solve.history.len().div_ceil(MAX_POINTS).max(1);
     let _ = writeln!(out, "{:>9} {:>12} {:>8}", "iteration", "residual", "factor");
     for (i, residual) in solve.history.iter().enumerate().filter(|(i, _)| i % stride == 0 || *i == last) {
         let _ = write!(out, "{i:>9} {:>12}", scientific(*residual));

@@ -147,7 +147,7 @@ impl Builder<'_> {
             result = self.build_from::<S, B, T>(setup, to, Some(symbolic.clone()));
         }
         match result {
-            Err(error) if error.status == Status::OutOfMemory => match self.forget::<S, T>(symbolic) {
+            Err(error) if error.status == Status::OutOfMemory => match self.drop_positions::<S, T>(symbolic) {
                 Some(symbolic) => self.build_from::<S, B, T>(setup, to, Some(symbolic)),
                 None => Err(error),
             },
@@ -192,21 +192,24 @@ impl Builder<'_> {
         }
         let top = Storing::new(self, setup, to, &plan).finest(&mut levels, &mut phases);
         // What was asked before something else failed comes first.
-        levels.look_at_checks()?;
+        levels.evaluate_checks()?;
         Ok(told(levels, top?, plan, phases))
     }
 
     /// Drops symbolic data that take much memory and only save time; none when there are none.
-    fn forget<S: Components, T: Scalar>(&self, mut symbolic: Vec<LevelSymbolic<S>>) -> Option<Vec<LevelSymbolic<S>>> {
-        let mut forgotten = false;
+    fn drop_positions<S: Components, T: Scalar>(
+        &self,
+        mut symbolic: Vec<LevelSymbolic<S>>,
+    ) -> Option<Vec<LevelSymbolic<S>>> {
+        let mut dropped = false;
         for level in &mut symbolic {
             if let symbolic::TransferSymbolic::Numeric { choice, .. } = &level.transfers {
                 let interpolation = self.interpolation_for::<S, T>(&choice.coarse);
-                forgotten |= level.transfers.forget(interpolation);
+                dropped |= level.transfers.drop_positions(interpolation);
             }
-            forgotten |= level.product.forget();
+            dropped |= level.product.drop_positions();
         }
-        forgotten.then_some(symbolic)
+        dropped.then_some(symbolic)
     }
 
     /// Properties of the coarsening.

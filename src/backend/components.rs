@@ -64,7 +64,7 @@ pub(crate) trait InterpolationSymbolic<S: Setup>: Any + Send + Sync {
     /// Bytes held.
     fn bytes(&self) -> usize;
     /// Drops what takes much memory and only saves time; whether there was anything.
-    fn forget(&self) -> bool {
+    fn drop_positions(&self) -> bool {
         false
     }
     /// Whether the last interpolation from it has left rows undone that the next one will compute. May wait.

@@ -61,7 +61,7 @@ pub(crate) trait Symbolic: Clone + Send + Sync + 'static {
     /// Bytes held beyond what levels share.
     fn bytes(&self) -> usize;
     /// Drops what takes much memory and only saves time; whether there was anything.
-    fn forget(&self) -> bool {
+    fn drop_positions(&self) -> bool {
         false
     }
 }
@@ -262,7 +262,7 @@ pub(crate) trait Setup: Backend {
     /// No checks yet.
     fn checks(&self) -> Self::Checks;
     /// Looks at checks, up to the first that fails. May wait.
-    fn look(&self, checks: Self::Checks) -> Result<()>;
+    fn evaluate(&self, checks: Self::Checks) -> Result<()>;
 
     /// The same matrix without blocks.
     fn to_scalar<T: Scalar>(&self, a: Self::Matrix<T>) -> Result<Self::Matrix<T>>;
@@ -279,7 +279,7 @@ pub(crate) trait Setup: Backend {
     fn fetch<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<SharedCsr<f64>>;
 
     /// The functions of unknowns that are numbered point by point: one of each, in turn. At most [`MAX_FUNCTIONS`].
-    fn functions_in_turn(&self, unknowns: usize, count: usize) -> Result<Self::Functions>;
+    fn interleaved_functions(&self, unknowns: usize, count: usize) -> Result<Self::Functions>;
     /// The functions of the coarse unknowns of a splitting.
     fn coarse_functions(&self, functions: &Self::Functions, coarse: &Self::Splitting) -> Result<Self::Functions>;
     /// The couplings of a scalar matrix within functions.

@@ -1,7 +1,7 @@
 //! `terrace_amg`: a hierarchy that is set up; one apply is one preconditioner application.
 
 use super::borrow::{device_vectors, vectors};
-use super::boundary::{self, Exclusive, Handle, Home, call, out, required, text};
+use super::boundary::{self, ContextState, Exclusive, Handle, call, out, required, text};
 use super::types::{precision, terrace_type};
 use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, terrace_status};
 use crate::config::Config;
@@ -13,15 +13,15 @@ use std::sync::Arc;
 
 /// An algebraic multigrid hierarchy that is set up for a matrix. It uses the threads and the log of its context.
 pub struct terrace_amg {
-    home: Arc<Home>,
+    state: Arc<ContextState>,
     /// Length of a vector.
     rows: usize,
     amg: Exclusive<Amg>,
 }
 
 impl Handle for terrace_amg {
-    fn home(&self) -> &Home {
-        &self.home
+    fn state(&self) -> &ContextState {
+        &self.state
     }
 }
 
@@ -49,8 +49,8 @@ pub unsafe extern "C" fn terrace_amg_setup(
         let out = out!(amg);
         // SAFETY: null or alive, as the documentation asks.
         let config = unsafe { config_or_defaults(config) }?;
-        let amg = Amg::setup(&context.home.context, matrix, &config)?;
-        let amg = terrace_amg { home: Arc::clone(&context.home), rows: matrix.rows(), amg: Exclusive::new(amg) };
+        let amg = Amg::setup(&context.state.context, matrix, &config)?;
+        let amg = terrace_amg { state: Arc::clone(&context.state), rows: matrix.rows(), amg: Exclusive::new(amg) };
         // SAFETY: not null, and valid for a write as the documentation asks.
         unsafe { out.set(Box::into_raw(Box::new(amg))) };
         Ok(())
@@ -101,9 +101,9 @@ pub unsafe extern "C" fn terrace_amg_apply(
         let mut state = amg.amg.enter("amg")?;
         with_precision!(precision("vector_type", vector_type)?, T => {
             // SAFETY: arrays of `rows` elements, as the documentation asks.
-            if let Some((b, x)) = unsafe { device_vectors::<T>(&amg.home.context, b, x, amg.rows) }? {
+            if let Some((b, x)) = unsafe { device_vectors::<T>(&amg.state.context, b, x, amg.rows) }? {
                 state.apply_on_device(b, x)?;
-                let Some(gpu) = amg.home.context.gpu() else { unreachable!("the vectors are on one") };
+                let Some(gpu) = amg.state.context.gpu() else { unreachable!("the vectors are on one") };
                 // A caller with a stream waits for nothing here, and sees numbers that are not finite in the result.
                 if !gpu.has_caller_stream() {
                     state.check_precision(b, x)?;
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn terrace_amg_memory_estimate(
         let out = out!(bytes);
         // SAFETY: null or alive, as the documentation asks.
         let config = unsafe { config_or_defaults(config) }?;
-        let estimate = Amg::memory_estimate(&context.home.context, matrix, &config)?;
+        let estimate = Amg::memory_estimate(&context.state.context, matrix, &config)?;
         // SAFETY: not null, and valid for a write as the documentation asks.
         unsafe { out.set(i64::try_from(estimate).unwrap_or(i64::MAX)) };
         Ok(())
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn terrace_amg_report(
 ) -> terrace_status {
     call!(amg, |amg| {
         let out = out!(report);
-        let report = terrace_report::new(&amg.home, amg.amg.enter("amg")?.report());
+        let report = terrace_report::new(&amg.state, amg.amg.enter("amg")?.report());
         // SAFETY: not null, and valid for a write as the documentation asks.
         unsafe { out.set(Box::into_raw(Box::new(report))) };
         Ok(())

@@ -10,15 +10,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
 
 /// What a context shares with the objects made from it. It lives as long as the last of them.
-pub(super) struct Home {
+pub(super) struct ContextState {
     pub context: Context,
     last_error: Mutex<String>,
 }
 
-impl Home {
-    pub fn new(context: Context) -> Home {
+impl ContextState {
+    pub fn new(context: Context) -> ContextState {
         // Room for every sentence of the status table, so that a solve that does not converge reports it without an allocation.
-        Home { context, last_error: Mutex::new(String::with_capacity(256)) }
+        ContextState { context, last_error: Mutex::new(String::with_capacity(256)) }
     }
 
     fn last_error(&self) -> MutexGuard<'_, String> {
@@ -28,7 +28,7 @@ impl Home {
 
 /// An object of the C ABI that knows its context.
 pub(super) trait Handle {
-    fn home(&self) -> &Home;
+    fn state(&self) -> &ContextState;
 }
 
 /// What the body of an exported function returns on success.
@@ -64,14 +64,14 @@ pub(super) fn call_on<H: Handle, S: Outcome>(
     name: &str,
     body: impl FnOnce(&H) -> Result<S>,
 ) -> terrace_status {
-    guard(handle.map(H::home), || match handle {
+    guard(handle.map(H::state), || match handle {
         Some(handle) => body(handle),
         None => null(name),
     })
 }
 
 /// [`call_on`] for functions that have no handle.
-pub(super) fn guard<S: Outcome>(home: Option<&Home>, body: impl FnOnce() -> Result<S>) -> terrace_status {
+pub(super) fn guard<S: Outcome>(state: Option<&ContextState>, body: impl FnOnce() -> Result<S>) -> terrace_status {
     install_hook();
     DEPTH.with(|depth| depth.set(depth.get() + 1));
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(internal(&*payload)));
@@ -79,32 +79,32 @@ pub(super) fn guard<S: Outcome>(home: Option<&Home>, body: impl FnOnce() -> Resu
     match result.map(S::status) {
         Ok(Status::Success) => Status::Success.code(),
         Ok(condition) => {
-            remember(home, condition.row().sentence);
+            remember(state, condition.row().sentence);
             condition.code()
         }
         Err(error) => {
-            remember(home, &error.message);
+            remember(state, &error.message);
             error.status.code()
         }
     }
 }
 
-fn remember(home: Option<&Home>, sentence: &str) {
+fn remember(state: Option<&ContextState>, sentence: &str) {
     let store = |text: &mut String| {
         text.clear();
         text.push_str(sentence);
     };
-    match home {
-        Some(home) => store(&mut home.last_error()),
+    match state {
+        Some(state) => store(&mut state.last_error()),
         // A thread that is ending has no texts any more; the status alone is returned.
         None => drop(NO_CONTEXT_ERROR.try_with(|text| store(&mut text.borrow_mut()))),
     }
 }
 
 /// The sentence of the last result that was not success, of a context or of this thread's calls without one.
-pub(super) fn last_error(home: Option<&Home>) -> String {
-    match home {
-        Some(home) => home.last_error().clone(),
+pub(super) fn last_error(state: Option<&ContextState>) -> String {
+    match state {
+        Some(state) => state.last_error().clone(),
         None => NO_CONTEXT_ERROR.try_with(|text| text.borrow().clone()).unwrap_or_default(),
     }
 }
@@ -339,9 +339,9 @@ mod tests {
     #[test]
     fn a_panic_of_a_pool_worker_reaches_the_caller() {
         let context = Context::new("host:2").unwrap();
-        let home = Home::new(context.clone());
-        let status = guard(Some(&home), || -> Result<()> { context.run(usize::MAX, || panic!("worker {}", 7)) });
+        let state = ContextState::new(context.clone());
+        let status = guard(Some(&state), || -> Result<()> { context.run(usize::MAX, || panic!("worker {}", 7)) });
         assert_eq!(status, Status::Internal.code());
-        assert_eq!(last_error(Some(&home)), "internal error: worker 7");
+        assert_eq!(last_error(Some(&state)), "internal error: worker 7");
     }
 }

@@ -1,6 +1,6 @@
 //! `terrace_config`: option values by key.
 
-use super::boundary::{self, Exclusive, Handle, Home, call, out, text, text_out};
+use super::boundary::{self, ContextState, Exclusive, Handle, call, out, text, text_out};
 use super::types::{level_part, level_precision, terrace_level_part, terrace_type};
 use super::{terrace_context, terrace_status};
 use crate::config::Config;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// A set of option values; what was not set has its default. Keys, accepted values and defaults are in `docs/options.md` and printed by
 /// `terrace options`. Solvers and hierarchies take a copy, so a change does not reach those that exist.
 pub struct terrace_config {
-    home: Arc<Home>,
+    state: Arc<ContextState>,
     config: Exclusive<Config>,
 }
 
@@ -22,8 +22,8 @@ impl terrace_config {
 }
 
 impl Handle for terrace_config {
-    fn home(&self) -> &Home {
-        &self.home
+    fn state(&self) -> &ContextState {
+        &self.state
     }
 }
 
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn terrace_config_create(
 ) -> terrace_status {
     call!(context, |context| {
         let out = out!(config);
-        let config = terrace_config { home: Arc::clone(&context.home), config: Exclusive::new(Config::new()) };
+        let config = terrace_config { state: Arc::clone(&context.state), config: Exclusive::new(Config::new()) };
         // SAFETY: not null, and valid for a write as the documentation asks.
         unsafe { out.set(Box::into_raw(Box::new(config))) };
         Ok(())

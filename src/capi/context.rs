@@ -1,6 +1,6 @@
 //! `terrace_context`: the device, its threads, the log and the last error.
 
-use super::boundary::{self, Handle, Home, call, guard, out, text, text_out};
+use super::boundary::{self, ContextState, Handle, call, guard, out, text, text_out};
 use super::terrace_status;
 use super::types::{log_level, terrace_log_callback, terrace_log_level};
 use crate::context::{Context, LogLevel, LogSink};
@@ -11,12 +11,12 @@ use std::sync::Arc;
 /// A device with its threads, its log and the sentence of its last error. One thread at a time uses a context and the objects made from
 /// it; different contexts are independent. Objects made from a context stay valid when it is destroyed.
 pub struct terrace_context {
-    pub(super) home: Arc<Home>,
+    pub(super) state: Arc<ContextState>,
 }
 
 impl Handle for terrace_context {
-    fn home(&self) -> &Home {
-        &self.home
+    fn state(&self) -> &ContextState {
+        &self.state
     }
 }
 
@@ -38,9 +38,9 @@ pub unsafe extern "C" fn terrace_context_create(
     guard(None, || {
         let out = out!(context);
         let device = if device.is_null() { "host" } else { text!(device) };
-        let home = Arc::new(Home::new(Context::new(device)?));
+        let state = Arc::new(ContextState::new(Context::new(device)?));
         // SAFETY: not null, and valid for a write as the documentation asks.
-        unsafe { out.set(Box::into_raw(Box::new(terrace_context { home }))) };
+        unsafe { out.set(Box::into_raw(Box::new(terrace_context { state }))) };
         Ok(())
     })
 }
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn terrace_context_destroy(context: *mut terrace_context) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_context_set_threads(context: *mut terrace_context, threads: i32) -> terrace_status {
     call!(context, |context| match usize::try_from(threads) {
-        Ok(threads) => context.home.context.set_threads(threads),
+        Ok(threads) => context.state.context.set_threads(threads),
         Err(_) => fail!(InvalidArgument, "threads is {threads}; accepted: 1 to 4096"),
     })
 }
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn terrace_context_get_threads(
     call!(context, |context| {
         let out = out!(threads);
         // SAFETY: not null, and valid for a write as the documentation asks.
-        unsafe { out.set(context.home.context.threads() as i32) };
+        unsafe { out.set(context.state.context.threads() as i32) };
         Ok(())
     })
 }
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn terrace_context_set_log(
             let target = LogTarget { function, user };
             Box::new(move |level, line| target.send(level, line))
         });
-        context.home.context.set_log(level, sink);
+        context.state.context.set_log(level, sink);
         Ok(())
     })
 }
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn terrace_context_info(
     needed: *mut usize,
 ) -> terrace_status {
     call!(context, |context| {
-        let info = crate::info::to_json(&context.home.context);
+        let info = crate::info::to_json(&context.state.context);
         // SAFETY: a buffer of `len` bytes and a place for the need, or null, as the documentation asks.
         unsafe { text_out(&info, buf, len, needed) }
     })
@@ -174,8 +174,8 @@ pub unsafe extern "C" fn terrace_last_error(
 ) -> terrace_status {
     guard(None, || {
         // SAFETY: null or alive, as the documentation asks.
-        let home = unsafe { context.as_ref() }.map(|context| &*context.home);
-        let sentence = boundary::last_error(home);
+        let state = unsafe { context.as_ref() }.map(|context| &*context.state);
+        let sentence = boundary::last_error(state);
         // SAFETY: a buffer of `len` bytes and a place for the need, or null, as the documentation asks.
         unsafe { text_out(&sentence, buf, len, needed) }
     })
@@ -300,10 +300,10 @@ mod tests {
         assert_eq!(abi!(terrace_context_set_log(context.0, 9, Some(keep), user)), Status::InvalidArgument.code());
         assert_eq!(abi!(terrace_context_set_log(context.0, 2, Some(keep), user)), 0);
         // SAFETY: the context is alive.
-        let home = unsafe { &(*context.0).home };
-        home.context.log(LogLevel::Info, || "a\0b".to_string());
+        let state = unsafe { &(*context.0).state };
+        state.context.log(LogLevel::Info, || "a\0b".to_string());
         assert_eq!(abi!(terrace_context_set_log(context.0, 2, None, null_mut())), 0);
-        home.context.log(LogLevel::Info, || "unheard".to_string());
+        state.context.log(LogLevel::Info, || "unheard".to_string());
         assert_eq!(*seen.lock().unwrap(), ["2 a b"]);
     }
 }

@@ -31,7 +31,7 @@ pub unsafe extern "C" fn terrace_context_set_stream(
     context: *mut terrace_context,
     stream: *mut c_void,
 ) -> terrace_status {
-    call!(context, |context| match context.home.context.gpu() {
+    call!(context, |context| match context.state.context.gpu() {
         // SAFETY: a stream of this device that lives long enough, as the documentation asks.
         Some(gpu) => unsafe { gpu.set_stream(stream) },
         None => fail!(Unsupported, "the context is on the host, which has no streams"),
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn terrace_context_set_stream(
 /// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, and what failed in work that was under way. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_context_synchronize(context: *mut terrace_context) -> terrace_status {
-    call!(context, |context| context.home.context.gpu().map_or(Ok(()), crate::gpu::Gpu::synchronize))
+    call!(context, |context| context.state.context.gpu().map_or(Ok(()), crate::gpu::Gpu::synchronize))
 }
 
 /// Limits the device memory that the objects of a context hold together. What would exceed it fails with `TERRACE_ERROR_OUT_OF_MEMORY` and
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn terrace_context_synchronize(context: *mut terrace_conte
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_context_set_memory_limit(context: *mut terrace_context, bytes: i64) -> terrace_status {
     call!(context, |context| {
-        let Some(gpu) = context.home.context.gpu() else {
+        let Some(gpu) = context.state.context.gpu() else {
             return fail!(Unsupported, "the context is on the host, whose memory is not limited here");
         };
         let Ok(limit) = usize::try_from(bytes) else {
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn terrace_context_get_memory(
     limit: *mut i64,
 ) -> terrace_status {
     call!(context, |context| {
-        let usage = context.home.context.gpu().map(crate::gpu::Gpu::memory).unwrap_or_default();
+        let usage = context.state.context.gpu().map(crate::gpu::Gpu::memory).unwrap_or_default();
         // SAFETY: null or valid for a write, as the documentation asks.
         unsafe {
             Out::optional(used).set(usage.used as i64);

@@ -15,7 +15,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 /// The context's GPU, when an array is in its memory.
-pub(super) fn home<'a>(context: &'a Context, pointer: *const c_void, argument: &str) -> Result<Option<&'a Gpu>> {
+pub(super) fn owning_gpu<'a>(context: &'a Context, pointer: *const c_void, argument: &str) -> Result<Option<&'a Gpu>> {
     match context.gpu() {
         Some(gpu) if !pointer.is_null() && gpu.holds(pointer, argument)? => Ok(Some(gpu)),
         _ => Ok(None),
@@ -23,13 +23,13 @@ pub(super) fn home<'a>(context: &'a Context, pointer: *const c_void, argument: &
 }
 
 /// Indices in device memory: the caller's, or a copy of those on the host.
-enum There {
+enum DeviceIndices {
     Caller(Indices<'static>),
     I32(Buffer<i32>),
     I64(Buffer<i64>),
 }
 
-impl There {
+impl DeviceIndices {
     /// # Safety
     /// An array of `len` elements in either memory, which stays while the result is used.
     unsafe fn new(
@@ -37,7 +37,7 @@ impl There {
         (names, kind): ([&str; 2], terrace_type),
         pointer: *const c_void,
         len: usize,
-    ) -> Result<There> {
+    ) -> Result<DeviceIndices> {
         let [argument, type_argument] = names;
         let kind = index(type_argument, kind)?;
         // SAFETY: by this function's contract; only null and alignment are looked at.
@@ -51,23 +51,23 @@ impl There {
         // SAFETY: by this function's contract.
         unsafe {
             if len > 0 && gpu.holds(pointer, argument)? {
-                return Ok(There::Caller(match kind {
+                return Ok(DeviceIndices::Caller(match kind {
                     Index::I32 => Indices::I32(Slice::borrowed(address, len)),
                     Index::I64 => Indices::I64(Slice::borrowed(address, len)),
                 }));
             }
             Ok(match kind {
-                Index::I32 => There::I32(gpu.upload(slice(pointer, len, argument)?)?),
-                Index::I64 => There::I64(gpu.upload(slice(pointer, len, argument)?)?),
+                Index::I32 => DeviceIndices::I32(gpu.upload(slice(pointer, len, argument)?)?),
+                Index::I64 => DeviceIndices::I64(gpu.upload(slice(pointer, len, argument)?)?),
             })
         }
     }
 
     fn indices(&self) -> Indices<'_> {
         match self {
-            There::Caller(indices) => *indices,
-            There::I32(copy) => Indices::I32(copy),
-            There::I64(copy) => Indices::I64(copy),
+            DeviceIndices::Caller(indices) => *indices,
+            DeviceIndices::I32(copy) => Indices::I32(copy),
+            DeviceIndices::I64(copy) => Indices::I64(copy),
         }
     }
 }
@@ -117,14 +117,15 @@ pub(super) unsafe fn matrix(
     let types = [arrays.offset_type, arrays.column_type];
     // SAFETY: by this function's contract. Columns and values are only as long as the last offset says, which is checked first.
     unsafe {
-        let offsets = There::new(gpu, (["row_offsets", "offset_type"], types[0]), arrays.row_offsets, rows + 1)?;
+        let offsets =
+            DeviceIndices::new(gpu, (["row_offsets", "offset_type"], types[0]), arrays.row_offsets, rows + 1)?;
         let (first, last) = (gpu.index(&offsets.indices(), 0)?, gpu.index(&offsets.indices(), rows)?);
         let nnz = super::arrays::entries((first, last), rows, cols, base)?;
         let own_offsets = gpu.import_offsets(&offsets.indices(), base)?;
-        let columns = There::new(gpu, (["columns", "column_type"], types[1]), arrays.columns, nnz)?;
+        let columns = DeviceIndices::new(gpu, (["columns", "column_type"], types[1]), arrays.columns, nnz)?;
         // Columns that were copied here are not the caller's, and are copied again.
         let own_columns =
-            gpu.import_columns(&columns.indices(), base, borrow && matches!(columns, There::Caller(_)))?;
+            gpu.import_columns(&columns.indices(), base, borrow && matches!(columns, DeviceIndices::Caller(_)))?;
         let (Some(own_offsets), Some(own_columns)) = (own_offsets, own_columns) else {
             return refuse(gpu, (rows, cols), (&offsets.indices(), &columns.indices()), base);
         };

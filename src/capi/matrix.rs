@@ -176,8 +176,9 @@ pub unsafe extern "C" fn terrace_matrix_update_values(
         if count != entries as i64 {
             return fail!(SizeMismatch, "count is {count}; the matrix stores {entries} values");
         }
-        let context = &context.home.context;
-        if let Some(gpu) = device_arrays::home(context, values, "values")?.filter(|gpu| matrix.matrix.is_on(gpu)) {
+        let context = &context.state.context;
+        if let Some(gpu) = device_arrays::owning_gpu(context, values, "values")?.filter(|gpu| matrix.matrix.is_on(gpu))
+        {
             // SAFETY: `entries` values as the documentation asks, kept by the caller when the matrix borrows.
             let values = unsafe { device_arrays::values(gpu, value_type, values, entries, matrix.borrow) }?;
             return matrix.matrix.update_device_values(values);
@@ -213,7 +214,7 @@ pub unsafe extern "C" fn terrace_matrix_set_near_null_space(
         let count = one_to_eight("count", count)?;
         let len = matrix.rows() * count;
         // SAFETY: `count` vectors of all rows, as the documentation asks.
-        let context = &context.home.context;
+        let context = &context.state.context;
         let vectors = unsafe { Lent::new(context, vectors.cast(), len, "vectors") }?;
         let vectors = match vectors {
             Lent::Fetched(vectors) => vectors,
@@ -255,7 +256,7 @@ pub unsafe extern "C" fn terrace_matrix_set_coordinates(
             );
         }
         // SAFETY: one coordinate for each row, as the documentation asks.
-        let coordinates = unsafe { Lent::new(&context.home.context, coordinates.cast(), rows, "coordinates") }?;
+        let coordinates = unsafe { Lent::new(&context.state.context, coordinates.cast(), rows, "coordinates") }?;
         matrix.set_coordinates(dimension as usize, coordinates.as_slice())
     })
 }
@@ -270,7 +271,7 @@ unsafe fn create(
     flags: terrace_matrix_flags,
     out: Out<*mut terrace_matrix>,
 ) -> Result<()> {
-    let context = &context.home.context;
+    let context = &context.state.context;
     let (rows, cols, block) = size.check()?;
     if base != 0 && base != 1 {
         return fail!(InvalidArgument, "base is {base}; accepted: 0 or 1");
@@ -282,7 +283,7 @@ unsafe fn create(
         );
     }
     let (borrow, sorted) = (flags & TERRACE_BORROW != 0, flags & TERRACE_SORTED != 0);
-    if let Some(gpu) = device_arrays::home(context, arrays.values, "values")? {
+    if let Some(gpu) = device_arrays::owning_gpu(context, arrays.values, "values")? {
         // SAFETY: by this function's contract.
         let matrix = unsafe { device_arrays::matrix(gpu, (rows, cols, block), arrays, base, borrow, sorted) }?;
         // SAFETY: by this function's contract.

@@ -36,7 +36,7 @@ pub unsafe extern "C" fn terrace_matrix_multiply(
     call!(context, |context| {
         let (left, right) = (&required!(left).matrix, &required!(right).matrix);
         let out = out!(product);
-        hand_out(left.multiply(&context.home.context, right)?, out)
+        hand_out(left.multiply(&context.state.context, right)?, out)
     })
 }
 
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn terrace_matrix_transpose(
     call!(context, |context| {
         let matrix = &required!(matrix).matrix;
         let out = out!(transpose);
-        hand_out(matrix.transpose(&context.home.context)?, out)
+        hand_out(matrix.transpose(&context.state.context)?, out)
     })
 }
 
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn terrace_matrix_apply(
     y: *mut c_void,
 ) -> terrace_status {
     call!(context, |context| {
-        let (context, matrix) = (&context.home.context, &required!(matrix).matrix);
+        let (context, matrix) = (&context.state.context, &required!(matrix).matrix);
         for (name, value) in [("alpha", alpha), ("beta", beta)] {
             if !value.is_finite() {
                 return fail!(InvalidArgument, "{name} is {value}; accepted: finite numbers");
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn terrace_matrix_get_arrays(
     base: i32,
 ) -> terrace_status {
     call!(context, |context| {
-        let (context, matrix) = (&context.home.context, &required!(matrix).matrix);
+        let (context, matrix) = (&context.state.context, &required!(matrix).matrix);
         if base != 0 && base != 1 {
             return fail!(InvalidArgument, "base is {base}; accepted: 0 or 1");
         }
@@ -212,8 +212,8 @@ fn both_there(
     (x, cols): (*const c_void, usize),
     (y, rows): (*mut c_void, usize),
 ) -> Result<Option<&Gpu>> {
-    let x = device_arrays::home(context, x, "x")?.or(context.gpu().filter(|_| cols == 0));
-    let y = device_arrays::home(context, y, "y")?.or(context.gpu().filter(|_| rows == 0));
+    let x = device_arrays::owning_gpu(context, x, "x")?.or(context.gpu().filter(|_| cols == 0));
+    let y = device_arrays::owning_gpu(context, y, "y")?.or(context.gpu().filter(|_| rows == 0));
     match (x, y) {
         (Some(gpu), Some(_)) => Ok(Some(gpu)),
         (None, None) => Ok(None),
@@ -249,7 +249,7 @@ impl To<'_> {
             return Ok(());
         }
         let address = pointer.addr() as u64;
-        if let Some(gpu) = device_arrays::home(self.context, pointer, name)?
+        if let Some(gpu) = device_arrays::owning_gpu(self.context, pointer, name)?
             && self.matrix.is_on(gpu)
         {
             // SAFETY: by this function's contract.
@@ -283,7 +283,7 @@ impl To<'_> {
         if pointer.is_null() {
             return Ok(());
         }
-        if let Some(gpu) = device_arrays::home(self.context, pointer, "values")?
+        if let Some(gpu) = device_arrays::owning_gpu(self.context, pointer, "values")?
             && self.matrix.is_on(gpu)
         {
             // SAFETY: by this function's contract.
@@ -307,7 +307,7 @@ impl To<'_> {
         name: &str,
         at: impl Fn(usize) -> T,
     ) -> Result<()> {
-        match device_arrays::home(self.context, pointer, name)? {
+        match device_arrays::owning_gpu(self.context, pointer, name)? {
             Some(gpu) => {
                 let mut copy = crate::error::try_capacity(len)?;
                 copy.extend((0..len).map(at));
@@ -359,21 +359,21 @@ mod tests {
             let (i, f, mut a) = (TERRACE_I32, TERRACE_F64, null_mut());
             assert_eq!(abi!(terrace_matrix_create_csr(context.0, 2, 3, i, o, i, c, f, v, 1, 0, &mut a)), 0);
             assert_eq!(arrays(&context, a, 1), (vec![1, 3, 4], vec![3, 1, 3], vec![2.0, 1.0, 3.0]));
-            let (mut turned, mut product) = (null_mut(), null_mut());
-            assert_eq!(abi!(terrace_matrix_transpose(context.0, a, &mut turned)), 0);
-            assert_eq!(arrays(&context, turned, 0), (vec![0, 1, 1, 3], vec![0, 0, 1], vec![1.0, 2.0, 3.0]));
-            assert_eq!(abi!(terrace_matrix_multiply(context.0, a, turned, &mut product)), 0);
+            let (mut transposed, mut product) = (null_mut(), null_mut());
+            assert_eq!(abi!(terrace_matrix_transpose(context.0, a, &mut transposed)), 0);
+            assert_eq!(arrays(&context, transposed, 0), (vec![0, 1, 1, 3], vec![0, 0, 1], vec![1.0, 2.0, 3.0]));
+            assert_eq!(abi!(terrace_matrix_multiply(context.0, a, transposed, &mut product)), 0);
             assert_eq!(arrays(&context, product, 0), (vec![0, 2, 4], vec![0, 1, 0, 1], vec![5.0, 6.0, 6.0, 9.0]));
 
             let (x, mut y) = ([1.0_f64, 2.0], [1.0_f64, 1.0, 1.0]);
             let (x, to): (*const c_void, *mut c_void) = (x.as_ptr().cast(), y.as_mut_ptr().cast());
-            assert_eq!(abi!(terrace_matrix_apply(context.0, turned, f, 2.0, x, -1.0, to)), 0);
+            assert_eq!(abi!(terrace_matrix_apply(context.0, transposed, f, 2.0, x, -1.0, to)), 0);
             assert_eq!(y, [1.0, -1.0, 15.0]);
             let mut short = [f32::NAN; 2];
             let (ones, to) = ([1.0_f32; 3], short.as_mut_ptr().cast());
             assert_eq!(abi!(terrace_matrix_apply(context.0, a, TERRACE_F32, 1.0, ones.as_ptr().cast(), 0.0, to)), 0);
             assert_eq!(short, [3.0, 3.0]);
-            for matrix in [a, turned, product] {
+            for matrix in [a, transposed, product] {
                 assert_eq!(abi!(terrace_matrix_destroy(matrix)), 0);
             }
         }

@@ -1,7 +1,7 @@
 //! `terrace_report`: a snapshot of what set-up and solve did, read by key.
 
 use super::borrow::slice_mut;
-use super::boundary::{self, Handle, Home, Out, call, out, text, text_out};
+use super::boundary::{self, ContextState, Handle, Out, call, out, text, text_out};
 use super::terrace_status;
 use crate::error::{Result, fail};
 use crate::report::{FACTS, Fact, Report, Scope};
@@ -11,13 +11,13 @@ use std::sync::Arc;
 /// A snapshot of what a set-up and the last solve did; it does not change when the solver goes on. Its keys are listed at the
 /// top of this file.
 pub struct terrace_report {
-    home: Arc<Home>,
+    state: Arc<ContextState>,
     report: Report,
 }
 
 impl terrace_report {
-    pub(super) fn new(home: &Arc<Home>, report: Report) -> terrace_report {
-        terrace_report { home: Arc::clone(home), report }
+    pub(super) fn new(state: &Arc<ContextState>, report: Report) -> terrace_report {
+        terrace_report { state: Arc::clone(state), report }
     }
 
     /// A fact, or a sentence that says which argument has none.
@@ -42,8 +42,8 @@ impl terrace_report {
 }
 
 impl Handle for terrace_report {
-    fn home(&self) -> &Home {
-        &self.home
+    fn state(&self) -> &ContextState {
+        &self.state
     }
 }
 
@@ -227,8 +227,8 @@ mod tests {
         let solve = SolveReport { iterations: 2, converged: true, true_residual: 0.25, history };
         let report = Report { solves: vec![solve], solver: "cg f64".to_string(), ..Report::default() };
         // SAFETY: the context is alive.
-        let home = unsafe { &(*context.0).home };
-        Box::into_raw(Box::new(terrace_report::new(home, report)))
+        let state = unsafe { &(*context.0).state };
+        Box::into_raw(Box::new(terrace_report::new(state, report)))
     }
 
     #[test]

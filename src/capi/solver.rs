@@ -2,7 +2,7 @@
 
 use super::amg::config_or_defaults;
 use super::borrow::{device_vectors, vectors};
-use super::boundary::{self, Exclusive, Handle, Home, call, null, out, text};
+use super::boundary::{self, ContextState, Exclusive, Handle, call, null, out, text};
 use super::types::{self, precision, terrace_apply_callback, terrace_guess, terrace_type};
 use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, terrace_status};
 use crate::error::{Result, fail};
@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 /// A Krylov method with its preconditioner. It uses the threads and the log of its context.
 pub struct terrace_solver {
-    home: Arc<Home>,
+    state: Arc<ContextState>,
     solver: Exclusive<Solver>,
 }
 
 impl Handle for terrace_solver {
-    fn home(&self) -> &Home {
-        &self.home
+    fn state(&self) -> &ContextState {
+        &self.state
     }
 }
 
@@ -40,9 +40,9 @@ pub unsafe extern "C" fn terrace_solver_create(
         let out = out!(solver);
         // SAFETY: null or alive, as the documentation asks.
         let config = unsafe { config_or_defaults(config) }?;
-        let solver = Exclusive::new(Solver::new(&context.home.context, &config));
+        let solver = Exclusive::new(Solver::new(&context.state.context, &config));
         // SAFETY: not null, and valid for a write as the documentation asks.
-        unsafe { out.set(Box::into_raw(Box::new(terrace_solver { home: Arc::clone(&context.home), solver }))) };
+        unsafe { out.set(Box::into_raw(Box::new(terrace_solver { state: Arc::clone(&context.state), solver }))) };
         Ok(())
     })
 }
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn terrace_solver_solve(
     guess: terrace_guess,
 ) -> terrace_status {
     call!(solver, |solver| {
-        let home = &solver.home;
+        let state = &solver.state;
         let mut solver = solver.solver.enter("solver")?;
         let Some(rows) = solver.rows() else {
             return fail!(NotSetUp, "solver is not set up; call terrace_solver_setup first");
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn terrace_solver_solve(
         };
         with_precision!(precision("vector_type", vector_type)?, T => {
             // SAFETY: arrays of `count` times `rows` elements, as the documentation asks.
-            if let Some((b, x)) = unsafe { device_vectors::<T>(&home.context, b, x, len) }? {
+            if let Some((b, x)) = unsafe { device_vectors::<T>(&state.context, b, x, len) }? {
                 return solver.solve_on_device(b, x, guess);
             }
             // SAFETY: as above, and on the host.
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn terrace_solver_report(
 ) -> terrace_status {
     call!(solver, |solver| {
         let out = out!(report);
-        let report = terrace_report::new(&solver.home, solver.solver.enter("solver")?.report());
+        let report = terrace_report::new(&solver.state, solver.solver.enter("solver")?.report());
         // SAFETY: not null, and valid for a write as the documentation asks.
         unsafe { out.set(Box::into_raw(Box::new(report))) };
         Ok(())

@@ -36,7 +36,7 @@ impl TestContext {
     /// The GPU of a context that is on one.
     pub fn gpu(&self) -> Gpu {
         // SAFETY: the context is alive.
-        unsafe { &*self.0 }.home.context.gpu().unwrap().clone()
+        unsafe { &*self.0 }.state.context.gpu().unwrap().clone()
     }
 }
 

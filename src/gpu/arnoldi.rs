@@ -89,7 +89,7 @@ impl<T: Scalar> DeviceArnoldiBasis<T> {
 
 impl<T: Scalar> ArnoldiBasis<Gpu, T> for DeviceArnoldiBasis<T> {
     fn begin(&mut self, norm: f64) -> Result<()> {
-        self.gpu.write(&[0.0, norm], self.scalars.piece_mut(0, COLUMN))
+        self.gpu.write(&[0.0, norm], self.scalars.subslice_mut(0, COLUMN))
     }
 
     fn append(&mut self, w: &Slice<T>) -> Result<()> {
@@ -117,12 +117,12 @@ impl<T: Scalar> ArnoldiBasis<Gpu, T> for DeviceArnoldiBasis<T> {
         let (gpu, n, m, count) = (&self.gpu, w.len(), self.vectors.len(), part_count(w.len()));
         assert_eq!(n, self.newest.len());
         let (scalars, addresses, parts) = (self.scalars.view(), self.addresses.view(), self.parts.view());
-        let projections = self.scalars.piece(COLUMN + m, m).view();
+        let projections = self.scalars.subslice(COLUMN + m, m).view();
         for second_pass in [0, 1] {
             gpu.launch_blocks(self.kernels.dots, count, &[&(n as i64), &scalars, &addresses, &w.view(), &parts])?;
             let arguments: [&dyn Argument; 5] = [&(count as i64), &parts, &second_pass, &(m as i64), &scalars];
             gpu.launch_blocks(self.kernels.column, m, &arguments)?;
-            self.subtract(self.scalars.piece(0, 1).view(), projections, &self.addresses, w)?;
+            self.subtract(self.scalars.subslice(0, 1).view(), projections, &self.addresses, w)?;
         }
         gpu.launch_blocks(self.kernels.norm, 1, &[&(count as i64), &gpu.parts(count), &scalars])
     }
@@ -130,7 +130,7 @@ impl<T: Scalar> ArnoldiBasis<Gpu, T> for DeviceArnoldiBasis<T> {
     fn read_column(&mut self, column: &mut [f64]) -> Result<f64> {
         self.gpu.failed()?;
         let values = &mut self.staged[..1 + column.len()];
-        self.gpu.read(self.scalars.piece(NORM, values.len()), values)?;
+        self.gpu.read(self.scalars.subslice(NORM, values.len()), values)?;
         column.copy_from_slice(&values[1..]);
         Ok(values[0])
     }
@@ -144,9 +144,9 @@ impl<T: Scalar> ArnoldiBasis<Gpu, T> for DeviceArnoldiBasis<T> {
         for (factor, y) in factors[1..].iter_mut().zip(y) {
             *factor = -y;
         }
-        self.gpu.write(factors, self.factors.piece_mut(0, 1 + y.len()))?;
+        self.gpu.write(factors, self.factors.subslice_mut(0, 1 + y.len()))?;
         let addresses = if self.stored.is_empty() { &self.addresses } else { &self.stored_addresses };
-        self.subtract(self.factors.piece(0, 1).view(), self.factors.piece(1, y.len()).view(), addresses, x)
+        self.subtract(self.factors.subslice(0, 1).view(), self.factors.subslice(1, y.len()).view(), addresses, x)
     }
 
     fn iterate(&mut self, capturable: bool, work: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {

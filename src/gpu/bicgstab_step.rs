@@ -90,7 +90,7 @@ impl DeviceBicgstabStep {
         assert!([0, n].contains(&shadow.len()));
         let (kernel, count) = (self.kernels.step[tag::<T>() as usize], part_count(n));
         let (factor, x_address, parts) =
-            (self.scalars.piece(factor, 1).view(), self.x_address.view(), self.gpu.parts(2 * count));
+            (self.scalars.subslice(factor, 1).view(), self.x_address.view(), self.gpu.parts(2 * count));
         let arguments: [&dyn Argument; 8] =
             [&(n as i64), &factor, &z.view(), &q.view(), &shadow, &x_address, &r.view(), &parts];
         self.gpu.launch_blocks(kernel, count, &arguments)
@@ -109,7 +109,7 @@ impl BicgstabStep<Gpu> for DeviceBicgstabStep {
 
     fn restart(&mut self, norm: f64) -> Result<()> {
         let known = [norm * norm, norm * norm, self.target];
-        self.gpu.write(&known, self.scalars.piece_mut(0, known.len()))
+        self.gpu.write(&known, self.scalars.subslice_mut(0, known.len()))
     }
 
     fn update_direction<T: Scalar>(&mut self, r: &Slice<T>, v: &Slice<T>, p: &mut Slice<T>) -> Result<()> {
@@ -130,7 +130,7 @@ impl BicgstabStep<Gpu> for DeviceBicgstabStep {
         self.dots(shadow, v)?;
         self.compute(self.kernels.alpha, v.len())?;
         self.step(ALPHA, (z, v), View::NONE, x, r)?;
-        self.gpu.add_parts(&self.gpu.parts(part_count(v.len())), &self.scalars.piece(SS, 1).view())
+        self.gpu.add_parts(&self.gpu.parts(part_count(v.len())), &self.scalars.subslice(SS, 1).view())
     }
 
     fn second_half<T: Scalar>(

@@ -1,5 +1,5 @@
-//! Blocks of 2 x 2 and 4 x 4 in rows, as `kernels/bsr.cu` multiplies them: those of a matrix of blocks, which lie as they are wanted, or the tiles of 4 x 4 that
-//! a matrix of scalars has where its entries lie close together.
+//! BSR with blocks of 2 x 2 or 4 x 4 (`kernels/bsr.cu`): a block matrix as it is, or a scalar matrix with clustered entries in
+//! tiles of 4 x 4.
 
 use super::product::{Epilogue, Precisions, Product, Values};
 use super::runtime::{BLOCK, Kernel, View};
@@ -15,10 +15,10 @@ use std::sync::Arc;
 /// Threads that fill a GPU.
 const FULL_DEVICE_THREADS: usize = 1 << 17;
 
-/// Blocks of a lane.
-const OF_LANE: usize = 16;
+/// Blocks for each lane.
+const LANE_ENTRIES: usize = 16;
 
-/// Bytes that packs of numbers are aligned to.
+/// Alignment of vector loads, in bytes.
 const ALIGNED: u64 = 16;
 
 /// A matrix of square blocks.
@@ -42,12 +42,12 @@ impl Bsr {
         block.rows == block.cols && matches!(block.rows, 2 | 4)
     }
 
-    /// A matrix in its own blocks, for products of these precisions. A caller's values are copied where they are not aligned.
+    /// A block matrix, for SpMV with these precisions. A caller's values are copied if they are not aligned.
     pub fn new<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>, precisions: Precisions) -> Result<Bsr> {
         assert!(Bsr::knows(a.block));
         let mut values = Arc::clone(&a.values);
         if !values.address().is_multiple_of(ALIGNED) {
-            let mut own = gpu.room::<S>(values.len())?;
+            let mut own = gpu.allocate::<S>(values.len())?;
             gpu.copy(&values, &mut own);
             values = Arc::new(own);
         }
@@ -56,7 +56,7 @@ impl Bsr {
         Bsr::of(gpu, name, shape, a.pattern(), values.into(), precisions)
     }
 
-    /// A matrix of scalars in tiles; none where it has too many of them in a row. Waits for the device.
+    /// A scalar matrix in tiles; none if a tile row has too many tiles. Waits for the device.
     pub fn tiled<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>, precisions: Precisions) -> Result<Option<Bsr>> {
         let Some(DeviceTiles { offsets, columns, values, .. }) = DeviceTiles::of(gpu, a)? else { return Ok(None) };
         let (rows, cols, block) = (a.rows.div_ceil(SIDE), a.cols.div_ceil(SIDE), Block::square(SIDE));
@@ -89,7 +89,7 @@ pub(super) fn bytes(block_rows: usize, blocks: f64, side: usize, storage: Precis
 /// Lanes of a block row.
 pub(super) fn lanes(side: usize, blocks: usize, block_rows: usize) -> usize {
     let length = blocks.div_ceil(block_rows.max(1));
-    let enough = |lanes: &usize| OF_LANE * (lanes / side) >= length && block_rows * lanes >= FULL_DEVICE_THREADS;
+    let enough = |lanes: &usize| LANE_ENTRIES * (lanes / side) >= length && block_rows * lanes >= FULL_DEVICE_THREADS;
     [4, 8, 16].into_iter().filter(|lanes| *lanes >= 2 * side).find(enough).unwrap_or(32)
 }
 

@@ -84,7 +84,7 @@ impl DeviceCgStep {
 
     /// r·r from its partial sums.
     fn compute_rr(&self, count: usize) -> Result<()> {
-        self.gpu.add_parts(&self.gpu.parts(count), &self.scalars.piece(RR, 1).view())
+        self.gpu.add_parts(&self.gpu.parts(count), &self.scalars.subslice(RR, 1).view())
     }
 
     /// As [`CgStep::update_solution`], and converts r to the `b` of a preconditioner.

@@ -1,5 +1,5 @@
-//! CSR: a group of lanes for each row. For rows that differ much in length, and for matrices of few rows. Columns have 32 bits, or 16 that are
-//! counted from the lowest of their row.
+//! CSR with a group of lanes for each row: for rows of very different length, and for matrices with few rows. Columns have
+//! 32 bits, or 16 as offsets from the lowest column of their row.
 
 use super::csr_balanced::Unless;
 use super::product::{Epilogue, Precisions, Product, Values};
@@ -17,40 +17,40 @@ const LANES: [usize; 5] = [2, 4, 8, 16, 32];
 /// Threads that fill a GPU.
 const FULL_DEVICE_THREADS: usize = 1 << 17;
 
-/// Entries of a lane, two batches of `kernels/csr.h`.
-const OF_LANE: usize = 12;
+/// Entries for each lane: two batches of `kernels/csr.h`.
+const LANE_ENTRIES: usize = 12;
 
-/// Lanes that shorten the columns of a row, as in `kernels/compact_columns.cu`.
-const SHORTENING: usize = 8;
+/// Lanes that compact the columns of a row, as in `kernels/compact_columns.cu`.
+const COMPACTING_LANES: usize = 8;
 
 /// Columns of 16 bits.
 pub(crate) struct CompactColumns {
     /// The lowest column of each row.
     bases: Buffer<i32>,
-    /// What is to be added to it.
+    /// Columns minus the lowest of their row.
     offsets: Buffer<u16>,
 }
 
 impl CompactColumns {
-    /// Whether they reach, whatever the pattern is.
-    pub fn always_reach(a: &DevicePattern) -> bool {
+    /// Whether 16 bits are enough for any pattern of this size.
+    pub fn always_fits(a: &DevicePattern) -> bool {
         a.cols <= 1 << 16
     }
 
-    /// Adds the number of rows for which they do not reach to `total`.
+    /// Adds the number of rows whose columns span more than 16 bits to `total`.
     pub(super) fn count_far(gpu: &Gpu, a: &DevicePattern, total: &Slice<i64>, unless: Unless) -> Result<()> {
         let (rows, kernel, (longest, most)) = (a.rows as i64, gpu.kernel("count_far_rows")?, unless.arguments());
         let [offsets, columns, total] = [a.offsets.view(), a.columns.view(), total.view()];
-        gpu.launch(kernel, a.rows * SHORTENING, &[&rows, &offsets, &columns, &total, &longest, &most])
+        gpu.launch(kernel, a.rows * COMPACTING_LANES, &[&rows, &offsets, &columns, &total, &longest, &most])
     }
 
-    /// Those of a matrix of scalars for whose rows they reach.
+    /// Of a scalar matrix, each row of which spans at most 16 bits.
     pub fn new(gpu: &Gpu, a: &DevicePattern) -> Result<CompactColumns> {
         assert_eq!(a.block, Block::SCALAR);
-        let (bases, offsets) = (gpu.room(a.rows)?, gpu.room(a.nnz())?);
+        let (bases, offsets) = (gpu.allocate(a.rows)?, gpu.allocate(a.nnz())?);
         let (rows, kernel) = (a.rows as i64, gpu.kernel("compact_columns")?);
         let [from, columns, to] = [a.offsets.view(), a.columns.view(), offsets.view()];
-        gpu.launch(kernel, a.rows * SHORTENING, &[&rows, &from, &columns, &bases.view(), &to])?;
+        gpu.launch(kernel, a.rows * COMPACTING_LANES, &[&rows, &from, &columns, &bases.view(), &to])?;
         Ok(CompactColumns { bases, offsets })
     }
 }
@@ -121,7 +121,7 @@ pub(super) fn short_bytes(rows: usize, entries: usize, storage: Precision) -> us
 /// fill a GPU.
 pub(super) fn lanes(entries: usize, rows: usize) -> usize {
     let length = entries.div_ceil(rows.max(1));
-    let enough = |lanes: &usize| OF_LANE * lanes >= length && rows * lanes >= FULL_DEVICE_THREADS;
+    let enough = |lanes: &usize| LANE_ENTRIES * lanes >= length && rows * lanes >= FULL_DEVICE_THREADS;
     LANES.into_iter().find(enough).unwrap_or_else(|| LANES.into_iter().find(|lanes| *lanes >= length).unwrap_or(32))
 }
 

@@ -1,4 +1,5 @@
-//! CSR where a few rows are long: those are cut into pieces, whose sums are added in their order. Other rows have a group of lanes, as in `csr.rs`.
+//! CSR with a few long rows. These are divided into pieces, whose partial sums are added in order. Other rows have a group
+//! of lanes each, as in `csr.rs`.
 
 use super::csr::lanes;
 use super::product::{Epilogue, Precisions, Product, Values};
@@ -10,45 +11,46 @@ use crate::scalar::Number;
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// With more entries than this for each lane of a group a row is waited for by others: more than ten batches of `kernels/csr.h`, each of which waits for
-/// memory twice, about 13 us on an H200. Pieces of it are worth a second launch then.
-const WAITED_FOR: usize = 64;
+/// A row with more entries than this for each lane of its group delays the whole SpMV: more than ten batches of
+/// `kernels/csr.h`, about 13 us on an H200. Dividing it is worth a second launch.
+const MAX_LANE_ENTRIES: usize = 64;
 
-/// Where there is such a row, those with more entries than this for each lane are long, too: there may be many of them, and lanes of shorter rows wait for
-/// those beside them.
-const OF_LANE: usize = 32;
+/// If there is such a row, rows with more entries than this for each lane are divided, too: other rows of their warp wait
+/// for them.
+const MIN_DIVIDED_LANE_ENTRIES: usize = 32;
 
 /// Entries of a piece: two batches of each lane. A row of a million has enough of them to keep an H200 busy.
 const PIECE_ENTRIES: usize = 384;
 
-/// Pieces of a row at most, so that adding their sums does not take longer than the pieces did.
+/// Most pieces of a row, so that adding the partial sums takes less time than computing them.
 const MAX_PIECES: usize = 2048;
 
 /// Lanes of a piece, and of the sums of a row, as in `kernels/csr_balanced.cu`.
 const LANES: usize = 32;
 
-/// Numbers that are counted: how many rows are long, their entries, and those of the longest, or 0 where none is long.
+/// Statistics of long rows: their number, their entries, and the entries of the longest; 0 if no row is long.
 pub(super) const NUMBERS: usize = 3;
 pub(super) const LONGEST: usize = 2;
 
 /// Entries beyond which a row is long.
 pub(super) fn limit(a: &DevicePattern) -> usize {
-    OF_LANE * lanes(a.nnz(), a.rows)
+    MIN_DIVIDED_LANE_ENTRIES * lanes(a.nnz(), a.rows)
 }
 
-/// Entries beyond which a row is worth a second launch.
+/// Entries of a row beyond which it is worth a second launch.
 pub(super) fn worth(a: &DevicePattern) -> usize {
-    WAITED_FOR * lanes(a.nnz(), a.rows)
+    MAX_LANE_ENTRIES * lanes(a.nnz(), a.rows)
 }
 
-/// Counts rows beyond a limit into `totals`, zeros.
+/// Statistics of rows with more than `limit` entries, added to `totals`.
 pub(super) fn count(gpu: &Gpu, a: &DevicePattern, limit: usize, totals: &Slice<i64>) -> Result<()> {
-    let (rows, limit, sums, longest) = (a.rows as i64, limit as i64, totals.piece(0, 2), totals.piece(LONGEST, 1));
+    let (rows, limit, sums, longest) =
+        (a.rows as i64, limit as i64, totals.subslice(0, 2), totals.subslice(LONGEST, 1));
     let kernel = gpu.kernel("count_long_rows")?;
     gpu.launch(kernel, a.rows, &[&rows, &limit, &a.offsets.view(), &sums.view(), &longest.view().bits()])
 }
 
-/// A count that does not happen where the longest row, as it was counted, has more than `most` entries.
+/// Condition of a kernel that counts: it returns at once if the longest row has more than `most` entries.
 #[derive(Clone, Copy)]
 pub(super) struct Unless<'a> {
     pub longest: Option<&'a Slice<i64>>,
@@ -56,7 +58,7 @@ pub(super) struct Unless<'a> {
 }
 
 impl<'a> Unless<'a> {
-    /// It happens.
+    /// No condition.
     pub const NEVER: Unless<'static> = Unless { longest: None, most: 0 };
 
     /// As kernels take it.
@@ -72,19 +74,19 @@ pub(crate) struct LongRows {
     rows: Buffer<i32>,
     /// The first piece of each, and the number of all.
     firsts: Buffer<i64>,
-    /// Where each piece begins, and its entries. There may be more than are used, without entries.
+    /// First entry and length of each piece; pieces that are not used have length 0.
     begins: Buffer<i64>,
     lengths: Buffer<i32>,
 }
 
 impl LongRows {
-    /// Those beyond the limit of a matrix of scalars, as they were counted.
+    /// The long rows of a scalar matrix, given their statistics.
     pub fn new(gpu: &Gpu, a: &DevicePattern, counted: [i64; NUMBERS]) -> Result<LongRows> {
         let piece = PIECE_ENTRIES * (counted[LONGEST] as usize).div_ceil(PIECE_ENTRIES * MAX_PIECES).max(1);
         LongRows::cut(gpu, a, limit(a), piece, counted)
     }
 
-    /// Those beyond a limit, in pieces of this length. Waits for the device.
+    /// The rows with more than `limit` entries, in pieces of this length. Waits for the device.
     #[cfg(test)]
     pub fn with(gpu: &Gpu, a: &DevicePattern, limit: usize, piece: usize) -> Result<LongRows> {
         let totals = gpu.zeroed::<i64>(NUMBERS)?;
@@ -97,10 +99,10 @@ impl LongRows {
         assert_eq!(a.block, Block::SCALAR);
         let (long, entries) = (counted[0] as usize, counted[1] as usize);
         let (count, most, length, offsets) = (a.rows as i64, limit as i64, piece as i64, a.offsets.view());
-        let marks = gpu.room::<i32>(a.rows)?;
+        let marks = gpu.allocate::<i32>(a.rows)?;
         gpu.launch(gpu.kernel("mark_long_rows")?, a.rows, &[&count, &most, &offsets, &marks.view()])?;
         let places = gpu.offsets_alone(&marks)?;
-        let (rows, counts) = (gpu.room::<i32>(long)?, gpu.room::<i32>(long)?);
+        let (rows, counts) = (gpu.allocate::<i32>(long)?, gpu.allocate::<i32>(long)?);
         gpu.launch(
             gpu.kernel("list_long_rows")?,
             a.rows,
@@ -157,7 +159,7 @@ impl CsrBalanced {
         precisions: Precisions,
     ) -> Result<CsrBalanced> {
         let kernel = |name: &str| precisions.kernel(gpu, name);
-        let (pieces, kernel, sums) = (kernel("csr_pieces")?, kernel("csr_balanced")?, gpu.room(long.begins.len())?);
+        let (pieces, kernel, sums) = (kernel("csr_pieces")?, kernel("csr_balanced")?, gpu.allocate(long.begins.len())?);
         let lanes = lanes(pattern.nnz(), pattern.rows);
         Ok(CsrBalanced { gpu: gpu.clone(), precisions, pieces, kernel, lanes, pattern, values, long, sums })
     }
@@ -249,7 +251,7 @@ mod tests {
 
     /// Lengths of rows, and how many of them are long for groups of four lanes, which rows of three or four entries on average have.
     fn skewed() -> Vec<(Vec<usize>, usize)> {
-        let limit = 4 * OF_LANE;
+        let limit = 4 * MIN_DIVIDED_LANE_ENTRIES;
         let short = |n: usize| vec![3; n];
         vec![
             // An arrow, one long row in the middle, at the end, several next to each other, and one alone.

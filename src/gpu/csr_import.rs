@@ -44,14 +44,14 @@ impl Gpu {
     /// Element `i` of indices in device memory.
     pub(crate) fn index(&self, indices: &Indices<'_>, i: usize) -> Result<i64> {
         Ok(match indices {
-            Indices::I32(indices) => i64::from(self.fetch(indices.piece(i, 1))?[0]),
-            Indices::I64(indices) => self.fetch(indices.piece(i, 1))?[0],
+            Indices::I32(indices) => i64::from(self.fetch(indices.subslice(i, 1))?[0]),
+            Indices::I64(indices) => self.fetch(indices.subslice(i, 1))?[0],
         })
     }
 
     /// Row offsets counted from 0; `None` where they decrease or do not begin at the base.
     pub(crate) fn import_offsets(&self, offsets: &Indices<'_>, base: i32) -> Result<Option<Buffer<i64>>> {
-        let to = self.room(offsets.len())?;
+        let to = self.allocate(offsets.len())?;
         let valid = offsets.convert(self, "import_offsets", base, offsets.len(), &to)?;
         Ok(valid.then_some(to))
     }
@@ -74,7 +74,7 @@ impl Gpu {
             // SAFETY: by this function's contract.
             return Ok(Some(unsafe { self.borrowed(columns) }));
         }
-        let to = self.room(columns.len())?;
+        let to = self.allocate(columns.len())?;
         let valid = columns.convert(self, "import_columns", base, columns.len().div_ceil(4), &to)?;
         Ok(valid.then_some(to))
     }
@@ -88,7 +88,7 @@ impl Gpu {
             // SAFETY: by this function's contract.
             return Ok(unsafe { self.borrowed(values) });
         }
-        let mut to = self.room(values.len())?;
+        let mut to = self.allocate(values.len())?;
         self.copy(values, &mut to);
         self.failed()?;
         Ok(to)
@@ -133,7 +133,7 @@ impl<T: Number> DeviceCsr<T> {
         let values = match same.downcast_ref::<Arc<Buffer<U>>>() {
             Some(values) => Arc::clone(values),
             None => {
-                let mut values = gpu.room(self.values.len())?;
+                let mut values = gpu.allocate(self.values.len())?;
                 gpu.copy(&self.values, &mut values);
                 Arc::new(values)
             }

@@ -1,13 +1,13 @@
-//! The format of a matrix. A product takes as long as its memory traffic, so what is estimated and compared are bytes: those that a format
-//! stores, and what else its way to work costs. The weights are those that products with the levels of three hierarchies showed on one H200.
-//! The choice depends on the matrix alone, so that every run gives the same bits.
+//! Choice of the storage format of a matrix on the device. SpMV is bound by memory traffic, so the bytes of the formats
+//! are compared, each with a weight for what else it costs. The weights were fitted to SpMV times of the levels of three
+//! hierarchies on an H200. The choice depends on the matrix alone: every run gives the same bits.
 
 use super::Gpu;
 use super::bsr::{self, Bsr};
 use super::csr::{self, CompactColumns};
 use super::csr_balanced::{self, LongRows, Unless};
 use super::sell_chunks::{ChunkParameters, SellEstimate};
-use super::sell_layout::{SellLayout, Slots};
+use super::sell_layout::{SellData, SellLayout};
 use super::setup::tiles::{self, SIDE};
 use super::setup::{DeviceCsr, DevicePattern};
 use crate::error::Result;
@@ -15,58 +15,60 @@ use crate::scalar::{Precision, Scalar};
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// Formats that a matrix can have. Clones share what they know of it.
+/// Storage formats. Clones share their layout.
 #[derive(Clone)]
 pub(crate) enum Format {
     /// A group of lanes for each row.
     Csr,
-    /// The same with columns of 16 bits.
+    /// CSR with 16-bit columns.
     Csr16(Arc<CompactColumns>),
-    /// The same as the first with long rows in pieces.
+    /// CSR with long rows divided among several groups of lanes.
     CsrBalanced(Arc<LongRows>),
-    /// SELL chunks with column offsets of 8 bits.
+    /// SELL with 8-bit column offsets.
     Sell8(Arc<SellLayout>),
-    /// SELL chunks with column offsets of 16 bits.
+    /// SELL with 16-bit column offsets.
     Sell16(Arc<SellLayout>),
-    /// Blocks of 2 x 2 or 4 x 4 as they are.
+    /// BSR with blocks of 2 x 2 or 4 x 4.
     Bsr,
-    /// Scalars in tiles of 4 x 4.
+    /// A scalar matrix in tiles of 4 x 4.
     Tiles,
 }
 
-/// Bytes of CSR count this much: short pieces of rows do not use whole transactions. Where there are few rows that is lost on other formats, too,
-/// whose rows wait for vector elements that are far apart.
-const CSR: f64 = 1.2;
-const FEW_CSR: f64 = 0.9;
+/// Weight of CSR: short rows do not fill memory transactions. With few rows other formats lose as much, because their rows
+/// wait for vector elements that are far apart.
+const CSR_WEIGHT: f64 = 1.2;
+const FEW_ROWS_CSR_WEIGHT: f64 = 0.9;
 
-/// Bytes of few long rows of narrow values count this much with columns of 16 and of 32 bits, from so many rows on: there is less to wait for in chunks.
-const NARROW: (f64, f64) = (1.3, 1.0);
-const NARROW_FROM: usize = 1 << 15;
+/// Weights of CSR with 16-bit and 32-bit columns for few rows of values narrower than f64, from so many rows on. SELL hides
+/// more latency there.
+const NARROW_CSR_WEIGHTS: (f64, f64) = (1.3, 1.0);
+const NARROW_MIN_ROWS: usize = 1 << 15;
 
-/// Bytes that an order of the rows costs each of them beside its own: results are written one by one.
-const SCATTER: f64 = 8.0;
+/// Bytes that a row permutation costs for each row beyond its own: results are scattered.
+const SCATTER_BYTES: f64 = 8.0;
 
-/// Bytes of scalar rows in another order count this much where there are few rows: their neighbours' columns are not in the cache any more, and
-/// products wait for those rather than for values.
-const APART: f64 = 1.25;
+/// Weight of SELL with sorted rows where there are few rows. Rows that are no longer neighbours share fewer cached vector
+/// elements, and these bound the time.
+const SORTED_WEIGHT: f64 = 1.25;
 
-/// Below this many rows a matrix has too few chunks, and a group of lanes for each row keeps more threads busy.
+/// A matrix with fewer rows has too few chunks for SELL; CSR keeps more threads busy.
 const MIN_SELL_ROWS: usize = 1 << 13;
 
-/// With at most this many entries a product takes about as long as its launch in any format, and tiles are not looked at.
-const SMALL: usize = 1 << 14;
+/// With at most so many entries SpMV takes about as long as its launch in any format. Tiles are not considered.
+const MAX_SMALL_ENTRIES: usize = 1 << 14;
 
-/// Average length of rows from which columns of 16 bits and tiles are looked at.
+/// Average row length from which 16-bit columns and tiles are considered.
 const MIN_LONG_ROW: usize = 16;
 
-/// Bytes that an entry of a lane counts as in a row that all else waits for: a batch of six takes about 1.2 us, in which 4.8 MB could be read. And those
-/// that a second launch counts as, about 5 us.
-const SERIAL: f64 = 8e5;
-const PIECES: f64 = 2e7;
+/// An entry of a lane in the longest row counts as so many bytes: six entries take about 1.2 us, in which 4.8 MB could be
+/// read. A second launch takes about 5 us.
+const SERIAL_ENTRY_BYTES: f64 = 8e5;
+const SECOND_LAUNCH_BYTES: f64 = 2e7;
 
-/// Bytes of blocks in rows count this much in relation to those of chunks, which know no block of their size; and bytes of tiles of scalars by the bytes
-/// of a value: a lane reads neighbouring elements of the vector at once, where one that has a row of scalars reads each for itself. Those of f32 scalars lie between the measured ones.
-const BSR: f64 = 0.6;
+/// Weight of BSR: the SELL kernels have no variant for these block sizes.
+const BSR_WEIGHT: f64 = 0.6;
+
+/// Weight of tiles, where a lane reads neighbouring vector elements at once. That of f32 is interpolated.
 fn tiles_weight(storage: Precision) -> f64 {
     match storage.bytes() {
         8 => 0.75,
@@ -75,24 +77,26 @@ fn tiles_weight(storage: Precision) -> f64 {
     }
 }
 
-/// A matrix that needs a format: its pattern, the format of its values, and that of sums of products with it.
-pub(crate) struct Wanted {
+/// A matrix whose format is to be chosen: its pattern, and the precisions of its values and of SpMV sums.
+pub(crate) struct FormatQuery {
     pub pattern: DevicePattern,
     pub storage: Precision,
     pub sums: Precision,
 }
 
-/// Cuts that are compared, the number of the one with offsets of 8 bits, where rows beyond the reach of 16 bits are counted, where long rows, where tiles
-/// and entries of a sample, and how many numbers that are.
-const CUTS: usize = 3;
-const EIGHT: usize = 2;
-const FAR: usize = CUTS;
-const LONG_ROWS: usize = FAR + 1;
+/// Candidates for SELL, and the number of the one with 8-bit offsets.
+const SELL_CANDIDATES: usize = 3;
+const EIGHT_BITS: usize = 2;
+
+/// Counters of a matrix: slots of each SELL candidate, rows whose columns exceed 16 bits, statistics of long rows, and the
+/// tiles and entries of a sample.
+const FAR_ROWS: usize = SELL_CANDIDATES;
+const LONG_ROWS: usize = FAR_ROWS + 1;
 const LONGEST: usize = LONG_ROWS + csr_balanced::LONGEST;
 const TILES: usize = LONG_ROWS + csr_balanced::NUMBERS;
-const NUMBERS: usize = TILES + 2;
+const COUNTERS: usize = TILES + 2;
 
-/// What is estimated; chunks by the number of their cut.
+/// A candidate; SELL by the number of its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Csr,
@@ -103,47 +107,46 @@ enum Kind {
     Tiles,
 }
 
-/// What is known of several matrices once the device has counted.
-struct Counted<'a> {
-    wanted: &'a [Wanted],
-    surveys: Vec<Option<SellEstimate>>,
-    /// Slots of each cut, rows out of reach, long rows, tiles and entries of a sample.
-    totals: Vec<[i64; NUMBERS]>,
+/// Counters of several matrices.
+struct Counters<'a> {
+    queries: &'a [FormatQuery],
+    estimates: Vec<Option<SellEstimate>>,
+    totals: Vec<[i64; COUNTERS]>,
 }
 
 impl Format {
     /// The format with the lowest estimate. Waits for the device.
-    pub fn of(gpu: &Gpu, wanted: Wanted) -> Result<Format> {
-        Ok(Format::of_all(gpu, &[wanted])?.remove(0))
+    pub fn of(gpu: &Gpu, query: FormatQuery) -> Result<Format> {
+        Ok(Format::of_all(gpu, &[query])?.remove(0))
     }
 
-    /// The same for several matrices, with two waits for all of them.
-    pub fn of_all(gpu: &Gpu, wanted: &[Wanted]) -> Result<Vec<Format>> {
-        let counted = Counted::new(gpu, wanted)?;
-        let best: Vec<_> = (0..wanted.len()).map(|i| (i, counted.ranked(i)[0].0)).collect();
-        counted.make(gpu, &best)
+    /// The same for several matrices. Waits for the device twice.
+    pub fn of_all(gpu: &Gpu, queries: &[FormatQuery]) -> Result<Vec<Format>> {
+        let counters = Counters::new(gpu, queries)?;
+        let best: Vec<_> = (0..queries.len()).map(|i| (i, counters.ranked(i)[0].0)).collect();
+        counters.make(gpu, &best)
     }
 
-    /// All that the matrix can have, the lowest estimate first; tiles at the end where they are not worth an estimate. Waits for the device.
-    pub fn every(gpu: &Gpu, wanted: Wanted) -> Result<Vec<Format>> {
-        let all = [wanted];
-        let counted = Counted::new(gpu, &all)?;
-        let mut kinds: Vec<_> = counted.ranked(0).iter().map(|(kind, _)| (0, *kind)).collect();
+    /// All formats for a matrix, the lowest estimate first. Tiles come last if they were not estimated. Waits for the device.
+    pub fn every(gpu: &Gpu, query: FormatQuery) -> Result<Vec<Format>> {
+        let all = [query];
+        let counters = Counters::new(gpu, &all)?;
+        let mut kinds: Vec<_> = counters.ranked(0).iter().map(|(kind, _)| (0, *kind)).collect();
         if !kinds.iter().any(|(_, kind)| matches!(kind, Kind::Tiles | Kind::CsrBalanced)) {
             kinds.push((0, Kind::Tiles));
         }
-        counted.make(gpu, &kinds)
+        counters.make(gpu, &kinds)
     }
 
-    /// The slots of a matrix in chunks, as [`SellLayout::fill_and_add`] has them; none in other formats.
-    pub fn slots<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, l1: bool) -> Result<Option<Slots<T>>> {
+    /// The matrix in SELL, as by [`SellLayout::fill_with_l1`]; none for other formats.
+    pub fn slots<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, l1: bool) -> Result<Option<SellData<T>>> {
         match self {
-            Format::Sell8(layout) | Format::Sell16(layout) => layout.fill_and_add(gpu, a, l1).map(Some),
+            Format::Sell8(layout) | Format::Sell16(layout) => layout.fill_with_l1(gpu, a, l1).map(Some),
             Format::Csr | Format::Csr16(_) | Format::CsrBalanced(_) | Format::Bsr | Format::Tiles => Ok(None),
         }
     }
 
-    /// Bytes that are kept for matrices of the same pattern to come, beyond what operators have.
+    /// Bytes of data for value updates, beyond those of operators.
     pub fn kept_bytes(&self) -> usize {
         match self {
             Format::Sell8(layout) | Format::Sell16(layout) => layout.kept_bytes(),
@@ -152,68 +155,78 @@ impl Format {
     }
 }
 
-impl<'a> Counted<'a> {
-    fn new(gpu: &Gpu, wanted: &'a [Wanted]) -> Result<Counted<'a>> {
-        let totals = gpu.zeroed::<i64>(NUMBERS * wanted.len())?;
-        let (mut surveys, mut waits) = (Vec::new(), false);
-        for (i, wanted) in wanted.iter().enumerate() {
-            let totals = totals.piece(NUMBERS * i, NUMBERS);
-            let longest = totals.piece(LONGEST, 1);
+impl<'a> Counters<'a> {
+    fn new(gpu: &Gpu, queries: &'a [FormatQuery]) -> Result<Counters<'a>> {
+        let totals = gpu.zeroed::<i64>(COUNTERS * queries.len())?;
+        let (mut estimates, mut waits) = (Vec::new(), false);
+        for (i, query) in queries.iter().enumerate() {
+            let totals = totals.subslice(COUNTERS * i, COUNTERS);
+            let longest = totals.subslice(LONGEST, 1);
             let mut unless = Unless::NEVER;
-            if wanted.may_be_skewed() {
-                let long = totals.piece(LONG_ROWS, csr_balanced::NUMBERS);
-                csr_balanced::count(gpu, &wanted.pattern, csr_balanced::limit(&wanted.pattern), long)?;
-                unless = Unless { longest: Some(longest), most: wanted.most() };
+            if query.may_have_long_rows() {
+                let long = totals.subslice(LONG_ROWS, csr_balanced::NUMBERS);
+                csr_balanced::count(gpu, &query.pattern, csr_balanced::limit(&query.pattern), long)?;
+                unless = Unless { longest: Some(longest), most: query.max_row() };
                 waits = true;
             }
-            if wanted.may_have_tiles() {
-                tiles::sample(gpu, &wanted.pattern, totals.piece(TILES, 2))?;
+            if query.may_have_tiles() {
+                tiles::sample(gpu, &query.pattern, totals.subslice(TILES, 2))?;
                 waits = true;
             }
-            if wanted.may_be_short() && !CompactColumns::always_reach(&wanted.pattern) {
-                CompactColumns::count_far(gpu, &wanted.pattern, totals.piece(FAR, 1), unless)?;
+            if query.may_compact_columns() && !CompactColumns::always_fits(&query.pattern) {
+                CompactColumns::count_far(gpu, &query.pattern, totals.subslice(FAR_ROWS, 1), unless)?;
                 waits = true;
             }
-            surveys.push(match wanted.cuts() {
+            estimates.push(match query.sell_candidates() {
                 None => None,
-                Some(cuts) => Some(SellEstimate::new(gpu, &wanted.pattern, cuts, totals.piece(0, CUTS), unless)?),
+                Some(sell_candidates) => Some(SellEstimate::new(
+                    gpu,
+                    &query.pattern,
+                    sell_candidates,
+                    totals.subslice(0, SELL_CANDIDATES),
+                    unless,
+                )?),
             });
         }
-        waits |= surveys.iter().any(Option::is_some);
+        waits |= estimates.iter().any(Option::is_some);
         let totals = if waits { gpu.fetch(&totals)? } else { vec![0; totals.len()] };
-        let totals = totals.chunks_exact(NUMBERS).map(|t| std::array::from_fn(|k| t[k])).collect();
-        Ok(Counted { wanted, surveys, totals })
+        let totals = totals.chunks_exact(COUNTERS).map(|t| std::array::from_fn(|k| t[k])).collect();
+        Ok(Counters { queries, estimates, totals })
     }
 
-    /// Estimates of what can be had, the lowest first, of equal ones in the order of the list.
+    /// Weighted bytes of the candidates in ascending order (a stable sort).
     fn ranked(&self, i: usize) -> Vec<(Kind, f64)> {
-        let Wanted { pattern, storage, .. } = &self.wanted[i];
+        let FormatQuery { pattern, storage, .. } = &self.queries[i];
         let (rows, entries) = (pattern.rows * pattern.block.rows, pattern.nnz() * pattern.block.len());
-        let wide = self.wanted[i].is_wide();
+        let wide = self.queries[i].is_wide();
         let (is_scalar, is_narrow) = (pattern.block == Block::SCALAR, storage.bytes() < 8);
         let few = is_scalar && !wide;
-        let (short, csr_bytes) = (self.wanted[i].csr_weights().0, self.wanted[i].csr_bytes());
+        let (short, csr_bytes) = (self.queries[i].csr_weights().0, self.queries[i].csr_bytes());
         let longest = self.totals[i][LONGEST] as usize;
-        if longest > self.wanted[i].most() {
-            let waiting = SERIAL * longest as f64 / csr::lanes(pattern.nnz(), pattern.rows) as f64;
-            return vec![(Kind::CsrBalanced, csr_bytes + PIECES), (Kind::Csr, waiting)];
+        if longest > self.queries[i].max_row() {
+            let waiting = SERIAL_ENTRY_BYTES * longest as f64 / csr::lanes(pattern.nnz(), pattern.rows) as f64;
+            return vec![(Kind::CsrBalanced, csr_bytes + SECOND_LAUNCH_BYTES), (Kind::Csr, waiting)];
         }
-        let apart = if few || is_narrow && !is_scalar && !SellLayout::has_many_blocks(pattern) { APART } else { 1.0 };
+        let sorted =
+            if few || is_narrow && !is_scalar && !SellLayout::has_many_blocks(pattern) { SORTED_WEIGHT } else { 1.0 };
         let mut all = Vec::new();
-        let bytes = |survey: &SellEstimate, k: usize| survey.bytes(k, self.totals[i][k], pattern, *storage);
-        if let Some(survey) = self.surveys[i].as_ref().filter(|_| wide) {
-            all.push((Kind::Sell(EIGHT), bytes(survey, EIGHT)));
+        let bytes = |estimate: &SellEstimate, k: usize| estimate.bytes(k, self.totals[i][k], pattern, *storage);
+        if let Some(estimate) = self.estimates[i].as_ref().filter(|_| wide) {
+            all.push((Kind::Sell(EIGHT_BITS), bytes(estimate, EIGHT_BITS)));
         }
-        if self.wanted[i].may_be_short() && self.totals[i][FAR] == 0 {
+        if self.queries[i].may_compact_columns() && self.totals[i][FAR_ROWS] == 0 {
             all.push((Kind::Csr16, short * csr::short_bytes(rows, entries, *storage) as f64));
         }
         all.push((Kind::Csr, csr_bytes));
-        if let Some(survey) = &self.surveys[i] {
-            all.push((Kind::Sell(0), bytes(survey, 0)));
-            all.push((Kind::Sell(1), apart * (bytes(survey, 1) + SCATTER * rows as f64)));
+        if let Some(estimate) = &self.estimates[i] {
+            all.push((Kind::Sell(0), bytes(estimate, 0)));
+            all.push((Kind::Sell(1), sorted * (bytes(estimate, 1) + SCATTER_BYTES * rows as f64)));
         }
         if Bsr::knows(pattern.block) {
-            all.push((Kind::Bsr, BSR * bsr::bytes(pattern.rows, pattern.nnz() as f64, pattern.block.rows, *storage)));
+            all.push((
+                Kind::Bsr,
+                BSR_WEIGHT * bsr::bytes(pattern.rows, pattern.nnz() as f64, pattern.block.rows, *storage),
+            ));
         }
         let [.., sampled_tiles, sampled] = self.totals[i];
         if sampled > 0 {
@@ -225,16 +238,16 @@ impl<'a> Counted<'a> {
         all
     }
 
-    /// Formats of these kinds for matrices of these numbers, with one wait where slots were not all counted.
+    /// Formats of these kinds for these matrices. Waits for the device if a SELL estimate is from a sample.
     fn make(&self, gpu: &Gpu, kinds: &[(usize, Kind)]) -> Result<Vec<Format>> {
         let totals = gpu.zeroed::<i64>(kinds.len())?;
-        let (mut started, mut known) = (Vec::new(), true);
+        let (mut pending, mut known) = (Vec::new(), true);
         for (at, (i, kind)) in kinds.iter().enumerate() {
-            started.push(match (kind, &self.surveys[*i]) {
-                (Kind::Sell(k), Some(survey)) => {
-                    known &= survey.is_exact();
-                    let slots = survey.is_exact().then_some(self.totals[*i][*k] as usize);
-                    let layout = survey.layout(gpu, &self.wanted[*i].pattern, *k, totals.piece(at, 1))?;
+            pending.push(match (kind, &self.estimates[*i]) {
+                (Kind::Sell(k), Some(estimate)) => {
+                    known &= estimate.is_exact();
+                    let slots = estimate.is_exact().then_some(self.totals[*i][*k] as usize);
+                    let layout = estimate.layout(gpu, &self.queries[*i].pattern, *k, totals.subslice(at, 1))?;
                     Some((*k, slots, layout))
                 }
                 _ => None,
@@ -242,19 +255,19 @@ impl<'a> Counted<'a> {
         }
         let slots = if known { Vec::new() } else { gpu.fetch(&totals)? };
         let mut formats = Vec::new();
-        for (at, ((i, kind), started)) in kinds.iter().zip(started).enumerate() {
-            formats.push(match (kind, started) {
-                (Kind::Csr16, _) => Format::Csr16(Arc::new(CompactColumns::new(gpu, &self.wanted[*i].pattern)?)),
+        for (at, ((i, kind), pending)) in kinds.iter().zip(pending).enumerate() {
+            formats.push(match (kind, pending) {
+                (Kind::Csr16, _) => Format::Csr16(Arc::new(CompactColumns::new(gpu, &self.queries[*i].pattern)?)),
                 (Kind::CsrBalanced, _) => {
-                    let counted = std::array::from_fn(|k| self.totals[*i][LONG_ROWS + k]);
-                    Format::CsrBalanced(Arc::new(LongRows::new(gpu, &self.wanted[*i].pattern, counted)?))
+                    let counters = std::array::from_fn(|k| self.totals[*i][LONG_ROWS + k]);
+                    Format::CsrBalanced(Arc::new(LongRows::new(gpu, &self.queries[*i].pattern, counters)?))
                 }
                 (Kind::Bsr, _) => Format::Bsr,
                 (Kind::Tiles, _) => Format::Tiles,
                 (_, None) => Format::Csr,
-                (_, Some((k, known, started))) => {
-                    let layout = Arc::new(started.with_slots(known.unwrap_or_else(|| slots[at] as usize)));
-                    if k == EIGHT { Format::Sell8(layout) } else { Format::Sell16(layout) }
+                (_, Some((k, known, pending))) => {
+                    let layout = Arc::new(pending.with_slots(known.unwrap_or_else(|| slots[at] as usize)));
+                    if k == EIGHT_BITS { Format::Sell8(layout) } else { Format::Sell16(layout) }
                 }
             });
         }
@@ -262,57 +275,58 @@ impl<'a> Counted<'a> {
     }
 }
 
-impl Wanted {
-    /// How it could be cut: with offsets of 16 bits, the same with rows ordered by length, and with 8 bits where there are rows enough for the
-    /// kernel that knows them. None where there are too few rows for any.
-    fn cuts(&self) -> Option<Vec<ChunkParameters>> {
-        let Wanted { pattern, storage, sums } = self;
-        let cut = |(bits, sorted): &(usize, bool)| ChunkParameters::new(pattern, *storage, *sums, *bits, *sorted);
+impl FormatQuery {
+    /// Parameters of the SELL candidates: 16-bit offsets, the same with sorted rows, and 8-bit offsets if there are enough
+    /// rows for their kernel. None if there are too few rows for SELL.
+    fn sell_candidates(&self) -> Option<Vec<ChunkParameters>> {
+        let FormatQuery { pattern, storage, sums } = self;
+        let parameters =
+            |(bits, sorted): &(usize, bool)| ChunkParameters::new(pattern, *storage, *sums, *bits, *sorted);
         let kinds = &[(16, false), (16, true), (8, false)][..if self.is_wide() { 3 } else { 2 }];
-        (pattern.rows * pattern.block.rows >= MIN_SELL_ROWS).then(|| kinds.iter().map(cut).collect())
+        (pattern.rows * pattern.block.rows >= MIN_SELL_ROWS).then(|| kinds.iter().map(parameters).collect())
     }
 
     fn is_wide(&self) -> bool {
         self.pattern.block == Block::SCALAR && SellLayout::is_wide(&self.pattern)
     }
 
-    /// What bytes of CSR count, with columns of 16 and of 32 bits.
+    /// Weights of CSR with 16-bit and 32-bit columns.
     fn csr_weights(&self) -> (f64, f64) {
         let few = self.pattern.block == Block::SCALAR && !self.is_wide();
-        match (few, self.storage.bytes() < 8 && self.pattern.rows >= NARROW_FROM) {
-            (true, true) => NARROW,
-            (true, false) => (1.0, FEW_CSR),
-            (false, _) => (1.0, CSR),
+        match (few, self.storage.bytes() < 8 && self.pattern.rows >= NARROW_MIN_ROWS) {
+            (true, true) => NARROW_CSR_WEIGHTS,
+            (true, false) => (1.0, FEW_ROWS_CSR_WEIGHT),
+            (false, _) => (1.0, CSR_WEIGHT),
         }
     }
 
-    /// What CSR counts.
+    /// Weighted bytes of CSR.
     fn csr_bytes(&self) -> f64 {
         let DevicePattern { rows, block, .. } = self.pattern;
         let bytes = csr::bytes(rows * block.rows, self.pattern.nnz() * block.len(), self.storage);
         self.csr_weights().1 * bytes as f64
     }
 
-    /// The entries of a row of scalars beyond which products would wait for it, so that it is better cut into pieces.
-    fn most(&self) -> usize {
+    /// Entries of a scalar row beyond which SpMV would wait for it, so that dividing the row is faster.
+    fn max_row(&self) -> usize {
         let lanes = csr::lanes(self.pattern.nnz(), self.pattern.rows);
-        let of_lane = (self.csr_bytes() + PIECES) / SERIAL;
+        let of_lane = (self.csr_bytes() + SECOND_LAUNCH_BYTES) / SERIAL_ENTRY_BYTES;
         csr_balanced::worth(&self.pattern).max((of_lane * lanes as f64) as usize)
     }
 
-    /// Whether there may be such a row.
-    fn may_be_skewed(&self) -> bool {
-        self.pattern.block == Block::SCALAR && self.pattern.nnz().min(self.pattern.cols) > self.most()
+    /// Whether there may be a row longer than that.
+    fn may_have_long_rows(&self) -> bool {
+        self.pattern.block == Block::SCALAR && self.pattern.nnz().min(self.pattern.cols) > self.max_row()
     }
 
-    /// Whether tiles are worth a look: rows of scalars that are long enough for dense ones, and enough of them.
+    /// Whether tiles are considered: scalar rows long enough for dense tiles, and enough of them.
     fn may_have_tiles(&self) -> bool {
         let (rows, entries) = (self.pattern.rows, self.pattern.nnz());
-        self.pattern.block == Block::SCALAR && rows > 0 && entries >= MIN_LONG_ROW * rows && entries > SMALL
+        self.pattern.block == Block::SCALAR && rows > 0 && entries >= MIN_LONG_ROW * rows && entries > MAX_SMALL_ENTRIES
     }
 
-    /// Whether columns of 16 bits are worth a look: long rows of scalars, and so few that chunks do not run at the speed of memory.
-    fn may_be_short(&self) -> bool {
+    /// Whether CSR with 16-bit columns is considered: long scalar rows, too few for SELL to reach the bandwidth of memory.
+    fn may_compact_columns(&self) -> bool {
         let DevicePattern { rows, block, .. } = self.pattern;
         block == Block::SCALAR && !self.is_wide() && rows > 0 && self.pattern.nnz() >= MIN_LONG_ROW * rows
     }
@@ -326,7 +340,7 @@ mod tests {
     use crate::sparse::Csr;
 
     /// Row i has as many entries from near the diagonal on as `row(i)` tells first, and so far apart as it tells then.
-    fn wanted(gpu: &Gpu, rows: usize, cols: usize, row: impl Fn(usize) -> (usize, usize)) -> Wanted {
+    fn query(gpu: &Gpu, rows: usize, cols: usize, row: impl Fn(usize) -> (usize, usize)) -> FormatQuery {
         let (mut offsets, mut columns) = (vec![0_i64], Vec::new());
         for i in 0..rows {
             let (length, apart) = row(i);
@@ -336,7 +350,7 @@ mod tests {
         }
         let a = Csr::<f64>::with_pattern(rows, cols, Block::SCALAR, offsets, columns).unwrap();
         let pattern = DeviceCsr::upload(gpu, &a.view()).unwrap().pattern();
-        Wanted { pattern, storage: Precision::F64, sums: Precision::F64 }
+        FormatQuery { pattern, storage: Precision::F64, sums: Precision::F64 }
     }
 
     fn name(format: &Format) -> &'static str {
@@ -356,24 +370,24 @@ mod tests {
     fn long_rows_that_differ_have_short_columns() {
         let differing = |i: usize| (16 + i * i % 60, 5);
         for gpu in devices() {
-            let of = |wanted| name(&Format::of(&gpu, wanted).unwrap());
-            assert_eq!(of(wanted(&gpu, 9000, 9000, differing)), "csr16");
+            let of = |query| name(&Format::of(&gpu, query).unwrap());
+            assert_eq!(of(query(&gpu, 9000, 9000, differing)), "csr16");
             // Few rows have no chunks.
-            assert_eq!(of(wanted(&gpu, 1000, 1000, differing)), "csr16");
+            assert_eq!(of(query(&gpu, 1000, 1000, differing)), "csr16");
             // Short ones.
-            assert_eq!(of(wanted(&gpu, 1000, 1000, |_| (3, 5))), "csr");
-            assert_eq!(of(wanted(&gpu, 9000, 9000, |_| (5, 5))), "sell16");
-            assert_eq!(of(wanted(&gpu, 0, 0, |_| (0, 0))), "csr");
-            assert_eq!(of(wanted(&gpu, 20, 20, |_| (0, 0))), "csr");
+            assert_eq!(of(query(&gpu, 1000, 1000, |_| (3, 5))), "csr");
+            assert_eq!(of(query(&gpu, 9000, 9000, |_| (5, 5))), "sell16");
+            assert_eq!(of(query(&gpu, 0, 0, |_| (0, 0))), "csr");
+            assert_eq!(of(query(&gpu, 20, 20, |_| (0, 0))), "csr");
         }
     }
 
     #[test]
     fn rows_that_all_others_wait_for_are_in_pieces() {
         // An arrow: the first row and the first column are full.
-        let arrow = |gpu: &Gpu, n: usize| wanted(gpu, n, n, |i| if i == 0 { (n, 1) } else { (2, 1) });
+        let arrow = |gpu: &Gpu, n: usize| query(gpu, n, n, |i| if i == 0 { (n, 1) } else { (2, 1) });
         for gpu in devices() {
-            let of = |wanted| name(&Format::of(&gpu, wanted).unwrap());
+            let of = |query| name(&Format::of(&gpu, query).unwrap());
             assert_eq!(of(arrow(&gpu, 1000)), "csr_balanced");
             assert_eq!(of(arrow(&gpu, 20_000)), "csr_balanced");
             // Four lanes have a row of three entries, and 256 of them.
@@ -382,10 +396,10 @@ mod tests {
             let all = Format::every(&gpu, arrow(&gpu, 20_000)).unwrap();
             assert_eq!(all.iter().map(name).collect::<Vec<_>>(), ["csr_balanced", "csr"]);
             // Rows of equal length that are too few to fill a GPU.
-            assert_eq!(of(wanted(&gpu, 3, 5000, |_| (5000, 1))), "csr_balanced");
+            assert_eq!(of(query(&gpu, 3, 5000, |_| (5000, 1))), "csr_balanced");
             for (storage, sums) in [(Precision::F64, Precision::F64), (Precision::F16, Precision::F32)] {
-                let laplacian = Wanted { storage, sums, ..wanted(&gpu, 20_000, 20_000, |_| (7, 1)) };
-                assert!(laplacian.may_be_skewed());
+                let laplacian = FormatQuery { storage, sums, ..query(&gpu, 20_000, 20_000, |_| (7, 1)) };
+                assert!(laplacian.may_have_long_rows());
                 assert_eq!(of(laplacian), "sell16");
             }
         }
@@ -396,9 +410,9 @@ mod tests {
         let gpu = devices().remove(0);
         let most = |rows: usize, length: usize| {
             let (offsets, columns) =
-                (Arc::new(gpu.room(rows + 1).unwrap()), Arc::new(gpu.room(rows * length).unwrap()));
+                (Arc::new(gpu.allocate(rows + 1).unwrap()), Arc::new(gpu.allocate(rows * length).unwrap()));
             let pattern = DevicePattern { rows, cols: rows, block: Block::SCALAR, offsets, columns };
-            Wanted { pattern, storage: Precision::F64, sums: Precision::F64 }.most()
+            FormatQuery { pattern, storage: Precision::F64, sums: Precision::F64 }.max_row()
         };
         assert_eq!(most(1000, 4), 64 * 4);
         assert_eq!(most(1 << 17, 7), 64 * 2);
@@ -409,9 +423,9 @@ mod tests {
     #[test]
     fn a_row_out_of_reach_has_long_columns() {
         for gpu in devices() {
-            let near = wanted(&gpu, 2000, 70_000, |i| (20 + i % 2, 5));
+            let near = query(&gpu, 2000, 70_000, |i| (20 + i % 2, 5));
             assert_eq!(name(&Format::of(&gpu, near).unwrap()), "csr16");
-            let far = wanted(&gpu, 2000, 70_000, |i| (20 + i % 2, if i == 1000 { 3450 } else { 5 }));
+            let far = query(&gpu, 2000, 70_000, |i| (20 + i % 2, if i == 1000 { 3450 } else { 5 }));
             assert_eq!(name(&Format::of(&gpu, far).unwrap()), "csr");
         }
     }
@@ -424,17 +438,17 @@ mod tests {
                 [(1, Precision::F64, "tiles"), (2, Precision::F64, "sell16"), (2, Precision::F16, "tiles")]
             {
                 let sums = if storage == Precision::F64 { storage } else { Precision::F32 };
-                let wanted = Wanted { storage, sums, ..wanted(&gpu, 9000, 9000, |_| (40, apart)) };
-                assert_eq!(name(&Format::of(&gpu, wanted).unwrap()), expected, "{apart} {storage:?}");
+                let query = FormatQuery { storage, sums, ..query(&gpu, 9000, 9000, |_| (40, apart)) };
+                assert_eq!(name(&Format::of(&gpu, query).unwrap()), expected, "{apart} {storage:?}");
             }
             // As dense, and so small that it does not matter.
-            assert_eq!(name(&Format::of(&gpu, wanted(&gpu, 400, 400, |_| (40, 1))).unwrap()), "csr16");
+            assert_eq!(name(&Format::of(&gpu, query(&gpu, 400, 400, |_| (40, 1))).unwrap()), "csr16");
             // Blocks are tiles of their own.
             for (side, expected) in [(2, "bsr"), (3, "sell16"), (4, "bsr")] {
-                let scalar = wanted(&gpu, 4500, 4500, |_| (9, 5)).pattern;
+                let scalar = query(&gpu, 4500, 4500, |_| (9, 5)).pattern;
                 let pattern = DevicePattern { block: Block::square(side), ..scalar };
-                let wanted = Wanted { pattern, storage: Precision::F64, sums: Precision::F64 };
-                assert_eq!(name(&Format::of(&gpu, wanted).unwrap()), expected, "blocks of {side}");
+                let query = FormatQuery { pattern, storage: Precision::F64, sums: Precision::F64 };
+                assert_eq!(name(&Format::of(&gpu, query).unwrap()), expected, "blocks of {side}");
             }
         }
     }
@@ -444,7 +458,7 @@ mod tests {
         let names = |formats: Vec<Format>| formats.iter().map(name).collect::<Vec<_>>();
         for gpu in devices() {
             for (length, apart) in [(16, 5), (40, 5), (40, 1), (20, 7)] {
-                let new = || wanted(&gpu, 9000, 9000, |i| (length + i % 3, apart));
+                let new = || query(&gpu, 9000, 9000, |i| (length + i % 3, apart));
                 let every = names(Format::every(&gpu, new()).unwrap());
                 assert_eq!(every[0], name(&Format::of(&gpu, new()).unwrap()));
                 assert!(
@@ -453,10 +467,10 @@ mod tests {
                 );
             }
             // Blocks, and rows that are too short to be looked at, have tiles behind everything else.
-            let short = wanted(&gpu, 4500, 4500, |_| (9, 5));
+            let short = query(&gpu, 4500, 4500, |_| (9, 5));
             let pattern = DevicePattern { block: Block::square(3), ..short.pattern.clone() };
-            for wanted in [Wanted { pattern, ..short }, wanted(&gpu, 1000, 1000, |_| (3, 5))] {
-                let every = names(Format::every(&gpu, wanted).unwrap());
+            for query in [FormatQuery { pattern, ..short }, query(&gpu, 1000, 1000, |_| (3, 5))] {
+                let every = names(Format::every(&gpu, query).unwrap());
                 assert!(every.len() > 1 && every.ends_with(&["tiles"]), "{every:?}");
             }
         }

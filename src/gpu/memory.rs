@@ -49,13 +49,13 @@ impl<T> Slice<T> {
     }
 
     /// `len` elements from `start` on.
-    pub(crate) fn piece(&self, start: usize, len: usize) -> &Slice<T> {
+    pub(crate) fn subslice(&self, start: usize, len: usize) -> &Slice<T> {
         // SAFETY: a part of an array that is borrowed as long as the result.
         unsafe { Slice::borrowed(self.address_of(start, len), len) }
     }
 
     /// The same to be written.
-    pub(crate) fn piece_mut(&mut self, start: usize, len: usize) -> &mut Slice<T> {
+    pub(crate) fn subslice_mut(&mut self, start: usize, len: usize) -> &mut Slice<T> {
         // SAFETY: a part of an array that nothing else uses as long as the result is used.
         unsafe { Slice::borrowed_mut(self.address_of(start, len), len) }
     }
@@ -154,7 +154,7 @@ impl Gpu {
     }
 
     /// An array of `len` elements, not initialised.
-    pub fn room<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
+    pub fn allocate<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let Some(bytes) = len.checked_mul(size_of::<T>()) else {
             return fail!(OutOfMemory, "{len} elements are more than memory can hold");
         };
@@ -173,7 +173,7 @@ impl Gpu {
 
     /// An array of `len` elements, initialised to zero.
     pub fn zeroed<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
-        let buffer = self.room::<T>(len)?;
+        let buffer = self.allocate::<T>(len)?;
         if len > 0 {
             self.runtime().clear(buffer.address, buffer.bytes())?;
         }
@@ -182,14 +182,14 @@ impl Gpu {
 
     /// An empty list with capacity for `len` elements: their number, followed by the elements.
     pub(super) fn list(&self, len: usize) -> Result<Buffer<i32>> {
-        let list = self.room::<i32>(1 + len)?;
+        let list = self.allocate::<i32>(1 + len)?;
         self.runtime().clear(list.address, size_of::<i32>())?;
         Ok(list)
     }
 
     /// A copy of an array of the host.
     pub fn upload<T: Element>(&self, values: &[T]) -> Result<Buffer<T>> {
-        let mut buffer = self.room::<T>(values.len())?;
+        let mut buffer = self.allocate::<T>(values.len())?;
         self.write(values, &mut buffer)?;
         Ok(buffer)
     }
@@ -235,12 +235,12 @@ mod tests {
     fn a_piece_is_a_part_of_its_array() {
         for gpu in devices() {
             let mut x = gpu.upload(&[1_i32, 2, 3, 4, 5]).unwrap();
-            assert_eq!(gpu.fetch(x.piece(1, 3)).unwrap(), [2, 3, 4]);
-            gpu.write(&[30, 40], x.piece_mut(1, 3).piece_mut(1, 2)).unwrap();
+            assert_eq!(gpu.fetch(x.subslice(1, 3)).unwrap(), [2, 3, 4]);
+            gpu.write(&[30, 40], x.subslice_mut(1, 3).subslice_mut(1, 2)).unwrap();
             assert_eq!(gpu.fetch(&x).unwrap(), [1, 2, 30, 40, 5]);
-            assert_eq!(x.piece(2, 1).address() - x.address(), 8);
+            assert_eq!(x.subslice(2, 1).address() - x.address(), 8);
             // Empty slices at the end of an array, and of an empty one.
-            assert!(x.piece(5, 0).is_empty() && gpu.room::<f64>(0).unwrap().piece(0, 0).address() == 0);
+            assert!(x.subslice(5, 0).is_empty() && gpu.allocate::<f64>(0).unwrap().subslice(0, 0).address() == 0);
             assert!(x.downcast::<u32>().is_none() && x.downcast::<i32>().is_some());
         }
     }
@@ -249,6 +249,6 @@ mod tests {
     #[should_panic(expected = "3 elements from 3 on of 5")]
     fn a_piece_ends_with_its_array() {
         // SAFETY: never read.
-        unsafe { Slice::<f64>::borrowed(256, 5) }.piece(3, 3);
+        unsafe { Slice::<f64>::borrowed(256, 5) }.subslice(3, 3);
     }
 }

@@ -43,7 +43,7 @@ pub use budget::Usage;
 pub(crate) use cg_step::Conversion;
 pub use cg_step::DeviceCgStep;
 pub(crate) use csr_import::Indices;
-pub(crate) use format::{Format, Wanted};
+pub(crate) use format::{Format, FormatQuery};
 pub(crate) use graphs::Graphs;
 pub use memory::{Buffer, Slice};
 pub use product::Epilogue;

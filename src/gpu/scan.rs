@@ -8,14 +8,14 @@ use crate::error::Result;
 const PIECE: usize = 4096;
 
 /// Pieces whose sums each block adds up for itself.
-const FEW: usize = 512;
+const MAX_UNSCANNED_SUMS: usize = 512;
 
 impl Gpu {
     /// Where each of so many parts begins, after a leading 0, and their sum. Waits for the device.
     #[allow(dead_code)] // as in setup
     pub(crate) fn offsets(&self, counts: &Slice<i32>) -> Result<(Buffer<i64>, usize)> {
         let offsets = self.offsets_alone(counts)?;
-        let total = self.fetch(offsets.piece(counts.len(), 1))?[0];
+        let total = self.fetch(offsets.subslice(counts.len(), 1))?[0];
         Ok((offsets, total as usize))
     }
 
@@ -36,8 +36,8 @@ impl Gpu {
             return self.zeroed(1);
         }
         let pieces = n.div_ceil(PIECE);
-        let (offsets, sums) = (self.room::<i64>(n + 1)?, self.room::<i64>(pieces + 1)?);
-        let (kernel, summed) = (|name: &str| self.kernel(name), pieces > FEW);
+        let (offsets, sums) = (self.allocate::<i64>(n + 1)?, self.allocate::<i64>(pieces + 1)?);
+        let (kernel, summed) = (|name: &str| self.kernel(name), pieces > MAX_UNSCANNED_SUMS);
         if pieces > 1 {
             self.launch_blocks(kernel("scan_pieces")?, pieces, &[&(n as i64), &counts.view(), &sums.view()])?;
         }

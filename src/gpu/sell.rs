@@ -4,7 +4,7 @@ use super::Gpu;
 use super::product::{Epilogue, Precisions, Product, Values};
 use super::runtime::{BLOCK, Kernel, View};
 use super::sell_chunks::{GROUP, SellKernel};
-use super::sell_layout::{Filled, SellLayout};
+use super::sell_layout::{SellColumns, SellLayout};
 use super::setup::{DeviceCsr, DevicePattern};
 use crate::error::Result;
 use crate::scalar::Number;
@@ -21,7 +21,7 @@ pub(super) struct Sell {
     cols: usize,
     block: Block,
     layout: Arc<SellLayout>,
-    filled: Arc<Filled>,
+    columns: Arc<SellColumns>,
     values: Values,
 }
 
@@ -33,8 +33,8 @@ impl Sell {
         layout: &Arc<SellLayout>,
         precisions: Precisions,
     ) -> Result<Sell> {
-        let (filled, values) = layout.fill(gpu, a)?;
-        Sell::of(gpu, &a.pattern(), layout, filled, values.into(), precisions)
+        let (columns, values) = layout.fill(gpu, a)?;
+        Sell::of(gpu, &a.pattern(), layout, columns, values.into(), precisions)
     }
 
     /// The slots of a matrix of this pattern.
@@ -42,7 +42,7 @@ impl Sell {
         gpu: &Gpu,
         a: &DevicePattern,
         layout: &Arc<SellLayout>,
-        filled: Arc<Filled>,
+        columns: Arc<SellColumns>,
         values: Values,
         precisions: Precisions,
     ) -> Result<Sell> {
@@ -56,7 +56,7 @@ impl Sell {
         let kernel = precisions.kernel(gpu, &name)?;
         let (rows, cols, block) = (a.rows, a.cols, a.block);
         let layout = Arc::clone(layout);
-        Ok(Sell { gpu: gpu.clone(), precisions, kernel, rows, cols, block, layout, filled, values })
+        Ok(Sell { gpu: gpu.clone(), precisions, kernel, rows, cols, block, layout, columns, values })
     }
 
     /// Groups of threads of a chunk.
@@ -89,8 +89,8 @@ impl Product for Sell {
     fn run(&self, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {
         let blocks = self.blocks(epilogue);
         let (rows, br, bc) = (self.rows as i64, self.block.rows as i32, self.block.cols as i32);
-        let [starts, bases, order] = [self.layout.starts.view(), self.filled.bases.view(), self.layout.order.view()];
-        let (offsets, values) = (self.filled.offsets.view(), self.values.view());
+        let [starts, bases, order] = [self.layout.starts.view(), self.columns.bases.view(), self.layout.order.view()];
+        let (offsets, values) = (self.columns.offsets.view(), self.values.view());
         match self.layout.form {
             SellKernel::Rows => self.gpu.launch_blocks(
                 self.kernel,

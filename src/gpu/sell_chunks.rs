@@ -14,47 +14,48 @@ use std::sync::Arc;
 /// Lanes per chunk.
 pub(super) const GROUP: usize = 32;
 
-/// Rows that are sorted by length together (sigma of SELL-C-sigma): enough for even chunks, and so few that neighbours stay close.
+/// Sigma of SELL-C-sigma: rows are sorted by length within windows of so many rows. Chunks get rows of about the same
+/// length, and rows stay near their neighbours.
 const WINDOW: usize = 512;
 
-/// Scalar rows beyond this length are copied to where they are walked over, in tiles of at most so many rows; others are read in a few lines of
-/// memory.
+/// Scalar rows longer than this on average are copied to shared memory in tiles of at most `TILE` rows, because lanes that
+/// read one row each would read many cache lines. Shorter rows are read from global memory.
 const MAX_SHORT_ROW: usize = 10;
 const TILE: usize = BLOCK;
 
 /// Bytes of shared memory for the columns of a tile, as in `kernels/sell_layout.cu`.
-const COUNTED_ROOM: usize = 32768;
+const COUNTED_TILE_BYTES: usize = 32768;
 
 /// Blocks of threads that walk over long rows in global memory at the same time. More of them evict each other's cache
 /// lines: they take four times longer on an H200.
 pub(super) const MAX_FILL_BLOCKS: usize = 264;
 
-/// Windows that an estimate is made from.
+/// Windows of a sample.
 const SAMPLE_WINDOWS: usize = 256;
 
-/// Rows that fill a GPU; with fewer of them a chunk is shared by several groups of threads.
+/// Rows that fill a GPU with one thread each. With fewer rows several groups of threads share a chunk.
 const FULL_DEVICE_ROWS: usize = 1 << 18;
 
-/// Groups of a block of threads, and the most that share a chunk.
+/// Groups of lanes in a block of threads: at most so many share a chunk.
 const MAX_UNITS: usize = BLOCK / GROUP;
 
-/// The kernel that a matrix gets, by its blocks and its number of rows.
+/// The SELL kernel for a matrix, chosen by block size and number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SellKernel {
-    /// A thread has several neighbouring rows.
+    /// Scalar rows, several neighbouring ones for each thread.
     Rows,
-    /// This many groups of threads share a chunk.
+    /// Scalar rows; so many groups of lanes share a chunk.
     Shared(usize),
-    /// Blocks, and this many groups of threads for each of their rows.
+    /// Blocks; so many groups of lanes share the rows of a chunk with the same place in their block.
     Blocks(usize),
 }
 
 impl SellKernel {
-    /// For this many block rows, with blocks of this shape and slots of about this number.
+    /// For so many block rows with `entries` blocks in all.
     pub(super) fn of(rows: usize, block: Block, entries: usize) -> SellKernel {
         let width = entries.div_ceil(rows.max(1));
         let threads = rows * block.rows;
-        // As many units as fill the device, scalar rows twice, and no more than there are slots for.
+        // As many groups as fill the device, twice for scalar rows, and at least four slots for each.
         let enough = if block == Block::SCALAR { 2 * FULL_DEVICE_ROWS } else { FULL_DEVICE_ROWS };
         let wanted = (1..=3).map(|k| 1 << k).find(|units| threads * units >= enough).unwrap_or(MAX_UNITS);
         let most = 1 << width.div_ceil(4).max(1).ilog2().min(3);
@@ -66,7 +67,7 @@ impl SellKernel {
         }
     }
 
-    /// Rows of a chunk, as in the kernels: values and offsets of narrow formats are read several at once.
+    /// Rows of a chunk, as in the kernels. A lane reads several values of a narrow format at once.
     fn height(self, storage: Precision, sums: Precision, bits: usize) -> usize {
         GROUP
             * match (self, storage.bytes(), sums.bytes(), bits) {
@@ -78,24 +79,24 @@ impl SellKernel {
     }
 }
 
-/// Parameters of chunks.
+/// How a matrix is divided into chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkParameters {
     form: SellKernel,
-    /// Bits of an offset.
+    /// Bits of a column offset.
     bits: usize,
-    /// Whether rows are ordered by length inside of each window.
+    /// Whether rows are sorted by length within windows.
     pub sorted: bool,
     height: usize,
 }
 
 impl ChunkParameters {
-    /// For values of one format and sums of another, and offsets of this many bits.
+    /// With the kernel for this matrix, for stored values, sums and column offsets of these formats.
     pub fn new(a: &DevicePattern, storage: Precision, sums: Precision, bits: usize, sorted: bool) -> ChunkParameters {
         ChunkParameters::with_kernel(SellKernel::of(a.rows, a.block, a.nnz()), storage, sums, bits, sorted)
     }
 
-    /// As [`ChunkParameters::new`], for one of the kernels.
+    /// As [`ChunkParameters::new`], with this kernel.
     pub fn with_kernel(
         form: SellKernel,
         storage: Precision,
@@ -106,18 +107,18 @@ impl ChunkParameters {
         ChunkParameters { form, bits, sorted, height: form.height(storage, sums, bits) }
     }
 
-    /// Bytes of so many slots of values of this format in these blocks, without what does not depend on the number.
+    /// Bytes of so many slots.
     fn slots_bytes(&self, slots: f64, block: Block, storage: Precision) -> f64 {
         slots * (size_of::<i32>() + self.height * (self.bits / 8 + block.len() * storage.bytes())) as f64
     }
 
-    /// Chunks of every `step`th window, or all of them.
+    /// Number of chunks in every `step`th window; of all chunks if `step` is 1.
     fn chunks(&self, rows: usize, step: usize) -> usize {
         let (chunks, of_window) = (rows.div_ceil(self.height), WINDOW / self.height);
         if step == 1 { chunks } else { chunks / of_window / step * of_window }
     }
 
-    /// Counts the slots of each chunk, where there is room for them, of every `step`th window, and adds them to `total`.
+    /// Counts the slots of the chunks of every `step`th window: each into `counts`, if given, and their sum into `total`.
     fn count(
         &self,
         gpu: &Gpu,
@@ -129,7 +130,7 @@ impl ChunkParameters {
     ) -> Result<()> {
         let (chunks, lanes) = (self.chunks(a.rows, step), self.height / GROUP);
         // Tiles do not cross windows.
-        let tile = of_tile(a, self.height, COUNTED_ROOM / size_of::<i32>()).map(|chunks| 1 << chunks.ilog2());
+        let tile = of_tile(a, self.height, COUNTED_TILE_BYTES / size_of::<i32>()).map(|chunks| 1 << chunks.ilog2());
         let name = if tile.is_some() { "count_tiles" } else { "count_slots" };
         let kernel = gpu.kernel(&format!("{name}_{lanes}"))?;
         let blocks = chunks.div_ceil(tile.unwrap_or(BLOCK / GROUP));
@@ -144,53 +145,53 @@ impl ChunkParameters {
     }
 }
 
-/// Whether rows are so long that lanes which read one each read many lines of memory.
+/// Whether rows are so long that they are copied to shared memory in tiles.
 pub(super) fn is_long(a: &DevicePattern) -> bool {
     a.block == Block::SCALAR && a.nnz() > MAX_SHORT_ROW * a.rows
 }
 
-/// Chunks of so many rows whose entries are copied together to where they are walked over, into room for so many; none where rows are short,
-/// or a chunk does not fit, as far as the average tells.
-pub(super) fn of_tile(a: &DevicePattern, height: usize, room: usize) -> Option<usize> {
-    // Rows of a tile may be longer than others.
+/// Chunks of `height` rows in a tile with `capacity` entries. None if rows are short, or if a chunk of average rows exceeds
+/// the capacity.
+pub(super) fn of_tile(a: &DevicePattern, height: usize, capacity: usize) -> Option<usize> {
+    // A margin for tiles with rows longer than the average.
     let entries = (a.nnz() * height / a.rows.max(1)).max(1) * 13 / 12;
-    let chunks = (room / entries).min(TILE / height);
+    let chunks = (capacity / entries).min(TILE / height);
     (is_long(a) && chunks > 0).then_some(chunks)
 }
 
-/// What several cuts of the same matrix would take, while the device counts.
+/// Estimated bytes of a matrix in chunks, for several parameters. The device counts slots meanwhile.
 pub(super) struct SellEstimate {
-    cuts: Vec<ChunkParameters>,
+    candidates: Vec<ChunkParameters>,
     step: usize,
     order: Arc<Buffer<i32>>,
-    /// Slots of each chunk, where all of them are counted.
+    /// Slots of each chunk, if all chunks are counted.
     counts: Vec<Buffer<i32>>,
 }
 
 impl SellEstimate {
-    /// Counts the slots of an even sample of windows into `totals`, zeros, one for each cut.
+    /// Counts the slots of evenly spaced windows into `totals`: one number, 0 before, for each set of parameters.
     pub fn new(
         gpu: &Gpu,
         a: &DevicePattern,
-        cuts: Vec<ChunkParameters>,
+        candidates: Vec<ChunkParameters>,
         totals: &Slice<i64>,
         unless: Unless,
     ) -> Result<SellEstimate> {
         let windows = a.rows / WINDOW;
         let step = if windows < 2 * SAMPLE_WINDOWS { 1 } else { windows / SAMPLE_WINDOWS };
-        let sorted = cuts.iter().any(|cut| cut.sorted);
-        let order = Arc::new(if sorted { by_length(gpu, a, step)? } else { gpu.room(0)? });
-        let none = gpu.room::<i32>(0)?;
+        let sorted = candidates.iter().any(|parameters| parameters.sorted);
+        let order = Arc::new(if sorted { sort_by_length(gpu, a, step)? } else { gpu.allocate(0)? });
+        let none = gpu.allocate::<i32>(0)?;
         let mut counts = Vec::new();
-        for (i, cut) in cuts.iter().enumerate() {
+        for (i, parameters) in candidates.iter().enumerate() {
             if step == 1 {
-                counts.push(gpu.room(cut.chunks(a.rows, 1))?);
+                counts.push(gpu.allocate(parameters.chunks(a.rows, 1))?);
             }
-            let order = if cut.sorted { &order } else { &none };
-            let to = (counts.get(i).map(|counts| &**counts), totals.piece(i, 1));
-            cut.count(gpu, a, order, step, to, unless)?;
+            let order = if parameters.sorted { &order } else { &none };
+            let to = (counts.get(i).map(|counts| &**counts), totals.subslice(i, 1));
+            parameters.count(gpu, a, order, step, to, unless)?;
         }
-        Ok(SellEstimate { cuts, step, order, counts })
+        Ok(SellEstimate { candidates, step, order, counts })
     }
 
     /// Whether all chunks are counted.
@@ -198,56 +199,66 @@ impl SellEstimate {
         self.step == 1
     }
 
-    /// Estimated bytes of cut `i`, when so many slots were counted.
+    /// Estimated bytes with parameters `i`, given the number of slots counted.
     pub fn bytes(&self, i: usize, total: i64, a: &DevicePattern, storage: Precision) -> f64 {
-        let cut = &self.cuts[i];
-        let chunks = a.rows.div_ceil(cut.height);
-        let scale = chunks as f64 / cut.chunks(a.rows, self.step).max(1) as f64;
-        let rest = chunks * size_of::<i64>() + if cut.sorted { a.rows * 4 } else { 0 };
-        cut.slots_bytes(scale * total as f64, a.block, storage) + rest as f64
+        let parameters = &self.candidates[i];
+        let chunks = a.rows.div_ceil(parameters.height);
+        let scale = chunks as f64 / parameters.chunks(a.rows, self.step).max(1) as f64;
+        let rest = chunks * size_of::<i64>() + if parameters.sorted { a.rows * 4 } else { 0 };
+        parameters.slots_bytes(scale * total as f64, a.block, storage) + rest as f64
     }
 
-    /// The layout of cut `i`, whose slots are added to `total`, a zero, where they are not counted yet.
+    /// The layout for parameters `i`. If only a sample was counted, all slots are counted into `total`, which is 0 before.
     pub fn layout(&self, gpu: &Gpu, a: &DevicePattern, i: usize, total: &Slice<i64>) -> Result<PendingLayout> {
-        let cut = self.cuts[i];
+        let parameters = self.candidates[i];
         if self.step > 1 {
-            return PendingLayout::new(gpu, a, cut, total);
+            return PendingLayout::new(gpu, a, parameters, total);
         }
-        let order = if cut.sorted { Arc::clone(&self.order) } else { Arc::new(gpu.room(0)?) };
-        PendingLayout::of(gpu, cut, order, &self.counts[i])
+        let order = if parameters.sorted { Arc::clone(&self.order) } else { Arc::new(gpu.allocate(0)?) };
+        PendingLayout::of(gpu, parameters, order, &self.counts[i])
     }
 }
 
-/// A layout whose number of slots is still on the device.
+/// A layout whose number of slots the host does not know yet.
 pub(super) struct PendingLayout {
-    cut: ChunkParameters,
+    parameters: ChunkParameters,
     order: Arc<Buffer<i32>>,
     starts: Buffer<i64>,
 }
 
 impl PendingLayout {
-    /// The slots of all chunks are added to `total`, a zero.
-    pub(super) fn new(gpu: &Gpu, a: &DevicePattern, cut: ChunkParameters, total: &Slice<i64>) -> Result<PendingLayout> {
-        let order = Arc::new(if cut.sorted { by_length(gpu, a, 1)? } else { gpu.room(0)? });
-        let counts = gpu.room(cut.chunks(a.rows, 1))?;
-        cut.count(gpu, a, &order, 1, (Some(&*counts), total), Unless::NEVER)?;
-        PendingLayout::of(gpu, cut, order, &counts)
+    /// Counts the slots of all chunks into `total`, which is 0 before.
+    pub(super) fn new(
+        gpu: &Gpu,
+        a: &DevicePattern,
+        parameters: ChunkParameters,
+        total: &Slice<i64>,
+    ) -> Result<PendingLayout> {
+        let order = Arc::new(if parameters.sorted { sort_by_length(gpu, a, 1)? } else { gpu.allocate(0)? });
+        let counts = gpu.allocate(parameters.chunks(a.rows, 1))?;
+        parameters.count(gpu, a, &order, 1, (Some(&*counts), total), Unless::NEVER)?;
+        PendingLayout::of(gpu, parameters, order, &counts)
     }
 
-    fn of(gpu: &Gpu, cut: ChunkParameters, order: Arc<Buffer<i32>>, counts: &Slice<i32>) -> Result<PendingLayout> {
-        Ok(PendingLayout { cut, order, starts: gpu.offsets_alone(counts)? })
+    fn of(
+        gpu: &Gpu,
+        parameters: ChunkParameters,
+        order: Arc<Buffer<i32>>,
+        counts: &Slice<i32>,
+    ) -> Result<PendingLayout> {
+        Ok(PendingLayout { parameters, order, starts: gpu.offsets_alone(counts)? })
     }
 
-    /// With its number of slots.
+    /// The layout, given its number of slots.
     pub fn with_slots(self, slots: usize) -> SellLayout {
-        let PendingLayout { cut, order, starts } = self;
-        SellLayout::from_parts((cut.form, cut.bits, cut.height), order, starts, slots)
+        let PendingLayout { parameters, order, starts } = self;
+        SellLayout::from_parts((parameters.form, parameters.bits, parameters.height), order, starts, slots)
     }
 }
 
-/// The rows, inside of each window the longest first, of equal ones the first first; of every `step`th window.
-fn by_length(gpu: &Gpu, a: &DevicePattern, step: usize) -> Result<Buffer<i32>> {
-    let order = gpu.room(a.rows)?;
+/// A permutation that sorts rows by descending length within each window (a stable sort); of every `step`th window.
+fn sort_by_length(gpu: &Gpu, a: &DevicePattern, step: usize) -> Result<Buffer<i32>> {
+    let order = gpu.allocate(a.rows)?;
     let kernel = gpu.kernel("order_by_length")?;
     let windows = a.rows.div_ceil(WINDOW).div_ceil(step);
     if windows > 0 {
@@ -265,7 +276,7 @@ mod tests {
 
     #[test]
     fn an_estimate_from_a_sample_is_near_the_truth() {
-        // A sample is taken of every fourth window; rows have two lengths, mixed.
+        // A sample is occupied of every fourth window; rows have two lengths, mixed.
         let n = 2 * SAMPLE_WINDOWS * WINDOW * 2 + 77;
         let (mut offsets, mut columns) = (vec![0_i64], Vec::new());
         for i in 0..n {
@@ -276,15 +287,15 @@ mod tests {
         let gpu = devices().remove(0);
         let there = DeviceCsr::upload(&gpu, &a.view()).unwrap().pattern();
         let f64 = Precision::F64;
-        let cuts =
+        let candidates =
             [false, true].map(|sorted| ChunkParameters::with_kernel(SellKernel::Shared(1), f64, f64, 16, sorted));
         let totals = gpu.zeroed(2).unwrap();
-        let survey = SellEstimate::new(&gpu, &there, cuts.to_vec(), &totals, Unless::NEVER).unwrap();
+        let survey = SellEstimate::new(&gpu, &there, candidates.to_vec(), &totals, Unless::NEVER).unwrap();
         let totals = gpu.fetch(&totals).unwrap();
-        for (i, cut) in cuts.into_iter().enumerate() {
+        for (i, parameters) in candidates.into_iter().enumerate() {
             let estimate = survey.bytes(i, totals[i], &there, f64);
-            let exact = SellLayout::new(&gpu, &there, cut).unwrap().bytes(Block::SCALAR, f64) as f64;
-            assert!((estimate / exact - 1.0).abs() < 0.01, "{cut:?}: {estimate} should be {exact}");
+            let exact = SellLayout::new(&gpu, &there, parameters).unwrap().bytes(Block::SCALAR, f64) as f64;
+            assert!((estimate / exact - 1.0).abs() < 0.01, "{parameters:?}: {estimate} should be {exact}");
         }
     }
 

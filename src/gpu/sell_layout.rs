@@ -15,19 +15,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Bytes of shared memory for the columns and values of a tile, as in `kernels/sell_layout.cu`.
-const FILLED_ROOM: usize = 45056;
+const FILLED_TILE_BYTES: usize = 45056;
 
-/// The chunks of a pattern.
+/// The chunks of a pattern (SELL-C-sigma).
 pub(crate) struct SellLayout {
     pub form: SellKernel,
     pub bits: usize,
     pub height: usize,
-    /// The rows in the order of the chunks; empty when it is their own.
+    /// Row permutation; empty for the identity.
     pub order: Arc<Buffer<i32>>,
     /// First slot of each chunk, and the number of all.
     pub starts: Buffer<i64>,
     pub slots: usize,
-    /// Whether values were filled in before; from the second time on the data of value updates, which all later ones share.
+    /// Whether a matrix was converted before. The second conversion stores the data of value updates.
     used: AtomicBool,
     update: OnceLock<Arc<ValueUpdate>>,
 }
@@ -43,17 +43,17 @@ impl SellLayout {
         SellLayout { form, bits, height, order, starts, slots, used, update }
     }
 
-    /// Whether a matrix has rows enough for the kernel that knows offsets of 8 bits.
+    /// Whether a matrix has enough rows for [`SellKernel::Rows`], the kernel with 8-bit offsets.
     pub fn is_wide(a: &DevicePattern) -> bool {
         SellKernel::of(a.rows, a.block, a.nnz()) == SellKernel::Rows
     }
 
-    /// Whether a matrix of blocks has so many rows that none of them is shared.
+    /// Whether a block matrix has so many rows that no chunk is shared.
     pub fn has_many_blocks(a: &DevicePattern) -> bool {
         SellKernel::of(a.rows, a.block, a.nnz()) == SellKernel::Blocks(1)
     }
 
-    /// A matrix cut in a certain way. Waits for the device.
+    /// The layout with these parameters. Waits for the device.
     #[cfg(test)]
     pub fn new(gpu: &Gpu, a: &DevicePattern, cut: ChunkParameters) -> Result<SellLayout> {
         let total = gpu.zeroed::<i64>(1)?;
@@ -61,30 +61,30 @@ impl SellLayout {
         Ok(started.with_slots(gpu.fetch(&total)?[0] as usize))
     }
 
-    /// Bytes for values of this format in these blocks.
+    /// Bytes of a matrix with these blocks and values of this format.
     pub fn bytes(&self, block: Block, storage: Precision) -> usize {
         let slot = size_of::<i32>() + self.height * (self.bits / 8 + block.len() * storage.bytes());
         self.starts.len() * size_of::<i64>() + self.slots * slot + self.order.len() * size_of::<i32>()
     }
 
-    /// The slots of a matrix: what follows from its pattern, and its values. All matrices have the same pattern; from the third one on only values
-    /// are brought to their places.
-    pub fn fill<S: Number>(&self, gpu: &Gpu, a: &DeviceCsr<S>) -> Result<(Arc<Filled>, Buffer<S>)> {
+    /// Columns and values of a matrix in slots. All matrices of a layout have the same pattern. The first two are converted
+    /// from CSR, later ones by a value update.
+    pub fn fill<S: Number>(&self, gpu: &Gpu, a: &DeviceCsr<S>) -> Result<(Arc<SellColumns>, Buffer<S>)> {
         if let Some(update) = self.update.get() {
-            return Ok((Arc::clone(&update.filled), update.values(gpu, self, a)?));
+            return Ok((Arc::clone(&update.columns), update.values(gpu, self, a)?));
         }
         let is_first = !self.used.swap(true, Ordering::Relaxed);
-        let taken = gpu.room::<u32>(if is_first { 0 } else { self.slots * self.height / GROUP })?;
-        let bases = gpu.room(self.slots)?;
+        let occupied = gpu.allocate::<u32>(if is_first { 0 } else { self.slots * self.height / GROUP })?;
+        let bases = gpu.allocate(self.slots)?;
         let places = self.slots * self.height;
         let offsets = match self.bits {
-            8 => Offsets::Eight(gpu.room(places)?),
-            _ => Offsets::Sixteen(gpu.room(places)?),
+            8 => Offsets::Eight(gpu.allocate(places)?),
+            _ => Offsets::Sixteen(gpu.allocate(places)?),
         };
-        let values = gpu.room::<S>(places * a.block.len())?;
+        let values = gpu.allocate::<S>(places * a.block.len())?;
         let count = self.starts.len() - 1;
         let pattern = a.pattern();
-        let tile = of_tile(&pattern, self.height, FILLED_ROOM / (size_of::<i32>() + size_of::<S>()));
+        let tile = of_tile(&pattern, self.height, FILLED_TILE_BYTES / (size_of::<i32>() + size_of::<S>()));
         let name = if tile.is_some() { "fill_tiles" } else { "fill_slots" };
         let kernel = gpu.kernel(&format!("{name}_{}_u{}_{}", self.height / GROUP, self.bits, bits_of::<S>()))?;
         let blocks = match tile {
@@ -94,66 +94,70 @@ impl SellLayout {
         let (chunks, rows) = (count as i64, a.rows as i64);
         let number = tile.unwrap_or(a.block.len()) as i32;
         let from = [a.offsets.view(), a.columns.view(), a.values.view().bits(), self.order.view(), self.starts.view()];
-        let to = [bases.view(), offsets.view(), taken.view(), values.view().bits()];
+        let to = [bases.view(), offsets.view(), occupied.view(), values.view().bits()];
         let mut arguments: Vec<&dyn Argument> = vec![&chunks, &rows, &number];
         arguments.extend(from.iter().chain(&to).map(|view| view as &dyn Argument));
         if blocks > 0 {
             gpu.launch_blocks(kernel, blocks, &arguments)?;
         }
-        let filled = Arc::new(Filled { bases, offsets });
+        let columns = Arc::new(SellColumns { bases, offsets });
         if !is_first {
-            let update = ValueUpdate { filled: Arc::clone(&filled), taken, diagonal: OnceLock::new() };
-            // Another thread may have set the same.
+            let update = ValueUpdate { columns: Arc::clone(&columns), occupied, diagonal: OnceLock::new() };
+            // Another thread may have stored the same data.
             let _ = self.update.set(Arc::new(update));
         }
-        Ok((filled, values))
+        Ok((columns, values))
     }
 
-    /// As [`SellLayout::fill`], and the inverse of the l1 diagonal of the matrix if it is `wanted`, where one pass finds both.
-    pub fn fill_and_add<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, wanted: bool) -> Result<Slots<T>> {
+    /// As [`SellLayout::fill`]. A value update also computes the inverse of the l1 diagonal, if it is `wanted`.
+    pub fn fill_with_l1<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, wanted: bool) -> Result<SellData<T>> {
         let wanted = wanted && a.block == Block::SCALAR && self.height <= 2 * GROUP;
         if let Some(update) = self.update.get().filter(|_| wanted) {
             let (values, inverse) = update.values_and_l1(gpu, self, a)?;
-            return Ok(Slots { filled: Arc::clone(&update.filled), values, l1_inverse: Some(inverse) });
+            return Ok(SellData { columns: Arc::clone(&update.columns), values, l1_inverse: Some(inverse) });
         }
-        let (filled, values) = self.fill(gpu, a)?;
-        // Later ones are to find it.
+        let (columns, values) = self.fill(gpu, a)?;
+        // For the value updates to come.
         if let Some(update) = self.update.get().filter(|_| wanted) {
             update.diagonal(gpu, a)?;
         }
-        Ok(Slots { filled, values, l1_inverse: None })
+        Ok(SellData { columns, values, l1_inverse: None })
     }
 
-    /// As [`SellLayout::fill`], of values in a wider format; none where f16 does not hold all of them exactly, or where no matrix of the same pattern was
-    /// filled in twice. Waits for the device.
-    pub fn fill_exactly<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Option<(Arc<Filled>, Buffer<f16>)>> {
+    /// As [`SellLayout::fill`], with values stored in f16. None if f16 does not represent all of them exactly, or before the
+    /// data of value updates are there. Waits for the device.
+    pub fn fill_exactly<T: Scalar>(
+        &self,
+        gpu: &Gpu,
+        a: &DeviceCsr<T>,
+    ) -> Result<Option<(Arc<SellColumns>, Buffer<f16>)>> {
         match self.update.get().filter(|_| a.block == Block::SCALAR) {
             None => Ok(None),
             Some(update) => {
                 let values = update.narrow_values(gpu, self, a)?;
-                Ok(values.map(|values| (Arc::clone(&update.filled), values)))
+                Ok(values.map(|values| (Arc::clone(&update.columns), values)))
             }
         }
     }
 
-    /// Bytes that are kept for matrices to come.
+    /// Bytes of the data of value updates.
     pub fn kept_bytes(&self) -> usize {
         self.update.get().map_or(0, |update| {
             let diagonal = update.diagonal.get().map_or(0, |diagonal| diagonal.owned_bytes());
-            update.taken.owned_bytes() + diagonal
+            update.occupied.owned_bytes() + diagonal
         })
     }
 }
 
-/// The slots of a matrix, and the inverse of its l1 diagonal where that was found with them.
-pub(crate) struct Slots<T> {
-    pub(super) filled: Arc<Filled>,
+/// A matrix in slots, and the inverse of its l1 diagonal if a value update computed it.
+pub(crate) struct SellData<T> {
+    pub(super) columns: Arc<SellColumns>,
     pub(super) values: Buffer<T>,
     pub l1_inverse: Option<Buffer<T>>,
 }
 
-/// What slots have of a pattern.
-pub(crate) struct Filled {
+/// Columns of slots: base columns and offsets from them.
+pub(crate) struct SellColumns {
     pub bases: Buffer<i32>,
     pub offsets: Offsets,
 }
@@ -215,16 +219,16 @@ mod tests {
         for gpu in devices() {
             let there = DeviceCsr::upload(&gpu, &a.view()).unwrap();
             let narrow = layout(&gpu, &a, SellKernel::Rows, 8, false);
-            let (filled, values) = narrow.fill(&gpu, &there).unwrap();
-            assert_eq!(gpu.fetch(&filled.bases).unwrap(), [10, 20, 400]);
-            assert!(fetched(&gpu, &filled.offsets).iter().all(|o| *o == 0));
+            let (columns, values) = narrow.fill(&gpu, &there).unwrap();
+            assert_eq!(gpu.fetch(&columns.bases).unwrap(), [10, 20, 400]);
+            assert!(fetched(&gpu, &columns.offsets).iter().all(|o| *o == 0));
             let values = gpu.fetch(&values).unwrap();
             let entries: Vec<_> = values.iter().enumerate().filter(|(_, v)| **v != 0.0).collect();
             assert_eq!(entries, [(0, &1.0), (64, &2.0), (2 * 64 + 1, &3.0)]);
             let wide = layout(&gpu, &a, SellKernel::Shared(1), 16, false);
-            let (filled, _) = wide.fill(&gpu, &there).unwrap();
-            assert_eq!(gpu.fetch(&filled.bases).unwrap(), [10, 20]);
-            assert_eq!(fetched(&gpu, &filled.offsets)[..3], [0, 390, 0]);
+            let (columns, _) = wide.fill(&gpu, &there).unwrap();
+            assert_eq!(gpu.fetch(&columns.bases).unwrap(), [10, 20]);
+            assert_eq!(fetched(&gpu, &columns.offsets)[..3], [0, 390, 0]);
         }
     }
 
@@ -295,8 +299,8 @@ mod tests {
                 [(SellKernel::Rows, 8, false), (SellKernel::Rows, 16, true), (SellKernel::Shared(2), 16, false)]
             {
                 let layout = layout(&gpu, &a, form, bits, sorted);
-                let (filled, values) = layout.fill(&gpu, &there).unwrap();
-                let (bases, reaches) = (gpu.fetch(&filled.bases).unwrap(), fetched(&gpu, &filled.offsets));
+                let (columns, values) = layout.fill(&gpu, &there).unwrap();
+                let (bases, reaches) = (gpu.fetch(&columns.bases).unwrap(), fetched(&gpu, &columns.offsets));
                 let values = gpu.fetch(&values).unwrap();
                 let (starts, order) = (gpu.fetch(&layout.starts).unwrap(), gpu.fetch(&layout.order).unwrap());
                 assert_eq!((starts[0], starts[starts.len() - 1] as usize), (0, layout.slots));

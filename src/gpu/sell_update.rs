@@ -2,7 +2,7 @@
 
 use super::runtime::{BLOCK, View, bits_of};
 use super::sell_chunks::{GROUP, MAX_FILL_BLOCKS, is_long, of_tile};
-use super::sell_layout::{Filled, SellLayout};
+use super::sell_layout::{SellColumns, SellLayout};
 use super::setup::DeviceCsr;
 use super::{Argument, Buffer, Gpu};
 use crate::error::Result;
@@ -12,7 +12,7 @@ use half::f16;
 use std::sync::{Arc, OnceLock};
 
 /// Bytes of the copy of a tile, as in the kernels.
-const ROOM: usize = 45056;
+const TILE_BYTES: usize = 45056;
 
 /// Blocks of threads that go over chunks of blocks in turn.
 const WAVE: usize = 4096;
@@ -22,9 +22,9 @@ const SLOTS: usize = 4;
 
 /// Data of the value updates of a layout.
 pub(super) struct ValueUpdate {
-    pub filled: Arc<Filled>,
+    pub columns: Arc<SellColumns>,
     /// A bit for each row of a slot: entry or padding.
-    pub taken: Buffer<u32>,
+    pub occupied: Buffer<u32>,
     /// The place of the diagonal in each row, or -1; found when it is first needed.
     pub diagonal: OnceLock<Buffer<i32>>,
 }
@@ -32,7 +32,7 @@ pub(super) struct ValueUpdate {
 impl ValueUpdate {
     /// The values of a matrix in slots.
     pub fn values<S: Number>(&self, gpu: &Gpu, layout: &SellLayout, a: &DeviceCsr<S>) -> Result<Buffer<S>> {
-        let to = gpu.room::<S>(layout.slots * layout.height * a.block.len())?;
+        let to = gpu.allocate::<S>(layout.slots * layout.height * a.block.len())?;
         let width = layout.height / GROUP;
         if a.block == Block::SCALAR {
             let views = [a.values.view().bits(), to.view().bits()];
@@ -46,9 +46,9 @@ impl ValueUpdate {
         let most = layout.slots.div_ceil(SLOTS * count.max(1)).max(1);
         let parts = (WAVE * BLOCK / GROUP / 4 / count.max(1)).clamp(1, most);
         let (offsets, values, to_view) = (a.offsets.view(), a.values.view().bits(), to.view().bits());
-        let (order, starts, taken) = (layout.order.view(), layout.starts.view(), self.taken.view());
+        let (order, starts, occupied) = (layout.order.view(), layout.starts.view(), self.occupied.view());
         let arguments: [&dyn Argument; 10] =
-            [&chunks, &rows, &numbers, &(parts as i32), &offsets, &values, &order, &starts, &taken, &to_view];
+            [&chunks, &rows, &numbers, &(parts as i32), &offsets, &values, &order, &starts, &occupied, &to_view];
         gpu.launch_blocks(kernel, (count * parts).div_ceil(BLOCK / GROUP).min(WAVE), &arguments)?;
         Ok(to)
     }
@@ -61,7 +61,7 @@ impl ValueUpdate {
         a: &DeviceCsr<T>,
     ) -> Result<(Buffer<T>, Buffer<T>)> {
         let diagonal = self.diagonal(gpu, a)?;
-        let (to, inverse) = (gpu.room::<T>(layout.slots * layout.height)?, gpu.room::<T>(a.rows)?);
+        let (to, inverse) = (gpu.allocate::<T>(layout.slots * layout.height)?, gpu.allocate::<T>(a.rows)?);
         let (width, name) = (layout.height / GROUP, T::PRECISION.name());
         let more: [&dyn Argument; 2] = [&diagonal.view(), &inverse.view()];
         self.launch(
@@ -80,7 +80,7 @@ impl ValueUpdate {
         if let Some(diagonal) = self.diagonal.get() {
             return Ok(diagonal);
         }
-        let places = gpu.room::<i32>(a.rows)?;
+        let places = gpu.allocate::<i32>(a.rows)?;
         let arguments: [&dyn Argument; 4] = [&(a.rows as i64), &a.offsets.view(), &a.columns.view(), &places.view()];
         gpu.launch(gpu.kernel("diagonal_places")?, a.rows * 8, &arguments)?;
         Ok(self.diagonal.get_or_init(|| places))
@@ -93,7 +93,7 @@ impl ValueUpdate {
         layout: &SellLayout,
         a: &DeviceCsr<T>,
     ) -> Result<Option<Buffer<f16>>> {
-        let (to, flag) = (gpu.room::<f16>(layout.slots * layout.height)?, gpu.zeroed::<i32>(1)?);
+        let (to, flag) = (gpu.allocate::<f16>(layout.slots * layout.height)?, gpu.zeroed::<i32>(1)?);
         let (width, name) = (layout.height / GROUP, T::PRECISION.name());
         let more: [&dyn Argument; 1] = [&flag.view()];
         self.launch(
@@ -118,7 +118,7 @@ impl ValueUpdate {
         more: &[&dyn Argument],
     ) -> Result<()> {
         let (count, pattern) = (layout.starts.len() - 1, a.pattern());
-        let tile = of_tile(&pattern, layout.height, ROOM / size_of::<T>());
+        let tile = of_tile(&pattern, layout.height, TILE_BYTES / size_of::<T>());
         let kernel = gpu.kernel(&name(if tile.is_some() { "tiles" } else { "slots" }))?;
         let blocks = match tile {
             Some(chunks) => count.div_ceil(chunks),
@@ -126,9 +126,9 @@ impl ValueUpdate {
         };
         let (chunks, rows, number) = (count as i64, a.rows as i64, tile.unwrap_or(0) as i32);
         let (offsets, order, starts) = (a.offsets.view(), layout.order.view(), layout.starts.view());
-        let taken = self.taken.view();
+        let occupied = self.occupied.view();
         let mut arguments: Vec<&dyn Argument> =
-            vec![&chunks, &rows, &number, &offsets, &values, &order, &starts, &taken, &to];
+            vec![&chunks, &rows, &number, &offsets, &values, &order, &starts, &occupied, &to];
         arguments.extend(more);
         gpu.launch_blocks(kernel, blocks, &arguments)
     }
@@ -178,7 +178,7 @@ mod tests {
             let alone = gpu.fetch(&alone).unwrap();
             let again = layout.fill(gpu, &wanted).unwrap().1;
             assert_eq!(gpu.fetch(&again).unwrap(), alone, "{name} {cut:?}");
-            let again = layout.fill_and_add(gpu, &wanted, true).unwrap();
+            let again = layout.fill_with_l1(gpu, &wanted, true).unwrap();
             assert_eq!(gpu.fetch(&again.values).unwrap(), alone, "{name} {cut:?} and l1");
             let Some(inverse) = again.l1_inverse else {
                 assert!(a.block != Block::SCALAR);

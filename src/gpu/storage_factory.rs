@@ -4,12 +4,12 @@ use super::bsr::Bsr;
 use super::csr::Csr;
 use super::csr_balanced::CsrBalanced;
 use super::dense::Dense;
-use super::format::{Format, Wanted};
+use super::format::{Format, FormatQuery};
 use super::multicolour::Multicolour;
 use super::product::{Precisions, Product, operator, operator_of};
 use super::rounded::Rounded;
 use super::sell::Sell;
-use super::sell_layout::Slots;
+use super::sell_layout::SellData;
 use super::setup::colouring::DeviceColouring;
 use super::setup::{DeviceCsr, DevicePattern, tiles};
 use super::to_scalar::to_scalar;
@@ -45,7 +45,7 @@ impl Gpu {
         let format = match format {
             Some(format) => format,
             None => {
-                let wanted = Wanted { pattern: a.pattern(), storage: precisions.storage, sums: precisions.sums };
+                let wanted = FormatQuery { pattern: a.pattern(), storage: precisions.storage, sums: precisions.sums };
                 format.insert(Format::of(self, wanted)?)
             }
         };
@@ -83,12 +83,12 @@ impl Gpu {
     ) -> Result<Vec<Box<dyn Operator<Gpu, V>>>> {
         let a = DeviceCsr::upload(self, &matrix.view())?;
         let (pattern, sums) = (a.pattern(), <V::Wide as Number>::PRECISION);
-        let formats = Format::every(self, Wanted { pattern, storage: S::PRECISION, sums })?;
+        let formats = Format::every(self, FormatQuery { pattern, storage: S::PRECISION, sums })?;
         let precisions = Precisions::of::<S, V, V>();
         formats.iter().map(|format| Ok(operator_of(self.product_as(&a, precisions, format)?))).collect()
     }
 
-    /// Entries of a tile of 4 x 4 in a sample of a stored matrix, as it is once blocks are taken apart: 16 at most.
+    /// Entries of a tile of 4 x 4 in a sample of a stored matrix, as it is in CSR: 16 at most.
     pub fn entries_of_tile<S: Number>(&self, matrix: &SharedCsr<S>) -> Result<f64> {
         let [entries] = tiles::densities(self, [&DeviceCsr::upload(self, &matrix.view())?])?;
         Ok(entries)
@@ -108,13 +108,13 @@ impl Gpu {
         &self,
         a: &DevicePattern,
         format: &Format,
-        slots: Slots<T>,
+        slots: SellData<T>,
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
         let (Format::Sell8(layout) | Format::Sell16(layout)) = format else {
             unreachable!("a matrix in CSR has no slots")
         };
         let precisions = Precisions::of::<T, X, Y>();
-        Ok(operator(Sell::of(self, a, layout, slots.filled, slots.values.into(), precisions)?))
+        Ok(operator(Sell::of(self, a, layout, slots.columns, slots.values.into(), precisions)?))
     }
 }
 
@@ -154,10 +154,10 @@ impl Gpu {
         earlier: &mut Narrower,
     ) -> Result<Option<Box<dyn Operator<Gpu, T>>>> {
         if let Some((Precision::F16, Format::Sell8(layout) | Format::Sell16(layout))) = &earlier.0
-            && let Some((filled, values)) = layout.fill_exactly(self, &a)?
+            && let Some((columns, values)) = layout.fill_exactly(self, &a)?
         {
             let precisions = Precisions::of::<f16, T, T>();
-            let chunks = Sell::of(self, &a.pattern(), layout, filled, values.into(), precisions)?;
+            let chunks = Sell::of(self, &a.pattern(), layout, columns, values.into(), precisions)?;
             return Ok(Some(operator(chunks)));
         }
         let format = self.narrowest_exact(&a)?;

@@ -125,7 +125,7 @@ fn what_a_gpu_leaves_undefined_is_an_error_in_the_simulation() {
     assert_eq!(error.message, "parameter 1 of kernel fill_f64 is i64, and i32 is given");
     let error = gpu.launch(fill, 10, &[&10_i64, &x.view(), &1.0_f64]).unwrap_err();
     assert_eq!(error.message, "parameter 2 of kernel fill_f64 is f64, and an array of f64 is given");
-    let error = gpu.launch(fill, 10, &[&10_i64, &1.0_f64, &gpu.room::<i64>(10).unwrap().view()]).unwrap_err();
+    let error = gpu.launch(fill, 10, &[&10_i64, &1.0_f64, &gpu.allocate::<i64>(10).unwrap().view()]).unwrap_err();
     assert_eq!(error.message, "parameter 3 of kernel fill_f64 is Out<f64>, and an array of i64 is given");
     let error = gpu.launch(fill, 10, &[&10_i64, &1.0_f64]).unwrap_err();
     assert_eq!(error.message, "kernel fill_f64 has 3 parameters, and 2 arguments are given");
@@ -145,7 +145,7 @@ fn what_a_gpu_leaves_undefined_is_an_error_in_the_simulation() {
     assert!(download(&gpu, &x)[0].is_nan(), "shared memory that nothing wrote is not a number");
 
     // A failure that could not be returned is told by the next call that can.
-    let short = x.piece(0, 3).view();
+    let short = x.subslice(0, 3).view();
     gpu.keep(run(fill, 10, &[&10_i64, &1.0_f64, &short]));
     assert!(gpu.dot(&x, &x).is_nan());
     assert!(gpu.status().unwrap_err().message.contains("a write at 3 of 3"));

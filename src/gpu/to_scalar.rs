@@ -17,8 +17,8 @@ pub(crate) fn to_scalar<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<Device
         return Ok(a.clone());
     }
     let Block { rows: height, cols: width } = a.block;
-    let (offsets, columns) = (gpu.zeroed(a.scalar_rows() + 1)?, gpu.room(a.entries())?);
-    let values = gpu.room(a.entries())?;
+    let (offsets, columns) = (gpu.zeroed(a.scalar_rows() + 1)?, gpu.allocate(a.entries())?);
+    let values = gpu.allocate(a.entries())?;
     let kernel = gpu.kernel(&format!("take_apart_{}", bits_of::<S>()))?;
     let (rows, block_rows, block_cols) = (a.rows as i64, height as i32, width as i32);
     let [from_offsets, from_columns, from_values] = [a.offsets.view(), a.columns.view(), a.values.view().bits()];

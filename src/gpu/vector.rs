@@ -161,7 +161,7 @@ impl Gpu {
     pub(super) fn reduction(&self, start: usize, len: usize) -> View<'_> {
         // SAFETY: the scratch has so many elements, and is freed with the last handle that has it.
         let scratch = unsafe { Slice::<f64>::borrowed(self.scratch.address, SCRATCH) };
-        scratch.piece(start, len).view()
+        scratch.subslice(start, len).view()
     }
 
     /// Scratch for `count` partial sums.

@@ -1,7 +1,7 @@
 //! The coarsest level: a dense inverse, applied as one dense product.
 
 use super::Host;
-use super::spmv::Finish;
+use super::spmv::Epilogue;
 use crate::backend::Operator;
 use crate::backend::common::{TINY, rounding_bound};
 use crate::error::{Result, try_vec};
@@ -47,7 +47,7 @@ impl<S: Number> Dense<S> {
         Dense { host: host.clone(), n, values }
     }
 
-    fn product<X: Number, Y: Number>(&self, x: &[X], y: &mut [Y], finish: Finish<'_, Y>) {
+    fn product<X: Number, Y: Number>(&self, x: &[X], y: &mut [Y], epilogue: Epilogue<'_, Y>) {
         const ROWS: usize = 64;
         let n = self.n;
         assert!(x.len() == n && y.len() == n);
@@ -58,7 +58,7 @@ impl<S: Number> Dense<S> {
                     let row = &self.values[(start + k) * n..][..n];
                     *sum = row.iter().zip(x).map(|(v, x)| v.cast::<Y::Wide>() * x.cast()).sum();
                 }
-                finish.rows(start, &sums, y);
+                epilogue.store(start, &sums, y);
             });
         });
     }
@@ -70,12 +70,12 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Dense<S> {
     }
 
     fn apply(&self, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) -> Result<()> {
-        self.product(x, y, Finish::new(alpha, beta));
+        self.product(x, y, Epilogue::new(alpha, beta));
         Ok(())
     }
 
     fn residual(&self, b: &[Y], x: &[X], r: &mut [Y]) -> Result<()> {
-        self.product(x, r, Finish::Residual(b));
+        self.product(x, r, Epilogue::Residual(b));
         Ok(())
     }
 

@@ -17,7 +17,7 @@ pub struct Functions {
 
 impl Functions {
     /// Of unknowns that are numbered point by point: one of each function, in turn.
-    pub fn in_turn(unknowns: usize, count: usize) -> Result<Functions> {
+    pub fn interleaved(unknowns: usize, count: usize) -> Result<Functions> {
         assert!(count <= MAX_FUNCTIONS);
         let mut of = try_capacity(unknowns)?;
         of.extend((0..unknowns).map(|i| (i % count) as u8));
@@ -66,7 +66,7 @@ mod tests {
     fn couplings_between_functions_are_left_out() {
         let entries: Vec<_> = (0..4).flat_map(|i| (0..4).map(move |j| (i, j, (4 * i + j) as f64))).collect();
         let a = Csr::from_triplets(4, 4, &entries).unwrap();
-        let functions = Functions::in_turn(4, 2).unwrap();
+        let functions = Functions::interleaved(4, 2).unwrap();
         let within = functions.within(&a.view()).unwrap();
         assert_eq!(within.offsets, [0, 2, 4, 6, 8]);
         assert_eq!(within.columns, [0, 2, 1, 3, 0, 2, 1, 3]);
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn coarse_unknowns_keep_their_function() {
-        let functions = Functions::in_turn(6, 3).unwrap();
+        let functions = Functions::interleaved(6, 3).unwrap();
         let coarse = functions.coarse(&[false, true, true, true, false, true]).unwrap();
         assert_eq!(coarse.as_slice(), [1, 2, 0, 2]);
         let coarse = coarse.coarse(&[true, false, false, true]).unwrap();

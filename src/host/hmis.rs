@@ -4,7 +4,7 @@
 //! The first pass is sequential. It is fast enough to run over the whole of a moderate level; larger ones are cut into a few pieces. Where
 //! fronts of two passes meet the splitting is worse than elsewhere, so pieces that are coupled do not run at the same time: the later one
 //! sees what the earlier one chose and goes on from there. What no pass covers is left to PMIS. Pieces depend on the number of rows and
-//! their turns on the graph alone, so the result does not depend on threads.
+//! their batches on the graph alone, so the result does not depend on threads.
 
 use super::{Host, pmis};
 use crate::backend::components::{Coarsening, CoarseningInput};
@@ -32,12 +32,12 @@ pub fn split(s: &Graph, st: &Graph, seed: u64) -> Result<Vec<bool>> {
 fn split_pieces(s: &Graph, st: &Graph, seed: u64, grain: usize) -> Result<Vec<bool>> {
     let n = s.rows();
     let mut state = try_vec(n, UNDECIDED)?;
-    for turn in turns(s, grain) {
-        let made = par::map_ranges(turn.len(), 1, |at| {
-            let start = turn[at.start] * grain;
+    for batch in uncoupled_batches(s, grain) {
+        let made = par::map_ranges(batch.len(), 1, |at| {
+            let start = batch[at.start] * grain;
             first_pass(s, st, &state, start..(start + grain).min(n))
         });
-        for (piece, made) in turn.iter().zip(made) {
+        for (piece, made) in batch.iter().zip(made) {
             let made = made?;
             state[piece * grain..][..made.len()].copy_from_slice(&made);
         }
@@ -50,7 +50,7 @@ fn split_pieces(s: &Graph, st: &Graph, seed: u64, grain: usize) -> Result<Vec<bo
 }
 
 /// The pieces in groups of which no two are coupled, each piece in the first group that it fits in.
-fn turns(s: &Graph, grain: usize) -> Vec<Vec<usize>> {
+fn uncoupled_batches(s: &Graph, grain: usize) -> Vec<Vec<usize>> {
     let pieces = s.rows().div_ceil(grain);
     let reached = par::map_ranges(s.rows(), grain, |range| {
         let mut reached = vec![false; pieces];
@@ -59,15 +59,15 @@ fn turns(s: &Graph, grain: usize) -> Vec<Vec<usize>> {
         }
         reached
     });
-    let mut turns: Vec<Vec<usize>> = Vec::new();
+    let mut batches: Vec<Vec<usize>> = Vec::new();
     for (piece, own) in reached.iter().enumerate() {
-        let fits = |turn: &Vec<usize>| turn.iter().all(|other| !own[*other] && !reached[*other][piece]);
-        match turns.iter_mut().find(|turn| fits(turn)) {
-            Some(turn) => turn.push(piece),
-            None => turns.push(vec![piece]),
+        let fits = |batch: &Vec<usize>| batch.iter().all(|other| !own[*other] && !reached[*other][piece]);
+        match batches.iter_mut().find(|batch| fits(batch)) {
+            Some(batch) => batch.push(piece),
+            None => batches.push(vec![piece]),
         }
     }
-    turns
+    batches
 }
 
 /// The state of the unknowns of `range` after a first pass of Ruge and Stüben over them, which begins with the state `before` of those
@@ -211,7 +211,7 @@ mod tests {
     fn a_later_piece_goes_on_where_an_earlier_one_ended() {
         let s = graph(12, &(0..11).map(|i| (i, i + 1)).collect::<Vec<_>>());
         // Pieces 0 and 2 run first, then 1 and 3.
-        assert_eq!(turns(&s, 3), [[0, 2], [1, 3]]);
+        assert_eq!(uncoupled_batches(&s, 3), [[0, 2], [1, 3]]);
         for grain in [3, 4, 5] {
             let chosen = split_pieces(&s, &s, 0, grain).unwrap();
             let coarse: Vec<usize> = (0..12).filter(|i| chosen[*i]).collect();

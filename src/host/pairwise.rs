@@ -89,9 +89,9 @@ impl Weights {
         })?;
         let half = Csr { rows: n, cols: n, block: Block::SCALAR, offsets, columns, values };
         // Two transpositions sort the rows, whatever the order of the matrix.
-        let turned = transpose::transpose(&half.view())?;
-        let half = transpose::transpose(&turned.view())?;
-        Ok(Weights { couplings: add(&half.view(), &turned.view())?, diagonal })
+        let transposed = transpose::transpose(&half.view())?;
+        let half = transpose::transpose(&transposed.view())?;
+        Ok(Weights { couplings: add(&half.view(), &transposed.view())?, diagonal })
     }
 
     /// The weights between aggregates: those of their members' couplings and diagonals, added up. Inner couplings are not taken off the

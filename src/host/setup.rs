@@ -134,7 +134,7 @@ impl Setup for Host {
 
     fn checks(&self) {}
 
-    fn look(&self, (): ()) -> Result<()> {
+    fn evaluate(&self, (): ()) -> Result<()> {
         Ok(())
     }
 
@@ -154,8 +154,8 @@ impl Setup for Host {
         a.cast()
     }
 
-    fn functions_in_turn(&self, unknowns: usize, count: usize) -> Result<Functions> {
-        Functions::in_turn(unknowns, count)
+    fn interleaved_functions(&self, unknowns: usize, count: usize) -> Result<Functions> {
+        Functions::interleaved(unknowns, count)
     }
 
     fn coarse_functions(&self, functions: &Functions, coarse: &Vec<bool>) -> Result<Functions> {

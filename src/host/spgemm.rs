@@ -93,16 +93,20 @@ impl<T: Scalar> Factor<T> for Intermediate<T> {
 }
 
 /// Changes a finished row, whose columns are unsorted: row, columns, values.
-type Finish<'a, T> = dyn Fn(usize, &[i32], &mut [T]) + Sync + 'a;
+type RowEpilogue<'a, T> = dyn Fn(usize, &[i32], &mut [T]) + Sync + 'a;
 
 /// The product A B, columns ascending in each row. B is one of the library's own matrices.
 pub fn multiply<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>) -> Result<Csr<T>> {
     multiply_and(a, b, &|_, _, _| ())
 }
 
-/// The product A B as [`multiply`] gives it, each row changed by `finish`.
-pub fn multiply_and<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>, finish: &Finish<'_, T>) -> Result<Csr<T>> {
-    product(a, &Own::new(b), finish)
+/// The product A B as [`multiply`] gives it, each row changed by `epilogue`.
+pub fn multiply_and<T: Scalar>(
+    a: &CsrView<'_, T>,
+    b: &CsrView<'_, T>,
+    epilogue: &RowEpilogue<'_, T>,
+) -> Result<Csr<T>> {
+    product(a, &Own::new(b), epilogue)
 }
 
 /// The product A B as [`multiply`] gives it.
@@ -115,15 +119,15 @@ pub fn intermediate<T: Scalar>(a: &CsrView<'_, T>, b: &CsrView<'_, T>) -> Result
     let b = Own::new(b);
     let block = product_block(a, &b);
     let positions = PositionArrays::new(b.cols());
-    let product = Product { a, b: &b, longest: b.longest(), sorted: false, finish: &|_, _, _| (), positions };
+    let product = Product { a, b: &b, longest: b.longest(), sorted: false, epilogue: &|_, _, _| (), positions };
     let entries = rows::pieces(a.rows, block.len(), |range, out| product.rows(range, out))?;
     Ok(Intermediate { entries, rows: a.rows, cols: b.cols(), block })
 }
 
-fn product<T: Scalar>(a: &CsrView<'_, T>, b: &impl Factor<T>, finish: &Finish<'_, T>) -> Result<Csr<T>> {
+fn product<T: Scalar>(a: &CsrView<'_, T>, b: &impl Factor<T>, epilogue: &RowEpilogue<'_, T>) -> Result<Csr<T>> {
     let block = product_block(a, b);
     let product =
-        Product { a, b, longest: b.longest(), sorted: true, finish, positions: PositionArrays::new(b.cols()) };
+        Product { a, b, longest: b.longest(), sorted: true, epilogue, positions: PositionArrays::new(b.cols()) };
     let (offsets, columns, values) = rows::build(a.rows, block.len(), |range, out| product.rows(range, out))?;
     Ok(Csr { rows: a.rows, cols: b.cols(), block, offsets, columns, values })
 }
@@ -140,7 +144,7 @@ struct Product<'a, T, B> {
     /// Entries of the longest row of B.
     longest: usize,
     sorted: bool,
-    finish: &'a Finish<'a, T>,
+    epilogue: &'a RowEpilogue<'a, T>,
     /// For each column of B its position in the piece; a position before the start of the row belongs to an earlier
     /// row.
     positions: PositionArrays,
@@ -175,7 +179,7 @@ impl<T: Scalar, B: Factor<T>> Product<'_, T, B> {
             if start + bound >= u32::MAX as usize {
                 return fail!(OutOfMemory, "a product of two matrices has more than 2^31 entries in one of its pieces");
             }
-            let (row_columns, row_values) = row.room(bound, width)?;
+            let (row_columns, row_values) = row.reserve(bound, width)?;
             let mut found = 0;
             let ahead = a.columns.get(terms.start + AHEAD..).unwrap_or(&[]);
             let blocks = a.values[terms.start * a_width..terms.end * a_width].chunks_exact(a_width);
@@ -195,7 +199,7 @@ impl<T: Scalar, B: Factor<T>> Product<'_, T, B> {
                     found += usize::from(is_new);
                 }
             }
-            (self.finish)(i, &row_columns[..found], &mut row_values[..found * width]);
+            (self.epilogue)(i, &row_columns[..found], &mut row_values[..found * width]);
             *largest = start + found;
             row.append(found, width, self.sorted, out)?;
         }
@@ -214,7 +218,7 @@ struct Row<T> {
 
 impl<T: Scalar> Row<T> {
     /// Memory for this many entries.
-    fn room(&mut self, bound: usize, width: usize) -> Result<(&mut [i32], &mut [T])> {
+    fn reserve(&mut self, bound: usize, width: usize) -> Result<(&mut [i32], &mut [T])> {
         if bound > self.columns.len() {
             let more = bound - self.columns.len();
             if self.columns.try_reserve(more).is_err() || self.values.try_reserve(more * width).is_err() {

@@ -5,7 +5,7 @@
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
-use super::spgemm_numeric::{Finish, Rows};
+use super::spgemm_numeric::{RowEpilogue, Rows};
 use super::spgemm_symbolic::Pattern;
 use crate::error::{Result, try_capacity, try_vec};
 use crate::par::Fresh;
@@ -94,9 +94,9 @@ impl BlockProducts {
         size_of_val(&self.counts[..]) + size_of_val(&self.terms[..])
     }
 
-    /// Numeric phase of a range of rows. `finish` may change a finished row.
+    /// Numeric phase of a range of rows. `epilogue` may change a finished row.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    pub fn add<T: Scalar>(&self, rows: &Rows<'_, T>, values: &mut Fresh<'_, T>, finish: &Finish<'_, T>) {
+    pub fn add<T: Scalar>(&self, rows: &Rows<'_, T>, values: &mut Fresh<'_, T>, epilogue: &RowEpilogue<'_, T>) {
         use avx512::blocks::Factors;
         let Rows { a, b, c, range } = rows;
         let (a_width, width) = (a.block.len(), a.block.rows * b.block.cols);
@@ -120,11 +120,11 @@ impl BlockProducts {
                 b: T::numbers(b.values),
             };
             terms = avx512::blocks::gather(&factors, now, terms, T::slice_mut(row));
-            finish(i, row);
+            epilogue(i, row);
         }
     }
 
     /// Never called on other processors.
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    pub fn add<T: Scalar>(&self, _: &Rows<'_, T>, _: &mut Fresh<'_, T>, _: &Finish<'_, T>) {}
+    pub fn add<T: Scalar>(&self, _: &Rows<'_, T>, _: &mut Fresh<'_, T>, _: &RowEpilogue<'_, T>) {}
 }

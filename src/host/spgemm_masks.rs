@@ -5,7 +5,7 @@
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
-use super::spgemm_numeric::{Finish, Rows};
+use super::spgemm_numeric::{RowEpilogue, Rows};
 use super::spgemm_symbolic::Pattern;
 use crate::error::{Result, try_capacity};
 use crate::par::Fresh;
@@ -72,8 +72,13 @@ pub(super) fn find<T: Scalar>(
     Ok(Some(bits))
 }
 
-/// Numeric phase of a range of rows. `finish` may change a finished row.
-pub(super) fn add<T: Scalar>(rows: &Rows<'_, T>, mut bits: &[u8], values: &mut Fresh<'_, T>, finish: &Finish<'_, T>) {
+/// Numeric phase of a range of rows. `epilogue` may change a finished row.
+pub(super) fn add<T: Scalar>(
+    rows: &Rows<'_, T>,
+    mut bits: &[u8],
+    values: &mut Fresh<'_, T>,
+    epilogue: &RowEpilogue<'_, T>,
+) {
     let Rows { a, c, range, .. } = rows;
     for i in range.clone() {
         let row = values.next((c[i + 1] - c[i]) as usize);
@@ -81,7 +86,7 @@ pub(super) fn add<T: Scalar>(rows: &Rows<'_, T>, mut bits: &[u8], values: &mut F
         let (now, later) = bits.split_at(terms.len() * bytes_of(row.len()));
         bits = later;
         add_row(rows, terms, now, row);
-        finish(i, row);
+        epilogue(i, row);
     }
 }
 

@@ -19,7 +19,7 @@ const LINE: usize = 64;
 
 /// Changes a finished row: it gets the number of the row and its values. Not generic, since it is called once for
 /// each row.
-pub(super) type Finish<'a, T> = dyn Fn(usize, &mut [T]) + Sync + 'a;
+pub(super) type RowEpilogue<'a, T> = dyn Fn(usize, &mut [T]) + Sync + 'a;
 
 /// A range of rows of a product.
 pub(super) struct Rows<'a, T> {
@@ -32,7 +32,7 @@ pub(super) struct Rows<'a, T> {
 
 impl<T: Scalar> Rows<'_, T> {
     /// [`Rows::add_scalars`] if row j of B is its entry j.
-    pub(super) fn add_ones(&self, mut positions: &[u8], values: &mut Fresh<'_, T>, finish: &Finish<'_, T>) {
+    pub(super) fn add_ones(&self, mut positions: &[u8], values: &mut Fresh<'_, T>, epilogue: &RowEpilogue<'_, T>) {
         let Rows { a, b, range, .. } = self;
         let mut sums = [T::ZERO; PADDING + 1];
         for i in range.clone() {
@@ -42,22 +42,27 @@ impl<T: Scalar> Rows<'_, T> {
             for ((j, x), position) in a.columns[terms.clone()].iter().zip(&a.values[terms]).zip(now) {
                 sums[*position as usize] += *x * b.values[(*j - a.base) as usize];
             }
-            self.end_row(i, &mut sums, values, finish);
+            self.end_row(i, &mut sums, values, epilogue);
         }
     }
 
     /// Moves the sums of a row to the next of `values` and finishes it.
     #[inline(always)]
-    fn end_row(&self, i: usize, sums: &mut [T; PADDING + 1], values: &mut Fresh<'_, T>, finish: &Finish<'_, T>) {
+    fn end_row(&self, i: usize, sums: &mut [T; PADDING + 1], values: &mut Fresh<'_, T>, epilogue: &RowEpilogue<'_, T>) {
         let row = values.next((self.c[i + 1] - self.c[i]) as usize);
         for (to, sum) in row.iter_mut().zip(sums) {
             *to = std::mem::replace(sum, T::ZERO);
         }
-        finish(i, row);
+        epilogue(i, row);
     }
 
     /// [`Rows::add`] for scalars in short rows: the array of sums is so long that a position needs no bounds check.
-    pub(super) fn add_scalars(&self, mut positions: &[[u8; CHUNK]], values: &mut Fresh<'_, T>, finish: &Finish<'_, T>) {
+    pub(super) fn add_scalars(
+        &self,
+        mut positions: &[[u8; CHUNK]],
+        values: &mut Fresh<'_, T>,
+        epilogue: &RowEpilogue<'_, T>,
+    ) {
         let Rows { a, b, range, .. } = self;
         let mut sums = [T::ZERO; PADDING + 1];
         for i in range.clone() {
@@ -86,7 +91,7 @@ impl<T: Scalar> Rows<'_, T> {
                     }
                 }
             }
-            self.end_row(i, &mut sums, values, finish);
+            self.end_row(i, &mut sums, values, epilogue);
         }
     }
 
@@ -147,7 +152,7 @@ impl<T: Scalar> Rows<'_, T> {
         positions: &[P],
         values: &mut Fresh<'_, T>,
         shape: impl Shape,
-        finish: &Finish<'_, T>,
+        epilogue: &RowEpilogue<'_, T>,
     ) {
         let Rows { a, b, c, range } = self;
         let (a_width, b_width) = (shape.rows() * shape.inner(), shape.inner() * shape.cols());
@@ -176,7 +181,7 @@ impl<T: Scalar> Rows<'_, T> {
             if let Some(registers) = &mut registers {
                 registers.take(shape.cols(), row);
             }
-            finish(i, row);
+            epilogue(i, row);
         }
     }
 }
@@ -194,7 +199,7 @@ impl<T: Scalar> Registers<T> {
         }
         let longest = c[range.start..=range.end].windows(2).map(|o| (o[1] - o[0]) as usize).max()?;
         // If memory is short, products are added in place.
-        let sums = try_vec(longest * avx512::blocks::room(dimensions.0), T::ZERO).ok()?;
+        let sums = try_vec(longest * avx512::blocks::padded(dimensions.0), T::ZERO).ok()?;
         Some(Registers { sums })
     }
 

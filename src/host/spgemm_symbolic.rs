@@ -11,7 +11,7 @@
 
 use super::spgemm::with_shape;
 use super::spgemm_gather::{self, BlockProducts};
-use super::spgemm_numeric::{Finish, Rows};
+use super::spgemm_numeric::{RowEpilogue, Rows};
 use super::{rows, spgemm_masks};
 use crate::error::{Result, try_capacity};
 use crate::par::{self, Fresh};
@@ -160,32 +160,32 @@ impl SpgemmSymbolic {
         Ok(SpgemmSymbolic { pieces: pieces.into_iter().collect::<Result<_>>()? })
     }
 
-    /// Numeric phase: the values of C, whose row offsets are `c`. `finish` may change a finished row: it gets its
+    /// Numeric phase: the values of C, whose row offsets are `c`. `epilogue` may change a finished row: it gets its
     /// number and values.
     pub fn numeric<T: Scalar>(
         &self,
         a: &CsrView<'_, T>,
         b: Values<'_, T>,
         c: &[i64],
-        finish: impl Fn(usize, &mut [T]) + Sync,
+        epilogue: impl Fn(usize, &mut [T]) + Sync,
     ) -> Result<Vec<T>> {
         assert!(a.cols + 1 == b.offsets.len() && a.block.cols == b.block.rows);
         let width = a.block.rows * b.block.cols;
         let grain = rows::grain(a.rows);
-        let finish: &Finish<'_, T> = &finish;
+        let epilogue: &RowEpilogue<'_, T> = &epilogue;
         par::new_segments(&c[..=a.rows], width, grain, T::ZERO, |range, values: &mut Fresh<'_, T>| {
             let rows = Rows { a, b, c, range: range.clone() };
             let positions = match &self.pieces[range.start / grain] {
-                Piece::Ones(positions) => return rows.add_ones(positions, values, finish),
-                Piece::Chunks(positions) => return rows.add_scalars(positions, values, finish),
-                Piece::Bits(bits) => return spgemm_masks::add(&rows, bits, values, finish),
-                Piece::BlockProducts(terms) => return terms.add(&rows, values, finish),
+                Piece::Ones(positions) => return rows.add_ones(positions, values, epilogue),
+                Piece::Chunks(positions) => return rows.add_scalars(positions, values, epilogue),
+                Piece::Bits(bits) => return spgemm_masks::add(&rows, bits, values, epilogue),
+                Piece::BlockProducts(terms) => return terms.add(&rows, values, epilogue),
                 Piece::Exact(positions) => positions,
             };
             with_shape!((a.block.rows, a.block.cols, b.block.cols), shape => match positions {
-                Positions::U8(positions) => rows.add(positions, values, shape, finish),
-                Positions::U16(positions) => rows.add(positions, values, shape, finish),
-                Positions::U32(positions) => rows.add(positions, values, shape, finish),
+                Positions::U8(positions) => rows.add(positions, values, shape, epilogue),
+                Positions::U16(positions) => rows.add(positions, values, shape, epilogue),
+                Positions::U32(positions) => rows.add(positions, values, shape, epilogue),
             });
         })
     }

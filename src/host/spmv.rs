@@ -37,7 +37,7 @@ impl<'a, S> From<&CsrView<'a, S>> for View<'a, S> {
 /// What to do with the products `ax` of some rows. A value, not a type: one branch for each group of rows costs nothing, one more set of loops
 /// for each combination of types does.
 #[derive(Clone, Copy)]
-pub(super) enum Finish<'a, Y: Number> {
+pub(super) enum Epilogue<'a, Y: Number> {
     /// y = alpha ax.
     Overwrite(Y::Wide),
     /// y = alpha ax + beta y.
@@ -46,19 +46,19 @@ pub(super) enum Finish<'a, Y: Number> {
     Residual(&'a [Y]),
 }
 
-impl<Y: Number> Finish<'_, Y> {
+impl<Y: Number> Epilogue<'_, Y> {
     /// y = alpha ax + beta y; y is not read when beta is 0.
     pub(super) fn new(alpha: Y::Wide, beta: Y::Wide) -> Self {
-        if beta == Y::Wide::ZERO { Finish::Overwrite(alpha) } else { Finish::Scale(alpha, beta) }
+        if beta == Y::Wide::ZERO { Epilogue::Overwrite(alpha) } else { Epilogue::Scale(alpha, beta) }
     }
 
     /// For the rows from `first` on.
-    pub(super) fn rows(&self, first: usize, ax: &[Y::Wide], y: &mut [Y]) {
+    pub(super) fn store(&self, first: usize, ax: &[Y::Wide], y: &mut [Y]) {
         let pairs = y.iter_mut().zip(ax);
         match *self {
-            Finish::Overwrite(alpha) => pairs.for_each(|(y, ax)| *y = Y::narrow(alpha * *ax)),
-            Finish::Scale(alpha, beta) => pairs.for_each(|(y, ax)| *y = Y::narrow(alpha * *ax + beta * y.widen())),
-            Finish::Residual(b) => pairs.zip(&b[first..]).for_each(|((y, ax), b)| *y = Y::narrow(b.widen() - *ax)),
+            Epilogue::Overwrite(alpha) => pairs.for_each(|(y, ax)| *y = Y::narrow(alpha * *ax)),
+            Epilogue::Scale(alpha, beta) => pairs.for_each(|(y, ax)| *y = Y::narrow(alpha * *ax + beta * y.widen())),
+            Epilogue::Residual(b) => pairs.zip(&b[first..]).for_each(|((y, ax), b)| *y = Y::narrow(b.widen() - *ax)),
         }
     }
 }
@@ -83,7 +83,7 @@ pub fn apply_with<'a, S: Number, X: Number, Y: Number>(
     y: &mut [Y],
     sums: Sums,
 ) {
-    product(&a.into(), x, y, Finish::new(alpha, beta), sums);
+    product(&a.into(), x, y, Epilogue::new(alpha, beta), sums);
 }
 
 /// r = b - A x, with these sums.
@@ -95,17 +95,23 @@ pub fn residual_with<'a, S: Number, X: Number, Y: Number>(
     sums: Sums,
 ) {
     assert_eq!(b.len(), r.len());
-    product(&a.into(), x, r, Finish::Residual(b), sums);
+    product(&a.into(), x, r, Epilogue::Residual(b), sums);
 }
 
-fn product<S: Number, X: Number, Y: Number>(a: &View<'_, S>, x: &[X], y: &mut [Y], finish: Finish<'_, Y>, sums: Sums) {
+fn product<S: Number, X: Number, Y: Number>(
+    a: &View<'_, S>,
+    x: &[X],
+    y: &mut [Y],
+    epilogue: Epilogue<'_, Y>,
+    sums: Sums,
+) {
     match a {
         View::Csr(a) => {
             assert_eq!((x.len(), y.len()), (a.scalar_cols(), a.scalar_rows()));
             let (offsets, base, block, rounded) = (a.offsets, a.base, a.block, sums == Sums::Rounded);
             let (columns, values) = (a.columns, a.values);
             let locate = move |first: usize, to: &mut [usize]| locate_rows(offsets, base, first, to);
-            each_group(LONGEST_GROUP / block.rows, block.rows, &locate, y, finish, &|offsets, shift, sums| {
+            each_group(LONGEST_GROUP / block.rows, block.rows, &locate, y, epilogue, &|offsets, shift, sums| {
                 let rows = simd::Rows { offsets, columns, values, shift };
                 match block {
                     _ if rounded && !Y::PRECISION.is_scalar() => rounded_products::<S, X, Y>(&rows, block, x, sums),
@@ -121,14 +127,14 @@ fn product<S: Number, X: Number, Y: Number>(a: &View<'_, S>, x: &[X], y: &mut [Y
                 copy_offsets(&offsets[first..], to, |o| *o as usize);
                 bases[first / GROUP]
             };
-            each_group(GROUP, 1, &locate, y, finish, &|offsets, shift, sums| {
+            each_group(GROUP, 1, &locate, y, epilogue, &|offsets, shift, sums| {
                 simd::row_products(&simd::Rows { offsets, columns, values, shift }, x, sums);
             });
         }
         View::Diagonals(a) => {
             let (width, group) = (a.width, a.group);
             assert_eq!((x.len(), y.len()), (a.cols * width, a.rows * width));
-            each_diagonal_group(group, width, y, finish, &|first, sums| {
+            each_diagonal_group(group, width, y, epilogue, &|first, sums| {
                 let (distances, values) = a.group(first / group);
                 match width {
                     1 => simd::diagonal_products(distances, values, first, x, sums),
@@ -197,7 +203,7 @@ fn each_group<Y: Number>(
     width: usize,
     locate: &Locate<'_>,
     y: &mut [Y],
-    finish: Finish<'_, Y>,
+    epilogue: Epilogue<'_, Y>,
     sum: &Multiply<'_, Y::Wide>,
 ) {
     par::for_each_row_mut(y, width, (SPMV_GRAIN / width).next_multiple_of(group), |start, y| {
@@ -212,7 +218,7 @@ fn each_group<Y: Number>(
             let (offsets, sums) = (&mut offsets[..=y.len() / width], &mut sums[..y.len()]);
             let shift = locate(first, offsets);
             sum(offsets, shift, sums);
-            finish.rows(first * width, sums, y);
+            epilogue.store(first * width, sums, y);
         }
     });
 }
@@ -222,7 +228,7 @@ fn each_diagonal_group<Y: Number>(
     group: usize,
     width: usize,
     y: &mut [Y],
-    finish: Finish<'_, Y>,
+    epilogue: Epilogue<'_, Y>,
     sum: &(dyn Fn(usize, &mut [Y::Wide]) + Sync),
 ) {
     par::for_each_row_mut(y, width, (SPMV_GRAIN / width).next_multiple_of(group), |start, y| {
@@ -231,7 +237,7 @@ fn each_diagonal_group<Y: Number>(
         for (k, y) in y.chunks_mut(group * width).enumerate() {
             let first = start + k * group;
             sum(first, sums);
-            finish.rows(first * width, &sums[..y.len()], y);
+            epilogue.store(first * width, &sums[..y.len()], y);
         }
     });
 }

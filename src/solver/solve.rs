@@ -156,7 +156,7 @@ impl Solver {
     ) -> Result<Status> {
         let n = parts.rows;
         self.solve_each(b.len().checked_div(n).unwrap_or(0), |solver, i, report| {
-            let (b, x) = (b.piece(i * n, n), x.piece_mut(i * n, n));
+            let (b, x) = (b.subslice(i * n, n), x.subslice_mut(i * n, n));
             let gpu = parts.backend.clone();
             let status = solver.solve_one(parts, amg, b, x, guess, report)?;
             gpu.end_call()?;

@@ -98,7 +98,7 @@ impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
         let space = builder.finest_near_null_space(setup, &a)?;
         let functions = match builder.function_count()? {
             1 => None,
-            count => Some(Arc::new(setup.functions_in_turn(a.rows(), count)?)),
+            count => Some(Arc::new(setup.interleaved_functions(a.rows(), count)?)),
         };
         Ok(Computing {
             builder,
@@ -263,9 +263,9 @@ impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
     }
 
     /// Tells what could not be stored. May wait.
-    pub fn look_at_checks(&self) -> Result<()> {
+    pub fn evaluate_checks(&self) -> Result<()> {
         let checks = std::mem::replace(&mut *lock(self.checks.lock()), self.setup.checks());
-        self.setup.look(checks)
+        self.setup.evaluate(checks)
     }
 
     /// What was done with the choices of the levels so far.

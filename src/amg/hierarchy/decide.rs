@@ -119,7 +119,7 @@ impl<S: SetupOn<S>, T: Scalar> Candidates<'_, '_, S, T> {
         phases.time("place", || builder.choose_formats(*setup, levels, plan))?;
         let top = Storing::<S, S>::new(builder, setup, setup, plan).keeping().finest(&mut levels[..], phases);
         // What was asked before something else failed comes first.
-        self.0.look_at_checks()?;
+        self.0.evaluate_checks()?;
         top
     }
 

@@ -126,10 +126,10 @@ impl<S: Setup> TransferSymbolic<S> {
     }
 
     /// Drops what takes much memory and only saves time, and sees to it that it is not found again; whether there was anything.
-    pub fn forget<T: Scalar>(&mut self, interpolate: &dyn Interpolation<S, T>) -> bool {
+    pub fn drop_positions<T: Scalar>(&mut self, interpolate: &dyn Interpolation<S, T>) -> bool {
         let TransferSymbolic::Numeric { interpolation, .. } = self else { return false };
         match interpolation {
-            Some(symbolic) => symbolic.forget(),
+            Some(symbolic) => symbolic.drop_positions(),
             none => {
                 *none = interpolate.without_symbolic();
                 none.is_some()

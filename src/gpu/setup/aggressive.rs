@@ -11,7 +11,7 @@ use crate::gpu::{Buffer, Gpu};
 pub(crate) fn thin(gpu: &Gpu, s: &DeviceGraph, first: &Splitting, seed: u64) -> Result<Buffer<u8>> {
     let far = two_steps(gpu, s, first)?;
     let chosen = pmis::split(gpu, &far, seed)?;
-    let stays = gpu.room::<u8>(s.rows)?;
+    let stays = gpu.allocate::<u8>(s.rows)?;
     let arguments: [&dyn Argument; 5] =
         [&(s.rows as i64), &first.number.view(), &far.offsets.view(), &chosen.view(), &stays.view()];
     gpu.launch(gpu.kernel("aggressive_thin")?, s.rows, &arguments)?;
@@ -40,17 +40,17 @@ fn two_steps(gpu: &Gpu, s: &DeviceGraph, first: &Splitting) -> Result<DeviceGrap
         let (from_offsets, from_columns) = (product.offsets.view(), product.columns.view());
         gpu.launch(kernel, first.count, &[&rows, &from_offsets, &from_columns, &offsets, &columns, &counts])
     };
-    let counts = gpu.room::<i32>(first.count)?;
+    let counts = gpu.allocate::<i32>(first.count)?;
     run(View::NONE, View::NONE, counts.view())?;
     // There is room for more than is left: nothing need be waited for.
-    let (offsets, columns) = (gpu.offsets_alone(&counts)?, gpu.room::<i32>(product.nnz())?);
+    let (offsets, columns) = (gpu.offsets_alone(&counts)?, gpu.allocate::<i32>(product.nnz())?);
     run(offsets.view(), columns.view(), View::NONE)?;
     Ok(DeviceGraph { rows: first.count, offsets, columns })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{in_turn, irregular, problems, splittings, upload};
+    use super::super::tests::{irregular, problems, rotating_devices, splittings, upload};
     use super::*;
     use crate::host::{aggressive, strength};
 
@@ -61,7 +61,7 @@ mod tests {
             for first in splittings(&s) {
                 let wanted = aggressive::thin(&s, &first, 3).unwrap();
                 let flags: Vec<u8> = first.iter().map(|c| u8::from(*c)).collect();
-                for gpu in in_turn() {
+                for gpu in rotating_devices() {
                     let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
                     let stays = gpu.fetch(&thin(&gpu, &upload(&gpu, &s), &splitting, 3).unwrap()).unwrap();
                     assert_eq!(stays.iter().map(|s| *s == 1).collect::<Vec<_>>(), wanted, "{name}");

@@ -47,24 +47,24 @@ impl Splitting {
     /// Numbers the unknowns whose byte in `coarse` is not 0. Waits for the device.
     pub fn new(gpu: &Gpu, coarse: &Slice<u8>) -> Result<Splitting> {
         let n = coarse.len();
-        let number = gpu.room::<i32>(n)?;
+        let number = gpu.allocate::<i32>(n)?;
         if n == 0 {
             return Ok(Splitting { number, count: 0 });
         }
         let pieces = n.div_ceil(PIECE);
-        let sums = gpu.room::<i64>(pieces + 1)?;
+        let sums = gpu.allocate::<i64>(pieces + 1)?;
         let kernel = |name: &str| gpu.kernel(name);
         gpu.launch_blocks(kernel("coarse_numbering_sums")?, pieces, &[&(n as i64), &coarse.view(), &sums.view()])?;
         gpu.launch_blocks(kernel("scan_sums")?, 1, &[&(pieces as i64), &sums.view()])?;
         let arguments: [&dyn crate::gpu::Argument; 4] = [&(n as i64), &coarse.view(), &sums.view(), &number.view()];
         gpu.launch_blocks(kernel("coarse_numbers")?, pieces, &arguments)?;
-        let count = gpu.fetch(sums.piece(pieces, 1))?[0] as usize;
+        let count = gpu.fetch(sums.subslice(pieces, 1))?[0] as usize;
         Ok(Splitting { number, count })
     }
 
     /// The coarse unknowns, in order.
     pub fn coarse_unknowns(&self, gpu: &Gpu) -> Result<Buffer<i32>> {
-        let (n, members) = (self.number.len(), gpu.room::<i32>(self.count)?);
+        let (n, members) = (self.number.len(), gpu.allocate::<i32>(self.count)?);
         let kernel = gpu.kernel("coarse_unknowns")?;
         gpu.launch(kernel, n, &[&(n as i64), &self.number.view(), &members.view()])?;
         Ok(members)

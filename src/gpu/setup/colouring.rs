@@ -35,17 +35,17 @@ impl DeviceColouring {
         let n = a.rows;
         let size = n as i64;
         let (offsets, columns) = (a.offsets.view(), a.columns.view());
-        let turned = transpose::of_pattern(gpu, a)?;
-        let (turned_offsets, turned_columns) = (turned.offsets.view(), turned.columns.view());
+        let transposed = transpose::of_pattern(gpu, a)?;
+        let (transposed_offsets, transposed_columns) = (transposed.offsets.view(), transposed.columns.view());
         let differs = gpu.zeroed::<i64>(1)?;
         let own = Pattern { rows: n, entries: a.nnz(), offsets, columns };
         pattern_compare::compare(
             gpu,
             own,
-            Pattern { offsets: turned_offsets, columns: turned_columns, ..own },
+            Pattern { offsets: transposed_offsets, columns: transposed_columns, ..own },
             &differs,
         )?;
-        let colours = gpu.room::<i32>(n)?;
+        let colours = gpu.allocate::<i32>(n)?;
         gpu.launch(gpu.kernel("colour_begin")?, n, &[&size, &colours.view()])?;
         let most = gpu.zeroed::<i32>(1)?;
         let mut open = gpu.zeroed::<i64>(ROUNDS + 1)?;
@@ -58,8 +58,8 @@ impl DeviceColouring {
                     &round,
                     &offsets,
                     &columns,
-                    &turned_offsets,
-                    &turned_columns,
+                    &transposed_offsets,
+                    &transposed_columns,
                     &differs.view(),
                     &open.view(),
                     &most.view(),
@@ -67,7 +67,7 @@ impl DeviceColouring {
                 ];
                 gpu.launch(kernel, (n * LANES).min(MAX_BLOCKS * BLOCK), &arguments)?;
             }
-            if gpu.fetch(open.piece(ROUNDS, 1))?[0] == 0 {
+            if gpu.fetch(open.subslice(ROUNDS, 1))?[0] == 0 {
                 break;
             }
             // The place of the first round belongs to the last one before.
@@ -76,7 +76,7 @@ impl DeviceColouring {
             gpu.write(&again, &mut open)?;
             first = 1;
         }
-        drop(turned);
+        drop(transposed);
         order(gpu, &colours, gpu.fetch(&most)?[0] as usize)
     }
 
@@ -84,11 +84,11 @@ impl DeviceColouring {
     pub fn reorder<S: Number>(&self, gpu: &Gpu, a: &DeviceCsr<S>) -> Result<DeviceCsr<S>> {
         let n = a.rows;
         let size = n as i64;
-        let counts = gpu.room::<i32>(n)?;
+        let counts = gpu.allocate::<i32>(n)?;
         let arguments: [&dyn Argument; 4] = [&size, &self.rows.view(), &a.offsets.view(), &counts.view()];
         gpu.launch(gpu.kernel("reorder_counts")?, n, &arguments)?;
         let offsets = gpu.offsets_alone(&counts)?;
-        let (columns, values) = (gpu.room::<i32>(a.nnz())?, gpu.room::<S>(a.entries())?);
+        let (columns, values) = (gpu.allocate::<i32>(a.nnz())?, gpu.allocate::<S>(a.entries())?);
         let kernel = gpu.kernel(&format!("reorder_rows_{}", size_of::<S>()))?;
         let (from_offsets, from_columns, from_values) = (a.offsets.view(), a.columns.view(), a.values.view().bits());
         let arguments: [&dyn Argument; 9] = [
@@ -111,7 +111,7 @@ impl DeviceColouring {
     pub fn reorder_numbers<S: Number>(&self, gpu: &Gpu, numbers: &Slice<S>) -> Result<Buffer<S>> {
         let n = self.rows.len();
         let share = numbers.len() / n.max(1);
-        let to = gpu.room::<S>(numbers.len())?;
+        let to = gpu.allocate::<S>(numbers.len())?;
         let kernel = gpu.kernel(&format!("reorder_numbers_{}", size_of::<S>()))?;
         let arguments: [&dyn Argument; 5] =
             [&(n as i64), &(share as i32), &self.rows.view(), &numbers.view().bits(), &to.view().bits()];
@@ -123,7 +123,7 @@ impl DeviceColouring {
 /// Rows by their colours, of which there are `count`.
 fn order(gpu: &Gpu, colours: &Slice<i32>, count: usize) -> Result<DeviceColouring> {
     let n = colours.len();
-    let rows = gpu.room::<i32>(n)?;
+    let rows = gpu.allocate::<i32>(n)?;
     if n == 0 {
         return Ok(DeviceColouring { rows, starts: vec![0] });
     }
@@ -136,7 +136,7 @@ fn order(gpu: &Gpu, colours: &Slice<i32>, count: usize) -> Result<DeviceColourin
     let arguments: [&dyn Argument; 6] =
         [&size, &pieces_, &colours.view(), &starts.view(), &placed.view(), &rows.view()];
     gpu.launch_blocks(gpu.kernel("colour_place")?, pieces, &arguments)?;
-    let of_colours = gpu.room::<i64>(count + 1)?;
+    let of_colours = gpu.allocate::<i64>(count + 1)?;
     let arguments: [&dyn Argument; 4] = [&(count as i64), &pieces_, &starts.view(), &of_colours.view()];
     gpu.launch(gpu.kernel("colour_starts")?, count + 1, &arguments)?;
     let starts = gpu.fetch(&of_colours)?.into_iter().map(|start| start as usize).collect();

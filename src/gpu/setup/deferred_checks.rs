@@ -38,7 +38,7 @@ impl DeferredChecks {
         let piece = self.pieces.len() - 1;
         self.pending.push((piece * PIECE + self.taken, count, Box::new(check)));
         self.taken += count;
-        Ok(self.pieces[piece].piece(self.taken - count, count))
+        Ok(self.pieces[piece].subslice(self.taken - count, count))
     }
 
     /// Runs all checks in order, up to the first that fails. Waits for the device.

@@ -15,7 +15,7 @@ const PANEL: usize = 16;
 /// once.
 pub(crate) fn inverse<T: Scalar, S: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Buffer<S>> {
     let rows = a.scalar_rows();
-    let out = gpu.room::<S>(rows * rows)?;
+    let out = gpu.allocate::<S>(rows * rows)?;
     if rows == 0 {
         return Ok(out);
     }
@@ -30,14 +30,14 @@ pub(crate) fn inverse<T: Scalar, S: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Resu
     let arguments: [&dyn Argument; 8] = [&n, &br, &bc, &offsets, &columns, &values, &dense.view(), &status.view()];
     gpu.launch(kernel(&format!("dense_fill_{}", T::PRECISION.name()))?, rows, &arguments)?;
 
-    let m = gpu.room::<f64>(rows * rows)?;
-    let (diagonal, left) = (gpu.room::<f64>(rows)?, gpu.room::<f64>(rows)?);
+    let m = gpu.allocate::<f64>(rows * rows)?;
+    let (diagonal, left) = (gpu.allocate::<f64>(rows)?, gpu.allocate::<f64>(rows)?);
     let arguments: [&dyn Argument; 6] = [&n, &dense.view(), &m.view(), &diagonal.view(), &left.view(), &status.view()];
     gpu.launch_blocks(kernel("dense_symmetric")?, blocks, &arguments)?;
     let panel = kernel(if rows <= BLOCK { "dense_panel_small" } else { "dense_panel" })?;
     let (sweep, tiny) = (kernel("dense_sweep")?, rounding_bound::<T>(rows));
-    let (positions, pivots) = (gpu.room::<i64>(PANEL)?, gpu.room::<f64>(PANEL)?);
-    let (pivot_rows, factors) = (gpu.room::<f64>(PANEL * rows)?, gpu.room::<f64>(PANEL * rows)?);
+    let (positions, pivots) = (gpu.allocate::<i64>(PANEL)?, gpu.allocate::<f64>(PANEL)?);
+    let (pivot_rows, factors) = (gpu.allocate::<f64>(PANEL * rows)?, gpu.allocate::<f64>(PANEL * rows)?);
     for _ in 0..rows.div_ceil(PANEL) {
         let arguments: [&dyn Argument; 10] = [
             &n,
@@ -60,7 +60,7 @@ pub(crate) fn inverse<T: Scalar, S: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Resu
     let arguments: [&dyn Argument; 8] =
         [&n, &tiny, &diagonal.view(), &m.view(), &left.view(), &format, &result, &status.view()];
     gpu.launch_blocks(kernel("dense_swept")?, blocks, &arguments)?;
-    if gpu.fetch(status.piece(0, 1))?[0] == 0 {
+    if gpu.fetch(status.subslice(0, 1))?[0] == 0 {
         return Ok(out);
     }
     eliminate(gpu, rows, [dense, m], &status)
@@ -70,7 +70,7 @@ pub(crate) fn inverse<T: Scalar, S: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Resu
 fn eliminate<S: Number>(gpu: &Gpu, rows: usize, a: [Buffer<f64>; 2], status: &Buffer<u64>) -> Result<Buffer<S>> {
     let kernel = |name: &str| gpu.kernel(name);
     let n = rows as i64;
-    let inverse = [gpu.zeroed::<f64>(rows * rows)?, gpu.room(rows * rows)?];
+    let inverse = [gpu.zeroed::<f64>(rows * rows)?, gpu.allocate(rows * rows)?];
     gpu.launch(kernel("dense_identity")?, rows, &[&n, &inverse[0].view()])?;
     let (step, share) = (kernel("dense_eliminate")?, TINY * rows as f64);
     for k in 0..rows {
@@ -87,7 +87,7 @@ fn eliminate<S: Number>(gpu: &Gpu, rows: usize, a: [Buffer<f64>; 2], status: &Bu
         ];
         gpu.launch_blocks(step, (rows * rows).div_ceil(BLOCK * ELEMENTS), &arguments)?;
     }
-    let mut out = gpu.room::<S>(rows * rows)?;
+    let mut out = gpu.allocate::<S>(rows * rows)?;
     crate::backend::Backend::copy(gpu, &inverse[rows % 2], &mut out);
     Ok(out)
 }

@@ -16,7 +16,7 @@ const MAX_BLOCKS: usize = 1024;
 
 /// The diagonal, one value for each scalar row; zero where there is none.
 pub(crate) fn entries<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Buffer<f64>> {
-    let out = gpu.room::<f64>(a.scalar_rows())?;
+    let out = gpu.allocate::<f64>(a.scalar_rows())?;
     run(gpu, a, 1, (false, false), None, &out)?;
     Ok(out)
 }
@@ -31,7 +31,7 @@ pub(crate) fn inverse<T: Scalar>(
     l1: bool,
     scale: Option<&Slice<f64>>,
 ) -> Result<Buffer<T>> {
-    let out = gpu.room::<T>(a.scalar_rows() * width)?;
+    let out = gpu.allocate::<T>(a.scalar_rows() * width)?;
     run(gpu, a, width, (true, l1), scale, &out)?;
     Ok(out)
 }
@@ -50,7 +50,7 @@ pub(super) fn l1_and_largest<T: Scalar>(
     seen: &Slice<u64>,
 ) -> Result<Buffer<T>> {
     assert!(s.len() == a.rows && a.block == Block::SCALAR);
-    let out = gpu.room::<T>(a.rows)?;
+    let out = gpu.allocate::<T>(a.rows)?;
     let kernel = gpu.kernel(&format!("diagonal_and_largest_{}", T::PRECISION.name()))?;
     let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
     let arguments: [&dyn Argument; 7] =
@@ -98,7 +98,7 @@ pub(crate) fn stored<T: Scalar, S: Number>(
     checks: &mut DeferredChecks,
     refuse: impl FnOnce(Result<()>) -> Result<()> + Send + 'static,
 ) -> Result<Buffer<S>> {
-    let out = gpu.room::<S>(exact.len())?;
+    let out = gpu.allocate::<S>(exact.len())?;
     let (n, blocks) = (exact.len() as i64, exact.len().div_ceil(BLOCK).min(MAX_BLOCKS));
     let kernel = |name: &str| gpu.kernel(&format!("{name}_{}", T::PRECISION.name()));
     if n == 0 {

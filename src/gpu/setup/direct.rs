@@ -21,9 +21,9 @@ pub(crate) fn interpolate<T: Scalar>(
     pattern: Option<&DevicePattern>,
 ) -> Result<DeviceCsr<T>> {
     assert_eq!(a.block, Block::SCALAR);
-    let room = a.nnz() + a.rows;
-    let (columns, values) = (gpu.room::<i32>(room)?, gpu.room::<T>(room)?);
-    let lengths = gpu.room::<i32>(a.rows)?;
+    let capacity = a.nnz() + a.rows;
+    let (columns, values) = (gpu.allocate::<i32>(capacity)?, gpu.allocate::<T>(capacity)?);
+    let lengths = gpu.allocate::<i32>(a.rows)?;
     let lanes = if a.nnz() > 12 * a.rows { 32 } else { 8 };
     let kernel = gpu.kernel(&format!("direct_{}_{lanes}", T::PRECISION.name()))?;
     let arguments: [&dyn Argument; 10] = [
@@ -57,7 +57,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for Direct {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{in_turn, irregular, narrow, problems, splittings, upload};
+    use super::super::tests::{irregular, narrow, problems, rotating_devices, splittings, upload};
     use super::*;
     use crate::host::{direct, strength};
     use crate::sparse::Csr;
@@ -73,7 +73,7 @@ mod tests {
                 let all = Truncation::new(0, 0.0);
                 let structure = wanted.clone().into_shared().structure;
                 let kept = direct::interpolate(&view, &s, &coarse, all, Some(&*structure)).unwrap();
-                for gpu in in_turn() {
+                for gpu in rotating_devices() {
                     let (there, graph) = (DeviceCsr::upload(&gpu, &view).unwrap(), upload(&gpu, &s));
                     let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
                     let p = interpolate(&gpu, &there, &graph, &splitting, cut, None).unwrap();

@@ -110,11 +110,11 @@ impl<'a, T: Scalar> Search<'a, T> {
             inverse,
             width: inverse.len() / n,
             steps: steps + 1,
-            u: [gpu.room(n)?, gpu.room(n)?],
-            z: gpu.room(n)?,
-            q: gpu.room(n)?,
-            norms: gpu.room(blocks(n))?,
-            products: gpu.room(blocks(n * lanes))?,
+            u: [gpu.allocate(n)?, gpu.allocate(n)?],
+            z: gpu.allocate(n)?,
+            q: gpu.allocate(n)?,
+            norms: gpu.allocate(blocks(n))?,
+            products: gpu.allocate(blocks(n * lanes))?,
             state: gpu.zeroed(4 + 2 * (steps + 1))?,
             lanes,
         })
@@ -125,7 +125,7 @@ impl<'a, T: Scalar> Search<'a, T> {
     }
 
     fn recurrence(&self) -> View<'_> {
-        self.state.piece(1, self.state.len() - 1).view()
+        self.state.subslice(1, self.state.len() - 1).view()
     }
 
     /// The kernels of products, and whether the first one gives the largest row sum as well.
@@ -147,7 +147,7 @@ impl<'a, T: Scalar> Search<'a, T> {
         let kernel = self.gpu.kernel(&format!("eigen_bound_{}_{}", T::PRECISION.name(), self.lanes))?;
         let (rows, n) = (a.rows as i64, a.block.rows as i32);
         let (offsets, values) = (a.offsets.view(), a.values.view());
-        let bound = self.state.piece(0, 1).view().bits();
+        let bound = self.state.subslice(0, 1).view().bits();
         let arguments: [&dyn Argument; 7] = [&rows, &n, &width, &offsets, &values, &self.inverse.view(), &bound];
         self.gpu.launch_blocks(kernel, (a.rows * self.lanes).div_ceil(BLOCK).min(MAX_BLOCKS), &arguments)
     }
@@ -194,7 +194,7 @@ impl<'a, T: Scalar> Search<'a, T> {
             &self.recurrence(),
             &to,
             &self.products.view(),
-            &self.state.piece(0, 1).view().bits(),
+            &self.state.subslice(0, 1).view().bits(),
         ];
         self.gpu.launch_blocks(kernel, self.products.len(), &arguments)
     }

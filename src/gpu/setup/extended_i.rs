@@ -6,7 +6,7 @@
 //! accumulator in shared memory or, if that is too small as well, in global memory.
 
 use super::coarse_numbering::Splitting;
-use super::truncate::{MOST, Mode};
+use super::truncate::{MAX_SHORT_ENTRIES, Mode};
 use super::{DeviceCsr, DeviceGraph, DevicePattern};
 use crate::backend::common::Formula;
 use crate::backend::parameters::Truncation;
@@ -158,9 +158,10 @@ impl<'a, T: Scalar> Level<'a, T> {
     ) -> Result<Level<'a, T>> {
         assert_eq!(a.block, Block::SCALAR);
         let near = packed_kinds * PACKED * a.rows;
-        let (packed_columns, packed_values, heads) = (gpu.room(near)?, gpu.room(near)?, gpu.room(HEAD * a.rows)?);
-        let (kinds, columns, values) = (gpu.room(a.nnz())?, gpu.room(a.nnz())?, gpu.room(a.nnz())?);
-        let fine = gpu.room(a.nnz() / u64::BITS as usize + a.rows + 1)?;
+        let (packed_columns, packed_values, heads) =
+            (gpu.allocate(near)?, gpu.allocate(near)?, gpu.allocate(HEAD * a.rows)?);
+        let (kinds, columns, values) = (gpu.allocate(a.nnz())?, gpu.allocate(a.nnz())?, gpu.allocate(a.nnz())?);
+        let fine = gpu.allocate(a.nnz() / u64::BITS as usize + a.rows + 1)?;
         let workers = workers(a, s);
         let level = Level {
             gpu,
@@ -205,10 +206,10 @@ impl<'a, T: Scalar> Level<'a, T> {
     fn interpolate(self, only: Option<&Slice<i32>>, truncation: Truncation) -> Result<DeviceCsr<T>> {
         let (gpu, cols) = (self.gpu, self.coarse.count);
         let rows = only.map_or(self.a.rows, Slice::len);
-        let counts = gpu.room::<i32>(rows)?;
-        if (1..=MOST).contains(&truncation.max_entries) {
+        let counts = gpu.allocate::<i32>(rows)?;
+        if (1..=MAX_SHORT_ENTRIES).contains(&truncation.max_entries) {
             let most = truncation.max_entries;
-            let (columns, values) = (gpu.room::<i32>(rows * most)?, gpu.room::<T>(rows * most)?);
+            let (columns, values) = (gpu.allocate::<i32>(rows * most)?, gpu.allocate::<T>(rows * most)?);
             let arrays = [View::NONE, columns.view(), values.view(), counts.view()];
             self.rows(only, truncation, Mode::Short, arrays)?;
             drop(self);
@@ -217,14 +218,14 @@ impl<'a, T: Scalar> Level<'a, T> {
         let none = View::NONE;
         self.rows(only, truncation, Mode::Count, [none, none, none, counts.view()])?;
         let (offsets, total) = gpu.offsets(&counts)?;
-        let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total)?);
+        let (columns, values) = (gpu.allocate::<i32>(total)?, gpu.allocate::<T>(total)?);
         self.rows(only, truncation, Mode::Write, [offsets.view(), columns.view(), values.view(), none])?;
         let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
         Ok(DeviceCsr { rows, cols, block: Block::SCALAR, offsets, columns, values })
     }
 
     fn numeric(self, only: Option<&Slice<i32>>, p: &DevicePattern) -> Result<DeviceCsr<T>> {
-        let values = self.gpu.room::<T>(p.nnz())?;
+        let values = self.gpu.allocate::<T>(p.nnz())?;
         let all = Truncation::new(0, 0.0);
         self.rows(only, all, Mode::Pattern, [p.offsets.view(), p.columns.view(), values.view(), View::NONE])?;
         Ok(p.with(values))
@@ -279,11 +280,11 @@ impl<'a, T: Scalar> Level<'a, T> {
     }
 
     /// Rows with accumulators of so many slots.
-    fn tiles(&self, how: &How<'_>, left: &Left, slots: usize, blocks: usize, turn: Pass) -> Result<()> {
-        let more = if turn == Pass::First { &left.lists[0] } else { &left.lists[1] };
+    fn tiles(&self, how: &How<'_>, left: &Left, slots: usize, blocks: usize, pass: Pass) -> Result<()> {
+        let more = if pass == Pass::First { &left.lists[0] } else { &left.lists[1] };
         let name = format!("extended_i_{}_{LANES}_{slots}", T::PRECISION.name());
         let views = [left.lists[0].view(), more.view(), left.counts.view()];
-        self.launch_rows(&name, blocks, how, &[&(left.rows as i64), &(turn as i32)], &views)
+        self.launch_rows(&name, blocks, how, &[&(left.rows as i64), &(pass as i32)], &views)
     }
 
     /// The remaining rows, a block of threads for each. Waits for the device.
@@ -293,7 +294,7 @@ impl<'a, T: Scalar> Level<'a, T> {
         if count == 0 {
             return Ok(());
         }
-        let (precision, list) = (T::PRECISION.name(), left.lists[1].piece(0, count).view());
+        let (precision, list) = (T::PRECISION.name(), left.lists[1].subslice(0, count).view());
         self.launch_rows(
             &format!("extended_i_long_{precision}"),
             count.min(REST_BLOCKS),
@@ -307,7 +308,7 @@ impl<'a, T: Scalar> Level<'a, T> {
         if bound > SHARED_SLOTS / 2 {
             let slots = (2 * bound).next_power_of_two();
             let tables = count.min((GLOBAL_SLOTS / slots).max(1));
-            let (keys, weights) = (gpu.room::<i32>(tables * slots)?, gpu.room::<T>(tables * slots)?);
+            let (keys, weights) = (gpu.allocate::<i32>(tables * slots)?, gpu.allocate::<T>(tables * slots)?);
             let first: [&dyn Argument; 2] = [&(cols as i64), &(slots as i32)];
             let name = format!("extended_i_longest_{precision}");
             self.launch_rows(&name, tables, how, &first, &[list, keys.view(), weights.view()])?;
@@ -352,7 +353,7 @@ pub(super) struct Left {
 
 impl Left {
     pub fn new(gpu: &Gpu, rows: usize) -> Result<Left> {
-        Ok(Left { rows, counts: gpu.zeroed(3)?, lists: [gpu.room(rows)?, gpu.room(rows)?] })
+        Ok(Left { rows, counts: gpu.zeroed(3)?, lists: [gpu.allocate(rows)?, gpu.allocate(rows)?] })
     }
 }
 
@@ -371,7 +372,7 @@ fn workers<T: Scalar>(a: &DeviceCsr<T>, s: &DeviceGraph) -> Workers {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{in_turn, irregular, narrow, problems, splittings, upload};
+    use super::super::tests::{irregular, narrow, problems, rotating_devices, splittings, upload};
     use super::*;
     use crate::gpu::tests::devices;
     use crate::hash::hash;
@@ -380,7 +381,7 @@ mod tests {
 
     const WORKERS: [Workers; 4] = [Workers::SinglePass, Workers::Threads, Workers::Tiles, Workers::LargeTiles];
 
-    fn check<T: Scalar>(a: &Csr<T>, name: &str, formula: Formula, turn: &mut usize) {
+    fn check<T: Scalar>(a: &Csr<T>, name: &str, formula: Formula, case: &mut usize) {
         let view = a.view();
         let graphs = [strength::classical(&view, 0.25, 1.0).unwrap(), strength::absolute(&view, 0.1).unwrap()];
         for (k, s) in graphs.iter().enumerate() {
@@ -393,7 +394,7 @@ mod tests {
             let coarse = &splittings(s)[k];
             let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
             let others = [(2, 0.3), (0, 0.0), (17, 0.1), (0, 0.25)];
-            for (max_entries, factor) in [(4, 0.0), others[*turn / 2 % 4]] {
+            for (max_entries, factor) in [(4, 0.0), others[*case / 2 % 4]] {
                 let cut = Truncation::new(max_entries, factor);
                 let on_host = |a: &Csr<T>, only, pattern| {
                     extended_i::by_formula(formula, &a.view(), s, coarse, only, cut, pattern).unwrap()
@@ -401,10 +402,10 @@ mod tests {
                 let (wanted, some) = (on_host(a, None, None), on_host(a, Some(only.as_slice()), None));
                 let structure = wanted.clone().into_shared().structure;
                 let updated = on_host(&changed, None, Some(&*structure));
-                *turn += 1;
-                let workers = WORKERS[*turn % WORKERS.len()];
+                *case += 1;
+                let workers = WORKERS[*case % WORKERS.len()];
                 let what = format!("{name}, {max_entries} {factor} {workers:?}");
-                for gpu in in_turn() {
+                for gpu in rotating_devices() {
                     let graph = upload(&gpu, s);
                     let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
                     let there = |a: &Csr<T>| DeviceCsr::upload(&gpu, &a.view()).unwrap();
@@ -424,28 +425,28 @@ mod tests {
 
     #[test]
     fn interpolations_of_problems_are_those_of_the_host() {
-        let mut turn = 0;
-        problems().iter().for_each(|(name, a)| check(a, name, Formula::ExtendedI, &mut turn));
+        let mut case = 0;
+        problems().iter().for_each(|(name, a)| check(a, name, Formula::ExtendedI, &mut case));
     }
 
     #[test]
     fn interpolations_of_irregular_matrices_are_those_of_the_host() {
-        let mut turn = 0;
-        irregular().iter().for_each(|(name, a)| check(a, name, Formula::ExtendedI, &mut turn));
+        let mut case = 0;
+        irregular().iter().for_each(|(name, a)| check(a, name, Formula::ExtendedI, &mut case));
     }
 
     #[test]
     fn interpolations_in_f32_are_those_of_the_host() {
-        let mut turn = 0;
+        let mut case = 0;
         for (name, a) in irregular().into_iter().skip(6) {
-            check(&narrow(&a), &format!("{name} in f32"), Formula::ExtendedI, &mut turn);
+            check(&narrow(&a), &format!("{name} in f32"), Formula::ExtendedI, &mut case);
         }
     }
 
     #[test]
     fn classical_interpolations_are_those_of_the_host() {
-        let mut turn = 0;
-        irregular().iter().skip(6).for_each(|(name, a)| check(a, name, Formula::ClassicalModified, &mut turn));
+        let mut case = 0;
+        irregular().iter().skip(6).for_each(|(name, a)| check(a, name, Formula::ClassicalModified, &mut case));
     }
 
     #[test]

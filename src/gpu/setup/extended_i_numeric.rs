@@ -90,7 +90,7 @@ impl ExtendedISymbolic {
     }
 
     /// Drops the data. Returns whether there was any.
-    pub fn forget(&self) -> bool {
+    pub fn drop_positions(&self) -> bool {
         lock(self.rows.lock()).take().is_some()
     }
 
@@ -147,33 +147,33 @@ impl RowSymbolic {
         p: &DevicePattern,
     ) -> Result<Option<RowSymbolic>> {
         let rows = a.rows;
-        let [lengths] = RowLengths::of(gpu, [(p.offsets.piece(0, rows), p.offsets.piece(1, rows))])?;
+        let [lengths] = RowLengths::of(gpu, [(p.offsets.subslice(0, rows), p.offsets.subslice(1, rows))])?;
         if lengths.longest > MAX_KEPT {
             return Ok(None);
         }
         let level = Level::new(gpu, a, s, coarse, Formula::ExtendedI)?;
         let number = coarse.number.view();
         let fine_rows = |has_columns: bool| {
-            let (n, flags, kept) = (rows as i64, gpu.room::<i32>(rows)?, p.offsets.view());
+            let (n, flags, kept) = (rows as i64, gpu.allocate::<i32>(rows)?, p.offsets.view());
             let arguments: [&dyn Argument; 5] = [&n, &i32::from(has_columns), &number, &kept, &flags.view()];
             gpu.launch(gpu.kernel("extended_i_fine_flags")?, rows, &arguments)?;
             let (before, count) = gpu.offsets(&flags)?;
-            let fine = gpu.room::<i32>(count)?;
+            let fine = gpu.allocate::<i32>(count)?;
             gpu.launch(gpu.kernel("extended_i_fine_rows")?, rows, &[&n, &before.view(), &fine.view()])?;
             Ok(fine)
         };
         let (fine, others) = (fine_rows(true)?, fine_rows(false)?);
 
         // Couplings to coarse unknowns, in the memory of those that only values need.
-        let (numbers, codes) = (level.columns.view(), gpu.room::<u16>(a.nnz())?);
-        let listed = gpu.room::<i32>(rows)?;
+        let (numbers, codes) = (level.columns.view(), gpu.allocate::<u16>(a.nnz())?);
+        let listed = gpu.allocate::<i32>(rows)?;
         let ([offsets, columns, values, number], heads) = (level.matrix(), level.heads.view());
         let (kinds, codes_view, listed_view) = (level.kinds.view(), codes.view(), listed.view());
         let kernel = gpu.kernel(&format!("extended_i_lists_{}", T::PRECISION.name()))?;
         let arguments: [&dyn Argument; 10] =
             [&(rows as i64), &offsets, &columns, &values, &number, &kinds, &heads, &numbers, &codes_view, &listed_view];
         gpu.launch(kernel, rows * 8, &arguments)?;
-        let counts = gpu.room::<i32>(rows)?;
+        let counts = gpu.allocate::<i32>(rows)?;
         let arguments: [&dyn Argument; 4] = [&(rows as i64), &number, &listed_view, &counts.view()];
         gpu.launch(gpu.kernel("extended_i_listed")?, rows, &arguments)?;
         let Some((begins, couplings)) = narrow_offsets(gpu, &counts)? else { return Ok(None) };
@@ -209,12 +209,12 @@ impl RowSymbolic {
             ];
             gpu.launch_blocks(kernel, blocks, &arguments)
         };
-        let (units, seen, none) = (gpu.room::<i32>(fine.len())?, gpu.zeroed::<i32>(1)?, View::NONE);
+        let (units, seen, none) = (gpu.allocate::<i32>(fine.len())?, gpu.zeroed::<i32>(1)?, View::NONE);
         launch(&fine, units.view(), none, none, none, seen.view())?;
         let Some((starts, total)) = narrow_offsets(gpu, &units)? else { return Ok(None) };
         drop(units);
         let long = gpu.list(gpu.fetch(&seen)?[0] as usize)?;
-        let (data, roles) = (gpu.room::<u16>(total * SYMBOLIC_UNIT)?, gpu.room::<u8>(a.nnz())?);
+        let (data, roles) = (gpu.allocate::<u16>(total * SYMBOLIC_UNIT)?, gpu.allocate::<u8>(a.nnz())?);
         launch(&fine, none, starts.view(), data.view(), roles.view(), long.view())?;
         // Rows without columns need no data, but their neighbours read their couplings.
         let no_starts = gpu.zeroed::<i32>(others.len() + 1)?;
@@ -231,9 +231,9 @@ impl RowSymbolic {
         coarse: &Splitting,
         p: &DevicePattern,
     ) -> Result<(Buffer<T>, Left)> {
-        let (values, heads) = (gpu.room::<T>(p.nnz())?, gpu.room::<i64>(NUMERIC_HEAD * a.rows)?);
+        let (values, heads) = (gpu.allocate::<T>(p.nnz())?, gpu.allocate::<i64>(NUMERIC_HEAD * a.rows)?);
         let left = Left::new(gpu, a.rows)?;
-        let couplings = gpu.room::<T>(self.couplings)?;
+        let couplings = gpu.allocate::<T>(self.couplings)?;
         let (offsets, from, roles) = (a.offsets.view(), a.values.view(), self.roles.view());
         let (listed, couplings) = (self.listed.view(), couplings.view());
         let (to, to_values, heads) = (p.offsets.view(), values.view(), heads.view());
@@ -268,7 +268,7 @@ impl RowSymbolic {
         rows_by(self.lanes, self.fine.len(), View::NONE)?;
         let long = self.long.len() - 1;
         if long > 0 {
-            rows_by(LONGEST_ROWS, long, self.long.piece(1, long).view())?;
+            rows_by(LONGEST_ROWS, long, self.long.subslice(1, long).view())?;
         }
         Ok((values, left))
     }
@@ -279,8 +279,8 @@ impl InterpolationSymbolic<Gpu> for ExtendedISymbolic {
         ExtendedISymbolic::bytes(self)
     }
 
-    fn forget(&self) -> bool {
-        ExtendedISymbolic::forget(self)
+    fn drop_positions(&self) -> bool {
+        ExtendedISymbolic::drop_positions(self)
     }
 
     fn is_incomplete(&self, gpu: &Gpu) -> Result<bool> {
@@ -293,8 +293,8 @@ impl InterpolationSymbolic<Gpu> for Stages {
         Stages::bytes(self)
     }
 
-    fn forget(&self) -> bool {
-        self.drop_positions()
+    fn drop_positions(&self) -> bool {
+        Stages::drop_positions(self)
     }
 
     fn is_incomplete(&self, gpu: &Gpu) -> Result<bool> {
@@ -359,7 +359,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for ExtendedI {
 #[cfg(test)]
 mod tests {
     use super::super::extended_i::interpolate;
-    use super::super::tests::{in_turn, irregular, narrow, problems, splittings, upload};
+    use super::super::tests::{irregular, narrow, problems, rotating_devices, splittings, upload};
     use super::*;
     use crate::backend::parameters::Truncation;
     use crate::gpu::tests::{devices, one_of_each};
@@ -388,7 +388,7 @@ mod tests {
                 changed(a, |_, _| T::ZERO),
                 a.clone(),
             ];
-            for gpu in in_turn() {
+            for gpu in rotating_devices() {
                 let graph = upload(&gpu, s);
                 let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
                 let there = |a: &Csr<T>| DeviceCsr::upload(&gpu, &a.view()).unwrap();

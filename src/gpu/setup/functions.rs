@@ -19,18 +19,18 @@ pub(crate) struct DeviceFunctions {
 }
 
 impl DeviceFunctions {
-    /// As [`crate::host::functions::Functions::in_turn`].
-    pub fn in_turn(gpu: &Gpu, unknowns: usize, count: usize) -> Result<DeviceFunctions> {
+    /// As [`crate::host::functions::Functions::interleaved`].
+    pub fn interleaved(gpu: &Gpu, unknowns: usize, count: usize) -> Result<DeviceFunctions> {
         assert!(count <= MAX_FUNCTIONS);
-        let of = gpu.room::<u8>(unknowns)?;
-        let kernel = gpu.kernel("functions_in_turn")?;
+        let of = gpu.allocate::<u8>(unknowns)?;
+        let kernel = gpu.kernel("interleaved_functions")?;
         gpu.launch(kernel, unknowns, &[&(unknowns as i64), &(count as i32), &of.view()])?;
         Ok(DeviceFunctions { of })
     }
 
     /// As [`crate::host::functions::Functions::coarse`].
     pub fn coarse(&self, gpu: &Gpu, coarse: &Splitting) -> Result<DeviceFunctions> {
-        let (n, of) = (self.of.len(), gpu.room::<u8>(coarse.count)?);
+        let (n, of) = (self.of.len(), gpu.allocate::<u8>(coarse.count)?);
         let kernel = gpu.kernel("functions_coarse")?;
         gpu.launch(kernel, n, &[&(n as i64), &self.of.view(), &coarse.number.view(), &of.view()])?;
         Ok(DeviceFunctions { of })
@@ -39,14 +39,14 @@ impl DeviceFunctions {
     /// As [`crate::host::functions::Functions::within`]. Waits for the device.
     pub fn within<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>) -> Result<DeviceCsr<T>> {
         assert_eq!(a.block, Block::SCALAR);
-        let (lanes, counts) = (lanes(a.nnz(), a.rows), gpu.room::<i32>(a.rows)?);
+        let (lanes, counts) = (lanes(a.nnz(), a.rows), gpu.allocate::<i32>(a.rows)?);
         let count = gpu.kernel(&format!("functions_count_{lanes}"))?;
         let views = [a.offsets.view(), a.columns.view(), self.of.view(), counts.view()];
         let [from, columns, functions, to] = &views;
         gpu.launch(count, a.rows * lanes, &[&(a.rows as i64), from, columns, functions, to])?;
         let (offsets, nnz) = gpu.offsets(&counts)?;
         drop(counts);
-        let columns = Arc::new(gpu.room::<i32>(nnz)?);
+        let columns = Arc::new(gpu.allocate::<i32>(nnz)?);
         let values = self.fill(gpu, a, offsets.view(), columns.view(), nnz)?;
         let (offsets, values) = (Arc::new(offsets), Arc::new(values));
         Ok(DeviceCsr { rows: a.rows, cols: a.cols, block: a.block, offsets, columns, values })
@@ -58,7 +58,7 @@ impl DeviceFunctions {
     }
 
     fn fill<T: Scalar>(&self, gpu: &Gpu, a: &DeviceCsr<T>, to: View, columns: View, nnz: usize) -> Result<Buffer<T>> {
-        let (lanes, values) = (lanes(a.nnz(), a.rows), gpu.room::<T>(nnz)?);
+        let (lanes, values) = (lanes(a.nnz(), a.rows), gpu.allocate::<T>(nnz)?);
         let kernel = gpu.kernel(&format!("functions_within_{}_{lanes}", bits_of::<T>()))?;
         let arguments: [&dyn Argument; 8] = [
             &(a.rows as i64),
@@ -112,8 +112,8 @@ mod tests {
             {
                 for count in [1, 3] {
                     let (here, there) = (
-                        Functions::in_turn(a.rows, count).unwrap(),
-                        DeviceFunctions::in_turn(&gpu, a.rows, count).unwrap(),
+                        Functions::interleaved(a.rows, count).unwrap(),
+                        DeviceFunctions::interleaved(&gpu, a.rows, count).unwrap(),
                     );
                     assert_eq!(gpu.fetch(&there.of).unwrap(), here.as_slice(), "{name}");
                     same_as_the_host(&gpu, &a, &here, &there, &name);

@@ -20,8 +20,8 @@ pub(crate) struct GalerkinSymbolic {
 
 /// How A P is computed.
 enum ApProduct {
-    /// Unsorted rows from `begins` on, in space for `room` entries, with about `length` entries each.
-    Unsorted { begins: Arc<Buffer<i64>>, room: usize, method: Method, length: usize },
+    /// Unsorted rows from `begins` on, in space for `capacity` entries, with about `length` entries each.
+    Unsorted { begins: Arc<Buffer<i64>>, capacity: usize, method: Method, length: usize },
     /// Sorted rows: blocks, and rows that exceed every hash table.
     Sorted(Pattern),
 }
@@ -82,21 +82,21 @@ pub(crate) fn product<T: Number>(
     let ap = Product::new(gpu, a, Right::of(p));
     if ap.is_scalar() {
         let sample = ap.sample()?;
-        let mut room = sample.room(a.rows);
+        let mut capacity = sample.capacity(a.rows);
         let length = sample.mean.ceil() as usize;
         loop {
-            let found = ap.unsorted(sample.method, room)?;
+            let found = ap.unsorted(sample.method, capacity)?;
             let product = Product::new(gpu, r, right_of(&ap, a.rows, &found, length));
             let (coarse_sample, outcome) = product.sample_of(&found)?;
             if outcome.too_long > 0 {
                 break;
             }
             if outcome.without_space > 0 {
-                room = outcome.allocated;
+                capacity = outcome.allocated;
                 continue;
             }
             let (coarse, pattern) = product.sorted_by(coarse_sample, true)?;
-            let ap = ApProduct::Unsorted { begins: found.begins, room, method: sample.method, length };
+            let ap = ApProduct::Unsorted { begins: found.begins, capacity, method: sample.method, length };
             return Ok((coarse, GalerkinSymbolic::new(ap, pattern)));
         }
     }
@@ -126,15 +126,15 @@ pub(crate) fn numeric<T: Number>(
     match (&*positions, &symbolic.ap) {
         (Positions::Scalars(scalars), _) => {
             let ScalarSymbolic { p: of_p, ap: chunks, of_ap, of_coarse } = &**scalars;
-            let (p, ap) = (of_p.of(gpu, p)?, chunks.room::<T>(gpu)?);
+            let (p, ap) = (of_p.of(gpu, p)?, chunks.allocate::<T>(gpu)?);
             of_ap.numeric(gpu, a, &p, Target::Chunks(chunks), &ap)?;
             let (offsets, columns) = (&coarse.offsets, &coarse.columns);
-            let values = gpu.room::<T>(columns.len())?;
+            let values = gpu.allocate::<T>(columns.len())?;
             of_coarse.numeric(gpu, r, &ap, Target::Filled { offsets, columns }, &values)?;
             Ok(values)
         }
-        (_, ApProduct::Unsorted { begins, room, method, length }) => {
-            let found = ap.unsorted_at(*method, *room, begins)?;
+        (_, ApProduct::Unsorted { begins, capacity, method, length }) => {
+            let found = ap.unsorted_at(*method, *capacity, begins)?;
             Product::new(gpu, r, right_of(&ap, a.rows, &found, *length)).numeric(coarse, true)
         }
         (positions, ApProduct::Sorted(pattern)) => {
@@ -165,8 +165,8 @@ fn find<T: Number>(
     let right = Right::of(p);
     let coarse = row_ranges(&symbolic.coarse, r.rows);
     match &symbolic.ap {
-        ApProduct::Unsorted { begins, room, method, length } => {
-            let found = product.pattern_at(*method, *room, begins)?;
+        ApProduct::Unsorted { begins, capacity, method, length } => {
+            let found = product.pattern_at(*method, *capacity, begins)?;
             let ap = right_of(&product, a.rows, &found, *length);
             let kinds = [(right.begins, right.ends), (ap.begins, ap.ends), (coarse.begins, coarse.ends)];
             let [of_p, of_ap, of_coarse] = RowLengths::of(gpu, kinds)?;
@@ -180,7 +180,7 @@ fn find<T: Number>(
             let (Some(p_chunks), Some(ap_chunks)) = (p_chunks, Chunks::new(gpu, ap.begins, ap.ends)?) else {
                 return Ok(Positions::Unavailable);
             };
-            let (begins, ends) = (ap.begins.piece(0, a.rows), ap.ends.piece(0, a.rows));
+            let (begins, ends) = (ap.begins.subslice(0, a.rows), ap.ends.subslice(0, a.rows));
             let rows = RowRanges { begins, ends, columns: ap.columns };
             let of_ap = SpgemmSymbolic::new(gpu, a, (&right, &p_chunks), (&rows, &of_ap))?;
             let of_coarse = SpgemmSymbolic::new(gpu, r, (&ap, &ap_chunks), (&coarse, &of_coarse))?;
@@ -189,11 +189,11 @@ fn find<T: Number>(
         ApProduct::Sorted(_) if product.is_scalar() => Ok(Positions::Unavailable),
         ApProduct::Sorted(pattern) => {
             let rows = row_ranges(pattern, a.rows);
-            let of_a = (a.offsets.piece(0, a.rows), a.offsets.piece(1, a.rows));
-            let of_r = (r.offsets.piece(0, r.rows), r.offsets.piece(1, r.rows));
+            let of_a = (a.offsets.subslice(0, a.rows), a.offsets.subslice(1, a.rows));
+            let of_r = (r.offsets.subslice(0, r.rows), r.offsets.subslice(1, r.rows));
             let kinds = [of_a, of_r, (rows.begins, rows.ends), (coarse.begins, coarse.ends)];
             let [of_a, of_r, of_ap, of_coarse] = RowLengths::of(gpu, kinds)?;
-            let (begins, ends) = (rows.begins.piece(0, a.rows), rows.ends.piece(0, a.rows));
+            let (begins, ends) = (rows.begins.subslice(0, a.rows), rows.ends.subslice(0, a.rows));
             let (cols, block, values, length) = (p.cols, product.block(), &*p.values, of_ap.longest);
             let ap = Right { rows: a.rows, cols, block, begins, ends, columns: rows.columns, values, length };
             let of_ap = BlockSpgemmSymbolic::new(gpu, (a, &of_a), &right, (positions(pattern), &of_ap))?;
@@ -214,7 +214,7 @@ fn positions(pattern: &Pattern) -> (&Slice<i64>, &Slice<i32>) {
 /// Row ranges of a pattern.
 fn row_ranges(pattern: &Pattern, rows: usize) -> RowRanges<'_> {
     let Pattern { offsets, columns, .. } = pattern;
-    RowRanges { begins: offsets.piece(0, rows), ends: offsets.piece(1, rows), columns }
+    RowRanges { begins: offsets.subslice(0, rows), ends: offsets.subslice(1, rows), columns }
 }
 
 /// A P as the right factor, with rows of about this length.
@@ -224,14 +224,14 @@ fn right_of<'a, T: Number>(
     found: &'a UnsortedRows<T>,
     length: usize,
 ) -> Right<'a, T> {
-    let (begins, ends) = (found.begins.piece(0, rows), found.ends.piece(0, rows));
+    let (begins, ends) = (found.begins.subslice(0, rows), found.ends.subslice(0, rows));
     let (columns, values) = (&*found.columns, &*found.values);
     Right { rows, cols: ap.cols(), block: ap.block(), begins, ends, columns, values, length }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{ascending, in_turn, problems, random};
+    use super::super::tests::{ascending, problems, random, rotating_devices};
     use super::super::transpose::transpose;
     use super::*;
     use crate::gpu::tests::{devices, one_of_each};
@@ -349,7 +349,7 @@ mod tests {
             (60, 700, 9, true),
             (60, 900, 30, false),
         ] {
-            for gpu in in_turn() {
+            for gpu in rotating_devices() {
                 let (a, p) = (random(150, 150, longest, Block::SCALAR, 1), random(150, coarse, of_p, Block::SCALAR, 2));
                 let what = format!("rows of {longest}, {coarse} coarse unknowns");
                 let symbolic = same_as_the_host(&gpu, &a, &p, &what);

@@ -20,12 +20,12 @@ pub(crate) fn gather<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, size: usize) -> Res
     let lanes = size.next_power_of_two();
     let (n, d, threads) = (nodes as i64, size as i32, nodes * lanes);
     let [from_offsets, from_columns] = [a.offsets.view(), a.columns.view()];
-    let counts = gpu.room::<i32>(nodes)?;
+    let counts = gpu.allocate::<i32>(nodes)?;
     let count = gpu.kernel(&format!("gather_blocks_count_{lanes}"))?;
     gpu.launch(count, threads, &[&n, &d, &from_offsets, &from_columns, &counts.view()])?;
     let (offsets, nnz) = gpu.offsets(&counts)?;
     drop(counts);
-    let columns = gpu.room::<i32>(nnz)?;
+    let columns = gpu.allocate::<i32>(nnz)?;
     let write = gpu.kernel(&format!("gather_blocks_columns_{lanes}"))?;
     gpu.launch(write, threads, &[&n, &d, &from_offsets, &from_columns, &offsets.view(), &columns.view()])?;
     let (offsets, columns) = (Arc::new(offsets), Arc::new(columns));

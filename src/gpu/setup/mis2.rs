@@ -32,14 +32,14 @@ pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceA
     let threads = (n * lanes).min(MAX_BLOCKS * BLOCK);
     let kernel = |name: &str| gpu.kernel(name);
     let (size, offsets, columns) = (n as i64, s.offsets.view(), s.columns.view());
-    let (key, near) = (gpu.room::<u64>(n)?, gpu.room::<u64>(n)?);
+    let (key, near) = (gpu.allocate::<u64>(n)?, gpu.allocate::<u64>(n)?);
     // What is left before each round and after the last one; then roots, whether something found no aggregate, and what has no couplings.
     let mut status = gpu.zeroed::<i64>(ROUNDS + 4)?;
     let [roots, left, alone] = [ROUNDS + 1, ROUNDS + 2, ROUNDS + 3];
     gpu.launch(
         kernel("mis2_keys")?,
         n,
-        &[&size, &(seed as i64), &offsets, &key.view(), &status.piece(alone, 1).view()],
+        &[&size, &(seed as i64), &offsets, &key.view(), &status.subslice(alone, 1).view()],
     )?;
     let (near_kernel, decide) = (kernel(&format!("mis2_near_{lanes}"))?, kernel(&format!("mis2_decide_{lanes}"))?);
     let mut first = 0;
@@ -52,19 +52,19 @@ pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceA
                 [&size, &round, &status.view(), &offsets, &columns, &near.view(), &key.view()];
             gpu.launch(decide, threads, &arguments)?;
         }
-        let flags = gpu.room::<i32>(n)?;
+        let flags = gpu.allocate::<i32>(n)?;
         gpu.launch(kernel("mis2_roots")?, n, &[&size, &key.view(), &flags.view()])?;
         let before = gpu.offsets_alone(&flags)?;
         // Aggregates go back and forth between two arrays; the flags are not needed any more.
-        let (mut of, mut other) = (gpu.room::<i32>(n)?, flags);
+        let (mut of, mut other) = (gpu.allocate::<i32>(n)?, flags);
         let arguments: [&dyn Argument; 5] =
-            [&size, &key.view(), &before.view(), &of.view(), &status.piece(roots, 1).view()];
+            [&size, &key.view(), &before.view(), &of.view(), &status.subslice(roots, 1).view()];
         gpu.launch(kernel("mis2_number")?, n, &arguments)?;
         let join = kernel(&format!("mis2_join_{lanes}"))?;
         // Distance 1, then 2; a third step only matters where the graph is not symmetric.
-        let nobody = gpu.room::<i64>(1)?;
+        let nobody = gpu.allocate::<i64>(1)?;
         for step in 0..3 {
-            let left = if step == 2 { status.piece(left, 1).view() } else { nobody.view() };
+            let left = if step == 2 { status.subslice(left, 1).view() } else { nobody.view() };
             gpu.launch(join, threads, &[&size, &offsets, &columns, &of.view(), &other.view(), &left])?;
             std::mem::swap(&mut of, &mut other);
         }

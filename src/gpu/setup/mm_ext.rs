@@ -45,7 +45,7 @@ fn factors<T: Scalar>(
     let (a, coarse, precision) = (level.a, level.coarse, T::PRECISION.name());
     let number = coarse.number.view();
     // The row sums of R, which counting it gives.
-    let beta = gpu.room::<T>(a.rows)?;
+    let beta = gpu.allocate::<T>(a.rows)?;
     let right = gpu.kernel(&format!("mm_ext_right_{precision}"))?;
     let right = |to: [View; 4]| {
         let from = [a.offsets.view(), number, level.columns.view(), level.values.view(), level.heads.view()];
@@ -93,7 +93,7 @@ impl<T: Scalar> Interpolation<Gpu, T> for MmExt {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{in_turn, irregular, narrow, problems, splittings, upload};
+    use super::super::tests::{irregular, narrow, problems, rotating_devices, splittings, upload};
     use super::*;
     use crate::host::{mm_ext, strength};
     use crate::sparse::Csr;
@@ -108,7 +108,7 @@ mod tests {
                 let wanted = mm_ext::interpolate(&view, &s, &coarse, None, plus_i, cut, None).unwrap();
                 let structure = wanted.clone().into_shared().structure;
                 let kept = mm_ext::interpolate(&view, &s, &coarse, None, plus_i, cut, Some(&*structure)).unwrap();
-                for gpu in in_turn() {
+                for gpu in rotating_devices() {
                     let (there, graph) = (DeviceCsr::upload(&gpu, &view).unwrap(), upload(&gpu, &s));
                     let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
                     let make = |pattern: Option<&DevicePattern>| {

@@ -66,7 +66,7 @@ fn first_pass<T: Scalar>(
     seed: u64,
 ) -> Result<(Weights, DeviceAggregates)> {
     let n = a.rows;
-    let (diagonal, halves) = (gpu.room::<f64>(n)?, gpu.room::<f64>(s.columns.len())?);
+    let (diagonal, halves) = (gpu.allocate::<f64>(n)?, gpu.allocate::<f64>(s.columns.len())?);
     let kernel = gpu.kernel(&format!("pair_halves_{}", T::PRECISION.name()))?;
     let (rows, size) = (n as i64, a.block.len() as i32);
     let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
@@ -87,9 +87,9 @@ fn first_pass<T: Scalar>(
         rows: n,
         cols: n,
         block: Block::SCALAR,
-        offsets: Arc::new(gpu.room(n + 1)?),
-        columns: Arc::new(gpu.room(s.columns.len())?),
-        values: Arc::new(gpu.room::<f64>(s.columns.len())?),
+        offsets: Arc::new(gpu.allocate(n + 1)?),
+        columns: Arc::new(gpu.allocate(s.columns.len())?),
+        values: Arc::new(gpu.allocate::<f64>(s.columns.len())?),
     };
     let status = gpu.zeroed::<i64>(STATUS)?;
     let arguments: [&dyn Argument; 8] = [
@@ -100,7 +100,7 @@ fn first_pass<T: Scalar>(
         &both.offsets.view(),
         &both.columns.view(),
         &both.values.view(),
-        &status.piece(OTHER, 1).view(),
+        &status.subslice(OTHER, 1).view(),
     ];
     gpu.launch(gpu.kernel("pair_both")?, n + 1, &arguments)?;
     let mut weights = Weights { couplings: both, diagonal };
@@ -108,9 +108,9 @@ fn first_pass<T: Scalar>(
         return Ok((weights, aggregates));
     }
     // Two transpositions sort the rows, whatever the order of the matrix.
-    let turned = turn(gpu, s, halves)?;
-    let half = transpose(gpu, &turned)?;
-    weights.couplings = add(gpu, &half, &turned)?;
+    let transposed = transpose_graph(gpu, s, halves)?;
+    let half = transpose(gpu, &transposed)?;
+    weights.couplings = add(gpu, &half, &transposed)?;
     let aggregates = weights.aggregates(gpu, seed, false)?;
     Ok((weights, aggregates))
 }
@@ -125,7 +125,7 @@ impl Weights {
     /// The weights between aggregates: those of their members' couplings and diagonals, added up.
     fn collapse(self, gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<Weights> {
         let (starts, members) = members(gpu, aggregates)?;
-        let diagonal = gpu.room::<f64>(aggregates.count)?;
+        let diagonal = gpu.allocate::<f64>(aggregates.count)?;
         let arguments: [&dyn Argument; 5] =
             [&(aggregates.count as i64), &starts.view(), &members.view(), &self.diagonal.view(), &diagonal.view()];
         gpu.launch(gpu.kernel("pair_diagonals")?, aggregates.count, &arguments)?;
@@ -152,7 +152,8 @@ impl Weights {
         let (size, seed) = (n as i64, seed as i64);
         let (offsets, columns) = (self.couplings.offsets.view(), self.couplings.columns.view());
         let (weights, diagonal) = (self.couplings.values.view(), self.diagonal.view());
-        let [roots, offers, joins, flags] = [gpu.room::<i32>(n)?, gpu.room(n)?, gpu.room(n)?, gpu.room(n)?];
+        let [roots, offers, joins, flags] =
+            [gpu.allocate::<i32>(n)?, gpu.allocate(n)?, gpu.allocate(n)?, gpu.allocate(n)?];
         gpu.launch(kernel("pair_begin")?, n, &[&size, &roots.view()])?;
         // A thread for each unknown where there are few couplings.
         let lanes = if self.couplings.nnz() / n.max(1) < 16 { 1 } else { LANES };
@@ -185,7 +186,7 @@ impl Weights {
                 begun += 1;
             }
             // Aggregates are counted at once, to be looked at together with what is left.
-            let [open, total, alone] = [ROUNDS, AGGREGATES, ALONE].map(|at| status.piece(at, 1));
+            let [open, total, alone] = [ROUNDS, AGGREGATES, ALONE].map(|at| status.subslice(at, 1));
             let arguments: [&dyn Argument; 6] =
                 [&size, &i32::from(keep), &open.view(), &roots.view(), &flags.view(), &alone.view()];
             gpu.launch(kernel("pair_roots")?, n, &arguments)?;
@@ -210,7 +211,7 @@ impl Weights {
 impl Tentative<f64> {
     /// A prolongator of ones.
     fn of_ones(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<Tentative<f64>> {
-        let mut values = gpu.room::<f64>(aggregates.members)?;
+        let mut values = gpu.allocate::<f64>(aggregates.members)?;
         gpu.fill(1.0, &mut values);
         let entries = super::tentative::entries(gpu, aggregates)?;
         Ok(Tentative { block: Block::SCALAR, entries, values })
@@ -218,7 +219,7 @@ impl Tentative<f64> {
 }
 
 /// The transpose of the graph with values in its order.
-fn turn(gpu: &Gpu, s: &DeviceGraph, values: Buffer<f64>) -> Result<DeviceCsr<f64>> {
+fn transpose_graph(gpu: &Gpu, s: &DeviceGraph, values: Buffer<f64>) -> Result<DeviceCsr<f64>> {
     let (pattern, symbolic) = super::transpose::pattern_and_symbolic(gpu, s)?;
     let values = Arc::new(symbolic.numeric(gpu, &values)?);
     let (offsets, columns) = (Arc::new(pattern.offsets), Arc::new(pattern.columns));
@@ -248,10 +249,10 @@ fn add(gpu: &Gpu, a: &DeviceCsr<f64>, b: &DeviceCsr<f64>) -> Result<DeviceCsr<f6
         ];
         gpu.launch(kernel, n, &arguments)
     };
-    let counts = gpu.room::<i32>(n)?;
+    let counts = gpu.allocate::<i32>(n)?;
     run(counts.view(), View::NONE, View::NONE, View::NONE)?;
     let (offsets, entries) = gpu.offsets(&counts)?;
-    let (columns, values) = (gpu.room::<i32>(entries)?, gpu.room::<f64>(entries)?);
+    let (columns, values) = (gpu.allocate::<i32>(entries)?, gpu.allocate::<f64>(entries)?);
     run(View::NONE, offsets.view(), columns.view(), values.view())?;
     let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
     Ok(DeviceCsr { rows: n, cols: a.cols, block: Block::SCALAR, offsets, columns, values })

@@ -32,7 +32,7 @@ fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<
     let n = s.rows;
     let rows = n as i64;
     let kernel = |name: &str| gpu.kernel(name);
-    let (state, weights) = (gpu.room::<u8>(n)?, gpu.room::<u64>(n)?);
+    let (state, weights) = (gpu.allocate::<u8>(n)?, gpu.allocate::<u64>(n)?);
     let entries = s.columns.len();
     let dependents = gpu.zeroed::<i32>(n)?;
     let arguments: [&dyn Argument; 4] = [&rows, &s.offsets.view(), &s.columns.view(), &dependents.view()];
@@ -41,7 +41,7 @@ fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<
     gpu.launch(kernel("pmis_begin")?, n, &[&rows, &(seed as i64), &dependents.view(), weights_view, state_view])?;
     drop(dependents);
 
-    let lists = [gpu.room::<i32>(n)?, gpu.room::<i32>(n)?];
+    let lists = [gpu.allocate::<i32>(n)?, gpu.allocate::<i32>(n)?];
     let mut counts = gpu.zeroed::<i32>(COUNTED_ROUNDS as usize + 2)?;
     // Where there are enough rows to fill a GPU, threads that have one each do best: the columns of neighbouring ones are often neighbours.
     let lanes = match n {
@@ -70,7 +70,7 @@ fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<
         let graph: [&dyn Argument; 6] = [&round, &few, &offsets, &columns, weights_view, state_view];
         let [a, b, c, d, e, f] = graph;
         gpu.launch_blocks(tail, 1, &[a, b, c, d, e, f, &list, &next, &counts.view()])?;
-        left = gpu.fetch(counts.piece(round as usize, 1))?[0] as usize;
+        left = gpu.fetch(counts.subslice(round as usize, 1))?[0] as usize;
         if left > 0 && round + ROUNDS > COUNTED_ROUNDS {
             // What is undecided was beaten in the round before, whose number must stay odd or even.
             round = 2 + round % 2;

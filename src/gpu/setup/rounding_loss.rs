@@ -14,7 +14,7 @@ const NUMBERS: usize = 6;
 /// Absolute values of the diagonal, and random numbers between -1 and 1 in the units of the rows: the right-hand side that a rehearsal begins with.
 pub(crate) fn start<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<(Buffer<f64>, Buffer<f64>)> {
     let d = diagonal::entries(gpu, a)?;
-    let (n, b) = (d.len(), gpu.room::<f64>(d.len())?);
+    let (n, b) = (d.len(), gpu.allocate::<f64>(d.len())?);
     gpu.launch(gpu.kernel("reference_cycle_start")?, n, &[&(n as i64), &d.view(), &b.view()])?;
     Ok((d, b))
 }
@@ -61,7 +61,7 @@ pub(crate) fn measure<T: Scalar>(gpu: &Gpu, all: &[Candidate<'_, T>]) -> Result<
         let diagonal = diagonal.map_or(View::NONE, Slice::view);
         let (of_rows, of_columns) = (smooth.0.view(), smooth.1.view());
         let (offsets, columns, values) = (a.offsets.view(), a.columns.view(), a.values.view());
-        let own = parts.piece(NUMBERS * MAX_BLOCKS * k, NUMBERS * MAX_BLOCKS).view();
+        let own = parts.subslice(NUMBERS * MAX_BLOCKS * k, NUMBERS * MAX_BLOCKS).view();
         let arguments: [&dyn Argument; 14] = [
             &rows,
             &br,
@@ -80,7 +80,7 @@ pub(crate) fn measure<T: Scalar>(gpu: &Gpu, all: &[Candidate<'_, T>]) -> Result<
         ];
         gpu.launch(kernel, (n * lanes).min(MAX_BLOCKS * BLOCK), &arguments)?;
     }
-    let result = gpu.room::<f64>(NUMBERS * all.len())?;
+    let result = gpu.allocate::<f64>(NUMBERS * all.len())?;
     gpu.launch_blocks(gpu.kernel("rounding_loss_finish")?, all.len(), &[&parts.view(), &result.view()])?;
     let numbers = gpu.fetch(&result)?;
     let each = numbers.chunks_exact(NUMBERS).map(|of| Measured {

@@ -94,7 +94,7 @@ fn search<T: Scalar>(gpu: &Gpu, matrices: &[&DeviceCsr<T>], measure: Measure, l1
             Measure::Diagonal => diagonal::entries(gpu, a)?,
             Measure::Largest => largest_of_lines(gpu, a)?,
         };
-        let (n, seen) = (s.len(), seen.piece(SEEN * k, SEEN));
+        let (n, seen) = (s.len(), seen.subslice(SEEN * k, SEEN));
         let arguments: [&dyn Argument; 4] =
             [&(n as i64), &i32::from(measure == Measure::Largest), &s.view(), &seen.view()];
         gpu.launch(gpu.kernel("scaling_roots")?, n.min(MAX_BLOCKS * BLOCK), &arguments)?;
@@ -138,7 +138,7 @@ fn largest_of_lines<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Buffer<f64
 pub(crate) fn inverse_scaling(gpu: &Gpu, factors: &Factors) -> Result<(f64, Buffer<f32>)> {
     let (low, high) = factors.range;
     let middle = middle_of(low, high)?;
-    let (n, inverse) = (factors.s.len(), gpu.room::<f32>(factors.s.len())?);
+    let (n, inverse) = (factors.s.len(), gpu.allocate::<f32>(factors.s.len())?);
     let arguments: [&dyn Argument; 4] = [&(n as i64), &middle, &factors.s.view(), &inverse.view()];
     gpu.launch(gpu.kernel("scaling_inverse")?, n, &arguments)?;
     Ok((1.0 / middle, inverse))
@@ -175,7 +175,7 @@ pub(crate) fn apply<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, left: By<'_>, right:
     if let (By::One, By::One) = (left, right) {
         return Ok(a.clone());
     }
-    let values = gpu.room::<T>(a.entries())?;
+    let values = gpu.allocate::<T>(a.entries())?;
     scaled_rows(gpu, a, left, right, &values, View::NONE)?;
     Ok(with_values(a, values))
 }
@@ -226,7 +226,7 @@ pub(crate) fn store<T: Scalar, S: Number>(
     {
         return Ok(same.clone());
     }
-    let mut stored = gpu.room::<S>(a.entries())?;
+    let mut stored = gpu.allocate::<S>(a.entries())?;
     let narrow = !S::PRECISION.is_scalar();
     let lost = if narrow {
         let entries = a.entries();

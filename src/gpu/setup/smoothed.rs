@@ -85,14 +85,14 @@ impl<'a, T: Scalar> Step<'a, T> {
         gpu: &Gpu,
         aggregates: &DeviceAggregates,
         p0: &Tentative<T>,
-        room: Option<usize>,
+        capacity: Option<usize>,
     ) -> Result<DeviceCsr<T>> {
         let a = self.matrix();
         let block = Block { rows: a.block.rows, cols: p0.block.cols };
         let (rows, cap) = (a.rows as i64, cap(a));
         let kernel = |name: &str| gpu.kernel(name);
         let (offsets, columns, of) = (a.offsets.view(), a.columns.view(), aggregates.of.view());
-        let counts = gpu.room::<i32>(a.rows)?;
+        let counts = gpu.allocate::<i32>(a.rows)?;
         // How many rows are long, and which.
         let longs = gpu.zeroed::<i32>(1 + a.nnz() / MAX_SHARED_ROW)?;
         let words = aggregates.count.div_ceil(32).max(1);
@@ -121,8 +121,8 @@ impl<'a, T: Scalar> Step<'a, T> {
         long(counts.view(), View::NONE, View::NONE)?;
         let to_offsets = gpu.offsets_alone(&counts)?;
         drop(counts);
-        let (entries, has_long) = match room {
-            Some(room) => (room, true),
+        let (entries, has_long) = match capacity {
+            Some(capacity) => (capacity, true),
             None => {
                 let status = gpu.zeroed::<i64>(2)?;
                 let arguments: [&dyn Argument; 4] = [&rows, &to_offsets.view(), &longs.view(), &status.view()];
@@ -131,7 +131,7 @@ impl<'a, T: Scalar> Step<'a, T> {
                 (status[0] as usize, status[1] > 0)
             }
         };
-        let to_columns = gpu.room::<i32>(entries)?;
+        let to_columns = gpu.allocate::<i32>(entries)?;
         // Scalar rows that are not long get their columns together with their values.
         if block != Block::SCALAR {
             if cap > 0 {
@@ -144,7 +144,7 @@ impl<'a, T: Scalar> Step<'a, T> {
         if has_long {
             long(View::NONE, to_offsets.view(), to_columns.view())?;
         }
-        let values = gpu.room::<T>(entries * block.len())?;
+        let values = gpu.allocate::<T>(entries * block.len())?;
         self.fill(gpu, aggregates, p0, (&to_offsets, &to_columns), (true, has_long), &values)?;
         Ok(DeviceCsr {
             rows: a.rows,
@@ -170,19 +170,19 @@ impl<'a, T: Scalar> Step<'a, T> {
             return Ok(None);
         }
         let find = || {
-            let (begins, ends) = (gpu.room::<i64>(a.rows)?, gpu.room::<i64>(a.rows)?);
+            let (begins, ends) = (gpu.allocate::<i64>(a.rows)?, gpu.allocate::<i64>(a.rows)?);
             let of = &aggregates.of;
             let arguments: [&dyn Argument; 4] = [&(a.rows as i64), &of.view(), &begins.view(), &ends.view()];
             gpu.launch(gpu.kernel("tentative_rows")?, a.rows, &arguments)?;
-            let of_a = (a.offsets.piece(0, a.rows), a.offsets.piece(1, a.rows));
-            let of_p = (p.offsets.piece(0, a.rows), p.offsets.piece(1, a.rows));
+            let of_a = (a.offsets.subslice(0, a.rows), a.offsets.subslice(1, a.rows));
+            let of_p = (p.offsets.subslice(0, a.rows), p.offsets.subslice(1, a.rows));
             let [of_a, of_p] = RowLengths::of(gpu, [of_a, of_p])?;
             let b = Right {
                 rows: a.rows,
                 cols: aggregates.count,
                 block: p0.block,
-                begins: begins.piece(0, a.rows),
-                ends: ends.piece(0, a.rows),
+                begins: begins.subslice(0, a.rows),
+                ends: ends.subslice(0, a.rows),
                 columns: of,
                 values: &*p0.values,
                 length: 1,
@@ -205,7 +205,7 @@ impl<'a, T: Scalar> Step<'a, T> {
         p: &DevicePattern,
         terms: Option<&BlockSpgemmSymbolic>,
     ) -> Result<Buffer<T>> {
-        let values = gpu.room::<T>(p.nnz() * p.block.len())?;
+        let values = gpu.allocate::<T>(p.nnz() * p.block.len())?;
         if let Some(terms) = terms {
             let entries = p0.entries.as_ref().map_or(View::NONE, |entries| entries.view());
             let (n, c, name) = (p0.block.rows, p0.block.cols, T::PRECISION.name());
@@ -310,7 +310,7 @@ impl<'a, T: Scalar> Step<'a, T> {
     }
 }
 
-/// A Q, where Q has a one for each member of an aggregate, and 1 in addition in the columns of the rows' own aggregates. There is room for more entries
+/// A Q, where Q has a one for each member of an aggregate, and 1 in addition in the columns of the rows' own aggregates. There is capacity for more entries
 /// than it has. Waits for nothing.
 pub(super) fn sum_by_aggregates(
     gpu: &Gpu,
@@ -318,7 +318,7 @@ pub(super) fn sum_by_aggregates(
     aggregates: &DeviceAggregates,
     q: &Tentative<f64>,
 ) -> Result<DeviceCsr<f64>> {
-    let mut inverse = gpu.room::<f64>(a.rows)?;
+    let mut inverse = gpu.allocate::<f64>(a.rows)?;
     crate::backend::Backend::fill(gpu, 1.0, &mut inverse);
     let largest = Largest::from_power::<f64>(0.0, 0.0);
     let step = Step { a, filtered: None, inverse, factor: 1.0, largest };
@@ -343,7 +343,8 @@ fn wide_threads(rows: usize, cap: usize) -> usize {
 /// A with its weak couplings added to the diagonal, which is stored in each row.
 fn filter<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, s: &DeviceGraph) -> Result<DeviceCsr<T>> {
     let entries = s.columns.len() + a.rows;
-    let (offsets, columns, values) = (gpu.room::<i64>(a.rows + 1)?, gpu.room::<i32>(entries)?, gpu.room::<T>(entries)?);
+    let (offsets, columns, values) =
+        (gpu.allocate::<i64>(a.rows + 1)?, gpu.allocate::<i32>(entries)?, gpu.allocate::<T>(entries)?);
     let lanes = if a.nnz() / a.rows.max(1) < 24 { 8 } else { 32 };
     let kernel = gpu.kernel(&format!("filter_rows_{}_{lanes}", T::PRECISION.name()))?;
     let (from_offsets, from_columns, from_values) = (a.offsets.view(), a.columns.view(), a.values.view());

@@ -78,7 +78,7 @@ pub(super) struct Right<'a, T> {
 
 impl<'a, T: Number> Right<'a, T> {
     pub fn of(b: &'a DeviceCsr<T>) -> Right<'a, T> {
-        let (begins, ends) = (b.offsets.piece(0, b.rows), b.offsets.piece(1, b.rows));
+        let (begins, ends) = (b.offsets.subslice(0, b.rows), b.offsets.subslice(1, b.rows));
         let (rows, cols, block, length) = (b.rows, b.cols, b.block, b.nnz().div_ceil(b.rows.max(1)));
         Right { rows, cols, block, begins, ends, columns: &b.columns, values: &b.values, length }
     }
@@ -138,38 +138,38 @@ impl<'a, T: Number> Product<'a, T> {
     pub fn sorted_by(&self, sample: Sample, fill: bool) -> Result<(DeviceCsr<T>, Pattern)> {
         let (gpu, rows, method) = (self.gpu, self.a.rows, sample.method);
         let merges = matches!(method, Method::Merge(_));
-        let mut counts = gpu.room::<i32>(rows)?;
+        let mut counts = gpu.allocate::<i32>(rows)?;
         // Rows for hash tables: all of them, or those that merging leaves.
         let mut rest = None;
-        let (mut with, mut room) = (method, sample.room(rows));
-        let masks = gpu.room::<u32>(if merges { rows * MASK_WORDS } else { 0 })?;
+        let (mut with, mut capacity) = (method, sample.capacity(rows));
+        let masks = gpu.allocate::<u32>(if merges { rows * MASK_WORDS } else { 0 })?;
         if merges {
             let (list, words) = (gpu.list(rows)?, gpu.zeroed::<i64>(COUNTERS)?);
             self.count_merged(method, &counts, &masks, &words, &list)?;
-            let offsets = gpu.offsets_with(&counts, words.piece(TOTAL, 1))?;
+            let offsets = gpu.offsets_with(&counts, words.subslice(TOTAL, 1))?;
             let words = gpu.fetch(&words)?;
             let left = outcome(&words).too_long;
             if left == 0 {
                 drop((counts, list));
                 let total = words[TOTAL] as usize;
-                let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total)?);
+                let (columns, values) = (gpu.allocate::<i32>(total)?, gpu.allocate::<T>(total)?);
                 self.merge(method, &masks, &Output { offsets: &offsets, columns: &columns, values: &values, fill })?;
                 return Ok(self.finished(offsets, columns, values, (method, false)));
             }
             rest = Some(list);
             with = Method::Table(LARGE_TABLES[0]);
-            room = (4.0 * sample.mean * left as f64) as usize;
+            capacity = (4.0 * sample.mean * left as f64) as usize;
         }
         let (found, mut offsets, outcome, mut total) = loop {
-            let allocation = Allocation { begins: Arc::new(gpu.room(rows)?), has_begins: false, counts, room };
+            let allocation = Allocation { begins: Arc::new(gpu.allocate(rows)?), has_begins: false, counts, capacity };
             let found = self.accumulate(with, rest.as_deref(), allocation, self.is_scalar())?;
-            let offsets = gpu.offsets_with(&found.counts, found.words.piece(TOTAL, 1))?;
+            let offsets = gpu.offsets_with(&found.counts, found.words.subslice(TOTAL, 1))?;
             let words = gpu.fetch(&found.words)?;
             let outcome = outcome(&words);
             if outcome.without_space == 0 {
                 break (found, offsets, outcome, words[TOTAL] as usize);
             }
-            room = outcome.allocated;
+            capacity = outcome.allocated;
             counts = found.counts;
         };
         let UnsortedRows { begins, ends, columns: from, values: found_values, counts, words, too_long } = found;
@@ -179,11 +179,11 @@ impl<'a, T: Number> Product<'a, T> {
             let [a, b, c, d, e] = &self.factors;
             let arguments: [&dyn Argument; 9] = [&too_long.view(), a, b, c, d, e, &width, &bits.view(), &counts.view()];
             gpu.launch_blocks(gpu.kernel("spgemm_long_symbolic")?, blocks, &arguments)?;
-            offsets = gpu.offsets_with(&counts, words.piece(TOTAL, 1))?;
+            offsets = gpu.offsets_with(&counts, words.subslice(TOTAL, 1))?;
             total = gpu.fetch(&words)?[TOTAL] as usize;
         }
         drop(counts);
-        let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total * self.block.len())?);
+        let (columns, values) = (gpu.allocate::<i32>(total)?, gpu.allocate::<T>(total * self.block.len())?);
         let to = Output { offsets: &offsets, columns: &columns, values: &values, fill };
         if merges {
             self.merge(method, &masks, &to)?;

@@ -59,7 +59,7 @@ impl RowLengths {
         const WORDS: usize = LENGTH_LIMITS.len() + 1;
         let seen = gpu.zeroed::<i32>(WORDS * N)?;
         for (k, (begins, ends)) in kinds.iter().enumerate() {
-            let (rows, to) = (begins.len(), seen.piece(WORDS * k, WORDS));
+            let (rows, to) = (begins.len(), seen.subslice(WORDS * k, WORDS));
             let arguments: [&dyn Argument; 4] = [&(rows as i64), &begins.view(), &ends.view(), &to.view()];
             gpu.launch_blocks(gpu.kernel("spgemm_row_lengths")?, rows.div_ceil(BLOCK).min(MAX_BLOCKS), &arguments)?;
         }
@@ -101,7 +101,7 @@ pub(super) fn narrow_offsets(gpu: &Gpu, counts: &Slice<i32>) -> Result<Option<(B
     if total >= i32::MAX as usize {
         return Ok(None);
     }
-    let narrow = gpu.room::<i32>(counts.len() + 1)?;
+    let narrow = gpu.allocate::<i32>(counts.len() + 1)?;
     let arguments: [&dyn Argument; 3] = [&(counts.len() as i64 + 1), &wide.view(), &narrow.view()];
     gpu.launch(gpu.kernel("spgemm_narrow_offsets")?, counts.len() + 1, &arguments)?;
     Ok(Some((narrow, total)))
@@ -125,7 +125,7 @@ impl Chunks {
     /// Chunks for these row ranges; none if their number needs more than 31 bits. Waits for the device.
     pub fn new(gpu: &Gpu, begins: &Slice<i64>, ends: &Slice<i64>) -> Result<Option<Chunks>> {
         let rows = begins.len();
-        let counts = gpu.room::<i32>(rows)?;
+        let counts = gpu.allocate::<i32>(rows)?;
         let arguments: [&dyn Argument; 4] = [&(rows as i64), &begins.view(), &ends.view(), &counts.view()];
         gpu.launch(gpu.kernel("spgemm_chunk_counts")?, rows, &arguments)?;
         let found = narrow_offsets(gpu, &counts)?;
@@ -134,7 +134,7 @@ impl Chunks {
 
     /// The values of a matrix in chunks.
     pub fn of<T: Number>(&self, gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Buffer<T>> {
-        let to = self.room(gpu)?;
+        let to = self.allocate(gpu)?;
         let kernel = gpu.kernel(&format!("spgemm_pack_chunks_{}", T::PRECISION.name()))?;
         let (offsets, values) = (a.offsets.view(), a.values.view());
         let arguments: [&dyn Argument; 5] = [&(self.rows as i64), &offsets, &values, &self.view(), &to.view()];
@@ -143,8 +143,8 @@ impl Chunks {
     }
 
     /// Memory for all chunks.
-    pub fn room<T: Number>(&self, gpu: &Gpu) -> Result<Buffer<T>> {
-        gpu.room(self.total * CHUNK)
+    pub fn allocate<T: Number>(&self, gpu: &Gpu) -> Result<Buffer<T>> {
+        gpu.allocate(self.total * CHUNK)
     }
 
     fn view(&self) -> View<'_> {
@@ -215,7 +215,7 @@ impl SpgemmSymbolic {
         let (begins, total) = match &chunks.begins {
             None => (None, a.nnz()),
             Some(chunks) => {
-                let counts = gpu.room::<i32>(a.rows)?;
+                let counts = gpu.allocate::<i32>(a.rows)?;
                 let arguments: [&dyn Argument; 5] = [&rows, &offsets, &columns, &chunks.view(), &counts.view()];
                 gpu.launch(gpu.kernel("spgemm_position_counts")?, a.rows * 8, &arguments)?;
                 let (begins, total) = gpu.offsets(&counts)?;
@@ -223,8 +223,8 @@ impl SpgemmSymbolic {
             }
         };
         let words = match lengths.fit_bytes() {
-            true => PositionWords::Bytes(gpu.room(total)?),
-            false => PositionWords::Wide(gpu.room(total)?),
+            true => PositionWords::Bytes(gpu.allocate(total)?),
+            false => PositionWords::Wide(gpu.allocate(total)?),
         };
         let begins_view = begins.as_ref().map_or(View::NONE, |begins| begins.view());
         let ways: &[(&str, usize, i32)] = match words {
@@ -318,7 +318,7 @@ impl SpgemmSymbolic {
         };
         launch(self.lanes, a.rows, View::NONE)?;
         match &self.long {
-            Some(list) => launch(MAX_LANES, list.len() - 1, list.piece(1, list.len() - 1).view()),
+            Some(list) => launch(MAX_LANES, list.len() - 1, list.subslice(1, list.len() - 1).view()),
             None => Ok(()),
         }
     }
@@ -415,13 +415,13 @@ impl BlockSpgemmSymbolic {
             }
             Ok(())
         };
-        let (counts, row_of, none) = (gpu.room::<i32>(outputs)?, gpu.room::<i32>(outputs)?, View::NONE);
+        let (counts, row_of, none) = (gpu.allocate::<i32>(outputs)?, gpu.allocate::<i32>(outputs)?, View::NONE);
         find(counts.view(), row_of.view(), none, [none; 3])?;
         let (starts, total) = gpu.offsets(&counts)?;
         drop(counts);
         let lists = match BlockSpgemmSymbolic::are_small(a.block, b.block) {
-            true => ProductLists::Small(gpu.room(total)?),
-            false => ProductLists::Any { of_left: gpu.room(total)?, of_right: gpu.room(total)? },
+            true => ProductLists::Small(gpu.allocate(total)?),
+            false => ProductLists::Any { of_left: gpu.allocate(total)?, of_right: gpu.allocate(total)? },
         };
         let views = match &lists {
             ProductLists::Small(codes) => [none, none, codes.view()],
@@ -441,7 +441,7 @@ impl BlockSpgemmSymbolic {
         columns: &Slice<i32>,
         fill: bool,
     ) -> Result<Buffer<T>> {
-        let values = gpu.room::<T>(columns.len() * block.len())?;
+        let values = gpu.allocate::<T>(columns.len() * block.len())?;
         let (to_columns, to, fill) = (columns.view(), values.view(), i32::from(fill));
         let (of_left, of_right) = match &self.lists {
             ProductLists::Small(_) => {

@@ -91,7 +91,7 @@ fn multiply_tiles<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> R
     let tile_row = left.columns.len() as f64 / a.scalar_rows().div_ceil(SIDE).max(1) as f64;
     let sizes = &[("small", pairs), ("large", pairs)][usize::from(tile_row > SHORT)..];
     let ([a0, a1, a2, a3], [b0, b1, b2, b3]) = (left.views(), right.views());
-    let counts = gpu.room::<i32>(a.rows)?;
+    let counts = gpu.allocate::<i32>(a.rows)?;
     let left_over = cascade(gpu, pairs, sizes, |size, n, list, blocks, more| {
         let kernel = gpu.kernel(&format!("spgemm_tiles_count_{size}"))?;
         let counts = counts.view();
@@ -102,10 +102,10 @@ fn multiply_tiles<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> R
     })?;
     let (offsets, total) = gpu.offsets(&counts)?;
     drop(counts);
-    if gpu.fetch(left_over.piece(0, 1))?[0] > 0 {
+    if gpu.fetch(left_over.subslice(0, 1))?[0] > 0 {
         return Ok(None);
     }
-    let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total * block.len())?);
+    let (columns, values) = (gpu.allocate::<i32>(total)?, gpu.allocate::<T>(total * block.len())?);
     let stored = if block == Block::SCALAR { "scalars" } else { "blocks" };
     cascade(gpu, pairs, sizes, |size, n, list, blocks, more| {
         let kernel = gpu.kernel(&format!("spgemm_tiles_{size}_{stored}_{}", T::PRECISION.name()))?;

@@ -17,7 +17,7 @@ use crate::backend::setup::{
 use crate::backend::spectrum::Largest;
 use crate::backend::{Colours, Operator};
 use crate::error::Result;
-use crate::gpu::{Buffer, Format, Gpu, Slice, Wanted, to_scalar};
+use crate::gpu::{Buffer, Format, FormatQuery, Gpu, Slice, to_scalar};
 use crate::scalar::{Number, Scalar, Sums};
 use crate::sparse::{Block, SharedCsr};
 use crate::sync::lock;
@@ -71,8 +71,8 @@ impl Symbolic for Arc<galerkin::GalerkinSymbolic> {
         galerkin::GalerkinSymbolic::bytes(self)
     }
 
-    fn forget(&self) -> bool {
-        self.drop_positions()
+    fn drop_positions(&self) -> bool {
+        galerkin::GalerkinSymbolic::drop_positions(self)
     }
 }
 
@@ -136,7 +136,7 @@ impl Setup for Gpu {
         DeferredChecks::new(self)
     }
 
-    fn look(&self, checks: DeferredChecks) -> Result<()> {
+    fn evaluate(&self, checks: DeferredChecks) -> Result<()> {
         checks.verify()
     }
 
@@ -166,8 +166,8 @@ impl Setup for Gpu {
         a.fetch(self)?.into_shared().cast()
     }
 
-    fn functions_in_turn(&self, unknowns: usize, count: usize) -> Result<DeviceFunctions> {
-        DeviceFunctions::in_turn(self, unknowns, count)
+    fn interleaved_functions(&self, unknowns: usize, count: usize) -> Result<DeviceFunctions> {
+        DeviceFunctions::interleaved(self, unknowns, count)
     }
 
     fn coarse_functions(&self, functions: &DeviceFunctions, coarse: &Splitting) -> Result<DeviceFunctions> {
@@ -340,7 +340,7 @@ impl Setup for Gpu {
             return Ok(None);
         }
         self.begin_step(None, "formats");
-        let wanted = |request: &FormatRequest<DevicePattern>| Wanted {
+        let wanted = |request: &FormatRequest<DevicePattern>| FormatQuery {
             pattern: request.pattern.clone(),
             storage: request.storage,
             sums: request.sums,

@@ -33,7 +33,7 @@ pub(crate) struct Symmetric<'a, T> {
 impl<'a, T: Scalar> Symmetric<'a, T> {
     /// The measure for a matrix.
     pub fn new(gpu: &'a Gpu, a: &'a DeviceCsr<T>) -> Result<Symmetric<'a, T>> {
-        let diagonal = gpu.room(a.rows)?;
+        let diagonal = gpu.allocate(a.rows)?;
         launch(gpu, "diagonal", a, a.rows, &[&(a.block.len() as i32)], &[diagonal.view()])?;
         Ok(Symmetric { gpu, a, diagonal })
     }
@@ -51,7 +51,7 @@ impl<'a, T: Scalar> Symmetric<'a, T> {
     pub fn scale(&self) -> Result<f64> {
         let Symmetric { gpu, a, diagonal } = self;
         let (count, step) = sample(a.rows);
-        let strongest = gpu.room::<f64>(count)?;
+        let strongest = gpu.allocate::<f64>(count)?;
         let size = a.block.len() as i32;
         let views = [diagonal.view(), strongest.view()];
         launch(gpu, "strongest", a, count, &[&(step as i64), &size], &views)?;
@@ -81,11 +81,11 @@ fn launch<T: Scalar>(
 
 /// The graph of the entries that `mark` marks and counts.
 fn graph<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, mark: impl FnOnce(View, View) -> Result<()>) -> Result<DeviceGraph> {
-    let (strong, counts) = (gpu.room::<u8>(a.nnz())?, gpu.room::<i32>(a.rows)?);
+    let (strong, counts) = (gpu.allocate::<u8>(a.nnz())?, gpu.allocate::<i32>(a.rows)?);
     mark(strong.view(), counts.view())?;
     let (offsets, total) = gpu.offsets(&counts)?;
     drop(counts);
-    let columns = gpu.room::<i32>(total)?;
+    let columns = gpu.allocate::<i32>(total)?;
     let lanes = lanes(a.nnz(), a.rows);
     let kernel = gpu.kernel(&format!("strength_columns_{lanes}"))?;
     let views = [a.offsets.view(), a.columns.view(), strong.view(), offsets.view(), columns.view()];

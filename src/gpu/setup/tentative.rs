@@ -27,7 +27,7 @@ impl DeviceNearNullSpace {
 
     /// The constant in each component of a node, as [`NearNullSpace::constants`].
     pub fn constants(gpu: &Gpu, rows: usize, dofs_per_node: usize) -> Result<DeviceNearNullSpace> {
-        let vectors = gpu.room(rows * dofs_per_node)?;
+        let vectors = gpu.allocate(rows * dofs_per_node)?;
         let arguments: [&dyn Argument; 3] = [&(rows as i64), &(dofs_per_node as i32), &vectors.view()];
         gpu.launch(gpu.kernel("constants")?, rows * dofs_per_node, &arguments)?;
         Ok(DeviceNearNullSpace { dofs_per_node, count: dofs_per_node, vectors })
@@ -66,8 +66,8 @@ pub(crate) fn prolongator<T: Scalar>(
     let kernel = |name: &str| gpu.kernel(name);
     let (starts, members) = members(gpu, aggregates)?;
     let entries = entries(gpu, aggregates)?;
-    let values = gpu.room::<T>(aggregates.members * dofs * k)?;
-    let coarse = gpu.room::<f64>(count * k * k)?;
+    let values = gpu.allocate::<T>(aggregates.members * dofs * k)?;
+    let coarse = gpu.allocate::<f64>(count * k * k)?;
     // The number of large aggregates, and which.
     let large = gpu.zeroed::<i32>(count + 1)?;
     let (aggregate_count, rows, dofs_, format) = (count as i64, (nodes * dofs) as i64, dofs as i32, tag::<T>());
@@ -91,7 +91,7 @@ pub(crate) fn prolongator<T: Scalar>(
     let same: &dyn Any = &values;
     let wide = match same.downcast_ref::<Buffer<f64>>() {
         Some(_) => None,
-        None => Some(gpu.room::<f64>(values.len())?),
+        None => Some(gpu.allocate::<f64>(values.len())?),
     };
     let q = wide.as_ref().map_or(values.view(), |wide| wide.view());
     let arguments: [&dyn Argument; 12] = [
@@ -121,7 +121,7 @@ pub(super) fn entries(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<Option
     if aggregates.members == nodes {
         return Ok(None);
     }
-    let belongs = gpu.room::<i32>(nodes)?;
+    let belongs = gpu.allocate::<i32>(nodes)?;
     let arguments: [&dyn Argument; 3] = [&(nodes as i64), &aggregates.of.view(), &belongs.view()];
     gpu.launch(gpu.kernel("aggregate_flags")?, nodes, &arguments)?;
     Ok(Some(gpu.offsets_alone(&belongs)?))
@@ -132,13 +132,13 @@ pub(super) fn members(gpu: &Gpu, aggregates: &DeviceAggregates) -> Result<(Buffe
     let (nodes, count) = (aggregates.of.len(), aggregates.count);
     let kernel = |name: &str| gpu.kernel(name);
     let (n, of) = (nodes as i64, aggregates.of.view());
-    let (position, sizes) = (gpu.room::<i32>(nodes)?, gpu.zeroed::<i32>(count)?);
+    let (position, sizes) = (gpu.allocate::<i32>(nodes)?, gpu.zeroed::<i32>(count)?);
     gpu.launch(kernel("aggregate_count")?, nodes, &[&n, &of, &position.view(), &sizes.view()])?;
     let starts = gpu.offsets_alone(&sizes)?;
-    let unsorted = gpu.room::<i32>(aggregates.members)?;
+    let unsorted = gpu.allocate::<i32>(aggregates.members)?;
     gpu.launch(kernel("aggregate_fill")?, nodes, &[&n, &of, &position.view(), &starts.view(), &unsorted.view()])?;
     drop(position);
-    let (sorted, large) = (gpu.room::<i32>(aggregates.members)?, gpu.zeroed::<i32>(count + 1)?);
+    let (sorted, large) = (gpu.allocate::<i32>(aggregates.members)?, gpu.zeroed::<i32>(count + 1)?);
     let arguments: [&dyn Argument; 5] =
         [&(count as i64), &starts.view(), &unsorted.view(), &sorted.view(), &large.view()];
     gpu.launch(kernel("aggregate_sort")?, count * AGGREGATE_LANES, &arguments)?;
@@ -166,13 +166,13 @@ impl<T: Scalar> Tentative<T> {
         let offsets = match self.entries {
             Some(entries) => entries,
             None => {
-                let offsets = gpu.room::<i64>(nodes + 1)?;
+                let offsets = gpu.allocate::<i64>(nodes + 1)?;
                 let n = nodes as i64 + 1;
                 gpu.launch(gpu.kernel("tentative_counting")?, nodes + 1, &[&n, &offsets.view()])?;
                 offsets
             }
         };
-        let columns = gpu.room::<i32>(aggregates.members)?;
+        let columns = gpu.allocate::<i32>(aggregates.members)?;
         let arguments: [&dyn Argument; 4] = [&(nodes as i64), &aggregates.of.view(), &offsets.view(), &columns.view()];
         gpu.launch(gpu.kernel("tentative_columns")?, nodes, &arguments)?;
         Ok(DeviceCsr {

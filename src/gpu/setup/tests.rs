@@ -109,10 +109,10 @@ pub(super) fn splittings(s: &Graph) -> [Vec<bool>; 2] {
 }
 
 /// One simulated device after the other, where a test has many cases, and real ones always.
-pub(super) fn in_turn() -> Vec<Gpu> {
-    static TURN: AtomicUsize = AtomicUsize::new(0);
-    let turn = TURN.fetch_add(1, Ordering::Relaxed) % SIMULATED.max(1);
-    let chosen = |(k, gpu): (usize, Gpu)| (k >= SIMULATED || k == turn).then_some(gpu);
+pub(super) fn rotating_devices() -> Vec<Gpu> {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed) % SIMULATED.max(1);
+    let chosen = |(k, gpu): (usize, Gpu)| (k >= SIMULATED || k == next).then_some(gpu);
     devices().into_iter().enumerate().filter_map(chosen).collect()
 }
 

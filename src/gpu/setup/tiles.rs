@@ -17,7 +17,7 @@ const TEAMS: [usize; 2] = [32, 256];
 
 /// Blocks of threads at most, and of those that take what is left over.
 const MAX_BLOCKS: usize = 1 << 16;
-const FEW: usize = 1 << 10;
+const MAX_REST_BLOCKS: usize = 1 << 10;
 
 /// Tile rows that are looked at to see how dense tiles are.
 const SAMPLE_ROWS: usize = 4096;
@@ -39,7 +39,7 @@ impl<T: Number> DeviceTiles<T> {
         assert_eq!(a.block, Block::SCALAR);
         let tile_rows = a.rows.div_ceil(SIDE);
         let (rows, pattern) = (a.rows as i64, (a.offsets.view(), a.columns.view()));
-        let counts = gpu.room::<i32>(tile_rows)?;
+        let counts = gpu.allocate::<i32>(tile_rows)?;
         let teams = TEAMS.map(|lanes| (lanes, (tile_rows * lanes).div_ceil(BLOCK)));
         let left = cascade(gpu, tile_rows, &teams, |lanes, n, list, blocks, more| {
             let kernel = gpu.kernel(&format!("tiles_count_{lanes}"))?;
@@ -47,11 +47,11 @@ impl<T: Number> DeviceTiles<T> {
             gpu.launch_blocks(kernel, blocks, &arguments)
         })?;
         let (offsets, total) = gpu.offsets(&counts)?;
-        if gpu.fetch(left.piece(0, 1))?[0] > 0 || total >= i32::MAX as usize {
+        if gpu.fetch(left.subslice(0, 1))?[0] > 0 || total >= i32::MAX as usize {
             return Ok(None);
         }
-        let (columns, maps) = (gpu.room::<i32>(total)?, gpu.room::<u16>(total)?);
-        let values = gpu.room::<T>((total + 1) * SIDE * SIDE)?;
+        let (columns, maps) = (gpu.allocate::<i32>(total)?, gpu.allocate::<u16>(total)?);
+        let values = gpu.allocate::<T>((total + 1) * SIDE * SIDE)?;
         cascade(gpu, tile_rows.max(1), &teams, |lanes, _, list, blocks, more| {
             let kernel = gpu.kernel(&format!("tiles_fill_{lanes}_{}", bits_of::<T>()))?;
             let n = tile_rows as i64;
@@ -86,7 +86,7 @@ pub(in crate::gpu) fn densities<T: Number, const N: usize>(
 ) -> Result<[f64; N]> {
     let sums = gpu.zeroed::<i64>(2 * N)?;
     for (k, a) in matrices.iter().enumerate() {
-        sample(gpu, &a.pattern(), sums.piece(2 * k, 2))?;
+        sample(gpu, &a.pattern(), sums.subslice(2 * k, 2))?;
     }
     let sums = gpu.fetch(&sums)?;
     Ok(std::array::from_fn(|k| sums[2 * k + 1] as f64 / sums[2 * k].max(1) as f64))
@@ -103,7 +103,7 @@ pub(super) fn cascade<K: Copy>(
     let mut list: Option<Buffer<i32>> = None;
     for (kind, blocks) in kinds {
         let more = gpu.list(n)?;
-        let most = if list.is_some() { FEW } else { MAX_BLOCKS };
+        let most = if list.is_some() { MAX_REST_BLOCKS } else { MAX_BLOCKS };
         let left: View = list.as_deref().map_or(View::NONE, Slice::view);
         launch(*kind, n as i64, left, (*blocks).min(most), more.view())?;
         list = Some(more);

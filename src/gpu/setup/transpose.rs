@@ -33,8 +33,8 @@ enum Sources {
 impl Sources {
     fn new(gpu: &Gpu, entries: usize) -> Result<Sources> {
         Ok(match u32::try_from(entries) {
-            Ok(_) => Sources::Narrow(gpu.room(entries)?),
-            Err(_) => Sources::Wide(gpu.room(entries)?),
+            Ok(_) => Sources::Narrow(gpu.allocate(entries)?),
+            Err(_) => Sources::Wide(gpu.allocate(entries)?),
         })
     }
 
@@ -50,7 +50,7 @@ impl Sources {
 impl TransposeSymbolic {
     /// Numeric phase: the values of the transpose of a matrix with these values.
     pub fn numeric<T: Number>(&self, gpu: &Gpu, values: &Slice<T>) -> Result<Buffer<T>> {
-        let to = gpu.room::<T>(values.len())?;
+        let to = gpu.allocate::<T>(values.len())?;
         let kernel = gpu.kernel(&format!("transpose_values_{}", T::PRECISION.name()))?;
         let ((sources, narrow), Block { rows, cols }) = (self.sources.view(), self.block);
         let (n, rows, cols) = (values.len() as i64, rows as i32, cols as i32);
@@ -118,7 +118,7 @@ impl Pattern<'_> {
         let kernel = |name: &str| gpu.kernel(name);
         let n = self.columns.len();
         let (from, from_columns) = (self.offsets.view(), self.columns.view());
-        let (counts, ranks) = (gpu.zeroed::<i32>(self.cols)?, gpu.room::<i32>(n)?);
+        let (counts, ranks) = (gpu.zeroed::<i32>(self.cols)?, gpu.allocate::<i32>(n)?);
         let threads = n.div_ceil(ELEMENTS * BLOCK) * BLOCK;
         let arguments = [&(n as i64) as &dyn Argument, &from_columns, &counts.view(), &ranks.view()];
         gpu.launch(kernel("transpose_count")?, threads, &arguments)?;
@@ -127,7 +127,7 @@ impl Pattern<'_> {
 
         let (of, bytes) = if sources.is_some() { ("matrix", size_of::<u64>()) } else { ("graph", size_of::<i32>()) };
         let (sources, narrow) = sources.map_or((View::NONE, 0), Sources::view);
-        let key_bytes = gpu.room::<u8>(n * bytes)?;
+        let key_bytes = gpu.allocate::<u8>(n * bytes)?;
         let keys = key_bytes.view().erased(n);
         let lanes = lanes(n, self.rows, 1);
         let (rows, to, ranks_view) = (self.rows as i64, offsets.view(), ranks.view());
@@ -136,7 +136,7 @@ impl Pattern<'_> {
         gpu.launch(kernel(&format!("transpose_scatter_{of}"))?, self.rows * lanes, &arguments)?;
         drop(ranks);
 
-        let columns = gpu.room::<i32>(n)?;
+        let columns = gpu.allocate::<i32>(n)?;
         let lanes = self::lanes(n, self.cols, 4);
         let longest = KEYS_OF_LANE * lanes;
         let long_rows = gpu.zeroed::<i32>(1 + n / longest)?;
@@ -215,15 +215,17 @@ mod tests {
         let mut triplets: Vec<_> = (0..n).step_by(19).map(|i| (2 * i, 0, i as f64)).collect();
         triplets.extend((0..300).map(|i| (i * 1000, 5 + i, 0.5)));
         let a = Csr::from_triplets(wide, 400, &triplets).unwrap();
-        let mut turned = Csr::from_triplets(600, 600, &[]).unwrap();
+        let mut with_dense_column = Csr::from_triplets(600, 600, &[]).unwrap();
         for i in 0..600_i64 {
-            turned.columns.extend([7, (i * 31 % 593) as i32 + 7].iter().take(1 + usize::from(i * 31 % 593 > 0)));
-            turned.offsets[i as usize + 1] = turned.columns.len() as i64;
+            with_dense_column
+                .columns
+                .extend([7, (i * 31 % 593) as i32 + 7].iter().take(1 + usize::from(i * 31 % 593 > 0)));
+            with_dense_column.offsets[i as usize + 1] = with_dense_column.columns.len() as i64;
         }
-        turned.values = (0..turned.columns.len()).map(|k| k as f64).collect();
+        with_dense_column.values = (0..with_dense_column.columns.len()).map(|k| k as f64).collect();
         for gpu in devices() {
             same_as_the_host(&gpu, &a, "a dense column");
-            same_as_the_host(&gpu, &turned, "a dense column in a square matrix");
+            same_as_the_host(&gpu, &with_dense_column, "a dense column in a square matrix");
         }
     }
 }

@@ -23,7 +23,7 @@ pub(super) enum Mode {
 }
 
 /// Entries that a short row may have.
-pub(super) const MOST: usize = 16;
+pub(super) const MAX_SHORT_ENTRIES: usize = 16;
 
 /// Puts rows together that were written where there is room for `most` entries each.
 pub(super) fn gather<T: Scalar>(
@@ -34,7 +34,7 @@ pub(super) fn gather<T: Scalar>(
     counts: &Slice<i32>,
 ) -> Result<DeviceCsr<T>> {
     let (offsets, total) = gpu.offsets(counts)?;
-    let (to_columns, to_values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total)?);
+    let (to_columns, to_values) = (gpu.allocate::<i32>(total)?, gpu.allocate::<T>(total)?);
     let kernel = gpu.kernel(&format!("extended_i_gather_{}", T::PRECISION.name()))?;
     let (from, to) = ([columns.view(), values.view(), offsets.view()], [to_columns.view(), to_values.view()]);
     let arguments: [&dyn Argument; 7] = [&(rows as i64), &(most as i32), &from[0], &from[1], &from[2], &to[0], &to[1]];
@@ -70,15 +70,15 @@ impl<'a, T: Scalar> Rows<'a, T> {
         pattern: Option<&DevicePattern>,
     ) -> Result<DeviceCsr<T>> {
         if let Some(p) = pattern {
-            let values = gpu.room::<T>(p.nnz())?;
+            let values = gpu.allocate::<T>(p.nnz())?;
             self.run(gpu, truncation, Mode::Pattern, [p.offsets.view(), p.columns.view(), values.view(), View::NONE])?;
             return Ok(p.with(values));
         }
-        let counts = gpu.room::<i32>(self.count)?;
+        let counts = gpu.allocate::<i32>(self.count)?;
         let none = View::NONE;
         self.run(gpu, truncation, Mode::Count, [none, none, none, counts.view()])?;
         let (offsets, total) = gpu.offsets(&counts)?;
-        let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total)?);
+        let (columns, values) = (gpu.allocate::<i32>(total)?, gpu.allocate::<T>(total)?);
         self.run(gpu, truncation, Mode::Write, [offsets.view(), columns.view(), values.view(), none])?;
         let (offsets, columns, values) = (Arc::new(offsets), Arc::new(columns), Arc::new(values));
         Ok(DeviceCsr { rows: self.count, cols: self.cols, block: Block::SCALAR, offsets, columns, values })

@@ -17,15 +17,15 @@ pub(super) fn count_and_write<T: Scalar>(gpu: &Gpu, both: [TwoPassKernel<'_>; 2]
     let (totals, none) = (gpu.zeroed::<i64>(2)?, View::NONE);
     let count = |k: usize| {
         let ((rows, _), run) = both[k];
-        let counts = gpu.room::<i32>(rows)?;
+        let counts = gpu.allocate::<i32>(rows)?;
         run([none, none, none, counts.view()])?;
-        gpu.offsets_with(&counts, totals.piece(k, 1))
+        gpu.offsets_with(&counts, totals.subslice(k, 1))
     };
     let offsets = [count(0)?, count(1)?];
     let totals = gpu.fetch(&totals)?;
     let write = |k: usize, offsets: Buffer<i64>| {
         let (((rows, cols), run), total) = (both[k], totals[k] as usize);
-        let (columns, values) = (gpu.room::<i32>(total)?, gpu.room::<T>(total)?);
+        let (columns, values) = (gpu.allocate::<i32>(total)?, gpu.allocate::<T>(total)?);
         let offsets = Arc::new(offsets);
         run([offsets.view(), columns.view(), values.view(), none])?;
         let (columns, values) = (Arc::new(columns), Arc::new(values));

@@ -75,7 +75,7 @@ impl Stages {
             found => found?,
         };
         let (to_first, to_all, product) = (to_first.pattern(), to_all.pattern(), product.pattern());
-        let counts = gpu.room::<i32>(a.rows)?;
+        let counts = gpu.allocate::<i32>(a.rows)?;
         let (number, offsets) = (first.number.view(), to_first.offsets.view());
         let arguments: [&dyn Argument; 4] = [&(a.rows as i64), &number, &offsets, &counts.view()];
         gpu.launch(gpu.kernel("extended_i_spread")?, a.rows, &arguments)?;
@@ -110,9 +110,9 @@ impl Stages {
             let product = spgemm::multiply(gpu, &to_all, &to_first)?;
             return Rows::of(&product).truncated(gpu, truncation, Some(pattern));
         };
-        let (product, right) = (gpu.room::<T>(self.product.nnz())?, chunks.of(gpu, &to_first)?);
+        let (product, right) = (gpu.allocate::<T>(self.product.nnz())?, chunks.of(gpu, &to_first)?);
         symbolic.numeric(gpu, &to_all, &right, Target::Rows(&self.product.offsets), &product)?;
-        let values = gpu.room::<T>(pattern.nnz())?;
+        let values = gpu.allocate::<T>(pattern.nnz())?;
         let (offsets, from, to) = (self.product.offsets.view(), product.view(), pattern.offsets.view());
         let arguments: [&dyn Argument; 6] =
             [&(pattern.rows as i64), &offsets, &from, &to, &kept.view(), &values.view()];
@@ -130,7 +130,7 @@ impl Stages {
     /// Drops the symbolic data of rows and products. Returns whether there was any.
     pub fn drop_positions(&self) -> bool {
         let positions = lock(self.positions.lock()).take().is_some();
-        self.symbolic.iter().filter(|symbolic| symbolic.forget()).count() > 0 || positions
+        self.symbolic.iter().filter(|symbolic| symbolic.drop_positions()).count() > 0 || positions
     }
 
     /// Bytes held.
@@ -153,7 +153,7 @@ fn positions<T: Scalar>(
     pattern: &DevicePattern,
 ) -> Result<Option<Positions>> {
     let right = Right::of(to_first);
-    let (begins, ends) = (product.offsets.piece(0, product.rows), product.offsets.piece(1, product.rows));
+    let (begins, ends) = (product.offsets.subslice(0, product.rows), product.offsets.subslice(1, product.rows));
     let [of_right, of_product] = RowLengths::of(gpu, [(right.begins, right.ends), (begins, ends)])?;
     if !of_product.have_positions() {
         return Ok(None);
@@ -165,7 +165,7 @@ fn positions<T: Scalar>(
     let Some(chunks) = chunks else { return Ok(None) };
     let rows = RowRanges { begins, ends, columns: &product.columns };
     let symbolic = SpgemmSymbolic::new(gpu, to_all, (&right, &chunks), (&rows, &of_product))?;
-    let kept = gpu.room::<u8>(pattern.nnz())?;
+    let kept = gpu.allocate::<u8>(pattern.nnz())?;
     let (offsets, columns) = (product.offsets.view(), product.columns.view());
     let (to, to_columns) = (pattern.offsets.view(), pattern.columns.view());
     let arguments: [&dyn Argument; 6] = [&(pattern.rows as i64), &offsets, &columns, &to, &to_columns, &kept.view()];
@@ -175,7 +175,7 @@ fn positions<T: Scalar>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{in_turn, irregular, narrow, problems, splittings, upload};
+    use super::super::tests::{irregular, narrow, problems, rotating_devices, splittings, upload};
     use super::super::{extended_i, mm_ext};
     use super::*;
     use crate::host::{self, aggressive, strength};
@@ -208,7 +208,7 @@ mod tests {
                 })
                 .unwrap()
                 .0;
-                for gpu in in_turn() {
+                for gpu in rotating_devices() {
                     let (there, graph) = (DeviceCsr::upload(&gpu, &view).unwrap(), upload(&gpu, &s));
                     let splitting = |of: &[bool]| Splitting::new(&gpu, &gpu.upload(&flags(of)).unwrap()).unwrap();
                     let (first, second) = (splitting(&first), splitting(&second));

@@ -79,7 +79,7 @@ fn compare<X: Number, Y: Number>(
     // A vector that begins at an odd element, as a caller's may.
     let longer: Vec<Y> = std::iter::once(Y::ZERO).chain(b.iter().copied()).collect();
     let longer = gpu.upload(&longer).unwrap();
-    there.residual(longer.piece(1, rows), &there_x, &mut result).unwrap();
+    there.residual(longer.subslice(1, rows), &there_x, &mut result).unwrap();
     close(&download(gpu, &result), &expected, scale, &format!("residual of a shifted vector, {what}"));
     let alpha = Y::Wide::from_f64(-0.5);
     host().add_product(here, alpha, &x, &b, &mut expected).unwrap();

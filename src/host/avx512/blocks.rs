@@ -11,7 +11,7 @@ use std::arch::x86_64::*;
 const LANES: usize = 8;
 
 /// Numbers that a block c of this many rows takes while terms are added to it.
-pub fn room(rows: usize) -> usize {
+pub fn padded(rows: usize) -> usize {
     rows * LANES
 }
 

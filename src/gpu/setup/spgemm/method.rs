@@ -59,7 +59,7 @@ impl Method {
 
 impl Sample {
     /// Estimated entries of so many rows.
-    pub fn room(&self, rows: usize) -> usize {
+    pub fn capacity(&self, rows: usize) -> usize {
         (1.05 * self.mean * rows as f64) as usize
     }
 }
@@ -82,7 +82,7 @@ impl<T: Number> Product<'_, T> {
         let [a, b, c, d, e] = &self.factors;
         let limits = HASH_TABLES.map(|(_, limit)| limit);
         let [fewest, few] = MERGE_WIDTHS.map(|lists| lists as i32);
-        let statistics = words.piece(STATISTICS, COUNTERS - STATISTICS).view();
+        let statistics = words.subslice(STATISTICS, COUNTERS - STATISTICS).view();
         let arguments = [
             &(rows as i64) as &dyn Argument,
             &(wanted as i64),

@@ -15,7 +15,7 @@ impl<T: Number> Product<'_, T> {
     /// Numeric phase: values of a product of this pattern. Does not wait for the device.
     pub fn numeric(&self, pattern: &Pattern, fill: bool) -> Result<Buffer<T>> {
         let gpu = self.gpu;
-        let values = gpu.room::<T>(pattern.columns.len() * self.block.len())?;
+        let values = gpu.allocate::<T>(pattern.columns.len() * self.block.len())?;
         let to = Output { offsets: &pattern.offsets, columns: &pattern.columns, values: &values, fill };
         if !self.is_scalar() {
             self.numeric_of_blocks(&to)?;

@@ -43,30 +43,32 @@ pub(super) struct Allocation {
     pub(super) has_begins: bool,
     /// For row lengths, if requested.
     pub(super) counts: Buffer<i32>,
-    pub(super) room: usize,
+    pub(super) capacity: usize,
 }
 
 impl<T: Number> Product<'_, T> {
-    /// Unsorted rows in space for `room` entries. Does not wait for the device.
-    pub fn unsorted(&self, method: Method, room: usize) -> Result<UnsortedRows<T>> {
+    /// Unsorted rows in space for `capacity` entries. Does not wait for the device.
+    pub fn unsorted(&self, method: Method, capacity: usize) -> Result<UnsortedRows<T>> {
         let allocation = Allocation {
-            begins: Arc::new(self.gpu.room(self.a.rows)?),
+            begins: Arc::new(self.gpu.allocate(self.a.rows)?),
             has_begins: false,
-            counts: self.gpu.room(0)?,
-            room,
+            counts: self.gpu.allocate(0)?,
+            capacity,
         };
         self.accumulate(method, None, allocation, self.is_scalar())
     }
 
     /// The same with rows that begin where an earlier product put them.
-    pub fn unsorted_at(&self, method: Method, room: usize, begins: &Arc<Buffer<i64>>) -> Result<UnsortedRows<T>> {
-        let allocation = Allocation { begins: Arc::clone(begins), has_begins: true, counts: self.gpu.room(0)?, room };
+    pub fn unsorted_at(&self, method: Method, capacity: usize, begins: &Arc<Buffer<i64>>) -> Result<UnsortedRows<T>> {
+        let allocation =
+            Allocation { begins: Arc::clone(begins), has_begins: true, counts: self.gpu.allocate(0)?, capacity };
         self.accumulate(method, None, allocation, self.is_scalar())
     }
 
     /// The same without values.
-    pub fn pattern_at(&self, method: Method, room: usize, begins: &Arc<Buffer<i64>>) -> Result<UnsortedRows<T>> {
-        let allocation = Allocation { begins: Arc::clone(begins), has_begins: true, counts: self.gpu.room(0)?, room };
+    pub fn pattern_at(&self, method: Method, capacity: usize, begins: &Arc<Buffer<i64>>) -> Result<UnsortedRows<T>> {
+        let allocation =
+            Allocation { begins: Arc::clone(begins), has_begins: true, counts: self.gpu.allocate(0)?, capacity };
         self.accumulate(method, None, allocation, false)
     }
 
@@ -79,9 +81,9 @@ impl<T: Number> Product<'_, T> {
         scalar: bool,
     ) -> Result<UnsortedRows<T>> {
         let gpu = self.gpu;
-        let Allocation { begins, has_begins, counts, room } = allocation;
-        let ends = gpu.room::<i64>(self.a.rows)?;
-        let (columns, values) = (gpu.room(room)?, gpu.room(if scalar { room } else { 0 })?);
+        let Allocation { begins, has_begins, counts, capacity } = allocation;
+        let ends = gpu.allocate::<i64>(self.a.rows)?;
+        let (columns, values) = (gpu.allocate(capacity)?, gpu.allocate(if scalar { capacity } else { 0 })?);
         let words = gpu.zeroed::<i64>(COUNTERS)?;
         let too_long = self.cascade(rows, teams_of(method), MAX_BLOCKS, |name, n, list, blocks, more| {
             let name = match scalar {
