@@ -23,7 +23,7 @@ impl DeviceFunctions {
     pub fn interleaved(gpu: &Gpu, unknowns: usize, count: usize) -> Result<DeviceFunctions> {
         assert!(count <= MAX_FUNCTIONS);
         let of = gpu.allocate::<u8>(unknowns)?;
-        let kernel = gpu.kernel("interleaved_functions")?;
+        let kernel = gpu.kernel("functions_in_turn")?;
         gpu.launch(kernel, unknowns, &[&(unknowns as i64), &(count as i32), &of.view()])?;
         Ok(DeviceFunctions { of })
     }
