@@ -33,6 +33,21 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* One cycle of BoomerAMG as a preconditioner: PMIS or HMIS, extended+i interpolation. */
+static HYPRE_Solver boomeramg(int pmis, int functions) {
+    HYPRE_Solver amg;
+    HYPRE_BoomerAMGCreate(&amg);
+    HYPRE_BoomerAMGSetTol(amg, 0.0);
+    HYPRE_BoomerAMGSetMaxIter(amg, 1);
+    HYPRE_BoomerAMGSetInterpType(amg, 6);
+    HYPRE_BoomerAMGSetPMaxElmts(amg, 4);
+    HYPRE_BoomerAMGSetStrongThreshold(amg, functions > 1 ? 0.5 : 0.25);
+    if (functions > 1) HYPRE_BoomerAMGSetNumFunctions(amg, functions);
+    HYPRE_BoomerAMGSetCoarsenType(amg, pmis ? 8 : 10);
+    if (pmis) HYPRE_BoomerAMGSetRelaxType(amg, 18);
+    return amg;
+}
+
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     int rank, ranks;
@@ -91,16 +106,7 @@ int main(int argc, char **argv) {
     double *setups = malloc((size_t)repeat * sizeof *setups), *solves = malloc((size_t)repeat * sizeof *solves), residual = 0.0, complexity = 0.0;
     int iterations = 0;
     for (int r = 0; r < repeat; ++r) {
-        HYPRE_Solver amg, cg;
-        HYPRE_BoomerAMGCreate(&amg);
-        HYPRE_BoomerAMGSetTol(amg, 0.0);
-        HYPRE_BoomerAMGSetMaxIter(amg, 1);
-        HYPRE_BoomerAMGSetInterpType(amg, 6);
-        HYPRE_BoomerAMGSetPMaxElmts(amg, 4);
-        HYPRE_BoomerAMGSetStrongThreshold(amg, functions > 1 ? 0.5 : 0.25);
-        if (functions > 1) HYPRE_BoomerAMGSetNumFunctions(amg, functions);
-        HYPRE_BoomerAMGSetCoarsenType(amg, pmis ? 8 : 10);
-        if (pmis) HYPRE_BoomerAMGSetRelaxType(amg, 18);
+        HYPRE_Solver amg = boomeramg(pmis, functions), cg;
         HYPRE_ParCSRPCGCreate(MPI_COMM_WORLD, &cg);
         HYPRE_PCGSetTol(cg, 1e-8);
         HYPRE_PCGSetMaxIter(cg, 500);
