@@ -1,5 +1,6 @@
-//! The components of set-up by name: for each its properties, and the types that implement it on the host and on GPUs. A new component is one line
-//! here beside files of its own. What a GPU does not have is computed on the host.
+//! Components of set-up by name: their properties, and the types that implement them on the host and on GPUs. A new
+//! component is one line here and files of its own. A component without a type for GPUs is computed on the host. Krylov
+//! methods have one type for all backends; their list is in `krylov/mod.rs`.
 
 use crate::backend::components::{Coarsening, Interpolation, SmootherInput, SmootherSetup};
 use crate::backend::parameters::Ties;
@@ -15,15 +16,15 @@ use crate::smooth;
 pub(crate) struct CoarseningInfo {
     /// As the options spell it.
     pub name: &'static str,
-    /// The strength measure that it was made for.
+    /// The default strength measure.
     pub strength: &'static str,
-    /// The interpolation that it was made for.
+    /// The default interpolation.
     pub interpolation: &'static str,
-    /// Whether it works on nodes of several unknowns, with a near-null space; otherwise blocks are taken apart first.
+    /// Whether it coarsens nodes of several unknowns, with a near-null space. Otherwise block matrices are converted to CSR.
     pub keeps_blocks: bool,
-    /// Whether it looks at the values of the matrix, not at its strong couplings alone.
-    pub goes_by_values: bool,
-    /// Which of equal weights of an interpolation stay.
+    /// Whether it depends on the values of the matrix, beside its strong couplings.
+    pub uses_values: bool,
+    /// Which of equal weights truncation keeps.
     pub ties: Ties,
 }
 
@@ -33,7 +34,7 @@ const SPLITTING: CoarseningInfo = CoarseningInfo {
     strength: "classical",
     interpolation: "extended_i",
     keeps_blocks: false,
-    goes_by_values: false,
+    uses_values: false,
     ties: Ties::Mixed,
 };
 
@@ -43,7 +44,7 @@ const AGGREGATION: CoarseningInfo = CoarseningInfo {
     strength: "symmetric",
     interpolation: "smoothed",
     keeps_blocks: true,
-    goes_by_values: false,
+    uses_values: false,
     ties: Ties::Mixed,
 };
 
@@ -64,7 +65,7 @@ pub(crate) struct SmootherInfo {
     pub name: &'static str,
     /// Whether it keeps the level's matrix in its own format.
     pub keeps_matrix: bool,
-    /// Whether it goes by the l1 diagonal of the matrix.
+    /// Whether it uses the l1 diagonal of the matrix.
     pub uses_l1_diagonal: bool,
     /// Whether GPUs have it.
     on_gpu: bool,
@@ -95,7 +96,7 @@ pub(crate) trait SmootherComponents<B: Backend>: Store<B> {
     ) -> Result<Box<dyn Smoother<B, V>>>;
 }
 
-/// What a set-up backend must have to make hierarchies for a solve backend.
+/// A set-up backend that makes hierarchies for a solve backend.
 pub(crate) trait SetupFor<B: Backend>: Components + SmootherComponents<B> + SmootherComponents<Self> {}
 
 impl<B: Backend, S: Components + SmootherComponents<B> + SmootherComponents<S>> SetupFor<B> for S {}
@@ -109,8 +110,8 @@ macro_rules! optional {
     };
 }
 
-/// Lists components: name, properties, type on the host, type on GPUs if there is one. Declares their names, their properties and two functions that
-/// find them.
+/// Lists components: name, properties, type on the host, type on GPUs if there is one. Declares their names, their
+/// properties and two lookup functions.
 macro_rules! list {
     (
         $names:ident, $table:ident: $info:ident, $on_host:ident, $on_gpu:ident: $component:ident;
@@ -141,7 +142,7 @@ list! {
     "pmis": SPLITTING, host::pmis::Pmis, gpu::pmis::Pmis;
     "hmis": CoarseningInfo { ties: Ties::Smallest, ..SPLITTING }, host::hmis::Hmis;
     "mis2": AGGREGATION, host::mis2::Mis2, gpu::mis2::Mis2;
-    "pairwise": CoarseningInfo { goes_by_values: true, ..AGGREGATION }, host::pairwise::Pairwise, gpu::pairwise::Pairwise;
+    "pairwise": CoarseningInfo { uses_values: true, ..AGGREGATION }, host::pairwise::Pairwise, gpu::pairwise::Pairwise;
 }
 
 list! {

@@ -1,4 +1,4 @@
-//! A context: the device, its threads, the log, and nothing global.
+//! A context: device, threads and log. There is no global state.
 
 pub use crate::device_kind::DeviceKind;
 use crate::error::{Error, Result, fail};
@@ -22,7 +22,7 @@ struct Inner {
 #[derive(Clone)]
 pub struct Context {
     inner: Arc<Inner>,
-    /// Where the solve phase runs, unless that is the host.
+    /// The GPU on which the solve phase runs; none for the host.
     gpu: Option<Gpu>,
 }
 
@@ -72,8 +72,8 @@ impl Context {
         self.gpu.as_ref()
     }
 
-    /// A handle for a solver or a hierarchy, which may be used by a thread while another one works with the context: it shares everything but the
-    /// scratch for reductions.
+    /// A handle for a solver or a hierarchy, which one thread may use while others use the context. Only the scratch of
+    /// reductions is not shared.
     pub(crate) fn with_own_scratch(&self) -> Result<Context> {
         let gpu = self.gpu.as_ref().map(Gpu::with_own_scratch).transpose()?;
         Ok(Context { inner: Arc::clone(&self.inner), gpu })
@@ -94,12 +94,12 @@ impl Context {
         self.inner.threads.set_log(level, sink);
     }
 
-    /// Whether someone listens to lines of this level.
+    /// Whether lines of this level are logged.
     pub(crate) fn logs(&self, level: LogLevel) -> bool {
         self.inner.threads.logs(level)
     }
 
-    /// Sends one line to the log; the text is only made when someone listens.
+    /// Logs a line. The text is made only if lines of this level are logged.
     pub(crate) fn log(&self, level: LogLevel, line: impl FnOnce() -> String) {
         self.inner.threads.log(level, line);
     }

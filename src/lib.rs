@@ -47,7 +47,6 @@ mod precision;
 pub mod preconditioner;
 pub mod presets;
 pub mod range;
-mod registry;
 pub mod report;
 pub mod scalar;
 #[cfg(test)]

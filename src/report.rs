@@ -1,4 +1,4 @@
-//! What a set-up and a solve did: a snapshot, read by key. One table of facts feeds the C ABI, JSON and the printed summary.
+//! Report of set-up and solve: a snapshot, read by key. The C ABI, JSON and the printed summary use one table.
 
 use crate::context::Context;
 use crate::gpu::{Gpu, Usage};
@@ -27,11 +27,11 @@ pub struct LevelReport {
     pub smoother_precision: Precision,
     /// Smoother, or the solver of the coarsest level.
     pub smoother: String,
-    /// Sweeps before the coarse correction. A coarsest level that is swept does them first, then those after.
+    /// Pre-smoothing sweeps. A coarsest level that is smoothed does these, then the post-smoothing sweeps.
     pub pre_sweeps: usize,
-    /// Sweeps after the coarse correction, which run the other way.
+    /// Post-smoothing sweeps, in the opposite direction.
     pub post_sweeps: usize,
-    /// Why the formats are what they are, where the options left them open; else empty.
+    /// Reason for the number formats, if the options left them open; else empty.
     pub precision_reason: String,
 }
 
@@ -85,7 +85,7 @@ pub struct Report {
     pub levels: Vec<LevelReport>,
     /// Phases of set-up: `total` and its parts.
     pub setup: Phases,
-    /// Where set-up ran, and on a GPU why not there or how often it was waited for.
+    /// Where set-up ran; with a GPU, the reason for the host, or how often the host waited for the device.
     pub setup_place: String,
     /// Phases of the last solve: `total` and its parts.
     pub solve: Phases,
@@ -101,11 +101,11 @@ pub struct Report {
     pub bytes: usize,
     /// Device memory of the context, with all that was made from it; nothing on the host.
     pub device_memory: Usage,
-    /// What was given wider formats since set-up because precision was lost, and why.
+    /// Promotions to wider formats since set-up, with their reasons.
     pub promotions: Vec<String>,
     /// Levels whose coarse unknowns the last update kept; none before the first.
     pub update_kept_levels: usize,
-    /// Whether it found others on the level after these, and set up anew from there on.
+    /// Whether the last update set up again from the level after these.
     pub update_anew: bool,
 }
 
@@ -198,7 +198,7 @@ facts! {
 }
 
 impl Report {
-    /// What a context is, before anything was done on it.
+    /// The report of a context before any set-up.
     pub(crate) fn of(context: &Context) -> Report {
         let device_memory = context.gpu().map(Gpu::memory).unwrap_or_default();
         Report { device: context.device().name(), threads: context.threads(), device_memory, ..Report::default() }

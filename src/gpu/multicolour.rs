@@ -1,5 +1,5 @@
-//! Multicolour Gauss-Seidel: one launch for each colour, a group of lanes for each row. The matrix is copied with its rows in the order of the
-//! colours, so that neighbouring groups read neighbouring memory.
+//! Multicolour Gauss-Seidel: one launch for each colour, a group of lanes for each row. The rows of the matrix are permuted by
+//! colour, so that neighbouring groups read contiguous memory.
 
 use super::runtime::{Kernel, tag};
 use super::setup::DeviceCsr;
@@ -12,14 +12,14 @@ use crate::scalar::{Number, Precision};
 /// Most rows of a block, as in `kernels/multicolour.cu`.
 const MAX_BLOCK: usize = 8;
 
-/// Entries that a lane handles where rows are long enough.
+/// Entries for each lane of long rows.
 const ENTRIES: usize = 4;
 
-/// The matrix of a level by colours.
+/// The matrix of a level, rows permuted by colour.
 pub(super) struct Multicolour<S> {
     gpu: Gpu,
     kernel: Kernel,
-    /// Where each colour begins among the rows, and the end.
+    /// First row of each colour, and the end.
     starts: Vec<usize>,
     /// Lanes of a group.
     lanes: usize,
@@ -27,7 +27,7 @@ pub(super) struct Multicolour<S> {
     width: usize,
     /// Whether `inverse` is that of blocks.
     whole: bool,
-    /// The number of each row, in the order of the colours, in which all arrays are.
+    /// The permutation: the original number of each row.
     rows: Buffer<i32>,
     matrix: DeviceCsr<S>,
     inverse: Buffer<S>,

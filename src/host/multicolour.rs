@@ -18,7 +18,7 @@ const NONE: u32 = u32::MAX;
 /// A row without a colour.
 struct Waiting {
     row: u32,
-    /// Neighbours, from the first on, that need not be waited for, now and ever after: they have a colour or weigh less.
+    /// Leading neighbours that need not be checked again: they have a colour or a smaller weight.
     passed: u32,
     /// The colour it takes at the end of the round.
     colour: u32,
@@ -33,7 +33,7 @@ impl Colouring {
         let transposed = if same { None } else { Some(Graph { offsets, columns }) };
         let outweighs = |i: usize, j: usize| (hash(i, 0), i) > (hash(j, 0), j);
 
-        // A diagonal entry does no harm: a row has no colour yet, and does not outweigh itself.
+        // A diagonal entry does not matter: the row has no colour yet, and its weight is not larger than itself.
         let mut colour = try_vec(a.rows, NONE)?;
         let mut waiting: Vec<Waiting> = try_capacity(a.rows)?;
         waiting.extend((0..a.rows as u32).map(|row| Waiting { row, passed: 0, colour: NONE }));
@@ -136,7 +136,7 @@ pub fn sweep<S: Number, V: Number>(
     for k in 0..colours.len() {
         let colour = if backward { colours.end - 1 - k } else { colours.start + k };
         let rows = &colouring.rows[colouring.starts[colour]..colouring.starts[colour + 1]];
-        // New values first go to a place of their own, which each task can write to while all read x.
+        // New values go to `scratch` first, because other tasks read x.
         let new = &mut scratch[..rows.len() * n];
         let old = &*x;
         par::for_each_row_mut(new, n, par::ROW_GRAIN, |start, new| {
@@ -163,7 +163,7 @@ pub fn sweep<S: Number, V: Number>(
     }
 }
 
-/// Four partial sums, so that no addition waits for the one before it.
+/// Four partial sums, so that additions are independent.
 #[inline(always)]
 fn row_product<S: Number, V: Number>(columns: &[i32], values: &[S], x: &[V], base: usize) -> V::Wide {
     let term = |c: i32, v: S| v.cast::<V::Wide>() * x[c as usize - base].widen();

@@ -16,21 +16,21 @@ pub struct Stored<S> {
 
 /// How columns are stored.
 enum Format<S> {
-    /// In 32 bits, in arrays that others may have as well.
+    /// In 32 bits, in arrays that may be shared.
     Shared(SharedCsr<S>),
     /// In 16 bits.
     Compact(Compact<S>),
-    /// One for all entries of a diagonal in a group of rows.
+    /// By diagonals: one offset for the entries of a group of rows.
     Diagonals(Diagonals<S>),
 }
 
 impl<S: Number> Stored<S> {
-    /// Acts on the threads of `host`.
+    /// Runs on the threads of `host`.
     pub fn new(host: &Host, matrix: SharedCsr<S>) -> Stored<S> {
         Stored { host: host.clone(), matrix: Format::Shared(matrix), sums: Sums::Wide }
     }
 
-    /// By diagonals, or with columns of 16 bits, where that is possible and saves enough.
+    /// By diagonals or with 16-bit columns, if possible and if it saves enough bytes.
     pub fn compact(host: &Host, matrix: SharedCsr<S>) -> Result<Stored<S>> {
         let format = if let Some(diagonals) = Diagonals::new(&matrix)? {
             Format::Diagonals(diagonals)
@@ -42,7 +42,7 @@ impl<S: Number> Stored<S> {
         Ok(Stored { host: host.clone(), matrix: format, sums: Sums::Wide })
     }
 
-    /// The same with other sums; by diagonals and with columns of 16 bits they are always wide.
+    /// The same with these sums. By diagonals and with 16-bit columns sums are always wide.
     pub fn with_sums(self, sums: Sums) -> Stored<S> {
         Stored { sums, ..self }
     }

@@ -1,5 +1,4 @@
-//! Sparse matrix times vector, in any combination of storage and vector precisions. Sums are kept in the
-//! precision of the result, those of 16-bit results in f32.
+//! SpMV for any combination of storage and vector precisions. Sums have the precision of the result; f32 for 16-bit results.
 
 use super::prefetch::prefetch;
 use super::{block_rows, simd};
@@ -8,11 +7,10 @@ use crate::scalar::Number;
 use crate::scalar::Sums;
 use crate::sparse::{BLOCK_ROWS, Block, Compact, CsrView, Diagonals, GROUP, Offsets};
 
-/// Results of the longest group of rows by diagonals.
+/// Most results of a group of rows by diagonals.
 const LONGEST: usize = if GROUP > BLOCK_ROWS * simd::MAX_BLOCK { GROUP } else { BLOCK_ROWS * simd::MAX_BLOCK };
 
-/// Results of the longest group of rows with columns: so many that what each group costs by itself does not count, and so few that they stay in the
-/// first cache.
+/// Most results of a group of rows in CSR: enough to hide the cost of a group, and few enough for the L1 cache.
 const LONGEST_GROUP: usize = 128;
 
 /// Scalar rows that one task handles.
@@ -34,8 +32,8 @@ impl<'a, S> From<&CsrView<'a, S>> for View<'a, S> {
     }
 }
 
-/// What to do with the products `ax` of some rows. A value, not a type: one branch for each group of rows costs nothing, one more set of loops
-/// for each combination of types does.
+/// The SpMV epilogue, for the products `ax` of a group of rows. It is a value, not a type: a branch for each group of rows costs
+/// nothing, but loops for each combination of types cost compile time.
 #[derive(Clone, Copy)]
 pub(super) enum Epilogue<'a, Y: Number> {
     /// y = alpha ax.
@@ -52,7 +50,7 @@ impl<Y: Number> Epilogue<'_, Y> {
         if beta == Y::Wide::ZERO { Epilogue::Overwrite(alpha) } else { Epilogue::Scale(alpha, beta) }
     }
 
-    /// For the rows from `first` on.
+    /// Stores the results of the rows from `first` on.
     pub(super) fn store(&self, first: usize, ax: &[Y::Wide], y: &mut [Y]) {
         let pairs = y.iter_mut().zip(ax);
         match *self {
@@ -145,10 +143,10 @@ fn product<S: Number, X: Number, Y: Number>(
     }
 }
 
-/// Partial sums of a row whose sums are rounded.
+/// Partial sums of a row with rounded sums.
 const LANES: usize = 8;
 
-/// The products of `rows` with `x`, in sums that are rounded after each term.
+/// Products of `rows` with `x`; sums are rounded to `Y` after each term.
 fn rounded_products<S: Number, X: Number, Y: Number>(
     rows: &simd::Rows<'_, S, i32>,
     block: Block,
@@ -182,7 +180,7 @@ fn locate_rows(offsets: Offsets<'_>, base: i32, first: usize, to: &mut [usize]) 
     -base
 }
 
-/// The first of `from` as numbers of entries, and those of the next group on their way.
+/// Converts the first offsets of `from`, and prefetches those of the next group.
 fn copy_offsets<O>(from: &[O], to: &mut [usize], convert: impl Fn(&O) -> usize) {
     for line in (0..to.len()).step_by(64 / size_of::<O>()) {
         prefetch(from, to.len() + line);
@@ -190,14 +188,14 @@ fn copy_offsets<O>(from: &[O], to: &mut [usize], convert: impl Fn(&O) -> usize) 
     to.iter_mut().zip(from).for_each(|(to, from)| *to = convert(from));
 }
 
-/// Fills in where the rows from the given one on lie, and says what is to be added to their columns.
+/// Writes the offsets of rows from the first one on, and returns the shift of their columns.
 type Locate<'a> = dyn Fn(usize, &mut [usize]) -> i32 + Sync + 'a;
 
-/// Multiplies a group of rows, which begin and end at these offsets, with the vector; the number is to be added to columns. Not generic: a call for
-/// each group costs nothing, a loop over groups for each combination of types does.
+/// Products of a group of rows, given their offsets and the shift of their columns. Not generic: a call for each group costs
+/// nothing, but a loop over groups for each combination of types costs compile time.
 type Multiply<'a, W> = dyn Fn(&[usize], i32, &mut [W]) + Sync + 'a;
 
-/// Runs `sum` on all groups of rows, and finishes them. A row gives `width` results.
+/// Runs `sum` on all groups of rows, and the epilogue on its results. A row has `width` results.
 fn each_group<Y: Number>(
     group: usize,
     width: usize,
@@ -211,7 +209,7 @@ fn each_group<Y: Number>(
         let mut sums = [Y::Wide::ZERO; LONGEST_GROUP];
         for (k, y) in y.chunks_mut(group * width).enumerate() {
             let first = start + k * group;
-            // These are read and written all at once; what the next group needs arrives meanwhile.
+            // Prefetches y of the next group.
             for line in (0..group * width).step_by(64 / size_of::<Y>()) {
                 prefetch(y, group * width + line);
             }
@@ -223,7 +221,7 @@ fn each_group<Y: Number>(
     });
 }
 
-/// Runs `sum`, which multiplies the group that begins with this row with the vector, on all groups of rows by diagonals, and finishes them.
+/// The same for rows by diagonals; `sum` gets the first row of a group.
 fn each_diagonal_group<Y: Number>(
     group: usize,
     width: usize,

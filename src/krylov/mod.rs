@@ -13,7 +13,6 @@ mod tests;
 use crate::backend::Backend;
 use crate::config::Config;
 use crate::error::Result;
-use crate::registry::registry;
 use crate::scalar::Scalar;
 
 pub use run::{Next, Run, project};
@@ -39,7 +38,7 @@ pub trait Krylov<B: Backend, T: Scalar>: Send {
     }
 }
 
-/// Which norm is compared with the tolerance and written down, in relation to the same norm of the right-hand side.
+/// The norm of the stopping test and of the history, relative to the same norm of the right-hand side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Norm {
     /// |r|.
@@ -48,13 +47,33 @@ pub enum Norm {
     Preconditioned,
 }
 
-registry! {
-    /// The method of this name, with workspace for vectors of `n` elements.
-    fn make<B: Backend, T: Scalar>(backend: &B, n: usize, config: &Config) -> Result<Box<dyn Krylov<B, T>>>;
-    "cg" => Ok(Box::new(cg::Cg::<B, T>::new(backend, n)?));
-    "fcg" => Ok(Box::new(fcg::Fcg::<B, T>::new(backend, n)?));
-    "gmres" => Ok(Box::new(gmres::Gmres::<B, T>::new(backend, n, config.int("solver.restart"))?));
-    "fgmres" => Ok(Box::new(fgmres::Fgmres::<B, T>::new(backend, n, config.int("solver.restart"))?));
-    "bicgstab" => Ok(Box::new(bicgstab::BiCgStab::<B, T>::new(backend, n)?));
-    "richardson" => Ok(Box::new(richardson::Richardson::<B, T>::new(backend, n)?));
+/// Lists the methods: name, type, and what its constructor takes beside backend and size. A new method is one line.
+macro_rules! methods {
+    ($config:ident; $($name:literal: $method:ident::$type:ident $(, $argument:expr)?;)*) => {
+        /// Names of the methods, as the options spell them.
+        pub const NAMES: &[&str] = &[$($name),*];
+
+        /// The method of this name, with workspace for vectors of `n` elements.
+        pub(crate) fn make<B: Backend, T: Scalar>(
+            name: &str,
+            backend: &B,
+            n: usize,
+            $config: &Config,
+        ) -> Result<Box<dyn Krylov<B, T>>> {
+            match name {
+                $($name => Ok(Box::new($method::$type::<B, T>::new(backend, n $(, $argument)?)?)),)*
+                _ => unreachable!("the options table has no Krylov method {name}"),
+            }
+        }
+    };
+}
+
+methods! {
+    config;
+    "cg": cg::Cg;
+    "fcg": fcg::Fcg;
+    "gmres": gmres::Gmres, config.int("solver.restart");
+    "fgmres": fgmres::Fgmres, config.int("solver.restart");
+    "bicgstab": bicgstab::BiCgStab;
+    "richardson": richardson::Richardson;
 }

@@ -1,10 +1,10 @@
-//! Rows by colour: no two rows of one colour are coupled.
+//! A colouring of the rows of a matrix: no two rows of a colour are coupled.
 
 use super::SharedCsr;
 
 /// Block rows by colour, and ascending within each.
 pub struct Colouring {
-    /// All of them.
+    /// The block rows.
     pub rows: Vec<u32>,
     /// Where each colour begins in `rows`, and the end.
     pub starts: Vec<usize>,
@@ -22,7 +22,7 @@ impl Colouring {
     }
 }
 
-/// A matrix by colours.
+/// A matrix with a colouring, for multicolour Gauss-Seidel.
 pub struct Coloured<S> {
     /// The matrix.
     pub matrix: SharedCsr<S>,
@@ -30,6 +30,6 @@ pub struct Coloured<S> {
     pub inverse: Vec<S>,
     /// Its rows by colour.
     pub colouring: Colouring,
-    /// Whether the matrix is the level's own, which is counted there.
+    /// Whether the matrix is shared with the level, which counts its bytes.
     pub shared: bool,
 }

@@ -1,5 +1,5 @@
-//! Scalar matrices with columns in 16 bits: each is stored as the distance from the smallest column of its group of rows. Where unknowns that are
-//! coupled have numbers that are close, which is the rule for meshes, this halves what indices cost. Row offsets have 32 bits.
+//! CSR with 16-bit columns, stored as offsets from the smallest column of a group of rows. Coupled unknowns of a mesh usually
+//! have close numbers; then the indices take half the bytes. Row offsets have 32 bits.
 
 use super::{Block, CsrView, SharedCsr, Storage};
 use crate::error::{Result, try_capacity, try_vec};
@@ -7,7 +7,7 @@ use crate::par;
 use crate::scalar::Number;
 use std::sync::Arc;
 
-/// Rows in a group: a power of two, and what the kernels handle at a time.
+/// Rows of a group, a power of two: the kernels process a group at a time.
 pub const GROUP: usize = 64;
 
 /// A type that columns are stored in.
@@ -55,15 +55,15 @@ pub struct Compact<S> {
     pub offsets: Vec<u32>,
     /// The smallest column of each [`GROUP`] of rows.
     pub bases: Vec<i32>,
-    /// Column of each entry, less its group's smallest.
+    /// Column of each entry minus the smallest column of its group.
     pub columns: Vec<u16>,
     /// Values.
     pub values: Arc<dyn Storage<S>>,
 }
 
 impl<S: Number> Compact<S> {
-    /// The matrix in this form, its values shared; none where it has blocks, where a group of rows spans more than 16 bits can count, or where
-    /// less than a fifth of the bytes would be saved, as is the case for f64.
+    /// Converts a matrix; the values are shared. None for block matrices, if a group of rows spans more columns than 16 bits
+    /// hold, or if less than a fifth of the bytes would be saved, as in f64.
     pub fn new(a: &SharedCsr<S>) -> Result<Option<Compact<S>>> {
         let view = a.view();
         let saved = (size_of::<i32>() - size_of::<u16>()) * 5 >= size_of::<i32>() + size_of::<S>();
@@ -101,7 +101,7 @@ impl<S: Number> Compact<S> {
     }
 }
 
-/// The smallest column of each group of rows; none where another of the group is too far from it.
+/// The smallest column of each group of rows; none if a column of the group exceeds it by more than 16 bits hold.
 fn bases<S: Number>(a: &CsrView<'_, S>) -> Result<Option<Vec<i32>>> {
     let mut bases = try_vec(a.rows.div_ceil(GROUP), 0_i32)?;
     let too_far = par::sum_mut(&mut bases, par::ROW_GRAIN / GROUP, |first, bases| {

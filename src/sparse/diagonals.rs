@@ -1,8 +1,8 @@
-//! Matrices by diagonals: within a group of rows the entries at the same distance from the diagonal lie side by side, and one number
-//! tells the distance of all of them. On regular grids that leaves next to no indices, and a product reads matrix and vector in whole
-//! registers, without gathering. Rows that lack an entry have a zero there.
+//! Storage by diagonals (DIA) in groups of rows: the entries of a group on the same diagonal are contiguous and share one column
+//! offset. On regular grids there are hardly any indices, and SpMV loads matrix and vector by whole registers, without gathers.
+//! Missing entries are stored as zeros.
 //!
-//! Of square blocks, the values at the same place in the block lie side by side: one lane for each block row.
+//! For square blocks, values with the same position in their block are contiguous: one lane for each block row.
 
 use super::compact::GROUP;
 use super::{Block, CsrView, SharedCsr};
@@ -11,10 +11,10 @@ use crate::par;
 use crate::scalar::{Number, Precision};
 use std::ops::Range;
 
-/// Groups that are looked at before all are.
+/// Groups of a sample, which is checked before the whole matrix.
 const SAMPLE: usize = 64;
 
-/// Block rows in a group of a matrix with blocks: as many as f32 fit into a register. Few, because they share their diagonals.
+/// Block rows of a group: as many as a register holds f32. More rows would share fewer diagonals.
 pub const BLOCK_ROWS: usize = 16;
 
 /// A matrix by diagonals in groups of [`GROUP`] rows, or of [`BLOCK_ROWS`] block rows.
@@ -33,13 +33,14 @@ pub struct Diagonals<S> {
     pub starts: Vec<i64>,
     /// Column less row of each diagonal, ascending in a group.
     pub distances: Vec<i32>,
-    /// Values: for each diagonal and each place in the block, row by row, one for each row of the group.
+    /// Values: for each diagonal and each position in the block, one for each row of the group.
     pub values: Vec<S>,
 }
 
 impl<S: Number> Diagonals<S> {
-    /// The matrix in this form; none where columns do not ascend, or where that is not worth while: for scalars when it does not save a fifth of
-    /// the bytes of columns in 16 bits, for blocks, where it saves arithmetic, when it takes a tenth more bytes. In f64 memory is the only bound.
+    /// Converts a matrix. None if columns do not ascend, or if it does not pay: for scalars if it saves less than a fifth of the
+    /// bytes of [`Compact`](super::Compact), for blocks, where it also saves arithmetic, if it takes a tenth more bytes. In f64
+    /// memory is the only bound.
     pub fn new(a: &SharedCsr<S>) -> Result<Option<Diagonals<S>>> {
         let view = a.view();
         let Block { rows: width, cols } = view.block;
@@ -58,7 +59,7 @@ impl<S: Number> Diagonals<S> {
         let blocks = |g: usize| view.row_range(rows(g).end - 1).end - view.row_range(rows(g).start).start;
         let (mut found, mut counted, mut union) = (0, 0, Vec::new());
         for g in (0..groups).step_by(groups.div_ceil(SAMPLE)) {
-            // Four times as many as full ones are enough to know.
+            // With four times as many diagonals as full ones would have it does not pay.
             if !distances(&view, rows(g), 4 * blocks(g).div_ceil(group), &mut union) {
                 return Ok(None);
             }
@@ -139,8 +140,8 @@ fn distance<S: Number>(a: &CsrView<'_, S>, i: usize, k: usize) -> i32 {
     (a.col(k) as i64 - i as i64) as i32
 }
 
-/// All distances of the entries of some rows, ascending, or more than `enough` of them; false where a row is not ascending. Rows like the one
-/// before cost two comparisons for each entry.
+/// The column offsets of the entries of some rows, ascending; stops beyond `enough` of them. False if the columns of a row do
+/// not ascend. A row with the same offsets as the row before costs two comparisons for each entry.
 fn distances<S: Number>(a: &CsrView<'_, S>, rows: Range<usize>, enough: usize, union: &mut Vec<i32>) -> bool {
     union.clear();
     for i in rows {

@@ -1,9 +1,9 @@
-//! Strong couplings of a matrix: the graph that coarsening and interpolation walk on.
+//! The strength graph of a matrix, which coarsening and interpolation use.
 
 use super::{Block, CsrView, Offsets, transpose};
 use crate::error::Result;
 
-/// For each row (of blocks) the columns it depends on strongly, without itself, in the order of the matrix's row.
+/// For each block row the columns of its strong couplings without the diagonal, in the order of the matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
     /// Row offsets.
@@ -24,10 +24,10 @@ impl Graph {
         &self.columns[self.offsets[i] as usize..self.offsets[i + 1] as usize]
     }
 
-    /// The graph with all edges turned round.
+    /// The transpose.
     pub fn transpose(&self) -> Result<Graph> {
         let n = self.rows();
-        // A pattern needs no values; blocks of one byte each would cost memory, so the view has none.
+        // The view has a pattern alone.
         let view = CsrView::<f64> {
             rows: n,
             cols: n,

@@ -1,5 +1,4 @@
-//! Sparse matrices: rows of small dense blocks. A block of 1x1 is ordinary CSR; everything else is BSR. There is one type for
-//! both, so that every algorithm exists once.
+//! Sparse matrices in CSR and BSR. CSR is BSR with 1x1 blocks: there is one type for both, so every algorithm exists once.
 //!
 //! [`Csr`] owns its arrays. [`SharedCsr`] shares them, possibly with the caller's memory. [`CsrView`] is what algorithms read.
 
@@ -58,11 +57,11 @@ impl Block {
     }
 }
 
-/// An array that a matrix reads: owned by the library, or lent by the caller.
+/// An array of a matrix: owned by the library, or borrowed from the caller.
 pub trait Storage<T>: Send + Sync {
     /// The elements.
     fn as_slice(&self) -> &[T];
-    /// Bytes that the library holds for it; 0 when it was lent.
+    /// Bytes that the library holds for it; 0 if it is borrowed.
     fn owned_bytes(&self) -> usize;
 }
 
@@ -75,7 +74,7 @@ impl<T: Send + Sync> Storage<T> for Vec<T> {
     }
 }
 
-/// Row offsets in either width. 64 bits are the rule inside; 32 bits come from callers.
+/// Row offsets. The library stores 64 bits; callers may have 32.
 #[derive(Clone, Copy)]
 pub enum Offsets<'a> {
     /// 32-bit.
@@ -156,7 +155,7 @@ impl<'a, T: Number> CsrView<'a, T> {
         (self.offsets.raw(i) - base) as usize..(self.offsets.raw(i + 1) - base) as usize
     }
 
-    /// These rows alone. Columns and values stay those of the whole matrix, in which the offsets count.
+    /// A range of rows. Columns and values are those of the whole matrix, into which the offsets point.
     pub fn some_rows(&self, range: Range<usize>) -> CsrView<'a, T> {
         CsrView { rows: range.len(), offsets: self.offsets.some(range.start..range.end + 1), ..*self }
     }
@@ -202,7 +201,7 @@ impl<'a, T: Number> CsrView<'a, T> {
         Ok(columns)
     }
 
-    /// The scalar matrix that a block matrix stands for, rows and columns in the same order, zeros inside blocks kept.
+    /// BSR to CSR; zeros inside blocks are stored.
     pub fn to_scalar(&self) -> Result<Csr<T>> {
         let Block { rows: br, cols: bc } = self.block;
         let mut offsets = try_capacity(self.scalar_rows() + 1)?;
@@ -221,7 +220,7 @@ impl<'a, T: Number> CsrView<'a, T> {
         Ok(Csr { rows: self.scalar_rows(), cols: self.scalar_cols(), block: Block::SCALAR, offsets, columns, values })
     }
 
-    /// The same matrix in square blocks of `n` scalars, for a scalar matrix whose size `n` divides. Absent scalars become zeros.
+    /// CSR to BSR with square blocks of `n` rows, for a matrix whose size `n` divides. Missing entries of blocks become zeros.
     pub fn to_blocks(&self, n: usize) -> Result<Csr<T>> {
         assert!(self.block == Block::SCALAR && self.rows.is_multiple_of(n) && self.cols.is_multiple_of(n));
         let rows = self.rows / n;
@@ -259,7 +258,7 @@ impl<'a, T: Number> CsrView<'a, T> {
     }
 }
 
-/// A matrix that owns its arrays, with base 0. Columns are in ascending order in each row unless it was copied from an unsorted one.
+/// A matrix that owns its arrays, with base 0. Columns ascend in each row unless it is a copy of an unsorted matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Csr<T> {
     /// Block rows.
@@ -383,7 +382,7 @@ pub struct Structure {
 }
 
 impl Structure {
-    /// A pattern of the library's own, with base 0.
+    /// A pattern owned by the library, with base 0.
     pub fn new(rows: usize, cols: usize, block: Block, offsets: Vec<i64>, columns: Vec<i32>) -> Structure {
         let offsets = OffsetStorage::I64(Arc::new(offsets));
         Structure { rows, cols, block, offsets, columns: Arc::new(columns), base: 0 }

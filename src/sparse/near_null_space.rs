@@ -1,4 +1,4 @@
-//! Near-null-space vectors: what the operator maps to almost nothing and coarse levels must represent exactly.
+//! Near-null-space vectors, for which A v is almost zero. Coarse levels must represent them exactly.
 
 use crate::error::{Result, fail, try_vec};
 

@@ -1,4 +1,4 @@
-//! Transposition of patterns by counting: each task owns a range of columns, reads the whole pattern and keeps what falls into its range.
+//! Transpose of a pattern by counting sort: each task owns a range of columns and reads the whole pattern.
 
 use super::CsrView;
 use crate::error::{Result, try_vec};
@@ -6,7 +6,7 @@ use crate::par;
 use crate::scalar::Scalar;
 use std::ops::Range;
 
-/// Ranges of columns beyond which reading the pattern again costs more than another thread saves.
+/// Most ranges of columns: with more, reading the pattern once more costs more than another thread saves.
 const MAX_RANGES: usize = 8;
 
 /// Row offsets of the transpose, and how many columns one task takes.
@@ -33,7 +33,8 @@ pub fn pattern<T: Scalar>(a: &CsrView<'_, T>) -> Result<(Vec<i64>, Vec<i32>)> {
     Ok((offsets, columns))
 }
 
-/// Calls `put(place, row, position)` for each entry whose column lies in `range`, places counted from the first of the range.
+/// Calls `put(place, row, position)` for each entry whose column is in `range`: its position in the transpose, counted from the
+/// first of the range, its row, and its position in the matrix.
 pub(crate) fn scatter<T: Scalar>(
     a: &CsrView<'_, T>,
     offsets: &[i64],

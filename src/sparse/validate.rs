@@ -1,4 +1,4 @@
-//! Checks of a matrix that a caller hands over. Every complaint names the row, counted in the caller's base.
+//! Checks of a caller's matrix. Errors name the row, counted in the caller's base.
 
 use super::CsrView;
 use crate::error::{Error, Result, fail};
@@ -6,7 +6,7 @@ use crate::par;
 use crate::scalar::Scalar;
 use std::ops::Range;
 
-/// Rows whose values are looked at together, few enough to stay in a cache.
+/// Rows whose values are checked together; they stay in a cache.
 const STRIP: usize = 32;
 
 /// Checks offsets, columns, values and diagonal. `sorted` is the caller's promise that columns ascend in each row. With several
@@ -74,8 +74,8 @@ fn row<T: Scalar>(a: &CsrView<'_, T>, i: usize, sorted: bool, scratch: &mut Vec<
     row_values(a, i)
 }
 
-/// Whether every value is finite: zero times any other is not a number, and neither is a sum with it. Without an early end, so that several are
-/// looked at at once.
+/// Whether every value is finite: zero times infinity or NaN is NaN, and so is a sum with it. There is no early exit, so that
+/// the loop is vectorised.
 fn are_finite<T: Scalar>(values: &[T]) -> bool {
     let mut sums = [T::ZERO; 8];
     let (chunks, rest) = values.as_chunks::<8>();
@@ -87,7 +87,7 @@ fn are_finite<T: Scalar>(values: &[T]) -> bool {
     sums.iter().chain(rest).all(|v| v.is_finite())
 }
 
-/// [`row_values`] of a strip of rows, which are looked at one by one where not all is well.
+/// [`row_values`] of a strip of rows. If a check of the whole strip fails, its rows are checked one by one.
 fn strip_values<T: Scalar>(a: &CsrView<'_, T>, mut rows: Range<usize>) -> Result<()> {
     let (len, entries) = (a.block.len(), a.row_range(rows.start).start..a.row_range(rows.end - 1).end);
     match are_finite(&a.values[entries.start * len..entries.end * len]) {
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// A matrix whose values changed is looked at in strips, and the defect in the lowest row of one is named, whichever it is.
+    /// Changed values are checked in strips. The error names the lowest row with a defect.
     #[test]
     fn changed_values_are_checked_in_every_strip() {
         let rows = 3 * STRIP + 5;

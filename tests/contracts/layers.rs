@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[(&str, &[&str])] = &[
     ("huge pages", &["huge_pages"]),
     ("errors, allocation", &["error"]),
-    ("number formats and small helpers", &["scalar", "sync", "device_kind", "hash", "edit_distance", "registry"]),
+    ("number formats and small helpers", &["scalar", "sync", "device_kind", "hash", "edit_distance"]),
     ("ranges of formats, threads, parallel loops", &["range", "threads", "par"]),
     ("matrices, graphs, near-null spaces", &["sparse"]),
     ("16-bit storage, files", &["precision", "io"]),

@@ -101,7 +101,7 @@ impl Builder<'_> {
             let same = step.setup.same_graph(&kept.graph, &graph)?;
             Ok((graph, same))
         })?;
-        if same && !self.coarsening().goes_by_values {
+        if same && !self.coarsening().uses_values {
             return Ok(None);
         }
         let (coarse, same) = step.timed("coarsen", |step| {
