@@ -254,16 +254,11 @@ template <class T, class M, class R> DEVICE void write_long_pattern(const M &m, 
     }
 }
 
-// Computes row `row` of the interpolation, that of unknown i.
-template <class T, class M, class R> DEVICE void extended_i_long_row(const ExtendedI<T> &e, i64 i, i64 row, const M &m, R &scratch, const Target<T> &p) {
+// Inserts Ĉ_i: the strong coarse neighbours of i and those of its strong fine neighbours.
+template <class T, class M, class R> DEVICE void insert_coarse(const ExtendedI<T> &e, i64 begin, i64 length, const M &m, R &scratch) {
     const Couplings<T> &to = e.couplings;
     const int own = thread_index();
-    const i64 begin = e.a.offsets[i], length = e.a.offsets[i + 1] - begin;
-    const i64 diagonal_position = to.heads[HEAD * i + 3] >> 32;
     const auto kind_of = [&](i64 at) { return at < length ? e.kinds[begin + at] : u8(0); };
-    m.clear();
-
-    // Pass 1: Ĉ_i, the strong coarse neighbours and those of strong fine neighbours.
     for (i64 start = 0; start < length; start += BLOCK) {
         const i64 at = start + own;
         const u8 kind = kind_of(at);
@@ -283,6 +278,84 @@ template <class T, class M, class R> DEVICE void extended_i_long_row(const Exten
         }
     }
     barrier();
+}
+
+// The sum of the couplings of neighbour k of a thread to Ĉ_i, beside those that `others` has. Its `count` couplings begin
+// at number `mine` of the `total` of all threads, strong ones first.
+template <class T, class M, class R>
+DEVICE T add_couplings(const ExtendedI<T> &e, const M &m, R &scratch, i64 total, i64 mine, int strong, i64 count, T others) {
+    const Couplings<T> &to = e.couplings;
+    const int own = thread_index();
+    ThreadInterleavedSum<T, 1> of_strong, of_weak;
+    const i64 first_asked = mine + (e.extended ? strong : 0);
+    const bool asks = scratch.count(mine + count > first_asked) > 0;
+    for (i64 first = 0; asks && first < total; first += BLOCK) {
+        T v = 0;
+        if (first + own < total) {
+            const FineNeighbour n = scratch.neighbours[scratch.owner(first + own)];
+            const i64 t = first + own - n.first;
+            const int kind = t < n.strong ? 0 : 1, position = static_cast<int>(kind == 0 ? t : t - n.strong);
+            if (kind == 1 || !e.extended) {
+                const i64 end = n.from + n.length;
+                v = m.find(to.columns_of(n.k, kind, position, n.from, end)) >= 0 ? to.values_of(n.k, kind, position, n.from, end) : 0;
+            }
+        }
+        scratch.terms[own] = v;
+        barrier();
+        const i64 last = mine + count < first + BLOCK ? mine + count : first + BLOCK;
+        for (i64 t = first_asked > first ? first_asked : first; t < last; ++t) {
+            if (t < mine + strong) {
+                of_strong.add_next(0, scratch.terms[t - first]);
+            } else {
+                of_weak.add_next(0, scratch.terms[t - first]);
+            }
+        }
+        barrier();
+    }
+    others += of_strong.sum();
+    others += of_weak.sum();
+    return others;
+}
+
+// Adds the shares of all threads' neighbours in their `total` couplings to the weights of Ĉ_i, in order.
+template <class T, class M, class R> DEVICE void distribute(const Couplings<T> &to, const M &m, R &scratch, i64 total) {
+    const int own = thread_index();
+    for (i64 first = 0; first < total; first += BLOCK) {
+        int slot = -1;
+        if (first + own < total) {
+            const int owner = scratch.owner(first + own);
+            const FineNeighbour n = scratch.neighbours[owner];
+            const T its_share = scratch.shares[owner];
+            if (its_share != 0) {
+                const i64 t = first + own - n.first, end = n.from + n.length;
+                const int kind = t < n.strong ? 0 : 1, position = static_cast<int>(kind == 0 ? t : t - n.strong);
+                slot = m.find(to.columns_of(n.k, kind, position, n.from, end));
+                scratch.terms[own] = times(its_share, to.values_of(n.k, kind, position, n.from, end));
+            }
+        }
+        scratch.slots[own] = slot;
+        barrier();
+        for (int u = 0; u < at_most_block(total - first); ++u) {
+            const int its_slot = scratch.slots[u];
+            if (its_slot >= 0 && its_slot % BLOCK == own) {
+                m.weight(its_slot) += scratch.terms[u];
+            }
+        }
+        barrier();
+    }
+}
+
+// Computes row `row` of the interpolation, that of unknown i.
+template <class T, class M, class R> DEVICE void extended_i_long_row(const ExtendedI<T> &e, i64 i, i64 row, const M &m, R &scratch, const Target<T> &p) {
+    const Couplings<T> &to = e.couplings;
+    const int own = thread_index();
+    const i64 begin = e.a.offsets[i], length = e.a.offsets[i + 1] - begin;
+    const i64 diagonal_position = to.heads[HEAD * i + 3] >> 32;
+    const auto kind_of = [&](i64 at) { return at < length ? e.kinds[begin + at] : u8(0); };
+    m.clear();
+
+    // Pass 1: Ĉ_i.
+    insert_coarse(e, begin, length, m, scratch);
 
     // Pass 2: the row itself. Couplings to Ĉ_i are weights; other weak ones are added to the diagonal. Four threads
     // have one part of each sum.
@@ -322,34 +395,7 @@ template <class T, class M, class R> DEVICE void extended_i_long_row(const Exten
 
         // The sum of k's couplings to Ĉ_i. All strong ones are to Ĉ_i, but not all to C_i.
         T others = is_one && e.extended ? As<T>::of(f64_of(head.of[1])) : 0;
-        ThreadInterleavedSum<T, 1> of_strong, of_weak;
-        const i64 first_asked = mine + (e.extended ? strong : 0);
-        const bool asks = scratch.count(mine + count > first_asked) > 0;
-        for (i64 first = 0; asks && first < total; first += BLOCK) {
-            T v = 0;
-            if (first + own < total) {
-                const FineNeighbour n = scratch.neighbours[scratch.owner(first + own)];
-                const i64 t = first + own - n.first;
-                const int kind = t < n.strong ? 0 : 1, position = static_cast<int>(kind == 0 ? t : t - n.strong);
-                if (kind == 1 || !e.extended) {
-                    const i64 end = n.from + n.length;
-                    v = m.find(to.columns_of(n.k, kind, position, n.from, end)) >= 0 ? to.values_of(n.k, kind, position, n.from, end) : 0;
-                }
-            }
-            scratch.terms[own] = v;
-            barrier();
-            const i64 last = mine + count < first + BLOCK ? mine + count : first + BLOCK;
-            for (i64 t = first_asked > first ? first_asked : first; t < last; ++t) {
-                if (t < mine + strong) {
-                    of_strong.add_next(0, scratch.terms[t - first]);
-                } else {
-                    of_weak.add_next(0, scratch.terms[t - first]);
-                }
-            }
-            barrier();
-        }
-        others += of_strong.sum();
-        others += of_weak.sum();
+        others = add_couplings(e, m, scratch, total, mine, strong, count, others);
         // Entry (k, i) is about as far from the diagonal as (i, k), on the other side.
         const i64 guess = from + (its_row.of[1] >> 32) + diagonal_position - at;
         const T back = is_one && e.extended ? e.back(from, from + its_length, (head.of[0] & 1) != 0, static_cast<i32>(i), guess) : 0;
@@ -369,29 +415,7 @@ template <class T, class M, class R> DEVICE void extended_i_long_row(const Exten
         seen += neighbours;
         barrier();
 
-        for (i64 first = 0; first < total; first += BLOCK) {
-            int slot = -1;
-            if (first + own < total) {
-                const int owner = scratch.owner(first + own);
-                const FineNeighbour n = scratch.neighbours[owner];
-                const T its_share = scratch.shares[owner];
-                if (its_share != 0) {
-                    const i64 t = first + own - n.first, end = n.from + n.length;
-                    const int kind = t < n.strong ? 0 : 1, position = static_cast<int>(kind == 0 ? t : t - n.strong);
-                    slot = m.find(to.columns_of(n.k, kind, position, n.from, end));
-                    scratch.terms[own] = times(its_share, to.values_of(n.k, kind, position, n.from, end));
-                }
-            }
-            scratch.slots[own] = slot;
-            barrier();
-            for (int u = 0; u < at_most_block(total - first); ++u) {
-                const int its_slot = scratch.slots[u];
-                if (its_slot >= 0 && its_slot % BLOCK == own) {
-                    m.weight(its_slot) += scratch.terms[u];
-                }
-            }
-            barrier();
-        }
+        distribute(to, m, scratch, total);
     }
     if (own < 4) {
         scratch.terms[own] = diagonal;

@@ -72,6 +72,128 @@ template <class T, int N> DEVICE T add_in_order(T sum, T v) {
 constexpr int ENTRIES_AT_ONCE = 2;
 constexpr int PRODUCTS_AT_ONCE = 4;
 
+// Entries `begin` to `end` of a row: those of tracked columns go to `own`, the others are added to the diagonal or to the
+// sum of couplings to coarse neighbours.
+template <class T, int N, class Own>
+DEVICE void add_own_row(i64 begin, i64 end, const In<u8> &roles, const In<T> &values, Own &own, int tile, InterleavedSum<T, N> &diagonal,
+                        InterleavedSum<T, N> &total) {
+    const int rank = Tile<N>::rank();
+    ROLLED
+    for (i64 base = begin; Tile<N>::any(base < end); base += ENTRIES_AT_ONCE * N) {
+        int role[ENTRIES_AT_ONCE];
+        T v[ENTRIES_AT_ONCE];
+        UNROLL
+        for (int u = 0; u < ENTRIES_AT_ONCE; ++u) {
+            const i64 entry = base + u * N + rank;
+            role[u] = entry < end ? roles[entry] & ROLE_OWN : ROLE_FINE;
+            v[u] = entry < end ? values[entry] : 0;
+        }
+        UNROLL
+        for (int u = 0; u < ENTRIES_AT_ONCE; ++u) {
+            if (role[u] < TRACKED) {
+                own[tile * TRACKED + role[u]] = v[u];
+            }
+            diagonal.add(role[u] == ROLE_DIAGONAL ? v[u] : 0);
+            total.add(role[u] <= ROLE_COARSE ? v[u] : 0);
+        }
+    }
+}
+
+// The sum of the weak couplings of a lane's neighbour, whose couplings begin at `list`. All lanes' codes begin at `codes`,
+// which is moved behind them.
+template <class T, int N> DEVICE T add_weak(int weak, i64 &codes, const In<u16> &symbolic, const In<T> &couplings, i32 list) {
+    const int rank = Tile<N>::rank();
+    int upto = weak;
+    UNROLL
+    for (int step = 1; step < N; step *= 2) {
+        const int before = Tile<N>::shuffle(upto, rank >= step ? rank - step : rank);
+        upto += rank >= step ? before : 0;
+    }
+    T part[4] = {};
+    ROLLED
+    for (int t = upto - weak; t < upto; ++t) {
+        const int code = symbolic[codes + t];
+        const T v = couplings[static_cast<i64>(list) + (code & 255)];
+        UNROLL
+        for (int r = 0; r < 4; ++r) {
+            part[r] += code >> PART_SHIFT == r ? v : 0;
+        }
+    }
+    const T sum = (part[0] + part[2]) + (part[1] + part[3]);
+    codes += Tile<N>::shuffle(upto, N - 1);
+    return sum;
+}
+
+// Adds the products of shares and couplings of a tracked column to w: `count` codes from `term` on, `step` apart.
+template <class T, int PAIRS, class Shares, class Lists>
+DEVICE T add_products(T w, i64 term, int count, int step, const In<u16> &symbolic, const In<T> &couplings, const Shares &shares, const Lists &lists,
+                      int tile) {
+    ROLLED
+    for (int t = 0; t < count; t += PRODUCTS_AT_ONCE) {
+        int code[PRODUCTS_AT_ONCE];
+        T v[PRODUCTS_AT_ONCE], share[PRODUCTS_AT_ONCE];
+        UNROLL
+        for (int u = 0; u < PRODUCTS_AT_ONCE; ++u) {
+            code[u] = t + u < count ? symbolic[term + static_cast<i64>(t + u) * step] : NO_PRODUCT;
+        }
+        UNROLL
+        for (int u = 0; u < PRODUCTS_AT_ONCE; ++u) {
+            const int n = tile * PAIRS + (code[u] & 255);
+            share[u] = code[u] != NO_PRODUCT ? shares[n] : 0;
+            v[u] = code[u] != NO_PRODUCT ? couplings[static_cast<i64>(lists[n]) + (code[u] >> 8)] : 0;
+        }
+        UNROLL
+        for (int u = 0; u < PRODUCTS_AT_ONCE; ++u) {
+            w = code[u] != NO_PRODUCT ? w + times(share[u], v[u]) : w;
+        }
+    }
+    return w;
+}
+
+// Strong fine neighbours k of a lane: symbolic data, heads of rows k, a_ik, and the lists of their couplings.
+template <class T> struct StrongNeighbours {
+    bool is_one[ENTRIES_AT_ONCE];
+    Pack<u16, SYMBOLIC_UNIT> unit[ENTRIES_AT_ONCE];
+    Pack<i64, NUMERIC_HEAD> its[ENTRIES_AT_ONCE];
+    T a_ik[ENTRIES_AT_ONCE];
+    i32 list_of[ENTRIES_AT_ONCE];
+
+    // Numbers `base` to `base + ENTRIES_AT_ONCE * N` of `pairs`, whose symbolic data is at `start` and whose row at `begin`.
+    template <int N>
+    DEVICE void load(int base, int pairs, bool is_row, i64 start, i64 begin, const In<u16> &symbolic, const Out<i64> &heads, const In<T> &values,
+                     const In<i32> &listed) {
+        const int rank = Tile<N>::rank();
+        UNROLL
+        for (int u = 0; u < ENTRIES_AT_ONCE; ++u) {
+            const int n = base + u * N + rank;
+            is_one[u] = is_row && n < pairs;
+            unit[u] = is_one[u] ? symbolic.template pack_once<SYMBOLIC_UNIT>(start + SYMBOLIC_UNIT * (1 + n)) : Pack<u16, SYMBOLIC_UNIT>{};
+        }
+        UNROLL
+        for (int u = 0; u < ENTRIES_AT_ONCE; ++u) {
+            const i64 k = static_cast<i64>(unit[u].of[2]) | static_cast<i64>(unit[u].of[3]) << 16;
+            its[u] = is_one[u] ? heads.template pack<NUMERIC_HEAD>(NUMERIC_HEAD * k) : Pack<i64, NUMERIC_HEAD>{};
+            a_ik[u] = is_one[u] ? values[begin + (unit[u].of[0] & 255)] : 0;
+            list_of[u] = is_one[u] ? listed[k] : 0;
+        }
+    }
+};
+
+// Writes the weights w of the `kept` columns of a row, one for each lane, from `to` on. They are rescaled to the sum `all` if
+// other columns are dropped.
+template <class T, int N> DEVICE void write_kept(T w, i64 to, int kept, bool drops, T all, const Out<T> &to_values) {
+    const int rank = Tile<N>::rank();
+    T sum = 0;
+    UNROLL
+    for (int c = 0; c < MAX_KEPT; ++c) {
+        const T next = Tile<N>::shuffle(w, c);
+        sum += c < kept ? next : 0;
+    }
+    if (rank < kept) {
+        to_values[to + rank] = drops ? w * row_scale(sum, all) : w;
+    }
+}
+
 // Fine rows of at most PAIRS strong fine neighbours: all of them, or those of `list`. A row without symbolic data, or
 // whose symbolic data does not hold for these values, goes to `more`.
 template <class T, int N, int PAIRS>
@@ -103,25 +225,7 @@ DEVICE void extended_i_numeric(i64 count, const In<i32> &list, const In<i32> &fi
 
     // The row itself.
     InterleavedSum<T, N> diagonal, total;
-    ROLLED
-    for (i64 base = begin; Tile<N>::any(base < end); base += ENTRIES_AT_ONCE * N) {
-        int role[ENTRIES_AT_ONCE];
-        T v[ENTRIES_AT_ONCE];
-        UNROLL
-        for (int u = 0; u < ENTRIES_AT_ONCE; ++u) {
-            const i64 entry = base + u * N + rank;
-            role[u] = entry < end ? roles[entry] & ROLE_OWN : ROLE_FINE;
-            v[u] = entry < end ? values[entry] : 0;
-        }
-        UNROLL
-        for (int u = 0; u < ENTRIES_AT_ONCE; ++u) {
-            if (role[u] < TRACKED) {
-                own[tile * TRACKED + role[u]] = v[u];
-            }
-            diagonal.add(role[u] == ROLE_DIAGONAL ? v[u] : 0);
-            total.add(role[u] <= ROLE_COARSE ? v[u] : 0);
-        }
-    }
+    add_own_row<T, N>(begin, end, roles, values, own, tile, diagonal, total);
 
     // The distribution of each a_ik.
     T to_coarse = 0;
@@ -129,63 +233,31 @@ DEVICE void extended_i_numeric(i64 count, const In<i32> &list, const In<i32> &fi
     i64 weak_code = start + SYMBOLIC_UNIT * (1 + pairs);
     ROLLED
     for (int base = 0; Tile<N>::any(is_row && base < pairs); base += ENTRIES_AT_ONCE * N) {
-        bool is_one[ENTRIES_AT_ONCE];
-        Pack<u16, SYMBOLIC_UNIT> unit[ENTRIES_AT_ONCE];
+        StrongNeighbours<T> k;
+        k.template load<N>(base, pairs, is_row, start, begin, symbolic, heads, values, listed);
+        T back[ENTRIES_AT_ONCE];
         UNROLL
         for (int u = 0; u < ENTRIES_AT_ONCE; ++u) {
-            const int n = base + u * N + rank;
-            is_one[u] = is_row && n < pairs;
-            unit[u] = is_one[u] ? symbolic.template pack_once<SYMBOLIC_UNIT>(start + SYMBOLIC_UNIT * (1 + n)) : Pack<u16, SYMBOLIC_UNIT>{};
-        }
-        Pack<i64, NUMERIC_HEAD> its[ENTRIES_AT_ONCE];
-        T a_ik[ENTRIES_AT_ONCE], back[ENTRIES_AT_ONCE];
-        i32 list_of[ENTRIES_AT_ONCE];
-        UNROLL
-        for (int u = 0; u < ENTRIES_AT_ONCE; ++u) {
-            const i64 k = static_cast<i64>(unit[u].of[2]) | static_cast<i64>(unit[u].of[3]) << 16;
-            its[u] = is_one[u] ? heads.template pack<NUMERIC_HEAD>(NUMERIC_HEAD * k) : Pack<i64, NUMERIC_HEAD>{};
-            a_ik[u] = is_one[u] ? values[begin + (unit[u].of[0] & 255)] : 0;
-            list_of[u] = is_one[u] ? listed[k] : 0;
-        }
-        UNROLL
-        for (int u = 0; u < ENTRIES_AT_ONCE; ++u) {
-            const i64 head = its[u].of[0];
-            const int position = unit[u].of[0] >> 8;
+            const i64 head = k.its[u].of[0];
+            const int position = k.unit[u].of[0] >> 8;
             is_told = is_told && (head & HEAD_CHANGED) == 0;
-            back[u] = is_one[u] && position != NO_POSITION ? coupling_of(values[(head & HEAD_BEGIN) + position], head) : 0;
+            back[u] = k.is_one[u] && position != NO_POSITION ? coupling_of(values[(head & HEAD_BEGIN) + position], head) : 0;
         }
         UNROLL
         for (int u = 0; u < ENTRIES_AT_ONCE; ++u) {
-            const int n = base + u * N + rank, weak = unit[u].of[1];
-            T others = is_one[u] ? As<T>::of(f64_of(its[u].of[1])) : 0;
+            const int n = base + u * N + rank, weak = k.unit[u].of[1];
+            T others = k.is_one[u] ? As<T>::of(f64_of(k.its[u].of[1])) : 0;
             if (Tile<N>::any(has_weak)) {
-                int upto = weak;
-                UNROLL
-                for (int step = 1; step < N; step *= 2) {
-                    const int before = Tile<N>::shuffle(upto, rank >= step ? rank - step : rank);
-                    upto += rank >= step ? before : 0;
-                }
-                T part[4] = {};
-                ROLLED
-                for (int t = upto - weak; t < upto; ++t) {
-                    const int code = symbolic[weak_code + t];
-                    const T v = couplings[static_cast<i64>(list_of[u]) + (code & 255)];
-                    UNROLL
-                    for (int r = 0; r < 4; ++r) {
-                        part[r] += code >> PART_SHIFT == r ? v : 0;
-                    }
-                }
-                others += (part[0] + part[2]) + (part[1] + part[3]);
-                weak_code += Tile<N>::shuffle(upto, N - 1);
+                others += add_weak<T, N>(weak, weak_code, symbolic, couplings, k.list_of[u]);
             }
             const T sum = others + back[u];
-            const T share = sum == 0 ? 0 : a_ik[u] / sum;
-            if (is_one[u]) {
+            const T share = sum == 0 ? 0 : k.a_ik[u] / sum;
+            if (k.is_one[u]) {
                 shares[tile * PAIRS + n] = share;
-                lists[tile * PAIRS + n] = list_of[u];
+                lists[tile * PAIRS + n] = k.list_of[u];
             }
-            diagonal.add(!is_one[u] ? 0 : sum == 0 ? a_ik[u] : times(share, back[u]));
-            to_coarse = add_in_order<T, N>(to_coarse, is_one[u] ? times(share, others) : 0);
+            diagonal.add(!k.is_one[u] ? 0 : sum == 0 ? k.a_ik[u] : times(share, back[u]));
+            to_coarse = add_in_order<T, N>(to_coarse, k.is_one[u] ? times(share, others) : 0);
         }
     }
     Tile<N>::barrier();
@@ -197,27 +269,7 @@ DEVICE void extended_i_numeric(i64 count, const In<i32> &list, const In<i32> &fi
         const bool is_kept = column < WITNESS;
         const i64 term = is_kept ? terms + column : terms + MAX_KEPT * rounds;
         const int count = is_kept ? rounds : first.of[2], step = is_kept ? MAX_KEPT : 1;
-        T w = own[tile * TRACKED + column];
-        ROLLED
-        for (int t = 0; t < count; t += PRODUCTS_AT_ONCE) {
-            int code[PRODUCTS_AT_ONCE];
-            T v[PRODUCTS_AT_ONCE], share[PRODUCTS_AT_ONCE];
-            UNROLL
-            for (int u = 0; u < PRODUCTS_AT_ONCE; ++u) {
-                code[u] = t + u < count ? symbolic[term + static_cast<i64>(t + u) * step] : NO_PRODUCT;
-            }
-            UNROLL
-            for (int u = 0; u < PRODUCTS_AT_ONCE; ++u) {
-                const int n = tile * PAIRS + (code[u] & 255);
-                share[u] = code[u] != NO_PRODUCT ? shares[n] : 0;
-                v[u] = code[u] != NO_PRODUCT ? couplings[static_cast<i64>(lists[n]) + (code[u] >> 8)] : 0;
-            }
-            UNROLL
-            for (int u = 0; u < PRODUCTS_AT_ONCE; ++u) {
-                w = code[u] != NO_PRODUCT ? w + times(share[u], v[u]) : w;
-            }
-        }
-        return w;
+        return add_products<T, PAIRS>(own[tile * TRACKED + column], term, count, step, symbolic, couplings, shares, lists, tile);
     };
     T w = is_row && rank < TRACKED ? follow(rank) : 0, witness;
     if constexpr (N > WITNESS) {
@@ -234,15 +286,7 @@ DEVICE void extended_i_numeric(i64 count, const In<i32> &list, const In<i32> &fi
     is_told = Tile<N>::ballot(!is_told) == 0 && (drops || !has_dropped);
     const i64 to = is_row ? to_offsets[i] : 0;
     const int kept = is_row ? static_cast<int>(to_offsets[i + 1] - to) : 0;
-    T sum = 0;
-    UNROLL
-    for (int c = 0; c < MAX_KEPT; ++c) {
-        const T next = Tile<N>::shuffle(w, c);
-        sum += c < kept ? next : 0;
-    }
-    if (rank < kept) {
-        to_values[to + rank] = drops ? w * row_scale(sum, all) : w;
-    }
+    write_kept<T, N>(w, to, kept, drops, all, to_values);
     if (rank == 0 && is_there && (has_symbolic ? is_row && !is_told : list.len == 0)) {
         more[atomic_add(left[LEFT_FIRST], 1)] = static_cast<i32>(i);
     }

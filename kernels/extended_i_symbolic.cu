@@ -202,6 +202,59 @@ DEVICE bool visit_neighbours(const SymbolicInput<T> &p, i64 i, Keys &keys, Marks
     return Lanes::ballot(!fits) == 0;
 }
 
+// Marks the tracked columns in the hash table: those that truncation kept, and as the witness one of the dropped. Of these
+// it is one with the fewest terms, about, and of them the one with the lowest number. False if a kept column is missing.
+template <int SLOTS, class T, class Keys, class Marks>
+DEVICE bool mark_tracked(const SymbolicInput<T> &p, i64 i, Keys &keys, Marks &marks, const Marks &uses, int first, bool &has_dropped) {
+    using Lanes = Group<32>;
+    const int lane = Lanes::rank();
+    const i64 kept = p.kept[i];
+    const int wanted = static_cast<int>(p.kept[i + 1] - kept);
+    const int own = lane < wanted ? find_slot<SLOTS>(keys, first, p.kept_columns[kept + lane]) : -1;
+    if (own >= 0) {
+        marks[own] = lane;
+    }
+    // Kept columns are in the table, unless the patterns are others.
+    const bool are_members = Lanes::ballot(lane < wanted && own < 0) == 0;
+    Lanes::barrier();
+    i32 fewest = 0x7fffffff, dropped = 0x7fffffff;
+    for (int s = first + lane; s < first + SLOTS; s += 32) {
+        fewest = keys[s] != EMPTY && marks[s] == ROLE_COARSE && uses[s] < fewest ? uses[s] : fewest;
+    }
+    fewest = Lanes::least(fewest);
+    for (int s = first + lane; s < first + SLOTS; s += 32) {
+        dropped = keys[s] != EMPTY && marks[s] == ROLE_COARSE && uses[s] == fewest && keys[s] < dropped ? keys[s] : dropped;
+    }
+    dropped = Lanes::least(dropped);
+    has_dropped = dropped != 0x7fffffff;
+    if (has_dropped && lane == 0) {
+        marks[find_slot<SLOTS>(keys, first, dropped)] = WITNESS;
+    }
+    Lanes::barrier();
+    return are_members;
+}
+
+// Writes the roles of the entries of row i. Ĉ_i is in the hash table, if it `fits`.
+template <int SLOTS, class T, class Keys, class Marks>
+DEVICE void write_roles(const SymbolicInput<T> &p, i64 i, i64 begin, i64 end, Keys &keys, Marks &marks, int first, bool fits, const Out<i64> &heads,
+                        const Out<u8> &roles) {
+    const int lane = Group<32>::rank();
+    const bool is_positive = (heads[HEAD * i] & 1) != 0;
+    for (i64 q = begin + lane; q < end; q += 32) {
+        const u8 kind = p.kinds[q];
+        const i32 column = p.a.columns[q];
+        const bool is_coarse = (kind & ENTRY_COARSE) != 0, is_strong = (kind & ENTRY_STRONG) != 0;
+        int role = is_strong ? ROLE_FINE : ROLE_DIAGONAL;
+        if (is_coarse) {
+            const int slot = fits ? find_slot<SLOTS>(keys, first, p.a.number[column]) : -1;
+            role = slot >= 0 ? marks[slot] : ROLE_DIAGONAL;
+            const bool counts = (p.a.values[q] < 0) == is_positive;
+            role |= is_strong ? ROLE_STRONG : counts ? ROLE_WEAK : ROLE_DID_NOT_COUNT;
+        }
+        roles[q] = static_cast<u8>(role | (column == i ? ROLE_ITSELF : 0));
+    }
+}
+
 // The lengths of symbolic data in units, or the data and the roles of entries. A row that exceeds the capacity has
 // none. `seen` counts, and then lists, the rows with more than `many` neighbours. Ĉ_i is in a hash table of SLOTS,
 // three quarters full at most.
@@ -254,30 +307,7 @@ DEVICE void extended_i_symbolic(i64 count, int many, const SymbolicInput<T> &p, 
         SymbolicLengths symbolic;
         bool has_dropped = false;
         if (fits) {
-            const i64 kept = p.kept[i];
-            const int wanted = static_cast<int>(p.kept[i + 1] - kept);
-            const int own = lane < wanted ? find_slot<SLOTS>(keys, first, p.kept_columns[kept + lane]) : -1;
-            if (own >= 0) {
-                marks[own] = lane;
-            }
-            // Columns that it keeps are members, unless the patterns are others.
-            fits = Lanes::ballot(lane < wanted && own < 0) == 0;
-            Lanes::barrier();
-            // Of those that are dropped the one with the fewest terms, about, and of these the first.
-            i32 fewest = 0x7fffffff, dropped = 0x7fffffff;
-            for (int s = first + lane; s < first + SLOTS; s += 32) {
-                fewest = keys[s] != EMPTY && marks[s] == ROLE_COARSE && uses[s] < fewest ? uses[s] : fewest;
-            }
-            fewest = Lanes::least(fewest);
-            for (int s = first + lane; s < first + SLOTS; s += 32) {
-                dropped = keys[s] != EMPTY && marks[s] == ROLE_COARSE && uses[s] == fewest && keys[s] < dropped ? keys[s] : dropped;
-            }
-            dropped = Lanes::least(dropped);
-            has_dropped = dropped != 0x7fffffff;
-            if (has_dropped && lane == 0) {
-                marks[find_slot<SLOTS>(keys, first, dropped)] = WITNESS;
-            }
-            Lanes::barrier();
+            fits = mark_tracked<SLOTS>(p, i, keys, marks, uses, first, has_dropped);
             fits = visit_neighbours<SLOTS>(p, i, keys, marks, first, symbolic, false, SymbolicLengths{}, 0, out) && fits;
         }
         if (!writes) {
@@ -303,20 +333,7 @@ DEVICE void extended_i_symbolic(i64 count, int many, const SymbolicInput<T> &p, 
                 SymbolicLengths again;
                 visit_neighbours<SLOTS>(p, i, keys, marks, first, again, true, symbolic, at, out);
             }
-            const bool is_positive = (heads[HEAD * i] & 1) != 0;
-            for (i64 q = begin + lane; q < end; q += 32) {
-                const u8 kind = p.kinds[q];
-                const i32 column = p.a.columns[q];
-                const bool is_coarse = (kind & ENTRY_COARSE) != 0, is_strong = (kind & ENTRY_STRONG) != 0;
-                int role = is_strong ? ROLE_FINE : ROLE_DIAGONAL;
-                if (is_coarse) {
-                    const int slot = fits ? find_slot<SLOTS>(keys, first, p.a.number[column]) : -1;
-                    role = slot >= 0 ? marks[slot] : ROLE_DIAGONAL;
-                    const bool counts = (p.a.values[q] < 0) == is_positive;
-                    role |= is_strong ? ROLE_STRONG : counts ? ROLE_WEAK : ROLE_DID_NOT_COUNT;
-                }
-                roles[q] = static_cast<u8>(role | (column == i ? ROLE_ITSELF : 0));
-            }
+            write_roles<SLOTS>(p, i, begin, end, keys, marks, first, fits, heads, roles);
         }
         Lanes::barrier();
     }

@@ -11,6 +11,95 @@ constexpr int COLUMN_WORDS = 1024;
 // Follows the last block column of a row.
 constexpr i32 COLUMN_END = 0x7fffffff;
 
+// Merges the scalar rows of a block row, a lane for each: counts the block columns, and with FILL writes them. False if
+// scalar rows are unsorted or long.
+template <int N, bool FILL>
+DEVICE bool merge_block_row(i64 block_row, i32 size, const In<i64> &offsets, const In<i32> &columns, const In<i64> &to_offsets,
+                            const Out<i32> &to_columns, i32 &count) {
+    using G = Group<N>;
+    const int lane = G::rank();
+    i64 at = lane < size ? offsets[block_row * size + lane] : 0;
+    const i64 end = lane < size ? offsets[block_row * size + lane + 1] : 0;
+    const i64 to = FILL ? to_offsets[block_row] : 0;
+    // A merge of unsorted rows may take more steps than there are columns.
+    const i64 to_end = FILL ? to_offsets[block_row + 1] : 0;
+    bool in_order = end - at <= MAX_MERGED_ROW;
+    count = 0;
+    if (G::ballot(!in_order) == 0) {
+        i32 column = at < end ? columns[at] / size : COLUMN_END;
+        for (i32 least = G::least(column); least != COLUMN_END; least = G::least(column)) {
+            if (FILL && lane == 0 && to + count < to_end) {
+                to_columns[to + count] = least;
+            }
+            ++count;
+            while (column == least) {
+                ++at;
+                column = at < end ? columns[at] / size : COLUMN_END;
+            }
+            in_order = in_order && column > least;
+        }
+    }
+    return G::ballot(!in_order) == 0;
+}
+
+// Finds the block columns of entries `start` to `end` with a bitmap, by a block of threads. Returns their number; with FILL
+// writes them from `to` on.
+template <bool FILL, class Bits, class Next, class Sums>
+DEVICE i64 find_block_columns(i64 start, i64 end, i32 size, const In<i32> &columns, Bits &bits, Next &next, Sums &sums, i64 to,
+                              const Out<i32> &to_columns) {
+    constexpr int WORDS = COLUMN_WORDS / BLOCK;
+    const int thread = thread_index();
+    // Columns below this one are done.
+    i64 first = 0;
+    i64 found = 0;
+    for (;;) {
+        // The bitmap begins at the smallest column that is left, so that it is never empty. Negated columns turn
+        // the minimum into a maximum, for which there is an atomic.
+        if (thread == 0) {
+            next[0] = -COLUMN_END;
+        }
+        for (int w = thread; w < COLUMN_WORDS; w += BLOCK) {
+            bits[w] = 0;
+        }
+        barrier();
+        i32 lowest = -COLUMN_END;
+        for (i64 k = start + thread; k < end; k += BLOCK) {
+            const i32 column = columns[k] / size;
+            lowest = column >= first && -column > lowest ? -column : lowest;
+        }
+        atomic_max(next[0], lowest);
+        barrier();
+        first = -static_cast<i64>(next[0]);
+        if (first == COLUMN_END) {
+            break;
+        }
+        for (i64 k = start + thread; k < end; k += BLOCK) {
+            const i64 bit = columns[k] / size - first;
+            if (bit >= 0 && bit < COLUMN_WORDS * 32) {
+                atomic_or(bits[bit / 32], 1u << bit % 32);
+            }
+        }
+        barrier();
+        int count = 0;
+        for (int w = 0; w < WORDS; ++w) {
+            count += count_bits(bits[thread * WORDS + w]);
+        }
+        i64 total;
+        i64 position = to + found + block_sum_before(sums, count, total);
+        for (int w = 0; FILL && w < WORDS; ++w) {
+            const i64 word = thread * WORDS + w;
+            for (u32 rest = bits[word]; rest != 0; rest &= rest - 1) {
+                to_columns[position] = static_cast<i32>(first + word * 32 + lowest_bit(rest));
+                ++position;
+            }
+        }
+        found += total;
+        first += COLUMN_WORDS * 32;
+        barrier();
+    }
+    return found;
+}
+
 // The block columns of each block row: their number (`counts`), or with FILL the columns. N lanes merge the scalar
 // rows of a block row, one each. Block rows with unsorted or long scalar rows are computed afterwards by the whole
 // block of threads, with a bitmap.
@@ -18,42 +107,20 @@ template <int N, bool FILL>
 DEVICE void gather_blocks(i64 block_rows, i32 size, const In<i64> &offsets, const In<i32> &columns, const Out<i32> &counts,
                          const In<i64> &to_offsets, const Out<i32> &to_columns) {
     constexpr int BLOCK_ROWS = BLOCK / N;
-    constexpr int WORDS = COLUMN_WORDS / BLOCK;
-    using G = Group<N>;
     SHARED(i32, left, 1 + BLOCK_ROWS);
     SHARED(u32, bits, COLUMN_WORDS);
     SHARED(i32, next, 1);
     SHARED(i64, sums, BLOCK / WARP);
     const int thread = thread_index();
-    const int lane = G::rank();
+    const int lane = Group<N>::rank();
     if (thread == 0) {
         left[0] = 0;
     }
     barrier();
     const i64 own = global_index() / N;
     if (own < block_rows) {
-        i64 at = lane < size ? offsets[own * size + lane] : 0;
-        const i64 end = lane < size ? offsets[own * size + lane + 1] : 0;
-        const i64 to = FILL ? to_offsets[own] : 0;
-        // A merge of unsorted rows may take more steps than there are columns.
-        const i64 to_end = FILL ? to_offsets[own + 1] : 0;
-        bool in_order = end - at <= MAX_MERGED_ROW;
-        i32 count = 0;
-        if (G::ballot(!in_order) == 0) {
-            i32 column = at < end ? columns[at] / size : COLUMN_END;
-            for (i32 least = G::least(column); least != COLUMN_END; least = G::least(column)) {
-                if (FILL && lane == 0 && to + count < to_end) {
-                    to_columns[to + count] = least;
-                }
-                ++count;
-                while (column == least) {
-                    ++at;
-                    column = at < end ? columns[at] / size : COLUMN_END;
-                }
-                in_order = in_order && column > least;
-            }
-        }
-        const bool done = G::ballot(!in_order) == 0;
+        i32 count;
+        const bool done = merge_block_row<N, FILL>(own, size, offsets, columns, to_offsets, to_columns, count);
         if (lane == 0 && !done) {
             left[1 + atomic_add(left[0], 1)] = thread / N;
         }
@@ -68,54 +135,7 @@ DEVICE void gather_blocks(i64 block_rows, i32 size, const In<i64> &offsets, cons
         const i64 start = offsets[block_row * size];
         const i64 end = offsets[(block_row + 1) * size];
         const i64 to = FILL ? to_offsets[block_row] : 0;
-        // Columns below this one are done.
-        i64 first = 0;
-        i64 found = 0;
-        for (;;) {
-            // The bitmap begins at the smallest column that is left, so that it is never empty. Negated columns turn
-            // the minimum into a maximum, for which there is an atomic.
-            if (thread == 0) {
-                next[0] = -COLUMN_END;
-            }
-            for (int w = thread; w < COLUMN_WORDS; w += BLOCK) {
-                bits[w] = 0;
-            }
-            barrier();
-            i32 lowest = -COLUMN_END;
-            for (i64 k = start + thread; k < end; k += BLOCK) {
-                const i32 column = columns[k] / size;
-                lowest = column >= first && -column > lowest ? -column : lowest;
-            }
-            atomic_max(next[0], lowest);
-            barrier();
-            first = -static_cast<i64>(next[0]);
-            if (first == COLUMN_END) {
-                break;
-            }
-            for (i64 k = start + thread; k < end; k += BLOCK) {
-                const i64 bit = columns[k] / size - first;
-                if (bit >= 0 && bit < COLUMN_WORDS * 32) {
-                    atomic_or(bits[bit / 32], 1u << bit % 32);
-                }
-            }
-            barrier();
-            int count = 0;
-            for (int w = 0; w < WORDS; ++w) {
-                count += count_bits(bits[thread * WORDS + w]);
-            }
-            i64 total;
-            i64 position = to + found + block_sum_before(sums, count, total);
-            for (int w = 0; FILL && w < WORDS; ++w) {
-                const i64 word = thread * WORDS + w;
-                for (u32 rest = bits[word]; rest != 0; rest &= rest - 1) {
-                    to_columns[position] = static_cast<i32>(first + word * 32 + lowest_bit(rest));
-                    ++position;
-                }
-            }
-            found += total;
-            first += COLUMN_WORDS * 32;
-            barrier();
-        }
+        const i64 found = find_block_columns<FILL>(start, end, size, columns, bits, next, sums, to, to_columns);
         if (!FILL && thread == 0) {
             counts[block_row] = static_cast<i32>(found);
         }

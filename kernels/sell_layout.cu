@@ -4,7 +4,7 @@
 
 constexpr i32 NO_COLUMN = 0x7fffffff;
 
-// Rows among which an order by length is made; `src/gpu/sell_layout.rs` has it, too.
+// Rows of a window, within which rows are sorted by length; as in `src/gpu/sell_chunks.rs`.
 constexpr int WINDOW = 512;
 
 // The rows of a chunk that a lane has, K of them, CHUNK_LANES apart. The column behind the next one is read ahead. I counts entries.
@@ -122,7 +122,7 @@ DEVICE void count_slots(i64 chunks, i64 rows, i32, i32 step, i32 reach, const In
     }
 }
 
-// Entries that the copy of a tile has room for, of columns alone and of columns with values; `src/gpu/sell_layout.rs` has their bytes, too.
+// Entries that the copy of a tile has room for, of columns alone and of columns with values; `src/gpu/sell_chunks.rs` and `src/gpu/sell_layout.rs` have their bytes.
 constexpr int COUNTED_ROOM = 32768 / 4;
 template <class V> constexpr int FILLED_ROOM = 45056 / (4 + static_cast<int>(sizeof(V)));
 

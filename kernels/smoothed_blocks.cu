@@ -6,6 +6,61 @@
 // unknowns and six modes.
 constexpr int STAGED_VALUES = 736;
 
+// Writes block `block` of P, given the elements of a lane of the same block of A P_0: those in rows r and columns col.
+template <int ELEMENTS, class T>
+DEVICE void smooth_block(i64 row, i64 block, bool is_own, int n, int c, const int (&r)[ELEMENTS], const int (&col)[ELEMENTS],
+                         const T (&sums)[ELEMENTS], const Smoothing<T> &p, const Out<T> &to_values) {
+    using Lanes = Group<32>;
+    const int rank = Lanes::rank();
+    const int width = n * c;
+    T products[ELEMENTS];
+    UNROLL
+    for (int u = 0; u < ELEMENTS; ++u) {
+        products[u] = 0;
+    }
+    for (int d = 0; d < n; ++d) {
+        UNROLL
+        for (int u = 0; u < ELEMENTS; ++u) {
+            const int from = d * c + col[u];
+            T factor = Lanes::shuffle(sums[0], from & 31);
+            if constexpr (ELEMENTS > 1) {
+                const T high = Lanes::shuffle(sums[1], from & 31);
+                factor = from < 32 ? factor : high;
+            }
+            const T d_inverse = rank + 32 * u < width ? p.inverse[(row * n + r[u]) * n + d] : T(0);
+            products[u] += times(d_inverse, factor);
+        }
+    }
+    UNROLL
+    for (int u = 0; u < ELEMENTS; ++u) {
+        const int e = rank + 32 * u;
+        if (e < width) {
+            const T v = n == 1 ? times(sums[u], times(p.factor, p.inverse[row])) : times(p.factor, products[u]);
+            to_values[block * width + e] = is_own ? v + p.tentative[p.entry(row) * width + e] : v;
+        }
+    }
+}
+
+// Stages `count` blocks of A, from `base` on, and those of P_0 in the entries of the lanes.
+template <class T, class Stage>
+DEVICE void stage_blocks(i64 base, int count, int square, int width, i64 entry, const In<T> &values, const Smoothing<T> &p, Stage &stage, int of_a,
+                         int of_p) {
+    using Lanes = Group<32>;
+    const int rank = Lanes::rank();
+    for (int e = rank; e < count * square; e += 32) {
+        stage[of_a + e] = values.once(base * square + e);
+    }
+    for (int start = 0; start < count * width; start += 32) {
+        const int e = start + rank;
+        const int which = e / width;
+        const i64 from = Lanes::shuffle(entry, which < 32 ? which : 0) * width;
+        if (e < count * width && p.tentative.len > 0) {
+            stage[of_p + e] = p.tentative[from + (e - which * width)];
+        }
+    }
+    Lanes::barrier();
+}
+
 // P of n x c blocks with known columns, for A of n x n blocks; ROWS and COLS are n and c if they are known at compile
 // time. 32 lanes for a row of any length. A lane has the same elements of all blocks of a row, so it reads only what
 // it has written.
@@ -41,35 +96,6 @@ DEVICE void smoothed_blocks(i64 rows, int rows_of_block, int cols_of_block, cons
         r[u] = (rank + 32 * u) / c;
         col[u] = (rank + 32 * u) % c;
     }
-    // Turns a block of A P_0 into a block of P.
-    const auto finish = [&](i64 block, bool is_own, const T *sums) {
-        T products[ELEMENTS_PER_LANE];
-        UNROLL
-        for (int u = 0; u < ELEMENTS_PER_LANE; ++u) {
-            products[u] = 0;
-        }
-        for (int d = 0; d < n; ++d) {
-            UNROLL
-            for (int u = 0; u < ELEMENTS_PER_LANE; ++u) {
-                const int from = d * c + col[u];
-                T factor = Lanes::shuffle(sums[0], from & 31);
-                if constexpr (ELEMENTS_PER_LANE > 1) {
-                    const T high = Lanes::shuffle(sums[1], from & 31);
-                    factor = from < 32 ? factor : high;
-                }
-                const T d_inverse = rank + 32 * u < width ? p.inverse[(row * n + r[u]) * n + d] : T(0);
-                products[u] += times(d_inverse, factor);
-            }
-        }
-        UNROLL
-        for (int u = 0; u < ELEMENTS_PER_LANE; ++u) {
-            const int e = rank + 32 * u;
-            if (e < width) {
-                const T v = n == 1 ? times(sums[u], times(p.factor, p.inverse[row])) : times(p.factor, products[u]);
-                to_values[block * width + e] = is_own ? v + p.tentative[p.entry(row) * width + e] : v;
-            }
-        }
-    };
     const bool at_once = end - begin <= capacity;
     for (i64 e = to * width + rank; !at_once && e < to_end * width; e += 32) {
         to_values[e] = T(0);
@@ -80,18 +106,7 @@ DEVICE void smoothed_blocks(i64 rows, int rows_of_block, int cols_of_block, cons
         const i64 node = rank < count ? columns[base + rank] : 0;
         const i32 g = rank < count ? p.aggregates[node] : OUTSIDE;
         const i64 entry = g != OUTSIDE ? p.entry(node) : 0;
-        for (int e = rank; e < count * square; e += 32) {
-            stage[of_a + e] = values.once(base * square + e);
-        }
-        for (int start = 0; start < count * width; start += 32) {
-            const int e = start + rank;
-            const int which = e / width;
-            const i64 from = Lanes::shuffle(entry, which < 32 ? which : 0) * width;
-            if (e < count * width && p.tentative.len > 0) {
-                stage[of_p + e] = p.tentative[from + (e - which * width)];
-            }
-        }
-        Lanes::barrier();
+        stage_blocks(base, count, square, width, entry, values, p, stage, of_a, of_p);
         for (u64 left = Lanes::ballot(g != OUTSIDE); left != 0;) {
             const i32 aggregate = Lanes::shuffle(g, lowest_bit(left));
             const u64 members = Lanes::ballot(g == aggregate);
@@ -121,7 +136,7 @@ DEVICE void smoothed_blocks(i64 rows, int rows_of_block, int cols_of_block, cons
                 }
             }
             if (at_once) {
-                finish(block, aggregate == own, sums);
+                smooth_block(row, block, aggregate == own, n, c, r, col, sums, p, to_values);
             } else {
                 UNROLL
                 for (int u = 0; u < ELEMENTS_PER_LANE; ++u) {
@@ -139,7 +154,7 @@ DEVICE void smoothed_blocks(i64 rows, int rows_of_block, int cols_of_block, cons
         for (int u = 0; u < ELEMENTS_PER_LANE; ++u) {
             sums[u] = rank + 32 * u < width ? to_values[block * width + rank + 32 * u] : T(0);
         }
-        finish(block, to_columns[block] == own, sums);
+        smooth_block(row, block, to_columns[block] == own, n, c, r, col, sums, p, to_values);
     }
 }
 

@@ -9,7 +9,7 @@
 constexpr i32 EMPTY = -1;
 
 // Largest number of columns of a row of C that a thread merges, while the other lanes of its warp wait. A multiple of
-// 4; the same as in `src/gpu/setup/spgemm.rs`.
+// 4; the same as in `src/gpu/setup/spgemm/method.rs`.
 constexpr int MERGED_COLUMNS = 32;
 
 // Patterns of the factors. Row k of B is from begins[k] to ends[k]. For a compact matrix these are offsets[k] and

@@ -225,6 +225,126 @@ DEVICE void spgemm_tiles_count(const Rows &pairs, i64 rows, const AsBlocks &shap
 // One step of a group: a tile of A and a tile of B.
 using TileStep = Pack<i32, 2>;
 
+// Sorts the tiles of a table by column: `order` gets their slots. The position of a tile is the number of smaller columns.
+template <int SLOTS, class Keys, class Unsorted, class Columns, class Slots, class Sums>
+DEVICE void sort_tiles(int tiles, const Keys &keys, const Unsorted &unsorted, const Columns &columns, Slots &occupied, Slots &order, Sums &sums) {
+    int listed = 0;
+    for (int s = thread_index(); s < SLOTS; s += BLOCK) {
+        const bool is_one = keys[s] != EMPTY;
+        int all;
+        const int before = team_rank_among<BLOCK>(sums, is_one, all);
+        if (is_one) {
+            const int at = listed + before;
+            columns[at] = keys[s];
+            occupied[at] = static_cast<u16>(s);
+        }
+        listed += all;
+    }
+    const int padded = (tiles + 3) / 4;
+    if (thread_index() < padded * 4 - tiles) {
+        columns[tiles + thread_index()] = 0x7fffffff;
+    }
+    barrier();
+    for (int t = thread_index(); t < tiles; t += BLOCK) {
+        const i32 own = columns[t];
+        int position = 0;
+        for (int b = 0; b < padded; ++b) {
+            const FourColumns other = unsorted[b];
+            UNROLL
+            for (int i = 0; i < 4; ++i) {
+                position += other.of[i] < own ? 1 : 0;
+            }
+        }
+        order[position] = occupied[t];
+    }
+    barrier();
+}
+
+// Positions of the tiles in the row of each group.
+template <int STRIDE, class Maps, class Slots, class Starts>
+DEVICE void find_starts(int tiles, int team, const Maps &maps, const Slots &order, Starts &starts) {
+    using Lanes = Group<TILE_LANES>;
+    const int lane = Lanes::rank();
+    int before = 0;
+    for (int base = 0; base < tiles; base += TILE_LANES) {
+        const int t = base + lane;
+        const int own = t < tiles ? count_bits(maps[order[t]] >> TILE_SIDE * team & 15u) : 0;
+        int upto = own;
+        UNROLL
+        for (int step = 1; step < TILE_LANES; step *= 2) {
+            const int other = Lanes::shuffle(upto, lane >= step ? lane - step : lane);
+            upto += lane >= step ? other : 0;
+        }
+        if (t < tiles) {
+            starts[team * STRIDE + t] = static_cast<u16>(before + upto - own);
+        }
+        before += Lanes::shuffle(upto, TILE_LANES - 1);
+    }
+    barrier();
+}
+
+// Lists the products of tiles of A and B for two tiles of C, over inner tiles `from` to `from + TILES_AHEAD`: from `own`
+// on in `steps`, padded with `nothing`. Returns their number.
+template <class Size, class Inner, class Keys, class Positions, class Steps>
+DEVICE int list_steps(const MatrixTiles &b, const Inner &inner, const Keys &keys, const Positions &positions, const int (&slots)[2], int from,
+                      int merged, int own, const TileStep &nothing, Steps &steps) {
+    using Lanes = Group<TILE_LANES>;
+    const int lane = Lanes::rank();
+    int taken = 0;
+    UNROLL
+    for (int half = 0; half < TILES_AHEAD; half += TILE_LANES) {
+        const int k = from + half + lane;
+        i32 tile[2] = {nothing.of[1], nothing.of[1]};
+        UNROLL
+        for (int i = 0; i < 2; ++i) {
+            if (k < merged && slots[i] >= 0) {
+                if constexpr (Size::HAS_POSITIONS) {
+                    const int position = positions[(slots[i] * Size::MAX_INNER + k) / 16].of[k % 16];
+                    tile[i] = position > 0 ? inner.begins[k] + position - 1 : tile[i];
+                } else {
+                    const i32 wanted = keys[slots[i]];
+                    const i64 end = inner.begins[k] + inner.lengths[k];
+                    const i64 at = first_not_below(b.columns, inner.begins[k], end, wanted);
+                    tile[i] = at < end && b.columns[at] == wanted ? static_cast<i32>(at) : tile[i];
+                }
+            }
+        }
+        const bool is_step = tile[0] != nothing.of[1] || tile[1] != nothing.of[1];
+        const u64 all = Lanes::ballot(is_step);
+        if (is_step) {
+            const int at = own + taken + rank_among<TILE_LANES>(all);
+            steps[2 * at] = TileStep{{inner.above[k], tile[0]}};
+            steps[2 * at + 1] = TileStep{{inner.below[k], tile[1]}};
+        }
+        taken += count_bits(all);
+    }
+    const int rounded = (taken + STEPS_UNDER_WAY - 1) / STEPS_UNDER_WAY * STEPS_UNDER_WAY;
+    if (lane < 2 * (rounded - taken)) {
+        steps[2 * (own + taken) + lane] = nothing;
+    }
+    Lanes::barrier();
+    return rounded;
+}
+
+// Adds the products of `count` steps to the results of a lane.
+template <class T, class Steps>
+DEVICE void multiply_steps(const In<T> &left_lane, const In<T> &right_lane, const Steps &steps, int own, int count, f64 (&results)[2]) {
+    const int lane = Group<TILE_LANES>::rank();
+    for (int s = own; s < own + count; s += STEPS_UNDER_WAY) {
+        f64 of_a[STEPS_UNDER_WAY], of_b[STEPS_UNDER_WAY];
+        UNROLL
+        for (int u = 0; u < STEPS_UNDER_WAY; ++u) {
+            const TileStep step = steps[2 * (s + u) + lane / TILE_SIZE];
+            of_a[u] = to_f64(left_lane[static_cast<i64>(step.of[0]) * TILE_SIZE]);
+            of_b[u] = to_f64(right_lane[static_cast<i64>(step.of[1]) * TILE_SIZE]);
+        }
+        UNROLL
+        for (int u = 0; u < STEPS_UNDER_WAY; ++u) {
+            matrix_step(results[0], results[1], of_b[u], of_a[u]);
+        }
+    }
+}
+
 // Columns and values of C, whose rows or block rows begin at `to`.
 template <class Size, class Shape, class T>
 DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, const MatrixTiles &a, const In<T> &left, const MatrixTiles &b, const In<T> &right,
@@ -267,54 +387,8 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
             continue;
         }
         const int tiles = static_cast<int>(found);
-        // Sorts the tiles: the position of a tile is the number of smaller columns.
-        int listed = 0;
-        for (int s = thread_index(); s < SLOTS; s += BLOCK) {
-            const bool is_one = keys[s] != EMPTY;
-            int all;
-            const int before = team_rank_among<BLOCK>(sums, is_one, all);
-            if (is_one) {
-                const int at = listed + before;
-                columns[at] = keys[s];
-                occupied[at] = static_cast<u16>(s);
-            }
-            listed += all;
-        }
-        const int padded = (tiles + 3) / 4;
-        if (thread_index() < padded * 4 - tiles) {
-            columns[tiles + thread_index()] = 0x7fffffff;
-        }
-        barrier();
-        for (int t = thread_index(); t < tiles; t += BLOCK) {
-            const i32 own = columns[t];
-            int position = 0;
-            for (int b = 0; b < padded; ++b) {
-                const FourColumns other = unsorted[b];
-                UNROLL
-                for (int i = 0; i < 4; ++i) {
-                    position += other.of[i] < own ? 1 : 0;
-                }
-            }
-            order[position] = occupied[t];
-        }
-        barrier();
-        // Positions of the tiles in the row of each group.
-        int before = 0;
-        for (int base = 0; base < tiles; base += TILE_LANES) {
-            const int t = base + lane;
-            const int own = t < tiles ? count_bits(maps[order[t]] >> TILE_SIDE * team & 15u) : 0;
-            int upto = own;
-            UNROLL
-            for (int step = 1; step < TILE_LANES; step *= 2) {
-                const int other = Lanes::shuffle(upto, lane >= step ? lane - step : lane);
-                upto += lane >= step ? other : 0;
-            }
-            if (t < tiles) {
-                starts[team * STRIDE + t] = static_cast<u16>(before + upto - own);
-            }
-            before += Lanes::shuffle(upto, TILE_LANES - 1);
-        }
-        barrier();
+        sort_tiles<SLOTS>(tiles, keys, unsorted, columns, occupied, order, sums);
+        find_starts<STRIDE>(tiles, team, maps, order, starts);
         // A lane holds column lane / 4 of the two tiles, in two rows.
         const int column = lane / TILE_SIDE;
         const int row = lane % TILE_SIDE * 2;
@@ -332,54 +406,10 @@ DEVICE void spgemm_tiles_fill(const Rows &pairs, i64 rows, const Shape &shape, c
         for (int first = 2 * team; first < tiles; first += 2 * TILE_TEAMS) {
             const int slots[2] = {order[first], first + 1 < tiles ? order[first + 1] : -1};
             f64 results[2] = {0, 0};
-            for (int look = 0; look < merged; look += TILES_AHEAD) {
-                int taken = 0;
+            for (int from = 0; from < merged; from += TILES_AHEAD) {
                 const int own = team * TILES_AHEAD;
-                UNROLL
-                for (int half = 0; half < TILES_AHEAD; half += TILE_LANES) {
-                    const int k = look + half + lane;
-                    i32 tile[2] = {nothing.of[1], nothing.of[1]};
-                    UNROLL
-                    for (int i = 0; i < 2; ++i) {
-                        if (k < merged && slots[i] >= 0) {
-                            if constexpr (Size::HAS_POSITIONS) {
-                                const int position = positions[(slots[i] * Size::MAX_INNER + k) / 16].of[k % 16];
-                                tile[i] = position > 0 ? begins[k] + position - 1 : tile[i];
-                            } else {
-                                const i32 wanted = keys[slots[i]];
-                                const i64 end = begins[k] + lengths[k];
-                                const i64 at = first_not_below(b.columns, begins[k], end, wanted);
-                                tile[i] = at < end && b.columns[at] == wanted ? static_cast<i32>(at) : tile[i];
-                            }
-                        }
-                    }
-                    const bool is_step = tile[0] != nothing.of[1] || tile[1] != nothing.of[1];
-                    const u64 all = Lanes::ballot(is_step);
-                    if (is_step) {
-                        const int at = own + taken + rank_among<TILE_LANES>(all);
-                        steps[2 * at] = TileStep{{above[k], tile[0]}};
-                        steps[2 * at + 1] = TileStep{{below[k], tile[1]}};
-                    }
-                    taken += count_bits(all);
-                }
-                const int rounded = (taken + STEPS_UNDER_WAY - 1) / STEPS_UNDER_WAY * STEPS_UNDER_WAY;
-                if (lane < 2 * (rounded - taken)) {
-                    steps[2 * (own + taken) + lane] = nothing;
-                }
-                Lanes::barrier();
-                for (int s = own; s < own + rounded; s += STEPS_UNDER_WAY) {
-                    f64 of_a[STEPS_UNDER_WAY], of_b[STEPS_UNDER_WAY];
-                    UNROLL
-                    for (int u = 0; u < STEPS_UNDER_WAY; ++u) {
-                        const TileStep step = steps[2 * (s + u) + lane / TILE_SIZE];
-                        of_a[u] = to_f64(left_lane[static_cast<i64>(step.of[0]) * TILE_SIZE]);
-                        of_b[u] = to_f64(right_lane[static_cast<i64>(step.of[1]) * TILE_SIZE]);
-                    }
-                    UNROLL
-                    for (int u = 0; u < STEPS_UNDER_WAY; ++u) {
-                        matrix_step(results[0], results[1], of_b[u], of_a[u]);
-                    }
-                }
+                const int rounded = list_steps<Size>(b, inner, keys, positions, slots, from, merged, own, nothing, steps);
+                multiply_steps(left_lane, right_lane, steps, own, rounded, results);
                 Lanes::barrier();
             }
             const int position = first + column / TILE_SIDE;
