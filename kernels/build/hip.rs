@@ -3,6 +3,7 @@
 //! Environment:
 //! `TERRACE_HIP_CLANG`           the compiler; empty for none. Else ROCm's, below `ROCM_PATH`, then those on the PATH
 //! `TERRACE_HIP_ARCHITECTURES`   like `gfx90a,gfx942`
+//! `TERRACE_HIP_CHECKED`         architectures for which kernels are only checked, by the front end of the compiler
 
 use super::Images;
 use super::cache::{Cache, Job};
@@ -17,19 +18,25 @@ const ARCHITECTURES: &str = "gfx90a,gfx942,gfx1100";
 const FLAGS: &[&str] =
     &["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpuinc", "-nogpulib", "-O2", "-std=c++17"];
 
+/// Types and builtins are checked for the target, and no machine code is made.
+const FRONT_END: &[&str] = &["-c", "-emit-llvm", "-Xclang", "-disable-llvm-passes"];
+
 /// The compiler, and what it made.
 pub fn compile(sources: &Sources, cache: &Cache, out: &Path) -> Option<(PathBuf, Images)> {
-    for name in ["TERRACE_HIP_CLANG", "TERRACE_HIP_ARCHITECTURES", "ROCM_PATH", "PATH"] {
+    let read = ["TERRACE_HIP_CLANG", "TERRACE_HIP_ARCHITECTURES", "TERRACE_HIP_CHECKED", "ROCM_PATH", "PATH"];
+    for name in read {
         println!("cargo:rerun-if-env-changed={name}");
     }
     let asked = env::var("TERRACE_HIP_ARCHITECTURES").unwrap_or_else(|_| ARCHITECTURES.to_string());
     let architectures: Vec<&str> = asked.split(',').map(str::trim).collect();
+    let checked = env::var("TERRACE_HIP_CHECKED").unwrap_or_default();
+    let checked: Vec<&str> = checked.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
     let probe = out.join("probe.hip");
     std::fs::write(&probe, "__attribute__((global)) void probe() {}").expect("OUT_DIR can be written");
     // A clang without these GPUs, or without a linker for them, is none.
     let suits = |clang: &PathBuf| {
         architectures.iter().all(|architecture| {
-            let output = command(clang, architecture, &probe, &out.join("probe")).output();
+            let output = command(clang, architecture, FLAGS, &probe, &out.join("probe")).output();
             output.is_ok_and(|output| output.status.success())
         })
     };
@@ -38,15 +45,17 @@ pub fn compile(sources: &Sources, cache: &Cache, out: &Path) -> Option<(PathBuf,
     let version = String::from_utf8_lossy(&version).lines().next().unwrap_or("clang").trim().to_string();
     let units: Vec<&String> = sources.device_units().collect();
     let mut jobs = Vec::new();
-    for architecture in &architectures {
+    let compiled = architectures.iter().map(|architecture| (*architecture, *architecture, &[][..]));
+    for (architecture, ending, flags) in compiled.chain(checked.iter().map(|name| (*name, "bc", FRONT_END))) {
         for unit in &units {
             let (clang, source) = (&clang, sources.folder.join(unit));
+            let flags = [FLAGS, flags].concat();
             jobs.push(Job {
                 unit,
                 besides: &[],
-                recipe: format!("{version} {FLAGS:?} {architecture}"),
-                ending: architecture,
-                command: Box::new(move |to: &Path| command(clang, architecture, &source, to)),
+                recipe: format!("{version} {flags:?} {architecture}"),
+                ending,
+                command: Box::new(move |to: &Path| command(clang, architecture, &flags, &source, to)),
             });
         }
     }
@@ -60,9 +69,9 @@ pub fn compile(sources: &Sources, cache: &Cache, out: &Path) -> Option<(PathBuf,
     Some((clang, Images { constant: "HIP", compiler: version, architectures }))
 }
 
-fn command(clang: &Path, architecture: &str, source: &Path, to: &Path) -> Command {
+fn command(clang: &Path, architecture: &str, flags: &[&str], source: &Path, to: &Path) -> Command {
     let mut command = Command::new(clang);
-    command.args(FLAGS).arg(format!("--offload-arch={architecture}")).arg("-o").arg(to).arg(source);
+    command.args(flags).arg(format!("--offload-arch={architecture}")).arg("-o").arg(to).arg(source);
     command
 }
 

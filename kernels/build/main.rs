@@ -42,7 +42,7 @@ fn main() {
     }
     let signatures = match (has("SIM") || cuda.is_some(), &hip) {
         (true, _) => signatures::find(&sources, &cache, &sim::compiler()),
-        (false, Some((clang, _))) => signatures::find(&sources, &cache, &[clang.clone().into()]),
+        (false, Some((clang, _))) => signatures::find(&sources, &cache, clang),
         (false, None) => Vec::new(),
     };
     let mut code = String::new();
@@ -65,8 +65,8 @@ fn emit_images(code: &mut String, images: &Images) {
     let names: Vec<&str> = architectures.iter().map(|(name, _)| name.as_str()).collect();
     let (names, compiler) = (format!("{:?}", names.join(" ")), format!("{compiler:?}"));
     let mut list = String::new();
-    for (name, units) in architectures {
-        _ = write!(list, "    Architecture {{ name: {name:?}, units: &[");
+    for (_, units) in architectures {
+        list += "    Architecture { units: &[";
         for unit in units {
             _ = write!(list, "&Aligned(*include_bytes!({:?})), ", unit.display().to_string());
         }

@@ -2,7 +2,6 @@
 
 use super::cache::{Cache, Job};
 use super::sources::Sources;
-use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
@@ -19,14 +18,14 @@ pub struct Signature {
 const MARK: &str = "TERRACE_KERNEL_DECLARATION ";
 
 /// All kernels by name.
-pub fn find(sources: &Sources, cache: &Cache, compiler: &[OsString]) -> Vec<Signature> {
+pub fn find(sources: &Sources, cache: &Cache, compiler: &Path) -> Vec<Signature> {
     let job = |unit| Job {
         unit,
         besides: &[],
         recipe: "signatures 1".to_string(),
         ending: "i",
         command: Box::new(move |to: &Path| {
-            let mut command = Command::new(&compiler[0]);
+            let mut command = Command::new(compiler);
             command.args(["-E", "-P", "-x", "c++", "-std=c++17", "-DTERRACE_SIGNATURES"]);
             command.arg(sources.folder.join(unit)).arg("-o").arg(to);
             command

@@ -2,8 +2,7 @@
 
 use super::cache::{Cache, Job};
 use super::sources::Sources;
-use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const FLAGS: &[&str] = &[
@@ -21,20 +20,16 @@ const FLAGS: &[&str] = &[
 ];
 
 /// The C++ compiler: `CXX`, or the one that the machine has.
-pub fn compiler() -> Vec<OsString> {
+pub fn compiler() -> PathBuf {
     let tool = cc::Build::new().cpp(true).warnings(false).cargo_metadata(false).opt_level(2).get_compiler();
-    let command = tool.to_command();
     // Without the flags of a profile: ours are the same for all.
-    vec![command.get_program().to_owned()]
+    tool.path().to_owned()
 }
 
-fn version(compiler: &[OsString]) -> String {
-    let output = Command::new(&compiler[0]).arg("--version").output();
+fn version(compiler: &Path) -> String {
+    let output = Command::new(compiler).arg("--version").output();
     let output = output.unwrap_or_else(|error| {
-        panic!(
-            "the simulated GPU (feature \"sim\") needs a C++ compiler; {} does not run: {error}",
-            compiler[0].display()
-        )
+        panic!("the simulated GPU (feature \"sim\") needs a C++ compiler; {} does not run: {error}", compiler.display())
     });
     String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_string()
 }
@@ -56,7 +51,7 @@ pub fn compile(sources: &Sources, cache: &Cache, out: &Path) {
                 if unit == "sim.cpp" { ("sim.cpp", &[]) } else { ("sim_unit.cpp", &["sim_unit.cpp"]) };
             let define = define.clone();
             let command = Box::new(move |to: &Path| {
-                let mut command = Command::new(&compiler[0]);
+                let mut command = Command::new(compiler);
                 command.args(FLAGS).arg(&define).arg(format!("-DTERRACE_UNIT=\"{unit}\""));
                 command.arg("-c").arg(folder.join(wrapper)).arg("-o").arg(to);
                 command
@@ -69,7 +64,7 @@ pub fn compile(sources: &Sources, cache: &Cache, out: &Path) {
     for (width, objects) in widths.iter().zip(objects.chunks(objects.len() / widths.len())) {
         // One object: the kernels put themselves into a list when the program starts, and a linker takes only what something refers to.
         let all = out.join(format!("terrace_sim{width}.o"));
-        let mut link = Command::new(&compiler[0]);
+        let mut link = Command::new(&compiler);
         link.args(["-r", "-nostdlib", "-o"]).arg(&all).args(objects);
         assert!(link.status().is_ok_and(|s| s.success()), "{link:?} failed");
         let archive = out.join(format!("libterrace_sim{width}.a"));

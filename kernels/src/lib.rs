@@ -17,8 +17,6 @@ pub struct Images {
 
 /// Machine code for one architecture, or for several in fat binaries.
 pub struct Architecture {
-    /// Its name.
-    pub name: &'static str,
     /// One image for each kernel file; [`Kernel::unit`] is the index.
     pub units: &'static [&'static Aligned<[u8]>],
 }
