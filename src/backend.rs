@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub use krylov::{ArnoldiBasis, Beta, BicgstabScalars, BicgstabStep, CgScalars, CgStep, NarrowPreconditioner};
 pub use smoother::{Colours, Smoother, Sweep};
 
-/// Where vectors live, and the operations on them. Arithmetic on 16-bit vectors is in f32.
+/// Memory of vectors, and the operations on them. Arithmetic on 16-bit vectors is in f32.
 pub trait Backend: Clone + Send + Sync + 'static {
     /// A borrowed vector; a caller's array can be used as one without a copy.
     type Slice<T: Number>: ?Sized + Send + Sync;
@@ -213,7 +213,7 @@ pub enum AnyMut<'a, B: Backend> {
 /// Column indices of a stored matrix on the host; other backends have formats of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Columns {
-    /// In 32 bits, shared with whoever has the matrix.
+    /// In 32 bits, shared with the matrix.
     Shared,
     /// In 16 bits where that saves enough.
     Compact,
@@ -232,7 +232,7 @@ pub trait StorageFactory: Backend {
     ) -> Result<Box<dyn Operator<Self, X, Y>>>;
     /// A dense matrix of `n` rows and columns, row by row, as an operator.
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Self, V>>>;
-    /// A matrix by colours, for Gauss-Seidel.
+    /// A coloured matrix, for Gauss-Seidel.
     fn colours<S: Number, V: Number>(&self, matrix: Coloured<S>) -> Result<Box<dyn Colours<Self, V>>>;
 }
 

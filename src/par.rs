@@ -4,7 +4,7 @@
 //! added, follow from the length alone. Nothing here allocates in the loops used by a solve. Outside of a thread pool the
 //! same pieces run one after the other, so that small work never touches rayon, and no global pool is ever started.
 //!
-//! The recursions take the work as a trait object: a call for each piece costs nothing, and rayon's machinery is compiled once for each
+//! The recursions take the work as a trait object: a call for each piece costs nothing, and rayon's code is compiled once for each
 //! element type instead of once for each loop.
 
 use crate::error::{Result, try_capacity};
@@ -142,7 +142,7 @@ impl<'a, T: Copy> Fresh<'a, T> {
     }
 }
 
-/// A new array of segments, as [`for_each_segment_mut`] cuts them; what `work` leaves is zero.
+/// A new array of segments, divided as by [`for_each_segment_mut`]; elements that `work` does not write are zero.
 pub fn new_segments<T: Copy + Send + Sync>(
     offsets: &[i64],
     width: usize,
@@ -228,7 +228,7 @@ pub fn sum(n: usize, grain: usize, work: impl Fn(Range<usize>) -> f64 + Sync) ->
     go(0..n, grain, &work)
 }
 
-/// [`for_each_mut`] and the sum of what `work` gives, added in an order that depends on the length alone.
+/// [`for_each_mut`], and the sum of the results of `work`, added in an order that depends on the length alone.
 pub fn sum_mut<T: Send>(data: &mut [T], grain: usize, work: impl Fn(usize, &mut [T]) -> f64 + Sync) -> f64 {
     fn go<T: Send>(start: usize, data: &mut [T], grain: usize, work: &(dyn Fn(usize, &mut [T]) -> f64 + Sync)) -> f64 {
         if data.len() <= grain {
@@ -245,7 +245,7 @@ pub fn sum_mut<T: Send>(data: &mut [T], grain: usize, work: impl Fn(usize, &mut 
 /// Work on a piece of each of two vectors that gives a number.
 type SumOnTwo<'a, T, U> = dyn Fn(usize, &mut [T], &mut [U]) -> f64 + Sync + 'a;
 
-/// [`for_each_mut2`] and the sum of what `work` gives, added in an order that depends on the length alone.
+/// [`for_each_mut2`], and the sum of the results of `work`, added in an order that depends on the length alone.
 pub fn sum_mut2<T: Send, U: Send>(
     a: &mut [T],
     b: &mut [U],

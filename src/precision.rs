@@ -1,4 +1,4 @@
-//! Storage in 16 bits: the bounds that all backends scale by, and what is refused.
+//! Storage in 16 bits: bounds of scaling for all backends, and errors for values out of range.
 
 use crate::error::{Result, fail};
 use crate::scalar::Number;
@@ -22,7 +22,7 @@ pub(crate) fn not_by_diagonal<R>(i: usize) -> Result<R> {
     )
 }
 
-/// That nothing can scale row `i`.
+/// The error for row `i`, which cannot be scaled.
 pub(crate) fn beyond_range<R>(i: usize) -> Result<R> {
     fail!(
         PrecisionLost,
@@ -48,7 +48,7 @@ pub(crate) fn lift_of(largest: f64) -> f64 {
     f64::from(-lift).exp2()
 }
 
-/// Refuses what format `S` cannot hold: of so many entries, some are too large for it, and some vanished.
+/// An error if format `S` does not hold a matrix: counts of all entries, of those that overflow, and of those that underflow.
 pub(crate) fn check_lost<S: Number>(what: &str, entries: usize, (too_large, vanished): (u64, u64)) -> Result<()> {
     // Small entries may vanish beside large ones; where most do, the format is the wrong one.
     if too_large > 0 || vanished > entries as u64 / 2 {

@@ -1,4 +1,4 @@
-//! Algebraic multigrid where a context is: [`Amg`] is a hierarchy that is set up, on the host or on a GPU, and one `apply` is one cycle.
+//! AMG as a preconditioner: [`Amg`] is a hierarchy on the device of a context. One `apply` is one cycle.
 
 mod estimate;
 
@@ -26,25 +26,25 @@ pub struct Amg {
     matrix: Arc<Matrix>,
     near_null_space: Option<Arc<NearNullSpace>>,
     built: Placed,
-    /// What was given wider formats since set-up, and why.
+    /// Promotions to wider formats since set-up, with their reasons.
     promotions: Vec<String>,
-    /// What the last update did with coarse unknowns.
+    /// Whether the last update kept the coarse unknowns.
     renewal: Renewal,
     /// The level at which the last application failed.
     lost_at: Option<usize>,
-    /// Stored values of all levels: how much work a cycle is.
+    /// Stored values of all levels, a measure of the work of a cycle.
     work: usize,
 }
 
-/// What set-up made, its levels where the context is.
+/// The result of set-up. Its levels are on the device of the context.
 struct Placed {
     levels: Levels,
     plan: Plan,
-    /// What an update goes by.
+    /// Symbolic data for updates.
     data: Arc<dyn SetupData>,
     renewal: Renewal,
     phases: Phases,
-    /// Where it was computed, and why there.
+    /// Where set-up ran, and why.
     place: String,
 }
 
@@ -53,7 +53,7 @@ enum Levels {
     Gpu(OnGpu),
 }
 
-/// Levels on a GPU, and what brings vectors there.
+/// Levels on a GPU, and staging for vectors of the host.
 struct OnGpu {
     gpu: Gpu,
     top: Box<dyn Finest<Gpu>>,
@@ -170,7 +170,7 @@ impl Amg {
         Amg::setup_with(&context.with_own_scratch()?, matrix, config)
     }
 
-    /// As [`Amg::setup`], with the scratch of the handle, which belongs to who calls.
+    /// As [`Amg::setup`], with the scratch of the caller's handle.
     pub(crate) fn setup_with(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Amg> {
         config.check_device(context.device())?;
         matrix.check_for_set_up(context)?;
@@ -202,7 +202,7 @@ impl Amg {
         Ok(amg)
     }
 
-    /// The matrices that [`Amg::setup`] computes, finest level first: for looking at a hierarchy, not for solving with it.
+    /// The matrices of the levels that [`Amg::setup`] computes, finest first, for inspection.
     pub fn level_matrices(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Vec<LevelMatrices>> {
         let context = &context.with_own_scratch()?;
         let builder = Builder { context, config, matrix, near_null_space: matrix.near_null_space(), plan: None };
@@ -212,9 +212,9 @@ impl Amg {
         })
     }
 
-    /// Takes over changed values of the matrix: strong couplings, coarse unknowns and patterns stay, values are computed anew. With
-    /// `amg.update.coarsening` `recheck` they stay on the levels down to the first for which new values lead to others; from there on the
-    /// hierarchy is set up anew. When it fails the hierarchy is as before.
+    /// Numeric-only update to changed values of the matrix: coarse unknowns and patterns stay. With `amg.update.coarsening` `recheck`
+    /// strong couplings and coarse unknowns are compared, and the hierarchy is set up again from the first level that differs. If the
+    /// update fails, the hierarchy is unchanged.
     pub fn update(&mut self) -> Result<()> {
         self.matrix.recheck_values(&self.context)?;
         let builder = Builder {
@@ -233,13 +233,13 @@ impl Amg {
         self.matrix.end_reading()
     }
 
-    /// Whether the last update set up anew, from whatever level on.
+    /// Whether the last update set up levels again.
     pub(crate) fn was_set_up_anew(&self) -> bool {
         self.renewal.anew
     }
 
-    /// Gives what the options left open wider formats, on the level that lost precision, or on all when none did or it cannot be made wider;
-    /// false when nothing can. Costs an update.
+    /// Promotes formats that the options left open: on the level that lost precision, or on all levels if there is none or it has the
+    /// widest formats. False if nothing can be promoted. Costs an update.
     fn promote(&mut self, reason: &str) -> Result<bool> {
         let mut plan = self.built.plan.clone();
         let level = self.lost_at.take().filter(|level| plan.promote(Some(*level), reason));
@@ -293,7 +293,7 @@ impl Amg {
         lost.map_or(Ok(()), |level| self.lost(level))
     }
 
-    /// The failure of an application that lost precision on this level, which is remembered.
+    /// The error of an application that lost precision on this level. The level is stored.
     fn lost(&mut self, level: usize) -> Result<()> {
         self.lost_at = Some(level);
         let of = |part| self.built.plan.of(part, level).name();
@@ -352,7 +352,7 @@ impl Amg {
         has_own.then_some(levels)
     }
 
-    /// On the host products read the caller's own arrays, of which there is nothing to share.
+    /// None on the host, where SpMV reads the caller's arrays.
     fn host_operator<T: Scalar>(&self) -> Option<Arc<dyn Operator<Host, T>>> {
         None
     }
@@ -372,7 +372,7 @@ impl Amg {
         Ok(())
     }
 
-    /// Makes room for vectors of type `T`, so that `apply` need not.
+    /// Allocates vectors of type `T`, so that `apply` does not.
     pub(crate) fn prepare<T: Scalar>(&mut self) -> Result<()> {
         match &mut self.built.levels {
             Levels::Host(top) => top.prepare(T::PRECISION),
@@ -382,7 +382,7 @@ impl Amg {
 
     /// As [`Preconditioner::is_constant_symmetric`], for vectors of this precision.
     fn is_symmetric_in(&self, precision: Precision) -> bool {
-        // Rounding that keeps row sums does not round a_ij and a_ji alike.
+        // Rounding that preserves row sums is not symmetric.
         let alike = !self.built.plan.is_narrow() || self.config.text("precision.rounding") == "nearest";
         alike
             && match &self.built.levels {
@@ -413,9 +413,9 @@ impl Amg {
         }
     }
 
-    /// Bytes that `setup` of this matrix with these options will hold on the host, from the set-up of a sample of at most
-    /// 20,000 rows; on a GPU the most that it takes at one time, from samples of at most 1,048,576 rows, whatever the limit of the context's memory is. Exact
-    /// for matrices that are not larger.
+    /// Estimated bytes of `setup` with these options. On the host: bytes of the hierarchy, from a sample of at most 20,000 rows. On a
+    /// GPU: peak bytes of set-up, from samples of at most 1,048,576 rows, regardless of the memory limit of the context. Exact for
+    /// matrices that are not larger.
     pub fn memory_estimate(context: &Context, matrix: &Matrix, config: &Config) -> Result<usize> {
         estimate::bytes(&context.with_own_scratch()?, matrix, config)
     }
@@ -448,7 +448,7 @@ fn build(builder: &Builder<'_>, data: Option<&dyn SetupData>) -> Result<Placed> 
     Ok(placed)
 }
 
-/// Why set-up for a GPU runs on the host, where it does; an error when the options do not allow it.
+/// The reason why set-up for a GPU runs on the host, if it does; an error if the options do not allow it.
 fn device_objection(builder: &Builder<'_>) -> Result<Option<String>> {
     let reason = match builder.config.choice("amg.setup").as_deref() {
         Some("host") => return Ok(Some("the options say so".to_string())),

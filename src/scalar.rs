@@ -47,7 +47,7 @@ impl Precision {
         }
     }
 
-    /// Whether algorithms can compute in it; the others only store, and what is computed with them is computed in f32 or wider.
+    /// Whether algorithms compute in it. Other formats are for storage; arithmetic on them is in f32 or wider.
     pub fn is_scalar(self) -> bool {
         matches!(self, Precision::F64 | Precision::F32)
     }
@@ -317,7 +317,7 @@ macro_rules! scalar {
 scalar!(f64, F64);
 scalar!(f32, F32);
 
-/// What the sums of a row are kept in when the result has 16 bits.
+/// Precision of the sums of a row if the result has 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sums {
     /// f32.

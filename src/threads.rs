@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 pub enum LogLevel {
     /// Nothing.
     Off = 0,
-    /// Something a caller should look at, though the call succeeds.
+    /// A warning: the call succeeds.
     Warning = 1,
     /// One line for each phase.
     Info = 2,
@@ -89,7 +89,7 @@ impl Drop for Pool {
 }
 
 impl Threads {
-    /// So many of them, and nobody listens to the log.
+    /// So many threads, without a log.
     pub fn new(count: usize) -> Result<Threads> {
         let (pool, log, relay) = (RwLock::new(None), RwLock::new(None), Mutex::new(None));
         let threads = Threads { inner: Arc::new(Inner { pool, count: Mutex::new(1), log, relay }) };
@@ -125,12 +125,12 @@ impl Threads {
         *lock(self.inner.log.write()) = sink.map(|sink| (level, Arc::new(sink)));
     }
 
-    /// Whether someone listens to lines of this level.
+    /// Whether lines of this level are logged.
     pub fn logs(&self, level: LogLevel) -> bool {
         lock(self.inner.log.read()).as_ref().is_some_and(|(limit, _)| level <= *limit)
     }
 
-    /// Sends one line to the log; the text is only made when someone listens.
+    /// Logs a line. The text is made only if lines of this level are logged.
     pub fn log(&self, level: LogLevel, line: impl FnOnce() -> String) {
         let sink = match &*lock(self.inner.log.read()) {
             Some((limit, sink)) if level <= *limit => Arc::clone(sink),

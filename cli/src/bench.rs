@@ -53,7 +53,7 @@ struct SolveArguments {
 }
 
 /// Phases that are measured, in the order of the table.
-/// The first update also finds what the later ones go by.
+/// The first update also computes symbolic data for the later ones.
 const PHASES: [&str; 5] = ["setup", "solve", "first update", "update", "apply"];
 const SETUP: usize = 0;
 const UPDATE: usize = 3;
@@ -85,7 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     counts.dedup();
     let contexts = counts.iter().map(|n| Context::new(&format!("host:{n}"))).collect::<Result<Vec<_>>>()?;
 
-    // Rounds of the thread counts take turns, so that a slow moment of the machine meets both.
+    // Rounds of the thread counts alternate, so that a slow moment of the machine affects both.
     let mut rounds: Vec<Vec<Round>> = contexts.iter().map(|_| Vec::new()).collect();
     for repeat in 0..=arguments.repeat {
         for (context, rounds) in contexts.iter().zip(&mut rounds) {
@@ -110,7 +110,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let Some(last) = rounds.last().and_then(|rounds| rounds.last()) else {
         return Err(Error::new(Status::Internal, "no round was measured"));
     };
-    // Of a set-up and updates right after it, so that a slow moment of the machine meets both.
+    // Ratios of updates to the set-up right before, so that a slow moment of the machine affects both.
     let ratios: Vec<f64> = rounds
         .iter()
         .map(|rounds| median(rounds.iter().map(|r| r.seconds[UPDATE] / r.seconds[SETUP]).collect()))
@@ -143,14 +143,14 @@ fn measure<T: Scalar>(loaded: &Loaded, context: &Context) -> Result<Round> {
     Ok(Round { seconds: [setup, solve, first_update, update, apply], iterations, converged: status == Status::Success })
 }
 
-/// Seconds that it takes, and its result.
+/// Runs `work`: seconds and result.
 pub fn timed<R>(work: impl FnOnce() -> Result<R>) -> Result<(f64, R)> {
     let start = Instant::now();
     let result = work()?;
     Ok((start.elapsed().as_secs_f64(), result))
 }
 
-/// The middle one, or the mean of the two in the middle.
+/// The median.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
@@ -160,12 +160,12 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// What all rounds tell, for each number of threads.
+/// Medians of all rounds, for each number of threads.
 struct Measured<'a> {
     loaded: &'a Loaded,
     counts: Vec<usize>,
     medians: Vec<[f64; 5]>,
-    /// Of updates to set-ups.
+    /// Ratios of updates to set-ups.
     ratios: Vec<f64>,
     last: &'a Round,
     repeat: u32,

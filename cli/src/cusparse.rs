@@ -1,4 +1,4 @@
-//! cuSPARSE as an operator, to be measured beside our own kernels. It is loaded at run time and nothing but the benchmark asks for it.
+//! cuSPARSE as an operator, for benchmarks. It is loaded at run time.
 
 use cudarc::cusparse::sys;
 use std::ffi::{CStr, c_void};
@@ -8,7 +8,7 @@ use terrace::scalar::{Number, Precision};
 use terrace::sparse::{Block, CsrView};
 use terrace::{Error, Result, Status};
 
-/// What is called of the library; cudarc panics at a symbol that it lacks, so they are looked up before.
+/// Symbols that are called. cudarc panics if one is missing, so they are looked up before.
 const SYMBOLS: &[&str] = &[
     "cusparseCreate",
     "cusparseDestroy",
@@ -47,7 +47,7 @@ pub struct CuSparse {
     offsets: Buffer<i32>,
     columns: Buffer<i32>,
     values: Buffer<f64>,
-    /// Made at the first product, which tells how much the algorithm wants.
+    /// Workspace, allocated at the first product, which queries its size.
     scratch: std::sync::OnceLock<Buffer<u8>>,
 }
 

@@ -29,7 +29,7 @@ pub struct Arguments {
     solves: u32,
 }
 
-/// Untimed rounds before the first that counts.
+/// Warm-up rounds.
 const WARM_UPS: u32 = 2;
 
 /// Name, storage of matrices, transfers and smoothers, and vectors; the first is what the others are compared with.
@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let b = vec![1.0; loaded.matrix.rows()];
     let mut x = vec![0.0; loaded.matrix.rows()];
 
-    // Precisions take turns, so that a slow moment of the machine meets all of them.
+    // Precisions alternate, so that a slow moment of the machine affects all of them.
     let mut measured = Vec::new();
     let mut hierarchies = Vec::new();
     for (config, (name, ..)) in configs.iter().zip(PRECISIONS) {
@@ -120,7 +120,7 @@ fn config(loaded: &Loaded, (_, storage, vector): (&str, &str, &str)) -> Result<C
     Ok(config)
 }
 
-/// How many times faster: the middle of the ratios of times that were measured one after the other.
+/// Speed-up: the median of the ratios of times that were measured one after the other.
 fn ratio(slow: &[f64], fast: &[f64]) -> f64 {
     median(slow.iter().zip(fast).map(|(slow, fast)| slow / fast).collect())
 }

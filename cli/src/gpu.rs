@@ -63,7 +63,7 @@ pub struct Arguments {
     option: Vec<String>,
 }
 
-/// Launches between two looks at the clock.
+/// Launches of one measurement.
 const LAUNCHES: u32 = 10;
 
 /// Matrices, transfers and smoothers in f16, vectors of the cycle in f32.
@@ -74,7 +74,7 @@ const F16: [(&str, &str); 4] = [
     ("precision.vector", "f32"),
 ];
 
-/// The Krylov method multiplies with the matrix as it is.
+/// The Krylov method uses the matrix in f64.
 const GIVEN: (&str, &str) = ("precision.operator", "input");
 
 /// Sets of options that solves are measured with.
@@ -251,7 +251,7 @@ fn cusparse_products(gpu: &Gpu, a: &SharedCsr<f64>, arguments: &Arguments) -> Re
     for (name, algorithm) in CSR_ALGORITHMS {
         match measure(&scalar, name, *algorithm) {
             Ok(product) => all.push(product),
-            // Where there is no cuSPARSE, or none that can do this, there is nothing to compare with.
+            // Without cuSPARSE, or if it does not support this, there is no comparison.
             Err(error) if error.status == Status::Device || error.status == Status::Unsupported => {
                 emit(&format!("{}\n", error.message))?;
                 return Ok(all);

@@ -81,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         }
         match theirs(&context, scalar, arguments) {
             Ok(measured) => line("cuSPARSE, default algorithm", measured)?,
-            // Where there is no cuSPARSE, or none that can do this, there is nothing to compare with.
+            // Without cuSPARSE, or if it does not support this, there is no comparison.
             Err(error) => emit(&format!("  {}\n", error.message))?,
         }
     }

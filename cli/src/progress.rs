@@ -54,7 +54,7 @@ impl Progress {
         bar
     }
 
-    /// A bar that is drawn only once it has its looks, and vanishes at its end.
+    /// A bar that is hidden until its style is set, and removed at its end.
     fn bar(self, length: Option<u64>, template: &str, message: &str) -> ProgressBar {
         let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::hidden());
         let bar = bar.with_message(message.to_string()).with_finish(ProgressFinish::AndClear);

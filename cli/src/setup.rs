@@ -152,7 +152,7 @@ fn measure(
         report = Some(solver.report());
         let mut update = None;
         if !arguments.no_update {
-            // The first update also finds what later ones go by.
+            // The first update also computes symbolic data for the later ones.
             solver.update()?;
             gpu.synchronize()?;
             let start = Instant::now();
@@ -213,7 +213,7 @@ fn phases(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Ve
 
 /// Prints what the kernels of a set-up and of an update take, each launch on its own, the bytes of the arrays that they were given, and the share of the time
 /// in which they could be copied; then the same for the steps of each level. An array counts once in a step, however many launches are given it, and
-/// however few of its rows they look at: those that did not fit in the launch before.
+/// however few of its rows they read.
 fn kernels(context: &Context, matrix: &Arc<Matrix>, config: &Config, arguments: &Arguments) -> Result<()> {
     let gpu = context.gpu().expect("the context is on a GPU");
     let mut solver = Solver::new(context, config);

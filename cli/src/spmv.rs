@@ -40,7 +40,7 @@ pub struct Arguments {
     triad_mib: Option<u32>,
 }
 
-/// Untimed rounds before the first that counts.
+/// Warm-up rounds.
 const WARM_UPS: u32 = 3;
 
 /// Seconds of all rounds of a product, and what it moves.
@@ -70,7 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let mut f64_product = Measured::new("f64", &host, double)?;
     let mut f32_product = Measured::new("f32", &host, single)?;
     progress.spin("measuring", || {
-        // In turns, so that a slow moment of the machine meets all three.
+        // Alternating, so that a slow moment of the machine affects all three.
         for round in 0..WARM_UPS + arguments.repeat {
             let times = (triad.run(), f64_product.run()?, f32_product.run()?);
             if round >= WARM_UPS {
@@ -104,7 +104,7 @@ fn best(seconds: &[f64]) -> f64 {
 }
 
 impl Product {
-    /// The least time that the memory allows, over the median.
+    /// The time of the bytes at the bandwidth of memory, over the median.
     fn share(&self, bandwidth: f64) -> f64 {
         self.bytes as f64 / bandwidth / median(self.seconds.clone())
     }

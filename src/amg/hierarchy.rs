@@ -41,7 +41,7 @@ pub(crate) trait SetupOn<B: Backend>: SetupFor<B> + Import {}
 
 impl<B: Backend, S: SetupFor<B> + Import> SetupOn<B> for S {}
 
-/// The matrices of a level, to look at.
+/// The matrices of a level, for inspection.
 pub struct LevelMatrices {
     /// The matrix of the level.
     pub a: SharedCsr<f64>,
@@ -73,15 +73,15 @@ pub(crate) struct Builder<'a> {
     pub context: &'a Context,
     pub config: &'a Config,
     pub matrix: &'a Matrix,
-    /// What the caller told about the matrix when set-up began; an update must not see a later one.
+    /// The near-null space when set-up began. An update uses the same.
     pub near_null_space: Option<Arc<NearNullSpace>>,
-    /// The formats, if they are not to be chosen anew.
+    /// The formats, if they are not to be chosen again.
     pub plan: Option<Plan>,
 }
 
 impl Builder<'_> {
-    /// The hierarchy for cycles on `to`, computed on `setup`, for a `reason` where there was another choice. With what was kept of an earlier one for the
-    /// same structure, only its values are computed.
+    /// The hierarchy for cycles on `to`, computed on `setup`; `reason` tells why, if there was another choice. With symbolic data of an
+    /// earlier hierarchy of the same pattern, only values are computed.
     pub fn build<S: SetupOn<B>, B: Backend>(
         &self,
         setup: &S,
@@ -132,8 +132,8 @@ impl Builder<'_> {
         None
     }
 
-    /// An update that left rows undone, as only its end shows, is repeated; where memory does not suffice for one with all symbolic data, there is one
-    /// with fewer.
+    /// Builds or updates. An update that left rows of interpolations, which only its end shows, is repeated. If memory is short, an
+    /// update is repeated without the symbolic data that only save time.
     fn build_in<S: SetupOn<B>, B: Backend, T: Scalar>(
         &self,
         setup: &S,
@@ -176,7 +176,7 @@ impl Builder<'_> {
         };
         if plan.is_open() {
             levels.compute_all(&mut phases)?;
-            // What is held against the reference cycle is where it was computed, and used as it is where the solve phase runs there.
+            // The hierarchy that is compared with the reference cycle is on the set-up backend. It is used if the solve phase runs there.
             let top: Box<dyn Any> = Box::new(self.settle(&mut Candidates(&mut levels), &mut plan, &mut phases)?);
             let top = match top.downcast::<Box<dyn Finest<B>>>() {
                 Ok(top) => *top,
@@ -191,7 +191,7 @@ impl Builder<'_> {
             phases.time("place", || self.choose_formats(setup, levels, &plan))?;
         }
         let top = Storing::new(self, setup, to, &plan).finest(&mut levels, &mut phases);
-        // What was asked before something else failed comes first.
+        // Deferred checks are older than the error of `top`, so they are evaluated first.
         levels.evaluate_checks()?;
         Ok(told(levels, top?, plan, phases))
     }
@@ -256,7 +256,7 @@ impl Builder<'_> {
         (self.coarsening().keeps_blocks && self.matrix.block() == Block::SCALAR && size > 1).then_some(size)
     }
 
-    /// Whether the matrix of a level, which set-up has in these blocks, is the caller's with its blocks taken apart.
+    /// Whether the matrix of a level, with these blocks in set-up, is the caller's block matrix converted to CSR.
     fn took_apart(&self, level: usize, block: Block) -> bool {
         level == 0 && block == Block::SCALAR && self.matrix.block() != Block::SCALAR
     }
@@ -270,9 +270,9 @@ impl Builder<'_> {
     }
 }
 
-/// Whether updates from these have left rows of interpolations undone, which they did not wait to know. The next ones will. May wait.
+/// Whether an update with these symbolic data left rows of interpolations, which only its end shows. May wait for the device.
 fn is_incomplete<S: Components>(setup: &S, symbolic: &[LevelSymbolic<S>]) -> bool {
-    // Not to know it is an error of the update, which tells it.
+    // An error here is also an error of the update, which returns it.
     symbolic.iter().filter(|level| level.transfers.is_incomplete(setup).unwrap_or(false)).count() > 0
 }
 

@@ -1,8 +1,8 @@
-//! Which number format each part of each level has: as the options ask, or chosen from what a level's numbers are.
+//! Number formats of the parts of each level: named by the options, or chosen from the values of the level.
 //!
-//! The choice rests on one measure. A smoothing step in rounded numbers adds to a smooth vector w the error D^-1 E w, where E is what rounding
-//! adds to the matrix. Its energy in relation to that of w is |D^-1/2 E w| / |w|_A, and iterations stay the same while that is small for
-//! the smoothest vectors there are. Those are found by a reference cycle: two cycles in full precision, of which every level keeps its part.
+//! The choice rests on one measure. A smoothing step with the rounded matrix A + E adds the error D^-1 E w to a smooth vector w. Its
+//! energy relative to that of w is |D^-1/2 E w| / |w|_A. Iterations stay the same while this is small for the smoothest vectors. These
+//! come from a reference cycle: two cycles in full precision, of which every level keeps its vector.
 
 use crate::backend::setup::Loss;
 use crate::config::{Config, LevelPart, Wanted};
@@ -22,7 +22,7 @@ const SLOW_LIMIT: f64 = 1e-6;
 /// Share of a row's absolute sum that may vanish.
 const VANISHED: f64 = 1.0 / 1024.0;
 
-/// Levels with a smaller share of all entries have nothing to gain from 16 bits.
+/// Levels with a smaller share of all entries gain nothing from 16 bits.
 const SMALL: f64 = 1.0 / 64.0;
 
 /// A hierarchy with fewer entries stays in the caches whatever its format is.
@@ -36,7 +36,7 @@ pub(crate) struct LevelPlan {
     precision: [Precision; 4],
     /// Which of them the options left open.
     open: [bool; 4],
-    /// Why, for the report; empty where nothing was left open.
+    /// The reason, for the report; empty if the options name all formats.
     pub reason: String,
 }
 
@@ -58,7 +58,7 @@ impl LevelPlan {
         !self.of(part).is_scalar()
     }
 
-    /// Makes what the options left open wider by one step; false when it is as wide as `widest` already.
+    /// Promotes the formats that the options left open by one step; false if they are `widest` already.
     fn widen(&mut self, widest: Precision) -> bool {
         let mut changed = false;
         for part in PARTS {
@@ -82,12 +82,12 @@ fn narrower(a: Precision, b: Precision) -> Precision {
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub levels: Vec<LevelPlan>,
-    /// The format of the matrix, wider than which nothing is chosen.
+    /// The format of the matrix, the widest that is chosen.
     input: Precision,
 }
 
 impl Plan {
-    /// What the options ask for; what they leave open is as in the matrix.
+    /// The formats that the options name; open ones are those of the matrix.
     pub fn asked(config: &Config, input: Precision, levels: usize) -> Plan {
         let level = |i: usize| {
             let wanted = PARTS.map(|part| config.level_precision(part, i, input));
@@ -156,7 +156,7 @@ impl Plan {
         let finer = i.checked_sub(1).map(|above| self.of(LevelPart::Vector, above));
         let level = &mut self.levels[i];
         let (mut vector, vector_loss) = vectors(measured.energy, quality);
-        // In a slow hierarchy what a coarse level rounds comes up to the fine one, which cannot afford it.
+        // If the cycle converges slowly, rounding on coarse levels affects the fine level as well.
         if quality < SLOW && finer == Some(Precision::F64) {
             vector = Precision::F64;
         }
@@ -179,8 +179,8 @@ impl Plan {
             &format!("; vectors {name}: f32 costs {loss}, a cycle does {:.0} % for smooth vectors", 100.0 * quality);
     }
 
-    /// Makes the open parts of a level, or with `None` of all levels, wider by one step, and adds the reason where that changed something;
-    /// false when nothing did.
+    /// Promotes the open parts of a level, or with `None` of all levels, by one step, and adds the reason to what changed. False if
+    /// nothing changed.
     pub fn promote(&mut self, level: Option<usize>, reason: &str) -> bool {
         let input = self.input;
         let mut changed = false;
@@ -194,7 +194,7 @@ impl Plan {
     }
 }
 
-/// What one pass over the values of a level tells.
+/// Results of one pass over the values of a level.
 pub(crate) struct Measured {
     /// Energy of the smooth vector over |w|_D^2, between 0 and the largest eigenvalue of D^-1 A.
     pub energy: f64,

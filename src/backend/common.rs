@@ -1,4 +1,4 @@
-//! What the implementations of a set-up step must agree on, so that all backends find the same hierarchy.
+//! Parameters on which the backends must agree, so that they compute the same hierarchy.
 
 use crate::par;
 use crate::scalar::Scalar;
@@ -19,29 +19,29 @@ pub fn rounding_bound<T: Scalar>(n: usize) -> f64 {
     ROUNDING * n as f64 * T::EPSILON.to_f64()
 }
 
-/// Scores that rise along a path are matched from its end, one pair in a round. After this many rounds the hash alone decides.
+/// Scores that ascend along a path are matched from its end, one pair in a round. After so many rounds the hash alone decides.
 pub const SCORED_ROUNDS: usize = 15;
 
-/// Rows that a mean over a matrix is taken from.
+/// Rows of a sample for a mean over a matrix.
 const SAMPLE: usize = 1 << 16;
 
-/// How many rows a mean over a matrix is taken from, and how far apart they are.
+/// Number of sampled rows, and their distance.
 pub fn sample(rows: usize) -> (usize, usize) {
     let step = rows.div_ceil(SAMPLE).max(1);
     (rows.div_ceil(step), step)
 }
 
-/// The mean of so many numbers, added in an order that depends on `count` alone.
+/// The mean of `count` numbers, added in an order that depends on `count` alone.
 pub fn mean(count: usize, number: impl Fn(usize) -> f64 + Sync) -> f64 {
     let total = par::sum(count, par::ROW_GRAIN, |range| range.map(&number).sum());
     total / count.max(1) as f64
 }
 
-/// Which coarse unknowns a row is made of.
+/// The coarse unknowns of a row of the interpolation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Formula {
     /// Ĉ_i.
     ExtendedI,
-    /// C_i, and nothing is spread over i itself.
+    /// C_i; nothing is distributed to i itself.
     ClassicalModified,
 }

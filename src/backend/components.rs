@@ -1,4 +1,4 @@
-//! What a component of set-up is: a coarsening, an interpolation, a smoother. Each is implemented by one type for each set-up backend that has it;
+//! Components of set-up: coarsenings, interpolations and smoothers, each a type for each set-up backend that has it.
 //! [`crate::components`] lists them by name.
 
 use super::parameters::{Estimate, Parameters, Truncation};
@@ -11,7 +11,7 @@ use crate::sync::lock;
 use std::any::Any;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// What coarse unknowns are chosen from.
+/// Input of a coarsening.
 pub(crate) struct CoarseningInput<'a, S: Setup, T: Scalar> {
     /// Where the work runs.
     pub setup: &'a S,
@@ -25,13 +25,13 @@ pub(crate) struct CoarseningInput<'a, S: Setup, T: Scalar> {
     pub seed: u64,
 }
 
-/// A way to choose coarse unknowns.
+/// A coarsening.
 pub(crate) trait Coarsening<S: Setup, T: Scalar>: Sync {
     /// A C/F splitting, or aggregates.
     fn coarsen(&self, input: &CoarseningInput<'_, S, T>) -> Result<Coarse<S>>;
 }
 
-/// What an interpolation is made from.
+/// Input of an interpolation.
 pub(crate) struct InterpolationInput<'a, S: Setup, T: Scalar> {
     /// Where the work runs.
     pub setup: &'a S,
@@ -43,31 +43,31 @@ pub(crate) struct InterpolationInput<'a, S: Setup, T: Scalar> {
     pub graph: &'a S::Graph,
     /// The coarse unknowns.
     pub coarse: &'a Coarse<S>,
-    /// What aggregation must represent.
+    /// The near-null space, for aggregation.
     pub near_null_space: Option<&'a S::NearNullSpace>,
-    /// What is kept of a row.
+    /// Truncation of rows.
     pub truncation: Truncation,
     /// An earlier result for the same graph and coarse unknowns, whose pattern the new one must have.
     pub earlier: Option<EarlierInterpolation<'a, S>>,
 }
 
-/// What is left of an earlier interpolation.
+/// Pattern and symbolic data of an earlier interpolation.
 pub(crate) struct EarlierInterpolation<'a, S: Setup> {
     /// The pattern of the prolongator.
     pub pattern: &'a S::Pattern,
-    /// What came with it.
+    /// Its symbolic data.
     pub symbolic: Option<&'a Arc<dyn InterpolationSymbolic<S>>>,
 }
 
-/// What an interpolation keeps, to be computed for other values with less work.
+/// Symbolic data of an interpolation, for numeric-only updates.
 pub(crate) trait InterpolationSymbolic<S: Setup>: Any + Send + Sync {
     /// Bytes held.
     fn bytes(&self) -> usize;
-    /// Drops what takes much memory and only saves time; whether there was anything.
+    /// Drops data that only save time. Returns whether there were any.
     fn drop_positions(&self) -> bool {
         false
     }
-    /// Whether the last interpolation from it has left rows undone that the next one will compute. May wait.
+    /// Whether the last numeric update left rows that the next one computes. May wait for the device.
     fn is_incomplete(&self, _setup: &S) -> Result<bool> {
         Ok(false)
     }
@@ -81,7 +81,7 @@ pub(crate) struct Interpolated<S: Setup, T: Scalar> {
     pub near_null_space: Option<S::NearNullSpace>,
     /// The largest eigenvalue of D^-1 A for the diagonal blocks D of A, and D^-1, where they were needed.
     pub largest_eigenvalue: Option<(Largest, S::Buffer<T>)>,
-    /// What the next one for the same patterns can use.
+    /// Symbolic data for updates.
     pub symbolic: Option<Arc<dyn InterpolationSymbolic<S>>>,
 }
 
@@ -96,7 +96,7 @@ impl<S: Setup, T: Scalar> Interpolated<S, T> {
 pub(crate) trait Interpolation<S: Setup, T: Scalar>: Sync {
     /// Computes it.
     fn interpolate(&self, input: &InterpolationInput<'_, S, T>) -> Result<Interpolated<S, T>>;
-    /// What stands for symbolic data where there shall be none, because memory does not suffice; none where there are none in any case.
+    /// A marker that no symbolic data are computed, because memory is short; none if there never are any.
     fn without_symbolic(&self) -> Option<Arc<dyn InterpolationSymbolic<S>>> {
         None
     }
@@ -148,17 +148,17 @@ impl<'a, S: Setup, T: Scalar> InterpolationInput<'a, S, T> {
     }
 }
 
-/// What is known of the diagonal D of a level and the largest eigenvalue of D^-1 A.
+/// The diagonal D of a level and the largest eigenvalue of D^-1 A, as far as they are known.
 pub(crate) struct Spectrum<S: Setup, T: Scalar> {
     /// The largest eigenvalue for the diagonal blocks, where interpolation estimated it.
     pub known: Option<Largest>,
-    /// That of an earlier matrix, where it did not.
+    /// The one of an earlier matrix, if interpolation did not.
     pub earlier: Option<Largest>,
-    /// Where the smoother had to estimate it.
+    /// The estimate of the smoother, if it needed one.
     pub estimated: OnceLock<Largest>,
     /// The inverse of the diagonal blocks, where interpolation needed it.
     pub inverse: Mutex<Option<S::Buffer<T>>>,
-    /// The inverse of the l1 diagonal, where it came with something else.
+    /// The inverse of the l1 diagonal, if another step computed it.
     pub l1_inverse: Mutex<Option<S::Buffer<T>>>,
 }
 
@@ -183,9 +183,9 @@ pub(crate) struct SmootherInput<'a, S: Setup, B: Backend, T: Scalar> {
     pub a: &'a S::Matrix<T>,
     /// The factors by which the variables of the level are multiplied, if they are.
     pub factors: Option<&'a S::Factors>,
-    /// What is known already, and takes what is found.
+    /// Diagonal and eigenvalue; computed ones are added.
     pub spectrum: &'a Spectrum<S, T>,
-    /// Takes checks of what is stored.
+    /// Checks of stored values, evaluated later.
     pub checks: &'a Mutex<S::Checks>,
 }
 
@@ -215,7 +215,7 @@ impl<S: Store<B>, B: Backend, T: Scalar> SmootherInput<'_, S, B, T> {
         }
     }
 
-    /// D^-1 for the diagonal with what else is in the row added in absolute values.
+    /// The inverse of the l1 diagonal.
     pub fn l1_inverse(&self) -> Result<S::Buffer<T>> {
         let found = lock(self.spectrum.l1_inverse.lock()).take();
         match found.filter(|_| self.width() == 1) {
@@ -248,7 +248,7 @@ impl<S: Store<B>, B: Backend, T: Scalar> SmootherInput<'_, S, B, T> {
         self.setup.stored::<T, N>(self.a, Rounding::Nearest(by, by), which, self.checks)
     }
 
-    /// The matrix by colours.
+    /// The coloured matrix.
     pub fn colours<N: Number, V: Number>(&self) -> Result<Box<dyn Colours<B, V>>> {
         let a = self.stored_matrix::<N>()?;
         let exact = self.setup.inverse_diagonal(self.a, self.width(), false, self.factors)?;

@@ -24,7 +24,7 @@ pub(crate) trait SetupMatrix: Clone + Send + Sync + 'static {
     fn entries(&self) -> usize;
     /// The pattern, shared.
     fn pattern(&self) -> Self::Pattern;
-    /// Bytes of values that nobody else holds, when `here` have them here.
+    /// Bytes of values, if at most `here` references share them; 0 if there are others.
     fn value_bytes(&self, here: usize) -> usize;
     /// Scalar rows.
     fn scalar_rows(&self) -> usize {
@@ -34,11 +34,11 @@ pub(crate) trait SetupMatrix: Clone + Send + Sync + 'static {
 
 /// The pattern of a matrix. Clones share the arrays.
 pub(crate) trait SetupPattern: Clone + Send + Sync + 'static {
-    /// Bytes that nobody else holds, when `here` have it here.
+    /// Bytes, if at most `here` references share it; 0 if there are others.
     fn bytes(&self, here: usize) -> usize;
 }
 
-/// Something of a level in memory, such as a strength graph.
+/// Data of a level, such as a strength graph.
 pub(crate) trait Held: Send + Sync + 'static {
     /// Bytes held.
     fn bytes(&self) -> usize;
@@ -56,11 +56,11 @@ pub(crate) trait NearNullVectors: Held {
     fn count(&self) -> usize;
 }
 
-/// Symbolic data of a step: what follows from patterns alone, and makes the step numeric where it is repeated with other values.
+/// Symbolic data of a step: they depend on patterns alone, and reduce the step for other values to its numeric phase.
 pub(crate) trait Symbolic: Clone + Send + Sync + 'static {
-    /// Bytes held beyond what levels share.
+    /// Bytes that are not shared with levels.
     fn bytes(&self) -> usize;
-    /// Drops what takes much memory and only saves time; whether there was anything.
+    /// Drops data that only save time. Returns whether there were any.
     fn drop_positions(&self) -> bool {
         false
     }
@@ -102,7 +102,7 @@ impl<S: Setup> Coarse<S> {
     }
 }
 
-/// What the rows or the columns of a matrix are multiplied by.
+/// Scaling of the rows or columns of a matrix.
 pub(crate) enum By<'a, F> {
     /// Nothing.
     One,
@@ -132,7 +132,7 @@ impl<'a, F> By<'a, F> {
     }
 }
 
-/// How values are scaled and rounded where they are stored in 16 bits.
+/// Rounding of values that are stored in 16 bits.
 pub(crate) enum Rounding<'a, F> {
     /// Each by itself, after rows and columns are scaled.
     Nearest(By<'a, F>, By<'a, F>),
@@ -145,7 +145,7 @@ impl<F> Rounding<'_, F> {
     pub const PLAIN: Self = Rounding::Nearest(By::One, By::One);
 }
 
-/// What is stored, for the sentences that refuse it: the matrix of a level, or a part of it.
+/// The matrix that is stored, for error messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stored {
     /// Which matrix.
@@ -240,7 +240,7 @@ pub(crate) trait Setup: Backend {
     type Factors: Send + Sync;
     /// How a matrix of some pattern is stored.
     type Format: Clone + Send + Sync + 'static;
-    /// Checks whose outcome is looked at later.
+    /// Checks that are evaluated later.
     type Checks: Send;
     /// Whether [`Setup::scaled`] replaces matrices as soon as factors are known; otherwise they are applied where matrices are stored.
     const SCALES_AT_ONCE: bool;
@@ -249,7 +249,7 @@ pub(crate) trait Setup: Backend {
     fn run<R: Send>(&self, operations: usize, work: impl FnOnce() -> R + Send) -> R;
     /// A phase begins, of a level or of all.
     fn begin_phase(&self, _level: Option<usize>, _phase: &'static str) {}
-    /// Waits until the steps that were called are through.
+    /// Waits until all steps are complete.
     fn synchronise(&self) -> Result<()> {
         Ok(())
     }
@@ -261,7 +261,7 @@ pub(crate) trait Setup: Backend {
     fn place(waits: usize) -> String;
     /// No checks yet.
     fn checks(&self) -> Self::Checks;
-    /// Looks at checks, up to the first that fails. May wait.
+    /// Evaluates checks up to the first that fails. May wait for the device.
     fn evaluate(&self, checks: Self::Checks) -> Result<()>;
 
     /// The same matrix without blocks.
@@ -278,7 +278,7 @@ pub(crate) trait Setup: Backend {
     /// A copy on the host, to look at.
     fn fetch<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<SharedCsr<f64>>;
 
-    /// The functions of unknowns that are numbered point by point: one of each, in turn. At most [`MAX_FUNCTIONS`].
+    /// The functions of unknowns with interleaved numbering: the unknowns of a point are consecutive. At most [`MAX_FUNCTIONS`].
     fn interleaved_functions(&self, unknowns: usize, count: usize) -> Result<Self::Functions>;
     /// The functions of the coarse unknowns of a splitting.
     fn coarse_functions(&self, functions: &Self::Functions, coarse: &Self::Splitting) -> Result<Self::Functions>;
@@ -296,18 +296,18 @@ pub(crate) trait Setup: Backend {
     fn same_graph(&self, one: &Self::Graph, other: &Self::Graph) -> Result<bool>;
     /// Whether coarse unknowns are the same.
     fn same_coarse(&self, one: &Coarse<Self>, other: &Coarse<Self>) -> Result<bool>;
-    /// Aggressive coarsening: what a second pass leaves of the coarse unknowns of a splitting.
+    /// Aggressive coarsening: the splitting after a second pass over the coarse unknowns.
     fn second_pass(&self, graph: &Self::Graph, first: &Self::Splitting, seed: u64) -> Result<Self::Splitting>;
 
     /// The transpose.
     fn transpose<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<Self::Matrix<T>>;
-    /// What the values of the transpose, which has this pattern, are found by.
+    /// Symbolic data of the transpose, which has this pattern.
     fn transpose_symbolic<T: Scalar>(
         &self,
         a: &Self::Matrix<T>,
         transposed: &Self::Pattern,
     ) -> Result<Self::Transposition>;
-    /// The transpose, by symbolic data.
+    /// Numeric phase of the transpose.
     fn transpose_numeric<T: Scalar>(
         &self,
         symbolic: &Self::Transposition,
@@ -321,7 +321,7 @@ pub(crate) trait Setup: Backend {
         a: &Self::Matrix<T>,
         p: &Self::Matrix<T>,
     ) -> Result<(Self::Matrix<T>, Self::Product)>;
-    /// The same for matrices with the patterns of an earlier product, whose pattern was this. May find more to go by the next time.
+    /// Numeric phase for the patterns of an earlier product. May add to the symbolic data.
     fn product_numeric<T: Scalar>(
         &self,
         symbolic: &Self::Product,
@@ -406,7 +406,7 @@ pub(crate) trait Setup: Backend {
     fn random_right_hand_side<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<(Self::Buffer<f64>, Self::Buffer<f64>)>;
     /// x·A x.
     fn energy<T: Scalar>(&self, a: &Self::Matrix<T>, x: &Self::Slice<f64>) -> Result<f64>;
-    /// What rounding to 16 bits does to each candidate. bf16 matters where `affordable` denies f16 for the energy of the level.
+    /// Rounding losses of each candidate in 16 bits. bf16 is measured if `affordable` rejects f16 for the energy of the level.
     fn rounding_losses<T: Scalar>(
         &self,
         candidates: &[Candidate<'_, Self, T>],
@@ -425,7 +425,7 @@ pub(crate) struct StorageHint {
 
 /// A set-up backend whose levels can be stored on the solve backend `B`.
 pub(crate) trait Store<B: Backend>: Setup {
-    /// A matrix as an operator, in the format of an earlier one with the same pattern, or else in one that suits it, which is told.
+    /// A matrix as an operator, in the format of an earlier one with the same pattern. Without one the format is chosen and returned.
     fn operator<S: Number, X: Number, Y: Number>(
         &self,
         to: &B,
@@ -450,7 +450,7 @@ pub(crate) trait Store<B: Backend>: Setup {
     /// A dense matrix of `n` rows and columns, row by row, as an operator.
     fn dense<S: Number, V: Number>(&self, to: &B, n: usize, values: Self::Buffer<S>)
     -> Result<Box<dyn Operator<B, V>>>;
-    /// A matrix by colours, for Gauss-Seidel, with the inverse of its diagonal; `shared` where the matrix is the level's own.
+    /// A coloured matrix for Gauss-Seidel, with the inverse of its diagonal; `shared` if the matrix is that of the level.
     fn colours<S: Number, V: Number>(
         &self,
         to: &B,
@@ -460,7 +460,7 @@ pub(crate) trait Store<B: Backend>: Setup {
     ) -> Result<Box<dyn Colours<B, V>>>;
 }
 
-/// A result, its error telling the level.
+/// A result whose error names the level.
 pub(crate) fn at_level<R>(level: usize, result: Result<R>) -> Result<R> {
     result.map_err(|error| Error::new(error.status, format!("level {level}: {}", error.message)))
 }

@@ -1,4 +1,4 @@
-//! CSR or BSR with sums in the 16-bit format of the result, rounded after each term: what `precision.accumulate` `storage` asks for.
+//! SpMV in CSR or BSR with sums in the 16-bit format of the result, rounded after each term (`precision.accumulate` `storage`).
 
 use super::Gpu;
 use super::product::{Epilogue, Precisions, Product, Values};

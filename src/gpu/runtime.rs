@@ -29,12 +29,12 @@ pub(super) struct View<'a> {
     array: Array<'a>,
     /// For profiles; not passed to kernels.
     bytes: u64,
-    /// Of its elements; none where they are of a type that something else tells.
+    /// Type of the elements; none if the name of the kernel or another argument determines it.
     element: Option<ElementType>,
 }
 
 impl<'a> View<'a> {
-    /// For an argument that the kernel does not look at.
+    /// An argument that the kernel does not read.
     pub const NONE: View<'static> =
         View { array: Array { address: 0, len: 0, of: PhantomData }, bytes: 0, element: None };
 
@@ -54,7 +54,7 @@ impl<'a> View<'a> {
         (self.array.address, self.bytes)
     }
 
-    /// The same memory as `len` elements of a type that the name of the kernel tells.
+    /// The same memory as `len` elements of a type that the name of the kernel determines.
     pub fn erased(self, len: usize) -> View<'a> {
         assert!(len as u64 <= self.bytes);
         View { array: Array { len: len as i64, ..self.array }, element: None, ..self }

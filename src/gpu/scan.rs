@@ -1,17 +1,17 @@
-//! Offsets from counts.
+//! Exclusive scan: offsets from counts.
 
 use super::runtime::View;
 use super::{Argument, Buffer, Gpu, Slice};
 use crate::error::Result;
 
-/// Counts that one block adds, as in `kernels/scan.cu`.
+/// Counts that a block of threads scans, as in `kernels/scan.cu`.
 const PIECE: usize = 4096;
 
-/// Pieces whose sums each block adds up for itself.
+/// Most pieces whose sums each block adds itself; the sums of more pieces are scanned by a kernel.
 const MAX_UNSCANNED_SUMS: usize = 512;
 
 impl Gpu {
-    /// Where each of so many parts begins, after a leading 0, and their sum. Waits for the device.
+    /// The exclusive scan of counts with the total at the end, and the total. Waits for the device.
     #[allow(dead_code)] // as in setup
     pub(crate) fn offsets(&self, counts: &Slice<i32>) -> Result<(Buffer<i64>, usize)> {
         let offsets = self.offsets_alone(counts)?;
@@ -19,13 +19,13 @@ impl Gpu {
         Ok((offsets, total as usize))
     }
 
-    /// The same for who knows the sum, or does not need it yet. Waits for nothing.
+    /// The same without the total on the host. Does not wait for the device.
     #[allow(dead_code)] // as in setup
     pub(crate) fn offsets_alone(&self, counts: &Slice<i32>) -> Result<Buffer<i64>> {
         self.offsets_and(counts, View::NONE)
     }
 
-    /// The same, and their sum, which goes to `total` on the device, where it is a zero before.
+    /// The same. The total is also added to `total` on the device, which is 0 before.
     pub(crate) fn offsets_with(&self, counts: &Slice<i32>, total: &Slice<i64>) -> Result<Buffer<i64>> {
         self.offsets_and(counts, total.view())
     }

@@ -9,7 +9,7 @@ use std::fmt::{Display, Formatter};
 pub(super) enum Type {
     /// A number or a struct, by its name in kernels.
     Value(&'static str),
-    /// An array of this type; none where the kernel does not look at it, or another argument or its name tells the type.
+    /// An array of this type; none if the kernel does not read it, or if another argument or its name determines the type.
     Array(Option<ElementType>),
 }
 

@@ -21,7 +21,8 @@ use crate::sparse::{Coloured, SharedCsr};
 use half::f16;
 
 impl Gpu {
-    /// A matrix in rows as an operator, in the format of an earlier one with the same pattern, or else in the one that suits it, which is told.
+    /// A CSR or BSR matrix as an operator, in the format of an earlier matrix with the same pattern. Without one the format is
+    /// chosen and returned.
     pub(crate) fn operator_in<S: Number, X: Number, Y: Number>(
         &self,
         a: DeviceCsr<S>,
@@ -35,7 +36,7 @@ impl Gpu {
         Ok(operator_of(self.product_in(&a, precisions, format)?))
     }
 
-    /// The same without the types of the vectors.
+    /// The same, not generic over the types of vectors.
     fn product_in<S: Number>(
         &self,
         a: &DeviceCsr<S>,
@@ -52,7 +53,7 @@ impl Gpu {
         self.product_as(a, precisions, format)
     }
 
-    /// A matrix in rows in a format for its pattern.
+    /// Converts a CSR or BSR matrix to this format.
     fn product_as<S: Number>(
         &self,
         a: &DeviceCsr<S>,
@@ -65,7 +66,7 @@ impl Gpu {
             Format::CsrBalanced(long) => Box::new(CsrBalanced::new(self, a.clone(), long, precisions)?),
             Format::Sell8(layout) | Format::Sell16(layout) => Box::new(Sell::new(self, a, layout, precisions)?),
             Format::Bsr => Box::new(Bsr::new(self, a, precisions)?),
-            // Nobody knew that a row has more tiles than can be made where there are none.
+            // CSR if a tile row has too many tiles, which was not known before.
             Format::Tiles => {
                 let a = to_scalar(self, a)?;
                 match Bsr::tiled(self, &a, precisions)? {
@@ -76,7 +77,7 @@ impl Gpu {
         })
     }
 
-    /// A stored matrix in every format that it can have, to be measured: the first is the one that suits it by what is counted.
+    /// A matrix in every format that it can have, for benchmarks. The first is the one that set-up chooses.
     pub fn in_every_format<S: Number, V: Number>(
         &self,
         matrix: &SharedCsr<S>,
@@ -88,13 +89,13 @@ impl Gpu {
         formats.iter().map(|format| Ok(operator_of(self.product_as(&a, precisions, format)?))).collect()
     }
 
-    /// Entries of a tile of 4 x 4 in a sample of a stored matrix, as it is in CSR: 16 at most.
+    /// Mean entries of a tile of 4 x 4 in a sample of a matrix in CSR, at most 16.
     pub fn entries_of_tile<S: Number>(&self, matrix: &SharedCsr<S>) -> Result<f64> {
         let [entries] = tiles::densities(self, [&DeviceCsr::upload(self, &matrix.view())?])?;
         Ok(entries)
     }
 
-    /// A matrix in rows as an operator, in the format that suits it.
+    /// A CSR or BSR matrix as an operator, in the format that is chosen for it.
     pub(crate) fn operator<S: Number, X: Number, Y: Number>(
         &self,
         a: DeviceCsr<S>,
@@ -103,7 +104,7 @@ impl Gpu {
         self.operator_in(a, sums, &mut None)
     }
 
-    /// The slots of a matrix of this pattern and format as an operator.
+    /// A matrix in SELL as an operator.
     pub(crate) fn operator_of<T: Scalar, X: Number, Y: Number>(
         &self,
         a: &DevicePattern,
@@ -130,7 +131,7 @@ impl Gpu {
 }
 
 impl Gpu {
-    /// A matrix by colours, for Gauss-Seidel, with the inverse of its diagonal or its diagonal blocks.
+    /// A coloured matrix for Gauss-Seidel, with the inverse of its diagonal or diagonal blocks.
     pub(crate) fn coloured<S: Number, V: Number>(
         &self,
         matrix: &DeviceCsr<S>,
@@ -141,7 +142,7 @@ impl Gpu {
     }
 }
 
-/// A number format, and how the matrix is stored in it.
+/// A number format, and the storage format of the matrix in it.
 #[derive(Default)]
 pub struct Narrower(Option<(Precision, Format)>);
 

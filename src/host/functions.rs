@@ -1,7 +1,7 @@
-//! Matrices of several unknown functions, such as the displacements in three directions: which one each unknown belongs to.
+//! Systems of several unknown functions, such as displacements in three directions (hypre's unknown approach).
 //!
-//! Coarsening and interpolation of such a matrix go by the couplings within the functions: those between them are neither strong nor weak, as if each function
-//! had a matrix of its own. Coarse matrices are made with all of them.
+//! Coarsening and interpolation use the couplings within functions alone, as if each function had a matrix of its own. Galerkin
+//! products use the whole matrix.
 
 use super::rows;
 use crate::backend::parameters::MAX_FUNCTIONS;
@@ -16,7 +16,7 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Of unknowns that are numbered point by point: one of each function, in turn.
+    /// With interleaved numbering: the unknowns of a point, one of each function, are consecutive.
     pub fn interleaved(unknowns: usize, count: usize) -> Result<Functions> {
         assert!(count <= MAX_FUNCTIONS);
         let mut of = try_capacity(unknowns)?;

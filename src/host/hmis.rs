@@ -1,10 +1,10 @@
 //! HMIS (De Sterck, Yang and Heys, 2006): a C/F splitting that begins with the first pass of Ruge and Stüben, which follows the
 //! structure of a grid better than a random order does, and is completed by PMIS.
 //!
-//! The first pass is sequential. It is fast enough to run over the whole of a moderate level; larger ones are cut into a few pieces. Where
-//! fronts of two passes meet the splitting is worse than elsewhere, so pieces that are coupled do not run at the same time: the later one
-//! sees what the earlier one chose and goes on from there. What no pass covers is left to PMIS. Pieces depend on the number of rows and
-//! their batches on the graph alone, so the result does not depend on threads.
+//! The first pass is sequential. It is fast enough for a whole level of moderate size; larger levels are divided into a few pieces.
+//! The splitting is worse where the fronts of two passes meet, so coupled pieces do not run at the same time: the later one starts
+//! from the result of the earlier one. PMIS decides the remaining unknowns. Pieces depend on the number of rows and their batches
+//! on the graph alone, so the result does not depend on threads.
 
 use super::{Host, pmis};
 use crate::backend::components::{Coarsening, CoarseningInput};
@@ -49,7 +49,7 @@ fn split_pieces(s: &Graph, st: &Graph, seed: u64, grain: usize) -> Result<Vec<bo
     pmis::complete(s, st, &coarse, seed)
 }
 
-/// The pieces in groups of which no two are coupled, each piece in the first group that it fits in.
+/// Batches of pieces that are not coupled (a greedy colouring of the pieces).
 fn uncoupled_batches(s: &Graph, grain: usize) -> Vec<Vec<usize>> {
     let pieces = s.rows().div_ceil(grain);
     let reached = par::map_ranges(s.rows(), grain, |range| {

@@ -9,7 +9,8 @@ use crate::scalar::{Number, Scalar};
 use crate::sparse::CsrView;
 use std::borrow::Cow;
 
-/// Measures candidates: each matrix of a level, and behind it its prolongator where that is measured. bf16 is looked at only where `affordable` denies f16.
+/// Measures candidates: the matrix of each level, followed by its prolongator if that is measured. bf16 is measured only if
+/// `affordable` rejects f16.
 pub(crate) fn measure<T: Scalar>(
     candidates: &[Candidate<'_, Host, T>],
     affordable: &(dyn Fn(&Loss, f64) -> bool + Sync),

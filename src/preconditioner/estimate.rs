@@ -1,10 +1,10 @@
-//! Memory of a set-up before it runs: the real set-up of a sample of the matrix, scaled up.
+//! Estimate of the memory of a set-up: the set-up of a sample of the matrix, extrapolated.
 //!
-//! On the host it is what the hierarchy will hold. On a GPU it is the most that set-up takes at one time, which is measured, so that nothing
-//! here knows what its steps allocate.
+//! On the host it is the size of the hierarchy. On a GPU it is the peak of set-up, which is measured: nothing here depends on what
+//! the steps of set-up allocate.
 //!
-//! The sample is one connected piece from the middle of the matrix where the kinds of its rows are those of the whole ([`profile`]), or else many pieces from
-//! all over it ([`sample`]).
+//! The sample is one connected piece from the middle of the matrix if its rows are of the same kinds as those of the matrix
+//! ([`profile`]). Otherwise it is several pieces from all parts of the matrix ([`sample`]).
 
 mod profile;
 mod sample;
@@ -23,46 +23,45 @@ use crate::sparse::{SharedCsr, Storage, Structure};
 use sample::{Sample, Source};
 use std::sync::Arc;
 
-/// Rows of the sample. A matrix that is not larger is set up whole, and the figure is exact.
+/// Rows of the sample. A matrix that is not larger is set up as a whole, and the estimate is exact.
 const SAMPLE_ROWS: usize = 20_000;
 
-/// A piece has more boundary than the matrix, where rows are shorter and coarse levels smaller.
+/// Margin on the host: a sample has more boundary than the matrix, with shorter rows and smaller coarse levels.
 const MARGIN: f64 = 1.12;
 
-/// Rows of the sample on a GPU, where a set-up of so many takes a few hundredths of a second.
+/// Rows of the sample on a GPU. Its set-up takes a few hundredths of a second.
 const DEVICE_ROWS: usize = 1 << 20;
 
-/// A sample that does not fit into the device is made smaller until it has no more than this.
+/// If device memory is short, the sample is made smaller, down to this many rows.
 const FEWEST_ROWS: usize = 4096;
 
-/// How much smaller a second sample is, which tells what boundaries make of memory.
+/// Ratio of the first to the second, smaller sample. Their difference shows the effect of boundaries.
 const SMALLER: usize = 4;
 
-/// A cut is felt by neighbours of neighbours, too: it costs at most so many times the entries that it cuts off.
+/// An entry that leads out of the sample also affects neighbours of neighbours: it costs at most so many entries.
 const REACH: f64 = 3.0;
 
-/// What pieces do not show: coarse levels beyond theirs, and formats that suit more rows. As much as it takes to be never below: estimates without it
-/// were 0.917 (one of 49, with an aggressive level) to 1.03 of what set-ups took on an H200.
+/// Margin on a GPU, for further coarse levels and for formats that suit more rows. Without it estimates were 0.917 (one of 49,
+/// with an aggressive level) to 1.03 of the peaks on an H200.
 const DEVICE_MARGIN: f64 = 1.10;
 
-/// A piece that is not more unlike the matrix stands for it: half of this share of its rows, or entries, may be of other kinds, which differ both in entries
-/// and in those that matter. In pieces of the real size boundaries of grids make it 0.1 for elasticity of 1.6 million unknowns, and up to 0.03 for the others that
-/// were measured.
+/// Most difference between the histograms of a sample and of the matrix for which the sample is representative. In samples of full
+/// size the boundaries of grids cause 0.1 for elasticity with 1.6 million unknowns, and up to 0.03 for the other problems measured.
 const ALIKE: f64 = 0.12;
 
-/// Pieces of a sample: the first of these numbers with which it is like the matrix, or else the one with which it is most.
+/// Pieces of a sample: the first of these numbers for which it is representative, or else the one with the least difference.
 const PIECES: [usize; 3] = [1, 4, 16];
 
-/// What is added to the margin where there are several kinds of rows: a level has one format for all of them, which may be another one in the whole. That made a set-up
-/// take 18 % more than those of both kinds by themselves.
+/// Added to the margin if there are several kinds of rows. A level has one format for all rows, which may differ from that of the
+/// sample. That made a set-up take 18 % more than those of both kinds alone.
 const MIXED_DOUBT: f64 = 0.11;
 
-/// What is added to the margin where some rows are very long: tables for these are twice as large, or not.
+/// Added to the margin if some rows are very long: the sizes of their hash tables are powers of two.
 const LONG_DOUBT: f64 = 0.22;
 
-/// Bytes that a set-up will hold on the host, or take on a GPU.
+/// Estimated bytes of a set-up: of the hierarchy on the host, of the peak on a GPU.
 pub(super) fn bytes(context: &Context, matrix: &Matrix, config: &Config) -> Result<usize> {
-    // Whatever set-up refuses.
+    // The errors of set-up.
     config.check_device(context.device())?;
     matrix.check_for_set_up(context)?;
     check_square(matrix)?;
@@ -75,7 +74,7 @@ pub(super) fn bytes(context: &Context, matrix: &Matrix, config: &Config) -> Resu
     }
 }
 
-/// What an estimate is made of.
+/// Input of an estimate.
 struct Estimate<'a> {
     context: &'a Context,
     matrix: &'a Matrix,
@@ -109,17 +108,17 @@ impl Estimate<'_> {
         }
     }
 
-    /// What a hierarchy will hold on the host.
+    /// Bytes of the hierarchy on the host.
     fn bytes_here<T: Scalar>(&self, source: &Source<'_, T>, values: &Arc<dyn Storage<T>>) -> Result<usize>
     where
         Values: From<Vec<T>>,
     {
-        // The finest matrix is known exactly, and costs nothing where it is used in the caller's memory.
+        // The bytes of the finest matrix are known; 0 if it is in the caller's memory.
         let held = |sample: &Sample| -> Result<(f64, Precision)> {
             let report = Amg::setup(self.context, &sample.matrix, self.config)?.report();
             let storage = report.levels[0].matrix_precision;
             let rest = report.bytes.saturating_sub(finest(&sample.matrix.shared::<T>()?, storage)?);
-            // What is cut off counts as if it were as costly as the rest.
+            // Entries that lead out of the sample count like the others.
             Ok((rest as f64 * sample.scale() / (1.0 - sample.cut), storage))
         };
         let sample = representative(source, self.rows)?;
@@ -135,7 +134,7 @@ impl Estimate<'_> {
         Ok(rest as usize + finest(&a, storage)?)
     }
 
-    /// The most device memory that set-up takes beside what is held before it, from samples of at most `rows` rows.
+    /// Peak device memory of set-up, beyond what is held before, from samples of at most `rows` rows.
     fn bytes_there<T: Scalar>(&self, gpu: &Gpu, source: &Source<'_, T>, rows: usize) -> Result<usize>
     where
         Values: From<Vec<T>>,
@@ -145,7 +144,7 @@ impl Estimate<'_> {
         if large.whole {
             return Ok(most as usize);
         }
-        // Bytes for each entry of the rows grow as the share of entries that is cut off gets smaller, about linearly, and none is in the end.
+        // Bytes per entry grow about linearly as the share of entries that lead out of the sample goes to zero.
         let small = source.sample((rows / SMALLER).max(1), large.pieces)?;
         let (few, many) = (self.peak(gpu, &small)? * small.scale(), most * large.scale());
         let cut = small.cut - large.cut;
@@ -154,9 +153,9 @@ impl Estimate<'_> {
         Ok(((DEVICE_MARGIN + large.doubt()) * (many * growth).max(many + slope * large.cut)) as usize)
     }
 
-    /// The most device memory that the set-up of a sample takes.
+    /// Peak device memory of the set-up of a sample.
     fn peak(&self, gpu: &Gpu, sample: &Sample) -> Result<f64> {
-        // A matrix that is on the device already takes nothing there.
+        // A matrix that is on the device already takes no further memory.
         let there = self.matrix.is_on(gpu);
         let sample = if there { Arc::new(sample.matrix.to_device(self.context)?) } else { Arc::clone(&sample.matrix) };
         let before = gpu.memory();
@@ -169,12 +168,12 @@ impl Estimate<'_> {
 }
 
 impl Sample {
-    /// How many times what its set-up takes the matrix would take. Where there are several kinds of rows, some of them have few entries and some many.
+    /// Ratio of the memory of the matrix to that of the sample. With several kinds of rows, some have few entries and some many.
     fn scale(&self) -> f64 {
         if self.pieces == 1 { self.by_entries } else { self.by_entries.max(self.by_rows) }
     }
 
-    /// What is added to the margin on a GPU: for rows that the sample does not have, or has too many of, and for formats.
+    /// Added to the margin on a GPU: for rows that the sample lacks or has too many of, and for formats.
     fn doubt(&self) -> f64 {
         let mixed = if self.pieces == 1 { 0.0 } else { MIXED_DOUBT + self.unlike };
         mixed + self.long_doubt()
@@ -184,15 +183,15 @@ impl Sample {
         if self.has_long { LONG_DOUBT } else { 0.0 }
     }
 
-    /// Coarse levels fill up around rows that get longer with the matrix. How many times as much it takes as a multiple of this sample, if it goes on as
-    /// from a smaller sample, from which `few` is expected, to this one, from which `many` is.
+    /// Fill of coarse levels around rows that grow with the matrix: the factor by which the estimate grows from this sample to the
+    /// matrix, if it grows as from a smaller sample, with the estimate `few`, to this one, with `many`.
     fn growth(&self, few: f64, many: f64) -> f64 {
         let growth = (many / few.max(1.0)).clamp(1.0, SMALLER as f64);
         growth.powf(self.by_rows.ln() / (SMALLER as f64).ln())
     }
 }
 
-/// In as few pieces as it takes to be like the matrix.
+/// A sample with the fewest pieces for which it is representative.
 fn representative<T: Scalar>(source: &Source<'_, T>, rows: usize) -> Result<Sample>
 where
     Values: From<Vec<T>>,
@@ -218,7 +217,7 @@ fn finest<T: Scalar>(a: &SharedCsr<T>, storage: Precision) -> Result<usize> {
     Ok(with_storage!(storage, S => a.cast::<S>()?.owned_bytes()))
 }
 
-/// What is estimated from samples of `rows` rows, or of half as many and so on, where there is too little memory for these.
+/// An estimate from samples of `rows` rows, halved while there is too little memory.
 fn where_there_is_room(mut rows: usize, estimate: impl Fn(usize) -> Result<usize>) -> Result<usize> {
     loop {
         match estimate(rows) {
@@ -228,7 +227,7 @@ fn where_there_is_room(mut rows: usize, estimate: impl Fn(usize) -> Result<usize
     }
 }
 
-/// The limit of a context's memory does not count while this is there: whether a set-up would keep to it is what the caller wants to know.
+/// Suspends the memory limit of a context while it exists: the estimate tells the caller whether set-up would exceed it.
 struct Unlimited<'a> {
     gpu: &'a Gpu,
     limit: Option<usize>,

@@ -12,12 +12,12 @@ use crate::error::Result;
 use crate::scalar::Scalar;
 use std::sync::Arc;
 
-/// What an update did with the choices of the levels; nothing after set-up.
+/// Levels that an update kept or set up again; none after set-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Renewal {
     /// Levels, from the finest on, whose coarse unknowns were kept.
     pub kept_levels: usize,
-    /// Whether the one after them was found to have others, and everything from there on was set up anew.
+    /// Whether the level after them differed, and was set up again with all further levels.
     pub anew: bool,
 }
 
@@ -40,10 +40,10 @@ impl<S: Setup> Choice<S> {
     }
 }
 
-/// What an update that looks at choices needs of a level that it keeps.
+/// Data of a level for updates with `recheck`.
 pub(super) struct Rechecked<S: Setup> {
     pub choice: Choice<S>,
-    /// The near-null space of the next level, which it has whatever the values are; none where coarsening needs none.
+    /// The near-null space of the next level, which does not depend on values; none if the coarsening needs none.
     pub next_space: Option<Arc<S::NearNullSpace>>,
 }
 
@@ -54,14 +54,14 @@ impl<S: Setup> Clone for Rechecked<S> {
 }
 
 impl<S: Setup> Rechecked<S> {
-    /// Bytes held beside the choice.
+    /// Bytes beyond those of the choice.
     pub fn bytes(&self) -> usize {
         self.next_space.as_ref().map_or(0, |space| space.bytes())
     }
 }
 
 impl Builder<'_> {
-    /// Whether updates look if new values lead to the same choices.
+    /// Whether updates compare strong couplings and coarse unknowns (`recheck`).
     pub(super) fn keeps_choices(&self) -> bool {
         self.config.text("amg.update.coarsening") == "recheck"
     }
@@ -71,7 +71,7 @@ impl Builder<'_> {
         self.plan.is_none() && self.keeps_choices()
     }
 
-    /// Tells where an update begins to set up anew.
+    /// Logs the level from which an update sets up again.
     pub(super) fn begins_anew(&self, level: usize) {
         self.context.log(LogLevel::Info, || {
             format!("level {level}: the new values lead to other strong couplings or coarse unknowns, set up anew from here on")
@@ -89,7 +89,8 @@ impl Builder<'_> {
         Ok(Choice { graph: Arc::new(graph), coarse: Arc::new(coarse) })
     }
 
-    /// The choice for a matrix where it is not `kept`. The same strong couplings leave nothing to choose, unless values count beside them.
+    /// The choice for a matrix if it differs from `kept`. Equal strong couplings give equal coarse unknowns, unless the coarsening
+    /// depends on values.
     pub(super) fn other_choice<S: Components, T: Scalar>(
         &self,
         step: &mut Step<'_, S>,
@@ -118,7 +119,7 @@ impl Builder<'_> {
         step.setup.strength(a, &measure, step.level)
     }
 
-    /// Coarse unknowns; on an aggressive level those that a second pass leaves of a splitting.
+    /// Coarse unknowns; on an aggressive level those of a second pass.
     fn coarse<S: Components, T: Scalar>(
         &self,
         step: &Step<'_, S>,

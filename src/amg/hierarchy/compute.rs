@@ -1,5 +1,5 @@
-//! The driver: levels in the precision of set-up, one after the other, by the steps of a set-up backend. An update takes over what is kept of an earlier
-//! set-up, and runs numeric phases alone.
+//! The driver of set-up: computes the levels one after the other in the precision of set-up, by the steps of a set-up backend. An
+//! update reuses the symbolic data of an earlier set-up, and runs numeric phases alone.
 
 use super::choice::{Choice, Rechecked, Renewal};
 use super::level::ComputedLevel;
@@ -25,7 +25,7 @@ pub(super) struct Computing<'a, S: Setup, T: Scalar> {
     pub setup: &'a S,
     /// Whether there is something of an earlier set-up.
     updating: bool,
-    /// What is kept of it for the levels to come.
+    /// Its data for the next levels.
     earlier: std::vec::IntoIter<LevelSymbolic<S>>,
     /// The matrix of the next level; none when all are computed.
     next: Option<S::Matrix<T>>,
@@ -44,7 +44,7 @@ pub(super) struct Computing<'a, S: Setup, T: Scalar> {
 pub(super) struct Step<'a, S> {
     pub setup: &'a S,
     pub level: usize,
-    /// Whether phases wait for the backend, so that their times are their own.
+    /// Whether each phase waits for the backend, so that times are attributed to the right phase.
     waits: bool,
     phases: &'a mut Phases,
 }
@@ -66,7 +66,7 @@ impl<S: Setup> Step<'_, S> {
     }
 }
 
-/// What a step leaves beside the matrices of the level.
+/// Results of a step beside the matrices of the level.
 struct Rest<S: Setup> {
     rechecked: Option<Rechecked<S>>,
     largest_eigenvalue: Option<Largest>,
@@ -181,7 +181,7 @@ impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
         }
     }
 
-    /// Transfers to the next level and its matrix, from an earlier step or from a choice for this matrix; nothing where coarsening stalls.
+    /// Transfers to the next level and its matrix, from an earlier step or from a choice for this matrix; none if coarsening stalls.
     #[allow(clippy::type_complexity)]
     fn step_down(
         &mut self,
@@ -246,7 +246,7 @@ impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
         }
     }
 
-    /// Keeps what an update goes by.
+    /// Stores the symbolic data for updates.
     fn keep(&mut self, rest: Rest<S>, coarse: &S::Matrix<T>, product: S::Product) {
         let Rest { rechecked, largest_eigenvalue, within, transfers } = rest;
         self.symbolic.push(LevelSymbolic {
@@ -262,7 +262,7 @@ impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
         });
     }
 
-    /// Tells what could not be stored. May wait.
+    /// The first failure of deferred checks. May wait for the device.
     pub fn evaluate_checks(&self) -> Result<()> {
         let checks = std::mem::replace(&mut *lock(self.checks.lock()), self.setup.checks());
         self.setup.evaluate(checks)
@@ -273,7 +273,7 @@ impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
         self.renewal
     }
 
-    /// What is kept for an update, with the eigenvalues that were estimated and the formats that were chosen on the way.
+    /// Symbolic data for updates, with the estimated eigenvalues and the chosen formats.
     pub fn into_symbolic(self) -> Vec<LevelSymbolic<S>> {
         let mut symbolic = self.symbolic;
         for (symbolic, level) in symbolic.iter_mut().zip(self.levels) {
@@ -285,7 +285,7 @@ impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
 }
 
 impl Builder<'_> {
-    /// The finest matrix as set-up wants it: blocks taken apart for scalar methods, nodes put together for the others.
+    /// The finest matrix in the form of set-up: CSR for scalar methods, blocks of nodes for the others.
     #[allow(clippy::type_complexity)]
     fn finest_matrix<S: Import, T: Scalar>(
         &self,
@@ -301,7 +301,7 @@ impl Builder<'_> {
         if self.coarsening().keeps_blocks { Ok((a, None)) } else { Ok((setup.to_scalar(a)?, None)) }
     }
 
-    /// What aggregation must represent: the caller's vectors, or the constants; nothing for other coarsenings.
+    /// The near-null space for aggregation: the caller's vectors or constants; none for other coarsenings.
     fn finest_near_null_space<S: Import, T: Scalar>(
         &self,
         setup: &S,

@@ -15,8 +15,8 @@ use crate::scalar::{Precision, Scalar};
 use std::time::Instant;
 
 impl Builder<'_> {
-    /// Chooses the formats that the options left open, unless they were chosen before, and stores the levels in them; in wider ones where
-    /// those do not hold a level or spoil the cycle.
+    /// Chooses the formats that the options left open, unless they were chosen before, and stores the levels. Formats are promoted if
+    /// values are out of range, or if the cycle gets worse.
     pub(super) fn settle<S: SetupOn<S>, T: Scalar>(
         &self,
         levels: &mut Candidates<'_, '_, S, T>,
@@ -39,7 +39,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Chooses the formats that the options left open; the reference cycle is what the hierarchy in these formats can be held against.
+    /// Chooses the formats that the options left open. Returns the reference cycle to compare the hierarchy with.
     fn decide<S: SetupOn<S>, T: Scalar>(
         &self,
         levels: &mut Candidates<'_, '_, S, T>,
@@ -78,7 +78,7 @@ impl Builder<'_> {
     }
 }
 
-/// What speaks against a hierarchy in formats of which some were left open.
+/// Why a hierarchy in chosen formats is rejected.
 fn objection<S: SetupOn<S>, T: Scalar>(
     levels: &Candidates<'_, '_, S, T>,
     top: &mut Result<Box<dyn Finest<S>>>,
@@ -118,7 +118,7 @@ impl<S: SetupOn<S>, T: Scalar> Candidates<'_, '_, S, T> {
         }
         phases.time("place", || builder.choose_formats(*setup, levels, plan))?;
         let top = Storing::<S, S>::new(builder, setup, setup, plan).keeping().finest(&mut levels[..], phases);
-        // What was asked before something else failed comes first.
+        // Deferred checks are older than this error, so they are evaluated first.
         self.0.evaluate_checks()?;
         top
     }
@@ -147,7 +147,7 @@ impl<S: SetupOn<S>, T: Scalar> Candidates<'_, '_, S, T> {
         let mut hold = Vec::new();
         for (i, (level, found)) in self.0.levels.iter_mut().zip(found).enumerate() {
             level.found = match found {
-                // Vectors of the caller's must come into the scaled variables.
+                // The caller's vectors are converted to the scaled variables.
                 Ok(found) => Some(found).filter(|found| i > 0 || setup.has_inverse_scaling(&found.factors)),
                 Err(error) if error.status == Status::PrecisionLost => None,
                 Err(error) => return Err(error),

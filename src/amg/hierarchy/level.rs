@@ -37,7 +37,7 @@ pub(super) struct ComputedLevel<S: Setup, T: Scalar> {
     pub checks: Arc<Mutex<S::Checks>>,
     /// Those of an earlier matrix.
     pub earlier_formats: Formats<S>,
-    /// The same, or those that were chosen when this one was stored.
+    /// The same, or the formats that were chosen when the level was stored.
     pub formats: Mutex<Formats<S>>,
 }
 
@@ -69,7 +69,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         self.transfer.as_ref().expect("there is a coarser level, and this one is not stored yet")
     }
 
-    /// Copies on the host, to look at.
+    /// Copies on the host, for inspection.
     pub fn fetch(&self, setup: &S) -> Result<LevelMatrices> {
         let transfer = match &self.transfer {
             Some((p, r)) => Some((setup.fetch(p)?, setup.fetch(r)?)),
@@ -99,7 +99,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         Ok(())
     }
 
-    /// Makes way for the formats that a plan asks for: those of an earlier matrix where numbers have the same formats, or else none.
+    /// Keeps the storage formats of an earlier matrix if the number formats of the plan are the same; drops them otherwise.
     pub fn suit_formats(&mut self, plan: &Plan) {
         let i = self.number;
         let below = (i + 1).min(plan.levels.len() - 1);
@@ -116,7 +116,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         self.formats = Mutex::new(formats);
     }
 
-    /// Everything is stored, and what nothing else needs may go.
+    /// Drops data that are not needed after the level is stored.
     pub fn release(&mut self) {
         self.a = None;
         self.transfer = None;
@@ -144,8 +144,8 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         Ok(Some((shift, storing.setup.array(storing.to, inverse)?)))
     }
 
-    /// Its matrix with values stored as `N`. The finest level reads the caller's own arrays, in their own blocks and number format, whatever set-up
-    /// made of them; what is scaled has their blocks.
+    /// Its matrix with values stored as `N`. The finest level uses the caller's arrays, with the caller's blocks and number format. A
+    /// scaled finest level also has the caller's blocks.
     pub fn matrix<B: Backend, N: Number, V: Number>(
         &self,
         storing: &Storing<'_, S, B>,
@@ -200,8 +200,8 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         storing.hint(own && !storing.smoother.keeps_matrix)
     }
 
-    /// A matrix in the precision of set-up as an operator. Where smoothers go by the l1 diagonal of this very matrix, that may come with it. Rows of a
-    /// matrix that is given in other blocks may be added in another order.
+    /// A matrix in the precision of set-up as an operator. If the smoother uses its l1 diagonal, a value update may compute that as
+    /// well. With other blocks than in set-up, rows may be summed in another order.
     fn unscaled<B: Backend, V: Number>(
         &self,
         storing: &Storing<'_, S, B>,

@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 /// A coarsest level of more rows than this is not factorised, unless the options ask for more.
 const DENSE_LIMIT: usize = 2000;
 
-/// Levels from the finest on, each computed at the latest when it is asked for.
+/// Levels from the finest on, each computed on demand.
 pub(super) trait Levels<S: Setup, T: Scalar> {
     /// Level `i`.
     fn at(&mut self, i: usize, phases: &mut Phases) -> Result<&mut ComputedLevel<S, T>>;

@@ -1,4 +1,4 @@
-//! What is kept of a set-up, so that an update computes values alone.
+//! Symbolic data of a set-up, for numeric-only updates.
 
 use super::choice::{Choice, Rechecked};
 use crate::backend::components::{Interpolation, InterpolationSymbolic};
@@ -9,9 +9,9 @@ use crate::scalar::{Precision, Scalar};
 use std::any::Any;
 use std::sync::Arc;
 
-/// What an update goes by, of whatever set-up backend.
+/// Symbolic data of a hierarchy, of any set-up backend.
 pub(crate) trait SetupData: Any + Send + Sync {
-    /// Bytes held beyond what the levels share.
+    /// Bytes that are not shared with levels.
     fn bytes(&self) -> usize;
 }
 
@@ -24,7 +24,7 @@ impl<S: Setup> SetupData for HierarchySymbolic<S> {
     }
 }
 
-/// What is kept of a step from one level to the next.
+/// Symbolic data of a step from one level to the next.
 pub(super) struct LevelSymbolic<S: Setup> {
     /// Of the finest matrix where its scalar rows were put together to nodes; none on other levels.
     pub nodes: Option<S::Nodes>,
@@ -35,7 +35,7 @@ pub(super) struct LevelSymbolic<S: Setup> {
     /// The largest eigenvalue that the smoother went by, where it was estimated.
     pub largest_eigenvalue: Option<Largest>,
     pub formats: Formats<S>,
-    /// Only where updates look at choices.
+    /// Only with `recheck`.
     pub rechecked: Option<Rechecked<S>>,
     /// Of the couplings within functions, where there are several, and the functions of the next level.
     pub within: Option<S::Within>,
@@ -76,7 +76,7 @@ impl<S: Setup> LevelSymbolic<S> {
     }
 }
 
-/// How prolongator and restriction come back.
+/// Symbolic data of prolongator and restriction.
 pub(super) enum TransferSymbolic<S: Setup> {
     /// By numeric phases for the strong couplings, coarse unknowns and patterns of the first time.
     Numeric {
@@ -125,7 +125,7 @@ impl<S: Setup> TransferSymbolic<S> {
         matches!(self, TransferSymbolic::Numeric { .. })
     }
 
-    /// Drops what takes much memory and only saves time, and sees to it that it is not found again; whether there was anything.
+    /// Drops data that only save time, so that updates do not compute them again. Returns whether there were any.
     pub fn drop_positions<T: Scalar>(&mut self, interpolate: &dyn Interpolation<S, T>) -> bool {
         let TransferSymbolic::Numeric { interpolation, .. } = self else { return false };
         match interpolation {
@@ -137,7 +137,7 @@ impl<S: Setup> TransferSymbolic<S> {
         }
     }
 
-    /// Whether the last update left rows undone, which nobody has looked at yet. May wait.
+    /// Whether the last update left rows of the interpolation. May wait for the device.
     pub fn is_incomplete(&self, setup: &S) -> Result<bool> {
         match self {
             TransferSymbolic::Numeric { interpolation: Some(symbolic), .. } => symbolic.is_incomplete(setup),
@@ -185,7 +185,7 @@ impl<S: Setup> Clone for Formats<S> {
 }
 
 impl<S: Setup> Formats<S> {
-    /// Bytes held for updates to come.
+    /// Bytes of data for updates.
     fn bytes(&self) -> usize {
         [&self.matrix, &self.restriction, &self.prolongator].into_iter().flatten().map(S::format_bytes).sum()
     }

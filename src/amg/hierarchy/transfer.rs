@@ -25,7 +25,7 @@ pub(super) enum Begin<S: Setup> {
     Matrix,
 }
 
-/// Transfers to the next level, and what else interpolation told.
+/// Transfers to the next level, with the other results of interpolation.
 pub(super) struct Transfers<S: Setup, T: Scalar> {
     pub p: S::Matrix<T>,
     pub r: S::Matrix<T>,
@@ -100,7 +100,7 @@ impl Builder<'_> {
         Ok(Some(Transfers { p, r, next_space, largest_eigenvalue, choice: made, symbolic }))
     }
 
-    /// Whether coarsening would leave too much, which is told.
+    /// Whether coarsening stalls; this is logged.
     fn stalls<S: Setup, T: Scalar>(
         &self,
         level: usize,

@@ -18,7 +18,7 @@ pub(crate) fn thin(gpu: &Gpu, s: &DeviceGraph, first: &Splitting, seed: u64) -> 
     Ok(stays)
 }
 
-/// As the function of this name on the host. There is room for more columns than there are.
+/// As the function of this name on the host. The capacity exceeds the number of columns.
 fn two_steps(gpu: &Gpu, s: &DeviceGraph, first: &Splitting) -> Result<DeviceGraph> {
     let product = {
         let run = |name: &str, [offsets, columns, values, counts]: [View; 4]| {
@@ -42,7 +42,7 @@ fn two_steps(gpu: &Gpu, s: &DeviceGraph, first: &Splitting) -> Result<DeviceGrap
     };
     let counts = gpu.allocate::<i32>(first.count)?;
     run(View::NONE, View::NONE, counts.view())?;
-    // There is room for more than is left: nothing need be waited for.
+    // The capacity is an upper bound, so that nothing is waited for.
     let (offsets, columns) = (gpu.offsets_alone(&counts)?, gpu.allocate::<i32>(product.nnz())?);
     run(offsets.view(), columns.view(), View::NONE)?;
     Ok(DeviceGraph { rows: first.count, offsets, columns })

@@ -1,5 +1,4 @@
-//! Colours of rows that are not coupled, and matrices with their rows in the order of the colours: [`crate::sparse::Colouring`] on the
-//! device.
+//! Colouring of rows, and matrices with rows permuted by colour: [`crate::sparse::Colouring`] on the device.
 
 use super::pattern_compare::{self, Pattern};
 use super::transpose;
@@ -10,11 +9,11 @@ use crate::gpu::{Buffer, Gpu, Slice};
 use crate::scalar::Number;
 use std::sync::Arc;
 
-/// Lanes for a row, and rows that one block brings into order, as in `kernels/colouring.cu`.
+/// Lanes for a row, and rows that a block of threads permutes, as in `kernels/colouring.cu`.
 const LANES: usize = 8;
 const PIECE: usize = 4096;
 
-/// Rounds that are launched before the device is waited for. Those that are not needed return at once.
+/// Rounds that are launched before a wait for the device. Surplus rounds return at once.
 const ROUNDS: usize = 32;
 
 /// Most blocks of a round.
@@ -70,7 +69,7 @@ impl DeviceColouring {
             if gpu.fetch(open.subslice(ROUNDS, 1))?[0] == 0 {
                 break;
             }
-            // The place of the first round belongs to the last one before.
+            // The counter of the first round of a batch is that of the last round of the batch before.
             let mut again = vec![0; ROUNDS + 1];
             again[1] = 1;
             gpu.write(&again, &mut open)?;
@@ -80,7 +79,7 @@ impl DeviceColouring {
         order(gpu, &colours, gpu.fetch(&most)?[0] as usize)
     }
 
-    /// The matrix with its rows in the order of the colours.
+    /// The matrix with its rows permuted by colour.
     pub fn reorder<S: Number>(&self, gpu: &Gpu, a: &DeviceCsr<S>) -> Result<DeviceCsr<S>> {
         let n = a.rows;
         let size = n as i64;
@@ -107,7 +106,7 @@ impl DeviceColouring {
         Ok(DeviceCsr { rows: n, cols: a.cols, block: a.block, offsets, columns, values })
     }
 
-    /// So many numbers of each row, in the order of the colours.
+    /// `width` values of each row, permuted by colour.
     pub fn reorder_numbers<S: Number>(&self, gpu: &Gpu, numbers: &Slice<S>) -> Result<Buffer<S>> {
         let n = self.rows.len();
         let share = numbers.len() / n.max(1);
@@ -120,7 +119,7 @@ impl DeviceColouring {
     }
 }
 
-/// Rows by their colours, of which there are `count`.
+/// Rows sorted by colour, of which there are `count`.
 fn order(gpu: &Gpu, colours: &Slice<i32>, count: usize) -> Result<DeviceColouring> {
     let n = colours.len();
     let rows = gpu.allocate::<i32>(n)?;

@@ -22,7 +22,7 @@ pub(crate) fn inverse<T: Scalar, S: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Resu
     let blocks = (rows * rows).div_ceil(BLOCK * ELEMENTS);
     let n = rows as i64;
     let kernel = |name: &str| gpu.kernel(name);
-    // Whether the sweep failed, the largest entry, and the pivots found last.
+    // Whether the elimination failed, the largest entry, and the last pivots.
     let status = gpu.zeroed::<u64>(3)?;
     let dense = gpu.zeroed::<f64>(rows * rows)?;
     let (br, bc) = (a.block.rows as i32, a.block.cols as i32);

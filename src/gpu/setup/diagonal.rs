@@ -1,5 +1,4 @@
-//! Diagonals of matrices, their inverses and those of diagonal blocks: [`crate::host::diagonal`] on the device, and what smoothers store of
-//! them.
+//! Diagonals, inverses of diagonals and of diagonal blocks ([`crate::host::diagonal`] on the device), and smoother data.
 
 use super::DeviceCsr;
 use super::deferred_checks::DeferredChecks;
@@ -11,7 +10,7 @@ use crate::precision::{MATTERS, does_not_fit};
 use crate::scalar::{Number, Scalar};
 use crate::sparse::Block;
 
-/// Blocks of a kernel that goes over an array in steps: as many as run at the same time.
+/// Blocks of a grid-stride loop: as many as run at the same time.
 const MAX_BLOCKS: usize = 1024;
 
 /// The diagonal, one value for each scalar row; zero where there is none.
@@ -36,7 +35,7 @@ pub(crate) fn inverse<T: Scalar>(
     Ok(out)
 }
 
-/// Whether [`l1_and_largest`] suits a matrix: sums go entry by entry, so that a thread for each row is best where rows are not long.
+/// Whether [`l1_and_largest`] suits a matrix: it has a thread for each row, so rows must be short.
 pub(super) fn has_short_rows<T: Scalar>(a: &DeviceCsr<T>) -> bool {
     a.block == Block::SCALAR && a.nnz() < 100 * a.rows
 }
@@ -90,7 +89,7 @@ fn run<T: Scalar, U: Scalar>(
     gpu.launch(kernel, a.rows * lanes, &arguments)
 }
 
-/// Data of a smoother times `factor` in their storage format, refused by `checks` when that cannot hold them.
+/// Data of a smoother times `factor` in its storage format; `checks` fails if values are out of range.
 pub(crate) fn stored<T: Scalar, S: Number>(
     gpu: &Gpu,
     exact: &Slice<T>,

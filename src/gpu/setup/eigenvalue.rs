@@ -64,7 +64,7 @@ pub(crate) fn largest<T: Scalar>(
     Ok(carried.unwrap_or_else(|| Largest::from_lanczos::<T>(&found.alphas, &found.betas, found.bound)))
 }
 
-/// What the device found.
+/// The result of the device.
 struct Found {
     bound: f64,
     ended: bool,
@@ -79,7 +79,7 @@ struct Search<'a, T> {
     a: &'a DeviceCsr<T>,
     inverse: &'a Slice<T>,
     width: usize,
-    /// Room for so many steps.
+    /// Capacity in steps.
     steps: usize,
     /// u and the one before it.
     u: [Buffer<T>; 2],
@@ -221,7 +221,7 @@ impl<'a, T: Scalar> Search<'a, T> {
         if self.width == 1 { Ok(()) } else { self.pair() }
     }
 
-    /// What remains to be found of the last step.
+    /// Completes the last step.
     fn last(&self, step: usize, power: bool) -> Result<()> {
         let before = if power { self.norms.view() } else { self.products.view() };
         let arguments: [&dyn Argument; 5] =

@@ -92,7 +92,7 @@ impl DevicePattern {
         self.columns.len()
     }
 
-    /// Bytes that nobody else holds, when `here` have it here.
+    /// Bytes, if at most `here` references share it; 0 if there are others.
     pub fn bytes(&self, here: usize) -> usize {
         let alone = Arc::strong_count(&self.columns) <= here;
         if alone { self.offsets.owned_bytes() + self.columns.owned_bytes() } else { 0 }

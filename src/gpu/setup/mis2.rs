@@ -18,10 +18,10 @@ pub(crate) struct DeviceAggregates {
     pub members: usize,
 }
 
-/// Rounds that are launched before the device is waited for. Those that are not needed return at once; most graphs need fewer.
+/// Rounds that are launched before a wait for the device. Surplus rounds return at once; most graphs need fewer.
 const ROUNDS: usize = 20;
 
-/// Most blocks of a kernel that goes over the graph: more than run at the same time, and few enough that a round without work takes no time.
+/// Most blocks of a kernel: more than run at the same time, and few enough that a surplus round takes no time.
 const MAX_BLOCKS: usize = 8192;
 
 /// Number of the aggregate of each unknown, -1 where it has no strong couplings. Waits for the device once, unless the graph is not symmetric
@@ -33,7 +33,7 @@ pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceA
     let kernel = |name: &str| gpu.kernel(name);
     let (size, offsets, columns) = (n as i64, s.offsets.view(), s.columns.view());
     let (key, near) = (gpu.allocate::<u64>(n)?, gpu.allocate::<u64>(n)?);
-    // What is left before each round and after the last one; then roots, whether something found no aggregate, and what has no couplings.
+    // Undecided unknowns before each round and after the last; then roots, unknowns without an aggregate, and without couplings.
     let mut status = gpu.zeroed::<i64>(ROUNDS + 4)?;
     let [roots, left, alone] = [ROUNDS + 1, ROUNDS + 2, ROUNDS + 3];
     gpu.launch(
@@ -55,7 +55,7 @@ pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceA
         let flags = gpu.allocate::<i32>(n)?;
         gpu.launch(kernel("mis2_roots")?, n, &[&size, &key.view(), &flags.view()])?;
         let before = gpu.offsets_alone(&flags)?;
-        // Aggregates go back and forth between two arrays; the flags are not needed any more.
+        // Aggregates alternate between two arrays; the flags are not needed any more.
         let (mut of, mut other) = (gpu.allocate::<i32>(n)?, flags);
         let arguments: [&dyn Argument; 5] =
             [&size, &key.view(), &before.view(), &of.view(), &status.subslice(roots, 1).view()];

@@ -19,17 +19,17 @@ use std::sync::Arc;
 /// Lanes for a row, as in `kernels/pairwise.cu`.
 const LANES: usize = 8;
 
-/// Rounds that are launched before the device is waited for. Those that are not needed return at once.
+/// Rounds that are launched before a wait for the device. Surplus rounds return at once.
 const ROUNDS: usize = 16;
 
-/// What is known of a pass, behind what is left before each round and after the last one: aggregates; unknowns without one; and whether the weights
-/// are not those of both directions.
+/// Status of a pass: after the unmatched unknowns before each round and after the last come the number of aggregates, the
+/// unknowns without one, and whether the weights were not symmetric.
 const AGGREGATES: usize = ROUNDS + 1;
 const ALONE: usize = ROUNDS + 2;
 const OTHER: usize = ROUNDS + 3;
 const STATUS: usize = ROUNDS + 4;
 
-/// Most blocks of a round: few enough that one without work takes no time.
+/// Most blocks of a round: few enough that a surplus round takes no time.
 const MAX_BLOCKS: usize = 8192;
 
 /// Number of the aggregate of each unknown, -1 where there are no strong couplings. Aggregates are paired until they have about `size`
@@ -42,7 +42,7 @@ pub(crate) fn aggregate<T: Scalar>(
     seed: u64,
 ) -> Result<DeviceAggregates> {
     let (mut weights, mut aggregates) = first_pass(gpu, a, s, seed)?;
-    // On the aggregates of the pass before, which is the first one.
+    // Later passes pair the aggregates of the pass before.
     let mut pass: Option<DeviceAggregates> = None;
     let mut reached = 2;
     while reached < size {
@@ -82,7 +82,7 @@ fn first_pass<T: Scalar>(
         &diagonal.view(),
     ];
     gpu.launch(kernel, n * LANES, &arguments)?;
-    // Usually the graph has both directions of each coupling, in ascending rows: whether it has is looked at when the pass is done.
+    // Usually the graph is symmetric with ascending rows. A flag, read after the pass, tells whether it is.
     let both = DeviceCsr {
         rows: n,
         cols: n,
@@ -144,8 +144,8 @@ impl Weights {
         }
     }
 
-    /// The aggregates of one pass, or none where `status` will tell that these are not the weights. With `keep`, what has no neighbours is an aggregate
-    /// by itself. Waits for the device once, unless there are many rounds.
+    /// The aggregates of one pass; none if `status` says that the weights are not symmetric. With `keep`, an unknown without
+    /// neighbours is an aggregate. Waits for the device once, unless there are many rounds.
     fn handshake(&self, gpu: &Gpu, seed: u64, keep: bool, mut status: Buffer<i64>) -> Result<Option<DeviceAggregates>> {
         let n = self.couplings.rows;
         let kernel = |name: &str| gpu.kernel(name);
@@ -160,7 +160,7 @@ impl Weights {
         let (choose, matching) = (kernel(&format!("pair_choose_{lanes}"))?, kernel("pair_match")?);
         let mut begun = 0;
         loop {
-            // In batches after the first one, the place of the first round belongs to the last one before.
+            // The counter of the first round of a later batch is that of the last round of the batch before.
             let first = usize::from(begun > 0);
             for round in first..ROUNDS {
                 let scored = i32::from(begun < SCORED_ROUNDS);
@@ -185,7 +185,7 @@ impl Weights {
                 gpu.launch(matching, n, &arguments)?;
                 begun += 1;
             }
-            // Aggregates are counted at once, to be looked at together with what is left.
+            // Aggregates are counted now, to be read together with the number of unmatched unknowns.
             let [open, total, alone] = [ROUNDS, AGGREGATES, ALONE].map(|at| status.subslice(at, 1));
             let arguments: [&dyn Argument; 6] =
                 [&size, &i32::from(keep), &open.view(), &roots.view(), &flags.view(), &alone.view()];

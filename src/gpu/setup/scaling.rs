@@ -13,7 +13,7 @@ use crate::sparse::Block;
 use std::any::Any;
 use std::sync::Arc;
 
-/// Blocks of a kernel that goes over an array in steps: as many as run at the same time.
+/// Blocks of a grid-stride loop: as many as run at the same time.
 pub(super) const MAX_BLOCKS: usize = 1024;
 
 /// The same for one that needs more registers.
@@ -33,14 +33,14 @@ impl Factors {
         middle_of(self.range.0, self.range.1).is_ok()
     }
 
-    /// These, for measures that need no range.
+    /// From factors alone, without their range.
     #[cfg(test)]
     pub fn of(s: Buffer<f64>) -> Factors {
         Factors { s, range: (1.0, 1.0) }
     }
 }
 
-/// What factors are near the root of.
+/// Measure of a row: factors are powers of two near its square root.
 #[derive(Clone, Copy, PartialEq)]
 enum Measure {
     Diagonal,
@@ -52,7 +52,7 @@ enum Measure {
 type Found<T> = std::result::Result<(Scaled<Gpu, T>, f64), usize>;
 
 /// The factors of some levels' matrices by the scaling that `precision.scaling` names, which is not `none`; `l1` tells whether l1 diagonals
-/// will be wanted. Waits for the device once, and once more where the diagonal of one turns out to be a bad measure.
+/// will be needed. Waits for the device once, and again if the diagonal of a level is a bad measure.
 pub(crate) fn factors<T: Scalar>(
     gpu: &Gpu,
     matrices: &[&DeviceCsr<T>],
@@ -210,8 +210,8 @@ pub(crate) enum Rounding<'a> {
     Keeping(&'a Slice<f64>),
 }
 
-/// The matrix in another format, refused by `checks` when that cannot hold it: `refuse` puts the level before the sentence. Shares the
-/// pattern, and the values where they stay what they are.
+/// The matrix in another format; `checks` fails if values are out of range, with an error by `refuse` that names the level. Shares
+/// the pattern, and unchanged values.
 pub(crate) fn store<T: Scalar, S: Number>(
     gpu: &Gpu,
     a: &DeviceCsr<T>,
@@ -265,7 +265,7 @@ fn with_values<T, S>(a: &DeviceCsr<T>, values: Buffer<S>) -> DeviceCsr<S> {
     DeviceCsr { rows: a.rows, cols: a.cols, block: a.block, offsets, columns, values: Arc::new(values) }
 }
 
-/// A kernel that goes over the values of rows, and its lanes for a row, each of which has a few values at a time.
+/// A kernel over the values of rows, and its lanes for a row. A lane loads several values at a time.
 pub(super) fn over_values<T: Scalar>(
     gpu: &Gpu,
     a: &DeviceCsr<T>,

@@ -45,7 +45,7 @@ impl<'a, T: Scalar> Step<'a, T> {
         (weight, estimate): (f64, Estimate),
         earlier: Option<&Largest>,
     ) -> Result<Step<'a, T>> {
-        // Usually every coupling is strong, and A itself will do.
+        // Usually every coupling is strong, and A_F is A.
         let weak = s.columns.len() + a.rows < a.nnz();
         let filtered = if a.block == Block::SCALAR && weak { Some(filter(gpu, a, s)?) } else { None };
         let used = filtered.as_ref().unwrap_or(a);
@@ -310,8 +310,8 @@ impl<'a, T: Scalar> Step<'a, T> {
     }
 }
 
-/// A Q, where Q has a one for each member of an aggregate, and 1 in addition in the columns of the rows' own aggregates. There is capacity for more entries
-/// than it has. Waits for nothing.
+/// A Q, where Q has a one for each member of an aggregate, plus 1 in the column of each row's own aggregate. The capacity exceeds
+/// the number of entries. Does not wait for the device.
 pub(super) fn sum_by_aggregates(
     gpu: &Gpu,
     a: &DeviceCsr<f64>,
@@ -367,7 +367,7 @@ fn filter<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, s: &DeviceGraph) -> Result<Dev
 /// The component.
 pub(crate) struct SmoothedAggregation;
 
-/// What it keeps for updates.
+/// Its symbolic data.
 struct SmoothedSymbolic<T> {
     tentative: Arc<Tentative<T>>,
     /// Of A without its weak couplings.

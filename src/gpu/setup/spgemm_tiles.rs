@@ -1,5 +1,6 @@
-//! Products of matrices whose entries lie in dense tiles, by matrix cores: `kernels/spgemm_tiles.cu`. Patterns are those of [`super::spgemm`]; each value is a chain of
-//! fused multiplications and additions in the order of the left factor's columns, which is not what the host computes, so set-up has no use for it.
+//! SpGEMM of matrices with dense tiles on matrix cores: `kernels/spgemm_tiles.cu`. Patterns are those of [`super::spgemm`]. Values
+//! are chains of fused multiply-adds in the order of the left factor's columns. The host does not fuse, so set-up does not use
+//! this method.
 
 use super::tiles::{DeviceTiles, SIDE, cascade, densities};
 use super::{DeviceCsr, spgemm};
@@ -10,9 +11,9 @@ use crate::scalar::Number;
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// When tiles are faster, as measured on an H200 (docs/performance/h200.md). A term of a scalar row of the product takes the other way some time, and tiles `share` times as
-/// much, divided by the entries of a tile of both factors; they begin with what `terms` terms take the other way. `dense` is the least that the
-/// product of both numbers of entries must be: sparser tiles lie in too many columns.
+/// Model of when tiles are faster, fitted on an H200 (docs/performance/h200.md). In units of the time of a term by hash tables,
+/// tiles take `share` for each term, divided by the mean entries of a tile of both factors, and `terms` for each row. The product
+/// of both means must be at least `dense`: sparser tiles have too many columns.
 struct Crossover {
     share: f64,
     terms: f64,
@@ -22,28 +23,28 @@ struct Crossover {
 /// Of matrices of scalars.
 const SCALARS: Crossover = Crossover { share: 12.0, terms: 340.0, dense: 25.0 };
 
-/// Of matrices given in blocks, of which the other way has fewer columns to find.
+/// Of block matrices, for which hash tables find one column for each block.
 const BLOCKS: Crossover = Crossover { share: 30.0, terms: 950.0, dense: 64.0 };
 
 impl Crossover {
-    /// Whether tiles are faster for factors with so many entries in a tile, and so many terms in a scalar row of the product.
+    /// Whether tiles are faster, given the mean entries of a tile of both factors and the terms of a scalar row of the product.
     fn favours_tiles(&self, [left, right]: [f64; 2], terms: f64) -> bool {
         let dense = left * right;
         dense >= self.dense && terms * (1.0 - self.share / dense) >= self.terms
     }
 }
 
-/// Tiles of a tile row of the left factor up to which a pair of tile rows may fit the small tables.
+/// Most tiles of a tile row of the left factor for which a pair of tile rows may fit the small tables.
 const SHORT: f64 = 64.0;
 
-/// How a product of matrices is computed on a device.
+/// Method of SpGEMM on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProductMethod {
-    /// By what is faster, as a sample of both factors tells: by tiles, by merging rows, or with tables of columns.
+    /// The fastest by a sample of both factors: tiles, merging of rows, or hash tables.
     Auto,
-    /// With tables of columns.
+    /// Hash tables.
     Hash,
-    /// By tiles, on matrix cores. What fits no table of tiles goes the other way.
+    /// Tiles on matrix cores; hash tables if a row exceeds the tables of tiles.
     Tiles,
 }
 
@@ -71,7 +72,7 @@ pub(crate) fn multiply<T: Number>(
     spgemm::multiply(gpu, a, b)
 }
 
-/// The product by tiles, or none where its rows, or those of a factor, fit no table.
+/// The product by tiles; none if a row of it or of a factor exceeds the tables.
 fn multiply_tiles<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> Result<Option<DeviceCsr<T>>> {
     assert!(a.cols == b.rows && a.block.cols == b.block.rows);
     let block = Block { rows: a.block.rows, cols: b.block.cols };
@@ -119,8 +120,8 @@ fn multiply_tiles<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> R
     Ok(Some(DeviceCsr { rows: a.rows, cols: b.cols, block, offsets, columns, values }))
 }
 
-/// 2^bits / n, rounded up, and those bits, for the most with which that is at most 2^32: quotients of numbers below 2^31 by n are their products with it
-/// without as many bits.
+/// Division by n as multiplication: m = 2^bits / n, rounded up, with the largest `bits` for which m is at most 2^32. For x below
+/// 2^31, x / n is x m >> bits.
 fn reciprocal(n: usize) -> (i64, i32) {
     let bits = 32 + n.ilog2();
     ((1_u64 << bits).div_ceil(n as u64) as i64, bits as i32)
@@ -136,7 +137,7 @@ mod tests {
     use crate::scalar::Scalar;
     use crate::sparse::Csr;
 
-    /// The product with each value as a chain of fused multiplications and additions, in the order of columns.
+    /// The product, each value a chain of fused multiply-adds in the order of columns.
     fn chained(a: &Csr<f64>, b: &Csr<f64>) -> Csr<f64> {
         let mut c =
             Csr { rows: a.rows, cols: b.cols, block: Block::SCALAR, offsets: vec![0], columns: vec![], values: vec![] };

@@ -53,7 +53,7 @@ impl SetupPattern for DevicePattern {
     }
 }
 
-/// A pattern that a step must not find again.
+/// A pattern that a step reuses.
 impl Symbolic for DevicePattern {
     fn bytes(&self) -> usize {
         DevicePattern::bytes(self, 1)
@@ -111,7 +111,7 @@ impl Setup for Gpu {
     type Checks = DeferredChecks;
     const SCALES_AT_ONCE: bool = false;
 
-    /// What a device computes is launched without the threads of the context: to wake them takes as long as many launches.
+    /// Launches do not use the threads of the context: waking these takes as long as many launches.
     fn run<R: Send>(&self, _: usize, work: impl FnOnce() -> R + Send) -> R {
         work()
     }

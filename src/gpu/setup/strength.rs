@@ -69,7 +69,7 @@ fn launch<T: Scalar>(
     numbers: &[&dyn Argument],
     arrays: &[View],
 ) -> Result<()> {
-    // Half as many as copying takes: each entry is more work.
+    // Half as many lanes as a copy needs: each entry is more work.
     let lanes = (lanes(a.nnz(), a.rows) / 2).max(2);
     let kernel = gpu.kernel(&format!("strength_{name}_{}_{lanes}", T::PRECISION.name()))?;
     let (count, matrix) = (rows as i64, [a.offsets.view(), a.columns.view(), a.values.view()]);

@@ -49,10 +49,10 @@ pub(crate) struct Tentative<T> {
     pub values: Buffer<T>,
 }
 
-/// Lanes that bring the members of an aggregate into order, as in `kernels/tentative.cu`.
+/// Lanes that sort the members of an aggregate, as in `kernels/tentative.cu`.
 const AGGREGATE_LANES: usize = 8;
 
-/// Blocks that go over lists whose length only the device knows, and are mostly empty.
+/// Blocks of threads for lists whose length only the device knows; most lists are empty.
 const LIST_BLOCKS: usize = 64;
 
 /// P_0 and the coarse near-null space B_c with P_0 B_c = B on every unknown that belongs to an aggregate.
@@ -87,7 +87,7 @@ pub(crate) fn prolongator<T: Scalar>(
         &large.view(),
     ];
     gpu.launch(kernel(&format!("tentative_small_{k}"))?, count * lanes(k), &arguments)?;
-    // Large aggregates are worked on in f64, in position where that is the format.
+    // Large aggregates are computed in f64, in place if that is the format.
     let same: &dyn Any = &values;
     let wide = match same.downcast_ref::<Buffer<f64>>() {
         Some(_) => None,

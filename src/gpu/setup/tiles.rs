@@ -1,5 +1,5 @@
-//! Matrices of scalars in tiles of 4 x 4, as `kernels/matrix_tiles.h` has them: those that hold an entry, with a bit for each entry and zeros among their
-//! values. Products of matrices with dense tiles are computed from them.
+//! Scalar matrices in tiles of 4 x 4 (`kernels/matrix_tiles.h`). A tile that holds an entry is stored, with a bit for each entry
+//! and zeros elsewhere. SpGEMM of matrices with dense tiles uses them.
 
 use super::{DeviceCsr, DevicePattern};
 use crate::error::Result;
@@ -12,14 +12,14 @@ use crate::sparse::Block;
 /// Rows and columns of a tile.
 pub(in crate::gpu) const SIDE: usize = 4;
 
-/// Lanes of teams that look for the tiles of a tile row, in tables of 256 and of 3072.
+/// Lanes of teams that find the tiles of a tile row, with hash tables of 256 and of 3072 slots.
 const TEAMS: [usize; 2] = [32, 256];
 
-/// Blocks of threads at most, and of those that take what is left over.
+/// Most blocks of threads of the first kernel of a cascade, and of the others, for which few rows are left.
 const MAX_BLOCKS: usize = 1 << 16;
 const MAX_REST_BLOCKS: usize = 1 << 10;
 
-/// Tile rows that are looked at to see how dense tiles are.
+/// Tile rows of a sample.
 const SAMPLE_ROWS: usize = 4096;
 
 /// A matrix in tiles.
@@ -28,13 +28,13 @@ pub(in crate::gpu) struct DeviceTiles<T> {
     pub columns: Buffer<i32>,
     /// Bit 4 r + c for an entry in row r and column c of a tile.
     pub maps: Buffer<u16>,
-    /// Row by row; behind the last tile is one of zeros.
+    /// Values of the tiles, each row by row, and a tile of zeros at the end.
     pub values: Buffer<T>,
 }
 
 impl<T: Number> DeviceTiles<T> {
-    /// A matrix of scalars in tiles; none where tile rows have more tiles than any table holds, or tiles more than 32-bit numbers tell. Waits for
-    /// the device.
+    /// A scalar matrix in tiles. None if a tile row has more tiles than the largest table holds, or if the number of tiles exceeds
+    /// 32 bits. Waits for the device.
     pub fn of(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Option<DeviceTiles<T>>> {
         assert_eq!(a.block, Block::SCALAR);
         let tile_rows = a.rows.div_ceil(SIDE);
@@ -70,7 +70,7 @@ impl<T: Number> DeviceTiles<T> {
     }
 }
 
-/// Adds tiles and entries of a sample of the matrix, as it is once blocks are allocated apart, to the two numbers of `sums`.
+/// Adds the numbers of tiles and entries of a sample of the matrix, in CSR, to the two numbers of `sums`.
 pub(in crate::gpu) fn sample(gpu: &Gpu, a: &DevicePattern, sums: &Slice<i64>) -> Result<()> {
     let wanted = (a.rows * a.block.rows).div_ceil(SIDE).min(SAMPLE_ROWS);
     let (rows, height, width) = (a.rows as i64, a.block.rows as i32, a.block.cols as i32);
@@ -92,8 +92,8 @@ pub(in crate::gpu) fn densities<T: Number, const N: usize>(
     Ok(std::array::from_fn(|k| sums[2 * k + 1] as f64 / sums[2 * k].max(1) as f64))
 }
 
-/// Launches a kernel of each kind: the first on all of `n` units of work, with so many blocks of threads, the next on the list of those that it left over, and so on; gives
-/// the last list.
+/// Launches a cascade of kernels: the first on all of `n` rows, each other one on the list of rows that the one before left.
+/// Returns the last list.
 pub(super) fn cascade<K: Copy>(
     gpu: &Gpu,
     n: usize,

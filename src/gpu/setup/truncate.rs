@@ -9,23 +9,23 @@ use crate::scalar::Scalar;
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// What becomes of a row, as in `kernels/truncate.h`.
+/// Mode of the kernels, as in `kernels/truncate.h`.
 #[derive(Clone, Copy)]
 pub(super) enum Mode {
-    /// Written where there is room for as many entries as it may have, and counted.
+    /// Rows are written at a fixed stride of the most entries a row may have, and counted.
     Short = 0,
-    /// Counted.
+    /// Rows are counted.
     Count = 1,
-    /// Written where the counts say.
+    /// Rows are written at the offsets of the counts.
     Write = 2,
-    /// Weights of given columns.
+    /// Weights of a known pattern are written.
     Pattern = 3,
 }
 
 /// Entries that a short row may have.
 pub(super) const MAX_SHORT_ENTRIES: usize = 16;
 
-/// Puts rows together that were written where there is room for `most` entries each.
+/// Compacts rows that were written at a stride of `most` entries.
 pub(super) fn gather<T: Scalar>(
     gpu: &Gpu,
     (rows, cols): (usize, usize),
@@ -48,7 +48,7 @@ pub(super) struct Rows<'a, T> {
     pub count: usize,
     pub cols: usize,
     pub offsets: &'a Slice<i64>,
-    /// Where there are any, row i begins i behind its offset, and is so long; otherwise rows stand one behind the other.
+    /// Row lengths, if row i begins at its offset plus i; empty if rows are contiguous.
     pub lengths: Option<&'a Slice<i32>>,
     pub columns: &'a Slice<i32>,
     pub values: &'a Slice<T>,

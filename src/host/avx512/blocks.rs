@@ -10,7 +10,7 @@ use std::arch::x86_64::*;
 /// Numbers of a register.
 const LANES: usize = 8;
 
-/// Numbers that a block c of this many rows takes while terms are added to it.
+/// Length of an accumulated block c of so many rows: each row is padded to whole registers.
 pub fn padded(rows: usize) -> usize {
     rows * LANES
 }

@@ -1,27 +1,27 @@
-//! What kinds of rows a matrix has: how many entries, and how many of them matter. A sample stands for the matrix when it has the same kinds in the
-//! same shares.
+//! Kinds of rows of a matrix, by the number of entries and of large couplings. A sample is representative if its kinds have the same
+//! shares as in the matrix.
 
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::CsrView;
 
-/// A node is long when it has so many times the entries of the mean: a hub, whose neighbours are all over the matrix.
+/// A node is long, a hub, if it has so many times the mean number of entries.
 const LONG: usize = 32;
 
-/// And at least so many for each of its rows.
+/// And at least so many entries for each of its rows.
 const LONG_ROW: usize = 64;
 
-/// Numbers up to this one are told apart, and those beyond by quarters of a power of two.
+/// Counts up to this one have a class each; larger ones are grouped into quarters of a power of two.
 const EXACT: usize = 32;
 
-/// More than numbers of 32 bits have.
+/// More classes than 32-bit counts have.
 const SIDE: usize = EXACT + 4 * 32;
 
-/// Couplings of at least this share of the largest one of their row matter.
+/// A coupling is large if it is at least this share of the largest of its row.
 const STRONG: f64 = 0.25;
 
-/// Nodes of a matrix, of some block rows each, by kind.
+/// The kinds of the nodes of a matrix; a node has several block rows.
 pub struct Profile {
     /// Block rows of a node.
     pub group: usize,
@@ -37,7 +37,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Looks at every entry, with the threads that it is called on.
+    /// Reads every entry, on the threads of the caller.
     pub fn new<T: Scalar>(a: &CsrView<'_, T>, group: usize) -> Result<Profile> {
         let nodes = a.rows / group;
         let long = (LONG * a.nnz() / nodes.max(1)).max(LONG_ROW * group);
@@ -66,7 +66,7 @@ impl Profile {
         self.kinds[node]
     }
 
-    /// Whether nothing but the node itself has a part in its rows.
+    /// Whether the node has no couplings.
     pub fn is_decoupled(&self, node: usize) -> bool {
         usize::from(self.kinds[node]).is_multiple_of(SIDE)
     }
@@ -81,7 +81,7 @@ impl Profile {
     }
 }
 
-/// The number of entries, and that of couplings that matter; none do in a node that is decoupled.
+/// The number of entries and of large couplings; a node without couplings has none.
 fn kind_of<T: Scalar>(a: &CsrView<'_, T>, group: usize, node: usize) -> u16 {
     let (mut entries, mut strong) = (0, 0);
     for row in node * group..(node + 1) * group {
@@ -103,7 +103,7 @@ fn class(number: usize) -> usize {
     }
 }
 
-/// Where a class is on a scale on which twice as many is one further.
+/// Binary logarithm of the counts of a class.
 fn place(class: usize) -> f64 {
     let number = if class <= EXACT { class as f64 } else { EXACT as f64 * ((class - EXACT) as f64 / 4.0).exp2() };
     (1.0 + number).log2()
@@ -128,14 +128,14 @@ impl Histogram {
         self.entries += entries;
     }
 
-    /// The coupled kind whose share of the entries here is least like that of `other`, where it is larger.
+    /// The coupled kind whose share of entries exceeds that of `other` here by most.
     pub fn missing(&self, other: &Histogram) -> u16 {
         let short = |kind: usize| other.of[kind].1 / other.entries.max(1.0) - self.of[kind].1 / self.entries.max(1.0);
         let coupled = (0..self.of.len()).filter(|kind| !kind.is_multiple_of(SIDE) && other.of[*kind].0 > 0.0);
         coupled.max_by(|i, j| short(*i).total_cmp(&short(*j))).unwrap_or_default() as u16
     }
 
-    /// How unlike the shares of kinds are: 0 for the same, and at most 2. It is the share that would have to be of another kind, where kinds that differ by
+    /// Difference of the shares of kinds, from 0 to 2: the share of rows that would have to change kind. Kinds whose counts differ by
     /// less than a factor of two count less.
     pub fn unlike(&self, other: &Histogram) -> f64 {
         let by = |share: &dyn Fn(&Histogram, usize) -> f64| {

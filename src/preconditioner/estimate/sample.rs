@@ -1,4 +1,4 @@
-//! A sample of a matrix: connected pieces of it that are a matrix of their own, with nodes of each kind in about the shares that they have in the whole.
+//! Samples of a matrix: principal submatrices of connected pieces, with nodes of each kind in about the shares of the matrix.
 
 use super::profile::{Histogram, Profile};
 use crate::context::Context;
@@ -11,10 +11,10 @@ use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// At most this share of a sample is long nodes.
+/// Most share of long nodes in a sample.
 const LONG_SHARE: usize = 16;
 
-/// A matrix of which samples are made, and what is known of it.
+/// A matrix to be sampled.
 pub struct Source<'a, T> {
     context: &'a Context,
     a: CsrView<'a, T>,
@@ -31,12 +31,12 @@ pub struct Sample {
     /// Whether it is all of the matrix.
     pub whole: bool,
     pub pieces: usize,
-    /// How many times its entries, and its rows, the matrix has.
+    /// Entries and rows of the matrix over those of the sample.
     pub by_entries: f64,
     pub by_rows: f64,
-    /// Share of the entries of its rows that lead out of it.
+    /// Share of the entries of its rows whose columns are not in the sample.
     pub cut: f64,
-    /// How unlike the kinds of its rows are to those of the matrix, as [`Histogram::unlike`] tells.
+    /// Difference of the kinds of its rows from those of the matrix, by [`Histogram::unlike`].
     pub unlike: f64,
     /// Whether the matrix has long rows.
     pub has_long: bool,
@@ -65,7 +65,7 @@ where
         Ok(self.profile.get_or_init(|| profile))
     }
 
-    /// Of at most so many rows, in so many pieces: one from the middle of the matrix, or several all over it.
+    /// A sample of at most so many rows in so many pieces: one from the middle of the matrix, or several from all parts.
     pub fn sample(&self, limit: usize, pieces: usize) -> Result<Sample> {
         let (a, group) = (&self.a, self.group);
         if a.scalar_rows() <= limit {
@@ -94,7 +94,7 @@ where
         for (n, node) in nodes.iter().enumerate() {
             let own = (part.offsets[(n + 1) * group] - part.offsets[n * group]) as usize;
             let all = profile.entries(a, *node);
-            // What is left of a long node is its share of the sample.
+            // A long node keeps its share of entries.
             match profile.is_long(a, *node) {
                 true => kinds.add(profile.kind(*node), own as f64 / all as f64, own as f64),
                 false => kinds.add(profile.kind(*node), 1.0, all as f64),
@@ -123,7 +123,7 @@ where
     }
 }
 
-/// Nodes that are found breadth first.
+/// Nodes found by breadth-first search.
 struct Growth<'a, T> {
     a: &'a CsrView<'a, T>,
     profile: &'a Profile,
@@ -155,14 +155,14 @@ impl<'a, T: Scalar> Growth<'a, T> {
         } else {
             self.grow_all_over(self.nodes.len(), coupled, pieces)?;
         }
-        // Those that couplings led to are among them.
+        // Some of them are in the pieces already.
         let reached = self.nodes.iter().filter(|node| profile.is_decoupled(**node)).count();
         self.take_decoupled(decoupled.saturating_sub(reached));
         self.nodes.sort_unstable();
         Ok(self.nodes)
     }
 
-    /// Pieces from different parts of the matrix, each from a node of the kind that the pieces before it have too little of.
+    /// Pieces from different parts of the matrix. Each starts at a node of the kind that the earlier pieces lack most.
     fn grow_all_over(&mut self, before: usize, coupled: usize, pieces: usize) -> Result<()> {
         let (a, profile, count) = (self.a, self.profile, self.profile.nodes());
         let mut kinds = Histogram::new()?;
@@ -174,13 +174,13 @@ impl<'a, T: Scalar> Growth<'a, T> {
                 kinds.add(profile.kind(*node), 1.0, profile.entries(a, *node) as f64);
             }
         }
-        // A kind may have run out.
+        // There may be no more nodes of a kind.
         self.grow_from(count / 2, None, before + coupled);
         Ok(())
     }
 
-    /// Until there are `limit` nodes, from the first node at or after `start` that is coupled, and of a kind if one is asked for. When a piece ends,
-    /// as those of matrices do that fall into some, from the next such node.
+    /// Grows a piece to `limit` nodes from the first coupled node at or after `start`, of this kind if one is given. If a connected
+    /// component ends before, it goes on from the next such node.
     fn grow_from(&mut self, start: usize, kind: Option<u16>, limit: usize) {
         let (profile, group) = (self.profile, self.profile.group);
         for node in (start..profile.nodes()).chain(0..start) {
@@ -196,7 +196,7 @@ impl<'a, T: Scalar> Growth<'a, T> {
             while let Some(node) = self.queue.pop_front() {
                 for k in (node * group..(node + 1) * group).flat_map(|row| self.a.row_range(row)) {
                     let next = self.a.col(k) / group;
-                    // A long node would lead everywhere.
+                    // The neighbours of a long node are all over the matrix.
                     if !self.found[next] && self.nodes.len() < limit && !profile.is_long(self.a, next) {
                         self.take(next);
                         self.queue.push_back(next);
@@ -211,7 +211,7 @@ impl<'a, T: Scalar> Growth<'a, T> {
         self.nodes.push(node);
     }
 
-    /// So many of the decoupled nodes, in equal distances.
+    /// So many of the decoupled nodes, evenly spaced.
     fn take_decoupled(&mut self, wanted: usize) {
         let profile = self.profile;
         let (mut seen, mut taken) = (0, 0);
@@ -250,7 +250,7 @@ fn principal_submatrix<T: Scalar>(a: &CsrView<'_, T>, rows: &[usize]) -> Result<
     Ok(Csr { rows: rows.len(), cols: rows.len(), block: a.block, offsets, columns, values })
 }
 
-/// Vectors of these rows. One of which nothing is left gets numbers of its own: how many there are is what takes memory.
+/// The near-null-space vectors at these rows. A vector that is zero there gets other values: memory depends on their number.
 fn restrict(space: &NearNullSpace, rows: &[usize], block: usize, all: usize) -> Result<Vec<f64>> {
     let mut vectors = try_capacity(space.count * rows.len() * block)?;
     for v in 0..space.count {
