@@ -1,9 +1,9 @@
-// Blocks of N x N in rows, times vector, for N of 2 and 4: a group of 1 << shift lanes for each block row, N to 32. A lane has a row of a block, and the
-// lanes of a step neighbouring rows of neighbouring blocks, so that they read one piece of memory. Tiles of a matrix of scalars are such blocks, of which
-// the last may reach beyond rows and columns; there they are zero.
+// SpMV in BSR with N x N blocks, N = 2 or 4: a group of 1 << shift lanes, N to 32, for each block row. A lane has a row of a block;
+// neighbouring lanes have neighbouring rows of neighbouring blocks, so loads are coalesced. Tiles of a scalar matrix are such blocks.
+// The last tiles may exceed the matrix; they are zero there.
 #include "spmv_epilogue.h"
 
-// N numbers from `at` on, a multiple of N, read once, in pieces of at most 16 bytes.
+// N values from `at` on, a multiple of N, read once, in loads of at most 16 bytes.
 template <int N, class S> DEVICE Pack<S, N> row_once(const In<S> &values, i64 at) {
     if constexpr (sizeof(S) * N <= 16) {
         return values.template pack_once<N>(at);
@@ -20,7 +20,7 @@ template <int N, class S> DEVICE Pack<S, N> row_once(const In<S> &values, i64 at
     }
 }
 
-// The part of x that a block in this column is multiplied with. `packed` tells that x begins where packs may.
+// The elements of x for a block in this column. `packed`: x is aligned for vector loads.
 template <int N, class X> DEVICE Pack<X, N> part_of(const In<X> &x, i32 column, bool packed) {
     constexpr int HALF = sizeof(X) * N <= 16 ? N : N / 2;
     const i64 at = static_cast<i64>(column) * N;
@@ -35,7 +35,7 @@ template <int N, class X> DEVICE Pack<X, N> part_of(const In<X> &x, i32 column, 
             }
         }
     } else {
-        // Beyond the end is a column whose values are zero; any number does.
+        // Beyond the end the values of the column are zero; any finite number will do.
         UNROLL
         for (int c = 0; c < N; ++c) {
             part.of[c] = x[at + c < x.len ? at + c : x.len - 1];
@@ -47,7 +47,7 @@ template <int N, class X> DEVICE Pack<X, N> part_of(const In<X> &x, i32 column, 
 template <int N, class S, class X, class A>
 DEVICE void bsr(i64 rows, int shift, int packed, const In<i64> &offsets, const In<i32> &columns, const In<S> &values, const In<X> &x,
                 const Epilogue &f) {
-    // Blocks of a lane whose loads are under way at the same time.
+    // Blocks of a lane whose loads are in flight at the same time.
     constexpr int BATCH = sizeof(S) * N <= 16 ? 4 : 2;
     const i64 block_row = block_index() * (BLOCK >> shift) + (thread_index() >> shift);
     const int lane = thread_index() & ((1 << shift) - 1);

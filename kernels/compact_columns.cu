@@ -1,4 +1,4 @@
-// Columns of 16 bits, counted from the lowest of their row, its base; made by eight lanes for each row.
+// 16-bit columns: offsets from the lowest column of their row, the base. Eight lanes for each row.
 #include "groups.h"
 
 constexpr int SHORTENING = 8;
@@ -16,7 +16,7 @@ DEVICE void column_range(i64 start, i64 end, const In<i32> &columns, i32 &low, i
     high = -Group<SHORTENING>::least(-high);
 }
 
-// Adds the number of rows whose columns are too far apart to `total`, unless the `longest` row, if it is there, has more than `most` entries.
+// Adds the number of rows whose columns span more than 16 bits to `total`. Returns at once if `longest`, if given, is more than `most`.
 KERNEL(count_far_rows, i64 rows, In<i64> offsets, In<i32> columns, Out<i64> total, In<i64> longest, i64 most) {
     if (longest.len > 0 && longest[0] > most) {
         return;

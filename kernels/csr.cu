@@ -1,9 +1,9 @@
-// CSR times vector: a group of 1 << shift neighbouring lanes for each row, at most 32. Columns have 32 bits, or 16 that are counted from the lowest of
-// their row, its base.
+// SpMV in CSR: a group of 1 << shift lanes for each row, at most 32. Columns have 32 bits, or 16 as offsets from the lowest column of
+// their row, the base.
 #include "csr.h"
 #include "spmv_epilogue.h"
 
-// SHIFT is the shift where that is known to the compiler, and negative elsewhere.
+// SHIFT is the shift if it is a compile-time constant, else negative.
 template <class S, class C, class X, class A, int SHIFT>
 DEVICE void csr(i64 rows, int shift, const In<i64> &offsets, const In<i32> &bases, const In<C> &columns, const In<S> &values,
                 const In<X> &x, const Epilogue &f) {
@@ -23,7 +23,7 @@ DEVICE void csr(i64 rows, int shift, const In<i64> &offsets, const In<i32> &base
         sum += shuffle_xor(sum, mask);
     }
     if (f.width > 1) {
-        // A group has two lanes at least.
+        // A group has at least two lanes.
         exchange_and_apply_block_epilogue<BLOCK / 2>(f, row < rows && lane == 0, row, thread_index() >> shift, sum);
         return;
     }

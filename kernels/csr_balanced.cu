@@ -1,12 +1,12 @@
-// CSR times vector where a few rows are long: these are cut into pieces. One launch sums the pieces, a group of lanes for each. The next one adds the
-// sums of a long row, again a group for each, and multiplies the other rows as csr.cu does.
+// SpMV in CSR with a few long rows, which are divided into pieces. The first launch sums the pieces, a group of lanes for each. The
+// second adds the partial sums of each long row, again by a group, and computes the other rows as csr.cu does.
 #include "csr.h"
 #include "spmv_epilogue.h"
 
 // Lanes of a piece, and of the sums of a row.
 constexpr int PIECE_LANES = 32;
 
-// Rows of more than `limit` entries: how many there are and their entries are added to `sums`, and `longest` becomes the length of the longest of all.
+// Rows with more than `limit` entries: their number and entries are added to `sums`, and the length of the longest goes to `longest`.
 KERNEL(count_long_rows, i64 rows, i64 limit, In<i64> offsets, Out<i64> sums, Out<u64> longest) {
     const i64 row = global_index();
     const i64 length = row < rows ? offsets[row + 1] - offsets[row] : 0;
@@ -24,7 +24,7 @@ KERNEL(mark_long_rows, i64 rows, i64 limit, In<i64> offsets, Out<i32> marks) {
     }
 }
 
-// Rows that are marked, in order, and the number of pieces of each. `places` has the number of those before a row.
+// Lists the marked rows, and the number of pieces of each. `places` is the exclusive scan of the marks.
 KERNEL(list_long_rows, i64 rows, i64 limit, i64 piece, In<i64> offsets, In<i64> places, Out<i32> list, Out<i32> counts) {
     const i64 row = global_index();
     const i64 length = row < rows ? offsets[row + 1] - offsets[row] : 0;
@@ -34,7 +34,7 @@ KERNEL(list_long_rows, i64 rows, i64 limit, i64 piece, In<i64> offsets, In<i64> 
     }
 }
 
-// Where the pieces of the rows of a list begin, and how many entries they have. `firsts` has the number of the first piece of each.
+// First entry and length of the pieces of listed rows. `firsts` is the first piece of each row.
 KERNEL(cut_long_rows, i64 piece, In<i64> offsets, In<i32> list, In<i64> firsts, Out<i64> begins, Out<i32> lengths) {
     const i64 k = global_index() / PIECE_LANES;
     if (k >= list.len) {
@@ -65,7 +65,7 @@ DEVICE void csr_pieces(const In<i64> &begins, const In<i32> &lengths, const In<i
     }
 }
 
-// The first blocks have the long rows, which may take longer than others.
+// The first blocks of threads have the long rows, which may take longest.
 template <class S, class X, class A>
 DEVICE void csr_balanced(i64 rows, int shift, i64 limit, const In<i64> &offsets, const In<i32> &columns, const In<S> &values,
                          const In<i32> &list, const In<i64> &firsts, const In<f64> &sums, const In<X> &x, const Epilogue &f) {

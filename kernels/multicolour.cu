@@ -1,5 +1,5 @@
 // Multicolour Gauss-Seidel: solves the rows of one colour for their own unknowns, in place, a group of neighbouring lanes for each row. Rows
-// of a colour are not coupled, so none reads what another one writes. The matrix has its rows in the order of the colours.
+// of a colour are not coupled, so none reads what another one writes. The rows of the matrix are permuted by colour.
 #include "reduce.h"
 
 // Most rows of a block.

@@ -1,6 +1,5 @@
-// CSR or BSR times vector with sums that are rounded to the format of the result, of 16 bits, after each term: 8 lanes for each row, which
-// add the terms that the 8 partial sums of the host do. For comparison with codes that compute so, not for speed: one kernel that learns all
-// formats at run time.
+// SpMV in CSR or BSR with sums that are rounded to the 16-bit format of the result after each term. The 8 lanes of a row have the 8
+// partial sums of the host. For comparison with codes that round in this way, not for speed: one kernel for all formats.
 #include "spmv_epilogue.h"
 
 constexpr int PARTIAL_SUMS = 8;

@@ -3,16 +3,16 @@
 // (SELL-C-sigma).
 #include "chunks.h"
 
-// Neighbouring rows of a thread. Narrow values are read in fours where sums are short, so that enough bytes are under way.
+// Neighbouring rows of a thread: four for narrow values with f32 sums, so that enough bytes are in flight.
 template <class S, class O, class A> constexpr int ROWS = sizeof(S) == 2 && sizeof(O) == 1 && sizeof(A) == 4 ? 4 : 2;
 
 // Slots whose loads are in flight at the same time; more of them cost occupancy.
 template <class S, class O, class A> constexpr int BATCH = sizeof(S) == 8 || ROWS<S, O, A> == 4 ? 4 : 2;
 
-// Blocks that fit on a multiprocessor at least, as for KERNEL_OF.
+// Least number of blocks on a multiprocessor, for KERNEL_OF.
 template <class S> constexpr int FIT = sizeof(S) == 2 ? 0 : 1;
 
-// Adds N slots from k on to the sums of R rows from r on, which begin a slot's part of a thread. All arrays begin at the chunk.
+// Adds N slots from k on to the sums of R rows, from row r of the chunk on. All arrays begin at the chunk.
 template <int N, int R, class S, class O, class X, class A>
 DEVICE void add_slots(int k, int r, const In<i32> &bases, const In<O> &offsets, const In<S> &values, const In<X> &x,
                       A *sums) {
@@ -96,7 +96,7 @@ DEVICE void chunks(i64 rows, const In<i64> &starts, const In<i32> &bases, const 
 #define SLICES(S, X, A) SLICES_BITS(S, X, A, 8) SLICES_BITS(S, X, A, 16)
 FOR_STORAGE_VECTOR_AND_SUM(SLICES)
 
-// The same for few rows: chunks of 32, each shared by `units` groups of threads, a divisor of the 8 groups of a block.
+// The same for few rows: chunks of 32, each shared by `units` groups of lanes, a divisor of the 8 groups of a block.
 template <class S, class X, class A>
 DEVICE void shared_sell(i64 rows, int units, const In<i64> &starts, const In<i32> &bases, const In<u16> &offsets,
                           const In<S> &values, const In<i32> &order, const In<X> &x, const Epilogue &f) {

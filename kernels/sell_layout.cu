@@ -1,5 +1,5 @@
-// Conversion from CSR to SELL chunks (see sell.cu). A group of 32 lanes walks over the rows of a chunk together: in each slot every row has its
-// next entry, if its column is in reach of the lowest.
+// Conversion from CSR to SELL chunks (see sell.cu). A group of 32 lanes traverses the rows of a chunk together: a slot holds the next
+// entry of each row whose column offset from the lowest of these columns fits its bits.
 #include "sell_layout.h"
 
 constexpr i32 NO_COLUMN = 0x7fffffff;
@@ -7,7 +7,7 @@ constexpr i32 NO_COLUMN = 0x7fffffff;
 // Rows of a window, within which rows are sorted by length; as in `src/gpu/sell_chunks.rs`.
 constexpr int WINDOW = 512;
 
-// The rows of a chunk that a lane has, K of them, CHUNK_LANES apart. The column behind the next one is read ahead. I counts entries.
+// The K rows of a lane, CHUNK_LANES apart. The column after the next one is loaded ahead. I is the type of positions.
 template <int K, class I> struct Walk {
     I at[K];
     I end[K];
@@ -16,7 +16,7 @@ template <int K, class I> struct Walk {
     bool taken[K];
     i32 base;
 
-    // Reads the first columns, after `at` and `end` are known.
+    // Loads the first columns; `at` and `end` are set.
     template <class Columns> DEVICE void begin(const Columns &columns) {
         UNROLL
         for (int k = 0; k < K; ++k) {
@@ -25,7 +25,7 @@ template <int K, class I> struct Walk {
         }
     }
 
-    // Goes to the next slot; false behind the last one.
+    // Starts the next slot; false after the last one.
     DEVICE bool next(i32 reach) {
         base = column[0];
         UNROLL
@@ -40,7 +40,8 @@ template <int K, class I> struct Walk {
         return base != NO_COLUMN;
     }
 
-    // Leaves the entries of this slot. Without a branch: it is quicker, and with one ptxas 13.0 makes code that reads shared memory an entry too far.
+    // Advances beyond the entries of this slot. There is no branch: it is faster, and with one ptxas 13.0 generates code that reads one
+    // entry beyond shared memory.
     template <class Columns> DEVICE void leave(const Columns &columns) {
         UNROLL
         for (int k = 0; k < K; ++k) {
@@ -53,7 +54,7 @@ template <int K, class I> struct Walk {
     }
 };
 
-// A walk over the rows of a chunk where they are.
+// A traversal of the rows of a chunk in global memory.
 template <int K>
 DEVICE Walk<K, i64> walk_of(i64 chunk, i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<i32> &order) {
     Walk<K, i64> walk;
@@ -74,7 +75,7 @@ DEVICE Walk<K, i64> walk_of(i64 chunk, i64 rows, const In<i64> &offsets, const I
     return walk;
 }
 
-// A walk over the rows of chunk `s` of a tile, in its copy.
+// A traversal of the rows of chunk `s` of a tile, in shared memory.
 template <int K, class Begins, class Columns> DEVICE Walk<K, i32> walk_in(int s, const Begins &begins, const Columns &columns) {
     Walk<K, i32> walk;
     UNROLL
@@ -87,14 +88,13 @@ template <int K, class Begins, class Columns> DEVICE Walk<K, i32> walk_in(int s,
     return walk;
 }
 
-// The number of a chunk among all, where every `step`th window is sampled: `at` is its number among those.
+// The number of the chunk that is number `at` of a sample of every `step`th window.
 template <int K> DEVICE i64 chunk_at(i64 at, i32 step) {
     constexpr int CHUNKS = WINDOW / (K * CHUNK_LANES);
     return at / CHUNKS * step * CHUNKS + at % CHUNKS;
 }
 
-// One number for a chunk, of the lanes of a group: the slots that a walk takes, put into `counts` and added to `total`, of which one may be
-// empty.
+// Counts the slots of a chunk, by the lanes of a group: into `counts`, and added to `total`. Either may be empty.
 template <int K, class I, class Columns>
 DEVICE void count_chunk(Walk<K, I> walk, i32 reach, const Columns &columns, i64 at, const Out<i32> &counts,
                         const Out<i64> &total) {
@@ -112,7 +112,7 @@ DEVICE void count_chunk(Walk<K, I> walk, i32 reach, const Columns &columns, i64 
     }
 }
 
-// Slots of each chunk; of `chunks` chunks of every `step`th window only, where that is more than 1.
+// Slots of each of `chunks` chunks, in every `step`th window.
 template <int K>
 DEVICE void count_slots(i64 chunks, i64 rows, i32, i32 step, i32 reach, const In<i64> &offsets,
                         const In<i32> &columns, const In<i32> &order, const Out<i32> &counts, const Out<i64> &total) {
@@ -122,11 +122,12 @@ DEVICE void count_slots(i64 chunks, i64 rows, i32, i32 step, i32 reach, const In
     }
 }
 
-// Entries that the copy of a tile has room for, of columns alone and of columns with values; `src/gpu/sell_chunks.rs` and `src/gpu/sell_layout.rs` have their bytes.
+// Entries of a tile in shared memory: columns alone, and columns with values. The bytes are in `src/gpu/sell_chunks.rs` and
+// `src/gpu/sell_layout.rs`.
 constexpr int COUNTED_ROOM = 32768 / 4;
 template <class V> constexpr int FILLED_ROOM = 45056 / (4 + static_cast<int>(sizeof(V)));
 
-// The same for long rows, a tile of `of_tile` chunks of one window for each block, a power of two.
+// The same for long rows: a block of threads has a tile of `of_tile` chunks of one window, a power of two.
 template <int K>
 DEVICE void count_tiles(i64 chunks, i64 rows, i32 of_tile, i32 step, i32 reach, const In<i64> &offsets,
                         const In<i32> &columns, const In<i32> &order, const Out<i32> &counts, const Out<i64> &total) {
@@ -153,7 +154,7 @@ DEVICE void count_tiles(i64 chunks, i64 rows, i32 of_tile, i32 step, i32 reach, 
     }
 }
 
-// Nothing is counted where `longest`, if it is there, is more than `most`: such a row is no matter of chunks, and a walk over it takes long.
+// Returns at once if `longest`, if given, is more than `most`: SELL does not suit such a row, and traversing it takes long.
 #define COUNT_SLOTS(NAME, K) \
     KERNEL(NAME##_##K, i64 chunks, i64 rows, i32 of_tile, i32 step, i32 reach, In<i64> offsets, In<i32> columns, \
            In<i32> order, Out<i32> counts, Out<i64> total, In<i64> longest, i64 most) { \
@@ -167,8 +168,8 @@ COUNT_BOTH(1)
 COUNT_BOTH(2)
 COUNT_BOTH(4)
 
-// Base columns, offsets and values of a chunk, whose type V has their size and is not looked at; `width` of them for each block. Where there is
-// room, a bit for each row of a slot tells whether it has an entry there: K words for each slot.
+// Writes base columns, offsets and values of a chunk, `width` values for each block. V has the size of the values, which are copied
+// bitwise. If `taken` is given, it gets a bit for each row of a slot: entry or padding, K words for each slot.
 template <int K, class O, class V, class I, class Columns, class Values>
 DEVICE void fill_chunk(Walk<K, I> walk, i64 slot, i32 width, const Columns &columns, const Values &values, const Out<i32> &bases,
                        const Out<O> &to_offsets, const Out<u32> &taken, const Out<V> &to_values) {
@@ -202,8 +203,8 @@ DEVICE void fill_chunk(Walk<K, I> walk, i64 slot, i32 width, const Columns &colu
     }
 }
 
-// All chunks. Groups of lanes take them in turn: where a few blocks are launched, the rows of all that are under way stay in the caches, whose
-// lines a walk takes a piece of in each slot.
+// All chunks, in a grid-stride loop. Few blocks are launched for long rows, so that the cache lines of all current rows, of which each
+// slot reads a part, stay in the caches.
 template <int K, class O, class V>
 DEVICE void fill_slots(i64 chunks, i64 rows, i32 width, const In<i64> &offsets, const In<i32> &columns,
                        const In<V> &values, const In<i32> &order, const In<i64> &starts, const Out<i32> &bases,
@@ -214,7 +215,7 @@ DEVICE void fill_slots(i64 chunks, i64 rows, i32 width, const In<i64> &offsets, 
     }
 }
 
-// The same for long scalar rows, a tile of `of_tile` chunks for each block.
+// The same for long scalar rows: a tile of `of_tile` chunks for each block of threads.
 template <int K, class O, class V>
 DEVICE void fill_tiles(i64 chunks, i64 rows, i32 of_tile, const In<i64> &offsets, const In<i32> &columns,
                        const In<V> &values, const In<i32> &order, const In<i64> &starts, const Out<i32> &bases,
@@ -258,8 +259,8 @@ FILL_SLOTS_OF(2, u16)
 FILL_SLOTS_OF(2, u8)
 FILL_SLOTS_OF(4, u8)
 
-// The rows, inside of each window the longest first, of equal ones the first first; of every `step`th window, each sorted by one block in a
-// bitonic network. Rows beyond 65535 entries count as that long.
+// Sorts the rows of every `step`th window by descending length, stably: a bitonic sort by a block of threads for each window. Rows with
+// more than 65535 entries count as that long.
 KERNEL(order_by_length, i64 rows, i32 step, In<i64> offsets, Out<i32> order) {
     SHARED(u32, keys, WINDOW);
     const i64 first = block_index() * step * WINDOW;
@@ -289,10 +290,10 @@ KERNEL(order_by_length, i64 rows, i32 step, In<i64> offsets, Out<i32> order) {
     }
 }
 
-// Block rows that a block of threads takes apart at a time.
+// Block rows that a block of threads converts at a time.
 constexpr int APART_ROWS = 8;
 
-// Blocks taken apart: scalar row i of the result has the entries of row i % height of its blocks.
+// BSR to CSR: scalar row i has the entries of row i % height of its blocks.
 template <class V>
 DEVICE void take_apart(i64 rows, i32 height, i32 width, const In<i64> &offsets, const In<i32> &columns,
                        const In<V> &values, const Out<i64> &to_offsets, const Out<i32> &to_columns,

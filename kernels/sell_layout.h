@@ -5,11 +5,11 @@
 // Lanes per chunk.
 constexpr int CHUNK_LANES = 32;
 
-// Long rows are copied into shared memory in tiles of whole chunks, by whole pieces of memory, and walked over there: lanes that read a row each
-// would read one line of the cache each.
+// Long rows are copied to shared memory in tiles of whole chunks, with coalesced loads. Lanes that read one row each from global memory
+// would read a cache line each.
 constexpr int TILE = BLOCK;
 
-// Finds where the rows of a tile begin, in memory and in the copy, a thread for each, and tells how many entries they have.
+// Begins of the rows of a tile in global and in shared memory, a thread for each. Returns the number of their entries.
 template <class Starts, class Begins>
 DEVICE i64 find_rows(i64 first, int count, i64 rows, const In<i64> &offsets, const In<i32> &order, Starts &starts,
                      Begins &begins) {
@@ -27,9 +27,9 @@ DEVICE i64 find_rows(i64 first, int count, i64 rows, const In<i64> &offsets, con
     return total;
 }
 
-// Lanes that copy a row, where rows do not follow each other.
+// Lanes that copy a row, if rows are not contiguous.
 constexpr int COPYING = 8;
-// Entries of a thread that are under way at the same time.
+// Entries of a thread whose loads are in flight at the same time.
 constexpr int COPIES = 4;
 
 template <class T, class Starts, class Begins, class To>

@@ -3,16 +3,16 @@
 #include "sell_layout.h"
 #include "numbers.h"
 
-// Slots whose values are under way at the same time.
+// Slots whose loads are in flight at the same time.
 constexpr int REFILLED = 4;
 
-// What becomes of the values of a chunk: v is that of row k * CHUNK_LANES + lane of a slot, and of entry `at` of the matrix, if it has one there.
+// Stores the values of a chunk: v of row k * CHUNK_LANES + lane of a slot, entry `at` of the matrix, or 0 for padding.
 template <int K, class V> struct Put {
     Out<V> to;
     template <class I> DEVICE void put(i64 place, int, bool, I, V v) { to[place] = v; }
 };
 
-// The same, with the sums of absolute values outside of the diagonal, in the order of the rows.
+// The same, with the sums of absolute values of off-diagonal entries, in the order of the rows.
 template <int K, class T, class I> struct PutAndAdd {
     Out<T> to;
     // The entries on the diagonal, or -1.
@@ -27,7 +27,7 @@ template <int K, class T, class I> struct PutAndAdd {
     }
 };
 
-// In f16; whether that does not hold a value exactly.
+// Stores in f16, and flags values that are not exact.
 template <int K, class T> struct PutNarrow {
     Out<f16> to;
     bool is_wrong;
@@ -42,7 +42,7 @@ template <int K, class T> struct PutNarrow {
 template <int K, class T, class I, class Values, class Sink>
 DEVICE void update_chunk(I *at, i64 slot, i64 last, const In<u32> &taken, const Values &values, Sink &sink) {
     using Lanes = Group<CHUNK_LANES>;
-    // Slots whose words are read together.
+    // Slots whose words are loaded together.
     constexpr int TOGETHER = CHUNK_LANES / K;
     const int lane = Lanes::rank();
     for (; slot < last; slot += TOGETHER) {
@@ -75,7 +75,7 @@ DEVICE void update_chunk(I *at, i64 slot, i64 last, const In<u32> &taken, const 
     }
 }
 
-// Goes from slot to slot without values, up to `last`.
+// Advances to slot `last` without reading values.
 template <int K, class I> DEVICE void skip_slots(I *at, i64 slot, i64 last, const In<u32> &taken) {
     using Lanes = Group<CHUNK_LANES>;
     constexpr int TOGETHER = CHUNK_LANES / K;
@@ -101,7 +101,7 @@ DEVICE Piece piece_of(i64 start, i64 end, int part, int parts) {
     return Piece{first < end ? first : end, first + length < end ? first + length : end};
 }
 
-// A matrix of scalars, and the chunks that its values go to.
+// A scalar matrix and its chunks.
 template <class T> struct Updated {
     i64 chunks;
     i64 rows;
@@ -113,7 +113,7 @@ template <class T> struct Updated {
     DEVICE i64 row(i64 place) const { return order.len > 0 && place < rows ? order[place] : place; }
 };
 
-// Calls `work` with the rows of each chunk, K of a lane, where each begins, what values are read from, and slots from one to another.
+// Calls `work` for each chunk: its rows, K for each lane, their first entries, the values, and a range of slots.
 template <int K, class T, class Work> DEVICE void each_chunk(const Updated<T> &m, const Work &work) {
     for (i64 chunk = global_index() / CHUNK_LANES; chunk < m.chunks; chunk += block_count() * (BLOCK / CHUNK_LANES)) {
         i64 row[K], at[K];
@@ -129,8 +129,8 @@ template <int K, class T, class Work> DEVICE void each_chunk(const Updated<T> &m
     }
 }
 
-// The same for long rows, which are copied into shared memory, a tile of `of_tile` chunks for each block; groups of lanes have parts of a chunk. Each row
-// is given to `whole` first, by one thread, with where it begins and ends.
+// The same for long rows, in tiles of `of_tile` chunks in shared memory; groups of lanes share a chunk. Before that a thread calls
+// `whole` for each row, with its begin and end.
 template <class T> constexpr int UPDATE_ROOM = 45056 / static_cast<int>(sizeof(T));
 template <int K, class T, class Whole, class Work>
 DEVICE void each_chunk_of_tiles(const Updated<T> &m, int of_tile, const Whole &whole, const Work &work) {
@@ -183,7 +183,7 @@ DEVICE void each_chunk_of_tiles(const Updated<T> &m, int of_tile, const Whole &w
     }
 }
 
-// Goes over all chunks; `number` is that of chunks of a tile, or 0.
+// All chunks; `number` is the number of chunks of a tile, or 0 without tiles.
 template <int K, class T, bool TILES, class Work> DEVICE void update_values(const Updated<T> &m, int number, const Work &work) {
     if constexpr (TILES) {
         each_chunk_of_tiles<K>(m, number, [](i64, i64, i64, const auto &) {}, work);
@@ -192,7 +192,7 @@ template <int K, class T, bool TILES, class Work> DEVICE void update_values(cons
     }
 }
 
-// Values, whose type V has their size and is not looked at.
+// Values, copied bitwise; V has their size.
 #define REFILL(K, V, NAME, TILES) \
     KERNEL(sell_update_##NAME##_##K##_##V, i64 chunks, i64 rows, i32 number, In<i64> offsets, In<V> values, In<i32> order, In<i64> starts, \
            In<u32> taken, Out<V> to) { \
@@ -208,7 +208,7 @@ REFILL_OF(1)
 REFILL_OF(2)
 REFILL_OF(4)
 
-// Values, and the inverse of the l1 diagonal, as diagonal_setup.cu has it; `diagonal` tells the place of the diagonal in each row, or -1.
+// Values, and the inverse of the l1 diagonal as in diagonal_setup.cu; `diagonal` is the position of the diagonal in each row, or -1.
 template <class T> DEVICE T inverse_of_l1(T own, f64 norm) {
     const f64 d = to_f64(own);
     return As<T>::of(inverse_or_zero(d + with_sign(norm, d)));
@@ -257,7 +257,7 @@ DEVICE void update_with_l1(const Updated<T> &m, int number, const Out<T> &to, co
 #define REFILL_AND_ADD_OF(T) REFILL_AND_ADD_BOTH(1, T) REFILL_AND_ADD_BOTH(2, T)
 FOR_SETUP(REFILL_AND_ADD_OF)
 
-// Values in f16, and whether that does not hold all of them exactly.
+// Values in f16, and a flag if one of them is not exact.
 #define REFILL_NARROW(K, T, NAME, TILES) \
     KERNEL(sell_update_f16_##NAME##_##K##_##T, i64 chunks, i64 rows, i32 number, In<i64> offsets, In<T> values, In<i32> order, In<i64> starts, \
            In<u32> taken, Out<f16> to, Out<i32> flag) { \
@@ -274,7 +274,7 @@ FOR_SETUP(REFILL_AND_ADD_OF)
 #define REFILL_NARROW_OF(T) REFILL_NARROW_BOTH(1, T) REFILL_NARROW_BOTH(2, T) REFILL_NARROW_BOTH(4, T)
 FOR_SETUP(REFILL_NARROW_OF)
 
-// The place of the diagonal in each row, or -1; eight lanes for a row.
+// The position of the diagonal in each row, or -1; eight lanes for a row.
 KERNEL(diagonal_places, i64 rows, In<i64> offsets, In<i32> columns, Out<i32> places) {
     using Lanes = Group<8>;
     const i64 row = global_index() / 8;
@@ -292,8 +292,8 @@ KERNEL(diagonal_places, i64 rows, In<i64> offsets, In<i32> columns, Out<i32> pla
     }
 }
 
-// Blocks of `width` numbers, `parts` groups of lanes for each chunk. They bring BLOCK_PIECE numbers of each of its blocks into shared memory together,
-// neighbours by neighbours.
+// Blocks of `width` values; `parts` groups of lanes share a chunk. They stage BLOCK_PIECE values of each block in shared memory with
+// coalesced loads.
 constexpr int BLOCK_PIECE = 9;
 template <int K, class V>
 DEVICE void update_blocks(i64 chunks, i64 rows, i32 width, i32 parts, const In<i64> &offsets, const In<V> &values, const In<i32> &order,
