@@ -3,7 +3,7 @@
 #include "tile.h"
 
 // Functions of unknowns that are numbered point by point.
-KERNEL(functions_in_turn, i64 unknowns, i32 count, Out<u8> functions) {
+KERNEL(interleaved_functions, i64 unknowns, i32 count, Out<u8> functions) {
     const i64 i = global_index();
     if (i < unknowns) {
         functions[i] = static_cast<u8>(i % count);

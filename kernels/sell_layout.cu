@@ -291,17 +291,17 @@ KERNEL(order_by_length, i64 rows, i32 step, In<i64> offsets, Out<i32> order) {
 }
 
 // Block rows that a block of threads converts at a time.
-constexpr int APART_ROWS = 8;
+constexpr int CONVERTED_ROWS = 8;
 
 // BSR to CSR: scalar row i has the entries of row i % height of its blocks.
 template <class V>
-DEVICE void take_apart(i64 rows, i32 height, i32 width, const In<i64> &offsets, const In<i32> &columns,
+DEVICE void bsr_to_csr(i64 rows, i32 height, i32 width, const In<i64> &offsets, const In<i32> &columns,
                        const In<V> &values, const Out<i64> &to_offsets, const Out<i32> &to_columns,
                        const Out<V> &to_values) {
-    SHARED(i64, starts, APART_ROWS + 1);
+    SHARED(i64, starts, CONVERTED_ROWS + 1);
     const int scalars = width * height;
-    for (i64 row = block_index() * APART_ROWS; row < rows; row += block_count() * APART_ROWS) {
-        const int count = static_cast<int>(row + APART_ROWS < rows ? APART_ROWS : rows - row);
+    for (i64 row = block_index() * CONVERTED_ROWS; row < rows; row += block_count() * CONVERTED_ROWS) {
+        const int count = static_cast<int>(row + CONVERTED_ROWS < rows ? CONVERTED_ROWS : rows - row);
         if (thread_index() <= count) {
             starts[thread_index()] = offsets[row + thread_index()];
         }
@@ -336,11 +336,11 @@ DEVICE void take_apart(i64 rows, i32 height, i32 width, const In<i64> &offsets, 
     }
 }
 
-#define TAKE_APART(V) \
-    KERNEL(take_apart_##V, i64 rows, i32 height, i32 width, In<i64> offsets, In<i32> columns, In<V> values, \
+#define BSR_TO_CSR(V) \
+    KERNEL(bsr_to_csr_##V, i64 rows, i32 height, i32 width, In<i64> offsets, In<i32> columns, In<V> values, \
            Out<i64> to_offsets, Out<i32> to_columns, Out<V> to_values) { \
-        take_apart<V>(rows, height, width, offsets, columns, values, to_offsets, to_columns, to_values); \
+        bsr_to_csr<V>(rows, height, width, offsets, columns, values, to_offsets, to_columns, to_values); \
     }
-TAKE_APART(u64)
-TAKE_APART(u32)
-TAKE_APART(u16)
+BSR_TO_CSR(u64)
+BSR_TO_CSR(u32)
+BSR_TO_CSR(u16)

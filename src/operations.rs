@@ -43,7 +43,7 @@ impl Matrix {
             None => {
                 let (a, b) = (self.shared::<T>()?, other.shared::<T>()?);
                 let work = self.entries() + other.entries();
-                Matrix::computed(context.run(work, || multiply_here(&a, &b))?)
+                Matrix::computed(context.run(work, || multiply_on_host(&a, &b))?)
             }
         })
     }
@@ -101,7 +101,7 @@ fn wide<T: Scalar>(v: f64) -> T::Wide {
 }
 
 /// The product on the host, whose right factor is in the library's own types.
-fn multiply_here<T: Scalar>(a: &SharedCsr<T>, b: &SharedCsr<T>) -> Result<Csr<T>> {
+fn multiply_on_host<T: Scalar>(a: &SharedCsr<T>, b: &SharedCsr<T>) -> Result<Csr<T>> {
     let right = b.view();
     if matches!(right.offsets, Offsets::I64(_)) && right.base == 0 {
         return host::spgemm::multiply(&a.view(), &right);
@@ -140,10 +140,10 @@ mod tests {
     #[test]
     fn products_and_transposes_are_the_same_everywhere() {
         let a = Arc::new(gallery::parse("convection_diffusion:8").unwrap().into_matrix().unwrap());
-        let here = &contexts()[0];
-        let (square, transposed) = (a.multiply(here, &a).unwrap(), a.transpose(here).unwrap());
+        let on_host = &contexts()[0];
+        let (square, transposed) = (a.multiply(on_host, &a).unwrap(), a.transpose(on_host).unwrap());
         let (x, mut y) = (vec![1.0; a.rows()], vec![2.0; a.rows()]);
-        transposed.apply(here, 2.0, &x, -1.0, &mut y).unwrap();
+        transposed.apply(on_host, 2.0, &x, -1.0, &mut y).unwrap();
         let mut sums = vec![-2.0; a.rows()];
         let own = arrays(&a);
         for (j, v) in own.columns.iter().zip(&own.values) {
@@ -155,9 +155,9 @@ mod tests {
             assert_eq!(arrays(&again), arrays(&square));
             assert_eq!(arrays(&back), arrays(&a));
             for _ in 0..2 {
-                let mut there = vec![2.0; a.rows()];
-                transposed.apply(&context, 2.0, &x, -1.0, &mut there).unwrap();
-                assert!(there.iter().zip(&y).all(|(a, b)| (a - b).abs() < 1e-12));
+                let mut on_device = vec![2.0; a.rows()];
+                transposed.apply(&context, 2.0, &x, -1.0, &mut on_device).unwrap();
+                assert!(on_device.iter().zip(&y).all(|(a, b)| (a - b).abs() < 1e-12));
             }
             // Both factors where the context works.
             let square_of_square = again.multiply(&context, &again).unwrap();

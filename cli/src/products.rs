@@ -108,8 +108,8 @@ fn measure(context: &Context, arguments: &Arguments, multiply: impl Fn() -> Resu
 }
 
 fn own(context: &Context, matrix: &Matrix, method: ProductMethod, arguments: &Arguments) -> Result<(usize, f64)> {
-    let there = matrix.to_device(context)?;
-    measure(context, arguments, || Ok(there.multiply_by(context, &there, method)?.entries()))
+    let on_device = matrix.to_device(context)?;
+    measure(context, arguments, || Ok(on_device.multiply_by(context, &on_device, method)?.entries()))
 }
 
 fn theirs(context: &Context, matrix: &Matrix, arguments: &Arguments) -> Result<(usize, f64)> {

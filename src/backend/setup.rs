@@ -24,8 +24,8 @@ pub(crate) trait SetupMatrix: Clone + Send + Sync + 'static {
     fn entries(&self) -> usize;
     /// The pattern, shared.
     fn pattern(&self) -> Self::Pattern;
-    /// Bytes of values, if at most `here` references share them; 0 if there are others.
-    fn value_bytes(&self, here: usize) -> usize;
+    /// Bytes of values, if at most so many `references` share them; 0 if there are others.
+    fn value_bytes(&self, references: usize) -> usize;
     /// Scalar rows.
     fn scalar_rows(&self) -> usize {
         self.rows() * self.block().rows
@@ -34,8 +34,8 @@ pub(crate) trait SetupMatrix: Clone + Send + Sync + 'static {
 
 /// The pattern of a matrix. Clones share the arrays.
 pub(crate) trait SetupPattern: Clone + Send + Sync + 'static {
-    /// Bytes, if at most `here` references share it; 0 if there are others.
-    fn bytes(&self, here: usize) -> usize;
+    /// Bytes, if at most so many `references` share it; 0 if there are others.
+    fn bytes(&self, references: usize) -> usize;
 }
 
 /// Data of a level, such as a strength graph.

@@ -64,8 +64,8 @@ impl<T: Element> Lent<T> {
         match context.gpu() {
             Some(gpu) if len > 0 && gpu.holds(pointer, argument)? => {
                 // SAFETY: by this function's contract.
-                let there = unsafe { Slice::borrowed(pointer.addr() as u64, len) };
-                Ok(Lent::Fetched(gpu.fetch(there)?))
+                let on_device = unsafe { Slice::borrowed(pointer.addr() as u64, len) };
+                Ok(Lent::Fetched(gpu.fetch(on_device)?))
             }
             _ => Ok(Lent::Host(borrowed)),
         }
@@ -143,8 +143,11 @@ pub(super) unsafe fn device_vectors<'a, T>(
         (false, false) => return Ok(None),
         (true, true) => {}
         (b, _) => {
-            let (there, here) = if b { ("b", "x") } else { ("x", "b") };
-            return fail!(InvalidArgument, "{there} is in device memory and {here} is not; they must be in the same");
+            let (on_device, on_host) = if b { ("b", "x") } else { ("x", "b") };
+            return fail!(
+                InvalidArgument,
+                "{on_device} is in device memory and {on_host} is not; they must be in the same"
+            );
         }
     }
     apart::<T>(b, x, len)?;

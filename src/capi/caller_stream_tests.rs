@@ -15,7 +15,7 @@ const N: usize = 60;
 struct Lent {
     // In the order in which they may end.
     matrix: *mut terrace_matrix,
-    there: There,
+    on_device: There,
     gpu: Gpu,
     context: TestContext,
 }
@@ -25,9 +25,9 @@ impl Lent {
         let context = TestContext::on(c"sim");
         let gpu = context.gpu();
         let (offsets, columns, values) = tridiagonal(N, 1.0);
-        let there = There::new(&gpu, 1, 0, &offsets, &columns, &values);
-        let matrix = there.create(&context, TERRACE_BORROW | TERRACE_SORTED).unwrap();
-        Lent { matrix, there, gpu, context }
+        let on_device = There::new(&gpu, 1, 0, &offsets, &columns, &values);
+        let matrix = on_device.create(&context, TERRACE_BORROW | TERRACE_SORTED).unwrap();
+        Lent { matrix, on_device, gpu, context }
     }
 
     /// The same, and a write that makes it twice as large is under way.
@@ -38,7 +38,7 @@ impl Lent {
     }
 
     fn double(&self) {
-        self.gpu.write_on_default_stream(tridiagonal(N, 2.0).2, &self.there.values);
+        self.gpu.write_on_default_stream(tridiagonal(N, 2.0).2, &self.on_device.values);
     }
 
     fn apply(&self, context: &TestContext) -> Vec<f64> {
@@ -109,7 +109,7 @@ fn contexts_that_have_to_copy_the_matrix_wait() {
         let (lent, other) = (Lent::being_doubled(), TestContext::on(device));
         assert_eq!(lent.apply(&other)[0], 2.0);
         // What was copied for one call is not what the next call is about.
-        lent.gpu.write_on_default_stream(tridiagonal(N, 3.0).2, &lent.there.values);
+        lent.gpu.write_on_default_stream(tridiagonal(N, 3.0).2, &lent.on_device.values);
         assert_eq!(lent.apply(&other)[0], 3.0);
         let mut amg = null_mut();
         lent.double();
@@ -154,7 +154,7 @@ fn a_hierarchy_waits_at_set_up_and_update() {
     let mut amg = null_mut();
     assert_eq!(abi!(terrace_amg_setup(lent.context.0, lent.matrix, null(), &mut amg)), 0);
     assert!(is_near(middle_of(amg), expected(2.0)));
-    lent.gpu.write_on_default_stream(tridiagonal(N, 3.0).2, &lent.there.values);
+    lent.gpu.write_on_default_stream(tridiagonal(N, 3.0).2, &lent.on_device.values);
     assert_eq!(abi!(terrace_amg_update(amg)), 0);
     assert!(is_near(middle_of(amg), expected(3.0)));
     let (b, x) = (lent.gpu.upload(&[0.0_f64; N]).unwrap(), lent.gpu.upload(&[0.0_f64; N]).unwrap());
@@ -176,7 +176,7 @@ fn a_solver_waits_at_set_up_update_and_solve() {
         assert_eq!(abi!(terrace_config_destroy(config)), 0);
         assert_eq!(abi!(terrace_solver_setup(solver, lent.matrix)), 0);
         assert!(is_near(solved_by(solver), expected(2.0)));
-        lent.gpu.write_on_default_stream(tridiagonal(N, 3.0).2, &lent.there.values);
+        lent.gpu.write_on_default_stream(tridiagonal(N, 3.0).2, &lent.on_device.values);
         assert_eq!(abi!(terrace_solver_update(solver)), 0);
         assert!(is_near(solved_by(solver), expected(3.0)));
         let (b, x) = (lent.gpu.upload(&[0.0_f64; N]).unwrap(), lent.gpu.upload(&[0.0_f64; N]).unwrap());
@@ -192,16 +192,16 @@ fn a_solver_waits_at_set_up_update_and_solve() {
 fn values_are_checked_after_the_wait() {
     let lent = Lent::new();
     let bad = vec![f64::NAN; 3 * N - 2];
-    lent.gpu.write_on_default_stream(bad.clone(), &lent.there.values);
+    lent.gpu.write_on_default_stream(bad.clone(), &lent.on_device.values);
     let (ctx, count): (_, i64) = (lent.context.0, bad.len() as i64);
-    let same: *const c_void = pointer(&lent.there.values);
+    let same: *const c_void = pointer(&lent.on_device.values);
     let refused = abi!(terrace_matrix_update_values(ctx, lent.matrix, TERRACE_F64, same, count));
     assert_eq!(refused, Status::MatrixValues.code());
 
     let (offsets, columns, values) = tridiagonal(N, 1.0);
-    let there = There::new(&lent.gpu, 1, 0, &offsets, &columns, &values);
-    lent.gpu.write_on_default_stream(bad, &there.values);
-    let refused = there.create(&lent.context, TERRACE_COPY | TERRACE_SORTED);
+    let on_device = There::new(&lent.gpu, 1, 0, &offsets, &columns, &values);
+    lent.gpu.write_on_default_stream(bad, &on_device.values);
+    let refused = on_device.create(&lent.context, TERRACE_COPY | TERRACE_SORTED);
     assert_eq!(refused.err(), Some(Status::MatrixValues.code()));
 }
 
@@ -214,9 +214,9 @@ fn a_set_up_has_read_the_values_when_it_returns() {
         if update {
             assert_eq!(abi!(terrace_amg_update(amg)), 0);
         }
-        for i in 0..lent.there.values.len() {
+        for i in 0..lent.on_device.values.len() {
             // SAFETY: the array is alive, and device memory of the simulation is that of the host.
-            unsafe { pointer(&lent.there.values).cast::<f64>().add(i).write(f64::NAN) };
+            unsafe { pointer(&lent.on_device.values).cast::<f64>().add(i).write(f64::NAN) };
         }
         assert!(is_near(middle_of(amg), expected(1.0)), "{}", middle_of(amg));
         assert_eq!(abi!(terrace_amg_destroy(amg)), 0);

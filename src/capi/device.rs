@@ -192,14 +192,14 @@ mod tests {
     fn vectors_in_two_memories_and_vectors_that_overlap_are_refused() {
         let context = TestContext::on(c"sim:64");
         let (gpu, amg) = (context.gpu(), amg(&context));
-        let (there, mut here) = (gpu.upload(&vec![1.0_f64; ROWS]).unwrap(), vec![0.0_f64; ROWS]);
+        let (on_device, mut on_host) = (gpu.upload(&vec![1.0_f64; ROWS]).unwrap(), vec![0.0_f64; ROWS]);
         let refused = |b: *const c_void, x: *mut c_void, text: &str| {
             assert_eq!(abi!(terrace_amg_apply(amg, TERRACE_F64, b, x)), Status::InvalidArgument.code());
             assert!(context.last_error().contains(text), "{}", context.last_error());
         };
-        refused(pointer(&there), here.as_mut_ptr().cast(), "b is in device memory and x is not");
-        refused(here.as_ptr().cast(), pointer(&there), "x is in device memory and b is not");
-        refused(pointer(&there), pointer(&there).wrapping_byte_add(8), "overlaps");
+        refused(pointer(&on_device), on_host.as_mut_ptr().cast(), "b is in device memory and x is not");
+        refused(on_host.as_ptr().cast(), pointer(&on_device), "x is in device memory and b is not");
+        refused(pointer(&on_device), pointer(&on_device).wrapping_byte_add(8), "overlaps");
         assert_eq!(abi!(terrace_amg_destroy(amg)), 0);
     }
 

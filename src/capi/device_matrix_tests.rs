@@ -75,9 +75,9 @@ fn scalars_and_blocks_are_taken_from_device_memory_copied_and_borrowed() {
     let gpu = context.gpu();
     for (block, base, values) in [(1, 0, vec![4.0, 1.0, 5.0]), (2, 1, (1..=12).map(f64::from).collect())] {
         let offsets = [0, 2, 3].map(|o| o + i64::from(base));
-        let there = There::new(&gpu, block, base, &offsets, &[0, 1, 1].map(|c| c + base), &values);
+        let on_device = There::new(&gpu, block, base, &offsets, &[0, 1, 1].map(|c| c + base), &values);
         for flags in [TERRACE_COPY, TERRACE_BORROW] {
-            let made = there.create(&context, flags | TERRACE_SORTED).unwrap();
+            let made = on_device.create(&context, flags | TERRACE_SORTED).unwrap();
             let matrix = inner(made);
             assert_eq!((matrix.rows(), matrix.entries()), (2 * block as usize, values.len()));
             assert_eq!(kept(made), values);
@@ -91,8 +91,8 @@ fn what_is_wrong_with_arrays_in_device_memory_is_named_as_on_the_host() {
     let context = TestContext::on(c"sim:64");
     let gpu = context.gpu();
     let refused = |offsets: &[i64], columns: &[i32], values: &[f64], status: Status, text: &str| {
-        let there = There::new(&gpu, 1, 0, offsets, columns, values);
-        assert_eq!(there.create(&context, TERRACE_BORROW | TERRACE_SORTED).err(), Some(status.code()));
+        let on_device = There::new(&gpu, 1, 0, offsets, columns, values);
+        assert_eq!(on_device.create(&context, TERRACE_BORROW | TERRACE_SORTED).err(), Some(status.code()));
         assert!(context.last_error().contains(text), "{} should contain {text}", context.last_error());
     };
     let structure = Status::MatrixStructure;
@@ -102,8 +102,8 @@ fn what_is_wrong_with_arrays_in_device_memory_is_named_as_on_the_host() {
     refused(&[0, 2, 3], &[1, 0, 1], &[1.0; 3], structure, "do not ascend");
     refused(&[0, 1, 2], &[0, 1], &[1.0, f64::NAN], Status::MatrixValues, "row 1, column 1 holds NaN");
     refused(&[0, 1, 2], &[0, 1], &[0.0, 1.0], Status::MatrixValues, "row 0 has a zero diagonal");
-    let there = There::new(&gpu, 1, 0, &[0, 1], &[0], &[1.0]);
-    let (o, c, v) = (pointer(&there.offsets), pointer(&there.columns), pointer(&there.values));
+    let on_device = There::new(&gpu, 1, 0, &[0, 1], &[0], &[1.0]);
+    let (o, c, v) = (pointer(&on_device.offsets), pointer(&on_device.columns), pointer(&on_device.values));
     let mut made = null_mut();
     let (i64s, i32s, f64s) = (TERRACE_I64, TERRACE_I32, TERRACE_F64);
     let unaligned = o.wrapping_byte_add(4);
@@ -118,8 +118,8 @@ fn values_that_change_in_device_memory_are_taken_over_by_an_update() {
     let context = TestContext::on(c"sim");
     let gpu = context.gpu();
     let (offsets, columns, values) = tridiagonal(N, 1.0);
-    let mut there = There::new(&gpu, 1, 0, &offsets, &columns, &values);
-    let made = there.create(&context, TERRACE_BORROW | TERRACE_SORTED).unwrap();
+    let mut on_device = There::new(&gpu, 1, 0, &offsets, &columns, &values);
+    let made = on_device.create(&context, TERRACE_BORROW | TERRACE_SORTED).unwrap();
     let mut solver = null_mut();
     assert_eq!(abi!(terrace_solver_create(context.0, null(), &mut solver)), 0);
     assert_eq!(abi!(terrace_solver_setup(solver, made)), 0);
@@ -132,7 +132,7 @@ fn values_that_change_in_device_memory_are_taken_over_by_an_update() {
     let first = solve();
     assert!((first[0] - N as f64 / 2.0).abs() < 1e-3, "{}", first[0]);
 
-    gpu.write(&tridiagonal(N, 2.0).2, &mut there.values).unwrap();
+    gpu.write(&tridiagonal(N, 2.0).2, &mut on_device.values).unwrap();
     assert_eq!(abi!(terrace_solver_update(solver)), 0);
     let halved = solve();
     assert!(first.iter().zip(&halved).all(|(a, b)| (a - 2.0 * b).abs() < 1e-5 * a.abs()));

@@ -108,7 +108,7 @@ pub unsafe extern "C" fn terrace_matrix_apply(
             if !apart && rows > 0 && cols > 0 {
                 return fail!(InvalidArgument, "y overlaps x; they must be separate arrays");
             }
-            if let Some(gpu) = both_there(context, (x, cols), (y, rows))? {
+            if let Some(gpu) = both_on_device(context, (x, cols), (y, rows))? {
                 // SAFETY: arrays of these lengths on the GPU, as the documentation asks.
                 let (x, y) = unsafe { (Slice::<T>::borrowed(x.addr() as u64, cols), Slice::<T>::borrowed_mut(y.addr() as u64, rows)) };
                 matrix.apply_on_device(gpu, alpha, x, beta, y)?;
@@ -207,7 +207,7 @@ fn hand_out(matrix: Matrix, out: Out<*mut terrace_matrix>) -> Result<()> {
 }
 
 /// The context's GPU, when both vectors are in its memory; empty ones are anywhere.
-fn both_there(
+fn both_on_device(
     context: &Context,
     (x, cols): (*const c_void, usize),
     (y, rows): (*mut c_void, usize),
@@ -220,8 +220,8 @@ fn both_there(
         (Some(_), None) if cols == 0 => Ok(None),
         (None, Some(_)) if rows == 0 => Ok(None),
         (x, _) => {
-            let (there, here) = if x.is_some() { ("x", "y") } else { ("y", "x") };
-            fail!(InvalidArgument, "{there} is in device memory and {here} is not; they must be in the same")
+            let (on_device, on_host) = if x.is_some() { ("x", "y") } else { ("y", "x") };
+            fail!(InvalidArgument, "{on_device} is in device memory and {on_host} is not; they must be in the same")
         }
     }
 }
@@ -388,9 +388,9 @@ mod tests {
         assert_eq!(abi!(terrace_matrix_multiply(context.0, a, a, &mut square)), 0);
         let (offsets, columns, values) = arrays(&context, square, 1);
         // Once for a matrix that is there, once for one on the host.
-        let here = TestContext::new();
+        let on_host = TestContext::new();
         let mut other = null_mut();
-        assert_eq!(abi!(terrace_matrix_multiply(here.0, a, a, &mut other)), 0);
+        assert_eq!(abi!(terrace_matrix_multiply(on_host.0, a, a, &mut other)), 0);
         for matrix in [square, other] {
             let (o, c) = (gpu.upload(&[0_i64; 101]).unwrap(), gpu.upload(&vec![0_i32; columns.len()]).unwrap());
             let v = gpu.upload(&vec![0.0_f32; values.len()]).unwrap();
@@ -408,9 +408,9 @@ mod tests {
             );
             let y = gpu.fetch(&y).unwrap();
             assert_eq!((y[0], y[1], y[50]), (3.0, 0.0, 1.0));
-            let (host, there) = ([1.0; 100], pointer(&x));
+            let (host, on_device) = ([1.0; 100], pointer(&x));
             let mixed =
-                abi!(terrace_matrix_apply(context.0, matrix, TERRACE_F64, 1.0, host.as_ptr().cast(), 0.5, there));
+                abi!(terrace_matrix_apply(context.0, matrix, TERRACE_F64, 1.0, host.as_ptr().cast(), 0.5, on_device));
             assert_eq!(mixed, Status::InvalidArgument.code());
             assert!(context.last_error().contains("y is in device memory and x is not"), "{}", context.last_error());
             assert_eq!(abi!(terrace_matrix_destroy(matrix)), 0);

@@ -206,8 +206,8 @@ mod tests {
     fn columns_are_counted_from_the_lowest_of_their_row() {
         let a = matrix(100_000, &[&[7, 3, 65_538], &[], &[99_999], &[40_000, 40_001, 39_990, 40_002]]);
         for gpu in devices() {
-            let there = DeviceCsr::upload(&gpu, &a.view()).unwrap().pattern();
-            let short = CompactColumns::new(&gpu, &there).unwrap();
+            let on_device = DeviceCsr::upload(&gpu, &a.view()).unwrap().pattern();
+            let short = CompactColumns::new(&gpu, &on_device).unwrap();
             assert_eq!(gpu.fetch(&short.bases).unwrap(), [3, 0, 99_999, 39_990]);
             assert_eq!(gpu.fetch(&short.offsets).unwrap(), [4, 0, 65_535, 0, 10, 11, 0, 12]);
         }
@@ -220,9 +220,9 @@ mod tests {
         let rows: Vec<&[i32]> = (0..100).map(|i| if i % 7 == 3 { far } else { near }).collect();
         for gpu in devices() {
             for rows in [&rows[..], &rows[..1], &[]] {
-                let there = DeviceCsr::upload(&gpu, &matrix(100_000, rows).view()).unwrap().pattern();
+                let on_device = DeviceCsr::upload(&gpu, &matrix(100_000, rows).view()).unwrap().pattern();
                 let total = gpu.zeroed::<i64>(1).unwrap();
-                CompactColumns::count_far(&gpu, &there, &total, Unless::NEVER).unwrap();
+                CompactColumns::count_far(&gpu, &on_device, &total, Unless::NEVER).unwrap();
                 assert_eq!(gpu.fetch(&total).unwrap(), [rows.len().saturating_sub(3).div_ceil(7) as i64]);
             }
         }

@@ -233,13 +233,13 @@ mod tests {
 
     /// As the choice of a format makes it.
     fn balanced(gpu: &Gpu, a: &Csr<f64>) -> CsrBalanced {
-        let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
-        let pattern = there.pattern();
+        let on_device = DeviceCsr::upload(gpu, &a.view()).unwrap();
+        let pattern = on_device.pattern();
         let totals = gpu.zeroed::<i64>(NUMBERS).unwrap();
         count(gpu, &pattern, limit(&pattern), &totals).unwrap();
         let counted = gpu.fetch(&totals).unwrap();
         let long = LongRows::new(gpu, &pattern, std::array::from_fn(|k| counted[k])).unwrap();
-        CsrBalanced::new(gpu, there, &Arc::new(long), Precisions::of::<f64, f64, f64>()).unwrap()
+        CsrBalanced::new(gpu, on_device, &Arc::new(long), Precisions::of::<f64, f64, f64>()).unwrap()
     }
 
     fn product(gpu: &Gpu, a: &dyn Operator<Gpu, f64>, x: &[f64]) -> Vec<f64> {
@@ -285,9 +285,9 @@ mod tests {
             let row = |i: usize| a.view().row(i).map(|(j, v)| v[0] * x[j]).sum();
             let expected: Vec<f64> = (0..a.rows).map(row).collect();
             for gpu in devices() {
-                let there = balanced(&gpu, &a);
-                assert_eq!(there.long.rows.len(), long);
-                assert_eq!(product(&gpu, &*operator(there), &x), expected, "{}", gpu.description());
+                let on_device = balanced(&gpu, &a);
+                assert_eq!(on_device.long.rows.len(), long);
+                assert_eq!(product(&gpu, &*operator(on_device), &x), expected, "{}", gpu.description());
             }
         }
     }
@@ -330,12 +330,12 @@ mod tests {
         let a = matrix(n, &[lengths, vec![1; n - 903]].concat(), |k| rounded(k, 1));
         let x: Vec<f64> = (0..n).map(|i| rounded(i, 2)).collect();
         let run = |gpu: &Gpu| {
-            let there: Box<dyn Operator<Gpu, f64>> = operator(balanced(gpu, &a));
+            let on_device: Box<dyn Operator<Gpu, f64>> = operator(balanced(gpu, &a));
             let mut y = gpu.upload(&vec![f64::NAN; n]).unwrap();
             let mut step = gpu.cg_step().unwrap();
-            step.product(&*there, &gpu.upload(&x).unwrap(), &mut y).unwrap();
+            step.product(&*on_device, &gpu.upload(&x).unwrap(), &mut y).unwrap();
             let dot = step.read_scalars().unwrap().pq;
-            assert_eq!(gpu.fetch(&y).unwrap(), product(gpu, &*there, &x));
+            assert_eq!(gpu.fetch(&y).unwrap(), product(gpu, &*on_device, &x));
             (gpu.fetch(&y).unwrap(), dot)
         };
         for pair in devices().chunks(2).filter(|pair| pair.len() == 2) {
@@ -363,9 +363,9 @@ mod tests {
             assert_eq!(amg.report().levels[0].format, name);
             x
         };
-        let (there, here) = (apply("sim", "csr_balanced"), apply("host", "csr"));
-        let scale = here.iter().fold(0.0_f64, |most, v| most.max(v.abs()));
-        let off = here.iter().zip(&there).fold(0.0_f64, |most, (a, b)| most.max((a - b).abs()));
+        let (on_device, on_host) = (apply("sim", "csr_balanced"), apply("host", "csr"));
+        let scale = on_host.iter().fold(0.0_f64, |most, v| most.max(v.abs()));
+        let off = on_host.iter().zip(&on_device).fold(0.0_f64, |most, (a, b)| most.max((a - b).abs()));
         assert!(off <= 1e-12 * scale, "{off} of {scale}");
     }
 }

@@ -56,14 +56,14 @@ fn arnoldi_agrees<V: Scalar>(n: usize, flexible: bool) {
     let (scalars, x) = arnoldi_process::<_, V>(&host(), n, flexible, |v| v.to_vec());
     let mut before = None;
     for (i, gpu) in devices().into_iter().enumerate() {
-        let there = arnoldi_process::<_, V>(&gpu, n, flexible, |v| gpu.fetch(v).unwrap());
+        let on_device = arnoldi_process::<_, V>(&gpu, n, flexible, |v| gpu.fetch(v).unwrap());
         let close = |a: f64, b: f64| (a - b).abs() <= 64.0 * V::EPSILON.to_f64() * (n as f64).sqrt();
-        assert!(scalars.iter().zip(&there.0).all(|(a, b)| close(*a, *b)), "{scalars:?} {:?}", there.0);
-        assert!(x.iter().zip(&there.1).all(|(a, b)| close(a.to_f64(), b.to_f64())), "{} of {n}", gpu.description());
+        assert!(scalars.iter().zip(&on_device.0).all(|(a, b)| close(*a, *b)), "{scalars:?} {:?}", on_device.0);
+        assert!(x.iter().zip(&on_device.1).all(|(a, b)| close(a.to_f64(), b.to_f64())), "{} of {n}", gpu.description());
         // The order of blocks and lanes, which is the other one in every second device, changes no bit.
         match before.take() {
-            Some(before) if i % 2 == 1 => assert!(before == there, "{} of {n}", gpu.description()),
-            _ => before = Some(there),
+            Some(before) if i % 2 == 1 => assert!(before == on_device, "{} of {n}", gpu.description()),
+            _ => before = Some(on_device),
         }
     }
 }
@@ -141,9 +141,9 @@ fn bicgstab_steps<B: StorageFactory, V: Scalar>(
 fn bicgstab_agrees<V: Scalar>(n: usize) {
     let expected = bicgstab_steps::<_, V>(&host(), n, |v| v.to_vec());
     for gpu in devices() {
-        let there = bicgstab_steps::<_, V>(&gpu, n, |v| gpu.fetch(v).unwrap());
-        assert_eq!(expected.1, there.1, "{} of {n}", gpu.description());
-        assert!(expected.0 == there.0, "{} of {n}", gpu.description());
+        let on_device = bicgstab_steps::<_, V>(&gpu, n, |v| gpu.fetch(v).unwrap());
+        assert_eq!(expected.1, on_device.1, "{} of {n}", gpu.description());
+        assert!(expected.0 == on_device.0, "{} of {n}", gpu.description());
     }
 }
 

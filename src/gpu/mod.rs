@@ -22,7 +22,7 @@ mod multicolour;
 mod product;
 mod profile;
 mod reentrant_lock;
-mod rounded;
+mod rounded_sums;
 mod runtime;
 mod scan;
 mod sell;

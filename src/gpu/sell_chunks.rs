@@ -285,16 +285,16 @@ mod tests {
         }
         let a = Csr::<f64>::with_pattern(n, n, Block::SCALAR, offsets, columns).unwrap();
         let gpu = devices().remove(0);
-        let there = DeviceCsr::upload(&gpu, &a.view()).unwrap().pattern();
+        let on_device = DeviceCsr::upload(&gpu, &a.view()).unwrap().pattern();
         let f64 = Precision::F64;
         let candidates =
             [false, true].map(|sorted| ChunkParameters::with_kernel(SellKernel::Shared(1), f64, f64, 16, sorted));
         let totals = gpu.zeroed(2).unwrap();
-        let survey = SellEstimate::new(&gpu, &there, candidates.to_vec(), &totals, Unless::NEVER).unwrap();
+        let survey = SellEstimate::new(&gpu, &on_device, candidates.to_vec(), &totals, Unless::NEVER).unwrap();
         let totals = gpu.fetch(&totals).unwrap();
         for (i, parameters) in candidates.into_iter().enumerate() {
-            let estimate = survey.bytes(i, totals[i], &there, f64);
-            let exact = SellLayout::new(&gpu, &there, parameters).unwrap().bytes(Block::SCALAR, f64) as f64;
+            let estimate = survey.bytes(i, totals[i], &on_device, f64);
+            let exact = SellLayout::new(&gpu, &on_device, parameters).unwrap().bytes(Block::SCALAR, f64) as f64;
             assert!((estimate / exact - 1.0).abs() < 0.01, "{parameters:?}: {estimate} should be {exact}");
         }
     }

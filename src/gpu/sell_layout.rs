@@ -186,9 +186,9 @@ mod tests {
 
     /// The layout of a scalar matrix in f64.
     fn layout(gpu: &Gpu, a: &Csr<f64>, form: SellKernel, bits: usize, sorted: bool) -> SellLayout {
-        let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
+        let on_device = DeviceCsr::upload(gpu, &a.view()).unwrap();
         let cut = ChunkParameters::with_kernel(form, Precision::F64, Precision::F64, bits, sorted);
-        SellLayout::new(gpu, &there.pattern(), cut).unwrap()
+        SellLayout::new(gpu, &on_device.pattern(), cut).unwrap()
     }
 
     fn fetched(gpu: &Gpu, offsets: &Offsets) -> Vec<i32> {
@@ -217,16 +217,16 @@ mod tests {
         // Three rows, of which the second has a column that 8 bits do not reach, and the third has none.
         let a = Csr::from_triplets(3, 1000, &[(0, 10, 1.0), (0, 20, 2.0), (1, 400, 3.0)]).unwrap();
         for gpu in devices() {
-            let there = DeviceCsr::upload(&gpu, &a.view()).unwrap();
+            let on_device = DeviceCsr::upload(&gpu, &a.view()).unwrap();
             let narrow = layout(&gpu, &a, SellKernel::Rows, 8, false);
-            let (columns, values) = narrow.fill(&gpu, &there).unwrap();
+            let (columns, values) = narrow.fill(&gpu, &on_device).unwrap();
             assert_eq!(gpu.fetch(&columns.bases).unwrap(), [10, 20, 400]);
             assert!(fetched(&gpu, &columns.offsets).iter().all(|o| *o == 0));
             let values = gpu.fetch(&values).unwrap();
             let entries: Vec<_> = values.iter().enumerate().filter(|(_, v)| **v != 0.0).collect();
             assert_eq!(entries, [(0, &1.0), (64, &2.0), (2 * 64 + 1, &3.0)]);
             let wide = layout(&gpu, &a, SellKernel::Shared(1), 16, false);
-            let (columns, _) = wide.fill(&gpu, &there).unwrap();
+            let (columns, _) = wide.fill(&gpu, &on_device).unwrap();
             assert_eq!(gpu.fetch(&columns.bases).unwrap(), [10, 20]);
             assert_eq!(fetched(&gpu, &columns.offsets)[..3], [0, 390, 0]);
         }
@@ -294,12 +294,12 @@ mod tests {
         let mut a = Csr::<f64>::with_pattern(n, 7 * long + n, Block::SCALAR, offsets, columns).unwrap();
         a.values = values;
         for gpu in devices() {
-            let there = DeviceCsr::upload(&gpu, &a.view()).unwrap();
+            let on_device = DeviceCsr::upload(&gpu, &a.view()).unwrap();
             for (form, bits, sorted) in
                 [(SellKernel::Rows, 8, false), (SellKernel::Rows, 16, true), (SellKernel::Shared(2), 16, false)]
             {
                 let layout = layout(&gpu, &a, form, bits, sorted);
-                let (columns, values) = layout.fill(&gpu, &there).unwrap();
+                let (columns, values) = layout.fill(&gpu, &on_device).unwrap();
                 let (bases, reaches) = (gpu.fetch(&columns.bases).unwrap(), fetched(&gpu, &columns.offsets));
                 let values = gpu.fetch(&values).unwrap();
                 let (starts, order) = (gpu.fetch(&layout.starts).unwrap(), gpu.fetch(&layout.order).unwrap());

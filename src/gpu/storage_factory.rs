@@ -7,7 +7,7 @@ use super::dense::Dense;
 use super::format::{Format, FormatQuery};
 use super::multicolour::Multicolour;
 use super::product::{Precisions, Product, operator, operator_of};
-use super::rounded::Rounded;
+use super::rounded_sums::RoundedSums;
 use super::sell::Sell;
 use super::sell_layout::SellData;
 use super::setup::colouring::DeviceColouring;
@@ -31,7 +31,7 @@ impl Gpu {
     ) -> Result<Box<dyn Operator<Gpu, X, Y>>> {
         let precisions = Precisions::of::<S, X, Y>();
         if sums == Sums::Rounded && !Y::PRECISION.is_scalar() {
-            return Ok(operator(Rounded::new(self, a, precisions)?));
+            return Ok(operator(RoundedSums::new(self, a, precisions)?));
         }
         Ok(operator_of(self.product_in(&a, precisions, format)?))
     }

@@ -8,10 +8,10 @@ use crate::scalar::Number;
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// Block rows that a block of threads takes apart at a time, as in `kernels/sell_layout.cu`.
-const APART_ROWS: usize = 8;
+/// Block rows that a block of threads converts at a time, as in `kernels/sell_layout.cu`.
+const CONVERTED_ROWS: usize = 8;
 
-/// The matrix with its blocks taken apart.
+/// BSR to CSR.
 pub(crate) fn to_scalar<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<DeviceCsr<S>> {
     if a.block == Block::SCALAR {
         return Ok(a.clone());
@@ -19,12 +19,12 @@ pub(crate) fn to_scalar<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>) -> Result<Device
     let Block { rows: height, cols: width } = a.block;
     let (offsets, columns) = (gpu.zeroed(a.scalar_rows() + 1)?, gpu.allocate(a.entries())?);
     let values = gpu.allocate(a.entries())?;
-    let kernel = gpu.kernel(&format!("take_apart_{}", bits_of::<S>()))?;
+    let kernel = gpu.kernel(&format!("bsr_to_csr_{}", bits_of::<S>()))?;
     let (rows, block_rows, block_cols) = (a.rows as i64, height as i32, width as i32);
     let [from_offsets, from_columns, from_values] = [a.offsets.view(), a.columns.view(), a.values.view().bits()];
     gpu.launch(
         kernel,
-        a.rows.div_ceil(APART_ROWS) * BLOCK,
+        a.rows.div_ceil(CONVERTED_ROWS) * BLOCK,
         &[
             &rows,
             &block_rows,
@@ -49,11 +49,11 @@ mod tests {
     use crate::sparse::Csr;
 
     #[test]
-    fn blocks_are_taken_apart_as_on_the_host() {
+    fn blocks_are_converted_as_on_the_host() {
         let a = gallery::parse("elasticity:3").unwrap().into_matrix().unwrap().shared::<f64>().unwrap();
         for gpu in devices() {
-            let there = DeviceCsr::upload(&gpu, &a.view()).unwrap();
-            assert_eq!(to_scalar(&gpu, &there).unwrap().fetch(&gpu).unwrap(), a.view().to_scalar().unwrap());
+            let on_device = DeviceCsr::upload(&gpu, &a.view()).unwrap();
+            assert_eq!(to_scalar(&gpu, &on_device).unwrap().fetch(&gpu).unwrap(), a.view().to_scalar().unwrap());
             let empty = Csr::<f64>::with_pattern(0, 0, Block::square(3), vec![0], vec![]).unwrap();
             let empty = DeviceCsr::upload(&gpu, &empty.view()).unwrap();
             assert_eq!(to_scalar(&gpu, &empty).unwrap().fetch(&gpu).unwrap().offsets, [0]);

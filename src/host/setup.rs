@@ -2,7 +2,7 @@
 
 use super::functions::Functions;
 use super::galerkin::{self, ProductSymbolic};
-use super::scaling::{self, Rounding as Rounded};
+use super::scaling::{self, Rounding as StoreRounding};
 use super::{Host, aggressive, dense, diagonal, rounding_loss, spmv, strength, transpose};
 use crate::backend::parameters::{Estimate, StrengthMeasure};
 use crate::backend::setup::{
@@ -38,14 +38,14 @@ impl<S: Number> SetupMatrix for SharedCsr<S> {
         Arc::clone(&self.structure)
     }
 
-    fn value_bytes(&self, here: usize) -> usize {
-        if Arc::strong_count(&self.values) > here { 0 } else { self.values.owned_bytes() }
+    fn value_bytes(&self, references: usize) -> usize {
+        if Arc::strong_count(&self.values) > references { 0 } else { self.values.owned_bytes() }
     }
 }
 
 impl SetupPattern for Arc<Structure> {
-    fn bytes(&self, here: usize) -> usize {
-        if Arc::strong_count(self) > here { 0 } else { self.owned_bytes() }
+    fn bytes(&self, references: usize) -> usize {
+        if Arc::strong_count(self) > references { 0 } else { self.owned_bytes() }
     }
 }
 
@@ -311,9 +311,9 @@ impl Setup for Host {
     ) -> Result<SharedCsr<S>> {
         match rounding {
             Rounding::Nearest(rows, columns) => {
-                scaling::store(&self.scaled(a, rows, columns)?, which.what, Rounded::Nearest)
+                scaling::store(&self.scaled(a, rows, columns)?, which.what, StoreRounding::Nearest)
             }
-            Rounding::RowSums(factors) => scaling::store(a, which.what, Rounded::Keeping(factors)),
+            Rounding::RowSums(factors) => scaling::store(a, which.what, StoreRounding::Keeping(factors)),
         }
     }
 

@@ -102,14 +102,14 @@ impl Estimate<'_> {
             Some(gpu) => {
                 let _unlimited = Unlimited::new(gpu);
                 let rows = self.rows.min(self.matrix.rows());
-                where_there_is_room(rows, |rows| self.bytes_there(gpu, &source, rows))
+                with_smaller_samples(rows, |rows| self.device_bytes(gpu, &source, rows))
             }
-            None => self.bytes_here(&source, &values),
+            None => self.host_bytes(&source, &values),
         }
     }
 
     /// Bytes of the hierarchy on the host.
-    fn bytes_here<T: Scalar>(&self, source: &Source<'_, T>, values: &Arc<dyn Storage<T>>) -> Result<usize>
+    fn host_bytes<T: Scalar>(&self, source: &Source<'_, T>, values: &Arc<dyn Storage<T>>) -> Result<usize>
     where
         Values: From<Vec<T>>,
     {
@@ -135,7 +135,7 @@ impl Estimate<'_> {
     }
 
     /// Peak device memory of set-up, beyond what is held before, from samples of at most `rows` rows.
-    fn bytes_there<T: Scalar>(&self, gpu: &Gpu, source: &Source<'_, T>, rows: usize) -> Result<usize>
+    fn device_bytes<T: Scalar>(&self, gpu: &Gpu, source: &Source<'_, T>, rows: usize) -> Result<usize>
     where
         Values: From<Vec<T>>,
     {
@@ -218,7 +218,7 @@ fn finest<T: Scalar>(a: &SharedCsr<T>, storage: Precision) -> Result<usize> {
 }
 
 /// An estimate from samples of `rows` rows, halved while there is too little memory.
-fn where_there_is_room(mut rows: usize, estimate: impl Fn(usize) -> Result<usize>) -> Result<usize> {
+fn with_smaller_samples(mut rows: usize, estimate: impl Fn(usize) -> Result<usize>) -> Result<usize> {
     loop {
         match estimate(rows) {
             Err(error) if error.status == Status::OutOfMemory && rows > FEWEST_ROWS => rows /= 2,

@@ -70,26 +70,26 @@ fn whole_gallery(precision: &str) {
             let name = if device == "cuda:0" { large } else { small };
             let (matrix, config) = (problem(name), config(precision, options));
             let runs = ["host:2", device, device].map(|device| solve(device, &matrix, &config, 1.0));
-            let [Ok((_, host)), Ok((x, there)), Ok((again, _))] = &runs else {
+            let [Ok((_, host)), Ok((x, on_device)), Ok((again, _))] = &runs else {
                 let told = runs.iter().map(|run| run.as_ref().err().map(|error| error.message.clone()));
                 failures += &format!("{name} on {device}: {:?}\n", told.collect::<Vec<_>>());
                 continue;
             };
-            let (wanted, found) = (host.solves[0].iterations, there.solves[0].iterations);
+            let (wanted, found) = (host.solves[0].iterations, on_device.solves[0].iterations);
             let formats = |report: &Report| {
                 let of =
                     |l: &terrace::report::LevelReport| (l.matrix_precision, l.vector_precision, l.transfer_precision);
                 report.levels.iter().map(of).collect::<Vec<_>>()
             };
-            assert_eq!(formats(host), formats(there), "{name} on {device}");
-            let levels = there.levels.len();
+            assert_eq!(formats(host), formats(on_device), "{name} on {device}");
+            let levels = on_device.levels.len();
             assert!(
                 levels > 2,
                 "{name} has {levels} levels: {:?}",
-                there.levels.iter().map(|l| l.rows).collect::<Vec<_>>()
+                on_device.levels.iter().map(|l| l.rows).collect::<Vec<_>>()
             );
-            assert!(there.promotions == host.promotions, "{name} on {device}: {:?}", there.promotions);
-            if found.abs_diff(wanted) > 1 || x != again || there.solves[0].true_residual > 1e-8 {
+            assert!(on_device.promotions == host.promotions, "{name} on {device}: {:?}", on_device.promotions);
+            if found.abs_diff(wanted) > 1 || x != again || on_device.solves[0].true_residual > 1e-8 {
                 failures += &format!("{name} on {device}: {found} iterations, host {wanted}; equal: {}\n", x == again);
             }
         }
@@ -134,9 +134,9 @@ fn auto_chooses_narrow_formats_and_takes_the_iterations_of_the_host() {
     let (_, host) = solve("host:2", &matrix, &config, 1.0).unwrap();
     assert_eq!(host.levels[0].matrix_precision.name(), "f16");
     for device in devices() {
-        let (_, there) = solve(device, &matrix, &config, 1.0).unwrap();
-        assert_eq!(there.levels[0].matrix_precision.name(), "f16");
-        assert!(there.solves[0].iterations.abs_diff(host.solves[0].iterations) <= 1, "{device}");
+        let (_, on_device) = solve(device, &matrix, &config, 1.0).unwrap();
+        assert_eq!(on_device.levels[0].matrix_precision.name(), "f16");
+        assert!(on_device.solves[0].iterations.abs_diff(host.solves[0].iterations) <= 1, "{device}");
     }
 }
 
@@ -148,8 +148,8 @@ fn vectors_of_16_bits_work_whatever_the_size_of_the_right_hand_side() {
         for size in [1.0, 1e-30, 1e-100, 1e20, 1e60] {
             let (_, host) = solve("host:2", &matrix, &config, size).unwrap();
             for device in devices() {
-                let (_, there) = solve(device, &matrix, &config, size).unwrap();
-                let (wanted, found) = (host.solves[0].iterations, there.solves[0].iterations);
+                let (_, on_device) = solve(device, &matrix, &config, size).unwrap();
+                let (wanted, found) = (host.solves[0].iterations, on_device.solves[0].iterations);
                 assert!(found.abs_diff(wanted) <= 1, "{precision}, {size:e} on {device}: {found} against {wanted}");
             }
         }
@@ -169,8 +169,8 @@ fn sums_in_16_bits_and_gauss_seidel_take_the_iterations_of_the_host() {
         let (matrix, config) = (problem(name), config(precision, &options));
         let (_, host) = solve("host:2", &matrix, &config, 1.0).unwrap();
         for device in devices() {
-            let (_, there) = solve(device, &matrix, &config, 1.0).unwrap();
-            let (wanted, found) = (host.solves[0].iterations, there.solves[0].iterations);
+            let (_, on_device) = solve(device, &matrix, &config, 1.0).unwrap();
+            let (wanted, found) = (host.solves[0].iterations, on_device.solves[0].iterations);
             assert!(found.abs_diff(wanted) <= 1, "{name} {options:?} on {device}: {found} against {wanted}");
         }
     }

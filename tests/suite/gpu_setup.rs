@@ -116,28 +116,28 @@ fn bits(v: &f64) -> u64 {
 }
 
 /// Compares two hierarchies: patterns and values.
-fn same(host: &[LevelMatrices], there: &[LevelMatrices], what: &str) {
-    assert_eq!(host.len(), there.len(), "{what}: levels");
-    for (i, (host, there)) in host.iter().zip(there).enumerate() {
+fn same(host: &[LevelMatrices], on_device: &[LevelMatrices], what: &str) {
+    assert_eq!(host.len(), on_device.len(), "{what}: levels");
+    for (i, (host, on_device)) in host.iter().zip(on_device).enumerate() {
         let transfers = |level: &LevelMatrices| level.transfer.clone();
-        let mut pairs = vec![("matrix", host.a.clone(), there.a.clone())];
-        if let (Some((p, r)), Some((p2, r2))) = (transfers(host), transfers(there)) {
+        let mut pairs = vec![("matrix", host.a.clone(), on_device.a.clone())];
+        if let (Some((p, r)), Some((p2, r2))) = (transfers(host), transfers(on_device)) {
             pairs.extend([("prolongator", p, p2), ("restriction", r, r2)]);
         }
-        for (part, host, there) in pairs {
-            let (host, there) = (host.view(), there.view());
-            assert_eq!((host.rows, host.cols), (there.rows, there.cols), "{what}: {part} of level {i}");
+        for (part, host, on_device) in pairs {
+            let (host, on_device) = (host.view(), on_device.view());
+            assert_eq!((host.rows, host.cols), (on_device.rows, on_device.cols), "{what}: {part} of level {i}");
             for row in 0..host.rows {
                 let entries = |a: &terrace::sparse::CsrView<'_, f64>| {
                     a.row(row).map(|(j, v)| (j, v.to_vec())).collect::<Vec<_>>()
                 };
-                let (here, there) = (entries(&host), entries(&there));
+                let (on_host, on_device) = (entries(&host), entries(&on_device));
                 let alike = |(i, v): &(usize, Vec<f64>), (j, w): &(usize, Vec<f64>)| {
                     i == j && v.iter().map(bits).eq(w.iter().map(bits))
                 };
                 assert!(
-                    here.len() == there.len() && here.iter().zip(&there).all(|(a, b)| alike(a, b)),
-                    "{what}: row {row} of the {part} of level {i} is {there:?} and not {here:?}"
+                    on_host.len() == on_device.len() && on_host.iter().zip(&on_device).all(|(a, b)| alike(a, b)),
+                    "{what}: row {row} of the {part} of level {i} is {on_device:?} and not {on_host:?}"
                 );
             }
         }
@@ -196,23 +196,23 @@ fn scalar_rows_in_nodes_are_solved_and_updated_on_the_device() {
             [(ASCENDING, "chebyshev", "f64"), (DIAGONAL_FIRST, "l1_jacobi", "f64"), (ASCENDING, "chebyshev", "f16")]
         {
             let options = [("amg.setup", "device"), ("amg.smoother.type", smoother), ("precision.matrix", storage)];
-            let there = Arc::new(in_scalars("elasticity:4", order).to_device(&context).unwrap());
+            let on_device = Arc::new(in_scalars("elasticity:4", order).to_device(&context).unwrap());
             let mut solver = Solver::new(&context, &config(&options));
-            solver.setup(Some(&there)).unwrap();
+            solver.setup(Some(&on_device)).unwrap();
             let place = solver.report().setup_place;
             assert!(place.starts_with("device, which the host waited for "), "{place}");
-            assert_eq!(solver.report().levels[0].rows, there.rows());
+            assert_eq!(solver.report().levels[0].rows, on_device.rows());
             solver.update().unwrap();
             let place = solver.report().setup_place;
             assert!(place.starts_with("device, which the host waited for "), "{place}");
 
             let (first, second, x) = solve_and_update("host:2", &in_scalars("elasticity:4", order), &options[1..]);
             let matrix = in_scalars("elasticity:4", order);
-            let (there_first, there_second, there_x) = solve_and_update(device, &matrix, &options);
-            assert!(first.abs_diff(there_first) <= 1, "{there_first} iterations, {first} on the host");
-            assert!(second.abs_diff(there_second) <= 1, "{there_second} after update, {second} on the host");
+            let (device_first, device_second, device_x) = solve_and_update(device, &matrix, &options);
+            assert!(first.abs_diff(device_first) <= 1, "{device_first} iterations, {first} on the host");
+            assert!(second.abs_diff(device_second) <= 1, "{device_second} after update, {second} on the host");
             let largest = x.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
-            assert!(x.iter().zip(&there_x).all(|(x, y)| (x - y).abs() <= 1e-6 * largest), "{options:?} on {device}");
+            assert!(x.iter().zip(&device_x).all(|(x, y)| (x - y).abs() <= 1e-6 * largest), "{options:?} on {device}");
         }
     }
 }
@@ -333,13 +333,13 @@ fn hierarchies_of_real_matrices_are_those_of_the_host() {
             for options in REAL {
                 let what = format!("{name} with {options:?} on {device}");
                 match (levels("host:2", &matrix, options), levels(device, &matrix, options)) {
-                    (Ok(host), Ok(there)) => {
-                        same(&host, &there, &what);
+                    (Ok(host), Ok(on_device)) => {
+                        same(&host, &on_device, &what);
                         levels_compared += host.len();
                     }
-                    (Err(host), Err(there)) => assert_eq!(host.message, there.message, "{what}"),
-                    (host, there) => {
-                        panic!("{what}: {:?} and {:?}", host.map(|_| "set up").err(), there.map(|_| "set up").err())
+                    (Err(host), Err(on_device)) => assert_eq!(host.message, on_device.message, "{what}"),
+                    (host, on_device) => {
+                        panic!("{what}: {:?} and {:?}", host.map(|_| "set up").err(), on_device.map(|_| "set up").err())
                     }
                 }
                 compared += 1;
@@ -392,15 +392,15 @@ fn an_update_renews_the_hierarchy_as_on_the_host() {
                 options.push(("amg.update.interpolation", keep));
                 let (first, second, x) = solve_and_update("host:2", &problem(name), &options);
                 options.push(("amg.setup", "device"));
-                let (there_first, there_second, there_x) = solve_and_update(device, &problem(name), &options);
+                let (device_first, device_second, device_x) = solve_and_update(device, &problem(name), &options);
                 let what = format!("{name} with {options:?} on {device}");
-                assert!(first.abs_diff(there_first) <= 1, "{what}: {there_first} iterations, {first} on the host");
+                assert!(first.abs_diff(device_first) <= 1, "{what}: {device_first} iterations, {first} on the host");
                 assert!(
-                    second.abs_diff(there_second) <= 1,
-                    "{what}: {there_second} after update, {second} on the host"
+                    second.abs_diff(device_second) <= 1,
+                    "{what}: {device_second} after update, {second} on the host"
                 );
                 let largest = x.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
-                assert!(x.iter().zip(&there_x).all(|(x, y)| (x - y).abs() <= 1e-6 * largest), "{what}");
+                assert!(x.iter().zip(&device_x).all(|(x, y)| (x - y).abs() <= 1e-6 * largest), "{what}");
             }
         }
     }
@@ -410,14 +410,14 @@ fn an_update_renews_the_hierarchy_as_on_the_host() {
 fn a_matrix_in_device_memory_is_set_up_without_the_host() {
     for device in devices() {
         let context = Context::new(device).unwrap();
-        let there = Arc::new(problem("poisson7:9").to_device(&context).unwrap());
+        let on_device = Arc::new(problem("poisson7:9").to_device(&context).unwrap());
         for (precision, vector) in [("f64", "f64"), ("f16", "f32"), ("auto", "auto")] {
             let mut config = config(&[("amg.setup", "device"), ("precision.matrix", precision)]);
             config.set_str("precision.vector", vector).unwrap();
             let mut solver = Solver::new(&context, &config);
-            solver.setup(Some(&there)).unwrap();
-            let mut x = vec![f64::NAN; there.rows()];
-            assert_eq!(solver.solve(&vec![1.0; there.rows()], &mut x, Guess::Zero).unwrap(), Status::Success);
+            solver.setup(Some(&on_device)).unwrap();
+            let mut x = vec![f64::NAN; on_device.rows()];
+            assert_eq!(solver.solve(&vec![1.0; on_device.rows()], &mut x, Guess::Zero).unwrap(), Status::Success);
             let report = solver.report();
             assert!(report.setup_place.starts_with("device, which the host waited for "), "{}", report.setup_place);
             assert!(report.levels.len() > 1);
@@ -430,10 +430,10 @@ fn the_host_waits_less_than_twelve_times_a_level() {
     for device in devices() {
         let context = Context::new(device).unwrap();
         let matrix = problem(if device == "cuda:0" { "poisson7:64" } else { "poisson7:12" });
-        let there = Arc::new(matrix.to_device(&context).unwrap());
+        let on_device = Arc::new(matrix.to_device(&context).unwrap());
         for options in COMPONENTS {
             let options = [options, &[("amg.setup", "device")][..]].concat();
-            let report = Amg::setup(&context, &there, &config(&options)).unwrap().report();
+            let report = Amg::setup(&context, &on_device, &config(&options)).unwrap().report();
             let place = report.setup_place.strip_prefix("device, which the host waited for ").unwrap();
             let waits: usize = place.strip_suffix(" times").unwrap().parse().unwrap();
             let levels = report.levels.len();
@@ -482,15 +482,15 @@ fn products_of_large_matrices_are_those_of_the_host() {
             for method in [ProductMethod::Auto, ProductMethod::Hash] {
                 let got = a.multiply_by(&context, b, method).unwrap();
                 let got = got.shared::<f64>().unwrap();
-                let (here, there) = (wanted.view(), got.view());
-                assert_eq!((here.rows, here.cols), (there.rows, there.cols), "{name} on {device}");
-                for i in 0..here.rows {
-                    let mut pairs = here.row(i).zip(there.row(i));
+                let (on_host, on_device) = (wanted.view(), got.view());
+                assert_eq!((on_host.rows, on_host.cols), (on_device.rows, on_device.cols), "{name} on {device}");
+                for i in 0..on_host.rows {
+                    let mut pairs = on_host.row(i).zip(on_device.row(i));
                     // Matrix cores round once where others round twice.
                     let alike = pairs.all(|((j, v), (k, w))| {
                         j == k && v.iter().zip(w).all(|(v, w)| (v - w).abs() <= 1e-12 * v.abs().max(1.0))
                     });
-                    assert!(alike && here.row_range(i) == there.row_range(i), "{name}, row {i} on {device}");
+                    assert!(alike && on_host.row_range(i) == on_device.row_range(i), "{name}, row {i} on {device}");
                 }
             }
         }

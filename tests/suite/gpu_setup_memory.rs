@@ -99,9 +99,9 @@ fn too_little_memory_is_told_and_what_was_there_works_on() {
     for device in devices() {
         let context = Context::new(device).unwrap();
         let gpu = context.gpu().unwrap();
-        let there = Arc::new(matrix.to_device(&context).unwrap());
+        let on_device = Arc::new(matrix.to_device(&context).unwrap());
         let before = gpu.memory().used;
-        let setup = || Amg::setup(&context, &there, &config(&[("amg.setup", "device")]));
+        let setup = || Amg::setup(&context, &on_device, &config(&[("amg.setup", "device")]));
         let held = {
             gpu.reset_peak();
             drop(setup().unwrap());

@@ -73,8 +73,8 @@ fn a_thread_solves_while_others_copy_and_destroy_matrices_of_its_context() {
             let made = terrace_matrix_create_csr(context, n, n, i64s, o, i32s, c, f64s, v, 0, TERRACE_COPY, &mut given);
             assert_eq!(made, 0);
         }
-        let there = copy_of(context, given);
-        let expected = solve(context, there.0, &b);
+        let on_device = copy_of(context, given);
+        let expected = solve(context, on_device.0, &b);
         let copies: Vec<Shared> = (0..2 * COPIES).map(|_| copy_of(context, given)).collect();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -82,7 +82,7 @@ fn a_thread_solves_while_others_copy_and_destroy_matrices_of_its_context() {
                 let (copies, over, b, expected) = (copies.to_vec(), &over, &b, &expected);
                 let device = if number == 0 { c"host:1".to_owned() } else { name.clone() };
                 scope.spawn(move || {
-                    let (Shared(matrix), mut own) = (whole(there), null_mut());
+                    let (Shared(matrix), mut own) = (whole(on_device), null_mut());
                     // SAFETY: the context is made and destroyed here; each matrix is used by this thread alone.
                     unsafe {
                         assert_eq!(terrace_context_create(device.as_ptr(), &mut own), 0);
@@ -101,13 +101,13 @@ fn a_thread_solves_while_others_copy_and_destroy_matrices_of_its_context() {
             }
             let mut rounds = 0;
             while rounds < ROUNDS || !over.load(Ordering::Relaxed) {
-                assert_eq!(solve(context, there.0, &b), expected);
+                assert_eq!(solve(context, on_device.0, &b), expected);
                 rounds += 1;
             }
         });
         // SAFETY: no thread uses them any more.
         unsafe {
-            terrace_matrix_destroy(there.0);
+            terrace_matrix_destroy(on_device.0);
             terrace_matrix_destroy(given);
             terrace_context_destroy(context);
         }

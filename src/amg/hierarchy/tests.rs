@@ -55,12 +55,12 @@ fn change(matrix: &Matrix, first: &[f64], way: usize) {
     matrix.update_values(Values::from(values)).unwrap();
 }
 
-fn same(host: &SharedCsr<f64>, there: &SharedCsr<f64>, what: &str) {
+fn same(host: &SharedCsr<f64>, on_device: &SharedCsr<f64>, what: &str) {
     let bits = |values: &[f64]| -> Vec<u64> {
         values.iter().map(|v| if v.is_nan() { f64::NAN } else { *v + 0.0 }.to_bits()).collect()
     };
-    assert!(host.structure.own_arrays() == there.structure.own_arrays(), "the pattern of {what}");
-    assert!(bits(host.values.as_slice()) == bits(there.values.as_slice()), "values of {what}");
+    assert!(host.structure.own_arrays() == on_device.structure.own_arrays(), "the pattern of {what}");
+    assert!(bits(host.values.as_slice()) == bits(on_device.values.as_slice()), "values of {what}");
 }
 
 #[test]
@@ -154,23 +154,23 @@ fn compare(n: usize, name: &str, options: &[(&str, &str)], ways: &[(usize, bool)
     let first = first.as_slice().to_vec();
     let config = config(options);
     let context = Context::new(["sim:32", "sim:64"][n % 2]).ok();
-    let here = builder(&host_context, &config, &matrix);
-    let (mut kept, mut kept_there) = (None, None);
+    let host_builder = builder(&host_context, &config, &matrix);
+    let (mut kept, mut kept_on_device) = (None, None);
     let mut renewals = Vec::new();
     for (round, (way, again)) in ways.iter().enumerate() {
         change(&matrix, &first, *way);
         if *again {
-            (kept, kept_there) = (None, None);
+            (kept, kept_on_device) = (None, None);
         }
         let mut phases = Phases::default();
-        let mut on_host = Computing::<Host, f64>::new(&here, host, kept).unwrap();
+        let mut on_host = Computing::<Host, f64>::new(&host_builder, host, kept).unwrap();
         on_host.compute_all(&mut phases).unwrap();
         let (renewal, levels) = (on_host.renewal(), fetched(host, &on_host));
         kept = Some(on_host.into_symbolic());
         renewals.push(renewal);
         let what = |what: &str| format!("{what} of {name}, {options:?}, round {round}");
         if renewal.anew && renewal.kept_levels == 0 {
-            let mut fresh = Computing::<Host, f64>::new(&here, host, None).unwrap();
+            let mut fresh = Computing::<Host, f64>::new(&host_builder, host, None).unwrap();
             fresh.compute_all(&mut phases).unwrap();
             let fresh = fetched(host, &fresh);
             assert_eq!(fresh.len(), levels.len(), "{}", what("levels"));
@@ -179,29 +179,29 @@ fn compare(n: usize, name: &str, options: &[(&str, &str)], ways: &[(usize, bool)
             }
         }
         let Some(context) = &context else { continue };
-        let (gpu, there) = (context.gpu().unwrap(), builder(context, &config, &matrix));
+        let (gpu, device_builder) = (context.gpu().unwrap(), builder(context, &config, &matrix));
         let mut compute = || {
-            let mut computing = Computing::<Gpu, f64>::new(&there, gpu, kept_there.clone()).unwrap();
+            let mut computing = Computing::<Gpu, f64>::new(&device_builder, gpu, kept_on_device.clone()).unwrap();
             computing.compute_all(&mut phases).unwrap();
             computing
         };
         let mut computing = compute();
-        if kept_there.as_deref().is_some_and(|kept| is_incomplete(gpu, kept)) {
+        if kept_on_device.as_deref().is_some_and(|kept| is_incomplete(gpu, kept)) {
             computing = compute();
-            assert!(!is_incomplete(gpu, kept_there.as_deref().unwrap()));
+            assert!(!is_incomplete(gpu, kept_on_device.as_deref().unwrap()));
         }
         assert_eq!(computing.renewal(), renewal, "{}", what("the renewal"));
-        let levels_there = fetched(gpu, &computing);
-        assert!(levels.len() == levels_there.len() && (levels.len() > 1 || way == &3));
-        for (i, (level, there)) in levels.iter().zip(&levels_there).enumerate() {
+        let device_levels = fetched(gpu, &computing);
+        assert!(levels.len() == device_levels.len() && (levels.len() > 1 || way == &3));
+        for (i, (level, on_device)) in levels.iter().zip(&device_levels).enumerate() {
             let part = |part: &str| what(&format!("the {part} of level {i}"));
-            same(&level.a, &there.a, &part("matrix"));
-            if let (Some((p, r)), Some((p_there, r_there))) = (&level.transfer, &there.transfer) {
-                same(p, p_there, &part("prolongator"));
-                same(r, r_there, &part("restriction"));
+            same(&level.a, &on_device.a, &part("matrix"));
+            if let (Some((p, r)), Some((device_p, device_r))) = (&level.transfer, &on_device.transfer) {
+                same(p, device_p, &part("prolongator"));
+                same(r, device_r, &part("restriction"));
             }
         }
-        kept_there = Some(computing.into_symbolic());
+        kept_on_device = Some(computing.into_symbolic());
     }
     renewals
 }

@@ -165,11 +165,11 @@ mod tests {
         for gpu in devices() {
             for (name, a) in &all {
                 let expected = Colouring::new(&a.view()).unwrap();
-                let there = DeviceCsr::upload(&gpu, &a.view()).unwrap();
-                let found = DeviceColouring::new(&gpu, &there.pattern()).unwrap();
+                let on_device = DeviceCsr::upload(&gpu, &a.view()).unwrap();
+                let found = DeviceColouring::new(&gpu, &on_device.pattern()).unwrap();
                 let rows: Vec<u32> = gpu.fetch(&found.rows).unwrap().into_iter().map(|i| i as u32).collect();
                 assert_eq!((&rows, &found.starts), (&expected.rows, &expected.starts), "{name}");
-                let reordered = found.reorder(&gpu, &there).unwrap().fetch(&gpu).unwrap();
+                let reordered = found.reorder(&gpu, &on_device).unwrap().fetch(&gpu).unwrap();
                 for (k, i) in rows.iter().enumerate() {
                     assert!(reordered.view().row(k).eq(a.view().row(*i as usize)), "{name} {i}");
                 }

@@ -103,8 +103,8 @@ mod tests {
     use half::f16;
 
     fn compare<T: Scalar, S: Number>(gpu: &Gpu, name: &str, a: &Csr<T>) {
-        let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
-        let found = gpu.fetch(&inverse::<T, S>(gpu, &there).unwrap()).unwrap();
+        let on_device = DeviceCsr::upload(gpu, &a.view()).unwrap();
+        let found = gpu.fetch(&inverse::<T, S>(gpu, &on_device).unwrap()).unwrap();
         let expected: Vec<S> = dense::inverse(&a.view()).unwrap();
         assert_eq!(found, expected, "{name}");
     }

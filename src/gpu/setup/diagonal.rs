@@ -134,20 +134,20 @@ mod tests {
 
     /// Every diagonal of a matrix against the host's.
     fn compare<T: Scalar>(gpu: &Gpu, name: &str, a: &Csr<T>) {
-        let (there, view) = (DeviceCsr::upload(gpu, &a.view()).unwrap(), a.view());
+        let (on_device, view) = (DeviceCsr::upload(gpu, &a.view()).unwrap(), a.view());
         let n = a.block.rows;
-        assert_eq!(gpu.fetch(&entries(gpu, &there).unwrap()).unwrap(), diagonal::entries(&view).unwrap(), "{name}");
+        assert_eq!(gpu.fetch(&entries(gpu, &on_device).unwrap()).unwrap(), diagonal::entries(&view).unwrap(), "{name}");
         let scale: Vec<f64> = (0..view.scalar_rows()).map(|i| ((hash(i, 7) % 9) as f64 - 4.0).exp2()).collect();
-        let scale_there = gpu.upload(&scale).unwrap();
+        let device_scale = gpu.upload(&scale).unwrap();
         for width in if n == 1 { vec![1] } else { vec![1, n] } {
-            for (scale, scale_there) in [(None, None), (Some(&scale[..]), Some(&*scale_there))] {
+            for (scale, device_scale) in [(None, None), (Some(&scale[..]), Some(&*device_scale))] {
                 // The host has the scaled matrix, the device the one before.
                 let factor = |i: usize| scale.map_or(1.0, |s| 1.0 / s[i]);
                 let scaled = scaling::apply(&a.clone().into_shared(), factor, factor).unwrap();
-                let enlarged = inverse(gpu, &there, width, true, scale_there).unwrap();
+                let enlarged = inverse(gpu, &on_device, width, true, device_scale).unwrap();
                 let expected: Vec<T> = diagonal::l1_inverse(&scaled.view(), width, scale).unwrap();
                 assert_eq!(gpu.fetch(&enlarged).unwrap(), expected, "{name} {width} l1");
-                let plain = inverse(gpu, &there, width, false, scale_there).unwrap();
+                let plain = inverse(gpu, &on_device, width, false, device_scale).unwrap();
                 let expected: Vec<T> = diagonal::inverse(&scaled.view(), width, diagonal::AS_IT_IS).unwrap();
                 assert_eq!(gpu.fetch(&plain).unwrap(), expected, "{name} {width} scaled");
             }
@@ -201,12 +201,12 @@ mod tests {
         fn compare<T: Scalar, S: Number>(gpu: &Gpu, exact: &[f64], factor: f64) {
             let exact: Vec<T> = exact.iter().map(|v| T::from_f64(*v)).collect();
             let mut checks = DeferredChecks::new(gpu);
-            let exact_there = gpu.upload(&exact).unwrap();
-            let there = stored::<T, S>(gpu, &exact_there, factor, &mut checks, |result| result).unwrap();
-            match (checks.verify().map(|()| there), crate::host::scaling::stored::<T, S>(&exact, factor)) {
-                (Ok(there), Ok(expected)) => assert_eq!(gpu.fetch(&there).unwrap(), expected),
-                (Err(there), Err(expected)) => assert_eq!(there.message, expected.message),
-                (there, expected) => panic!("{:?} {:?}", there.map(|_| ()), expected.map(|_| ())),
+            let device_exact = gpu.upload(&exact).unwrap();
+            let on_device = stored::<T, S>(gpu, &device_exact, factor, &mut checks, |result| result).unwrap();
+            match (checks.verify().map(|()| on_device), crate::host::scaling::stored::<T, S>(&exact, factor)) {
+                (Ok(on_device), Ok(expected)) => assert_eq!(gpu.fetch(&on_device).unwrap(), expected),
+                (Err(on_device), Err(expected)) => assert_eq!(on_device.message, expected.message),
+                (on_device, expected) => panic!("{:?} {:?}", on_device.map(|_| ()), expected.map(|_| ())),
             }
         }
         let usual: Vec<f64> = (0..3000).map(|i| 1.0 / (1.0 + (i % 700) as f64)).collect();

@@ -74,11 +74,11 @@ mod tests {
                 let structure = wanted.clone().into_shared().structure;
                 let kept = direct::interpolate(&view, &s, &coarse, all, Some(&*structure)).unwrap();
                 for gpu in rotating_devices() {
-                    let (there, graph) = (DeviceCsr::upload(&gpu, &view).unwrap(), upload(&gpu, &s));
+                    let (on_device, graph) = (DeviceCsr::upload(&gpu, &view).unwrap(), upload(&gpu, &s));
                     let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
-                    let p = interpolate(&gpu, &there, &graph, &splitting, cut, None).unwrap();
+                    let p = interpolate(&gpu, &on_device, &graph, &splitting, cut, None).unwrap();
                     assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{name} {max_entries} {factor}");
-                    let again = interpolate(&gpu, &there, &graph, &splitting, all, Some(&p.pattern())).unwrap();
+                    let again = interpolate(&gpu, &on_device, &graph, &splitting, all, Some(&p.pattern())).unwrap();
                     assert_eq!(again.fetch(&gpu).unwrap(), kept, "{name} {max_entries} {factor}, again");
                 }
             }

@@ -254,15 +254,15 @@ mod tests {
     ];
 
     fn compare<T: Scalar>(gpu: &Gpu, name: &str, a: &Csr<T>, width: usize) {
-        let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
-        let inverse = diagonal::inverse(gpu, &there, width, false, None).unwrap();
+        let on_device = DeviceCsr::upload(gpu, &a.view()).unwrap();
+        let inverse = diagonal::inverse(gpu, &on_device, width, false, None).unwrap();
         let on_host = gpu.fetch(&inverse).unwrap();
         for estimate in METHODS {
             let expected = estimate.largest(&host(), &a.view(), &on_host, None).unwrap();
-            let found = largest(gpu, &estimate, &there, &inverse, None).unwrap();
+            let found = largest(gpu, &estimate, &on_device, &inverse, None).unwrap();
             assert_eq!(found.value, expected.value, "{name} {width} {estimate:?}");
             // Each side takes over what the other one found.
-            let again = largest(gpu, &estimate, &there, &inverse, Some(&expected)).unwrap();
+            let again = largest(gpu, &estimate, &on_device, &inverse, Some(&expected)).unwrap();
             let expected_again = estimate.largest(&host(), &a.view(), &on_host, Some(&found)).unwrap();
             assert_eq!((again.value, again.value), (expected_again.value, expected.value), "{name} {width}");
         }

@@ -408,15 +408,15 @@ mod tests {
                 for gpu in rotating_devices() {
                     let graph = upload(&gpu, s);
                     let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
-                    let there = |a: &Csr<T>| DeviceCsr::upload(&gpu, &a.view()).unwrap();
+                    let device_copy = |a: &Csr<T>| DeviceCsr::upload(&gpu, &a.view()).unwrap();
                     let level = |a| Level { workers, ..Level::new(&gpu, a, &graph, &splitting, formula).unwrap() };
-                    let matrix = there(a);
+                    let matrix = device_copy(a);
                     let p = level(&matrix).interpolate(None, cut).unwrap();
                     assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{what}");
                     let list = gpu.upload(&only.iter().map(|i| *i as i32).collect::<Vec<_>>()).unwrap();
                     let got = level(&matrix).interpolate(Some(&list), cut).unwrap();
                     assert_eq!(got.fetch(&gpu).unwrap(), some, "{what}, some rows");
-                    let got = level(&there(&changed)).numeric(None, &p.pattern()).unwrap();
+                    let got = level(&device_copy(&changed)).numeric(None, &p.pattern()).unwrap();
                     assert_eq!(got.fetch(&gpu).unwrap(), updated, "{what}, updated");
                 }
             }
@@ -459,12 +459,12 @@ mod tests {
         let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
         let wanted = extended_i::interpolate(&view, &s, coarse, None, cut, None).unwrap();
         for gpu in devices() {
-            let (there, graph) = (DeviceCsr::upload(&gpu, &view).unwrap(), upload(&gpu, &s));
+            let (on_device, graph) = (DeviceCsr::upload(&gpu, &view).unwrap(), upload(&gpu, &s));
             let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
-            let p = interpolate(&gpu, &there, &graph, &splitting, None, cut).unwrap();
+            let p = interpolate(&gpu, &on_device, &graph, &splitting, None, cut).unwrap();
             assert_eq!(p.fetch(&gpu).unwrap(), wanted);
             for workers in WORKERS {
-                let new = || Level::new(&gpu, &there, &graph, &splitting, Formula::ExtendedI).unwrap();
+                let new = || Level::new(&gpu, &on_device, &graph, &splitting, Formula::ExtendedI).unwrap();
                 let level = || Level { workers, ..new() };
                 let p = level().interpolate(None, cut).unwrap();
                 assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{workers:?}");
@@ -478,11 +478,11 @@ mod tests {
         let flags: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
         let wanted = extended_i::by_formula(formula, &a.view(), s, coarse, None, cut, None).unwrap();
         for gpu in devices() {
-            let (there, graph) = (DeviceCsr::upload(&gpu, &a.view()).unwrap(), upload(&gpu, s));
+            let (on_device, graph) = (DeviceCsr::upload(&gpu, &a.view()).unwrap(), upload(&gpu, s));
             let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
-            let p = by_formula(formula, &gpu, &there, &graph, &splitting, None, cut).unwrap();
+            let p = by_formula(formula, &gpu, &on_device, &graph, &splitting, None, cut).unwrap();
             assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{formula:?} {cut:?}");
-            let p = numeric_by_formula(formula, &gpu, &there, &graph, &splitting, None, &p.pattern()).unwrap();
+            let p = numeric_by_formula(formula, &gpu, &on_device, &graph, &splitting, None, &p.pattern()).unwrap();
             assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{formula:?} {cut:?}");
         }
     }

@@ -391,13 +391,13 @@ mod tests {
             for gpu in rotating_devices() {
                 let graph = upload(&gpu, s);
                 let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
-                let there = |a: &Csr<T>| DeviceCsr::upload(&gpu, &a.view()).unwrap();
-                let p = interpolate(&gpu, &there(a), &graph, &splitting, None, cut).unwrap().pattern();
-                let symbolic = ExtendedISymbolic::new(&gpu, &there(&other[0]), &graph, &splitting, &p).unwrap();
+                let device_copy = |a: &Csr<T>| DeviceCsr::upload(&gpu, &a.view()).unwrap();
+                let p = interpolate(&gpu, &device_copy(a), &graph, &splitting, None, cut).unwrap().pattern();
+                let symbolic = ExtendedISymbolic::new(&gpu, &device_copy(&other[0]), &graph, &splitting, &p).unwrap();
                 assert!(lock(symbolic.rows.lock()).is_some());
                 for (n, a) in other.iter().enumerate() {
                     let wanted = extended_i::interpolate(&a.view(), s, coarse, None, cut, Some(&*pattern)).unwrap();
-                    let numeric = || symbolic.numeric(&gpu, &there(a), &graph, &splitting, &p).unwrap();
+                    let numeric = || symbolic.numeric(&gpu, &device_copy(a), &graph, &splitting, &p).unwrap();
                     let mut got = numeric();
                     if symbolic.left_over(&gpu).unwrap() {
                         got = numeric();
@@ -434,15 +434,15 @@ mod tests {
         let s = strength::classical(&a.view(), 0.25, 1.0).unwrap();
         let flags: Vec<u8> = splittings(&s)[0].iter().map(|c| u8::from(*c)).collect();
         for gpu in &one_of_each() {
-            let (there, graph) = (DeviceCsr::upload(gpu, &a.view()).unwrap(), upload(gpu, &s));
+            let (on_device, graph) = (DeviceCsr::upload(gpu, &a.view()).unwrap(), upload(gpu, &s));
             let splitting = Splitting::new(gpu, &gpu.upload(&flags).unwrap()).unwrap();
-            let p = interpolate(gpu, &there, &graph, &splitting, None, cut).unwrap().pattern();
-            let symbolic = ExtendedISymbolic::new(gpu, &there, &graph, &splitting, &p).unwrap();
+            let p = interpolate(gpu, &on_device, &graph, &splitting, None, cut).unwrap().pattern();
+            let symbolic = ExtendedISymbolic::new(gpu, &on_device, &graph, &splitting, &p).unwrap();
             assert!(symbolic.bytes() > a.values.len());
             // The first update checks what it left, and finds nothing.
             for expected in [1, 0, 0] {
                 let waits = gpu.waits();
-                symbolic.numeric(gpu, &there, &graph, &splitting, &p).unwrap();
+                symbolic.numeric(gpu, &on_device, &graph, &splitting, &p).unwrap();
                 assert_eq!(gpu.waits() - waits, expected);
             }
             assert!(!symbolic.left_over(gpu).unwrap());
@@ -467,12 +467,12 @@ mod tests {
         let cut = Truncation::new(4, 0.0);
         let wanted = extended_i::interpolate(&a.view(), &s, &coarse, None, cut, None).unwrap();
         for gpu in devices() {
-            let (there, graph) = (DeviceCsr::upload(&gpu, &a.view()).unwrap(), upload(&gpu, &s));
+            let (on_device, graph) = (DeviceCsr::upload(&gpu, &a.view()).unwrap(), upload(&gpu, &s));
             let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
-            let p = interpolate(&gpu, &there, &graph, &splitting, None, cut).unwrap().pattern();
-            let symbolic = ExtendedISymbolic::new(&gpu, &there, &graph, &splitting, &p).unwrap();
+            let p = interpolate(&gpu, &on_device, &graph, &splitting, None, cut).unwrap().pattern();
+            let symbolic = ExtendedISymbolic::new(&gpu, &on_device, &graph, &splitting, &p).unwrap();
             assert_eq!(lock(symbolic.rows.lock()).as_ref().map(|rows| rows.long.len()), Some(101));
-            let got = symbolic.numeric(&gpu, &there, &graph, &splitting, &p).unwrap();
+            let got = symbolic.numeric(&gpu, &on_device, &graph, &splitting, &p).unwrap();
             assert_eq!(got.fetch(&gpu).unwrap(), wanted);
         }
     }

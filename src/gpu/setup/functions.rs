@@ -23,7 +23,7 @@ impl DeviceFunctions {
     pub fn interleaved(gpu: &Gpu, unknowns: usize, count: usize) -> Result<DeviceFunctions> {
         assert!(count <= MAX_FUNCTIONS);
         let of = gpu.allocate::<u8>(unknowns)?;
-        let kernel = gpu.kernel("functions_in_turn")?;
+        let kernel = gpu.kernel("interleaved_functions")?;
         gpu.launch(kernel, unknowns, &[&(unknowns as i64), &(count as i32), &of.view()])?;
         Ok(DeviceFunctions { of })
     }
@@ -91,16 +91,22 @@ mod tests {
     use crate::host::functions::Functions;
     use crate::sparse::Csr;
 
-    fn same_as_the_host<T: Scalar>(gpu: &Gpu, a: &Csr<T>, here: &Functions, there: &DeviceFunctions, what: &str) {
-        let expected = here.within(&a.view()).unwrap();
-        let on_device = DeviceCsr::upload(gpu, &a.view()).unwrap();
-        let within = there.within(gpu, &on_device).unwrap();
+    fn same_as_the_host<T: Scalar>(
+        gpu: &Gpu,
+        a: &Csr<T>,
+        on_host: &Functions,
+        on_device: &DeviceFunctions,
+        what: &str,
+    ) {
+        let expected = on_host.within(&a.view()).unwrap();
+        let matrix = DeviceCsr::upload(gpu, &a.view()).unwrap();
+        let within = on_device.within(gpu, &matrix).unwrap();
         let got = within.fetch(gpu).unwrap();
         assert_eq!((got.rows, got.cols, got.block), (expected.rows, expected.cols, expected.block), "{what}");
         assert_eq!((&got.offsets, &got.columns), (&expected.offsets, &expected.columns), "{what}");
         assert_eq!(got.values, expected.values, "{what}");
         let waits = gpu.waits();
-        let updated = there.numeric(gpu, &on_device, &within.pattern()).unwrap();
+        let updated = on_device.numeric(gpu, &matrix, &within.pattern()).unwrap();
         assert_eq!(gpu.waits(), waits, "{what}");
         assert_eq!(updated.fetch(gpu).unwrap().values, expected.values, "{what}");
     }
@@ -111,19 +117,19 @@ mod tests {
             for (name, a) in problems().into_iter().chain(irregular::square()).filter(|(_, a)| a.block == Block::SCALAR)
             {
                 for count in [1, 3] {
-                    let (here, there) = (
+                    let (on_host, on_device) = (
                         Functions::interleaved(a.rows, count).unwrap(),
                         DeviceFunctions::interleaved(&gpu, a.rows, count).unwrap(),
                     );
-                    assert_eq!(gpu.fetch(&there.of).unwrap(), here.as_slice(), "{name}");
-                    same_as_the_host(&gpu, &a, &here, &there, &name);
-                    same_as_the_host(&gpu, &narrow(&a), &here, &there, &format!("{name} in f32"));
+                    assert_eq!(gpu.fetch(&on_device.of).unwrap(), on_host.as_slice(), "{name}");
+                    same_as_the_host(&gpu, &a, &on_host, &on_device, &name);
+                    same_as_the_host(&gpu, &narrow(&a), &on_host, &on_device, &format!("{name} in f32"));
                     let coarse: Vec<bool> = (0..a.rows).map(|i| hash(i, 5).is_multiple_of(3)).collect();
                     let bytes: Vec<u8> = coarse.iter().map(|c| u8::from(*c)).collect();
                     let splitting = Splitting::new(&gpu, &gpu.upload(&bytes).unwrap()).unwrap();
-                    let here = here.coarse(&coarse).unwrap();
-                    let there = there.coarse(&gpu, &splitting).unwrap();
-                    assert_eq!(gpu.fetch(&there.of).unwrap(), here.as_slice(), "{name}");
+                    let on_host = on_host.coarse(&coarse).unwrap();
+                    let on_device = on_device.coarse(&gpu, &splitting).unwrap();
+                    assert_eq!(gpu.fetch(&on_device.of).unwrap(), on_host.as_slice(), "{name}");
                 }
             }
         }

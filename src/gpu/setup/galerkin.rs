@@ -247,9 +247,9 @@ mod tests {
             host::product(&r.view(), &a.view(), &p).unwrap()
         };
         let upload = |a: &Csr<T>| DeviceCsr::upload(gpu, &a.view()).unwrap();
-        let there = upload(p);
-        let restriction = transpose(gpu, &there).unwrap();
-        let (coarse, symbolic) = product(gpu, &restriction, &upload(a), &there).unwrap();
+        let on_device = upload(p);
+        let restriction = transpose(gpu, &on_device).unwrap();
+        let (coarse, symbolic) = product(gpu, &restriction, &upload(a), &on_device).unwrap();
         let (coarse, same) = (coarse.fetch(gpu).unwrap(), expected(a));
         assert_eq!((&coarse.offsets[..], &coarse.columns[..]), same.structure.own_arrays(), "{what}");
         assert_eq!(coarse.values, same.values.as_slice(), "{what}");
@@ -261,7 +261,7 @@ mod tests {
         let partly_zero = changed(&|k, v| if k % 3 == 0 { T::ZERO } else { v });
         let zero = changed(&|_, _| T::ZERO);
         for a in [&smaller, a, &partly_zero, &zero, &smaller] {
-            let updated = numeric(gpu, &symbolic, &restriction, &upload(a), &there).unwrap();
+            let updated = numeric(gpu, &symbolic, &restriction, &upload(a), &on_device).unwrap();
             assert_eq!(gpu.fetch(&updated).unwrap(), expected(a).values.as_slice(), "{what}");
         }
         symbolic
@@ -280,10 +280,10 @@ mod tests {
                 assert!(merges || !name.starts_with("poisson7"), "{name}");
                 // Without positions it is merged again.
                 symbolic.drop_positions();
-                let [here, there, r] = [&a, &in_order, &host_transpose::transpose(&in_order.view()).unwrap()]
+                let [device_a, device_p, r] = [&a, &in_order, &host_transpose::transpose(&in_order.view()).unwrap()]
                     .map(|a| DeviceCsr::upload(&gpu, &a.view()).unwrap());
-                let updated = numeric(&gpu, &symbolic, &r, &here, &there).unwrap();
-                let (first, _) = product(&gpu, &r, &here, &there).unwrap();
+                let updated = numeric(&gpu, &symbolic, &r, &device_a, &device_p).unwrap();
+                let (first, _) = product(&gpu, &r, &device_a, &device_p).unwrap();
                 assert_eq!(gpu.fetch(&updated).unwrap(), gpu.fetch(&first.values).unwrap(), "{name}");
                 // Surplus columns, which leave zeros on the diagonal.
                 p.values.iter_mut().zip(&p.columns).filter(|(_, j)| **j % 5 == 0).for_each(|(v, _)| *v = 0.0);
@@ -356,11 +356,11 @@ mod tests {
                 assert_eq!(matches!(&*lock(symbolic.positions.lock()), Positions::Scalars(_)), is_told, "{what}");
                 // Without positions it takes longer.
                 assert_eq!(symbolic.drop_positions(), is_told);
-                let (there, p) =
+                let (on_device, p) =
                     (DeviceCsr::upload(&gpu, &a.view()).unwrap(), DeviceCsr::upload(&gpu, &p.view()).unwrap());
                 let r = transpose(&gpu, &p).unwrap();
-                let (first, _) = product(&gpu, &r, &there, &p).unwrap();
-                let updated = numeric(&gpu, &symbolic, &r, &there, &p).unwrap();
+                let (first, _) = product(&gpu, &r, &on_device, &p).unwrap();
+                let updated = numeric(&gpu, &symbolic, &r, &on_device, &p).unwrap();
                 assert_eq!(gpu.fetch(&updated).unwrap(), gpu.fetch(&first.values).unwrap(), "{what}");
             }
         }
@@ -376,17 +376,17 @@ mod tests {
         };
         for gpu in devices() {
             let upload = |a: &Csr<f64>| DeviceCsr::upload(&gpu, &a.view()).unwrap();
-            let (there, p) = (upload(&a), upload(&p));
+            let (on_device, p) = (upload(&a), upload(&p));
             let r = transpose(&gpu, &p).unwrap();
-            let (_, symbolic) = product(&gpu, &r, &there, &p).unwrap();
+            let (_, symbolic) = product(&gpu, &r, &on_device, &p).unwrap();
             symbolic.drop_positions();
             gpu.reset_peak();
-            let updated = numeric(&gpu, &symbolic, &r, &there, &p).unwrap();
+            let updated = numeric(&gpu, &symbolic, &r, &on_device, &p).unwrap();
             drop(updated);
             gpu.set_memory_limit(Some(gpu.memory().peak));
             *lock(symbolic.positions.lock()) = Positions::Pending;
             for _ in 0..2 {
-                let updated = numeric(&gpu, &symbolic, &r, &there, &p).unwrap();
+                let updated = numeric(&gpu, &symbolic, &r, &on_device, &p).unwrap();
                 assert_eq!(gpu.fetch(&updated).unwrap(), expected.values.as_slice());
                 assert!(matches!(&*lock(symbolic.positions.lock()), Positions::Unavailable));
             }

@@ -71,8 +71,8 @@ mod tests {
     }
 
     fn same_as_the_host<T: Scalar>(gpu: &Gpu, a: &Csr<T>, size: usize, what: &str) {
-        let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
-        let gathered = gather(gpu, &there, size).unwrap();
+        let on_device = DeviceCsr::upload(gpu, &a.view()).unwrap();
+        let gathered = gather(gpu, &on_device, size).unwrap();
         let (got, expected) = (gathered.fetch(gpu).unwrap(), a.view().to_blocks(size).unwrap());
         assert_eq!((got.rows, got.cols, got.block), (expected.rows, expected.cols, expected.block), "{what}");
         assert_eq!((&got.offsets, &got.columns), (&expected.offsets, &expected.columns), "{what}");
@@ -82,7 +82,7 @@ mod tests {
         let other = Csr { values, ..a.clone() };
         let values = Arc::new(gpu.upload(&other.values).unwrap());
         let waits = gpu.waits();
-        let updated = numeric(gpu, &DeviceCsr { values, ..there }, &gathered.pattern()).unwrap();
+        let updated = numeric(gpu, &DeviceCsr { values, ..on_device }, &gathered.pattern()).unwrap();
         assert_eq!(gpu.waits(), waits, "{what}");
         let (got, expected) = (updated.fetch(gpu).unwrap(), other.view().to_blocks(size).unwrap());
         assert_eq!((&got.offsets, &got.columns), (&expected.offsets, &expected.columns), "{what}");

@@ -92,9 +92,9 @@ impl DevicePattern {
         self.columns.len()
     }
 
-    /// Bytes, if at most `here` references share it; 0 if there are others.
-    pub fn bytes(&self, here: usize) -> usize {
-        let alone = Arc::strong_count(&self.columns) <= here;
+    /// Bytes, if at most so many `references` share it; 0 if there are others.
+    pub fn bytes(&self, references: usize) -> usize {
+        let alone = Arc::strong_count(&self.columns) <= references;
         if alone { self.offsets.owned_bytes() + self.columns.owned_bytes() } else { 0 }
     }
 }

@@ -154,14 +154,14 @@ mod tests {
     fn aggregates_are_those_of_the_host() {
         for gpu in devices() {
             for (name, s) in graphs() {
-                let there = DeviceGraph {
+                let on_device = DeviceGraph {
                     rows: s.rows(),
                     offsets: gpu.upload(&s.offsets).unwrap(),
                     columns: gpu.upload(&s.columns).unwrap(),
                 };
                 for seed in [0, 3] {
                     let (of, count) = mis2::aggregate(&s, seed).unwrap();
-                    let found = aggregate(&gpu, &there, seed).unwrap();
+                    let found = aggregate(&gpu, &on_device, seed).unwrap();
                     assert_eq!(gpu.fetch(&found.of).unwrap(), of, "{name}");
                     let members = of.iter().filter(|g| **g != mis2::NONE).count();
                     assert_eq!((found.count, found.members), (count, members), "{name}");

@@ -109,10 +109,10 @@ mod tests {
                 let structure = wanted.clone().into_shared().structure;
                 let kept = mm_ext::interpolate(&view, &s, &coarse, None, plus_i, cut, Some(&*structure)).unwrap();
                 for gpu in rotating_devices() {
-                    let (there, graph) = (DeviceCsr::upload(&gpu, &view).unwrap(), upload(&gpu, &s));
+                    let (on_device, graph) = (DeviceCsr::upload(&gpu, &view).unwrap(), upload(&gpu, &s));
                     let splitting = Splitting::new(&gpu, &gpu.upload(&flags).unwrap()).unwrap();
                     let make = |pattern: Option<&DevicePattern>| {
-                        interpolate(&gpu, &there, &graph, &splitting, None, plus_i, cut, pattern).unwrap()
+                        interpolate(&gpu, &on_device, &graph, &splitting, None, plus_i, cut, pattern).unwrap()
                     };
                     let p = make(None);
                     assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{name} {plus_i}");

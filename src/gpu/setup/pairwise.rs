@@ -281,14 +281,14 @@ mod tests {
 
     fn compare<T: Scalar>(gpu: &Gpu, name: &str, a: &Csr<T>, size: usize) {
         let s = strength::Symmetric::new(&a.view()).unwrap().graph(0.08).unwrap();
-        let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
+        let on_device = DeviceCsr::upload(gpu, &a.view()).unwrap();
         let graph = DeviceGraph {
             rows: a.rows,
             offsets: gpu.upload(&s.offsets).unwrap(),
             columns: gpu.upload(&s.columns).unwrap(),
         };
         let (of, count) = pairwise::aggregate(&a.view(), &s, size, 1).unwrap();
-        let found = aggregate(gpu, &there, &graph, size, 1).unwrap();
+        let found = aggregate(gpu, &on_device, &graph, size, 1).unwrap();
         assert_eq!(gpu.fetch(&found.of).unwrap(), of, "{name} {size}");
         let members = of.iter().filter(|g| **g != NONE).count();
         assert_eq!((found.count, found.members), (count, members), "{name} {size}");

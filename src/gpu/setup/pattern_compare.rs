@@ -89,22 +89,22 @@ mod tests {
         for gpu in devices() {
             for (name, a) in problems().into_iter().chain(irregular()) {
                 let s = strength::absolute(&a.view(), 0.0).unwrap();
-                let there = upload(&gpu, &s);
-                assert!(there.is(&gpu, &upload(&gpu, &s)).unwrap(), "{name}");
+                let on_device = upload(&gpu, &s);
+                assert!(on_device.is(&gpu, &upload(&gpu, &s)).unwrap(), "{name}");
                 let entries = s.columns.len();
                 for k in [0, entries / 2, entries.saturating_sub(1)].into_iter().filter(|k| *k < entries) {
                     let mut other = s.clone();
                     other.columns[k] += 1;
-                    assert!(!there.is(&gpu, &upload(&gpu, &other)).unwrap(), "{name}, column {k}");
+                    assert!(!on_device.is(&gpu, &upload(&gpu, &other)).unwrap(), "{name}, column {k}");
                 }
                 for i in (1..s.rows()).filter(|i| i % 50 == 1 || *i + 1 == s.rows()) {
                     let mut other = s.clone();
                     other.offsets[i] += 1;
-                    assert!(!there.is(&gpu, &upload(&gpu, &other)).unwrap(), "{name}, offset {i}");
+                    assert!(!on_device.is(&gpu, &upload(&gpu, &other)).unwrap(), "{name}, offset {i}");
                 }
                 let mut shorter = s.clone();
                 if shorter.columns.pop().is_some() {
-                    assert!(!there.is(&gpu, &upload(&gpu, &shorter)).unwrap(), "{name}");
+                    assert!(!on_device.is(&gpu, &upload(&gpu, &shorter)).unwrap(), "{name}");
                 }
             }
         }

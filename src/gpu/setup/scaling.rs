@@ -313,11 +313,11 @@ mod tests {
     }
 
     fn compare<T: Scalar>(gpu: &Gpu, name: &str, a: &Csr<T>) {
-        let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
+        let on_device = DeviceCsr::upload(gpu, &a.view()).unwrap();
         let shared = a.clone().into_shared();
         for scaling in ["diagonal", "equilibrate", "auto"] {
-            let found = factors(gpu, &[&there], scaling, true).unwrap().remove(0);
-            if let (Ok(found), Ok(alone)) = (&found, factors(gpu, &[&there], scaling, false).unwrap().remove(0)) {
+            let found = factors(gpu, &[&on_device], scaling, true).unwrap().remove(0);
+            if let (Ok(found), Ok(alone)) = (&found, factors(gpu, &[&on_device], scaling, false).unwrap().remove(0)) {
                 assert!(alone.l1_inverse.is_none());
                 let both = [&found.factors.s, &alone.factors.s].map(|s| gpu.fetch(s).unwrap());
                 assert_eq!(both[0], both[1], "{name} {scaling}");
@@ -336,62 +336,62 @@ mod tests {
             let (low, high) = s.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), s| (low.min(*s), high.max(*s)));
             assert!(s.is_empty() || found.range == (low, high), "{name} {scaling}: {:?}", found.range);
             let found = found.s;
-            let scaled = apply(gpu, &there, By::Over(&found), By::Over(&found)).unwrap();
+            let scaled = apply(gpu, &on_device, By::Over(&found), By::Over(&found)).unwrap();
             let expected = host::apply(&shared, |i| 1.0 / s[i], |j| 1.0 / s[j]).unwrap();
             assert_eq!(gpu.fetch(&scaled.values).unwrap(), expected.values.as_slice(), "{name} {scaling}");
-            assert_eq!(l1_inverse.is_some(), diagonal::has_short_rows(&there), "{name} {scaling}");
+            assert_eq!(l1_inverse.is_some(), diagonal::has_short_rows(&on_device), "{name} {scaling}");
             if let Some(inverse) = l1_inverse {
                 let view = expected.view();
                 let expected: Vec<T> = crate::host::diagonal::l1_inverse(&view, 1, Some(&s)).unwrap();
                 assert_eq!(gpu.fetch(&inverse).unwrap(), expected, "{name} {scaling} l1");
             }
-            let one_sided = apply(gpu, &there, By::One, By::Times(&found)).unwrap();
+            let one_sided = apply(gpu, &on_device, By::One, By::Times(&found)).unwrap();
             let expected_one_sided = host::apply(&shared, |_| 1.0, |j| s[j]).unwrap();
             assert_eq!(gpu.fetch(&one_sided.values).unwrap(), expected_one_sided.values.as_slice(), "{name} {scaling}");
             let by = Rounding::Nearest(By::Over(&found), By::Over(&found));
             match scaling {
                 "diagonal" => {
                     compare_stored::<T, bf16>(gpu, (&scaled, &expected), (&found, &s));
-                    compare_with::<T, bf16>(gpu, (&there, by), (&expected, host::Rounding::Nearest));
+                    compare_with::<T, bf16>(gpu, (&on_device, by), (&expected, host::Rounding::Nearest));
                 }
                 "equilibrate" => {
                     compare_stored::<T, f32>(gpu, (&scaled, &expected), (&found, &s));
-                    compare_with::<T, f32>(gpu, (&there, by), (&expected, host::Rounding::Nearest));
-                    compare_with::<T, f64>(gpu, (&there, by), (&expected, host::Rounding::Nearest));
+                    compare_with::<T, f32>(gpu, (&on_device, by), (&expected, host::Rounding::Nearest));
+                    compare_with::<T, f64>(gpu, (&on_device, by), (&expected, host::Rounding::Nearest));
                 }
                 _ => {
                     compare_stored::<T, f16>(gpu, (&scaled, &expected), (&found, &s));
-                    compare_with::<T, f16>(gpu, (&there, by), (&expected, host::Rounding::Nearest));
+                    compare_with::<T, f16>(gpu, (&on_device, by), (&expected, host::Rounding::Nearest));
                 }
             }
         }
         compare_stored::<T, f16>(
             gpu,
-            (&there, &shared),
+            (&on_device, &shared),
             (&gpu.upload(&vec![1.0; a.rows * a.block.rows]).unwrap(), &vec![1.0; a.rows * a.block.rows]),
         );
     }
 
     fn compare_stored<T: Scalar, S: Number>(
         gpu: &Gpu,
-        (there, a): (&DeviceCsr<T>, &crate::sparse::SharedCsr<T>),
-        (vector_there, vector): (&Buffer<f64>, &[f64]),
+        (on_device, a): (&DeviceCsr<T>, &crate::sparse::SharedCsr<T>),
+        (device_vector, vector): (&Buffer<f64>, &[f64]),
     ) {
-        compare_with::<T, S>(gpu, (there, Rounding::Nearest(By::One, By::One)), (a, host::Rounding::Nearest));
-        compare_with::<T, S>(gpu, (there, Rounding::Keeping(vector_there)), (a, host::Rounding::Keeping(vector)));
+        compare_with::<T, S>(gpu, (on_device, Rounding::Nearest(By::One, By::One)), (a, host::Rounding::Nearest));
+        compare_with::<T, S>(gpu, (on_device, Rounding::Keeping(device_vector)), (a, host::Rounding::Keeping(vector)));
     }
 
     fn compare_with<T: Scalar, S: Number>(
         gpu: &Gpu,
-        (there, rounding): (&DeviceCsr<T>, Rounding<'_>),
+        (on_device, rounding): (&DeviceCsr<T>, Rounding<'_>),
         (a, expected): (&crate::sparse::SharedCsr<T>, host::Rounding<'_>),
     ) {
         let mut checks = DeferredChecks::new(gpu);
-        let there = store::<T, S>(gpu, there, rounding, &mut checks, |result| result, "matrix").unwrap();
+        let on_device = store::<T, S>(gpu, on_device, rounding, &mut checks, |result| result, "matrix").unwrap();
         match (checks.verify(), host::store::<T, S>(a, "matrix", expected)) {
-            (Ok(()), Ok(expected)) => assert_eq!(gpu.fetch(&there.values).unwrap(), expected.values.as_slice()),
+            (Ok(()), Ok(expected)) => assert_eq!(gpu.fetch(&on_device.values).unwrap(), expected.values.as_slice()),
             (Err(error), Err(expected)) => assert_eq!(error.message, expected.message),
-            (there, expected) => panic!("{:?} {:?}", there, expected.map(|_| ())),
+            (on_device, expected) => panic!("{:?} {:?}", on_device, expected.map(|_| ())),
         }
     }
 

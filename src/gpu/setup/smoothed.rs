@@ -430,7 +430,7 @@ mod tests {
         let step = host::smoothed::Step::new(&host(), &a.view(), &s, how, None).unwrap();
         let expected = step.smooth(&p0).unwrap();
 
-        let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
+        let on_device = DeviceCsr::upload(gpu, &a.view()).unwrap();
         let graph = DeviceGraph {
             rows: a.rows,
             offsets: gpu.upload(&s.offsets).unwrap(),
@@ -439,14 +439,14 @@ mod tests {
         let aggregates = mis2::aggregate(gpu, &graph, 0).unwrap();
         let space = DeviceNearNullSpace::upload(gpu, space).unwrap();
         let (p0, _) = tentative::prolongator::<T>(gpu, &aggregates, &space).unwrap();
-        let step_there = Step::new(gpu, &there, &graph, how, None).unwrap();
-        assert_eq!(step_there.largest().value, step.largest().value, "{name}");
-        let p = step_there.smooth(gpu, &aggregates, &p0).unwrap();
+        let device_step = Step::new(gpu, &on_device, &graph, how, None).unwrap();
+        assert_eq!(device_step.largest().value, step.largest().value, "{name}");
+        let p = device_step.smooth(gpu, &aggregates, &p0).unwrap();
         assert_eq!(p.fetch(gpu).unwrap(), expected, "{name}");
-        let terms = step_there.terms(gpu, &aggregates, &p0, &p.pattern()).unwrap();
+        let terms = device_step.terms(gpu, &aggregates, &p0, &p.pattern()).unwrap();
         assert_eq!(terms.is_some(), BlockSpgemmSymbolic::are_small(a.block, p0.block));
         for terms in [None, terms.as_ref()] {
-            let updated = step_there.numeric(gpu, &aggregates, &p0, &p.pattern(), terms).unwrap();
+            let updated = device_step.numeric(gpu, &aggregates, &p0, &p.pattern(), terms).unwrap();
             assert_eq!(gpu.fetch(&updated).unwrap(), expected.values, "{name} updated");
         }
     }

@@ -290,8 +290,8 @@ pub(super) mod tests {
     use crate::sparse::Csr;
 
     pub(in super::super) fn same_as_the_host<T: Scalar>(gpu: &Gpu, a: &Csr<T>, b: &Csr<T>, what: &str) {
-        let (here, there) = (DeviceCsr::upload(gpu, &a.view()).unwrap(), DeviceCsr::upload(gpu, &b.view()).unwrap());
-        let product = multiply(gpu, &here, &there).unwrap();
+        let (left, right) = (DeviceCsr::upload(gpu, &a.view()).unwrap(), DeviceCsr::upload(gpu, &b.view()).unwrap());
+        let product = multiply(gpu, &left, &right).unwrap();
         let expected = host::multiply(&a.view(), &b.view()).unwrap();
         let got = product.fetch(gpu).unwrap();
         assert!(got.offsets == expected.offsets, "offsets of {what}");
@@ -299,10 +299,10 @@ pub(super) mod tests {
         assert_eq!(difference, None, "a column of {what}");
         let difference = got.values.iter().zip(&expected.values).position(|(a, b)| a != b);
         assert_eq!(difference, None, "a value of {what}");
-        let (_, pattern) = Product::new(gpu, &here, Right::of(&there)).sorted(false).unwrap();
+        let (_, pattern) = Product::new(gpu, &left, Right::of(&right)).sorted(false).unwrap();
         let other = Csr { values: a.values.iter().map(|v| *v * T::from_f64(0.3)).collect(), ..a.clone() };
-        let here = DeviceCsr::upload(gpu, &other.view()).unwrap();
-        let updated = Product::new(gpu, &here, Right::of(&there)).numeric(&pattern, false).unwrap();
+        let left = DeviceCsr::upload(gpu, &other.view()).unwrap();
+        let updated = Product::new(gpu, &left, Right::of(&right)).numeric(&pattern, false).unwrap();
         let expected = host::multiply(&other.view(), &b.view()).unwrap();
         let got = gpu.fetch(&updated).unwrap();
         let difference = got.iter().zip(&expected.values).position(|(a, b)| a != b);
@@ -370,13 +370,13 @@ pub(super) mod tests {
     fn a_sample_that_misleads_costs_time_alone() {
         for gpu in devices() {
             let (a, b) = (random(200, 300, 40, Block::SCALAR, 1), random(300, 500, 20, Block::SCALAR, 2));
-            let (here, there) =
+            let (left, right) =
                 (DeviceCsr::upload(&gpu, &a.view()).unwrap(), DeviceCsr::upload(&gpu, &b.view()).unwrap());
             let expected = host::multiply(&a.view(), &b.view()).unwrap();
             let tables = [(0.01, 0), (500.0, 1), (3.0, 2), (40.0, 3)].map(|(mean, table)| (mean, Method::Table(table)));
             let merges = [(0.01, 0), (500.0, 1)].map(|(mean, lists)| (mean, Method::Merge(lists)));
             for (mean, method) in tables.into_iter().chain(merges) {
-                let product = Product::new(&gpu, &here, Right::of(&there));
+                let product = Product::new(&gpu, &left, Right::of(&right));
                 let (c, _) = product.sorted_by(Sample { mean, method }, false).unwrap();
                 assert_eq!(c.fetch(&gpu).unwrap(), expected, "{mean} columns, {method:?}");
             }

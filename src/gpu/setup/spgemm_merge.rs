@@ -62,8 +62,8 @@ mod tests {
     use crate::sparse::{Block, Csr};
 
     fn method_of<T: Scalar>(gpu: &Gpu, a: &Csr<T>, b: &Csr<T>) -> Method {
-        let (here, there) = (DeviceCsr::upload(gpu, &a.view()).unwrap(), DeviceCsr::upload(gpu, &b.view()).unwrap());
-        Product::new(gpu, &here, Right::of(&there)).sample().unwrap().method
+        let (left, right) = (DeviceCsr::upload(gpu, &a.view()).unwrap(), DeviceCsr::upload(gpu, &b.view()).unwrap());
+        Product::new(gpu, &left, Right::of(&right)).sample().unwrap().method
     }
 
     #[test]
@@ -115,9 +115,9 @@ mod tests {
             }
             assert_eq!(method_of(&gpu, &a, &b), Method::Merge(0));
             same_as_the_host(&gpu, &a, &b, "rows of all kinds");
-            let (here, there) =
+            let (left, right) =
                 (DeviceCsr::upload(&gpu, &a.view()).unwrap(), DeviceCsr::upload(&gpu, &b.view()).unwrap());
-            let product = Product::new(&gpu, &here, Right::of(&there));
+            let product = Product::new(&gpu, &left, Right::of(&right));
             // Without space for the rows that merging leaves.
             let (c, _) = product.sorted_by(Sample { mean: 0.0, method: Method::Merge(0) }, true).unwrap();
             let expected = host::multiply(&a.view(), &b.view()).unwrap();

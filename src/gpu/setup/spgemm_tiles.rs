@@ -165,8 +165,8 @@ mod tests {
     fn check_as<T: Scalar>(gpu: &Gpu, a: &Csr<f64>, b: &Csr<f64>, fits: bool, what: &str) {
         let narrow = |m: &Csr<f64>| m.view().to_owned_as::<T>().unwrap();
         let (a, b) = (narrow(a), narrow(b));
-        let (here, there) = (DeviceCsr::upload(gpu, &a.view()).unwrap(), DeviceCsr::upload(gpu, &b.view()).unwrap());
-        let product = multiply_tiles(gpu, &here, &there).unwrap();
+        let (left, right) = (DeviceCsr::upload(gpu, &a.view()).unwrap(), DeviceCsr::upload(gpu, &b.view()).unwrap());
+        let product = multiply_tiles(gpu, &left, &right).unwrap();
         assert_eq!(product.is_some(), fits, "{what}");
         let Some(product) = product else { return };
         let wide = |m: &Csr<T>| m.view().to_owned_as::<f64>().unwrap();
@@ -245,10 +245,10 @@ mod tests {
         let (wide, tall) = (random(196, 900, 40, Block::SCALAR, 9), random(300, 196, 20, Block::SCALAR, 9));
         for gpu in devices() {
             for (a, b, by_tiles) in [(&dense, &dense, true), (&dense, &wide, false), (&tall, &dense, false)] {
-                let (here, there) =
+                let (left, right) =
                     (DeviceCsr::upload(&gpu, &a.view()).unwrap(), DeviceCsr::upload(&gpu, &b.view()).unwrap());
-                let chosen = multiply(&gpu, &here, &there, ProductMethod::Auto).unwrap().fetch(&gpu).unwrap();
-                let hashed = multiply(&gpu, &here, &there, ProductMethod::Hash).unwrap().fetch(&gpu).unwrap();
+                let chosen = multiply(&gpu, &left, &right, ProductMethod::Auto).unwrap().fetch(&gpu).unwrap();
+                let hashed = multiply(&gpu, &left, &right, ProductMethod::Hash).unwrap().fetch(&gpu).unwrap();
                 assert_eq!((&hashed.offsets, &hashed.columns), (&chosen.offsets, &chosen.columns));
                 assert_eq!(chosen == chained(a, b), by_tiles);
                 assert_eq!(chosen == hashed, !by_tiles);
@@ -304,9 +304,9 @@ mod tests {
         for (a, b) in [(row(13_000), ones(13_000)), (row(3200), ones(3200)), (ones(4), row(5000))] {
             for gpu in one_of_each() {
                 check_as::<f64>(&gpu, &a, &b, false, "a long row");
-                let (here, there) =
+                let (left, right) =
                     (DeviceCsr::upload(&gpu, &a.view()).unwrap(), DeviceCsr::upload(&gpu, &b.view()).unwrap());
-                let product = multiply(&gpu, &here, &there, ProductMethod::Tiles).unwrap().fetch(&gpu).unwrap();
+                let product = multiply(&gpu, &left, &right, ProductMethod::Tiles).unwrap().fetch(&gpu).unwrap();
                 assert_eq!(product, crate::host::spgemm::multiply(&a.view(), &b.view()).unwrap());
             }
         }

@@ -4,7 +4,7 @@ use super::coarse_numbering::{DeviceCoarse, Splitting};
 use super::deferred_checks::DeferredChecks;
 use super::functions::DeviceFunctions;
 use super::rounding_loss::{self, Candidate as Measurable};
-use super::scaling::{self, By as Factor, Factors, Rounding as Rounded};
+use super::scaling::{self, By as Factor, Factors, Rounding as StoreRounding};
 use super::{
     DeviceAggregates, DeviceCsr, DeviceGraph, DeviceNearNullSpace, DevicePattern, aggressive, dense, diagonal,
     eigenvalue, galerkin, gather_blocks, strength, transpose,
@@ -42,14 +42,14 @@ impl<S: Number> SetupMatrix for DeviceCsr<S> {
         DeviceCsr::pattern(self)
     }
 
-    fn value_bytes(&self, here: usize) -> usize {
-        if Arc::strong_count(&self.values) > here { 0 } else { self.values.owned_bytes() }
+    fn value_bytes(&self, references: usize) -> usize {
+        if Arc::strong_count(&self.values) > references { 0 } else { self.values.owned_bytes() }
     }
 }
 
 impl SetupPattern for DevicePattern {
-    fn bytes(&self, here: usize) -> usize {
-        DevicePattern::bytes(self, here)
+    fn bytes(&self, references: usize) -> usize {
+        DevicePattern::bytes(self, references)
     }
 }
 
@@ -317,8 +317,8 @@ impl Setup for Gpu {
         checks: &Mutex<DeferredChecks>,
     ) -> Result<DeviceCsr<S>> {
         let rounding = match rounding {
-            Rounding::Nearest(rows, columns) => Rounded::Nearest(factor(rows), factor(columns)),
-            Rounding::RowSums(factors) => Rounded::Keeping(&factors.s),
+            Rounding::Nearest(rows, columns) => StoreRounding::Nearest(factor(rows), factor(columns)),
+            Rounding::RowSums(factors) => StoreRounding::Keeping(&factors.s),
         };
         let (Stored { what, level }, mut checks) = (which, lock(checks.lock()));
         scaling::store(self, a, rounding, &mut checks, move |result| at_level(level, result), what)

@@ -110,15 +110,15 @@ mod tests {
         let wanted: Vec<Graph> = limits.iter().map(|(t, s)| host::classical(&view, *t, *s).unwrap()).collect();
         let thetas = [0.0, 0.08, 0.3];
         for gpu in devices() {
-            let there = DeviceCsr::upload(&gpu, &view).unwrap();
+            let on_device = DeviceCsr::upload(&gpu, &view).unwrap();
             for ((theta, limit), wanted) in limits.iter().zip(&wanted) {
-                let s = classical(&gpu, &there, *theta, *limit).unwrap();
+                let s = classical(&gpu, &on_device, *theta, *limit).unwrap();
                 assert_eq!(download(&gpu, &s), *wanted, "{name}, classical {theta} {limit}");
             }
-            let measure = Symmetric::new(&gpu, &there).unwrap();
+            let measure = Symmetric::new(&gpu, &on_device).unwrap();
             assert_eq!(measure.scale().unwrap().to_bits(), symmetric.scale().to_bits(), "{name}");
             for theta in thetas {
-                let s = absolute(&gpu, &there, theta).unwrap();
+                let s = absolute(&gpu, &on_device, theta).unwrap();
                 assert_eq!(download(&gpu, &s), host::absolute(&view, theta).unwrap(), "{name}, absolute {theta}");
                 let s = measure.graph(theta).unwrap();
                 assert_eq!(download(&gpu, &s), symmetric.graph(theta).unwrap(), "{name}, symmetric {theta}");

@@ -219,10 +219,10 @@ mod tests {
     fn compare<T: Scalar>(gpu: &Gpu, (of, count): &(Vec<i32>, usize), space: &NearNullSpace) {
         let (p, coarse) = tentative::prolongator::<T>(of, *count, space).unwrap();
         let members = of.iter().filter(|g| **g != NONE).count();
-        let there = DeviceAggregates { of: gpu.upload(of).unwrap(), count: *count, members };
+        let on_device = DeviceAggregates { of: gpu.upload(of).unwrap(), count: *count, members };
         let space = DeviceNearNullSpace::upload(gpu, space).unwrap();
-        let (found, coarse_found) = prolongator::<T>(gpu, &there, &space).unwrap();
-        assert_eq!(found.into_matrix(gpu, &there).unwrap().fetch(gpu).unwrap(), p);
+        let (found, coarse_found) = prolongator::<T>(gpu, &on_device, &space).unwrap();
+        assert_eq!(found.into_matrix(gpu, &on_device).unwrap().fetch(gpu).unwrap(), p);
         assert_eq!(coarse_found.fetch(gpu).unwrap(), coarse);
     }
 

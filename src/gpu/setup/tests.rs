@@ -131,9 +131,9 @@ pub(super) fn download(gpu: &Gpu, s: &DeviceGraph) -> Graph {
 fn matrices_come_back_as_they_were() {
     for gpu in devices() {
         for (name, a) in problems() {
-            let there = DeviceCsr::upload(&gpu, &a.view()).unwrap();
-            assert_eq!((there.nnz(), there.entries()), (a.columns.len(), a.values.len()), "{name}");
-            assert_eq!(there.fetch(&gpu).unwrap(), a, "{name}");
+            let on_device = DeviceCsr::upload(&gpu, &a.view()).unwrap();
+            assert_eq!((on_device.nnz(), on_device.entries()), (a.columns.len(), a.values.len()), "{name}");
+            assert_eq!(on_device.fetch(&gpu).unwrap(), a, "{name}");
         }
     }
 }

@@ -165,8 +165,8 @@ mod tests {
     use crate::sparse::Csr;
 
     fn same_as_the_host<T: crate::scalar::Scalar>(gpu: &Gpu, a: &Csr<T>, what: &str) {
-        let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
-        let (transposed, symbolic) = transpose_and_symbolic(gpu, &there).unwrap();
+        let on_device = DeviceCsr::upload(gpu, &a.view()).unwrap();
+        let (transposed, symbolic) = transpose_and_symbolic(gpu, &on_device).unwrap();
         let expected = host::transpose(&a.view()).unwrap();
         assert_eq!(transposed.fetch(gpu).unwrap(), expected, "{what}");
         assert_eq!(symbolic.bytes(), 4 * a.columns.len());
@@ -174,7 +174,7 @@ mod tests {
         let updated = symbolic.numeric(gpu, &gpu.upload(&other.values).unwrap()).unwrap();
         assert_eq!(gpu.fetch(&updated).unwrap(), host::transpose(&other.view()).unwrap().values, "{what}");
         if a.rows == a.cols {
-            let pattern = of_pattern(gpu, &there.pattern()).unwrap();
+            let pattern = of_pattern(gpu, &on_device.pattern()).unwrap();
             let pattern = (gpu.fetch(&pattern.offsets).unwrap(), gpu.fetch(&pattern.columns).unwrap());
             assert_eq!(pattern, (expected.offsets, expected.columns), "{what}");
         }

@@ -209,12 +209,12 @@ mod tests {
                 .unwrap()
                 .0;
                 for gpu in rotating_devices() {
-                    let (there, graph) = (DeviceCsr::upload(&gpu, &view).unwrap(), upload(&gpu, &s));
+                    let (on_device, graph) = (DeviceCsr::upload(&gpu, &view).unwrap(), upload(&gpu, &s));
                     let splitting = |of: &[bool]| Splitting::new(&gpu, &gpu.upload(&flags(of)).unwrap()).unwrap();
                     let (first, second) = (splitting(&first), splitting(&second));
                     let make = |pattern: Option<&DevicePattern>| {
                         interpolate(&gpu, &first, &second, cut, pattern, |coarse, only| {
-                            extended_i::interpolate(&gpu, &there, &graph, coarse, only, cut)
+                            extended_i::interpolate(&gpu, &on_device, &graph, coarse, only, cut)
                         })
                         .unwrap()
                     };
@@ -222,7 +222,7 @@ mod tests {
                     assert_eq!(p.fetch(&gpu).unwrap(), wanted, "{name}");
                     assert_eq!(make(Some(&p.pattern())).fetch(&gpu).unwrap(), kept, "{name}");
                     let by_products = interpolate(&gpu, &first, &second, cut, None, |coarse, only| {
-                        mm_ext::interpolate(&gpu, &there, &graph, coarse, only, true, cut, None)
+                        mm_ext::interpolate(&gpu, &on_device, &graph, coarse, only, true, cut, None)
                     });
                     assert_eq!(by_products.unwrap().fetch(&gpu).unwrap(), products, "{name}");
                     let splittings = (&first, &second);
@@ -231,7 +231,7 @@ mod tests {
                         continue;
                     }
                     let (again, stages) =
-                        Stages::new(&gpu, (&there, &graph), splittings, cut, &p.pattern(), false).unwrap();
+                        Stages::new(&gpu, (&on_device, &graph), splittings, cut, &p.pattern(), false).unwrap();
                     assert_eq!(again.fetch(&gpu).unwrap(), kept, "{name}, first numeric update");
                     assert!(stages.bytes() > 0);
                     for (a, wanted, forget) in [(&other, &updated, false), (a, &kept, true), (&other, &updated, false)]

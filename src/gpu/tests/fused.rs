@@ -48,44 +48,44 @@ fn same<V: Number>(gpu: &Gpu, found: &Slice<V>, expected: &[V], scale: f64, what
 /// Sweeps, Chebyshev steps and residuals with their norms of an operator, with D in blocks of `width` rows.
 fn compare_forms<V: Number, D: Number>(
     gpu: &Gpu,
-    here: &dyn Operator<Host, V>,
-    there: &dyn Operator<Gpu, V>,
+    on_host: &dyn Operator<Host, V>,
+    on_device: &dyn Operator<Gpu, V>,
     width: usize,
     what: &str,
 ) {
-    let (host, n) = (host(), here.rows());
+    let (host, n) = (host(), on_host.rows());
     let (d, b, x, p): (Vec<D>, Vec<V>, Vec<V>, Vec<V>) =
         (values(n * width, 15), values(n, 16), values(n, 17), values(n, 18));
-    let [there_b, there_x] = [&b, &x].map(|v| gpu.upload(v).unwrap());
-    let there_d = gpu.upload(&d).unwrap();
+    let [device_b, device_x] = [&b, &x].map(|v| gpu.upload(v).unwrap());
+    let device_d = gpu.upload(&d).unwrap();
     let lost = vec![V::from_f64(f64::NAN); n];
-    let what = format!("{}, D of {} in blocks of {width}, {what}", there.format(), D::PRECISION.name());
+    let what = format!("{}, D of {} in blocks of {width}, {what}", on_device.format(), D::PRECISION.name());
     let scale = (n * width) as f64;
 
-    let (mut r, mut there_r) = (lost.clone(), gpu.upload(&lost).unwrap());
-    let norm = host.residual_norm(here, &b, &x, &mut r).unwrap();
-    let found = gpu.residual_norm(there, &there_b, &there_x, &mut there_r).unwrap();
-    same(gpu, &there_r, &r, scale, &format!("residual, {what}"));
+    let (mut r, mut device_r) = (lost.clone(), gpu.upload(&lost).unwrap());
+    let norm = host.residual_norm(on_host, &b, &x, &mut r).unwrap();
+    let found = gpu.residual_norm(on_device, &device_b, &device_x, &mut device_r).unwrap();
+    same(gpu, &device_r, &r, scale, &format!("residual, {what}"));
     assert!((norm - found).abs() <= 4.0 * epsilon::<V>() * (1.0 + norm), "{what}: |r| is {found}, should be {norm}");
 
     let (mut expected, mut result) = (x.clone(), gpu.upload(&lost).unwrap());
     host.add_scaled_by(&d, &r, &mut expected);
-    gpu.sweep(there, &there_d, &there_b, &there_x, &mut result).unwrap();
+    gpu.sweep(on_device, &device_d, &device_b, &device_x, &mut result).unwrap();
     same(gpu, &result, &expected, scale, &format!("sweep, {what}"));
 
     for (alpha, beta) in [(0.75, 0.0), (0.5, -0.25)] {
         // A direction that is not read may hold anything.
         let before = if beta == 0.0 { &lost } else { &p };
-        let (mut p, mut there_p) = (before.clone(), gpu.upload(before).unwrap());
-        let (mut y, mut there_y) = (lost.clone(), gpu.upload(&lost).unwrap());
-        host.chebyshev(here, &d, &b, &x, Recurrence { alpha, beta, p: &mut p[..] }, &mut y).unwrap();
-        let recurrence = Recurrence { alpha, beta, p: &mut *there_p };
-        gpu.chebyshev(there, &there_d, &there_b, &there_x, recurrence, &mut there_y).unwrap();
+        let (mut p, mut device_p) = (before.clone(), gpu.upload(before).unwrap());
+        let (mut y, mut device_y) = (lost.clone(), gpu.upload(&lost).unwrap());
+        host.chebyshev(on_host, &d, &b, &x, Recurrence { alpha, beta, p: &mut p[..] }, &mut y).unwrap();
+        let recurrence = Recurrence { alpha, beta, p: &mut *device_p };
+        gpu.chebyshev(on_device, &device_d, &device_b, &device_x, recurrence, &mut device_y).unwrap();
         let what = format!("α = {alpha}, β = {beta}, {what}");
-        same(gpu, &there_p, &p, scale, &format!("direction of a Chebyshev step, {what}"));
-        same(gpu, &there_y, &y, scale, &format!("Chebyshev step, {what}"));
+        same(gpu, &device_p, &p, scale, &format!("direction of a Chebyshev step, {what}"));
+        same(gpu, &device_y, &y, scale, &format!("Chebyshev step, {what}"));
     }
-    assert_eq!(download(gpu, &there_x), x, "{what}");
+    assert_eq!(download(gpu, &device_x), x, "{what}");
     gpu.status().unwrap();
 }
 
@@ -94,18 +94,19 @@ fn forms<V: Number, S: Number, D: Number>(gpu: &Gpu, block: Block, blocks: usize
     let matrix = irregular::<S>(blocks, blocks, block, 9);
     let names = [S::PRECISION, V::PRECISION].map(Precision::name);
     let what = format!("{}, {blocks} block rows of {} in {}", gpu.description(), names[0], names[1]);
-    let here: Box<dyn Operator<Host, V>> = host().matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
-    for there in formats::<V, S>(gpu, &matrix, forms) {
-        compare_forms::<V, D>(gpu, &*here, &*there, 1, &what);
-        if block.rows > 1 && there.has_epilogue(block.rows) {
-            compare_forms::<V, D>(gpu, &*here, &*there, block.rows, &what);
+    let on_host: Box<dyn Operator<Host, V>> = host().matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
+    for on_device in formats::<V, S>(gpu, &matrix, forms) {
+        compare_forms::<V, D>(gpu, &*on_host, &*on_device, 1, &what);
+        if block.rows > 1 && on_device.has_epilogue(block.rows) {
+            compare_forms::<V, D>(gpu, &*on_host, &*on_device, block.rows, &what);
         }
     }
     if V::PRECISION.bytes() == 2 {
-        let here: Box<dyn Operator<Host, V>> = host().matrix(matrix.clone(), Columns::Shared, Sums::Rounded).unwrap();
-        let there: Box<dyn Operator<Gpu, V>> = gpu.matrix(matrix, Columns::Shared, Sums::Rounded).unwrap();
-        assert!(there.has_epilogue(block.rows));
-        compare_forms::<V, D>(gpu, &*here, &*there, block.rows, &format!("rounded sums, {what}"));
+        let on_host: Box<dyn Operator<Host, V>> =
+            host().matrix(matrix.clone(), Columns::Shared, Sums::Rounded).unwrap();
+        let on_device: Box<dyn Operator<Gpu, V>> = gpu.matrix(matrix, Columns::Shared, Sums::Rounded).unwrap();
+        assert!(on_device.has_epilogue(block.rows));
+        compare_forms::<V, D>(gpu, &*on_host, &*on_device, block.rows, &format!("rounded sums, {what}"));
     }
 }
 
@@ -173,18 +174,18 @@ fn chebyshev_updates<V: Number, D: Number>(gpu: &Gpu) {
             let (d, r, x, p): (Vec<D>, Vec<V>, Vec<V>, Vec<V>) =
                 (values(n * width, 5), values(n, 6), values(n, 7), values(n, 8));
             let lost = vec![V::from_f64(f64::NAN); n];
-            let (there_d, there_r) = (gpu.upload(&d).unwrap(), gpu.upload(&r).unwrap());
+            let (device_d, device_r) = (gpu.upload(&d).unwrap(), gpu.upload(&r).unwrap());
             for (beta, zero_guess) in [(0.0, true), (0.0, false), (-0.5, false)] {
                 // What is not read may hold anything.
                 let mut p = if beta == 0.0 { lost.clone() } else { p.clone() };
                 let mut x = if zero_guess { lost.clone() } else { x.clone() };
-                let (mut there_p, mut there_x) = (gpu.upload(&p).unwrap(), gpu.upload(&x).unwrap());
+                let (mut device_p, mut device_x) = (gpu.upload(&p).unwrap(), gpu.upload(&x).unwrap());
                 host.chebyshev_update(&d, &r, Recurrence { alpha: 0.75, beta, p: &mut p[..] }, &mut x, zero_guess);
-                let recurrence = Recurrence { alpha: 0.75, beta, p: &mut *there_p };
-                gpu.chebyshev_update(&there_d, &there_r, recurrence, &mut there_x, zero_guess);
+                let recurrence = Recurrence { alpha: 0.75, beta, p: &mut *device_p };
+                gpu.chebyshev_update(&device_d, &device_r, recurrence, &mut device_x, zero_guess);
                 let what = format!("{}, {n} rows in blocks of {width}, β = {beta}", gpu.description());
-                same(gpu, &there_p, &p, 2.0 + width as f64, &format!("turn, {what}"));
-                same(gpu, &there_x, &x, 2.0 + width as f64, &format!("step, {what}"));
+                same(gpu, &device_p, &p, 2.0 + width as f64, &format!("turn, {what}"));
+                same(gpu, &device_x, &x, 2.0 + width as f64, &format!("step, {what}"));
                 gpu.status().unwrap();
             }
         }
@@ -207,25 +208,25 @@ fn fused<V: Scalar, S: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[
     let matrix = irregular::<S>(blocks, blocks, block, 9);
     let (host, n) = (host(), matrix.view().scalar_rows());
     let what = format!("{}, {n} rows of {} in {}", gpu.description(), S::PRECISION.name(), V::PRECISION.name());
-    let here: Box<dyn Operator<Host, V>> = host.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
+    let on_host: Box<dyn Operator<Host, V>> = host.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
     let (b, x): (Vec<V>, Vec<V>) = (values(n, 16), values(n, 17));
-    let there_x = gpu.upload(&x).unwrap();
-    for there in formats::<V, S>(gpu, &matrix, forms) {
-        let what = format!("{}, {what}", there.format());
+    let device_x = gpu.upload(&x).unwrap();
+    for on_device in formats::<V, S>(gpu, &matrix, forms) {
+        let what = format!("{}, {what}", on_device.format());
         let mut expected = vec![V::from_f64(f64::NAN); n];
         let mut result = gpu.upload(&expected).unwrap();
-        let (mut step, mut there_step) = (host.cg_step().unwrap(), gpu.cg_step().unwrap());
-        step.product(&*here, &x, &mut expected).unwrap();
-        there_step.product(&*there, &there_x, &mut result).unwrap();
-        let (dot, found) = (step.read_scalars().unwrap().pq, there_step.read_scalars().unwrap().pq);
+        let (mut step, mut device_step) = (host.cg_step().unwrap(), gpu.cg_step().unwrap());
+        step.product(&*on_host, &x, &mut expected).unwrap();
+        device_step.product(&*on_device, &device_x, &mut result).unwrap();
+        let (dot, found) = (step.read_scalars().unwrap().pq, device_step.read_scalars().unwrap().pq);
         close(&download(gpu, &result), &expected, n as f64, &what);
         let bound = 16.0 * epsilon::<V>() * (n * n) as f64;
         assert!((dot - found).abs() <= bound, "{what}: x·Ax is {found}, should be {dot}");
     }
-    let here = cg_steps(&host, &b, &x, |v| v.to_vec());
-    let there = cg_steps(gpu, &b, &x, |v| download(gpu, v));
-    assert_eq!(there.0, here.0, "step, {what}");
-    let (expected, found) = (here.1.rr, there.1.rr);
+    let on_host = cg_steps(&host, &b, &x, |v| v.to_vec());
+    let on_device = cg_steps(gpu, &b, &x, |v| download(gpu, v));
+    assert_eq!(on_device.0, on_host.0, "step, {what}");
+    let (expected, found) = (on_host.1.rr, on_device.1.rr);
     assert!((expected - found).abs() <= 1e-13 * (1 + n) as f64, "step, {what}: {found}, should be {expected}");
     gpu.status().unwrap();
 }

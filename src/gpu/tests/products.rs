@@ -14,12 +14,12 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
         X::PRECISION.name(),
         Y::PRECISION.name()
     );
-    let here: Box<dyn Operator<Host, X, Y>> = host.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
+    let on_host: Box<dyn Operator<Host, X, Y>> = host.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
     let precisions = Precisions::of::<S, X, Y>();
     let mut formats: Vec<Box<dyn Operator<Gpu, X, Y>>> =
         vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
-    let rows_there = DeviceCsr::upload(gpu, &a).unwrap();
-    let plain = to_scalar(gpu, &rows_there).unwrap();
+    let device_rows = DeviceCsr::upload(gpu, &a).unwrap();
+    let plain = to_scalar(gpu, &device_rows).unwrap();
     let columns = Arc::new(CompactColumns::new(gpu, &plain.pattern()).unwrap());
     formats.push(operator(Csr::short(gpu, plain.clone(), &columns, precisions).unwrap()));
     formats.push(operator(Bsr::tiled(gpu, &plain, precisions).unwrap().unwrap()));
@@ -27,16 +27,16 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
     formats.push(operator(CsrBalanced::new(gpu, plain.clone(), &long, precisions).unwrap()));
     formats.push(operator(Csr::new(gpu, plain, precisions).unwrap()));
     if Bsr::knows(a.block) {
-        formats.push(operator(Bsr::new(gpu, &rows_there, precisions).unwrap()));
+        formats.push(operator(Bsr::new(gpu, &device_rows, precisions).unwrap()));
     }
     for sorted in [false, true] {
         let sums = <Y::Wide as Number>::PRECISION;
         let cut = |form, bits| ChunkParameters::with_kernel(form, S::PRECISION, sums, bits, sorted);
-        let layout = |form, bits| Arc::new(SellLayout::new(gpu, &rows_there.pattern(), cut(form, bits)).unwrap());
-        let wide = |form| operator(Sell::new(gpu, &rows_there, &layout(form, 16), precisions).unwrap());
+        let layout = |form, bits| Arc::new(SellLayout::new(gpu, &device_rows.pattern(), cut(form, bits)).unwrap());
+        let wide = |form| operator(Sell::new(gpu, &device_rows, &layout(form, 16), precisions).unwrap());
         if a.block == Block::SCALAR {
             let narrow = layout(SellKernel::Rows, 8);
-            formats.push(operator(Sell::new(gpu, &rows_there, &narrow, precisions).unwrap()));
+            formats.push(operator(Sell::new(gpu, &device_rows, &narrow, precisions).unwrap()));
             formats.push(wide(SellKernel::Rows));
             formats.push(wide(SellKernel::Shared(4)));
         } else {
@@ -44,46 +44,46 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
             formats.push(wide(SellKernel::Blocks(8)));
         }
     }
-    for there in formats {
-        compare(gpu, &*here, &*there, (rows, cols), &format!("{}, {what}", there.format()));
-        assert_eq!(there.precision(), S::PRECISION);
+    for on_device in formats {
+        compare(gpu, &*on_host, &*on_device, (rows, cols), &format!("{}, {what}", on_device.format()));
+        assert_eq!(on_device.precision(), S::PRECISION);
     }
 }
 
 /// All forms of a product, on the host and on a device.
 fn compare<X: Number, Y: Number>(
     gpu: &Gpu,
-    here: &dyn Operator<Host, X, Y>,
-    there: &dyn Operator<Gpu, X, Y>,
+    on_host: &dyn Operator<Host, X, Y>,
+    on_device: &dyn Operator<Gpu, X, Y>,
     (rows, cols): (usize, usize),
     what: &str,
 ) {
-    assert_eq!(there.rows(), rows);
+    assert_eq!(on_device.rows(), rows);
     let (x, y, b): (Vec<X>, Vec<Y>, Vec<Y>) = (values(cols, 8), values(rows, 9), values(rows, 10));
-    let (there_x, there_b) = (gpu.upload(&x).unwrap(), gpu.upload(&b).unwrap());
+    let (device_x, device_b) = (gpu.upload(&x).unwrap(), gpu.upload(&b).unwrap());
     let scale = cols as f64;
     for (alpha, beta) in [(1.0, 0.0), (-0.5, 1.0), (2.0, -1.5)] {
         let (alpha, beta) = (Y::Wide::from_f64(alpha), Y::Wide::from_f64(beta));
         let before = if beta == Y::Wide::ZERO { vec![Y::from_f64(f64::NAN); rows] } else { y.clone() };
         let mut expected = before.clone();
-        here.apply(alpha, &x, beta, &mut expected).unwrap();
+        on_host.apply(alpha, &x, beta, &mut expected).unwrap();
         let mut result = gpu.upload(&before).unwrap();
-        there.apply(alpha, &there_x, beta, &mut result).unwrap();
+        on_device.apply(alpha, &device_x, beta, &mut result).unwrap();
         close(&download(gpu, &result), &expected, scale, what);
     }
     let mut expected = vec![Y::from_f64(f64::NAN); rows];
     let mut result = gpu.upload(&expected).unwrap();
-    here.residual(&b, &x, &mut expected).unwrap();
-    there.residual(&there_b, &there_x, &mut result).unwrap();
+    on_host.residual(&b, &x, &mut expected).unwrap();
+    on_device.residual(&device_b, &device_x, &mut result).unwrap();
     close(&download(gpu, &result), &expected, scale, &format!("residual, {what}"));
     // A vector that begins at an odd element, as a caller's may.
     let longer: Vec<Y> = std::iter::once(Y::ZERO).chain(b.iter().copied()).collect();
     let longer = gpu.upload(&longer).unwrap();
-    there.residual(longer.subslice(1, rows), &there_x, &mut result).unwrap();
+    on_device.residual(longer.subslice(1, rows), &device_x, &mut result).unwrap();
     close(&download(gpu, &result), &expected, scale, &format!("residual of a shifted vector, {what}"));
     let alpha = Y::Wide::from_f64(-0.5);
-    host().add_product(here, alpha, &x, &b, &mut expected).unwrap();
-    gpu.add_product(there, alpha, &there_x, &there_b, &mut result).unwrap();
+    host().add_product(on_host, alpha, &x, &b, &mut expected).unwrap();
+    gpu.add_product(on_device, alpha, &device_x, &device_b, &mut result).unwrap();
     close(&download(gpu, &result), &expected, scale, &format!("sum, {what}"));
     gpu.status().unwrap();
 }
@@ -170,12 +170,12 @@ fn dense<S: Number, V: Number>() {
     for gpu in devices() {
         for n in [0, 1, 7, 31, 33, 100] {
             let (values, x): (Vec<S>, Vec<V>) = (values(n * n, 12), values(n, 13));
-            let here: Box<dyn Operator<Host, V>> = host.dense(n, values.clone()).unwrap();
-            let there: Box<dyn Operator<Gpu, V>> = gpu.dense(n, values).unwrap();
+            let on_host: Box<dyn Operator<Host, V>> = host.dense(n, values.clone()).unwrap();
+            let on_device: Box<dyn Operator<Gpu, V>> = gpu.dense(n, values).unwrap();
             let mut expected = vec![V::from_f64(f64::NAN); n];
             let mut result = gpu.upload(&expected).unwrap();
-            here.apply(V::Wide::from_f64(0.5), &x, V::Wide::ZERO, &mut expected).unwrap();
-            there.apply(V::Wide::from_f64(0.5), &gpu.upload(&x).unwrap(), V::Wide::ZERO, &mut result).unwrap();
+            on_host.apply(V::Wide::from_f64(0.5), &x, V::Wide::ZERO, &mut expected).unwrap();
+            on_device.apply(V::Wide::from_f64(0.5), &gpu.upload(&x).unwrap(), V::Wide::ZERO, &mut result).unwrap();
             close(&download(&gpu, &result), &expected, n as f64, &format!("dense {n}, {}", gpu.description()));
         }
     }
@@ -201,16 +201,16 @@ fn colours<S: Number, V: Number>(gpu: &Gpu, a: &crate::sparse::Csr<f64>, width: 
         matrix: exact.cast::<S>().unwrap(),
         shared: false,
     };
-    let here: Box<dyn Colours<Host, V>> = host.colours(coloured()).unwrap();
-    let there: Box<dyn Colours<Gpu, V>> = gpu.colours(coloured()).unwrap();
-    assert!(there.count() == here.count() && there.solves_exactly() == here.solves_exactly());
+    let on_host: Box<dyn Colours<Host, V>> = host.colours(coloured()).unwrap();
+    let on_device: Box<dyn Colours<Gpu, V>> = gpu.colours(coloured()).unwrap();
+    assert!(on_device.count() == on_host.count() && on_device.solves_exactly() == on_host.solves_exactly());
     let (b, x): (Vec<V>, Vec<V>) = (values(n, 17), values(n, 18));
-    let there_b = gpu.upload(&b).unwrap();
-    for count in [here.count(), here.count() - 1] {
+    let device_b = gpu.upload(&b).unwrap();
+    for count in [on_host.count(), on_host.count() - 1] {
         for backward in [false, true] {
             let (mut expected, mut found) = (x.clone(), gpu.upload(&x).unwrap());
-            here.pass(&host, count, backward, &b, &mut expected, &mut vec![V::ZERO; n]).unwrap();
-            there.pass(gpu, count, backward, &there_b, &mut found, &mut gpu.zeros(n).unwrap()).unwrap();
+            on_host.pass(&host, count, backward, &b, &mut expected, &mut vec![V::ZERO; n]).unwrap();
+            on_device.pass(gpu, count, backward, &device_b, &mut found, &mut gpu.zeros(n).unwrap()).unwrap();
             let what =
                 format!("{}, blocks of {}, {:?} {:?}", gpu.description(), a.block.rows, S::PRECISION, V::PRECISION);
             let largest = expected.iter().fold(1.0, |m: f64, v| m.max(v.to_f64().abs()));
@@ -249,13 +249,13 @@ fn sums_that_are_rounded_are_those_of_the_host() {
             let matrix = irregular::<f16>(37, 41, block, 9);
             let (rows, cols) = (matrix.view().scalar_rows(), matrix.view().scalar_cols());
             let (x, b): (Vec<bf16>, Vec<bf16>) = (values(cols, 8), values(rows, 9));
-            let here: Box<dyn Operator<Host, bf16, bf16>> =
+            let on_host: Box<dyn Operator<Host, bf16, bf16>> =
                 host.matrix(matrix.clone(), Columns::Shared, Sums::Rounded).unwrap();
-            let there: Box<dyn Operator<Gpu, bf16, bf16>> =
+            let on_device: Box<dyn Operator<Gpu, bf16, bf16>> =
                 gpu.matrix(matrix.clone(), Columns::Shared, Sums::Rounded).unwrap();
             let (mut expected, mut found) = (vec![bf16::ZERO; rows], gpu.zeros::<bf16>(rows).unwrap());
-            here.residual(&b, &x, &mut expected).unwrap();
-            there.residual(&gpu.upload(&b).unwrap(), &gpu.upload(&x).unwrap(), &mut found).unwrap();
+            on_host.residual(&b, &x, &mut expected).unwrap();
+            on_device.residual(&gpu.upload(&b).unwrap(), &gpu.upload(&x).unwrap(), &mut found).unwrap();
             assert_eq!(download(&gpu, &found), expected, "{}, {}", gpu.description(), block.format());
             let wide: Box<dyn Operator<Host, bf16, bf16>> = host.matrix(matrix, Columns::Shared, Sums::Wide).unwrap();
             let mut exact = expected.clone();

@@ -12,7 +12,7 @@ fn vector_operations<T: Number>() {
         for &n in SIZES {
             let (x, y): (Vec<T>, Vec<T>) = (values(n, 1), values(n, 2));
             let what = format!("{} on {n} elements of {}", gpu.description(), T::PRECISION.name());
-            let there = gpu.upload(&x).unwrap();
+            let on_device = gpu.upload(&x).unwrap();
             for (alpha, beta) in [(2.0, 0.0), (-1.5, 1.0), (0.5, -2.0)] {
                 let (alpha, beta) = (T::Wide::from_f64(alpha), T::Wide::from_f64(beta));
                 // A result that is not read may hold anything.
@@ -20,33 +20,33 @@ fn vector_operations<T: Number>() {
                 let mut expected = before.clone();
                 host.axpby(alpha, &x, beta, &mut expected);
                 let mut result = gpu.upload(&before).unwrap();
-                gpu.axpby(alpha, &there, beta, &mut result);
+                gpu.axpby(alpha, &on_device, beta, &mut result);
                 assert_eq!(download(&gpu, &result), expected, "axpby of {what}");
             }
             let mut filled = gpu.upload(&vec![nan; n]).unwrap();
             gpu.fill(T::from_f64(0.75), &mut filled);
             gpu.scale(T::Wide::from_f64(-2.0), &mut filled);
             assert_eq!(download(&gpu, &filled), vec![T::from_f64(-1.5); n], "fill and scale of {what}");
-            gpu.copy(&there, &mut filled);
+            gpu.copy(&on_device, &mut filled);
             assert_eq!(download(&gpu, &filled), x, "copy of {what}");
             let (mut wide, mut narrow) = (gpu.zeroed::<f64>(n).unwrap(), gpu.zeroed::<f32>(n).unwrap());
-            gpu.copy(&there, &mut wide);
+            gpu.copy(&on_device, &mut wide);
             gpu.copy(&wide, &mut narrow);
             gpu.copy(&narrow, &mut filled);
             assert_eq!(download(&gpu, &filled), x, "conversions of {what}");
             let expected = host.dot(&x, &y);
-            let dot = gpu.dot(&there, &gpu.upload(&y).unwrap());
+            let dot = gpu.dot(&on_device, &gpu.upload(&y).unwrap());
             assert!((dot - expected).abs() <= 1e-13 * n as f64, "dot of {what}: {dot}, should be {expected}");
             assert_eq!(gpu.norm(&gpu.zeroed::<T>(n).unwrap()), 0.0);
             let d: Vec<f32> = values(n, 14);
-            let (mut here, mut rescaled) = (vec![0.0_f32; n], gpu.zeroed::<f32>(n).unwrap());
-            host.convert(0.5, Some(&d), &x, &mut here);
-            assert_eq!(gpu.convert(0.5, Some(&gpu.upload(&d).unwrap()), &there, &mut rescaled), None);
-            assert_eq!(download(&gpu, &rescaled), here, "conversion of {what}");
-            gpu.convert(-0.25, None, &there, &mut wide);
+            let (mut on_host, mut rescaled) = (vec![0.0_f32; n], gpu.zeroed::<f32>(n).unwrap());
+            host.convert(0.5, Some(&d), &x, &mut on_host);
+            assert_eq!(gpu.convert(0.5, Some(&gpu.upload(&d).unwrap()), &on_device, &mut rescaled), None);
+            assert_eq!(download(&gpu, &rescaled), on_host, "conversion of {what}");
+            gpu.convert(-0.25, None, &on_device, &mut wide);
             let expected: Vec<f64> = x.iter().map(|v| -0.25 * v.to_f64()).collect();
             assert_eq!(download(&gpu, &wide), expected, "conversion of {what}");
-            assert_eq!(gpu.max_norm(&there), host.max_norm(&x), "largest of {what}");
+            assert_eq!(gpu.max_norm(&on_device), host.max_norm(&x), "largest of {what}");
             if n > 0 {
                 let mut broken = x.clone();
                 broken[n / 2] = nan;
@@ -128,19 +128,19 @@ fn fits<T: Number, U: Number>() {
                     U::PRECISION
                 );
                 let mut factor = (host.range_factor().unwrap(), gpu.range_factor().unwrap());
-                let (mut y, mut there_y) = (vec![U::ZERO; n], gpu.zeros::<U>(n).unwrap());
-                let (mut back, mut there_back) = (vec![T::ZERO; n], gpu.zeros::<T>(n).unwrap());
-                let (there_x, there_d) = (gpu.upload(&x).unwrap(), gpu.upload(&d).unwrap());
+                let (mut y, mut device_y) = (vec![U::ZERO; n], gpu.zeros::<U>(n).unwrap());
+                let (mut back, mut device_back) = (vec![T::ZERO; n], gpu.zeros::<T>(n).unwrap());
+                let (device_x, device_d) = (gpu.upload(&x).unwrap(), gpu.upload(&d).unwrap());
                 for scaled in [true, false] {
-                    let (d, there_d) = (scaled.then_some(&d[..]), scaled.then_some(&*there_d));
+                    let (d, device_d) = (scaled.then_some(&d[..]), scaled.then_some(&*device_d));
                     host.convert_into_range((&range, &mut factor.0), 0.5, d, &x, &mut y);
                     host.convert_from_range(&factor.0, 2.0, d, &y, &mut back);
-                    gpu.convert_into_range((&range, &mut factor.1), 0.5, there_d, &there_x, &mut there_y);
-                    gpu.convert_from_range(&factor.1, 2.0, there_d, &there_y, &mut there_back);
+                    gpu.convert_into_range((&range, &mut factor.1), 0.5, device_d, &device_x, &mut device_y);
+                    gpu.convert_from_range(&factor.1, 2.0, device_d, &device_y, &mut device_back);
                     assert_eq!(download(&gpu, &factor.1), [factor.0], "{what}");
                     let same = |x: &[f64], y: &[f64]| x.iter().zip(y).all(|(x, y)| x == y || x.is_nan() && y.is_nan());
-                    assert!(same(&wide(&download(&gpu, &there_y)), &wide(&y)), "{what}");
-                    assert!(same(&wide(&download(&gpu, &there_back)), &wide(&back)), "{what}");
+                    assert!(same(&wide(&download(&gpu, &device_y)), &wide(&y)), "{what}");
+                    assert!(same(&wide(&download(&gpu, &device_back)), &wide(&back)), "{what}");
                 }
                 gpu.status().unwrap();
             }
@@ -177,17 +177,17 @@ fn diagonals<S: Number, T: Number>() {
             for blocks in [0, 1, 85, 86, 300] {
                 let n = width * blocks;
                 let (d, x, y): (Vec<S>, Vec<T>, Vec<T>) = (values(n * width, 5), values(n, 6), values(n, 7));
-                let (there_d, there_x) = (gpu.upload(&d).unwrap(), gpu.upload(&x).unwrap());
+                let (device_d, device_x) = (gpu.upload(&d).unwrap(), gpu.upload(&x).unwrap());
                 let (mut set, mut added) = (vec![T::from_f64(f64::NAN); n], y.clone());
-                let mut there_set = gpu.upload(&set).unwrap();
-                let mut there_added = gpu.upload(&y).unwrap();
+                let mut device_set = gpu.upload(&set).unwrap();
+                let mut device_added = gpu.upload(&y).unwrap();
                 host.scale_by(&d, &x, &mut set);
                 host.add_scaled_by(&d, &x, &mut added);
-                gpu.scale_by(&there_d, &there_x, &mut there_set);
-                gpu.add_scaled_by(&there_d, &there_x, &mut there_added);
+                gpu.scale_by(&device_d, &device_x, &mut device_set);
+                gpu.add_scaled_by(&device_d, &device_x, &mut device_added);
                 let what = format!("{}, {blocks} blocks of {width}", gpu.description());
-                close(&download(&gpu, &there_set), &set, width as f64, &what);
-                close(&download(&gpu, &there_added), &added, 1.0 + width as f64, &what);
+                close(&download(&gpu, &device_set), &set, width as f64, &what);
+                close(&download(&gpu, &device_added), &added, 1.0 + width as f64, &what);
                 gpu.status().unwrap();
             }
         }

@@ -57,14 +57,14 @@ fn estimate(context: &Context, matrix: &Matrix, config: &Config, rows: usize) ->
 }
 
 /// Estimate over what the hierarchy holds.
-fn ratio_here(matrix: &Arc<Matrix>, config: &Config, rows: usize) -> f64 {
+fn host_ratio(matrix: &Arc<Matrix>, config: &Config, rows: usize) -> f64 {
     let context = Context::new("host:2").unwrap();
     let held = Amg::setup(&context, matrix, config).unwrap().report().bytes;
     estimate(&context, matrix, config, rows) as f64 / held as f64
 }
 
 /// Estimate over the most that set-up took on a simulated GPU.
-fn ratio_there(matrix: &Arc<Matrix>, config: &Config, rows: usize) -> f64 {
+fn device_ratio(matrix: &Arc<Matrix>, config: &Config, rows: usize) -> f64 {
     let context = Context::new("sim:32").unwrap();
     let gpu = context.gpu().unwrap();
     let before = gpu.memory().used;
@@ -129,7 +129,7 @@ fn an_estimate_on_the_host_is_not_below_where_rows_are_unlike() {
     for (name, matrix, most) in unlike() {
         for coarsening in ["pmis", "mis2", "pairwise"] {
             let config = config(&[("amg.coarsening.type", coarsening)]);
-            let ratio = ratio_here(&matrix, &config, matrix.rows() / 3);
+            let ratio = host_ratio(&matrix, &config, matrix.rows() / 3);
             let line = format!("{name}, {coarsening}: {ratio:.3}");
             println!("{line}");
             if !(1.0..most).contains(&ratio) {
@@ -145,7 +145,7 @@ fn an_estimate_on_a_device_is_not_below_where_rows_are_unlike() {
     let mut wrong = Vec::new();
     for (k, (name, matrix, most)) in unlike().into_iter().enumerate() {
         let coarsening = if k % 4 == 0 { "pairwise" } else { "pmis" };
-        let ratio = ratio_there(&matrix, &config(&[("amg.coarsening.type", coarsening)]), matrix.rows() / 3);
+        let ratio = device_ratio(&matrix, &config(&[("amg.coarsening.type", coarsening)]), matrix.rows() / 3);
         let line = format!("{name}, {coarsening}: {ratio:.3}");
         println!("{line}");
         if !(1.0..most).contains(&ratio) {
@@ -162,8 +162,8 @@ fn what_is_set_up_whole_takes_what_was_estimated() {
     let context = Context::new("sim:32").unwrap();
     for (name, options) in [("poisson7:9", &[][..]), ("elasticity:3", &[]), ("jumps:6", &narrow), ("poisson7:9", &auto)]
     {
-        let there = Arc::new(named(name).to_device(&context).unwrap());
-        for matrix in [named(name), there] {
+        let on_device = Arc::new(named(name).to_device(&context).unwrap());
+        for matrix in [named(name), on_device] {
             assert_eq!(ratio_there_on(&context, &matrix, &config(options)), 1.0, "{name}");
         }
     }
@@ -195,7 +195,7 @@ fn pieces_tell_what_the_whole_takes() {
         let matrix = named(name);
         let sample = sample_of(&matrix, rows);
         let margin = DEVICE_MARGIN + sample.doubt();
-        let ratio = ratio_there(&matrix, &config(&[("amg.coarsening.type", coarsening)]), rows) / margin;
+        let ratio = device_ratio(&matrix, &config(&[("amg.coarsening.type", coarsening)]), rows) / margin;
         println!("{name}, {coarsening}: {ratio:.3}, {} pieces", sample.pieces);
         assert!((0.9..1.1).contains(&ratio), "{name}, {coarsening}, from {rows} rows: {ratio:.3} without the margin");
     }
@@ -318,7 +318,7 @@ fn samples_get_smaller_until_there_is_room() {
     let tried = RefCell::new(Vec::new());
     let estimate = |room: usize| {
         tried.borrow_mut().clear();
-        where_there_is_room(100_000, |rows| {
+        with_smaller_samples(100_000, |rows| {
             tried.borrow_mut().push(rows);
             if rows > room { fail!(OutOfMemory, "{rows} rows") } else { Ok(rows) }
         })
@@ -327,6 +327,6 @@ fn samples_get_smaller_until_there_is_room() {
     assert_eq!(*tried.borrow(), [100_000, 50_000, 25_000]);
     assert_eq!(estimate(100).unwrap_err().status, Status::OutOfMemory);
     assert!(tried.borrow().iter().all(|rows| *rows >= FEWEST_ROWS / 2));
-    let refused = where_there_is_room(100_000, |_| fail!(Unsupported, "for another reason"));
+    let refused = with_smaller_samples(100_000, |_| fail!(Unsupported, "for another reason"));
     assert_eq!(refused.unwrap_err().status, Status::Unsupported);
 }

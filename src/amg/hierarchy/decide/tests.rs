@@ -49,9 +49,11 @@ fn powers(n: usize, seed: u64, spread: u64) -> Vec<f64> {
     (0..n).map(|i| ((hash(i, seed) % (2 * spread + 1)) as f64 - spread as f64).exp2()).collect()
 }
 
-fn near(there: f64, here: f64, what: &str) {
-    let alike = there == here || (there - here).abs() <= 1e-11 * here.abs() || there.is_nan() && here.is_nan();
-    assert!(alike, "{what}: {there:e} and not {here:e}");
+fn near(on_device: f64, on_host: f64, what: &str) {
+    let alike = on_device == on_host
+        || (on_device - on_host).abs() <= 1e-11 * on_host.abs()
+        || on_device.is_nan() && on_host.is_nan();
+    assert!(alike, "{what}: {on_device:e} and not {on_host:e}");
 }
 
 /// All measures of a matrix on the device against those of the host.
@@ -62,15 +64,15 @@ fn compare<T: Scalar>(gpu: &Gpu, a: &Csr<T>, is_transfer: bool, spread: u64, wha
     let (w, mut d) = (numbers(n, 3), numbers(n, 5));
     let w_columns = if is_transfer { numbers(m, 4) } else { w.clone() };
     d.iter_mut().for_each(|d| *d += if *d < 0.0 { -0.1 } else { 0.1 });
-    let there = DeviceCsr::upload(gpu, &view).unwrap();
-    let [w_there, w_columns_there, d_there] = [&w, &w_columns, &d].map(|x| gpu.upload(x).unwrap());
+    let on_device = DeviceCsr::upload(gpu, &view).unwrap();
+    let [device_w, device_w_columns, device_d] = [&w, &w_columns, &d].map(|x| gpu.upload(x).unwrap());
     let factors = |s: &[f64]| Factors::of(gpu.upload(s).unwrap());
     let (f, f_columns) = (factors(&s), factors(&s_columns));
     let candidate = Candidate {
-        matrix: &there,
+        matrix: &on_device,
         is_transfer,
-        diagonal: Some(&*d_there),
-        smooth: (&w_there, &w_columns_there),
+        diagonal: Some(&*device_d),
+        smooth: (&device_w, &device_w_columns),
         losses: Some((Some(&f), Some(&f_columns))),
     };
     let unscaled = Candidate { losses: Some((None, None)), ..candidate };
@@ -89,9 +91,9 @@ fn compare<T: Scalar>(gpu: &Gpu, a: &Csr<T>, is_transfer: bool, spread: u64, wha
         } else {
             (host_loss::matrix_loss::<T, f16>(&view, &s, &d, &w), host_loss::matrix_loss::<T, bf16>(&view, &s, &d, &w))
         };
-        for (found, here, name) in [(found.f16, half, "f16"), (found.bf16, brain, "bf16")] {
-            near(found.0 / weight, here.error, &format!("{what}: error of {name}"));
-            near(found.1, here.vanished, &format!("{what}: what vanishes in {name}"));
+        for (found, on_host, name) in [(found.f16, half, "f16"), (found.bf16, brain, "bf16")] {
+            near(found.0 / weight, on_host.error, &format!("{what}: error of {name}"));
+            near(found.1, on_host.vanished, &format!("{what}: what vanishes in {name}"));
         }
     }
     for found in &found {
@@ -146,8 +148,8 @@ fn a_reference_cycle_starts_from_the_right_hand_side_of_the_host() {
     let a = scattered(600, 600, Block::SCALAR, 9, 3);
     for context in contexts() {
         let gpu = context.gpu().unwrap();
-        let there = DeviceCsr::upload(gpu, &a.view()).unwrap();
-        let (d, b) = rounding_loss::start(gpu, &there).unwrap();
+        let on_device = DeviceCsr::upload(gpu, &a.view()).unwrap();
+        let (d, b) = rounding_loss::start(gpu, &on_device).unwrap();
         let (d, b) = (gpu.fetch(&d).unwrap(), gpu.fetch(&b).unwrap());
         let expected: Vec<f64> = crate::host::diagonal::entries(&a.view()).unwrap().into_iter().map(f64::abs).collect();
         assert_eq!(d, expected);
@@ -213,13 +215,13 @@ fn compare_choices(cases: Vec<Case>) -> BTreeSet<&'static str> {
         let chosen = all.iter().enumerate().filter(|(k, _)| *k > 1 || *k == n % 2).map(|(_, context)| context);
         for context in chosen {
             let what = format!("{name} on {:?}", context.device());
-            let mut on_device = options.clone();
-            on_device.push(("amg.setup", "device"));
-            let there_matrix = Arc::new(matrix.to_device(context).unwrap());
-            let mut there = Amg::setup(context, &there_matrix, &config(&on_device)).unwrap();
-            assert!(there.report().setup_place.starts_with("device, "), "{}", there.report().setup_place);
-            assert!(!there_matrix.has_host_copy(), "{what} was copied to the host");
-            assert_eq!(choices(&there), choices(&host), "{what}");
+            let mut device_options = options.clone();
+            device_options.push(("amg.setup", "device"));
+            let device_matrix = Arc::new(matrix.to_device(context).unwrap());
+            let mut on_device = Amg::setup(context, &device_matrix, &config(&device_options)).unwrap();
+            assert!(on_device.report().setup_place.starts_with("device, "), "{}", on_device.report().setup_place);
+            assert!(!device_matrix.has_host_copy(), "{what} was copied to the host");
+            assert_eq!(choices(&on_device), choices(&host), "{what}");
             for level in host.report().levels {
                 let parts = [level.matrix_precision, level.vector_precision, level.transfer_precision];
                 seen.extend(parts.map(|precision| precision.name()));
@@ -230,16 +232,16 @@ fn compare_choices(cases: Vec<Case>) -> BTreeSet<&'static str> {
             for decades in [0.1, 4.0, 0.0] {
                 let changed = in_waves(&matrix, &first, decades);
                 matrix.update_values(Values::from(changed.clone())).unwrap();
-                there_matrix.update_values(Values::from(changed)).unwrap();
+                device_matrix.update_values(Values::from(changed)).unwrap();
                 host.update().unwrap();
-                there.update().unwrap();
-                assert!(there.report().setup_place.starts_with("device, ") && !there_matrix.has_host_copy());
-                assert_eq!(choices(&there), choices(&host), "{what}, {decades} decades");
+                on_device.update().unwrap();
+                assert!(on_device.report().setup_place.starts_with("device, ") && !device_matrix.has_host_copy());
+                assert_eq!(choices(&on_device), choices(&host), "{what}, {decades} decades");
                 let formats = |amg: &Amg| {
                     let levels = amg.report().levels;
                     levels.iter().map(|l| (l.matrix_precision, l.vector_precision)).collect::<Vec<_>>()
                 };
-                assert_eq!(formats(&there), formats(&host), "{what}, {decades} decades");
+                assert_eq!(formats(&on_device), formats(&host), "{what}, {decades} decades");
             }
         }
     }

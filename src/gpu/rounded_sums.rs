@@ -7,11 +7,11 @@ use super::setup::{DeviceCsr, DevicePattern};
 use crate::error::Result;
 use crate::scalar::Number;
 
-/// Lanes of a row, as in `kernels/rounded.cu`.
+/// Lanes of a row, as in `kernels/rounded_sums.cu`.
 const PARTIAL_SUMS: usize = 8;
 
 /// A matrix of scalars or blocks.
-pub(super) struct Rounded {
+pub(super) struct RoundedSums {
     gpu: Gpu,
     precisions: Precisions,
     kernel: Kernel,
@@ -19,11 +19,11 @@ pub(super) struct Rounded {
     values: Values,
 }
 
-impl Rounded {
+impl RoundedSums {
     /// For products of these precisions.
-    pub fn new<S: Number>(gpu: &Gpu, matrix: DeviceCsr<S>, precisions: Precisions) -> Result<Rounded> {
+    pub fn new<S: Number>(gpu: &Gpu, matrix: DeviceCsr<S>, precisions: Precisions) -> Result<RoundedSums> {
         let (pattern, values) = (matrix.pattern(), matrix.values.into());
-        Ok(Rounded { gpu: gpu.clone(), precisions, kernel: gpu.kernel("rounded_sums")?, pattern, values })
+        Ok(RoundedSums { gpu: gpu.clone(), precisions, kernel: gpu.kernel("rounded_sums")?, pattern, values })
     }
 
     fn rows(&self) -> usize {
@@ -31,7 +31,7 @@ impl Rounded {
     }
 }
 
-impl Product for Rounded {
+impl Product for RoundedSums {
     fn precisions(&self) -> Precisions {
         self.precisions
     }
