@@ -56,13 +56,13 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn scale<T: Number>(&self, alpha: T::Wide, x: &mut Self::Slice<T>);
     /// y = alpha x + beta y; y is not read when beta is 0.
     fn axpby<T: Number>(&self, alpha: T::Wide, x: &Self::Slice<T>, beta: T::Wide, y: &mut Self::Slice<T>);
-    /// y += D x for a diagonal D, or one of square blocks, each stored row by row: d is as many times longer than x as a block has
-    /// rows. Any storage format.
+    /// y += D x for a diagonal D, or one of square blocks, each stored row by row: d is as many times longer than x as
+    /// a block has rows. Any storage format.
     fn add_scaled_by<T: Number, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
     /// y = D x, with D as for [`Backend::add_scaled_by`].
     fn scale_by<T: Number, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
-    /// y = factor D x in the precision of y, where D is a diagonal or absent. The multiplications are in f64. Backends with immediate reductions
-    /// return the max norm before y is rounded to its format, NaN when there is one.
+    /// y = factor D x in the precision of y, where D is a diagonal or absent. The multiplications are in f64. Backends
+    /// with immediate reductions return the max norm before y is rounded to its format, NaN when there is one.
     fn convert<T: Number, U: Number>(
         &self,
         factor: f64,
@@ -72,8 +72,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
     ) -> Option<f64>;
     /// A factor of 1.
     fn range_factor(&self) -> Result<Self::RangeFactor>;
-    /// As [`Backend::convert`], with `shift` times the power of two that brings the max norm into the range; 1 where it is in range. The power is
-    /// stored in the factor. Returns the max norm without it.
+    /// As [`Backend::convert`], with `shift` times the power of two that brings the max norm into the range; 1 where it
+    /// is in range. The power is stored in the factor. Returns the max norm without it.
     fn convert_into_range<T: Number, U: Number>(
         &self,
         guard: (&Range, &mut Self::RangeFactor),
@@ -105,8 +105,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
         x: &Self::Slice<V>,
         y: &mut Self::Slice<V>,
     ) -> Result<()>;
-    /// One step of the Chebyshev recurrence with a known residual: p = D r + β p, x += α p, with D as for [`Backend::add_scaled_by`]. p is not
-    /// read when β is 0. With `zero_guess` x is not read and becomes α p.
+    /// One step of the Chebyshev recurrence with a known residual: p = D r + β p, x += α p, with D as for
+    /// [`Backend::add_scaled_by`]. p is not read when β is 0. With `zero_guess` x is not read and becomes α p.
     fn chebyshev_update<V: Number, S: Number>(
         &self,
         d: &Self::Slice<S>,
@@ -119,7 +119,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
         update_direction(self, d, r, beta, p);
         self.axpby(V::Wide::from_f64(alpha), p, if zero_guess { V::Wide::ZERO } else { V::Wide::ONE }, x);
     }
-    /// One step of the Chebyshev iteration: p = D (b - A x) + β p, y = x + α p, with D as for [`Backend::sweep`]. p is not read when β is 0.
+    /// One step of the Chebyshev iteration: p = D (b - A x) + β p, y = x + α p, with D as for [`Backend::sweep`]. p is
+    /// not read when β is 0.
     fn chebyshev<V: Number, S: Number>(
         &self,
         a: &dyn Operator<Self, V>,
@@ -158,7 +159,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
     ) -> Result<()>;
     /// The scalars of conjugate gradients, and their workspace.
     fn cg_step(&self) -> Result<Self::CgStep>;
-    /// Storage for a Krylov basis of `m` vectors of `n` elements. A `flexible` method also stores M v for each basis vector v.
+    /// Storage for a Krylov basis of `m` vectors of `n` elements. A `flexible` method also stores M v for each basis
+    /// vector v.
     fn arnoldi_basis<T: Scalar>(&self, n: usize, m: usize, flexible: bool) -> Result<Self::ArnoldiBasis<T>>;
     /// The scalars of BiCGStab, and their workspace.
     fn bicgstab_step(&self) -> Result<Self::BicgstabStep>;
@@ -244,13 +246,13 @@ pub trait Operator<B: Backend, X: Number, Y: Number = X>: Send + Sync {
     fn apply(&self, alpha: Y::Wide, x: &B::Slice<X>, beta: Y::Wide, y: &mut B::Slice<Y>) -> Result<()>;
     /// r = b - A x.
     fn residual(&self, b: &B::Slice<Y>, x: &B::Slice<X>, r: &mut B::Slice<Y>) -> Result<()>;
-    /// Whether [`Backend::sweep`] and [`Backend::chebyshev`] are SpMV epilogues, one pass over this matrix, for diagonal blocks of this many rows; 1
-    /// is a diagonal.
+    /// Whether [`Backend::sweep`] and [`Backend::chebyshev`] are SpMV epilogues, one pass over this matrix, for
+    /// diagonal blocks of this many rows; 1 is a diagonal.
     fn has_epilogue(&self, _width: usize) -> bool {
         false
     }
-    /// A x with an epilogue, for operators that have one. Returns the number of partial sums of the epilogue's inner product, 0 where it was not
-    /// computed.
+    /// A x with an epilogue, for operators that have one. Returns the number of partial sums of the epilogue's inner
+    /// product, 0 where it was not computed.
     fn apply_with_epilogue(&self, _x: &B::Slice<X>, _epilogue: &B::Epilogue<'_>) -> Result<usize> {
         unreachable!("the operator has no epilogue")
     }
@@ -268,16 +270,18 @@ pub trait Preconditioner<B: Backend, T: Scalar>: Send {
     fn apply(&mut self, r: &B::Slice<T>, z: &mut B::Slice<T>) -> Result<()>;
     /// Whether M is the same symmetric operator in every application, to rounding in `T`.
     fn is_constant_symmetric(&self) -> bool;
-    /// Whether an application can be captured as a graph: its launches do not depend on values, and the host reads no result in between.
+    /// Whether an application can be captured as a graph: its launches do not depend on values, and the host reads no
+    /// result in between.
     fn is_capturable(&self) -> bool {
         false
     }
-    /// The operator of its finest level, when that is the caller's matrix without scaling, so that a solver can share it.
+    /// The operator of its finest level, when that is the caller's matrix without scaling, so that a solver can share
+    /// it.
     fn operator(&self) -> Option<Arc<dyn Operator<B, T>>> {
         None
     }
-    /// The preconditioner with its residual and result left in its own vectors, where these are narrower than `T` and the backend fuses the
-    /// conversions.
+    /// The preconditioner with its residual and result left in its own vectors, where these are narrower than `T` and
+    /// the backend fuses the conversions.
     fn narrow(&mut self) -> Option<&mut dyn NarrowPreconditioner<B, T>> {
         None
     }
@@ -285,8 +289,8 @@ pub trait Preconditioner<B: Backend, T: Scalar>: Send {
     fn narrowest(&self) -> Option<String> {
         None
     }
-    /// After a failure: applies it to r, and fails with `PrecisionLost` where the result is not finite. For backends that do not check results
-    /// while it is applied.
+    /// After a failure: applies it to r, and fails with `PrecisionLost` where the result is not finite. For backends
+    /// that do not check results while it is applied.
     fn examine(&mut self, _r: &B::Slice<T>) -> Result<()> {
         Ok(())
     }

@@ -12,8 +12,8 @@ struct Inner {
     threads: Threads,
 }
 
-/// A handle to a device, its threads and its log. Clones share them. Several threads may use one at the same time, each with solvers and
-/// hierarchies of its own; a GPU does their operations one after the other.
+/// A handle to a device, its threads and its log. Clones share them. Several threads may use one at the same time, each
+/// with solvers and hierarchies of its own; a GPU does their operations one after the other.
 ///
 /// ```
 /// fn may_be_used_by_several_threads<T: Send + Sync>() {}
@@ -27,9 +27,10 @@ pub struct Context {
 }
 
 impl Context {
-    /// A context on a device: `"host"`, or `"host:N"` for N threads; `"cuda"` or `"cuda:N"` for an NVIDIA GPU by its number, `"hip"` or
-    /// `"hip:N"` for an AMD GPU; `"sim"` or `"sim:N"` for a simulated GPU with warps of 32 (the default) or 64 lanes. The default is every core this process may use; with a
-    /// GPU these are the threads of set-up.
+    /// A context on a device: `"host"`, or `"host:N"` for N threads; `"cuda"` or `"cuda:N"` for an NVIDIA GPU by its
+    /// number, `"hip"` or `"hip:N"` for an AMD GPU; `"sim"` or `"sim:N"` for a simulated GPU with warps of 32 (the
+    /// default) or 64 lanes. The default is every core this process may use; with a GPU these are the threads of
+    /// set-up.
     pub fn new(device: &str) -> Result<Context> {
         let (name, number) = match device.split_once(':') {
             None => (device, None),

@@ -42,7 +42,8 @@ pub struct SolveReport {
     pub iterations: usize,
     /// Whether the tolerance was reached.
     pub converged: bool,
-    /// Norm of the residual recomputed from the solution, over the norm of the right-hand side (or absolute when that is zero).
+    /// Norm of the residual recomputed from the solution, over the norm of the right-hand side (or absolute when that
+    /// is zero).
     pub true_residual: f64,
     /// Residual norms over the same, from the initial guess on.
     pub history: Vec<f64>,

@@ -1,5 +1,5 @@
-//! The multigrid cycle, written once for all backends. Levels may differ in the precision of their vectors: the type changes inside
-//! restriction and interpolation, and nowhere else.
+//! The multigrid cycle, written once for all backends. Levels may differ in the precision of their vectors: the type
+//! changes inside restriction and interpolation, and nowhere else.
 
 use super::grid_transfer::GridTransfer;
 use crate::backend::{Backend, Operator, Smoother, Sweep};
@@ -11,7 +11,8 @@ use std::sync::Arc;
 /// Names of the shapes, as the options spell them.
 pub const NAMES: &[&str] = &["v", "w", "f", "k"];
 
-/// How often and how the levels below are visited. The shapes differ from V only where a coarse level has another below it.
+/// How often and how the levels below are visited. The shapes differ from V only where a coarse level has another below
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// One visit.
@@ -133,7 +134,8 @@ impl<B: Backend, V: Number> Level<B, V> {
         for left in (0..count).rev() {
             let (smoother, first) = (required(smoother), left + 1 == count);
             let sweep = Sweep { zero_guess: first && guess == Guess::Zero, adjoint };
-            // A sweep out of place writes x when an even number of sweeps follows. The first sweep may have to be in place for that.
+            // A sweep out of place writes x when an even number of sweeps follows. The first sweep may have to be in
+            // place for that.
             let to_x = left % 2 == 0;
             let fits = !first || guess == Guess::Zero || to_x == (guess == Guess::InScratch);
             match scratch.split_first_mut() {
@@ -181,7 +183,8 @@ impl<B: Backend, V: Number> Level<B, V> {
         }
     }
 
-    /// The level where values that are not finite appeared first in the last cycle, whose result has some; this is level `level`.
+    /// The level where values that are not finite appeared first in the last cycle, whose result has some; this is
+    /// level `level`.
     pub fn lost(&self, level: usize) -> usize {
         let below = match &self.below {
             Below::Coarser(coarser) => coarser.lost(level + 1),
@@ -198,8 +201,8 @@ impl<B: Backend, V: Number> Level<B, V> {
         }
     }
 
-    /// Whether every level computes in precision `T` and the cycle is its own transpose. F visits in an order that is not, K depends
-    /// on what it is applied to.
+    /// Whether every level computes in precision `T` and the cycle is its own transpose. F visits in an order that is
+    /// not, K depends on what it is applied to.
     pub fn is_symmetric_in(&self, precision: Precision) -> bool {
         let symmetric = self.pre_sweeps == self.post_sweeps
             && matches!(self.shape, Shape::V | Shape::W)
@@ -222,7 +225,8 @@ fn required<B: Backend, V: Number>(smoother: &Option<Box<dyn Smoother<B, V>>>) -
 
 /// The levels below one whose vectors have precision `V`.
 pub(crate) trait CoarseGrid<B: Backend, V: Number>: Send + Sync {
-    /// x += P M_c R r, where M_c are the cycles below in this shape. With `in_scratch` r becomes the sum, and x stays. r may be scaled.
+    /// x += P M_c R r, where M_c are the cycles below in this shape. With `in_scratch` r becomes the sum, and x stays.
+    /// r may be scaled.
     fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>, in_scratch: bool) -> Result<()>;
     /// Bytes of the transfers and of the vectors between the levels.
     fn bytes(&self) -> usize;
@@ -249,8 +253,8 @@ pub(crate) struct Coarse<B: Backend, V: Number, W: Number> {
 }
 
 impl<B: Backend, V: Number, W: Number> Coarse<B, V, W> {
-    /// x = at most two steps of flexible CG on A x = b, which overwrite b. The letters are those of Notay and Vassilevski: c and d are
-    /// the directions, v = A c, w = A d.
+    /// x = at most two steps of flexible CG on A x = b, which overwrite b. The letters are those of Notay and
+    /// Vassilevski: c and d are the directions, v = A c, w = A d.
     fn accelerate(&mut self) -> Result<()> {
         let Coarse { b, x: c, inner, level, .. } = self;
         level.visit(Shape::K, b, c, true)?;
@@ -258,7 +262,8 @@ impl<B: Backend, V: Number, W: Number> Coarse<B, V, W> {
         let backend = level.backend.clone();
         level.a.apply(W::Wide::ONE, c, W::Wide::ZERO, v)?;
         let (rho1, alpha1) = (backend.dot(c, v), backend.dot(c, b));
-        // Without a positive ρ there is no step to compute: nothing to correct, or a level that is not definite to rounding.
+        // Without a positive ρ there is no step to compute: nothing to correct, or a level that is not definite to
+        // rounding.
         if rho1.is_nan() || rho1 <= 0.0 {
             return Ok(());
         }
@@ -388,7 +393,8 @@ mod tests {
             inner: Some((vec![0.0; 2], vec![0.0; 2])),
             level,
         };
-        // The second right-hand side is an eigenvector, for which one step is enough; for the third there is nothing to do.
+        // The second right-hand side is an eigenvector, for which one step is enough; for the third there is nothing to
+        // do.
         for (b, exact) in [([1.0, 0.0], [2.0 / 3.0, 1.0 / 3.0]), ([1.0, 1.0], [1.0, 1.0]), ([0.0, 0.0], [0.0, 0.0])] {
             let (mut r, mut x) = (b, [0.0; 2]);
             coarse.correct(Shape::K, &mut r, &mut x, false).unwrap();

@@ -37,14 +37,15 @@ pub(crate) trait Finest<B: Backend>: Send + Sync {
     fn is_symmetric_in(&self, precision: Precision) -> bool;
     /// Whether an application can be captured as a graph. A K-cycle reads inner products.
     fn is_capturable(&self) -> bool;
-    /// The level where values that are not finite appeared first in the last application, whose result has some though b is finite.
+    /// The level where values that are not finite appeared first in the last application, whose result has some though
+    /// b is finite.
     fn lost(&self) -> usize;
     /// The coarse-level solutions of the last cycle, from level 1 on.
     fn solutions(&self) -> Result<Vec<B::Buffer<f64>>>;
 }
 
-/// A level and its vectors. For a residual r of the caller b = factor D r, and z = factor D x is M r. With a guard b is multiplied by the power of two
-/// that brings it into range, and z is divided by it.
+/// A level and its vectors. For a residual r of the caller b = factor D r, and z = factor D x is M r. With a guard b is
+/// multiplied by the power of two that brings it into range, and z is divided by it.
 pub(crate) struct NarrowVectors<'a, B: Backend> {
     pub level: &'a mut Level<B, f32>,
     pub b: &'a mut B::Slice<f32>,
@@ -150,7 +151,8 @@ fn no_vectors<'a, B: Backend, V: Number>(_: &'a mut FinestLevel<B, V>) -> Result
     Ok(None)
 }
 
-/// The trait for levels of precision `$v`; `$f64` and `$f32` apply it to vectors of the caller, `$narrow` returns its own f32 vectors.
+/// The trait for levels of precision `$v`; `$f64` and `$f32` apply it to vectors of the caller, `$narrow` returns its
+/// own f32 vectors.
 macro_rules! finest {
     ($v:ty, $f64:ident, $f32:ident, $narrow:expr) => {
         impl<B: Backend> Finest<B> for FinestLevel<B, $v> {

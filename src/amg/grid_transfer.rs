@@ -1,4 +1,5 @@
-//! Grid transfers: restriction and interpolation between two levels, and the scaling of residuals into the range of narrower vectors.
+//! Grid transfers: restriction and interpolation between two levels, and the scaling of residuals into the range of
+//! narrower vectors.
 
 use crate::backend::{Backend, Operator};
 use crate::error::Result;
@@ -7,7 +8,8 @@ use crate::scalar::{Number, Precision, Scalar};
 
 /// The transfers between a level with vectors of precision `V` and the next coarser one with precision `W`.
 pub(crate) trait GridTransfer<B: Backend, V: Number, W: Number>: Send + Sync {
-    /// b = factor R r. The factor is a power of two, 1 unless b would leave the range of its format. r may be scaled as well.
+    /// b = factor R r. The factor is a power of two, 1 unless b would leave the range of its format. r may be scaled as
+    /// well.
     fn restrict(&mut self, r: &mut B::Slice<V>, b: &mut B::Slice<W>) -> Result<()>;
     /// x += P y / factor, with the factor of the last restriction. With `sum` the result is stored there, and x stays.
     fn interpolate(&mut self, y: &B::Slice<W>, x: &mut B::Slice<V>, sum: Option<&mut B::Slice<V>>) -> Result<()>;
@@ -56,7 +58,8 @@ impl<B: Backend, V: Number, W: Number> GridTransfer<B, V, W> for Transfers<B, V,
     }
 }
 
-/// Checks the max norm of R r, and scales r and restricts again where that is out of range, which is rare. For backends with immediate reductions.
+/// Checks the max norm of R r, and scales r and restricts again where that is out of range, which is rare. For backends
+/// with immediate reductions.
 pub(crate) struct RetriedTransfer<B: Backend, V: Number, W: Number> {
     pub transfers: Transfers<B, V, W>,
     pub range: Range,
@@ -91,8 +94,8 @@ impl<B: Backend, V: Number, W: Number> GridTransfer<B, V, W> for RetriedTransfer
     }
 }
 
-/// Restricts in the precision of the finer level, and scales in the conversion to the coarser one. For backends whose host cannot read the factor
-/// without a synchronisation.
+/// Restricts in the precision of the finer level, and scales in the conversion to the coarser one. For backends whose
+/// host cannot read the factor without a synchronisation.
 pub(crate) struct ConvertedTransfer<B: Backend, V: Number, W: Number> {
     pub transfers: Transfers<B, V, V::Wide>,
     /// A vector of the coarser level.

@@ -1,5 +1,5 @@
-//! Algebraic multigrid over the contract of the backends: `hierarchy` computes levels by the steps of a set-up backend and stores them on a solve
-//! backend, where [`cycle`] runs them.
+//! Algebraic multigrid over the contract of the backends: `hierarchy` computes levels by the steps of a set-up backend
+//! and stores them on a solve backend, where [`cycle`] runs them.
 
 pub mod cycle;
 pub(crate) mod finest;

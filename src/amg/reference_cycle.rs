@@ -1,5 +1,5 @@
-//! The reference cycle: two cycles in full precision, of which the second has a smooth right-hand side. A hierarchy in narrower formats is compared
-//! with it.
+//! The reference cycle: two cycles in full precision, of which the second has a smooth right-hand side. A hierarchy in
+//! narrower formats is compared with it.
 
 use super::finest::Finest;
 use crate::backend::Backend;
@@ -23,7 +23,8 @@ pub(super) struct ReferenceCycle<B: Backend> {
 }
 
 impl<B: Backend> ReferenceCycle<B> {
-    /// Runs the cycle M of `top`, in full precision, from a random b. `diagonal` holds |a_ii|, and `energy` returns x·A x.
+    /// Runs the cycle M of `top`, in full precision, from a random b. `diagonal` holds |a_ii|, and `energy` returns x·A
+    /// x.
     pub fn new(
         backend: &B,
         rows: usize,

@@ -9,9 +9,9 @@ pub const MAX_BLOCK: usize = 8;
 /// Pivots of the elimination at or below this share of the largest entry, times n, are rounding.
 pub const TINY: f64 = f64::EPSILON;
 
-/// Pivots at or below this share of their own diagonal entry, times n and the rounding unit of the matrix, are rounding: the
-/// row sums of a singular coarse matrix carry the rounding of all Galerkin products above it. Against the own entry, because
-/// coefficients may differ by many orders of magnitude.
+/// Pivots at or below this share of their own diagonal entry, times n and the rounding unit of the matrix, are
+/// rounding: the row sums of a singular coarse matrix carry the rounding of all Galerkin products above it. Against the
+/// own entry, because coefficients may differ by many orders of magnitude.
 const ROUNDING: f64 = 16.0;
 
 /// The bound of [`ROUNDING`] for a matrix of `n` rows.
@@ -19,7 +19,8 @@ pub fn rounding_bound<T: Scalar>(n: usize) -> f64 {
     ROUNDING * n as f64 * T::EPSILON.to_f64()
 }
 
-/// Scores that ascend along a path are matched from its end, one pair in a round. After so many rounds the hash alone decides.
+/// Scores that ascend along a path are matched from its end, one pair in a round. After so many rounds the hash alone
+/// decides.
 pub const SCORED_ROUNDS: usize = 15;
 
 /// Rows of a sample for a mean over a matrix.

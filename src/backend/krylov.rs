@@ -1,5 +1,6 @@
-//! The contract of Krylov methods: the vector operations of one iteration, grouped so that a device needs few passes over memory. Scalars that
-//! one operation computes and another needs stay where the vectors are, so that the host does not synchronise in between.
+//! The contract of Krylov methods: the vector operations of one iteration, grouped so that a device needs few passes
+//! over memory. Scalars that one operation computes and another needs stay where the vectors are, so that the host does
+//! not synchronise in between.
 
 use super::{Backend, Operator};
 use crate::error::Result;
@@ -64,8 +65,9 @@ pub trait CgStep<B: Backend>: Send + Sync {
     ) -> Result<()>;
     /// Synchronises, and reads the scalars.
     fn read_scalars(&mut self) -> Result<CgScalars>;
-    /// Runs an iteration. A device captures `capturable` work as a graph and replays it, until [`CgStep::discard_graph`]. Such work does the
-    /// same launches in each call, on the same vectors except for x, and does not synchronise.
+    /// Runs an iteration. A device captures `capturable` work as a graph and replays it, until
+    /// [`CgStep::discard_graph`]. Such work does the same launches in each call, on the same vectors except for x, and
+    /// does not synchronise.
     fn iterate(&mut self, _capturable: bool, work: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
         work(self)
     }
@@ -73,8 +75,8 @@ pub trait CgStep<B: Backend>: Send + Sync {
     fn discard_graph(&mut self) {}
 }
 
-/// The orthonormal basis V of the Arnoldi process, which grows by one vector in each iteration of GMRES. A flexible method also stores M v for
-/// each basis vector v.
+/// The orthonormal basis V of the Arnoldi process, which grows by one vector in each iteration of GMRES. A flexible
+/// method also stores M v for each basis vector v.
 pub trait ArnoldiBasis<B: Backend, T: Scalar>: Send {
     /// Empties the basis. `norm` is the norm of the vector that is appended first.
     fn begin(&mut self, norm: f64) -> Result<()>;
@@ -84,10 +86,11 @@ pub trait ArnoldiBasis<B: Backend, T: Scalar>: Send {
     fn newest(&mut self) -> (&B::Slice<T>, &mut B::Slice<T>);
     /// In flexible methods, stores M v for the newest basis vector v.
     fn store_preconditioned(&mut self) -> Result<()>;
-    /// Orthogonalises w against the basis by classical Gram-Schmidt with reorthogonalisation: a single pass loses orthogonality when the
-    /// residual drops fast. Also computes |w|.
+    /// Orthogonalises w against the basis by classical Gram-Schmidt with reorthogonalisation: a single pass loses
+    /// orthogonality when the residual drops fast. Also computes |w|.
     fn orthogonalise(&mut self, w: &mut B::Slice<T>) -> Result<()>;
-    /// Synchronises, reads the column of the Hessenberg matrix of the last [`ArnoldiBasis::orthogonalise`], and returns |w|.
+    /// Synchronises, reads the column of the Hessenberg matrix of the last [`ArnoldiBasis::orthogonalise`], and returns
+    /// |w|.
     fn read_column(&mut self, column: &mut [f64]) -> Result<f64>;
     /// x += Σ y_i v_i, in flexible methods x += Σ y_i M v_i.
     fn add_combination(&mut self, y: &[f64], x: &mut B::Slice<T>) -> Result<()>;
@@ -174,7 +177,8 @@ pub trait BicgstabStep<B: Backend>: Send + Sync {
     fn discard_graph(&mut self) {}
 }
 
-/// A preconditioner that keeps its residual and result z = M r in its own, narrower vectors. The conversions are fused into the CG step.
+/// A preconditioner that keeps its residual and result z = M r in its own, narrower vectors. The conversions are fused
+/// into the CG step.
 pub trait NarrowPreconditioner<B: Backend, T: Scalar> {
     /// As [`CgStep::update_solution`]; also converts r for [`NarrowPreconditioner::apply`].
     fn update_solution(

@@ -60,9 +60,9 @@ impl StrengthMeasure {
         })
     }
 
-    /// The threshold of the symmetric measure on level `level`, of which `scale` is the mean of the strongest couplings. Smoothed coarse
-    /// operators spread their couplings over more neighbours; so do wide stencils, whose couplings are all small, and none of which may be
-    /// lost for that.
+    /// The threshold of the symmetric measure on level `level`, of which `scale` is the mean of the strongest
+    /// couplings. Smoothed coarse operators spread their couplings over more neighbours; so do wide stencils, whose
+    /// couplings are all small, and none of which may be lost for that.
     pub fn symmetric_threshold(block: Block, level: usize, scale: f64) -> f64 {
         let scalar = 0.08 * 0.5_f64.powi(level as i32);
         let usual = if block == Block::SCALAR { scalar } else { 0.04 };
@@ -91,9 +91,9 @@ impl Truncation {
 /// Which of equal weights stay where not all can. Grids have rows of equal weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ties {
-    /// Those whose columns come first in a mixed order, the only one that devices have. Where coarse unknowns are chosen at random and always
-    /// the ones with small columns stayed, all of an interpolation would lean to one side, which costs two of 24 iterations on a grid of
-    /// 256^3 points.
+    /// Those whose columns come first in a mixed order, the only one that devices have. Where coarse unknowns are
+    /// chosen at random and always the ones with small columns stayed, all of an interpolation would lean to one side,
+    /// which costs two of 24 iterations on a grid of 256^3 points.
     Mixed,
     /// Those with the smallest columns: where coarse unknowns lie in a regular pattern, so do these.
     Smallest,

@@ -1,8 +1,9 @@
 //! The contract of set-up: its steps, as the driver in [`crate::amg`] calls them and host and GPU implement them.
 //!
-//! A set-up backend computes the levels of a hierarchy: strength of connection, coarse unknowns, prolongator, restriction, Galerkin product,
-//! each with a symbolic phase, whose data an update takes over, and a numeric one. A solve backend is where the levels are stored and cycles
-//! run. [`Store`] leads from one to the other; where both are the same device nothing leaves it.
+//! A set-up backend computes the levels of a hierarchy: strength of connection, coarse unknowns, prolongator,
+//! restriction, Galerkin product, each with a symbolic phase, whose data an update takes over, and a numeric one. A
+//! solve backend is where the levels are stored and cycles run. [`Store`] leads from one to the other; where both are
+//! the same device nothing leaves it.
 
 use super::parameters::{Estimate, MAX_FUNCTIONS, StrengthMeasure};
 use super::spectrum::Largest;
@@ -77,7 +78,8 @@ impl Symbolic for () {
 pub(crate) enum Coarse<S: Setup> {
     /// Classical AMG: a C/F splitting.
     Splitting(S::Splitting),
-    /// Classical AMG with aggressive coarsening: the splitting of the first pass, and the one that the second pass left of it.
+    /// Classical AMG with aggressive coarsening: the splitting of the first pass, and the one that the second pass left
+    /// of it.
     TwoPass(S::Splitting, S::Splitting),
     /// Aggregation.
     Aggregates(S::Aggregates),
@@ -154,7 +156,8 @@ pub(crate) struct Stored {
     pub level: usize,
 }
 
-/// Scaling factors of a level, and the inverse of the l1 diagonal of the scaled matrix where that was wanted and came in the same pass.
+/// Scaling factors of a level, and the inverse of the l1 diagonal of the scaled matrix where that was wanted and came
+/// in the same pass.
 pub(crate) struct Scaled<S: Setup, T: Scalar> {
     /// Powers of two, one for each scalar row.
     pub factors: S::Factors,
@@ -242,7 +245,8 @@ pub(crate) trait Setup: Backend {
     type Format: Clone + Send + Sync + 'static;
     /// Checks that are evaluated later.
     type Checks: Send;
-    /// Whether [`Setup::scaled`] replaces matrices as soon as factors are known; otherwise they are applied where matrices are stored.
+    /// Whether [`Setup::scaled`] replaces matrices as soon as factors are known; otherwise they are applied where
+    /// matrices are stored.
     const SCALES_AT_ONCE: bool;
 
     /// Runs all of a set-up of so many operations.
@@ -278,7 +282,8 @@ pub(crate) trait Setup: Backend {
     /// A copy on the host, to look at.
     fn fetch<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<SharedCsr<f64>>;
 
-    /// The functions of unknowns with interleaved numbering: the unknowns of a point are consecutive. At most [`MAX_FUNCTIONS`].
+    /// The functions of unknowns with interleaved numbering: the unknowns of a point are consecutive. At most
+    /// [`MAX_FUNCTIONS`].
     fn interleaved_functions(&self, unknowns: usize, count: usize) -> Result<Self::Functions>;
     /// The functions of the coarse unknowns of a splitting.
     fn coarse_functions(&self, functions: &Self::Functions, coarse: &Self::Splitting) -> Result<Self::Functions>;
@@ -331,8 +336,9 @@ pub(crate) trait Setup: Backend {
         p: &Self::Matrix<T>,
     ) -> Result<(Self::Matrix<T>, Self::Product)>;
 
-    /// D^-1 for the diagonal (`width` 1) or the diagonal blocks of a matrix; with `l1` enlarged by the absolute values of what is outside of it.
-    /// The matrix is that of a level: scaled by the factors where the backend scales at once, otherwise D is that of the scaled matrix.
+    /// D^-1 for the diagonal (`width` 1) or the diagonal blocks of a matrix; with `l1` enlarged by the absolute values
+    /// of what is outside of it. The matrix is that of a level: scaled by the factors where the backend scales at once,
+    /// otherwise D is that of the scaled matrix.
     fn inverse_diagonal<T: Scalar>(
         &self,
         a: &Self::Matrix<T>,
@@ -351,8 +357,8 @@ pub(crate) trait Setup: Backend {
     /// The inverse of a matrix of few rows, dense and row by row.
     fn dense_inverse<T: Scalar, S: Number>(&self, a: &Self::Matrix<T>) -> Result<Self::Buffer<S>>;
 
-    /// Scaling factors of the matrices of some levels, by the scaling that `precision.scaling` names, which is not `none`; `l1` tells whether l1
-    /// diagonals will be wanted.
+    /// Scaling factors of the matrices of some levels, by the scaling that `precision.scaling` names, which is not
+    /// `none`; `l1` tells whether l1 diagonals will be wanted.
     fn scaling_factors<T: Scalar>(
         &self,
         matrices: &[&Self::Matrix<T>],
@@ -370,7 +376,8 @@ pub(crate) trait Setup: Backend {
         rows: By<'_, Self::Factors>,
         columns: By<'_, Self::Factors>,
     ) -> Result<Self::Matrix<T>>;
-    /// A matrix in another number format, refused at once or by `checks` when that cannot hold it. Shares what stays as it is.
+    /// A matrix in another number format, refused at once or by `checks` when that cannot hold it. Shares what stays as
+    /// it is.
     fn stored<T: Scalar, S: Number>(
         &self,
         a: &Self::Matrix<T>,
@@ -378,7 +385,8 @@ pub(crate) trait Setup: Backend {
         which: Stored,
         checks: &Mutex<Self::Checks>,
     ) -> Result<Self::Matrix<S>>;
-    /// Data of the smoother of level `level` times `factor` in another number format, refused at once or by `checks` when that cannot hold them.
+    /// Data of the smoother of level `level` times `factor` in another number format, refused at once or by `checks`
+    /// when that cannot hold them.
     fn stored_array<T: Scalar, S: Number>(
         &self,
         exact: &Self::Buffer<T>,
@@ -406,7 +414,8 @@ pub(crate) trait Setup: Backend {
     fn random_right_hand_side<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<(Self::Buffer<f64>, Self::Buffer<f64>)>;
     /// x·A x.
     fn energy<T: Scalar>(&self, a: &Self::Matrix<T>, x: &Self::Slice<f64>) -> Result<f64>;
-    /// Rounding losses of each candidate in 16 bits. bf16 is measured if `affordable` rejects f16 for the energy of the level.
+    /// Rounding losses of each candidate in 16 bits. bf16 is measured if `affordable` rejects f16 for the energy of the
+    /// level.
     fn rounding_losses<T: Scalar>(
         &self,
         candidates: &[Candidate<'_, Self, T>],
@@ -425,7 +434,8 @@ pub(crate) struct StorageHint {
 
 /// A set-up backend whose levels can be stored on the solve backend `B`.
 pub(crate) trait Store<B: Backend>: Setup {
-    /// A matrix as an operator, in the format of an earlier one with the same pattern. Without one the format is chosen and returned.
+    /// A matrix as an operator, in the format of an earlier one with the same pattern. Without one the format is chosen
+    /// and returned.
     fn operator<S: Number, X: Number, Y: Number>(
         &self,
         to: &B,
@@ -433,7 +443,8 @@ pub(crate) trait Store<B: Backend>: Setup {
         hint: StorageHint,
         format: &mut Option<Self::Format>,
     ) -> Result<Box<dyn Operator<B, X, Y>>>;
-    /// The same for the unscaled matrix of a level in the precision of set-up. With `l1`, the inverse of its l1 diagonal may come with it.
+    /// The same for the unscaled matrix of a level in the precision of set-up. With `l1`, the inverse of its l1
+    /// diagonal may come with it.
     #[allow(clippy::type_complexity)]
     fn operator_and_l1<T: Scalar, V: Number>(
         &self,
@@ -450,7 +461,8 @@ pub(crate) trait Store<B: Backend>: Setup {
     /// A dense matrix of `n` rows and columns, row by row, as an operator.
     fn dense<S: Number, V: Number>(&self, to: &B, n: usize, values: Self::Buffer<S>)
     -> Result<Box<dyn Operator<B, V>>>;
-    /// A coloured matrix for Gauss-Seidel, with the inverse of its diagonal; `shared` if the matrix is that of the level.
+    /// A coloured matrix for Gauss-Seidel, with the inverse of its diagonal; `shared` if the matrix is that of the
+    /// level.
     fn colours<S: Number, V: Number>(
         &self,
         to: &B,

@@ -55,7 +55,8 @@ pub trait Colours<B: Backend, V: Number>: Send + Sync {
     fn count(&self) -> usize;
     /// Whether the rows of a colour have no residual after they are solved for their own unknowns.
     fn solves_exactly(&self) -> bool;
-    /// Solves the rows of the first `count` colours for their own unknowns, colour after colour, the last one first if `backward`.
+    /// Solves the rows of the first `count` colours for their own unknowns, colour after colour, the last one first if
+    /// `backward`.
     fn pass(
         &self,
         backend: &B,

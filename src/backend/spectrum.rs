@@ -27,8 +27,8 @@ pub(crate) struct Found {
     bound: f64,
 }
 
-/// A number that was found by inner products in one of these precisions, to so many bits: host and GPUs add them in different orders, and go on
-/// from the same number all the same.
+/// A number that was found by inner products in one of these precisions, to so many bits: host and GPUs add them in
+/// different orders, and go on from the same number all the same.
 pub(crate) fn rounded(value: f64, precision: Precision) -> f64 {
     let bits = if precision == Precision::F64 { 20 } else { 10 };
     let dropped = u64::from(f64::MANTISSA_DIGITS) - bits;

@@ -13,8 +13,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[EPSILON];
 pub(super) const ROTATED_PARAMETERS: &[Parameter] =
     &[EPSILON, Parameter::real("angle", 45.0, -360.0, 360.0, "degrees from the x axis to the strong direction")];
 
-/// Finite differences of -u_xx - epsilon u_yy on a grid of two sizes, or -u_xx - u_yy - epsilon u_zz on one of three, times the
-/// mesh width squared, with Dirichlet values outside.
+/// Finite differences of -u_xx - epsilon u_yy on a grid of two sizes, or -u_xx - u_yy - epsilon u_zz on one of three,
+/// times the mesh width squared, with Dirichlet values outside.
 pub fn anisotropic(n: &[usize], epsilon: f64) -> Result<Csr<f64>> {
     let (n, axes) = match *n {
         [x, y] => ([x, y, 1], 2),
@@ -29,8 +29,8 @@ pub fn anisotropic(n: &[usize], epsilon: f64) -> Result<Csr<f64>> {
     })
 }
 
-/// Bilinear elements of -div(K grad u) on a grid of squares with Dirichlet values outside, K = q q^T + epsilon r r^T with the
-/// unit vectors q at `angle` degrees from the x axis and r across it.
+/// Bilinear elements of -div(K grad u) on a grid of squares with Dirichlet values outside, K = q q^T + epsilon r r^T
+/// with the unit vectors q at `angle` degrees from the x axis and r across it.
 pub fn rotated_anisotropic(nx: usize, ny: usize, epsilon: f64, angle: f64) -> Result<Csr<f64>> {
     let (s, c) = angle.to_radians().sin_cos();
     let [xx, xy, yy] = [c * c + epsilon * s * s, (1.0 - epsilon) * c * s, s * s + epsilon * c * c];

@@ -8,10 +8,10 @@ use crate::sparse::Csr;
 pub(super) const PARAMETERS: &[Parameter] =
     &[Parameter::real("epsilon", 0.01, 1e-12, 1e12, "diffusion; the wind's largest speed is 2")];
 
-/// Cell-centred finite volumes of -epsilon (u_xx + u_yy) + w . grad u on the square from -1 to 1, u = 0 on the boundary, with
-/// first-order upwinding. The wind w = (psi_y, -psi_x) has the stream function psi = (1 - x^2)(1 - y^2): one vortex that no
-/// boundary crosses. Fluxes are differences of psi, so that the discrete wind has no divergence either: inside, rows and
-/// columns sum to zero.
+/// Cell-centred finite volumes of -epsilon (u_xx + u_yy) + w . grad u on the square from -1 to 1, u = 0 on the
+/// boundary, with first-order upwinding. The wind w = (psi_y, -psi_x) has the stream function psi = (1 - x^2)(1 - y^2):
+/// one vortex that no boundary crosses. Fluxes are differences of psi, so that the discrete wind has no divergence
+/// either: inside, rows and columns sum to zero.
 pub fn convection_diffusion(nx: usize, ny: usize, epsilon: f64) -> Result<Csr<f64>> {
     let n = [nx, ny, 1];
     let corner = |i: usize, n: usize| 2.0 * i as f64 / n as f64 - 1.0;
@@ -45,8 +45,8 @@ mod tests {
 
     #[test]
     fn a_small_grid_is_as_computed_by_hand() {
-        // Two by two cells: psi is 1 in the centre and 0 on the boundary, so 1 flows from each cell to the next in the circle
-        // 0 -> 1 -> 3 -> 2 -> 0, and every face has epsilon hx / hy = 0.5.
+        // Two by two cells: psi is 1 in the centre and 0 on the boundary, so 1 flows from each cell to the next in the
+        // circle 0 -> 1 -> 3 -> 2 -> 0, and every face has epsilon hx / hy = 0.5.
         let a = convection_diffusion(2, 2, 0.5).unwrap();
         assert_eq!(a.columns, [0, 1, 2, 0, 1, 3, 0, 2, 3, 1, 2, 3]);
         let diagonal = 2.0 * 0.5 + 2.0 * (2.0 * 0.5) + 1.0;

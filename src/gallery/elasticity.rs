@@ -48,16 +48,16 @@ impl Layers {
     }
 }
 
-/// A cube of n^3 unit hexahedra with E = 1, unless `layers` say otherwise, and nu = 0.3, integrated with 2x2x2 Gauss points,
-/// the face x = 0 `clamped` and eliminated. Free nodes are i = 1..=n, j, k = 0..=n, numbered (i - 1) + n (j + (n + 1) k); without the
-/// clamp there are nodes i = 0 too, and the matrix maps the six rigid-body modes to zero. The blocks of all up to 27 nodes that share an
-/// element are stored, whatever their values.
+/// A cube of n^3 unit hexahedra with E = 1, unless `layers` say otherwise, and nu = 0.3, integrated with 2x2x2 Gauss
+/// points, the face x = 0 `clamped` and eliminated. Free nodes are i = 1..=n, j, k = 0..=n, numbered (i - 1) + n (j +
+/// (n + 1) k); without the clamp there are nodes i = 0 too, and the matrix maps the six rigid-body modes to zero. The
+/// blocks of all up to 27 nodes that share an element are stored, whatever their values.
 pub fn elasticity_hex8(n: usize, layers: Layers, clamped: bool) -> Result<Elasticity> {
     elasticity(n, layers, clamped, &stencil::box_steps(3), &hexahedron())
 }
 
-/// The cube of [`elasticity_hex8`] in 6 n^3 linear tetrahedra: each unit cube is cut along its diagonal from (0, 0, 0) to (1,
-/// 1, 1), as Kuhn did. A node is coupled with up to 15.
+/// The cube of [`elasticity_hex8`] in 6 n^3 linear tetrahedra: each unit cube is cut along its diagonal from (0, 0, 0)
+/// to (1, 1, 1), as Kuhn did. A node is coupled with up to 15.
 pub fn elasticity_tet(n: usize, layers: Layers, clamped: bool) -> Result<Elasticity> {
     let one_way = |step: &Step| step.iter().all(|&x| x >= 0) || step.iter().all(|&x| x <= 0);
     let steps: Vec<Step> = stencil::box_steps(3).into_iter().filter(one_way).collect();
@@ -96,16 +96,16 @@ fn elasticity(n: usize, layers: Layers, clamped: bool, steps: &[Step], cube: &Cu
     Ok(Elasticity { matrix, coordinates })
 }
 
-/// Blocks of the assembled matrix: `blocks[9 px + 3 py + pz][s]` couples a node with its neighbour at step s, where p is along
-/// each axis 0 on the lower face, 1 inside and 2 on the upper face. `moduli` are those of the elements below and above the
-/// node.
+/// Blocks of the assembled matrix: `blocks[9 px + 3 py + pz][s]` couples a node with its neighbour at step s, where p
+/// is along each axis 0 on the lower face, 1 inside and 2 on the upper face. `moduli` are those of the elements below
+/// and above the node.
 fn assembled_blocks(cube: &Cube, steps: &[Step], moduli: [f64; 2]) -> Vec<Vec<Block3>> {
     let place = |p: usize| [p / 9, p / 3 % 3, p % 3];
     (0..27).map(|p| steps.iter().map(|&step| assembled_block(cube, place(p), step, moduli)).collect()).collect()
 }
 
-/// The sum over the elements that hold a node and its neighbour, in ascending order of the elements: both blocks of a pair then
-/// add the same numbers in the same order, and the matrix is symmetric to the last bit.
+/// The sum over the elements that hold a node and its neighbour, in ascending order of the elements: both blocks of a
+/// pair then add the same numbers in the same order, and the matrix is symmetric to the last bit.
 fn assembled_block(cube: &Cube, place: [usize; 3], step: Step, moduli: [f64; 2]) -> Block3 {
     let mut sum = [0.0; 9];
     for e in 0..8_usize {
@@ -155,9 +155,9 @@ fn hexahedron() -> Cube {
     cube
 }
 
-/// Stiffness of the six tetrahedra that a cube is cut into. One for each order of the axes: its corners are reached from (0,
-/// 0, 0) by a unit step along one axis after the other, and its barycentric coordinates are 1 - x, x - y, y - z and z in that
-/// order of axes.
+/// Stiffness of the six tetrahedra that a cube is cut into. One for each order of the axes: its corners are reached
+/// from (0, 0, 0) by a unit step along one axis after the other, and its barycentric coordinates are 1 - x, x - y, y -
+/// z and z in that order of axes.
 fn kuhn_tetrahedra() -> Cube {
     let mut cube = [[[0.0; 9]; 8]; 8];
     for axes in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {

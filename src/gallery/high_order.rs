@@ -1,15 +1,16 @@
 //! Tensor-product finite elements of any order for -div(c grad u) = 1 on a beam and on an L-shaped domain.
 //!
-//! Basis functions are the Lagrange polynomials of the Gauss-Lobatto points, integrals are exact. Rows of boundary nodes are
-//! kept: they hold 1 on the diagonal and zeros for all other couplings, and so do their columns, with all of these zeros
-//! stored.
+//! Basis functions are the Lagrange polynomials of the Gauss-Lobatto points, integrals are exact. Rows of boundary
+//! nodes are kept: they hold 1 on the diagonal and zeros for all other couplings, and so do their columns, with all of
+//! these zeros stored.
 //!
-//! With e elements of order p along an axis, an axis has e p + 1 nodes and f = e (p + 1)^2 - (e - 1) couplings. Sizes are
-//! those of the published tables of mixed-precision AMG: products of nodes and of f for the beam, 3 (e p + 1)^2 - 2 (e p + 1)
-//! rows and 3 f^2 - 2 f entries for the L-shape. The absolute values that are not zero are theirs as well, to the digits that
-//! were printed: 8.86e-7 to 1 for the beam of order 3 and level 3 (8.9e-7 to 1), 3.97e-3 to 5.95 for the L-shape of order 3
-//! and level 7 (4e-3 to 6). Nodes are numbered along x, then y, then z; the published matrices came from MFEM, which orders
-//! its unknowns otherwise, so that what depends on the order, like the choice of aggregates, can differ.
+//! With e elements of order p along an axis, an axis has e p + 1 nodes and f = e (p + 1)^2 - (e - 1) couplings. Sizes
+//! are those of the published tables of mixed-precision AMG: products of nodes and of f for the beam, 3 (e p + 1)^2 - 2
+//! (e p + 1) rows and 3 f^2 - 2 f entries for the L-shape. The absolute values that are not zero are theirs as well, to
+//! the digits that were printed: 8.86e-7 to 1 for the beam of order 3 and level 3 (8.9e-7 to 1), 3.97e-3 to 5.95 for
+//! the L-shape of order 3 and level 7 (4e-3 to 6). Nodes are numbered along x, then y, then z; the published matrices
+//! came from MFEM, which orders its unknowns otherwise, so that what depends on the order, like the choice of
+//! aggregates, can differ.
 
 use super::family::Parameter;
 use crate::error::{Result, fail, try_vec};
@@ -22,8 +23,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[Parameter::whole("order", 3, 1, 16
 const MOST_ORDER: usize = 16;
 const MOST_LEVELS: usize = 20;
 
-/// A beam of length 8 and width 1 in cubes: 8 2^level x 2^level x 2^level of them, c = 0.1 in the first half of its length and
-/// 1 in the second.
+/// A beam of length 8 and width 1 in cubes: 8 2^level x 2^level x 2^level of them, c = 0.1 in the first half of its
+/// length and 1 in the second.
 pub fn beam(order: usize, level: usize) -> Result<Csr<f64>> {
     beam_mesh(order, level, 0.1)?.assemble()
 }
@@ -41,8 +42,8 @@ fn beam_mesh(order: usize, level: usize, first_half: f64) -> Result<Mesh> {
     Ok(Mesh { lines: [along, across.clone(), across], cut: usize::MAX })
 }
 
-/// Three unit squares in the shape of an L, cut into 2^level x 2^level squares each, c = 1. The square that is missing from
-/// the 2 x 2 has the largest x and y.
+/// Three unit squares in the shape of an L, cut into 2^level x 2^level squares each, c = 1. The square that is missing
+/// from the 2 x 2 has the largest x and y.
 pub fn lshape(order: usize, level: usize) -> Result<Csr<f64>> {
     lshape_mesh(order, level)?.assemble()
 }
@@ -306,8 +307,8 @@ fn gauss(n: usize) -> Vec<(f64, f64)> {
     (0..n).map(point).collect()
 }
 
-/// The Gauss-Lobatto points of order p on the interval from 0 to 1: its ends and the zeros of the derivative of the Legendre
-/// polynomial.
+/// The Gauss-Lobatto points of order p on the interval from 0 to 1: its ends and the zeros of the derivative of the
+/// Legendre polynomial.
 fn gauss_lobatto(p: usize) -> Vec<f64> {
     let n = p as f64;
     let point = |i: usize| match i {
@@ -419,7 +420,8 @@ mod tests {
                     apart += 1;
                 }
             }
-            // All nodes but those inside: 31 x 3 x 3 of the beam, three squares of 11 x 11 and two lines of 11 of the L.
+            // All nodes but those inside: 31 x 3 x 3 of the beam, three squares of 11 x 11 and two lines of 11 of the
+            // L.
             let inside = if a.rows == 33 * 25 { 31 * 9 } else { 3 * 11 * 11 + 2 * 11 };
             assert_eq!(apart, a.rows - inside);
         }

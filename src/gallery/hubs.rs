@@ -1,4 +1,5 @@
-//! Graph Laplacians in which a few unknowns are coupled with very many: rows of very different lengths, as circuits and networks have them.
+//! Graph Laplacians in which a few unknowns are coupled with very many: rows of very different lengths, as circuits and
+//! networks have them.
 
 use super::family::Parameter;
 use crate::error::{Result, fail, try_capacity, try_vec};
@@ -9,8 +10,9 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::whole("every", 1, 1, 1_000_000, "distance of those that a hub is coupled with"),
 ];
 
-/// n unknowns on a line, each coupled with the next by a weight of 1. `hubs` of them, in equal distances from the first on, are coupled with each unknown
-/// whose number is a multiple of `every` by another 1. The diagonal is the sum of the couplings, and 1 more in the first row.
+/// n unknowns on a line, each coupled with the next by a weight of 1. `hubs` of them, in equal distances from the first
+/// on, are coupled with each unknown whose number is a multiple of `every` by another 1. The diagonal is the sum of the
+/// couplings, and 1 more in the first row.
 pub fn hubs(n: usize, hubs: usize, every: usize) -> Result<Csr<f64>> {
     let couplings = (hubs.min(n)).checked_mul(n.div_ceil(every.max(1))).and_then(|c| c.checked_add(n));
     let Some(most) = couplings.and_then(|c| c.checked_mul(2)?.checked_add(n)).filter(|_| n > 0 && every > 0) else {

@@ -11,12 +11,12 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 ];
 
 /// Cell-centred finite volumes of -div(k grad u) on cubes of width 1, u = 0 on the boundary. Each axis is cut into 2
-/// `inclusions` + 1 equal parts, and k = `contrast` in the cells whose part is odd along every axis, otherwise 1. A face
-/// between cells conducts the harmonic mean of its two sides, a face on the boundary 2 k for its half distance.
+/// `inclusions` + 1 equal parts, and k = `contrast` in the cells whose part is odd along every axis, otherwise 1. A
+/// face between cells conducts the harmonic mean of its two sides, a face on the boundary 2 k for its half distance.
 ///
-/// High contrasts bound what a solve can reach: an inclusion multiplies the rounding of the solution by its coefficient. For
-/// 64 cells along each axis, a contrast of 1e6 and a right-hand side of ones, rounding the solution to f64 alone leaves a
-/// relative residual of 8e-9; with a contrast of 1e-6 there is no such bound near 1e-8.
+/// High contrasts bound what a solve can reach: an inclusion multiplies the rounding of the solution by its
+/// coefficient. For 64 cells along each axis, a contrast of 1e6 and a right-hand side of ones, rounding the solution to
+/// f64 alone leaves a relative residual of 8e-9; with a contrast of 1e-6 there is no such bound near 1e-8.
 pub fn jumps(n: [usize; 3], contrast: f64, inclusions: usize) -> Result<Csr<f64>> {
     let parts = 2 * inclusions + 1;
     let coefficient = |at: [usize; 3]| {

@@ -16,10 +16,10 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 /// Points of the grid that stands for the refined tenth model of the comparative solution project.
 pub(super) const SIZES: &[usize] = &[61, 221, 253];
 
-/// Trilinear elements of -div(k grad u) on cubes of width 1 around the points of a grid, with Dirichlet values outside. ln k
-/// is normal with mean 0 and deviation `sigma` in each of the (nx + 1)(ny + 1)(nz + 1) elements, independent from layer to
-/// layer of z, and over a distance of `correlation` elements within a layer: noise on a lattice of that width, interpolated
-/// bilinearly, and scaled to the same variance everywhere. The noise is a hash of position and `seed`.
+/// Trilinear elements of -div(k grad u) on cubes of width 1 around the points of a grid, with Dirichlet values outside.
+/// ln k is normal with mean 0 and deviation `sigma` in each of the (nx + 1)(ny + 1)(nz + 1) elements, independent from
+/// layer to layer of z, and over a distance of `correlation` elements within a layer: noise on a lattice of that width,
+/// interpolated bilinearly, and scaled to the same variance everywhere. The noise is a hash of position and `seed`.
 pub fn lognormal(n: [usize; 3], sigma: f64, correlation: f64, seed: u64) -> Result<Csr<f64>> {
     stencil::points(n, 1)?;
     let cells = n.map(|points| points + 1);
@@ -31,7 +31,8 @@ pub fn lognormal(n: [usize; 3], sigma: f64, correlation: f64, seed: u64) -> Resu
     });
     stencil::matrix(n, &stencil::box_steps(3), |at, step| {
         let mut sum = 0.0;
-        // A point is the upper corner of the cell with its own number and the lower corner of the next, along each axis.
+        // A point is the upper corner of the cell with its own number and the lower corner of the next, along each
+        // axis.
         for cell in 0..8_usize {
             let upper: [usize; 3] = std::array::from_fn(|axis| cell >> axis & 1);
             let shared = (0..3).all(|axis| step[axis] != if upper[axis] == 1 { -1 } else { 1 });
@@ -44,8 +45,8 @@ pub fn lognormal(n: [usize; 3], sigma: f64, correlation: f64, seed: u64) -> Resu
     })
 }
 
-/// Stiffness of the unit cube between two corners that differ by a step: a third for a corner with itself, none along an edge,
-/// and -1/12 across a face or the cube.
+/// Stiffness of the unit cube between two corners that differ by a step: a third for a corner with itself, none along
+/// an edge, and -1/12 across a face or the cube.
 fn coupling(step: Step) -> f64 {
     match step.iter().filter(|&&x| x != 0).count() {
         0 => 1.0 / 3.0,

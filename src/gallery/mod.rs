@@ -1,6 +1,7 @@
 //! Generated problems: the families that published figures use, built the same way everywhere.
 //!
-//! A family is one file and one line of [`FAMILIES`]; [`parse`], its error sentences and the command-line help follow the table.
+//! A family is one file and one line of [`FAMILIES`]; [`parse`], its error sentences and the command-line help follow
+//! the table.
 
 mod anisotropic;
 mod convection_diffusion;
@@ -154,8 +155,8 @@ pub fn parse(description: &str) -> Result<Problem> {
     Ok(Problem { name: description.to_string(), matrix, coordinates, dimension })
 }
 
-/// Numbers in [-1, 1) that depend on their index alone: a solution to make a right-hand side from. Rounding does not keep a solver
-/// from the tolerance there, as it may for a right-hand side whose solution is large.
+/// Numbers in [-1, 1) that depend on their index alone: a solution to make a right-hand side from. Rounding does not
+/// keep a solver from the tolerance there, as it may for a right-hand side whose solution is large.
 pub fn random_vector(n: usize) -> Result<Vec<f64>> {
     let mut x = try_vec(n, 0.0)?;
     for (i, x) in x.iter_mut().enumerate() {
@@ -168,8 +169,8 @@ pub fn random_vector(n: usize) -> Result<Vec<f64>> {
 mod testing {
     use crate::sparse::Csr;
 
-    /// FNV-1a, 64 bits, over the row offsets and then the columns as little-endian 32-bit integers. The published check values
-    /// were made with this start value, which lacks the last digit of the usual one.
+    /// FNV-1a, 64 bits, over the row offsets and then the columns as little-endian 32-bit integers. The published check
+    /// values were made with this start value, which lacks the last digit of the usual one.
     pub fn fingerprint(a: &Csr<f64>) -> u64 {
         let numbers = a.offsets.iter().map(|&o| o as i32).chain(a.columns.iter().copied());
         numbers

@@ -1,5 +1,5 @@
-//! Laplacians on regular grids with homogeneous Dirichlet values outside: diagonal = number of neighbours of an interior point,
-//! off-diagonals -1. Row of the point (i, j, k): i + nx (j + ny k).
+//! Laplacians on regular grids with homogeneous Dirichlet values outside: diagonal = number of neighbours of an
+//! interior point, off-diagonals -1. Row of the point (i, j, k): i + nx (j + ny k).
 
 use super::stencil;
 use crate::error::Result;

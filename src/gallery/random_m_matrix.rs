@@ -25,9 +25,9 @@ pub struct RandomMMatrix {
     pub seed: u64,
 }
 
-/// A matrix of n rows. Row i is coupled with `edges` of the `reach` rows after it, or of those that there are, with weights
-/// from 0 to 1; couplings that are drawn twice are added. The diagonal exceeds the sum of the couplings by up to `dominance`,
-/// never by nothing. All choices are hashes of row and `seed`.
+/// A matrix of n rows. Row i is coupled with `edges` of the `reach` rows after it, or of those that there are, with
+/// weights from 0 to 1; couplings that are drawn twice are added. The diagonal exceeds the sum of the couplings by up
+/// to `dominance`, never by nothing. All choices are hashes of row and `seed`.
 pub fn random_m_matrix(n: usize, shape: RandomMMatrix) -> Result<Csr<f64>> {
     let RandomMMatrix { edges, reach, dominance, seed } = shape;
     let triplets =

@@ -31,8 +31,8 @@ pub(super) fn point_of(n: [usize; 3], row: usize) -> [usize; 3] {
     [row % n[0], row / n[0] % n[1], row / (n[0] * n[1])]
 }
 
-/// Calls `visit` with the number and the row of every neighbour of a point that lies in the grid. `shifts` are the steps as
-/// differences of rows.
+/// Calls `visit` with the number and the row of every neighbour of a point that lies in the grid. `shifts` are the
+/// steps as differences of rows.
 #[inline(always)]
 fn for_each_neighbour(
     n: [usize; 3],
@@ -55,8 +55,8 @@ fn shifts(n: [usize; 3], steps: &[Step]) -> Vec<isize> {
     steps.iter().map(|step| (0..3).map(|axis| stride[axis] * step[axis]).sum()).collect()
 }
 
-/// Row offsets and columns of the matrix that couples every point with its neighbours at `steps`, in that order. Steps reach at
-/// most one point along each axis.
+/// Row offsets and columns of the matrix that couples every point with its neighbours at `steps`, in that order. Steps
+/// reach at most one point along each axis.
 pub(super) fn pattern(n: [usize; 3], steps: &[Step]) -> Result<(Vec<i64>, Vec<i32>)> {
     let mut counts = try_vec(points(n, 1)?, 0_i64)?;
     let shifts = shifts(n, steps);
@@ -71,8 +71,8 @@ pub(super) fn pattern(n: [usize; 3], steps: &[Step]) -> Result<(Vec<i64>, Vec<i3
     Ok((offsets, columns))
 }
 
-/// Calls `write` for every coupling with its row, the number of its step, its column, and the `width` elements of `data` that
-/// belong to it.
+/// Calls `write` for every coupling with its row, the number of its step, its column, and the `width` elements of
+/// `data` that belong to it.
 pub(super) fn fill<T: Send>(
     n: [usize; 3],
     steps: &[Step],
@@ -93,8 +93,8 @@ pub(super) fn fill<T: Send>(
     });
 }
 
-/// The scalar matrix with the entry `value(point, step)` for each point and each of its neighbours in the grid. The steps are in
-/// ascending order of z, then y, then x, which makes the columns ascend.
+/// The scalar matrix with the entry `value(point, step)` for each point and each of its neighbours in the grid. The
+/// steps are in ascending order of z, then y, then x, which makes the columns ascend.
 pub(super) fn matrix(
     n: [usize; 3],
     steps: &[Step],

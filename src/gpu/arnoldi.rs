@@ -1,5 +1,5 @@
-//! The Arnoldi basis of GMRES on a GPU, by the kernels of `kernels/arnoldi.cu`. Scalars and the size of the basis stay in device memory, so that
-//! one captured graph serves every iteration.
+//! The Arnoldi basis of GMRES on a GPU, by the kernels of `kernels/arnoldi.cu`. Scalars and the size of the basis stay
+//! in device memory, so that one captured graph serves every iteration.
 
 use super::graphs::{Replay, run_captured};
 use super::runtime::{Argument, Kernel, View};
@@ -30,7 +30,8 @@ pub struct DeviceArnoldiBasis<T> {
     vectors: Vec<Buffer<T>>,
     /// M v for each basis vector v in flexible methods.
     stored: Vec<Buffer<T>>,
-    /// Copies of the newest basis vector v and of M v. The preconditioner always works on these two, so that its graph can be replayed.
+    /// Copies of the newest basis vector v and of M v. The preconditioner always works on these two, so that its graph
+    /// can be replayed.
     newest: Buffer<T>,
     preconditioned: Buffer<T>,
     /// Addresses of the basis vectors, and of the stored M v.

@@ -1,5 +1,5 @@
-//! The operations of BiCGStab on a GPU, by the kernels of `kernels/bicgstab_step.cu`. Scalars stay in device memory, and iterations are
-//! replayed as graphs.
+//! The operations of BiCGStab on a GPU, by the kernels of `kernels/bicgstab_step.cu`. Scalars stay in device memory,
+//! and iterations are replayed as graphs.
 
 use super::graphs::{Replay, run_captured};
 use super::runtime::{Argument, Kernel, View, tag};
@@ -75,8 +75,8 @@ impl DeviceBicgstabStep {
         self.gpu.launch_blocks(kernel, count, &arguments)
     }
 
-    /// x += factor z, r -= factor q with the scalar of index `factor`, and the partial sums of r·r and, where there is a shadow residual, of
-    /// shadow·r.
+    /// x += factor z, r -= factor q with the scalar of index `factor`, and the partial sums of r·r and, where there is
+    /// a shadow residual, of shadow·r.
     fn step<T: Scalar>(
         &self,
         factor: usize,

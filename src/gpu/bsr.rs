@@ -1,5 +1,5 @@
-//! BSR with blocks of 2 x 2 or 4 x 4 (`kernels/bsr.cu`): a block matrix as it is, or a scalar matrix with clustered entries in
-//! tiles of 4 x 4.
+//! BSR with blocks of 2 x 2 or 4 x 4 (`kernels/bsr.cu`): a block matrix as it is, or a scalar matrix with clustered
+//! entries in tiles of 4 x 4.
 
 use super::product::{Epilogue, Precisions, Product, Values};
 use super::runtime::{BLOCK, Kernel, View};

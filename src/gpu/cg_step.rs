@@ -1,5 +1,5 @@
-//! The operations of conjugate gradients on a GPU, by the kernels of `kernels/cg_step.cu`. Scalars stay in device memory, and iterations are
-//! replayed as graphs.
+//! The operations of conjugate gradients on a GPU, by the kernels of `kernels/cg_step.cu`. Scalars stay in device
+//! memory, and iterations are replayed as graphs.
 
 use super::graphs::{Replay, run_captured};
 use super::product::Epilogue;
@@ -38,8 +38,9 @@ pub struct DeviceCgStep {
     replay: Replay,
 }
 
-/// The conversion between the vectors of a method and those of a narrow preconditioner: b = factor D r, and z = factor D w for its result w. With a
-/// guard, b is multiplied by the power of two that brings it into range, and z is divided by it.
+/// The conversion between the vectors of a method and those of a narrow preconditioner: b = factor D r, and z = factor
+/// D w for its result w. With a guard, b is multiplied by the power of two that brings it into range, and z is divided
+/// by it.
 pub(crate) struct Conversion<'a> {
     pub factor: f64,
     pub d: Option<&'a Slice<f32>>,

@@ -1,5 +1,5 @@
-//! CSR with a group of lanes for each row: for rows of very different length, and for matrices with few rows. Columns have
-//! 32 bits, or 16 as offsets from the lowest column of their row.
+//! CSR with a group of lanes for each row: for rows of very different length, and for matrices with few rows. Columns
+//! have 32 bits, or 16 as offsets from the lowest column of their row.
 
 use super::csr_balanced::Unless;
 use super::product::{Epilogue, Precisions, Product, Values};
@@ -117,8 +117,8 @@ pub(super) fn short_bytes(rows: usize, entries: usize, storage: Precision) -> us
     (rows + 1) * size_of::<i64>() + rows * size_of::<i32>() + entries * (size_of::<u16>() + storage.bytes())
 }
 
-/// Lanes for rows of average length: each lane has about as many entries as are under way at two times, or fewer where that many threads do not
-/// fill a GPU.
+/// Lanes for rows of average length: each lane has about as many entries as are under way at two times, or fewer where
+/// that many threads do not fill a GPU.
 pub(super) fn lanes(entries: usize, rows: usize) -> usize {
     let length = entries.div_ceil(rows.max(1));
     let enough = |lanes: &usize| LANE_ENTRIES * lanes >= length && rows * lanes >= FULL_DEVICE_THREADS;

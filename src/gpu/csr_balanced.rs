@@ -1,5 +1,5 @@
-//! CSR with a few long rows. These are divided into pieces, whose partial sums are added in order. Other rows have a group
-//! of lanes each, as in `csr.rs`.
+//! CSR with a few long rows. These are divided into pieces, whose partial sums are added in order. Other rows have a
+//! group of lanes each, as in `csr.rs`.
 
 use super::csr::lanes;
 use super::product::{Epilogue, Precisions, Product, Values};
@@ -15,8 +15,8 @@ use std::sync::Arc;
 /// `kernels/csr.h`, about 13 us on an H200. Dividing it is worth a second launch.
 const MAX_LANE_ENTRIES: usize = 64;
 
-/// If there is such a row, rows with more entries than this for each lane are divided, too: other rows of their warp wait
-/// for them.
+/// If there is such a row, rows with more entries than this for each lane are divided, too: other rows of their warp
+/// wait for them.
 const MIN_DIVIDED_LANE_ENTRIES: usize = 32;
 
 /// Entries of a piece: two batches of each lane. A row of a million has enough of them to keep an H200 busy.
@@ -249,7 +249,8 @@ mod tests {
         gpu.fetch(&y).unwrap()
     }
 
-    /// Lengths of rows, and how many of them are long for groups of four lanes, which rows of three or four entries on average have.
+    /// Lengths of rows, and how many of them are long for groups of four lanes, which rows of three or four entries on
+    /// average have.
     fn skewed() -> Vec<(Vec<usize>, usize)> {
         let limit = 4 * MIN_DIVIDED_LANE_ENTRIES;
         let short = |n: usize| vec![3; n];

@@ -56,8 +56,8 @@ impl Gpu {
         Ok(valid.then_some(to))
     }
 
-    /// Columns in 32 bits, counted from 0. The caller's array is borrowed where that is allowed and it has this form. `None` where a column exceeds
-    /// 32 bits.
+    /// Columns in 32 bits, counted from 0. The caller's array is borrowed where that is allowed and it has this form.
+    /// `None` where a column exceeds 32 bits.
     ///
     /// # Safety
     /// Columns that are borrowed stay as long as the result.
@@ -94,8 +94,8 @@ impl Gpu {
         Ok(to)
     }
 
-    /// Whether the rows of a matrix with valid offsets are valid. `structure` also checks the columns, which must ascend where `sorted` is promised.
-    /// Synchronises.
+    /// Whether the rows of a matrix with valid offsets are valid. `structure` also checks the columns, which must
+    /// ascend where `sorted` is promised. Synchronises.
     pub(crate) fn check_rows<T: Scalar>(&self, a: &DeviceCsr<T>, structure: bool, sorted: bool) -> Result<bool> {
         let flag = self.zeroed::<i32>(1)?;
         let kernel = self.kernel(&format!("check_rows_{}", T::PRECISION.name()))?;

@@ -376,7 +376,8 @@ struct Capturing<'a> {
 }
 
 impl<'a> Capturing<'a> {
-    /// Captures on the runtime's own stream, because not every stream of a caller can be captured. No work runs there, so the order holds.
+    /// Captures on the runtime's own stream, because not every stream of a caller can be captured. No work runs there,
+    /// so the order holds.
     fn begin(shared: &'a Shared) -> Result<Capturing<'a>> {
         let own = shared.own_stream;
         // SAFETY: the stream is alive.

@@ -1,5 +1,5 @@
-//! The functions of a vendor's driver, loaded at run time. CUDA and HIP have the same ones under other names, so one table serves both. A
-//! missing library or symbol is a status. Errors carry the message of the driver.
+//! The functions of a vendor's driver, loaded at run time. CUDA and HIP have the same ones under other names, so one
+//! table serves both. A missing library or symbol is a status. Errors carry the message of the driver.
 
 use crate::error::{Error, Result, Status, fail};
 use libloading::Library;
@@ -239,8 +239,8 @@ impl Driver {
         Ok((device, name.into_owned()))
     }
 
-    /// What a thread must have made current to work on a device: CUDA's primary context, which the program shares, or HIP's device number. It is
-    /// given back by [`Driver::release`].
+    /// What a thread must have made current to work on a device: CUDA's primary context, which the program shares, or
+    /// HIP's device number. It is given back by [`Driver::release`].
     pub fn retain(&self, device: c_int) -> Result<usize> {
         match &self.own {
             Own::Cuda { retain, .. } => {

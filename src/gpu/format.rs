@@ -1,6 +1,6 @@
 //! Choice of the storage format of a matrix on the device. SpMV is bound by memory traffic, so the bytes of the formats
-//! are compared, each with a weight for what else it costs. The weights were fitted to SpMV times of the levels of three
-//! hierarchies on an H200. The choice depends on the matrix alone: every run gives the same bits.
+//! are compared, each with a weight for what else it costs. The weights were fitted to SpMV times of the levels of
+//! three hierarchies on an H200. The choice depends on the matrix alone: every run gives the same bits.
 
 use super::Gpu;
 use super::bsr::{self, Bsr};
@@ -34,21 +34,21 @@ pub(crate) enum Format {
     Tiles,
 }
 
-/// Weight of CSR: short rows do not fill memory transactions. With few rows other formats lose as much, because their rows
-/// wait for vector elements that are far apart.
+/// Weight of CSR: short rows do not fill memory transactions. With few rows other formats lose as much, because their
+/// rows wait for vector elements that are far apart.
 const CSR_WEIGHT: f64 = 1.2;
 const FEW_ROWS_CSR_WEIGHT: f64 = 0.9;
 
-/// Weights of CSR with 16-bit and 32-bit columns for few rows of values narrower than f64, from so many rows on. SELL hides
-/// more latency there.
+/// Weights of CSR with 16-bit and 32-bit columns for few rows of values narrower than f64, from so many rows on. SELL
+/// hides more latency there.
 const NARROW_CSR_WEIGHTS: (f64, f64) = (1.3, 1.0);
 const NARROW_MIN_ROWS: usize = 1 << 15;
 
 /// Bytes that a row permutation costs for each row beyond its own: results are scattered.
 const SCATTER_BYTES: f64 = 8.0;
 
-/// Weight of SELL with sorted rows where there are few rows. Rows that are no longer neighbours share fewer cached vector
-/// elements, and these bound the time.
+/// Weight of SELL with sorted rows where there are few rows. Rows that are no longer neighbours share fewer cached
+/// vector elements, and these bound the time.
 const SORTED_WEIGHT: f64 = 1.25;
 
 /// A matrix with fewer rows has too few chunks for SELL; CSR keeps more threads busy.
@@ -60,8 +60,8 @@ const MAX_SMALL_ENTRIES: usize = 1 << 14;
 /// Average row length from which 16-bit columns and tiles are considered.
 const MIN_LONG_ROW: usize = 16;
 
-/// An entry of a lane in the longest row counts as so many bytes: six entries take about 1.2 us, in which 4.8 MB could be
-/// read. A second launch takes about 5 us.
+/// An entry of a lane in the longest row counts as so many bytes: six entries take about 1.2 us, in which 4.8 MB could
+/// be read. A second launch takes about 5 us.
 const SERIAL_ENTRY_BYTES: f64 = 8e5;
 const SECOND_LAUNCH_BYTES: f64 = 2e7;
 
@@ -88,8 +88,8 @@ pub(crate) struct FormatQuery {
 const SELL_CANDIDATES: usize = 3;
 const EIGHT_BITS: usize = 2;
 
-/// Counters of a matrix: slots of each SELL candidate, rows whose columns exceed 16 bits, statistics of long rows, and the
-/// tiles and entries of a sample.
+/// Counters of a matrix: slots of each SELL candidate, rows whose columns exceed 16 bits, statistics of long rows, and
+/// the tiles and entries of a sample.
 const FAR_ROWS: usize = SELL_CANDIDATES;
 const LONG_ROWS: usize = FAR_ROWS + 1;
 const LONGEST: usize = LONG_ROWS + csr_balanced::LONGEST;
@@ -127,7 +127,8 @@ impl Format {
         counters.make(gpu, &best)
     }
 
-    /// All formats for a matrix, the lowest estimate first. Tiles come last if they were not estimated. Waits for the device.
+    /// All formats for a matrix, the lowest estimate first. Tiles come last if they were not estimated. Waits for the
+    /// device.
     pub fn every(gpu: &Gpu, query: FormatQuery) -> Result<Vec<Format>> {
         let all = [query];
         let counters = Counters::new(gpu, &all)?;
@@ -276,8 +277,8 @@ impl<'a> Counters<'a> {
 }
 
 impl FormatQuery {
-    /// Parameters of the SELL candidates: 16-bit offsets, the same with sorted rows, and 8-bit offsets if there are enough
-    /// rows for their kernel. None if there are too few rows for SELL.
+    /// Parameters of the SELL candidates: 16-bit offsets, the same with sorted rows, and 8-bit offsets if there are
+    /// enough rows for their kernel. None if there are too few rows for SELL.
     fn sell_candidates(&self) -> Option<Vec<ChunkParameters>> {
         let FormatQuery { pattern, storage, sums } = self;
         let parameters =
@@ -325,7 +326,8 @@ impl FormatQuery {
         self.pattern.block == Block::SCALAR && rows > 0 && entries >= MIN_LONG_ROW * rows && entries > MAX_SMALL_ENTRIES
     }
 
-    /// Whether CSR with 16-bit columns is considered: long scalar rows, too few for SELL to reach the bandwidth of memory.
+    /// Whether CSR with 16-bit columns is considered: long scalar rows, too few for SELL to reach the bandwidth of
+    /// memory.
     fn may_compact_columns(&self) -> bool {
         let DevicePattern { rows, block, .. } = self.pattern;
         block == Block::SCALAR && !self.is_wide() && rows > 0 && self.pattern.nnz() >= MIN_LONG_ROW * rows
@@ -416,7 +418,8 @@ mod tests {
         };
         assert_eq!(most(1000, 4), 64 * 4);
         assert_eq!(most(1 << 17, 7), 64 * 2);
-        // Two lanes have rows of seven entries. 96 MB in short rows take as long as 144 entries of a lane, a second launch as 25.
+        // Two lanes have rows of seven entries. 96 MB in short rows take as long as 144 entries of a lane, a second
+        // launch as 25.
         assert_eq!(most(1 << 20, 7), 2 * 169 + 1);
     }
 

@@ -1,4 +1,5 @@
-//! Capture and replay of graphs. Work with the same vectors is launched the first time, captured the second time, and replayed from then on.
+//! Capture and replay of graphs. Work with the same vectors is launched the first time, captured the second time, and
+//! replayed from then on.
 
 use super::runtime::Graph;
 use super::{Gpu, Slice};
@@ -11,7 +12,8 @@ const MAX_GRAPHS: usize = 4;
 /// Work that reads one vector and writes another.
 type Work<'a, T> = dyn FnMut(&Slice<T>, &mut Slice<T>) -> Result<()> + 'a;
 
-/// A cache of graphs. The key is the addresses of the vectors that a graph reads and writes, and the size of an element.
+/// A cache of graphs. The key is the addresses of the vectors that a graph reads and writes, and the size of an
+/// element.
 pub(crate) struct Graphs {
     known: Vec<((u64, u64, usize), Replay)>,
 }

@@ -76,7 +76,8 @@ fn an_arnoldi_basis_is_orthonormal_and_equals_that_of_the_host() {
     }
 }
 
-/// x, r and p after half steps with α = 0.25 and ω = 0.5 and an update of p, and after iterations that break down; and the scalars of each.
+/// x, r and p after half steps with α = 0.25 and ω = 0.5 and an update of p, and after iterations that break down; and
+/// the scalars of each.
 fn bicgstab_steps<B: StorageFactory, V: Scalar>(
     backend: &B,
     n: usize,

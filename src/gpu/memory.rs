@@ -8,9 +8,11 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
 
-/// A slice of an array in device memory, as `[T]` is of one in host memory. References borrow from the owner, a [`Buffer`] or the caller of the library.
+/// A slice of an array in device memory, as `[T]` is of one in host memory. References borrow from the owner, a
+/// [`Buffer`] or the caller of the library.
 ///
-/// A reference is the device address and the length. The elements that Rust sees have no size, so nothing is ever read through it on the host.
+/// A reference is the device address and the length. The elements that Rust sees have no size, so nothing is ever read
+/// through it on the host.
 #[repr(transparent)]
 pub struct Slice<T> {
     elements: [PhantomData<T>],
@@ -27,9 +29,11 @@ impl<T> Slice<T> {
     /// A slice of device memory of the caller.
     ///
     /// # Safety
-    /// `len` elements lie at `address` on the device of the context, and stay there unchanged by others as long as the slice is used.
+    /// `len` elements lie at `address` on the device of the context, and stay there unchanged by others as long as the
+    /// slice is used.
     pub(crate) unsafe fn borrowed<'a>(address: u64, len: usize) -> &'a Slice<T> {
-        // SAFETY: not null, and elements without size need no memory; that the device has it is this function's contract.
+        // SAFETY: not null, and elements without size need no memory; that the device has it is this function's
+        // contract.
         unsafe { &*Slice::at(address, len) }
     }
 
@@ -82,7 +86,8 @@ impl<T> Slice<T> {
 }
 
 impl<T: Element> Slice<T> {
-    /// The argument of a kernel, to read or to write. Launches are ordered on the stream, so a kernel that writes to a shared array is no race.
+    /// The argument of a kernel, to read or to write. Launches are ordered on the stream, so a kernel that writes to a
+    /// shared array is no race.
     pub(super) fn view(&self) -> View<'_> {
         View::of(self)
     }
@@ -145,7 +150,8 @@ impl<T> Drop for Buffer<T> {
 }
 
 impl Gpu {
-    /// Frees memory to the pool. The pool is trimmed when the last buffer is freed; until then later allocations reuse it.
+    /// Frees memory to the pool. The pool is trimmed when the last buffer is freed; until then later allocations reuse
+    /// it.
     fn free(&self, address: u64, bytes: usize) {
         self.runtime().free(address);
         if self.inner.budget.release(bytes) {

@@ -1,5 +1,5 @@
-//! Multicolour Gauss-Seidel: one launch for each colour, a group of lanes for each row. The rows of the matrix are permuted by
-//! colour, so that neighbouring groups read contiguous memory.
+//! Multicolour Gauss-Seidel: one launch for each colour, a group of lanes for each row. The rows of the matrix are
+//! permuted by colour, so that neighbouring groups read contiguous memory.
 
 use super::runtime::{Kernel, tag};
 use super::setup::DeviceCsr;

@@ -105,7 +105,8 @@ impl<'a> Epilogue<'a> {
         Epilogue { summed: SQUARES, b: b.view().array(), ..Epilogue::new(Form::Residual, y) }
     }
 
-    /// Rows of a block of threads: `rows`, rounded down to whole blocks of D. As `whole_rows` in `kernels/spmv_epilogue.h`.
+    /// Rows of a block of threads: `rows`, rounded down to whole blocks of D. As `whole_rows` in
+    /// `kernels/spmv_epilogue.h`.
     pub(super) fn whole(&self, rows: usize) -> usize {
         if self.has_blocks() { rows / self.width as usize * self.width as usize } else { rows }
     }
@@ -142,7 +143,8 @@ pub(super) fn width_of<S: Number, V: Number>(d: &Slice<S>, x: &Slice<V>) -> usiz
     (d.len() / x.len().max(1)).max(1)
 }
 
-/// Precisions of a product, by which its kernel is chosen: of the values, of x, and of the sums, which are as wide as arithmetic on the result.
+/// Precisions of a product, by which its kernel is chosen: of the values, of x, and of the sums, which are as wide as
+/// arithmetic on the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Precisions {
     pub storage: Precision,

@@ -1,8 +1,9 @@
 //! Exclusive use of a runtime by one thread at a time.
 //!
-//! Threads with contexts of their own may share a matrix in device memory. One of them may copy or free it, on the stream of the context that made
-//! it, while another thread captures a graph there. Work that is launched during a capture becomes part of the graph, and a synchronisation ends
-//! the capture. So each operation holds this lock, and a capture holds it until it ends.
+//! Threads with contexts of their own may share a matrix in device memory. One of them may copy or free it, on the
+//! stream of the context that made it, while another thread captures a graph there. Work that is launched during a
+//! capture becomes part of the graph, and a synchronisation ends the capture. So each operation holds this lock, and a
+//! capture holds it until it ends.
 
 use super::runtime::Runtime;
 use crate::sync::lock;

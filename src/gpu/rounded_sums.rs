@@ -1,4 +1,5 @@
-//! SpMV in CSR or BSR with sums in the 16-bit format of the result, rounded after each term (`precision.accumulate` `storage`).
+//! SpMV in CSR or BSR with sums in the 16-bit format of the result, rounded after each term (`precision.accumulate`
+//! `storage`).
 
 use super::Gpu;
 use super::product::{Epilogue, Precisions, Product, Values};

@@ -179,7 +179,8 @@ pub(super) enum Memory {
     Device(usize),
 }
 
-/// One device with a stream, its own or the caller's. All work is ordered on the stream. Calls are asynchronous unless they say otherwise.
+/// One device with a stream, its own or the caller's. All work is ordered on the stream. Calls are asynchronous unless
+/// they say otherwise.
 pub(super) trait Runtime: Send + Sync {
     /// Name of the device, for messages.
     fn description(&self) -> String;

@@ -18,8 +18,8 @@ pub(super) const GROUP: usize = 32;
 /// length, and rows stay near their neighbours.
 const WINDOW: usize = 512;
 
-/// Scalar rows longer than this on average are copied to shared memory in tiles of at most `TILE` rows, because lanes that
-/// read one row each would read many cache lines. Shorter rows are read from global memory.
+/// Scalar rows longer than this on average are copied to shared memory in tiles of at most `TILE` rows, because lanes
+/// that read one row each would read many cache lines. Shorter rows are read from global memory.
 const MAX_SHORT_ROW: usize = 10;
 const TILE: usize = BLOCK;
 
@@ -118,7 +118,8 @@ impl ChunkParameters {
         if step == 1 { chunks } else { chunks / of_window / step * of_window }
     }
 
-    /// Counts the slots of the chunks of every `step`th window: each into `counts`, if given, and their sum into `total`.
+    /// Counts the slots of the chunks of every `step`th window: each into `counts`, if given, and their sum into
+    /// `total`.
     fn count(
         &self,
         gpu: &Gpu,
@@ -150,8 +151,8 @@ pub(super) fn is_long(a: &DevicePattern) -> bool {
     a.block == Block::SCALAR && a.nnz() > MAX_SHORT_ROW * a.rows
 }
 
-/// Chunks of `height` rows in a tile with `capacity` entries. None if rows are short, or if a chunk of average rows exceeds
-/// the capacity.
+/// Chunks of `height` rows in a tile with `capacity` entries. None if rows are short, or if a chunk of average rows
+/// exceeds the capacity.
 pub(super) fn of_tile(a: &DevicePattern, height: usize, capacity: usize) -> Option<usize> {
     // A margin for tiles with rows longer than the average.
     let entries = (a.nnz() * height / a.rows.max(1)).max(1) * 13 / 12;
@@ -208,7 +209,8 @@ impl SellEstimate {
         parameters.slots_bytes(scale * total as f64, a.block, storage) + rest as f64
     }
 
-    /// The layout for parameters `i`. If only a sample was counted, all slots are counted into `total`, which is 0 before.
+    /// The layout for parameters `i`. If only a sample was counted, all slots are counted into `total`, which is 0
+    /// before.
     pub fn layout(&self, gpu: &Gpu, a: &DevicePattern, i: usize, total: &Slice<i64>) -> Result<PendingLayout> {
         let parameters = self.candidates[i];
         if self.step > 1 {

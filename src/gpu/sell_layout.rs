@@ -67,8 +67,8 @@ impl SellLayout {
         self.starts.len() * size_of::<i64>() + self.slots * slot + self.order.len() * size_of::<i32>()
     }
 
-    /// Columns and values of a matrix in slots. All matrices of a layout have the same pattern. The first two are converted
-    /// from CSR, later ones by a value update.
+    /// Columns and values of a matrix in slots. All matrices of a layout have the same pattern. The first two are
+    /// converted from CSR, later ones by a value update.
     pub fn fill<S: Number>(&self, gpu: &Gpu, a: &DeviceCsr<S>) -> Result<(Arc<SellColumns>, Buffer<S>)> {
         if let Some(update) = self.update.get() {
             return Ok((Arc::clone(&update.columns), update.values(gpu, self, a)?));
@@ -124,8 +124,8 @@ impl SellLayout {
         Ok(SellData { columns, values, l1_inverse: None })
     }
 
-    /// As [`SellLayout::fill`], with values stored in f16. None if f16 does not represent all of them exactly, or before the
-    /// data of value updates are there. Waits for the device.
+    /// As [`SellLayout::fill`], with values stored in f16. None if f16 does not represent all of them exactly, or
+    /// before the data of value updates are there. Waits for the device.
     pub fn fill_exactly<T: Scalar>(
         &self,
         gpu: &Gpu,
@@ -282,7 +282,8 @@ mod tests {
 
     #[test]
     fn long_rows_are_in_slots_whether_their_tiles_fit_or_not() {
-        // Rows of 11 to 60 entries among which one in 300 has more than a tile has room for, far apart and near each other.
+        // Rows of 11 to 60 entries among which one in 300 has more than a tile has room for, far apart and near each
+        // other.
         let (n, long) = (700, 13_000);
         let (mut offsets, mut columns, mut values) = (vec![0_i64], Vec::new(), Vec::new());
         for i in 0..n {

@@ -1,4 +1,5 @@
-//! Value update of SELL chunks with an unchanged pattern, by the kernels of `kernels/sell_update.cu`. No column is read.
+//! Value update of SELL chunks with an unchanged pattern, by the kernels of `kernels/sell_update.cu`. No column is
+//! read.
 
 use super::runtime::{BLOCK, View, bits_of};
 use super::sell_chunks::{GROUP, MAX_FILL_BLOCKS, is_long, of_tile};
@@ -107,7 +108,8 @@ impl ValueUpdate {
         Ok((gpu.fetch(&flag)?[0] == 0).then_some(to))
     }
 
-    /// Launches a kernel that goes over chunks of scalars, by tiles where rows are long, from the first of two arrays to the second.
+    /// Launches a kernel that goes over chunks of scalars, by tiles where rows are long, from the first of two arrays
+    /// to the second.
     fn launch<T: Number>(
         &self,
         gpu: &Gpu,

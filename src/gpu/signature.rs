@@ -1,4 +1,5 @@
-//! The parameters of a kernel as `kernels/` declares them, against which the simulation compares the arguments of every launch.
+//! The parameters of a kernel as `kernels/` declares them, against which the simulation compares the arguments of every
+//! launch.
 
 use crate::error::{Result, fail};
 use crate::scalar::ElementType;
@@ -9,7 +10,8 @@ use std::fmt::{Display, Formatter};
 pub(super) enum Type {
     /// A number or a struct, by its name in kernels.
     Value(&'static str),
-    /// An array of this type; none if the kernel does not read it, or if another argument or its name determines the type.
+    /// An array of this type; none if the kernel does not read it, or if another argument or its name determines the
+    /// type.
     Array(Option<ElementType>),
 }
 

@@ -1,9 +1,9 @@
-//! The simulation: the kernels of `kernels/`, compiled for the CPU by the C++ compiler, where every thread of a block is a fiber. See
-//! `kernels/sim.h` for what it checks. Device memory is host memory.
+//! The simulation: the kernels of `kernels/`, compiled for the CPU by the C++ compiler, where every thread of a block
+//! is a fiber. See `kernels/sim.h` for what it checks. Device memory is host memory.
 //!
-//! Work is deferred until a synchronisation, so a read without one finds old values. The address of a caller's stream is only a name. Tests launch
-//! work of a caller on the default stream. It is done when the library's stream waits for that one, so a read that does not wait finds old values,
-//! too.
+//! Work is deferred until a synchronisation, so a read without one finds old values. The address of a caller's stream
+//! is only a name. Tests launch work of a caller on the default stream. It is done when the library's stream waits for
+//! that one, so a read that does not wait finds old values, too.
 
 mod engine;
 

@@ -21,8 +21,8 @@ use crate::sparse::{Coloured, SharedCsr};
 use half::f16;
 
 impl Gpu {
-    /// A CSR or BSR matrix as an operator, in the format of an earlier matrix with the same pattern. Without one the format is
-    /// chosen and returned.
+    /// A CSR or BSR matrix as an operator, in the format of an earlier matrix with the same pattern. Without one the
+    /// format is chosen and returned.
     pub(crate) fn operator_in<S: Number, X: Number, Y: Number>(
         &self,
         a: DeviceCsr<S>,
@@ -147,8 +147,8 @@ impl Gpu {
 pub struct Narrower(Option<(Precision, Format)>);
 
 impl Gpu {
-    /// As [`Gpu::operator`] in the narrowest number format that holds every value exactly, where that is narrower than that of the matrix. An update
-    /// takes over the format of the matrix before.
+    /// As [`Gpu::operator`] in the narrowest number format that holds every value exactly, where that is narrower than
+    /// that of the matrix. An update takes over the format of the matrix before.
     pub(crate) fn exact_operator<I: Scalar, T: Scalar>(
         &self,
         a: DeviceCsr<I>,

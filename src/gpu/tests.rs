@@ -1,5 +1,5 @@
-//! Every kernel against the host, on simulated GPUs with warps of 32 and 64 lanes in both orders, and on `cuda:0` where TERRACE_TEST_CUDA is
-//! set.
+//! Every kernel against the host, on simulated GPUs with warps of 32 and 64 lanes in both orders, and on `cuda:0` where
+//! TERRACE_TEST_CUDA is set.
 
 use super::bsr::Bsr;
 use super::csr::{CompactColumns, Csr};

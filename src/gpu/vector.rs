@@ -1,4 +1,5 @@
-//! Vector operations of the GPU backend. Inner products are summed in an order that follows from the length alone, and accumulated in f64.
+//! Vector operations of the GPU backend. Inner products are summed in an order that follows from the length alone, and
+//! accumulated in f64.
 
 use super::arnoldi::DeviceArnoldiBasis;
 use super::bicgstab_step::DeviceBicgstabStep;
@@ -136,8 +137,8 @@ impl Gpu {
         })
     }
 
-    /// A reduction over `n` elements in two passes: `first` computes as many partial results as it is told, and the kernel `second` reduces them.
-    /// Synchronises.
+    /// A reduction over `n` elements in two passes: `first` computes as many partial results as it is told, and the
+    /// kernel `second` reduces them. Synchronises.
     pub(super) fn reduce(
         &self,
         n: usize,
@@ -194,8 +195,8 @@ impl Gpu {
         Ok(f64::from_ne_bytes(bytes))
     }
 
-    /// The second pass of [`Backend::convert_into_range`]: y is computed again where its max norm is out of range. `largest` holds the maxima of the
-    /// blocks of the first pass.
+    /// The second pass of [`Backend::convert_into_range`]: y is computed again where its max norm is out of range.
+    /// `largest` holds the maxima of the blocks of the first pass.
     pub(super) fn correct_range<T: Number>(
         &self,
         count: usize,

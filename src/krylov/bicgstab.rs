@@ -1,5 +1,5 @@
-//! BiCGStab with right preconditioning: for matrices that are not symmetric, in a fixed amount of memory. One iteration is two products
-//! with A and two applications of M.
+//! BiCGStab with right preconditioning: for matrices that are not symmetric, in a fixed amount of memory. One iteration
+//! is two products with A and two applications of M.
 
 use super::{Krylov, Next, Run};
 use crate::backend::{Backend, BicgstabScalars, BicgstabStep};

@@ -1,5 +1,5 @@
-//! Flexible conjugate gradients: safe when the preconditioner changes a little from one application to the next, or is symmetric
-//! only to the rounding of a lower precision.
+//! Flexible conjugate gradients: safe when the preconditioner changes a little from one application to the next, or is
+//! symmetric only to the rounding of a lower precision.
 
 use super::cg::Cg;
 use super::{Krylov, Next, Run};

@@ -1,5 +1,6 @@
-//! Flexible GMRES(m): M v is stored for each basis vector v, so the preconditioner may change from one application to the
-//! next, as a cycle with an inner iteration does. Twice the memory of GMRES, one preconditioner application less per restart.
+//! Flexible GMRES(m): M v is stored for each basis vector v, so the preconditioner may change from one application to
+//! the next, as a cycle with an inner iteration does. Twice the memory of GMRES, one preconditioner application less
+//! per restart.
 
 use super::gmres::Gmres;
 use super::{Krylov, Next, Run};

@@ -1,5 +1,5 @@
-//! GMRES(m) with right preconditioning: for matrices that are not symmetric. The norms it minimises are those of the residual itself.
-//! The flexible variant ([`super::fgmres`]) differs in what it keeps, not in what it computes.
+//! GMRES(m) with right preconditioning: for matrices that are not symmetric. The norms it minimises are those of the
+//! residual itself. The flexible variant ([`super::fgmres`]) differs in what it keeps, not in what it computes.
 
 use super::{Krylov, Next, Run};
 use crate::backend::{ArnoldiBasis, Backend};

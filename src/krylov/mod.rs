@@ -19,8 +19,9 @@ pub use run::{Next, Run, project};
 
 /// A method with its workspace.
 pub trait Krylov<B: Backend, T: Scalar>: Send {
-    /// Iterates on A x = b until the run returns something other than `Continue`, and returns that. With `zero_guess` x holds zeros. Operator and
-    /// preconditioner are those of the previous solve, unless [`Krylov::discard_graph`] was called.
+    /// Iterates on A x = b until the run returns something other than `Continue`, and returns that. With `zero_guess` x
+    /// holds zeros. Operator and preconditioner are those of the previous solve, unless [`Krylov::discard_graph`] was
+    /// called.
     fn solve(
         &mut self,
         run: &mut Run<'_, B, T>,

@@ -1,5 +1,5 @@
-//! Richardson's iteration x += M (b - A x): the preconditioner on its own, without acceleration. With one AMG cycle as M this is
-//! stand-alone multigrid, and its rate of convergence is the cycle's own.
+//! Richardson's iteration x += M (b - A x): the preconditioner on its own, without acceleration. With one AMG cycle as
+//! M this is stand-alone multigrid, and its rate of convergence is the cycle's own.
 
 use super::{Krylov, Next, Run};
 use crate::backend::Backend;

@@ -7,8 +7,8 @@ use crate::error::{Error, Result, Status, fail};
 use crate::report::Phases;
 use crate::scalar::Scalar;
 
-/// A residual from a recurrence is not trusted below this share of |b|, times the unit roundoff of the vectors: it falls to underflow while b - A x
-/// stagnates.
+/// A residual from a recurrence is not trusted below this share of |b|, times the unit roundoff of the vectors: it
+/// falls to underflow while b - A x stagnates.
 const RECURRENCE_FLOOR: f64 = 0.25;
 
 /// An iteration makes progress when the residual norm falls below this share of the norm at the last progress.
@@ -157,7 +157,8 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         self.record_preconditioned(r, z, Self::step)
     }
 
-    /// The preconditioner with its result in its own vectors, where the method needs neither |M r| nor a projection of it.
+    /// The preconditioner with its result in its own vectors, where the method needs neither |M r| nor a projection of
+    /// it.
     pub fn narrow(&mut self) -> Option<&mut dyn NarrowPreconditioner<B, T>> {
         if self.norm == Norm::Preconditioned || !self.null_space.is_empty() {
             return None;
@@ -175,7 +176,8 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         Ok(true)
     }
 
-    /// Whether an iteration can be captured as a graph: its launches do not depend on values, and the host reads no result in between.
+    /// Whether an iteration can be captured as a graph: its launches do not depend on values, and the host reads no
+    /// result in between.
     pub fn is_capturable(&self) -> bool {
         self.norm == Norm::True && self.null_space.is_empty() && self.m.as_ref().is_none_or(|m| m.is_capturable())
     }
@@ -212,8 +214,8 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         self.judge(norm, self.target)
     }
 
-    /// Counts an iteration and records the residual norm after it. Below the accuracy of a residual from a recurrence the result is `Converged`, and
-    /// the caller computes b - A x.
+    /// Counts an iteration and records the residual norm after it. Below the accuracy of a residual from a recurrence
+    /// the result is `Converged`, and the caller computes b - A x.
     pub fn step(&mut self, norm: f64) -> Result<Next> {
         self.iterations += 1;
         self.history.push(norm / self.scale);
@@ -241,13 +243,14 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         })
     }
 
-    /// Describes the narrowest format of the preconditioner, where that is narrower than the method's vectors: a failure may be its rounding.
+    /// Describes the narrowest format of the preconditioner, where that is narrower than the method's vectors: a
+    /// failure may be its rounding.
     pub fn narrowest(&self) -> Option<String> {
         self.m.as_ref().and_then(|m| m.narrowest())
     }
 
-    /// After a failure: applies the preconditioner to the residual of x, or to b where x is not finite, and returns the loss of precision that it
-    /// finds. Overwrites r.
+    /// After a failure: applies the preconditioner to the residual of x, or to b where x is not finite, and returns the
+    /// loss of precision that it finds. Overwrites r.
     pub fn examine(&mut self, b: &B::Slice<T>, x: &B::Slice<T>, r: &mut B::Slice<T>) -> Result<Option<Error>> {
         if B::HAS_IMMEDIATE_REDUCTIONS || self.m.is_none() {
             return Ok(None);
@@ -278,8 +281,8 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         self.asymmetric + 1 >= MAX_ASYMMETRIC && self.narrowest().is_some()
     }
 
-    /// Counts consecutive iterations in which |z·r_previous| exceeds |z·r|. After too many of them a narrow preconditioner has lost its symmetry to
-    /// rounding, and the solve fails.
+    /// Counts consecutive iterations in which |z·r_previous| exceeds |z·r|. After too many of them a narrow
+    /// preconditioner has lost its symmetry to rounding, and the solve fails.
     pub fn watch_symmetry(&mut self, share: f64) -> Result<()> {
         self.asymmetric = if share > 1.0 { self.asymmetric + 1 } else { 0 };
         if self.asymmetric < MAX_ASYMMETRIC {

@@ -1,4 +1,5 @@
-//! The arrays of a matrix in device memory, whose values may be the caller's: [`DeviceArrays::read`] is the only way to them.
+//! The arrays of a matrix in device memory, whose values may be the caller's: [`DeviceArrays::read`] is the only way to
+//! them.
 
 use super::DeviceMatrix;
 use crate::error::Result;
@@ -8,7 +9,8 @@ use crate::sync::lock;
 use std::ops::Range;
 use std::sync::RwLock;
 
-/// A matrix in device memory, with the GPU that has it. Its values may be borrowed, and then the caller may write to them between calls.
+/// A matrix in device memory, with the GPU that has it. Its values may be borrowed, and then the caller may write to
+/// them between calls.
 pub(super) struct DeviceArrays {
     gpu: Gpu,
     matrix: RwLock<DeviceMatrix>,
@@ -23,7 +25,8 @@ impl DeviceArrays {
         &self.gpu
     }
 
-    /// The arrays now. What the caller has begun to write to borrowed values comes before what is launched from here on.
+    /// The arrays now. What the caller has begun to write to borrowed values comes before what is launched from here
+    /// on.
     pub fn read(&self) -> Result<DeviceMatrix> {
         let matrix = lock(self.matrix.read()).clone();
         if matrix.is_borrowed() {
@@ -51,8 +54,8 @@ impl DeviceArrays {
         lock(self.matrix.read()).precision()
     }
 
-    /// Waits until what was launched has read borrowed values, so that the caller may write to them. On a stream of the caller's its order is
-    /// enough.
+    /// Waits until what was launched has read borrowed values, so that the caller may write to them. On a stream of the
+    /// caller's its order is enough.
     pub fn end_reading(&self) -> Result<()> {
         if self.is_borrowed() { self.gpu.end_call() } else { Ok(()) }
     }

@@ -19,8 +19,8 @@ impl Matrix {
         Ok(())
     }
 
-    /// Gives the coordinates of the nodes, `dimension` for each node one after the other, with `dimension` displacement unknowns per
-    /// node in the same order: the near-null space is then made of the rigid-body modes.
+    /// Gives the coordinates of the nodes, `dimension` for each node one after the other, with `dimension` displacement
+    /// unknowns per node in the same order: the near-null space is then made of the rigid-body modes.
     pub fn set_coordinates(&self, dimension: usize, coordinates: &[f64]) -> Result<()> {
         self.check_nodes(dimension)?;
         let space = NearNullSpace::rigid_body_modes(self.rows(), dimension, coordinates)?;
@@ -55,8 +55,8 @@ impl Matrix {
         lock(self.near_null_space.read()).clone()
     }
 
-    /// `space`, which is the near-null space of this matrix or was, in the memory of a GPU. The present one is copied there once for a matrix that
-    /// is device.
+    /// `space`, which is the near-null space of this matrix or was, in the memory of a GPU. The present one is copied
+    /// there once for a matrix that is device.
     pub(crate) fn device_near_null_space(
         &self,
         gpu: &Gpu,

@@ -13,8 +13,8 @@ pub trait MatrixBackend: StorageFactory {
     type Narrower: Default + Send + Sync;
     /// The matrix as it is.
     fn matrix_operator<T: Scalar>(&self, matrix: &Matrix) -> Result<Box<dyn Operator<Self, T>>>;
-    /// The matrix in the narrowest number format that holds every value exactly, where that is narrower than its own and the matrix is copied in
-    /// any case.
+    /// The matrix in the narrowest number format that holds every value exactly, where that is narrower than its own
+    /// and the matrix is copied in any case.
     fn exact_matrix_operator<T: Scalar>(
         &self,
         matrix: &Matrix,

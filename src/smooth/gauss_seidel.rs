@@ -1,5 +1,5 @@
-//! Multicolour Gauss-Seidel: rows that are not coupled have the same colour and are solved at the same time, colour after colour. It
-//! is Gauss-Seidel in another order of the rows, so it converges for every SPD matrix.
+//! Multicolour Gauss-Seidel: rows that are not coupled have the same colour and are solved at the same time, colour
+//! after colour. It is Gauss-Seidel in another order of the rows, so it converges for every SPD matrix.
 
 use crate::backend::components::{SmootherInput, SmootherSetup};
 use crate::backend::setup::Store;
@@ -75,8 +75,8 @@ impl<B: Backend, V: Number> Smoother<B, V> for GaussSeidel<B, V> {
     }
 }
 
-/// The component. Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of set-up and both backends are
-/// the host.
+/// The component. Keeps the matrix in the smoother's precision, which costs nothing where that is the precision of
+/// set-up and both backends are the host.
 pub struct GaussSeidelSetup;
 
 impl<S: Store<B>, B: Backend> SmootherSetup<S, B> for GaussSeidelSetup {

@@ -1,5 +1,5 @@
-//! l1-Jacobi: Jacobi with d_i = Σ_j |a_ij|, signed like the diagonal. For SPD matrices all eigenvalues of D^-1 A lie in (0, 1], so it
-//! converges without any estimate.
+//! l1-Jacobi: Jacobi with d_i = Σ_j |a_ij|, signed like the diagonal. For SPD matrices all eigenvalues of D^-1 A lie in
+//! (0, 1], so it converges without any estimate.
 
 use super::jacobi::Diagonal;
 use crate::backend::components::{SmootherInput, SmootherSetup};

@@ -1,4 +1,5 @@
-//! Smoothers: cheap iterations that remove the part of an error which coarse levels cannot see. [`crate::components`] lists them.
+//! Smoothers: cheap iterations that remove the part of an error which coarse levels cannot see. [`crate::components`]
+//! lists them.
 
 pub mod chebyshev;
 pub mod gauss_seidel;

@@ -1,5 +1,5 @@
-//! CSR with 16-bit columns, stored as offsets from the smallest column of a group of rows. Coupled unknowns of a mesh usually
-//! have close numbers; then the indices take half the bytes. Row offsets have 32 bits.
+//! CSR with 16-bit columns, stored as offsets from the smallest column of a group of rows. Coupled unknowns of a mesh
+//! usually have close numbers; then the indices take half the bytes. Row offsets have 32 bits.
 
 use super::{Block, CsrView, SharedCsr, Storage};
 use crate::error::{Result, try_capacity, try_vec};
@@ -62,8 +62,8 @@ pub struct Compact<S> {
 }
 
 impl<S: Number> Compact<S> {
-    /// Converts a matrix; the values are shared. None for block matrices, if a group of rows spans more columns than 16 bits
-    /// hold, or if less than a fifth of the bytes would be saved, as in f64.
+    /// Converts a matrix; the values are shared. None for block matrices, if a group of rows spans more columns than 16
+    /// bits hold, or if less than a fifth of the bytes would be saved, as in f64.
     pub fn new(a: &SharedCsr<S>) -> Result<Option<Compact<S>>> {
         let view = a.view();
         let saved = (size_of::<i32>() - size_of::<u16>()) * 5 >= size_of::<i32>() + size_of::<S>();

@@ -1,6 +1,6 @@
-//! Storage by diagonals (DIA) in groups of rows: the entries of a group on the same diagonal are contiguous and share one column
-//! offset. On regular grids there are hardly any indices, and SpMV loads matrix and vector by whole registers, without gathers.
-//! Missing entries are stored as zeros.
+//! Storage by diagonals (DIA) in groups of rows: the entries of a group on the same diagonal are contiguous and share
+//! one column offset. On regular grids there are hardly any indices, and SpMV loads matrix and vector by whole
+//! registers, without gathers. Missing entries are stored as zeros.
 //!
 //! For square blocks, values with the same position in their block are contiguous: one lane for each block row.
 
@@ -38,9 +38,9 @@ pub struct Diagonals<S> {
 }
 
 impl<S: Number> Diagonals<S> {
-    /// Converts a matrix. None if columns do not ascend, or if it does not pay: for scalars if it saves less than a fifth of the
-    /// bytes of [`Compact`](super::Compact), for blocks, where it also saves arithmetic, if it takes a tenth more bytes. In f64
-    /// memory is the only bound.
+    /// Converts a matrix. None if columns do not ascend, or if it does not pay: for scalars if it saves less than a
+    /// fifth of the bytes of [`Compact`](super::Compact), for blocks, where it also saves arithmetic, if it takes a
+    /// tenth more bytes. In f64 memory is the only bound.
     pub fn new(a: &SharedCsr<S>) -> Result<Option<Diagonals<S>>> {
         let view = a.view();
         let Block { rows: width, cols } = view.block;
@@ -140,8 +140,8 @@ fn distance<S: Number>(a: &CsrView<'_, S>, i: usize, k: usize) -> i32 {
     (a.col(k) as i64 - i as i64) as i32
 }
 
-/// The column offsets of the entries of some rows, ascending; stops beyond `enough` of them. False if the columns of a row do
-/// not ascend. A row with the same offsets as the row before costs two comparisons for each entry.
+/// The column offsets of the entries of some rows, ascending; stops beyond `enough` of them. False if the columns of a
+/// row do not ascend. A row with the same offsets as the row before costs two comparisons for each entry.
 fn distances<S: Number>(a: &CsrView<'_, S>, rows: Range<usize>, enough: usize, union: &mut Vec<i32>) -> bool {
     union.clear();
     for i in rows {

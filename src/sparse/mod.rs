@@ -1,6 +1,8 @@
-//! Sparse matrices in CSR and BSR. CSR is BSR with 1x1 blocks: there is one type for both, so every algorithm exists once.
+//! Sparse matrices in CSR and BSR. CSR is BSR with 1x1 blocks: there is one type for both, so every algorithm exists
+//! once.
 //!
-//! [`Csr`] owns its arrays. [`SharedCsr`] shares them, possibly with the caller's memory. [`CsrView`] is what algorithms read.
+//! [`Csr`] owns its arrays. [`SharedCsr`] shares them, possibly with the caller's memory. [`CsrView`] is what
+//! algorithms read.
 
 mod coloured;
 mod compact;
@@ -220,7 +222,8 @@ impl<'a, T: Number> CsrView<'a, T> {
         Ok(Csr { rows: self.scalar_rows(), cols: self.scalar_cols(), block: Block::SCALAR, offsets, columns, values })
     }
 
-    /// CSR to BSR with square blocks of `n` rows, for a matrix whose size `n` divides. Missing entries of blocks become zeros.
+    /// CSR to BSR with square blocks of `n` rows, for a matrix whose size `n` divides. Missing entries of blocks become
+    /// zeros.
     pub fn to_blocks(&self, n: usize) -> Result<Csr<T>> {
         assert!(self.block == Block::SCALAR && self.rows.is_multiple_of(n) && self.cols.is_multiple_of(n));
         let rows = self.rows / n;

@@ -50,8 +50,8 @@ impl NearNullSpace {
         Ok(NearNullSpace { dofs_per_node, count: dofs_per_node, vectors })
     }
 
-    /// Rigid-body modes of displacements in 2 or 3 dimensions: translations, then rotations about the centre of the nodes (so
-    /// that the vectors are nearly orthogonal wherever the origin lies).
+    /// Rigid-body modes of displacements in 2 or 3 dimensions: translations, then rotations about the centre of the
+    /// nodes (so that the vectors are nearly orthogonal wherever the origin lies).
     pub fn rigid_body_modes(rows: usize, dimension: usize, coordinates: &[f64]) -> Result<NearNullSpace> {
         if dimension != 2 && dimension != 3 {
             return fail!(InvalidArgument, "dimension is {dimension}; accepted: 2 or 3");

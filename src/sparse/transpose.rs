@@ -33,8 +33,8 @@ pub fn pattern<T: Scalar>(a: &CsrView<'_, T>) -> Result<(Vec<i64>, Vec<i32>)> {
     Ok((offsets, columns))
 }
 
-/// Calls `put(place, row, position)` for each entry whose column is in `range`: its position in the transpose, counted from the
-/// first of the range, its row, and its position in the matrix.
+/// Calls `put(place, row, position)` for each entry whose column is in `range`: its position in the transpose, counted
+/// from the first of the range, its row, and its position in the matrix.
 pub(crate) fn scatter<T: Scalar>(
     a: &CsrView<'_, T>,
     offsets: &[i64],

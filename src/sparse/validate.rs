@@ -9,8 +9,8 @@ use std::ops::Range;
 /// Rows whose values are checked together; they stay in a cache.
 const STRIP: usize = 32;
 
-/// Checks offsets, columns, values and diagonal. `sorted` is the caller's promise that columns ascend in each row. With several
-/// defects the one in the lowest row is reported.
+/// Checks offsets, columns, values and diagonal. `sorted` is the caller's promise that columns ascend in each row. With
+/// several defects the one in the lowest row is reported.
 pub fn validate<T: Scalar>(a: &CsrView<'_, T>, sorted: bool) -> Result<()> {
     offsets(a)?;
     let first = par::map_ranges(a.rows, 4096, |range| {
@@ -20,7 +20,8 @@ pub fn validate<T: Scalar>(a: &CsrView<'_, T>, sorted: bool) -> Result<()> {
     first.into_iter().flatten().next().map_or(Ok(()), Err)
 }
 
-/// Checks only that the values are finite and the diagonal is not zero, for a matrix whose structure was checked before.
+/// Checks only that the values are finite and the diagonal is not zero, for a matrix whose structure was checked
+/// before.
 pub fn validate_values<T: Scalar>(a: &CsrView<'_, T>) -> Result<()> {
     let first = par::map_ranges(a.rows, 4096, |range| {
         range.clone().step_by(STRIP).map(|i| strip_values(a, i..range.end.min(i + STRIP))).find_map(Result::err)
@@ -74,8 +75,8 @@ fn row<T: Scalar>(a: &CsrView<'_, T>, i: usize, sorted: bool, scratch: &mut Vec<
     row_values(a, i)
 }
 
-/// Whether every value is finite: zero times infinity or NaN is NaN, and so is a sum with it. There is no early exit, so that
-/// the loop is vectorised.
+/// Whether every value is finite: zero times infinity or NaN is NaN, and so is a sum with it. There is no early exit,
+/// so that the loop is vectorised.
 fn are_finite<T: Scalar>(values: &[T]) -> bool {
     let mut sums = [T::ZERO; 8];
     let (chunks, rest) = values.as_chunks::<8>();

@@ -1,5 +1,5 @@
-//! What the step from one level to the next rests on, strong couplings and coarse unknowns: how they are chosen, and whether an update finds them
-//! again.
+//! What the step from one level to the next rests on, strong couplings and coarse unknowns: how they are chosen, and
+//! whether an update finds them again.
 
 use super::Builder;
 use super::compute::Step;
@@ -89,8 +89,8 @@ impl Builder<'_> {
         Ok(Choice { graph: Arc::new(graph), coarse: Arc::new(coarse) })
     }
 
-    /// The choice for a matrix if it differs from `kept`. Equal strong couplings give equal coarse unknowns, unless the coarsening
-    /// depends on values.
+    /// The choice for a matrix if it differs from `kept`. Equal strong couplings give equal coarse unknowns, unless the
+    /// coarsening depends on values.
     pub(super) fn other_choice<S: Components, T: Scalar>(
         &self,
         step: &mut Step<'_, S>,

@@ -1,5 +1,5 @@
-//! The driver of set-up: computes the levels one after the other in the precision of set-up, by the steps of a set-up backend. An
-//! update reuses the symbolic data of an earlier set-up, and runs numeric phases alone.
+//! The driver of set-up: computes the levels one after the other in the precision of set-up, by the steps of a set-up
+//! backend. An update reuses the symbolic data of an earlier set-up, and runs numeric phases alone.
 
 use super::choice::{Choice, Rechecked, Renewal};
 use super::level::ComputedLevel;
@@ -181,7 +181,8 @@ impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
         }
     }
 
-    /// Transfers to the next level and its matrix, from an earlier step or from a choice for this matrix; none if coarsening stalls.
+    /// Transfers to the next level and its matrix, from an earlier step or from a choice for this matrix; none if
+    /// coarsening stalls.
     #[allow(clippy::type_complexity)]
     fn step_down(
         &mut self,

@@ -60,7 +60,8 @@ impl Builder<'_> {
         levels.iter_mut().try_for_each(|level| level.apply_factors(setup))
     }
 
-    /// Chooses the storage formats of all matrices that have none of an earlier time, where the backend chooses them together.
+    /// Chooses the storage formats of all matrices that have none of an earlier time, where the backend chooses them
+    /// together.
     pub(super) fn choose_formats<S: Setup, T: Scalar>(
         &self,
         setup: &S,

@@ -159,8 +159,8 @@ impl<S: Setup> TransferSymbolic<S> {
 
 /// The formats in which a level is stored, which an update takes over.
 pub(super) struct Formats<S: Setup> {
-    /// The number formats that they were chosen for, where those may change: of the matrix, the transfers, and the vectors of this level and
-    /// the next.
+    /// The number formats that they were chosen for, where those may change: of the matrix, the transfers, and the
+    /// vectors of this level and the next.
     pub numbers: Option<[Precision; 4]>,
     pub matrix: Option<S::Format>,
     pub restriction: Option<S::Format>,

@@ -144,8 +144,8 @@ fn fetched<S: Components + Import>(setup: &S, levels: &Computing<'_, S, f64>) ->
     levels.levels.iter().map(|level| level.fetch(setup).unwrap()).collect()
 }
 
-/// Sets up, and renews for other values, on the host and on simulated GPU number `n`, in each of `ways`, or sets up again where they say so; the
-/// levels must be the same. Tells what each renewal did.
+/// Sets up, and renews for other values, on the host and on simulated GPU number `n`, in each of `ways`, or sets up
+/// again where they say so; the levels must be the same. Tells what each renewal did.
 fn compare(n: usize, name: &str, options: &[(&str, &str)], ways: &[(usize, bool)]) -> Vec<Renewal> {
     let host_context = Context::new("host:1").unwrap();
     let host = &Host::new(&host_context);

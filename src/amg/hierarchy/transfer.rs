@@ -38,7 +38,8 @@ pub(super) struct Transfers<S: Setup, T: Scalar> {
 }
 
 impl Builder<'_> {
-    /// The transfers from the level of this step, by the couplings of `a`, to the next one; none where coarsening would leave too much.
+    /// The transfers from the level of this step, by the couplings of `a`, to the next one; none where coarsening would
+    /// leave too much.
     pub(super) fn transfers<S: Components, T: Scalar>(
         &self,
         step: &mut Step<'_, S>,

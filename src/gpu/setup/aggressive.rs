@@ -1,4 +1,5 @@
-//! Aggressive coarsening on a GPU: the graph of paths of two strong couplings between coarse unknowns is a product of matrices of ones.
+//! Aggressive coarsening on a GPU: the graph of paths of two strong couplings between coarse unknowns is a product of
+//! matrices of ones.
 
 use super::coarse_numbering::Splitting;
 use super::two_pass::count_and_write;

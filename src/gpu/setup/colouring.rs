@@ -28,8 +28,8 @@ pub(crate) struct DeviceColouring {
 }
 
 impl DeviceColouring {
-    /// A colouring in which a_ij or a_ji couples no two rows of the same colour. Waits for the device, once for many rounds and once for the
-    /// colours.
+    /// A colouring in which a_ij or a_ji couples no two rows of the same colour. Waits for the device, once for many
+    /// rounds and once for the colours.
     pub fn new(gpu: &Gpu, a: &DevicePattern) -> Result<DeviceColouring> {
         let n = a.rows;
         let size = n as i64;

@@ -11,8 +11,8 @@ use crate::scalar::{Number, Scalar};
 const ELEMENTS: usize = 4;
 const PANEL: usize = 16;
 
-/// The inverse of a small matrix, row by row, computed in f64; a generalised one where the matrix is singular. Waits for the device
-/// once.
+/// The inverse of a small matrix, row by row, computed in f64; a generalised one where the matrix is singular. Waits
+/// for the device once.
 pub(crate) fn inverse<T: Scalar, S: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Buffer<S>> {
     let rows = a.scalar_rows();
     let out = gpu.allocate::<S>(rows * rows)?;
@@ -66,7 +66,8 @@ pub(crate) fn inverse<T: Scalar, S: Number>(gpu: &Gpu, a: &DeviceCsr<T>) -> Resu
     eliminate(gpu, rows, [dense, m], &status)
 }
 
-/// The inverse of a matrix that is not symmetric positive semidefinite, with an array to work in. One launch for each row.
+/// The inverse of a matrix that is not symmetric positive semidefinite, with an array to work in. One launch for each
+/// row.
 fn eliminate<S: Number>(gpu: &Gpu, rows: usize, a: [Buffer<f64>; 2], status: &Buffer<u64>) -> Result<Buffer<S>> {
     let kernel = |name: &str| gpu.kernel(name);
     let n = rows as i64;

@@ -1,4 +1,5 @@
-//! Diagonals, inverses of diagonals and of diagonal blocks ([`crate::host::diagonal`] on the device), and smoother data.
+//! Diagonals, inverses of diagonals and of diagonal blocks ([`crate::host::diagonal`] on the device), and smoother
+//! data.
 
 use super::DeviceCsr;
 use super::deferred_checks::DeferredChecks;
@@ -20,9 +21,9 @@ pub(crate) fn entries<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Buffer<f
     Ok(out)
 }
 
-/// The inverse of the diagonal (`width` 1), or of the diagonal blocks, row by row (`width` that of the blocks). With `l1` the diagonal is
-/// first enlarged by the absolute values of what is outside of it, as l1-Jacobi has it. With `scale`, powers of two by which the variables
-/// of the level are multiplied, it is that of the matrix scaled so.
+/// The inverse of the diagonal (`width` 1), or of the diagonal blocks, row by row (`width` that of the blocks). With
+/// `l1` the diagonal is first enlarged by the absolute values of what is outside of it, as l1-Jacobi has it. With
+/// `scale`, powers of two by which the variables of the level are multiplied, it is that of the matrix scaled so.
 pub(crate) fn inverse<T: Scalar>(
     gpu: &Gpu,
     a: &DeviceCsr<T>,
@@ -40,8 +41,8 @@ pub(super) fn has_short_rows<T: Scalar>(a: &DeviceCsr<T>) -> bool {
     a.block == Block::SCALAR && a.nnz() < 100 * a.rows
 }
 
-/// [`inverse`] with l1 sums, for factors that are powers of two, and in `seen[1]` the bits of the largest entry of the scaled matrix, in one
-/// pass over it.
+/// [`inverse`] with l1 sums, for factors that are powers of two, and in `seen[1]` the bits of the largest entry of the
+/// scaled matrix, in one pass over it.
 pub(super) fn l1_and_largest<T: Scalar>(
     gpu: &Gpu,
     a: &DeviceCsr<T>,

@@ -1,5 +1,6 @@
-//! The largest eigenvalue of D^-1 A: the steps of [`crate::host::eigenvalue`] on the device, without waiting for it between them. Inner products
-//! are added in another order than on the host; the estimate is rounded on both sides, so that it is the same.
+//! The largest eigenvalue of D^-1 A: the steps of [`crate::host::eigenvalue`] on the device, without waiting for it
+//! between them. Inner products are added in another order than on the host; the estimate is rounded on both sides, so
+//! that it is the same.
 
 use super::DeviceCsr;
 use crate::backend::parameters::Estimate;
@@ -13,8 +14,8 @@ use crate::sparse::Block;
 /// Most blocks of a kernel: each leaves a part of an inner product, which every block of the next kernel adds.
 const MAX_BLOCKS: usize = 1024;
 
-/// Estimates the largest eigenvalue of D^-1 A; `inverse` is D^-1. As [`Estimate::largest`]. Waits for the device once, or twice where an
-/// earlier estimate may be carried over and is not.
+/// Estimates the largest eigenvalue of D^-1 A; `inverse` is D^-1. As [`Estimate::largest`]. Waits for the device once,
+/// or twice where an earlier estimate may be carried over and is not.
 pub(crate) fn largest<T: Scalar>(
     gpu: &Gpu,
     estimate: &Estimate,

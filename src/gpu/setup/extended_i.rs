@@ -489,7 +489,8 @@ mod tests {
 
     #[test]
     fn rows_with_more_members_than_tables_of_tiles_hold_have_a_block_each() {
-        // One fine unknown that all others, which are coarse, are strong neighbours of, and one that sees them through it.
+        // One fine unknown that all others, which are coarse, are strong neighbours of, and one that sees them through
+        // it.
         let n = 1500;
         let mut t = vec![(0, 0, 2000.0), (1, 1, 2.0), (1, 0, -1.0), (0, 1, -1.0)];
         t.extend((2..n).flat_map(|j| [(0, j, -1.0 - (j % 7) as f64 / 3.0), (j, j, 2.0)]));
@@ -503,7 +504,8 @@ mod tests {
 
     #[test]
     fn hubs_and_long_rows_with_weak_couplings_are_those_of_the_host() {
-        // A fine hub with fine neighbours that have few couplings each, and fine unknowns with many, strong ones and weak ones of either sign.
+        // A fine hub with fine neighbours that have few couplings each, and fine unknowns with many, strong ones and
+        // weak ones of either sign.
         let (n, spokes, long) = (2600, 600, 8);
         let value = |k: usize| {
             -(1.0 + (hash(k, 5) % 1000) as f64 / 300.0) * if hash(k, 6).is_multiple_of(9) { -0.2 } else { 1.0 }

@@ -11,8 +11,8 @@ use crate::scalar::Scalar;
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// CSR to BSR with square blocks of `size` rows, 2 to 8, for a matrix whose size `size` divides. Missing entries of blocks become
-/// zeros. Waits for the device.
+/// CSR to BSR with square blocks of `size` rows, 2 to 8, for a matrix whose size `size` divides. Missing entries of
+/// blocks become zeros. Waits for the device.
 pub(crate) fn gather<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, size: usize) -> Result<DeviceCsr<T>> {
     assert!(a.block == Block::SCALAR && (2..=8).contains(&size));
     assert!(a.rows.is_multiple_of(size) && a.cols.is_multiple_of(size));

@@ -6,7 +6,8 @@ use crate::scalar::Number;
 use crate::sparse::{Block, Csr, CsrView};
 use std::sync::Arc;
 
-/// A matrix of dense blocks in rows, as [`Csr`] on the host: offsets of 64 bits, columns from 0, blocks row by row. Clones share the arrays.
+/// A matrix of dense blocks in rows, as [`Csr`] on the host: offsets of 64 bits, columns from 0, blocks row by row.
+/// Clones share the arrays.
 #[derive(Clone)]
 pub(crate) struct DeviceCsr<T> {
     /// Block rows.

@@ -24,8 +24,8 @@ const ROUNDS: usize = 20;
 /// Most blocks of a kernel: more than run at the same time, and few enough that a surplus round takes no time.
 const MAX_BLOCKS: usize = 8192;
 
-/// Number of the aggregate of each unknown, -1 where it has no strong couplings. Waits for the device once, unless the graph is not symmetric
-/// or needs many rounds.
+/// Number of the aggregate of each unknown, -1 where it has no strong couplings. Waits for the device once, unless the
+/// graph is not symmetric or needs many rounds.
 pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceAggregates> {
     let n = s.rows;
     let lanes = lanes(s);
@@ -33,7 +33,8 @@ pub(crate) fn aggregate(gpu: &Gpu, s: &DeviceGraph, seed: u64) -> Result<DeviceA
     let kernel = |name: &str| gpu.kernel(name);
     let (size, offsets, columns) = (n as i64, s.offsets.view(), s.columns.view());
     let (key, near) = (gpu.allocate::<u64>(n)?, gpu.allocate::<u64>(n)?);
-    // Undecided unknowns before each round and after the last; then roots, unknowns without an aggregate, and without couplings.
+    // Undecided unknowns before each round and after the last; then roots, unknowns without an aggregate, and without
+    // couplings.
     let mut status = gpu.zeroed::<i64>(ROUNDS + 4)?;
     let [roots, left, alone] = [ROUNDS + 1, ROUNDS + 2, ROUNDS + 3];
     gpu.launch(

@@ -14,7 +14,8 @@ use crate::gpu::runtime::{Argument, View};
 use crate::gpu::{Gpu, Slice};
 use crate::scalar::Scalar;
 
-/// As [`crate::host::mm_ext::interpolate`], to all unknowns or to those of `only`; with `pattern`, each row keeps the columns that it has there.
+/// As [`crate::host::mm_ext::interpolate`], to all unknowns or to those of `only`; with `pattern`, each row keeps the
+/// columns that it has there.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn interpolate<T: Scalar>(
     gpu: &Gpu,

@@ -1,5 +1,5 @@
-//! Set-up on a GPU: what [`crate::host`] computes, on the device, with the same bits. Host and device take the same steps in the same order of
-//! summation, so coarse unknowns, patterns and values are equal.
+//! Set-up on a GPU: what [`crate::host`] computes, on the device, with the same bits. Host and device take the same
+//! steps in the same order of summation, so coarse unknowns, patterns and values are equal.
 
 pub(crate) mod aggressive;
 pub(crate) mod classical_modified;

@@ -22,8 +22,8 @@ const LANES: usize = 8;
 /// Rounds that are launched before a wait for the device. Surplus rounds return at once.
 const ROUNDS: usize = 16;
 
-/// Status of a pass: after the unmatched unknowns before each round and after the last come the number of aggregates, the
-/// unknowns without one, and whether the weights were not symmetric.
+/// Status of a pass: after the unmatched unknowns before each round and after the last come the number of aggregates,
+/// the unknowns without one, and whether the weights were not symmetric.
 const AGGREGATES: usize = ROUNDS + 1;
 const ALONE: usize = ROUNDS + 2;
 const OTHER: usize = ROUNDS + 3;
@@ -32,8 +32,8 @@ const STATUS: usize = ROUNDS + 4;
 /// Most blocks of a round: few enough that a surplus round takes no time.
 const MAX_BLOCKS: usize = 8192;
 
-/// Number of the aggregate of each unknown, -1 where there are no strong couplings. Aggregates are paired until they have about `size`
-/// members: once for 2, twice up to 4, three times up to 8.
+/// Number of the aggregate of each unknown, -1 where there are no strong couplings. Aggregates are paired until they
+/// have about `size` members: once for 2, twice up to 4, three times up to 8.
 pub(crate) fn aggregate<T: Scalar>(
     gpu: &Gpu,
     a: &DeviceCsr<T>,
@@ -144,8 +144,8 @@ impl Weights {
         }
     }
 
-    /// The aggregates of one pass; none if `status` says that the weights are not symmetric. With `keep`, an unknown without
-    /// neighbours is an aggregate. Waits for the device once, unless there are many rounds.
+    /// The aggregates of one pass; none if `status` says that the weights are not symmetric. With `keep`, an unknown
+    /// without neighbours is an aggregate. Waits for the device once, unless there are many rounds.
     fn handshake(&self, gpu: &Gpu, seed: u64, keep: bool, mut status: Buffer<i64>) -> Result<Option<DeviceAggregates>> {
         let n = self.couplings.rows;
         let kernel = |name: &str| gpu.kernel(name);

@@ -43,7 +43,8 @@ fn split_with(gpu: &Gpu, s: &DeviceGraph, seed: u64, few: i32) -> Result<Buffer<
 
     let lists = [gpu.allocate::<i32>(n)?, gpu.allocate::<i32>(n)?];
     let mut counts = gpu.zeroed::<i32>(COUNTED_ROUNDS as usize + 2)?;
-    // Where there are enough rows to fill a GPU, threads that have one each do best: the columns of neighbouring ones are often neighbours.
+    // Where there are enough rows to fill a GPU, threads that have one each do best: the columns of neighbouring ones
+    // are often neighbours.
     let lanes = match n {
         500_000.. if entries <= 12 * n => 1,
         500_000.. => 2,

@@ -1,5 +1,5 @@
-//! What rounding a level to 16 bits would cost, found on the device: the measures of [`crate::amg::plan`], whose numbers alone come to the host.
-//! Sums are added in another order than there.
+//! What rounding a level to 16 bits would cost, found on the device: the measures of [`crate::amg::plan`], whose
+//! numbers alone come to the host. Sums are added in another order than there.
 
 use super::scaling::{Factors, MAX_BLOCKS, over_values, shape};
 use super::{DeviceCsr, diagonal};
@@ -11,7 +11,8 @@ use crate::scalar::Scalar;
 /// Numbers of a matrix, as in `kernels/rounding_loss.cu`.
 const NUMBERS: usize = 6;
 
-/// Absolute values of the diagonal, and random numbers between -1 and 1 in the units of the rows: the right-hand side that a rehearsal begins with.
+/// Absolute values of the diagonal, and random numbers between -1 and 1 in the units of the rows: the right-hand side
+/// that a rehearsal begins with.
 pub(crate) fn start<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<(Buffer<f64>, Buffer<f64>)> {
     let d = diagonal::entries(gpu, a)?;
     let (n, b) = (d.len(), gpu.allocate::<f64>(d.len())?);
@@ -38,8 +39,8 @@ pub(crate) struct Measured {
     pub energy: f64,
     /// |w|_D^2.
     pub weight: f64,
-    /// In f16 and bf16: |E w|_(D^-1)^2 for a matrix, |E w|_D^2 for a transfer, infinite when an entry is out of range; and the largest share of a row
-    /// that vanishes.
+    /// In f16 and bf16: |E w|_(D^-1)^2 for a matrix, |E w|_D^2 for a transfer, infinite when an entry is out of range;
+    /// and the largest share of a row that vanishes.
     pub f16: (f64, f64),
     pub bf16: (f64, f64),
 }

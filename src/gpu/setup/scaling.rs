@@ -51,8 +51,9 @@ enum Measure {
 /// That before factors are lifted, and the largest scaled entry; or the first row that has none.
 type Found<T> = std::result::Result<(Scaled<Gpu, T>, f64), usize>;
 
-/// The factors of some levels' matrices by the scaling that `precision.scaling` names, which is not `none`; `l1` tells whether l1 diagonals
-/// will be needed. Waits for the device once, and again if the diagonal of a level is a bad measure.
+/// The factors of some levels' matrices by the scaling that `precision.scaling` names, which is not `none`; `l1` tells
+/// whether l1 diagonals will be needed. Waits for the device once, and again if the diagonal of a level is a bad
+/// measure.
 pub(crate) fn factors<T: Scalar>(
     gpu: &Gpu,
     matrices: &[&DeviceCsr<T>],
@@ -170,7 +171,8 @@ impl<'a> By<'a> {
     }
 }
 
-/// The matrix with scalar rows and columns multiplied by these powers of two. Shares the pattern, and without factors the values.
+/// The matrix with scalar rows and columns multiplied by these powers of two. Shares the pattern, and without factors
+/// the values.
 pub(crate) fn apply<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, left: By<'_>, right: By<'_>) -> Result<DeviceCsr<T>> {
     if let (By::One, By::One) = (left, right) {
         return Ok(a.clone());
@@ -210,8 +212,8 @@ pub(crate) enum Rounding<'a> {
     Keeping(&'a Slice<f64>),
 }
 
-/// The matrix in another format; `checks` fails if values are out of range, with an error by `refuse` that names the level. Shares
-/// the pattern, and unchanged values.
+/// The matrix in another format; `checks` fails if values are out of range, with an error by `refuse` that names the
+/// level. Shares the pattern, and unchanged values.
 pub(crate) fn store<T: Scalar, S: Number>(
     gpu: &Gpu,
     a: &DeviceCsr<T>,

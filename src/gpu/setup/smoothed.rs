@@ -37,7 +37,8 @@ pub(crate) struct Step<'a, T> {
 }
 
 impl<'a, T: Scalar> Step<'a, T> {
-    /// The step with weight w for a matrix with these strong couplings; `earlier` is the eigenvalue of an earlier matrix.
+    /// The step with weight w for a matrix with these strong couplings; `earlier` is the eigenvalue of an earlier
+    /// matrix.
     pub fn new(
         gpu: &Gpu,
         a: &'a DeviceCsr<T>,
@@ -310,8 +311,8 @@ impl<'a, T: Scalar> Step<'a, T> {
     }
 }
 
-/// A Q, where Q has a one for each member of an aggregate, plus 1 in the column of each row's own aggregate. The capacity exceeds
-/// the number of entries. Does not wait for the device.
+/// A Q, where Q has a one for each member of an aggregate, plus 1 in the column of each row's own aggregate. The
+/// capacity exceeds the number of entries. Does not wait for the device.
 pub(super) fn sum_by_aggregates(
     gpu: &Gpu,
     a: &DeviceCsr<f64>,

@@ -1,6 +1,6 @@
-//! SpGEMM of matrices with dense tiles on matrix cores: `kernels/spgemm_tiles.cu`. Patterns are those of [`super::spgemm`]. Values
-//! are chains of fused multiply-adds in the order of the left factor's columns. The host does not fuse, so set-up does not use
-//! this method.
+//! SpGEMM of matrices with dense tiles on matrix cores: `kernels/spgemm_tiles.cu`. Patterns are those of
+//! [`super::spgemm`]. Values are chains of fused multiply-adds in the order of the left factor's columns. The host does
+//! not fuse, so set-up does not use this method.
 
 use super::tiles::{DeviceTiles, SIDE, cascade, densities};
 use super::{DeviceCsr, spgemm};
@@ -11,9 +11,9 @@ use crate::scalar::Number;
 use crate::sparse::Block;
 use std::sync::Arc;
 
-/// Model of when tiles are faster, fitted on an H200 (docs/performance/h200.md). In units of the time of a term by hash tables,
-/// tiles take `share` for each term, divided by the mean entries of a tile of both factors, and `terms` for each row. The product
-/// of both means must be at least `dense`: sparser tiles have too many columns.
+/// Model of when tiles are faster, fitted on an H200 (docs/performance/h200.md). In units of the time of a term by hash
+/// tables, tiles take `share` for each term, divided by the mean entries of a tile of both factors, and `terms` for
+/// each row. The product of both means must be at least `dense`: sparser tiles have too many columns.
 struct Crossover {
     share: f64,
     terms: f64,
@@ -27,7 +27,8 @@ const SCALARS: Crossover = Crossover { share: 12.0, terms: 340.0, dense: 25.0 };
 const BLOCKS: Crossover = Crossover { share: 30.0, terms: 950.0, dense: 64.0 };
 
 impl Crossover {
-    /// Whether tiles are faster, given the mean entries of a tile of both factors and the terms of a scalar row of the product.
+    /// Whether tiles are faster, given the mean entries of a tile of both factors and the terms of a scalar row of the
+    /// product.
     fn favours_tiles(&self, [left, right]: [f64; 2], terms: f64) -> bool {
         let dense = left * right;
         dense >= self.dense && terms * (1.0 - self.share / dense) >= self.terms
@@ -120,8 +121,8 @@ fn multiply_tiles<T: Number>(gpu: &Gpu, a: &DeviceCsr<T>, b: &DeviceCsr<T>) -> R
     Ok(Some(DeviceCsr { rows: a.rows, cols: b.cols, block, offsets, columns, values }))
 }
 
-/// Division by n as multiplication: m = 2^bits / n, rounded up, with the largest `bits` for which m is at most 2^32. For x below
-/// 2^31, x / n is x m >> bits.
+/// Division by n as multiplication: m = 2^bits / n, rounded up, with the largest `bits` for which m is at most 2^32.
+/// For x below 2^31, x / n is x m >> bits.
 fn reciprocal(n: usize) -> (i64, i32) {
     let bits = 32 + n.ilog2();
     ((1_u64 << bits).div_ceil(n as u64) as i64, bits as i32)

@@ -1,4 +1,5 @@
-//! Every step of set-up against the host, whose bits it must have: on simulated GPUs, and on `cuda:0` where TERRACE_TEST_CUDA is set.
+//! Every step of set-up against the host, whose bits it must have: on simulated GPUs, and on `cuda:0` where
+//! TERRACE_TEST_CUDA is set.
 
 use super::*;
 use crate::gallery;
@@ -102,7 +103,8 @@ pub(super) fn narrow(a: &Csr<f64>) -> Csr<f32> {
     Csr { rows: a.rows, cols: a.cols, block: a.block, offsets, columns, values }
 }
 
-/// Splittings of a graph: PMIS's, and one at random, in which coarse unknowns may be neighbours and fine ones have none.
+/// Splittings of a graph: PMIS's, and one at random, in which coarse unknowns may be neighbours and fine ones have
+/// none.
 pub(super) fn splittings(s: &Graph) -> [Vec<bool>; 2] {
     let at_random = (0..s.rows()).map(|i| hash(i, 7).is_multiple_of(3)).collect();
     [pmis_on_host(s, &s.transpose().unwrap(), 1).unwrap(), at_random]

@@ -1,5 +1,5 @@
-//! Scalar matrices in tiles of 4 x 4 (`kernels/matrix_tiles.h`). A tile that holds an entry is stored, with a bit for each entry
-//! and zeros elsewhere. SpGEMM of matrices with dense tiles uses them.
+//! Scalar matrices in tiles of 4 x 4 (`kernels/matrix_tiles.h`). A tile that holds an entry is stored, with a bit for
+//! each entry and zeros elsewhere. SpGEMM of matrices with dense tiles uses them.
 
 use super::{DeviceCsr, DevicePattern};
 use crate::error::Result;
@@ -33,8 +33,8 @@ pub(in crate::gpu) struct DeviceTiles<T> {
 }
 
 impl<T: Number> DeviceTiles<T> {
-    /// A scalar matrix in tiles. None if a tile row has more tiles than the largest table holds, or if the number of tiles exceeds
-    /// 32 bits. Waits for the device.
+    /// A scalar matrix in tiles. None if a tile row has more tiles than the largest table holds, or if the number of
+    /// tiles exceeds 32 bits. Waits for the device.
     pub fn of(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Option<DeviceTiles<T>>> {
         assert_eq!(a.block, Block::SCALAR);
         let tile_rows = a.rows.div_ceil(SIDE);
@@ -92,8 +92,8 @@ pub(in crate::gpu) fn densities<T: Number, const N: usize>(
     Ok(std::array::from_fn(|k| sums[2 * k + 1] as f64 / sums[2 * k].max(1) as f64))
 }
 
-/// Launches a cascade of kernels: the first on all of `n` rows, each other one on the list of rows that the one before left.
-/// Returns the last list.
+/// Launches a cascade of kernels: the first on all of `n` rows, each other one on the list of rows that the one before
+/// left. Returns the last list.
 pub(super) fn cascade<K: Copy>(
     gpu: &Gpu,
     n: usize,

@@ -96,7 +96,8 @@ impl Engine {
     pub fn run(&mut self, launch: &Launch) -> Result<()> {
         let mut pointers = launch.pointers();
         let mut message = [0_u8; 512];
-        // SAFETY: nobody else uses the fibers; values and sizes are those of the launch, and the message has its length.
+        // SAFETY: nobody else uses the fibers; values and sizes are those of the launch, and the message has its
+        // length.
         let status = unsafe {
             (self.functions.launch)(
                 self.fibers,

@@ -35,7 +35,8 @@ fn formats<V: Number, S: Number>(
     all
 }
 
-/// The same to the bit in f64, which holds everything that is computed here exactly, and elsewhere as equal as rounding leaves it.
+/// The same to the bit in f64, which holds everything that is computed here exactly, and elsewhere as equal as rounding
+/// leaves it.
 fn same<V: Number>(gpu: &Gpu, found: &Slice<V>, expected: &[V], scale: f64, what: &str) {
     let found = download(gpu, found);
     if V::PRECISION == Precision::F64 {
@@ -231,7 +232,8 @@ fn fused<V: Scalar, S: Number>(gpu: &Gpu, block: Block, blocks: usize, forms: &[
     gpu.status().unwrap();
 }
 
-/// x, r and p after a step with α = 0.25, an update of p with β = -0.5, and a step without a positive p·q; and the scalars at the end.
+/// x, r and p after a step with α = 0.25, an update of p with β = -0.5, and a step without a positive p·q; and the
+/// scalars at the end.
 fn cg_steps<B: StorageFactory, V: Scalar>(
     backend: &B,
     b: &[V],

@@ -65,8 +65,8 @@ fn vector_operations_are_those_of_the_host() {
     vector_operations::<bf16>();
 }
 
-/// Every number of a 16-bit format, the numbers halfway between each and the next, and those beside the halfway ones; also what
-/// is too large, and what is not a number.
+/// Every number of a 16-bit format, the numbers halfway between each and the next, and those beside the halfway ones;
+/// also what is too large, and what is not a number.
 fn hard_to_round<T: Number>(from_bits: impl Fn(u16) -> T) -> Vec<f32> {
     let mut all = vec![f32::MAX, f32::MIN_POSITIVE, f32::from_bits(1), f32::INFINITY, f32::NAN, -f32::NAN];
     for bits in 0..=u16::MAX {

@@ -1,8 +1,8 @@
 //! Matrix Market files, plain or gzip-compressed.
 //!
-//! Read: `coordinate` real, integer and pattern; general, symmetric and skew-symmetric; `array` real and integer. Written:
-//! `coordinate real general` and `array real general`. Numbers are written with the shortest decimals that read back to the same
-//! bits.
+//! Read: `coordinate` real, integer and pattern; general, symmetric and skew-symmetric; `array` real and integer.
+//! Written: `coordinate real general` and `array real general`. Numbers are written with the shortest decimals that
+//! read back to the same bits.
 
 mod header;
 mod read;

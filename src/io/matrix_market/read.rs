@@ -1,4 +1,5 @@
-//! Reading. A file's own numbers are never trusted with an allocation: arrays grow with the entries that are really there.
+//! Reading. A file's own numbers are never trusted with an allocation: arrays grow with the entries that are really
+//! there.
 
 use super::header::{self, Field, Format, Symmetry, excerpt};
 use super::{Contents, Dense};

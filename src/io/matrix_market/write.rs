@@ -9,8 +9,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Writes a matrix as `coordinate real general`, row by row; blocks are written as the scalars that they hold. `comment` becomes
-/// comment lines after the header.
+/// Writes a matrix as `coordinate real general`, row by row; blocks are written as the scalars that they hold.
+/// `comment` becomes comment lines after the header.
 pub fn write_matrix(path: &Path, a: &CsrView<'_, f64>, comment: &str) -> Result<()> {
     if let Some(k) = a.values.iter().position(|value| !value.is_finite()) {
         return fail!(MatrixValues, "value {k} of the matrix is {}; a file holds finite numbers only", a.values[k]);

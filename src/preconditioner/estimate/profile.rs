@@ -1,5 +1,5 @@
-//! Kinds of rows of a matrix, by the number of entries and of large couplings. A sample is representative if its kinds have the same
-//! shares as in the matrix.
+//! Kinds of rows of a matrix, by the number of entries and of large couplings. A sample is representative if its kinds
+//! have the same shares as in the matrix.
 
 use crate::error::{Result, try_vec};
 use crate::par;
@@ -135,8 +135,8 @@ impl Histogram {
         coupled.max_by(|i, j| short(*i).total_cmp(&short(*j))).unwrap_or_default() as u16
     }
 
-    /// Difference of the shares of kinds, from 0 to 2: the share of rows that would have to change kind. Kinds whose counts differ by
-    /// less than a factor of two count less.
+    /// Difference of the shares of kinds, from 0 to 2: the share of rows that would have to change kind. Kinds whose
+    /// counts differ by less than a factor of two count less.
     pub fn unlike(&self, other: &Histogram) -> f64 {
         let by = |share: &dyn Fn(&Histogram, usize) -> f64| {
             let along = |kind: &dyn Fn(usize, usize) -> usize| {

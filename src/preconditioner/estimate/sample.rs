@@ -1,4 +1,5 @@
-//! Samples of a matrix: principal submatrices of connected pieces, with nodes of each kind in about the shares of the matrix.
+//! Samples of a matrix: principal submatrices of connected pieces, with nodes of each kind in about the shares of the
+//! matrix.
 
 use super::profile::{Histogram, Profile};
 use crate::context::Context;
@@ -65,7 +66,8 @@ where
         Ok(self.profile.get_or_init(|| profile))
     }
 
-    /// A sample of at most so many rows in so many pieces: one from the middle of the matrix, or several from all parts.
+    /// A sample of at most so many rows in so many pieces: one from the middle of the matrix, or several from all
+    /// parts.
     pub fn sample(&self, limit: usize, pieces: usize) -> Result<Sample> {
         let (a, group) = (&self.a, self.group);
         if a.scalar_rows() <= limit {
@@ -179,8 +181,8 @@ impl<'a, T: Scalar> Growth<'a, T> {
         Ok(())
     }
 
-    /// Grows a piece to `limit` nodes from the first coupled node at or after `start`, of this kind if one is given. If a connected
-    /// component ends before, it goes on from the next such node.
+    /// Grows a piece to `limit` nodes from the first coupled node at or after `start`, of this kind if one is given. If
+    /// a connected component ends before, it goes on from the next such node.
     fn grow_from(&mut self, start: usize, kind: Option<u16>, limit: usize) {
         let (profile, group) = (self.profile, self.profile.group);
         for node in (start..profile.nodes()).chain(0..start) {
@@ -250,7 +252,8 @@ fn principal_submatrix<T: Scalar>(a: &CsrView<'_, T>, rows: &[usize]) -> Result<
     Ok(Csr { rows: rows.len(), cols: rows.len(), block: a.block, offsets, columns, values })
 }
 
-/// The near-null-space vectors at these rows. A vector that is zero there gets other values: memory depends on their number.
+/// The near-null-space vectors at these rows. A vector that is zero there gets other values: memory depends on their
+/// number.
 fn restrict(space: &NearNullSpace, rows: &[usize], block: usize, all: usize) -> Result<Vec<f64>> {
     let mut vectors = try_capacity(space.count * rows.len() * block)?;
     for v in 0..space.count {

@@ -96,7 +96,8 @@ fn diagonal_rows(matrix: &Matrix) -> usize {
     (0..view.rows).filter(|i| view.row_range(*i).len() == 1).count()
 }
 
-/// Matrices whose rows are unlike each other, or lead far away; and the most that an estimate may be, times what is true.
+/// Matrices whose rows are unlike each other, or lead far away; and the most that an estimate may be, times what is
+/// true.
 fn unlike() -> Vec<(&'static str, Arc<Matrix>, f64)> {
     let p5 = || gallery::poisson5(30, 30).unwrap();
     let p7 = || gallery::poisson7(10, 10, 10).unwrap();

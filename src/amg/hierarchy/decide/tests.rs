@@ -204,7 +204,8 @@ fn named(name: &str) -> Matrix {
     gallery::parse(name).unwrap().into_matrix().unwrap()
 }
 
-/// Compares set-up and updates of each on a device with those of the host; gives the names of all formats that were chosen.
+/// Compares set-up and updates of each on a device with those of the host; gives the names of all formats that were
+/// chosen.
 fn compare_choices(cases: Vec<Case>) -> BTreeSet<&'static str> {
     let mut seen = BTreeSet::new();
     for (n, (name, matrix, options)) in cases.into_iter().enumerate() {
