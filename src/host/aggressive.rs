@@ -1,5 +1,5 @@
-//! Aggressive coarsening: of the coarse unknowns of a splitting, a second pass of PMIS keeps those that are independent on the graph of
-//! paths of length two.
+//! Aggressive coarsening: of the coarse unknowns of a splitting, a second pass of PMIS keeps those that are independent
+//! on the graph of paths of length two.
 
 use super::extended_i::coarse_numbers;
 use super::{pmis, rows};
@@ -15,8 +15,8 @@ pub fn thin(s: &Graph, first: &[bool], seed: u64) -> Result<Vec<bool>> {
     Ok(first.iter().map(|c| *c && stays.next() == Some(true)).collect())
 }
 
-/// The graph of the coarse unknowns, numbered among themselves: an edge where a path of one or two strong couplings leads from one to
-/// the other.
+/// The graph of the coarse unknowns, numbered among themselves: an edge where a path of one or two strong couplings
+/// leads from one to the other.
 fn two_steps(s: &Graph, coarse: &[bool]) -> Result<Graph> {
     let (number, count) = coarse_numbers(coarse)?;
     let members: Vec<u32> = (0..coarse.len() as u32).filter(|i| coarse[*i as usize]).collect();

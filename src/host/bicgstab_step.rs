@@ -11,8 +11,8 @@ pub struct HostBicgstabStep {
     scalars: BicgstabScalars,
 }
 
-/// `dividend` / `divisor`, or 0 where the inner product `product` is NaN or negligible beside the norms of its vectors, whose squares are `xx` and
-/// `yy`.
+/// `dividend` / `divisor`, or 0 where the inner product `product` is NaN or negligible beside the norms of its vectors,
+/// whose squares are `xx` and `yy`.
 fn quotient((dividend, divisor): (f64, f64), product: f64, (xx, yy): (f64, f64)) -> f64 {
     let is_significant = product.abs() > BicgstabScalars::ORTHOGONAL * xx.sqrt() * yy.sqrt();
     if is_significant { dividend / divisor } else { 0.0 }

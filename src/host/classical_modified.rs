@@ -1,13 +1,13 @@
-//! Classical interpolation (Ruge and Stüben, 1987), modified for splittings in which two strongly coupled fine unknowns need not have
-//! a common coarse neighbour, such as PMIS's.
+//! Classical interpolation (Ruge and Stüben, 1987), modified for splittings in which two strongly coupled fine unknowns
+//! need not have a common coarse neighbour, such as PMIS's.
 //!
-//! C_i are the strong coarse neighbours of i, F_i its strong fine ones. With ā_kl = a_kl where its sign differs from that of a_kk, and 0
-//! elsewhere,
+//! C_i are the strong coarse neighbours of i, F_i its strong fine ones. With ā_kl = a_kl where its sign differs from
+//! that of a_kk, and 0 elsewhere,
 //!
 //! w_ij = -1/ã_ii (a_ij + Σ_{k∈F_i} a_ik ā_kj / b_ik),    b_ik = Σ_{l∈C_i} ā_kl,    ã_ii = a_ii + Σ_{weak n} a_in,
 //!
-//! where a neighbour k∈F_i with b_ik = 0, which has nothing to be spread over, counts as weak. This is extended+i interpolation with C_i in place
-//! of Ĉ_i and without i, so that rows are computed there.
+//! where a neighbour k∈F_i with b_ik = 0, which has nothing to be spread over, counts as weak. This is extended+i
+//! interpolation with C_i in place of Ĉ_i and without i, so that rows are computed there.
 
 use super::Host;
 use super::extended_i::by_formula;

@@ -16,8 +16,8 @@ pub struct Dense<S> {
     values: Vec<S>,
 }
 
-/// The inverse of a small matrix, row by row, computed in f64. Directions that the matrix maps to nothing (to rounding) are left out: the
-/// result is then a generalised inverse, which solves consistent singular systems.
+/// The inverse of a small matrix, row by row, computed in f64. For a matrix that is singular to rounding it is a
+/// generalised inverse, which solves consistent systems.
 pub fn inverse<T: Scalar, S: Number>(a: &CsrView<'_, T>) -> Result<Vec<S>> {
     let n = a.scalar_rows();
     let mut dense = try_vec(n * n, 0.0)?;
@@ -92,9 +92,10 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Dense<S> {
     }
 }
 
-/// The inverse of a symmetric positive semidefinite matrix by the sweep operator, exactly symmetric; `None` when the matrix
-/// is not symmetric or a pivot is negative. Pivots up to `tiny` times their diagonal entry are left out; the largest in that measure are
-/// taken first, so that those of a singular matrix, which are rounding, come last and none of them is divided by.
+/// The inverse of a symmetric positive semidefinite matrix by the sweep operator, exactly symmetric; `None` when the
+/// matrix is not symmetric or a pivot is negative. Pivots up to `tiny` times their diagonal entry are left out; the
+/// largest in that measure are taken first, so that those of a singular matrix, which are rounding, come last and none
+/// of them is divided by.
 fn sweep(a: &[f64], n: usize, tiny: f64) -> Result<Option<Vec<f64>>> {
     let largest = a.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
     let symmetric = |i: usize, j: usize| (a[i * n + j] - a[j * n + i]).abs() <= 1e-10 * largest;

@@ -7,7 +7,7 @@ use crate::par;
 use crate::scalar::{Number, Scalar};
 use crate::sparse::CsrView;
 
-/// Rows between the one in use and the one whose diagonal is asked for.
+/// Distance of the prefetch, in rows.
 const AHEAD: usize = 8;
 
 /// Nothing is added to the diagonal.
@@ -29,11 +29,13 @@ pub fn entries<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<f64>> {
     Ok(out)
 }
 
-/// The inverse of the diagonal, one value for each scalar row (`width` 1), or of the diagonal blocks, row by row (`width` that of the
-/// blocks). `added(i, r, d)` is first added to the size of the diagonal entry d of scalar row r in block row i.
+/// The inverse of the diagonal, one value for each scalar row (`width` 1), or of the diagonal blocks, row by row
+/// (`width` that of the blocks). `added(i, r, d)` is first added to the size of the diagonal entry d of scalar row r in
+/// block row i.
 ///
-/// Where the diagonal is zero, or a block is singular, the rows without a pivot are left out: their rows and columns of the inverse
-/// are zero, and for positive semidefinite blocks it is a generalised inverse. Pivots come from the diagonal.
+/// Where the diagonal is zero, or a block is singular, the rows without a pivot are left out: their rows and columns of
+/// the inverse are zero, and for positive semidefinite blocks it is a generalised inverse. Pivots come from the
+/// diagonal.
 pub fn inverse<T: Scalar, S: Number>(
     a: &CsrView<'_, T>,
     width: usize,
@@ -81,7 +83,7 @@ pub fn inverse<T: Scalar, S: Number>(
     Ok(out)
 }
 
-/// Asks for the diagonal block of a row that comes soon, for which the place that the diagonal of row `i` has in it, `p`, is a good guess.
+/// Prefetches the diagonal block of a later row. Its position in the row is guessed to be `p`, that of row `i`.
 #[inline(always)]
 fn prefetch_diagonal<T: Scalar>(a: &CsrView<'_, T>, i: usize, p: usize) {
     let (ahead, width) = (i + AHEAD, a.block.len());
@@ -92,14 +94,16 @@ fn prefetch_diagonal<T: Scalar>(a: &CsrView<'_, T>, i: usize, p: usize) {
     }
 }
 
-/// [`inverse`] for l1-Jacobi: the diagonal, or the diagonal of each block, enlarged by the absolute values of what is outside of it.
+/// [`inverse`] for l1-Jacobi: the absolute values of off-diagonal entries, or of entries outside of the diagonal block,
+/// are added to the diagonal.
 pub fn l1_inverse<T: Scalar, S: Number>(a: &CsrView<'_, T>, width: usize, scale: Option<&[f64]>) -> Result<Vec<S>> {
     inverse(a, width, |i, r, _| row_norm(a, scale, i, r, |j, c| j != i || (width == 1 && c != r)))
 }
 
 /// Σ |a_ij| over the entries of scalar row r in block row i for which `counts(block column, column in the block)`.
 ///
-/// Where the variables of a level are scaled by S, the sum is that of the unscaled row, scaled like the diagonal: Σ |a_ij| s_j / s_i.
+/// Where the variables of a level are scaled by S, the sum is that of the unscaled row, scaled like the diagonal: Σ
+/// |a_ij| s_j / s_i.
 pub fn row_norm<T: Scalar>(
     a: &CsrView<'_, T>,
     scale: Option<&[f64]>,
@@ -119,7 +123,7 @@ pub fn row_norm<T: Scalar>(
     norm
 }
 
-/// [`invert`] with dimensions that the compiler knows, where they are those of elasticity and its rigid-body modes.
+/// [`invert`] with compile-time dimensions for elasticity and its rigid-body modes.
 fn invert_block(m: &mut [f64], n: usize, bound: f64) {
     match n {
         2 => invert(m, 2, bound),
@@ -129,8 +133,8 @@ fn invert_block(m: &mut [f64], n: usize, bound: f64) {
     }
 }
 
-/// Inverts an n x n matrix in place by symmetric exchanges of its diagonal, best pivot first. Each pivot is judged by the numbers that it
-/// is the difference of, so the scaling of the unknowns does not matter.
+/// Inverts an n x n matrix in place by symmetric exchanges of its diagonal, best pivot first. Each pivot is judged by
+/// the numbers that it is the difference of, so the scaling of the unknowns does not matter.
 #[inline(always)]
 fn invert(m: &mut [f64], n: usize, bound: f64) {
     let mut left = [true; MAX_BLOCK];

@@ -1,10 +1,12 @@
 //! Direct interpolation (Stüben, 1999): a fine unknown is interpolated from its strong coarse neighbours alone.
 //!
-//! With C_i the strong coarse neighbours of i, and the couplings of the row apart by sign relative to the diagonal (a⁻ differs from it),
+//! With C_i the strong coarse neighbours of i, and the couplings split by sign relative to the diagonal (a⁻ has the
+//! other sign),
 //!
 //! w_ij = -α a_ij / a_ii for a_ij⁻,   α = Σ_{k≠i} a⁻_ik / Σ_{k∈C_i} a⁻_ik,
 //!
-//! and likewise with β for a⁺. Where C_i has no coupling of a sign, all couplings of that sign are added to the diagonal.
+//! and likewise with β for a⁺. Where C_i has no coupling of a sign, all couplings of that sign are added to the
+//! diagonal.
 
 use super::interleaved_sum::InterleavedSum;
 use super::truncate::Truncation;
@@ -39,11 +41,11 @@ pub struct Sums<T> {
 }
 
 impl<T: Scalar> Sums<T> {
-    /// Of nothing.
+    /// Empty sums.
     pub const ZERO: Sums<T> = Sums { all: T::ZERO, coarse: T::ZERO };
 }
 
-/// What makes a weight of a coupling to C_i: the factors for negative and positive ones.
+/// Factors that turn negative and positive couplings to C_i into weights.
 pub fn scales<T: Scalar>(mut diagonal: T, negative: Sums<T>, positive: Sums<T>) -> (T, T) {
     for sums in [negative, positive] {
         if sums.coarse == T::ZERO {

@@ -1,5 +1,6 @@
-//! The largest eigenvalue of D^-1 A, where D is the diagonal of A or its diagonal blocks, by a few Lanczos or power steps. Both need
-//! nothing but products with A and D^-1: they run in the inner product of D, in which D^-1 A is symmetric when A is.
+//! The largest eigenvalue of D^-1 A, where D is the diagonal of A or its diagonal blocks, by a few Lanczos or power
+//! steps. Both need nothing but products with A and D^-1: they run in the inner product of D, in which D^-1 A is
+//! symmetric when A is.
 
 use super::strength::norm2;
 use super::vector::{block_width, dot_piece, multiply_blocks};
@@ -18,11 +19,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const STRIP: usize = 128;
 
 impl Estimate {
-    /// Estimates the largest eigenvalue of D^-1 A; never more than it when A and D are symmetric and D is definite. `inverse` is D^-1, one
-    /// value for each scalar row or one block for each block row. 0 when D^-1 or A is zero.
+    /// Estimates the largest eigenvalue of D^-1 A; never more than it when A and D are symmetric and D is definite.
+    /// `inverse` is D^-1, one value for each scalar row or one block for each block row. 0 when D^-1 or A is zero.
     ///
-    /// With an estimate of an earlier matrix, few steps tell whether this one is like it: the first Ritz values are moments of the whole
-    /// spectrum, and a change in a few rows, which they would not show, shows in the largest row sum.
+    /// With an estimate of an earlier matrix, few steps tell whether this one is like it: the first Ritz values are
+    /// moments of the whole spectrum, and a change in a few rows, which they would not show, shows in the largest row
+    /// sum.
     pub(crate) fn largest<T: Scalar>(
         &self,
         host: &Host,
@@ -37,7 +39,8 @@ impl Estimate {
     }
 }
 
-/// Row i of D^-1 A in absolute values, summed, or in products of Frobenius norms where there are blocks: no eigenvalue exceeds the largest.
+/// Row i of D^-1 A in absolute values, summed, or in products of Frobenius norms where there are blocks: no eigenvalue
+/// exceeds the largest.
 fn row_sum<T: Scalar>(a: &CsrView<'_, T>, inverse: &[T], width: usize, i: usize) -> f64 {
     if a.block == Block::SCALAR {
         let sum: T = a.values[a.row_range(i)].iter().fold(T::ZERO, |sum, v| sum + v.abs());

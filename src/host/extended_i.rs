@@ -1,7 +1,7 @@
 //! Extended+i interpolation (De Sterck, Falgout, Nolting and Yang, 2008) with truncation.
 //!
-//! For a fine unknown i, C_i are its strong coarse neighbours, F_i its strong fine ones, and Ĉ_i adds to C_i the strong coarse neighbours
-//! of F_i. With ā_kl = a_kl where its sign differs from that of a_kk, and 0 elsewhere,
+//! For a fine unknown i, C_i are its strong coarse neighbours, F_i its strong fine ones, and Ĉ_i adds to C_i the strong
+//! coarse neighbours of F_i. With ā_kl = a_kl where its sign differs from that of a_kk, and 0 elsewhere,
 //!
 //! w_ij = -1/ã_ii (a_ij + Σ_{k∈F_i} a_ik ā_kj / b_ik),    b_ik = Σ_{l∈Ĉ_i∪{i}} ā_kl,
 //! ã_ii = a_ii + Σ_{weak n∉Ĉ_i} a_in + Σ_{k∈F_i} a_ik ā_ki / b_ik.
@@ -19,8 +19,8 @@ use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Graph, Structure};
 use std::sync::Arc;
 
-/// Interpolation from the coarse unknowns to all, or to the unknowns of `only`. With `pattern` (a result of the same graph and
-/// splitting), each row keeps the columns that it has there, whatever the size of the new weights.
+/// Interpolation from the coarse unknowns to all, or to the unknowns of `only`. With `pattern` (a result of the same
+/// graph and splitting), each row keeps the columns that it has there, whatever the size of the new weights.
 pub fn interpolate<T: Scalar>(
     a: &CsrView<'_, T>,
     s: &Graph,
@@ -69,7 +69,7 @@ pub fn by_formula<T: Scalar>(
     Ok(Csr { rows: count, cols: level.coarse_count, block: Block::SCALAR, offsets, columns, values })
 }
 
-/// What all rows are computed from.
+/// Input of all rows.
 struct Level<'a, T> {
     a: &'a CsrView<'a, T>,
     s: &'a Graph,
@@ -78,9 +78,9 @@ struct Level<'a, T> {
     number: Vec<i32>,
     coarse_count: usize,
     positive: Vec<bool>,
-    /// For each fine unknown k its coarse l with ā_kl: first those on which k depends strongly, by the number of l, then others whose ā_kl is not
-    /// 0, by that number with all bits inverted. Every neighbour of k asks for them, and they are a small part of its row.
-    /// Each row begins with how many are strong, and the sum of these.
+    /// For each fine unknown k its coarse l with ā_kl: first those on which k depends strongly, by the number of l,
+    /// then others whose ā_kl is not 0, by that number with all bits inverted. Every neighbour of k asks for them, and
+    /// they are a small part of its row. Each row begins with how many are strong, and the sum of these.
     couplings: rows::Pieces<T>,
 }
 
@@ -159,13 +159,13 @@ struct Row<T> {
     place: Vec<u32>,
     /// Ĉ_i.
     members: Vec<i32>,
-    /// Those of the members from 1 on; the first takes what belongs to none.
+    /// Weights of the members from 1 on; the first collects the others.
     weights: Vec<T>,
     /// The sum of all weights.
     total: T,
     /// Strong fine neighbours and the couplings to them.
     spread: Vec<(usize, T)>,
-    /// Coarse column and weight of what stays, ascending.
+    /// Coarse columns and weights after truncation, ascending.
     kept: Vec<(i32, T)>,
 }
 
@@ -197,9 +197,10 @@ impl<T: Scalar> Row<T> {
             return;
         }
 
-        // First what the row has itself, then what its strong fine neighbours pass on.
+        // The row itself, then the distribution of its strong fine neighbours.
         let (mut diagonal, mut total) = (InterleavedSum::ZERO, InterleavedSum::ZERO);
-        // The strong columns stand in the order of the matrix's row, so one pass over both tells which entries are strong.
+        // The strong columns stand in the order of the matrix's row, so one pass over both tells which entries are
+        // strong.
         let mut strong = s.row(i).iter().peekable();
         self.spread.clear();
         for (at, k) in a.row_range(i).enumerate() {
@@ -240,7 +241,7 @@ impl<T: Scalar> Row<T> {
         }
     }
 
-    /// Spreads a_ik over Ĉ_i and i in proportion to ā_kl, of which ā_ki is `own`; returns what falls to i, and to Ĉ_i.
+    /// Distributes a_ik to Ĉ_i and i in proportion to ā_kl; ā_ki is `own`. Returns the shares of i and of Ĉ_i.
     fn distribute(&mut self, formula: Formula, (columns, values): (&[i32], &[T]), own: T, a_ik: T) -> (T, T) {
         let number = |c: i32| if c < 0 { !c } else { c } as usize;
         let (strong, sum_of_strong) = (columns[0] as usize, values[0]);
@@ -274,7 +275,7 @@ impl<T: Scalar> Row<T> {
         self.members.iter().copied().zip(self.weights.iter().skip(1).copied())
     }
 
-    /// Keeps the largest weights and scales them so that the row sum stays.
+    /// Keeps the largest weights and rescales them to the row sum.
     fn truncate(&mut self, truncation: Truncation) {
         let mut kept = std::mem::take(&mut self.kept);
         kept.clear();
@@ -293,7 +294,8 @@ impl<T: Scalar> Row<T> {
 /// The component, on aggressive levels in two stages.
 pub struct ExtendedI;
 
-/// The patterns of the stages of an aggressive level, as the first update found them: most hierarchies are never updated.
+/// The patterns of the stages of an aggressive level. The first update computes them, because most hierarchies are
+/// never updated.
 struct StagePatterns(Stages);
 
 impl InterpolationSymbolic<Host> for StagePatterns {

@@ -1,7 +1,7 @@
 //! Systems of several unknown functions, such as displacements in three directions (hypre's unknown approach).
 //!
-//! Coarsening and interpolation use the couplings within functions alone, as if each function had a matrix of its own. Galerkin
-//! products use the whole matrix.
+//! Coarsening and interpolation use the couplings within functions alone, as if each function had a matrix of its own.
+//! Galerkin products use the whole matrix.
 
 use super::rows;
 use crate::backend::parameters::MAX_FUNCTIONS;

@@ -45,7 +45,8 @@ impl GalerkinSymbolic {
     }
 }
 
-/// What is kept of a product for others with the same patterns. Found by the first of those, because most hierarchies are never updated.
+/// What is kept of a product for others with the same patterns. Found by the first of those, because most hierarchies
+/// are never updated.
 #[derive(Clone, Default)]
 pub(crate) struct ProductSymbolic(Option<Arc<GalerkinSymbolic>>);
 
@@ -87,8 +88,8 @@ pub(crate) fn product_numeric<T: Scalar>(
     Ok((product, ProductSymbolic(Some(symbolic))))
 }
 
-/// Puts 1 on zero diagonals. They come from surplus columns of a tentative prolongator, whose coarse unknowns are coupled to
-/// nothing: the unit row keeps them at zero.
+/// Puts 1 on zero diagonals. They come from surplus columns of a tentative prolongator, whose coarse unknowns are
+/// coupled to nothing: the unit row keeps them at zero.
 fn fill_empty_diagonals<T: Scalar>(offsets: &[i64], columns: &[i32], block: Block, values: &mut [T]) {
     par::for_each_segment_mut(values, offsets, block.len(), par::ROW_GRAIN, |range, values| {
         let first = offsets[range.start] as usize;

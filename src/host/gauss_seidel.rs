@@ -6,17 +6,19 @@ use crate::par;
 use crate::scalar::{Number, Scalar};
 use crate::sparse::CsrView;
 
-/// Block rows of a piece: at most 32 pieces, because every border between two weakens the sweep, and at least 4096 rows.
+/// Block rows of a piece: at most 32 pieces, because every border between two weakens the sweep, and at least 4096
+/// rows.
 fn piece(rows: usize) -> usize {
     rows.div_ceil(32).max(4096)
 }
 
-/// The inverse of the diagonal (`width` 1) or of the diagonal blocks, enlarged for what o_i = Σ |a_ij| a row is coupled to outside of its
-/// piece.
+/// The inverse of the diagonal (`width` 1) or of the diagonal blocks, enlarged for what o_i = Σ |a_ij| a row is coupled
+/// to outside of its piece.
 ///
-/// Let a sweep solve with M, and let O be the part of A between pieces, so that diag(o) - O is semidefinite. A sweep converges for an SPD
-/// matrix when M + M^T - A is positive definite, which with e added to the diagonal D is D + 2 diag(e) - O. For blocks e = o/2 is enough.
-/// Scalar diagonals d have room of their own: rows with o up to d/2 need nothing, and o - d/2 is enough for the others.
+/// Let a sweep solve with M, and let O be the part of A between pieces, so that diag(o) - O is semidefinite. A sweep
+/// converges for an SPD matrix when M + M^T - A is positive definite, which with e added to the diagonal D is D + 2
+/// diag(e) - O. For blocks e = o/2 is enough. Scalar diagonals d have room of their own: rows with o up to d/2 need
+/// nothing, and o - d/2 is enough for the others.
 pub fn l1_inverse<T: Scalar, S: Number>(a: &CsrView<'_, T>, scale: Option<&[f64]>, width: usize) -> Result<Vec<S>> {
     let size = piece(a.rows);
     diagonal::inverse(a, width, |i, r, d| {
@@ -27,7 +29,8 @@ pub fn l1_inverse<T: Scalar, S: Number>(a: &CsrView<'_, T>, scale: Option<&[f64]
     })
 }
 
-/// One sweep, x_i += D_i^-1 (b_i - Σ_j a_ij x_j), with new values inside of a piece and those of `old` (`None` is zero) outside.
+/// One sweep, x_i += D_i^-1 (b_i - Σ_j a_ij x_j), with new values inside of a piece and those of `old` (`None` is zero)
+/// outside.
 pub fn sweep<S: Number, V: Number>(
     a: &CsrView<'_, S>,
     inverse: &[S],
@@ -85,8 +88,9 @@ fn scalar_row<S: Number, V: Number>(
 /// Largest number of rows in a block.
 const MAX_BLOCK: usize = 8;
 
-/// Solves block row i for its own unknowns `x`: with the inverse of the diagonal block, or, where there is only that of the diagonal, by one
-/// sweep inside the block. `value` gives the unknowns of another block row, of which only the first of a block are read; `None` is zero.
+/// Solves block row i for its own unknowns `x`: with the inverse of the diagonal block, or, where there is only that of
+/// the diagonal, by one sweep inside the block. `value` gives the unknowns of another block row, of which only the
+/// first of a block are read; `None` is zero.
 #[inline(always)]
 pub(super) fn block_row<'x, S: Number, V: Number>(
     a: &CsrView<'_, S>,

@@ -1,10 +1,10 @@
-//! HMIS (De Sterck, Yang and Heys, 2006): a C/F splitting that begins with the first pass of Ruge and Stüben, which follows the
-//! structure of a grid better than a random order does, and is completed by PMIS.
+//! HMIS (De Sterck, Yang and Heys, 2006): a C/F splitting that begins with the first pass of Ruge and Stüben, which
+//! follows the structure of a grid better than a random order does, and is completed by PMIS.
 //!
-//! The first pass is sequential. It is fast enough for a whole level of moderate size; larger levels are divided into a few pieces.
-//! The splitting is worse where the fronts of two passes meet, so coupled pieces do not run at the same time: the later one starts
-//! from the result of the earlier one. PMIS decides the remaining unknowns. Pieces depend on the number of rows and their batches
-//! on the graph alone, so the result does not depend on threads.
+//! The first pass is sequential. It is fast enough for a whole level of moderate size; larger levels are divided into a
+//! few pieces. The splitting is worse where the fronts of two passes meet, so coupled pieces do not run at the same
+//! time: the later one starts from the result of the earlier one. PMIS decides the remaining unknowns. Pieces depend on
+//! the number of rows and their batches on the graph alone, so the result does not depend on threads.
 
 use super::{Host, pmis};
 use crate::backend::components::{Coarsening, CoarseningInput};
@@ -70,12 +70,13 @@ fn uncoupled_batches(s: &Graph, grain: usize) -> Vec<Vec<usize>> {
     batches
 }
 
-/// The state of the unknowns of `range` after a first pass of Ruge and Stüben over them, which begins with the state `before` of those
-/// outside.
+/// The state of the unknowns of `range` after a first pass of Ruge and Stüben over them, which begins with the state
+/// `before` of those outside.
 ///
-/// The unknown that most others depend on becomes coarse; those that depend on it become fine. What a new fine unknown depends on gains
-/// weight, so that the next coarse one is found two steps away. An unknown weighs 1 for each undecided and 2 for each fine unknown that
-/// depends on it; of equal ones, the one that has had its weight for longest comes first, which keeps the fronts together.
+/// The unknown that most others depend on becomes coarse; those that depend on it become fine. What a new fine unknown
+/// depends on gains weight, so that the next coarse one is found two steps away. An unknown weighs 1 for each undecided
+/// and 2 for each fine unknown that depends on it; of equal ones, the one that has had its weight for longest comes
+/// first, which keeps the fronts together.
 fn first_pass(s: &Graph, st: &Graph, before: &[u8], range: Range<usize>) -> Result<Vec<u8>> {
     let depends_on = |k: usize| inner(s.row(range.start + k), &range);
     let dependents = |k: usize| inner(st.row(range.start + k), &range);

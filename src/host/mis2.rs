@@ -1,9 +1,9 @@
 //! Aggregation from a distance-2 maximal independent set.
 //!
-//! Roots are unknowns of which no two are within two edges. In each round an undecided unknown becomes a root when its key
-//! is the largest within two edges; the maximum travels one edge at a time. A root takes its neighbours, and what is left joins the
-//! aggregate of its first neighbour that has one. Every step reads the state before it, so the result depends on neither
-//! threads nor order.
+//! Roots are unknowns of which no two are within two edges. In each round an undecided unknown becomes a root when its
+//! key is the largest within two edges; the maximum travels one edge at a time. A root takes its neighbours, and what
+//! is left joins the aggregate of its first neighbour that has one. Every step reads the state before it, so the result
+//! depends on neither threads nor order.
 
 use super::Host;
 use super::setup::Aggregates;
@@ -71,8 +71,9 @@ fn independent_set(s: &Graph, seed: u64) -> Result<Vec<bool>> {
             }
         }
     });
-    // The largest key within one edge. It is computed again when that key, whose unknown is in its low half, is no longer open: on a symmetric
-    // graph nothing else can change it, because no other unknown near it can have become a root.
+    // The largest key within one edge. It is computed again when that key, whose unknown is in its low half, is no
+    // longer open: on a symmetric graph nothing else can change it, because no other unknown near it can have become a
+    // root.
     let mut near = key.clone();
     let mut first = true;
     loop {

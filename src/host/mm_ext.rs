@@ -1,17 +1,20 @@
 //! Extended and extended+i interpolation in matrix-matrix form (Li, Sjögreen and Yang, 2021), with truncation.
 //!
-//! A^s are the strong couplings, D_FF the diagonal of the fine rows, D_γ the sums of their weak couplings and D_β the row sums of A^s_FC:
+//! A^s are the strong couplings, D_FF the diagonal of the fine rows, D_γ the sums of their weak couplings and D_β the
+//! row sums of A^s_FC:
 //!
 //! W = -[(D_FF + D_γ)⁻¹ (A^s_FF + D_β)] [D_β⁻¹ A^s_FC].
 //!
-//! In the +i variant a strong fine neighbour k is spread over its coarse neighbours and the unknown i itself, so that β_k becomes
-//! b_ik = β_k + a^s_ki where k stands for i, and D_γ gains Σ_k a_ik a^s_ki / b_ik. Both are one product P = L R of all rows,
+//! In the +i variant a strong fine neighbour k is spread over its coarse neighbours and the unknown i itself, so that
+//! β_k becomes b_ik = β_k + a^s_ki where k stands for i, and D_γ gains Σ_k a_ik a^s_ki / b_ik. Both are one product P =
+//! L R of all rows,
 //!
 //! l_ii = -1/ã_ii,   l_ik = -a_ik / (b_ik ã_ii) for k∈F_i,   r_kj = a^s_kj for fine k,
 //!
-//! with rows of the identity for coarse unknowns. Unlike extended_i, weak couplings of i and k to coarse unknowns do not become weights: they
-//! join the diagonal, or are left out. Couplings of the diagonal's sign, which other measures than the classical one call strong, count as
-//! weak, so that β has no cancellation; a neighbour with b_ik = 0, which has nothing to be spread over, does too.
+//! with rows of the identity for coarse unknowns. Unlike extended_i, weak couplings of i and k to coarse unknowns do
+//! not become weights: they join the diagonal, or are left out. Couplings of the diagonal's sign, which other measures
+//! than the classical one call strong, count as weak, so that β has no cancellation; a neighbour with b_ik = 0, which
+//! has nothing to be spread over, does too.
 
 use super::extended_i::{coarse_numbers, positive_diagonals};
 use super::interleaved_sum::InterleavedSum;
@@ -25,8 +28,8 @@ use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Graph, Structure};
 use std::sync::Arc;
 
-/// Interpolation from the coarse unknowns to all, or to the unknowns of `only`. With `pattern` (a result of the same graph and
-/// splitting), each row keeps the columns that it has there, whatever the size of the new weights.
+/// Interpolation from the coarse unknowns to all, or to the unknowns of `only`. With `pattern` (a result of the same
+/// graph and splitting), each row keeps the columns that it has there, whatever the size of the new weights.
 pub fn interpolate<T: Scalar>(
     a: &CsrView<'_, T>,
     s: &Graph,
@@ -56,7 +59,8 @@ struct Strong<'a, T> {
 impl<T: Scalar> Strong<'_, T> {
     /// Column and value of all couplings of row i, the diagonal included, and whether each is in A^s.
     fn row(&self, i: usize) -> impl Iterator<Item = (usize, T, bool)> + '_ {
-        // The strong columns stand in the order of the matrix's row, so one pass over both tells which entries are strong.
+        // The strong columns stand in the order of the matrix's row, so one pass over both tells which entries are
+        // strong.
         let mut strong = self.s.row(i).iter().peekable();
         self.a.row(i).map(move |(j, v)| {
             let is_strong = strong.next_if(|next| **next as usize == j).is_some();
@@ -225,7 +229,8 @@ mod tests {
         }
     }
 
-    /// W by dense algebra, from the definition: A^s_FF and A^s_FC are cut out of A, and the factors are multiplied as they are written.
+    /// W by dense algebra, from the definition: A^s_FF and A^s_FC are cut out of A, and the factors are multiplied as
+    /// they are written.
     fn dense(a: &Csr<f64>, s: &Graph, coarse: &[bool], plus_i: bool) -> Vec<Vec<f64>> {
         let n = a.rows;
         let (fine, kept): (Vec<usize>, Vec<usize>) = (0..n).partition(|i| !coarse[*i]);

@@ -1,5 +1,5 @@
-//! The host backend: vectors are slices, loops run on the context's threads. It is the oracle for every other backend, so each
-//! kernel here gives the same bits whatever the number of threads.
+//! The host backend: vectors are slices, loops run on the context's threads. It is the oracle for every other backend,
+//! so each kernel here gives the same bits whatever the number of threads.
 
 pub mod aggressive;
 pub mod arnoldi;

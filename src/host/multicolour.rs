@@ -1,8 +1,9 @@
 //! Multicolour Gauss-Seidel on the host: rows of one colour are not coupled, so the order among them does not matter.
 //!
-//! The colouring is that of Jones and Plassmann: in each round the rows whose random weight is the largest among their neighbours without a
-//! colour take the smallest colour that no neighbour has. All reads of a round see the state at its start, so the result depends on
-//! neither threads nor order. It is the one that a greedy pass in the order of the weights gives.
+//! The colouring is that of Jones and Plassmann: in each round the rows whose random weight is the largest among their
+//! neighbours without a colour take the smallest colour that no neighbour has. All reads of a round see the state at
+//! its start, so the result depends on neither threads nor order. It is the one that a greedy pass in the order of the
+//! weights gives.
 
 use super::{Host, gauss_seidel};
 use crate::backend::Colours;
@@ -121,8 +122,8 @@ impl<S: Number, V: Number> Colours<Host, V> for Coloured<S> {
     }
 }
 
-/// Solves the rows of these colours for their own unknowns, colour after colour. `inverse` is that of the diagonal or of the diagonal
-/// blocks, `scratch` a vector like x.
+/// Solves the rows of these colours for their own unknowns, colour after colour. `inverse` is that of the diagonal or
+/// of the diagonal blocks, `scratch` a vector like x.
 pub fn sweep<S: Number, V: Number>(
     a: &CsrView<'_, S>,
     inverse: &[S],

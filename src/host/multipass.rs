@@ -1,9 +1,9 @@
 //! Multipass interpolation (Stüben, 1999; Yang, 2010): reaches any distance, which aggressive coarsening needs.
 //!
-//! The first pass is direct interpolation of the fine unknowns that have strong coarse neighbours. Each further pass takes those that have
-//! strong neighbours of earlier passes: in the equation of i, every such neighbour is replaced by its formula, and direct interpolation
-//! from the coarse unknowns that this brings in is made of what results. Rows are truncated as they are made, so that later ones, which
-//! are made of them, stay short too.
+//! The first pass is direct interpolation of the fine unknowns that have strong coarse neighbours. Each further pass
+//! takes those that have strong neighbours of earlier passes: in row i every such neighbour is replaced by its
+//! interpolation, and direct interpolation from the resulting coarse unknowns gives the weights. Rows are truncated at
+//! once, so that later rows, which use them, stay short.
 
 use super::direct::{self, Sums};
 use super::extended_i::coarse_numbers;
@@ -17,11 +17,11 @@ use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Graph, Structure};
 use std::sync::Arc;
 
-/// Pass of an unknown that no formula has reached.
+/// Pass of an unknown that is not interpolated yet.
 const NEVER: u32 = u32::MAX;
 
-/// Interpolation from the coarse unknowns to all. With `pattern` (a result of the same graph and splitting), each row keeps the columns
-/// that it has there, whatever the size of the new weights.
+/// Interpolation from the coarse unknowns to all. With `pattern` (a result of the same graph and splitting), each row
+/// keeps the columns that it has there, whatever the size of the new weights.
 pub fn interpolate<T: Scalar>(
     a: &CsrView<'_, T>,
     s: &Graph,
@@ -88,14 +88,15 @@ struct Formulas<T> {
     number: Vec<i32>,
     /// Pass that made the row of each unknown; 0 for coarse unknowns.
     pass: Vec<u32>,
-    /// Where the row stands among those of its pass.
+    /// Position of the row among those of its pass.
     place: Vec<u32>,
     /// Offsets, columns and values of the rows of each pass.
     passes: Vec<(Vec<i64>, Vec<i32>, Vec<T>)>,
 }
 
 impl<T: Scalar> Formulas<T> {
-    /// Calls `each` with the coarse columns and weights of unknown `i`, of which there are none when it was never reached.
+    /// Calls `each` with the coarse columns and weights of unknown `i`, of which there are none when it was never
+    /// reached.
     fn visit(&self, i: usize, mut each: impl FnMut(i32, T)) {
         match self.pass[i] {
             NEVER => {}
@@ -124,7 +125,8 @@ impl<T: Scalar> Row<T> {
         for (c, _) in self.weights.drain(..) {
             self.place[c as usize] = 0;
         }
-        // The strong columns stand in the order of the matrix's row, so one pass over both tells which entries are strong.
+        // The strong columns stand in the order of the matrix's row, so one pass over both tells which entries are
+        // strong.
         let mut strong = s.row(i).iter().peekable();
         let mut replaced = move |j: usize| {
             let is_strong = strong.next_if(|next| **next as usize == j).is_some();
@@ -202,7 +204,8 @@ mod tests {
         let s = strength::classical(&a.view(), 0.25, 1.0).unwrap();
         let coarse: Vec<bool> = (0..8).map(|i| i == 0 || i == 4).collect();
         let p = interpolate(&a.view(), &s, &coarse, ALL, None).unwrap();
-        // First pass: 1 from 0, 3 and 5 from 4, each with all of its coupling. Second: 2 from both, 6 from 4, whose row sum is 1.
+        // First pass: 1 from 0, 3 and 5 from 4, each with all of its coupling. Second: 2 from both, 6 from 4, whose row
+        // sum is 1.
         let want: [&[(usize, f64)]; 8] =
             [&[(0, 1.0)], &[(0, 1.0)], &[(0, 0.5), (1, 0.5)], &[(1, 1.0)], &[(1, 1.0)], &[(1, 1.0)], &[(1, 0.5)], &[]];
         for (i, want) in want.iter().enumerate() {
@@ -217,7 +220,8 @@ mod tests {
 
     #[test]
     fn a_neighbours_formula_takes_its_place_in_the_equation() {
-        // 0 is coarse; 1 has row sum 1 of 4; 2 hangs on 1, with a weak coupling to 0 and one to 3, which nothing reaches.
+        // 0 is coarse; 1 has row sum 1 of 4; 2 hangs on 1, with a weak coupling to 0 and one to 3, which nothing
+        // reaches.
         let t = [
             (0, 0, 4.0),
             (1, 0, -3.0),

@@ -1,12 +1,13 @@
-//! Aggregation by pairwise matching: a deterministic handshake, repeated on the aggregates until they have the wanted size.
+//! Aggregation by pairwise matching: a deterministic handshake, repeated on the aggregates until they have the wanted
+//! size.
 //!
-//! With W = (|A| + |A|ᵀ)/2 over the strong couplings, blocks measured by their Frobenius norm, the score of a coupling is
-//! W_ij / max(W_ii, W_jj). In each round every free unknown offers its hand along its best coupling to a free neighbour; two that
-//! chose each other form an aggregate. One without free neighbours joins the aggregate of its best neighbour. All reads of a round
-//! see the state at its start, so the result depends on neither threads nor order.
+//! With W = (|A| + |A|ᵀ)/2 over the strong couplings, blocks measured by their Frobenius norm, the score of a coupling
+//! is W_ij / max(W_ii, W_jj). In each round every unmatched unknown proposes to the unmatched neighbour with the best
+//! score; two that propose to each other form an aggregate. One without unmatched neighbours joins the aggregate of its
+//! best neighbour. All reads of a round see the state at its start, so the result depends on neither threads nor order.
 //!
-//! Equal scores are ordered by a hash of the two indices. An order by the indices themselves would let all unknowns of a regular grid
-//! point the same way, and one layer would be matched in each round.
+//! Equal scores are ordered by a hash of the two indices. An order by the indices themselves would let all unknowns of
+//! a regular grid point the same way, and one layer would be matched in each round.
 
 use super::mis2::NONE;
 use super::setup::Aggregates;
@@ -21,8 +22,8 @@ use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Graph};
 
-/// Number of the aggregate of each unknown, or [`NONE`] where there are no strong couplings, and how many there are. Aggregates are
-/// paired until they have about `size` members: once for 2, twice up to 4, three times up to 8.
+/// Number of the aggregate of each unknown, or [`NONE`] where there are no strong couplings, and how many there are.
+/// Aggregates are paired until they have about `size` members: once for 2, twice up to 4, three times up to 8.
 pub fn aggregate<T: Scalar>(a: &CsrView<'_, T>, s: &Graph, size: usize, seed: u64) -> Result<(Vec<i32>, usize)> {
     let mut weights = Weights::new(a, s)?;
     let (mut aggregates, mut count) = numbers(&handshake(&weights, seed)?)?;
@@ -32,7 +33,7 @@ pub fn aggregate<T: Scalar>(a: &CsrView<'_, T>, s: &Graph, size: usize, seed: u6
     while reached < size {
         weights = weights.collapse(&pass, count)?;
         let mut roots = handshake(&weights, seed)?;
-        // What has no neighbours now was an aggregate before, and stays one.
+        // An aggregate without neighbours stays one.
         for (i, root) in roots.iter_mut().enumerate().filter(|(_, root)| **root == NONE) {
             *root = i as i32;
         }
@@ -94,8 +95,8 @@ impl Weights {
         Ok(Weights { couplings: add(&half.view(), &transposed.view())?, diagonal })
     }
 
-    /// The weights between aggregates: those of their members' couplings and diagonals, added up. Inner couplings are not taken off the
-    /// diagonal, so that of two equally coupled neighbours the smaller aggregate is preferred.
+    /// The weights between aggregates: those of their members' couplings and diagonals, added up. Inner couplings are
+    /// not taken off the diagonal, so that of two equally coupled neighbours the smaller aggregate is preferred.
     fn collapse(&self, aggregates: &[i32], count: usize) -> Result<Weights> {
         let mut counts: Vec<i64> = try_capacity(aggregates.len() + 1)?;
         counts.extend(aggregates.iter().map(|g| i64::from(*g != NONE)));
@@ -113,8 +114,8 @@ impl Weights {
         Ok(Weights { couplings, diagonal })
     }
 
-    /// Other unknowns that `i` is coupled to, with the score of the coupling. A score of single precision does not see in which order
-    /// the sums of either direction were rounded.
+    /// Other unknowns that `i` is coupled to, with the score of the coupling. A score of single precision does not see
+    /// in which order the sums of either direction were rounded.
     fn neighbours(&self, i: usize) -> impl Iterator<Item = (usize, f32)> + '_ {
         let range = self.couplings.offsets[i] as usize..self.couplings.offsets[i + 1] as usize;
         range.map(|k| (self.couplings.columns[k] as usize, self.couplings.values[k])).filter(move |(j, _)| *j != i).map(
@@ -151,10 +152,10 @@ fn add(a: &CsrView<'_, f64>, b: &CsrView<'_, f64>) -> Result<Csr<f64>> {
     Ok(Csr { rows: a.rows, cols: a.cols, block: Block::SCALAR, offsets, columns, values })
 }
 
-/// What an unknown without aggregate does in a round.
+/// Action of an unmatched unknown in a round.
 #[derive(Clone, Copy)]
 enum Choice {
-    /// Offers its hand to a free neighbour.
+    /// Proposes to an unmatched neighbour.
     Offer(i32),
     /// Joins the aggregate of this root.
     Join(i32),

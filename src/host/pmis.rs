@@ -1,8 +1,8 @@
 //! Parallel modified independent set: a C/F splitting in which no two coarse unknowns are strongly coupled.
 //!
-//! Every unknown weighs as much as the number of others that depend on it, plus a random part below one. In each round the
-//! unknowns that outweigh all their undecided neighbours become coarse, and those that depend on a coarse one become fine. All reads
-//! of a round see the state at its start, so the result depends on neither threads nor order.
+//! Every unknown weighs as much as the number of others that depend on it, plus a random part below one. In each round
+//! the unknowns that outweigh all their undecided neighbours become coarse, and those that depend on a coarse one
+//! become fine. All reads of a round see the state at its start, so the result depends on neither threads nor order.
 
 use super::Host;
 use crate::backend::components::{Coarsening, CoarseningInput};

@@ -1,4 +1,4 @@
-//! What rounding a level to 16 bits would cost, in relation to its smoothest vectors.
+//! Rounding losses of a level in 16 bits, relative to its smoothest vectors.
 
 use super::spmv;
 use crate::backend::setup::{Candidate, Loss, Measured};
@@ -9,8 +9,8 @@ use crate::scalar::{Number, Scalar};
 use crate::sparse::CsrView;
 use std::borrow::Cow;
 
-/// Measures candidates: the matrix of each level, followed by its prolongator if that is measured. bf16 is measured only if
-/// `affordable` rejects f16.
+/// Measures candidates: the matrix of each level, followed by its prolongator if that is measured. bf16 is measured
+/// only if `affordable` rejects f16.
 pub(crate) fn measure<T: Scalar>(
     candidates: &[Candidate<'_, Host, T>],
     affordable: &(dyn Fn(&Loss, f64) -> bool + Sync),
@@ -67,14 +67,15 @@ fn weight(diagonal: &[f64], w: &[f64]) -> f64 {
     par::sum(w.len(), par::GRAIN, |range| range.map(|i| diagonal[i] * w[i] * w[i]).sum())
 }
 
-/// What rounding S^-1 A S^-1 to `S` does to A w; `diagonal` is that of A.
+/// The loss in A w by rounding S^-1 A S^-1 to `S`; `diagonal` is that of A.
 pub(crate) fn matrix_loss<T: Scalar, S: Number>(a: &CsrView<'_, T>, s: &[f64], diagonal: &[f64], w: &[f64]) -> Loss {
     let inverse = each(s, |s, _| 1.0 / s);
     let of_row = |i: usize, error: f64| if error == 0.0 { 0.0 } else { error * error * s[i] * s[i] / diagonal[i] };
     loss::<T, S>(a, (&inverse, &inverse), &each(s, |s, j| s * w[j]), of_row, weight(diagonal, w))
 }
 
-/// What rounding S P S_c^-1 to `S` does to P w, for a vector w of the coarse level; `diagonal` and `fine` are those of the fine one.
+/// The loss in P w by rounding S P S_c^-1 to `S`, for a vector w of the coarse level; `diagonal` and `fine` are those
+/// of the fine one.
 pub(crate) fn transfer_loss<T: Scalar, S: Number>(
     p: &CsrView<'_, T>,
     (s, s_coarse): (&[f64], &[f64]),

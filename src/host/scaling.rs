@@ -1,8 +1,9 @@
 //! Scaling of a finished hierarchy, so that 16-bit numbers can hold it.
 //!
-//! With S = diag(s_i), level by level, A becomes S^-1 A S^-1, P becomes S P S_c^-1 and R its transpose counterpart S_c^-1 R S. The coarse
-//! matrix of the scaled matrices is the scaled coarse matrix, so the levels below never see that the levels above were scaled. All s_i are
-//! powers of two: in f64 and f32 the scaled cycle computes the same numbers as the unscaled one, but for l1 sums and underflow.
+//! With S = diag(s_i), level by level, A becomes S^-1 A S^-1, P becomes S P S_c^-1 and R its transpose counterpart
+//! S_c^-1 R S. The coarse matrix of the scaled matrices is the scaled coarse matrix, so the levels below never see that
+//! the levels above were scaled. All s_i are powers of two: in f64 and f32 the scaled cycle computes the same numbers
+//! as the unscaled one, but for l1 sums and underflow.
 
 use super::diagonal;
 use crate::error::{Result, try_vec};
@@ -48,8 +49,8 @@ fn by_diagonal<T: Scalar>(a: &CsrView<'_, T>) -> Result<std::result::Result<Vec<
     })
 }
 
-/// Powers of two near the root of the largest entry of row and column: no scaled entry is above 2, whatever the diagonal. 1 where all are
-/// zero.
+/// Powers of two near the root of the largest entry of row and column: no scaled entry is above 2, whatever the
+/// diagonal. 1 where all are zero.
 fn by_largest<T: Scalar>(a: &CsrView<'_, T>) -> Result<Vec<f64>> {
     let (br, bc) = (a.block.rows, a.block.cols);
     let mut largest = try_vec(a.scalar_rows(), 0.0_f64)?;
@@ -92,7 +93,8 @@ fn largest_scaled<T: Scalar>(a: &CsrView<'_, T>, s: &[f64]) -> f64 {
     largest.into_iter().fold(0.0, f64::max)
 }
 
-/// Calls `put` for every value of block row i, multiplied by the factors of its row and column, with its place in the block row.
+/// Calls `put` for every value of block row i, multiplied by the factors of its row and column, with its place in the
+/// block row.
 #[inline(always)]
 fn each_scaled<T: Scalar>(a: &CsrView<'_, T>, i: usize, left: &[f64], right: &[f64], mut put: impl FnMut(usize, f64)) {
     let (br, bc) = (a.block.rows, a.block.cols);
@@ -167,7 +169,7 @@ pub(crate) enum Rounding<'a> {
     Keeping(&'a [f64]),
 }
 
-/// The matrix in another format, refused when that cannot hold it.
+/// The matrix in another format; an error if values are out of range.
 pub(crate) fn store<T: Scalar, S: Number>(
     a: &SharedCsr<T>,
     what: &str,
@@ -195,8 +197,8 @@ pub(crate) fn store<T: Scalar, S: Number>(
     Ok(stored)
 }
 
-/// Rounds the entries of each row from the largest to the smallest, and each carries what it adds to the product with `vector` on to the
-/// next: in the end the product is off by what rounding the smallest does.
+/// Rounds the entries of each row from the largest to the smallest, and carries the error in the product with `vector`
+/// to the next entry. The product is off by the rounding of the smallest entry alone.
 fn keeping<T: Scalar, S: Number>(a: &SharedCsr<T>, vector: &[f64]) -> Result<SharedCsr<S>> {
     let view = a.view();
     let (br, bc) = (view.block.rows, view.block.cols);
@@ -238,7 +240,7 @@ pub(crate) fn inverse_scaling(s: &[f64]) -> Result<(f64, Vec<f32>)> {
     Ok((1.0 / middle, inverse))
 }
 
-/// Data of a smoother times `factor` in their storage format, refused when that cannot hold them.
+/// Data of a smoother times `factor` in its storage format; an error if values are out of range.
 pub(crate) fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<Vec<S>> {
     let mut data = try_vec(exact.len(), S::ZERO)?;
     par::for_each_mut(&mut data, par::GRAIN, |start, data| {
@@ -249,7 +251,7 @@ pub(crate) fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<V
     if S::PRECISION.is_scalar() {
         return Ok(data);
     }
-    // Beside the largest, small numbers may vanish: blocks have many that are rounding.
+    // Numbers that are small relative to the largest may underflow: many of those in blocks are rounding errors.
     let matters = exact.iter().fold(0.0, |m: f64, v| m.max(v.to_f64().abs())) * MATTERS;
     let lost = |(from, to): (&T, &S)| {
         !to.to_f64().is_finite() || (*to == S::ZERO && from.to_f64() != 0.0 && from.to_f64().abs() >= matters)

@@ -1,8 +1,9 @@
 //! Rows of a sparse matrix times a vector, a register of 64 bytes at a time.
 //!
-//! A row of a scalar matrix is summed in [`lanes`] partial sums: entry k goes to sum k modulo their number. In a block matrix column c of
-//! every block goes to sum c. Then the upper half of the sums is added to the lower one until one is left. Processors with AVX-512 do that in
-//! registers; the portable code adds in the same order, so that both give the same bits.
+//! A row of a scalar matrix is summed in [`lanes`] partial sums: entry k goes to sum k modulo their number. In a block
+//! matrix column c of every block goes to sum c. Then the upper half of the sums is added to the lower one until one is
+//! left. Processors with AVX-512 do that in registers; the portable code adds in the same order, so that both give the
+//! same bits.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx512;
@@ -70,8 +71,8 @@ pub fn block_row_products<S: Number, X: Number, Y: Scalar>(
     portable_blocks(rows, block, x, sums);
 }
 
-/// The products of a group of rows by diagonals, of which the first row is `first`, with `x`. A row is summed from the first diagonal to the
-/// last.
+/// The products of a group of rows by diagonals, of which the first row is `first`, with `x`. A row is summed from the
+/// first diagonal to the last.
 pub fn diagonal_products<S: Number, X: Number, Y: Scalar>(
     distances: &[i32],
     values: &[S],

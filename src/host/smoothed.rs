@@ -1,8 +1,8 @@
-//! Smoothing of a tentative prolongator by one damped Jacobi step: P = (I - w/λ D^-1 A_F) P_0, where D is the diagonal of A_F, or has its
-//! diagonal blocks.
+//! Smoothing of a tentative prolongator by one damped Jacobi step: P = (I - w/λ D^-1 A_F) P_0, where D is the diagonal
+//! of A_F, or has its diagonal blocks.
 //!
-//! For scalar matrices A_F is A without its weak couplings, which are added to the diagonal so that row sums stay; block matrices
-//! are used whole, because adding blocks to the diagonal would only keep translations.
+//! For scalar matrices A_F is A without its weak couplings, which are added to the diagonal so that row sums stay;
+//! block matrices are used whole, because adding blocks to the diagonal would only keep translations.
 
 use super::diagonal;
 use super::spgemm::{self, Shape, multiply_block, with_shape};
@@ -52,7 +52,8 @@ impl<T: Scalar> SmoothingSymbolic<T> {
 }
 
 impl<'a, T: Scalar> Step<'a, T> {
-    /// The step with weight w for a matrix with these strong couplings; `earlier` is the eigenvalue of an earlier matrix.
+    /// The step with weight w for a matrix with these strong couplings; `earlier` is the eigenvalue of an earlier
+    /// matrix.
     pub fn new(
         host: &Host,
         a: &CsrView<'a, T>,

@@ -1,4 +1,5 @@
-//! What interpolations from a C/F splitting have in common: coarse unknowns keep their value, fine ones get truncated rows of weights.
+//! What interpolations from a C/F splitting have in common: coarse unknowns keep their value, fine ones get truncated
+//! rows of weights.
 
 use super::extended_i::coarse_numbers;
 use super::rows;
@@ -7,9 +8,10 @@ use crate::error::Result;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, Structure};
 
-/// Interpolation from the coarse unknowns to all. `formula` makes, for one task, the function that appends the weights of a fine
-/// unknown, each with the coarse unknown (numbered on the fine level) that it belongs to. With `pattern` (a result of the same graph
-/// and splitting), each row keeps the columns that it has there, whatever the size of the new weights.
+/// Interpolation from the coarse unknowns to all. `formula` makes, for one task, the function that appends the weights
+/// of a fine unknown, each with the coarse unknown (numbered on the fine level) that it belongs to. With `pattern` (a
+/// result of the same graph and splitting), each row keeps the columns that it has there, whatever the size of the new
+/// weights.
 pub fn interpolate<T: Scalar, F: FnMut(usize, &mut Vec<(i32, T)>)>(
     coarse: &[bool],
     truncation: Truncation,

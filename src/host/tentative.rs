@@ -1,4 +1,5 @@
-//! The tentative prolongator: on each aggregate, an orthonormal basis of the near-null-space vectors cut to the aggregate.
+//! The tentative prolongator: on each aggregate, an orthonormal basis of the near-null-space vectors cut to the
+//! aggregate.
 
 use super::Host;
 use super::mis2::NONE;
@@ -13,8 +14,8 @@ const PIECE: usize = 256;
 
 /// P and the coarse near-null space B_c with P B_c = B on every unknown that belongs to an aggregate.
 ///
-/// Aggregates hold nodes; P has one block of `dofs_per_node` x `count` for each node that belongs to one. Where the vectors are
-/// linearly dependent on an aggregate, the surplus columns of P are zero.
+/// Aggregates hold nodes; P has one block of `dofs_per_node` x `count` for each node that belongs to one. Where the
+/// vectors are linearly dependent on an aggregate, the surplus columns of P are zero.
 pub fn prolongator<T: Scalar>(
     aggregates: &[i32],
     count: usize,
@@ -103,14 +104,14 @@ fn members(aggregates: &[i32], count: usize) -> Result<Members> {
 /// Most partial sums of an inner product.
 const MOST_SUMS: usize = 32;
 
-/// Partial sums of an inner product of `k` columns over the rows of an aggregate, row by row in turn, which are then added in halves: as many
-/// as lanes of a GPU share an aggregate, the same in `kernels/tentative.cu`.
+/// Partial sums of an inner product of `k` columns over the rows of an aggregate, row by row in turn, which are then
+/// added in halves: as many as lanes of a GPU share an aggregate, the same in `kernels/tentative.cu`.
 fn partial_sums(k: usize) -> usize {
     if k <= 2 { 8 } else { MOST_SUMS }
 }
 
-/// Orthonormalises the `k` columns of `q` (stored row by row) by Gram-Schmidt, each column twice; adds R, k x k, to `r`, with
-/// Q R equal to the input. A column that is dependent on those before it becomes zero.
+/// Orthonormalises the `k` columns of `q` (stored row by row) by Gram-Schmidt, each column twice; adds R, k x k, to
+/// `r`, with Q R equal to the input. A column that is dependent on those before it becomes zero.
 fn orthonormalise(q: &mut [f64], k: usize, r: &mut [f64]) {
     /// A remainder below this share of the column is rounding.
     const DEPENDENT: f64 = 1e-10;

@@ -3,9 +3,10 @@
 use crate::scalar::Scalar;
 use crate::skip::skipped;
 
-/// Asserts that a sum is what its terms give in exact arithmetic, but for rounding. It is computed in `Y` in any order, from factors that are rounded to
-/// `Y` first: that is within gamma_{n+2} of the sum of the absolute values (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
-/// The terms are those of f64, whose own rounding counts, too.
+/// Asserts that a sum is what its terms give in exact arithmetic, but for rounding. It is computed in `Y` in any order,
+/// from factors that are rounded to `Y` first: that is within gamma_{n+2} of the sum of the absolute values (Higham,
+/// Accuracy and Stability of Numerical Algorithms, section 3.1). The terms are those of f64, whose own rounding counts,
+/// too.
 pub fn assert_sum<Y: Scalar>(sum: Y, terms: impl IntoIterator<Item = f64>) {
     let (mut n, mut exact, mut absolute) = (0, 0.0, 0.0);
     for term in terms {

@@ -1,5 +1,5 @@
-//! Transposition by counting: each task owns a range of columns, reads the whole pattern and keeps what falls into its range. The result
-//! does not depend on how many ranges there are.
+//! Transposition by counting: each task owns a range of columns, reads the whole pattern and keeps what falls into its
+//! range. The result does not depend on how many ranges there are.
 
 use super::prefetch::prefetch;
 use super::rows;

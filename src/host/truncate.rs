@@ -1,4 +1,4 @@
-//! Truncation of the rows of an interpolation: which weights stay, and how the rest is made up for.
+//! Truncation of the rows of an interpolation: the largest weights stay, and are rescaled to the row sum.
 
 use super::rows;
 pub use crate::backend::parameters::{Ties, Truncation};
@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Structure};
 
-/// Truncates every row of an interpolation. With `pattern` (an earlier result), each row keeps the columns that it has there, whatever the
-/// size of the new weights.
+/// Truncates every row of an interpolation. With `pattern` (an earlier result), each row keeps the columns that it has
+/// there, whatever the size of the new weights.
 pub fn all_rows<T: Scalar>(p: &CsrView<'_, T>, truncation: Truncation, pattern: Option<&Structure>) -> Result<Csr<T>> {
     let pattern = pattern.map(|p| p.view::<T>(&[]));
     let (offsets, columns, values) = rows::build(p.rows, 1, |range, out| {
@@ -22,8 +22,8 @@ pub fn all_rows<T: Scalar>(p: &CsrView<'_, T>, truncation: Truncation, pattern: 
     Ok(Csr { rows: p.rows, cols: p.cols, block: Block::SCALAR, offsets, columns, values })
 }
 
-/// Appends what stays of `weights` to the current row: the columns of row `i` of an earlier result, if there is one, or what the truncation
-/// keeps. `kept` is scratch space.
+/// Appends the truncated `weights` to the current row: those of the columns of row `i` of an earlier result, if there
+/// is one, or those that the truncation keeps. `kept` is scratch space.
 pub fn push_row<T: Scalar>(
     out: &mut rows::RowBuilder<T>,
     kept: &mut Vec<(i32, T)>,
@@ -49,7 +49,8 @@ fn mixed(column: i32) -> u32 {
     (h ^ (h >> 15)).wrapping_mul(0x85eb_ca77)
 }
 
-/// Keeps the largest weights of a row of (coarse column, weight), sorts them by column and scales them so that the row sum stays.
+/// Keeps the largest weights of a row of (coarse column, weight), sorts them by column and rescales them to the row
+/// sum.
 pub fn truncate<T: Scalar>(row: &mut Vec<(i32, T)>, truncation: Truncation) {
     let total = row.iter().map(|k| k.1).sum();
     truncate_to(row, total, truncation);
@@ -78,7 +79,8 @@ pub fn truncate_to<T: Scalar>(row: &mut Vec<(i32, T)>, total: T, truncation: Tru
     }
 }
 
-/// Makes `row` of those `weights` whose columns are among `columns` (ascending), scaled so that the sum of all weights stays.
+/// Makes `row` of those `weights` whose columns are among `columns` (ascending), scaled so that the sum of all weights
+/// stays.
 pub fn keep_columns<T: Scalar>(
     row: &mut Vec<(i32, T)>,
     columns: impl Iterator<Item = i32>,
@@ -103,7 +105,7 @@ pub fn keep_columns_to<T: Scalar>(
     }
 }
 
-/// Makes `row` of the weights of `columns`; whether others than zeros are left out.
+/// Fills `row` with the weights of `columns`. Returns whether nonzero weights are dropped.
 fn fill<T: Scalar>(
     row: &mut Vec<(i32, T)>,
     columns: impl Iterator<Item = i32>,

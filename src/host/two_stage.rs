@@ -1,8 +1,8 @@
-//! Two-stage interpolation for aggressive coarsening: the first coarse unknowns are interpolated from those that the second pass kept,
-//! and all unknowns from the first. P is the product of the two, truncated.
+//! Two-stage interpolation for aggressive coarsening: the first coarse unknowns are interpolated from those that the
+//! second pass kept, and all unknowns from the first. P is the product of the two, truncated.
 //!
-//! A fine unknown may be four strong couplings away from the unknowns it is interpolated from, too far for a single formula; each stage
-//! needs only the two that extended interpolation bridges.
+//! A fine unknown may be four strong couplings away from the unknowns it is interpolated from, too far for a single
+//! formula; each stage needs only the two that extended interpolation bridges.
 
 use super::spgemm;
 use super::truncate::{self, Truncation};
@@ -19,9 +19,10 @@ pub struct Stages {
     pub to_all: Arc<Structure>,
 }
 
-/// Interpolation from the unknowns of `second` to all, through those of `first`. `formula` interpolates from given coarse unknowns to
-/// all, or to the rows that are listed, with a given pattern or another. With `pattern` (a result of the same graph and splittings), each row keeps
-/// the columns that it has there, and with `stages` those of the stages do. Tells the patterns of the stages.
+/// Interpolation from the unknowns of `second` to all, through those of `first`. `formula` interpolates from given
+/// coarse unknowns to all, or to listed rows, with or without a given pattern. With `pattern` (a result of the same
+/// graph and splittings) and `stages`, the result and the stages keep these columns. Returns the patterns of the
+/// stages.
 pub fn interpolate<T: Scalar>(
     first: &[bool],
     second: &[bool],

@@ -213,7 +213,8 @@ impl Backend for Host {
     }
 }
 
-/// The bits of an absolute value: as whole numbers they have the order of the values, with infinity and then NaN at the end.
+/// The bits of an absolute value: as whole numbers they have the order of the values, with infinity and then NaN at the
+/// end.
 #[inline(always)]
 fn size_bits(value: f64) -> u64 {
     value.abs().to_bits()

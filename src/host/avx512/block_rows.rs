@@ -1,7 +1,8 @@
 //! The kernels of [`crate::host::nodes`]: square blocks of N x N values, one lane for each node, which is a block row.
 //!
-//! Vectors hold the N unknowns of a node together. A kernel reads the N registers that hold those of as many nodes as a register has lanes, and
-//! deals their elements out so that each register gets one unknown of every node; results are put together again.
+//! Vectors hold the N unknowns of a node together. A kernel reads the N registers that hold those of as many nodes as a
+//! register has lanes, and deals their elements out so that each register gets one unknown of every node; results are
+//! put together again.
 
 use super::{Value, first8, first16, lanes_inside};
 use crate::host::prefetch::prefetch;
@@ -20,7 +21,8 @@ macro_rules! for_widths {
     };
 }
 
-/// The products of a group of nodes by diagonals; false when there is no kernel for these types. Only where the processor has the features.
+/// The products of a group of nodes by diagonals; false when there is no kernel for these types. Only where the
+/// processor has the features.
 pub fn diagonal_products(
     n: usize,
     distances: &[i32],
@@ -56,8 +58,8 @@ pub fn diagonal_products(
     }
 }
 
-/// The products of blocks with the part of x that belongs to each; false when there is no kernel for these types. Only where the processor has
-/// the features.
+/// The products of blocks with the part of x that belongs to each; false when there is no kernel for these types. Only
+/// where the processor has the features.
 pub fn block_diagonal_products(n: usize, d: NumbersRef<'_>, x: NumbersRef<'_>, sums: SliceMut<'_>) -> bool {
     fn with_values<S: Value>(n: usize, d: &[S], x: NumbersRef<'_>, sums: SliceMut<'_>) -> bool {
         match (x, sums) {
@@ -89,8 +91,8 @@ macro_rules! kernels {
         $deal:ident, $gather:ident, $first:ident, $load:ident, $zero:ident, $add:ident, $mul:ident, $store:ident,
         $load_index:ident, $permute:ident, $mask_permute:ident
     ) => {
-        /// Where the lanes come from when N registers with the unknowns of `$lanes` nodes, node by node, are dealt out by unknown, and back; and what
-        /// belongs to the values of `$lanes` blocks, which fill N times N registers.
+        /// Where the lanes come from when N registers with the unknowns of `$lanes` nodes, node by node, are dealt out
+        /// by unknown, and back; and what belongs to the values of `$lanes` blocks, which fill N times N registers.
         struct $tables<const N: usize>;
 
         impl<const N: usize> $tables<N> {

@@ -1,7 +1,8 @@
 //! Products of dense blocks, c += a b, a register for each row of c.
 //!
-//! Rows of a block are shorter than a register. The blocks c of a row therefore have room for whole registers while terms are added to them: what is
-//! stored in parts cannot be loaded again before it has reached the cache, which takes longer than the product.
+//! Rows of a block are shorter than a register. The blocks c of a row therefore have room for whole registers while
+//! terms are added to them: what is stored in parts cannot be loaded again before it has reached the cache, which takes
+//! longer than the product.
 
 use crate::host::spgemm_symbolic::Position;
 use crate::scalar::{NumbersRef, SliceMut};
@@ -15,7 +16,8 @@ pub fn padded(rows: usize) -> usize {
     rows * LANES
 }
 
-/// Whether there is a kernel for these types and dimensions: rows, inner and columns. Only where [`is_present`](super::is_present).
+/// Whether there is a kernel for these types and dimensions: rows, inner and columns. Only where
+/// [`is_present`](super::is_present).
 pub fn has_kernel(dimensions: (usize, usize, usize), values: NumbersRef<'_>) -> bool {
     matches!(values, NumbersRef::F64(_)) && matches!(dimensions, (3, 3, 6) | (6, 3, 6) | (6, 6, 6))
 }
@@ -41,8 +43,8 @@ pub fn add_products<P: Position>(
     }
 }
 
-/// [`add_products`] for blocks of these dimensions. SpgemmSymbolic are added from the first column of a to the last, without fused operations, as the
-/// portable code does.
+/// [`add_products`] for blocks of these dimensions. SpgemmSymbolic are added from the first column of a to the last,
+/// without fused operations, as the portable code does.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
 fn add<const R: usize, const K: usize, const C: usize, P: Position>(
     a: &[f64],
@@ -68,7 +70,8 @@ fn add<const R: usize, const K: usize, const C: usize, P: Position>(
     }
 }
 
-/// Moves finished blocks with rows of `cols` numbers to where they belong, and leaves zeros. Only where [`has_kernel`] says so.
+/// Moves finished blocks with rows of `cols` numbers to where they belong, and leaves zeros. Only where [`has_kernel`]
+/// says so.
 pub fn take(sums: SliceMut<'_>, cols: usize, to: SliceMut<'_>) {
     let (SliceMut::F64(sums), SliceMut::F64(to)) = (sums, to) else { unreachable!("there are kernels for f64") };
     // SAFETY: the caller has found the processor's features.
@@ -100,8 +103,8 @@ pub struct Factors<'a> {
     pub b: NumbersRef<'a>,
 }
 
-/// The blocks `to` of a row of C, each the sum of as many products as its count says: of a block of A and of one in the row of B of that. Gives the
-/// terms behind those. Only where [`has_kernel`] says so.
+/// The blocks `to` of a row of C, each the sum of as many products as its count says: of a block of A and of one in the
+/// row of B of that. Gives the terms behind those. Only where [`has_kernel`] says so.
 pub fn gather<'t>(factors: &Factors<'_>, counts: &[u8], terms: &'t [[u8; 2]], to: SliceMut<'_>) -> &'t [[u8; 2]] {
     let (NumbersRef::F64(a), NumbersRef::F64(b), SliceMut::F64(to)) = (&factors.a, &factors.b, to) else {
         unreachable!("there are kernels for f64")
@@ -125,7 +128,8 @@ fn sum<'t, const R: usize, const K: usize, const C: usize>(
     to: &mut [f64],
 ) -> &'t [[u8; 2]] {
     const { assert!(C <= LANES) };
-    // Each addition to a number waits for the one before. Blocks of few rows have not enough numbers to fill that time, so there are two at once.
+    // Each addition to a number waits for the one before. Blocks of few rows have not enough numbers to fill that time,
+    // so there are two at once.
     let (pairs, last) = counts.as_chunks::<2>();
     let (to_pairs, to_last) = to.split_at_mut(pairs.len() * 2 * R * C);
     for ([first, second], to) in pairs.iter().zip(to_pairs.chunks_exact_mut(2 * R * C)) {
@@ -153,8 +157,8 @@ fn sum<'t, const R: usize, const K: usize, const C: usize>(
     terms
 }
 
-/// Adds to the rows of a block of C the product of a block of A and one of B: of the position of the first in its row of A, and of the position of the
-/// other in that row of B.
+/// Adds to the rows of a block of C the product of a block of A and one of B: of the position of the first in its row
+/// of A, and of the position of the other in that row of B.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
 fn add_term<const R: usize, const K: usize, const C: usize>(

@@ -1,5 +1,5 @@
-//! Rows of a sparse product by the bits of [`crate::host::spgemm_masks`]: a register gets the numbers of its eight sums by expanding those that are next
-//! in B.
+//! Rows of a sparse product by the bits of [`crate::host::spgemm_masks`]: a register gets the numbers of its eight sums
+//! by expanding those that are next in B.
 
 use crate::host::prefetch::prefetch;
 use crate::host::spgemm_masks::{LANES, WORD, bytes_of};
@@ -22,8 +22,8 @@ pub struct Factors<'a> {
     pub b: NumbersRef<'a>,
 }
 
-/// The values of a row of C. `bits` has [`bytes_of`] bytes for each entry of the row of A. Values are f64 or f32, and all alike. Only where
-/// [`is_present`](super::is_present).
+/// The values of a row of C. `bits` has [`bytes_of`] bytes for each entry of the row of A. Values are f64 or f32, and
+/// all alike. Only where [`is_present`](super::is_present).
 pub fn row(factors: &Factors<'_>, bits: &[u8], sums: SliceMut<'_>) {
     // SAFETY (both): the caller has found the processor's features.
     match (&factors.a, &factors.b, sums) {
@@ -55,7 +55,8 @@ macro_rules! kernels {
             }
         }
 
-        /// The sums that `W` of the `stride` bytes of each entry of A stand for, from byte `first` on, in `R` registers.
+        /// The sums that `W` of the `stride` bytes of each entry of A stand for, from byte `first` on, in `R`
+        /// registers.
         #[inline]
         #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,popcnt")]
         fn $pass<const R: usize, const W: usize>(

@@ -5,8 +5,8 @@ use crate::host::prefetch::{AHEAD, prefetch};
 use crate::host::simd::Rows;
 use std::arch::x86_64::*;
 
-/// Rows with results in f64. Entries behind the end of a row and columns outside of x are masked out, so that nothing beyond the slices is
-/// touched; the result says whether all columns were inside.
+/// Rows with results in f64. Entries behind the end of a row and columns outside of x are masked out, so that nothing
+/// beyond the slices is touched; the result says whether all columns were inside.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
 pub fn wide<S: Value, X: Vector, I: Index>(rows: &Rows<'_, S, I>, x: &[X], sums: &mut [f64]) -> bool {
     let (columns, values) = (rows.columns, rows.values);
@@ -51,7 +51,8 @@ pub fn wide<S: Value, X: Vector, I: Index>(rows: &Rows<'_, S, I>, x: &[X], sums:
                     prefetch(columns, at + AHEAD);
                     prefetch(values, at + AHEAD);
                     let mask = first8(end - at);
-                    // SAFETY: the mask ends with the row, which lies in both slices; the gather's mask leaves indices below the length of x.
+                    // SAFETY: the mask ends with the row, which lies in both slices; the gather's mask leaves indices
+                    // below the length of x.
                     unsafe {
                         let column = _mm256_add_epi32(I::eight(mask, columns.as_ptr().add(at)), shift);
                         let inside = _mm256_mask_cmplt_epu32_mask(mask, column, length);
@@ -70,8 +71,8 @@ pub fn wide<S: Value, X: Vector, I: Index>(rows: &Rows<'_, S, I>, x: &[X], sums:
     outside == 0
 }
 
-/// For eight rows with these bounds, of which none has more than eight entries, a mask of those of each. Most rows of most finest matrices are
-/// so short that finding out about each one takes longer than multiplying it.
+/// For eight rows with these bounds, of which none has more than eight entries, a mask of those of each. Most rows of
+/// most finest matrices are so short that finding out about each one takes longer than multiplying it.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
 fn masks_of_short(bounds: &[usize], entries: usize) -> Option<[u8; 8]> {
@@ -158,8 +159,8 @@ pub fn narrow<S: Value, X: Vector, I: Index>(rows: &Rows<'_, S, I>, x: &[X], sum
     outside == 0
 }
 
-/// The sums of eight rows, each over its lanes in the order of the portable code: the upper half is added to the lower one, three times.
-/// Rows are brought together in an order that leaves the results in theirs.
+/// The sums of eight rows, each over its lanes in the order of the portable code: the upper half is added to the lower
+/// one, three times. Rows are brought together in an order that leaves the results in theirs.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
 fn sum_wide(l: &[__m512d; 8]) -> __m512d {
