@@ -61,6 +61,39 @@ DEVICE void strength_classical(i64 rows, f64 threshold, f64 max_row_sum, const I
     }
 }
 
+// Sets `flag` if a row has more than `longest` entries or a coupling that is neither zero nor strong.
+template <class T, int N>
+DEVICE void strength_uniform(i64 rows, f64 threshold, i64 longest, const In<i64> &offsets, const In<i32> &columns, const In<T> &values,
+                             const Out<i32> &flag) {
+    if (Tile<N>::any(flag[0] != 0)) {
+        return;
+    }
+    const i64 i = global_index() / N;
+    const bool is_row = i < rows;
+    const i64 begin = is_row ? offsets[i] : 0, end = is_row ? offsets[i + 1] : 0;
+    T diagonal = 0, highest = 0, lowest = 0;
+    for (i64 k = begin + Tile<N>::rank(); k < end; k += N) {
+        const T value = values[k];
+        if (columns[k] == i) {
+            diagonal = value;
+        } else {
+            highest = value > highest ? value : highest;
+            lowest = value < lowest ? value : lowest;
+        }
+    }
+    diagonal = tile_sum<N>(diagonal);
+    const T sign = diagonal < 0 ? 1 : -1;
+    const T bound = times(As<T>::of(threshold), diagonal < 0 ? tile_max<N>(highest) : tile_max<N>(-lowest));
+    bool weak = end - begin > longest;
+    for (i64 k = begin + Tile<N>::rank(); k < end; k += N) {
+        const T coupling = sign * values[k];
+        weak = weak || (columns[k] != i && coupling != 0 && !(coupling > 0 && coupling >= bound));
+    }
+    if (weak) {
+        flag[0] = 1;
+    }
+}
+
 // The squared Frobenius norm of a block.
 template <class T> DEVICE f64 norm2(const In<T> &values, i64 at, int size) {
     f64 sum = 0;
@@ -179,6 +212,10 @@ DEVICE void strength_columns(i64 rows, const In<i64> &offsets, const In<i32> &co
     KERNEL_OF(5, strength_classical_##T##_##N, i64 rows, f64 threshold, f64 max_row_sum, In<i64> offsets, In<i32> columns, In<T> values, \
            Out<u8> strong, Out<i32> counts) { \
         strength_classical<T, N>(rows, threshold, max_row_sum, offsets, columns, values, strong, counts); \
+    } \
+    KERNEL(strength_uniform_##T##_##N, i64 rows, f64 threshold, i64 longest, In<i64> offsets, In<i32> columns, In<T> values, \
+           Out<i32> flag) { \
+        strength_uniform<T, N>(rows, threshold, longest, offsets, columns, values, flag); \
     } \
     KERNEL(strength_absolute_##T##_##N, i64 rows, i32 size, f64 threshold, In<i64> offsets, In<i32> columns, In<T> values, Out<u8> strong, \
            Out<i32> counts) { \

@@ -40,6 +40,8 @@ impl LevelPart {
 pub enum Wanted {
     /// This format.
     Fixed(Precision),
+    /// This format, or a wider one where it loses precision.
+    AtLeast(Precision),
     /// Whatever set-up finds good enough.
     Auto,
 }
@@ -48,6 +50,7 @@ pub enum Wanted {
 #[derive(Clone, Debug, PartialEq)]
 enum Preset {
     Input,
+    Single,
     Auto,
     /// From the finest level downward, for vectors and smoothers, and for matrices and transfers; the last repeats.
     Formats {
@@ -71,7 +74,9 @@ impl Preset {
             text.trim().split('-').map(one).collect()
         };
         match text {
-            "input" => return Some(Preset::Input),
+            // What it stands for is filled in where a matrix is known; without one nothing is narrower than the matrix.
+            "default" | "input" => return Some(Preset::Input),
+            "single" => return Some(Preset::Single),
             "auto" => return Some(Preset::Auto),
             _ => {}
         }
@@ -271,6 +276,11 @@ impl Config {
         Some(self.text(key)).filter(|v| v != "auto")
     }
 
+    /// Whether an option was set whose key begins with this.
+    pub(crate) fn has_set(&self, prefix: &str) -> bool {
+        self.values.keys().any(|key| key.starts_with(prefix))
+    }
+
     /// The precision of a part on a level, for a matrix whose values have format `input`.
     pub(crate) fn level_precision(&self, part: LevelPart, level: usize, input: Precision) -> Wanted {
         let list = self.text(part.key());
@@ -282,6 +292,7 @@ impl Config {
         }
         match Preset::parse(&self.text("precision.preset")) {
             Some(Preset::Auto) => Wanted::Auto,
+            Some(Preset::Single) if input == Precision::F64 => Wanted::AtLeast(Precision::F32),
             Some(Preset::Formats { working, stored }) => {
                 let list = match part {
                     LevelPart::Vector | LevelPart::Smoother => working,
@@ -289,7 +300,7 @@ impl Config {
                 };
                 Wanted::Fixed(list.get(level).or(list.last()).copied().unwrap_or(input))
             }
-            Some(Preset::Input) | None => Wanted::Fixed(input),
+            Some(Preset::Input | Preset::Single) | None => Wanted::Fixed(input),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The matrix that a caller hands over: checked once, shared freely, its values replaceable.
 
+mod couplings;
 mod device_arrays;
 mod device_storage;
 mod import;

@@ -173,8 +173,8 @@ rows! {
     "precision.setup", choice(PHASE_PRECISIONS), "f64", "-", "-",
         "Precision in which the hierarchy is computed before it is stored.",
         "Interpolation and Galerkin products lose digits from level to level.";
-    "precision.preset", Kind::PrecisionPreset, "input", "-", "-",
-        "Number formats of all levels; \"precision\" alone is the same key. input: the format of the matrix that is handed over. auto: set-up looks at each level and chooses the narrowest that costs no iterations; the report says why. A list of dp (f64), sp (f32), hp (f16) and bf (bf16) joined by hyphens, such as dp-sp-hp: from the finest level downward, the last repeats. A pair such as (dp-sp,hp): the first list for vectors and smoothers, the second for matrices and transfers.",
+    "precision.preset", Kind::PrecisionPreset, "default", "-", "-",
+        "Number formats of all levels; \"precision\" alone is the same key. default: single inside a solver with flexible CG, which solver.type auto is then, where no other precision of a level is set; input elsewhere. single: f32, and the format of the matrix where that loses precision. input: the format of the matrix that is handed over. auto: set-up looks at each level and chooses the narrowest that costs no iterations; the report says why. A list of dp (f64), sp (f32), hp (f16) and bf (bf16) joined by hyphens, such as dp-sp-hp: from the finest level downward, the last repeats. A pair such as (dp-sp,hp): the first list for vectors and smoothers, the second for matrices and transfers.",
         "A borrowed matrix is then used as it lies in the caller's memory, without a copy.";
     "precision.operator", auto_choice(&["input"]), "auto", "-", "-",
         "Storage of the matrix that the Krylov method multiplies with, where that is a copy of the library's own, as on GPUs. auto: the narrowest format that holds every value exactly. input: the format of the matrix that is handed over.",

@@ -1,5 +1,6 @@
 //! AMG as a preconditioner: [`Amg`] is a hierarchy on the device of a context. One `apply` is one cycle.
 
+mod defaults;
 mod estimate;
 
 use crate::amg::finest::{Finest, NarrowVectors, Outcome};
@@ -167,13 +168,18 @@ impl<T: Scalar> NarrowPreconditioner<Gpu, T> for OnGpu {
 impl Amg {
     /// Builds the hierarchy of a square matrix.
     pub fn setup(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Amg> {
-        Amg::setup_with(&context.with_own_scratch()?, matrix, config)
+        Amg::setup_with(&context.with_own_scratch()?, matrix, config, false)
     }
 
-    /// As [`Amg::setup`], with the scratch of the caller's handle.
-    pub(crate) fn setup_with(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Amg> {
+    /// As [`Amg::setup`], for a solver of the library, with the scratch of its handle.
+    pub(crate) fn setup_in_solver(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Amg> {
+        Amg::setup_with(context, matrix, config, true)
+    }
+
+    fn setup_with(context: &Context, matrix: &Arc<Matrix>, config: &Config, in_solver: bool) -> Result<Amg> {
         config.check_device(context.device())?;
         matrix.check_for_set_up(context)?;
+        let config = &defaults::effective(context, matrix, config, in_solver)?;
         let near_null_space = matrix.near_null_space();
         let builder = Builder { context, config, matrix, near_null_space: near_null_space.clone(), plan: None };
         let built = build(&builder, None)?;
@@ -205,6 +211,7 @@ impl Amg {
     /// The matrices of the levels that [`Amg::setup`] computes, finest first, for inspection.
     pub fn level_matrices(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Vec<LevelMatrices>> {
         let context = &context.with_own_scratch()?;
+        let config = &defaults::effective(context, matrix, config, false)?;
         let builder = Builder { context, config, matrix, near_null_space: matrix.near_null_space(), plan: None };
         context.run(matrix.entries(), || match context.gpu() {
             Some(gpu) if device_objection(&builder)?.is_none() => builder.level_matrices(gpu),

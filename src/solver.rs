@@ -117,7 +117,7 @@ impl Solver {
         self.context = self.context.with_own_scratch()?;
         let wants_amg = self.preconditioner.is_none() && self.config.text("solver.preconditioner") == "amg";
         let mut amg = match (wants_amg, matrix) {
-            (true, Some(matrix)) => Some(Amg::setup_with(&self.context, matrix, &self.config)?),
+            (true, Some(matrix)) => Some(Amg::setup_in_solver(&self.context, matrix, &self.config)?),
             (true, None) => {
                 return fail!(
                     NotSetUp,

@@ -37,6 +37,8 @@ enum What {
     Cycle(crate::cycle::Arguments),
     /// Iterations in the number formats of a published table of mixed-precision AMG, beside the published ones
     Table(crate::table::Arguments),
+    /// Iterations with no option set beside those of what the defaults choose from, as a table of the documentation
+    Defaults(crate::defaults::Arguments),
     /// Iterations and outcomes on a folder of Matrix Market files, as a page of the documentation
     Matrices(crate::matrices::Arguments),
 }
@@ -77,6 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         What::Products(arguments) => return crate::products::run(arguments),
         What::Cycle(arguments) => return crate::cycle::run(arguments),
         What::Table(arguments) => return crate::table::run(arguments),
+        What::Defaults(arguments) => return crate::defaults::run(arguments),
         What::Matrices(arguments) => return crate::matrices::run(arguments),
     };
     let progress = Progress::new(false);

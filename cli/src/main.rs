@@ -3,6 +3,7 @@
 mod bench;
 mod cusparse;
 mod cycle;
+mod defaults;
 mod emit;
 mod gallery;
 mod gpu;

@@ -141,6 +141,13 @@ impl Builder<'_> {
         symbolic: Option<Vec<LevelSymbolic<S>>>,
     ) -> Result<Built<B>> {
         let mut result = self.build_from::<S, B, T>(setup, to, symbolic.clone());
+        if let Err(error) = &result
+            && error.status == Status::PrecisionLost
+            && let Some(plan) = self.wider_plan(&error.message)
+        {
+            let wider = Builder { plan: Some(plan), near_null_space: self.near_null_space.clone(), ..*self };
+            result = wider.build_from::<S, B, T>(setup, to, symbolic.clone());
+        }
         let Some(symbolic) = symbolic else { return result };
         if is_incomplete(setup, &symbolic) {
             drop(result);
@@ -153,6 +160,13 @@ impl Builder<'_> {
             },
             result => result,
         }
+    }
+
+    /// The formats that the options ask for, made wider where they allow it, after those were found too narrow; none where they do not.
+    fn wider_plan(&self, reason: &str) -> Option<Plan> {
+        let levels = self.config.int("amg.max_levels");
+        let mut plan = Plan::asked(self.config, self.matrix.precision(), levels);
+        (self.plan.is_none() && plan.promote(None, reason)).then_some(plan)
     }
 
     fn build_from<S: SetupOn<B>, B: Backend, T: Scalar>(
@@ -174,7 +188,8 @@ impl Builder<'_> {
             let data = Arc::new(HierarchySymbolic(levels.into_symbolic()));
             Built { top, plan, data, renewal, phases, place }
         };
-        if plan.is_open() {
+        plan.levels.truncate(count);
+        if plan.is_undecided() {
             levels.compute_all(&mut phases)?;
             // The hierarchy that is compared with the reference cycle is on the set-up backend. It is used if the solve phase runs there.
             let top: Box<dyn Any> = Box::new(self.settle(&mut Candidates(&mut levels), &mut plan, &mut phases)?);

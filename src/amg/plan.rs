@@ -34,7 +34,7 @@ const PARTS: [LevelPart; 4] = [LevelPart::Matrix, LevelPart::Vector, LevelPart::
 #[derive(Clone, Debug)]
 pub(crate) struct LevelPlan {
     precision: [Precision; 4],
-    /// Which of them the options left open.
+    /// Which of them may become wider than the options ask for.
     open: [bool; 4],
     /// The reason, for the report; empty if the options name all formats.
     pub reason: String,
@@ -84,34 +84,44 @@ pub(crate) struct Plan {
     pub levels: Vec<LevelPlan>,
     /// The format of the matrix, the widest that is chosen.
     input: Precision,
+    /// Whether formats are to be chosen by what the numbers of a level are.
+    undecided: bool,
 }
 
 impl Plan {
     /// The formats that the options name; open ones are those of the matrix.
     pub fn asked(config: &Config, input: Precision, levels: usize) -> Plan {
-        let level = |i: usize| {
+        let mut undecided = false;
+        let mut level = |i: usize| {
             let wanted = PARTS.map(|part| config.level_precision(part, i, input));
             let mut plan = LevelPlan { precision: [input; 4], open: [false; 4], reason: String::new() };
             for (part, wanted) in PARTS.into_iter().zip(wanted) {
                 match wanted {
                     Wanted::Fixed(precision) => plan.precision[part as usize] = precision,
-                    Wanted::Auto => plan.open[part as usize] = true,
+                    Wanted::AtLeast(precision) => {
+                        plan.precision[part as usize] = precision;
+                        plan.open[part as usize] = true;
+                    }
+                    Wanted::Auto => {
+                        plan.open[part as usize] = true;
+                        undecided = true;
+                    }
                 }
             }
             plan
         };
-        Plan { levels: (0..levels).map(level).collect(), input }
+        Plan { levels: (0..levels).map(&mut level).collect(), input, undecided }
     }
 
     /// Everything in one format.
     pub fn uniform(precision: Precision, levels: usize) -> Plan {
         let level = LevelPlan { precision: [precision; 4], open: [false; 4], reason: String::new() };
-        Plan { levels: vec![level; levels], input: precision }
+        Plan { levels: vec![level; levels], input: precision, undecided: false }
     }
 
-    /// Whether the options left something open.
-    pub fn is_open(&self) -> bool {
-        self.levels.iter().any(|level| level.open.contains(&true))
+    /// Whether formats are to be chosen by what the numbers of a level are.
+    pub fn is_undecided(&self) -> bool {
+        self.undecided
     }
 
     /// Whether anything is narrower than the matrix.

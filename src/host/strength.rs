@@ -6,6 +6,7 @@ use crate::error::{Result, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, CsrView, Graph};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Classical measure: j is strong for i when -a_ij is at least `theta` times the largest -a_ik of the row, signs taken
 /// relative to the diagonal. A row whose sum exceeds `max_row_sum` times its diagonal (both in absolute value) is so dominant that the
@@ -38,6 +39,26 @@ pub fn classical<T: Scalar>(a: &CsrView<'_, T>, theta: f64, max_row_sum: f64) ->
             coupling > T::ZERO && coupling >= theta * largest
         })
     })
+}
+
+/// Whether every coupling of a scalar matrix that is not zero is strong by the classical measure, and no row has more than `longest` entries.
+pub fn is_uniform<T: Scalar>(a: &CsrView<'_, T>, theta: f64, longest: usize) -> bool {
+    let theta = T::from_f64(theta);
+    let is_uniform_row = |i: usize| {
+        let others = || a.row_range(i).filter(|k| a.col(*k) != i).map(|k| a.values[k]);
+        let diagonal = a.row_range(i).find(|k| a.col(*k) == i).map_or(T::ZERO, |k| a.values[k]);
+        let sign = if diagonal < T::ZERO { T::ONE } else { -T::ONE };
+        let largest = others().map(|v| sign * v).fold(T::ZERO, |m, c| if c > m { c } else { m });
+        let bound = theta * largest;
+        a.row_range(i).len() <= longest && others().all(|v| v == T::ZERO || (sign * v > T::ZERO && sign * v >= bound))
+    };
+    let found = AtomicBool::new(false);
+    par::for_each_range(a.rows, par::ROW_GRAIN, |rows| {
+        if !found.load(Ordering::Relaxed) && !rows.into_iter().all(is_uniform_row) {
+            found.store(true, Ordering::Relaxed);
+        }
+    });
+    !found.into_inner()
 }
 
 /// Absolute measure: j is strong for i when |a_ij| is at least `theta` times the largest |a_ik| of the row. Blocks are measured by
@@ -155,6 +176,21 @@ mod tests {
         assert!(s.row(1).is_empty());
         assert_eq!(s.row(2), [0]);
         assert_eq!(classical(&a.view(), 0.2, 1.0).unwrap().row(0), [1, 2]);
+    }
+
+    #[test]
+    fn couplings_are_uniform_where_all_are_strong_and_no_row_is_long() {
+        let uniform = |t: &[(usize, usize, f64)], longest: usize| {
+            is_uniform(&Csr::from_triplets(3, 3, t).unwrap().view(), 0.25, longest)
+        };
+        let line =
+            |weak: f64| [(0, 0, 2.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 2.0), (1, 2, weak), (2, 2, -1.0), (2, 1, 1.0)];
+        assert!(uniform(&line(-1.0), 3));
+        assert!(!uniform(&line(-1.0), 2), "a row of three entries");
+        assert!(uniform(&line(-0.25), 3));
+        assert!(!uniform(&line(-0.24), 3), "a weak coupling");
+        assert!(!uniform(&line(0.5), 3), "a coupling with the sign of the diagonal");
+        assert!(uniform(&line(0.0), 3), "a stored zero couples nothing");
     }
 
     #[test]

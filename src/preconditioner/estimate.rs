@@ -11,7 +11,7 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
-use super::Amg;
+use super::{Amg, defaults};
 use crate::amg::hierarchy::{Builder, check_square};
 use crate::config::Config;
 use crate::context::Context;
@@ -65,6 +65,8 @@ pub(super) fn bytes(context: &Context, matrix: &Matrix, config: &Config) -> Resu
     config.check_device(context.device())?;
     matrix.check_for_set_up(context)?;
     check_square(matrix)?;
+    // Samples shall be set up as the whole matrix is.
+    let config = &defaults::effective(context, matrix, config, false)?;
     let (structure, values) = matrix.copied()?;
     let rows = if context.gpu().is_some() { DEVICE_ROWS } else { SAMPLE_ROWS };
     let estimate = Estimate { context, matrix, config, structure, rows };

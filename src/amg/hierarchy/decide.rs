@@ -86,7 +86,9 @@ fn objection<S: SetupOn<S>, T: Scalar>(
     reference: Option<&ReferenceCycle<S>>,
 ) -> Result<Option<String>> {
     match (top, reference) {
-        (Err(error), _) if plan.is_open() && error.status == Status::PrecisionLost => Ok(Some(error.message.clone())),
+        (Err(error), _) if plan.is_undecided() && error.status == Status::PrecisionLost => {
+            Ok(Some(error.message.clone()))
+        }
         (Ok(top), Some(reference)) if plan.is_narrow() => {
             let loss = rounded(reference.loss(&mut **top, |x| levels.energy(x))?, Precision::F32);
             Ok((loss > reference_cycle::MAX_LOSS).then(|| format!("a cycle was off by {:.0} %", 100.0 * loss)))

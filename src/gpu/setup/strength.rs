@@ -16,6 +16,14 @@ pub(crate) fn classical<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, theta: f64, max_
     graph(gpu, a, |strong, counts| launch(gpu, "classical", a, a.rows, &[&theta, &max_row_sum], &[strong, counts]))
 }
 
+/// As [`crate::host::strength::is_uniform`]. Synchronises.
+pub(crate) fn is_uniform<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, theta: f64, longest: usize) -> Result<bool> {
+    assert_eq!(a.block, Block::SCALAR);
+    let flag = gpu.zeroed::<i32>(1)?;
+    launch(gpu, "uniform", a, a.rows, &[&theta, &(longest as i64)], &[flag.view()])?;
+    Ok(gpu.fetch(&flag)?[0] == 0)
+}
+
 /// As [`crate::host::strength::absolute`].
 pub(crate) fn absolute<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>, theta: f64) -> Result<DeviceGraph> {
     let size = a.block.len() as i32;
@@ -114,6 +122,14 @@ mod tests {
             for ((theta, limit), wanted) in limits.iter().zip(&wanted) {
                 let s = classical(&gpu, &on_device, *theta, *limit).unwrap();
                 assert_eq!(download(&gpu, &s), *wanted, "{name}, classical {theta} {limit}");
+            }
+            for (theta, longest) in [(0.25, 64), (0.9, 1000), (0.25, 5)].into_iter().filter(|_| scalar) {
+                let wanted = host::is_uniform(&view, theta, longest);
+                assert_eq!(
+                    is_uniform(&gpu, &on_device, theta, longest).unwrap(),
+                    wanted,
+                    "{name}, uniform {theta} {longest}"
+                );
             }
             let measure = Symmetric::new(&gpu, &on_device).unwrap();
             assert_eq!(measure.scale().unwrap().to_bits(), symmetric.scale().to_bits(), "{name}");

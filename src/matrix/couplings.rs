@@ -1,0 +1,35 @@
+//! What a default rests on: whether all couplings of a matrix are alike.
+
+use super::{DeviceMatrix, Matrix, MatrixStorage, Values};
+use crate::context::Context;
+use crate::error::Result;
+use crate::gpu::setup::strength as on_device;
+use crate::host::strength as on_host;
+use crate::sync::lock;
+
+/// Rows with more than so many times the mean number of entries are hubs.
+const HUB: usize = 8;
+
+/// No row is a hub with fewer entries.
+const FEWEST_OF_HUB: usize = 64;
+
+impl Matrix {
+    /// Whether every coupling of a scalar matrix is strong by the classical measure with the threshold `theta`, and no row has far more entries than
+    /// the others, as for Laplacians of grids. Found where the matrix is; synchronises.
+    pub(crate) fn has_uniform_couplings(&self, context: &Context, theta: f64) -> Result<bool> {
+        let longest = (HUB * self.entries() / self.rows().max(1)).max(FEWEST_OF_HUB);
+        match &self.storage {
+            MatrixStorage::Host { structure, values } => {
+                let values = lock(values.read()).clone();
+                Ok(context.run(self.entries(), || match &values {
+                    Values::F64(v) => on_host::is_uniform(&structure.view(v.as_slice()), theta, longest),
+                    Values::F32(v) => on_host::is_uniform(&structure.view(v.as_slice()), theta, longest),
+                }))
+            }
+            MatrixStorage::Device(device) => match device.arrays.read()? {
+                DeviceMatrix::F64(a) => on_device::is_uniform(device.gpu(), &a, theta, longest),
+                DeviceMatrix::F32(a) => on_device::is_uniform(device.gpu(), &a, theta, longest),
+            },
+        }
+    }
+}
