@@ -24,6 +24,9 @@ pub enum LevelPart {
 }
 
 impl LevelPart {
+    /// All parts.
+    pub const ALL: [LevelPart; 4] = [LevelPart::Matrix, LevelPart::Vector, LevelPart::Transfer, LevelPart::Smoother];
+
     /// The option that holds this part's list.
     pub fn key(self) -> &'static str {
         match self {

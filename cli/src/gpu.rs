@@ -74,22 +74,18 @@ const F16: [(&str, &str); 4] = [
     ("precision.vector", "f32"),
 ];
 
+/// Levels in the format of the matrix.
+const F64: (&str, &str) = ("precision", "input");
+
 /// The Krylov method uses the matrix in f64.
 const GIVEN: (&str, &str) = ("precision.operator", "input");
 
 /// Sets of options that solves are measured with.
 const SOLVES: &[(&str, &[(&str, &str)])] = &[
-    ("f64", &[]),
-    ("f64, matrix as it is", &[GIVEN]),
-    (
-        "f32",
-        &[
-            ("precision.matrix", "f32"),
-            ("precision.transfer", "f32"),
-            ("precision.smoother", "f32"),
-            ("precision.vector", "f32"),
-        ],
-    ),
+    ("default", &[]),
+    ("f64", &[F64]),
+    ("f64, matrix as it is", &[F64, GIVEN]),
+    ("f32", &[("precision", "single")]),
     ("f16 in f32", &F16),
     ("f16, matrix as it is", &[F16[0], F16[1], F16[2], F16[3], GIVEN]),
 ];

@@ -33,23 +33,20 @@ pub struct Arguments {
 
 /// Configurations of Terrace, with their options.
 const TERRACE: &[(&str, &[&str])] = &[
-    ("classical, l1-Jacobi", &["amg.coarsening.type=pmis"]),
-    ("classical, l1-Gauss-Seidel", &["amg.coarsening.type=pmis", "amg.smoother.type=l1_gauss_seidel"]),
-    ("aggregation, l1-Gauss-Seidel", &["amg.coarsening.type=mis2", "amg.smoother.type=l1_gauss_seidel"]),
-    ("aggregation, Jacobi", &["amg.coarsening.type=mis2", "amg.smoother.type=jacobi"]),
-    ("aggregation, Chebyshev", &["amg.coarsening.type=mis2", "amg.smoother.type=chebyshev"]),
+    ("default", &[]),
+    ("classical, l1-Jacobi", &["amg.coarsening.type=pmis", "amg.smoother.type=l1_jacobi", F64]),
+    ("classical, l1-Gauss-Seidel", &["amg.coarsening.type=pmis", "amg.smoother.type=l1_gauss_seidel", F64]),
+    ("aggregation, l1-Gauss-Seidel", &["amg.coarsening.type=mis2", "amg.smoother.type=l1_gauss_seidel", F64]),
+    ("aggregation, Jacobi", &["amg.coarsening.type=mis2", "amg.smoother.type=jacobi", F64]),
+    ("aggregation, Chebyshev", &["amg.coarsening.type=mis2", "amg.smoother.type=chebyshev", F64]),
     (
         "aggregation, Chebyshev, f32 levels",
-        &[
-            "amg.coarsening.type=mis2",
-            "amg.smoother.type=chebyshev",
-            "precision.matrix=f32",
-            "precision.vector=f32",
-            "precision.transfer=f32",
-            "precision.smoother=f32",
-        ],
+        &["amg.coarsening.type=mis2", "amg.smoother.type=chebyshev", "precision=single"],
     ),
 ];
+
+/// Levels in the format of the matrix.
+const F64: &str = "precision=input";
 
 /// One row of the table.
 pub struct Measured {

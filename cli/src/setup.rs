@@ -55,7 +55,8 @@ pub struct Arguments {
 
 /// Sets of options that are compared.
 const SETS: &[(&str, &[(&str, &str)])] = &[
-    ("f64", &[]),
+    ("default", &[]),
+    ("f64", &[("precision", "input")]),
     (
         "f16 in f32",
         &[

@@ -28,8 +28,6 @@ const SMALL: f64 = 1.0 / 64.0;
 /// A hierarchy with fewer entries stays in the caches whatever its format is.
 pub(crate) const TINY: usize = 1 << 12;
 
-const PARTS: [LevelPart; 4] = [LevelPart::Matrix, LevelPart::Vector, LevelPart::Transfer, LevelPart::Smoother];
-
 /// The formats of one level.
 #[derive(Clone, Debug)]
 pub(crate) struct LevelPlan {
@@ -61,7 +59,7 @@ impl LevelPlan {
     /// Promotes the formats that the options left open by one step; false if they are `widest` already.
     fn widen(&mut self, widest: Precision) -> bool {
         let mut changed = false;
-        for part in PARTS {
+        for part in LevelPart::ALL {
             let now = self.of(part);
             let next = if now.is_scalar() { widest } else { narrower(Precision::F32, widest) };
             if self.open[part as usize] && next.bytes() > now.bytes() {
@@ -93,9 +91,9 @@ impl Plan {
     pub fn asked(config: &Config, input: Precision, levels: usize) -> Plan {
         let mut undecided = false;
         let mut level = |i: usize| {
-            let wanted = PARTS.map(|part| config.level_precision(part, i, input));
+            let wanted = LevelPart::ALL.map(|part| config.level_precision(part, i, input));
             let mut plan = LevelPlan { precision: [input; 4], open: [false; 4], reason: String::new() };
-            for (part, wanted) in PARTS.into_iter().zip(wanted) {
+            for (part, wanted) in LevelPart::ALL.into_iter().zip(wanted) {
                 match wanted {
                     Wanted::Fixed(precision) => plan.precision[part as usize] = precision,
                     Wanted::AtLeast(precision) => {
@@ -133,7 +131,7 @@ impl Plan {
     pub fn narrowest(&self) -> Option<String> {
         let bytes = |level: &LevelPlan| level.precision.iter().map(|p| p.bytes()).sum::<usize>();
         let (i, level) = self.levels.iter().enumerate().min_by_key(|(_, level)| bytes(level))?;
-        let names: Vec<String> = PARTS
+        let names: Vec<String> = LevelPart::ALL
             .iter()
             .map(|part| format!("{} {}", part.key().trim_start_matches("precision."), level.of(*part).name()))
             .collect();
@@ -150,7 +148,8 @@ impl Plan {
         let from_above = i > 0 && self.levels[i - 1].is_narrow(LevelPart::Transfer);
         let last = i + 1 == self.levels.len();
         let level = &self.levels[i];
-        from_above || PARTS.iter().any(|part| level.is_narrow(*part) && !(last && *part == LevelPart::Transfer))
+        from_above
+            || LevelPart::ALL.iter().any(|part| level.is_narrow(*part) && !(last && *part == LevelPart::Transfer))
     }
 
     /// Leaves all as it is in the matrix, and says why.
@@ -196,7 +195,8 @@ impl Plan {
         let mut changed = false;
         for (i, plan) in self.levels.iter_mut().enumerate() {
             if level.is_none_or(|level| level == i) && plan.widen(input) {
-                plan.reason = format!("{}; promoted: {reason}", plan.reason);
+                let before = if plan.reason.is_empty() { String::new() } else { format!("{}; ", plan.reason) };
+                plan.reason = format!("{before}promoted: {reason}");
                 changed = true;
             }
         }
@@ -331,13 +331,13 @@ mod tests {
         #[test]
         fn promotion_only_widens(names in prop::collection::vec(prop::sample::select(vec!["auto", "f16", "f32", "f64"]), 4)) {
             let mut config = Config::new();
-            for (part, name) in PARTS.iter().zip(&names) {
+            for (part, name) in LevelPart::ALL.iter().zip(&names) {
                 config.set_str(part.key(), name).unwrap();
             }
             let mut plan = Plan::asked(&config, Precision::F64, 3);
             let measured = Measured { energy: 1e-2, matrix: super::tests::part(1.0, 0.0, 0.0, 0.0), transfer: None };
             plan.decide(0, &measured, 0.9, false);
-            let bytes = |plan: &Plan| PARTS.map(|part| plan.of(part, 0).bytes());
+            let bytes = |plan: &Plan| LevelPart::ALL.map(|part| plan.of(part, 0).bytes());
             for step in 0.. {
                 let before = plan.clone();
                 if !plan.promote(None, "test") {
@@ -345,7 +345,7 @@ mod tests {
                 }
                 prop_assert!(step < 3 && bytes(&plan).iter().zip(bytes(&before)).all(|(after, before)| *after >= before));
             }
-            for (part, name) in PARTS.into_iter().zip(&names) {
+            for (part, name) in LevelPart::ALL.into_iter().zip(&names) {
                 let expected = if *name == "auto" { "f64" } else { name };
                 prop_assert_eq!(plan.of(part, 0).name(), expected);
             }

@@ -173,12 +173,15 @@ fn the_finest_matrix_is_on_the_device_once() {
         assert_eq!(abi!(terrace_context_get_memory(context.0, &mut used, null_mut(), null_mut())), 0);
         used
     };
-    let (mut amg, mut solver) = (null_mut(), null_mut());
-    assert_eq!(abi!(terrace_amg_setup(context.0, matrix, null(), &mut amg)), 0);
+    let (mut amg, mut solver, mut config) = (null_mut(), null_mut(), null_mut());
+    assert_eq!(abi!(terrace_config_create(context.0, &mut config)), 0);
+    assert_eq!(abi!(terrace_config_set_str(config, c"precision".as_ptr(), c"input".as_ptr())), 0);
+    assert_eq!(abi!(terrace_amg_setup(context.0, matrix, config, &mut amg)), 0);
     let hierarchy = used();
     assert_eq!(abi!(terrace_amg_destroy(amg)), 0);
     assert_eq!(used(), 0);
-    assert_eq!(abi!(terrace_solver_create(context.0, null(), &mut solver)), 0);
+    assert_eq!(abi!(terrace_solver_create(context.0, config, &mut solver)), 0);
+    assert_eq!(abi!(terrace_config_destroy(config)), 0);
     for _ in 0..2 {
         assert_eq!(abi!(terrace_solver_setup(solver, matrix)), 0);
         // Residual, and r, z, p, q of conjugate gradients with seven numbers and the address of x.

@@ -54,7 +54,7 @@ impl Kind {
             Kind::Choice { names, auto } => format!("{}{}", or_auto(auto), names.join(", ")),
             Kind::Precisions => format!("list of {}", PRECISIONS.join(", ")),
             Kind::PrecisionPreset => {
-                "input, auto, a list of dp, sp, hp, bf joined by hyphens, or a pair of lists like (dp-sp,hp)"
+                "default, single, input, auto, a list of dp, sp, hp, bf joined by hyphens, or a pair of lists like (dp-sp,hp)"
                     .to_string()
             }
             Kind::Ints { min, max } => format!("list of whole numbers from {min} to {max}"),

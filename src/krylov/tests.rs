@@ -136,6 +136,8 @@ fn an_iteration_is_replayed_for_any_x_with_one_synchronisation() {
         let what = format!("{method} with vectors of {vector}, preconditioned: {preconditioned}");
         let mut config = Config::new();
         config.set_str("precision.vector", vector).unwrap();
+        // The default takes too few iterations here.
+        config.set_str("amg.coarsening.type", "pmis").unwrap();
         let set_up = || preconditioned.then(|| Amg::setup(&context, &matrix, &config).unwrap());
         let fresh = || make::<Gpu, f64>(method, gpu, system.n, &Config::new()).unwrap();
         // Nothing is replayed in the first two iterations.

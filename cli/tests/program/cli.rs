@@ -336,9 +336,9 @@ fn bench_products_and_setup_measure_what_a_device_does() {
     let arguments =
         ["bench", "setup", "poisson7:8", "--device", "sim", "--repeat", "1", "--kernels", "--copy-mib", "1"];
     let text = succeeds(&arguments);
-    // Set-up and update of two sets of options: a row of cells for each level, the last of which is only inverted.
+    // Set-up and update of three sets of options: a row of cells for each level, the last of which is only inverted.
     let tables: Vec<_> = text.split("| level | ").skip(1).collect();
-    assert_eq!(tables.len(), 4, "{text}");
+    assert_eq!(tables.len(), 6, "{text}");
     for table in tables {
         let rows: Vec<Vec<_>> = table.lines().take(4).map(|row| row.split(" | ").map(str::trim).collect()).collect();
         let of = |row: usize, name: &str| rows[row][rows[0].iter().position(|column| *column == name).unwrap() + 1];
