@@ -13,6 +13,9 @@ const THETA: f64 = 0.25;
 /// On a GPU aggregation pays up to this many entries in a row; in longer ones the products of a smoothed prolongator take more time than they save.
 const SHORT_ROWS: usize = 16;
 
+/// Levels in f32 pay where the matrix does not stay in caches, with at least so many stored values.
+const LARGE: usize = 1 << 20;
+
 /// Options of the components of AMG. Who sets one of them chooses among classical components, as `auto` then says.
 const COMPONENTS: &[&str] =
     &["amg.coarsening.", "amg.strength.", "amg.interpolation.", "amg.functions", "amg.smoother.", "amg.cycle."];
@@ -38,7 +41,10 @@ pub(super) fn effective(context: &Context, matrix: &Matrix, config: &Config, in_
         effective.set_str("amg.smoother.type", "chebyshev")?;
     }
     if config.text("precision.preset") == "default" {
-        let narrow = in_solver && matrix.precision() == Precision::F64 && FLEXIBLE_CG.contains(&&*method);
+        let narrow = in_solver
+            && matrix.entries() >= LARGE
+            && matrix.precision() == Precision::F64
+            && FLEXIBLE_CG.contains(&&*method);
         let has_parts = LevelPart::ALL.iter().any(|part| config.has_set(part.key()));
         effective.set_str("precision.preset", if narrow && !has_parts { "single" } else { "input" })?;
     }

@@ -13,7 +13,8 @@ const PROBLEMS: &[(&str, &str, Options)] = &[
     ("poisson5:16", "poisson5:300", &[]),
     ("poisson9:12", "poisson9:300", &[]),
     ("poisson7:7", "poisson7:40", &[]),
-    ("poisson27:7", "poisson27:32", &[]),
+    // Rows are so long that the default is another one on GPUs.
+    ("poisson27:7", "poisson27:32", &[("amg.coarsening.type", "pmis")]),
     ("anisotropic:16", "anisotropic:200", &[]),
     ("rotated_anisotropic:12", "rotated_anisotropic:100", &[]),
     ("jumps:6:contrast=1e4", "jumps:24:contrast=1e3", &[]),
@@ -130,7 +131,7 @@ fn every_family_has_a_line_here() {
 #[test]
 fn auto_chooses_narrow_formats_and_takes_the_iterations_of_the_host() {
     let matrix = problem("poisson27:9");
-    let config = config("auto", &[]);
+    let config = config("auto", &[("amg.coarsening.type", "pmis")]);
     let (_, host) = solve("host:2", &matrix, &config, 1.0).unwrap();
     assert_eq!(host.levels[0].matrix_precision.name(), "f16");
     for device in devices() {
