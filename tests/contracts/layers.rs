@@ -22,8 +22,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("smoothers and Krylov methods over the contract", &["smooth", "krylov"]),
     ("components of set-up by name", &["components"]),
     ("hierarchies and cycles over the contract", &["amg"]),
-    ("the options table, and what needs no solver", &["options", "presets", "operations", "null_space"]),
-    ("AMG where a context is", &["preconditioner"]),
+    ("the options table; operations without a solver", &["options", "presets", "operations", "null_space"]),
+    ("AMG as a preconditioner, on the device of a context", &["preconditioner"]),
     ("the solver", &["solver"]),
     ("the C ABI", &["capi"]),
 ];
