@@ -50,3 +50,94 @@ pub(super) fn effective(context: &Context, matrix: &Matrix, config: &Config, in_
     }
     Ok(effective)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gallery;
+    use crate::solver::{Guess, Solver};
+    use std::sync::Arc;
+
+    fn problem(name: &str) -> Matrix {
+        gallery::parse(name).unwrap().into_matrix().unwrap()
+    }
+
+    fn config(options: &[(&str, &str)]) -> Config {
+        let mut config = Config::new();
+        options.iter().for_each(|(key, value)| config.set_str(key, value).unwrap());
+        config
+    }
+
+    /// Coarsening and smoother that options stand for.
+    fn components(device: &str, name: &str, options: &[(&str, &str)]) -> (String, String) {
+        let context = Context::new(device).unwrap();
+        let mut matrix = problem(name);
+        if context.gpu().is_some() {
+            matrix = matrix.to_device(&context).unwrap();
+        }
+        let config = effective(&context, &matrix, &config(options), true).unwrap();
+        (config.text("amg.coarsening.type"), config.text("amg.smoother.type"))
+    }
+
+    #[test]
+    fn laplacians_of_grids_are_aggregated_and_everything_else_is_left_open() {
+        let aggregation = ("mis2".to_string(), "chebyshev".to_string());
+        let open = ("auto".to_string(), "auto".to_string());
+        for device in ["host:1", "sim"] {
+            for name in ["poisson5:9", "poisson7:5", "poisson9:8", "anisotropic:9:epsilon=0.3", "jumps:6:contrast=3"] {
+                assert_eq!(components(device, name, &[]), aggregation, "{name} on {device}");
+            }
+            for name in ["anisotropic:9", "jumps:6", "rotated_anisotropic:9", "random_m_matrix:200", "lshape:2"] {
+                assert_eq!(components(device, name, &[]), open, "{name} on {device}");
+            }
+            // All couplings are strong; the rows of hubs are long.
+            assert_eq!(components(device, "hubs:900:hubs=1,every=2", &[]), open, "hubs on {device}");
+            // Not for other methods, nor beside components that the caller chose.
+            assert_eq!(components(device, "poisson7:5", &[("solver.type", "gmres")]), open);
+            assert_eq!(components(device, "poisson7:5", &[("solver.type", "cg")]), aggregation);
+            let jacobi = ("auto".to_string(), "jacobi".to_string());
+            assert_eq!(components(device, "poisson7:5", &[("amg.smoother.type", "jacobi")]), jacobi);
+            assert_eq!(components(device, "poisson7:5", &[("amg.interpolation.type", "direct")]), open);
+            assert_eq!(components(device, "poisson7:5", &[("amg.functions", "1")]), open);
+            assert_eq!(components(device, "poisson7:5", &[("amg.max_levels", "3")]), aggregation);
+        }
+        assert_eq!(components("host:1", "poisson27:6", &[]), aggregation);
+        assert_eq!(components("sim", "poisson27:6", &[]), open);
+    }
+
+    #[test]
+    fn levels_are_narrow_for_large_matrices_in_a_flexible_solver() {
+        let context = Context::new("host:1").unwrap();
+        let (large, small) = (problem("poisson5:512"), problem("poisson5:100"));
+        let preset = |matrix: &Matrix, options: &[(&str, &str)], in_solver: bool| {
+            effective(&context, matrix, &config(options), in_solver).unwrap().text("precision.preset")
+        };
+        assert_eq!(preset(&large, &[], true), "single");
+        assert_eq!(preset(&large, &[("solver.type", "fcg")], true), "single");
+        assert_eq!(preset(&large, &[], false), "input");
+        assert_eq!(preset(&small, &[], true), "input");
+        assert_eq!(preset(&large, &[("solver.type", "cg")], true), "input");
+        assert_eq!(preset(&large, &[("precision.matrix", "f16")], true), "input");
+        assert_eq!(preset(&large, &[("precision", "auto")], true), "auto");
+    }
+
+    /// In f32 the values are zero or infinite.
+    #[test]
+    fn levels_that_f32_cannot_hold_become_f64() {
+        let context = Context::new("host:2").unwrap();
+        for scale in [1e-60, 1e60] {
+            let mut problem = gallery::parse("poisson5:40").unwrap();
+            problem.matrix.values.iter_mut().for_each(|v| *v *= scale);
+            let matrix = Arc::new(problem.into_matrix().unwrap());
+            let mut solver =
+                Solver::new(&context, &config(&[("precision", "single"), ("amg.coarsest.max_rows", "20")]));
+            solver.setup(Some(&matrix)).unwrap();
+            let (b, mut x) = (vec![1.0; matrix.rows()], vec![0.0; matrix.rows()]);
+            let status = solver.solve(&b, &mut x, Guess::Zero).unwrap();
+            let report = solver.report();
+            assert_eq!(status, crate::error::Status::Success);
+            assert!(report.solves[0].true_residual <= 1e-8 && report.solves[0].iterations < 20, "{scale}");
+            assert!(report.levels.iter().all(|level| level.matrix_precision == Precision::F64), "{scale}");
+        }
+    }
+}
