@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::error::{Result, fail};
 pub use crate::gpu::setup::spgemm_tiles::ProductMethod;
 use crate::gpu::setup::{DeviceCsr, spgemm_tiles, transpose};
-use crate::gpu::{Gpu, Indices, Slice};
+use crate::gpu::{self, Gpu, Indices, Slice};
 use crate::host::{self, Host};
 use crate::matrix::{DeviceMatrix, Matrix, MatrixBackend};
 use crate::scalar::{Precision, Scalar, with_precision};
@@ -37,10 +37,10 @@ impl Matrix {
         let narrow = self.precision() == Precision::F32 && other.precision() == Precision::F32;
         let precision = if narrow { Precision::F32 } else { Precision::F64 };
         with_precision!(precision, T => match context.gpu() {
-            Some(gpu) => on_device(gpu, || {
+            Some(gpu) if gpu::IS_BUILT => on_device(gpu, || {
                 spgemm_tiles::multiply(gpu, &self.device::<T>(gpu)?, &other.device::<T>(gpu)?, method)
             }),
-            None => {
+            _ => {
                 let (a, b) = (self.shared::<T>()?, other.shared::<T>()?);
                 let work = self.entries() + other.entries();
                 Matrix::computed(context.run(work, || multiply_on_host(&a, &b))?)
@@ -51,8 +51,8 @@ impl Matrix {
     /// The transpose, columns ascending in each row.
     pub fn transpose(&self, context: &Context) -> Result<Matrix> {
         with_precision!(self.precision(), T => match context.gpu() {
-            Some(gpu) => on_device(gpu, || transpose::transpose(gpu, &self.device::<T>(gpu)?)),
-            None => {
+            Some(gpu) if gpu::IS_BUILT => on_device(gpu, || transpose::transpose(gpu, &self.device::<T>(gpu)?)),
+            _ => {
                 let a = self.shared::<T>()?;
                 Matrix::computed(context.run(self.entries(), || host::transpose::transpose(&a.view()))?)
             }
@@ -62,9 +62,12 @@ impl Matrix {
     /// y = alpha A x + beta y for vectors on the host; y is not read when beta is 0.
     pub fn apply<T: Scalar>(&self, context: &Context, alpha: f64, x: &[T], beta: f64, y: &mut [T]) -> Result<()> {
         assert!(x.len() == self.cols() && y.len() == self.rows());
-        let Some(gpu) = context.gpu() else {
-            let operator = Host::new(context).matrix_operator::<T>(self)?;
-            return operator.apply(wide::<T>(alpha), x, wide::<T>(beta), y);
+        let gpu = match context.gpu() {
+            Some(gpu) if gpu::IS_BUILT => gpu,
+            _ => {
+                let operator = Host::new(context).matrix_operator::<T>(self)?;
+                return operator.apply(wide::<T>(alpha), x, wide::<T>(beta), y);
+            }
         };
         let x = gpu.upload(x)?;
         let mut result = if beta == 0.0 { gpu.zeros(y.len())? } else { gpu.upload(y)? };

@@ -214,7 +214,7 @@ impl Amg {
         let config = &defaults::effective(context, matrix, config, false)?;
         let builder = Builder { context, config, matrix, near_null_space: matrix.near_null_space(), plan: None };
         context.run(matrix.entries(), || match context.gpu() {
-            Some(gpu) if device_objection(&builder)?.is_none() => builder.level_matrices(gpu),
+            Some(gpu) if gpu::IS_BUILT && device_objection(&builder)?.is_none() => builder.level_matrices(gpu),
             _ => builder.level_matrices(&Host::new(context)),
         })
     }
@@ -432,15 +432,7 @@ fn build(builder: &Builder<'_>, data: Option<&dyn SetupData>) -> Result<Placed> 
     let start = Instant::now();
     let (context, host) = (builder.context, Host::new(builder.context));
     let mut placed = match context.gpu() {
-        None => {
-            if builder.config.text("amg.setup") == "device" {
-                return fail!(Unsupported, "option \"amg.setup\" is \"device\", and the context is on the host");
-            }
-            let built = builder.build(&host, &host, data, None)?;
-            let Built { top, plan, data, renewal, phases, place } = built;
-            Placed { levels: Levels::Host(top), plan, data, renewal, phases, place }
-        }
-        Some(gpu) => {
+        Some(gpu) if gpu::IS_BUILT => {
             let built = match device_objection(builder)? {
                 None => builder.build(gpu, gpu, data, None)?,
                 Some(reason) => builder.build(&host, gpu, data, Some(reason))?,
@@ -449,6 +441,14 @@ fn build(builder: &Builder<'_>, data: Option<&dyn SetupData>) -> Result<Placed> 
             let (staging, graphs) = (Staging::default(), Graphs::default());
             let levels = Levels::Gpu(OnGpu { gpu: gpu.clone(), top, staging, graphs });
             Placed { levels, plan, data, renewal, phases, place }
+        }
+        _ => {
+            if builder.config.text("amg.setup") == "device" {
+                return fail!(Unsupported, "option \"amg.setup\" is \"device\", and the context is on the host");
+            }
+            let built = builder.build(&host, &host, data, None)?;
+            let Built { top, plan, data, renewal, phases, place } = built;
+            Placed { levels: Levels::Host(top), plan, data, renewal, phases, place }
         }
     };
     placed.phases.add("total", start.elapsed().as_secs_f64());

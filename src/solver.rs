@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::context::Context;
 use crate::error::{Result, fail, try_capacity};
-use crate::gpu::{Gpu, Staging};
+use crate::gpu::{self, Gpu, Staging};
 use crate::host::Host;
 use crate::matrix::Matrix;
 use crate::preconditioner::Amg;
@@ -133,8 +133,10 @@ impl Solver {
         };
         let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p)).unwrap_or(native);
         let engine = match self.context.gpu() {
-            None => BackendEngine::Host(self.engine(&Host::new(&self.context), precision, matrix, &mut amg, rows)?),
-            Some(gpu) => BackendEngine::Gpu(self.engine(gpu, precision, matrix, &mut amg, rows)?, Staging::default()),
+            Some(gpu) if gpu::IS_BUILT => {
+                BackendEngine::Gpu(self.engine(gpu, precision, matrix, &mut amg, rows)?, Staging::default())
+            }
+            _ => BackendEngine::Host(self.engine(&Host::new(&self.context), precision, matrix, &mut amg, rows)?),
         };
         if let Some(matrix) = matrix {
             matrix.end_reading()?;
@@ -158,6 +160,7 @@ impl Solver {
         let renewed = match engine {
             BackendEngine::Host(Engine::F64(parts)) => self.renew(matrix.as_ref(), amg, parts),
             BackendEngine::Host(Engine::F32(parts)) => self.renew(matrix.as_ref(), amg, parts),
+            BackendEngine::Gpu(..) if !gpu::IS_BUILT => unreachable!("a build without kernels opens no GPU"),
             BackendEngine::Gpu(Engine::F64(parts), _) => self.renew(matrix.as_ref(), amg, parts),
             BackendEngine::Gpu(Engine::F32(parts), _) => self.renew(matrix.as_ref(), amg, parts),
         };

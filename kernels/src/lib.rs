@@ -64,5 +64,8 @@ mod generated {
 
 pub use generated::{CUDA, HIP, KERNELS};
 
+/// Whether this build has kernels for any device.
+pub const ANY: bool = !KERNELS.is_empty();
+
 /// Whether this build has the simulated GPU.
 pub const SIM: bool = cfg!(feature = "sim");

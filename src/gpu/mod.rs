@@ -65,6 +65,9 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// Whether this build has kernels. Without them no GPU can be opened, and what is guarded by this is not compiled.
+pub(crate) const IS_BUILT: bool = terrace_kernels::ANY;
+
 /// A GPU with a stream, its own or the caller's. Clones share both. Threads may share one; its operations are serialised.
 #[derive(Clone)]
 pub struct Gpu {

@@ -16,7 +16,7 @@ use crate::amg::hierarchy::{Builder, check_square};
 use crate::config::Config;
 use crate::context::Context;
 use crate::error::{Result, Status};
-use crate::gpu::Gpu;
+use crate::gpu::{self, Gpu};
 use crate::matrix::{Matrix, Values};
 use crate::scalar::{Precision, Scalar, with_storage};
 use crate::sparse::{SharedCsr, Storage, Structure};
@@ -101,12 +101,12 @@ impl Estimate<'_> {
         let a = self.structure.view(values.as_slice());
         let source = Source::new(self.context, self.matrix, builder.function_count()?, a);
         match self.context.gpu() {
-            Some(gpu) => {
+            Some(gpu) if gpu::IS_BUILT => {
                 let _unlimited = Unlimited::new(gpu);
                 let rows = self.rows.min(self.matrix.rows());
                 with_smaller_samples(rows, |rows| self.device_bytes(gpu, &source, rows))
             }
-            None => self.host_bytes(&source, &values),
+            _ => self.host_bytes(&source, &values),
         }
     }
 

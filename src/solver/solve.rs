@@ -62,6 +62,7 @@ impl Solver {
                 }
                 (engine, ..) => engine.refuse::<T>(),
             },
+            BackendEngine::Gpu(..) if !gpu::IS_BUILT => unreachable!("a build without kernels opens no GPU"),
             BackendEngine::Gpu(engine, staging) => match (engine, Host::any_ref(b), Host::any_mut(x)) {
                 (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => {
                     self.solve_from_host(parts, amg, staging, b, x, guess)
@@ -87,6 +88,7 @@ impl Solver {
             BackendEngine::Host(_) => {
                 fail!(InvalidArgument, "the vectors are in device memory, and the solver is on the host")
             }
+            BackendEngine::Gpu(..) if !gpu::IS_BUILT => unreachable!("a build without kernels opens no GPU"),
             BackendEngine::Gpu(engine, _) => match (engine, Gpu::any_ref(b), Gpu::any_mut(x)) {
                 (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => self.solve_in_place(parts, amg, b, x, guess),
                 (Engine::F32(parts), AnyRef::F32(b), AnyMut::F32(x)) => self.solve_in_place(parts, amg, b, x, guess),
