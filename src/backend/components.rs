@@ -250,10 +250,15 @@ impl<S: Store<B>, B: Backend, T: Scalar> SmootherInput<'_, S, B, T> {
 
     /// The coloured matrix.
     pub fn colours<N: Number, V: Number>(&self) -> Result<Box<dyn Colours<B, V>>> {
+        let (a, inverse) = self.stored_matrix_and_inverse::<N>()?;
+        self.setup.colours(self.to, a, inverse, N::PRECISION == T::PRECISION)
+    }
+
+    /// The matrix and D^-1 in a storage format of the smoother's own.
+    fn stored_matrix_and_inverse<N: Number>(&self) -> Result<(S::Matrix<N>, S::Buffer<N>)> {
         let a = self.stored_matrix::<N>()?;
         let exact = self.setup.inverse_diagonal(self.a, self.width(), false, self.factors)?;
-        let inverse = self.setup.stored_array::<T, N>(&exact, 1.0, self.level, self.checks)?;
-        self.setup.colours(self.to, a, inverse, N::PRECISION == T::PRECISION)
+        Ok((a, self.setup.stored_array(&exact, 1.0, self.level, self.checks)?))
     }
 }
 

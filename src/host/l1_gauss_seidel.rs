@@ -18,6 +18,15 @@ struct L1GaussSeidel<S> {
     shared: bool,
 }
 
+impl<S: Number> L1GaussSeidel<S> {
+    fn new<B: StorageFactory, T: Scalar>(input: &SmootherInput<'_, Host, B, T>) -> Result<Self> {
+        let factors = input.factors.map(Vec::as_slice);
+        let inverse: Vec<T> = gauss_seidel::l1_inverse(&input.a.view(), factors, input.width())?;
+        let inverse = scaling::stored(&inverse, 1.0)?;
+        Ok(L1GaussSeidel { matrix: input.stored_matrix()?, inverse, shared: S::PRECISION == T::PRECISION })
+    }
+}
+
 impl<S: Number, V: Number> Smoother<Host, V> for L1GaussSeidel<S> {
     fn sweep(
         &self,
@@ -61,13 +70,8 @@ impl<B: StorageFactory> SmootherSetup<Host, B> for L1GaussSeidelSetup {
         &self,
         input: &SmootherInput<'_, Host, B, T>,
     ) -> Result<Box<dyn Smoother<B, V>>> {
-        let factors = input.factors.map(Vec::as_slice);
-        let inverse: Vec<T> = gauss_seidel::l1_inverse(&input.a.view(), factors, input.width())?;
-        let inverse = scaling::stored::<T, N>(&inverse, 1.0)?;
-        let matrix = input.stored_matrix::<N>()?;
-        let smoother = L1GaussSeidel { matrix, inverse, shared: N::PRECISION == T::PRECISION };
         // It runs on the host alone.
-        let smoother: Box<dyn Smoother<Host, V>> = Box::new(smoother);
+        let smoother: Box<dyn Smoother<Host, V>> = Box::new(L1GaussSeidel::<N>::new(input)?);
         let smoother: Box<dyn Any> = Box::new(smoother);
         match smoother.downcast::<Box<dyn Smoother<B, V>>>() {
             Ok(smoother) => Ok(*smoother),

@@ -21,7 +21,21 @@ struct Chebyshev<B: Backend, S: Number> {
     radius: f64,
 }
 
-impl<B: Backend, S: Number> Chebyshev<B, S> {
+impl<B: Backend, N: Number> Chebyshev<B, N> {
+    fn new<S: Store<B>, T: Scalar>(input: &SmootherInput<'_, S, B, T>) -> Result<Self> {
+        let exact = input.inverse()?;
+        let largest = SAFETY * input.largest_eigenvalue(&exact)?;
+        let smallest = largest / input.parameters.real("amg.smoother.chebyshev.eigenvalue_ratio");
+        let (inverse, values) = input.stored(&exact, 1.0)?;
+        Ok(Chebyshev {
+            inverse,
+            values,
+            degree: input.parameters.int("amg.smoother.chebyshev.degree"),
+            centre: 0.5 * (largest + smallest),
+            radius: 0.5 * (largest - smallest),
+        })
+    }
+
     /// α and β of each step; the first has no direction before it.
     fn coefficients(&self) -> impl Iterator<Item = (f64, f64)> {
         let (d, c) = (self.centre, self.radius);
@@ -127,17 +141,7 @@ impl<S: Store<B>, B: Backend> SmootherSetup<S, B> for ChebyshevSetup {
         &self,
         input: &SmootherInput<'_, S, B, T>,
     ) -> Result<Box<dyn Smoother<B, V>>> {
-        let exact = input.inverse()?;
-        let largest = SAFETY * input.largest_eigenvalue(&exact)?;
-        let smallest = largest / input.parameters.real("amg.smoother.chebyshev.eigenvalue_ratio");
-        let (inverse, values) = input.stored::<N>(&exact, 1.0)?;
-        Ok(Box::new(Chebyshev::<B, N> {
-            inverse,
-            values,
-            degree: input.parameters.int("amg.smoother.chebyshev.degree"),
-            centre: 0.5 * (largest + smallest),
-            radius: 0.5 * (largest - smallest),
-        }))
+        Ok(Box::new(Chebyshev::<B, N>::new(input)?))
     }
 }
 

@@ -75,12 +75,18 @@ impl<S: Store<B>, B: Backend> SmootherSetup<S, B> for Jacobi {
         &self,
         input: &SmootherInput<'_, S, B, T>,
     ) -> Result<Box<dyn Smoother<B, V>>> {
-        let unweighted = input.inverse()?;
-        let weight = match input.parameters.real_or_auto("amg.smoother.jacobi.weight") {
-            Some(weight) => weight,
-            None => 4.0 / (3.0 * input.largest_eigenvalue(&unweighted)?),
-        };
-        let (inverse, values) = input.stored::<N>(&unweighted, weight)?;
-        Ok(Box::new(Diagonal::<B, N> { inverse, values }))
+        Ok(Box::new(weighted::<S, B, T, N>(input)?))
     }
+}
+
+fn weighted<S: Store<B>, B: Backend, T: Scalar, N: Number>(
+    input: &SmootherInput<'_, S, B, T>,
+) -> Result<Diagonal<B, N>> {
+    let unweighted = input.inverse()?;
+    let weight = match input.parameters.real_or_auto("amg.smoother.jacobi.weight") {
+        Some(weight) => weight,
+        None => 4.0 / (3.0 * input.largest_eigenvalue(&unweighted)?),
+    };
+    let (inverse, values) = input.stored(&unweighted, weight)?;
+    Ok(Diagonal { inverse, values })
 }

@@ -119,7 +119,7 @@ impl<S: SetupOn<S>, T: Scalar> Candidates<'_, '_, S, T> {
             level.suit_formats(plan);
         }
         phases.time("place", || builder.choose_formats(*setup, levels, plan))?;
-        let top = Storing::<S, S>::new(builder, setup, setup, plan).keeping().finest(&mut levels[..], phases);
+        let top = Storing::<S, S>::new(builder, setup, setup, plan).keeping().finest(levels, phases);
         // Deferred checks are older than this error, so they are evaluated first.
         self.0.evaluate_checks()?;
         top

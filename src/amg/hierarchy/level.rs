@@ -2,13 +2,14 @@
 
 use super::store::Storing;
 use super::symbolic::Formats;
-use super::{LevelMatrices, SetupOn};
+use super::{Builder, LevelMatrices, SetupOn};
 use crate::amg::plan::Plan;
 use crate::backend::components::{SmootherInput, Spectrum};
 use crate::backend::setup::{By, Rounding, Scaled, Setup, SetupMatrix, StorageHint, Stored};
 use crate::backend::{Backend, Columns, Operator, Smoother};
 use crate::config::LevelPart;
 use crate::error::Result;
+use crate::matrix::Import;
 use crate::scalar::{Number, Precision, Scalar, Sums, with_storage};
 use crate::sync::lock;
 use std::any::Any;
@@ -39,6 +40,14 @@ pub(super) struct ComputedLevel<S: Setup, T: Scalar> {
     pub earlier_formats: Formats<S>,
     /// The same, or the formats that were chosen when the level was stored.
     pub formats: Mutex<Formats<S>>,
+}
+
+/// The matrix of a level, as it is stored.
+enum StoredMatrix<S: Setup, T: Scalar, N: Number> {
+    /// As set-up computed it.
+    Computed(S::Matrix<T>),
+    /// In another number format, or scaled.
+    Converted(S::Matrix<N>),
 }
 
 impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
@@ -144,8 +153,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         Ok(Some((shift, storing.setup.array(storing.to, inverse)?)))
     }
 
-    /// Its matrix with values stored as `N`. The finest level uses the caller's arrays, with the caller's blocks and number format. A
-    /// scaled finest level also has the caller's blocks.
+    /// Its matrix as an operator, with values stored as `N`.
     pub fn matrix<B: Backend, N: Number, V: Number>(
         &self,
         storing: &Storing<'_, S, B>,
@@ -155,19 +163,31 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
     {
         let Storing { builder, setup, to, .. } = storing;
         setup.begin_phase(Some(self.number), "place");
+        let (a, hint) = (self.stored_matrix::<N>(builder, setup)?, self.matrix_hint::<B, N>(storing));
         let format = &mut lock(self.formats.lock()).matrix;
-        let (given, hint) = (builder.matrix, self.matrix_hint::<B, N>(storing));
+        match a {
+            StoredMatrix::Computed(a) => self.unscaled(storing, a, hint, format),
+            StoredMatrix::Converted(a) => setup.operator(*to, a, hint, format),
+        }
+    }
+
+    /// Its matrix with values stored as `N`. The finest level uses the caller's arrays, with the caller's blocks and
+    /// number format. A scaled finest level also has the caller's blocks.
+    fn stored_matrix<N: Number>(&self, builder: &Builder<'_>, setup: &S) -> Result<StoredMatrix<S, T, N>>
+    where
+        S: Import,
+    {
+        let given = builder.matrix;
         if self.number == 0 && self.factors.is_none() {
             if N::PRECISION == given.precision() && N::PRECISION != T::PRECISION {
-                return setup.operator(*to, setup.import::<N>(given)?, hint, format);
+                return Ok(StoredMatrix::Converted(setup.import::<N>(given)?));
             }
             let same_blocks = self.a().block() == given.block();
             let callers = if same_blocks { self.a().clone() } else { setup.import::<T>(given)? };
             if N::PRECISION == given.precision() {
-                return self.unscaled(storing, callers, hint, format);
+                return Ok(StoredMatrix::Computed(callers));
             }
-            let stored = self.stored::<N>(setup, &callers, "matrix", Rounding::PLAIN)?;
-            return setup.operator(*to, stored, hint, format);
+            return Ok(StoredMatrix::Converted(self.stored(setup, &callers, "matrix", Rounding::PLAIN)?));
         }
         let factors = self.factors.as_deref();
         let (a, by) = match builder.took_apart(self.number, self.a().block()) {
@@ -182,16 +202,13 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
             _ => self.stored::<N>(setup, &a, "matrix", Rounding::Nearest(by, by))?,
         };
         if factors.is_some() {
-            return setup.operator(*to, stored, hint, format);
+            return Ok(StoredMatrix::Converted(stored));
         }
         let stored: Box<dyn Any> = Box::new(stored);
-        match stored.downcast::<S::Matrix<T>>() {
-            Ok(stored) => self.unscaled(storing, *stored, hint, format),
-            Err(stored) => {
-                let stored = *stored.downcast::<S::Matrix<N>>().expect("it is what it was");
-                setup.operator(*to, stored, hint, format)
-            }
-        }
+        Ok(match stored.downcast::<S::Matrix<T>>() {
+            Ok(stored) => StoredMatrix::Computed(*stored),
+            Err(stored) => StoredMatrix::Converted(*stored.downcast().expect("it is what it was")),
+        })
     }
 
     /// Short columns suit a matrix that the library stores itself, unless the smoother reads the same arrays.
@@ -244,35 +261,19 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         with_storage!(storage, N => S::smoother::<T, N, V>(smoother.name, &input))
     }
 
-    /// To the next level.
-    pub fn restriction<B: Backend, N: Number, V: Number, W: Number>(
-        &self,
-        storing: &Storing<'_, S, B>,
-    ) -> Result<Box<dyn Operator<B, V, W>>>
-    where
-        S: SetupOn<B>,
-    {
-        let setup = storing.setup;
+    /// The restriction to the next level with values stored as `N`.
+    pub fn stored_restriction<N: Number>(&self, setup: &S) -> Result<S::Matrix<N>> {
         setup.begin_phase(Some(self.number), "place");
         let (fine, coarse) = self.unapplied();
         let by = Rounding::Nearest(By::over(coarse), By::times(fine));
-        let r = self.stored::<N>(setup, &self.transfer().1, "restriction", by)?;
-        setup.operator(storing.to, r, storing.hint(true), &mut lock(self.formats.lock()).restriction)
+        self.stored(setup, &self.transfer().1, "restriction", by)
     }
 
-    /// From the next level.
-    pub fn prolongator<B: Backend, N: Number, W: Number, V: Number>(
-        &self,
-        storing: &Storing<'_, S, B>,
-    ) -> Result<Box<dyn Operator<B, W, V>>>
-    where
-        S: SetupOn<B>,
-    {
-        let setup = storing.setup;
+    /// The prolongator from the next level with values stored as `N`.
+    pub fn stored_prolongator<N: Number>(&self, setup: &S) -> Result<S::Matrix<N>> {
         let (fine, coarse) = self.unapplied();
         let by = Rounding::Nearest(By::times(fine), By::over(coarse));
-        let p = self.stored::<N>(setup, &self.transfer().0, "prolongator", by)?;
-        setup.operator(storing.to, p, storing.hint(true), &mut lock(self.formats.lock()).prolongator)
+        self.stored(setup, &self.transfer().0, "prolongator", by)
     }
 
     /// The inverse of its matrix.
@@ -283,17 +284,19 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
     where
         S: SetupOn<B>,
     {
-        let setup = storing.setup;
+        storing.setup.dense(storing.to, self.rows, self.inverse_values::<N>(storing.setup)?)
+    }
+
+    fn inverse_values<N: Number>(&self, setup: &S) -> Result<S::Buffer<N>> {
         setup.begin_phase(Some(self.number), "coarsest");
         let by = By::over(self.unapplied().0);
-        let scaled = setup.scaled(self.a(), by, by)?;
-        setup.dense(storing.to, self.rows, setup.dense_inverse::<T, N>(&scaled)?)
+        setup.dense_inverse(&setup.scaled(self.a(), by, by)?)
     }
 }
 
 impl<S: Setup, B: Backend> Storing<'_, S, B> {
     /// How a matrix is stored, which may have short columns where the library stores it itself. Only wide sums know them.
-    fn hint(&self, compact: bool) -> StorageHint {
+    pub fn hint(&self, compact: bool) -> StorageHint {
         let sums = self.builder.sums();
         let open = self.builder.config.choice("precision.indices").is_none() && sums == Sums::Wide;
         StorageHint { columns: if compact && open { Columns::Compact } else { Columns::Shared }, sums }

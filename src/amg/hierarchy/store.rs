@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::range::Range;
 use crate::report::Phases;
 use crate::scalar::{Number, Precision, Scalar, with_storage};
+use crate::sync::lock;
 use std::marker::PhantomData;
 
 /// A coarsest level of more rows than this is not factorised, unless the options ask for more.
@@ -26,7 +27,7 @@ pub(super) trait Levels<S: Setup, T: Scalar> {
 }
 
 /// All of them computed.
-impl<S: Setup, T: Scalar> Levels<S, T> for [ComputedLevel<S, T>] {
+impl<S: Setup, T: Scalar> Levels<S, T> for Vec<ComputedLevel<S, T>> {
     fn at(&mut self, i: usize, _: &mut Phases) -> Result<&mut ComputedLevel<S, T>> {
         Ok(&mut self[i])
     }
@@ -61,24 +62,20 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
     }
 
     /// The levels, for vectors of the caller's precision.
-    pub fn finest<T: Scalar, L: Levels<S, T> + ?Sized>(
-        &self,
-        levels: &mut L,
-        phases: &mut Phases,
-    ) -> Result<Box<dyn Finest<B>>> {
+    pub fn finest<T: Scalar>(&self, levels: &mut dyn Levels<S, T>, phases: &mut Phases) -> Result<Box<dyn Finest<B>>> {
         let guarded = self.builder.config.choice("precision.residual_scaling").is_none();
         let watched = self.plan.is_narrow();
         let scaling = levels.at(0, phases)?.inverse_scaling(self)?;
         with_storage!(self.plan.of(LevelPart::Vector, 0), V => {
-            let level = self.level::<T, L, V>(levels, 0, phases)?;
+            let level = self.level::<T, V>(levels, 0, phases)?;
             Ok(Box::new(FinestLevel::new(level, scaling, guarded, watched)?))
         })
     }
 
     /// Level `i` and all below.
-    fn level<T: Scalar, L: Levels<S, T> + ?Sized, V: Number>(
+    fn level<T: Scalar, V: Number>(
         &self,
-        levels: &mut L,
+        levels: &mut dyn Levels<S, T>,
         i: usize,
         phases: &mut Phases,
     ) -> Result<Level<B, V>> {
@@ -101,11 +98,10 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
                 let (vector, transfer) = (plan.of(LevelPart::Vector, i + 1), plan.of(LevelPart::Transfer, i));
                 Below::Coarser(with_storage!(vector, W => {
                     let transfer = phases.time("place", || {
-                        let transfer = with_storage!(transfer, N => self.grid_transfer::<T, N, V, W>(&*level, coarse_rows));
-                        at_level(i, transfer)
+                        at_level(i, self.grid_transfer::<T, V, W>(&*level, coarse_rows, transfer))
                     })?;
                     self.release(level);
-                    let coarse = self.level::<T, L, W>(levels, i + 1, phases)?;
+                    let coarse = self.level::<T, W>(levels, i + 1, phases)?;
                     self.coarser::<V, W>(transfer, coarse)?
                 }))
             }
@@ -152,28 +148,42 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
         Ok(Box::new(cycle::Coarse::<B, V, W> { transfer, b, x, inner, level }))
     }
 
-    /// The grid transfers to a coarse level of this many rows, stored as `N`.
-    fn grid_transfer<T: Scalar, N: Number, V: Number, W: Number>(
+    /// The grid transfers to a coarse level of this many rows.
+    fn grid_transfer<T: Scalar, V: Number, W: Number>(
         &self,
         level: &ComputedLevel<S, T>,
         coarse_rows: usize,
+        storage: Precision,
     ) -> Result<Box<dyn GridTransfer<B, V, W>>> {
         let range = self.builder.range(V::PRECISION, W::PRECISION);
-        let backend = self.to.clone();
-        let Some(range) = range.filter(|_| !B::HAS_IMMEDIATE_REDUCTIONS) else {
-            let (restriction, interpolation) =
-                (level.restriction::<B, N, V, W>(self)?, level.prolongator::<B, N, W, V>(self)?);
-            let transfers = Transfers { backend, restriction, interpolation };
-            return Ok(match range {
-                Some(range) => Box::new(RetriedTransfer { transfers, range, factor: 1.0 }),
-                None => Box::new(transfers),
-            });
-        };
-        let (wide, factor) = (backend.zeros(coarse_rows)?, backend.range_factor()?);
-        let (restriction, interpolation) =
-            (level.restriction::<B, N, V, V::Wide>(self)?, level.prolongator::<B, N, V::Wide, V>(self)?);
-        let transfers = Transfers { backend, restriction, interpolation };
-        Ok(Box::new(ConvertedTransfer { transfers, wide, range, factor, of: PhantomData }))
+        if !B::HAS_IMMEDIATE_REDUCTIONS
+            && let Some(range) = range
+        {
+            let (wide, factor) = (self.to.zeros(coarse_rows)?, self.to.range_factor()?);
+            let transfers = self.transfers::<T, V, V::Wide>(level, storage)?;
+            return Ok(Box::new(ConvertedTransfer { transfers, wide, range, factor, of: PhantomData }));
+        }
+        let transfers = self.transfers::<T, V, W>(level, storage)?;
+        Ok(match range {
+            Some(range) => Box::new(RetriedTransfer { transfers, range, factor: 1.0 }),
+            None => Box::new(transfers),
+        })
+    }
+
+    /// Restriction to and interpolation from the next level.
+    fn transfers<T: Scalar, V: Number, W: Number>(
+        &self,
+        level: &ComputedLevel<S, T>,
+        storage: Precision,
+    ) -> Result<Transfers<B, V, W>> {
+        let (setup, to, hint) = (self.setup, self.to, self.hint(true));
+        with_storage!(storage, N => {
+            let r = level.stored_restriction::<N>(setup)?;
+            let restriction = setup.operator(to, r, hint, &mut lock(level.formats.lock()).restriction)?;
+            let p = level.stored_prolongator::<N>(setup)?;
+            let interpolation = setup.operator(to, p, hint, &mut lock(level.formats.lock()).prolongator)?;
+            Ok(Transfers { backend: to.clone(), restriction, interpolation })
+        })
     }
 }
 
