@@ -4,10 +4,11 @@
 //! added, follow from the length alone. Nothing here allocates in the loops used by a solve. Outside of a thread pool the
 //! same pieces run one after the other, so that small work never touches rayon, and no global pool is ever started.
 //!
-//! The recursions take the work as a trait object: a call for each piece costs nothing, and rayon's code is compiled once for each
-//! element type instead of once for each loop.
+//! There are two recursions, one with and one without a sum, which take the work as a trait object: a call for each
+//! piece costs nothing, and rayon's code is compiled twice instead of once for each loop or element type.
 
 use crate::error::{Result, try_capacity};
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -27,28 +28,50 @@ fn cut(n: usize, grain: usize) -> usize {
     (n / 2).div_ceil(grain) * grain
 }
 
-/// Runs `work` on pieces of `data` of exactly `grain` elements, the last one shorter; it gets the index of the piece's first element.
-pub fn for_each_mut<T: Send>(data: &mut [T], grain: usize, work: impl Fn(usize, &mut [T]) + Sync) {
-    fn go<T: Send>(start: usize, data: &mut [T], grain: usize, work: &(dyn Fn(usize, &mut [T]) + Sync)) {
-        if data.len() <= grain {
-            if !data.is_empty() {
-                work(start, data);
-            }
-            return;
-        }
-        let mid = cut(data.len(), grain);
-        let (left, right) = data.split_at_mut(mid);
-        join(|| go(start, left, grain, work), || go(start + mid, right, grain, work));
-    }
-    go(0, data, grain, &work);
+/// An array of which tasks have pieces.
+struct Pieces<'a, T> {
+    begin: *mut T,
+    length: usize,
+    array: PhantomData<&'a mut [T]>,
 }
 
-/// Runs `work` on pieces of the range from 0 to `n`.
+// SAFETY: a piece is used as a slice is, by one task at a time, and elements may go to other threads.
+unsafe impl<T: Send> Sync for Pieces<'_, T> {}
+
+impl<'a, T> Pieces<'a, T> {
+    fn new(array: &'a mut [T]) -> Pieces<'a, T> {
+        Pieces { begin: array.as_mut_ptr(), length: array.len(), array: PhantomData }
+    }
+
+    /// The elements of a range.
+    ///
+    /// # Safety
+    /// Ranges that are in use at the same time do not overlap.
+    #[allow(clippy::mut_from_ref, reason = "of each element there is one reference at a time, by the contract")]
+    unsafe fn piece(&self, range: Range<usize>) -> &mut [T] {
+        assert!(range.start <= range.end && range.end <= self.length);
+        // SAFETY: the range lies in the array, which is borrowed as long as this is, and nobody else uses it.
+        unsafe { std::slice::from_raw_parts_mut(self.begin.add(range.start), range.len()) }
+    }
+}
+
+/// Work on a range. A trait object of `Fn` would carry two more compiled copies of each loop.
+trait Work: Sync {
+    fn run(&self, range: Range<usize>);
+}
+
+impl<F: Fn(Range<usize>) + Sync> Work for F {
+    fn run(&self, range: Range<usize>) {
+        self(range);
+    }
+}
+
+/// Runs `work` on pieces of the range from 0 to `n`, each of exactly `grain` elements, the last one shorter.
 pub fn for_each_range(n: usize, grain: usize, work: impl Fn(Range<usize>) + Sync) {
-    fn go(range: Range<usize>, grain: usize, work: &(dyn Fn(Range<usize>) + Sync)) {
+    fn go(range: Range<usize>, grain: usize, work: &dyn Work) {
         if range.len() <= grain {
             if !range.is_empty() {
-                work(range);
+                work.run(range);
             }
             return;
         }
@@ -58,8 +81,14 @@ pub fn for_each_range(n: usize, grain: usize, work: impl Fn(Range<usize>) + Sync
     go(0..n, grain, &work);
 }
 
-/// Work on a piece of each of two vectors.
-type OnTwo<'a, T, U> = dyn Fn(usize, &mut [T], &mut [U]) + Sync + 'a;
+/// Runs `work` on pieces of `data` of exactly `grain` elements, the last one shorter; it gets the index of the piece's first element.
+pub fn for_each_mut<T: Send>(data: &mut [T], grain: usize, work: impl Fn(usize, &mut [T]) + Sync) {
+    let pieces = Pieces::new(data);
+    for_each_range(pieces.length, grain, |range| {
+        // SAFETY: the ranges of a loop do not overlap.
+        work(range.start, unsafe { pieces.piece(range) });
+    });
+}
 
 /// Runs `work` on pieces of two vectors of the same length.
 pub fn for_each_mut2<T: Send, U: Send>(
@@ -68,25 +97,30 @@ pub fn for_each_mut2<T: Send, U: Send>(
     grain: usize,
     work: impl Fn(usize, &mut [T], &mut [U]) + Sync,
 ) {
-    fn go<T: Send, U: Send>(start: usize, a: &mut [T], b: &mut [U], grain: usize, work: &OnTwo<'_, T, U>) {
-        if a.len() <= grain {
-            if !a.is_empty() {
-                work(start, a, b);
-            }
-            return;
-        }
-        let mid = cut(a.len(), grain);
-        let (a0, a1) = a.split_at_mut(mid);
-        let (b0, b1) = b.split_at_mut(mid);
-        join(|| go(start, a0, b0, grain, work), || go(start + mid, a1, b1, grain, work));
-    }
     assert_eq!(a.len(), b.len());
-    go(0, a, b, grain, &work);
+    let (a, b) = (Pieces::new(a), Pieces::new(b));
+    for_each_range(a.length, grain, |range| {
+        // SAFETY: the ranges of a loop do not overlap.
+        let (a, b) = unsafe { (a.piece(range.clone()), b.piece(range.clone())) };
+        work(range.start, a, b);
+    });
 }
 
 /// Runs `work` on rows: `data` holds `width` elements for each row, and pieces hold whole rows. `work` gets the first row.
 pub fn for_each_row_mut<T: Send>(data: &mut [T], width: usize, grain: usize, work: impl Fn(usize, &mut [T]) + Sync) {
     for_each_mut(data, grain * width, |start, piece| work(start / width, piece));
+}
+
+/// Runs `work` on pieces of so many segments, which ascending `offsets` cut, with the range of their entries.
+fn for_each_segment_range(offsets: &[i64], grain: usize, work: &(dyn Fn(Range<usize>, Range<usize>) + Sync)) {
+    let count = offsets.len() - 1;
+    let begin = |segment: usize| offsets[segment] - offsets[0];
+    let begins = (0..count).step_by(grain).chain([count]).map(begin);
+    assert!(begins.is_sorted(), "offsets are ascending");
+    for_each_range(count, grain, |segments| {
+        let entries = begin(segments.start) as usize..begin(segments.end) as usize;
+        work(segments, entries);
+    });
 }
 
 /// Runs `work` on segments of `data` cut by ascending `offsets` (`segments + 1` of them, each times `width` elements); it gets
@@ -98,28 +132,11 @@ pub fn for_each_segment_mut<T: Send>(
     grain: usize,
     work: impl Fn(Range<usize>, &mut [T]) + Sync,
 ) {
-    fn go<T: Send>(
-        rows: Range<usize>,
-        data: &mut [T],
-        offsets: &[i64],
-        width: usize,
-        grain: usize,
-        work: &(dyn Fn(Range<usize>, &mut [T]) + Sync),
-    ) {
-        if rows.len() <= grain {
-            if !rows.is_empty() {
-                work(rows, data);
-            }
-            return;
-        }
-        let mid = rows.start + cut(rows.len(), grain);
-        let (left, right) = data.split_at_mut((offsets[mid] - offsets[rows.start]) as usize * width);
-        join(
-            || go(rows.start..mid, left, offsets, width, grain, work),
-            || go(mid..rows.end, right, offsets, width, grain, work),
-        );
-    }
-    go(0..offsets.len() - 1, data, offsets, width, grain, &work);
+    let pieces = Pieces::new(data);
+    for_each_segment_range(offsets, grain, &|segments, entries| {
+        // SAFETY: the entries of different segments do not overlap.
+        work(segments, unsafe { pieces.piece(entries.start * width..entries.end * width) });
+    });
 }
 
 /// What a task has not yet filled of a new array.
@@ -164,9 +181,6 @@ pub fn new_segments<T: Copy + Send + Sync>(
     Ok(all)
 }
 
-/// Work on the segments of a range in two arrays.
-type OnSegments<'a, T, U> = dyn Fn(Range<usize>, &mut [T], &mut [U]) + Sync + 'a;
-
 /// [`for_each_segment_mut`] on two arrays at once: `data` with one and `values` with `width` elements for each offset.
 pub fn for_each_segment_mut2<T: Send, U: Send>(
     data: &mut [T],
@@ -175,30 +189,13 @@ pub fn for_each_segment_mut2<T: Send, U: Send>(
     grain: usize,
     work: impl Fn(Range<usize>, &mut [T], &mut [U]) + Sync,
 ) {
-    fn go<T: Send, U: Send>(
-        rows: Range<usize>,
-        data: &mut [T],
-        (values, width): (&mut [U], usize),
-        offsets: &[i64],
-        grain: usize,
-        work: &OnSegments<'_, T, U>,
-    ) {
-        if rows.len() <= grain {
-            if !rows.is_empty() {
-                work(rows, data, values);
-            }
-            return;
-        }
-        let mid = rows.start + cut(rows.len(), grain);
-        let at = (offsets[mid] - offsets[rows.start]) as usize;
-        let (d0, d1) = data.split_at_mut(at);
-        let (v0, v1) = values.split_at_mut(at * width);
-        join(
-            || go(rows.start..mid, d0, (v0, width), offsets, grain, work),
-            || go(mid..rows.end, d1, (v1, width), offsets, grain, work),
-        );
-    }
-    go(0..offsets.len() - 1, data, (values, width), offsets, grain, &work);
+    let (data, values) = (Pieces::new(data), Pieces::new(values));
+    for_each_segment_range(offsets, grain, &|segments, entries| {
+        let of_values = entries.start * width..entries.end * width;
+        // SAFETY: the entries of different segments do not overlap.
+        let (data, values) = unsafe { (data.piece(entries), values.piece(of_values)) };
+        work(segments, data, values);
+    });
 }
 
 /// Threads that a loop started here can use.
@@ -208,11 +205,20 @@ pub fn threads() -> usize {
 
 /// The results of `work` on pieces of `0..n`, in order.
 pub fn map_ranges<R: Send>(n: usize, grain: usize, work: impl Fn(Range<usize>) -> R + Sync) -> Vec<R> {
+    map_by(n, grain, &work)
+}
+
+/// [`map_ranges`], compiled once for each type of results.
+fn map_by<R: Send>(n: usize, grain: usize, work: &(dyn Fn(Range<usize>) -> R + Sync)) -> Vec<R> {
     let mut out: Vec<Option<R>> = (0..n.div_ceil(grain)).map(|_| None).collect();
     for_each_mut(&mut out, 1, |piece, slot| {
         slot[0] = Some(work(piece * grain..((piece + 1) * grain).min(n)));
     });
-    out.into_iter().flatten().collect()
+    let mut results = Vec::with_capacity(out.len());
+    for result in out {
+        results.push(result.expect("every piece has its result"));
+    }
+    results
 }
 
 /// The sum of `work` over pieces of `0..n`, added in an order that depends on `n` alone.
@@ -230,20 +236,10 @@ pub fn sum(n: usize, grain: usize, work: impl Fn(Range<usize>) -> f64 + Sync) ->
 
 /// [`for_each_mut`], and the sum of the results of `work`, added in an order that depends on the length alone.
 pub fn sum_mut<T: Send>(data: &mut [T], grain: usize, work: impl Fn(usize, &mut [T]) -> f64 + Sync) -> f64 {
-    fn go<T: Send>(start: usize, data: &mut [T], grain: usize, work: &(dyn Fn(usize, &mut [T]) -> f64 + Sync)) -> f64 {
-        if data.len() <= grain {
-            return if data.is_empty() { 0.0 } else { work(start, data) };
-        }
-        let mid = cut(data.len(), grain);
-        let (left, right) = data.split_at_mut(mid);
-        let (x, y) = join(|| go(start, left, grain, work), || go(start + mid, right, grain, work));
-        x + y
-    }
-    go(0, data, grain, &work)
+    let pieces = Pieces::new(data);
+    // SAFETY: the ranges of a loop do not overlap.
+    sum(pieces.length, grain, |range| work(range.start, unsafe { pieces.piece(range) }))
 }
-
-/// Work on a piece of each of two vectors that gives a number.
-type SumOnTwo<'a, T, U> = dyn Fn(usize, &mut [T], &mut [U]) -> f64 + Sync + 'a;
 
 /// [`for_each_mut2`], and the sum of the results of `work`, added in an order that depends on the length alone.
 pub fn sum_mut2<T: Send, U: Send>(
@@ -252,18 +248,13 @@ pub fn sum_mut2<T: Send, U: Send>(
     grain: usize,
     work: impl Fn(usize, &mut [T], &mut [U]) -> f64 + Sync,
 ) -> f64 {
-    fn go<T: Send, U: Send>(start: usize, a: &mut [T], b: &mut [U], grain: usize, work: &SumOnTwo<'_, T, U>) -> f64 {
-        if a.len() <= grain {
-            return if a.is_empty() { 0.0 } else { work(start, a, b) };
-        }
-        let mid = cut(a.len(), grain);
-        let (a0, a1) = a.split_at_mut(mid);
-        let (b0, b1) = b.split_at_mut(mid);
-        let (x, y) = join(|| go(start, a0, b0, grain, work), || go(start + mid, a1, b1, grain, work));
-        x + y
-    }
     assert_eq!(a.len(), b.len());
-    go(0, a, b, grain, &work)
+    let (a, b) = (Pieces::new(a), Pieces::new(b));
+    sum(a.length, grain, |range| {
+        // SAFETY: the ranges of a loop do not overlap.
+        let (a, b) = unsafe { (a.piece(range.clone()), b.piece(range.clone())) };
+        work(range.start, a, b)
+    })
 }
 
 /// Turns counts into offsets: `counts[i]` becomes the sum of all before it, and the total is appended.
@@ -341,5 +332,17 @@ mod tests {
         });
         assert_eq!(data, [0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 3, 3]);
         assert_eq!(offsets_from_counts(vec![2, 0, 3, 1]), offsets);
+    }
+
+    #[test]
+    #[should_panic(expected = "offsets are ascending")]
+    fn offsets_that_overlap_are_refused() {
+        for_each_segment_mut(&mut [0; 6], &[0, 4, 2, 6], 1, 1, |_, _| {});
+    }
+
+    #[test]
+    #[should_panic(expected = "range.end <= self.length")]
+    fn offsets_beyond_the_array_are_refused() {
+        for_each_segment_mut(&mut [0; 5], &[0, 4, 6], 1, 1, |_, _| {});
     }
 }

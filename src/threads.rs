@@ -88,6 +88,23 @@ impl Drop for Pool {
     }
 }
 
+/// Work that is done once. A trait object of `FnMut` would carry one more compiled copy of it.
+trait Work: Send {
+    fn run(&mut self);
+}
+
+/// Work with its result.
+struct Job<F, R> {
+    work: Option<F>,
+    result: Option<R>,
+}
+
+impl<R: Send, F: FnOnce() -> R + Send> Work for Job<F, R> {
+    fn run(&mut self) {
+        self.result = self.work.take().map(|work| work());
+    }
+}
+
 impl Threads {
     /// So many threads, without a log.
     pub fn new(count: usize) -> Result<Threads> {
@@ -147,29 +164,28 @@ impl Threads {
     /// Runs `work` on the threads, or in place when it is there already. Work below `SMALL` operations stays on the
     /// calling thread: waking a worker costs more than it saves.
     pub fn run<R: Send>(&self, operations: usize, work: impl FnOnce() -> R + Send) -> R {
-        let mut work = Some(work);
-        let mut result = None;
-        self.run_once(operations, &mut || result = work.take().map(|work| work()));
-        result.expect("the work is done once, and a panic in it does not come back here")
+        let mut job = Job { work: Some(work), result: None };
+        self.run_once(operations, &mut job);
+        job.result.expect("the work is done once, and a panic in it does not come back here")
     }
 
     /// The part of [`Threads::run`] that does not depend on the work's type, so that it is compiled once.
-    fn run_once(&self, operations: usize, work: &mut (dyn FnMut() + Send)) {
+    fn run_once(&self, operations: usize, work: &mut dyn Work) {
         const SMALL: usize = 20_000;
         if operations < SMALL || is_worker() {
-            return work();
+            return work.run();
         }
         let pool = lock(self.inner.pool.read()).clone();
         let sink = lock(self.inner.log.read()).as_ref().map(|(_, sink)| Arc::clone(sink));
         match (pool.as_ref().and_then(|pool| pool.rayon.as_ref()), sink) {
             (Some(pool), Some(sink)) => self.run_and_relay(pool, &sink, work),
-            (Some(pool), None) => pool.install(work),
-            (None, _) => work(),
+            (Some(pool), None) => pool.install(|| work.run()),
+            (None, _) => work.run(),
         }
     }
 
     /// Runs `work` on the pool while this thread hands the lines that it logs to the sink.
-    fn run_and_relay(&self, pool: &ThreadPool, sink: &LogSink, work: &mut (dyn FnMut() + Send)) {
+    fn run_and_relay(&self, pool: &ThreadPool, sink: &LogSink, work: &mut dyn Work) {
         struct Relay<'a>(&'a Inner);
         impl Drop for Relay<'_> {
             fn drop(&mut self) {
@@ -183,7 +199,7 @@ impl Threads {
             scope.spawn(|_| {
                 // Ends the loop below when the work ends, also by a panic.
                 let _relay = relay;
-                work();
+                work.run();
             });
             for (level, line) in lines {
                 sink(level, &line);

@@ -72,11 +72,20 @@ pub(super) fn call_on<H: Handle, S: Outcome>(
 
 /// [`call_on`] for functions that have no handle.
 pub(super) fn guard<S: Outcome>(state: Option<&ContextState>, body: impl FnOnce() -> Result<S>) -> terrace_status {
+    let mut body = Some(body);
+    guard_once(state, &mut || match body.take() {
+        Some(body) => body().map(S::status),
+        None => unreachable!("the body runs once"),
+    })
+}
+
+/// [`guard`] for any body, compiled once.
+fn guard_once(state: Option<&ContextState>, body: &mut dyn FnMut() -> Result<Status>) -> terrace_status {
     install_hook();
     DEPTH.with(|depth| depth.set(depth.get() + 1));
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(internal(&*payload)));
     DEPTH.with(|depth| depth.set(depth.get() - 1));
-    match result.map(S::status) {
+    match result {
         Ok(Status::Success) => Status::Success.code(),
         Ok(condition) => {
             remember(state, condition.row().sentence);

@@ -86,6 +86,14 @@ pub fn pieces<T: Send>(
     width: usize,
     work: impl Fn(Range<usize>, &mut RowBuilder<T>) -> Result<()> + Sync,
 ) -> Result<Pieces<T>> {
+    pieces_by(rows, width, &work)
+}
+
+/// Appends the rows of a range.
+type AppendRows<'a, T> = dyn Fn(Range<usize>, &mut RowBuilder<T>) -> Result<()> + Sync + 'a;
+
+/// [`pieces`], compiled once for each type of values.
+fn pieces_by<T: Send>(rows: usize, width: usize, work: &AppendRows<'_, T>) -> Result<Pieces<T>> {
     let grain = grain(rows);
     let pieces = par::map_ranges(rows, grain, |range| {
         let mut builder =
@@ -103,8 +111,12 @@ pub fn build<T: Clone + Default + Send + Sync>(
     width: usize,
     work: impl Fn(Range<usize>, &mut RowBuilder<T>) -> Result<()> + Sync,
 ) -> Result<(Vec<i64>, Vec<i32>, Vec<T>)> {
-    let pieces = pieces(rows, width, work)?;
-    let (offsets, starts) = pieces.offsets()?;
+    joined(&pieces_by(rows, width, &work)?)
+}
+
+/// All pieces as one.
+fn joined<T: Clone + Default + Send + Sync>(pieces: &Pieces<T>) -> Result<(Vec<i64>, Vec<i32>, Vec<T>)> {
+    let (width, (offsets, starts)) = (pieces.width, pieces.offsets()?);
     let total = starts[pieces.pieces.len()] as usize;
     let mut columns = try_vec(total, 0)?;
     let mut values = try_vec(total * width, T::default())?;
