@@ -48,7 +48,7 @@ impl Precision {
     }
 
     /// Whether algorithms compute in it. Other formats are for storage; arithmetic on them is in f32 or wider.
-    pub fn is_scalar(self) -> bool {
+    pub const fn is_scalar(self) -> bool {
         matches!(self, Precision::F64 | Precision::F32)
     }
 }

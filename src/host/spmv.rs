@@ -112,7 +112,9 @@ fn product<S: Number, X: Number, Y: Number>(
             each_group(LONGEST_GROUP / block.rows, block.rows, &locate, y, epilogue, &|offsets, shift, sums| {
                 let rows = simd::Rows { offsets, columns, values, shift };
                 match block {
-                    _ if rounded && !Y::PRECISION.is_scalar() => rounded_products::<S, X, Y>(&rows, block, x, sums),
+                    _ if const { !Y::PRECISION.is_scalar() } && rounded => {
+                        rounded_products::<S, X, Y>(&rows, block, x, sums);
+                    }
                     Block::SCALAR => simd::row_products(&rows, x, sums),
                     block => simd::block_row_products(&rows, block, x, sums),
                 }

@@ -397,10 +397,16 @@ macro_rules! block_kernel {
             sums: &mut [$result],
         ) {
             let (width, cols) = (block.len(), block.cols);
-            let mask: [_; N] = std::array::from_fn(|n| $first(width - n * $lanes));
-            let pattern: [_; N] = std::array::from_fn(|n| -> [_; $lanes] {
-                std::array::from_fn(|lane| ((n * $lanes + lane) % cols) as _)
-            });
+            let mut mask = [0; N];
+            for (n, mask) in mask.iter_mut().enumerate() {
+                *mask = $first(width - n * $lanes);
+            }
+            let mut pattern = [[0; $lanes]; N];
+            let mut column = 0;
+            for lane in pattern.as_flattened_mut() {
+                *lane = column;
+                column = if column as usize + 1 == cols { 0 } else { column + 1 };
+            }
             for (range, sums) in rows.offsets.windows(2).zip(sums.chunks_exact_mut(block.rows)) {
                 let range = range[0]..range[1];
                 let mut lanes = [$zero(); N];
