@@ -58,6 +58,12 @@ impl<B: Backend, V: Number, W: Number> GridTransfer<B, V, W> for Transfers<B, V,
     }
 }
 
+/// Restrictions of one residual that is brought into range; a norm that is finite and not zero takes one.
+const MAX_RETRIES: usize = 4;
+
+/// What a residual whose restriction overflows is multiplied by.
+const OVERFLOW_STEP: f64 = 1.0 / 1024.0;
+
 /// Checks the max norm of R r, and scales r and restricts again where that is out of range, which is rare. For backends
 /// with immediate reductions.
 pub(crate) struct RetriedTransfer<B: Backend, V: Number, W: Number> {
@@ -71,11 +77,25 @@ impl<B: Backend, V: Number, W: Number> GridTransfer<B, V, W> for RetriedTransfer
         let RetriedTransfer { transfers, range, factor } = self;
         *factor = 1.0;
         transfers.restrict(r, b)?;
-        if !range.holds(transfers.backend.max_norm(b)) {
-            *factor = range.factor::<V::Wide>(transfers.backend.max_norm(r));
-        }
-        if *factor != 1.0 {
-            transfers.backend.scale(V::Wide::from_f64(*factor), r);
+        for _ in 0..MAX_RETRIES {
+            let norm = transfers.backend.max_norm(b);
+            if range.holds(norm) {
+                break;
+            }
+            let step = if norm.is_normal() {
+                range.factor::<V::Wide>(norm)
+            } else {
+                // All of b has overflowed or vanished: only r tells how large it is.
+                match range.factor::<V::Wide>(transfers.backend.max_norm(r)) {
+                    factor if norm == 0.0 || factor < 1.0 => factor,
+                    _ => OVERFLOW_STEP,
+                }
+            };
+            if step == 1.0 {
+                break;
+            }
+            *factor *= step;
+            transfers.backend.scale(V::Wide::from_f64(step), r);
             transfers.restrict(r, b)?;
         }
         Ok(())

@@ -272,3 +272,18 @@ fn rounding_that_keeps_row_sums_solves_as_well() {
     let (kept, _) = solve(&matrix, &[("precision.matrix", "f16"), ("precision.rounding", "row_sums")]);
     assert!(kept <= wide + wide / 4 + 1, "{kept} against {wide}");
 }
+
+/// Restricted residuals of a scaled matrix are larger or smaller than residuals, by any factor.
+#[test]
+fn vectors_of_16_bits_below_wider_ones_take_the_same_iterations_in_any_units() {
+    for preset in ["dp-hp", "sp-hp", "dp-sp-hp"] {
+        let iterations = |scale: f64| solve(&scaled("poisson5:4000x1", scale), &[("precision", preset)]).0;
+        let wanted = iterations(1.0);
+        for scale in [1e-16, 1e-12, 1e-4, 1e4, 1e12, 1e16] {
+            let found = iterations(scale);
+            assert!(found.abs_diff(wanted) <= 1, "{preset}, times {scale}: {found} iterations, {wanted} in units of 1");
+        }
+    }
+    let (iterations, _) = solve(&scaled("poisson5:300", 1.0), &[("precision", "dp-hp")]);
+    assert!(iterations < 30, "{iterations}");
+}
