@@ -253,7 +253,8 @@ fn compare_choices(cases: Vec<Case>) -> BTreeSet<&'static str> {
 fn formats_of_the_gallery_are_those_of_the_host_in_set_up_and_in_updates() {
     let pairs = vec![("amg.coarsening.type", "pairwise"), ("amg.interpolation.type", "tentative")];
     let cases: [(&'static str, Vec<(&'static str, &'static str)>); 12] = [
-        ("poisson27:7", vec![]),
+        // Rows are so long that the default is another one on GPUs.
+        ("poisson27:7", vec![("amg.coarsening.type", "pmis")]),
         ("poisson7:10", vec![("amg.cycle.type", "k")]),
         ("anisotropic:32", vec![]),
         ("rotated_anisotropic:24", vec![("amg.cycle.type", "w")]),
