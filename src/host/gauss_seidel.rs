@@ -50,11 +50,8 @@ pub fn sweep<S: Number, V: Number>(
             } else {
                 let mut own = [V::ZERO; MAX_BLOCK];
                 own[..br].copy_from_slice(&x[k * br..][..br]);
-                let outside = |j: usize| match x.get(j.wrapping_sub(first).wrapping_mul(br)..) {
-                    Some(x) if x.len() >= br => Some(x),
-                    _ => old.map(|old| &old[j * br..]),
-                };
-                block_row(a, inverse, b, first + k, &mut own[..br], outside, backward);
+                let others = Unknowns { first, new: x, old };
+                block_row(a, inverse, b, first + k, &mut own[..br], &others, backward);
                 x[k * br..][..br].copy_from_slice(&own[..br]);
             }
         }
@@ -88,17 +85,36 @@ fn scalar_row<S: Number, V: Number>(
 /// Largest number of rows in a block.
 const MAX_BLOCK: usize = 8;
 
+/// The unknowns that a block row is coupled to: those of a piece that begins at block row `first`, and the others.
+pub(super) struct Unknowns<'a, V> {
+    pub first: usize,
+    pub new: &'a [V],
+    /// `None` is zero.
+    pub old: Option<&'a [V]>,
+}
+
+impl<V> Unknowns<'_, V> {
+    /// Those of block row `j`, of `n` rows.
+    #[inline(always)]
+    fn of(&self, j: usize, n: usize) -> Option<&[V]> {
+        let begin = j.wrapping_sub(self.first).wrapping_mul(n);
+        match self.new.get(begin..begin.wrapping_add(n)) {
+            Some(x) => Some(x),
+            None => self.old.map(|old| &old[j * n..][..n]),
+        }
+    }
+}
+
 /// Solves block row i for its own unknowns `x`: with the inverse of the diagonal block, or, where there is only that of
-/// the diagonal, by one sweep inside the block. `value` gives the unknowns of another block row, of which only the
-/// first of a block are read; `None` is zero.
-#[inline(always)]
-pub(super) fn block_row<'x, S: Number, V: Number>(
+/// the diagonal, by one sweep inside the block. Compiled once for all sweeps of these types.
+#[inline(never)]
+pub(super) fn block_row<S: Number, V: Number>(
     a: &CsrView<'_, S>,
     inverse: &[S],
     b: &[V],
     i: usize,
     x: &mut [V],
-    value: impl Fn(usize) -> Option<&'x [V]>,
+    others: &Unknowns<'_, V>,
     backward: bool,
 ) {
     let n = x.len();
@@ -111,8 +127,8 @@ pub(super) fn block_row<'x, S: Number, V: Number>(
         let j = a.col(p);
         if j == i {
             own = Some(a.block_at(p));
-        } else if let Some(x) = value(j) {
-            subtract_product(a.block_at(p), &x[..n], &mut rest[..n]);
+        } else if let Some(x) = others.of(j, n) {
+            subtract_product(a.block_at(p), x, &mut rest[..n]);
         }
     }
     // Without a diagonal block there is no inverse either.

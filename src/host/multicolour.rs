@@ -149,7 +149,8 @@ pub fn sweep<S: Number, V: Number>(
                     new[0] = V::narrow(old[i].widen() + inverse[i].cast::<V::Wide>() * (b[i].widen() - ax));
                 } else {
                     new.copy_from_slice(&old[i * n..][..n]);
-                    gauss_seidel::block_row(a, inverse, b, i, new, |j| Some(&old[j * n..]), backward);
+                    let others = gauss_seidel::Unknowns { first: 0, new: old, old: None };
+                    gauss_seidel::block_row(a, inverse, b, i, new, &others, backward);
                 }
             }
         });

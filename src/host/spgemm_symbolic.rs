@@ -9,7 +9,7 @@
 //! chunk behind the end of a row go to a position that no entry of C has. Where the processor can expand numbers into
 //! a register, and rows of C are short, a mask of the entries of C replaces the positions (`spgemm_masks`).
 
-use super::spgemm::with_shape;
+use super::spgemm::{Dynamic, Fixed, with_shape};
 use super::spgemm_gather::{self, BlockProducts};
 use super::spgemm_numeric::{RowEpilogue, Rows};
 use super::{rows, spgemm_masks};
@@ -172,6 +172,7 @@ impl SpgemmSymbolic {
         assert!(a.cols + 1 == b.offsets.len() && a.block.cols == b.block.rows);
         let width = a.block.rows * b.block.cols;
         let grain = rows::grain(a.rows);
+        let scalar = a.block == Block::SCALAR && b.block == Block::SCALAR;
         let epilogue: &RowEpilogue<'_, T> = &epilogue;
         par::new_segments(&c[..=a.rows], width, grain, T::ZERO, |range, values: &mut Fresh<'_, T>| {
             let rows = Rows { a, b, c, range: range.clone() };
@@ -182,11 +183,17 @@ impl SpgemmSymbolic {
                 Piece::BlockProducts(terms) => return terms.add(&rows, values, epilogue),
                 Piece::Exact(positions) => positions,
             };
-            with_shape!((a.block.rows, a.block.cols, b.block.cols), shape => match positions {
-                Positions::U8(positions) => rows.add(positions, values, shape, epilogue),
-                Positions::U16(positions) => rows.add(positions, values, shape, epilogue),
-                Positions::U32(positions) => rows.add(positions, values, shape, epilogue),
-            });
+            // Long rows of blocks are rare, so that there are no loops for their dimensions.
+            let dimensions = (a.block.rows, a.block.cols, b.block.cols);
+            let dynamic = Dynamic { rows: dimensions.0, inner: dimensions.1, cols: dimensions.2 };
+            match positions {
+                Positions::U8(positions) => {
+                    with_shape!(dimensions, shape => rows.add(positions, values, shape, epilogue));
+                }
+                Positions::U16(positions) if scalar => rows.add(positions, values, Fixed::<1, 1, 1>, epilogue),
+                Positions::U16(positions) => rows.add(positions, values, dynamic, epilogue),
+                Positions::U32(positions) => rows.add(positions, values, dynamic, epilogue),
+            }
         })
     }
 

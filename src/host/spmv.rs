@@ -3,8 +3,7 @@
 use super::prefetch::prefetch;
 use super::{block_rows, simd};
 use crate::par;
-use crate::scalar::Number;
-use crate::scalar::Sums;
+use crate::scalar::{Number, Scalar, Sums};
 use crate::sparse::{BLOCK_ROWS, Block, Compact, CsrView, Diagonals, GROUP, Offsets};
 
 /// Most results of a group of rows by diagonals.
@@ -103,44 +102,74 @@ fn product<S: Number, X: Number, Y: Number>(
     epilogue: Epilogue<'_, Y>,
     sums: Sums,
 ) {
+    let round: Option<Round<Y::Wide>> = match sums {
+        Sums::Rounded if const { !Y::PRECISION.is_scalar() } => Some(|sum| Y::narrow(sum).widen()),
+        _ => None,
+    };
+    with_products(a, x, y.len(), round, &mut |groups| match groups {
+        Groups::Rows { group, width, locate, multiply } => each_group(group, width, locate, y, epilogue, multiply),
+        Groups::Diagonals { group, width, multiply } => each_diagonal_group(group, width, y, epilogue, multiply),
+    });
+}
+
+/// Rounds a sum to the precision of the result.
+type Round<W> = fn(W) -> W;
+
+/// How the rows of a matrix are grouped, and the products of a group.
+enum Groups<'a, W> {
+    Rows { group: usize, width: usize, locate: &'a Locate<'a>, multiply: &'a Multiply<'a, W> },
+    Diagonals { group: usize, width: usize, multiply: &'a MultiplyDiagonals<'a, W> },
+}
+
+/// Calls `run` with the products of `a` and `x`, of which there are `results`. Generic over the sums, not over the
+/// results: there are half as many combinations.
+fn with_products<S: Number, X: Number, W: Scalar>(
+    a: &View<'_, S>,
+    x: &[X],
+    results: usize,
+    round: Option<Round<W>>,
+    run: &mut dyn FnMut(Groups<'_, W>),
+) {
     match a {
         View::Csr(a) => {
-            assert_eq!((x.len(), y.len()), (a.scalar_cols(), a.scalar_rows()));
-            let (offsets, base, block, rounded) = (a.offsets, a.base, a.block, sums == Sums::Rounded);
+            assert_eq!((x.len(), results), (a.scalar_cols(), a.scalar_rows()));
+            let (offsets, base, block) = (a.offsets, a.base, a.block);
             let (columns, values) = (a.columns, a.values);
             let locate = move |first: usize, to: &mut [usize]| locate_rows(offsets, base, first, to);
-            each_group(LONGEST_GROUP / block.rows, block.rows, &locate, y, epilogue, &|offsets, shift, sums| {
+            let multiply = |offsets: &[usize], shift: i32, sums: &mut [W]| {
                 let rows = simd::Rows { offsets, columns, values, shift };
-                match block {
-                    _ if const { !Y::PRECISION.is_scalar() } && rounded => {
-                        rounded_products::<S, X, Y>(&rows, block, x, sums);
-                    }
-                    Block::SCALAR => simd::row_products(&rows, x, sums),
-                    block => simd::block_row_products(&rows, block, x, sums),
+                match (round, block) {
+                    (Some(round), block) => rounded_products(&rows, block, x, sums, round),
+                    (None, Block::SCALAR) => simd::row_products(&rows, x, sums),
+                    (None, block) => simd::block_row_products(&rows, block, x, sums),
                 }
-            });
+            };
+            let (group, width) = (LONGEST_GROUP / block.rows, block.rows);
+            run(Groups::Rows { group, width, locate: &locate, multiply: &multiply });
         }
         View::Compact(a) => {
-            assert_eq!((x.len(), y.len()), (a.cols, a.rows()));
+            assert_eq!((x.len(), results), (a.cols, a.rows()));
             let (offsets, bases, columns, values) = (&a.offsets[..], &a.bases[..], &a.columns[..], a.values.as_slice());
             let locate = move |first: usize, to: &mut [usize]| {
                 copy_offsets(&offsets[first..], to, |o| *o as usize);
                 bases[first / GROUP]
             };
-            each_group(GROUP, 1, &locate, y, epilogue, &|offsets, shift, sums| {
+            let multiply = |offsets: &[usize], shift: i32, sums: &mut [W]| {
                 simd::row_products(&simd::Rows { offsets, columns, values, shift }, x, sums);
-            });
+            };
+            run(Groups::Rows { group: GROUP, width: 1, locate: &locate, multiply: &multiply });
         }
         View::Diagonals(a) => {
             let (width, group) = (a.width, a.group);
-            assert_eq!((x.len(), y.len()), (a.cols * width, a.rows * width));
-            each_diagonal_group(group, width, y, epilogue, &|first, sums| {
+            assert_eq!((x.len(), results), (a.cols * width, a.rows * width));
+            let multiply = |first: usize, sums: &mut [W]| {
                 let (distances, values) = a.group(first / group);
                 match width {
                     1 => simd::diagonal_products(distances, values, first, x, sums),
                     _ => block_rows::diagonal_products(width, distances, values, first, x, sums),
                 }
-            });
+            };
+            run(Groups::Diagonals { group, width, multiply: &multiply });
         }
     }
 }
@@ -148,28 +177,28 @@ fn product<S: Number, X: Number, Y: Number>(
 /// Partial sums of a row with rounded sums.
 const LANES: usize = 8;
 
-/// Products of `rows` with `x`; sums are rounded to `Y` after each term.
-fn rounded_products<S: Number, X: Number, Y: Number>(
+/// Products of `rows` with `x`; sums are rounded after each term.
+fn rounded_products<S: Number, X: Number, W: Scalar>(
     rows: &simd::Rows<'_, S, i32>,
     block: Block,
     x: &[X],
-    sums: &mut [Y::Wide],
+    sums: &mut [W],
+    round: Round<W>,
 ) {
-    let keep = |sum: Y::Wide| Y::narrow(sum).widen();
     let Block { rows: br, cols: bc } = block;
     for (k, sum) in sums.iter_mut().enumerate() {
         let (i, r) = (k / br, k % br);
-        let mut lanes = [Y::Wide::ZERO; LANES];
+        let mut lanes = [W::ZERO; LANES];
         let mut next = 0;
         for p in rows.offsets[i]..rows.offsets[i + 1] {
             let (j, values) = ((rows.columns[p] + rows.shift) as usize, &rows.values[p * block.len()..]);
             for (v, x) in values[r * bc..][..bc].iter().zip(&x[j * bc..]) {
                 let lane = &mut lanes[next % LANES];
-                *lane = keep(*lane + v.cast::<Y::Wide>() * x.cast());
+                *lane = round(*lane + v.cast::<W>() * x.cast());
                 next += 1;
             }
         }
-        *sum = lanes.into_iter().fold(Y::Wide::ZERO, |sum, lane| keep(sum + lane));
+        *sum = lanes.into_iter().fold(W::ZERO, |sum, lane| round(sum + lane));
     }
 }
 
@@ -197,6 +226,9 @@ type Locate<'a> = dyn Fn(usize, &mut [usize]) -> i32 + Sync + 'a;
 /// nothing, but a loop over groups for each combination of types costs compile time.
 type Multiply<'a, W> = dyn Fn(&[usize], i32, &mut [W]) + Sync + 'a;
 
+/// The same for a group of rows by diagonals, given its first row.
+type MultiplyDiagonals<'a, W> = dyn Fn(usize, &mut [W]) + Sync + 'a;
+
 /// Runs `sum` on all groups of rows, and the epilogue on its results. A row has `width` results.
 fn each_group<Y: Number>(
     group: usize,
@@ -223,13 +255,13 @@ fn each_group<Y: Number>(
     });
 }
 
-/// The same for rows by diagonals; `sum` gets the first row of a group.
+/// The same for rows by diagonals.
 fn each_diagonal_group<Y: Number>(
     group: usize,
     width: usize,
     y: &mut [Y],
     epilogue: Epilogue<'_, Y>,
-    sum: &(dyn Fn(usize, &mut [Y::Wide]) + Sync),
+    sum: &MultiplyDiagonals<'_, Y::Wide>,
 ) {
     par::for_each_row_mut(y, width, (SPMV_GRAIN / width).next_multiple_of(group), |start, y| {
         let mut sums = [Y::Wide::ZERO; LONGEST];

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::matrix::Import;
 use crate::scalar::{Number, Precision, Scalar, Sums, with_storage};
 use crate::sync::lock;
+use half::{bf16, f16};
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 
@@ -261,21 +262,6 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         with_storage!(storage, N => S::smoother::<T, N, V>(smoother.name, &input))
     }
 
-    /// The restriction to the next level with values stored as `N`.
-    pub fn stored_restriction<N: Number>(&self, setup: &S) -> Result<S::Matrix<N>> {
-        setup.begin_phase(Some(self.number), "place");
-        let (fine, coarse) = self.unapplied();
-        let by = Rounding::Nearest(By::over(coarse), By::times(fine));
-        self.stored(setup, &self.transfer().1, "restriction", by)
-    }
-
-    /// The prolongator from the next level with values stored as `N`.
-    pub fn stored_prolongator<N: Number>(&self, setup: &S) -> Result<S::Matrix<N>> {
-        let (fine, coarse) = self.unapplied();
-        let by = Rounding::Nearest(By::times(fine), By::over(coarse));
-        self.stored(setup, &self.transfer().0, "prolongator", by)
-    }
-
     /// The inverse of its matrix.
     pub fn inverse<B: Backend, N: Number, V: Number>(
         &self,
@@ -291,6 +277,44 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         setup.begin_phase(Some(self.number), "coarsest");
         let by = By::over(self.unapplied().0);
         setup.dense_inverse(&setup.scaled(self.a(), by, by)?)
+    }
+}
+
+/// Grid transfers of a level with values stored as `N`.
+pub(super) trait TransfersIn<S: Setup, N: Number> {
+    /// The restriction to the next level.
+    fn restriction(&self, setup: &S) -> Result<S::Matrix<N>>;
+    /// The prolongator from the next level.
+    fn prolongator(&self, setup: &S) -> Result<S::Matrix<N>>;
+}
+
+impl<S: Setup, T: Scalar, N: Number> TransfersIn<S, N> for ComputedLevel<S, T> {
+    fn restriction(&self, setup: &S) -> Result<S::Matrix<N>> {
+        setup.begin_phase(Some(self.number), "place");
+        let (fine, coarse) = self.unapplied();
+        let by = Rounding::Nearest(By::over(coarse), By::times(fine));
+        self.stored(setup, &self.transfer().1, "restriction", by)
+    }
+
+    fn prolongator(&self, setup: &S) -> Result<S::Matrix<N>> {
+        let (fine, coarse) = self.unapplied();
+        let by = Rounding::Nearest(By::times(fine), By::over(coarse));
+        self.stored(setup, &self.transfer().0, "prolongator", by)
+    }
+}
+
+/// Grid transfers of a level in any format. A trait object instead of the precision of set-up as a parameter: half as
+/// many functions are compiled for the formats of operator and vectors.
+pub(super) trait LevelTransfers<S: Setup>:
+    TransfersIn<S, f64> + TransfersIn<S, f32> + TransfersIn<S, f16> + TransfersIn<S, bf16>
+{
+    /// Storage formats of the level.
+    fn formats(&self) -> &Mutex<Formats<S>>;
+}
+
+impl<S: Setup, T: Scalar> LevelTransfers<S> for ComputedLevel<S, T> {
+    fn formats(&self) -> &Mutex<Formats<S>> {
+        &self.formats
     }
 }
 

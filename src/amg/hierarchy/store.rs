@@ -1,6 +1,6 @@
 //! Levels that are computed, stored in their own precisions where the solve phase runs.
 
-use super::level::ComputedLevel;
+use super::level::{ComputedLevel, LevelTransfers, TransfersIn};
 use super::{Builder, SetupOn};
 use crate::amg::cycle::{self, Below, CoarseGrid, Level, Shape};
 use crate::amg::finest::{Finest, FinestLevel};
@@ -98,7 +98,7 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
                 let (vector, transfer) = (plan.of(LevelPart::Vector, i + 1), plan.of(LevelPart::Transfer, i));
                 Below::Coarser(with_storage!(vector, W => {
                     let transfer = phases.time("place", || {
-                        at_level(i, self.grid_transfer::<T, V, W>(&*level, coarse_rows, transfer))
+                        at_level(i, self.grid_transfer::<V, W>(&*level, coarse_rows, transfer))
                     })?;
                     self.release(level);
                     let coarse = self.level::<T, W>(levels, i + 1, phases)?;
@@ -149,9 +149,9 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
     }
 
     /// The grid transfers to a coarse level of this many rows.
-    fn grid_transfer<T: Scalar, V: Number, W: Number>(
+    fn grid_transfer<V: Number, W: Number>(
         &self,
-        level: &ComputedLevel<S, T>,
+        level: &dyn LevelTransfers<S>,
         coarse_rows: usize,
         storage: Precision,
     ) -> Result<Box<dyn GridTransfer<B, V, W>>> {
@@ -160,10 +160,10 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
             && let Some(range) = range
         {
             let (wide, factor) = (self.to.zeros(coarse_rows)?, self.to.range_factor()?);
-            let transfers = self.transfers::<T, V, V::Wide>(level, storage)?;
+            let transfers = self.transfers::<V, V::Wide>(level, storage)?;
             return Ok(Box::new(ConvertedTransfer { transfers, wide, range, factor, of: PhantomData }));
         }
-        let transfers = self.transfers::<T, V, W>(level, storage)?;
+        let transfers = self.transfers::<V, W>(level, storage)?;
         Ok(match range {
             Some(range) => Box::new(RetriedTransfer { transfers, range, factor: 1.0 }),
             None => Box::new(transfers),
@@ -171,17 +171,17 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
     }
 
     /// Restriction to and interpolation from the next level.
-    fn transfers<T: Scalar, V: Number, W: Number>(
+    fn transfers<V: Number, W: Number>(
         &self,
-        level: &ComputedLevel<S, T>,
+        level: &dyn LevelTransfers<S>,
         storage: Precision,
     ) -> Result<Transfers<B, V, W>> {
         let (setup, to, hint) = (self.setup, self.to, self.hint(true));
         with_storage!(storage, N => {
-            let r = level.stored_restriction::<N>(setup)?;
-            let restriction = setup.operator(to, r, hint, &mut lock(level.formats.lock()).restriction)?;
-            let p = level.stored_prolongator::<N>(setup)?;
-            let interpolation = setup.operator(to, p, hint, &mut lock(level.formats.lock()).prolongator)?;
+            let r = TransfersIn::<S, N>::restriction(level, setup)?;
+            let restriction = setup.operator(to, r, hint, &mut lock(level.formats().lock()).restriction)?;
+            let p = TransfersIn::<S, N>::prolongator(level, setup)?;
+            let interpolation = setup.operator(to, p, hint, &mut lock(level.formats().lock()).prolongator)?;
             Ok(Transfers { backend: to.clone(), restriction, interpolation })
         })
     }

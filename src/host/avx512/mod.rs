@@ -107,18 +107,19 @@ pub fn block_row_products(
     ) -> bool {
         let ColumnsRef::I32(columns) = lines.columns else { return false };
         let rows = Rows { offsets: lines.offsets, columns, values, shift: lines.shift };
+        // The smallest of the listed numbers of registers that holds a block.
         macro_rules! registers {
             ($kernel:ident, $lanes:literal, $sums:ident, $($n:literal)*) => {
                 match block.len().div_ceil($lanes) {
                     // SAFETY: the caller has found the processor's features.
-                    $($n => unsafe { $kernel::<$n, S, X>(&rows, block, x, $sums) },)*
+                    $(..=$n => unsafe { $kernel::<$n, S, X>(&rows, block, x, $sums) },)*
                     _ => return false,
                 }
             };
         }
         match sums {
-            SliceMut::F64(sums) => registers!(wide_blocks, 8, sums, 1 2 3 4 5 6 7 8),
-            SliceMut::F32(sums) => registers!(narrow_blocks, 16, sums, 1 2 3 4),
+            SliceMut::F64(sums) => registers!(wide_blocks, 8, sums, 1 2 3 5 8),
+            SliceMut::F32(sums) => registers!(narrow_blocks, 16, sums, 1 2 4),
         }
         true
     }
@@ -385,7 +386,7 @@ lanes! {
     }}
 }
 
-/// Kernels for blocks whose values fill `N` registers, row after row: x is repeated as often as the block has rows, and every value of
+/// Kernels for blocks whose values fill at most `N` registers, row after row: x is repeated as often as the block has rows, and every value of
 /// the block has a lane of its own, which is summed over the blocks of a row.
 macro_rules! block_kernel {
     ($name:ident, $result:ty, $lanes:literal, $first:ident, $zero:ident, $mul:ident, $add:ident, $load:ident, $store:ident, $sum:ident, $repeat:expr) => {
@@ -399,7 +400,7 @@ macro_rules! block_kernel {
             let (width, cols) = (block.len(), block.cols);
             let mut mask = [0; N];
             for (n, mask) in mask.iter_mut().enumerate() {
-                *mask = $first(width - n * $lanes);
+                *mask = $first(width.saturating_sub(n * $lanes));
             }
             let mut pattern = [[0; $lanes]; N];
             let mut column = 0;
@@ -420,7 +421,7 @@ macro_rules! block_kernel {
                     unsafe {
                         let x = X::$load($first(cols), x.as_ptr());
                         for n in 0..N {
-                            let values = S::$load(mask[n], values.as_ptr().add(n * $lanes));
+                            let values = S::$load(mask[n], values.as_ptr().wrapping_add(n * $lanes));
                             lanes[n] = $add(lanes[n], $mul(values, $repeat(&pattern[n], x)));
                         }
                     }
