@@ -23,6 +23,7 @@ use crate::skip::skipped;
 use crate::sparse::{Block, Coloured, Colouring, SharedCsr};
 use half::{bf16, f16};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 mod fused;
 mod products;
@@ -48,6 +49,14 @@ pub(super) const SIMULATED: usize = 4;
 /// One simulated device, where a test takes its time, and all real ones.
 pub(super) fn one_of_each() -> Vec<Gpu> {
     devices().into_iter().enumerate().filter_map(|(k, gpu)| (k == 0 || k >= SIMULATED).then_some(gpu)).collect()
+}
+
+/// One simulated device after the other, where a test has many cases, and real ones always.
+pub(super) fn rotating_devices() -> Vec<Gpu> {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed) % SIMULATED.max(1);
+    let chosen = |(k, gpu): (usize, Gpu)| (k >= SIMULATED || k == next).then_some(gpu);
+    devices().into_iter().enumerate().filter_map(chosen).collect()
 }
 
 pub(super) fn host() -> Host {

@@ -64,18 +64,21 @@ fn whole_gallery(precision: &str) {
     let mut failures = String::new();
     for device in devices() {
         for (i, (small, large, options)) in PROBLEMS.iter().enumerate() {
-            // The wider warps see every third problem, because a simulation takes its time.
-            if device == "sim:64" && i % 3 != 0 {
+            // Every third problem is simulated with the wider warps, the others with narrow ones: a simulation takes its time.
+            if device == "sim:64" && i % 3 != 0 || device == "sim:32" && i % 3 == 0 {
                 continue;
             }
             let name = if device == "cuda:0" { large } else { small };
             let (matrix, config) = (problem(name), config(precision, options));
-            let runs = ["host:2", device, device].map(|device| solve(device, &matrix, &config, 1.0));
-            let [Ok((_, host)), Ok((x, on_device)), Ok((again, _))] = &runs else {
+            let runs = ["host:2", device].map(|device| solve(device, &matrix, &config, 1.0));
+            let [Ok((_, host)), Ok((x, on_device))] = &runs else {
                 let told = runs.iter().map(|run| run.as_ref().err().map(|error| error.message.clone()));
                 failures += &format!("{name} on {device}: {:?}\n", told.collect::<Vec<_>>());
                 continue;
             };
+            // A simulation runs twice for every other problem.
+            let repeats = device == "cuda:0" || i % 2 == 0;
+            let equal = !repeats || solve(device, &matrix, &config, 1.0).is_ok_and(|(again, _)| again == *x);
             let (wanted, found) = (host.solves[0].iterations, on_device.solves[0].iterations);
             let formats = |report: &Report| {
                 let of =
@@ -90,8 +93,8 @@ fn whole_gallery(precision: &str) {
                 on_device.levels.iter().map(|l| l.rows).collect::<Vec<_>>()
             );
             assert!(on_device.promotions == host.promotions, "{name} on {device}: {:?}", on_device.promotions);
-            if found.abs_diff(wanted) > 1 || x != again || on_device.solves[0].true_residual > 1e-8 {
-                failures += &format!("{name} on {device}: {found} iterations, host {wanted}; equal: {}\n", x == again);
+            if found.abs_diff(wanted) > 1 || !equal || on_device.solves[0].true_residual > 1e-8 {
+                failures += &format!("{name} on {device}: {found} iterations, host {wanted}; equal: {equal}\n");
             }
         }
     }

@@ -269,8 +269,9 @@ mod tests {
 
     #[test]
     fn coarse_matrices_are_those_of_the_host() {
-        for gpu in devices() {
-            for (name, a) in problems() {
+        for (name, a) in problems() {
+            // Both widths of warps, in one order each.
+            for gpu in devices().into_iter().step_by(2) {
                 let mut p = random(a.rows, a.rows / 3, 4, Block::SCALAR, 7);
                 let symbolic = same_as_the_host(&gpu, &a, &p, &name);
                 assert!(matches!(&*lock(symbolic.positions.lock()), Positions::Scalars(_)), "{name}");

@@ -284,7 +284,7 @@ pub(super) fn blocks_for(rows: usize, lanes: usize, most: usize) -> usize {
 pub(super) mod tests {
     use super::super::tests::{problems, random};
     use super::*;
-    use crate::gpu::tests::{devices, one_of_each};
+    use crate::gpu::tests::{devices, one_of_each, rotating_devices};
     use crate::host::spgemm as host;
     use crate::scalar::Scalar;
     use crate::sparse::Csr;
@@ -320,26 +320,28 @@ pub(super) mod tests {
 
     #[test]
     fn products_of_irregular_matrices_are_those_of_the_host() {
-        for gpu in devices() {
-            for (rows, inner, cols, left, right) in [
-                (0, 0, 0, 0, 0),
-                (0, 3, 5, 0, 2),
-                (5, 0, 3, 0, 0),
-                (4, 3, 0, 2, 0),
-                (1, 1, 1, 1, 1),
-                (33, 257, 31, 9, 5),
-                (257, 31, 256, 20, 40),
-                (60, 90, 20_000, 30, 90),
-                (40, 300, 9000, 200, 60),
-                (3, 400, 9000, 300, 300),
-                (300, 300, 300, 3, 0),
-                (400, 300, 500, 70, 3),
-            ] {
-                let (a, b) =
-                    (random(rows, inner, left, Block::SCALAR, 1), random(inner, cols, right, Block::SCALAR, 2));
-                let what = format!("{rows} x {inner} x {cols} with rows of {left} and {right}");
+        for (rows, inner, cols, left, right) in [
+            (0, 0, 0, 0, 0),
+            (0, 3, 5, 0, 2),
+            (5, 0, 3, 0, 0),
+            (4, 3, 0, 2, 0),
+            (1, 1, 1, 1, 1),
+            (33, 257, 31, 9, 5),
+            (257, 31, 256, 20, 40),
+            (60, 90, 20_000, 30, 90),
+            (40, 300, 9000, 200, 60),
+            (3, 400, 9000, 300, 300),
+            (300, 300, 300, 3, 0),
+            (400, 300, 500, 70, 3),
+        ] {
+            let (a, b) = (random(rows, inner, left, Block::SCALAR, 1), random(inner, cols, right, Block::SCALAR, 2));
+            let what = format!("{rows} x {inner} x {cols} with rows of {left} and {right}");
+            // Both widths of warps, in one order each.
+            for gpu in devices().into_iter().step_by(2) {
                 same_as_the_host(&gpu, &a, &b, &what);
-                let (a, b) = (a.view().to_owned_as::<f32>().unwrap(), b.view().to_owned_as::<f32>().unwrap());
+            }
+            let (a, b) = (a.view().to_owned_as::<f32>().unwrap(), b.view().to_owned_as::<f32>().unwrap());
+            for gpu in rotating_devices() {
                 same_as_the_host(&gpu, &a, &b, &what);
             }
         }

@@ -4,11 +4,11 @@
 use super::*;
 use crate::gallery;
 use crate::gpu::Gpu;
-use crate::gpu::tests::{SIMULATED, devices};
+use crate::gpu::tests::devices;
+pub(super) use crate::gpu::tests::rotating_devices;
 use crate::hash::hash;
 use crate::host::pmis::split as pmis_on_host;
 use crate::sparse::{Block, Csr, Graph};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Small problems of different kinds.
 pub(in crate::gpu) fn problems() -> Vec<(String, Csr<f64>)> {
@@ -108,14 +108,6 @@ pub(super) fn narrow(a: &Csr<f64>) -> Csr<f32> {
 pub(super) fn splittings(s: &Graph) -> [Vec<bool>; 2] {
     let at_random = (0..s.rows()).map(|i| hash(i, 7).is_multiple_of(3)).collect();
     [pmis_on_host(s, &s.transpose().unwrap(), 1).unwrap(), at_random]
-}
-
-/// One simulated device after the other, where a test has many cases, and real ones always.
-pub(super) fn rotating_devices() -> Vec<Gpu> {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let next = NEXT.fetch_add(1, Ordering::Relaxed) % SIMULATED.max(1);
-    let chosen = |(k, gpu): (usize, Gpu)| (k >= SIMULATED || k == next).then_some(gpu);
-    devices().into_iter().enumerate().filter_map(chosen).collect()
 }
 
 /// A graph, copied to the device.

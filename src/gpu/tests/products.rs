@@ -104,13 +104,18 @@ fn every_precision<S: Number>(gpu: &Gpu, rows: usize, cols: usize, block: Block,
 
 #[test]
 fn scalar_products_are_those_of_the_host() {
-    for gpu in devices() {
-        // Rows of each length that has its own number of lanes, and around slices and blocks of the launch.
-        for (rows, cols, length) in
-            [(0, 0, 0), (1, 1, 1), (63, 40, 3), (129, 100, 7), (65, 200, 14), (33, 300, 30), (17, 300, 90)]
-        {
+    // Rows of each length that has its own number of lanes, and around slices and blocks of the launch.
+    for (rows, cols, length) in
+        [(0, 0, 0), (1, 1, 1), (63, 40, 3), (129, 100, 7), (65, 200, 14), (33, 300, 30), (17, 300, 90)]
+    {
+        for gpu in devices() {
+            products::<f64, f64, f64>(&gpu, &irregular(rows, cols, Block::SCALAR, length));
+        }
+        for gpu in rotating_devices() {
             every_precision::<f64>(&gpu, rows, cols, Block::SCALAR, length);
         }
+    }
+    for gpu in devices() {
         every_precision::<f32>(&gpu, 129, 100, Block::SCALAR, 7);
         every_precision::<f16>(&gpu, 129, 100, Block::SCALAR, 7);
         every_precision::<bf16>(&gpu, 129, 100, Block::SCALAR, 7);
@@ -123,28 +128,27 @@ fn block_products_are_those_of_the_host() {
         for (rows, cols) in [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (8, 8), (3, 6), (6, 3), (1, 3)] {
             products::<f64, f64, f64>(&gpu, &irregular(9, 11, Block { rows, cols }, 4));
         }
-        let block = Block::square(3);
-        every_precision::<f32>(&gpu, 17, 17, block, 5);
-        every_precision::<f16>(&gpu, 17, 17, block, 5);
-        every_precision::<bf16>(&gpu, 17, 17, block, 5);
         for side in [2, 4] {
-            every_precision::<f64>(&gpu, 9, 11, Block::square(side), 7);
-            every_precision::<f16>(&gpu, 9, 9, Block::square(side), 7);
             products::<f32, f32, f32>(&gpu, &irregular(40, 30, Block::square(side), 20));
+        }
+        for side in [2, 3, 4] {
             products::<f64, f64, f64>(&gpu, &irregular(0, 0, Block::square(side), 0));
         }
-        products::<f64, f64, f64>(&gpu, &irregular(0, 0, block, 0));
     }
     // Every kernel of blocks, in every format of values.
-    for gpu in one_of_each() {
-        every_precision::<f64>(&gpu, 5, 7, Block::square(3), 4);
-        for side in [2, 4, 5, 6] {
-            every_precision::<f32>(&gpu, 5, 7, Block::square(side), 4);
-            every_precision::<bf16>(&gpu, 5, 7, Block::square(side), 4);
+    for side in [2, 3, 4, 5, 6] {
+        let (rows, cols) = if side < 5 { (17, 19) } else { (5, 7) };
+        for gpu in rotating_devices() {
+            every_precision::<f64>(&gpu, rows, cols, Block::square(side), 5);
         }
-        for side in [5, 6] {
-            every_precision::<f64>(&gpu, 5, 7, Block::square(side), 4);
-            every_precision::<f16>(&gpu, 5, 7, Block::square(side), 4);
+        for gpu in rotating_devices() {
+            every_precision::<f32>(&gpu, rows, cols, Block::square(side), 5);
+        }
+        for gpu in rotating_devices() {
+            every_precision::<f16>(&gpu, rows, cols, Block::square(side), 5);
+        }
+        for gpu in rotating_devices() {
+            every_precision::<bf16>(&gpu, rows, cols, Block::square(side), 5);
         }
     }
 }
