@@ -23,6 +23,8 @@ module terrace
   integer(c_int32_t), parameter, public :: TERRACE_NOT_CONVERGED = 1
   ! the residual norm no longer falls and has not reached the tolerance; the last iterate was returned
   integer(c_int32_t), parameter, public :: TERRACE_STAGNATED = 2
+  ! a right-hand side was not attempted; only reports have this status
+  integer(c_int32_t), parameter, public :: TERRACE_NOT_ATTEMPTED = 3
   ! an argument that must not be null is null
   integer(c_int32_t), parameter, public :: TERRACE_ERROR_NULL_ARGUMENT = -1
   ! an argument has a value outside of what is accepted

@@ -63,6 +63,8 @@ statuses! {
         "the iterations ended before the tolerance was reached; the last iterate was returned";
     Stagnated = 2, "TERRACE_STAGNATED", Condition,
         "the residual norm no longer falls and has not reached the tolerance; the last iterate was returned";
+    NotAttempted = 3, "TERRACE_NOT_ATTEMPTED", Condition,
+        "a right-hand side was not attempted; only reports have this status";
     NullArgument = -1, "TERRACE_ERROR_NULL_ARGUMENT", Argument, "an argument that must not be null is null";
     InvalidArgument = -2, "TERRACE_ERROR_INVALID_ARGUMENT", Argument, "an argument has a value outside of what is accepted";
     SizeMismatch = -3, "TERRACE_ERROR_SIZE_MISMATCH", Argument, "sizes that must agree do not";

@@ -6,6 +6,7 @@ mod device_storage;
 mod import;
 mod near_null_space;
 mod operator;
+mod units;
 
 use crate::backend::Operator;
 use crate::context::Context;
@@ -208,6 +209,10 @@ impl Matrix {
         let Some(gpu) = context.gpu() else {
             return fail!(InvalidArgument, "a matrix cannot be copied to a device by a context on the host");
         };
+        self.to_gpu(gpu)
+    }
+
+    fn to_gpu(&self, gpu: &Gpu) -> Result<Matrix> {
         let matrix = match self.precision() {
             Precision::F32 => DeviceMatrix::F32(self.device::<f32>(gpu)?),
             _ => DeviceMatrix::F64(self.device::<f64>(gpu)?),

@@ -1,6 +1,7 @@
 //! Report of set-up and solve: a snapshot, read by key. The C ABI, JSON and the printed summary use one table.
 
 use crate::context::Context;
+use crate::error::Status;
 use crate::gpu::{Gpu, Usage};
 use crate::scalar::Precision;
 use serde_json::{Map, Value as Json};
@@ -36,8 +37,10 @@ pub struct LevelReport {
 }
 
 /// One right-hand side of a solve.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SolveReport {
+    /// How it ended.
+    pub status: Status,
     /// Iterations done.
     pub iterations: usize,
     /// Whether the tolerance was reached.
@@ -47,6 +50,27 @@ pub struct SolveReport {
     pub true_residual: f64,
     /// Residual norms over the same, from the initial guess on.
     pub history: Vec<f64>,
+}
+
+impl Default for SolveReport {
+    fn default() -> SolveReport {
+        SolveReport {
+            status: Status::NotAttempted,
+            iterations: 0,
+            converged: false,
+            true_residual: f64::NAN,
+            history: Vec::new(),
+        }
+    }
+}
+
+impl SolveReport {
+    /// As before a solve; keeps the capacity of the history.
+    pub(crate) fn reset(&mut self) {
+        let mut history = std::mem::take(&mut self.history);
+        history.clear();
+        *self = SolveReport { history, ..SolveReport::default() };
+    }
 }
 
 /// Seconds spent in the named phases.
@@ -181,6 +205,7 @@ facts! {
     "solve_seconds", Whole, "whole last solve", |r, i| Real(r.solve.get("total"));
     "solve_operator_seconds", Whole, "products with the matrix in the Krylov method", |r, i| Real(r.solve.get("operator"));
     "solve_preconditioner_seconds", Whole, "preconditioner applications", |r, i| Real(r.solve.get("preconditioner"));
+    "status", RightHandSide, "how its solve ended, a number of the status table: TERRACE_NOT_ATTEMPTED where an error of another kind than numeric ended the call before it", |r, i| Int(i64::from(r.solves[i].status.code()));
     "iterations", RightHandSide, "iterations of the Krylov method", |r, i| Int(r.solves[i].iterations as i64);
     "converged", RightHandSide, "1 when the tolerance was reached, else 0", |r, i| Int(i64::from(r.solves[i].converged));
     "true_residual", RightHandSide, "norm of b - A x, recomputed, over the norm of b", |r, i| Real(r.solves[i].true_residual);
@@ -309,7 +334,13 @@ impl Report {
                 "{} right-hand side {i}: {} iterations, {}, true relative residual {:.3e}",
                 self.solver,
                 s.iterations,
-                if s.converged { "converged" } else { "not converged" },
+                match s.status {
+                    Status::Success => "converged",
+                    Status::NotConverged => "not converged",
+                    Status::Stagnated => "stagnated",
+                    Status::NotAttempted => "not attempted",
+                    _ => "failed",
+                },
                 s.true_residual
             );
         }

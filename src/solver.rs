@@ -13,6 +13,7 @@ pub use crate::scalar::{SliceMut, SliceRef};
 use std::sync::Arc;
 
 mod parts;
+mod scaled;
 mod solve;
 mod user;
 
@@ -42,6 +43,8 @@ pub struct Solver {
     operator: Option<User>,
     preconditioner: Option<User>,
     state: Option<State>,
+    /// Right-hand sides of the last solve, and their reports. There is capacity for one before the first solve.
+    count: usize,
     solves: Vec<SolveReport>,
     phases: Phases,
 }
@@ -49,6 +52,8 @@ pub struct Solver {
 /// The state after set-up.
 struct State {
     matrix: Option<Arc<Matrix>>,
+    /// The matrix that is solved with instead: its values times a power of two, and the exponent.
+    scaled: Option<(Arc<Matrix>, i32)>,
     amg: Option<Amg>,
     engine: BackendEngine,
     rows: usize,
@@ -70,6 +75,7 @@ impl Solver {
             operator: None,
             preconditioner: None,
             state: None,
+            count: 0,
             solves: Vec::new(),
             phases: Phases::default(),
         }
@@ -115,6 +121,9 @@ impl Solver {
             matrix.check_for_set_up(&self.context)?;
         }
         self.context = self.context.with_own_scratch()?;
+        let callers = matrix;
+        let scaled = self.scaled_matrix(matrix)?;
+        let matrix = scaled.as_ref().map(|(matrix, _)| matrix).or(callers);
         let wants_amg = self.preconditioner.is_none() && self.config.text("solver.preconditioner") == "amg";
         let mut amg = match (wants_amg, matrix) {
             (true, Some(matrix)) => Some(Amg::setup_in_solver(&self.context, matrix, &self.config)?),
@@ -132,19 +141,35 @@ impl Solver {
             _ => Precision::F64,
         };
         let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p)).unwrap_or(native);
+        let units = scaled.as_ref().map_or(0, |(_, k)| *k);
         let engine = match self.context.gpu() {
             Some(gpu) if gpu::IS_BUILT => {
-                BackendEngine::Gpu(self.engine(gpu, precision, matrix, &mut amg, rows)?, Staging::default())
+                let engine = self.engine(gpu, precision, matrix, &mut amg, rows)?;
+                BackendEngine::Gpu(engine.in_units(units), Staging::default())
             }
-            _ => BackendEngine::Host(self.engine(&Host::new(&self.context), precision, matrix, &mut amg, rows)?),
+            _ => {
+                let engine = self.engine(&Host::new(&self.context), precision, matrix, &mut amg, rows)?;
+                BackendEngine::Host(engine.in_units(units))
+            }
         };
-        if let Some(matrix) = matrix {
+        if let Some(matrix) = callers {
             matrix.end_reading()?;
         }
+        self.count = 0;
         self.solves.clear();
         self.solves.push(SolveReport { history: try_capacity(self.history_capacity())?, ..SolveReport::default() });
-        self.state = Some(State { matrix: matrix.cloned(), amg, engine, rows });
+        self.state = Some(State { matrix: callers.cloned(), scaled, amg, engine, rows });
         Ok(())
+    }
+
+    /// The matrix in other units where its values are so large or small that their squares leave the range of numbers.
+    fn scaled_matrix(&self, matrix: Option<&Arc<Matrix>>) -> Result<Option<(Arc<Matrix>, i32)>> {
+        // The size of an operator callback is not known.
+        let Some(matrix) = matrix.filter(|_| self.operator.is_none()) else { return Ok(None) };
+        match scaled::units(matrix.precision(), matrix.size_of_values()?) {
+            0 => Ok(None),
+            k => Ok(Some((Arc::new(matrix.times_power(k)?), k))),
+        }
     }
 
     fn history_capacity(&self) -> usize {
@@ -153,10 +178,25 @@ impl Solver {
 
     /// Takes over changed values of the matrix: numeric work only, as [`Amg::update`].
     pub fn update(&mut self) -> Result<()> {
-        let Some(mut state) = self.state.take() else {
+        let Some(state) = &self.state else {
             return fail!(NotSetUp, "the solver has not been set up; call setup before update");
         };
-        let State { matrix, amg, engine, .. } = &mut state;
+        if let Some(callers) = state.matrix.as_ref().filter(|_| self.operator.is_none()) {
+            let now = scaled::units(callers.precision(), callers.size_of_values()?);
+            let before = state.scaled.as_ref().map_or(0, |(_, k)| *k);
+            // Values of another size need other units.
+            if (now == 0) != (before == 0) || now.abs_diff(before) > 50 {
+                let callers = Arc::clone(callers);
+                return self.setup(Some(&callers));
+            }
+            if let Some((scaled, k)) = &state.scaled {
+                scaled.update_times_power(callers, *k)?;
+            }
+        }
+        let Some(mut state) = self.state.take() else { unreachable!("it was there") };
+        let State { matrix, scaled, amg, engine, .. } = &mut state;
+        let callers = matrix;
+        let matrix = &scaled.as_ref().map(|(matrix, _)| Arc::clone(matrix)).or(callers.clone());
         let renewed = match engine {
             BackendEngine::Host(Engine::F64(parts)) => self.renew(matrix.as_ref(), amg, parts),
             BackendEngine::Host(Engine::F32(parts)) => self.renew(matrix.as_ref(), amg, parts),
@@ -164,7 +204,7 @@ impl Solver {
             BackendEngine::Gpu(Engine::F64(parts), _) => self.renew(matrix.as_ref(), amg, parts),
             BackendEngine::Gpu(Engine::F32(parts), _) => self.renew(matrix.as_ref(), amg, parts),
         };
-        let read = matrix.as_ref().map_or(Ok(()), |matrix| matrix.end_reading());
+        let read = callers.as_ref().map_or(Ok(()), |matrix| matrix.end_reading());
         self.state = Some(state);
         renewed.and(read)
     }
@@ -195,8 +235,7 @@ impl Solver {
         report.solver = format!("{name} {}", precision.name());
         report.bytes += bytes;
         report.solve = self.phases.clone();
-        // Before the first solve there is one empty report.
-        report.solves = self.solves.iter().filter(|s| !s.history.is_empty()).cloned().collect();
+        report.solves = self.solves.iter().take(self.count).cloned().collect();
         report
     }
 }

@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn residuals_that_have_no_logarithm_are_left_out() {
         let history = vec![1.0, 0.0, f64::NAN, 1e-3];
-        let solves = vec![SolveReport { history, ..Default::default() }];
+        let solves = vec![SolveReport { history, true_residual: 1e-3, ..Default::default() }];
         let drawing = draw("a", &Report { solves, ..Default::default() });
         assert_eq!(drawing.matches("<circle").count(), 2);
         assert!(!drawing.contains("NaN") && !drawing.contains("inf"));

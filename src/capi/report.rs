@@ -224,7 +224,8 @@ mod tests {
 
     fn example(context: &TestContext) -> *mut terrace_report {
         let history = vec![1.0, 0.5, 0.25];
-        let solve = SolveReport { iterations: 2, converged: true, true_residual: 0.25, history };
+        let solve =
+            SolveReport { iterations: 2, converged: true, true_residual: 0.25, history, ..SolveReport::default() };
         let report = Report { solves: vec![solve], solver: "cg f64".to_string(), ..Report::default() };
         // SAFETY: the context is alive.
         let state = unsafe { &(*context.0).state };

@@ -31,6 +31,8 @@ pub struct Parts<B: SolverBackend, T: Scalar> {
     /// A preconditioner of the caller, which replaces AMG.
     pub user: Option<Box<dyn Preconditioner<B, T>>>,
     pub rows: usize,
+    /// Exponent of the power of two by which the caller's matrix was multiplied.
+    pub units: i32,
     /// For the recomputed residual.
     pub r: B::Buffer<T>,
     /// For M b and M r, with the preconditioned norm.
@@ -44,6 +46,15 @@ impl<B: SolverBackend> Engine<B> {
             Engine::F64(parts) => (&parts.name, Precision::F64, parts.bytes()),
             Engine::F32(parts) => (&parts.name, Precision::F32, parts.bytes()),
         }
+    }
+
+    /// The same for a matrix that was multiplied by 2^units.
+    pub fn in_units(mut self, units: i32) -> Self {
+        match &mut self {
+            Engine::F64(parts) => parts.units = units,
+            Engine::F32(parts) => parts.units = units,
+        }
+        self
     }
 
     /// The error for vectors of another precision.
@@ -123,7 +134,7 @@ impl Solver {
         self.check_null_space(backend, &null_space, &*operator)?;
         let z = if norm == Norm::Preconditioned { Some(backend.zeros(rows)?) } else { None };
         let (backend, r) = (backend.clone(), backend.zeros(rows)?);
-        Ok(Parts { backend, name, norm, null_space, method, operator, narrower, user, rows, r, z })
+        Ok(Parts { backend, name, norm, null_space, method, operator, narrower, user, rows, units: 0, r, z })
     }
 
     /// Name of the Krylov method, for a preconditioner that is constant and symmetric or not.

@@ -2,10 +2,10 @@
 
 use super::parts::{Engine, Parts};
 use super::user::SolverBackend;
-use super::{BackendEngine, Guess, Solver, State};
+use super::{BackendEngine, Guess, Solver, State, scaled};
 use crate::backend::{AnyMut, AnyRef, Backend, Preconditioner};
 use crate::context::LogLevel;
-use crate::error::{Error, Result, Status, fail, try_capacity};
+use crate::error::{Class, Error, Result, Status, fail, try_capacity};
 use crate::gpu::{self, Gpu, Staging};
 use crate::host::Host;
 use crate::krylov::{self, Krylov, Next, Run};
@@ -21,7 +21,8 @@ const PRECISION: &[Status] = &[Status::PrecisionLost, Status::Breakdown, Status:
 impl Solver {
     /// Solves for one or several right-hand sides, one after the other in `b` and `x`: their number follows from the length.
     /// `Ok` is `Success`, or when at least one of them was not solved to the tolerance, `NotConverged` or `Stagnated` as the
-    /// first of those. After an error x holds the last iterate, which may not be finite.
+    /// first of those. A numeric failure of one is the error of the call, and the others are solved all the same; the report
+    /// has the status of each. x of a failed one holds the last iterate, which may not be finite.
     pub fn solve<T: Scalar>(&mut self, b: &[T], x: &mut [T], guess: Guess) -> Result<Status> {
         let Some(mut state) = self.state.take() else {
             return fail!(NotSetUp, "the solver has not been set up; call setup before solve");
@@ -108,7 +109,7 @@ impl Solver {
         guess: Guess,
     ) -> Result<Status> {
         let n = parts.rows;
-        self.solve_each(b.len().checked_div(n).unwrap_or(0), |solver, i, report| {
+        self.solve_each(right_hand_sides(n, b.len()), |solver, i, report| {
             let (b, x) = (&b[i * n..][..n], &mut x[i * n..][..n]);
             if solver.operator.is_some() || solver.preconditioner.is_some() {
                 // Callbacks belong on the caller's thread; each operation finds its own way to the pool.
@@ -131,7 +132,7 @@ impl Solver {
         guess: Guess,
     ) -> Result<Status> {
         let n = parts.rows;
-        self.solve_each(b.len().checked_div(n).unwrap_or(0), |solver, i, report| {
+        self.solve_each(right_hand_sides(n, b.len()), |solver, i, report| {
             let (b, x) = (&b[i * n..][..n], &mut x[i * n..][..n]);
             let gpu = parts.backend.clone();
             let (own_b, own_x) = staging.vectors(&gpu, n)?;
@@ -157,7 +158,7 @@ impl Solver {
         guess: Guess,
     ) -> Result<Status> {
         let n = parts.rows;
-        self.solve_each(b.len().checked_div(n).unwrap_or(0), |solver, i, report| {
+        self.solve_each(right_hand_sides(n, b.len()), |solver, i, report| {
             let (b, x) = (b.subslice(i * n, n), x.subslice_mut(i * n, n));
             let gpu = parts.backend.clone();
             let status = solver.solve_one(parts, amg, b, x, guess, report)?;
@@ -166,13 +167,16 @@ impl Solver {
         })
     }
 
-    /// One right-hand side after the other, with their reports.
+    /// One right-hand side after the other, with their reports. Numeric failures of one do not keep the others from being
+    /// solved; any other error ends the call.
     fn solve_each(
         &mut self,
         count: usize,
         mut one: impl FnMut(&mut Self, usize, &mut SolveReport) -> Result<Status>,
     ) -> Result<Status> {
         let start = Instant::now();
+        self.count = count;
+        self.solves.iter_mut().for_each(SolveReport::reset);
         while self.solves.len() < count {
             self.solves.push(SolveReport { history: try_capacity(self.history_capacity())?, ..SolveReport::default() });
         }
@@ -180,21 +184,34 @@ impl Solver {
         for phase in &mut self.phases.seconds {
             phase.1 = 0.0;
         }
-        let mut status = Status::Success;
+        let (mut status, mut failure) = (Status::Success, None);
         for i in 0..count {
             let mut report = std::mem::take(&mut self.solves[i]);
             let result = one(self, i, &mut report);
+            report.status = result.as_ref().map_or_else(|error| error.status, |status| *status);
             self.solves[i] = report;
-            let result = result?;
-            if status == Status::Success {
-                status = result;
+            match result {
+                Ok(Status::Success) => {}
+                Ok(condition) if status == Status::Success => status = condition,
+                Ok(_) => {}
+                Err(mut error) => {
+                    if count > 1 {
+                        error.message = format!("right-hand side {i} of {count}: {}", error.message);
+                    }
+                    let ends = error.status.row().class != Class::Numeric;
+                    failure = failure.or(Some(error));
+                    if ends {
+                        break;
+                    }
+                }
             }
         }
         self.phases.add("total", start.elapsed().as_secs_f64());
-        Ok(status)
+        failure.map_or(Ok(status), Err)
     }
 
-    /// One right-hand side on the backend of `parts`.
+    /// One right-hand side on the backend of `parts`: as it is, or scaled where its norm, or inner products with a matrix
+    /// of extreme size, leave the range of numbers.
     fn solve_one<B: SolverBackend, T: Scalar>(
         &mut self,
         parts: &mut Parts<B, T>,
@@ -207,11 +224,66 @@ impl Solver {
     where
         Amg: Preconditioner<B, T>,
     {
-        report.history.clear();
-        (report.iterations, report.converged, report.true_residual) = (0, false, f64::NAN);
+        let (units, norm_b) = (parts.units, parts.backend.norm(b));
+        let mut guess = guess;
+        if units == 0 && scaled::is_safe::<T>(norm_b) {
+            let result = self.solve_scaled(parts, amg, (b, norm_b), x, guess, 1.0, report);
+            let Err(Error { status: Status::Breakdown | Status::NonFinite, .. }) = &result else { return result };
+            let k = scaled::shift::<T>(parts.backend.max_norm(b), size_of_matrix(parts, b)?);
+            if !scaled::explains_failure::<T>(k) {
+                return result;
+            }
+            if !parts.backend.max_norm(x).is_finite() {
+                guess = Guess::Zero;
+            }
+        }
+        let backend = parts.backend.clone();
+        let max = backend.max_norm(b);
+        if !max.is_finite() {
+            return fail!(NonFinite, "the largest element of the right-hand side is {max}; b must be finite");
+        }
+        if max == 0.0 {
+            backend.fill(T::ZERO, x);
+            (report.converged, report.true_residual) = (true, 0.0);
+            report.history.push(0.0);
+            return Ok(Status::Success);
+        }
+        // b of the size of 1 first: its product tells the size of A.
+        let mut own_b = backend.zeros::<T>(parts.rows)?;
+        backend.copy(b, &mut own_b);
+        let one = scaled::shift::<T>(max, 1.0);
+        backend.scale(scaled::power::<T>(one), &mut own_b);
+        let k = scaled::shift::<T>(max, size_of_matrix(parts, &own_b)?);
+        backend.copy(b, &mut own_b);
+        backend.scale(scaled::power::<T>(k), &mut own_b);
+        if guess == Guess::Given {
+            backend.scale(scaled::power::<T>(k - units), x);
+        }
+        report.reset();
+        let norm_b = backend.norm(&own_b);
+        let factor = scaled::power::<T>(k).to_f64();
+        let result = self.solve_scaled(parts, amg, (&own_b, norm_b), x, guess, factor, report);
+        backend.scale(scaled::power::<T>(units - k), x);
+        result
+    }
+
+    /// One right-hand side with its norm. It was multiplied by `factor`.
+    #[allow(clippy::too_many_arguments)]
+    fn solve_scaled<B: SolverBackend, T: Scalar>(
+        &mut self,
+        parts: &mut Parts<B, T>,
+        amg: &mut Option<Amg>,
+        (b, norm_b): (&B::Slice<T>, f64),
+        x: &mut B::Slice<T>,
+        guess: Guess,
+        factor: f64,
+        report: &mut SolveReport,
+    ) -> Result<Status>
+    where
+        Amg: Preconditioner<B, T>,
+    {
         let Parts { backend, name, norm, null_space, method, operator, user, r, z, .. } = parts;
         let backend: &B = backend;
-        let norm_b = backend.norm(b);
         if !norm_b.is_finite() {
             return fail!(NonFinite, "the norm of the right-hand side is {norm_b}; b must be finite");
         }
@@ -260,7 +332,7 @@ impl Solver {
                 return run.breakdown("the preconditioner maps b to zero; set solver.norm to \"true\"");
             }
         }
-        let absolute = self.config.real("solver.absolute_tolerance");
+        let absolute = factor * self.config.real("solver.absolute_tolerance");
         run.target = (self.config.real("solver.tolerance") * run.scale).max(absolute);
         let mut system = System { b, x: &mut *x, r: &mut **r, z: z.as_deref_mut(), true_norm: f64::NAN };
         let end = system.solve(&mut **method, &mut run, guess == Guess::Zero);
@@ -278,6 +350,14 @@ impl Solver {
             Next::Limit | Next::Continue => Status::NotConverged,
         })
     }
+}
+
+/// The size of A, from its product with x.
+fn size_of_matrix<B: SolverBackend, T: Scalar>(parts: &mut Parts<B, T>, x: &B::Slice<T>) -> Result<f64> {
+    let Parts { backend, operator, r, .. } = parts;
+    operator.apply(T::ONE, x, T::ZERO, r)?;
+    let size = backend.max_norm(r) / backend.max_norm(x);
+    Ok(if size.is_nan() { f64::INFINITY } else { size })
 }
 
 /// Projects b onto the complement of the null space, into `space.b`. Returns its norm, 0 where only rounding is left.
@@ -376,6 +456,11 @@ fn precision_failure<B: SolverBackend, T: Scalar>(run: &Run<'_, B, T>, result: &
         Err(error) if PRECISION.contains(&error.status) => Some(error.clone()),
         _ => None,
     }
+}
+
+/// Right-hand sides of `n` rows in a vector of this length; a system without rows has one.
+fn right_hand_sides(n: usize, length: usize) -> usize {
+    length.checked_div(n).unwrap_or(1)
 }
 
 fn check_lengths(n: usize, b: usize, x: usize) -> Result<()> {

@@ -5,6 +5,7 @@
 mod common;
 
 mod determinism;
+mod extreme_values;
 mod gallery_solves;
 mod gpu;
 mod gpu_precision;

@@ -1,0 +1,63 @@
+//! The size of the values of a matrix, and copies in other units.
+
+use super::{DeviceMatrix, Matrix, MatrixStorage, Structure, Values};
+use crate::backend::Backend;
+use crate::error::{Result, try_capacity};
+use crate::scalar::Scalar;
+use crate::sync::lock;
+use std::sync::Arc;
+
+/// Values that tell the size of a matrix.
+const SAMPLE: usize = 4096;
+
+impl Matrix {
+    /// The largest of its first values, in absolute value.
+    pub(crate) fn size_of_values(&self) -> Result<f64> {
+        fn largest<T: Scalar>(values: &[T]) -> f64 {
+            values.iter().take(SAMPLE).fold(0.0, |max, v| max.max(v.to_f64().abs()))
+        }
+        match &self.storage {
+            MatrixStorage::Host { values, .. } => Ok(match &*lock(values.read()) {
+                Values::F64(values) => largest(values.as_slice()),
+                Values::F32(values) => largest(values.as_slice()),
+            }),
+            MatrixStorage::Device(device) => {
+                let gpu = device.gpu();
+                Ok(match device.arrays.read()? {
+                    DeviceMatrix::F64(a) => gpu.max_norm(a.values.subslice(0, a.values.len().min(SAMPLE))),
+                    DeviceMatrix::F32(a) => gpu.max_norm(a.values.subslice(0, a.values.len().min(SAMPLE))),
+                })
+            }
+        }
+    }
+
+    /// A copy with values times 2^k, in the memory where this one is.
+    pub(crate) fn times_power(&self, k: i32) -> Result<Matrix> {
+        let (structure, values) = self.copied()?;
+        let Structure { rows, cols, block, ref offsets, ref columns, base } = *structure;
+        let structure = Structure { rows, cols, block, offsets: offsets.clone(), columns: Arc::clone(columns), base };
+        let copy = Matrix::new(structure, multiplied(&values, k)?, false)?;
+        *lock(copy.near_null_space.write()) = self.near_null_space();
+        match &self.storage {
+            MatrixStorage::Host { .. } => Ok(copy),
+            MatrixStorage::Device(device) => copy.to_gpu(device.gpu()),
+        }
+    }
+
+    /// Takes over the values of the matrix of which this is the copy, times 2^k.
+    pub(crate) fn update_times_power(&self, of: &Matrix, k: i32) -> Result<()> {
+        self.update_values(multiplied(&of.copied()?.1, k)?)
+    }
+}
+
+fn multiplied(values: &Values, k: i32) -> Result<Values> {
+    fn times<T: Scalar>(values: &[T], k: i32) -> Result<Vec<T>> {
+        let mut new: Vec<T> = try_capacity(values.len())?;
+        new.extend(values.iter().map(|v| T::from_f64(v.to_f64() * 2.0_f64.powi(k))));
+        Ok(new)
+    }
+    Ok(match values {
+        Values::F64(values) => Values::from(times(values.as_slice(), k)?),
+        Values::F32(values) => Values::from(times(values.as_slice(), k)?),
+    })
+}

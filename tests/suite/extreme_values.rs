@@ -1,0 +1,139 @@
+//! Systems of any size of numbers, and what a report says about right-hand sides that fail.
+
+use crate::common::devices::devices;
+use std::sync::Arc;
+use terrace::{Config, Context, Guess, Matrix, Solver, Status, gallery};
+
+/// A matrix times a factor.
+fn scaled(name: &str, factor: f64) -> Arc<Matrix> {
+    let mut a = gallery::parse(name).unwrap().matrix;
+    a.values.iter_mut().for_each(|v| *v *= factor);
+    Arc::new(Matrix::from_csr(a).unwrap())
+}
+
+fn config(options: &[(&str, &str)]) -> Config {
+    let mut config = Config::new();
+    for (key, value) in options {
+        config.set_str(key, value).unwrap();
+    }
+    config
+}
+
+/// The solution for this right-hand side times a factor, and the iterations.
+fn solve(
+    device: &str,
+    matrix: &Arc<Matrix>,
+    options: &[(&str, &str)],
+    factor: f64,
+) -> terrace::Result<(Vec<f64>, usize)> {
+    let mut solver = Solver::new(&Context::new(device)?, &config(options));
+    solver.setup(Some(matrix))?;
+    let b: Vec<f64> = (0..matrix.rows()).map(|i| factor * (1.0 + (i % 7) as f64)).collect();
+    let mut x = vec![f64::NAN; b.len()];
+    let status = solver.solve(&b, &mut x, Guess::Zero)?;
+    let report = solver.report();
+    assert_eq!((status, report.solves[0].status), (Status::Success, Status::Success), "{device} {options:?}");
+    // The preconditioned norm says little about the residual.
+    let is_bounded = options.contains(&("solver.norm", "preconditioned")) || report.solves[0].true_residual <= 1e-8;
+    assert!(is_bounded, "{device} {options:?}: {}", report.solves[0].true_residual);
+    Ok((x, report.solves[0].iterations))
+}
+
+/// Factors of A and of b.
+const FACTORS: &[(f64, f64)] = &[
+    (1e-200, 1e-200),
+    (1e-160, 1e-160),
+    (1e-290, 1e-290),
+    (1.0, 1e154),
+    (1.0, 1e300),
+    (1.0, 1e-300),
+    (1e120, 1e-120),
+    (1e-120, 1e120),
+    (1e250, 1e250),
+];
+
+fn check(device: &str, problem: &str, options: &[(&str, &str)]) {
+    let (wanted, iterations) = solve(device, &scaled(problem, 1.0), options, 1.0).unwrap();
+    for (of_a, of_b) in FACTORS {
+        let what = format!("{problem} {options:?} on {device}, A times {of_a:e}, b times {of_b:e}");
+        let (x, found) =
+            solve(device, &scaled(problem, *of_a), options, *of_b).unwrap_or_else(|e| panic!("{what}: {e}"));
+        assert!(found.abs_diff(iterations) <= 1, "{what}: {found} iterations, {iterations} in units of 1");
+        let size = wanted.iter().fold(0.0_f64, |max, x| max.max(x.abs()));
+        for (x, wanted) in x.iter().zip(&wanted) {
+            let x = x / of_b * of_a;
+            assert!((x - wanted).abs() <= 1e-6 * size, "{what}: {x} instead of {wanted}");
+        }
+    }
+}
+
+#[test]
+fn every_method_solves_systems_in_any_units() {
+    for method in ["cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson"] {
+        check("host:2", "poisson5:40", &[("solver.type", method)]);
+    }
+    check("host:2", "poisson5:40", &[("solver.norm", "preconditioned")]);
+    check("host:2", "poisson5:40", &[("solver.preconditioner", "none"), ("solver.max_iterations", "1000")]);
+    for device in devices() {
+        for method in ["cg", "fcg", "fgmres", "bicgstab"] {
+            check(device, "poisson5:12", &[("solver.type", method)]);
+        }
+    }
+}
+
+#[test]
+fn every_component_sets_up_in_any_units() {
+    for coarsening in ["pmis", "hmis", "mis2", "pairwise"] {
+        check("host:2", "poisson5:40", &[("amg.coarsening.type", coarsening)]);
+    }
+    for interpolation in ["direct", "classical_modified", "mm_ext", "mm_ext_i", "extended_i"] {
+        check("host:2", "poisson5:40", &[("amg.coarsening.type", "pmis"), ("amg.interpolation.type", interpolation)]);
+    }
+    for smoother in ["chebyshev", "gauss_seidel", "jacobi", "l1_gauss_seidel", "l1_jacobi"] {
+        check("host:2", "poisson5:40", &[("amg.smoother.type", smoother)]);
+    }
+    check("host:2", "elasticity:5", &[]);
+    for device in devices() {
+        check(device, "poisson5:12", &[("amg.coarsening.type", "pmis")]);
+        check(device, "poisson5:12", &[("amg.coarsening.type", "mis2")]);
+        check(device, "poisson5:12", &[("amg.coarsening.type", "pairwise")]);
+        check(device, "elasticity:3", &[]);
+    }
+}
+
+#[test]
+fn a_right_hand_side_that_fails_does_not_keep_others_from_being_solved() {
+    let matrix = scaled("poisson5:20", 1.0);
+    let n = matrix.rows();
+    for device in ["host:2", "sim:32"] {
+        let mut solver = Solver::new(&Context::new(device).unwrap(), &config(&[]));
+        solver.setup(Some(&matrix)).unwrap();
+        assert!(solver.report().solves.is_empty());
+        let mut b = vec![1.0; 3 * n];
+        let mut x = vec![7.0; 3 * n];
+        assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);
+        let solution = x.clone();
+        b[n + 3] = f64::NAN;
+        x.fill(7.0);
+        let error = solver.solve(&b, &mut x, Guess::Zero).unwrap_err();
+        assert_eq!(error.status, Status::NonFinite);
+        assert!(error.message.starts_with("right-hand side 1 of 3: "), "{}", error.message);
+        let solves = solver.report().solves;
+        let ends: Vec<_> = solves.iter().map(|s| (s.status, s.converged)).collect();
+        assert_eq!(ends, [(Status::Success, true), (Status::NonFinite, false), (Status::Success, true)], "{device}");
+        assert!(solves[1].true_residual.is_nan() && solves[1].iterations == 0);
+        assert_eq!((&x[..n], &x[2 * n..]), (&solution[..n], &solution[2 * n..]), "{device}");
+    }
+}
+
+#[test]
+fn a_system_without_rows_has_a_report() {
+    let matrix = Arc::new(Matrix::from_csr(terrace::sparse::Csr::<f64>::from_triplets(0, 0, &[]).unwrap()).unwrap());
+    for device in ["host:2", "sim:32"] {
+        let mut solver = Solver::new(&Context::new(device).unwrap(), &config(&[]));
+        solver.setup(Some(&matrix)).unwrap();
+        assert_eq!(solver.solve::<f64>(&[], &mut [], Guess::Zero).unwrap(), Status::Success);
+        let report = solver.report();
+        assert_eq!((report.solves.len(), report.solves[0].iterations, report.solves[0].converged), (1, 0, true));
+    }
+}
