@@ -9,6 +9,8 @@ cd "$(dirname "$0")/.."
 folder=${1:?usage: tools/gpu-bundle.sh FOLDER}
 cargo=${CARGO:-cargo}
 release=${CARGO_TARGET_DIR:-target}/release
+# An NVIDIA GPU needs no kernels for AMD's.
+export TERRACE_HIP_CLANG=
 
 rm -rf "$folder"
 mkdir -p "$folder"

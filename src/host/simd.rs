@@ -274,6 +274,14 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_a_matrix_without_columns_have_the_product_zero() {
+        let rows = Rows::<f64, i32> { offsets: &[0; 21], columns: &[], values: &[], shift: 0 };
+        let mut sums = [1.0; 20];
+        row_products(&rows, &[0.0_f64; 0], &mut sums);
+        assert_eq!(sums, [0.0; 20]);
+    }
+
+    #[test]
     fn a_column_outside_of_the_vector_is_not_read() {
         check_outside(&[0, 2]);
     }

@@ -44,8 +44,8 @@ pub fn row_products(lines: &Lines<'_>, values: NumbersRef<'_>, x: NumbersRef<'_>
         }
     }
     fn with_vector<S: Value, X: Vector>(lines: &Lines<'_>, values: &[S], x: &[X], sums: SliceMut<'_>) -> bool {
-        // Gathers take signed 32-bit indices.
-        if x.len() > i32::MAX as usize {
+        // Gathers take signed 32-bit indices. Rows without entries are checked as if they had the first column.
+        if x.is_empty() || x.len() > i32::MAX as usize {
             return false;
         }
         match lines.columns {
