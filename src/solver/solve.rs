@@ -210,8 +210,8 @@ impl Solver {
         failure.map_or(Ok(status), Err)
     }
 
-    /// One right-hand side on the backend of `parts`: as it is, or scaled where its norm, or inner products with a matrix
-    /// of extreme size, leave the range of numbers.
+    /// One right-hand side on the backend of `parts`: as it is, or scaled where inner products of vectors of its size,
+    /// or of the size of the matrix, leave the range of numbers.
     fn solve_one<B: SolverBackend, T: Scalar>(
         &mut self,
         parts: &mut Parts<B, T>,
@@ -225,17 +225,8 @@ impl Solver {
         Amg: Preconditioner<B, T>,
     {
         let (units, norm_b) = (parts.units, parts.backend.norm(b));
-        let mut guess = guess;
         if units == 0 && scaled::is_safe::<T>(norm_b) {
-            let result = self.solve_scaled(parts, amg, (b, norm_b), x, guess, 1.0, report);
-            let Err(Error { status: Status::Breakdown | Status::NonFinite, .. }) = &result else { return result };
-            let k = scaled::shift::<T>(parts.backend.max_norm(b), size_of_matrix(parts, b)?);
-            if !scaled::explains_failure::<T>(k) {
-                return result;
-            }
-            if !parts.backend.max_norm(x).is_finite() {
-                guess = Guess::Zero;
-            }
+            return self.solve_scaled(parts, amg, (b, norm_b), x, guess, 1.0, report);
         }
         let backend = parts.backend.clone();
         let max = backend.max_norm(b);
@@ -248,18 +239,13 @@ impl Solver {
             report.history.push(0.0);
             return Ok(Status::Success);
         }
-        // b of the size of 1 first: its product tells the size of A.
+        let k = scaled::shift::<T>(max);
         let mut own_b = backend.zeros::<T>(parts.rows)?;
-        backend.copy(b, &mut own_b);
-        let one = scaled::shift::<T>(max, 1.0);
-        backend.scale(scaled::power::<T>(one), &mut own_b);
-        let k = scaled::shift::<T>(max, size_of_matrix(parts, &own_b)?);
         backend.copy(b, &mut own_b);
         backend.scale(scaled::power::<T>(k), &mut own_b);
         if guess == Guess::Given {
             backend.scale(scaled::power::<T>(k - units), x);
         }
-        report.reset();
         let norm_b = backend.norm(&own_b);
         let factor = scaled::power::<T>(k).to_f64();
         let result = self.solve_scaled(parts, amg, (&own_b, norm_b), x, guess, factor, report);
@@ -350,14 +336,6 @@ impl Solver {
             Next::Limit | Next::Continue => Status::NotConverged,
         })
     }
-}
-
-/// The size of A, from its product with x.
-fn size_of_matrix<B: SolverBackend, T: Scalar>(parts: &mut Parts<B, T>, x: &B::Slice<T>) -> Result<f64> {
-    let Parts { backend, operator, r, .. } = parts;
-    operator.apply(T::ONE, x, T::ZERO, r)?;
-    let size = backend.max_norm(r) / backend.max_norm(x);
-    Ok(if size.is_nan() { f64::INFINITY } else { size })
 }
 
 /// Projects b onto the complement of the null space, into `space.b`. Returns its norm, 0 where only rounding is left.
