@@ -9,8 +9,10 @@ cd "$(dirname "$0")/.."
 folder=${1:?usage: tools/gpu-bundle.sh FOLDER}
 cargo=${CARGO:-cargo}
 release=${CARGO_TARGET_DIR:-target}/release
-# An NVIDIA GPU needs no kernels for AMD's.
+# An NVIDIA GPU needs no kernels for AMD's, and no simulated GPU. Newer architectures than these compile the PTX when they load it.
 export TERRACE_HIP_CLANG=
+export TERRACE_SIM_CXX=
+export TERRACE_CUDA_ARCHITECTURES="${TERRACE_CUDA_ARCHITECTURES:-80,90}"
 
 rm -rf "$folder"
 mkdir -p "$folder"

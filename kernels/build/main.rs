@@ -37,10 +37,12 @@ fn main() {
     let has = |feature: &str| env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
     let cuda = if has("CUDA") { cuda::compile(&sources, &cache) } else { None };
     let hip = if has("HIP") { hip::compile(&sources, &cache, &out) } else { None };
-    if has("SIM") {
+    println!("cargo:rustc-check-cfg=cfg(terrace_sim)");
+    let has_sim = has("SIM") && !sim::is_left_out();
+    if has_sim {
         sim::compile(&sources, &cache, &out);
     }
-    let signatures = match (has("SIM") || cuda.is_some(), &hip) {
+    let signatures = match (has_sim || cuda.is_some(), &hip) {
         (true, _) => signatures::find(&sources, &cache, &sim::compiler()),
         (false, Some((clang, _))) => signatures::find(&sources, &cache, clang),
         (false, None) => Vec::new(),

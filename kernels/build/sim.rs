@@ -1,7 +1,11 @@
 //! The simulated GPU: the kernels for the CPU, one static library for each width of a warp.
+//!
+//! Environment:
+//! `TERRACE_SIM_CXX`   its C++ compiler; empty for no simulated GPU in spite of the feature. Else `CXX`, or the one that the machine has
 
 use super::cache::{Cache, Job};
 use super::sources::Sources;
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,8 +24,17 @@ const FLAGS: &[&str] = &[
     "-DTERRACE_SIM",
 ];
 
-/// The C++ compiler: `CXX`, or the one that the machine has.
+/// Whether the environment leaves the simulated GPU out.
+pub fn is_left_out() -> bool {
+    println!("cargo:rerun-if-env-changed=TERRACE_SIM_CXX");
+    env::var_os("TERRACE_SIM_CXX").is_some_and(|named| named.is_empty())
+}
+
+/// The C++ compiler.
 pub fn compiler() -> PathBuf {
+    if let Some(named) = env::var_os("TERRACE_SIM_CXX").filter(|named| !named.is_empty()) {
+        return named.into();
+    }
     let tool = cc::Build::new().cpp(true).warnings(false).cargo_metadata(false).opt_level(2).get_compiler();
     // Without the flags of a profile: ours are the same for all.
     tool.path().to_owned()
@@ -38,6 +51,7 @@ fn version(compiler: &Path) -> String {
 /// Tells Cargo to link what the library needs for simulated GPUs.
 pub fn compile(sources: &Sources, cache: &Cache, out: &Path) {
     println!("cargo:rerun-if-env-changed=CXX");
+    println!("cargo:rustc-cfg=terrace_sim");
     let compiler = compiler();
     let version = version(&compiler);
     let widths = ["32", "64"];
@@ -70,7 +84,7 @@ pub fn compile(sources: &Sources, cache: &Cache, out: &Path) {
         assert!(link.status().is_ok_and(|s| s.success()), "{link:?} failed");
         let archive = out.join(format!("libterrace_sim{width}.a"));
         let _ = std::fs::remove_file(&archive);
-        let mut pack = Command::new(std::env::var_os("AR").unwrap_or_else(|| "ar".into()));
+        let mut pack = Command::new(env::var_os("AR").unwrap_or_else(|| "ar".into()));
         pack.arg("crs").arg(&archive).arg(&all);
         assert!(pack.status().is_ok_and(|s| s.success()), "{pack:?} failed");
         let _ = std::fs::remove_file(&all);

@@ -31,7 +31,7 @@ pub struct Kernel {
     pub name: &'static str,
     /// Number of its file; out of range for the faults that only the simulated GPU has.
     pub unit: u16,
-    /// The types of its parameters, separated by commas; empty in a build without the simulated GPU.
+    /// The types of its parameters, separated by commas; empty in a build without the feature `sim`.
     pub parameters: &'static str,
 }
 
@@ -68,4 +68,4 @@ pub use generated::{CUDA, HIP, KERNELS};
 pub const ANY: bool = !KERNELS.is_empty();
 
 /// Whether this build has the simulated GPU.
-pub const SIM: bool = cfg!(feature = "sim");
+pub const SIM: bool = cfg!(terrace_sim);

@@ -28,7 +28,7 @@ pub struct Functions {
 /// Folder of the static libraries `terrace_sim32` and `terrace_sim64`, for test programs in C++ that use them; none in a build without them.
 pub const FOLDER: Option<&str> = option_env!("TERRACE_SIM_FOLDER");
 
-#[cfg(feature = "sim")]
+#[cfg(terrace_sim)]
 macro_rules! functions {
     ($create:ident, $destroy:ident, $find:ident, $launch:ident) => {{
         unsafe extern "C" {
@@ -51,8 +51,8 @@ macro_rules! functions {
     }};
 }
 
-/// Those for warps of 32 or 64 lanes; none for another width, and in a build without the feature `sim`.
-#[cfg(feature = "sim")]
+/// Those for warps of 32 or 64 lanes; none for another width, and in a build without the simulated GPU.
+#[cfg(terrace_sim)]
 pub fn functions(warp: usize) -> Option<Functions> {
     match warp {
         32 => functions!(terrace_sim32_create, terrace_sim32_destroy, terrace_sim32_find, terrace_sim32_launch),
@@ -62,7 +62,7 @@ pub fn functions(warp: usize) -> Option<Functions> {
 }
 
 /// None: this build has no simulated GPU.
-#[cfg(not(feature = "sim"))]
+#[cfg(not(terrace_sim))]
 pub fn functions(_: usize) -> Option<Functions> {
     None
 }

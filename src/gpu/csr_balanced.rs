@@ -364,7 +364,8 @@ mod tests {
             assert_eq!(amg.report().levels[0].format, name);
             x
         };
-        let (on_device, on_host) = (apply("sim", "csr_balanced"), apply("host", "csr"));
+        let device = if terrace_kernels::SIM { "sim" } else { "cuda:0" };
+        let (on_device, on_host) = (apply(device, "csr_balanced"), apply("host", "csr"));
         let scale = on_host.iter().fold(0.0_f64, |most, v| most.max(v.abs()));
         let off = on_host.iter().zip(&on_device).fold(0.0_f64, |most, (a, b)| most.max((a - b).abs()));
         assert!(off <= 1e-12 * scale, "{off} of {scale}");

@@ -4,7 +4,7 @@ use super::skip::skipped;
 
 /// Device strings.
 pub fn devices() -> Vec<&'static str> {
-    let mut all = vec!["sim:32", "sim:64"];
+    let mut all = if terrace_kernels::SIM { vec!["sim:32", "sim:64"] } else { Vec::new() };
     if std::env::var_os("TERRACE_TEST_CUDA").is_some() {
         all.push("cuda:0");
     } else {
