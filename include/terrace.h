@@ -9,6 +9,12 @@
  * When a call fails, nothing that was passed to it has changed, but for the vectors of a solve. The library does not abort, exit, print or
  * install signal handlers; panics inside become TERRACE_ERROR_INTERNAL.
  *
+ * Processes: in a child of fork the objects of the parent give TERRACE_ERROR_INVALID_ARGUMENT, since threads and devices are not in it; it
+ * makes a context of its own. Matrices on the host may be used there, and everything may be destroyed.
+ *
+ * Arithmetic: a program may trap floating-point exceptions, flush small numbers to zero or round in another direction. The library computes
+ * in the default environment and restores the caller's at the end of each call, and during callbacks.
+ *
  * Blocking: every call returns when its work is done, but for vectors in device memory and a stream of the caller's; see
  * terrace_context_set_stream.
  *
@@ -375,7 +381,7 @@ const char *terrace_status_sentence(terrace_status status);
 /**
  * Makes a context.
  *
- * - `device`: NUL-terminated text, host: "host" for the CPU with every core that the process may use, "host:N" for N threads; "cuda" or
+ * - `device`: NUL-terminated text, host: "host" for the CPU with every core that the process may use, "host:N" for N threads, as many as `terrace_context_set_threads` accepts; "cuda" or
  *   "cuda:N" for an NVIDIA GPU by its number, "hip" or "hip:N" for an AMD GPU; "sim" or "sim:64" for a simulated GPU with warps of 32 or 64 lanes. With a GPU, set-up runs
  *   on every core and is copied there. NULL is "host".
  * - `context`: host, written on success; destroy it with `terrace_context_destroy`.
@@ -400,7 +406,7 @@ terrace_status terrace_context_destroy(terrace_context *context);
  * Changes the number of threads. Results do not depend on it, to the bit.
  *
  * - `context`: not NULL.
- * - `threads`: 1 to 4096; 1 runs everything on the calling thread.
+ * - `threads`: 1 to 256, or up to 4 for each processor of the machine where that is more; 1 runs everything on the calling thread.
  *
  * Returns when the threads are started. Errors: `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time
  * for each context.

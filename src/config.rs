@@ -4,7 +4,7 @@ pub(crate) mod option;
 
 use crate::backend::parameters::Parameters;
 use crate::device_kind::DeviceKind;
-use crate::error::{Result, fail};
+use crate::error::{Result, excerpt, fail};
 use crate::scalar::Precision;
 use option::{Kind, OptionRow, PRECISIONS};
 use serde_json::{Map, Value as Json};
@@ -356,14 +356,14 @@ impl Config {
             Some(row) => Ok(row),
             None => {
                 let nearest = option::nearest(self.rows, key);
-                fail!(UnknownOption, "no option is called \"{key}\"; the nearest is \"{nearest}\"")
+                fail!(UnknownOption, "no option is called \"{}\"; the nearest is \"{nearest}\"", excerpt(key))
             }
         }
     }
 }
 
 fn rejected<T>(row: &OptionRow, value: &str) -> Result<T> {
-    fail!(OptionValue, "option \"{}\" does not accept {value:?}; accepted: {}", row.key, row.kind.accepted())
+    fail!(OptionValue, "option \"{}\" does not accept {:?}; accepted: {}", row.key, excerpt(value), row.kind.accepted())
 }
 
 fn parse(row: &OptionRow, text: &str) -> Result<Value> {
@@ -462,6 +462,22 @@ mod tests {
         assert_eq!(config.set_real("solver.tolerance", f64::NAN).unwrap_err().status, Status::OptionValue);
         assert_eq!(config.set_str("precision.vector", "f64,f8").unwrap_err().status, Status::OptionValue);
         assert_eq!(config.to_json(), "{}");
+    }
+
+    #[test]
+    fn long_keys_and_values_are_refused_at_once_and_quoted_by_their_beginning() {
+        let mut config = Config::new();
+        let long = format!("solver.tolerance{}", "x".repeat(10_000_000));
+        let start = std::time::Instant::now();
+        let unknown = config.load_json(&format!("{{\"{long}\": 1}}")).unwrap_err();
+        assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+        assert_eq!(unknown.status, Status::UnknownOption);
+        assert!(unknown.message.len() < 200 && unknown.message.contains("xxx...\""), "{}", unknown.message.len());
+        for key in ["solver.type", "solver.tolerance", "precision", "precision.matrix", "amg.smoother.pre_sweeps"] {
+            let refused = config.set_str(key, &long).unwrap_err();
+            assert_eq!(refused.status, Status::OptionValue);
+            assert!(refused.message.len() < 400, "{key}: {}", refused.message.len());
+        }
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! A context: device, threads and log. There is no global state.
 
 pub use crate::device_kind::DeviceKind;
-use crate::error::{Error, Result, fail};
+use crate::error::{Error, Result, excerpt, fail};
 use crate::gpu::Gpu;
-pub(crate) use crate::threads::is_worker;
 pub use crate::threads::{LogLevel, LogSink, Threads};
+pub(crate) use crate::threads::{is_worker, most_threads};
 use std::sync::Arc;
 
 struct Inner {
@@ -32,11 +32,12 @@ impl Context {
     /// default) or 64 lanes. The default is every core this process may use; with a GPU these are the threads of
     /// set-up.
     pub fn new(device: &str) -> Result<Context> {
+        let quoted = excerpt(device);
         let (name, number) = match device.split_once(':') {
             None => (device, None),
             Some((name, text)) => match text.parse::<usize>() {
                 Ok(number) => (name, Some(number)),
-                Err(_) => return fail!(Device, "device \"{device}\": \"{text}\" is not a number"),
+                Err(_) => return fail!(Device, "device \"{quoted}\": \"{}\" is not a number", excerpt(text)),
             },
         };
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -48,7 +49,7 @@ impl Context {
             _ => {
                 return fail!(
                     Device,
-                    "device \"{device}\" is unknown; accepted: \"host\", \"host:N\" for N threads, \"cuda:N\", \"hip:N\", \"sim\", \"sim:64\""
+                    "device \"{quoted}\" is unknown; accepted: \"host\", \"host:N\" for N threads, \"cuda:N\", \"hip:N\", \"sim\", \"sim:64\""
                 );
             }
         };
@@ -58,7 +59,7 @@ impl Context {
             DeviceKind::Sim => Gpu::open(kind, number.unwrap_or(32)).map(Some),
         };
         let gpu =
-            opened.map_err(|error| Error::new(error.status, format!("device \"{device}\": {}", error.message)))?;
+            opened.map_err(|error| Error::new(error.status, format!("device \"{quoted}\": {}", error.message)))?;
         let inner = Inner { device: kind, threads: Threads::new(threads)? };
         Ok(Context { inner: Arc::new(inner), gpu })
     }
@@ -129,6 +130,16 @@ mod tests {
         assert_eq!(Context::new("host:0").err().map(|e| e.status), Some(Status::InvalidArgument));
         for bad in ["", "host:x", "cuda:9999", "cuda:", "hip:9999", "sim:8", "hostess"] {
             assert_eq!(Context::new(bad).err().map(|e| e.status), Some(Status::Device), "{bad}");
+        }
+    }
+
+    #[test]
+    fn absurd_numbers_of_threads_are_refused_at_once() {
+        let most = most_threads();
+        let refused = |device: &str| Context::new(device).err().unwrap();
+        for error in [refused("host:1000000"), Context::new("host:1").unwrap().set_threads(most + 1).unwrap_err()] {
+            assert_eq!(error.status, Status::InvalidArgument);
+            assert!(error.message.contains(&format!("accepted: 1 to {most}")), "{error}");
         }
     }
 

@@ -140,6 +140,16 @@ macro_rules! fail {
 }
 pub(crate) use fail;
 
+/// The beginning of a text of the caller's, short enough for a sentence.
+pub(crate) fn excerpt(text: &str) -> String {
+    let text = text.trim_end();
+    let mut beginning: String = text.chars().take(60).collect();
+    if beginning.len() < text.len() {
+        beginning.push_str("...");
+    }
+    beginning
+}
+
 /// A vector of `n` copies of `value`, or `OutOfMemory`. Every array whose size follows from a caller's matrix is made here,
 /// because Rust's ordinary allocation aborts the process when memory runs out.
 pub(crate) fn try_vec<T: Clone>(n: usize, value: T) -> Result<Vec<T>> {

@@ -2,7 +2,7 @@
 //! `terrace options --presets` are made from the one table here; [`crate::config::Config::load_preset`] sets the values.
 
 use crate::config::Config;
-use crate::error::{Result, fail};
+use crate::error::{Result, excerpt, fail};
 use std::fmt::Write;
 
 /// One preset.
@@ -109,7 +109,7 @@ pub const PRESETS: &[Preset] = &[
 pub fn find(name: &str) -> Result<&'static Preset> {
     match PRESETS.iter().find(|preset| preset.name == name) {
         Some(preset) => Ok(preset),
-        None => fail!(OptionValue, "no preset is called {name:?}; accepted: {}", names().join(", ")),
+        None => fail!(OptionValue, "no preset is called {:?}; accepted: {}", excerpt(name), names().join(", ")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The threads of a context, and the log that work on them writes to.
 
-use crate::error::{Result, fail};
-use crate::sync::lock;
+use crate::error::{Result, fail, try_capacity};
+use crate::sync::{Process, lock};
 use rayon::ThreadPool;
 use std::cell::Cell;
 use std::sync::mpsc::{Sender, channel};
@@ -55,10 +55,19 @@ struct Pool {
     /// `None` only while the pool is dropped.
     rayon: Option<ThreadPool>,
     threads: Vec<JoinHandle<()>>,
+    process: Process,
+}
+
+/// The largest number of threads that a context accepts. Starting a pool takes time that grows with the square of the number.
+pub(crate) fn most_threads() -> usize {
+    (4 * std::thread::available_parallelism().map_or(1, usize::from)).max(256)
 }
 
 impl Pool {
-    fn start(count: usize) -> std::result::Result<Pool, rayon::ThreadPoolBuildError> {
+    fn start(count: usize) -> Result<Pool> {
+        // The pool and the beginning of each thread take many small pieces of memory, which cannot fail gently.
+        const FOR_EACH: usize = 64 << 10;
+        drop(try_capacity::<u8>(count * FOR_EACH)?);
         let mut threads = Vec::with_capacity(count);
         let rayon = rayon::ThreadPoolBuilder::new()
             .num_threads(count)
@@ -70,21 +79,38 @@ impl Pool {
                 })?);
                 Ok(())
             })
-            .build()?;
+            .build();
+        let rayon = match rayon {
+            Ok(rayon) => rayon,
+            Err(error) => {
+                end(threads);
+                return fail!(OutOfMemory, "{count} threads could not be started: {error}");
+            }
+        };
         // A thread takes memory of its own when it begins and when it first allocates. Where that is refused the C library ends the process, so it
         // happens here, and not when a later call has taken all that there is.
         rayon.broadcast(|_| drop(std::hint::black_box(Box::new(0_u8))));
-        Ok(Pool { rayon: Some(rayon), threads })
+        Ok(Pool { rayon: Some(rayon), threads, process: Process::current() })
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.rayon = None;
-        for thread in self.threads.drain(..) {
-            // A worker that panicked has ended, too.
-            let _ = thread.join();
+        if self.process.was_left() {
+            // The threads are not in this process. Ending them would wait for them, and for locks that they held.
+            std::mem::forget((self.rayon.take(), std::mem::take(&mut self.threads)));
+            return;
         }
+        self.rayon = None;
+        end(std::mem::take(&mut self.threads));
+    }
+}
+
+/// Waits for the end of threads that have been told to end.
+fn end(threads: Vec<JoinHandle<()>>) {
+    for thread in threads {
+        // A worker that panicked has ended, too.
+        let _ = thread.join();
     }
 }
 
@@ -116,17 +142,11 @@ impl Threads {
 
     /// Changes the number of threads. Results do not depend on it.
     pub fn set_count(&self, threads: usize) -> Result<()> {
-        if !(1..=4096).contains(&threads) {
-            return fail!(InvalidArgument, "threads is {threads}; accepted: 1 to 4096");
+        let most = most_threads();
+        if !(1..=most).contains(&threads) {
+            return fail!(InvalidArgument, "threads is {threads}; accepted: 1 to {most}");
         }
-        let pool = if threads == 1 {
-            None
-        } else {
-            match Pool::start(threads) {
-                Ok(pool) => Some(Arc::new(pool)),
-                Err(error) => return fail!(OutOfMemory, "{threads} threads could not be started: {error}"),
-            }
-        };
+        let pool = if threads == 1 { None } else { Some(Arc::new(Pool::start(threads)?)) };
         *lock(self.inner.pool.write()) = pool;
         *lock(self.inner.count.lock()) = threads;
         Ok(())

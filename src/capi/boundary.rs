@@ -1,8 +1,13 @@
 //! The way in and out: catches panics, stores the sentence of a failure, checks pointers and moves text.
 
+mod float_environment;
+
 use super::terrace_status;
 use crate::context::{self, Context};
 use crate::error::{Error, Result, Status, fail};
+use crate::sync::Process;
+use float_environment::Held;
+pub(super) use float_environment::in_callers;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char};
@@ -13,12 +18,13 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
 pub(super) struct ContextState {
     pub context: Context,
     last_error: Mutex<String>,
+    process: Process,
 }
 
 impl ContextState {
     pub fn new(context: Context) -> ContextState {
         // Room for every sentence of the status table, so that a solve that does not converge reports it without an allocation.
-        ContextState { context, last_error: Mutex::new(String::with_capacity(256)) }
+        ContextState { context, last_error: Mutex::new(String::with_capacity(256)), process: Process::current() }
     }
 
     fn last_error(&self) -> MutexGuard<'_, String> {
@@ -65,6 +71,10 @@ pub(super) fn call_on<H: Handle, S: Outcome>(
     body: impl FnOnce(&H) -> Result<S>,
 ) -> terrace_status {
     guard(handle.map(H::state), || match handle {
+        Some(handle) if handle.state().process.was_left() => fail!(
+            InvalidArgument,
+            "{name} belongs to the process that this one was forked from, and its threads and devices stayed there; make a context here"
+        ),
         Some(handle) => body(handle),
         None => null(name),
     })
@@ -81,6 +91,7 @@ pub(super) fn guard<S: Outcome>(state: Option<&ContextState>, body: impl FnOnce(
 
 /// [`guard`] for any body, compiled once.
 fn guard_once(state: Option<&ContextState>, body: &mut dyn FnMut() -> Result<Status>) -> terrace_status {
+    let _held = Held::hold();
     install_hook();
     DEPTH.with(|depth| depth.set(depth.get() + 1));
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(internal(&*payload)));

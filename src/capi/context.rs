@@ -1,9 +1,9 @@
 //! `terrace_context`: the device, its threads, the log and the last error.
 
-use super::boundary::{self, ContextState, Handle, call, guard, out, text, text_out};
+use super::boundary::{self, ContextState, Handle, call, guard, in_callers, out, text, text_out};
 use super::terrace_status;
 use super::types::{log_level, terrace_log_callback, terrace_log_level};
-use crate::context::{Context, LogLevel, LogSink};
+use crate::context::{Context, LogLevel, LogSink, most_threads};
 use crate::error::{Result, fail};
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Handle for terrace_context {
 
 /// Makes a context.
 ///
-/// - `device`: NUL-terminated text, host: "host" for the CPU with every core that the process may use, "host:N" for N threads; "cuda" or
+/// - `device`: NUL-terminated text, host: "host" for the CPU with every core that the process may use, "host:N" for N threads, as many as `terrace_context_set_threads` accepts; "cuda" or
 ///   "cuda:N" for an NVIDIA GPU by its number, "hip" or "hip:N" for an AMD GPU; "sim" or "sim:64" for a simulated GPU with warps of 32 or 64 lanes. With a GPU, set-up runs
 ///   on every core and is copied there. NULL is "host".
 /// - `context`: host, written on success; destroy it with `terrace_context_destroy`.
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn terrace_context_destroy(context: *mut terrace_context) 
 /// Changes the number of threads. Results do not depend on it, to the bit.
 ///
 /// - `context`: not NULL.
-/// - `threads`: 1 to 4096; 1 runs everything on the calling thread.
+/// - `threads`: 1 to 256, or up to 4 for each processor of the machine where that is more; 1 runs everything on the calling thread.
 ///
 /// Returns when the threads are started. Errors: `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time
 /// for each context.
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn terrace_context_destroy(context: *mut terrace_context) 
 pub unsafe extern "C" fn terrace_context_set_threads(context: *mut terrace_context, threads: i32) -> terrace_status {
     call!(context, |context| match usize::try_from(threads) {
         Ok(threads) => context.state.context.set_threads(threads),
-        Err(_) => fail!(InvalidArgument, "threads is {threads}; accepted: 1 to 4096"),
+        Err(_) => fail!(InvalidArgument, "threads is {threads}; accepted: 1 to {}", most_threads()),
     })
 }
 
@@ -131,7 +131,7 @@ impl LogTarget {
     fn send(&self, level: LogLevel, line: &str) {
         let message = CString::new(line.replace('\0', " ")).unwrap_or_default();
         // SAFETY: the message lives through the call; the rest is the caller's promise at `terrace_context_set_log`.
-        unsafe { (self.function)(level as i32, message.as_ptr(), self.user) };
+        in_callers(|| unsafe { (self.function)(level as i32, message.as_ptr(), self.user) });
     }
 }
 
@@ -261,7 +261,7 @@ mod tests {
         let mut threads = 0;
         assert_eq!(abi!(terrace_context_get_threads(context.0, &mut threads)), 0);
         assert_eq!(threads, 1);
-        assert_eq!(context.last_error(), "threads is -3; accepted: 1 to 4096");
+        assert_eq!(context.last_error(), format!("threads is -3; accepted: 1 to {}", most_threads()));
     }
 
     #[test]
@@ -271,7 +271,7 @@ mod tests {
         let mut buf = [0x7f as c_char; 12];
         let mut needed = 0;
         assert_eq!(abi!(terrace_last_error(context.0, buf.as_mut_ptr(), 8, &mut needed)), 0);
-        assert_eq!(needed, "threads is -3; accepted: 1 to 4096".len() + 1);
+        assert_eq!(needed, context.last_error().len() + 1);
         assert_eq!(buf.map(|c| c as u8), *b"threads\0\x7f\x7f\x7f\x7f");
         assert_eq!(abi!(terrace_last_error(context.0, null_mut(), 0, null_mut())), 0);
         let refused = abi!(terrace_last_error(context.0, null_mut(), 8, null_mut()));

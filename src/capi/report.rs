@@ -3,7 +3,7 @@
 use super::borrow::slice_mut;
 use super::boundary::{self, ContextState, Handle, Out, call, out, text, text_out};
 use super::terrace_status;
-use crate::error::{Result, fail};
+use crate::error::{Result, excerpt, fail};
 use crate::report::{FACTS, Fact, Report, Scope};
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl terrace_report {
     fn fact(&self, key: &str, index: i64) -> Result<Fact> {
         let Some(row) = FACTS.iter().find(|row| row.key == key) else {
             let keys: Vec<&str> = FACTS.iter().map(|row| row.key).collect();
-            return fail!(InvalidArgument, "key is \"{key}\"; accepted: {}", keys.join(", "));
+            return fail!(InvalidArgument, "key is \"{}\"; accepted: {}", excerpt(key), keys.join(", "));
         };
         let counted = match row.scope {
             Scope::Whole => return Ok(self.report.fact(key, 0).expect("a fact of the whole is always there")),

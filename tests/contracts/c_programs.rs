@@ -15,6 +15,8 @@
 //! | panics become a status; the library goes on | `panic.c`, `src/capi/context.rs` |
 //! | no output of its own | every program here |
 //! | no exit or abort when memory runs out | `no_memory.c` |
+//! | no hang in a child of `fork` | `forked.c` |
+//! | no trap of a floating-point exception; the environment comes back | `traps.c`, `src/capi/boundary/float_environment.rs` |
 //! | no signal handlers | `the_library_calls_nothing_that_ends_the_process_or_handles_signals` |
 //! | the log is a level, a callback and a user pointer | `log.c`, `src/capi/context.rs` |
 //! | contexts are independent, a matrix is shared | `stress.c`, `stress.rs` under ThreadSanitizer |
@@ -82,6 +84,16 @@ fn gpu() {
 #[test]
 fn operations() {
     run("operations");
+}
+
+#[test]
+fn forked() {
+    run("forked");
+}
+
+#[test]
+fn traps() {
+    run("traps");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The first line of a Matrix Market file.
 
-use crate::error::{Result, fail};
+use crate::error::{Result, excerpt, fail};
 
 /// How entries are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,13 +90,4 @@ pub(super) fn parse(line: &str, place: &str) -> Result<Header> {
         return fail!(Unsupported, "{place}: only general arrays are supported");
     }
     Ok(Header { format, field, symmetry })
-}
-
-/// The beginning of a line, short enough for a sentence.
-pub(super) fn excerpt(line: &str) -> String {
-    let mut text: String = line.trim_end().chars().take(60).collect();
-    if text.len() < line.trim_end().len() {
-        text.push_str("...");
-    }
-    text
 }

@@ -1,9 +1,9 @@
 //! Reading. A file's own numbers are never trusted with an allocation: arrays grow with the entries that are really
 //! there.
 
-use super::header::{self, Field, Format, Symmetry, excerpt};
+use super::header::{self, Field, Format, Symmetry};
 use super::{Contents, Dense};
-use crate::error::{Error, Result, Status, fail};
+use crate::error::{Error, Result, Status, excerpt, fail};
 use crate::sparse::Csr;
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
