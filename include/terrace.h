@@ -9,12 +9,6 @@
  * When a call fails, nothing that was passed to it has changed, but for the vectors of a solve. The library does not abort, exit, print or
  * install signal handlers; panics inside become TERRACE_ERROR_INTERNAL.
  *
- * Processes: in a child of fork the objects of the parent give TERRACE_ERROR_INVALID_ARGUMENT, since threads and devices are not in it; it
- * makes a context of its own. Matrices on the host may be used there, and everything may be destroyed.
- *
- * Arithmetic: a program may trap floating-point exceptions, flush small numbers to zero or round in another direction. The library computes
- * in the default environment and restores the caller's at the end of each call, and during callbacks.
- *
  * Blocking: every call returns when its work is done, but for vectors in device memory and a stream of the caller's; see
  * terrace_context_set_stream.
  *
@@ -44,6 +38,7 @@
  *   promotions                     what precision auto gave wider formats since set-up, and why, one to a line
  *   update_kept_levels             levels whose coarse unknowns the last update kept: all but the coarsest, or with amg.update.coarsening recheck those above the first for which the new values lead to others; 0 before the first update
  *   update_anew                    1 when the last update set up anew from the level after these on, else 0
+ *   preconditioner_age             changes of the values of the matrix since the last set-up or update of the preconditioner: calls of terrace_matrix_update_values, and solves that found borrowed values changed in place
  *   setup_place                    where the hierarchy was computed: host, with the reason when the context is on a GPU, or device, with how often the host waited for it
  *   setup_plan_seconds             choice of number formats
  *   setup_strength_seconds         strength of connection
@@ -578,8 +573,10 @@ terrace_status terrace_context_get_memory(const terrace_context *context, int64_
  *
  * Each array is on the host or in the memory of the context's GPU, where it is read in the order of the caller's stream, or else after the
  * default stream. A matrix whose values are in device memory stays there and is set up there, copied or borrowed; offsets, and columns that are
- * not `TERRACE_I32` with base 0, are brought into the library's form in any case. Values that were borrowed there and changed in place are
- * read again by `terrace_matrix_update_values`, `terrace_amg_update` and `terrace_solver_update`, which for that need this context.
+ * not `TERRACE_I32` with base 0, are brought into the library's form in any case.
+ *
+ * Values that are borrowed may be changed in place between calls, without a call that says so: `terrace_solver_solve` looks at them, and
+ * `terrace_amg_update` and `terrace_solver_update` take them over. In device memory these need this context.
  *
  * Returns when the matrix is checked. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
  * `TERRACE_ERROR_MATRIX_STRUCTURE` and `TERRACE_ERROR_MATRIX_VALUES` (the sentence names the row, counted from `base`),
@@ -650,8 +647,9 @@ terrace_status terrace_matrix_get_size(terrace_context *context,
                                        int32_t *block_size);
 
 /**
- * Replaces the values and keeps the structure. Hierarchies and solvers that were set up with the matrix take the new values over with
- * `terrace_amg_update` and `terrace_solver_update`. Nothing is changed on failure.
+ * Replaces the values and keeps the structure. The next `terrace_solver_solve` of a solver that was set up with the matrix solves with the
+ * new values. Preconditioners take them over with `terrace_amg_update` and `terrace_solver_update`, and stay as they are until then. Nothing
+ * is changed on failure.
  *
  * - `context`: not NULL; its threads check and copy the values.
  * - `matrix`: not NULL.
@@ -1080,8 +1078,8 @@ terrace_status terrace_solver_setup(terrace_solver *solver,
                                     const terrace_matrix *matrix);
 
 /**
- * Takes over changed values of the matrix: numeric work only, as `terrace_amg_update`, which the option "amg.update.coarsening" concerns,
- * too.
+ * Takes over changed values of the matrix in the preconditioner: numeric work only, as `terrace_amg_update`, which the option
+ * "amg.update.coarsening" concerns, too. Without it, solves go on with the preconditioner of the old values, see `terrace_solver_solve`.
  *
  * - `solver`: not NULL.
  *
@@ -1092,8 +1090,13 @@ terrace_status terrace_solver_setup(terrace_solver *solver,
 terrace_status terrace_solver_update(terrace_solver *solver);
 
 /**
- * Solves A x = b for one or several right-hand sides. Allocates nothing, but a vector where b is so large or small that the
- * square of its norm is not representable: such a system is solved in other units.
+ * Solves A x = b for one or several right-hand sides. A is the matrix as it is now: values that were replaced by
+ * `terrace_matrix_update_values`, or borrowed and changed in place, are used. The preconditioner is as old as the last set-up or update: a
+ * lagged preconditioner, which saves its update while values change little. The key "preconditioner_age" of the report counts the changes
+ * since then.
+ *
+ * Allocates nothing, but the operator for values that have changed, and a vector where b, or the matrix, is so large or small that inner
+ * products could leave the range of numbers: such a system is solved in other units.
  *
  * - `solver`: not NULL, set up.
  * - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; that of the solver, see the option "solver.precision".
@@ -1111,7 +1114,8 @@ terrace_status terrace_solver_update(terrace_solver *solver);
  * `TERRACE_ERROR_PRECISION_LOST` does not keep the others from being solved: the call returns the first such error, and the key "status"
  * of the report has that of each. Any other error ends the call; the status of those after it is `TERRACE_NOT_ATTEMPTED`, and their x is
  * not written. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
- * `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK`,
+ * `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_MATRIX_VALUES` (borrowed values
+ * that were changed in place are checked), `TERRACE_ERROR_CALLBACK`,
  * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
  */
 terrace_status terrace_solver_solve(terrace_solver *solver,

@@ -1,5 +1,6 @@
 //! The matrix that a caller hands over: checked once, shared freely, its values replaceable.
 
+mod changes;
 mod couplings;
 mod device_arrays;
 mod device_storage;
@@ -17,6 +18,7 @@ use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::NearNullSpace;
 use crate::sparse::{self, Block, Csr, SharedCsr, Storage, Structure};
 use crate::sync::lock;
+use changes::Changes;
 use device_storage::{DeviceStorage, with_device};
 use std::any::Any;
 use std::ops::Range;
@@ -97,8 +99,8 @@ enum MatrixStorage {
 
 /// A matrix with what is known about its near-null space. Several solvers and threads may share it.
 ///
-/// A change of values swaps the whole array, so that a solver that reads the old one is not disturbed; it sees the new values at
-/// its next `update`.
+/// A change of values swaps the whole array, so that a solver that reads the old one is not disturbed: its next solve uses the new
+/// values, its preconditioner those of the last set-up or `update`.
 pub struct Matrix {
     /// Block rows and columns.
     size: (usize, usize),
@@ -111,6 +113,7 @@ pub struct Matrix {
     device_near_null_space: Mutex<Option<Arc<DeviceNearNullSpace>>>,
     /// Whether its values were checked; those of a computed matrix are checked by set-up.
     checked: AtomicBool,
+    changes: Mutex<Changes>,
     /// Copies in SpMV formats, by GPU and type of vectors.
     operators: Mutex<Vec<(Gpu, Arc<dyn Any + Send + Sync>)>>,
 }
@@ -128,8 +131,8 @@ impl Matrix {
     fn at(storage: MatrixStorage, size: (usize, usize), block: Block, nnz: usize, checked: bool) -> Matrix {
         let (near_null_space, checked, operators) =
             (RwLock::new(None), AtomicBool::new(checked), Mutex::new(Vec::new()));
-        let device_near_null_space = Mutex::new(None);
-        Matrix { size, block, nnz, storage, near_null_space, device_near_null_space, checked, operators }
+        let (device_near_null_space, changes) = (Mutex::new(None), Mutex::default());
+        Matrix { size, block, nnz, storage, near_null_space, device_near_null_space, checked, changes, operators }
     }
 
     /// A matrix that the library computed. What set-up asks of values is looked at when it needs them.
@@ -324,6 +327,7 @@ impl Matrix {
     /// After a change of values, which were checked.
     fn replaced(&self) {
         lock(self.operators.lock()).clear();
+        self.count_change();
         self.checked.store(true, Ordering::Relaxed);
     }
 

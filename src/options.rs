@@ -175,7 +175,7 @@ rows! {
         "Interpolation and Galerkin products lose digits from level to level.";
     "precision.preset", Kind::PrecisionPreset, "default", "-", "-",
         "Number formats of all levels; \"precision\" alone is the same key. default: single for f64 matrices of at least 2^20 stored values inside a solver with flexible CG, which solver.type auto is then, where no other precision of a level is set; input elsewhere. single: f32, and the format of the matrix where that loses precision. input: the format of the matrix that is handed over. auto: set-up looks at each level and chooses the narrowest that costs no iterations; the report says why. A list of dp (f64), sp (f32), hp (f16) and bf (bf16) joined by hyphens, such as dp-sp-hp: from the finest level downward, the last repeats. A pair such as (dp-sp,hp): the first list for vectors and smoothers, the second for matrices and transfers.",
-        "f32 takes the same iterations as f64 under flexible CG on every symmetric problem that was tried, in less time. With input a borrowed matrix is used as it lies in the caller's memory, without a copy.";
+        "f32 takes the same iterations as f64 under flexible CG on every symmetric problem that was tried, in less time.";
     "precision.operator", auto_choice(&["input"]), "auto", "-", "-",
         "Storage of the matrix that the Krylov method multiplies with, where that is a copy of the library's own, as on GPUs. auto: the narrowest format that holds every value exactly. input: the format of the matrix that is handed over.",
         "No value changes, and products with matrices such as Laplacians of grids and graphs move a third of the bytes.";

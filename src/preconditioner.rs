@@ -35,6 +35,8 @@ pub struct Amg {
     lost_at: Option<usize>,
     /// Stored values of all levels, a measure of the work of a cycle.
     work: usize,
+    /// Changes of the matrix before the last set-up or update.
+    changes: u64,
 }
 
 /// The result of set-up. Its levels are on the device of the context.
@@ -181,7 +183,9 @@ impl Amg {
         matrix.check_for_set_up(context)?;
         let config = &defaults::effective(context, matrix, config, in_solver)?;
         let near_null_space = matrix.near_null_space();
-        let builder = Builder { context, config, matrix, near_null_space: near_null_space.clone(), plan: None };
+        let changes = matrix.changes(context)?;
+        let own = &matrix.with_own_values(context)?;
+        let builder = Builder { context, config, matrix: own, near_null_space: near_null_space.clone(), plan: None };
         let built = build(&builder, None)?;
         let mut amg = Amg {
             context: context.clone(),
@@ -193,6 +197,7 @@ impl Amg {
             renewal: Renewal::default(),
             lost_at: None,
             work: 0,
+            changes,
         };
         let report = amg.report();
         amg.work = report.nonzeros();
@@ -224,14 +229,16 @@ impl Amg {
     /// update fails, the hierarchy is unchanged.
     pub fn update(&mut self) -> Result<()> {
         self.matrix.recheck_values(&self.context)?;
+        let changes = self.matrix.changes(&self.context)?;
         let builder = Builder {
             context: &self.context,
             config: &self.config,
-            matrix: &self.matrix,
+            matrix: &*self.matrix.with_own_values(&self.context)?,
             near_null_space: self.near_null_space.clone(),
             plan: None,
         };
         self.built = build(&builder, Some(&*self.built.data))?;
+        self.changes = changes;
         self.promotions.clear();
         self.renewal = self.built.renewal;
         if self.renewal.anew {
@@ -253,14 +260,16 @@ impl Amg {
         if level.is_none() && !plan.promote(None, reason) {
             return Ok(false);
         }
+        let changes = self.matrix.changes(&self.context)?;
         let builder = Builder {
             context: &self.context,
             config: &self.config,
-            matrix: &self.matrix,
+            matrix: &*self.matrix.with_own_values(&self.context)?,
             near_null_space: self.near_null_space.clone(),
             plan: Some(plan),
         };
         self.built = build(&builder, Some(&*self.built.data))?;
+        self.changes = changes;
         let which = level.map_or("all levels".to_string(), |level| format!("level {level}"));
         let line = format!("{which} promoted: {reason}");
         self.context.log(LogLevel::Warning, || line.clone());
@@ -416,6 +425,7 @@ impl Amg {
             promotions: self.promotions.clone(),
             update_kept_levels: self.renewal.kept_levels,
             update_anew: self.renewal.anew,
+            preconditioner_age: self.matrix.known_changes() - self.changes,
             ..Report::of(&self.context)
         }
     }

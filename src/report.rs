@@ -132,6 +132,8 @@ pub struct Report {
     pub update_kept_levels: usize,
     /// Whether the last update set up again from the level after these.
     pub update_anew: bool,
+    /// Changes of the values of the matrix since the last set-up or update.
+    pub preconditioner_age: u64,
 }
 
 /// What the index of a fact counts.
@@ -194,6 +196,7 @@ facts! {
     "promotions", Whole, "what precision auto gave wider formats since set-up, and why, one to a line", |r, i| Text(r.promotions.join("\n"));
     "update_kept_levels", Whole, "levels whose coarse unknowns the last update kept: all but the coarsest, or with amg.update.coarsening recheck those above the first for which the new values lead to others; 0 before the first update", |r, i| Int(r.update_kept_levels as i64);
     "update_anew", Whole, "1 when the last update set up anew from the level after these on, else 0", |r, i| Int(i64::from(r.update_anew));
+    "preconditioner_age", Whole, "changes of the values of the matrix since the last set-up or update of the preconditioner: calls of terrace_matrix_update_values, and solves that found borrowed values changed in place", |r, i| Int(r.preconditioner_age as i64);
     "setup_place", Whole, "where the hierarchy was computed: host, with the reason when the context is on a GPU, or device, with how often the host waited for it", |r, i| Text(r.setup_place.clone());
     "setup_plan_seconds", Whole, "choice of number formats", |r, i| Real(r.setup.get("plan"));
     "setup_strength_seconds", Whole, "strength of connection", |r, i| Real(r.setup.get("strength"));

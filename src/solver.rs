@@ -57,6 +57,8 @@ struct State {
     amg: Option<Amg>,
     engine: BackendEngine,
     rows: usize,
+    /// Changes of the matrix that the operator of the engine has taken over.
+    changes: u64,
 }
 
 /// The engine on the context's backend.
@@ -122,6 +124,7 @@ impl Solver {
         }
         self.context = self.context.with_own_scratch()?;
         let callers = matrix;
+        let changes = matrix.map_or(Ok(0), |matrix| matrix.changes(&self.context))?;
         let scaled = self.scaled_matrix(matrix)?;
         let matrix = scaled.as_ref().map(|(matrix, _)| matrix).or(callers);
         let wants_amg = self.preconditioner.is_none() && self.config.text("solver.preconditioner") == "amg";
@@ -158,7 +161,7 @@ impl Solver {
         self.count = 0;
         self.solves.clear();
         self.solves.push(SolveReport { history: try_capacity(self.history_capacity())?, ..SolveReport::default() });
-        self.state = Some(State { matrix: callers.cloned(), scaled, amg, engine, rows });
+        self.state = Some(State { matrix: callers.cloned(), scaled, amg, engine, rows, changes });
         Ok(())
     }
 
@@ -183,9 +186,7 @@ impl Solver {
         };
         if let Some(callers) = state.matrix.as_ref().filter(|_| self.operator.is_none()) {
             let now = scaled::units(callers.precision(), callers.size_of_values()?);
-            let before = state.scaled.as_ref().map_or(0, |(_, k)| *k);
-            // Values of another size need other units.
-            if (now == 0) != (before == 0) || now.abs_diff(before) > 50 {
+            if Self::needs_other_units(state, now) {
                 let callers = Arc::clone(callers);
                 return self.setup(Some(&callers));
             }
@@ -193,6 +194,7 @@ impl Solver {
                 scaled.update_times_power(callers, *k)?;
             }
         }
+        let changes = state.matrix.as_ref().map_or(Ok(0), |matrix| matrix.changes(&self.context))?;
         let Some(mut state) = self.state.take() else { unreachable!("it was there") };
         let State { matrix, scaled, amg, engine, .. } = &mut state;
         let callers = matrix;
@@ -205,8 +207,59 @@ impl Solver {
             BackendEngine::Gpu(Engine::F32(parts), _) => self.renew(matrix.as_ref(), amg, parts),
         };
         let read = callers.as_ref().map_or(Ok(()), |matrix| matrix.end_reading());
+        if renewed.is_ok() {
+            state.changes = changes;
+        }
         self.state = Some(state);
         renewed.and(read)
+    }
+
+    /// Before a solve: takes over values of the matrix that have changed since the last one. The preconditioner stays as it is,
+    /// unless the values need other units.
+    fn take_over_changes(&mut self) -> Result<()> {
+        let Some(state) = &self.state else {
+            return fail!(NotSetUp, "the solver has not been set up; call setup before solve");
+        };
+        let Some(callers) = state.matrix.clone().filter(|_| self.operator.is_none()) else { return Ok(()) };
+        let changes = callers.changes(&self.context)?;
+        if changes == state.changes {
+            return Ok(());
+        }
+        callers.recheck_values(&self.context)?;
+        let now = scaled::units(callers.precision(), callers.size_of_values()?);
+        if Self::needs_other_units(state, now) {
+            return self.setup(Some(&callers));
+        }
+        let Some(mut state) = self.state.take() else { unreachable!("it was there") };
+        let renewed = self.renew_operator_of(&mut state, &callers);
+        if renewed.is_ok() {
+            state.changes = changes;
+        }
+        self.state = Some(state);
+        renewed.and(callers.end_reading())
+    }
+
+    fn renew_operator_of(&self, state: &mut State, callers: &Arc<Matrix>) -> Result<()> {
+        let matrix = match &state.scaled {
+            Some((scaled, k)) => {
+                scaled.update_times_power(callers, *k)?;
+                scaled
+            }
+            None => callers,
+        };
+        match &mut state.engine {
+            BackendEngine::Host(Engine::F64(parts)) => self.renew_operator(matrix, parts),
+            BackendEngine::Host(Engine::F32(parts)) => self.renew_operator(matrix, parts),
+            BackendEngine::Gpu(..) if !gpu::IS_BUILT => unreachable!("a build without kernels opens no GPU"),
+            BackendEngine::Gpu(Engine::F64(parts), _) => self.renew_operator(matrix, parts),
+            BackendEngine::Gpu(Engine::F32(parts), _) => self.renew_operator(matrix, parts),
+        }
+    }
+
+    /// Whether values of another size need other units than those of the last set-up.
+    fn needs_other_units(state: &State, now: i32) -> bool {
+        let before = state.scaled.as_ref().map_or(0, |(_, k)| *k);
+        (now == 0) != (before == 0) || now.abs_diff(before) > 50
     }
 
     /// The matrix that it was set up with.

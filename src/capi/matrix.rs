@@ -46,8 +46,10 @@ impl terrace_matrix {
 ///
 /// Each array is on the host or in the memory of the context's GPU, where it is read in the order of the caller's stream, or else after the
 /// default stream. A matrix whose values are in device memory stays there and is set up there, copied or borrowed; offsets, and columns that are
-/// not `TERRACE_I32` with base 0, are brought into the library's form in any case. Values that were borrowed there and changed in place are
-/// read again by `terrace_matrix_update_values`, `terrace_amg_update` and `terrace_solver_update`, which for that need this context.
+/// not `TERRACE_I32` with base 0, are brought into the library's form in any case.
+///
+/// Values that are borrowed may be changed in place between calls, without a call that says so: `terrace_solver_solve` looks at them, and
+/// `terrace_amg_update` and `terrace_solver_update` take them over. In device memory these need this context.
 ///
 /// Returns when the matrix is checked. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
 /// `TERRACE_ERROR_MATRIX_STRUCTURE` and `TERRACE_ERROR_MATRIX_VALUES` (the sentence names the row, counted from `base`),
@@ -149,8 +151,9 @@ pub unsafe extern "C" fn terrace_matrix_get_size(
     })
 }
 
-/// Replaces the values and keeps the structure. Hierarchies and solvers that were set up with the matrix take the new values over with
-/// `terrace_amg_update` and `terrace_solver_update`. Nothing is changed on failure.
+/// Replaces the values and keeps the structure. The next `terrace_solver_solve` of a solver that was set up with the matrix solves with the
+/// new values. Preconditioners take them over with `terrace_amg_update` and `terrace_solver_update`, and stay as they are until then. Nothing
+/// is changed on failure.
 ///
 /// - `context`: not NULL; its threads check and copy the values.
 /// - `matrix`: not NULL.

@@ -20,6 +20,8 @@ mod device;
 mod device_arrays;
 #[cfg(test)]
 mod device_matrix_tests;
+#[cfg(test)]
+mod lagged_tests;
 mod library;
 mod matrix;
 mod operations;

@@ -114,8 +114,8 @@ pub unsafe extern "C" fn terrace_solver_setup(
     })
 }
 
-/// Takes over changed values of the matrix: numeric work only, as `terrace_amg_update`, which the option "amg.update.coarsening" concerns,
-/// too.
+/// Takes over changed values of the matrix in the preconditioner: numeric work only, as `terrace_amg_update`, which the option
+/// "amg.update.coarsening" concerns, too. Without it, solves go on with the preconditioner of the old values, see `terrace_solver_solve`.
 ///
 /// - `solver`: not NULL.
 ///
@@ -130,8 +130,13 @@ pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> t
     })
 }
 
-/// Solves A x = b for one or several right-hand sides. Allocates nothing, but a vector where b is so large or small that the
-/// square of its norm is not representable: such a system is solved in other units.
+/// Solves A x = b for one or several right-hand sides. A is the matrix as it is now: values that were replaced by
+/// `terrace_matrix_update_values`, or borrowed and changed in place, are used. The preconditioner is as old as the last set-up or update: a
+/// lagged preconditioner, which saves its update while values change little. The key "preconditioner_age" of the report counts the changes
+/// since then.
+///
+/// Allocates nothing, but the operator for values that have changed, and a vector where b, or the matrix, is so large or small that inner
+/// products could leave the range of numbers: such a system is solved in other units.
 ///
 /// - `solver`: not NULL, set up.
 /// - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; that of the solver, see the option "solver.precision".
@@ -149,7 +154,8 @@ pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> t
 /// `TERRACE_ERROR_PRECISION_LOST` does not keep the others from being solved: the call returns the first such error, and the key "status"
 /// of the report has that of each. Any other error ends the call; the status of those after it is `TERRACE_NOT_ATTEMPTED`, and their x is
 /// not written. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
-/// `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_CALLBACK`,
+/// `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_MATRIX_VALUES` (borrowed values
+/// that were changed in place are checked), `TERRACE_ERROR_CALLBACK`,
 /// `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_solve(

@@ -6,7 +6,6 @@ use super::runtime::{BLOCK, Kernel, View};
 use super::setup::tiles::{DeviceTiles, SIDE};
 use super::setup::{DeviceCsr, DevicePattern};
 use super::{Buffer, Gpu};
-use crate::backend::Backend;
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
 use crate::sparse::Block;
@@ -42,18 +41,12 @@ impl Bsr {
         block.rows == block.cols && matches!(block.rows, 2 | 4)
     }
 
-    /// A block matrix, for SpMV with these precisions. A caller's values are copied if they are not aligned.
+    /// A block matrix, for SpMV with these precisions.
     pub fn new<S: Number>(gpu: &Gpu, a: &DeviceCsr<S>, precisions: Precisions) -> Result<Bsr> {
         assert!(Bsr::knows(a.block));
-        let mut values = Arc::clone(&a.values);
-        if !values.address().is_multiple_of(ALIGNED) {
-            let mut own = gpu.allocate::<S>(values.len())?;
-            gpu.copy(&values, &mut own);
-            values = Arc::new(own);
-        }
         let name = if a.block.rows == 2 { "bsr2x2" } else { "bsr4x4" };
         let shape = (a.scalar_rows(), a.cols * a.block.cols);
-        Bsr::of(gpu, name, shape, a.pattern(), values.into(), precisions)
+        Bsr::of(gpu, name, shape, a.pattern(), a.own_values(gpu)?.into(), precisions)
     }
 
     /// A scalar matrix in tiles; none if a tile row has too many tiles. Waits for the device.

@@ -77,7 +77,7 @@ impl Csr {
     /// For products of these precisions.
     pub fn new<S: Number>(gpu: &Gpu, matrix: DeviceCsr<S>, precisions: Precisions) -> Result<Csr> {
         let columns = Columns::Long(Arc::clone(&matrix.columns));
-        Csr::of(gpu, &matrix.pattern(), columns, matrix.values.into(), "csr", precisions)
+        Csr::of(gpu, &matrix.pattern(), columns, matrix.own_values(gpu)?.into(), "csr", precisions)
     }
 
     /// The same with columns of 16 bits, which are those of this matrix.
@@ -89,7 +89,7 @@ impl Csr {
     ) -> Result<Csr> {
         assert_eq!(columns.offsets.len(), matrix.nnz());
         let columns = Columns::Short(Arc::clone(columns));
-        Csr::of(gpu, &matrix.pattern(), columns, matrix.values.into(), "csr16", precisions)
+        Csr::of(gpu, &matrix.pattern(), columns, matrix.own_values(gpu)?.into(), "csr16", precisions)
     }
 
     fn of(

@@ -148,7 +148,7 @@ impl CsrBalanced {
         long: &Arc<LongRows>,
         precisions: Precisions,
     ) -> Result<CsrBalanced> {
-        CsrBalanced::of(gpu, matrix.pattern(), matrix.values.into(), Arc::clone(long), precisions)
+        CsrBalanced::of(gpu, matrix.pattern(), matrix.own_values(gpu)?.into(), Arc::clone(long), precisions)
     }
 
     fn of(

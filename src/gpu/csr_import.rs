@@ -125,6 +125,16 @@ impl Gpu {
 }
 
 impl<T: Number> DeviceCsr<T> {
+    /// The values, in a copy where they are the caller's, who may change them.
+    pub fn own_values(&self, gpu: &Gpu) -> Result<Arc<Buffer<T>>> {
+        if !self.values.is_borrowed() {
+            return Ok(Arc::clone(&self.values));
+        }
+        let mut own = gpu.allocate(self.values.len())?;
+        gpu.copy(&self.values, &mut own);
+        Ok(Arc::new(own))
+    }
+
     /// The same pattern with values in another format; the values are shared when the format is the same.
     pub fn cast<U: Number>(&self, gpu: &Gpu) -> Result<DeviceCsr<U>> {
         let DeviceCsr { rows, cols, block, offsets, columns, .. } = self;

@@ -8,6 +8,7 @@ mod bicgstab_step;
 mod bsr;
 mod budget;
 mod cg_step;
+mod checksum;
 mod csr;
 mod csr_balanced;
 mod csr_export;

@@ -196,6 +196,23 @@ impl Solver {
         }
     }
 
+    /// Takes over new values in the operator alone. A failure changes nothing.
+    pub(super) fn renew_operator<B: SolverBackend, T: Scalar>(
+        &self,
+        matrix: &Arc<Matrix>,
+        parts: &mut Parts<B, T>,
+    ) -> Result<()>
+    where
+        Amg: Preconditioner<B, T>,
+    {
+        let narrow = self.narrow_operator(&parts.backend, Some(matrix), &mut parts.narrower)?;
+        let operator = self.operator(&parts.backend, Some(matrix), None, narrow.as_ref())?;
+        self.check_null_space(&parts.backend, &parts.null_space, &*operator)?;
+        parts.method.discard_graph();
+        parts.operator = operator;
+        Ok(())
+    }
+
     /// Updates operator and hierarchy. The null space is checked first, so that a failure changes nothing. Values that are not finite pass this check
     /// and fail their own.
     pub(super) fn renew<B: SolverBackend, T: Scalar>(

@@ -23,10 +23,11 @@ impl Solver {
     /// `Ok` is `Success`, or when at least one of them was not solved to the tolerance, `NotConverged` or `Stagnated` as the
     /// first of those. A numeric failure of one is the error of the call, and the others are solved all the same; the report
     /// has the status of each. x of a failed one holds the last iterate, which may not be finite.
+    ///
+    /// The matrix is used as it is now; the preconditioner is that of the last set-up or update.
     pub fn solve<T: Scalar>(&mut self, b: &[T], x: &mut [T], guess: Guess) -> Result<Status> {
-        let Some(mut state) = self.state.take() else {
-            return fail!(NotSetUp, "the solver has not been set up; call setup before solve");
-        };
+        self.take_over_changes()?;
+        let Some(mut state) = self.state.take() else { unreachable!("it was there") };
         let result = self.solve_with(&mut state, b, x, guess);
         self.state = Some(state);
         result
@@ -40,9 +41,8 @@ impl Solver {
         x: &mut gpu::Slice<T>,
         guess: Guess,
     ) -> Result<Status> {
-        let Some(mut state) = self.state.take() else {
-            return fail!(NotSetUp, "the solver has not been set up; call setup before solve");
-        };
+        self.take_over_changes()?;
+        let Some(mut state) = self.state.take() else { unreachable!("it was there") };
         let result = self.solve_on_device_with(&mut state, b, x, guess);
         self.state = Some(state);
         result
