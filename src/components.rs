@@ -225,6 +225,19 @@ smoothers! {
     "l1_jacobi": L1_DIAGONAL, smooth::l1_jacobi::L1Jacobi, smooth::l1_jacobi::L1Jacobi;
 }
 
+/// The fastest Gauss-Seidel of a backend: `l1_gauss_seidel` on the host, `gauss_seidel` on GPUs.
+pub const ANY_GAUSS_SEIDEL: &str = "any_gauss_seidel";
+
+/// What the options accept as a smoother: names of smoothers, and of a choice among them.
+pub const SMOOTHER_CHOICES: [&str; SMOOTHERS.len() + 1] = {
+    let (mut names, mut i) = ([ANY_GAUSS_SEIDEL; SMOOTHERS.len() + 1], 0);
+    while i < SMOOTHERS.len() {
+        names[i] = SMOOTHERS[i];
+        i += 1;
+    }
+    names
+};
+
 impl Components for Host {
     fn coarsening<T: Scalar>(name: &str) -> Option<&'static dyn Coarsening<Host, T>> {
         host_coarsening(name)

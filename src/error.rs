@@ -60,9 +60,9 @@ macro_rules! statuses {
 statuses! {
     Success = 0, "TERRACE_SUCCESS", Success, "the call succeeded";
     NotConverged = 1, "TERRACE_NOT_CONVERGED", Condition,
-        "the iterations ended before the tolerance was reached; the last iterate was returned";
+        "the iterations ended before the tolerance was reached; the best iterate was returned";
     Stagnated = 2, "TERRACE_STAGNATED", Condition,
-        "the residual norm no longer falls and has not reached the tolerance; the last iterate was returned";
+        "the residual norm no longer falls and has not reached the tolerance; the best iterate was returned";
     NotAttempted = 3, "TERRACE_NOT_ATTEMPTED", Condition,
         "a right-hand side was not attempted; only reports have this status";
     NullArgument = -1, "TERRACE_ERROR_NULL_ARGUMENT", Argument, "an argument that must not be null is null";
@@ -74,7 +74,7 @@ statuses! {
     NotSetUp = -7, "TERRACE_ERROR_NOT_SET_UP", Argument, "the object has not been set up yet";
     MatrixStructure = -8, "TERRACE_ERROR_MATRIX_STRUCTURE", Matrix, "the row offsets or columns of the matrix are malformed";
     MatrixValues = -9, "TERRACE_ERROR_MATRIX_VALUES", Matrix,
-        "a value of the matrix is not finite, or a diagonal entry is missing or zero";
+        "a value of the matrix is not finite, or AMG needs a diagonal entry that is missing or zero";
     Breakdown = -10, "TERRACE_ERROR_BREAKDOWN", Numeric,
         "the Krylov method broke down; the matrix or the preconditioner lacks a property that the method needs";
     NonFinite = -11, "TERRACE_ERROR_NON_FINITE", Numeric, "a non-finite number appeared in the solve";
@@ -85,6 +85,8 @@ statuses! {
     Callback = -16, "TERRACE_ERROR_CALLBACK", Internal, "a callback of the caller returned a non-zero value";
     PrecisionLost = -18, "TERRACE_ERROR_PRECISION_LOST", Numeric,
         "a level cannot be stored in the precision that was asked for";
+    Diverged = -19, "TERRACE_ERROR_DIVERGED", Numeric,
+        "the residual norm grew far beyond that of the right-hand side; the best iterate was returned";
     Internal = -17, "TERRACE_ERROR_INTERNAL", Internal, "an internal error was caught at the boundary of the library";
 }
 

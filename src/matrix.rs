@@ -16,13 +16,12 @@ use crate::gpu::Gpu;
 use crate::gpu::setup::{DeviceCsr, DeviceNearNullSpace};
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::NearNullSpace;
-use crate::sparse::{self, Block, Csr, SharedCsr, Storage, Structure};
+use crate::sparse::{self, Block, Csr, DiagonalDefect, SharedCsr, Storage, Structure};
 use crate::sync::lock;
 use changes::Changes;
 use device_storage::{DeviceStorage, with_device};
 use std::any::Any;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 pub(crate) use device_storage::{DeviceMatrix, DeviceValues};
@@ -73,14 +72,14 @@ impl Values {
     }
 
     /// Checks pattern and values.
-    fn check_all(&self, structure: &Structure, sorted: bool) -> Result<()> {
+    fn check_all(&self, structure: &Structure, sorted: bool) -> Result<DiagonalDefect> {
         match self {
             Values::F64(v) => sparse::validate(&structure.view(v.as_slice()), sorted),
             Values::F32(v) => sparse::validate(&structure.view(v.as_slice()), sorted),
         }
     }
 
-    fn check(&self, structure: &Structure) -> Result<()> {
+    fn check(&self, structure: &Structure) -> Result<DiagonalDefect> {
         match self {
             Values::F64(v) => sparse::validate_values(&structure.view(v.as_slice())),
             Values::F32(v) => sparse::validate_values(&structure.view(v.as_slice())),
@@ -111,8 +110,9 @@ pub struct Matrix {
     near_null_space: RwLock<Option<Arc<NearNullSpace>>>,
     /// The same on the GPU of the matrix, copied at first use.
     device_near_null_space: Mutex<Option<Arc<DeviceNearNullSpace>>>,
-    /// Whether its values were checked; those of a computed matrix are checked by set-up.
-    checked: AtomicBool,
+    /// What a check of its values found about its diagonal; nothing before the check. Those of a computed matrix are checked by
+    /// set-up.
+    diagonal: Mutex<Option<DiagonalDefect>>,
     changes: Mutex<Changes>,
     /// Copies in SpMV formats, by GPU and type of vectors.
     operators: Mutex<Vec<(Gpu, Arc<dyn Any + Send + Sync>)>>,
@@ -121,18 +121,23 @@ pub struct Matrix {
 impl Matrix {
     /// Checks the arrays and makes a matrix of them. `sorted` is the promise that columns ascend in each row.
     pub fn new(structure: Structure, values: Values, sorted: bool) -> Result<Matrix> {
-        values.check_all(&structure, sorted)?;
+        let diagonal = values.check_all(&structure, sorted)?;
         let (size, block, nnz) =
             ((structure.rows, structure.cols), structure.block, structure.columns.as_slice().len());
         let storage = MatrixStorage::Host { structure: Arc::new(structure), values: RwLock::new(values) };
-        Ok(Matrix::at(storage, size, block, nnz, true))
+        Ok(Matrix::at(storage, size, block, nnz, Some(diagonal)))
     }
 
-    fn at(storage: MatrixStorage, size: (usize, usize), block: Block, nnz: usize, checked: bool) -> Matrix {
-        let (near_null_space, checked, operators) =
-            (RwLock::new(None), AtomicBool::new(checked), Mutex::new(Vec::new()));
+    fn at(
+        storage: MatrixStorage,
+        size: (usize, usize),
+        block: Block,
+        nnz: usize,
+        diagonal: Option<DiagonalDefect>,
+    ) -> Matrix {
+        let (near_null_space, diagonal, operators) = (RwLock::new(None), Mutex::new(diagonal), Mutex::new(Vec::new()));
         let (device_near_null_space, changes) = (Mutex::new(None), Mutex::default());
-        Matrix { size, block, nnz, storage, near_null_space, device_near_null_space, checked, changes, operators }
+        Matrix { size, block, nnz, storage, near_null_space, device_near_null_space, diagonal, changes, operators }
     }
 
     /// A matrix that the library computed. What set-up asks of values is looked at when it needs them.
@@ -145,29 +150,39 @@ impl Matrix {
         let offsets = sparse::OffsetStorage::I64(Arc::new(offsets));
         let structure = Arc::new(Structure { rows, cols, block, offsets, columns: Arc::new(columns), base: 0 });
         let storage = MatrixStorage::Host { structure, values: RwLock::new(Values::from(values)) };
-        Ok(Matrix::at(storage, (rows, cols), block, nnz, false))
+        Ok(Matrix::at(storage, (rows, cols), block, nnz, None))
     }
 
     /// The same in device memory.
     pub(crate) fn computed_on_device(gpu: &Gpu, matrix: DeviceMatrix) -> Matrix {
         let (size, block, nnz) = with_device!(&matrix, a => ((a.rows, a.cols), a.block, a.nnz()));
-        Matrix::at(MatrixStorage::Device(DeviceStorage::new(gpu, matrix, 0)), size, block, nnz, false)
+        Matrix::at(MatrixStorage::Device(DeviceStorage::new(gpu, matrix, 0)), size, block, nnz, None)
     }
 
     /// Checks the values of a computed matrix, once.
     pub(crate) fn check_for_set_up(&self, context: &Context) -> Result<()> {
-        if self.checked.load(Ordering::Relaxed) {
+        if lock(self.diagonal.lock()).is_some() {
             return Ok(());
         }
+        let diagonal = self.check_values(context)?;
+        *lock(self.diagonal.lock()) = Some(diagonal);
+        Ok(())
+    }
+
+    /// The same, and refuses a matrix that AMG cannot be set up for: a row has no diagonal.
+    pub(crate) fn check_for_amg(&self, context: &Context) -> Result<()> {
+        self.check_for_set_up(context)?;
+        lock(self.diagonal.lock()).clone().flatten().map_or(Ok(()), Err)
+    }
+
+    fn check_values(&self, context: &Context) -> Result<DiagonalDefect> {
         match &self.storage {
             MatrixStorage::Host { structure, values } => {
                 let values = lock(values.read()).clone();
-                context.run(self.entries(), || values.check(structure))?;
+                context.run(self.entries(), || values.check(structure))
             }
-            MatrixStorage::Device(device) => device.check(&device.arrays.read()?, false, false)?,
+            MatrixStorage::Device(device) => device.check(&device.arrays.read()?, false, false),
         }
-        self.checked.store(true, Ordering::Relaxed);
-        Ok(())
     }
 
     /// The matrix as an operator on vectors of a GPU, in the format that suits it. It is kept for the next product, unless the values are the
@@ -191,9 +206,9 @@ impl Matrix {
     pub(crate) fn on_device(gpu: &Gpu, matrix: DeviceMatrix, sorted: bool, base: i32) -> Result<Matrix> {
         let device = DeviceStorage::new(gpu, matrix, base);
         let matrix = device.arrays.read()?;
-        device.check(&matrix, true, sorted)?;
+        let diagonal = device.check(&matrix, true, sorted)?;
         let (size, block, nnz) = with_device!(&matrix, a => ((a.rows, a.cols), a.block, a.nnz()));
-        Ok(Matrix::at(MatrixStorage::Device(device), size, block, nnz, true))
+        Ok(Matrix::at(MatrixStorage::Device(device), size, block, nnz, Some(diagonal)))
     }
 
     /// A matrix of arrays made in Rust.
@@ -282,9 +297,9 @@ impl Matrix {
         self.check_format(values.precision(), values.len())?;
         match &self.storage {
             MatrixStorage::Host { structure, values: own } => {
-                values.check(structure)?;
+                let diagonal = values.check(structure)?;
                 *lock(own.write()) = values;
-                self.replaced();
+                self.replaced(diagonal);
                 Ok(())
             }
             MatrixStorage::Device(device) => match &values {
@@ -317,18 +332,18 @@ impl Matrix {
         };
         let new = DeviceStorage::new(device.gpu(), new, device.base);
         let matrix = new.arrays.read()?;
-        new.check(&matrix, false, false)?;
+        let diagonal = new.check(&matrix, false, false)?;
         device.arrays.replace(matrix);
         *lock(device.copy.lock()) = None;
-        self.replaced();
+        self.replaced(diagonal);
         Ok(())
     }
 
     /// After a change of values, which were checked.
-    fn replaced(&self) {
+    fn replaced(&self, diagonal: DiagonalDefect) {
         lock(self.operators.lock()).clear();
         self.count_change();
-        self.checked.store(true, Ordering::Relaxed);
+        *lock(self.diagonal.lock()) = Some(diagonal);
     }
 
     fn check_format(&self, precision: Precision, len: usize) -> Result<()> {
@@ -344,24 +359,20 @@ impl Matrix {
 
     /// Checks values that a caller may have changed in place; those in device memory need a context on the same device.
     pub(crate) fn recheck_values(&self, context: &Context) -> Result<()> {
-        match &self.storage {
-            MatrixStorage::Host { structure, values } => {
-                let values = lock(values.read()).clone();
-                context.run(self.entries(), || values.check(structure))
+        if let MatrixStorage::Device(device) = &self.storage {
+            if !device.arrays.is_borrowed() {
+                return Ok(());
             }
-            MatrixStorage::Device(device) => {
-                if !device.arrays.is_borrowed() {
-                    return Ok(());
-                }
-                if !context.gpu().is_some_and(|gpu| gpu.is_same(device.gpu())) {
-                    return fail!(
-                        InvalidArgument,
-                        "the values of the matrix are borrowed in device memory, and this context is not the one that has it there"
-                    );
-                }
-                device.check(&device.arrays.read()?, false, false)
+            if !context.gpu().is_some_and(|gpu| gpu.is_same(device.gpu())) {
+                return fail!(
+                    InvalidArgument,
+                    "the values of the matrix are borrowed in device memory, and this context is not the one that has it there"
+                );
             }
         }
+        let diagonal = self.check_values(context)?;
+        *lock(self.diagonal.lock()) = Some(diagonal);
+        Ok(())
     }
 
     /// At the end of a call that returns when it is done: waits until what was launched has read values that are borrowed in device memory, to
@@ -443,7 +454,7 @@ mod tests {
         let refused = |values: Values| matrix.update_values(values).unwrap_err().status;
         assert_eq!(refused(Values::from(vec![1.0])), Status::SizeMismatch);
         assert_eq!(refused(Values::from(vec![1.0_f32, 1.0])), Status::InvalidArgument);
-        assert_eq!(refused(Values::from(vec![1.0, 0.0])), Status::MatrixValues);
+        assert_eq!(refused(Values::from(vec![1.0, f64::NAN])), Status::MatrixValues);
         assert_eq!(matrix.shared::<f64>().unwrap().values.as_slice(), [2.0, 3.0]);
         matrix.update_values(Values::from(vec![4.0, 5.0])).unwrap();
         assert_eq!(matrix.shared::<f32>().unwrap().values.as_slice(), [4.0_f32, 5.0]);

@@ -51,17 +51,17 @@ macro_rules! rows {
 //     reason;
 rows! {
     "solver.type", auto_choice(krylov::NAMES), "auto", "-", "solver",
-        "Krylov method. auto: cg when the preconditioner is symmetric and constant (AMG in the solver's precision, or none), otherwise fcg. For nonsymmetric matrices: gmres, fgmres when the preconditioner changes from one application to the next, bicgstab when memory for a basis is short. richardson repeats the preconditioner alone.",
-        "Flexible CG costs one more vector and is safe whenever the preconditioner is not an exactly symmetric, constant operator.";
+        "Krylov method. auto: for a symmetric matrix cg when the preconditioner is symmetric and constant (AMG in the solver's precision, or none), otherwise fcg; for a nonsymmetric one gmres when the preconditioner is constant, otherwise fgmres, around pmis with Gauss-Seidel sweeps unless components are set. A symmetric matrix whose diagonal is negative is refused. bicgstab is for nonsymmetric matrices when memory for a basis is short. richardson repeats the preconditioner alone. gmres around a k cycle is fgmres.",
+        "Flexible methods cost one more vector, or a second basis, and are safe whenever the preconditioner is not an exactly constant operator; f32 levels make gmres take up to twice the iterations of fgmres.";
     "solver.preconditioner", choice(&["amg", "none"]), "amg", "-", "preconditioner",
         "Preconditioner built by set-up; a preconditioner callback replaces it.",
         "AMG is what the library is for.";
     "solver.precision", auto_choice(PHASE_PRECISIONS), "auto", "-", "-",
-        "Precision of the Krylov method and of the vectors given to solve. auto: that of the matrix; f64 with an operator callback.",
-        "The outer iteration keeps the caller's precision.";
-    "solver.tolerance", Kind::Real { min: 0.0, max: 1.0, auto: false }, "1e-8", "SetTol", "tolerance",
-        "Stop when the residual norm is at most this times the norm of the right-hand side.",
-        "What published comparisons use; half the digits of f64.";
+        "Precision of the Krylov method and of the vectors given to solve. auto: f64. With an f32 matrix, vectors of f32 are then accepted as well: the solution is rounded at the end.",
+        "f32 vectors hold no solution of a large system to more than a few digits; an f32 matrix is stored and multiplied as f32 all the same.";
+    "solver.tolerance", Kind::Real { min: 0.0, max: 1.0, auto: true }, "auto", "SetTol", "tolerance",
+        "Stop when the residual norm is at most this times the norm of the right-hand side. auto: 1e-8 where the solver works in f64, 1e-5 in f32. What rounding leaves unknown about a residual, 1.6 units of the solver's precision, counts against the tolerance.",
+        "1e-8 is what published comparisons use, half the digits of f64; f32 vectors do not reach it.";
     "solver.absolute_tolerance", Kind::Real { min: 0.0, max: f64::MAX, auto: false }, "0", "SetAbsoluteTol", "tolerance",
         "Also stop when the residual norm is at most this.",
         "Off: an absolute bound only makes sense in the caller's units.";
@@ -77,6 +77,9 @@ rows! {
     "solver.stagnation_window", Kind::Int { min: 0, max: 1_000_000_000 }, "500", "-", "-",
         "The solve ends as stagnated when the residual norm has not fallen by a tenth in this many iterations. 0 lets it go on to the limit.",
         "CG without a preconditioner, the slowest start of all, sits still for a third of its iterations; half of max_iterations is beyond that.";
+    "solver.divergence_tolerance", Kind::Real { min: 1.0, max: f64::MAX, auto: false }, "1e8", "-", "rel_div_tolerance",
+        "The solve ends as diverged when the residual norm exceeds this times the norm of the right-hand side, or of the initial residual where that is larger.",
+        "The residual norm of CG can rise by the root of the condition number, which is below 1e8 for every system that f64 can solve.";
     "solver.restart", Kind::Int { min: 1, max: 1000 }, "30", "SetKDim", "gmres_n_restart",
         "Basis vectors that gmres and fgmres keep between restarts; fgmres keeps as many preconditioned ones beside them.",
         "The usual balance of memory against stalls; hypre's 5 stalls on convection.";
@@ -131,8 +134,8 @@ rows! {
     "amg.interpolation.weight", Kind::Real { min: 0.0, max: 2.0, auto: false }, "1.3333333333333333", "-", "-",
         "smoothed: the prolongator is smoothed by one Jacobi step with this weight over the largest eigenvalue of the scaled matrix.",
         "4/3 minimises the energy bound of the smoothed basis functions.";
-    "amg.smoother.type", auto_choice(components::SMOOTHERS), "auto", "SetRelaxType (18)", "smoother",
-        "Smoother of every level. auto: chebyshev where a near-null space or coordinates were given, and where auto has chosen mis2 for a scalar matrix; l1_jacobi elsewhere.",
+    "amg.smoother.type", auto_choice(&components::SMOOTHER_CHOICES), "auto", "SetRelaxType (18)", "smoother",
+        "Smoother of every level. auto: chebyshev where a near-null space or coordinates were given, and where auto has chosen mis2 for a scalar matrix; any_gauss_seidel where solver.type auto has found a nonsymmetric matrix; l1_jacobi elsewhere. any_gauss_seidel: l1_gauss_seidel on the host, gauss_seidel on GPUs.",
         "l1_jacobi converges for every SPD matrix with no eigenvalue estimate, and is the same on all backends; in elasticity chebyshev takes a third of its iterations.";
     "amg.smoother.diagonal", choice(&["point", "block"]), "block", "-", "smoother (BLOCK_JACOBI)",
         "Block matrices: whether sweeps invert the diagonal or the diagonal blocks; the eigenvalues that jacobi and chebyshev go by are those of the matrix scaled by it. A row whose diagonal is zero, or which has no pivot on the diagonal of its block, is left out of the sweeps.",

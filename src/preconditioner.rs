@@ -1,6 +1,6 @@
 //! AMG as a preconditioner: [`Amg`] is a hierarchy on the device of a context. One `apply` is one cycle.
 
-mod defaults;
+pub(crate) mod defaults;
 mod estimate;
 
 use crate::amg::finest::{Finest, NarrowVectors, Outcome};
@@ -180,7 +180,7 @@ impl Amg {
 
     fn setup_with(context: &Context, matrix: &Arc<Matrix>, config: &Config, in_solver: bool) -> Result<Amg> {
         config.check_device(context.device())?;
-        matrix.check_for_set_up(context)?;
+        matrix.check_for_amg(context)?;
         let config = &defaults::effective(context, matrix, config, in_solver)?;
         let near_null_space = matrix.near_null_space();
         let changes = matrix.changes(context)?;
@@ -229,6 +229,7 @@ impl Amg {
     /// update fails, the hierarchy is unchanged.
     pub fn update(&mut self) -> Result<()> {
         self.matrix.recheck_values(&self.context)?;
+        self.matrix.check_for_amg(&self.context)?;
         let changes = self.matrix.changes(&self.context)?;
         let builder = Builder {
             context: &self.context,
@@ -405,6 +406,16 @@ impl Amg {
                 Levels::Host(top) => top.is_symmetric_in(precision),
                 Levels::Gpu(levels) => levels.top.is_symmetric_in(precision),
             }
+    }
+
+    /// Whether a cycle is the same linear operator in every application, but for the rounding of the solver's precision.
+    pub(crate) fn is_constant(&self) -> bool {
+        !self.built.plan.is_narrow() && !self.has_k_cycle()
+    }
+
+    /// Whether Krylov steps are part of the cycle.
+    pub(crate) fn has_k_cycle(&self) -> bool {
+        self.config.text("amg.cycle.type") == "k"
     }
 
     /// What set-up did.

@@ -26,7 +26,7 @@ pub const PRESETS: &[Preset] = &[
         options: &[
             ("amg.coarsening.type", "pmis"),
             ("amg.interpolation.type", "extended_i"),
-            ("amg.smoother.type", "l1_gauss_seidel"),
+            ("amg.smoother.type", "any_gauss_seidel"),
         ],
     },
     Preset {
@@ -46,7 +46,7 @@ pub const PRESETS: &[Preset] = &[
         options: &[
             ("amg.coarsening.type", "pairwise"),
             ("amg.interpolation.type", "tentative"),
-            ("amg.smoother.type", "l1_gauss_seidel"),
+            ("amg.smoother.type", "any_gauss_seidel"),
             ("amg.cycle.type", "k"),
         ],
     },
@@ -68,8 +68,8 @@ pub const PRESETS: &[Preset] = &[
         options: &[
             ("amg.coarsening.type", "pmis"),
             ("amg.interpolation.type", "extended_i"),
-            ("amg.smoother.type", "l1_gauss_seidel"),
-            ("solver.type", "gmres"),
+            ("amg.smoother.type", "any_gauss_seidel"),
+            ("solver.type", "auto"),
             ("solver.restart", "100"),
         ],
     },

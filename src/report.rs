@@ -50,6 +50,8 @@ pub struct SolveReport {
     pub true_residual: f64,
     /// Residual norms over the same, from the initial guess on.
     pub history: Vec<f64>,
+    /// What may help where the tolerance was not reached.
+    pub hint: &'static str,
 }
 
 impl Default for SolveReport {
@@ -60,6 +62,7 @@ impl Default for SolveReport {
             converged: false,
             true_residual: f64::NAN,
             history: Vec::new(),
+            hint: "",
         }
     }
 }
@@ -341,6 +344,7 @@ impl Report {
                     Status::Success => "converged",
                     Status::NotConverged => "not converged",
                     Status::Stagnated => "stagnated",
+                    Status::Diverged => "diverged",
                     Status::NotAttempted => "not attempted",
                     _ => "failed",
                 },

@@ -1,12 +1,13 @@
 //! The solver: a Krylov method with its preconditioner.
 
 use crate::config::Config;
-use crate::context::Context;
+use crate::context::{Context, LogLevel};
 use crate::error::{Result, fail, try_capacity};
 use crate::gpu::{self, Gpu, Staging};
 use crate::host::Host;
 use crate::matrix::Matrix;
 use crate::preconditioner::Amg;
+use crate::preconditioner::defaults::nonsymmetric;
 use crate::report::{Phases, Report, SolveReport};
 use crate::scalar::Precision;
 pub use crate::scalar::{SliceMut, SliceRef};
@@ -15,9 +16,11 @@ use std::sync::Arc;
 mod parts;
 mod scaled;
 mod solve;
+mod unsolved;
 mod user;
 
 use parts::Engine;
+pub use unsolved::Unsolved;
 use user::User;
 
 /// The initial guess.
@@ -40,6 +43,8 @@ const MAX_HISTORY_CAPACITY: usize = 1 << 20;
 pub struct Solver {
     context: Context,
     config: Config,
+    /// The options with what `auto` chose by the matrix at the last set-up.
+    effective: Config,
     operator: Option<User>,
     preconditioner: Option<User>,
     state: Option<State>,
@@ -74,6 +79,7 @@ impl Solver {
         Solver {
             context: context.clone(),
             config: config.clone(),
+            effective: config.clone(),
             operator: None,
             preconditioner: None,
             state: None,
@@ -127,9 +133,10 @@ impl Solver {
         let changes = matrix.map_or(Ok(0), |matrix| matrix.changes(&self.context))?;
         let scaled = self.scaled_matrix(matrix)?;
         let matrix = scaled.as_ref().map(|(matrix, _)| matrix).or(callers);
+        self.effective = self.effective_config(matrix)?;
         let wants_amg = self.preconditioner.is_none() && self.config.text("solver.preconditioner") == "amg";
         let mut amg = match (wants_amg, matrix) {
-            (true, Some(matrix)) => Some(Amg::setup_in_solver(&self.context, matrix, &self.config)?),
+            (true, Some(matrix)) => Some(Amg::setup_in_solver(&self.context, matrix, &self.effective)?),
             (true, None) => {
                 return fail!(
                     NotSetUp,
@@ -139,11 +146,8 @@ impl Solver {
             }
             (false, _) => None,
         };
-        let native = match (&self.operator, matrix) {
-            (None, Some(matrix)) => matrix.precision(),
-            _ => Precision::F64,
-        };
-        let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p)).unwrap_or(native);
+        let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p));
+        let precision = precision.unwrap_or(Precision::F64);
         let units = scaled.as_ref().map_or(0, |(_, k)| *k);
         let engine = match self.context.gpu() {
             Some(gpu) if gpu::IS_BUILT => {
@@ -163,6 +167,29 @@ impl Solver {
         self.solves.push(SolveReport { history: try_capacity(self.history_capacity())?, ..SolveReport::default() });
         self.state = Some(State { matrix: callers.cloned(), scaled, amg, engine, rows, changes });
         Ok(())
+    }
+
+    /// The options with a Krylov method, and components, that fit the matrix where `solver.type` leaves them open.
+    fn effective_config(&self, matrix: Option<&Arc<Matrix>>) -> Result<Config> {
+        let is_open = self.operator.is_none() && self.config.choice("solver.type").is_none();
+        let Some(matrix) = matrix.filter(|_| is_open) else { return Ok(self.config.clone()) };
+        let symmetry = matrix.symmetry(&self.context)?;
+        let is_symmetric = match matrix.precision() {
+            Precision::F32 => symmetry.is_symmetric::<f32>(),
+            _ => symmetry.is_symmetric::<f64>(),
+        };
+        if !is_symmetric {
+            self.context.log(LogLevel::Info, || "the matrix is not symmetric: GMRES with Gauss-Seidel".to_string());
+            return nonsymmetric(&self.config);
+        }
+        if symmetry.is_negative() {
+            return fail!(
+                MatrixValues,
+                "the matrix is symmetric and its diagonal is negative, as of a negative definite one; negate the matrix and the \
+                 right-hand sides, or set solver.type to gmres"
+            );
+        }
+        Ok(self.config.clone())
     }
 
     /// The matrix in other units where its values are so large or small that their squares leave the range of numbers.

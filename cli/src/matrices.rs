@@ -339,6 +339,7 @@ fn words(status: Status) -> &'static str {
         Status::Success => "converged",
         Status::NotConverged => "did not converge",
         Status::Stagnated => "stagnated",
+        Status::Diverged => "diverged",
         _ => status.row().name,
     }
 }

@@ -78,6 +78,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         save(path, &plot::draw(&loaded.name, &report))?;
     }
     emit(&if arguments.json { to_json(&loaded, &report, status)? } else { to_text(&loaded, &report) })?;
+    if let Some(unsolved) = solver.unsolved() {
+        eprintln!("terrace: {unsolved}");
+    }
     Ok(if status == Status::Success { Outcome::Done } else { Outcome::NotConverged })
 }
 

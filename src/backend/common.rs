@@ -1,7 +1,7 @@
 //! Parameters on which the backends must agree, so that they compute the same hierarchy.
 
 use crate::par;
-use crate::scalar::Scalar;
+use crate::scalar::{Precision, Scalar};
 
 /// Largest number of rows in a block.
 pub const MAX_BLOCK: usize = 8;
@@ -22,6 +22,46 @@ pub fn rounding_bound<T: Scalar>(n: usize) -> f64 {
 /// Scores that ascend along a path are matched from its end, one pair in a round. After so many rounds the hash alone
 /// decides.
 pub const SCORED_ROUNDS: usize = 15;
+
+/// Seed of the random vectors that tell whether a matrix is symmetric.
+pub const SYMMETRY_SEED: u64 = 5;
+
+/// What one pass over a square matrix tells about its symmetry. The weights w_ij = x_i y_j - y_i x_j are those of random
+/// vectors x and y.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Symmetry {
+    /// The sum of a_ij w_ij, which is x·A y - y·A x.
+    pub difference: f64,
+    /// The sum of the squares of its terms.
+    pub squares: f64,
+    /// Positive entries of the diagonal.
+    pub positive: u64,
+    /// Negative ones.
+    pub negative: u64,
+}
+
+impl Symmetry {
+    /// Both sums.
+    pub fn plus(self, other: Symmetry) -> Symmetry {
+        Symmetry {
+            difference: self.difference + other.difference,
+            squares: self.squares + other.squares,
+            positive: self.positive + other.positive,
+            negative: self.negative + other.negative,
+        }
+    }
+
+    /// Whether A - Aᵀ is no more than what rounding leaves when a matrix with values of type `T` is assembled.
+    pub fn is_symmetric<T: Scalar>(&self) -> bool {
+        let share = if T::PRECISION == Precision::F64 { 1e-10 } else { 1e-4 };
+        self.difference.abs() <= share * self.squares.sqrt()
+    }
+
+    /// Whether all of the diagonal is negative.
+    pub fn is_negative(&self) -> bool {
+        self.negative > 0 && self.positive == 0
+    }
+}
 
 /// Rows of a sample for a mean over a matrix.
 const SAMPLE: usize = 1 << 16;

@@ -5,12 +5,14 @@ mod float_environment;
 use super::terrace_status;
 use crate::context::{self, Context};
 use crate::error::{Error, Result, Status, fail};
+use crate::solver::Unsolved;
 use crate::sync::Process;
 use float_environment::Held;
 pub(super) use float_environment::in_callers;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char};
+use std::fmt::{Display, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
 
@@ -24,7 +26,7 @@ pub(super) struct ContextState {
 impl ContextState {
     pub fn new(context: Context) -> ContextState {
         // Room for every sentence of the status table, so that a solve that does not converge reports it without an allocation.
-        ContextState { context, last_error: Mutex::new(String::with_capacity(256)), process: Process::current() }
+        ContextState { context, last_error: Mutex::new(String::with_capacity(512)), process: Process::current() }
     }
 
     fn last_error(&self) -> MutexGuard<'_, String> {
@@ -39,17 +41,18 @@ pub(super) trait Handle {
 
 /// What the body of an exported function returns on success.
 pub(super) trait Outcome {
-    fn status(self) -> Status;
+    /// The status, and of one other than success the sentence, where there is a better one than that of the table.
+    fn told(self) -> (Status, Option<Unsolved>);
 }
 
 impl Outcome for () {
-    fn status(self) -> Status {
-        Status::Success
+    fn told(self) -> (Status, Option<Unsolved>) {
+        (Status::Success, None)
     }
 }
 
-impl Outcome for Status {
-    fn status(self) -> Status {
+impl Outcome for (Status, Option<Unsolved>) {
+    fn told(self) -> (Status, Option<Unsolved>) {
         self
     }
 }
@@ -84,22 +87,29 @@ pub(super) fn call_on<H: Handle, S: Outcome>(
 pub(super) fn guard<S: Outcome>(state: Option<&ContextState>, body: impl FnOnce() -> Result<S>) -> terrace_status {
     let mut body = Some(body);
     guard_once(state, &mut || match body.take() {
-        Some(body) => body().map(S::status),
+        Some(body) => body().map(S::told),
         None => unreachable!("the body runs once"),
     })
 }
 
 /// [`guard`] for any body, compiled once.
-fn guard_once(state: Option<&ContextState>, body: &mut dyn FnMut() -> Result<Status>) -> terrace_status {
+fn guard_once(
+    state: Option<&ContextState>,
+    body: &mut dyn FnMut() -> Result<(Status, Option<Unsolved>)>,
+) -> terrace_status {
     let _held = Held::hold();
     install_hook();
     DEPTH.with(|depth| depth.set(depth.get() + 1));
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(internal(&*payload)));
     DEPTH.with(|depth| depth.set(depth.get() - 1));
     match result {
-        Ok(Status::Success) => Status::Success.code(),
-        Ok(condition) => {
-            remember(state, condition.row().sentence);
+        Ok((Status::Success, _)) => Status::Success.code(),
+        Ok((condition, Some(unsolved))) => {
+            remember(state, &unsolved);
+            condition.code()
+        }
+        Ok((condition, None)) => {
+            remember(state, &condition.row().sentence);
             condition.code()
         }
         Err(error) => {
@@ -109,10 +119,10 @@ fn guard_once(state: Option<&ContextState>, body: &mut dyn FnMut() -> Result<Sta
     }
 }
 
-fn remember(state: Option<&ContextState>, sentence: &str) {
+fn remember(state: Option<&ContextState>, sentence: &dyn Display) {
     let store = |text: &mut String| {
         text.clear();
-        text.push_str(sentence);
+        let _ = write!(text, "{sentence}");
     };
     match state {
         Some(state) => store(&mut state.last_error()),

@@ -101,7 +101,12 @@ fn what_is_wrong_with_arrays_in_device_memory_is_named_as_on_the_host() {
     refused(&[0, 1, 2], &[0, 7], &[1.0; 2], structure, "row 1 has column 7");
     refused(&[0, 2, 3], &[1, 0, 1], &[1.0; 3], structure, "do not ascend");
     refused(&[0, 1, 2], &[0, 1], &[1.0, f64::NAN], Status::MatrixValues, "row 1, column 1 holds NaN");
-    refused(&[0, 1, 2], &[0, 1], &[0.0, 1.0], Status::MatrixValues, "row 0 has a zero diagonal");
+    // A diagonal is what AMG needs.
+    let zero = There::new(&gpu, 1, 0, &[0, 1, 2], &[0, 1], &[0.0, 1.0]);
+    let (made, mut amg) = (zero.create(&context, TERRACE_BORROW | TERRACE_SORTED).unwrap(), null_mut());
+    assert_eq!(abi!(terrace_amg_setup(context.0, made, null(), &mut amg)), Status::MatrixValues.code());
+    assert!(context.last_error().contains("row 0 has a zero diagonal"), "{}", context.last_error());
+    assert_eq!(abi!(terrace_matrix_destroy(made)), 0);
     let on_device = There::new(&gpu, 1, 0, &[0, 1], &[0], &[1.0]);
     let (o, c, v) = (pointer(&on_device.offsets), pointer(&on_device.columns), pointer(&on_device.values));
     let mut made = null_mut();

@@ -36,8 +36,8 @@ impl terrace_matrix {
 /// - `column_type`: `TERRACE_I32` or `TERRACE_I64`.
 /// - `columns`: the column of each entry, counted from `base`, each at most once in a row. NULL is accepted when there are none.
 /// - `value_type`: `TERRACE_F64` or `TERRACE_F32`.
-/// - `values`: the value of each entry; finite, and not zero on the diagonal of a square matrix. NULL is accepted when there are
-///   none.
+/// - `values`: the value of each entry, finite. AMG also needs a diagonal without zeros, which its set-up checks. NULL is accepted when
+///   there are none.
 /// - `base`: 0 or 1.
 /// - `flags`: `TERRACE_COPY` or `TERRACE_BORROW`, with `| TERRACE_SORTED` as a promise that columns ascend in each row. With
 ///   `TERRACE_BORROW` nothing is copied, but for columns of `TERRACE_I64`: they are 32-bit inside, so those are narrowed into a copy
@@ -407,7 +407,6 @@ mod tests {
         refused(&[0, 1, 2], &[0, 1], ones, 2, 0, Status::InvalidArgument, "base is 2");
         refused(&[0, 1, 2], &[0, 1], ones, 0, 8, Status::InvalidArgument, "flags is 8");
         refused(&[0, 1, 2], &[0, 1], &[1.0, f64::NAN], 0, 0, Status::MatrixValues, "row 1, column 1 holds NaN");
-        refused(&[0, 1, 2], &[0, 1], &[1.0, 0.0], 0, 1, Status::MatrixValues, "row 1 has a zero diagonal");
         refused(&[0, 2, 3], &[1, 0, 1], &[1.0; 3], 0, 2, structure, "do not ascend");
     }
 
@@ -484,8 +483,8 @@ mod tests {
             assert_eq!(short, Status::SizeMismatch.code());
             let other = abi!(terrace_matrix_update_values(context.0, made, TERRACE_F32, pointer, 2));
             assert_eq!(other, Status::InvalidArgument.code());
-            let zero = [0.0, 1.0];
-            let bad = abi!(terrace_matrix_update_values(context.0, made, TERRACE_F64, zero.as_ptr().cast(), 2));
+            let bad = [f64::INFINITY, 1.0];
+            let bad = abi!(terrace_matrix_update_values(context.0, made, TERRACE_F64, bad.as_ptr().cast(), 2));
             assert_eq!(bad, Status::MatrixValues.code());
             let Values::F64(kept) = inner(made).values().unwrap() else { unreachable!("the matrix is f64") };
             assert_eq!(kept.as_slice(), second);

@@ -139,7 +139,8 @@ pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> t
 /// products could leave the range of numbers: such a system is solved in other units.
 ///
 /// - `solver`: not NULL, set up.
-/// - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; that of the solver, see the option "solver.precision".
+/// - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; that of the solver, f64 unless the option "solver.precision" says
+///   otherwise. With an f32 matrix a solver of f64 accepts f32 vectors, too; x is then rounded, and the report is about x before that.
 /// - `count`: number of right-hand sides, 1 or more.
 /// - `b`: `count` right-hand sides one after the other, each with an element for every scalar row. Host, or in the memory of the context's
 ///   GPU. There they are read in the order of the caller's stream, see `terrace_context_set_stream`; without one, what was begun on the
@@ -149,12 +150,14 @@ pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> t
 ///
 /// Returns when x is written, or, in device memory with a stream of the caller's, when what writes it is on the stream.
 /// `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the
-/// iteration limit, `TERRACE_STAGNATED` when its residual no longer fell; the first that was not solved decides, and x is the last
-/// iterate. A right-hand side that fails with `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_NON_FINITE` or
+/// iteration limit, `TERRACE_STAGNATED` when its residual no longer fell; the first that was not solved decides, and
+/// `terrace_last_error` says how far it came and what may help. x is then the best iterate that was stored, never worse than the initial
+/// guess. A right-hand side that fails with `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_DIVERGED`, `TERRACE_ERROR_NON_FINITE` or
 /// `TERRACE_ERROR_PRECISION_LOST` does not keep the others from being solved: the call returns the first such error, and the key "status"
 /// of the report has that of each. Any other error ends the call; the status of those after it is `TERRACE_NOT_ATTEMPTED`, and their x is
 /// not written. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
-/// `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_MATRIX_VALUES` (borrowed values
+/// `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_DIVERGED`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_PRECISION_LOST`,
+/// `TERRACE_ERROR_MATRIX_VALUES` (borrowed values
 /// that were changed in place are checked), `TERRACE_ERROR_CALLBACK`,
 /// `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
 #[unsafe(no_mangle)]
@@ -183,11 +186,13 @@ pub unsafe extern "C" fn terrace_solver_solve(
         with_precision!(precision("vector_type", vector_type)?, T => {
             // SAFETY: arrays of `count` times `rows` elements, as the documentation asks.
             if let Some((b, x)) = unsafe { device_vectors::<T>(&state.context, b, x, len) }? {
-                return solver.solve_on_device(b, x, guess);
+                let status = solver.solve_on_device(b, x, guess)?;
+                return Ok((status, solver.unsolved()));
             }
             // SAFETY: as above, and on the host.
             let (b, x) = unsafe { vectors::<T>(b, x, len) }?;
-            solver.solve(b, x, guess)
+            let status = solver.solve(b, x, guess)?;
+            Ok((status, solver.unsolved()))
         })
     })
 }

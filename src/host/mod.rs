@@ -43,6 +43,7 @@ pub mod splitting;
 pub mod spmv;
 mod storage_factory;
 pub mod strength;
+pub mod symmetry;
 pub mod tentative;
 #[cfg(test)]
 mod testing;

@@ -110,6 +110,7 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for BiCgStab<B, T> {
             }
             (norm, rho) = (scalars.rr.sqrt(), scalars.rho);
             next = run.step(norm)?;
+            run.keep(x);
         }
         Ok(next)
     }

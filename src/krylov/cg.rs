@@ -95,8 +95,9 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
                 return run.step(f64::NAN);
             }
             if zr <= 0.0 {
+                let methods = if flexible { "gmres" } else { "fcg or gmres" };
                 return run.breakdown(&format!(
-                    "z·r is {zr:.3e}; the preconditioner is not positive definite (use fcg or gmres)"
+                    "z·r is {zr:.3e}; the preconditioner is not positive definite (use {methods})"
                 ));
             }
             if pq <= 0.0 {
@@ -106,6 +107,7 @@ impl<B: Backend, T: Scalar> Cg<B, T> {
                 Norm::True => run.step(rr.sqrt())?,
                 Norm::Preconditioned => run.step_preconditioned(&self.vectors.r, &mut self.vectors.z)?,
             };
+            run.keep(x);
         }
         Ok(next)
     }

@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::scalar::Scalar;
 
-pub use run::{Next, Run, project};
+pub use run::{BestIterate, Next, Run, project};
 
 /// A method with its workspace.
 pub trait Krylov<B: Backend, T: Scalar>: Send {

@@ -33,6 +33,7 @@ impl<B: Backend, T: Scalar> Krylov<B, T> for Richardson<B, T> {
         while next == Next::Continue {
             backend.axpby(T::ONE, &self.z, T::ONE, x);
             next = run.step_with_residual(b, x, (&mut self.r, &mut self.z))?;
+            run.keep(x);
         }
         Ok(next)
     }

@@ -17,6 +17,22 @@ const PROGRESS_FACTOR: f64 = 0.9;
 /// Consecutive iterations in which a narrow preconditioner may be far from symmetric.
 pub(super) const MAX_ASYMMETRIC: usize = 20;
 
+/// From this iteration on iterates are stored. Solves that converge sooner need none.
+const FIRST_STORED: usize = 25;
+
+/// The next iterate to be stored has a residual norm below this share of the stored one's.
+const BETTER: f64 = 0.5;
+
+/// The best iterate that was stored: at first the initial guess.
+pub struct BestIterate<'a, B: Backend, T: Scalar> {
+    /// It; not used while it is zero.
+    pub x: &'a mut B::Slice<T>,
+    /// Whether it is the zero guess.
+    pub is_zero: bool,
+    /// Its residual norm.
+    pub norm: f64,
+}
+
 /// One solve as the methods see it: operator, preconditioner, stopping test and history.
 pub struct Run<'a, B: Backend, T: Scalar> {
     /// Where vectors live.
@@ -41,6 +57,12 @@ pub struct Run<'a, B: Backend, T: Scalar> {
     pub progress: (f64, usize),
     /// Consecutive iterations in which the preconditioner was far from symmetric.
     pub asymmetric: usize,
+    /// Share of the larger of initial residual and right-hand side at which a residual norm has diverged.
+    pub divergence: f64,
+    /// The last residual norm.
+    pub current: f64,
+    /// For solves that fail.
+    pub best: BestIterate<'a, B, T>,
     /// Iteration limit.
     pub limit: usize,
     /// Iterations done.
@@ -210,6 +232,7 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
     pub fn start(&mut self, norm: f64) -> Result<Next> {
         if self.history.is_empty() {
             self.history.push(norm / self.scale);
+            self.best.norm = norm;
         }
         self.judge(norm, self.target)
     }
@@ -229,6 +252,16 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
             self.backend.status()?;
             return fail!(NonFinite, "the residual norm is {norm} after iteration {}", self.iterations);
         }
+        self.current = norm;
+        let bound = self.divergence * self.scale.max(self.history.first().map_or(0.0, |first| first * self.scale));
+        if norm > bound {
+            return fail!(
+                Diverged,
+                "the residual norm is {:.3e} times that of b after iteration {}",
+                norm / self.scale,
+                self.iterations
+            );
+        }
         if norm < PROGRESS_FACTOR * self.progress.0 {
             self.progress = (norm, self.iterations);
         }
@@ -241,6 +274,38 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         } else {
             Next::Continue
         })
+    }
+
+    /// Stores an iterate, whose residual norm was recorded last, if it is much better than the stored one.
+    pub fn keep(&mut self, x: &B::Slice<T>) {
+        let best = &mut self.best;
+        if self.norm == Norm::True && self.iterations >= FIRST_STORED && self.current < BETTER * best.norm {
+            self.backend.copy(x, best.x);
+            (best.is_zero, best.norm) = (false, self.current);
+        }
+    }
+
+    /// Replaces x, whose residual b - A x has this norm, by the stored iterate if that is better. Returns the norm of what
+    /// x then is. Overwrites r.
+    pub fn take_best(&mut self, b: &B::Slice<T>, x: &mut B::Slice<T>, r: &mut B::Slice<T>, norm: f64) -> Result<f64> {
+        // NaN is not better than anything.
+        if self.norm != Norm::True || self.best.norm >= norm || !self.best.norm.is_finite() {
+            return Ok(norm);
+        }
+        if self.best.is_zero {
+            self.backend.copy(b, r);
+            self.backend.fill(T::ZERO, x);
+            return Ok(self.backend.norm(r));
+        }
+        // The norm of a recurrence may be below the true one.
+        let a = self.a;
+        a.residual(b, self.best.x, r)?;
+        let best = self.backend.norm(r);
+        if best >= norm {
+            return Ok(norm);
+        }
+        self.backend.copy(self.best.x, x);
+        Ok(best)
     }
 
     /// Describes the narrowest format of the preconditioner, where that is narrower than the method's vectors: a

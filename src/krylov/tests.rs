@@ -52,6 +52,7 @@ impl System {
         let backend = context.gpu().unwrap();
         let (mut history, mut phases) = (Vec::new(), Phases::default());
         let scale = backend.norm(&*self.b);
+        let mut best = backend.zeros(self.n).unwrap();
         let mut run = Run {
             backend,
             a: &*self.a,
@@ -64,6 +65,9 @@ impl System {
             window: 0,
             progress: (f64::INFINITY, 0),
             asymmetric: 0,
+            divergence: f64::MAX,
+            current: f64::NAN,
+            best: BestIterate { x: &mut best, is_zero: true, norm: f64::INFINITY },
             limit,
             iterations: 0,
             history: &mut history,

@@ -52,7 +52,7 @@ impl Matrix {
         })?;
         let Some(own) = own else { return Ok(Arc::clone(self)) };
         let storage = MatrixStorage::Host { structure: Arc::clone(structure), values: RwLock::new(own) };
-        let matrix = Matrix::at(storage, self.size, self.block, self.nnz, true);
+        let matrix = Matrix::at(storage, self.size, self.block, self.nnz, Some(None));
         *lock(matrix.near_null_space.write()) = self.near_null_space();
         Ok(Arc::new(matrix))
     }

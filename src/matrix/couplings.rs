@@ -1,10 +1,11 @@
-//! What a default rests on: whether all couplings of a matrix are alike.
+//! What a default rests on: whether a matrix is symmetric, and whether all of its couplings are alike.
 
 use super::{DeviceMatrix, Matrix, MatrixStorage, Values};
+use crate::backend::common::Symmetry;
 use crate::context::Context;
 use crate::error::Result;
-use crate::gpu::setup::strength as on_device;
-use crate::host::strength as on_host;
+use crate::gpu::setup::{strength as on_device, symmetry as symmetry_on_device};
+use crate::host::{strength as on_host, symmetry as symmetry_on_host};
 use crate::sync::lock;
 
 /// Rows with more than so many times the mean number of entries are hubs.
@@ -14,6 +15,23 @@ const HUB: usize = 8;
 const FEWEST_OF_HUB: usize = 64;
 
 impl Matrix {
+    /// What one pass tells about the symmetry of a square matrix. Found where the matrix is; synchronises.
+    pub(crate) fn symmetry(&self, context: &Context) -> Result<Symmetry> {
+        match &self.storage {
+            MatrixStorage::Host { structure, values } => {
+                let values = lock(values.read()).clone();
+                Ok(context.run(self.entries(), || match &values {
+                    Values::F64(v) => symmetry_on_host::symmetry(&structure.view(v.as_slice())),
+                    Values::F32(v) => symmetry_on_host::symmetry(&structure.view(v.as_slice())),
+                }))
+            }
+            MatrixStorage::Device(device) => match device.arrays.read()? {
+                DeviceMatrix::F64(a) => symmetry_on_device::symmetry(device.gpu(), &a),
+                DeviceMatrix::F32(a) => symmetry_on_device::symmetry(device.gpu(), &a),
+            },
+        }
+    }
+
     /// Whether every coupling of a scalar matrix is strong by the classical measure with the threshold `theta`, and no row has far more entries than
     /// the others, as for Laplacians of grids. Found where the matrix is; synchronises.
     pub(crate) fn has_uniform_couplings(&self, context: &Context, theta: f64) -> Result<bool> {

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::gpu::setup::DeviceCsr;
 use crate::gpu::{Buffer, Gpu};
 use crate::scalar::{Precision, Scalar};
-use crate::sparse::{self, Csr, Structure};
+use crate::sparse::{self, Csr, DiagonalDefect, Structure};
 use crate::sync::lock;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -133,9 +133,9 @@ impl DeviceStorage {
     }
 
     /// Checks a matrix on the device. A defect is then located and reported by the checks of the host.
-    pub(super) fn check(&self, matrix: &DeviceMatrix, structure: bool, sorted: bool) -> Result<()> {
+    pub(super) fn check(&self, matrix: &DeviceMatrix, structure: bool, sorted: bool) -> Result<DiagonalDefect> {
         if with_device!(matrix, a => self.gpu().check_rows(a, structure, sorted))? {
-            return Ok(());
+            return Ok(None);
         }
         let (pattern, values) = matrix.fetch(self.gpu(), self.base)?;
         if structure { values.check_all(&pattern, sorted) } else { values.check(&pattern) }

@@ -1,5 +1,6 @@
 //! What options that were not set stand for, by the kind of matrix. `docs/defaults.md` shows what the choice rests on.
 
+use crate::components::ANY_GAUSS_SEIDEL;
 use crate::config::{Config, LevelPart};
 use crate::context::{Context, LogLevel};
 use crate::error::Result;
@@ -26,6 +27,17 @@ const CG: &[&str] = &["auto", "cg", "fcg"];
 /// Of these, the ones that allow a preconditioner to be rounded differently in each application.
 const FLEXIBLE_CG: &[&str] = &["auto", "fcg"];
 
+/// The options of a solver for a nonsymmetric matrix: gmres, or fgmres by [`crate::solver`], and components that fit where none is set.
+pub(crate) fn nonsymmetric(config: &Config) -> Result<Config> {
+    let mut config = config.clone();
+    if !COMPONENTS.iter().any(|prefix| config.has_set(prefix)) {
+        config.set_str("amg.coarsening.type", "pmis")?;
+        config.set_str("amg.smoother.type", ANY_GAUSS_SEIDEL)?;
+    }
+    config.set_str("solver.type", "gmres")?;
+    Ok(config)
+}
+
 /// The options with what is left open filled in. `in_solver` tells whether a solver of the library is around the hierarchy, which widens formats that
 /// lose precision.
 pub(super) fn effective(context: &Context, matrix: &Matrix, config: &Config, in_solver: bool) -> Result<Config> {
@@ -39,6 +51,10 @@ pub(super) fn effective(context: &Context, matrix: &Matrix, config: &Config, in_
         context.log(LogLevel::Debug, || "all couplings are strong: smoothed aggregation with Chebyshev".to_string());
         effective.set_str("amg.coarsening.type", "mis2")?;
         effective.set_str("amg.smoother.type", "chebyshev")?;
+    }
+    if config.text("amg.smoother.type") == ANY_GAUSS_SEIDEL {
+        let name = if context.gpu().is_some() { "gauss_seidel" } else { "l1_gauss_seidel" };
+        effective.set_str("amg.smoother.type", name)?;
     }
     if config.text("precision.preset") == "default" {
         let narrow = in_solver

@@ -63,7 +63,7 @@ const LONG_DOUBT: f64 = 0.22;
 pub(super) fn bytes(context: &Context, matrix: &Matrix, config: &Config) -> Result<usize> {
     // The errors of set-up.
     config.check_device(context.device())?;
-    matrix.check_for_set_up(context)?;
+    matrix.check_for_amg(context)?;
     check_square(matrix)?;
     // Samples shall be set up as the whole matrix is.
     let config = &defaults::effective(context, matrix, config, false)?;

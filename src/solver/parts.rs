@@ -37,6 +37,12 @@ pub struct Parts<B: SolverBackend, T: Scalar> {
     pub r: B::Buffer<T>,
     /// For M b and M r, with the preconditioned norm.
     pub z: Option<B::Buffer<T>>,
+    /// For the best iterate.
+    pub best: B::Buffer<T>,
+    /// Whether vectors of f32 are accepted, and converted: those of an f32 matrix in a solver that works in f64.
+    pub converts: bool,
+    /// Right-hand side and solution for them, from the first such solve on.
+    pub converted: Option<(B::Buffer<T>, B::Buffer<T>)>,
 }
 
 impl<B: SolverBackend> Engine<B> {
@@ -71,7 +77,7 @@ impl<B: SolverBackend> Engine<B> {
 impl<B: SolverBackend, T: Scalar> Parts<B, T> {
     fn bytes(&self) -> usize {
         let null_space = self.null_space.as_ref().map_or(0, NullSpace::len);
-        let vectors = if self.z.is_some() { 2 } else { 1 };
+        let vectors = if self.z.is_some() { 3 } else { 2 };
         self.method.bytes() + (vectors * self.rows + null_space) * T::PRECISION.bytes()
     }
 }
@@ -104,14 +110,10 @@ impl Solver {
     where
         Amg: Preconditioner<B, T>,
     {
-        let symmetric = match amg {
-            Some(amg) => {
-                amg.prepare::<T>()?;
-                Preconditioner::<B, T>::is_constant_symmetric(amg)
-            }
-            None => self.preconditioner.is_none(),
-        };
-        let name = self.method_name(symmetric);
+        if let Some(amg) = amg {
+            amg.prepare::<T>()?;
+        }
+        let name = self.method_name::<B, T>(amg.as_ref());
         let method = krylov::make(&name, backend, rows, &self.config)?;
         let norm = if self.config.text("solver.norm") == "true" { Norm::True } else { Norm::Preconditioned };
         if norm == Norm::Preconditioned && !method.has_preconditioned_residual() {
@@ -133,14 +135,43 @@ impl Solver {
         let null_space = NullSpace::new(backend, &host, &null_space, rows, matrix.map(|matrix| &**matrix))?;
         self.check_null_space(backend, &null_space, &*operator)?;
         let z = if norm == Norm::Preconditioned { Some(backend.zeros(rows)?) } else { None };
-        let (backend, r) = (backend.clone(), backend.zeros(rows)?);
-        Ok(Parts { backend, name, norm, null_space, method, operator, narrower, user, rows, units: 0, r, z })
+        let (backend, r, best) = (backend.clone(), backend.zeros(rows)?, backend.zeros(rows)?);
+        let converts = T::PRECISION == Precision::F64 && matrix.is_some_and(|m| m.precision() == Precision::F32);
+        Ok(Parts {
+            backend,
+            name,
+            norm,
+            null_space,
+            method,
+            operator,
+            narrower,
+            user,
+            rows,
+            units: 0,
+            r,
+            z,
+            best,
+            converts,
+            converted: None,
+        })
     }
 
-    /// Name of the Krylov method, for a preconditioner that is constant and symmetric or not.
-    fn method_name(&self, symmetric: bool) -> String {
-        let default = if symmetric { "cg" } else { "fcg" };
-        self.config.choice("solver.type").unwrap_or(default.to_string())
+    /// Name of the Krylov method, for a preconditioner that is constant, and symmetric, or not.
+    fn method_name<B: SolverBackend, T: Scalar>(&self, amg: Option<&Amg>) -> String
+    where
+        Amg: Preconditioner<B, T>,
+    {
+        // A callback is not known.
+        let is_none = self.preconditioner.is_none();
+        let is_symmetric = amg.map_or(is_none, Preconditioner::<B, T>::is_constant_symmetric);
+        let is_constant = amg.map_or(is_none, Amg::is_constant);
+        let is_open = self.config.choice("solver.type").is_none();
+        match self.effective.choice("solver.type").as_deref() {
+            None if is_symmetric => "cg".to_string(),
+            None => "fcg".to_string(),
+            Some("gmres") if !is_constant && (is_open || amg.is_some_and(Amg::has_k_cycle)) => "fgmres".to_string(),
+            Some(name) => name.to_string(),
+        }
     }
 
     /// The operator of the Krylov method: a narrower copy of the matrix where there is one, or that of the finest level where it is the same matrix.
@@ -245,7 +276,7 @@ impl Solver {
         };
         // New levels may have other sweeps and formats, so that another default method applies.
         if let Some(amg) = amg.as_ref().filter(|amg| amg.was_set_up_anew()) {
-            let name = self.method_name(Preconditioner::<B, T>::is_constant_symmetric(amg));
+            let name = self.method_name::<B, T>(Some(amg));
             if name != parts.name {
                 parts.method = krylov::make(&name, &parts.backend, parts.rows, &self.config)?;
                 parts.name = name;

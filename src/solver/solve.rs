@@ -8,21 +8,38 @@ use crate::context::LogLevel;
 use crate::error::{Class, Error, Result, Status, fail, try_capacity};
 use crate::gpu::{self, Gpu, Staging};
 use crate::host::Host;
-use crate::krylov::{self, Krylov, Next, Run};
+use crate::krylov::{self, BestIterate, Krylov, Next, Run};
 use crate::null_space::NullSpace;
 use crate::preconditioner::Amg;
 use crate::report::SolveReport;
-use crate::scalar::Scalar;
+use crate::scalar::{Precision, Scalar};
 use std::time::Instant;
 
 /// Failures that rounding of the preconditioner can be the cause of.
-const PRECISION: &[Status] = &[Status::PrecisionLost, Status::Breakdown, Status::NonFinite];
+const PRECISION: &[Status] = &[Status::PrecisionLost, Status::Breakdown, Status::NonFinite, Status::Diverged];
+
+/// Units of roundoff by which the residual of a solution is not known.
+const UNKNOWN: f64 = 1.6;
+
+/// A residual whose share along the constant vector is above this is constant.
+const CONSTANT: f64 = 0.98;
+
+/// Solves for one right-hand side in vectors of type `V`.
+type One<B, T, V> = fn(
+    &mut Solver,
+    &mut Parts<B, T>,
+    &mut Option<Amg>,
+    &<B as Backend>::Slice<V>,
+    &mut <B as Backend>::Slice<V>,
+    Guess,
+    &mut SolveReport,
+) -> Result<Status>;
 
 impl Solver {
     /// Solves for one or several right-hand sides, one after the other in `b` and `x`: their number follows from the length.
     /// `Ok` is `Success`, or when at least one of them was not solved to the tolerance, `NotConverged` or `Stagnated` as the
     /// first of those. A numeric failure of one is the error of the call, and the others are solved all the same; the report
-    /// has the status of each. x of a failed one holds the last iterate, which may not be finite.
+    /// has the status of each. x of one that was not solved holds the best iterate that was stored, or the initial guess.
     ///
     /// The matrix is used as it is now; the preconditioner is that of the last set-up or update.
     pub fn solve<T: Scalar>(&mut self, b: &[T], x: &mut [T], guess: Guess) -> Result<Status> {
@@ -56,20 +73,26 @@ impl Solver {
         match engine {
             BackendEngine::Host(engine) => match (engine, Host::any_ref(b), Host::any_mut(x)) {
                 (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => {
-                    self.solve_on_host(parts, amg, work, b, x, guess)
+                    self.solve_on_host(parts, amg, work, (b, x), guess, Solver::solve_one)
                 }
                 (Engine::F32(parts), AnyRef::F32(b), AnyMut::F32(x)) => {
-                    self.solve_on_host(parts, amg, work, b, x, guess)
+                    self.solve_on_host(parts, amg, work, (b, x), guess, Solver::solve_one)
+                }
+                (Engine::F64(parts), AnyRef::F32(b), AnyMut::F32(x)) if parts.converts => {
+                    self.solve_on_host(parts, amg, work, (b, x), guess, Solver::solve_converted)
                 }
                 (engine, ..) => engine.refuse::<T>(),
             },
             BackendEngine::Gpu(..) if !gpu::IS_BUILT => unreachable!("a build without kernels opens no GPU"),
             BackendEngine::Gpu(engine, staging) => match (engine, Host::any_ref(b), Host::any_mut(x)) {
                 (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => {
-                    self.solve_from_host(parts, amg, staging, b, x, guess)
+                    self.solve_from_host(parts, amg, staging, (b, x), guess, Solver::solve_one)
                 }
                 (Engine::F32(parts), AnyRef::F32(b), AnyMut::F32(x)) => {
-                    self.solve_from_host(parts, amg, staging, b, x, guess)
+                    self.solve_from_host(parts, amg, staging, (b, x), guess, Solver::solve_one)
+                }
+                (Engine::F64(parts), AnyRef::F32(b), AnyMut::F32(x)) if parts.converts => {
+                    self.solve_from_host(parts, amg, staging, (b, x), guess, Solver::solve_converted)
                 }
                 (engine, ..) => engine.refuse::<T>(),
             },
@@ -91,45 +114,52 @@ impl Solver {
             }
             BackendEngine::Gpu(..) if !gpu::IS_BUILT => unreachable!("a build without kernels opens no GPU"),
             BackendEngine::Gpu(engine, _) => match (engine, Gpu::any_ref(b), Gpu::any_mut(x)) {
-                (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => self.solve_in_place(parts, amg, b, x, guess),
-                (Engine::F32(parts), AnyRef::F32(b), AnyMut::F32(x)) => self.solve_in_place(parts, amg, b, x, guess),
+                (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => {
+                    self.solve_in_place(parts, amg, (b, x), guess, Solver::solve_one)
+                }
+                (Engine::F32(parts), AnyRef::F32(b), AnyMut::F32(x)) => {
+                    self.solve_in_place(parts, amg, (b, x), guess, Solver::solve_one)
+                }
+                (Engine::F64(parts), AnyRef::F32(b), AnyMut::F32(x)) if parts.converts => {
+                    self.solve_in_place(parts, amg, (b, x), guess, Solver::solve_converted)
+                }
                 (engine, ..) => engine.refuse::<T>(),
             },
         }
     }
 
     /// On the host, with the threads of the context.
-    fn solve_on_host<T: Scalar>(
+    fn solve_on_host<T: Scalar, V: Scalar>(
         &mut self,
         parts: &mut Parts<Host, T>,
         amg: &mut Option<Amg>,
         work: usize,
-        b: &[T],
-        x: &mut [T],
+        (b, x): (&[V], &mut [V]),
         guess: Guess,
+        one: One<Host, T, V>,
     ) -> Result<Status> {
         let n = parts.rows;
         self.solve_each(right_hand_sides(n, b.len()), |solver, i, report| {
             let (b, x) = (&b[i * n..][..n], &mut x[i * n..][..n]);
             if solver.operator.is_some() || solver.preconditioner.is_some() {
                 // Callbacks belong on the caller's thread; each operation finds its own way to the pool.
-                solver.solve_one(parts, amg, b, x, guess, report)
+                one(solver, parts, amg, b, x, guess, report)
             } else {
                 let context = solver.context.clone();
-                context.run(work, || solver.solve_one(parts, amg, b, x, guess, report))
+                context.run(work, || one(solver, parts, amg, b, x, guess, report))
             }
         })
     }
 
     /// On the device, for vectors on the host.
-    fn solve_from_host<T: Scalar>(
+    fn solve_from_host<T: Scalar, V: Scalar>(
         &mut self,
         parts: &mut Parts<Gpu, T>,
         amg: &mut Option<Amg>,
         staging: &mut Staging,
-        b: &[T],
-        x: &mut [T],
+        (b, x): (&[V], &mut [V]),
         guess: Guess,
+        one: One<Gpu, T, V>,
     ) -> Result<Status> {
         let n = parts.rows;
         self.solve_each(right_hand_sides(n, b.len()), |solver, i, report| {
@@ -140,7 +170,7 @@ impl Solver {
             if guess == Guess::Given {
                 gpu.write(x, own_x)?;
             }
-            let result = solver.solve_one(parts, amg, own_b, own_x, guess, report);
+            let result = one(solver, parts, amg, own_b, own_x, guess, report);
             // Also after an error x is the last iterate, unless the device is what failed.
             let read = gpu.read(own_x, x);
             let status = result?;
@@ -149,19 +179,19 @@ impl Solver {
     }
 
     /// On the device, for vectors that are there.
-    fn solve_in_place<T: Scalar>(
+    fn solve_in_place<T: Scalar, V: Scalar>(
         &mut self,
         parts: &mut Parts<Gpu, T>,
         amg: &mut Option<Amg>,
-        b: &gpu::Slice<T>,
-        x: &mut gpu::Slice<T>,
+        (b, x): (&gpu::Slice<V>, &mut gpu::Slice<V>),
         guess: Guess,
+        one: One<Gpu, T, V>,
     ) -> Result<Status> {
         let n = parts.rows;
         self.solve_each(right_hand_sides(n, b.len()), |solver, i, report| {
             let (b, x) = (b.subslice(i * n, n), x.subslice_mut(i * n, n));
             let gpu = parts.backend.clone();
-            let status = solver.solve_one(parts, amg, b, x, guess, report)?;
+            let status = one(solver, parts, amg, b, x, guess, report)?;
             gpu.end_call()?;
             Ok(status)
         })
@@ -208,6 +238,35 @@ impl Solver {
         }
         self.phases.add("total", start.elapsed().as_secs_f64());
         failure.map_or(Ok(status), Err)
+    }
+
+    /// One right-hand side in vectors of another precision than the solver's.
+    #[allow(clippy::too_many_arguments)]
+    fn solve_converted<B: SolverBackend, T: Scalar, V: Scalar>(
+        &mut self,
+        parts: &mut Parts<B, T>,
+        amg: &mut Option<Amg>,
+        b: &B::Slice<V>,
+        x: &mut B::Slice<V>,
+        guess: Guess,
+        report: &mut SolveReport,
+    ) -> Result<Status>
+    where
+        Amg: Preconditioner<B, T>,
+    {
+        let backend = parts.backend.clone();
+        let (mut own_b, mut own_x) = match parts.converted.take() {
+            Some(vectors) => vectors,
+            None => (backend.zeros(parts.rows)?, backend.zeros(parts.rows)?),
+        };
+        backend.copy::<V, T>(b, &mut own_b);
+        if guess == Guess::Given {
+            backend.copy::<V, T>(x, &mut own_x);
+        }
+        let result = self.solve_one(parts, amg, &own_b, &mut own_x, guess, report);
+        backend.copy::<T, V>(&own_x, x);
+        parts.converted = Some((own_b, own_x));
+        result
     }
 
     /// One right-hand side on the backend of `parts`: as it is, or scaled where inner products of vectors of its size,
@@ -268,7 +327,7 @@ impl Solver {
     where
         Amg: Preconditioner<B, T>,
     {
-        let Parts { backend, name, norm, null_space, method, operator, user, r, z, .. } = parts;
+        let Parts { backend, name, norm, null_space, method, operator, user, r, z, best, .. } = parts;
         let backend: &B = backend;
         if !norm_b.is_finite() {
             return fail!(NonFinite, "the norm of the right-hand side is {norm_b}; b must be finite");
@@ -286,8 +345,9 @@ impl Solver {
             report.history.push(0.0);
             return Ok(Status::Success);
         }
-        if guess == Guess::Zero {
-            backend.fill(T::ZERO, x);
+        match guess {
+            Guess::Zero => backend.fill(T::ZERO, x),
+            Guess::Given => backend.copy(x, best),
         }
         let m: Option<&mut dyn Preconditioner<B, T>> = match (user, amg) {
             (Some(user), _) => Some(&mut **user),
@@ -306,6 +366,9 @@ impl Solver {
             window: self.config.int("solver.stagnation_window"),
             progress: (f64::INFINITY, 0),
             asymmetric: 0,
+            divergence: self.config.real("solver.divergence_tolerance"),
+            current: f64::NAN,
+            best: BestIterate { x: &mut **best, is_zero: guess == Guess::Zero, norm: f64::INFINITY },
             limit: self.config.int("solver.max_iterations"),
             iterations: 0,
             history: &mut report.history,
@@ -319,11 +382,17 @@ impl Solver {
             }
         }
         let absolute = factor * self.config.real("solver.absolute_tolerance");
-        run.target = (self.config.real("solver.tolerance") * run.scale).max(absolute);
+        let reachable = if T::PRECISION == Precision::F32 { 1e-5 } else { 1e-8 };
+        let tolerance = self.config.real_or_auto("solver.tolerance").unwrap_or(reachable);
+        run.target = ((tolerance - UNKNOWN * T::EPSILON.to_f64()) * run.scale).max(absolute);
         let mut system = System { b, x: &mut *x, r: &mut **r, z: z.as_deref_mut(), true_norm: f64::NAN };
         let end = system.solve(&mut **method, &mut run, guess == Guess::Zero);
+        let end = system.take_best(&mut run, end);
         (report.iterations, report.true_residual) = (run.iterations, system.true_norm / norm_b);
-        let end = end?;
+        if matches!(end, Ok(Next::Limit | Next::Stagnated)) {
+            report.hint = system.hint(&mut run, report.true_residual);
+        }
+        let end = end.map_err(|error| with_hint(error, name))?;
         run.project(x);
         backend.status()?;
         report.converged = end == Next::Converged;
@@ -400,6 +469,37 @@ impl<B: SolverBackend, T: Scalar> System<'_, B, T> {
         }
     }
 
+    /// After a solve that did not reach the tolerance: x becomes the best iterate, where one was stored that is better.
+    fn take_best(&mut self, run: &mut Run<'_, B, T>, end: Result<Next>) -> Result<Next> {
+        let failed = match &end {
+            Ok(Next::Converged) => return end,
+            Ok(_) => false,
+            Err(error) if error.status.row().class != Class::Numeric => return end,
+            Err(_) => true,
+        };
+        if failed {
+            self.true_norm = run.residual_norm(self.b, self.x, self.r)?;
+        }
+        self.true_norm = run.take_best(self.b, self.x, self.r, self.true_norm)?;
+        end
+    }
+
+    /// What may help a solve that did not reach the tolerance.
+    fn hint(&mut self, run: &mut Run<'_, B, T>, residual: f64) -> &'static str {
+        let n = run.a.rows() as f64;
+        if run.residual_norm(self.b, self.x, self.r).is_ok() {
+            run.backend.fill(T::ONE, run.best.x);
+            let (along, norm) = (run.backend.dot(run.best.x, self.r).abs() / n.sqrt(), run.backend.norm(self.r));
+            if run.null_space.is_empty() && n > 1.0 && along > CONSTANT * norm {
+                return "the residual is constant, as where a singular matrix cannot reach b: set solver.null_space to constant";
+            }
+        }
+        if T::PRECISION == Precision::F32 && residual < 1e-3 {
+            return "f32 may not allow more: set solver.precision to f64, or raise solver.tolerance";
+        }
+        "raise solver.max_iterations, or try another preset, such as difficult"
+    }
+
     /// Stores the preconditioner in wider formats after a failure. Returns whether x was reset to zero, or the error where no wider format is
     /// allowed.
     fn widen(&mut self, method: &mut dyn Krylov<B, T>, run: &mut Run<'_, B, T>, mut error: Error) -> Result<bool> {
@@ -434,6 +534,18 @@ fn precision_failure<B: SolverBackend, T: Scalar>(run: &Run<'_, B, T>, result: &
         Err(error) if PRECISION.contains(&error.status) => Some(error.clone()),
         _ => None,
     }
+}
+
+/// An error with what may help.
+fn with_hint(mut error: Error, method: &str) -> Error {
+    if error.status == Status::Diverged {
+        error.message += match method {
+            "cg" | "fcg" => "; is the matrix symmetric and positive definite? Otherwise set solver.type to gmres",
+            "richardson" => "; the preconditioner alone does not converge: set solver.type to cg or gmres",
+            _ => "; try another preset, such as convection or difficult",
+        };
+    }
+    error
 }
 
 /// Right-hand sides of `n` rows in a vector of this length; a system without rows has one.

@@ -17,7 +17,7 @@ pub use compact::{Column, ColumnsRef, Compact, GROUP};
 pub use diagonals::{BLOCK_ROWS, Diagonals};
 pub use graph::Graph;
 pub use near_null_space::NearNullSpace;
-pub use validate::{validate, validate_values};
+pub use validate::{DiagonalDefect, validate, validate_values};
 
 use crate::error::{Result, try_capacity};
 use crate::par;

@@ -9,24 +9,34 @@ use std::ops::Range;
 /// Rows whose values are checked together; they stay in a cache.
 const STRIP: usize = 32;
 
-/// Checks offsets, columns, values and diagonal. `sorted` is the caller's promise that columns ascend in each row. With
-/// several defects the one in the lowest row is reported.
-pub fn validate<T: Scalar>(a: &CsrView<'_, T>, sorted: bool) -> Result<()> {
+/// What is wrong with the diagonal of a square matrix, for those who need one; nothing in most matrices.
+pub type DiagonalDefect = Option<Error>;
+
+/// Checks offsets, columns and values. `sorted` is the caller's promise that columns ascend in each row. With several
+/// defects the one in the lowest row is reported. Returns the first row whose diagonal is missing or zero.
+pub fn validate<T: Scalar>(a: &CsrView<'_, T>, sorted: bool) -> Result<DiagonalDefect> {
     offsets(a)?;
-    let first = par::map_ranges(a.rows, 4096, |range| {
+    first(par::map_ranges(a.rows, 4096, |range| {
         let mut scratch = Vec::new();
-        range.map(|i| row(a, i, sorted, &mut scratch)).find_map(Result::err)
-    });
-    first.into_iter().flatten().next().map_or(Ok(()), Err)
+        first(range.map(|i| row(a, i, sorted, &mut scratch)))
+    }))
 }
 
-/// Checks only that the values are finite and the diagonal is not zero, for a matrix whose structure was checked
-/// before.
-pub fn validate_values<T: Scalar>(a: &CsrView<'_, T>) -> Result<()> {
-    let first = par::map_ranges(a.rows, 4096, |range| {
-        range.clone().step_by(STRIP).map(|i| strip_values(a, i..range.end.min(i + STRIP))).find_map(Result::err)
-    });
-    first.into_iter().flatten().next().map_or(Ok(()), Err)
+/// Checks only the values and the diagonal, for a matrix whose structure was checked before.
+pub fn validate_values<T: Scalar>(a: &CsrView<'_, T>) -> Result<DiagonalDefect> {
+    first(par::map_ranges(a.rows, 4096, |range| {
+        first(range.clone().step_by(STRIP).map(|i| strip_values(a, i..range.end.min(i + STRIP))))
+    }))
+}
+
+/// The first error, or else the first defect of a diagonal.
+fn first(results: impl IntoIterator<Item = Result<DiagonalDefect>>) -> Result<DiagonalDefect> {
+    let mut defect = None;
+    for result in results {
+        let found = result?;
+        defect = defect.or(found);
+    }
+    Ok(defect)
 }
 
 fn offsets<T: Scalar>(a: &CsrView<'_, T>) -> Result<()> {
@@ -48,7 +58,7 @@ fn offsets<T: Scalar>(a: &CsrView<'_, T>) -> Result<()> {
     Ok(())
 }
 
-fn row<T: Scalar>(a: &CsrView<'_, T>, i: usize, sorted: bool, scratch: &mut Vec<i32>) -> Result<()> {
+fn row<T: Scalar>(a: &CsrView<'_, T>, i: usize, sorted: bool, scratch: &mut Vec<i32>) -> Result<DiagonalDefect> {
     let base = i64::from(a.base);
     let name = i as i64 + base;
     let columns = &a.columns[a.row_range(i)];
@@ -89,15 +99,15 @@ fn are_finite<T: Scalar>(values: &[T]) -> bool {
 }
 
 /// [`row_values`] of a strip of rows. If a check of the whole strip fails, its rows are checked one by one.
-fn strip_values<T: Scalar>(a: &CsrView<'_, T>, mut rows: Range<usize>) -> Result<()> {
+fn strip_values<T: Scalar>(a: &CsrView<'_, T>, mut rows: Range<usize>) -> Result<DiagonalDefect> {
     let (len, entries) = (a.block.len(), a.row_range(rows.start).start..a.row_range(rows.end - 1).end);
     match are_finite(&a.values[entries.start * len..entries.end * len]) {
-        true => rows.try_for_each(|i| row_diagonal(a, i)),
-        false => rows.try_for_each(|i| row_values(a, i)),
+        true => Ok(rows.find_map(|i| row_diagonal(a, i))),
+        false => first(rows.map(|i| row_values(a, i))),
     }
 }
 
-fn row_values<T: Scalar>(a: &CsrView<'_, T>, i: usize) -> Result<()> {
+fn row_values<T: Scalar>(a: &CsrView<'_, T>, i: usize) -> Result<DiagonalDefect> {
     let len = a.block.len();
     let row = a.row_range(i);
     let values = &a.values[row.start * len..row.end * len];
@@ -106,28 +116,27 @@ fn row_values<T: Scalar>(a: &CsrView<'_, T>, i: usize) -> Result<()> {
         let (name, column, value) = (i as i64 + i64::from(a.base), a.columns[row.start + at / len], values[at]);
         return fail!(MatrixValues, "row {name}, column {column} holds {value}; every value must be finite");
     }
-    row_diagonal(a, i)
+    Ok(row_diagonal(a, i))
 }
 
-/// Whether a row of a square matrix has a diagonal without zeros.
-fn row_diagonal<T: Scalar>(a: &CsrView<'_, T>, i: usize) -> Result<()> {
+/// What is wrong with the diagonal of a row of a square matrix.
+fn row_diagonal<T: Scalar>(a: &CsrView<'_, T>, i: usize) -> DiagonalDefect {
     if a.rows != a.cols || a.block.rows != a.block.cols {
-        return Ok(());
+        return None;
     }
     let name = i as i64 + i64::from(a.base);
     let diagonal = a.row_range(i).find(|k| a.col(*k) == i);
     let error = |what: &str| -> Error {
-        let wanted = "every row of a square matrix needs a non-zero diagonal entry";
+        let wanted = "AMG needs a non-zero diagonal entry in every row, solver.preconditioner none does not";
         Error::new(crate::error::Status::MatrixValues, format!("row {name} has {what}; {wanted}"))
     };
     match diagonal {
-        None => Err(error("no diagonal entry")),
+        None => Some(error("no diagonal entry")),
         Some(k) => {
             let block = a.block_at(k);
-            match (0..a.block.rows).find(|r| block[r * a.block.cols + r] == T::ZERO) {
-                None => Ok(()),
-                Some(_) if a.block.rows == 1 => Err(error("a zero diagonal entry")),
-                Some(r) => Err(error(&format!("a zero diagonal entry at position {r} of its diagonal block"))),
+            match (0..a.block.rows).find(|r| block[r * a.block.cols + r] == T::ZERO)? {
+                _ if a.block.rows == 1 => Some(error("a zero diagonal entry")),
+                r => Some(error(&format!("a zero diagonal entry at position {r} of its diagonal block"))),
             }
         }
     }
@@ -139,10 +148,15 @@ mod tests {
     use crate::error::Status;
     use crate::sparse::{Block, Offsets};
 
+    /// A defect of the diagonal as an error.
+    fn strict(result: Result<DiagonalDefect>) -> Result<()> {
+        result?.map_or(Ok(()), Err)
+    }
+
     fn check(offsets: &[i32], columns: &[i32], values: &[f64], base: i32, sorted: bool) -> Result<()> {
-        let rows = offsets.len() - 1;
-        let block = Block::SCALAR;
-        validate(&CsrView { rows, cols: rows, block, offsets: Offsets::I32(offsets), columns, values, base }, sorted)
+        let (rows, block) = (offsets.len() - 1, Block::SCALAR);
+        let a = CsrView { rows, cols: rows, block, offsets: Offsets::I32(offsets), columns, values, base };
+        strict(validate(&a, sorted))
     }
 
     #[test]
@@ -177,7 +191,7 @@ mod tests {
             let mut values = vec![1.0; rows];
             changes.iter().for_each(|(i, v)| values[*i] = *v);
             let (block, offsets) = (Block::SCALAR, Offsets::I32(&offsets));
-            validate_values(&CsrView { rows, cols: rows, block, offsets, columns, values: &values, base: 0 })
+            strict(validate_values(&CsrView { rows, cols: rows, block, offsets, columns, values: &values, base: 0 }))
         };
         assert!(check(&[]).is_ok());
         for i in [0, STRIP - 1, STRIP, 2 * STRIP + 3, rows - 1] {
@@ -186,8 +200,9 @@ mod tests {
                 assert!(error.contains(&format!("row {i}")) && error.contains(text), "{error}");
             }
         }
+        // Values that no matrix may have come first.
         let error = check(&[(STRIP + 1, 0.0), (STRIP + 2, f64::INFINITY)]).unwrap_err().message;
-        assert!(error.contains(&format!("row {} has a zero diagonal", STRIP + 1)), "{error}");
+        assert!(error.contains(&format!("row {}, column {} holds inf", STRIP + 2, STRIP + 2)), "{error}");
     }
 
     #[test]

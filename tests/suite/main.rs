@@ -13,6 +13,7 @@ mod gpu_setup;
 mod gpu_setup_memory;
 mod gpu_stress;
 mod harness;
+mod honest;
 mod matrix_market;
 mod null_space;
 mod precision;

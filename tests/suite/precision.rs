@@ -1,5 +1,6 @@
 //! Hierarchies in 16-bit storage: the iterations of f64, whatever the units of the matrix.
 
+use crate::common::devices::devices;
 use std::sync::Arc;
 use terrace::{Amg, Config, Context, Guess, Matrix, Solver, Status, gallery};
 
@@ -271,6 +272,44 @@ fn rounding_that_keeps_row_sums_solves_as_well() {
     let (wide, _) = solve(&matrix, &[]);
     let (kept, _) = solve(&matrix, &[("precision.matrix", "f16"), ("precision.rounding", "row_sums")]);
     assert!(kept <= wide + wide / 4 + 1, "{kept} against {wide}");
+}
+
+/// On every device: the same iterations, or a refusal in set-up.
+#[test]
+fn any_formats_take_the_same_iterations_in_any_units_or_are_refused() {
+    let formats = [
+        "dp", "sp", "hp", "bf", "dp-sp", "dp-hp", "sp-hp", "sp-bf", "dp-sp-hp", "(dp,hp)", "(sp,bf)", "single", "auto",
+    ];
+    for device in std::iter::once("host:2").chain(devices()) {
+        let context = Context::new(device).unwrap();
+        let problem = if device.starts_with("sim") { "poisson5:300x1" } else { "poisson5:4000x1" };
+        for (k, format) in formats.into_iter().enumerate() {
+            let iterations = |scale: f64| {
+                let matrix = scaled(problem, scale);
+                let mut solver = Solver::new(&context, &config(&[("precision", format)]));
+                match solver.setup(Some(&matrix)) {
+                    Err(error) if error.status == Status::PrecisionLost => return None,
+                    result => result.unwrap(),
+                }
+                let (b, mut x) = (vec![1.0; matrix.rows()], vec![0.0; matrix.rows()]);
+                let status = solver.solve(&b, &mut x, Guess::Zero);
+                assert_eq!(status, Ok(Status::Success), "{format} on {device}, times {scale:e}");
+                Some(solver.report().solves[0].iterations)
+            };
+            let wanted = iterations(1.0).expect("units of 1 fit into every format");
+            let scales = [1e-30, 1e30, 1e-16, 1e16, 1e-4, 1e4];
+            // Simulated GPUs take turns.
+            let count = if device.starts_with("sim") { 2 } else { scales.len() };
+            for scale in scales.into_iter().cycle().skip(2 * k).take(count) {
+                if let Some(found) = iterations(scale) {
+                    assert!(
+                        found.abs_diff(wanted) <= 1,
+                        "{format} on {device}, times {scale:e}: {found}, {wanted} in units of 1"
+                    );
+                }
+            }
+        }
+    }
 }
 
 /// Restricted residuals of a scaled matrix are larger or smaller than residuals, by any factor.

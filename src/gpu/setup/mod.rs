@@ -33,6 +33,7 @@ pub(crate) mod spgemm_symbolic;
 pub(crate) mod spgemm_tiles;
 mod steps;
 pub(crate) mod strength;
+pub(crate) mod symmetry;
 pub(crate) mod tentative;
 pub(in crate::gpu) mod tiles;
 pub(crate) mod transpose;

@@ -1,0 +1,37 @@
+//! The sentence of a solve that did not reach the tolerance, and what may help.
+
+use super::Solver;
+use crate::error::{Class, Status};
+use std::fmt;
+
+/// Why the first right-hand side that was not solved to the tolerance was not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unsolved {
+    status: Status,
+    index: usize,
+    count: usize,
+    iterations: usize,
+    residual: f64,
+    hint: &'static str,
+}
+
+impl fmt::Display for Unsolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Unsolved { status, index, count, iterations, residual, hint } = self;
+        if *count > 1 {
+            write!(f, "right-hand side {index} of {count}: ")?;
+        }
+        let how = if *status == Status::Stagnated { "stagnated" } else { "not converged" };
+        write!(f, "{how} after {iterations} iterations, with a relative residual of {residual:.3e}; {hint}")
+    }
+}
+
+impl Solver {
+    /// What the last solve left unsolved when it returned a condition such as `NotConverged`.
+    pub fn unsolved(&self) -> Option<Unsolved> {
+        let mut solves = self.solves.iter().take(self.count).enumerate();
+        let (index, solve) = solves.find(|(_, solve)| solve.status.row().class == Class::Condition)?;
+        let (status, iterations, residual, hint) = (solve.status, solve.iterations, solve.true_residual, solve.hint);
+        Some(Unsolved { status, index, count: self.count, iterations, residual, hint })
+    }
+}

@@ -1,0 +1,238 @@
+//! Defaults that look at the matrix, and statuses that say what x is: divergence, stagnation, what f32 can reach.
+
+use crate::common::devices::devices;
+use std::sync::Arc;
+use terrace::sparse::Csr;
+use terrace::{Config, Context, Guess, Matrix, Solver, Status, gallery, presets};
+
+fn problem(name: &str) -> Arc<Matrix> {
+    Arc::new(gallery::parse(name).unwrap().into_matrix().unwrap())
+}
+
+fn config(options: &[(&str, &str)]) -> Config {
+    let mut config = Config::new();
+    for (key, value) in options {
+        config.set_str(key, value).unwrap();
+    }
+    config
+}
+
+fn set_up(device: &str, matrix: &Arc<Matrix>, options: &[(&str, &str)]) -> terrace::Result<Solver> {
+    let mut solver = Solver::new(&Context::new(device)?, &config(options));
+    solver.setup(Some(matrix))?;
+    Ok(solver)
+}
+
+fn all_devices() -> impl Iterator<Item = &'static str> {
+    std::iter::once("host:2").chain(devices())
+}
+
+/// |b - A x| / |b| for b = 1, in f64.
+fn residual(matrix: &Matrix, x: &[f64]) -> f64 {
+    let a = matrix.shared::<f64>().unwrap();
+    let mut product = vec![0.0; matrix.rows()];
+    let view = a.view();
+    let (rows, cols) = (view.block.rows, view.block.cols);
+    for i in 0..view.rows {
+        for (j, block) in view.row(i) {
+            for (e, v) in block.iter().enumerate() {
+                product[i * rows + e / cols] += v * x[j * cols + e % cols];
+            }
+        }
+    }
+    let squares: f64 = product.iter().map(|p| (1.0 - p) * (1.0 - p)).sum();
+    (squares / matrix.rows() as f64).sqrt()
+}
+
+#[test]
+fn nonsymmetric_matrices_get_gmres() {
+    let matrix = problem("convection_diffusion:20");
+    for device in all_devices() {
+        let mut solver = set_up(device, &matrix, &[]).unwrap();
+        let mut x = vec![0.0; matrix.rows()];
+        assert_eq!(solver.solve(&vec![1.0; x.len()], &mut x, Guess::Zero).unwrap(), Status::Success, "{device}");
+        let report = solver.report();
+        assert_eq!(report.solver, "gmres f64", "{device}");
+        assert!(report.levels[0].smoother.contains("gauss_seidel"), "{}", report.levels[0].smoother);
+        assert!(report.solves[0].iterations < 20 && residual(&matrix, &x) < 1e-8, "{device}");
+    }
+    let name = |options: &[(&str, &str)]| set_up("host:2", &matrix, options).unwrap().report().solver;
+    assert_eq!(name(&[("precision", "single")]), "fgmres f64");
+    assert_eq!(name(&[("amg.cycle.type", "k")]), "fgmres f64");
+    assert_eq!(name(&[("solver.preconditioner", "none")]), "gmres f64");
+    // What was set stays, but for a cycle that gmres cannot have.
+    assert_eq!(name(&[("solver.type", "gmres"), ("precision", "single")]), "gmres f64");
+    assert_eq!(name(&[("solver.type", "gmres"), ("amg.cycle.type", "k")]), "fgmres f64");
+    assert_eq!(name(&[("solver.type", "cg")]), "cg f64");
+}
+
+#[test]
+fn a_negative_definite_matrix_is_to_be_negated() {
+    let mut a = gallery::parse("poisson5:20").unwrap().matrix;
+    a.values.iter_mut().for_each(|v| *v = -*v);
+    let matrix = Arc::new(Matrix::from_csr(a).unwrap());
+    for device in all_devices() {
+        let error = set_up(device, &matrix, &[]).err().unwrap();
+        assert_eq!(error.status, Status::MatrixValues, "{device}");
+        assert!(error.message.contains("negate"), "{error}");
+        let mut solver = set_up(device, &matrix, &[("solver.type", "gmres")]).unwrap();
+        let mut x = vec![0.0; matrix.rows()];
+        assert_eq!(solver.solve(&vec![1.0; x.len()], &mut x, Guess::Zero).unwrap(), Status::Success, "{device}");
+    }
+}
+
+#[test]
+fn a_solve_that_diverges_says_so_and_returns_nothing_worse_than_the_guess() {
+    let matrix = problem("convection_diffusion:20");
+    let n = matrix.rows();
+    let b = vec![1.0; n];
+    for device in all_devices() {
+        for method in ["cg", "fcg"] {
+            let options = [("solver.type", method), ("solver.divergence_tolerance", "1e4")];
+            let mut solver = set_up(device, &matrix, &options).unwrap();
+            let mut x = vec![0.0; n];
+            let end = solver.solve(&b, &mut x, Guess::Zero);
+            let what = format!("{method} on {device}: {end:?}");
+            if let Err(error) = &end {
+                assert!([Status::Diverged, Status::Breakdown].contains(&error.status), "{what}");
+                assert!(error.message.contains("gmres"), "{what}");
+            }
+            assert_ne!(end, Ok(Status::Success), "{what}");
+            let told = solver.report().solves[0].true_residual;
+            assert!(told <= 1.0 && (residual(&matrix, &x) - told).abs() < 1e-10, "{what}: {told}");
+            // From the solution there is nowhere to go but away.
+            let mut good = set_up("host:2", &matrix, &[]).unwrap();
+            good.solve(&b, &mut x, Guess::Zero).unwrap();
+            let _ = solver.solve(&b, &mut x, Guess::Given);
+            assert!(residual(&matrix, &x) < 1e-7, "{what}");
+        }
+    }
+    let mut solver = set_up(
+        "host:2",
+        &matrix,
+        &[("solver.type", "richardson"), ("amg.smoother.type", "jacobi"), ("amg.smoother.jacobi.weight", "2")],
+    )
+    .unwrap();
+    let mut x = vec![0.0; n];
+    let error = solver.solve(&b, &mut x, Guess::Zero).unwrap_err();
+    assert_eq!(error.status, Status::Diverged, "{error}");
+    assert_eq!(x, vec![0.0; n]);
+}
+
+/// A Laplacian with Neumann conditions, which maps constants to zero, and b that is no difference.
+#[test]
+fn a_right_hand_side_that_a_singular_matrix_does_not_reach_is_explained() {
+    let n = 400;
+    let mut entries = Vec::new();
+    for i in 0..n {
+        let ends = usize::from(i == 0) + usize::from(i + 1 == n);
+        entries.push((i, i, 2.0 - ends as f64));
+        entries.extend((i > 0).then(|| (i, i - 1, -1.0)));
+        entries.extend((i + 1 < n).then(|| (i, i + 1, -1.0)));
+    }
+    let matrix = Arc::new(Matrix::from_csr(Csr::from_triplets(n, n, &entries).unwrap()).unwrap());
+    let b: Vec<f64> = (0..n).map(|i| 1.0 + (i % 3) as f64).collect();
+    for device in all_devices() {
+        let options = [("solver.type", "fgmres"), ("solver.max_iterations", "60"), ("amg.coarsest.solver", "sweeps")];
+        let mut solver = set_up(device, &matrix, &options).unwrap();
+        let mut x = vec![0.0; n];
+        let status = solver.solve(&b, &mut x, Guess::Zero).unwrap();
+        assert_ne!(status, Status::Success, "{device}");
+        let sentence = solver.unsolved().unwrap().to_string();
+        assert!(sentence.contains("solver.null_space"), "{device}: {sentence}");
+        assert!(sentence.contains("iterations") && sentence.contains("relative residual"), "{sentence}");
+    }
+}
+
+#[test]
+fn what_was_not_solved_is_named_with_its_residual() {
+    let matrix = problem("poisson7:12");
+    let n = matrix.rows();
+    let mut solver = set_up("host:2", &matrix, &[("solver.max_iterations", "2")]).unwrap();
+    assert_eq!(solver.unsolved(), None);
+    let mut b = vec![0.0; 3 * n];
+    b[n..2 * n].fill(1.0);
+    let mut x = vec![0.0; 3 * n];
+    assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::NotConverged);
+    let sentence = solver.unsolved().unwrap().to_string();
+    assert!(sentence.starts_with("right-hand side 1 of 3: not converged after 2 iterations"), "{sentence}");
+    assert!(sentence.contains("solver.max_iterations"), "{sentence}");
+    assert_eq!(solver.solve(&b[..n], &mut x[..n], Guess::Zero).unwrap(), Status::Success);
+    assert_eq!(solver.unsolved(), None);
+}
+
+#[test]
+fn f32_reaches_its_tolerance_and_claims_no_more() {
+    for device in all_devices() {
+        for name in ["poisson5:40", "poisson7:12", "anisotropic:30", "elasticity:4"] {
+            let a = gallery::parse(name).unwrap().matrix;
+            let narrow = Csr::<f32> {
+                rows: a.rows,
+                cols: a.cols,
+                block: a.block,
+                offsets: a.offsets.clone(),
+                columns: a.columns.clone(),
+                values: a.values.iter().map(|v| *v as f32).collect(),
+            };
+            let matrix = Arc::new(Matrix::from_csr(narrow).unwrap());
+            let (n, b) = (matrix.rows(), vec![1.0_f32; matrix.rows()]);
+            let mut solver = set_up(device, &matrix, &[]).unwrap();
+            let (mut x, mut rounded) = (vec![0.0; n], vec![0.0_f32; n]);
+            assert_eq!(solver.solve(&vec![1.0; n], &mut x, Guess::Zero).unwrap(), Status::Success);
+            assert!(residual(&matrix, &x) <= 1e-8, "{name} on {device}");
+            assert_eq!(solver.solve(&b, &mut rounded, Guess::Zero).unwrap(), Status::Success);
+            assert_eq!(rounded, x.iter().map(|v| *v as f32).collect::<Vec<_>>(), "{name} on {device}");
+
+            for tolerance in ["auto", "1e-4", "1e-6", "3e-7", "1e-8"] {
+                let options = [("solver.precision", "f32"), ("solver.tolerance", tolerance)];
+                let mut solver = set_up(device, &matrix, &options).unwrap();
+                let mut x = vec![0.0_f32; n];
+                let status = solver.solve(&b, &mut x, Guess::Zero).unwrap();
+                let x: Vec<f64> = x.iter().map(|v| f64::from(*v)).collect();
+                let (bound, found) = (tolerance.parse().unwrap_or(1e-5), residual(&matrix, &x));
+                let what = format!("{name} to {tolerance} on {device}: {status:?}, {found:e}");
+                assert!(status == Status::Success || tolerance != "1e-4", "{what}");
+                assert!(status != Status::Success || found <= bound, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_matrix_without_a_diagonal_is_solved_without_amg() {
+    // A saddle point.
+    let t = [(0, 0, 2.0), (0, 2, 1.0), (1, 1, 3.0), (1, 2, 1.0), (2, 0, 1.0), (2, 1, 1.0)];
+    let matrix = Arc::new(Matrix::from_csr(Csr::from_triplets(3, 3, &t).unwrap()).unwrap());
+    for device in all_devices() {
+        let error = set_up(device, &matrix, &[("solver.type", "gmres")]).err().unwrap();
+        assert_eq!(error.status, Status::MatrixValues, "{device}");
+        assert!(error.message.contains("row 2 has no diagonal entry"), "{error}");
+        let mut solver =
+            set_up(device, &matrix, &[("solver.type", "gmres"), ("solver.preconditioner", "none")]).unwrap();
+        let mut x = [0.0; 3];
+        assert_eq!(solver.solve(&[1.0; 3], &mut x, Guess::Zero).unwrap(), Status::Success, "{device}");
+        assert!(residual(&matrix, &x) < 1e-8, "{device}");
+    }
+}
+
+#[test]
+fn every_preset_solves_on_every_device() {
+    for device in all_devices() {
+        for preset in presets::PRESETS {
+            let matrix = match preset.name {
+                "convection" => problem("convection_diffusion:12"),
+                "elasticity" => problem("elasticity:3"),
+                "singular" => continue,
+                _ => problem("poisson5:24"),
+            };
+            let mut config = Config::new();
+            config.load_preset(preset.name).unwrap();
+            let mut solver = Solver::new(&Context::new(device).unwrap(), &config);
+            solver.setup(Some(&matrix)).unwrap_or_else(|error| panic!("{} on {device}: {error}", preset.name));
+            let mut x = vec![0.0; matrix.rows()];
+            let status = solver.solve(&vec![1.0; x.len()], &mut x, Guess::Zero).unwrap();
+            assert_eq!(status, Status::Success, "{} on {device}", preset.name);
+            assert!(residual(&matrix, &x) <= 1e-8, "{} on {device}", preset.name);
+        }
+    }
+}
