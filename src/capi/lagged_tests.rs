@@ -99,7 +99,7 @@ impl Drop for Case {
 
 /// Each value times the unit matrix of a block.
 fn in_blocks(values: &[f64], block: usize) -> Vec<f64> {
-    let unit = |k: usize| if k % (block + 1) == 0 { 1.0 } else { 0.0 };
+    let unit = |k: usize| if k.is_multiple_of(block + 1) { 1.0 } else { 0.0 };
     values.iter().flat_map(|v| (0..block * block).map(move |k| v * unit(k))).collect()
 }
 

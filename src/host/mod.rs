@@ -34,6 +34,7 @@ pub mod scaling;
 mod setup;
 mod simd;
 pub mod smoothed;
+pub mod sparse_direct;
 pub mod spgemm;
 mod spgemm_gather;
 mod spgemm_masks;

@@ -7,6 +7,7 @@ pub mod block_rows;
 pub mod blocks;
 pub mod expand;
 mod rows;
+pub mod tile;
 
 use super::prefetch::{AHEAD, prefetch};
 use super::simd::{MAX_BLOCK, Rows};

@@ -1,0 +1,324 @@
+//! Dense factorisation of the columns of a front, a panel of L, and its product with itself.
+//!
+//! Panels and contributions are stored by columns. The products work on tiles of 8 x 8 elements. Each element is summed
+//! in the order of the columns, whatever the processor and the number of threads, so that results have the same bits.
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::host::avx512;
+use crate::par;
+
+/// Rows and columns of a tile.
+pub const TILE: usize = 8;
+
+/// Columns that are factorised before the others are updated.
+const BLOCK: usize = 32;
+
+/// Columns of L that a product adds up at a time.
+pub const DEPTH: usize = 256;
+
+/// Columns of a result that one task computes.
+const GRAIN: usize = 4 * TILE;
+
+/// Rows that a triangular solve works on at a time; they stay in the cache.
+const ROWS: usize = 64;
+
+/// Values that the packed rows of a front of this height may need.
+pub fn scratch(height: usize, width: usize) -> usize {
+    2 * height.next_multiple_of(TILE) * width.min(DEPTH)
+}
+
+/// What happens to pivots.
+pub struct Pivots<'a> {
+    /// Pivots of a magnitude up to this are zero. The diagonal of the matrix is scaled to about 1. A zero pivot is left
+    /// out, as for a semidefinite matrix: its column of L is zero, and so is what is solved for there.
+    pub tiny: f64,
+    /// The smallest magnitude of all others, in relation to the diagonal entry.
+    pub smallest: &'a mut f64,
+    /// Negative pivots.
+    pub negative: &'a mut usize,
+    /// Pivots that were left out.
+    pub left_out: &'a mut usize,
+}
+
+/// Factorises the `width` columns of a panel of `height` rows in place: A = L S Lᵀ, where S has the signs of the pivots.
+/// The diagonal of L is stored with the sign of its pivot, and is infinite where the pivot was left out. Fails with the
+/// column of a zero pivot below which not all is zero, as it would be in a semidefinite matrix.
+pub fn factorise(
+    panel: &mut [f64],
+    height: usize,
+    width: usize,
+    pivots: &mut Pivots<'_>,
+    scratch: &mut [f64],
+) -> Result<(), usize> {
+    for begin in (0..width).step_by(BLOCK) {
+        let end = (begin + BLOCK).min(width);
+        diagonal_block(panel, height, begin..end, pivots)?;
+        rows_below(panel, height, begin..end, pivots.tiny)?;
+        if end < width {
+            let (block, rest) = panel.split_at_mut(end * height);
+            subtract_squares(block, height, begin..end, end, rest, (height, end), width - end, scratch);
+        }
+    }
+    Ok(())
+}
+
+/// The factor of the diagonal block of some columns.
+fn diagonal_block(
+    panel: &mut [f64],
+    height: usize,
+    columns: std::ops::Range<usize>,
+    pivots: &mut Pivots<'_>,
+) -> Result<(), usize> {
+    let end = columns.end;
+    for j in columns {
+        let pivot = panel[j * height + j];
+        if pivot.is_nan() || pivot.abs() <= pivots.tiny {
+            let column = &mut panel[j * height + j..j * height + end];
+            if pivot.is_nan() || !is_zero(&column[1..], pivots.tiny) {
+                return Err(j);
+            }
+            *pivots.left_out += 1;
+            column.fill(0.0);
+            column[0] = f64::INFINITY;
+            continue;
+        }
+        *pivots.smallest = pivots.smallest.min(pivot.abs());
+        *pivots.negative += usize::from(pivot < 0.0);
+        let root = pivot.abs().sqrt();
+        panel[j * height + j] = root.copysign(pivot);
+        let (own, rest) = panel.split_at_mut((j + 1) * height);
+        let own = &mut own[j * height..];
+        let factor = 1.0 / root.copysign(pivot);
+        own[j + 1..end].iter_mut().for_each(|v| *v *= factor);
+        for k in j + 1..end {
+            let factor = own[k] * 1.0_f64.copysign(pivot);
+            let column = &mut rest[(k - j - 1) * height..][k..end];
+            for (v, l) in column.iter_mut().zip(&own[k..end]) {
+                *v -= factor * l;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the column below a pivot of up to `tiny` is zero to rounding. In a semidefinite matrix the square of each
+/// element is at most the product of two diagonal entries.
+fn is_zero(column: &[f64], tiny: f64) -> bool {
+    column.iter().all(|v| v.abs() <= 4.0 * tiny.sqrt())
+}
+
+/// The rows of L below the diagonal block of some columns.
+fn rows_below(panel: &mut [f64], height: usize, columns: std::ops::Range<usize>, tiny: f64) -> Result<(), usize> {
+    let (begin, end) = (columns.start, columns.end);
+    for row in (end..height).step_by(ROWS) {
+        let rows = row..(row + ROWS).min(height);
+        for j in begin..end {
+            let (before, own) = panel.split_at_mut(j * height);
+            let diagonal = own[j];
+            let own = &mut own[rows.clone()];
+            for k in begin..j {
+                let column = &before[k * height..(k + 1) * height];
+                let factor = column[j] * 1.0_f64.copysign(column[k]);
+                for (v, l) in own.iter_mut().zip(&column[rows.clone()]) {
+                    *v -= factor * l;
+                }
+            }
+            if diagonal.is_infinite() && !is_zero(own, tiny) {
+                return Err(j);
+            }
+            let factor = 1.0 / diagonal;
+            own.iter_mut().for_each(|v| *v *= factor);
+        }
+    }
+    Ok(())
+}
+
+/// The contribution of a panel to the rows below its columns: C -= L S Lᵀ, in the lower triangle of C.
+pub fn subtract_contribution(panel: &[f64], height: usize, width: usize, c: &mut [f64], scratch: &mut [f64]) {
+    let below = height - width;
+    if width <= 4 || below <= TILE {
+        for j in 0..below {
+            let to = &mut c[j * below + j..(j + 1) * below];
+            for k in 0..width {
+                let column = &panel[k * height..(k + 1) * height];
+                let factor = column[width + j] * 1.0_f64.copysign(column[k]);
+                for (v, l) in to.iter_mut().zip(&column[width + j..]) {
+                    *v -= factor * l;
+                }
+            }
+        }
+        return;
+    }
+    for begin in (0..width).step_by(DEPTH) {
+        let columns = begin..(begin + DEPTH).min(width);
+        subtract_squares(panel, height, columns, width, c, (below, 0), below, scratch);
+    }
+}
+
+/// C -= X S Xᵀ in the lower triangle of the first `count` columns of C, where X is what some columns of a panel have from
+/// `row` on. Row 0 of X belongs to row `shift` of C, whose columns are `pitch` apart.
+#[allow(clippy::too_many_arguments)]
+fn subtract_squares(
+    panel: &[f64],
+    height: usize,
+    columns: std::ops::Range<usize>,
+    row: usize,
+    c: &mut [f64],
+    (pitch, shift): (usize, usize),
+    count: usize,
+    scratch: &mut [f64],
+) {
+    let depth = columns.len();
+    let rows = height - row;
+    let signed = columns.clone().any(|k| panel[k * height + k] < 0.0);
+    let size = rows.next_multiple_of(TILE) * depth;
+    let (x, y) = scratch.split_at_mut(size);
+    pack(panel, height, columns.clone(), row, x, false);
+    let y: &[f64] = if signed {
+        let packed = count.min(rows).next_multiple_of(TILE) * depth;
+        pack(panel, height, columns, row, &mut y[..packed], true);
+        y
+    } else {
+        x
+    };
+    par::for_each_mut(&mut c[..count * pitch], GRAIN * pitch, |start, piece| {
+        let first = start / pitch;
+        for (t, tile) in piece.chunks_mut(TILE * pitch).enumerate() {
+            let j = first / TILE + t;
+            let right = &y[j * TILE * depth..][..TILE * depth];
+            for i in j..rows.div_ceil(TILE) {
+                let left = &x[i * TILE * depth..][..TILE * depth];
+                let sums = product(left, right);
+                let height = TILE.min(rows - i * TILE);
+                for (column, sums) in tile.chunks_mut(pitch).zip(&sums) {
+                    let to = &mut column[shift + i * TILE..][..height];
+                    for (v, sum) in to.iter_mut().zip(sums) {
+                        *v -= sum;
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// Rows from `row` on of some columns of a panel, tile by tile: column after column with 8 rows each, zeros at the end.
+/// With `signed`, times the signs of the pivots.
+fn pack(panel: &[f64], height: usize, columns: std::ops::Range<usize>, row: usize, out: &mut [f64], signed: bool) {
+    let depth = columns.len();
+    for (t, tile) in out.chunks_exact_mut(TILE * depth).enumerate() {
+        let begin = row + t * TILE;
+        let rows = begin..(begin + TILE).min(height);
+        for (k, to) in columns.clone().zip(tile.chunks_exact_mut(TILE)) {
+            let column = &panel[k * height..(k + 1) * height];
+            to[..rows.len()].copy_from_slice(&column[rows.clone()]);
+            to[rows.len()..].fill(0.0);
+            if signed && column[k] < 0.0 {
+                to.iter_mut().for_each(|v| *v = -*v);
+            }
+        }
+    }
+}
+
+/// The product of a packed tile with the transpose of another, by columns.
+fn product(left: &[f64], right: &[f64]) -> [[f64; TILE]; TILE] {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if avx512::is_present() {
+        return avx512::tile::product(left, right);
+    }
+    portable(left, right)
+}
+
+/// The product in four quarters, whose sums fit into the registers of any processor.
+fn portable(left: &[f64], right: &[f64]) -> [[f64; TILE]; TILE] {
+    const HALF: usize = TILE / 2;
+    let mut sums = [[0.0; TILE]; TILE];
+    for (column, row) in [(0, 0), (HALF, 0), (0, HALF), (HALF, HALF)] {
+        let mut quarter = [[0.0; HALF]; HALF];
+        for (l, r) in left.chunks_exact(TILE).zip(right.chunks_exact(TILE)) {
+            let (l, r): (&[f64; HALF], &[f64; HALF]) =
+                match (l[row..][..HALF].try_into(), r[column..][..HALF].try_into()) {
+                    (Ok(l), Ok(r)) => (l, r),
+                    _ => unreachable!("half of a tile"),
+                };
+            for (sums, r) in quarter.iter_mut().zip(r) {
+                for (sum, l) in sums.iter_mut().zip(l) {
+                    *sum += l * r;
+                }
+            }
+        }
+        for (c, quarter) in quarter.iter().enumerate() {
+            sums[column + c][row..row + HALF].copy_from_slice(quarter);
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers between -1 and 1 that look random.
+    fn numbers(n: usize) -> Vec<f64> {
+        (0..n).map(|i| ((i * 7919 + 13) as f64).sin()).collect()
+    }
+
+    #[test]
+    fn tiles_have_the_same_bits_with_and_without_registers() {
+        crate::host::testing::skip_without_avx512();
+        for depth in [1, 2, 7, 256] {
+            let (left, right) = (numbers(TILE * depth), numbers(TILE * depth + 5));
+            assert_eq!(product(&left, &right[5..]), portable(&left, &right[5..]));
+        }
+    }
+
+    /// The whole factorisation against one without blocks, for panels that are narrow, wide, square and long.
+    #[test]
+    fn panels_are_factorised() {
+        for (height, width, indefinite) in
+            [(1, 1, false), (5, 3, true), (70, 40, false), (300, 290, true), (100, 8, true)]
+        {
+            let mut a = numbers(height * height);
+            for i in 0..height {
+                for j in 0..i {
+                    a[i * height + j] = a[j * height + i];
+                }
+                a[i * height + i] = if indefinite && i % 3 == 1 { -1.0 } else { 1.0 } * (height as f64 + 1.0);
+            }
+            let mut expected = a.clone();
+            for j in 0..width {
+                let pivot = expected[j * height + j];
+                for k in j + 1..height {
+                    for i in k..height {
+                        expected[k * height + i] -= expected[j * height + i] * expected[j * height + k] / pivot;
+                    }
+                }
+            }
+            let (mut panel, below) = (a[..width * height].to_vec(), height - width);
+            let mut c = vec![0.0; below * below];
+            for j in 0..below {
+                c[j * below + j..(j + 1) * below].copy_from_slice(&a[(width + j) * height..][width + j..height]);
+            }
+            let mut work = vec![f64::NAN; scratch(height, width)];
+            let (mut smallest, mut negative, mut left_out) = (f64::INFINITY, 0, 0);
+            let mut pivots =
+                Pivots { tiny: 1e-14, smallest: &mut smallest, negative: &mut negative, left_out: &mut left_out };
+            factorise(&mut panel, height, width, &mut pivots, &mut work).unwrap();
+            subtract_contribution(&panel, height, width, &mut c, &mut work);
+            assert_eq!(negative, if indefinite { (0..width).filter(|i| i % 3 == 1).count() } else { 0 });
+            for j in 0..width {
+                let d = expected[j * height + j];
+                for i in j + 1..height {
+                    // Column j of L is a_ij over the signed root of the pivot.
+                    let l = expected[j * height + i] / d.abs().sqrt().copysign(d);
+                    assert!((panel[j * height + i] - l).abs() < 1e-10, "{height} {width}: row {i}, column {j}");
+                }
+            }
+            for j in 0..below {
+                for i in j..below {
+                    let e = expected[(width + j) * height + width + i];
+                    assert!((c[j * below + i] - e).abs() < 1e-9, "{height} {width}: contribution {i} {j}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,486 @@
+//! A sparse direct solver on the host: minimum degree ordering, multifrontal LLᵀ or LDLᵀ for symmetric matrices, LU with
+//! threshold pivoting for others, and iterative refinement.
+//!
+//! The matrix is scaled by powers of two from both sides, so that its units do not matter. [`Plan`] tells the cost
+//! before any numeric work. Results do not depend on the number of threads.
+
+mod cholesky;
+mod front;
+mod lu;
+mod ordering;
+mod pattern;
+mod symbolic;
+#[cfg(test)]
+mod tests;
+
+pub use cholesky::ZeroPivots;
+
+use super::transpose::transpose;
+use crate::error::{Error, Result, Status, try_vec};
+use crate::scalar::Scalar;
+use crate::sparse::{Block, Csr, CsrView};
+use cholesky::{Analysis, Cholesky, Failure};
+use lu::Lu;
+use pattern::{Pattern, columns_of};
+use std::sync::Arc;
+use symbolic::{Symbolic, Tree};
+
+/// A matrix is symmetric when entries (i, j) and (j, i) differ by at most this share of the root of the product of their
+/// diagonal entries, or of the larger one where that is larger.
+const SYMMETRY: f64 = 1e-10;
+
+/// The diagonal is the pivot of LU down to this share of the largest entry, for a matrix whose diagonal has no zeros and
+/// whose pattern is close to symmetric; otherwise down to `GENERAL`.
+const DIAGONAL: f64 = 0.01;
+const GENERAL: f64 = 0.1;
+
+/// Most steps of iterative refinement.
+const REFINEMENTS: usize = 10;
+
+/// The order of elimination, and what a factorisation costs. It depends on the pattern, and on whether the values are
+/// symmetric.
+pub struct Plan {
+    /// Rows of the matrix, in scalars.
+    rows: usize,
+    /// Stored values of the matrix.
+    entries: usize,
+    order: Order,
+    /// Entries of the triangular factors.
+    fill: usize,
+    flops: f64,
+}
+
+enum Order {
+    /// For LLᵀ and LDLᵀ.
+    Symmetric(Arc<Analysis>),
+    /// Columns for LU, and the threshold for pivots on the diagonal.
+    Columns(Vec<i32>, f64),
+}
+
+/// What a factorisation is, as reports name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// LLᵀ of a symmetric positive definite matrix.
+    Cholesky,
+    /// LDLᵀ of a symmetric matrix with so many negative pivots.
+    Ldl {
+        /// Negative eigenvalues of the matrix.
+        negative: usize,
+    },
+    /// LU of any other matrix.
+    Lu,
+}
+
+impl Method {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Cholesky => "sparse Cholesky",
+            Method::Ldl { .. } => "sparse LDLᵀ",
+            Method::Lu => "sparse LU",
+        }
+    }
+}
+
+/// A matrix with its factors.
+pub struct SparseDirect {
+    plan: Plan,
+    a: Csr<f64>,
+    factor: Factor,
+    scales: Scales,
+    zero_pivots: ZeroPivots,
+    /// The residual, and what is solved in place.
+    r: Vec<f64>,
+    work: Vec<f64>,
+    better: Vec<f64>,
+}
+
+enum Factor {
+    Cholesky(Cholesky),
+    Lu(Lu),
+}
+
+/// The result of a solve.
+#[derive(Clone, Copy, Debug)]
+pub struct Solution {
+    /// |b - A x| / |b| in the 2-norm; 0 where b is zero.
+    pub residual: f64,
+    /// Steps of iterative refinement.
+    pub refinements: usize,
+}
+
+impl Plan {
+    /// Orders a square matrix.
+    pub fn new<T: Scalar>(a: &CsrView<'_, T>) -> Result<Plan> {
+        let (a, transpose) = scalars(a)?;
+        Plan::of(&a, &transpose, is_symmetric(&a, &transpose))
+    }
+
+    fn of(a: &Csr<f64>, transpose: &Csr<f64>, symmetric: bool) -> Result<Plan> {
+        let (rows, entries) = (a.rows, a.columns.len());
+        if symmetric {
+            let pattern = Pattern::sum(a, transpose)?;
+            let tree = Tree::new(&pattern, &ordering::minimum_degree(&pattern)?)?;
+            let (fill, flops) = (tree.fill(), tree.flops());
+            let analysis = Analysis::new(a, Symbolic::new(&pattern, tree)?)?;
+            return Ok(Plan { rows, entries, order: Order::Symmetric(Arc::new(analysis)), fill, flops });
+        }
+        let (pattern, threshold) = if prefers_diagonal(a, transpose) {
+            (Pattern::sum(a, transpose)?, DIAGONAL)
+        } else {
+            let dense = (10.0 * (rows as f64).sqrt()).max(16.0) as usize;
+            (Pattern::product(a, transpose, dense)?, GENERAL)
+        };
+        let tree = Tree::new(&pattern, &ordering::minimum_degree(&pattern)?)?;
+        let (fill, flops) = (2 * tree.fill() - rows, 2.0 * tree.flops());
+        Ok(Plan { rows, entries, order: Order::Columns(tree.order, threshold), fill, flops })
+    }
+
+    /// Whether the matrix is symmetric.
+    pub fn is_symmetric(&self) -> bool {
+        matches!(self.order, Order::Symmetric(_))
+    }
+
+    /// Entries of the triangular factors. Exact for a symmetric matrix, an estimate for LU.
+    pub fn fill(&self) -> usize {
+        self.fill
+    }
+
+    /// Floating-point operations of the factorisation. Exact for a symmetric matrix, an estimate for LU.
+    pub fn flops(&self) -> f64 {
+        self.flops
+    }
+
+    /// Bytes of matrix, factor and work vectors.
+    pub fn bytes(&self) -> usize {
+        let vectors = 5 * self.rows * size_of::<f64>();
+        let matrix = self.entries * (size_of::<f64>() + size_of::<i32>()) + self.rows * size_of::<i64>();
+        let factor = match &self.order {
+            Order::Symmetric(analysis) => analysis.stored() * size_of::<f64>() + analysis.bytes(),
+            Order::Columns(..) => self.fill * (size_of::<f64>() + size_of::<i32>()),
+        };
+        vectors + matrix + factor
+    }
+
+    /// Bytes that the numeric phase takes beside them.
+    pub fn temporary_bytes(&self) -> usize {
+        match &self.order {
+            Order::Symmetric(analysis) => analysis.stack * size_of::<f64>(),
+            Order::Columns(..) => 0,
+        }
+    }
+
+    /// Factorises the matrix that it was made for, or one with the same pattern.
+    pub fn factorise<T: Scalar>(self, a: &CsrView<'_, T>, zero_pivots: ZeroPivots) -> Result<SparseDirect> {
+        let (a, transpose) = scalars(a)?;
+        let n = a.rows;
+        let scales = Scales { rows: try_vec(n, 1.0)?, columns: try_vec(n, 1.0)? };
+        let (r, work, better) = (try_vec(n, 0.0)?, try_vec(n, 0.0)?, try_vec(n, 0.0)?);
+        let (plan, factor, scales) = factorise(self, &a, &transpose, scales, zero_pivots, None)?;
+        Ok(SparseDirect { plan, a, factor, scales, zero_pivots, r, work, better })
+    }
+}
+
+/// The factor of a matrix; a symmetric one that needs pivoting for size is factorised as any other. An earlier factor
+/// with the same plan gives its memory.
+fn factorise(
+    mut plan: Plan,
+    a: &Csr<f64>,
+    transpose: &Csr<f64>,
+    mut scales: Scales,
+    zero_pivots: ZeroPivots,
+    earlier: Option<Cholesky>,
+) -> Result<(Plan, Factor, Scales)> {
+    if let Order::Symmetric(analysis) = &plan.order {
+        scales.by_diagonal(a);
+        let made = match earlier {
+            Some(mut factor) => factor.numeric(a, &scales.rows, zero_pivots).map(|()| factor),
+            None => Cholesky::new(analysis, a, &scales.rows, zero_pivots),
+        };
+        match made {
+            Ok(factor) => return Ok((plan, Factor::Cholesky(factor), scales)),
+            Err(Failure::NeedsPivoting) => plan = Plan::of(a, transpose, false)?,
+            Err(failure) => return Err(error(failure)),
+        }
+    }
+    let Order::Columns(order, threshold) = &plan.order else { unreachable!("the plan is for columns") };
+    scales.by_largest(a, transpose);
+    let lu = Lu::new(transpose, order, (&scales.rows, &scales.columns), *threshold).map_err(error)?;
+    plan.fill = lu.fill();
+    Ok((plan, Factor::Lu(lu), scales))
+}
+
+/// The error of a failed factorisation.
+fn error(failure: Failure) -> Error {
+    let message = match failure {
+        Failure::Error(error) => return error,
+        Failure::NeedsPivoting => unreachable!("LU chooses pivots by size"),
+        Failure::Singular(row) => format!(
+            "the matrix is singular to rounding: no pivot is left for unknown {row} in its sparse factorisation; a \
+             consistent system is solved by a Krylov method, with solver.null_space where its null space is known"
+        ),
+    };
+    Error::new(Status::Breakdown, message)
+}
+
+impl SparseDirect {
+    /// Orders and factorises a square matrix.
+    pub fn new<T: Scalar>(a: &CsrView<'_, T>, zero_pivots: ZeroPivots) -> Result<SparseDirect> {
+        Plan::new(a)?.factorise(a, zero_pivots)
+    }
+
+    /// Factorises new values of the matrix; the pattern is the same. The order is kept, unless the matrix has become or
+    /// is no longer symmetric. It is consumed because a factor of the old values is of no use after a failure.
+    pub fn update<T: Scalar>(self, a: &CsrView<'_, T>) -> Result<SparseDirect> {
+        let SparseDirect { plan, factor, scales, zero_pivots, r, work, better, .. } = self;
+        let (a, transpose) = scalars(a)?;
+        let symmetric = is_symmetric(&a, &transpose);
+        let (plan, earlier) = match (factor, symmetric) {
+            (Factor::Cholesky(factor), true) => (plan, Some(factor)),
+            (Factor::Lu(_), false) => (plan, None),
+            (_, symmetric) => (Plan::of(&a, &transpose, symmetric)?, None),
+        };
+        let (plan, factor, scales) = factorise(plan, &a, &transpose, scales, zero_pivots, earlier)?;
+        Ok(SparseDirect { plan, a, factor, scales, zero_pivots, r, work, better })
+    }
+
+    /// Rows of the matrix.
+    pub fn rows(&self) -> usize {
+        self.a.rows
+    }
+
+    /// The kind of factorisation.
+    pub fn method(&self) -> Method {
+        match &self.factor {
+            Factor::Cholesky(factor) if factor.inertia.negative == 0 => Method::Cholesky,
+            Factor::Cholesky(factor) => Method::Ldl { negative: factor.inertia.negative },
+            Factor::Lu(_) => Method::Lu,
+        }
+    }
+
+    /// Zero pivots that were left out.
+    pub fn left_out(&self) -> usize {
+        match &self.factor {
+            Factor::Cholesky(factor) => factor.inertia.left_out,
+            Factor::Lu(_) => 0,
+        }
+    }
+
+    /// The smallest pivot of the scaled matrix, whose diagonal or largest entries are about 1.
+    pub fn smallest_pivot(&self) -> f64 {
+        match &self.factor {
+            Factor::Cholesky(factor) => factor.inertia.smallest,
+            Factor::Lu(factor) => factor.smallest(),
+        }
+    }
+
+    /// Entries of the triangular factors.
+    pub fn fill(&self) -> usize {
+        self.plan.fill
+    }
+
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> usize {
+        let matrix = size_of_val(self.a.values.as_slice())
+            + size_of_val(self.a.columns.as_slice())
+            + size_of_val(self.a.offsets.as_slice());
+        let factor = match &self.factor {
+            Factor::Cholesky(factor) => factor.bytes(),
+            Factor::Lu(factor) => factor.bytes(),
+        };
+        matrix + factor + 5 * size_of_val(self.r.as_slice())
+    }
+
+    /// x = A⁻¹ b by the factors alone, without refinement.
+    pub fn apply<T: Scalar>(&mut self, b: &[T], x: &mut [T]) {
+        for (to, b) in self.r.iter_mut().zip(b) {
+            *to = b.to_f64();
+        }
+        self.backsolve();
+        for (x, from) in x.iter_mut().zip(&self.work) {
+            *x = T::from_f64(*from);
+        }
+    }
+
+    /// Solves for one right-hand side in f64, and refines until the residual is at most `tolerance` times |b| and no
+    /// larger than the rounding of A x, or no longer falls. Allocates nothing.
+    pub fn solve(&mut self, b: &[f64], x: &mut [f64], tolerance: f64) -> Solution {
+        assert!(b.len() == self.rows() && x.len() == self.rows());
+        let size = max_norm(b);
+        if size == 0.0 || !size.is_finite() {
+            x.fill(if size == 0.0 { 0.0 } else { f64::NAN });
+            return Solution { residual: size, refinements: 0 };
+        }
+        let norm_b = norm(b, size);
+        x.fill(0.0);
+        self.r.copy_from_slice(b);
+        let mut residual = f64::INFINITY;
+        for step in 0..=REFINEMENTS {
+            self.backsolve();
+            for ((better, x), d) in self.better.iter_mut().zip(&*x).zip(&self.work) {
+                *better = x + d;
+            }
+            let rounding = residual_of(&self.a, b, &self.better, &mut self.r);
+            let next = norm(&self.r, size) / norm_b;
+            if next.is_nan() || next >= residual {
+                // The last step made it worse, or there is nothing to gain.
+                return Solution { residual, refinements: step.saturating_sub(1) };
+            }
+            x.copy_from_slice(&self.better);
+            let slow = next > 0.5 * residual;
+            residual = next;
+            if slow || (residual <= tolerance && max_norm(&self.r) <= 4.0 * f64::EPSILON * rounding) {
+                return Solution { residual, refinements: step };
+            }
+        }
+        Solution { residual, refinements: REFINEMENTS }
+    }
+
+    /// Solves A `work` = `r`.
+    fn backsolve(&mut self) {
+        let SparseDirect { factor, scales, r, work, .. } = self;
+        let (row_scale, column_scale) = (&scales.rows, &scales.columns);
+        match factor {
+            Factor::Cholesky(factor) => {
+                let analysis = Arc::clone(&factor.analysis);
+                let order = &analysis.symbolic.tree.order;
+                // The solution is in the order of elimination, so r holds it until it is copied back.
+                for (to, i) in work.iter_mut().zip(order) {
+                    *to = r[*i as usize] * row_scale[*i as usize];
+                }
+                factor.solve(work);
+                r.copy_from_slice(work);
+                for (v, i) in r.iter().zip(order) {
+                    work[*i as usize] = v * row_scale[*i as usize];
+                }
+            }
+            Factor::Lu(factor) => {
+                for ((to, r), scale) in work.iter_mut().zip(&*r).zip(row_scale) {
+                    *to = r * scale;
+                }
+                factor.solve(work);
+                work.iter_mut().zip(column_scale).for_each(|(v, scale)| *v *= scale);
+            }
+        }
+    }
+}
+
+/// r = b - A x. Returns the largest row of |A| |x| + |b|.
+fn residual_of(a: &Csr<f64>, b: &[f64], x: &[f64], r: &mut [f64]) -> f64 {
+    let mut largest = 0.0_f64;
+    for (i, (r, b)) in r.iter_mut().zip(b).enumerate() {
+        let (mut sum, mut size) = (*b, b.abs());
+        for k in a.offsets[i] as usize..a.offsets[i + 1] as usize {
+            let term = a.values[k] * x[a.columns[k] as usize];
+            sum -= term;
+            size += term.abs();
+        }
+        *r = sum;
+        largest = largest.max(size);
+    }
+    largest
+}
+
+fn max_norm(x: &[f64]) -> f64 {
+    x.iter().fold(0.0, |m, v| if v.abs() > m || v.is_nan() { v.abs() } else { m })
+}
+
+/// The 2-norm, of numbers about as large as `size`, over `size`.
+fn norm(x: &[f64], size: f64) -> f64 {
+    x.iter().map(|v| (v / size).powi(2)).sum::<f64>().sqrt()
+}
+
+/// The matrix in scalars and f64 with sorted rows, and its transpose.
+fn scalars<T: Scalar>(a: &CsrView<'_, T>) -> Result<(Csr<f64>, Csr<f64>)> {
+    let mut own = a.to_owned_as::<f64>()?;
+    if own.block != Block::SCALAR {
+        own = own.view().to_scalar()?;
+    }
+    let transposed = transpose(&own.view())?;
+    if !(0..own.rows).all(|i| columns_of(&own, i).is_sorted()) {
+        own = transpose(&transposed.view())?;
+    }
+    Ok((own, transposed))
+}
+
+fn entry(a: &Csr<f64>, i: usize, j: usize) -> f64 {
+    match columns_of(a, i).binary_search(&(j as i32)) {
+        Ok(k) => a.values[a.offsets[i] as usize + k],
+        Err(_) => 0.0,
+    }
+}
+
+/// Whether values are symmetric to rounding.
+fn is_symmetric(a: &Csr<f64>, transpose: &Csr<f64>) -> bool {
+    let n = a.rows;
+    (0..n).all(|i| {
+        let own = entry(a, i, i).abs().sqrt();
+        let entries = a.offsets[i] as usize..a.offsets[i + 1] as usize;
+        entries.into_iter().all(|k| {
+            let j = a.columns[k] as usize;
+            let (v, mirrored) = (a.values[k], entry(transpose, i, j));
+            let size = || (own * entry(a, j, j).abs().sqrt()).max(v.abs()).max(mirrored.abs());
+            v == mirrored || (v - mirrored).abs() <= SYMMETRY * size()
+        })
+    })
+}
+
+/// Whether no diagonal entry is zero and most entries have a mirrored one.
+fn prefers_diagonal(a: &Csr<f64>, transpose: &Csr<f64>) -> bool {
+    let mirrored: usize = (0..a.rows)
+        .map(|i| columns_of(a, i).iter().filter(|j| columns_of(transpose, i).binary_search(j).is_ok()).count())
+        .sum();
+    2 * mirrored >= a.columns.len() && (0..a.rows).all(|i| entry(a, i, i) != 0.0)
+}
+
+/// The power of two that makes a positive number about 1; 1 for others.
+fn power(size: f64) -> f64 {
+    match size.is_finite() && size > 0.0 {
+        true => 2.0_f64.powi(-(size.log2().round() as i32).clamp(-1000, 1000)),
+        false => 1.0,
+    }
+}
+
+/// Powers of two that rows and columns are multiplied by.
+struct Scales {
+    rows: Vec<f64>,
+    columns: Vec<f64>,
+}
+
+impl Scales {
+    /// From both sides alike, by the root of the diagonal or, where that is zero, of the largest entry of the row.
+    fn by_diagonal(&mut self, a: &Csr<f64>) {
+        for (i, scale) in self.rows.iter_mut().enumerate() {
+            let diagonal = entry(a, i, i).abs();
+            *scale = power(if diagonal > 0.0 { diagonal.sqrt() } else { largest(a, i).sqrt() });
+        }
+        self.columns.copy_from_slice(&self.rows);
+    }
+
+    /// By the diagonal where no entry of it is zero, and what is left by the largest entry of each row and of each column.
+    fn by_largest(&mut self, a: &Csr<f64>, transpose: &Csr<f64>) {
+        if (0..a.rows).all(|i| entry(a, i, i) != 0.0) {
+            self.by_diagonal(a);
+        } else {
+            self.rows.fill(1.0);
+            self.columns.fill(1.0);
+        }
+        let scaled = |scales: &Scales, i: usize, k: usize| {
+            (a.values[k] * scales.rows[i] * scales.columns[a.columns[k] as usize]).abs()
+        };
+        for i in 0..a.rows {
+            let entries = a.offsets[i] as usize..a.offsets[i + 1] as usize;
+            self.rows[i] *= power(entries.map(|k| scaled(self, i, k)).fold(0.0, f64::max));
+        }
+        for (j, scale) in self.columns.iter_mut().enumerate() {
+            let entries = transpose.offsets[j] as usize..transpose.offsets[j + 1] as usize;
+            let size = |k: usize| (transpose.values[k] * *scale * self.rows[transpose.columns[k] as usize]).abs();
+            *scale *= power(entries.map(size).fold(0.0, f64::max));
+        }
+    }
+}
+
+/// The largest magnitude in a row.
+fn largest(a: &Csr<f64>, i: usize) -> f64 {
+    max_norm(&a.values[a.offsets[i] as usize..a.offsets[i + 1] as usize])
+}
