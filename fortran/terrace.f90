@@ -2,18 +2,25 @@
 ! The Fortran module of Terrace. Names and meanings are those of include/terrace.h, which documents every function; here is
 ! what differs.
 !
-! - Every procedure has `status`: 0 success, positive a condition, negative an error. `terrace_last_error(context)` is the
-!   sentence. Optional arguments come after it and are given by keyword.
-! - Handles are null until created and null again after destroy. A null config means all defaults. Copies of a handle are the
-!   same object: destroy it once.
+! - Every subroutine has an optional `status`: 0 success, positive a condition, negative an error. `terrace_last_error()` is the
+!   sentence of the last call of this thread that was not a success, `terrace_last_error(context)` that of a context. Without
+!   `status`, anything but success writes the sentence to error_unit and stops the program with a non-zero code; a program that
+!   accepts conditions, such as TERRACE_NOT_CONVERGED, gives `status`. Optional arguments come after it and are given by keyword.
+! - Handles are null until created and null again after destroy. Copies of a handle are the same object: destroy it once.
+! - A config is left out where all options have their defaults: terrace_solver_create(context, solver) or
+!   terrace_solver_create(context, config, solver). A config that was never created means the same.
 ! - Number formats follow from the arrays: integer(int32) or (int64) for offsets and columns, real(real32) or (real64) for
 !   values. Sizes follow from them too. An array that does not fit gives TERRACE_ERROR_SIZE_MISMATCH.
 ! - CSR and BSR count from 1 unless `base=0` is given. Levels and right-hand sides are counted from 0, as reports print them.
-! - Matrices copy their arrays unless `borrow=.true.` is given; then the arrays must be contiguous, have the TARGET attribute
-!   and live until everything made from the matrix is destroyed.
+! - The values of BSR are values(j, i, k): row i, column j of block k, because C stores blocks by rows.
+! - Matrices copy their arrays unless `borrow=.true.` is given; then the arrays must have the TARGET attribute and live until
+!   everything made from the matrix is destroyed. A section that is not contiguous, such as values(1::2), cannot be borrowed and
+!   gives TERRACE_ERROR_INVALID_ARGUMENT; neither can an expression, which no compiler lets the library see. All other arrays may
+!   be any sections: the compiler copies them where it must.
 ! - Text arguments lose their trailing blanks; text results are allocatable and have exactly the length of the text.
 module terrace
   use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: error_unit
   implicit none
   private
 
@@ -93,18 +100,16 @@ module terrace
   end type
   type, public :: terrace_matrix
     type(c_ptr) :: handle = c_null_ptr
-    integer(c_int64_t), private :: rows = 0
+    logical, private :: borrows = .false.
   end type
   type, public :: terrace_config
     type(c_ptr) :: handle = c_null_ptr
   end type
   type, public :: terrace_amg
     type(c_ptr) :: handle = c_null_ptr
-    integer(c_int64_t), private :: rows = 0
   end type
   type, public :: terrace_solver
     type(c_ptr) :: handle = c_null_ptr
-    integer(c_int64_t), private :: rows = 0
   end type
   type, public :: terrace_report
     type(c_ptr) :: handle = c_null_ptr
@@ -156,10 +161,11 @@ module terrace
   public :: terrace_matrix_multiply, terrace_matrix_transpose, terrace_matrix_apply, terrace_matrix_get_arrays
   public :: terrace_config_create, terrace_config_set_str, terrace_config_set_int, terrace_config_set_real
   public :: terrace_config_set_level, terrace_config_set_level_sweeps, terrace_config_load_json, terrace_config_load_preset
-  public :: terrace_amg_setup, terrace_amg_update, terrace_amg_apply, terrace_amg_memory_estimate
+  public :: terrace_amg_setup, terrace_amg_update, terrace_amg_apply, terrace_amg_get_rows, terrace_amg_memory_estimate
   public :: terrace_solver_create, terrace_solver_set_operator, terrace_solver_set_operator_f32
   public :: terrace_solver_set_preconditioner, terrace_solver_set_preconditioner_f32
-  public :: terrace_solver_setup, terrace_solver_update, terrace_solver_solve, terrace_solver_report, terrace_amg_report
+  public :: terrace_solver_setup, terrace_solver_update, terrace_solver_solve, terrace_solver_get_rows
+  public :: terrace_solver_report, terrace_amg_report
   public :: terrace_context_set_error
   public :: terrace_amg_set_error
   public :: terrace_solver_set_error
@@ -226,6 +232,22 @@ module terrace
   interface terrace_config_set_real
     module procedure config_set_real_f64
     module procedure config_set_real_f32
+  end interface
+
+  interface terrace_amg_setup
+    module procedure amg_setup, amg_setup_defaults
+  end interface
+
+  interface terrace_amg_memory_estimate
+    module procedure memory_estimate, memory_estimate_defaults
+  end interface
+
+  interface terrace_solver_create
+    module procedure solver_create, solver_create_defaults
+  end interface
+
+  interface terrace_solver_setup
+    module procedure solver_setup, solver_setup_callbacks
   end interface
 
   interface terrace_amg_apply
@@ -630,6 +652,14 @@ module terrace
       integer(c_int32_t) :: outcome
     end function
 
+    function c_amg_get_rows(amg, rows) &
+        result(outcome) bind(c, name='terrace_amg_get_rows')
+      import
+      type(c_ptr), value :: amg
+      integer(c_int64_t), intent(inout) :: rows
+      integer(c_int32_t) :: outcome
+    end function
+
     function c_amg_memory_estimate(context, matrix, config, bytes) &
         result(outcome) bind(c, name='terrace_amg_memory_estimate')
       import
@@ -716,6 +746,14 @@ module terrace
       type(c_ptr), value :: b
       type(c_ptr), value :: x
       integer(c_int32_t), value :: guess
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_solver_get_rows(solver, rows) &
+        result(outcome) bind(c, name='terrace_solver_get_rows')
+      import
+      type(c_ptr), value :: solver
+      integer(c_int64_t), intent(inout) :: rows
       integer(c_int32_t) :: outcome
     end function
 
@@ -818,8 +856,9 @@ module terrace
 contains
 
   subroutine terrace_version(major, minor, patch, status)
-    integer(c_int32_t), intent(out) :: major, minor, patch, status
-    status = c_version(major, minor, patch)
+    integer(c_int32_t), intent(out) :: major, minor, patch
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_version(major, minor, patch), status)
   end subroutine
 
   function terrace_status_name(status) result(text)
@@ -834,18 +873,21 @@ contains
     text = terrace_text(c_status_sentence(status))
   end function
 
-  ! The sentence of the last call that was not a success. A context that was never created asks for this thread's calls
-  ! without one, like a failed terrace_context_create.
+  ! The sentence of the last call with this context that was not a success; of this thread without a context, or with one that
+  ! was never created.
   function terrace_last_error(context) result(text)
-    type(terrace_context), intent(in) :: context
+    type(terrace_context), intent(in), optional :: context
     character(:), allocatable :: text
     character(1) :: nothing
+    type(c_ptr) :: handle
     integer(c_size_t) :: needed
     integer(c_int32_t) :: status
+    handle = c_null_ptr
+    if (present(context)) handle = context%handle
     needed = 1
-    status = c_last_error(context%handle, nothing, 0_c_size_t, needed)
+    status = c_last_error(handle, nothing, 0_c_size_t, needed)
     allocate(character(needed) :: text)
-    status = c_last_error(context%handle, text, needed, needed)
+    status = c_last_error(handle, text, needed, needed)
     if (status == TERRACE_SUCCESS) then
       text = text(:len(text) - 1)
     else
@@ -877,65 +919,61 @@ contains
   subroutine terrace_context_info(context, text, status)
     type(terrace_context), intent(in) :: context
     character(:), allocatable, intent(out) :: text
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     character(1) :: nothing
     integer(c_size_t) :: needed
-    status = c_context_info(context%handle, nothing, 0_c_size_t, needed)
-    if (status /= TERRACE_SUCCESS) then
-      text = ''
-      return
-    end if
+    integer(c_int32_t) :: outcome
+    needed = 1
+    outcome = c_context_info(context%handle, nothing, 0_c_size_t, needed)
     allocate(character(needed) :: text)
-    status = c_context_info(context%handle, text, needed, needed)
-    text = text(:len(text) - 1)
+    if (outcome == TERRACE_SUCCESS) outcome = c_context_info(context%handle, text, needed, needed)
+    text = without_nul(outcome, text)
+    call conclude(outcome, status)
   end subroutine
 
   subroutine terrace_config_to_json(config, text, status)
     type(terrace_config), intent(in) :: config
     character(:), allocatable, intent(out) :: text
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     character(1) :: nothing
     integer(c_size_t) :: needed
-    status = c_config_to_json(config%handle, nothing, 0_c_size_t, needed)
-    if (status /= TERRACE_SUCCESS) then
-      text = ''
-      return
-    end if
+    integer(c_int32_t) :: outcome
+    needed = 1
+    outcome = c_config_to_json(config%handle, nothing, 0_c_size_t, needed)
     allocate(character(needed) :: text)
-    status = c_config_to_json(config%handle, text, needed, needed)
-    text = text(:len(text) - 1)
+    if (outcome == TERRACE_SUCCESS) outcome = c_config_to_json(config%handle, text, needed, needed)
+    text = without_nul(outcome, text)
+    call conclude(outcome, status)
   end subroutine
 
   subroutine terrace_report_to_text(report, text, status)
     type(terrace_report), intent(in) :: report
     character(:), allocatable, intent(out) :: text
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     character(1) :: nothing
     integer(c_size_t) :: needed
-    status = c_report_to_text(report%handle, nothing, 0_c_size_t, needed)
-    if (status /= TERRACE_SUCCESS) then
-      text = ''
-      return
-    end if
+    integer(c_int32_t) :: outcome
+    needed = 1
+    outcome = c_report_to_text(report%handle, nothing, 0_c_size_t, needed)
     allocate(character(needed) :: text)
-    status = c_report_to_text(report%handle, text, needed, needed)
-    text = text(:len(text) - 1)
+    if (outcome == TERRACE_SUCCESS) outcome = c_report_to_text(report%handle, text, needed, needed)
+    text = without_nul(outcome, text)
+    call conclude(outcome, status)
   end subroutine
 
   subroutine terrace_report_to_json(report, text, status)
     type(terrace_report), intent(in) :: report
     character(:), allocatable, intent(out) :: text
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     character(1) :: nothing
     integer(c_size_t) :: needed
-    status = c_report_to_json(report%handle, nothing, 0_c_size_t, needed)
-    if (status /= TERRACE_SUCCESS) then
-      text = ''
-      return
-    end if
+    integer(c_int32_t) :: outcome
+    needed = 1
+    outcome = c_report_to_json(report%handle, nothing, 0_c_size_t, needed)
     allocate(character(needed) :: text)
-    status = c_report_to_json(report%handle, text, needed, needed)
-    text = text(:len(text) - 1)
+    if (outcome == TERRACE_SUCCESS) outcome = c_report_to_json(report%handle, text, needed, needed)
+    text = without_nul(outcome, text)
+    call conclude(outcome, status)
   end subroutine
 
   subroutine terrace_context_destroy(context, status)
@@ -995,48 +1033,49 @@ contains
   subroutine terrace_context_create(device, context, status)
     character(*), intent(in) :: device
     type(terrace_context), intent(out) :: context
-    integer(c_int32_t), intent(out) :: status
-    status = c_context_create(c_text(device), context%handle)
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_context_create(c_text(device), context%handle), status)
   end subroutine
 
   subroutine terrace_context_set_threads(context, threads, status)
     type(terrace_context), intent(in) :: context
     integer(c_int32_t), intent(in) :: threads
-    integer(c_int32_t), intent(out) :: status
-    status = c_context_set_threads(context%handle, threads)
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_context_set_threads(context%handle, threads), status)
   end subroutine
 
   subroutine terrace_context_set_stream(context, stream, status)
     type(terrace_context), intent(in) :: context
     type(c_ptr), intent(in) :: stream
-    integer(c_int32_t), intent(out) :: status
-    status = c_context_set_stream(context%handle, stream)
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_context_set_stream(context%handle, stream), status)
   end subroutine
 
   subroutine terrace_context_synchronize(context, status)
     type(terrace_context), intent(in) :: context
-    integer(c_int32_t), intent(out) :: status
-    status = c_context_synchronize(context%handle)
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_context_synchronize(context%handle), status)
   end subroutine
 
   subroutine terrace_context_set_memory_limit(context, bytes, status)
     type(terrace_context), intent(in) :: context
     integer(c_int64_t), intent(in) :: bytes
-    integer(c_int32_t), intent(out) :: status
-    status = c_context_set_memory_limit(context%handle, bytes)
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_context_set_memory_limit(context%handle, bytes), status)
   end subroutine
 
   subroutine terrace_context_get_memory(context, used, peak, limit, status)
     type(terrace_context), intent(in) :: context
     integer(c_int64_t), intent(out) :: used, peak, limit
-    integer(c_int32_t), intent(out) :: status
-    status = c_context_get_memory(context%handle, used, peak, limit)
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_context_get_memory(context%handle, used, peak, limit), status)
   end subroutine
 
   subroutine terrace_context_get_threads(context, threads, status)
     type(terrace_context), intent(in) :: context
-    integer(c_int32_t), intent(out) :: threads, status
-    status = c_context_get_threads(context%handle, threads)
+    integer(c_int32_t), intent(out) :: threads
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_context_get_threads(context%handle, threads), status)
   end subroutine
 
   ! The names of dummy procedures have the prefix of the library because some compilers see them as global names. `user` reaches
@@ -1045,487 +1084,658 @@ contains
     type(terrace_context), intent(in) :: context
     integer(c_int32_t), intent(in) :: level
     procedure(terrace_log_callback) :: terrace_callback
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     type(c_ptr), intent(in), optional :: user
-    status = c_context_set_log(context%handle, level, c_funloc(terrace_callback), or_null(user))
+    call conclude(c_context_set_log(context%handle, level, c_funloc(terrace_callback), or_null(user)), status)
   end subroutine
 
   subroutine terrace_context_raise_panic(context, status)
     type(terrace_context), intent(in) :: context
-    integer(c_int32_t), intent(out) :: status
-    status = c_context_raise_panic(context%handle)
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_context_raise_panic(context%handle), status)
   end subroutine
 
   ! Square unless `cols` is given; as many rows as row_offsets has elements, less one.
-  subroutine create_csr_i32_i32_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
+  recursive subroutine create_csr_i32_i32_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
     type(terrace_context), intent(in) :: context
-    integer(c_int32_t), intent(in), contiguous, target :: row_offsets(:)
-    integer(c_int32_t), intent(in), contiguous, target :: columns(:)
-    real(c_double), intent(in), contiguous, target :: values(:)
+    integer(c_int32_t), intent(in), target :: row_offsets(:)
+    integer(c_int32_t), intent(in), target :: columns(:)
+    real(c_double), intent(in), target :: values(:)
     type(terrace_matrix), intent(out) :: matrix
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base, cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    if (size(columns, kind=c_int64_t) < entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    outcome = sections(context, borrow, is_contiguous(row_offsets), is_contiguous(columns), is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call create_csr_i32_i32_f64(context, (row_offsets), (columns), (values), matrix, status, base, borrow, sorted, cols)
+      return
+    else if (outcome < TERRACE_SUCCESS) then
+      continue
+    else if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, kind=c_int64_t) < entries) then
-      status = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
     else
-      status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
+      outcome = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
         TERRACE_I32, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), flags_of(borrow, sorted), matrix%handle)
-      matrix%rows = rows
+      matrix%borrows = is_true(borrow)
     end if
+    call conclude(outcome, status)
   end subroutine
 
-  subroutine create_csr_i32_i32_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
+  recursive subroutine create_csr_i32_i32_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
     type(terrace_context), intent(in) :: context
-    integer(c_int32_t), intent(in), contiguous, target :: row_offsets(:)
-    integer(c_int32_t), intent(in), contiguous, target :: columns(:)
-    real(c_float), intent(in), contiguous, target :: values(:)
+    integer(c_int32_t), intent(in), target :: row_offsets(:)
+    integer(c_int32_t), intent(in), target :: columns(:)
+    real(c_float), intent(in), target :: values(:)
     type(terrace_matrix), intent(out) :: matrix
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base, cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    if (size(columns, kind=c_int64_t) < entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    outcome = sections(context, borrow, is_contiguous(row_offsets), is_contiguous(columns), is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call create_csr_i32_i32_f32(context, (row_offsets), (columns), (values), matrix, status, base, borrow, sorted, cols)
+      return
+    else if (outcome < TERRACE_SUCCESS) then
+      continue
+    else if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, kind=c_int64_t) < entries) then
-      status = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
     else
-      status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
+      outcome = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
         TERRACE_I32, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), flags_of(borrow, sorted), matrix%handle)
-      matrix%rows = rows
+      matrix%borrows = is_true(borrow)
     end if
+    call conclude(outcome, status)
   end subroutine
 
-  subroutine create_csr_i32_i64_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
+  recursive subroutine create_csr_i32_i64_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
     type(terrace_context), intent(in) :: context
-    integer(c_int32_t), intent(in), contiguous, target :: row_offsets(:)
-    integer(c_int64_t), intent(in), contiguous, target :: columns(:)
-    real(c_double), intent(in), contiguous, target :: values(:)
+    integer(c_int32_t), intent(in), target :: row_offsets(:)
+    integer(c_int64_t), intent(in), target :: columns(:)
+    real(c_double), intent(in), target :: values(:)
     type(terrace_matrix), intent(out) :: matrix
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base, cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    if (size(columns, kind=c_int64_t) < entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    outcome = sections(context, borrow, is_contiguous(row_offsets), is_contiguous(columns), is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call create_csr_i32_i64_f64(context, (row_offsets), (columns), (values), matrix, status, base, borrow, sorted, cols)
+      return
+    else if (outcome < TERRACE_SUCCESS) then
+      continue
+    else if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, kind=c_int64_t) < entries) then
-      status = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
     else
-      status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
+      outcome = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
         TERRACE_I64, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), flags_of(borrow, sorted), matrix%handle)
-      matrix%rows = rows
+      matrix%borrows = is_true(borrow)
     end if
+    call conclude(outcome, status)
   end subroutine
 
-  subroutine create_csr_i32_i64_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
+  recursive subroutine create_csr_i32_i64_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
     type(terrace_context), intent(in) :: context
-    integer(c_int32_t), intent(in), contiguous, target :: row_offsets(:)
-    integer(c_int64_t), intent(in), contiguous, target :: columns(:)
-    real(c_float), intent(in), contiguous, target :: values(:)
+    integer(c_int32_t), intent(in), target :: row_offsets(:)
+    integer(c_int64_t), intent(in), target :: columns(:)
+    real(c_float), intent(in), target :: values(:)
     type(terrace_matrix), intent(out) :: matrix
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base, cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    if (size(columns, kind=c_int64_t) < entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    outcome = sections(context, borrow, is_contiguous(row_offsets), is_contiguous(columns), is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call create_csr_i32_i64_f32(context, (row_offsets), (columns), (values), matrix, status, base, borrow, sorted, cols)
+      return
+    else if (outcome < TERRACE_SUCCESS) then
+      continue
+    else if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, kind=c_int64_t) < entries) then
-      status = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
     else
-      status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
+      outcome = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I32, c_loc(row_offsets), &
         TERRACE_I64, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), flags_of(borrow, sorted), matrix%handle)
-      matrix%rows = rows
+      matrix%borrows = is_true(borrow)
     end if
+    call conclude(outcome, status)
   end subroutine
 
-  subroutine create_csr_i64_i32_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
+  recursive subroutine create_csr_i64_i32_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
     type(terrace_context), intent(in) :: context
-    integer(c_int64_t), intent(in), contiguous, target :: row_offsets(:)
-    integer(c_int32_t), intent(in), contiguous, target :: columns(:)
-    real(c_double), intent(in), contiguous, target :: values(:)
+    integer(c_int64_t), intent(in), target :: row_offsets(:)
+    integer(c_int32_t), intent(in), target :: columns(:)
+    real(c_double), intent(in), target :: values(:)
     type(terrace_matrix), intent(out) :: matrix
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base, cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    if (size(columns, kind=c_int64_t) < entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    outcome = sections(context, borrow, is_contiguous(row_offsets), is_contiguous(columns), is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call create_csr_i64_i32_f64(context, (row_offsets), (columns), (values), matrix, status, base, borrow, sorted, cols)
+      return
+    else if (outcome < TERRACE_SUCCESS) then
+      continue
+    else if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, kind=c_int64_t) < entries) then
-      status = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
     else
-      status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
+      outcome = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
         TERRACE_I32, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), flags_of(borrow, sorted), matrix%handle)
-      matrix%rows = rows
+      matrix%borrows = is_true(borrow)
     end if
+    call conclude(outcome, status)
   end subroutine
 
-  subroutine create_csr_i64_i32_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
+  recursive subroutine create_csr_i64_i32_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
     type(terrace_context), intent(in) :: context
-    integer(c_int64_t), intent(in), contiguous, target :: row_offsets(:)
-    integer(c_int32_t), intent(in), contiguous, target :: columns(:)
-    real(c_float), intent(in), contiguous, target :: values(:)
+    integer(c_int64_t), intent(in), target :: row_offsets(:)
+    integer(c_int32_t), intent(in), target :: columns(:)
+    real(c_float), intent(in), target :: values(:)
     type(terrace_matrix), intent(out) :: matrix
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base, cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    if (size(columns, kind=c_int64_t) < entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    outcome = sections(context, borrow, is_contiguous(row_offsets), is_contiguous(columns), is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call create_csr_i64_i32_f32(context, (row_offsets), (columns), (values), matrix, status, base, borrow, sorted, cols)
+      return
+    else if (outcome < TERRACE_SUCCESS) then
+      continue
+    else if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, kind=c_int64_t) < entries) then
-      status = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
     else
-      status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
+      outcome = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
         TERRACE_I32, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), flags_of(borrow, sorted), matrix%handle)
-      matrix%rows = rows
+      matrix%borrows = is_true(borrow)
     end if
+    call conclude(outcome, status)
   end subroutine
 
-  subroutine create_csr_i64_i64_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
+  recursive subroutine create_csr_i64_i64_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
     type(terrace_context), intent(in) :: context
-    integer(c_int64_t), intent(in), contiguous, target :: row_offsets(:)
-    integer(c_int64_t), intent(in), contiguous, target :: columns(:)
-    real(c_double), intent(in), contiguous, target :: values(:)
+    integer(c_int64_t), intent(in), target :: row_offsets(:)
+    integer(c_int64_t), intent(in), target :: columns(:)
+    real(c_double), intent(in), target :: values(:)
     type(terrace_matrix), intent(out) :: matrix
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base, cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    if (size(columns, kind=c_int64_t) < entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    outcome = sections(context, borrow, is_contiguous(row_offsets), is_contiguous(columns), is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call create_csr_i64_i64_f64(context, (row_offsets), (columns), (values), matrix, status, base, borrow, sorted, cols)
+      return
+    else if (outcome < TERRACE_SUCCESS) then
+      continue
+    else if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, kind=c_int64_t) < entries) then
-      status = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
     else
-      status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
+      outcome = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
         TERRACE_I64, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), flags_of(borrow, sorted), matrix%handle)
-      matrix%rows = rows
+      matrix%borrows = is_true(borrow)
     end if
+    call conclude(outcome, status)
   end subroutine
 
-  subroutine create_csr_i64_i64_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
+  recursive subroutine create_csr_i64_i64_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, cols)
     type(terrace_context), intent(in) :: context
-    integer(c_int64_t), intent(in), contiguous, target :: row_offsets(:)
-    integer(c_int64_t), intent(in), contiguous, target :: columns(:)
-    real(c_float), intent(in), contiguous, target :: values(:)
+    integer(c_int64_t), intent(in), target :: row_offsets(:)
+    integer(c_int64_t), intent(in), target :: columns(:)
+    real(c_float), intent(in), target :: values(:)
     type(terrace_matrix), intent(out) :: matrix
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base, cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    if (size(columns, kind=c_int64_t) < entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    outcome = sections(context, borrow, is_contiguous(row_offsets), is_contiguous(columns), is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call create_csr_i64_i64_f32(context, (row_offsets), (columns), (values), matrix, status, base, borrow, sorted, cols)
+      return
+    else if (outcome < TERRACE_SUCCESS) then
+      continue
+    else if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, kind=c_int64_t) < entries) then
-      status = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
     else
-      status = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
+      outcome = c_matrix_create_csr(context%handle, rows, cols_of(rows, cols), TERRACE_I64, c_loc(row_offsets), &
         TERRACE_I64, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), flags_of(borrow, sorted), matrix%handle)
-      matrix%rows = rows
+      matrix%borrows = is_true(borrow)
     end if
+    call conclude(outcome, status)
   end subroutine
 
   ! values(j, i, k) is row i, column j of block k: blocks are stored by rows.
-  subroutine create_bsr_i32_i32_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
+  recursive subroutine create_bsr_i32_i32_f64(context, row_offsets, columns, values, matrix, status, base, borrow, &
+      sorted, block_cols)
     type(terrace_context), intent(in) :: context
-    integer(c_int32_t), intent(in), contiguous, target :: row_offsets(:)
-    integer(c_int32_t), intent(in), contiguous, target :: columns(:)
-    real(c_double), intent(in), contiguous, target :: values(:, :, :)
+    integer(c_int32_t), intent(in), target :: row_offsets(:)
+    integer(c_int32_t), intent(in), target :: columns(:)
+    real(c_double), intent(in), target :: values(:, :, :)
     type(terrace_matrix), intent(out) :: matrix
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base, block_cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    if (size(columns, kind=c_int64_t) < entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    outcome = sections(context, borrow, is_contiguous(row_offsets), is_contiguous(columns), is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call create_bsr_i32_i32_f64(context, (row_offsets), (columns), (values), matrix, status, base, borrow, &
+        sorted, block_cols)
+      return
+    else if (outcome < TERRACE_SUCCESS) then
+      continue
+    else if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, 3, kind=c_int64_t) < entries) then
-      status = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
+      outcome = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
     else if (size(values, 1) /= size(values, 2)) then
-      status = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+      outcome = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
     else
-      status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+      outcome = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
         TERRACE_I32, c_loc(row_offsets), TERRACE_I32, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), &
         flags_of(borrow, sorted), matrix%handle)
-      matrix%rows = rows * size(values, 1)
+      matrix%borrows = is_true(borrow)
     end if
+    call conclude(outcome, status)
   end subroutine
 
-  subroutine create_bsr_i32_i32_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
+  recursive subroutine create_bsr_i32_i32_f32(context, row_offsets, columns, values, matrix, status, base, borrow, &
+      sorted, block_cols)
     type(terrace_context), intent(in) :: context
-    integer(c_int32_t), intent(in), contiguous, target :: row_offsets(:)
-    integer(c_int32_t), intent(in), contiguous, target :: columns(:)
-    real(c_float), intent(in), contiguous, target :: values(:, :, :)
+    integer(c_int32_t), intent(in), target :: row_offsets(:)
+    integer(c_int32_t), intent(in), target :: columns(:)
+    real(c_float), intent(in), target :: values(:, :, :)
     type(terrace_matrix), intent(out) :: matrix
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base, block_cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    if (size(columns, kind=c_int64_t) < entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    outcome = sections(context, borrow, is_contiguous(row_offsets), is_contiguous(columns), is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call create_bsr_i32_i32_f32(context, (row_offsets), (columns), (values), matrix, status, base, borrow, &
+        sorted, block_cols)
+      return
+    else if (outcome < TERRACE_SUCCESS) then
+      continue
+    else if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, 3, kind=c_int64_t) < entries) then
-      status = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
+      outcome = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
     else if (size(values, 1) /= size(values, 2)) then
-      status = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+      outcome = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
     else
-      status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+      outcome = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
         TERRACE_I32, c_loc(row_offsets), TERRACE_I32, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), &
         flags_of(borrow, sorted), matrix%handle)
-      matrix%rows = rows * size(values, 1)
+      matrix%borrows = is_true(borrow)
     end if
+    call conclude(outcome, status)
   end subroutine
 
-  subroutine create_bsr_i32_i64_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
+  recursive subroutine create_bsr_i32_i64_f64(context, row_offsets, columns, values, matrix, status, base, borrow, &
+      sorted, block_cols)
     type(terrace_context), intent(in) :: context
-    integer(c_int32_t), intent(in), contiguous, target :: row_offsets(:)
-    integer(c_int64_t), intent(in), contiguous, target :: columns(:)
-    real(c_double), intent(in), contiguous, target :: values(:, :, :)
+    integer(c_int32_t), intent(in), target :: row_offsets(:)
+    integer(c_int64_t), intent(in), target :: columns(:)
+    real(c_double), intent(in), target :: values(:, :, :)
     type(terrace_matrix), intent(out) :: matrix
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base, block_cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    if (size(columns, kind=c_int64_t) < entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    outcome = sections(context, borrow, is_contiguous(row_offsets), is_contiguous(columns), is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call create_bsr_i32_i64_f64(context, (row_offsets), (columns), (values), matrix, status, base, borrow, &
+        sorted, block_cols)
+      return
+    else if (outcome < TERRACE_SUCCESS) then
+      continue
+    else if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, 3, kind=c_int64_t) < entries) then
-      status = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
+      outcome = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
     else if (size(values, 1) /= size(values, 2)) then
-      status = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+      outcome = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
     else
-      status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+      outcome = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
         TERRACE_I32, c_loc(row_offsets), TERRACE_I64, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), &
         flags_of(borrow, sorted), matrix%handle)
-      matrix%rows = rows * size(values, 1)
+      matrix%borrows = is_true(borrow)
     end if
+    call conclude(outcome, status)
   end subroutine
 
-  subroutine create_bsr_i32_i64_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
+  recursive subroutine create_bsr_i32_i64_f32(context, row_offsets, columns, values, matrix, status, base, borrow, &
+      sorted, block_cols)
     type(terrace_context), intent(in) :: context
-    integer(c_int32_t), intent(in), contiguous, target :: row_offsets(:)
-    integer(c_int64_t), intent(in), contiguous, target :: columns(:)
-    real(c_float), intent(in), contiguous, target :: values(:, :, :)
+    integer(c_int32_t), intent(in), target :: row_offsets(:)
+    integer(c_int64_t), intent(in), target :: columns(:)
+    real(c_float), intent(in), target :: values(:, :, :)
     type(terrace_matrix), intent(out) :: matrix
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base, block_cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    if (size(columns, kind=c_int64_t) < entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    outcome = sections(context, borrow, is_contiguous(row_offsets), is_contiguous(columns), is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call create_bsr_i32_i64_f32(context, (row_offsets), (columns), (values), matrix, status, base, borrow, &
+        sorted, block_cols)
+      return
+    else if (outcome < TERRACE_SUCCESS) then
+      continue
+    else if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, 3, kind=c_int64_t) < entries) then
-      status = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
+      outcome = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
     else if (size(values, 1) /= size(values, 2)) then
-      status = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+      outcome = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
     else
-      status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+      outcome = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
         TERRACE_I32, c_loc(row_offsets), TERRACE_I64, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), &
         flags_of(borrow, sorted), matrix%handle)
-      matrix%rows = rows * size(values, 1)
+      matrix%borrows = is_true(borrow)
     end if
+    call conclude(outcome, status)
   end subroutine
 
-  subroutine create_bsr_i64_i32_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
+  recursive subroutine create_bsr_i64_i32_f64(context, row_offsets, columns, values, matrix, status, base, borrow, &
+      sorted, block_cols)
     type(terrace_context), intent(in) :: context
-    integer(c_int64_t), intent(in), contiguous, target :: row_offsets(:)
-    integer(c_int32_t), intent(in), contiguous, target :: columns(:)
-    real(c_double), intent(in), contiguous, target :: values(:, :, :)
+    integer(c_int64_t), intent(in), target :: row_offsets(:)
+    integer(c_int32_t), intent(in), target :: columns(:)
+    real(c_double), intent(in), target :: values(:, :, :)
     type(terrace_matrix), intent(out) :: matrix
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base, block_cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    if (size(columns, kind=c_int64_t) < entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    outcome = sections(context, borrow, is_contiguous(row_offsets), is_contiguous(columns), is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call create_bsr_i64_i32_f64(context, (row_offsets), (columns), (values), matrix, status, base, borrow, &
+        sorted, block_cols)
+      return
+    else if (outcome < TERRACE_SUCCESS) then
+      continue
+    else if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, 3, kind=c_int64_t) < entries) then
-      status = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
+      outcome = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
     else if (size(values, 1) /= size(values, 2)) then
-      status = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+      outcome = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
     else
-      status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+      outcome = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
         TERRACE_I64, c_loc(row_offsets), TERRACE_I32, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), &
         flags_of(borrow, sorted), matrix%handle)
-      matrix%rows = rows * size(values, 1)
+      matrix%borrows = is_true(borrow)
     end if
+    call conclude(outcome, status)
   end subroutine
 
-  subroutine create_bsr_i64_i32_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
+  recursive subroutine create_bsr_i64_i32_f32(context, row_offsets, columns, values, matrix, status, base, borrow, &
+      sorted, block_cols)
     type(terrace_context), intent(in) :: context
-    integer(c_int64_t), intent(in), contiguous, target :: row_offsets(:)
-    integer(c_int32_t), intent(in), contiguous, target :: columns(:)
-    real(c_float), intent(in), contiguous, target :: values(:, :, :)
+    integer(c_int64_t), intent(in), target :: row_offsets(:)
+    integer(c_int32_t), intent(in), target :: columns(:)
+    real(c_float), intent(in), target :: values(:, :, :)
     type(terrace_matrix), intent(out) :: matrix
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base, block_cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    if (size(columns, kind=c_int64_t) < entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    outcome = sections(context, borrow, is_contiguous(row_offsets), is_contiguous(columns), is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call create_bsr_i64_i32_f32(context, (row_offsets), (columns), (values), matrix, status, base, borrow, &
+        sorted, block_cols)
+      return
+    else if (outcome < TERRACE_SUCCESS) then
+      continue
+    else if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, 3, kind=c_int64_t) < entries) then
-      status = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
+      outcome = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
     else if (size(values, 1) /= size(values, 2)) then
-      status = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+      outcome = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
     else
-      status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+      outcome = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
         TERRACE_I64, c_loc(row_offsets), TERRACE_I32, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), &
         flags_of(borrow, sorted), matrix%handle)
-      matrix%rows = rows * size(values, 1)
+      matrix%borrows = is_true(borrow)
     end if
+    call conclude(outcome, status)
   end subroutine
 
-  subroutine create_bsr_i64_i64_f64(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
+  recursive subroutine create_bsr_i64_i64_f64(context, row_offsets, columns, values, matrix, status, base, borrow, &
+      sorted, block_cols)
     type(terrace_context), intent(in) :: context
-    integer(c_int64_t), intent(in), contiguous, target :: row_offsets(:)
-    integer(c_int64_t), intent(in), contiguous, target :: columns(:)
-    real(c_double), intent(in), contiguous, target :: values(:, :, :)
+    integer(c_int64_t), intent(in), target :: row_offsets(:)
+    integer(c_int64_t), intent(in), target :: columns(:)
+    real(c_double), intent(in), target :: values(:, :, :)
     type(terrace_matrix), intent(out) :: matrix
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base, block_cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    if (size(columns, kind=c_int64_t) < entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    outcome = sections(context, borrow, is_contiguous(row_offsets), is_contiguous(columns), is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call create_bsr_i64_i64_f64(context, (row_offsets), (columns), (values), matrix, status, base, borrow, &
+        sorted, block_cols)
+      return
+    else if (outcome < TERRACE_SUCCESS) then
+      continue
+    else if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, 3, kind=c_int64_t) < entries) then
-      status = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
+      outcome = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
     else if (size(values, 1) /= size(values, 2)) then
-      status = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+      outcome = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
     else
-      status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+      outcome = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
         TERRACE_I64, c_loc(row_offsets), TERRACE_I64, c_loc(columns), TERRACE_F64, c_loc(values), base_of(base), &
         flags_of(borrow, sorted), matrix%handle)
-      matrix%rows = rows * size(values, 1)
+      matrix%borrows = is_true(borrow)
     end if
+    call conclude(outcome, status)
   end subroutine
 
-  subroutine create_bsr_i64_i64_f32(context, row_offsets, columns, values, matrix, status, base, borrow, sorted, block_cols)
+  recursive subroutine create_bsr_i64_i64_f32(context, row_offsets, columns, values, matrix, status, base, borrow, &
+      sorted, block_cols)
     type(terrace_context), intent(in) :: context
-    integer(c_int64_t), intent(in), contiguous, target :: row_offsets(:)
-    integer(c_int64_t), intent(in), contiguous, target :: columns(:)
-    real(c_float), intent(in), contiguous, target :: values(:, :, :)
+    integer(c_int64_t), intent(in), target :: row_offsets(:)
+    integer(c_int64_t), intent(in), target :: columns(:)
+    real(c_float), intent(in), target :: values(:, :, :)
     type(terrace_matrix), intent(out) :: matrix
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base, block_cols
     logical, intent(in), optional :: borrow, sorted
     integer(c_int64_t) :: rows, entries
+    integer(c_int32_t) :: outcome
     rows = size(row_offsets, kind=c_int64_t) - 1
     entries = 0
     if (rows >= 0) entries = int(row_offsets(rows + 1), c_int64_t) - base_of(base)
-    if (size(columns, kind=c_int64_t) < entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+    outcome = sections(context, borrow, is_contiguous(row_offsets), is_contiguous(columns), is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call create_bsr_i64_i64_f32(context, (row_offsets), (columns), (values), matrix, status, base, borrow, &
+        sorted, block_cols)
+      return
+    else if (outcome < TERRACE_SUCCESS) then
+      continue
+    else if (size(columns, kind=c_int64_t) < entries) then
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, 3, kind=c_int64_t) < entries) then
-      status = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
+      outcome = misfit(context, 'the last dimension of values', size(values, 3, kind=c_int64_t), entries)
     else if (size(values, 1) /= size(values, 2)) then
-      status = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
+      outcome = misfit(context, 'the second dimension of values', size(values, 2, kind=c_int64_t), size(values, 1, kind=c_int64_t))
     else
-      status = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
+      outcome = c_matrix_create_bsr(context%handle, rows, cols_of(rows, block_cols), size(values, 1, kind=c_int32_t), &
         TERRACE_I64, c_loc(row_offsets), TERRACE_I64, c_loc(columns), TERRACE_F32, c_loc(values), base_of(base), &
         flags_of(borrow, sorted), matrix%handle)
-      matrix%rows = rows * size(values, 1)
+      matrix%borrows = is_true(borrow)
     end if
+    call conclude(outcome, status)
   end subroutine
 
   subroutine terrace_matrix_get_size(context, matrix, rows, cols, nonzeros, block_size, status)
     type(terrace_context), intent(in) :: context
     type(terrace_matrix), intent(in) :: matrix
     integer(c_int64_t), intent(out) :: rows, cols, nonzeros
-    integer(c_int32_t), intent(out) :: block_size, status
-    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    integer(c_int32_t), intent(out) :: block_size
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size), status)
   end subroutine
 
-  subroutine update_values_f64(context, matrix, values, status)
+  recursive subroutine update_values_f64(context, matrix, values, status)
     type(terrace_context), intent(in) :: context
     type(terrace_matrix), intent(in) :: matrix
-    real(c_double), intent(in), contiguous, target :: values(:)
-    integer(c_int32_t), intent(out) :: status
-    status = c_matrix_update_values(context%handle, matrix%handle, TERRACE_F64, c_loc(values), size(values, kind=c_int64_t))
+    real(c_double), intent(in), target :: values(:)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t) :: outcome
+    outcome = sections(context, matrix%borrows, .true., .true., is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call update_values_f64(context, matrix, (values), status)
+      return
+    else if (outcome == TERRACE_SUCCESS) then
+      outcome = c_matrix_update_values(context%handle, matrix%handle, TERRACE_F64, c_loc(values), size(values, kind=c_int64_t))
+    end if
+    call conclude(outcome, status)
   end subroutine
 
-  subroutine update_blocks_f64(context, matrix, values, status)
+  recursive subroutine update_blocks_f64(context, matrix, values, status)
     type(terrace_context), intent(in) :: context
     type(terrace_matrix), intent(in) :: matrix
-    real(c_double), intent(in), contiguous, target :: values(:, :, :)
-    integer(c_int32_t), intent(out) :: status
-    status = c_matrix_update_values(context%handle, matrix%handle, TERRACE_F64, c_loc(values), size(values, kind=c_int64_t))
+    real(c_double), intent(in), target :: values(:, :, :)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t) :: outcome
+    outcome = sections(context, matrix%borrows, .true., .true., is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call update_blocks_f64(context, matrix, (values), status)
+      return
+    else if (outcome == TERRACE_SUCCESS) then
+      outcome = c_matrix_update_values(context%handle, matrix%handle, TERRACE_F64, c_loc(values), size(values, kind=c_int64_t))
+    end if
+    call conclude(outcome, status)
   end subroutine
 
-  subroutine update_values_f32(context, matrix, values, status)
+  recursive subroutine update_values_f32(context, matrix, values, status)
     type(terrace_context), intent(in) :: context
     type(terrace_matrix), intent(in) :: matrix
-    real(c_float), intent(in), contiguous, target :: values(:)
-    integer(c_int32_t), intent(out) :: status
-    status = c_matrix_update_values(context%handle, matrix%handle, TERRACE_F32, c_loc(values), size(values, kind=c_int64_t))
+    real(c_float), intent(in), target :: values(:)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t) :: outcome
+    outcome = sections(context, matrix%borrows, .true., .true., is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call update_values_f32(context, matrix, (values), status)
+      return
+    else if (outcome == TERRACE_SUCCESS) then
+      outcome = c_matrix_update_values(context%handle, matrix%handle, TERRACE_F32, c_loc(values), size(values, kind=c_int64_t))
+    end if
+    call conclude(outcome, status)
   end subroutine
 
-  subroutine update_blocks_f32(context, matrix, values, status)
+  recursive subroutine update_blocks_f32(context, matrix, values, status)
     type(terrace_context), intent(in) :: context
     type(terrace_matrix), intent(in) :: matrix
-    real(c_float), intent(in), contiguous, target :: values(:, :, :)
-    integer(c_int32_t), intent(out) :: status
-    status = c_matrix_update_values(context%handle, matrix%handle, TERRACE_F32, c_loc(values), size(values, kind=c_int64_t))
+    real(c_float), intent(in), target :: values(:, :, :)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t) :: outcome
+    outcome = sections(context, matrix%borrows, .true., .true., is_contiguous(values))
+    if (outcome > TERRACE_SUCCESS) then
+      call update_blocks_f32(context, matrix, (values), status)
+      return
+    else if (outcome == TERRACE_SUCCESS) then
+      outcome = c_matrix_update_values(context%handle, matrix%handle, TERRACE_F32, c_loc(values), size(values, kind=c_int64_t))
+    end if
+    call conclude(outcome, status)
   end subroutine
 
   subroutine terrace_matrix_multiply(context, left, right, product, status)
     type(terrace_context), intent(in) :: context
     type(terrace_matrix), intent(in) :: left, right
     type(terrace_matrix), intent(out) :: product
-    integer(c_int32_t), intent(out) :: status
-    status = c_matrix_multiply(context%handle, left%handle, right%handle, product%handle)
-    product%rows = left%rows
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_matrix_multiply(context%handle, left%handle, right%handle, product%handle), status)
   end subroutine
 
   subroutine terrace_matrix_transpose(context, matrix, transpose, status)
     type(terrace_context), intent(in) :: context
     type(terrace_matrix), intent(in) :: matrix
     type(terrace_matrix), intent(out) :: transpose
-    integer(c_int32_t), intent(out) :: status
-    integer(c_int64_t) :: rows, nonzeros
-    integer(c_int32_t) :: block_size
-    status = c_matrix_transpose(context%handle, matrix%handle, transpose%handle)
-    if (status == TERRACE_SUCCESS) then
-      status = c_matrix_get_size(context%handle, matrix%handle, rows, transpose%rows, nonzeros, block_size)
-    end if
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_matrix_transpose(context%handle, matrix%handle, transpose%handle), status)
   end subroutine
 
   ! y = alpha A x + beta y.
@@ -1535,18 +1745,20 @@ contains
     real(c_double), intent(in) :: alpha, beta
     real(c_double), intent(in), contiguous, target :: x(:)
     real(c_double), intent(inout), contiguous, target :: y(:)
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer(c_int64_t) :: rows, cols, nonzeros
-    integer(c_int32_t) :: block_size
-    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
-    if (status /= TERRACE_SUCCESS) return
-    if (size(x, kind=c_int64_t) /= cols) then
-      status = misfit(context, 'x', size(x, kind=c_int64_t), cols)
+    integer(c_int32_t) :: block_size, outcome
+    outcome = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (outcome /= TERRACE_SUCCESS) then
+      continue
+    else if (size(x, kind=c_int64_t) /= cols) then
+      outcome = misfit(context, 'x', size(x, kind=c_int64_t), cols)
     else if (size(y, kind=c_int64_t) /= rows) then
-      status = misfit(context, 'y', size(y, kind=c_int64_t), rows)
+      outcome = misfit(context, 'y', size(y, kind=c_int64_t), rows)
     else
-      status = c_matrix_apply(context%handle, matrix%handle, TERRACE_F64, alpha, c_loc(x), beta, c_loc(y))
+      outcome = c_matrix_apply(context%handle, matrix%handle, TERRACE_F64, alpha, c_loc(x), beta, c_loc(y))
     end if
+    call conclude(outcome, status)
   end subroutine
 
   subroutine matrix_apply_f32(context, matrix, alpha, x, beta, y, status)
@@ -1555,18 +1767,20 @@ contains
     real(c_double), intent(in) :: alpha, beta
     real(c_float), intent(in), contiguous, target :: x(:)
     real(c_float), intent(inout), contiguous, target :: y(:)
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer(c_int64_t) :: rows, cols, nonzeros
-    integer(c_int32_t) :: block_size
-    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
-    if (status /= TERRACE_SUCCESS) return
-    if (size(x, kind=c_int64_t) /= cols) then
-      status = misfit(context, 'x', size(x, kind=c_int64_t), cols)
+    integer(c_int32_t) :: block_size, outcome
+    outcome = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (outcome /= TERRACE_SUCCESS) then
+      continue
+    else if (size(x, kind=c_int64_t) /= cols) then
+      outcome = misfit(context, 'x', size(x, kind=c_int64_t), cols)
     else if (size(y, kind=c_int64_t) /= rows) then
-      status = misfit(context, 'y', size(y, kind=c_int64_t), rows)
+      outcome = misfit(context, 'y', size(y, kind=c_int64_t), rows)
     else
-      status = c_matrix_apply(context%handle, matrix%handle, TERRACE_F32, alpha, c_loc(x), beta, c_loc(y))
+      outcome = c_matrix_apply(context%handle, matrix%handle, TERRACE_F32, alpha, c_loc(x), beta, c_loc(y))
     end if
+    call conclude(outcome, status)
   end subroutine
 
   ! Copies of the arrays, whose lengths terrace_matrix_get_size tells.
@@ -1576,23 +1790,27 @@ contains
     integer(c_int32_t), intent(inout), contiguous, target :: row_offsets(:)
     integer(c_int32_t), intent(inout), contiguous, target :: columns(:)
     real(c_double), intent(inout), contiguous, target :: values(:)
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base
     integer(c_int64_t) :: rows, cols, nonzeros, entries
-    integer(c_int32_t) :: block_size
-    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
-    if (status /= TERRACE_SUCCESS) return
+    integer(c_int32_t) :: block_size, outcome
+    outcome = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (outcome /= TERRACE_SUCCESS) then
+      call conclude(outcome, status)
+      return
+    end if
     entries = nonzeros / (block_size * block_size)
     if (size(row_offsets, kind=c_int64_t) /= rows / block_size + 1) then
-      status = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
+      outcome = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
     else if (size(columns, kind=c_int64_t) /= entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, kind=c_int64_t) /= nonzeros) then
-      status = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
     else
-      status = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I32, c_loc(row_offsets), TERRACE_I32, c_loc(columns), &
+      outcome = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I32, c_loc(row_offsets), TERRACE_I32, c_loc(columns), &
         TERRACE_F64, c_loc(values), base_of(base))
     end if
+    call conclude(outcome, status)
   end subroutine
 
   subroutine get_arrays_i32_i32_f32(context, matrix, row_offsets, columns, values, status, base)
@@ -1601,23 +1819,27 @@ contains
     integer(c_int32_t), intent(inout), contiguous, target :: row_offsets(:)
     integer(c_int32_t), intent(inout), contiguous, target :: columns(:)
     real(c_float), intent(inout), contiguous, target :: values(:)
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base
     integer(c_int64_t) :: rows, cols, nonzeros, entries
-    integer(c_int32_t) :: block_size
-    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
-    if (status /= TERRACE_SUCCESS) return
+    integer(c_int32_t) :: block_size, outcome
+    outcome = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (outcome /= TERRACE_SUCCESS) then
+      call conclude(outcome, status)
+      return
+    end if
     entries = nonzeros / (block_size * block_size)
     if (size(row_offsets, kind=c_int64_t) /= rows / block_size + 1) then
-      status = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
+      outcome = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
     else if (size(columns, kind=c_int64_t) /= entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, kind=c_int64_t) /= nonzeros) then
-      status = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
     else
-      status = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I32, c_loc(row_offsets), TERRACE_I32, c_loc(columns), &
+      outcome = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I32, c_loc(row_offsets), TERRACE_I32, c_loc(columns), &
         TERRACE_F32, c_loc(values), base_of(base))
     end if
+    call conclude(outcome, status)
   end subroutine
 
   subroutine get_arrays_i32_i64_f64(context, matrix, row_offsets, columns, values, status, base)
@@ -1626,23 +1848,27 @@ contains
     integer(c_int32_t), intent(inout), contiguous, target :: row_offsets(:)
     integer(c_int64_t), intent(inout), contiguous, target :: columns(:)
     real(c_double), intent(inout), contiguous, target :: values(:)
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base
     integer(c_int64_t) :: rows, cols, nonzeros, entries
-    integer(c_int32_t) :: block_size
-    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
-    if (status /= TERRACE_SUCCESS) return
+    integer(c_int32_t) :: block_size, outcome
+    outcome = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (outcome /= TERRACE_SUCCESS) then
+      call conclude(outcome, status)
+      return
+    end if
     entries = nonzeros / (block_size * block_size)
     if (size(row_offsets, kind=c_int64_t) /= rows / block_size + 1) then
-      status = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
+      outcome = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
     else if (size(columns, kind=c_int64_t) /= entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, kind=c_int64_t) /= nonzeros) then
-      status = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
     else
-      status = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I32, c_loc(row_offsets), TERRACE_I64, c_loc(columns), &
+      outcome = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I32, c_loc(row_offsets), TERRACE_I64, c_loc(columns), &
         TERRACE_F64, c_loc(values), base_of(base))
     end if
+    call conclude(outcome, status)
   end subroutine
 
   subroutine get_arrays_i32_i64_f32(context, matrix, row_offsets, columns, values, status, base)
@@ -1651,23 +1877,27 @@ contains
     integer(c_int32_t), intent(inout), contiguous, target :: row_offsets(:)
     integer(c_int64_t), intent(inout), contiguous, target :: columns(:)
     real(c_float), intent(inout), contiguous, target :: values(:)
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base
     integer(c_int64_t) :: rows, cols, nonzeros, entries
-    integer(c_int32_t) :: block_size
-    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
-    if (status /= TERRACE_SUCCESS) return
+    integer(c_int32_t) :: block_size, outcome
+    outcome = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (outcome /= TERRACE_SUCCESS) then
+      call conclude(outcome, status)
+      return
+    end if
     entries = nonzeros / (block_size * block_size)
     if (size(row_offsets, kind=c_int64_t) /= rows / block_size + 1) then
-      status = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
+      outcome = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
     else if (size(columns, kind=c_int64_t) /= entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, kind=c_int64_t) /= nonzeros) then
-      status = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
     else
-      status = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I32, c_loc(row_offsets), TERRACE_I64, c_loc(columns), &
+      outcome = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I32, c_loc(row_offsets), TERRACE_I64, c_loc(columns), &
         TERRACE_F32, c_loc(values), base_of(base))
     end if
+    call conclude(outcome, status)
   end subroutine
 
   subroutine get_arrays_i64_i32_f64(context, matrix, row_offsets, columns, values, status, base)
@@ -1676,23 +1906,27 @@ contains
     integer(c_int64_t), intent(inout), contiguous, target :: row_offsets(:)
     integer(c_int32_t), intent(inout), contiguous, target :: columns(:)
     real(c_double), intent(inout), contiguous, target :: values(:)
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base
     integer(c_int64_t) :: rows, cols, nonzeros, entries
-    integer(c_int32_t) :: block_size
-    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
-    if (status /= TERRACE_SUCCESS) return
+    integer(c_int32_t) :: block_size, outcome
+    outcome = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (outcome /= TERRACE_SUCCESS) then
+      call conclude(outcome, status)
+      return
+    end if
     entries = nonzeros / (block_size * block_size)
     if (size(row_offsets, kind=c_int64_t) /= rows / block_size + 1) then
-      status = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
+      outcome = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
     else if (size(columns, kind=c_int64_t) /= entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, kind=c_int64_t) /= nonzeros) then
-      status = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
     else
-      status = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I64, c_loc(row_offsets), TERRACE_I32, c_loc(columns), &
+      outcome = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I64, c_loc(row_offsets), TERRACE_I32, c_loc(columns), &
         TERRACE_F64, c_loc(values), base_of(base))
     end if
+    call conclude(outcome, status)
   end subroutine
 
   subroutine get_arrays_i64_i32_f32(context, matrix, row_offsets, columns, values, status, base)
@@ -1701,23 +1935,27 @@ contains
     integer(c_int64_t), intent(inout), contiguous, target :: row_offsets(:)
     integer(c_int32_t), intent(inout), contiguous, target :: columns(:)
     real(c_float), intent(inout), contiguous, target :: values(:)
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base
     integer(c_int64_t) :: rows, cols, nonzeros, entries
-    integer(c_int32_t) :: block_size
-    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
-    if (status /= TERRACE_SUCCESS) return
+    integer(c_int32_t) :: block_size, outcome
+    outcome = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (outcome /= TERRACE_SUCCESS) then
+      call conclude(outcome, status)
+      return
+    end if
     entries = nonzeros / (block_size * block_size)
     if (size(row_offsets, kind=c_int64_t) /= rows / block_size + 1) then
-      status = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
+      outcome = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
     else if (size(columns, kind=c_int64_t) /= entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, kind=c_int64_t) /= nonzeros) then
-      status = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
     else
-      status = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I64, c_loc(row_offsets), TERRACE_I32, c_loc(columns), &
+      outcome = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I64, c_loc(row_offsets), TERRACE_I32, c_loc(columns), &
         TERRACE_F32, c_loc(values), base_of(base))
     end if
+    call conclude(outcome, status)
   end subroutine
 
   subroutine get_arrays_i64_i64_f64(context, matrix, row_offsets, columns, values, status, base)
@@ -1726,23 +1964,27 @@ contains
     integer(c_int64_t), intent(inout), contiguous, target :: row_offsets(:)
     integer(c_int64_t), intent(inout), contiguous, target :: columns(:)
     real(c_double), intent(inout), contiguous, target :: values(:)
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base
     integer(c_int64_t) :: rows, cols, nonzeros, entries
-    integer(c_int32_t) :: block_size
-    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
-    if (status /= TERRACE_SUCCESS) return
+    integer(c_int32_t) :: block_size, outcome
+    outcome = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (outcome /= TERRACE_SUCCESS) then
+      call conclude(outcome, status)
+      return
+    end if
     entries = nonzeros / (block_size * block_size)
     if (size(row_offsets, kind=c_int64_t) /= rows / block_size + 1) then
-      status = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
+      outcome = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
     else if (size(columns, kind=c_int64_t) /= entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, kind=c_int64_t) /= nonzeros) then
-      status = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
     else
-      status = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I64, c_loc(row_offsets), TERRACE_I64, c_loc(columns), &
+      outcome = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I64, c_loc(row_offsets), TERRACE_I64, c_loc(columns), &
         TERRACE_F64, c_loc(values), base_of(base))
     end if
+    call conclude(outcome, status)
   end subroutine
 
   subroutine get_arrays_i64_i64_f32(context, matrix, row_offsets, columns, values, status, base)
@@ -1751,23 +1993,27 @@ contains
     integer(c_int64_t), intent(inout), contiguous, target :: row_offsets(:)
     integer(c_int64_t), intent(inout), contiguous, target :: columns(:)
     real(c_float), intent(inout), contiguous, target :: values(:)
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: base
     integer(c_int64_t) :: rows, cols, nonzeros, entries
-    integer(c_int32_t) :: block_size
-    status = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
-    if (status /= TERRACE_SUCCESS) return
+    integer(c_int32_t) :: block_size, outcome
+    outcome = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (outcome /= TERRACE_SUCCESS) then
+      call conclude(outcome, status)
+      return
+    end if
     entries = nonzeros / (block_size * block_size)
     if (size(row_offsets, kind=c_int64_t) /= rows / block_size + 1) then
-      status = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
+      outcome = misfit(context, 'row_offsets', size(row_offsets, kind=c_int64_t), rows / block_size + 1)
     else if (size(columns, kind=c_int64_t) /= entries) then
-      status = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
+      outcome = misfit(context, 'columns', size(columns, kind=c_int64_t), entries)
     else if (size(values, kind=c_int64_t) /= nonzeros) then
-      status = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), nonzeros)
     else
-      status = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I64, c_loc(row_offsets), TERRACE_I64, c_loc(columns), &
+      outcome = c_matrix_get_arrays(context%handle, matrix%handle, TERRACE_I64, c_loc(row_offsets), TERRACE_I64, c_loc(columns), &
         TERRACE_F32, c_loc(values), base_of(base))
     end if
+    call conclude(outcome, status)
   end subroutine
 
   ! vectors(:, v) is near-null-space vector v over all rows.
@@ -1776,13 +2022,19 @@ contains
     type(terrace_matrix), intent(in) :: matrix
     integer(c_int32_t), intent(in) :: dofs_per_node
     real(c_double), intent(in), contiguous, target :: vectors(:, :)
-    integer(c_int32_t), intent(out) :: status
-    if (c_associated(matrix%handle) .and. size(vectors, 1, kind=c_int64_t) /= matrix%rows) then
-      status = misfit(context, 'the first dimension of vectors', size(vectors, 1, kind=c_int64_t), matrix%rows)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int64_t) :: rows, cols, nonzeros
+    integer(c_int32_t) :: block_size, outcome
+    outcome = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (outcome /= TERRACE_SUCCESS) then
+      continue
+    else if (size(vectors, 1, kind=c_int64_t) /= rows) then
+      outcome = misfit(context, 'the first dimension of vectors', size(vectors, 1, kind=c_int64_t), rows)
     else
-      status = c_matrix_set_near_null_space(context%handle, matrix%handle, dofs_per_node, size(vectors, 2, kind=c_int32_t), &
+      outcome = c_matrix_set_near_null_space(context%handle, matrix%handle, dofs_per_node, size(vectors, 2, kind=c_int32_t), &
         c_loc(vectors))
     end if
+    call conclude(outcome, status)
   end subroutine
 
   ! coordinates(:, k) is the place of node k in 2 or 3 dimensions.
@@ -1790,195 +2042,232 @@ contains
     type(terrace_context), intent(in) :: context
     type(terrace_matrix), intent(in) :: matrix
     real(c_double), intent(in), contiguous, target :: coordinates(:, :)
-    integer(c_int32_t), intent(out) :: status
-    status = c_matrix_set_coordinates(context%handle, matrix%handle, size(coordinates, 1, kind=c_int32_t), &
-      size(coordinates, 2, kind=c_int64_t), c_loc(coordinates))
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_matrix_set_coordinates(context%handle, matrix%handle, size(coordinates, 1, kind=c_int32_t), &
+      size(coordinates, 2, kind=c_int64_t), c_loc(coordinates)), status)
   end subroutine
 
   subroutine terrace_config_create(context, config, status)
     type(terrace_context), intent(in) :: context
     type(terrace_config), intent(out) :: config
-    integer(c_int32_t), intent(out) :: status
-    status = c_config_create(context%handle, config%handle)
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_config_create(context%handle, config%handle), status)
   end subroutine
 
   subroutine terrace_config_set_str(config, key, value, status)
     type(terrace_config), intent(in) :: config
     character(*), intent(in) :: key, value
-    integer(c_int32_t), intent(out) :: status
-    status = c_config_set_str(config%handle, c_text(key), c_text(value))
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_config_set_str(config%handle, c_text(key), c_text(value)), status)
   end subroutine
 
   subroutine config_set_int_i32(config, key, value, status)
     type(terrace_config), intent(in) :: config
     character(*), intent(in) :: key
     integer(c_int32_t), intent(in) :: value
-    integer(c_int32_t), intent(out) :: status
-    status = c_config_set_int(config%handle, c_text(key), int(value, c_int64_t))
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_config_set_int(config%handle, c_text(key), int(value, c_int64_t)), status)
   end subroutine
 
   subroutine config_set_int_i64(config, key, value, status)
     type(terrace_config), intent(in) :: config
     character(*), intent(in) :: key
     integer(c_int64_t), intent(in) :: value
-    integer(c_int32_t), intent(out) :: status
-    status = c_config_set_int(config%handle, c_text(key), int(value, c_int64_t))
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_config_set_int(config%handle, c_text(key), int(value, c_int64_t)), status)
   end subroutine
 
   subroutine config_set_real_f64(config, key, value, status)
     type(terrace_config), intent(in) :: config
     character(*), intent(in) :: key
     real(c_double), intent(in) :: value
-    integer(c_int32_t), intent(out) :: status
-    status = c_config_set_real(config%handle, c_text(key), real(value, c_double))
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_config_set_real(config%handle, c_text(key), real(value, c_double)), status)
   end subroutine
 
   subroutine config_set_real_f32(config, key, value, status)
     type(terrace_config), intent(in) :: config
     character(*), intent(in) :: key
     real(c_float), intent(in) :: value
-    integer(c_int32_t), intent(out) :: status
-    status = c_config_set_real(config%handle, c_text(key), real(value, c_double))
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_config_set_real(config%handle, c_text(key), real(value, c_double)), status)
   end subroutine
 
   subroutine terrace_config_set_level(config, level, part, precision, status)
     type(terrace_config), intent(in) :: config
     integer(c_int32_t), intent(in) :: level, part, precision
-    integer(c_int32_t), intent(out) :: status
-    status = c_config_set_level(config%handle, level, part, precision)
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_config_set_level(config%handle, level, part, precision), status)
   end subroutine
 
   subroutine terrace_config_set_level_sweeps(config, level, pre, post, status)
     type(terrace_config), intent(in) :: config
     integer(c_int32_t), intent(in) :: level, pre, post
-    integer(c_int32_t), intent(out) :: status
-    status = c_config_set_level_sweeps(config%handle, level, pre, post)
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_config_set_level_sweeps(config%handle, level, pre, post), status)
   end subroutine
 
   subroutine terrace_config_load_json(config, json, status)
     type(terrace_config), intent(in) :: config
     character(*), intent(in) :: json
-    integer(c_int32_t), intent(out) :: status
-    status = c_config_load_json(config%handle, c_text(json))
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_config_load_json(config%handle, c_text(json)), status)
   end subroutine
 
   subroutine terrace_config_load_preset(config, name, status)
     type(terrace_config), intent(in) :: config
     character(*), intent(in) :: name
-    integer(c_int32_t), intent(out) :: status
-    status = c_config_load_preset(config%handle, c_text(name))
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_config_load_preset(config%handle, c_text(name)), status)
   end subroutine
 
-  subroutine terrace_amg_setup(context, matrix, config, amg, status)
+  subroutine amg_setup(context, matrix, config, amg, status)
     type(terrace_context), intent(in) :: context
     type(terrace_matrix), intent(in) :: matrix
     type(terrace_config), intent(in) :: config
     type(terrace_amg), intent(out) :: amg
-    integer(c_int32_t), intent(out) :: status
-    status = c_amg_setup(context%handle, matrix%handle, config%handle, amg%handle)
-    amg%rows = matrix%rows
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_amg_setup(context%handle, matrix%handle, config%handle, amg%handle), status)
+  end subroutine
+
+  subroutine amg_setup_defaults(context, matrix, amg, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    type(terrace_amg), intent(out) :: amg
+    integer(c_int32_t), intent(out), optional :: status
+    call amg_setup(context, matrix, terrace_config(), amg, status)
   end subroutine
 
   subroutine terrace_amg_update(amg, status)
     type(terrace_amg), intent(in) :: amg
-    integer(c_int32_t), intent(out) :: status
-    status = c_amg_update(amg%handle)
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_amg_update(amg%handle), status)
   end subroutine
 
   subroutine amg_apply_f64(amg, b, x, status)
     type(terrace_amg), intent(in) :: amg
     real(c_double), intent(in), contiguous, target :: b(:)
     real(c_double), intent(inout), contiguous, target :: x(:)
-    integer(c_int32_t), intent(out) :: status
-    if (c_associated(amg%handle) .and. size(b, kind=c_int64_t) /= amg%rows) then
-      status = misfit(amg, 'b', size(b, kind=c_int64_t), amg%rows)
-    else if (c_associated(amg%handle) .and. size(x, kind=c_int64_t) /= amg%rows) then
-      status = misfit(amg, 'x', size(x, kind=c_int64_t), amg%rows)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int64_t) :: rows
+    integer(c_int32_t) :: outcome
+    outcome = c_amg_get_rows(amg%handle, rows)
+    if (outcome /= TERRACE_SUCCESS) then
+      continue
+    else if (size(b, kind=c_int64_t) /= rows) then
+      outcome = misfit(amg, 'b', size(b, kind=c_int64_t), rows)
+    else if (size(x, kind=c_int64_t) /= rows) then
+      outcome = misfit(amg, 'x', size(x, kind=c_int64_t), rows)
     else
-      status = c_amg_apply(amg%handle, TERRACE_F64, c_loc(b), c_loc(x))
+      outcome = c_amg_apply(amg%handle, TERRACE_F64, c_loc(b), c_loc(x))
     end if
+    call conclude(outcome, status)
   end subroutine
 
   subroutine amg_apply_f32(amg, b, x, status)
     type(terrace_amg), intent(in) :: amg
     real(c_float), intent(in), contiguous, target :: b(:)
     real(c_float), intent(inout), contiguous, target :: x(:)
-    integer(c_int32_t), intent(out) :: status
-    if (c_associated(amg%handle) .and. size(b, kind=c_int64_t) /= amg%rows) then
-      status = misfit(amg, 'b', size(b, kind=c_int64_t), amg%rows)
-    else if (c_associated(amg%handle) .and. size(x, kind=c_int64_t) /= amg%rows) then
-      status = misfit(amg, 'x', size(x, kind=c_int64_t), amg%rows)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int64_t) :: rows
+    integer(c_int32_t) :: outcome
+    outcome = c_amg_get_rows(amg%handle, rows)
+    if (outcome /= TERRACE_SUCCESS) then
+      continue
+    else if (size(b, kind=c_int64_t) /= rows) then
+      outcome = misfit(amg, 'b', size(b, kind=c_int64_t), rows)
+    else if (size(x, kind=c_int64_t) /= rows) then
+      outcome = misfit(amg, 'x', size(x, kind=c_int64_t), rows)
     else
-      status = c_amg_apply(amg%handle, TERRACE_F32, c_loc(b), c_loc(x))
+      outcome = c_amg_apply(amg%handle, TERRACE_F32, c_loc(b), c_loc(x))
     end if
+    call conclude(outcome, status)
   end subroutine
 
-  subroutine terrace_amg_memory_estimate(context, matrix, config, bytes, status)
+  subroutine memory_estimate(context, matrix, config, bytes, status)
     type(terrace_context), intent(in) :: context
     type(terrace_matrix), intent(in) :: matrix
     type(terrace_config), intent(in) :: config
     integer(c_int64_t), intent(out) :: bytes
-    integer(c_int32_t), intent(out) :: status
-    status = c_amg_memory_estimate(context%handle, matrix%handle, config%handle, bytes)
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_amg_memory_estimate(context%handle, matrix%handle, config%handle, bytes), status)
   end subroutine
 
-  subroutine terrace_solver_create(context, config, solver, status)
+  subroutine memory_estimate_defaults(context, matrix, bytes, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    integer(c_int64_t), intent(out) :: bytes
+    integer(c_int32_t), intent(out), optional :: status
+    call memory_estimate(context, matrix, terrace_config(), bytes, status)
+  end subroutine
+
+  subroutine solver_create(context, config, solver, status)
     type(terrace_context), intent(in) :: context
     type(terrace_config), intent(in) :: config
     type(terrace_solver), intent(out) :: solver
-    integer(c_int32_t), intent(out) :: status
-    status = c_solver_create(context%handle, config%handle, solver%handle)
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_solver_create(context%handle, config%handle, solver%handle), status)
+  end subroutine
+
+  subroutine solver_create_defaults(context, solver, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_solver), intent(out) :: solver
+    integer(c_int32_t), intent(out), optional :: status
+    call solver_create(context, terrace_config(), solver, status)
   end subroutine
 
   subroutine terrace_solver_set_operator(solver, rows, terrace_callback, status, user)
-    type(terrace_solver), intent(inout) :: solver
+    type(terrace_solver), intent(in) :: solver
     integer, intent(in) :: rows
     procedure(terrace_apply_callback) :: terrace_callback
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     type(c_ptr), intent(in), optional :: user
-    status = c_solver_set_operator(solver%handle, int(rows, c_int64_t), c_funloc(terrace_callback), or_null(user))
-    if (status == TERRACE_SUCCESS) solver%rows = rows
+    call conclude(c_solver_set_operator(solver%handle, int(rows, c_int64_t), c_funloc(terrace_callback), or_null(user)), status)
   end subroutine
 
   subroutine terrace_solver_set_preconditioner(solver, terrace_callback, status, user)
     type(terrace_solver), intent(in) :: solver
     procedure(terrace_apply_callback) :: terrace_callback
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     type(c_ptr), intent(in), optional :: user
-    status = c_solver_set_preconditioner(solver%handle, c_funloc(terrace_callback), or_null(user))
+    call conclude(c_solver_set_preconditioner(solver%handle, c_funloc(terrace_callback), or_null(user)), status)
   end subroutine
 
   subroutine terrace_solver_set_operator_f32(solver, rows, terrace_callback, status, user)
-    type(terrace_solver), intent(inout) :: solver
+    type(terrace_solver), intent(in) :: solver
     integer, intent(in) :: rows
     procedure(terrace_apply_callback_f32) :: terrace_callback
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     type(c_ptr), intent(in), optional :: user
-    status = c_solver_set_operator(solver%handle, int(rows, c_int64_t), c_funloc(terrace_callback), or_null(user))
-    if (status == TERRACE_SUCCESS) solver%rows = rows
+    call conclude(c_solver_set_operator(solver%handle, int(rows, c_int64_t), c_funloc(terrace_callback), or_null(user)), status)
   end subroutine
 
   subroutine terrace_solver_set_preconditioner_f32(solver, terrace_callback, status, user)
     type(terrace_solver), intent(in) :: solver
     procedure(terrace_apply_callback_f32) :: terrace_callback
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     type(c_ptr), intent(in), optional :: user
-    status = c_solver_set_preconditioner(solver%handle, c_funloc(terrace_callback), or_null(user))
+    call conclude(c_solver_set_preconditioner(solver%handle, c_funloc(terrace_callback), or_null(user)), status)
   end subroutine
 
-  ! A matrix that was never created is the null of C: it is accepted with an operator callback.
-  subroutine terrace_solver_setup(solver, matrix, status)
-    type(terrace_solver), intent(inout) :: solver
+  subroutine solver_setup(solver, matrix, status)
+    type(terrace_solver), intent(in) :: solver
     type(terrace_matrix), intent(in) :: matrix
-    integer(c_int32_t), intent(out) :: status
-    status = c_solver_setup(solver%handle, matrix%handle)
-    if (status == TERRACE_SUCCESS .and. c_associated(matrix%handle)) solver%rows = matrix%rows
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_solver_setup(solver%handle, matrix%handle), status)
+  end subroutine
+
+  ! Without a matrix, or with one that was never created: accepted with callbacks in its place.
+  subroutine solver_setup_callbacks(solver, status)
+    type(terrace_solver), intent(in) :: solver
+    integer(c_int32_t), intent(out), optional :: status
+    call solver_setup(solver, terrace_matrix(), status)
   end subroutine
 
   subroutine terrace_solver_update(solver, status)
     type(terrace_solver), intent(in) :: solver
-    integer(c_int32_t), intent(out) :: status
-    status = c_solver_update(solver%handle)
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_solver_update(solver%handle), status)
   end subroutine
 
   ! b(:, r) and x(:, r) belong to right-hand side r, also when they come as one long array.
@@ -1986,7 +2275,7 @@ contains
     type(terrace_solver), intent(in) :: solver
     real(c_double), intent(in), contiguous, target :: b(:)
     real(c_double), intent(inout), contiguous, target :: x(:)
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer(c_int32_t), intent(in), optional :: guess
     call solve(solver, TERRACE_F64, size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
   end subroutine
@@ -1995,7 +2284,7 @@ contains
     type(terrace_solver), intent(in) :: solver
     real(c_double), intent(in), contiguous, target :: b(:, :)
     real(c_double), intent(inout), contiguous, target :: x(:, :)
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer(c_int32_t), intent(in), optional :: guess
     call solve(solver, TERRACE_F64, size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
   end subroutine
@@ -2004,7 +2293,7 @@ contains
     type(terrace_solver), intent(in) :: solver
     real(c_float), intent(in), contiguous, target :: b(:)
     real(c_float), intent(inout), contiguous, target :: x(:)
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer(c_int32_t), intent(in), optional :: guess
     call solve(solver, TERRACE_F32, size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
   end subroutine
@@ -2013,7 +2302,7 @@ contains
     type(terrace_solver), intent(in) :: solver
     real(c_float), intent(in), contiguous, target :: b(:, :)
     real(c_float), intent(inout), contiguous, target :: x(:, :)
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer(c_int32_t), intent(in), optional :: guess
     call solve(solver, TERRACE_F32, size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
   end subroutine
@@ -2023,63 +2312,81 @@ contains
     integer(c_int32_t), intent(in) :: vector_type
     integer(c_int64_t), intent(in) :: b_size, x_size
     type(c_ptr), intent(in) :: b, x
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer(c_int32_t), intent(in), optional :: guess
-    integer(c_int64_t) :: count
-    integer(c_int32_t) :: start
+    integer(c_int64_t) :: rows, count
+    integer(c_int32_t) :: start, outcome
     start = TERRACE_ZERO_GUESS
     if (present(guess)) start = guess
-    if (solver%rows == 0) then
-      status = c_solver_solve(solver%handle, vector_type, 1_c_int64_t, b, x, start)
-      return
-    end if
-    count = max(b_size / solver%rows, 1_c_int64_t)
-    if (b_size /= count * solver%rows) then
-      status = misfit(solver, 'b', b_size, count * solver%rows)
+    rows = 0
+    outcome = c_solver_get_rows(solver%handle, rows)
+    count = 1
+    if (rows > 0) count = max(b_size / rows, count)
+    if (outcome /= TERRACE_SUCCESS) then
+      continue
+    else if (b_size /= count * rows) then
+      outcome = misfit(solver, 'b', b_size, count * rows)
     else if (x_size /= b_size) then
-      status = misfit(solver, 'x', x_size, b_size)
+      outcome = misfit(solver, 'x', x_size, b_size)
     else
-      status = c_solver_solve(solver%handle, vector_type, count, b, x, start)
+      outcome = c_solver_solve(solver%handle, vector_type, count, b, x, start)
     end if
+    call conclude(outcome, status)
+  end subroutine
+
+  subroutine terrace_amg_get_rows(amg, rows, status)
+    type(terrace_amg), intent(in) :: amg
+    integer(c_int64_t), intent(out) :: rows
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_amg_get_rows(amg%handle, rows), status)
   end subroutine
 
   subroutine terrace_amg_report(amg, report, status)
     type(terrace_amg), intent(in) :: amg
     type(terrace_report), intent(out) :: report
-    integer(c_int32_t), intent(out) :: status
-    status = c_amg_report(amg%handle, report%handle)
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_amg_report(amg%handle, report%handle), status)
+  end subroutine
+
+  subroutine terrace_solver_get_rows(solver, rows, status)
+    type(terrace_solver), intent(in) :: solver
+    integer(c_int64_t), intent(out) :: rows
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_solver_get_rows(solver%handle, rows), status)
   end subroutine
 
   subroutine terrace_solver_report(solver, report, status)
     type(terrace_solver), intent(in) :: solver
     type(terrace_report), intent(out) :: report
-    integer(c_int32_t), intent(out) :: status
-    status = c_solver_report(solver%handle, report%handle)
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_solver_report(solver%handle, report%handle), status)
   end subroutine
 
   subroutine report_get_int_i64(report, key, value, status, index)
     type(terrace_report), intent(in) :: report
     character(*), intent(in) :: key
     integer(c_int64_t), intent(out) :: value
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: index
-    status = c_report_get_int(report%handle, c_text(key), index_of(index), value)
+    call conclude(c_report_get_int(report%handle, c_text(key), index_of(index), value), status)
   end subroutine
 
   subroutine report_get_int_i32(report, key, value, status, index)
     type(terrace_report), intent(in) :: report
     character(*), intent(in) :: key
     integer(c_int32_t), intent(out) :: value
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: index
     integer(c_int64_t) :: wide
+    integer(c_int32_t) :: outcome
     value = 0
-    status = c_report_get_int(report%handle, c_text(key), index_of(index), wide)
-    if (status /= TERRACE_SUCCESS) return
-    if (abs(wide) > huge(value)) then
-      status = TERRACE_ERROR_SIZE_MISMATCH
-    else
+    wide = 0
+    outcome = c_report_get_int(report%handle, c_text(key), index_of(index), wide)
+    if (abs(wide) <= huge(value)) then
       value = int(wide, c_int32_t)
+      call conclude(outcome, status)
+    else
+      call conclude(TERRACE_ERROR_SIZE_MISMATCH, status, key // ' does not fit into 32 bits; pass an integer(int64)')
     end if
   end subroutine
 
@@ -2087,43 +2394,98 @@ contains
     type(terrace_report), intent(in) :: report
     character(*), intent(in) :: key
     real(c_double), intent(out) :: value
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: index
-    status = c_report_get_real(report%handle, c_text(key), index_of(index), value)
+    call conclude(c_report_get_real(report%handle, c_text(key), index_of(index), value), status)
   end subroutine
 
   subroutine terrace_report_get_str(report, key, value, status, index)
     type(terrace_report), intent(in) :: report
     character(*), intent(in) :: key
     character(:), allocatable, intent(out) :: value
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: index
     character(1) :: nothing
     integer(c_size_t) :: needed
-    status = c_report_get_str(report%handle, c_text(key), index_of(index), nothing, 0_c_size_t, needed)
-    if (status /= TERRACE_SUCCESS) then
-      value = ''
-      return
-    end if
+    integer(c_int32_t) :: outcome
+    needed = 1
+    outcome = c_report_get_str(report%handle, c_text(key), index_of(index), nothing, 0_c_size_t, needed)
     allocate(character(needed) :: value)
-    status = c_report_get_str(report%handle, c_text(key), index_of(index), value, needed, needed)
-    value = value(:len(value) - 1)
+    if (outcome == TERRACE_SUCCESS) then
+      outcome = c_report_get_str(report%handle, c_text(key), index_of(index), value, needed, needed)
+    end if
+    value = without_nul(outcome, value)
+    call conclude(outcome, status)
   end subroutine
 
   ! history(1) belongs to the first guess, history(i + 1) to iteration i.
   subroutine terrace_report_get_history(report, history, status, index)
     type(terrace_report), intent(in) :: report
     real(c_double), allocatable, intent(out) :: history(:)
-    integer(c_int32_t), intent(out) :: status
+    integer(c_int32_t), intent(out), optional :: status
     integer, intent(in), optional :: index
     real(c_double) :: nothing(1)
     integer(c_int64_t) :: needed
+    integer(c_int32_t) :: outcome
     needed = 0
-    status = c_report_get_history(report%handle, index_of(index), nothing, 0_c_int64_t, needed)
-    if (status /= TERRACE_SUCCESS) needed = 0
+    outcome = c_report_get_history(report%handle, index_of(index), nothing, 0_c_int64_t, needed)
+    if (outcome /= TERRACE_SUCCESS) needed = 0
     allocate(history(needed))
-    if (status == TERRACE_SUCCESS) status = c_report_get_history(report%handle, index_of(index), history, needed, needed)
+    if (outcome == TERRACE_SUCCESS) outcome = c_report_get_history(report%handle, index_of(index), history, needed, needed)
+    call conclude(outcome, status)
   end subroutine
+
+  ! The end of every call: hands the outcome to the caller, or ends the program when it was not asked for and is not success.
+  subroutine conclude(outcome, status, sentence)
+    integer(c_int32_t), intent(in) :: outcome
+    integer(c_int32_t), intent(out), optional :: status
+    character(*), intent(in), optional :: sentence
+    if (present(status)) then
+      status = outcome
+    else if (outcome /= TERRACE_SUCCESS) then
+      if (present(sentence)) then
+        write (error_unit, '(3a)') terrace_status_name(outcome), ': ', sentence
+      else
+        write (error_unit, '(3a)') terrace_status_name(outcome), ': ', terrace_last_error()
+      end if
+      flush (error_unit)
+      error stop 1
+    end if
+  end subroutine
+
+  ! Success where all arrays are contiguous. Where one is not: a positive number when copies of them will do, an error when they
+  ! are to be borrowed.
+  function sections(context, borrow, row_offsets, columns, values) result(outcome)
+    type(terrace_context), intent(in) :: context
+    logical, intent(in), optional :: borrow
+    logical, intent(in) :: row_offsets, columns, values
+    integer(c_int32_t) :: outcome
+    character(:), allocatable :: name
+    outcome = TERRACE_SUCCESS
+    if (row_offsets .and. columns .and. values) return
+    outcome = 1
+    if (.not. is_true(borrow)) return
+    name = 'values'
+    if (.not. columns) name = 'columns'
+    if (.not. row_offsets) name = 'row_offsets'
+    call terrace_context_set_error(context, TERRACE_ERROR_INVALID_ARGUMENT, name // ' is a section that is not contiguous, ' // &
+      'which cannot be borrowed; accepted: a contiguous array, or a matrix that copies its arrays', outcome)
+  end function
+
+  pure logical function is_true(flag)
+    logical, intent(in), optional :: flag
+    is_true = .false.
+    if (present(flag)) is_true = flag
+  end function
+
+  ! A text that C wrote; empty when it did not.
+  pure function without_nul(outcome, text) result(cut)
+    integer(c_int32_t), intent(in) :: outcome
+    character(*), intent(in) :: text
+    character(:), allocatable :: cut
+    cut = ''
+    if (outcome == TERRACE_SUCCESS) cut = text(:len(text) - 1)
+  end function
 
   pure function c_text(text) result(terminated)
     character(*), intent(in) :: text
@@ -2157,8 +2519,8 @@ contains
     logical, intent(in), optional :: borrow, sorted
     integer(c_int32_t) :: flags
     flags = TERRACE_COPY
-    if (present(borrow)) flags = ior(flags, merge(TERRACE_BORROW, TERRACE_COPY, borrow))
-    if (present(sorted)) flags = ior(flags, merge(TERRACE_SORTED, TERRACE_COPY, sorted))
+    if (is_true(borrow)) flags = ior(flags, TERRACE_BORROW)
+    if (is_true(sorted)) flags = ior(flags, TERRACE_SORTED)
   end function
 
   pure function or_null(pointer) result(passed)
@@ -2168,13 +2530,15 @@ contains
     if (present(pointer)) passed = pointer
   end function
 
-  ! `status` is `error` afterwards, as it is for the calls of the library.
+  ! `status` is `error` afterwards, as it is for the calls of the library. Without `status` the program goes on.
   subroutine terrace_context_set_error(context, error, message, status)
     type(terrace_context), intent(in) :: context
     integer(c_int32_t), intent(in) :: error
     character(*), intent(in) :: message
-    integer(c_int32_t), intent(out) :: status
-    status = c_context_set_error(context%handle, error, c_text(message))
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t) :: outcome
+    outcome = c_context_set_error(context%handle, error, c_text(message))
+    if (present(status) .or. outcome /= error) call conclude(outcome, status)
   end subroutine
 
   ! Makes a sentence about a size that does not fit the last error.
@@ -2188,13 +2552,15 @@ contains
     call terrace_context_set_error(context, TERRACE_ERROR_SIZE_MISMATCH, argument // numbers, status)
   end function
 
-  ! `status` is `error` afterwards, as it is for the calls of the library.
+  ! `status` is `error` afterwards, as it is for the calls of the library. Without `status` the program goes on.
   subroutine terrace_amg_set_error(amg, error, message, status)
     type(terrace_amg), intent(in) :: amg
     integer(c_int32_t), intent(in) :: error
     character(*), intent(in) :: message
-    integer(c_int32_t), intent(out) :: status
-    status = c_amg_set_error(amg%handle, error, c_text(message))
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t) :: outcome
+    outcome = c_amg_set_error(amg%handle, error, c_text(message))
+    if (present(status) .or. outcome /= error) call conclude(outcome, status)
   end subroutine
 
   ! Makes a sentence about a size that does not fit the last error.
@@ -2208,13 +2574,15 @@ contains
     call terrace_amg_set_error(amg, TERRACE_ERROR_SIZE_MISMATCH, argument // numbers, status)
   end function
 
-  ! `status` is `error` afterwards, as it is for the calls of the library.
+  ! `status` is `error` afterwards, as it is for the calls of the library. Without `status` the program goes on.
   subroutine terrace_solver_set_error(solver, error, message, status)
     type(terrace_solver), intent(in) :: solver
     integer(c_int32_t), intent(in) :: error
     character(*), intent(in) :: message
-    integer(c_int32_t), intent(out) :: status
-    status = c_solver_set_error(solver%handle, error, c_text(message))
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t) :: outcome
+    outcome = c_solver_set_error(solver%handle, error, c_text(message))
+    if (present(status) .or. outcome /= error) call conclude(outcome, status)
   end subroutine
 
   ! Makes a sentence about a size that does not fit the last error.

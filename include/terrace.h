@@ -454,7 +454,8 @@ terrace_status terrace_context_info(const terrace_context *context,
  * successful call leaves it as it is, and so does this function. It is empty when there was no such call.
  *
  * - `context`: the context that was passed to that call, or that the object of the call was made from. NULL asks for the calls of this
- *   thread that had no context: `terrace_context_create`, and calls whose first argument was NULL.
+ *   thread, whatever their context: this is the way to the sentence of `terrace_context_create`, and of a call whose first argument was
+ *   NULL, and the simplest way directly after any call.
  * - `buf`, `len`, `needed`: text out, see the top of this file.
  *
  * Errors: `TERRACE_ERROR_NULL_ARGUMENT` for a NULL `buf` with a `len` other than 0. One thread at a time for each context; it may be
@@ -967,6 +968,17 @@ terrace_status terrace_amg_apply(terrace_amg *amg,
                                  void *x);
 
 /**
+ * The number of scalar rows of the matrix that a hierarchy was set up for: the length of the vectors of `terrace_amg_apply`.
+ *
+ * - `amg`: not NULL.
+ * - `rows`: host, written on success.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+ */
+terrace_status terrace_amg_get_rows(const terrace_amg *amg,
+                                    int64_t *rows);
+
+/**
  * Bytes that `terrace_amg_setup` of this matrix with these options would hold, estimated from the set-up of a sample of at most
  * 20,000 rows. With a context on a GPU, the most device memory that it would take at one time beside what is held already, estimated from
  * samples of at most 1,048,576 rows, or fewer where the device has no room for these. Exact for matrices that are not larger.
@@ -1124,6 +1136,18 @@ terrace_status terrace_solver_solve(terrace_solver *solver,
                                     const void *b,
                                     void *x,
                                     terrace_guess guess);
+
+/**
+ * The number of scalar rows of the system that a solver was set up for: the length of each right-hand side of `terrace_solver_solve`.
+ *
+ * - `solver`: not NULL, set up.
+ * - `rows`: host, written on success.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`, `TERRACE_ERROR_INVALID_ARGUMENT` (from a callback of the same
+ * solver). One thread at a time for each context.
+ */
+terrace_status terrace_solver_get_rows(const terrace_solver *solver,
+                                       int64_t *rows);
 
 /**
  * A snapshot of what set-up and the last solve did.

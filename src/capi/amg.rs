@@ -117,6 +117,22 @@ pub unsafe extern "C" fn terrace_amg_apply(
     })
 }
 
+/// The number of scalar rows of the matrix that a hierarchy was set up for: the length of the vectors of `terrace_amg_apply`.
+///
+/// - `amg`: not NULL.
+/// - `rows`: host, written on success.
+///
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_amg_get_rows(amg: *const terrace_amg, rows: *mut i64) -> terrace_status {
+    call!(amg, |amg| {
+        let out = out!(rows);
+        // SAFETY: not null, and valid for a write as the documentation asks.
+        unsafe { out.set(amg.rows as i64) };
+        Ok(())
+    })
+}
+
 /// Bytes that `terrace_amg_setup` of this matrix with these options would hold, estimated from the set-up of a sample of at most
 /// 20,000 rows. With a context on a GPU, the most device memory that it would take at one time beside what is held already, estimated from
 /// samples of at most 1,048,576 rows, or fewer where the device has no room for these. Exact for matrices that are not larger.
@@ -228,6 +244,9 @@ mod tests {
         assert_eq!(abi!(terrace_amg_setup(context.0, null(), null(), &mut amg)), Status::NullArgument.code());
         assert_eq!(abi!(terrace_amg_setup(context.0, matrix, null(), &mut amg)), 0);
         assert_eq!(abi!(terrace_matrix_destroy(matrix)), 0);
+        let mut rows = -1;
+        assert_eq!((abi!(terrace_amg_get_rows(amg, &mut rows)), rows), (0, 4));
+        assert_eq!(abi!(terrace_amg_get_rows(amg, null_mut())), Status::NullArgument.code());
 
         // Four rows are solved by the dense factorisation of the coarsest level, so one application is exact.
         let (b, mut x) = ([1.0, 0.0, 0.0, 1.0], [f64::NAN; 4]);

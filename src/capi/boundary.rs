@@ -12,7 +12,7 @@ pub(super) use float_environment::in_callers;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char};
-use std::fmt::{Display, Write};
+use std::fmt::{self, Display, Formatter, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
 
@@ -62,12 +62,29 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// Where the last panic inside an exported function happened.
     static PANICKED_AT: RefCell<String> = const { RefCell::new(String::new()) };
-    /// Sentence of the last failure of a call that had no context.
-    static NO_CONTEXT_ERROR: RefCell<String> = const { RefCell::new(String::new()) };
+    /// Sentence of the last call of this thread that did not succeed, with a context or without one.
+    static THREAD_ERROR: RefCell<Sentence> = const { RefCell::new(Sentence::Table("")) };
+}
+
+/// Why a call did not succeed. Only that of an error is a text of its own: a solve that does not converge allocates nothing.
+enum Sentence {
+    Table(&'static str),
+    Unsolved(Unsolved),
+    Error(String),
+}
+
+impl Display for Sentence {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Sentence::Table(sentence) => f.write_str(sentence),
+            Sentence::Unsolved(unsolved) => unsolved.fmt(f),
+            Sentence::Error(message) => f.write_str(message),
+        }
+    }
 }
 
 /// Runs the body of an exported function on a handle. A panic becomes `TERRACE_ERROR_INTERNAL`; the sentence of any result but success
-/// is stored in the handle's context, or, when the handle is null, in the thread's text for calls without a context.
+/// is stored as that of the thread, and in the handle's context unless the handle is null.
 pub(super) fn call_on<H: Handle, S: Outcome>(
     handle: Option<&H>,
     name: &str,
@@ -104,38 +121,33 @@ fn guard_once(
     DEPTH.with(|depth| depth.set(depth.get() - 1));
     match result {
         Ok((Status::Success, _)) => Status::Success.code(),
-        Ok((condition, Some(unsolved))) => {
-            remember(state, &unsolved);
-            condition.code()
-        }
-        Ok((condition, None)) => {
-            remember(state, &condition.row().sentence);
+        Ok((condition, unsolved)) => {
+            let sentence = unsolved.map_or(Sentence::Table(condition.row().sentence), Sentence::Unsolved);
+            remember(state, sentence);
             condition.code()
         }
         Err(error) => {
-            remember(state, &error.message);
+            remember(state, Sentence::Error(error.message));
             error.status.code()
         }
     }
 }
 
-fn remember(state: Option<&ContextState>, sentence: &dyn Display) {
-    let store = |text: &mut String| {
+fn remember(state: Option<&ContextState>, sentence: Sentence) {
+    if let Some(state) = state {
+        let mut text = state.last_error();
         text.clear();
         let _ = write!(text, "{sentence}");
-    };
-    match state {
-        Some(state) => store(&mut state.last_error()),
-        // A thread that is ending has no texts any more; the status alone is returned.
-        None => drop(NO_CONTEXT_ERROR.try_with(|text| store(&mut text.borrow_mut()))),
     }
+    // A thread that is ending has no text any more; the status alone is returned.
+    drop(THREAD_ERROR.try_with(|text| text.replace(sentence)));
 }
 
-/// The sentence of the last result that was not success, of a context or of this thread's calls without one.
+/// The sentence of the last result that was not success, of a context or, without one, of this thread.
 pub(super) fn last_error(state: Option<&ContextState>) -> String {
     match state {
         Some(state) => state.last_error().clone(),
-        None => NO_CONTEXT_ERROR.try_with(|text| text.borrow().clone()).unwrap_or_default(),
+        None => THREAD_ERROR.try_with(|text| text.borrow().to_string()).unwrap_or_default(),
     }
 }
 

@@ -160,7 +160,8 @@ pub unsafe extern "C" fn terrace_context_info(
 /// successful call leaves it as it is, and so does this function. It is empty when there was no such call.
 ///
 /// - `context`: the context that was passed to that call, or that the object of the call was made from. NULL asks for the calls of this
-///   thread that had no context: `terrace_context_create`, and calls whose first argument was NULL.
+///   thread, whatever their context: this is the way to the sentence of `terrace_context_create`, and of a call whose first argument was
+///   NULL, and the simplest way directly after any call.
 /// - `buf`, `len`, `needed`: text out, see the top of this file.
 ///
 /// Errors: `TERRACE_ERROR_NULL_ARGUMENT` for a NULL `buf` with a `len` other than 0. One thread at a time for each context; it may be
@@ -238,6 +239,17 @@ mod tests {
         assert_eq!(abi!(terrace_context_set_threads(null_mut(), 1)), Status::NullArgument.code());
         assert_eq!(last_error(null_mut()), "context is null");
         assert_eq!(abi!(terrace_context_destroy(null_mut())), 0);
+    }
+
+    #[test]
+    fn a_thread_has_the_sentence_of_its_last_call_whatever_the_context() {
+        let context = TestContext::new();
+        assert_eq!(abi!(terrace_context_set_threads(context.0, -3)), Status::InvalidArgument.code());
+        assert_eq!(last_error(null_mut()), "threads is -3; accepted: 1 to 4096");
+        assert_eq!(std::thread::spawn(|| last_error(null_mut())).join().unwrap(), "");
+        assert_eq!(abi!(terrace_context_set_threads(null_mut(), 1)), Status::NullArgument.code());
+        assert_eq!(last_error(null_mut()), "context is null");
+        assert_eq!(context.last_error(), "threads is -3; accepted: 1 to 4096");
     }
 
     #[test]

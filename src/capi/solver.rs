@@ -172,9 +172,7 @@ pub unsafe extern "C" fn terrace_solver_solve(
     call!(solver, |solver| {
         let state = &solver.state;
         let mut solver = solver.solver.enter("solver")?;
-        let Some(rows) = solver.rows() else {
-            return fail!(NotSetUp, "solver is not set up; call terrace_solver_setup first");
-        };
+        let Some(rows) = solver.rows() else { return not_set_up() };
         let guess = types::guess(guess)?;
         let len = usize::try_from(count).ok().filter(|count| *count > 0).and_then(|count| count.checked_mul(rows));
         let Some(len) = len else {
@@ -194,6 +192,24 @@ pub unsafe extern "C" fn terrace_solver_solve(
             let status = solver.solve(b, x, guess)?;
             Ok((status, solver.unsolved()))
         })
+    })
+}
+
+/// The number of scalar rows of the system that a solver was set up for: the length of each right-hand side of `terrace_solver_solve`.
+///
+/// - `solver`: not NULL, set up.
+/// - `rows`: host, written on success.
+///
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`, `TERRACE_ERROR_INVALID_ARGUMENT` (from a callback of the same
+/// solver). One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_solver_get_rows(solver: *const terrace_solver, rows: *mut i64) -> terrace_status {
+    call!(solver, |solver| {
+        let out = out!(rows);
+        let Some(rows) = solver.solver.enter("solver")?.rows() else { return not_set_up() };
+        // SAFETY: not null, and valid for a write as the documentation asks.
+        unsafe { out.set(rows as i64) };
+        Ok(())
     })
 }
 
@@ -244,6 +260,10 @@ pub unsafe extern "C" fn terrace_solver_set_error(
 pub unsafe extern "C" fn terrace_solver_destroy(solver: *mut terrace_solver) -> terrace_status {
     // SAFETY: made by `terrace_solver_create`, and not used again as the documentation asks.
     unsafe { boundary::destroy(solver) }
+}
+
+fn not_set_up<T>() -> Result<T> {
+    fail!(NotSetUp, "solver is not set up; call terrace_solver_setup first")
 }
 
 struct Callback {
@@ -328,8 +348,12 @@ mod tests {
         let solve = |t, count, b, x, guess| abi!(terrace_solver_solve(solver, t, count, b, x, guess));
 
         refused(solve(TERRACE_F64, 1, b, x, 0), Status::NotSetUp, "terrace_solver_setup");
+        let mut rows = -1;
+        refused(abi!(terrace_solver_get_rows(solver, &mut rows)), Status::NotSetUp, "terrace_solver_setup");
         assert_eq!(abi!(terrace_solver_update(solver)), Status::NotSetUp.code());
         assert_eq!(abi!(terrace_solver_setup(solver, matrix)), 0);
+        assert_eq!((abi!(terrace_solver_get_rows(solver, &mut rows)), rows), (0, 4));
+        refused(abi!(terrace_solver_get_rows(solver, null_mut())), Status::NullArgument, "rows is null");
         refused(solve(TERRACE_F64, -1, b, x, 0), Status::InvalidArgument, "count is -1");
         refused(solve(TERRACE_F64, i64::MAX, b, x, 0), Status::InvalidArgument, "count is");
         refused(solve(TERRACE_F32, 1, b, x, 0), Status::InvalidArgument, "f64");

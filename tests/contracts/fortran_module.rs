@@ -43,6 +43,28 @@ fn every_kind_and_rank_reaches_the_library() {
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "all is well");
 }
 
+/// Without `status`, anything but success is told on standard error and ends the program.
+#[test]
+fn failures_that_nobody_asks_for_stop_the_program() {
+    let program = fortran::build(&root().join("tests/fortran/stop.f90"));
+    let well = succeed(Command::new(&program));
+    assert_eq!((well.stdout.as_slice(), well.stderr.as_slice()), (&b"all is well\n"[..], &b""[..]));
+    for (mistake, sentence) in [
+        ("device", "TERRACE_ERROR_DEVICE: device \"nowhere\" is unknown"),
+        ("option", "TERRACE_ERROR_UNKNOWN_OPTION: no option is called \"solver.typ\""),
+        ("early", "TERRACE_ERROR_NOT_SET_UP: solver is not set up"),
+        ("size", "TERRACE_ERROR_SIZE_MISMATCH: b has 2 elements; 3 are needed"),
+        ("condition", "TERRACE_NOT_CONVERGED: the iterations ended"),
+        ("key", "TERRACE_ERROR_INVALID_ARGUMENT: key is \"levls\""),
+    ] {
+        let output = Command::new(&program).arg(mistake).output().expect("the program starts");
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(complaint.starts_with(sentence), "{mistake}: {complaint}");
+        assert_eq!(output.status.code(), Some(1), "{mistake}: {complaint}");
+        assert!(output.stdout.is_empty(), "{mistake} went on");
+    }
+}
+
 fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
@@ -202,15 +224,13 @@ fn declaration(integers: &BTreeMap<String, String>, kind: &str, name: &str, next
 
 /// Lists that the template names in `@each X=LIST@`; the parts of an item are `${X.0}`, `${X.1}` and so on.
 fn list(name: &str) -> Vec<Vec<&'static str>> {
-    const ROWS: &str = "    integer(c_int64_t), private :: rows = 0";
+    const BORROWS: &str = "    logical, private :: borrows = .false.";
     match name {
         "INT" => vec![vec!["c_int32_t", "TERRACE_I32", "i32"], vec!["c_int64_t", "TERRACE_I64", "i64"]],
         "REAL" => vec![vec!["c_double", "TERRACE_F64", "f64"], vec!["c_float", "TERRACE_F32", "f32"]],
-        "HANDLE" => {
-            [("context", ""), ("matrix", ROWS), ("config", ""), ("amg", ROWS), ("solver", ROWS), ("report", "")]
-                .map(|(name, extra)| vec![name, extra])
-                .to_vec()
-        }
+        "HANDLE" => [("context", ""), ("matrix", BORROWS), ("config", ""), ("amg", ""), ("solver", ""), ("report", "")]
+            .map(|(name, extra)| vec![name, extra])
+            .to_vec(),
         "TEXT" => [("context", "info"), ("config", "to_json"), ("report", "to_text"), ("report", "to_json")]
             .map(|(handle, what)| vec![handle, what])
             .to_vec(),

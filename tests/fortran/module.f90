@@ -65,6 +65,10 @@ program module_test
   call reports()
   call vectors()
   call sizes()
+  call copies_of_handles()
+  call sections()
+  call defaults_without_a_config()
+  call without_status()
   call narrow_callbacks()
   call operations()
 
@@ -473,6 +477,176 @@ contains
     call terrace_matrix_destroy(matrix)
   end subroutine
 
+  ! A copy of a handle is the same object, whenever it was made: sizes are those that the library knows.
+  subroutine copies_of_handles()
+    type(terrace_matrix) :: matrix
+    type(terrace_solver) :: solver, earlier
+    real(real64) :: b(3), x(3)
+    integer(int64) :: rows
+    b = [1, 0, 1]
+    x = 7
+    call terrace_matrix_create_csr(context, offsets, columns, values, matrix)
+    call terrace_solver_create(context, solver)
+    earlier = solver
+    call terrace_solver_get_rows(earlier, rows, status)
+    call expect(status == TERRACE_ERROR_NOT_SET_UP, 'rows before set-up')
+    call terrace_solver_setup(solver, matrix)
+    call terrace_solver_get_rows(earlier, rows)
+    call expect(rows == 3, 'the rows of a solver')
+    call terrace_solver_solve(earlier, b(1:1), x(1:1), status)
+    call mismatch('b has 1 elements; 3 are needed')
+    call expect(all(abs(x - 7) < 1e-12), 'nothing is written past an array')
+    call terrace_solver_solve(earlier, b, x)
+    call expect(all(abs(x - 1) < 1e-6), 'a solve with the copy of a handle')
+    ! An operator for another number of rows counts from the next set-up on.
+    call terrace_solver_set_operator_f32(solver, 5, double_f32)
+    call terrace_solver_solve(solver, b(1:1), x(1:1), status)
+    call expect(status == TERRACE_ERROR_SIZE_MISMATCH .or. status == TERRACE_ERROR_NOT_SET_UP, 'another operator')
+    call terrace_solver_destroy(solver)
+    call terrace_matrix_destroy(matrix)
+  end subroutine
+
+  ! Sections with gaps are copied where the matrix copies, and refused where it borrows.
+  subroutine sections()
+    type(terrace_matrix) :: matrix
+    real(real64), target :: gaps(14), blocks(2, 2, 4)
+    integer(int32), target :: lent_offsets(4), lent_columns(7), starts(3), diagonal(2), wide_offsets(8), wide_columns(14)
+    gaps = 9
+    gaps(1::2) = values
+    lent_offsets = offsets
+    lent_columns = columns
+    wide_offsets(1::2) = offsets
+    wide_columns(1::2) = columns
+    call terrace_matrix_create_csr(context, lent_offsets, lent_columns, gaps(1::2), matrix)
+    call expect(solves(matrix), 'a section with gaps is copied')
+    gaps(1::2) = 2 * values
+    call terrace_matrix_update_values(context, matrix, gaps(1::2))
+    gaps(1::2) = values
+    call terrace_matrix_update_values(context, matrix, gaps(1::2))
+    call expect(solves(matrix), 'new values in a section with gaps')
+    call terrace_matrix_destroy(matrix)
+    call terrace_matrix_create_csr(context, wide_offsets(1::2), wide_columns(1::2), gaps(1::2), matrix)
+    call expect(solves(matrix), 'three sections with gaps')
+    call terrace_matrix_destroy(matrix)
+
+    call terrace_matrix_create_csr(context, lent_offsets, lent_columns, gaps(1::2), matrix, status, borrow=.true.)
+    call refused('values')
+    call terrace_matrix_create_csr(context, lent_offsets, wide_columns(1::2), values, matrix, status, borrow=.true.)
+    call refused('columns')
+    call terrace_matrix_create_csr(context, wide_offsets(1::2), lent_columns, values, matrix, status, borrow=.true.)
+    call refused('row_offsets')
+    call terrace_matrix_destroy(matrix)
+
+    ! Borrowed values are read where they are: new ones take effect without a copy.
+    gaps(:7) = 2 * values
+    call terrace_matrix_create_csr(context, lent_offsets, lent_columns, gaps(:7), matrix, borrow=.true.)
+    gaps(:7) = values
+    call expect(solves(matrix), 'lent values')
+    call terrace_matrix_update_values(context, matrix, gaps(1:14:2), status)
+    call refused('values')
+    call terrace_matrix_update_values(context, matrix, gaps(:7))
+    call terrace_matrix_destroy(matrix)
+
+    starts = [1, 2, 3]
+    diagonal = [1, 2]
+    blocks = 0
+    blocks(1, 1, :) = 2
+    blocks(2, 2, :) = 2
+    call terrace_matrix_create_bsr(context, starts, diagonal, blocks(:, :, 1::2), matrix, status, borrow=.true.)
+    call refused('values')
+    call terrace_matrix_create_bsr(context, starts, diagonal, blocks(:, :, 1::2), matrix)
+    call terrace_matrix_update_values(context, matrix, blocks(:, :, 1::2))
+    call terrace_matrix_destroy(matrix)
+    call terrace_matrix_create_bsr(context, starts, diagonal, blocks(:, :, :2), matrix, borrow=.true.)
+    call terrace_matrix_update_values(context, matrix, blocks(:, :, 1::2), status)
+    call refused('values')
+    call terrace_matrix_destroy(matrix)
+  end subroutine
+
+  subroutine refused(name)
+    character(*), intent(in) :: name
+    call expect(status == TERRACE_ERROR_INVALID_ARGUMENT, name // ' with gaps: ' // terrace_status_name(status))
+    call expect(index(terrace_last_error(context), name // ' is a section that is not contiguous') == 1, &
+      name // ', not ' // terrace_last_error(context))
+  end subroutine
+
+  subroutine defaults_without_a_config()
+    type(terrace_matrix) :: matrix
+    type(terrace_amg) :: amg
+    type(terrace_solver) :: solver
+    integer(int64) :: bytes, same, rows
+    real(real64) :: b(3), x(3)
+    b = [1, 0, 1]
+    call terrace_matrix_create_csr(context, offsets, columns, values, matrix)
+    call terrace_amg_memory_estimate(context, matrix, bytes)
+    call terrace_amg_memory_estimate(context, matrix, defaults, same)
+    call expect(bytes == same .and. bytes > 0, 'an estimate without a config')
+    call terrace_amg_setup(context, matrix, amg)
+    call terrace_amg_get_rows(amg, rows)
+    call expect(rows == 3, 'the rows of a hierarchy')
+    call terrace_amg_apply(amg, b, x)
+    call terrace_solver_create(context, solver, status)
+    call succeeded(status)
+    call terrace_solver_setup(solver, status)
+    call expect(index(terrace_last_error(), 'neither a matrix nor an operator') == 1, 'set-up without a matrix')
+    call expect(terrace_last_error() == terrace_last_error(context), 'the sentence of this thread')
+    call terrace_solver_destroy(solver)
+    call terrace_amg_destroy(amg)
+    call terrace_matrix_destroy(matrix)
+  end subroutine
+
+  ! Every procedure may be called without `status`; tests/fortran/stop.f90 has what fails then.
+  subroutine without_status()
+    type(terrace_context) :: own
+    type(terrace_config) :: config
+    type(terrace_matrix) :: matrix, square
+    type(terrace_solver) :: solver
+    type(terrace_report) :: report
+    integer(int32) :: major, minor, patch, threads, levels, block_size
+    integer(int64) :: rows, cols, nonzeros, used, peak, limit
+    real(real64) :: b(3), x(3), seconds
+    real(real64), allocatable :: history(:)
+    character(:), allocatable :: text
+    b = [1, 0, 1]
+    call terrace_version(major, minor, patch)
+    call terrace_context_create('host', own)
+    call terrace_context_set_threads(own, 2)
+    call terrace_context_get_threads(own, threads)
+    call terrace_context_get_memory(own, used, peak, limit)
+    call terrace_context_synchronize(own)
+    call terrace_context_info(own, text)
+    call terrace_config_create(own, config)
+    call terrace_config_set_str(config, 'solver.type', 'cg')
+    call terrace_config_set_int(config, 'solver.max_iterations', 50)
+    call terrace_config_set_real(config, 'solver.tolerance', 1e-8_real64)
+    call terrace_config_load_json(config, '{"solver.type": "fcg"}')
+    call terrace_config_to_json(config, text)
+    call terrace_matrix_create_csr(own, offsets, columns, values, matrix)
+    call terrace_matrix_get_size(own, matrix, rows, cols, nonzeros, block_size)
+    call terrace_matrix_multiply(own, matrix, matrix, square)
+    call terrace_matrix_apply(own, square, 1.0_real64, b, 0.0_real64, x)
+    call terrace_solver_create(own, config, solver)
+    call terrace_solver_setup(solver, matrix)
+    call terrace_solver_update(solver)
+    call terrace_solver_solve(solver, b, x, guess=TERRACE_ZERO_GUESS)
+    call expect(all(abs(x - 1) < 1e-6), 'a solve without a status')
+    call terrace_solver_report(solver, report)
+    call terrace_report_get_int(report, 'levels', levels)
+    call terrace_report_get_real(report, 'setup_seconds', seconds)
+    call terrace_report_get_str(report, 'format', text, index=0)
+    call terrace_report_get_history(report, history)
+    call expect(levels == 1 .and. size(history) > 0 .and. text == 'csr', 'a report without a status')
+    ! A wrapper leaves a sentence, and the program goes on.
+    call terrace_context_set_error(own, TERRACE_ERROR_SIZE_MISMATCH, 'b is short')
+    call expect(terrace_last_error(own) == 'b is short', 'the sentence of a wrapper')
+    call terrace_report_destroy(report)
+    call terrace_solver_destroy(solver)
+    call terrace_matrix_destroy(square)
+    call terrace_matrix_destroy(matrix)
+    call terrace_config_destroy(config)
+    call terrace_context_destroy(own)
+  end subroutine
+
   subroutine mismatch(sentence)
     character(*), intent(in) :: sentence
     call expect(status == TERRACE_ERROR_SIZE_MISMATCH, sentence // ': ' // terrace_status_name(status))
@@ -480,7 +654,6 @@ contains
   end subroutine
 
   subroutine narrow_callbacks()
-    type(terrace_matrix) :: no_matrix
     type(terrace_config) :: config
     type(terrace_solver) :: solver
     real(real32) :: b(5), x(5)
@@ -495,7 +668,7 @@ contains
     call succeeded(status)
     call terrace_solver_set_preconditioner_f32(solver, same_f32, status)
     call succeeded(status)
-    call terrace_solver_setup(solver, no_matrix, status)
+    call terrace_solver_setup(solver, status)
     call succeeded(status)
     call terrace_solver_solve(solver, b, x, status)
     call succeeded(status)
