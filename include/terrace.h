@@ -9,6 +9,12 @@
  * When a call fails, nothing that was passed to it has changed, but for the vectors of a solve. The library does not abort, exit, print or
  * install signal handlers; panics inside become TERRACE_ERROR_INTERNAL.
  *
+ * Processes: in a child of fork the objects of the parent give TERRACE_ERROR_INVALID_ARGUMENT, since threads and devices are not in it; it
+ * makes a context of its own. Matrices on the host may be used there, and everything may be destroyed.
+ *
+ * Arithmetic: a program may trap floating-point exceptions, flush small numbers to zero or round in another direction. The library computes
+ * in the default environment and restores the caller's at the end of each call, and during callbacks.
+ *
  * Blocking: every call returns when its work is done, but for vectors in device memory and a stream of the caller's; see
  * terrace_context_set_stream.
  *

@@ -32,19 +32,26 @@ pub struct Compiler {
     command: String,
     extension: &'static str,
     standard: &'static str,
+    flags: Vec<String>,
 }
 
 impl Compiler {
     /// `$CC`, or cc.
     pub fn c() -> Compiler {
         let command = std::env::var("CC").unwrap_or_else(|_| "cc".to_string());
-        Compiler { command, extension: "c", standard: "-std=c99" }
+        Compiler { command, extension: "c", standard: "-std=c99", flags: Vec::new() }
     }
 
     /// `$CXX`, or c++.
     pub fn cpp() -> Compiler {
         let command = std::env::var("CXX").unwrap_or_else(|_| "c++".to_string());
-        Compiler { command, extension: "cpp", standard: "-std=c++17" }
+        Compiler { command, extension: "cpp", standard: "-std=c++17", flags: Vec::new() }
+    }
+
+    /// With more flags, which win over the others.
+    pub fn with(mut self, flags: &[&str]) -> Compiler {
+        self.flags.extend(flags.iter().map(|flag| flag.to_string()));
+        self
     }
 
     /// Compiles and links a program text without the library.
@@ -53,6 +60,25 @@ impl Compiler {
         let source = folder.join("program").with_extension(self.extension);
         fs::write(&source, program).expect("the program can be written");
         succeed(self.command(&[source], &folder.join("program")));
+    }
+
+    /// Compiles a program text without linking it.
+    pub fn compile(&self, program: &str) {
+        let source = scratch(&format!("check-{}", self.extension)).join("compiled").with_extension(self.extension);
+        build_into(&source, |fresh| fs::write(fresh, program).expect("the program can be written"));
+        self.object(&source);
+    }
+
+    /// Compiles one source file into an object file beside the programs.
+    pub fn object(&self, source: &Path) -> PathBuf {
+        let name = source.file_stem().expect("a source has a name");
+        let object = scratch(&format!("programs-{}", self.extension)).join(name).with_extension("o");
+        build_into(&object, |fresh| {
+            let mut command = self.command(&[source.to_path_buf()], fresh);
+            command.arg("-c");
+            succeed(command);
+        });
+        object
     }
 
     /// Compiles source files into a program named after the first and links it with the library; the executable finds the library where
@@ -73,7 +99,7 @@ impl Compiler {
 
     fn command(&self, sources: &[PathBuf], executable: &Path) -> Command {
         let mut command = Command::new(&self.command);
-        command.arg(self.standard).args(["-pedantic", "-Wall", "-Wextra", "-Werror", "-O1", "-g"]);
+        command.arg(self.standard).args(["-pedantic", "-Wall", "-Wextra", "-Werror", "-O1", "-g"]).args(&self.flags);
         command.arg("-I").arg(root().join("include")).args(sources).arg("-o").arg(executable);
         command
     }

@@ -95,7 +95,9 @@ fn an_installed_tree_has_the_files_that_packagers_expect() {
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(link("libterrace.so"), Path::new("libterrace.so.0"));
     assert_eq!(link("libterrace.so.0"), Path::new(&format!("libterrace.so.{version}")));
-    for file in ["bin/terrace", "include/terrace.h", "lib/libterrace.a", "share/terrace/terrace.f90"] {
+    for file in
+        ["bin/terrace", "include/terrace.h", "include/terrace.hpp", "lib/libterrace.a", "share/terrace/terrace.f90"]
+    {
         assert!(prefix.join(file).exists(), "{file}");
     }
     for file in ["lib/pkgconfig/terrace.pc", "lib/cmake/terrace/terraceConfig.cmake"] {

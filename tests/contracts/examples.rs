@@ -19,6 +19,10 @@ fn c(name: &str) -> PathBuf {
     Compiler::c().build(&[root().join("c_examples").join(name).with_extension("c")])
 }
 
+fn cpp(name: &str) -> PathBuf {
+    Compiler::cpp().build(&[root().join("c_examples").join(name).with_extension("cpp")])
+}
+
 fn f90(name: &str) -> PathBuf {
     fortran::build(&root().join("fortran").join(name).with_extension("f90"))
 }
@@ -53,12 +57,7 @@ fn number_before(text: &str, word: &str) -> usize {
 
 #[test]
 fn poisson_is_the_same_in_four_languages() {
-    let programs = [
-        c("poisson"),
-        Compiler::cpp().build(&[root().join("c_examples/poisson.cpp")]),
-        f90("poisson"),
-        rust_example("poisson"),
-    ];
+    let programs = [c("poisson"), cpp("poisson"), f90("poisson"), rust_example("poisson")];
 
     let outputs = programs.map(|program| run(&program, &["16"]));
 
@@ -119,12 +118,15 @@ fn elasticity_is_the_same_in_c_and_fortran() {
 
 #[test]
 fn time_steps_keep_their_iterations() {
-    let outputs = [c("time_stepping"), f90("time_stepping")].map(|program| run(&program, &["40", "8"]));
+    let programs = [c("time_stepping"), cpp("time_stepping"), f90("time_stepping")];
+    let outputs = programs.map(|program| run(&program, &["40", "8"]));
 
     let without_time = |output: &str| -> Vec<String> {
         output.lines().map(|line| line.split(", update").next().unwrap_or_default().to_string()).collect()
     };
-    assert_eq!(without_time(&outputs[0]), without_time(&outputs[1]));
+    for output in &outputs[1..] {
+        assert_eq!(without_time(output), without_time(&outputs[0]));
+    }
     let summary = line(&outputs[0], "iterations: ");
     let first = number_before(summary, " in the first step");
     let most: usize = summary.rsplit(' ').next().unwrap().parse().unwrap();
@@ -173,6 +175,11 @@ fn programs_in_the_documentation_run() {
                     let source = source.with_extension("c");
                     std::fs::write(&source, program).unwrap();
                     run(&Compiler::c().build(&[source]), &[])
+                }
+                "cpp" if program.contains("int main") => {
+                    let source = source.with_extension("cpp");
+                    std::fs::write(&source, program).unwrap();
+                    run(&Compiler::cpp().build(&[source]), &[])
                 }
                 "fortran" => {
                     let source = source.with_extension("f90");

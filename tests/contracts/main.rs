@@ -6,6 +6,7 @@ mod common;
 
 mod c_programs;
 mod consumers;
+mod cpp_header;
 mod docs;
 mod examples;
 mod exports;
