@@ -64,7 +64,7 @@
  *   format                         storage format of the matrix
  *   matrix_precision               storage of the matrix
  *   vector_precision               working vectors
- *   transfer_precision             storage of interpolation and restriction to the next level
+ *   transfer_precision             storage of interpolation and restriction to the next level; that of the matrix on the coarsest level, which has none
  *   smoother_precision             storage of the smoother's data
  *   precision_reason               why the formats are what they are, where the options left them open; else empty
  *   smoother                       smoother, or solver of the coarsest level
@@ -254,12 +254,12 @@ typedef int32_t terrace_guess;
 #define TERRACE_F32 1
 
 /**
- * IEEE 754 binary16. This version answers it with `TERRACE_ERROR_UNSUPPORTED`.
+ * IEEE 754 binary16, for parts of levels. No array of a caller has it: there it gives `TERRACE_ERROR_UNSUPPORTED`.
  */
 #define TERRACE_F16 2
 
 /**
- * bfloat16. This version answers it with `TERRACE_ERROR_UNSUPPORTED`.
+ * bfloat16, for parts of levels. No array of a caller has it: there it gives `TERRACE_ERROR_UNSUPPORTED`.
  */
 #define TERRACE_BF16 3
 
@@ -383,8 +383,9 @@ const char *terrace_status_sentence(terrace_status status);
  * Makes a context.
  *
  * - `device`: NUL-terminated text, host: "host" for the CPU with every core that the process may use, "host:N" for N threads, as many as `terrace_context_set_threads` accepts; "cuda" or
- *   "cuda:N" for an NVIDIA GPU by its number, "hip" or "hip:N" for an AMD GPU; "sim" or "sim:64" for a simulated GPU with warps of 32 or 64 lanes. With a GPU, set-up runs
- *   on every core and is copied there. NULL is "host".
+ *   "cuda:N" for an NVIDIA GPU by its number, "hip" or "hip:N" for an AMD GPU; "sim" or "sim:64" for a simulated GPU with warps of 32 or 64 lanes. On a GPU,
+ *   set-up, update and solve run there; a set-up of which a component is for the host alone runs on every core and is copied there (option
+ *   "amg.setup"). NULL is "host".
  * - `context`: host, written on success; destroy it with `terrace_context_destroy`.
  *
  * Returns when its threads are started. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_DEVICE`,
@@ -483,7 +484,7 @@ terrace_status terrace_last_error(const terrace_context *context,
 terrace_status terrace_context_raise_panic(terrace_context *context);
 
 /**
- * Makes a sentence of a wrapper in another language the last error of the context's context, so that what the wrapper checks reads like
+ * Makes a sentence of a wrapper in another language the last error of a context, so that what the wrapper checks reads like
  * what the library checks.
  *
  * - `context`: not NULL.
@@ -855,16 +856,18 @@ terrace_status terrace_config_set_int(terrace_config *config, const char *key, i
 terrace_status terrace_config_set_real(terrace_config *config, const char *key, double value);
 
 /**
- * Sets the precision of one part of one level; the same as the options "precision.matrix", "precision.vector", "precision.smoother" and
- * "precision.transfer".
+ * Sets the entry of a level in one of the options "precision.matrix", "precision.vector", "precision.smoother" and "precision.transfer".
+ * They are lists, whose last entry holds for all levels below, too: an entry below the last one named holds for its level and all below it,
+ * and levels between get what was the last entry. An entry further up holds for its level alone.
  *
  * - `config`: not NULL.
- * - `level`: 0 (the finest) to 63, or `TERRACE_LAST` for all levels below the last one named.
+ * - `level`: 0 (the finest) to 63, or `TERRACE_LAST` for all levels below the last one named, for all levels where none was named.
  * - `part`: `TERRACE_LEVEL_MATRIX`, `TERRACE_LEVEL_VECTOR`, `TERRACE_LEVEL_SMOOTHER` or `TERRACE_LEVEL_TRANSFER`.
- * - `precision`: `TERRACE_F64`, `TERRACE_F32`, `TERRACE_F16`, `TERRACE_BF16`, `TERRACE_INPUT` for that of the matrix that is handed over, or `TERRACE_AUTO` for what set-up finds good enough.
+ * - `precision`: `TERRACE_F64`, `TERRACE_F32`, `TERRACE_F16`, `TERRACE_BF16`, `TERRACE_INPUT` for that of the matrix that is handed over, or
+ *   `TERRACE_AUTO` for what set-up finds good enough. Whether a level fits into it is found at set-up.
  *
- * Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`
- * (`TERRACE_F16`, `TERRACE_BF16`, `TERRACE_AUTO`). One thread at a time for each context.
+ * Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each
+ * context.
  */
 terrace_status terrace_config_set_level(terrace_config *config,
                                         int32_t level,
@@ -872,16 +875,20 @@ terrace_status terrace_config_set_level(terrace_config *config,
                                         terrace_type precision);
 
 /**
- * Sets the sweeps of one level; the same as the options "amg.smoother.pre_sweeps" and "amg.smoother.post_sweeps".
+ * Sets the entries of a level in the options "amg.smoother.pre_sweeps" and "amg.smoother.post_sweeps", which are lists as those of
+ * `terrace_config_set_level`.
  *
  * - `config`: not NULL.
- * - `level`: 0 (the finest) to 63, or `TERRACE_LAST` for all levels below the last one named.
+ * - `level`: as there.
  * - `pre`, `post`: sweeps before and after the coarse correction, 0 to 100.
  *
  * Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (the level),
  * `TERRACE_ERROR_OPTION_VALUE` (the sweeps). One thread at a time for each context.
  */
-terrace_status terrace_config_set_level_sweeps(terrace_config *config, int32_t level, int32_t pre, int32_t post);
+terrace_status terrace_config_set_level_sweeps(terrace_config *config,
+                                               int32_t level,
+                                               int32_t pre,
+                                               int32_t post);
 
 /**
  * Sets every option of a JSON object. Keys may be dotted or nested: {"solver.tolerance": 1e-6} or {"solver": {"tolerance": 1e-6}}.
@@ -965,7 +972,7 @@ terrace_status terrace_amg_update(terrace_amg *amg);
  *
  * Returns when x is written, or, in device memory with a stream of the caller's, when that is under way on the stream. Errors:
  * `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`,
- * `TERRACE_ERROR_DEVICE`, and `TERRACE_ERROR_PRECISION_LOST` where a level is stored in 16 bits and x would not be finite; with a stream of
+ * `TERRACE_ERROR_DEVICE`, and `TERRACE_ERROR_PRECISION_LOST` where a level is narrower than the matrix and x would not be finite; with a stream of
  * the caller's this is not looked at, because nothing is waited for. One thread at a time for each context.
  */
 terrace_status terrace_amg_apply(terrace_amg *amg,
@@ -1054,7 +1061,8 @@ terrace_status terrace_solver_create(terrace_context *context, const terrace_con
 
 /**
  * Replaces the matrix in the Krylov method by y = A x of the caller. The matrix given to `terrace_solver_setup` then only builds the
- * preconditioner. Takes effect at the next set-up.
+ * preconditioner. The solver must be set up again: what it was set up with is dropped, and a solve before that is
+ * `TERRACE_ERROR_NOT_SET_UP`.
  *
  * - `solver`: not NULL.
  * - `rows`: length of x and y, 0 to 2147483647.
@@ -1069,7 +1077,8 @@ terrace_status terrace_solver_set_operator(terrace_solver *solver,
                                            void *user);
 
 /**
- * Replaces the preconditioner by y = M x of the caller; `solver.preconditioner` is then not used. Takes effect at the next set-up.
+ * Replaces the preconditioner by y = M x of the caller; `solver.preconditioner` is then not used. The solver must be set up again, as after
+ * `terrace_solver_set_operator`.
  *
  * - `solver`: not NULL.
  * - `callback`: not NULL; see `terrace_apply_callback`.

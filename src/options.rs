@@ -243,15 +243,17 @@ pub fn reference() -> String {
          | key | accepts | default | what it does | why this default | backends | hypre | AmgX |\n\
          | --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
+    // A bar would begin the next cell.
+    let cell = |text: &str| text.replace('|', "\\|");
     for row in OPTIONS {
         let _ = writeln!(
             out,
             "| `{}` | {} | `{}` | {} | {} | {} | {} | {} |",
             row.key,
-            row.kind.accepted(),
+            cell(&row.kind.accepted()),
             row.default,
-            row.help,
-            row.reason,
+            cell(row.help),
+            cell(row.reason),
             row.backend_names(),
             row.hypre,
             row.amgx

@@ -221,7 +221,7 @@ facts! {
     "format", Level, "storage format of the matrix", |r, i| Text(r.levels[i].format.clone());
     "matrix_precision", Level, "storage of the matrix", |r, i| Text(r.levels[i].matrix_precision.name().to_string());
     "vector_precision", Level, "working vectors", |r, i| Text(r.levels[i].vector_precision.name().to_string());
-    "transfer_precision", Level, "storage of interpolation and restriction to the next level", |r, i| Text(r.levels[i].transfer_precision.name().to_string());
+    "transfer_precision", Level, "storage of interpolation and restriction to the next level; that of the matrix on the coarsest level, which has none", |r, i| Text(r.levels[i].transfer_precision.name().to_string());
     "smoother_precision", Level, "storage of the smoother's data", |r, i| Text(r.levels[i].smoother_precision.name().to_string());
     "precision_reason", Level, "why the formats are what they are, where the options left them open; else empty", |r, i| Text(r.levels[i].precision_reason.clone());
     "smoother", Level, "smoother, or solver of the coarsest level", |r, i| Text(r.levels[i].smoother.clone());

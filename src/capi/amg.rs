@@ -88,7 +88,7 @@ pub unsafe extern "C" fn terrace_amg_update(amg: *mut terrace_amg) -> terrace_st
 ///
 /// Returns when x is written, or, in device memory with a stream of the caller's, when that is under way on the stream. Errors:
 /// `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`,
-/// `TERRACE_ERROR_DEVICE`, and `TERRACE_ERROR_PRECISION_LOST` where a level is stored in 16 bits and x would not be finite; with a stream of
+/// `TERRACE_ERROR_DEVICE`, and `TERRACE_ERROR_PRECISION_LOST` where a level is narrower than the matrix and x would not be finite; with a stream of
 /// the caller's this is not looked at, because nothing is waited for. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_amg_apply(

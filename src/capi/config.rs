@@ -106,16 +106,18 @@ pub unsafe extern "C" fn terrace_config_set_real(
     call!(config, |config| config.config.enter("config")?.set_real(text!(key), value))
 }
 
-/// Sets the precision of one part of one level; the same as the options "precision.matrix", "precision.vector", "precision.smoother" and
-/// "precision.transfer".
+/// Sets the entry of a level in one of the options "precision.matrix", "precision.vector", "precision.smoother" and "precision.transfer".
+/// They are lists, whose last entry holds for all levels below, too: an entry below the last one named holds for its level and all below it,
+/// and levels between get what was the last entry. An entry further up holds for its level alone.
 ///
 /// - `config`: not NULL.
-/// - `level`: 0 (the finest) to 63, or `TERRACE_LAST` for all levels below the last one named.
+/// - `level`: 0 (the finest) to 63, or `TERRACE_LAST` for all levels below the last one named, for all levels where none was named.
 /// - `part`: `TERRACE_LEVEL_MATRIX`, `TERRACE_LEVEL_VECTOR`, `TERRACE_LEVEL_SMOOTHER` or `TERRACE_LEVEL_TRANSFER`.
-/// - `precision`: `TERRACE_F64`, `TERRACE_F32`, `TERRACE_F16`, `TERRACE_BF16`, `TERRACE_INPUT` for that of the matrix that is handed over, or `TERRACE_AUTO` for what set-up finds good enough.
+/// - `precision`: `TERRACE_F64`, `TERRACE_F32`, `TERRACE_F16`, `TERRACE_BF16`, `TERRACE_INPUT` for that of the matrix that is handed over, or
+///   `TERRACE_AUTO` for what set-up finds good enough. Whether a level fits into it is found at set-up.
 ///
-/// Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`
-/// (`TERRACE_F16`, `TERRACE_BF16`, `TERRACE_AUTO`). One thread at a time for each context.
+/// Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each
+/// context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_config_set_level(
     config: *mut terrace_config,
@@ -129,10 +131,11 @@ pub unsafe extern "C" fn terrace_config_set_level(
     })
 }
 
-/// Sets the sweeps of one level; the same as the options "amg.smoother.pre_sweeps" and "amg.smoother.post_sweeps".
+/// Sets the entries of a level in the options "amg.smoother.pre_sweeps" and "amg.smoother.post_sweeps", which are lists as those of
+/// `terrace_config_set_level`.
 ///
 /// - `config`: not NULL.
-/// - `level`: 0 (the finest) to 63, or `TERRACE_LAST` for all levels below the last one named.
+/// - `level`: as there.
 /// - `pre`, `post`: sweeps before and after the coarse correction, 0 to 100.
 ///
 /// Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (the level),

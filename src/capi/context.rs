@@ -23,8 +23,9 @@ impl Handle for terrace_context {
 /// Makes a context.
 ///
 /// - `device`: NUL-terminated text, host: "host" for the CPU with every core that the process may use, "host:N" for N threads, as many as `terrace_context_set_threads` accepts; "cuda" or
-///   "cuda:N" for an NVIDIA GPU by its number, "hip" or "hip:N" for an AMD GPU; "sim" or "sim:64" for a simulated GPU with warps of 32 or 64 lanes. With a GPU, set-up runs
-///   on every core and is copied there. NULL is "host".
+///   "cuda:N" for an NVIDIA GPU by its number, "hip" or "hip:N" for an AMD GPU; "sim" or "sim:64" for a simulated GPU with warps of 32 or 64 lanes. On a GPU,
+///   set-up, update and solve run there; a set-up of which a component is for the host alone runs on every core and is copied there (option
+///   "amg.setup"). NULL is "host".
 /// - `context`: host, written on success; destroy it with `terrace_context_destroy`.
 ///
 /// Returns when its threads are started. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_DEVICE`,
@@ -193,7 +194,7 @@ pub unsafe extern "C" fn terrace_context_raise_panic(context: *mut terrace_conte
     call!(context, |_| -> Result<()> { panic!("terrace_context_raise_panic was called") })
 }
 
-/// Makes a sentence of a wrapper in another language the last error of the context's context, so that what the wrapper checks reads like
+/// Makes a sentence of a wrapper in another language the last error of a context, so that what the wrapper checks reads like
 /// what the library checks.
 ///
 /// - `context`: not NULL.

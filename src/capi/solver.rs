@@ -48,7 +48,8 @@ pub unsafe extern "C" fn terrace_solver_create(
 }
 
 /// Replaces the matrix in the Krylov method by y = A x of the caller. The matrix given to `terrace_solver_setup` then only builds the
-/// preconditioner. Takes effect at the next set-up.
+/// preconditioner. The solver must be set up again: what it was set up with is dropped, and a solve before that is
+/// `TERRACE_ERROR_NOT_SET_UP`.
 ///
 /// - `solver`: not NULL.
 /// - `rows`: length of x and y, 0 to 2147483647.
@@ -73,7 +74,8 @@ pub unsafe extern "C" fn terrace_solver_set_operator(
     })
 }
 
-/// Replaces the preconditioner by y = M x of the caller; `solver.preconditioner` is then not used. Takes effect at the next set-up.
+/// Replaces the preconditioner by y = M x of the caller; `solver.preconditioner` is then not used. The solver must be set up again, as after
+/// `terrace_solver_set_operator`.
 ///
 /// - `solver`: not NULL.
 /// - `callback`: not NULL; see `terrace_apply_callback`.

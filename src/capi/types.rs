@@ -21,9 +21,9 @@ pub type terrace_type = i32;
 pub const TERRACE_F64: terrace_type = 0;
 /// IEEE 754 binary32, `float`.
 pub const TERRACE_F32: terrace_type = 1;
-/// IEEE 754 binary16. This version answers it with `TERRACE_ERROR_UNSUPPORTED`.
+/// IEEE 754 binary16, for parts of levels. No array of a caller has it: there it gives `TERRACE_ERROR_UNSUPPORTED`.
 pub const TERRACE_F16: terrace_type = 2;
-/// bfloat16. This version answers it with `TERRACE_ERROR_UNSUPPORTED`.
+/// bfloat16, for parts of levels. No array of a caller has it: there it gives `TERRACE_ERROR_UNSUPPORTED`.
 pub const TERRACE_BF16: terrace_type = 3;
 /// `int32_t`.
 pub const TERRACE_I32: terrace_type = 16;

@@ -139,6 +139,22 @@ fn links_in_the_documentation_lead_somewhere() {
     }
 }
 
+/// A bar in a cell that is not escaped begins the next cell.
+#[test]
+fn rows_of_tables_have_the_cells_of_their_head() {
+    for page in pages() {
+        let mut head = None;
+        for (i, line) in std::fs::read_to_string(&page).unwrap().lines().enumerate() {
+            if !line.starts_with('|') {
+                head = None;
+                continue;
+            }
+            let cells = line.replace("\\|", "").matches('|').count();
+            assert_eq!(cells, *head.get_or_insert(cells), "{}:{}: bars of {line}", page.display(), i + 1);
+        }
+    }
+}
+
 /// Prose is wrapped at 120 characters; tables and code are not.
 #[test]
 fn lines_of_the_documentation_are_short() {
