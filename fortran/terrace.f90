@@ -26,9 +26,9 @@ module terrace
 
   ! the call succeeded
   integer(c_int32_t), parameter, public :: TERRACE_SUCCESS = 0
-  ! the iterations ended before the tolerance was reached; the last iterate was returned
+  ! the iterations ended before the tolerance was reached; the best iterate was returned
   integer(c_int32_t), parameter, public :: TERRACE_NOT_CONVERGED = 1
-  ! the residual norm no longer falls and has not reached the tolerance; the last iterate was returned
+  ! the residual norm no longer falls and has not reached the tolerance; the best iterate was returned
   integer(c_int32_t), parameter, public :: TERRACE_STAGNATED = 2
   ! a right-hand side was not attempted; only reports have this status
   integer(c_int32_t), parameter, public :: TERRACE_NOT_ATTEMPTED = 3
@@ -48,7 +48,7 @@ module terrace
   integer(c_int32_t), parameter, public :: TERRACE_ERROR_NOT_SET_UP = -7
   ! the row offsets or columns of the matrix are malformed
   integer(c_int32_t), parameter, public :: TERRACE_ERROR_MATRIX_STRUCTURE = -8
-  ! a value of the matrix is not finite, or a diagonal entry is missing or zero
+  ! a value of the matrix is not finite, or AMG needs a diagonal entry that is missing or zero
   integer(c_int32_t), parameter, public :: TERRACE_ERROR_MATRIX_VALUES = -9
   ! the Krylov method broke down; the matrix or the preconditioner lacks a property that the method needs
   integer(c_int32_t), parameter, public :: TERRACE_ERROR_BREAKDOWN = -10
@@ -66,6 +66,8 @@ module terrace
   integer(c_int32_t), parameter, public :: TERRACE_ERROR_CALLBACK = -16
   ! a level cannot be stored in the precision that was asked for
   integer(c_int32_t), parameter, public :: TERRACE_ERROR_PRECISION_LOST = -18
+  ! the residual norm grew far beyond that of the right-hand side; the best iterate was returned
+  integer(c_int32_t), parameter, public :: TERRACE_ERROR_DIVERGED = -19
   ! an internal error was caught at the boundary of the library
   integer(c_int32_t), parameter, public :: TERRACE_ERROR_INTERNAL = -17
   character(*), parameter, public :: TERRACE_VERSION_STRING = '0.1.0'

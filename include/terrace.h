@@ -93,10 +93,10 @@
 /** the call succeeded */
 #define TERRACE_SUCCESS 0
 
-/** the iterations ended before the tolerance was reached; the last iterate was returned */
+/** the iterations ended before the tolerance was reached; the best iterate was returned */
 #define TERRACE_NOT_CONVERGED 1
 
-/** the residual norm no longer falls and has not reached the tolerance; the last iterate was returned */
+/** the residual norm no longer falls and has not reached the tolerance; the best iterate was returned */
 #define TERRACE_STAGNATED 2
 
 /** a right-hand side was not attempted; only reports have this status */
@@ -126,7 +126,7 @@
 /** matrix error: the row offsets or columns of the matrix are malformed */
 #define TERRACE_ERROR_MATRIX_STRUCTURE (-8)
 
-/** matrix error: a value of the matrix is not finite, or a diagonal entry is missing or zero */
+/** matrix error: a value of the matrix is not finite, or AMG needs a diagonal entry that is missing or zero */
 #define TERRACE_ERROR_MATRIX_VALUES (-9)
 
 /** numeric error: the Krylov method broke down; the matrix or the preconditioner lacks a property that the method needs */
@@ -152,6 +152,9 @@
 
 /** numeric error: a level cannot be stored in the precision that was asked for */
 #define TERRACE_ERROR_PRECISION_LOST (-18)
+
+/** numeric error: the residual norm grew far beyond that of the right-hand side; the best iterate was returned */
+#define TERRACE_ERROR_DIVERGED (-19)
 
 /** internal error: an internal error was caught at the boundary of the library */
 #define TERRACE_ERROR_INTERNAL (-17)
@@ -571,8 +574,8 @@ terrace_status terrace_context_get_memory(const terrace_context *context, int64_
  * - `column_type`: `TERRACE_I32` or `TERRACE_I64`.
  * - `columns`: the column of each entry, counted from `base`, each at most once in a row. NULL is accepted when there are none.
  * - `value_type`: `TERRACE_F64` or `TERRACE_F32`.
- * - `values`: the value of each entry; finite, and not zero on the diagonal of a square matrix. NULL is accepted when there are
- *   none.
+ * - `values`: the value of each entry, finite. AMG also needs a diagonal without zeros, which its set-up checks. NULL is accepted when
+ *   there are none.
  * - `base`: 0 or 1.
  * - `flags`: `TERRACE_COPY` or `TERRACE_BORROW`, with `| TERRACE_SORTED` as a promise that columns ascend in each row. With
  *   `TERRACE_BORROW` nothing is copied, but for columns of `TERRACE_I64`: they are 32-bit inside, so those are narrowed into a copy
@@ -1126,7 +1129,8 @@ terrace_status terrace_solver_update(terrace_solver *solver);
  * products could leave the range of numbers: such a system is solved in other units.
  *
  * - `solver`: not NULL, set up.
- * - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; that of the solver, see the option "solver.precision".
+ * - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; that of the solver, f64 unless the option "solver.precision" says
+ *   otherwise. With an f32 matrix a solver of f64 accepts f32 vectors, too; x is then rounded, and the report is about x before that.
  * - `count`: number of right-hand sides, 1 or more.
  * - `b`: `count` right-hand sides one after the other, each with an element for every scalar row. Host, or in the memory of the context's
  *   GPU. There they are read in the order of the caller's stream, see `terrace_context_set_stream`; without one, what was begun on the
@@ -1136,12 +1140,14 @@ terrace_status terrace_solver_update(terrace_solver *solver);
  *
  * Returns when x is written, or, in device memory with a stream of the caller's, when what writes it is on the stream.
  * `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the
- * iteration limit, `TERRACE_STAGNATED` when its residual no longer fell; the first that was not solved decides, and x is the last
- * iterate. A right-hand side that fails with `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_NON_FINITE` or
+ * iteration limit, `TERRACE_STAGNATED` when its residual no longer fell; the first that was not solved decides, and
+ * `terrace_last_error` says how far it came and what may help. x is then the best iterate that was stored, never worse than the initial
+ * guess. A right-hand side that fails with `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_DIVERGED`, `TERRACE_ERROR_NON_FINITE` or
  * `TERRACE_ERROR_PRECISION_LOST` does not keep the others from being solved: the call returns the first such error, and the key "status"
  * of the report has that of each. Any other error ends the call; the status of those after it is `TERRACE_NOT_ATTEMPTED`, and their x is
  * not written. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
- * `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_MATRIX_VALUES` (borrowed values
+ * `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_DIVERGED`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_PRECISION_LOST`,
+ * `TERRACE_ERROR_MATRIX_VALUES` (borrowed values
  * that were changed in place are checked), `TERRACE_ERROR_CALLBACK`,
  * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
  */

@@ -1019,6 +1019,7 @@ public:
         object::operator=(std::move(other));
         operator_ = std::move(other.operator_);
         preconditioner_ = std::move(other.preconditioner_);
+        works_in_ = other.works_in_;
         return *this;
     }
     /// The callbacks are there until the handle is destroyed.
@@ -1027,7 +1028,7 @@ public:
     /// Replaces the matrix in the Krylov method by y = A x of the caller (terrace_solver_set_operator). The matrix of setup() then only
     /// builds the preconditioner. The solver must be set up again.
     ///
-    /// - `T`: double, or float when the solver works in f32.
+    /// - `T`: double, or float when the solver works in f32 (option "solver.precision"); solve() refuses another one.
     /// - `rows`: length of x and y.
     /// - `function`: function(terrace::span<const T> x, terrace::span<T> y) with host arrays, on the thread that calls solve(); y is not
     ///   initialised. It returns nothing, or an int that is 0 unless the solve is to end with TERRACE_ERROR_CALLBACK. It must not use
@@ -1057,10 +1058,10 @@ public:
             return end(terrace_solver_set_error(get(), TERRACE_ERROR_NULL_ARGUMENT,
                                                 "matrix is empty: it was moved from or not created"),
                        result);
-        end(terrace_solver_setup(get(), a.get()), result);
+        build(a.get(), result);
     }
     /// Without a matrix: with an operator callback, and a preconditioner callback or the option "solver.preconditioner" = "none".
-    void setup(status &result TERRACE_OR_THROW) { end(terrace_solver_setup(get(), nullptr), result); }
+    void setup(status &result TERRACE_OR_THROW) { build(nullptr, result); }
 
     /// Takes over new values of the matrix (terrace_solver_update). Returns when it is done. Errors: TERRACE_ERROR_NOT_SET_UP,
     /// TERRACE_ERROR_MATRIX_VALUES, TERRACE_ERROR_PRECISION_LOST, TERRACE_ERROR_OUT_OF_MEMORY, TERRACE_ERROR_DEVICE.
@@ -1074,9 +1075,10 @@ public:
     /// - `guess`: TERRACE_ZERO_GUESS, which does not read x, or TERRACE_GIVEN_GUESS, which starts from it.
     ///
     /// Returns when x is written, or, in device memory with a stream of the caller's, when what writes it is on the stream. Conditions:
-    /// TERRACE_NOT_CONVERGED, TERRACE_STAGNATED; x is the last iterate. Errors: TERRACE_ERROR_NOT_SET_UP, TERRACE_ERROR_SIZE_MISMATCH,
-    /// TERRACE_ERROR_INVALID_ARGUMENT, TERRACE_ERROR_BREAKDOWN, TERRACE_ERROR_NON_FINITE, TERRACE_ERROR_PRECISION_LOST,
-    /// TERRACE_ERROR_CALLBACK, TERRACE_ERROR_OUT_OF_MEMORY, TERRACE_ERROR_DEVICE.
+    /// TERRACE_NOT_CONVERGED, TERRACE_STAGNATED; x is the best iterate. Errors: TERRACE_ERROR_NOT_SET_UP, TERRACE_ERROR_SIZE_MISMATCH,
+    /// TERRACE_ERROR_INVALID_ARGUMENT, TERRACE_ERROR_BREAKDOWN, TERRACE_ERROR_DIVERGED, TERRACE_ERROR_NON_FINITE,
+    /// TERRACE_ERROR_PRECISION_LOST, TERRACE_ERROR_MATRIX_VALUES, TERRACE_ERROR_CALLBACK, TERRACE_ERROR_OUT_OF_MEMORY,
+    /// TERRACE_ERROR_DEVICE.
     void solve(value_array b, value_buffer x, terrace_guess guess, status &result TERRACE_OR_THROW) {
         std::int64_t rows = 0;
         terrace_status code = terrace_solver_get_rows(get(), &rows);
@@ -1086,8 +1088,10 @@ public:
         if (code == TERRACE_SUCCESS && x.size != b.size) code = refuse_size("x", x.size, b.size);
         if (code == TERRACE_SUCCESS && b.type != x.type) code = refuse("b and x differ in their number format");
         for (const auto &own : {operator_.get(), preconditioner_.get()})
-            if (code == TERRACE_SUCCESS && own && own->type != b.type)
-                code = refuse("b and a callback of the solver differ in their number format");
+            if (code == TERRACE_SUCCESS && own && own->type != works_in_)
+                code = refuse(own->type == TERRACE_F64
+                                  ? "a callback is for double, the solver works in f32; see the option solver.precision"
+                                  : "a callback is for float, the solver works in f64; see the option solver.precision");
         if (code == TERRACE_SUCCESS) code = terrace_solver_solve(get(), b.type, count, b.data, x.data, guess);
         end(code, result);
     }
@@ -1116,9 +1120,26 @@ public:
 private:
     // The library has their addresses.
     std::unique_ptr<detail::callback> operator_, preconditioner_;
+    // What it gives to the callbacks.
+    terrace_type works_in_ = TERRACE_F64;
 
     void make(const context &on, const terrace_config *options, status &result) {
         create([&](terrace_solver **out) { return terrace_solver_create(on.get(), options, out); }, result);
+    }
+
+    void build(const terrace_matrix *a, status &result) {
+        const terrace_status code = terrace_solver_setup(get(), a);
+        if (code == TERRACE_SUCCESS && (operator_ || preconditioner_)) {
+            terrace_report *made = nullptr;
+            std::string method;
+            if (terrace_solver_report(get(), &made) == TERRACE_SUCCESS)
+                detail::text(
+                    [&](char *b, std::size_t l, std::size_t *n) { return terrace_report_get_str(made, "solver", 0, b, l, n); },
+                    method);
+            terrace_report_destroy(made);
+            works_in_ = method.size() > 3 && method.substr(method.size() - 3) == "f32" ? TERRACE_F32 : TERRACE_F64;
+        }
+        end(code, result);
     }
 
     template <class T, class Function, class Set>

@@ -54,7 +54,7 @@ fn failures_that_nobody_asks_for_stop_the_program() {
         ("option", "TERRACE_ERROR_UNKNOWN_OPTION: no option is called \"solver.typ\""),
         ("early", "TERRACE_ERROR_NOT_SET_UP: solver is not set up"),
         ("size", "TERRACE_ERROR_SIZE_MISMATCH: b has 2 elements; 3 are needed"),
-        ("condition", "TERRACE_NOT_CONVERGED: the iterations ended"),
+        ("condition", "TERRACE_NOT_CONVERGED: not converged after 1 iterations"),
         ("key", "TERRACE_ERROR_INVALID_ARGUMENT: key is \"levls\""),
     ] {
         let output = Command::new(&program).arg(mistake).output().expect("the program starts");

@@ -406,7 +406,8 @@ void callbacks() {
         terrace::solver elsewhere = std::move(solver);
         elsewhere.solve(b, x);
         CHECK(are_ones(x) && *calls > 0 && preconditioned > 0);
-        REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "callback", elsewhere.solve(std::vector<float>(3), terrace::span<float>(std::vector<float>(3)), result));
+        std::vector<float> narrow_b{1, 0, 1}, narrow_x(3);
+        REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "", elsewhere.solve(narrow_b, narrow_x, result));
 
         // An exception comes out of solve, whichever form, and the solver works afterwards.
         for (int form = 0; form < 2; ++form) {
@@ -464,10 +465,23 @@ void callbacks() {
         in_floats.set_operator<float>(3, tridiagonal{calls});
         in_floats.set_preconditioner<float>([](auto r, auto z) { std::copy(r.begin(), r.end(), z.begin()); });
         in_floats.setup();
-        std::vector<float> narrow_b{1, 0, 1}, narrow_x(3);
         in_floats.solve(narrow_b, narrow_x, result);
         CHECK(!result.failed() && *calls > 0 && std::abs(narrow_x[0] - 1) < 1e-4f);
-        REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "callback", in_floats.solve(b, x, result));
+        REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "", in_floats.solve(b, x, result));
+        // A callback gets vectors of the solver, which need not be those of solve.
+        const std::vector<float> narrow(values.begin(), values.end());
+        const auto in_f32 = terrace::matrix::csr(host, offsets, columns, narrow);
+        in_floats.set_preconditioner<double>([](auto r, auto z) { std::copy(r.begin(), r.end(), z.begin()); });
+        in_floats.setup();
+        REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "a callback is for double, the solver works in f32", in_floats.solve(narrow_b, narrow_x, result));
+        terrace::solver mixed(host);
+        mixed.set_preconditioner<float>([](auto r, auto z) { std::copy(r.begin(), r.end(), z.begin()); });
+        mixed.setup(in_f32);
+        REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "a callback is for float, the solver works in f64", mixed.solve(narrow_b, narrow_x, result));
+        mixed.set_preconditioner([](auto r, auto z) { std::copy(r.begin(), r.end(), z.begin()); });
+        mixed.setup(in_f32);
+        mixed.solve(narrow_b, narrow_x);
+        CHECK(are_ones(narrow_x));
     }
     CHECK(calls.use_count() == 1);
 }

@@ -419,8 +419,8 @@ contains
     call terrace_solver_solve(solver, several_b, several_x, status, guess=TERRACE_GIVEN_GUESS)
     call expect(status >= 0 .and. all(abs(several_x(:, 2) - 2) < 1e-4), 'two right-hand sides')
     wide = 0
-    call terrace_solver_solve(solver, 1 * wide, wide, status)
-    call expect(status == TERRACE_ERROR_INVALID_ARGUMENT, 'vectors of another kind')
+    call terrace_solver_solve(solver, real(several_b, real64), wide)
+    call expect(all(abs(wide(:, 2) - 2) < 1e-6), 'an f32 matrix with f64 vectors')
     call terrace_solver_destroy(solver)
 
     call terrace_amg_setup(context, matrix, defaults, amg, status)
@@ -441,6 +441,7 @@ contains
     type(terrace_solver) :: solver
     type(terrace_amg) :: amg
     real(real64) :: b(4), x(4)
+    real(real32) :: narrow(3)
     b = 0
     call terrace_matrix_create_csr(context, offsets, columns(:6), values, matrix, status)
     call mismatch('columns has 6 elements; 7 are needed')
@@ -466,6 +467,8 @@ contains
     call mismatch('b has 2 elements; 3 are needed')
     call terrace_solver_solve(solver, b(:3), x, status)
     call mismatch('x has 4 elements; 3 are needed')
+    call terrace_solver_solve(solver, real(b(:3), real32), narrow, status)
+    call expect(status == TERRACE_ERROR_INVALID_ARGUMENT, 'vectors of another kind')
     call terrace_solver_destroy(solver)
     call terrace_amg_setup(context, matrix, defaults, amg, status)
     call succeeded(status)
