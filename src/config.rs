@@ -8,7 +8,7 @@ use crate::error::{Result, excerpt, fail};
 use crate::scalar::Precision;
 use option::{Kind, OptionRow, PRECISIONS};
 use serde_json::{Map, Value as Json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Part of a level whose precision can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,10 +67,10 @@ impl Preset {
         let list = |text: &str| -> Option<Vec<Precision>> {
             let one = |name: &str| {
                 Some(match name {
-                    "dp" => Precision::F64,
-                    "sp" => Precision::F32,
-                    "hp" => Precision::F16,
-                    "bf" => Precision::BF16,
+                    "dp" | "f64" => Precision::F64,
+                    "sp" | "f32" => Precision::F32,
+                    "hp" | "f16" => Precision::F16,
+                    "bf" | "bf16" => Precision::BF16,
                     _ => return None,
                 })
             };
@@ -196,35 +196,42 @@ impl Config {
         self.set_str(key, &list.join(","))
     }
 
-    /// Sets every option of a JSON object. Keys may be dotted or nested. Nothing is changed when any of them is refused.
-    pub fn load_json(&mut self, text: &str) -> Result<()> {
-        let json: Json = match serde_json::from_str(text) {
-            Ok(json) => json,
-            Err(error) => return fail!(Parse, "the configuration is not JSON: {error}"),
-        };
-        let Json::Object(map) = json else {
-            return fail!(Parse, "the configuration must be a JSON object, like {{\"solver.tolerance\": 1e-8}}");
-        };
-        let mut changed = self.clone();
-        changed.load_object("", &map)?;
-        *self = changed;
-        Ok(())
+    /// Sets every option of a JSON object. Keys may be dotted or nested, lists may be arrays. An option that is there twice is
+    /// refused.
+    pub(crate) fn load_object(&mut self, map: &Map<String, Json>) -> Result<()> {
+        self.load_nested("", map, &mut BTreeSet::new())
     }
 
-    fn load_object(&mut self, prefix: &str, map: &Map<String, Json>) -> Result<()> {
+    fn load_nested(&mut self, prefix: &str, map: &Map<String, Json>, seen: &mut BTreeSet<&'static str>) -> Result<()> {
         for (name, value) in map {
             let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+            if let Json::Object(inner) = value {
+                self.load_nested(&key, inner, seen)?;
+                continue;
+            }
+            let row = self.known(&key)?;
+            if !seen.insert(row.key) {
+                return fail!(OptionValue, "option \"{}\" is there twice; give it dotted or nested, not both", row.key);
+            }
             match value {
-                Json::Object(inner) => self.load_object(&key, inner)?,
                 Json::String(text) => self.set_str(&key, text)?,
                 Json::Number(number) => match number.as_i64() {
                     Some(whole) => self.set_int(&key, whole)?,
                     None => self.set_real(&key, number.as_f64().unwrap_or(f64::NAN))?,
                 },
-                other => return rejected(self.known(&key)?, &other.to_string()),
+                Json::Array(entries) => match entries.iter().map(list_entry).collect::<Option<Vec<_>>>() {
+                    Some(list) => self.set_str(&key, &list.join(","))?,
+                    None => return rejected(row, &value.to_string()),
+                },
+                other => return rejected(row, &other.to_string()),
             }
         }
         Ok(())
+    }
+
+    /// The value of an option as text: what was set, or the default.
+    pub fn get(&self, key: &str) -> Result<String> {
+        Ok(text_of(self.value(self.known(key)?.key)))
     }
 
     /// The values that were set, as one JSON object with dotted keys; [`Config::load_json`] reads it back.
@@ -359,6 +366,23 @@ impl Config {
                 fail!(UnknownOption, "no option is called \"{}\"; the nearest is \"{nearest}\"", excerpt(key))
             }
         }
+    }
+}
+
+/// An entry of a list.
+fn list_entry(json: &Json) -> Option<String> {
+    match json {
+        Json::String(text) if !text.contains(',') => Some(text.clone()),
+        Json::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+fn text_of(value: Value) -> String {
+    match value {
+        Value::Int(v) => v.to_string(),
+        Value::Real(v) => v.to_string(),
+        Value::Text(v) => v,
     }
 }
 

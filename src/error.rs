@@ -65,6 +65,8 @@ statuses! {
         "the residual norm no longer falls and has not reached the tolerance; the best iterate was returned";
     NotAttempted = 3, "TERRACE_NOT_ATTEMPTED", Condition,
         "a right-hand side was not attempted; only reports have this status";
+    Stopped = 4, "TERRACE_STOPPED", Condition,
+        "a monitor of the caller ended the solve; the iterate at that moment was returned";
     NullArgument = -1, "TERRACE_ERROR_NULL_ARGUMENT", Argument, "an argument that must not be null is null";
     InvalidArgument = -2, "TERRACE_ERROR_INVALID_ARGUMENT", Argument, "an argument has a value outside of what is accepted";
     SizeMismatch = -3, "TERRACE_ERROR_SIZE_MISMATCH", Argument, "sizes that must agree do not";

@@ -408,6 +408,26 @@ impl Amg {
             }
     }
 
+    /// The value of an option as the last set-up used it.
+    pub(crate) fn option(&self, key: &str) -> Result<String> {
+        let value = self.config.get(key)?;
+        let builder = Builder {
+            context: &self.context,
+            config: &self.config,
+            matrix: &self.matrix,
+            near_null_space: self.near_null_space.clone(),
+            plan: None,
+        };
+        Ok(match key {
+            _ if value != "auto" => value,
+            "amg.coarsening.type" => builder.coarsening().name.to_string(),
+            "amg.strength.type" => builder.coarsening().strength.to_string(),
+            "amg.interpolation.type" => builder.coarsening().interpolation.to_string(),
+            "amg.smoother.type" => builder.smoother().name.to_string(),
+            _ => value,
+        })
+    }
+
     /// Whether a cycle is the same linear operator in every application, but for the rounding of the solver's precision.
     pub(crate) fn is_constant(&self) -> bool {
         !self.built.plan.is_narrow() && !self.has_k_cycle()

@@ -3,6 +3,7 @@
 
 use crate::config::Config;
 use crate::error::{Result, excerpt, fail};
+use serde_json::Value as Json;
 use std::fmt::Write;
 
 /// One preset.
@@ -136,6 +137,27 @@ pub fn reference() -> String {
 }
 
 impl Config {
+    /// Sets every option of a JSON object. Keys may be dotted or nested, lists may be arrays. The key "preset" names a
+    /// [preset](crate::presets), which is loaded first. Nothing is changed when any of it is refused.
+    pub fn load_json(&mut self, text: &str) -> Result<()> {
+        let json: Json = match serde_json::from_str(text) {
+            Ok(json) => json,
+            Err(error) => return fail!(Parse, "the configuration is not JSON: {error}"),
+        };
+        let Json::Object(mut map) = json else {
+            return fail!(Parse, "the configuration must be a JSON object, like {{\"solver.tolerance\": 1e-8}}");
+        };
+        let mut changed = self.clone();
+        match map.remove("preset") {
+            Some(Json::String(name)) => changed.load_preset(&name)?,
+            Some(_) => return fail!(OptionValue, "\"preset\" is not a name; accepted: {}", names().join(", ")),
+            None => {}
+        }
+        changed.load_object(&map)?;
+        *self = changed;
+        Ok(())
+    }
+
     /// Sets every option of a [preset](crate::presets); what it does not name keeps its value.
     pub fn load_preset(&mut self, name: &str) -> Result<()> {
         let mut changed = self.clone();

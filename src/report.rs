@@ -346,6 +346,7 @@ impl Report {
                     Status::Stagnated => "stagnated",
                     Status::Diverged => "diverged",
                     Status::NotAttempted => "not attempted",
+                    Status::Stopped => "stopped by the monitor",
                     _ => "failed",
                 },
                 s.true_residual

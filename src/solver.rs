@@ -36,6 +36,20 @@ pub enum Guess {
 /// `solve`, with vectors of the solver's precision.
 pub type UserApply = Box<dyn Fn(SliceRef<'_>, SliceMut<'_>) -> i32 + Send + Sync>;
 
+/// What a monitor is told: the residual norm over that of b after an iteration, or before the first one as iteration 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// Index of the right-hand side.
+    pub right_hand_side: usize,
+    /// Iterations done.
+    pub iteration: usize,
+    /// Residual norm over that of the right-hand side.
+    pub residual: f64,
+}
+
+/// Called after each iteration, on the thread that called `solve`; `true` ends the solve with `Status::Stopped`.
+pub type Monitor = Box<dyn Fn(Progress) -> bool + Send + Sync>;
+
 /// Most residual norms for which capacity is reserved before a solve.
 const MAX_HISTORY_CAPACITY: usize = 1 << 20;
 
@@ -47,6 +61,11 @@ pub struct Solver {
     effective: Config,
     operator: Option<User>,
     preconditioner: Option<User>,
+    /// The matrix that the preconditioner is built from, where it is another one.
+    preconditioner_matrix: Option<Arc<Matrix>>,
+    monitor: Option<Monitor>,
+    /// The right-hand side that is being solved for.
+    index: usize,
     state: Option<State>,
     /// Right-hand sides of the last solve, and their reports. There is capacity for one before the first solve.
     count: usize,
@@ -82,6 +101,9 @@ impl Solver {
             effective: config.clone(),
             operator: None,
             preconditioner: None,
+            preconditioner_matrix: None,
+            monitor: None,
+            index: 0,
             state: None,
             count: 0,
             solves: Vec::new(),
@@ -100,6 +122,51 @@ impl Solver {
     pub fn set_preconditioner(&mut self, apply: UserApply) {
         self.preconditioner = Some(User { what: "preconditioner", rows: 0, apply: Arc::new(apply) });
         self.state = None;
+    }
+
+    /// Multiplies with the matrix given to `setup` again.
+    pub fn remove_operator(&mut self) {
+        if self.operator.take().is_some() {
+            self.state = None;
+        }
+    }
+
+    /// Uses the preconditioner that the options name again.
+    pub fn remove_preconditioner(&mut self) {
+        if self.preconditioner.take().is_some() {
+            self.state = None;
+        }
+    }
+
+    /// Builds the preconditioner from another matrix than the one given to `setup`, or from that one again. Takes effect at the
+    /// next `setup`.
+    pub fn set_preconditioner_matrix(&mut self, matrix: Option<&Arc<Matrix>>) {
+        self.preconditioner_matrix = matrix.cloned();
+        self.state = None;
+    }
+
+    /// Sets or removes a function that is told about each iteration.
+    pub fn set_monitor(&mut self, monitor: Option<Monitor>) {
+        self.monitor = monitor;
+    }
+
+    /// The value of an option as the last set-up used it.
+    pub fn option(&self, key: &str) -> Result<String> {
+        let value = self.effective.get(key)?;
+        let Some(state) = &self.state else {
+            return fail!(NotSetUp, "the solver has not been set up; the options of its set-up are not known yet");
+        };
+        let (method, precision, _) = match &state.engine {
+            BackendEngine::Host(engine) => engine.describe(),
+            BackendEngine::Gpu(engine, _) => engine.describe(),
+        };
+        Ok(match (key, &state.amg) {
+            ("solver.type", _) => method.to_string(),
+            ("solver.precision", _) => precision.name().to_string(),
+            ("solver.tolerance", _) if value == "auto" => solve::reachable(precision).to_string(),
+            (_, Some(amg)) => amg.option(key)?,
+            (_, None) => value,
+        })
     }
 
     /// Builds the preconditioner and the workspace. The matrix may be absent when an operator was given.
@@ -135,7 +202,15 @@ impl Solver {
         let matrix = scaled.as_ref().map(|(matrix, _)| matrix).or(callers);
         self.effective = self.effective_config(matrix)?;
         let wants_amg = self.preconditioner.is_none() && self.config.text("solver.preconditioner") == "amg";
-        let mut amg = match (wants_amg, matrix) {
+        let other = self.preconditioner_matrix.clone();
+        if let Some(other) = other.as_ref().filter(|other| (other.rows(), other.cols()) != (rows, rows)) {
+            let (others, cols) = (other.rows(), other.cols());
+            return fail!(
+                SizeMismatch,
+                "the matrix of the preconditioner has {others} rows and {cols} columns, the system {rows} rows"
+            );
+        }
+        let mut amg = match (wants_amg, other.as_ref().or(matrix)) {
             (true, Some(matrix)) => Some(Amg::setup_in_solver(&self.context, matrix, &self.effective)?),
             (true, None) => {
                 return fail!(

@@ -228,14 +228,14 @@ impl Builder<'_> {
     }
 
     /// Properties of the coarsening.
-    fn coarsening(&self) -> &'static CoarseningInfo {
+    pub(crate) fn coarsening(&self) -> &'static CoarseningInfo {
         let blocks = self.matrix.block() != Block::SCALAR || self.near_null_space.is_some();
         let default = if blocks { "mis2" } else { "pmis" };
         components::coarsening_info(self.config.choice("amg.coarsening.type").as_deref().unwrap_or(default))
     }
 
     /// Properties of the smoother.
-    fn smoother(&self) -> &'static SmootherInfo {
+    pub(crate) fn smoother(&self) -> &'static SmootherInfo {
         let default = if self.near_null_space.is_some() { "chebyshev" } else { "l1_jacobi" };
         components::smoother_info(self.config.choice("amg.smoother.type").as_deref().unwrap_or(default))
     }

@@ -54,6 +54,38 @@ pub(super) struct Arrays {
     pub values: *const c_void,
 }
 
+/// Indices of the caller.
+pub(super) enum LentIndices {
+    I32(Lent<i32>),
+    I64(Lent<i64>),
+}
+
+impl LentIndices {
+    /// # Safety
+    /// As for [`Lent::new`].
+    pub unsafe fn new(
+        context: &Context,
+        kind: terrace_type,
+        array: *const c_void,
+        len: usize,
+        argument: &str,
+    ) -> Result<LentIndices> {
+        Ok(match index("index_type", kind)? {
+            // SAFETY: by this function's contract.
+            Index::I32 => LentIndices::I32(unsafe { Lent::new(context, array, len, argument) }?),
+            // SAFETY: by this function's contract.
+            Index::I64 => LentIndices::I64(unsafe { Lent::new(context, array, len, argument) }?),
+        })
+    }
+
+    pub fn at(&self, i: usize) -> i64 {
+        match self {
+            LentIndices::I32(indices) => i64::from(indices.as_slice()[i]),
+            LentIndices::I64(indices) => indices.as_slice()[i],
+        }
+    }
+}
+
 /// Row offsets of the caller.
 pub(super) enum LentOffsets {
     I32(Lent<i32>),

@@ -4,6 +4,7 @@ use super::boundary::{self, ContextState, Exclusive, Handle, call, out, text, te
 use super::types::{level_part, level_precision, terrace_level_part, terrace_type};
 use super::{terrace_context, terrace_status};
 use crate::config::Config;
+use crate::error::fail;
 use std::ffi::c_char;
 use std::sync::Arc;
 
@@ -150,7 +151,9 @@ pub unsafe extern "C" fn terrace_config_set_level_sweeps(
     call!(config, |config| config.config.enter("config")?.set_level_sweeps(level, pre, post))
 }
 
-/// Sets every option of a JSON object. Keys may be dotted or nested: {"solver.tolerance": 1e-6} or {"solver": {"tolerance": 1e-6}}.
+/// Sets every option of a JSON object. Keys may be dotted or nested: {"solver.tolerance": 1e-6} or {"solver": {"tolerance": 1e-6}}; an
+/// option that is there both ways is refused. Lists may be arrays: {"precision.matrix": ["f64", "f32"]}. The key "preset" names a preset,
+/// which is loaded before the rest.
 ///
 /// - `config`: not NULL.
 /// - `json`: the text itself, host, NUL-terminated.
@@ -196,6 +199,84 @@ pub unsafe extern "C" fn terrace_config_to_json(
         // SAFETY: a buffer of `len` bytes and a place for the need, or null, as the documentation asks.
         unsafe { text_out(&json, buf, len, needed) }
     })
+}
+
+/// The value of an option as text: what was set, or its default.
+///
+/// - `config`: not NULL.
+/// - `key`: host, NUL-terminated.
+/// - `buf`, `len`, `needed`: text out, see the top of this file.
+///
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION`. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_config_get_str(
+    config: *const terrace_config,
+    key: *const c_char,
+    buf: *mut c_char,
+    len: usize,
+    needed: *mut usize,
+) -> terrace_status {
+    call!(config, |config| {
+        let value = config.config.enter("config")?.get(text!(key))?;
+        // SAFETY: a buffer of `len` bytes and a place for the need, or null, as the documentation asks.
+        unsafe { text_out(&value, buf, len, needed) }
+    })
+}
+
+/// The value of an option that is a whole number: what was set, or its default.
+///
+/// - `config`: not NULL.
+/// - `key`: host, NUL-terminated.
+/// - `value`: host, written on success.
+///
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION`, `TERRACE_ERROR_OPTION_VALUE` (the value is no whole number).
+/// One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_config_get_int(
+    config: *const terrace_config,
+    key: *const c_char,
+    value: *mut i64,
+) -> terrace_status {
+    call!(config, |config| {
+        let (key, out) = (text!(key), out!(value));
+        let number = number(key, &config.config.enter("config")?.get(key)?, "a whole number")?;
+        // SAFETY: not null, and valid for a write as the documentation asks.
+        unsafe { out.set(number) };
+        Ok(())
+    })
+}
+
+/// The value of an option that is a number: what was set, or its default.
+///
+/// - `config`: not NULL.
+/// - `key`: host, NUL-terminated.
+/// - `value`: host, written on success.
+///
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION`, `TERRACE_ERROR_OPTION_VALUE` (the value is no number, such as
+/// "auto"). One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_config_get_real(
+    config: *const terrace_config,
+    key: *const c_char,
+    value: *mut f64,
+) -> terrace_status {
+    call!(config, |config| {
+        let (key, out) = (text!(key), out!(value));
+        let number = number(key, &config.config.enter("config")?.get(key)?, "a number")?;
+        // SAFETY: not null, and valid for a write as the documentation asks.
+        unsafe { out.set(number) };
+        Ok(())
+    })
+}
+
+fn number<T: std::str::FromStr>(key: &str, value: &str, wanted: &str) -> crate::error::Result<T> {
+    match value.parse() {
+        Ok(number) => Ok(number),
+        Err(_) => fail!(
+            OptionValue,
+            "option \"{key}\" is \"{value}\", which is not {wanted}: terrace_config_get_str reads it"
+        ),
+    }
 }
 
 #[cfg(test)]

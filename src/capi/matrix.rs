@@ -1,14 +1,15 @@
 //! `terrace_matrix`: the caller's CSR or BSR arrays, described, checked, and copied or borrowed.
 
-use super::arrays::{Arrays, LentColumns, LentOffsets, LentValues, Size, one_to_eight};
+use super::arrays::{Arrays, LentColumns, LentIndices, LentOffsets, LentValues, Size, one_to_eight};
 use super::borrow::{Lent, copy};
 use super::boundary::{self, Out, call, out, required};
 use super::device_arrays;
-use super::types::{TERRACE_BORROW, TERRACE_SORTED, terrace_matrix_flags, terrace_type};
+use super::types::{TERRACE_BORROW, TERRACE_SORTED, precision, terrace_matrix_flags, terrace_type};
 use super::{terrace_context, terrace_status};
-use crate::error::{Result, fail};
+use crate::error::{Result, fail, try_capacity};
 use crate::matrix::Matrix;
-use crate::sparse::{Block, Storage, Structure};
+use crate::scalar::with_precision;
+use crate::sparse::{Block, Csr, Storage, Structure};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -74,6 +75,82 @@ pub unsafe extern "C" fn terrace_matrix_create_csr(
         let arrays = Arrays { offset_type, row_offsets, column_type, columns, value_type, values };
         // SAFETY: the arrays and the place for the result are as the documentation asks.
         unsafe { create(context, size, &arrays, base, flags, out!(matrix)) }
+    })
+}
+
+/// Makes a matrix from coordinates: entries in any order, of which those at the same place are added in the order in which they come, as
+/// an assembly leaves them.
+///
+/// - `context`: not NULL. The matrix does not belong to it.
+/// - `rows`, `cols`: 0 to 2147483647.
+/// - `count`: number of entries, 0 or more.
+/// - `index_type`: `TERRACE_I32` or `TERRACE_I64`.
+/// - `row_indices`, `column_indices`: row and column of each entry, counted from `base`.
+/// - `value_type`: `TERRACE_F64` or `TERRACE_F32`.
+/// - `values`: the value of each entry; the sums are finite.
+/// - `base`: 0 or 1.
+/// - `matrix`: host, written on success; destroy it with `terrace_matrix_destroy`.
+///
+/// Each array is on the host or in the memory of the context's GPU, and copied; NULL is accepted when there are no entries. The matrix is
+/// on the host. `terrace_matrix_update_values` takes its values in the order of `terrace_matrix_get_arrays`: rows, and ascending columns.
+///
+/// Returns when the matrix is made. Errors: as `terrace_matrix_create_csr`. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_matrix_create_coo(
+    context: *mut terrace_context,
+    rows: i64,
+    cols: i64,
+    count: i64,
+    index_type: terrace_type,
+    row_indices: *const c_void,
+    column_indices: *const c_void,
+    value_type: terrace_type,
+    values: *const c_void,
+    base: i32,
+    matrix: *mut *mut terrace_matrix,
+) -> terrace_status {
+    call!(context, |context| {
+        let context = &context.state.context;
+        let (rows, cols, _) = Size { names: ["rows", "cols"], rows, cols, block: 1 }.check()?;
+        if base != 0 && base != 1 {
+            return fail!(InvalidArgument, "base is {base}; accepted: 0 or 1");
+        }
+        let Some(count) = usize::try_from(count).ok().filter(|count| *count <= isize::MAX as usize / 16) else {
+            return fail!(InvalidArgument, "count is {count}; accepted: 0 or more entries that memory can hold");
+        };
+        // SAFETY: arrays of `count` elements, as the documentation asks.
+        let (row_indices, column_indices) = unsafe {
+            let indices = |array, name| LentIndices::new(context, index_type, array, count, name);
+            (indices(row_indices, "row_indices")?, indices(column_indices, "column_indices")?)
+        };
+        let matrix_of = |entry: usize, rows: usize, cols: usize| -> Result<(usize, usize)> {
+            let place = |index: i64, size: usize, name: &str| match usize::try_from(index - i64::from(base)) {
+                Ok(place) if place < size => Ok(place),
+                _ => fail!(
+                    MatrixStructure,
+                    "{name}[{entry}] is {index}; accepted with base {base}: {base} to {}",
+                    size as i64 - 1 + i64::from(base)
+                ),
+            };
+            let row = place(row_indices.at(entry), rows, "row_indices")?;
+            Ok((row, place(column_indices.at(entry), cols, "column_indices")?))
+        };
+        let made = with_precision!(precision("value_type", value_type)?, T => {
+            // SAFETY: as above.
+            let values = unsafe { Lent::<T>::new(context, values, count, "values") }?;
+            let mut triplets = try_capacity(count)?;
+            for (entry, value) in values.as_slice().iter().enumerate() {
+                let (row, col) = matrix_of(entry, rows, cols)?;
+                triplets.push((row, col, *value));
+            }
+            let a = Csr::from_triplets(rows, cols, &triplets)?;
+            drop(triplets);
+            context.run(count, || Matrix::from_csr(a))?
+        });
+        let out = out!(matrix);
+        // SAFETY: not null, and valid for a write as the documentation asks.
+        unsafe { out.set(Box::into_raw(Box::new(terrace_matrix::own(made)))) };
+        Ok(())
     })
 }
 
@@ -198,7 +275,7 @@ pub unsafe extern "C" fn terrace_matrix_update_values(
 /// - `context`: not NULL; receives the sentence of an error.
 /// - `matrix`: not NULL.
 /// - `dofs_per_node`: unknowns of a node, which are consecutive rows: 1 to 8, the block size when that is more than 1.
-/// - `count`: number of vectors, 1 to 8.
+/// - `count`: number of vectors, 1 to 8; 0 removes vectors or coordinates that were given before, and the rest is not used.
 /// - `vectors`: host, or in the memory of the context's GPU: `count` vectors one after the other, each with an element for every scalar row; copied.
 ///
 /// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`,
@@ -213,6 +290,10 @@ pub unsafe extern "C" fn terrace_matrix_set_near_null_space(
 ) -> terrace_status {
     call!(context, |context| {
         let matrix = &required!(matrix).matrix;
+        if count == 0 {
+            matrix.remove_near_null_space();
+            return Ok(());
+        }
         let dofs_per_node = one_to_eight("dofs_per_node", dofs_per_node)?;
         let count = one_to_eight("count", count)?;
         let len = matrix.rows() * count;
@@ -324,6 +405,39 @@ mod tests {
     fn inner(matrix: *mut terrace_matrix) -> Arc<Matrix> {
         // SAFETY: tests pass a matrix that is alive.
         unsafe { Arc::clone(&(*matrix).matrix) }
+    }
+
+    #[test]
+    fn entries_in_any_order_are_added_up() {
+        let context = TestContext::new();
+        let (rows, cols, values) = ([1_i64, 2, 1, 2, 1], [2_i64, 2, 1, 2, 2], [1.0, 2.0, 4.0, 3.0, 0.5]);
+        let make = |count: i64, base: i32, rows: &[i64]| {
+            let (mut made, i, f) = (null_mut(), TERRACE_I64, TERRACE_F64);
+            let (r, c, v) = (rows.as_ptr().cast(), cols.as_ptr().cast(), values.as_ptr().cast());
+            let status = abi!(terrace_matrix_create_coo(context.0, 2, 2, count, i, r, c, f, v, base, &mut made));
+            (status, made)
+        };
+        let (status, made) = make(5, 1, &rows);
+        assert_eq!(status, 0, "{}", context.last_error());
+        let a = inner(made).shared::<f64>().unwrap();
+        assert_eq!((a.values.as_slice(), a.structure.columns.as_slice()), (&[4.0, 1.5, 5.0][..], &[0, 1, 1][..]));
+        assert_eq!(abi!(terrace_matrix_destroy(made)), 0);
+        let (status, made) = make(0, 0, &rows);
+        assert_eq!((status, inner(made).entries()), (0, 0));
+        assert_eq!(abi!(terrace_matrix_destroy(made)), 0);
+
+        let refused = |(status, _): (terrace_status, *mut terrace_matrix), expected: Status, text: &str| {
+            assert_eq!(status, expected.code());
+            assert!(context.last_error().contains(text), "{}", context.last_error());
+        };
+        refused(make(5, 0, &rows), Status::MatrixStructure, "row_indices[1] is 2; accepted with base 0: 0 to 1");
+        refused(
+            make(5, 1, &[1, 2, 0, 2, 1]),
+            Status::MatrixStructure,
+            "row_indices[2] is 0; accepted with base 1: 1 to 2",
+        );
+        refused(make(-1, 1, &rows), Status::InvalidArgument, "count is -1");
+        refused(make(5, 2, &rows), Status::InvalidArgument, "base is 2");
     }
 
     /// [4 1; 0 5] in every combination of types, base and flags, scalar and as one block.

@@ -2,12 +2,12 @@
 
 use super::amg::config_or_defaults;
 use super::borrow::{device_vectors, vectors};
-use super::boundary::{self, ContextState, Exclusive, Handle, call, null, out, text};
-use super::types::{self, precision, terrace_apply_callback, terrace_guess, terrace_type};
+use super::boundary::{self, ContextState, Exclusive, Handle, call, in_callers, out, text, text_out};
+use super::types::{self, precision, terrace_apply_callback, terrace_guess, terrace_monitor_callback, terrace_type};
 use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, terrace_status};
 use crate::error::{Result, fail};
 use crate::scalar::with_precision;
-use crate::solver::{SliceMut, SliceRef, Solver, UserApply};
+use crate::solver::{Monitor, Progress, SliceMut, SliceRef, Solver, UserApply};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
@@ -52,8 +52,8 @@ pub unsafe extern "C" fn terrace_solver_create(
 /// `TERRACE_ERROR_NOT_SET_UP`.
 ///
 /// - `solver`: not NULL.
-/// - `rows`: length of x and y, 0 to 2147483647.
-/// - `callback`: not NULL; see `terrace_apply_callback`.
+/// - `rows`: length of x and y, 0 to 2147483647; not used without a callback.
+/// - `callback`: see `terrace_apply_callback`; NULL for the matrix again.
 /// - `user`: handed to the callback as it is; it must stay valid until the solver is destroyed or another operator is set.
 ///
 /// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
@@ -65,7 +65,10 @@ pub unsafe extern "C" fn terrace_solver_set_operator(
     user: *mut c_void,
 ) -> terrace_status {
     call!(solver, |solver| {
-        let Some(function) = callback else { return null("callback") };
+        let Some(function) = callback else {
+            solver.solver.enter("solver")?.remove_operator();
+            return Ok(());
+        };
         if !(0..=i64::from(i32::MAX)).contains(&rows) {
             return fail!(InvalidArgument, "rows is {rows}; accepted: 0 to {}", i32::MAX);
         }
@@ -78,7 +81,7 @@ pub unsafe extern "C" fn terrace_solver_set_operator(
 /// `terrace_solver_set_operator`.
 ///
 /// - `solver`: not NULL.
-/// - `callback`: not NULL; see `terrace_apply_callback`.
+/// - `callback`: see `terrace_apply_callback`; NULL for what `solver.preconditioner` says again.
 /// - `user`: handed to the callback as it is; it must stay valid until the solver is destroyed or another preconditioner is set.
 ///
 /// Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
@@ -89,9 +92,76 @@ pub unsafe extern "C" fn terrace_solver_set_preconditioner(
     user: *mut c_void,
 ) -> terrace_status {
     call!(solver, |solver| {
-        let Some(function) = callback else { return null("callback") };
+        let Some(function) = callback else {
+            solver.solver.enter("solver")?.remove_preconditioner();
+            return Ok(());
+        };
         solver.solver.enter("solver")?.set_preconditioner(Callback { function, user }.into_apply());
         Ok(())
+    })
+}
+
+/// Builds the preconditioner from another matrix than the one that is solved with, such as one of lower order or without weak couplings.
+/// Takes effect at the next set-up.
+///
+/// - `solver`: not NULL.
+/// - `matrix`: as many rows as the matrix given to `terrace_solver_setup`; it may be destroyed afterwards, arrays that it borrowed must
+///   stay. NULL for the same matrix again.
+///
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context; the matrix may be shared.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_solver_set_preconditioner_matrix(
+    solver: *mut terrace_solver,
+    matrix: *const terrace_matrix,
+) -> terrace_status {
+    call!(solver, |solver| {
+        // SAFETY: null or alive, as the documentation asks.
+        let matrix = unsafe { matrix.as_ref() }.map(|matrix| &matrix.matrix);
+        solver.solver.enter("solver")?.set_preconditioner_matrix(matrix);
+        Ok(())
+    })
+}
+
+/// Calls a function of the caller with the residual norm of each iteration, which may end the solve.
+///
+/// - `solver`: not NULL.
+/// - `callback`: see `terrace_monitor_callback`; NULL for none.
+/// - `user`: handed to the callback as it is; it must stay valid until the solver is destroyed or another monitor is set.
+///
+/// Takes effect at the next solve. Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_solver_set_monitor(
+    solver: *mut terrace_solver,
+    callback: terrace_monitor_callback,
+    user: *mut c_void,
+) -> terrace_status {
+    call!(solver, |solver| {
+        let monitor = callback.map(|function| MonitorCallback { function, user }.into_monitor());
+        solver.solver.enter("solver")?.set_monitor(monitor);
+        Ok(())
+    })
+}
+
+/// The value of an option as the last set-up used it: what was set, or what `auto` and defaults became for this matrix and device.
+///
+/// - `solver`: not NULL, set up.
+/// - `key`: host, NUL-terminated.
+/// - `buf`, `len`, `needed`: text out, see the top of this file.
+///
+/// What differs from level to level, such as thresholds, may still be "auto"; the report tells what levels have. Errors:
+/// `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`, `TERRACE_ERROR_UNKNOWN_OPTION`. One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_solver_get_option(
+    solver: *const terrace_solver,
+    key: *const c_char,
+    buf: *mut c_char,
+    len: usize,
+    needed: *mut usize,
+) -> terrace_status {
+    call!(solver, |solver| {
+        let value = solver.solver.enter("solver")?.option(text!(key))?;
+        // SAFETY: a buffer of `len` bytes and a place for the need, or null, as the documentation asks.
+        unsafe { text_out(&value, buf, len, needed) }
     })
 }
 
@@ -149,6 +219,8 @@ pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> t
 ///   default stream comes first, and work on other streams must be done.
 /// - `x`: where `b` is, as long, not overlapping it; the solutions.
 /// - `guess`: `TERRACE_ZERO_GUESS`, which does not read x, or `TERRACE_GIVEN_GUESS`, which starts from the content of x.
+///
+/// `TERRACE_STOPPED` when the monitor of `terrace_solver_set_monitor` ended the solve: x is then the iterate at that moment.
 ///
 /// Returns when x is written, or, in device memory with a stream of the caller's, when what writes it is on the stream.
 /// `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the
@@ -289,11 +361,34 @@ impl Callback {
             SliceMut::F32(y) => y.as_mut_ptr().cast(),
         };
         // SAFETY: both arrays have n elements and live through the call; the rest is the caller's promise when it set the callback.
-        unsafe { (self.function)(n as i64, x, y, self.user) }
+        in_callers(|| unsafe { (self.function)(n as i64, x, y, self.user) })
     }
 
     fn into_apply(self) -> UserApply {
         Box::new(move |x, y| self.call(x, y))
+    }
+}
+
+struct MonitorCallback {
+    function: unsafe extern "C" fn(i64, i64, f64, *mut c_void) -> i32,
+    user: *mut c_void,
+}
+
+// SAFETY: called on the thread that called solve, where the caller promised that `user` may be used.
+unsafe impl Send for MonitorCallback {}
+// SAFETY: as above.
+unsafe impl Sync for MonitorCallback {}
+
+impl MonitorCallback {
+    fn call(&self, progress: Progress) -> bool {
+        let (index, iteration) = (progress.right_hand_side as i64, progress.iteration as i64);
+        // SAFETY: the caller's promise when it set the callback.
+        let stop = in_callers(|| unsafe { (self.function)(index, iteration, progress.residual, self.user) });
+        stop != 0
+    }
+
+    fn into_monitor(self) -> Monitor {
+        Box::new(move |progress| self.call(progress))
     }
 }
 

@@ -92,6 +92,12 @@ pub type terrace_log_callback =
 pub type terrace_apply_callback =
     Option<unsafe extern "C" fn(n: i64, x: *const c_void, y: *mut c_void, user: *mut c_void) -> i32>;
 
+/// Told the norm of the residual over that of b after each iteration, and before the first one as iteration 0, for the right-hand side of
+/// this index. A result other than 0 ends the solve of this right-hand side with `TERRACE_STOPPED`. Called on the thread that called
+/// `terrace_solver_solve`. It must return normally: no `longjmp`, no C++ exception, no call that uses the same solver.
+pub type terrace_monitor_callback =
+    Option<unsafe extern "C" fn(right_hand_side: i64, iteration: i64, residual: f64, user: *mut c_void) -> i32>;
+
 /// Width of an index array.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Index {

@@ -61,6 +61,8 @@ pub struct Run<'a, B: Backend, T: Scalar> {
     pub divergence: f64,
     /// The last residual norm.
     pub current: f64,
+    /// Told the iteration and the residual norm over that of b; whether to stop.
+    pub monitor: Option<&'a dyn Fn(usize, f64) -> bool>,
     /// For solves that fail.
     pub best: BestIterate<'a, B, T>,
     /// Iteration limit.
@@ -84,6 +86,8 @@ pub enum Next {
     Limit,
     /// The residual norm no longer falls.
     Stagnated,
+    /// The monitor says so.
+    Stopped,
 }
 
 impl<B: Backend, T: Scalar> Run<'_, B, T> {
@@ -230,11 +234,13 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
 
     /// Records the norm of the initial residual.
     pub fn start(&mut self, norm: f64) -> Result<Next> {
-        if self.history.is_empty() {
+        let is_first = self.history.is_empty();
+        if is_first {
             self.history.push(norm / self.scale);
             self.best.norm = norm;
         }
-        self.judge(norm, self.target)
+        let next = self.judge(norm, self.target)?;
+        Ok(if is_first { self.tell(next) } else { next })
     }
 
     /// Counts an iteration and records the residual norm after it. Below the accuracy of a residual from a recurrence
@@ -244,7 +250,14 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         self.history.push(norm / self.scale);
         let (iteration, relative) = (self.iterations, norm / self.scale);
         self.context.log(LogLevel::Debug, || format!("iteration {iteration}: relative residual {relative:.3e}"));
-        self.judge(norm, self.target.max(RECURRENCE_FLOOR * T::EPSILON.to_f64() * self.scale))
+        let next = self.judge(norm, self.target.max(RECURRENCE_FLOOR * T::EPSILON.to_f64() * self.scale))?;
+        Ok(self.tell(next))
+    }
+
+    /// Tells the monitor, which may end an iteration that would go on.
+    fn tell(&self, next: Next) -> Next {
+        let stops = self.monitor.is_some_and(|monitor| monitor(self.iterations, self.current / self.scale));
+        if stops && next == Next::Continue { Next::Stopped } else { next }
     }
 
     fn judge(&mut self, norm: f64, target: f64) -> Result<Next> {

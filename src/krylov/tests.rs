@@ -67,6 +67,7 @@ impl System {
             asymmetric: 0,
             divergence: f64::MAX,
             current: f64::NAN,
+            monitor: None,
             best: BestIterate { x: &mut best, is_zero: true, norm: f64::INFINITY },
             limit,
             iterations: 0,

@@ -29,6 +29,12 @@ impl Matrix {
         Ok(())
     }
 
+    /// Forgets the vectors or coordinates that were given.
+    pub fn remove_near_null_space(&self) {
+        *lock(self.near_null_space.write()) = None;
+        *lock(self.device_near_null_space.lock()) = None;
+    }
+
     fn check_nodes(&self, dofs_per_node: usize) -> Result<()> {
         let block = self.block.rows;
         if block > 1 && block != dofs_per_node {

@@ -193,10 +193,15 @@ impl Solver {
         if let Some(narrow) = narrow {
             return Ok(Arc::clone(narrow));
         }
-        if let Some(shared) = amg.and_then(Preconditioner::<B, T>::operator) {
+        if let Some(shared) = self.shares(amg).and_then(Preconditioner::<B, T>::operator) {
             return Ok(shared);
         }
         Ok(backend.matrix_operator(matrix)?.into())
+    }
+
+    /// The hierarchy, where its finest level is the matrix that is solved with.
+    fn shares<'a>(&self, amg: Option<&'a Amg>) -> Option<&'a Amg> {
+        amg.filter(|_| self.preconditioner_matrix.is_none())
     }
 
     /// A copy of the matrix in a narrower format that holds every value exactly, where there is one and the options allow it.
@@ -255,7 +260,8 @@ impl Solver {
     where
         Amg: Preconditioner<B, T>,
     {
-        let shared = self.operator.is_none() && amg.as_ref().and_then(Preconditioner::<B, T>::operator).is_some();
+        let hierarchy = self.shares(amg.as_ref());
+        let shared = self.operator.is_none() && hierarchy.and_then(Preconditioner::<B, T>::operator).is_some();
         let narrow = self.narrow_operator(&parts.backend, matrix, &mut parts.narrower)?;
         let own = match shared && parts.null_space.is_none() {
             true => None,
@@ -265,10 +271,11 @@ impl Solver {
             self.check_null_space(&parts.backend, &parts.null_space, &**operator)?;
         }
         parts.method.discard_graph();
-        match (&mut *amg, matrix) {
-            (Some(amg), _) => amg.update()?,
-            (None, Some(matrix)) => matrix.recheck_values(&self.context)?,
-            (None, None) => {}
+        if let Some(matrix) = matrix.filter(|_| amg.is_none() || self.preconditioner_matrix.is_some()) {
+            matrix.recheck_values(&self.context)?;
+        }
+        if let Some(amg) = amg {
+            amg.update()?;
         }
         parts.operator = match own.filter(|_| !shared) {
             Some(operator) => operator,

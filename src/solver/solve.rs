@@ -2,7 +2,7 @@
 
 use super::parts::{Engine, Parts};
 use super::user::SolverBackend;
-use super::{BackendEngine, Guess, Solver, State, scaled};
+use super::{BackendEngine, Guess, Progress, Solver, State, scaled};
 use crate::backend::{AnyMut, AnyRef, Backend, Preconditioner};
 use crate::context::LogLevel;
 use crate::error::{Class, Error, Result, Status, fail, try_capacity};
@@ -141,7 +141,7 @@ impl Solver {
         let n = parts.rows;
         self.solve_each(right_hand_sides(n, b.len()), |solver, i, report| {
             let (b, x) = (&b[i * n..][..n], &mut x[i * n..][..n]);
-            if solver.operator.is_some() || solver.preconditioner.is_some() {
+            if solver.operator.is_some() || solver.preconditioner.is_some() || solver.monitor.is_some() {
                 // Callbacks belong on the caller's thread; each operation finds its own way to the pool.
                 one(solver, parts, amg, b, x, guess, report)
             } else {
@@ -216,6 +216,7 @@ impl Solver {
         }
         let (mut status, mut failure) = (Status::Success, None);
         for i in 0..count {
+            self.index = i;
             let mut report = std::mem::take(&mut self.solves[i]);
             let result = one(self, i, &mut report);
             report.status = result.as_ref().map_or_else(|error| error.status, |status| *status);
@@ -354,6 +355,10 @@ impl Solver {
             (None, Some(amg)) => Some(amg),
             (None, None) => None,
         };
+        let index = self.index;
+        let monitor = self.monitor.as_ref().map(|monitor| {
+            move |iteration: usize, residual: f64| monitor(Progress { right_hand_side: index, iteration, residual })
+        });
         let mut run = Run {
             backend,
             a: &**operator,
@@ -368,6 +373,7 @@ impl Solver {
             asymmetric: 0,
             divergence: self.config.real("solver.divergence_tolerance"),
             current: f64::NAN,
+            monitor: monitor.as_ref().map(|monitor| monitor as _),
             best: BestIterate { x: &mut **best, is_zero: guess == Guess::Zero, norm: f64::INFINITY },
             limit: self.config.int("solver.max_iterations"),
             iterations: 0,
@@ -382,8 +388,7 @@ impl Solver {
             }
         }
         let absolute = factor * self.config.real("solver.absolute_tolerance");
-        let reachable = if T::PRECISION == Precision::F32 { 1e-5 } else { 1e-8 };
-        let tolerance = self.config.real_or_auto("solver.tolerance").unwrap_or(reachable);
+        let tolerance = self.config.real_or_auto("solver.tolerance").unwrap_or(reachable(T::PRECISION));
         run.target = ((tolerance - UNKNOWN * T::EPSILON.to_f64()) * run.scale).max(absolute);
         let mut system = System { b, x: &mut *x, r: &mut **r, z: z.as_deref_mut(), true_norm: f64::NAN };
         let end = system.solve(&mut **method, &mut run, guess == Guess::Zero);
@@ -402,6 +407,7 @@ impl Solver {
         Ok(match end {
             Next::Converged => Status::Success,
             Next::Stagnated => Status::Stagnated,
+            Next::Stopped => Status::Stopped,
             Next::Limit | Next::Continue => Status::NotConverged,
         })
     }
@@ -472,7 +478,7 @@ impl<B: SolverBackend, T: Scalar> System<'_, B, T> {
     /// After a solve that did not reach the tolerance: x becomes the best iterate, where one was stored that is better.
     fn take_best(&mut self, run: &mut Run<'_, B, T>, end: Result<Next>) -> Result<Next> {
         let failed = match &end {
-            Ok(Next::Converged) => return end,
+            Ok(Next::Converged | Next::Stopped) => return end,
             Ok(_) => false,
             Err(error) if error.status.row().class != Class::Numeric => return end,
             Err(_) => true,
@@ -534,6 +540,11 @@ fn precision_failure<B: SolverBackend, T: Scalar>(run: &Run<'_, B, T>, result: &
         Err(error) if PRECISION.contains(&error.status) => Some(error.clone()),
         _ => None,
     }
+}
+
+/// The tolerance that `auto` is in a precision.
+pub fn reachable(precision: Precision) -> f64 {
+    if precision == Precision::F32 { 1e-5 } else { 1e-8 }
 }
 
 /// An error with what may help.

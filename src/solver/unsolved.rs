@@ -1,7 +1,7 @@
 //! The sentence of a solve that did not reach the tolerance, and what may help.
 
 use super::Solver;
-use crate::error::{Class, Status};
+use crate::error::Status;
 use std::fmt;
 
 /// Why the first right-hand side that was not solved to the tolerance was not.
@@ -30,7 +30,8 @@ impl Solver {
     /// What the last solve left unsolved when it returned a condition such as `NotConverged`.
     pub fn unsolved(&self) -> Option<Unsolved> {
         let mut solves = self.solves.iter().take(self.count).enumerate();
-        let (index, solve) = solves.find(|(_, solve)| solve.status.row().class == Class::Condition)?;
+        let (index, solve) =
+            solves.find(|(_, solve)| [Status::NotConverged, Status::Stagnated].contains(&solve.status))?;
         let (status, iterations, residual, hint) = (solve.status, solve.iterations, solve.true_residual, solve.hint);
         Some(Unsolved { status, index, count: self.count, iterations, residual, hint })
     }
