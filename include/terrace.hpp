@@ -552,6 +552,38 @@ public:
     std::int64_t nonzeros() const noexcept { return size().nonzeros; }
     std::int32_t block_size() const noexcept { return size().block; }
 
+    /// A matrix from entries in any order, of which those at the same place are added (terrace_matrix_create_coo).
+    ///
+    /// - `rows`, `cols`: of the matrix.
+    /// - `row_indices`, `column_indices`: both of the same type, counted from `base`, which is 0 or 1; `values`: as many.
+    ///
+    /// Each array is on the host or in the memory of the context's GPU, and copied; the matrix is on the host. Returns when it is made.
+    /// Errors: as csr().
+    static matrix coo(const context &on, std::int64_t rows, std::int64_t cols, index_array row_indices, index_array column_indices,
+                      value_array values, std::int32_t base, status &result TERRACE_OR_THROW) {
+        matrix made(detail::logs::of(on));
+        if (column_indices.size != row_indices.size) {
+            refuse_size(on, "column_indices", column_indices.size, row_indices.size, result);
+            return made;
+        }
+        if (values.size != row_indices.size) {
+            refuse_size(on, "values", values.size, row_indices.size, result);
+            return made;
+        }
+        if (column_indices.type != row_indices.type) {
+            refuse(on, TERRACE_ERROR_INVALID_ARGUMENT, "row_indices and column_indices differ in their type", result);
+            return made;
+        }
+        made.create(
+            [&](terrace_matrix **out) {
+                return terrace_matrix_create_coo(on.get(), rows, cols, row_indices.size, row_indices.type, row_indices.data,
+                                                 column_indices.data, values.type, values.data, base, out);
+            },
+            result);
+        made.measure(on);
+        return made;
+    }
+
     /// Replaces the values and keeps the structure; solvers and hierarchies take them over by update() (terrace_matrix_update_values).
     ///
     /// - `values`: all that the matrix stores, in the order and the format of creation, on the host or in the memory of the context's GPU.
@@ -567,7 +599,8 @@ public:
     /// Vectors that the matrix maps to almost nothing, for the next set-up (terrace_matrix_set_near_null_space).
     ///
     /// - `dofs_per_node`: unknowns of a node, 1 to 8; the block size when that is more than 1.
-    /// - `vectors`: 1 to 8 of rows() elements, one after the other, on the host or in the memory of the context's GPU; copied.
+    /// - `vectors`: 1 to 8 of rows() elements, one after the other, on the host or in the memory of the context's GPU; copied. None
+    ///   removes those that were given, and coordinates.
     ///
     /// Errors: TERRACE_ERROR_SIZE_MISMATCH, TERRACE_ERROR_INVALID_ARGUMENT, TERRACE_ERROR_OUT_OF_MEMORY. Nobody else may use the matrix
     /// meanwhile.
@@ -789,6 +822,31 @@ public:
         finish(terrace_config_load_preset(get(), name.c_str()), result);
     }
 
+    /// The value of an option as text: what was set, or its default (terrace_config_get_str). Errors: TERRACE_ERROR_UNKNOWN_OPTION.
+    std::string get_text(detail::zstring key, status &result TERRACE_OR_THROW) const {
+        std::string value;
+        finish(detail::text(
+                   [&](char *b, std::size_t l, std::size_t *n) { return terrace_config_get_str(get(), key.c_str(), b, l, n); },
+                   value),
+               result);
+        return value;
+    }
+
+    /// The value of an option that is a whole number (terrace_config_get_int). Errors: TERRACE_ERROR_UNKNOWN_OPTION,
+    /// TERRACE_ERROR_OPTION_VALUE (it is no whole number).
+    std::int64_t get_int(detail::zstring key, status &result TERRACE_OR_THROW) const {
+        std::int64_t value = 0;
+        finish(terrace_config_get_int(get(), key.c_str(), &value), result);
+        return value;
+    }
+
+    /// The value of an option that is a number (terrace_config_get_real). Errors: as get_int().
+    double get_real(detail::zstring key, status &result TERRACE_OR_THROW) const {
+        double value = 0;
+        finish(terrace_config_get_real(get(), key.c_str(), &value), result);
+        return value;
+    }
+
     /// What was set, as a JSON object (terrace_config_to_json).
     std::string to_json(status &result TERRACE_OR_THROW) const {
         std::string json;
@@ -996,6 +1054,31 @@ struct callback_of final : callback {
     }
 };
 
+/// A monitor of the caller's.
+struct monitor {
+    virtual ~monitor() = default;
+    thrown exception;
+};
+
+template <class Function>
+struct monitor_of final : monitor {
+    explicit monitor_of(Function &&function) : function(std::move(function)) {}
+    Function function;
+
+    // An exception ends the solve.
+    static std::int32_t call(std::int64_t right_hand_side, std::int64_t iteration, double residual, void *user) {
+        auto &self = *static_cast<monitor_of *>(user);
+        return self.exception.keep([&]() -> int {
+            if constexpr (std::is_void_v<std::invoke_result_t<Function &, std::int64_t, std::int64_t, double>>) {
+                self.function(right_hand_side, iteration, residual);
+                return 0;
+            } else {
+                return self.function(right_hand_side, iteration, residual) ? 1 : 0;
+            }
+        });
+    }
+};
+
 template <class T>
 struct may_be_empty : std::is_pointer<T> {};
 template <class T>
@@ -1019,6 +1102,7 @@ public:
         object::operator=(std::move(other));
         operator_ = std::move(other.operator_);
         preconditioner_ = std::move(other.preconditioner_);
+        monitor_ = std::move(other.monitor_);
         works_in_ = other.works_in_;
         return *this;
     }
@@ -1048,6 +1132,52 @@ public:
         set<T>(preconditioner_, std::move(function), result, [&](terrace_apply_callback call, void *user) {
             return terrace_solver_set_preconditioner(get(), call, user);
         });
+    }
+
+    /// Builds the preconditioner from another matrix than the one of setup(), with as many rows (terrace_solver_set_preconditioner_matrix).
+    /// It may be destroyed afterwards, arrays that it borrowed must stay. The solver must be set up again. An empty one is refused with
+    /// TERRACE_ERROR_NULL_ARGUMENT.
+    void set_preconditioner_matrix(const matrix &of, status &result TERRACE_OR_THROW) {
+        if (get() && !of)
+            return end(terrace_solver_set_error(get(), TERRACE_ERROR_NULL_ARGUMENT,
+                                                "matrix is empty: it was moved from or not created"),
+                       result);
+        end(terrace_solver_set_preconditioner_matrix(get(), of.get()), result);
+    }
+    /// Builds it from the matrix of setup() again.
+    void set_preconditioner_matrix(std::nullptr_t, status &result TERRACE_OR_THROW) {
+        end(terrace_solver_set_preconditioner_matrix(get(), nullptr), result);
+    }
+
+    /// Calls a function with the residual norm of each iteration, which may end the solve (terrace_solver_set_monitor).
+    ///
+    /// - `function`: function(std::int64_t right_hand_side, std::int64_t iteration, double residual), on the thread that calls solve(). It
+    ///   returns nothing, or something that is true when the solve is to end with TERRACE_STOPPED. It must not use this solver. The
+    ///   solver keeps it until another monitor is set. nullptr removes it.
+    template <class Function>
+    void set_monitor(Function function, status &result TERRACE_OR_THROW) {
+        if constexpr (std::is_null_pointer_v<Function>) {
+            const terrace_status code = terrace_solver_set_monitor(get(), nullptr, nullptr);
+            monitor_.reset();
+            end(code, result);
+        } else {
+            using Monitor = detail::monitor_of<Function>;
+            auto own = std::make_unique<Monitor>(std::move(function));
+            const terrace_status code = terrace_solver_set_monitor(get(), &Monitor::call, own.get());
+            if (code == TERRACE_SUCCESS) monitor_ = std::move(own);
+            end(code, result);
+        }
+    }
+
+    /// The value of an option as the last set-up used it: what was set, or what `auto` became (terrace_solver_get_option). Errors:
+    /// TERRACE_ERROR_NOT_SET_UP, TERRACE_ERROR_UNKNOWN_OPTION.
+    std::string option(detail::zstring key, status &result TERRACE_OR_THROW) const {
+        std::string value;
+        finish(detail::text(
+                   [&](char *b, std::size_t l, std::size_t *n) { return terrace_solver_get_option(get(), key.c_str(), b, l, n); },
+                   value),
+               result);
+        return value;
     }
 
     /// Builds preconditioner and workspace (terrace_solver_setup). The matrix may be destroyed afterwards, arrays that it borrowed must
@@ -1120,6 +1250,7 @@ public:
 private:
     // The library has their addresses.
     std::unique_ptr<detail::callback> operator_, preconditioner_;
+    std::unique_ptr<detail::monitor> monitor_;
     // What it gives to the callbacks.
     terrace_type works_in_ = TERRACE_F64;
 
@@ -1148,7 +1279,11 @@ private:
         static_assert(std::is_invocable_v<Function &, span<const T>, span<T>>, "function(span<const T>, span<T>)");
         using Callback = detail::callback_of<T, std::decay_t<Function>>;
         if constexpr (detail::may_be_empty<std::decay_t<Function>>::value) {
-            if (!function) return end(set(nullptr, nullptr), result);
+            if (!function) {
+                const terrace_status code = set(nullptr, nullptr);
+                if (code == TERRACE_SUCCESS) place.reset();
+                return end(code, result);
+            }
         }
         auto own = std::make_unique<Callback>(std::move(function));
         const terrace_status code = set(&Callback::call, own.get());
@@ -1159,6 +1294,7 @@ private:
     void end(terrace_status code, status &result) {
         if (operator_) operator_->exception.release();
         if (preconditioner_) preconditioner_->exception.release();
+        if (monitor_) monitor_->exception.release();
         finish(code, result);
     }
     terrace_status refuse(const char *sentence) {

@@ -385,6 +385,58 @@ struct tridiagonal {
     }
 };
 
+void monitors_and_options() {
+    const terrace::context host("host:1");
+    // Twice the entries, half at a time.
+    std::vector<std::int64_t> rows{0, 0, 1, 1, 1, 2, 2}, cols{0, 1, 0, 1, 2, 1, 2};
+    std::vector<double> halves;
+    for (int k = 0; k < 2; ++k)
+        for (std::size_t i = 0; i < values.size(); ++i) halves.push_back(values[i] / 2);
+    const std::vector<std::int64_t> once = rows, at = cols;
+    rows.insert(rows.end(), once.begin(), once.end());
+    cols.insert(cols.end(), at.begin(), at.end());
+    const terrace::matrix a = terrace::matrix::coo(host, 3, 3, rows, cols, halves, 0);
+    CHECK(a.nonzeros() == 7);
+    REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "values", terrace::matrix::coo(host, 3, 3, rows, cols, values, 0, result));
+    REFUSED(TERRACE_ERROR_MATRIX_STRUCTURE, "row_indices[0] is 0", terrace::matrix::coo(host, 3, 3, rows, cols, halves, 1, result));
+
+    terrace::config options(host);
+    options.load_json(R"({"preset": "poisson", "solver": {"type": "cg"}, "amg.smoother.pre_sweeps": [1, 2]})");
+    CHECK(options.get_text("amg.smoother.pre_sweeps") == "1,2" && options.get_text("amg.smoother.type") == "any_gauss_seidel");
+    CHECK(options.get_int("solver.restart") == 30 && options.get_real("solver.divergence_tolerance") == 1e8);
+    REFUSED(TERRACE_ERROR_OPTION_VALUE, "auto", options.get_real("solver.tolerance", result));
+    REFUSED(TERRACE_ERROR_OPTION_VALUE, "twice", options.load_json(R"({"solver.type": "cg", "solver": {"type": "cg"}})", result));
+    REFUSED(TERRACE_ERROR_OPTION_VALUE, "no preset", options.load_json(R"({"preset": "fast"})", result));
+
+    terrace::solver solver(host, options);
+    REFUSED(TERRACE_ERROR_NOT_SET_UP, "", solver.option("solver.type", result));
+    const terrace::matrix half = terrace::matrix::csr(host, offsets, columns, values);
+    solver.set_preconditioner_matrix(half);
+    solver.setup(a);
+    CHECK(solver.option("solver.type") == "cg" && solver.option("amg.smoother.type") == "l1_gauss_seidel");
+    std::vector<double> x(3), norms;
+    solver.set_monitor([&](std::int64_t, std::int64_t iteration, double residual) {
+        CHECK(iteration == static_cast<std::int64_t>(norms.size()));
+        norms.push_back(residual);
+    });
+    solver.solve(b, x);
+    CHECK(are_ones(x) && norms.size() > 1 && norms.front() == 1.0);
+    solver.set_monitor([](std::int64_t, std::int64_t, double) { return true; });
+    terrace::status result;
+    solver.solve(b, x, result);
+    CHECK(result.code() == TERRACE_STOPPED && x == std::vector<double>(3));
+    solver.set_monitor([](std::int64_t, std::int64_t, double) { throw std::runtime_error("enough"); });
+    try {
+        solver.solve(b, x);
+        CHECK(false);
+    } catch (const std::runtime_error &error) {
+        CHECK(error.what() == std::string("enough"));
+    }
+    solver.set_monitor(nullptr);
+    solver.solve(b, x);
+    CHECK(are_ones(x));
+}
+
 void callbacks() {
     std::vector<double> x(3);
     auto calls = std::make_shared<int>(0);
@@ -394,7 +446,10 @@ void callbacks() {
         solver.set_operator(3, tridiagonal{calls});
         CHECK(calls.use_count() == 2);
         REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "rows is -1", solver.set_operator(-1, tridiagonal{calls}, result));
-        REFUSED(TERRACE_ERROR_NULL_ARGUMENT, "callback", solver.set_operator(3, std::function<void(terrace::span<const double>, terrace::span<double>)>(), result));
+        // An empty function removes the operator.
+        solver.set_operator(3, std::function<void(terrace::span<const double>, terrace::span<double>)>());
+        CHECK(calls.use_count() == 1);
+        solver.set_operator(3, tridiagonal{calls});
         CHECK(calls.use_count() == 2);
         int preconditioned = 0;
         solver.set_preconditioner([&](terrace::span<const double> r, terrace::span<double> z) {
@@ -573,6 +628,7 @@ int main() {
     wrong_sizes();
     moved_from();
     callbacks();
+    monitors_and_options();
     logs();
     any_order();
     CHECK(other_form_works());

@@ -14,6 +14,7 @@ mod gpu_setup_memory;
 mod gpu_stress;
 mod harness;
 mod honest;
+mod interface;
 mod matrix_market;
 mod null_space;
 mod precision;

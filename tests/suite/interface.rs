@@ -1,0 +1,157 @@
+//! Monitors, a matrix of the preconditioner, options as set-up used them, and configurations in JSON.
+
+use crate::common::devices::devices;
+use std::sync::{Arc, Mutex};
+use terrace::solver::Progress;
+use terrace::{Config, Context, Guess, Matrix, Solver, Status, gallery};
+
+fn problem(name: &str) -> Arc<Matrix> {
+    Arc::new(gallery::parse(name).unwrap().into_matrix().unwrap())
+}
+
+fn all_devices() -> impl Iterator<Item = &'static str> {
+    std::iter::once("host:2").chain(devices())
+}
+
+#[test]
+fn a_monitor_sees_every_iteration_and_may_end_the_solve() {
+    let matrix = problem("poisson5:20");
+    let n = matrix.rows();
+    for device in all_devices() {
+        for method in ["cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson"] {
+            let mut config = Config::new();
+            config.set_str("solver.type", method).unwrap();
+            let mut solver = Solver::new(&Context::new(device).unwrap(), &config);
+            solver.setup(Some(&matrix)).unwrap();
+            let seen: Arc<Mutex<Vec<Progress>>> = Arc::default();
+            let (told, caller) = (Arc::clone(&seen), std::thread::current().id());
+            solver.set_monitor(Some(Box::new(move |progress| {
+                assert_eq!(std::thread::current().id(), caller);
+                told.lock().unwrap().push(progress);
+                progress.right_hand_side == 1 && progress.iteration == 2
+            })));
+            let (b, mut x) = (vec![1.0; 2 * n], vec![0.0; 2 * n]);
+            let status = solver.solve(&b, &mut x, Guess::Zero).unwrap();
+            assert_eq!(status, Status::Stopped, "{method} on {device}");
+            let report = solver.report();
+            let ends: Vec<_> = report.solves.iter().map(|s| (s.status, s.iterations == 2)).collect();
+            assert_eq!(ends, [(Status::Success, false), (Status::Stopped, true)], "{method} on {device}");
+            // The iterate is that of the last norm.
+            let (told, left) = (report.solves[1].history[2], report.solves[1].true_residual);
+            assert!((told - left).abs() < 1e-6 * told && told < 1.0, "{method} on {device}: {told}, {left}");
+            let seen = seen.lock().unwrap();
+            for (index, solve) in report.solves.iter().enumerate() {
+                let of = seen.iter().filter(|p| p.right_hand_side == index);
+                let norms: Vec<f64> = of.map(|p| p.residual).collect();
+                assert_eq!(norms, solve.history, "{method} on {device}");
+            }
+            drop(seen);
+            solver.set_monitor(None);
+            assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{method} on {device}");
+        }
+    }
+}
+
+#[test]
+fn the_preconditioner_may_have_a_matrix_of_its_own() {
+    let (matrix, other) = (problem("poisson9:20"), problem("poisson5:20"));
+    let n = matrix.rows();
+    let b = vec![1.0; n];
+    for device in all_devices() {
+        let context = Context::new(device).unwrap();
+        let mut plain = Solver::new(&context, &Config::new());
+        plain.setup(Some(&matrix)).unwrap();
+        let mut wanted = vec![0.0_f64; n];
+        plain.solve(&b, &mut wanted, Guess::Zero).unwrap();
+
+        let mut solver = Solver::new(&context, &Config::new());
+        solver.set_preconditioner_matrix(Some(&other));
+        for update in [false, true] {
+            if update {
+                solver.update().unwrap()
+            } else {
+                solver.setup(Some(&matrix)).unwrap()
+            }
+            let mut x = vec![0.0_f64; n];
+            assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{device}");
+            assert!(x.iter().zip(&wanted).all(|(x, y)| (x - y).abs() < 1e-5 * y.abs()), "{device}");
+            assert_eq!(solver.report().levels[0].nonzeros, other.entries(), "{device}");
+        }
+        solver.set_preconditioner_matrix(None);
+        solver.setup(Some(&matrix)).unwrap();
+        assert_eq!(solver.report().levels[0].nonzeros, matrix.entries(), "{device}");
+        solver.set_preconditioner_matrix(Some(&problem("poisson5:19")));
+        assert_eq!(solver.setup(Some(&matrix)).unwrap_err().status, Status::SizeMismatch, "{device}");
+    }
+}
+
+#[test]
+fn a_solver_tells_what_auto_became() {
+    for device in all_devices() {
+        let mut solver = Solver::new(&Context::new(device).unwrap(), &Config::new());
+        assert_eq!(solver.option("solver.type").unwrap_err().status, Status::NotSetUp);
+        assert_eq!(solver.option("solver.typ").unwrap_err().status, Status::UnknownOption);
+        let mut told = |name: &str, key: &str| {
+            solver.setup(Some(&problem(name))).unwrap();
+            solver.option(key).unwrap()
+        };
+        let gauss_seidel = if device.starts_with("host") { "l1_gauss_seidel" } else { "gauss_seidel" };
+        for (name, key, value) in [
+            ("poisson5:20", "solver.type", "cg"),
+            ("poisson5:20", "solver.precision", "f64"),
+            ("poisson5:20", "solver.tolerance", "0.00000001"),
+            ("poisson5:20", "amg.coarsening.type", "mis2"),
+            ("poisson5:20", "amg.interpolation.type", "smoothed"),
+            ("poisson5:20", "amg.smoother.type", "chebyshev"),
+            ("poisson5:20", "solver.restart", "30"),
+            ("convection_diffusion:20", "solver.type", "gmres"),
+            ("convection_diffusion:20", "amg.coarsening.type", "pmis"),
+            ("convection_diffusion:20", "amg.strength.type", "classical"),
+            ("convection_diffusion:20", "amg.smoother.type", gauss_seidel),
+        ] {
+            assert_eq!(told(name, key), value, "{key} of {name} on {device}");
+        }
+    }
+}
+
+#[test]
+fn json_has_presets_and_arrays_and_no_option_twice() {
+    let mut config = Config::new();
+    config.load_json(r#"{"solver.restart": 7, "preset": "convection", "precision.matrix": ["f64", "f32"]}"#).unwrap();
+    for (key, value) in [
+        ("solver.restart", "7"),
+        ("amg.smoother.type", "any_gauss_seidel"),
+        ("precision.matrix", "f64,f32"),
+        ("precision", "default"),
+        ("solver.norm", "true"),
+    ] {
+        assert_eq!(config.get(key).unwrap(), value, "{key}");
+    }
+    let before = config.to_json();
+    for (text, status, part) in [
+        (r#"{"solver.restart": 5, "solver": {"restart": 5}}"#, Status::OptionValue, "solver.restart"),
+        (r#"{"precision": "auto", "precision.preset": "auto"}"#, Status::OptionValue, "precision.preset"),
+        (r#"{"preset": 5}"#, Status::OptionValue, "poisson"),
+        (r#"{"preset": "nonsense", "solver.restart": 5}"#, Status::OptionValue, "nonsense"),
+        (r#"{"solver.restart": [5, 6]}"#, Status::OptionValue, "solver.restart"),
+        (r#"{"precision.matrix": [["f64"]]}"#, Status::OptionValue, "precision.matrix"),
+        (r#"{"precision.matrix": ["f64", "f8"]}"#, Status::OptionValue, "f8"),
+    ] {
+        let error = config.load_json(text).unwrap_err();
+        assert_eq!(error.status, status, "{text}");
+        assert!(error.message.contains(part), "{error}");
+    }
+    assert_eq!(config.to_json(), before);
+    // One vocabulary.
+    for (name, same) in [("f64-f16", "dp-hp"), ("(f64-f32,bf16)", "(dp-sp,bf)")] {
+        let set = |value: &str| {
+            let mut config = Config::new();
+            config.set_str("precision", value).unwrap();
+            let mut solver = Solver::new(&Context::new("host:1").unwrap(), &config);
+            solver.setup(Some(&problem("poisson5:30"))).unwrap();
+            let levels = solver.report().levels;
+            levels.iter().map(|l| (l.vector_precision, l.matrix_precision)).collect::<Vec<_>>()
+        };
+        assert_eq!(set(name), set(same));
+    }
+}
