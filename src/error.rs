@@ -3,8 +3,9 @@
 //! The table emits the Rust constants here, the C enum (through `capi::types`, checked by a test) and the Fortran
 //! parameters. Numbers are stable: a retired code stays reserved and is never given to another meaning.
 
-use crate::huge_pages::advise;
+use crate::huge_pages::{Plain, advise, is_zero, zeroed};
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// What kind of condition a status is; lets a caller react to a family of codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,30 +155,108 @@ pub(crate) fn excerpt(text: &str) -> String {
     beginning
 }
 
-/// A vector of `n` copies of `value`, or `OutOfMemory`. Every array whose size follows from a caller's matrix is made here,
-/// because Rust's ordinary allocation aborts the process when memory runs out.
-pub(crate) fn try_vec<T: Clone>(n: usize, value: T) -> Result<Vec<T>> {
-    // `vec!` gets zeros from the system without touching them, so that the threads which use the pages also place them; it
-    // cannot fail gently, so the same request is tried before.
-    drop(try_capacity::<T>(n)?);
-    let mut v = vec![value; n];
-    advise(&mut v);
-    Ok(v)
+/// A vector of `n` copies of `value`, or `OutOfMemory`. Every array whose size follows from a caller's matrix is made by one of the
+/// functions below, because Rust's ordinary allocation aborts the process when memory runs out. Zeros are not written.
+pub(crate) fn try_vec<T: Plain>(n: usize, value: T) -> Result<Vec<T>> {
+    if is_zero(&value) {
+        return zeroed(n).filter(leaves_reserve).map_or_else(|| no_memory::<T, _>(n), Ok);
+    }
+    try_filled(n, value)
 }
 
 /// An empty vector with room for `n` elements, or `OutOfMemory`.
 pub(crate) fn try_capacity<T>(n: usize) -> Result<Vec<T>> {
     let mut v = Vec::new();
     match v.try_reserve_exact(n) {
-        Ok(()) => {
+        Ok(()) if leaves_reserve(&v) => {
             advise(&mut v);
             Ok(v)
         }
-        Err(_) => {
-            let bytes = n.saturating_mul(size_of::<T>());
-            fail!(OutOfMemory, "{bytes} bytes for {n} elements could not be allocated")
-        }
+        _ => no_memory::<T, _>(n),
     }
+}
+
+/// A vector of what an iterator gives, or `OutOfMemory`. One that knows its length is asked for it, others let the vector grow.
+pub(crate) fn try_collect<T>(elements: impl IntoIterator<Item = T>) -> Result<Vec<T>> {
+    let mut v = Vec::new();
+    try_extend(&mut v, elements)?;
+    Ok(v)
+}
+
+/// [`try_vec`] for elements of any kind; all of them are written.
+pub(crate) fn try_filled<T: Clone>(n: usize, value: T) -> Result<Vec<T>> {
+    let mut v = try_capacity(n)?;
+    v.resize(n, value);
+    Ok(v)
+}
+
+/// A copy of an array, or `OutOfMemory`.
+pub(crate) fn try_copy<T: Copy>(from: &[T]) -> Result<Vec<T>> {
+    let mut v = try_capacity(from.len())?;
+    v.extend_from_slice(from);
+    Ok(v)
+}
+
+/// Appends what an iterator gives, or fails with `OutOfMemory` in the middle.
+pub(crate) fn try_extend<T>(v: &mut Vec<T>, elements: impl IntoIterator<Item = T>) -> Result<()> {
+    let mut elements = elements.into_iter();
+    if let (n, Some(most)) = elements.size_hint()
+        && n == most
+    {
+        try_reserve(v, n)?;
+        v.extend(elements);
+        return Ok(());
+    }
+    elements.try_for_each(|element| try_push(v, element))
+}
+
+/// Appends an element, or fails with `OutOfMemory`.
+#[inline(always)]
+pub(crate) fn try_push<T>(v: &mut Vec<T>, element: T) -> Result<()> {
+    if v.len() == v.capacity() {
+        try_reserve(v, 1)?;
+    }
+    v.push(element);
+    Ok(())
+}
+
+/// Appends the last element that a vector gets: room is made for no more.
+pub(crate) fn try_push_last<T>(v: &mut Vec<T>, element: T) -> Result<()> {
+    if v.try_reserve_exact(1).is_err() {
+        return no_memory::<T, _>(v.len().saturating_add(1));
+    }
+    v.push(element);
+    Ok(())
+}
+
+/// Room for `n` more elements, or `OutOfMemory`. A vector that grows by pieces doubles its room.
+pub(crate) fn try_reserve<T>(v: &mut Vec<T>, n: usize) -> Result<()> {
+    if v.try_reserve(n).is_err() || !leaves_reserve(v) {
+        return no_memory::<T, _>(v.len().saturating_add(n));
+    }
+    Ok(())
+}
+
+/// Bytes of arrays since room was last looked for.
+static UNCHECKED: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether small allocations, which abort the process when they fail, still have room beside this array. Room is looked for once for every
+/// 64 KiB of arrays: it takes a microsecond, less than the first use of as many bytes.
+fn leaves_reserve<T>(v: &Vec<T>) -> bool {
+    const CHECKED: usize = 64 << 10;
+    const RESERVE: usize = 256 << 10;
+    let bytes = v.capacity().saturating_mul(size_of::<T>());
+    if UNCHECKED.fetch_add(bytes, Relaxed).saturating_add(bytes) < CHECKED {
+        return true;
+    }
+    UNCHECKED.store(0, Relaxed);
+    std::hint::black_box(&mut Vec::<u8>::new()).try_reserve_exact(RESERVE).is_ok()
+}
+
+#[cold]
+fn no_memory<T, R>(n: usize) -> Result<R> {
+    let bytes = n.saturating_mul(size_of::<T>());
+    fail!(OutOfMemory, "{bytes} bytes for {n} elements could not be allocated")
 }
 
 #[cfg(test)]

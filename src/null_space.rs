@@ -1,12 +1,11 @@
 //! Null-space projection for singular systems: an orthonormal basis of the null space that the options name, checked against the matrix.
 
 use crate::backend::{Backend, Operator, StorageFactory};
-use crate::error::{Result, fail, try_capacity, try_vec};
+use crate::error::{Result, fail, try_capacity, try_copy, try_vec};
 use crate::hash::hash;
 use crate::host::Host;
 use crate::matrix::Matrix;
 use crate::scalar::{Precision, Scalar};
-use crate::sparse::NearNullSpace;
 
 /// A vector is linearly dependent when orthogonalisation leaves at most this share of its norm.
 const DEPENDENCE_TOLERANCE: f64 = 1e-8;
@@ -32,7 +31,7 @@ impl<B: StorageFactory, T: Scalar> NullSpace<B, T> {
     ) -> Result<Option<NullSpace<B, T>>> {
         let vectors = match (name, matrix.and_then(Matrix::near_null_space)) {
             ("constant", _) => try_vec(rows, 1.0)?,
-            ("near_null_space", Some(space)) => NearNullSpace::clone(&space).vectors,
+            ("near_null_space", Some(space)) => try_copy(&space.vectors)?,
             ("near_null_space", None) => {
                 return fail!(
                     OptionValue,

@@ -7,10 +7,12 @@
 //! There are two recursions, one with and one without a sum, which take the work as a trait object: a call for each
 //! piece costs nothing, and rayon's code is compiled twice instead of once for each loop or element type.
 
-use crate::error::{Result, try_capacity};
+use crate::error::{Error, Result, try_capacity, try_push_last};
+use crate::sync::lock;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::sync::Mutex;
 
 /// Elements of a vector that one task handles.
 pub const GRAIN: usize = 8192;
@@ -198,27 +200,46 @@ pub fn for_each_segment_mut2<T: Send, U: Send>(
     });
 }
 
+/// A failure of the tasks of a loop, of which the first to be kept is returned after it.
+#[derive(Default)]
+pub struct Failure(Mutex<Option<Error>>);
+
+impl Failure {
+    /// Keeps the failure of a task.
+    pub fn keep(&self, result: Result<()>) {
+        if let Err(error) = result {
+            lock(self.0.lock()).get_or_insert(error);
+        }
+    }
+
+    /// The failure.
+    pub fn check(self) -> Result<()> {
+        lock(self.0.into_inner()).map_or(Ok(()), Err)
+    }
+}
+
 /// Threads that a loop started here can use.
 pub fn threads() -> usize {
     if rayon::current_thread_index().is_some() { rayon::current_num_threads() } else { 1 }
 }
 
-/// The results of `work` on pieces of `0..n`, in order.
-pub fn map_ranges<R: Send>(n: usize, grain: usize, work: impl Fn(Range<usize>) -> R + Sync) -> Vec<R> {
+/// The results of `work` on pieces of `0..n`, in order; its first failure if there is one.
+pub fn map_ranges<R: Send>(n: usize, grain: usize, work: impl Fn(Range<usize>) -> Result<R> + Sync) -> Result<Vec<R>> {
     map_by(n, grain, &work)
 }
 
 /// [`map_ranges`], compiled once for each type of results.
-fn map_by<R: Send>(n: usize, grain: usize, work: &(dyn Fn(Range<usize>) -> R + Sync)) -> Vec<R> {
-    let mut out: Vec<Option<R>> = (0..n.div_ceil(grain)).map(|_| None).collect();
+fn map_by<R: Send>(n: usize, grain: usize, work: &(dyn Fn(Range<usize>) -> Result<R> + Sync)) -> Result<Vec<R>> {
+    let mut out: Vec<Option<Result<R>>> = try_capacity(n.div_ceil(grain))?;
+    out.resize_with(n.div_ceil(grain), || None);
     for_each_mut(&mut out, 1, |piece, slot| {
         slot[0] = Some(work(piece * grain..((piece + 1) * grain).min(n)));
     });
-    let mut results = Vec::with_capacity(out.len());
+    let mut results = try_capacity(out.len())?;
     for result in out {
-        results.push(result.expect("every piece has its result"));
+        results.push(result.expect("every piece has its result")?);
     }
-    results
+    Ok(results)
 }
 
 /// The sum of `work` over pieces of `0..n`, added in an order that depends on `n` alone.
@@ -257,14 +278,26 @@ pub fn sum_mut2<T: Send, U: Send>(
     })
 }
 
+/// Offsets of so many segments, one more than there are, from the length of each.
+pub fn offsets(segments: usize, length: impl Fn(usize) -> usize) -> Result<Vec<i64>> {
+    let mut offsets = try_capacity(segments + 1)?;
+    let mut total = 0;
+    for i in 0..segments {
+        offsets.push(total);
+        total += length(i) as i64;
+    }
+    offsets.push(total);
+    Ok(offsets)
+}
+
 /// Turns counts into offsets: `counts[i]` becomes the sum of all before it, and the total is appended.
-pub fn offsets_from_counts(mut counts: Vec<i64>) -> Vec<i64> {
+pub fn offsets_from_counts(mut counts: Vec<i64>) -> Result<Vec<i64>> {
     let mut total = 0;
     for c in &mut counts {
         total += std::mem::replace(c, total);
     }
-    counts.push(total);
-    counts
+    try_push_last(&mut counts, total)?;
+    Ok(counts)
 }
 
 #[cfg(test)]
@@ -317,7 +350,7 @@ mod tests {
             for_each_mut(&mut vec![0; n], 10, |start, piece| {
                 assert_eq!((start % 10, piece.len()), (0, (n - start).min(10)));
             });
-            assert_eq!(map_ranges(n, 3, |r| r.len()).iter().sum::<usize>(), n);
+            assert_eq!(map_ranges(n, 3, |r| Ok(r.len())).unwrap().iter().sum::<usize>(), n);
         }
     }
 
@@ -331,7 +364,8 @@ mod tests {
             }
         });
         assert_eq!(data, [0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 3, 3]);
-        assert_eq!(offsets_from_counts(vec![2, 0, 3, 1]), offsets);
+        assert_eq!(offsets_from_counts(vec![2, 0, 3, 1]).unwrap(), offsets);
+        assert_eq!(super::offsets(4, |i| [2, 0, 3, 1][i]).unwrap(), offsets);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Number formats: what an array stores, and the arithmetic that algorithms are generic over.
 
+use crate::huge_pages::Plain;
 use half::{bf16, f16};
 use std::convert::identity;
 use std::fmt::{Debug, Display};
@@ -114,7 +115,7 @@ impl ElementType {
 ///
 /// # Safety
 /// The type has no padding, every pattern of bits is a value of it, and `TYPE` is the type of the same size and meaning in kernels.
-pub unsafe trait Element: sealed::Sealed + Copy + Debug + Default + PartialEq + Send + Sync + 'static {
+pub unsafe trait Element: sealed::Sealed + Plain + Debug + Default + PartialEq + Send + Sync + 'static {
     /// The type in kernels.
     const TYPE: ElementType;
 }

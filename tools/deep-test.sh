@@ -3,12 +3,13 @@
 #   Miri on the unit tests of the C ABI (undefined behaviour in the unsafe code),
 #   ThreadSanitizer on the stress test (the thread rule),
 #   valgrind on every C, C++ and Fortran example and test program (reads, writes, leaks).
+#   every allocation of 4 kB or more fails once, in turn (a status, nothing lost);
 #   libFuzzer with AddressSanitizer on the readers of Matrix Market files and configurations, FUZZ_SECONDS (30) for each.
-# With names as arguments (miri, tsan, valgrind, fuzz) only those run.
+# With names as arguments (miri, tsan, valgrind, memory, fuzz) only those run.
 set -eu
 cd "$(dirname "$0")/.."
 
-checks=${*:-"miri tsan valgrind fuzz"}
+checks=${*:-"miri tsan valgrind memory fuzz"}
 target=$(rustc -vV | sed -n 's/^host: //p')
 folder=${CARGO_TARGET_DIR:-target}
 
@@ -90,12 +91,17 @@ valgrind_all() {
     done
     for source in tests/c/*.c; do
         name=$(basename "$source" .c)
-        # no_memory limits the address space, in which valgrind has its own share.
-        case $name in check | no_memory) continue ;; esac
+        # no_memory limits the address space, in which valgrind has its own share; valgrind traps no floating-point exceptions; a child of
+        # fork does not free the threads that its parent has.
+        case $name in check | no_memory | traps | forked) continue ;; esac
         # shellcheck disable=SC2086
         "${CC:-cc}" -std=c99 -g -O1 "$source" tests/c/check.c -o "$programs/tests/$name" $link
         check "$programs/tests/$name" "$name"
     done
+}
+
+memory() {
+    TERRACE_DEEP=1 cargo test --locked --test failed_allocations
 }
 
 # The flags are those that cargo-fuzz sets, so that it need not be installed.
@@ -124,8 +130,9 @@ for name in $checks; do
     miri) miri ;;
     tsan) tsan ;;
     valgrind) valgrind_all ;;
+    memory) memory ;;
     fuzz) fuzz ;;
-    *) fail "unknown check $name; accepted: miri, tsan, valgrind, fuzz" ;;
+    *) fail "unknown check $name; accepted: miri, tsan, valgrind, memory, fuzz" ;;
     esac
 done
 echo "deep-test: $checks passed"

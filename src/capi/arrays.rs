@@ -187,7 +187,7 @@ impl LentColumns {
         };
         let columns = wide.as_slice();
         let bad =
-            par::map_ranges(columns.len(), par::GRAIN, |mut range| range.find(|&k| i32::try_from(columns[k]).is_err()));
+            par::map_ranges(columns.len(), par::GRAIN, |mut r| Ok(r.find(|&k| i32::try_from(columns[k]).is_err())))?;
         if let Some(k) = bad.into_iter().flatten().next() {
             let row = (0..).find(|&i| offsets.get(i + 1) > k as i64 + i64::from(base)).unwrap_or(0);
             let row = row as i64 + i64::from(base);

@@ -5,7 +5,7 @@ use super::borrow::{Borrowed, slice};
 use super::terrace_type;
 use super::types::{Index, index, precision};
 use crate::context::Context;
-use crate::error::{Result, fail};
+use crate::error::{Result, fail, try_collect};
 use crate::gpu::setup::DeviceCsr;
 use crate::gpu::{Buffer, Gpu, Indices, Slice};
 use crate::matrix::{DeviceMatrix, DeviceValues, Matrix};
@@ -152,7 +152,7 @@ fn refuse<R>(
 ) -> Result<R> {
     let wide = |indices: &Indices<'_>| -> Result<Vec<i64>> {
         Ok(match indices {
-            Indices::I32(indices) => gpu.fetch(indices)?.into_iter().map(i64::from).collect(),
+            Indices::I32(indices) => try_collect(gpu.fetch(indices)?.into_iter().map(i64::from))?,
             Indices::I64(indices) => gpu.fetch(indices)?,
         })
     };

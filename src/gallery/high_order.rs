@@ -204,7 +204,7 @@ impl Mesh {
                 self.for_each_run(self.point_of(row), |x, _, _| *count += x.len() as i64);
             }
         });
-        let offsets = par::offsets_from_counts(counts);
+        let offsets = par::offsets_from_counts(counts)?;
         let mut columns = try_vec(offsets[rows] as usize, 0_i32)?;
         par::for_each_segment_mut(&mut columns, &offsets, 1, ROW_GRAIN, |rows: Range<usize>, piece| {
             let mut slots = piece.iter_mut();

@@ -65,7 +65,7 @@ pub(super) fn pattern(n: [usize; 3], steps: &[Step]) -> Result<(Vec<i64>, Vec<i3
             for_each_neighbour(n, row, steps, &shifts, |_, _| *count += 1);
         }
     });
-    let offsets = par::offsets_from_counts(counts);
+    let offsets = par::offsets_from_counts(counts)?;
     let mut columns = try_vec(offsets[offsets.len() - 1] as usize, 0_i32)?;
     fill(n, steps, &offsets, 1, &mut columns, |_, _, column, slot| slot[0] = column as i32);
     Ok((offsets, columns))

@@ -15,7 +15,7 @@ use super::setup::{DeviceCsr, DevicePattern, tiles};
 use super::to_scalar::to_scalar;
 use super::{Buffer, Gpu, Slice};
 use crate::backend::{Colours, Columns, Operator, StorageFactory};
-use crate::error::Result;
+use crate::error::{Result, try_collect};
 use crate::scalar::{Number, Precision, Scalar, Sums, with_storage};
 use crate::sparse::{Coloured, SharedCsr};
 use half::f16;
@@ -192,7 +192,7 @@ impl StorageFactory for Gpu {
 
     fn colours<S: Number, V: Number>(&self, matrix: Coloured<S>) -> Result<Box<dyn Colours<Gpu, V>>> {
         let Coloured { inverse, colouring, matrix, .. } = matrix;
-        let rows: Vec<i32> = colouring.rows.iter().map(|i| *i as i32).collect();
+        let rows: Vec<i32> = try_collect(colouring.rows.iter().map(|i| *i as i32))?;
         let colouring = DeviceColouring { rows: self.upload(&rows)?, starts: colouring.starts };
         let matrix = DeviceCsr::upload(self, &matrix.view())?;
         let inverse = self.upload(&inverse)?;

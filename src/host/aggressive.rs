@@ -3,7 +3,7 @@
 
 use super::extended_i::coarse_numbers;
 use super::{pmis, rows};
-use crate::error::Result;
+use crate::error::{Result, try_capacity, try_collect, try_push};
 use crate::sparse::Graph;
 
 /// `true` for the unknowns that stay coarse. `s` is the strength graph, `first` a splitting of it.
@@ -12,14 +12,15 @@ pub fn thin(s: &Graph, first: &[bool], seed: u64) -> Result<Vec<bool>> {
     let chosen = pmis::split(&far, &far.transpose()?, seed)?;
     // A coarse unknown that sees no other within two steps would have nothing to be interpolated from.
     let mut stays = chosen.iter().enumerate().map(|(c, chosen)| *chosen || far.row(c).is_empty());
-    Ok(first.iter().map(|c| *c && stays.next() == Some(true)).collect())
+    try_collect(first.iter().map(|c| *c && stays.next() == Some(true)))
 }
 
 /// The graph of the coarse unknowns, numbered among themselves: an edge where a path of one or two strong couplings
 /// leads from one to the other.
 fn two_steps(s: &Graph, coarse: &[bool]) -> Result<Graph> {
     let (number, count) = coarse_numbers(coarse)?;
-    let members: Vec<u32> = (0..coarse.len() as u32).filter(|i| coarse[*i as usize]).collect();
+    let mut members: Vec<u32> = try_capacity(count)?;
+    members.extend((0..coarse.len() as u32).filter(|i| coarse[*i as usize]));
     let (offsets, columns, _) = rows::build::<()>(count, 0, |range, out| {
         // The row that met a column last, plus one.
         let mut seen = rows::scratch(count)?;
@@ -27,16 +28,17 @@ fn two_steps(s: &Graph, coarse: &[bool]) -> Result<Graph> {
             let start = out.columns.len();
             let stamp = c as u32 + 1;
             seen[c] = stamp;
-            let mut meet = |j: i32| {
+            let mut meet = |j: i32| -> Result<()> {
                 let j = j as usize;
                 if coarse[j] && seen[number[j] as usize] != stamp {
                     seen[number[j] as usize] = stamp;
-                    out.columns.push(number[j]);
+                    try_push(&mut out.columns, number[j])?;
                 }
+                Ok(())
             };
             for k in s.row(members[c] as usize) {
-                meet(*k);
-                s.row(*k as usize).iter().for_each(|j| meet(*j));
+                meet(*k)?;
+                s.row(*k as usize).iter().try_for_each(|j| meet(*j))?;
             }
             out.columns[start..].sort_unstable();
             out.end_row();

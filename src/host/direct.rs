@@ -12,7 +12,7 @@ use super::interleaved_sum::InterleavedSum;
 use super::truncate::Truncation;
 use super::{Host, splitting};
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
-use crate::error::Result;
+use crate::error::{Result, try_push};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Graph, Structure};
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub fn scales<T: Scalar>(mut diagonal: T, negative: Sums<T>, positive: Sums<T>) 
     (scale(negative), scale(positive))
 }
 
-fn row<T: Scalar>(a: &CsrView<'_, T>, s: &Graph, coarse: &[bool], i: usize, weights: &mut Vec<(i32, T)>) {
+fn row<T: Scalar>(a: &CsrView<'_, T>, s: &Graph, coarse: &[bool], i: usize, weights: &mut Vec<(i32, T)>) -> Result<()> {
     let mut diagonal = T::ZERO;
     let [mut negative, mut negative_coarse, mut positive, mut positive_coarse] = [InterleavedSum::ZERO; 4];
     // The strong columns stand in the order of the matrix's row, so one pass over both tells which entries are strong.
@@ -77,18 +77,19 @@ fn row<T: Scalar>(a: &CsrView<'_, T>, s: &Graph, coarse: &[bool], i: usize, weig
         all.add(at, value);
         if is_strong && coarse[j] {
             to_coarse.add(at, value);
-            weights.push((j as i32, value));
+            try_push(weights, (j as i32, value))?;
         }
     }
     let negative = Sums { all: negative.sum(), coarse: negative_coarse.sum() };
     let positive = Sums { all: positive.sum(), coarse: positive_coarse.sum() };
     if weights.is_empty() {
-        return;
+        return Ok(());
     }
     let (for_negative, for_positive) = scales(diagonal, negative, positive);
     for (_, w) in weights {
         *w *= if *w < T::ZERO { for_negative } else { for_positive };
     }
+    Ok(())
 }
 
 /// The component.

@@ -13,7 +13,7 @@ use super::{Host, rows};
 use crate::backend::common::Formula;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput, InterpolationSymbolic};
 use crate::backend::setup::Coarse;
-use crate::error::{Result, try_vec};
+use crate::error::{Result, try_extend, try_push, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Graph, Structure};
@@ -51,16 +51,14 @@ pub fn by_formula<T: Scalar>(
         for at in range {
             let i = only.map_or(at, |only| only[at] as usize);
             if coarse[i] {
-                out.columns.push(level.number[i]);
-                out.values.push(T::ONE);
+                out.push(level.number[i], T::ONE)?;
             } else {
-                row.compute(&level, formula, i);
+                row.compute(&level, formula, i)?;
                 match &pattern {
-                    Some(p) => row.keep_columns(p.row_range(at).map(|k| p.col(k) as i32)),
-                    None => row.truncate(truncation),
+                    Some(p) => row.keep_columns(p.row_range(at).map(|k| p.col(k) as i32))?,
+                    None => row.truncate(truncation)?,
                 }
-                out.columns.extend(row.kept.iter().map(|k| k.0));
-                out.values.extend(row.kept.iter().map(|k| k.1));
+                out.extend(&row.kept)?;
             }
             out.end_row();
         }
@@ -93,9 +91,11 @@ impl<'a, T: Scalar> Level<'a, T> {
             for k in range {
                 let mut strong = s.row(k).iter().peekable();
                 let (head, mut sum) = (out.columns.len(), InterleavedSum::ZERO);
+                let entries = if coarse[k] { 0..0 } else { a.row_range(k) };
+                out.reserve(entries.len() + 1, 1)?;
                 out.columns.push(0);
                 out.values.push(T::ZERO);
-                for (place, at) in (if coarse[k] { 0..0 } else { a.row_range(k) }).enumerate() {
+                for (place, at) in entries.enumerate() {
                     let (l, v) = (a.col(at), a.values[at]);
                     let is_strong = strong.next_if(|next| **next as usize == l).is_some();
                     let counts = (v < T::ZERO) == positive[k];
@@ -105,7 +105,7 @@ impl<'a, T: Scalar> Level<'a, T> {
                         out.values.push(coupling);
                         sum.add(place, coupling);
                     } else if coarse[l] && counts {
-                        weak.push((!number[l], v));
+                        try_push(&mut weak, (!number[l], v))?;
                     }
                 }
                 out.columns[head] = (out.columns.len() - head - 1) as i32;
@@ -175,26 +175,26 @@ impl<T: Scalar> Row<T> {
         Ok(Row { place: rows::scratch(coarse_count)?, members, weights, total: T::ZERO, spread, kept })
     }
 
-    fn compute(&mut self, level: &Level<'_, T>, formula: Formula, i: usize) {
+    fn compute(&mut self, level: &Level<'_, T>, formula: Formula, i: usize) -> Result<()> {
         let Level { a, s, coarse, number, couplings, .. } = level;
         for m in self.members.drain(..) {
             self.place[m as usize] = 0;
         }
         for &j in s.row(i) {
             if coarse[j as usize] {
-                self.add(number[j as usize]);
+                self.add(number[j as usize])?;
             } else if formula == Formula::ExtendedI {
                 let columns = couplings.row(j as usize, 1).0;
                 for &l in &columns[1..][..columns[0] as usize] {
-                    self.add(l);
+                    self.add(l)?;
                 }
             }
         }
         self.weights.clear();
-        self.weights.resize(self.members.len() + 1, T::ZERO);
+        try_extend(&mut self.weights, std::iter::repeat_n(T::ZERO, self.members.len() + 1))?;
         self.total = T::ZERO;
         if self.members.is_empty() {
-            return;
+            return Ok(());
         }
 
         // The row itself, then the distribution of its strong fine neighbours.
@@ -212,7 +212,7 @@ impl<T: Scalar> Row<T> {
                 self.weights[place as usize] = value;
                 total.add(at, value);
             } else if is_strong {
-                self.spread.push((j, value));
+                try_push(&mut self.spread, (j, value))?;
             } else {
                 diagonal.add(at, value);
             }
@@ -232,13 +232,15 @@ impl<T: Scalar> Row<T> {
         for w in &mut self.weights {
             *w *= scale;
         }
+        Ok(())
     }
 
-    fn add(&mut self, number: i32) {
+    fn add(&mut self, number: i32) -> Result<()> {
         if self.place[number as usize] == 0 {
-            self.members.push(number);
+            try_push(&mut self.members, number)?;
             self.place[number as usize] = self.members.len() as u32;
         }
+        Ok(())
     }
 
     /// Distributes a_ik to Ĉ_i and i in proportion to ā_kl; ā_ki is `own`. Returns the shares of i and of Ĉ_i.
@@ -276,18 +278,20 @@ impl<T: Scalar> Row<T> {
     }
 
     /// Keeps the largest weights and rescales them to the row sum.
-    fn truncate(&mut self, truncation: Truncation) {
+    fn truncate(&mut self, truncation: Truncation) -> Result<()> {
         let mut kept = std::mem::take(&mut self.kept);
         kept.clear();
-        kept.extend(self.weights().filter(|(_, w)| *w != T::ZERO));
+        try_extend(&mut kept, self.weights().filter(|(_, w)| *w != T::ZERO))?;
         truncate::truncate_to(&mut kept, self.total, truncation);
         self.kept = kept;
+        Ok(())
     }
 
-    fn keep_columns(&mut self, columns: impl Iterator<Item = i32>) {
+    fn keep_columns(&mut self, columns: impl Iterator<Item = i32>) -> Result<()> {
         let mut kept = std::mem::take(&mut self.kept);
-        truncate::keep_columns_to(&mut kept, columns, self.weights(), self.total);
+        truncate::keep_columns_to(&mut kept, columns, self.weights(), self.total)?;
         self.kept = kept;
+        Ok(())
     }
 }
 

@@ -36,8 +36,7 @@ impl Functions {
         let (offsets, columns, values) = rows::build(a.rows, 1, |range, out| {
             for i in range {
                 for k in a.row_range(i).filter(|k| self.of[a.col(*k)] == self.of[i]) {
-                    out.columns.push(a.col(k) as i32);
-                    out.values.push(a.block_at(k)[0]);
+                    out.push(a.col(k) as i32, a.block_at(k)[0])?;
                 }
                 out.end_row();
             }

@@ -32,13 +32,12 @@ pub fn split(s: &Graph, st: &Graph, seed: u64) -> Result<Vec<bool>> {
 fn split_pieces(s: &Graph, st: &Graph, seed: u64, grain: usize) -> Result<Vec<bool>> {
     let n = s.rows();
     let mut state = try_vec(n, UNDECIDED)?;
-    for batch in uncoupled_batches(s, grain) {
+    for batch in uncoupled_batches(s, grain)? {
         let made = par::map_ranges(batch.len(), 1, |at| {
             let start = batch[at.start] * grain;
             first_pass(s, st, &state, start..(start + grain).min(n))
-        });
+        })?;
         for (piece, made) in batch.iter().zip(made) {
-            let made = made?;
             state[piece * grain..][..made.len()].copy_from_slice(&made);
         }
     }
@@ -50,15 +49,15 @@ fn split_pieces(s: &Graph, st: &Graph, seed: u64, grain: usize) -> Result<Vec<bo
 }
 
 /// Batches of pieces that are not coupled (a greedy colouring of the pieces).
-fn uncoupled_batches(s: &Graph, grain: usize) -> Vec<Vec<usize>> {
+fn uncoupled_batches(s: &Graph, grain: usize) -> Result<Vec<Vec<usize>>> {
     let pieces = s.rows().div_ceil(grain);
     let reached = par::map_ranges(s.rows(), grain, |range| {
         let mut reached = vec![false; pieces];
         for j in range.flat_map(|i| s.row(i)) {
             reached[*j as usize / grain] = true;
         }
-        reached
-    });
+        Ok(reached)
+    })?;
     let mut batches: Vec<Vec<usize>> = Vec::new();
     for (piece, own) in reached.iter().enumerate() {
         let fits = |batch: &Vec<usize>| batch.iter().all(|other| !own[*other] && !reached[*other][piece]);
@@ -67,7 +66,7 @@ fn uncoupled_batches(s: &Graph, grain: usize) -> Vec<Vec<usize>> {
             None => batches.push(vec![piece]),
         }
     }
-    batches
+    Ok(batches)
 }
 
 /// The state of the unknowns of `range` after a first pass of Ruge and Stüben over them, which begins with the state
@@ -212,7 +211,7 @@ mod tests {
     fn a_later_piece_goes_on_where_an_earlier_one_ended() {
         let s = graph(12, &(0..11).map(|i| (i, i + 1)).collect::<Vec<_>>());
         // Pieces 0 and 2 run first, then 1 and 3.
-        assert_eq!(uncoupled_batches(&s, 3), [[0, 2], [1, 3]]);
+        assert_eq!(uncoupled_batches(&s, 3).unwrap(), [[0, 2], [1, 3]]);
         for grain in [3, 4, 5] {
             let chosen = split_pieces(&s, &s, 0, grain).unwrap();
             let coarse: Vec<usize> = (0..12).filter(|i| chosen[*i]).collect();

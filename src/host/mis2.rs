@@ -9,7 +9,7 @@ use super::Host;
 use super::setup::Aggregates;
 use crate::backend::components::{Coarsening, CoarseningInput};
 use crate::backend::setup::Coarse;
-use crate::error::{Result, try_vec};
+use crate::error::{Result, try_collect, try_copy, try_vec};
 use crate::hash::hash;
 use crate::par;
 use crate::scalar::Scalar;
@@ -30,7 +30,7 @@ pub fn aggregate(s: &Graph, seed: u64) -> Result<(Vec<i32>, usize)> {
     }
     // Distance 1, then 2; a third step only matters where the graph is not symmetric.
     for _ in 0..3 {
-        let before = aggregates.clone();
+        let before = try_copy(&aggregates)?;
         par::for_each_mut(&mut aggregates, par::ROW_GRAIN, |start, piece| {
             for (k, own) in piece.iter_mut().enumerate() {
                 if *own == NONE {
@@ -74,7 +74,7 @@ fn independent_set(s: &Graph, seed: u64) -> Result<Vec<bool>> {
     // The largest key within one edge. It is computed again when that key, whose unknown is in its low half, is no
     // longer open: on a symmetric graph nothing else can change it, because no other unknown near it can have become a
     // root.
-    let mut near = key.clone();
+    let mut near = try_copy(&key)?;
     let mut first = true;
     loop {
         par::for_each_mut(&mut near, par::ROW_GRAIN, |start, piece| {
@@ -100,7 +100,7 @@ fn independent_set(s: &Graph, seed: u64) -> Result<Vec<bool>> {
         });
         let open = par::sum(n, par::GRAIN, |range| key[range].iter().filter(|k| is_open(**k)).count() as f64);
         if open == 0.0 {
-            return Ok(key.into_iter().map(|k| k == IN).collect());
+            return try_collect(key.iter().map(|k| *k == IN));
         }
     }
 }

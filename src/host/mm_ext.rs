@@ -74,12 +74,10 @@ impl<T: Scalar> Strong<'_, T> {
         let (offsets, columns, values) = rows::build(self.a.rows, 1, |range, out| {
             for i in range {
                 if self.coarse[i] {
-                    out.columns.push(number[i]);
-                    out.values.push(T::ONE);
+                    out.push(number[i], T::ONE)?;
                 } else {
                     for (j, v, _) in self.row(i).filter(|(j, _, strong)| *strong && self.coarse[*j]) {
-                        out.columns.push(number[j]);
-                        out.values.push(v);
+                        out.push(number[j], v)?;
                     }
                 }
                 out.end_row();
@@ -103,8 +101,7 @@ impl<T: Scalar> Strong<'_, T> {
             for at in range {
                 let i = only.map_or(at, |only| only[at] as usize);
                 let start = out.columns.len();
-                out.columns.push(i as i32);
-                out.values.push(T::ONE);
+                out.push(i as i32, T::ONE)?;
                 if !self.coarse[i] {
                     let mut diagonal = InterleavedSum::ZERO;
                     for (at, (k, a_ik, strong)) in self.row(i).enumerate() {
@@ -117,8 +114,7 @@ impl<T: Scalar> Strong<'_, T> {
                             diagonal.add(at, a_ik);
                         } else {
                             diagonal.add(at, a_ik * a_ki / b_ik);
-                            out.columns.push(k as i32);
-                            out.values.push(a_ik / b_ik);
+                            out.push(k as i32, a_ik / b_ik)?;
                         }
                     }
                     let diagonal = diagonal.sum();

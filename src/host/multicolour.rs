@@ -7,7 +7,7 @@
 
 use super::{Host, gauss_seidel};
 use crate::backend::Colours;
-use crate::error::{Result, try_capacity, try_vec};
+use crate::error::{Result, try_capacity, try_copy, try_vec};
 use crate::hash::hash;
 use crate::par;
 use crate::scalar::{Number, Scalar};
@@ -61,14 +61,14 @@ impl Colouring {
         }
 
         let colours = colour.iter().max().map_or(0, |c| *c as usize + 1);
-        let mut starts = vec![0; colours + 1];
+        let mut starts = try_vec(colours + 1, 0_usize)?;
         for c in &colour {
             starts[*c as usize + 1] += 1;
         }
         for c in 0..colours {
             starts[c + 1] += starts[c];
         }
-        let mut next = starts.clone();
+        let mut next = try_copy(&starts)?;
         let mut rows = try_vec(a.rows, 0_u32)?;
         for (i, c) in colour.iter().enumerate() {
             rows[next[*c as usize]] = i as u32;

@@ -11,7 +11,7 @@ use super::truncate::{self, Truncation};
 use super::{Host, rows};
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
 use crate::backend::setup::Coarse;
-use crate::error::{Result, try_capacity, try_vec};
+use crate::error::{Result, try_capacity, try_collect, try_push, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Graph, Structure};
@@ -43,11 +43,12 @@ pub fn interpolate<T: Scalar>(
     }
     let pattern = pattern.map(|p| p.view::<T>(&[]));
     loop {
-        let next = par::map_ranges(waiting.len(), par::ROW_GRAIN, |range| {
+        let pieces = par::map_ranges(waiting.len(), par::ROW_GRAIN, |range| {
             let reached = |i: &u32| s.row(*i as usize).iter().any(|k| done.pass[*k as usize] != NEVER);
-            waiting[range].iter().copied().filter(reached).collect::<Vec<u32>>()
-        })
-        .concat();
+            try_collect(waiting[range].iter().copied().filter(reached))
+        })?;
+        let mut next: Vec<u32> = try_capacity(pieces.iter().map(Vec::len).sum())?;
+        pieces.iter().for_each(|piece| next.extend_from_slice(piece));
         if next.is_empty() {
             break;
         }
@@ -56,9 +57,9 @@ pub fn interpolate<T: Scalar>(
             let mut kept = Vec::new();
             for &i in &next[range] {
                 let i = i as usize;
-                row.compute(a, s, &done, i);
+                row.compute(a, s, &done, i)?;
                 let weights = row.weights.iter().copied();
-                truncate::push_row(out, &mut kept, weights, truncation, pattern.as_ref().map(|p| (p, i)));
+                truncate::push_row(out, &mut kept, weights, truncation, pattern.as_ref().map(|p| (p, i)))?;
                 out.end_row();
             }
             Ok(())
@@ -71,10 +72,7 @@ pub fn interpolate<T: Scalar>(
     }
     let (offsets, columns, values) = rows::build(n, 1, |range, out| {
         for i in range {
-            done.visit(i, |c, w| {
-                out.columns.push(c);
-                out.values.push(w);
-            });
+            done.visit(i, |c, w| out.push(c, w))?;
             out.end_row();
         }
         Ok(())
@@ -97,16 +95,14 @@ struct Formulas<T> {
 impl<T: Scalar> Formulas<T> {
     /// Calls `each` with the coarse columns and weights of unknown `i`, of which there are none when it was never
     /// reached.
-    fn visit(&self, i: usize, mut each: impl FnMut(i32, T)) {
+    fn visit(&self, i: usize, mut each: impl FnMut(i32, T) -> Result<()>) -> Result<()> {
         match self.pass[i] {
-            NEVER => {}
+            NEVER => Ok(()),
             0 => each(self.number[i], T::ONE),
             pass => {
                 let (offsets, columns, values) = &self.passes[pass as usize - 1];
                 let place = self.place[i] as usize;
-                for k in offsets[place] as usize..offsets[place + 1] as usize {
-                    each(columns[k], values[k]);
-                }
+                (offsets[place] as usize..offsets[place + 1] as usize).try_for_each(|k| each(columns[k], values[k]))
             }
         }
     }
@@ -121,7 +117,7 @@ struct Row<T> {
 }
 
 impl<T: Scalar> Row<T> {
-    fn compute(&mut self, a: &CsrView<'_, T>, s: &Graph, done: &Formulas<T>, i: usize) {
+    fn compute(&mut self, a: &CsrView<'_, T>, s: &Graph, done: &Formulas<T>, i: usize) -> Result<()> {
         for (c, _) in self.weights.drain(..) {
             self.place[c as usize] = 0;
         }
@@ -134,7 +130,7 @@ impl<T: Scalar> Row<T> {
         };
         let mut others = replaced.clone();
         for (j, value) in a.row(i).filter(|(j, _)| replaced(*j)) {
-            done.visit(j, |c, w| self.add(c, value[0] * w));
+            done.visit(j, |c, w| self.add(c, value[0] * w))?;
         }
         let mut diagonal = T::ZERO;
         let (mut negative, mut positive) = (Sums::ZERO, Sums::ZERO);
@@ -143,7 +139,7 @@ impl<T: Scalar> Row<T> {
             if j == i {
                 diagonal += value;
             } else if done.pass[j] == 0 && self.place[done.number[j] as usize] != 0 {
-                self.add(done.number[j], value);
+                self.add(done.number[j], value)?;
             } else if value < T::ZERO {
                 negative.all += value;
             } else {
@@ -159,15 +155,17 @@ impl<T: Scalar> Row<T> {
         for (_, w) in &mut self.weights {
             *w *= if *w < T::ZERO { for_negative } else { for_positive };
         }
+        Ok(())
     }
 
-    fn add(&mut self, c: i32, value: T) {
+    fn add(&mut self, c: i32, value: T) -> Result<()> {
         let place = &mut self.place[c as usize];
         if *place == 0 {
-            self.weights.push((c, T::ZERO));
+            try_push(&mut self.weights, (c, T::ZERO))?;
             *place = self.weights.len() as u32;
         }
         self.weights[*place as usize - 1].1 += value;
+        Ok(())
     }
 }
 

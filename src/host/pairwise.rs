@@ -16,7 +16,7 @@ use super::{Host, rows, spgemm, transpose};
 use crate::backend::common::SCORED_ROUNDS;
 use crate::backend::components::{Coarsening, CoarseningInput};
 use crate::backend::setup::Coarse;
-use crate::error::{Result, try_capacity, try_vec};
+use crate::error::{Result, try_capacity, try_collect, try_copy, try_vec};
 use crate::hash::hash;
 use crate::par;
 use crate::scalar::Scalar;
@@ -28,7 +28,7 @@ pub fn aggregate<T: Scalar>(a: &CsrView<'_, T>, s: &Graph, size: usize, seed: u6
     let mut weights = Weights::new(a, s)?;
     let (mut aggregates, mut count) = numbers(&handshake(&weights, seed)?)?;
     // On unknowns, and then on the aggregates of the pass before.
-    let mut pass = aggregates.clone();
+    let mut pass = try_copy(&aggregates)?;
     let mut reached = 2;
     while reached < size {
         weights = weights.collapse(&pass, count)?;
@@ -55,7 +55,7 @@ fn numbers(roots: &[i32]) -> Result<(Vec<i32>, usize)> {
         count += 1;
     }
     let of = |root: &i32| if *root == NONE { NONE } else { number[*root as usize] };
-    Ok((roots.iter().map(of).collect(), count as usize))
+    Ok((try_collect(roots.iter().map(of))?, count as usize))
 }
 
 /// The symmetric weights of couplings, and W_ii.
@@ -80,8 +80,7 @@ impl Weights {
                 let mut strong = s.row(i).iter().peekable();
                 for k in a.row_range(i) {
                     if strong.next_if(|next| **next as usize == a.col(k)).is_some() {
-                        out.columns.push(a.col(k) as i32);
-                        out.values.push(0.5 * norm2(a, k).sqrt());
+                        out.push(a.col(k) as i32, 0.5 * norm2(a, k).sqrt())?;
                     }
                 }
                 out.end_row();
@@ -103,7 +102,7 @@ impl Weights {
         let mut columns = try_capacity(aggregates.len())?;
         columns.extend(aggregates.iter().filter(|g| **g != NONE));
         let values = try_vec(columns.len(), 1.0)?;
-        let offsets = par::offsets_from_counts(counts);
+        let offsets = par::offsets_from_counts(counts)?;
         let q = Csr { rows: aggregates.len(), cols: count, block: Block::SCALAR, offsets, columns, values };
         let wide = spgemm::multiply(&self.couplings.view(), &q.view())?;
         let couplings = spgemm::multiply(&transpose::transpose(&q.view())?.view(), &wide.view())?;
@@ -134,16 +133,13 @@ fn add(a: &CsrView<'_, f64>, b: &CsrView<'_, f64>) -> Result<Csr<f64>> {
             let mut right = b.row(i).peekable();
             for (j, v) in a.row(i) {
                 while let Some((l, w)) = right.next_if(|(l, _)| *l < j) {
-                    out.columns.push(l as i32);
-                    out.values.push(w[0]);
+                    out.push(l as i32, w[0])?;
                 }
                 let same = right.next_if(|(l, _)| *l == j).map_or(0.0, |(_, w)| w[0]);
-                out.columns.push(j as i32);
-                out.values.push(v[0] + same);
+                out.push(j as i32, v[0] + same)?;
             }
             for (l, w) in right {
-                out.columns.push(l as i32);
-                out.values.push(w[0]);
+                out.push(l as i32, w[0])?;
             }
             out.end_row();
         }
@@ -189,8 +185,8 @@ fn handshake(weights: &Weights, seed: u64) -> Result<Vec<i32>> {
             }
         };
         let choices = par::map_ranges(free.len(), par::ROW_GRAIN, |range| {
-            free[range].iter().map(|i| choose(*i as usize)).collect::<Vec<Choice>>()
-        });
+            try_collect(free[range].iter().map(|i| choose(*i as usize)))
+        })?;
         for (i, choice) in free.iter().zip(choices.into_iter().flatten()) {
             match choice {
                 Choice::Offer(j) => offers[*i as usize] = j,

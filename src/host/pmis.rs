@@ -7,7 +7,7 @@
 use super::Host;
 use crate::backend::components::{Coarsening, CoarseningInput};
 use crate::backend::setup::Coarse;
-use crate::error::{Result, try_capacity, try_vec};
+use crate::error::{Result, try_capacity, try_collect, try_vec};
 use crate::hash::hash;
 use crate::par;
 use crate::scalar::Scalar;
@@ -51,22 +51,22 @@ pub fn complete(s: &Graph, st: &Graph, chosen: &[bool], seed: u64) -> Result<Vec
             s.row(i).iter().all(beaten) && st.row(i).iter().all(beaten)
         };
         let chosen = par::map_ranges(active.len(), par::ROW_GRAIN, |range| {
-            active[range].iter().copied().filter(|i| maximal(*i as usize)).collect::<Vec<u32>>()
-        });
+            try_collect(active[range].iter().copied().filter(|i| maximal(*i as usize)))
+        })?;
         for i in chosen.into_iter().flatten() {
             state[i as usize] = COARSE;
         }
         let before = &state;
         let covered = par::map_ranges(active.len(), par::ROW_GRAIN, |range| {
             let fine = |i: usize| before[i] == UNDECIDED && s.row(i).iter().any(|j| before[*j as usize] == COARSE);
-            active[range].iter().copied().filter(|i| fine(*i as usize)).collect::<Vec<u32>>()
-        });
+            try_collect(active[range].iter().copied().filter(|i| fine(*i as usize)))
+        })?;
         for i in covered.into_iter().flatten() {
             state[i as usize] = FINE;
         }
         active.retain(|i| state[*i as usize] == UNDECIDED);
     }
-    Ok(state.into_iter().map(|s| s == COARSE).collect())
+    try_collect(state.iter().map(|s| *s == COARSE))
 }
 
 /// The component.

@@ -2,7 +2,7 @@
 
 use super::spmv;
 use crate::backend::setup::{Candidate, Loss, Measured};
-use crate::error::{Result, try_vec};
+use crate::error::{Result, try_collect, try_vec};
 use crate::host::Host;
 use crate::par;
 use crate::scalar::{Number, Scalar};
@@ -19,16 +19,16 @@ pub(crate) fn measure<T: Scalar>(
     let mut all = Vec::new();
     for Candidate { matrix, is_transfer, diagonal, smooth, losses } in candidates {
         let (a, (w, coarse)) = (matrix.view(), *smooth);
-        let d: Vec<f64> = diagonal.iter().map(|d| d.abs()).collect();
+        let d = each(diagonal, |d, _| d.abs())?;
         if !is_transfer {
             level_energy = energy(&a, &d, w)?;
         }
         let (mut f16, mut bf16) = (Loss::OUT_OF_RANGE, Loss::OUT_OF_RANGE);
         if let Some((rows, columns)) = losses {
             let (s, c) = (factors(*rows, a.scalar_rows())?, factors(*columns, a.scalar_cols())?);
-            f16 = loss_in::<T, half::f16>(&a, *is_transfer, (&s, &c), (&d, w), coarse);
+            f16 = loss_in::<T, half::f16>(&a, *is_transfer, (&s, &c), (&d, w), coarse)?;
             if !affordable(&f16, level_energy) {
-                bf16 = loss_in::<T, half::bf16>(&a, *is_transfer, (&s, &c), (&d, w), coarse);
+                bf16 = loss_in::<T, half::bf16>(&a, *is_transfer, (&s, &c), (&d, w), coarse)?;
             }
         }
         all.push(Measured { energy: level_energy, f16, bf16 });
@@ -50,7 +50,7 @@ fn loss_in<T: Scalar, S: Number>(
     (s, c): (&[f64], &[f64]),
     (d, w): (&[f64], &[f64]),
     coarse: &[f64],
-) -> Loss {
+) -> Result<Loss> {
     if is_transfer { transfer_loss::<T, S>(a, (s, c), (d, w), coarse) } else { matrix_loss::<T, S>(a, s, d, w) }
 }
 
@@ -68,10 +68,15 @@ fn weight(diagonal: &[f64], w: &[f64]) -> f64 {
 }
 
 /// The loss in A w by rounding S^-1 A S^-1 to `S`; `diagonal` is that of A.
-pub(crate) fn matrix_loss<T: Scalar, S: Number>(a: &CsrView<'_, T>, s: &[f64], diagonal: &[f64], w: &[f64]) -> Loss {
-    let inverse = each(s, |s, _| 1.0 / s);
+pub(crate) fn matrix_loss<T: Scalar, S: Number>(
+    a: &CsrView<'_, T>,
+    s: &[f64],
+    diagonal: &[f64],
+    w: &[f64],
+) -> Result<Loss> {
+    let inverse = each(s, |s, _| 1.0 / s)?;
     let of_row = |i: usize, error: f64| if error == 0.0 { 0.0 } else { error * error * s[i] * s[i] / diagonal[i] };
-    loss::<T, S>(a, (&inverse, &inverse), &each(s, |s, j| s * w[j]), of_row, weight(diagonal, w))
+    loss::<T, S>(a, (&inverse, &inverse), &each(s, |s, j| s * w[j])?, of_row, weight(diagonal, w))
 }
 
 /// The loss in P w by rounding S P S_c^-1 to `S`, for a vector w of the coarse level; `diagonal` and `fine` are those
@@ -81,14 +86,14 @@ pub(crate) fn transfer_loss<T: Scalar, S: Number>(
     (s, s_coarse): (&[f64], &[f64]),
     (diagonal, fine): (&[f64], &[f64]),
     w: &[f64],
-) -> Loss {
-    let right = each(s_coarse, |s, _| 1.0 / s);
+) -> Result<Loss> {
+    let right = each(s_coarse, |s, _| 1.0 / s)?;
     let of_row = |i: usize, error: f64| error * error / (s[i] * s[i]) * diagonal[i];
-    loss::<T, S>(p, (s, &right), &each(s_coarse, |s, j| s * w[j]), of_row, weight(diagonal, fine))
+    loss::<T, S>(p, (s, &right), &each(s_coarse, |s, j| s * w[j])?, of_row, weight(diagonal, fine))
 }
 
-fn each(s: &[f64], value: impl Fn(f64, usize) -> f64) -> Vec<f64> {
-    s.iter().enumerate().map(|(i, s)| value(*s, i)).collect()
+fn each(s: &[f64], value: impl Fn(f64, usize) -> f64) -> Result<Vec<f64>> {
+    try_collect(s.iter().enumerate().map(|(i, s)| value(*s, i)))
 }
 
 /// Sums `of_row` of the errors that rounding left_i a_ij right_j to `S` makes in the product with x.
@@ -98,7 +103,7 @@ fn loss<T: Scalar, S: Number>(
     x: &[f64],
     of_row: impl Fn(usize, f64) -> f64 + Sync,
     norm: f64,
-) -> Loss {
+) -> Result<Loss> {
     let (br, bc) = (a.block.rows, a.block.cols);
     let pieces = par::map_ranges(a.rows, par::ROW_GRAIN, |range| {
         let mut all = Loss::default();
@@ -119,10 +124,10 @@ fn loss<T: Scalar, S: Number>(
                 all.vanished = all.vanished.max(if sum > 0.0 { vanished / sum } else { 0.0 });
             }
         }
-        all
-    });
+        Ok(all)
+    })?;
     let error: f64 = pieces.iter().map(|piece| piece.error).sum();
-    Loss { error: error / norm, vanished: pieces.iter().fold(0.0, |m, piece| m.max(piece.vanished)) }
+    Ok(Loss { error: error / norm, vanished: pieces.iter().fold(0.0, |m, piece| m.max(piece.vanished)) })
 }
 
 #[cfg(test)]
@@ -137,7 +142,7 @@ mod tests {
         let a = gallery::poisson5(20, 20).unwrap();
         let d = diagonal::entries(&a.view()).unwrap();
         let (ones, w) = (vec![1.0; 400], vec![1.0; 400]);
-        let loss = matrix_loss::<f64, f16>(&a.view(), &ones, &d, &w);
+        let loss = matrix_loss::<f64, f16>(&a.view(), &ones, &d, &w).unwrap();
         assert_eq!((loss.error, loss.vanished), (0.0, 0.0));
         // Constants cost a quarter of what a row at the boundary lacks: 80 rows of 400, corners twice.
         assert!((energy(&a.view(), &d, &w).unwrap() - 80.0 / 1600.0).abs() < 1e-14);
@@ -145,12 +150,12 @@ mod tests {
         let mut third = a.clone();
         third.values.iter_mut().for_each(|v| *v /= 3.0);
         let third_d: Vec<f64> = d.iter().map(|d| d / 3.0).collect();
-        let f = matrix_loss::<f64, f16>(&third.view(), &ones, &third_d, &w).error.sqrt();
-        let b = matrix_loss::<f64, bf16>(&third.view(), &ones, &third_d, &w).error.sqrt();
+        let f = matrix_loss::<f64, f16>(&third.view(), &ones, &third_d, &w).unwrap().error.sqrt();
+        let b = matrix_loss::<f64, bf16>(&third.view(), &ones, &third_d, &w).unwrap().error.sqrt();
         assert!(f > 0.0 && f < 1.0 / 2048.0 && (b / f) > 2.0 && b < 1.0 / 256.0, "{f} {b}");
         let huge = matrix_loss::<f64, f16>(&third.view(), &vec![1e-4; 400], &third_d, &w);
-        assert_eq!(huge.error, f64::INFINITY);
+        assert_eq!(huge.unwrap().error, f64::INFINITY);
         let small = matrix_loss::<f64, f16>(&third.view(), &vec![1e5; 400], &third_d, &w);
-        assert_eq!(small.vanished, 1.0);
+        assert_eq!(small.unwrap().vanished, 1.0);
     }
 }

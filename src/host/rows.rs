@@ -1,7 +1,8 @@
 //! Building a matrix row by row in parallel when the length of a row is known only after it was computed.
 
 use super::prefetch::prefetch;
-use crate::error::{Result, fail, try_capacity, try_vec};
+use crate::error::{Result, fail, try_capacity, try_push, try_vec};
+use crate::huge_pages::Plain;
 use crate::par;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -22,6 +23,24 @@ impl<T> RowBuilder<T> {
         if self.columns.try_reserve(n).is_err() || self.values.try_reserve(n * width).is_err() {
             return fail!(OutOfMemory, "room for {n} more entries could not be allocated");
         }
+        Ok(())
+    }
+
+    /// Appends an entry of a matrix with scalar values.
+    #[inline(always)]
+    pub fn push(&mut self, column: i32, value: T) -> Result<()> {
+        try_push(&mut self.columns, column)?;
+        try_push(&mut self.values, value)
+    }
+
+    /// Appends entries of a matrix with scalar values.
+    pub fn extend(&mut self, entries: &[(i32, T)]) -> Result<()>
+    where
+        T: Copy,
+    {
+        self.reserve(entries.len(), 1)?;
+        self.columns.extend(entries.iter().map(|entry| entry.0));
+        self.values.extend(entries.iter().map(|entry| entry.1));
         Ok(())
     }
 
@@ -62,7 +81,7 @@ impl<T> Pieces<T> {
 
     /// Row offsets of the whole, and where each piece starts.
     fn offsets(&self) -> Result<(Vec<i64>, Vec<i64>)> {
-        let starts = par::offsets_from_counts(self.pieces.iter().map(|p| p.columns.len() as i64).collect());
+        let starts = par::offsets(self.pieces.len(), |piece| self.pieces[piece].columns.len())?;
         let rows: usize = self.pieces.iter().map(|p| p.offsets.len() - 1).sum();
         let mut offsets = try_capacity(rows + 1)?;
         offsets.push(0);
@@ -101,12 +120,12 @@ fn pieces_by<T: Send>(rows: usize, width: usize, work: &AppendRows<'_, T>) -> Re
         builder.offsets.push(0);
         work(range, &mut builder)?;
         Ok(builder)
-    });
-    Ok(Pieces { pieces: pieces.into_iter().collect::<Result<Vec<_>>>()?, shift: grain.trailing_zeros(), width })
+    })?;
+    Ok(Pieces { pieces, shift: grain.trailing_zeros(), width })
 }
 
 /// Offsets, columns and values (`width` for each column) of rows `0..rows`, made by `work` as in [`pieces`].
-pub fn build<T: Clone + Default + Send + Sync>(
+pub fn build<T: Plain + Default + Send + Sync>(
     rows: usize,
     width: usize,
     work: impl Fn(Range<usize>, &mut RowBuilder<T>) -> Result<()> + Sync,
@@ -115,7 +134,7 @@ pub fn build<T: Clone + Default + Send + Sync>(
 }
 
 /// All pieces as one.
-fn joined<T: Clone + Default + Send + Sync>(pieces: &Pieces<T>) -> Result<(Vec<i64>, Vec<i32>, Vec<T>)> {
+fn joined<T: Plain + Default + Send + Sync>(pieces: &Pieces<T>) -> Result<(Vec<i64>, Vec<i32>, Vec<T>)> {
     let (width, (offsets, starts)) = (pieces.width, pieces.offsets()?);
     let total = starts[pieces.pieces.len()] as usize;
     let mut columns = try_vec(total, 0)?;

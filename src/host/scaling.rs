@@ -6,13 +6,14 @@
 //! as the unscaled one, but for l1 sums and underflow.
 
 use super::diagonal;
-use crate::error::{Result, try_vec};
-use crate::par;
+use crate::error::{Result, try_capacity, try_collect, try_vec};
+use crate::par::{self, Failure};
 use crate::precision::{
     FAR_ABOVE, MATTERS, beyond_range, check_lost, does_not_fit, lift_of, middle_of, not_by_diagonal,
 };
 use crate::scalar::{Number, Scalar};
 use crate::sparse::{Block, CsrView, SharedCsr};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// One s for each scalar row of a level's matrix, by the scaling that `precision.scaling` names, which is not `none`.
@@ -25,7 +26,7 @@ pub(crate) fn factors<T: Scalar>(a: &SharedCsr<T>, scaling: &str) -> Result<Vec<
         },
         "equilibrate" => by_largest(&a)?,
         _ => match by_diagonal(&a)? {
-            Ok(s) => match largest_scaled(&a, &s) {
+            Ok(s) => match largest_scaled(&a, &s)? {
                 largest if largest <= FAR_ABOVE => return Ok(lift(s, largest)),
                 _ => by_largest(&a)?,
             },
@@ -35,7 +36,7 @@ pub(crate) fn factors<T: Scalar>(a: &SharedCsr<T>, scaling: &str) -> Result<Vec<
     if let Some(i) = s.iter().position(|s| !s.is_normal()) {
         return beyond_range(i);
     }
-    let largest = largest_scaled(&a, &s);
+    let largest = largest_scaled(&a, &s)?;
     Ok(lift(s, largest))
 }
 
@@ -81,16 +82,16 @@ fn power_near_root(value: f64) -> f64 {
 }
 
 /// The largest absolute value of the scaled matrix.
-fn largest_scaled<T: Scalar>(a: &CsrView<'_, T>, s: &[f64]) -> f64 {
-    let inverse: Vec<f64> = s.iter().map(|s| 1.0 / s).collect();
+fn largest_scaled<T: Scalar>(a: &CsrView<'_, T>, s: &[f64]) -> Result<f64> {
+    let inverse = try_collect(s.iter().map(|s| 1.0 / s))?;
     let largest = par::map_ranges(a.rows, par::ROW_GRAIN, |range| {
         let mut largest = 0.0_f64;
         for i in range {
             each_scaled(a, i, &inverse, &inverse, |_, value| largest = largest.max(value.abs()));
         }
-        largest
-    });
-    largest.into_iter().fold(0.0, f64::max)
+        Ok(largest)
+    })?;
+    Ok(largest.into_iter().fold(0.0, f64::max))
 }
 
 /// Calls `put` for every value of block row i, multiplied by the factors of its row and column, with its place in the
@@ -148,7 +149,7 @@ fn multiplied<T: Scalar>(a: &SharedCsr<T>, left: &[f64], right: &[f64]) -> Resul
     let view = a.view();
     let len = view.block.len();
     let mut values = try_vec(view.entries(), T::ZERO)?;
-    let offsets = par::offsets_from_counts((0..view.rows).map(|i| view.row_range(i).len() as i64).collect());
+    let offsets = par::offsets(view.rows, |i| view.row_range(i).len())?;
     par::for_each_segment_mut(&mut values, &offsets, len, par::ROW_GRAIN, |range, values| {
         let mut values = values;
         for i in range {
@@ -190,8 +191,8 @@ pub(crate) fn store<T: Scalar, S: Number>(
             too_large += u64::from(!to.is_finite());
             vanished += u64::from(to == S::Wide::ZERO && *from != T::ZERO);
         }
-        (too_large, vanished)
-    });
+        Ok((too_large, vanished))
+    })?;
     let lost = counts.into_iter().fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
     check_lost::<S>(what, from.len(), lost)?;
     Ok(stored)
@@ -203,10 +204,12 @@ fn keeping<T: Scalar, S: Number>(a: &SharedCsr<T>, vector: &[f64]) -> Result<Sha
     let view = a.view();
     let (br, bc) = (view.block.rows, view.block.cols);
     let mut values = try_vec(view.entries(), S::ZERO)?;
-    let offsets = par::offsets_from_counts((0..view.rows).map(|i| view.row_range(i).len() as i64).collect());
-    par::for_each_segment_mut(&mut values, &offsets, br * bc, par::ROW_GRAIN, |range, to| {
+    let offsets = par::offsets(view.rows, |i| view.row_range(i).len())?;
+    let longest = (0..view.rows).map(|i| view.row_range(i).len()).max().unwrap_or(0) * bc;
+    let failure = Failure::default();
+    let round = |range: Range<usize>, to: &mut [S]| {
         let first = view.row_range(range.start).start;
-        let mut row: Vec<(f64, usize, f64)> = Vec::new();
+        let mut row: Vec<(f64, usize, f64)> = try_capacity(longest)?;
         for i in range {
             for r in 0..br {
                 row.clear();
@@ -216,7 +219,7 @@ fn keeping<T: Scalar, S: Number>(a: &SharedCsr<T>, vector: &[f64]) -> Result<Sha
                         row.push((v.to_f64(), at, vector[view.col(p) * bc + c]));
                     }
                 }
-                row.sort_by(|a, b| (b.0 * b.2).abs().total_cmp(&(a.0 * a.2).abs()).then(a.1.cmp(&b.1)));
+                row.sort_unstable_by(|a, b| (b.0 * b.2).abs().total_cmp(&(a.0 * a.2).abs()).then(a.1.cmp(&b.1)));
                 let mut carry = 0.0;
                 for (exact, at, weight) in row.iter().filter(|(exact, _, weight)| *exact != 0.0 && *weight != 0.0) {
                     let rounded = S::from_f64(exact + carry / weight);
@@ -225,7 +228,12 @@ fn keeping<T: Scalar, S: Number>(a: &SharedCsr<T>, vector: &[f64]) -> Result<Sha
                 }
             }
         }
+        Ok(())
+    };
+    par::for_each_segment_mut(&mut values, &offsets, br * bc, par::ROW_GRAIN, |range, to| {
+        failure.keep(round(range, to));
     });
+    failure.check()?;
     Ok(SharedCsr { structure: Arc::clone(&a.structure), values: Arc::new(values) })
 }
 

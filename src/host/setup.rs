@@ -11,7 +11,7 @@ use crate::backend::setup::{
 };
 use crate::backend::spectrum::Largest;
 use crate::backend::{Colours, Operator, StorageFactory};
-use crate::error::{Result, try_vec};
+use crate::error::{Result, try_collect, try_vec};
 use crate::hash::hash;
 use crate::par;
 use crate::scalar::{Number, Scalar};
@@ -294,7 +294,7 @@ impl Setup for Host {
         rows: By<'_, Vec<f64>>,
         columns: By<'_, Vec<f64>>,
     ) -> Result<SharedCsr<T>> {
-        match (numbers(rows), numbers(columns)) {
+        match (numbers(rows)?, numbers(columns)?) {
             (None, None) => Ok(a.clone()),
             (Some(rows), None) => scaling::apply(a, |i| rows[i], |_| 1.0),
             (None, Some(columns)) => scaling::apply(a, |_| 1.0, |j| columns[j]),
@@ -357,12 +357,12 @@ impl Setup for Host {
 }
 
 /// The numbers that rows or columns are multiplied by.
-fn numbers(by: By<'_, Vec<f64>>) -> Option<Cow<'_, [f64]>> {
-    match by {
+fn numbers(by: By<'_, Vec<f64>>) -> Result<Option<Cow<'_, [f64]>>> {
+    Ok(match by {
         By::One => None,
         By::Times(factors) => Some(Cow::Borrowed(factors)),
-        By::Over(factors) => Some(Cow::Owned(factors.iter().map(|s| 1.0 / s).collect())),
-    }
+        By::Over(factors) => Some(Cow::Owned(try_collect(factors.iter().map(|s| 1.0 / s))?)),
+    })
 }
 
 /// What the host computed is stored where the solve phase runs: as it is on the host, copied to a GPU.

@@ -246,7 +246,7 @@ impl<T: Scalar> Interpolation<Host, T> for SmoothedAggregation {
                         Arc::new(NumericSmoothing { symbolic: step.symbolic(p0, pattern)?, near_null_space })
                     }
                 };
-                (step.numeric(&numeric.symbolic, pattern)?, numeric.near_null_space.clone(), Some(numeric))
+                (step.numeric(&numeric.symbolic, pattern)?, numeric.near_null_space.try_clone()?, Some(numeric))
             }
         };
         let largest = step.largest().clone();

@@ -3,7 +3,7 @@
 
 use super::rows::{self, Pieces, PositionArray, PositionArrays, RowBuilder};
 use super::spgemm_numeric::AHEAD;
-use crate::error::{Result, fail};
+use crate::error::{Result, fail, try_extend};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Offsets};
 use std::ops::Range;
@@ -239,7 +239,7 @@ impl<T: Scalar> Row<T> {
             out.values.extend_from_slice(values);
         } else {
             self.order.clear();
-            self.order.extend(columns.iter().enumerate().map(|(k, c)| (*c as u64) << 32 | k as u64));
+            try_extend(&mut self.order, columns.iter().enumerate().map(|(k, c)| (*c as u64) << 32 | k as u64))?;
             self.order.sort_unstable();
             for entry in &self.order {
                 out.columns.push((entry >> 32) as i32);

@@ -156,8 +156,8 @@ impl SpgemmSymbolic {
                     None => Piece::Chunks(find_chunks(a, b, c, range, at)?),
                 })
             })
-        });
-        Ok(SpgemmSymbolic { pieces: pieces.into_iter().collect::<Result<_>>()? })
+        })?;
+        Ok(SpgemmSymbolic { pieces })
     }
 
     /// Numeric phase: the values of C, whose row offsets are `c`. `epilogue` may change a finished row: it gets its

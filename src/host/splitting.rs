@@ -12,7 +12,7 @@ use crate::sparse::{Block, Csr, Structure};
 /// of a fine unknown, each with the coarse unknown (numbered on the fine level) that it belongs to. With `pattern` (a
 /// result of the same graph and splitting), each row keeps the columns that it has there, whatever the size of the new
 /// weights.
-pub fn interpolate<T: Scalar, F: FnMut(usize, &mut Vec<(i32, T)>)>(
+pub fn interpolate<T: Scalar, F: FnMut(usize, &mut Vec<(i32, T)>) -> Result<()>>(
     coarse: &[bool],
     truncation: Truncation,
     pattern: Option<&Structure>,
@@ -25,13 +25,12 @@ pub fn interpolate<T: Scalar, F: FnMut(usize, &mut Vec<(i32, T)>)>(
         let (mut weights, mut kept) = (Vec::new(), Vec::new());
         for i in range {
             if coarse[i] {
-                out.columns.push(number[i]);
-                out.values.push(T::ONE);
+                out.push(number[i], T::ONE)?;
             } else {
                 weights.clear();
-                weights_of(i, &mut weights);
+                weights_of(i, &mut weights)?;
                 let numbered = weights.iter().map(|(j, w)| (number[*j as usize], *w));
-                truncate::push_row(out, &mut kept, numbered, truncation, pattern.as_ref().map(|p| (p, i)));
+                truncate::push_row(out, &mut kept, numbered, truncation, pattern.as_ref().map(|p| (p, i)))?;
             }
             out.end_row();
         }

@@ -4,7 +4,7 @@
 use super::Host;
 use super::mis2::NONE;
 use crate::backend::components::{Interpolated, Interpolation, InterpolationInput};
-use crate::error::{Result, try_capacity, try_vec};
+use crate::error::{Result, try_capacity, try_copy, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, NearNullSpace};
@@ -41,8 +41,7 @@ pub fn prolongator<T: Scalar>(
             orthonormalise(&mut q[start..], k, r);
         }
         Ok((q, r))
-    });
-    let local = local.into_iter().collect::<Result<Vec<(Vec<f64>, Vec<f64>)>>>()?;
+    })?;
 
     let mut counts = try_vec(nodes, 0_i64)?;
     let mut columns = try_capacity(nodes)?;
@@ -53,7 +52,7 @@ pub fn prolongator<T: Scalar>(
         }
     }
     let block = Block { rows: dofs, cols: k };
-    let mut p = Csr::with_pattern(nodes, count, block, par::offsets_from_counts(counts), columns)?;
+    let mut p = Csr::with_pattern(nodes, count, block, par::offsets_from_counts(counts)?, columns)?;
     let mut vectors = try_vec(count * k * k, 0.0)?;
     for (piece, (q, r)) in local.iter().enumerate() {
         let mut q = q.chunks_exact(block.len());
@@ -91,8 +90,8 @@ fn members(aggregates: &[i32], count: usize) -> Result<Members> {
     for g in aggregates.iter().filter(|g| **g != NONE) {
         counts[*g as usize] += 1;
     }
-    let offsets = par::offsets_from_counts(counts);
-    let mut at = offsets.clone();
+    let offsets = par::offsets_from_counts(counts)?;
+    let mut at = try_copy(&offsets)?;
     let mut nodes = try_vec(offsets[count] as usize, 0_i32)?;
     for (node, g) in aggregates.iter().enumerate().filter(|(_, g)| **g != NONE) {
         nodes[at[*g as usize] as usize] = node as i32;

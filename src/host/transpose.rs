@@ -5,7 +5,7 @@ use super::prefetch::prefetch;
 use super::rows;
 use super::spgemm_symbolic::{Position, Positions, make_positions};
 use crate::error::{Result, try_capacity, try_vec};
-use crate::par::{self, Fresh};
+use crate::par::{self, Failure, Fresh};
 use crate::scalar::Scalar;
 use crate::sparse::transpose::{count, scatter};
 use crate::sparse::{Block, Csr, CsrView, Structure};
@@ -21,12 +21,14 @@ pub fn transpose<T: Scalar>(a: &CsrView<'_, T>) -> Result<Csr<T>> {
     let mut columns = try_vec(a.nnz(), 0_i32)?;
     let mut values = try_vec(a.entries(), T::ZERO)?;
     let width = block.len();
+    let failure = Failure::default();
     par::for_each_segment_mut2(&mut columns, (&mut values, width), &offsets, grain, |range, columns, values| {
-        scatter(a, &offsets, range, |to, i, k| {
+        failure.keep(scatter(a, &offsets, range, |to, i, k| {
             columns[to] = i as i32;
             transpose_block(block, a.block_at(k), &mut values[to * width..(to + 1) * width]);
-        });
+        }));
     });
+    failure.check()?;
     Ok(Csr { rows: a.cols, cols: a.rows, block, offsets, columns, values })
 }
 
@@ -42,8 +44,8 @@ impl TransposeSymbolic {
         let longest = (0..a.rows).map(|i| a.row_range(i).len()).max().unwrap_or(0);
         let pieces = par::map_ranges(pattern.rows, rows::grain(pattern.rows), |range| {
             Ok(make_positions!(longest, find_in(a, pattern, range)?))
-        });
-        Ok(TransposeSymbolic { pieces: pieces.into_iter().collect::<Result<_>>()? })
+        })?;
+        Ok(TransposeSymbolic { pieces })
     }
 
     /// Numeric phase: the values of the transpose of `a`.

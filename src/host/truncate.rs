@@ -2,7 +2,7 @@
 
 use super::rows;
 pub use crate::backend::parameters::{Ties, Truncation};
-use crate::error::Result;
+use crate::error::{Result, try_extend};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Structure};
 
@@ -14,7 +14,7 @@ pub fn all_rows<T: Scalar>(p: &CsrView<'_, T>, truncation: Truncation, pattern: 
         let mut kept = Vec::new();
         for i in range {
             let weights = p.row(i).map(|(j, w)| (j as i32, w[0]));
-            push_row(out, &mut kept, weights, truncation, pattern.as_ref().map(|old| (old, i)));
+            push_row(out, &mut kept, weights, truncation, pattern.as_ref().map(|old| (old, i)))?;
             out.end_row();
         }
         Ok(())
@@ -30,17 +30,16 @@ pub fn push_row<T: Scalar>(
     weights: impl Iterator<Item = (i32, T)>,
     truncation: Truncation,
     earlier: Option<(&CsrView<'_, T>, usize)>,
-) {
+) -> Result<()> {
     match earlier {
-        Some((p, i)) => keep_columns(kept, p.row_range(i).map(|k| p.col(k) as i32), weights),
+        Some((p, i)) => keep_columns(kept, p.row_range(i).map(|k| p.col(k) as i32), weights)?,
         None => {
             kept.clear();
-            kept.extend(weights.filter(|(_, w)| *w != T::ZERO));
+            try_extend(kept, weights.filter(|(_, w)| *w != T::ZERO))?;
             truncate(kept, truncation);
         }
     }
-    out.columns.extend(kept.iter().map(|k| k.0));
-    out.values.extend(kept.iter().map(|k| k.1));
+    out.extend(kept)
 }
 
 /// The order of [`Ties::Mixed`].
@@ -85,12 +84,13 @@ pub fn keep_columns<T: Scalar>(
     row: &mut Vec<(i32, T)>,
     columns: impl Iterator<Item = i32>,
     weights: impl Iterator<Item = (i32, T)>,
-) {
+) -> Result<()> {
     let mut total = T::ZERO;
-    let dropped = fill(row, columns, weights.inspect(|(_, w)| total += *w));
+    let dropped = fill(row, columns, weights.inspect(|(_, w)| total += *w))?;
     if dropped {
         rescale(row, total);
     }
+    Ok(())
 }
 
 /// The same where the sum of all weights is known.
@@ -99,10 +99,11 @@ pub fn keep_columns_to<T: Scalar>(
     columns: impl Iterator<Item = i32>,
     weights: impl Iterator<Item = (i32, T)>,
     total: T,
-) {
-    if fill(row, columns, weights) {
+) -> Result<()> {
+    if fill(row, columns, weights)? {
         rescale(row, total);
     }
+    Ok(())
 }
 
 /// Fills `row` with the weights of `columns`. Returns whether nonzero weights are dropped.
@@ -110,9 +111,9 @@ fn fill<T: Scalar>(
     row: &mut Vec<(i32, T)>,
     columns: impl Iterator<Item = i32>,
     weights: impl Iterator<Item = (i32, T)>,
-) -> bool {
+) -> Result<bool> {
     row.clear();
-    row.extend(columns.map(|c| (c, T::ZERO)));
+    try_extend(row, columns.map(|c| (c, T::ZERO)))?;
     let mut dropped = false;
     for (column, w) in weights {
         match row.binary_search_by_key(&column, |k| k.0) {
@@ -120,7 +121,7 @@ fn fill<T: Scalar>(
             Err(_) => dropped |= w != T::ZERO,
         }
     }
-    dropped
+    Ok(dropped)
 }
 
 fn rescale<T: Scalar>(row: &mut [(i32, T)], total: T) {
@@ -154,7 +155,7 @@ mod tests {
     #[test]
     fn given_columns_are_kept_whatever_their_weights() {
         let mut row = Vec::new();
-        keep_columns(&mut row, [2, 4].into_iter(), [(4, 0.5), (3, 0.25), (2, 0.0)].into_iter());
+        keep_columns(&mut row, [2, 4].into_iter(), [(4, 0.5), (3, 0.25), (2, 0.0)].into_iter()).unwrap();
         assert_eq!(row, [(2, 0.0), (4, 0.75)]);
     }
 }

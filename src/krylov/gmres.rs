@@ -3,7 +3,7 @@
 
 use super::{Krylov, Next, Run};
 use crate::backend::{ArnoldiBasis, Backend};
-use crate::error::{Result, try_vec};
+use crate::error::{Result, try_filled, try_vec};
 use crate::scalar::Scalar;
 
 /// Workspace: the Arnoldi basis V of at most m vectors, the next vector w, and the small least-squares problem.
@@ -35,7 +35,7 @@ impl<B: Backend, T: Scalar> Gmres<B, T> {
             basis: backend.arnoldi_basis(n, m, flexible)?,
             w: backend.zeros(n)?,
             h: try_vec((m + 1) * m, 0.0)?,
-            rotations: try_vec(m, (0.0, 0.0))?,
+            rotations: try_filled(m, (0.0, 0.0))?,
             g: try_vec(m + 1, 0.0)?,
             flexible,
             m,

@@ -8,6 +8,7 @@ use crate::hash::hash;
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sync::lock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, RwLock};
 
 /// Values in a piece of a parallel loop.
@@ -96,12 +97,13 @@ fn copy<T: Scalar>(values: &[T]) -> Result<Vec<T>> {
 
 /// The wrapping sum of the hashes of all values and their places.
 fn of<T: Scalar>(values: &[T]) -> u64 {
-    let sum = |range: std::ops::Range<usize>| {
+    let sum = AtomicU64::new(0);
+    par::for_each_range(values.len(), GRAIN, |range| {
         let first = range.start;
         let hashes = values[range].iter().enumerate().map(|(i, v)| hash(first + i, v.to_f64().to_bits()));
-        hashes.fold(0, u64::wrapping_add)
-    };
-    par::map_ranges(values.len(), GRAIN, sum).into_iter().fold(0, u64::wrapping_add)
+        sum.fetch_add(hashes.fold(0, u64::wrapping_add), Relaxed);
+    });
+    sum.into_inner()
 }
 
 #[cfg(test)]

@@ -20,10 +20,10 @@ impl Matrix {
         match &self.storage {
             MatrixStorage::Host { structure, values } => {
                 let values = lock(values.read()).clone();
-                Ok(context.run(self.entries(), || match &values {
+                context.run(self.entries(), || match &values {
                     Values::F64(v) => symmetry_on_host::symmetry(&structure.view(v.as_slice())),
                     Values::F32(v) => symmetry_on_host::symmetry(&structure.view(v.as_slice())),
-                }))
+                })
             }
             MatrixStorage::Device(device) => match device.arrays.read()? {
                 DeviceMatrix::F64(a) => symmetry_on_device::symmetry(device.gpu(), &a),

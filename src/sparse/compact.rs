@@ -71,7 +71,7 @@ impl<S: Number> Compact<S> {
             return Ok(None);
         }
         let Some(bases) = bases(&view)? else { return Ok(None) };
-        let wide = par::offsets_from_counts((0..view.rows).map(|i| view.row_range(i).len() as i64).collect());
+        let wide = par::offsets(view.rows, |i| view.row_range(i).len())?;
         let mut columns = try_vec(view.nnz(), 0_u16)?;
         par::for_each_segment_mut(&mut columns, &wide, 1, par::ROW_GRAIN, |rows, columns| {
             let start = wide[rows.start] as usize;

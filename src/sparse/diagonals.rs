@@ -6,7 +6,7 @@
 
 use super::compact::GROUP;
 use super::{Block, CsrView, SharedCsr};
-use crate::error::{Result, try_capacity, try_vec};
+use crate::error::{Result, try_capacity, try_extend, try_push, try_reserve, try_vec};
 use crate::par;
 use crate::scalar::{Number, Precision};
 use std::ops::Range;
@@ -60,7 +60,7 @@ impl<S: Number> Diagonals<S> {
         let (mut found, mut counted, mut union) = (0, 0, Vec::new());
         for g in (0..groups).step_by(groups.div_ceil(SAMPLE)) {
             // With four times as many diagonals as full ones would have it does not pay.
-            if !distances(&view, rows(g), 4 * blocks(g).div_ceil(group), &mut union) {
+            if !distances(&view, rows(g), 4 * blocks(g).div_ceil(group), &mut union)? {
                 return Ok(None);
             }
             (found, counted) = (found + union.len(), counted + blocks(g));
@@ -71,24 +71,27 @@ impl<S: Number> Diagonals<S> {
         let pieces = par::map_ranges(groups, par::ROW_GRAIN / group, |range| {
             let (mut all, mut counts, mut union) = (Vec::new(), Vec::new(), Vec::new());
             for g in range {
-                if !distances(&view, rows(g), usize::MAX, &mut union) {
-                    return None;
+                if !distances(&view, rows(g), usize::MAX, &mut union)? {
+                    return Ok(None);
                 }
-                counts.push(union.len() as i64);
-                all.extend_from_slice(&union);
+                try_push(&mut counts, union.len() as i64)?;
+                try_extend(&mut all, union.iter().copied())?;
             }
-            Some((counts, all))
-        });
-        let Some(pieces) = pieces.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
-        let (mut counts, mut all) = (try_capacity(groups + 1)?, try_capacity(pieces.iter().map(|p| p.1.len()).sum())?);
-        for (piece_counts, piece) in pieces {
-            counts.extend(piece_counts);
-            all.extend(piece);
+            Ok(Some((counts, all)))
+        })?;
+        if pieces.iter().any(Option::is_none) {
+            return Ok(None);
+        }
+        let pieces = || pieces.iter().flatten();
+        let (mut counts, mut all) = (try_capacity(groups + 1)?, try_capacity(pieces().map(|p| p.1.len()).sum())?);
+        for (piece_counts, piece) in pieces() {
+            counts.extend_from_slice(piece_counts);
+            all.extend_from_slice(piece);
         }
         if !pays(all.len(), view.nnz()) {
             return Ok(None);
         }
-        let starts = par::offsets_from_counts(counts);
+        let starts = par::offsets_from_counts(counts)?;
         let mut values = try_vec(all.len() * group * len, S::ZERO)?;
         par::for_each_segment_mut(&mut values, &starts, group * len, par::ROW_GRAIN / group, |range, values| {
             let begin = starts[range.start] as usize;
@@ -142,7 +145,7 @@ fn distance<S: Number>(a: &CsrView<'_, S>, i: usize, k: usize) -> i32 {
 
 /// The column offsets of the entries of some rows, ascending; stops beyond `enough` of them. False if the columns of a
 /// row do not ascend. A row with the same offsets as the row before costs two comparisons for each entry.
-fn distances<S: Number>(a: &CsrView<'_, S>, rows: Range<usize>, enough: usize, union: &mut Vec<i32>) -> bool {
+fn distances<S: Number>(a: &CsrView<'_, S>, rows: Range<usize>, enough: usize, union: &mut Vec<i32>) -> Result<bool> {
     union.clear();
     for i in rows {
         let mut next = 0;
@@ -150,13 +153,14 @@ fn distances<S: Number>(a: &CsrView<'_, S>, rows: Range<usize>, enough: usize, u
         for k in a.row_range(i) {
             let distance = distance(a, i, k);
             if before >= Some(distance) {
-                return false;
+                return Ok(false);
             }
             before = Some(distance);
             if union.get(next) != Some(&distance) {
                 next = match union.binary_search(&distance) {
                     Ok(at) => at,
                     Err(at) => {
+                        try_reserve(union, 1)?;
                         union.insert(at, distance);
                         at
                     }
@@ -168,7 +172,7 @@ fn distances<S: Number>(a: &CsrView<'_, S>, rows: Range<usize>, enough: usize, u
             break;
         }
     }
-    true
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use super::{Block, CsrView, Offsets, transpose};
 use crate::error::Result;
 
 /// For each block row the columns of its strong couplings without the diagonal, in the order of the matrix.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Graph {
     /// Row offsets.
     pub offsets: Vec<i64>,

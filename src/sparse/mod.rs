@@ -19,7 +19,7 @@ pub use graph::Graph;
 pub use near_null_space::NearNullSpace;
 pub use validate::{DiagonalDefect, validate, validate_values};
 
-use crate::error::{Result, try_capacity};
+use crate::error::{Result, try_capacity, try_copy, try_extend, try_filled, try_vec};
 use crate::par;
 use crate::scalar::{Number, Scalar};
 use std::ops::Range;
@@ -233,7 +233,7 @@ impl<'a, T: Number> CsrView<'a, T> {
         for i in 0..rows {
             let start = columns.len();
             for r in i * n..(i + 1) * n {
-                columns.extend(self.row(r).map(|(j, _)| (j / n) as i32));
+                try_extend(&mut columns, self.row_range(r).map(|k| (self.col(k) / n) as i32))?;
             }
             columns[start..].sort_unstable();
             let mut kept = start;
@@ -281,15 +281,15 @@ pub struct Csr<T> {
 impl<T: Scalar> Csr<T> {
     /// A scalar matrix from `(row, column, value)`; repeated positions are added, rows are sorted.
     pub fn from_triplets(rows: usize, cols: usize, triplets: &[(usize, usize, T)]) -> Result<Csr<T>> {
-        let mut offsets = crate::error::try_vec(rows + 1, 0_i64)?;
+        let mut offsets = try_vec(rows + 1, 0_i64)?;
         for &(i, _, _) in triplets {
             offsets[i + 1] += 1;
         }
         for i in 0..rows {
             offsets[i + 1] += offsets[i];
         }
-        let mut at = offsets.clone();
-        let mut unsorted = crate::error::try_vec(triplets.len(), (0_usize, T::ZERO))?;
+        let mut at = try_copy(&offsets)?;
+        let mut unsorted = try_filled(triplets.len(), (0_usize, T::ZERO))?;
         for &(i, j, v) in triplets {
             unsorted[at[i] as usize] = (j, v);
             at[i] += 1;
@@ -326,7 +326,7 @@ impl<T: Number> Csr<T> {
         offsets: Vec<i64>,
         columns: Vec<i32>,
     ) -> Result<Csr<T>> {
-        let values = crate::error::try_vec(columns.len() * block.len(), T::ZERO)?;
+        let values = try_vec(columns.len() * block.len(), T::ZERO)?;
         Ok(Csr { rows, cols, block, offsets, columns, values })
     }
 
@@ -454,7 +454,7 @@ impl<T: Number> SharedCsr<T> {
             return Ok(SharedCsr { structure: Arc::clone(&self.structure), values: Arc::clone(values) });
         }
         let from = self.values.as_slice();
-        let mut values = crate::error::try_vec(from.len(), U::ZERO)?;
+        let mut values = try_vec(from.len(), U::ZERO)?;
         par::for_each_mut(&mut values, par::GRAIN, |start, chunk| {
             for (to, from) in chunk.iter_mut().zip(&from[start..]) {
                 *to = from.cast();

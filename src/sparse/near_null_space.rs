@@ -1,9 +1,10 @@
 //! Near-null-space vectors, for which A v is almost zero. Coarse levels must represent them exactly.
 
-use crate::error::{Result, fail, try_vec};
+use crate::error::{Result, fail, try_copy, try_extend, try_vec};
 
 /// Vectors over all rows, with the number of consecutive rows that belong to one node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
+#[cfg_attr(test, derive(Clone))]
 pub struct NearNullSpace {
     /// Rows of a node.
     pub dofs_per_node: usize,
@@ -14,6 +15,12 @@ pub struct NearNullSpace {
 }
 
 impl NearNullSpace {
+    /// A copy.
+    pub fn try_clone(&self) -> Result<NearNullSpace> {
+        let NearNullSpace { dofs_per_node, count, ref vectors } = *self;
+        Ok(NearNullSpace { dofs_per_node, count, vectors: try_copy(vectors)? })
+    }
+
     /// Vectors given by a caller.
     pub fn from_vectors(rows: usize, dofs_per_node: usize, count: usize, vectors: Vec<f64>) -> Result<NearNullSpace> {
         if !(1..=8).contains(&count) {
@@ -74,7 +81,7 @@ impl NearNullSpace {
         let rotations: &[(usize, usize)] = if dimension == 2 { &[(0, 1)] } else { &[(0, 1), (1, 2), (2, 0)] };
         let mut space = NearNullSpace::constants(rows, dimension)?;
         space.count += rotations.len();
-        space.vectors.resize(rows * space.count, 0.0);
+        try_extend(&mut space.vectors, std::iter::repeat_n(0.0, rows * rotations.len()))?;
         for (r, &(p, q)) in rotations.iter().enumerate() {
             let vector = &mut space.vectors[(dimension + r) * rows..][..rows];
             for (u, x) in vector.chunks_exact_mut(dimension).zip(coordinates.chunks_exact(dimension)) {

@@ -1,8 +1,8 @@
 //! Transpose of a pattern by counting sort: each task owns a range of columns and reads the whole pattern.
 
 use super::CsrView;
-use crate::error::{Result, try_vec};
-use crate::par;
+use crate::error::{Result, try_collect, try_vec};
+use crate::par::{self, Failure};
 use crate::scalar::Scalar;
 use std::ops::Range;
 
@@ -20,16 +20,18 @@ pub(crate) fn count<T: Scalar>(a: &CsrView<'_, T>) -> Result<(Vec<i64>, usize)> 
             }
         }
     });
-    Ok((par::offsets_from_counts(counts), grain))
+    Ok((par::offsets_from_counts(counts)?, grain))
 }
 
 /// Offsets and ascending columns of the transpose.
 pub fn pattern<T: Scalar>(a: &CsrView<'_, T>) -> Result<(Vec<i64>, Vec<i32>)> {
     let (offsets, grain) = count(a)?;
     let mut columns = try_vec(a.nnz(), 0_i32)?;
+    let failure = Failure::default();
     par::for_each_segment_mut(&mut columns, &offsets, 1, grain, |range, columns| {
-        scatter(a, &offsets, range, |to, i, _| columns[to] = i as i32);
+        failure.keep(scatter(a, &offsets, range, |to, i, _| columns[to] = i as i32));
     });
+    failure.check()?;
     Ok((offsets, columns))
 }
 
@@ -40,9 +42,9 @@ pub(crate) fn scatter<T: Scalar>(
     offsets: &[i64],
     range: Range<usize>,
     mut put: impl FnMut(usize, usize, usize),
-) {
+) -> Result<()> {
     let first = offsets[range.start];
-    let mut next: Vec<i64> = offsets[range.clone()].iter().map(|o| o - first).collect();
+    let mut next = try_collect(offsets[range.clone()].iter().map(|o| o - first))?;
     for i in 0..a.rows {
         for k in a.row_range(i) {
             if let Some(to) = next.get_mut(a.col(k).wrapping_sub(range.start)) {
@@ -51,4 +53,5 @@ pub(crate) fn scatter<T: Scalar>(
             }
         }
     }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! Checks of a caller's matrix. Errors name the row, counted in the caller's base.
 
 use super::CsrView;
-use crate::error::{Error, Result, fail};
+use crate::error::{Error, Result, fail, try_extend};
 use crate::par;
 use crate::scalar::Scalar;
 use std::ops::Range;
@@ -16,17 +16,19 @@ pub type DiagonalDefect = Option<Error>;
 /// defects the one in the lowest row is reported. Returns the first row whose diagonal is missing or zero.
 pub fn validate<T: Scalar>(a: &CsrView<'_, T>, sorted: bool) -> Result<DiagonalDefect> {
     offsets(a)?;
-    first(par::map_ranges(a.rows, 4096, |range| {
+    let defects = par::map_ranges(a.rows, 4096, |range| {
         let mut scratch = Vec::new();
         first(range.map(|i| row(a, i, sorted, &mut scratch)))
-    }))
+    })?;
+    Ok(defects.into_iter().flatten().next())
 }
 
 /// Checks only the values and the diagonal, for a matrix whose structure was checked before.
 pub fn validate_values<T: Scalar>(a: &CsrView<'_, T>) -> Result<DiagonalDefect> {
-    first(par::map_ranges(a.rows, 4096, |range| {
+    let defects = par::map_ranges(a.rows, 4096, |range| {
         first(range.clone().step_by(STRIP).map(|i| strip_values(a, i..range.end.min(i + STRIP))))
-    }))
+    })?;
+    Ok(defects.into_iter().flatten().next())
 }
 
 /// The first error, or else the first defect of a diagonal.
@@ -70,7 +72,7 @@ fn row<T: Scalar>(a: &CsrView<'_, T>, i: usize, sorted: bool, scratch: &mut Vec<
     let ascending = columns.windows(2).all(|w| w[0] < w[1]);
     if !ascending {
         scratch.clear();
-        scratch.extend_from_slice(columns);
+        try_extend(scratch, columns.iter().copied())?;
         scratch.sort_unstable();
         if let Some(w) = scratch.windows(2).find(|w| w[0] == w[1]) {
             return fail!(MatrixStructure, "row {name} has column {} twice; every column may appear once", w[0]);

@@ -230,8 +230,8 @@ fn folder_of(file: &str) -> String {
     file.trim_end_matches(".rs").trim_end_matches("/mod").to_string()
 }
 
-/// Every use of a module by a file of another, outside of tests: file, line and module.
-fn uses() -> Vec<(String, usize, String)> {
+/// The files in `src/` with their code, without tests, comments and literals.
+pub(crate) fn code_outside_of_tests() -> Vec<(String, Vec<char>)> {
     let src = root().join("src");
     let mut files = Vec::new();
     sources(&src, &mut files);
@@ -251,8 +251,14 @@ fn uses() -> Vec<(String, usize, String)> {
         let module = folder_of(file);
         for_tests.iter().any(|test| module == *test || module.starts_with(&format!("{test}/")))
     };
+    files.retain(|(file, _)| !is_test(file));
+    files
+}
+
+/// Every use of a module by a file of another, outside of tests: file, line and module.
+fn uses() -> Vec<(String, usize, String)> {
     let mut found = Vec::new();
-    for (file, code) in files.iter().filter(|(file, _)| !is_test(file)) {
+    for (file, code) in &code_outside_of_tests() {
         let own = folder_of(file);
         let depth = own.split('/').count();
         let own = own.split('/').next().unwrap();

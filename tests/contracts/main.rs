@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod allocations;
 mod c_programs;
 mod consumers;
 mod cpp_header;

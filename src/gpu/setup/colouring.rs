@@ -3,7 +3,7 @@
 use super::pattern_compare::{self, Pattern};
 use super::transpose;
 use super::{DeviceCsr, DevicePattern};
-use crate::error::Result;
+use crate::error::{Result, try_collect};
 use crate::gpu::runtime::{Argument, BLOCK};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::scalar::Number;
@@ -138,7 +138,7 @@ fn order(gpu: &Gpu, colours: &Slice<i32>, count: usize) -> Result<DeviceColourin
     let of_colours = gpu.allocate::<i64>(count + 1)?;
     let arguments: [&dyn Argument; 4] = [&(count as i64), &pieces_, &starts.view(), &of_colours.view()];
     gpu.launch(gpu.kernel("colour_starts")?, count + 1, &arguments)?;
-    let starts = gpu.fetch(&of_colours)?.into_iter().map(|start| start as usize).collect();
+    let starts = try_collect(gpu.fetch(&of_colours)?.iter().map(|start| *start as usize))?;
     Ok(DeviceColouring { rows, starts })
 }
 

@@ -1,6 +1,6 @@
 //! Flags and counters of kernels that set-up checks at its end, with one wait for the device.
 
-use crate::error::Result;
+use crate::error::{Result, try_extend};
 use crate::gpu::{Buffer, Gpu, Slice};
 
 /// Numbers of one allocation.
@@ -45,7 +45,7 @@ impl DeferredChecks {
     pub fn verify(self) -> Result<()> {
         let mut answers = Vec::new();
         for piece in &self.pieces {
-            answers.extend(self.gpu.fetch(piece)?);
+            try_extend(&mut answers, self.gpu.fetch(piece)?)?;
         }
         self.pending.into_iter().try_for_each(|(at, count, check)| check(&answers[at..at + count]))
     }

@@ -135,7 +135,7 @@ mod tests {
                 .map(|i| (0..hash(i, 3) as usize % 4).map(|e| (hash(i, e as u64) % n as u64) as i32).collect())
                 .collect();
             let counts = rows.iter().map(|r| r.len() as i64).collect();
-            let offsets = crate::par::offsets_from_counts(counts);
+            let offsets = crate::par::offsets_from_counts(counts).unwrap();
             all.push((format!("one way {n}"), Graph { offsets, columns: rows.concat() }));
         }
         // Unknowns along a path in the order of their keys: each waits for the one before it.
@@ -146,7 +146,7 @@ mod tests {
             edges[pair[0]].push(pair[1] as i32);
             edges[pair[1]].push(pair[0] as i32);
         }
-        let offsets = crate::par::offsets_from_counts(edges.iter().map(|r| r.len() as i64).collect());
+        let offsets = crate::par::offsets_from_counts(edges.iter().map(|r| r.len() as i64).collect()).unwrap();
         all.push(("a path".to_string(), Graph { offsets, columns: edges.concat() }));
         all
     }

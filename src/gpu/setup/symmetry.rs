@@ -43,8 +43,10 @@ mod tests {
         for gpu in one_of_each() {
             for name in ["poisson7:9", "convection_diffusion:25", "elasticity:4", "hubs:200", "poisson5:1"] {
                 let a = gallery::parse(name).unwrap().matrix;
-                let (found, wanted) =
-                    (symmetry(&gpu, &DeviceCsr::upload(&gpu, &a.view()).unwrap()).unwrap(), on_host(&a.view()));
+                let (found, wanted) = (
+                    symmetry(&gpu, &DeviceCsr::upload(&gpu, &a.view()).unwrap()).unwrap(),
+                    on_host(&a.view()).unwrap(),
+                );
                 assert_eq!((found.positive, found.negative), (wanted.positive, wanted.negative), "{name}");
                 assert!((found.squares - wanted.squares).abs() <= 1e-12 * wanted.squares, "{name}");
                 assert!((found.difference - wanted.difference).abs() <= 1e-12 * wanted.squares.sqrt(), "{name}");

@@ -6,7 +6,7 @@
 //! are counted one by one, as if they had nothing in common outside of the latest one.
 
 use super::pattern::Pattern;
-use crate::error::{Error, Result, Status, try_capacity, try_vec};
+use crate::error::{Error, Result, Status, try_capacity, try_filled, try_vec};
 
 /// No variable.
 const NONE: i32 = -1;
@@ -111,7 +111,7 @@ impl Quotient {
         let mut begin = try_capacity(n)?;
         begin.extend_from_slice(&pattern.offsets[..n]);
         Ok(Quotient {
-            state: try_vec(n, State::Variable)?,
+            state: try_filled(n, State::Variable)?,
             lists,
             begin,
             length,

@@ -1,7 +1,7 @@
 //! Kinds of rows of a matrix, by the number of entries and of large couplings. A sample is representative if its kinds
 //! have the same shares as in the matrix.
 
-use crate::error::{Result, try_vec};
+use crate::error::{Result, try_filled, try_push, try_vec};
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::CsrView;
@@ -52,7 +52,7 @@ impl Profile {
             if profile.is_decoupled(node) {
                 profile.decoupled += 1;
             } else if profile.is_long(a, node) {
-                profile.long_nodes.push(node);
+                try_push(&mut profile.long_nodes, node)?;
             }
         }
         Ok(profile)
@@ -118,7 +118,7 @@ pub struct Histogram {
 
 impl Histogram {
     pub fn new() -> Result<Histogram> {
-        Ok(Histogram { of: try_vec(SIDE * SIDE, (0.0, 0.0))?, nodes: 0.0, entries: 0.0 })
+        Ok(Histogram { of: try_filled(SIDE * SIDE, (0.0, 0.0))?, nodes: 0.0, entries: 0.0 })
     }
 
     pub fn add(&mut self, kind: u16, nodes: f64, entries: f64) {

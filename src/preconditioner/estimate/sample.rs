@@ -9,7 +9,6 @@ use crate::matrix::{Matrix, Values};
 use crate::scalar::Scalar;
 use crate::sparse::{Csr, CsrView, NearNullSpace};
 use std::cell::OnceCell;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Most share of long nodes in a sample.
@@ -131,13 +130,12 @@ struct Growth<'a, T> {
     profile: &'a Profile,
     found: Vec<bool>,
     nodes: Vec<usize>,
-    queue: VecDeque<usize>,
 }
 
 impl<'a, T: Scalar> Growth<'a, T> {
     fn new(a: &'a CsrView<'a, T>, profile: &'a Profile) -> Result<Growth<'a, T>> {
         let found = try_vec(profile.nodes(), false)?;
-        Ok(Growth { a, profile, found, nodes: Vec::new(), queue: VecDeque::new() })
+        Ok(Growth { a, profile, found, nodes: Vec::new() })
     }
 
     /// `limit` nodes, ascending: long ones, connected pieces of others, and decoupled ones in their share.
@@ -193,15 +191,16 @@ impl<'a, T: Scalar> Growth<'a, T> {
             if !wanted || self.found[node] || profile.is_long(self.a, node) {
                 continue;
             }
+            // Nodes are looked at in the order in which they were taken.
+            let mut next_in_queue = self.nodes.len();
             self.take(node);
-            self.queue.push_back(node);
-            while let Some(node) = self.queue.pop_front() {
+            while let Some(&node) = self.nodes.get(next_in_queue) {
+                next_in_queue += 1;
                 for k in (node * group..(node + 1) * group).flat_map(|row| self.a.row_range(row)) {
                     let next = self.a.col(k) / group;
                     // The neighbours of a long node are all over the matrix.
                     if !self.found[next] && self.nodes.len() < limit && !profile.is_long(self.a, next) {
                         self.take(next);
-                        self.queue.push_back(next);
                     }
                 }
             }

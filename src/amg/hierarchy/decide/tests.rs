@@ -91,7 +91,7 @@ fn compare<T: Scalar>(gpu: &Gpu, a: &Csr<T>, is_transfer: bool, spread: u64, wha
         } else {
             (host_loss::matrix_loss::<T, f16>(&view, &s, &d, &w), host_loss::matrix_loss::<T, bf16>(&view, &s, &d, &w))
         };
-        for (found, on_host, name) in [(found.f16, half, "f16"), (found.bf16, brain, "bf16")] {
+        for (found, on_host, name) in [(found.f16, half.unwrap(), "f16"), (found.bf16, brain.unwrap(), "bf16")] {
             near(found.0 / weight, on_host.error, &format!("{what}: error of {name}"));
             near(found.1, on_host.vanished, &format!("{what}: what vanishes in {name}"));
         }

@@ -1,0 +1,54 @@
+//! Arrays that grow with the caller's matrix are allocated by the functions of `src/error.rs`, which fail with a status. Rust's own forms abort the
+//! process when memory runs out; in the files below they stand only where the size is bounded.
+
+use super::layers::code_outside_of_tests;
+
+/// Folders and files whose arrays grow with a matrix.
+const CHECKED: &[&str] =
+    &["host/", "sparse/", "matrix/", "matrix.rs", "operations.rs", "par.rs", "preconditioner/", "krylov/", "smooth/"];
+
+/// Forms that allocate and cannot fail gently. Stable sorts allocate, too.
+const FORMS: &[&str] =
+    &["vec!", "collect", "to_vec", "concat", "with_capacity", "sort", "sort_by", "sort_by_key", "HashMap", "VecDeque"];
+
+/// Where they stand all the same: file, form, how often, and what bounds the size.
+const BOUNDED: &[(&str, &str, usize, &str)] = &[
+    ("host/arnoldi.rs", "collect", 1, "the restart length, at most 1000 vectors"),
+    ("host/hmis.rs", "vec!", 1, "at most 8 pieces"),
+    ("host/setup.rs", "collect", 1, "levels"),
+    ("matrix.rs", "collect", 1, "three arrays"),
+    ("sparse/mod.rs", "sort_by_key", 1, "triplets are of files and tests, not of the C ABI"),
+];
+
+/// Files that are not held to it yet.
+const NOT_YET: &[&str] = &["host/dense.rs", "host/sparse_direct"];
+
+#[test]
+fn arrays_that_grow_with_a_matrix_are_allocated_with_a_status() {
+    let mut wrong = Vec::new();
+    for (file, code) in code_outside_of_tests() {
+        if !CHECKED.iter().any(|part| file.starts_with(part)) || NOT_YET.iter().any(|part| file.starts_with(part)) {
+            continue;
+        }
+        let code: String = code.iter().collect();
+        for form in FORMS {
+            let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+            let found = code.match_indices(form).filter(|(at, _)| {
+                let (before, after) = (code[..*at].chars().next_back(), code[at + form.len()..].chars().next());
+                // An empty `vec![]` or one of listed elements has a size that the program text shows.
+                let rest = &code[at + form.len()..];
+                let counted = *form != "vec!" || rest[..rest.find(']').unwrap_or(0)].contains(';');
+                !is_word(before) && !is_word(after) && counted
+            });
+            let (count, allowed) = (found.count(), BOUNDED.iter().find(|row| (row.0, row.1) == (file.as_str(), *form)));
+            if count != allowed.map_or(0, |row| row.2) {
+                wrong.push(format!("src/{file} has {form} {count} times"));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "use try_vec, try_collect, try_copy or try_push, or say what bounds the size:\n{}",
+        wrong.join("\n")
+    );
+}

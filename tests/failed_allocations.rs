@@ -1,0 +1,299 @@
+//! When memory runs out, each call returns a status: every allocation of a page or more fails once, in turn. What the failed call was given
+//! works on, and when all objects are destroyed nothing is left.
+//!
+//! One test in a file of its own, because the allocator sees every thread of the process. `TERRACE_DEEP=1` leaves out no allocation.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ffi::{CStr, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use terrace::capi::*;
+use terrace::error::Status;
+use terrace::gallery;
+use terrace::sparse::Csr;
+
+/// Smallest allocation that fails. Smaller ones do not grow with the caller's matrix; `docs/architecture.md` lists them.
+const LARGE: usize = 4096;
+
+struct Failing;
+
+/// Bytes that are allocated.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+/// Large allocations until the one that fails, 0 when none does.
+static UNTIL: AtomicUsize = AtomicUsize::new(0);
+/// Large allocations since the last start of counting.
+static COUNTED: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether this allocation fails.
+fn fails(bytes: usize) -> bool {
+    if bytes < LARGE {
+        return false;
+    }
+    COUNTED.fetch_add(1, Relaxed);
+    UNTIL.fetch_update(Relaxed, Relaxed, |until| until.checked_sub(1)) == Ok(1)
+}
+
+// SAFETY: every call goes to the system's allocator, or fails.
+unsafe impl GlobalAlloc for Failing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if fails(layout.size()) {
+            return null_mut();
+        }
+        HELD.fetch_add(layout.size(), Relaxed);
+        // SAFETY: as required of the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if fails(layout.size()) {
+            return null_mut();
+        }
+        HELD.fetch_add(layout.size(), Relaxed);
+        // SAFETY: as required of the caller.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if size > layout.size() && fails(size) {
+            return null_mut();
+        }
+        HELD.fetch_add(size, Relaxed);
+        HELD.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: as required of the caller.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: as required of the caller.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Failing = Failing;
+
+/// Fails each large allocation of `call` in turn, at most about `most` of them. After each failure `call` must succeed, and `check` what it
+/// did. Returns how many failures were seen as `TERRACE_ERROR_OUT_OF_MEMORY`.
+fn fail_each(
+    what: &str,
+    most: usize,
+    prepare: &mut dyn FnMut(),
+    call: &mut dyn FnMut() -> terrace_status,
+    check: &mut dyn FnMut(),
+) -> usize {
+    prepare();
+    COUNTED.store(0, Relaxed);
+    assert_eq!(call(), 0, "{what}");
+    let count = COUNTED.load(Relaxed);
+    check();
+    let most = if std::env::var_os("TERRACE_DEEP").is_some() { usize::MAX } else { most.max(1) };
+    let mut seen = 0;
+    for k in (1..=count).step_by(count.div_ceil(most).max(1)) {
+        prepare();
+        eprintln!("{what}: allocation {k} of {count}");
+        UNTIL.store(k, Relaxed);
+        let status = call();
+        // With several threads, one of them may have needed fewer allocations than before.
+        let failed = UNTIL.swap(0, Relaxed) == 0;
+        // What is only faster with more memory may go on without.
+        assert!(status == 0 || (failed && status == Status::OutOfMemory.code()), "{what}, allocation {k}: {status}");
+        seen += usize::from(status != 0);
+        assert_eq!(call(), 0, "{what}, after the failure of allocation {k}");
+        check();
+    }
+    assert!(count == 0 || seen > 0, "{what}: no failure was reported");
+    seen
+}
+
+/// Objects of one device, and a system.
+struct Objects<'a> {
+    a: &'a Csr<f64>,
+    b: Vec<f64>,
+    x: Vec<f64>,
+    context: *mut terrace_context,
+    config: *mut terrace_config,
+    matrix: *mut terrace_matrix,
+    solver: *mut terrace_solver,
+}
+
+impl<'a> Objects<'a> {
+    fn new(a: &'a Csr<f64>, device: &CStr, options: &CStr) -> Objects<'a> {
+        let n = a.rows;
+        let b: Vec<f64> = (0..n).map(|i| (1 + i % 7) as f64).collect();
+        let (mut context, mut config, mut solver) = (null_mut(), null_mut(), null_mut());
+        // SAFETY: pointers to locals.
+        unsafe {
+            assert_eq!(terrace_context_create(device.as_ptr(), &mut context), 0);
+            assert_eq!(terrace_config_create(context, &mut config), 0);
+            assert_eq!(terrace_config_load_json(config, options.as_ptr()), 0);
+            assert_eq!(terrace_solver_create(context, config, &mut solver), 0);
+        }
+        let mut objects = Objects { a, b, x: vec![0.0; n], context, config, matrix: null_mut(), solver };
+        objects.matrix = objects.create().unwrap();
+        objects
+    }
+
+    fn create(&self) -> Result<*mut terrace_matrix, terrace_status> {
+        let (n, a) = (self.a.rows as i64, self.a);
+        let (offsets, columns, values) = (a.offsets.as_ptr(), a.columns.as_ptr(), a.values.as_ptr());
+        let mut matrix = null_mut();
+        // SAFETY: the arrays are as long as the sizes say.
+        let status = unsafe {
+            terrace_matrix_create_csr(
+                self.context,
+                n,
+                n,
+                TERRACE_I64,
+                offsets.cast(),
+                TERRACE_I32,
+                columns.cast(),
+                TERRACE_F64,
+                values.cast(),
+                0,
+                TERRACE_COPY,
+                &mut matrix,
+            )
+        };
+        if status == 0 { Ok(matrix) } else { Err(status) }
+    }
+
+    fn solve(&mut self) -> terrace_status {
+        self.x.fill(0.0);
+        let (b, x): (*const c_void, *mut c_void) = (self.b.as_ptr().cast(), self.x.as_mut_ptr().cast());
+        // SAFETY: vectors of the system's size.
+        unsafe { terrace_solver_solve(self.solver, TERRACE_F64, 1, b, x, TERRACE_ZERO_GUESS) }
+    }
+
+    /// The residual of x is small.
+    fn is_solved(&self) {
+        let a = self.a;
+        let row = |i: usize| a.offsets[i] as usize..a.offsets[i + 1] as usize;
+        let product = |i: usize| row(i).map(|k| a.values[k] * self.x[a.columns[k] as usize]).sum::<f64>();
+        let residual: f64 = (0..a.rows).map(|i| (self.b[i] - product(i)).powi(2)).sum();
+        let norm: f64 = self.b.iter().map(|b| b * b).sum();
+        assert!(residual <= 1e-15 * norm, "{}", (residual / norm).sqrt());
+    }
+}
+
+impl Drop for Objects<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by this type, and not used again.
+        unsafe {
+            terrace_solver_destroy(self.solver);
+            terrace_matrix_destroy(self.matrix);
+            terrace_config_destroy(self.config);
+            terrace_context_destroy(self.context);
+        }
+    }
+}
+
+/// Destroys what a call made.
+fn destroy(made: &mut *mut terrace_matrix) {
+    // SAFETY: null or alive.
+    unsafe { terrace_matrix_destroy(std::mem::replace(made, null_mut())) };
+}
+
+fn matrices(device: &CStr, a: &Csr<f64>, most: usize) {
+    let o = Objects::new(a, device, c"{}");
+    let mut made = null_mut();
+    let size = |matrix: *const terrace_matrix| {
+        let (mut rows, mut entries) = (0, 0);
+        // SAFETY: alive, and pointers to locals.
+        let status =
+            unsafe { terrace_matrix_get_size(o.context, matrix, &mut rows, null_mut(), &mut entries, null_mut()) };
+        assert_eq!((status, rows), (0, a.rows as i64));
+        entries
+    };
+    let what = |name: &str| format!("{} {name}", device.to_string_lossy());
+    let each = |name: &str, make: &dyn Fn() -> Result<*mut terrace_matrix, terrace_status>, entries: i64| {
+        let made = std::cell::Cell::new(null_mut::<terrace_matrix>());
+        let mut call = || match make() {
+            Ok(matrix) => {
+                destroy(&mut made.replace(matrix));
+                0
+            }
+            Err(status) => status,
+        };
+        fail_each(&what(name), most, &mut || (), &mut call, &mut || assert_eq!(size(made.get()), entries));
+        destroy(&mut made.get());
+    };
+    let status = |status: terrace_status, made: *mut terrace_matrix| if status == 0 { Ok(made) } else { Err(status) };
+    each("create", &|| o.create(), a.values.len() as i64);
+    let transpose = || {
+        let mut made = null_mut();
+        // SAFETY: alive, and a pointer to a local.
+        status(unsafe { terrace_matrix_transpose(o.context, o.matrix, &mut made) }, made)
+    };
+    each("transpose", &transpose, a.values.len() as i64);
+    let multiply = || {
+        let mut made = null_mut();
+        // SAFETY: alive, and a pointer to a local.
+        status(unsafe { terrace_matrix_multiply(o.context, o.matrix, o.matrix, &mut made) }, made)
+    };
+    made = multiply().unwrap_or(made);
+    let entries = size(made);
+    destroy(&mut made);
+    each("multiply", &multiply, entries);
+}
+
+fn solver(device: &CStr, a: &Csr<f64>, options: &CStr, most: usize) {
+    let what = |name: &str| format!("{} {} {name}", device.to_string_lossy(), options.to_string_lossy());
+    let o = std::cell::RefCell::new(Objects::new(a, device, options));
+    let solve = || {
+        assert_eq!(o.borrow_mut().solve(), 0);
+        o.borrow().is_solved();
+    };
+    let (context, config) = (o.borrow().context, o.borrow().config);
+    let (matrix, solver) = (o.borrow().matrix, o.borrow().solver);
+    let mut bytes = 0;
+    let mut estimate =
+        // SAFETY: alive, and a pointer to a local.
+        || unsafe { terrace_amg_memory_estimate(context, matrix, config, &mut bytes) };
+    fail_each(&what("estimate"), most, &mut || (), &mut estimate, &mut || ());
+
+    // SAFETY: alive.
+    let mut setup = || unsafe { terrace_solver_setup(solver, matrix) };
+    fail_each(&what("set-up"), most, &mut || (), &mut setup, &mut || solve());
+    fail_each(&what("solve"), most, &mut || (), &mut || o.borrow_mut().solve(), &mut || o.borrow().is_solved());
+
+    // The first update, and a later one.
+    // SAFETY: alive.
+    let mut update = || unsafe { terrace_solver_update(solver) };
+    let mut anew = || assert_eq!(setup(), 0);
+    fail_each(&what("first update"), most, &mut anew, &mut update, &mut || solve());
+    fail_each(&what("update"), most, &mut || (), &mut update, &mut || solve());
+}
+
+#[test]
+fn each_failed_allocation_is_a_status() {
+    let large = gallery::poisson5(72, 70).unwrap();
+    let small = gallery::poisson5(30, 30).unwrap();
+    let classical = c"{\"amg.coarsening.type\": \"pmis\"}";
+    let others = [
+        c"{\"amg.coarsening.type\": \"hmis\", \"amg.interpolation.type\": \"direct\", \"amg.smoother.type\": \"gauss_seidel\"}",
+        c"{\"amg.coarsening.type\": \"pmis\", \"amg.coarsening.aggressive_levels\": 1, \"amg.interpolation.aggressive\": \"multipass\"}",
+        c"{\"amg.coarsening.type\": \"pmis\", \"amg.coarsening.aggressive_levels\": 1, \"solver.type\": \"gmres\"}",
+        c"{\"amg.coarsening.type\": \"pairwise\", \"amg.interpolation.type\": \"tentative\", \"amg.cycle.type\": \"k\", \"solver.type\": \"fcg\"}",
+        c"{\"amg.coarsening.type\": \"pmis\", \"amg.interpolation.type\": \"mm_ext_i\", \"precision\": \"dp-hp\", \"solver.type\": \"fcg\"}",
+    ];
+    let work = |share: usize| {
+        matrices(c"host:1", &large, 20 / share);
+        matrices(c"host:3", &large, 20 / share);
+        solver(c"host:3", &large, c"{}", 30 / share);
+        solver(c"host:1", &large, classical, 30 / share);
+        for options in others {
+            solver(c"host:1", &large, options, 10 / share);
+        }
+        matrices(c"sim", &small, 10 / share);
+        solver(c"sim", &small, c"{}", 10 / share);
+        solver(c"sim", &small, classical, 10 / share);
+    };
+    // What is allocated once and for all is there after the first time.
+    work(10);
+    let before = HELD.load(Relaxed);
+    work(1);
+    // The test harness and the queues of pools hold a little more or less.
+    let lost = HELD.load(Relaxed).saturating_sub(before);
+    assert!(lost < LARGE, "{lost} bytes are lost");
+}
