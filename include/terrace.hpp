@@ -517,7 +517,8 @@ public:
     /// - `row_offsets`: one more than rows. `columns`, `values`: at least as many as the last offset says.
     /// - `how`: copies or borrows, counts from 0 or 1, is square or not.
     ///
-    /// Each array is on the host or in the memory of the context's GPU. Returns when the arrays are checked and copied. Errors:
+    /// Each array is on the host or in the memory of the context's GPU; sizes beside offsets in device memory are checked when the library has
+    /// read them. Returns when the arrays are checked and copied. Errors:
     /// TERRACE_ERROR_SIZE_MISMATCH, TERRACE_ERROR_INVALID_ARGUMENT, TERRACE_ERROR_MATRIX_STRUCTURE, TERRACE_ERROR_MATRIX_VALUES,
     /// TERRACE_ERROR_UNSUPPORTED, TERRACE_ERROR_OUT_OF_MEMORY.
     static matrix csr(const context &on, index_array row_offsets, index_array columns, value_array values, const layout &how,
@@ -743,7 +744,17 @@ private:
             },
             result);
         made.measure(on);
+        // Of offsets in device memory only the library knows the last one.
+        if (made && columns.size < made.nonzeros() / per_block)
+            made.drop(on, "columns", columns.size, made.nonzeros() / per_block, result);
+        else if (made && values.size < made.nonzeros())
+            made.drop(on, "values", values.size, made.nonzeros(), result);
         return made;
+    }
+
+    void drop(const context &on, const char *argument, std::int64_t given, std::int64_t needed, status &result) {
+        handle_.reset();
+        refuse_size(on, argument, given, needed, result);
     }
 
     void measure(const context &on) noexcept {

@@ -1,6 +1,8 @@
 /* The library prints nothing: neither in a whole solve nor when every function is called wrongly. */
 #include "check.h"
 
+#include <math.h>
+
 static terrace_context *context;
 
 /* A call that must fail with this status and a sentence in the context. */
@@ -17,12 +19,12 @@ static void wrong_matrices(const problem *p) {
     const int32_t columns[] = {0, 1, 2};
     const int32_t outside[] = {0, 1, 3};
     const double values[] = {1.0, 1.0, 1.0};
-    const double zero[] = {1.0, 0.0, 1.0};
+    const double infinite[] = {1.0, INFINITY, 1.0};
 #define CREATE(rows, o_type, o, c_type, c, v_type, v, base, flags)                                                     \
     terrace_matrix_create_csr(context, rows, 3, o_type, o, c_type, c, v_type, v, base, flags, &m)
     FAILS(TERRACE_ERROR_MATRIX_STRUCTURE, "row 1", CREATE(3, TERRACE_I32, decreasing, TERRACE_I32, columns, TERRACE_F64, values, 0, 0));
     FAILS(TERRACE_ERROR_MATRIX_STRUCTURE, "row 2", CREATE(3, TERRACE_I32, offsets, TERRACE_I32, outside, TERRACE_F64, values, 0, 0));
-    FAILS(TERRACE_ERROR_MATRIX_VALUES, "row 1", CREATE(3, TERRACE_I32, offsets, TERRACE_I32, columns, TERRACE_F64, zero, 0, 0));
+    FAILS(TERRACE_ERROR_MATRIX_VALUES, "row 1", CREATE(3, TERRACE_I32, offsets, TERRACE_I32, columns, TERRACE_F64, infinite, 0, 0));
     FAILS(TERRACE_ERROR_INVALID_ARGUMENT, "rows is -1", CREATE(-1, TERRACE_I32, offsets, TERRACE_I32, columns, TERRACE_F64, values, 0, 0));
     FAILS(TERRACE_ERROR_INVALID_ARGUMENT, "offset_type", CREATE(3, 99, offsets, TERRACE_I32, columns, TERRACE_F64, values, 0, 0));
     FAILS(TERRACE_ERROR_INVALID_ARGUMENT, "column_type", CREATE(3, TERRACE_I32, offsets, TERRACE_F64, columns, TERRACE_F64, values, 0, 0));
@@ -108,7 +110,7 @@ static void right_and_wrong_solves(const problem *p) {
     CHECK(terrace_solver_create(context, config, &solver) == TERRACE_SUCCESS);
     CHECK(terrace_solver_setup(solver, matrix) == TERRACE_SUCCESS);
     CHECK(terrace_solver_solve(solver, TERRACE_F64, 1, b, x, TERRACE_ZERO_GUESS) == TERRACE_NOT_CONVERGED);
-    CHECK(TERRACE_NOT_CONVERGED > 0 && error_has(context, terrace_status_sentence(TERRACE_NOT_CONVERGED)));
+    CHECK(TERRACE_NOT_CONVERGED > 0 && error_has(context, "not converged after 1 iterations"));
     terrace_solver_destroy(solver);
 
     CHECK(terrace_amg_memory_estimate(context, matrix, NULL, &bytes) == TERRACE_SUCCESS && bytes > 0);

@@ -587,6 +587,35 @@ void logs() {
     CHECK(lines.use_count() == 1);
 }
 
+// Device pointers and streams go through to the library. The memory of a simulated GPU is that of the host.
+void gpus() {
+    using terrace::device;
+    terrace::context gpu("sim");
+    std::vector<double> x(3);
+    int name_of_a_stream = 0;
+    gpu.set_stream(&name_of_a_stream);
+    terrace::matrix a = terrace::matrix::csr(gpu, device(offsets.data(), 4), device(columns.data(), 7), device(values.data(), 7));
+    REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "columns has 2 elements; 7 are needed",
+            terrace::matrix::csr(gpu, device(offsets.data(), 4), device(columns.data(), 2), device(values.data(), 7), result));
+    REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "values has 6 elements; 7 are needed",
+            terrace::matrix::csr(gpu, device(offsets.data(), 4), device(columns.data(), 7), device(values.data(), 6), result));
+    a.update_values(gpu, device(values.data(), 7));
+    terrace::solver solver(gpu);
+    solver.setup(a);
+    solver.solve(device(b.data(), 3), device(x.data(), 3));
+    gpu.synchronize();
+    CHECK(are_ones(x));
+    REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "b has 2", solver.solve(device(b.data(), 2), device(x.data(), 3), result));
+    a.apply(gpu, 1.0, device(b.data(), 3), 0.0, device(x.data(), 3));
+    gpu.synchronize();
+    CHECK(x == (std::vector<double>{2, -2, 2}));
+    gpu.set_stream(nullptr);
+    CHECK(gpu.memory().used > 0 && gpu.memory().limit == 0);
+    gpu.set_memory_limit(1);
+    CHECK(gpu.memory().limit == 1);
+    REFUSED(TERRACE_ERROR_OUT_OF_MEMORY, "", terrace::amg(gpu, a, result));
+}
+
 void any_order() {
     std::array<int, 6> order{0, 1, 2, 3, 4, 5};
     do {
@@ -630,6 +659,7 @@ int main() {
     callbacks();
     monitors_and_options();
     logs();
+    gpus();
     any_order();
     CHECK(other_form_works());
 }
