@@ -120,8 +120,8 @@ static void matrix_attributes(terrace_matrix *matrix) {
          terrace_matrix_update_values(context, matrix, TERRACE_F32, narrow, 7));
     show("near-null space with nodes that do not divide the rows", TERRACE_ERROR_SIZE_MISMATCH,
          terrace_matrix_set_near_null_space(context, matrix, 2, 1, vectors));
-    show("near-null space without vectors", TERRACE_ERROR_INVALID_ARGUMENT,
-         terrace_matrix_set_near_null_space(context, matrix, 1, 0, vectors));
+    show("near-null space of a negative number of vectors", TERRACE_ERROR_INVALID_ARGUMENT,
+         terrace_matrix_set_near_null_space(context, matrix, 1, -1, vectors));
     show("near-null-space vector of zeros", TERRACE_ERROR_INVALID_ARGUMENT,
          terrace_matrix_set_near_null_space(context, matrix, 1, 1, zeros));
     show("coordinates of the wrong number of nodes", TERRACE_ERROR_SIZE_MISMATCH,

@@ -32,6 +32,8 @@ module terrace
   integer(c_int32_t), parameter, public :: TERRACE_STAGNATED = 2
   ! a right-hand side was not attempted; only reports have this status
   integer(c_int32_t), parameter, public :: TERRACE_NOT_ATTEMPTED = 3
+  ! a monitor of the caller ended the solve; the iterate at that moment was returned
+  integer(c_int32_t), parameter, public :: TERRACE_STOPPED = 4
   ! an argument that must not be null is null
   integer(c_int32_t), parameter, public :: TERRACE_ERROR_NULL_ARGUMENT = -1
   ! an argument has a value outside of what is accepted
@@ -138,6 +140,15 @@ module terrace
       integer(c_int32_t) :: failure
     end function
 
+    ! Told the residual norm over that of b after each iteration. A result other than 0 ends the solve with TERRACE_STOPPED.
+    function terrace_monitor_callback(right_hand_side, iteration, residual, user) result(stop_here) bind(c)
+      import :: c_int64_t, c_int32_t, c_double, c_ptr
+      integer(c_int64_t), value :: right_hand_side, iteration
+      real(c_double), value :: residual
+      type(c_ptr), value :: user
+      integer(c_int32_t) :: stop_here
+    end function
+
     ! `terrace_text(message)` is the line.
     subroutine terrace_log_callback(level, message, user) bind(c)
       import :: c_int32_t, c_ptr
@@ -146,7 +157,7 @@ module terrace
       type(c_ptr), value :: user
     end subroutine
   end interface
-  public :: terrace_apply_callback, terrace_apply_callback_f32, terrace_log_callback
+  public :: terrace_apply_callback, terrace_apply_callback_f32, terrace_monitor_callback, terrace_log_callback
 
   interface misfit
     module procedure context_misfit
@@ -158,14 +169,18 @@ module terrace
   public :: terrace_context_create, terrace_context_set_threads, terrace_context_get_threads, terrace_context_set_log
   public :: terrace_context_set_stream, terrace_context_synchronize, terrace_context_set_memory_limit, terrace_context_get_memory
   public :: terrace_context_raise_panic
-  public :: terrace_matrix_create_csr, terrace_matrix_create_bsr, terrace_matrix_get_size, terrace_matrix_update_values
+  public :: terrace_matrix_create_csr, terrace_matrix_create_bsr, terrace_matrix_create_coo
+  public :: terrace_matrix_get_size, terrace_matrix_update_values
   public :: terrace_matrix_set_near_null_space, terrace_matrix_set_coordinates
   public :: terrace_matrix_multiply, terrace_matrix_transpose, terrace_matrix_apply, terrace_matrix_get_arrays
   public :: terrace_config_create, terrace_config_set_str, terrace_config_set_int, terrace_config_set_real
+  public :: terrace_config_get_str, terrace_config_get_int, terrace_config_get_real
   public :: terrace_config_set_level, terrace_config_set_level_sweeps, terrace_config_load_json, terrace_config_load_preset
   public :: terrace_amg_setup, terrace_amg_update, terrace_amg_apply, terrace_amg_get_rows, terrace_amg_memory_estimate
   public :: terrace_solver_create, terrace_solver_set_operator, terrace_solver_set_operator_f32
   public :: terrace_solver_set_preconditioner, terrace_solver_set_preconditioner_f32
+  public :: terrace_solver_remove_operator, terrace_solver_remove_preconditioner
+  public :: terrace_solver_set_preconditioner_matrix, terrace_solver_set_monitor, terrace_solver_get_option
   public :: terrace_solver_setup, terrace_solver_update, terrace_solver_solve, terrace_solver_get_rows
   public :: terrace_solver_report, terrace_amg_report
   public :: terrace_context_set_error
@@ -203,6 +218,13 @@ module terrace
     module procedure create_bsr_i64_i32_f32
     module procedure create_bsr_i64_i64_f64
     module procedure create_bsr_i64_i64_f32
+  end interface
+
+  interface terrace_matrix_create_coo
+    module procedure create_coo_i32_f64
+    module procedure create_coo_i32_f32
+    module procedure create_coo_i64_f64
+    module procedure create_coo_i64_f32
   end interface
 
   interface terrace_matrix_update_values
@@ -419,6 +441,24 @@ module terrace
       integer(c_int32_t) :: outcome
     end function
 
+    function c_matrix_create_coo(context, rows, cols, count, index_type, row_indices, column_indices, value_type, &
+        values, base, matrix) &
+        result(outcome) bind(c, name='terrace_matrix_create_coo')
+      import
+      type(c_ptr), value :: context
+      integer(c_int64_t), value :: rows
+      integer(c_int64_t), value :: cols
+      integer(c_int64_t), value :: count
+      integer(c_int32_t), value :: index_type
+      type(c_ptr), value :: row_indices
+      type(c_ptr), value :: column_indices
+      integer(c_int32_t), value :: value_type
+      type(c_ptr), value :: values
+      integer(c_int32_t), value :: base
+      type(c_ptr), intent(inout) :: matrix
+      integer(c_int32_t) :: outcome
+    end function
+
     function c_matrix_create_bsr(context, block_rows, block_cols, block_size, offset_type, row_offsets, column_type, &
         columns, value_type, values, base, flags, matrix) &
         result(outcome) bind(c, name='terrace_matrix_create_bsr')
@@ -627,6 +667,35 @@ module terrace
       integer(c_int32_t) :: outcome
     end function
 
+    function c_config_get_str(config, key, buf, len, needed) &
+        result(outcome) bind(c, name='terrace_config_get_str')
+      import
+      type(c_ptr), value :: config
+      character(kind=c_char), intent(in) :: key(*)
+      character(kind=c_char), intent(inout) :: buf(*)
+      integer(c_size_t), value :: len
+      integer(c_size_t), intent(inout) :: needed
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_config_get_int(config, key, value) &
+        result(outcome) bind(c, name='terrace_config_get_int')
+      import
+      type(c_ptr), value :: config
+      character(kind=c_char), intent(in) :: key(*)
+      integer(c_int64_t), intent(inout) :: value
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_config_get_real(config, key, value) &
+        result(outcome) bind(c, name='terrace_config_get_real')
+      import
+      type(c_ptr), value :: config
+      character(kind=c_char), intent(in) :: key(*)
+      real(c_double), intent(inout) :: value
+      integer(c_int32_t) :: outcome
+    end function
+
     function c_amg_setup(context, matrix, config, amg) &
         result(outcome) bind(c, name='terrace_amg_setup')
       import
@@ -721,6 +790,34 @@ module terrace
       type(c_ptr), value :: solver
       type(c_funptr), value :: callback
       type(c_ptr), value :: user
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_solver_set_preconditioner_matrix(solver, matrix) &
+        result(outcome) bind(c, name='terrace_solver_set_preconditioner_matrix')
+      import
+      type(c_ptr), value :: solver
+      type(c_ptr), value :: matrix
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_solver_set_monitor(solver, callback, user) &
+        result(outcome) bind(c, name='terrace_solver_set_monitor')
+      import
+      type(c_ptr), value :: solver
+      type(c_funptr), value :: callback
+      type(c_ptr), value :: user
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_solver_get_option(solver, key, buf, len, needed) &
+        result(outcome) bind(c, name='terrace_solver_get_option')
+      import
+      type(c_ptr), value :: solver
+      character(kind=c_char), intent(in) :: key(*)
+      character(kind=c_char), intent(inout) :: buf(*)
+      integer(c_size_t), value :: len
+      integer(c_size_t), intent(inout) :: needed
       integer(c_int32_t) :: outcome
     end function
 
@@ -1651,6 +1748,95 @@ contains
     call conclude(outcome, status)
   end subroutine
 
+  ! Entries in any order; those at the same place are added. Counts from 1 unless `base=0` is given.
+  subroutine create_coo_i32_f64(context, rows, cols, row_indices, column_indices, values, matrix, status, base)
+    type(terrace_context), intent(in) :: context
+    integer, intent(in) :: rows, cols
+    integer(c_int32_t), intent(in), contiguous, target :: row_indices(:), column_indices(:)
+    real(c_double), intent(in), contiguous, target :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    integer(c_int64_t) :: entries
+    integer(c_int32_t) :: outcome
+    entries = size(row_indices, kind=c_int64_t)
+    if (size(column_indices, kind=c_int64_t) /= entries) then
+      outcome = misfit(context, 'column_indices', size(column_indices, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) /= entries) then
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    else
+      outcome = c_matrix_create_coo(context%handle, int(rows, c_int64_t), int(cols, c_int64_t), entries, TERRACE_I32, &
+        c_loc(row_indices), c_loc(column_indices), TERRACE_F64, c_loc(values), base_of(base), matrix%handle)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  subroutine create_coo_i32_f32(context, rows, cols, row_indices, column_indices, values, matrix, status, base)
+    type(terrace_context), intent(in) :: context
+    integer, intent(in) :: rows, cols
+    integer(c_int32_t), intent(in), contiguous, target :: row_indices(:), column_indices(:)
+    real(c_float), intent(in), contiguous, target :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    integer(c_int64_t) :: entries
+    integer(c_int32_t) :: outcome
+    entries = size(row_indices, kind=c_int64_t)
+    if (size(column_indices, kind=c_int64_t) /= entries) then
+      outcome = misfit(context, 'column_indices', size(column_indices, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) /= entries) then
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    else
+      outcome = c_matrix_create_coo(context%handle, int(rows, c_int64_t), int(cols, c_int64_t), entries, TERRACE_I32, &
+        c_loc(row_indices), c_loc(column_indices), TERRACE_F32, c_loc(values), base_of(base), matrix%handle)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  subroutine create_coo_i64_f64(context, rows, cols, row_indices, column_indices, values, matrix, status, base)
+    type(terrace_context), intent(in) :: context
+    integer, intent(in) :: rows, cols
+    integer(c_int64_t), intent(in), contiguous, target :: row_indices(:), column_indices(:)
+    real(c_double), intent(in), contiguous, target :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    integer(c_int64_t) :: entries
+    integer(c_int32_t) :: outcome
+    entries = size(row_indices, kind=c_int64_t)
+    if (size(column_indices, kind=c_int64_t) /= entries) then
+      outcome = misfit(context, 'column_indices', size(column_indices, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) /= entries) then
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    else
+      outcome = c_matrix_create_coo(context%handle, int(rows, c_int64_t), int(cols, c_int64_t), entries, TERRACE_I64, &
+        c_loc(row_indices), c_loc(column_indices), TERRACE_F64, c_loc(values), base_of(base), matrix%handle)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  subroutine create_coo_i64_f32(context, rows, cols, row_indices, column_indices, values, matrix, status, base)
+    type(terrace_context), intent(in) :: context
+    integer, intent(in) :: rows, cols
+    integer(c_int64_t), intent(in), contiguous, target :: row_indices(:), column_indices(:)
+    real(c_float), intent(in), contiguous, target :: values(:)
+    type(terrace_matrix), intent(out) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    integer, intent(in), optional :: base
+    integer(c_int64_t) :: entries
+    integer(c_int32_t) :: outcome
+    entries = size(row_indices, kind=c_int64_t)
+    if (size(column_indices, kind=c_int64_t) /= entries) then
+      outcome = misfit(context, 'column_indices', size(column_indices, kind=c_int64_t), entries)
+    else if (size(values, kind=c_int64_t) /= entries) then
+      outcome = misfit(context, 'values', size(values, kind=c_int64_t), entries)
+    else
+      outcome = c_matrix_create_coo(context%handle, int(rows, c_int64_t), int(cols, c_int64_t), entries, TERRACE_I64, &
+        c_loc(row_indices), c_loc(column_indices), TERRACE_F32, c_loc(values), base_of(base), matrix%handle)
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
   subroutine terrace_matrix_get_size(context, matrix, rows, cols, nonzeros, block_size, status)
     type(terrace_context), intent(in) :: context
     type(terrace_matrix), intent(in) :: matrix
@@ -2018,7 +2204,7 @@ contains
     call conclude(outcome, status)
   end subroutine
 
-  ! vectors(:, v) is near-null-space vector v over all rows.
+  ! vectors(:, v) is near-null-space vector v over all rows. No vector removes those that were given, and coordinates.
   subroutine terrace_matrix_set_near_null_space(context, matrix, dofs_per_node, vectors, status)
     type(terrace_context), intent(in) :: context
     type(terrace_matrix), intent(in) :: matrix
@@ -2093,6 +2279,40 @@ contains
     real(c_float), intent(in) :: value
     integer(c_int32_t), intent(out), optional :: status
     call conclude(c_config_set_real(config%handle, c_text(key), real(value, c_double)), status)
+  end subroutine
+
+  subroutine terrace_config_get_str(config, key, value, status)
+    type(terrace_config), intent(in) :: config
+    character(*), intent(in) :: key
+    character(:), allocatable, intent(out) :: value
+    integer(c_int32_t), intent(out), optional :: status
+    character(1) :: nothing
+    integer(c_size_t) :: needed
+    integer(c_int32_t) :: outcome
+    needed = 1
+    outcome = c_config_get_str(config%handle, c_text(key), nothing, 0_c_size_t, needed)
+    allocate(character(needed) :: value)
+    if (outcome == TERRACE_SUCCESS) outcome = c_config_get_str(config%handle, c_text(key), value, needed, needed)
+    value = without_nul(outcome, value)
+    call conclude(outcome, status)
+  end subroutine
+
+  subroutine terrace_config_get_int(config, key, value, status)
+    type(terrace_config), intent(in) :: config
+    character(*), intent(in) :: key
+    integer(c_int64_t), intent(out) :: value
+    integer(c_int32_t), intent(out), optional :: status
+    value = 0
+    call conclude(c_config_get_int(config%handle, c_text(key), value), status)
+  end subroutine
+
+  subroutine terrace_config_get_real(config, key, value, status)
+    type(terrace_config), intent(in) :: config
+    character(*), intent(in) :: key
+    real(c_double), intent(out) :: value
+    integer(c_int32_t), intent(out), optional :: status
+    value = 0
+    call conclude(c_config_get_real(config%handle, c_text(key), value), status)
   end subroutine
 
   subroutine terrace_config_set_level(config, level, part, precision, status)
@@ -2250,6 +2470,56 @@ contains
     integer(c_int32_t), intent(out), optional :: status
     type(c_ptr), intent(in), optional :: user
     call conclude(c_solver_set_preconditioner(solver%handle, c_funloc(terrace_callback), or_null(user)), status)
+  end subroutine
+
+  ! The matrix of set-up is multiplied with again.
+  subroutine terrace_solver_remove_operator(solver, status)
+    type(terrace_solver), intent(in) :: solver
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_solver_set_operator(solver%handle, 0_c_int64_t, c_null_funptr, c_null_ptr), status)
+  end subroutine
+
+  ! The option solver.preconditioner holds again.
+  subroutine terrace_solver_remove_preconditioner(solver, status)
+    type(terrace_solver), intent(in) :: solver
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_solver_set_preconditioner(solver%handle, c_null_funptr, c_null_ptr), status)
+  end subroutine
+
+  ! A matrix that was never created means that of set-up again.
+  subroutine terrace_solver_set_preconditioner_matrix(solver, matrix, status)
+    type(terrace_solver), intent(in) :: solver
+    type(terrace_matrix), intent(in) :: matrix
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_solver_set_preconditioner_matrix(solver%handle, matrix%handle), status)
+  end subroutine
+
+  ! No callback removes the monitor.
+  subroutine terrace_solver_set_monitor(solver, terrace_callback, status, user)
+    type(terrace_solver), intent(in) :: solver
+    procedure(terrace_monitor_callback), optional :: terrace_callback
+    integer(c_int32_t), intent(out), optional :: status
+    type(c_ptr), intent(in), optional :: user
+    type(c_funptr) :: monitor
+    monitor = c_null_funptr
+    if (present(terrace_callback)) monitor = c_funloc(terrace_callback)
+    call conclude(c_solver_set_monitor(solver%handle, monitor, or_null(user)), status)
+  end subroutine
+
+  subroutine terrace_solver_get_option(solver, key, value, status)
+    type(terrace_solver), intent(in) :: solver
+    character(*), intent(in) :: key
+    character(:), allocatable, intent(out) :: value
+    integer(c_int32_t), intent(out), optional :: status
+    character(1) :: nothing
+    integer(c_size_t) :: needed
+    integer(c_int32_t) :: outcome
+    needed = 1
+    outcome = c_solver_get_option(solver%handle, c_text(key), nothing, 0_c_size_t, needed)
+    allocate(character(needed) :: value)
+    if (outcome == TERRACE_SUCCESS) outcome = c_solver_get_option(solver%handle, c_text(key), value, needed, needed)
+    value = without_nul(outcome, value)
+    call conclude(outcome, status)
   end subroutine
 
   subroutine solver_setup(solver, matrix, status)

@@ -102,6 +102,9 @@
 /** a right-hand side was not attempted; only reports have this status */
 #define TERRACE_NOT_ATTEMPTED 3
 
+/** a monitor of the caller ended the solve; the iterate at that moment was returned */
+#define TERRACE_STOPPED 4
+
 /** argument error: an argument that must not be null is null */
 #define TERRACE_ERROR_NULL_ARGUMENT (-1)
 
@@ -240,6 +243,13 @@ typedef int32_t terrace_level_part;
  * exception, no call that uses the same solver.
  */
 typedef int32_t (*terrace_apply_callback)(int64_t n, const void *x, void *y, void *user);
+
+/**
+ * Told the norm of the residual over that of b after each iteration, and before the first one as iteration 0, for the right-hand side of
+ * this index. A result other than 0 ends the solve of this right-hand side with `TERRACE_STOPPED`. Called on the thread that called
+ * `terrace_solver_solve`. It must return normally: no `longjmp`, no C++ exception, no call that uses the same solver.
+ */
+typedef int32_t (*terrace_monitor_callback)(int64_t right_hand_side, int64_t iteration, double residual, void *user);
 
 /**
  * Where a solve starts.
@@ -607,6 +617,37 @@ terrace_status terrace_matrix_create_csr(terrace_context *context,
                                          terrace_matrix **matrix);
 
 /**
+ * Makes a matrix from coordinates: entries in any order, of which those at the same place are added in the order in which they come, as
+ * an assembly leaves them.
+ *
+ * - `context`: not NULL. The matrix does not belong to it.
+ * - `rows`, `cols`: 0 to 2147483647.
+ * - `count`: number of entries, 0 or more.
+ * - `index_type`: `TERRACE_I32` or `TERRACE_I64`.
+ * - `row_indices`, `column_indices`: row and column of each entry, counted from `base`.
+ * - `value_type`: `TERRACE_F64` or `TERRACE_F32`.
+ * - `values`: the value of each entry; the sums are finite.
+ * - `base`: 0 or 1.
+ * - `matrix`: host, written on success; destroy it with `terrace_matrix_destroy`.
+ *
+ * Each array is on the host or in the memory of the context's GPU, and copied; NULL is accepted when there are no entries. The matrix is
+ * on the host. `terrace_matrix_update_values` takes its values in the order of `terrace_matrix_get_arrays`: rows, and ascending columns.
+ *
+ * Returns when the matrix is made. Errors: as `terrace_matrix_create_csr`. One thread at a time for each context.
+ */
+terrace_status terrace_matrix_create_coo(terrace_context *context,
+                                         int64_t rows,
+                                         int64_t cols,
+                                         int64_t count,
+                                         terrace_type index_type,
+                                         const void *row_indices,
+                                         const void *column_indices,
+                                         terrace_type value_type,
+                                         const void *values,
+                                         int32_t base,
+                                         terrace_matrix **matrix);
+
+/**
  * Makes a matrix from compressed sparse rows of square dense blocks.
  *
  * - `context`: not NULL; its threads check and copy the arrays. The matrix does not belong to it.
@@ -686,7 +727,7 @@ terrace_status terrace_matrix_update_values(terrace_context *context,
  * - `context`: not NULL; receives the sentence of an error.
  * - `matrix`: not NULL.
  * - `dofs_per_node`: unknowns of a node, which are consecutive rows: 1 to 8, the block size when that is more than 1.
- * - `count`: number of vectors, 1 to 8.
+ * - `count`: number of vectors, 1 to 8; 0 removes vectors or coordinates that were given before, and the rest is not used.
  * - `vectors`: host, or in the memory of the context's GPU: `count` vectors one after the other, each with an element for every scalar row; copied.
  *
  * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`,
@@ -894,7 +935,9 @@ terrace_status terrace_config_set_level_sweeps(terrace_config *config,
                                                int32_t post);
 
 /**
- * Sets every option of a JSON object. Keys may be dotted or nested: {"solver.tolerance": 1e-6} or {"solver": {"tolerance": 1e-6}}.
+ * Sets every option of a JSON object. Keys may be dotted or nested: {"solver.tolerance": 1e-6} or {"solver": {"tolerance": 1e-6}}; an
+ * option that is there both ways is refused. Lists may be arrays: {"precision.matrix": ["f64", "f32"]}. The key "preset" names a preset,
+ * which is loaded before the rest.
  *
  * - `config`: not NULL.
  * - `json`: the text itself, host, NUL-terminated.
@@ -927,6 +970,49 @@ terrace_status terrace_config_load_preset(terrace_config *config,
  * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
  */
 terrace_status terrace_config_to_json(const terrace_config *config, char *buf, size_t len, size_t *needed);
+
+/**
+ * The value of an option as text: what was set, or its default.
+ *
+ * - `config`: not NULL.
+ * - `key`: host, NUL-terminated.
+ * - `buf`, `len`, `needed`: text out, see the top of this file.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION`. One thread at a time for each context.
+ */
+terrace_status terrace_config_get_str(const terrace_config *config,
+                                      const char *key,
+                                      char *buf,
+                                      size_t len,
+                                      size_t *needed);
+
+/**
+ * The value of an option that is a whole number: what was set, or its default.
+ *
+ * - `config`: not NULL.
+ * - `key`: host, NUL-terminated.
+ * - `value`: host, written on success.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION`, `TERRACE_ERROR_OPTION_VALUE` (the value is no whole number).
+ * One thread at a time for each context.
+ */
+terrace_status terrace_config_get_int(const terrace_config *config,
+                                      const char *key,
+                                      int64_t *value);
+
+/**
+ * The value of an option that is a number: what was set, or its default.
+ *
+ * - `config`: not NULL.
+ * - `key`: host, NUL-terminated.
+ * - `value`: host, written on success.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION`, `TERRACE_ERROR_OPTION_VALUE` (the value is no number, such as
+ * "auto"). One thread at a time for each context.
+ */
+terrace_status terrace_config_get_real(const terrace_config *config,
+                                       const char *key,
+                                       double *value);
 
 /**
  * Builds the hierarchy of a square matrix.
@@ -1068,8 +1154,8 @@ terrace_status terrace_solver_create(terrace_context *context, const terrace_con
  * `TERRACE_ERROR_NOT_SET_UP`.
  *
  * - `solver`: not NULL.
- * - `rows`: length of x and y, 0 to 2147483647.
- * - `callback`: not NULL; see `terrace_apply_callback`.
+ * - `rows`: length of x and y, 0 to 2147483647; not used without a callback.
+ * - `callback`: see `terrace_apply_callback`; NULL for the matrix again.
  * - `user`: handed to the callback as it is; it must stay valid until the solver is destroyed or another operator is set.
  *
  * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
@@ -1084,7 +1170,7 @@ terrace_status terrace_solver_set_operator(terrace_solver *solver,
  * `terrace_solver_set_operator`.
  *
  * - `solver`: not NULL.
- * - `callback`: not NULL; see `terrace_apply_callback`.
+ * - `callback`: see `terrace_apply_callback`; NULL for what `solver.preconditioner` says again.
  * - `user`: handed to the callback as it is; it must stay valid until the solver is destroyed or another preconditioner is set.
  *
  * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
@@ -1092,6 +1178,48 @@ terrace_status terrace_solver_set_operator(terrace_solver *solver,
 terrace_status terrace_solver_set_preconditioner(terrace_solver *solver,
                                                  terrace_apply_callback callback,
                                                  void *user);
+
+/**
+ * Builds the preconditioner from another matrix than the one that is solved with, such as one of lower order or without weak couplings.
+ * Takes effect at the next set-up.
+ *
+ * - `solver`: not NULL.
+ * - `matrix`: as many rows as the matrix given to `terrace_solver_setup`; it may be destroyed afterwards, arrays that it borrowed must
+ *   stay. NULL for the same matrix again.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context; the matrix may be shared.
+ */
+terrace_status terrace_solver_set_preconditioner_matrix(terrace_solver *solver,
+                                                        const terrace_matrix *matrix);
+
+/**
+ * Calls a function of the caller with the residual norm of each iteration, which may end the solve.
+ *
+ * - `solver`: not NULL.
+ * - `callback`: see `terrace_monitor_callback`; NULL for none.
+ * - `user`: handed to the callback as it is; it must stay valid until the solver is destroyed or another monitor is set.
+ *
+ * Takes effect at the next solve. Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+ */
+terrace_status terrace_solver_set_monitor(terrace_solver *solver,
+                                          terrace_monitor_callback callback,
+                                          void *user);
+
+/**
+ * The value of an option as the last set-up used it: what was set, or what `auto` and defaults became for this matrix and device.
+ *
+ * - `solver`: not NULL, set up.
+ * - `key`: host, NUL-terminated.
+ * - `buf`, `len`, `needed`: text out, see the top of this file.
+ *
+ * What differs from level to level, such as thresholds, may still be "auto"; the report tells what levels have. Errors:
+ * `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`, `TERRACE_ERROR_UNKNOWN_OPTION`. One thread at a time for each context.
+ */
+terrace_status terrace_solver_get_option(const terrace_solver *solver,
+                                         const char *key,
+                                         char *buf,
+                                         size_t len,
+                                         size_t *needed);
 
 /**
  * Builds the preconditioner and the workspace.
@@ -1137,6 +1265,8 @@ terrace_status terrace_solver_update(terrace_solver *solver);
  *   default stream comes first, and work on other streams must be done.
  * - `x`: where `b` is, as long, not overlapping it; the solutions.
  * - `guess`: `TERRACE_ZERO_GUESS`, which does not read x, or `TERRACE_GIVEN_GUESS`, which starts from the content of x.
+ *
+ * `TERRACE_STOPPED` when the monitor of `terrace_solver_set_monitor` ended the solve: x is then the iterate at that moment.
  *
  * Returns when x is written, or, in device memory with a stream of the caller's, when what writes it is on the stream.
  * `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the

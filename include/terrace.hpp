@@ -1145,6 +1145,15 @@ public:
         });
     }
 
+    /// Removes the operator of the caller, or its preconditioner: the matrix is multiplied with again, and the option "solver.preconditioner"
+    /// holds again. An empty std::function does the same. The solver must be set up again.
+    void set_operator(std::nullptr_t, status &result TERRACE_OR_THROW) {
+        remove(operator_, terrace_solver_set_operator(get(), 0, nullptr, nullptr), result);
+    }
+    void set_preconditioner(std::nullptr_t, status &result TERRACE_OR_THROW) {
+        remove(preconditioner_, terrace_solver_set_preconditioner(get(), nullptr, nullptr), result);
+    }
+
     /// Builds the preconditioner from another matrix than the one of setup(), with as many rows (terrace_solver_set_preconditioner_matrix).
     /// It may be destroyed afterwards, arrays that it borrowed must stay. The solver must be set up again. An empty one is refused with
     /// TERRACE_ERROR_NULL_ARGUMENT.
@@ -1168,10 +1177,11 @@ public:
     template <class Function>
     void set_monitor(Function function, status &result TERRACE_OR_THROW) {
         if constexpr (std::is_null_pointer_v<Function>) {
-            const terrace_status code = terrace_solver_set_monitor(get(), nullptr, nullptr);
-            monitor_.reset();
-            end(code, result);
+            remove(monitor_, terrace_solver_set_monitor(get(), nullptr, nullptr), result);
         } else {
+            if constexpr (detail::may_be_empty<Function>::value) {
+                if (!function) return remove(monitor_, terrace_solver_set_monitor(get(), nullptr, nullptr), result);
+            }
             using Monitor = detail::monitor_of<Function>;
             auto own = std::make_unique<Monitor>(std::move(function));
             const terrace_status code = terrace_solver_set_monitor(get(), &Monitor::call, own.get());
@@ -1284,17 +1294,20 @@ private:
         end(code, result);
     }
 
+    /// The library calls what it was given until then.
+    template <class Own>
+    void remove(std::unique_ptr<Own> &place, terrace_status code, status &result) {
+        if (code == TERRACE_SUCCESS) place.reset();
+        end(code, result);
+    }
+
     template <class T, class Function, class Set>
     void set(std::unique_ptr<detail::callback> &place, Function &&function, status &result, Set &&set) {
         static_assert(std::is_same_v<T, double> || std::is_same_v<T, float>, "vectors are double or float");
         static_assert(std::is_invocable_v<Function &, span<const T>, span<T>>, "function(span<const T>, span<T>)");
         using Callback = detail::callback_of<T, std::decay_t<Function>>;
         if constexpr (detail::may_be_empty<std::decay_t<Function>>::value) {
-            if (!function) {
-                const terrace_status code = set(nullptr, nullptr);
-                if (code == TERRACE_SUCCESS) place.reset();
-                return end(code, result);
-            }
+            if (!function) return remove(place, set(nullptr, nullptr), result);
         }
         auto own = std::make_unique<Callback>(std::move(function));
         const terrace_status code = set(&Callback::call, own.get());

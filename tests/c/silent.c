@@ -38,7 +38,7 @@ static void wrong_matrices(const problem *p) {
 
     m = problem_matrix(context, p, TERRACE_COPY);
     FAILS(TERRACE_ERROR_SIZE_MISMATCH, "count is 1", terrace_matrix_update_values(context, m, TERRACE_F64, p->values, 1));
-    FAILS(TERRACE_ERROR_INVALID_ARGUMENT, "count is 0", terrace_matrix_set_near_null_space(context, m, 1, 0, p->values));
+    FAILS(TERRACE_ERROR_INVALID_ARGUMENT, "count is -1", terrace_matrix_set_near_null_space(context, m, 1, -1, p->values));
     FAILS(TERRACE_ERROR_SIZE_MISMATCH, "nodes is 3", terrace_matrix_set_coordinates(context, m, 2, 3, p->values));
     FAILS(TERRACE_ERROR_NULL_ARGUMENT, "matrix is null", terrace_matrix_get_size(context, NULL, NULL, NULL, NULL, NULL));
     terrace_matrix_destroy(m);

@@ -253,7 +253,7 @@ void wrong_sizes() {
     REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "values is a temporary", lent.update_values(host, std::vector<double>(values), result));
     REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "vectors has 2", a.set_near_null_space(host, 1, short_values, result));
     REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "vectors has 4 elements; 6", a.set_near_null_space(host, 1, four, result));
-    REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "", a.set_near_null_space(host, 1, none, result));
+    a.set_near_null_space(host, 1, none); // removes them
     REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "coordinates has 2", a.set_coordinates(host, 2, short_values, result));
     REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "dimension", a.set_coordinates(host, 0, b, result));
     REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "vectors is float", a.set_near_null_space(host, 1, std::vector<float>(3), result));
@@ -433,6 +433,7 @@ void monitors_and_options() {
         CHECK(error.what() == std::string("enough"));
     }
     solver.set_monitor(nullptr);
+    solver.set_monitor(std::function<void(std::int64_t, std::int64_t, double)>());
     solver.solve(b, x);
     CHECK(are_ones(x));
 }
@@ -446,8 +447,14 @@ void callbacks() {
         solver.set_operator(3, tridiagonal{calls});
         CHECK(calls.use_count() == 2);
         REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "rows is -1", solver.set_operator(-1, tridiagonal{calls}, result));
-        // An empty function removes the operator.
+        // An empty function, and nullptr, remove the operator.
         solver.set_operator(3, std::function<void(terrace::span<const double>, terrace::span<double>)>());
+        CHECK(calls.use_count() == 1);
+        solver.set_operator(3, tridiagonal{calls});
+        solver.set_preconditioner(tridiagonal{calls});
+        CHECK(calls.use_count() == 3);
+        solver.set_operator(nullptr);
+        solver.set_preconditioner(nullptr);
         CHECK(calls.use_count() == 1);
         solver.set_operator(3, tridiagonal{calls});
         CHECK(calls.use_count() == 2);

@@ -27,6 +27,18 @@ contains
     failure = merge(1, 0, c_associated(user))
   end function
 
+  ! Counts in `user`, and ends the solve when the count is 3.
+  function count_to_three(right_hand_side, iteration, residual, user) result(stop_here) bind(c)
+    integer(c_int64_t), value :: right_hand_side, iteration
+    real(c_double), value :: residual
+    type(c_ptr), value :: user
+    integer(c_int32_t) :: stop_here
+    integer, pointer :: calls
+    call c_f_pointer(user, calls)
+    if (right_hand_side == 0 .and. iteration >= 0 .and. residual >= 0) calls = calls + 1
+    stop_here = merge(1, 0, calls == 3)
+  end function
+
   function same_f32(n, x, y, user) result(failure) bind(c)
     integer(c_int64_t), value :: n
     real(c_float), intent(in) :: x(n)
@@ -69,6 +81,9 @@ program module_test
   call sections()
   call defaults_without_a_config()
   call without_status()
+  call coordinate_input()
+  call options_read_back()
+  call monitors_and_other_matrices()
   call narrow_callbacks()
   call operations()
 
@@ -648,6 +663,82 @@ contains
     call terrace_matrix_destroy(matrix)
     call terrace_config_destroy(config)
     call terrace_context_destroy(own)
+  end subroutine
+
+  ! The tridiagonal matrix from its entries in any order, the middle of the diagonal in two parts.
+  subroutine coordinate_input()
+    integer(int32), parameter :: rows(8) = [3, 2, 1, 2, 3, 2, 1, 2], cols(8) = [3, 2, 2, 1, 2, 3, 1, 2]
+    real(real64), parameter :: parts(8) = [2, 1, -1, -1, -1, -1, 2, 1]
+    type(terrace_matrix) :: matrix
+    call terrace_matrix_create_coo(context, 3, 3, rows, cols, parts, matrix)
+    call expect(solves(matrix), 'coordinates')
+    call check_size(matrix, 3_int64, 7_int64, 1)
+    call terrace_matrix_create_coo(context, 3, 3, int(rows - 1, int64), int(cols - 1, int64), parts, matrix, base=0)
+    call check_size(matrix, 3_int64, 7_int64, 1)
+    call terrace_matrix_create_coo(context, 3, 3, rows, cols, real(parts, real32), matrix, status)
+    call check_size(matrix, 3_int64, 7_int64, 1)
+    call terrace_matrix_create_coo(context, 3, 3, int(rows, int64), int(cols, int64), real(parts, real32), matrix, status)
+    call check_size(matrix, 3_int64, 7_int64, 1)
+    call terrace_matrix_create_coo(context, 3, 3, rows, cols(:7), parts, matrix, status)
+    call mismatch('column_indices has 7 elements; 8 are needed')
+    call terrace_matrix_create_coo(context, 3, 3, rows, cols, parts(:7), matrix, status)
+    call mismatch('values has 7 elements; 8 are needed')
+  end subroutine
+
+  subroutine options_read_back()
+    type(terrace_config) :: config
+    character(:), allocatable :: text
+    integer(int64) :: whole
+    real(real64) :: number
+    call terrace_config_create(context, config)
+    call terrace_config_set_real(config, 'solver.tolerance', 0.25_real64)
+    call terrace_config_get_real(config, 'solver.tolerance', number)
+    call terrace_config_get_int(config, 'solver.restart', whole)
+    call terrace_config_set_str(config, 'solver.type', 'fcg')
+    call terrace_config_get_str(config, 'solver.type', text)
+    call expect(abs(number - 0.25_real64) < 1e-12 .and. whole > 0 .and. text == 'fcg' .and. len(text) == 3, 'options')
+    call terrace_config_get_str(config, 'solver.typ', text, status)
+    call expect(status == TERRACE_ERROR_UNKNOWN_OPTION .and. text == '', 'an option that is none')
+    call terrace_config_destroy(config)
+  end subroutine
+
+  subroutine monitors_and_other_matrices()
+    type(terrace_matrix) :: matrix, other, none
+    type(terrace_config) :: config
+    type(terrace_solver) :: solver
+    character(:), allocatable :: text
+    real(real64) :: b(3), x(3)
+    integer, target :: calls
+    b = [1, 0, 1]
+    call terrace_matrix_create_csr(context, offsets, columns, values, matrix)
+    call terrace_matrix_create_csr(context, offsets, columns, 3 * values, other)
+    call terrace_config_create(context, config)
+    call terrace_config_set_str(config, 'solver.type', 'fgmres')
+    call terrace_solver_create(context, config, solver)
+    call terrace_solver_set_preconditioner_matrix(solver, other)
+    call terrace_solver_setup(solver, matrix)
+    call terrace_solver_get_option(solver, 'solver.type', text)
+    call expect(text == 'fgmres', 'an option of a solver')
+    calls = 0
+    call terrace_solver_set_monitor(solver, count_to_three, user=c_loc(calls))
+    call terrace_solver_solve(solver, b, x)
+    call expect(calls > 0 .and. calls < 3 .and. all(abs(x - 1) < 1e-6), 'a monitor')
+    calls = 2
+    call terrace_solver_solve(solver, b, x, status)
+    call expect(status == TERRACE_STOPPED .and. calls == 3, 'a monitor that ends the solve')
+    call terrace_solver_set_monitor(solver)
+    call terrace_solver_solve(solver, b, x)
+    call expect(calls == 3 .and. all(abs(x - 1) < 1e-6), 'no monitor')
+    call terrace_solver_set_preconditioner_matrix(solver, none)
+    call terrace_solver_remove_operator(solver)
+    call terrace_solver_remove_preconditioner(solver)
+    call terrace_solver_setup(solver, matrix)
+    call terrace_solver_solve(solver, b, x)
+    call expect(all(abs(x - 1) < 1e-6), 'one matrix for both')
+    call terrace_solver_destroy(solver)
+    call terrace_config_destroy(config)
+    call terrace_matrix_destroy(other)
+    call terrace_matrix_destroy(matrix)
   end subroutine
 
   subroutine mismatch(sentence)
