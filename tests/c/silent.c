@@ -81,9 +81,9 @@ static void right_and_wrong_solves(const problem *p) {
           terrace_solver_solve(solver, TERRACE_F64, 1, b, x, TERRACE_ZERO_GUESS));
     CHECK(terrace_solver_update(solver) < 0);
     CHECK(terrace_solver_setup(solver, NULL) < 0);
-    FAILS(TERRACE_ERROR_NULL_ARGUMENT, "solver is null", terrace_solver_set_operator(NULL, 5, NULL, NULL));
-    FAILS(TERRACE_ERROR_NULL_ARGUMENT, "solver is null", terrace_solver_set_preconditioner(NULL, NULL, NULL));
-    FAILS(TERRACE_ERROR_NULL_ARGUMENT, "solver is null", terrace_solver_set_monitor(NULL, NULL, NULL));
+    CHECK(terrace_solver_set_operator(NULL, 5, NULL, NULL) == TERRACE_ERROR_NULL_ARGUMENT && error_has(NULL, "solver is null"));
+    CHECK(terrace_solver_set_preconditioner(NULL, NULL, NULL) == TERRACE_ERROR_NULL_ARGUMENT && error_has(NULL, "solver is null"));
+    CHECK(terrace_solver_set_monitor(NULL, NULL, NULL) == TERRACE_ERROR_NULL_ARGUMENT && error_has(NULL, "solver is null"));
     CHECK(terrace_solver_setup(solver, matrix) == TERRACE_SUCCESS);
     FAILS(TERRACE_ERROR_INVALID_ARGUMENT, "count is 0", terrace_solver_solve(solver, TERRACE_F64, 0, b, x, TERRACE_ZERO_GUESS));
     FAILS(TERRACE_ERROR_INVALID_ARGUMENT, "guess is 5", terrace_solver_solve(solver, TERRACE_F64, 1, b, x, 5));
