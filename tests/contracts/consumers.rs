@@ -95,9 +95,15 @@ fn an_installed_tree_has_the_files_that_packagers_expect() {
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(link("libterrace.so"), Path::new("libterrace.so.0"));
     assert_eq!(link("libterrace.so.0"), Path::new(&format!("libterrace.so.{version}")));
-    for file in
-        ["bin/terrace", "include/terrace.h", "include/terrace.hpp", "lib/libterrace.a", "share/terrace/terrace.f90"]
-    {
+    for file in [
+        "bin/terrace",
+        "include/terrace.h",
+        "include/terrace.hpp",
+        "lib/libterrace.a",
+        "share/terrace/terrace.f90",
+        "share/doc/terrace/docs/options.md",
+        "share/doc/terrace/c_examples/poisson.cpp",
+    ] {
         assert!(prefix.join(file).exists(), "{file}");
     }
     for file in ["lib/pkgconfig/terrace.pc", "lib/cmake/terrace/terraceConfig.cmake"] {
@@ -110,4 +116,21 @@ fn an_installed_tree_has_the_files_that_packagers_expect() {
         command
     });
     assert!(String::from_utf8_lossy(&info.stdout).contains(version));
+}
+
+/// Installed pages link to nothing that only the repository has.
+#[test]
+fn links_of_installed_pages_lead_somewhere() {
+    let pages = install("consumer-docs", "lib").join("share/doc/terrace/docs");
+    let mut links = 0;
+    for page in fs::read_dir(&pages).expect("the pages are installed") {
+        let page = page.expect("a page").path();
+        let text = fs::read_to_string(&page).expect("a page is text");
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+            links += 1;
+            let is_there = link.is_empty() || link.starts_with("http") || pages.join(link).exists();
+            assert!(is_there, "{} links to {link}", page.display());
+        }
+    }
+    assert!(links > 10, "{links} links");
 }
