@@ -1228,7 +1228,8 @@ terrace_status terrace_solver_get_option(const terrace_solver *solver,
  * - `matrix`: the matrix; it may be destroyed afterwards, arrays that it borrowed must stay. NULL is accepted only with an operator
  *   callback and either a preconditioner callback or the option "solver.preconditioner" = "none".
  *
- * Returns when everything is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_OPTION_VALUE`,
+ * Returns when everything is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP` (neither a matrix nor an operator),
+ * `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (a diagonal that a component needs), `TERRACE_ERROR_OPTION_VALUE`,
  * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
  * for each context; the matrix may be shared.
  */
@@ -1306,7 +1307,7 @@ terrace_status terrace_solver_get_rows(const terrace_solver *solver,
  * - `solver`: not NULL.
  * - `report`: host, written on success; destroy it with `terrace_report_destroy`.
  *
- * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
  */
 terrace_status terrace_solver_report(const terrace_solver *solver, terrace_report **report);
 

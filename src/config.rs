@@ -253,11 +253,15 @@ impl Config {
 
     /// A real option; `None` is `auto`.
     pub(crate) fn real_or_auto(&self, key: &str) -> Option<f64> {
-        match self.value(key) {
-            Value::Real(v) => Some(v),
-            Value::Text(_) => None,
-            Value::Int(_) => unreachable!("{key} is not a real option"),
+        match self.values.get(key) {
+            Some(Value::Real(v)) => return Some(*v),
+            Some(Value::Text(_)) => return None,
+            _ => {}
         }
+        // A solve asks, and must not allocate the text that the default may be.
+        let row = option::find(self.rows, key).filter(|row| matches!(row.kind, Kind::Real { .. }));
+        let row = row.unwrap_or_else(|| unreachable!("{key} is not a real option"));
+        row.default.parse().ok()
     }
 
     /// A real option that has no `auto`.

@@ -67,15 +67,6 @@ impl Default for SolveReport {
     }
 }
 
-impl SolveReport {
-    /// As before a solve; keeps the capacity of the history.
-    pub(crate) fn reset(&mut self) {
-        let mut history = std::mem::take(&mut self.history);
-        history.clear();
-        *self = SolveReport { history, ..SolveReport::default() };
-    }
-}
-
 /// Seconds spent in the named phases.
 #[derive(Clone, Debug, Default)]
 pub struct Phases {

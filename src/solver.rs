@@ -2,13 +2,13 @@
 
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
-use crate::error::{Result, fail, try_capacity};
+use crate::error::{Result, fail};
 use crate::gpu::{self, Gpu, Staging};
 use crate::host::Host;
 use crate::matrix::Matrix;
 use crate::preconditioner::Amg;
 use crate::preconditioner::defaults::nonsymmetric;
-use crate::report::{Phases, Report, SolveReport};
+use crate::report::{Phases, Report};
 use crate::scalar::Precision;
 pub use crate::scalar::{SliceMut, SliceRef};
 use std::sync::Arc;
@@ -16,10 +16,12 @@ use std::sync::Arc;
 mod parts;
 mod scaled;
 mod solve;
+mod solves;
 mod unsolved;
 mod user;
 
 use parts::Engine;
+use solves::Solves;
 pub use unsolved::Unsolved;
 use user::User;
 
@@ -50,8 +52,11 @@ pub struct Progress {
 /// Called after each iteration, on the thread that called `solve`; `true` ends the solve with `Status::Stopped`.
 pub type Monitor = Box<dyn Fn(Progress) -> bool + Send + Sync>;
 
-/// Most residual norms for which capacity is reserved before a solve.
+/// Most residual norms of one right-hand side for which capacity is reserved before a solve.
 const MAX_HISTORY_CAPACITY: usize = 1 << 20;
+
+/// More phases than a solve has.
+const MAX_PHASES: usize = 16;
 
 /// A Krylov method with its preconditioner.
 pub struct Solver {
@@ -67,9 +72,8 @@ pub struct Solver {
     /// The right-hand side that is being solved for.
     index: usize,
     state: Option<State>,
-    /// Right-hand sides of the last solve, and their reports. There is capacity for one before the first solve.
-    count: usize,
-    solves: Vec<SolveReport>,
+    /// The right-hand sides of the last solve.
+    solves: Solves,
     phases: Phases,
 }
 
@@ -105,8 +109,7 @@ impl Solver {
             monitor: None,
             index: 0,
             state: None,
-            count: 0,
-            solves: Vec::new(),
+            solves: Solves::default(),
             phases: Phases::default(),
         }
     }
@@ -237,9 +240,8 @@ impl Solver {
         if let Some(matrix) = callers {
             matrix.end_reading()?;
         }
-        self.count = 0;
-        self.solves.clear();
-        self.solves.push(SolveReport { history: try_capacity(self.history_capacity())?, ..SolveReport::default() });
+        self.solves = Solves::with_capacity(self.history_capacity())?;
+        self.phases.seconds.reserve(MAX_PHASES);
         self.state = Some(State { matrix: callers.cloned(), scaled, amg, engine, rows, changes });
         Ok(())
     }
@@ -374,10 +376,15 @@ impl Solver {
         self.state.as_ref().map(|state| state.rows)
     }
 
-    /// The report of set-up and of the last solve.
+    /// The report of set-up and of the last solve; that of a solver without set-up where there is no memory for it.
     pub fn report(&self) -> Report {
+        self.try_report().unwrap_or_else(|_| Report::of(&self.context))
+    }
+
+    /// [`Solver::report`], which can fail by lack of memory.
+    pub fn try_report(&self) -> Result<Report> {
         let Some(state) = &self.state else {
-            return Report::of(&self.context);
+            return Ok(Report::of(&self.context));
         };
         let mut report = match &state.amg {
             Some(amg) => amg.report(),
@@ -390,7 +397,7 @@ impl Solver {
         report.solver = format!("{name} {}", precision.name());
         report.bytes += bytes;
         report.solve = self.phases.clone();
-        report.solves = self.solves.iter().take(self.count).cloned().collect();
-        report
+        report.solves = self.solves.to_reports()?;
+        Ok(report)
     }
 }

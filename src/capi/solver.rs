@@ -171,7 +171,8 @@ pub unsafe extern "C" fn terrace_solver_get_option(
 /// - `matrix`: the matrix; it may be destroyed afterwards, arrays that it borrowed must stay. NULL is accepted only with an operator
 ///   callback and either a preconditioner callback or the option "solver.preconditioner" = "none".
 ///
-/// Returns when everything is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_OPTION_VALUE`,
+/// Returns when everything is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP` (neither a matrix nor an operator),
+/// `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (a diagonal that a component needs), `TERRACE_ERROR_OPTION_VALUE`,
 /// `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
 /// for each context; the matrix may be shared.
 #[unsafe(no_mangle)]
@@ -292,7 +293,7 @@ pub unsafe extern "C" fn terrace_solver_get_rows(solver: *const terrace_solver, 
 /// - `solver`: not NULL.
 /// - `report`: host, written on success; destroy it with `terrace_report_destroy`.
 ///
-/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_report(
     solver: *const terrace_solver,
@@ -300,7 +301,7 @@ pub unsafe extern "C" fn terrace_solver_report(
 ) -> terrace_status {
     call!(solver, |solver| {
         let out = out!(report);
-        let report = terrace_report::new(&solver.state, solver.solver.enter("solver")?.report());
+        let report = terrace_report::new(&solver.state, solver.solver.enter("solver")?.try_report()?);
         // SAFETY: not null, and valid for a write as the documentation asks.
         unsafe { out.set(Box::into_raw(Box::new(report))) };
         Ok(())

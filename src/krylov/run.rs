@@ -3,7 +3,7 @@
 use super::Norm;
 use crate::backend::{Backend, NarrowPreconditioner, Operator, Preconditioner};
 use crate::context::{Context, LogLevel};
-use crate::error::{Error, Result, Status, fail};
+use crate::error::{Error, Result, Status, fail, try_push};
 use crate::report::Phases;
 use crate::scalar::Scalar;
 
@@ -232,11 +232,16 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         Ok(next)
     }
 
+    /// Adds a norm to the history; where there is no memory for it, the history ends before it.
+    fn remember(&mut self, norm: f64) {
+        let _ = try_push(self.history, norm / self.scale);
+    }
+
     /// Records the norm of the initial residual.
     pub fn start(&mut self, norm: f64) -> Result<Next> {
         let is_first = self.history.is_empty();
         if is_first {
-            self.history.push(norm / self.scale);
+            self.remember(norm);
             self.best.norm = norm;
         }
         let next = self.judge(norm, self.target)?;
@@ -247,7 +252,7 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
     /// the result is `Converged`, and the caller computes b - A x.
     pub fn step(&mut self, norm: f64) -> Result<Next> {
         self.iterations += 1;
-        self.history.push(norm / self.scale);
+        self.remember(norm);
         let (iteration, relative) = (self.iterations, norm / self.scale);
         self.context.log(LogLevel::Debug, || format!("iteration {iteration}: relative residual {relative:.3e}"));
         let next = self.judge(norm, self.target.max(RECURRENCE_FLOOR * T::EPSILON.to_f64() * self.scale))?;

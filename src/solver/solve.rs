@@ -5,7 +5,7 @@ use super::user::SolverBackend;
 use super::{BackendEngine, Guess, Progress, Solver, State, scaled};
 use crate::backend::{AnyMut, AnyRef, Backend, Preconditioner};
 use crate::context::LogLevel;
-use crate::error::{Class, Error, Result, Status, fail, try_capacity};
+use crate::error::{Class, Error, Result, Status, fail};
 use crate::gpu::{self, Gpu, Staging};
 use crate::host::Host;
 use crate::krylov::{self, BestIterate, Krylov, Next, Run};
@@ -205,22 +205,17 @@ impl Solver {
         mut one: impl FnMut(&mut Self, usize, &mut SolveReport) -> Result<Status>,
     ) -> Result<Status> {
         let start = Instant::now();
-        self.count = count;
-        self.solves.iter_mut().for_each(SolveReport::reset);
-        while self.solves.len() < count {
-            self.solves.push(SolveReport { history: try_capacity(self.history_capacity())?, ..SolveReport::default() });
-        }
-        self.solves.truncate(count.max(1));
+        self.solves.begin(count)?;
         for phase in &mut self.phases.seconds {
             phase.1 = 0.0;
         }
         let (mut status, mut failure) = (Status::Success, None);
         for i in 0..count {
             self.index = i;
-            let mut report = std::mem::take(&mut self.solves[i]);
+            let mut report = self.solves.next();
             let result = one(self, i, &mut report);
             report.status = result.as_ref().map_or_else(|error| error.status, |status| *status);
-            self.solves[i] = report;
+            self.solves.keep(i, report);
             match result {
                 Ok(Status::Success) => {}
                 Ok(condition) if status == Status::Success => status = condition,

@@ -21,7 +21,7 @@ const BOUNDED: &[(&str, &str, usize, &str)] = &[
 ];
 
 /// Files that are not held to it yet.
-const NOT_YET: &[&str] = &["host/dense.rs", "host/sparse_direct"];
+const NOT_YET: &[&str] = &["host/dense.rs"];
 
 #[test]
 fn arrays_that_grow_with_a_matrix_are_allocated_with_a_status() {
