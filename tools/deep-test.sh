@@ -4,12 +4,13 @@
 #   ThreadSanitizer on the stress test (the thread rule),
 #   valgrind on every C, C++ and Fortran example and test program (reads, writes, leaks).
 #   every allocation of 4 kB or more fails once, in turn (a status, nothing lost);
+#   random sequences of calls of the C ABI, API_CALLS (200000) of them (statuses, residuals);
 #   libFuzzer with AddressSanitizer on the readers of Matrix Market files and configurations, FUZZ_SECONDS (30) for each.
-# With names as arguments (miri, tsan, valgrind, memory, fuzz) only those run.
+# With names as arguments (miri, tsan, valgrind, memory, api, fuzz) only those run.
 set -eu
 cd "$(dirname "$0")/.."
 
-checks=${*:-"miri tsan valgrind memory fuzz"}
+checks=${*:-"miri tsan valgrind memory api fuzz"}
 target=$(rustc -vV | sed -n 's/^host: //p')
 folder=${CARGO_TARGET_DIR:-target}
 
@@ -104,6 +105,10 @@ memory() {
     TERRACE_DEEP=1 cargo test --locked --test failed_allocations
 }
 
+api() {
+    TERRACE_API_CALLS=${API_CALLS:-200000} cargo test --locked --test suite api_calls::
+}
+
 # The flags are those that cargo-fuzz sets, so that it need not be installed.
 fuzz() {
     need_nightly
@@ -131,8 +136,9 @@ for name in $checks; do
     tsan) tsan ;;
     valgrind) valgrind_all ;;
     memory) memory ;;
+    api) api ;;
     fuzz) fuzz ;;
-    *) fail "unknown check $name; accepted: miri, tsan, valgrind, memory, fuzz" ;;
+    *) fail "unknown check $name; accepted: miri, tsan, valgrind, memory, api, fuzz" ;;
     esac
 done
 echo "deep-test: $checks passed"

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod api_calls;
 mod determinism;
 mod extreme_values;
 mod gallery_solves;
