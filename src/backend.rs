@@ -234,6 +234,10 @@ pub trait StorageFactory: Backend {
     ) -> Result<Box<dyn Operator<Self, X, Y>>>;
     /// A dense matrix of `n` rows and columns, row by row, as an operator.
     fn dense<S: Number, V: Number>(&self, n: usize, values: Vec<S>) -> Result<Box<dyn Operator<Self, V>>>;
+    /// The inverse of a matrix by a sparse factorisation. None where the backend has none or the matrix does not allow it.
+    fn factorised<T: Scalar, V: Number>(&self, _a: &SharedCsr<T>) -> Result<Option<Box<dyn Operator<Self, V>>>> {
+        Ok(None)
+    }
     /// A coloured matrix, for Gauss-Seidel.
     fn colours<S: Number, V: Number>(&self, matrix: Coloured<S>) -> Result<Box<dyn Colours<Self, V>>>;
 }

@@ -156,7 +156,11 @@ impl<B: Backend, V: Number> Level<B, V> {
             Below::Coarser(coarser) => {
                 (coarser.bytes(), self.smoother_name.clone(), Some(coarser.transfer_precision()))
             }
-            Below::Inverse(inverse) => (inverse.bytes(), "dense inverse".to_string(), None),
+            Below::Inverse(inverse) => {
+                let format = inverse.format();
+                let name = if format == "dense" { "dense inverse".to_string() } else { format };
+                (inverse.bytes(), name, None)
+            }
             Below::Sweeps(_) => (0, self.smoother_name.clone(), None),
         };
         let (pre_sweeps, post_sweeps) = match &self.below {

@@ -461,6 +461,14 @@ pub(crate) trait Store<B: Backend>: Setup {
     /// A dense matrix of `n` rows and columns, row by row, as an operator.
     fn dense<S: Number, V: Number>(&self, to: &B, n: usize, values: Self::Buffer<S>)
     -> Result<Box<dyn Operator<B, V>>>;
+    /// The inverse of a matrix by a sparse factorisation. None where there is none for the backends or the matrix.
+    fn factorised<T: Scalar, V: Number>(
+        &self,
+        _to: &B,
+        _a: &Self::Matrix<T>,
+    ) -> Result<Option<Box<dyn Operator<B, V>>>> {
+        Ok(None)
+    }
     /// A coloured matrix for Gauss-Seidel, with the inverse of its diagonal; `shared` if the matrix is that of the
     /// level.
     fn colours<S: Number, V: Number>(

@@ -4,7 +4,7 @@ use super::Host;
 use super::spmv::Epilogue;
 use crate::backend::Operator;
 use crate::backend::common::{TINY, rounding_bound};
-use crate::error::{Result, try_vec};
+use crate::error::{Result, try_capacity, try_vec};
 use crate::par;
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::CsrView;
@@ -108,44 +108,110 @@ fn sweep(a: &[f64], n: usize, tiny: f64) -> Result<Option<Vec<f64>>> {
             m[i * n + j] = 0.5 * (a[i * n + j] + a[j * n + i]);
         }
     }
-    let mut swept = vec![false; n];
-    let mut pivot_row = vec![0.0; n];
+    let mut diagonal = try_capacity(n)?;
+    diagonal.extend((0..n).map(|k| a[k * n + k].abs()));
+    // The diagonal that is left; NaN for what is swept.
+    let mut left = try_capacity(n)?;
+    left.extend((0..n).map(|k| m[k * n + k]));
+    let mut panel = Panel { steps: Vec::new(), rows: try_vec(PANEL * n, 0.0)?, factors: try_vec(PANEL * n, 0.0)? };
     loop {
-        let share = |k: &usize| m[k * n + k] / a[k * n + k].abs();
-        let left = (0..n).filter(|k| !swept[*k] && m[k * n + k] > tiny * a[k * n + k].abs());
-        // Of equal ones the first, as `max_by` prefers the last.
-        let Some(k) = left.rev().max_by(|i, j| share(i).total_cmp(&share(j))) else {
-            break;
-        };
-        let pivot = m[k * n + k];
-        swept[k] = true;
-        pivot_row.copy_from_slice(&m[k * n..(k + 1) * n]);
-        par::for_each_row_mut(&mut m, n, 64, |start, piece| {
+        panel.find(&m, n, (&diagonal, tiny), &mut left);
+        par::for_each_row_mut(&mut m, n, 16, |start, piece| {
             for (r, row) in piece.chunks_exact_mut(n).enumerate() {
-                if start + r == k {
-                    for v in row.iter_mut() {
-                        *v /= pivot;
-                    }
-                    row[k] = -1.0 / pivot;
-                } else {
-                    let factor = row[k] / pivot;
-                    for (v, p) in row.iter_mut().zip(&pivot_row) {
-                        *v -= factor * p;
-                    }
-                    row[k] = factor;
-                }
+                panel.sweep(start + r, row);
             }
         });
+        if panel.steps.len() < PANEL {
+            break;
+        }
     }
-    if (0..n).any(|k| !swept[k] && m[k * n + k] < -tiny * a[k * n + k].abs()) {
+    if (0..n).any(|k| left[k] < -tiny * diagonal[k]) {
         return Ok(None);
     }
     for i in 0..n {
         for j in 0..n {
-            m[i * n + j] = if swept[i] && swept[j] { -m[i * n + j] } else { 0.0 };
+            m[i * n + j] = if left[i].is_nan() && left[j].is_nan() { -m[i * n + j] } else { 0.0 };
         }
     }
     Ok(Some(m))
+}
+
+/// Pivots that are found before all elements are updated. Each element is then read and written once for all of them.
+const PANEL: usize = 16;
+
+/// Elements of a row that are updated at a time.
+const CHUNK: usize = 256;
+
+/// Some steps of the sweep operator: positions and values of their pivots, and their rows and columns as they are at
+/// their turn, the columns over the pivot. The kernels of GPUs do the same operations in the same order.
+struct Panel {
+    steps: Vec<(usize, f64)>,
+    rows: Vec<f64>,
+    factors: Vec<f64>,
+}
+
+impl Panel {
+    /// Finds the next pivots. Of those above `tiny` times their diagonal entry, the one that is largest in relation to
+    /// it comes first, of equal ones that of the first row.
+    fn find(&mut self, m: &[f64], n: usize, (diagonal, tiny): (&[f64], f64), left: &mut [f64]) {
+        self.steps.clear();
+        while self.steps.len() < PANEL {
+            let share = |k: &usize| left[*k] / diagonal[*k];
+            let candidates = (0..n).filter(|k| left[*k] > tiny * diagonal[*k]);
+            // `max_by` prefers the last of equal ones.
+            let Some(k) = candidates.rev().max_by(|i, j| share(i).total_cmp(&share(j))) else { return };
+            let (pivot, found) = (left[k], self.steps.len());
+            let (earlier_rows, rows) = self.rows.split_at_mut(found * n);
+            let (earlier_factors, factors) = self.factors.split_at_mut(found * n);
+            let (rows, factors) = (&mut rows[..n], &mut factors[..n]);
+            rows.copy_from_slice(&m[k * n..(k + 1) * n]);
+            for (factor, row) in factors.iter_mut().zip(m.chunks_exact(n)) {
+                *factor = row[k];
+            }
+            for (s, (place, earlier)) in self.steps.iter().enumerate() {
+                let (of_rows, of_factors) = (&earlier_rows[s * n..][..n], &earlier_factors[s * n..][..n]);
+                let (of_row, of_column, column) = (of_factors[k], of_rows[k], factors[*place]);
+                for j in 0..n {
+                    rows[j] -= of_row * of_rows[j];
+                    factors[j] -= of_factors[j] * of_column;
+                }
+                (rows[*place], factors[*place]) = (of_row, column / earlier);
+            }
+            for j in 0..n {
+                factors[j] /= pivot;
+                left[j] -= factors[j] * rows[j];
+            }
+            left[k] = f64::NAN;
+            self.steps.push((k, pivot));
+        }
+    }
+
+    /// Updates row `i` of the matrix.
+    fn sweep(&self, i: usize, row: &mut [f64]) {
+        let n = row.len();
+        for (c, chunk) in row.chunks_mut(CHUNK).enumerate() {
+            let begin = c * CHUNK;
+            for (s, (place, pivot)) in self.steps.iter().enumerate() {
+                let own = place.checked_sub(begin).filter(|at| *at < chunk.len());
+                if i == *place {
+                    chunk.iter_mut().for_each(|v| *v /= pivot);
+                    if let Some(own) = own {
+                        chunk[own] = -1.0 / pivot;
+                    }
+                    continue;
+                }
+                let factor = self.factors[s * n + i];
+                if factor != 0.0 {
+                    for (v, p) in chunk.iter_mut().zip(&self.rows[s * n + begin..]) {
+                        *v -= factor * p;
+                    }
+                }
+                if let Some(own) = own {
+                    chunk[own] = factor;
+                }
+            }
+        }
+    }
 }
 
 /// The inverse by Gauss-Jordan elimination with row pivoting; columns without a usable pivot are left out.

@@ -385,6 +385,10 @@ impl<B: StorageFactory> Store<B> for Host {
         to.dense(n, values)
     }
 
+    fn factorised<T: Scalar, V: Number>(&self, to: &B, a: &SharedCsr<T>) -> Result<Option<Box<dyn Operator<B, V>>>> {
+        to.factorised(a)
+    }
+
     fn colours<S: Number, V: Number>(
         &self,
         to: &B,

@@ -16,6 +16,9 @@ use half::{bf16, f16};
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 
+/// Coarsest levels of up to this many rows have a dense inverse: a product with it takes less time than two triangular solves.
+const DENSE_ROWS: usize = 300;
+
 /// A level as computed.
 pub(super) struct ComputedLevel<S: Setup, T: Scalar> {
     pub number: usize,
@@ -262,7 +265,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         with_storage!(storage, N => S::smoother::<T, N, V>(smoother.name, &input))
     }
 
-    /// The inverse of its matrix.
+    /// The inverse of its matrix: dense up to [`DENSE_ROWS`], and by a sparse factorisation above them where there is one.
     pub fn inverse<B: Backend, N: Number, V: Number>(
         &self,
         storing: &Storing<'_, S, B>,
@@ -270,13 +273,17 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
     where
         S: SetupOn<B>,
     {
-        storing.setup.dense(storing.to, self.rows, self.inverse_values::<N>(storing.setup)?)
-    }
-
-    fn inverse_values<N: Number>(&self, setup: &S) -> Result<S::Buffer<N>> {
+        let setup = storing.setup;
         setup.begin_phase(Some(self.number), "coarsest");
         let by = By::over(self.unapplied().0);
-        setup.dense_inverse(&setup.scaled(self.a(), by, by)?)
+        let a = setup.scaled(self.a(), by, by)?;
+        if self.rows > DENSE_ROWS
+            && let Some(inverse) = setup.factorised(storing.to, &a)?
+        {
+            return Ok(inverse);
+        }
+        let values = setup.dense_inverse::<T, N>(&a)?;
+        setup.dense(storing.to, self.rows, values)
     }
 }
 

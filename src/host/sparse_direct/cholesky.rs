@@ -242,6 +242,9 @@ impl Cholesky {
             inertia.negative += outcome.inertia.negative;
             inertia.left_out += outcome.inertia.left_out;
             inertia.smallest = inertia.smallest.min(outcome.inertia.smallest);
+            if contributions.try_reserve(outcome.contributions.len()).is_err() {
+                return Err(fail_memory(outcome.contributions.len()));
+            }
             contributions.extend(outcome.contributions);
         }
         let negative = inertia.negative;

@@ -6,6 +6,7 @@
 
 mod cholesky;
 mod front;
+mod inverse;
 mod lu;
 mod ordering;
 mod pattern;
@@ -14,10 +15,11 @@ mod symbolic;
 mod tests;
 
 pub use cholesky::ZeroPivots;
+pub use inverse::SparseInverse;
 
 use super::transpose::transpose;
 use crate::error::{Error, Result, Status, try_vec};
-use crate::scalar::Scalar;
+use crate::scalar::{Number, Scalar};
 use crate::sparse::{Block, Csr, CsrView};
 use cholesky::{Analysis, Cholesky, Failure};
 use lu::Lu;
@@ -105,8 +107,12 @@ enum Factor {
 pub struct Solution {
     /// |b - A x| / |b| in the 2-norm; 0 where b is zero.
     pub residual: f64,
-    /// Steps of iterative refinement.
+    /// Steps of iterative refinement that made it smaller.
     pub refinements: usize,
+    /// The residuals after the first solve and after each of these steps.
+    pub residuals: [f64; REFINEMENTS + 1],
+    /// |b|.
+    pub norm_b: f64,
 }
 
 impl Plan {
@@ -291,15 +297,13 @@ impl SparseDirect {
         matrix + factor + 5 * size_of_val(self.r.as_slice())
     }
 
-    /// x = A⁻¹ b by the factors alone, without refinement.
-    pub fn apply<T: Scalar>(&mut self, b: &[T], x: &mut [T]) {
+    /// A⁻¹ b by the factors alone, without refinement.
+    pub fn inverse_times<T: Number>(&mut self, b: &[T]) -> &[f64] {
         for (to, b) in self.r.iter_mut().zip(b) {
-            *to = b.to_f64();
+            *to = b.cast();
         }
         self.backsolve();
-        for (x, from) in x.iter_mut().zip(&self.work) {
-            *x = T::from_f64(*from);
-        }
+        &self.work
     }
 
     /// Solves for one right-hand side in f64, and refines until the residual is at most `tolerance` times |b| and no
@@ -309,31 +313,40 @@ impl SparseDirect {
         let size = max_norm(b);
         if size == 0.0 || !size.is_finite() {
             x.fill(if size == 0.0 { 0.0 } else { f64::NAN });
-            return Solution { residual: size, refinements: 0 };
+            return Solution { residual: size, refinements: 0, residuals: [size; REFINEMENTS + 1], norm_b: size };
         }
-        let norm_b = norm(b, size);
+        let relative_b = norm(b, size);
         x.fill(0.0);
         self.r.copy_from_slice(b);
-        let mut residual = f64::INFINITY;
+        let norm_b = size * relative_b;
+        let residuals = [f64::INFINITY; REFINEMENTS + 1];
+        let mut solution = Solution { residual: f64::INFINITY, refinements: 0, residuals, norm_b };
         for step in 0..=REFINEMENTS {
             self.backsolve();
             for ((better, x), d) in self.better.iter_mut().zip(&*x).zip(&self.work) {
                 *better = x + d;
             }
             let rounding = residual_of(&self.a, b, &self.better, &mut self.r);
-            let next = norm(&self.r, size) / norm_b;
-            if next.is_nan() || next >= residual {
+            let next = norm(&self.r, size) / relative_b;
+            if next.is_nan() || next >= solution.residual {
                 // The last step made it worse, or there is nothing to gain.
-                return Solution { residual, refinements: step.saturating_sub(1) };
+                break;
             }
             x.copy_from_slice(&self.better);
-            let slow = next > 0.5 * residual;
-            residual = next;
-            if slow || (residual <= tolerance && max_norm(&self.r) <= 4.0 * f64::EPSILON * rounding) {
-                return Solution { residual, refinements: step };
+            let slow = next > 0.5 * solution.residual;
+            (solution.residual, solution.refinements, solution.residuals[step]) = (next, step, next);
+            if slow || (next <= tolerance && max_norm(&self.r) <= 4.0 * f64::EPSILON * rounding) {
+                break;
             }
         }
-        Solution { residual, refinements: REFINEMENTS }
+        solution
+    }
+
+    /// |b - A x| / |b|.
+    pub fn residual(&mut self, b: &[f64], x: &[f64]) -> f64 {
+        residual_of(&self.a, b, x, &mut self.r);
+        let size = max_norm(b);
+        norm(&self.r, size) / norm(b, size)
     }
 
     /// Solves A `work` = `r`.

@@ -2,6 +2,7 @@
 //! matrices that it must refuse.
 
 use super::*;
+use crate::backend::Operator;
 use crate::context::Context;
 use crate::gallery;
 use crate::host::Host;
@@ -142,10 +143,9 @@ fn blocks_and_f32_are_taken() {
     assert_eq!(solved(&blocks, &b).1, solved(&scalar, &b).1);
     let narrow = blocks.view().to_owned_as::<f32>().unwrap();
     let mut direct = SparseDirect::new(&narrow.view(), ZeroPivots::Refuse).unwrap();
-    let (single, mut x) = (vec![1.0_f32; b.len()], vec![0.0_f32; b.len()]);
-    direct.apply(&single, &mut x);
+    let x = direct.inverse_times(&vec![1.0_f32; b.len()]);
     let wide = solved(&narrow.view().to_owned_as::<f64>().unwrap(), &vec![1.0; b.len()]).1;
-    assert!(x.iter().zip(&wide).all(|(x, w)| (f64::from(*x) - w).abs() <= 1e-6 * max_norm(&wide)));
+    assert!(x.iter().zip(&wide).all(|(x, w)| (x - w).abs() <= 1e-10 * max_norm(&wide)));
 }
 
 #[test]
@@ -349,4 +349,22 @@ fn refinement_reaches_what_the_condition_allows() {
     let (direct, _, solution) = solved(&a, &vec![1.0; n]);
     assert_eq!(direct.method(), Method::Cholesky);
     assert!(solution.residual < 1e-6, "{solution:?}");
+}
+
+/// What a coarsest level is solved by: positive semidefinite matrices and nonsymmetric ones, no others.
+#[test]
+fn an_inverse_is_that_of_regular_and_semidefinite_matrices() {
+    let of =
+        |t: &[(usize, usize, f64)], n: usize| SparseInverse::new(&Csr::from_triplets(n, n, t).unwrap().view()).unwrap();
+    let neumann = [(0, 0, 1.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 2.0), (1, 2, -1.0), (2, 1, -1.0), (2, 2, 1.0)];
+    let inverse = of(&neumann, 3).unwrap();
+    let mut x = [f64::NAN; 3];
+    inverse.apply(1.0, &[1.0, 0.0, -1.0], 0.0, &mut x).unwrap();
+    assert!(((x[0] - x[1]) - 1.0).abs() < 1e-13 && ((x[1] - x[2]) - 1.0).abs() < 1e-13, "{x:?}");
+    let mut single = [1.0_f32; 3];
+    inverse.apply(2.0, &[1.0_f32, 0.0, -1.0], 1.0, &mut single).unwrap();
+    assert!((0..3).all(|i| (f64::from(single[i]) - (2.0 * x[i] + 1.0)).abs() < 1e-6), "{single:?}");
+    assert!(of(&[(0, 0, 2.0), (0, 1, 1.0), (1, 1, 2.0)], 2).is_some());
+    assert!(of(&[(0, 0, 1.0), (1, 1, -1.0)], 2).is_none());
+    assert!(of(&[(0, 0, 1.0), (0, 1, 1.0), (1, 0, 2.0), (1, 1, 2.0)], 2).is_none());
 }

@@ -1,0 +1,70 @@
+//! A factorised matrix as an operator, for the coarsest level.
+
+use super::{Method, SparseDirect, ZeroPivots};
+use crate::backend::Operator;
+use crate::backend::common::rounding_bound;
+use crate::error::{Result, Status};
+use crate::host::Host;
+use crate::scalar::{Number, Precision, Scalar};
+use crate::sparse::CsrView;
+use crate::sync::lock;
+use std::sync::Mutex;
+
+/// The inverse of a matrix. Of a positive semidefinite one it is a generalised inverse, which solves consistent systems.
+pub struct SparseInverse {
+    rows: usize,
+    bytes: usize,
+    method: Method,
+    factor: Mutex<SparseDirect>,
+}
+
+impl SparseInverse {
+    /// Factorises a matrix; `None` where it is indefinite, or singular and not symmetric.
+    pub fn new<T: Scalar>(a: &CsrView<'_, T>) -> Result<Option<SparseInverse>> {
+        let zero_pivots = ZeroPivots::LeaveOut(rounding_bound::<T>(a.scalar_rows()));
+        match SparseDirect::new(a, zero_pivots) {
+            Err(error) if error.status == Status::Breakdown => Ok(None),
+            Err(error) => Err(error),
+            Ok(factor) if matches!(factor.method(), Method::Ldl { .. }) => Ok(None),
+            Ok(factor) => {
+                let (rows, bytes, method) = (factor.rows(), factor.bytes(), factor.method());
+                Ok(Some(SparseInverse { rows, bytes, method, factor: Mutex::new(factor) }))
+            }
+        }
+    }
+}
+
+impl<X: Number, Y: Number> Operator<Host, X, Y> for SparseInverse {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn apply(&self, alpha: Y::Wide, x: &[X], beta: Y::Wide, y: &mut [Y]) -> Result<()> {
+        let mut factor = lock(self.factor.lock());
+        let solution = factor.inverse_times(x);
+        let (alpha, beta) = (alpha.to_f64(), beta.to_f64());
+        for (y, v) in y.iter_mut().zip(solution) {
+            let before = if beta == 0.0 { 0.0 } else { beta * y.cast::<f64>() };
+            *y = Y::from_f64(alpha * v + before);
+        }
+        Ok(())
+    }
+
+    fn residual(&self, b: &[Y], x: &[X], r: &mut [Y]) -> Result<()> {
+        r.copy_from_slice(b);
+        let minus_one = Y::Wide::from_f64(-1.0);
+        self.apply(minus_one, x, Y::Wide::ONE, r)
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn format(&self) -> String {
+        self.method.name().to_string()
+    }
+
+    fn precision(&self) -> Precision {
+        Precision::F64
+    }
+}
