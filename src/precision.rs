@@ -48,10 +48,16 @@ pub(crate) fn lift_of(largest: f64) -> f64 {
     f64::from(-lift).exp2()
 }
 
-/// An error if format `S` does not hold a matrix: counts of all entries, of those that overflow, and of those that underflow.
-pub(crate) fn check_lost<S: Number>(what: &str, entries: usize, (too_large, vanished): (u64, u64)) -> Result<()> {
+/// An error if format `S` does not hold a matrix: counts of all entries, of those that overflow, and of those that underflow, which may be
+/// any number where they `may_vanish`.
+pub(crate) fn check_lost<S: Number>(
+    what: &str,
+    may_vanish: bool,
+    entries: usize,
+    (too_large, vanished): (u64, u64),
+) -> Result<()> {
     // Small entries may vanish beside large ones; where most do, the format is the wrong one.
-    if too_large > 0 || vanished > entries as u64 / 2 {
+    if too_large > 0 || (!may_vanish && vanished > entries as u64 / 2) {
         return fail!(
             PrecisionLost,
             "of {entries} entries of the {what}, {too_large} are too large for {} and {vanished} too small; \

@@ -244,7 +244,8 @@ impl<S: Store<B>, B: Backend, T: Scalar> SmootherInput<'_, S, B, T> {
 
     /// The matrix in a storage format of the smoother's own.
     pub fn stored_matrix<N: Number>(&self) -> Result<S::Matrix<N>> {
-        let (by, which) = (By::over(self.unapplied()), Stored { what: "smoother's matrix", level: self.level });
+        let (what, may_vanish) = ("smoother's matrix", self.factors.is_some());
+        let (by, which) = (By::over(self.unapplied()), Stored { what, level: self.level, may_vanish });
         self.setup.stored::<T, N>(self.a, Rounding::Nearest(by, by), which, self.checks)
     }
 

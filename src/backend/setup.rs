@@ -154,6 +154,9 @@ pub(crate) struct Stored {
     pub what: &'static str,
     /// Of which level.
     pub level: usize,
+    /// Whether entries may vanish in numbers. Those of a scaled level that do are far below the rounding of their row: the noise of
+    /// Galerkin products, for one.
+    pub may_vanish: bool,
 }
 
 /// Scaling factors of a level, and the inverse of the l1 diagonal of the scaled matrix where that was wanted and came

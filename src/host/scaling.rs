@@ -170,10 +170,10 @@ pub(crate) enum Rounding<'a> {
     Keeping(&'a [f64]),
 }
 
-/// The matrix in another format; an error if values are out of range.
+/// The matrix in another format; an error if values are out of range, but for small ones where they may vanish.
 pub(crate) fn store<T: Scalar, S: Number>(
     a: &SharedCsr<T>,
-    what: &str,
+    (what, may_vanish): (&str, bool),
     rounding: Rounding<'_>,
 ) -> Result<SharedCsr<S>> {
     if S::PRECISION.is_scalar() {
@@ -194,7 +194,7 @@ pub(crate) fn store<T: Scalar, S: Number>(
         Ok((too_large, vanished))
     })?;
     let lost = counts.into_iter().fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
-    check_lost::<S>(what, from.len(), lost)?;
+    check_lost::<S>(what, may_vanish, from.len(), lost)?;
     Ok(stored)
 }
 
@@ -300,8 +300,11 @@ mod tests {
         }
         let back = apply(&scaled, |i| s[i], |j| s[j]).unwrap();
         assert_eq!(back.values.as_slice(), a.values.as_slice(), "powers of two are exact");
-        store::<f64, f16>(&scaled, "matrix", Rounding::Nearest).unwrap();
-        assert_eq!(store::<f64, f16>(&a, "matrix", Rounding::Nearest).err().unwrap().status, Status::PrecisionLost);
+        store::<f64, f16>(&scaled, ("matrix", false), Rounding::Nearest).unwrap();
+        assert_eq!(
+            store::<f64, f16>(&a, ("matrix", false), Rounding::Nearest).err().unwrap().status,
+            Status::PrecisionLost
+        );
     }
 
     #[test]
@@ -330,8 +333,8 @@ mod tests {
             let of_row = |i: usize| (product(i, &|p| rounded[p].to_f64()) - product(i, &|p| exact[p])).abs();
             (0..scaled.view().rows).map(of_row).fold(0.0, f64::max)
         };
-        let nearest = lost(&store(&scaled, "matrix", Rounding::Nearest).unwrap());
-        let keeping = lost(&store(&scaled, "matrix", Rounding::Keeping(&s)).unwrap());
+        let nearest = lost(&store(&scaled, ("matrix", false), Rounding::Nearest).unwrap());
+        let keeping = lost(&store(&scaled, ("matrix", false), Rounding::Keeping(&s)).unwrap());
         assert!(nearest > 0.0 && keeping < 0.1 * nearest, "{nearest} {keeping}");
     }
 
@@ -341,7 +344,7 @@ mod tests {
         let s = factors(&a, "diagonal").unwrap();
         let scaled = apply(&a, |i| 1.0 / s[i], |j| 1.0 / s[j]).unwrap();
         assert!(scaled.values.as_slice().iter().all(|v| *v <= 32768.0));
-        store::<f64, f16>(&scaled, "matrix", Rounding::Nearest).unwrap();
+        store::<f64, f16>(&scaled, ("matrix", false), Rounding::Nearest).unwrap();
         let zero = Csr::from_triplets(2, 2, &[(0, 0, 1.0), (1, 0, 1.0)]).unwrap().into_shared();
         let error = factors(&zero, "diagonal").unwrap_err();
         assert!(error.status == Status::PrecisionLost && error.message.contains("row 1"), "{error}");

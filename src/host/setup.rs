@@ -311,9 +311,11 @@ impl Setup for Host {
     ) -> Result<SharedCsr<S>> {
         match rounding {
             Rounding::Nearest(rows, columns) => {
-                scaling::store(&self.scaled(a, rows, columns)?, which.what, StoreRounding::Nearest)
+                scaling::store(&self.scaled(a, rows, columns)?, (which.what, which.may_vanish), StoreRounding::Nearest)
             }
-            Rounding::RowSums(factors) => scaling::store(a, which.what, StoreRounding::Keeping(factors)),
+            Rounding::RowSums(factors) => {
+                scaling::store(a, (which.what, which.may_vanish), StoreRounding::Keeping(factors))
+            }
         }
     }
 

@@ -274,6 +274,34 @@ fn rounding_that_keeps_row_sums_solves_as_well() {
     assert!(kept <= wide + wide / 4 + 1, "{kept} against {wide}");
 }
 
+/// Galerkin products leave entries that are rounding alone. They are far below the rounding of their rows in any format.
+#[test]
+fn entries_that_are_noise_do_not_count_as_lost() {
+    let n = 300;
+    let mut entries = Vec::new();
+    for i in 0..n {
+        for j in 0..n {
+            let value = match usize::abs_diff(i, j) {
+                0 => 2.0,
+                1 => -1.0,
+                distance if distance < 30 => 1e-19 * ((i * j % 7) as f64 - 3.5),
+                _ => continue,
+            };
+            entries.push((i, j, value));
+        }
+    }
+    let matrix = Arc::new(Matrix::from_csr(terrace::sparse::Csr::from_triplets(n, n, &entries).unwrap()).unwrap());
+    for device in std::iter::once("host:2").chain(devices()) {
+        for precision in ["hp", "(dp,hp)", "(sp,hp)"] {
+            let mut solver = Solver::new(&Context::new(device).unwrap(), &config(&[("precision", precision)]));
+            solver.setup(Some(&matrix)).unwrap_or_else(|error| panic!("{precision} on {device}: {error}"));
+            let mut x = vec![0.0; n];
+            let status = solver.solve(&vec![1.0; n], &mut x, Guess::Zero);
+            assert_eq!(status, Ok(Status::Success), "{precision} on {device}");
+        }
+    }
+}
+
 /// On every device: the same iterations, or a refusal in set-up.
 #[test]
 fn any_formats_take_the_same_iterations_in_any_units_or_are_refused() {

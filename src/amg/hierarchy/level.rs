@@ -143,7 +143,12 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         what: &'static str,
         rounding: Rounding<'_, S::Factors>,
     ) -> Result<S::Matrix<N>> {
-        setup.stored::<T, N>(a, rounding, Stored { what, level: self.number }, &self.checks)
+        setup.stored::<T, N>(
+            a,
+            rounding,
+            Stored { what, level: self.number, may_vanish: self.factors.is_some() },
+            &self.checks,
+        )
     }
 
     /// S⁻¹ of a scaled level: a power of two, and one per row.

@@ -220,7 +220,7 @@ pub(crate) fn store<T: Scalar, S: Number>(
     rounding: Rounding<'_>,
     checks: &mut DeferredChecks,
     refuse: impl FnOnce(Result<()>) -> Result<()> + Send + 'static,
-    what: &'static str,
+    (what, may_vanish): (&'static str, bool),
 ) -> Result<DeviceCsr<S>> {
     let same: &dyn Any = a;
     if let (Some(same), Rounding::Nearest(By::One, By::One) | Rounding::Keeping(_)) =
@@ -233,7 +233,10 @@ pub(crate) fn store<T: Scalar, S: Number>(
     let lost = if narrow {
         let entries = a.entries();
         // Counts, which are the same numbers as i64.
-        checks.add(2, move |lost| refuse(check_lost::<S>(what, entries, (lost[0], lost[1]))))?.view().erased(2)
+        checks
+            .add(2, move |lost| refuse(check_lost::<S>(what, may_vanish, entries, (lost[0], lost[1]))))?
+            .view()
+            .erased(2)
     } else {
         View::NONE
     };
@@ -389,8 +392,9 @@ mod tests {
         (a, expected): (&crate::sparse::SharedCsr<T>, host::Rounding<'_>),
     ) {
         let mut checks = DeferredChecks::new(gpu);
-        let on_device = store::<T, S>(gpu, on_device, rounding, &mut checks, |result| result, "matrix").unwrap();
-        match (checks.verify(), host::store::<T, S>(a, "matrix", expected)) {
+        let on_device =
+            store::<T, S>(gpu, on_device, rounding, &mut checks, |result| result, ("matrix", false)).unwrap();
+        match (checks.verify(), host::store::<T, S>(a, ("matrix", false), expected)) {
             (Ok(()), Ok(expected)) => assert_eq!(gpu.fetch(&on_device.values).unwrap(), expected.values.as_slice()),
             (Err(error), Err(expected)) => assert_eq!(error.message, expected.message),
             (on_device, expected) => panic!("{:?} {:?}", on_device, expected.map(|_| ())),

@@ -320,8 +320,8 @@ impl Setup for Gpu {
             Rounding::Nearest(rows, columns) => StoreRounding::Nearest(factor(rows), factor(columns)),
             Rounding::RowSums(factors) => StoreRounding::Keeping(&factors.s),
         };
-        let (Stored { what, level }, mut checks) = (which, lock(checks.lock()));
-        scaling::store(self, a, rounding, &mut checks, move |result| at_level(level, result), what)
+        let (Stored { what, level, may_vanish }, mut checks) = (which, lock(checks.lock()));
+        scaling::store(self, a, rounding, &mut checks, move |result| at_level(level, result), (what, may_vanish))
     }
 
     fn stored_array<T: Scalar, S: Number>(
