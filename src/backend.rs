@@ -260,6 +260,10 @@ pub trait Operator<B: Backend, X: Number, Y: Number = X>: Send + Sync {
     fn apply_with_epilogue(&self, _x: &B::Slice<X>, _epilogue: &B::Epilogue<'_>) -> Result<usize> {
         unreachable!("the operator has no epilogue")
     }
+    /// Whether a product can be captured in a graph; not that of a callback.
+    fn is_capturable(&self) -> bool {
+        true
+    }
     /// Bytes that the library holds for it.
     fn bytes(&self) -> usize;
     /// Storage format, for reports.

@@ -23,7 +23,7 @@ mod user;
 use parts::Engine;
 use solves::Solves;
 pub use unsolved::Unsolved;
-use user::User;
+use user::{Apply, User};
 
 /// The initial guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,23 @@ pub enum Guess {
 /// y = A x or z = M r of the caller; a result other than 0 ends the solve with `Status::Callback`. Called on the thread that called
 /// `solve`, with vectors of the solver's precision.
 pub type UserApply = Box<dyn Fn(SliceRef<'_>, SliceMut<'_>) -> i32 + Send + Sync>;
+
+/// Vectors of a callback in the memory of the context's GPU: y = A x or z = M r.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceVectors {
+    /// Their length.
+    pub n: usize,
+    /// Their format: the solver's.
+    pub precision: Precision,
+    /// Device address of x, which is read.
+    pub x: u64,
+    /// Device address of y, which is written and not initialised.
+    pub y: u64,
+}
+
+/// As [`UserApply`], for a context on a GPU. What it launches on the stream that the context works on is in order. Where the context has its
+/// own stream, x is complete when the callback begins, and what it launches on the default stream comes before what follows.
+pub type DeviceApply = Box<dyn Fn(DeviceVectors) -> i32 + Send + Sync>;
 
 /// What a monitor is told: the residual norm over that of b after an iteration, or before the first one as iteration 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,13 +134,25 @@ impl Solver {
     /// Replaces the matrix in the Krylov method by y = A x of the caller, for vectors of `rows` elements. The matrix given to
     /// `setup` then only builds the preconditioner. Takes effect at the next `setup`.
     pub fn set_operator(&mut self, rows: usize, apply: UserApply) {
-        self.operator = Some(User { what: "operator", rows, apply: Arc::new(apply) });
+        self.operator = Some(User { what: "operator", rows, apply: Apply::Host(Arc::new(apply)) });
+        self.state = None;
+    }
+
+    /// As [`Solver::set_operator`], for a context on a GPU.
+    pub fn set_device_operator(&mut self, rows: usize, apply: DeviceApply) {
+        self.operator = Some(User { what: "operator", rows, apply: Apply::Device(Arc::new(apply)) });
         self.state = None;
     }
 
     /// Replaces the preconditioner by z = M r of the caller. Takes effect at the next `setup`.
     pub fn set_preconditioner(&mut self, apply: UserApply) {
-        self.preconditioner = Some(User { what: "preconditioner", rows: 0, apply: Arc::new(apply) });
+        self.preconditioner = Some(User { what: "preconditioner", rows: 0, apply: Apply::Host(Arc::new(apply)) });
+        self.state = None;
+    }
+
+    /// As [`Solver::set_preconditioner`], for a context on a GPU.
+    pub fn set_device_preconditioner(&mut self, apply: DeviceApply) {
+        self.preconditioner = Some(User { what: "preconditioner", rows: 0, apply: Apply::Device(Arc::new(apply)) });
         self.state = None;
     }
 

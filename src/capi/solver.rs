@@ -7,7 +7,7 @@ use super::types::{self, precision, terrace_apply_callback, terrace_guess, terra
 use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, terrace_status};
 use crate::error::{Result, fail};
 use crate::scalar::with_precision;
-use crate::solver::{Monitor, Progress, SliceMut, SliceRef, Solver, UserApply};
+use crate::solver::{DeviceApply, DeviceVectors, Monitor, Progress, SliceMut, SliceRef, Solver, UserApply};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
@@ -72,7 +72,12 @@ pub unsafe extern "C" fn terrace_solver_set_operator(
         if !(0..=i64::from(i32::MAX)).contains(&rows) {
             return fail!(InvalidArgument, "rows is {rows}; accepted: 0 to {}", i32::MAX);
         }
-        solver.solver.enter("solver")?.set_operator(rows as usize, Callback { function, user }.into_apply());
+        let (callback, is_on_gpu) = (Callback { function, user }, solver.state.context.gpu().is_some());
+        let mut solver = solver.solver.enter("solver")?;
+        match is_on_gpu {
+            true => solver.set_device_operator(rows as usize, callback.into_device_apply()),
+            false => solver.set_operator(rows as usize, callback.into_apply()),
+        }
         Ok(())
     })
 }
@@ -96,7 +101,12 @@ pub unsafe extern "C" fn terrace_solver_set_preconditioner(
             solver.solver.enter("solver")?.remove_preconditioner();
             return Ok(());
         };
-        solver.solver.enter("solver")?.set_preconditioner(Callback { function, user }.into_apply());
+        let (callback, is_on_gpu) = (Callback { function, user }, solver.state.context.gpu().is_some());
+        let mut solver = solver.solver.enter("solver")?;
+        match is_on_gpu {
+            true => solver.set_device_preconditioner(callback.into_device_apply()),
+            false => solver.set_preconditioner(callback.into_apply()),
+        }
         Ok(())
     })
 }
@@ -367,6 +377,17 @@ impl Callback {
 
     fn into_apply(self) -> UserApply {
         Box::new(move |x, y| self.call(x, y))
+    }
+
+    fn call_on_device(&self, vectors: DeviceVectors) -> i32 {
+        let (n, x, y) = (vectors.n as i64, vectors.x as *const c_void, vectors.y as *mut c_void);
+        // SAFETY: both arrays have n elements in device memory and live through the call; the rest is the caller's promise when it set the
+        // callback.
+        in_callers(|| unsafe { (self.function)(n, x, y, self.user) })
+    }
+
+    fn into_device_apply(self) -> DeviceApply {
+        Box::new(move |vectors| self.call_on_device(vectors))
     }
 }
 

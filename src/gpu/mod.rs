@@ -315,6 +315,14 @@ impl Gpu {
         }));
     }
 
+    /// Before a callback of the caller: what was launched comes first, on the caller's stream by its order, otherwise because it is done.
+    pub(crate) fn begin_callback(&self) -> Result<()> {
+        if self.has_caller_stream() && self.runtime().is_stream_ordered() {
+            return self.failed();
+        }
+        self.synchronize()
+    }
+
     /// Whether work is launched on a stream of the caller.
     pub(crate) fn has_caller_stream(&self) -> bool {
         self.inner.caller_stream.load(Ordering::Relaxed)

@@ -214,6 +214,10 @@ pub(super) trait Runtime: Send + Sync {
     unsafe fn use_stream(&self, stream: usize) -> Result<()>;
     /// Waits for all work.
     fn synchronize(&self) -> Result<()>;
+    /// Whether a caller can put work between what is launched, by its stream. Not on a simulated GPU, which runs work later.
+    fn is_stream_ordered(&self) -> bool {
+        true
+    }
     /// A kernel by its name.
     fn kernel(&self, name: &str) -> Result<Kernel>;
     /// Runs a kernel.

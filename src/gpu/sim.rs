@@ -223,6 +223,10 @@ impl Runtime for Sim {
         self.synchronize()
     }
 
+    fn is_stream_ordered(&self) -> bool {
+        false
+    }
+
     fn synchronize(&self) -> Result<()> {
         let mut state = lock(self.state.lock());
         state.outside_of_captures("something waited")?;

@@ -205,7 +205,10 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
     /// Whether an iteration can be captured as a graph: its launches do not depend on values, and the host reads no
     /// result in between.
     pub fn is_capturable(&self) -> bool {
-        self.norm == Norm::True && self.null_space.is_empty() && self.m.as_ref().is_none_or(|m| m.is_capturable())
+        self.norm == Norm::True
+            && self.null_space.is_empty()
+            && self.a.is_capturable()
+            && self.m.as_ref().is_none_or(|m| m.is_capturable())
     }
 
     fn record_preconditioned(

@@ -155,3 +155,52 @@ fn json_has_presets_and_arrays_and_no_option_twice() {
         assert_eq!(set(name), set(same));
     }
 }
+
+/// On a simulated GPU, whose memory is that of the host.
+#[test]
+fn callbacks_of_a_gpu_get_device_memory() {
+    let matrix = problem("poisson5:16");
+    let (n, a) = (matrix.rows(), matrix.shared::<f64>().unwrap());
+    for device in devices().into_iter().filter(|device| device.starts_with("sim")) {
+        for method in ["cg", "gmres", "bicgstab"] {
+            let mut config = Config::new();
+            config.set_str("solver.type", method).unwrap();
+            let mut solver = Solver::new(&Context::new(device).unwrap(), &config);
+            let a = a.clone();
+            solver.set_device_operator(
+                n,
+                Box::new(move |vectors| {
+                    assert_eq!((vectors.n, vectors.precision), (n, terrace::Precision::F64));
+                    // SAFETY: device memory of a simulated GPU is that of this process.
+                    let x = unsafe { std::slice::from_raw_parts(vectors.x as *const f64, n) };
+                    // SAFETY: as above.
+                    let y = unsafe { std::slice::from_raw_parts_mut(vectors.y as *mut f64, n) };
+                    for (i, y) in y.iter_mut().enumerate() {
+                        *y = a.view().row(i).map(|(j, v)| v[0] * x[j]).sum();
+                    }
+                    0
+                }),
+            );
+            solver.set_device_preconditioner(Box::new(move |vectors| {
+                // SAFETY: as above.
+                let x = unsafe { std::slice::from_raw_parts(vectors.x as *const f64, n) };
+                // SAFETY: as above.
+                let y = unsafe { std::slice::from_raw_parts_mut(vectors.y as *mut f64, n) };
+                y.iter_mut().zip(x).for_each(|(y, x)| *y = 0.25 * x);
+                0
+            }));
+            solver.setup(None).unwrap();
+            let (b, mut x) = (vec![1.0; n], vec![0.0; n]);
+            assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{method} on {device}");
+            assert!(solver.report().solves[0].true_residual <= 1e-8, "{method} on {device}");
+            solver.set_device_preconditioner(Box::new(|_| 7));
+            solver.setup(None).unwrap();
+            let error = solver.solve(&b, &mut x, Guess::Zero).unwrap_err();
+            assert_eq!(error.status, Status::Callback, "{method} on {device}");
+        }
+    }
+    let mut on_host = Solver::new(&Context::new("host:1").unwrap(), &Config::new());
+    on_host.set_device_operator(n, Box::new(|_| 0));
+    on_host.set_preconditioner(Box::new(|_, _| 0));
+    assert_eq!(on_host.setup(None).unwrap_err().status, Status::Unsupported);
+}
