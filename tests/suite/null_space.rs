@@ -175,15 +175,16 @@ fn vectors_that_are_no_null_space_are_refused() {
     singular.set_near_null_space(1, 2, [vec![1.0; 900], vec![2.0; 900]].concat()).unwrap();
     assert!(refused(&singular, "near_null_space").contains("vector 1 is a linear combination"));
 
-    // An update to values with another null space is refused, and leaves the solver as it was.
+    // An update to values with another null space is refused, as is a solve with them, and leaves the solver as it was.
     let mut solver = solver(&singular, &[("solver.null_space", "constant")]);
     let b: Vec<f64> = (0..900).map(|i| (i % 7) as f64).collect();
     let (mut before, mut after) = (vec![0.0; 900], vec![0.0; 900]);
     solver.solve(&b, &mut before, Guess::Zero).unwrap();
     singular.update_values(Values::from(scaled(a.clone()).0.values)).unwrap();
     assert!(solver.update().unwrap_err().message.contains("vector 0 of 1"));
+    assert!(solver.solve(&b, &mut after, Guess::Zero).unwrap_err().message.contains("vector 0 of 1"));
+    singular.update_values(Values::from(a.values)).unwrap();
     solver.solve(&b, &mut after, Guess::Zero).unwrap();
     assert!(before == after);
-    singular.update_values(Values::from(a.values)).unwrap();
     solver.update().unwrap();
 }
