@@ -430,7 +430,7 @@ mod tests {
             assert_eq!(status, expected.code());
             assert!(context.last_error().contains(text), "{}", context.last_error());
         };
-        refused(make(5, 0, &rows), Status::MatrixStructure, "row_indices[1] is 2; accepted with base 0: 0 to 1");
+        refused(make(5, 0, &rows), Status::MatrixStructure, "column_indices[0] is 2; accepted with base 0: 0 to 1");
         refused(
             make(5, 1, &[1, 2, 0, 2, 1]),
             Status::MatrixStructure,

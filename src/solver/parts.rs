@@ -1,6 +1,7 @@
 //! The Krylov method, its operator and its workspace, in the solver's precision and on the context's backend.
 
 use super::Solver;
+use super::solve::reachable;
 use super::user::SolverBackend;
 use crate::backend::{Operator, Preconditioner};
 use crate::error::{Result, Status, fail};
@@ -37,6 +38,8 @@ pub struct Parts<B: SolverBackend, T: Scalar> {
     pub r: B::Buffer<T>,
     /// For M b and M r, with the preconditioned norm.
     pub z: Option<B::Buffer<T>>,
+    /// Relative tolerance.
+    pub tolerance: f64,
     /// For the best iterate.
     pub best: B::Buffer<T>,
     /// Whether vectors of f32 are accepted, and converted: those of an f32 matrix in a solver that works in f64.
@@ -150,6 +153,7 @@ impl Solver {
             units: 0,
             r,
             z,
+            tolerance: self.config.real_or_auto("solver.tolerance").unwrap_or(reachable(T::PRECISION)),
             best,
             converts,
             converted: None,

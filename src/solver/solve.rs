@@ -323,7 +323,7 @@ impl Solver {
     where
         Amg: Preconditioner<B, T>,
     {
-        let Parts { backend, name, norm, null_space, method, operator, user, r, z, best, .. } = parts;
+        let Parts { backend, name, norm, null_space, method, operator, user, r, z, best, tolerance, .. } = parts;
         let backend: &B = backend;
         if !norm_b.is_finite() {
             return fail!(NonFinite, "the norm of the right-hand side is {norm_b}; b must be finite");
@@ -383,8 +383,7 @@ impl Solver {
             }
         }
         let absolute = factor * self.config.real("solver.absolute_tolerance");
-        let tolerance = self.config.real_or_auto("solver.tolerance").unwrap_or(reachable(T::PRECISION));
-        run.target = ((tolerance - UNKNOWN * T::EPSILON.to_f64()) * run.scale).max(absolute);
+        run.target = ((*tolerance - UNKNOWN * T::EPSILON.to_f64()) * run.scale).max(absolute);
         let mut system = System { b, x: &mut *x, r: &mut **r, z: z.as_deref_mut(), true_norm: f64::NAN };
         let end = system.solve(&mut **method, &mut run, guess == Guess::Zero);
         let end = system.take_best(&mut run, end);
