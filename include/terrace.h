@@ -237,8 +237,11 @@ typedef uint32_t terrace_matrix_flags;
 typedef int32_t terrace_level_part;
 
 /**
- * y = A x (operator) or y = M x (preconditioner) of the caller. x and y are host arrays of n elements in the precision of the solver
- * (option `solver.precision`); y is overwritten and not initialised. A result other than 0 ends the solve with
+ * y = A x (operator) or y = M x (preconditioner) of the caller. x and y have n elements in the precision of the solver (option
+ * `solver.precision`); y is overwritten and not initialised. They are on the host, and with a context on a GPU in its memory: what the
+ * callback launches on the stream of `terrace_context_set_stream` is in order; where the context has no stream of the caller's, x is
+ * complete when the callback begins, and what it launches on the default stream comes before what follows, so that it need not wait. A
+ * result other than 0 ends the solve with
  * `TERRACE_ERROR_CALLBACK`. Called on the thread that called `terrace_solver_solve`. It must return normally: no `longjmp`, no C++
  * exception, no call that uses the same solver.
  */

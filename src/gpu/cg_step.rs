@@ -178,7 +178,12 @@ impl CgStep<Gpu> for DeviceCgStep {
 
     fn product<T: Scalar>(&mut self, a: &dyn Operator<Gpu, T>, p: &Slice<T>, q: &mut Slice<T>) -> Result<()> {
         let gpu = &self.gpu;
-        let mut count = a.apply_with_epilogue(p, &Epilogue::with_dot(p, q))?;
+        let mut count = 0;
+        // A callback has no epilogue.
+        match a.has_epilogue(1) {
+            true => count = a.apply_with_epilogue(p, &Epilogue::with_dot(p, q))?,
+            false => a.apply(T::ONE, p, T::ZERO, q)?,
+        }
         if count == 0 {
             count = part_count(p.len());
             gpu.dot_parts(p, q, &gpu.parts(count))?;

@@ -149,7 +149,7 @@ fn names_stand_for_the_formats_of_all_levels() {
     // A part of its own goes before the name, and comes back to it level by level.
     let options = [("precision", "dp-sp"), ("precision.matrix", "preset,f16"), ("amg.coarsening.type", "pmis")];
     assert_eq!(formats(&matrix, &options), [[dp; 4], [hp, sp, sp, sp], [hp, sp, sp, sp]]);
-    for bad in ["dp-", "(dp)", "(dp,sp", "f16", "dp,sp", ""] {
+    for bad in ["dp-", "(dp)", "(dp,sp", "f8", "dp,sp", "f64-f8", ""] {
         let error = Config::new().set_str("precision", bad).unwrap_err();
         assert!(error.status == Status::OptionValue && error.message.contains("(dp-sp,hp)"), "{bad}: {error}");
     }
