@@ -230,7 +230,16 @@ pub(crate) fn try_push_last<T>(v: &mut Vec<T>, element: T) -> Result<()> {
 }
 
 /// Room for `n` more elements, or `OutOfMemory`. A vector that grows by pieces doubles its room.
+#[inline]
 pub(crate) fn try_reserve<T>(v: &mut Vec<T>, n: usize) -> Result<()> {
+    if n <= v.capacity() - v.len() {
+        return Ok(());
+    }
+    grow(v, n)
+}
+
+#[cold]
+fn grow<T>(v: &mut Vec<T>, n: usize) -> Result<()> {
     if v.try_reserve(n).is_err() || !leaves_reserve(v) {
         return no_memory::<T, _>(v.len().saturating_add(n));
     }

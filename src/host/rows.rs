@@ -1,7 +1,7 @@
 //! Building a matrix row by row in parallel when the length of a row is known only after it was computed.
 
 use super::prefetch::prefetch;
-use crate::error::{Result, fail, try_capacity, try_push, try_vec};
+use crate::error::{Result, try_capacity, try_push, try_reserve, try_vec};
 use crate::huge_pages::Plain;
 use crate::par;
 use std::ops::Range;
@@ -20,10 +20,8 @@ pub struct RowBuilder<T> {
 impl<T> RowBuilder<T> {
     /// Makes room for `n` more columns with `width` values each.
     pub fn reserve(&mut self, n: usize, width: usize) -> Result<()> {
-        if self.columns.try_reserve(n).is_err() || self.values.try_reserve(n * width).is_err() {
-            return fail!(OutOfMemory, "room for {n} more entries could not be allocated");
-        }
-        Ok(())
+        try_reserve(&mut self.columns, n)?;
+        try_reserve(&mut self.values, n * width)
     }
 
     /// Appends an entry of a matrix with scalar values.

@@ -3,7 +3,7 @@
 
 use super::rows::{self, Pieces, PositionArray, PositionArrays, RowBuilder};
 use super::spgemm_numeric::AHEAD;
-use crate::error::{Result, fail, try_extend};
+use crate::error::{Result, fail, try_extend, try_reserve};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView, Offsets};
 use std::ops::Range;
@@ -221,9 +221,8 @@ impl<T: Scalar> Row<T> {
     fn reserve(&mut self, bound: usize, width: usize) -> Result<(&mut [i32], &mut [T])> {
         if bound > self.columns.len() {
             let more = bound - self.columns.len();
-            if self.columns.try_reserve(more).is_err() || self.values.try_reserve(more * width).is_err() {
-                return fail!(OutOfMemory, "room for a row of {bound} entries could not be allocated");
-            }
+            try_reserve(&mut self.columns, more)?;
+            try_reserve(&mut self.values, more * width)?;
             self.columns.resize(bound, 0);
             self.values.resize(bound * width, T::ZERO);
         }

@@ -3,7 +3,7 @@
 //! to the operations.
 
 use super::cholesky::Failure;
-use crate::error::{Error, Result, Status, try_capacity, try_vec};
+use crate::error::{Result, try_capacity, try_reserve, try_vec};
 use crate::sparse::Csr;
 
 /// Not a pivot yet.
@@ -25,14 +25,8 @@ impl Columns {
     }
 
     fn reserve(&mut self, more: usize) -> Result<()> {
-        if self.rows.try_reserve(more).is_err() || self.values.try_reserve(more).is_err() {
-            let n = self.rows.len() + more;
-            return Err(Error::new(
-                Status::OutOfMemory,
-                format!("a triangular factor of {n} entries could not be allocated"),
-            ));
-        }
-        Ok(())
+        try_reserve(&mut self.rows, more)?;
+        try_reserve(&mut self.values, more)
     }
 
     fn push(&mut self, row: i32, value: f64) {

@@ -1,6 +1,6 @@
 //! Symmetric patterns without their diagonal.
 
-use crate::error::{Result, try_capacity, try_vec};
+use crate::error::{Result, try_capacity, try_reserve, try_vec};
 use crate::sparse::Csr;
 
 /// A symmetric pattern without its diagonal; columns ascend in each row.
@@ -65,9 +65,7 @@ impl Pattern {
                 if row.len() > dense {
                     continue;
                 }
-                if columns.try_reserve(row.len()).is_err() {
-                    return crate::error::fail!(OutOfMemory, "the pattern of AᵀA could not be allocated");
-                }
+                try_reserve(&mut columns, row.len())?;
                 for &k in row {
                     if seen[k as usize] != j as u32 + 1 {
                         seen[k as usize] = j as u32 + 1;
