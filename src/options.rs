@@ -30,6 +30,17 @@ const fn is(one: &str, other: &str) -> bool {
     i == one.len() && i == other.len()
 }
 
+/// Krylov methods, and the sparse direct solver.
+const SOLVERS: &[&str] = &{
+    let mut names = ["direct"; krylov::NAMES.len() + 1];
+    let mut i = 0;
+    while i < krylov::NAMES.len() {
+        names[i] = krylov::NAMES[i];
+        i += 1;
+    }
+    names
+};
+
 /// Formats that a whole phase can run in.
 const PHASE_PRECISIONS: &[&str] = &["f64", "f32"];
 
@@ -50,8 +61,8 @@ macro_rules! rows {
 //     help,
 //     reason;
 rows! {
-    "solver.type", auto_choice(krylov::NAMES), "auto", "-", "solver",
-        "Krylov method. auto: for a symmetric matrix cg when the preconditioner is symmetric and constant (AMG in the solver's precision, or none), otherwise fcg; for a nonsymmetric one gmres when the preconditioner is constant, otherwise fgmres, around pmis with Gauss-Seidel sweeps unless components are set. A symmetric matrix whose diagonal is negative is refused. bicgstab is for nonsymmetric matrices when memory for a basis is short. richardson repeats the preconditioner alone. gmres around a k cycle is fgmres.",
+    "solver.type", auto_choice(SOLVERS), "auto", "-", "solver",
+        "Krylov method, or direct. auto: for a symmetric matrix cg when the preconditioner is symmetric and constant (AMG in the solver's precision, or none), otherwise fcg; for a nonsymmetric one gmres when the preconditioner is constant, otherwise fgmres, around pmis with Gauss-Seidel sweeps unless components are set. A symmetric matrix whose diagonal is negative is refused. bicgstab is for nonsymmetric matrices when memory for a basis is short. richardson repeats the preconditioner alone. gmres around a k cycle is fgmres. direct is a sparse factorisation with iterative refinement instead of a Krylov method, on the host also for contexts on GPUs: Cholesky or LDLᵀ for symmetric matrices, LU for others.",
         "Flexible methods cost one more vector, or a second basis, and are safe whenever the preconditioner is not an exactly constant operator; f32 levels make gmres take up to twice the iterations of fgmres.";
     "solver.preconditioner", choice(&["amg", "none"]), "amg", "-", "preconditioner",
         "Preconditioner built by set-up; a preconditioner callback replaces it.",
@@ -93,7 +104,7 @@ rows! {
         "Coarsening stops at this many rows, and the level is solved by a dense factorisation.",
         "A dense solve of 200 rows costs less than two more levels.";
     "amg.coarsest.solver", auto_choice(&["sweeps"]), "auto", "SetCycleRelaxType (9)", "coarse_solver (NOSOLVER for sweeps)",
-        "How the coarsest level is solved. auto: by a dense inverse when it has at most max_rows or 2000 rows, otherwise by sweeps. sweeps: always by sweeps of the smoother.",
+        "How the coarsest level is solved. auto: exactly when it has at most max_rows or 2000 rows, by a dense inverse or, on the host above 300 rows, by a sparse factorisation; otherwise by sweeps. sweeps: always by sweeps of the smoother.",
         "An exact solution costs nothing there, and errors that sweeps leave go through all levels.";
     "amg.coarsest.sweeps", Kind::Int { min: 1, max: 1000 }, "4", "SetCycleNumSweeps", "coarsest_sweeps",
         "Smoothing sweeps on the coarsest level when that is not solved exactly.",

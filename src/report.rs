@@ -97,6 +97,36 @@ impl Phases {
     }
 }
 
+/// The sparse factorisation of a direct solver.
+#[derive(Clone, Debug)]
+pub struct Factorisation {
+    /// Its name, such as sparse Cholesky.
+    pub method: &'static str,
+    /// Rows of the matrix.
+    pub rows: usize,
+    /// Negative eigenvalues of a symmetric matrix, by its inertia.
+    pub negative: usize,
+    /// Entries of the triangular factors.
+    pub entries: usize,
+    /// Bytes of matrix, factors and work vectors.
+    pub bytes: usize,
+}
+
+impl Factorisation {
+    /// One line for people.
+    pub fn to_text(&self) -> String {
+        let Factorisation { method, rows, negative, entries, .. } = self;
+        let per_row = *entries as f64 / (*rows).max(1) as f64;
+        let mut line = format!("{method}: {entries} entries in the factors, {per_row:.1} per row");
+        if *negative == *rows && *negative > 0 {
+            line += "; the matrix is negative definite";
+        } else if *negative > 0 {
+            let _ = write!(line, "; the matrix is indefinite, with {negative} negative eigenvalues");
+        }
+        line
+    }
+}
+
 /// A snapshot of what was done.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -108,6 +138,8 @@ pub struct Report {
     pub setup_place: String,
     /// Phases of the last solve: `total` and its parts.
     pub solve: Phases,
+    /// The factorisation of a direct solver; none with a Krylov method.
+    pub factorisation: Option<Factorisation>,
     /// Krylov method of the last solve, with its precision; empty for a hierarchy alone.
     pub solver: String,
     /// The right-hand sides of the last solve.
@@ -184,7 +216,9 @@ facts! {
     "device_peak_bytes", Whole, "the most of them at one time", |r, i| Int(r.device_memory.peak as i64);
     "device", Whole, "device of the context", |r, i| Text(r.device.to_string());
     "threads", Whole, "threads of the context", |r, i| Int(r.threads as i64);
-    "solver", Whole, "Krylov method and its precision", |r, i| Text(r.solver.clone());
+    "solver", Whole, "Krylov method, or direct, and its precision", |r, i| Text(r.solver.clone());
+    "factorisation", Whole, "how a direct solver has factorised the matrix, with what the pivots tell about it; empty with a Krylov method", |r, i| Text(r.factorisation.as_ref().map_or_else(String::new, Factorisation::to_text));
+    "factor_nonzeros", Whole, "entries of the triangular factors of a direct solver; 0 with a Krylov method", |r, i| Int(r.factorisation.as_ref().map_or(0, |f| f.entries as i64));
     "right_hand_sides", Whole, "right-hand sides of the last solve", |r, i| Int(r.solves.len() as i64);
     "setup_seconds", Whole, "whole set-up or update", |r, i| Real(r.setup.get("total"));
     "promotions", Whole, "what precision auto gave wider formats since set-up, and why, one to a line", |r, i| Text(r.promotions.join("\n"));
@@ -203,7 +237,7 @@ facts! {
     "solve_operator_seconds", Whole, "products with the matrix in the Krylov method", |r, i| Real(r.solve.get("operator"));
     "solve_preconditioner_seconds", Whole, "preconditioner applications", |r, i| Real(r.solve.get("preconditioner"));
     "status", RightHandSide, "how its solve ended, a number of the status table: TERRACE_NOT_ATTEMPTED where an error of another kind than numeric ended the call before it", |r, i| Int(i64::from(r.solves[i].status.code()));
-    "iterations", RightHandSide, "iterations of the Krylov method", |r, i| Int(r.solves[i].iterations as i64);
+    "iterations", RightHandSide, "iterations of the Krylov method; solves with the factors of a direct solver, refinement included", |r, i| Int(r.solves[i].iterations as i64);
     "converged", RightHandSide, "1 when the tolerance was reached, else 0", |r, i| Int(i64::from(r.solves[i].converged));
     "true_residual", RightHandSide, "norm of b - A x, recomputed, over the norm of b", |r, i| Real(r.solves[i].true_residual);
     "rows", Level, "rows", |r, i| Int(r.levels[i].rows as i64);
@@ -318,6 +352,9 @@ impl Report {
         }
         for (i, l) in self.levels.iter().enumerate().filter(|(_, l)| !l.precision_reason.is_empty()) {
             let _ = writeln!(out, "level {i}: {}", l.precision_reason);
+        }
+        if let Some(factorisation) = &self.factorisation {
+            let _ = writeln!(out, "{}", factorisation.to_text());
         }
         for line in &self.promotions {
             let _ = writeln!(out, "{line}");

@@ -13,6 +13,7 @@ use crate::scalar::Precision;
 pub use crate::scalar::{SliceMut, SliceRef};
 use std::sync::Arc;
 
+mod direct;
 mod parts;
 mod scaled;
 mod solve;
@@ -20,6 +21,7 @@ mod solves;
 mod unsolved;
 mod user;
 
+use direct::Direct;
 use parts::Engine;
 use solves::Solves;
 pub use unsolved::Unsolved;
@@ -111,6 +113,8 @@ enum BackendEngine {
     Host(Engine<Host>),
     /// With device copies of vectors of callers on the host.
     Gpu(Engine<Gpu>, Staging),
+    /// A sparse factorisation on the host, for vectors of any device.
+    Direct(Box<Direct>),
 }
 
 impl Solver {
@@ -191,6 +195,7 @@ impl Solver {
         let (method, precision, _) = match &state.engine {
             BackendEngine::Host(engine) => engine.describe(),
             BackendEngine::Gpu(engine, _) => engine.describe(),
+            BackendEngine::Direct(direct) => direct.describe(),
         };
         Ok(match (key, &state.amg) {
             ("solver.type", _) => method.to_string(),
@@ -233,6 +238,9 @@ impl Solver {
         let scaled = self.scaled_matrix(matrix)?;
         let matrix = scaled.as_ref().map(|(matrix, _)| matrix).or(callers);
         self.effective = self.effective_config(matrix)?;
+        if self.setup_direct(callers)? {
+            return Ok(());
+        }
         let wants_amg = self.preconditioner.is_none() && self.config.text("solver.preconditioner") == "amg";
         let other = self.preconditioner_matrix.clone();
         if let Some(other) = other.as_ref().filter(|other| (other.rows(), other.cols()) != (rows, rows)) {
@@ -309,7 +317,7 @@ impl Solver {
     }
 
     fn history_capacity(&self) -> usize {
-        (self.config.int("solver.max_iterations") + 1).min(MAX_HISTORY_CAPACITY)
+        (self.config.int("solver.max_iterations") + 1).clamp(direct::HISTORY, MAX_HISTORY_CAPACITY)
     }
 
     /// Takes over changed values of the matrix: numeric work only, as [`Amg::update`].
@@ -317,6 +325,9 @@ impl Solver {
         let Some(state) = &self.state else {
             return fail!(NotSetUp, "the solver has not been set up; call setup before update");
         };
+        if matches!(state.engine, BackendEngine::Direct(_)) {
+            return self.update_direct();
+        }
         if let Some(callers) = state.matrix.as_ref().filter(|_| self.operator.is_none()) {
             let now = scaled::units(callers.precision(), callers.size_of_values()?);
             if Self::needs_other_units(state, now) {
@@ -338,6 +349,7 @@ impl Solver {
             BackendEngine::Gpu(..) if !gpu::IS_BUILT => unreachable!("a build without kernels opens no GPU"),
             BackendEngine::Gpu(Engine::F64(parts), _) => self.renew(matrix.as_ref(), amg, parts),
             BackendEngine::Gpu(Engine::F32(parts), _) => self.renew(matrix.as_ref(), amg, parts),
+            BackendEngine::Direct(_) => unreachable!("it was updated above"),
         };
         let read = callers.as_ref().map_or(Ok(()), |matrix| matrix.end_reading());
         if renewed.is_ok() {
@@ -357,6 +369,9 @@ impl Solver {
         let changes = callers.changes(&self.context)?;
         if changes == state.changes {
             return Ok(());
+        }
+        if matches!(state.engine, BackendEngine::Direct(_)) {
+            return self.update_direct();
         }
         callers.recheck_values(&self.context)?;
         let now = scaled::units(callers.precision(), callers.size_of_values()?);
@@ -386,6 +401,7 @@ impl Solver {
             BackendEngine::Gpu(..) if !gpu::IS_BUILT => unreachable!("a build without kernels opens no GPU"),
             BackendEngine::Gpu(Engine::F64(parts), _) => self.renew_operator(matrix, parts),
             BackendEngine::Gpu(Engine::F32(parts), _) => self.renew_operator(matrix, parts),
+            BackendEngine::Direct(_) => unreachable!("new values are factorised"),
         }
     }
 
@@ -422,6 +438,10 @@ impl Solver {
         let (name, precision, bytes) = match &state.engine {
             BackendEngine::Host(engine) => engine.describe(),
             BackendEngine::Gpu(engine, _) => engine.describe(),
+            BackendEngine::Direct(direct) => {
+                direct.report(&mut report);
+                direct.describe()
+            }
         };
         report.solver = format!("{name} {}", precision.name());
         report.bytes += bytes;

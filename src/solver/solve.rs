@@ -71,6 +71,7 @@ impl Solver {
         let work = state.matrix.as_ref().map_or(n, |matrix| matrix.entries());
         let State { engine, amg, .. } = state;
         match engine {
+            BackendEngine::Direct(direct) => self.solve_direct(direct, b, x, guess),
             BackendEngine::Host(engine) => match (engine, Host::any_ref(b), Host::any_mut(x)) {
                 (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => {
                     self.solve_on_host(parts, amg, work, (b, x), guess, Solver::solve_one)
@@ -109,6 +110,7 @@ impl Solver {
         check_lengths(state.rows, b.len(), x.len())?;
         let State { engine, amg, .. } = state;
         match engine {
+            BackendEngine::Direct(direct) => self.solve_direct_on_device(direct, b, x, guess),
             BackendEngine::Host(_) => {
                 fail!(InvalidArgument, "the vectors are in device memory, and the solver is on the host")
             }
@@ -199,7 +201,7 @@ impl Solver {
 
     /// One right-hand side after the other, with their reports. Numeric failures of one do not keep the others from being
     /// solved; any other error ends the call.
-    fn solve_each(
+    pub(super) fn solve_each(
         &mut self,
         count: usize,
         mut one: impl FnMut(&mut Self, usize, &mut SolveReport) -> Result<Status>,
@@ -306,6 +308,12 @@ impl Solver {
         let result = self.solve_scaled(parts, amg, (&own_b, norm_b), x, guess, factor, report);
         backend.scale(scaled::power::<T>(units - k), x);
         result
+    }
+
+    /// The relative tolerance, less what is not known about a residual.
+    pub(super) fn relative_tolerance<T: Scalar>(&self) -> f64 {
+        let tolerance = self.config.real_or_auto("solver.tolerance").unwrap_or(reachable(T::PRECISION));
+        tolerance - UNKNOWN * T::EPSILON.to_f64()
     }
 
     /// One right-hand side with its norm. It was multiplied by `factor`.
@@ -497,7 +505,7 @@ impl<B: SolverBackend, T: Scalar> System<'_, B, T> {
         if T::PRECISION == Precision::F32 && residual < 1e-3 {
             return "f32 may not allow more: set solver.precision to f64, or raise solver.tolerance";
         }
-        "raise solver.max_iterations, or try another preset, such as difficult"
+        "raise solver.max_iterations, try another preset, such as difficult, or set solver.type to direct"
     }
 
     /// Stores the preconditioner in wider formats after a failure. Returns whether x was reset to zero, or the error where no wider format is
@@ -547,14 +555,14 @@ fn with_hint(mut error: Error, method: &str) -> Error {
         error.message += match method {
             "cg" | "fcg" => "; is the matrix symmetric and positive definite? Otherwise set solver.type to gmres",
             "richardson" => "; the preconditioner alone does not converge: set solver.type to cg or gmres",
-            _ => "; try another preset, such as convection or difficult",
+            _ => "; try another preset, such as convection or difficult, or set solver.type to direct",
         };
     }
     error
 }
 
 /// Right-hand sides of `n` rows in a vector of this length; a system without rows has one.
-fn right_hand_sides(n: usize, length: usize) -> usize {
+pub(super) fn right_hand_sides(n: usize, length: usize) -> usize {
     length.checked_div(n).unwrap_or(1)
 }
 

@@ -6,6 +6,7 @@ mod common;
 
 mod api_calls;
 mod determinism;
+mod direct;
 mod extreme_values;
 mod gallery_solves;
 mod gpu;

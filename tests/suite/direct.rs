@@ -1,0 +1,230 @@
+//! The sparse direct solver as a caller sees it: the option `direct`, what `auto` chooses, updates, several right-hand
+//! sides, devices, and what is refused.
+
+use crate::common;
+use crate::common::devices::devices;
+use crate::solver::{relative_residual, solver};
+use std::sync::Arc;
+use terrace::io::matrix_market::{read_dense, read_matrix};
+use terrace::matrix::Values;
+use terrace::sparse::Csr;
+use terrace::{Config, Context, Guess, Matrix, Solver, Status, gallery};
+
+const DIRECT: &[(&str, &str)] = &[("solver.type", "direct")];
+
+fn matrix(a: &Csr<f64>) -> Arc<Matrix> {
+    Arc::new(Matrix::from_csr(a.clone()).unwrap())
+}
+
+fn gallery(name: &str) -> Csr<f64> {
+    gallery::parse(name).unwrap().matrix.view().to_scalar().unwrap()
+}
+
+fn refused(a: &Csr<f64>, options: &[(&str, &str)]) -> terrace::Error {
+    let mut config = Config::new();
+    options.iter().for_each(|(key, value)| config.set_str(key, value).unwrap());
+    Solver::new(&Context::new("host:1").unwrap(), &config).setup(Some(&matrix(a))).unwrap_err()
+}
+
+#[test]
+fn matrices_of_all_kinds_are_factorised_and_reported() {
+    let mut indefinite = gallery("poisson5:20");
+    for i in 0..indefinite.rows {
+        for k in indefinite.offsets[i] as usize..indefinite.offsets[i + 1] as usize {
+            indefinite.values[k] -= if indefinite.columns[k] as usize == i { 1.5 } else { 0.0 };
+        }
+    }
+    let negative = Csr { values: gallery("poisson5:20").values.iter().map(|v| -v).collect(), ..gallery("poisson5:20") };
+    for (a, method, says) in [
+        (gallery("poisson7:12"), "sparse Cholesky", "entries in the factors"),
+        (gallery("elasticity:5"), "sparse Cholesky", "entries in the factors"),
+        (indefinite, "sparse LDLᵀ", "indefinite, with "),
+        (negative, "sparse LDLᵀ", "negative definite"),
+        (gallery("convection_diffusion:30"), "sparse LU", "entries in the factors"),
+    ] {
+        let n = a.rows;
+        let b: Vec<f64> = (0..2 * n).map(|i| 1.0 + (i % 7) as f64).collect();
+        let mut x = vec![f64::NAN; 2 * n];
+        let mut direct = solver(&matrix(&a), DIRECT);
+        assert_eq!(direct.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{method}");
+        let report = direct.report();
+        assert_eq!((report.solver.as_str(), report.solves.len(), report.levels.len()), ("direct f64", 2, 0));
+        let facts = report.factorisation.as_ref().unwrap();
+        assert!(facts.method == method && facts.to_text().contains(says), "{}", facts.to_text());
+        assert!(facts.entries >= n && report.bytes >= 8 * facts.entries, "{method}");
+        assert!(report.to_text().contains(method), "{}", report.to_text());
+        for i in 0..2 {
+            let range = i * n..(i + 1) * n;
+            assert!(relative_residual(&a, &b[range.clone()], &x[range]) < 1e-11, "{method}");
+            let solve = &report.solves[i];
+            assert!(solve.converged && solve.true_residual < 1e-11 && solve.history.len() == solve.iterations + 1);
+        }
+    }
+}
+
+#[test]
+fn guesses_zero_right_hand_sides_and_numbers_that_are_not_finite() {
+    let a = gallery("poisson5:20");
+    let mut direct = solver(&matrix(&a), DIRECT);
+    let (b, mut x) = (vec![1.0; 400], vec![0.0; 400]);
+    direct.solve(&b, &mut x, Guess::Zero).unwrap();
+    let solution = x.clone();
+    direct.solve(&b, &mut x, Guess::Given).unwrap();
+    assert_eq!((direct.report().solves[0].iterations, &x), (0, &solution));
+    x.fill(3.0);
+    direct.solve(&b, &mut x, Guess::Given).unwrap();
+    assert_eq!((direct.report().solves[0].iterations, &x), (1, &solution));
+    assert_eq!(direct.solve(&[0.0; 400], &mut x, Guess::Given).unwrap(), Status::Success);
+    assert!(x.iter().all(|v| *v == 0.0));
+    let mut bad = b.clone();
+    bad[7] = f64::INFINITY;
+    assert_eq!(direct.solve(&bad, &mut x, Guess::Zero).unwrap_err().status, Status::NonFinite);
+    assert_eq!(
+        direct.solve(&[1.0_f32; 400], &mut [0.0; 400], Guess::Zero).unwrap_err().status,
+        Status::InvalidArgument
+    );
+    assert_eq!(direct.solve(&b[1..], &mut x[1..], Guess::Zero).unwrap_err().status, Status::SizeMismatch);
+}
+
+#[test]
+fn new_values_are_factorised_by_an_update_or_by_the_next_solve() {
+    for options in [DIRECT] {
+        let a = gallery("poisson7:9");
+        let shared = matrix(&a);
+        let mut direct = solver(&shared, options);
+        let (b, mut x, mut expected) = (vec![1.0; a.rows], vec![0.0; a.rows], vec![0.0; a.rows]);
+        for (factor, updates) in [(2.0, true), (5.0, false)] {
+            let new = Csr { values: a.values.iter().map(|v| v * factor).collect(), ..a.clone() };
+            shared.update_values(Values::from(new.values.clone())).unwrap();
+            if updates {
+                direct.update().unwrap();
+            }
+            assert_eq!(direct.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);
+            solver(&matrix(&new), DIRECT).solve(&b, &mut expected, Guess::Zero).unwrap();
+            assert_eq!(x, expected);
+            assert_eq!(direct.report().solver, "direct f64");
+        }
+    }
+}
+
+/// A singular update is an error where the options name the direct solver; `auto` turns to a Krylov method. Either can
+/// go on with other values.
+#[test]
+fn after_a_singular_update_other_values_are_solved() {
+    let a = gallery("poisson5:12");
+    let mut singular = a.clone();
+    for i in 0..a.rows {
+        let row = a.offsets[i] as usize..a.offsets[i + 1] as usize;
+        let sum: f64 = row.clone().filter(|k| a.columns[*k] as usize != i).map(|k| a.values[k]).sum();
+        row.filter(|k| a.columns[*k] as usize == i).for_each(|k| singular.values[k] = -sum);
+    }
+    for options in [DIRECT] {
+        let shared = matrix(&a);
+        let mut direct = solver(&shared, options);
+        shared.update_values(Values::from(singular.values.clone())).unwrap();
+        let updated = direct.update();
+        let mut b = vec![0.0; a.rows];
+        (b[0], b[5]) = (1.0, -1.0);
+        let mut x = vec![0.0; a.rows];
+        if options.is_empty() {
+            updated.unwrap();
+            assert_eq!(direct.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);
+            assert!(direct.report().solver.starts_with("cg"), "{}", direct.report().solver);
+        } else {
+            let error = updated.unwrap_err();
+            assert!(error.status == Status::Breakdown && error.message.contains("singular"), "{error}");
+            assert!(direct.solve(&b, &mut x, Guess::Zero).is_err());
+        }
+        shared.update_values(Values::from(a.values.clone())).unwrap();
+        direct.update().unwrap();
+        assert_eq!(direct.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);
+        assert!(relative_residual(&a, &b, &x) < 1e-8);
+    }
+}
+
+#[test]
+fn what_a_factorisation_cannot_do_is_refused() {
+    let a = gallery("poisson5:9");
+    for (key, value) in [("solver.null_space", "constant"), ("solver.norm", "preconditioned")] {
+        let error = refused(&a, &[("solver.type", "direct"), (key, value)]);
+        assert!(error.status == Status::OptionValue && error.message.contains(key), "{error}");
+    }
+    let singular = Csr::from_triplets(2, 2, &[(0, 0, 1.0), (0, 1, 1.0), (1, 0, 1.0), (1, 1, 1.0)]).unwrap();
+    let error = refused(&singular, DIRECT);
+    assert!(error.status == Status::Breakdown && error.message.contains("unknown"), "{error}");
+    let mut config = Config::new();
+    config.set_str("solver.type", "direct").unwrap();
+    let mut direct = Solver::new(&Context::new("host:1").unwrap(), &config);
+    direct.set_operator(81, Box::new(|_, _| 0));
+    assert_eq!(direct.setup(Some(&matrix(&a))).unwrap_err().status, Status::Unsupported);
+}
+
+/// On GPUs vectors are copied to the host and back; the solution has the bits of the host.
+#[test]
+fn contexts_on_all_devices_have_the_same_solution() {
+    let a = gallery("poisson5:15");
+    let mut config = Config::new();
+    config.set_str("solver.type", "direct").unwrap();
+    let (b, mut expected) = (vec![1.0; a.rows], vec![0.0; a.rows]);
+    solver(&matrix(&a), DIRECT).solve(&b, &mut expected, Guess::Zero).unwrap();
+    for device in devices() {
+        let context = Context::new(device).unwrap();
+        let mut direct = Solver::new(&context, &config);
+        direct.setup(Some(&matrix(&a))).unwrap();
+        let mut x = vec![0.0; a.rows];
+        assert_eq!(direct.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success, "{device}");
+        assert_eq!(x, expected, "{device}");
+    }
+}
+
+/// The coarsest level above a few hundred rows is factorised; a diagonal matrix of any size costs nothing.
+#[test]
+fn large_coarsest_levels_are_factorised() {
+    let diagonal: Vec<_> = (0..2000).map(|i| (i, i, 1.0 + (i % 3) as f64)).collect();
+    let diagonal = Csr::from_triplets(2000, 2000, &diagonal).unwrap();
+    for (a, format) in [(diagonal, "sparse Cholesky"), (gallery("poisson5:16"), "dense inverse")] {
+        let mut krylov = solver(&matrix(&a), &[("amg.max_levels", "1"), ("solver.type", "cg")]);
+        let (b, mut x) = (vec![1.0; a.rows], vec![0.0; a.rows]);
+        assert_eq!(krylov.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);
+        let report = krylov.report();
+        assert_eq!((report.levels[0].smoother.as_str(), report.solves[0].iterations), (format, 1));
+        assert!(report.setup.get("coarsest") < 2.0, "{}", report.setup.get("coarsest"));
+    }
+}
+
+/// Every symmetric positive definite matrix of the collection, by a factorisation: to 1e-8, or to what refinement of a
+/// direct solution reaches.
+#[test]
+fn real_matrices_are_solved() {
+    let Some(folder) = common::real_matrices("real matrices by a factorisation") else { return };
+    for (name, reached) in [
+        ("bcsstk01", 1e-8),
+        ("bcsstk13", 1e-8),
+        ("bcsstk14", 1e-8),
+        ("bcsstk16", 1e-8),
+        ("nos5", 1e-8),
+        ("nos7", 1e-7),
+        ("1138_bus", 1e-8),
+        ("494_bus", 1e-8),
+        ("662_bus", 1e-8),
+        ("shell_vb_lineal", 1e-8),
+        ("hypre_ams_A", 2e-5),
+        ("gmhd_curlcurl_3200", 5e-8),
+        ("pyamg_edge_HCurlStiffness", 1e-8),
+        ("maxwell3630_S", 1e-8),
+        ("pyamg_bar", 1e-8),
+        ("wathenSmall_7400", 1e-8),
+        ("spe10_sub_13200", 1e-8),
+        ("pyamg_local_disc_galerkin_diffusion", 1e-8),
+    ] {
+        let a = read_matrix(&folder.join(format!("{name}.mtx.gz"))).unwrap();
+        let given = read_dense(&folder.join(format!("{name}_rhs.mtx.gz")));
+        let b = given.map_or_else(|_| vec![1.0; a.rows], |dense| dense.values[..a.rows].to_vec());
+        let mut x = vec![0.0; a.rows];
+        let mut default = solver(&matrix(&a), DIRECT);
+        let status = default.solve(&b, &mut x, Guess::Zero).unwrap();
+        let found = relative_residual(&a, &b, &x);
+        assert!(found <= reached, "{name}: {found:e}");
+        assert_eq!(status == Status::Success, found <= 1e-8, "{name}: {status:?} {found:e}");
+    }
+}
