@@ -38,7 +38,9 @@
  *   device_peak_bytes              the most of them at one time
  *   device                         device of the context
  *   threads                        threads of the context
- *   solver                         Krylov method and its precision
+ *   solver                         Krylov method, or direct, and its precision
+ *   factorisation                  how a direct solver has factorised the matrix, with what the pivots tell about it; empty with a Krylov method
+ *   factor_nonzeros                entries of the triangular factors of a direct solver; 0 with a Krylov method
  *   right_hand_sides               right-hand sides of the last solve
  *   setup_seconds                  whole set-up or update
  *   promotions                     what precision auto gave wider formats since set-up, and why, one to a line
@@ -73,7 +75,7 @@
  *
  *   index is the right-hand side of the last solve:
  *   status                         how its solve ended, a number of the status table: TERRACE_NOT_ATTEMPTED where an error of another kind than numeric ended the call before it
- *   iterations                     iterations of the Krylov method
+ *   iterations                     iterations of the Krylov method; solves with the factors of a direct solver, refinement included
  *   converged                      1 when the tolerance was reached, else 0
  *   true_residual                  norm of b - A x, recomputed, over the norm of b
  */
