@@ -24,7 +24,7 @@ pub fn rounding_bound<T: Scalar>(n: usize) -> f64 {
 pub const SCORED_ROUNDS: usize = 15;
 
 /// Seed of the random vectors that tell whether a matrix is symmetric.
-pub const SYMMETRY_SEED: u64 = 5;
+pub const SYMMETRY_SEED: u32 = 0x9e37_79b9;
 
 /// What one pass over a square matrix tells about its symmetry. The weights w_ij = x_i y_j - y_i x_j are those of random
 /// vectors x and y.

@@ -5,20 +5,23 @@
 
 use crate::backend::common::{SYMMETRY_SEED, Symmetry};
 use crate::error::Result;
-use crate::hash::hash;
 use crate::par;
 use crate::scalar::Scalar;
 use crate::sparse::CsrView;
 
-/// Elements of x and y, between -2^31 and 2^31: the halves of a hash.
+/// Elements of x and y, between -2^15 and 2^15: the halves of a hash, the finaliser of MurmurHash3. It is computed for every entry, so it is a
+/// short one.
 fn random(i: usize) -> (f64, f64) {
-    let bits = hash(i, SYMMETRY_SEED);
-    (f64::from((bits >> 32) as i32), f64::from(bits as i32))
+    let mut h = i as u32 ^ SYMMETRY_SEED;
+    h = (h ^ (h >> 16)).wrapping_mul(0x85eb_ca6b);
+    h = (h ^ (h >> 13)).wrapping_mul(0xc2b2_ae35);
+    h ^= h >> 16;
+    (f64::from((h >> 16) as i16), f64::from(h as i16))
 }
 
 /// x_i y_j - y_i x_j, of size 1.
 fn weight((x_i, y_i): (f64, f64), (x_j, y_j): (f64, f64)) -> f64 {
-    (x_i * y_j - y_i * x_j) * (-62_f64).exp2()
+    (x_i * y_j - y_i * x_j) * (-30_f64).exp2()
 }
 
 /// The sums over a square matrix.

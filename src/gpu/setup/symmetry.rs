@@ -23,7 +23,7 @@ pub(crate) fn symmetry<T: Scalar>(gpu: &Gpu, a: &DeviceCsr<T>) -> Result<Symmetr
     let kernel = gpu.kernel(&format!("symmetry_{}", T::PRECISION.name()))?;
     let (rows, height, width) = (a.rows as i64, a.block.rows as i32, a.block.cols as i32);
     let [offsets, columns, values] = [a.offsets.view(), a.columns.view(), a.values.view()];
-    let seed = SYMMETRY_SEED as i64;
+    let seed = SYMMETRY_SEED as i32;
     gpu.launch(kernel, blocks * BLOCK, &[&rows, &height, &width, &seed, &offsets, &columns, &values, &sums.view()])?;
     let parts = gpu.fetch(&sums)?;
     Ok(parts.chunks(SUMS).fold(Symmetry::default(), |sum, part| {
