@@ -128,7 +128,7 @@ fn bad_arguments_are_named_with_what_would_be_accepted() {
     );
     fails(&["solve", "-p", "poisson8:3"], &["no family is called \"poisson8\"", "poisson27"]);
     fails(&["solve", "-p", "poisson7:3", "a.mtx"], &["\"a.mtx\" is one matrix too many"]);
-    fails(&["solve", "-p", "poisson7:3", "--threads", "0"], &["threads is 0; accepted: 1 to 4096"]);
+    fails(&["solve", "-p", "poisson7:3", "--threads", "0"], &["threads is 0; accepted: 1 to "]);
     fails(&["solve", "-p", "poisson7:3", "--block-size", "9"], &["--block-size is 9; accepted: 1 to 8"]);
     fails(&["solve", "-p", "poisson7:3", "--block-size", "2"], &["--block-size 2 does not divide the 27 rows"]);
     fails(&["bench", "solve", "-p", "poisson7:3", "--repeat", "0"], &["--repeat"]);
@@ -192,7 +192,8 @@ fn json_holds_the_report_and_the_problem() {
 #[test]
 fn a_solve_that_does_not_converge_exits_with_1() {
     let run = terrace(&["solve", "-p", "poisson7:12", "solver.max_iterations=2"]);
-    assert_eq!((run.code, run.err.as_str()), (1, ""));
+    assert_eq!(run.code, 1);
+    assert!(run.err.starts_with("terrace: not converged after 2 iterations, with a relative residual"), "{}", run.err);
     assert!(run.out.contains("not converged"));
 }
 
@@ -204,9 +205,9 @@ fn options_come_from_a_file_and_then_from_arguments() {
     assert!(json["right_hand_side"][0]["iterations"].as_u64().unwrap() > 2);
 
     let two = written("restart.json", r#"{"solver.restart": 7}"#);
-    let preset = ["-p", "poisson7:12", "--preset", "convection", "--config", &two, "amg.smoother.type=jacobi"];
+    let preset = ["-p", "poisson7:12", "--preset", "aggregation", "--config", &two, "amg.smoother.type=jacobi"];
     let json = solved(&preset);
-    assert!(json["solver"].as_str().unwrap().contains("gmres"), "the preset's");
+    assert!(json["solver"].as_str().unwrap().contains("fcg"), "around the preset's k cycle");
     assert_eq!(json["level"][0]["smoother"], "jacobi", "{}", json["level"][0]);
 
     let single = solved(&["-p", "poisson7:12", "solver.precision=f32", "solver.tolerance=1e-4"]);

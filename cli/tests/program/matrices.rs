@@ -107,7 +107,7 @@ fn a_folder_of_files_is_told_apart_from_what_is_missing() {
         .iter()
         .map(|row| (row["name"].as_str().unwrap(), row["rhs"].as_str().unwrap(), row["status"].as_str().unwrap()))
         .collect();
-    assert_eq!(found, [("good", "file", "TERRACE_SUCCESS"), ("singular", "", "TERRACE_ERROR_MATRIX_VALUES")]);
+    assert_eq!(found, [("good", "file", "TERRACE_SUCCESS"), ("singular", "ones", "TERRACE_ERROR_MATRIX_VALUES")]);
     assert!(page.contains("refused: row 1 has no diagonal entry"), "{page}");
 
     let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
