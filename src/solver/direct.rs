@@ -54,10 +54,9 @@ impl Direct {
         let context = &solver.context;
         let plan = with_view!(matrix, a => phases.time("ordering", || context.run(a.entries(), || Plan::new(&a))))?;
         let flops = plan.flops();
-        let factorised = with_view!(matrix, a => phases.time("factorisation", || {
+        let factor = with_view!(matrix, a => phases.time("factorisation", || {
             context.run(flops as usize, || plan.factorise(&a, ZeroPivots::Refuse))
         }))?;
-        let factor = factorised;
         phases.add("total", start.elapsed().as_secs_f64());
         let n = matrix.rows();
         let converts = matrix.precision() == Precision::F32 && solver.config.choice("solver.precision").is_none();

@@ -1,7 +1,6 @@
 //! The Krylov method, its operator and its workspace, in the solver's precision and on the context's backend.
 
 use super::Solver;
-use super::solve::reachable;
 use super::user::SolverBackend;
 use crate::backend::{Operator, Preconditioner};
 use crate::error::{Result, Status, fail};
@@ -38,7 +37,7 @@ pub struct Parts<B: SolverBackend, T: Scalar> {
     pub r: B::Buffer<T>,
     /// For M b and M r, with the preconditioned norm.
     pub z: Option<B::Buffer<T>>,
-    /// Relative tolerance.
+    /// Relative tolerance, less what is not known about a residual.
     pub tolerance: f64,
     /// For the best iterate.
     pub best: B::Buffer<T>,
@@ -153,7 +152,7 @@ impl Solver {
             units: 0,
             r,
             z,
-            tolerance: self.config.real_or_auto("solver.tolerance").unwrap_or(reachable(T::PRECISION)),
+            tolerance: self.relative_tolerance::<T>(),
             best,
             converts,
             converted: None,

@@ -391,7 +391,7 @@ impl Solver {
             }
         }
         let absolute = factor * self.config.real("solver.absolute_tolerance");
-        run.target = ((*tolerance - UNKNOWN * T::EPSILON.to_f64()) * run.scale).max(absolute);
+        run.target = (*tolerance * run.scale).max(absolute);
         let mut system = System { b, x: &mut *x, r: &mut **r, z: z.as_deref_mut(), true_norm: f64::NAN };
         let end = system.solve(&mut **method, &mut run, guess == Guess::Zero);
         let end = system.take_best(&mut run, end);
