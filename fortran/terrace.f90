@@ -172,7 +172,8 @@ module terrace
   public :: terrace_matrix_create_csr, terrace_matrix_create_bsr, terrace_matrix_create_coo
   public :: terrace_matrix_get_size, terrace_matrix_update_values
   public :: terrace_matrix_set_near_null_space, terrace_matrix_set_coordinates
-  public :: terrace_matrix_multiply, terrace_matrix_transpose, terrace_matrix_apply, terrace_matrix_get_arrays
+  public :: terrace_matrix_multiply, terrace_matrix_transpose, terrace_matrix_get_arrays
+  public :: terrace_matrix_apply, terrace_matrix_apply_transposed
   public :: terrace_config_create, terrace_config_set_str, terrace_config_set_int, terrace_config_set_real
   public :: terrace_config_get_str, terrace_config_get_int, terrace_config_get_real
   public :: terrace_config_set_level, terrace_config_set_level_sweeps, terrace_config_load_json, terrace_config_load_preset
@@ -181,7 +182,8 @@ module terrace
   public :: terrace_solver_set_preconditioner, terrace_solver_set_preconditioner_f32
   public :: terrace_solver_remove_operator, terrace_solver_remove_preconditioner
   public :: terrace_solver_set_preconditioner_matrix, terrace_solver_set_monitor, terrace_solver_get_option
-  public :: terrace_solver_setup, terrace_solver_update, terrace_solver_solve, terrace_solver_get_rows
+  public :: terrace_solver_setup, terrace_solver_update, terrace_solver_get_rows
+  public :: terrace_solver_solve, terrace_solver_solve_transposed
   public :: terrace_solver_report, terrace_amg_report
   public :: terrace_context_set_error
   public :: terrace_amg_set_error
@@ -237,6 +239,11 @@ module terrace
     module procedure matrix_apply_f32
   end interface
 
+  interface terrace_matrix_apply_transposed
+    module procedure matrix_apply_transposed_f64
+    module procedure matrix_apply_transposed_f32
+  end interface
+
   interface terrace_matrix_get_arrays
     module procedure get_arrays_i32_i32_f64
     module procedure get_arrays_i32_i32_f32
@@ -282,6 +289,11 @@ module terrace
   interface terrace_solver_solve
     module procedure solve_one_f64, solve_several_f64
     module procedure solve_one_f32, solve_several_f32
+  end interface
+
+  interface terrace_solver_solve_transposed
+    module procedure solve_one_transposed_f64, solve_several_transposed_f64
+    module procedure solve_one_transposed_f32, solve_several_transposed_f32
   end interface
 
   interface terrace_report_get_int
@@ -573,6 +585,19 @@ module terrace
       type(c_ptr), value :: row_offsets
       integer(c_int32_t), value :: column_type
       type(c_ptr), value :: columns
+    function c_matrix_apply_transposed(context, matrix, vector_type, alpha, x, beta, y) &
+        result(outcome) bind(c, name='terrace_matrix_apply_transposed')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: matrix
+      integer(c_int32_t), value :: vector_type
+      real(c_double), value :: alpha
+      type(c_ptr), value :: x
+      real(c_double), value :: beta
+      type(c_ptr), value :: y
+      integer(c_int32_t) :: outcome
+    end function
+
       integer(c_int32_t), value :: value_type
       type(c_ptr), value :: values
       integer(c_int32_t), value :: base
@@ -858,6 +883,18 @@ module terrace
 
     function c_solver_report(solver, report) &
         result(outcome) bind(c, name='terrace_solver_report')
+    function c_solver_solve_transposed(solver, vector_type, count, b, x, guess) &
+        result(outcome) bind(c, name='terrace_solver_solve_transposed')
+      import
+      type(c_ptr), value :: solver
+      integer(c_int32_t), value :: vector_type
+      integer(c_int64_t), value :: count
+      type(c_ptr), value :: b
+      type(c_ptr), value :: x
+      integer(c_int32_t), value :: guess
+      integer(c_int32_t) :: outcome
+    end function
+
       import
       type(c_ptr), value :: solver
       type(c_ptr), intent(inout) :: report
@@ -1926,7 +1963,7 @@ contains
     call conclude(c_matrix_transpose(context%handle, matrix%handle, transpose%handle), status)
   end subroutine
 
-  ! y = alpha A x + beta y.
+  ! y = alpha A x + beta y, or with the transpose of A.
   subroutine matrix_apply_f64(context, matrix, alpha, x, beta, y, status)
     type(terrace_context), intent(in) :: context
     type(terrace_matrix), intent(in) :: matrix
@@ -1944,7 +1981,8 @@ contains
     else if (size(y, kind=c_int64_t) /= rows) then
       outcome = misfit(context, 'y', size(y, kind=c_int64_t), rows)
     else
-      outcome = c_matrix_apply(context%handle, matrix%handle, TERRACE_F64, alpha, c_loc(x), beta, c_loc(y))
+      outcome = c_matrix_apply( &
+          context%handle, matrix%handle, TERRACE_F64, alpha, c_loc(x), beta, c_loc(y))
     end if
     call conclude(outcome, status)
   end subroutine
@@ -1966,7 +2004,54 @@ contains
     else if (size(y, kind=c_int64_t) /= rows) then
       outcome = misfit(context, 'y', size(y, kind=c_int64_t), rows)
     else
-      outcome = c_matrix_apply(context%handle, matrix%handle, TERRACE_F32, alpha, c_loc(x), beta, c_loc(y))
+      outcome = c_matrix_apply( &
+          context%handle, matrix%handle, TERRACE_F32, alpha, c_loc(x), beta, c_loc(y))
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  subroutine matrix_apply_transposed_f64(context, matrix, alpha, x, beta, y, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    real(c_double), intent(in) :: alpha, beta
+    real(c_double), intent(in), contiguous, target :: x(:)
+    real(c_double), intent(inout), contiguous, target :: y(:)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int64_t) :: rows, cols, nonzeros
+    integer(c_int32_t) :: block_size, outcome
+    outcome = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (outcome /= TERRACE_SUCCESS) then
+      continue
+    else if (size(x, kind=c_int64_t) /= rows) then
+      outcome = misfit(context, 'x', size(x, kind=c_int64_t), rows)
+    else if (size(y, kind=c_int64_t) /= cols) then
+      outcome = misfit(context, 'y', size(y, kind=c_int64_t), cols)
+    else
+      outcome = c_matrix_apply_transposed( &
+          context%handle, matrix%handle, TERRACE_F64, alpha, c_loc(x), beta, c_loc(y))
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  subroutine matrix_apply_transposed_f32(context, matrix, alpha, x, beta, y, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    real(c_double), intent(in) :: alpha, beta
+    real(c_float), intent(in), contiguous, target :: x(:)
+    real(c_float), intent(inout), contiguous, target :: y(:)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int64_t) :: rows, cols, nonzeros
+    integer(c_int32_t) :: block_size, outcome
+    outcome = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (outcome /= TERRACE_SUCCESS) then
+      continue
+    else if (size(x, kind=c_int64_t) /= rows) then
+      outcome = misfit(context, 'x', size(x, kind=c_int64_t), rows)
+    else if (size(y, kind=c_int64_t) /= cols) then
+      outcome = misfit(context, 'y', size(y, kind=c_int64_t), cols)
+    else
+      outcome = c_matrix_apply_transposed( &
+          context%handle, matrix%handle, TERRACE_F32, alpha, c_loc(x), beta, c_loc(y))
     end if
     call conclude(outcome, status)
   end subroutine
@@ -2549,7 +2634,7 @@ contains
     real(c_double), intent(inout), contiguous, target :: x(:)
     integer(c_int32_t), intent(out), optional :: status
     integer(c_int32_t), intent(in), optional :: guess
-    call solve(solver, TERRACE_F64, size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
+    call solve(solver, TERRACE_F64, .false., size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
   end subroutine
 
   subroutine solve_several_f64(solver, b, x, status, guess)
@@ -2558,7 +2643,7 @@ contains
     real(c_double), intent(inout), contiguous, target :: x(:, :)
     integer(c_int32_t), intent(out), optional :: status
     integer(c_int32_t), intent(in), optional :: guess
-    call solve(solver, TERRACE_F64, size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
+    call solve(solver, TERRACE_F64, .false., size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
   end subroutine
 
   subroutine solve_one_f32(solver, b, x, status, guess)
@@ -2567,7 +2652,43 @@ contains
     real(c_float), intent(inout), contiguous, target :: x(:)
     integer(c_int32_t), intent(out), optional :: status
     integer(c_int32_t), intent(in), optional :: guess
-    call solve(solver, TERRACE_F32, size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
+    call solve(solver, TERRACE_F32, .false., size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
+  end subroutine
+
+  subroutine solve_one_transposed_f64(solver, b, x, status, guess)
+    type(terrace_solver), intent(in) :: solver
+    real(c_double), intent(in), contiguous, target :: b(:)
+    real(c_double), intent(inout), contiguous, target :: x(:)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t), intent(in), optional :: guess
+    call solve(solver, TERRACE_F64, .true., size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
+  end subroutine
+
+  subroutine solve_several_transposed_f64(solver, b, x, status, guess)
+    type(terrace_solver), intent(in) :: solver
+    real(c_double), intent(in), contiguous, target :: b(:, :)
+    real(c_double), intent(inout), contiguous, target :: x(:, :)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t), intent(in), optional :: guess
+    call solve(solver, TERRACE_F64, .true., size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
+  end subroutine
+
+  subroutine solve_one_transposed_f32(solver, b, x, status, guess)
+    type(terrace_solver), intent(in) :: solver
+    real(c_float), intent(in), contiguous, target :: b(:)
+    real(c_float), intent(inout), contiguous, target :: x(:)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t), intent(in), optional :: guess
+    call solve(solver, TERRACE_F32, .true., size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
+  end subroutine
+
+  subroutine solve_several_transposed_f32(solver, b, x, status, guess)
+    type(terrace_solver), intent(in) :: solver
+    real(c_float), intent(in), contiguous, target :: b(:, :)
+    real(c_float), intent(inout), contiguous, target :: x(:, :)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t), intent(in), optional :: guess
+    call solve(solver, TERRACE_F32, .true., size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
   end subroutine
 
   subroutine solve_several_f32(solver, b, x, status, guess)
@@ -2576,10 +2697,10 @@ contains
     real(c_float), intent(inout), contiguous, target :: x(:, :)
     integer(c_int32_t), intent(out), optional :: status
     integer(c_int32_t), intent(in), optional :: guess
-    call solve(solver, TERRACE_F32, size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
+    call solve(solver, TERRACE_F32, .false., size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
   end subroutine
 
-  subroutine solve(solver, vector_type, b_size, x_size, b, x, status, guess)
+  subroutine solve(solver, vector_type, transposed, b_size, x_size, b, x, status, guess)
     type(terrace_solver), intent(in) :: solver
     integer(c_int32_t), intent(in) :: vector_type
     integer(c_int64_t), intent(in) :: b_size, x_size
@@ -2612,6 +2733,7 @@ contains
     integer(c_int32_t), intent(out), optional :: status
     call conclude(c_amg_get_rows(amg%handle, rows), status)
   end subroutine
+    logical, intent(in) :: transposed
 
   subroutine terrace_amg_report(amg, report, status)
     type(terrace_amg), intent(in) :: amg
@@ -2630,6 +2752,8 @@ contains
   subroutine terrace_solver_report(solver, report, status)
     type(terrace_solver), intent(in) :: solver
     type(terrace_report), intent(out) :: report
+    else if (transposed) then
+      outcome = c_solver_solve_transposed(solver%handle, vector_type, count, b, x, start)
     integer(c_int32_t), intent(out), optional :: status
     call conclude(c_solver_report(solver%handle, report%handle), status)
   end subroutine

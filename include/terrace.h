@@ -841,6 +841,27 @@ terrace_status terrace_matrix_apply(terrace_context *context,
  * context; the matrix may be shared.
  */
 terrace_status terrace_matrix_get_arrays(terrace_context *context,
+/**
+ * The product of the transposed matrix with a vector, y = alpha A^T x + beta y.
+ *
+ * - `context`: not NULL; its threads or its GPU compute the product.
+ * - `matrix`: not NULL. Threads multiply with it as it is, and take up to 16 vectors of memory for the call, fewer the closer the entries are to the diagonal. The
+ *   first product on a GPU makes a transposed copy there, which is kept as the copy of `terrace_matrix_apply` is.
+ * - `vector_type`, `alpha`, `beta`: as there.
+ * - `x`: an element for every scalar row; otherwise as there.
+ * - `y`: an element for every scalar column, where `x` is, not overlapping it; overwritten.
+ *
+ * Every call gives the same bits, for any number of threads; a GPU adds in another order than the host. Returns, and has errors, as `terrace_matrix_apply`. One
+ * thread at a time for each context; the matrix may be shared.
+ */
+terrace_status terrace_matrix_apply_transposed(terrace_context *context,
+                                               const terrace_matrix *matrix,
+                                               terrace_type vector_type,
+                                               double alpha,
+                                               const void *x,
+                                               double beta,
+                                               void *y);
+
                                          const terrace_matrix *matrix,
                                          terrace_type offset_type,
                                          void *row_offsets,
@@ -1313,6 +1334,30 @@ terrace_status terrace_solver_get_rows(const terrace_solver *solver,
  * - `report`: host, written on success; destroy it with `terrace_report_destroy`.
  *
  * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
+/**
+ * Solves A^T x = b for one or several right-hand sides, with the same options. Where the matrix is symmetric, up to rounding (1e-10 of its entries, 1e-4 in f32), this is
+ * `terrace_solver_solve`. Otherwise the first call makes a second solver for the transpose, and later ones use it:
+ *
+ * - It takes the time of a set-up, and as much memory as this solver and a transposed copy of the matrix, until this solver is set up again or destroyed. Calls
+ *   with `solver.type` "direct" factorise the transpose.
+ * - Its preconditioner is made from the values that the matrix has at that call, with the near-null space of the matrix. New values are transposed at the next
+ *   call. After `terrace_solver_update`, the next call updates its preconditioner, too; without that, it is lagged as that of this solver is.
+ * - A matrix of `terrace_solver_set_preconditioner_matrix` is transposed, too. A null space of the options must be one of the transpose.
+ * - After such a call `terrace_solver_report` tells about the set-up and the solve of the second solver; "bytes" counts both.
+ *
+ * With an operator callback the status is `TERRACE_ERROR_UNSUPPORTED`, and so it is with a preconditioner callback, unless the matrix is symmetric: the transpose
+ * of a callback is not known. Set up a solver of its own then, with callbacks for the transpose.
+ *
+ * Arguments, what is returned, and the errors of a solve: as `terrace_solver_solve`; those of a set-up: as `terrace_solver_setup`. Their sentences begin
+ * with "transposed matrix". One thread at a time for each context.
+ */
+terrace_status terrace_solver_solve_transposed(terrace_solver *solver,
+                                               terrace_type vector_type,
+                                               int64_t count,
+                                               const void *b,
+                                               void *x,
+                                               terrace_guess guess);
+
  */
 terrace_status terrace_solver_report(const terrace_solver *solver, terrace_report **report);
 

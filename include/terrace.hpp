@@ -641,10 +641,14 @@ public:
     /// Returns when y is written, or, in device memory with a stream of the caller's, when that is under way. Errors:
     /// TERRACE_ERROR_SIZE_MISMATCH, TERRACE_ERROR_INVALID_ARGUMENT, TERRACE_ERROR_OUT_OF_MEMORY, TERRACE_ERROR_DEVICE.
     void apply(const context &on, double alpha, value_array x, double beta, value_buffer y, status &result TERRACE_OR_THROW) const {
-        if (get() && x.size != cols()) return refuse_size(on, "x", x.size, cols(), result);
-        if (get() && y.size != rows()) return refuse_size(on, "y", y.size, rows(), result);
-        if (x.type != y.type) return refuse(on, TERRACE_ERROR_INVALID_ARGUMENT, "x and y differ in their number format", result);
+        if (!fits(on, x, cols(), y, rows(), result)) return;
         end(on, terrace_matrix_apply(on.get(), get(), x.type, alpha, x.data, beta, y.data), result);
+    }
+    /// y = alpha A^T x + beta y (terrace_matrix_apply_transposed); x has rows() and y cols() elements. Otherwise as apply().
+    void apply_transposed(const context &on, double alpha, value_array x, double beta, value_buffer y,
+                          status &result TERRACE_OR_THROW) const {
+        if (!fits(on, x, rows(), y, cols(), result)) return;
+        end(on, terrace_matrix_apply_transposed(on.get(), get(), x.type, alpha, x.data, beta, y.data), result);
     }
 
     /// The product of two matrices, columns ascending in each row, in the memory of the context (terrace_matrix_multiply). Returns when
@@ -778,6 +782,19 @@ private:
         refuse(on, TERRACE_ERROR_INVALID_ARGUMENT,
                std::string(argument) + " is a temporary, which cannot be borrowed; accepted: an array that outlives the matrix",
                result);
+    }
+    /// Whether x and y have these lengths and the same format.
+    bool fits(const context &on, const value_array &x, std::int64_t of_x, const value_buffer &y, std::int64_t of_y,
+              status &result) const {
+        if (get() && x.size != of_x)
+            refuse_size(on, "x", x.size, of_x, result);
+        else if (get() && y.size != of_y)
+            refuse_size(on, "y", y.size, of_y, result);
+        else if (x.type != y.type)
+            refuse(on, TERRACE_ERROR_INVALID_ARGUMENT, "x and y differ in their number format", result);
+        else
+            return true;
+        return false;
     }
     static bool is_double(const context &on, const char *argument, const value_array &values, status &result) {
         if (values.type == TERRACE_F64) return true;
@@ -1231,23 +1248,20 @@ public:
     /// TERRACE_ERROR_PRECISION_LOST, TERRACE_ERROR_MATRIX_VALUES, TERRACE_ERROR_CALLBACK, TERRACE_ERROR_OUT_OF_MEMORY,
     /// TERRACE_ERROR_DEVICE.
     void solve(value_array b, value_buffer x, terrace_guess guess, status &result TERRACE_OR_THROW) {
-        std::int64_t rows = 0;
-        terrace_status code = terrace_solver_get_rows(get(), &rows);
-        std::int64_t count = rows > 0 ? b.size / rows : 1;
-        if (count < 1) count = 1;
-        if (code == TERRACE_SUCCESS && b.size != count * rows) code = refuse_size("b", b.size, count * rows);
-        if (code == TERRACE_SUCCESS && x.size != b.size) code = refuse_size("x", x.size, b.size);
-        if (code == TERRACE_SUCCESS && b.type != x.type) code = refuse("b and x differ in their number format");
-        for (const auto &own : {operator_.get(), preconditioner_.get()})
-            if (code == TERRACE_SUCCESS && own && own->type != works_in_)
-                code = refuse(own->type == TERRACE_F64
-                                  ? "a callback is for double, the solver works in f32; see the option solver.precision"
-                                  : "a callback is for float, the solver works in f64; see the option solver.precision");
-        if (code == TERRACE_SUCCESS) code = terrace_solver_solve(get(), b.type, count, b.data, x.data, guess);
-        end(code, result);
+        solve_by(terrace_solver_solve, b, x, guess, result);
     }
     /// From zero.
     void solve(value_array b, value_buffer x, status &result TERRACE_OR_THROW) { solve(b, x, TERRACE_ZERO_GUESS, result); }
+
+    /// Solves A^T x = b (terrace_solver_solve_transposed): of a symmetric matrix as solve(), else by a second solver that the first call
+    /// makes. Arguments, blocking and conditions as for solve(); errors also as for setup(), and TERRACE_ERROR_UNSUPPORTED with callbacks.
+    void solve_transposed(value_array b, value_buffer x, terrace_guess guess, status &result TERRACE_OR_THROW) {
+        solve_by(terrace_solver_solve_transposed, b, x, guess, result);
+    }
+    /// From zero.
+    void solve_transposed(value_array b, value_buffer x, status &result TERRACE_OR_THROW) {
+        solve_transposed(b, x, TERRACE_ZERO_GUESS, result);
+    }
 
     /// Scalar rows of the system (terrace_solver_get_rows). Errors: TERRACE_ERROR_NOT_SET_UP.
     std::int64_t rows(status &result TERRACE_OR_THROW) const {
@@ -1277,6 +1291,24 @@ private:
 
     void make(const context &on, const terrace_config *options, status &result) {
         create([&](terrace_solver **out) { return terrace_solver_create(on.get(), options, out); }, result);
+    }
+
+    template <class Solve>
+    void solve_by(Solve solve, const value_array &b, const value_buffer &x, terrace_guess guess, status &result) {
+        std::int64_t rows = 0;
+        terrace_status code = terrace_solver_get_rows(get(), &rows);
+        std::int64_t count = rows > 0 ? b.size / rows : 1;
+        if (count < 1) count = 1;
+        if (code == TERRACE_SUCCESS && b.size != count * rows) code = refuse_size("b", b.size, count * rows);
+        if (code == TERRACE_SUCCESS && x.size != b.size) code = refuse_size("x", x.size, b.size);
+        if (code == TERRACE_SUCCESS && b.type != x.type) code = refuse("b and x differ in their number format");
+        for (const auto &own : {operator_.get(), preconditioner_.get()})
+            if (code == TERRACE_SUCCESS && own && own->type != works_in_)
+                code = refuse(own->type == TERRACE_F64
+                                  ? "a callback is for double, the solver works in f32; see the option solver.precision"
+                                  : "a callback is for float, the solver works in f64; see the option solver.precision");
+        if (code == TERRACE_SUCCESS) code = solve(get(), b.type, count, b.data, x.data, guess);
+        end(code, result);
     }
 
     void build(const terrace_matrix *a, status &result) {

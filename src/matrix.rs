@@ -114,8 +114,24 @@ pub struct Matrix {
     /// set-up.
     diagonal: Mutex<Option<DiagonalDefect>>,
     changes: Mutex<Changes>,
-    /// Copies in SpMV formats, by GPU and type of vectors.
-    operators: Mutex<Vec<(Gpu, Arc<dyn Any + Send + Sync>)>>,
+    /// Copies in SpMV formats.
+    operators: Mutex<Vec<KeptOperator>>,
+}
+
+/// A matrix or its transpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// A.
+    Plain,
+    /// Aᵀ.
+    Transposed,
+}
+
+/// A copy in an SpMV format, a [`DeviceOperator`] for some type of vectors.
+struct KeptOperator {
+    gpu: Gpu,
+    side: Side,
+    operator: Arc<dyn Any + Send + Sync>,
 }
 
 impl Matrix {
@@ -185,19 +201,24 @@ impl Matrix {
         }
     }
 
-    /// The matrix as an operator on vectors of a GPU, in the format that suits it. It is kept for the next product, unless the values are the
-    /// caller's, who may change them.
-    pub(crate) fn operator_on<T: Scalar>(&self, gpu: &Gpu) -> Result<Arc<DeviceOperator<T>>> {
+    /// The matrix, or its transpose, as an operator on vectors of the context's GPU, in the format that suits it. It is kept for the next
+    /// product until the values change, unless they are the caller's in device memory, who may change them.
+    pub(crate) fn operator_on<T: Scalar>(&self, context: &Context, side: Side) -> Result<Arc<DeviceOperator<T>>> {
+        let Some(gpu) = context.gpu() else { unreachable!("the vectors are in the memory of a GPU") };
         if matches!(&self.storage, MatrixStorage::Device(device) if device.arrays.is_borrowed()) {
-            return Ok(Arc::new(gpu.matrix_operator(self)?));
+            return Ok(Arc::new(operator::on_device(gpu, self, side)?));
         }
+        // Where borrowed values on the host have changed, nothing is left in the list.
+        self.changes(context)?;
         let mut operators = lock(self.operators.lock());
-        let kept = operators.iter().filter(|(on, _)| on.is_same(gpu));
-        if let Some(kept) = kept.filter_map(|(_, kept)| Arc::clone(kept).downcast::<DeviceOperator<T>>().ok()).next() {
+        let kept = operators.iter().filter(|kept| kept.gpu.is_same(gpu) && kept.side == side);
+        if let Some(kept) =
+            kept.filter_map(|kept| Arc::clone(&kept.operator).downcast::<DeviceOperator<T>>().ok()).next()
+        {
             return Ok(kept);
         }
-        let operator: Arc<DeviceOperator<T>> = Arc::new(gpu.matrix_operator(self)?);
-        operators.push((gpu.clone(), Arc::clone(&operator) as _));
+        let operator: Arc<DeviceOperator<T>> = Arc::new(operator::on_device(gpu, self, side)?);
+        operators.push(KeptOperator { gpu: gpu.clone(), side, operator: Arc::clone(&operator) as _ });
         Ok(operator)
     }
 
@@ -236,7 +257,7 @@ impl Matrix {
             _ => DeviceMatrix::F64(self.device::<f64>(gpu)?),
         };
         let copy = Matrix::on_device(gpu, matrix, false, 0)?;
-        *lock(copy.near_null_space.write()) = self.near_null_space();
+        copy.take_unknowns_of(self);
         Ok(copy)
     }
 
@@ -330,6 +351,21 @@ impl Matrix {
             }
             _ => unreachable!("the format was checked"),
         };
+        self.replace_on_device(device, new)
+    }
+
+    /// Takes over the values of another matrix with the same pattern and format, which is in the same memory.
+    pub(crate) fn take_values(&self, other: &Matrix) -> Result<()> {
+        match (&self.storage, &other.storage) {
+            (MatrixStorage::Device(own), MatrixStorage::Device(other)) => {
+                self.replace_on_device(own, other.arrays.read()?)
+            }
+            _ => self.update_values(other.values()?),
+        }
+    }
+
+    /// Checks the values of arrays with the same pattern, and uses them from here on.
+    fn replace_on_device(&self, device: &DeviceStorage, new: DeviceMatrix) -> Result<()> {
         let new = DeviceStorage::new(device.gpu(), new, device.base);
         let matrix = new.arrays.read()?;
         let diagonal = new.check(&matrix, false, false)?;

@@ -8,7 +8,7 @@ pub use crate::gpu::setup::spgemm_tiles::ProductMethod;
 use crate::gpu::setup::{DeviceCsr, spgemm_tiles, transpose};
 use crate::gpu::{self, Gpu, Indices, Slice};
 use crate::host::{self, Host};
-use crate::matrix::{DeviceMatrix, Matrix, MatrixBackend};
+use crate::matrix::{DeviceMatrix, Matrix, MatrixBackend, Side};
 use crate::scalar::{Precision, Scalar, with_precision};
 use crate::sparse::{Csr, Offsets, SharedCsr};
 
@@ -59,32 +59,82 @@ impl Matrix {
         })
     }
 
+    /// The transpose with the near-null space of this matrix. It counts as many changes of its values.
+    pub(crate) fn transposed_copy(&self, context: &Context) -> Result<Matrix> {
+        let changes = self.changes(context)?;
+        let transpose = self.transpose(context)?;
+        transpose.take_unknowns_of(self);
+        transpose.set_changes(changes);
+        Ok(transpose)
+    }
+
+    /// Takes over the values of a matrix of which this is the [`Matrix::transposed_copy`], if they have changed.
+    pub(crate) fn update_transposed_copy(&self, of: &Matrix, context: &Context) -> Result<()> {
+        let changes = of.changes(context)?;
+        if changes == self.known_changes() {
+            return Ok(());
+        }
+        of.recheck_values(context)?;
+        self.take_values(&of.transpose(context)?)?;
+        self.set_changes(changes);
+        Ok(())
+    }
+
     /// y = alpha A x + beta y for vectors on the host; y is not read when beta is 0.
     pub fn apply<T: Scalar>(&self, context: &Context, alpha: f64, x: &[T], beta: f64, y: &mut [T]) -> Result<()> {
         assert!(x.len() == self.cols() && y.len() == self.rows());
-        let gpu = match context.gpu() {
-            Some(gpu) if gpu::IS_BUILT => gpu,
-            _ => {
-                let operator = Host::new(context).matrix_operator::<T>(self)?;
-                return operator.apply(wide::<T>(alpha), x, wide::<T>(beta), y);
-            }
-        };
+        if let Some(gpu) = context.gpu().filter(|_| gpu::IS_BUILT) {
+            return self.apply_for_host(context, gpu, Side::Plain, (alpha, x), (beta, y));
+        }
+        let operator = Host::new(context).matrix_operator::<T>(self)?;
+        operator.apply(wide::<T>(alpha), x, wide::<T>(beta), y)
+    }
+
+    /// y = alpha Aᵀ x + beta y for vectors on the host; y is not read when beta is 0. A GPU transposes the matrix at the first product; the
+    /// host does not.
+    pub fn apply_transposed<T: Scalar>(
+        &self,
+        context: &Context,
+        alpha: f64,
+        x: &[T],
+        beta: f64,
+        y: &mut [T],
+    ) -> Result<()> {
+        assert!(x.len() == self.rows() && y.len() == self.cols());
+        if let Some(gpu) = context.gpu().filter(|_| gpu::IS_BUILT) {
+            return self.apply_for_host(context, gpu, Side::Transposed, (alpha, x), (beta, y));
+        }
+        let (alpha, beta) = (wide::<T>(alpha), wide::<T>(beta));
+        with_precision!(self.precision(), I => {
+            let a = self.shared::<I>()?;
+            context.run(self.entries(), || host::spmv_transposed::apply(&a.view(), alpha, x, beta, y))
+        })
+    }
+
+    /// On a GPU for vectors of the host.
+    fn apply_for_host<T: Scalar>(
+        &self,
+        context: &Context,
+        gpu: &Gpu,
+        side: Side,
+        (alpha, x): (f64, &[T]),
+        (beta, y): (f64, &mut [T]),
+    ) -> Result<()> {
         let x = gpu.upload(x)?;
         let mut result = if beta == 0.0 { gpu.zeros(y.len())? } else { gpu.upload(y)? };
-        self.apply_on_device(gpu, alpha, &x, beta, &mut result)?;
+        self.apply_on_device(context, side, (alpha, &x), (beta, &mut result))?;
         gpu.read(&result, y)
     }
 
-    /// The same for vectors in device memory; they are used in the order of the stream.
+    /// y = alpha A x + beta y, or with Aᵀ, for vectors in the memory of the context's GPU; they are used in the order of the stream.
     pub(crate) fn apply_on_device<T: Scalar>(
         &self,
-        gpu: &Gpu,
-        alpha: f64,
-        x: &Slice<T>,
-        beta: f64,
-        y: &mut Slice<T>,
+        context: &Context,
+        side: Side,
+        (alpha, x): (f64, &Slice<T>),
+        (beta, y): (f64, &mut Slice<T>),
     ) -> Result<()> {
-        self.operator_on(gpu)?.apply(wide::<T>(alpha), x, wide::<T>(beta), y)
+        self.operator_on(context, side)?.apply(wide::<T>(alpha), x, wide::<T>(beta), y)
     }
 
     /// Copies row offsets or columns, counted from `base`, on the GPU where the matrix is.

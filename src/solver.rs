@@ -1,5 +1,6 @@
 //! The solver: a Krylov method with its preconditioner.
 
+use crate::backend::common::Symmetry;
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
 use crate::error::{Result, fail};
@@ -18,12 +19,14 @@ mod parts;
 mod scaled;
 mod solve;
 mod solves;
+mod transposed;
 mod unsolved;
 mod user;
 
 use direct::Direct;
 use parts::Engine;
 use solves::Solves;
+use transposed::Transposed;
 pub use unsolved::Unsolved;
 use user::{Apply, User};
 
@@ -94,6 +97,8 @@ pub struct Solver {
     /// The right-hand sides of the last solve.
     solves: Solves,
     phases: Phases,
+    /// Whether the last solve was one with the transposed matrix, by the solver for that.
+    reports_transposed: bool,
 }
 
 /// The state after set-up.
@@ -106,6 +111,7 @@ struct State {
     rows: usize,
     /// Changes of the matrix that the operator of the engine has taken over.
     changes: u64,
+    transposed: Transposed,
 }
 
 /// The engine on the context's backend.
@@ -132,6 +138,7 @@ impl Solver {
             state: None,
             solves: Solves::default(),
             phases: Phases::default(),
+            reports_transposed: false,
         }
     }
 
@@ -279,7 +286,8 @@ impl Solver {
         }
         self.solves = Solves::with_capacity(self.history_capacity())?;
         self.phases.seconds.reserve(MAX_PHASES);
-        self.state = Some(State { matrix: callers.cloned(), scaled, amg, engine, rows, changes });
+        let transposed = Transposed::default();
+        self.state = Some(State { matrix: callers.cloned(), scaled, amg, engine, rows, changes, transposed });
         Ok(())
     }
 
@@ -288,11 +296,7 @@ impl Solver {
         let is_open = self.operator.is_none() && self.config.choice("solver.type").is_none();
         let Some(matrix) = matrix.filter(|_| is_open) else { return Ok(self.config.clone()) };
         let symmetry = matrix.symmetry(&self.context)?;
-        let is_symmetric = match matrix.precision() {
-            Precision::F32 => symmetry.is_symmetric::<f32>(),
-            _ => symmetry.is_symmetric::<f64>(),
-        };
-        if !is_symmetric {
+        if !is_symmetric(&symmetry, matrix.precision()) {
             self.context.log(LogLevel::Info, || "the matrix is not symmetric: GMRES with Gauss-Seidel".to_string());
             return nonsymmetric(&self.config);
         }
@@ -354,6 +358,7 @@ impl Solver {
         let read = callers.as_ref().map_or(Ok(()), |matrix| matrix.end_reading());
         if renewed.is_ok() {
             state.changes = changes;
+            state.transposed.is_outdated = true;
         }
         self.state = Some(state);
         renewed.and(read)
@@ -428,6 +433,17 @@ impl Solver {
 
     /// [`Solver::report`], which can fail by lack of memory.
     pub fn try_report(&self) -> Result<Report> {
+        let Some(transposed) = self.transposed_solver() else { return self.own_report() };
+        let (mut report, other) = match self.reports_transposed {
+            true => (transposed.own_report()?, self.own_report()?),
+            false => (self.own_report()?, transposed.own_report()?),
+        };
+        report.bytes += other.bytes;
+        Ok(report)
+    }
+
+    /// The report without that of the solver for the transposed matrix.
+    fn own_report(&self) -> Result<Report> {
         let Some(state) = &self.state else {
             return Ok(Report::of(&self.context));
         };
@@ -448,5 +464,13 @@ impl Solver {
         report.solve = self.phases.clone();
         report.solves = self.solves.to_reports()?;
         Ok(report)
+    }
+}
+
+/// Whether a matrix with values in this format is symmetric, but for rounding.
+fn is_symmetric(symmetry: &Symmetry, precision: Precision) -> bool {
+    match precision {
+        Precision::F32 => symmetry.is_symmetric::<f32>(),
+        _ => symmetry.is_symmetric::<f64>(),
     }
 }

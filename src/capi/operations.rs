@@ -8,7 +8,7 @@ use super::{terrace_context, terrace_matrix, terrace_status};
 use crate::context::Context;
 use crate::error::{Result, fail};
 use crate::gpu::{Gpu, Indices, Slice};
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, Side};
 use crate::scalar::{Element, Precision, with_precision};
 use std::ffi::c_void;
 
@@ -86,38 +86,37 @@ pub unsafe extern "C" fn terrace_matrix_apply(
     y: *mut c_void,
 ) -> terrace_status {
     call!(context, |context| {
-        let (context, matrix) = (&context.state.context, &required!(matrix).matrix);
-        for (name, value) in [("alpha", alpha), ("beta", beta)] {
-            if !value.is_finite() {
-                return fail!(InvalidArgument, "{name} is {value}; accepted: finite numbers");
-            }
-            if value.abs() > f64::from(f32::MAX) && vector_type != TERRACE_F64 {
-                return fail!(
-                    InvalidArgument,
-                    "{name} is {value}; accepted with vectors that are not of f64: numbers of f32"
-                );
-            }
-        }
-        let (rows, cols) = (matrix.rows(), matrix.cols());
-        with_precision!(precision("vector_type", vector_type)?, T => {
-            let ends = |start: usize, len: usize| start.checked_add(len.checked_mul(size_of::<T>())?);
-            let (Some(x_end), Some(y_end)) = (ends(x.addr(), cols), ends(y.addr(), rows)) else {
-                return fail!(InvalidArgument, "x or y ends beyond all memory");
-            };
-            let apart = x_end <= y.addr() || y_end <= x.addr();
-            if !apart && rows > 0 && cols > 0 {
-                return fail!(InvalidArgument, "y overlaps x; they must be separate arrays");
-            }
-            if let Some(gpu) = both_on_device(context, (x, cols), (y, rows))? {
-                // SAFETY: arrays of these lengths on the GPU, as the documentation asks.
-                let (x, y) = unsafe { (Slice::<T>::borrowed(x.addr() as u64, cols), Slice::<T>::borrowed_mut(y.addr() as u64, rows)) };
-                matrix.apply_on_device(gpu, alpha, x, beta, y)?;
-                return gpu.end_call();
-            }
-            // SAFETY: arrays of these lengths on the host, as the documentation asks, which do not overlap.
-            let (x, y) = unsafe { (slice::<T>(x, cols, "x")?, slice_mut::<T>(y, rows, "y")?) };
-            matrix.apply(context, alpha, x, beta, y)
-        })
+        let matrix = &required!(matrix).matrix;
+        // SAFETY: arrays of these lengths, as the documentation asks.
+        unsafe { product(&context.state.context, matrix, Side::Plain, vector_type, (alpha, x), (beta, y)) }
+    })
+}
+
+/// The product of the transposed matrix with a vector, y = alpha A^T x + beta y.
+///
+/// - `context`: not NULL; its threads or its GPU compute the product.
+/// - `matrix`: not NULL. Threads multiply with it as it is, and take up to 16 vectors of memory for the call, fewer the closer the entries are to the diagonal. The
+///   first product on a GPU makes a transposed copy there, which is kept as the copy of `terrace_matrix_apply` is.
+/// - `vector_type`, `alpha`, `beta`: as there.
+/// - `x`: an element for every scalar row; otherwise as there.
+/// - `y`: an element for every scalar column, where `x` is, not overlapping it; overwritten.
+///
+/// Every call gives the same bits, for any number of threads; a GPU adds in another order than the host. Returns, and has errors, as `terrace_matrix_apply`. One
+/// thread at a time for each context; the matrix may be shared.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_matrix_apply_transposed(
+    context: *mut terrace_context,
+    matrix: *const terrace_matrix,
+    vector_type: terrace_type,
+    alpha: f64,
+    x: *const c_void,
+    beta: f64,
+    y: *mut c_void,
+) -> terrace_status {
+    call!(context, |context| {
+        let matrix = &required!(matrix).matrix;
+        // SAFETY: arrays of these lengths, as the documentation asks.
+        unsafe { product(&context.state.context, matrix, Side::Transposed, vector_type, (alpha, x), (beta, y)) }
     })
 }
 
@@ -196,6 +195,57 @@ pub unsafe extern "C" fn terrace_matrix_get_arrays(
         match context.gpu() {
             Some(gpu) => gpu.end_call(),
             None => Ok(()),
+        }
+    })
+}
+
+/// y = alpha A x + beta y, or with Aᵀ.
+///
+/// # Safety
+/// x and y are null, or lead to an element for every scalar column and row of the matrix or its transpose, in either memory.
+unsafe fn product(
+    context: &Context,
+    matrix: &Matrix,
+    side: Side,
+    vector_type: terrace_type,
+    (alpha, x): (f64, *const c_void),
+    (beta, y): (f64, *mut c_void),
+) -> Result<()> {
+    for (name, value) in [("alpha", alpha), ("beta", beta)] {
+        if !value.is_finite() {
+            return fail!(InvalidArgument, "{name} is {value}; accepted: finite numbers");
+        }
+        if value.abs() > f64::from(f32::MAX) && vector_type != TERRACE_F64 {
+            return fail!(
+                InvalidArgument,
+                "{name} is {value}; accepted with vectors that are not of f64: numbers of f32"
+            );
+        }
+    }
+    let (rows, cols) = match side {
+        Side::Plain => (matrix.rows(), matrix.cols()),
+        Side::Transposed => (matrix.cols(), matrix.rows()),
+    };
+    with_precision!(precision("vector_type", vector_type)?, T => {
+        let ends = |start: usize, len: usize| start.checked_add(len.checked_mul(size_of::<T>())?);
+        let (Some(x_end), Some(y_end)) = (ends(x.addr(), cols), ends(y.addr(), rows)) else {
+            return fail!(InvalidArgument, "x or y ends beyond all memory");
+        };
+        let apart = x_end <= y.addr() || y_end <= x.addr();
+        if !apart && rows > 0 && cols > 0 {
+            return fail!(InvalidArgument, "y overlaps x; they must be separate arrays");
+        }
+        if let Some(gpu) = both_on_device(context, (x, cols), (y, rows))? {
+            // SAFETY: arrays of these lengths on the GPU, by this function's contract.
+            let (x, y) = unsafe { (Slice::<T>::borrowed(x.addr() as u64, cols), Slice::<T>::borrowed_mut(y.addr() as u64, rows)) };
+            matrix.apply_on_device(context, side, (alpha, x), (beta, y))?;
+            return gpu.end_call();
+        }
+        // SAFETY: arrays of these lengths on the host, by this function's contract, which do not overlap.
+        let (x, y) = unsafe { (slice::<T>(x, cols, "x")?, slice_mut::<T>(y, rows, "y")?) };
+        match side {
+            Side::Plain => matrix.apply(context, alpha, x, beta, y),
+            Side::Transposed => matrix.apply_transposed(context, alpha, x, beta, y),
         }
     })
 }
@@ -467,6 +517,44 @@ mod tests {
     }
 
     #[test]
+    fn products_use_borrowed_values_that_were_changed_in_place() {
+        for context in devices() {
+            let mut values = vec![1.0, 2.0, 3.0];
+            let a = csr(&context, &[0, 1, 3], &[0, 0, 1], &values, 0, TERRACE_BORROW).unwrap();
+            let x = [1.0_f64, 10.0];
+            for factor in [1.0, 2.0, 4.0] {
+                let (mut y, mut z) = ([0.0_f64; 2], [0.0_f64; 2]);
+                let (from, y_to, z_to) = (x.as_ptr().cast(), y.as_mut_ptr().cast(), z.as_mut_ptr().cast());
+                assert_eq!(abi!(terrace_matrix_apply(context.0, a, TERRACE_F64, 1.0, from, 0.0, y_to)), 0);
+                assert_eq!(abi!(terrace_matrix_apply_transposed(context.0, a, TERRACE_F64, 1.0, from, 0.0, z_to)), 0);
+                assert_eq!((y, z), ([factor, 32.0 * factor], [21.0 * factor, 30.0 * factor]));
+                values.iter_mut().for_each(|v| *v *= 2.0);
+            }
+            assert_eq!(abi!(terrace_matrix_destroy(a)), 0);
+        }
+    }
+
+    #[test]
+    fn transposed_products_take_vectors_of_the_device() {
+        let context = TestContext::on(c"sim");
+        // [1 0 2; 0 0 3]
+        let (offsets, columns, values) = ([0_i32, 2, 3], [0_i32, 2, 2], [1.0_f64, 2.0, 3.0]);
+        let (o, c, v) = (offsets.as_ptr().cast(), columns.as_ptr().cast(), values.as_ptr().cast());
+        let (i, f, mut a) = (TERRACE_I32, TERRACE_F64, null_mut());
+        assert_eq!(abi!(terrace_matrix_create_csr(context.0, 2, 3, i, o, i, c, f, v, 0, 0, &mut a)), 0);
+        let gpu = context.gpu();
+        let (x, y) = (gpu.upload(&[1.0_f64, 2.0]).unwrap(), gpu.upload(&[1.0_f64; 3]).unwrap());
+        let (from, to) = (pointer(&x), pointer(&y));
+        assert_eq!(abi!(terrace_matrix_apply_transposed(context.0, a, f, 2.0, from, -1.0, to)), 0);
+        assert_eq!(gpu.fetch(&y).unwrap(), [1.0, -1.0, 15.0]);
+        let mut z = [0.0_f64; 3];
+        let status = abi!(terrace_matrix_apply_transposed(context.0, a, f, 1.0, from, 0.0, z.as_mut_ptr().cast()));
+        assert_eq!(status, Status::InvalidArgument.code());
+        assert!(context.last_error().contains("x is in device memory and y is not"), "{}", context.last_error());
+        assert_eq!(abi!(terrace_matrix_destroy(a)), 0);
+    }
+
+    #[test]
     fn bad_arguments_are_named() {
         let context = TestContext::new();
         let (a, b) = (laplacian(&context, 4), laplacian(&context, 5));
@@ -486,6 +574,10 @@ mod tests {
         refused(apply(f64::NAN, p, p.wrapping_byte_add(32)), Status::InvalidArgument, "alpha is NaN");
         refused(apply(1.0, p, p.wrapping_byte_add(24)), Status::InvalidArgument, "y overlaps x");
         assert_eq!(apply(1.0, p, p.wrapping_byte_add(32)), 0);
+        let apply = |alpha, x, y| abi!(terrace_matrix_apply_transposed(context.0, a, TERRACE_F64, alpha, x, 0.0, y));
+        refused(apply(1.0, null(), p), Status::NullArgument, "x is null");
+        refused(apply(f64::NAN, p, p.wrapping_byte_add(32)), Status::InvalidArgument, "alpha is NaN");
+        refused(apply(1.0, p, p.wrapping_byte_add(24)), Status::InvalidArgument, "y overlaps x");
         let none = null_mut();
         let get = |o_type, base| {
             abi!(terrace_matrix_get_arrays(context.0, a, o_type, none, TERRACE_I32, none, TERRACE_F64, none, base))

@@ -5,9 +5,10 @@ use super::borrow::{device_vectors, vectors};
 use super::boundary::{self, ContextState, Exclusive, Handle, call, in_callers, out, text, text_out};
 use super::types::{self, precision, terrace_apply_callback, terrace_guess, terrace_monitor_callback, terrace_type};
 use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, terrace_status};
-use crate::error::{Result, fail};
+use crate::error::{Result, Status, fail};
+use crate::matrix::Side;
 use crate::scalar::with_precision;
-use crate::solver::{DeviceApply, DeviceVectors, Monitor, Progress, SliceMut, SliceRef, Solver, UserApply};
+use crate::solver::{DeviceApply, DeviceVectors, Monitor, Progress, SliceMut, SliceRef, Solver, Unsolved, UserApply};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
@@ -254,30 +255,36 @@ pub unsafe extern "C" fn terrace_solver_solve(
     x: *mut c_void,
     guess: terrace_guess,
 ) -> terrace_status {
-    call!(solver, |solver| {
-        let state = &solver.state;
-        let mut solver = solver.solver.enter("solver")?;
-        let Some(rows) = solver.rows() else { return not_set_up() };
-        let guess = types::guess(guess)?;
-        let len = usize::try_from(count).ok().filter(|count| *count > 0).and_then(|count| count.checked_mul(rows));
-        let Some(len) = len else {
-            return fail!(
-                InvalidArgument,
-                "count is {count}; accepted: 1 or more right-hand sides that memory can hold"
-            );
-        };
-        with_precision!(precision("vector_type", vector_type)?, T => {
-            // SAFETY: arrays of `count` times `rows` elements, as the documentation asks.
-            if let Some((b, x)) = unsafe { device_vectors::<T>(&state.context, b, x, len) }? {
-                let status = solver.solve_on_device(b, x, guess)?;
-                return Ok((status, solver.unsolved()));
-            }
-            // SAFETY: as above, and on the host.
-            let (b, x) = unsafe { vectors::<T>(b, x, len) }?;
-            let status = solver.solve(b, x, guess)?;
-            Ok((status, solver.unsolved()))
-        })
-    })
+    // SAFETY: arrays of `count` times `rows` elements, as the documentation asks.
+    call!(solver, |solver| unsafe { solve(solver, Side::Plain, vector_type, count, (b, x), guess) })
+}
+
+/// Solves A^T x = b for one or several right-hand sides, with the same options. Where the matrix is symmetric, up to rounding (1e-10 of its entries, 1e-4 in f32), this is
+/// `terrace_solver_solve`. Otherwise the first call makes a second solver for the transpose, and later ones use it:
+///
+/// - It takes the time of a set-up, and as much memory as this solver and a transposed copy of the matrix, until this solver is set up again or destroyed. Calls
+///   with `solver.type` "direct" factorise the transpose.
+/// - Its preconditioner is made from the values that the matrix has at that call, with the near-null space of the matrix. New values are transposed at the next
+///   call. After `terrace_solver_update`, the next call updates its preconditioner, too; without that, it is lagged as that of this solver is.
+/// - A matrix of `terrace_solver_set_preconditioner_matrix` is transposed, too. A null space of the options must be one of the transpose.
+/// - After such a call `terrace_solver_report` tells about the set-up and the solve of the second solver; "bytes" counts both.
+///
+/// With an operator callback the status is `TERRACE_ERROR_UNSUPPORTED`, and so it is with a preconditioner callback, unless the matrix is symmetric: the transpose
+/// of a callback is not known. Set up a solver of its own then, with callbacks for the transpose.
+///
+/// Arguments, what is returned, and the errors of a solve: as `terrace_solver_solve`; those of a set-up: as `terrace_solver_setup`. Their sentences begin
+/// with "transposed matrix". One thread at a time for each context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_solver_solve_transposed(
+    solver: *mut terrace_solver,
+    vector_type: terrace_type,
+    count: i64,
+    b: *const c_void,
+    x: *mut c_void,
+    guess: terrace_guess,
+) -> terrace_status {
+    // SAFETY: arrays of `count` times `rows` elements, as the documentation asks.
+    call!(solver, |solver| unsafe { solve(solver, Side::Transposed, vector_type, count, (b, x), guess) })
 }
 
 /// The number of scalar rows of the system that a solver was set up for: the length of each right-hand side of `terrace_solver_solve`.
@@ -345,6 +352,48 @@ pub unsafe extern "C" fn terrace_solver_set_error(
 pub unsafe extern "C" fn terrace_solver_destroy(solver: *mut terrace_solver) -> terrace_status {
     // SAFETY: made by `terrace_solver_create`, and not used again as the documentation asks.
     unsafe { boundary::destroy(solver) }
+}
+
+/// Solves with the matrix or with its transpose.
+///
+/// # Safety
+/// `b` and `x` are null, or lead to `count` times the rows of the solver elements of the type, in either memory.
+unsafe fn solve(
+    solver: &terrace_solver,
+    side: Side,
+    vector_type: terrace_type,
+    count: i64,
+    (b, x): (*const c_void, *mut c_void),
+    guess: terrace_guess,
+) -> Result<(Status, Option<Unsolved>)> {
+    let state = &solver.state;
+    let mut solver = solver.solver.enter("solver")?;
+    let Some(rows) = solver.rows() else { return not_set_up() };
+    let guess = types::guess(guess)?;
+    let len = usize::try_from(count).ok().filter(|count| *count > 0).and_then(|count| count.checked_mul(rows));
+    let Some(len) = len else {
+        return fail!(
+            InvalidArgument,
+            "count is {count}; accepted: 1 or more right-hand sides that memory can hold"
+        );
+    };
+    with_precision!(precision("vector_type", vector_type)?, T => {
+        // SAFETY: arrays of `count` times `rows` elements, by this function's contract.
+        if let Some((b, x)) = unsafe { device_vectors::<T>(&state.context, b, x, len) }? {
+            let status = match side {
+                Side::Plain => solver.solve_on_device(b, x, guess),
+                Side::Transposed => solver.solve_transposed_on_device(b, x, guess),
+            }?;
+            return Ok((status, solver.unsolved()));
+        }
+        // SAFETY: as above, and on the host.
+        let (b, x) = unsafe { vectors::<T>(b, x, len) }?;
+        let status = match side {
+            Side::Plain => solver.solve(b, x, guess),
+            Side::Transposed => solver.solve_transposed(b, x, guess),
+        }?;
+        Ok((status, solver.unsolved()))
+    })
 }
 
 fn not_set_up<T>() -> Result<T> {
@@ -419,7 +468,6 @@ mod tests {
     use super::super::testing::*;
     use super::super::*;
     use super::*;
-    use crate::error::Status;
     use std::ptr::{null, null_mut};
 
     fn create(context: &TestContext) -> *mut terrace_solver {
@@ -452,6 +500,37 @@ mod tests {
         assert_eq!(abi!(terrace_report_destroy(report)), 0);
         assert_eq!(abi!(terrace_solver_destroy(solver)), 0);
         assert_eq!(abi!(terrace_matrix_destroy(matrix)), 0);
+    }
+
+    #[test]
+    fn transposed_systems_are_solved_on_host_and_device() {
+        // [2 1; 0 4] is solved by (1, 2) for (4, 8), its transpose for (2, 9).
+        for device in [c"host:1", c"sim"] {
+            let context = TestContext::on(device);
+            let matrix = csr(&context, &[0, 2, 3], &[0, 1, 1], &[2.0, 1.0, 4.0], 0, TERRACE_SORTED).unwrap();
+            let solver = create(&context);
+            let (b, mut x) = ([2.0_f64, 9.0, 4.0, 18.0], [f64::NAN; 4]);
+            let (from, to) = (b.as_ptr().cast(), x.as_mut_ptr().cast());
+            let solve = |t, count, b, x| abi!(terrace_solver_solve_transposed(solver, t, count, b, x, 0));
+            assert_eq!(solve(TERRACE_F64, 2, from, to), Status::NotSetUp.code());
+            assert_eq!(abi!(terrace_solver_setup(solver, matrix)), 0);
+            assert_eq!(solve(TERRACE_F64, 2, from, to), 0, "{}", context.last_error());
+            assert!(x.iter().zip([1.0, 2.0, 2.0, 4.0]).all(|(x, exact)| (x - exact).abs() < 1e-7), "{x:?}");
+            assert_eq!(solve(TERRACE_F64, 0, from, to), Status::InvalidArgument.code());
+            assert_eq!(solve(TERRACE_F64, 1, from, null_mut()), Status::NullArgument.code());
+            assert_eq!(solve(TERRACE_F16, 1, from, to), Status::Unsupported.code());
+            if device == c"sim" {
+                let gpu = context.gpu();
+                let (b, x) = (gpu.upload(&b).unwrap(), gpu.upload(&[0.0_f64; 4]).unwrap());
+                assert_eq!(solve(TERRACE_F64, 2, pointer(&b), pointer(&x)), 0, "{}", context.last_error());
+                let x = gpu.fetch(&x).unwrap();
+                assert!(x.iter().zip([1.0, 2.0, 2.0, 4.0]).all(|(x, exact)| (x - exact).abs() < 1e-7), "{x:?}");
+            }
+            let b = [f64::NAN, 1.0];
+            assert_eq!(solve(TERRACE_F64, 1, b.as_ptr().cast(), to), Status::NonFinite.code());
+            assert_eq!(abi!(terrace_solver_destroy(solver)), 0);
+            assert_eq!(abi!(terrace_matrix_destroy(matrix)), 0);
+        }
     }
 
     #[test]

@@ -42,6 +42,7 @@ mod spgemm_numeric;
 pub mod spgemm_symbolic;
 pub mod splitting;
 pub mod spmv;
+pub mod spmv_transposed;
 mod storage_factory;
 pub mod strength;
 pub mod symmetry;

@@ -30,6 +30,7 @@ impl Matrix {
         if let Some(now) = checksum {
             if changes.checksum.is_some_and(|before| before != now) {
                 changes.count += 1;
+                lock(self.operators.lock()).clear();
             }
             changes.checksum = Some(now);
         }
@@ -54,8 +55,13 @@ impl Matrix {
         let Some(own) = own else { return Ok(Arc::clone(self)) };
         let storage = MatrixStorage::Host { structure: Arc::clone(structure), values: RwLock::new(own) };
         let matrix = Matrix::at(storage, self.size, self.block, self.nnz, Some(None));
-        *lock(matrix.near_null_space.write()) = self.near_null_space();
+        matrix.take_unknowns_of(self);
         Ok(Arc::new(matrix))
+    }
+
+    /// Counts as many changes as another matrix from which the values come.
+    pub(crate) fn set_changes(&self, count: u64) {
+        lock(self.changes.lock()).count = count;
     }
 
     /// Counts new values.

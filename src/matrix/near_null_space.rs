@@ -29,6 +29,12 @@ impl Matrix {
         Ok(())
     }
 
+    /// Takes over what is known about the unknowns of another matrix: its near-null space.
+    pub(crate) fn take_unknowns_of(&self, other: &Matrix) {
+        *lock(self.near_null_space.write()) = other.near_null_space();
+        *lock(self.device_near_null_space.lock()) = None;
+    }
+
     /// Forgets the vectors or coordinates that were given.
     pub fn remove_near_null_space(&self) {
         *lock(self.near_null_space.write()) = None;

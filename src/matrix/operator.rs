@@ -1,8 +1,9 @@
 //! The caller's matrix as an operator, on each backend.
 
-use super::Matrix;
+use super::{DeviceOperator, Matrix, Side};
 use crate::backend::{Columns, Operator, StorageFactory};
 use crate::error::Result;
+use crate::gpu::setup::transpose::transpose;
 use crate::gpu::{Gpu, Narrower};
 use crate::host::Host;
 use crate::scalar::{Scalar, Sums, with_precision};
@@ -48,5 +49,15 @@ impl MatrixBackend for Gpu {
     ) -> Result<Option<Box<dyn Operator<Gpu, T>>>> {
         self.begin_step(None, "operator");
         with_precision!(matrix.precision(), I => self.exact_operator(matrix.device::<I>(self)?, earlier))
+    }
+}
+
+/// The matrix or its transpose as an operator on a GPU.
+pub(super) fn on_device<T: Scalar>(gpu: &Gpu, matrix: &Matrix, side: Side) -> Result<DeviceOperator<T>> {
+    match side {
+        Side::Plain => gpu.matrix_operator(matrix),
+        Side::Transposed => with_precision!(matrix.precision(), I => {
+            gpu.operator(transpose(gpu, &matrix.device::<I>(gpu)?)?, Sums::Wide)
+        }),
     }
 }

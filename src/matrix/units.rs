@@ -37,7 +37,7 @@ impl Matrix {
         let Structure { rows, cols, block, ref offsets, ref columns, base } = *structure;
         let structure = Structure { rows, cols, block, offsets: offsets.clone(), columns: Arc::clone(columns), base };
         let copy = Matrix::new(structure, multiplied(&values, k)?, false)?;
-        *lock(copy.near_null_space.write()) = self.near_null_space();
+        copy.take_unknowns_of(self);
         match &self.storage {
             MatrixStorage::Host { .. } => Ok(copy),
             MatrixStorage::Device(device) => copy.to_gpu(device.gpu()),

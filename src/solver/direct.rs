@@ -1,6 +1,6 @@
 //! Systems that are solved by a sparse factorisation on the host: `solver.type` `direct`.
 
-use super::{BackendEngine, Guess, Solver, State};
+use super::{BackendEngine, Guess, Solver, State, Transposed};
 use crate::backend::{AnyMut, AnyRef, Backend};
 use crate::context::LogLevel;
 use crate::error::{Result, Status, fail, try_vec};
@@ -191,7 +191,8 @@ impl Solver {
         self.solves = super::solves::Solves::with_capacity(HISTORY)?;
         let rows = direct.b.len();
         let engine = BackendEngine::Direct(Box::new(direct));
-        self.state = Some(State { matrix: matrix.cloned(), scaled: None, amg: None, engine, rows, changes });
+        let (matrix, transposed) = (matrix.cloned(), Transposed::default());
+        self.state = Some(State { matrix, scaled: None, amg: None, engine, rows, changes, transposed });
         Ok(true)
     }
 
@@ -204,6 +205,7 @@ impl Solver {
         let updated = matrix.recheck_values(&self.context).and_then(|()| direct.update(self, &matrix));
         if updated.is_ok() {
             state.changes = matrix.changes(&self.context)?;
+            state.transposed.is_outdated = true;
         }
         self.state = Some(state);
         updated

@@ -207,6 +207,7 @@ impl Solver {
         mut one: impl FnMut(&mut Self, usize, &mut SolveReport) -> Result<Status>,
     ) -> Result<Status> {
         let start = Instant::now();
+        self.reports_transposed = false;
         self.solves.begin(count)?;
         for phase in &mut self.phases.seconds {
             phase.1 = 0.0;

@@ -29,10 +29,11 @@ impl fmt::Display for Unsolved {
 impl Solver {
     /// What the last solve left unsolved when it returned a condition such as `NotConverged`.
     pub fn unsolved(&self) -> Option<Unsolved> {
-        let mut solves = self.solves.reports().enumerate();
+        let reported = self.transposed_solver().filter(|_| self.reports_transposed).unwrap_or(self);
+        let mut solves = reported.solves.reports().enumerate();
         let (index, solve) =
             solves.find(|(_, solve)| [Status::NotConverged, Status::Stagnated].contains(&solve.status))?;
         let (status, iterations, residual, hint) = (solve.status, solve.iterations, solve.true_residual, solve.hint);
-        Some(Unsolved { status, index, count: self.solves.count(), iterations, residual, hint })
+        Some(Unsolved { status, index, count: reported.solves.count(), iterations, residual, hint })
     }
 }

@@ -234,6 +234,7 @@ fn list(name: &str) -> Vec<Vec<&'static str>> {
         "TEXT" => [("context", "info"), ("config", "to_json"), ("report", "to_text"), ("report", "to_json")]
             .map(|(handle, what)| vec![handle, what])
             .to_vec(),
+        "PRODUCT" => vec![vec!["", "cols", "rows", ".false."], vec!["_transposed", "rows", "cols", ".true."]],
         "CALLBACK" => vec![vec![""], vec!["_f32"]],
         "REPORTED" => vec![vec!["amg"], vec!["solver"]],
         "REFUSING" => vec![vec!["context"], vec!["amg"], vec!["solver"]],

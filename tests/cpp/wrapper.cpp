@@ -126,6 +126,9 @@ void reading() {
     solver.update();
     solver.solve(b, x);
     CHECK(solver.rows() == 3 && are_ones(x));
+    x.assign(3, 0.0);
+    solver.solve_transposed(b, x);
+    CHECK(are_ones(x));
     REFUSED(TERRACE_ERROR_BREAKDOWN, "mine", solver.set_error(TERRACE_ERROR_BREAKDOWN, "mine", result));
     const terrace::report report = solver.report();
     CHECK(report.get_int("iterations", 0) >= 1 && report.get_real("true_residual") < 1e-6);
@@ -207,6 +210,9 @@ void arrays() {
     std::vector<double> y{1};
     wide.apply(host, 2.0, std::vector<double>{0, 0, 1, 0}, 3.0, y);
     CHECK(y[0] == 13.0);
+    std::vector<double> back(4, 1);
+    wide.apply_transposed(host, 2.0, y, 1.0, back);
+    CHECK((back == std::vector<double>{1, 1, 131, 1}));
     std::vector<std::int64_t> row_offsets(5);
     std::vector<int> cols(1);
     std::vector<float> stored(1);
@@ -259,6 +265,7 @@ void wrong_sizes() {
     REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "vectors is float", a.set_near_null_space(host, 1, std::vector<float>(3), result));
     REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "x has 4", a.apply(host, 1, longer, 0, x, result));
     REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "y has 4", a.apply(host, 1, b, 0, longer, result));
+    REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "x has 4", a.apply_transposed(host, 1, longer, 0, x, result));
     REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "number format", a.apply(host, 1, std::vector<float>(3), 0, x, result));
     std::vector<int> indices(4), entries(7);
     REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "row_offsets has 7", a.get_arrays(host, entries, entries, nullptr, 0, result));
@@ -274,6 +281,7 @@ void wrong_sizes() {
     solver.setup(a);
     x.assign(3, 7.0);
     REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "b has 4 elements; 3 are needed", solver.solve(longer, longer, result));
+    REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "b has 4 elements; 3 are needed", solver.solve_transposed(longer, longer, result));
     REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "b has 1", solver.solve(std::vector<double>(1), terrace::span<double>(x.data(), 1), result));
     REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "b has 0", solver.solve(none, none, result));
     REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "x has 0", solver.solve(b, nullptr, result));

@@ -23,4 +23,5 @@ mod precision;
 mod readers;
 mod solver;
 mod stress;
+mod transposed;
 mod update;

@@ -1,0 +1,142 @@
+//! Solves with the transposed matrix. Where the matrix is symmetric they are solves with the matrix; otherwise a second
+//! solver, with the same options, has the transpose.
+
+use super::{Guess, Solver, State, is_symmetric};
+use crate::context::LogLevel;
+use crate::error::{Error, Result, Status, fail};
+use crate::gpu;
+use crate::matrix::Matrix;
+use crate::scalar::Scalar;
+use std::sync::Arc;
+
+/// What solves with Aᵀ need.
+#[derive(Default)]
+pub(super) struct Transposed {
+    /// Whether the matrix was symmetric after so many changes of its values.
+    symmetry: Option<(u64, bool)>,
+    /// The second solver, from the first solve on that needs it.
+    second: Option<Box<Second>>,
+    /// Whether the preconditioner was updated since the last solve with Aᵀ.
+    pub is_outdated: bool,
+}
+
+/// The solver for Aᵀ.
+struct Second {
+    solver: Solver,
+    matrix: Arc<Matrix>,
+    /// The matrix of the preconditioner, where it is another one, and its transpose.
+    preconditioner_matrix: Option<(Arc<Matrix>, Arc<Matrix>)>,
+}
+
+impl Solver {
+    /// Solves Aᵀ x = b, otherwise as [`Solver::solve`]. Where the matrix is symmetric, up to rounding, this is the same solve. Otherwise the
+    /// first one makes a second solver with the same options for the transpose, which takes as much memory as this one and a transposed copy
+    /// of the matrix. Its preconditioner is made from the values of that moment. After an `update` of this solver, the next transposed solve
+    /// updates the second.
+    pub fn solve_transposed<T: Scalar>(&mut self, b: &[T], x: &mut [T], guess: Guess) -> Result<Status> {
+        self.transposed(|solver| solver.solve(b, x, guess))
+    }
+
+    /// As [`Solver::solve_transposed`], for vectors in the memory of the context's GPU.
+    pub fn solve_transposed_on_device<T: Scalar>(
+        &mut self,
+        b: &gpu::Slice<T>,
+        x: &mut gpu::Slice<T>,
+        guess: Guess,
+    ) -> Result<Status> {
+        self.transposed(|solver| solver.solve_on_device(b, x, guess))
+    }
+
+    /// Runs a solve in the solver for the transpose.
+    fn transposed(&mut self, solve: impl FnOnce(&mut Solver) -> Result<Status>) -> Result<Status> {
+        let Some(mut state) = self.state.take() else {
+            return fail!(NotSetUp, "the solver has not been set up; call setup before solve_transposed");
+        };
+        let prepared = self.prepare_transposed(&mut state);
+        let state = self.state.insert(state);
+        let is_symmetric = prepared?;
+        let Some(second) = state.transposed.second.as_mut().filter(|_| !is_symmetric) else { return solve(self) };
+        let solver = &mut second.solver;
+        self.reports_transposed = true;
+        std::mem::swap(&mut solver.monitor, &mut self.monitor);
+        let result = solve(solver);
+        std::mem::swap(&mut solver.monitor, &mut self.monitor);
+        result
+    }
+
+    /// Gives the second solver the values that the matrix has now, unless the matrix is symmetric: whether it is.
+    fn prepare_transposed(&self, state: &mut State) -> Result<bool> {
+        let Some(matrix) = state.matrix.as_ref().filter(|_| self.operator.is_none()) else {
+            return fail!(
+                Unsupported,
+                "the operator is a callback, whose transpose the library does not know; set up a second solver, with a callback \
+                 that applies the transpose"
+            );
+        };
+        let changes = matrix.changes(&self.context)?;
+        let transposed = &mut state.transposed;
+        let symmetric = match transposed.symmetry {
+            Some((at, symmetric)) if at == changes => symmetric,
+            _ => {
+                matrix.recheck_values(&self.context)?;
+                let scaled = self.scaled_matrix(Some(matrix))?.map(|(scaled, _)| scaled);
+                let matrix = scaled.as_ref().unwrap_or(matrix);
+                is_symmetric(&matrix.symmetry(&self.context)?, matrix.precision())
+            }
+        };
+        transposed.symmetry = Some((changes, symmetric));
+        if symmetric {
+            return Ok(true);
+        }
+        if self.preconditioner.is_some() {
+            return fail!(
+                Unsupported,
+                "the matrix is not symmetric and the preconditioner is a callback, whose transpose the library does not know; set up \
+                 a second solver with the transposed matrix, and a callback for its preconditioner"
+            );
+        }
+        match &mut transposed.second {
+            Some(second) => second.renew(matrix, transposed.is_outdated).map_err(of_transpose)?,
+            None => transposed.second = Some(Box::new(self.second(matrix).map_err(of_transpose)?)),
+        }
+        transposed.is_outdated = false;
+        Ok(false)
+    }
+
+    fn second(&self, matrix: &Arc<Matrix>) -> Result<Second> {
+        self.context.log(LogLevel::Info, || "set-up for the transposed matrix".to_string());
+        let mut solver = Solver::new(&self.context, &self.config);
+        let preconditioner_matrix = match &self.preconditioner_matrix {
+            Some(of) => Some((Arc::clone(of), Arc::new(of.transposed_copy(&self.context)?))),
+            None => None,
+        };
+        solver.set_preconditioner_matrix(preconditioner_matrix.as_ref().map(|(_, transpose)| transpose));
+        let matrix = Arc::new(matrix.transposed_copy(&self.context)?);
+        solver.setup(Some(&matrix))?;
+        Ok(Second { solver, matrix, preconditioner_matrix })
+    }
+}
+
+impl Solver {
+    /// The second solver, where there is one.
+    pub(super) fn transposed_solver(&self) -> Option<&Solver> {
+        self.state.as_ref()?.transposed.second.as_ref().map(|second| &second.solver)
+    }
+}
+
+impl Second {
+    /// Takes over new values, in the preconditioner, too, where it is outdated. The Krylov method finds them at its next solve.
+    fn renew(&mut self, matrix: &Matrix, is_outdated: bool) -> Result<()> {
+        let Second { solver, matrix: transpose, preconditioner_matrix } = self;
+        transpose.update_transposed_copy(matrix, &solver.context)?;
+        if let Some((of, transpose)) = preconditioner_matrix {
+            transpose.update_transposed_copy(of, &solver.context)?;
+        }
+        if is_outdated { solver.update() } else { Ok(()) }
+    }
+}
+
+fn of_transpose(mut error: Error) -> Error {
+    error.message = format!("transposed matrix: {}", error.message);
+    error
+}
