@@ -171,7 +171,7 @@ module terrace
   public :: terrace_context_raise_panic
   public :: terrace_matrix_create_csr, terrace_matrix_create_bsr, terrace_matrix_create_coo
   public :: terrace_matrix_get_size, terrace_matrix_update_values
-  public :: terrace_matrix_set_near_null_space, terrace_matrix_set_coordinates
+  public :: terrace_matrix_set_near_null_space, terrace_matrix_set_coordinates, terrace_matrix_set_functions
   public :: terrace_matrix_multiply, terrace_matrix_transpose, terrace_matrix_get_arrays
   public :: terrace_matrix_apply, terrace_matrix_apply_transposed
   public :: terrace_config_create, terrace_config_set_str, terrace_config_set_int, terrace_config_set_real
@@ -543,6 +543,16 @@ module terrace
       integer(c_int32_t) :: outcome
     end function
 
+    function c_matrix_set_functions(context, matrix, count, functions) &
+        result(outcome) bind(c, name='terrace_matrix_set_functions')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: matrix
+      integer(c_int32_t), value :: count
+      type(c_ptr), value :: functions
+      integer(c_int32_t) :: outcome
+    end function
+
     function c_matrix_multiply(context, left, right, product) &
         result(outcome) bind(c, name='terrace_matrix_multiply')
       import
@@ -575,16 +585,6 @@ module terrace
       integer(c_int32_t) :: outcome
     end function
 
-    function c_matrix_get_arrays(context, matrix, offset_type, row_offsets, column_type, columns, value_type, values, &
-        base) &
-        result(outcome) bind(c, name='terrace_matrix_get_arrays')
-      import
-      type(c_ptr), value :: context
-      type(c_ptr), value :: matrix
-      integer(c_int32_t), value :: offset_type
-      type(c_ptr), value :: row_offsets
-      integer(c_int32_t), value :: column_type
-      type(c_ptr), value :: columns
     function c_matrix_apply_transposed(context, matrix, vector_type, alpha, x, beta, y) &
         result(outcome) bind(c, name='terrace_matrix_apply_transposed')
       import
@@ -598,6 +598,16 @@ module terrace
       integer(c_int32_t) :: outcome
     end function
 
+    function c_matrix_get_arrays(context, matrix, offset_type, row_offsets, column_type, columns, value_type, values, &
+        base) &
+        result(outcome) bind(c, name='terrace_matrix_get_arrays')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: matrix
+      integer(c_int32_t), value :: offset_type
+      type(c_ptr), value :: row_offsets
+      integer(c_int32_t), value :: column_type
+      type(c_ptr), value :: columns
       integer(c_int32_t), value :: value_type
       type(c_ptr), value :: values
       integer(c_int32_t), value :: base
@@ -873,16 +883,6 @@ module terrace
       integer(c_int32_t) :: outcome
     end function
 
-    function c_solver_get_rows(solver, rows) &
-        result(outcome) bind(c, name='terrace_solver_get_rows')
-      import
-      type(c_ptr), value :: solver
-      integer(c_int64_t), intent(inout) :: rows
-      integer(c_int32_t) :: outcome
-    end function
-
-    function c_solver_report(solver, report) &
-        result(outcome) bind(c, name='terrace_solver_report')
     function c_solver_solve_transposed(solver, vector_type, count, b, x, guess) &
         result(outcome) bind(c, name='terrace_solver_solve_transposed')
       import
@@ -895,6 +895,16 @@ module terrace
       integer(c_int32_t) :: outcome
     end function
 
+    function c_solver_get_rows(solver, rows) &
+        result(outcome) bind(c, name='terrace_solver_get_rows')
+      import
+      type(c_ptr), value :: solver
+      integer(c_int64_t), intent(inout) :: rows
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_solver_report(solver, report) &
+        result(outcome) bind(c, name='terrace_solver_report')
       import
       type(c_ptr), value :: solver
       type(c_ptr), intent(inout) :: report
@@ -2320,6 +2330,26 @@ contains
       size(coordinates, 2, kind=c_int64_t), c_loc(coordinates)), status)
   end subroutine
 
+  ! functions(i) is the function of unknown i, from 0 to count - 1. A count of 0 removes those that were given.
+  subroutine terrace_matrix_set_functions(context, matrix, count, functions, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    integer(c_int32_t), intent(in) :: count
+    integer(c_int32_t), intent(in), contiguous, target :: functions(:)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int64_t) :: rows, cols, nonzeros
+    integer(c_int32_t) :: block_size, outcome
+    outcome = c_matrix_get_size(context%handle, matrix%handle, rows, cols, nonzeros, block_size)
+    if (outcome /= TERRACE_SUCCESS) then
+      continue
+    else if (count /= 0 .and. size(functions, kind=c_int64_t) /= rows) then
+      outcome = misfit(context, 'functions', size(functions, kind=c_int64_t), rows)
+    else
+      outcome = c_matrix_set_functions(context%handle, matrix%handle, count, c_loc(functions))
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
   subroutine terrace_config_create(context, config, status)
     type(terrace_context), intent(in) :: context
     type(terrace_config), intent(out) :: config
@@ -2655,6 +2685,15 @@ contains
     call solve(solver, TERRACE_F32, .false., size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
   end subroutine
 
+  subroutine solve_several_f32(solver, b, x, status, guess)
+    type(terrace_solver), intent(in) :: solver
+    real(c_float), intent(in), contiguous, target :: b(:, :)
+    real(c_float), intent(inout), contiguous, target :: x(:, :)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t), intent(in), optional :: guess
+    call solve(solver, TERRACE_F32, .false., size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
+  end subroutine
+
   subroutine solve_one_transposed_f64(solver, b, x, status, guess)
     type(terrace_solver), intent(in) :: solver
     real(c_double), intent(in), contiguous, target :: b(:)
@@ -2691,18 +2730,10 @@ contains
     call solve(solver, TERRACE_F32, .true., size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
   end subroutine
 
-  subroutine solve_several_f32(solver, b, x, status, guess)
-    type(terrace_solver), intent(in) :: solver
-    real(c_float), intent(in), contiguous, target :: b(:, :)
-    real(c_float), intent(inout), contiguous, target :: x(:, :)
-    integer(c_int32_t), intent(out), optional :: status
-    integer(c_int32_t), intent(in), optional :: guess
-    call solve(solver, TERRACE_F32, .false., size(b, kind=c_int64_t), size(x, kind=c_int64_t), c_loc(b), c_loc(x), status, guess)
-  end subroutine
-
   subroutine solve(solver, vector_type, transposed, b_size, x_size, b, x, status, guess)
     type(terrace_solver), intent(in) :: solver
     integer(c_int32_t), intent(in) :: vector_type
+    logical, intent(in) :: transposed
     integer(c_int64_t), intent(in) :: b_size, x_size
     type(c_ptr), intent(in) :: b, x
     integer(c_int32_t), intent(out), optional :: status
@@ -2721,6 +2752,8 @@ contains
       outcome = misfit(solver, 'b', b_size, count * rows)
     else if (x_size /= b_size) then
       outcome = misfit(solver, 'x', x_size, b_size)
+    else if (transposed) then
+      outcome = c_solver_solve_transposed(solver%handle, vector_type, count, b, x, start)
     else
       outcome = c_solver_solve(solver%handle, vector_type, count, b, x, start)
     end if
@@ -2733,7 +2766,6 @@ contains
     integer(c_int32_t), intent(out), optional :: status
     call conclude(c_amg_get_rows(amg%handle, rows), status)
   end subroutine
-    logical, intent(in) :: transposed
 
   subroutine terrace_amg_report(amg, report, status)
     type(terrace_amg), intent(in) :: amg
@@ -2752,8 +2784,6 @@ contains
   subroutine terrace_solver_report(solver, report, status)
     type(terrace_solver), intent(in) :: solver
     type(terrace_report), intent(out) :: report
-    else if (transposed) then
-      outcome = c_solver_solve_transposed(solver%handle, vector_type, count, b, x, start)
     integer(c_int32_t), intent(out), optional :: status
     call conclude(c_solver_report(solver%handle, report%handle), status)
   end subroutine

@@ -764,6 +764,25 @@ terrace_status terrace_matrix_set_coordinates(terrace_context *context,
                                               const double *coordinates);
 
 /**
+ * Names the function that each unknown belongs to, such as one of several displacements or a pressure, whatever the numbering (hypre's SetDofFunc, with
+ * SetNumFunctions). Classical coarsening and interpolation then leave out couplings between functions; coarse matrices are made with all. They take effect at the
+ * next set-up, where they replace the interleaved numbering of the option "amg.functions", which must be 0 or `count`. "amg.coarsening.type" must be "auto", which
+ * is then "pmis", or one of "pmis" and "hmis".
+ *
+ * - `context`: not NULL; receives the sentence of an error.
+ * - `matrix`: not NULL.
+ * - `count`: how many functions there are, 1 to 64; 0 removes functions that were given before, and the rest is not used.
+ * - `functions`: host, or in the memory of the context's GPU: an element for every scalar row, from 0 to `count` - 1; copied.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each
+ * context; no other call may use the matrix meanwhile.
+ */
+terrace_status terrace_matrix_set_functions(terrace_context *context,
+                                            terrace_matrix *matrix,
+                                            int32_t count,
+                                            const int32_t *functions);
+
+/**
  * The product C = A B of two sparse matrices, columns ascending in each row.
  *
  * - `context`: not NULL; its threads or its GPU compute the product, which is in the context's memory.
@@ -823,25 +842,6 @@ terrace_status terrace_matrix_apply(terrace_context *context,
                                     void *y);
 
 /**
- * Copies the arrays of a matrix into those of the caller, whose lengths `terrace_matrix_get_size` tells.
- *
- * - `context`: not NULL.
- * - `matrix`: not NULL.
- * - `offset_type`, `row_offsets`: `TERRACE_I32` or `TERRACE_I64`; an element for every row of blocks and one more.
- * - `column_type`, `columns`: `TERRACE_I32` or `TERRACE_I64`; an element for every block.
- * - `value_type`, `values`: `TERRACE_F64` or `TERRACE_F32`, to which values are rounded; an element for every stored scalar, blocks row by row.
- * - `base`: 0 or 1, from which offsets and columns count.
- *
- * Each of the three arrays may be NULL when it is not wanted, and is on the host or in the memory of the context's GPU, where it is written in the order of the caller's
- * stream, or else after the default stream. Returns when they are written, or, in device memory with a stream of the caller's, when that is under way.
- * None of them may overlap an array that the matrix borrows.
- *
- * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (more entries than offsets of 32
- * bits can count), `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each
- * context; the matrix may be shared.
- */
-terrace_status terrace_matrix_get_arrays(terrace_context *context,
-/**
  * The product of the transposed matrix with a vector, y = alpha A^T x + beta y.
  *
  * - `context`: not NULL; its threads or its GPU compute the product.
@@ -862,6 +862,25 @@ terrace_status terrace_matrix_apply_transposed(terrace_context *context,
                                                double beta,
                                                void *y);
 
+/**
+ * Copies the arrays of a matrix into those of the caller, whose lengths `terrace_matrix_get_size` tells.
+ *
+ * - `context`: not NULL.
+ * - `matrix`: not NULL.
+ * - `offset_type`, `row_offsets`: `TERRACE_I32` or `TERRACE_I64`; an element for every row of blocks and one more.
+ * - `column_type`, `columns`: `TERRACE_I32` or `TERRACE_I64`; an element for every block.
+ * - `value_type`, `values`: `TERRACE_F64` or `TERRACE_F32`, to which values are rounded; an element for every stored scalar, blocks row by row.
+ * - `base`: 0 or 1, from which offsets and columns count.
+ *
+ * Each of the three arrays may be NULL when it is not wanted, and is on the host or in the memory of the context's GPU, where it is written in the order of the caller's
+ * stream, or else after the default stream. Returns when they are written, or, in device memory with a stream of the caller's, when that is under way.
+ * None of them may overlap an array that the matrix borrows.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (more entries than offsets of 32
+ * bits can count), `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each
+ * context; the matrix may be shared.
+ */
+terrace_status terrace_matrix_get_arrays(terrace_context *context,
                                          const terrace_matrix *matrix,
                                          terrace_type offset_type,
                                          void *row_offsets,
@@ -1316,25 +1335,6 @@ terrace_status terrace_solver_solve(terrace_solver *solver,
                                     terrace_guess guess);
 
 /**
- * The number of scalar rows of the system that a solver was set up for: the length of each right-hand side of `terrace_solver_solve`.
- *
- * - `solver`: not NULL, set up.
- * - `rows`: host, written on success.
- *
- * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`, `TERRACE_ERROR_INVALID_ARGUMENT` (from a callback of the same
- * solver). One thread at a time for each context.
- */
-terrace_status terrace_solver_get_rows(const terrace_solver *solver,
-                                       int64_t *rows);
-
-/**
- * A snapshot of what set-up and the last solve did.
- *
- * - `solver`: not NULL.
- * - `report`: host, written on success; destroy it with `terrace_report_destroy`.
- *
- * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
-/**
  * Solves A^T x = b for one or several right-hand sides, with the same options. Where the matrix is symmetric, up to rounding (1e-10 of its entries, 1e-4 in f32), this is
  * `terrace_solver_solve`. Otherwise the first call makes a second solver for the transpose, and later ones use it:
  *
@@ -1358,6 +1358,25 @@ terrace_status terrace_solver_solve_transposed(terrace_solver *solver,
                                                void *x,
                                                terrace_guess guess);
 
+/**
+ * The number of scalar rows of the system that a solver was set up for: the length of each right-hand side of `terrace_solver_solve`.
+ *
+ * - `solver`: not NULL, set up.
+ * - `rows`: host, written on success.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`, `TERRACE_ERROR_INVALID_ARGUMENT` (from a callback of the same
+ * solver). One thread at a time for each context.
+ */
+terrace_status terrace_solver_get_rows(const terrace_solver *solver,
+                                       int64_t *rows);
+
+/**
+ * A snapshot of what set-up and the last solve did.
+ *
+ * - `solver`: not NULL.
+ * - `report`: host, written on success; destroy it with `terrace_report_destroy`.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
  */
 terrace_status terrace_solver_report(const terrace_solver *solver, terrace_report **report);
 

@@ -633,6 +633,19 @@ public:
             result);
     }
 
+    /// The function that each unknown belongs to, whatever their numbering, for the next set-up (terrace_matrix_set_functions).
+    ///
+    /// - `count`: how many functions there are, 1 to 64; 0 removes those that were given.
+    /// - `functions`: rows() elements of 32 bits from 0 to `count` - 1, on the host or in the memory of the context's GPU; copied.
+    ///
+    /// Errors and threads: as set_near_null_space().
+    void set_functions(const context &on, std::int32_t count, index_array functions, status &result TERRACE_OR_THROW) {
+        if (count != 0 && functions.type != TERRACE_I32)
+            return refuse(on, TERRACE_ERROR_INVALID_ARGUMENT, "functions has elements of 64 bits; accepted: 32 bits", result);
+        if (get() && count != 0 && functions.size != rows()) return refuse_size(on, "functions", functions.size, rows(), result);
+        end(on, terrace_matrix_set_functions(on.get(), get(), count, static_cast<const std::int32_t *>(functions.data)), result);
+    }
+
     /// y = alpha A x + beta y (terrace_matrix_apply).
     ///
     /// - `x`, `y`: cols() and rows() elements, both double or both float, not overlapping; both on the host, or both in the memory of the

@@ -4,6 +4,7 @@ mod changes;
 mod couplings;
 mod device_arrays;
 mod device_storage;
+mod functions;
 mod import;
 mod near_null_space;
 mod operator;
@@ -25,6 +26,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, RwLock};
 
 pub(crate) use device_storage::{DeviceMatrix, DeviceValues};
+pub(crate) use functions::GivenFunctions;
 pub(crate) use import::Import;
 pub use operator::MatrixBackend;
 
@@ -96,7 +98,7 @@ enum MatrixStorage {
     Device(DeviceStorage),
 }
 
-/// A matrix with what is known about its near-null space. Several solvers and threads may share it.
+/// A matrix with what is known about its near-null space and its unknowns. Several solvers and threads may share it.
 ///
 /// A change of values swaps the whole array, so that a solver that reads the old one is not disturbed: its next solve uses the new
 /// values, its preconditioner those of the last set-up or `update`.
@@ -110,6 +112,7 @@ pub struct Matrix {
     near_null_space: RwLock<Option<Arc<NearNullSpace>>>,
     /// The same on the GPU of the matrix, copied at first use.
     device_near_null_space: Mutex<Option<Arc<DeviceNearNullSpace>>>,
+    functions: RwLock<Option<Arc<GivenFunctions>>>,
     /// What a check of its values found about its diagonal; nothing before the check. Those of a computed matrix are checked by
     /// set-up.
     diagonal: Mutex<Option<DiagonalDefect>>,
@@ -152,8 +155,19 @@ impl Matrix {
         diagonal: Option<DiagonalDefect>,
     ) -> Matrix {
         let (near_null_space, diagonal, operators) = (RwLock::new(None), Mutex::new(diagonal), Mutex::new(Vec::new()));
-        let (device_near_null_space, changes) = (Mutex::new(None), Mutex::default());
-        Matrix { size, block, nnz, storage, near_null_space, device_near_null_space, diagonal, changes, operators }
+        let (device_near_null_space, functions, changes) = (Mutex::new(None), RwLock::new(None), Mutex::default());
+        Matrix {
+            size,
+            block,
+            nnz,
+            storage,
+            near_null_space,
+            device_near_null_space,
+            functions,
+            diagonal,
+            changes,
+            operators,
+        }
     }
 
     /// A matrix that the library computed. What set-up asks of values is looked at when it needs them.

@@ -13,7 +13,7 @@ use crate::context::{Context, LogLevel};
 use crate::error::{Result, fail};
 use crate::gpu::{self, Conversion, DeviceCgStep, Gpu, Graphs, Staging};
 use crate::host::Host;
-use crate::matrix::Matrix;
+use crate::matrix::{GivenFunctions, Matrix};
 use crate::report::{Phases, Report};
 use crate::scalar::{Precision, Scalar, SliceMut, SliceRef};
 use crate::sparse::NearNullSpace;
@@ -26,6 +26,7 @@ pub struct Amg {
     config: Config,
     matrix: Arc<Matrix>,
     near_null_space: Option<Arc<NearNullSpace>>,
+    functions: Option<Arc<GivenFunctions>>,
     built: Placed,
     /// Promotions to wider formats since set-up, with their reasons.
     promotions: Vec<String>,
@@ -182,16 +183,24 @@ impl Amg {
         config.check_device(context.device())?;
         matrix.check_for_amg(context)?;
         let config = &defaults::effective(context, matrix, config, in_solver)?;
-        let near_null_space = matrix.near_null_space();
+        let (near_null_space, functions) = (matrix.near_null_space(), matrix.functions());
         let changes = matrix.changes(context)?;
         let own = &matrix.with_own_values(context)?;
-        let builder = Builder { context, config, matrix: own, near_null_space: near_null_space.clone(), plan: None };
+        let builder = Builder {
+            context,
+            config,
+            matrix: own,
+            near_null_space: near_null_space.clone(),
+            functions: functions.clone(),
+            plan: None,
+        };
         let built = build(&builder, None)?;
         let mut amg = Amg {
             context: context.clone(),
             config: config.clone(),
             matrix: Arc::clone(matrix),
             near_null_space,
+            functions,
             built,
             promotions: Vec::new(),
             renewal: Renewal::default(),
@@ -217,7 +226,8 @@ impl Amg {
     pub fn level_matrices(context: &Context, matrix: &Arc<Matrix>, config: &Config) -> Result<Vec<LevelMatrices>> {
         let context = &context.with_own_scratch()?;
         let config = &defaults::effective(context, matrix, config, false)?;
-        let builder = Builder { context, config, matrix, near_null_space: matrix.near_null_space(), plan: None };
+        let (near_null_space, functions) = (matrix.near_null_space(), matrix.functions());
+        let builder = Builder { context, config, matrix, near_null_space, functions, plan: None };
         context.run(matrix.entries(), || match context.gpu() {
             Some(gpu) if gpu::IS_BUILT && device_objection(&builder)?.is_none() => builder.level_matrices(gpu),
             _ => builder.level_matrices(&Host::new(context)),
@@ -236,6 +246,7 @@ impl Amg {
             config: &self.config,
             matrix: &*self.matrix.with_own_values(&self.context)?,
             near_null_space: self.near_null_space.clone(),
+            functions: self.functions.clone(),
             plan: None,
         };
         self.built = build(&builder, Some(&*self.built.data))?;
@@ -267,6 +278,7 @@ impl Amg {
             config: &self.config,
             matrix: &*self.matrix.with_own_values(&self.context)?,
             near_null_space: self.near_null_space.clone(),
+            functions: self.functions.clone(),
             plan: Some(plan),
         };
         self.built = build(&builder, Some(&*self.built.data))?;
@@ -416,6 +428,7 @@ impl Amg {
             config: &self.config,
             matrix: &self.matrix,
             near_null_space: self.near_null_space.clone(),
+            functions: self.functions.clone(),
             plan: None,
         };
         Ok(match key {

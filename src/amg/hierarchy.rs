@@ -20,7 +20,7 @@ use crate::components::{self, CoarseningInfo, Components, SetupFor, SmootherComp
 use crate::config::Config;
 use crate::context::Context;
 use crate::error::{Result, Status, fail};
-use crate::matrix::{Import, Matrix};
+use crate::matrix::{GivenFunctions, Import, Matrix};
 use crate::report::Phases;
 use crate::scalar::{Precision, Scalar, Sums, with_precision};
 use crate::sparse::{Block, NearNullSpace, SharedCsr};
@@ -75,6 +75,8 @@ pub(crate) struct Builder<'a> {
     pub matrix: &'a Matrix,
     /// The near-null space when set-up began. An update uses the same.
     pub near_null_space: Option<Arc<NearNullSpace>>,
+    /// The functions of unknowns that were given when set-up began.
+    pub functions: Option<Arc<GivenFunctions>>,
     /// The formats, if they are not to be chosen again.
     pub plan: Option<Plan>,
 }
@@ -145,7 +147,8 @@ impl Builder<'_> {
             && error.status == Status::PrecisionLost
             && let Some(plan) = self.wider_plan(&error.message)
         {
-            let wider = Builder { plan: Some(plan), near_null_space: self.near_null_space.clone(), ..*self };
+            let (near_null_space, functions) = (self.near_null_space.clone(), self.functions.clone());
+            let wider = Builder { plan: Some(plan), near_null_space, functions, ..*self };
             result = wider.build_from::<S, B, T>(setup, to, symbolic.clone());
         }
         let Some(symbolic) = symbolic else { return result };
@@ -230,7 +233,7 @@ impl Builder<'_> {
     /// Properties of the coarsening.
     pub(crate) fn coarsening(&self) -> &'static CoarseningInfo {
         let blocks = self.matrix.block() != Block::SCALAR || self.near_null_space.is_some();
-        let default = if blocks { "mis2" } else { "pmis" };
+        let default = if blocks && !self.has_functions() { "mis2" } else { "pmis" };
         components::coarsening_info(self.config.choice("amg.coarsening.type").as_deref().unwrap_or(default))
     }
 
@@ -240,9 +243,30 @@ impl Builder<'_> {
         components::smoother_info(self.config.choice("amg.smoother.type").as_deref().unwrap_or(default))
     }
 
+    /// Whether the caller named the function of each unknown, and there are several.
+    fn has_functions(&self) -> bool {
+        self.functions.as_ref().is_some_and(|functions| functions.count > 1)
+    }
+
     /// How many unknown functions coarsening and interpolation take the matrix for.
     pub fn function_count(&self) -> Result<usize> {
         let (asked, coarsening) = (self.config.int("amg.functions"), self.coarsening());
+        let given = self.functions.as_ref().map(|functions| functions.count);
+        if let Some(given) = given.filter(|given| ![0, *given].contains(&asked)) {
+            return fail!(
+                OptionValue,
+                "amg.functions is {asked}, and the functions of the unknowns that were set on the matrix are {given}; accepted: 0 or \
+                 {given}, or a matrix without them"
+            );
+        }
+        if self.has_functions() && coarsening.keeps_blocks {
+            let name = coarsening.name;
+            return fail!(
+                OptionValue,
+                "amg.coarsening.type is \"{name}\", which keeps the unknowns of a point together, and functions of the unknowns were set \
+                 on the matrix; accepted with them: \"pmis\" or \"hmis\""
+            );
+        }
         if coarsening.keeps_blocks {
             if asked > 1 {
                 let name = coarsening.name;
@@ -253,6 +277,9 @@ impl Builder<'_> {
                 );
             }
             return Ok(1);
+        }
+        if let Some(given) = given {
+            return Ok(given);
         }
         let rows = self.matrix.rows();
         let count = match asked {

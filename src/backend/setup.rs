@@ -288,6 +288,8 @@ pub(crate) trait Setup: Backend {
     /// The functions of unknowns with interleaved numbering: the unknowns of a point are consecutive. At most
     /// [`MAX_FUNCTIONS`].
     fn interleaved_functions(&self, unknowns: usize, count: usize) -> Result<Self::Functions>;
+    /// The functions of unknowns, one for each, below [`MAX_FUNCTIONS`].
+    fn given_functions(&self, of: &[u8]) -> Result<Self::Functions>;
     /// The functions of the coarse unknowns of a splitting.
     fn coarse_functions(&self, functions: &Self::Functions, coarse: &Self::Splitting) -> Result<Self::Functions>;
     /// The couplings of a scalar matrix within functions.

@@ -6,6 +6,7 @@ use super::boundary::{self, Out, call, out, required};
 use super::device_arrays;
 use super::types::{TERRACE_BORROW, TERRACE_SORTED, precision, terrace_matrix_flags, terrace_type};
 use super::{terrace_context, terrace_status};
+use crate::backend::parameters::MAX_FUNCTIONS;
 use crate::error::{Result, fail, try_capacity};
 use crate::matrix::Matrix;
 use crate::scalar::with_precision;
@@ -345,6 +346,41 @@ pub unsafe extern "C" fn terrace_matrix_set_coordinates(
     })
 }
 
+/// Names the function that each unknown belongs to, such as one of several displacements or a pressure, whatever the numbering (hypre's SetDofFunc, with
+/// SetNumFunctions). Classical coarsening and interpolation then leave out couplings between functions; coarse matrices are made with all. They take effect at the
+/// next set-up, where they replace the interleaved numbering of the option "amg.functions", which must be 0 or `count`. "amg.coarsening.type" must be "auto", which
+/// is then "pmis", or one of "pmis" and "hmis".
+///
+/// - `context`: not NULL; receives the sentence of an error.
+/// - `matrix`: not NULL.
+/// - `count`: how many functions there are, 1 to 64; 0 removes functions that were given before, and the rest is not used.
+/// - `functions`: host, or in the memory of the context's GPU: an element for every scalar row, from 0 to `count` - 1; copied.
+///
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each
+/// context; no other call may use the matrix meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_matrix_set_functions(
+    context: *mut terrace_context,
+    matrix: *mut terrace_matrix,
+    count: i32,
+    functions: *const i32,
+) -> terrace_status {
+    call!(context, |context| {
+        let matrix = &required!(matrix).matrix;
+        if count == 0 {
+            matrix.remove_functions();
+            return Ok(());
+        }
+        let Ok(count) = usize::try_from(count) else {
+            return fail!(InvalidArgument, "count is {count}; accepted: 0 to {MAX_FUNCTIONS}");
+        };
+        // SAFETY: one function for each row, as the documentation asks.
+        let functions =
+            unsafe { Lent::<i32>::new(&context.state.context, functions.cast(), matrix.rows(), "functions") }?;
+        matrix.set_functions(count, functions.as_slice())
+    })
+}
+
 /// # Safety
 /// The arrays are null or have the lengths that sizes and offsets say, and stay when they are borrowed; `out` is valid for a write.
 unsafe fn create(
@@ -602,6 +638,34 @@ mod tests {
             assert_eq!(bad, Status::MatrixValues.code());
             let Values::F64(kept) = inner(made).values().unwrap() else { unreachable!("the matrix is f64") };
             assert_eq!(kept.as_slice(), second);
+            assert_eq!(abi!(terrace_matrix_destroy(made)), 0);
+        }
+    }
+
+    #[test]
+    fn functions_are_checked_and_removed() {
+        for device in [c"host:1", c"sim"] {
+            let context = TestContext::on(device);
+            let made = laplacian(&context, 3);
+            let set = |count, p: *const i32| abi!(terrace_matrix_set_functions(context.0, made, count, p));
+            let (right, wrong) = ([0, 1, 0], [0, 1, 2]);
+            assert_eq!(set(2, right.as_ptr()), 0);
+            assert_eq!(inner(made).functions().unwrap().of, [0, 1, 0]);
+            assert_eq!(set(2, wrong.as_ptr()), Status::InvalidArgument.code());
+            assert!(context.last_error().contains("functions[2] is 2; accepted: 0 to 1"), "{}", context.last_error());
+            for count in [-1, 65] {
+                assert_eq!(set(count, right.as_ptr()), Status::InvalidArgument.code());
+                assert!(context.last_error().contains(&format!("count is {count}")), "{}", context.last_error());
+            }
+            assert_eq!(set(2, null()), Status::NullArgument.code());
+            assert_eq!(inner(made).functions().unwrap().count, 2);
+            assert_eq!(set(0, null()), 0);
+            assert!(inner(made).functions().is_none());
+            if device == c"sim" {
+                let there = context.gpu().upload(&right).unwrap();
+                assert_eq!(set(2, pointer(&there).cast()), 0, "{}", context.last_error());
+                assert_eq!(inner(made).functions().unwrap().of, [0, 1, 0]);
+            }
             assert_eq!(abi!(terrace_matrix_destroy(made)), 0);
         }
     }

@@ -6,7 +6,7 @@
 use super::rows;
 use crate::backend::parameters::MAX_FUNCTIONS;
 use crate::backend::setup::Held;
-use crate::error::{Result, try_capacity};
+use crate::error::{Result, try_capacity, try_copy};
 use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView};
 
@@ -22,6 +22,11 @@ impl Functions {
         let mut of = try_capacity(unknowns)?;
         of.extend((0..unknowns).map(|i| (i % count) as u8));
         Ok(Functions { of })
+    }
+
+    /// With any numbering: that of each unknown.
+    pub fn given(of: &[u8]) -> Result<Functions> {
+        Ok(Functions { of: try_copy(of)? })
     }
 
     /// Of the coarse unknowns of a splitting.

@@ -158,6 +158,10 @@ impl Setup for Host {
         Functions::interleaved(unknowns, count)
     }
 
+    fn given_functions(&self, of: &[u8]) -> Result<Functions> {
+        Functions::given(of)
+    }
+
     fn coarse_functions(&self, functions: &Functions, coarse: &Vec<bool>) -> Result<Functions> {
         functions.coarse(coarse)
     }

@@ -29,9 +29,10 @@ impl Matrix {
         Ok(())
     }
 
-    /// Takes over what is known about the unknowns of another matrix: its near-null space.
+    /// Takes over what is known about the unknowns of another matrix: its near-null space and functions.
     pub(crate) fn take_unknowns_of(&self, other: &Matrix) {
         *lock(self.near_null_space.write()) = other.near_null_space();
+        *lock(self.functions.write()) = other.functions();
         *lock(self.device_near_null_space.lock()) = None;
     }
 

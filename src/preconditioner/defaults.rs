@@ -43,7 +43,8 @@ pub(crate) fn nonsymmetric(config: &Config) -> Result<Config> {
 pub(super) fn effective(context: &Context, matrix: &Matrix, config: &Config, in_solver: bool) -> Result<Config> {
     let mut effective = config.clone();
     let method = config.text("solver.type");
-    let is_scalar = matrix.block() == Block::SCALAR && matrix.near_null_space().is_none();
+    let is_scalar =
+        matrix.block() == Block::SCALAR && matrix.near_null_space().is_none() && matrix.functions().is_none();
     let is_short = context.gpu().is_none() || matrix.entries() <= SHORT_ROWS * matrix.rows();
     let is_open =
         is_scalar && is_short && CG.contains(&&*method) && !COMPONENTS.iter().any(|prefix| config.has_set(prefix));

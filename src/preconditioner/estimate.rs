@@ -96,6 +96,7 @@ impl Estimate<'_> {
             config: self.config,
             matrix: self.matrix,
             near_null_space: self.matrix.near_null_space(),
+            functions: self.matrix.functions(),
             plan: None,
         };
         let a = self.structure.view(values.as_slice());

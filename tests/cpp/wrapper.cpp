@@ -260,6 +260,11 @@ void wrong_sizes() {
     REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "vectors has 2", a.set_near_null_space(host, 1, short_values, result));
     REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "vectors has 4 elements; 6", a.set_near_null_space(host, 1, four, result));
     a.set_near_null_space(host, 1, none); // removes them
+    a.set_functions(host, 2, std::vector<int>{0, 1, 0});
+    REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "functions has 2", a.set_functions(host, 2, std::vector<int>{0, 1}, result));
+    REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "functions[1] is 2", a.set_functions(host, 2, std::vector<int>{0, 2, 0}, result));
+    REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "32 bits", a.set_functions(host, 2, std::vector<std::int64_t>(3), result));
+    a.set_functions(host, 0, nullptr);
     REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "coordinates has 2", a.set_coordinates(host, 2, short_values, result));
     REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "dimension", a.set_coordinates(host, 0, b, result));
     REFUSED(TERRACE_ERROR_INVALID_ARGUMENT, "vectors is float", a.set_near_null_space(host, 1, std::vector<float>(3), result));

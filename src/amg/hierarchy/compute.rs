@@ -96,9 +96,10 @@ impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
         let (a, nodes) =
             builder.finest_matrix::<S, T>(setup, symbolic.first().and_then(|level| level.nodes.as_ref()))?;
         let space = builder.finest_near_null_space(setup, &a)?;
-        let functions = match builder.function_count()? {
-            1 => None,
-            count => Some(Arc::new(setup.interleaved_functions(a.rows(), count)?)),
+        let functions = match (builder.function_count()?, &builder.functions) {
+            (1, _) => None,
+            (_, Some(given)) => Some(Arc::new(setup.given_functions(&given.of)?)),
+            (count, None) => Some(Arc::new(setup.interleaved_functions(a.rows(), count)?)),
         };
         Ok(Computing {
             builder,

@@ -20,7 +20,7 @@ fn config(options: &[(&str, &str)]) -> Config {
 
 fn builder<'a>(context: &'a Context, config: &'a Config, matrix: &'a Matrix) -> Builder<'a> {
     let near_null_space = matrix.near_null_space();
-    Builder { context, config, matrix, near_null_space, plan: None }
+    Builder { context, config, matrix, near_null_space, functions: matrix.functions(), plan: None }
 }
 
 /// A problem of the gallery, or its blocks taken apart.

@@ -28,6 +28,11 @@ impl DeviceFunctions {
         Ok(DeviceFunctions { of })
     }
 
+    /// As [`crate::host::functions::Functions::given`].
+    pub fn given(gpu: &Gpu, of: &[u8]) -> Result<DeviceFunctions> {
+        Ok(DeviceFunctions { of: gpu.upload(of)? })
+    }
+
     /// As [`crate::host::functions::Functions::coarse`].
     pub fn coarse(&self, gpu: &Gpu, coarse: &Splitting) -> Result<DeviceFunctions> {
         let (n, of) = (self.of.len(), gpu.allocate::<u8>(coarse.count)?);

@@ -170,6 +170,10 @@ impl Setup for Gpu {
         DeviceFunctions::interleaved(self, unknowns, count)
     }
 
+    fn given_functions(&self, of: &[u8]) -> Result<DeviceFunctions> {
+        DeviceFunctions::given(self, of)
+    }
+
     fn coarse_functions(&self, functions: &DeviceFunctions, coarse: &Splitting) -> Result<DeviceFunctions> {
         functions.coarse(self, coarse)
     }

@@ -5,7 +5,7 @@ use super::profile::{Histogram, Profile};
 use crate::context::Context;
 use crate::error::{Result, try_capacity, try_vec};
 use crate::hash::hash;
-use crate::matrix::{Matrix, Values};
+use crate::matrix::{GivenFunctions, Matrix, Values};
 use crate::scalar::Scalar;
 use crate::sparse::{Csr, CsrView, NearNullSpace};
 use std::cell::OnceCell;
@@ -19,6 +19,7 @@ pub struct Source<'a, T> {
     context: &'a Context,
     a: CsrView<'a, T>,
     space: Option<Arc<NearNullSpace>>,
+    functions: Option<Arc<GivenFunctions>>,
     /// Block rows of a node.
     group: usize,
     /// Made for the first sample that is not the whole.
@@ -46,14 +47,15 @@ impl<'a, T: Scalar> Source<'a, T>
 where
     Values: From<Vec<T>>,
 {
-    /// A node has as many unknowns of each of the `functions`.
-    pub fn new(context: &'a Context, matrix: &Matrix, functions: usize, a: CsrView<'a, T>) -> Source<'a, T> {
-        let space = matrix.near_null_space();
+    /// A node has as many unknowns of each of the functions, of which there are `count`, unless the caller named that of each unknown.
+    pub fn new(context: &'a Context, matrix: &Matrix, count: usize, a: CsrView<'a, T>) -> Source<'a, T> {
+        let (space, given) = (matrix.near_null_space(), matrix.functions());
+        let functions = if given.is_some() { 1 } else { count };
         let dofs = space.as_ref().map_or(a.block.rows, |s| s.dofs_per_node);
         // The smallest multiple of both.
         let both =
             (1..=functions).map(|times| times * dofs).find(|both| both.is_multiple_of(functions)).unwrap_or(dofs);
-        Source { context, a, space, group: both / a.block.rows, profile: OnceCell::new() }
+        Source { context, a, space, functions: given, group: both / a.block.rows, profile: OnceCell::new() }
     }
 
     fn profile(&self) -> Result<&Profile> {
@@ -119,6 +121,12 @@ where
         if let Some(space) = &self.space {
             let vectors = restrict(space, rows, self.a.block.rows, self.a.scalar_rows())?;
             matrix.set_near_null_space(space.dofs_per_node, space.count, vectors)?;
+        }
+        if let Some(functions) = &self.functions {
+            let block = self.a.block.rows;
+            let mut of: Vec<i32> = try_capacity(rows.len() * block)?;
+            of.extend(rows.iter().flat_map(|i| &functions.of[i * block..(i + 1) * block]).map(|of| i32::from(*of)));
+            matrix.set_functions(functions.count, &of)?;
         }
         Ok(Arc::new(matrix))
     }
