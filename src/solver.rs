@@ -426,6 +426,11 @@ impl Solver {
         self.state.as_ref().map(|state| state.rows)
     }
 
+    /// After a solve of a system without rows: reports as many right-hand sides, which lengths of vectors do not tell.
+    pub(crate) fn report_right_hand_sides(&mut self, count: usize) -> Result<()> {
+        self.solves.repeat(count)
+    }
+
     /// The report of set-up and of the last solve; that of a solver without set-up where there is no memory for it.
     pub fn report(&self) -> Report {
         self.try_report().unwrap_or_else(|_| Report::of(&self.context))

@@ -372,28 +372,29 @@ unsafe fn solve(
     let guess = types::guess(guess)?;
     let len = usize::try_from(count).ok().filter(|count| *count > 0).and_then(|count| count.checked_mul(rows));
     let Some(len) = len else {
-        return fail!(
-            InvalidArgument,
-            "count is {count}; accepted: 1 or more right-hand sides that memory can hold"
-        );
+        return fail!(InvalidArgument, "count is {count}; accepted: 1 or more right-hand sides that memory can hold");
     };
-    with_precision!(precision("vector_type", vector_type)?, T => {
+    let status = with_precision!(precision("vector_type", vector_type)?, T => {
         // SAFETY: arrays of `count` times `rows` elements, by this function's contract.
-        if let Some((b, x)) = unsafe { device_vectors::<T>(&state.context, b, x, len) }? {
-            let status = match side {
+        match unsafe { device_vectors::<T>(&state.context, b, x, len) }? {
+            Some((b, x)) => match side {
                 Side::Plain => solver.solve_on_device(b, x, guess),
                 Side::Transposed => solver.solve_transposed_on_device(b, x, guess),
-            }?;
-            return Ok((status, solver.unsolved()));
+            },
+            None => {
+                // SAFETY: as above, and on the host.
+                let (b, x) = unsafe { vectors::<T>(b, x, len) }?;
+                match side {
+                    Side::Plain => solver.solve(b, x, guess),
+                    Side::Transposed => solver.solve_transposed(b, x, guess),
+                }
+            }
         }
-        // SAFETY: as above, and on the host.
-        let (b, x) = unsafe { vectors::<T>(b, x, len) }?;
-        let status = match side {
-            Side::Plain => solver.solve(b, x, guess),
-            Side::Transposed => solver.solve_transposed(b, x, guess),
-        }?;
-        Ok((status, solver.unsolved()))
-    })
+    })?;
+    if rows == 0 {
+        solver.report_right_hand_sides(count as usize)?;
+    }
+    Ok((status, solver.unsolved()))
 }
 
 fn not_set_up<T>() -> Result<T> {
@@ -500,6 +501,31 @@ mod tests {
         assert_eq!(abi!(terrace_report_destroy(report)), 0);
         assert_eq!(abi!(terrace_solver_destroy(solver)), 0);
         assert_eq!(abi!(terrace_matrix_destroy(matrix)), 0);
+    }
+
+    #[test]
+    fn a_system_without_rows_reports_as_many_right_hand_sides_as_were_asked() {
+        for device in [c"host:1", c"sim"] {
+            let context = TestContext::on(device);
+            let (solver, matrix) = (create(&context), csr(&context, &[0], &[], &[], 0, 0).unwrap());
+            assert_eq!(abi!(terrace_solver_setup(solver, matrix)), 0);
+            for count in [3, 1, 200] {
+                let (none, nowhere) = (null(), null_mut());
+                assert_eq!(abi!(terrace_solver_solve(solver, TERRACE_F64, count, none, nowhere, 0)), 0);
+                let (mut report, mut sides, mut residual) = (null_mut(), 0, -1.0);
+                assert_eq!(abi!(terrace_solver_report(solver, &mut report)), 0);
+                assert_eq!(abi!(terrace_report_get_int(report, c"right_hand_sides".as_ptr(), 0, &mut sides)), 0);
+                let last = count - 1;
+                let key = c"true_residual".as_ptr();
+                assert_eq!(abi!(terrace_report_get_real(report, key, last, &mut residual)), 0);
+                assert_eq!((sides, residual), (count, 0.0));
+                assert_eq!(abi!(terrace_report_destroy(report)), 0);
+            }
+            let huge = abi!(terrace_solver_solve(solver, TERRACE_F64, i64::MAX, null(), null_mut(), 0));
+            assert_eq!(huge, Status::OutOfMemory.code());
+            assert_eq!(abi!(terrace_solver_destroy(solver)), 0);
+            assert_eq!(abi!(terrace_matrix_destroy(matrix)), 0);
+        }
     }
 
     #[test]

@@ -55,6 +55,20 @@ impl Solves {
         self.reports[i] = (report, self.norms.len());
     }
 
+    /// Makes the report of one right-hand side that of `count`, with the same history.
+    pub fn repeat(&mut self, count: usize) -> Result<()> {
+        let Some((report, end)) = self.reports.first() else { return Ok(()) };
+        let (report, end) = (SolveReport { history: Vec::new(), ..*report }, *end);
+        let mut reports = try_capacity(count)?;
+        let mut norms = try_capacity(end.saturating_mul(count))?;
+        for i in 1..=count {
+            reports.push((SolveReport { history: Vec::new(), ..report }, i * end));
+            norms.extend_from_slice(&self.norms[..end]);
+        }
+        (self.reports, self.norms) = (reports, norms);
+        Ok(())
+    }
+
     /// Right-hand sides.
     pub fn count(&self) -> usize {
         self.reports.len()
@@ -100,5 +114,10 @@ mod tests {
         assert_eq!(reports[1].status, Status::NotAttempted);
         solves.begin(1).unwrap();
         assert_eq!(solves.to_reports().unwrap().len(), 1);
+        let report = SolveReport { history: vec![7.0, 8.0], status: Status::Success, ..SolveReport::default() };
+        solves.keep(0, report);
+        solves.repeat(3).unwrap();
+        let reports = solves.to_reports().unwrap();
+        assert!(reports.len() == 3 && reports.iter().all(|r| r.history == [7.0, 8.0] && r.status == Status::Success));
     }
 }

@@ -47,7 +47,8 @@ fn solver(device: &str, matrix: &Arc<Matrix>, options: &[(&str, &str)]) -> Solve
 /// Solves from zero with the transpose, successfully.
 fn solve(solver: &mut Solver, n: usize) -> Vec<f64> {
     let mut x = vec![f64::NAN; n];
-    assert_eq!(solver.solve_transposed(&right_hand_side(n), &mut x, Guess::Zero).unwrap(), Status::Success);
+    let status = solver.solve_transposed(&right_hand_side(n), &mut x, Guess::Zero).unwrap();
+    assert_eq!(status, Status::Success, "{}", solver.report().to_text());
     x
 }
 
@@ -92,7 +93,9 @@ fn transposed_systems_are_solved_and_new_values_are_used() {
     let mut a = convection();
     let n = a.rows;
     for device in all_devices() {
-        for options in [&[][..], &[("solver.type", "direct")], &[("solver.preconditioner", "none")]] {
+        for options in
+            [&[][..], &[("solver.type", "direct")], &[("solver.preconditioner", "none"), ("solver.restart", "150")]]
+        {
             a = convection();
             let matrix = matrix(&a);
             let mut solver = solver(device, &matrix, options);
