@@ -39,8 +39,8 @@
  *   device                         device of the context
  *   threads                        threads of the context
  *   solver                         Krylov method, or direct, and its precision
- *   factorisation                  how a direct solver has factorised the matrix, with what the pivots tell about it; empty with a Krylov method
- *   factor_nonzeros                entries of the triangular factors of a direct solver; 0 with a Krylov method
+ *   factorisation                  how the matrix was factorised by solver.type direct, or by auto after the Krylov method failed, with what the pivots tell about it; empty where it was not
+ *   factor_nonzeros                entries of the triangular factors; 0 where the matrix was not factorised
  *   right_hand_sides               right-hand sides of the last solve
  *   setup_seconds                  whole set-up or update
  *   promotions                     what precision auto gave wider formats since set-up, and why, one to a line
@@ -58,6 +58,7 @@
  *   solve_seconds                  whole last solve
  *   solve_operator_seconds         products with the matrix in the Krylov method
  *   solve_preconditioner_seconds   preconditioner applications
+ *   solve_factorisation_seconds    factorisation after the Krylov method failed
  *
  *   index is the level, 0 the finest:
  *   rows                           rows
@@ -75,7 +76,9 @@
  *
  *   index is the right-hand side of the last solve:
  *   status                         how its solve ended, a number of the status table: TERRACE_NOT_ATTEMPTED where an error of another kind than numeric ended the call before it
- *   iterations                     iterations of the Krylov method; solves with the factors of a direct solver, refinement included
+ *   iterations                     iterations of the Krylov method, and solves with the factors of the matrix, refinement included
+ *   direct_solves                  solves with the factors of the matrix among them: all with solver.type direct, some where auto turned from the Krylov method to a factorisation
+ *   method                         what it was solved by: the Krylov method, direct, or both, as in "cg, then direct"
  *   converged                      1 when the tolerance was reached, else 0
  *   true_residual                  norm of b - A x, recomputed, over the norm of b
  */
@@ -1315,7 +1318,8 @@ terrace_status terrace_solver_update(terrace_solver *solver);
  * `TERRACE_STOPPED` when the monitor of `terrace_solver_set_monitor` ended the solve: x is then the iterate at that moment.
  *
  * Returns when x is written, or, in device memory with a stream of the caller's, when what writes it is on the stream.
- * `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the
+ * Where the option "solver.type" is "auto" and the Krylov method fails, the matrix is factorised if that is affordable; the key "method" of the
+ * report tells. `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the
  * iteration limit, `TERRACE_STAGNATED` when its residual no longer fell; the first that was not solved decides, and
  * `terrace_last_error` says how far it came and what may help. x is then the best iterate that was stored, never worse than the initial
  * guess. A right-hand side that fails with `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_DIVERGED`, `TERRACE_ERROR_NON_FINITE` or

@@ -41,8 +41,12 @@ pub struct LevelReport {
 pub struct SolveReport {
     /// How it ended.
     pub status: Status,
-    /// Iterations done.
+    /// Iterations done, and solves with factors.
     pub iterations: usize,
+    /// Solves with the factors of the matrix among them, refinement included.
+    pub direct_solves: usize,
+    /// Whether they follow the failure of a Krylov method.
+    pub fell_back: bool,
     /// Whether the tolerance was reached.
     pub converged: bool,
     /// Norm of the residual recomputed from the solution, over the norm of the right-hand side (or absolute when that
@@ -59,6 +63,8 @@ impl Default for SolveReport {
         SolveReport {
             status: Status::NotAttempted,
             iterations: 0,
+            direct_solves: 0,
+            fell_back: false,
             converged: false,
             true_residual: f64::NAN,
             history: Vec::new(),
@@ -138,7 +144,7 @@ pub struct Report {
     pub setup_place: String,
     /// Phases of the last solve: `total` and its parts.
     pub solve: Phases,
-    /// The factorisation of a direct solver; none with a Krylov method.
+    /// The factorisation of a direct solver, or of `auto` after the Krylov method failed.
     pub factorisation: Option<Factorisation>,
     /// Krylov method of the last solve, with its precision; empty for a hierarchy alone.
     pub solver: String,
@@ -217,8 +223,8 @@ facts! {
     "device", Whole, "device of the context", |r, i| Text(r.device.to_string());
     "threads", Whole, "threads of the context", |r, i| Int(r.threads as i64);
     "solver", Whole, "Krylov method, or direct, and its precision", |r, i| Text(r.solver.clone());
-    "factorisation", Whole, "how a direct solver has factorised the matrix, with what the pivots tell about it; empty with a Krylov method", |r, i| Text(r.factorisation.as_ref().map_or_else(String::new, Factorisation::to_text));
-    "factor_nonzeros", Whole, "entries of the triangular factors of a direct solver; 0 with a Krylov method", |r, i| Int(r.factorisation.as_ref().map_or(0, |f| f.entries as i64));
+    "factorisation", Whole, "how the matrix was factorised by solver.type direct, or by auto after the Krylov method failed, with what the pivots tell about it; empty where it was not", |r, i| Text(r.factorisation.as_ref().map_or_else(String::new, Factorisation::to_text));
+    "factor_nonzeros", Whole, "entries of the triangular factors; 0 where the matrix was not factorised", |r, i| Int(r.factorisation.as_ref().map_or(0, |f| f.entries as i64));
     "right_hand_sides", Whole, "right-hand sides of the last solve", |r, i| Int(r.solves.len() as i64);
     "setup_seconds", Whole, "whole set-up or update", |r, i| Real(r.setup.get("total"));
     "promotions", Whole, "what precision auto gave wider formats since set-up, and why, one to a line", |r, i| Text(r.promotions.join("\n"));
@@ -236,8 +242,11 @@ facts! {
     "solve_seconds", Whole, "whole last solve", |r, i| Real(r.solve.get("total"));
     "solve_operator_seconds", Whole, "products with the matrix in the Krylov method", |r, i| Real(r.solve.get("operator"));
     "solve_preconditioner_seconds", Whole, "preconditioner applications", |r, i| Real(r.solve.get("preconditioner"));
+    "solve_factorisation_seconds", Whole, "factorisation after the Krylov method failed", |r, i| Real(r.solve.get("factorisation"));
     "status", RightHandSide, "how its solve ended, a number of the status table: TERRACE_NOT_ATTEMPTED where an error of another kind than numeric ended the call before it", |r, i| Int(i64::from(r.solves[i].status.code()));
-    "iterations", RightHandSide, "iterations of the Krylov method; solves with the factors of a direct solver, refinement included", |r, i| Int(r.solves[i].iterations as i64);
+    "iterations", RightHandSide, "iterations of the Krylov method, and solves with the factors of the matrix, refinement included", |r, i| Int(r.solves[i].iterations as i64);
+    "direct_solves", RightHandSide, "solves with the factors of the matrix among them: all with solver.type direct, some where auto turned from the Krylov method to a factorisation", |r, i| Int(r.solves[i].direct_solves as i64);
+    "method", RightHandSide, "what it was solved by: the Krylov method, direct, or both, as in \"cg, then direct\"", |r, i| Text(r.method(i));
     "converged", RightHandSide, "1 when the tolerance was reached, else 0", |r, i| Int(i64::from(r.solves[i].converged));
     "true_residual", RightHandSide, "norm of b - A x, recomputed, over the norm of b", |r, i| Real(r.solves[i].true_residual);
     "rows", Level, "rows", |r, i| Int(r.levels[i].rows as i64);
@@ -273,6 +282,16 @@ impl Report {
             Scope::Whole => 1,
             Scope::Level => self.levels.len(),
             Scope::RightHandSide => self.solves.len(),
+        }
+    }
+
+    /// What right-hand side `i` was solved by.
+    pub fn method(&self, i: usize) -> String {
+        let krylov = self.solver.split(' ').next().unwrap_or_default();
+        match &self.solves[i] {
+            SolveReport { fell_back: true, .. } => format!("{krylov}, then direct"),
+            SolveReport { direct_solves: 0, .. } => krylov.to_string(),
+            _ => "direct".to_string(),
         }
     }
 
@@ -363,10 +382,11 @@ impl Report {
             let _ = writeln!(out, "the last update set up anew from level {} on", self.update_kept_levels);
         }
         for (i, s) in self.solves.iter().enumerate() {
+            let method = self.method(i);
             let _ = writeln!(
                 out,
                 "{} right-hand side {i}: {} iterations, {}, true relative residual {:.3e}",
-                self.solver,
+                if self.solver.starts_with(&method) { &self.solver } else { &method },
                 s.iterations,
                 match s.status {
                     Status::Success => "converged",

@@ -15,6 +15,7 @@ pub use crate::scalar::{SliceMut, SliceRef};
 use std::sync::Arc;
 
 mod direct;
+mod fallback;
 mod parts;
 mod scaled;
 mod solve;
@@ -24,6 +25,7 @@ mod unsolved;
 mod user;
 
 use direct::Direct;
+use fallback::Fallback;
 use parts::Engine;
 use solves::Solves;
 use transposed::Transposed;
@@ -108,6 +110,8 @@ struct State {
     scaled: Option<(Arc<Matrix>, i32)>,
     amg: Option<Amg>,
     engine: BackendEngine,
+    /// What a solve falls back to, with `solver.type` `auto`.
+    fallback: Option<Fallback>,
     rows: usize,
     /// Changes of the matrix that the operator of the engine has taken over.
     changes: u64,
@@ -286,8 +290,9 @@ impl Solver {
         }
         self.solves = Solves::with_capacity(self.history_capacity())?;
         self.phases.seconds.reserve(MAX_PHASES);
-        let transposed = Transposed::default();
-        self.state = Some(State { matrix: callers.cloned(), scaled, amg, engine, rows, changes, transposed });
+        let (fallback, transposed) = (self.fallback(callers, precision), Transposed::default());
+        let matrix = callers.cloned();
+        self.state = Some(State { matrix, scaled, amg, engine, fallback, rows, changes, transposed });
         Ok(())
     }
 
@@ -321,7 +326,7 @@ impl Solver {
     }
 
     fn history_capacity(&self) -> usize {
-        (self.config.int("solver.max_iterations") + 1).clamp(direct::HISTORY, MAX_HISTORY_CAPACITY)
+        (self.config.int("solver.max_iterations") + 1).min(MAX_HISTORY_CAPACITY) + direct::HISTORY
     }
 
     /// Takes over changed values of the matrix: numeric work only, as [`Amg::update`].
@@ -359,6 +364,7 @@ impl Solver {
         if renewed.is_ok() {
             state.changes = changes;
             state.transposed.is_outdated = true;
+            self.renew_fallback(&mut state);
         }
         self.state = Some(state);
         renewed.and(read)
@@ -387,6 +393,7 @@ impl Solver {
         let renewed = self.renew_operator_of(&mut state, &callers);
         if renewed.is_ok() {
             state.changes = changes;
+            self.renew_fallback(&mut state);
         }
         self.state = Some(state);
         renewed.and(callers.end_reading())
@@ -466,6 +473,9 @@ impl Solver {
         };
         report.solver = format!("{name} {}", precision.name());
         report.bytes += bytes;
+        if let Some(fallback) = &state.fallback {
+            fallback.report(&mut report);
+        }
         report.solve = self.phases.clone();
         report.solves = self.solves.to_reports()?;
         Ok(report)

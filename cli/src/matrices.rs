@@ -108,10 +108,28 @@ struct Row {
     preset: &'static str,
     rhs: &'static str,
     symmetric: bool,
-    /// Iterations, true relative residual and status, or why there was no solve.
-    outcome: Result<(usize, f64, Status)>,
+    /// The solve, or why there was none.
+    outcome: Result<Solved>,
     /// Iterations with the formats of the levels left open, where the matrix is symmetric and that converges.
     auto: Option<usize>,
+    /// Solves of a symmetric matrix with the default options, and by a factorisation.
+    default: Option<WithDefaults>,
+}
+
+/// Solves with the right-hand side that came with the matrix, or a vector of ones; A x where the matrix is singular.
+struct WithDefaults {
+    rhs: &'static str,
+    outcome: Solved,
+    /// The residual of a direct solve; none where the matrix has no factors.
+    direct: Option<f64>,
+}
+
+/// One solve.
+struct Solved {
+    iterations: usize,
+    residual: f64,
+    status: Status,
+    method: String,
 }
 
 /// Runs the command.
@@ -138,6 +156,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
             symmetric: listed.is_some(),
             outcome: Err(Error::new(Status::Internal, "not solved")),
             auto: None,
+            default: None,
             name,
         };
         row.outcome = contents.and_then(|a| solve(&context, a, recipe, arguments, &mut row, progress));
@@ -189,7 +208,7 @@ fn solve(
     arguments: &Arguments,
     row: &mut Row,
     progress: Progress,
-) -> Result<(usize, f64, Status)> {
+) -> Result<Solved> {
     let mut config = Config::new();
     if !recipe.preset.is_empty() {
         config.load_preset(recipe.preset)?;
@@ -206,38 +225,49 @@ fn solve(
         context: context.clone(),
         load_seconds: 0.0,
     };
-    let b = match (&recipe.rhs, companion(&arguments.folder, &format!("{}_rhs", row.name))) {
-        (Rhs::Product, _) => {
-            row.rhs = "A x";
-            loaded.product()?
-        }
-        (Rhs::Given, Some(path)) => {
-            row.rhs = "file";
-            input::read_vectors(&path, n, progress)?.values
-        }
-        (Rhs::Given, None) => {
-            row.rhs = "ones";
-            vec![1.0; n]
-        }
-    };
+    let given = companion(&arguments.folder, &format!("{}_rhs", row.name));
+    let (rhs, b) = right_hand_side(&loaded, &recipe.rhs, given.as_deref(), progress)?;
+    row.rhs = rhs;
     let outcome = progress.follow(context, &row.name, || solve_with(&loaded, &loaded.config, &b[..n]))?;
     if row.symmetric {
         let mut config = loaded.config.clone();
         config.set_str("precision", "auto")?;
         let outcome = progress.follow(context, &row.name, || solve_with(&loaded, &config, &b[..n]));
-        row.auto = outcome.ok().filter(|(_, _, status)| *status == Status::Success).map(|(iterations, ..)| iterations);
+        row.auto = outcome.ok().filter(|solved| solved.status == Status::Success).map(|solved| solved.iterations);
+        let kind = if recipe.preset == "singular" { Rhs::Product } else { Rhs::Given };
+        let (rhs, b) = right_hand_side(&loaded, &kind, given.as_deref(), progress)?;
+        let outcome = progress.follow(context, &row.name, || solve_with(&loaded, &Config::new(), &b[..n]))?;
+        let mut config = Config::new();
+        config.set_str("solver.type", "direct")?;
+        let direct = solve_with(&loaded, &config, &b[..n]).ok().map(|solved| solved.residual);
+        row.default = Some(WithDefaults { rhs, outcome, direct });
     }
     Ok(outcome)
 }
 
-fn solve_with(loaded: &Loaded, config: &Config, b: &[f64]) -> Result<(usize, f64, Status)> {
+/// The right-hand side, and where it is from.
+fn right_hand_side(
+    loaded: &Loaded,
+    rhs: &Rhs,
+    given: Option<&Path>,
+    progress: Progress,
+) -> Result<(&'static str, Vec<f64>)> {
+    let n = loaded.matrix.rows();
+    Ok(match (rhs, given) {
+        (Rhs::Product, _) => ("A x", loaded.product()?),
+        (Rhs::Given, Some(path)) => ("file", input::read_vectors(path, n, progress)?.values),
+        (Rhs::Given, None) => ("ones", vec![1.0; n]),
+    })
+}
+
+fn solve_with(loaded: &Loaded, config: &Config, b: &[f64]) -> Result<Solved> {
     let mut solver = Solver::new(&loaded.context, config);
     solver.setup(Some(&loaded.matrix))?;
     let mut x = vec![0.0; b.len()];
     let status = solver.solve(b, &mut x, Guess::Zero)?;
     let report = solver.report();
     let solve = report.solves.first().ok_or_else(|| Error::new(Status::Internal, "the report has no solve"))?;
-    Ok((solve.iterations, solve.true_residual, status))
+    Ok(Solved { iterations: solve.iterations, residual: solve.true_residual, status, method: report.method(0) })
 }
 
 fn near_null_space(recipe: &Recipe, rows: usize, folder: &Path, progress: Progress) -> Result<Option<Dense>> {
@@ -257,7 +287,7 @@ fn near_null_space(recipe: &Recipe, rows: usize, folder: &Path, progress: Progre
 
 impl Row {
     fn converged(&self) -> bool {
-        matches!(self.outcome, Ok((_, _, Status::Success)))
+        matches!(self.outcome, Ok(Solved { status: Status::Success, .. }))
     }
 
     fn to_json(&self) -> Json {
@@ -266,16 +296,22 @@ impl Row {
             "symmetric": self.symmetric,
         });
         match &self.outcome {
-            Ok((iterations, residual, status)) => {
-                json["iterations"] = json!(iterations);
+            Ok(solved) => {
+                json["iterations"] = json!(solved.iterations);
                 json["auto_iterations"] = json!(self.auto);
-                json["true_residual"] = json!(residual);
-                json["status"] = json!(status.row().name);
+                json["true_residual"] = json!(solved.residual);
+                json["status"] = json!(solved.status.row().name);
             }
             Err(error) => {
                 json["status"] = json!(error.status.row().name);
                 json["message"] = json!(error.message);
             }
+        }
+        if let Some(WithDefaults { outcome, direct, .. }) = &self.default {
+            json["default"] = json!({
+                "iterations": outcome.iterations, "true_residual": outcome.residual,
+                "status": outcome.status.row().name, "method": outcome.method, "direct_residual": direct,
+            });
         }
         json
     }
@@ -290,12 +326,27 @@ fn page(rows: &[Row]) -> String {
          \x20 options. The residual is recomputed from the solution.\n\
          - The right-hand side came with the matrix (file), is a vector of ones, or is the product of the matrix with\n\
          \x20 random numbers (A x).\n\
-         - A x is used for hypre_ams_A, gmhd_curlcurl_3200 and nos7, which are badly conditioned: for the given\n\
-         \x20 right-hand side a direct solve with iterative refinement in f64 ends at 8e-6, 2e-8 and 2e-8. It is also used\n\
-         \x20 for pyamg_unit_square, which is singular.\n\
+         - A x is used with presets for hypre_ams_A, gmhd_curlcurl_3200 and nos7, which are badly conditioned: for the\n\
+         \x20 given right-hand side x is so large that its rounding alone leaves the residuals of the first table. It is also\n\
+         \x20 used for pyamg_unit_square, which is singular.\n\
          - The column auto has the iterations with precision auto.\n\n\
-         ## Symmetric positive definite\n\n",
+         ## Default options\n\n\
+         The symmetric positive definite matrices with no option set, as scalar matrices or blocks without a near-null\n\
+         space unless one is in the collection. Iterations include solves with factors where the Krylov method failed and\n\
+         `auto` turned to a factorisation. The last column is the residual that `solver.type=direct` reaches. Of hypre_ams_A\n\
+         the solution is so large (8e10) that rounding it leaves that much: SciPy's LU ends at 1.7e-5, and at 6e-6 with\n\
+         refinement in f64, as LAPACK's Cholesky does. On gmhd_curlcurl_3200 and nos7 these end at 1.1e-8 and 1.5e-8.\n\n\
+         | matrix | right-hand side | solved by | iterations | residual | status | direct |\n\
+         | --- | --- | --- | --- | --- | --- | --- |\n",
     );
+    for row in rows {
+        let Some(WithDefaults { rhs, outcome, direct }) = &row.default else { continue };
+        let Solved { iterations, residual, status, method } = outcome;
+        let (residual, status) = (scientific(*residual), words(*status));
+        let direct = direct.map_or_else(|| "singular".to_string(), scientific);
+        let _ = writeln!(out, "| {} | {rhs} | {method} | {iterations} | {residual} | {status} | {direct} |", row.name);
+    }
+    out.push_str("\n## Symmetric positive definite\n\n");
     table(&mut out, rows.iter().filter(|row| row.symmetric));
     out.push_str(
         "\n\
@@ -317,7 +368,7 @@ fn table<'a>(out: &mut String, rows: impl Iterator<Item = &'a Row>) {
         let preset = if row.preset.is_empty() { "default" } else { row.preset };
         let _ = write!(out, "| {} | {} | {} | {preset} | {} |", row.name, row.rows, row.nonzeros, row.rhs);
         let _ = match &row.outcome {
-            Ok((iterations, residual, status)) => {
+            Ok(Solved { iterations, residual, status, .. }) => {
                 let auto = match row.auto {
                     Some(iterations) => iterations.to_string(),
                     None if row.symmetric => "does not converge".to_string(),

@@ -235,7 +235,8 @@ pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> t
 /// `TERRACE_STOPPED` when the monitor of `terrace_solver_set_monitor` ended the solve: x is then the iterate at that moment.
 ///
 /// Returns when x is written, or, in device memory with a stream of the caller's, when what writes it is on the stream.
-/// `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the
+/// Where the option "solver.type" is "auto" and the Krylov method fails, the matrix is factorised if that is affordable; the key "method" of the
+/// report tells. `TERRACE_NOT_CONVERGED` when at least one right-hand side was not solved to the tolerance within the
 /// iteration limit, `TERRACE_STAGNATED` when its residual no longer fell; the first that was not solved decides, and
 /// `terrace_last_error` says how far it came and what may help. x is then the best iterate that was stored, never worse than the initial
 /// guess. A right-hand side that fails with `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_DIVERGED`, `TERRACE_ERROR_NON_FINITE` or

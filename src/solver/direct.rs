@@ -1,5 +1,6 @@
 //! Systems that are solved by a sparse factorisation on the host: `solver.type` `direct`.
 
+use super::solve::NULL_SPACE_HINT;
 use super::{BackendEngine, Guess, Solver, State, Transposed};
 use crate::backend::{AnyMut, AnyRef, Backend};
 use crate::context::LogLevel;
@@ -50,16 +51,28 @@ macro_rules! with_view {
 impl Direct {
     /// Factorises a matrix.
     fn new(solver: &Solver, matrix: &Matrix, precision: Precision) -> Result<Direct> {
-        let (start, mut phases) = (Instant::now(), Phases::default());
-        let context = &solver.context;
-        let plan = with_view!(matrix, a => phases.time("ordering", || context.run(a.entries(), || Plan::new(&a))))?;
-        let flops = plan.flops();
+        let start = Instant::now();
+        let plan = Direct::plan(solver, matrix)?;
+        let ordering = start.elapsed().as_secs_f64();
+        let mut direct = Direct::with_plan(solver, matrix, precision, plan)?;
+        direct.phases.add("ordering", ordering);
+        direct.phases.add("total", start.elapsed().as_secs_f64());
+        Ok(direct)
+    }
+
+    /// Orders a matrix, which tells what its factorisation costs.
+    pub(super) fn plan(solver: &Solver, matrix: &Matrix) -> Result<Plan> {
+        with_view!(matrix, a => solver.context.run(a.entries(), || Plan::new(&a)))
+    }
+
+    /// Factorises a matrix that was ordered.
+    pub(super) fn with_plan(solver: &Solver, matrix: &Matrix, precision: Precision, plan: Plan) -> Result<Direct> {
+        let (context, flops, mut phases) = (&solver.context, plan.flops(), Phases::default());
         let factor = with_view!(matrix, a => phases.time("factorisation", || {
             context.run(flops as usize, || plan.factorise(&a, ZeroPivots::Refuse))
         }))?;
-        phases.add("total", start.elapsed().as_secs_f64());
         let n = matrix.rows();
-        let converts = matrix.precision() == Precision::F32 && solver.config.choice("solver.precision").is_none();
+        let converts = matrix.precision() == Precision::F32 && precision == Precision::F64;
         let has_single = context.gpu().is_some() && (converts || precision == Precision::F32);
         let single = if has_single { try_vec(n, 0.0)? } else { Vec::new() };
         let (b, x) = (try_vec(n, 0.0)?, try_vec(n, 0.0)?);
@@ -70,7 +83,7 @@ impl Direct {
     }
 
     /// Factorises the values that the matrix has now. The order is kept.
-    fn update(&mut self, solver: &Solver, matrix: &Matrix) -> Result<()> {
+    pub(super) fn update(&mut self, solver: &Solver, matrix: &Matrix) -> Result<()> {
         let (start, mut phases) = (Instant::now(), Phases::default());
         let Some(factor) = self.factor.take() else {
             *self = Direct::new(solver, matrix, self.precision)?;
@@ -87,7 +100,7 @@ impl Direct {
     }
 
     /// What the report tells about the factors.
-    fn facts(&self) -> Option<Factorisation> {
+    pub(super) fn facts(&self) -> Option<Factorisation> {
         let factor = self.factor.as_ref()?;
         let negative = match factor.method() {
             Method::Ldl { negative } => negative,
@@ -102,13 +115,19 @@ impl Direct {
         })
     }
 
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let vectors = size_of_val(self.b.as_slice()) + size_of_val(self.x.as_slice());
         self.factor.as_ref().map_or(0, SparseDirect::bytes) + vectors + size_of_val(self.single.as_slice())
     }
 
     /// Solves from `b` to `x`, unless the guess there is a solution. One in f32 is rounded before its residual is computed.
-    fn solve(&mut self, guess: Guess, (relative, absolute): (f64, f64), report: &mut SolveReport) -> Result<Status> {
+    /// Where the report has the residual of an earlier attempt, `None` says that this one is not better.
+    fn solve(
+        &mut self,
+        guess: Guess,
+        (relative, absolute): (f64, f64),
+        report: &mut SolveReport,
+    ) -> Result<Option<Status>> {
         let Some(factor) = &mut self.factor else {
             return fail!(NotSetUp, "the last update of the factorisation failed; call update or setup before solve");
         };
@@ -120,14 +139,15 @@ impl Direct {
             self.x.fill(0.0);
             (report.converged, report.true_residual) = (true, 0.0);
             report.history.push(0.0);
-            return Ok(Status::Success);
+            return Ok(Some(Status::Success));
         }
-        if guess == Guess::Given {
+        let is_first = report.history.is_empty();
+        if guess == Guess::Given && is_first {
             let residual = factor.residual(&self.b, &self.x);
             if residual <= relative {
                 (report.converged, report.true_residual) = (true, residual);
                 report.history.push(residual);
-                return Ok(Status::Success);
+                return Ok(Some(Status::Success));
             }
         }
         let solution = factor.solve(&self.b, &mut self.x, relative);
@@ -136,19 +156,90 @@ impl Direct {
             self.x.iter_mut().for_each(|v| *v = f64::from(*v as f32));
             residual = factor.residual(&self.b, &self.x);
         }
-        report.iterations = solution.refinements + 1;
-        report.true_residual = residual;
-        report.history.push(1.0);
+        report.direct_solves = solution.refinements + 1;
+        report.iterations += report.direct_solves;
+        if is_first {
+            report.history.push(1.0);
+        }
         report.history.extend_from_slice(&solution.residuals[..=solution.refinements]);
         if !residual.is_finite() {
             return fail!(NonFinite, "the solution of the factorised system is not finite");
         }
         report.converged = residual <= relative || residual * solution.norm_b <= absolute;
-        if report.converged {
-            return Ok(Status::Success);
+        if !report.converged && report.true_residual <= residual {
+            return Ok(None);
         }
-        report.hint = "the matrix is too badly conditioned for more: refinement of the direct solution ends here";
-        Ok(Status::Stagnated)
+        report.true_residual = residual;
+        if report.converged {
+            return Ok(Some(Status::Success));
+        }
+        if report.hint != NULL_SPACE_HINT {
+            report.hint = "the matrix is too badly conditioned for more: refinement of the direct solution ends here";
+        }
+        Ok(Some(Status::Stagnated))
+    }
+
+    /// One right-hand side in vectors on the host.
+    fn solve_on_host<T: Scalar>(
+        &mut self,
+        (b, x): (&[T], &mut [T]),
+        guess: Guess,
+        tolerances: (f64, f64),
+        report: &mut SolveReport,
+    ) -> Result<Option<Status>> {
+        for (to, b) in self.b.iter_mut().zip(b) {
+            *to = b.to_f64();
+        }
+        if guess == Guess::Given {
+            for (to, x) in self.x.iter_mut().zip(&*x) {
+                *to = x.to_f64();
+            }
+        }
+        let status = self.solve(guess, tolerances, report)?;
+        if status.is_some() {
+            for (to, x) in x.iter_mut().zip(&self.x) {
+                *to = T::from_f64(*x);
+            }
+        }
+        Ok(status)
+    }
+
+    /// The same for vectors in device memory, which are copied to the host and back.
+    fn solve_on_device<T: Scalar>(
+        &mut self,
+        gpu: &Gpu,
+        (b, x): (&gpu::Slice<T>, &mut gpu::Slice<T>),
+        guess: Guess,
+        tolerances: (f64, f64),
+        report: &mut SolveReport,
+    ) -> Result<Option<Status>> {
+        match Gpu::any_ref(b) {
+            AnyRef::F64(b) => gpu.read(b, &mut self.b)?,
+            AnyRef::F32(b) => {
+                gpu.read(b, &mut self.single)?;
+                self.b.iter_mut().zip(&self.single).for_each(|(to, b)| *to = f64::from(*b));
+            }
+        }
+        if guess == Guess::Given {
+            match Gpu::any_ref(x) {
+                AnyRef::F64(x) => gpu.read(x, &mut self.x)?,
+                AnyRef::F32(x) => {
+                    gpu.read(x, &mut self.single)?;
+                    self.x.iter_mut().zip(&self.single).for_each(|(to, x)| *to = f64::from(*x));
+                }
+            }
+        }
+        let status = self.solve(guess, tolerances, report)?;
+        match Gpu::any_mut(x) {
+            _ if status.is_none() => {}
+            AnyMut::F64(x) => gpu.write(&self.x, x)?,
+            AnyMut::F32(x) => {
+                self.single.iter_mut().zip(&self.x).for_each(|(to, x)| *to = *x as f32);
+                gpu.write(&self.single, x)?;
+            }
+        }
+        gpu.end_call()?;
+        Ok(status)
     }
 }
 
@@ -192,7 +283,8 @@ impl Solver {
         let rows = direct.b.len();
         let engine = BackendEngine::Direct(Box::new(direct));
         let (matrix, transposed) = (matrix.cloned(), Transposed::default());
-        self.state = Some(State { matrix, scaled: None, amg: None, engine, rows, changes, transposed });
+        let (scaled, amg, fallback) = (None, None, None);
+        self.state = Some(State { matrix, scaled, amg, engine, fallback, rows, changes, transposed });
         Ok(true)
     }
 
@@ -211,12 +303,40 @@ impl Solver {
         updated
     }
 
-    /// The relative tolerance in the precision of the solver.
-    fn direct_tolerance(&self, direct: &Direct) -> f64 {
-        match direct.precision {
+    /// The relative tolerance in the precision of the solver, and the absolute one.
+    fn direct_tolerances(&self, direct: &Direct) -> (f64, f64) {
+        let relative = match direct.precision {
             Precision::F32 => self.relative_tolerance::<f32>(),
             _ => self.relative_tolerance::<f64>(),
-        }
+        };
+        (relative, self.config.real("solver.absolute_tolerance"))
+    }
+
+    /// One right-hand side by factors, for vectors on the host; `None` where an earlier attempt was better.
+    pub(super) fn solve_one_direct<T: Scalar>(
+        &self,
+        direct: &mut Direct,
+        vectors: (&[T], &mut [T]),
+        guess: Guess,
+        report: &mut SolveReport,
+    ) -> Result<Option<Status>> {
+        let tolerances = self.direct_tolerances(direct);
+        direct.solve_on_host(vectors, guess, tolerances, report)
+    }
+
+    /// The same for vectors in device memory.
+    pub(super) fn solve_one_direct_on_device<T: Scalar>(
+        &self,
+        direct: &mut Direct,
+        vectors: (&gpu::Slice<T>, &mut gpu::Slice<T>),
+        guess: Guess,
+        report: &mut SolveReport,
+    ) -> Result<Option<Status>> {
+        let Some(gpu) = self.context.gpu() else {
+            return fail!(InvalidArgument, "the vectors are in device memory, and the solver is on the host");
+        };
+        let tolerances = self.direct_tolerances(direct);
+        direct.solve_on_device(gpu, vectors, guess, tolerances, report)
     }
 
     /// One right-hand side after the other, for vectors on the host.
@@ -228,26 +348,13 @@ impl Solver {
         guess: Guess,
     ) -> Result<Status> {
         direct.check::<T>()?;
-        let tolerances = (self.direct_tolerance(direct), self.config.real("solver.absolute_tolerance"));
         let n = direct.b.len();
-        self.solve_each(super::solve::right_hand_sides(n, b.len()), |_, i, report| {
-            for (to, b) in direct.b.iter_mut().zip(&b[i * n..]) {
-                *to = b.to_f64();
-            }
-            if guess == Guess::Given {
-                for (to, x) in direct.x.iter_mut().zip(&x[i * n..]) {
-                    *to = x.to_f64();
-                }
-            }
-            let status = direct.solve(guess, tolerances, report);
-            for (to, x) in x[i * n..][..n].iter_mut().zip(&direct.x) {
-                *to = T::from_f64(*x);
-            }
-            status
+        self.solve_each(super::solve::right_hand_sides(n, b.len()), &mut None, |solver, i, _, report| {
+            solver.solve_one_direct(direct, (&b[i * n..][..n], &mut x[i * n..][..n]), guess, report)
         })
     }
 
-    /// The same for vectors in device memory, which are copied to the host and back.
+    /// The same for vectors in device memory.
     pub(super) fn solve_direct_on_device<T: Scalar>(
         &mut self,
         direct: &mut Direct,
@@ -256,38 +363,10 @@ impl Solver {
         guess: Guess,
     ) -> Result<Status> {
         direct.check::<T>()?;
-        let Some(gpu) = self.context.gpu().cloned() else {
-            return fail!(InvalidArgument, "the vectors are in device memory, and the solver is on the host");
-        };
-        let tolerances = (self.direct_tolerance(direct), self.config.real("solver.absolute_tolerance"));
         let n = direct.b.len();
-        self.solve_each(super::solve::right_hand_sides(n, b.len()), |_, i, report| {
-            match Gpu::any_ref(b.subslice(i * n, n)) {
-                AnyRef::F64(b) => gpu.read(b, &mut direct.b)?,
-                AnyRef::F32(b) => {
-                    gpu.read(b, &mut direct.single)?;
-                    direct.b.iter_mut().zip(&direct.single).for_each(|(to, b)| *to = f64::from(*b));
-                }
-            }
-            if guess == Guess::Given {
-                match Gpu::any_ref(x.subslice(i * n, n)) {
-                    AnyRef::F64(x) => gpu.read(x, &mut direct.x)?,
-                    AnyRef::F32(x) => {
-                        gpu.read(x, &mut direct.single)?;
-                        direct.x.iter_mut().zip(&direct.single).for_each(|(to, x)| *to = f64::from(*x));
-                    }
-                }
-            }
-            let status = direct.solve(guess, tolerances, report);
-            match Gpu::any_mut(x.subslice_mut(i * n, n)) {
-                AnyMut::F64(x) => gpu.write(&direct.x, x)?,
-                AnyMut::F32(x) => {
-                    direct.single.iter_mut().zip(&direct.x).for_each(|(to, x)| *to = *x as f32);
-                    gpu.write(&direct.single, x)?;
-                }
-            }
-            gpu.end_call()?;
-            status
+        self.solve_each(super::solve::right_hand_sides(n, b.len()), &mut None, |solver, i, _, report| {
+            let vectors = (b.subslice(i * n, n), x.subslice_mut(i * n, n));
+            solver.solve_one_direct_on_device(direct, vectors, guess, report)
         })
     }
 }

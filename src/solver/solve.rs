@@ -1,5 +1,7 @@
 //! Solves, for vectors on the host and on the device.
 
+use super::direct::Direct;
+use super::fallback::{Fallback, settle};
 use super::parts::{Engine, Parts};
 use super::user::SolverBackend;
 use super::{BackendEngine, Guess, Progress, Solver, State, scaled};
@@ -23,6 +25,14 @@ const UNKNOWN: f64 = 1.6;
 
 /// A residual whose share along the constant vector is above this is constant.
 const CONSTANT: f64 = 0.98;
+
+/// What may help a solve that did not reach the tolerance.
+pub(super) const GENERAL_HINT: &str =
+    "raise solver.max_iterations, try another preset, such as difficult, or set solver.type to direct";
+
+/// What helps where the matrix is singular.
+pub(super) const NULL_SPACE_HINT: &str =
+    "the residual is constant, as where a singular matrix cannot reach b: set solver.null_space to constant";
 
 /// Solves for one right-hand side in vectors of type `V`.
 type One<B, T, V> = fn(
@@ -69,31 +79,32 @@ impl Solver {
         check_lengths(state.rows, b.len(), x.len())?;
         let n = state.rows;
         let work = state.matrix.as_ref().map_or(n, |matrix| matrix.entries());
-        let State { engine, amg, .. } = state;
+        let State { engine, amg, fallback, .. } = state;
+        let behind = (amg, fallback);
         match engine {
             BackendEngine::Direct(direct) => self.solve_direct(direct, b, x, guess),
             BackendEngine::Host(engine) => match (engine, Host::any_ref(b), Host::any_mut(x)) {
                 (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => {
-                    self.solve_on_host(parts, amg, work, (b, x), guess, Solver::solve_one)
+                    self.solve_on_host(parts, behind, work, (b, x), guess, Solver::solve_one)
                 }
                 (Engine::F32(parts), AnyRef::F32(b), AnyMut::F32(x)) => {
-                    self.solve_on_host(parts, amg, work, (b, x), guess, Solver::solve_one)
+                    self.solve_on_host(parts, behind, work, (b, x), guess, Solver::solve_one)
                 }
                 (Engine::F64(parts), AnyRef::F32(b), AnyMut::F32(x)) if parts.converts => {
-                    self.solve_on_host(parts, amg, work, (b, x), guess, Solver::solve_converted)
+                    self.solve_on_host(parts, behind, work, (b, x), guess, Solver::solve_converted)
                 }
                 (engine, ..) => engine.refuse::<T>(),
             },
             BackendEngine::Gpu(..) if !gpu::IS_BUILT => unreachable!("a build without kernels opens no GPU"),
             BackendEngine::Gpu(engine, staging) => match (engine, Host::any_ref(b), Host::any_mut(x)) {
                 (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => {
-                    self.solve_from_host(parts, amg, staging, (b, x), guess, Solver::solve_one)
+                    self.solve_from_host(parts, behind, staging, (b, x), guess, Solver::solve_one)
                 }
                 (Engine::F32(parts), AnyRef::F32(b), AnyMut::F32(x)) => {
-                    self.solve_from_host(parts, amg, staging, (b, x), guess, Solver::solve_one)
+                    self.solve_from_host(parts, behind, staging, (b, x), guess, Solver::solve_one)
                 }
                 (Engine::F64(parts), AnyRef::F32(b), AnyMut::F32(x)) if parts.converts => {
-                    self.solve_from_host(parts, amg, staging, (b, x), guess, Solver::solve_converted)
+                    self.solve_from_host(parts, behind, staging, (b, x), guess, Solver::solve_converted)
                 }
                 (engine, ..) => engine.refuse::<T>(),
             },
@@ -108,7 +119,8 @@ impl Solver {
         guess: Guess,
     ) -> Result<Status> {
         check_lengths(state.rows, b.len(), x.len())?;
-        let State { engine, amg, .. } = state;
+        let State { engine, amg, fallback, .. } = state;
+        let behind = (amg, fallback);
         match engine {
             BackendEngine::Direct(direct) => self.solve_direct_on_device(direct, b, x, guess),
             BackendEngine::Host(_) => {
@@ -117,13 +129,13 @@ impl Solver {
             BackendEngine::Gpu(..) if !gpu::IS_BUILT => unreachable!("a build without kernels opens no GPU"),
             BackendEngine::Gpu(engine, _) => match (engine, Gpu::any_ref(b), Gpu::any_mut(x)) {
                 (Engine::F64(parts), AnyRef::F64(b), AnyMut::F64(x)) => {
-                    self.solve_in_place(parts, amg, (b, x), guess, Solver::solve_one)
+                    self.solve_in_place(parts, behind, (b, x), guess, Solver::solve_one)
                 }
                 (Engine::F32(parts), AnyRef::F32(b), AnyMut::F32(x)) => {
-                    self.solve_in_place(parts, amg, (b, x), guess, Solver::solve_one)
+                    self.solve_in_place(parts, behind, (b, x), guess, Solver::solve_one)
                 }
                 (Engine::F64(parts), AnyRef::F32(b), AnyMut::F32(x)) if parts.converts => {
-                    self.solve_in_place(parts, amg, (b, x), guess, Solver::solve_converted)
+                    self.solve_in_place(parts, behind, (b, x), guess, Solver::solve_converted)
                 }
                 (engine, ..) => engine.refuse::<T>(),
             },
@@ -134,22 +146,26 @@ impl Solver {
     fn solve_on_host<T: Scalar, V: Scalar>(
         &mut self,
         parts: &mut Parts<Host, T>,
-        amg: &mut Option<Amg>,
+        (amg, fallback): (&mut Option<Amg>, &mut Option<Fallback>),
         work: usize,
         (b, x): (&[V], &mut [V]),
         guess: Guess,
         one: One<Host, T, V>,
     ) -> Result<Status> {
         let n = parts.rows;
-        self.solve_each(right_hand_sides(n, b.len()), |solver, i, report| {
+        self.solve_each(right_hand_sides(n, b.len()), fallback, |solver, i, direct, report| {
             let (b, x) = (&b[i * n..][..n], &mut x[i * n..][..n]);
-            if solver.operator.is_some() || solver.preconditioner.is_some() || solver.monitor.is_some() {
+            if let Some(direct) = direct {
+                return solver.solve_one_direct(direct, (b, x), guess, report);
+            }
+            let status = if solver.operator.is_some() || solver.preconditioner.is_some() || solver.monitor.is_some() {
                 // Callbacks belong on the caller's thread; each operation finds its own way to the pool.
                 one(solver, parts, amg, b, x, guess, report)
             } else {
                 let context = solver.context.clone();
                 context.run(work, || one(solver, parts, amg, b, x, guess, report))
-            }
+            };
+            status.map(Some)
         })
     }
 
@@ -157,15 +173,18 @@ impl Solver {
     fn solve_from_host<T: Scalar, V: Scalar>(
         &mut self,
         parts: &mut Parts<Gpu, T>,
-        amg: &mut Option<Amg>,
+        (amg, fallback): (&mut Option<Amg>, &mut Option<Fallback>),
         staging: &mut Staging,
         (b, x): (&[V], &mut [V]),
         guess: Guess,
         one: One<Gpu, T, V>,
     ) -> Result<Status> {
         let n = parts.rows;
-        self.solve_each(right_hand_sides(n, b.len()), |solver, i, report| {
+        self.solve_each(right_hand_sides(n, b.len()), fallback, |solver, i, direct, report| {
             let (b, x) = (&b[i * n..][..n], &mut x[i * n..][..n]);
+            if let Some(direct) = direct {
+                return solver.solve_one_direct(direct, (b, x), guess, report);
+            }
             let gpu = parts.backend.clone();
             let (own_b, own_x) = staging.vectors(&gpu, n)?;
             gpu.write(b, own_b)?;
@@ -176,7 +195,7 @@ impl Solver {
             // Also after an error x is the last iterate, unless the device is what failed.
             let read = gpu.read(own_x, x);
             let status = result?;
-            read.map(|()| status)
+            read.map(|()| Some(status))
         })
     }
 
@@ -184,27 +203,32 @@ impl Solver {
     fn solve_in_place<T: Scalar, V: Scalar>(
         &mut self,
         parts: &mut Parts<Gpu, T>,
-        amg: &mut Option<Amg>,
+        (amg, fallback): (&mut Option<Amg>, &mut Option<Fallback>),
         (b, x): (&gpu::Slice<V>, &mut gpu::Slice<V>),
         guess: Guess,
         one: One<Gpu, T, V>,
     ) -> Result<Status> {
         let n = parts.rows;
-        self.solve_each(right_hand_sides(n, b.len()), |solver, i, report| {
+        self.solve_each(right_hand_sides(n, b.len()), fallback, |solver, i, direct, report| {
             let (b, x) = (b.subslice(i * n, n), x.subslice_mut(i * n, n));
+            if let Some(direct) = direct {
+                return solver.solve_one_direct_on_device(direct, (b, x), guess, report);
+            }
             let gpu = parts.backend.clone();
             let status = one(solver, parts, amg, b, x, guess, report)?;
             gpu.end_call()?;
-            Ok(status)
+            Ok(Some(status))
         })
     }
 
     /// One right-hand side after the other, with their reports. Numeric failures of one do not keep the others from being
-    /// solved; any other error ends the call.
+    /// solved; any other error ends the call. `one` solves by the Krylov method or by the factors that it gets; `None` is
+    /// a second attempt that was not better.
     pub(super) fn solve_each(
         &mut self,
         count: usize,
-        mut one: impl FnMut(&mut Self, usize, &mut SolveReport) -> Result<Status>,
+        fallback: &mut Option<Fallback>,
+        mut one: impl FnMut(&mut Self, usize, Option<&mut Direct>, &mut SolveReport) -> Result<Option<Status>>,
     ) -> Result<Status> {
         let start = Instant::now();
         self.reports_transposed = false;
@@ -216,7 +240,13 @@ impl Solver {
         for i in 0..count {
             self.index = i;
             let mut report = self.solves.next();
-            let result = one(self, i, &mut report);
+            let mut end = one(self, i, fallback.as_mut().and_then(Fallback::direct), &mut report);
+            if let Some(direct) = self.fall_back(fallback, &end, &mut report) {
+                report.fell_back = true;
+                end = settle(end, one(self, i, Some(direct), &mut report));
+                self.log_direct(&report);
+            }
+            let result = end.map(|status| status.unwrap_or(Status::Stagnated));
             report.status = result.as_ref().map_or_else(|error| error.status, |status| *status);
             self.solves.keep(i, report);
             match result {
@@ -500,13 +530,13 @@ impl<B: SolverBackend, T: Scalar> System<'_, B, T> {
             run.backend.fill(T::ONE, run.best.x);
             let (along, norm) = (run.backend.dot(run.best.x, self.r).abs() / n.sqrt(), run.backend.norm(self.r));
             if run.null_space.is_empty() && n > 1.0 && along > CONSTANT * norm {
-                return "the residual is constant, as where a singular matrix cannot reach b: set solver.null_space to constant";
+                return NULL_SPACE_HINT;
             }
         }
         if T::PRECISION == Precision::F32 && residual < 1e-3 {
             return "f32 may not allow more: set solver.precision to f64, or raise solver.tolerance";
         }
-        "raise solver.max_iterations, try another preset, such as difficult, or set solver.type to direct"
+        GENERAL_HINT
     }
 
     /// Stores the preconditioner in wider formats after a failure. Returns whether x was reset to zero, or the error where no wider format is

@@ -10,6 +10,7 @@ mod inverse;
 mod lu;
 mod ordering;
 mod pattern;
+mod residual;
 mod symbolic;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use crate::sparse::{Block, Csr, CsrView};
 use cholesky::{Analysis, Cholesky, Failure};
 use lu::Lu;
 use pattern::{Pattern, columns_of};
+use residual::Sum;
 use std::sync::Arc;
 use symbolic::{Symbolic, Tree};
 
@@ -307,7 +309,8 @@ impl SparseDirect {
     }
 
     /// Solves for one right-hand side in f64, and refines until the residual is at most `tolerance` times |b| and no
-    /// larger than the rounding of A x, or no longer falls. Allocates nothing.
+    /// larger than the rounding of A x, or no longer falls. Where it stops falling above the tolerance, residuals are
+    /// computed with compensated sums from there on. Allocates nothing.
     pub fn solve(&mut self, b: &[f64], x: &mut [f64], tolerance: f64) -> Solution {
         assert!(b.len() == self.rows() && x.len() == self.rows());
         let size = max_norm(b);
@@ -321,22 +324,32 @@ impl SparseDirect {
         let norm_b = size * relative_b;
         let residuals = [f64::INFINITY; REFINEMENTS + 1];
         let mut solution = Solution { residual: f64::INFINITY, refinements: 0, residuals, norm_b };
+        let mut sum = Sum::Plain;
         for step in 0..=REFINEMENTS {
             self.backsolve();
             for ((better, x), d) in self.better.iter_mut().zip(&*x).zip(&self.work) {
                 *better = x + d;
             }
-            let rounding = residual_of(&self.a, b, &self.better, &mut self.r);
+            let rounding = residual::residual(&self.a, b, &self.better, &mut self.r, sum);
             let next = norm(&self.r, size) / relative_b;
-            if next.is_nan() || next >= solution.residual {
-                // The last step made it worse, or there is nothing to gain.
+            if next.is_nan() {
                 break;
             }
-            x.copy_from_slice(&self.better);
             let slow = next > 0.5 * solution.residual;
-            (solution.residual, solution.refinements, solution.residuals[step]) = (next, step, next);
-            if slow || (next <= tolerance && max_norm(&self.r) <= 4.0 * f64::EPSILON * rounding) {
+            if next < solution.residual {
+                x.copy_from_slice(&self.better);
+                (solution.residual, solution.refinements) = (next, step);
+            }
+            solution.residuals[step] = solution.residual;
+            let is_exact = next <= tolerance && max_norm(&self.r) <= 4.0 * f64::EPSILON * rounding;
+            if is_exact || slow && (sum == Sum::Compensated || solution.residual <= tolerance) {
                 break;
+            }
+            if slow && sum == Sum::Plain {
+                // The rounding of the residual is what is left of it.
+                sum = Sum::Compensated;
+                residual::residual(&self.a, b, x, &mut self.r, sum);
+                solution.residual = norm(&self.r, size) / relative_b;
             }
         }
         solution
@@ -344,7 +357,7 @@ impl SparseDirect {
 
     /// |b - A x| / |b|.
     pub fn residual(&mut self, b: &[f64], x: &[f64]) -> f64 {
-        residual_of(&self.a, b, x, &mut self.r);
+        residual::residual(&self.a, b, x, &mut self.r, Sum::Plain);
         let size = max_norm(b);
         norm(&self.r, size) / norm(b, size)
     }
@@ -376,22 +389,6 @@ impl SparseDirect {
             }
         }
     }
-}
-
-/// r = b - A x. Returns the largest row of |A| |x| + |b|.
-fn residual_of(a: &Csr<f64>, b: &[f64], x: &[f64], r: &mut [f64]) -> f64 {
-    let mut largest = 0.0_f64;
-    for (i, (r, b)) in r.iter_mut().zip(b).enumerate() {
-        let (mut sum, mut size) = (*b, b.abs());
-        for k in a.offsets[i] as usize..a.offsets[i + 1] as usize {
-            let term = a.values[k] * x[a.columns[k] as usize];
-            sum -= term;
-            size += term.abs();
-        }
-        *r = sum;
-        largest = largest.max(size);
-    }
-    largest
 }
 
 fn max_norm(x: &[f64]) -> f64 {

@@ -1,0 +1,174 @@
+//! What `solver.type` `auto` does where the Krylov method fails: it factorises the matrix, if that is affordable.
+
+use super::direct::Direct;
+use super::solve::GENERAL_HINT;
+use super::{Solver, State};
+use crate::context::LogLevel;
+use crate::error::{Class, Result, Status};
+use crate::matrix::Matrix;
+use crate::report::{Report, SolveReport};
+use crate::scalar::Precision;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Most floating-point operations of a factorisation that nobody asked for. The Krylov method has done hundreds of iterations
+/// by then; this takes half a minute on one core.
+const MAX_FLOPS: f64 = 1e11;
+
+/// Most bytes that it may take, temporary ones included.
+const MAX_BYTES: usize = 2 << 30;
+
+/// Bytes for each stored value that ordering takes, at least.
+const ORDERING_BYTES: usize = 48;
+
+/// A limit of fewer iterations is a wish for a rough solution, and is respected.
+const PATIENT: usize = 1000;
+
+const TOO_LARGE: &str = "raise solver.max_iterations, or try another preset, such as difficult; a factorisation takes more time or memory \
+                         than auto spends unasked: set solver.type to direct to have it all the same";
+
+/// The direct solver behind a Krylov method.
+pub(super) struct Fallback {
+    matrix: Arc<Matrix>,
+    precision: Precision,
+    factors: Factors,
+}
+
+enum Factors {
+    /// No solve has failed.
+    NotNeeded,
+    /// Made for a right-hand side that the Krylov method did not solve. Later ones use them from the start.
+    Kept(Box<Direct>),
+    /// Too expensive for any values of the matrix.
+    TooLarge,
+    /// The matrix is singular, or there was no memory.
+    Failed,
+}
+
+impl Fallback {
+    /// The factors, where they were needed before.
+    pub fn direct(&mut self) -> Option<&mut Direct> {
+        match &mut self.factors {
+            Factors::Kept(direct) => Some(direct),
+            _ => None,
+        }
+    }
+
+    /// Adds the factors to a report.
+    pub fn report(&self, report: &mut Report) {
+        if let Factors::Kept(direct) = &self.factors {
+            report.factorisation = direct.facts();
+            report.bytes += direct.bytes();
+        }
+    }
+}
+
+impl Solver {
+    /// The fallback of a set-up, if the options leave the method open and it can solve the same system.
+    pub(super) fn fallback(&self, matrix: Option<&Arc<Matrix>>, precision: Precision) -> Option<Fallback> {
+        let is_open = self.config.choice("solver.type").is_none()
+            && self.config.text("solver.null_space") == "none"
+            && self.config.text("solver.norm") == "true";
+        let has_callbacks = self.operator.is_some() || self.preconditioner.is_some();
+        let matrix = Arc::clone(matrix.filter(|_| is_open && !has_callbacks)?);
+        Some(Fallback { matrix, precision, factors: Factors::NotNeeded })
+    }
+
+    /// Factorises new values, if there are factors of the old ones. Where that fails, the Krylov method is the next to try.
+    pub(super) fn renew_fallback(&self, state: &mut State) {
+        let Some(fallback) = &mut state.fallback else { return };
+        let renewed = match &mut fallback.factors {
+            Factors::Kept(direct) => direct.update(self, &fallback.matrix),
+            Factors::TooLarge | Factors::NotNeeded => Ok(()),
+            Factors::Failed => {
+                fallback.factors = Factors::NotNeeded;
+                Ok(())
+            }
+        };
+        if let Err(error) = renewed {
+            self.context.log(LogLevel::Info, || format!("the factors of the matrix were dropped: {error}"));
+            fallback.factors = Factors::NotNeeded;
+        }
+    }
+
+    /// The factors for a right-hand side that the Krylov method did not solve, if there may be any.
+    pub(super) fn fall_back<'a>(
+        &mut self,
+        fallback: &'a mut Option<Fallback>,
+        result: &Result<Option<Status>>,
+        report: &mut SolveReport,
+    ) -> Option<&'a mut Direct> {
+        let fallback = fallback.as_mut().filter(|_| report.direct_solves == 0 && self.has_failed(result, report))?;
+        if matches!(fallback.factors, Factors::NotNeeded) {
+            let start = Instant::now();
+            let (iterations, residual) = (report.iterations, report.true_residual);
+            self.context.log(LogLevel::Info, || {
+                let end = match result {
+                    Ok(status) => status.map_or("", |status| status.row().name),
+                    Err(error) => error.status.row().name,
+                };
+                format!("{end} after {iterations} iterations, with a relative residual of {residual:.3e}: ordering the matrix")
+            });
+            fallback.factors = self.factors(fallback).unwrap_or_else(|error| {
+                self.context.log(LogLevel::Info, || format!("the matrix was not factorised: {error}"));
+                Factors::Failed
+            });
+            self.phases.add("factorisation", start.elapsed().as_secs_f64());
+        }
+        if matches!(fallback.factors, Factors::TooLarge) && report.hint == GENERAL_HINT {
+            report.hint = TOO_LARGE;
+        }
+        fallback.direct()
+    }
+
+    /// Logs how a second attempt ended.
+    pub(super) fn log_direct(&self, report: &SolveReport) {
+        let SolveReport { direct_solves, true_residual, .. } = report;
+        self.context.log(LogLevel::Info, || {
+            format!("direct: {direct_solves} solves with the factors, true relative residual {true_residual:.3e}")
+        });
+    }
+
+    /// Whether a factorisation may do better than this end of the Krylov method.
+    fn has_failed(&self, result: &Result<Option<Status>>, report: &SolveReport) -> bool {
+        match result {
+            Ok(Some(Status::Stagnated)) => true,
+            Ok(Some(Status::NotConverged)) => self.config.int("solver.max_iterations") >= PATIENT,
+            Err(error) => match error.status {
+                Status::Diverged | Status::Breakdown => true,
+                // Without a history it is b that is not finite.
+                Status::NonFinite => !report.history.is_empty(),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    fn factors(&self, fallback: &Fallback) -> Result<Factors> {
+        let Fallback { matrix, precision, .. } = fallback;
+        if matrix.entries().saturating_mul(ORDERING_BYTES) > MAX_BYTES {
+            return Ok(Factors::TooLarge);
+        }
+        let plan = Direct::plan(self, matrix)?;
+        let (flops, bytes) = (plan.flops(), plan.bytes() + plan.temporary_bytes());
+        let is_affordable = flops <= MAX_FLOPS && bytes <= MAX_BYTES;
+        self.context.log(LogLevel::Info, || {
+            let what = if is_affordable { "is done" } else { "is more than auto spends" };
+            format!("a factorisation takes {flops:.1e} operations and {:.1} MB, which {what}", bytes as f64 / 1e6)
+        });
+        match is_affordable {
+            true => Direct::with_plan(self, matrix, *precision, plan).map(|direct| Factors::Kept(Box::new(direct))),
+            false => Ok(Factors::TooLarge),
+        }
+    }
+}
+
+/// The end of a right-hand side that both the Krylov method and the factors were tried for.
+pub(super) fn settle(krylov: Result<Option<Status>>, direct: Result<Option<Status>>) -> Result<Option<Status>> {
+    match direct {
+        // The factors gave nothing better.
+        Ok(None) => krylov,
+        Err(error) if error.status.row().class == Class::Numeric => krylov,
+        end => end,
+    }
+}
