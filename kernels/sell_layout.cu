@@ -8,12 +8,12 @@ constexpr i32 NO_COLUMN = 0x7fffffff;
 constexpr int WINDOW = 512;
 
 // The K rows of a lane, CHUNK_LANES apart. The column after the next one is loaded ahead. I is the type of positions.
-template <int K, class I> struct Walk {
+template <int K, class I> struct Cursor {
     I at[K];
     I end[K];
     i32 column[K];
     i32 ahead[K];
-    bool taken[K];
+    bool occupied[K];
     i32 base;
 
     // Loads the first columns; `at` and `end` are set.
@@ -35,7 +35,7 @@ template <int K, class I> struct Walk {
         base = Group<CHUNK_LANES>::least(base);
         UNROLL
         for (int k = 0; k < K; ++k) {
-            taken[k] = column[k] != NO_COLUMN && column[k] - base < reach;
+            occupied[k] = column[k] != NO_COLUMN && column[k] - base < reach;
         }
         return base != NO_COLUMN;
     }
@@ -46,18 +46,18 @@ template <int K, class I> struct Walk {
         UNROLL
         for (int k = 0; k < K; ++k) {
             const I behind = at[k] + 2;
-            const i32 read = taken[k] && behind < end[k] ? columns[behind] : NO_COLUMN;
-            column[k] = taken[k] ? ahead[k] : column[k];
-            ahead[k] = taken[k] ? read : ahead[k];
-            at[k] += taken[k] ? 1 : 0;
+            const i32 read = occupied[k] && behind < end[k] ? columns[behind] : NO_COLUMN;
+            column[k] = occupied[k] ? ahead[k] : column[k];
+            ahead[k] = occupied[k] ? read : ahead[k];
+            at[k] += occupied[k] ? 1 : 0;
         }
     }
 };
 
 // A traversal of the rows of a chunk in global memory.
 template <int K>
-DEVICE Walk<K, i64> walk_of(i64 chunk, i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<i32> &order) {
-    Walk<K, i64> walk;
+DEVICE Cursor<K, i64> cursor_of(i64 chunk, i64 rows, const In<i64> &offsets, const In<i32> &columns, const In<i32> &order) {
+    Cursor<K, i64> cursor;
     i64 row[K];
     bool is_row[K];
     UNROLL
@@ -68,24 +68,24 @@ DEVICE Walk<K, i64> walk_of(i64 chunk, i64 rows, const In<i64> &offsets, const I
     }
     UNROLL
     for (int k = 0; k < K; ++k) {
-        walk.at[k] = is_row[k] ? offsets[row[k]] : 0;
-        walk.end[k] = is_row[k] ? offsets[row[k] + 1] : 0;
+        cursor.at[k] = is_row[k] ? offsets[row[k]] : 0;
+        cursor.end[k] = is_row[k] ? offsets[row[k] + 1] : 0;
     }
-    walk.begin(columns);
-    return walk;
+    cursor.begin(columns);
+    return cursor;
 }
 
 // A traversal of the rows of chunk `s` of a tile, in shared memory.
-template <int K, class Begins, class Columns> DEVICE Walk<K, i32> walk_in(int s, const Begins &begins, const Columns &columns) {
-    Walk<K, i32> walk;
+template <int K, class Begins, class Columns> DEVICE Cursor<K, i32> cursor_in(int s, const Begins &begins, const Columns &columns) {
+    Cursor<K, i32> cursor;
     UNROLL
     for (int k = 0; k < K; ++k) {
         const int r = (s * K + k) * CHUNK_LANES + Group<CHUNK_LANES>::rank();
-        walk.at[k] = begins[r];
-        walk.end[k] = begins[r + 1];
+        cursor.at[k] = begins[r];
+        cursor.end[k] = begins[r + 1];
     }
-    walk.begin(columns);
-    return walk;
+    cursor.begin(columns);
+    return cursor;
 }
 
 // The number of the chunk that is number `at` of a sample of every `step`th window.
@@ -96,11 +96,11 @@ template <int K> DEVICE i64 chunk_at(i64 at, i32 step) {
 
 // Counts the slots of a chunk, by the lanes of a group: into `counts`, and added to `total`. Either may be empty.
 template <int K, class I, class Columns>
-DEVICE void count_chunk(Walk<K, I> walk, i32 reach, const Columns &columns, i64 at, const Out<i32> &counts,
+DEVICE void count_chunk(Cursor<K, I> cursor, i32 reach, const Columns &columns, i64 at, const Out<i32> &counts,
                         const Out<i64> &total) {
     i32 count = 0;
-    for (; walk.next(reach); ++count) {
-        walk.leave(columns);
+    for (; cursor.next(reach); ++count) {
+        cursor.leave(columns);
     }
     if (Group<CHUNK_LANES>::rank() == 0) {
         if (counts.len > 0) {
@@ -118,7 +118,7 @@ DEVICE void count_slots(i64 chunks, i64 rows, i32, i32 step, i32 reach, const In
                         const In<i32> &columns, const In<i32> &order, const Out<i32> &counts, const Out<i64> &total) {
     const i64 at = global_index() / CHUNK_LANES;
     if (at < chunks) {
-        count_chunk(walk_of<K>(chunk_at<K>(at, step), rows, offsets, columns, order), reach, columns, at, counts, total);
+        count_chunk(cursor_of<K>(chunk_at<K>(at, step), rows, offsets, columns, order), reach, columns, at, counts, total);
     }
 }
 
@@ -148,9 +148,9 @@ DEVICE void count_tiles(i64 chunks, i64 rows, i32 of_tile, i32 step, i32 reach, 
         return;
     }
     if (fits) {
-        count_chunk(walk_in<K>(s, begins, copied), reach, copied, first + s, counts, total);
+        count_chunk(cursor_in<K>(s, begins, copied), reach, copied, first + s, counts, total);
     } else {
-        count_chunk(walk_of<K>(chunk + s, rows, offsets, columns, order), reach, columns, first + s, counts, total);
+        count_chunk(cursor_of<K>(chunk + s, rows, offsets, columns, order), reach, columns, first + s, counts, total);
     }
 }
 
@@ -169,37 +169,37 @@ COUNT_BOTH(2)
 COUNT_BOTH(4)
 
 // Writes base columns, offsets and values of a chunk, `width` values for each block. V has the size of the values, which are copied
-// bitwise. If `taken` is given, it gets a bit for each row of a slot: entry or padding, K words for each slot.
+// bitwise. If `occupied` is given, it gets a bit for each row of a slot: entry or padding, K words for each slot.
 template <int K, class O, class V, class I, class Columns, class Values>
-DEVICE void fill_chunk(Walk<K, I> walk, i64 slot, i32 width, const Columns &columns, const Values &values, const Out<i32> &bases,
-                       const Out<O> &to_offsets, const Out<u32> &taken, const Out<V> &to_values) {
+DEVICE void fill_chunk(Cursor<K, I> cursor, i64 slot, i32 width, const Columns &columns, const Values &values, const Out<i32> &bases,
+                       const Out<O> &to_offsets, const Out<u32> &occupied, const Out<V> &to_values) {
     constexpr int HEIGHT = K * CHUNK_LANES;
     const int lane = Group<CHUNK_LANES>::rank();
-    for (; walk.next(sizeof(O) == 1 ? 1 << 8 : 1 << 16); ++slot) {
+    for (; cursor.next(sizeof(O) == 1 ? 1 << 8 : 1 << 16); ++slot) {
         if (lane == 0) {
-            bases[slot] = walk.base;
+            bases[slot] = cursor.base;
         }
         UNROLL
         for (int k = 0; k < K; ++k) {
             const int row = k * CHUNK_LANES + lane;
-            const u64 its = taken.len > 0 ? Group<CHUNK_LANES>::ballot(walk.taken[k]) : 0;
-            if (taken.len > 0 && lane == 0) {
-                taken[slot * K + k] = static_cast<u32>(its);
+            const u64 its = occupied.len > 0 ? Group<CHUNK_LANES>::ballot(cursor.occupied[k]) : 0;
+            if (occupied.len > 0 && lane == 0) {
+                occupied[slot * K + k] = static_cast<u32>(its);
             }
-            to_offsets[slot * HEIGHT + row] = walk.taken[k] ? static_cast<O>(walk.column[k] - walk.base) : O(0);
+            to_offsets[slot * HEIGHT + row] = cursor.occupied[k] ? static_cast<O>(cursor.column[k] - cursor.base) : O(0);
         }
         for (int q = 0; q < width; ++q) {
             V value[K];
             UNROLL
             for (int k = 0; k < K; ++k) {
-                value[k] = walk.taken[k] ? values[walk.at[k] * width + q] : V(0);
+                value[k] = cursor.occupied[k] ? values[cursor.at[k] * width + q] : V(0);
             }
             UNROLL
             for (int k = 0; k < K; ++k) {
                 to_values[(slot * width + q) * HEIGHT + k * CHUNK_LANES + lane] = value[k];
             }
         }
-        walk.leave(columns);
+        cursor.leave(columns);
     }
 }
 
@@ -208,10 +208,10 @@ DEVICE void fill_chunk(Walk<K, I> walk, i64 slot, i32 width, const Columns &colu
 template <int K, class O, class V>
 DEVICE void fill_slots(i64 chunks, i64 rows, i32 width, const In<i64> &offsets, const In<i32> &columns,
                        const In<V> &values, const In<i32> &order, const In<i64> &starts, const Out<i32> &bases,
-                       const Out<O> &to_offsets, const Out<u32> &taken, const Out<V> &to_values) {
+                       const Out<O> &to_offsets, const Out<u32> &occupied, const Out<V> &to_values) {
     for (i64 chunk = global_index() / CHUNK_LANES; chunk < chunks; chunk += block_count() * (BLOCK / CHUNK_LANES)) {
-        const Walk<K, i64> walk = walk_of<K>(chunk, rows, offsets, columns, order);
-        fill_chunk<K, O, V>(walk, starts[chunk], width, columns, values, bases, to_offsets, taken, to_values);
+        const Cursor<K, i64> cursor = cursor_of<K>(chunk, rows, offsets, columns, order);
+        fill_chunk<K, O, V>(cursor, starts[chunk], width, columns, values, bases, to_offsets, occupied, to_values);
     }
 }
 
@@ -219,7 +219,7 @@ DEVICE void fill_slots(i64 chunks, i64 rows, i32 width, const In<i64> &offsets, 
 template <int K, class O, class V>
 DEVICE void fill_tiles(i64 chunks, i64 rows, i32 of_tile, const In<i64> &offsets, const In<i32> &columns,
                        const In<V> &values, const In<i32> &order, const In<i64> &starts, const Out<i32> &bases,
-                       const Out<O> &to_offsets, const Out<u32> &taken, const Out<V> &to_values) {
+                       const Out<O> &to_offsets, const Out<u32> &occupied, const Out<V> &to_values) {
     SHARED(i64, row_starts, TILE);
     SHARED(i32, begins, TILE + 1);
     SHARED(i32, copied, FILLED_ROOM<V>);
@@ -239,18 +239,18 @@ DEVICE void fill_tiles(i64 chunks, i64 rows, i32 of_tile, const In<i64> &offsets
     }
     const i64 slot = starts[first + s];
     if (fits) {
-        fill_chunk<K, O, V>(walk_in<K>(s, begins, copied), slot, 1, copied, copied_values, bases, to_offsets, taken, to_values);
+        fill_chunk<K, O, V>(cursor_in<K>(s, begins, copied), slot, 1, copied, copied_values, bases, to_offsets, occupied, to_values);
     } else {
-        const Walk<K, i64> walk = walk_of<K>(first + s, rows, offsets, columns, order);
-        fill_chunk<K, O, V>(walk, slot, 1, columns, values, bases, to_offsets, taken, to_values);
+        const Cursor<K, i64> cursor = cursor_of<K>(first + s, rows, offsets, columns, order);
+        fill_chunk<K, O, V>(cursor, slot, 1, columns, values, bases, to_offsets, occupied, to_values);
     }
 }
 
 // For `fill_slots` the third argument is the number of values of a block, for `fill_tiles` the number of chunks of a tile.
 #define FILL_SLOTS(NAME, K, O, V) \
     KERNEL(NAME##_##K##_##O##_##V, i64 chunks, i64 rows, i32 number, In<i64> offsets, In<i32> columns, In<V> values, \
-           In<i32> order, In<i64> starts, Out<i32> bases, Out<O> to_offsets, Out<u32> taken, Out<V> to_values) { \
-        NAME<K, O, V>(chunks, rows, number, offsets, columns, values, order, starts, bases, to_offsets, taken, to_values); \
+           In<i32> order, In<i64> starts, Out<i32> bases, Out<O> to_offsets, Out<u32> occupied, Out<V> to_values) { \
+        NAME<K, O, V>(chunks, rows, number, offsets, columns, values, order, starts, bases, to_offsets, occupied, to_values); \
     }
 #define FILL_BOTH(K, O, V) FILL_SLOTS(fill_slots, K, O, V) FILL_SLOTS(fill_tiles, K, O, V)
 #define FILL_SLOTS_OF(K, O) FILL_BOTH(K, O, u64) FILL_BOTH(K, O, u32) FILL_BOTH(K, O, u16)

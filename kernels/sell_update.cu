@@ -40,14 +40,14 @@ template <int K, class T> struct PutNarrow {
 
 // Slots from `slot` to `last` of a chunk of scalars, whose rows begin with entries at[k].
 template <int K, class T, class I, class Values, class Sink>
-DEVICE void update_chunk(I *at, i64 slot, i64 last, const In<u32> &taken, const Values &values, Sink &sink) {
+DEVICE void update_chunk(I *at, i64 slot, i64 last, const In<u32> &occupied, const Values &values, Sink &sink) {
     using Lanes = Group<CHUNK_LANES>;
     // Slots whose words are loaded together.
     constexpr int TOGETHER = CHUNK_LANES / K;
     const int lane = Lanes::rank();
     for (; slot < last; slot += TOGETHER) {
         const int count = last - slot < TOGETHER ? static_cast<int>(last - slot) : TOGETHER;
-        const u32 words = lane < count * K ? taken[slot * K + lane] : 0;
+        const u32 words = lane < count * K ? occupied[slot * K + lane] : 0;
         for (int first = 0; first < count; first += REFILLED) {
             T v[REFILLED][K];
             bool takes[REFILLED][K];
@@ -76,13 +76,13 @@ DEVICE void update_chunk(I *at, i64 slot, i64 last, const In<u32> &taken, const 
 }
 
 // Advances to slot `last` without reading values.
-template <int K, class I> DEVICE void skip_slots(I *at, i64 slot, i64 last, const In<u32> &taken) {
+template <int K, class I> DEVICE void skip_slots(I *at, i64 slot, i64 last, const In<u32> &occupied) {
     using Lanes = Group<CHUNK_LANES>;
     constexpr int TOGETHER = CHUNK_LANES / K;
     const int lane = Lanes::rank();
     for (; slot < last; slot += TOGETHER) {
         const int count = last - slot < TOGETHER ? static_cast<int>(last - slot) : TOGETHER;
-        const u32 words = lane < count * K ? taken[slot * K + lane] : 0;
+        const u32 words = lane < count * K ? occupied[slot * K + lane] : 0;
         for (int s = 0; s < count; ++s) {
             UNROLL
             for (int k = 0; k < K; ++k) {
@@ -109,7 +109,7 @@ template <class T> struct Updated {
     In<T> values;
     In<i32> order;
     In<i64> starts;
-    In<u32> taken;
+    In<u32> occupied;
     DEVICE i64 row(i64 place) const { return order.len > 0 && place < rows ? order[place] : place; }
 };
 
@@ -170,7 +170,7 @@ DEVICE void each_chunk_of_tiles(const Updated<T> &m, int of_tile, const Whole &w
         for (int k = 0; k < K; ++k) {
             at[k] = begins[(s * K + k) * CHUNK_LANES + Group<CHUNK_LANES>::rank()];
         }
-        skip_slots<K>(at, start, piece.first, m.taken);
+        skip_slots<K>(at, start, piece.first, m.occupied);
         work(row, at, copied, piece);
     } else {
         i64 at[K];
@@ -178,7 +178,7 @@ DEVICE void each_chunk_of_tiles(const Updated<T> &m, int of_tile, const Whole &w
         for (int k = 0; k < K; ++k) {
             at[k] = row[k] < m.rows ? m.offsets[row[k]] : 0;
         }
-        skip_slots<K>(at, start, piece.first, m.taken);
+        skip_slots<K>(at, start, piece.first, m.occupied);
         work(row, at, m.values, piece);
     }
 }
@@ -195,11 +195,11 @@ template <int K, class T, bool TILES, class Work> DEVICE void update_values(cons
 // Values, copied bitwise; V has their size.
 #define REFILL(K, V, NAME, TILES) \
     KERNEL(sell_update_##NAME##_##K##_##V, i64 chunks, i64 rows, i32 number, In<i64> offsets, In<V> values, In<i32> order, In<i64> starts, \
-           In<u32> taken, Out<V> to) { \
-        const Updated<V> m{chunks, rows, offsets, values, order, starts, taken}; \
+           In<u32> occupied, Out<V> to) { \
+        const Updated<V> m{chunks, rows, offsets, values, order, starts, occupied}; \
         update_values<K, V, TILES>(m, number, [&](const i64 *, auto *at, const auto &from, const Piece &piece) { \
             Put<K, V> sink{to}; \
-            update_chunk<K, V>(at, piece.first, piece.last, m.taken, from, sink); \
+            update_chunk<K, V>(at, piece.first, piece.last, m.occupied, from, sink); \
         }); \
     }
 #define REFILL_BOTH(K, V) REFILL(K, V, slots, false) REFILL(K, V, tiles, true)
@@ -227,7 +227,7 @@ DEVICE void update_with_l1(const Updated<T> &m, int number, const Out<T> &to, co
         };
         each_chunk_of_tiles<K>(m, number, whole, [&](const i64 *, auto *at, const auto &from, const Piece &piece) {
             Put<K, T> sink{to};
-            update_chunk<K, T>(at, piece.first, piece.last, m.taken, from, sink);
+            update_chunk<K, T>(at, piece.first, piece.last, m.occupied, from, sink);
         });
     } else {
         each_chunk<K>(m, [&](const i64 *row, i64 *at, const auto &from, const Piece &piece) {
@@ -237,7 +237,7 @@ DEVICE void update_with_l1(const Updated<T> &m, int number, const Out<T> &to, co
                 const i32 place = row[k] < m.rows ? diagonal[row[k]] : -1;
                 sink.diagonal[k] = place < 0 ? -1 : at[k] + place;
             }
-            update_chunk<K, T>(at, piece.first, piece.last, m.taken, from, sink);
+            update_chunk<K, T>(at, piece.first, piece.last, m.occupied, from, sink);
             UNROLL
             for (int k = 0; k < K; ++k) {
                 if (row[k] < m.rows) {
@@ -249,8 +249,8 @@ DEVICE void update_with_l1(const Updated<T> &m, int number, const Out<T> &to, co
 }
 #define REFILL_AND_ADD(K, T, NAME, TILES) \
     KERNEL(sell_update_l1_##NAME##_##K##_##T, i64 chunks, i64 rows, i32 number, In<i64> offsets, In<T> values, In<i32> order, In<i64> starts, \
-           In<u32> taken, Out<T> to, In<i32> diagonal, Out<T> inverse) { \
-        const Updated<T> m{chunks, rows, offsets, values, order, starts, taken}; \
+           In<u32> occupied, Out<T> to, In<i32> diagonal, Out<T> inverse) { \
+        const Updated<T> m{chunks, rows, offsets, values, order, starts, occupied}; \
         update_with_l1<K, T, TILES>(m, number, to, diagonal, inverse); \
     }
 #define REFILL_AND_ADD_BOTH(K, T) REFILL_AND_ADD(K, T, slots, false) REFILL_AND_ADD(K, T, tiles, true)
@@ -260,11 +260,11 @@ FOR_SETUP(REFILL_AND_ADD_OF)
 // Values in f16, and a flag if one of them is not exact.
 #define REFILL_NARROW(K, T, NAME, TILES) \
     KERNEL(sell_update_f16_##NAME##_##K##_##T, i64 chunks, i64 rows, i32 number, In<i64> offsets, In<T> values, In<i32> order, In<i64> starts, \
-           In<u32> taken, Out<f16> to, Out<i32> flag) { \
-        const Updated<T> m{chunks, rows, offsets, values, order, starts, taken}; \
+           In<u32> occupied, Out<f16> to, Out<i32> flag) { \
+        const Updated<T> m{chunks, rows, offsets, values, order, starts, occupied}; \
         update_values<K, T, TILES>(m, number, [&](const i64 *, auto *at, const auto &from, const Piece &piece) { \
             PutNarrow<K, T> sink{to, false}; \
-            update_chunk<K, T>(at, piece.first, piece.last, m.taken, from, sink); \
+            update_chunk<K, T>(at, piece.first, piece.last, m.occupied, from, sink); \
             if (sink.is_wrong) { \
                 flag[0] = 1; \
             } \
@@ -297,7 +297,7 @@ KERNEL(diagonal_places, i64 rows, In<i64> offsets, In<i32> columns, Out<i32> pla
 constexpr int BLOCK_PIECE = 9;
 template <int K, class V>
 DEVICE void update_blocks(i64 chunks, i64 rows, i32 width, i32 parts, const In<i64> &offsets, const In<V> &values, const In<i32> &order,
-                          const In<i64> &starts, const In<u32> &taken, const Out<V> &to) {
+                          const In<i64> &starts, const In<u32> &occupied, const Out<V> &to) {
     using Lanes = Group<CHUNK_LANES>;
     constexpr int PIECE = BLOCK_PIECE * CHUNK_LANES;
     SHARED(V, stage, BLOCK / CHUNK_LANES * PIECE);
@@ -312,11 +312,11 @@ DEVICE void update_blocks(i64 chunks, i64 rows, i32 width, i32 parts, const In<i
             const i64 row = order.len > 0 && place < rows ? order[place] : place;
             at[k] = row < rows ? offsets[row] : 0;
         }
-        skip_slots<K>(at, start, part.first, taken);
+        skip_slots<K>(at, start, part.first, occupied);
         for (i64 slot = part.first; slot < part.last; ++slot) {
             UNROLL
             for (int k = 0; k < K; ++k) {
-                const u32 word = taken[slot * K + k];
+                const u32 word = occupied[slot * K + k];
                 for (int q = 0; q < width; q += BLOCK_PIECE) {
                     V v[BLOCK_PIECE];
                     UNROLL
@@ -345,8 +345,8 @@ DEVICE void update_blocks(i64 chunks, i64 rows, i32 width, i32 parts, const In<i
 }
 #define REFILL_BLOCKS(K, V) \
     KERNEL(sell_update_blocks_##K##_##V, i64 chunks, i64 rows, i32 width, i32 parts, In<i64> offsets, In<V> values, In<i32> order, In<i64> starts, \
-           In<u32> taken, Out<V> to) { \
-        update_blocks<K, V>(chunks, rows, width, parts, offsets, values, order, starts, taken, to); \
+           In<u32> occupied, Out<V> to) { \
+        update_blocks<K, V>(chunks, rows, width, parts, offsets, values, order, starts, occupied, to); \
     }
 REFILL_BLOCKS(1, u64)
 REFILL_BLOCKS(1, u32)

@@ -115,34 +115,34 @@ constexpr int STAGED_ENTRIES = 8;
 template <int L, class T, class Sums, class Columns, class Words, class Lefts>
 DEVICE void add_staged_chunks(const NumericFactors<T, u32> &f, bool is_row, i64 row, Sums &sums, Columns &columns, Words &words, Lefts &lefts) {
     static_assert(L <= CHUNK, "each lane has a part of a chunk");
-    constexpr int COUNT = CHUNK / L, TEAMS = BLOCK / L, TURNS = STAGED_ENTRIES / L;
+    constexpr int COUNT = CHUNK / L, TEAMS = BLOCK / L, PARTS = STAGED_ENTRIES / L;
     const int team = thread_index() / L, first = Tile<L>::rank() * COUNT;
     const int warp = thread_index() / WARP * (WARP / L), lane = thread_index() % WARP;
     const i64 begin = is_row ? f.offsets[row] : 0;
     const int length = is_row ? static_cast<int>(f.offsets[row + 1] - begin) : 0;
-    // This lane loads entry (turn * WARP + lane) % STAGED_ENTRIES of a team of this warp.
+    // This lane loads entry (part * WARP + lane) % STAGED_ENTRIES of a team of this warp.
     const int its_entry = lane % STAGED_ENTRIES;
-    i64 its_begin[TURNS];
-    int its_length[TURNS], its_team[TURNS];
+    i64 its_begin[PARTS];
+    int its_length[PARTS], its_team[PARTS];
     UNROLL
-    for (int turn = 0; turn < TURNS; ++turn) {
-        const int which = (turn * WARP + lane) / STAGED_ENTRIES;
-        its_team[turn] = warp + which;
-        its_begin[turn] = shuffle(begin, which * L);
-        its_length[turn] = shuffle(length, which * L);
+    for (int part = 0; part < PARTS; ++part) {
+        const int which = (part * WARP + lane) / STAGED_ENTRIES;
+        its_team[part] = warp + which;
+        its_begin[part] = shuffle(begin, which * L);
+        its_length[part] = shuffle(length, which * L);
     }
-    i32 column[TURNS] = {};
-    u32 word[TURNS] = {};
-    T left[TURNS] = {};
+    i32 column[PARTS] = {};
+    u32 word[PARTS] = {};
+    T left[PARTS] = {};
     const auto load = [&](int base) {
         UNROLL
-        for (int turn = 0; turn < TURNS; ++turn) {
+        for (int part = 0; part < PARTS; ++part) {
             const int e = base + its_entry;
-            if (e < its_length[turn]) {
-                const i64 k = its_begin[turn] + e;
-                column[turn] = f.columns[k];
-                word[turn] = f.words[k];
-                left[turn] = f.left[k];
+            if (e < its_length[part]) {
+                const i64 k = its_begin[part] + e;
+                column[part] = f.columns[k];
+                word[part] = f.words[k];
+                left[part] = f.left[k];
             }
         }
     };
@@ -151,10 +151,10 @@ DEVICE void add_staged_chunks(const NumericFactors<T, u32> &f, bool is_row, i64 
     for (int base = 0; Tile<L>::any(base < length); base += STAGED_ENTRIES) {
         Tile<L>::barrier();
         UNROLL
-        for (int turn = 0; turn < TURNS; ++turn) {
-            columns[its_entry * TEAMS + (its_team[turn] ^ its_entry * 4)] = column[turn];
-            words[its_entry * TEAMS + (its_team[turn] ^ its_entry * 4)] = word[turn];
-            lefts[its_entry * TEAMS + (its_team[turn] ^ its_entry * 2)] = left[turn];
+        for (int part = 0; part < PARTS; ++part) {
+            columns[its_entry * TEAMS + (its_team[part] ^ its_entry * 4)] = column[part];
+            words[its_entry * TEAMS + (its_team[part] ^ its_entry * 4)] = word[part];
+            lefts[its_entry * TEAMS + (its_team[part] ^ its_entry * 2)] = left[part];
         }
         Tile<L>::barrier();
         load(base + STAGED_ENTRIES);

@@ -3,6 +3,7 @@
 
 pub(crate) mod common;
 pub(crate) mod components;
+pub(crate) mod fsai;
 mod krylov;
 pub mod parameters;
 pub(crate) mod setup;

@@ -169,6 +169,15 @@ rows! {
     "amg.smoother.chebyshev.eigenvalue_ratio", Kind::Real { min: 1.0, max: 1000.0, auto: false }, "8", "SetChebyFraction (inverse)", "-",
         "chebyshev: the polynomial damps eigenvalues from the largest down to the largest over this.",
         "What coarsening by a factor of about 8 leaves to the smoother.";
+    "amg.smoother.fsai.steps", Kind::Int { min: 1, max: 100 }, "15", "SetMaxSteps (FSAI)", "-",
+        "fsai: most steps in which the pattern of a row of the factor grows.",
+        "The light set of parameters for mechanics: about 16 entries in a row.";
+    "amg.smoother.fsai.entries_per_step", Kind::Int { min: 1, max: 10 }, "1", "SetMaxStepSize (FSAI)", "-",
+        "fsai: entries that a step adds to a row of the factor.",
+        "One at a time finds the best pattern for its length.";
+    "amg.smoother.fsai.tolerance", Kind::Real { min: 0.0, max: 1.0, auto: false }, "0.001", "SetKapTolerance (FSAI)", "-",
+        "fsai: a row of the factor is finished when a step reduces its Kaporin number by less than this share of it.",
+        "Later steps would hardly change the preconditioner.";
     "amg.eigenvalue.method", choice(backend::parameters::Estimate::METHODS), "lanczos", "SetChebyEigEst", "chebyshev_lambda_estimate_mode",
         "How the largest eigenvalue of the scaled matrix is estimated, for the smoothers jacobi and chebyshev and for smoothed interpolation: by Lanczos steps, or by as many power steps.",
         "Lanczos comes closer with as many products, and is as cheap; power needs no symmetry.";

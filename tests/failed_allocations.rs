@@ -6,12 +6,16 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::{CStr, c_void};
 use std::io::Write;
+use std::process::Command;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use terrace::capi::*;
 use terrace::error::Status;
 use terrace::gallery;
 use terrace::sparse::Csr;
+
+/// Set in the process that sees to the simulated GPU.
+const OTHER: &str = "TERRACE_TEST_ALLOCATIONS_OF_SIM";
 
 /// Smallest allocation that fails. Smaller ones do not grow with the caller's matrix; `docs/architecture.md` lists them.
 const LARGE: usize = 4096;
@@ -282,7 +286,7 @@ fn each_failed_allocation_is_a_status() {
         c"{\"amg.coarsening.type\": \"pairwise\", \"amg.interpolation.type\": \"tentative\", \"amg.cycle.type\": \"k\", \"solver.type\": \"fcg\"}",
         c"{\"amg.coarsening.type\": \"pmis\", \"amg.interpolation.type\": \"mm_ext_i\", \"precision\": \"dp-hp\", \"solver.type\": \"fcg\"}",
     ];
-    let work = |share: usize| {
+    let on_host = |share: usize| {
         matrices(c"host:1", &large, 20 / share);
         matrices(c"host:3", &large, 20 / share);
         solver(c"host:3", &large, c"{}", 30 / share);
@@ -290,10 +294,20 @@ fn each_failed_allocation_is_a_status() {
         for options in others {
             solver(c"host:1", &large, options, 10 / share);
         }
+    };
+    let on_sim = |share: usize| {
         matrices(c"sim", &small, 10 / share);
         solver(c"sim", &small, c"{}", 10 / share);
         solver(c"sim", &small, classical, 10 / share);
     };
+    // Another process sees to the simulated GPU at the same time.
+    let is_other = std::env::var_os(OTHER).is_some();
+    let mut other = (!is_other).then(|| {
+        let mut command = Command::new(std::env::current_exe().expect("a test is a file"));
+        command.args(["--exact", "each_failed_allocation_is_a_status", "--nocapture"]).env(OTHER, "1");
+        command.spawn().expect("the test starts once more")
+    });
+    let work: &dyn Fn(usize) = if is_other { &on_sim } else { &on_host };
     // What is allocated once and for all is there after the first time.
     work(10);
     let before = HELD.load(Relaxed);
@@ -301,4 +315,7 @@ fn each_failed_allocation_is_a_status() {
     // The queues of pools free their blocks late.
     let lost = HELD.load(Relaxed).saturating_sub(before);
     assert!(lost < 8 * LARGE, "{lost} bytes are lost");
+    if let Some(other) = &mut other {
+        assert!(other.wait().expect("it was started").success(), "the process with the simulated GPU failed");
+    }
 }

@@ -2,11 +2,11 @@
 //! [`crate::components`] lists them by name.
 
 use super::parameters::{Estimate, Parameters, Truncation};
-use super::setup::{By, Coarse, Rounding, Setup, SetupMatrix, Store, Stored};
+use super::setup::{By, Coarse, Rounding, Setup, SetupMatrix, StorageHint, Store, Stored};
 use super::spectrum::Largest;
-use super::{Backend, Colours, Smoother};
+use super::{Backend, Colours, Columns, Operator, Smoother};
 use crate::error::{Result, fail};
-use crate::scalar::{Number, Scalar};
+use crate::scalar::{Number, Scalar, Sums};
 use crate::sync::lock;
 use std::any::Any;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -206,6 +206,20 @@ impl<S: Store<B>, B: Backend, T: Scalar> SmootherInput<'_, S, B, T> {
         self.factors.filter(|_| !S::SCALES_AT_ONCE)
     }
 
+    /// The matrix, scaled where the variables of the level are.
+    pub fn matrix(&self) -> Result<S::Matrix<T>> {
+        let by = By::over(self.unapplied());
+        self.setup.scaled(self.a, by, by)
+    }
+
+    /// A matrix of the smoother's own as an operator, its values stored as `N`.
+    pub fn own_operator<N: Number, V: Number>(&self, a: &S::Matrix<T>) -> Result<Box<dyn Operator<B, V>>> {
+        let which = Stored { what: "smoother's matrix", level: self.level, may_vanish: true };
+        let stored = self.setup.stored::<T, N>(a, Rounding::PLAIN, which, self.checks)?;
+        let hint = StorageHint { columns: Columns::Compact, sums: Sums::Wide };
+        self.setup.operator(self.to, stored, hint, &mut None)
+    }
+
     /// D^-1 for the diagonal of the matrix, or its diagonal blocks.
     pub fn inverse(&self) -> Result<S::Buffer<T>> {
         let found = lock(self.spectrum.inverse.lock()).take();
@@ -230,8 +244,7 @@ impl<S: Store<B>, B: Backend, T: Scalar> SmootherInput<'_, S, B, T> {
         if let Some(largest) = known.or(self.spectrum.estimated.get()) {
             return Ok(largest.value.max(f64::MIN_POSITIVE));
         }
-        let by = By::over(self.unapplied());
-        let (a, estimate) = (self.setup.scaled(self.a, by, by)?, Estimate::new(self.parameters));
+        let (a, estimate) = (self.matrix()?, Estimate::new(self.parameters));
         let largest = self.setup.largest_eigenvalue(&estimate, &a, inverse, self.spectrum.earlier.as_ref())?;
         Ok(self.spectrum.estimated.get_or_init(|| largest).value.max(f64::MIN_POSITIVE))
     }

@@ -26,7 +26,7 @@ const TILE: usize = BLOCK;
 /// Bytes of shared memory for the columns of a tile, as in `kernels/sell_layout.cu`.
 const COUNTED_TILE_BYTES: usize = 32768;
 
-/// Blocks of threads that walk over long rows in global memory at the same time. More of them evict each other's cache
+/// Blocks of threads that traverse long rows in global memory at the same time. More of them evict each other's cache
 /// lines: they take four times longer on an H200.
 pub(super) const MAX_FILL_BLOCKS: usize = 264;
 

@@ -250,8 +250,8 @@ mod tests {
         }
     }
 
-    /// Slots of each chunk of a matrix whose rows are not ordered: the walk of the kernels, row after row.
-    fn walked(a: &Csr<f64>, height: usize, reach: i32) -> Vec<i64> {
+    /// Slots of each chunk of a matrix whose rows are not ordered: the traversal of the kernels, row after row.
+    fn traversed(a: &Csr<f64>, height: usize, reach: i32) -> Vec<i64> {
         let row = |i: usize| &a.columns[a.offsets[i] as usize..a.offsets[i + 1] as usize];
         let slots = |first: usize| {
             let mut left: Vec<&[i32]> = (first..a.rows.min(first + height)).map(row).collect();
@@ -275,7 +275,7 @@ mod tests {
                 let layout = layout(&gpu, &a, form, bits, false);
                 let starts = gpu.fetch(&layout.starts).unwrap();
                 let counts: Vec<i64> = starts.windows(2).map(|w| w[1] - w[0]).collect();
-                assert_eq!(counts, walked(&a, layout.height, 1 << bits), "{form:?} {bits}");
+                assert_eq!(counts, traversed(&a, layout.height, 1 << bits), "{form:?} {bits}");
             }
         }
     }

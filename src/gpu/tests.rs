@@ -4,7 +4,7 @@
 use super::bsr::Bsr;
 use super::csr::{CompactColumns, Csr};
 use super::csr_balanced::{CsrBalanced, LongRows};
-use super::product::{Precisions, operator};
+use super::product::{Precisions, Product, operator_of};
 use super::sell::Sell;
 use super::sell_chunks::{ChunkParameters, SellKernel};
 use super::sell_layout::SellLayout;
@@ -112,6 +112,37 @@ fn irregular<S: Number>(rows: usize, cols: usize, block: Block, length: usize) -
     let mut a = crate::sparse::Csr::<S>::with_pattern(rows, cols, block, offsets, columns).unwrap();
     a.values = values(a.values.len(), 11);
     a.into_shared()
+}
+
+/// A matrix in all formats of devices, with SELL chunks for these kernels. One function for all formats of vectors.
+fn all_formats<S: Number>(
+    gpu: &Gpu,
+    matrix: &SharedCsr<S>,
+    precisions: Precisions,
+    forms: &[SellKernel],
+) -> Vec<Box<dyn Product>> {
+    let a = DeviceCsr::upload(gpu, &matrix.view()).unwrap();
+    let plain = to_scalar(gpu, &a).unwrap();
+    let columns = Arc::new(CompactColumns::new(gpu, &plain.pattern()).unwrap());
+    let long = Arc::new(LongRows::with(gpu, &plain.pattern(), 8, 16).unwrap());
+    let mut all: Vec<Box<dyn Product>> = vec![
+        Box::new(Csr::short(gpu, plain.clone(), &columns, precisions).unwrap()),
+        Box::new(Bsr::tiled(gpu, &plain, precisions).unwrap().unwrap()),
+        Box::new(CsrBalanced::new(gpu, plain.clone(), &long, precisions).unwrap()),
+        Box::new(Csr::new(gpu, plain, precisions).unwrap()),
+    ];
+    if Bsr::knows(a.block) {
+        all.push(Box::new(Bsr::new(gpu, &a, precisions).unwrap()));
+    }
+    for form in forms {
+        let bits: &[usize] = if *form == SellKernel::Rows { &[8, 16] } else { &[16] };
+        for (bits, sorted) in bits.iter().flat_map(|bits| [(*bits, true), (*bits, false)]) {
+            let cut = ChunkParameters::with_kernel(*form, S::PRECISION, precisions.sums, bits, sorted);
+            let layout = Arc::new(SellLayout::new(gpu, &a.pattern(), cut).unwrap());
+            all.push(Box::new(Sell::new(gpu, &a, &layout, precisions).unwrap()));
+        }
+    }
+    all
 }
 
 #[test]

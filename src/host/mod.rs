@@ -14,6 +14,7 @@ pub mod diagonal;
 pub mod direct;
 pub mod eigenvalue;
 pub mod extended_i;
+pub mod fsai;
 pub mod functions;
 pub mod galerkin;
 pub mod gauss_seidel;

@@ -2,6 +2,7 @@
 //! lists them.
 
 pub mod chebyshev;
+pub mod fsai;
 pub mod gauss_seidel;
 pub mod jacobi;
 pub mod l1_jacobi;

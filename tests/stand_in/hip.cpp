@@ -137,6 +137,9 @@ API hipStreamCreateWithFlags(void **stream, unsigned flags) {
     return flags == 1 ? SUCCESS : INVALID_VALUE;
 }
 API hipStreamDestroy(void *stream) {
+    if (static_cast<Stream *>(stream)->captured != nullptr) {
+        std::fputs("stand-in: a stream is destroyed while its capture is under way\n", stderr);
+    }
     delete static_cast<Stream *>(stream);
     return SUCCESS;
 }
@@ -280,6 +283,9 @@ API hipModuleLaunchKernel(void *function, unsigned blocks, unsigned y, unsigned 
         launch.values.emplace_back(value, value + launch.entry->sizes[i]);
     }
     if (s->captured != nullptr) {
+        if (std::getenv("STAND_IN_CAPTURE_FAILS") != nullptr) {
+            return OUT_OF_MEMORY;
+        }
         s->captured->push_back(launch);
         return SUCCESS;
     }

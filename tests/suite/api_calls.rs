@@ -147,7 +147,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("amg.interpolation.type", &["auto", "direct", "extended_i", "mm_ext_i", "smoothed", "tentative"]),
     ("amg.coarsening.aggressive_levels", &["0", "1", "64"]),
     ("amg.interpolation.aggressive", &["two_stage", "multipass"]),
-    ("amg.smoother.type", &["auto", "jacobi", "l1_jacobi", "gauss_seidel", "l1_gauss_seidel", "chebyshev"]),
+    ("amg.smoother.type", &["auto", "jacobi", "l1_jacobi", "gauss_seidel", "l1_gauss_seidel", "chebyshev", "fsai"]),
     ("amg.cycle.type", &["v", "w", "f", "k", "x"]),
     ("amg.max_levels", &["1", "2", "25", "65"]),
     ("amg.coarsest.max_rows", &["1", "10", "200"]),

@@ -62,6 +62,7 @@ fn results_are_identical_to_the_bit_for_1_2_and_7_threads() {
         ("elasticity:14", &[("amg.smoother.type", "gauss_seidel"), ("amg.smoother.diagonal", "point")]),
         ("elasticity:14", &[("amg.smoother.type", "chebyshev"), ("amg.eigenvalue.method", "power")]),
         ("poisson7:32", &[("amg.smoother.type", "jacobi"), ("amg.eigenvalue.steps", "5")]),
+        ("elasticity:14", &[("amg.smoother.type", "fsai")]),
         ("elasticity:14", &[("precision.matrix", "f16"), ("precision.transfer", "f16"), ("precision.vector", "f32")]),
         ("poisson7:32", &[("precision.matrix", "f64,bf16"), ("precision.smoother", "f64,f16")]),
         ("elasticity:14", &[("amg.coarsening.type", "pmis"), ("solver.max_iterations", "20")]),

@@ -6,8 +6,14 @@ use std::sync::Arc;
 use terrace::{Config, Context, Guess, Matrix, Solver, Status, amg, components, gallery, krylov};
 
 /// Smoother, and how many times more iterations than the best one it may need.
-const SMOOTHERS: &[(&str, f64)] =
-    &[("chebyshev", 0.7), ("gauss_seidel", 0.9), ("jacobi", 1.0), ("l1_gauss_seidel", 0.8), ("l1_jacobi", 1.35)];
+const SMOOTHERS: &[(&str, f64)] = &[
+    ("chebyshev", 0.7),
+    ("fsai", 0.7),
+    ("gauss_seidel", 0.9),
+    ("jacobi", 1.0),
+    ("l1_gauss_seidel", 0.8),
+    ("l1_jacobi", 1.35),
+];
 
 /// Coarsening and interpolation that belong together, and the iterations that CG may need on the 2D and 3D Laplacians and
 /// on elasticity with the best smoother.

@@ -104,3 +104,16 @@ fn what_is_missing_is_a_status_with_its_reason() {
     let info = String::from_utf8_lossy(&terrace(folder, "2", &["info"]).stdout).into_owned();
     assert!(info.contains("stand-in 0, stand-in 1") && info.contains("hip:1"), "{info}");
 }
+
+#[test]
+fn a_capture_that_fails_is_an_error_and_does_not_stay_under_way() {
+    if !built() {
+        return;
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
+    command.env("LD_LIBRARY_PATH", stand_in()).env("STAND_IN_DEVICES", "1").env("STAND_IN_CAPTURE_FAILS", "1");
+    let output = command.args(["solve", "--device", "hip", "--problem", "poisson5:24"]).output().expect("it starts");
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && complaint.contains("hipErrorOutOfMemory"), "{complaint}");
+    assert!(!complaint.contains("under way") && !complaint.contains("panicked"), "{complaint}");
+}

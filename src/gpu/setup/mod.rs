@@ -12,6 +12,7 @@ pub(crate) mod direct;
 pub(crate) mod eigenvalue;
 pub(crate) mod extended_i;
 pub(crate) mod extended_i_numeric;
+mod fsai;
 pub(crate) mod functions;
 pub(crate) mod galerkin;
 pub(crate) mod gather_blocks;

@@ -10,29 +10,9 @@ fn formats<V: Number, S: Number>(
     matrix: &SharedCsr<S>,
     forms: &[SellKernel],
 ) -> Vec<Box<dyn Operator<Gpu, V>>> {
-    let precisions = Precisions::of::<S, V, V>();
-    let mut all: Vec<Box<dyn Operator<Gpu, V>>> =
-        vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
-    let a = DeviceCsr::upload(gpu, &matrix.view()).unwrap();
-    let plain = to_scalar(gpu, &a).unwrap();
-    let columns = Arc::new(CompactColumns::new(gpu, &plain.pattern()).unwrap());
-    all.push(operator(Csr::short(gpu, plain.clone(), &columns, precisions).unwrap()));
-    all.push(operator(Bsr::tiled(gpu, &plain, precisions).unwrap().unwrap()));
-    let long = Arc::new(LongRows::with(gpu, &plain.pattern(), 8, 16).unwrap());
-    all.push(operator(CsrBalanced::new(gpu, plain.clone(), &long, precisions).unwrap()));
-    all.push(operator(Csr::new(gpu, plain, precisions).unwrap()));
-    if Bsr::knows(a.block) {
-        all.push(operator(Bsr::new(gpu, &a, precisions).unwrap()));
-    }
-    for form in forms {
-        let bits: &[usize] = if *form == SellKernel::Rows { &[8, 16] } else { &[16] };
-        for (bits, sorted) in bits.iter().flat_map(|bits| [(*bits, true), (*bits, false)]) {
-            let cut = ChunkParameters::with_kernel(*form, S::PRECISION, <V::Wide as Number>::PRECISION, bits, sorted);
-            let layout = Arc::new(SellLayout::new(gpu, &a.pattern(), cut).unwrap());
-            all.push(operator(Sell::new(gpu, &a, &layout, precisions).unwrap()));
-        }
-    }
-    all
+    let chosen = gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
+    let all = all_formats(gpu, matrix, Precisions::of::<S, V, V>(), forms);
+    std::iter::once(chosen).chain(all.into_iter().map(operator_of)).collect()
 }
 
 /// The same to the bit in f64, which holds everything that is computed here exactly, and elsewhere as equal as rounding

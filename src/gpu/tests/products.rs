@@ -15,35 +15,13 @@ fn products<S: Number, X: Number, Y: Number>(gpu: &Gpu, matrix: &SharedCsr<S>) {
         Y::PRECISION.name()
     );
     let on_host: Box<dyn Operator<Host, X, Y>> = host.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
-    let precisions = Precisions::of::<S, X, Y>();
-    let mut formats: Vec<Box<dyn Operator<Gpu, X, Y>>> =
-        vec![gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap()];
-    let device_rows = DeviceCsr::upload(gpu, &a).unwrap();
-    let plain = to_scalar(gpu, &device_rows).unwrap();
-    let columns = Arc::new(CompactColumns::new(gpu, &plain.pattern()).unwrap());
-    formats.push(operator(Csr::short(gpu, plain.clone(), &columns, precisions).unwrap()));
-    formats.push(operator(Bsr::tiled(gpu, &plain, precisions).unwrap().unwrap()));
-    let long = Arc::new(LongRows::with(gpu, &plain.pattern(), 8, 16).unwrap());
-    formats.push(operator(CsrBalanced::new(gpu, plain.clone(), &long, precisions).unwrap()));
-    formats.push(operator(Csr::new(gpu, plain, precisions).unwrap()));
-    if Bsr::knows(a.block) {
-        formats.push(operator(Bsr::new(gpu, &device_rows, precisions).unwrap()));
-    }
-    for sorted in [false, true] {
-        let sums = <Y::Wide as Number>::PRECISION;
-        let cut = |form, bits| ChunkParameters::with_kernel(form, S::PRECISION, sums, bits, sorted);
-        let layout = |form, bits| Arc::new(SellLayout::new(gpu, &device_rows.pattern(), cut(form, bits)).unwrap());
-        let wide = |form| operator(Sell::new(gpu, &device_rows, &layout(form, 16), precisions).unwrap());
-        if a.block == Block::SCALAR {
-            let narrow = layout(SellKernel::Rows, 8);
-            formats.push(operator(Sell::new(gpu, &device_rows, &narrow, precisions).unwrap()));
-            formats.push(wide(SellKernel::Rows));
-            formats.push(wide(SellKernel::Shared(4)));
-        } else {
-            formats.push(wide(SellKernel::Blocks(1)));
-            formats.push(wide(SellKernel::Blocks(8)));
-        }
-    }
+    let forms: &[SellKernel] = match a.block == Block::SCALAR {
+        true => &[SellKernel::Rows, SellKernel::Shared(4)],
+        false => &[SellKernel::Blocks(1), SellKernel::Blocks(8)],
+    };
+    let chosen = gpu.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap();
+    let all = all_formats(gpu, matrix, Precisions::of::<S, X, Y>(), forms);
+    let formats = std::iter::once(chosen).chain(all.into_iter().map(operator_of::<X, Y>));
     for on_device in formats {
         compare(gpu, &*on_host, &*on_device, (rows, cols), &format!("{}, {what}", on_device.format()));
         assert_eq!(on_device.precision(), S::PRECISION);
