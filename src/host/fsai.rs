@@ -288,14 +288,8 @@ mod tests {
 
     #[test]
     fn with_all_columns_it_is_the_inverse_of_the_cholesky_factor() {
-        for name in ["poisson5:5", "elasticity:2", "lognormal:3", "random_m_matrix:40"] {
+        for name in ["poisson5:5", "elasticity:2", "lognormal:3", "anisotropic:5"] {
             let a = problem(name);
-            let symmetric: Vec<_> = (0..a.rows)
-                .flat_map(|i| {
-                    a.view().row(i).flat_map(move |(j, v)| [(i, j, 0.5 * v[0]), (j, i, 0.5 * v[0])]).collect::<Vec<_>>()
-                })
-                .collect();
-            let a = Csr::from_triplets(a.rows, a.rows, &symmetric).unwrap();
             let g = factor(&a.view(), &adaptive(a.rows, 1)).unwrap();
             for (i, row) in preconditioned(&a, &g).iter().enumerate() {
                 for (j, v) in row.iter().enumerate() {

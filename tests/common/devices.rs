@@ -12,3 +12,9 @@ pub fn devices() -> Vec<&'static str> {
     }
     all
 }
+
+/// One simulated device after the other, for the cases of a test that has many, and real ones always.
+pub fn rotating_devices(case: usize) -> Vec<&'static str> {
+    let left_out = if case.is_multiple_of(2) { "sim:64" } else { "sim:32" };
+    devices().into_iter().filter(|device| *device != left_out).collect()
+}

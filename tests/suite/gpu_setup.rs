@@ -288,7 +288,7 @@ const IN_BLOCKS: &[(&str, usize, Option<&str>)] = &[
 ];
 
 /// Rows of real matrices that simulated GPUs see: more take minutes.
-const SMALL: usize = 700;
+const SMALL: usize = 500;
 
 /// A square matrix of a folder in the forms in which it is set up; none where the file holds something else, numbers that are not real, or a
 /// matrix that nothing takes because of its diagonal.
