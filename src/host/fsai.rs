@@ -96,7 +96,9 @@ impl<'a, T: Scalar> Row<'a, T> {
 
     /// Computes the entries of row i.
     fn compute(&mut self, i: usize) -> Result<()> {
-        (self.pattern.clear(), self.l.clear(), self.y.clear(), self.g.clear(), self.entries.clear());
+        self.pattern.clear();
+        self.entries.clear();
+        [&mut self.l, &mut self.y, &mut self.g].into_iter().for_each(Vec::clear);
         let diagonal = self.diagonal(i);
         self.psi = diagonal;
         let is_positive = diagonal > T::ZERO && diagonal.is_finite();
@@ -131,7 +133,8 @@ impl<'a, T: Scalar> Row<'a, T> {
                 }
             }
             self.solve()?;
-            if !complete || !((before - self.psi).to_f64() > self.adaptive.tolerance * before.to_f64()) {
+            let falls = (before - self.psi).to_f64() > self.adaptive.tolerance * before.to_f64();
+            if !complete || !falls {
                 break;
             }
         }
@@ -180,10 +183,8 @@ impl<'a, T: Scalar> Row<'a, T> {
         {
             let k = candidate.column;
             let decrease = candidate.gradient * candidate.gradient / self.diagonal(k);
-            if !(decrease > T::ZERO) || !decrease.is_finite() {
-                continue;
-            }
-            if best.is_none_or(|(most, column, _)| decrease > most || decrease == most && k < column) {
+            let counts = decrease > T::ZERO && decrease.is_finite();
+            if counts && best.is_none_or(|(most, column, _)| decrease > most || decrease == most && k < column) {
                 best = Some((decrease, k, place));
             }
         }
@@ -212,18 +213,20 @@ impl<'a, T: Scalar> Row<'a, T> {
         for t in 0..m {
             let of_t = &before[start..start + t + 1];
             for u in 0..t {
-                row[t] = row[t] - row[u] * of_t[u];
+                row[t] -= row[u] * of_t[u];
             }
-            row[t] = row[t] / of_t[t];
-            pivot -= row[t] * row[t];
-            rhs -= row[t] * self.y[t];
+            let v = row[t] / of_t[t];
+            row[t] = v;
+            pivot -= v * v;
+            rhs -= v * self.y[t];
             start += t + 1;
         }
         let smallest = Adaptive::smallest_pivot::<T>();
         let pivot_root = root(pivot);
         let y = rhs / pivot_root;
         let psi = self.psi - y * y;
-        if !(pivot > smallest * own) || !(psi > smallest * diagonal) {
+        let is_definite = pivot > smallest * own && psi > smallest * diagonal;
+        if !is_definite {
             self.l.truncate(begin);
             return Ok(false);
         }
@@ -244,9 +247,10 @@ impl<'a, T: Scalar> Row<'a, T> {
         let mut end = self.l.len();
         for t in (0..self.g.len()).rev() {
             let row = &self.l[end - t - 1..end];
-            self.g[t] = self.g[t] / row[t];
-            for u in 0..t {
-                self.g[u] = self.g[u] - row[u] * self.g[t];
+            let v = self.g[t] / row[t];
+            self.g[t] = v;
+            for (g, l) in self.g[..t].iter_mut().zip(row) {
+                *g -= *l * v;
             }
             end -= t + 1;
         }

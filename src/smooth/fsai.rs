@@ -119,7 +119,8 @@ fn largest_eigenvalue<S: Store<S>, T: Scalar>(
             setup.axpby(T::from_f64(-beta), previous, T::ONE, q);
         }
         beta = setup.norm(q);
-        if !(beta > 1e-10 * alpha.abs()) {
+        let goes_on = beta > 1e-10 * alpha.abs();
+        if !goes_on {
             break;
         }
         betas.push(beta);
