@@ -1302,8 +1302,13 @@ terrace_status terrace_solver_update(terrace_solver *solver);
  * lagged preconditioner, which saves its update while values change little. The key "preconditioner_age" of the report counts the changes
  * since then.
  *
- * Allocates nothing, but the operator for values that have changed, and a vector where b, or the matrix, is so large or small that inner
- * products could leave the range of numbers: such a system is solved in other units.
+ * Several right-hand sides are solved together, up to 8 at a time, where the method allows it (option "solver.columns"): each matrix of the
+ * hierarchy is read once for all of them. Each right-hand side is then finished and checked by itself, with a status and a report of its
+ * own. Its x has the same bits for any number of threads, and may differ from that of a call of its own as far as the tolerance allows.
+ *
+ * Allocates nothing, but the operator for values that have changed, vectors for the first solve of several right-hand sides together after
+ * set-up or update, which are kept, and a vector where b, or the matrix, is so large or small that inner products could leave the range of
+ * numbers: such a system is solved in other units.
  *
  * - `solver`: not NULL, set up.
  * - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; that of the solver, f64 unless the option "solver.precision" says

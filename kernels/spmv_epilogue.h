@@ -56,8 +56,8 @@ template <class A> DEVICE f64 sum_term(const Epilogue &f, i64 i, A result) {
 }
 
 // Applies the epilogue to ax = (A x)_i, where d has no blocks. Branches on formats are uniform, one per row. Returns the term of the row in the inner
-// product.
-template <class A> DEVICE f64 apply_epilogue(const Epilogue &f, i64 i, A ax) {
+// product. In a multivector, i is an element of row `row`.
+template <class A> DEVICE f64 apply_epilogue(const Epilogue &f, i64 i, A ax, i64 row) {
     A result;
     if (f.form == PRODUCT) {
         result = As<A>::of(f.alpha) * ax;
@@ -66,14 +66,15 @@ template <class A> DEVICE f64 apply_epilogue(const Epilogue &f, i64 i, A ax) {
     } else {
         result = load<A>(f.b, f.format, i) - ax;
         if (f.form == SWEEP) {
-            result = load<A>(f.z, f.format, i) + load_any<A>(f.d, f.diagonal, i) * result;
+            result = load<A>(f.z, f.format, i) + load_any<A>(f.d, f.diagonal, row) * result;
         } else if (f.form == CHEBYSHEV) {
-            result = chebyshev(f, i, load_any<A>(f.d, f.diagonal, i) * result);
+            result = chebyshev(f, i, load_any<A>(f.d, f.diagonal, row) * result);
         }
     }
     store(f.y, f.format, i, result);
     return sum_term(f, i, result);
 }
+template <class A> DEVICE f64 apply_epilogue(const Epilogue &f, i64 i, A ax) { return apply_epilogue(f, i, ax, i); }
 
 // Where d has blocks, the rows of one belong to one block of threads. The threads exchange their residuals through shared memory.
 

@@ -91,9 +91,9 @@ template <class T> DEVICE void axpby(i64 n, Wide<T> alpha, const In<T> &x, Wide<
     }
 FOR_FORMATS(AXPBY)
 
-// y = D x or y += D x for square blocks of `width` rows, each stored row by row.
+// y = D x or y += D x for square blocks of `width` rows, each stored row by row. Vectors are multivectors of 1 << shift interleaved vectors.
 template <class S, class T>
-DEVICE void diagonal(i64 n, int width, int add, const In<S> &d, const In<T> &x, const Out<T> &y) {
+DEVICE void diagonal(i64 n, int shift, int width, int add, const In<S> &d, const In<T> &x, const Out<T> &y) {
     using A = Wide<T>;
     A dx[ELEMENTS];
     A old[ELEMENTS];
@@ -105,12 +105,13 @@ DEVICE void diagonal(i64 n, int width, int add, const In<S> &d, const In<T> &x, 
         if (i >= n) {
             continue;
         }
+        const i64 row = i >> shift;
         if (width == 1) {
-            dx[e] = As<A>::of(d[i]) * As<A>::of(x[i]);
+            dx[e] = As<A>::of(d[row]) * As<A>::of(x[i]);
         } else {
-            const i64 first = i / width * width;
+            const i64 first = i - ((row % width) << shift);
             for (int c = 0; c < width; ++c) {
-                dx[e] += As<A>::of(d[i * width + c]) * As<A>::of(x[first + c]);
+                dx[e] += As<A>::of(d[row * width + c]) * As<A>::of(x[first + (static_cast<i64>(c) << shift)]);
             }
         }
         if (add) {
@@ -127,14 +128,14 @@ DEVICE void diagonal(i64 n, int width, int add, const In<S> &d, const In<T> &x, 
 }
 
 #define DIAGONAL(S, T) \
-    KERNEL(diagonal_##S##_##T, i64 n, i32 width, i32 add, In<S> d, In<T> x, Out<T> y) { \
-        diagonal<S, T>(n, width, add, d, x, y); \
+    KERNEL(diagonal_##S##_##T, i64 n, i32 shift, i32 width, i32 add, In<S> d, In<T> x, Out<T> y) { \
+        diagonal<S, T>(n, shift, width, add, d, x, y); \
     }
 FOR_STORAGE_AND_VECTOR(DIAGONAL)
 
 // A step of the Chebyshev recurrence: p = D r + beta p and x += alpha p, with D as above in any format. p is not read when beta is 0, and x is not read with `zero_guess`.
 template <class T>
-DEVICE void chebyshev_update(i64 n, int width, int format, const Any &d, const In<T> &r, Wide<T> beta, const Out<T> &p, Wide<T> alpha,
+DEVICE void chebyshev_update(i64 n, int shift, int width, int format, const Any &d, const In<T> &r, Wide<T> beta, const Out<T> &p, Wide<T> alpha,
                           int zero_guess, const Out<T> &x) {
     using A = Wide<T>;
     A dr[ELEMENTS];
@@ -147,9 +148,10 @@ DEVICE void chebyshev_update(i64 n, int width, int format, const Any &d, const I
         old_p[e] = i < n && beta != A(0) ? As<A>::of(p[i]) : A(0);
         old_x[e] = i < n && !zero_guess ? As<A>::of(x[i]) : A(0);
         if (i < n) {
-            const i64 first = i / width * width;
+            const i64 row = i >> shift;
+            const i64 first = i - ((row % width) << shift);
             for (int c = 0; c < width; ++c) {
-                dr[e] += load_any<A>(d, format, i * width + c) * As<A>::of(r[first + c]);
+                dr[e] += load_any<A>(d, format, row * width + c) * As<A>::of(r[first + (static_cast<i64>(c) << shift)]);
             }
         }
     }
@@ -165,8 +167,8 @@ DEVICE void chebyshev_update(i64 n, int width, int format, const Any &d, const I
 }
 
 #define CHEBYSHEV_UPDATE(T) \
-    KERNEL(chebyshev_update_##T, i64 n, i32 width, i32 format, Any d, In<T> r, f64 beta, Out<T> p, f64 alpha, i32 zero_guess, Out<T> x) { \
-        chebyshev_update<T>(n, width, format, d, r, As<Wide<T>>::of(beta), p, As<Wide<T>>::of(alpha), zero_guess, x); \
+    KERNEL(chebyshev_update_##T, i64 n, i32 shift, i32 width, i32 format, Any d, In<T> r, f64 beta, Out<T> p, f64 alpha, i32 zero_guess, Out<T> x) { \
+        chebyshev_update<T>(n, shift, width, format, d, r, As<Wide<T>>::of(beta), p, As<Wide<T>>::of(alpha), zero_guess, x); \
     }
 FOR_FORMATS(CHEBYSHEV_UPDATE)
 

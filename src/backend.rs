@@ -5,6 +5,7 @@ pub(crate) mod common;
 pub(crate) mod components;
 pub(crate) mod fsai;
 mod krylov;
+mod multivector;
 pub mod parameters;
 pub(crate) mod setup;
 mod smoother;
@@ -18,6 +19,7 @@ use std::ops::DerefMut;
 use std::sync::Arc;
 
 pub use krylov::{ArnoldiBasis, Beta, BicgstabScalars, BicgstabStep, CgScalars, CgStep, NarrowPreconditioner};
+pub use multivector::{MAX_VECTORS, Multivectors, PerVector};
 pub use smoother::{Colours, Smoother, Sweep};
 
 /// Memory of vectors, and the operations on them. Arithmetic on 16-bit vectors is in f32.
@@ -57,11 +59,17 @@ pub trait Backend: Clone + Send + Sync + 'static {
     fn scale<T: Number>(&self, alpha: T::Wide, x: &mut Self::Slice<T>);
     /// y = alpha x + beta y; y is not read when beta is 0.
     fn axpby<T: Number>(&self, alpha: T::Wide, x: &Self::Slice<T>, beta: T::Wide, y: &mut Self::Slice<T>);
-    /// y += D x for a diagonal D, or one of square blocks, each stored row by row: d is as many times longer than x as
-    /// a block has rows. Any storage format.
-    fn add_scaled_by<T: Number, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
+    /// y += D x for a diagonal D, or one of square blocks, each stored row by row: d is as many times longer than one of
+    /// the `k` [interleaved](Operator::for_multivectors) vectors of x as a block has rows. Any storage format.
+    fn add_scaled_by<T: Number, S: Number>(
+        &self,
+        k: usize,
+        d: &Self::Slice<S>,
+        x: &Self::Slice<T>,
+        y: &mut Self::Slice<T>,
+    );
     /// y = D x, with D as for [`Backend::add_scaled_by`].
-    fn scale_by<T: Number, S: Number>(&self, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
+    fn scale_by<T: Number, S: Number>(&self, k: usize, d: &Self::Slice<S>, x: &Self::Slice<T>, y: &mut Self::Slice<T>);
     /// y = factor D x in the precision of y, where D is a diagonal or absent. The multiplications are in f64. Backends
     /// with immediate reductions return the max norm before y is rounded to its format, NaN when there is one.
     fn convert<T: Number, U: Number>(
@@ -110,16 +118,13 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// [`Backend::add_scaled_by`]. p is not read when β is 0. With `zero_guess` x is not read and becomes α p.
     fn chebyshev_update<V: Number, S: Number>(
         &self,
+        k: usize,
         d: &Self::Slice<S>,
         r: &Self::Slice<V>,
         recurrence: Recurrence<'_, Self::Slice<V>>,
         x: &mut Self::Slice<V>,
         zero_guess: bool,
-    ) {
-        let Recurrence { alpha, beta, p } = recurrence;
-        update_direction(self, d, r, beta, p);
-        self.axpby(V::Wide::from_f64(alpha), p, if zero_guess { V::Wide::ZERO } else { V::Wide::ONE }, x);
-    }
+    );
     /// One step of the Chebyshev iteration: p = D (b - A x) + β p, y = x + α p, with D as for [`Backend::sweep`]. p is
     /// not read when β is 0.
     fn chebyshev<V: Number, S: Number>(
@@ -130,14 +135,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
         x: &Self::Slice<V>,
         recurrence: Recurrence<'_, Self::Slice<V>>,
         y: &mut Self::Slice<V>,
-    ) -> Result<()> {
-        let Recurrence { alpha, beta, p } = recurrence;
-        a.residual(b, x, y)?;
-        update_direction(self, d, y, beta, p);
-        self.copy(x, y);
-        self.axpby(V::Wide::from_f64(alpha), p, V::Wide::ONE, y);
-        Ok(())
-    }
+    ) -> Result<()>;
     /// r = b - A x, and its Euclidean norm, accumulated as in [`Backend::dot`], perhaps in another order.
     fn residual_norm<V: Number>(
         &self,
@@ -168,22 +166,6 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// The Euclidean norm.
     fn norm<T: Number>(&self, x: &Self::Slice<T>) -> f64 {
         self.dot(x, x).sqrt()
-    }
-}
-
-/// p = D r + β p.
-fn update_direction<B: Backend, V: Number, S: Number>(
-    backend: &B,
-    d: &B::Slice<S>,
-    r: &B::Slice<V>,
-    beta: f64,
-    p: &mut B::Slice<V>,
-) {
-    if beta == 0.0 {
-        backend.scale_by(d, r, p);
-    } else {
-        backend.scale(V::Wide::from_f64(beta), p);
-        backend.add_scaled_by(d, r, p);
     }
 }
 
@@ -258,8 +240,17 @@ pub trait Operator<B: Backend, X: Number, Y: Number = X>: Send + Sync {
     }
     /// A x with an epilogue, for operators that have one. Returns the number of partial sums of the epilogue's inner
     /// product, 0 where it was not computed.
-    fn apply_with_epilogue(&self, _x: &B::Slice<X>, _epilogue: &B::Epilogue<'_>) -> Result<usize> {
+    fn apply_with_epilogue(&self, _x: &B::Slice<X>, _epilogue: B::Epilogue<'_>) -> Result<usize> {
         unreachable!("the operator has no epilogue")
+    }
+    /// Vectors of the multivectors that it multiplies with; 1 is a vector.
+    fn vectors(&self) -> usize {
+        1
+    }
+    /// The same matrix, to be multiplied with multivectors of `k` vectors. They are interleaved: element i of vector c has
+    /// index i k + c. A row of the matrix is read once for all of them. None where there is no such product.
+    fn for_multivectors(self: Arc<Self>, _k: usize) -> Option<Arc<dyn Operator<B, X, Y>>> {
+        None
     }
     /// Whether a product can be captured in a graph; not that of a callback.
     fn is_capturable(&self) -> bool {
@@ -283,6 +274,15 @@ pub trait Preconditioner<B: Backend, T: Scalar>: Send {
     /// result in between.
     fn is_capturable(&self) -> bool {
         false
+    }
+    /// Allocates what [`Preconditioner::apply_to_multivectors`] needs for `k` vectors; false where it cannot be applied to
+    /// several at once.
+    fn prepare_multivectors(&mut self, _k: usize) -> Result<bool> {
+        Ok(false)
+    }
+    /// z = M r for each of the interleaved vectors of r that it was prepared for.
+    fn apply_to_multivectors(&mut self, _r: &B::Slice<T>, _z: &mut B::Slice<T>) -> Result<()> {
+        unreachable!("it was not prepared for multivectors")
     }
     /// The operator of its finest level, when that is the caller's matrix without scaling, so that a solver can share
     /// it.

@@ -278,6 +278,50 @@ pub fn sum_mut2<T: Send, U: Send>(
     })
 }
 
+/// [`sum`] of several numbers at once.
+pub fn sums<const N: usize>(n: usize, grain: usize, work: impl Fn(Range<usize>) -> [f64; N] + Sync) -> [f64; N] {
+    fn go<const N: usize>(
+        range: Range<usize>,
+        grain: usize,
+        work: &(dyn Fn(Range<usize>) -> [f64; N] + Sync),
+    ) -> [f64; N] {
+        if range.len() <= grain {
+            return if range.is_empty() { [0.0; N] } else { work(range) };
+        }
+        let mid = range.start + cut(range.len(), grain);
+        let (a, b) = join(|| go(range.start..mid, grain, work), || go(mid..range.end, grain, work));
+        std::array::from_fn(|c| a[c] + b[c])
+    }
+    go(0..n, grain, &work)
+}
+
+/// [`sum_mut`] of several numbers at once.
+pub fn sums_mut<T: Send, const N: usize>(
+    data: &mut [T],
+    grain: usize,
+    work: impl Fn(usize, &mut [T]) -> [f64; N] + Sync,
+) -> [f64; N] {
+    let pieces = Pieces::new(data);
+    // SAFETY: the ranges of a loop do not overlap.
+    sums(pieces.length, grain, |range| work(range.start, unsafe { pieces.piece(range) }))
+}
+
+/// [`sum_mut2`] of several numbers at once.
+pub fn sums_mut2<T: Send, U: Send, const N: usize>(
+    a: &mut [T],
+    b: &mut [U],
+    grain: usize,
+    work: impl Fn(usize, &mut [T], &mut [U]) -> [f64; N] + Sync,
+) -> [f64; N] {
+    assert_eq!(a.len(), b.len());
+    let (a, b) = (Pieces::new(a), Pieces::new(b));
+    sums(a.length, grain, |range| {
+        // SAFETY: the ranges of a loop do not overlap.
+        let (a, b) = unsafe { (a.piece(range.clone()), b.piece(range.clone())) };
+        work(range.start, a, b)
+    })
+}
+
 /// Offsets of so many segments, one more than there are, from the length of each.
 pub fn offsets(segments: usize, length: impl Fn(usize) -> usize) -> Result<Vec<i64>> {
     let mut offsets = try_capacity(segments + 1)?;

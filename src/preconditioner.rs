@@ -43,6 +43,8 @@ pub struct Amg {
 /// The result of set-up. Its levels are on the device of the context.
 struct Placed {
     levels: Levels,
+    /// The levels for multivectors of so many vectors, with the matrices of the others; none until they are needed.
+    multivectors: Option<(usize, Levels)>,
     plan: Plan,
     /// Symbolic data for updates.
     data: Arc<dyn SetupData>,
@@ -307,19 +309,64 @@ impl Amg {
         let watched = self.built.plan.is_narrow();
         let lost = match &mut self.built.levels {
             Levels::Gpu(levels) => levels.cycle_for_host(b, x, watched)?,
-            Levels::Host(top) => {
-                let outcome = self.context.run(self.work, || match (T::slice_ref(b), T::slice_mut(x)) {
-                    (SliceRef::F64(b), SliceMut::F64(x)) => top.apply_f64(b, x),
-                    (SliceRef::F32(b), SliceMut::F32(x)) => top.apply_f32(b, x),
-                    _ => unreachable!("b and x have the same type"),
-                });
-                match outcome? {
-                    Outcome::Lost(level) => Some(level),
-                    Outcome::Done => None,
-                }
-            }
+            Levels::Host(top) => self.context.run(self.work, || host_cycle(&mut **top, b, x))?,
         };
         lost.map_or(Ok(()), |level| self.lost(level))
+    }
+
+    /// As [`Preconditioner::prepare_multivectors`].
+    fn prepare_for_multivectors<T: Scalar>(&mut self, k: usize) -> Result<bool> {
+        let Placed { levels, multivectors, .. } = &mut self.built;
+        if multivectors.as_ref().is_some_and(|(vectors, _)| *vectors == k) {
+            return Ok(true);
+        }
+        *multivectors = None;
+        let made = match levels {
+            Levels::Host(top) => match top.for_multivectors(k)? {
+                Some(mut top) => {
+                    top.prepare(T::PRECISION)?;
+                    Levels::Host(top)
+                }
+                None => return Ok(false),
+            },
+            Levels::Gpu(OnGpu { gpu, top, .. }) => match top.for_multivectors(k)? {
+                Some(mut top) => {
+                    top.prepare(T::PRECISION)?;
+                    let (staging, graphs) = (Staging::default(), Graphs::default());
+                    Levels::Gpu(OnGpu { gpu: gpu.clone(), top, staging, graphs })
+                }
+                None => return Ok(false),
+            },
+        };
+        *multivectors = Some((k, made));
+        Ok(true)
+    }
+
+    /// As [`Preconditioner::apply_to_multivectors`].
+    fn host_multivectors<T: Scalar>(&mut self, b: &[T], x: &mut [T]) -> Result<()> {
+        let Some((k, Levels::Host(top))) = &mut self.built.multivectors else {
+            unreachable!("it was prepared for multivectors")
+        };
+        let lost = self.context.run(*k * self.work, || host_cycle(&mut **top, b, x))?;
+        lost.map_or(Ok(()), |level| self.lost(level))
+    }
+
+    /// As [`Preconditioner::apply_to_multivectors`].
+    fn gpu_multivectors<T: Scalar>(&mut self, b: &gpu::Slice<T>, x: &mut gpu::Slice<T>) -> Result<()> {
+        let Some((_, Levels::Gpu(levels))) = &mut self.built.multivectors else {
+            unreachable!("it was prepared for multivectors")
+        };
+        levels.cycle(b, x)
+    }
+
+    /// Bytes of the levels for multivectors.
+    fn multivector_bytes(&self) -> usize {
+        let levels = match &self.built.multivectors {
+            Some((_, Levels::Host(top))) => top.describe(),
+            Some((_, Levels::Gpu(levels))) => levels.top.describe(),
+            None => return 0,
+        };
+        levels.iter().map(|level| level.bytes).sum()
     }
 
     /// The error of an application that lost precision on this level. The level is stored.
@@ -460,7 +507,7 @@ impl Amg {
         for (level, plan) in levels.iter_mut().zip(&self.built.plan.levels) {
             level.precision_reason = plan.reason.clone();
         }
-        let bytes = levels.iter().map(|l| l.bytes).sum::<usize>() + self.built.data.bytes();
+        let bytes = levels.iter().map(|l| l.bytes).sum::<usize>() + self.multivector_bytes() + self.built.data.bytes();
         Report {
             levels,
             setup: self.built.phases.clone(),
@@ -482,6 +529,19 @@ impl Amg {
     }
 }
 
+/// One cycle on the host. Returns the level at which it lost precision, if it did.
+fn host_cycle<T: Scalar>(top: &mut dyn Finest<Host>, b: &[T], x: &mut [T]) -> Result<Option<usize>> {
+    let outcome = match (T::slice_ref(b), T::slice_mut(x)) {
+        (SliceRef::F64(b), SliceMut::F64(x)) => top.apply_f64(b, x),
+        (SliceRef::F32(b), SliceMut::F32(x)) => top.apply_f32(b, x),
+        _ => unreachable!("b and x have the same type"),
+    };
+    Ok(match outcome? {
+        Outcome::Lost(level) => Some(level),
+        Outcome::Done => None,
+    })
+}
+
 fn build(builder: &Builder<'_>, data: Option<&dyn SetupData>) -> Result<Placed> {
     let start = Instant::now();
     let (context, host) = (builder.context, Host::new(builder.context));
@@ -494,7 +554,7 @@ fn build(builder: &Builder<'_>, data: Option<&dyn SetupData>) -> Result<Placed> 
             let Built { top, plan, data, renewal, phases, place } = built;
             let (staging, graphs) = (Staging::default(), Graphs::default());
             let levels = Levels::Gpu(OnGpu { gpu: gpu.clone(), top, staging, graphs });
-            Placed { levels, plan, data, renewal, phases, place }
+            Placed { levels, multivectors: None, plan, data, renewal, phases, place }
         }
         _ => {
             if builder.config.text("amg.setup") == "device" {
@@ -502,7 +562,8 @@ fn build(builder: &Builder<'_>, data: Option<&dyn SetupData>) -> Result<Placed> 
             }
             let built = builder.build(&host, &host, data, None)?;
             let Built { top, plan, data, renewal, phases, place } = built;
-            Placed { levels: Levels::Host(top), plan, data, renewal, phases, place }
+            let levels = Levels::Host(top);
+            Placed { levels, multivectors: None, plan, data, renewal, phases, place }
         }
     };
     placed.phases.add("total", start.elapsed().as_secs_f64());
@@ -524,10 +585,18 @@ fn device_objection(builder: &Builder<'_>) -> Result<Option<String>> {
 }
 
 macro_rules! preconditioner {
-    ($backend:ty, $slice:ident, $apply:ident, $narrow:ident, $examine:ident, $operator:ident) => {
+    ($backend:ty, $slice:ident, $apply:ident, $narrow:ident, $examine:ident, $operator:ident, $multivectors:ident) => {
         impl<T: Scalar> Preconditioner<$backend, T> for Amg {
             fn apply(&mut self, r: &$slice<T>, z: &mut $slice<T>) -> Result<()> {
                 self.$apply(r, z)
+            }
+
+            fn prepare_multivectors(&mut self, k: usize) -> Result<bool> {
+                self.prepare_for_multivectors::<T>(k)
+            }
+
+            fn apply_to_multivectors(&mut self, r: &$slice<T>, z: &mut $slice<T>) -> Result<()> {
+                self.$multivectors(r, z)
             }
 
             fn narrow(&mut self) -> Option<&mut dyn NarrowPreconditioner<$backend, T>> {
@@ -566,8 +635,8 @@ macro_rules! preconditioner {
 
 type HostSlice<T> = [T];
 type GpuSlice<T> = gpu::Slice<T>;
-preconditioner!(Host, HostSlice, apply, host_narrow, examine, host_operator);
-preconditioner!(Gpu, GpuSlice, apply_on_device, gpu_narrow, examine_on_device, gpu_operator);
+preconditioner!(Host, HostSlice, apply, host_narrow, examine, host_operator, host_multivectors);
+preconditioner!(Gpu, GpuSlice, apply_on_device, gpu_narrow, examine_on_device, gpu_operator, gpu_multivectors);
 
 #[cfg(test)]
 impl Amg {

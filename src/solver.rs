@@ -20,6 +20,7 @@ mod parts;
 mod scaled;
 mod solve;
 mod solves;
+mod together;
 mod transposed;
 mod unsolved;
 mod user;

@@ -79,14 +79,26 @@ unsafe impl GlobalAlloc for Failing {
 static ALLOCATOR: Failing = Failing;
 
 /// Fails each large allocation of `call` in turn, at most about `most` of them. After each failure `call` must succeed, and `check` what it
-/// did. Returns how many failures were seen as `TERRACE_ERROR_OUT_OF_MEMORY`.
+/// did. At least one failure is seen as `TERRACE_ERROR_OUT_OF_MEMORY`.
 fn fail_each(
     what: &str,
     most: usize,
     prepare: &mut dyn FnMut(),
     call: &mut dyn FnMut() -> terrace_status,
     check: &mut dyn FnMut(),
-) -> usize {
+) {
+    let (count, seen) = count_failures(what, most, prepare, call, check);
+    assert!(count == 0 || seen > 0, "{what}: no failure was reported");
+}
+
+/// The same for any number of failures. Returns the number of large allocations, and of failures.
+fn count_failures(
+    what: &str,
+    most: usize,
+    prepare: &mut dyn FnMut(),
+    call: &mut dyn FnMut() -> terrace_status,
+    check: &mut dyn FnMut(),
+) -> (usize, usize) {
     prepare();
     COUNTED.store(0, Relaxed);
     assert_eq!(call(), 0, "{what}");
@@ -111,8 +123,7 @@ fn fail_each(
         assert_eq!(call(), 0, "{what}, after the failure of allocation {k}");
         check();
     }
-    assert!(count == 0 || seen > 0, "{what}: no failure was reported");
-    seen
+    (count, seen)
 }
 
 /// Objects of one device, and a system.
@@ -124,7 +135,12 @@ struct Objects<'a> {
     config: *mut terrace_config,
     matrix: *mut terrace_matrix,
     solver: *mut terrace_solver,
+    /// Several right-hand sides and solutions.
+    several: (Vec<f64>, Vec<f64>),
 }
+
+/// How many.
+const SEVERAL: usize = 8;
 
 impl<'a> Objects<'a> {
     fn new(a: &'a Csr<f64>, device: &CStr, options: &CStr) -> Objects<'a> {
@@ -138,7 +154,8 @@ impl<'a> Objects<'a> {
             assert_eq!(terrace_config_load_json(config, options.as_ptr()), 0);
             assert_eq!(terrace_solver_create(context, config, &mut solver), 0);
         }
-        let mut objects = Objects { a, b, x: vec![0.0; n], context, config, matrix: null_mut(), solver };
+        let several = (vec![0.0; SEVERAL * n], vec![0.0; SEVERAL * n]);
+        let mut objects = Objects { a, b, x: vec![0.0; n], context, config, matrix: null_mut(), solver, several };
         objects.matrix = objects.create().unwrap();
         objects
     }
@@ -172,6 +189,19 @@ impl<'a> Objects<'a> {
         let (b, x): (*const c_void, *mut c_void) = (self.b.as_ptr().cast(), self.x.as_mut_ptr().cast());
         // SAFETY: vectors of the system's size.
         unsafe { terrace_solver_solve(self.solver, TERRACE_F64, 1, b, x, TERRACE_ZERO_GUESS) }
+    }
+
+    /// Solves for the same right-hand side many times in one call, which takes memory for several together where there is some.
+    fn solve_several(&mut self) -> terrace_status {
+        let (n, count) = (self.x.len(), SEVERAL);
+        for c in 0..count {
+            self.several.0[c * n..][..n].copy_from_slice(&self.b);
+        }
+        let (b, x): (*const c_void, *mut c_void) = (self.several.0.as_ptr().cast(), self.several.1.as_mut_ptr().cast());
+        // SAFETY: vectors of the system's size, times the number of right-hand sides.
+        let status = unsafe { terrace_solver_solve(self.solver, TERRACE_F64, count as i64, b, x, TERRACE_ZERO_GUESS) };
+        self.x.copy_from_slice(&self.several.1[(count - 1) * n..]);
+        status
     }
 
     /// The residual of x is small.
@@ -265,6 +295,12 @@ fn solver(device: &CStr, a: &Csr<f64>, options: &CStr, most: usize) {
     let mut setup = || unsafe { terrace_solver_setup(solver, matrix) };
     fail_each(&what("set-up"), most, &mut || (), &mut setup, &mut || solve());
     fail_each(&what("solve"), most, &mut || (), &mut || o.borrow_mut().solve(), &mut || o.borrow().is_solved());
+    // Where there is no memory for several together, they are solved one by one.
+    let mut several = || o.borrow_mut().solve_several();
+    let mut released = || assert_eq!(setup(), 0);
+    let check = &mut || o.borrow().is_solved();
+    let (_, seen) = count_failures(&what("several"), most, &mut released, &mut several, check);
+    assert_eq!(seen, 0, "{}", what("several"));
 
     // The first update, and a later one.
     // SAFETY: alive.

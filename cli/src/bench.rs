@@ -35,6 +35,8 @@ enum What {
     Products(crate::products::Arguments),
     /// One cycle and a whole solve in several precisions against f64, beside what the bytes of the levels promise
     Cycle(crate::cycle::Arguments),
+    /// Several right-hand sides together against the same one by one
+    Rhs(crate::rhs::Arguments),
     /// Iterations in the number formats of a published table of mixed-precision AMG, beside the published ones
     Table(crate::table::Arguments),
     /// Iterations with no option set beside those of what the defaults choose from, as a table of the documentation
@@ -78,6 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         What::Setup(arguments) => return crate::setup::run(arguments),
         What::Products(arguments) => return crate::products::run(arguments),
         What::Cycle(arguments) => return crate::cycle::run(arguments),
+        What::Rhs(arguments) => return crate::rhs::run(arguments),
         What::Table(arguments) => return crate::table::run(arguments),
         What::Defaults(arguments) => return crate::defaults::run(arguments),
         What::Matrices(arguments) => return crate::matrices::run(arguments),

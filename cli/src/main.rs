@@ -17,6 +17,7 @@ mod peers;
 mod plot;
 mod products;
 mod progress;
+mod rhs;
 mod setup;
 mod solve;
 mod spmv;

@@ -46,7 +46,7 @@ pub(crate) enum Below<B: Backend, V: Number> {
     /// A coarser level.
     Coarser(Box<dyn CoarseGrid<B, V>>),
     /// The inverse of the level's matrix, which needs no smoother.
-    Inverse(Box<dyn Operator<B, V>>),
+    Inverse(Arc<dyn Operator<B, V>>),
     /// No coarser level: this many sweeps of the smoother.
     Sweeps(usize),
 }
@@ -69,7 +69,7 @@ pub(crate) struct Level<B: Backend, V: Number> {
     pub shape: Shape,
     pub a: Arc<dyn Operator<B, V>>,
     /// None where the level is inverted.
-    pub smoother: Option<Box<dyn Smoother<B, V>>>,
+    pub smoother: Option<Arc<dyn Smoother<B, V>>>,
     pub smoother_name: String,
     pub smoother_precision: Precision,
     pub pre_sweeps: usize,
@@ -152,6 +152,8 @@ impl<B: Backend, V: Number> Level<B, V> {
     /// Appends this level and all below.
     pub fn describe(&self, out: &mut Vec<LevelReport>) {
         let vectors = self.scratch.len() * self.a.rows() * V::PRECISION.bytes();
+        // Levels for multivectors share the smoother.
+        let smoothers = self.smoother.as_ref().filter(|_| self.a.vectors() == 1).map_or(0, |smoother| smoother.bytes());
         let (own, smoother, transfer) = match &self.below {
             Below::Coarser(coarser) => {
                 (coarser.bytes(), self.smoother_name.clone(), Some(coarser.transfer_precision()))
@@ -171,7 +173,7 @@ impl<B: Backend, V: Number> Level<B, V> {
         out.push(LevelReport {
             rows: self.a.rows(),
             nonzeros: self.nonzeros,
-            bytes: self.a.bytes() + self.smoother.as_ref().map_or(0, |smoother| smoother.bytes()) + vectors + own,
+            bytes: self.a.bytes() + smoothers + vectors + own,
             format: self.a.format(),
             matrix_precision: self.a.precision(),
             vector_precision: V::PRECISION,
@@ -185,6 +187,35 @@ impl<B: Backend, V: Number> Level<B, V> {
         if let Below::Coarser(coarser) = &self.below {
             coarser.describe(out);
         }
+    }
+
+    /// This level and all below for multivectors of `k` vectors: with the same matrices, transfers and smoothers, and with
+    /// vectors of their own. None where a part of them cannot be applied to several vectors at once.
+    pub fn for_multivectors(&self, k: usize) -> Result<Option<Level<B, V>>> {
+        let takes = self.smoother.as_ref().is_none_or(|smoother| smoother.takes_multivectors());
+        let Some(a) = Arc::clone(&self.a).for_multivectors(k).filter(|_| takes && self.shape != Shape::K) else {
+            return Ok(None);
+        };
+        let below = match &self.below {
+            Below::Coarser(coarser) => coarser.for_multivectors(k)?.map(Below::Coarser),
+            Below::Inverse(inverse) => Arc::clone(inverse).for_multivectors(k).map(Below::Inverse),
+            Below::Sweeps(sweeps) => Some(Below::Sweeps(*sweeps)),
+        };
+        let Some(below) = below else { return Ok(None) };
+        let n = a.rows();
+        Ok(Some(Level {
+            backend: self.backend.clone(),
+            shape: self.shape,
+            a,
+            smoother: self.smoother.clone(),
+            smoother_name: self.smoother_name.clone(),
+            smoother_precision: self.smoother_precision,
+            pre_sweeps: self.pre_sweeps,
+            post_sweeps: self.post_sweeps,
+            scratch: self.scratch.iter().map(|_| self.backend.zeros(n)).collect::<Result<_>>()?,
+            below,
+            nonzeros: self.nonzeros,
+        }))
     }
 
     /// The level where values that are not finite appeared first in the last cycle, whose result has some; this is
@@ -220,7 +251,7 @@ impl<B: Backend, V: Number> Level<B, V> {
 }
 
 /// The smoother of a level that is not inverted.
-fn required<B: Backend, V: Number>(smoother: &Option<Box<dyn Smoother<B, V>>>) -> &dyn Smoother<B, V> {
+fn required<B: Backend, V: Number>(smoother: &Option<Arc<dyn Smoother<B, V>>>) -> &dyn Smoother<B, V> {
     match smoother {
         Some(smoother) => &**smoother,
         None => unreachable!("a level that is inverted takes no sweeps"),
@@ -232,6 +263,8 @@ pub(crate) trait CoarseGrid<B: Backend, V: Number>: Send + Sync {
     /// x += P M_c R r, where M_c are the cycles below in this shape. With `in_scratch` r becomes the sum, and x stays.
     /// r may be scaled.
     fn correct(&mut self, shape: Shape, r: &mut B::Slice<V>, x: &mut B::Slice<V>, in_scratch: bool) -> Result<()>;
+    /// As for [`Level`].
+    fn for_multivectors(&self, k: usize) -> Result<Option<Box<dyn CoarseGrid<B, V>>>>;
     /// Bytes of the transfers and of the vectors between the levels.
     fn bytes(&self) -> usize;
     /// Storage of the transfers.
@@ -301,6 +334,14 @@ impl<B: Backend, V: Number, W: Number> CoarseGrid<B, V> for Coarse<B, V, W> {
             self.level.visit(second, &self.b, &mut self.x, false)?;
         }
         self.transfer.interpolate(&self.x, x, in_scratch.then_some(r))
+    }
+
+    fn for_multivectors(&self, k: usize) -> Result<Option<Box<dyn CoarseGrid<B, V>>>> {
+        let Some(transfer) = self.transfer.for_multivectors(k)? else { return Ok(None) };
+        let Some(level) = self.level.for_multivectors(k)? else { return Ok(None) };
+        let n = level.a.rows();
+        let (b, x) = (level.backend.zeros(n)?, level.backend.zeros(n)?);
+        Ok(Some(Box::new(Coarse { transfer, b, x, inner: None, level })))
     }
 
     fn bytes(&self) -> usize {
@@ -377,7 +418,7 @@ mod tests {
             backend: host.clone(),
             shape: Shape::K,
             scratch: vec![vec![0.0; 2]; smoother.scratch().max(1)],
-            smoother: Some(smoother),
+            smoother: Some(smoother.into()),
             a: Arc::new(Stored::new(&host, a.clone())),
             smoother_name: String::new(),
             smoother_precision: Precision::F64,
@@ -389,8 +430,8 @@ mod tests {
         let mut coarse = Coarse::<Host, f64, f64> {
             transfer: Box::new(Transfers {
                 backend: host.clone(),
-                restriction: Box::new(Stored::new(&host, identity.clone())),
-                interpolation: Box::new(Stored::new(&host, identity)),
+                restriction: Arc::new(Stored::new(&host, identity.clone())),
+                interpolation: Arc::new(Stored::new(&host, identity)),
             }),
             b: vec![0.0; 2],
             x: vec![0.0; 2],

@@ -29,6 +29,8 @@ pub(crate) trait Finest<B: Backend>: Send + Sync {
     fn prepare(&mut self, caller: Precision) -> Result<()>;
     /// The level and its own vectors, where these are f32.
     fn narrow_vectors(&mut self) -> Result<Option<NarrowVectors<'_, B>>>;
+    /// The levels for multivectors of `k` vectors, as in [`Level`].
+    fn for_multivectors(&self, k: usize) -> Result<Option<Box<dyn Finest<B>>>>;
     /// All levels.
     fn describe(&self) -> Vec<LevelReport>;
     /// The matrix as an `Arc<dyn Operator<B, V>>`, V the type of the level's vectors, when it is not scaled.
@@ -170,6 +172,15 @@ macro_rules! finest {
 
             fn narrow_vectors(&mut self) -> Result<Option<NarrowVectors<'_, B>>> {
                 $narrow(self)
+            }
+
+            fn for_multivectors(&self, k: usize) -> Result<Option<Box<dyn Finest<B>>>> {
+                // The factors of a scaling are those of one vector.
+                if self.scaling.is_some() {
+                    return Ok(None);
+                }
+                let Some(level) = self.level.for_multivectors(k)? else { return Ok(None) };
+                Ok(Some(Box::new(FinestLevel::new(level, None, self.guard.is_some(), self.checked)?)))
             }
 
             fn describe(&self) -> Vec<LevelReport> {

@@ -5,6 +5,11 @@ use crate::backend::{Backend, Operator};
 use crate::error::Result;
 use crate::range::Range;
 use crate::scalar::{Number, Precision, Scalar};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Transfers of any kind.
+pub(crate) type AnyTransfer<B, V, W> = Box<dyn GridTransfer<B, V, W>>;
 
 /// The transfers between a level with vectors of precision `V` and the next coarser one with precision `W`.
 pub(crate) trait GridTransfer<B: Backend, V: Number, W: Number>: Send + Sync {
@@ -13,6 +18,8 @@ pub(crate) trait GridTransfer<B: Backend, V: Number, W: Number>: Send + Sync {
     fn restrict(&mut self, r: &mut B::Slice<V>, b: &mut B::Slice<W>) -> Result<()>;
     /// x += P y / factor, with the factor of the last restriction. With `sum` the result is stored there, and x stays.
     fn interpolate(&mut self, y: &B::Slice<W>, x: &mut B::Slice<V>, sum: Option<&mut B::Slice<V>>) -> Result<()>;
+    /// The same for multivectors of `k` vectors; None where R or P cannot be applied to several vectors at once.
+    fn for_multivectors(&self, k: usize) -> Result<Option<AnyTransfer<B, V, W>>>;
     /// Bytes of R, P and working vectors.
     fn bytes(&self) -> usize;
     /// Stored precision of R and P.
@@ -22,8 +29,8 @@ pub(crate) trait GridTransfer<B: Backend, V: Number, W: Number>: Send + Sync {
 /// R and P without scaling.
 pub(crate) struct Transfers<B: Backend, V: Number, W: Number> {
     pub backend: B,
-    pub restriction: Box<dyn Operator<B, V, W>>,
-    pub interpolation: Box<dyn Operator<B, W, V>>,
+    pub restriction: Arc<dyn Operator<B, V, W>>,
+    pub interpolation: Arc<dyn Operator<B, W, V>>,
 }
 
 impl<B: Backend, V: Number, W: Number> Transfers<B, V, W> {
@@ -33,6 +40,13 @@ impl<B: Backend, V: Number, W: Number> Transfers<B, V, W> {
             Some(sum) => self.backend.add_product(&*self.interpolation, alpha, y, x, sum),
             None => self.interpolation.apply(alpha, y, V::Wide::ONE, x),
         }
+    }
+
+    /// The same for multivectors.
+    fn interleaved(&self, k: usize) -> Option<Self> {
+        let restriction = Arc::clone(&self.restriction).for_multivectors(k)?;
+        let interpolation = Arc::clone(&self.interpolation).for_multivectors(k)?;
+        Some(Transfers { backend: self.backend.clone(), restriction, interpolation })
     }
 
     fn bytes(&self) -> usize {
@@ -47,6 +61,10 @@ impl<B: Backend, V: Number, W: Number> GridTransfer<B, V, W> for Transfers<B, V,
 
     fn interpolate(&mut self, y: &B::Slice<W>, x: &mut B::Slice<V>, sum: Option<&mut B::Slice<V>>) -> Result<()> {
         self.add(V::Wide::ONE, y, x, sum)
+    }
+
+    fn for_multivectors(&self, k: usize) -> Result<Option<AnyTransfer<B, V, W>>> {
+        Ok(self.interleaved(k).map(|transfers| Box::new(transfers) as _))
     }
 
     fn bytes(&self) -> usize {
@@ -105,6 +123,11 @@ impl<B: Backend, V: Number, W: Number> GridTransfer<B, V, W> for RetriedTransfer
         self.transfers.add(V::Wide::from_f64(1.0 / self.factor), y, x, sum)
     }
 
+    fn for_multivectors(&self, k: usize) -> Result<Option<AnyTransfer<B, V, W>>> {
+        let Some(transfers) = self.transfers.interleaved(k) else { return Ok(None) };
+        Ok(Some(Box::new(RetriedTransfer { transfers, range: self.range, factor: 1.0 })))
+    }
+
     fn bytes(&self) -> usize {
         self.transfers.bytes()
     }
@@ -122,7 +145,7 @@ pub(crate) struct ConvertedTransfer<B: Backend, V: Number, W: Number> {
     pub wide: B::Buffer<V::Wide>,
     pub range: Range,
     pub factor: B::RangeFactor,
-    pub of: std::marker::PhantomData<W>,
+    pub of: PhantomData<W>,
 }
 
 impl<B: Backend, V: Number, W: Number> GridTransfer<B, V, W> for ConvertedTransfer<B, V, W> {
@@ -137,6 +160,13 @@ impl<B: Backend, V: Number, W: Number> GridTransfer<B, V, W> for ConvertedTransf
         let ConvertedTransfer { transfers, wide, factor, .. } = self;
         transfers.backend.convert_from_range(factor, 1.0, None, y, wide);
         transfers.interpolate(wide, x, sum)
+    }
+
+    fn for_multivectors(&self, k: usize) -> Result<Option<AnyTransfer<B, V, W>>> {
+        let Some(transfers) = self.transfers.interleaved(k) else { return Ok(None) };
+        let backend = &self.transfers.backend;
+        let (wide, factor) = (backend.zeros(transfers.restriction.rows())?, backend.range_factor()?);
+        Ok(Some(Box::new(ConvertedTransfer { transfers, wide, range: self.range, factor, of: PhantomData::<W> })))
     }
 
     fn bytes(&self) -> usize {

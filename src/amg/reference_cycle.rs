@@ -35,10 +35,10 @@ impl<B: Backend> ReferenceCycle<B> {
         let (backend, mut b, mut z) = (backend.clone(), b, backend.zeros(rows)?);
         top.apply_f64(&b, &mut z)?;
         let mut products = backend.zeros(rows)?;
-        backend.scale_by(&b, &z, &mut products);
+        backend.scale_by(1, &b, &z, &mut products);
         let largest = backend.max_norm(&products);
         drop(products);
-        backend.scale_by(diagonal, &z, &mut b);
+        backend.scale_by(1, diagonal, &z, &mut b);
         if largest > 0.0 && largest.is_finite() {
             backend.scale(1.0 / largest.sqrt(), &mut b);
         }

@@ -32,6 +32,10 @@ pub trait Smoother<B: Backend, V: Number>: Send + Sync {
     ) -> Result<()> {
         unreachable!("the smoother works in place")
     }
+    /// Whether it smooths multivectors, with an operator [for them](Operator::for_multivectors).
+    fn takes_multivectors(&self) -> bool {
+        false
+    }
     /// Whether a sweep is its own adjoint when the matrix is symmetric.
     fn is_symmetric(&self) -> bool;
     /// Vectors of scratch space that a sweep needs.

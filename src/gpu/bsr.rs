@@ -2,10 +2,10 @@
 //! entries in tiles of 4 x 4.
 
 use super::product::{Epilogue, Precisions, Product, Values};
-use super::runtime::{BLOCK, Kernel, View};
+use super::runtime::{Argument, BLOCK, Kernel, View};
 use super::setup::tiles::{DeviceTiles, SIDE};
 use super::setup::{DeviceCsr, DevicePattern};
-use super::{Buffer, Gpu};
+use super::{Buffer, Gpu, multivector};
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
 use crate::sparse::Block;
@@ -118,6 +118,22 @@ impl Product for Bsr {
             blocks,
             &[&rows, &shift, &packed, &offsets, &columns, &values, &x, epilogue],
         )
+    }
+
+    fn multivector_kernel(&self) -> Option<&'static str> {
+        Some("bsr")
+    }
+
+    fn multivector_blocks(&self, _: usize) -> usize {
+        multivector::blocks_for(multivector::LANES * self.shape.0)
+    }
+
+    fn run_on_multivectors(&self, kernel: Kernel, k: usize, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {
+        let (rows, shift, side) = (self.shape.0 as i64, k.ilog2() as i32, self.side as i32);
+        let [offsets, columns, values] = [self.offsets.view(), self.columns.view(), self.values.view()];
+        let blocks = self.multivector_blocks(k);
+        let arguments: [&dyn Argument; 8] = [&rows, &shift, &side, &offsets, &columns, &values, &x, epilogue];
+        self.gpu.launch_blocks(kernel, blocks, &arguments)
     }
 
     fn bytes(&self) -> usize {

@@ -181,7 +181,7 @@ impl CgStep<Gpu> for DeviceCgStep {
         let mut count = 0;
         // A callback has no epilogue.
         match a.has_epilogue(1) {
-            true => count = a.apply_with_epilogue(p, &Epilogue::with_dot(p, q))?,
+            true => count = a.apply_with_epilogue(p, Epilogue::with_dot(p, q))?,
             false => a.apply(T::ONE, p, T::ZERO, q)?,
         }
         if count == 0 {

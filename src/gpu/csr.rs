@@ -3,9 +3,9 @@
 
 use super::csr_balanced::Unless;
 use super::product::{Epilogue, Precisions, Product, Values};
-use super::runtime::{BLOCK, Kernel, View};
+use super::runtime::{Argument, BLOCK, Kernel, View};
 use super::setup::{DeviceCsr, DevicePattern};
-use super::{Buffer, Gpu, Slice};
+use super::{Buffer, Gpu, Slice, multivector};
 use crate::error::Result;
 use crate::scalar::{Number, Precision};
 use crate::sparse::Block;
@@ -162,6 +162,33 @@ impl Product for Csr {
                     blocks,
                     &[&rows, &shift, &offsets, &bases, &columns, &values, &x, epilogue],
                 )
+            }
+        }
+    }
+
+    fn multivector_kernel(&self) -> Option<&'static str> {
+        Some(match &self.columns {
+            Columns::Long(_) => "csr",
+            Columns::Short(_) => "csr16",
+        })
+    }
+
+    fn multivector_blocks(&self, _: usize) -> usize {
+        multivector::blocks_for(multivector::LANES * self.shape.0)
+    }
+
+    fn run_on_multivectors(&self, kernel: Kernel, k: usize, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {
+        let (rows, shift, blocks) = (self.shape.0 as i64, k.ilog2() as i32, self.multivector_blocks(k));
+        let [offsets, values] = [self.offsets.view(), self.values.view()];
+        match &self.columns {
+            Columns::Long(columns) => {
+                let columns = columns.view();
+                self.gpu.launch_blocks(kernel, blocks, &[&rows, &shift, &offsets, &columns, &values, &x, epilogue])
+            }
+            Columns::Short(short) => {
+                let (bases, columns) = (short.bases.view(), short.offsets.view());
+                let arguments: [&dyn Argument; 8] = [&rows, &shift, &offsets, &bases, &columns, &values, &x, epilogue];
+                self.gpu.launch_blocks(kernel, blocks, &arguments)
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::product::{Epilogue, Precisions, Product, Values};
 use super::runtime::{BLOCK, Kernel, View};
-use super::{Buffer, Gpu};
+use super::{Buffer, Gpu, multivector};
 use crate::error::Result;
 use crate::scalar::Number;
 
@@ -48,6 +48,19 @@ impl Product for Dense {
         let (n, values) = (self.n as i64, self.values.view());
         let blocks = self.blocks(epilogue);
         self.gpu.launch_blocks(self.kernel, blocks, &[&n, &values, &x, epilogue])
+    }
+
+    fn multivector_kernel(&self) -> Option<&'static str> {
+        Some("dense")
+    }
+
+    fn multivector_blocks(&self, _: usize) -> usize {
+        multivector::blocks_for(multivector::LANES * self.n)
+    }
+
+    fn run_on_multivectors(&self, kernel: Kernel, k: usize, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {
+        let (n, shift, values) = (self.n as i64, k.ilog2() as i32, self.values.view());
+        self.gpu.launch_blocks(kernel, self.multivector_blocks(k), &[&n, &shift, &values, &x, epilogue])
     }
 
     fn bytes(&self) -> usize {

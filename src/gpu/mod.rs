@@ -20,6 +20,7 @@ mod format;
 mod graphs;
 mod memory;
 mod multicolour;
+mod multivector;
 mod product;
 mod profile;
 mod reentrant_lock;

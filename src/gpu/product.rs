@@ -1,5 +1,6 @@
 //! Sparse matrix-vector products with an epilogue: what all formats share.
 
+use super::multivector::MultivectorOperator;
 use super::runtime::{Argument, Array, Kernel, View, tag};
 use super::signature::Type;
 use super::vector::MAX_PARTS;
@@ -68,17 +69,50 @@ impl<'a> Epilogue<'a> {
         }
     }
 
+    /// y = alpha A x + beta y; y is not read when beta is 0.
+    pub(super) fn product<Y: Number>(alpha: f64, beta: f64, y: &'a mut Slice<Y>) -> Epilogue<'a> {
+        let to = Epilogue::new(if beta == 0.0 { Form::Product } else { Form::Add }, y);
+        Epilogue { alpha, beta, z: to.y, ..to }
+    }
+
+    /// y = b - A x.
+    pub(super) fn residual<Y: Number>(b: &'a Slice<Y>, y: &'a mut Slice<Y>) -> Epilogue<'a> {
+        assert_eq!(b.len(), y.len());
+        Epilogue { b: b.view().array(), ..Epilogue::new(Form::Residual, y) }
+    }
+
+    /// Results.
+    pub(super) fn length(&self) -> usize {
+        self.y.len()
+    }
+
+    /// Whether it has an inner product.
+    pub(super) fn is_summed(&self) -> bool {
+        self.summed != 0
+    }
+
+    /// The same without its inner product.
+    pub(super) fn without_sum(self) -> Epilogue<'a> {
+        Epilogue { summed: 0, ..self }
+    }
+
+    /// The same with its partial sums here.
+    pub(super) fn with_parts(self, parts: View<'a>) -> Epilogue<'a> {
+        Epilogue { parts: parts.array(), ..self }
+    }
+
     /// y = x + D (b - A x); D may have blocks.
     pub(super) fn sweep<V: Number, S: Number>(
+        k: usize,
         d: &'a Slice<S>,
         b: &'a Slice<V>,
         x: &'a Slice<V>,
         y: &'a mut Slice<V>,
     ) -> Epilogue<'a> {
-        assert!(b.len() == x.len() && d.len() == width_of(d, x) * x.len());
+        assert_eq!(b.len(), x.len());
         Epilogue {
             diagonal: tag::<S>(),
-            width: width_of(d, x) as i32,
+            width: width_of(k, d, x) as i32,
             b: b.view().array(),
             d: d.view().array(),
             z: x.view().array(),
@@ -88,6 +122,7 @@ impl<'a> Epilogue<'a> {
 
     /// p = D (b - A x) + β p, y = x + α p; D may have blocks.
     pub(super) fn chebyshev<V: Number, S: Number>(
+        k: usize,
         d: &'a Slice<S>,
         b: &'a Slice<V>,
         x: &'a Slice<V>,
@@ -96,13 +131,12 @@ impl<'a> Epilogue<'a> {
     ) -> Epilogue<'a> {
         let Recurrence { alpha, beta, p } = recurrence;
         assert_eq!(p.len(), x.len());
-        Epilogue { form: Form::Chebyshev as i32, alpha, beta, p: p.view().array(), ..Epilogue::sweep(d, b, x, y) }
+        Epilogue { form: Form::Chebyshev as i32, alpha, beta, p: p.view().array(), ..Epilogue::sweep(k, d, b, x, y) }
     }
 
     /// y = b - A x, and y·y.
     pub(super) fn residual_with_norm<Y: Number>(b: &'a Slice<Y>, y: &'a mut Slice<Y>) -> Epilogue<'a> {
-        assert_eq!(b.len(), y.len());
-        Epilogue { summed: SQUARES, b: b.view().array(), ..Epilogue::new(Form::Residual, y) }
+        Epilogue { summed: SQUARES, ..Epilogue::residual(b, y) }
     }
 
     /// Rows of a block of threads: `rows`, rounded down to whole blocks of D. As `whole_rows` in
@@ -138,9 +172,11 @@ unsafe impl Argument for Epilogue<'_> {
     }
 }
 
-/// Rows of the blocks of D for vectors as long as x.
-pub(super) fn width_of<S: Number, V: Number>(d: &Slice<S>, x: &Slice<V>) -> usize {
-    (d.len() / x.len().max(1)).max(1)
+/// Rows of the blocks of D for the `k` vectors of x.
+pub(super) fn width_of<S: Number, V: Number>(k: usize, d: &Slice<S>, x: &Slice<V>) -> usize {
+    let width = (k * d.len() / x.len().max(1)).max(1);
+    assert_eq!(k * d.len(), width * x.len());
+    width
 }
 
 /// Precisions of a product, by which its kernel is chosen: of the values, of x, and of the sums, which are as wide as
@@ -224,6 +260,18 @@ pub(super) trait Product: Send + Sync {
     }
     /// Runs the kernel; x has as many elements as the matrix has columns.
     fn run(&self, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()>;
+    /// The name of its kernel for multivectors in `kernels/multivector_spmv.cu`, if it has one.
+    fn multivector_kernel(&self) -> Option<&'static str> {
+        None
+    }
+    /// Blocks of threads of a launch of that for `k` vectors.
+    fn multivector_blocks(&self, _k: usize) -> usize {
+        unreachable!("the format has no kernel for multivectors")
+    }
+    /// Runs that for `k` vectors.
+    fn run_on_multivectors(&self, _kernel: Kernel, _k: usize, _x: View<'_>, _epilogue: &Epilogue<'_>) -> Result<()> {
+        unreachable!("the format has no kernel for multivectors")
+    }
     /// As in [`Operator::bytes`].
     fn bytes(&self) -> usize;
     /// As in [`Operator::format`].
@@ -246,9 +294,14 @@ pub(super) fn operator_of<X: Number, Y: Number>(product: Box<dyn Product>) -> Bo
 const PACK: u64 = 32;
 
 /// The operator of a matrix in device memory.
-struct GpuOperator(Box<dyn Product>);
+pub(super) struct GpuOperator(Box<dyn Product>);
 
 impl GpuOperator {
+    /// The matrix.
+    pub fn product(&self) -> &dyn Product {
+        &*self.0
+    }
+
     fn run(&self, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {
         let (rows, cols) = self.0.shape();
         assert!(x.len() == cols && epilogue.y.len() == rows);
@@ -282,22 +335,23 @@ impl<X: Number, Y: Number> Operator<Gpu, X, Y> for GpuOperator {
     }
 
     fn apply(&self, alpha: Y::Wide, x: &Slice<X>, beta: Y::Wide, y: &mut Slice<Y>) -> Result<()> {
-        let form = if beta == Y::Wide::ZERO { Form::Product } else { Form::Add };
-        let to = Epilogue::new(form, y);
-        self.run(x.view(), &Epilogue { alpha: alpha.to_f64(), beta: beta.to_f64(), z: to.y, ..to })
+        self.run(x.view(), &Epilogue::product(alpha.to_f64(), beta.to_f64(), y))
     }
 
     fn residual(&self, b: &Slice<Y>, x: &Slice<X>, r: &mut Slice<Y>) -> Result<()> {
-        assert_eq!(b.len(), r.len());
-        self.run(x.view(), &Epilogue { b: b.view().array(), ..Epilogue::new(Form::Residual, r) })
+        self.run(x.view(), &Epilogue::residual(b, r))
     }
 
     fn has_epilogue(&self, width: usize) -> bool {
         GpuOperator::has_epilogue(self, width)
     }
 
-    fn apply_with_epilogue(&self, x: &Slice<X>, epilogue: &Epilogue<'_>) -> Result<usize> {
-        GpuOperator::apply_with_epilogue(self, x.view(), epilogue)
+    fn apply_with_epilogue(&self, x: &Slice<X>, epilogue: Epilogue<'_>) -> Result<usize> {
+        GpuOperator::apply_with_epilogue(self, x.view(), &epilogue)
+    }
+
+    fn for_multivectors(self: Arc<Self>, k: usize) -> Option<Arc<dyn Operator<Gpu, X, Y>>> {
+        Some(Arc::new(MultivectorOperator::new(self, k)?))
     }
 
     fn bytes(&self) -> usize {

@@ -1,11 +1,11 @@
 //! SELL (sliced ELL) matrices in device memory, for the kernels of `kernels/sell.cu` and `kernels/block_sell.cu`.
 
-use super::Gpu;
 use super::product::{Epilogue, Precisions, Product, Values};
 use super::runtime::{BLOCK, Kernel, View};
 use super::sell_chunks::{GROUP, SellKernel};
 use super::sell_layout::{SellColumns, SellLayout};
 use super::setup::{DeviceCsr, DevicePattern};
+use super::{Gpu, multivector};
 use crate::error::Result;
 use crate::scalar::Number;
 use crate::sparse::Block;
@@ -106,6 +106,38 @@ impl Product for Sell {
                 self.kernel,
                 blocks,
                 &[&rows, &br, &bc, &(units as i32), &starts, &bases, &offsets, &values, &order, &x, epilogue],
+            ),
+        }
+    }
+
+    fn multivector_kernel(&self) -> Option<&'static str> {
+        Some(match (self.layout.form, self.layout.bits) {
+            (SellKernel::Blocks(_), _) => "block_sell",
+            (SellKernel::Rows, 8) => "sell8",
+            _ => "sell16",
+        })
+    }
+
+    fn multivector_blocks(&self, k: usize) -> usize {
+        multivector::blocks_for(self.rows.next_multiple_of(self.layout.height) * self.block.rows * k)
+    }
+
+    fn run_on_multivectors(&self, kernel: Kernel, k: usize, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {
+        let blocks = self.multivector_blocks(k);
+        let (shift, height) = (k.ilog2() as i32, self.layout.height.ilog2() as i32);
+        let (rows, br, bc) = (self.rows as i64, self.block.rows as i32, self.block.cols as i32);
+        let [starts, bases, order] = [self.layout.starts.view(), self.columns.bases.view(), self.layout.order.view()];
+        let (offsets, values) = (self.columns.offsets.view(), self.values.view());
+        match self.layout.form {
+            SellKernel::Blocks(_) => self.gpu.launch_blocks(
+                kernel,
+                blocks,
+                &[&rows, &shift, &height, &br, &bc, &starts, &bases, &offsets, &values, &order, &x, epilogue],
+            ),
+            _ => self.gpu.launch_blocks(
+                kernel,
+                blocks,
+                &[&rows, &shift, &height, &starts, &bases, &offsets, &values, &order, &x, epilogue],
             ),
         }
     }

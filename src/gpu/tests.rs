@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 mod fused;
+mod multivectors;
 mod products;
 mod vectors;
 

@@ -6,7 +6,7 @@ use super::bicgstab_step::DeviceBicgstabStep;
 use super::cg_step::DeviceCgStep;
 use super::product::{Epilogue, width_of};
 use super::runtime::{Argument, BLOCK, Kernel, View, tag};
-use super::{Buffer, Gpu, Slice};
+use super::{Buffer, Gpu, Slice, multivector};
 use crate::backend::{AnyMut, AnyRef, Backend, Operator, Recurrence};
 use crate::error::Result;
 use crate::range::Range;
@@ -44,6 +44,8 @@ pub(super) struct Kernels {
     chebyshev_update: [Kernel; 4],
     dot: [Kernel; 4],
     dot_finish: Kernel,
+    /// Those of multivectors.
+    pub(super) multivector: multivector::Kernels,
 }
 
 /// The kernels of a name, one for each format.
@@ -69,6 +71,7 @@ impl Kernels {
             chebyshev_update: each("chebyshev_update")?,
             dot: each("dot")?,
             dot_finish: find("dot_finish")?,
+            multivector: multivector::Kernels::new(&find)?,
         })
     }
 }
@@ -89,13 +92,19 @@ impl Gpu {
         self.launch(kernel, n.div_ceil(ELEMENTS * BLOCK) * BLOCK, arguments)
     }
 
-    fn diagonal<T: Number, S: Number>(&self, d: &Slice<S>, x: &Slice<T>, add: bool, y: &mut Slice<T>) -> Result<()> {
+    fn diagonal<T: Number, S: Number>(
+        &self,
+        k: usize,
+        d: &Slice<S>,
+        x: &Slice<T>,
+        add: bool,
+        y: &mut Slice<T>,
+    ) -> Result<()> {
         assert_eq!(x.len(), y.len());
-        let width = width_of(d, x);
-        assert_eq!(d.len(), width * x.len());
+        let width = width_of(k, d, x);
         let kernel = of::<T>(&self.inner.vectors.diagonal[tag::<S>() as usize]);
-        let (n, width, add) = (x.len() as i64, width as i32, i32::from(add));
-        self.elementwise(kernel, x.len(), &[&n, &width, &add, &d.view(), &x.view(), &y.view()])
+        let (n, shift, width, add) = (x.len() as i64, k.ilog2() as i32, width as i32, i32::from(add));
+        self.elementwise(kernel, x.len(), &[&n, &shift, &width, &add, &d.view(), &x.view(), &y.view()])
     }
 
     /// y = factor D x, divided by the scalar in device memory if there is one.
@@ -190,9 +199,14 @@ impl Gpu {
     /// The result of the last reduction. Synchronises.
     fn reduced(&self) -> Result<f64> {
         let mut bytes = [0; size_of::<f64>()];
-        self.inner.waits.fetch_add(1, Ordering::Relaxed);
-        self.runtime().copy_out(self.reduction(SCRATCH - 1, 1).array().address(), &mut bytes)?;
+        self.read_reduction(&self.reduction(SCRATCH - 1, 1), &mut bytes)?;
         Ok(f64::from_ne_bytes(bytes))
+    }
+
+    /// Copies a part of the scratch for reductions. Synchronises.
+    pub(super) fn read_reduction(&self, from: &View, bytes: &mut [u8]) -> Result<()> {
+        self.inner.waits.fetch_add(1, Ordering::Relaxed);
+        self.runtime().copy_out(from.array().address(), bytes)
     }
 
     /// The second pass of [`Backend::convert_into_range`]: y is computed again where its max norm is out of range.
@@ -278,12 +292,12 @@ impl Backend for Gpu {
         self.keep(self.elementwise(kernel, n, &[&(n as i64), &alpha, &x.view(), &beta, &y.view()]));
     }
 
-    fn add_scaled_by<T: Number, S: Number>(&self, d: &Slice<S>, x: &Slice<T>, y: &mut Slice<T>) {
-        self.keep(self.diagonal(d, x, true, y));
+    fn add_scaled_by<T: Number, S: Number>(&self, k: usize, d: &Slice<S>, x: &Slice<T>, y: &mut Slice<T>) {
+        self.keep(self.diagonal(k, d, x, true, y));
     }
 
-    fn scale_by<T: Number, S: Number>(&self, d: &Slice<S>, x: &Slice<T>, y: &mut Slice<T>) {
-        self.keep(self.diagonal(d, x, false, y));
+    fn scale_by<T: Number, S: Number>(&self, k: usize, d: &Slice<S>, x: &Slice<T>, y: &mut Slice<T>) {
+        self.keep(self.diagonal(k, d, x, false, y));
     }
 
     fn convert<T: Number, U: Number>(
@@ -353,11 +367,12 @@ impl Backend for Gpu {
         x: &Slice<V>,
         y: &mut Slice<V>,
     ) -> Result<()> {
-        a.apply_with_epilogue(x, &Epilogue::sweep(d, b, x, y)).map(|_| ())
+        a.apply_with_epilogue(x, Epilogue::sweep(a.vectors(), d, b, x, y)).map(|_| ())
     }
 
     fn chebyshev_update<V: Number, S: Number>(
         &self,
+        k: usize,
         d: &Slice<S>,
         r: &Slice<V>,
         recurrence: Recurrence<'_, Slice<V>>,
@@ -365,12 +380,13 @@ impl Backend for Gpu {
         zero_guess: bool,
     ) {
         let Recurrence { alpha, beta, p } = recurrence;
-        let (n, width) = (r.len(), width_of(d, r));
-        assert!(x.len() == n && p.len() == n && d.len() == width * n);
-        let (rows, width, format, zero_guess) = (n as i64, width as i32, tag::<S>(), i32::from(zero_guess));
+        let (n, width) = (r.len(), width_of(k, d, r) as i32);
+        assert!(x.len() == n && p.len() == n);
+        let (rows, shift, format, zero_guess) = (n as i64, k.ilog2() as i32, tag::<S>(), i32::from(zero_guess));
         let (d, r, p, x) = (d.view(), r.view(), p.view(), x.view());
         let kernel = of::<V>(&self.inner.vectors.chebyshev_update);
-        let arguments: [&dyn Argument; 10] = [&rows, &width, &format, &d, &r, &beta, &p, &alpha, &zero_guess, &x];
+        let arguments: [&dyn Argument; 11] =
+            [&rows, &shift, &width, &format, &d, &r, &beta, &p, &alpha, &zero_guess, &x];
         self.keep(self.elementwise(kernel, n, &arguments));
     }
 
@@ -383,7 +399,7 @@ impl Backend for Gpu {
         recurrence: Recurrence<'_, Slice<V>>,
         y: &mut Slice<V>,
     ) -> Result<()> {
-        a.apply_with_epilogue(x, &Epilogue::chebyshev(d, b, x, recurrence, y)).map(|_| ())
+        a.apply_with_epilogue(x, Epilogue::chebyshev(a.vectors(), d, b, x, recurrence, y)).map(|_| ())
     }
 
     fn residual_norm<V: Number>(
@@ -393,7 +409,7 @@ impl Backend for Gpu {
         x: &Slice<V>,
         r: &mut Slice<V>,
     ) -> Result<f64> {
-        let count = a.apply_with_epilogue(x, &Epilogue::residual_with_norm(b, r))?;
+        let count = a.apply_with_epilogue(x, Epilogue::residual_with_norm(b, r))?;
         if count == 0 {
             return Ok(self.norm(r));
         }
@@ -410,7 +426,7 @@ impl Backend for Gpu {
         y: &mut Slice<Y>,
     ) -> Result<()> {
         assert_eq!(z.len(), y.len());
-        a.apply_with_epilogue(x, &Epilogue::add(alpha.to_f64(), z, y)).map(|_| ())
+        a.apply_with_epilogue(x, Epilogue::add(alpha.to_f64(), z, y)).map(|_| ())
     }
 
     fn cg_step(&self) -> Result<DeviceCgStep> {

@@ -1,6 +1,7 @@
 //! The coarsest level: a dense inverse, applied as one dense product.
 
 use super::Host;
+use super::multivector::{self, Interleaved};
 use super::spmv::Epilogue;
 use crate::backend::Operator;
 use crate::backend::common::{TINY, rounding_bound};
@@ -8,12 +9,13 @@ use crate::error::{Result, try_capacity, try_vec};
 use crate::par;
 use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::CsrView;
+use std::sync::Arc;
 
 /// A dense matrix in storage format `S`, row by row.
 pub struct Dense<S> {
-    host: Host,
-    n: usize,
-    values: Vec<S>,
+    pub(super) host: Host,
+    pub(super) n: usize,
+    pub(super) values: Vec<S>,
 }
 
 /// The inverse of a small matrix, row by row, computed in f64. For a matrix that is singular to rounding it is a
@@ -77,6 +79,11 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Dense<S> {
     fn residual(&self, b: &[Y], x: &[X], r: &mut [Y]) -> Result<()> {
         self.product(x, r, Epilogue::Residual(b));
         Ok(())
+    }
+
+    fn for_multivectors(self: Arc<Self>, k: usize) -> Option<Arc<dyn Operator<Host, X, Y>>> {
+        multivector::has_kernels(X::PRECISION, Y::PRECISION, k)
+            .then(|| -> Arc<dyn Operator<Host, X, Y>> { Arc::new(Interleaved::new(self, k)) })
     }
 
     fn bytes(&self) -> usize {

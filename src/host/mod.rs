@@ -25,6 +25,8 @@ pub mod mis2;
 pub mod mm_ext;
 pub mod multicolour;
 pub mod multipass;
+pub mod multivector;
+mod multivector_step;
 pub mod operator;
 pub mod pairwise;
 pub mod pmis;

@@ -1,11 +1,13 @@
 //! A stored matrix as an operator of the host backend.
 
 use super::Host;
+use super::multivector::{self, Interleaved};
 use super::spmv;
 use crate::backend::Operator;
 use crate::error::Result;
 use crate::scalar::{Number, Precision, Sums};
 use crate::sparse::{Compact, Diagonals, SharedCsr};
+use std::sync::Arc;
 
 /// A matrix in storage format `S`, applied to vectors of any precision.
 pub struct Stored<S> {
@@ -47,7 +49,12 @@ impl<S: Number> Stored<S> {
         Stored { sums, ..self }
     }
 
-    fn view(&self) -> spmv::View<'_, S> {
+    /// Where it is multiplied.
+    pub(super) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    pub(super) fn view(&self) -> spmv::View<'_, S> {
         match &self.matrix {
             Format::Shared(matrix) => spmv::View::Csr(matrix.view()),
             Format::Compact(matrix) => spmv::View::Compact(matrix),
@@ -55,7 +62,7 @@ impl<S: Number> Stored<S> {
         }
     }
 
-    fn entries(&self) -> usize {
+    pub(super) fn entries(&self) -> usize {
         match &self.matrix {
             Format::Shared(matrix) => matrix.view().entries(),
             Format::Compact(matrix) => matrix.columns.len(),
@@ -63,7 +70,7 @@ impl<S: Number> Stored<S> {
         }
     }
 
-    fn rows(&self) -> usize {
+    pub(super) fn rows(&self) -> usize {
         match &self.matrix {
             Format::Shared(matrix) => matrix.view().scalar_rows(),
             Format::Compact(matrix) => matrix.rows(),
@@ -79,7 +86,7 @@ impl<S: Number> Stored<S> {
         }
     }
 
-    fn format(&self) -> String {
+    pub(super) fn format(&self) -> String {
         match &self.matrix {
             Format::Shared(matrix) => matrix.structure.block.format(),
             Format::Compact(_) => "csr16".to_string(),
@@ -103,6 +110,11 @@ impl<S: Number, X: Number, Y: Number> Operator<Host, X, Y> for Stored<S> {
         let a = self.view();
         self.host.run(self.entries(), || spmv::residual_with(a, b, x, r, self.sums));
         Ok(())
+    }
+
+    fn for_multivectors(self: Arc<Self>, k: usize) -> Option<Arc<dyn Operator<Host, X, Y>>> {
+        multivector::has_kernels(X::PRECISION, Y::PRECISION, k)
+            .then(|| -> Arc<dyn Operator<Host, X, Y>> { Arc::new(Interleaved::new(self, k)) })
     }
 
     fn bytes(&self) -> usize {

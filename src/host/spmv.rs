@@ -203,7 +203,7 @@ fn rounded_products<S: Number, X: Number, W: Scalar>(
 }
 
 /// As [`Locate`], for offsets from this base on.
-fn locate_rows(offsets: Offsets<'_>, base: i32, first: usize, to: &mut [usize]) -> i32 {
+pub(super) fn locate_rows(offsets: Offsets<'_>, base: i32, first: usize, to: &mut [usize]) -> i32 {
     match offsets {
         Offsets::I32(o) => copy_offsets(&o[first..], to, |o| *o as usize - base as usize),
         Offsets::I64(o) => copy_offsets(&o[first..], to, |o| *o as usize - base as usize),

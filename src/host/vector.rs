@@ -3,9 +3,11 @@
 use super::arnoldi::HostArnoldiBasis;
 use super::bicgstab_step::HostBicgstabStep;
 use super::cg_step::HostCgStep;
+use super::multivector::WithProducts;
+use super::multivector_step::{self, Diagonal};
 use super::simd::MAX_BLOCK;
 use super::{Host, block_rows};
-use crate::backend::{AnyMut, AnyRef, Backend, Operator};
+use crate::backend::{AnyMut, AnyRef, Backend, Operator, Recurrence};
 use crate::error::{Result, try_vec};
 use crate::par;
 use crate::range::Range;
@@ -16,7 +18,7 @@ impl Backend for Host {
     type Slice<T: Number> = [T];
     type Buffer<T: Number> = Vec<T>;
     type RangeFactor = f64;
-    type Epilogue<'a> = ();
+    type Epilogue<'a> = WithProducts<'a>;
     type CgStep = HostCgStep;
     type ArnoldiBasis<T: Scalar> = HostArnoldiBasis<T>;
     type BicgstabStep = HostBicgstabStep;
@@ -75,8 +77,11 @@ impl Backend for Host {
         });
     }
 
-    fn add_scaled_by<T: Number, S: Number>(&self, d: &[S], x: &[T], y: &mut [T]) {
+    fn add_scaled_by<T: Number, S: Number>(&self, k: usize, d: &[S], x: &[T], y: &mut [T]) {
         assert_eq!(x.len(), y.len());
+        if k > 1 {
+            return Diagonal::new(k, d, x.len()).apply(self, x, y, |dx, y| *y = T::narrow(y.widen() + dx));
+        }
         let width = block_width(d, x);
         self.run(d.len(), || {
             par::for_each_row_mut(y, width, par::GRAIN / width, |start, y| {
@@ -87,8 +92,11 @@ impl Backend for Host {
         });
     }
 
-    fn scale_by<T: Number, S: Number>(&self, d: &[S], x: &[T], y: &mut [T]) {
+    fn scale_by<T: Number, S: Number>(&self, k: usize, d: &[S], x: &[T], y: &mut [T]) {
         assert_eq!(x.len(), y.len());
+        if k > 1 {
+            return Diagonal::new(k, d, x.len()).apply(self, x, y, |dx, y| *y = T::narrow(dx));
+        }
         let width = block_width(d, x);
         self.run(d.len(), || {
             par::for_each_row_mut(y, width, par::GRAIN / width, |start, y| {
@@ -105,6 +113,9 @@ impl Backend for Host {
         x: &[V],
         y: &mut [V],
     ) -> Result<()> {
+        if a.vectors() > 1 {
+            return multivector_step::sweep(a, d, b, x, y);
+        }
         assert_eq!(d.len(), x.len());
         a.residual(b, x, y)?;
         self.run(d.len(), || {
@@ -117,6 +128,44 @@ impl Backend for Host {
         Ok(())
     }
 
+    fn chebyshev_update<V: Number, S: Number>(
+        &self,
+        k: usize,
+        d: &[S],
+        r: &[V],
+        recurrence: Recurrence<'_, [V]>,
+        x: &mut [V],
+        zero_guess: bool,
+    ) {
+        if k > 1 {
+            let d = Diagonal::new(k, d, r.len());
+            return multivector_step::chebyshev_update(self, d, r, recurrence, x, zero_guess);
+        }
+        let Recurrence { alpha, beta, p } = recurrence;
+        self.update_direction(d, r, beta, p);
+        self.axpby(V::Wide::from_f64(alpha), p, if zero_guess { V::Wide::ZERO } else { V::Wide::ONE }, x);
+    }
+
+    fn chebyshev<V: Number, S: Number>(
+        &self,
+        a: &dyn Operator<Host, V>,
+        d: &[S],
+        b: &[V],
+        x: &[V],
+        recurrence: Recurrence<'_, [V]>,
+        y: &mut [V],
+    ) -> Result<()> {
+        if a.vectors() > 1 {
+            return multivector_step::chebyshev(a, d, b, x, recurrence, y);
+        }
+        let Recurrence { alpha, beta, p } = recurrence;
+        a.residual(b, x, y)?;
+        self.update_direction(d, y, beta, p);
+        self.copy(x, y);
+        self.axpby(V::Wide::from_f64(alpha), p, V::Wide::ONE, y);
+        Ok(())
+    }
+
     fn add_product<X: Number, Y: Number>(
         &self,
         a: &dyn Operator<Host, X, Y>,
@@ -125,6 +174,9 @@ impl Backend for Host {
         z: &[Y],
         y: &mut [Y],
     ) -> Result<()> {
+        if a.vectors() > 1 {
+            return multivector_step::add_product(a, alpha, x, z, y);
+        }
         self.copy(z, y);
         a.apply(alpha, x, Y::Wide::ONE, y)
     }
@@ -270,6 +322,16 @@ pub(super) fn dot_piece<T: Number>(x: &[T], y: &[T]) -> f64 {
 }
 
 impl Host {
+    /// p = D r + β p; p is not read when β is 0.
+    fn update_direction<V: Number, S: Number>(&self, d: &[S], r: &[V], beta: f64, p: &mut [V]) {
+        if beta == 0.0 {
+            self.scale_by(1, d, r, p);
+        } else {
+            self.scale(V::Wide::from_f64(beta), p);
+            self.add_scaled_by(1, d, r, p);
+        }
+    }
+
     fn zip<T: Number, U: Number>(&self, x: &[T], y: &mut [U], work: impl Fn(&[T], &mut [U]) + Sync + Send) {
         assert_eq!(x.len(), y.len());
         self.run(x.len(), || par::for_each_mut(y, par::GRAIN, |start, y| work(&x[start..start + y.len()], y)));
@@ -291,9 +353,9 @@ mod tests {
             host.axpby(2.0, &x, 0.0, &mut y);
             host.axpby(1.0, &x, -1.0, &mut y);
             assert!(y.iter().zip(&x).all(|(y, x)| *y == -x));
-            host.add_scaled_by(&d, &x, &mut y);
+            host.add_scaled_by(1, &d, &x, &mut y);
             assert!((0..n).all(|i| y[i] == -x[i] + f64::from(d[i]) * x[i]));
-            host.scale_by(&d, &x, &mut y);
+            host.scale_by(1, &d, &x, &mut y);
             assert!((0..n).all(|i| y[i] == f64::from(d[i]) * x[i]));
             let expected: f64 = x.iter().map(|x| x * x).sum();
             assert_eq!(host.dot(&x, &x), expected);
@@ -308,15 +370,15 @@ mod tests {
         let host = Host::new(&Context::new("host:2").unwrap());
         let (mut y, x) = (vec![f64::NAN; 4], [1.0, 2.0, 3.0, 4.0]);
         let d = [1.0_f32, 10.0, 0.0, 2.0, 0.5, 0.0, -1.0, 1.0];
-        host.scale_by(&d, &x, &mut y);
+        host.scale_by(1, &d, &x, &mut y);
         assert_eq!(y, [21.0, 4.0, 1.5, 1.0]);
-        host.add_scaled_by(&d, &x, &mut y);
+        host.add_scaled_by(1, &d, &x, &mut y);
         assert_eq!(y, [42.0, 8.0, 3.0, 2.0]);
         // More than one piece, and pieces do not cut blocks.
         let n = 3 * 10_000;
         let (x, d) = (vec![1.0; n], (0..3 * n).map(|i| (i / 9) as f64).collect::<Vec<_>>());
         let mut y = vec![f64::NAN; n];
-        host.scale_by(&d, &x, &mut y);
+        host.scale_by(1, &d, &x, &mut y);
         assert!(y.iter().enumerate().all(|(i, y)| *y == 3.0 * (i / 3) as f64));
     }
 }

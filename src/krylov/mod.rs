@@ -5,6 +5,7 @@ mod cg;
 mod fcg;
 mod fgmres;
 mod gmres;
+mod multivector_cg;
 mod richardson;
 mod run;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::scalar::Scalar;
 
+pub use multivector_cg::{LAST_VECTORS, MultivectorCg, MultivectorRun};
 pub use run::{BestIterate, Next, Run, project};
 
 /// A method with its workspace.

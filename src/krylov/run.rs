@@ -9,10 +9,10 @@ use crate::scalar::Scalar;
 
 /// A residual from a recurrence is not trusted below this share of |b|, times the unit roundoff of the vectors: it
 /// falls to underflow while b - A x stagnates.
-const RECURRENCE_FLOOR: f64 = 0.25;
+pub(super) const RECURRENCE_FLOOR: f64 = 0.25;
 
 /// An iteration makes progress when the residual norm falls below this share of the norm at the last progress.
-const PROGRESS_FACTOR: f64 = 0.9;
+pub(super) const PROGRESS_FACTOR: f64 = 0.9;
 
 /// Consecutive iterations in which a narrow preconditioner may be far from symmetric.
 pub(super) const MAX_ASYMMETRIC: usize = 20;
@@ -245,6 +245,9 @@ impl<B: Backend, T: Scalar> Run<'_, B, T> {
         let is_first = self.history.is_empty();
         if is_first {
             self.remember(norm);
+        }
+        // The guess of a solve that goes on with the history of another one is the best iterate, too.
+        if self.best.norm == f64::INFINITY {
             self.best.norm = norm;
         }
         let next = self.judge(norm, self.target)?;

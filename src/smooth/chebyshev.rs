@@ -62,7 +62,7 @@ impl<B: Backend, N: Number> Chebyshev<B, N> {
         zero_guess: bool,
         to_other: bool,
     ) -> Result<()> {
-        let fused = a.has_epilogue(width(self.values, a.rows()));
+        let fused = a.has_epilogue(width(self.values, a));
         let mut in_other = false;
         for (step, (alpha, beta)) in self.coefficients().enumerate() {
             let recurrence = Recurrence { alpha, beta, p: &mut *p };
@@ -70,6 +70,7 @@ impl<B: Backend, N: Number> Chebyshev<B, N> {
             if zero_guess && step == 0 {
                 in_other = fused && odd_after != to_other;
                 backend.chebyshev_update(
+                    a.vectors(),
                     &self.inverse,
                     b,
                     recurrence,
@@ -82,7 +83,7 @@ impl<B: Backend, N: Number> Chebyshev<B, N> {
                 in_other = !in_other;
             } else {
                 a.residual(b, x, other)?;
-                backend.chebyshev_update(&self.inverse, other, recurrence, x, false);
+                backend.chebyshev_update(a.vectors(), &self.inverse, other, recurrence, x, false);
             }
         }
         Ok(())
@@ -104,7 +105,7 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Chebyshev<B, S> {
     }
 
     fn prefers_out_of_place(&self, a: &dyn Operator<B, V>) -> bool {
-        self.degree % 2 == 1 && a.has_epilogue(width(self.values, a.rows()))
+        self.degree % 2 == 1 && a.has_epilogue(width(self.values, a))
     }
 
     fn sweep_to(
@@ -118,6 +119,10 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Chebyshev<B, S> {
     ) -> Result<()> {
         let [p] = scratch else { unreachable!("two vectors were asked for, of which y is one") };
         self.steps(backend, a, b, [x, y, p], sweep.zero_guess, true)
+    }
+
+    fn takes_multivectors(&self) -> bool {
+        true
     }
 
     fn is_symmetric(&self) -> bool {

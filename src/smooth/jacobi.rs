@@ -26,16 +26,16 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Diagonal<B, S> {
         sweep: Sweep,
     ) -> Result<()> {
         if sweep.zero_guess {
-            backend.scale_by(&self.inverse, b, x);
+            backend.scale_by(a.vectors(), &self.inverse, b, x);
         } else {
             a.residual(b, x, &mut scratch[0])?;
-            backend.add_scaled_by(&self.inverse, &scratch[0], x);
+            backend.add_scaled_by(a.vectors(), &self.inverse, &scratch[0], x);
         }
         Ok(())
     }
 
     fn prefers_out_of_place(&self, a: &dyn Operator<B, V>) -> bool {
-        a.has_epilogue(width(self.values, a.rows()))
+        a.has_epilogue(width(self.values, a))
     }
 
     fn sweep_to(
@@ -48,10 +48,14 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Diagonal<B, S> {
         sweep: Sweep,
     ) -> Result<()> {
         if sweep.zero_guess {
-            backend.scale_by(&self.inverse, b, y);
+            backend.scale_by(a.vectors(), &self.inverse, b, y);
             return Ok(());
         }
         backend.sweep(a, &self.inverse, b, x, y)
+    }
+
+    fn takes_multivectors(&self) -> bool {
+        true
     }
 
     fn is_symmetric(&self) -> bool {

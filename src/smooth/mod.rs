@@ -7,9 +7,12 @@ pub mod gauss_seidel;
 pub mod jacobi;
 pub mod l1_jacobi;
 
-/// Rows of the blocks of a D with so many values for a matrix of so many rows.
-fn width(values: usize, rows: usize) -> usize {
-    (values / rows.max(1)).max(1)
+use crate::backend::{Backend, Operator};
+use crate::scalar::Number;
+
+/// Rows of the blocks of a D with so many values for this matrix.
+fn width<B: Backend, V: Number>(values: usize, a: &dyn Operator<B, V>) -> usize {
+    (values * a.vectors() / a.rows().max(1)).max(1)
 }
 
 #[cfg(test)]

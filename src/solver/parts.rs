@@ -1,6 +1,7 @@
 //! The Krylov method, its operator and its workspace, in the solver's precision and on the context's backend.
 
 use super::Solver;
+use super::together::Together;
 use super::user::SolverBackend;
 use crate::backend::{Operator, Preconditioner};
 use crate::error::{Result, Status, fail};
@@ -45,6 +46,8 @@ pub struct Parts<B: SolverBackend, T: Scalar> {
     pub converts: bool,
     /// Right-hand side and solution for them, from the first such solve on.
     pub converted: Option<(B::Buffer<T>, B::Buffer<T>)>,
+    /// For several right-hand sides at once, from the first such solve on.
+    pub together: Option<Box<Together<B, T>>>,
 }
 
 impl<B: SolverBackend> Engine<B> {
@@ -77,10 +80,25 @@ impl<B: SolverBackend> Engine<B> {
 }
 
 impl<B: SolverBackend, T: Scalar> Parts<B, T> {
+    fn replace_operator(&mut self, operator: Arc<dyn Operator<B, T>>) {
+        self.operator = operator;
+        if let Some(together) = &mut self.together {
+            together.a = None;
+        }
+    }
+
+    /// Discards what right-hand sides of an earlier call left.
+    pub fn begin(&mut self) {
+        if let Some(together) = &mut self.together {
+            together.clear();
+        }
+    }
+
     fn bytes(&self) -> usize {
         let null_space = self.null_space.as_ref().map_or(0, NullSpace::len);
         let vectors = if self.z.is_some() { 3 } else { 2 };
-        self.method.bytes() + (vectors * self.rows + null_space) * T::PRECISION.bytes()
+        let together = self.together.as_ref().map_or(0, |together| together.bytes(self.rows));
+        self.method.bytes() + (vectors * self.rows + null_space) * T::PRECISION.bytes() + together
     }
 }
 
@@ -156,6 +174,7 @@ impl Solver {
             best,
             converts,
             converted: None,
+            together: None,
         })
     }
 
@@ -248,7 +267,7 @@ impl Solver {
         let operator = self.operator(&parts.backend, Some(matrix), None, narrow.as_ref())?;
         self.check_null_space(&parts.backend, &parts.null_space, &*operator)?;
         parts.method.discard_graph();
-        parts.operator = operator;
+        parts.replace_operator(operator);
         Ok(())
     }
 
@@ -280,10 +299,11 @@ impl Solver {
         if let Some(amg) = amg {
             amg.update()?;
         }
-        parts.operator = match own.filter(|_| !shared) {
+        let operator = match own.filter(|_| !shared) {
             Some(operator) => operator,
             None => self.operator(&parts.backend, matrix, amg.as_ref(), narrow.as_ref())?,
         };
+        parts.replace_operator(operator);
         // New levels may have other sweeps and formats, so that another default method applies.
         if let Some(amg) = amg.as_ref().filter(|amg| amg.was_set_up_anew()) {
             let name = self.method_name::<B, T>(Some(amg));

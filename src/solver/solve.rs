@@ -3,6 +3,7 @@
 use super::direct::Direct;
 use super::fallback::{Fallback, settle};
 use super::parts::{Engine, Parts};
+use super::together::Use;
 use super::user::SolverBackend;
 use super::{BackendEngine, Guess, Progress, Solver, State, scaled};
 use crate::backend::{AnyMut, AnyRef, Backend, Preconditioner};
@@ -152,8 +153,14 @@ impl Solver {
         guess: Guess,
         one: One<Host, T, V>,
     ) -> Result<Status> {
-        let n = parts.rows;
-        self.solve_each(right_hand_sides(n, b.len()), fallback, |solver, i, direct, report| {
+        parts.begin();
+        let (n, count) = (parts.rows, right_hand_sides(parts.rows, b.len()));
+        self.solve_each(count, fallback, |solver, i, direct, report| {
+            let context = solver.context.clone();
+            if let Some(group) = solver.group(parts, i, count).filter(|_| direct.is_none()) {
+                let load = &mut |i: usize, put: &mut Use<'_, Host, V>| put(&b[i * n..][..n], &x[i * n..][..n]);
+                context.run(group.0 * work, || solver.solve_together(parts, amg, group, guess, load))?;
+            }
             let (b, x) = (&b[i * n..][..n], &mut x[i * n..][..n]);
             if let Some(direct) = direct {
                 return solver.solve_one_direct(direct, (b, x), guess, report);
@@ -162,7 +169,6 @@ impl Solver {
                 // Callbacks belong on the caller's thread; each operation finds its own way to the pool.
                 one(solver, parts, amg, b, x, guess, report)
             } else {
-                let context = solver.context.clone();
                 context.run(work, || one(solver, parts, amg, b, x, guess, report))
             };
             status.map(Some)
@@ -179,14 +185,24 @@ impl Solver {
         guess: Guess,
         one: One<Gpu, T, V>,
     ) -> Result<Status> {
-        let n = parts.rows;
-        self.solve_each(right_hand_sides(n, b.len()), fallback, |solver, i, direct, report| {
-            let (b, x) = (&b[i * n..][..n], &mut x[i * n..][..n]);
+        parts.begin();
+        let (n, count) = (parts.rows, right_hand_sides(parts.rows, b.len()));
+        self.solve_each(count, fallback, |solver, i, direct, report| {
             if let Some(direct) = direct {
-                return solver.solve_one_direct(direct, (b, x), guess, report);
+                return solver.solve_one_direct(direct, (&b[i * n..][..n], &mut x[i * n..][..n]), guess, report);
             }
             let gpu = parts.backend.clone();
             let (own_b, own_x) = staging.vectors(&gpu, n)?;
+            if let Some(group) = solver.group(parts, i, count) {
+                solver.solve_together(parts, amg, group, guess, &mut |i: usize, put: &mut Use<'_, Gpu, V>| {
+                    gpu.write(&b[i * n..][..n], own_b)?;
+                    if guess == Guess::Given {
+                        gpu.write(&x[i * n..][..n], own_x)?;
+                    }
+                    put(own_b, own_x)
+                })?;
+            }
+            let (b, x) = (&b[i * n..][..n], &mut x[i * n..][..n]);
             gpu.write(b, own_b)?;
             if guess == Guess::Given {
                 gpu.write(x, own_x)?;
@@ -208,8 +224,13 @@ impl Solver {
         guess: Guess,
         one: One<Gpu, T, V>,
     ) -> Result<Status> {
-        let n = parts.rows;
-        self.solve_each(right_hand_sides(n, b.len()), fallback, |solver, i, direct, report| {
+        parts.begin();
+        let (n, count) = (parts.rows, right_hand_sides(parts.rows, b.len()));
+        self.solve_each(count, fallback, |solver, i, direct, report| {
+            if let Some(group) = solver.group(parts, i, count).filter(|_| direct.is_none()) {
+                let load = &mut |i: usize, put: &mut Use<'_, Gpu, V>| put(b.subslice(i * n, n), x.subslice(i * n, n));
+                solver.solve_together(parts, amg, group, guess, load)?;
+            }
             let (b, x) = (b.subslice(i * n, n), x.subslice_mut(i * n, n));
             if let Some(direct) = direct {
                 return solver.solve_one_direct_on_device(direct, (b, x), guess, report);
@@ -312,11 +333,15 @@ impl Solver {
     where
         Amg: Preconditioner<B, T>,
     {
+        let backend = parts.backend.clone();
+        let guess = match &parts.together {
+            Some(together) if together.take(&backend, self.index, x, report)? => Guess::Given,
+            _ => guess,
+        };
         let (units, norm_b) = (parts.units, parts.backend.norm(b));
         if units == 0 && scaled::is_safe::<T>(norm_b) {
             return self.solve_scaled(parts, amg, (b, norm_b), x, guess, 1.0, report);
         }
-        let backend = parts.backend.clone();
         let max = backend.max_norm(b);
         if !max.is_finite() {
             return fail!(NonFinite, "the largest element of the right-hand side is {max}; b must be finite");
@@ -410,7 +435,7 @@ impl Solver {
             monitor: monitor.as_ref().map(|monitor| monitor as _),
             best: BestIterate { x: &mut **best, is_zero: guess == Guess::Zero, norm: f64::INFINITY },
             limit: self.config.int("solver.max_iterations"),
-            iterations: 0,
+            iterations: report.iterations,
             history: &mut report.history,
             phases: &mut self.phases,
         };

@@ -1,7 +1,7 @@
 //! Callbacks as operator and as preconditioner.
 
 use super::{DeviceApply, DeviceVectors, UserApply};
-use crate::backend::{Backend, Operator, Preconditioner};
+use crate::backend::{Backend, Multivectors, Operator, Preconditioner};
 use crate::error::{Result, fail, try_vec};
 use crate::gpu::{Buffer, Gpu, Slice};
 use crate::host::Host;
@@ -11,7 +11,7 @@ use crate::sync::lock;
 use std::sync::{Arc, Mutex};
 
 /// A backend that a [`Solver`](super::Solver) can run on.
-pub trait SolverBackend: MatrixBackend {
+pub trait SolverBackend: MatrixBackend + Multivectors {
     /// An operator callback of the caller, whose vectors are where those of the backend are.
     fn user_operator<T: Scalar>(&self, user: &User) -> Result<Box<dyn Operator<Self, T>>>;
     /// A preconditioner callback of the caller, whose vectors are where those of the backend are.

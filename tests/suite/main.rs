@@ -22,6 +22,7 @@ mod matrix_market;
 mod null_space;
 mod precision;
 mod readers;
+mod several_right_hand_sides;
 mod solver;
 mod stress;
 mod transposed;

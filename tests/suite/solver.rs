@@ -55,7 +55,7 @@ fn seven_point_64_cubed_meets_its_bar() {
 fn guesses_are_used_and_several_right_hand_sides_are_solved_one_by_one() {
     let matrix = poisson(12);
     let n = matrix.rows();
-    let mut solver = solver(&matrix, &[]);
+    let mut solver = solver(&matrix, &[("solver.columns", "1")]);
     let b: Vec<f64> = (0..3 * n).map(|i| (i % 13) as f64).collect();
     let mut x = vec![f64::NAN; 3 * n];
     assert_eq!(solver.solve(&b, &mut x, Guess::Zero).unwrap(), Status::Success);

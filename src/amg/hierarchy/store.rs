@@ -6,8 +6,8 @@ use crate::amg::cycle::{self, Below, CoarseGrid, Level, Shape};
 use crate::amg::finest::{Finest, FinestLevel};
 use crate::amg::grid_transfer::{ConvertedTransfer, GridTransfer, RetriedTransfer, Transfers};
 use crate::amg::plan::Plan;
-use crate::backend::Backend;
 use crate::backend::setup::{Setup, at_level};
+use crate::backend::{Backend, Smoother};
 use crate::components::SmootherInfo;
 use crate::config::LevelPart;
 use crate::error::Result;
@@ -16,6 +16,7 @@ use crate::report::Phases;
 use crate::scalar::{Number, Precision, Scalar, with_storage};
 use crate::sync::lock;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// A coarsest level of more rows than this is not factorised, unless the options ask for more.
 const DENSE_LIMIT: usize = 2000;
@@ -89,9 +90,11 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
             && config.choice("amg.coarsest.solver").is_none()
             && rows <= DENSE_LIMIT.max(config.int("amg.coarsest.max_rows"));
         let smoother_precision = plan.of(LevelPart::Smoother, i);
-        let smoother = match inverted {
+        let smoother: Option<Arc<dyn Smoother<B, V>>> = match inverted {
             true => None,
-            false => Some(at_level(i, phases.time("smoother", || level.smoother::<B, V>(self, smoother_precision)))?),
+            false => {
+                Some(at_level(i, phases.time("smoother", || level.smoother::<B, V>(self, smoother_precision)))?.into())
+            }
         };
         let below = match coarse_rows {
             Some(coarse_rows) => {
@@ -109,7 +112,7 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
                 let inverse =
                     phases.time("coarsest", || with_storage!(storage, N => level.inverse::<B, N, V>(self)))?;
                 self.release(level);
-                Below::Inverse(inverse)
+                Below::Inverse(inverse.into())
             }
             None => {
                 self.release(level);
@@ -182,7 +185,7 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
             let restriction = setup.operator(to, r, hint, &mut lock(level.formats().lock()).restriction)?;
             let p = TransfersIn::<S, N>::prolongator(level, setup)?;
             let interpolation = setup.operator(to, p, hint, &mut lock(level.formats().lock()).prolongator)?;
-            Ok(Transfers { backend: to.clone(), restriction, interpolation })
+            Ok(Transfers { backend: to.clone(), restriction: restriction.into(), interpolation: interpolation.into() })
         })
     }
 }

@@ -5,7 +5,7 @@ use crate::backend::{Beta, CgScalars, CgStep, Recurrence};
 use crate::scalar::Scalar;
 
 /// The formats that a matrix can have, with the slices of these forms.
-fn formats<V: Number, S: Number>(
+pub(super) fn formats<V: Number, S: Number>(
     gpu: &Gpu,
     matrix: &SharedCsr<S>,
     forms: &[SellKernel],
@@ -50,7 +50,7 @@ fn compare_forms<V: Number, D: Number>(
     assert!((norm - found).abs() <= 4.0 * epsilon::<V>() * (1.0 + norm), "{what}: |r| is {found}, should be {norm}");
 
     let (mut expected, mut result) = (x.clone(), gpu.upload(&lost).unwrap());
-    host.add_scaled_by(&d, &r, &mut expected);
+    host.add_scaled_by(1, &d, &r, &mut expected);
     gpu.sweep(on_device, &device_d, &device_b, &device_x, &mut result).unwrap();
     same(gpu, &result, &expected, scale, &format!("sweep, {what}"));
 
@@ -161,9 +161,9 @@ fn chebyshev_updates<V: Number, D: Number>(gpu: &Gpu) {
                 let mut p = if beta == 0.0 { lost.clone() } else { p.clone() };
                 let mut x = if zero_guess { lost.clone() } else { x.clone() };
                 let (mut device_p, mut device_x) = (gpu.upload(&p).unwrap(), gpu.upload(&x).unwrap());
-                host.chebyshev_update(&d, &r, Recurrence { alpha: 0.75, beta, p: &mut p[..] }, &mut x, zero_guess);
+                host.chebyshev_update(1, &d, &r, Recurrence { alpha: 0.75, beta, p: &mut p[..] }, &mut x, zero_guess);
                 let recurrence = Recurrence { alpha: 0.75, beta, p: &mut *device_p };
-                gpu.chebyshev_update(&device_d, &device_r, recurrence, &mut device_x, zero_guess);
+                gpu.chebyshev_update(1, &device_d, &device_r, recurrence, &mut device_x, zero_guess);
                 let what = format!("{}, {n} rows in blocks of {width}, β = {beta}", gpu.description());
                 same(gpu, &device_p, &p, 2.0 + width as f64, &format!("turn, {what}"));
                 same(gpu, &device_x, &x, 2.0 + width as f64, &format!("step, {what}"));

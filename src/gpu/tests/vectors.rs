@@ -181,10 +181,10 @@ fn diagonals<S: Number, T: Number>() {
                 let (mut set, mut added) = (vec![T::from_f64(f64::NAN); n], y.clone());
                 let mut device_set = gpu.upload(&set).unwrap();
                 let mut device_added = gpu.upload(&y).unwrap();
-                host.scale_by(&d, &x, &mut set);
-                host.add_scaled_by(&d, &x, &mut added);
-                gpu.scale_by(&device_d, &device_x, &mut device_set);
-                gpu.add_scaled_by(&device_d, &device_x, &mut device_added);
+                host.scale_by(1, &d, &x, &mut set);
+                host.add_scaled_by(1, &d, &x, &mut added);
+                gpu.scale_by(1, &device_d, &device_x, &mut device_set);
+                gpu.add_scaled_by(1, &device_d, &device_x, &mut device_added);
                 let what = format!("{}, {blocks} blocks of {width}", gpu.description());
                 close(&download(&gpu, &device_set), &set, width as f64, &what);
                 close(&download(&gpu, &device_added), &added, 1.0 + width as f64, &what);

@@ -9,6 +9,7 @@ pub mod expand;
 mod rows;
 pub mod tile;
 
+use super::multivector::Work;
 use super::prefetch::{AHEAD, prefetch};
 use super::simd::{MAX_BLOCK, Rows};
 use crate::scalar::{NumbersRef, SliceMut};
@@ -33,6 +34,16 @@ pub struct Lines<'a> {
     pub columns: ColumnsRef<'a>,
     /// As in [`Rows`].
     pub shift: i32,
+}
+
+/// Runs portable code with the registers of AVX-512. Only where [`is_present`].
+pub fn run(work: impl Work) {
+    #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+    fn with_features(work: impl Work) {
+        work.run();
+    }
+    // SAFETY: the caller has found the processor's features.
+    unsafe { with_features(work) }
 }
 
 /// Runs the kernel for these types; false when there is none. Only where [`is_present`].

@@ -20,7 +20,7 @@ pub use inverse::SparseInverse;
 
 use super::transpose::transpose;
 use crate::error::{Error, Result, Status, try_vec};
-use crate::scalar::{Number, Scalar};
+use crate::scalar::Scalar;
 use crate::sparse::{Block, Csr, CsrView};
 use cholesky::{Analysis, Cholesky, Failure};
 use lu::Lu;
@@ -300,10 +300,8 @@ impl SparseDirect {
     }
 
     /// A⁻¹ b by the factors alone, without refinement.
-    pub fn inverse_times<T: Number>(&mut self, b: &[T]) -> &[f64] {
-        for (to, b) in self.r.iter_mut().zip(b) {
-            *to = b.cast();
-        }
+    pub fn inverse_times(&mut self, b: impl Iterator<Item = f64>) -> &[f64] {
+        self.r.iter_mut().zip(b).for_each(|(to, b)| *to = b);
         self.backsolve();
         &self.work
     }

@@ -143,7 +143,7 @@ fn blocks_and_f32_are_taken() {
     assert_eq!(solved(&blocks, &b).1, solved(&scalar, &b).1);
     let narrow = blocks.view().to_owned_as::<f32>().unwrap();
     let mut direct = SparseDirect::new(&narrow.view(), ZeroPivots::Refuse).unwrap();
-    let x = direct.inverse_times(&vec![1.0_f32; b.len()]);
+    let x = direct.inverse_times(std::iter::repeat_n(1.0, b.len()));
     let wide = solved(&narrow.view().to_owned_as::<f64>().unwrap(), &vec![1.0; b.len()]).1;
     assert!(x.iter().zip(&wide).all(|(x, w)| (x - w).abs() <= 1e-10 * max_norm(&wide)));
 }

@@ -1,0 +1,158 @@
+//! Multivectors: products in every format, smoothing steps, and the operations of conjugate gradients, against the host.
+
+use super::fused::formats;
+use super::*;
+use crate::backend::{Multivectors, Recurrence};
+use crate::host::multivector::has_kernels;
+use crate::scalar::Scalar;
+
+/// Small whole numbers, so that sums do not depend on their order.
+fn numbers<T: Number>(n: usize, seed: u64) -> Vec<T> {
+    (0..n).map(|i| T::from_f64((hash(i, seed) % 9) as f64 - 4.0)).collect()
+}
+
+fn compare<V: Scalar, D: Number>(gpu: &Gpu, here: &dyn Operator<Host, V>, there: &dyn Operator<Gpu, V>, what: &str) {
+    let (host, n, k) = (host(), here.rows(), here.vectors());
+    assert_eq!((there.rows(), there.vectors()), (n, k), "{what}");
+    let (x, b, p): (Vec<V>, Vec<V>, Vec<V>) = (numbers(n, 2), numbers(n, 3), numbers(n, 4));
+    let [device_x, device_b] = [&x, &b].map(|v| gpu.upload(v).unwrap());
+    let new = |v: &[V]| (v.to_vec(), gpu.upload(v).unwrap());
+    let check =
+        |found: &Slice<V>, expected: &[V], of: &str| assert_eq!(download(gpu, found), expected, "{of} of {what}");
+
+    let (two, half) = (V::from_f64(2.0), V::from_f64(0.5));
+    let (mut y, mut device_y) = new(&b);
+    here.apply(two, &x, half, &mut y).unwrap();
+    there.apply(two, &device_x, half, &mut device_y).unwrap();
+    check(&device_y, &y, "product");
+    let (mut r, mut device_r) = new(&p);
+    here.residual(&b, &x, &mut r).unwrap();
+    there.residual(&device_b, &device_x, &mut device_r).unwrap();
+    check(&device_r, &r, "residual");
+    host.add_product(here, two, &x, &b, &mut y).unwrap();
+    gpu.add_product(there, two, &device_x, &device_b, &mut device_y).unwrap();
+    check(&device_y, &y, "sum");
+    let (mut q, mut device_q) = new(&p);
+    let dots = host.multivector_product(here, &x, &mut q).unwrap();
+    assert_eq!(gpu.multivector_product(there, &device_x, &mut device_q).unwrap(), dots, "{what}");
+    check(&device_q, &q, "product with inner products");
+
+    let d: Vec<D> = numbers(n / k, 5);
+    let device_d = gpu.upload(&d).unwrap();
+    host.sweep(here, &d, &b, &x, &mut y).unwrap();
+    gpu.sweep(there, &device_d, &device_b, &device_x, &mut device_y).unwrap();
+    check(&device_y, &y, "sweep");
+    for beta in [0.0, -1.0] {
+        let (mut own_p, mut device_p) = new(&p);
+        host.chebyshev(here, &d, &b, &x, Recurrence { alpha: 2.0, beta, p: &mut own_p[..] }, &mut y).unwrap();
+        let recurrence = Recurrence { alpha: 2.0, beta, p: &mut *device_p };
+        gpu.chebyshev(there, &device_d, &device_b, &device_x, recurrence, &mut device_y).unwrap();
+        check(&device_y, &y, "Chebyshev step");
+        check(&device_p, &own_p, "direction");
+    }
+    gpu.status().unwrap();
+}
+
+fn every_format<V: Scalar, S: Number>(gpu: &Gpu) {
+    let host = host();
+    let scalar = [SellKernel::Rows, SellKernel::Shared(2)];
+    let blocks = [SellKernel::Blocks(1), SellKernel::Blocks(2)];
+    for (matrix, forms) in [
+        (irregular::<f64>(137, 137, Block::SCALAR, 9), &scalar[..]),
+        (irregular::<f64>(40, 40, Block::square(3), 9), &blocks),
+        (irregular::<f64>(33, 33, Block::square(4), 9), &blocks),
+    ] {
+        let mut matrix = matrix.view().to_owned_as::<f64>().unwrap();
+        matrix.values = numbers(matrix.values.len(), 1);
+        let matrix = matrix.into_shared().cast::<S>().unwrap();
+        let here: Arc<dyn Operator<Host, V>> = host.matrix(matrix.clone(), Columns::Shared, Sums::Wide).unwrap().into();
+        let mut seen = 0;
+        for there in formats::<V, S>(gpu, &matrix, forms) {
+            let (format, there): (_, Arc<dyn Operator<Gpu, V>>) = (there.format(), there.into());
+            for k in [4, 8] {
+                let what = format!("{format} with {k} vectors on {}", gpu.description());
+                let here = Arc::clone(&here).for_multivectors(k).unwrap();
+                let there = Arc::clone(&there).for_multivectors(k);
+                assert_eq!(there.is_some(), format != "csr_balanced", "{what}");
+                if let Some(there) = there {
+                    compare::<V, f32>(gpu, &*here, &*there, &what);
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen >= 12, "{seen}");
+    }
+    let values: Vec<S> = numbers(70 * 70, 6);
+    let here: Arc<dyn Operator<Host, V>> = host.dense(70, values.clone()).unwrap().into();
+    let there: Arc<dyn Operator<Gpu, V>> = gpu.dense(70, values).unwrap().into();
+    let here = here.for_multivectors(8).unwrap();
+    compare::<V, f64>(gpu, &*here, &*there.for_multivectors(8).unwrap(), "a dense matrix");
+}
+
+#[test]
+fn products_with_multivectors_are_those_of_the_host() {
+    for gpu in devices() {
+        every_format::<f64, f64>(&gpu);
+    }
+    for gpu in rotating_devices() {
+        every_format::<f32, f32>(&gpu);
+        every_format::<f64, f16>(&gpu);
+        every_format::<f32, bf16>(&gpu);
+    }
+    assert!(!has_kernels(Precision::F64, Precision::F32, 8));
+}
+
+fn operations<T: Scalar>(gpu: &Gpu) {
+    let host = host();
+    let alpha = [1.0, 0.0, 2.0, -1.0, 0.0, 3.0, 1.0, 2.0];
+    for (k, n) in [(4, 1), (8, 3), (4, 700), (8, 40_000)] {
+        let what = format!("{n} rows, {k} vectors on {}", gpu.description());
+        let [z, r, q, p]: [Vec<T>; 4] = [1, 2, 3, 4].map(|seed| numbers(n * k, seed));
+        let [on_z, on_r, on_q, on_p] = [&z, &r, &q, &p].map(|v| gpu.upload(v).unwrap());
+        for (q, on_q) in [(None, None), (Some(&q[..]), Some(&*on_q))] {
+            let dots = gpu.multivector_dots(k, &on_z, &on_r, on_q).unwrap();
+            assert_eq!(dots, host.multivector_dots(k, &z, &r, q).unwrap(), "{what}");
+        }
+        let (mut own_p, mut there_p) = (p.clone(), gpu.upload(&p).unwrap());
+        host.multivector_direction(k, &z, &alpha, &mut own_p).unwrap();
+        gpu.multivector_direction(k, &on_z, &alpha, &mut there_p).unwrap();
+        assert_eq!(download(gpu, &there_p), own_p, "{what}");
+        let (mut x, mut own_r, mut on_x, mut there_r) =
+            (z.clone(), r.clone(), gpu.upload(&z).unwrap(), gpu.upload(&r).unwrap());
+        let rr = host.multivector_step(k, &alpha, (&p, &q), &mut x, &mut own_r).unwrap();
+        assert_eq!(gpu.multivector_step(k, &alpha, (&on_p, &on_q), &mut on_x, &mut there_r).unwrap(), rr, "{what}");
+        assert_eq!((download(gpu, &on_x), download(gpu, &there_r)), (x.clone(), own_r), "{what}");
+        let v: Vec<f32> = numbers(n, 7);
+        host.put_vector((k, 3), 2.0, &v, &mut x).unwrap();
+        gpu.put_vector((k, 3), 2.0, &gpu.upload(&v).unwrap(), &mut on_x).unwrap();
+        assert_eq!(download(gpu, &on_x), x, "{what}");
+        let (mut taken, mut there) = (vec![T::ZERO; n], gpu.zeros::<T>(n).unwrap());
+        host.take_vector((k, 2), 0.5, &x, &mut taken).unwrap();
+        gpu.take_vector((k, 2), 0.5, &on_x, &mut there).unwrap();
+        assert_eq!(download(gpu, &there), taken, "{what}");
+        for width in [1, 2, 3] {
+            let (n, d) = (n * width, numbers::<f32>(n * width * width, 8));
+            let (r, p, on_d): (Vec<T>, Vec<T>, _) = (numbers(n * k, 9), numbers(n * k, 10), gpu.upload(&d).unwrap());
+            let (on_r, mut x, mut on_x) = (gpu.upload(&r).unwrap(), p.clone(), gpu.upload(&p).unwrap());
+            host.add_scaled_by(k, &d, &r, &mut x);
+            gpu.add_scaled_by(k, &on_d, &on_r, &mut on_x);
+            assert_eq!(download(gpu, &on_x), x, "{what}");
+            host.scale_by(k, &d, &r, &mut x);
+            gpu.scale_by(k, &on_d, &on_r, &mut on_x);
+            assert_eq!(download(gpu, &on_x), x, "{what}");
+            let (mut own_p, mut there_p) = (p.clone(), gpu.upload(&p).unwrap());
+            host.chebyshev_update(k, &d, &r, Recurrence { alpha: 2.0, beta: -1.0, p: &mut own_p[..] }, &mut x, false);
+            let recurrence = Recurrence { alpha: 2.0, beta: -1.0, p: &mut *there_p };
+            gpu.chebyshev_update(k, &on_d, &on_r, recurrence, &mut on_x, false);
+            assert_eq!((download(gpu, &on_x), download(gpu, &there_p)), (x, own_p), "{what}");
+        }
+    }
+}
+
+#[test]
+fn operations_on_multivectors_are_those_of_the_host() {
+    for gpu in devices() {
+        operations::<f64>(&gpu);
+        operations::<f32>(&gpu);
+    }
+}
