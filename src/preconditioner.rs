@@ -43,8 +43,9 @@ pub struct Amg {
 /// The result of set-up. Its levels are on the device of the context.
 struct Placed {
     levels: Levels,
-    /// The levels for multivectors of so many vectors, with the matrices of the others; none until they are needed.
-    multivectors: Option<(usize, Levels)>,
+    /// The levels for multivectors of so many vectors, with the matrices of the others, unless there can be none; not there
+    /// until they are needed.
+    multivectors: Option<(usize, Option<Levels>)>,
     plan: Plan,
     /// Symbolic data for updates.
     data: Arc<dyn SetupData>,
@@ -317,34 +318,34 @@ impl Amg {
     /// As [`Preconditioner::prepare_multivectors`].
     fn prepare_for_multivectors<T: Scalar>(&mut self, k: usize) -> Result<bool> {
         let Placed { levels, multivectors, .. } = &mut self.built;
-        if multivectors.as_ref().is_some_and(|(vectors, _)| *vectors == k) {
-            return Ok(true);
+        if let Some((_, made)) = multivectors.as_ref().filter(|(vectors, _)| *vectors == k) {
+            return Ok(made.is_some());
         }
         *multivectors = None;
         let made = match levels {
             Levels::Host(top) => match top.for_multivectors(k)? {
                 Some(mut top) => {
                     top.prepare(T::PRECISION)?;
-                    Levels::Host(top)
+                    Some(Levels::Host(top))
                 }
-                None => return Ok(false),
+                None => None,
             },
             Levels::Gpu(OnGpu { gpu, top, .. }) => match top.for_multivectors(k)? {
                 Some(mut top) => {
                     top.prepare(T::PRECISION)?;
                     let (staging, graphs) = (Staging::default(), Graphs::default());
-                    Levels::Gpu(OnGpu { gpu: gpu.clone(), top, staging, graphs })
+                    Some(Levels::Gpu(OnGpu { gpu: gpu.clone(), top, staging, graphs }))
                 }
-                None => return Ok(false),
+                None => None,
             },
         };
-        *multivectors = Some((k, made));
-        Ok(true)
+        let (_, made) = multivectors.insert((k, made));
+        Ok(made.is_some())
     }
 
     /// As [`Preconditioner::apply_to_multivectors`].
     fn host_multivectors<T: Scalar>(&mut self, b: &[T], x: &mut [T]) -> Result<()> {
-        let Some((k, Levels::Host(top))) = &mut self.built.multivectors else {
+        let Some((k, Some(Levels::Host(top)))) = &mut self.built.multivectors else {
             unreachable!("it was prepared for multivectors")
         };
         let lost = self.context.run(*k * self.work, || host_cycle(&mut **top, b, x))?;
@@ -353,7 +354,7 @@ impl Amg {
 
     /// As [`Preconditioner::apply_to_multivectors`].
     fn gpu_multivectors<T: Scalar>(&mut self, b: &gpu::Slice<T>, x: &mut gpu::Slice<T>) -> Result<()> {
-        let Some((_, Levels::Gpu(levels))) = &mut self.built.multivectors else {
+        let Some((_, Some(Levels::Gpu(levels)))) = &mut self.built.multivectors else {
             unreachable!("it was prepared for multivectors")
         };
         levels.cycle(b, x)
@@ -362,9 +363,9 @@ impl Amg {
     /// Bytes of the levels for multivectors.
     fn multivector_bytes(&self) -> usize {
         let levels = match &self.built.multivectors {
-            Some((_, Levels::Host(top))) => top.describe(),
-            Some((_, Levels::Gpu(levels))) => levels.top.describe(),
-            None => return 0,
+            Some((_, Some(Levels::Host(top)))) => top.describe(),
+            Some((_, Some(Levels::Gpu(levels)))) => levels.top.describe(),
+            _ => return 0,
         };
         levels.iter().map(|level| level.bytes).sum()
     }

@@ -143,13 +143,13 @@ impl Solver {
         Amg: Preconditioner<B, T>,
     {
         let limit = self.config.int("solver.max_iterations");
-        let kept = parts.together.as_mut().filter(|together| together.cg.vectors() == k).and_then(|t| t.a.take());
-        let Some(a) = kept.or_else(|| Arc::clone(&parts.operator).for_multivectors(k)) else { return Ok(()) };
         if let Some(amg) = &mut *amg
             && !Preconditioner::<B, T>::prepare_multivectors(amg, k)?
         {
             return Ok(());
         }
+        let kept = parts.together.as_mut().filter(|together| together.cg.vectors() == k).and_then(|t| t.a.take());
+        let Some(a) = kept.or_else(|| Arc::clone(&parts.operator).for_multivectors(k)) else { return Ok(()) };
         let is_flexible =
             parts.name == "fcg" || amg.as_ref().is_some_and(|amg| !Preconditioner::<B, T>::is_constant_symmetric(amg));
         let backend = parts.backend.clone();

@@ -132,7 +132,7 @@ fn each_right_hand_side_has_its_own_status() {
         b[n + 7] = f64::NAN;
         x[2 * n..3 * n].copy_from_slice(&known);
         x[3 * n + 1] = f64::INFINITY;
-        let limited = [("solver.max_iterations", "3")];
+        let limited = [("solver.max_iterations", "3"), ("solver.type", "cg")];
         let (mut y, mut told) = (x.clone(), Vec::new());
         for (columns, x) in [("1", &mut x), ("8", &mut y)] {
             let mut solver = set_up(device, &matrix, &limited, columns);
