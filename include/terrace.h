@@ -19,7 +19,7 @@
  * terrace_context_set_stream.
  *
  * Threads: a context, and the objects made from it, are used by one thread at a time; different contexts are used freely at the same time. A
- * matrix may be used through several contexts at the same time, as long as nobody changes it meanwhile.
+ * solver or hierarchy that is in use, as in its own callbacks, gives TERRACE_ERROR_INVALID_ARGUMENT. A matrix may be used through several contexts at the same time, as long as nobody changes it meanwhile.
  *
  * Text out: functions that give a text take (char *buf, size_t len, size_t *needed). needed, which may be NULL, gets the bytes that the text
  * takes with its final NUL. At most len bytes are written, always with a final NUL when len is not 0; a text that does not fit is cut, and
@@ -431,7 +431,7 @@ terrace_status terrace_context_destroy(terrace_context *context);
  * - `context`: not NULL.
  * - `threads`: 1 to 256, or up to 4 for each processor of the machine where that is more; 1 runs everything on the calling thread.
  *
- * Returns when the threads are started. Errors: `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time
+ * Returns when the threads are started. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time
  * for each context.
  */
 terrace_status terrace_context_set_threads(terrace_context *context,
@@ -456,7 +456,7 @@ terrace_status terrace_context_get_threads(const terrace_context *context, int32
  * - `user`: handed to the callback as it is; it must stay valid until another log is set or the context and all objects made from it
  *   are destroyed.
  *
- * Errors: `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
  */
 terrace_status terrace_context_set_log(terrace_context *context,
                                        terrace_log_level level,
@@ -550,7 +550,7 @@ terrace_status terrace_context_set_stream(terrace_context *context,
  *
  * - `context`: not NULL.
  *
- * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, and what failed in work that was under way. One thread at a time for each context.
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_DEVICE` (of work that was under way). One thread at a time for each context.
  */
 terrace_status terrace_context_synchronize(terrace_context *context);
 
@@ -609,7 +609,8 @@ terrace_status terrace_context_get_memory(const terrace_context *context, int64_
  *
  * Returns when the matrix is checked. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
  * `TERRACE_ERROR_MATRIX_STRUCTURE` and `TERRACE_ERROR_MATRIX_VALUES` (the sentence names the row, counted from `base`),
- * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
+ * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`,
+ * `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
  */
 terrace_status terrace_matrix_create_csr(terrace_context *context,
                                          int64_t rows,
@@ -719,7 +720,8 @@ terrace_status terrace_matrix_get_size(terrace_context *context,
  * - `count`: number of values, all that the matrix stores.
  *
  * Returns when the values are checked. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
- * `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (the sentence names the row), `TERRACE_ERROR_OUT_OF_MEMORY`. One thread
+ * `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (the sentence names the row), `TERRACE_ERROR_UNSUPPORTED`,
+ * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread
  * at a time for each context; no other call may use the matrix meanwhile.
  */
 terrace_status terrace_matrix_update_values(terrace_context *context,
@@ -739,7 +741,7 @@ terrace_status terrace_matrix_update_values(terrace_context *context,
  * - `vectors`: host, or in the memory of the context's GPU: `count` vectors one after the other, each with an element for every scalar row; copied.
  *
  * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`,
- * `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context; no other call may use the matrix meanwhile.
+ * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; no other call may use the matrix meanwhile.
  */
 terrace_status terrace_matrix_set_near_null_space(terrace_context *context,
                                                   terrace_matrix *matrix,
@@ -758,7 +760,7 @@ terrace_status terrace_matrix_set_near_null_space(terrace_context *context,
  * - `coordinates`: host, or in the memory of the context's GPU: `dimension` for each node one after the other: x0 y0 z0 x1 y1 z1 ...; copied.
  *
  * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH`,
- * `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context; no other call may use the matrix meanwhile.
+ * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; no other call may use the matrix meanwhile.
  */
 terrace_status terrace_matrix_set_coordinates(terrace_context *context,
                                               terrace_matrix *matrix,
@@ -918,7 +920,7 @@ terrace_status terrace_config_destroy(terrace_config *config);
  * - `config`: not NULL.
  * - `key`, `value`: host, NUL-terminated.
  *
- * Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION` (the sentence names the nearest
+ * Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (text that is not UTF-8), `TERRACE_ERROR_UNKNOWN_OPTION` (the sentence names the nearest
  * key), `TERRACE_ERROR_OPTION_VALUE` (it names what is accepted), `TERRACE_ERROR_UNSUPPORTED`. One thread at a time for each context.
  */
 terrace_status terrace_config_set_str(terrace_config *config,
@@ -1003,7 +1005,7 @@ terrace_status terrace_config_load_json(terrace_config *config,
  * - `config`: not NULL.
  * - `name`: like "poisson" or "elasticity"; host, NUL-terminated.
  *
- * Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_OPTION_VALUE` (the sentence lists the names). One
+ * Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (text that is not UTF-8), `TERRACE_ERROR_OPTION_VALUE` (the sentence lists the names). One
  * thread at a time for each context.
  */
 terrace_status terrace_config_load_preset(terrace_config *config,
@@ -1026,7 +1028,7 @@ terrace_status terrace_config_to_json(const terrace_config *config, char *buf, s
  * - `key`: host, NUL-terminated.
  * - `buf`, `len`, `needed`: text out, see the top of this file.
  *
- * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION`. One thread at a time for each context.
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (text that is not UTF-8), `TERRACE_ERROR_UNKNOWN_OPTION`. One thread at a time for each context.
  */
 terrace_status terrace_config_get_str(const terrace_config *config,
                                       const char *key,
@@ -1041,7 +1043,7 @@ terrace_status terrace_config_get_str(const terrace_config *config,
  * - `key`: host, NUL-terminated.
  * - `value`: host, written on success.
  *
- * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION`, `TERRACE_ERROR_OPTION_VALUE` (the value is no whole number).
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (text that is not UTF-8), `TERRACE_ERROR_UNKNOWN_OPTION`, `TERRACE_ERROR_OPTION_VALUE` (the value is no whole number).
  * One thread at a time for each context.
  */
 terrace_status terrace_config_get_int(const terrace_config *config,
@@ -1055,7 +1057,7 @@ terrace_status terrace_config_get_int(const terrace_config *config,
  * - `key`: host, NUL-terminated.
  * - `value`: host, written on success.
  *
- * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION`, `TERRACE_ERROR_OPTION_VALUE` (the value is no number, such as
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (text that is not UTF-8), `TERRACE_ERROR_UNKNOWN_OPTION`, `TERRACE_ERROR_OPTION_VALUE` (the value is no number, such as
  * "auto"). One thread at a time for each context.
  */
 terrace_status terrace_config_get_real(const terrace_config *config,
@@ -1071,7 +1073,7 @@ terrace_status terrace_config_get_real(const terrace_config *config,
  *   `terrace_solver`.
  * - `amg`: host, written on success; destroy it with `terrace_amg_destroy`.
  *
- * Returns when the hierarchy is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not square),
+ * Returns when the hierarchy is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not square),
  * `TERRACE_ERROR_MATRIX_VALUES` (of a matrix that was computed), `TERRACE_ERROR_OPTION_VALUE`, `TERRACE_ERROR_UNSUPPORTED`,
  * `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context; the matrix may
  * be shared.
@@ -1089,8 +1091,9 @@ terrace_status terrace_amg_setup(terrace_context *context,
  *
  * - `amg`: not NULL.
  *
- * Returns when the hierarchy is updated; when it fails the hierarchy is as before. Errors: `TERRACE_ERROR_NULL_ARGUMENT`,
- * `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_PRECISION_LOST`,
+ * Returns when the hierarchy is updated; when it fails the hierarchy is as before. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
+ * `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_UNSUPPORTED`,
+ * `TERRACE_ERROR_PRECISION_LOST`,
  * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
  */
 terrace_status terrace_amg_update(terrace_amg *amg);
@@ -1123,7 +1126,7 @@ terrace_status terrace_amg_apply(terrace_amg *amg,
  * - `amg`: not NULL.
  * - `rows`: host, written on success.
  *
- * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
  */
 terrace_status terrace_amg_get_rows(const terrace_amg *amg,
                                     int64_t *rows);
@@ -1157,9 +1160,10 @@ terrace_status terrace_amg_memory_estimate(terrace_context *context,
  * - `amg`: not NULL.
  * - `report`: host, written on success; destroy it with `terrace_report_destroy`.
  *
- * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
  */
-terrace_status terrace_amg_report(const terrace_amg *amg, terrace_report **report);
+terrace_status terrace_amg_report(const terrace_amg *amg,
+                                  terrace_report **report);
 
 /**
  * Makes a sentence of a wrapper in another language the last error of the amg's context, so that what the wrapper checks reads like
@@ -1221,7 +1225,7 @@ terrace_status terrace_solver_set_operator(terrace_solver *solver,
  * - `callback`: see `terrace_apply_callback`; NULL for what `solver.preconditioner` says again.
  * - `user`: handed to the callback as it is; it must stay valid until the solver is destroyed or another preconditioner is set.
  *
- * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
  */
 terrace_status terrace_solver_set_preconditioner(terrace_solver *solver,
                                                  terrace_apply_callback callback,
@@ -1235,7 +1239,7 @@ terrace_status terrace_solver_set_preconditioner(terrace_solver *solver,
  * - `matrix`: as many rows as the matrix given to `terrace_solver_setup`; it may be destroyed afterwards, arrays that it borrowed must
  *   stay. NULL for the same matrix again.
  *
- * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context; the matrix may be shared.
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context; the matrix may be shared.
  */
 terrace_status terrace_solver_set_preconditioner_matrix(terrace_solver *solver,
                                                         const terrace_matrix *matrix);
@@ -1247,7 +1251,7 @@ terrace_status terrace_solver_set_preconditioner_matrix(terrace_solver *solver,
  * - `callback`: see `terrace_monitor_callback`; NULL for none.
  * - `user`: handed to the callback as it is; it must stay valid until the solver is destroyed or another monitor is set.
  *
- * Takes effect at the next solve. Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+ * Takes effect at the next solve. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
  */
 terrace_status terrace_solver_set_monitor(terrace_solver *solver,
                                           terrace_monitor_callback callback,
@@ -1261,7 +1265,7 @@ terrace_status terrace_solver_set_monitor(terrace_solver *solver,
  * - `buf`, `len`, `needed`: text out, see the top of this file.
  *
  * What differs from level to level, such as thresholds, may still be "auto"; the report tells what levels have. Errors:
- * `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`, `TERRACE_ERROR_UNKNOWN_OPTION`. One thread at a time for each context.
+ * `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`, `TERRACE_ERROR_UNKNOWN_OPTION`. One thread at a time for each context.
  */
 terrace_status terrace_solver_get_option(const terrace_solver *solver,
                                          const char *key,
@@ -1276,7 +1280,7 @@ terrace_status terrace_solver_get_option(const terrace_solver *solver,
  * - `matrix`: the matrix; it may be destroyed afterwards, arrays that it borrowed must stay. NULL is accepted only with an operator
  *   callback and either a preconditioner callback or the option "solver.preconditioner" = "none".
  *
- * Returns when everything is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP` (neither a matrix nor an operator),
+ * Returns when everything is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP` (neither a matrix nor an operator),
  * `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (a diagonal that a component needs), `TERRACE_ERROR_OPTION_VALUE`,
  * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
  * for each context; the matrix may be shared.
@@ -1290,8 +1294,9 @@ terrace_status terrace_solver_setup(terrace_solver *solver,
  *
  * - `solver`: not NULL.
  *
- * Returns when the preconditioner is updated. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
- * `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_PRECISION_LOST`,
+ * Returns when the preconditioner is updated. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
+ * `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_OPTION_VALUE` (a null space that the new values do not
+ * have), `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`,
  * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
  */
 terrace_status terrace_solver_update(terrace_solver *solver);
@@ -1333,7 +1338,7 @@ terrace_status terrace_solver_update(terrace_solver *solver);
  * not written. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
  * `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_DIVERGED`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_PRECISION_LOST`,
  * `TERRACE_ERROR_MATRIX_VALUES` (borrowed values
- * that were changed in place are checked), `TERRACE_ERROR_CALLBACK`,
+ * that were changed in place are checked), `TERRACE_ERROR_OPTION_VALUE` (a null space that they do not have), `TERRACE_ERROR_CALLBACK`,
  * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
  */
 terrace_status terrace_solver_solve(terrace_solver *solver,
@@ -1385,9 +1390,10 @@ terrace_status terrace_solver_get_rows(const terrace_solver *solver,
  * - `solver`: not NULL.
  * - `report`: host, written on success; destroy it with `terrace_report_destroy`.
  *
- * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
  */
-terrace_status terrace_solver_report(const terrace_solver *solver, terrace_report **report);
+terrace_status terrace_solver_report(const terrace_solver *solver,
+                                     terrace_report **report);
 
 /**
  * Makes a sentence of a wrapper in another language the last error of the solver's context, so that what the wrapper checks reads like

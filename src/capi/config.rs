@@ -64,7 +64,7 @@ pub unsafe extern "C" fn terrace_config_destroy(config: *mut terrace_config) -> 
 /// - `config`: not NULL.
 /// - `key`, `value`: host, NUL-terminated.
 ///
-/// Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION` (the sentence names the nearest
+/// Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (text that is not UTF-8), `TERRACE_ERROR_UNKNOWN_OPTION` (the sentence names the nearest
 /// key), `TERRACE_ERROR_OPTION_VALUE` (it names what is accepted), `TERRACE_ERROR_UNSUPPORTED`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_config_set_str(
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn terrace_config_load_json(config: *mut terrace_config, j
 /// - `config`: not NULL.
 /// - `name`: like "poisson" or "elasticity"; host, NUL-terminated.
 ///
-/// Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_OPTION_VALUE` (the sentence lists the names). One
+/// Nothing is changed on failure. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (text that is not UTF-8), `TERRACE_ERROR_OPTION_VALUE` (the sentence lists the names). One
 /// thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_config_load_preset(
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn terrace_config_to_json(
 /// - `key`: host, NUL-terminated.
 /// - `buf`, `len`, `needed`: text out, see the top of this file.
 ///
-/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION`. One thread at a time for each context.
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (text that is not UTF-8), `TERRACE_ERROR_UNKNOWN_OPTION`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_config_get_str(
     config: *const terrace_config,
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn terrace_config_get_str(
 /// - `key`: host, NUL-terminated.
 /// - `value`: host, written on success.
 ///
-/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION`, `TERRACE_ERROR_OPTION_VALUE` (the value is no whole number).
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (text that is not UTF-8), `TERRACE_ERROR_UNKNOWN_OPTION`, `TERRACE_ERROR_OPTION_VALUE` (the value is no whole number).
 /// One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_config_get_int(
@@ -252,7 +252,7 @@ pub unsafe extern "C" fn terrace_config_get_int(
 /// - `key`: host, NUL-terminated.
 /// - `value`: host, written on success.
 ///
-/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_UNKNOWN_OPTION`, `TERRACE_ERROR_OPTION_VALUE` (the value is no number, such as
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (text that is not UTF-8), `TERRACE_ERROR_UNKNOWN_OPTION`, `TERRACE_ERROR_OPTION_VALUE` (the value is no number, such as
 /// "auto"). One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_config_get_real(

@@ -62,7 +62,7 @@ pub unsafe extern "C" fn terrace_context_destroy(context: *mut terrace_context) 
 /// - `context`: not NULL.
 /// - `threads`: 1 to 256, or up to 4 for each processor of the machine where that is more; 1 runs everything on the calling thread.
 ///
-/// Returns when the threads are started. Errors: `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time
+/// Returns when the threads are started. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time
 /// for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_context_set_threads(context: *mut terrace_context, threads: i32) -> terrace_status {
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn terrace_context_get_threads(
 /// - `user`: handed to the callback as it is; it must stay valid until another log is set or the context and all objects made from it
 ///   are destroyed.
 ///
-/// Errors: `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_context_set_log(
     context: *mut terrace_context,

@@ -42,7 +42,7 @@ pub unsafe extern "C" fn terrace_context_set_stream(
 ///
 /// - `context`: not NULL.
 ///
-/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, and what failed in work that was under way. One thread at a time for each context.
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_DEVICE` (of work that was under way). One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_context_synchronize(context: *mut terrace_context) -> terrace_status {
     call!(context, |context| context.state.context.gpu().map_or(Ok(()), crate::gpu::Gpu::synchronize))

@@ -90,7 +90,7 @@ pub unsafe extern "C" fn terrace_solver_set_operator(
 /// - `callback`: see `terrace_apply_callback`; NULL for what `solver.preconditioner` says again.
 /// - `user`: handed to the callback as it is; it must stay valid until the solver is destroyed or another preconditioner is set.
 ///
-/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_set_preconditioner(
     solver: *mut terrace_solver,
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn terrace_solver_set_preconditioner(
 /// - `matrix`: as many rows as the matrix given to `terrace_solver_setup`; it may be destroyed afterwards, arrays that it borrowed must
 ///   stay. NULL for the same matrix again.
 ///
-/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context; the matrix may be shared.
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context; the matrix may be shared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_set_preconditioner_matrix(
     solver: *mut terrace_solver,
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn terrace_solver_set_preconditioner_matrix(
 /// - `callback`: see `terrace_monitor_callback`; NULL for none.
 /// - `user`: handed to the callback as it is; it must stay valid until the solver is destroyed or another monitor is set.
 ///
-/// Takes effect at the next solve. Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
+/// Takes effect at the next solve. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_set_monitor(
     solver: *mut terrace_solver,
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn terrace_solver_set_monitor(
 /// - `buf`, `len`, `needed`: text out, see the top of this file.
 ///
 /// What differs from level to level, such as thresholds, may still be "auto"; the report tells what levels have. Errors:
-/// `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`, `TERRACE_ERROR_UNKNOWN_OPTION`. One thread at a time for each context.
+/// `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`, `TERRACE_ERROR_UNKNOWN_OPTION`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_get_option(
     solver: *const terrace_solver,
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn terrace_solver_get_option(
 /// - `matrix`: the matrix; it may be destroyed afterwards, arrays that it borrowed must stay. NULL is accepted only with an operator
 ///   callback and either a preconditioner callback or the option "solver.preconditioner" = "none".
 ///
-/// Returns when everything is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP` (neither a matrix nor an operator),
+/// Returns when everything is built. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP` (neither a matrix nor an operator),
 /// `TERRACE_ERROR_SIZE_MISMATCH`, `TERRACE_ERROR_MATRIX_VALUES` (a diagonal that a component needs), `TERRACE_ERROR_OPTION_VALUE`,
 /// `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time
 /// for each context; the matrix may be shared.
@@ -203,8 +203,9 @@ pub unsafe extern "C" fn terrace_solver_setup(
 ///
 /// - `solver`: not NULL.
 ///
-/// Returns when the preconditioner is updated. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
-/// `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_PRECISION_LOST`,
+/// Returns when the preconditioner is updated. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
+/// `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_OPTION_VALUE` (a null space that the new values do not
+/// have), `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`,
 /// `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> terrace_status {
@@ -250,7 +251,7 @@ pub unsafe extern "C" fn terrace_solver_update(solver: *mut terrace_solver) -> t
 /// not written. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_NOT_SET_UP`,
 /// `TERRACE_ERROR_BREAKDOWN`, `TERRACE_ERROR_DIVERGED`, `TERRACE_ERROR_NON_FINITE`, `TERRACE_ERROR_PRECISION_LOST`,
 /// `TERRACE_ERROR_MATRIX_VALUES` (borrowed values
-/// that were changed in place are checked), `TERRACE_ERROR_CALLBACK`,
+/// that were changed in place are checked), `TERRACE_ERROR_OPTION_VALUE` (a null space that they do not have), `TERRACE_ERROR_CALLBACK`,
 /// `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_solve(
@@ -316,7 +317,7 @@ pub unsafe extern "C" fn terrace_solver_get_rows(solver: *const terrace_solver, 
 /// - `solver`: not NULL.
 /// - `report`: host, written on success; destroy it with `terrace_report_destroy`.
 ///
-/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
+/// Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_solver_report(
     solver: *const terrace_solver,

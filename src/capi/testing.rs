@@ -1,19 +1,59 @@
 //! Helpers of the unit tests of the C ABI.
 
 use super::*;
+use crate::error::STATUSES;
 use crate::gpu::{Buffer, Gpu};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::ffi::{CStr, c_char};
 use std::ptr::null_mut;
+use std::sync::LazyLock;
 
-/// Calls an exported function from a test, whose pointers are all null or alive.
+#[path = "../../tests/common/documented.rs"]
+mod documented;
+
+/// Calls an exported function from a test, whose pointers are all null or alive. The comment of the function must name the status that it
+/// returns.
 macro_rules! abi {
     ($function:ident($($argument:expr),* $(,)?)) => {
         // SAFETY: tests pass null or pointers to what they hold.
-        unsafe { $function($($argument),*) }
+        $crate::capi::testing::told(stringify!($function), unsafe { $function($($argument),*) })
     };
 }
 pub(super) use abi;
+
+/// What an exported function returns: a status, or a text.
+pub(super) trait Told {
+    fn status(&self) -> Option<terrace_status>;
+}
+
+impl Told for terrace_status {
+    fn status(&self) -> Option<terrace_status> {
+        Some(*self)
+    }
+}
+
+impl Told for *const c_char {
+    fn status(&self) -> Option<terrace_status> {
+        None
+    }
+}
+
+/// Checks that the header names a status.
+pub(super) fn told<T: Told>(function: &str, told: T) -> T {
+    static DOCUMENTED: LazyLock<BTreeMap<String, BTreeSet<i32>>> = LazyLock::new(|| {
+        let header = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/include/terrace.h")).unwrap();
+        let statuses: Vec<_> = STATUSES.iter().map(|row| (row.name, row.code)).collect();
+        documented::documented(&header, &statuses)
+    });
+    if let Some(status) = told.status()
+        && !DOCUMENTED[function].contains(&status)
+        && !std::thread::panicking()
+    {
+        panic!("{function} returned {status}, which its comment in the header does not name");
+    }
+    told
+}
 
 /// A context with one thread, destroyed with the test.
 pub(super) struct TestContext(pub *mut terrace_context);

@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod devices;
+pub mod documented;
 pub mod fortran;
 pub mod readers;
 pub mod skip;

@@ -33,7 +33,7 @@ Blocking: every call returns when its work is done, but for vectors in device me
 terrace_context_set_stream.
 
 Threads: a context, and the objects made from it, are used by one thread at a time; different contexts are used freely at the same time. A
-matrix may be used through several contexts at the same time, as long as nobody changes it meanwhile.
+solver or hierarchy that is in use, as in its own callbacks, gives TERRACE_ERROR_INVALID_ARGUMENT. A matrix may be used through several contexts at the same time, as long as nobody changes it meanwhile.
 
 Text out: functions that give a text take (char *buf, size_t len, size_t *needed). needed, which may be NULL, gets the bytes that the text
 takes with its final NUL. At most len bytes are written, always with a final NUL when len is not 0; a text that does not fit is cut, and

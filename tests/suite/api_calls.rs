@@ -6,7 +6,7 @@
 use crate::common::root;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::{null, null_mut};
 use terrace::capi::*;
 use terrace::error::STATUSES;
@@ -45,27 +45,28 @@ impl Random {
 /// The statuses that the comment of each function in the header names, with those of functions that it refers to.
 fn documented() -> BTreeMap<String, BTreeSet<i32>> {
     let header = std::fs::read_to_string(root().join("include/terrace.h")).unwrap();
-    let mut comments = BTreeMap::new();
-    for (at, _) in header.match_indices("\nterrace_status terrace_") {
-        let name = header[at + 16..].split('(').next().unwrap_or_default().to_string();
-        let begin = header[..at].rfind("/**").unwrap();
-        comments.insert(name, header[begin..at].to_string());
-    }
-    let named = |comment: &str| -> BTreeSet<i32> {
-        STATUSES.iter().filter(|row| comment.contains(&format!("`{}`", row.name))).map(|row| row.code).collect()
+    let statuses: Vec<_> = STATUSES.iter().map(|row| (row.name, row.code)).collect();
+    crate::common::documented::documented(&header, &statuses)
+}
+
+/// Calls a function, and looks whether the header names what it returns.
+macro_rules! call {
+    ($world:expr, $function:ident($($argument:expr),* $(,)?)) => {
+        // SAFETY: the arguments are null, texts, arrays of the lengths that are passed, pointers to locals, or objects that are alive.
+        $world.seen(stringify!($function), unsafe { $function($($argument),*) })
     };
-    let all = |comment: &String| {
-        let mut codes = named(comment);
-        codes.insert(0);
-        let flat = comment.replace("\n *", "");
-        for (name, other) in &comments {
-            if [format!("those of `{name}`"), format!("as `{name}`")].iter().any(|text| flat.contains(text)) {
-                codes.extend(named(other));
-            }
-        }
-        codes
-    };
-    comments.iter().map(|(name, comment)| (name.clone(), all(comment))).collect()
+}
+
+/// y = x, for an operator or a preconditioner.
+unsafe extern "C" fn identity(n: i64, x: *const c_void, y: *mut c_void, _: *mut c_void) -> i32 {
+    // SAFETY: the solver passes n elements of f64.
+    unsafe { std::ptr::copy_nonoverlapping(x.cast::<f64>(), y.cast::<f64>(), n as usize) };
+    0
+}
+
+/// Ends a solve after the third iteration, if there is a user.
+unsafe extern "C" fn monitor(_: i64, iteration: i64, _: f64, user: *mut c_void) -> i32 {
+    i32::from(!user.is_null() && iteration > 2)
 }
 
 /// A square system as it was handed over.
@@ -108,12 +109,24 @@ impl System {
         self.offsets.len() - 1
     }
 
-    /// |b - A x| / |b|.
-    fn residual(&self, b: &[f64], x: &[f64]) -> f64 {
+    /// A x, or with the transpose.
+    fn product(&self, x: &[f64], transposed: bool) -> Vec<f64> {
+        let mut y = vec![0.0; self.rows()];
+        for i in 0..self.rows() {
+            for k in self.offsets[i] as usize..self.offsets[i + 1] as usize {
+                let j = self.columns[k] as usize;
+                let (to, from) = if transposed { (j, i) } else { (i, j) };
+                y[to] += self.values[k] * x[from];
+            }
+        }
+        y
+    }
+
+    /// |b - A x| / |b|, or with the transpose.
+    fn residual(&self, b: &[f64], x: &[f64], transposed: bool) -> f64 {
         let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
-        let row = |i: usize| self.offsets[i] as usize..self.offsets[i + 1] as usize;
-        let product = |i: usize| row(i).map(|k| self.values[k] * x[self.columns[k] as usize]).sum::<f64>();
-        let r = norm(&mut (0..self.rows()).map(|i| b[i] - product(i)));
+        let product = self.product(x, transposed);
+        let r = norm(&mut b.iter().zip(product).map(|(b, y)| b - y));
         let b = norm(&mut b.iter().copied());
         if b == 0.0 { r } else { r / b }
     }
@@ -124,6 +137,15 @@ struct Matrix {
     system: System,
 }
 
+#[derive(Clone, Copy)]
+struct Solver {
+    handle: *mut terrace_solver,
+    /// The number of the matrix that it is set up with.
+    set_up: Option<usize>,
+    /// Whether it solves with something else than the matrix.
+    has_operator: bool,
+}
+
 /// Objects that are alive, and what each status was seen from.
 struct World {
     random: Random,
@@ -131,15 +153,16 @@ struct World {
     contexts: Vec<*mut terrace_context>,
     matrices: Vec<Matrix>,
     configs: Vec<*mut terrace_config>,
-    /// With the number of the matrix that each is set up with.
-    solvers: Vec<(*mut terrace_solver, Option<usize>)>,
+    solvers: Vec<Solver>,
     amgs: Vec<(*mut terrace_amg, usize)>,
     solved: usize,
     undocumented: RefCell<BTreeSet<String>>,
+    called: RefCell<BTreeSet<String>>,
 }
 
 const KEYS: &[(&str, &[&str])] = &[
-    ("solver.type", &["auto", "cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson", "sor"]),
+    ("solver.type", &["auto", "cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson", "direct", "sor"]),
+    ("solver.null_space", &["none", "constant", "near_null_space"]),
     ("solver.preconditioner", &["amg", "none"]),
     ("solver.max_iterations", &["0", "3", "200", "-1"]),
     ("solver.restart", &["1", "5", "30", "0"]),
@@ -161,10 +184,16 @@ const KEYS: &[(&str, &[&str])] = &[
 impl World {
     /// Looks whether the header names the status.
     fn seen(&self, function: &str, status: terrace_status) -> terrace_status {
+        self.called.borrow_mut().insert(function.to_string());
         if !self.documented[function].contains(&status) {
             self.undocumented.borrow_mut().insert(format!("{function} returned {status}"));
         }
         status
+    }
+
+    /// A type that may be wrong.
+    fn format(&mut self) -> terrace_type {
+        [TERRACE_F64, TERRACE_F32, TERRACE_F16, TERRACE_I32, 77][self.random.below(5)]
     }
 
     fn context(&mut self) -> *mut terrace_context {
@@ -242,11 +271,10 @@ impl World {
             values[k] = f64::INFINITY;
         }
         let count = values.len() as i64 + i64::from(self.random.once_in(10));
-        // SAFETY: alive; a count that is not that of the matrix is refused before the array is read.
-        let status = unsafe {
-            terrace_matrix_update_values(context, self.matrices[at].handle, TERRACE_F64, values.as_ptr().cast(), count)
-        };
-        if self.seen("terrace_matrix_update_values", status) == 0 {
+        let format = if self.random.once_in(10) { self.format() } else { TERRACE_F64 };
+        // A count or format that is not that of the matrix is refused before the array is read.
+        let (matrix, from) = (self.matrices[at].handle, values.as_ptr().cast());
+        if call!(self, terrace_matrix_update_values(context, matrix, format, from, count)) == 0 {
             self.matrices[at].system.values = values;
         }
     }
@@ -281,7 +309,7 @@ impl World {
         // SAFETY: alive or null, and a pointer to a local.
         let status = unsafe { terrace_solver_create(context, config, &mut solver) };
         if self.seen("terrace_solver_create", status) == 0 {
-            self.solvers.push((solver, None));
+            self.solvers.push(Solver { handle: solver, set_up: None, has_operator: false });
         }
     }
 
@@ -289,23 +317,25 @@ impl World {
         let (s, m) = (self.random.below(self.solvers.len()), self.random.below(self.matrices.len()));
         let matrix = if self.random.once_in(30) { null_mut() } else { self.matrices[m].handle };
         // SAFETY: alive or null.
-        let status = unsafe { terrace_solver_setup(self.solvers[s].0, matrix) };
+        let status = unsafe { terrace_solver_setup(self.solvers[s].handle, matrix) };
         if self.seen("terrace_solver_setup", status) == 0 {
-            self.solvers[s].1 = Some(m);
+            self.solvers[s].set_up = Some(m);
         }
     }
 
     fn update(&mut self) {
-        let (solver, set_up) = self.solvers[self.random.below(self.solvers.len())];
+        let Solver { handle: solver, set_up, .. } = self.solvers[self.random.below(self.solvers.len())];
         // SAFETY: alive.
         let status = self.seen("terrace_solver_update", unsafe { terrace_solver_update(solver) });
         assert!(set_up.is_some() || status != 0);
     }
 
     fn solve(&mut self) {
-        let (solver, set_up) = self.solvers[self.random.below(self.solvers.len())];
+        let Solver { handle: solver, set_up, has_operator } = self.solvers[self.random.below(self.solvers.len())];
         let system = set_up.map(|m| self.matrices[m].system.clone());
-        let (n, count) = (system.as_ref().map_or(1, System::rows), [1, 1, 1, 3, 0][self.random.below(5)]);
+        let mut rows = 1;
+        call!(self, terrace_solver_get_rows(solver, &mut rows));
+        let (n, count) = (rows as usize, [1, 1, 1, 3, 0][self.random.below(5)]);
         let scale = (80.0 * (self.random.real() - 0.5)).exp2();
         let mut b: Vec<f64> = (0..n * count).map(|_| scale * (self.random.real() - 0.5)).collect();
         if self.random.once_in(20) && !b.is_empty() {
@@ -315,14 +345,20 @@ impl World {
         let guess = if self.random.once_in(2) { TERRACE_ZERO_GUESS } else { TERRACE_GIVEN_GUESS };
         let asked = if self.random.once_in(40) { -1 } else { count as i64 };
         let to: *mut c_void = if self.random.once_in(60) { null_mut() } else { x.as_mut_ptr().cast() };
-        // SAFETY: alive, and vectors of this size or null.
-        let status = unsafe { terrace_solver_solve(solver, TERRACE_F64, asked, b.as_ptr().cast(), to, guess) };
-        if self.seen("terrace_solver_solve", status) != 0 || asked < 0 {
+        let from = b.as_ptr().cast();
+        let (transposed, format) =
+            (self.random.once_in(4), if self.random.once_in(20) { self.format() } else { TERRACE_F64 });
+        let status = match transposed {
+            true => call!(self, terrace_solver_solve_transposed(solver, format, asked, from, to, guess)),
+            false => call!(self, terrace_solver_solve(solver, format, asked, from, to, guess)),
+        };
+        if status != 0 || asked < 0 {
             return;
         }
         let system = system.expect("a solver without set-up solves nothing");
-        for (b, x) in b.chunks_exact(n.max(1)).zip(x.chunks_exact(n.max(1))).take(if n == 0 { 0 } else { count }) {
-            let residual = system.residual(b, x);
+        let each = b.chunks_exact(n.max(1)).zip(x.chunks_exact(n.max(1)));
+        for (b, x) in each.take(if n == 0 || has_operator { 0 } else { count }) {
+            let residual = system.residual(b, x, transposed);
             assert!(residual <= 1.1e-8, "success with a residual of {residual:.2e} for {n} rows");
             self.solved += 1;
         }
@@ -360,7 +396,227 @@ impl World {
             // SAFETY: alive.
             let status = unsafe { terrace_amg_update(amg) };
             self.seen("terrace_amg_update", status);
+            let (mut rows, mut report) = (-1, null_mut());
+            call!(self, terrace_amg_get_rows(amg, &mut rows));
+            assert_eq!(rows, n as i64);
+            call!(self, terrace_amg_set_error(amg, -2, c"a sentence".as_ptr()));
+            call!(self, terrace_amg_report(amg, &mut report));
+            call!(self, terrace_report_destroy(report));
         }
+    }
+
+    /// What a context can be asked and told.
+    fn ask_context(&mut self) {
+        let context = self.context();
+        let (mut number, mut bytes, mut needed, mut text) = (0, [0_i64; 3], 0, [0 as c_char; 40]);
+        let [used, peak, limit] = &mut bytes;
+        let (message, nothing) = (c"a sentence", null_mut());
+        let len = if self.random.once_in(2) { text.len() } else { 0 };
+        let (threads, code) = ([1, 2, 0, -1, 1_000_000][self.random.below(5)], [-3, 0, 5, -999][self.random.below(4)]);
+        let message = if self.random.once_in(5) { null() } else { message.as_ptr() };
+        match self.random.below(10) {
+            0 => call!(self, terrace_context_get_memory(context, used, peak, limit)),
+            1 => call!(self, terrace_context_get_threads(context, &mut number)),
+            2 => call!(self, terrace_context_get_threads(context, null_mut())),
+            3 => call!(self, terrace_context_set_threads(context, threads)),
+            4 => call!(self, terrace_context_info(context, text.as_mut_ptr(), len, &mut needed)),
+            5 => call!(self, terrace_last_error(context, text.as_mut_ptr(), len, &mut needed)),
+            6 => call!(self, terrace_context_set_error(context, code, message)),
+            7 => call!(
+                self,
+                terrace_context_set_log(context, [0, 3, 9][threads.unsigned_abs() as usize % 3], None, nothing)
+            ),
+            8 => {
+                let limit = [-1, 1000, i64::MAX][self.random.below(3)];
+                call!(self, terrace_context_set_memory_limit(context, limit));
+                call!(self, terrace_context_set_memory_limit(context, 0))
+            }
+            _ => {
+                let stream = if self.random.once_in(2) { null_mut() } else { std::ptr::without_provenance_mut(64) };
+                call!(self, terrace_context_set_stream(context, stream));
+                call!(self, terrace_context_set_stream(context, null_mut()));
+                call!(self, terrace_version(&mut number, null_mut(), null_mut()));
+                call!(self, terrace_context_synchronize(context))
+            }
+        };
+    }
+
+    /// Options by number, and what they are.
+    fn ask_config(&mut self) {
+        let config = self.config().cast_mut();
+        let (key, values) = KEYS[self.random.below(KEYS.len())];
+        let (name, value) = (CString::new(key).unwrap(), self.random.of(values));
+        let (number, name) = (value.parse::<i64>().unwrap_or(7), name.as_ptr());
+        let (mut int, mut real, mut needed, mut text) = (0, 0.0, 0, [0 as c_char; 40]);
+        let name = match self.random.below(20) {
+            0 => null(),
+            1 => c"\xff".as_ptr(),
+            _ => name,
+        };
+        let (level, part) = ([0, 3, -1, 99][self.random.below(4)], self.random.below(6) as i32 - 1);
+        let (pre, post) = (self.random.below(4) as i32 - 1, [0, 1, 2000][self.random.below(3)]);
+        let format = self.format();
+        let preset: &CStr = self.random.of(&[c"convection", c"difficult", c"no such preset", c""]);
+        match self.random.below(9) {
+            0 => call!(self, terrace_config_get_int(config, name, &mut int)),
+            1 => call!(self, terrace_config_get_real(config, name, &mut real)),
+            2 => call!(self, terrace_config_get_str(config, name, text.as_mut_ptr(), text.len(), &mut needed)),
+            3 => call!(self, terrace_config_set_int(config, name, number)),
+            4 => call!(self, terrace_config_set_real(config, name, 0.3 * number as f64)),
+            5 => call!(self, terrace_config_set_level(config, level, part, format)),
+            6 => call!(self, terrace_config_set_level_sweeps(config, level, pre, post)),
+            7 => call!(self, terrace_config_load_preset(config, preset.as_ptr())),
+            _ => call!(self, terrace_config_to_json(config, text.as_mut_ptr(), text.len(), &mut needed)),
+        };
+    }
+
+    /// Callbacks and other matrices of a solver, and what it says.
+    fn ask_solver(&mut self) {
+        let at = self.random.below(self.solvers.len());
+        let solver = self.solvers[at].handle;
+        let (key, _) = KEYS[self.random.below(KEYS.len())];
+        let (key, mut needed, mut text) = (CString::new(key).unwrap(), 0, [0 as c_char; 40]);
+        let is_on = !self.random.once_in(3);
+        let apply: terrace_apply_callback = if is_on { Some(identity) } else { None };
+        let rows = match self.matrices.is_empty() || self.random.once_in(5) {
+            true => [3, -1, i64::MAX][self.random.below(3)],
+            false => self.matrices[self.random.below(self.matrices.len())].system.rows() as i64,
+        };
+        match self.random.below(7) {
+            0 | 1 => {
+                call!(self, terrace_solver_get_option(solver, key.as_ptr(), text.as_mut_ptr(), 40, &mut needed));
+            }
+            2 => {
+                call!(self, terrace_solver_set_error(solver, -(rows as i32 & 15), c"a sentence".as_ptr()));
+            }
+            3 => {
+                let user: *mut c_void = if is_on { null_mut() } else { solver.cast() };
+                let callback: terrace_monitor_callback = if self.random.once_in(3) { None } else { Some(monitor) };
+                call!(self, terrace_solver_set_monitor(solver, callback, user));
+            }
+            4 => {
+                if call!(self, terrace_solver_set_operator(solver, rows, apply, null_mut())) == 0 {
+                    let had = std::mem::replace(&mut self.solvers[at].has_operator, is_on);
+                    self.solvers[at].set_up = self.solvers[at].set_up.filter(|_| !had && !is_on);
+                }
+            }
+            5 => {
+                call!(self, terrace_solver_set_preconditioner(solver, apply, null_mut()));
+            }
+            _ => {
+                let other = match self.matrices.is_empty() || self.random.once_in(2) {
+                    true => null(),
+                    false => self.matrices[self.random.below(self.matrices.len())].handle,
+                };
+                call!(self, terrace_solver_set_preconditioner_matrix(solver, other));
+            }
+        }
+    }
+
+    /// What is known about a matrix besides its values, and what it says.
+    fn ask_matrix(&mut self) {
+        let (at, context) = (self.random.below(self.matrices.len()), self.context());
+        let (matrix, system) = (self.matrices[at].handle, self.matrices[at].system.clone());
+        let n = system.rows();
+        let (mut rows, mut cols, mut nonzeros, mut block) = (0, 0, 0, 0);
+        match self.random.below(6) {
+            0 => {
+                call!(self, terrace_matrix_get_size(context, matrix, &mut rows, &mut cols, &mut nonzeros, &mut block));
+                let (mut columns, mut values) = (vec![0_i32; system.columns.len()], vec![0.0_f32; system.values.len()]);
+                let (to, values) = (columns.as_mut_ptr().cast(), values.as_mut_ptr().cast());
+                let (base, i32s) = (self.random.below(3) as i32, if self.random.once_in(9) { 77 } else { TERRACE_I32 });
+                let none = null_mut();
+                call!(
+                    self,
+                    terrace_matrix_get_arrays(context, matrix, TERRACE_I64, none, i32s, to, TERRACE_F32, values, base)
+                );
+            }
+            1 | 2 => {
+                let transposed = self.random.once_in(2);
+                let (x, mut y) = (vec![1.0_f64; n], vec![f64::NAN; n]);
+                let alpha = if self.random.once_in(9) { f64::NAN } else { 1.0 };
+                let to: *mut c_void = if self.random.once_in(9) { null_mut() } else { y.as_mut_ptr().cast() };
+                let format = if self.random.once_in(5) { self.format() } else { TERRACE_F64 };
+                let from = x.as_ptr().cast();
+                let status = match transposed {
+                    true => call!(self, terrace_matrix_apply_transposed(context, matrix, format, alpha, from, 0.0, to)),
+                    false => call!(self, terrace_matrix_apply(context, matrix, format, alpha, from, 0.0, to)),
+                };
+                if status != 0 || format != TERRACE_F64 {
+                    return;
+                }
+                let largest = system.values.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
+                let exact = system.product(&x, transposed);
+                assert!(y.iter().zip(exact).all(|(y, e)| (y - e).abs() <= 1e-12 * n as f64 * largest));
+            }
+            3 => {
+                let vectors: Vec<f64> = (0..3 * n).map(|_| self.random.real() + 0.1).collect();
+                let (dofs, count) = (self.random.below(4) as i32, [0, 1, 3, 99][self.random.below(4)]);
+                let from = if self.random.once_in(9) { null() } else { vectors.as_ptr() };
+                let count = if count == 99 || count as usize * n <= vectors.len() { count } else { 0 };
+                call!(self, terrace_matrix_set_near_null_space(context, matrix, dofs, count, from));
+                if self.random.once_in(3) {
+                    let dimension = self.random.below(5) as i32;
+                    let nodes = n as i64 / i64::from(dimension.max(1));
+                    call!(self, terrace_matrix_set_coordinates(context, matrix, dimension, nodes, from));
+                }
+            }
+            4 => {
+                let functions: Vec<i32> = (0..n).map(|_| self.random.below(3) as i32).collect();
+                let count = [0, 0, 3, 3, 2, -1, 65][self.random.below(7)];
+                let from = if self.random.once_in(9) { null() } else { functions.as_ptr() };
+                call!(self, terrace_matrix_set_functions(context, matrix, count, from));
+            }
+            _ => self.make_others(),
+        }
+    }
+
+    /// Matrices in other forms, which are destroyed at once.
+    fn make_others(&mut self) {
+        let (context, mut made) = (self.context(), null_mut());
+        let (rows, columns) = ([0_i32, 1, 1, 0], [0_i32, 1, 1, self.random.below(4) as i32]);
+        let values = [2.0_f64, 3.0, if self.random.once_in(5) { f64::NAN } else { 1.0 }, 0.5];
+        let (from, to, values) = (rows.as_ptr().cast(), columns.as_ptr().cast(), values.as_ptr().cast());
+        let (i, f, base) = (TERRACE_I32, TERRACE_F64, if self.random.once_in(9) { 5 } else { 0 });
+        let count = if self.random.once_in(9) { -1 } else { 4 };
+        if call!(self, terrace_matrix_create_coo(context, 2, 2, count, i, from, to, f, values, base, &mut made)) == 0 {
+            call!(self, terrace_matrix_destroy(made));
+        }
+        let (offsets, size) = ([0_i32, 1], [2, 2, 2, 9, 0][self.random.below(5)]);
+        let (from, flags) = (offsets.as_ptr().cast(), TERRACE_COPY);
+        if call!(
+            self,
+            terrace_matrix_create_bsr(context, 1, 1, size, i, from, i, from, f, values, base, flags, &mut made)
+        ) == 0
+        {
+            call!(self, terrace_matrix_destroy(made));
+        }
+    }
+
+    /// Everything that a report is asked.
+    fn ask_report(&mut self) {
+        let mut report = null_mut();
+        let status = match self.amgs.last().filter(|_| self.solvers.is_empty()) {
+            Some((amg, _)) => call!(self, terrace_amg_report(*amg, &mut report)),
+            None if self.solvers.is_empty() => return,
+            None => call!(self, terrace_solver_report(self.solvers[0].handle, &mut report)),
+        };
+        if status != 0 {
+            return;
+        }
+        let key =
+            self.random.of(&[c"iterations", c"levels", c"true_residual", c"solver", c"format", c"status", c"nothing"]);
+        let (key, index) =
+            (if self.random.once_in(20) { null() } else { key.as_ptr() }, self.random.below(4) as i64 - 1);
+        let (mut int, mut real, mut needed, mut text) = (0, 0.0, 0, [0 as c_char; 40]);
+        let (mut history, mut count) = ([0.0; 10], 0);
+        call!(self, terrace_report_get_int(report, key, index, &mut int));
+        call!(self, terrace_report_get_real(report, key, index, &mut real));
+        call!(self, terrace_report_get_str(report, key, index, text.as_mut_ptr(), text.len(), &mut needed));
+        call!(self, terrace_report_get_history(report, index, history.as_mut_ptr(), 10, &mut count));
+        call!(self, terrace_report_to_text(report, text.as_mut_ptr(), text.len(), &mut needed));
+        call!(self, terrace_report_to_json(report, null_mut(), 0, &mut needed));
+        call!(self, terrace_report_destroy(report));
     }
 
     fn operate(&mut self) {
@@ -387,19 +643,23 @@ impl World {
             match self.random.below(5) {
                 0 if self.contexts.len() > 1 => {
                     let at = self.random.below(self.contexts.len());
-                    terrace_context_destroy(self.contexts.swap_remove(at));
+                    let context = self.contexts.swap_remove(at);
+                    self.seen("terrace_context_destroy", terrace_context_destroy(context));
                 }
                 1 if !self.configs.is_empty() => {
                     let at = self.random.below(self.configs.len());
-                    terrace_config_destroy(self.configs.swap_remove(at));
+                    let config = self.configs.swap_remove(at);
+                    self.seen("terrace_config_destroy", terrace_config_destroy(config));
                 }
                 2 | 3 if !self.solvers.is_empty() => {
                     let at = self.random.below(self.solvers.len());
-                    terrace_solver_destroy(self.solvers.swap_remove(at).0);
+                    let solver = self.solvers.swap_remove(at).handle;
+                    self.seen("terrace_solver_destroy", terrace_solver_destroy(solver));
                 }
                 4 if !self.amgs.is_empty() => {
                     let at = self.random.below(self.amgs.len());
-                    terrace_amg_destroy(self.amgs.swap_remove(at).0);
+                    let amg = self.amgs.swap_remove(at).0;
+                    self.seen("terrace_amg_destroy", terrace_amg_destroy(amg));
                 }
                 _ => {}
             };
@@ -408,7 +668,7 @@ impl World {
 
     fn step(&mut self) {
         let (matrices, solvers) = (!self.matrices.is_empty(), !self.solvers.is_empty());
-        match self.random.below(20) {
+        match self.random.below(25) {
             0 if self.contexts.len() < 4 => self.make_context(),
             1 | 2 if self.matrices.len() < 12 => self.make_matrix(),
             3 if matrices => self.update_values(),
@@ -420,6 +680,11 @@ impl World {
             14..=17 if solvers => self.solve(),
             18 if matrices && self.random.once_in(3) => self.amg(),
             18 if matrices => self.operate(),
+            19 => self.ask_context(),
+            20 => self.ask_config(),
+            21 if solvers => self.ask_solver(),
+            22 if matrices => self.ask_matrix(),
+            23 => self.ask_report(),
             _ => self.destroy(),
         }
     }
@@ -431,7 +696,7 @@ impl Drop for World {
         let ended = unsafe {
             let contexts = self.contexts.iter().map(|context| terrace_context_destroy(*context));
             let configs = self.configs.iter().map(|config| terrace_config_destroy(*config));
-            let solvers = self.solvers.iter().map(|solver| terrace_solver_destroy(solver.0));
+            let solvers = self.solvers.iter().map(|solver| terrace_solver_destroy(solver.handle));
             let amgs = self.amgs.iter().map(|amg| terrace_amg_destroy(amg.0));
             let matrices = self.matrices.iter().map(|matrix| terrace_matrix_destroy(matrix.handle));
             contexts.chain(configs).chain(solvers).chain(amgs).chain(matrices).all(|status| status == 0)
@@ -446,7 +711,7 @@ fn random_calls_return_what_the_header_says_and_success_is_a_solution() {
     let (calls, first) = (number("TERRACE_API_CALLS").unwrap_or(6000), number("TERRACE_API_SEED").unwrap_or(1));
     let documented = documented();
     assert!(documented["terrace_config_load_json"].contains(&-4), "references in the header are followed");
-    let (mut solved, mut undocumented) = (0, BTreeSet::new());
+    let (mut solved, mut undocumented, mut called) = (0, BTreeSet::new(), BTreeSet::new());
     for seed in first..first + calls.div_ceil(500) {
         eprintln!("TERRACE_API_SEED={seed}");
         let mut context = null_mut();
@@ -465,11 +730,15 @@ fn random_calls_return_what_the_header_says_and_success_is_a_solution() {
             amgs,
             solved: 0,
             undocumented: RefCell::default(),
+            called: RefCell::default(),
         };
         (0..500.min(calls)).for_each(|_| world.step());
         solved += world.solved;
         undocumented.append(world.undocumented.get_mut());
+        called.append(world.called.get_mut());
     }
     assert!(undocumented.is_empty(), "statuses that the comments in the header do not name: {undocumented:#?}");
     assert!(solved * 50 > calls, "only {solved} systems were solved");
+    let left: Vec<_> = documented.keys().filter(|name| !called.contains(*name)).collect();
+    assert_eq!(left, ["terrace_context_raise_panic"], "functions that are not called");
 }
