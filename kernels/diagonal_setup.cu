@@ -293,7 +293,7 @@ DEVICE void diagonal_blocks(i64 rows, int n, int width, int inverted, int l1, f6
 #define DIAGONAL_BLOCKS_(T) DIAGONAL_BLOCKS(T, 4) DIAGONAL_BLOCKS(T, 8)
 FOR_SETUP(DIAGONAL_BLOCKS_)
 
-// out = factor x in 16 bits. `seen` gets the bits of the largest |x|, of the largest that became zero, and of a
+// out = factor x in a narrower format. `seen` gets the bits of the largest |x|, of the largest that became zero, and of a
 // number that is not zero if one overflowed.
 template <class T, class S> DEVICE void store_looking(i64 n, f64 factor, const In<T> &x, const Out<S> &out, const Out<u64> &seen) {
     u64 largest = 0;
@@ -327,6 +327,8 @@ template <class T, class S> DEVICE void store_looking(i64 n, f64 factor, const I
     KERNEL(store_looking_##T, i64 n, f64 factor, In<T> x, i32 format, Any out, Out<u64> seen) { \
         if (format == F16) { \
             store_looking<T, f16>(n, factor, x, out.out<f16>(), seen); \
+        } else if (format == F32) { \
+            store_looking<T, f32>(n, factor, x, out.out<f32>(), seen); \
         } else { \
             store_looking<T, bf16>(n, factor, x, out.out<bf16>(), seen); \
         } \

@@ -197,7 +197,13 @@ DEVICE void largest_scaled(i64 rows, int br, int bc, const In<f64> &s, const In<
     }
 }
 
-// Adds to counts[0] the stored numbers that are not finite, and to counts[1] those that became zero.
+// Whether a stored number is too small for its format: zero, or subnormal in f32, of which nothing is left when it is inverted.
+DEVICE bool is_too_small(f16 v) { return to_f32(v) == 0.0f; }
+DEVICE bool is_too_small(bf16 v) { return to_f32(v) == 0.0f; }
+DEVICE bool is_too_small(f32 v) { return v < 1.17549435e-38f && v > -1.17549435e-38f; }
+DEVICE bool is_too_small(f64 v) { return v == 0.0; }
+
+// Adds to counts[0] the stored numbers that are not finite, and to counts[1] those that became too small.
 DEVICE void add_counts(i64 too_large, i64 vanished, const Out<i64> &counts) {
     too_large = group_sum<WARP>(too_large);
     vanished = group_sum<WARP>(vanished);
@@ -211,7 +217,7 @@ DEVICE void add_counts(i64 too_large, i64 vanished, const Out<i64> &counts) {
     }
 }
 
-// Scales rows by `left` and columns by `right`, rounds to T and stores as S. Overflow and underflow of 16 bits are
+// Scales rows by `left` and columns by `right`, rounds to T and stores as S. Overflow and underflow of a narrower S are
 // counted.
 template <class T, class S, class Rows>
 DEVICE void store_scaled_rows(i64 rows, int br, int bc, const Powers &left, const Powers &right, const In<i64> &offsets,
@@ -223,13 +229,13 @@ DEVICE void store_scaled_rows(i64 rows, int br, int bc, const Powers &left, cons
             const T exact = As<T>::of(v);
             const S stored = As<S>::of(exact);
             out[at] = stored;
-            if (sizeof(S) == 2) {
+            if (sizeof(S) < sizeof(T)) {
                 too_large += is_finite(to_f64(stored)) ? 0 : 1;
-                vanished += to_f32(stored) == 0.0f && exact != T(0) ? 1 : 0;
+                vanished += is_too_small(stored) && exact != T(0) ? 1 : 0;
             }
         });
     }
-    if (sizeof(S) == 2) {
+    if (sizeof(S) < sizeof(T)) {
         add_counts(too_large, vanished, counts);
     }
 }
@@ -264,7 +270,7 @@ DEVICE void store_scaled_rows(i64 rows, int br, int bc, const Powers &left, cons
     STORE_SCALED(T, blocks, BlockRows<T, 4>)
 FOR_SETUP(SCALING_)
 
-// out = x in 16 bits.
+// out = x in a narrower format.
 template <class T, class S> DEVICE void store_counting(i64 n, const In<T> &x, const Out<S> &out, const Out<i64> &counts) {
     i64 too_large = 0;
     i64 vanished = 0;
@@ -273,7 +279,7 @@ template <class T, class S> DEVICE void store_counting(i64 n, const In<T> &x, co
         const S stored = As<S>::of(exact);
         out[i] = stored;
         too_large += is_finite(to_f64(stored)) ? 0 : 1;
-        vanished += to_f32(stored) == 0.0f && exact != 0.0 ? 1 : 0;
+        vanished += is_too_small(stored) && exact != 0.0 ? 1 : 0;
     }
     add_counts(too_large, vanished, counts);
 }
@@ -282,11 +288,41 @@ template <class T, class S> DEVICE void store_counting(i64 n, const In<T> &x, co
     KERNEL(store_counting_##T, i64 n, In<T> x, i32 format, Any out, Out<i64> counts) { \
         if (format == F16) { \
             store_counting<T, f16>(n, x, out.out<f16>(), counts); \
+        } else if (format == F32) { \
+            store_counting<T, f32>(n, x, out.out<f32>(), counts); \
         } else { \
             store_counting<T, bf16>(n, x, out.out<bf16>(), counts); \
         } \
     }
 FOR_SETUP(STORE_COUNTING)
+
+// Adds to counts[2] the scalar rows of which all entries are too small in f32. Without any such entry, which counts[1]
+// tells, there is nothing to do.
+KERNEL(rows_lost, i64 rows, i32 br, i32 bc, In<i64> offsets, In<f64> exact, In<f32> stored, Out<i64> counts) {
+    if (counts[1] == 0) {
+        return;
+    }
+    i64 lost = 0;
+    for (i64 line = global_index(); line < rows * br; line += block_count() * BLOCK) {
+        const i64 row = line / br;
+        const i64 start = offsets[row];
+        const i64 end = offsets[row + 1];
+        bool kept = false;
+        bool had = false;
+        for (i64 k = start; k < end && !kept; ++k) {
+            for (int c = 0; c < bc; ++c) {
+                const i64 at = (k * br + line % br) * bc + c;
+                had = had || exact[at] != 0.0;
+                kept = kept || !is_too_small(stored[at]);
+            }
+        }
+        lost += had && !kept ? 1 : 0;
+    }
+    lost = group_sum<WARP>(lost);
+    if (Group<WARP>::rank() == 0 && lost != 0) {
+        atomic_add(counts[2], lost);
+    }
+}
 
 // Longest row that a warp sorts in shared memory.
 constexpr int MAX_SORTED_ROW = 160;

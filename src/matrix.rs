@@ -8,7 +8,7 @@ mod functions;
 mod import;
 mod near_null_space;
 mod operator;
-mod units;
+pub(crate) mod units;
 
 use crate::backend::Operator;
 use crate::context::Context;

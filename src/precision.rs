@@ -1,7 +1,7 @@
-//! Storage in 16 bits: bounds of scaling for all backends, and errors for values out of range.
+//! Storage in narrow formats: bounds of scaling to 16 bits for all backends, and errors for values out of range.
 
 use crate::error::{Result, fail};
-use crate::scalar::Number;
+use crate::scalar::{Number, Precision, Scalar};
 
 /// Scaled diagonals are between half and twice 4 to this power, unless a row is far from diagonally dominant: large enough that entries 2^-24
 /// times the diagonal are normal numbers of f16, small enough that the inverse of the diagonal is one, too.
@@ -68,11 +68,48 @@ pub(crate) fn check_lost<S: Number>(
     Ok(())
 }
 
+/// What errors call the matrix of a level, unlike its grid transfers.
+pub(crate) const MATRIX: &str = "matrix";
+
+/// Whether a number is too small for format `S` when it is stored as this: zero, or subnormal in f32, of which nothing is left when it is
+/// inverted.
+pub(crate) fn is_too_small<S: Number>(stored: S) -> bool {
+    match S::PRECISION {
+        Precision::F32 => stored.to_f64().abs() < f64::from(f32::MIN_POSITIVE),
+        _ => stored == S::ZERO,
+    }
+}
+
+/// Whether values of type `T` can be out of range of format `S`.
+pub(crate) fn is_narrower<T: Scalar, S: Number>() -> bool {
+    !matches!((T::PRECISION, S::PRECISION), (_, Precision::F64) | (Precision::F32, Precision::F32))
+}
+
+/// An error if f32 does not hold a matrix: counts of all entries, of those that overflow, of those that underflow, and of rows of which all
+/// do, where that is counted.
+pub(crate) fn check_lost_in_f32(what: &str, entries: usize, [too_large, vanished, rows]: [u64; 3]) -> Result<()> {
+    if too_large > 0 || rows > 0 || vanished > entries as u64 / 2 {
+        let whole = if rows > 0 { format!(", among them all of {rows} rows") } else { String::new() };
+        return fail!(
+            PrecisionLost,
+            "of {entries} entries of the {what}, {too_large} are too large for f32 and {vanished} too small{whole}; store this level in \
+             f64, or use other units"
+        );
+    }
+    Ok(())
+}
+
 /// What is smaller than the rounding of the largest number in f16 is no loss.
 pub(crate) const MATTERS: f64 = 1.0 / 2048.0;
 
 /// That format `S` cannot hold the data of a smoother.
 pub(crate) fn does_not_fit<S: Number, R>() -> Result<R> {
+    if S::PRECISION == Precision::F32 {
+        return fail!(
+            PrecisionLost,
+            "the inverse of a diagonal, or of the coarsest matrix, does not fit into f32; store this level in f64, or use other units"
+        );
+    }
     fail!(
         PrecisionLost,
         "the inverse of a diagonal does not fit into {}; use precision.scaling \"diagonal\", or store the smoother in f32",

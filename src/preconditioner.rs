@@ -38,6 +38,28 @@ pub struct Amg {
     work: usize,
     /// Changes of the matrix before the last set-up or update.
     changes: u64,
+    /// Whether extreme values are multiplied by a power of two first; a solver does that itself.
+    rescales: bool,
+    /// The exponent of that power. A cycle of the other matrix is then multiplied by it.
+    units: i32,
+}
+
+/// A matrix with values that nobody changes, and with extreme values multiplied by a power of two, whose exponent is the second.
+fn own_matrix(context: &Context, matrix: &Arc<Matrix>, rescales: bool) -> Result<(Arc<Matrix>, i32)> {
+    match if rescales { matrix.units()? } else { 0 } {
+        0 => Ok((matrix.with_own_values(context)?, 0)),
+        units => Ok((Arc::new(matrix.times_power(units)?), units)),
+    }
+}
+
+/// 2^k x, in steps that every format of vectors holds.
+fn multiply_by_power<B: Backend, T: Scalar>(backend: &B, k: i32, x: &mut B::Slice<T>) {
+    let mut left = k;
+    while left != 0 {
+        let step = left.clamp(-100, 100);
+        backend.scale(T::from_f64(2.0_f64.powi(step)), x);
+        left -= step;
+    }
 }
 
 /// The result of set-up. Its levels are on the device of the context.
@@ -188,11 +210,11 @@ impl Amg {
         let config = &defaults::effective(context, matrix, config, in_solver)?;
         let (near_null_space, functions) = (matrix.near_null_space(), matrix.functions());
         let changes = matrix.changes(context)?;
-        let own = &matrix.with_own_values(context)?;
+        let (own, units) = own_matrix(context, matrix, !in_solver)?;
         let builder = Builder {
             context,
             config,
-            matrix: own,
+            matrix: &own,
             near_null_space: near_null_space.clone(),
             functions: functions.clone(),
             plan: None,
@@ -210,6 +232,8 @@ impl Amg {
             lost_at: None,
             work: 0,
             changes,
+            rescales: !in_solver,
+            units,
         };
         let report = amg.report();
         amg.work = report.nonzeros();
@@ -244,16 +268,18 @@ impl Amg {
         self.matrix.recheck_values(&self.context)?;
         self.matrix.check_for_amg(&self.context)?;
         let changes = self.matrix.changes(&self.context)?;
+        let (own, units) = own_matrix(&self.context, &self.matrix, self.rescales)?;
         let builder = Builder {
             context: &self.context,
             config: &self.config,
-            matrix: &*self.matrix.with_own_values(&self.context)?,
+            matrix: &own,
             near_null_space: self.near_null_space.clone(),
             functions: self.functions.clone(),
             plan: None,
         };
         self.built = build(&builder, Some(&*self.built.data))?;
         self.changes = changes;
+        self.units = units;
         self.promotions.clear();
         self.renewal = self.built.renewal;
         if self.renewal.anew {
@@ -276,16 +302,18 @@ impl Amg {
             return Ok(false);
         }
         let changes = self.matrix.changes(&self.context)?;
+        let (own, units) = own_matrix(&self.context, &self.matrix, self.rescales)?;
         let builder = Builder {
             context: &self.context,
             config: &self.config,
-            matrix: &*self.matrix.with_own_values(&self.context)?,
+            matrix: &own,
             near_null_space: self.near_null_space.clone(),
             functions: self.functions.clone(),
             plan: Some(plan),
         };
         self.built = build(&builder, Some(&*self.built.data))?;
         self.changes = changes;
+        self.units = units;
         let which = level.map_or("all levels".to_string(), |level| format!("level {level}"));
         let line = format!("{which} promoted: {reason}");
         self.context.log(LogLevel::Warning, || line.clone());
@@ -312,6 +340,9 @@ impl Amg {
             Levels::Gpu(levels) => levels.cycle_for_host(b, x, watched)?,
             Levels::Host(top) => self.context.run(self.work, || host_cycle(&mut **top, b, x))?,
         };
+        if self.units != 0 {
+            multiply_by_power(&Host::new(&self.context), self.units, x);
+        }
         lost.map_or(Ok(()), |level| self.lost(level))
     }
 
@@ -391,7 +422,11 @@ impl Amg {
             Levels::Host(_) => {
                 fail!(InvalidArgument, "the vectors are in device memory, and the hierarchy is on the host")
             }
-            Levels::Gpu(levels) => levels.cycle(b, x),
+            Levels::Gpu(levels) => {
+                levels.cycle(b, x)?;
+                multiply_by_power(&levels.gpu, self.units, x);
+                Ok(())
+            }
         }
     }
 

@@ -9,9 +9,10 @@ use super::diagonal;
 use crate::error::{Result, try_capacity, try_collect, try_vec};
 use crate::par::{self, Failure};
 use crate::precision::{
-    FAR_ABOVE, MATTERS, beyond_range, check_lost, does_not_fit, lift_of, middle_of, not_by_diagonal,
+    FAR_ABOVE, MATRIX, MATTERS, beyond_range, check_lost, check_lost_in_f32, does_not_fit, is_narrower, is_too_small,
+    lift_of, middle_of, not_by_diagonal,
 };
-use crate::scalar::{Number, Scalar};
+use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::{Block, CsrView, SharedCsr};
 use std::ops::Range;
 use std::sync::Arc;
@@ -176,26 +177,45 @@ pub(crate) fn store<T: Scalar, S: Number>(
     (what, may_vanish): (&str, bool),
     rounding: Rounding<'_>,
 ) -> Result<SharedCsr<S>> {
-    if S::PRECISION.is_scalar() {
+    if !is_narrower::<T, S>() {
         return a.cast::<S>();
     }
     let stored = match rounding {
-        Rounding::Nearest => a.cast::<S>()?,
-        Rounding::Keeping(vector) => keeping::<T, S>(a, vector)?,
+        Rounding::Keeping(vector) if !S::PRECISION.is_scalar() => keeping::<T, S>(a, vector)?,
+        _ => a.cast::<S>()?,
     };
     let (from, to) = (a.values.as_slice(), stored.values.as_slice());
     let counts = par::map_ranges(from.len(), par::GRAIN, |range| {
         let (mut too_large, mut vanished) = (0, 0);
         for (from, to) in from[range.clone()].iter().zip(&to[range]) {
-            let to = to.widen();
-            too_large += u64::from(!to.is_finite());
-            vanished += u64::from(to == S::Wide::ZERO && *from != T::ZERO);
+            too_large += u64::from(!to.widen().is_finite());
+            vanished += u64::from(is_too_small(*to) && *from != T::ZERO);
         }
         Ok((too_large, vanished))
     })?;
     let lost = counts.into_iter().fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
-    check_lost::<S>(what, may_vanish, from.len(), lost)?;
+    if S::PRECISION == Precision::F32 {
+        let rows = if what == MATRIX && lost.1 > 0 { rows_lost(&a.view(), &stored.view())? } else { 0 };
+        check_lost_in_f32(what, from.len(), [lost.0, lost.1, rows])?;
+    } else {
+        check_lost::<S>(what, may_vanish, from.len(), lost)?;
+    }
     Ok(stored)
+}
+
+/// Scalar rows of which all entries are too small for the format that they are stored in.
+fn rows_lost<T: Scalar, S: Number>(exact: &CsrView<'_, T>, stored: &CsrView<'_, S>) -> Result<u64> {
+    let (br, bc) = (stored.block.rows, stored.block.cols);
+    let counts = par::map_ranges(stored.rows, par::ROW_GRAIN, |range| {
+        let mut lost = 0;
+        for (i, r) in range.flat_map(|i| (0..br).map(move |r| (i, r))) {
+            let had = exact.row_range(i).flat_map(|k| &exact.block_at(k)[r * bc..][..bc]).any(|v| *v != T::ZERO);
+            let kept = stored.row_range(i).flat_map(|k| &stored.block_at(k)[r * bc..][..bc]).any(|v| !is_too_small(*v));
+            lost += u64::from(had && !kept);
+        }
+        Ok(lost)
+    })?;
+    Ok(counts.into_iter().sum())
 }
 
 /// Rounds the entries of each row from the largest to the smallest, and carries the error in the product with `vector`
@@ -256,7 +276,7 @@ pub(crate) fn stored<T: Scalar, S: Number>(exact: &[T], factor: f64) -> Result<V
             *to = S::from_f64(factor * from.to_f64());
         }
     });
-    if S::PRECISION.is_scalar() {
+    if !is_narrower::<T, S>() {
         return Ok(data);
     }
     // Numbers that are small relative to the largest may underflow: many of those in blocks are rounding errors.

@@ -3,14 +3,31 @@
 use super::{DeviceMatrix, Matrix, MatrixStorage, Structure, Values};
 use crate::backend::Backend;
 use crate::error::{Result, try_capacity};
-use crate::scalar::Scalar;
+use crate::scalar::{Precision, Scalar};
 use crate::sync::lock;
 use std::sync::Arc;
 
 /// Values that tell the size of a matrix.
 const SAMPLE: usize = 4096;
 
+/// The exponent of the power of two by which a matrix is multiplied, so that products of its values stay in range; 0 for ordinary ones. `size` is
+/// that of its values.
+pub(crate) fn units(precision: Precision, size: f64) -> i32 {
+    // Matrices whose values are at most so far from 1 are not scaled, and powers of two up to the second are representable.
+    let (far, largest) = if precision == Precision::F32 { (50, 120) } else { (250, 1000) };
+    if size == 0.0 || !size.is_finite() {
+        return 0;
+    }
+    let exponent = size.abs().log2().floor() as i32;
+    if exponent.abs() > far { (-exponent).clamp(-largest, largest) } else { 0 }
+}
+
 impl Matrix {
+    /// The exponent of [`units`] for its values.
+    pub(crate) fn units(&self) -> Result<i32> {
+        Ok(units(self.precision(), self.size_of_values()?))
+    }
+
     /// The largest of its first values, in absolute value.
     pub(crate) fn size_of_values(&self) -> Result<f64> {
         fn largest<T: Scalar>(values: &[T]) -> f64 {

@@ -4,14 +4,13 @@
 //! large or small is multiplied by another one, so that its largest element is about 1. Multiplications by powers of two
 //! do not round, so the solution is that of the other system.
 
+pub(super) use crate::matrix::units::units;
 use crate::scalar::{Precision, Scalar};
 
 /// Exponents of two in a format.
 struct Exponents {
-    /// Matrices whose values are at most this far from 1 are not scaled.
-    matrix: i32,
-    /// The same for norms of right-hand sides: r·r and r·A⁻¹r are normal numbers then, and stay so while the residual
-    /// falls to the tolerance.
+    /// Right-hand sides with norms at most this far from 1 are not scaled: r·r and r·A⁻¹r are normal numbers then, and
+    /// stay so while the residual falls to the tolerance.
     norm: i32,
     /// Powers of two up to this are representable.
     largest: i32,
@@ -19,8 +18,8 @@ struct Exponents {
 
 fn exponents(precision: Precision) -> Exponents {
     match precision {
-        Precision::F32 => Exponents { matrix: 50, norm: 40, largest: 120 },
-        _ => Exponents { matrix: 250, norm: 300, largest: 1000 },
+        Precision::F32 => Exponents { norm: 40, largest: 120 },
+        _ => Exponents { norm: 300, largest: 1000 },
     }
 }
 
@@ -38,12 +37,6 @@ pub fn is_safe<T: Scalar>(norm: f64) -> bool {
 pub fn shift<T: Scalar>(max: f64) -> i32 {
     let largest = exponents(T::PRECISION).largest;
     (-exponent(max).unwrap_or(0)).clamp(-largest, largest)
-}
-
-/// The exponent of the power of two by which a matrix is multiplied; 0 for ordinary ones. `size` is that of its values.
-pub fn units(precision: Precision, size: f64) -> i32 {
-    let Exponents { matrix, largest, .. } = exponents(precision);
-    exponent(size).filter(|e| e.abs() > matrix).map_or(0, |e| (-e).clamp(-largest, largest))
 }
 
 /// 2^k.

@@ -2,7 +2,7 @@
 
 use crate::common::devices::devices;
 use std::sync::Arc;
-use terrace::{Config, Context, Guess, Matrix, Solver, Status, gallery};
+use terrace::{Amg, Config, Context, Guess, Matrix, Precision, Solver, Status, gallery};
 
 /// A matrix times a factor.
 fn scaled(name: &str, factor: f64) -> Arc<Matrix> {
@@ -135,5 +135,84 @@ fn a_system_without_rows_has_a_report() {
         assert_eq!(solver.solve::<f64>(&[], &mut [], Guess::Zero).unwrap(), Status::Success);
         let report = solver.report();
         assert_eq!((report.solves.len(), report.solves[0].iterations, report.solves[0].converged), (1, 0, true));
+    }
+}
+
+fn all_devices() -> Vec<&'static str> {
+    std::iter::once("host:2").chain(devices()).collect()
+}
+
+/// A hierarchy of small levels, and what one cycle makes of ones.
+fn cycle(device: &str, matrix: &Arc<Matrix>, options: &[(&str, &str)]) -> terrace::Result<(Amg, Vec<f64>)> {
+    let mut config = config(options);
+    config.set_int("amg.coarsest.max_rows", 10)?;
+    let mut amg = Amg::setup(&Context::new(device)?, matrix, &config)?;
+    let (b, mut x) = (vec![1.0; matrix.rows()], vec![f64::NAN; matrix.rows()]);
+    amg.apply(&b, &mut x)?;
+    Ok((amg, x))
+}
+
+#[test]
+fn cycles_without_a_solver_work_in_any_units() {
+    for device in all_devices() {
+        for options in [
+            &[][..],
+            &[("amg.coarsening.type", "pmis"), ("amg.smoother.type", "jacobi")],
+            &[("amg.coarsening.type", "mis2")],
+            &[("amg.coarsening.type", "pmis"), ("precision", "sp")],
+            &[("amg.coarsening.type", "pmis"), ("precision", "dp-hp")],
+        ] {
+            let (first, wanted) = cycle(device, &scaled("anisotropic:14", 1.0), options).unwrap();
+            for k in [-900, -664, 664, 900] {
+                let what = format!("{device} {options:?} 2^{k}");
+                let factor = 2.0_f64.powi(k);
+                let matrix = scaled("anisotropic:14", factor);
+                let (mut amg, x) = cycle(device, &matrix, options).unwrap_or_else(|error| panic!("{what}: {error}"));
+                let rows = |amg: &Amg| amg.report().levels.iter().map(|level| level.rows).collect::<Vec<_>>();
+                assert_eq!(rows(&amg), rows(&first), "{what}");
+                let is_same = |x: &[f64], factor: f64| {
+                    x.iter().zip(&wanted).all(|(x, wanted)| (x * factor - wanted).abs() <= 1e-6 * wanted.abs())
+                };
+                assert!(is_same(&x, factor), "{what}: {} {}", x[0] * factor, wanted[0]);
+                // New values in ordinary units, and back.
+                for factor in [1.0, factor] {
+                    matrix.update_values(scaled("anisotropic:14", factor).values().unwrap()).unwrap();
+                    amg.update().unwrap();
+                    let (b, mut x) = (vec![1.0; wanted.len()], vec![0.0; wanted.len()]);
+                    amg.apply(&b, &mut x).unwrap();
+                    assert!(is_same(&x, factor), "{what} updated to {factor:e}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn levels_that_f32_cannot_hold_are_refused_in_set_up() {
+    for device in all_devices() {
+        for (factor, text) in
+            [(1e-60, "too small, among them all of 196 rows"), (1e60, "too large for f32 and 0 too small")]
+        {
+            let matrix = scaled("anisotropic:14", factor);
+            for options in [[("precision", "sp")], [("precision.matrix", "f32")]] {
+                let error = cycle(device, &matrix, &options).map(|_| ()).unwrap_err();
+                assert_eq!(error.status, Status::PrecisionLost, "{device} {factor:e}: {error}");
+                assert!(error.message.starts_with("level 0: of 9"), "{device} {factor:e}: {error}");
+                assert!(error.message.contains(text) && error.message.contains("in f64"), "{device}: {error}");
+            }
+            let error = cycle(device, &matrix, &[("precision.smoother", "f32")]).map(|_| ()).unwrap_err();
+            assert!(error.message.contains("does not fit into f32"), "{device} {factor:e}: {error}");
+            // Formats that are left open become wider.
+            let (amg, x) = cycle(device, &matrix, &[("precision", "single")]).unwrap();
+            assert!(x.iter().all(|x| x.is_finite() && *x != 0.0));
+            assert!(amg.report().levels.iter().all(|level| level.matrix_precision == Precision::F64), "{device}");
+        }
+        // One row alone.
+        let mut a = gallery::parse("anisotropic:14").unwrap().matrix;
+        let (start, end) = (a.offsets[70] as usize, a.offsets[71] as usize);
+        a.values[start..end].iter_mut().for_each(|v| *v *= 1e-60);
+        let matrix = Arc::new(Matrix::from_csr(a).unwrap());
+        let error = cycle(device, &matrix, &[("precision.matrix", "f32")]).map(|_| ()).unwrap_err();
+        assert!(error.message.contains("among them all of 1 rows"), "{device}: {error}");
     }
 }

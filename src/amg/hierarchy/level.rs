@@ -10,6 +10,7 @@ use crate::backend::{Backend, Columns, Operator, Smoother};
 use crate::config::LevelPart;
 use crate::error::Result;
 use crate::matrix::Import;
+use crate::precision::MATRIX;
 use crate::scalar::{Number, Precision, Scalar, Sums, with_storage};
 use crate::sync::lock;
 use half::{bf16, f16};
@@ -196,7 +197,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
             if N::PRECISION == given.precision() {
                 return Ok(StoredMatrix::Computed(callers));
             }
-            return Ok(StoredMatrix::Converted(self.stored(setup, &callers, "matrix", Rounding::PLAIN)?));
+            return Ok(StoredMatrix::Converted(self.stored(setup, &callers, MATRIX, Rounding::PLAIN)?));
         }
         let factors = self.factors.as_deref();
         let (a, by) = match builder.took_apart(self.number, self.a().block()) {
@@ -206,9 +207,9 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         let stored = match factors {
             Some(factors) if builder.config.text("precision.rounding") == "row_sums" => {
                 let scaled = setup.scaled(&a, by, by)?;
-                self.stored::<N>(setup, &scaled, "matrix", Rounding::RowSums(factors))?
+                self.stored::<N>(setup, &scaled, MATRIX, Rounding::RowSums(factors))?
             }
-            _ => self.stored::<N>(setup, &a, "matrix", Rounding::Nearest(by, by))?,
+            _ => self.stored::<N>(setup, &a, MATRIX, Rounding::Nearest(by, by))?,
         };
         if factors.is_some() {
             return Ok(StoredMatrix::Converted(stored));
@@ -287,7 +288,13 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         {
             return Ok(inverse);
         }
-        let values = setup.dense_inverse::<T, N>(&a)?;
+        let values = match (T::PRECISION, N::PRECISION) {
+            // The range of f32 is looked at; levels in 16 bits are scaled.
+            (Precision::F64, Precision::F32) => {
+                setup.stored_array(&setup.dense_inverse::<T, T>(&a)?, 1.0, self.number, &self.checks)?
+            }
+            _ => setup.dense_inverse::<T, N>(&a)?,
+        };
         setup.dense(storing.to, self.rows, values)
     }
 }

@@ -7,7 +7,7 @@ use crate::backend::common::{MAX_BLOCK, rounding_bound};
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View, tag};
 use crate::gpu::{Buffer, Gpu, Slice};
-use crate::precision::{MATTERS, does_not_fit};
+use crate::precision::{MATTERS, does_not_fit, is_narrower};
 use crate::scalar::{Number, Scalar};
 use crate::sparse::Block;
 
@@ -105,7 +105,7 @@ pub(crate) fn stored<T: Scalar, S: Number>(
         return Ok(out);
     }
     let format = tag::<S>();
-    if S::PRECISION.is_scalar() {
+    if !is_narrower::<T, S>() {
         let arguments: [&dyn Argument; 5] = [&n, &factor, &exact.view(), &format, &out.view()];
         gpu.launch_blocks(kernel("store_scaled")?, blocks, &arguments)?;
         return Ok(out);
@@ -215,8 +215,9 @@ mod tests {
         let wide: Vec<f64> = changed(5, 1e5);
         let rounding: Vec<f64> = changed(6, 1e-12);
         let small: Vec<f64> = usual.iter().map(|v| v * 1e-6).collect();
+        let (tiny, huge): (Vec<f64>, Vec<f64>) = usual.iter().map(|v| (v * 1e-50, v * 1e50)).unzip();
         for gpu in devices() {
-            for exact in [&usual, &wide, &rounding, &small, &vec![0.0; 7], &vec![]] {
+            for exact in [&usual, &wide, &rounding, &small, &tiny, &huge, &vec![0.0; 7], &vec![]] {
                 for factor in [1.0, 0.7, 1e-4] {
                     compare::<f64, f64>(&gpu, exact, factor);
                     compare::<f64, f32>(&gpu, exact, factor);

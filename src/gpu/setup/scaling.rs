@@ -7,8 +7,10 @@ use crate::backend::setup::Scaled;
 use crate::error::Result;
 use crate::gpu::runtime::{Argument, BLOCK, View, tag};
 use crate::gpu::{Buffer, Gpu, Slice};
-use crate::precision::{FAR_ABOVE, beyond_range, check_lost, lift_of, middle_of, not_by_diagonal};
-use crate::scalar::{Number, Scalar};
+use crate::precision::{
+    FAR_ABOVE, MATRIX, beyond_range, check_lost, check_lost_in_f32, is_narrower, lift_of, middle_of, not_by_diagonal,
+};
+use crate::scalar::{Number, Precision, Scalar};
 use crate::sparse::Block;
 use std::any::Any;
 use std::sync::Arc;
@@ -229,14 +231,15 @@ pub(crate) fn store<T: Scalar, S: Number>(
         return Ok(same.clone());
     }
     let mut stored = gpu.allocate::<S>(a.entries())?;
-    let narrow = !S::PRECISION.is_scalar();
+    let (narrow, single) = (is_narrower::<T, S>(), S::PRECISION == Precision::F32);
     let lost = if narrow {
         let entries = a.entries();
         // Counts, which are the same numbers as i64.
-        checks
-            .add(2, move |lost| refuse(check_lost::<S>(what, may_vanish, entries, (lost[0], lost[1]))))?
-            .view()
-            .erased(2)
+        let check = move |lost: &[u64]| match single {
+            true => check_lost_in_f32(what, entries, [lost[0], lost[1], lost[2]]),
+            false => check_lost::<S>(what, may_vanish, entries, (lost[0], lost[1])),
+        };
+        checks.add(3, move |lost| refuse(check(lost)))?.view().erased(3)
     } else {
         View::NONE
     };
@@ -244,7 +247,9 @@ pub(crate) fn store<T: Scalar, S: Number>(
     let (n, format) = (a.entries() as i64, tag::<S>());
     match rounding {
         Rounding::Nearest(By::One, By::One) | Rounding::Keeping(_) if !narrow => gpu.copy(&a.values, &mut stored),
-        Rounding::Nearest(By::One, By::One) => {
+        Rounding::Keeping(_) | Rounding::Nearest(By::One, By::One)
+            if single || matches!(rounding, Rounding::Nearest(..)) =>
+        {
             let arguments: [&dyn Argument; 5] = [&n, &a.values.view(), &format, &stored.view(), &lost];
             gpu.launch(kernel("store_counting")?, a.entries().min(MAX_BLOCKS * BLOCK), &arguments)?;
         }
@@ -257,6 +262,12 @@ pub(crate) fn store<T: Scalar, S: Number>(
                 [&rows, &br, &bc, &offsets, &columns, &values, &vector.view(), &format, &stored.view(), &lost];
             gpu.launch(kernel("store_keeping")?, (a.scalar_rows() * 32).min(MAX_BLOCKS * BLOCK), &arguments)?;
         }
+    }
+    if narrow && single && what == MATRIX {
+        let (rows, br, bc) = shape(a);
+        let arguments: [&dyn Argument; 7] =
+            [&rows, &br, &bc, &a.offsets.view(), &a.values.view(), &stored.view(), &lost];
+        gpu.launch(gpu.kernel("rows_lost")?, a.scalar_rows().min(MAX_BLOCKS * BLOCK), &arguments)?;
     }
     Ok(with_values(a, stored))
 }
@@ -314,12 +325,25 @@ mod tests {
         all.push(("not dominant".to_string(), spread.clone()));
         spread.values[2] = f64::INFINITY;
         all.push(("infinite".to_string(), spread));
+        // In f32 rows are lost, entries are, and all are too large.
+        let mut tiny = gallery::poisson5(12, 12).unwrap();
+        let (start, end) = (tiny.offsets[40] as usize, tiny.offsets[41] as usize);
+        tiny.values[start..end].iter_mut().for_each(|v| *v *= 1e-50);
+        all.push(("a tiny row".to_string(), tiny.clone()));
+        tiny.values[start] = 1.0;
+        all.push(("a tiny diagonal".to_string(), tiny.clone()));
+        tiny.values.iter_mut().for_each(|v| *v *= 1e-39);
+        all.push(("tiny values".to_string(), tiny.clone()));
+        tiny.values.iter_mut().for_each(|v| *v *= 1e80);
+        all.push(("huge values".to_string(), tiny));
         all
     }
 
     fn compare<T: Scalar>(gpu: &Gpu, name: &str, a: &Csr<T>) {
         let on_device = DeviceCsr::upload(gpu, &a.view()).unwrap();
         let shared = a.clone().into_shared();
+        let plain = Rounding::Nearest(By::One, By::One);
+        compare_with::<T, f32>(gpu, (&on_device, plain), (&shared, host::Rounding::Nearest));
         for scaling in ["diagonal", "equilibrate", "auto"] {
             let found = factors(gpu, &[&on_device], scaling, true).unwrap().remove(0);
             if let (Ok(found), Ok(alone)) = (&found, factors(gpu, &[&on_device], scaling, false).unwrap().remove(0)) {
