@@ -178,7 +178,8 @@ module terrace
   public :: terrace_config_get_str, terrace_config_get_int, terrace_config_get_real
   public :: terrace_config_set_level, terrace_config_set_level_sweeps, terrace_config_load_json, terrace_config_load_preset
   public :: terrace_amg_setup, terrace_amg_update, terrace_amg_apply, terrace_amg_get_rows, terrace_amg_memory_estimate
-  public :: terrace_solver_create, terrace_solver_set_operator, terrace_solver_set_operator_f32
+  public :: terrace_solver_create, terrace_solver_memory_estimate
+  public :: terrace_solver_set_operator, terrace_solver_set_operator_f32
   public :: terrace_solver_set_preconditioner, terrace_solver_set_preconditioner_f32
   public :: terrace_solver_remove_operator, terrace_solver_remove_preconditioner
   public :: terrace_solver_set_preconditioner_matrix, terrace_solver_set_monitor, terrace_solver_get_option
@@ -271,6 +272,10 @@ module terrace
 
   interface terrace_amg_memory_estimate
     module procedure memory_estimate, memory_estimate_defaults
+  end interface
+
+  interface terrace_solver_memory_estimate
+    module procedure solver_memory_estimate, solver_memory_estimate_defaults
   end interface
 
   interface terrace_solver_create
@@ -806,6 +811,17 @@ module terrace
       type(c_ptr), value :: context
       type(c_ptr), value :: config
       type(c_ptr), intent(inout) :: solver
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_solver_memory_estimate(context, matrix, config, updates, bytes) &
+        result(outcome) bind(c, name='terrace_solver_memory_estimate')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: matrix
+      type(c_ptr), value :: config
+      integer(c_int32_t), value :: updates
+      integer(c_int64_t), intent(inout) :: bytes
       integer(c_int32_t) :: outcome
     end function
 
@@ -2536,6 +2552,26 @@ contains
     integer(c_int64_t), intent(out) :: bytes
     integer(c_int32_t), intent(out), optional :: status
     call memory_estimate(context, matrix, terrace_config(), bytes, status)
+  end subroutine
+
+  subroutine solver_memory_estimate(context, matrix, config, updates, bytes, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    type(terrace_config), intent(in) :: config
+    logical, intent(in) :: updates
+    integer(c_int64_t), intent(out) :: bytes
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_solver_memory_estimate(context%handle, matrix%handle, config%handle, &
+        merge(1_c_int32_t, 0_c_int32_t, updates), bytes), status)
+  end subroutine
+
+  subroutine solver_memory_estimate_defaults(context, matrix, updates, bytes, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    logical, intent(in) :: updates
+    integer(c_int64_t), intent(out) :: bytes
+    integer(c_int32_t), intent(out), optional :: status
+    call solver_memory_estimate(context, matrix, terrace_config(), updates, bytes, status)
   end subroutine
 
   subroutine solver_create(context, config, solver, status)

@@ -33,7 +33,7 @@
  *   levels                         number of levels
  *   operator_complexity            stored values of all level matrices over those of the finest
  *   grid_complexity                rows of all levels over those of the finest
- *   bytes                          bytes that the library holds for hierarchy and solver; lent arrays do not count
+ *   bytes                          bytes that the library holds for hierarchy and solver, with its copy of the solver's matrix; lent arrays do not count
  *   device_bytes                   bytes of device memory that the context holds, with all that was made from it; 0 on the host
  *   device_peak_bytes              the most of them at one time
  *   device                         device of the context
@@ -1134,7 +1134,7 @@ terrace_status terrace_amg_get_rows(const terrace_amg *amg,
 /**
  * Bytes that `terrace_amg_setup` of this matrix with these options would hold, estimated from the set-up of a sample of at most
  * 20,000 rows. With a context on a GPU, the most device memory that it would take at one time beside what is held already, estimated from
- * samples of at most 1,048,576 rows, or fewer where the device has no room for these. Exact for matrices that are not larger.
+ * samples of at most 1,048,576 rows, or fewer where the device has no room for these; exact for matrices that are not larger.
  *
  * On a GPU the figure is not below what set-up takes, and at most 15 % above it where rows are of the same kind all over the matrix, apart from rows
  * without couplings. Where they are not, as with several meshes, or rows with very many entries, more is added the less the sample is like the
@@ -1199,6 +1199,28 @@ terrace_status terrace_amg_destroy(terrace_amg *amg);
  * Errors: `TERRACE_ERROR_NULL_ARGUMENT`. One thread at a time for each context.
  */
 terrace_status terrace_solver_create(terrace_context *context, const terrace_config *config, terrace_solver **solver);
+
+/**
+ * Bytes that a solver of this matrix with these options would hold: hierarchy, vectors of the Krylov method, and reports. Estimated as by
+ * `terrace_amg_memory_estimate`; with a context on a GPU, the most device memory at one time. It is not below what is held, and at most 30 %
+ * above it where rows are of the same kind all over the matrix.
+ *
+ * - `context`: not NULL.
+ * - `matrix`: not NULL.
+ * - `config`: NULL for all defaults.
+ * - `updates`: not 0 where `terrace_solver_update` will be called: the first update stores where each term of a product goes.
+ * - `bytes`: host, written.
+ *
+ * Callbacks do not count, nor the factors of a matrix that the Krylov method fails to solve. With the option "solver.type" "direct" it is what
+ * the factorisation holds on the host, and 0 with a context on a GPU. Returns when the estimate is made, and holds nothing then. Errors: as
+ * `terrace_solver_setup`, `TERRACE_ERROR_OUT_OF_MEMORY` when there is no room even for a sample of a few thousand rows. One thread at a time for
+ * each context; the matrix may be shared.
+ */
+terrace_status terrace_solver_memory_estimate(terrace_context *context,
+                                              const terrace_matrix *matrix,
+                                              const terrace_config *config,
+                                              int32_t updates,
+                                              int64_t *bytes);
 
 /**
  * Replaces the matrix in the Krylov method by y = A x of the caller. The matrix given to `terrace_solver_setup` then only builds the

@@ -1138,6 +1138,22 @@ public:
     explicit solver(const context &on, status &result TERRACE_OR_THROW) : object(detail::logs::of(on)) {
         make(on, nullptr, result);
     }
+
+    /// Bytes that a solver of the matrix would hold, on a GPU the most device memory at one time (terrace_solver_memory_estimate).
+    ///
+    /// - `updates`: whether update() will be called.
+    ///
+    /// Returns when a sample was set up. Errors: as setup().
+    static std::int64_t memory_estimate(const context &on, const matrix &a, const config &options, bool updates,
+                                        status &result TERRACE_OR_THROW) {
+        return detail::is_set(on, options, result) ? estimate(on, a, options.get(), updates, result) : 0;
+    }
+    /// With default options.
+    static std::int64_t memory_estimate(const context &on, const matrix &a, bool updates,
+                                        status &result TERRACE_OR_THROW) {
+        return estimate(on, a, nullptr, updates, result);
+    }
+
     solver(solver &&) noexcept = default;
     solver &operator=(solver &&other) noexcept {
         object::operator=(std::move(other));
@@ -1302,6 +1318,14 @@ private:
     // What it gives to the callbacks.
     terrace_type works_in_ = TERRACE_F64;
 
+    static std::int64_t estimate(const context &on, const matrix &a, const terrace_config *options, bool updates,
+                                 status &result) {
+        std::int64_t bytes = 0;
+        const terrace_status code = terrace_solver_memory_estimate(on.get(), a.get(), options, updates ? 1 : 0, &bytes);
+        if (const auto &log = detail::logs::of(on)) log->release();
+        detail::conclude(code, result);
+        return bytes;
+    }
     void make(const context &on, const terrace_config *options, status &result) {
         create([&](terrace_solver **out) { return terrace_solver_create(on.get(), options, out); }, result);
     }

@@ -327,6 +327,20 @@ impl Matrix {
         }
     }
 
+    /// Bytes of pattern and values on the host that the library holds; 0 for lent arrays and in device memory.
+    pub(crate) fn owned_bytes(&self) -> (usize, usize) {
+        match &self.storage {
+            MatrixStorage::Host { structure, values } => {
+                let values = match &*lock(values.read()) {
+                    Values::F64(values) => values.owned_bytes(),
+                    Values::F32(values) => values.owned_bytes(),
+                };
+                (structure.owned_bytes(), values)
+            }
+            MatrixStorage::Device(_) => (0, 0),
+        }
+    }
+
     /// Replaces the values; pattern and format stay. Nothing is changed when they are refused.
     pub fn update_values(&self, values: Values) -> Result<()> {
         self.check_format(values.precision(), values.len())?;

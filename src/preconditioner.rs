@@ -17,6 +17,7 @@ use crate::matrix::{GivenFunctions, Matrix};
 use crate::report::{Phases, Report};
 use crate::scalar::{Precision, Scalar, SliceMut, SliceRef};
 use crate::sparse::NearNullSpace;
+pub(crate) use estimate::{Held, Work};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -558,11 +559,27 @@ impl Amg {
     }
 
     /// Estimated bytes of `setup` with these options. On the host: bytes of the hierarchy, from a sample of at most 20,000 rows. On a
-    /// GPU: peak bytes of set-up, from samples of at most 1,048,576 rows, regardless of the memory limit of the context. Exact for
+    /// GPU: peak bytes of set-up, from samples of at most 1,048,576 rows, regardless of the memory limit of the context; exact for
     /// matrices that are not larger.
     pub fn memory_estimate(context: &Context, matrix: &Matrix, config: &Config) -> Result<usize> {
-        estimate::bytes(&context.with_own_scratch()?, matrix, config)
+        estimate::bytes(&context.with_own_scratch()?, matrix, config, (false, None), &set_up_sample)
     }
+
+    /// The same for a hierarchy inside of a solver: of what `work` does with samples, of at most so many rows where a number is given.
+    pub(crate) fn estimate_in_solver(
+        context: &Context,
+        matrix: &Matrix,
+        config: &Config,
+        rows: Option<usize>,
+        work: &Work<'_>,
+    ) -> Result<usize> {
+        estimate::bytes(&context.with_own_scratch()?, matrix, config, (true, rows), work)
+    }
+}
+
+/// What a hierarchy alone holds.
+fn set_up_sample(context: &Context, sample: &Arc<Matrix>, config: &Config) -> Result<Held> {
+    Ok(Held { report: Amg::setup(context, sample, config)?.report(), fixed: 0, has_matrix: false })
 }
 
 /// One cycle on the host. Returns the level at which it lost precision, if it did.

@@ -217,7 +217,7 @@ facts! {
     "levels", Whole, "number of levels", |r, i| Int(r.levels.len() as i64);
     "operator_complexity", Whole, "stored values of all level matrices over those of the finest", |r, i| Real(r.operator_complexity());
     "grid_complexity", Whole, "rows of all levels over those of the finest", |r, i| Real(r.grid_complexity());
-    "bytes", Whole, "bytes that the library holds for hierarchy and solver; lent arrays do not count", |r, i| Int(r.bytes as i64);
+    "bytes", Whole, "bytes that the library holds for hierarchy and solver, with its copy of the solver's matrix; lent arrays do not count", |r, i| Int(r.bytes as i64);
     "device_bytes", Whole, "bytes of device memory that the context holds, with all that was made from it; 0 on the host", |r, i| Int(r.device_memory.used as i64);
     "device_peak_bytes", Whole, "the most of them at one time", |r, i| Int(r.device_memory.peak as i64);
     "device", Whole, "device of the context", |r, i| Text(r.device.to_string());

@@ -15,6 +15,7 @@ pub use crate::scalar::{SliceMut, SliceRef};
 use std::sync::Arc;
 
 mod direct;
+mod estimate;
 mod fallback;
 mod parts;
 mod scaled;
@@ -473,7 +474,7 @@ impl Solver {
             }
         };
         report.solver = format!("{name} {}", precision.name());
-        report.bytes += bytes;
+        report.bytes += bytes + self.solves.bytes() + self.matrix_bytes(state, &report);
         if let Some(fallback) = &state.fallback {
             fallback.report(&mut report);
         }

@@ -288,7 +288,7 @@ fn solver(device: &CStr, a: &Csr<f64>, options: &CStr, most: usize) {
     let mut bytes = 0;
     let mut estimate =
         // SAFETY: alive, and a pointer to a local.
-        || unsafe { terrace_amg_memory_estimate(context, matrix, config, &mut bytes) };
+        || unsafe { terrace_solver_memory_estimate(context, matrix, config, 1, &mut bytes) };
     fail_each(&what("estimate"), most, &mut || (), &mut estimate, &mut || ());
 
     // SAFETY: alive.

@@ -409,6 +409,7 @@ mod tests {
             parameters: &config,
             level: 0,
             a: &a,
+            stores_matrix: true,
             factors: None,
             spectrum: &Spectrum::default(),
             checks: &Mutex::new(()),

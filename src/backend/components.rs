@@ -181,6 +181,8 @@ pub(crate) struct SmootherInput<'a, S: Setup, B: Backend, T: Scalar> {
     pub level: usize,
     /// The matrix; scaled where the backend scales at once.
     pub a: &'a S::Matrix<T>,
+    /// Whether the level stores this matrix anyway.
+    pub stores_matrix: bool,
     /// The factors by which the variables of the level are multiplied, if they are.
     pub factors: Option<&'a S::Factors>,
     /// Diagonal and eigenvalue; computed ones are added.
@@ -265,7 +267,7 @@ impl<S: Store<B>, B: Backend, T: Scalar> SmootherInput<'_, S, B, T> {
     /// The coloured matrix.
     pub fn colours<N: Number, V: Number>(&self) -> Result<Box<dyn Colours<B, V>>> {
         let (a, inverse) = self.stored_matrix_and_inverse::<N>()?;
-        self.setup.colours(self.to, a, inverse, N::PRECISION == T::PRECISION)
+        self.setup.colours(self.to, a, inverse, self.stores_matrix && N::PRECISION == T::PRECISION)
     }
 
     /// The matrix and D^-1 in a storage format of the smoother's own.

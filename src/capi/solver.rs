@@ -2,7 +2,7 @@
 
 use super::amg::config_or_defaults;
 use super::borrow::{device_vectors, vectors};
-use super::boundary::{self, ContextState, Exclusive, Handle, call, in_callers, out, text, text_out};
+use super::boundary::{self, ContextState, Exclusive, Handle, call, in_callers, out, required, text, text_out};
 use super::types::{self, precision, terrace_apply_callback, terrace_guess, terrace_monitor_callback, terrace_type};
 use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, terrace_status};
 use crate::error::{Result, Status, fail};
@@ -44,6 +44,40 @@ pub unsafe extern "C" fn terrace_solver_create(
         let solver = Exclusive::new(Solver::new(&context.state.context, &config));
         // SAFETY: not null, and valid for a write as the documentation asks.
         unsafe { out.set(Box::into_raw(Box::new(terrace_solver { state: Arc::clone(&context.state), solver }))) };
+        Ok(())
+    })
+}
+
+/// Bytes that a solver of this matrix with these options would hold: hierarchy, vectors of the Krylov method, and reports. Estimated as by
+/// `terrace_amg_memory_estimate`; with a context on a GPU, the most device memory at one time. It is not below what is held, and at most 30 %
+/// above it where rows are of the same kind all over the matrix.
+///
+/// - `context`: not NULL.
+/// - `matrix`: not NULL.
+/// - `config`: NULL for all defaults.
+/// - `updates`: not 0 where `terrace_solver_update` will be called: the first update stores where each term of a product goes.
+/// - `bytes`: host, written.
+///
+/// Callbacks do not count, nor the factors of a matrix that the Krylov method fails to solve. With the option "solver.type" "direct" it is what
+/// the factorisation holds on the host, and 0 with a context on a GPU. Returns when the estimate is made, and holds nothing then. Errors: as
+/// `terrace_solver_setup`, `TERRACE_ERROR_OUT_OF_MEMORY` when there is no room even for a sample of a few thousand rows. One thread at a time for
+/// each context; the matrix may be shared.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_solver_memory_estimate(
+    context: *mut terrace_context,
+    matrix: *const terrace_matrix,
+    config: *const terrace_config,
+    updates: i32,
+    bytes: *mut i64,
+) -> terrace_status {
+    call!(context, |context| {
+        let matrix = &required!(matrix).matrix;
+        let out = out!(bytes);
+        // SAFETY: null or alive, as the documentation asks.
+        let config = unsafe { config_or_defaults(config) }?;
+        let estimate = Solver::memory_estimate(&context.state.context, matrix, &config, updates != 0)?;
+        // SAFETY: not null, and valid for a write as the documentation asks.
+        unsafe { out.set(i64::try_from(estimate).unwrap_or(i64::MAX)) };
         Ok(())
     })
 }

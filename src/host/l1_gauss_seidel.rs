@@ -23,7 +23,11 @@ impl<S: Number> L1GaussSeidel<S> {
         let factors = input.factors.map(Vec::as_slice);
         let inverse: Vec<T> = gauss_seidel::l1_inverse(&input.a.view(), factors, input.width())?;
         let inverse = scaling::stored(&inverse, 1.0)?;
-        Ok(L1GaussSeidel { matrix: input.stored_matrix()?, inverse, shared: S::PRECISION == T::PRECISION })
+        Ok(L1GaussSeidel {
+            matrix: input.stored_matrix()?,
+            inverse,
+            shared: input.stores_matrix && S::PRECISION == T::PRECISION,
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Estimate of the memory of a set-up: the set-up of a sample of the matrix, extrapolated.
 //!
-//! On the host it is the size of the hierarchy. On a GPU it is the peak of set-up, which is measured: nothing here depends on what
-//! the steps of set-up allocate.
+//! On the host it is what is held afterwards. On a GPU it is the peak, which is measured: nothing here depends on what the steps
+//! of set-up allocate. What is done with a sample is given: a set-up alone, or also an update or a solver around it.
 //!
 //! The sample is one connected piece from the middle of the matrix if its rows are of the same kinds as those of the matrix
 //! ([`profile`]). Otherwise it is several pieces from all parts of the matrix ([`sample`]).
@@ -11,23 +11,31 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
-use super::{Amg, defaults};
+use super::defaults;
 use crate::amg::hierarchy::{Builder, check_square};
 use crate::config::Config;
 use crate::context::Context;
 use crate::error::{Result, Status};
 use crate::gpu::{self, Gpu};
 use crate::matrix::{Matrix, Values};
-use crate::scalar::{Precision, Scalar, with_storage};
+use crate::report::Report;
+use crate::scalar::{Precision, Scalar};
 use crate::sparse::{SharedCsr, Storage, Structure};
 use sample::{Sample, Source};
 use std::sync::Arc;
 
-/// Rows of the sample. A matrix that is not larger is set up as a whole, and the estimate is exact.
+/// Rows of the sample. A matrix that is not larger is set up as a whole.
 const SAMPLE_ROWS: usize = 20_000;
 
-/// Margin on the host: a sample has more boundary than the matrix, with shorter rows and smaller coarse levels.
+/// Margin on the host: a sample has more boundary than the matrix, with shorter rows and smaller coarse levels. What reports do not count
+/// is in it.
 const MARGIN: f64 = 1.12;
+
+/// Margin on the host for what reports do not count, such as trait objects: 4 % at most were measured.
+const UNCOUNTED: f64 = 1.05;
+
+/// The same for small matrices, in bytes.
+const SMALL: usize = 8 << 10;
 
 /// Rows of the sample on a GPU. Its set-up takes a few hundredths of a second.
 const DEVICE_ROWS: usize = 1 << 20;
@@ -59,17 +67,37 @@ const MIXED_DOUBT: f64 = 0.11;
 /// Added to the margin if some rows are very long: the sizes of their hash tables are powers of two.
 const LONG_DOUBT: f64 = 0.22;
 
-/// Estimated bytes of a set-up: of the hierarchy on the host, of the peak on a GPU.
-pub(super) fn bytes(context: &Context, matrix: &Matrix, config: &Config) -> Result<usize> {
+/// What a sample is set up for, with options that leave nothing open that depends on the matrix. What it made may end with it.
+pub(crate) type Work<'a> = dyn Fn(&Context, &Arc<Matrix>, &Config) -> Result<Held> + 'a;
+
+/// What was held at the end of work on a sample.
+pub(crate) struct Held {
+    /// Its bytes count.
+    pub report: Report,
+    /// Those of them that do not grow with the matrix.
+    pub fixed: usize,
+    /// Whether they include the copy of the matrix that the library has, whatever the format of the finest level.
+    pub has_matrix: bool,
+}
+
+/// Estimated bytes of some work: what is held at its end on the host, the peak on a GPU. `in_solver` as for [`defaults::effective`],
+/// `rows` those of the sample where they are not the usual ones.
+pub(super) fn bytes(
+    context: &Context,
+    matrix: &Matrix,
+    config: &Config,
+    (in_solver, rows): (bool, Option<usize>),
+    work: &Work<'_>,
+) -> Result<usize> {
     // The errors of set-up.
     config.check_device(context.device())?;
     matrix.check_for_amg(context)?;
     check_square(matrix)?;
     // Samples shall be set up as the whole matrix is.
-    let config = &defaults::effective(context, matrix, config, false)?;
+    let config = &defaults::effective(context, matrix, config, in_solver)?;
     let (structure, values) = matrix.copied()?;
-    let rows = if context.gpu().is_some() { DEVICE_ROWS } else { SAMPLE_ROWS };
-    let estimate = Estimate { context, matrix, config, structure, rows };
+    let rows = rows.unwrap_or(if context.gpu().is_some() { DEVICE_ROWS } else { SAMPLE_ROWS });
+    let estimate = Estimate { context, matrix, config, work, structure, rows };
     match values {
         Values::F64(values) => estimate.bytes(values),
         Values::F32(values) => estimate.bytes(values),
@@ -81,6 +109,7 @@ struct Estimate<'a> {
     context: &'a Context,
     matrix: &'a Matrix,
     config: &'a Config,
+    work: &'a Work<'a>,
     structure: Arc<Structure>,
     /// Rows of the sample.
     rows: usize,
@@ -111,30 +140,38 @@ impl Estimate<'_> {
         }
     }
 
-    /// Bytes of the hierarchy on the host.
+    /// Bytes that are held on the host.
     fn host_bytes<T: Scalar>(&self, source: &Source<'_, T>, values: &Arc<dyn Storage<T>>) -> Result<usize>
     where
         Values: From<Vec<T>>,
     {
-        // The bytes of the finest matrix are known; 0 if it is in the caller's memory.
-        let held = |sample: &Sample| -> Result<(f64, Precision)> {
-            let report = Amg::setup(self.context, &sample.matrix, self.config)?.report();
-            let storage = report.levels[0].matrix_precision;
-            let rest = report.bytes.saturating_sub(finest(&sample.matrix.shared::<T>()?, storage)?);
+        let most_rows = self.config.int("amg.coarsest.max_rows");
+        // The bytes of the matrix itself are known; those in the caller's memory do not count.
+        let held = |sample: &Sample| -> Result<(f64, usize)> {
+            let Held { report, fixed, has_matrix } = (self.work)(self.context, &sample.matrix, self.config)?;
+            let storage = report.levels.first().map(|level| level.matrix_precision);
+            let of = |a: &SharedCsr<T>| fixed + finest(a, storage, has_matrix);
+            // The coarsest level does not grow with the matrix; it may be smaller than that of the matrix, up to a limit.
+            let coarsest = report.levels.last().filter(|_| report.levels.len() > 1 && !sample.whole);
+            let coarsest = coarsest.filter(|level| level.rows <= most_rows).map_or(0, |level| level.bytes);
+            let rest = report.bytes.saturating_sub(coarsest + of(&sample.matrix.shared::<T>()?));
+            let largest = if coarsest > 0 { coarsest.max(most_rows * most_rows * T::PRECISION.bytes()) } else { 0 };
             // Entries that lead out of the sample count like the others.
-            Ok((rest as f64 * sample.scale() / (1.0 - sample.cut), storage))
+            let known = of(&SharedCsr { structure: Arc::clone(&self.structure), values: Arc::clone(values) });
+            Ok((rest as f64 * sample.scale() / (1.0 - sample.cut), known + largest))
         };
         let sample = representative(source, self.rows)?;
-        let (mut rest, storage) = held(&sample)?;
-        let a = SharedCsr { structure: Arc::clone(&self.structure), values: Arc::clone(values) };
+        let (mut rest, known) = held(&sample)?;
         if !sample.whole {
             if sample.has_long {
                 let small = source.sample((self.rows / SMALLER).max(1), sample.pieces)?;
                 rest *= sample.growth(held(&small)?.0, rest);
             }
             rest *= MARGIN + sample.unlike + sample.long_doubt();
+        } else {
+            rest *= UNCOUNTED;
         }
-        Ok(rest as usize + finest(&a, storage)?)
+        Ok(rest as usize + SMALL + known)
     }
 
     /// Peak device memory of set-up, beyond what is held before, from samples of at most `rows` rows.
@@ -163,10 +200,10 @@ impl Estimate<'_> {
         let sample = if there { Arc::new(sample.matrix.to_device(self.context)?) } else { Arc::clone(&sample.matrix) };
         let before = gpu.memory();
         gpu.reset_peak();
-        let hierarchy = Amg::setup(self.context, &sample, self.config);
+        let held = (self.work)(self.context, &sample, self.config);
         let peak = gpu.memory().peak;
         gpu.restore_peak(before.peak);
-        hierarchy.map(|_| (peak - before.used) as f64)
+        held.map(|_| (peak - before.used) as f64)
     }
 }
 
@@ -212,12 +249,16 @@ where
     Ok(best)
 }
 
-/// Bytes of the finest matrix of a hierarchy on the host.
-fn finest<T: Scalar>(a: &SharedCsr<T>, storage: Precision) -> Result<usize> {
-    if storage != T::PRECISION {
-        return Ok(a.structure.owned_bytes() + a.values.as_slice().len() * storage.bytes());
+/// Bytes on the host of the matrix itself and of a finest level with other values.
+fn finest<T: Scalar>(a: &SharedCsr<T>, storage: Option<Precision>, has_matrix: bool) -> usize {
+    let (structure, values) = (a.structure.owned_bytes(), a.values.as_slice().len());
+    match storage {
+        // The level has the values of the matrix, or copies of lent ones.
+        Some(storage) if storage == T::PRECISION => structure + values * storage.bytes(),
+        _ if has_matrix => structure + a.values.owned_bytes(),
+        Some(storage) => structure + values * storage.bytes(),
+        None => 0,
     }
-    Ok(with_storage!(storage, S => a.cast::<S>()?.owned_bytes()))
 }
 
 /// An estimate from samples of `rows` rows, halved while there is too little memory.

@@ -1,15 +1,17 @@
 //! The Krylov method, its operator and its workspace, in the solver's precision and on the context's backend.
 
-use super::Solver;
 use super::together::Together;
 use super::user::SolverBackend;
+use super::{BackendEngine, Solver, State};
 use crate::backend::{Operator, Preconditioner};
 use crate::error::{Result, Status, fail};
+use crate::gpu::{self, Gpu};
 use crate::host::Host;
 use crate::krylov::{self, Krylov, Norm};
 use crate::matrix::Matrix;
 use crate::null_space::NullSpace;
 use crate::preconditioner::Amg;
+use crate::report::Report;
 use crate::scalar::{Precision, Scalar};
 use std::sync::Arc;
 
@@ -96,7 +98,8 @@ impl<B: SolverBackend, T: Scalar> Parts<B, T> {
 
     fn bytes(&self) -> usize {
         let null_space = self.null_space.as_ref().map_or(0, NullSpace::len);
-        let vectors = if self.z.is_some() { 3 } else { 2 };
+        let converted = if self.converted.is_some() { 2 } else { 0 };
+        let vectors = converted + if self.z.is_some() { 3 } else { 2 };
         let together = self.together.as_ref().map_or(0, |together| together.bytes(self.rows));
         self.method.bytes() + (vectors * self.rows + null_space) * T::PRECISION.bytes() + together
     }
@@ -219,6 +222,35 @@ impl Solver {
             return Ok(shared);
         }
         Ok(backend.matrix_operator(matrix)?.into())
+    }
+
+    /// Bytes of the matrix beside those that the report of the hierarchy counts.
+    pub(super) fn matrix_bytes(&self, state: &State, report: &Report) -> usize {
+        let Some(matrix) = &state.matrix else { return 0 };
+        match &state.engine {
+            BackendEngine::Gpu(..) if !gpu::IS_BUILT => 0,
+            BackendEngine::Gpu(Engine::F64(parts), _) => self.operator_bytes(parts, state.amg.as_ref()),
+            BackendEngine::Gpu(Engine::F32(parts), _) => self.operator_bytes(parts, state.amg.as_ref()),
+            BackendEngine::Host(_) | BackendEngine::Direct(_) => {
+                let (structure, values) = matrix.owned_bytes();
+                let own = report.levels.first().filter(|_| self.preconditioner_matrix.is_none());
+                let scaled = state.scaled.as_ref().map_or(0, |(scaled, _)| scaled.owned_bytes().1);
+                match own {
+                    // The finest level is the matrix, or has its pattern.
+                    Some(level) if level.matrix_precision == matrix.precision() => values.min(scaled),
+                    Some(level) if level.format == matrix.block().format() => values + scaled,
+                    _ => structure + values + scaled,
+                }
+            }
+        }
+    }
+
+    /// Bytes of the operator on a device, unless it is that of the finest level.
+    fn operator_bytes<T: Scalar>(&self, parts: &Parts<Gpu, T>, amg: Option<&Amg>) -> usize {
+        let finest = self.shares(amg).and_then(Preconditioner::<Gpu, T>::operator);
+        let is_shared =
+            finest.is_some_and(|finest| std::ptr::addr_eq(Arc::as_ptr(&finest), Arc::as_ptr(&parts.operator)));
+        if is_shared { 0 } else { parts.operator.bytes() }
     }
 
     /// The hierarchy, where its finest level is the matrix that is solved with.

@@ -69,6 +69,12 @@ impl Solves {
         Ok(())
     }
 
+    /// Bytes of the reports.
+    pub fn bytes(&self) -> usize {
+        let norms = self.norms.capacity() + self.history.capacity();
+        self.reports.capacity() * size_of::<(SolveReport, usize)>() + norms * size_of::<f64>()
+    }
+
     /// Right-hand sides.
     pub fn count(&self) -> usize {
         self.reports.len()

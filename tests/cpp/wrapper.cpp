@@ -115,6 +115,8 @@ void reading() {
     hierarchy.apply(b, x);
     CHECK(hierarchy.rows() == 3 && are_ones(x) && hierarchy.report().get_int("levels") == 1);
     CHECK(terrace::amg::memory_estimate(host, a) > 0 && terrace::amg::memory_estimate(host, a, options) > 0);
+    CHECK(terrace::solver::memory_estimate(host, a, true) > terrace::amg::memory_estimate(host, a));
+    CHECK(terrace::solver::memory_estimate(host, a, options, false) > 0);
     REFUSED(TERRACE_ERROR_BREAKDOWN, "mine", hierarchy.set_error(TERRACE_ERROR_BREAKDOWN, "mine", result));
 
     options.set("solver.absolute_tolerance", 0.0);
@@ -340,6 +342,7 @@ void moved_from() {
     REFUSED(null, "config is empty", terrace::amg(host_too, a_too, options, result));
     REFUSED(null, "config is empty", terrace::solver(host_too, options, result));
     REFUSED(null, "config is empty", terrace::amg::memory_estimate(host_too, a_too, options, result));
+    REFUSED(null, "config is empty", terrace::solver::memory_estimate(host_too, a_too, options, true, result));
     REFUSED(null, "config is null", options.set("solver.type", "cg", result));
     REFUSED(null, "config is null", options.to_json(result));
     REFUSED(null, "matrix is null", a.update_values(host_too, values, result));

@@ -612,6 +612,9 @@ contains
     real(real64) :: b(3), x(3)
     b = [1, 0, 1]
     call terrace_matrix_create_csr(context, offsets, columns, values, matrix)
+    call terrace_solver_memory_estimate(context, matrix, .true., bytes)
+    call terrace_solver_memory_estimate(context, matrix, defaults, .true., same)
+    call expect(bytes > 0 .and. bytes == same, 'estimate of a solver')
     call terrace_amg_memory_estimate(context, matrix, bytes)
     call terrace_amg_memory_estimate(context, matrix, defaults, same)
     call expect(bytes == same .and. bytes > 0, 'an estimate without a config')

@@ -381,6 +381,10 @@ impl World {
         // SAFETY: alive or null, and pointers to locals.
         let status = unsafe { terrace_amg_memory_estimate(context, matrix, config, &mut bytes) };
         self.seen("terrace_amg_memory_estimate", status);
+        let updates = self.random.below(2) as i32;
+        // SAFETY: as above.
+        let status = unsafe { terrace_solver_memory_estimate(context, matrix, config, updates, &mut bytes) };
+        self.seen("terrace_solver_memory_estimate", status);
         // SAFETY: as above.
         let status = unsafe { terrace_amg_setup(context, matrix, config, &mut amg) };
         if self.seen("terrace_amg_setup", status) == 0 {

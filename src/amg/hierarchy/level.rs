@@ -258,7 +258,9 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
     {
         let Storing { builder, setup, to, smoother, .. } = storing;
         setup.begin_phase(Some(self.number), "smoother");
+        let is_callers = self.number > 0 || self.a().block() == builder.matrix.block();
         let input = SmootherInput {
+            stores_matrix: is_callers && storing.plan.of(LevelPart::Matrix, self.number) == T::PRECISION,
             setup: *setup,
             to: *to,
             parameters: builder.config,

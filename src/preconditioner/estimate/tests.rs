@@ -1,5 +1,6 @@
 //! Estimates from samples of small matrices, beside what their set-ups hold on the host and take on a simulated GPU.
 
+use super::super::Amg;
 use super::*;
 use crate::error::fail;
 use crate::gallery;
@@ -53,7 +54,8 @@ fn config(options: &[(&str, &str)]) -> Config {
 fn estimate(context: &Context, matrix: &Matrix, config: &Config, rows: usize) -> usize {
     let (structure, values) = matrix.copied().unwrap();
     let Values::F64(values) = values else { unreachable!("the gallery is f64") };
-    Estimate { context, matrix, config, structure, rows }.bytes(values).unwrap()
+    let work = &super::super::set_up_sample;
+    Estimate { context, matrix, config, work, structure, rows }.bytes(values).unwrap()
 }
 
 /// Estimate over what the hierarchy holds.

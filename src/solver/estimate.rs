@@ -1,0 +1,182 @@
+//! Estimate of the memory of a solver: of its hierarchy, its Krylov vectors and, on request, of what updates store.
+
+use super::direct::{Direct, HISTORY};
+use super::solves::Solves;
+use super::{Guess, Solver};
+use crate::config::Config;
+use crate::context::Context;
+use crate::error::{Result, try_vec};
+use crate::matrix::Matrix;
+use crate::preconditioner::{Amg, Held};
+use crate::scalar::{Precision, Scalar};
+use std::sync::Arc;
+
+/// Margin for what the report of a factorisation does not count.
+const UNCOUNTED: f64 = 1.02;
+
+impl Solver {
+    /// Estimated bytes of a solver with these options that is set up for a matrix, and with `updates` also updated. On the host: what
+    /// is held then. On a GPU: the most device memory at one time, with copies of vectors of the host. From samples as
+    /// [`Amg::memory_estimate`]. Without callbacks, and without the factors of a solve that falls back to a factorisation.
+    pub fn memory_estimate(context: &Context, matrix: &Arc<Matrix>, config: &Config, updates: bool) -> Result<usize> {
+        Solver::estimate(context, matrix, config, updates, None)
+    }
+
+    /// From samples of so many rows where a number is given.
+    fn estimate(
+        context: &Context,
+        matrix: &Arc<Matrix>,
+        config: &Config,
+        updates: bool,
+        rows: Option<usize>,
+    ) -> Result<usize> {
+        let whole = Solver::new(context, config);
+        if config.choice("solver.type").as_deref() == Some("direct") {
+            return whole.direct_bytes(matrix);
+        }
+        // The method itself stays open: it depends on the levels.
+        let mut chosen = whole.effective_config(Some(matrix))?;
+        chosen.set_str("solver.type", &config.text("solver.type"))?;
+        Amg::estimate_in_solver(context, matrix, &chosen, rows, &|context, sample, config| {
+            let mut solver = Solver::new(context, config);
+            solver.setup(Some(sample))?;
+            if updates {
+                solver.update()?;
+            }
+            let in_f32 = sample.precision() == Precision::F32 || config.text("solver.precision") == "f32";
+            if in_f32 {
+                solver.solve_nothing::<f32>()?
+            } else {
+                solver.solve_nothing::<f64>()?
+            }
+            Ok(Held { fixed: solver.solves.bytes(), report: solver.try_report()?, has_matrix: true })
+        })
+    }
+
+    /// A solve for b = 0, which allocates what a first solve allocates.
+    fn solve_nothing<T: Scalar>(&mut self) -> Result<()> {
+        let n = self.rows().unwrap_or(0);
+        let (b, mut x) = (try_vec(n, T::ZERO)?, try_vec(n, T::ZERO)?);
+        self.solve(&b, &mut x, Guess::Zero).map(|_| ())
+    }
+
+    /// Bytes of a direct solver, which are on the host.
+    fn direct_bytes(&self, matrix: &Matrix) -> Result<usize> {
+        if self.context.gpu().is_some() {
+            return Ok(0);
+        }
+        let plan = Direct::plan(self, matrix)?;
+        let (structure, values) = matrix.owned_bytes();
+        let reports = Solves::with_capacity(HISTORY)?.bytes();
+        let held = plan.bytes() + 2 * matrix.rows() * size_of::<f64>();
+        Ok((UNCOUNTED * held as f64) as usize + structure + values + reports)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gallery;
+
+    /// One problem of each family, so large that a third of it is a sample.
+    pub const GALLERY: &[&str] = &[
+        "poisson5:60",
+        "poisson7:17",
+        "poisson9:60",
+        "poisson27:14",
+        "anisotropic:60",
+        "rotated_anisotropic:60",
+        "jumps:17",
+        "convection_diffusion:60",
+        "beam:1",
+        "lshape:4",
+        "lognormal:20",
+        "random_m_matrix:5000",
+        "elasticity:9",
+        "elasticity_tet:9",
+    ];
+
+    fn problem(name: &str) -> Arc<Matrix> {
+        Arc::new(gallery::parse(name).unwrap().into_matrix().unwrap())
+    }
+
+    /// A solver after set-up, a first update and a first solve.
+    fn used(context: &Context, matrix: &Arc<Matrix>, config: &Config, updates: bool) -> Solver {
+        let mut solver = Solver::new(context, config);
+        solver.setup(Some(matrix)).unwrap();
+        if updates {
+            solver.update().unwrap();
+        }
+        solver.solve_nothing::<f64>().unwrap();
+        solver
+    }
+
+    fn check(ratios: impl Iterator<Item = (String, f64)>) {
+        let mut wrong = Vec::new();
+        for (what, ratio) in ratios {
+            println!("{what}: {ratio:.3}");
+            if !(1.0..=1.3).contains(&ratio) {
+                wrong.push(format!("{what}: {ratio:.3}"));
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    #[test]
+    fn an_estimate_on_the_host_bounds_what_is_held_over_the_gallery() {
+        let context = Context::new("host:2").unwrap();
+        let cases = GALLERY.iter().flat_map(|name| {
+            let (matrix, context) = (problem(name), &context);
+            [false, true].into_iter().flat_map(move |updates| {
+                let matrix = Arc::clone(&matrix);
+                ["poisson", "mixed_precision", ""].into_iter().map(move |preset| {
+                    let mut config = Config::new();
+                    if !preset.is_empty() {
+                        config.load_preset(preset).unwrap();
+                    }
+                    // As small in relation to the problem as the usual coarsest level is to a problem of the usual size.
+                    config.set_int("amg.coarsest.max_rows", 20).unwrap();
+                    let rows = Some(matrix.rows() / 3);
+                    let estimate = Solver::estimate(context, &matrix, &config, updates, rows).unwrap();
+                    let held = used(context, &matrix, &config, updates).report().bytes;
+                    (format!("{name} {preset:?}, updates {updates}"), estimate as f64 / held as f64)
+                })
+            })
+        });
+        check(cases);
+    }
+
+    #[test]
+    fn an_estimate_on_a_device_bounds_the_peak() {
+        let cases = ["poisson7:9", "elasticity:4", "random_m_matrix:800"].into_iter().flat_map(|name| {
+            [false, true].into_iter().map(move |updates| {
+                let (matrix, config) = (problem(name), Config::new());
+                let context = Context::new("sim:32").unwrap();
+                let gpu = context.gpu().unwrap();
+                let before = gpu.memory().used;
+                let estimate = Solver::memory_estimate(&context, &matrix, &config, updates).unwrap();
+                assert_eq!(gpu.memory().used, before, "an estimate leaves nothing behind");
+                gpu.reset_peak();
+                let _solver = used(&context, &matrix, &config, updates);
+                let peak = (gpu.memory().peak - before) as f64;
+                (format!("{name}, updates {updates}"), estimate as f64 / peak)
+            })
+        });
+        check(cases);
+    }
+
+    #[test]
+    fn a_direct_solver_holds_what_was_estimated() {
+        let context = Context::new("host:2").unwrap();
+        let mut config = Config::new();
+        config.set_str("solver.type", "direct").unwrap();
+        let cases = ["poisson7:12", "elasticity:5", "convection_diffusion:40"].into_iter().map(|name| {
+            let matrix = problem(name);
+            let estimate = Solver::memory_estimate(&context, &matrix, &config, false).unwrap();
+            let mut direct = Solver::new(&context, &config);
+            direct.setup(Some(&matrix)).unwrap();
+            (name.to_string(), estimate as f64 / direct.report().bytes as f64)
+        });
+        check(cases);
+    }
+}

@@ -1,0 +1,143 @@
+//! Memory that hierarchies and solvers hold on the host, as an allocator counts it: what the report says, and what an
+//! estimate said before.
+//!
+//! One test in a file of its own, because the allocator sees every thread of the process.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ffi::CStr;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use terrace::capi::*;
+use terrace::gallery;
+use terrace::sparse::Csr;
+
+struct Counting;
+
+/// Bytes that are allocated.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        HELD.fetch_add(layout.size(), Relaxed);
+        // SAFETY: as required of the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        HELD.fetch_add(layout.size(), Relaxed);
+        // SAFETY: as required of the caller.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: as required of the caller.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// What a solver holds after set-up, a first update and a first solve, with the library's copy of the matrix, and what its
+/// report and an estimate say.
+struct Bytes {
+    held: usize,
+    told: usize,
+    estimate: usize,
+}
+
+fn measure(a: &Csr<f64>, preset: &CStr, flags: terrace_matrix_flags, updates: bool) -> Bytes {
+    let (n, block) = (a.rows * a.block.rows, a.block.rows as i32);
+    let (b, mut x) = (vec![1.0_f64; n], vec![0.0_f64; n]);
+    let (mut context, mut matrix, mut config) = (null_mut(), null_mut(), null_mut());
+    let (mut solver, mut report) = (null_mut(), null_mut());
+    let (mut told, mut estimate) = (0, 0);
+    let (offsets, columns, values) = (a.offsets.as_ptr().cast(), a.columns.as_ptr().cast(), a.values.as_ptr().cast());
+    let (rows, cols, wide, narrow) = (a.rows as i64, a.cols as i64, TERRACE_I64, TERRACE_I32);
+    // SAFETY: handles are made and destroyed here, arrays live through all calls.
+    unsafe {
+        assert_eq!(terrace_context_create(c"host:1".as_ptr(), &mut context), 0);
+        assert_eq!(terrace_config_create(context, &mut config), 0);
+        if !preset.is_empty() {
+            assert_eq!(terrace_config_load_preset(config, preset.as_ptr()), 0);
+        }
+        let before = HELD.load(Relaxed);
+        let made = terrace_matrix_create_bsr(
+            context,
+            rows,
+            cols,
+            block,
+            wide,
+            offsets,
+            narrow,
+            columns,
+            TERRACE_F64,
+            values,
+            0,
+            flags,
+            &mut matrix,
+        );
+        assert_eq!(made, 0);
+        assert_eq!(terrace_solver_memory_estimate(context, matrix, config, i32::from(updates), &mut estimate), 0);
+        assert_eq!(terrace_solver_create(context, config, &mut solver), 0);
+        assert_eq!(terrace_solver_setup(solver, matrix), 0);
+        if updates {
+            assert_eq!(terrace_solver_update(solver), 0);
+        }
+        let (b, x) = (b.as_ptr().cast(), x.as_mut_ptr().cast());
+        assert_eq!(terrace_solver_solve(solver, TERRACE_F64, 1, b, x, TERRACE_ZERO_GUESS), 0);
+        let held = HELD.load(Relaxed) - before;
+        assert_eq!(terrace_solver_report(solver, &mut report), 0);
+        assert_eq!(terrace_report_get_int(report, c"bytes".as_ptr(), 0, &mut told), 0);
+        terrace_report_destroy(report);
+        terrace_solver_destroy(solver);
+        terrace_matrix_destroy(matrix);
+        assert_eq!(HELD.load(Relaxed), before, "everything is given back");
+        terrace_config_destroy(config);
+        terrace_context_destroy(context);
+        Bytes { held, told: told as usize, estimate: estimate as usize }
+    }
+}
+
+#[test]
+fn what_is_held_is_reported_and_was_estimated() {
+    let problems = [
+        "poisson5:60",
+        "poisson7:16",
+        "poisson9:60",
+        "poisson27:13",
+        "anisotropic:60",
+        "rotated_anisotropic:60",
+        "jumps:16",
+        "convection_diffusion:60",
+        "beam:1",
+        "lshape:3",
+        "lognormal:14",
+        "random_m_matrix:4000",
+        "hubs:3000:hubs=3,every=20",
+        "elasticity:9",
+        "elasticity_tet:9",
+    ];
+    let mut wrong = Vec::new();
+    for name in problems {
+        let a = gallery::parse(name).unwrap().matrix;
+        for flags in [0, TERRACE_BORROW] {
+            for updates in [false, true] {
+                for preset in [c"", c"poisson", c"mixed_precision"] {
+                    let Bytes { held, told, estimate } = measure(&a, preset, flags, updates);
+                    let (ratio, share) = (estimate as f64 / held as f64, told as f64 / held as f64);
+                    let line = format!(
+                        "{name} {preset:?}, flags {flags}, updates {updates}: {held} held, {share:.3} told, {ratio:.3} estimated"
+                    );
+                    println!("{line}");
+                    if !(1.0..=1.3).contains(&ratio) || !(0.95..=1.1).contains(&share) {
+                        wrong.push(line);
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
