@@ -53,13 +53,14 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "mixed_precision",
-        purpose: "Less memory and traffic: the hierarchy in f32 inside a solve in the precision of the matrix.",
-        reason: "A preconditioner needs a few digits only; residuals and solution keep the precision of the matrix.",
+        purpose: "Less memory: transfers and coarse levels in f32. The finest level is the matrix itself.",
+        reason: "A preconditioner needs a few digits only; residuals and solution keep the precision of the matrix. An f32 copy of the finest matrix, as `precision` `single` makes, is faster and takes more memory than it saves on many problems. fgmres, which f32 levels need, keeps two bases, so that restarts come twice as often as with gmres.",
         options: &[
-            ("precision.matrix", "f32"),
-            ("precision.vector", "f32"),
+            ("precision.matrix", "input,f32"),
+            ("precision.vector", "input,f32"),
             ("precision.transfer", "f32"),
             ("precision.smoother", "f32"),
+            ("solver.restart", "15"),
         ],
     },
     Preset {

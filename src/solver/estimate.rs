@@ -165,6 +165,29 @@ mod tests {
         check(cases);
     }
 
+    /// On the host `tests/host_memory.rs` compares what an allocator counts.
+    #[test]
+    fn mixed_precision_holds_less_device_memory_than_f64() {
+        for name in
+            ["poisson7:9", "elasticity:4", "random_m_matrix:800", "lognormal:6", "convection_diffusion:20", "beam:1"]
+        {
+            let matrix = problem(name);
+            let held = |preset: &str| {
+                let mut config = Config::new();
+                if !preset.is_empty() {
+                    config.load_preset(preset).unwrap();
+                }
+                let context = Context::new("sim:32").unwrap();
+                let before = context.gpu().unwrap().memory().used;
+                let _solver = used(&context, &matrix, &config, true);
+                context.gpu().unwrap().memory().used - before
+            };
+            let (wide, mixed) = (held(""), held("mixed_precision"));
+            println!("{name}: {mixed} of {wide} bytes");
+            assert!(mixed < wide, "{name}: {mixed} of {wide} bytes");
+        }
+    }
+
     #[test]
     fn a_direct_solver_holds_what_was_estimated() {
         let context = Context::new("host:2").unwrap();
