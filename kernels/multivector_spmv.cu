@@ -13,14 +13,18 @@ DEVICE void store_epilogue_sums(const Epilogue &f, int shift, f64 share) {
     }
 }
 
+// The vector of this thread.
+DEVICE int own_vector(int shift) { return thread_index() & ((1 << shift) - 1); }
+
 // The result of a row, for the vector of this thread.
 template <class A> DEVICE f64 apply_to_row(const Epilogue &f, int shift, i64 row, A sum) {
-    return apply_epilogue(f, (row << shift) + (thread_index() & ((1 << shift) - 1)), sum, row);
+    return apply_epilogue(f, (row << shift) + own_vector(shift), sum, row);
 }
 
-// The entries of the row, with columns and values from functions of their number, for the vectors that x begins with.
+// The sum over some entries of a row, with columns and values from functions of their number, for the vector of this thread.
 template <class T, class Column, class Value>
 DEVICE T row_sum(int first, int step, int count, int shift, const In<T> &x, const Column &column, const Value &value) {
+    const int c = own_vector(shift);
     T sum = 0;
     int k = first;
     for (; k + (BATCH - 1) * step < count; k += BATCH * step) {
@@ -29,7 +33,7 @@ DEVICE T row_sum(int first, int step, int count, int shift, const In<T> &x, cons
         UNROLL
         for (int j = 0; j < BATCH; ++j) {
             v[j] = value(k + j * step);
-            other[j] = x[static_cast<i64>(column(k + j * step)) << shift];
+            other[j] = x[(static_cast<i64>(column(k + j * step)) << shift) + c];
         }
         UNROLL
         for (int j = 0; j < BATCH; ++j) {
@@ -37,13 +41,10 @@ DEVICE T row_sum(int first, int step, int count, int shift, const In<T> &x, cons
         }
     }
     for (; k < count; k += step) {
-        sum += value(k) * x[static_cast<i64>(column(k)) << shift];
+        sum += value(k) * x[(static_cast<i64>(column(k)) << shift) + c];
     }
     return sum;
 }
-
-// Elements of x for the vector of this thread.
-template <class T> DEVICE In<T> own_vector(const In<T> &x, int shift) { return x.from(thread_index() & ((1 << shift) - 1)); }
 
 // SELL chunks of 1 << height rows, as in sell.cu. A thread for each row and vector.
 template <class S, class O, class T>
@@ -57,12 +58,11 @@ DEVICE void sell(i64 rows, int shift, int height, const In<i64> &starts, const I
         const i64 start = starts[chunk];
         const int count = static_cast<int>(starts[chunk + 1] - start);
         const In<i32> own_bases = bases.from(start);
-        const In<O> own_offsets = offsets.from((start << height) + r);
-        const In<S> own_values = values.from((start << height) + r);
+        const In<O> own_offsets = offsets.from(start << height);
+        const In<S> own_values = values.from(start << height);
         const T sum = row_sum<T>(
-            0, 1, count, shift, own_vector(x, shift),
-            [&](int k) { return own_bases[k] + static_cast<i32>(own_offsets[static_cast<i64>(k) << height]); },
-            [&](int k) { return As<T>::of(own_values[static_cast<i64>(k) << height]); });
+            0, 1, count, shift, x, [&](int k) { return own_bases[k] + static_cast<i32>(own_offsets[(k << height) + r]); },
+            [&](int k) { return As<T>::of(own_values[(k << height) + r]); });
         share = apply_to_row(f, shift, order.len > 0 ? order[row] : row, sum);
     }
     store_epilogue_sums(f, shift, share);
@@ -82,16 +82,15 @@ DEVICE void block_sell(i64 rows, int shift, int height, int br, int bc, const In
         const i64 start = starts[chunk];
         const int count = static_cast<int>(starts[chunk + 1] - start);
         const In<i32> own_bases = bases.from(start);
-        const In<u16> own_offsets = offsets.from((start << height) + r);
-        const In<S> own_values = values.from(((start * br * bc) << height) + r);
-        const In<T> own_x = own_vector(x, shift);
+        const In<u16> own_offsets = offsets.from(start << height);
+        const In<S> own_values = values.from((start * br * bc) << height);
         T sum = 0;
         for (int k = 0; k < count; ++k) {
-            const i64 column = static_cast<i64>(own_bases[k] + static_cast<i32>(own_offsets[static_cast<i64>(k) << height])) * bc;
+            const i64 column = static_cast<i64>(own_bases[k] + static_cast<i32>(own_offsets[(k << height) + r])) * bc;
             const i64 first = (static_cast<i64>(k) * br + row) * bc;
             sum += row_sum<T>(
-                0, 1, bc, shift, own_x.from(column << shift), [](int c) { return c; },
-                [&](int c) { return As<T>::of(own_values[(first + c) << height]); });
+                0, 1, bc, shift, x, [&](int c) { return column + c; },
+                [&](int c) { return As<T>::of(own_values[((first + c) << height) + r]); });
         }
         share = apply_to_row(f, shift, (order.len > 0 ? order[block_row] : block_row) * br + row, sum);
     }
@@ -128,7 +127,7 @@ DEVICE void csr(i64 rows, int shift, const In<i64> &offsets, const In<i32> &base
         const In<S> own_values = values.from(start);
         const i64 base = sizeof(C) == sizeof(u16) ? bases[row] : 0;
         return row_sum<T>(
-            first, step, count, shift, own_vector(x, shift).from(base << shift), [&](int k) { return static_cast<i32>(own_columns[k]); },
+            first, step, count, shift, x, [&](int k) { return base + static_cast<i32>(own_columns[k]); },
             [&](int k) { return As<T>::of(own_values[k]); });
     });
 }
@@ -142,14 +141,15 @@ DEVICE void bsr(i64 rows, int shift, int side, const In<i64> &offsets, const In<
         const i64 start = offsets[row / side];
         const int count = static_cast<int>(offsets[row / side + 1] - start) * side;
         const In<i32> own_columns = columns.from(start);
-        const In<S> own_values = values.from(start * side * side + row % side * side);
+        const In<S> own_values = values.from(start * side * side);
+        const int r = static_cast<int>(row % side);
         return row_sum<T>(
-            first, step, count, shift, own_vector(x, shift),
+            first, step, count, shift, x,
             [&](int k) {
                 const i64 column = static_cast<i64>(own_columns[k / side]) * side + k % side;
                 return column < cols ? column : cols - 1;
             },
-            [&](int k) { return As<T>::of(own_values[static_cast<i64>(k / side) * side * side + k % side]); });
+            [&](int k) { return As<T>::of(own_values[(static_cast<i64>(k / side) * side + r) * side + k % side]); });
     });
 }
 
@@ -158,7 +158,7 @@ template <class S, class T> DEVICE void dense(i64 n, int shift, const In<S> &val
     rows_of_lanes<T>(n, shift, f, [&](i64 row, int first, int step) {
         const In<S> own = values.from(row * n);
         return row_sum<T>(
-            first, step, static_cast<int>(n), shift, own_vector(x, shift), [](int k) { return k; },
+            first, step, static_cast<int>(n), shift, x, [](int k) { return k; },
             [&](int k) { return As<T>::of(own[k]); });
     });
 }

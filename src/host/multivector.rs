@@ -1,7 +1,7 @@
 //! Products of stored matrices with multivectors: a row is read once for all of the interleaved vectors, which are the
 //! lanes of a register.
 //!
-//! For each vector a row is summed from its first entry to its last. Processors with AVX-512 run the same code with wider
+//! The order in which a row is summed depends on its length alone. Processors with AVX-512 run the same code with wider
 //! registers, so that both give the same bits.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -48,7 +48,7 @@ impl Products<'_> {
             let group = first..(first + self.group).min(results.end);
             let sums = &mut sums[..group.len()];
             (self.multiply)(first, W::slice_mut(sums));
-            store(group, sums);
+            with_features(Call(|| store(group, sums)));
         }
     }
 
@@ -261,12 +261,36 @@ fn multiply<W: Scalar>(k: usize, kernel: impl Kernel<W>, x: &[W], sums: &mut [W]
 }
 
 fn with_registers<const K: usize, W: Scalar>(kernel: &impl Kernel<W>, x: &[W], sums: &mut [W]) {
-    let group = Group::<'_, K, _, _> { kernel, x: x.as_chunks().0, sums: sums.as_chunks_mut().0 };
+    with_features(Group::<'_, K, _, _> { kernel, x: x.as_chunks().0, sums: sums.as_chunks_mut().0 });
+}
+
+/// Runs a loop with the widest registers.
+fn with_features(work: impl Work) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if avx512::is_present() {
-        return avx512::run(group);
+        return avx512::run(work);
     }
-    group.run();
+    work.run();
+}
+
+/// The result of a loop that is run with the widest registers.
+pub(super) fn widely<R>(work: impl FnOnce() -> R) -> R {
+    let mut result = None;
+    with_features(Call(|| result = Some(work())));
+    match result {
+        Some(result) => result,
+        None => unreachable!("the work was done"),
+    }
+}
+
+/// A function.
+struct Call<F>(F);
+
+impl<F: FnOnce()> Work for Call<F> {
+    #[inline(always)]
+    fn run(self) {
+        (self.0)();
+    }
 }
 
 /// A loop that is compiled once more for wider registers. Its `run` is always inlined.
@@ -304,24 +328,67 @@ struct SparseRows<'a, S, I> {
 impl<S: Number, I: Column, W: Scalar> Kernel<W> for SparseRows<'_, S, I> {
     #[inline(always)]
     fn run<const K: usize>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+        match self.block.rows {
+            1 if self.block == Block::SCALAR => self.scalars(x, sums),
+            2 => self.blocks::<K, 2, W>(x, sums),
+            3 => self.blocks::<K, 3, W>(x, sums),
+            6 => self.blocks::<K, 6, W>(x, sums),
+            _ => self.any_blocks(x, sums),
+        }
+    }
+}
+
+impl<S: Number, I: Column> SparseRows<'_, S, I> {
+    /// Entries with even and with odd numbers have sums of their own, so that additions do not wait for each other.
+    #[inline(always)]
+    fn scalars<const K: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+        let Rows { offsets, columns, values, shift } = self.rows;
+        let at = |j: &I| &x[(j.to_i32() + shift) as usize];
+        for (range, sum) in offsets.windows(2).zip(sums) {
+            let (mut even, mut odd) = ([W::ZERO; K], [W::ZERO; K]);
+            let (columns, last_column) = columns[range[0]..range[1]].as_chunks::<2>();
+            let (values, last_value) = values[range[0]..range[1]].as_chunks::<2>();
+            for ([i, j], [u, v]) in columns.iter().zip(values) {
+                add(&mut even, u.cast(), at(i));
+                add(&mut odd, v.cast(), at(j));
+            }
+            for (j, v) in last_column.iter().zip(last_value) {
+                add(&mut even, v.cast(), at(j));
+            }
+            add(&mut even, W::ONE, &odd);
+            *sum = even;
+        }
+    }
+
+    /// Blocks of BR rows.
+    #[inline(always)]
+    fn blocks<const K: usize, const BR: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+        let Rows { offsets, columns, values, shift } = self.rows;
+        let bc = self.block.cols;
+        for (range, sums) in offsets.windows(2).zip(sums.as_chunks_mut::<BR>().0) {
+            let mut total = [[W::ZERO; K]; BR];
+            let blocks = values[range[0] * BR * bc..range[1] * BR * bc].chunks_exact(BR * bc);
+            for (j, block) in columns[range[0]..range[1]].iter().zip(blocks) {
+                for (c, x) in x[(j.to_i32() + shift) as usize * bc..][..bc].iter().enumerate() {
+                    for r in 0..BR {
+                        add(&mut total[r], block[r * bc + c].cast(), x);
+                    }
+                }
+            }
+            *sums = total;
+        }
+    }
+
+    /// Blocks of any number of rows, one row after the other.
+    #[inline(always)]
+    fn any_blocks<const K: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
         let Rows { offsets, columns, values, shift } = self.rows;
         let Block { rows: br, cols: bc } = self.block;
-        if self.block == Block::SCALAR {
-            for (range, sum) in offsets.windows(2).zip(sums) {
-                let mut total = [W::ZERO; K];
-                for (j, v) in columns[range[0]..range[1]].iter().zip(&values[range[0]..range[1]]) {
-                    add(&mut total, v.cast(), &x[(j.to_i32() + shift) as usize]);
-                }
-                *sum = total;
-            }
-            return;
-        }
         for (range, sums) in offsets.windows(2).zip(sums.chunks_exact_mut(br)) {
             for (r, sum) in sums.iter_mut().enumerate() {
                 let mut total = [W::ZERO; K];
-                for (j, block) in
-                    columns[range[0]..range[1]].iter().zip(values[range[0] * br * bc..].chunks_exact(br * bc))
-                {
+                let blocks = values[range[0] * br * bc..].chunks_exact(br * bc);
+                for (j, block) in columns[range[0]..range[1]].iter().zip(blocks) {
                     let x = &x[(j.to_i32() + shift) as usize * bc..][..bc];
                     for (v, x) in block[r * bc..][..bc].iter().zip(x) {
                         add(&mut total, v.cast(), x);
@@ -342,23 +409,88 @@ struct DiagonalRows<'a, S> {
     values: &'a [S],
 }
 
+/// Rows by diagonals that are summed at the same time.
+const AT_ONCE: usize = 4;
+
 impl<S: Number, W: Scalar> Kernel<W> for DiagonalRows<'_, S> {
     #[inline(always)]
     fn run<const K: usize>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
-        let DiagonalRows { row, width: n, group, distances, values } = *self;
-        if n == 1 {
-            for (lane, sum) in sums.iter_mut().enumerate() {
-                let mut total = [W::ZERO; K];
-                for (distance, values) in distances.iter().zip(values.chunks_exact(group)) {
-                    // A row has no entry outside of x.
-                    if let Some(x) = x.get((row + lane).wrapping_add_signed(*distance as isize)) {
-                        add(&mut total, values[lane].cast(), x);
+        match self.width {
+            1 => self.scalars(x, sums),
+            2 => self.blocks::<K, 2, W>(x, sums),
+            3 => self.blocks::<K, 3, W>(x, sums),
+            6 => self.blocks::<K, 6, W>(x, sums),
+            _ => self.any_blocks(x, sums),
+        }
+    }
+}
+
+impl<S: Number> DiagonalRows<'_, S> {
+    #[inline(always)]
+    fn scalars<const K: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+        // Distances ascend.
+        let (least, most) = match self.distances {
+            [one] => (*one, *one),
+            [least, .., most] => (*least, *most),
+            [] => (0, 0),
+        };
+        let (whole, rest) = sums.as_chunks_mut::<AT_ONCE>();
+        let last = AT_ONCE * whole.len();
+        for (piece, sums) in whole.iter_mut().enumerate() {
+            let lane = AT_ONCE * piece;
+            let first = (self.row + lane) as i64;
+            if first + i64::from(least) < 0 || first + i64::from(most) + AT_ONCE as i64 > x.len() as i64 {
+                sums.iter_mut().enumerate().for_each(|(q, sum)| *sum = self.row_sum(lane + q, x));
+                continue;
+            }
+            let mut total = [[W::ZERO; K]; AT_ONCE];
+            for (distance, values) in self.distances.iter().zip(self.values.chunks_exact(self.group)) {
+                let x = &x[(first + i64::from(*distance)) as usize..][..AT_ONCE];
+                let values = &values[lane..][..AT_ONCE];
+                for q in 0..AT_ONCE {
+                    add(&mut total[q], values[q].cast(), &x[q]);
+                }
+            }
+            *sums = total;
+        }
+        rest.iter_mut().enumerate().for_each(|(q, sum)| *sum = self.row_sum(last + q, x));
+    }
+
+    /// The sum of a row, which has no entry outside of x.
+    #[inline(always)]
+    fn row_sum<const K: usize, W: Scalar>(&self, lane: usize, x: &[[W; K]]) -> [W; K] {
+        let mut total = [W::ZERO; K];
+        for (distance, values) in self.distances.iter().zip(self.values.chunks_exact(self.group)) {
+            if let Some(x) = x.get((self.row + lane).wrapping_add_signed(*distance as isize)) {
+                add(&mut total, values[lane].cast(), x);
+            }
+        }
+        total
+    }
+
+    /// Blocks of N rows.
+    #[inline(always)]
+    fn blocks<const K: usize, const N: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+        let x = x.as_chunks::<N>().0;
+        for (lane, sums) in sums.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+            let mut total = [[W::ZERO; K]; N];
+            for (distance, values) in self.distances.iter().zip(self.values.chunks_exact(N * N * BLOCK_ROWS)) {
+                let Some(x) = x.get((self.row + lane).wrapping_add_signed(*distance as isize)) else { continue };
+                let values = values.as_chunks::<BLOCK_ROWS>().0;
+                for r in 0..N {
+                    for c in 0..N {
+                        add(&mut total[r], values[r * N + c][lane].cast(), &x[c]);
                     }
                 }
-                *sum = total;
             }
-            return;
+            *sums = total;
         }
+    }
+
+    /// Blocks of any number of rows, one row after the other.
+    #[inline(always)]
+    fn any_blocks<const K: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+        let DiagonalRows { row, width: n, group, distances, values } = *self;
         for (lane, sums) in sums.chunks_exact_mut(n).enumerate() {
             for (r, sum) in sums.iter_mut().enumerate() {
                 let mut total = [W::ZERO; K];

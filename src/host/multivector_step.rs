@@ -1,7 +1,7 @@
 //! Operations on multivectors: diagonals, fused smoothing steps, and those of conjugate gradients.
 
 use super::Host;
-use super::multivector::Products;
+use super::multivector::{Products, widely};
 use super::simd::MAX_BLOCK;
 use crate::backend::{MAX_VECTORS, Multivectors, Operator, PerVector, Recurrence};
 use crate::error::Result;
@@ -34,6 +34,7 @@ impl<'a, S: Number> Diagonal<'a, S> {
     }
 
     /// Replaces r, whose first element is number `first`, by D r.
+    #[inline(always)]
     fn scale<W: Scalar>(&self, first: usize, r: &mut [W]) {
         match self.k {
             8 => self.scale_rows::<8, W>(first, r.as_chunks_mut().0),
@@ -42,6 +43,7 @@ impl<'a, S: Number> Diagonal<'a, S> {
         }
     }
 
+    #[inline(always)]
     fn scale_rows<const K: usize, W: Scalar>(&self, first: usize, r: &mut [[W; K]]) {
         let (width, d) = (self.width, &self.d[first / K * self.width..]);
         if width == 1 {
@@ -66,6 +68,7 @@ impl<'a, S: Number> Diagonal<'a, S> {
     }
 
     /// Gives pieces of x, whose first element is number `start`, and D x of them to `store`.
+    #[inline(always)]
     fn each<T: Number>(&self, start: usize, x: &[T], mut store: impl FnMut(Range<usize>, &[T::Wide])) {
         let mut dx = [T::Wide::ZERO; PIECE];
         let size = PIECE / self.step() * self.step();
@@ -88,8 +91,10 @@ impl<'a, S: Number> Diagonal<'a, S> {
     ) {
         host.run(y.len(), || {
             par::for_each_mut(y, par::GRAIN.next_multiple_of(self.step()), |start, y| {
-                self.each(start, &x[start..start + y.len()], |piece, dx| {
-                    y[piece].iter_mut().zip(dx).for_each(|(y, dx)| epilogue(*dx, y));
+                widely(|| {
+                    self.each(start, &x[start..start + y.len()], |piece, dx| {
+                        y[piece].iter_mut().zip(dx).for_each(|(y, dx)| epilogue(*dx, y));
+                    });
                 });
             });
         });
@@ -109,18 +114,21 @@ pub fn chebyshev_update<V: Number, S: Number>(
     let (alpha, beta) = (V::Wide::from_f64(alpha), V::Wide::from_f64(beta));
     host.run(x.len(), || {
         par::for_each_mut2(p, x, par::GRAIN.next_multiple_of(d.step()), |start, p, x| {
-            d.each(start, &r[start..start + x.len()], |piece, dr| {
-                update_direction(dr, beta, &mut p[piece.clone()]);
-                for (x, p) in x[piece.clone()].iter_mut().zip(&p[piece]) {
-                    let before = if zero_guess { V::Wide::ZERO } else { x.widen() };
-                    *x = V::narrow(before + alpha * p.widen());
-                }
+            widely(|| {
+                d.each(start, &r[start..start + x.len()], |piece, dr| {
+                    update_direction(dr, beta, &mut p[piece.clone()]);
+                    for (x, p) in x[piece.clone()].iter_mut().zip(&p[piece]) {
+                        let before = if zero_guess { V::Wide::ZERO } else { x.widen() };
+                        *x = V::narrow(before + alpha * p.widen());
+                    }
+                });
             });
         });
     });
 }
 
 /// p = dr + β p; p is not read when β is 0.
+#[inline(always)]
 fn update_direction<V: Number>(dr: &[V::Wide], beta: V::Wide, p: &mut [V]) {
     if beta == V::Wide::ZERO {
         p.iter_mut().zip(dr).for_each(|(p, dr)| *p = V::narrow(*dr));
@@ -130,6 +138,7 @@ fn update_direction<V: Number>(dr: &[V::Wide], beta: V::Wide, p: &mut [V]) {
 }
 
 /// Replaces A x, from element `first` on, by D (b - A x).
+#[inline(always)]
 fn scaled_residual<V: Number, S: Number>(d: &Diagonal<'_, S>, b: &[V], first: usize, ax: &mut [V::Wide]) {
     ax.iter_mut().zip(&b[first..]).for_each(|(ax, b)| *ax = b.widen() - *ax);
     d.scale(first, ax);
@@ -219,6 +228,7 @@ fn widened<const K: usize>(sums: [f64; K]) -> PerVector {
 }
 
 /// Adds x·y of each vector.
+#[inline(always)]
 fn add_dots<const K: usize, T: Number>(x: &[T], y: &[T], sums: &mut [f64; K]) {
     for (x, y) in x.as_chunks::<K>().0.iter().zip(y.as_chunks::<K>().0) {
         for c in 0..K {
@@ -227,6 +237,7 @@ fn add_dots<const K: usize, T: Number>(x: &[T], y: &[T], sums: &mut [f64; K]) {
     }
 }
 
+#[inline(always)]
 fn dots<const K: usize, T: Scalar>(z: &[T], r: &[T], q: Option<&[T]>, range: Range<usize>) -> [f64; 2 * MAX_VECTORS] {
     let (mut zr, mut zq) = ([0.0; K], [0.0; K]);
     let z = &z[range.clone()];
@@ -238,6 +249,7 @@ fn dots<const K: usize, T: Scalar>(z: &[T], r: &[T], q: Option<&[T]>, range: Ran
     std::array::from_fn(|c| both[c / MAX_VECTORS][c % MAX_VECTORS])
 }
 
+#[inline(always)]
 fn add_to_direction<const K: usize, T: Scalar>(z: &[T], beta: &PerVector, p: &mut [T]) {
     let beta: [T; K] = std::array::from_fn(|c| T::from_f64(beta[c]));
     for (p, z) in p.as_chunks_mut::<K>().0.iter_mut().zip(z.as_chunks::<K>().0) {
@@ -260,6 +272,7 @@ fn dots_of_product<const K: usize, T: Scalar>(
     widened(sums)
 }
 
+#[inline(always)]
 fn step<const K: usize, T: Scalar>(alpha: &PerVector, (p, q): (&[T], &[T]), (x, r): (&mut [T], &mut [T])) -> PerVector {
     let alpha: [T; K] = std::array::from_fn(|c| T::from_f64(alpha[c]));
     let mut sums = [0.0; K];
@@ -313,14 +326,17 @@ impl Multivectors for Host {
         q: Option<&[T]>,
     ) -> Result<(PerVector, PerVector)> {
         assert!(z.len() == r.len() && q.is_none_or(|q| q.len() == z.len()));
-        let both = self.run(z.len(), || par::sums(z.len(), par::GRAIN, |range| with_vectors!(k, dots(z, r, q, range))));
+        let both = self
+            .run(z.len(), || par::sums(z.len(), par::GRAIN, |range| widely(|| with_vectors!(k, dots(z, r, q, range)))));
         Ok((std::array::from_fn(|c| both[c]), std::array::from_fn(|c| both[MAX_VECTORS + c])))
     }
 
     fn multivector_direction<T: Scalar>(&self, k: usize, z: &[T], beta: &PerVector, p: &mut [T]) -> Result<()> {
         assert_eq!(z.len(), p.len());
         self.run(z.len(), || {
-            par::for_each_mut(p, par::GRAIN, |start, p| with_vectors!(k, add_to_direction(&z[start..], beta, p)));
+            par::for_each_mut(p, par::GRAIN, |start, p| {
+                widely(|| with_vectors!(k, add_to_direction(&z[start..], beta, p)))
+            });
         });
         Ok(())
     }
@@ -348,7 +364,7 @@ impl Multivectors for Host {
         assert!(p.len() == x.len() && q.len() == x.len());
         Ok(self.run(x.len(), || {
             par::sums_mut2(x, r, par::GRAIN, |start, x, r| {
-                with_vectors!(k, step(alpha, (&p[start..], &q[start..]), (x, r)))
+                widely(|| with_vectors!(k, step(alpha, (&p[start..], &q[start..]), (x, r))))
             })
         }))
     }

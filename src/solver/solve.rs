@@ -505,12 +505,18 @@ impl<B: SolverBackend, T: Scalar> System<'_, B, T> {
     fn solve(&mut self, method: &mut dyn Krylov<B, T>, run: &mut Run<'_, B, T>, mut zero_guess: bool) -> Result<Next> {
         let mut previous = f64::INFINITY;
         loop {
+            let before = run.iterations;
             let result = method.solve(run, self.b, self.x, zero_guess);
             if let Some(error) = precision_failure(run, &result) {
                 zero_guess = self.widen(method, run, error)?;
                 continue;
             }
             let end = result?;
+            // The residual of a guess that needs no iteration is b - A x.
+            if end == Next::Converged && run.iterations == before && self.z.is_none() && run.null_space.is_empty() {
+                self.true_norm = run.current;
+                return Ok(end);
+            }
             let mut norm = run.residual_norm(self.b, self.x, self.r)?;
             self.true_norm = norm;
             if end != Next::Converged {
