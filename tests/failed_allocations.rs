@@ -300,7 +300,9 @@ fn solver(device: &CStr, a: &Csr<f64>, options: &CStr, most: usize) {
     let mut released = || assert_eq!(setup(), 0);
     let check = &mut || o.borrow().is_solved();
     let (_, seen) = count_failures(&what("several"), most, &mut released, &mut several, check);
-    assert_eq!(seen, 0, "{}", what("several"));
+    // A GPU needs copies of a right-hand side and a solution of the host in any case.
+    let needed = if device.to_string_lossy().starts_with("host") { 0 } else { 2 };
+    assert!(seen <= needed, "{}: {seen}", what("several"));
 
     // The first update, and a later one.
     // SAFETY: alive.
