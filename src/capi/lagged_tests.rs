@@ -7,7 +7,7 @@ use super::*;
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
 
-const N: usize = 700;
+const N: usize = 300;
 
 /// Where the arrays of a matrix are.
 enum Arrays {
