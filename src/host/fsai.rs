@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn with_all_columns_it_is_the_inverse_of_the_cholesky_factor() {
-        for name in ["poisson5:5", "elasticity:2", "lognormal:3", "anisotropic:5"] {
+        for name in ["poisson5:5", "elasticity:2", "lognormal:3", "poisson9:5"] {
             let a = problem(name);
             let g = factor(&a.view(), &adaptive(a.rows, 1)).unwrap();
             for (i, row) in preconditioned(&a, &g).iter().enumerate() {
