@@ -17,6 +17,10 @@ pub struct Arguments {
     #[command(flatten)]
     input: Input,
 
+    /// Device: host, cuda:N, hip:N, sim
+    #[arg(short, long, value_name = "NAME", default_value = "host")]
+    device: String,
+
     /// Right-hand sides
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     count: u32,
@@ -41,7 +45,7 @@ const WAYS: [(&str, &str); 2] = [("one by one", "1"), ("together", "8")];
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let progress = Progress::new(false);
-    let loaded = arguments.input.load(progress)?;
+    let loaded = arguments.input.load_for(&arguments.device, progress)?;
     let measured = match loaded.single_precision() {
         true => measure::<f32>(arguments, &loaded, progress)?,
         false => measure::<f64>(arguments, &loaded, progress)?,
