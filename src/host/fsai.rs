@@ -1,10 +1,10 @@
 //! Adaptive FSAI on the host (Janna and Ferronato, 2011).
 //!
 //! Row i of G is scaled from the row g with g_i = 1 that minimises the Kaporin number ψ = g A gᵀ over its pattern. With
-//! J the pattern without i, A[J,J] g_J = -A[J,i]. The pattern starts empty. Each step adds the k < i with the
+//! J the pattern without i, A_JJ g_J = -A_Ji. The pattern starts empty. Each step adds the k < i with the
 //! largest decrease (∇_k ψ)²/a_kk of ψ along the coordinate k, where ∇_k ψ/2 = a_ki + Σ_{j∈J} a_kj g_j; the smallest k among
-//! equals. That choice does not depend on the units of the unknowns. The Cholesky factor L of A[J,J] grows by a row
-//! for each added column. With y = -L⁻¹ A[J,i], ψ is a_ii - |y|².
+//! equals. That choice does not depend on the units of the unknowns. The Cholesky factor L of A_JJ grows by a row
+//! for each added column. With y = -L⁻¹ A_Ji, ψ is a_ii - |y|².
 //!
 //! Sums run in the order in which columns were added, so that a device which works on a row with many lanes gives the
 //! same bits.

@@ -14,7 +14,7 @@ pub const LAST_VECTORS: usize = 4;
 /// Iterations for whose residual norms memory is allocated with the vectors.
 const HISTORY: usize = 1000;
 
-/// Workspace for `k` interleaved vectors of each kind. The letters are those of [`super::cg`].
+/// Workspace for `k` interleaved vectors of each kind. The letters are those of `cg.rs`.
 pub struct MultivectorCg<B: Multivectors, T: Scalar> {
     k: usize,
     /// The solutions.
