@@ -57,7 +57,7 @@ test: ## all tests: format, lints, documentation, unit and integration tests, ex
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	CXX=/nonexistent $(CARGO) clippy --locked --package terrace --lib --no-default-features -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --package terrace --no-deps
+	TERRACE_HIP_CLANG= RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --package terrace --no-deps
 	@rm -f $(SKIPPED)
 	$(CARGO) test --locked --workspace
 	@if [ -s $(SKIPPED) ]; then echo "Left out:"; sort -u $(SKIPPED); else echo "Nothing was left out."; fi

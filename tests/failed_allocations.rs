@@ -325,18 +325,18 @@ fn each_failed_allocation_is_a_status() {
         c"{\"amg.coarsening.type\": \"pmis\", \"amg.interpolation.type\": \"mm_ext_i\", \"precision\": \"dp-hp\", \"solver.type\": \"fcg\"}",
     ];
     let on_host = |share: usize| {
-        matrices(c"host:1", &large, 20 / share);
-        matrices(c"host:3", &large, 20 / share);
-        solver(c"host:3", &large, c"{}", 30 / share);
-        solver(c"host:1", &large, classical, 30 / share);
+        matrices(c"host:1", &large, 12 / share);
+        matrices(c"host:3", &large, 12 / share);
+        solver(c"host:3", &large, c"{}", 18 / share);
+        solver(c"host:1", &large, classical, 18 / share);
         for options in others {
-            solver(c"host:1", &large, options, 10 / share);
+            solver(c"host:1", &large, options, 7 / share);
         }
     };
     let on_sim = |share: usize| {
-        matrices(c"sim", &small, 10 / share);
-        solver(c"sim", &small, c"{}", 10 / share);
-        solver(c"sim", &small, classical, 10 / share);
+        matrices(c"sim", &small, 7 / share);
+        solver(c"sim", &small, c"{}", 7 / share);
+        solver(c"sim", &small, classical, 7 / share);
     };
     // Another process sees to the simulated GPU at the same time.
     let is_other = std::env::var_os(OTHER).is_some();
