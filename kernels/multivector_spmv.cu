@@ -1,57 +1,112 @@
-// Products of matrices with multivectors. Neighbouring threads have the vectors of one row: they read the same entry, and neighbouring elements
-// of x.
+// Products of matrices with multivectors. A thread has four vectors of a row: it reads an entry once for all of them, and their elements of x in
+// packs of 16 bytes. The `lanes` threads of a row, one or two, read neighbouring packs.
 #include "multivector.h"
 #include "spmv_epilogue.h"
 
 // Entries whose loads are in flight at the same time.
 constexpr int BATCH = 4;
 
+// Vectors of a thread.
+constexpr int OWN = 4;
+constexpr int OWN_SHIFT = 2;
+
+// Elements of a pack.
+template <class T> constexpr int PACK = 16 / sizeof(T);
+
+// The threads of a row, and the number of this one among them.
+struct RowThreads {
+    int shift;
+    int lanes;
+    int lane;
+    DEVICE explicit RowThreads(int shift) : shift(shift), lanes(1 << (shift - OWN_SHIFT)), lane(thread_index() & (lanes - 1)) {}
+    // Own vector j.
+    template <class T> DEVICE int vector(int j) const { return (j / PACK<T> * lanes + lane) * PACK<T> + j % PACK<T>; }
+    template <class T> DEVICE i64 element(i64 row, int j) const { return (row << shift) + vector<T>(j); }
+    // Row `row` of x, for the own vectors.
+    template <class T> DEVICE void load(const In<T> &x, i64 row, T *to) const {
+        UNROLL
+        for (int j = 0; j < OWN; j += PACK<T>) {
+            const Pack<T, PACK<T>> pack = x.template pack<PACK<T>>(element<T>(row, j));
+            UNROLL
+            for (int e = 0; e < PACK<T>; ++e) {
+                to[j + e] = pack.of[e];
+            }
+        }
+    }
+};
+
 // Stores the partial sums of a block of threads, one for each vector. All threads call this, after all rows.
-DEVICE void store_epilogue_sums(const Epilogue &f, int shift, f64 share) {
-    if (f.summed) {
-        store_vector_sums(shift, share, f.parts, block_index());
+template <class T> DEVICE void store_epilogue_sums(const Epilogue &f, const RowThreads &threads, f64 *shares) {
+    if (!f.summed) {
+        return;
+    }
+    SHARED(f64, sums, (BLOCK / WARP) * VECTORS);
+    const int own = thread_index() % WARP;
+    UNROLL
+    for (int j = 0; j < OWN; ++j) {
+        for (int mask = WARP / 2; mask >= threads.lanes; mask /= 2) {
+            shares[j] += shuffle_xor(shares[j], mask);
+        }
+        if (own < threads.lanes) {
+            sums[thread_index() / WARP * VECTORS + threads.vector<T>(j)] = shares[j];
+        }
+    }
+    barrier();
+    if (thread_index() < 1 << threads.shift) {
+        f64 sum = 0.0;
+        for (int i = 0; i < BLOCK / WARP; ++i) {
+            sum += sums[i * VECTORS + thread_index()];
+        }
+        f.parts[(block_index() << threads.shift) + thread_index()] = sum;
     }
 }
 
-// The vector of this thread.
-DEVICE int own_vector(int shift) { return thread_index() & ((1 << shift) - 1); }
-
-// The result of a row, for the vector of this thread.
-template <class A> DEVICE f64 apply_to_row(const Epilogue &f, int shift, i64 row, A sum) {
-    return apply_epilogue(f, (row << shift) + own_vector(shift), sum, row);
+// The results of a row for the own vectors. Adds their terms to the shares of this thread in the inner products.
+template <class T> DEVICE void apply_to_row(const Epilogue &f, const RowThreads &threads, i64 row, const T *sums, f64 *shares) {
+    UNROLL
+    for (int j = 0; j < OWN; ++j) {
+        shares[j] += apply_epilogue(f, threads.element<T>(row, j), sums[j], row);
+    }
 }
 
-// The sum over some entries of a row, with columns and values from functions of their number, for the vector of this thread.
+// Adds some entries of a row, with columns and values from functions of their number, to the sums of the own vectors.
 template <class T, class Column, class Value>
-DEVICE T row_sum(int first, int step, int count, int shift, const In<T> &x, const Column &column, const Value &value) {
-    const int c = own_vector(shift);
-    T sum = 0;
+DEVICE void add_row(int first, int step, int count, const RowThreads &threads, const In<T> &x, const Column &column, const Value &value, T *sums) {
     int k = first;
     for (; k + (BATCH - 1) * step < count; k += BATCH * step) {
         T v[BATCH];
-        T other[BATCH];
+        T other[BATCH][OWN];
         UNROLL
-        for (int j = 0; j < BATCH; ++j) {
-            v[j] = value(k + j * step);
-            other[j] = x[(static_cast<i64>(column(k + j * step)) << shift) + c];
+        for (int i = 0; i < BATCH; ++i) {
+            v[i] = value(k + i * step);
+            threads.load(x, column(k + i * step), other[i]);
         }
         UNROLL
-        for (int j = 0; j < BATCH; ++j) {
-            sum += v[j] * other[j];
+        for (int i = 0; i < BATCH; ++i) {
+            UNROLL
+            for (int j = 0; j < OWN; ++j) {
+                sums[j] += v[i] * other[i][j];
+            }
         }
     }
     for (; k < count; k += step) {
-        sum += value(k) * x[(static_cast<i64>(column(k)) << shift) + c];
+        const T v = value(k);
+        T other[OWN];
+        threads.load(x, column(k), other);
+        UNROLL
+        for (int j = 0; j < OWN; ++j) {
+            sums[j] += v * other[j];
+        }
     }
-    return sum;
 }
 
-// SELL chunks of 1 << height rows, as in sell.cu. A thread for each row and vector.
+// SELL chunks of 1 << height rows, as in sell.cu.
 template <class S, class O, class T>
 DEVICE void sell(i64 rows, int shift, int height, const In<i64> &starts, const In<i32> &bases, const In<O> &offsets, const In<S> &values,
                  const In<i32> &order, const In<T> &x, const Epilogue &f) {
-    const i64 row = global_index() >> shift;
-    f64 share = 0.0;
+    const RowThreads threads(shift);
+    const i64 row = global_index() >> (shift - OWN_SHIFT);
+    f64 shares[OWN] = {};
     if (row < rows) {
         const i64 chunk = row >> height;
         const int r = static_cast<int>(row & ((1 << height) - 1));
@@ -60,75 +115,103 @@ DEVICE void sell(i64 rows, int shift, int height, const In<i64> &starts, const I
         const In<i32> own_bases = bases.from(start);
         const In<O> own_offsets = offsets.from(start << height);
         const In<S> own_values = values.from(start << height);
-        const T sum = row_sum<T>(
-            0, 1, count, shift, x, [&](int k) { return own_bases[k] + static_cast<i32>(own_offsets[(k << height) + r]); },
-            [&](int k) { return As<T>::of(own_values[(k << height) + r]); });
-        share = apply_to_row(f, shift, order.len > 0 ? order[row] : row, sum);
+        T sums[OWN] = {};
+        add_row<T>(
+            0, 1, count, threads, x, [&](int k) { return own_bases[k] + static_cast<i32>(own_offsets[(k << height) + r]); },
+            [&](int k) { return As<T>::of(own_values[(k << height) + r]); }, sums);
+        apply_to_row<T>(f, threads, order.len > 0 ? order[row] : row, sums, shares);
     }
-    store_epilogue_sums(f, shift, share);
+    store_epilogue_sums<T>(f, threads, shares);
 }
 
-// SELL chunks of blocks, as in block_sell.cu. A thread for each row and vector; neighbouring rows are those of neighbouring block rows.
-template <class S, class T>
+// SELL chunks of blocks, as in block_sell.cu. A thread has BR rows of a block row, which share their elements of x; 0 is one row at a time.
+template <int BR, class S, class T>
 DEVICE void block_sell(i64 rows, int shift, int height, int br, int bc, const In<i64> &starts, const In<i32> &bases, const In<u16> &offsets,
                        const In<S> &values, const In<i32> &order, const In<T> &x, const Epilogue &f) {
-    const i64 place = global_index() >> shift;
-    const int r = static_cast<int>(place & ((1 << height) - 1));
-    const int row = static_cast<int>((place >> height) % br);
-    const i64 chunk = (place >> height) / br;
-    const i64 block_row = (chunk << height) + r;
-    f64 share = 0.0;
+    constexpr int ROWS = BR > 0 ? BR : 1;
+    const RowThreads threads(shift);
+    const i64 block_row = global_index() >> (shift - OWN_SHIFT);
+    f64 shares[OWN] = {};
     if (block_row < rows) {
+        const i64 chunk = block_row >> height;
+        const int r = static_cast<int>(block_row & ((1 << height) - 1));
         const i64 start = starts[chunk];
         const int count = static_cast<int>(starts[chunk + 1] - start);
         const In<i32> own_bases = bases.from(start);
         const In<u16> own_offsets = offsets.from(start << height);
         const In<S> own_values = values.from((start * br * bc) << height);
-        T sum = 0;
-        for (int k = 0; k < count; ++k) {
-            const i64 column = static_cast<i64>(own_bases[k] + static_cast<i32>(own_offsets[(k << height) + r])) * bc;
-            const i64 first = (static_cast<i64>(k) * br + row) * bc;
-            sum += row_sum<T>(
-                0, 1, bc, shift, x, [&](int c) { return column + c; },
-                [&](int c) { return As<T>::of(own_values[((first + c) << height) + r]); });
+        const i64 first_row = (order.len > 0 ? order[block_row] : block_row) * br;
+        for (int first = 0; first < br; first += ROWS) {
+            T sums[ROWS][OWN] = {};
+            for (int k = 0; k < count; ++k) {
+                const i64 column = static_cast<i64>(own_bases[k] + static_cast<i32>(own_offsets[(k << height) + r])) * bc;
+                const i64 block = (static_cast<i64>(k) * br + first) * bc;
+                for (int c = 0; c < bc; ++c) {
+                    T v[ROWS];
+                    T other[OWN];
+                    threads.load(x, column + c, other);
+                    UNROLL
+                    for (int i = 0; i < ROWS; ++i) {
+                        v[i] = As<T>::of(own_values[((block + i * bc + c) << height) + r]);
+                    }
+                    UNROLL
+                    for (int i = 0; i < ROWS; ++i) {
+                        UNROLL
+                        for (int j = 0; j < OWN; ++j) {
+                            sums[i][j] += v[i] * other[j];
+                        }
+                    }
+                }
+            }
+            UNROLL
+            for (int i = 0; i < ROWS; ++i) {
+                apply_to_row<T>(f, threads, first_row + first + i, sums[i], shares);
+            }
         }
-        share = apply_to_row(f, shift, (order.len > 0 ? order[block_row] : block_row) * br + row, sum);
     }
-    store_epilogue_sums(f, shift, share);
+    store_epilogue_sums<T>(f, threads, shares);
 }
 
-// A row for 32 lanes: some vectors, and as many entries at a time as there are lanes for. `sum` gets the first entry of a lane and their distance,
-// and returns the sum of the lane.
-template <class T, class Sum> DEVICE void rows_of_lanes(i64 rows, int shift, const Epilogue &f, const Sum &sum_of) {
+// A row for 32 threads: as many entries at a time as there are threads for. `add` gets the first entry of a thread and their distance. Each of the
+// first threads has then the result for one vector.
+template <class T, class Add> DEVICE void rows_of_warps(i64 rows, int shift, const Epilogue &f, const Add &add) {
+    const RowThreads threads(shift);
     const i64 row = global_index() / 32;
-    const int lane = thread_index() % 32;
-    T sum = 0;
+    const int number = thread_index() % 32 >> (shift - OWN_SHIFT);
+    T sums[OWN] = {};
     if (row < rows) {
-        sum = sum_of(row, lane >> shift, 32 >> shift);
+        add(row, threads, number, 32 / threads.lanes, sums);
     }
-    for (int mask = 16; mask >= 1 << shift; mask /= 2) {
-        sum += shuffle_xor(sum, mask);
+    T own = 0;
+    UNROLL
+    for (int j = 0; j < OWN; ++j) {
+        for (int mask = 16; mask >= threads.lanes; mask /= 2) {
+            sums[j] += shuffle_xor(sums[j], mask);
+        }
+        own = number == j ? sums[j] : own;
     }
-    f64 share = 0.0;
-    if (row < rows && lane < 1 << shift) {
-        share = apply_to_row(f, shift, row, sum);
+    const f64 term = row < rows && number < OWN ? apply_epilogue(f, threads.element<T>(row, number), own, row) : 0.0;
+    f64 shares[OWN];
+    UNROLL
+    for (int j = 0; j < OWN; ++j) {
+        shares[j] = number == j ? term : 0.0;
     }
-    store_epilogue_sums(f, shift, share);
+    store_epilogue_sums<T>(f, threads, shares);
 }
 
 // CSR. Columns have 32 bits, or 16 as offsets from the base of their row.
 template <class S, class C, class T>
 DEVICE void csr(i64 rows, int shift, const In<i64> &offsets, const In<i32> &bases, const In<C> &columns, const In<S> &values, const In<T> &x,
                 const Epilogue &f) {
-    rows_of_lanes<T>(rows, shift, f, [&](i64 row, int first, int step) {
+    rows_of_warps<T>(rows, shift, f, [&](i64 row, const RowThreads &threads, int first, int step, T *sums) {
         const i64 start = offsets[row];
         const int count = static_cast<int>(offsets[row + 1] - start);
         const In<C> own_columns = columns.from(start);
         const In<S> own_values = values.from(start);
         const i64 base = sizeof(C) == sizeof(u16) ? bases[row] : 0;
-        return row_sum<T>(
-            first, step, count, shift, x, [&](int k) { return base + static_cast<i32>(own_columns[k]); },
-            [&](int k) { return As<T>::of(own_values[k]); });
+        add_row<T>(
+            first, step, count, threads, x, [&](int k) { return base + static_cast<i32>(own_columns[k]); },
+            [&](int k) { return As<T>::of(own_values[k]); }, sums);
     });
 }
 
@@ -137,29 +220,29 @@ template <class S, class T>
 DEVICE void bsr(i64 rows, int shift, int side, const In<i64> &offsets, const In<i32> &columns, const In<S> &values, const In<T> &x,
                 const Epilogue &f) {
     const i64 cols = x.len >> shift;
-    rows_of_lanes<T>(rows, shift, f, [&](i64 row, int first, int step) {
+    rows_of_warps<T>(rows, shift, f, [&](i64 row, const RowThreads &threads, int first, int step, T *sums) {
         const i64 start = offsets[row / side];
         const int count = static_cast<int>(offsets[row / side + 1] - start) * side;
         const In<i32> own_columns = columns.from(start);
         const In<S> own_values = values.from(start * side * side);
         const int r = static_cast<int>(row % side);
-        return row_sum<T>(
-            first, step, count, shift, x,
+        add_row<T>(
+            first, step, count, threads, x,
             [&](int k) {
                 const i64 column = static_cast<i64>(own_columns[k / side]) * side + k % side;
                 return column < cols ? column : cols - 1;
             },
-            [&](int k) { return As<T>::of(own_values[(static_cast<i64>(k / side) * side + r) * side + k % side]); });
+            [&](int k) { return As<T>::of(own_values[(static_cast<i64>(k / side) * side + r) * side + k % side]); }, sums);
     });
 }
 
 // A dense matrix, row by row.
 template <class S, class T> DEVICE void dense(i64 n, int shift, const In<S> &values, const In<T> &x, const Epilogue &f) {
-    rows_of_lanes<T>(n, shift, f, [&](i64 row, int first, int step) {
+    rows_of_warps<T>(n, shift, f, [&](i64 row, const RowThreads &threads, int first, int step, T *sums) {
         const In<S> own = values.from(row * n);
-        return row_sum<T>(
-            first, step, static_cast<int>(n), shift, x, [](int k) { return k; },
-            [&](int k) { return As<T>::of(own[k]); });
+        add_row<T>(
+            first, step, static_cast<int>(n), threads, x, [](int k) { return k; },
+            [&](int k) { return As<T>::of(own[k]); }, sums);
     });
 }
 
@@ -168,13 +251,17 @@ template <class S, class T> DEVICE void dense(i64 n, int shift, const In<S> &val
            In<S> values, In<i32> order, In<T> x, Epilogue f) { \
         sell<S, u##BITS, T>(rows, shift, height, starts, bases, offsets, values, order, x, f); \
     }
+#define MULTIVECTOR_BLOCK_SELL(S, T, BR) \
+    KERNEL(multivector_block_sell##BR##_##S##_##T, i64 rows, i32 shift, i32 height, i32 br, i32 bc, In<i64> starts, In<i32> bases, \
+           In<u16> offsets, In<S> values, In<i32> order, In<T> x, Epilogue f) { \
+        block_sell<BR, S, T>(rows, shift, height, br, bc, starts, bases, offsets, values, order, x, f); \
+    }
 #define MULTIVECTOR_PRODUCTS(S, T) \
     MULTIVECTOR_SELL(S, T, 8) \
     MULTIVECTOR_SELL(S, T, 16) \
-    KERNEL(multivector_block_sell_##S##_##T, i64 rows, i32 shift, i32 height, i32 br, i32 bc, In<i64> starts, In<i32> bases, In<u16> offsets, \
-           In<S> values, In<i32> order, In<T> x, Epilogue f) { \
-        block_sell<S, T>(rows, shift, height, br, bc, starts, bases, offsets, values, order, x, f); \
-    } \
+    MULTIVECTOR_BLOCK_SELL(S, T, 0) \
+    MULTIVECTOR_BLOCK_SELL(S, T, 3) \
+    MULTIVECTOR_BLOCK_SELL(S, T, 6) \
     KERNEL(multivector_csr_##S##_##T, i64 rows, i32 shift, In<i64> offsets, In<i32> columns, In<S> values, In<T> x, Epilogue f) { \
         csr<S, i32, T>(rows, shift, offsets, columns, columns, values, x, f); \
     } \

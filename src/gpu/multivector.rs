@@ -109,7 +109,10 @@ unsafe impl Argument for Scalars {
     }
 }
 
-/// Lanes of a row in formats other than SELL, as in `kernels/multivector_spmv.cu`.
+/// Vectors of a thread, as in `kernels/multivector_spmv.cu`.
+pub(super) const OWN: usize = 4;
+
+/// Threads of a row in formats other than SELL, as in `kernels/multivector_spmv.cu`.
 pub(super) const LANES: usize = 32;
 
 /// Blocks of so many threads.
