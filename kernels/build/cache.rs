@@ -27,9 +27,11 @@ pub struct Job<'a> {
 }
 
 impl Cache {
-    /// The folder that the environment names, else one in Cargo's target folder, of which `out` is a part.
+    /// The folder that the environment names, else one in Cargo's target folder. `out` is `PROFILE/build/PACKAGE/out` there. Cargo's tag is looked
+    /// for first, because the target folder of a triple is one deeper; a target folder that existed before Cargo came has none.
     pub fn open(out: &Path) -> Cache {
-        let target = || out.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file()).unwrap_or(out);
+        let tagged = || out.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
+        let target = || tagged().or(out.ancestors().nth(4)).unwrap_or(out);
         let named = env::var_os("TERRACE_KERNEL_CACHE").filter(|name| !name.is_empty()).map(PathBuf::from);
         let folder = named.unwrap_or_else(|| target().join("kernels"));
         std::fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
