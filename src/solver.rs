@@ -21,6 +21,7 @@ mod parts;
 mod scaled;
 mod solve;
 mod solves;
+mod system;
 mod together;
 mod transposed;
 mod unsolved;

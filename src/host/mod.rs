@@ -26,6 +26,7 @@ pub mod mm_ext;
 pub mod multicolour;
 pub mod multipass;
 pub mod multivector;
+mod multivector_rows;
 mod multivector_step;
 pub mod operator;
 pub mod pairwise;

@@ -1,7 +1,8 @@
 //! Operations on multivectors: diagonals, fused smoothing steps, and those of conjugate gradients.
 
 use super::Host;
-use super::multivector::{Products, widely};
+use super::multivector::Products;
+use super::multivector_rows::widely;
 use super::simd::MAX_BLOCK;
 use crate::backend::{MAX_VECTORS, Multivectors, Operator, PerVector, Recurrence};
 use crate::error::Result;

@@ -1,6 +1,6 @@
 //! Systems that are solved by a sparse factorisation on the host: `solver.type` `direct`.
 
-use super::solve::NULL_SPACE_HINT;
+use super::system::NULL_SPACE_HINT;
 use super::{BackendEngine, Guess, Solver, State, Transposed};
 use crate::backend::{AnyMut, AnyRef, Backend};
 use crate::context::LogLevel;

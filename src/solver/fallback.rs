@@ -1,7 +1,7 @@
 //! What `solver.type` `auto` does where the Krylov method fails: it factorises the matrix, if that is affordable.
 
 use super::direct::Direct;
-use super::solve::GENERAL_HINT;
+use super::system::GENERAL_HINT;
 use super::{Solver, State};
 use crate::context::LogLevel;
 use crate::error::{Class, Result, Status};

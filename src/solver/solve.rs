@@ -3,6 +3,7 @@
 use super::direct::Direct;
 use super::fallback::{Fallback, settle};
 use super::parts::{Engine, Parts};
+use super::system::System;
 use super::together::Use;
 use super::user::SolverBackend;
 use super::{BackendEngine, Guess, Progress, Solver, State, scaled};
@@ -11,29 +12,15 @@ use crate::context::LogLevel;
 use crate::error::{Class, Error, Result, Status, fail};
 use crate::gpu::{self, Gpu, Staging};
 use crate::host::Host;
-use crate::krylov::{self, BestIterate, Krylov, Next, Run};
+use crate::krylov::{self, BestIterate, Next, Run};
 use crate::null_space::NullSpace;
 use crate::preconditioner::Amg;
 use crate::report::SolveReport;
 use crate::scalar::{Precision, Scalar};
 use std::time::Instant;
 
-/// Failures that rounding of the preconditioner can be the cause of.
-const PRECISION: &[Status] = &[Status::PrecisionLost, Status::Breakdown, Status::NonFinite, Status::Diverged];
-
 /// Units of roundoff by which the residual of a solution is not known.
 const UNKNOWN: f64 = 1.6;
-
-/// A residual whose share along the constant vector is above this is constant.
-const CONSTANT: f64 = 0.98;
-
-/// What may help a solve that did not reach the tolerance.
-pub(super) const GENERAL_HINT: &str =
-    "raise solver.max_iterations, try another preset, such as difficult, or set solver.type to direct";
-
-/// What helps where the matrix is singular.
-pub(super) const NULL_SPACE_HINT: &str =
-    "the residual is constant, as where a singular matrix cannot reach b: set solver.null_space to constant";
 
 /// Solves for one right-hand side in vectors of type `V`.
 type One<B, T, V> = fn(
@@ -485,125 +472,6 @@ fn project_right_hand_side<B: SolverBackend, T: Scalar>(
     }
     let rounding = 8.0 * T::EPSILON.to_f64() * norm_b;
     Some(backend.norm(&space.b)).filter(|norm| *norm > rounding).unwrap_or(0.0)
-}
-
-/// The vectors of one solve.
-struct System<'a, B: SolverBackend, T: Scalar> {
-    b: &'a B::Slice<T>,
-    x: &'a mut B::Slice<T>,
-    /// For b - A x.
-    r: &'a mut B::Slice<T>,
-    /// For M r, with the preconditioned norm.
-    z: Option<&'a mut B::Slice<T>>,
-    /// |b - A x| after the last run of the method.
-    true_norm: f64,
-}
-
-impl<B: SolverBackend, T: Scalar> System<'_, B, T> {
-    /// Runs the method until the true residual meets the tolerance, restarting it from x. After a failure for lack of precision the preconditioner
-    /// is stored in wider formats, and the method restarts.
-    fn solve(&mut self, method: &mut dyn Krylov<B, T>, run: &mut Run<'_, B, T>, mut zero_guess: bool) -> Result<Next> {
-        let mut previous = f64::INFINITY;
-        loop {
-            let before = run.iterations;
-            let result = method.solve(run, self.b, self.x, zero_guess);
-            if let Some(error) = precision_failure(run, &result) {
-                zero_guess = self.widen(method, run, error)?;
-                continue;
-            }
-            let end = result?;
-            // The residual of a guess that needs no iteration is b - A x.
-            if end == Next::Converged && run.iterations == before && self.z.is_none() && run.null_space.is_empty() {
-                self.true_norm = run.current;
-                return Ok(end);
-            }
-            let mut norm = run.residual_norm(self.b, self.x, self.r)?;
-            self.true_norm = norm;
-            if end != Next::Converged {
-                return Ok(end);
-            }
-            if let Some(z) = self.z.as_deref_mut() {
-                run.precondition(self.r, z)?;
-                norm = run.backend.norm(z);
-            }
-            // The residual of a recurrence drifts from b - A x. Where the true one does not meet the tolerance, the method restarts from x, as long
-            // as that helps.
-            if norm <= run.target {
-                return Ok(Next::Converged);
-            }
-            if norm > 0.5 * previous {
-                return Ok(Next::Stagnated);
-            }
-            previous = norm;
-            zero_guess = false;
-        }
-    }
-
-    /// After a solve that did not reach the tolerance: x becomes the best iterate, where one was stored that is better.
-    fn take_best(&mut self, run: &mut Run<'_, B, T>, end: Result<Next>) -> Result<Next> {
-        let failed = match &end {
-            Ok(Next::Converged | Next::Stopped) => return end,
-            Ok(_) => false,
-            Err(error) if error.status.row().class != Class::Numeric => return end,
-            Err(_) => true,
-        };
-        if failed {
-            self.true_norm = run.residual_norm(self.b, self.x, self.r)?;
-        }
-        self.true_norm = run.take_best(self.b, self.x, self.r, self.true_norm)?;
-        end
-    }
-
-    /// What may help a solve that did not reach the tolerance.
-    fn hint(&mut self, run: &mut Run<'_, B, T>, residual: f64) -> &'static str {
-        let n = run.a.rows() as f64;
-        if run.residual_norm(self.b, self.x, self.r).is_ok() {
-            run.backend.fill(T::ONE, run.best.x);
-            let (along, norm) = (run.backend.dot(run.best.x, self.r).abs() / n.sqrt(), run.backend.norm(self.r));
-            if run.null_space.is_empty() && n > 1.0 && along > CONSTANT * norm {
-                return NULL_SPACE_HINT;
-            }
-        }
-        if T::PRECISION == Precision::F32 && residual < 1e-3 {
-            return "f32 may not allow more: set solver.precision to f64, or raise solver.tolerance";
-        }
-        GENERAL_HINT
-    }
-
-    /// Stores the preconditioner in wider formats after a failure. Returns whether x was reset to zero, or the error where no wider format is
-    /// allowed.
-    fn widen(&mut self, method: &mut dyn Krylov<B, T>, run: &mut Run<'_, B, T>, mut error: Error) -> Result<bool> {
-        if error.status != Status::PrecisionLost {
-            error = run.examine(self.b, self.x, self.r)?.unwrap_or(error);
-        }
-        let backend = run.backend;
-        let finite = backend.max_norm(self.x).is_finite();
-        // Without a check in each application, x may contain values that are not finite.
-        let may_restart = finite || !B::HAS_IMMEDIATE_REDUCTIONS && error.status == Status::PrecisionLost;
-        if !may_restart || !run.widen(&error.message)? {
-            return Err(error);
-        }
-        method.discard_graph();
-        if !finite {
-            backend.fill(T::ZERO, self.x);
-        }
-        Ok(!finite)
-    }
-}
-
-/// The error of a run that failed, perhaps, for lack of precision in the preconditioner.
-fn precision_failure<B: SolverBackend, T: Scalar>(run: &Run<'_, B, T>, result: &Result<Next>) -> Option<Error> {
-    match result {
-        Ok(Next::Stagnated) => run.narrowest().map(|narrowest| {
-            let window = run.window;
-            Error::new(
-                Status::PrecisionLost,
-                format!("the residual norm has not fallen in {window} iterations; {narrowest}"),
-            )
-        }),
-        Err(error) if PRECISION.contains(&error.status) => Some(error.clone()),
-        _ => None,
-    }
 }
 
 /// The tolerance that `auto` is in a precision.

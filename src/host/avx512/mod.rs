@@ -9,7 +9,7 @@ pub mod expand;
 mod rows;
 pub mod tile;
 
-use super::multivector::Work;
+use super::multivector_rows::Work;
 use super::prefetch::{AHEAD, prefetch};
 use super::simd::{MAX_BLOCK, Rows};
 use crate::scalar::{NumbersRef, SliceMut};

@@ -1,0 +1,289 @@
+//! Rows of matrices times multivectors: loops whose vectors stay in registers, compiled once more for wider ones.
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::avx512;
+use super::simd::Rows;
+use crate::scalar::{Number, Scalar};
+use crate::sparse::{BLOCK_ROWS, Block, Column};
+
+/// Some rows of a matrix, as loops over vectors that stay in registers.
+pub(super) trait Kernel<W: Scalar> {
+    fn run<const K: usize>(&self, x: &[[W; K]], sums: &mut [[W; K]]);
+}
+
+/// Runs a kernel for this number of vectors.
+pub(super) fn multiply<W: Scalar>(k: usize, kernel: impl Kernel<W>, x: &[W], sums: &mut [W]) {
+    match k {
+        8 => with_registers::<8, W>(&kernel, x, sums),
+        4 => with_registers::<4, W>(&kernel, x, sums),
+        _ => unreachable!("multivectors have 4 or 8 vectors"),
+    }
+}
+
+fn with_registers<const K: usize, W: Scalar>(kernel: &impl Kernel<W>, x: &[W], sums: &mut [W]) {
+    with_features(Group::<'_, K, _, _> { kernel, x: x.as_chunks().0, sums: sums.as_chunks_mut().0 });
+}
+
+/// Runs a loop with the widest registers.
+pub(super) fn with_features(work: impl Work) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if avx512::is_present() {
+        return avx512::run(work);
+    }
+    work.run();
+}
+
+/// The result of a loop that is run with the widest registers.
+pub(super) fn widely<R>(work: impl FnOnce() -> R) -> R {
+    let mut result = None;
+    with_features(Call(|| result = Some(work())));
+    match result {
+        Some(result) => result,
+        None => unreachable!("the work was done"),
+    }
+}
+
+/// A function.
+pub(super) struct Call<F>(pub F);
+
+impl<F: FnOnce()> Work for Call<F> {
+    #[inline(always)]
+    fn run(self) {
+        (self.0)();
+    }
+}
+
+/// A loop that is compiled once more for wider registers. Its `run` is always inlined.
+pub(super) trait Work {
+    fn run(self);
+}
+
+/// A kernel with its arguments.
+struct Group<'a, const K: usize, W, N> {
+    kernel: &'a N,
+    x: &'a [[W; K]],
+    sums: &'a mut [[W; K]],
+}
+
+impl<const K: usize, W: Scalar, N: Kernel<W>> Work for Group<'_, K, W, N> {
+    #[inline(always)]
+    fn run(self) {
+        self.kernel.run(self.x, self.sums);
+    }
+}
+
+/// total += v x.
+#[inline(always)]
+fn add<W: Scalar, const K: usize>(total: &mut [W; K], v: W, x: &[W; K]) {
+    for c in 0..K {
+        total[c] += v * x[c];
+    }
+}
+
+pub(super) struct SparseRows<'a, S, I> {
+    pub rows: Rows<'a, S, I>,
+    pub block: Block,
+}
+
+impl<S: Number, I: Column, W: Scalar> Kernel<W> for SparseRows<'_, S, I> {
+    #[inline(always)]
+    fn run<const K: usize>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+        match self.block.rows {
+            1 if self.block == Block::SCALAR => self.scalars(x, sums),
+            2 => self.blocks::<K, 2, W>(x, sums),
+            3 => self.blocks::<K, 3, W>(x, sums),
+            6 => self.blocks::<K, 6, W>(x, sums),
+            _ => self.any_blocks(x, sums),
+        }
+    }
+}
+
+impl<S: Number, I: Column> SparseRows<'_, S, I> {
+    /// Entries with even and with odd numbers have sums of their own, so that additions do not wait for each other.
+    #[inline(always)]
+    fn scalars<const K: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+        let Rows { offsets, columns, values, shift } = self.rows;
+        let at = |j: &I| &x[(j.to_i32() + shift) as usize];
+        for (range, sum) in offsets.windows(2).zip(sums) {
+            let (mut even, mut odd) = ([W::ZERO; K], [W::ZERO; K]);
+            let (columns, last_column) = columns[range[0]..range[1]].as_chunks::<2>();
+            let (values, last_value) = values[range[0]..range[1]].as_chunks::<2>();
+            for ([i, j], [u, v]) in columns.iter().zip(values) {
+                add(&mut even, u.cast(), at(i));
+                add(&mut odd, v.cast(), at(j));
+            }
+            for (j, v) in last_column.iter().zip(last_value) {
+                add(&mut even, v.cast(), at(j));
+            }
+            add(&mut even, W::ONE, &odd);
+            *sum = even;
+        }
+    }
+
+    /// Blocks of BR rows.
+    #[inline(always)]
+    fn blocks<const K: usize, const BR: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+        let Rows { offsets, columns, values, shift } = self.rows;
+        let bc = self.block.cols;
+        for (range, sums) in offsets.windows(2).zip(sums.as_chunks_mut::<BR>().0) {
+            let mut total = [[W::ZERO; K]; BR];
+            let blocks = values[range[0] * BR * bc..range[1] * BR * bc].chunks_exact(BR * bc);
+            for (j, block) in columns[range[0]..range[1]].iter().zip(blocks) {
+                for (c, x) in x[(j.to_i32() + shift) as usize * bc..][..bc].iter().enumerate() {
+                    for r in 0..BR {
+                        add(&mut total[r], block[r * bc + c].cast(), x);
+                    }
+                }
+            }
+            *sums = total;
+        }
+    }
+
+    /// Blocks of any number of rows, one row after the other.
+    #[inline(always)]
+    fn any_blocks<const K: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+        let Rows { offsets, columns, values, shift } = self.rows;
+        let Block { rows: br, cols: bc } = self.block;
+        for (range, sums) in offsets.windows(2).zip(sums.chunks_exact_mut(br)) {
+            for (r, sum) in sums.iter_mut().enumerate() {
+                let mut total = [W::ZERO; K];
+                let blocks = values[range[0] * br * bc..].chunks_exact(br * bc);
+                for (j, block) in columns[range[0]..range[1]].iter().zip(blocks) {
+                    let x = &x[(j.to_i32() + shift) as usize * bc..][..bc];
+                    for (v, x) in block[r * bc..][..bc].iter().zip(x) {
+                        add(&mut total, v.cast(), x);
+                    }
+                }
+                *sum = total;
+            }
+        }
+    }
+}
+
+/// Rows by diagonals, from block row `row` on.
+pub(super) struct DiagonalRows<'a, S> {
+    pub row: usize,
+    pub width: usize,
+    pub group: usize,
+    pub distances: &'a [i32],
+    pub values: &'a [S],
+}
+
+/// Rows by diagonals that are summed at the same time.
+const AT_ONCE: usize = 4;
+
+impl<S: Number, W: Scalar> Kernel<W> for DiagonalRows<'_, S> {
+    #[inline(always)]
+    fn run<const K: usize>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+        match self.width {
+            1 => self.scalars(x, sums),
+            2 => self.blocks::<K, 2, W>(x, sums),
+            3 => self.blocks::<K, 3, W>(x, sums),
+            6 => self.blocks::<K, 6, W>(x, sums),
+            _ => self.any_blocks(x, sums),
+        }
+    }
+}
+
+impl<S: Number> DiagonalRows<'_, S> {
+    #[inline(always)]
+    fn scalars<const K: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+        // Distances ascend.
+        let (least, most) = match self.distances {
+            [one] => (*one, *one),
+            [least, .., most] => (*least, *most),
+            [] => (0, 0),
+        };
+        let (whole, rest) = sums.as_chunks_mut::<AT_ONCE>();
+        let last = AT_ONCE * whole.len();
+        for (piece, sums) in whole.iter_mut().enumerate() {
+            let lane = AT_ONCE * piece;
+            let first = (self.row + lane) as i64;
+            if first + i64::from(least) < 0 || first + i64::from(most) + AT_ONCE as i64 > x.len() as i64 {
+                sums.iter_mut().enumerate().for_each(|(q, sum)| *sum = self.row_sum(lane + q, x));
+                continue;
+            }
+            let mut total = [[W::ZERO; K]; AT_ONCE];
+            for (distance, values) in self.distances.iter().zip(self.values.chunks_exact(self.group)) {
+                let x = &x[(first + i64::from(*distance)) as usize..][..AT_ONCE];
+                let values = &values[lane..][..AT_ONCE];
+                for q in 0..AT_ONCE {
+                    add(&mut total[q], values[q].cast(), &x[q]);
+                }
+            }
+            *sums = total;
+        }
+        rest.iter_mut().enumerate().for_each(|(q, sum)| *sum = self.row_sum(last + q, x));
+    }
+
+    /// The sum of a row, which has no entry outside of x.
+    #[inline(always)]
+    fn row_sum<const K: usize, W: Scalar>(&self, lane: usize, x: &[[W; K]]) -> [W; K] {
+        let mut total = [W::ZERO; K];
+        for (distance, values) in self.distances.iter().zip(self.values.chunks_exact(self.group)) {
+            if let Some(x) = x.get((self.row + lane).wrapping_add_signed(*distance as isize)) {
+                add(&mut total, values[lane].cast(), x);
+            }
+        }
+        total
+    }
+
+    /// Blocks of N rows.
+    #[inline(always)]
+    fn blocks<const K: usize, const N: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+        let x = x.as_chunks::<N>().0;
+        for (lane, sums) in sums.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+            let mut total = [[W::ZERO; K]; N];
+            for (distance, values) in self.distances.iter().zip(self.values.chunks_exact(N * N * BLOCK_ROWS)) {
+                let Some(x) = x.get((self.row + lane).wrapping_add_signed(*distance as isize)) else { continue };
+                let values = values.as_chunks::<BLOCK_ROWS>().0;
+                for r in 0..N {
+                    for c in 0..N {
+                        add(&mut total[r], values[r * N + c][lane].cast(), &x[c]);
+                    }
+                }
+            }
+            *sums = total;
+        }
+    }
+
+    /// Blocks of any number of rows, one row after the other.
+    #[inline(always)]
+    fn any_blocks<const K: usize, W: Scalar>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+        let DiagonalRows { row, width: n, group, distances, values } = *self;
+        for (lane, sums) in sums.chunks_exact_mut(n).enumerate() {
+            for (r, sum) in sums.iter_mut().enumerate() {
+                let mut total = [W::ZERO; K];
+                for (distance, values) in distances.iter().zip(values.chunks_exact(n * n * group)) {
+                    let first = (row + lane).wrapping_add_signed(*distance as isize).wrapping_mul(n);
+                    if let Some(x) = x.get(first..first.wrapping_add(n)) {
+                        let values = values[r * n * group + lane..].iter().step_by(group);
+                        for (v, x) in values.zip(x) {
+                            add(&mut total, v.cast(), x);
+                        }
+                    }
+                }
+                *sum = total;
+            }
+        }
+    }
+}
+
+/// Rows of a dense matrix of `n` columns.
+pub(super) struct DenseRows<'a, S> {
+    pub n: usize,
+    pub values: &'a [S],
+}
+
+impl<S: Number, W: Scalar> Kernel<W> for DenseRows<'_, S> {
+    #[inline(always)]
+    fn run<const K: usize>(&self, x: &[[W; K]], sums: &mut [[W; K]]) {
+        for (row, sum) in self.values.chunks_exact(self.n).zip(sums) {
+            let mut total = [W::ZERO; K];
+            for (v, x) in row.iter().zip(x) {
+                add(&mut total, v.cast(), x);
+            }
+            *sum = total;
+        }
+    }
+}
