@@ -3,12 +3,19 @@
 use crate::Outcome;
 use crate::bench::{median, timed};
 use crate::emit::{bytes, emit, seconds, threads};
+use crate::gpu::copy_bandwidth;
 use crate::input::{Input, Loaded};
 use crate::progress::Progress;
+use crate::setup::emit_kernels;
 use clap::Args;
 use serde_json::json;
 use std::fmt::Write;
-use terrace::{Guess, Result, Scalar, Solver, Status};
+use terrace::backend::{Backend, StorageFactory};
+use terrace::gpu::Buffer;
+use terrace::{Context, Guess, Result, Scalar, Solver, Status};
+
+/// Size of the copies that kernels are compared with.
+const COPY_MIB: u32 = 1024;
 
 /// Arguments of the command.
 #[derive(Args)]
@@ -28,6 +35,10 @@ pub struct Arguments {
     /// Times that both are measured, after one warm-up
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
+
+    /// Print the time of each kernel of a GPU, and the bytes of the arrays that it is given
+    #[arg(long)]
+    kernels: bool,
 }
 
 /// What was measured of one way.
@@ -65,13 +76,34 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     Ok(if measured.iter().all(|m| m.converged) { Outcome::Done } else { Outcome::NotConverged })
 }
 
+/// Right-hand sides and solutions, where the solver is.
+enum Vectors<T: Scalar> {
+    OnHost(Vec<T>, Vec<T>),
+    OnDevice(Buffer<T>, Buffer<T>),
+}
+
+impl<T: Scalar> Vectors<T> {
+    fn new(context: &Context, n: usize, count: usize) -> Result<Vectors<T>> {
+        // Smooth, oscillating and concentrated ones.
+        let element = |i: usize| T::from_f64((((i % n) * (1 + i / n)) as f64 * 0.1).sin() + 0.5);
+        let b: Vec<T> = (0..n * count).map(element).collect();
+        Ok(match context.gpu() {
+            Some(gpu) => Vectors::OnDevice(gpu.array(b)?, gpu.zeros(n * count)?),
+            None => Vectors::OnHost(b, vec![T::ZERO; n * count]),
+        })
+    }
+
+    fn solve(&mut self, solver: &mut Solver) -> Result<Status> {
+        match self {
+            Vectors::OnHost(b, x) => solver.solve(b, x, Guess::Zero),
+            Vectors::OnDevice(b, x) => solver.solve_on_device(b, x, Guess::Zero),
+        }
+    }
+}
+
 /// Solves from zero both ways in turn, so that a slow moment of the machine affects both.
 fn measure<T: Scalar>(arguments: &Arguments, loaded: &Loaded, progress: Progress) -> Result<Vec<Measured>> {
-    let (n, count) = (loaded.matrix.rows(), arguments.count as usize);
-    // Smooth, oscillating and concentrated ones.
-    let element = |i: usize| T::from_f64((((i % n) * (1 + i / n)) as f64 * 0.1).sin() + 0.5);
-    let b: Vec<T> = (0..n * count).map(element).collect();
-    let mut x = vec![T::ZERO; n * count];
+    let mut vectors = Vectors::<T>::new(&loaded.context, loaded.matrix.rows(), arguments.count as usize)?;
     let mut solvers = Vec::new();
     for (name, columns) in WAYS {
         let mut config = loaded.config.clone();
@@ -84,7 +116,7 @@ fn measure<T: Scalar>(arguments: &Arguments, loaded: &Loaded, progress: Progress
     for round in 0..=arguments.repeat {
         for (solver, measured) in &mut solvers {
             let title = format!("round {round} of {}, {}", arguments.repeat, measured.name);
-            let (time, status) = progress.spin(&title, || timed(|| solver.solve(&b, &mut x, Guess::Zero)))?;
+            let (time, status) = progress.spin(&title, || timed(|| vectors.solve(solver)))?;
             if round > 0 {
                 measured.solves.push(time);
             }
@@ -92,6 +124,16 @@ fn measure<T: Scalar>(arguments: &Arguments, loaded: &Loaded, progress: Progress
             measured.iterations = report.solves.iter().map(|solve| solve.iterations).max().unwrap_or(0);
             measured.bytes = report.bytes;
             measured.converged &= status == Status::Success;
+        }
+    }
+    if let Some(gpu) = loaded.context.gpu().filter(|_| arguments.kernels) {
+        let bandwidth = copy_bandwidth(gpu, COPY_MIB, arguments.repeat)?;
+        for (solver, measured) in &mut solvers {
+            gpu.start_profile(true);
+            let done = vectors.solve(solver);
+            let times = gpu.end_profile();
+            done?;
+            emit_kernels(&format!("a solve, {}", measured.name), &times, bandwidth, |sum| sum.given)?;
         }
     }
     Ok(solvers.into_iter().map(|(_, measured)| measured).collect())
