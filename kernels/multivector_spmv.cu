@@ -61,25 +61,81 @@ template <class T> DEVICE void store_epilogue_sums(const Epilogue &f, const RowT
     }
 }
 
-// The results of a row for the own vectors. Adds their terms to the shares of this thread in the inner products.
+// The epilogue of a pack: `ax` are the products of a row with neighbouring vectors, from element i on. Adds their terms to the inner products.
+template <class T> DEVICE void apply_to_pack(const Epilogue &f, i64 i, i64 row, const T *ax, f64 *shares) {
+    constexpr int N = PACK<T>;
+    T result[N];
+    T other[N];
+    if (f.form == PRODUCT || f.form == ADD) {
+        if (f.form == ADD) {
+            load_packs<N>(f.z, f.format, i, other);
+        }
+        UNROLL
+        for (int e = 0; e < N; ++e) {
+            result[e] = As<T>::of(f.alpha) * ax[e];
+            result[e] = f.form == ADD ? result[e] + As<T>::of(f.beta) * other[e] : result[e];
+        }
+    } else {
+        load_packs<N>(f.b, f.format, i, other);
+        UNROLL
+        for (int e = 0; e < N; ++e) {
+            result[e] = other[e] - ax[e];
+        }
+        if (f.form != RESIDUAL) {
+            const T d = load_any<T>(f.d, f.diagonal, row);
+            T p[N];
+            load_packs<N>(f.z, f.format, i, other);
+            if (f.form == CHEBYSHEV && f.beta != 0.0) {
+                load_packs<N>(f.p, f.format, i, p);
+            }
+            UNROLL
+            for (int e = 0; e < N; ++e) {
+                T dr = d * result[e];
+                if (f.form == CHEBYSHEV) {
+                    dr = f.beta != 0.0 ? dr + As<T>::of(f.beta) * p[e] : dr;
+                    p[e] = dr;
+                    dr = As<T>::of(f.alpha) * dr;
+                }
+                result[e] = other[e] + dr;
+            }
+            if (f.form == CHEBYSHEV) {
+                store_packs<N>(f.p, f.format, i, p);
+            }
+        }
+    }
+    store_packs<N>(f.y, f.format, i, result);
+    if (f.summed == WITH_W) {
+        load_packs<N>(f.w, f.format, i, other);
+    }
+    if (f.summed) {
+        UNROLL
+        for (int e = 0; e < N; ++e) {
+            const f64 stored = to_f64(rounded(f.format, result[e]));
+            shares[e] += f.summed == SQUARES ? stored * stored : to_f64(result[e]) * to_f64(other[e]);
+        }
+    }
+}
+
+// The results of a row for the own vectors.
 template <class T> DEVICE void apply_to_row(const Epilogue &f, const RowThreads &threads, i64 row, const T *sums, f64 *shares) {
     UNROLL
-    for (int j = 0; j < OWN; ++j) {
-        shares[j] += apply_epilogue(f, threads.element<T>(row, j), sums[j], row);
+    for (int j = 0; j < OWN; j += PACK<T>) {
+        apply_to_pack<T>(f, threads.element<T>(row, j), row, sums + j, shares + j);
     }
 }
 
 // Adds some entries of a row, with columns and values from functions of their number, to the sums of the own vectors.
 template <class T, class Column, class Value>
 DEVICE void add_row(int first, int step, int count, const RowThreads &threads, const In<T> &x, const Column &column, const Value &value, T *sums) {
-    int k = first;
-    for (; k + (BATCH - 1) * step < count; k += BATCH * step) {
-        T v[BATCH];
-        T other[BATCH][OWN];
+    for (int k = first; k < count; k += BATCH * step) {
+        T v[BATCH] = {};
+        T other[BATCH][OWN] = {};
         UNROLL
         for (int i = 0; i < BATCH; ++i) {
-            v[i] = value(k + i * step);
-            threads.load(x, column(k + i * step), other[i]);
+            if (k + i * step < count) {
+                v[i] = value(k + i * step);
+                threads.load(x, column(k + i * step), other[i]);
+            }
         }
         UNROLL
         for (int i = 0; i < BATCH; ++i) {
@@ -87,15 +143,6 @@ DEVICE void add_row(int first, int step, int count, const RowThreads &threads, c
             for (int j = 0; j < OWN; ++j) {
                 sums[j] += v[i] * other[i][j];
             }
-        }
-    }
-    for (; k < count; k += step) {
-        const T v = value(k);
-        T other[OWN];
-        threads.load(x, column(k), other);
-        UNROLL
-        for (int j = 0; j < OWN; ++j) {
-            sums[j] += v * other[j];
         }
     }
 }
@@ -124,49 +171,68 @@ DEVICE void sell(i64 rows, int shift, int height, const In<i64> &starts, const I
     store_epilogue_sums<T>(f, threads, shares);
 }
 
-// SELL chunks of blocks, as in block_sell.cu. A thread has BR rows of a block row, which share their elements of x; 0 is one row at a time.
-template <int BR, class S, class T>
+// Adds C columns of a block to the sums of ROWS of its rows. `value` gets the row and the column.
+template <int ROWS, int C, class T, class Value>
+DEVICE void add_columns(const RowThreads &threads, const In<T> &x, i64 column, const Value &value, T (*sums)[OWN]) {
+    T v[C][ROWS];
+    T other[C][OWN];
+    UNROLL
+    for (int c = 0; c < C; ++c) {
+        threads.load(x, column + c, other[c]);
+        UNROLL
+        for (int i = 0; i < ROWS; ++i) {
+            v[c][i] = value(i, c);
+        }
+    }
+    UNROLL
+    for (int c = 0; c < C; ++c) {
+        UNROLL
+        for (int i = 0; i < ROWS; ++i) {
+            UNROLL
+            for (int j = 0; j < OWN; ++j) {
+                sums[i][j] += v[c][i] * other[c][j];
+            }
+        }
+    }
+}
+
+// SELL chunks of blocks, as in block_sell.cu. A thread has ROWS rows of a block, a divisor of br; they share their elements of x. Neighbouring
+// threads have neighbouring block rows.
+template <int ROWS, class S, class T>
 DEVICE void block_sell(i64 rows, int shift, int height, int br, int bc, const In<i64> &starts, const In<i32> &bases, const In<u16> &offsets,
                        const In<S> &values, const In<i32> &order, const In<T> &x, const Epilogue &f) {
-    constexpr int ROWS = BR > 0 ? BR : 1;
+    constexpr int COLUMNS = 3;
     const RowThreads threads(shift);
-    const i64 block_row = global_index() >> (shift - OWN_SHIFT);
+    const i64 place = global_index() >> (shift - OWN_SHIFT);
+    const int r = static_cast<int>(place & ((1 << height) - 1));
+    const int parts = br / ROWS;
+    const int first = static_cast<int>((place >> height) % parts) * ROWS;
+    const i64 chunk = (place >> height) / parts;
+    const i64 block_row = (chunk << height) + r;
     f64 shares[OWN] = {};
     if (block_row < rows) {
-        const i64 chunk = block_row >> height;
-        const int r = static_cast<int>(block_row & ((1 << height) - 1));
         const i64 start = starts[chunk];
         const int count = static_cast<int>(starts[chunk + 1] - start);
         const In<i32> own_bases = bases.from(start);
         const In<u16> own_offsets = offsets.from(start << height);
         const In<S> own_values = values.from((start * br * bc) << height);
-        const i64 first_row = (order.len > 0 ? order[block_row] : block_row) * br;
-        for (int first = 0; first < br; first += ROWS) {
-            T sums[ROWS][OWN] = {};
-            for (int k = 0; k < count; ++k) {
-                const i64 column = static_cast<i64>(own_bases[k] + static_cast<i32>(own_offsets[(k << height) + r])) * bc;
-                const i64 block = (static_cast<i64>(k) * br + first) * bc;
-                for (int c = 0; c < bc; ++c) {
-                    T v[ROWS];
-                    T other[OWN];
-                    threads.load(x, column + c, other);
-                    UNROLL
-                    for (int i = 0; i < ROWS; ++i) {
-                        v[i] = As<T>::of(own_values[((block + i * bc + c) << height) + r]);
-                    }
-                    UNROLL
-                    for (int i = 0; i < ROWS; ++i) {
-                        UNROLL
-                        for (int j = 0; j < OWN; ++j) {
-                            sums[i][j] += v[i] * other[j];
-                        }
-                    }
-                }
+        T sums[ROWS][OWN] = {};
+        for (int k = 0; k < count; ++k) {
+            const i64 column = static_cast<i64>(own_bases[k] + static_cast<i32>(own_offsets[(k << height) + r])) * bc;
+            const i64 block = (static_cast<i64>(k) * br + first) * bc;
+            int c = 0;
+            const auto value = [&](int i, int j) { return As<T>::of(own_values[((block + i * bc + c + j) << height) + r]); };
+            for (; c + COLUMNS <= bc; c += COLUMNS) {
+                add_columns<ROWS, COLUMNS>(threads, x, column + c, value, sums);
             }
-            UNROLL
-            for (int i = 0; i < ROWS; ++i) {
-                apply_to_row<T>(f, threads, first_row + first + i, sums[i], shares);
+            for (; c < bc; ++c) {
+                add_columns<ROWS, 1>(threads, x, column + c, value, sums);
             }
+        }
+        const i64 row = (order.len > 0 ? order[block_row] : block_row) * br + first;
+        UNROLL
+        for (int i = 0; i < ROWS; ++i) {
+            apply_to_row<T>(f, threads, row + i, sums[i], shares);
         }
     }
     store_epilogue_sums<T>(f, threads, shares);
@@ -251,17 +317,16 @@ template <class S, class T> DEVICE void dense(i64 n, int shift, const In<S> &val
            In<S> values, In<i32> order, In<T> x, Epilogue f) { \
         sell<S, u##BITS, T>(rows, shift, height, starts, bases, offsets, values, order, x, f); \
     }
-#define MULTIVECTOR_BLOCK_SELL(S, T, BR) \
-    KERNEL(multivector_block_sell##BR##_##S##_##T, i64 rows, i32 shift, i32 height, i32 br, i32 bc, In<i64> starts, In<i32> bases, \
+#define MULTIVECTOR_BLOCK_SELL(S, T, ROWS) \
+    KERNEL(multivector_block_sell##ROWS##_##S##_##T, i64 rows, i32 shift, i32 height, i32 br, i32 bc, In<i64> starts, In<i32> bases, \
            In<u16> offsets, In<S> values, In<i32> order, In<T> x, Epilogue f) { \
-        block_sell<BR, S, T>(rows, shift, height, br, bc, starts, bases, offsets, values, order, x, f); \
+        block_sell<ROWS, S, T>(rows, shift, height, br, bc, starts, bases, offsets, values, order, x, f); \
     }
 #define MULTIVECTOR_PRODUCTS(S, T) \
     MULTIVECTOR_SELL(S, T, 8) \
     MULTIVECTOR_SELL(S, T, 16) \
-    MULTIVECTOR_BLOCK_SELL(S, T, 0) \
+    MULTIVECTOR_BLOCK_SELL(S, T, 1) \
     MULTIVECTOR_BLOCK_SELL(S, T, 3) \
-    MULTIVECTOR_BLOCK_SELL(S, T, 6) \
     KERNEL(multivector_csr_##S##_##T, i64 rows, i32 shift, In<i64> offsets, In<i32> columns, In<S> values, In<T> x, Epilogue f) { \
         csr<S, i32, T>(rows, shift, offsets, columns, columns, values, x, f); \
     } \

@@ -113,15 +113,16 @@ impl Product for Sell {
     fn multivector_kernel(&self) -> Option<&'static str> {
         Some(match (self.layout.form, self.block.rows, self.layout.bits) {
             (SellKernel::Blocks(_), 3, _) => "block_sell3",
-            (SellKernel::Blocks(_), 6, _) => "block_sell6",
-            (SellKernel::Blocks(_), ..) => "block_sell0",
+            (SellKernel::Blocks(_), ..) => "block_sell1",
             (SellKernel::Rows, _, 8) => "sell8",
             _ => "sell16",
         })
     }
 
     fn multivector_blocks(&self, k: usize) -> usize {
-        multivector::blocks_for(self.rows * (k / multivector::OWN))
+        // Threads with three rows of a block, or with one.
+        let parts = if self.block.rows == 3 { 1 } else { self.block.rows };
+        multivector::blocks_for(self.rows.next_multiple_of(self.layout.height) * parts * (k / multivector::OWN))
     }
 
     fn run_on_multivectors(&self, kernel: Kernel, k: usize, x: View<'_>, epilogue: &Epilogue<'_>) -> Result<()> {

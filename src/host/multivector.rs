@@ -247,6 +247,7 @@ impl<S: Number> Rowwise for Dense<S> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::multivector_rows::Kernel;
     use super::*;
     use crate::backend::{Backend, Multivectors, Recurrence};
     use crate::context::Context;
