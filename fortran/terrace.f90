@@ -112,6 +112,9 @@ module terrace
   type, public :: terrace_amg
     type(c_ptr) :: handle = c_null_ptr
   end type
+  type, public :: terrace_fsai
+    type(c_ptr) :: handle = c_null_ptr
+  end type
   type, public :: terrace_solver
     type(c_ptr) :: handle = c_null_ptr
   end type
@@ -162,6 +165,7 @@ module terrace
   interface misfit
     module procedure context_misfit
     module procedure amg_misfit
+    module procedure fsai_misfit
     module procedure solver_misfit
   end interface
 
@@ -177,7 +181,10 @@ module terrace
   public :: terrace_config_create, terrace_config_set_str, terrace_config_set_int, terrace_config_set_real
   public :: terrace_config_get_str, terrace_config_get_int, terrace_config_get_real
   public :: terrace_config_set_level, terrace_config_set_level_sweeps, terrace_config_load_json, terrace_config_load_preset
-  public :: terrace_amg_setup, terrace_amg_update, terrace_amg_apply, terrace_amg_get_rows, terrace_amg_memory_estimate
+  public :: terrace_amg_setup, terrace_amg_update, terrace_amg_apply, terrace_amg_get_rows
+  public :: terrace_amg_memory_estimate
+  public :: terrace_fsai_setup, terrace_fsai_update, terrace_fsai_apply, terrace_fsai_get_rows
+  public :: terrace_fsai_memory_estimate
   public :: terrace_solver_create, terrace_solver_memory_estimate
   public :: terrace_solver_set_operator, terrace_solver_set_operator_f32
   public :: terrace_solver_set_preconditioner, terrace_solver_set_preconditioner_f32
@@ -185,15 +192,17 @@ module terrace
   public :: terrace_solver_set_preconditioner_matrix, terrace_solver_set_monitor, terrace_solver_get_option
   public :: terrace_solver_setup, terrace_solver_update, terrace_solver_get_rows
   public :: terrace_solver_solve, terrace_solver_solve_transposed
-  public :: terrace_solver_report, terrace_amg_report
+  public :: terrace_solver_report, terrace_amg_report, terrace_fsai_report
   public :: terrace_context_set_error
   public :: terrace_amg_set_error
+  public :: terrace_fsai_set_error
   public :: terrace_solver_set_error
   public :: terrace_report_get_int, terrace_report_get_real, terrace_report_get_str, terrace_report_get_history
   public :: terrace_context_destroy
   public :: terrace_matrix_destroy
   public :: terrace_config_destroy
   public :: terrace_amg_destroy
+  public :: terrace_fsai_destroy
   public :: terrace_solver_destroy
   public :: terrace_report_destroy
   public :: terrace_context_info
@@ -271,7 +280,15 @@ module terrace
   end interface
 
   interface terrace_amg_memory_estimate
-    module procedure memory_estimate, memory_estimate_defaults
+    module procedure amg_memory_estimate, amg_memory_estimate_defaults
+  end interface
+
+  interface terrace_fsai_setup
+    module procedure fsai_setup, fsai_setup_defaults
+  end interface
+
+  interface terrace_fsai_memory_estimate
+    module procedure fsai_memory_estimate, fsai_memory_estimate_defaults
   end interface
 
   interface terrace_solver_memory_estimate
@@ -289,6 +306,11 @@ module terrace
   interface terrace_amg_apply
     module procedure amg_apply_f64
     module procedure amg_apply_f32
+  end interface
+
+  interface terrace_fsai_apply
+    module procedure fsai_apply_f64
+    module procedure fsai_apply_f32
   end interface
 
   interface terrace_solver_solve
@@ -805,6 +827,75 @@ module terrace
       integer(c_int32_t) :: outcome
     end function
 
+    function c_fsai_setup(context, matrix, config, fsai) &
+        result(outcome) bind(c, name='terrace_fsai_setup')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: matrix
+      type(c_ptr), value :: config
+      type(c_ptr), intent(inout) :: fsai
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_fsai_update(fsai) &
+        result(outcome) bind(c, name='terrace_fsai_update')
+      import
+      type(c_ptr), value :: fsai
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_fsai_apply(fsai, vector_type, b, x) &
+        result(outcome) bind(c, name='terrace_fsai_apply')
+      import
+      type(c_ptr), value :: fsai
+      integer(c_int32_t), value :: vector_type
+      type(c_ptr), value :: b
+      type(c_ptr), value :: x
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_fsai_get_rows(fsai, rows) &
+        result(outcome) bind(c, name='terrace_fsai_get_rows')
+      import
+      type(c_ptr), value :: fsai
+      integer(c_int64_t), intent(inout) :: rows
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_fsai_memory_estimate(context, matrix, config, bytes) &
+        result(outcome) bind(c, name='terrace_fsai_memory_estimate')
+      import
+      type(c_ptr), value :: context
+      type(c_ptr), value :: matrix
+      type(c_ptr), value :: config
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_fsai_report(fsai, report) &
+        result(outcome) bind(c, name='terrace_fsai_report')
+      import
+      type(c_ptr), value :: fsai
+      type(c_ptr), intent(inout) :: report
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_fsai_set_error(fsai, status, message) &
+        result(outcome) bind(c, name='terrace_fsai_set_error')
+      import
+      type(c_ptr), value :: fsai
+      integer(c_int32_t), value :: status
+      character(kind=c_char), intent(in) :: message(*)
+      integer(c_int32_t) :: outcome
+    end function
+
+    function c_fsai_destroy(fsai) &
+        result(outcome) bind(c, name='terrace_fsai_destroy')
+      import
+      type(c_ptr), value :: fsai
+      integer(c_int32_t) :: outcome
+    end function
+
     function c_solver_create(context, config, solver) &
         result(outcome) bind(c, name='terrace_solver_create')
       import
@@ -1171,6 +1262,15 @@ contains
     integer(c_int32_t) :: outcome
     outcome = c_amg_destroy(amg%handle)
     amg = terrace_amg()
+    if (present(status)) status = outcome
+  end subroutine
+
+  subroutine terrace_fsai_destroy(fsai, status)
+    type(terrace_fsai), intent(inout) :: fsai
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t) :: outcome
+    outcome = c_fsai_destroy(fsai%handle)
+    fsai = terrace_fsai()
     if (present(status)) status = outcome
   end subroutine
 
@@ -2497,6 +2597,29 @@ contains
     call conclude(c_amg_update(amg%handle), status)
   end subroutine
 
+  subroutine fsai_setup(context, matrix, config, fsai, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    type(terrace_config), intent(in) :: config
+    type(terrace_fsai), intent(out) :: fsai
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_fsai_setup(context%handle, matrix%handle, config%handle, fsai%handle), status)
+  end subroutine
+
+  subroutine fsai_setup_defaults(context, matrix, fsai, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    type(terrace_fsai), intent(out) :: fsai
+    integer(c_int32_t), intent(out), optional :: status
+    call fsai_setup(context, matrix, terrace_config(), fsai, status)
+  end subroutine
+
+  subroutine terrace_fsai_update(fsai, status)
+    type(terrace_fsai), intent(in) :: fsai
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_fsai_update(fsai%handle), status)
+  end subroutine
+
   subroutine amg_apply_f64(amg, b, x, status)
     type(terrace_amg), intent(in) :: amg
     real(c_double), intent(in), contiguous, target :: b(:)
@@ -2537,7 +2660,47 @@ contains
     call conclude(outcome, status)
   end subroutine
 
-  subroutine memory_estimate(context, matrix, config, bytes, status)
+  subroutine fsai_apply_f64(fsai, b, x, status)
+    type(terrace_fsai), intent(in) :: fsai
+    real(c_double), intent(in), contiguous, target :: b(:)
+    real(c_double), intent(inout), contiguous, target :: x(:)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int64_t) :: rows
+    integer(c_int32_t) :: outcome
+    outcome = c_fsai_get_rows(fsai%handle, rows)
+    if (outcome /= TERRACE_SUCCESS) then
+      continue
+    else if (size(b, kind=c_int64_t) /= rows) then
+      outcome = misfit(fsai, 'b', size(b, kind=c_int64_t), rows)
+    else if (size(x, kind=c_int64_t) /= rows) then
+      outcome = misfit(fsai, 'x', size(x, kind=c_int64_t), rows)
+    else
+      outcome = c_fsai_apply(fsai%handle, TERRACE_F64, c_loc(b), c_loc(x))
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  subroutine fsai_apply_f32(fsai, b, x, status)
+    type(terrace_fsai), intent(in) :: fsai
+    real(c_float), intent(in), contiguous, target :: b(:)
+    real(c_float), intent(inout), contiguous, target :: x(:)
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int64_t) :: rows
+    integer(c_int32_t) :: outcome
+    outcome = c_fsai_get_rows(fsai%handle, rows)
+    if (outcome /= TERRACE_SUCCESS) then
+      continue
+    else if (size(b, kind=c_int64_t) /= rows) then
+      outcome = misfit(fsai, 'b', size(b, kind=c_int64_t), rows)
+    else if (size(x, kind=c_int64_t) /= rows) then
+      outcome = misfit(fsai, 'x', size(x, kind=c_int64_t), rows)
+    else
+      outcome = c_fsai_apply(fsai%handle, TERRACE_F32, c_loc(b), c_loc(x))
+    end if
+    call conclude(outcome, status)
+  end subroutine
+
+  subroutine amg_memory_estimate(context, matrix, config, bytes, status)
     type(terrace_context), intent(in) :: context
     type(terrace_matrix), intent(in) :: matrix
     type(terrace_config), intent(in) :: config
@@ -2546,12 +2709,29 @@ contains
     call conclude(c_amg_memory_estimate(context%handle, matrix%handle, config%handle, bytes), status)
   end subroutine
 
-  subroutine memory_estimate_defaults(context, matrix, bytes, status)
+  subroutine amg_memory_estimate_defaults(context, matrix, bytes, status)
     type(terrace_context), intent(in) :: context
     type(terrace_matrix), intent(in) :: matrix
     integer(c_int64_t), intent(out) :: bytes
     integer(c_int32_t), intent(out), optional :: status
-    call memory_estimate(context, matrix, terrace_config(), bytes, status)
+    call amg_memory_estimate(context, matrix, terrace_config(), bytes, status)
+  end subroutine
+
+  subroutine fsai_memory_estimate(context, matrix, config, bytes, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    type(terrace_config), intent(in) :: config
+    integer(c_int64_t), intent(out) :: bytes
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_fsai_memory_estimate(context%handle, matrix%handle, config%handle, bytes), status)
+  end subroutine
+
+  subroutine fsai_memory_estimate_defaults(context, matrix, bytes, status)
+    type(terrace_context), intent(in) :: context
+    type(terrace_matrix), intent(in) :: matrix
+    integer(c_int64_t), intent(out) :: bytes
+    integer(c_int32_t), intent(out), optional :: status
+    call fsai_memory_estimate(context, matrix, terrace_config(), bytes, status)
   end subroutine
 
   subroutine solver_memory_estimate(context, matrix, config, updates, bytes, status)
@@ -2810,6 +2990,20 @@ contains
     call conclude(c_amg_report(amg%handle, report%handle), status)
   end subroutine
 
+  subroutine terrace_fsai_get_rows(fsai, rows, status)
+    type(terrace_fsai), intent(in) :: fsai
+    integer(c_int64_t), intent(out) :: rows
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_fsai_get_rows(fsai%handle, rows), status)
+  end subroutine
+
+  subroutine terrace_fsai_report(fsai, report, status)
+    type(terrace_fsai), intent(in) :: fsai
+    type(terrace_report), intent(out) :: report
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_fsai_report(fsai%handle, report%handle), status)
+  end subroutine
+
   subroutine terrace_solver_get_rows(solver, rows, status)
     type(terrace_solver), intent(in) :: solver
     integer(c_int64_t), intent(out) :: rows
@@ -3034,6 +3228,28 @@ contains
     character(128) :: numbers
     write (numbers, '(a,i0,a,i0,a)') ' has ', given, ' elements; ', needed, ' are needed'
     call terrace_amg_set_error(amg, TERRACE_ERROR_SIZE_MISMATCH, argument // numbers, status)
+  end function
+
+  ! `status` is `error` afterwards, as it is for the calls of the library. Without `status` the program goes on.
+  subroutine terrace_fsai_set_error(fsai, error, message, status)
+    type(terrace_fsai), intent(in) :: fsai
+    integer(c_int32_t), intent(in) :: error
+    character(*), intent(in) :: message
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t) :: outcome
+    outcome = c_fsai_set_error(fsai%handle, error, c_text(message))
+    if (present(status) .or. outcome /= error) call conclude(outcome, status)
+  end subroutine
+
+  ! Makes a sentence about a size that does not fit the last error.
+  function fsai_misfit(fsai, argument, given, needed) result(status)
+    type(terrace_fsai), intent(in) :: fsai
+    character(*), intent(in) :: argument
+    integer(c_int64_t), intent(in) :: given, needed
+    integer(c_int32_t) :: status
+    character(128) :: numbers
+    write (numbers, '(a,i0,a,i0,a)') ' has ', given, ' elements; ', needed, ' are needed'
+    call terrace_fsai_set_error(fsai, TERRACE_ERROR_SIZE_MISMATCH, argument // numbers, status)
   end function
 
   ! `status` is `error` afterwards, as it is for the calls of the library. Without `status` the program goes on.

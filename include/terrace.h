@@ -41,6 +41,9 @@
  *   solver                         Krylov method, or direct, and its precision
  *   factorisation                  how the matrix was factorised by solver.type direct, or by auto after the Krylov method failed, with what the pivots tell about it; empty where it was not
  *   factor_nonzeros                entries of the triangular factors; 0 where the matrix was not factorised
+ *   fsai_nonzeros                  entries of the factors of an FSAI preconditioner; 0 without one
+ *   fsai_precision                 storage of these factors; empty without one
+ *   fsai_breakdowns                rows of these factors on whose pattern the matrix is not positive definite, or has no pivots if it is not symmetric: with a pattern that is given, as in updates, such a row is that of its diagonal; an adaptive one keeps the entries that it had
  *   right_hand_sides               right-hand sides of the last solve
  *   setup_seconds                  whole set-up or update
  *   promotions                     what precision auto gave wider formats since set-up, and why, one to a line
@@ -54,6 +57,7 @@
  *   setup_interpolation_seconds    interpolation and its transpose
  *   setup_galerkin_seconds         coarse matrices
  *   setup_smoother_seconds         smoothers
+ *   setup_fsai_seconds             factors of an FSAI preconditioner
  *   setup_coarsest_seconds         factorisation of the coarsest level
  *   solve_seconds                  whole last solve
  *   solve_operator_seconds         products with the matrix in the Krylov method
@@ -190,6 +194,12 @@ typedef struct terrace_config terrace_config;
  * it; different contexts are independent. Objects made from a context stay valid when it is destroyed.
  */
 typedef struct terrace_context terrace_context;
+
+/**
+ * A factorised sparse approximate inverse (FSAI) that is set up for a matrix A: M = Gᵀ G with a sparse lower triangular G for which G A Gᵀ is
+ * close to the identity, or, where A is not symmetric, M = Hᵀ G with G A Hᵀ close to it. It uses the threads and the log of its context.
+ */
+typedef struct terrace_fsai terrace_fsai;
 
 /**
  * A sparse matrix. It does not belong to a context: any number of contexts, solvers and threads may use it at once, as long as nobody
@@ -1188,6 +1198,125 @@ terrace_status terrace_amg_set_error(terrace_amg *amg,
  * Does not fail. One thread at a time for each context.
  */
 terrace_status terrace_amg_destroy(terrace_amg *amg);
+
+/**
+ * Computes the factor G of a symmetric positive definite matrix, or the factors G and H of one that is not symmetric, by the options that
+ * begin with "fsai.". They are stored in the format of the option "precision.smoother" and applied to vectors of "precision.vector"; with
+ * 16 bits they are scaled by the diagonal of the matrix.
+ *
+ * Where the matrix is not positive definite on the pattern of a row, or has no pivots there if it is not symmetric, a row of a static pattern
+ * has its diagonal entry alone, and an adaptive one keeps the entries that it had; the key "fsai_breakdowns" of a report counts these rows.
+ *
+ * - `context`: not NULL.
+ * - `matrix`: not NULL; it may be destroyed afterwards, arrays that it borrowed must stay.
+ * - `config`: options that are copied; NULL for all defaults. Options of AMG and of the Krylov method have no meaning here.
+ * - `fsai`: host, written on success; destroy it with `terrace_fsai_destroy`.
+ *
+ * Returns when the factor is computed. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_SIZE_MISMATCH` (not
+ * square), `TERRACE_ERROR_MATRIX_VALUES` (a diagonal entry that is missing or zero, or negative in a symmetric matrix), `TERRACE_ERROR_OPTION_VALUE`,
+ * `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_PRECISION_LOST`, `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each
+ * context; the matrix may be shared.
+ */
+terrace_status terrace_fsai_setup(terrace_context *context,
+                                  const terrace_matrix *matrix,
+                                  const terrace_config *config,
+                                  terrace_fsai **fsai);
+
+/**
+ * Takes over changed values of the matrix: the factor is computed again on the same pattern, also where that was adaptive.
+ *
+ * - `fsai`: not NULL.
+ *
+ * Returns when the factor is computed; when it fails everything is as before. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`,
+ * `TERRACE_ERROR_MATRIX_VALUES` (borrowed values that were changed in place are checked again), `TERRACE_ERROR_PRECISION_LOST`,
+ * `TERRACE_ERROR_OUT_OF_MEMORY`, `TERRACE_ERROR_DEVICE`. One thread at a time for each context.
+ */
+terrace_status terrace_fsai_update(terrace_fsai *fsai);
+
+/**
+ * One preconditioner application x = M b. Allocates nothing, but at the first call with vectors of another precision than its own; on a GPU
+ * the second call with the same vectors is captured as a graph, for which the driver takes some memory of its own.
+ *
+ * - `fsai`: not NULL.
+ * - `vector_type`: `TERRACE_F64` or `TERRACE_F32`, of both vectors; any, whatever the precision of the matrix.
+ * - `b`: an element for every scalar row. Host, or in the memory of the context's GPU. There it is read in the order of the caller's stream,
+ *   see `terrace_context_set_stream`; without one, what was begun on the default stream comes first, and work on other streams must be
+ *   done.
+ * - `x`: where `b` is, as long, not overlapping it; overwritten, its content is not read.
+ *
+ * Returns when x is written, or, in device memory with a stream of the caller's, when that is under way on the stream. Errors:
+ * `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_UNSUPPORTED`, `TERRACE_ERROR_OUT_OF_MEMORY`,
+ * `TERRACE_ERROR_DEVICE`, and `TERRACE_ERROR_PRECISION_LOST` where the factor or its vectors are narrower than the matrix and x would not be
+ * finite; with a stream of the caller's this is not looked at, because nothing is waited for. One thread at a time for each context.
+ */
+terrace_status terrace_fsai_apply(terrace_fsai *fsai,
+                                  terrace_type vector_type,
+                                  const void *b,
+                                  void *x);
+
+/**
+ * The number of scalar rows of the matrix that it was set up for: the length of the vectors of `terrace_fsai_apply`.
+ *
+ * - `fsai`: not NULL.
+ * - `rows`: host, written on success.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`. One thread at a time for each context.
+ */
+terrace_status terrace_fsai_get_rows(const terrace_fsai *fsai, int64_t *rows);
+
+/**
+ * Bytes that `terrace_fsai_setup` of this matrix with these options would hold, estimated from the set-up of a sample of at most
+ * 20,000 rows. With a context on a GPU, the most device memory that it would take at one time beside what is held already, estimated from
+ * samples of at most 1,048,576 rows, or fewer where the device has no room for these; exact for matrices that are not larger. The limit of
+ * the context's memory does not count while samples are set up. Nothing is held afterwards.
+ *
+ * - `context`: not NULL.
+ * - `matrix`: not NULL.
+ * - `config`: NULL for all defaults.
+ * - `bytes`: host, written.
+ *
+ * Returns when the estimate is made. Errors: as `terrace_fsai_setup`, `TERRACE_ERROR_OUT_OF_MEMORY` when there is no room even for a sample of a few
+ * thousand rows. One thread at a time for each context; the matrix may be shared.
+ */
+terrace_status terrace_fsai_memory_estimate(terrace_context *context,
+                                            const terrace_matrix *matrix,
+                                            const terrace_config *config,
+                                            int64_t *bytes);
+
+/**
+ * A snapshot of what set-up did: the keys "fsai_nonzeros", "fsai_precision" and "fsai_breakdowns" tell about the factors.
+ *
+ * - `fsai`: not NULL.
+ * - `report`: host, written on success; destroy it with `terrace_report_destroy`.
+ *
+ * Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT`, `TERRACE_ERROR_OUT_OF_MEMORY`. One thread at a time for each context.
+ */
+terrace_status terrace_fsai_report(const terrace_fsai *fsai,
+                                   terrace_report **report);
+
+/**
+ * Makes a sentence of a wrapper in another language the last error of the context of an FSAI, so that what the wrapper checks reads like
+ * what the library checks.
+ *
+ * - `fsai`: not NULL.
+ * - `status`: the error, a negative number of the status table.
+ * - `message`: host, which argument, which value, what would be accepted; copied.
+ *
+ * Returns `status`. Errors: `TERRACE_ERROR_NULL_ARGUMENT`, `TERRACE_ERROR_INVALID_ARGUMENT` (no such error). One thread at a time for each
+ * context.
+ */
+terrace_status terrace_fsai_set_error(terrace_fsai *fsai,
+                                      terrace_status status,
+                                      const char *message);
+
+/**
+ * Destroys an FSAI.
+ *
+ * - `fsai`: NULL is fine.
+ *
+ * Does not fail. One thread at a time for each context.
+ */
+terrace_status terrace_fsai_destroy(terrace_fsai *fsai);
 
 /**
  * Makes a solver; nothing is computed yet.

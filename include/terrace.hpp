@@ -1,7 +1,7 @@
 // terrace.hpp: the C++17 interface of Terrace, algebraic multigrid: terrace.h in classes, header only. terrace.h documents each function
 // in full; the comments here name it.
 //
-// Objects: context, matrix, config, amg, solver and report own what they were made from, move, and do not copy. They may be destroyed in
+// Objects: context, matrix, config, amg, fsai, solver and report own what they were made from, move, and do not copy. They may be destroyed in
 // any order. An object that was moved from, or whose creation failed, is empty: it may be destroyed and assigned to, and every other call
 // on it is TERRACE_ERROR_NULL_ARGUMENT. get() is the handle of the C interface, which stays the object's.
 //
@@ -978,6 +978,7 @@ public:
 
 private:
     friend class amg;
+    friend class fsai;
     friend class solver;
     explicit report(std::shared_ptr<detail::log> log) : object(std::move(log)) {}
 };
@@ -1062,6 +1063,89 @@ private:
     }
     terrace_status refuse(const std::string &sentence) {
         return terrace_amg_set_error(get(), TERRACE_ERROR_SIZE_MISMATCH, sentence.c_str());
+    }
+};
+
+/// A factorised sparse approximate inverse (FSAI), set up for a matrix.
+class fsai : public detail::object<terrace_fsai, terrace_fsai_destroy> {
+public:
+    /// Computes the factors by the options "fsai.*" (terrace_fsai_setup). The matrix may be destroyed afterwards, arrays that it borrowed
+    /// must stay. Returns when it is computed. Errors: TERRACE_ERROR_SIZE_MISMATCH, TERRACE_ERROR_MATRIX_VALUES, TERRACE_ERROR_OPTION_VALUE,
+    /// TERRACE_ERROR_UNSUPPORTED, TERRACE_ERROR_PRECISION_LOST, TERRACE_ERROR_OUT_OF_MEMORY, TERRACE_ERROR_DEVICE.
+    fsai(const context &on, const matrix &a, const config &options, status &result TERRACE_OR_THROW)
+        : object(detail::logs::of(on)) {
+        if (detail::is_set(on, options, result)) setup(on, a, options.get(), result);
+    }
+    /// With default options.
+    fsai(const context &on, const matrix &a, status &result TERRACE_OR_THROW) : object(detail::logs::of(on)) {
+        setup(on, a, nullptr, result);
+    }
+
+    /// Takes over new values of the matrix on the same pattern; as before on failure (terrace_fsai_update). Returns when it is done. Errors:
+    /// TERRACE_ERROR_MATRIX_VALUES, TERRACE_ERROR_PRECISION_LOST, TERRACE_ERROR_OUT_OF_MEMORY, TERRACE_ERROR_DEVICE.
+    void update(status &result TERRACE_OR_THROW) { finish(terrace_fsai_update(get()), result); }
+
+    /// One application, x = M b (terrace_fsai_apply).
+    ///
+    /// - `b`, `x`: rows() elements, both double or both float, not overlapping; both on the host, or both in the memory of the context's GPU.
+    ///
+    /// Returns when x is written, or, in device memory with a stream of the caller's, when that is under way. Errors:
+    /// TERRACE_ERROR_SIZE_MISMATCH, TERRACE_ERROR_INVALID_ARGUMENT, TERRACE_ERROR_PRECISION_LOST, TERRACE_ERROR_OUT_OF_MEMORY,
+    /// TERRACE_ERROR_DEVICE.
+    void apply(value_array b, value_buffer x, status &result TERRACE_OR_THROW) {
+        std::int64_t rows = 0;
+        terrace_status code = terrace_fsai_get_rows(get(), &rows);
+        if (code == TERRACE_SUCCESS && b.size != rows) code = refuse(detail::misfit("b", b.size, rows));
+        if (code == TERRACE_SUCCESS && x.size != rows) code = refuse(detail::misfit("x", x.size, rows));
+        if (code == TERRACE_SUCCESS && b.type != x.type)
+            code = terrace_fsai_set_error(get(), TERRACE_ERROR_INVALID_ARGUMENT, "b and x differ in their number format");
+        if (code == TERRACE_SUCCESS) code = terrace_fsai_apply(get(), b.type, b.data, x.data);
+        finish(code, result);
+    }
+
+    /// Scalar rows of the matrix (terrace_fsai_get_rows).
+    std::int64_t rows(status &result TERRACE_OR_THROW) const {
+        std::int64_t rows = 0;
+        finish(terrace_fsai_get_rows(get(), &rows), result);
+        return rows;
+    }
+
+    /// What set-up did (terrace_fsai_report).
+    terrace::report report(status &result TERRACE_OR_THROW) const {
+        terrace::report made(log_);
+        made.create([&](terrace_report **out) { return terrace_fsai_report(get(), out); }, result);
+        return made;
+    }
+
+    /// As context::set_error (terrace_fsai_set_error).
+    void set_error(terrace_status code, detail::zstring sentence, status &result TERRACE_OR_THROW) {
+        finish(terrace_fsai_set_error(get(), code, sentence.c_str()), result);
+    }
+
+    /// Bytes that an FSAI of the matrix would hold, on a GPU the most device memory at one time (terrace_fsai_memory_estimate). Returns
+    /// when a sample was set up. Errors: as the constructor.
+    static std::int64_t memory_estimate(const context &on, const matrix &a, const config &options,
+                                        status &result TERRACE_OR_THROW) {
+        return detail::is_set(on, options, result) ? estimate(on, a, options.get(), result) : 0;
+    }
+    /// With default options.
+    static std::int64_t memory_estimate(const context &on, const matrix &a, status &result TERRACE_OR_THROW) {
+        return estimate(on, a, nullptr, result);
+    }
+
+private:
+    void setup(const context &on, const matrix &a, const terrace_config *options, status &result) {
+        create([&](terrace_fsai **out) { return terrace_fsai_setup(on.get(), a.get(), options, out); }, result);
+    }
+    static std::int64_t estimate(const context &on, const matrix &a, const terrace_config *options, status &result) {
+        std::int64_t bytes = 0;
+        const terrace_status code = terrace_fsai_memory_estimate(on.get(), a.get(), options, &bytes);
+        if (const auto &log = detail::logs::of(on)) log->release();
+        detail::conclude(code, result);
+        return bytes;
+    }
+    terrace_status refuse(const std::string &sentence) {
+        return terrace_fsai_set_error(get(), TERRACE_ERROR_SIZE_MISMATCH, sentence.c_str());
     }
 };
 

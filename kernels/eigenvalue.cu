@@ -336,6 +336,80 @@ FOR_SETUP(EIGEN)
     EIGEN_BOUND(T, 32)
 FOR_SETUP(EIGEN_ROWS)
 
+// Lanczos steps for any symmetric operator, whose products come from elsewhere; see src/host/lanczos.rs. A random start
+// vector and the partial sums of its square.
+template <class T> DEVICE void lanczos_start(i64 n, const Out<T> &u, const Out<f64> &parts) {
+    f64 sum = 0.0;
+    for (i64 i = global_index(); i < n; i += block_count() * BLOCK) {
+        const T start = As<T>::of(static_cast<f64>(hash(static_cast<u64>(i), 0) >> 11) * 0x1p-53 - 0.5);
+        u[i] = start;
+        sum += to_f64(start) * to_f64(start);
+    }
+    put_part(sum, parts);
+}
+
+// q over beta, where q is the product with u and beta the norm of u from the partial sums before, and the partial sums of
+// u q. A block of threads returns if beta ends the recurrence.
+template <class T>
+DEVICE void lanczos_product(i64 n, i64 step, const In<f64> &before, const Recurrence &known, const In<T> &u, const Out<T> &q,
+                            const Out<f64> &parts) {
+    if (known.ended() != 0.0) {
+        return;
+    }
+    const f64 beta = square_root(sum_of_parts(before));
+    const f64 least = step == 0 ? 0.0 : 1e-10 * magnitude(known.alpha(step - 1));
+    const bool ends = !is_finite(beta) || beta <= least;
+    if (global_index() == 0) {
+        known.sign() = 1.0;
+        known.beta(step) = beta;
+        if (ends) {
+            known.ended() = 1.0;
+        }
+    }
+    if (ends) {
+        return;
+    }
+    const T scale = As<T>::of(1.0 / beta);
+    f64 sum = 0.0;
+    for (i64 i = global_index(); i < n; i += block_count() * BLOCK) {
+        const T scaled = scale * q[i];
+        q[i] = scaled;
+        sum += to_f64(scaled) * to_f64(u[i]);
+    }
+    put_part(sum, parts);
+}
+
+// The next u = q - alpha v - beta v', written over the one before the last, and the partial sums of its square.
+template <class T>
+DEVICE void lanczos_update(i64 n, i64 step, const In<f64> &before, const Recurrence &known, const In<T> &q, const In<T> &last,
+                           const Out<T> &u, const Out<f64> &parts) {
+    if (known.ended() != 0.0) {
+        return;
+    }
+    const f64 alpha = eigen_alpha(step, before, known);
+    const f64 beta = known.beta(step);
+    const T of_last = As<T>::of(alpha / beta);
+    const T of_older = As<T>::of(step > 0 ? beta / known.beta(step - 1) : beta);
+    f64 sum = 0.0;
+    for (i64 i = global_index(); i < n; i += block_count() * BLOCK) {
+        const T next = q[i] - of_last * last[i] - of_older * u[i];
+        u[i] = next;
+        sum += to_f64(next) * to_f64(next);
+    }
+    put_part(sum, parts);
+}
+
+#define LANCZOS(T) \
+    KERNEL(lanczos_start_##T, i64 n, Out<T> u, Out<f64> parts) { lanczos_start<T>(n, u, parts); } \
+    KERNEL(lanczos_product_##T, i64 n, i64 step, i64 steps, In<f64> before, Out<f64> state, In<T> u, Out<T> q, Out<f64> parts) { \
+        lanczos_product<T>(n, step, before, Recurrence{state, steps}, u, q, parts); \
+    } \
+    KERNEL(lanczos_update_##T, i64 n, i64 step, i64 steps, In<f64> before, Out<f64> state, In<T> q, In<T> last, Out<T> u, \
+           Out<f64> parts) { \
+        lanczos_update<T>(n, step, before, Recurrence{state, steps}, q, last, u, parts); \
+    }
+FOR_SETUP(LANCZOS)
+
 // One block of threads: alpha of the last step, or with `power` the norm after it, as its beta.
 KERNEL(eigen_last, i64 step, i64 steps, i32 power, In<f64> before, Out<f64> state) {
     const Recurrence known{state, steps};

@@ -63,7 +63,7 @@ pub use context::Context;
 pub use error::{Error, Result, Status};
 pub use matrix::Matrix;
 pub use operations::ProductMethod;
-pub use preconditioner::Amg;
+pub use preconditioner::{Amg, Fsai};
 pub use report::Report;
 pub use scalar::{Precision, Scalar};
 pub use solver::{Guess, Solver};

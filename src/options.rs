@@ -64,8 +64,8 @@ rows! {
     "solver.type", auto_choice(SOLVERS), "auto", "-", "solver",
         "Krylov method, or direct. auto: for a symmetric matrix cg when the preconditioner is symmetric and constant (AMG in the solver's precision, or none), otherwise fcg; for a nonsymmetric one gmres when the preconditioner is constant, otherwise fgmres, around pmis with Gauss-Seidel sweeps unless components are set. A symmetric matrix whose diagonal is negative is refused. Where the method stagnates, diverges, breaks down or comes to a limit of 1000 iterations or more, auto factorises the matrix as direct does, if that takes at most 1e11 operations and 2 GiB, and later solves use the factors from the start; not with a null space, the preconditioned norm or callbacks. bicgstab is for nonsymmetric matrices when memory for a basis is short. richardson repeats the preconditioner alone. gmres around a k cycle is fgmres. direct is a sparse factorisation with iterative refinement instead of a Krylov method, on the host also for contexts on GPUs: Cholesky or LDLᵀ for symmetric matrices, LU for others.",
         "Flexible methods cost one more vector, or a second basis, and are safe whenever the preconditioner is not an exactly constant operator; f32 levels make gmres take up to twice the iterations of fgmres. AMG solves what it is made for faster than a factorisation, which solves small systems of any kind.";
-    "solver.preconditioner", choice(&["amg", "none"]), "amg", "-", "preconditioner",
-        "Preconditioner built by set-up; a preconditioner callback replaces it.",
+    "solver.preconditioner", choice(&["amg", "fsai", "jacobi", "none"]), "amg", "-", "preconditioner",
+        "Preconditioner built by set-up; a preconditioner callback replaces it. amg: one cycle. fsai: the factorised sparse approximate inverse that the options fsai describe, with one factor where the matrix is symmetric, which must then be positive definite, and with two where it is not. jacobi: the inverse of the diagonal, or of the diagonal blocks of a block matrix. The data of fsai and jacobi are stored in the format of precision.smoother, and applied to vectors of precision.vector.",
         "AMG is what the library is for.";
     "solver.precision", auto_choice(PHASE_PRECISIONS), "auto", "-", "-",
         "Precision of the Krylov method and of the vectors given to solve. auto: f64. With an f32 matrix, vectors of f32 are then accepted as well: the solution is rounded at the end.",
@@ -149,7 +149,7 @@ rows! {
         "smoothed: the prolongator is smoothed by one Jacobi step with this weight over the largest eigenvalue of the scaled matrix.",
         "4/3 minimises the energy bound of the smoothed basis functions.";
     "amg.smoother.type", auto_choice(&components::SMOOTHER_CHOICES), "auto", "SetRelaxType (18)", "smoother",
-        "Smoother of every level. auto: chebyshev where a near-null space or coordinates were given, and where auto has chosen mis2 for a scalar matrix; any_gauss_seidel where solver.type auto has found a nonsymmetric matrix; l1_jacobi elsewhere. any_gauss_seidel: l1_gauss_seidel on the host, gauss_seidel on GPUs.",
+        "Smoother of every level. auto: chebyshev where a near-null space or coordinates were given, and where auto has chosen mis2 for a scalar matrix; any_gauss_seidel where solver.type auto has found a nonsymmetric matrix; l1_jacobi elsewhere. any_gauss_seidel: l1_gauss_seidel on the host, gauss_seidel on GPUs. fsai: a factorised sparse approximate inverse by the options fsai, damped by the largest eigenvalue; chebyshev_fsai: a polynomial of amg.smoother.chebyshev in it.",
         "l1_jacobi converges for every SPD matrix with no eigenvalue estimate, and is the same on all backends; in elasticity chebyshev takes a third of its iterations.";
     "amg.smoother.diagonal", choice(&["point", "block"]), "block", "-", "smoother (BLOCK_JACOBI)",
         "Block matrices: whether sweeps invert the diagonal or the diagonal blocks; the eigenvalues that jacobi and chebyshev go by are those of the matrix scaled by it. A row whose diagonal is zero, or which has no pivot on the diagonal of its block, is left out of the sweeps.",
@@ -172,15 +172,6 @@ rows! {
     "amg.smoother.chebyshev.eigenvalue_ratio", Kind::Real { min: 1.0, max: 1000.0, auto: false }, "8", "SetChebyFraction (inverse)", "-",
         "chebyshev: the polynomial damps eigenvalues from the largest down to the largest over this.",
         "What coarsening by a factor of about 8 leaves to the smoother.";
-    "amg.smoother.fsai.steps", Kind::Int { min: 1, max: 100 }, "15", "SetMaxSteps (FSAI)", "-",
-        "fsai: most steps in which the pattern of a row of the factor grows.",
-        "The light set of parameters for mechanics: about 16 entries in a row.";
-    "amg.smoother.fsai.entries_per_step", Kind::Int { min: 1, max: 10 }, "1", "SetMaxStepSize (FSAI)", "-",
-        "fsai: entries that a step adds to a row of the factor.",
-        "One at a time finds the best pattern for its length.";
-    "amg.smoother.fsai.tolerance", Kind::Real { min: 0.0, max: 1.0, auto: false }, "0.001", "SetKapTolerance (FSAI)", "-",
-        "fsai: a row of the factor is finished when a step reduces its Kaporin number by less than this share of it.",
-        "Later steps would hardly change the preconditioner.";
     "amg.eigenvalue.method", choice(backend::parameters::Estimate::METHODS), "lanczos", "SetChebyEigEst", "chebyshev_lambda_estimate_mode",
         "How the largest eigenvalue of the scaled matrix is estimated, for the smoothers jacobi and chebyshev and for smoothed interpolation: by Lanczos steps, or by as many power steps.",
         "Lanczos comes closer with as many products, and is as cheap; power needs no symmetry.";
@@ -196,6 +187,27 @@ rows! {
     "amg.cycle.type", choice(amg::cycle::NAMES), "v", "SetCycleType (1 V, 2 W)", "cycle (V, W, F, CGF for k)",
         "How the coarse levels are visited: v once, w twice, f once as f and once as v, k by at most two steps of flexible CG, which needs a symmetric positive definite matrix. f and k are not constant symmetric operators, and solver.type auto then is fcg.",
         "With a Krylov method around it v has the least time to solution where interpolation is good; k makes up for plain aggregation.";
+    "fsai.pattern", choice(backend::fsai::PATTERNS), "adaptive", "SetAlgoType (FSAI)", "-",
+        "Pattern of the factor G of FSAI, as smoother (amg.smoother.type) and as preconditioner (solver.preconditioner). adaptive: rows grow where that reduces their Kaporin number most. static: the lower triangle of a power of the matrix without its small entries.",
+        "An adaptive factor takes fewer iterations with as many entries.";
+    "fsai.steps", Kind::Int { min: 1, max: 100 }, "15", "SetMaxSteps (FSAI)", "-",
+        "Adaptive pattern: most steps in which a row of the factor grows.",
+        "The light set of parameters for mechanics: about 16 entries in a row.";
+    "fsai.entries_per_step", Kind::Int { min: 1, max: 10 }, "1", "SetMaxStepSize (FSAI)", "-",
+        "Adaptive pattern: entries that a step adds to a row of the factor.",
+        "One at a time finds the best pattern for its length.";
+    "fsai.tolerance", Kind::Real { min: 0.0, max: 1.0, auto: false }, "0.001", "SetKapTolerance (FSAI)", "-",
+        "Adaptive pattern: a row of the factor is finished when a step reduces its Kaporin number by less than this share of it.",
+        "Later steps would hardly change the preconditioner.";
+    "fsai.power", Kind::Int { min: 1, max: 4 }, "1", "SetNumLevels (FSAI)", "-",
+        "Static pattern: the power of the matrix whose lower triangle it is.",
+        "As many entries as the lower triangle of the matrix; higher powers cost much more in set-up than they save.";
+    "fsai.pre_filter", Kind::Real { min: 0.0, max: 1.0, auto: false }, "0", "SetThreshold (FSAI)", "-",
+        "Static pattern: entries a_ij of the matrix of at most this times the root of a_ii a_jj are left out before the power is computed.",
+        "0 keeps all that are not zero.";
+    "fsai.post_filter", Kind::Real { min: 0.0, max: 1.0, auto: false }, "0", "-", "-",
+        "Entries g_ij of the factor with |g_ij| of at most this times g_ii, both times the root of the diagonal entry of the matrix in their column, are dropped, and the factor is computed again on what is left.",
+        "0 keeps all: small entries cost set-up, which is done by then.";
     "precision.setup", choice(PHASE_PRECISIONS), "f64", "-", "-",
         "Precision in which the hierarchy is computed before it is stored.",
         "Interpolation and Galerkin products lose digits from level to level.";

@@ -133,11 +133,39 @@ impl Factorisation {
     }
 }
 
+/// The factor of an FSAI preconditioner.
+#[derive(Clone, Debug)]
+pub struct FsaiReport {
+    /// Rows of the factor G.
+    pub rows: usize,
+    /// Entries of G.
+    pub nonzeros: usize,
+    /// Its storage.
+    pub precision: Precision,
+    /// Rows on whose pattern the matrix is not positive definite.
+    pub breakdowns: usize,
+}
+
+impl FsaiReport {
+    /// One line for people.
+    pub fn to_text(&self) -> String {
+        let FsaiReport { rows, nonzeros, precision, breakdowns } = self;
+        let (per_row, name) = (*nonzeros as f64 / (*rows).max(1) as f64, precision.name());
+        let mut line = format!("{nonzeros} entries in the factor, {per_row:.1} per row, in {name}");
+        if *breakdowns > 0 {
+            let _ = write!(line, "; {breakdowns} rows broke down");
+        }
+        line
+    }
+}
+
 /// A snapshot of what was done.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Levels, finest first; empty without AMG.
     pub levels: Vec<LevelReport>,
+    /// The factor of an FSAI preconditioner.
+    pub fsai: Option<FsaiReport>,
     /// Phases of set-up: `total` and its parts.
     pub setup: Phases,
     /// Where set-up ran; with a GPU, the reason for the host, or how often the host waited for the device.
@@ -225,6 +253,9 @@ facts! {
     "solver", Whole, "Krylov method, or direct, and its precision", |r, i| Text(r.solver.clone());
     "factorisation", Whole, "how the matrix was factorised by solver.type direct, or by auto after the Krylov method failed, with what the pivots tell about it; empty where it was not", |r, i| Text(r.factorisation.as_ref().map_or_else(String::new, Factorisation::to_text));
     "factor_nonzeros", Whole, "entries of the triangular factors; 0 where the matrix was not factorised", |r, i| Int(r.factorisation.as_ref().map_or(0, |f| f.entries as i64));
+    "fsai_nonzeros", Whole, "entries of the factors of an FSAI preconditioner; 0 without one", |r, i| Int(r.fsai.as_ref().map_or(0, |f| f.nonzeros as i64));
+    "fsai_precision", Whole, "storage of these factors; empty without one", |r, i| Text(r.fsai.as_ref().map_or_else(String::new, |f| f.precision.name().to_string()));
+    "fsai_breakdowns", Whole, "rows of these factors on whose pattern the matrix is not positive definite, or has no pivots if it is not symmetric: with a pattern that is given, as in updates, such a row is that of its diagonal; an adaptive one keeps the entries that it had", |r, i| Int(r.fsai.as_ref().map_or(0, |f| f.breakdowns as i64));
     "right_hand_sides", Whole, "right-hand sides of the last solve", |r, i| Int(r.solves.len() as i64);
     "setup_seconds", Whole, "whole set-up or update", |r, i| Real(r.setup.get("total"));
     "promotions", Whole, "what precision auto gave wider formats since set-up, and why, one to a line", |r, i| Text(r.promotions.join("\n"));
@@ -238,6 +269,7 @@ facts! {
     "setup_interpolation_seconds", Whole, "interpolation and its transpose", |r, i| Real(r.setup.get("interpolation"));
     "setup_galerkin_seconds", Whole, "coarse matrices", |r, i| Real(r.setup.get("galerkin"));
     "setup_smoother_seconds", Whole, "smoothers", |r, i| Real(r.setup.get("smoother"));
+    "setup_fsai_seconds", Whole, "factors of an FSAI preconditioner", |r, i| Real(r.setup.get("fsai"));
     "setup_coarsest_seconds", Whole, "factorisation of the coarsest level", |r, i| Real(r.setup.get("coarsest"));
     "solve_seconds", Whole, "whole last solve", |r, i| Real(r.solve.get("total"));
     "solve_operator_seconds", Whole, "products with the matrix in the Krylov method", |r, i| Real(r.solve.get("operator"));
@@ -371,6 +403,9 @@ impl Report {
         }
         for (i, l) in self.levels.iter().enumerate().filter(|(_, l)| !l.precision_reason.is_empty()) {
             let _ = writeln!(out, "level {i}: {}", l.precision_reason);
+        }
+        if let Some(fsai) = &self.fsai {
+            let _ = writeln!(out, "FSAI: {}", fsai.to_text());
         }
         if let Some(factorisation) = &self.factorisation {
             let _ = writeln!(out, "{}", factorisation.to_text());

@@ -1,14 +1,13 @@
 //! The solver: a Krylov method with its preconditioner.
 
-use crate::backend::common::Symmetry;
 use crate::config::Config;
 use crate::context::{Context, LogLevel};
 use crate::error::{Result, fail};
 use crate::gpu::{self, Gpu, Staging};
 use crate::host::Host;
 use crate::matrix::Matrix;
-use crate::preconditioner::Amg;
 use crate::preconditioner::defaults::nonsymmetric;
+use crate::preconditioner::{Inverse, Method};
 use crate::report::{Phases, Report};
 use crate::scalar::Precision;
 pub use crate::scalar::{SliceMut, SliceRef};
@@ -111,7 +110,7 @@ struct State {
     matrix: Option<Arc<Matrix>>,
     /// The matrix that is solved with instead: its values times a power of two, and the exponent.
     scaled: Option<(Arc<Matrix>, i32)>,
-    amg: Option<Amg>,
+    inverse: Option<Inverse>,
     engine: BackendEngine,
     /// What a solve falls back to, with `solver.type` `auto`.
     fallback: Option<Fallback>,
@@ -211,11 +210,11 @@ impl Solver {
             BackendEngine::Gpu(engine, _) => engine.describe(),
             BackendEngine::Direct(direct) => direct.describe(),
         };
-        Ok(match (key, &state.amg) {
+        Ok(match (key, &state.inverse) {
             ("solver.type", _) => method.to_string(),
             ("solver.precision", _) => precision.name().to_string(),
             ("solver.tolerance", _) if value == "auto" => solve::reachable(precision).to_string(),
-            (_, Some(amg)) => amg.option(key)?,
+            (_, Some(inverse)) => inverse.option(key)?,
             (_, None) => value,
         })
     }
@@ -255,7 +254,7 @@ impl Solver {
         if self.setup_direct(callers)? {
             return Ok(());
         }
-        let wants_amg = self.preconditioner.is_none() && self.config.text("solver.preconditioner") == "amg";
+        let method = self.method();
         let other = self.preconditioner_matrix.clone();
         if let Some(other) = other.as_ref().filter(|other| (other.rows(), other.cols()) != (rows, rows)) {
             let (others, cols) = (other.rows(), other.cols());
@@ -264,27 +263,30 @@ impl Solver {
                 "the matrix of the preconditioner has {others} rows and {cols} columns, the system {rows} rows"
             );
         }
-        let mut amg = match (wants_amg, other.as_ref().or(matrix)) {
-            (true, Some(matrix)) => Some(Amg::setup_in_solver(&self.context, matrix, &self.effective)?),
-            (true, None) => {
+        let mut inverse = match (method, other.as_ref().or(matrix)) {
+            (Some(method), Some(matrix)) => {
+                Some(Inverse::setup_in_solver(method, &self.context, matrix, &self.effective)?)
+            }
+            (Some(_), None) => {
                 return fail!(
                     NotSetUp,
-                    "the preconditioner is \"amg\", which needs a matrix; give one, or set solver.preconditioner to \
-                     \"none\", or set a preconditioner callback"
+                    "the preconditioner is \"{}\", which needs a matrix; give one, or set solver.preconditioner to \
+                     \"none\", or set a preconditioner callback",
+                    self.config.text("solver.preconditioner")
                 );
             }
-            (false, _) => None,
+            (None, _) => None,
         };
         let precision = self.config.choice("solver.precision").and_then(|p| Precision::from_name(&p));
         let precision = precision.unwrap_or(Precision::F64);
         let units = scaled.as_ref().map_or(0, |(_, k)| *k);
         let engine = match self.context.gpu() {
             Some(gpu) if gpu::IS_BUILT => {
-                let engine = self.engine(gpu, precision, matrix, &mut amg, rows)?;
+                let engine = self.engine(gpu, precision, matrix, &mut inverse, rows)?;
                 BackendEngine::Gpu(engine.in_units(units), Staging::default())
             }
             _ => {
-                let engine = self.engine(&Host::new(&self.context), precision, matrix, &mut amg, rows)?;
+                let engine = self.engine(&Host::new(&self.context), precision, matrix, &mut inverse, rows)?;
                 BackendEngine::Host(engine.in_units(units))
             }
         };
@@ -295,8 +297,13 @@ impl Solver {
         self.phases.seconds.reserve(MAX_PHASES);
         let (fallback, transposed) = (self.fallback(callers, precision), Transposed::default());
         let matrix = callers.cloned();
-        self.state = Some(State { matrix, scaled, amg, engine, fallback, rows, changes, transposed });
+        self.state = Some(State { matrix, scaled, inverse, engine, fallback, rows, changes, transposed });
         Ok(())
+    }
+
+    /// The preconditioner that set-up makes, if the options name one and there is no callback for it.
+    fn method(&self) -> Option<Method> {
+        Method::from_name(&self.config.text("solver.preconditioner")).filter(|_| self.preconditioner.is_none())
     }
 
     /// The options with a Krylov method, and components, that fit the matrix where `solver.type` leaves them open.
@@ -304,7 +311,7 @@ impl Solver {
         let is_open = self.operator.is_none() && self.config.choice("solver.type").is_none();
         let Some(matrix) = matrix.filter(|_| is_open) else { return Ok(self.config.clone()) };
         let symmetry = matrix.symmetry(&self.context)?;
-        if !is_symmetric(&symmetry, matrix.precision()) {
+        if !symmetry.is_symmetric_in(matrix.precision()) {
             self.context.log(LogLevel::Info, || "the matrix is not symmetric: GMRES with Gauss-Seidel".to_string());
             return nonsymmetric(&self.config);
         }
@@ -332,7 +339,7 @@ impl Solver {
         (self.config.int("solver.max_iterations") + 1).min(MAX_HISTORY_CAPACITY) + direct::HISTORY
     }
 
-    /// Takes over changed values of the matrix: numeric work only, as [`Amg::update`].
+    /// Takes over changed values of the matrix: numeric work only, as [`Inverse::update`].
     pub fn update(&mut self) -> Result<()> {
         let Some(state) = &self.state else {
             return fail!(NotSetUp, "the solver has not been set up; call setup before update");
@@ -352,15 +359,15 @@ impl Solver {
         }
         let changes = state.matrix.as_ref().map_or(Ok(0), |matrix| matrix.changes(&self.context))?;
         let Some(mut state) = self.state.take() else { unreachable!("it was there") };
-        let State { matrix, scaled, amg, engine, .. } = &mut state;
+        let State { matrix, scaled, inverse, engine, .. } = &mut state;
         let callers = matrix;
         let matrix = &scaled.as_ref().map(|(matrix, _)| Arc::clone(matrix)).or(callers.clone());
         let renewed = match engine {
-            BackendEngine::Host(Engine::F64(parts)) => self.renew(matrix.as_ref(), amg, parts),
-            BackendEngine::Host(Engine::F32(parts)) => self.renew(matrix.as_ref(), amg, parts),
+            BackendEngine::Host(Engine::F64(parts)) => self.renew(matrix.as_ref(), inverse, parts),
+            BackendEngine::Host(Engine::F32(parts)) => self.renew(matrix.as_ref(), inverse, parts),
             BackendEngine::Gpu(..) if !gpu::IS_BUILT => unreachable!("a build without kernels opens no GPU"),
-            BackendEngine::Gpu(Engine::F64(parts), _) => self.renew(matrix.as_ref(), amg, parts),
-            BackendEngine::Gpu(Engine::F32(parts), _) => self.renew(matrix.as_ref(), amg, parts),
+            BackendEngine::Gpu(Engine::F64(parts), _) => self.renew(matrix.as_ref(), inverse, parts),
+            BackendEngine::Gpu(Engine::F32(parts), _) => self.renew(matrix.as_ref(), inverse, parts),
             BackendEngine::Direct(_) => unreachable!("it was updated above"),
         };
         let read = callers.as_ref().map_or(Ok(()), |matrix| matrix.end_reading());
@@ -462,8 +469,8 @@ impl Solver {
         let Some(state) = &self.state else {
             return Ok(Report::of(&self.context));
         };
-        let mut report = match &state.amg {
-            Some(amg) => amg.report(),
+        let mut report = match &state.inverse {
+            Some(inverse) => inverse.report(),
             None => Report::of(&self.context),
         };
         let (name, precision, bytes) = match &state.engine {
@@ -482,13 +489,5 @@ impl Solver {
         report.solve = self.phases.clone();
         report.solves = self.solves.to_reports()?;
         Ok(report)
-    }
-}
-
-/// Whether a matrix with values in this format is symmetric, but for rounding.
-fn is_symmetric(symmetry: &Symmetry, precision: Precision) -> bool {
-    match precision {
-        Precision::F32 => symmetry.is_symmetric::<f32>(),
-        _ => symmetry.is_symmetric::<f64>(),
     }
 }

@@ -145,6 +145,8 @@ fn apply_and_solve_allocate_nothing_after_set_up() {
     run(c"host:1", &[(c"precision.matrix", c"f32"), (c"precision.vector", c"f32")], 20, 0);
     run(c"host:1", &[(c"amg.coarsening.type", c"mis2")], 20, 0);
     run(c"host:1", &[(c"solver.max_iterations", c"2")], 20, 0);
+    run(c"host:1", &[(c"solver.preconditioner", c"fsai"), (c"precision.smoother", c"f16")], 20, 0);
+    run(c"host:1", &[(c"solver.preconditioner", c"jacobi")], 20, 0);
     for cycle in [c"w", c"f", c"k"] {
         run(c"host:1", &[(c"amg.cycle.type", cycle)], 20, 0);
     }

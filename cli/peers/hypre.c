@@ -1,17 +1,18 @@
-/* Peer for `terrace bench peers` and `terrace bench hypre`: BoomerAMG-preconditioned CG of hypre on a system written by them.
+/* Peer for `terrace bench peers` and `terrace bench hypre`: CG of hypre, preconditioned by BoomerAMG or by adaptive FSAI, on a system
+ * written by them.
  *
- *   mpirun -np N hypre FILE pmis|hmis FUNCTIONS REPEAT
+ *   mpirun -np N hypre FILE pmis|hmis|fsai FUNCTIONS REPEAT
  *
  * The file holds int64 rows, nonzeros, coordinates (0 or one for each row); int32 row offsets and columns from 0; f64 values, coordinates
  * and right-hand side.
- * Prints one line of JSON: medians in seconds, iterations (at most 500), true relative residual, operator complexity, and the peak memory
- * of all ranks together.
+ * Prints one line of JSON: medians in seconds, iterations (at most 500), true relative residual, operator complexity (for FSAI the entries
+ * of G over those of A), and the peak memory of all ranks together.
  */
 #include <HYPRE.h>
 #include <HYPRE_IJ_mv.h>
 #include <HYPRE_krylov.h>
 #include <HYPRE_parcsr_ls.h>
-#include <_hypre_parcsr_ls.h> /* the levels, for the operator complexity */
+#include <_hypre_parcsr_ls.h> /* the levels and the factor, for the operator complexity */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -48,6 +49,22 @@ static HYPRE_Solver boomeramg(int pmis, int functions) {
     return amg;
 }
 
+/* FSAI as a preconditioner: 15 steps of one entry. */
+static HYPRE_Solver adaptive_fsai(void) {
+    HYPRE_Solver fsai;
+    HYPRE_FSAICreate(&fsai);
+    HYPRE_FSAISetAlgoType(fsai, 1);
+    HYPRE_FSAISetMaxSteps(fsai, 15);
+    HYPRE_FSAISetMaxStepSize(fsai, 1);
+    HYPRE_FSAISetKapTolerance(fsai, 1e-3);
+    HYPRE_FSAISetTolerance(fsai, 0.0);
+    HYPRE_FSAISetMaxIterations(fsai, 1);
+    HYPRE_FSAISetOmega(fsai, 1.0);
+    HYPRE_FSAISetZeroGuess(fsai, 1);
+    HYPRE_FSAISetPrintLevel(fsai, 0);
+    return fsai;
+}
+
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     int rank, ranks;
@@ -56,7 +73,7 @@ int main(int argc, char **argv) {
     if (argc != 5) return 2;
     FILE *file = fopen(argv[1], "rb");
     if (file == NULL) return 2;
-    int pmis = strcmp(argv[2], "pmis") == 0, functions = atoi(argv[3]), repeat = atoi(argv[4]);
+    int pmis = strcmp(argv[2], "pmis") == 0, is_fsai = strcmp(argv[2], "fsai") == 0, functions = atoi(argv[3]), repeat = atoi(argv[4]);
     int64_t *head = read_array(file, 3, sizeof *head);
     int rows = (int)head[0];
     int32_t *offsets = read_array(file, (size_t)rows + 1, sizeof *offsets);
@@ -106,12 +123,15 @@ int main(int argc, char **argv) {
     double *setups = malloc((size_t)repeat * sizeof *setups), *solves = malloc((size_t)repeat * sizeof *solves), residual = 0.0, complexity = 0.0;
     int iterations = 0;
     for (int r = 0; r < repeat; ++r) {
-        HYPRE_Solver amg = boomeramg(pmis, functions), cg;
+        HYPRE_Solver inverse = is_fsai ? adaptive_fsai() : boomeramg(pmis, functions), cg;
         HYPRE_ParCSRPCGCreate(MPI_COMM_WORLD, &cg);
         HYPRE_PCGSetTol(cg, 1e-8);
         HYPRE_PCGSetMaxIter(cg, 500);
         HYPRE_PCGSetTwoNorm(cg, 1);
-        HYPRE_PCGSetPrecond(cg, (HYPRE_PtrToSolverFcn)HYPRE_BoomerAMGSolve, (HYPRE_PtrToSolverFcn)HYPRE_BoomerAMGSetup, amg);
+        if (is_fsai)
+            HYPRE_PCGSetPrecond(cg, (HYPRE_PtrToSolverFcn)HYPRE_FSAISolve, (HYPRE_PtrToSolverFcn)HYPRE_FSAISetup, inverse);
+        else
+            HYPRE_PCGSetPrecond(cg, (HYPRE_PtrToSolverFcn)HYPRE_BoomerAMGSolve, (HYPRE_PtrToSolverFcn)HYPRE_BoomerAMGSetup, inverse);
         HYPRE_ParVectorSetConstantValues(par_x, 0.0);
         MPI_Barrier(MPI_COMM_WORLD);
         double start = MPI_Wtime();
@@ -124,15 +144,24 @@ int main(int argc, char **argv) {
         solves[r] = MPI_Wtime() - start;
         HYPRE_PCGGetNumIterations(cg, &iterations);
         HYPRE_PCGGetFinalRelativeResidualNorm(cg, &residual);
-        hypre_ParAMGData *data = (hypre_ParAMGData *)amg;
-        hypre_ParCSRMatrix **levels = hypre_ParAMGDataAArray(data);
         complexity = 0.0;
-        for (int level = 0; level < hypre_ParAMGDataNumLevels(data); ++level) {
-            hypre_ParCSRMatrixSetDNumNonzeros(levels[level]);
-            complexity += hypre_ParCSRMatrixDNumNonzeros(levels[level]) / (double)head[1];
+        if (is_fsai) {
+            hypre_ParCSRMatrix *g = hypre_ParFSAIDataGmat((hypre_ParFSAIData *)inverse);
+            hypre_ParCSRMatrixSetDNumNonzeros(g);
+            complexity = hypre_ParCSRMatrixDNumNonzeros(g) / (double)head[1];
+        } else {
+            hypre_ParAMGData *data = (hypre_ParAMGData *)inverse;
+            hypre_ParCSRMatrix **levels = hypre_ParAMGDataAArray(data);
+            for (int level = 0; level < hypre_ParAMGDataNumLevels(data); ++level) {
+                hypre_ParCSRMatrixSetDNumNonzeros(levels[level]);
+                complexity += hypre_ParCSRMatrixDNumNonzeros(levels[level]) / (double)head[1];
+            }
         }
         HYPRE_ParCSRPCGDestroy(cg);
-        HYPRE_BoomerAMGDestroy(amg);
+        if (is_fsai)
+            HYPRE_FSAIDestroy(inverse);
+        else
+            HYPRE_BoomerAMGDestroy(inverse);
     }
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);

@@ -1,4 +1,5 @@
-//! `terrace bench hypre`: the same classical AMG in hypre and here, held against each other: iterations and operator complexity.
+//! `terrace bench hypre`: the same classical AMG in hypre and here, held against each other: iterations and operator complexity. And the
+//! iterations of the same adaptive FSAI.
 
 use crate::Outcome;
 use crate::emit::emit;
@@ -17,6 +18,10 @@ pub struct Arguments {
     /// Problems (see `terrace gallery`); an A after a plus sign takes the product with random numbers as right-hand side instead of ones
     #[arg(short, long = "problem", value_name = "FAMILY:SIZES[+A]", default_values_t = ["poisson7:64", "poisson7:100", "poisson27:64", "jumps:64+A", "elasticity:24", "elasticity:40"].map(String::from))]
     problems: Vec<String>,
+
+    /// Problems for FSAI, with ones as right-hand side
+    #[arg(long = "fsai", value_name = "FAMILY:SIZES", default_values_t = ["poisson7:30", "poisson27:24", "anisotropic:80", "jumps:24", "lognormal:24", "lognormal:40:sigma=3", "elasticity:12", "elasticity_tet:14"].map(String::from))]
+    fsai: Vec<String>,
 }
 
 /// Options that are not hypre's defaults here; the driver sets the rest there.
@@ -30,6 +35,19 @@ const OPTIONS: &[&str] = &[
 
 /// And for several unknown functions.
 const SEVERAL: &str = "amg.strength.threshold=0.5";
+
+/// Options for FSAI; the driver sets the same there.
+const FSAI_OPTIONS: &[&str] = &[
+    "solver.type=cg",
+    "solver.preconditioner=fsai",
+    "fsai.steps=15",
+    "fsai.entries_per_step=1",
+    "fsai.tolerance=0.001",
+    "precision=input",
+];
+
+/// Share of hypre's iterations with FSAI by which ours may be more.
+const FSAI_MARGIN: f64 = 0.1;
 
 /// Iterations beyond hypre's that are accepted.
 const MORE_ITERATIONS: i64 = 2;
@@ -61,6 +79,25 @@ impl Row {
     }
 }
 
+/// One row of the table for FSAI.
+struct FsaiRow {
+    problem: String,
+    /// hypre's and ours.
+    iterations: [i64; 2],
+}
+
+impl FsaiRow {
+    fn holds(&self) -> bool {
+        let [theirs, ours] = self.iterations;
+        theirs.max(ours) < MAX_ITERATIONS && ours as f64 <= (1.0 + FSAI_MARGIN) * theirs as f64
+    }
+
+    fn to_json(&self) -> Json {
+        let [theirs, ours] = self.iterations;
+        json!({ "problem": self.problem, "hypre_iterations": theirs, "iterations": ours, "holds": self.holds() })
+    }
+}
+
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let folder = Folder::new()?;
@@ -73,9 +110,27 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     for name in &arguments.problems {
         rows.push(progress.spin(name, || compare(name, &program, &folder.0.join("system")))?);
     }
-    emit(&page(&rows))?;
-    emit(&format!("\n{}\n", json!({ "bench": "hypre", "rows": rows.iter().map(Row::to_json).collect::<Vec<_>>() })))?;
-    Ok(if rows.iter().all(Row::holds) { Outcome::Done } else { Outcome::NotConverged })
+    let mut fsai = Vec::new();
+    for name in &arguments.fsai {
+        fsai.push(progress.spin(name, || compare_fsai(name, &program, &folder.0.join("system")))?);
+    }
+    emit(&page(&rows, &fsai))?;
+    let (of_amg, of_fsai): (Vec<Json>, Vec<Json>) =
+        (rows.iter().map(Row::to_json).collect(), fsai.iter().map(FsaiRow::to_json).collect());
+    emit(&format!("\n{}\n", json!({ "bench": "hypre", "rows": of_amg, "fsai": of_fsai })))?;
+    let hold = rows.iter().all(Row::holds) && fsai.iter().all(FsaiRow::holds);
+    Ok(if hold { Outcome::Done } else { Outcome::NotConverged })
+}
+
+fn compare_fsai(name: &str, program: &Path, system: &Path) -> Result<FsaiRow> {
+    let problem = gallery::parse(name)?;
+    write_system(system, &problem, &vec![1.0; problem.matrix.view().scalar_rows()])?;
+    drop(problem);
+    let command = hypre_command(program, system, "fsai", 1, 1, 1);
+    let theirs = peer(command, "hypre", name.to_string())
+        .ok_or_else(|| Error::new(Status::Internal, format!("{name}: hypre failed")))?;
+    let ours = own(name, name, FSAI_OPTIONS, &[], 1)?;
+    Ok(FsaiRow { problem: name.to_string(), iterations: [theirs.iterations, ours.iterations] })
 }
 
 fn compare(name: &str, program: &Path, system: &Path) -> Result<Row> {
@@ -108,7 +163,7 @@ fn compare(name: &str, program: &Path, system: &Path) -> Result<Row> {
     })
 }
 
-fn page(rows: &[Row]) -> String {
+fn page(rows: &[Row], fsai: &[FsaiRow]) -> String {
     let version = rows.first().map_or("", |row| row.version.as_str());
     let mut out = format!(
         "# Beside hypre\n\n\
@@ -133,6 +188,19 @@ fn page(rows: &[Row]) -> String {
             row.problem, row.rhs
         );
     }
+    let _ = write!(
+        out,
+        "\n## FSAI\n\n\
+         Both run CG to a relative residual of 1e-8 for a right-hand side of ones, preconditioned by adaptive FSAI of 15 steps\n\
+         of one entry with tolerance 0.001. \"Holds\" means that Terrace needs at most {:.0} % more iterations.\n\n\
+         | problem | hypre iterations | Terrace iterations | holds |\n\
+         | --- | --- | --- | --- |\n",
+        100.0 * FSAI_MARGIN
+    );
+    for row in fsai {
+        let [theirs, ours] = row.iterations;
+        let _ = writeln!(out, "| {} | {theirs} | {ours} | {} |", row.problem, if row.holds() { "yes" } else { "no" });
+    }
     out
 }
 
@@ -143,8 +211,17 @@ mod tests {
     #[test]
     fn the_numbers_of_the_page_are_within_the_bounds() {
         let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/hypre.md")).unwrap();
-        let lines: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
-        assert!(lines.len() >= 4, "{page}");
+        let (page, fsai) = page.split_once("## FSAI").unwrap();
+        let lines_of = |page: &'_ str| -> Vec<String> {
+            page.lines().filter(|line| line.starts_with("| ")).skip(2).map(str::to_string).collect()
+        };
+        let (lines, fsai) = (lines_of(page), lines_of(fsai));
+        assert!(lines.len() >= 4 && fsai.len() >= 4, "{page}");
+        for line in fsai {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let iterations = [1, 2].map(|k| cells[k].parse().unwrap());
+            assert!(FsaiRow { problem: cells[0].to_string(), iterations }.holds(), "{line}");
+        }
         for line in lines {
             let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
             let row = Row {

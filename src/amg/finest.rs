@@ -1,7 +1,8 @@
-//! The finest level, for vectors of the caller's precision: conversion, scaling, and the check of results.
+//! The finest level, or another approximate inverse, for vectors of the caller's precision: conversion, scaling, and the check
+//! of results.
 
 use super::cycle::{Level, Shape};
-use crate::backend::Backend;
+use crate::backend::{Backend, Operator};
 use crate::error::Result;
 use crate::range::Range;
 use crate::report::LevelReport;
@@ -19,7 +20,93 @@ pub(crate) enum Outcome {
     Lost(usize),
 }
 
-/// A cycle for vectors of any precision of solvers.
+/// An approximate inverse M for vectors of precision `V`: a cycle, or another one.
+pub(crate) trait Application<B: Backend, V: Number>: Send + Sync {
+    /// Where it runs.
+    fn backend(&self) -> &B;
+    /// Length of a vector.
+    fn rows(&self) -> usize;
+    /// x = M b.
+    fn apply(&mut self, b: &B::Slice<V>, x: &mut B::Slice<V>) -> Result<()>;
+    /// The level where values that are not finite appeared first in the last application, whose result has some.
+    fn lost(&self) -> usize {
+        0
+    }
+    /// All levels, where it has levels.
+    fn describe(&self) -> Vec<LevelReport> {
+        Vec::new()
+    }
+    /// Bytes that the library holds for it.
+    fn bytes(&self) -> usize;
+    /// The matrix that it was made from, where it has it.
+    fn operator(&self) -> Option<Arc<dyn Operator<B, V>>> {
+        None
+    }
+    /// Whether it is symmetric, and computed in this precision.
+    fn is_symmetric_in(&self, precision: Precision) -> bool;
+    /// Whether its launches do not depend on values.
+    fn is_capturable(&self) -> bool {
+        true
+    }
+    /// The same for multivectors of `k` vectors; none where it cannot be applied to several at once.
+    fn for_multivectors(&self, k: usize) -> Result<Option<Box<dyn Application<B, V>>>>;
+    /// The coarse-level solutions of the last application, from level 1 on.
+    fn solutions(&self) -> Result<Vec<B::Buffer<f64>>> {
+        Ok(Vec::new())
+    }
+}
+
+impl<B: Backend, V: Number> Application<B, V> for Level<B, V> {
+    fn backend(&self) -> &B {
+        &self.backend
+    }
+
+    fn rows(&self) -> usize {
+        self.a.rows()
+    }
+
+    fn apply(&mut self, b: &B::Slice<V>, x: &mut B::Slice<V>) -> Result<()> {
+        self.cycle(b, x)
+    }
+
+    fn lost(&self) -> usize {
+        Level::lost(self, 0)
+    }
+
+    fn describe(&self) -> Vec<LevelReport> {
+        let mut levels = Vec::new();
+        Level::describe(self, &mut levels);
+        levels
+    }
+
+    fn bytes(&self) -> usize {
+        Application::describe(self).iter().map(|level| level.bytes).sum()
+    }
+
+    fn operator(&self) -> Option<Arc<dyn Operator<B, V>>> {
+        Some(Arc::clone(&self.a))
+    }
+
+    fn is_symmetric_in(&self, precision: Precision) -> bool {
+        Level::is_symmetric_in(self, precision)
+    }
+
+    fn is_capturable(&self) -> bool {
+        self.shape != Shape::K
+    }
+
+    fn for_multivectors(&self, k: usize) -> Result<Option<Box<dyn Application<B, V>>>> {
+        Ok(Level::for_multivectors(self, k)?.map(|level| -> Box<dyn Application<B, V>> { Box::new(level) }))
+    }
+
+    fn solutions(&self) -> Result<Vec<B::Buffer<f64>>> {
+        let mut all = Vec::new();
+        Level::solutions(self, &mut all)?;
+        Ok(all)
+    }
+}
+
+/// An approximate inverse for vectors of any precision of solvers.
 pub(crate) trait Finest<B: Backend>: Send + Sync {
     /// x = M b.
     fn apply_f64(&mut self, b: &B::Slice<f64>, x: &mut B::Slice<f64>) -> Result<Outcome>;
@@ -31,13 +118,15 @@ pub(crate) trait Finest<B: Backend>: Send + Sync {
     fn narrow_vectors(&mut self) -> Result<Option<NarrowVectors<'_, B>>>;
     /// The levels for multivectors of `k` vectors, as in [`Level`].
     fn for_multivectors(&self, k: usize) -> Result<Option<Box<dyn Finest<B>>>>;
-    /// All levels.
+    /// All levels, where it has levels.
     fn describe(&self) -> Vec<LevelReport>;
+    /// Bytes that the library holds for it.
+    fn bytes(&self) -> usize;
     /// The matrix as an `Arc<dyn Operator<B, V>>`, V the type of the level's vectors, when it is not scaled.
     fn operator(&self) -> Option<Box<dyn Any>>;
     /// As in [`Level`].
     fn is_symmetric_in(&self, precision: Precision) -> bool;
-    /// Whether an application can be captured as a graph. A K-cycle reads inner products.
+    /// Whether an application can be captured as a graph.
     fn is_capturable(&self) -> bool;
     /// The level where values that are not finite appeared first in the last application, whose result has some though
     /// b is finite.
@@ -46,10 +135,10 @@ pub(crate) trait Finest<B: Backend>: Send + Sync {
     fn solutions(&self) -> Result<Vec<B::Buffer<f64>>>;
 }
 
-/// A level and its vectors. For a residual r of the caller b = factor D r, and z = factor D x is M r. With a guard b is
+/// An approximate inverse and its vectors. For a residual r of the caller b = factor D r, and z = factor D x is M r. With a guard b is
 /// multiplied by the power of two that brings it into range, and z is divided by it.
 pub(crate) struct NarrowVectors<'a, B: Backend> {
-    pub level: &'a mut Level<B, f32>,
+    pub applied: &'a mut dyn Application<B, f32>,
     pub b: &'a mut B::Slice<f32>,
     pub x: &'a mut B::Slice<f32>,
     pub factor: f64,
@@ -57,10 +146,10 @@ pub(crate) struct NarrowVectors<'a, B: Backend> {
     pub guard: Option<(&'a Range, &'a B::RangeFactor)>,
 }
 
-/// The finest level, whose vectors have precision `V`.
+/// An approximate inverse, whose vectors have precision `V`.
 pub(crate) struct FinestLevel<B: Backend, V: Number> {
-    pub level: Level<B, V>,
-    /// S⁻¹ of the level's scaling S: a power of two, times one per row.
+    applied: Box<dyn Application<B, V>>,
+    /// S⁻¹ of its scaling S: a power of two, times one per row.
     pub scaling: Option<(f64, B::Buffer<f32>)>,
     /// The range of `V`, and the factor that brought the last b into it.
     guard: Option<(Range, B::RangeFactor)>,
@@ -75,21 +164,21 @@ pub(crate) struct FinestLevel<B: Backend, V: Number> {
 impl<B: Backend, V: Number> FinestLevel<B, V> {
     /// With `guarded`, b is scaled into the range of `V`.
     pub fn new(
-        level: Level<B, V>,
+        applied: Box<dyn Application<B, V>>,
         scaling: Option<(f64, B::Buffer<f32>)>,
         guarded: bool,
         checked: bool,
     ) -> Result<Self> {
         let guard = match Range::of(V::PRECISION).filter(|_| guarded) {
-            Some(range) => Some((range, level.backend.range_factor()?)),
+            Some(range) => Some((range, applied.backend().range_factor()?)),
             None => None,
         };
-        Ok(FinestLevel { level, scaling, guard, checked, vectors: None, converted: false })
+        Ok(FinestLevel { applied, scaling, guard, checked, vectors: None, converted: false })
     }
 
     fn allocate_vectors(&mut self) -> Result<()> {
         if self.vectors.is_none() {
-            let (backend, n) = (&self.level.backend, self.level.a.rows());
+            let (backend, n) = (self.applied.backend(), self.applied.rows());
             self.vectors = Some((backend.zeros(n)?, backend.zeros(n)?));
         }
         Ok(())
@@ -99,15 +188,15 @@ impl<B: Backend, V: Number> FinestLevel<B, V> {
     fn convert<T: Scalar>(&mut self, b: &B::Slice<T>, x: &mut B::Slice<T>) -> Result<Outcome> {
         self.allocate_vectors()?;
         self.converted = true;
-        let FinestLevel { level, scaling, guard, checked, vectors, .. } = self;
+        let FinestLevel { applied, scaling, guard, checked, vectors, .. } = self;
         let Some((own_b, own_x)) = vectors else { unreachable!("allocated above") };
-        let backend = level.backend.clone();
+        let backend = applied.backend().clone();
         let (shift, d) = scaling.as_ref().map_or((1.0, None), |(shift, d)| (*shift, Some(&**d)));
         let norm_b = match guard {
             Some((range, factor)) => backend.convert_into_range((range, factor), shift, d, b, own_b),
             None => backend.convert(shift, d, b, own_b),
         };
-        level.cycle(own_b, own_x)?;
+        applied.apply(own_b, own_x)?;
         let norm_x = match guard {
             Some((_, factor)) => backend.convert_from_range(factor, shift, d, own_x, x),
             None => backend.convert(shift, d, own_x, x),
@@ -119,8 +208,8 @@ impl<B: Backend, V: Number> FinestLevel<B, V> {
     /// A cycle on the caller's own vectors.
     fn direct(&mut self, b: &B::Slice<V>, x: &mut B::Slice<V>) -> Result<Outcome> {
         self.converted = false;
-        self.level.cycle(b, x)?;
-        let backend = &self.level.backend;
+        self.applied.apply(b, x)?;
+        let backend = self.applied.backend();
         let lost = B::HAS_IMMEDIATE_REDUCTIONS
             && self.checked
             && !backend.max_norm(x).is_finite()
@@ -128,11 +217,17 @@ impl<B: Backend, V: Number> FinestLevel<B, V> {
         Ok(if lost { Outcome::Lost(self.lost_at()) } else { Outcome::Done })
     }
 
+    /// Bytes of its own vectors and factors.
+    fn own_bytes(&self) -> usize {
+        let vectors = if self.vectors.is_some() { 2 * V::PRECISION.bytes() } else { 0 };
+        let scaling = if self.scaling.is_some() { Precision::F32.bytes() } else { 0 };
+        self.applied.rows() * (vectors + scaling)
+    }
+
     fn lost_at(&self) -> usize {
-        let level = &self.level;
         match self.vectors.as_ref().filter(|_| self.converted) {
-            Some((own_b, _)) if !level.backend.max_norm(own_b).is_finite() => 0,
-            _ => level.lost(0),
+            Some((own_b, _)) if !self.applied.backend().max_norm(own_b).is_finite() => 0,
+            _ => self.applied.lost(),
         }
     }
 }
@@ -144,7 +239,7 @@ impl<B: Backend> FinestLevel<B, f32> {
         let Some((b, x)) = &mut self.vectors else { unreachable!("allocated above") };
         let (factor, d) = self.scaling.as_ref().map_or((1.0, None), |(shift, d)| (*shift, Some(&**d)));
         let guard = self.guard.as_ref().map(|(range, power)| (range, power));
-        Ok(Some(NarrowVectors { level: &mut self.level, b, x, factor, d, guard }))
+        Ok(Some(NarrowVectors { applied: &mut *self.applied, b, x, factor, d, guard }))
     }
 }
 
@@ -179,29 +274,33 @@ macro_rules! finest {
                 if self.scaling.is_some() {
                     return Ok(None);
                 }
-                let Some(level) = self.level.for_multivectors(k)? else { return Ok(None) };
-                Ok(Some(Box::new(FinestLevel::new(level, None, self.guard.is_some(), self.checked)?)))
+                let Some(applied) = self.applied.for_multivectors(k)? else { return Ok(None) };
+                Ok(Some(Box::new(FinestLevel::new(applied, None, self.guard.is_some(), self.checked)?)))
             }
 
             fn describe(&self) -> Vec<LevelReport> {
-                let mut levels = Vec::new();
-                self.level.describe(&mut levels);
-                let own = if self.vectors.is_some() { 2 * <$v>::PRECISION.bytes() } else { 0 };
-                let scaling = if self.scaling.is_some() { Precision::F32.bytes() } else { 0 };
-                levels[0].bytes += levels[0].rows * (own + scaling);
+                let mut levels = self.applied.describe();
+                if let Some(finest) = levels.first_mut() {
+                    finest.bytes += self.own_bytes();
+                }
                 levels
             }
 
+            fn bytes(&self) -> usize {
+                self.applied.bytes() + self.own_bytes()
+            }
+
             fn operator(&self) -> Option<Box<dyn Any>> {
-                self.scaling.is_none().then(|| -> Box<dyn Any> { Box::new(Arc::clone(&self.level.a)) })
+                let a = self.applied.operator().filter(|_| self.scaling.is_none())?;
+                Some(Box::new(a))
             }
 
             fn is_symmetric_in(&self, precision: Precision) -> bool {
-                self.level.is_symmetric_in(precision)
+                self.applied.is_symmetric_in(precision)
             }
 
             fn is_capturable(&self) -> bool {
-                self.level.shape != Shape::K && !B::HAS_IMMEDIATE_REDUCTIONS
+                self.applied.is_capturable() && !B::HAS_IMMEDIATE_REDUCTIONS
             }
 
             fn lost(&self) -> usize {
@@ -209,9 +308,7 @@ macro_rules! finest {
             }
 
             fn solutions(&self) -> Result<Vec<B::Buffer<f64>>> {
-                let mut all = Vec::new();
-                self.level.solutions(&mut all)?;
-                Ok(all)
+                self.applied.solutions()
             }
         }
     };

@@ -59,11 +59,11 @@ pub(crate) struct Built<B: Backend> {
     pub place: String,
 }
 
-/// Refuses a matrix that no hierarchy can be made of.
-pub(crate) fn check_square(matrix: &Matrix) -> Result<()> {
+/// Refuses a matrix that is not square; `what` needs one.
+pub(crate) fn check_square(what: &str, matrix: &Matrix) -> Result<()> {
     let (rows, cols) = (matrix.rows(), matrix.cols());
     if rows != cols {
-        return fail!(SizeMismatch, "AMG needs a square matrix; this one has {rows} rows and {cols} columns");
+        return fail!(SizeMismatch, "{what} needs a square matrix; this one has {rows} rows and {cols} columns");
     }
     Ok(())
 }
@@ -303,7 +303,8 @@ impl Builder<'_> {
         level == 0 && block == Block::SCALAR && self.matrix.block() != Block::SCALAR
     }
 
-    fn precision(&self) -> Precision {
+    /// The precision of set-up.
+    pub fn precision(&self) -> Precision {
         Precision::from_name(&self.config.text("precision.setup")).unwrap_or(Precision::F64)
     }
 

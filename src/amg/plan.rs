@@ -111,6 +111,18 @@ impl Plan {
         Plan { levels: (0..levels).map(&mut level).collect(), input, undecided }
     }
 
+    /// The same for an approximate inverse without levels, which has data and vectors, and neither a matrix nor transfers.
+    /// What is open is as in the matrix.
+    pub fn without_levels(config: &Config, input: Precision) -> Plan {
+        let mut plan = Plan::asked(config, input, 1);
+        for part in [LevelPart::Matrix, LevelPart::Transfer] {
+            plan.levels[0].precision[part as usize] = input;
+            plan.levels[0].open[part as usize] = false;
+        }
+        plan.undecided = false;
+        plan
+    }
+
     /// Everything in one format.
     pub fn uniform(precision: Precision, levels: usize) -> Plan {
         let level = LevelPlan { precision: [precision; 4], open: [false; 4], reason: String::new() };

@@ -57,6 +57,14 @@ impl Symmetry {
         self.difference.abs() <= share * self.squares.sqrt()
     }
 
+    /// Whether a matrix with values in this format is symmetric, but for rounding.
+    pub fn is_symmetric_in(&self, precision: Precision) -> bool {
+        match precision {
+            Precision::F32 => self.is_symmetric::<f32>(),
+            _ => self.is_symmetric::<f64>(),
+        }
+    }
+
     /// Whether all of the diagonal is negative.
     pub fn is_negative(&self) -> bool {
         self.negative > 0 && self.positive == 0

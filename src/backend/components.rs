@@ -1,6 +1,7 @@
 //! Components of set-up: coarsenings, interpolations and smoothers, each a type for each set-up backend that has it.
 //! [`crate::components`] lists them by name.
 
+use super::fsai::Factors;
 use super::parameters::{Estimate, Parameters, Truncation};
 use super::setup::{By, Coarse, Rounding, Setup, SetupMatrix, StorageHint, Store, Stored};
 use super::spectrum::Largest;
@@ -148,7 +149,8 @@ impl<'a, S: Setup, T: Scalar> InterpolationInput<'a, S, T> {
     }
 }
 
-/// The diagonal D of a level and the largest eigenvalue of D^-1 A, as far as they are known.
+/// The diagonal D of a level and the largest eigenvalue of D^-1 A, and what else a smoother computes once, as far as they are
+/// known.
 pub(crate) struct Spectrum<S: Setup, T: Scalar> {
     /// The largest eigenvalue for the diagonal blocks, where interpolation estimated it.
     pub known: Option<Largest>,
@@ -160,12 +162,14 @@ pub(crate) struct Spectrum<S: Setup, T: Scalar> {
     pub inverse: Mutex<Option<S::Buffer<T>>>,
     /// The inverse of the l1 diagonal, if another step computed it.
     pub l1_inverse: Mutex<Option<S::Buffer<T>>>,
+    /// The factors of FSAI, if the level was stored before.
+    pub fsai: Mutex<Option<Factors<S, T>>>,
 }
 
 impl<S: Setup, T: Scalar> Default for Spectrum<S, T> {
     fn default() -> Self {
-        let (inverse, l1_inverse) = (Mutex::new(None), Mutex::new(None));
-        Spectrum { known: None, earlier: None, estimated: OnceLock::new(), inverse, l1_inverse }
+        let (inverse, l1_inverse, fsai) = (Mutex::new(None), Mutex::new(None), Mutex::new(None));
+        Spectrum { known: None, earlier: None, estimated: OnceLock::new(), inverse, l1_inverse, fsai }
     }
 }
 
@@ -216,10 +220,8 @@ impl<S: Store<B>, B: Backend, T: Scalar> SmootherInput<'_, S, B, T> {
 
     /// A matrix of the smoother's own as an operator, its values stored as `N`.
     pub fn own_operator<N: Number, V: Number>(&self, a: &S::Matrix<T>) -> Result<Box<dyn Operator<B, V>>> {
-        let which = Stored { what: "smoother's matrix", level: self.level, may_vanish: true };
-        let stored = self.setup.stored::<T, N>(a, Rounding::PLAIN, which, self.checks)?;
-        let hint = StorageHint { columns: Columns::Compact, sums: Sums::Wide };
-        self.setup.operator(self.to, stored, hint, &mut None)
+        let which = (self.level, "smoother's matrix");
+        own_operator::<S, B, T, N, V>(self.setup, self.to, which, self.checks, a, &mut None)
     }
 
     /// D^-1 for the diagonal of the matrix, or its diagonal blocks.
@@ -276,6 +278,21 @@ impl<S: Store<B>, B: Backend, T: Scalar> SmootherInput<'_, S, B, T> {
         let exact = self.setup.inverse_diagonal(self.a, self.width(), false, self.factors)?;
         Ok((a, self.setup.stored_array(&exact, 1.0, self.level, self.checks)?))
     }
+}
+
+/// A matrix of a smoother or preconditioner as an operator, its values stored as `N`, in the format of an earlier one with the same
+/// pattern. Level and name are for errors.
+pub(crate) fn own_operator<S: Store<B>, B: Backend, T: Scalar, N: Number, V: Number>(
+    setup: &S,
+    to: &B,
+    (level, what): (usize, &'static str),
+    checks: &Mutex<S::Checks>,
+    a: &S::Matrix<T>,
+    format: &mut Option<S::Format>,
+) -> Result<Box<dyn Operator<B, V>>> {
+    let which = Stored { what, level, may_vanish: true };
+    let stored = setup.stored::<T, N>(a, Rounding::PLAIN, which, checks)?;
+    setup.operator(to, stored, StorageHint { columns: Columns::Compact, sums: Sums::Wide }, format)
 }
 
 /// A smoother as set-up makes it, for levels that are computed on `S` and stored on `B`.

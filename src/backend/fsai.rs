@@ -5,7 +5,28 @@ use super::setup::Setup;
 use crate::error::Result;
 use crate::scalar::Scalar;
 
-/// Parameters of an adaptive FSAI.
+/// Names of the ways to find a pattern, as the options spell them.
+pub const PATTERNS: &[&str] = &["adaptive", "static"];
+
+/// Parameters of an FSAI.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fsai {
+    /// How the pattern of G is found.
+    pub pattern: Pattern,
+    /// Entries g_ij below this share of g_ii, both in units of the unknowns, are dropped, and the rest is computed again.
+    pub post_filter: f64,
+}
+
+/// A way to find the pattern of G.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pattern {
+    /// It grows where that reduces the Kaporin number most.
+    Adaptive(Adaptive),
+    /// The lower triangle of a power of A.
+    Static(Static),
+}
+
+/// Parameters of an adaptive pattern.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Adaptive {
     /// Most steps in which the pattern of a row grows.
@@ -16,30 +37,109 @@ pub(crate) struct Adaptive {
     pub tolerance: f64,
 }
 
-impl Adaptive {
-    /// What the parameters of the smoother name.
-    pub fn new(parameters: &dyn Parameters) -> Adaptive {
-        Adaptive {
-            steps: parameters.int("amg.smoother.fsai.steps"),
-            entries: parameters.int("amg.smoother.fsai.entries_per_step"),
-            tolerance: parameters.real("amg.smoother.fsai.tolerance"),
-        }
-    }
+/// Parameters of a static pattern.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Static {
+    /// The power.
+    pub power: usize,
+    /// Entries a_ij with a_ij² ≤ f² a_ii a_jj, where f is this number, are left out before the power is computed.
+    pub pre_filter: f64,
+}
 
+impl Fsai {
+    /// What the parameters name.
+    pub fn new(parameters: &dyn Parameters) -> Fsai {
+        let pattern = match &*parameters.text("fsai.pattern") {
+            "static" => Pattern::Static(Static {
+                power: parameters.int("fsai.power"),
+                pre_filter: parameters.real("fsai.pre_filter"),
+            }),
+            _ => Pattern::Adaptive(Adaptive {
+                steps: parameters.int("fsai.steps"),
+                entries: parameters.int("fsai.entries_per_step"),
+                tolerance: parameters.real("fsai.tolerance"),
+            }),
+        };
+        Fsai { pattern, post_filter: parameters.real("fsai.post_filter") }
+    }
+}
+
+impl Adaptive {
     /// Most entries that a row may have beside its diagonal.
     pub fn capacity(&self, rows: usize) -> usize {
         (self.steps * self.entries).min(rows.saturating_sub(1))
     }
+}
 
-    /// A pivot that is below this share of the diagonal is one of a matrix that is not positive definite, to rounding.
-    pub fn smallest_pivot<T: Scalar>() -> T {
-        T::from_f64(64.0 * T::EPSILON.to_f64())
+/// A pivot that is below this share of the diagonal is one of a matrix that is not positive definite, to rounding.
+pub(crate) fn smallest_pivot<T: Scalar>() -> T {
+    T::from_f64(64.0 * T::EPSILON.to_f64())
+}
+
+/// A factor.
+pub(crate) struct Factor<S: Setup, T: Scalar> {
+    /// G, rows ascending, the diagonal last. A row whose diagonal in A is not positive has a zero there.
+    pub g: S::Matrix<T>,
+    /// Rows on whose pattern A is not positive definite. An adaptive row ends with the pattern before; a row with a given
+    /// pattern has its diagonal alone.
+    pub breakdowns: usize,
+}
+
+/// The factors of a matrix that is not symmetric: G A Hᵀ ≈ I.
+pub(crate) struct Pair<S: Setup, T: Scalar> {
+    /// G.
+    pub g: S::Matrix<T>,
+    /// H, on the same pattern.
+    pub h: S::Matrix<T>,
+    /// Rows on whose pattern the matrix has no LU factorisation without exchanges, which have their diagonal alone.
+    pub breakdowns: usize,
+}
+
+/// G and Gᵀ.
+pub(crate) struct Factors<S: Setup, T: Scalar> {
+    /// G.
+    pub g: S::Matrix<T>,
+    /// Gᵀ.
+    pub transposed: S::Matrix<T>,
+    /// Whether they are those of a scaled matrix.
+    pub is_scaled: bool,
+}
+
+impl<S: Setup, T: Scalar> Clone for Factors<S, T> {
+    fn clone(&self) -> Self {
+        Factors { g: self.g.clone(), transposed: self.transposed.clone(), is_scaled: self.is_scaled }
     }
 }
 
-/// A set-up backend that computes FSAI factors.
+/// A set-up backend that computes FSAI factors of scalar matrices, which are symmetric and positive definite unless a function
+/// says otherwise. Patterns are found for any matrix, as if it were.
 pub(crate) trait FsaiFactor: Setup {
-    /// The factor G of a scalar matrix that is symmetric and positive definite, rows ascending. A row whose diagonal is
-    /// not positive is empty but for a zero on the diagonal.
-    fn fsai_factor<T: Scalar>(&self, a: &Self::Matrix<T>, adaptive: &Adaptive) -> Result<Self::Matrix<T>>;
+    /// The factor on an adaptive pattern.
+    fn adaptive<T: Scalar>(&self, a: &Self::Matrix<T>, adaptive: &Adaptive) -> Result<Factor<Self, T>>;
+    /// A static pattern.
+    fn static_pattern<T: Scalar>(&self, a: &Self::Matrix<T>, wanted: &Static) -> Result<Self::Pattern>;
+    /// The factor on a pattern: lower triangular, rows ascending, with all of the diagonal.
+    fn on_pattern<T: Scalar>(&self, a: &Self::Matrix<T>, pattern: &Self::Pattern) -> Result<Factor<Self, T>>;
+    /// The factors of a matrix that is not symmetric, given with its transpose, on such a pattern.
+    fn pair_on_pattern<T: Scalar>(
+        &self,
+        a: &Self::Matrix<T>,
+        transposed: &Self::Matrix<T>,
+        pattern: &Self::Pattern,
+    ) -> Result<Pair<Self, T>>;
+    /// The pattern of a factor without its entries below a [share](Fsai::post_filter) of the diagonal.
+    fn filtered<T: Scalar>(&self, a: &Self::Matrix<T>, g: &Self::Matrix<T>, share: f64) -> Result<Self::Pattern>;
+
+    /// The factor.
+    fn factor<T: Scalar>(&self, a: &Self::Matrix<T>, fsai: &Fsai) -> Result<Factor<Self, T>> {
+        let factor = match &fsai.pattern {
+            Pattern::Adaptive(adaptive) => self.adaptive(a, adaptive)?,
+            Pattern::Static(wanted) => self.on_pattern(a, &self.static_pattern(a, wanted)?)?,
+        };
+        if fsai.post_filter == 0.0 {
+            return Ok(factor);
+        }
+        let filtered = self.on_pattern(a, &self.filtered(a, &factor.g, fsai.post_filter)?)?;
+        Ok(Factor { breakdowns: factor.breakdowns.max(filtered.breakdowns), ..filtered })
+    }
 }

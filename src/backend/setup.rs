@@ -208,6 +208,10 @@ pub(crate) struct Measured {
     pub bf16: Loss,
 }
 
+/// y = A x for some operator A, as a function of x and y.
+pub(crate) type OperatorProduct<'a, S, T> =
+    &'a mut dyn FnMut(&<S as Backend>::Slice<T>, &mut <S as Backend>::Slice<T>) -> Result<()>;
+
 /// A matrix whose storage format is to be chosen.
 pub(crate) struct FormatRequest<P> {
     /// Its pattern.
@@ -358,6 +362,15 @@ pub(crate) trait Setup: Backend {
         a: &Self::Matrix<T>,
         inverse: &Self::Slice<T>,
         earlier: Option<&Largest>,
+    ) -> Result<Largest>;
+    /// A scalar matrix as an operator on the arrays that set-up has, without a format of its own.
+    fn as_operator<T: Scalar>(&self, a: &Self::Matrix<T>) -> Result<Box<dyn Operator<Self, T>>>;
+    /// The largest eigenvalue of a symmetric operator on vectors of `n` elements, by so many Lanczos steps.
+    fn largest_eigenvalue_of<T: Scalar>(
+        &self,
+        steps: usize,
+        n: usize,
+        product: OperatorProduct<'_, Self, T>,
     ) -> Result<Largest>;
     /// The inverse of a matrix of few rows, dense and row by row.
     fn dense_inverse<T: Scalar, S: Number>(&self, a: &Self::Matrix<T>) -> Result<Self::Buffer<S>>;

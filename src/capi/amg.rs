@@ -6,7 +6,7 @@ use super::types::{precision, terrace_type};
 use super::{terrace_config, terrace_context, terrace_matrix, terrace_report, terrace_status};
 use crate::config::Config;
 use crate::error::Result;
-use crate::preconditioner::Amg;
+use crate::preconditioner::{Amg, Inverse};
 use crate::scalar::with_precision;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -99,22 +99,37 @@ pub unsafe extern "C" fn terrace_amg_apply(
     x: *mut c_void,
 ) -> terrace_status {
     call!(amg, |amg| {
-        let mut state = amg.amg.enter("amg")?;
-        with_precision!(precision("vector_type", vector_type)?, T => {
-            // SAFETY: arrays of `rows` elements, as the documentation asks.
-            if let Some((b, x)) = unsafe { device_vectors::<T>(&amg.state.context, b, x, amg.rows) }? {
-                state.apply_on_device(b, x)?;
-                let Some(gpu) = amg.state.context.gpu() else { unreachable!("the vectors are on one") };
-                // A caller with a stream waits for nothing here, and sees numbers that are not finite in the result.
-                if !gpu.has_caller_stream() {
-                    state.check_precision(b, x)?;
-                }
-                return gpu.end_call();
+        let mut inverse = amg.amg.enter("amg")?;
+        // SAFETY: arrays of `rows` elements, as the documentation asks.
+        unsafe { apply(&amg.state, &mut inverse, amg.rows, vector_type, (b, x)) }
+    })
+}
+
+/// One application to vectors of `rows` elements.
+///
+/// # Safety
+/// The arrays are as the documentation of `terrace_amg_apply` asks.
+pub(super) unsafe fn apply(
+    state: &ContextState,
+    inverse: &mut Inverse,
+    rows: usize,
+    vector_type: terrace_type,
+    (b, x): (*const c_void, *mut c_void),
+) -> Result<()> {
+    with_precision!(precision("vector_type", vector_type)?, T => {
+        // SAFETY: by this function's contract.
+        if let Some((b, x)) = unsafe { device_vectors::<T>(&state.context, b, x, rows) }? {
+            inverse.apply_on_device(b, x)?;
+            let Some(gpu) = state.context.gpu() else { unreachable!("the vectors are on one") };
+            // A caller with a stream waits for nothing here, and sees numbers that are not finite in the result.
+            if !gpu.has_caller_stream() {
+                inverse.check_precision(b, x)?;
             }
-            // SAFETY: as above, and on the host.
-            let (b, x) = unsafe { vectors::<T>(b, x, amg.rows) }?;
-            state.apply(b, x)
-        })
+            return gpu.end_call();
+        }
+        // SAFETY: as above, and on the host.
+        let (b, x) = unsafe { vectors::<T>(b, x, rows) }?;
+        inverse.apply(b, x)
     })
 }
 

@@ -20,6 +20,7 @@ mod device;
 mod device_arrays;
 #[cfg(test)]
 mod device_matrix_tests;
+mod fsai;
 #[cfg(test)]
 mod lagged_tests;
 mod library;
@@ -35,6 +36,7 @@ pub use amg::*;
 pub use config::*;
 pub use context::*;
 pub use device::*;
+pub use fsai::*;
 pub use library::*;
 pub use matrix::*;
 pub use operations::*;

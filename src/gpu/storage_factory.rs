@@ -104,6 +104,11 @@ impl Gpu {
         self.operator_in(a, sums, &mut None)
     }
 
+    /// A scalar matrix as an operator on its own arrays.
+    pub(crate) fn csr_operator<T: Scalar>(&self, a: &DeviceCsr<T>) -> Result<Box<dyn Operator<Gpu, T>>> {
+        Ok(operator(Csr::new(self, a.clone(), Precisions::of::<T, T, T>())?))
+    }
+
     /// A matrix in SELL as an operator.
     pub(crate) fn operator_of<T: Scalar, X: Number, Y: Number>(
         &self,

@@ -1,268 +1,188 @@
-//! Adaptive FSAI on the host (Janna and Ferronato, 2011).
-//!
-//! Row i of G is scaled from the row g with g_i = 1 that minimises the Kaporin number ψ = g A gᵀ over its pattern. With
-//! J the pattern without i, A_JJ g_J = -A_Ji. The pattern starts empty. Each step adds the k < i with the
-//! largest decrease (∇_k ψ)²/a_kk of ψ along the coordinate k, where ∇_k ψ/2 = a_ki + Σ_{j∈J} a_kj g_j; the smallest k among
-//! equals. That choice does not depend on the units of the unknowns. The Cholesky factor L of A_JJ grows by a row
-//! for each added column. With y = -L⁻¹ A_Ji, ψ is a_ii - |y|².
-//!
-//! Sums run in the order in which columns were added, so that a device which works on a row with many lanes gives the
-//! same bits.
+//! FSAI on the host: row i of G is scaled from the row g with g_i = 1 that minimises the Kaporin number ψ = g A gᵀ over its
+//! pattern. With J the pattern without i, A_JJ g_J = -A_Ji, and with the Cholesky factor L of A_JJ and y = -L⁻¹ A_Ji, ψ is
+//! a_ii - |y|².
+
+mod adaptive;
+mod pair;
+mod pattern;
+mod system;
 
 use super::{Host, diagonal, rows};
-use crate::backend::fsai::{Adaptive, FsaiFactor};
-use crate::error::{Result, try_push};
+use crate::backend::fsai::{Adaptive, Factor, FsaiFactor, Pair, Static};
+use crate::error::{Result, try_collect, try_push};
 use crate::scalar::Scalar;
-use crate::sparse::{Block, Csr, CsrView, SharedCsr};
+use crate::sparse::{Block, Csr, CsrView, SharedCsr, Structure};
+use adaptive::AdaptiveRow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use system::{System, root};
 
 impl FsaiFactor for Host {
-    fn fsai_factor<T: Scalar>(&self, a: &SharedCsr<T>, adaptive: &Adaptive) -> Result<SharedCsr<T>> {
-        Ok(factor(&a.view(), adaptive)?.into_shared())
+    fn adaptive<T: Scalar>(&self, a: &SharedCsr<T>, adaptive: &Adaptive) -> Result<Factor<Host, T>> {
+        let (g, breakdowns) = adaptive_factor(&a.view(), adaptive)?;
+        Ok(Factor { g: g.into_shared(), breakdowns })
+    }
+
+    fn static_pattern<T: Scalar>(&self, a: &SharedCsr<T>, wanted: &Static) -> Result<Arc<Structure>> {
+        let a = a.view();
+        Ok(Arc::new(pattern::of_power(&a, &diagonal::entries(&a)?, wanted)?))
+    }
+
+    fn on_pattern<T: Scalar>(&self, a: &SharedCsr<T>, pattern: &Arc<Structure>) -> Result<Factor<Host, T>> {
+        let (values, breakdowns) = values_on(&a.view(), pattern)?;
+        Ok(Factor { g: SharedCsr { structure: Arc::clone(pattern), values: Arc::new(values) }, breakdowns })
+    }
+
+    fn pair_on_pattern<T: Scalar>(
+        &self,
+        a: &SharedCsr<T>,
+        transposed: &SharedCsr<T>,
+        pattern: &Arc<Structure>,
+    ) -> Result<Pair<Host, T>> {
+        let (values, breakdowns) = pair::values_on(&a.view(), &transposed.view(), pattern)?;
+        let one = |first: usize| -> Result<SharedCsr<T>> {
+            let values = try_collect(values.iter().skip(first).step_by(2).copied())?;
+            Ok(SharedCsr { structure: Arc::clone(pattern), values: Arc::new(values) })
+        };
+        Ok(Pair { g: one(0)?, h: one(1)?, breakdowns })
+    }
+
+    fn filtered<T: Scalar>(&self, a: &SharedCsr<T>, g: &SharedCsr<T>, share: f64) -> Result<Arc<Structure>> {
+        Ok(Arc::new(pattern::without_small(&g.view(), &diagonal::entries(&a.view())?, share)?))
     }
 }
 
-/// The factor G.
-pub(crate) fn factor<T: Scalar>(a: &CsrView<'_, T>, adaptive: &Adaptive) -> Result<Csr<T>> {
+/// Whether a row can be scaled by the root of this.
+fn is_usable<T: Scalar>(psi: T) -> bool {
+    psi != T::ZERO && psi.is_finite()
+}
+
+/// Whether a row of this diagonal has a row of G.
+fn is_positive<T: Scalar>(diagonal: T) -> bool {
+    diagonal > T::ZERO && diagonal.is_finite()
+}
+
+/// The factor on an adaptive pattern, and the rows that broke down.
+pub(crate) fn adaptive_factor<T: Scalar>(a: &CsrView<'_, T>, adaptive: &Adaptive) -> Result<(Csr<T>, usize)> {
     assert_eq!(a.block, Block::SCALAR);
     let (positions, diagonals) = (rows::PositionArrays::new(a.cols), diagonal::entries(a)?);
+    let breakdowns = AtomicUsize::new(0);
     let (offsets, columns, values) = rows::build(a.rows, 1, |range, out| {
         positions.with(|positions| {
-            let mut row = Row::new(a, &diagonals, adaptive, &mut positions.at);
+            let mut row = AdaptiveRow::new(a, &diagonals, adaptive, &mut positions.at);
+            let mut entries: Vec<(i32, T)> = Vec::new();
             for i in range {
-                row.compute(i)?;
-                out.extend(&row.entries)?;
+                entries.clear();
+                let diagonal = T::from_f64(diagonals[i]);
+                let mut last = T::ZERO;
+                let is_definite = is_positive(diagonal) && row.compute(i)?;
+                if is_positive(diagonal) {
+                    last = T::ONE / root(row.system.psi);
+                    for (j, g) in row.pattern.iter().zip(&row.system.g) {
+                        try_push(&mut entries, (*j as i32, *g * last))?;
+                    }
+                    entries.sort_unstable_by_key(|entry| entry.0);
+                }
+                if !is_definite {
+                    breakdowns.fetch_add(1, Ordering::Relaxed);
+                }
+                try_push(&mut entries, (i as i32, last))?;
+                out.extend(&entries)?;
                 out.end_row();
             }
             Ok(())
         })
     })?;
-    Ok(Csr { rows: a.rows, cols: a.rows, block: Block::SCALAR, offsets, columns, values })
+    let g = Csr { rows: a.rows, cols: a.rows, block: Block::SCALAR, offsets, columns, values };
+    Ok((g, breakdowns.into_inner()))
 }
 
-/// A column that may be added, or was.
-struct Candidate<T> {
-    column: usize,
-    /// a_ki.
-    coupling: T,
-    /// Half of the gradient of ψ.
-    gradient: T,
-    /// Its place in J; none while it is not in J.
-    place: Option<usize>,
+/// The values of the factor on a pattern, and the rows that broke down.
+pub(crate) fn values_on<T: Scalar>(a: &CsrView<'_, T>, pattern: &Structure) -> Result<(Vec<T>, usize)> {
+    assert_eq!(a.block, Block::SCALAR);
+    let (positions, diagonals) = (rows::PositionArrays::new(a.cols), diagonal::entries(a)?);
+    let (offsets, columns) = pattern.own_arrays();
+    let breakdowns = AtomicUsize::new(0);
+    let (_, _, values) = rows::build(a.rows, 1, |range, out| {
+        positions.with(|positions| {
+            let (at, mut system, mut couplings) = (&mut positions.at, System::new(), Vec::new());
+            for i in range {
+                let columns = &columns[offsets[i] as usize..offsets[i + 1] as usize];
+                let before = &columns[..columns.len() - 1];
+                for (t, j) in before.iter().enumerate() {
+                    at[*j as usize] = t as u32 + 1;
+                }
+                let is_definite = row_on(a, i, before, (&diagonals, &*at), &mut system, &mut couplings)?;
+                before.iter().for_each(|j| at[*j as usize] = 0);
+                if !is_definite {
+                    breakdowns.fetch_add(1, Ordering::Relaxed);
+                    system.begin(T::from_f64(diagonals[i]));
+                }
+                let last = if is_positive(system.psi) { T::ONE / root(system.psi) } else { T::ZERO };
+                for (t, j) in before.iter().enumerate() {
+                    out.push(*j, system.g.get(t).map_or(T::ZERO, |g| *g * last))?;
+                }
+                out.push(i as i32, last)?;
+                out.end_row();
+            }
+            Ok(())
+        })
+    })?;
+    Ok((values, breakdowns.into_inner()))
 }
 
-/// One row of G at a time.
-struct Row<'a, T> {
-    a: &'a CsrView<'a, T>,
-    diagonals: &'a [f64],
-    adaptive: &'a Adaptive,
-    /// For each column its place among the candidates, from 1 on; 0 for none.
-    at: &'a mut [u32],
-    candidates: Vec<Candidate<T>>,
-    /// J, in the order in which columns were added.
-    pattern: Vec<usize>,
-    /// The rows of L, one behind the other.
-    l: Vec<T>,
-    y: Vec<T>,
-    g: Vec<T>,
-    psi: T,
-    /// The finished row.
-    entries: Vec<(i32, T)>,
-}
-
-fn root<T: Scalar>(v: T) -> T {
-    T::from_f64(v.to_f64().sqrt())
-}
-
-impl<'a, T: Scalar> Row<'a, T> {
-    fn new(a: &'a CsrView<'a, T>, diagonals: &'a [f64], adaptive: &'a Adaptive, at: &'a mut [u32]) -> Self {
-        Row {
-            a,
-            diagonals,
-            adaptive,
-            at,
-            candidates: Vec::new(),
-            pattern: Vec::new(),
-            l: Vec::new(),
-            y: Vec::new(),
-            g: Vec::new(),
-            psi: T::ZERO,
-            entries: Vec::new(),
+/// Solves row i for the columns before its diagonal, whose places, from 1 on, are given with the diagonals of A. False where
+/// A is not positive definite on them.
+fn row_on<T: Scalar>(
+    a: &CsrView<'_, T>,
+    i: usize,
+    before: &[i32],
+    (diagonals, at): (&[f64], &[u32]),
+    system: &mut System<T>,
+    couplings: &mut Vec<T>,
+) -> Result<bool> {
+    let diagonal = T::from_f64(diagonals[i]);
+    if !is_positive(diagonal) {
+        return Ok(false);
+    }
+    system.begin(diagonal);
+    couplings.clear();
+    for _ in before {
+        try_push(couplings, T::ZERO)?;
+    }
+    let place = |e: usize| (at[a.col(e)] as usize).checked_sub(1);
+    for e in a.row_range(i) {
+        if let Some(t) = place(e) {
+            couplings[t] = a.values[e];
         }
     }
-
-    fn diagonal(&self, i: usize) -> T {
-        T::from_f64(self.diagonals[i])
-    }
-
-    /// Computes the entries of row i.
-    fn compute(&mut self, i: usize) -> Result<()> {
-        self.pattern.clear();
-        self.entries.clear();
-        [&mut self.l, &mut self.y, &mut self.g].into_iter().for_each(Vec::clear);
-        let diagonal = self.diagonal(i);
-        self.psi = diagonal;
-        let is_positive = diagonal > T::ZERO && diagonal.is_finite();
-        if is_positive {
-            self.grow(i, diagonal)?;
-        }
-        let last = if is_positive { T::ONE / root(self.psi) } else { T::ZERO };
-        for (j, g) in self.pattern.iter().zip(&self.g) {
-            try_push(&mut self.entries, (*j as i32, *g * last))?;
-        }
-        self.entries.sort_unstable_by_key(|entry| entry.0);
-        try_push(&mut self.entries, (i as i32, last))?;
-        for candidate in self.candidates.drain(..) {
-            self.at[candidate.column] = 0;
-        }
-        Ok(())
-    }
-
-    /// Adds columns until ψ hardly falls any more.
-    fn grow(&mut self, i: usize, diagonal: T) -> Result<()> {
-        for _ in 0..self.adaptive.steps {
-            self.gradients(i)?;
-            let before = self.psi;
-            let mut complete = true;
-            for _ in 0..self.adaptive.entries {
-                complete = match self.best() {
-                    Some(candidate) => self.append(candidate, diagonal)?,
-                    None => false,
-                };
-                if !complete {
-                    break;
+    for (t, k) in before.iter().enumerate() {
+        let k = *k as usize;
+        let added = system.append(T::from_f64(diagonals[k]), couplings[t], |row| {
+            for e in a.row_range(k) {
+                if let Some(u) = place(e).filter(|u| *u < t) {
+                    row[u] = a.values[e];
                 }
             }
-            self.solve()?;
-            let falls = (before - self.psi).to_f64() > self.adaptive.tolerance * before.to_f64();
-            if !complete || !falls {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Half of the gradient of ψ for all columns next to the pattern.
-    fn gradients(&mut self, i: usize) -> Result<()> {
-        for candidate in &mut self.candidates {
-            candidate.gradient = candidate.coupling;
-        }
-        if self.pattern.is_empty() {
-            self.add_row(i, i, None)?;
-        }
-        for t in 0..self.pattern.len() {
-            self.add_row(i, self.pattern[t], Some(self.g[t]))?;
-        }
-        Ok(())
-    }
-
-    /// Adds a factor times row r of A to the gradient; without a factor the row is i itself.
-    fn add_row(&mut self, i: usize, r: usize, factor: Option<T>) -> Result<()> {
-        for e in self.a.row_range(r) {
-            let (k, v) = (self.a.col(e), self.a.values[e]);
-            if k >= i {
-                continue;
-            }
-            if self.at[k] == 0 {
-                let candidate = Candidate { column: k, coupling: T::ZERO, gradient: T::ZERO, place: None };
-                try_push(&mut self.candidates, candidate)?;
-                self.at[k] = self.candidates.len() as u32;
-            }
-            let candidate = &mut self.candidates[self.at[k] as usize - 1];
-            match factor {
-                Some(factor) => candidate.gradient += v * factor,
-                None => (candidate.coupling, candidate.gradient) = (v, v),
-            }
-        }
-        Ok(())
-    }
-
-    /// The candidate with the largest decrease.
-    fn best(&self) -> Option<usize> {
-        let mut best: Option<(T, usize, usize)> = None;
-        for (place, candidate) in self.candidates.iter().enumerate().filter(|(_, candidate)| candidate.place.is_none())
-        {
-            let k = candidate.column;
-            let decrease = candidate.gradient * candidate.gradient / self.diagonal(k);
-            let counts = decrease > T::ZERO && decrease.is_finite();
-            if counts && best.is_none_or(|(most, column, _)| decrease > most || decrease == most && k < column) {
-                best = Some((decrease, k, place));
-            }
-        }
-        best.map(|(.., place)| place)
-    }
-
-    /// Adds a column to the pattern. False, and nothing is added, where A would not be positive definite on it.
-    fn append(&mut self, candidate: usize, diagonal: T) -> Result<bool> {
-        let Candidate { column: k, coupling, .. } = self.candidates[candidate];
-        let (m, begin) = (self.pattern.len(), self.l.len());
-        let own = self.diagonal(k);
-        for _ in 0..=m {
-            try_push(&mut self.l, T::ZERO)?;
-        }
-        for e in self.a.row_range(k) {
-            let (j, v) = (self.a.col(e), self.a.values[e]);
-            if self.at[j] != 0
-                && let Some(t) = self.candidates[self.at[j] as usize - 1].place
-            {
-                self.l[begin + t] = v;
-            }
-        }
-        let (before, row) = self.l.split_at_mut(begin);
-        let (mut pivot, mut rhs) = (own, -coupling);
-        let mut start = 0;
-        for t in 0..m {
-            let of_t = &before[start..start + t + 1];
-            for u in 0..t {
-                row[t] -= row[u] * of_t[u];
-            }
-            let v = row[t] / of_t[t];
-            row[t] = v;
-            pivot -= v * v;
-            rhs -= v * self.y[t];
-            start += t + 1;
-        }
-        let smallest = Adaptive::smallest_pivot::<T>();
-        let pivot_root = root(pivot);
-        let y = rhs / pivot_root;
-        let psi = self.psi - y * y;
-        let is_definite = pivot > smallest * own && psi > smallest * diagonal;
-        if !is_definite {
-            self.l.truncate(begin);
+        })?;
+        if !added {
             return Ok(false);
         }
-        row[m] = pivot_root;
-        self.psi = psi;
-        self.candidates[candidate].place = Some(m);
-        try_push(&mut self.pattern, k)?;
-        try_push(&mut self.y, y)?;
-        Ok(true)
     }
-
-    /// Lᵀ g = y.
-    fn solve(&mut self) -> Result<()> {
-        self.g.clear();
-        for y in &self.y {
-            try_push(&mut self.g, *y)?;
-        }
-        let mut end = self.l.len();
-        for t in (0..self.g.len()).rev() {
-            let row = &self.l[end - t - 1..end];
-            let v = self.g[t] / row[t];
-            self.g[t] = v;
-            for (g, l) in self.g[..t].iter_mut().zip(row) {
-                *g -= *l * v;
-            }
-            end -= t + 1;
-        }
-        Ok(())
-    }
+    system.solve()?;
+    Ok(true)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::fsai::{Fsai, Pattern};
     use crate::gallery;
     use proptest::prelude::*;
+
+    fn factor(a: &CsrView<'_, f64>, adaptive: &Adaptive) -> Result<Csr<f64>> {
+        adaptive_factor(a, adaptive).map(|(g, _)| g)
+    }
 
     fn adaptive(steps: usize, entries: usize) -> Adaptive {
         Adaptive { steps, entries, tolerance: 0.0 }
@@ -323,6 +243,150 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The factor by parameters, and the rows that broke down.
+    fn by(a: &Csr<f64>, fsai: &Fsai) -> (Csr<f64>, usize) {
+        let host = Host::new(&crate::context::Context::new("host:2").unwrap());
+        let Factor { g, breakdowns } = host.factor(&a.clone().into_shared(), fsai).unwrap();
+        let (offsets, columns) = g.structure.own_arrays();
+        let (offsets, columns, values) = (offsets.to_vec(), columns.to_vec(), g.values.as_slice().to_vec());
+        (Csr { rows: a.rows, cols: a.rows, block: Block::SCALAR, offsets, columns, values }, breakdowns)
+    }
+
+    fn on_power(power: usize, pre_filter: f64, post_filter: f64) -> Fsai {
+        Fsai { pattern: Pattern::Static(Static { power, pre_filter }), post_filter }
+    }
+
+    /// Solves a small dense system by elimination with pivots.
+    fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
+        let n = b.len();
+        for k in 0..n {
+            let pivot = (k..n).max_by(|i, j| a[*i][k].abs().total_cmp(&a[*j][k].abs())).unwrap();
+            a.swap(k, pivot);
+            b.swap(k, pivot);
+            let of_pivot = a[k].clone();
+            for i in k + 1..n {
+                let factor = a[i][k] / of_pivot[k];
+                a[i].iter_mut().zip(&of_pivot).for_each(|(v, p)| *v -= factor * p);
+                b[i] -= factor * b[k];
+            }
+        }
+        for k in (0..n).rev() {
+            for j in k + 1..n {
+                b[k] -= a[k][j] * b[j];
+            }
+            b[k] /= a[k][k];
+        }
+        b
+    }
+
+    /// With P the pattern of row i, g is the last row of the inverse of A_PP, scaled.
+    #[test]
+    fn rows_are_those_of_the_inverse_of_dense_submatrices() {
+        for name in ["poisson7:5", "elasticity:3", "rotated_anisotropic:8", "lognormal:4"] {
+            let (a, rows) = (problem(name), dense(&problem(name)));
+            let adaptive = Fsai { pattern: Pattern::Adaptive(adaptive(7, 1)), post_filter: 0.0 };
+            for fsai in [adaptive, on_power(1, 0.0, 0.0), on_power(2, 0.05, 0.0), on_power(3, 0.1, 0.05)] {
+                let (g, breakdowns) = by(&a, &fsai);
+                assert_eq!(breakdowns, 0);
+                for i in 0..a.rows {
+                    let pattern: Vec<usize> = g.view().row(i).map(|(j, _)| j).collect();
+                    let block = pattern.iter().map(|j| pattern.iter().map(|k| rows[*j][*k]).collect()).collect();
+                    let mut unit = vec![0.0; pattern.len()];
+                    *unit.last_mut().unwrap() = 1.0;
+                    let x = solve(block, unit);
+                    let scale = x.last().unwrap().sqrt();
+                    for ((j, v), x) in g.view().row(i).zip(x) {
+                        let unit = rows[j][j].sqrt();
+                        assert!((v[0] - x / scale).abs() * unit < 1e-12, "{name} {fsai:?} {i} {j}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn static_patterns_are_lower_triangles_of_powers() {
+        let a = problem("poisson5:6");
+        let dense_power = |power: usize| {
+            let rows = dense(&a);
+            let mut reached: Vec<Vec<bool>> = (0..36).map(|i| (0..36).map(|j| i == j).collect()).collect();
+            for _ in 0..power {
+                let step = |i: usize, j: usize| (0..36).any(|k| reached[i][k] && rows[k][j] != 0.0);
+                reached = (0..36).map(|i| (0..36).map(|j| step(i, j)).collect()).collect();
+            }
+            reached
+        };
+        for power in 1..=4 {
+            let (g, reached) = (by(&a, &on_power(power, 0.0, 0.0)).0, dense_power(power));
+            for (i, reached) in reached.iter().enumerate() {
+                let columns: Vec<usize> = g.view().row(i).map(|(j, _)| j).collect();
+                assert_eq!(columns, (0..=i).filter(|j| reached[*j]).collect::<Vec<_>>(), "power {power}, row {i}");
+            }
+        }
+        // Entries of the matrix are a quarter of the diagonal.
+        assert_eq!(by(&a, &on_power(2, 0.25, 0.0)).0.columns, (0..36).collect::<Vec<i32>>());
+        assert_eq!(by(&a, &on_power(4, 0.0, 1.0)).0.columns, (0..36).collect::<Vec<i32>>());
+        let [all, large] = [0.0, 0.05].map(|share| by(&a, &on_power(3, 0.0, share)).0.columns.len());
+        assert!(large < all && large > 36, "{large} of {all}");
+    }
+
+    #[test]
+    fn larger_static_patterns_have_a_smaller_kaporin_number() {
+        let a = problem("lognormal:5");
+        let mut before = vec![f64::INFINITY; a.rows];
+        for power in 1..=4 {
+            let g = by(&a, &on_power(power, 0.0, 0.0)).0;
+            for (i, before) in before.iter_mut().enumerate() {
+                let last = g.values[g.offsets[i + 1] as usize - 1];
+                assert!(1.0 / (last * last) <= *before * (1.0 + 1e-12), "{power} {i}");
+                *before = 1.0 / (last * last);
+            }
+        }
+    }
+
+    /// With P the pattern of row i, its rows of G and H are the last row and column of the inverse of A_PP, scaled.
+    #[test]
+    fn factors_of_nonsymmetric_matrices_are_those_of_dense_submatrices() {
+        let host = Host::new(&crate::context::Context::new("host:2").unwrap());
+        for name in ["convection_diffusion:7", "random_m_matrix:60"] {
+            let (a, rows) = (problem(name), dense(&problem(name)));
+            let shared = a.clone().into_shared();
+            let transposed = crate::host::transpose::transpose(&a.view()).unwrap().into_shared();
+            for power in 1..=3 {
+                let pattern = host.static_pattern(&shared, &Static { power, pre_filter: 0.0 }).unwrap();
+                let Pair { g, h, breakdowns } = host.pair_on_pattern(&shared, &transposed, &pattern).unwrap();
+                assert_eq!(breakdowns, 0, "{name}");
+                for i in 0..a.rows {
+                    let of = |m: &SharedCsr<f64>| m.view().row(i).map(|(j, v)| (j, v[0])).collect::<Vec<_>>();
+                    let (g, h) = (of(&g), of(&h));
+                    let block = |swapped: bool| -> Vec<Vec<f64>> {
+                        let at = |j: usize, k: usize| if swapped { rows[k][j] } else { rows[j][k] };
+                        g.iter().map(|(j, _)| g.iter().map(|(k, _)| at(*j, *k)).collect()).collect()
+                    };
+                    let mut unit = vec![0.0; g.len()];
+                    *unit.last_mut().unwrap() = 1.0;
+                    let (row, column) = (solve(block(true), unit.clone()), solve(block(false), unit));
+                    let scale = row.last().unwrap().sqrt();
+                    for (((_, g), (_, h)), (x, y)) in g.iter().zip(&h).zip(row.iter().zip(&column)) {
+                        assert!((g - x / scale).abs() < 1e-12 && (h - y / scale).abs() < 1e-12, "{name} {power} {i}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_of_a_given_pattern_that_breaks_down_has_its_diagonal_alone() {
+        // (1 2; 2 1) is indefinite, and the last row has no positive diagonal.
+        let t =
+            [(0, 0, 1.0), (0, 1, 2.0), (1, 0, 2.0), (1, 1, 1.0), (2, 1, 0.5), (2, 2, 4.0), (3, 2, 1.0), (3, 3, -1.0)];
+        let a = Csr::from_triplets(4, 4, &t).unwrap();
+        let (g, breakdowns) = by(&a, &on_power(1, 0.0, 0.0));
+        assert_eq!((g.columns, breakdowns), (vec![0, 0, 1, 1, 2, 2, 3], 2));
+        let (psi, last) = (4.0 - 0.25, 1.0 / (4.0_f64 - 0.25).sqrt());
+        assert_eq!(g.values, [1.0, 0.0, 1.0, -0.5 * last, 1.0 / f64::sqrt(psi), 0.0, 0.0]);
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub mod gauss_seidel;
 pub mod hmis;
 pub mod interleaved_sum;
 pub mod l1_gauss_seidel;
+pub mod lanczos;
 pub mod mis2;
 pub mod mm_ext;
 pub mod multicolour;

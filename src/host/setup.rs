@@ -3,11 +3,11 @@
 use super::functions::Functions;
 use super::galerkin::{self, ProductSymbolic};
 use super::scaling::{self, Rounding as StoreRounding};
-use super::{Host, aggressive, dense, diagonal, rounding_loss, spmv, strength, transpose};
+use super::{Host, aggressive, dense, diagonal, lanczos, rounding_loss, spmv, strength, transpose};
 use crate::backend::parameters::{Estimate, StrengthMeasure};
 use crate::backend::setup::{
-    By, Candidate, Coarse, CoarseSet, Held, Loss, Measured, NearNullVectors, Rounding, Scaled, Setup, SetupMatrix,
-    SetupPattern, StorageHint, Store, Stored, Symbolic,
+    By, Candidate, Coarse, CoarseSet, Held, Loss, Measured, NearNullVectors, OperatorProduct, Rounding, Scaled, Setup,
+    SetupMatrix, SetupPattern, StorageHint, Store, Stored, Symbolic,
 };
 use crate::backend::spectrum::Largest;
 use crate::backend::{Colours, Operator, StorageFactory};
@@ -268,6 +268,19 @@ impl Setup for Host {
         earlier: Option<&Largest>,
     ) -> Result<Largest> {
         estimate.largest(self, &a.view(), inverse, earlier)
+    }
+
+    fn as_operator<T: Scalar>(&self, a: &SharedCsr<T>) -> Result<Box<dyn Operator<Host, T>>> {
+        Ok(Box::new(super::operator::Stored::new(self, a.clone())))
+    }
+
+    fn largest_eigenvalue_of<T: Scalar>(
+        &self,
+        steps: usize,
+        n: usize,
+        product: OperatorProduct<'_, Host, T>,
+    ) -> Result<Largest> {
+        lanczos::largest(self, steps, n, product)
     }
 
     fn dense_inverse<T: Scalar, S: Number>(&self, a: &SharedCsr<T>) -> Result<Vec<S>> {

@@ -110,8 +110,8 @@ fn a_narrow_preconditioner_with_fused_conversions_gives_the_same_bits() {
         let set_up = || Amg::setup(&context, &matrix, &config).unwrap();
         for method in ["cg", "fcg"] {
             let mut amg = set_up();
-            assert!(Preconditioner::<Gpu, f64>::narrow(&mut amg).is_some(), "{problem} in {storage}");
-            let fused = solved(&context, problem, method, &mut amg);
+            assert!(Preconditioner::<Gpu, f64>::narrow(&mut *amg).is_some(), "{problem} in {storage}");
+            let fused = solved(&context, problem, method, &mut *amg);
             let separate = solved(&context, problem, method, &mut Hidden(set_up()));
             assert!(fused.0.len() > 5, "{problem} in {storage}: {:?}", fused.0);
             assert_eq!(fused, separate, "{problem} in {storage} with {method}");
@@ -148,7 +148,7 @@ fn an_iteration_is_replayed_for_any_x_with_one_synchronisation() {
         // Nothing is replayed in the first two iterations.
         let (mut amg, mut krylov) = (set_up(), fresh());
         let mut solve = |limit: usize| {
-            let m = amg.as_mut().map(|amg| -> &mut dyn Preconditioner<Gpu, f64> { amg });
+            let m = amg.as_deref_mut().map(|amg| -> &mut dyn Preconditioner<Gpu, f64> { amg });
             let mut x = gpu.zeros(system.n).unwrap();
             // Another address every time.
             let (waits, _other) = (gpu.waits(), gpu.zeros::<f64>(limit).unwrap());
@@ -216,7 +216,7 @@ fn gmres_replays_one_graph_for_each_basis_size_and_synchronises_once_more_for_a_
         let (mut amg, mut krylov) = (set_up(), make::<Gpu, f64>(method, gpu, system.n, &config).unwrap());
         let mut solve = |limit: usize| {
             let (mut x, waits) = (gpu.zeros(system.n).unwrap(), gpu.waits());
-            let (history, _) = system.solve(&context, &mut *krylov, Some(&mut amg), &mut x, limit);
+            let (history, _) = system.solve(&context, &mut *krylov, Some(&mut *amg), &mut x, limit);
             (history, gpu.fetch(&x).unwrap(), gpu.waits() - waits)
         };
         let (first, first_x, waits) = solve(8);

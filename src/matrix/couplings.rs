@@ -15,6 +15,11 @@ const HUB: usize = 8;
 const FEWEST_OF_HUB: usize = 64;
 
 impl Matrix {
+    /// Whether it is symmetric, but for rounding, as far as one pass tells. Synchronises.
+    pub(crate) fn is_symmetric(&self, context: &Context) -> Result<bool> {
+        Ok(self.symmetry(context)?.is_symmetric_in(self.precision()))
+    }
+
     /// What one pass tells about the symmetry of a square matrix. Found where the matrix is; synchronises.
     pub(crate) fn symmetry(&self, context: &Context) -> Result<Symmetry> {
         match &self.storage {

@@ -1,5 +1,6 @@
 //! What options that were not set stand for, by the kind of matrix. `docs/defaults.md` shows what the choice rests on.
 
+use super::Method;
 use crate::components::ANY_GAUSS_SEIDEL;
 use crate::config::{Config, LevelPart};
 use crate::context::{Context, LogLevel};
@@ -38,16 +39,22 @@ pub(crate) fn nonsymmetric(config: &Config) -> Result<Config> {
     Ok(config)
 }
 
-/// The options with what is left open filled in. `in_solver` tells whether a solver of the library is around the hierarchy, which widens formats that
-/// lose precision.
-pub(super) fn effective(context: &Context, matrix: &Matrix, config: &Config, in_solver: bool) -> Result<Config> {
+/// The options with what is left open filled in for a method. `in_solver` tells whether a solver of the library is around it, which widens formats
+/// that lose precision.
+pub(super) fn effective(
+    method: Option<Method>,
+    context: &Context,
+    matrix: &Matrix,
+    config: &Config,
+    in_solver: bool,
+) -> Result<Config> {
     let mut effective = config.clone();
-    let method = config.text("solver.type");
+    let krylov = config.text("solver.type");
     let is_scalar =
         matrix.block() == Block::SCALAR && matrix.near_null_space().is_none() && matrix.functions().is_none();
     let is_short = context.gpu().is_none() || matrix.entries() <= SHORT_ROWS * matrix.rows();
-    let is_open =
-        is_scalar && is_short && CG.contains(&&*method) && !COMPONENTS.iter().any(|prefix| config.has_set(prefix));
+    let is_cg = method == Some(Method::Amg) && CG.contains(&&*krylov);
+    let is_open = is_scalar && is_short && is_cg && !COMPONENTS.iter().any(|prefix| config.has_set(prefix));
     if is_open && matrix.rows() == matrix.cols() && matrix.has_uniform_couplings(context, THETA)? {
         context.log(LogLevel::Debug, || "all couplings are strong: smoothed aggregation with Chebyshev".to_string());
         effective.set_str("amg.coarsening.type", "mis2")?;
@@ -61,7 +68,7 @@ pub(super) fn effective(context: &Context, matrix: &Matrix, config: &Config, in_
         let narrow = in_solver
             && matrix.entries() >= LARGE
             && matrix.precision() == Precision::F64
-            && FLEXIBLE_CG.contains(&&*method);
+            && FLEXIBLE_CG.contains(&&*krylov);
         let has_parts = LevelPart::ALL.iter().any(|part| config.has_set(part.key()));
         effective.set_str("precision.preset", if narrow && !has_parts { "single" } else { "input" })?;
     }
@@ -92,7 +99,7 @@ mod tests {
         if context.gpu().is_some() {
             matrix = matrix.to_device(&context).unwrap();
         }
-        let config = effective(&context, &matrix, &config(options), true).unwrap();
+        let config = effective(Some(Method::Amg), &context, &matrix, &config(options), true).unwrap();
         (config.text("amg.coarsening.type"), config.text("amg.smoother.type"))
     }
 
@@ -127,7 +134,9 @@ mod tests {
         let context = Context::new("host:1").unwrap();
         let (large, small) = (problem("poisson5:512"), problem("poisson5:100"));
         let preset = |matrix: &Matrix, options: &[(&str, &str)], in_solver: bool| {
-            effective(&context, matrix, &config(options), in_solver).unwrap().text("precision.preset")
+            effective(Some(Method::Amg), &context, matrix, &config(options), in_solver)
+                .unwrap()
+                .text("precision.preset")
         };
         assert_eq!(preset(&large, &[], true), "single");
         assert_eq!(preset(&large, &[("solver.type", "fcg")], true), "single");

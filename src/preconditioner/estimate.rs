@@ -11,8 +11,8 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
-use super::defaults;
-use crate::amg::hierarchy::{Builder, check_square};
+use super::{Inverse, Method, defaults};
+use crate::amg::hierarchy::Builder;
 use crate::config::Config;
 use crate::context::Context;
 use crate::error::{Result, Status};
@@ -80,9 +80,19 @@ pub(crate) struct Held {
     pub has_matrix: bool,
 }
 
-/// Estimated bytes of some work: what is held at its end on the host, the peak on a GPU. `in_solver` as for [`defaults::effective`],
-/// `rows` those of the sample where they are not the usual ones.
+/// Estimated bytes of an approximate inverse without a solver.
+pub(super) fn alone(method: Method, context: &Context, matrix: &Matrix, config: &Config) -> Result<usize> {
+    let set_up = |context: &Context, sample: &Arc<Matrix>, config: &Config| {
+        let report = Inverse::setup(method, context, sample, config)?.report();
+        Ok(Held { report, fixed: 0, has_matrix: false })
+    };
+    bytes(Some(method), &context.with_own_scratch()?, matrix, config, (false, None), &set_up)
+}
+
+/// Estimated bytes of some work with a preconditioner of this method: what is held at its end on the host, the peak on a GPU.
+/// `in_solver` as for [`defaults::effective`], `rows` those of the sample where they are not the usual ones.
 pub(super) fn bytes(
+    method: Option<Method>,
     context: &Context,
     matrix: &Matrix,
     config: &Config,
@@ -91,13 +101,12 @@ pub(super) fn bytes(
 ) -> Result<usize> {
     // The errors of set-up.
     config.check_device(context.device())?;
-    matrix.check_for_amg(context)?;
-    check_square(matrix)?;
+    method.unwrap_or(Method::Amg).check(context, matrix)?;
     // Samples shall be set up as the whole matrix is.
-    let config = &defaults::effective(context, matrix, config, in_solver)?;
+    let config = &defaults::effective(method, context, matrix, config, in_solver)?;
     let (structure, values) = matrix.copied()?;
     let rows = rows.unwrap_or(if context.gpu().is_some() { DEVICE_ROWS } else { SAMPLE_ROWS });
-    let estimate = Estimate { context, matrix, config, work, structure, rows };
+    let estimate = Estimate { method, context, matrix, config, work, structure, rows };
     match values {
         Values::F64(values) => estimate.bytes(values),
         Values::F32(values) => estimate.bytes(values),
@@ -106,6 +115,7 @@ pub(super) fn bytes(
 
 /// Input of an estimate.
 struct Estimate<'a> {
+    method: Option<Method>,
     context: &'a Context,
     matrix: &'a Matrix,
     config: &'a Config,
@@ -129,7 +139,8 @@ impl Estimate<'_> {
             plan: None,
         };
         let a = self.structure.view(values.as_slice());
-        let source = Source::new(self.context, self.matrix, builder.function_count()?, a);
+        let functions = if self.method == Some(Method::Amg) { builder.function_count()? } else { 1 };
+        let source = Source::new(self.context, self.matrix, functions, a);
         match self.context.gpu() {
             Some(gpu) if gpu::IS_BUILT => {
                 let _unlimited = Unlimited::new(gpu);

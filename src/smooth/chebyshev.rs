@@ -3,6 +3,7 @@
 
 use super::width;
 use crate::backend::components::{SmootherInput, SmootherSetup};
+use crate::backend::parameters::Parameters;
 use crate::backend::setup::Store;
 use crate::backend::{Backend, Operator, Recurrence, Smoother, Sweep};
 use crate::error::Result;
@@ -11,33 +12,27 @@ use crate::scalar::{Number, Scalar};
 /// Lanczos approaches the largest eigenvalue from below; the polynomial must not see anything above its interval.
 const SAFETY: f64 = 1.1;
 
-struct Chebyshev<B: Backend, S: Number> {
-    /// The inverse of D, which may have blocks.
-    inverse: B::Buffer<S>,
-    /// Its length.
-    values: usize,
-    degree: usize,
+/// The polynomial for an interval.
+pub(super) struct Polynomial {
+    pub degree: usize,
     centre: f64,
     radius: f64,
 }
 
-impl<B: Backend, N: Number> Chebyshev<B, N> {
-    fn new<S: Store<B>, T: Scalar>(input: &SmootherInput<'_, S, B, T>) -> Result<Self> {
-        let exact = input.inverse()?;
-        let largest = SAFETY * input.largest_eigenvalue(&exact)?;
-        let smallest = largest / input.parameters.real("amg.smoother.chebyshev.eigenvalue_ratio");
-        let (inverse, values) = input.stored(&exact, 1.0)?;
-        Ok(Chebyshev {
-            inverse,
-            values,
-            degree: input.parameters.int("amg.smoother.chebyshev.degree"),
+impl Polynomial {
+    /// For an operator with this largest eigenvalue, estimated from below.
+    pub fn new(largest: f64, parameters: &dyn Parameters) -> Polynomial {
+        let largest = SAFETY * largest;
+        let smallest = largest / parameters.real("amg.smoother.chebyshev.eigenvalue_ratio");
+        Polynomial {
+            degree: parameters.int("amg.smoother.chebyshev.degree"),
             centre: 0.5 * (largest + smallest),
             radius: 0.5 * (largest - smallest),
-        })
+        }
     }
 
     /// α and β of each step; the first has no direction before it.
-    fn coefficients(&self) -> impl Iterator<Item = (f64, f64)> {
+    pub fn coefficients(&self) -> impl Iterator<Item = (f64, f64)> {
         let (d, c) = (self.centre, self.radius);
         let mut alpha = 0.0;
         (0..self.degree).map(move |step| {
@@ -49,6 +44,23 @@ impl<B: Backend, N: Number> Chebyshev<B, N> {
             alpha = if step == 0 { 1.0 / d } else { 1.0 / (d - beta / alpha) };
             (alpha, beta)
         })
+    }
+}
+
+struct Chebyshev<B: Backend, S: Number> {
+    /// The inverse of D, which may have blocks.
+    inverse: B::Buffer<S>,
+    /// Its length.
+    values: usize,
+    polynomial: Polynomial,
+}
+
+impl<B: Backend, N: Number> Chebyshev<B, N> {
+    fn new<S: Store<B>, T: Scalar>(input: &SmootherInput<'_, S, B, T>) -> Result<Self> {
+        let exact = input.inverse()?;
+        let polynomial = Polynomial::new(input.largest_eigenvalue(&exact)?, input.parameters);
+        let (inverse, values) = input.stored(&exact, 1.0)?;
+        Ok(Chebyshev { inverse, values, polynomial })
     }
 
     /// A sweep from x, or from zero; the result is x, or the other vector. Where the operator has an epilogue, each step goes from one of them to the other, but for
@@ -64,9 +76,9 @@ impl<B: Backend, N: Number> Chebyshev<B, N> {
     ) -> Result<()> {
         let fused = a.has_epilogue(width(self.values, a));
         let mut in_other = false;
-        for (step, (alpha, beta)) in self.coefficients().enumerate() {
+        for (step, (alpha, beta)) in self.polynomial.coefficients().enumerate() {
             let recurrence = Recurrence { alpha, beta, p: &mut *p };
-            let odd_after = (self.degree - step).is_multiple_of(2);
+            let odd_after = (self.polynomial.degree - step).is_multiple_of(2);
             if zero_guess && step == 0 {
                 in_other = fused && odd_after != to_other;
                 backend.chebyshev_update(
@@ -105,7 +117,7 @@ impl<B: Backend, S: Number, V: Number> Smoother<B, V> for Chebyshev<B, S> {
     }
 
     fn prefers_out_of_place(&self, a: &dyn Operator<B, V>) -> bool {
-        self.degree % 2 == 1 && a.has_epilogue(width(self.values, a))
+        self.polynomial.degree % 2 == 1 && a.has_epilogue(width(self.values, a))
     }
 
     fn sweep_to(
@@ -170,7 +182,11 @@ mod tests {
         let from_zero = Sweep { zero_guess: true, adjoint: false };
         for degree in 1..8 {
             let (centre, radius) = (0.525, 0.475);
-            let smoother = Chebyshev::<Host, f64> { inverse: vec![1.0; n], values: n, degree, centre, radius };
+            let smoother = Chebyshev::<Host, f64> {
+                inverse: vec![1.0; n],
+                values: n,
+                polynomial: Polynomial { degree, centre, radius },
+            };
             let mut scratch = vec![vec![f64::NAN; n]; 2];
             // The solution is 1, so from a zero guess the error is the polynomial, which is 1 at 0.
             let mut x = vec![f64::NAN; n];
@@ -216,9 +232,16 @@ mod tests {
         {
             let sweep = Sweep { zero_guess, adjoint: false };
             let (values, centre, radius, inverse) = (n * width, 0.6, 0.4, numbers(n * width, 13));
-            let on_host = Chebyshev::<Host, f64> { inverse: inverse.clone(), values, degree, centre, radius };
-            let on_device =
-                Chebyshev::<Gpu, f64> { inverse: gpu.upload(&inverse).unwrap(), values, degree, centre, radius };
+            let on_host = Chebyshev::<Host, f64> {
+                inverse: inverse.clone(),
+                values,
+                polynomial: Polynomial { degree, centre, radius },
+            };
+            let on_device = Chebyshev::<Gpu, f64> {
+                inverse: gpu.upload(&inverse).unwrap(),
+                values,
+                polynomial: Polynomial { degree, centre, radius },
+            };
             let begin = if zero_guess { vec![f64::NAN; n] } else { start.clone() };
             let mut x = begin.clone();
             on_host.sweep(&host, &*here, &b, &mut x, &mut vec![vec![f64::NAN; n]; 2], sweep).unwrap();

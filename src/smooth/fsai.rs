@@ -1,25 +1,43 @@
 //! Smoothing with a factorised sparse approximate inverse: x += w Gᵀ G (b - A x), where G A Gᵀ ≈ I. The weight keeps the
-//! eigenvalues of w G A Gᵀ below 2.
+//! eigenvalues of w G A Gᵀ below 2. Or with a Chebyshev polynomial of Gᵀ G A, as in [`super::chebyshev`].
 
+use super::chebyshev::Polynomial;
 use crate::backend::components::{SmootherInput, SmootherSetup};
-use crate::backend::fsai::{Adaptive, FsaiFactor};
+use crate::backend::fsai::{Factors, Fsai, FsaiFactor};
 use crate::backend::parameters::Estimate;
-use crate::backend::setup::{SetupMatrix, StorageHint, Store};
-use crate::backend::spectrum::Largest;
-use crate::backend::{Backend, Columns, Operator, Smoother, Sweep};
+use crate::backend::setup::{By, SetupMatrix, Store};
+use crate::backend::{Backend, Operator, Smoother, Sweep};
 use crate::error::Result;
-use crate::scalar::{Number, Scalar, Sums};
+use crate::scalar::{Number, Scalar};
+use crate::sync::lock;
 
 /// The weight times the largest eigenvalue of G A Gᵀ. Lanczos comes close to it from below.
 const LARGEST: f64 = 1.7;
 
-struct Fsai<B: Backend, V: Number> {
+/// G and Gᵀ where sweeps run.
+struct Stored<B: Backend, V: Number> {
     g: Box<dyn Operator<B, V>>,
     transposed: Box<dyn Operator<B, V>>,
+}
+
+impl<B: Backend, V: Number> Stored<B, V> {
+    /// y = alpha Gᵀ G r + beta y, with a vector for G r.
+    fn apply(&self, alpha: f64, r: &B::Slice<V>, half: &mut B::Slice<V>, beta: f64, y: &mut B::Slice<V>) -> Result<()> {
+        self.g.apply(V::Wide::ONE, r, V::Wide::ZERO, half)?;
+        self.transposed.apply(V::Wide::from_f64(alpha), half, V::Wide::from_f64(beta), y)
+    }
+
+    fn bytes(&self) -> usize {
+        self.g.bytes() + self.transposed.bytes()
+    }
+}
+
+struct Smoothing<B: Backend, V: Number> {
+    stored: Stored<B, V>,
     weight: f64,
 }
 
-impl<B: Backend, V: Number> Smoother<B, V> for Fsai<B, V> {
+impl<B: Backend, V: Number> Smoother<B, V> for Smoothing<B, V> {
     fn sweep(
         &self,
         _: &B,
@@ -29,15 +47,12 @@ impl<B: Backend, V: Number> Smoother<B, V> for Fsai<B, V> {
         scratch: &mut [B::Buffer<V>],
         sweep: Sweep,
     ) -> Result<()> {
-        let [r, product] = scratch else { unreachable!("two vectors were asked for") };
-        let (one, zero, weight) = (V::Wide::ONE, V::Wide::ZERO, V::Wide::from_f64(self.weight));
+        let [r, half] = scratch else { unreachable!("two vectors were asked for") };
         if sweep.zero_guess {
-            self.g.apply(one, b, zero, product)?;
-            return self.transposed.apply(weight, product, zero, x);
+            return self.stored.apply(self.weight, b, half, 0.0, x);
         }
         a.residual(b, x, r)?;
-        self.g.apply(one, r, zero, product)?;
-        self.transposed.apply(weight, product, one, x)
+        self.stored.apply(self.weight, r, half, 1.0, x)
     }
 
     fn is_symmetric(&self) -> bool {
@@ -49,84 +64,131 @@ impl<B: Backend, V: Number> Smoother<B, V> for Fsai<B, V> {
     }
 
     fn bytes(&self) -> usize {
-        self.g.bytes() + self.transposed.bytes()
+        self.stored.bytes()
     }
 }
 
-/// The component.
+/// A Chebyshev polynomial of Gᵀ G A.
+struct Accelerated<B: Backend, V: Number> {
+    stored: Stored<B, V>,
+    polynomial: Polynomial,
+}
+
+impl<B: Backend, V: Number> Smoother<B, V> for Accelerated<B, V> {
+    fn sweep(
+        &self,
+        backend: &B,
+        a: &dyn Operator<B, V>,
+        b: &B::Slice<V>,
+        x: &mut B::Slice<V>,
+        scratch: &mut [B::Buffer<V>],
+        sweep: Sweep,
+    ) -> Result<()> {
+        let [r, half, p] = scratch else { unreachable!("three vectors were asked for") };
+        for (step, (alpha, beta)) in self.polynomial.coefficients().enumerate() {
+            let is_zero = sweep.zero_guess && step == 0;
+            if is_zero {
+                self.stored.apply(1.0, b, half, beta, p)?;
+            } else {
+                a.residual(b, x, r)?;
+                self.stored.apply(1.0, r, half, beta, p)?;
+            }
+            let beta_of_x = if is_zero { V::Wide::ZERO } else { V::Wide::ONE };
+            backend.axpby(V::Wide::from_f64(alpha), p, beta_of_x, x);
+        }
+        Ok(())
+    }
+
+    fn is_symmetric(&self) -> bool {
+        true
+    }
+
+    fn scratch(&self) -> usize {
+        3
+    }
+
+    fn bytes(&self) -> usize {
+        self.stored.bytes()
+    }
+}
+
+/// The component `fsai`.
 pub struct FsaiSetup;
 
-impl<S: Store<B> + Store<S> + FsaiFactor, B: Backend> SmootherSetup<S, B> for FsaiSetup {
+/// The component `chebyshev_fsai`.
+pub struct ChebyshevFsaiSetup;
+
+/// G and Gᵀ of a level. Levels are stored more than once where their formats are chosen; G is computed the first time, and
+/// scaled by the columns once the variables of the level are.
+fn factors<S: Store<B> + FsaiFactor, B: Backend, T: Scalar>(
+    input: &SmootherInput<'_, S, B, T>,
+) -> Result<Factors<S, T>> {
+    let (setup, is_scaled) = (input.setup, input.factors.is_some());
+    let mut known = lock(input.spectrum.fsai.lock());
+    let factors = match (known.take(), input.factors) {
+        (Some(factors), Some(by)) if !factors.is_scaled => Factors {
+            g: setup.scaled(&factors.g, By::One, By::Times(by))?,
+            transposed: setup.scaled(&factors.transposed, By::Times(by), By::One)?,
+            is_scaled,
+        },
+        (Some(factors), _) if factors.is_scaled == is_scaled => factors,
+        _ => {
+            let g = setup.factor(&setup.to_scalar(input.matrix()?)?, &Fsai::new(input.parameters))?.g;
+            Factors { transposed: setup.transpose(&g)?, g, is_scaled }
+        }
+    };
+    Ok(known.insert(factors).clone())
+}
+
+impl<S: Store<B> + FsaiFactor, B: Backend> SmootherSetup<S, B> for FsaiSetup {
     fn build<T: Scalar, N: Number, V: Number>(
         &self,
         input: &SmootherInput<'_, S, B, T>,
     ) -> Result<Box<dyn Smoother<B, V>>> {
-        let setup = input.setup;
-        let a = setup.to_scalar(input.matrix()?)?;
-        let g = setup.fsai_factor(&a, &Adaptive::new(input.parameters))?;
-        let transposed = setup.transpose(&g)?;
-        let largest = match input.spectrum.estimated.get() {
-            Some(largest) => largest.value,
-            None => {
-                let largest = largest_eigenvalue(setup, Estimate::new(input.parameters).steps, &a, &g, &transposed)?;
-                input.spectrum.estimated.get_or_init(|| largest).value
-            }
-        };
+        let (stored, largest) = stored::<S, B, T, N, V>(input)?;
         let weight = if largest > LARGEST { LARGEST / largest } else { 1.0 };
-        let (g, transposed) = (input.own_operator::<N, V>(&g)?, input.own_operator::<N, V>(&transposed)?);
-        Ok(Box::new(Fsai { g, transposed, weight }))
+        Ok(Box::new(Smoothing { stored, weight }))
     }
 }
 
-/// The largest eigenvalue of G A Gᵀ by Lanczos steps: with v = u/β, q = G A Gᵀ v, α = v·q, the next u is q - α v - β v' and the
-/// next β its norm.
-fn largest_eigenvalue<S: Store<S>, T: Scalar>(
-    setup: &S,
-    steps: usize,
-    a: &S::Matrix<T>,
-    g: &S::Matrix<T>,
-    transposed: &S::Matrix<T>,
-) -> Result<Largest> {
-    let operator = |m: &S::Matrix<T>| {
-        let hint = StorageHint { columns: Columns::Shared, sums: Sums::Wide };
-        Store::<S>::operator::<T, T, T>(setup, setup, m.clone(), hint, &mut None)
-    };
-    let n = a.scalar_rows();
-    let (u_start, [a, g, transposed]) =
-        (setup.random_right_hand_side(a)?.1, [operator(a)?, operator(g)?, operator(transposed)?]);
-    let mut vectors = [setup.zeros::<T>(n)?, setup.zeros::<T>(n)?, setup.zeros::<T>(n)?, setup.zeros::<T>(n)?];
-    let [u, previous, q, work] = &mut vectors;
-    // G maps a residual to numbers without a unit.
-    setup.copy::<f64, T>(&u_start, work);
-    g.apply(T::ONE, work, T::ZERO, u)?;
-    let (mut alphas, mut betas): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
-    let mut beta = setup.norm(u);
-    for step in 0..steps.min(n) {
-        if !(beta > 0.0 && beta.is_finite()) {
-            break;
-        }
-        setup.scale(T::from_f64(1.0 / beta), u);
-        transposed.apply(T::ONE, u, T::ZERO, q)?;
-        a.apply(T::ONE, q, T::ZERO, work)?;
-        g.apply(T::ONE, work, T::ZERO, q)?;
-        let alpha = setup.dot(u, q);
-        alphas.push(alpha);
-        if step + 1 == steps.min(n) {
-            break;
-        }
-        setup.axpby(T::from_f64(-alpha), u, T::ONE, q);
-        if step > 0 {
-            setup.axpby(T::from_f64(-beta), previous, T::ONE, q);
-        }
-        beta = setup.norm(q);
-        let goes_on = beta > 1e-10 * alpha.abs();
-        if !goes_on {
-            break;
-        }
-        betas.push(beta);
-        std::mem::swap(previous, u);
-        std::mem::swap(u, q);
+impl<S: Store<B> + FsaiFactor, B: Backend> SmootherSetup<S, B> for ChebyshevFsaiSetup {
+    fn build<T: Scalar, N: Number, V: Number>(
+        &self,
+        input: &SmootherInput<'_, S, B, T>,
+    ) -> Result<Box<dyn Smoother<B, V>>> {
+        let (stored, largest) = stored::<S, B, T, N, V>(input)?;
+        let polynomial = Polynomial::new(largest.max(f64::MIN_POSITIVE), input.parameters);
+        Ok(Box::new(Accelerated { stored, polynomial }))
     }
-    betas.truncate(alphas.len().saturating_sub(1));
-    Ok(Largest::from_lanczos::<T>(&alphas, &betas, f64::INFINITY))
+}
+
+/// The factors of a level, and the largest eigenvalue of G A Gᵀ.
+fn stored<S: Store<B> + FsaiFactor, B: Backend, T: Scalar, N: Number, V: Number>(
+    input: &SmootherInput<'_, S, B, T>,
+) -> Result<(Stored<B, V>, f64)> {
+    let factors = factors(input)?;
+    let largest = largest_eigenvalue(input, &factors)?;
+    let g = input.own_operator::<N, V>(&factors.g)?;
+    Ok((Stored { g, transposed: input.own_operator::<N, V>(&factors.transposed)? }, largest))
+}
+
+/// The largest eigenvalue of G A Gᵀ, which scaling does not change.
+fn largest_eigenvalue<S: Store<B> + FsaiFactor, B: Backend, T: Scalar>(
+    input: &SmootherInput<'_, S, B, T>,
+    factors: &Factors<S, T>,
+) -> Result<f64> {
+    if let Some(largest) = input.spectrum.estimated.get() {
+        return Ok(largest.value);
+    }
+    let (setup, a) = (input.setup, input.setup.to_scalar(input.matrix()?)?);
+    let n = a.scalar_rows();
+    let [a, g, transposed] = [&a, &factors.g, &factors.transposed].map(|m| setup.as_operator(m));
+    let (a, g, transposed) = (a?, g?, transposed?);
+    let (mut one, mut other) = (setup.zeros::<T>(n)?, setup.zeros::<T>(n)?);
+    let largest = setup.largest_eigenvalue_of::<T>(Estimate::new(input.parameters).steps, n, &mut |x, y| {
+        transposed.apply(T::ONE, x, T::ZERO, &mut one)?;
+        a.apply(T::ONE, &one, T::ZERO, &mut other)?;
+        g.apply(T::ONE, &other, T::ZERO, y)
+    })?;
+    Ok(input.spectrum.estimated.get_or_init(|| largest).value)
 }

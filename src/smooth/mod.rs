@@ -51,7 +51,7 @@ mod tests {
             x.iter().zip(&m_y).map(|(x, y)| x * y).sum::<f64>()
         };
         let (one, other) = (product(&p, &q), product(&q, &p));
-        (one, other, Preconditioner::<Host, f64>::is_constant_symmetric(&amg))
+        (one, other, Preconditioner::<Host, f64>::is_constant_symmetric(&*amg))
     }
 
     fn problem(name: &str) -> Arc<Matrix> {

@@ -283,8 +283,8 @@ impl Solver {
         let rows = direct.b.len();
         let engine = BackendEngine::Direct(Box::new(direct));
         let (matrix, transposed) = (matrix.cloned(), Transposed::default());
-        let (scaled, amg, fallback) = (None, None, None);
-        self.state = Some(State { matrix, scaled, amg, engine, fallback, rows, changes, transposed });
+        let (scaled, inverse, fallback) = (None, None, None);
+        self.state = Some(State { matrix, scaled, inverse, engine, fallback, rows, changes, transposed });
         Ok(true)
     }
 

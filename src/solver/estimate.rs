@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::context::Context;
 use crate::error::{Result, try_vec};
 use crate::matrix::Matrix;
-use crate::preconditioner::{Amg, Held};
+use crate::preconditioner::{Held, Inverse};
 use crate::scalar::{Precision, Scalar};
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const UNCOUNTED: f64 = 1.02;
 impl Solver {
     /// Estimated bytes of a solver with these options that is set up for a matrix, and with `updates` also updated. On the host: what
     /// is held then. On a GPU: the most device memory at one time, with copies of vectors of the host. From samples as
-    /// [`Amg::memory_estimate`]. Without callbacks, and without the factors of a solve that falls back to a factorisation.
+    /// [`Amg::memory_estimate`](crate::Amg::memory_estimate). Without callbacks, and without the factors of a solve that falls back to a factorisation.
     pub fn memory_estimate(context: &Context, matrix: &Arc<Matrix>, config: &Config, updates: bool) -> Result<usize> {
         Solver::estimate(context, matrix, config, updates, None)
     }
@@ -37,7 +37,7 @@ impl Solver {
         // The method itself stays open: it depends on the levels.
         let mut chosen = whole.effective_config(Some(matrix))?;
         chosen.set_str("solver.type", &config.text("solver.type"))?;
-        Amg::estimate_in_solver(context, matrix, &chosen, rows, &|context, sample, config| {
+        Inverse::estimate_in_solver(whole.method(), context, matrix, &chosen, rows, &|context, sample, config| {
             let mut solver = Solver::new(context, config);
             solver.setup(Some(sample))?;
             if updates {

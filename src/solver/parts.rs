@@ -10,7 +10,7 @@ use crate::host::Host;
 use crate::krylov::{self, Krylov, Norm};
 use crate::matrix::Matrix;
 use crate::null_space::NullSpace;
-use crate::preconditioner::Amg;
+use crate::preconditioner::Inverse;
 use crate::report::Report;
 use crate::scalar::{Precision, Scalar};
 use std::sync::Arc;
@@ -111,15 +111,15 @@ impl Solver {
         backend: &B,
         precision: Precision,
         matrix: Option<&Arc<Matrix>>,
-        amg: &mut Option<Amg>,
+        inverse: &mut Option<Inverse>,
         rows: usize,
     ) -> Result<Engine<B>>
     where
-        Amg: Preconditioner<B, f64> + Preconditioner<B, f32>,
+        Inverse: Preconditioner<B, f64> + Preconditioner<B, f32>,
     {
         Ok(match precision {
-            Precision::F32 => Engine::F32(self.parts(backend, matrix, amg, rows)?),
-            _ => Engine::F64(self.parts(backend, matrix, amg, rows)?),
+            Precision::F32 => Engine::F32(self.parts(backend, matrix, inverse, rows)?),
+            _ => Engine::F64(self.parts(backend, matrix, inverse, rows)?),
         })
     }
 
@@ -127,16 +127,16 @@ impl Solver {
         &self,
         backend: &B,
         matrix: Option<&Arc<Matrix>>,
-        amg: &mut Option<Amg>,
+        inverse: &mut Option<Inverse>,
         rows: usize,
     ) -> Result<Parts<B, T>>
     where
-        Amg: Preconditioner<B, T>,
+        Inverse: Preconditioner<B, T>,
     {
-        if let Some(amg) = amg {
-            amg.prepare::<T>()?;
+        if let Some(inverse) = inverse {
+            inverse.prepare::<T>()?;
         }
-        let name = self.method_name::<B, T>(amg.as_ref());
+        let name = self.method_name::<B, T>(inverse.as_ref());
         let method = krylov::make(&name, backend, rows, &self.config)?;
         let norm = if self.config.text("solver.norm") == "true" { Norm::True } else { Norm::Preconditioned };
         if norm == Norm::Preconditioned && !method.has_preconditioned_residual() {
@@ -148,7 +148,7 @@ impl Solver {
         }
         let mut narrower = B::Narrower::default();
         let narrow = self.narrow_operator(backend, matrix, &mut narrower)?;
-        let operator = self.operator(backend, matrix, amg.as_ref(), narrow.as_ref())?;
+        let operator = self.operator(backend, matrix, inverse.as_ref(), narrow.as_ref())?;
         let user = match &self.preconditioner {
             Some(user) => Some(backend.user_preconditioner(user)?),
             None => None,
@@ -182,19 +182,21 @@ impl Solver {
     }
 
     /// Name of the Krylov method, for a preconditioner that is constant, and symmetric, or not.
-    fn method_name<B: SolverBackend, T: Scalar>(&self, amg: Option<&Amg>) -> String
+    fn method_name<B: SolverBackend, T: Scalar>(&self, inverse: Option<&Inverse>) -> String
     where
-        Amg: Preconditioner<B, T>,
+        Inverse: Preconditioner<B, T>,
     {
         // A callback is not known.
         let is_none = self.preconditioner.is_none();
-        let is_symmetric = amg.map_or(is_none, Preconditioner::<B, T>::is_constant_symmetric);
-        let is_constant = amg.map_or(is_none, Amg::is_constant);
+        let is_symmetric = inverse.map_or(is_none, Preconditioner::<B, T>::is_constant_symmetric);
+        let is_constant = inverse.map_or(is_none, Inverse::is_constant);
         let is_open = self.config.choice("solver.type").is_none();
         match self.effective.choice("solver.type").as_deref() {
             None if is_symmetric => "cg".to_string(),
             None => "fcg".to_string(),
-            Some("gmres") if !is_constant && (is_open || amg.is_some_and(Amg::has_k_cycle)) => "fgmres".to_string(),
+            Some("gmres") if !is_constant && (is_open || inverse.is_some_and(Inverse::has_k_cycle)) => {
+                "fgmres".to_string()
+            }
             Some(name) => name.to_string(),
         }
     }
@@ -204,11 +206,11 @@ impl Solver {
         &self,
         backend: &B,
         matrix: Option<&Arc<Matrix>>,
-        amg: Option<&Amg>,
+        inverse: Option<&Inverse>,
         narrow: Option<&Arc<dyn Operator<B, T>>>,
     ) -> Result<Arc<dyn Operator<B, T>>>
     where
-        Amg: Preconditioner<B, T>,
+        Inverse: Preconditioner<B, T>,
     {
         let matrix = match (&self.operator, matrix) {
             (Some(user), _) => return Ok(backend.user_operator(user)?.into()),
@@ -218,7 +220,7 @@ impl Solver {
         if let Some(narrow) = narrow {
             return Ok(Arc::clone(narrow));
         }
-        if let Some(shared) = self.shares(amg).and_then(Preconditioner::<B, T>::operator) {
+        if let Some(shared) = self.shares(inverse).and_then(Preconditioner::<B, T>::operator) {
             return Ok(shared);
         }
         Ok(backend.matrix_operator(matrix)?.into())
@@ -229,8 +231,8 @@ impl Solver {
         let Some(matrix) = &state.matrix else { return 0 };
         match &state.engine {
             BackendEngine::Gpu(..) if !gpu::IS_BUILT => 0,
-            BackendEngine::Gpu(Engine::F64(parts), _) => self.operator_bytes(parts, state.amg.as_ref()),
-            BackendEngine::Gpu(Engine::F32(parts), _) => self.operator_bytes(parts, state.amg.as_ref()),
+            BackendEngine::Gpu(Engine::F64(parts), _) => self.operator_bytes(parts, state.inverse.as_ref()),
+            BackendEngine::Gpu(Engine::F32(parts), _) => self.operator_bytes(parts, state.inverse.as_ref()),
             BackendEngine::Host(_) | BackendEngine::Direct(_) => {
                 let (structure, values) = matrix.owned_bytes();
                 let own = report.levels.first().filter(|_| self.preconditioner_matrix.is_none());
@@ -246,16 +248,16 @@ impl Solver {
     }
 
     /// Bytes of the operator on a device, unless it is that of the finest level.
-    fn operator_bytes<T: Scalar>(&self, parts: &Parts<Gpu, T>, amg: Option<&Amg>) -> usize {
-        let finest = self.shares(amg).and_then(Preconditioner::<Gpu, T>::operator);
+    fn operator_bytes<T: Scalar>(&self, parts: &Parts<Gpu, T>, inverse: Option<&Inverse>) -> usize {
+        let finest = self.shares(inverse).and_then(Preconditioner::<Gpu, T>::operator);
         let is_shared =
             finest.is_some_and(|finest| std::ptr::addr_eq(Arc::as_ptr(&finest), Arc::as_ptr(&parts.operator)));
         if is_shared { 0 } else { parts.operator.bytes() }
     }
 
     /// The hierarchy, where its finest level is the matrix that is solved with.
-    fn shares<'a>(&self, amg: Option<&'a Amg>) -> Option<&'a Amg> {
-        amg.filter(|_| self.preconditioner_matrix.is_none())
+    fn shares<'a>(&self, inverse: Option<&'a Inverse>) -> Option<&'a Inverse> {
+        inverse.filter(|_| self.preconditioner_matrix.is_none())
     }
 
     /// A copy of the matrix in a narrower format that holds every value exactly, where there is one and the options allow it.
@@ -293,7 +295,7 @@ impl Solver {
         parts: &mut Parts<B, T>,
     ) -> Result<()>
     where
-        Amg: Preconditioner<B, T>,
+        Inverse: Preconditioner<B, T>,
     {
         let narrow = self.narrow_operator(&parts.backend, Some(matrix), &mut parts.narrower)?;
         let operator = self.operator(&parts.backend, Some(matrix), None, narrow.as_ref())?;
@@ -308,13 +310,13 @@ impl Solver {
     pub(super) fn renew<B: SolverBackend, T: Scalar>(
         &self,
         matrix: Option<&Arc<Matrix>>,
-        amg: &mut Option<Amg>,
+        inverse: &mut Option<Inverse>,
         parts: &mut Parts<B, T>,
     ) -> Result<()>
     where
-        Amg: Preconditioner<B, T>,
+        Inverse: Preconditioner<B, T>,
     {
-        let hierarchy = self.shares(amg.as_ref());
+        let hierarchy = self.shares(inverse.as_ref());
         let shared = self.operator.is_none() && hierarchy.and_then(Preconditioner::<B, T>::operator).is_some();
         let narrow = self.narrow_operator(&parts.backend, matrix, &mut parts.narrower)?;
         let own = match shared && parts.null_space.is_none() {
@@ -325,20 +327,20 @@ impl Solver {
             self.check_null_space(&parts.backend, &parts.null_space, &**operator)?;
         }
         parts.method.discard_graph();
-        if let Some(matrix) = matrix.filter(|_| amg.is_none() || self.preconditioner_matrix.is_some()) {
+        if let Some(matrix) = matrix.filter(|_| inverse.is_none() || self.preconditioner_matrix.is_some()) {
             matrix.recheck_values(&self.context)?;
         }
-        if let Some(amg) = amg {
-            amg.update()?;
+        if let Some(inverse) = inverse {
+            inverse.update()?;
         }
         let operator = match own.filter(|_| !shared) {
             Some(operator) => operator,
-            None => self.operator(&parts.backend, matrix, amg.as_ref(), narrow.as_ref())?,
+            None => self.operator(&parts.backend, matrix, inverse.as_ref(), narrow.as_ref())?,
         };
         parts.replace_operator(operator);
         // New levels may have other sweeps and formats, so that another default method applies.
-        if let Some(amg) = amg.as_ref().filter(|amg| amg.was_set_up_anew()) {
-            let name = self.method_name::<B, T>(Some(amg));
+        if let Some(inverse) = inverse.as_ref().filter(|inverse| inverse.was_set_up_anew()) {
+            let name = self.method_name::<B, T>(Some(inverse));
             if name != parts.name {
                 parts.method = krylov::make(&name, &parts.backend, parts.rows, &self.config)?;
                 parts.name = name;

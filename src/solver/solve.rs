@@ -14,7 +14,7 @@ use crate::gpu::{self, Gpu, Staging};
 use crate::host::Host;
 use crate::krylov::{self, BestIterate, Next, Run};
 use crate::null_space::NullSpace;
-use crate::preconditioner::Amg;
+use crate::preconditioner::Inverse;
 use crate::report::SolveReport;
 use crate::scalar::{Precision, Scalar};
 use std::time::Instant;
@@ -26,7 +26,7 @@ const UNKNOWN: f64 = 1.6;
 type One<B, T, V> = fn(
     &mut Solver,
     &mut Parts<B, T>,
-    &mut Option<Amg>,
+    &mut Option<Inverse>,
     &<B as Backend>::Slice<V>,
     &mut <B as Backend>::Slice<V>,
     Guess,
@@ -67,8 +67,8 @@ impl Solver {
         check_lengths(state.rows, b.len(), x.len())?;
         let n = state.rows;
         let work = state.matrix.as_ref().map_or(n, |matrix| matrix.entries());
-        let State { engine, amg, fallback, .. } = state;
-        let behind = (amg, fallback);
+        let State { engine, inverse, fallback, .. } = state;
+        let behind = (inverse, fallback);
         match engine {
             BackendEngine::Direct(direct) => self.solve_direct(direct, b, x, guess),
             BackendEngine::Host(engine) => match (engine, Host::any_ref(b), Host::any_mut(x)) {
@@ -107,8 +107,8 @@ impl Solver {
         guess: Guess,
     ) -> Result<Status> {
         check_lengths(state.rows, b.len(), x.len())?;
-        let State { engine, amg, fallback, .. } = state;
-        let behind = (amg, fallback);
+        let State { engine, inverse, fallback, .. } = state;
+        let behind = (inverse, fallback);
         match engine {
             BackendEngine::Direct(direct) => self.solve_direct_on_device(direct, b, x, guess),
             BackendEngine::Host(_) => {
@@ -134,7 +134,7 @@ impl Solver {
     fn solve_on_host<T: Scalar, V: Scalar>(
         &mut self,
         parts: &mut Parts<Host, T>,
-        (amg, fallback): (&mut Option<Amg>, &mut Option<Fallback>),
+        (inverse, fallback): (&mut Option<Inverse>, &mut Option<Fallback>),
         work: usize,
         (b, x): (&[V], &mut [V]),
         guess: Guess,
@@ -146,7 +146,7 @@ impl Solver {
             let context = solver.context.clone();
             if let Some(group) = solver.group(parts, i, count).filter(|_| direct.is_none()) {
                 let load = &mut |i: usize, put: &mut Use<'_, Host, V>| put(&b[i * n..][..n], &x[i * n..][..n]);
-                context.run(group.0 * work, || solver.solve_together(parts, amg, group, guess, load))?;
+                context.run(group.0 * work, || solver.solve_together(parts, inverse, group, guess, load))?;
             }
             let (b, x) = (&b[i * n..][..n], &mut x[i * n..][..n]);
             if let Some(direct) = direct {
@@ -154,9 +154,9 @@ impl Solver {
             }
             let status = if solver.operator.is_some() || solver.preconditioner.is_some() || solver.monitor.is_some() {
                 // Callbacks belong on the caller's thread; each operation finds its own way to the pool.
-                one(solver, parts, amg, b, x, guess, report)
+                one(solver, parts, inverse, b, x, guess, report)
             } else {
-                context.run(work, || one(solver, parts, amg, b, x, guess, report))
+                context.run(work, || one(solver, parts, inverse, b, x, guess, report))
             };
             status.map(Some)
         })
@@ -166,7 +166,7 @@ impl Solver {
     fn solve_from_host<T: Scalar, V: Scalar>(
         &mut self,
         parts: &mut Parts<Gpu, T>,
-        (amg, fallback): (&mut Option<Amg>, &mut Option<Fallback>),
+        (inverse, fallback): (&mut Option<Inverse>, &mut Option<Fallback>),
         staging: &mut Staging,
         (b, x): (&[V], &mut [V]),
         guess: Guess,
@@ -181,7 +181,7 @@ impl Solver {
             let gpu = parts.backend.clone();
             let (own_b, own_x) = staging.vectors(&gpu, n)?;
             if let Some(group) = solver.group(parts, i, count) {
-                solver.solve_together(parts, amg, group, guess, &mut |i: usize, put: &mut Use<'_, Gpu, V>| {
+                solver.solve_together(parts, inverse, group, guess, &mut |i: usize, put: &mut Use<'_, Gpu, V>| {
                     gpu.write(&b[i * n..][..n], own_b)?;
                     if guess == Guess::Given {
                         gpu.write(&x[i * n..][..n], own_x)?;
@@ -194,7 +194,7 @@ impl Solver {
             if guess == Guess::Given {
                 gpu.write(x, own_x)?;
             }
-            let result = one(solver, parts, amg, own_b, own_x, guess, report);
+            let result = one(solver, parts, inverse, own_b, own_x, guess, report);
             // Also after an error x is the last iterate, unless the device is what failed.
             let read = gpu.read(own_x, x);
             let status = result?;
@@ -206,7 +206,7 @@ impl Solver {
     fn solve_in_place<T: Scalar, V: Scalar>(
         &mut self,
         parts: &mut Parts<Gpu, T>,
-        (amg, fallback): (&mut Option<Amg>, &mut Option<Fallback>),
+        (inverse, fallback): (&mut Option<Inverse>, &mut Option<Fallback>),
         (b, x): (&gpu::Slice<V>, &mut gpu::Slice<V>),
         guess: Guess,
         one: One<Gpu, T, V>,
@@ -216,14 +216,14 @@ impl Solver {
         self.solve_each(count, fallback, |solver, i, direct, report| {
             if let Some(group) = solver.group(parts, i, count).filter(|_| direct.is_none()) {
                 let load = &mut |i: usize, put: &mut Use<'_, Gpu, V>| put(b.subslice(i * n, n), x.subslice(i * n, n));
-                solver.solve_together(parts, amg, group, guess, load)?;
+                solver.solve_together(parts, inverse, group, guess, load)?;
             }
             let (b, x) = (b.subslice(i * n, n), x.subslice_mut(i * n, n));
             if let Some(direct) = direct {
                 return solver.solve_one_direct_on_device(direct, (b, x), guess, report);
             }
             let gpu = parts.backend.clone();
-            let status = one(solver, parts, amg, b, x, guess, report)?;
+            let status = one(solver, parts, inverse, b, x, guess, report)?;
             gpu.end_call()?;
             Ok(Some(status))
         })
@@ -282,14 +282,14 @@ impl Solver {
     fn solve_converted<B: SolverBackend, T: Scalar, V: Scalar>(
         &mut self,
         parts: &mut Parts<B, T>,
-        amg: &mut Option<Amg>,
+        inverse: &mut Option<Inverse>,
         b: &B::Slice<V>,
         x: &mut B::Slice<V>,
         guess: Guess,
         report: &mut SolveReport,
     ) -> Result<Status>
     where
-        Amg: Preconditioner<B, T>,
+        Inverse: Preconditioner<B, T>,
     {
         let backend = parts.backend.clone();
         let (mut own_b, mut own_x) = match parts.converted.take() {
@@ -300,7 +300,7 @@ impl Solver {
         if guess == Guess::Given {
             backend.copy::<V, T>(x, &mut own_x);
         }
-        let result = self.solve_one(parts, amg, &own_b, &mut own_x, guess, report);
+        let result = self.solve_one(parts, inverse, &own_b, &mut own_x, guess, report);
         backend.copy::<T, V>(&own_x, x);
         parts.converted = Some((own_b, own_x));
         result
@@ -311,14 +311,14 @@ impl Solver {
     fn solve_one<B: SolverBackend, T: Scalar>(
         &mut self,
         parts: &mut Parts<B, T>,
-        amg: &mut Option<Amg>,
+        inverse: &mut Option<Inverse>,
         b: &B::Slice<T>,
         x: &mut B::Slice<T>,
         guess: Guess,
         report: &mut SolveReport,
     ) -> Result<Status>
     where
-        Amg: Preconditioner<B, T>,
+        Inverse: Preconditioner<B, T>,
     {
         let backend = parts.backend.clone();
         let guess = match &parts.together {
@@ -327,7 +327,7 @@ impl Solver {
         };
         let (units, norm_b) = (parts.units, parts.backend.norm(b));
         if units == 0 && scaled::is_safe::<T>(norm_b) {
-            return self.solve_scaled(parts, amg, (b, norm_b), x, guess, 1.0, report);
+            return self.solve_scaled(parts, inverse, (b, norm_b), x, guess, 1.0, report);
         }
         let max = backend.max_norm(b);
         if !max.is_finite() {
@@ -348,7 +348,7 @@ impl Solver {
         }
         let norm_b = backend.norm(&own_b);
         let factor = scaled::power::<T>(k).to_f64();
-        let result = self.solve_scaled(parts, amg, (&own_b, norm_b), x, guess, factor, report);
+        let result = self.solve_scaled(parts, inverse, (&own_b, norm_b), x, guess, factor, report);
         backend.scale(scaled::power::<T>(units - k), x);
         result
     }
@@ -364,7 +364,7 @@ impl Solver {
     fn solve_scaled<B: SolverBackend, T: Scalar>(
         &mut self,
         parts: &mut Parts<B, T>,
-        amg: &mut Option<Amg>,
+        inverse: &mut Option<Inverse>,
         (b, norm_b): (&B::Slice<T>, f64),
         x: &mut B::Slice<T>,
         guess: Guess,
@@ -372,7 +372,7 @@ impl Solver {
         report: &mut SolveReport,
     ) -> Result<Status>
     where
-        Amg: Preconditioner<B, T>,
+        Inverse: Preconditioner<B, T>,
     {
         let Parts { backend, name, norm, null_space, method, operator, user, r, z, best, tolerance, .. } = parts;
         let backend: &B = backend;
@@ -396,9 +396,9 @@ impl Solver {
             Guess::Zero => backend.fill(T::ZERO, x),
             Guess::Given => backend.copy(x, best),
         }
-        let m: Option<&mut dyn Preconditioner<B, T>> = match (user, amg) {
+        let m: Option<&mut dyn Preconditioner<B, T>> = match (user, inverse) {
             (Some(user), _) => Some(&mut **user),
-            (None, Some(amg)) => Some(amg),
+            (None, Some(inverse)) => Some(inverse),
             (None, None) => None,
         };
         let index = self.index;

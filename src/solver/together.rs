@@ -10,7 +10,7 @@ use super::{Guess, Solver, scaled};
 use crate::backend::{Backend, MAX_VECTORS, Operator, Preconditioner};
 use crate::error::{Class, Result, Status, try_extend};
 use crate::krylov::{LAST_VECTORS, MultivectorCg, MultivectorRun, Norm};
-use crate::preconditioner::Amg;
+use crate::preconditioner::Inverse;
 use crate::report::SolveReport;
 use crate::scalar::Scalar;
 use std::ops::Range;
@@ -89,15 +89,15 @@ impl Solver {
     pub(super) fn solve_together<B: SolverBackend, T: Scalar, V: Scalar>(
         &mut self,
         parts: &mut Parts<B, T>,
-        amg: &mut Option<Amg>,
+        inverse: &mut Option<Inverse>,
         group: (usize, Range<usize>),
         guess: Guess,
         load: &mut Load<'_, B, V>,
     ) -> Result<()>
     where
-        Amg: Preconditioner<B, T>,
+        Inverse: Preconditioner<B, T>,
     {
-        match self.solve_group(parts, amg, group, guess, load) {
+        match self.solve_group(parts, inverse, group, guess, load) {
             Err(error) if error.status == Status::OutOfMemory || error.status.row().class == Class::Numeric => {
                 if let Some(together) = &mut parts.together {
                     together.clear();
@@ -136,24 +136,24 @@ impl Solver {
     fn solve_group<B: SolverBackend, T: Scalar, V: Scalar>(
         &mut self,
         parts: &mut Parts<B, T>,
-        amg: &mut Option<Amg>,
+        inverse: &mut Option<Inverse>,
         (k, group): (usize, Range<usize>),
         guess: Guess,
         load: &mut Load<'_, B, V>,
     ) -> Result<()>
     where
-        Amg: Preconditioner<B, T>,
+        Inverse: Preconditioner<B, T>,
     {
         let limit = self.config.int("solver.max_iterations");
-        if let Some(amg) = &mut *amg
-            && !Preconditioner::<B, T>::prepare_multivectors(amg, k)?
+        if let Some(inverse) = &mut *inverse
+            && !Preconditioner::<B, T>::prepare_multivectors(inverse, k)?
         {
             return Ok(());
         }
         let kept = parts.together.as_mut().filter(|together| together.cg.vectors() == k).and_then(|t| t.a.take());
         let Some(a) = kept.or_else(|| Arc::clone(&parts.operator).for_multivectors(k)) else { return Ok(()) };
-        let is_flexible =
-            parts.name == "fcg" || amg.as_ref().is_some_and(|amg| !Preconditioner::<B, T>::is_constant_symmetric(amg));
+        let is_flexible = parts.name == "fcg"
+            || inverse.as_ref().is_some_and(|inverse| !Preconditioner::<B, T>::is_constant_symmetric(inverse));
         let backend = parts.backend.clone();
         let mut together = match parts.together.take().filter(|together| together.cg.vectors() == k) {
             Some(together) => together,
@@ -197,7 +197,7 @@ impl Solver {
         let mut run = MultivectorRun {
             backend: &backend,
             a: &*a,
-            m: amg.as_mut().map(|amg| amg as _),
+            m: inverse.as_mut().map(|inverse| inverse as _),
             is_flexible,
             zero_guess: guess == Guess::Zero,
             scales: *norms,

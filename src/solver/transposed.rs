@@ -1,7 +1,7 @@
 //! Solves with the transposed matrix. Where the matrix is symmetric they are solves with the matrix; otherwise a second
 //! solver, with the same options, has the transpose.
 
-use super::{Guess, Solver, State, is_symmetric};
+use super::{Guess, Solver, State};
 use crate::context::LogLevel;
 use crate::error::{Error, Result, Status, fail};
 use crate::gpu;
@@ -81,7 +81,7 @@ impl Solver {
                 matrix.recheck_values(&self.context)?;
                 let scaled = self.scaled_matrix(Some(matrix))?.map(|(scaled, _)| scaled);
                 let matrix = scaled.as_ref().unwrap_or(matrix);
-                is_symmetric(&matrix.symmetry(&self.context)?, matrix.precision())
+                matrix.is_symmetric(&self.context)?
             }
         };
         transposed.symmetry = Some((changes, symmetric));

@@ -228,16 +228,25 @@ fn list(name: &str) -> Vec<Vec<&'static str>> {
     match name {
         "INT" => vec![vec!["c_int32_t", "TERRACE_I32", "i32"], vec!["c_int64_t", "TERRACE_I64", "i64"]],
         "REAL" => vec![vec!["c_double", "TERRACE_F64", "f64"], vec!["c_float", "TERRACE_F32", "f32"]],
-        "HANDLE" => [("context", ""), ("matrix", BORROWS), ("config", ""), ("amg", ""), ("solver", ""), ("report", "")]
-            .map(|(name, extra)| vec![name, extra])
-            .to_vec(),
+        "HANDLE" => [
+            ("context", ""),
+            ("matrix", BORROWS),
+            ("config", ""),
+            ("amg", ""),
+            ("fsai", ""),
+            ("solver", ""),
+            ("report", ""),
+        ]
+        .map(|(name, extra)| vec![name, extra])
+        .to_vec(),
         "TEXT" => [("context", "info"), ("config", "to_json"), ("report", "to_text"), ("report", "to_json")]
             .map(|(handle, what)| vec![handle, what])
             .to_vec(),
         "PRODUCT" => vec![vec!["", "cols", "rows", ".false."], vec!["_transposed", "rows", "cols", ".true."]],
         "CALLBACK" => vec![vec![""], vec!["_f32"]],
-        "REPORTED" => vec![vec!["amg"], vec!["solver"]],
-        "REFUSING" => vec![vec!["context"], vec!["amg"], vec!["solver"]],
+        "INVERSE" => vec![vec!["amg"], vec!["fsai"]],
+        "REPORTED" => vec![vec!["amg"], vec!["fsai"], vec!["solver"]],
+        "REFUSING" => vec![vec!["context"], vec!["amg"], vec!["fsai"], vec!["solver"]],
         _ => panic!("the template asks for the list {name}"),
     }
 }

@@ -23,7 +23,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("components of set-up by name", &["components"]),
     ("hierarchies and cycles over the contract", &["amg"]),
     ("the options table; operations without a solver", &["options", "presets", "operations", "null_space"]),
-    ("AMG as a preconditioner, on the device of a context", &["preconditioner"]),
+    ("preconditioners on the device of a context", &["preconditioner"]),
     ("the solver", &["solver"]),
     ("the C ABI", &["capi"]),
 ];

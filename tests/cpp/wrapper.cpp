@@ -115,6 +115,14 @@ void reading() {
     hierarchy.apply(b, x);
     CHECK(hierarchy.rows() == 3 && are_ones(x) && hierarchy.report().get_int("levels") == 1);
     CHECK(terrace::amg::memory_estimate(host, a) > 0 && terrace::amg::memory_estimate(host, a, options) > 0);
+    terrace::fsai factor(host, a, options);
+    factor.update();
+    std::fill(x.begin(), x.end(), 0.0);
+    factor.apply(b, x);
+    CHECK(factor.rows() == 3 && are_ones(x) && factor.report().get_int("fsai_nonzeros") == 6);
+    CHECK(terrace::fsai::memory_estimate(host, a) > 0 && terrace::fsai::memory_estimate(host, a, options) > 0);
+    REFUSED(TERRACE_ERROR_SIZE_MISMATCH, "", factor.apply(std::vector<double>(2), x, result));
+    REFUSED(TERRACE_ERROR_BREAKDOWN, "mine", factor.set_error(TERRACE_ERROR_BREAKDOWN, "mine", result));
     CHECK(terrace::solver::memory_estimate(host, a, true) > terrace::amg::memory_estimate(host, a));
     CHECK(terrace::solver::memory_estimate(host, a, options, false) > 0);
     REFUSED(TERRACE_ERROR_BREAKDOWN, "mine", hierarchy.set_error(TERRACE_ERROR_BREAKDOWN, "mine", result));

@@ -607,7 +607,9 @@ contains
   subroutine defaults_without_a_config()
     type(terrace_matrix) :: matrix
     type(terrace_amg) :: amg
+    type(terrace_fsai) :: fsai
     type(terrace_solver) :: solver
+    type(terrace_report) :: report
     integer(int64) :: bytes, same, rows
     real(real64) :: b(3), x(3)
     b = [1, 0, 1]
@@ -622,6 +624,22 @@ contains
     call terrace_amg_get_rows(amg, rows)
     call expect(rows == 3, 'the rows of a hierarchy')
     call terrace_amg_apply(amg, b, x)
+    call terrace_fsai_memory_estimate(context, matrix, bytes)
+    call terrace_fsai_memory_estimate(context, matrix, defaults, same)
+    call expect(bytes == same .and. bytes > 0, 'the estimate of an FSAI')
+    call terrace_fsai_setup(context, matrix, fsai)
+    call terrace_fsai_get_rows(fsai, rows)
+    call terrace_fsai_update(fsai)
+    x = 0
+    call terrace_fsai_apply(fsai, b, x)
+    call expect(rows == 3 .and. maxval(abs(x - 1)) < 1e-12, 'an FSAI of the whole triangle')
+    call terrace_fsai_apply(fsai, b(:2), x, status)
+    call expect(status == TERRACE_ERROR_SIZE_MISMATCH, 'a vector that is too short for an FSAI')
+    call terrace_fsai_report(fsai, report)
+    call terrace_report_get_int(report, 'fsai_nonzeros', bytes)
+    call expect(bytes == 6, 'the entries of the factor')
+    call terrace_report_destroy(report)
+    call terrace_fsai_destroy(fsai)
     call terrace_solver_create(context, solver, status)
     call succeeded(status)
     call terrace_solver_setup(solver, status)

@@ -163,7 +163,7 @@ struct World {
 const KEYS: &[(&str, &[&str])] = &[
     ("solver.type", &["auto", "cg", "fcg", "gmres", "fgmres", "bicgstab", "richardson", "direct", "sor"]),
     ("solver.null_space", &["none", "constant", "near_null_space"]),
-    ("solver.preconditioner", &["amg", "none"]),
+    ("solver.preconditioner", &["amg", "fsai", "jacobi", "none"]),
     ("solver.max_iterations", &["0", "3", "200", "-1"]),
     ("solver.restart", &["1", "5", "30", "0"]),
     ("amg.coarsening.type", &["auto", "pmis", "hmis", "mis2", "pairwise", "rs"]),
@@ -171,6 +171,9 @@ const KEYS: &[(&str, &[&str])] = &[
     ("amg.coarsening.aggressive_levels", &["0", "1", "64"]),
     ("amg.interpolation.aggressive", &["two_stage", "multipass"]),
     ("amg.smoother.type", &["auto", "jacobi", "l1_jacobi", "gauss_seidel", "l1_gauss_seidel", "chebyshev", "fsai"]),
+    ("fsai.pattern", &["adaptive", "static", "power"]),
+    ("fsai.power", &["1", "2", "4", "5"]),
+    ("fsai.post_filter", &["0", "0.1", "1"]),
     ("amg.cycle.type", &["v", "w", "f", "k", "x"]),
     ("amg.max_levels", &["1", "2", "25", "65"]),
     ("amg.coarsest.max_rows", &["1", "10", "200"]),
@@ -407,6 +410,29 @@ impl World {
             call!(self, terrace_amg_report(amg, &mut report));
             call!(self, terrace_report_destroy(report));
         }
+    }
+
+    /// An FSAI, from set-up to its end.
+    fn fsai(&mut self) {
+        let (m, context, config) = (self.random.below(self.matrices.len()), self.context(), self.config());
+        let (mut fsai, mut bytes, mut rows, mut report) = (null_mut(), 0, -1, null_mut());
+        let (matrix, n) = (self.matrices[m].handle, self.matrices[m].system.rows());
+        call!(self, terrace_fsai_memory_estimate(context, matrix, config, &mut bytes));
+        if call!(self, terrace_fsai_setup(context, matrix, config, &mut fsai)) != 0 {
+            return;
+        }
+        let (b, mut x) = (vec![1.0_f64; n], vec![0.0_f64; n]);
+        if call!(self, terrace_fsai_apply(fsai, TERRACE_F64, b.as_ptr().cast(), x.as_mut_ptr().cast())) == 0 {
+            assert!(x.iter().all(|x| x.is_finite()));
+        }
+        call!(self, terrace_fsai_update(fsai));
+        call!(self, terrace_fsai_get_rows(fsai, &mut rows));
+        assert_eq!(rows, n as i64);
+        call!(self, terrace_fsai_set_error(fsai, -2, c"a sentence".as_ptr()));
+        if call!(self, terrace_fsai_report(fsai, &mut report)) == 0 {
+            call!(self, terrace_report_destroy(report));
+        }
+        call!(self, terrace_fsai_destroy(fsai));
     }
 
     /// What a context can be asked and told.
@@ -683,6 +709,7 @@ impl World {
             13 if solvers => self.update(),
             14..=17 if solvers => self.solve(),
             18 if matrices && self.random.once_in(3) => self.amg(),
+            18 if matrices && self.random.once_in(3) => self.fsai(),
             18 if matrices => self.operate(),
             19 => self.ask_context(),
             20 => self.ask_config(),

@@ -8,6 +8,7 @@ use terrace::{Config, Context, Guess, Matrix, Solver, Status, amg, components, g
 /// Smoother, and how many times more iterations than the best one it may need.
 const SMOOTHERS: &[(&str, f64)] = &[
     ("chebyshev", 0.7),
+    ("chebyshev_fsai", 0.7),
     ("fsai", 0.7),
     ("gauss_seidel", 0.9),
     ("jacobi", 1.0),

@@ -8,6 +8,7 @@ mod api_calls;
 mod determinism;
 mod direct;
 mod extreme_values;
+mod fsai;
 mod functions;
 mod gallery_solves;
 mod gpu;

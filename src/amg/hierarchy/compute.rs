@@ -89,7 +89,7 @@ impl<'a, S: Components + Import, T: Scalar> Computing<'a, S, T> {
         setup: &'a S,
         symbolic: Option<Vec<LevelSymbolic<S>>>,
     ) -> Result<Computing<'a, S, T>> {
-        check_square(builder.matrix)?;
+        check_square("AMG", builder.matrix)?;
         let updating = symbolic.is_some();
         let symbolic = symbolic.unwrap_or_default();
         let checks = Arc::new(Mutex::new(setup.checks()));

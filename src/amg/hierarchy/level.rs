@@ -135,6 +135,7 @@ impl<S: Setup, T: Scalar> ComputedLevel<S, T> {
         self.a = None;
         self.transfer = None;
         *lock(self.spectrum.inverse.lock()) = None;
+        *lock(self.spectrum.fsai.lock()) = None;
     }
 
     fn stored<N: Number>(

@@ -69,7 +69,7 @@ impl<'a, B: Backend, S: SetupOn<B>> Storing<'a, S, B> {
         let scaling = levels.at(0, phases)?.inverse_scaling(self)?;
         with_storage!(self.plan.of(LevelPart::Vector, 0), V => {
             let level = self.level::<T, V>(levels, 0, phases)?;
-            Ok(Box::new(FinestLevel::new(level, scaling, guarded, watched)?))
+            Ok(Box::new(FinestLevel::new(Box::new(level), scaling, guarded, watched)?))
         })
     }
 

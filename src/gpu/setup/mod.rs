@@ -18,6 +18,7 @@ pub(crate) mod galerkin;
 pub(crate) mod gather_blocks;
 #[cfg(test)]
 pub(super) mod irregular;
+pub(crate) mod lanczos;
 mod lanes;
 mod matrix;
 pub(crate) mod mis2;

@@ -7,12 +7,12 @@ use super::rounding_loss::{self, Candidate as Measurable};
 use super::scaling::{self, By as Factor, Factors, Rounding as StoreRounding};
 use super::{
     DeviceAggregates, DeviceCsr, DeviceGraph, DeviceNearNullSpace, DevicePattern, aggressive, dense, diagonal,
-    eigenvalue, galerkin, gather_blocks, strength, transpose,
+    eigenvalue, galerkin, gather_blocks, lanczos, strength, transpose,
 };
 use crate::backend::parameters::{Estimate, StrengthMeasure};
 use crate::backend::setup::{
-    By, Candidate, FormatRequest, Held, Loss, Measured, NearNullVectors, Rounding, Scaled, Setup, SetupMatrix,
-    SetupPattern, StorageHint, Store, Stored, Symbolic, at_level,
+    By, Candidate, FormatRequest, Held, Loss, Measured, NearNullVectors, OperatorProduct, Rounding, Scaled, Setup,
+    SetupMatrix, SetupPattern, StorageHint, Store, Stored, Symbolic, at_level,
 };
 use crate::backend::spectrum::Largest;
 use crate::backend::{Colours, Operator};
@@ -281,6 +281,19 @@ impl Setup for Gpu {
         earlier: Option<&Largest>,
     ) -> Result<Largest> {
         eigenvalue::largest(self, estimate, a, inverse, earlier)
+    }
+
+    fn as_operator<T: Scalar>(&self, a: &DeviceCsr<T>) -> Result<Box<dyn Operator<Gpu, T>>> {
+        self.csr_operator(a)
+    }
+
+    fn largest_eigenvalue_of<T: Scalar>(
+        &self,
+        steps: usize,
+        n: usize,
+        product: OperatorProduct<'_, Gpu, T>,
+    ) -> Result<Largest> {
+        lanczos::largest(self, steps, n, product)
     }
 
     fn dense_inverse<T: Scalar, S: Number>(&self, a: &DeviceCsr<T>) -> Result<Buffer<S>> {

@@ -54,8 +54,11 @@ fn config(options: &[(&str, &str)]) -> Config {
 fn estimate(context: &Context, matrix: &Matrix, config: &Config, rows: usize) -> usize {
     let (structure, values) = matrix.copied().unwrap();
     let Values::F64(values) = values else { unreachable!("the gallery is f64") };
-    let work = &super::super::set_up_sample;
-    Estimate { context, matrix, config, work, structure, rows }.bytes(values).unwrap()
+    let work = &|context: &Context, sample: &Arc<Matrix>, config: &Config| {
+        Ok(Held { report: Amg::setup(context, sample, config)?.report(), fixed: 0, has_matrix: false })
+    };
+    let method = Some(Method::Amg);
+    Estimate { method, context, matrix, config, work, structure, rows }.bytes(values).unwrap()
 }
 
 /// Estimate over what the hierarchy holds.

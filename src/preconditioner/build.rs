@@ -1,0 +1,86 @@
+//! Set-up of an approximate inverse where the options say.
+
+use super::placed::{Levels, OnGpu, Placed};
+use super::{Method, fsai, jacobi};
+use crate::amg::hierarchy::{Builder, Built, SetupData, SetupOn};
+use crate::backend::Backend;
+use crate::backend::fsai::FsaiFactor;
+use crate::error::{Result, fail};
+use crate::gpu::{self, Gpu};
+use crate::host::Host;
+use crate::report::FsaiReport;
+use std::time::Instant;
+
+/// Sets up, or with data of an earlier set-up for the same pattern updates.
+pub(super) fn build(method: Method, builder: &Builder<'_>, data: Option<&dyn SetupData>) -> Result<Placed> {
+    let start = Instant::now();
+    let (context, host) = (builder.context, Host::new(builder.context));
+    let mut placed = match context.gpu() {
+        Some(gpu) if gpu::IS_BUILT => {
+            let (built, fsai) = match objection(method, builder)? {
+                None => build_on(method, builder, gpu, gpu, data, None)?,
+                Some(reason) => build_on(method, builder, &host, gpu, data, Some(reason))?,
+            };
+            let Built { top, plan, data, renewal, phases, place } = built;
+            let levels = Levels::Gpu(OnGpu::new(gpu, top));
+            Placed { levels, multivectors: None, plan, data, renewal, phases, place, fsai }
+        }
+        _ => {
+            if builder.config.text("amg.setup") == "device" {
+                return fail!(Unsupported, "option \"amg.setup\" is \"device\", and the context is on the host");
+            }
+            let (built, fsai) = build_on(method, builder, &host, &host, data, None)?;
+            let Built { top, plan, data, renewal, phases, place } = built;
+            Placed { levels: Levels::Host(top), multivectors: None, plan, data, renewal, phases, place, fsai }
+        }
+    };
+    placed.phases.add("total", start.elapsed().as_secs_f64());
+    Ok(placed)
+}
+
+/// The same on a set-up backend for a solve backend; `reason` tells why, if there was another choice.
+fn build_on<S: SetupOn<B> + FsaiFactor, B: Backend>(
+    method: Method,
+    builder: &Builder<'_>,
+    setup: &S,
+    to: &B,
+    data: Option<&dyn SetupData>,
+    reason: Option<String>,
+) -> Result<(Built<B>, Option<FsaiReport>)> {
+    if method == Method::Amg {
+        return Ok((builder.build(setup, to, data, reason)?, None));
+    }
+    let waits = setup.waits();
+    let (mut built, fsai) = setup.run(builder.matrix.entries(), || match method {
+        Method::Fsai => fsai::build(builder, setup, to, data).map(|(built, fsai)| (built, Some(fsai))),
+        _ => jacobi::build(builder, setup, to).map(|built| (built, None)),
+    })?;
+    built.place = S::place(setup.waits() - waits);
+    if let Some(reason) = reason {
+        built.place += &format!(": {reason}");
+    }
+    Ok((built, fsai))
+}
+
+/// The reason why set-up for a GPU runs on the host, if it does.
+fn objection(method: Method, builder: &Builder<'_>) -> Result<Option<String>> {
+    match builder.config.choice("amg.setup").as_deref() {
+        Some("host") if method != Method::Amg => Ok(Some("the options say so".to_string())),
+        _ if method != Method::Amg => Ok(None),
+        _ => device_objection(builder),
+    }
+}
+
+/// The reason why set-up of a hierarchy for a GPU runs on the host, if it does; an error if the options do not allow it.
+pub(super) fn device_objection(builder: &Builder<'_>) -> Result<Option<String>> {
+    let reason = match builder.config.choice("amg.setup").as_deref() {
+        Some("host") => return Ok(Some("the options say so".to_string())),
+        _ => builder.objection::<Gpu, Gpu>(),
+    };
+    match reason {
+        Some(reason) if builder.config.text("amg.setup") == "device" => {
+            fail!(Unsupported, "option \"amg.setup\" is \"device\", but {reason}")
+        }
+        reason => Ok(reason),
+    }
+}
