@@ -4,7 +4,7 @@
 const COMPARED: usize = 100;
 
 /// Insertions, deletions and substitutions that turn one text into the other, by their first 100 characters.
-pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
+pub fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().take(COMPARED).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, ca) in a.chars().take(COMPARED).enumerate() {

@@ -146,7 +146,7 @@ macro_rules! fail {
 pub(crate) use fail;
 
 /// The beginning of a text of the caller's, short enough for a sentence.
-pub(crate) fn excerpt(text: &str) -> String {
+pub fn excerpt(text: &str) -> String {
     let text = text.trim_end();
     let mut beginning: String = text.chars().take(60).collect();
     if beginning.len() < text.len() {

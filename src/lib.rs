@@ -28,7 +28,7 @@ pub mod components;
 pub mod config;
 pub mod context;
 mod device_kind;
-mod edit_distance;
+pub mod edit_distance;
 pub mod error;
 pub mod gallery;
 pub mod gpu;

@@ -62,7 +62,7 @@ macro_rules! rows {
 //     reason;
 rows! {
     "solver.type", auto_choice(SOLVERS), "auto", "-", "solver",
-        "Krylov method, or direct. auto: for a symmetric matrix cg when the preconditioner is symmetric and constant (AMG in the solver's precision, or none), otherwise fcg; for a nonsymmetric one gmres when the preconditioner is constant, otherwise fgmres, around pmis with Gauss-Seidel sweeps unless components are set. A symmetric matrix whose diagonal is negative is refused. Where the method stagnates, diverges, breaks down or comes to a limit of 1000 iterations or more, auto factorises the matrix as direct does, if that takes at most 1e11 operations and 2 GiB, and later solves use the factors from the start; not with a null space, the preconditioned norm or callbacks. bicgstab is for nonsymmetric matrices when memory for a basis is short. richardson repeats the preconditioner alone. gmres around a k cycle is fgmres. direct is a sparse factorisation with iterative refinement instead of a Krylov method, on the host also for contexts on GPUs: Cholesky or LDLᵀ for symmetric matrices, LU for others.",
+        "Krylov method, or direct. auto: for a symmetric matrix cg when the preconditioner is symmetric and constant (AMG in the solver's precision, or none), otherwise fcg; for a nonsymmetric one gmres when the preconditioner is constant, otherwise fgmres, around pmis with Gauss-Seidel sweeps unless components are set. A symmetric matrix whose diagonal is negative is refused. Where the method stagnates, diverges, breaks down or comes to a limit of 1000 iterations or more, auto factorises the matrix as direct does, if that takes at most 1e11 operations and 2 GiB, and later solves use the factors from the start; not with a null space, the preconditioned norm, a tolerance relative to the initial residual, or callbacks. bicgstab is for nonsymmetric matrices when memory for a basis is short. richardson repeats the preconditioner alone. gmres around a k cycle is fgmres. direct is a sparse factorisation with iterative refinement instead of a Krylov method, on the host also for contexts on GPUs: Cholesky or LDLᵀ for symmetric matrices, LU for others.",
         "Flexible methods cost one more vector, or a second basis, and are safe whenever the preconditioner is not an exactly constant operator; f32 levels make gmres take up to twice the iterations of fgmres. AMG solves what it is made for faster than a factorisation, which solves small systems of any kind.";
     "solver.preconditioner", choice(&["amg", "fsai", "jacobi", "none"]), "amg", "-", "preconditioner",
         "Preconditioner built by set-up; a preconditioner callback replaces it. amg: one cycle. fsai: the factorised sparse approximate inverse that the options fsai describe, with one factor where the matrix is symmetric, which must then be positive definite, and with two where it is not. jacobi: the inverse of the diagonal, or of the diagonal blocks of a block matrix. The data of fsai and jacobi are stored in the format of precision.smoother, and applied to vectors of precision.vector.",
@@ -76,6 +76,9 @@ rows! {
     "solver.absolute_tolerance", Kind::Real { min: 0.0, max: f64::MAX, auto: false }, "0", "SetAbsoluteTol", "tolerance",
         "Also stop when the residual norm is at most this.",
         "Off: an absolute bound only makes sense in the caller's units.";
+    "solver.relative_to", choice(&["right_hand_side", "initial_residual"]), "right_hand_side", "-", "convergence (RELATIVE_INI for initial_residual)",
+        "Norm that solver.tolerance is a share of: that of the right-hand side, or that of the residual of the initial guess. From a zero guess both are the same. Histories and true_residual are relative to the right-hand side in either case. Not with direct.",
+        "A good guess then saves iterations; by the other measure it asks for more accuracy than a bad one.";
     "solver.norm", choice(&["true", "preconditioned"]), "true", "-", "-",
         "Residual norm that tolerances and history are about: true is |b - Ax| in relation to |b|, preconditioned is |M(b - Ax)| in relation to |Mb|. cg, fcg and richardson can do both; gmres, fgmres and bicgstab precondition from the right and only have the true one.",
         "What the caller can check; the preconditioned norm depends on the preconditioner.";
@@ -163,6 +166,9 @@ rows! {
     "amg.smoother.jacobi.weight", Kind::Real { min: 0.01, max: 2.0, auto: true }, "auto", "SetRelaxWt", "relaxation_factor",
         "jacobi: damping of the point Jacobi sweep. auto: 4/3 over the estimated largest eigenvalue of the scaled matrix.",
         "That is 2/3 for Laplacians, which damps the upper half of the spectrum evenly, and is stable where 2/3 is not, as in elasticity.";
+    "amg.smoother.l1_jacobi.weight", Kind::Real { min: 0.01, max: 2.0, auto: false }, "1", "SetRelaxWt", "relaxation_factor",
+        "l1_jacobi: damping of the sweep. From 2 on it would not converge.",
+        "The l1 diagonal damps by itself; with 1 all eigenvalues of the scaled matrix are at most 1.";
     "amg.smoother.gauss_seidel.direction", choice(smooth::gauss_seidel::DIRECTIONS), "forward", "SetRelaxType (3 forward, 4 backward, 6 symmetric)", "symmetric_GS",
         "gauss_seidel: order of the colours in a sweep. forward: ascending before the coarse correction and descending after it. backward: the other way round. symmetric: ascending and then descending in each sweep, which costs two. Each of them makes a symmetric cycle.",
         "The least work with which cg may be used.";

@@ -31,6 +31,7 @@ mod solver;
 #[cfg(test)]
 mod testing;
 mod types;
+mod vector;
 
 pub use amg::*;
 pub use config::*;
@@ -43,3 +44,4 @@ pub use operations::*;
 pub use report::*;
 pub use solver::*;
 pub use types::*;
+pub use vector::{ContextVector, fetch, store};

@@ -16,7 +16,8 @@ impl<S: Store<B>, B: Backend> SmootherSetup<S, B> for L1Jacobi {
         &self,
         input: &SmootherInput<'_, S, B, T>,
     ) -> Result<Box<dyn Smoother<B, V>>> {
-        let (inverse, values) = input.stored::<N>(&input.l1_inverse()?, 1.0)?;
+        let (inverse, values) =
+            input.stored::<N>(&input.l1_inverse()?, input.parameters.real("amg.smoother.l1_jacobi.weight"))?;
         Ok(Box::new(Diagonal::<B, N> { inverse, values }))
     }
 }

@@ -262,7 +262,9 @@ impl Solver {
                  preconditioner need a Krylov method"
             );
         }
-        for (key, only) in [("solver.null_space", "none"), ("solver.norm", "true")] {
+        for (key, only) in
+            [("solver.null_space", "none"), ("solver.norm", "true"), ("solver.relative_to", "right_hand_side")]
+        {
             let value = self.config.text(key);
             if value != only {
                 return fail!(

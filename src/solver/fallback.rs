@@ -68,7 +68,8 @@ impl Solver {
     pub(super) fn fallback(&self, matrix: Option<&Arc<Matrix>>, precision: Precision) -> Option<Fallback> {
         let is_open = self.config.choice("solver.type").is_none()
             && self.config.text("solver.null_space") == "none"
-            && self.config.text("solver.norm") == "true";
+            && self.config.text("solver.norm") == "true"
+            && self.config.text("solver.relative_to") == "right_hand_side";
         let has_callbacks = self.operator.is_some() || self.preconditioner.is_some();
         let matrix = Arc::clone(matrix.filter(|_| is_open && !has_callbacks)?);
         Some(Fallback { matrix, precision, factors: Factors::NotNeeded })

@@ -42,6 +42,8 @@ pub struct Parts<B: SolverBackend, T: Scalar> {
     pub z: Option<B::Buffer<T>>,
     /// Relative tolerance, less what is not known about a residual.
     pub tolerance: f64,
+    /// Whether it is a share of the residual of the initial guess, not of the right-hand side.
+    pub from_initial_residual: bool,
     /// For the best iterate.
     pub best: B::Buffer<T>,
     /// Whether vectors of f32 are accepted, and converted: those of an f32 matrix in a solver that works in f64.
@@ -174,6 +176,7 @@ impl Solver {
             r,
             z,
             tolerance: self.relative_tolerance::<T>(),
+            from_initial_residual: self.config.text("solver.relative_to") == "initial_residual",
             best,
             converts,
             converted: None,

@@ -375,6 +375,7 @@ impl Solver {
         Inverse: Preconditioner<B, T>,
     {
         let Parts { backend, name, norm, null_space, method, operator, user, r, z, best, tolerance, .. } = parts;
+        let from_guess = parts.from_initial_residual && guess == Guess::Given;
         let backend: &B = backend;
         if !norm_b.is_finite() {
             return fail!(NonFinite, "the norm of the right-hand side is {norm_b}; b must be finite");
@@ -434,7 +435,15 @@ impl Solver {
             }
         }
         let absolute = factor * self.config.real("solver.absolute_tolerance");
-        run.target = (*tolerance * run.scale).max(absolute);
+        let mut reference = run.scale;
+        if from_guess {
+            reference = run.residual_norm(b, x, r)?;
+            if let Some(z) = z {
+                run.precondition(r, z)?;
+                reference = backend.norm(z);
+            }
+        }
+        run.target = (*tolerance * reference).max(absolute);
         let mut system = System { b, x: &mut *x, r: &mut **r, z: z.as_deref_mut(), true_norm: f64::NAN };
         let end = system.solve(&mut **method, &mut run, guess == Guess::Zero);
         let end = system.take_best(&mut run, end);

@@ -113,6 +113,7 @@ impl Solver {
         let is_plain = parts.units == 0
             && parts.norm == Norm::True
             && parts.null_space.is_none()
+            && !parts.from_initial_residual
             && parts.user.is_none()
             && self.operator.is_none()
             && self.monitor.is_none()

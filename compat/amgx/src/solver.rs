@@ -1,0 +1,269 @@
+//! `AMGX_solver_handle`: a solver with its configuration, set up for a matrix.
+
+mod residual;
+mod statistics;
+
+use crate::boundary::{Result, call, fail, required, write};
+use crate::config::{Config, Plan};
+use crate::handles::{self, lock};
+use crate::matrix::{Matrix, Uploaded};
+use crate::mode::Mode;
+use crate::native;
+use crate::printing::print;
+use crate::resources::Resources;
+use crate::vector::Vector;
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use terrace::Status;
+
+/// A solver.
+pub struct Solver {
+    resources: Arc<Resources>,
+    mode: Mode,
+    config: Arc<Config>,
+    state: Mutex<State>,
+}
+
+struct State {
+    plan: Plan,
+    native: native::Solver,
+    /// What it is set up for.
+    matrix: Option<Arc<Uploaded>>,
+    last: Option<Solved>,
+}
+
+/// The last solve.
+struct Solved {
+    status: Status,
+    /// Norm of the right-hand side, where the residual norms are wanted.
+    scale: f64,
+}
+
+/// Solve states, with the numbers of AmgX.
+const SUCCESS: c_int = 0;
+const FAILED: c_int = 1;
+const DIVERGED: c_int = 2;
+const NOT_CONVERGED: c_int = 3;
+
+impl Solver {
+    /// A solver for what the configuration says now.
+    fn new(resources: Arc<Resources>, mode: Mode, config: Arc<Config>) -> Result<Solver> {
+        let plan = Plan::new(&config.parameters(), mode)?;
+        let context = resources.context(mode)?;
+        let native = native::Solver::new(&context, &plan.options, plan.exactly)?;
+        announce(&plan, &config);
+        let state = Mutex::new(State { plan, native, matrix: None, last: None });
+        Ok(Solver { resources, mode, config, state })
+    }
+
+    /// Begins anew with the configuration, if that has changed, set up for the same matrix.
+    fn take_over_config(&self, state: &mut State) -> Result<()> {
+        let plan = Plan::new(&self.config.parameters(), self.mode)?;
+        if plan == state.plan {
+            return Ok(());
+        }
+        let context = self.resources.context(self.mode)?;
+        let mut native = native::Solver::new(&context, &plan.options, plan.exactly)?;
+        if let Some(matrix) = &state.matrix {
+            native.setup(&matrix.native)?;
+        }
+        announce(&plan, &self.config);
+        (state.native, state.plan, state.last) = (native, plan, None);
+        Ok(())
+    }
+
+    fn setup(&self, matrix: &Matrix, may_update: bool) -> Result<()> {
+        self.mode.must_be(matrix.mode, "slv and mtx")?;
+        let uploaded = matrix.uploaded("mtx")?;
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        self.take_over_config(state)?;
+        let start = Instant::now();
+        let is_same = state.matrix.as_ref().is_some_and(|own| Arc::ptr_eq(own, &uploaded));
+        if may_update && is_same {
+            state.native.update()?;
+        } else {
+            state.native.setup(&uploaded.native)?;
+        }
+        (state.matrix, state.last) = (Some(uploaded), None);
+        statistics::after_setup(&state.plan, &state.native, start.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    fn solve(&self, rhs: &Arc<Vector>, sol: &Arc<Vector>, zero_guess: bool) -> Result<()> {
+        self.mode.must_be(rhs.mode, "slv and rhs")?;
+        self.mode.must_be(sol.mode, "slv and sol")?;
+        if Arc::ptr_eq(rhs, sol) {
+            return fail!(BadParameters, "rhs and sol are the same vector; a solve needs two");
+        }
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        self.take_over_config(state)?;
+        let Some(matrix) = &state.matrix else {
+            return fail!(BadParameters, "slv is not set up; call AMGX_solver_setup before a solve");
+        };
+        let rows = matrix.scalar_rows();
+        if zero_guess {
+            drop(sol.resize(rows, matrix.block)?);
+        }
+        // Always in the same order, so that no two calls wait for each other.
+        let (mut b, mut x);
+        if Arc::as_ptr(rhs) < Arc::as_ptr(sol) {
+            b = rhs.state();
+            x = sol.state();
+        } else {
+            x = sol.state();
+            b = rhs.state();
+        }
+        let (b, x) = (b.of_length(rows, "rhs")?, x.of_length(rows, "sol")?);
+        let wants_norms = state.plan.store_history || state.plan.print_solve_stats;
+        let scale = if wants_norms { b.norm()? } else { f64::NAN };
+        let start = Instant::now();
+        let status = state.native.solve(b, x, zero_guess)?;
+        let seconds = start.elapsed().as_secs_f64();
+        state.last = Some(Solved { status, scale });
+        statistics::after_solve(&state.plan, &state.native, scale, seconds)
+    }
+
+    /// The last solve.
+    fn with_last<R>(&self, read: impl FnOnce(&State, &Solved) -> Result<R>) -> Result<R> {
+        let state = lock(&self.state);
+        match &state.last {
+            Some(last) => read(&state, last),
+            None => fail!(BadParameters, "slv has not solved since it was set up"),
+        }
+    }
+}
+
+/// Prints notes and the configuration, where they are wanted.
+fn announce(plan: &Plan, config: &Config) {
+    let parameters = config.parameters();
+    if parameters.general("verbosity_level") != "0" {
+        for note in &plan.notes {
+            print(&format!("note: {note}\n"));
+        }
+    }
+    if plan.print_config {
+        print(&parameters.to_text());
+    }
+}
+
+/// Makes a solver; see the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AMGX_solver_create(
+    slv: *mut *mut c_void,
+    rsc: *mut c_void,
+    mode: c_int,
+    cfg_solver: *mut c_void,
+) -> c_int {
+    call(|| {
+        required(slv, "slv")?;
+        let (resources, mode) = (handles::get::<Resources>(rsc, "rsc")?, Mode::new(mode)?);
+        let config = handles::get::<Config>(cfg_solver, "cfg_solver")?;
+        // SAFETY: not null, and valid for a write as the header asks.
+        unsafe { write(slv, "slv", handles::insert(Solver::new(resources, mode, config)?)) }
+    })
+}
+
+/// Ends the handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AMGX_solver_destroy(slv: *mut c_void) -> c_int {
+    call(|| handles::remove::<Solver>(slv, "slv"))
+}
+
+/// Sets a solver up for a matrix; see the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AMGX_solver_setup(slv: *mut c_void, mtx: *mut c_void) -> c_int {
+    call(|| handles::get::<Solver>(slv, "slv")?.setup(&*handles::get::<Matrix>(mtx, "mtx")?, false))
+}
+
+/// Takes over new values; see the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AMGX_solver_resetup(slv: *mut c_void, mtx: *mut c_void) -> c_int {
+    call(|| handles::get::<Solver>(slv, "slv")?.setup(&*handles::get::<Matrix>(mtx, "mtx")?, true))
+}
+
+fn solve(slv: *mut c_void, rhs: *mut c_void, sol: *mut c_void, zero_guess: bool) -> c_int {
+    call(|| {
+        let solver = handles::get::<Solver>(slv, "slv")?;
+        let (rhs, sol) = (handles::get::<Vector>(rhs, "rhs")?, handles::get::<Vector>(sol, "sol")?);
+        solver.solve(&rhs, &sol, zero_guess)
+    })
+}
+
+/// Solves from the content of `sol`; see the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AMGX_solver_solve(slv: *mut c_void, rhs: *mut c_void, sol: *mut c_void) -> c_int {
+    solve(slv, rhs, sol, false)
+}
+
+/// Solves from zero; see the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AMGX_solver_solve_with_0_initial_guess(
+    slv: *mut c_void,
+    rhs: *mut c_void,
+    sol: *mut c_void,
+) -> c_int {
+    solve(slv, rhs, sol, true)
+}
+
+/// Iterations of the last solve; see the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AMGX_solver_get_iterations_number(slv: *mut c_void, n: *mut c_int) -> c_int {
+    call(|| {
+        let iterations =
+            handles::get::<Solver>(slv, "slv")?.with_last(|state, _| state.native.report()?.int("iterations"))?;
+        // SAFETY: null or valid for a write, as the header asks.
+        unsafe { write(n, "n", c_int::try_from(iterations).unwrap_or(c_int::MAX)) }
+    })
+}
+
+/// A residual norm of the last solve; see the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AMGX_solver_get_iteration_residual(
+    slv: *mut c_void,
+    it: c_int,
+    idx: c_int,
+    res: *mut f64,
+) -> c_int {
+    call(|| {
+        let norm = handles::get::<Solver>(slv, "slv")?.with_last(|state, last| {
+            if !state.plan.store_history {
+                return fail!(
+                    BadParameters,
+                    "residual norms are stored where the configuration has store_res_history=1"
+                );
+            }
+            if idx != 0 {
+                return fail!(BadParameters, "idx is {idx}; accepted: 0, the norm of all components");
+            }
+            let history = state.native.report()?.history()?;
+            match usize::try_from(it).ok().and_then(|it| history.get(it)) {
+                Some(relative) => Ok(relative * last.scale),
+                None => fail!(BadParameters, "it is {it}; accepted: 0 to {}", history.len().saturating_sub(1)),
+            }
+        })?;
+        // SAFETY: null or valid for a write, as the header asks.
+        unsafe { write(res, "res", norm) }
+    })
+}
+
+/// How the last solve ended; see the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AMGX_solver_get_status(slv: *mut c_void, st: *mut c_int) -> c_int {
+    call(|| {
+        let status = handles::get::<Solver>(slv, "slv")?.with_last(|state, last| {
+            // Without monitoring there is nothing to reach but the number of iterations.
+            let unreached = if state.plan.exactly.is_some() { SUCCESS } else { NOT_CONVERGED };
+            Ok(match last.status {
+                Status::Success => SUCCESS,
+                Status::NotConverged | Status::Stagnated | Status::Stopped => unreached,
+                Status::Diverged => DIVERGED,
+                _ => FAILED,
+            })
+        })?;
+        // SAFETY: null or valid for a write, as the header asks.
+        unsafe { write(st, "st", status) }
+    })
+}

@@ -1,0 +1,75 @@
+//! `AMGX_solver_calculate_residual_norm`.
+
+use super::Solver;
+use crate::boundary::{Result, call, fail, required};
+use crate::config::Norm;
+use crate::handles::{self, lock};
+use crate::matrix::Matrix;
+use crate::vector::{Vector, to_host};
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+use terrace::capi::{ContextVector, TERRACE_F32};
+
+/// The norm of b - A x, or one for each component of a block; see the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AMGX_solver_calculate_residual_norm(
+    solver: *mut c_void,
+    mtx: *mut c_void,
+    rhs: *mut c_void,
+    x: *mut c_void,
+    norm_vector: *mut c_void,
+) -> c_int {
+    call(|| {
+        required(norm_vector, "norm_vector")?;
+        let (solver, matrix) = (handles::get::<Solver>(solver, "solver")?, handles::get::<Matrix>(mtx, "mtx")?);
+        let (rhs, x) = (handles::get::<Vector>(rhs, "rhs")?, handles::get::<Vector>(x, "x")?);
+        for (mode, objects) in [(matrix.mode, "solver and mtx"), (rhs.mode, "solver and rhs"), (x.mode, "solver and x")]
+        {
+            solver.mode.must_be(mode, objects)?;
+        }
+        let (norm, is_scalar) = {
+            let state = lock(&solver.state);
+            (state.plan.norm, state.plan.scalar_norm)
+        };
+        let own = matrix.uploaded("mtx")?;
+        let residual = residual(&own, &rhs, &x)?;
+        let components = if is_scalar { 1 } else { own.block };
+        for component in 0..components {
+            let norm = norm_of(norm, residual.iter().skip(component).step_by(components));
+            // SAFETY: as many numbers in the format of vectors, as the header asks.
+            unsafe {
+                match solver.mode.vector {
+                    TERRACE_F32 => norm_vector.cast::<f32>().add(component).write(norm as f32),
+                    _ => norm_vector.cast::<f64>().add(component).write(norm),
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// b - A x on the host.
+fn residual(own: &crate::matrix::Uploaded, rhs: &Arc<Vector>, x: &Arc<Vector>) -> Result<Vec<f64>> {
+    let rows = own.scalar_rows();
+    let mut r = {
+        let mut state = rhs.state();
+        let b = state.of_length(rows, "rhs")?;
+        let mut r = ContextVector::zeros(own.native.context.state(), b.vector_type(), rows)?;
+        // SAFETY: both have this length and format.
+        unsafe { r.copy_from(b.as_ptr()) }?;
+        r
+    };
+    if Arc::ptr_eq(rhs, x) {
+        return fail!(BadParameters, "rhs and x are the same vector; a residual needs two");
+    }
+    own.native.apply(-1.0, x.state().of_length(rows, "x")?, 1.0, &mut r)?;
+    to_host(&r)
+}
+
+fn norm_of<'a>(norm: Norm, values: impl Iterator<Item = &'a f64>) -> f64 {
+    match norm {
+        Norm::L1 => values.map(|v| v.abs()).sum(),
+        Norm::L2 => values.map(|v| v * v).sum::<f64>().sqrt(),
+        Norm::Max => values.fold(0.0, |most, v| most.max(v.abs())),
+    }
+}

@@ -1,0 +1,70 @@
+//! Programs that check themselves, and the twins of those that AmgX ships or that are written for it.
+
+use crate::configurations::poisson;
+use crate::{program, run, scratch, succeed};
+use std::process::Command;
+
+/// The modes that the library has.
+const MODES: [&str; 6] = ["8192", "8193", "8448", "8449", "8464", "8465"];
+
+#[test]
+fn every_function_well_and_badly_called() {
+    let calls = program("tests/c/calls.c");
+    for mode in MODES {
+        let folder = scratch(&format!("amgx-calls-{mode}"));
+        run(&calls, &[mode, &folder.display().to_string()]);
+    }
+}
+
+#[test]
+fn a_device_mode_without_a_gpu_says_so() {
+    let mut command = Command::new(program("tests/c/solve.c"));
+    command.args(["8193", "", "unused"]).env("TERRACE_AMGX_DEVICE", "cuda:999");
+    let printed = String::from_utf8_lossy(&succeed(command).stdout).into_owned();
+    assert!(printed.contains("REFUSED 5") && printed.contains("TERRACE_AMGX_DEVICE: device \"cuda:999\""), "{printed}");
+}
+
+const CONFIG: &str = "config_version=2, solver(main)=PCG, main:preconditioner(amg)=AMG, main:monitor_residual=1, \
+     main:convergence=RELATIVE_INI, main:tolerance=1e-8, main:store_res_history=1, amg:max_iters=1";
+
+/// Reads a system and solves it, with the calls of AmgX's first example in their order.
+#[test]
+fn the_twin_of_the_first_example() {
+    let folder = scratch("amgx-first");
+    let (file, written) = (folder.join("system.mtx"), folder.join("written.mtx"));
+    std::fs::write(&file, poisson(6)).expect("a file can be written");
+    for mode in ["hDDI", "dDDI"] {
+        let example = program("examples/read_and_solve.c");
+        let printed = run(&example, &[mode, CONFIG, &file.display().to_string(), &written.display().to_string()]);
+        assert!(printed.contains("status 0, 10 iterations"), "{printed}");
+        assert!(std::fs::read_to_string(&written).expect("it was written").contains("%%AMGX 1 1 rhs solution"));
+    }
+}
+
+/// Makes a Laplacian and solves it twice, with the calls of AmgX's example for several ranks in their order.
+#[test]
+fn the_twin_of_the_poisson_example() {
+    let printed = run(&program("examples/poisson7.c"), &["dDDI", CONFIG, "6"]);
+    assert!(printed.contains("status 0, 10 iterations\nstatus 0, 10 iterations"), "{printed}");
+}
+
+/// Time steps, with the calls of wrappers for PETSc, OpenFOAM and MFEM.
+#[test]
+fn the_twin_of_the_wrappers() {
+    let printed = run(&program("examples/time_steps.c"), &["dDDI", CONFIG, "6"]);
+    assert_eq!(printed.matches("status 0").count(), 4, "{printed}");
+}
+
+/// What Python and Julia call.
+#[test]
+fn the_twin_of_the_bindings() {
+    let printed = run(&program("examples/bindings.c"), &["hDDI", CONFIG]);
+    assert!(printed.contains("status 0"), "{printed}");
+}
+
+/// A communicator of two ranks is found by the function that the program itself has.
+#[test]
+fn two_ranks_are_refused() {
+    let printed = run(&program("tests/c/ranks.c"), &[]);
+    assert!(printed.contains("comm has 2 ranks; accepted: 1"), "{printed}");
+}
