@@ -1,7 +1,7 @@
 # Two commands are enough for a newcomer: `make run` and `make test`. `make help` lists the rest.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test install install-files bless deep-test bench table-000 gpu-bundle clean
+.PHONY: help setup run test install install-files compat-amgx install-amgx bless deep-test bench table-000 gpu-bundle clean
 
 CC ?= cc
 FC := $(if $(filter default,$(origin FC)),gfortran,$(FC))
@@ -65,7 +65,7 @@ test: ## all tests: format, lints, documentation, unit and integration tests, ex
 install: ## build and install to PREFIX (default /usr/local), below DESTDIR if given
 	@tools/setup.sh run
 	$(CARGO) build --release --locked --workspace
-	$(MAKE) --no-print-directory install-files PROFILE=release
+	$(MAKE) --no-print-directory install-files install-amgx PROFILE=release
 
 # Depth of the package files below the prefix, so that the installed tree can be moved.
 up = $(shell realpath -m --relative-to=/prefix/$(LIBDIR)/$(1) /prefix)
@@ -88,6 +88,18 @@ install-files: ## install what is already built (PROFILE=release or debug)
 	$(call fill,cmake/terrace.pc.in,$(INTO)/pkgconfig/terrace.pc,pkgconfig)
 	FC="$(FC)" tools/install-fortran.sh $(INTO) $(ROOT)/include/terrace
 	if [ -f $(INTO)/libterrace_fortran.a ]; then $(call fill,cmake/terrace_fortran.pc.in,$(INTO)/pkgconfig/terrace_fortran.pc,pkgconfig); fi
+
+compat-amgx: ## build the drop-in library for programs that were written for AmgX
+	@tools/setup.sh run
+	$(CARGO) build --release --locked --package terrace-amgx
+	@echo "libamgxsh.so and libamgxsh.a (install it as libamgx.a) are in $(ARTIFACTS), the headers in compat/amgx/include"
+
+# In folders of their own: an installed AmgX has files of the same names.
+install-amgx: ## install the drop-in library for AmgX that is already built (PROFILE=release or debug)
+	install -d $(INTO)/terrace-amgx $(ROOT)/include/terrace-amgx
+	install -m 755 $(ARTIFACTS)/libamgxsh.so $(INTO)/terrace-amgx/libamgxsh.so
+	install -m 644 $(ARTIFACTS)/libamgxsh.a $(INTO)/terrace-amgx/libamgx.a
+	install -m 644 compat/amgx/include/*.h $(ROOT)/include/terrace-amgx
 
 # The Fortran module is made from the header.
 bless: ## regenerate the committed files that tests compare: header, Fortran module, references, expected outputs

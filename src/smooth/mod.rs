@@ -156,6 +156,14 @@ mod tests {
     }
 
     #[test]
+    fn weights_scale_a_sweep_from_zero() {
+        let a = Csr::from_triplets(2, 2, &[(0, 0, 3.0), (0, 1, -1.0), (1, 0, -1.0), (1, 1, 3.0)]).unwrap();
+        let weights = [("amg.smoother.jacobi.weight", "0.5"), ("amg.smoother.l1_jacobi.weight", "0.5")];
+        assert_eq!(sweep_once("jacobi", a.clone(), &weights, &[6.0, 12.0]), [1.0, 2.0]);
+        assert_eq!(sweep_once("l1_jacobi", a, &weights, &[8.0, 16.0]), [1.0, 2.0]);
+    }
+
+    #[test]
     fn rows_without_a_diagonal_are_left_out() {
         // Unknown 1 has a diagonal of zero, 2 and 3 have a block of rank one, and nothing else is coupled.
         let t = [(0, 0, 4.0), (1, 1, 0.0), (2, 2, 1.0), (2, 3, 1.0), (3, 2, 1.0), (3, 3, 1.0)];

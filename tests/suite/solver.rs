@@ -51,6 +51,32 @@ fn seven_point_64_cubed_meets_its_bar() {
     }
 }
 
+/// From a guess, the tolerance is a share of its residual: as many iterations as for that residual from zero.
+#[test]
+fn tolerances_may_be_relative_to_the_initial_residual() {
+    let (matrix, a) = (poisson(8), gallery::poisson7(8, 8, 8).unwrap());
+    let n = matrix.rows();
+    let guess: Vec<f64> = (0..n).map(|i| ((i * 7919) % 13) as f64).collect();
+    let b = vec![1.0; n];
+    let r: Vec<f64> = (0..n).map(|i| b[i] - a.view().row(i).map(|(j, v)| v[0] * guess[j]).sum::<f64>()).collect();
+    for method in ["cg", "gmres", "richardson"] {
+        let options =
+            [("solver.type", method), ("solver.relative_to", "initial_residual"), ("solver.tolerance", "1e-4")];
+        let mut solver = solver(&matrix, &options);
+        let mut x = guess.clone();
+        assert_eq!(solver.solve(&b, &mut x, Guess::Given).unwrap(), Status::Success);
+        let from_guess = solver.report().solves[0].iterations;
+        let mut correction = vec![0.0; n];
+        assert_eq!(solver.solve(&r, &mut correction, Guess::Zero).unwrap(), Status::Success);
+        assert_eq!(from_guess, solver.report().solves[0].iterations, "{method}");
+        // The residual of this guess is far above the right-hand side.
+        assert!(relative_residual(&a, &b, &x) > 1e-4, "{method}");
+    }
+    let direct = [("solver.type", "direct"), ("solver.relative_to", "initial_residual")];
+    let refused = Solver::new(&context(), &config(&direct)).setup(Some(&matrix)).unwrap_err();
+    assert!(refused.message.contains("solver.relative_to"), "{refused}");
+}
+
 #[test]
 fn guesses_are_used_and_several_right_hand_sides_are_solved_one_by_one() {
     let matrix = poisson(12);

@@ -47,6 +47,8 @@ fn program(source: &str) -> PathBuf {
 /// Runs a program that must succeed, with simulated GPUs, or the host where the build has none, for the modes beginning with d.
 fn run(program: &PathBuf, arguments: &[&str]) -> String {
     let mut command = Command::new(program);
+    // Cargo names folders there in which an older library may be.
+    command.env_remove("LD_LIBRARY_PATH");
     command.args(arguments).env("TERRACE_AMGX_DEVICE", if terrace_kernels::SIM { "sim" } else { "host" });
     text(succeed(command))
 }

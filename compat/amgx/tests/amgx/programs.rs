@@ -1,7 +1,7 @@
 //! Programs that check themselves, and the twins of those that AmgX ships or that are written for it.
 
 use crate::configurations::poisson;
-use crate::{program, run, scratch, succeed};
+use crate::{folder, library, program, root, run, scratch, succeed};
 use std::process::Command;
 
 /// The modes that the library has.
@@ -19,7 +19,7 @@ fn every_function_well_and_badly_called() {
 #[test]
 fn a_device_mode_without_a_gpu_says_so() {
     let mut command = Command::new(program("tests/c/solve.c"));
-    command.args(["8193", "", "unused"]).env("TERRACE_AMGX_DEVICE", "cuda:999");
+    command.env_remove("LD_LIBRARY_PATH").args(["8193", "", "unused"]).env("TERRACE_AMGX_DEVICE", "cuda:999");
     let printed = String::from_utf8_lossy(&succeed(command).stdout).into_owned();
     assert!(printed.contains("REFUSED 5") && printed.contains("TERRACE_AMGX_DEVICE: device \"cuda:999\""), "{printed}");
 }
@@ -67,4 +67,28 @@ fn the_twin_of_the_bindings() {
 fn two_ranks_are_refused() {
     let printed = run(&program("tests/c/ranks.c"), &[]);
     assert!(printed.contains("comm has 2 ranks; accepted: 1"), "{printed}");
+}
+
+/// An installed tree, with the shared library and with the static one.
+#[test]
+fn an_installed_tree_is_enough() {
+    let prefix = scratch("amgx-installed");
+    let profile = library().parent().and_then(|deps| deps.parent()).expect("the library is in deps").to_path_buf();
+    let mut make = Command::new("make");
+    make.arg("install-amgx").current_dir(root()).env_remove("MAKEFLAGS").env_remove("DESTDIR");
+    make.env("CARGO_TARGET_DIR", profile.parent().expect("the profile is in the target folder"));
+    make.arg(format!("PROFILE={}", profile.file_name().expect("a profile has a name").to_string_lossy()));
+    make.arg(format!("PREFIX={}", prefix.display()));
+    succeed(make);
+    let libraries = prefix.join("lib/terrace-amgx");
+    for link in [vec!["-lamgxsh"], vec!["-l:libamgx.a", "-lstdc++", "-lgcc_s", "-lpthread", "-ldl"]] {
+        let program = prefix.join("bindings");
+        let mut compiler = Command::new("cc");
+        compiler.arg(folder().join("examples/bindings.c")).arg("-o").arg(&program);
+        compiler.arg(format!("-I{}", prefix.join("include/terrace-amgx").display()));
+        compiler.arg(format!("-L{}", libraries.display())).args(link).arg("-lm");
+        compiler.arg(format!("-Wl,-rpath,{}", libraries.display()));
+        succeed(compiler);
+        assert!(run(&program, &["hDDI", CONFIG]).contains("status 0"));
+    }
 }
