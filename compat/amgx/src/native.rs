@@ -33,7 +33,10 @@ fn text_of(get: impl Fn(*mut c_char, usize, *mut usize) -> terrace_status) -> St
 }
 
 fn c_text(text: &str) -> Result<CString> {
-    CString::new(text).or_else(|_| fail!(BadParameters, "a text has a NUL character inside"))
+    match CString::new(text) {
+        Ok(text) => Ok(text),
+        Err(_) => fail!(BadParameters, "a text has a NUL character inside"),
+    }
 }
 
 /// An array of zeros, or a failure where there is no memory for it.

@@ -44,17 +44,21 @@ impl Resources {
             return Context::new(&named)
                 .map_err(|failure| Failure { message: format!("{DEVICE_VARIABLE}: {}", failure.message), ..failure });
         }
-        Context::new(&format!("cuda:{}", self.number)).or_else(|failure| {
-            Context::new(&format!("hip:{}", self.number)).or_else(|_| {
-                fail!(
-                    NotSupportedTarget,
-                    "mode {} needs a GPU: {}; the modes hDDI, hDFI and hFFI run on the CPU, and {DEVICE_VARIABLE}=host lets {} do so, too",
-                    mode.name(),
-                    failure.message,
-                    mode.name()
-                )
-            })
-        })
+        let number = self.number;
+        let failure = match Context::new(&format!("cuda:{number}")) {
+            Ok(context) => return Ok(context),
+            Err(failure) => failure,
+        };
+        match Context::new(&format!("hip:{number}")) {
+            Ok(context) => Ok(context),
+            Err(_) => fail!(
+                NotSupportedTarget,
+                "mode {} needs a GPU: {}; the modes hDDI, hDFI and hFFI run on the CPU, and {DEVICE_VARIABLE}=host lets {} do so, too",
+                mode.name(),
+                failure.message,
+                mode.name()
+            ),
+        }
     }
 }
 
